@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+
+/* uvwheel: a timing wheel for libuv loops.
+ *
+ * A server that keeps one uv_timer_t per connection for its idle timeout pays
+ * a heap operation for every packet. With one uvwheel_timer_t per connection
+ * it pays one store:
+ *
+ *   uvwheel_t wheel;                                  one per loop
+ *   uvwheel_init(loop, &wheel, NULL);
+ *
+ *   struct connection {                               one per connection
+ *     uv_tcp_t tcp;
+ *     uvwheel_timer_t idle;
+ *   };
+ *   uvwheel_timer_init(&wheel, &connection->idle);
+ *   uvwheel_timer_start(&connection->idle, on_idle, 60000, 0);
+ *   uvwheel_timer_refresh(&connection->idle);         at each packet
+ *   uvwheel_timer_stop(&connection->idle);            then free at once
+ *
+ * Rules that hold for every function, unless it says otherwise:
+ *
+ * - Times are milliseconds of the loop's clock, uv_now(). Like all of libuv,
+ *   the functions read the time that the loop cached when its iteration began;
+ *   after work that took long, call uv_update_time() before you start a timer.
+ * - Functions that can fail return 0 or a negative UV_E* code, and change
+ *   nothing when they fail. A NULL wheel or timer, and a timer that is all
+ *   zeros, is UV_EINVAL where the function returns an error code; the others
+ *   then do nothing and return 0 or NULL.
+ * - All of them may be called inside any callback, on any timer of the wheel.
+ * - All of them belong to the loop's thread, as libuv's own do. uvwheel_init
+ *   and uvwheel_timer_init may be called on another thread before the loop's
+ *   thread uses what they made.
+ * - None of them allocates, except uvwheel_init. None prints or aborts, except
+ *   uvwheel_print and uvwheel_check, and a library that was built with
+ *   -Dchecks=true: that one reports misuse (using a wheel from a second
+ *   thread, initialising an active timer, links that were overwritten) on
+ *   stderr and calls abort().
+ *
+ * Promises about time, for a timer that is due at due = uv_now() + timeout:
+ *
+ * - Never early: it fires at the first multiple of tick_ms that is after due,
+ *   not at it. The loop's clock drops fractions of a millisecond; by going to
+ *   the next tick a stopwatch never reads less than the timeout.
+ * - Late by at most one tick, plus what the loop itself was late, plus the
+ *   turns over which turn_budget spreads a mass expiry.
+ * - Timers of one tick fire in no particular order, unless UVWHEEL_FIFO.
+ * - A due time that would exceed UINT64_MAX becomes UINT64_MAX and is never
+ *   reached.
+ */
+
+#ifndef UVWHEEL_H
+#define UVWHEEL_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include <uv.h>
+
+#include "uvwheel/version.h"
+#include "uvwheel/wheel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct uvwheel_s uvwheel_t;             /* one per uv_loop_t  */
+typedef struct uvwheel_timer_s uvwheel_timer_t; /* one per connection */
+
+/* A timer fired. A one-shot timer is no longer active here, one with a repeat
+ * is already active again. The timer may be stopped, started and freed here,
+ * and so may every other; after the return it is not touched. */
+typedef void (*uvwheel_timer_cb)(uvwheel_timer_t *timer);
+
+/* The wheel is closed and its memory may be reused, also here. */
+typedef void (*uvwheel_close_cb)(uvwheel_t *wheel);
+
+/* One active timer of a walk. */
+typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
+
+#define UVWHEEL_DEFAULT_TICK_MS 100
+#define UVWHEEL_DEFAULT_SLOTS 512
+#define UVWHEEL_DEFAULT_TURN_BUDGET 10000
+
+/* How a wheel is made. All zeros means all defaults. */
+typedef struct uvwheel_options_s {
+  /* The resolution in ms, at most UVWHEEL_MAX_TICK_MS; 0 means 100. Timers are
+   * late by up to one tick. A tick costs nothing when nothing is due at it. */
+  uint64_t tick_ms;
+  /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two; 0 means 512. Best
+   * when tick_ms * slots is longer than most timeouts: timers that wait for
+   * more than one round are looked at once in each round in which something
+   * else of their slot is due. 136 bytes each. */
+  uint32_t slots;
+  /* How many timers are handled in one loop iteration before the loop serves
+   * I/O and the rest waits for the next iteration; 0 means 10000, UINT32_MAX
+   * means no limit. */
+  uint32_t turn_budget;
+  /* How many timers may be active at once; starting one more is UV_ENOBUFS.
+   * 0 means no limit. */
+  uint64_t max_timers;
+  /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
+   * put there. With tick_ms = 1 that is libuv's own order for timers that are
+   * never refreshed. Mass expiry gets several times slower by it. */
+  uint32_t flags;
+  /* Room to grow; must be zero. */
+  uint32_t reserved32;
+  uint64_t reserved[4];
+} uvwheel_options_t;
+
+/* A timer. Embed it in what it belongs to. */
+struct uvwheel_timer_s {
+  /* private */
+  uvwheel_entry_t entry;
+  uintptr_t home; /* the wheel's address, its lowest bit used for a flag */
+  uint64_t timeout;
+  uint64_t repeat;
+  uvwheel_timer_cb cb;
+  /* public: belongs to the user, never read or written here */
+  void *data;
+};
+
+/* Lateness is counted in powers of two: bucket 0 counts timers that were not
+ * late, bucket b those that were late by 2^(b-1) ms or more and less than 2^b,
+ * the last one also everything later. */
+#define UVWHEEL_LATENESS_BUCKETS 24
+
+/* What a wheel is doing and has done; see uvwheel_get_stats. */
+typedef struct uvwheel_stats_s {
+  uint64_t active;  /* timers that are active now                            */
+  uint64_t started; /* times a timer that was not active was started, or a
+                       repeating one armed itself again                      */
+  uint64_t stopped; /* times an active timer was stopped, also by close, or
+                       restarted to be due earlier                           */
+  uint64_t fired;   /* callbacks called                                      */
+  uint64_t moved;   /* timers that the hand found refreshed and moved on     */
+  uint64_t looked;  /* timers that the hand looked at                        */
+  uint64_t turns;   /* times the loop woke the wheel                         */
+  uint64_t turns_cut;  /* turns that ended because turn_budget was used up   */
+  uint64_t backlog_ms; /* for how long the oldest tick that the hand has not
+                          finished has been waiting; 0: nothing is waiting   */
+  uint64_t lateness_max_ms; /* the latest any timer fired after its due time */
+  uint64_t lateness[UVWHEEL_LATENESS_BUCKETS];
+  uint64_t reserved[8];
+} uvwheel_stats_t;
+
+/* A wheel. Embed it, or allocate it, beside the loop. */
+struct uvwheel_s {
+  /* public: belongs to the user, never read or written here */
+  void *data;
+  /* private */
+  uv_loop_t *loop;
+  uvwheel_core_t core;
+  uv_timer_t driver;
+  uvwheel_close_cb close_cb;
+  uv_close_cb driver_close_cb;
+  uint64_t turn_budget;
+  uint64_t max_timers;
+  uint64_t unrefd; /* active timers that do not keep the loop alive */
+  uint64_t turns;
+  uint64_t turns_cut;
+  uint64_t lateness_max_ms;
+  uint64_t lateness[UVWHEEL_LATENESS_BUCKETS];
+  uint32_t flags;
+  uint32_t timer_flags;
+  uv_thread_t thread; /* used by a -Dchecks=true build alone */
+  uint64_t reserved[4];
+};
+
+/* ---- The wheel --------------------------------------------------------- */
+
+/* Makes a wheel for the loop, in uninitialised memory. options may be NULL.
+ *
+ * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM;
+ * then wheel and loop are as they were.
+ * Cost: one allocation, 136 bytes per slot, and one uv_timer_init. A loop may
+ * have any number of wheels; one is the usual number. */
+UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
+                                const uvwheel_options_t *options);
+
+/* Closes the wheel: stops all its timers, calls no timer callback any more
+ * (not even the rest of a batch in whose middle this is called) and calls cb,
+ * which may be NULL, from the loop once the wheel's memory may be reused. Its
+ * timers can be used again after uvwheel_timer_init. A second call is ignored.
+ *
+ * Should somebody else have closed the wheel's uv_timer_t already (programs
+ * that close every handle that they meet in uv_walk do), this still frees what
+ * the wheel has allocated. cb is then called when that handle's close is
+ * finished, or, if it is finished already, before uvwheel_close returns.
+ * Cost: O(active timers). */
+UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
+
+/* Is the wheel closed or closing, by uvwheel_close or because its uv_timer_t
+ * was closed? Then no timer can be started. Cost: O(1). */
+UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
+
+/* The loop given to uvwheel_init. Cost: O(1). */
+UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
+
+/* The number of active timers. Cost: O(1). */
+UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
+
+/* Calls cb for each active timer, in no particular order. In cb any timer may
+ * be started, stopped, refreshed and freed, further walks made, and the wheel
+ * closed, but the loop must not be run (a wheel whose loop is run all the same
+ * waits with its timers until the walk is over). A timer that is active all
+ * the while and not restarted is visited exactly once; one started meanwhile
+ * is visited or not.
+ * Cost: O(active timers + slots / 64). */
+UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
+                                 void *arg);
+
+/* uvwheel_unref lets the loop end although timers of this wheel are active;
+ * uvwheel_ref takes that back. Both are idempotent. Cost: O(1). */
+UVWHEEL_EXTERN void uvwheel_ref(uvwheel_t *wheel);
+UVWHEEL_EXTERN void uvwheel_unref(uvwheel_t *wheel);
+
+/* 1 unless uvwheel_unref was called. Cost: O(1). */
+UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
+
+/* Fills *stats, all zeros if the wheel is NULL. Cost: O(1). */
+UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
+                                      uvwheel_stats_t *stats);
+
+/* Writes a page for a human: configuration, hand, counts, how full the slots
+ * are as seen from the hand, and how late timers fired.
+ * Cost: O(active timers + slots), and the output. */
+UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
+
+/* Tests all that must be true inside a wheel. Returns 0, or UV_EINVAL (NULL
+ * wheel), or UV_EFAULT when something is broken, which is then told on the
+ * stream unless that is NULL. Cost: O(active timers + slots / 64). */
+UVWHEEL_EXTERN int uvwheel_check(const uvwheel_t *wheel, FILE *stream);
+
+/* ---- Timers ------------------------------------------------------------ */
+
+/* Makes a timer of the wheel, in uninitialised memory. It is not active; while
+ * it is not active its memory may simply be freed or reused.
+ * Errors: UV_EINVAL. Cost: O(1). */
+UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
+
+/* Starts the timer: cb is called once timeout ms have passed since uv_now(),
+ * and, if repeat is not 0, then again and again, repeat ms after the loop time
+ * of each callback. A timeout of 0 means the next tick, never the dispatch
+ * that is going on. An active timer is restarted.
+ *
+ * Errors: UV_EINVAL (also: cb is NULL, the wheel is closing), UV_ENOBUFS (the
+ * wheel has max_timers active ones already; a restart is always possible).
+ * Cost: O(1); a restart that is not due earlier than before costs as little as
+ * a refresh. When it is the earliest of the wheel, also one uv_timer_start. */
+UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
+                                       uvwheel_timer_cb cb, uint64_t timeout,
+                                       uint64_t repeat);
+
+/* Stops the timer: its callback is not called any more, also if it was due and
+ * waiting for its turn. 0 also when it is not active. The timer may be freed
+ * as soon as this returns.
+ * Errors: UV_EINVAL. Cost: O(1); when it was the last one, also one
+ * uv_timer_stop. */
+UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
+
+/* Starts the timer anew with its repeat as the timeout, active or not; without
+ * a repeat it does nothing and returns 0, as uv_timer_again does.
+ * Errors: UV_EINVAL (also: never started, the wheel is closing), UV_ENOBUFS.
+ * Cost: as uvwheel_timer_start. */
+UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
+
+/* Pushes the due time of an active timer out to uv_now() + its interval: its
+ * repeat if it has one, else the timeout it was last started with.
+ * Errors: UV_EINVAL (also: not active).
+ * Cost: one store. The timer is moved later, when the hand comes to where it
+ * was. Only when it becomes due earlier than before (its repeat was shortened)
+ * this costs as much as a stop and a start. */
+UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
+
+/* 1 from start to stop or, without a repeat, to the callback. Cost: O(1). */
+UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
+
+/* The ms from uv_now() until the timer is due; 0 if it is due or not active.
+ * It fires at the first tick after that. Cost: O(1). */
+UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
+
+/* Sets the repeat in ms, 0 for none. It counts from the next time the timer is
+ * armed: by firing, again or refresh; when it is due now does not change.
+ * Cost: O(1). */
+UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
+                                             uint64_t repeat);
+
+/* The repeat in ms, 0 for none. Cost: O(1). */
+UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
+
+/* An unref'd timer does not keep the loop alive, active or not; ref takes that
+ * back. Both are idempotent. While all active timers of a wheel are unref'd
+ * the loop may end. Cost: O(1). */
+UVWHEEL_EXTERN void uvwheel_timer_ref(uvwheel_timer_t *timer);
+UVWHEEL_EXTERN void uvwheel_timer_unref(uvwheel_timer_t *timer);
+
+/* 1 unless uvwheel_timer_unref was called. Cost: O(1). */
+UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
+
+/* ---- Version ----------------------------------------------------------- */
+
+/* The version of the library that runs, like uv_version(): compare it with
+ * UVWHEEL_VERSION_HEX of the header. Any thread. */
+UVWHEEL_EXTERN unsigned uvwheel_version(void);
+
+/* The same as text, "0.1.0". Any thread. */
+UVWHEEL_EXTERN const char *uvwheel_version_string(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UVWHEEL_H */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The wheel: a hashed timing wheel that knows no event loop and no clock.
+ *
+ * Servers include <uvwheel.h>, which drives this wheel from a libuv loop. This
+ * layer is for those who have no libuv loop: simulators, fuzzers, other loops.
+ * The time is an argument, nothing is ever called back, and the same calls
+ * always give the same result.
+ *
+ *   uvwheel_core_t core;
+ *   uvwheel_core_init(&core, 100, 512, 0);
+ *   uvwheel_core_insert(&core, &connection->entry, now_ms + 60000);
+ *   ...
+ *   uint64_t budget = 10000;
+ *   while ((entry = uvwheel_core_expire(&core, now_ms, &budget)) != NULL)
+ *     close_connection(entry);
+ *   sleep_until(uvwheel_core_next_ms(&core));
+ *
+ * Words used here and in the source:
+ *
+ *   tick    a multiple of tick_ms: tick k happens at time k * tick_ms
+ *   hand    the tick that the wheel has reached
+ *   slot    where the entries of the ticks k, k + slots, k + 2 * slots ... wait
+ *   round   one turn of the hand around all slots; an entry has
+ *           (its tick - hand) / slots rounds to go
+ *   due     an entry is due at due_ms and expires at the first tick AFTER that
+ *   pass    what the hand does to a slot: look at each entry and keep it, move
+ *           it or hand it out
+ *
+ * All times are milliseconds of one clock that the caller chooses. No call
+ * takes a lock: one wheel belongs to one thread at a time. No call after
+ * uvwheel_core_init allocates. Pointers must not be NULL.
+ */
+
+#ifndef UVWHEEL_WHEEL_H
+#define UVWHEEL_WHEEL_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef UVWHEEL_EXTERN
+#if defined(__GNUC__)
+#define UVWHEEL_EXTERN __attribute__((visibility("default")))
+#else
+#define UVWHEEL_EXTERN
+#endif
+#endif
+
+#define UVWHEEL_MAX_TICK_MS 86400000u /* one day */
+#define UVWHEEL_MAX_SLOTS (1u << 24)
+
+/* Lists per slot. src/wheel.c says why there are several and why so many. */
+#define UVWHEEL_LANES 8
+
+/* Entries of one tick expire in the order in which they were put there. */
+#define UVWHEEL_FIFO 1u
+
+typedef struct uvwheel_link_s uvwheel_link_t;
+typedef struct uvwheel_entry_s uvwheel_entry_t;
+typedef struct uvwheel_cursor_s uvwheel_cursor_t;
+typedef struct uvwheel_core_s uvwheel_core_t;
+
+/* A place in a circular list. */
+struct uvwheel_link_s {
+  uvwheel_link_t *prev;
+  uvwheel_link_t *next; /* NULL: on no list */
+};
+
+/* What waits in a wheel. Embed it in what it belongs to. All of it is
+ * read-only for the user. */
+struct uvwheel_entry_s {
+  uvwheel_link_t link;
+  uint64_t due_ms; /* meaningless unless active */
+};
+
+/* How far a walk over all entries has come. All of it is private. */
+struct uvwheel_cursor_s {
+  uvwheel_link_t here;     /* on a list, before the next entry to visit */
+  uvwheel_link_t end;      /* on the same list: what comes after was added
+                              since the walk came to this list            */
+  uint64_t list;           /* the list: wheel-owned ones first, then lanes */
+  uvwheel_cursor_t *outer; /* the walk inside whose step this one began    */
+};
+
+/* What a wheel has done since it was made. */
+typedef struct uvwheel_counters_s {
+  uint64_t started; /* entries that became active                      */
+  uint64_t stopped; /* entries removed before they expired              */
+  uint64_t expired; /* entries handed out by uvwheel_core_expire        */
+  uint64_t moved;   /* found postponed and put where they belong        */
+  uint64_t looked;  /* entries looked at by the hand                    */
+} uvwheel_counters_t;
+
+/* A wheel. All of it is private; src/wheel.c explains the fields. */
+struct uvwheel_core_s {
+  uint64_t hand;
+  uint64_t hand_ms;
+  uint64_t next_tick;
+  uint64_t count;
+  uint64_t tick_ms;
+  uint64_t reciprocal;
+  uint64_t slot_mask;
+  uint32_t lane_shift;
+  uint32_t deal;
+  uint64_t *occupied;
+  uint64_t *nearest;
+  uvwheel_link_t *lanes;
+  void *memory;
+  uint64_t pass_tick;
+  uint64_t pass_ms;
+  uint64_t passing;
+  uvwheel_cursor_t *cursor;
+  uvwheel_link_t due;
+  uvwheel_link_t pending[UVWHEEL_LANES];
+  uvwheel_counters_t counters;
+};
+
+/* Makes a wheel in uninitialised memory.
+ *
+ * tick_ms: the resolution, 1 to UVWHEEL_MAX_TICK_MS. slots: 1 to
+ * UVWHEEL_MAX_SLOTS, rounded up to a power of two. flags: 0 or UVWHEEL_FIFO.
+ *
+ * Returns 0, or EINVAL (an argument out of range) or ENOMEM of <errno.h>, and
+ * then the memory is as it was.
+ * Cost: one allocation of about 136 bytes per slot (24 with UVWHEEL_FIFO), of
+ * which only the slots that get used are ever touched. */
+UVWHEEL_EXTERN int uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms,
+                                     uint32_t slots, uint32_t flags);
+
+/* Frees what uvwheel_core_init allocated. Entries still in the wheel are not
+ * touched. Cost: one free. */
+UVWHEEL_EXTERN void uvwheel_core_destroy(uvwheel_core_t *core);
+
+/* Makes an entry in uninitialised memory. It is not active. */
+UVWHEEL_EXTERN void uvwheel_entry_init(uvwheel_entry_t *entry);
+
+/* Is the entry in a wheel? */
+static inline int
+uvwheel_entry_is_active(const uvwheel_entry_t *entry)
+{
+  return entry->link.next != NULL;
+}
+
+/* Puts an entry that is not active into the wheel, due at due_ms. Any value is
+ * legal; one in the past expires at the next call of uvwheel_core_expire.
+ *
+ * Returns non-zero when uvwheel_core_next_ms became earlier by this.
+ * Cost: O(1), touches the entry, its slot and one entry of that slot. */
+UVWHEEL_EXTERN int uvwheel_core_insert(uvwheel_core_t *core,
+                                       uvwheel_entry_t *entry, uint64_t due_ms);
+
+/* Takes an active entry out of the wheel. Its memory may be freed at once.
+ * Cost: O(1), touches the entry and its two neighbours. */
+UVWHEEL_EXTERN void uvwheel_core_remove(uvwheel_core_t *core,
+                                        uvwheel_entry_t *entry);
+
+/* Changes when an active entry is due.
+ *
+ * Returns non-zero when uvwheel_core_next_ms became earlier by this.
+ * Cost: one store when due_ms is not before the present due time: the entry
+ * stays where it is and is moved when the hand finds it there. Else that of a
+ * remove and an insert. */
+UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
+                                         uvwheel_entry_t *entry,
+                                         uint64_t due_ms);
+
+/* Turns the hand to now_ms and hands out one entry that expires by then; call
+ * it until it returns NULL. The entry is no longer active and the wheel has
+ * forgotten it. Between two calls the caller may do anything with the wheel.
+ *
+ * Every entry that the hand looks at takes one from *budget; at 0 the call
+ * returns NULL, uvwheel_core_next_ms is not after now_ms, and a later call
+ * goes on where this one stopped. Ticks are handed out in order; a tick at
+ * which nothing is due costs nothing, however many there are. A now_ms before
+ * that of an earlier call hands out nothing new.
+ * Must not be called while a walk is going on.
+ * Cost: O(1) per entry looked at, plus the search for the next useful tick
+ * once per pass: usually a few slots, at worst each occupied one. */
+UVWHEEL_EXTERN uvwheel_entry_t *
+uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget);
+
+/* When uvwheel_core_expire should be called next. It may turn out that nothing
+ * expires then (entries were removed or postponed meanwhile), but nothing ever
+ * expires earlier. UINT64_MAX when the wheel is empty. Cost: O(1). */
+UVWHEEL_EXTERN uint64_t uvwheel_core_next_ms(const uvwheel_core_t *core);
+
+/* A walk over all active entries, in no particular order:
+ *
+ *   uvwheel_cursor_t cursor;
+ *   uvwheel_core_walk_begin(&core, &cursor);
+ *   while ((entry = uvwheel_core_walk_next(&core, &cursor)) != NULL)
+ *     ...
+ *
+ * Between the steps any entry may be inserted, removed, freed and postponed,
+ * and further walks may be made from begin to end. Every entry that is active
+ * throughout and not moved is visited exactly once; one inserted or moved
+ * meanwhile is visited or not. A walk must be gone through to its NULL.
+ * Cost: O(entries + slots / 64). */
+UVWHEEL_EXTERN void uvwheel_core_walk_begin(uvwheel_core_t *core,
+                                            uvwheel_cursor_t *cursor);
+UVWHEEL_EXTERN uvwheel_entry_t *
+uvwheel_core_walk_next(uvwheel_core_t *core, uvwheel_cursor_t *cursor);
+
+/* How many entries wait in a slot, 0 to slots - 1. Those of a pass that was
+ * cut short by its budget count for no slot. Cost: O(entries in it). */
+UVWHEEL_EXTERN uint64_t uvwheel_core_slot_count(const uvwheel_core_t *core,
+                                                uint64_t slot);
+
+/* Tests every invariant that src/wheel.c numbers. Returns how many were found
+ * broken, each of them told in one line on the stream unless that is NULL.
+ * Cost: O(entries + slots / 64). */
+UVWHEEL_EXTERN int uvwheel_core_check(const uvwheel_core_t *core, FILE *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* UVWHEEL_WHEEL_H */
