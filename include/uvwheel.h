@@ -104,8 +104,7 @@ typedef struct uvwheel_options_s {
    * never refreshed. Mass expiry gets several times slower by it. */
   uint32_t flags;
   /* Room to grow; must be zero. */
-  uint32_t reserved32;
-  uint64_t reserved[4];
+  uint32_t reserved[9];
 } uvwheel_options_t;
 
 /* A timer. Embed it in what it belongs to. */
@@ -157,14 +156,9 @@ struct uvwheel_s {
   uint64_t turn_budget;
   uint64_t max_timers;
   uint64_t unrefd; /* active timers that do not keep the loop alive */
-  uint64_t turns;
-  uint64_t turns_cut;
-  uint64_t lateness_max_ms;
-  uint64_t lateness[UVWHEEL_LATENESS_BUCKETS];
-  uint32_t flags;
-  uint32_t timer_flags;
+  uvwheel_stats_t stats;
+  uint64_t flags;
   uv_thread_t thread; /* used by a -Dchecks=true build alone */
-  uint64_t reserved[4];
 };
 
 /* ---- The wheel --------------------------------------------------------- */

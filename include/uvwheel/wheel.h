@@ -112,10 +112,12 @@ struct uvwheel_core_s {
   void *memory;
   uint64_t pass_tick;
   uint64_t pass_ms;
+  uint64_t pass_nearest;
   uint64_t passing;
   uvwheel_cursor_t *cursor;
   uvwheel_link_t due;
   uvwheel_link_t pending[UVWHEEL_LANES];
+  uvwheel_link_t staying[UVWHEEL_LANES];
   uvwheel_counters_t counters;
 };
 

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What tells about a wheel and changes nothing: statistics, the page for the
+ * operator, the check, the version. */
+
+#include "uvwheel.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void
+uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
+{
+  uint64_t now_ms, next_ms;
+
+  if (stats == NULL)
+    return;
+  memset(stats, 0, sizeof *stats);
+  if (wheel == NULL || wheel->loop == NULL)
+    return;
+  now_ms = uv_now(wheel->loop);
+  next_ms = uvwheel_core_next_ms(&wheel->core);
+  *stats = wheel->stats;
+  stats->active = wheel->core.count;
+  stats->started = wheel->core.counters.started;
+  stats->stopped = wheel->core.counters.stopped;
+  stats->fired = wheel->core.counters.expired;
+  stats->moved = wheel->core.counters.moved;
+  stats->looked = wheel->core.counters.looked;
+  stats->backlog_ms = next_ms < now_ms ? now_ms - next_ms : 0;
+}
+
+int
+uvwheel_check(const uvwheel_t *wheel, FILE *stream)
+{
+  if (wheel == NULL || wheel->loop == NULL || wheel->core.memory == NULL)
+    return UV_EINVAL;
+  return uvwheel_core_check(&wheel->core, stream) == 0 ? 0 : UV_EFAULT;
+}
+
+/* ---- The page for the operator --------------------------------------------
+ */
+
+#define COLUMNS 64
+
+static void
+print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
+{
+  const uvwheel_core_t *core = &wheel->core;
+  uint64_t now_ms = uv_now(wheel->loop);
+  uint64_t next_ms = uvwheel_core_next_ms(core);
+
+  fprintf(stream,
+          "uvwheel %s  %" PRIu64 " slots x %" PRIu64 " ms = %.1f s a round%s\n",
+          uvwheel_version_string(), core->slot_mask + 1, core->tick_ms,
+          (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
+          core->lane_shift == 0 ? ", FIFO" : "");
+  fprintf(stream, "hand      tick %" PRIu64 ", next look ", core->hand);
+  if (core->count == 0)
+    fprintf(stream, "never: no timer is active");
+  else
+    fprintf(stream, "in %" PRIu64 " ms",
+            next_ms > now_ms ? next_ms - now_ms : 0);
+  fprintf(stream, ", backlog %" PRIu64 " ms\n", stats->backlog_ms);
+  fprintf(stream,
+          "timers    %" PRIu64 " active, %" PRIu64 " started, %" PRIu64
+          " stopped, %" PRIu64 " fired\n",
+          stats->active, stats->started, stats->stopped, stats->fired);
+  fprintf(stream,
+          "work      %" PRIu64 " looked at, %" PRIu64
+          " of them moved on; %" PRIu64 " turns, %" PRIu64
+          " cut by the budget\n",
+          stats->looked, stats->moved, stats->turns, stats->turns_cut);
+}
+
+/* One character a column, from the slot of the next tick on: how full the
+ * slots of that column are compared with the fullest one. (The hand itself is
+ * behind the clock while there was nothing to look at.) */
+static void
+print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
+{
+  static const char shades[] = " .:-=+*#%@";
+  uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
+  uint64_t columns = slots < COLUMNS ? slots : COLUMNS;
+  uint64_t i;
+
+  for (i = 0; i < slots; i++)
+    counts[i * columns / slots] += uvwheel_core_slot_count(
+        core, (now_ms / core->tick_ms + 1 + i) & core->slot_mask);
+  for (i = 0; i < columns; i++)
+    most = counts[i] > most ? counts[i] : most;
+  fprintf(stream, "slots     |");
+  for (i = 0; i < columns; i++)
+    fputc(counts[i] == 0 ? shades[0] : shades[1 + counts[i] * 8 / most],
+          stream);
+  fprintf(stream,
+          "|\n          from the next tick on, %" PRIu64 " columns of %" PRIu64
+          " slots; '@' is %" PRIu64 " timers\n",
+          columns, slots / columns, most);
+}
+
+/* The upper bound of the bucket in which the share of all fired timers is
+ * reached. */
+static uint64_t
+lateness_percentile(const uvwheel_stats_t *stats, double share)
+{
+  uint64_t seen = 0;
+  unsigned bucket = 0;
+
+  for (; bucket < UVWHEEL_LATENESS_BUCKETS - 1; bucket++) {
+    seen += stats->lateness[bucket];
+    if ((double)seen >= share * (double)stats->fired)
+      return (UINT64_C(1) << bucket) - 1;
+  }
+  return stats->lateness_max_ms;
+}
+
+static void
+print_lateness(const uvwheel_stats_t *stats, FILE *stream)
+{
+  fprintf(stream, "lateness  ");
+  if (stats->fired == 0) {
+    fprintf(stream, "nothing has fired yet\n");
+    return;
+  }
+  fprintf(stream,
+          "half within %" PRIu64 " ms, 99%% within %" PRIu64
+          " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
+          lateness_percentile(stats, 0.5), lateness_percentile(stats, 0.99),
+          lateness_percentile(stats, 0.999), stats->lateness_max_ms);
+}
+
+void
+uvwheel_print(const uvwheel_t *wheel, FILE *stream)
+{
+  uvwheel_stats_t stats;
+
+  if (wheel == NULL || wheel->loop == NULL || wheel->core.memory == NULL ||
+      stream == NULL)
+    return;
+  uvwheel_get_stats(wheel, &stats);
+  print_counts(wheel, &stats, stream);
+  print_slots(&wheel->core, uv_now(wheel->loop), stream);
+  print_lateness(&stats, stream);
+}
+
+/* ---- Version --------------------------------------------------------------
+ */
+
+unsigned
+uvwheel_version(void)
+{
+  return UVWHEEL_VERSION_HEX;
+}
+
+#define STRINGIFY(x) #x
+#define VERSION_STRING(major, minor, patch) \
+  STRINGIFY(major) "." STRINGIFY(minor) "." STRINGIFY(patch)
+
+const char *
+uvwheel_version_string(void)
+{
+  return VERSION_STRING(UVWHEEL_VERSION_MAJOR, UVWHEEL_VERSION_MINOR,
+                        UVWHEEL_VERSION_PATCH);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The compiler builtins that the library uses, each with a plain C fallback. */
+
+#ifndef UVWHEEL_PORTABLE_H
+#define UVWHEEL_PORTABLE_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define PREFETCH(address) __builtin_prefetch(address, 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#else
+#define PREFETCH(address) ((void)(address))
+#define UNLIKELY(condition) (condition)
+#endif
+
+/* The position of the lowest bit that is set; bits must not be 0. */
+static inline unsigned
+lowest_bit(uint64_t bits)
+{
+#if defined(__GNUC__)
+  return (unsigned)__builtin_ctzll(bits);
+#else
+  unsigned position = 0;
+  for (; (bits & 1) == 0; bits >>= 1)
+    position++;
+  return position;
+#endif
+}
+
+/* How many bits are needed to write the value down; 0 for 0. */
+static inline unsigned
+bit_width(uint64_t value)
+{
+#if defined(__GNUC__)
+  return value == 0 ? 0 : 64 - (unsigned)__builtin_clzll(value);
+#else
+  unsigned width = 0;
+  for (; value != 0; value >>= 1)
+    width++;
+  return width;
+#endif
+}
+
+/* The upper half of a 64 x 32 bit product, in units of 2^63: with
+ * reciprocal = ceil(2^63 / divisor) that is value / divisor, exact for every
+ * divisor below 2^31 (Granlund and Montgomery, "Division by invariant integers
+ * using multiplication", 1994: the error value / 2^63 stays below
+ * 1 / divisor). */
+static inline uint64_t
+multiply_shift_63(uint64_t reciprocal, uint32_t value)
+{
+#if defined(__SIZEOF_INT128__)
+  __extension__ typedef unsigned __int128 wide_t;
+  return (uint64_t)(((wide_t)reciprocal * value) >> 63);
+#else
+  uint64_t low = (reciprocal & UINT32_MAX) * value;
+  uint64_t high = (reciprocal >> 32) * value;
+  return (high + (low >> 32)) >> 31;
+#endif
+}
+
+#endif /* UVWHEEL_PORTABLE_H */

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The wheel. TOP */
+
+#include "uvwheel/wheel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core.h"
+
+/* How many entries are looked at before those of them that are due are handed
+ * out: few enough (16 KiB of entries) to be in the first cache level still. */
+#define CHUNK 256
+
+#define CACHE_LINE 64
+
+/* ---- Ticks --------------------------------------------------------------- */
+
+static void
+set_hand(uvwheel_core_t *core, uint64_t tick)
+{
+  core->hand = tick;
+  core->hand_ms = tick * core->tick_ms;
+}
+
+/* ---- Slots --------------------------------------------------------------- */
+
+/* Makes the slot ready to take an entry that is due to be looked at at the
+ * tick (I2, I3). */
+static void
+occupy(uvwheel_core_t *core, uint64_t slot, uint64_t tick)
+{
+  uvwheel_link_t *lanes;
+  unsigned i;
+
+  if (is_occupied(core, slot)) {
+    if (tick < core->nearest[slot])
+      core->nearest[slot] = tick;
+    return;
+  }
+  core->occupied[slot / 64] |= UINT64_C(1) << (slot % 64);
+  core->nearest[slot] = tick;
+  lanes = lanes_of(core, slot);
+  for (i = 0; i < lane_count(core); i++)
+    list_init(&lanes[i]);
+}
+
+static void
+vacate(uvwheel_core_t *core, uint64_t slot)
+{
+  core->occupied[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
+}
+
+static bool
+slot_is_empty(const uvwheel_core_t *core, uint64_t slot)
+{
+  const uvwheel_link_t *lanes = lanes_of(core, slot);
+  unsigned i;
+
+  for (i = 0; i < lane_count(core); i++)
+    if (!list_is_empty(&lanes[i]))
+      return false;
+  return true;
+}
+
+/* Takes a link off its list. If that was the last one of its slot, the slot is
+ * empty now (I2), so that nobody wakes up for it. */
+void
+uvwheel__take_off(uvwheel_core_t *core, uvwheel_link_t *link)
+{
+  uvwheel_link_t *prev = link->prev, *head = link->next;
+  uint64_t offset, slot;
+
+  CHECK(prev->next == link && head->prev == link, core, entry_of(link),
+        "its links were overwritten");
+  join(prev, head);
+  if (prev != head)
+    return;
+  /* As numbers, because the heads of the wheel's own lists are no part of
+   * this array. */
+  offset = (uint64_t)((uintptr_t)head - (uintptr_t)core->lanes);
+  slot = (offset / sizeof *head) >> core->lane_shift;
+  if (slot <= core->slot_mask && slot_is_empty(core, slot))
+    vacate(core, slot);
+}
+
+/* Puts the entry into the slot of the tick at which it is due. */
+static void
+place(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
+{
+  uint64_t slot = tick & core->slot_mask;
+  unsigned lane = core->deal++ & (lane_count(core) - 1);
+
+  occupy(core, slot, tick);
+  append(&lanes_of(core, slot)[lane], &entry->link);
+  if (tick < core->next_tick)
+    core->next_tick = tick;
+}
+
+/* The first tick after the hand at which a slot wants a pass. Slots are asked
+ * in the order in which the hand meets them, so the first whose nearest tick
+ * lies within this round has it. */
+static uint64_t
+find_next_tick(const uvwheel_core_t *core)
+{
+  uint64_t first = core->hand + 1;
+  uint64_t start = first & core->slot_mask;
+  uint64_t slots = core->slot_mask + 1;
+  uint64_t earliest = NEVER;
+  uint64_t begin = start, end = slots;
+  int half;
+
+  for (half = 0; half < 2; half++) {
+    uint64_t slot = next_occupied(core, begin, end);
+    for (; slot < end; slot = next_occupied(core, slot + 1, end)) {
+      uint64_t nearest = core->nearest[slot];
+      if (nearest - first <= core->slot_mask)
+        return nearest;
+      if (nearest < earliest)
+        earliest = nearest;
+    }
+    begin = 0;
+    end = start;
+  }
+  return earliest;
+}
+
+/* ---- Making and unmaking --------------------------------------------------
+ */
+
+/* One block holds the lanes, the nearest ticks and the occupied bits. calloc
+ * gives it as untouched zero pages, and all that is zero says "empty" (I2). */
+static int
+allocate_slots(uvwheel_core_t *core)
+{
+  uint64_t slots = core->slot_mask + 1;
+  uint64_t lanes_size = sizeof(uvwheel_link_t) * (slots << core->lane_shift);
+  uint64_t nearest_size = sizeof(uint64_t) * slots;
+  uint64_t bits_size = sizeof(uint64_t) * ((slots + 63) / 64);
+  uint64_t size = lanes_size + nearest_size + bits_size + CACHE_LINE;
+  uintptr_t aligned;
+
+  if (size > SIZE_MAX)
+    return ENOMEM;
+  core->memory = calloc(1, (size_t)size);
+  if (core->memory == NULL)
+    return ENOMEM;
+  aligned =
+      ((uintptr_t)core->memory + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1);
+  core->lanes = (uvwheel_link_t *)aligned;
+  core->nearest = (uint64_t *)(aligned + (uintptr_t)lanes_size);
+  core->occupied = core->nearest + slots;
+  return 0;
+}
+
+int
+uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
+                  uint32_t flags)
+{
+  uvwheel_core_t made = {0};
+  unsigned i;
+  int error;
+
+  if (tick_ms == 0 || tick_ms > UVWHEEL_MAX_TICK_MS || slots == 0 ||
+      slots > UVWHEEL_MAX_SLOTS || (flags & ~UVWHEEL_FIFO) != 0)
+    return EINVAL;
+  made.tick_ms = tick_ms;
+  made.reciprocal = ((UINT64_C(1) << 63) - 1) / tick_ms + 1;
+  made.slot_mask = (UINT64_C(1) << bit_width(slots - 1)) - 1;
+  made.lane_shift = (flags & UVWHEEL_FIFO) ? 0 : bit_width(UVWHEEL_LANES - 1);
+  made.next_tick = NEVER;
+  error = allocate_slots(&made);
+  if (error != 0)
+    return error;
+  *core = made;
+  list_init(&core->due);
+  for (i = 0; i < UVWHEEL_LANES; i++) {
+    list_init(&core->pending[i]);
+    list_init(&core->staying[i]);
+  }
+  return 0;
+}
+
+void
+uvwheel_core_destroy(uvwheel_core_t *core)
+{
+  free(core->memory);
+  core->memory = NULL;
+}
+
+/* ---- Operations on entries ------------------------------------------------
+ */
+
+void
+uvwheel_entry_init(uvwheel_entry_t *entry)
+{
+  entry->link.next = NULL;
+  entry->link.prev = POISON;
+}
+
+/* The entry leaves the wheel: the one place where the count goes down. */
+static void
+release(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  uvwheel__take_off(core, &entry->link);
+  uvwheel_entry_init(entry);
+  core->count--;
+  if (core->count == 0) {
+    core->passing = false;
+    core->next_tick = NEVER;
+  }
+}
+
+/* Puts an entry that is on no list where it belongs, and tells whether the
+ * wheel has to wake up earlier for it. */
+static bool
+enter(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+{
+  uint64_t tick = tick_after(core, due_ms);
+  bool earlier = tick < core->next_tick;
+
+  /* Due before the hand: the caller's clock stepped back, or he is late. */
+  if (UNLIKELY(tick <= core->hand))
+    set_hand(core, tick - 1);
+  entry->due_ms = due_ms;
+  place(core, entry, tick);
+  return earlier;
+}
+
+int
+uvwheel_core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
+                    uint64_t due_ms)
+{
+  CHECK(!uvwheel_entry_is_active(entry), core, entry, "inserted twice");
+  core->count++;
+  core->counters.started++;
+  return enter(core, entry, due_ms);
+}
+
+void
+uvwheel_core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  core->counters.stopped++;
+  release(core, entry);
+}
+
+int
+uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
+                      uint64_t due_ms)
+{
+  if (due_ms >= entry->due_ms) {
+    entry->due_ms = due_ms;
+    return 0;
+  }
+  uvwheel__take_off(core, &entry->link);
+  return enter(core, entry, due_ms);
+}
+
+/* ---- The pass -------------------------------------------------------------
+ */
+
+/* Turns the hand to the next tick at which a slot wants a pass, if that is not
+ * after now, and takes that slot's lanes over as the pending ones. */
+static bool
+begin_pass(uvwheel_core_t *core, uint64_t now_ms)
+{
+  uint64_t now_tick = now_ms / core->tick_ms;
+
+  if (now_tick >= LAST_TICK)
+    now_tick = LAST_TICK - 1;
+  while (core->next_tick <= now_tick) {
+    uint64_t slot = core->next_tick & core->slot_mask;
+    set_hand(core, core->next_tick);
+    if (is_occupied(core, slot) && core->nearest[slot] == core->hand) {
+      uvwheel_link_t *lanes = lanes_of(core, slot);
+      unsigned i;
+      for (i = 0; i < lane_count(core); i++)
+        if (!list_is_empty(&lanes[i]))
+          splice_after(&core->pending[i], lanes[i].next, lanes[i].prev);
+      vacate(core, slot);
+      core->pass_tick = core->hand;
+      core->pass_ms = core->hand_ms;
+      core->pass_nearest = NEVER;
+      core->passing = true;
+      return true;
+    }
+    core->next_tick = find_next_tick(core);
+  }
+  if (now_tick > core->hand)
+    set_hand(core, now_tick);
+  return false;
+}
+
+/* Of a pending lane: the links up to `kept` were looked at and stay in their
+ * slot, those from `ahead` on were not looked at. What was between the two has
+ * been put elsewhere, and the gap is closed only when the next link stays:
+ * an entry's neighbours, cold in the cache, are not written for it. */
+struct lane {
+  uvwheel_link_t *kept;
+  uvwheel_link_t *ahead;
+};
+
+/* Looks at one entry: it is due, or moves to another slot, or stays. */
+static void
+sort_entry(uvwheel_core_t *core, struct lane *lane, uvwheel_entry_t *entry)
+{
+  uint64_t tick;
+
+  if (entry->due_ms < core->pass_ms) {
+    append(&core->due, &entry->link);
+    return;
+  }
+  tick = tick_after(core, entry->due_ms);
+  if (((tick ^ core->pass_tick) & core->slot_mask) != 0) {
+    place(core, entry, tick);
+    core->counters.moved++;
+    return;
+  }
+  if (lane->kept->next != &entry->link)
+    join(lane->kept, &entry->link);
+  lane->kept = &entry->link;
+  if (tick < core->pass_nearest)
+    core->pass_nearest = tick;
+}
+
+/* Looks at entries of the pending lanes in turn, so that the cache misses of
+ * one lane pass while the others are worked on. Returns how many. */
+static uint64_t
+sort_lanes(uvwheel_core_t *core, struct lane *lanes, uint64_t limit)
+{
+  uint64_t looked = 0, before;
+  unsigned i;
+
+  do {
+    before = looked;
+    for (i = 0; i < lane_count(core) && looked < limit; i++) {
+      uvwheel_link_t *link = lanes[i].ahead;
+      if (link == &core->pending[i])
+        continue;
+      CHECK(link->next->prev == link, core, entry_of(link),
+            "its links were overwritten");
+      lanes[i].ahead = link->next;
+      PREFETCH(lanes[i].ahead);
+      sort_entry(core, &lanes[i], entry_of(link));
+      looked++;
+    }
+  } while (looked < limit && looked != before);
+  return looked;
+}
+
+/* Goes on with the pass by one chunk, at most the budget. No callback runs
+ * meanwhile, so the places in the lanes can be kept in variables. Returns
+ * whether the pending lanes are empty now. */
+static bool
+sort_chunk(uvwheel_core_t *core, uint64_t *budget)
+{
+  struct lane lanes[UVWHEEL_LANES];
+  uint64_t looked;
+  bool done = true;
+  unsigned i;
+
+  for (i = 0; i < lane_count(core); i++) {
+    lanes[i].kept = &core->pending[i];
+    lanes[i].ahead = core->pending[i].next;
+  }
+  looked = sort_lanes(core, lanes, *budget < CHUNK ? *budget : CHUNK);
+  for (i = 0; i < lane_count(core); i++) {
+    uvwheel_link_t *head = &core->pending[i], *first = head->next;
+    if (lanes[i].kept != head)
+      splice_after(core->staying[i].prev, first, lanes[i].kept);
+    join(head, lanes[i].ahead);
+    done = done && list_is_empty(head);
+  }
+  *budget -= looked;
+  core->counters.looked += looked;
+  return done;
+}
+
+/* Puts the entries that stay back, before those that have been started into
+ * the same slot meanwhile: the order of a lane is the order of starts. */
+static void
+end_pass(uvwheel_core_t *core)
+{
+  uint64_t slot = core->pass_tick & core->slot_mask;
+  unsigned i;
+
+  for (i = 0; i < lane_count(core); i++) {
+    uvwheel_link_t *head = &core->staying[i];
+    if (list_is_empty(head))
+      continue;
+    occupy(core, slot, core->pass_nearest);
+    splice_after(&lanes_of(core, slot)[i], head->next, head->prev);
+    list_init(head);
+  }
+  core->passing = false;
+  core->next_tick = find_next_tick(core);
+}
+
+/* Hands out what the pass found due, unless it was postponed since. */
+static uvwheel_entry_t *
+take_due(uvwheel_core_t *core)
+{
+  while (!list_is_empty(&core->due)) {
+    uvwheel_entry_t *entry = entry_of(core->due.next);
+    if (entry->due_ms < core->pass_ms) {
+      core->counters.expired++;
+      release(core, entry);
+      return entry;
+    }
+    uvwheel__take_off(core, &entry->link);
+    place(core, entry, tick_after(core, entry->due_ms));
+    core->counters.moved++;
+  }
+  return NULL;
+}
+
+uvwheel_entry_t *
+uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
+{
+  for (;;) {
+    uvwheel_entry_t *entry = take_due(core);
+    if (entry != NULL)
+      return entry;
+    if (!core->passing && !begin_pass(core, now_ms))
+      return NULL;
+    if (*budget == 0)
+      return NULL;
+    if (sort_chunk(core, budget))
+      end_pass(core);
+  }
+}
+
+uint64_t
+uvwheel_core_next_ms(const uvwheel_core_t *core)
+{
+  uint64_t tick = core->next_tick;
+
+  return tick > UINT64_MAX / core->tick_ms ? UINT64_MAX : tick * core->tick_ms;
+}
