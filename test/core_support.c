@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "core_support.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const shape_t shapes[] = {
+    {1, 1, 0},   {1, 2, 0},   {1, 4, UVWHEEL_FIFO},   {1, 64, 0},
+    {1, 128, 0}, {3, 1, 0},   {3, 2, UVWHEEL_FIFO},   {3, 8, 0},
+    {100, 1, 0}, {100, 4, 0}, {100, 8, UVWHEEL_FIFO}, {100, 16, 0},
+};
+const int shape_count = LENGTH(shapes);
+
+uint64_t
+tick_ms_after(uint64_t tick_ms, uint64_t due_ms)
+{
+  uint64_t tick = due_ms / tick_ms;
+
+  return tick < UINT64_MAX / tick_ms ? (tick + 1) * tick_ms : UINT64_MAX;
+}
+
+void
+open_core(uvwheel_core_t *core, const shape_t *shape)
+{
+  memset(core, 0xA5, sizeof *core);
+  ck_assert_int_eq(
+      uvwheel_core_init(core, shape->tick_ms, shape->slots, shape->flags), 0);
+  verify(core);
+  ck_assert_uint_eq(uvwheel_core_next_ms(core), UINT64_MAX);
+}
+
+void
+close_core(uvwheel_core_t *core)
+{
+  uvwheel_cursor_t cursor;
+  uvwheel_entry_t *entry;
+
+  uvwheel_core_walk_begin(core, &cursor);
+  while ((entry = uvwheel_core_walk_next(core, &cursor)) != NULL)
+    remove_entry(core, entry);
+  ck_assert_uint_eq(core->count, 0);
+  ck_assert_uint_eq(uvwheel_core_next_ms(core), UINT64_MAX);
+  uvwheel_core_destroy(core);
+}
+
+void
+verify(const uvwheel_core_t *core)
+{
+  const uvwheel_counters_t *counters = &core->counters;
+
+  ck_assert_int_eq(uvwheel_core_check(core, stderr), 0);
+  ck_assert_uint_eq(core->count,
+                    counters->started - counters->stopped - counters->expired);
+}
+
+/* Insert and postpone tell when the wheel has to wake up earlier. */
+static void
+expect_told(const uvwheel_core_t *core, int earlier, uint64_t before_ms)
+{
+  uint64_t next_ms = uvwheel_core_next_ms(core);
+
+  ck_assert_uint_le(next_ms, before_ms);
+  if (next_ms != UINT64_MAX)
+    ck_assert_int_eq(earlier != 0, next_ms < before_ms);
+}
+
+void
+insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+{
+  uint64_t count = core->count, started = core->counters.started;
+  uint64_t before_ms = uvwheel_core_next_ms(core);
+  int earlier;
+
+  memset(entry, 0xA5, sizeof *entry);
+  uvwheel_entry_init(entry);
+  ck_assert(!uvwheel_entry_is_active(entry));
+  earlier = uvwheel_core_insert(core, entry, due_ms);
+  ck_assert(uvwheel_entry_is_active(entry));
+  ck_assert_uint_eq(entry->due_ms, due_ms);
+  expect_told(core, earlier, before_ms);
+  ck_assert_uint_eq(core->count, count + 1);
+  ck_assert_uint_eq(core->counters.started, started + 1);
+  verify(core);
+}
+
+void
+postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+{
+  uint64_t count = core->count;
+  uint64_t before_ms = uvwheel_core_next_ms(core);
+  int earlier = uvwheel_core_postpone(core, entry, due_ms);
+
+  ck_assert(uvwheel_entry_is_active(entry));
+  ck_assert_uint_eq(entry->due_ms, due_ms);
+  expect_told(core, earlier, before_ms);
+  ck_assert_uint_eq(core->count, count);
+  verify(core);
+}
+
+void
+remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  uint64_t count = core->count, stopped = core->counters.stopped;
+
+  uvwheel_core_remove(core, entry);
+  ck_assert(!uvwheel_entry_is_active(entry));
+  ck_assert_uint_eq(core->count, count - 1);
+  ck_assert_uint_eq(core->counters.stopped, stopped + 1);
+  if (core->count == 0)
+    ck_assert_uint_eq(uvwheel_core_next_ms(core), UINT64_MAX);
+  verify(core);
+}
+
+static void
+expect_nothing_waits(const uvwheel_core_t *core, uint64_t now_ms)
+{
+  uint64_t next_ms = uvwheel_core_next_ms(core);
+
+  ck_assert(next_ms > now_ms || next_ms == UINT64_MAX);
+}
+
+uvwheel_entry_t *
+expire(uvwheel_core_t *core, uint64_t now_ms)
+{
+  uint64_t count = core->count, expired = core->counters.expired;
+  uint64_t budget = UINT64_MAX;
+  uvwheel_entry_t *entry = uvwheel_core_expire(core, now_ms, &budget);
+
+  verify(core);
+  if (entry == NULL) {
+    expect_nothing_waits(core, now_ms);
+    return NULL;
+  }
+  ck_assert(!uvwheel_entry_is_active(entry));
+  ck_assert_uint_eq(core->count, count - 1);
+  ck_assert_uint_eq(core->counters.expired, expired + 1);
+  /* Never early: the tick at which it expires has come. */
+  ck_assert_uint_le(tick_ms_after(core->tick_ms, entry->due_ms), now_ms);
+  return entry;
+}
+
+void
+expect_none(uvwheel_core_t *core, uint64_t now_ms)
+{
+  ck_assert_ptr_null(expire(core, now_ms));
+}
+
+void
+expect_only(uvwheel_core_t *core, uint64_t now_ms, const uvwheel_entry_t *entry)
+{
+  ck_assert_ptr_eq(expire(core, now_ms), entry);
+  expect_none(core, now_ms);
+}
+
+uint64_t
+drain(uvwheel_core_t *core, uint64_t now_ms)
+{
+  uint64_t expired = 0;
+
+  while (expire(core, now_ms) != NULL)
+    expired++;
+  return expired;
+}
+
+/* When the first of the items that are active has to expire. */
+static uint64_t
+earliest_ms(const uvwheel_core_t *core, const item_t *items, size_t count)
+{
+  uint64_t earliest = UINT64_MAX;
+  size_t i;
+
+  for (i = 0; i < count; i++)
+    if (uvwheel_entry_is_active(&items[i].entry)) {
+      uint64_t tick_ms = tick_ms_after(core->tick_ms, items[i].entry.due_ms);
+      if (tick_ms < earliest)
+        earliest = tick_ms;
+    }
+  return earliest;
+}
+
+unsigned
+run_out(uvwheel_core_t *core, const item_t *items, size_t count,
+        uint64_t now_ms)
+{
+  const uvwheel_entry_t *entry;
+  unsigned wakes = 0;
+
+  drain(core, now_ms);
+  while (core->count > 0) {
+    uint64_t next_ms = uvwheel_core_next_ms(core);
+    /* Never late: the wheel wakes up no later than its first entry wants. */
+    ck_assert_uint_le(next_ms, earliest_ms(core, items, count));
+    ck_assert_uint_gt(next_ms, now_ms);
+    now_ms = next_ms;
+    wakes++;
+    while ((entry = expire(core, now_ms)) != NULL)
+      ck_assert_uint_eq(tick_ms_after(core->tick_ms, entry->due_ms), now_ms);
+  }
+  return wakes;
+}
+
+size_t
+boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays)
+{
+  uint64_t tick_ms = shape->tick_ms, round_ms = tick_ms * shape->slots;
+  uint64_t edges[] = {0, tick_ms, round_ms - tick_ms};
+  size_t count = 0, edge;
+  unsigned round;
+
+  for (round = 0; round < rounds; round++)
+    for (edge = 0; edge < LENGTH(edges); edge++) {
+      uint64_t delay_ms = round * round_ms + edges[edge];
+      if (delay_ms > 0)
+        delays[count++] = delay_ms - 1;
+      delays[count++] = delay_ms;
+      delays[count++] = delay_ms + 1;
+    }
+  ck_assert_uint_le(count, MAX_DELAYS);
+  return count;
+}

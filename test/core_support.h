@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What the tests of the wheel layer share: its operations, each followed by
+ * all that must hold after it. */
+
+#ifndef CORE_SUPPORT_H
+#define CORE_SUPPORT_H
+
+#include <check.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "uvwheel/wheel.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+/* The wheels that the exhaustive tests go through. */
+typedef struct shape_s {
+  uint64_t tick_ms;
+  uint32_t slots;
+  uint32_t flags;
+} shape_t;
+
+extern const shape_t shapes[];
+extern const int shape_count;
+
+/* The time of the first tick after due_ms; UINT64_MAX if there is none. */
+uint64_t tick_ms_after(uint64_t tick_ms, uint64_t due_ms);
+
+void open_core(uvwheel_core_t *core, const shape_t *shape);
+
+/* Takes out what is left, watching the counts, and destroys the wheel. */
+void close_core(uvwheel_core_t *core);
+
+/* Every invariant holds, and the counters add up. */
+void verify(const uvwheel_core_t *core);
+
+/* The operations of the same names, verified. An entry must not be active for
+ * insert. */
+void insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
+void postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
+void remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry);
+uvwheel_entry_t *expire(uvwheel_core_t *core, uint64_t now_ms);
+
+/* Nothing expires at now_ms. */
+void expect_none(uvwheel_core_t *core, uint64_t now_ms);
+
+/* The entry expires at now_ms, and nothing after it. */
+void expect_only(uvwheel_core_t *core, uint64_t now_ms,
+                 const uvwheel_entry_t *entry);
+
+/* How many entries expire at now_ms. */
+uint64_t drain(uvwheel_core_t *core, uint64_t now_ms);
+
+/* ---- Many entries -------------------------------------------------------- */
+
+typedef struct item_s {
+  uvwheel_entry_t entry;
+  unsigned seen; /* for the test that counts */
+} item_t;
+
+/* Expires all of the items by going from next_ms to next_ms, beginning with
+ * what waits at now_ms, and sees that each comes exactly at its tick. Returns
+ * how often the wheel woke up. */
+unsigned run_out(uvwheel_core_t *core, const item_t *items, size_t count,
+                 uint64_t now_ms);
+
+/* Delays at which an off-by-one shows: a millisecond before, at and after
+ * nothing, one tick, and all slots but one, in each of the first rounds.
+ * Returns how many. */
+#define MAX_DELAYS 40
+size_t boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays);
+
+#endif /* CORE_SUPPORT_H */

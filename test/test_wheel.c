@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The wheel on a fake clock: when entries expire, from every position of the
+ * hand. test/model runs random operations against a model beside this. */
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_support.h"
+#include "suite.h"
+
+#define ROUNDS 4
+
+/* Calls a function with a new wheel whose hand stands at each position of two
+ * rounds (at most 40), and with times at the start and at the end of a tick. */
+static void
+at_every_hand(const shape_t *shape,
+              void (*test)(uvwheel_core_t *core, const shape_t *shape,
+                           uint64_t now_ms))
+{
+  uint64_t phases[] = {0, shape->tick_ms - 1};
+  uint64_t hand, hands = 2 * shape->slots + 1;
+  size_t phase, phase_count = shape->tick_ms == 1 ? 1 : 2;
+
+  for (hand = 0; hand < hands; hand += 1 + hands / 40)
+    for (phase = 0; phase < phase_count; phase++) {
+      uint64_t now_ms = hand * shape->tick_ms + phases[phase];
+      uvwheel_core_t core;
+      open_core(&core, shape);
+      expect_none(&core, now_ms);
+      test(&core, shape, now_ms);
+      close_core(&core);
+    }
+}
+
+/* ---- One entry ----------------------------------------------------------- */
+
+static void
+expire_alone(uvwheel_core_t *core, const shape_t *shape, uint64_t start_ms)
+{
+  uint64_t delays[MAX_DELAYS], now_ms = start_ms;
+  size_t i, count = boundary_delays(shape, ROUNDS, delays);
+  uvwheel_entry_t entry;
+
+  for (i = 0; i < count; i++) {
+    uint64_t tick_ms = tick_ms_after(shape->tick_ms, now_ms + delays[i]);
+    insert(core, &entry, now_ms + delays[i]);
+    ck_assert_uint_eq(uvwheel_core_next_ms(core), tick_ms);
+    expect_none(core, now_ms);
+    ck_assert_uint_eq(uvwheel_core_next_ms(core), tick_ms);
+    expect_none(core, tick_ms - 1);
+    ck_assert_uint_eq(uvwheel_core_next_ms(core), tick_ms);
+    expect_only(core, tick_ms, &entry);
+    ck_assert_uint_eq(uvwheel_core_next_ms(core), UINT64_MAX);
+    /* The next one starts from the same position of the hand. */
+    now_ms += ROUNDS * shape->slots * shape->tick_ms;
+    now_ms += shape->slots * shape->tick_ms;
+    expect_none(core, now_ms);
+  }
+  ck_assert_uint_eq(core->counters.looked, count);
+  ck_assert_uint_eq(core->counters.moved, 0);
+}
+
+START_TEST(an_entry_expires_exactly_at_the_first_tick_after_it_is_due)
+{
+  at_every_hand(&shapes[_i], expire_alone);
+}
+END_TEST
+
+static void
+expire_overdue(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
+{
+  uvwheel_entry_t overdue, later;
+  uint64_t round_ms = shape->tick_ms * shape->slots;
+  uint64_t late_ms, tick_ms;
+
+  now_ms -= now_ms % shape->tick_ms;
+  for (late_ms = 1; late_ms <= now_ms; late_ms += 1 + round_ms / 16) {
+    tick_ms = tick_ms_after(shape->tick_ms, now_ms + round_ms);
+    insert(core, &later, now_ms + round_ms);
+    insert(core, &overdue, now_ms - late_ms);
+    ck_assert_uint_le(uvwheel_core_next_ms(core), now_ms);
+    expect_only(core, now_ms, &overdue);
+    ck_assert_uint_eq(uvwheel_core_next_ms(core), tick_ms);
+    remove_entry(core, &later);
+  }
+}
+
+START_TEST(an_entry_that_is_due_already_expires_at_the_next_call)
+{
+  at_every_hand(&shapes[_i], expire_overdue);
+}
+END_TEST
+
+static void
+remove_alone(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
+{
+  uint64_t delays[MAX_DELAYS];
+  size_t i, count = boundary_delays(shape, ROUNDS, delays);
+  uvwheel_entry_t *entry;
+
+  for (i = 0; i < count; i++) {
+    entry = malloc(sizeof *entry);
+    insert(core, entry, now_ms + delays[i]);
+    remove_entry(core, entry);
+    free(entry);
+    expect_none(core, tick_ms_after(shape->tick_ms, now_ms + delays[i]));
+    now_ms += delays[i] + shape->tick_ms;
+  }
+  ck_assert_uint_eq(core->counters.looked, 0);
+}
+
+START_TEST(a_removed_entry_may_be_freed_and_never_expires)
+{
+  at_every_hand(&shapes[_i], remove_alone);
+}
+END_TEST
+
+/* ---- Several entries ----------------------------------------------------- */
+
+static void
+expire_together(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
+{
+  item_t items[MAX_DELAYS];
+  uint64_t delays[MAX_DELAYS], ticks[MAX_DELAYS];
+  size_t i, j, count = boundary_delays(shape, ROUNDS, delays);
+  unsigned different = 0;
+
+  for (i = 0; i < count; i++) {
+    insert(core, &items[i].entry, now_ms + delays[i]);
+    ticks[i] = tick_ms_after(shape->tick_ms, now_ms + delays[i]);
+    for (j = 0; j < i && ticks[j] != ticks[i]; j++)
+      ;
+    different += i == j;
+  }
+  /* One wake-up for each tick at which something is due, no more. */
+  ck_assert_uint_eq(run_out(core, items, count, now_ms), different);
+  ck_assert_uint_eq(core->counters.expired, count);
+}
+
+START_TEST(the_hand_wakes_once_for_each_tick_at_which_something_is_due)
+{
+  at_every_hand(&shapes[_i], expire_together);
+}
+END_TEST
+
+static void
+expire_pairs(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
+{
+  item_t pair[2];
+  uint64_t delays[MAX_DELAYS], round_ms = shape->tick_ms * shape->slots;
+  size_t i, j, count = boundary_delays(shape, 3, delays);
+
+  for (i = 0; i < count; i++)
+    for (j = 0; j < count; j++) {
+      uint64_t due_ms = now_ms + delays[i], other_ms = now_ms + delays[j];
+      insert(core, &pair[0].entry, due_ms);
+      insert(core, &pair[1].entry, other_ms);
+      ck_assert_uint_eq(
+          uvwheel_core_next_ms(core),
+          tick_ms_after(shape->tick_ms, due_ms < other_ms ? due_ms : other_ms));
+      ck_assert_uint_le(run_out(core, pair, 2, now_ms), 2);
+      now_ms += 4 * round_ms;
+      expect_none(core, now_ms);
+    }
+}
+
+/* traps.md, netty#12886 and its kin: never assume an order inside a slot. */
+START_TEST(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion)
+{
+  at_every_hand(&shapes[_i], expire_pairs);
+}
+END_TEST
+
+static void
+jump(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
+{
+  item_t items[MAX_DELAYS];
+  uint64_t delays[MAX_DELAYS], last_ms = 0;
+  size_t i, count = boundary_delays(shape, ROUNDS, delays), due = 0;
+  uint64_t far_ms = now_ms + shape->tick_ms * shape->slots * 7 / 2;
+  uvwheel_entry_t *entry;
+
+  for (i = count; i-- > 0;) {
+    insert(core, &items[i].entry, now_ms + delays[i]);
+    due += tick_ms_after(shape->tick_ms, now_ms + delays[i]) <= far_ms;
+  }
+  while ((entry = expire(core, far_ms)) != NULL) {
+    uint64_t tick_ms = tick_ms_after(shape->tick_ms, entry->due_ms);
+    ck_assert_uint_ge(tick_ms, last_ms);
+    last_ms = tick_ms;
+    due--;
+  }
+  ck_assert_uint_eq(due, 0);
+  run_out(core, items, count, far_ms);
+  ck_assert_uint_eq(core->counters.expired, count);
+}
+
+/* traps.md, "Time": agrona#73, tokio-core#2. */
+START_TEST(a_jump_hands_out_what_is_due_in_the_order_of_ticks)
+{
+  at_every_hand(&shapes[_i], jump);
+}
+END_TEST
+
+START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
+{
+  const shape_t shape = {10, 4, 0};
+  uvwheel_entry_t far, near;
+  uvwheel_core_t core;
+  uint64_t now_ms;
+
+  open_core(&core, &shape);
+  insert(&core, &far, 4000);
+  for (now_ms = 0; now_ms <= 4000; now_ms++)
+    expect_none(&core, now_ms);
+  ck_assert_uint_eq(core.counters.looked, 0);
+  insert(&core, &near, 4010); /* in another slot */
+  expect_only(&core, 4010, &far);
+  ck_assert_uint_eq(core.counters.looked, 1);
+  expect_only(&core, 4020, &near);
+  ck_assert_uint_eq(core.counters.looked, 2);
+  close_core(&core);
+}
+END_TEST
+
+/* An empty wheel must not remember an old time: RussellLuo/timingwheel#45. */
+START_TEST(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly)
+{
+  const uint64_t year_ms = UINT64_C(31557600000);
+  uvwheel_entry_t entry;
+  uvwheel_core_t core;
+  uint64_t year;
+
+  open_core(&core, &shapes[_i]);
+  for (year = 0; year < 100; year++) {
+    uint64_t now_ms = year * year_ms + year, tick_ms;
+    insert(&core, &entry, now_ms);
+    tick_ms = tick_ms_after(core.tick_ms, now_ms);
+    ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
+    expect_none(&core, tick_ms - 1);
+    expect_only(&core, tick_ms, &entry);
+  }
+  close_core(&core);
+}
+END_TEST
+
+/* ---- Large and backward times -------------------------------------------- */
+
+START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
+{
+  static const uint64_t dues[] = {
+      UINT32_MAX / 2,
+      (uint64_t)UINT32_MAX / 2 + 1,
+      UINT32_MAX - 1,
+      UINT32_MAX,
+      (uint64_t)UINT32_MAX + 1,
+      (uint64_t)UINT32_MAX + 2,
+      INT64_MAX - 1,
+      INT64_MAX,
+      (uint64_t)INT64_MAX + 1,
+      UINT64_MAX - 1000,
+  };
+  uvwheel_entry_t never, entry;
+  uvwheel_core_t core;
+  size_t i;
+
+  open_core(&core, &shapes[_i]);
+  insert(&core, &never, UINT64_MAX);
+  for (i = 0; i < LENGTH(dues); i++) {
+    uint64_t tick_ms = tick_ms_after(core.tick_ms, dues[i]);
+    insert(&core, &entry, dues[i]);
+    ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
+    expect_none(&core, tick_ms - 1);
+    expect_only(&core, tick_ms, &entry);
+  }
+  expect_none(&core, UINT64_MAX - 1);
+  expect_none(&core, UINT64_MAX);
+  ck_assert(uvwheel_entry_is_active(&never));
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(a_due_time_far_away_from_the_hand_is_told_exactly)
+{
+  uvwheel_entry_t entry;
+  uvwheel_core_t core;
+  unsigned bit;
+  int offset;
+
+  for (bit = 1; bit < 63; bit++)
+    for (offset = -1; offset <= 1; offset++) {
+      uint64_t due_ms = (UINT64_C(1) << bit) + (uint64_t)offset;
+      uint64_t tick_ms = tick_ms_after(shapes[_i].tick_ms, due_ms);
+      open_core(&core, &shapes[_i]);
+      insert(&core, &entry, due_ms);
+      ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
+      expect_none(&core, tick_ms - 1);
+      expect_only(&core, tick_ms, &entry);
+      close_core(&core);
+    }
+}
+END_TEST
+
+static void
+step_back(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
+{
+  uint64_t round_ms = shape->tick_ms * shape->slots, back_ms;
+  uint64_t delays[MAX_DELAYS];
+  size_t i, count = boundary_delays(shape, 2, delays);
+  item_t items[2 * MAX_DELAYS];
+
+  for (back_ms = 1; back_ms <= now_ms && back_ms <= 2 * round_ms;
+       back_ms += 1 + round_ms / 8) {
+    for (i = 0; i < count; i++)
+      insert(core, &items[i].entry, now_ms + delays[i]);
+    expect_none(core, now_ms);
+    expect_none(core, now_ms - back_ms);
+    for (i = 0; i < count; i++)
+      insert(core, &items[count + i].entry, now_ms - back_ms + delays[i]);
+    expect_none(core, now_ms - back_ms);
+    run_out(core, items, 2 * count, now_ms - back_ms);
+    now_ms += 3 * round_ms;
+    expect_none(core, now_ms);
+  }
+}
+
+/* traps.md, "Time": haproxy#2704. */
+START_TEST(a_clock_that_steps_back_makes_nothing_early_late_or_lost)
+{
+  at_every_hand(&shapes[_i], step_back);
+}
+END_TEST
+
+/* ---- Postponing ---------------------------------------------------------- */
+
+static void
+postpone_twice(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
+{
+  uint64_t round_ms = shape->tick_ms * shape->slots;
+  const uint64_t delays[] = {0,
+                             1,
+                             round_ms,
+                             shape->tick_ms,
+                             2 * round_ms - 1,
+                             round_ms + shape->tick_ms,
+                             3 * round_ms + 1};
+  const size_t kinds = LENGTH(delays), sequences = kinds * kinds * kinds;
+  item_t item;
+  size_t i;
+
+  for (i = 0; i < sequences; i++) {
+    uint64_t moved = core->counters.moved;
+    insert(core, &item.entry, now_ms + delays[i % kinds]);
+    postpone(core, &item.entry, now_ms + delays[i / kinds % kinds]);
+    postpone(core, &item.entry, now_ms + delays[i / kinds / kinds]);
+    /* At worst once where it was, and once where it belongs. */
+    ck_assert_uint_le(run_out(core, &item, 1, now_ms), 2);
+    ck_assert_uint_le(core->counters.moved - moved, 1);
+    now_ms += 5 * round_ms;
+    expect_none(core, now_ms);
+  }
+}
+
+START_TEST(a_postponed_entry_expires_at_its_last_due_time)
+{
+  at_every_hand(&shapes[_i], postpone_twice);
+}
+END_TEST
+
+START_TEST(postponing_is_one_store)
+{
+  const shape_t shape = {100, 8, 0};
+  uvwheel_entry_t entry;
+  uvwheel_core_t core, before;
+
+  open_core(&core, &shape);
+  insert(&core, &entry, 1000);
+  before = core;
+  ck_assert_int_eq(uvwheel_core_postpone(&core, &entry, 1000), 0);
+  ck_assert_int_eq(uvwheel_core_postpone(&core, &entry, 5150), 0);
+  ck_assert_mem_eq(&core, &before, sizeof core);
+  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 1100);
+  expect_none(&core, 1100);
+  ck_assert_uint_eq(core.counters.moved, 1);
+  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 5200);
+  expect_only(&core, 5200, &entry);
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(postponing_to_an_earlier_time_pulls_the_wake_up_in)
+{
+  const shape_t shape = {100, 8, 0};
+  uvwheel_entry_t entry, other;
+  uvwheel_core_t core;
+
+  open_core(&core, &shape);
+  insert(&core, &other, 3000);
+  insert(&core, &entry, 5000);
+  ck_assert_int_ne(uvwheel_core_postpone(&core, &entry, 150), 0);
+  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 200);
+  verify(&core);
+  expect_only(&core, 200, &entry);
+  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 3100);
+  expect_only(&core, 3100, &other);
+  close_core(&core);
+}
+END_TEST
+
+/* ---- Making a wheel ------------------------------------------------------ */
+
+START_TEST(an_argument_out_of_range_leaves_the_memory_alone)
+{
+  static const shape_t bad[] = {
+      {0, 8, 0},
+      {UVWHEEL_MAX_TICK_MS + UINT64_C(1), 8, 0},
+      {UINT64_MAX, 8, 0},
+      {100, 0, 0},
+      {100, UVWHEEL_MAX_SLOTS + 1, 0},
+      {100, UINT32_MAX, 0},
+      {100, 8, 2},
+      {100, 8, UINT32_MAX},
+  };
+  uvwheel_core_t core, before;
+  size_t i;
+
+  memset(&core, 0xA5, sizeof core);
+  before = core;
+  for (i = 0; i < LENGTH(bad); i++) {
+    ck_assert_int_eq(
+        uvwheel_core_init(&core, bad[i].tick_ms, bad[i].slots, bad[i].flags),
+        EINVAL);
+    ck_assert_mem_eq(&core, &before, sizeof core);
+  }
+}
+END_TEST
+
+START_TEST(the_largest_tick_and_the_most_slots_work)
+{
+  const shape_t shape = {UVWHEEL_MAX_TICK_MS, UVWHEEL_MAX_SLOTS, UVWHEEL_FIFO};
+  const uint64_t day_ms = UVWHEEL_MAX_TICK_MS;
+  uvwheel_entry_t entry;
+  uvwheel_core_t core;
+
+  open_core(&core, &shape);
+  insert(&core, &entry, day_ms * UVWHEEL_MAX_SLOTS);
+  ck_assert_uint_eq(uvwheel_core_slot_count(&core, 1), 1);
+  expect_none(&core, day_ms * (UVWHEEL_MAX_SLOTS + 1) - 1);
+  expect_only(&core, day_ms * (UVWHEEL_MAX_SLOTS + 1), &entry);
+  insert(&core, &entry, day_ms * (2 * UINT64_C(16777216) - 1) - 1);
+  ck_assert_uint_eq(uvwheel_core_slot_count(&core, UVWHEEL_MAX_SLOTS - 1), 1);
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(slots_are_rounded_up_to_a_power_of_two)
+{
+  static const uint32_t slots[][2] = {
+      {1, 1},   {2, 2},   {3, 4},    {4, 4},     {5, 8},
+      {63, 64}, {64, 64}, {65, 128}, {500, 512}, {513, 1024}};
+  uvwheel_entry_t entry;
+  uvwheel_core_t core;
+  size_t i;
+
+  for (i = 0; i < LENGTH(slots); i++) {
+    uint64_t count = slots[i][1], slot;
+    const shape_t shape = {100, slots[i][0], 0};
+    open_core(&core, &shape);
+    for (slot = 0; slot < count; slot++) {
+      insert(&core, &entry, (slot + count) * 100 - 1);
+      ck_assert_uint_eq(uvwheel_core_slot_count(&core, slot), 1);
+      remove_entry(&core, &entry);
+    }
+    close_core(&core);
+  }
+}
+END_TEST
+
+START_TEST(slots_are_counted)
+{
+  uvwheel_entry_t entries[30];
+  uvwheel_core_t core;
+  uint64_t slot;
+  size_t i;
+
+  open_core(&core, &shapes[_i]);
+  for (i = 0; i < LENGTH(entries); i++)
+    insert(&core, &entries[i], i * core.tick_ms);
+  for (slot = 0; slot < shapes[_i].slots; slot++) {
+    uint64_t expected = 0;
+    for (i = 0; i < LENGTH(entries); i++)
+      expected += (i + 1) % shapes[_i].slots == slot;
+    ck_assert_uint_eq(uvwheel_core_slot_count(&core, slot), expected);
+  }
+  close_core(&core);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("wheel");
+  TCase *expiry = tcase_create("expiry");
+  TCase *making = tcase_create("making");
+
+#define ADD(test) tcase_add_loop_test(expiry, test, 0, shape_count)
+  ADD(an_entry_expires_exactly_at_the_first_tick_after_it_is_due);
+  ADD(an_entry_that_is_due_already_expires_at_the_next_call);
+  ADD(a_removed_entry_may_be_freed_and_never_expires);
+  ADD(the_hand_wakes_once_for_each_tick_at_which_something_is_due);
+  ADD(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion);
+  ADD(a_jump_hands_out_what_is_due_in_the_order_of_ticks);
+  ADD(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly);
+  ADD(any_due_time_is_legal_and_the_last_ones_are_never_reached);
+  ADD(a_due_time_far_away_from_the_hand_is_told_exactly);
+  ADD(a_clock_that_steps_back_makes_nothing_early_late_or_lost);
+  ADD(a_postponed_entry_expires_at_its_last_due_time);
+  ADD(slots_are_counted);
+#undef ADD
+  tcase_add_test(expiry, entries_with_rounds_to_go_are_not_looked_at_in_vain);
+  tcase_add_test(expiry, postponing_is_one_store);
+  tcase_add_test(expiry, postponing_to_an_earlier_time_pulls_the_wake_up_in);
+  tcase_add_test(making, an_argument_out_of_range_leaves_the_memory_alone);
+  tcase_add_test(making, the_largest_tick_and_the_most_slots_work);
+  tcase_add_test(making, slots_are_rounded_up_to_a_power_of_two);
+  tcase_set_timeout(expiry, 120);
+  suite_add_tcase(suite, expiry);
+  suite_add_tcase(suite, making);
+  return run_suite(suite);
+}

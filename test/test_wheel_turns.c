@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The wheel on a fake clock: what happens between the calls of one turn, when
+ * a budget cuts a pass, and in which order entries expire. */
+
+#include <string.h>
+
+#include "core_support.h"
+#include "suite.h"
+
+#define TICK_MS 10
+#define SLOTS 4
+#define ROUND_MS (TICK_MS * SLOTS)
+
+static const shape_t lanes = {TICK_MS, SLOTS, 0};
+static const shape_t fifo = {TICK_MS, SLOTS, UVWHEEL_FIFO};
+
+/* Spends a budget at now_ms. Returns how many entries expired, marking them
+ * as seen. */
+static unsigned
+turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
+{
+  uint64_t left = budget, looked = core->counters.looked;
+  uvwheel_entry_t *entry;
+  unsigned expired = 0;
+
+  while ((entry = uvwheel_core_expire(core, now_ms, &left)) != NULL) {
+    verify(core);
+    ck_assert_uint_le(tick_ms_after(TICK_MS, entry->due_ms), now_ms);
+    ((item_t *)entry)->seen++;
+    expired++;
+  }
+  verify(core);
+  ck_assert_uint_eq(core->counters.looked - looked, budget - left);
+  if (left > 0)
+    ck_assert_uint_gt(uvwheel_core_next_ms(core), now_ms);
+  return expired;
+}
+
+/* ---- Budget -------------------------------------------------------------- */
+
+#define MANY 600 /* more than the wheel looks at in one go */
+
+START_TEST(a_budget_bounds_what_one_turn_hands_out)
+{
+  static const uint64_t budgets[] = {1, 2, 7, 8, 9, 100, 255, 256, 257, 599};
+  static item_t items[MANY];
+  uint64_t budget = budgets[_i / 2];
+  uvwheel_core_t core;
+  unsigned expired = 0, turns = 0;
+  size_t i;
+
+  open_core(&core, _i % 2 ? &fifo : &lanes);
+  memset(items, 0, sizeof items);
+  for (i = 0; i < MANY; i++)
+    insert(&core, &items[i].entry, 5);
+  ck_assert_uint_eq(turn(&core, 10, 0), 0);
+  for (; expired < MANY; turns++) {
+    unsigned now = turn(&core, 10, budget);
+    ck_assert_uint_eq(now, budget < MANY - expired ? budget : MANY - expired);
+    expired += now;
+    if (expired < MANY)
+      ck_assert_uint_le(uvwheel_core_next_ms(&core), 10);
+  }
+  ck_assert_uint_eq(turns, (MANY + budget - 1) / budget);
+  for (i = 0; i < MANY; i++)
+    ck_assert_uint_eq(items[i].seen, 1);
+  ck_assert_uint_eq(core.counters.looked, MANY);
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(a_budget_of_nothing_leaves_all_for_later)
+{
+  item_t items[2];
+  uvwheel_core_t core;
+
+  open_core(&core, &lanes);
+  insert(&core, &items[0].entry, 5);
+  insert(&core, &items[1].entry, 15);
+  ck_assert_uint_eq(turn(&core, 100, 0), 0);
+  ck_assert_uint_le(uvwheel_core_next_ms(&core), 100);
+  ck_assert_uint_eq(turn(&core, 100, 0), 0);
+  ck_assert_uint_eq(turn(&core, 100, 1), 1);
+  ck_assert_uint_eq(turn(&core, 100, 1), 1);
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(ticks_stay_in_order_when_budgets_cut_them)
+{
+  item_t items[60];
+  uvwheel_core_t core;
+  uvwheel_entry_t *entry;
+  uint64_t budget, last_ms = 0;
+  size_t i, expired = 0;
+
+  open_core(&core, &lanes);
+  for (i = 0; i < LENGTH(items); i++)
+    insert(&core, &items[i].entry, i * 37 % 60 * TICK_MS / 2);
+  while (expired < LENGTH(items)) {
+    budget = (uint64_t)_i;
+    while ((entry = uvwheel_core_expire(&core, 1000, &budget)) != NULL) {
+      uint64_t tick_ms = tick_ms_after(TICK_MS, entry->due_ms);
+      ck_assert_uint_ge(tick_ms, last_ms);
+      last_ms = tick_ms;
+      expired++;
+    }
+  }
+  close_core(&core);
+}
+END_TEST
+
+/* ---- Operations in the middle of a pass ---------------------------------- */
+
+/* One slot with entries of each kind: due now, rounds to go, postponed into
+ * another slot, postponed within the slot. */
+#define KINDS 4
+#define CROWD (3 * KINDS)
+
+static void
+fill_slot(uvwheel_core_t *core, item_t *items)
+{
+  static const uint64_t moved_to[KINDS] = {0, 0, 15, 5 + 2 * ROUND_MS};
+  size_t i;
+
+  for (i = 0; i < CROWD; i++) {
+    memset(&items[i], 0, sizeof items[i]);
+    insert(core, &items[i].entry, i % KINDS == 1 ? 5 + ROUND_MS : 5);
+    if (moved_to[i % KINDS] != 0)
+      postpone(core, &items[i].entry, moved_to[i % KINDS]);
+  }
+}
+
+enum { REMOVE, POSTPONE, POSTPONE_A_ROUND, PULL_IN, RESTART, ACTIONS };
+
+static void
+act(uvwheel_core_t *core, item_t *item, int action)
+{
+  if (!uvwheel_entry_is_active(&item->entry)) {
+    insert(core, &item->entry, 25);
+    return;
+  }
+  switch (action) {
+  case REMOVE:
+    remove_entry(core, &item->entry);
+    memset(&item->entry, 0xA5, sizeof item->entry); /* its memory is freed */
+    uvwheel_entry_init(&item->entry);
+    break;
+  case POSTPONE:
+    postpone(core, &item->entry, 25 + 3 * ROUND_MS);
+    break;
+  case POSTPONE_A_ROUND:
+    postpone(core, &item->entry, 5 + 3 * ROUND_MS);
+    break;
+  case PULL_IN:
+    postpone(core, &item->entry, 1);
+    break;
+  default:
+    remove_entry(core, &item->entry);
+    insert(core, &item->entry, 5 + ROUND_MS);
+  }
+}
+
+/* Everybody meets every action at every point of a pass that each budget cuts
+ * differently; all of it must still expire exactly. */
+START_TEST(any_operation_in_the_middle_of_a_pass_is_honoured)
+{
+  const shape_t *shape = _i % 2 ? &fifo : &lanes;
+  int action = _i / 2, turns, before;
+  item_t items[CROWD];
+  uvwheel_core_t core;
+  uint64_t budget;
+  size_t i;
+
+  for (budget = 1; budget <= CROWD; budget++)
+    for (i = 0; i < CROWD; i++)
+      for (before = 0; before <= CROWD / (int)budget; before++) {
+        open_core(&core, shape);
+        fill_slot(&core, items);
+        for (turns = 0; turns < before; turns++)
+          turn(&core, 10, budget);
+        act(&core, &items[i], action);
+        run_out(&core, items, CROWD, 10);
+        close_core(&core);
+      }
+}
+END_TEST
+
+/* traps.md, "Life of a handle": muduo#668 and its kin. */
+START_TEST(any_operation_between_two_calls_of_a_turn_is_honoured)
+{
+  const shape_t *shape = _i % 2 ? &fifo : &lanes;
+  int action = _i / 2;
+  item_t items[CROWD];
+  uvwheel_core_t core;
+  size_t i, expired, before;
+
+  for (i = 0; i < CROWD; i++)
+    for (before = 0; before <= CROWD / KINDS; before++) {
+      open_core(&core, shape);
+      fill_slot(&core, items);
+      for (expired = 0; expired < before; expired++)
+        ck_assert_ptr_nonnull(expire(&core, 10));
+      act(&core, &items[i], action);
+      run_out(&core, items, CROWD, 10);
+      close_core(&core);
+    }
+}
+END_TEST
+
+START_TEST(a_removed_peer_of_the_same_tick_is_not_handed_out)
+{
+  item_t items[5];
+  uvwheel_core_t core;
+  size_t i;
+
+  open_core(&core, &lanes);
+  for (i = 0; i < LENGTH(items); i++)
+    insert(&core, &items[i].entry, 5);
+  ck_assert_ptr_nonnull(expire(&core, 10));
+  for (i = 0; i < LENGTH(items); i++)
+    if (uvwheel_entry_is_active(&items[i].entry))
+      remove_entry(&core, &items[i].entry);
+  ck_assert_uint_eq(core.counters.stopped, LENGTH(items) - 1);
+  expect_none(&core, 10);
+  close_core(&core);
+}
+END_TEST
+
+/* traps.md, "Life of a handle": ModernUO#705. */
+START_TEST(an_entry_put_back_during_its_turn_waits_for_its_next_tick)
+{
+  static const uint64_t delays[] = {0,           1,
+                                    TICK_MS - 1, TICK_MS,
+                                    TICK_MS + 1, ROUND_MS - TICK_MS,
+                                    ROUND_MS,    ROUND_MS + 1,
+                                    2 * ROUND_MS};
+  uint64_t now_ms = 10 + (uint64_t)_i, due_ms;
+  item_t items[2];
+  uvwheel_core_t core;
+  size_t i;
+
+  for (i = 0; i < LENGTH(delays); i++) {
+    open_core(&core, &lanes);
+    insert(&core, &items[0].entry, 5);
+    insert(&core, &items[1].entry, 5);
+    ck_assert_ptr_eq(expire(&core, now_ms), &items[0].entry);
+    due_ms = now_ms + delays[i];
+    insert(&core, &items[0].entry, due_ms);
+    expect_only(&core, now_ms, &items[1].entry);
+    expect_none(&core, tick_ms_after(TICK_MS, due_ms) - 1);
+    expect_only(&core, tick_ms_after(TICK_MS, due_ms), &items[0].entry);
+    close_core(&core);
+  }
+}
+END_TEST
+
+START_TEST(a_peer_postponed_during_the_turn_waits_for_its_new_time)
+{
+  item_t items[3];
+  uvwheel_core_t core;
+
+  open_core(&core, &lanes);
+  insert(&core, &items[0].entry, 5);
+  insert(&core, &items[1].entry, 5);
+  insert(&core, &items[2].entry, 5);
+  ck_assert_ptr_eq(expire(&core, 10), &items[0].entry);
+  postpone(&core, &items[1].entry, 5 + (uint64_t)_i);
+  ck_assert_uint_eq(drain(&core, 10), _i < 5 ? 2 : 1);
+  if (_i >= 5) {
+    uint64_t tick_ms = tick_ms_after(TICK_MS, 5 + (uint64_t)_i);
+    ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
+    expect_none(&core, tick_ms - 1);
+    expect_only(&core, tick_ms, &items[1].entry);
+  }
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(a_wheel_with_something_to_hand_out_wants_to_be_called_now)
+{
+  item_t items[3];
+  uvwheel_core_t core;
+  size_t i;
+
+  open_core(&core, &lanes);
+  for (i = 0; i < LENGTH(items); i++)
+    insert(&core, &items[i].entry, 5);
+  for (i = 0; i < LENGTH(items) - 1; i++) {
+    ck_assert_ptr_nonnull(expire(&core, 10));
+    ck_assert_uint_le(uvwheel_core_next_ms(&core), 10);
+  }
+  expect_only(&core, 10, &items[2].entry);
+  close_core(&core);
+}
+END_TEST
+
+/* traps.md, scenario 9 on the wheel alone. */
+START_TEST(short_timers_started_while_catching_up_do_not_extend_the_turn)
+{
+  item_t item;
+  uvwheel_core_t core;
+  uint64_t now_ms = 100 * ROUND_MS;
+  unsigned i;
+
+  open_core(&core, &lanes);
+  insert(&core, &item.entry, 5);
+  for (i = 0; i < 10; i++) {
+    ck_assert_ptr_eq(expire(&core, now_ms), &item.entry);
+    insert(&core, &item.entry, now_ms);
+    expect_none(&core, now_ms);
+    now_ms += 100 * ROUND_MS;
+  }
+  close_core(&core);
+}
+END_TEST
+
+/* ---- Order --------------------------------------------------------------- */
+
+/* Expires all at now_ms and sees that they come in the order of the array. */
+static void
+expect_order(uvwheel_core_t *core, uint64_t now_ms, item_t **order,
+             size_t count)
+{
+  size_t i;
+
+  for (i = 0; i < count; i++)
+    ck_assert_ptr_eq(expire(core, now_ms), &order[i]->entry);
+  expect_none(core, now_ms);
+}
+
+START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
+{
+  item_t items[50], *order[LENGTH(items)];
+  uvwheel_core_t core;
+  size_t i;
+
+  open_core(&core, &fifo);
+  for (i = 0; i < LENGTH(items); i++) {
+    order[i] = &items[i];
+    /* Within the tick the due time does not matter. */
+    insert(&core, &items[i].entry, 100 + i * 7 % TICK_MS);
+  }
+  expect_order(&core, 110, order, LENGTH(items));
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(fifo_entries_of_several_rounds_keep_their_order_in_cut_passes)
+{
+  item_t items[12], *order[3][LENGTH(items)];
+  size_t counts[3] = {0}, i, round;
+  uvwheel_core_t core;
+  uint64_t budget;
+
+  open_core(&core, &fifo);
+  for (i = 0; i < 8; i++) {
+    round = i * 5 % 3;
+    insert(&core, &items[i].entry, 5 + round * ROUND_MS);
+    order[round][counts[round]++] = &items[i];
+  }
+  budget = (uint64_t)_i;
+  ck_assert_ptr_eq(uvwheel_core_expire(&core, 10, &budget),
+                   _i == 0 ? NULL : &order[0][0]->entry);
+  /* Those that come while the pass is cut go behind those that stay. */
+  for (i = 8; i < LENGTH(items); i++) {
+    round = 1 + i % 2;
+    insert(&core, &items[i].entry, 5 + round * ROUND_MS);
+    order[round][counts[round]++] = &items[i];
+  }
+  expect_order(&core, 10, order[0] + (_i > 0), counts[0] - (_i > 0));
+  expect_order(&core, 10 + ROUND_MS, order[1], counts[1]);
+  expect_order(&core, 10 + 2 * ROUND_MS, order[2], counts[2]);
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(a_fifo_entry_that_was_postponed_lines_up_when_it_is_moved)
+{
+  item_t items[3], *order[] = {&items[1], &items[0], &items[2]};
+  uvwheel_core_t core;
+
+  open_core(&core, &fifo);
+  insert(&core, &items[0].entry, 5);
+  insert(&core, &items[1].entry, 25);
+  postpone(&core, &items[0].entry, 25);
+  expect_none(&core, 10); /* here it is moved */
+  insert(&core, &items[2].entry, 25);
+  expect_order(&core, 30, order, 3);
+  close_core(&core);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("wheel turns");
+  TCase *turns = tcase_create("turns");
+
+  tcase_add_loop_test(turns, a_budget_bounds_what_one_turn_hands_out, 0, 20);
+  tcase_add_test(turns, a_budget_of_nothing_leaves_all_for_later);
+  tcase_add_loop_test(turns, ticks_stay_in_order_when_budgets_cut_them, 1, 20);
+  tcase_add_loop_test(turns, any_operation_in_the_middle_of_a_pass_is_honoured,
+                      0, 2 * ACTIONS);
+  tcase_add_loop_test(turns,
+                      any_operation_between_two_calls_of_a_turn_is_honoured, 0,
+                      2 * ACTIONS);
+  tcase_add_test(turns, a_removed_peer_of_the_same_tick_is_not_handed_out);
+  tcase_add_loop_test(turns,
+                      an_entry_put_back_during_its_turn_waits_for_its_next_tick,
+                      0, TICK_MS);
+  tcase_add_loop_test(turns,
+                      a_peer_postponed_during_the_turn_waits_for_its_new_time,
+                      0, 2 * ROUND_MS);
+  tcase_add_test(turns,
+                 a_wheel_with_something_to_hand_out_wants_to_be_called_now);
+  tcase_add_test(turns,
+                 short_timers_started_while_catching_up_do_not_extend_the_turn);
+  tcase_add_test(turns,
+                 fifo_entries_of_one_tick_expire_in_the_order_of_insertion);
+  tcase_add_loop_test(
+      turns, fifo_entries_of_several_rounds_keep_their_order_in_cut_passes, 0,
+      14);
+  tcase_add_test(turns,
+                 a_fifo_entry_that_was_postponed_lines_up_when_it_is_moved);
+  tcase_set_timeout(turns, 60);
+  suite_add_tcase(suite, turns);
+  return run_suite(suite);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Walks over the wheel: each entry once, whatever happens between the steps.
+ */
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "core_support.h"
+#include "suite.h"
+
+#define TICK_MS 10
+#define SLOTS 8
+#define COUNT 24
+
+static item_t items[COUNT];
+
+/* A wheel with entries on all kinds of lists: in slots, and of a pass that a
+ * budget cut, some looked at, some not; 23 of the 24 are left. */
+static void
+open_crowded(uvwheel_core_t *core, int flags)
+{
+  const shape_t shape = {TICK_MS, SLOTS, (uint32_t)flags};
+  uint64_t budget = 7;
+  size_t i;
+
+  memset(items, 0, sizeof items);
+  open_core(core, &shape);
+  for (i = 0; i < COUNT; i++)
+    insert(core, &items[i].entry, i < 16 ? i % 2 * TICK_MS * SLOTS : i * 9);
+  ck_assert_ptr_nonnull(uvwheel_core_expire(core, TICK_MS, &budget));
+  verify(core);
+}
+
+static item_t *
+step(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
+{
+  item_t *item = (item_t *)uvwheel_core_walk_next(core, cursor);
+
+  verify(core);
+  return item;
+}
+
+static unsigned
+walk(uvwheel_core_t *core)
+{
+  uvwheel_cursor_t cursor;
+  unsigned visits = 0;
+
+  uvwheel_core_walk_begin(core, &cursor);
+  while (step(core, &cursor) != NULL)
+    visits++;
+  return visits;
+}
+
+START_TEST(a_walk_visits_each_entry_once)
+{
+  uvwheel_core_t core;
+  uvwheel_cursor_t cursor;
+  item_t *item;
+  size_t i;
+
+  open_crowded(&core, _i);
+  uvwheel_core_walk_begin(&core, &cursor);
+  verify(&core);
+  while ((item = step(&core, &cursor)) != NULL)
+    item->seen++;
+  for (i = 0; i < COUNT; i++)
+    ck_assert_uint_eq(items[i].seen,
+                      (unsigned)uvwheel_entry_is_active(&items[i].entry));
+  ck_assert_uint_eq(walk(&core), core.count);
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(a_walk_over_an_empty_wheel_visits_nothing)
+{
+  uvwheel_core_t core;
+
+  open_core(&core, &shapes[_i]);
+  ck_assert_uint_eq(walk(&core), 0);
+  close_core(&core);
+}
+END_TEST
+
+/* What a step may do to another entry. */
+enum { REMOVE, RESTART, POSTPONE, PULL_IN, WALK, WALK_AND_REMOVE, ACTIONS };
+
+static void
+disturb(uvwheel_core_t *core, item_t *item, int action)
+{
+  uvwheel_cursor_t cursor;
+  item_t *inner;
+
+  if (action == WALK_AND_REMOVE) {
+    uvwheel_core_walk_begin(core, &cursor);
+    while ((inner = step(core, &cursor)) != NULL)
+      if (inner == item)
+        remove_entry(core, &item->entry);
+    return;
+  }
+  if (action == WALK)
+    ck_assert_uint_eq(walk(core), core->count);
+  if (!uvwheel_entry_is_active(&item->entry))
+    return;
+  if (action == POSTPONE)
+    postpone(core, &item->entry, item->entry.due_ms + 100);
+  else if (action == PULL_IN)
+    postpone(core, &item->entry, 0);
+  else if (action != WALK)
+    remove_entry(core, &item->entry);
+  if (action == RESTART)
+    insert(core, &item->entry, TICK_MS * 3);
+}
+
+/* At the nth step something is done to an entry; the others are visited
+ * exactly once all the same. */
+static void
+check_disturbed_walk(int flags, size_t nth, size_t victim, int action)
+{
+  bool undisturbed = action == POSTPONE || action == WALK;
+  uvwheel_core_t core;
+  uvwheel_cursor_t cursor;
+  item_t *item;
+  size_t i, steps = 0;
+
+  open_crowded(&core, flags);
+  for (i = 0; i < COUNT; i++)
+    if (!uvwheel_entry_is_active(&items[i].entry))
+      items[i].seen = 1;
+  uvwheel_core_walk_begin(&core, &cursor);
+  while ((item = step(&core, &cursor)) != NULL) {
+    item->seen++;
+    if (steps++ == nth)
+      disturb(&core, &items[victim], action);
+  }
+  for (i = 0; i < COUNT; i++)
+    if (i != victim || undisturbed)
+      ck_assert_uint_eq(items[i].seen, 1);
+  ck_assert_uint_eq(walk(&core), core.count);
+  run_out(&core, items, COUNT, TICK_MS);
+  close_core(&core);
+}
+
+START_TEST(a_walk_survives_any_operation_on_any_entry_at_any_step)
+{
+  size_t nth, victim;
+
+  for (nth = 0; nth < COUNT; nth++)
+    for (victim = 0; victim < COUNT; victim++)
+      check_disturbed_walk(_i % 2, nth, victim, _i / 2);
+}
+END_TEST
+
+START_TEST(a_removed_entry_is_not_visited_any_more)
+{
+  uvwheel_core_t core;
+  uvwheel_cursor_t cursor;
+  item_t *item;
+  size_t i;
+  unsigned visits = 0;
+
+  open_crowded(&core, _i);
+  uvwheel_core_walk_begin(&core, &cursor);
+  while ((item = step(&core, &cursor)) != NULL) {
+    visits++;
+    for (i = 0; i < COUNT; i++)
+      if (&items[i] != item && uvwheel_entry_is_active(&items[i].entry))
+        remove_entry(&core, &items[i].entry);
+  }
+  ck_assert_uint_eq(visits, 1);
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(a_walk_that_starts_entries_at_each_step_comes_to_an_end)
+{
+  static item_t more[COUNT * SLOTS * SLOTS];
+  uvwheel_core_t core;
+  uvwheel_cursor_t cursor;
+  size_t used = 0;
+
+  open_crowded(&core, _i);
+  uvwheel_core_walk_begin(&core, &cursor);
+  while (step(&core, &cursor) != NULL) {
+    ck_assert_uint_lt(used, LENGTH(more));
+    insert(&core, &more[used].entry, used * TICK_MS);
+    used++;
+  }
+  ck_assert_uint_eq(walk(&core), core.count);
+  close_core(&core);
+}
+END_TEST
+
+/* Each step of a walk makes a walk, and each of its steps another one. */
+START_TEST(walks_can_be_nested)
+{
+  uvwheel_core_t core;
+  uvwheel_cursor_t outer, inner;
+  item_t *item;
+  unsigned visits = 0;
+
+  open_crowded(&core, _i);
+  uvwheel_core_walk_begin(&core, &outer);
+  while (step(&core, &outer) != NULL) {
+    uvwheel_core_walk_begin(&core, &inner);
+    while ((item = step(&core, &inner)) != NULL) {
+      item->seen++;
+      visits += walk(&core);
+    }
+  }
+  ck_assert_uint_eq(visits, core.count * core.count * core.count);
+  ck_assert_uint_eq(core.count, COUNT - 1);
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(counting_a_slot_during_a_walk_counts_entries_alone)
+{
+  const shape_t shape = {TICK_MS, 1, 0};
+  uvwheel_core_t core;
+  uvwheel_cursor_t outer, inner;
+  size_t i;
+
+  open_core(&core, &shape);
+  for (i = 0; i < COUNT; i++)
+    insert(&core, &items[i].entry, i);
+  uvwheel_core_walk_begin(&core, &outer);
+  while (step(&core, &outer) != NULL) {
+    ck_assert_uint_eq(uvwheel_core_slot_count(&core, 0), COUNT);
+    uvwheel_core_walk_begin(&core, &inner);
+    while (step(&core, &inner) != NULL)
+      ck_assert_uint_eq(uvwheel_core_slot_count(&core, 0), COUNT);
+  }
+  close_core(&core);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("wheel walks");
+  TCase *walks = tcase_create("walks");
+
+  tcase_add_loop_test(walks, a_walk_visits_each_entry_once, 0, 2);
+  tcase_add_loop_test(walks, a_walk_over_an_empty_wheel_visits_nothing, 0,
+                      shape_count);
+  tcase_add_loop_test(walks,
+                      a_walk_survives_any_operation_on_any_entry_at_any_step, 0,
+                      2 * ACTIONS);
+  tcase_add_loop_test(walks, a_removed_entry_is_not_visited_any_more, 0, 2);
+  tcase_add_loop_test(
+      walks, a_walk_that_starts_entries_at_each_step_comes_to_an_end, 0, 2);
+  tcase_add_loop_test(walks, walks_can_be_nested, 0, 2);
+  tcase_add_test(walks, counting_a_slot_during_a_walk_counts_entries_alone);
+  tcase_set_timeout(walks, 60);
+  suite_add_tcase(suite, walks);
+  return run_suite(suite);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "virtual_time.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_MS 1000000u
+#define NS_PER_S 1000000000u
+
+static uint64_t clock_ns;
+static uint64_t oversleep_ns;
+static uint64_t polls;
+static uint64_t sleeps;
+
+void
+virtual_time_set_ns(uint64_t now_ns)
+{
+  clock_ns = now_ns;
+}
+
+uint64_t
+virtual_time_ns(void)
+{
+  return clock_ns;
+}
+
+void
+virtual_time_advance_ns(uint64_t step_ns)
+{
+  clock_ns += step_ns;
+}
+
+void
+virtual_time_advance_ms(uint64_t step_ms)
+{
+  clock_ns += step_ms * NS_PER_MS;
+}
+
+void
+virtual_time_step_back_ms(uint64_t step_ms)
+{
+  clock_ns -= step_ms * NS_PER_MS;
+}
+
+void
+virtual_time_oversleep_ns(uint64_t extra_ns)
+{
+  oversleep_ns = extra_ns;
+}
+
+uint64_t
+virtual_time_polls(void)
+{
+  return polls;
+}
+
+uint64_t
+virtual_time_sleeps(void)
+{
+  return sleeps;
+}
+
+int
+clock_gettime(clockid_t id, struct timespec *now)
+{
+  /* libuv takes the coarse clock where that ticks once a millisecond. */
+  if (id != CLOCK_MONOTONIC && id != CLOCK_MONOTONIC_COARSE)
+    return (int)syscall(SYS_clock_gettime, id, now);
+  now->tv_sec = (time_t)(clock_ns / NS_PER_S);
+  now->tv_nsec = (long)(clock_ns % NS_PER_S);
+  return 0;
+}
+
+int
+epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
+            int timeout_ms, const sigset_t *mask)
+{
+  /* The kernel's signal set has one bit per signal, glibc's is longer. */
+  int ready = (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events, 0,
+                           mask, (size_t)_NSIG / 8);
+
+  polls++;
+  if (ready != 0 || timeout_ms == 0)
+    return ready;
+  if (timeout_ms < 0)
+    ck_abort_msg("the loop would sleep for ever");
+  sleeps++;
+  clock_ns += (uint64_t)timeout_ms * NS_PER_MS + oversleep_ns;
+  return 0;
+}
+
+int
+epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
+           int timeout_ms)
+{
+  return epoll_pwait(epoll_fd, events, max_events, timeout_ms, NULL);
+}

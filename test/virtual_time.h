@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Virtual time for libuv loops: a program that links virtual_time.c has a
+ * monotonic clock that stands still until somebody moves it, and loops that
+ * never sleep. A poll that finds no I/O and has a timeout moves the clock on
+ * by that timeout and returns at once; I/O that is ready is always served
+ * first. A poll that would sleep for ever fails the test.
+ *
+ * It works by symbol interposition: clock_gettime, epoll_wait and epoll_pwait
+ * are defined here, in the executable, whose symbols win over the C library's
+ * for a shared and for a static libuv alike. */
+
+#ifndef VIRTUAL_TIME_H
+#define VIRTUAL_TIME_H
+
+#include <stdint.h>
+
+/* Sets the clock; also back. */
+void virtual_time_set_ns(uint64_t now_ns);
+
+uint64_t virtual_time_ns(void);
+
+void virtual_time_advance_ns(uint64_t step_ns);
+void virtual_time_advance_ms(uint64_t step_ms);
+void virtual_time_step_back_ms(uint64_t step_ms);
+
+/* Makes each sleep take that much longer than the loop asked for. */
+void virtual_time_oversleep_ns(uint64_t extra_ns);
+
+/* Polls so far: all of them, and those that slept. */
+uint64_t virtual_time_polls(void);
+uint64_t virtual_time_sleeps(void);
+
+#endif /* VIRTUAL_TIME_H */
