@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <netdb.h>
+#include <sys/resource.h>
+#include <uv.h>
+
+static void print_complaint(const char *format, va_list arguments)
+    PRINTF_LIKE(0);
+
+static void
+print_complaint(const char *format, va_list arguments)
+{
+  char text[512];
+
+  vsnprintf(text, sizeof(text), format, arguments);
+  fprintf(stderr, "%s: %s\n", program, text);
+}
+
+void
+complain(const char *format, ...)
+{
+  va_list arguments;
+
+  va_start(arguments, format);
+  print_complaint(format, arguments);
+  va_end(arguments);
+}
+
+_Noreturn void
+usage_error(const char *format, ...)
+{
+  va_list arguments;
+
+  va_start(arguments, format);
+  print_complaint(format, arguments);
+  va_end(arguments);
+  exit(EXIT_USAGE);
+}
+
+uint64_t
+parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
+{
+  char *end;
+  errno = 0;
+  unsigned long long number = strtoull(text, &end, 10);
+
+  /* strtoull alone would take " 5", "+5" and even "-5". */
+  if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 ||
+      number < min || number > max)
+    usage_error("--%s takes a number from %" PRIu64 " to %" PRIu64 ", not '%s'",
+                option, min, max, text);
+  return number;
+}
+
+void
+parse_address(const char *host, uint16_t port, struct sockaddr_storage *address)
+{
+  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  struct addrinfo *found;
+  char service[8];
+
+  snprintf(service, sizeof(service), "%u", (unsigned)port);
+  int error = getaddrinfo(host, service, &hints, &found);
+  if (error != 0)
+    usage_error("no such host: '%s' (%s)", host, gai_strerror(error));
+  memset(address, 0, sizeof(*address));
+  memcpy(address, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+}
+
+void
+format_address(const struct sockaddr_storage *address,
+               char text[ADDRESS_TEXT_SIZE])
+{
+  char host[INET6_ADDRSTRLEN] = "";
+
+  if (address->ss_family == AF_INET6) {
+    const struct sockaddr_in6 *ip6 = (const struct sockaddr_in6 *)address;
+    uv_ip6_name(ip6, host, sizeof(host));
+    snprintf(text, ADDRESS_TEXT_SIZE, "[%s]:%u", host, ntohs(ip6->sin6_port));
+  } else {
+    const struct sockaddr_in *ip4 = (const struct sockaddr_in *)address;
+    uv_ip4_name(ip4, host, sizeof(host));
+    snprintf(text, ADDRESS_TEXT_SIZE, "%s:%u", host, ntohs(ip4->sin_port));
+  }
+}
+
+uint64_t
+raise_descriptor_limit(void)
+{
+  struct rlimit limit;
+
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return 0;
+  limit.rlim_cur = limit.rlim_max;
+  /* Some systems have a lower limit than the one they name; then the soft
+   * limit stays, and that one is true. */
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What the example programs have in common around their real work: complaints,
+ * numbers and addresses of the command line, descriptors. */
+
+#ifndef EXAMPLES_CLI_H
+#define EXAMPLES_CLI_H
+
+#include <stdint.h>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#define EXIT_USAGE 2 /* the command line is wrong; EXIT_FAILURE: the rest */
+
+/* The defaults that server and client must agree on. */
+#define DEFAULT_HOST "127.0.0.1"
+#define DEFAULT_PORT 7007
+#define DEFAULT_TIMEOUT_MS 5000
+#define MAX_TIMEOUT_MS (UINT64_C(1) << 40) /* 34 years */
+#define MAX_SECONDS 1000000
+
+/* Each program defines its name, the beginning of all its complaints. */
+extern const char *const program;
+
+/* Has the compiler check the arguments against the format. */
+#define PRINTF_LIKE(first) __attribute__((format(printf, 1, first)))
+
+/* One line on stderr. */
+void complain(const char *format, ...) PRINTF_LIKE(2);
+
+/* One line on stderr, then exit(EXIT_USAGE). */
+_Noreturn void usage_error(const char *format, ...) PRINTF_LIKE(2);
+
+/* The whole text as a decimal number from min to max, or a usage error. */
+uint64_t parse_number(const char *option, const char *text, uint64_t min,
+                      uint64_t max);
+
+/* The address of a host given by name or number, or a usage error. */
+void parse_address(const char *host, uint16_t port,
+                   struct sockaddr_storage *address);
+
+/* "127.0.0.1:7007" or "[::1]:7007". */
+#define ADDRESS_TEXT_SIZE (INET6_ADDRSTRLEN + 8)
+void format_address(const struct sockaddr_storage *address,
+                    char text[ADDRESS_TEXT_SIZE]);
+
+/* Raises the limit of open descriptors as far as it goes; returns it. */
+uint64_t raise_descriptor_limit(void);
+
+#endif /* EXAMPLES_CLI_H */

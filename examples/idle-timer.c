@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "idle-timer.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- shared ------------------------------------------------------------ */
+
+static int
+open_nothing(idle_t *idle, const uvwheel_options_t *options)
+{
+  (void)idle;
+  (void)options;
+  return 0;
+}
+
+static void
+close_nothing(idle_t *idle)
+{
+  (void)idle;
+}
+
+static void
+release_at_once(idle_t *idle, idle_timer_t *timer)
+{
+  idle->on_released(timer);
+}
+
+/* ---- wheel ------------------------------------------------------------- */
+
+static void
+on_wheel_timer(uvwheel_timer_t *timer)
+{
+  idle_t *idle = timer->data;
+
+  idle->on_idle((idle_timer_t *)timer);
+}
+
+static int
+wheel_open(idle_t *idle, const uvwheel_options_t *options)
+{
+  return uvwheel_init(idle->loop, &idle->wheel, options);
+}
+
+static void
+wheel_close(idle_t *idle)
+{
+  uvwheel_close(&idle->wheel, NULL);
+}
+
+static int
+wheel_start(idle_t *idle, idle_timer_t *timer)
+{
+  uvwheel_timer_init(&idle->wheel, &timer->wheel);
+  timer->wheel.data = idle;
+  return uvwheel_timer_start(&timer->wheel, on_wheel_timer, idle->timeout_ms,
+                             0);
+}
+
+static void
+wheel_refresh(idle_timer_t *timer)
+{
+  uvwheel_timer_refresh(&timer->wheel);
+}
+
+static void
+wheel_stop(idle_timer_t *timer)
+{
+  uvwheel_timer_stop(&timer->wheel);
+}
+
+/* ---- uv ---------------------------------------------------------------- */
+
+static void
+on_libuv_timer(uv_timer_t *timer)
+{
+  idle_t *idle = timer->data;
+
+  idle->on_idle((idle_timer_t *)timer);
+}
+
+static void
+on_libuv_timer_closed(uv_handle_t *timer)
+{
+  idle_t *idle = timer->data;
+
+  idle->on_released((idle_timer_t *)timer);
+}
+
+/* The clock of libuv drops fractions of a millisecond, so that a uv_timer_t
+ * may fire up to 1 ms early (libuv#4773): to promise "never early", as the
+ * wheel does, takes one millisecond more. */
+static int
+libuv_start(idle_t *idle, idle_timer_t *timer)
+{
+  uv_timer_init(idle->loop, &timer->uv);
+  timer->uv.data = idle;
+  return uv_timer_start(&timer->uv, on_libuv_timer, idle->timeout_ms + 1,
+                        idle->timeout_ms + 1);
+}
+
+static void
+libuv_refresh(idle_timer_t *timer)
+{
+  uv_timer_again(&timer->uv);
+}
+
+static void
+libuv_stop(idle_timer_t *timer)
+{
+  uv_timer_stop(&timer->uv);
+}
+
+static void
+libuv_release(idle_t *idle, idle_timer_t *timer)
+{
+  (void)idle;
+  uv_close((uv_handle_t *)&timer->uv, on_libuv_timer_closed);
+}
+
+/* ---- none -------------------------------------------------------------- */
+
+static int
+none_start(idle_t *idle, idle_timer_t *timer)
+{
+  (void)idle;
+  (void)timer;
+  return 0;
+}
+
+static void
+none_refresh_or_stop(idle_timer_t *timer)
+{
+  (void)timer;
+}
+
+/* ---- all --------------------------------------------------------------- */
+
+static const idle_kind_t kinds[] = {
+    {
+        .name = "wheel",
+        .timer_bytes = sizeof(uvwheel_timer_t),
+        .open = wheel_open,
+        .close = wheel_close,
+        .start = wheel_start,
+        .refresh = wheel_refresh,
+        .stop = wheel_stop,
+        .release = release_at_once, /* once stopped, it is mere memory */
+    },
+    {
+        .name = "uv",
+        .timer_bytes = sizeof(uv_timer_t),
+        .open = open_nothing,
+        .close = close_nothing,
+        .start = libuv_start,
+        .refresh = libuv_refresh,
+        .stop = libuv_stop,
+        .release = libuv_release,
+    },
+    {
+        .name = "none",
+        .timer_bytes = 0,
+        .open = open_nothing,
+        .close = close_nothing,
+        .start = none_start,
+        .refresh = none_refresh_or_stop,
+        .stop = none_refresh_or_stop,
+        .release = release_at_once,
+    },
+};
+
+const idle_kind_t *
+idle_kind(const char *name)
+{
+  for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    if (strcmp(kinds[i].name, name) == 0)
+      return &kinds[i];
+  return NULL;
+}
+
+/* How late at most were this many per cent of the timers? The buckets are
+ * powers of two, so the answer is the upper end of one. */
+static uint64_t
+lateness_ms(const uvwheel_stats_t *stats, unsigned percent)
+{
+  uint64_t seen = 0;
+
+  for (unsigned i = 0; i < UVWHEEL_LATENESS_BUCKETS - 1; i++) {
+    seen += stats->lateness[i];
+    if (seen * 100 >= stats->fired * percent)
+      return i == 0 ? 0 : (UINT64_C(1) << i) - 1;
+  }
+  return stats->lateness_max_ms;
+}
+
+void
+idle_print_stats(const idle_t *idle, FILE *stream)
+{
+  uvwheel_stats_t stats;
+
+  if (idle->kind != &kinds[0])
+    return;
+  uvwheel_get_stats(&idle->wheel, &stats);
+  fprintf(stream,
+          " active=%" PRIu64 " fired=%" PRIu64 " moved=%" PRIu64
+          " turns=%" PRIu64 " lateness_p50_ms=%" PRIu64
+          " lateness_p99_ms=%" PRIu64 " lateness_max_ms=%" PRIu64,
+          stats.active, stats.fired, stats.moved, stats.turns,
+          lateness_ms(&stats, 50), lateness_ms(&stats, 99),
+          stats.lateness_max_ms);
+}
