@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Reads what `meson test` logged and prints one line per test program:
+
+passed|failed|skipped <TAB> how many <TAB> the program <TAB> why
+
+A check suite counts its cases, any other program counts as one.
+usage: tally.py JOB TESTLOG.JSON
+"""
+
+import json
+import re
+import sys
+
+
+def last_line(text):
+    lines = (text or "").strip().splitlines()
+    return lines[-1].strip() if lines else "it does not say why"
+
+
+def tally(test):
+    result, output = test["result"], test.get("stdout", "")
+    if result == "SKIP":
+        yield "skipped", 1, last_line(output)
+        return
+    sums = re.findall(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$",
+                      output, re.MULTILINE)
+    checks = sum(int(checks) for checks, _, _ in sums)
+    failed = sum(int(fails) + int(errors) for _, fails, errors in sums)
+    if result not in ("OK", "EXPECTEDFAIL"):
+        failed = max(failed, 1)  # all cases may pass and a sanitizer object
+        yield "failed", failed, result.lower()
+    elif not sums:
+        checks = 1
+    if checks > failed:
+        yield "passed", checks - failed, ""
+
+
+def main():
+    job, path = sys.argv[1:]
+    with open(path, encoding="utf-8") as log:
+        for line in log:
+            test = json.loads(line)
+            for outcome, count, why in tally(test):
+                name = test["name"].split(" / ")[-1]
+                print(outcome, count, f"{job}: {name}", why, sep="\t")
+
+
+main()

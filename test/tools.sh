@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+
+# Installs what a script needs and the machine lacks. For POSIX sh; source it:
+#
+#   . "$top/test/tools.sh"
+#   need cc meson ninja pkg-config libuv
+#
+# need TOOL...    installs those that are missing. If that fails it names each
+#                 missing tool with the command that would install it, and the
+#                 script ends with status 1. When all are there it does
+#                 nothing: no network, no root.
+# obtain TOOL...  the same, but returns 1 instead of ending the script, with
+#                 the reason in $missing and nothing printed.
+#
+# The tools are those of the table below. It names the packages of each
+# manager, several joined by a comma, and - where there is none.
+
+tool_table() {
+  cat <<'END'
+# tool        apt-get dnf apk pacman zypper brew
+awk           mawk gawk gawk gawk gawk gawk
+c++           g++ gcc-c++ g++ gcc gcc-c++ -
+cc            gcc,libc6-dev gcc,glibc-devel gcc,musl-dev gcc gcc,glibc-devel -
+check         check check-devel check-dev check check-devel check
+clang         clang,libclang-rt-dev clang,compiler-rt clang,compiler-rt clang,compiler-rt clang llvm
+clang-format  clang-format clang-tools-extra clang-extra-tools clang clang-tools clang-format
+clang-tidy    clang-tidy clang-tools-extra clang-extra-tools clang clang-tools llvm
+cppcheck      cppcheck cppcheck cppcheck cppcheck cppcheck cppcheck
+gcovr         gcovr gcovr gcovr - python3-gcovr gcovr
+gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
+libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv
+meson         meson meson meson meson meson meson
+mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
+ninja         ninja-build ninja-build samurai ninja ninja ninja
+pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf
+i686-gcc      gcc-i686-linux-gnu - - - - -
+s390x-gcc     gcc-s390x-linux-gnu - - - - -
+qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
+shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
+valgrind      valgrind valgrind valgrind valgrind valgrind -
+END
+}
+
+# Is the tool there, and does it work?
+has_tool() {
+  case $1 in
+    cc) # a compiler without the C library's headers is of no use
+      echo '#include <stdio.h>' | cc -x c -fsyntax-only - ;;
+    c++)
+      echo '#include <cstdio>' | c++ -x c++ -fsyntax-only - ;;
+    check | libuv) pkg-config --exists "$1" ;;
+    i686-gcc) command -v i686-linux-gnu-gcc ;;
+    meson) # 1.0 or newer
+      meson --version | awk -F . '{exit $1 < 1}' ;;
+    mingw) command -v x86_64-w64-mingw32-gcc ;;
+    ninja) command -v ninja || command -v ninja-build || command -v samu ;;
+    s390x-gcc) command -v s390x-linux-gnu-gcc ;;
+    *) command -v "$1" ;;
+  esac >/dev/null 2>&1
+}
+
+# Sets $manager, to nothing if none is known.
+find_manager() {
+  for manager in apt-get dnf apk pacman zypper brew; do
+    ! command -v "$manager" >/dev/null 2>&1 || return 0
+  done
+  manager=
+}
+
+# packages_of TOOL: its packages here, or nothing
+packages_of() {
+  tool_table | while read -r tool apt dnf apk pacman zypper brew; do
+    [ "$tool" = "$1" ] || continue
+    case $manager in
+      apt-get) echo "$apt" ;;
+      dnf) echo "$dnf" ;;
+      apk) echo "$apk" ;;
+      pacman) echo "$pacman" ;;
+      zypper) echo "$zypper" ;;
+      brew) echo "$brew" ;;
+    esac
+  done | sed 's/^-$//; s/,/ /g'
+}
+
+# install_command PACKAGE...: what installs them
+install_command() {
+  case $manager in
+    apt-get)
+      echo "apt-get install --yes --no-remove --no-install-recommends $*" ;;
+    dnf) echo "dnf install --assumeyes $*" ;;
+    apk) echo "apk add $*" ;;
+    pacman) echo "pacman --sync --needed --noconfirm $*" ;;
+    zypper) echo "zypper --non-interactive install $*" ;;
+    brew) echo "brew install $*" ;;
+  esac
+}
+
+# Fetches the list of packages where the manager does not see to it itself.
+update_packages() {
+  case $manager in
+    apt-get) as_root apt-get update ;;
+    apk) as_root apk update ;;
+    pacman) as_root pacman --sync --refresh ;;
+  esac
+}
+
+# Runs a command as root. Without a terminal nobody could answer sudo's
+# question for the password. brew wants no root.
+as_root() {
+  if [ "$manager" = brew ] || [ "$(id -u)" -eq 0 ]; then
+    env DEBIAN_FRONTEND=noninteractive "$@" </dev/null
+  elif [ -t 0 ]; then
+    sudo env DEBIAN_FRONTEND=noninteractive "$@"
+  else
+    sudo -n env DEBIAN_FRONTEND=noninteractive "$@" </dev/null
+  fi
+}
+
+# missing_of TOOL...: those of them that are not there
+missing_of() {
+  for tool in "$@"; do
+    has_tool "$tool" || echo "$tool"
+  done
+}
+
+# remedy_of TOOL: what its user could do
+remedy_of() {
+  packages=$(packages_of "$1")
+  if [ "$1" = meson ] && command -v meson >/dev/null 2>&1; then
+    echo "this one is too old; pip install 'meson>=1.0'"
+  elif [ -z "$packages" ]; then
+    echo "no package known, install it by hand"
+  elif [ "$manager" = brew ]; then
+    install_command "$packages"
+  else
+    echo "sudo $(install_command "$packages")"
+  fi
+}
+
+obtain() {
+  # Tools have no blanks in their names: lists of them are split on purpose.
+  # shellcheck disable=SC2046
+  set -- $(missing_of "$@")
+  [ $# -gt 0 ] || return 0
+  find_manager
+  wanted=$(for tool in "$@"; do packages_of "$tool"; done)
+  # Each step may fail; what counts is what is there afterwards.
+  if [ -n "$wanted" ]; then
+    # shellcheck disable=SC2086 # several words
+    wanted=$(install_command $wanted)
+    echo "installing: $wanted" >&2
+    # shellcheck disable=SC2086
+    install_log=$({ [ -n "${packages_updated-}" ] || update_packages
+                    as_root $wanted; } 2>&1) || true
+    packages_updated=yes
+  fi
+  # shellcheck disable=SC2046
+  set -- $(missing_of "$@")
+  missing=
+  for tool in "$@"; do
+    missing="${missing:+$missing
+}$tool is missing: $(remedy_of "$tool")"
+  done
+  [ -z "$missing" ]
+}
+
+need() {
+  obtain "$@" && return
+  printf '%s\n' "${install_log-}" "$missing" >&2
+  exit 1
+}
