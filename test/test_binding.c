@@ -1,0 +1,642 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The binding: what its functions return and do, with good and bad input. The
+ * rows of "what bad input gets" are here, each by itself. */
+
+#include "support.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* ---- Making -------------------------------------------------------------- */
+
+START_TEST(a_timer_fits_in_64_bytes)
+{
+  ck_assert_uint_le(sizeof(uvwheel_timer_t), 64);
+}
+END_TEST
+
+START_TEST(a_wheel_is_one_ordinary_timer_handle)
+{
+  open_wheel(100, 8);
+  ck_assert_uint_eq(handle_count(), 1);
+  ck_assert_int_eq(uv_loop_alive(&loop), 0);
+  ck_assert_ptr_eq(uvwheel_get_loop(&wheel), &loop);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), 0);
+  ck_assert_int_eq(uvwheel_has_ref(&wheel), 1);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+static const uvwheel_options_t bad_options[] = {
+    {.tick_ms = UVWHEEL_MAX_TICK_MS + UINT64_C(1)},
+    {.tick_ms = UINT64_MAX},
+    {.slots = UVWHEEL_MAX_SLOTS + 1},
+    {.slots = UINT32_MAX},
+    {.flags = 2},
+    {.flags = UVWHEEL_FIFO | 0x80000000u},
+    {.reserved = {1}},
+    {.reserved = {[3] = 1}},
+};
+
+START_TEST(options_out_of_range_leave_wheel_and_loop_alone)
+{
+  uvwheel_t before;
+
+  memset(&wheel, 0xA5, sizeof wheel);
+  before = wheel;
+  ck_assert_int_eq(uvwheel_init(&loop, &wheel, &bad_options[_i]), UV_EINVAL);
+  ck_assert_mem_eq(&wheel, &before, sizeof wheel);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+START_TEST(no_loop_or_no_wheel_is_invalid)
+{
+  uvwheel_t before;
+
+  memset(&wheel, 0xA5, sizeof wheel);
+  before = wheel;
+  ck_assert_int_eq(uvwheel_init(NULL, &wheel, NULL), UV_EINVAL);
+  ck_assert_mem_eq(&wheel, &before, sizeof wheel);
+  ck_assert_int_eq(uvwheel_init(&loop, NULL, NULL), UV_EINVAL);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+START_TEST(all_zero_options_and_none_mean_the_defaults)
+{
+  const uvwheel_options_t zero = {0};
+  static probe_t probe;
+
+  open_wheel_with(_i ? &zero : NULL);
+  ck_assert_uint_eq(wheel.core.tick_ms, UVWHEEL_DEFAULT_TICK_MS);
+  ck_assert_uint_eq(wheel.core.slot_mask + 1, UVWHEEL_DEFAULT_SLOTS);
+  ck_assert_uint_eq(wheel.turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
+  probe_init(&probe);
+  expect_punctual(&probe, 1000);
+}
+END_TEST
+
+START_TEST(the_largest_options_are_legal)
+{
+  const uvwheel_options_t options = {.tick_ms = UVWHEEL_MAX_TICK_MS,
+                                     .slots = 1 << 16,
+                                     .turn_budget = UINT32_MAX,
+                                     .max_timers = UINT64_MAX,
+                                     .flags = UVWHEEL_FIFO};
+  static probe_t probe;
+
+  open_wheel_with(&options);
+  probe_init(&probe);
+  expect_punctual(&probe, UVWHEEL_MAX_TICK_MS);
+}
+END_TEST
+
+START_TEST(one_slot_is_enough)
+{
+  static probe_t probe;
+
+  open_wheel(1, 1);
+  probe_init(&probe);
+  expect_punctual(&probe, 1000);
+}
+END_TEST
+
+static void
+init_elsewhere(void *probe)
+{
+  open_wheel(100, 8);
+  probe_init(probe);
+}
+
+START_TEST(what_another_thread_initialised_can_be_used)
+{
+  uv_thread_t thread;
+  static probe_t probe;
+
+  ck_assert_int_eq(uv_thread_create(&thread, init_elsewhere, &probe), 0);
+  ck_assert_int_eq(uv_thread_join(&thread), 0);
+  expect_punctual(&probe, 250);
+}
+END_TEST
+
+/* `data` belongs to the user, from before the init to after the close. */
+START_TEST(data_is_never_written)
+{
+  uvwheel_t untouched;
+  static probe_t probe;
+
+  memset(&untouched, 0xA5, sizeof untouched);
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_start(&probe, 100, 100);
+  run_for(1000);
+  probe_refresh(&probe);
+  probe_stop(&probe);
+  ck_assert_ptr_eq(probe.timer.data, untouched.data);
+  ck_assert_ptr_eq(wheel.data, untouched.data);
+  uvwheel_close(&wheel, NULL);
+  run_for(0);
+  ck_assert_ptr_eq(wheel.data, untouched.data);
+}
+END_TEST
+
+START_TEST(a_loop_can_have_several_wheels)
+{
+  const uvwheel_options_t options = {.tick_ms = 10};
+  static uvwheel_timer_t other_timer;
+  static uvwheel_t other;
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  ck_assert_int_eq(uvwheel_init(&loop, &other, &options), 0);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_init(&other, &other_timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&other_timer, on_probe, UINT64_MAX, 0),
+                   0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  expect_punctual(&probe, 300);
+  uvwheel_close(&other, NULL);
+  ck_assert_uint_eq(uvwheel_count(&other), 0);
+  expect_punctual(&probe, 300);
+}
+END_TEST
+
+START_TEST(the_version_is_the_header_s)
+{
+  char text[32];
+
+  snprintf(text, sizeof text, "%d.%d.%d", UVWHEEL_VERSION_MAJOR,
+           UVWHEEL_VERSION_MINOR, UVWHEEL_VERSION_PATCH);
+  ck_assert_str_eq(uvwheel_version_string(), text);
+  ck_assert_uint_eq(uvwheel_version(), UVWHEEL_VERSION_HEX);
+}
+END_TEST
+
+/* ---- Bad input ----------------------------------------------------------- */
+
+START_TEST(no_wheel_is_harmless)
+{
+  uvwheel_stats_t stats, zero;
+  static uvwheel_timer_t timer;
+
+  memset(&stats, 0xA5, sizeof stats);
+  memset(&zero, 0, sizeof zero);
+  uvwheel_close(NULL, on_wheel_closed);
+  ck_assert_int_eq(uvwheel_is_closing(NULL), 0);
+  ck_assert_ptr_null(uvwheel_get_loop(NULL));
+  ck_assert_uint_eq(uvwheel_count(NULL), 0);
+  uvwheel_walk(NULL, NULL, NULL);
+  uvwheel_ref(NULL);
+  uvwheel_unref(NULL);
+  ck_assert_int_eq(uvwheel_has_ref(NULL), 0);
+  uvwheel_get_stats(NULL, &stats);
+  ck_assert_mem_eq(&stats, &zero, sizeof stats);
+  uvwheel_get_stats(NULL, NULL);
+  uvwheel_print(NULL, stderr);
+  ck_assert_int_eq(uvwheel_check(NULL, stderr), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_init(NULL, &timer), UV_EINVAL);
+  run_for(10);
+  ck_assert_uint_eq(wheels_closed, 0);
+}
+END_TEST
+
+/* NULL, or a timer that is all zeros. */
+START_TEST(no_timer_is_invalid)
+{
+  uvwheel_timer_t zero, before, *timer = _i ? &zero : NULL;
+
+  memset(&zero, 0, sizeof zero);
+  before = zero;
+  open_wheel(100, 8);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_start(timer, on_probe, 1, 1), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_stop(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_again(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_refresh(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(timer), 0);
+  ck_assert_int_eq(uvwheel_timer_has_ref(timer), 0);
+  uvwheel_timer_ref(timer);
+  uvwheel_timer_unref(timer);
+  uvwheel_timer_set_repeat(timer, 5);
+  ck_assert_mem_eq(&zero, &before, sizeof zero);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+START_TEST(a_start_without_a_callback_changes_nothing)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, NULL, 1, 2), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probe.timer), 0);
+  probe_start(&probe, 500, 0);
+  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, NULL, 1, 2), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 500);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probe.timer), 0);
+  run_for(700);
+  ck_assert_uint_eq(probe.fired, 1);
+}
+END_TEST
+
+START_TEST(a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_start(&probe, 500, 0);
+  uvwheel_walk(&wheel, NULL, NULL);
+  uvwheel_print(&wheel, NULL);
+  uvwheel_get_stats(&wheel, NULL);
+  verify_wheel();
+}
+END_TEST
+
+/* traps.md, "Limits and sight": netty#5647. */
+START_TEST(one_timer_more_than_max_timers_is_refused)
+{
+  const uvwheel_options_t options = {.tick_ms = 100, .max_timers = 2};
+  static probe_t probes[3];
+
+  open_wheel_with(&options);
+  probe_init_all(probes, 3);
+  probe_start(&probes[2], 10, 70);
+  probe_stop(&probes[2]);
+  probe_start(&probes[0], 500, 0);
+  probe_start(&probes[1], 500, 0);
+  ck_assert_int_eq(uvwheel_timer_start(&probes[2].timer, on_probe, 1, 9),
+                   UV_ENOBUFS);
+  ck_assert_int_eq(uvwheel_timer_again(&probes[2].timer), UV_ENOBUFS);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probes[2].timer), 70);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probes[2].timer), 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 2);
+  probe_start(&probes[0], 400, 30); /* a restart is always possible, */
+  probe_start(&probes[0], 600, 0);  /* earlier and later */
+  probe_stop(&probes[1]);
+  probe_again(&probes[2]);
+  run_for(2000);
+  ck_assert_uint_eq(probes[0].fired, 1);
+  ck_assert_uint_eq(probes[1].fired, 0);
+  ck_assert_uint_gt(probes[2].fired, 1);
+  probe_start(&probes[1], 1, 0);
+}
+END_TEST
+
+START_TEST(a_repeating_timer_at_the_limit_goes_on)
+{
+  const uvwheel_options_t options = {.tick_ms = 10, .max_timers = 1};
+  static probe_t probe;
+
+  open_wheel_with(&options);
+  probe_init(&probe);
+  probe_start(&probe, 10, 9);
+  run_for(1000);
+  ck_assert_uint_ge(probe.fired, 50);
+}
+END_TEST
+
+START_TEST(again_needs_a_start_and_a_repeat)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
+  uvwheel_timer_set_repeat(&probe.timer, 5);
+  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
+  probe_start(&probe, 500, 0);
+  virtual_time_advance_ms(100);
+  uv_update_time(&loop);
+  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 400);
+  probe_stop(&probe);
+  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), 0);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
+}
+END_TEST
+
+START_TEST(refresh_of_a_timer_that_is_not_active_is_invalid)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
+  probe_start(&probe, 100, 0);
+  run_for(300);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
+  probe_start(&probe, 100, 50);
+  probe_stop(&probe);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+START_TEST(stop_of_an_idle_timer_is_no_error)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_stop(&probe);
+  probe_start(&probe, 100, 0);
+  probe_stop(&probe);
+  probe_stop(&probe);
+  ck_assert_uint_eq(stats_of_wheel().stopped, 1);
+}
+END_TEST
+
+/* ---- The same as uv_timer_t ---------------------------------------------- */
+
+static void
+ignore(uv_timer_t *timer)
+{
+  (void)timer;
+}
+
+#define KINDS 9
+
+/* Does one of KINDS things to both timers, which must answer alike. */
+static void
+do_to_both(int kind, uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  static const uint64_t starts[][2] = {
+      {5, 0}, {5, 3}, {0, 0}, {UINT64_MAX, UINT64_MAX}};
+
+  if (kind < (int)LENGTH(starts)) {
+    const uint64_t *times = starts[kind];
+    ck_assert_int_eq(uvwheel_timer_start(timer, on_probe, times[0], times[1]),
+                     uv_timer_start(model, ignore, times[0], times[1]));
+    return;
+  }
+  switch (kind) {
+  case 4:
+    ck_assert_int_eq(uvwheel_timer_stop(timer), uv_timer_stop(model));
+    break;
+  case 5:
+    ck_assert_int_eq(uvwheel_timer_again(timer), uv_timer_again(model));
+    break;
+  case 6:
+    virtual_time_advance_ms(1);
+    uv_update_time(&loop);
+    break;
+  default:
+    uvwheel_timer_set_repeat(timer, kind == 7 ? 7 : 0);
+    uv_timer_set_repeat(model, kind == 7 ? 7 : 0);
+  }
+}
+
+static void
+expect_alike(const uvwheel_timer_t *timer, const uv_timer_t *model)
+{
+  int active = uv_is_active((const uv_handle_t *)model);
+
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), active != 0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(timer),
+                    uv_timer_get_repeat(model));
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(timer),
+                    active ? uv_timer_get_due_in(model) : 0);
+}
+
+/* Each sequence of five operations, with the same results on both. */
+START_TEST(every_function_means_what_its_namesake_means)
+{
+  static uvwheel_timer_t timer;
+  static uv_timer_t model;
+  int sequence, rest, step;
+
+  open_wheel(1, 8);
+  ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
+  for (sequence = 0; sequence < KINDS * KINDS * KINDS * KINDS; sequence++) {
+    ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+    model.timer_cb = NULL; /* as it is before the first start */
+    uv_timer_set_repeat(&model, 0);
+    do_to_both(_i, &timer, &model);
+    for (step = 0, rest = sequence; step < 4; step++, rest /= KINDS) {
+      do_to_both(rest % KINDS, &timer, &model);
+      expect_alike(&timer, &model);
+    }
+    ck_assert_int_eq(uvwheel_timer_stop(&timer), uv_timer_stop(&model));
+  }
+  uv_close((uv_handle_t *)&model, NULL);
+}
+END_TEST
+
+/* ---- Refresh ------------------------------------------------------------- */
+
+static void
+advance(uint64_t ms)
+{
+  virtual_time_advance_ms(ms);
+  uv_update_time(&loop);
+}
+
+static void
+expect_due_in(probe_t *probe, uint64_t ms)
+{
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe->timer), ms);
+  probe->due_ms = uv_now(&loop) + ms;
+}
+
+START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_start(&probe, 500, 0);
+  advance(40);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 500);
+  probe_start(&probe, 500, 300);
+  advance(40);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 300);
+  uvwheel_timer_set_repeat(&probe.timer, 700);
+  expect_due_in(&probe, 300); /* when it is due now does not change */
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 700);
+  uvwheel_timer_set_repeat(&probe.timer, 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 500);
+  run_for(1000);
+  ck_assert_uint_eq(probe.fired, 1);
+}
+END_TEST
+
+START_TEST(firing_and_again_do_not_change_what_refresh_falls_back_to)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_start(&probe, 50, 400);
+  run_for(200); /* it has fired and armed itself */
+  ck_assert_uint_eq(probe.fired, 1);
+  probe_again(&probe);
+  uvwheel_timer_set_repeat(&probe.timer, 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 50);
+  probe_start(&probe, 60, 0);
+  advance(10);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 60);
+}
+END_TEST
+
+START_TEST(a_refreshed_timer_fires_at_its_new_time_alone)
+{
+  static probe_t probe;
+  uint64_t due_ms;
+  int i;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, (uint64_t)_i, 0);
+  for (i = 0; i < 50; i++) {
+    run_for((uint64_t)_i);
+    probe_refresh(&probe);
+  }
+  ck_assert_uint_eq(probe.fired, 0);
+  due_ms = tick_ms_after(10, uv_now(&loop) + (uint64_t)_i);
+  run_for(due_ms - uv_now(&loop) - 1);
+  ck_assert_uint_eq(probe.fired, 0);
+  run_for(1);
+  ck_assert_uint_eq(probe.fired, 1);
+}
+END_TEST
+
+/* ---- Walking ------------------------------------------------------------- */
+
+static void
+count_visit(uvwheel_timer_t *timer, void *visits)
+{
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
+  ((probe_t *)timer)->fired++;
+  ++*(unsigned *)visits;
+}
+
+START_TEST(a_walk_visits_each_active_timer_once)
+{
+  static probe_t probes[40];
+  unsigned visits = 0;
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  uvwheel_walk(&wheel, count_visit, &visits);
+  ck_assert_uint_eq(visits, 0);
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * 7, 0);
+  probe_stop(&probes[17]);
+  uvwheel_walk(&wheel, count_visit, &visits);
+  ck_assert_uint_eq(visits, 39);
+  for (i = 0; i < LENGTH(probes); i++)
+    ck_assert_uint_eq(probes[i].fired, i == 17 ? 0 : 1);
+}
+END_TEST
+
+static void
+stop_and_free(uvwheel_timer_t *timer, void *visits)
+{
+  ++*(unsigned *)visits;
+  verify_wheel();
+  ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
+  verify_wheel();
+  free(timer);
+}
+
+START_TEST(a_walk_may_stop_and_free_all_it_meets)
+{
+  unsigned visits = 0, i;
+
+  open_wheel(10, 8);
+  for (i = 0; i < 100; i++) {
+    probe_t *probe = malloc(sizeof *probe);
+    probe_init(probe);
+    probe_start(probe, i, 0);
+  }
+  uvwheel_walk(&wheel, stop_and_free, &visits);
+  ck_assert_uint_eq(visits, 100);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  ck_assert_int_eq(uv_backend_timeout(&loop), 0);
+}
+END_TEST
+
+static void
+run_the_loop(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer;
+  (void)arg;
+  run_for(1000);
+}
+
+/* Forbidden, and survived: the wheel waits until the walk is over. */
+START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
+{
+  static probe_t probes[3];
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 10 * i, 0);
+  uvwheel_walk(&wheel, run_the_loop, NULL);
+  ck_assert_uint_eq(fired_in_all, 0);
+  run_for(10);
+  ck_assert_uint_eq(fired_in_all, 3);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding");
+  TCase *making = loop_tcase(suite, "making");
+  TCase *bad = loop_tcase(suite, "bad input");
+  TCase *timers = loop_tcase(suite, "timers");
+
+  tcase_add_test(making, a_timer_fits_in_64_bytes);
+  tcase_add_test(making, a_wheel_is_one_ordinary_timer_handle);
+  tcase_add_loop_test(making, options_out_of_range_leave_wheel_and_loop_alone,
+                      0, LENGTH(bad_options));
+  tcase_add_test(making, no_loop_or_no_wheel_is_invalid);
+  tcase_add_loop_test(making, all_zero_options_and_none_mean_the_defaults, 0,
+                      2);
+  tcase_add_test(making, the_largest_options_are_legal);
+  tcase_add_test(making, one_slot_is_enough);
+  tcase_add_test(making, what_another_thread_initialised_can_be_used);
+  tcase_add_test(making, data_is_never_written);
+  tcase_add_test(making, a_loop_can_have_several_wheels);
+  tcase_add_test(making, the_version_is_the_header_s);
+  tcase_add_test(bad, no_wheel_is_harmless);
+  tcase_add_loop_test(bad, no_timer_is_invalid, 0, 2);
+  tcase_add_test(bad, a_start_without_a_callback_changes_nothing);
+  tcase_add_test(
+      bad, a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing);
+  tcase_add_test(bad, one_timer_more_than_max_timers_is_refused);
+  tcase_add_test(bad, a_repeating_timer_at_the_limit_goes_on);
+  tcase_add_test(bad, again_needs_a_start_and_a_repeat);
+  tcase_add_test(bad, refresh_of_a_timer_that_is_not_active_is_invalid);
+  tcase_add_test(bad, stop_of_an_idle_timer_is_no_error);
+  tcase_add_loop_test(timers, every_function_means_what_its_namesake_means, 0,
+                      KINDS);
+  tcase_add_test(timers,
+                 refresh_takes_the_repeat_if_there_is_one_else_the_timeout);
+  tcase_add_test(timers,
+                 firing_and_again_do_not_change_what_refresh_falls_back_to);
+  tcase_add_loop_test(timers, a_refreshed_timer_fires_at_its_new_time_alone, 1,
+                      100);
+  tcase_add_test(timers, a_walk_visits_each_active_timer_once);
+  tcase_add_test(timers, a_walk_may_stop_and_free_all_it_meets);
+  tcase_add_test(timers, a_loop_that_is_run_inside_a_walk_fires_nothing);
+  return run_suite(suite);
+}
