@@ -184,14 +184,14 @@ idle_kind(const char *name)
 static uint64_t
 lateness_ms(const uvwheel_stats_t *stats, unsigned percent)
 {
-  uint64_t seen = 0;
+  uint64_t end_ms = 1, seen = stats->lateness[0];
 
-  for (unsigned i = 0; i < UVWHEEL_LATENESS_BUCKETS - 1; i++) {
+  for (unsigned i = 1; seen * 100 < stats->fired * percent; i++) {
     seen += stats->lateness[i];
-    if (seen * 100 >= stats->fired * percent)
-      return i == 0 ? 0 : (UINT64_C(1) << i) - 1;
+    end_ms *= 2;
   }
-  return stats->lateness_max_ms;
+  return end_ms - 1 < stats->lateness_max_ms ? end_ms - 1
+                                             : stats->lateness_max_ms;
 }
 
 void

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The judge of idle-load: did the server keep its promises about time?
+ *
+ * He sits in another process than the server, so what he sees happens a little
+ * after it happened there. This is why he accuses nobody wrongly:
+ *
+ * - Early. The server's idle time begins when it accepts a connection or reads
+ *   a message. "heard" is a moment of the client's clock BEFORE it called
+ *   connect() or write() for the last thing that the server certainly got (a
+ *   message counts once its echo is back). So heard is not after the server's
+ *   last activity, and "closed" is seen not before the server closed:
+ *   closed - heard is never shorter than the idle time that the server granted.
+ *   If even that is shorter than the timeout, then the server was early,
+ *   however slow client, server and network may be.
+ *
+ * - Late. For the same reason lateness reads too long, by what the machine
+ *   lags. The judge measures that: how late his own loop was at most (he
+ *   wants to be woken every 10 ms), and how long an echo took at most, which
+ *   includes what the server's loop was late. A close is late only if it came
+ *   after timeout + tick + these.
+ *
+ * - Starved. A connection that was closed when no message had been answered
+ *   for a whole timeout, although it should have chatted, was rightly closed
+ *   by the server's timer: either messages got lost, which breaks a promise,
+ *   or a process was stopped for very long, which breaks none. The lag tells
+ *   which.
+ */
+
+#ifndef EXAMPLES_LOAD_JUDGE_H
+#define EXAMPLES_LOAD_JUDGE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#define NS_PER_MS UINT64_C(1000000)
+
+typedef struct judge_s {
+  uint64_t timeout_ns; /* 0: the server should close no connection */
+  uint64_t tick_ns;
+
+  uint64_t *lateness_ns; /* of the silent connections that were closed */
+  uint64_t closed;       /* how many these are                         */
+  uint64_t early;
+  uint64_t missing; /* silent connections that were never closed */
+  uint64_t wrong;   /* chatty connections that were closed       */
+  uint64_t starved;
+  uint64_t garbled; /* echoes that differ from what was sent */
+  uint64_t lost;    /* echoes that did not come           */
+  uint64_t messages;
+  uint64_t echoes;
+  uint64_t longest_echo_ns;
+  uint64_t longest_delay_ns; /* of the client's own loop */
+} judge_t;
+
+/* What the judge needs to know of a connection that the server has closed. */
+typedef struct closed_s {
+  int chatty;
+  int waiting; /* for an echo */
+  uint64_t heard_ns;
+  uint64_t closed_ns;
+} closed_t;
+
+/* Returns 0, or -1 if there is no memory for this many connections. */
+int judge_init(judge_t *judge, uint64_t connections, uint64_t timeout_ms,
+               uint64_t tick_ms);
+void judge_destroy(judge_t *judge);
+
+void judge_closed(judge_t *judge, const closed_t *connection);
+void judge_echo(judge_t *judge, uint64_t duration_ns);
+void judge_delay(judge_t *judge, uint64_t delay_ns);
+
+/* How late a close may be seen, given all that has been measured. */
+uint64_t judge_allowed_ns(const judge_t *judge);
+
+/* Prints what was seen on the stream, and the broken promises, one line each,
+ * on stderr. Returns how many promises were broken. */
+int judge_report(judge_t *judge, FILE *stream);
+
+#endif /* EXAMPLES_LOAD_JUDGE_H */

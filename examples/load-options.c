@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "load-options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <getopt.h>
+
+#include "cli.h"
+
+static const char help[] =
+    "Usage: idle-load [OPTION]...\n"
+    "Opens many connections to an idle-server and judges it: were idle\n"
+    "connections closed in time, was no other closed, did every echo come "
+    "back?\n"
+    "\n"
+    "  --host HOST      where the server listens (127.0.0.1)\n"
+    "  --port PORT      and on which port (7007)\n"
+    "  --connections N  how many to open (10000)\n"
+    "  --chatty PERCENT how many of them never fall silent (50)\n"
+    "  --timeout MS     the server's timeout, 0 if it has none (5000)\n"
+    "  --tick MS        the server's resolution (100)\n"
+    "  --interval MS    average time between two messages of a chatty\n"
+    "                   connection (a sixth of the timeout, at most 1000)\n"
+    "  --duration S     chat at least so many seconds (10)\n"
+    "  --seed N         of the random numbers (1)\n"
+    "  --help           show this\n"
+    "\n"
+    "Exit status: 0 every promise was kept, 1 not so, or the server could\n"
+    "not be judged, 2 wrong usage.\n";
+
+enum {
+  OPTION_HOST = 1,
+  OPTION_PORT,
+  OPTION_CONNECTIONS,
+  OPTION_CHATTY,
+  OPTION_TIMEOUT,
+  OPTION_TICK,
+  OPTION_INTERVAL,
+  OPTION_DURATION,
+  OPTION_SEED,
+  OPTION_HELP
+};
+
+static const struct option long_options[] = {
+    {"host", required_argument, NULL, OPTION_HOST},
+    {"port", required_argument, NULL, OPTION_PORT},
+    {"connections", required_argument, NULL, OPTION_CONNECTIONS},
+    {"chatty", required_argument, NULL, OPTION_CHATTY},
+    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"tick", required_argument, NULL, OPTION_TICK},
+    {"interval", required_argument, NULL, OPTION_INTERVAL},
+    {"duration", required_argument, NULL, OPTION_DURATION},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static void
+set_option(options_t *options, int option, const char *text)
+{
+  switch (option) {
+  case OPTION_HOST:
+    options->host = text;
+    break;
+  case OPTION_PORT:
+    options->port = (uint16_t)parse_number("port", text, 1, UINT16_MAX);
+    break;
+  case OPTION_CONNECTIONS:
+    options->connections = parse_number("connections", text, 1, 1000000);
+    break;
+  case OPTION_CHATTY:
+    options->chatty_percent = parse_number("chatty", text, 0, 100);
+    break;
+  case OPTION_TIMEOUT:
+    options->timeout_ms = parse_number("timeout", text, 0, MAX_TIMEOUT_MS);
+    break;
+  case OPTION_TICK:
+    options->tick_ms = parse_number("tick", text, 1, MAX_TIMEOUT_MS);
+    break;
+  case OPTION_INTERVAL:
+    options->interval_ms = parse_number("interval", text, 1, MAX_TIMEOUT_MS);
+    break;
+  case OPTION_DURATION:
+    options->duration_s = parse_number("duration", text, 0, MAX_SECONDS);
+    break;
+  case OPTION_SEED:
+    options->seed = parse_number("seed", text, 0, UINT64_MAX);
+    break;
+  case OPTION_HELP:
+    fputs(help, stdout);
+    exit(EXIT_SUCCESS);
+  default:
+    exit(EXIT_USAGE); /* getopt_long has complained */
+  }
+}
+
+/* Who chats too seldom is idle. A pause is at most 1.5 intervals long. */
+static void
+complete_interval(options_t *options)
+{
+  uint64_t timeout_ms = options->timeout_ms;
+
+  if (options->interval_ms == 0) {
+    options->interval_ms =
+        timeout_ms == 0 || timeout_ms > 6000 ? 1000 : timeout_ms / 6;
+    if (options->interval_ms == 0)
+      options->interval_ms = 1;
+  }
+  if (timeout_ms != 0 && options->chatty_percent != 0 &&
+      options->interval_ms > timeout_ms / 4)
+    usage_error("--interval must be at most a quarter of --timeout (%" PRIu64
+                "): chatty connections would be idle",
+                timeout_ms);
+}
+
+void
+parse_options(options_t *options, int argc, char **argv)
+{
+  int option;
+
+  *options = (options_t){.host = DEFAULT_HOST,
+                         .port = DEFAULT_PORT,
+                         .connections = 10000,
+                         .chatty_percent = 50,
+                         .timeout_ms = DEFAULT_TIMEOUT_MS,
+                         .tick_ms = 100,
+                         .duration_s = 10,
+                         .seed = 1};
+  while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
+    set_option(options, option, optarg);
+  if (optind < argc)
+    usage_error("unexpected argument '%s'", argv[optind]);
+  complete_interval(options);
+}
