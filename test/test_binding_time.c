@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The promises about time, on a loop in virtual time. */
+
+#include "support.h"
+
+#define NS_PER_MS 1000000u
+
+/* ---- When a timer fires -------------------------------------------------- */
+
+static const uint64_t ticks_ms[] = {1, 3, 10, 100};
+
+/* From each phase of the tick; with 4 slots the timeouts cross many rounds. */
+START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
+{
+  static const uint64_t timeouts[] = {0,   1,   2,   3,   9,   10,  11,  12,
+                                      39,  40,  41,  99,  100, 101, 299, 300,
+                                      301, 399, 400, 401, 799, 800, 801, 5000};
+  static probe_t probe;
+  uint64_t phase;
+  size_t i;
+
+  open_wheel(ticks_ms[_i], 4);
+  probe_init(&probe);
+  for (phase = 0; phase < ticks_ms[_i]; phase += 1 + ticks_ms[_i] / 12)
+    for (i = 0; i < LENGTH(timeouts); i++) {
+      run_for(1);
+      expect_punctual(&probe, timeouts[i]);
+    }
+}
+END_TEST
+
+START_TEST(timers_of_all_timeouts_fire_at_their_ticks_side_by_side)
+{
+  static probe_t probes[1000];
+  uint64_t last_ms = 0;
+  size_t i;
+
+  open_wheel(ticks_ms[_i], 16);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i * 7 % LENGTH(probes)], i, 0);
+  run_for(2000);
+  for (i = 0; i < LENGTH(probes); i++) {
+    ck_assert_uint_eq(probes[i * 7 % LENGTH(probes)].fired, 1);
+    ck_assert_uint_eq(probes[i * 7 % LENGTH(probes)].fired_ms,
+                      tick_ms_after(ticks_ms[_i], START_MS + i));
+    ck_assert_uint_ge(probes[i * 7 % LENGTH(probes)].fired_ms, last_ms);
+    last_ms = probes[i * 7 % LENGTH(probes)].fired_ms;
+  }
+}
+END_TEST
+
+/* libuv#4773 and its kin (traps.md, "Time"): the loop's clock drops fractions
+ * of a millisecond, a stopwatch does not. */
+START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
+{
+  static probe_t probe;
+  uint64_t before_ns, sub_ms, step, timeout;
+
+  open_wheel(ticks_ms[_i], 8);
+  probe_init(&probe);
+  for (timeout = 0; timeout < 12; timeout++)
+    for (sub_ms = 0; sub_ms < 10; sub_ms++)
+      for (step = 1; step < 10; step += 2) {
+        unsigned fired = probe.fired;
+        virtual_time_set_ns(virtual_time_ns() / NS_PER_MS * NS_PER_MS +
+                            NS_PER_MS + sub_ms * 100000);
+        uv_update_time(&loop);
+        before_ns = uv_hrtime();
+        probe_start(&probe, timeout, 0);
+        /* What runs before the first poll takes its time. */
+        while (probe.fired == fired) {
+          virtual_time_advance_ns(step * 100000);
+          uv_run(&loop, UV_RUN_ONCE);
+        }
+        ck_assert_uint_ge(uv_hrtime() - before_ns, timeout * NS_PER_MS);
+      }
+}
+END_TEST
+
+START_TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more)
+{
+  static probe_t probe;
+  uint64_t tick_ms;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  tick_ms = tick_ms_after(10, START_MS + 500);
+  probe_start(&probe, 500, 0);
+  virtual_time_oversleep_ns(7 * NS_PER_MS);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  virtual_time_oversleep_ns(0);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_ge(probe.fired_ms, tick_ms);
+  ck_assert_uint_le(probe.fired_ms, tick_ms + 7);
+}
+END_TEST
+
+/* Like libuv: timeouts count from the time that the loop cached. */
+START_TEST(a_stale_loop_time_is_the_caller_s_to_update)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  virtual_time_advance_ms(1000);
+  probe_start(&probe, 500, 0);
+  ck_assert_uint_eq(probe.due_ms, START_MS + 500);
+  uv_run(&loop, UV_RUN_ONCE);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(probe.fired_ms, START_MS + 1000);
+  virtual_time_advance_ms(1000);
+  uv_update_time(&loop);
+  expect_punctual(&probe, 500);
+}
+END_TEST
+
+START_TEST(due_in_counts_down_to_the_due_time)
+{
+  static probe_t probe;
+  uint64_t ms;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 0);
+  probe_start(&probe, 50, 0);
+  for (ms = 0; ms < 60; ms++) {
+    ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer),
+                      ms < 50 ? 50 - ms : 0);
+    virtual_time_advance_ms(1);
+    uv_update_time(&loop);
+  }
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 1);
+}
+END_TEST
+
+/* ---- Repeat -------------------------------------------------------------- */
+
+/* traps.md, "Time": libuv#1142, #1381. */
+START_TEST(a_repeat_counts_from_the_time_of_the_callback)
+{
+  static probe_t probe;
+  uint64_t fired_ms;
+  int i;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 25, (uint64_t)_i);
+  run_for(40);
+  ck_assert_uint_eq(probe.fired_ms, tick_ms_after(10, START_MS + 25));
+  for (i = 0; i < 20; i++) {
+    unsigned fired = probe.fired;
+    fired_ms = tick_ms_after(10, probe.fired_ms + (uint64_t)_i);
+    run_for(fired_ms - uv_now(&loop));
+    ck_assert_uint_eq(probe.fired, fired + 1);
+    ck_assert_uint_eq(probe.fired_ms, fired_ms);
+  }
+}
+END_TEST
+
+START_TEST(a_stall_does_not_make_a_repeat_burst)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 25, 25);
+  virtual_time_advance_ms(10000);
+  run_for(0);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 25);
+  run_for(26);
+  ck_assert_uint_le(probe.fired, 2);
+}
+END_TEST
+
+static void
+drop_repeat(probe_t *probe)
+{
+  uvwheel_timer_set_repeat(&probe->timer, 0);
+}
+
+/* As with libuv: it is armed already, and was for the last time. */
+START_TEST(a_repeat_dropped_in_the_callback_fires_once_more)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe.then = drop_repeat;
+  probe_start(&probe, 25, 25);
+  run_for(1000);
+  ck_assert_uint_eq(probe.fired, 2);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
+}
+END_TEST
+
+static void
+stop_itself(probe_t *probe)
+{
+  probe_stop(probe);
+}
+
+START_TEST(a_repeating_timer_can_stop_itself)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe.then = stop_itself;
+  probe_start(&probe, 25, 25);
+  run_for(1000);
+  ck_assert_uint_eq(probe.fired, 1);
+}
+END_TEST
+
+/* ---- Waking up ----------------------------------------------------------- */
+
+static uint64_t
+sleeps_during(uint64_t ms)
+{
+  uint64_t before = virtual_time_sleeps();
+
+  run_for(ms);
+  return virtual_time_sleeps() - before;
+}
+
+/* traps.md, "Cost": pulsar#6414, bun#9286. The last sleep is run_for's. */
+START_TEST(an_empty_wheel_never_wakes_up)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  ck_assert_uint_eq(sleeps_during(1000000), 1);
+  ck_assert_int_eq(uv_backend_timeout(&loop), 0);
+  probe_start(&probe, 5000, 0);
+  probe_stop(&probe);
+  ck_assert_uint_eq(sleeps_during(1000000), 1);
+  ck_assert_uint_eq(stats_of_wheel().turns, 0);
+}
+END_TEST
+
+START_TEST(an_entry_a_day_away_wakes_the_loop_once)
+{
+  const uint64_t day_ms = 24 * 3600 * 1000;
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_start(&probe, day_ms, 0);
+  ck_assert_uint_le(sleeps_during(day_ms - 1000), 1);
+  ck_assert_uint_eq(stats_of_wheel().turns, 0);
+  ck_assert_uint_le(sleeps_during(2000), 2);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().turns, 1);
+}
+END_TEST
+
+START_TEST(the_hand_goes_from_one_useful_tick_to_the_next)
+{
+  static probe_t probes[10];
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * 12345, 0);
+  ck_assert_uint_le(sleeps_during(10 * 12345), LENGTH(probes) + 1);
+  ck_assert_uint_eq(stats_of_wheel().turns, LENGTH(probes));
+  ck_assert_uint_eq(fired_in_all, LENGTH(probes));
+}
+END_TEST
+
+START_TEST(a_refreshed_timer_wakes_the_loop_once_per_timeout)
+{
+  static probe_t probe;
+  uint64_t ms;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 1000, 0);
+  for (ms = 0; ms < 100000; ms += 100) {
+    run_for(100);
+    probe_refresh(&probe);
+  }
+  ck_assert_uint_eq(probe.fired, 0);
+  ck_assert_uint_le(stats_of_wheel().turns, 110);
+  ck_assert_uint_le(stats_of_wheel().looked, 110);
+}
+END_TEST
+
+START_TEST(an_earlier_start_pulls_the_wake_up_in)
+{
+  static probe_t far, near;
+
+  open_wheel(10, 8);
+  probe_init(&far);
+  probe_init(&near);
+  probe_start(&far, 100000, 0);
+  expect_punctual(&near, 50);
+  probe_start(&far, 60, 0); /* a restart, too */
+  run_for(200);
+  ck_assert_uint_eq(far.fired_ms, tick_ms_after(10, far.fired_ms - 10));
+  ck_assert_uint_eq(far.fired, 1);
+}
+END_TEST
+
+static void
+start_its_peer(probe_t *probe)
+{
+  probe_start(probe->arg, 0, 0);
+}
+
+START_TEST(a_timer_started_in_a_callback_wakes_the_loop_in_time)
+{
+  static probe_t first, second, far;
+
+  open_wheel(10, 8);
+  probe_init(&first);
+  probe_init(&second);
+  probe_init(&far);
+  probe_start(&far, 100000, 0);
+  first.then = start_its_peer;
+  first.arg = &second;
+  probe_start(&first, 55, 0);
+  run_for(200);
+  ck_assert_uint_eq(second.fired, 1);
+  ck_assert_uint_eq(second.fired_ms, first.fired_ms + 10);
+}
+END_TEST
+
+/* ---- Budget -------------------------------------------------------------- */
+
+static unsigned iterations, fired_before, most_in_one;
+
+static void
+on_iteration(uv_check_t *check)
+{
+  (void)check;
+  iterations++;
+  if (fired_in_all - fired_before > most_in_one)
+    most_in_one = fired_in_all - fired_before;
+  fired_before = fired_in_all;
+}
+
+/* What one iteration may handle, for 100 timers that are due at once. */
+START_TEST(a_budget_bounds_the_callbacks_of_an_iteration)
+{
+  static const uint32_t budgets[] = {1, 7, 50, 99, 100, UINT32_MAX};
+  static probe_t probes[100];
+  static uv_check_t check;
+  const uvwheel_options_t options = {.tick_ms = 10,
+                                     .turn_budget = budgets[_i / 2],
+                                     .flags = _i % 2 ? UVWHEEL_FIFO : 0};
+  uint64_t turns = 100 / options.turn_budget + (100 % options.turn_budget != 0);
+  size_t i;
+
+  open_wheel_with(&options);
+  probe_init_all(probes, LENGTH(probes));
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+  ck_assert_int_eq(uv_check_start(&check, on_iteration), 0);
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 50, 0);
+  run_for(500);
+  for (i = 0; i < LENGTH(probes); i++)
+    ck_assert_uint_eq(probes[i].fired, 1);
+  ck_assert_uint_le(most_in_one, options.turn_budget);
+  ck_assert_uint_ge(iterations, turns);
+  ck_assert_uint_eq(stats_of_wheel().turns, turns);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, turns - 1);
+  if (options.turn_budget == UINT32_MAX)
+    ck_assert_uint_eq(most_in_one, 100);
+  uv_close((uv_handle_t *)&check, NULL);
+}
+END_TEST
+
+START_TEST(a_backlog_shows_until_it_is_gone)
+{
+  const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 10};
+  static probe_t probes[25];
+  size_t i;
+
+  open_wheel_with(&options);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 3, 0); /* due at ..40, fires at ..50 */
+  ck_assert_uint_eq(stats_of_wheel().backlog_ms, 0);
+  virtual_time_advance_ms(113);
+  uv_update_time(&loop);
+  ck_assert_uint_eq(stats_of_wheel().backlog_ms, 100);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(fired_in_all, 10);
+  ck_assert_uint_ge(stats_of_wheel().backlog_ms, 100);
+  run_for(10);
+  ck_assert_uint_eq(fired_in_all, 25);
+  ck_assert_uint_eq(stats_of_wheel().backlog_ms, 0);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 2);
+}
+END_TEST
+
+/* ---- Order --------------------------------------------------------------- */
+
+static unsigned order[100], order_length;
+static unsigned model_order[100], model_order_length;
+
+static void
+note_order(probe_t *probe)
+{
+  order[order_length++] = *(unsigned *)probe->arg;
+}
+
+static void
+note_model_order(uv_timer_t *model)
+{
+  model_order[model_order_length++] = *(unsigned *)model->data;
+}
+
+/* Timers never refreshed, with UVWHEEL_FIFO and tick_ms = 1. */
+START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = 1, .slots = 4, .flags = UVWHEEL_FIFO};
+  static probe_t probes[100];
+  static uv_timer_t models[100];
+  static unsigned numbers[100];
+  unsigned i;
+
+  open_wheel_with(&options);
+  probe_init_all(probes, 100);
+  for (i = 0; i < 100; i++) {
+    uint64_t timeout = i * 37 % 11;
+    numbers[i] = i;
+    probes[i].then = note_order;
+    probes[i].arg = &numbers[i];
+    probe_start(&probes[i], timeout, 0);
+    ck_assert_int_eq(uv_timer_init(&loop, &models[i]), 0);
+    models[i].data = &numbers[i];
+    ck_assert_int_eq(uv_timer_start(&models[i], note_model_order, timeout, 0),
+                     0);
+    if (i % 3 == 0) { /* restarts go to the end of the queue */
+      probe_start(&probes[i / 2], timeout, 0);
+      uv_timer_start(&models[i / 2], note_model_order, timeout, 0);
+    }
+  }
+  run_for(50);
+  ck_assert_uint_eq(order_length, 100);
+  ck_assert_uint_eq(model_order_length, 100);
+  ck_assert_mem_eq(order, model_order, sizeof order);
+  for (i = 0; i < 100; i++)
+    uv_close((uv_handle_t *)&models[i], NULL);
+}
+END_TEST
+
+START_TEST(ticks_fire_in_order_after_a_stall)
+{
+  static probe_t probes[100];
+  static unsigned numbers[100];
+  unsigned i;
+
+  open_wheel(10, 4);
+  probe_init_all(probes, 100);
+  for (i = 0; i < 100; i++) {
+    unsigned timeout = i * 37 % 100 * 10;
+    numbers[i] = timeout;
+    probes[i].then = note_order;
+    probes[i].arg = &numbers[i];
+    probe_start(&probes[i], timeout, 0);
+  }
+  virtual_time_advance_ms(5000);
+  run_for(0);
+  ck_assert_uint_eq(order_length, 100);
+  for (i = 0; i < 100; i++)
+    ck_assert_uint_eq(order[i], i * 10);
+}
+END_TEST
+
+/* ---- Lateness ------------------------------------------------------------ */
+
+START_TEST(lateness_is_counted_in_powers_of_two)
+{
+  static const uint64_t late_ms[] = {1, 2,   3,   4,    7,      8,
+                                     9, 511, 512, 1023, 524288, 1048576};
+  static const unsigned buckets[] = {1, 2, 2, 3, 3, 4, 4, 9, 10, 10, 20, 21};
+  static probe_t probe;
+  uvwheel_stats_t stats;
+  uint64_t expected[UVWHEEL_LATENESS_BUCKETS] = {0};
+  size_t i;
+
+  open_wheel(1, 8);
+  probe_init(&probe);
+  for (i = 0; i < LENGTH(late_ms); i++) {
+    uv_update_time(&loop);
+    probe_start(&probe, 5, 0);
+    virtual_time_advance_ms(5 + late_ms[i]);
+    run_for(0);
+    ck_assert_uint_eq(probe.fired, i + 1);
+    expected[buckets[i]]++;
+    stats = stats_of_wheel();
+    ck_assert_mem_eq(stats.lateness, expected, sizeof expected);
+    ck_assert_uint_eq(stats.lateness_max_ms, late_ms[i]);
+  }
+  probe_start(&probe, 5, 0);
+  virtual_time_advance_ms(UINT64_C(1) << 33);
+  run_for(0);
+  ck_assert_uint_eq(stats_of_wheel().lateness[UVWHEEL_LATENESS_BUCKETS - 1], 1);
+}
+END_TEST
+
+static void
+add_promise_tests(TCase *tcase)
+{
+  int ticks = LENGTH(ticks_ms);
+
+  tcase_add_loop_test(
+      tcase, a_timer_fires_exactly_at_the_first_tick_after_it_is_due, 0, ticks);
+  tcase_add_loop_test(
+      tcase, timers_of_all_timeouts_fire_at_their_ticks_side_by_side, 0, ticks);
+  tcase_add_loop_test(tcase, a_stopwatch_never_reads_less_than_the_timeout, 0,
+                      ticks);
+  tcase_add_test(tcase, a_loop_that_oversleeps_adds_its_lateness_and_no_more);
+  tcase_add_test(tcase, a_stale_loop_time_is_the_caller_s_to_update);
+  tcase_add_test(tcase, due_in_counts_down_to_the_due_time);
+  tcase_add_loop_test(tcase, a_repeat_counts_from_the_time_of_the_callback, 1,
+                      90);
+  tcase_add_test(tcase, a_stall_does_not_make_a_repeat_burst);
+  tcase_add_test(tcase, a_repeat_dropped_in_the_callback_fires_once_more);
+  tcase_add_test(tcase, a_repeating_timer_can_stop_itself);
+}
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding: time");
+  TCase *waking = loop_tcase(suite, "waking up");
+  TCase *turns = loop_tcase(suite, "turns");
+
+  add_promise_tests(loop_tcase(suite, "promises"));
+  tcase_add_test(waking, an_empty_wheel_never_wakes_up);
+  tcase_add_test(waking, an_entry_a_day_away_wakes_the_loop_once);
+  tcase_add_test(waking, the_hand_goes_from_one_useful_tick_to_the_next);
+  tcase_add_test(waking, a_refreshed_timer_wakes_the_loop_once_per_timeout);
+  tcase_add_test(waking, an_earlier_start_pulls_the_wake_up_in);
+  tcase_add_test(waking, a_timer_started_in_a_callback_wakes_the_loop_in_time);
+  tcase_add_loop_test(turns, a_budget_bounds_the_callbacks_of_an_iteration, 0,
+                      12);
+  tcase_add_test(turns, a_backlog_shows_until_it_is_gone);
+  tcase_add_test(turns, fifo_with_a_tick_of_1_ms_is_libuv_s_own_order);
+  tcase_add_test(turns, ticks_fire_in_order_after_a_stall);
+  tcase_add_test(turns, lateness_is_counted_in_powers_of_two);
+  return run_suite(suite);
+}
