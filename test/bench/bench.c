@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+
+/* uvwheel beside its peers.
+ *
+ * What is measured: the CPU time of this process, on one core to which it is
+ * bound. Every peer is run by the same code (workloads.c) through one table of
+ * operations (bench.h). For each number of timers and each repetition all
+ * peers take their turn, so that whatever else the machine does hits all of
+ * them alike; the report takes medians and shows the spread. All random orders
+ * come from fixed seeds.
+ *
+ * A timer is part of its connection: N connections of 256 bytes, aligned to
+ * cache lines, the timer at offset 64. All peers and the floors use the same
+ * memory, whose pages (plain ones of 4 KiB, huge pages are turned off for it)
+ * have been written to before. Which timer comes next is read from an array
+ * from front to back, which the processor's prefetcher hides.
+ *
+ * The loops run in virtual time (clock.h): nothing ever sleeps, except in the
+ * idle workload. Time goes by while timers are started or refreshed (10 s for
+ * N operations), as it does in a server; a constant timeout is the friendliest
+ * case for a heap, because a new timer is never due before the old ones.
+ *
+ * The workloads, all timeouts 60 s; per operation unless said otherwise:
+ *
+ *   start in memory order     idle timers, in the order of their addresses
+ *   start shuffled         the same in random order
+ *   refresh random         active timers, drawn at random
+ *   refresh hot            drawn at random from 1000
+ *   restart, again          what else does the same as a refresh
+ *   stop shuffled          active timers in random order
+ *   expire                  the loop runs until all have fired, in the order
+ *                           in which `start shuffled` started them
+ *   steady server           per refresh: each connection has traffic every
+ *                           10 s, and the loop turns between
+ *   longest turn            CPU time of the longest iteration of the loop when
+ *                           all are due at once; and of all iterations
+ *   idle for 10 s           all pending for 60 s, real time
+ *   ten million             libuv's own benchmark, see workload_million
+ *   a day away              CPU time of one hour while N timers are due in a
+ *                           day, alone and beside 10,000 that fire every 10 s
+ *
+ * The floors do the same to the same memory without any timer: read and write
+ * one word of a connection; and `dependent read`, where a connection has to be
+ * read to know which one is next.
+ *
+ * Output: one line per result, CSV, on stdout; progress on stderr. */
+
+#include "bench.h"
+
+#include "clock.h"
+#include "workloads.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define CONNECTION_BYTES 256u
+#define TIMER_OFFSET 64u
+#define MOST_TIMERS 5000000u /* unless the peer is TRAIT_HUGE */
+#define MOST_SIZES 16
+
+struct known_peer {
+  const char *name;
+  const char *package;
+  const struct peer *peer; /* NULL: was not found when this was built */
+};
+
+static const struct known_peer peers[] = {
+    {"floor", NULL, &peer_floor},
+    {"uvwheel", NULL, &peer_uvwheel},
+    {"uvwheel FIFO", NULL, &peer_uvwheel_fifo},
+    {"uvwheel no budget", NULL, &peer_uvwheel_unlimited},
+    {"uvwheel 1 ms x 16384", NULL, &peer_uvwheel_fine},
+    {"uvwheel 1 s x 131072", NULL, &peer_uvwheel_day},
+    {"libuv uv_timer_t", NULL, &peer_libuv},
+    {"libev ev_timer", "libev-dev", BENCH_LIBEV},
+    {"libevent evtimer", "libevent-dev", BENCH_LIBEVENT},
+    {"libevent common timeout", "libevent-dev", BENCH_LIBEVENT_COMMON},
+    {"Boost.Asio steady_timer", "libboost-dev", BENCH_ASIO},
+};
+
+#define PEER_COUNT (sizeof(peers) / sizeof(peers[0]))
+
+typedef void (*workload_fn)(const struct peer *peer,
+                            const struct orders *orders, struct result *result);
+
+/* A workload and the rows that come out of it. */
+struct known_workload {
+  workload_fn run;
+  unsigned traits; /* which peers take part */
+  enum row first;
+  enum row last;
+  size_t n; /* 0: all sizes; else the only one */
+};
+
+static const struct known_workload workloads[] = {
+    {workload_dependent, TRAIT_FLOOR, ROW_DEPENDENT, ROW_DEPENDENT, 0},
+    {workload_operations, TRAIT_BASIC, ROW_START_ORDERED, ROW_EMPTY_BYTES, 0},
+    {workload_steady, TRAIT_BASIC, ROW_STEADY, ROW_STEADY, 0},
+    {workload_burst, TRAIT_BURST, ROW_BURST_TURN, ROW_BURST_TOTAL, 1000000},
+    {workload_day, TRAIT_DAY, ROW_DAY_ALONE, ROW_DAY_TRAFFIC, 1000000},
+    {workload_idle, TRAIT_IDLE, ROW_IDLE, ROW_IDLE, 1000000},
+    {workload_million, TRAIT_MILLION, ROW_MILLION_INIT, ROW_MILLION_STOP,
+     10000000},
+};
+
+#define WORKLOAD_COUNT (sizeof(workloads) / sizeof(workloads[0]))
+
+static struct {
+  size_t sizes[MOST_SIZES];
+  size_t size_count;
+  unsigned long repetitions;
+  unsigned long cpu;
+  const char *only;
+  const char *peers;
+} options = {.sizes = {10000, 100000, 1000000, 5000000, 10000000},
+             .size_count = 5,
+             .repetitions = 5,
+             .cpu = ULONG_MAX};
+
+void
+bench_die(const char *format, ...)
+{
+  va_list arguments;
+
+  va_start(arguments, format);
+  fputs("bench: ", stderr);
+  vfprintf(stderr, format, arguments);
+  fputc('\n', stderr);
+  va_end(arguments);
+  exit(1);
+}
+
+/* Does the name begin with one of the words of the list? NULL lists all. */
+static int
+listed(const char *list, const char *name)
+{
+  while (list != NULL && *list != '\0') {
+    size_t length = strcspn(list, ",");
+
+    if (strncmp(list, name, length) == 0)
+      return 1;
+    list += length + (list[length] == ',');
+  }
+  return list == NULL;
+}
+
+int
+bench_wanted(enum row row)
+{
+  return listed(options.only, bench_rows[row].name);
+}
+
+/* ---- Running ----------------------------------------------------------- */
+
+static int
+takes_part(const struct known_workload *workload,
+           const struct known_peer *known, size_t n)
+{
+  const struct peer *peer = known->peer;
+
+  return peer != NULL && listed(options.peers, known->name) &&
+         (peer->traits & workload->traits) != 0 &&
+         (n <= MOST_TIMERS || (peer->traits & TRAIT_HUGE) != 0);
+}
+
+static int
+workload_wanted(const struct known_workload *workload, size_t n)
+{
+  if (workload->n != 0 && workload->n != n)
+    return 0;
+  for (int row = workload->first; row <= (int)workload->last; row++)
+    if (bench_wanted((enum row)row))
+      return 1;
+  return 0;
+}
+
+static void
+print_result(const struct peer *peer, size_t n, unsigned long repetition,
+             const struct result *result)
+{
+  for (int row = 0; row < ROW_COUNT; row++)
+    if (result->count[row] > 0 && bench_wanted((enum row)row))
+      printf("%s,%s,%zu,%lu,%.6g,%s\n", peer->name, bench_rows[row].name, n,
+             repetition, result->total[row] / result->count[row],
+             bench_rows[row].unit);
+  fflush(stdout);
+}
+
+/* Small sizes are over before the clock and the caches settle, so they run
+ * several times, each time on a fresh loop, and add up. */
+static void
+run_once(const struct known_workload *workload, const struct peer *peer,
+         const struct orders *orders, unsigned long repetition)
+{
+  struct result result = {{0}, {0}};
+  size_t passes = orders->n < 500000 ? 500000 / orders->n : 1;
+
+  fprintf(stderr, "\r\033[K%9zu timers, %-20s %lu/%lu  %s", orders->n,
+          bench_rows[workload->first].name, repetition, options.repetitions,
+          peer->name);
+  for (size_t pass = 0; pass < passes; pass++)
+    workload->run(peer, orders, &result);
+  print_result(peer, orders->n, repetition, &result);
+}
+
+static void
+run_workload(const struct known_workload *workload, const struct orders *orders)
+{
+  for (unsigned long i = 1; i <= options.repetitions; i++)
+    for (size_t j = 0; j < PEER_COUNT; j++)
+      if (takes_part(workload, &peers[j], orders->n))
+        run_once(workload, peers[j].peer, orders, i);
+}
+
+static void
+run_size(size_t n)
+{
+  struct orders orders;
+
+  orders_make(&orders, n);
+  for (size_t i = 0; i < WORKLOAD_COUNT; i++)
+    if (workload_wanted(&workloads[i], n))
+      run_workload(&workloads[i], &orders);
+  orders_free(&orders);
+}
+
+/* ---- Setting up -------------------------------------------------------- */
+
+static void
+make_arena(size_t n)
+{
+  size_t bytes = n * CONNECTION_BYTES;
+  char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  if (memory == MAP_FAILED)
+    bench_die("no memory for %zu connections of %u bytes", n, CONNECTION_BYTES);
+  madvise(memory, bytes, MADV_NOHUGEPAGE);
+  memset(memory, 0xa5, bytes);
+  bench_arena.base = memory + TIMER_OFFSET;
+  bench_arena.stride = CONNECTION_BYTES;
+}
+
+/* The last core: the first one serves most interrupts. */
+static void
+bind_to_core(void)
+{
+  cpu_set_t set;
+
+  if (options.cpu == ULONG_MAX) {
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+      bench_die("sched_getaffinity failed");
+    for (unsigned long i = 0; i < CPU_SETSIZE; i++)
+      if (CPU_ISSET(i, &set))
+        options.cpu = i;
+  }
+  CPU_ZERO(&set);
+  CPU_SET(options.cpu, &set);
+  if (sched_setaffinity(0, sizeof(set), &set) != 0)
+    bench_die("cannot run on core %lu", options.cpu);
+}
+
+static unsigned long
+number(const char *text, unsigned long least, unsigned long most, char **end)
+{
+  unsigned long value;
+
+  errno = 0;
+  value = strtoul(text, end, 10);
+  if (errno != 0 || *end == text || value < least || value > most)
+    bench_die("%s: not a number from %lu to %lu", text, least, most);
+  return value;
+}
+
+static unsigned long
+whole_number(const char *text, unsigned long least, unsigned long most)
+{
+  char *end;
+  unsigned long value = number(text, least, most, &end);
+
+  if (*end != '\0')
+    bench_die("%s: not a number from %lu to %lu", text, least, most);
+  return value;
+}
+
+static void
+read_sizes(const char *text)
+{
+  char *end;
+
+  options.size_count = 0;
+  for (;; text = end + 1) {
+    if (options.size_count == MOST_SIZES)
+      bench_die("more than %d sizes", MOST_SIZES);
+    options.sizes[options.size_count++] = number(text, 1000, 50000000, &end);
+    if (*end == '\0')
+      return;
+    if (*end != ',')
+      bench_die("%s: sizes are numbers with commas between", text);
+  }
+}
+
+static void
+print_help(void)
+{
+  puts("usage: bench [options] > results.csv\n"
+       "  --n N,...        numbers of timers (10000,100000,1000000,5000000,"
+       "10000000)\n"
+       "  --only NAME,...  only workloads whose names begin like that\n"
+       "  --peers NAME,... only peers whose names begin like that\n"
+       "  --reps R         repetitions (5)\n"
+       "  --cpu C          the core to run on (the last one)\n"
+       "  --help");
+}
+
+static void
+read_options(int argc, char **argv)
+{
+  static const struct option known[] = {{"n", required_argument, NULL, 'n'},
+                                        {"only", required_argument, NULL, 'o'},
+                                        {"peers", required_argument, NULL, 'p'},
+                                        {"reps", required_argument, NULL, 'r'},
+                                        {"cpu", required_argument, NULL, 'c'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {NULL, 0, NULL, 0}};
+  int option;
+
+  while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
+    if (option == 'n')
+      read_sizes(optarg);
+    else if (option == 'o')
+      options.only = optarg;
+    else if (option == 'p')
+      options.peers = optarg;
+    else if (option == 'r')
+      options.repetitions = whole_number(optarg, 1, 1000);
+    else if (option == 'c')
+      options.cpu = whole_number(optarg, 0, CPU_SETSIZE - 1);
+    else if (option == 'h') {
+      print_help();
+      exit(0);
+    } else
+      exit(2);
+  }
+  if (optind != argc)
+    bench_die("%s: what is that? try --help", argv[optind]);
+}
+
+static size_t
+most_timers(void)
+{
+  size_t most = 0;
+
+  for (size_t i = 0; i < options.size_count; i++)
+    if (options.sizes[i] > most)
+      most = options.sizes[i];
+  return most;
+}
+
+int
+main(int argc, char **argv)
+{
+  read_options(argc, argv);
+  bind_to_core();
+  make_arena(most_timers());
+  for (size_t i = 0; i < PEER_COUNT; i++)
+    if (peers[i].peer == NULL)
+      fprintf(stderr, "skipped: %s, for want of the package %s\n",
+              peers[i].name, peers[i].package);
+  puts("peer,workload,n,repetition,value,unit");
+  for (size_t i = 0; i < options.size_count; i++)
+    run_size(options.sizes[i]);
+  fputs("\r\033[K", stderr);
+  return 0;
+}

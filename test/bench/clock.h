@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The clock of all event loops of this program.
+ *
+ * It is virtual: it stands still until somebody moves it, and a loop that
+ * would sleep moves it on and returns at once, without a system call. So a
+ * minute of a server takes as long as its timers take CPU time. The functions
+ * that the event libraries ask for the time and for sleep are defined here, in
+ * the executable, whose symbols win over those of the C library.
+ *
+ * CPU time is measured by system calls that go past all this. */
+
+#ifndef BENCH_CLOCK_H
+#define BENCH_CLOCK_H
+
+#include <stdint.h>
+
+void clock_move_ms(uint64_t step_ms);
+
+/* From here on the loops see the real time and really sleep, or not again. */
+void clock_be_real(int real);
+
+/* How often a loop slept so far. */
+uint64_t clock_sleeps(void);
+
+/* CPU time of this process. */
+uint64_t clock_cpu_ns(void);
+
+#endif /* BENCH_CLOCK_H */

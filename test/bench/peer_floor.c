@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The floor: no timer at all, each operation is the one thing that it cannot
+ * do without, reading and writing one cache line of the connection. */
+
+#include "bench.h"
+
+static void
+touch(void *timer)
+{
+  uint64_t *word = timer;
+
+  ++*word;
+}
+
+static void
+touch_each(const uint32_t *order, size_t count)
+{
+  bench_each(order, count, touch);
+}
+
+static void
+start(const uint32_t *order, size_t count, uint64_t timeout_ms)
+{
+  (void)timeout_ms;
+  touch_each(order, count);
+}
+
+static void
+nothing(void)
+{
+}
+
+const struct peer peer_floor = {
+    .name = "floor",
+    .timer_bytes = sizeof(uint64_t),
+    .traits = TRAIT_BASIC | TRAIT_FLOOR | TRAIT_HUGE,
+    .open = nothing,
+    .close = nothing,
+    .init = touch_each,
+    .start = start,
+    .refresh = touch_each,
+    .stop = touch_each,
+    .release = touch_each,
+    .advance = nothing,
+    .turn = nothing,
+};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The workloads, the same code for every peer. bench.c says what they are. */
+
+#ifndef BENCH_WORKLOADS_H
+#define BENCH_WORKLOADS_H
+
+#include "bench.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is measured. */
+enum row {
+  ROW_START_ORDERED,
+  ROW_START_SHUFFLED,
+  ROW_REFRESH_RANDOM,
+  ROW_REFRESH_HOT,
+  ROW_RESTART_SHUFFLED,
+  ROW_AGAIN_RANDOM,
+  ROW_STOP_SHUFFLED,
+  ROW_EXPIRE,
+  ROW_STEADY,
+  ROW_DEPENDENT,
+  ROW_BYTES,
+  ROW_EMPTY_BYTES,
+  ROW_BURST_TURN,
+  ROW_BURST_TOTAL,
+  ROW_IDLE,
+  ROW_MILLION_INIT,
+  ROW_MILLION_DISPATCH,
+  ROW_MILLION_STOP,
+  ROW_DAY_ALONE,
+  ROW_DAY_TRAFFIC,
+  ROW_COUNT
+};
+
+struct row_info {
+  const char *name;
+  const char *unit;
+};
+
+extern const struct row_info bench_rows[ROW_COUNT];
+
+/* Is the row asked for? */
+int bench_wanted(enum row row);
+
+/* Sums of one repetition; a row is reported as total / count. */
+struct result {
+  double total[ROW_COUNT];
+  double count[ROW_COUNT];
+};
+
+/* The orders in which timers are used, all of them made before anything is
+ * measured and read from front to back. */
+struct orders {
+  size_t n;
+  uint32_t *ordered;     /* as they lie in memory          */
+  uint32_t *shuffled[2]; /* each timer once, in two orders */
+  uint32_t *random;      /* n draws of any timer           */
+  uint32_t *hot;         /* n draws of 1000 of them        */
+};
+
+void orders_make(struct orders *orders, size_t n);
+void orders_free(struct orders *orders);
+
+/* Each runs one workload once and adds to the result. */
+void workload_operations(const struct peer *peer, const struct orders *orders,
+                         struct result *result);
+void workload_steady(const struct peer *peer, const struct orders *orders,
+                     struct result *result);
+void workload_dependent(const struct peer *peer, const struct orders *orders,
+                        struct result *result);
+void workload_burst(const struct peer *peer, const struct orders *orders,
+                    struct result *result);
+void workload_idle(const struct peer *peer, const struct orders *orders,
+                   struct result *result);
+void workload_million(const struct peer *peer, const struct orders *orders,
+                      struct result *result);
+void workload_day(const struct peer *peer, const struct orders *orders,
+                  struct result *result);
+
+#endif /* BENCH_WORKLOADS_H */
