@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Ref and unref: what keeps the loop alive, and what bounds its poll. */
+
+#include "support.h"
+
+static int
+is_alive(void)
+{
+  return uv_loop_alive(&loop) != 0;
+}
+
+/* Runs the loop until nothing keeps it: did it wait for the timers? */
+static bool
+stays(void)
+{
+  uint64_t begin_ms = uv_now(&loop);
+
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  return uv_now(&loop) > begin_ms;
+}
+
+/* The bits of _i: is the wheel unref'd, is each of two timers, and is that
+ * done before or after their start? */
+#define COMBINATIONS 16
+
+START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
+{
+  bool unref_wheel = _i & 1, unref_first = _i & 2, unref_second = _i & 4;
+  bool start_first = _i & 8;
+  static probe_t probes[2];
+  int i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, 2);
+  for (i = 0; i < 2; i++) {
+    if (start_first)
+      probe_start(&probes[i], 100, 0);
+    if (i == 0 ? unref_first : unref_second)
+      uvwheel_timer_unref(&probes[i].timer);
+    if (!start_first)
+      probe_start(&probes[i], 100, 0);
+  }
+  if (unref_wheel)
+    uvwheel_unref(&wheel);
+  ck_assert_int_eq(uvwheel_has_ref(&wheel), !unref_wheel);
+  ck_assert_int_eq(uvwheel_timer_has_ref(&probes[0].timer), !unref_first);
+  ck_assert_int_eq(uvwheel_timer_has_ref(&probes[1].timer), !unref_second);
+  ck_assert_int_eq(is_alive(), !unref_wheel && !(unref_first && unref_second));
+  ck_assert_int_eq(stays(), !unref_wheel && !(unref_first && unref_second));
+}
+END_TEST
+
+START_TEST(ref_takes_unref_back_and_both_are_idempotent)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_has_ref(&probe.timer), 1);
+  probe_start(&probe, 100, 0);
+  uvwheel_unref(&wheel);
+  uvwheel_unref(&wheel);
+  ck_assert_int_eq(is_alive(), 0);
+  uvwheel_ref(&wheel);
+  ck_assert_int_eq(is_alive(), 1);
+  uvwheel_ref(&wheel);
+  uvwheel_timer_unref(&probe.timer);
+  uvwheel_timer_unref(&probe.timer);
+  ck_assert_int_eq(is_alive(), 0);
+  uvwheel_timer_ref(&probe.timer);
+  ck_assert_int_eq(is_alive(), 1);
+  uvwheel_timer_ref(&probe.timer);
+  uvwheel_timer_unref(&probe.timer);
+  ck_assert_int_eq(is_alive(), 0);
+  uvwheel_unref(&wheel);
+  uvwheel_timer_ref(&probe.timer);
+  ck_assert_int_eq(is_alive(), 0);
+  uvwheel_ref(&wheel);
+  ck_assert_int_eq(is_alive(), 1);
+}
+END_TEST
+
+/* Each way out of being active, with one unref'd and one ref'd timer. */
+START_TEST(the_last_ref_d_timer_lets_the_loop_end)
+{
+  static probe_t kept, unref_d;
+
+  open_wheel(10, 8);
+  probe_init(&kept);
+  probe_init(&unref_d);
+  uvwheel_timer_unref(&unref_d.timer);
+  probe_start(&unref_d, 10000, 0);
+  ck_assert_int_eq(is_alive(), 0);
+  probe_start(&kept, 100, 0);
+  ck_assert_int_eq(is_alive(), 1);
+  if (_i == 0)
+    probe_stop(&kept);
+  else
+    ck_assert(stays());
+  ck_assert_int_eq(is_alive(), 0);
+  ck_assert_uint_eq(kept.fired, (unsigned)_i);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 1);
+  probe_stop(&unref_d);
+  probe_start(&kept, 100, 0);
+  ck_assert_int_eq(is_alive(), 1);
+}
+END_TEST
+
+static void
+unref_itself(probe_t *probe)
+{
+  uvwheel_timer_unref(&probe->timer);
+}
+
+static void
+ref_itself(probe_t *probe)
+{
+  uvwheel_timer_ref(&probe->timer);
+}
+
+START_TEST(a_repeating_timer_can_unref_and_ref_itself)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe.then = unref_itself;
+  probe_start(&probe, 100, 100);
+  ck_assert(stays());
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 1);
+  probe.then = ref_itself;
+  run_for(150);
+  ck_assert_uint_eq(probe.fired, 2);
+  ck_assert_int_eq(is_alive(), 1);
+  probe_stop(&probe);
+  ck_assert_int_eq(is_alive(), 0);
+}
+END_TEST
+
+START_TEST(unref_d_timers_fire_while_something_else_keeps_the_loop)
+{
+  static probe_t probes[3];
+  int i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, 3);
+  for (i = 0; i < 3; i++) {
+    uvwheel_timer_unref(&probes[i].timer);
+    probe_start(&probes[i], 100, i == 0 ? 50 : 0);
+  }
+  if (_i == 1)
+    uvwheel_unref(&wheel);
+  run_for(1000);
+  ck_assert_uint_ge(probes[0].fired, 10);
+  ck_assert_uint_eq(probes[1].fired, 1);
+  ck_assert_uint_eq(probes[2].fired, 1);
+  ck_assert_int_eq(is_alive(), 0);
+  verify_wheel();
+}
+END_TEST
+
+START_TEST(restarts_and_refreshes_of_an_unref_d_timer_keep_the_loop_s_state)
+{
+  static probe_t probe, other;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_init(&other);
+  uvwheel_timer_unref(&probe.timer);
+  probe_start(&probe, 100, 0);
+  probe_start(&probe, 200, 300);
+  probe_start(&probe, 50, 70);
+  probe_refresh(&probe);
+  probe_again(&probe);
+  ck_assert_int_eq(is_alive(), 0);
+  ck_assert_int_eq(uvwheel_timer_has_ref(&probe.timer), 0);
+  probe_start(&other, 5, 0);
+  ck_assert_int_eq(is_alive(), 1);
+  probe_stop(&probe);
+  ck_assert_int_eq(is_alive(), 1);
+  probe_stop(&other);
+  ck_assert_int_eq(is_alive(), 0);
+}
+END_TEST
+
+START_TEST(a_new_init_makes_a_timer_ref_d)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  uvwheel_timer_unref(&probe.timer);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_has_ref(&probe.timer), 1);
+  probe_start(&probe, 100, 0);
+  ck_assert_int_eq(is_alive(), 1);
+}
+END_TEST
+
+/* traps.md, "Cost": bun#37096. Scenario 16 has the simple case. */
+START_TEST(an_empty_wheel_does_not_bound_the_poll)
+{
+  static probe_t probes[2];
+
+  open_wheel(10, 8);
+  probe_init_all(probes, 2);
+  if (_i & 1)
+    uvwheel_unref(&wheel);
+  if (_i & 2)
+    uvwheel_timer_unref(&probes[0].timer);
+  probe_start(&probes[0], 100, 0);
+  probe_start(&probes[1], 50, 0);
+  run_for(150);
+  ck_assert_uint_eq(fired_in_all, 2);
+  ck_assert_int_eq(uv_is_active((uv_handle_t *)&wheel.driver), 0);
+  probe_start(&probes[1], 50, 0);
+  probe_stop(&probes[1]);
+  ck_assert_int_eq(uv_is_active((uv_handle_t *)&wheel.driver), 0);
+}
+END_TEST
+
+START_TEST(a_wheel_that_is_closed_keeps_the_loop_until_it_is_told)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 100, 0);
+  uvwheel_unref(&wheel);
+  uvwheel_close(&wheel, on_wheel_closed);
+  ck_assert_int_eq(is_alive(), 1);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding: ref");
+  TCase *ref = loop_tcase(suite, "ref");
+
+  tcase_add_loop_test(ref,
+                      the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone, 0,
+                      COMBINATIONS);
+  tcase_add_test(ref, ref_takes_unref_back_and_both_are_idempotent);
+  tcase_add_loop_test(ref, the_last_ref_d_timer_lets_the_loop_end, 0, 2);
+  tcase_add_test(ref, a_repeating_timer_can_unref_and_ref_itself);
+  tcase_add_loop_test(
+      ref, unref_d_timers_fire_while_something_else_keeps_the_loop, 0, 2);
+  tcase_add_test(
+      ref, restarts_and_refreshes_of_an_unref_d_timer_keep_the_loop_s_state);
+  tcase_add_test(ref, a_new_init_makes_a_timer_ref_d);
+  tcase_add_loop_test(ref, an_empty_wheel_does_not_bound_the_poll, 0, 4);
+  tcase_add_test(ref, a_wheel_that_is_closed_keeps_the_loop_until_it_is_told);
+  return run_suite(suite);
+}
