@@ -5,7 +5,7 @@
 passed|failed|skipped <TAB> how many <TAB> the program <TAB> why
 
 A check suite counts its cases, any other program counts as one.
-usage: tally.py JOB TESTLOG.JSON
+Fails if there is none. usage: tally.py JOB <TESTLOG.JSON
 """
 
 import json
@@ -37,13 +37,13 @@ def tally(test):
 
 
 def main():
-    job, path = sys.argv[1:]
-    with open(path, encoding="utf-8") as log:
-        for line in log:
-            test = json.loads(line)
-            for outcome, count, why in tally(test):
-                name = test["name"].split(" / ")[-1]
-                print(outcome, count, f"{job}: {name}", why, sep="\t")
+    job, empty = sys.argv[1], True
+    for line in sys.stdin:
+        test, empty = json.loads(line), False
+        name = test["name"].split(" / ")[-1]
+        for outcome, count, why in tally(test):
+            print(outcome, count, f"{job}: {name}", why, sep="\t")
+    return empty
 
 
-main()
+sys.exit(main())

@@ -27,6 +27,7 @@ clang         clang,libclang-rt-dev clang,compiler-rt clang,compiler-rt clang,co
 clang-format  clang-format clang-tools-extra clang-extra-tools clang clang-tools clang-format
 clang-tidy    clang-tidy clang-tools-extra clang-extra-tools clang clang-tools llvm
 cppcheck      cppcheck cppcheck cppcheck cppcheck cppcheck cppcheck
+gcc           gcc gcc gcc gcc gcc gcc
 gcovr         gcovr gcovr gcovr - python3-gcovr gcovr
 gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
 libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv
@@ -34,8 +35,9 @@ meson         meson meson meson meson meson meson
 mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
 ninja         ninja-build ninja-build samurai ninja ninja ninja
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf
-i686-gcc      gcc-i686-linux-gnu - - - - -
-s390x-gcc     gcc-s390x-linux-gnu - - - - -
+i686-gcc      gcc-i686-linux-gnu,libc6-dev-i386-cross - - - - -
+s390x-gcc     gcc-s390x-linux-gnu,libc6-dev-s390x-cross - - - - -
+qemu-i386     qemu-user qemu-user qemu-i386 qemu-user qemu-linux-user -
 qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
 valgrind      valgrind valgrind valgrind valgrind valgrind -
@@ -50,12 +52,14 @@ has_tool() {
     c++)
       echo '#include <cstdio>' | c++ -x c++ -fsyntax-only - ;;
     check | libuv) pkg-config --exists "$1" ;;
-    i686-gcc) command -v i686-linux-gnu-gcc ;;
+    i686-gcc) # a cross compiler may come without the C library, too
+      echo '#include <stdio.h>' | i686-linux-gnu-gcc -x c -fsyntax-only - ;;
     meson) # 1.0 or newer
       meson --version | awk -F . '{exit $1 < 1}' ;;
     mingw) command -v x86_64-w64-mingw32-gcc ;;
     ninja) command -v ninja || command -v ninja-build || command -v samu ;;
-    s390x-gcc) command -v s390x-linux-gnu-gcc ;;
+    s390x-gcc)
+      echo '#include <stdio.h>' | s390x-linux-gnu-gcc -x c -fsyntax-only - ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1
 }
