@@ -79,10 +79,23 @@ static const struct known_peer peers[] = {
     {"uvwheel 1 ms x 16384", NULL, &peer_uvwheel_fine},
     {"uvwheel 1 s x 131072", NULL, &peer_uvwheel_day},
     {"libuv uv_timer_t", NULL, &peer_libuv},
-    {"libev ev_timer", "libev-dev", BENCH_LIBEV},
-    {"libevent evtimer", "libevent-dev", BENCH_LIBEVENT},
-    {"libevent common timeout", "libevent-dev", BENCH_LIBEVENT_COMMON},
-    {"Boost.Asio steady_timer", "libboost-dev", BENCH_ASIO},
+#ifdef BENCH_LIBEV
+    {"libev ev_timer", NULL, &peer_libev},
+#else
+    {"libev ev_timer", "libev-dev", NULL},
+#endif
+#ifdef BENCH_LIBEVENT
+    {"libevent evtimer", NULL, &peer_libevent},
+    {"libevent common timeout", NULL, &peer_libevent_common},
+#else
+    {"libevent evtimer", "libevent-dev", NULL},
+    {"libevent common timeout", "libevent-dev", NULL},
+#endif
+#ifdef BENCH_ASIO
+    {"Boost.Asio steady_timer", NULL, &peer_asio},
+#else
+    {"Boost.Asio steady_timer", "libboost-dev", NULL},
+#endif
 };
 
 #define PEER_COUNT (sizeof(peers) / sizeof(peers[0]))

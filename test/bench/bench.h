@@ -39,17 +39,12 @@ enum {
   TRAIT_HUGE = 64    /* as many timers as memory holds, not 5 million    */
 };
 
-/* A timer library. An array of indices says which timers an operation is for,
- * and in which order. Only start, refresh, restart, again, stop, advance, turn
- * and run are ever measured, and init and release in the ten-million-timer
- * workload. */
-struct peer {
-  const char *name;
+/* What a timer library can do. An array of indices says which timers an
+ * operation is for, and in which order. init, release, open and close are
+ * never measured, but in the ten-million-timer workload. */
+struct operations {
   size_t timer_bytes;
-  unsigned traits;
-
-  void (*open)(void);  /* makes a loop */
-  void (*close)(void); /* frees it; all timers are released */
+  void (*close)(void); /* frees the loop; all timers are released */
 
   void (*init)(const uint32_t *order, size_t count);
   void (*start)(const uint32_t *order, size_t count, uint64_t timeout_ms);
@@ -65,8 +60,16 @@ struct peer {
   void (*release)(const uint32_t *order, size_t count);
 
   void (*advance)(void);    /* the loop looks at the clock; nothing is due */
-  void (*turn)(void);       /* one iteration that does not wait */
-  void (*run)(uint64_t ms); /* the loop runs for that long; NULL: no loop */
+  void (*turn)(void);       /* one iteration that does not wait            */
+  void (*run)(uint64_t ms); /* the loop runs for that long; NULL: no loop  */
+};
+
+/* A library as it is opened for a benchmark. */
+struct peer {
+  const char *name;
+  unsigned traits;
+  void (*open)(void); /* makes a loop */
+  const struct operations *can;
 };
 
 /* The loop around each operation, for all peers. It is inlined with the

@@ -31,11 +31,8 @@ nothing(void)
 {
 }
 
-const struct peer peer_floor = {
-    .name = "floor",
+static const struct operations operations = {
     .timer_bytes = sizeof(uint64_t),
-    .traits = TRAIT_BASIC | TRAIT_FLOOR | TRAIT_HUGE,
-    .open = nothing,
     .close = nothing,
     .init = touch_each,
     .start = start,
@@ -44,4 +41,11 @@ const struct peer peer_floor = {
     .release = touch_each,
     .advance = nothing,
     .turn = nothing,
+};
+
+const struct peer peer_floor = {
+    .name = "floor",
+    .traits = TRAIT_BASIC | TRAIT_FLOOR | TRAIT_HUGE,
+    .open = nothing,
+    .can = &operations,
 };

@@ -122,11 +122,8 @@ run(uint64_t ms)
   ev_run(loop, 0);
 }
 
-const struct peer peer_libev = {
-    .name = "libev ev_timer",
+static const struct operations operations = {
     .timer_bytes = sizeof(ev_timer),
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE,
-    .open = open_loop,
     .close = close_loop,
     .init = init,
     .start = start,
@@ -136,4 +133,11 @@ const struct peer peer_libev = {
     .advance = advance,
     .turn = turn,
     .run = run,
+};
+
+const struct peer peer_libev = {
+    .name = "libev ev_timer",
+    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE,
+    .open = open_loop,
+    .can = &operations,
 };

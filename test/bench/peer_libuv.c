@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "bench.h"
+#include "libuv_loop.h"
 
-#include <uv.h>
-
-static uv_loop_t loop;
 static uint64_t timeout;
 
 static void
@@ -16,16 +14,9 @@ on_timeout(uv_timer_t *timer)
 }
 
 static void
-on_end(uv_timer_t *timer)
-{
-  uv_stop(timer->loop);
-  uv_close((uv_handle_t *)timer, NULL);
-}
-
-static void
 init_one(void *timer)
 {
-  uv_timer_init(&loop, timer);
+  uv_timer_init(&bench_loop, timer);
 }
 
 static void
@@ -105,53 +96,12 @@ static void
 release(const uint32_t *order, size_t count)
 {
   bench_each(order, count, release_one);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  libuv_loop_turn();
 }
 
-static void
-open_loop(void)
-{
-  if (uv_loop_init(&loop) != 0)
-    bench_die("libuv: no loop");
-}
-
-static void
-close_loop(void)
-{
-  if (uv_loop_close(&loop) != 0)
-    bench_die("libuv: the loop has handles left");
-}
-
-static void
-advance(void)
-{
-  uv_update_time(&loop);
-}
-
-static void
-turn(void)
-{
-  uv_run(&loop, UV_RUN_NOWAIT);
-}
-
-static void
-run(uint64_t ms)
-{
-  static uv_timer_t end;
-
-  uv_timer_init(&loop, &end);
-  uv_timer_start(&end, on_end, ms, 0);
-  uv_run(&loop, UV_RUN_DEFAULT);
-  uv_run(&loop, UV_RUN_NOWAIT);
-}
-
-const struct peer peer_libuv = {
-    .name = "libuv uv_timer_t",
+static const struct operations operations = {
     .timer_bytes = sizeof(uv_timer_t),
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_MILLION |
-              TRAIT_DAY | TRAIT_HUGE,
-    .open = open_loop,
-    .close = close_loop,
+    .close = libuv_loop_close,
     .init = init,
     .start = start,
     .refresh = refresh,
@@ -159,7 +109,15 @@ const struct peer peer_libuv = {
     .again = again,
     .stop = stop,
     .release = release,
-    .advance = advance,
-    .turn = turn,
-    .run = run,
+    .advance = libuv_loop_advance,
+    .turn = libuv_loop_turn,
+    .run = libuv_loop_run,
+};
+
+const struct peer peer_libuv = {
+    .name = "libuv uv_timer_t",
+    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_MILLION |
+              TRAIT_DAY | TRAIT_HUGE,
+    .open = libuv_loop_open,
+    .can = &operations,
 };

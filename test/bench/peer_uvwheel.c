@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "bench.h"
+#include "libuv_loop.h"
 
 #include <uvwheel.h>
 
-static uv_loop_t loop;
 static uvwheel_t wheel;
 static uint64_t timeout;
 
@@ -14,13 +14,6 @@ on_timeout(uvwheel_timer_t *timer)
   bench_fired++;
   if (bench_rearm_ms != 0)
     uvwheel_timer_start(timer, on_timeout, bench_rearm_ms, 0);
-}
-
-static void
-on_end(uv_timer_t *timer)
-{
-  uv_stop(timer->loop);
-  uv_close((uv_handle_t *)timer, NULL);
 }
 
 static void
@@ -99,7 +92,8 @@ stop(const uint32_t *order, size_t count)
 static void
 open_with(const uvwheel_options_t *options)
 {
-  if (uv_loop_init(&loop) != 0 || uvwheel_init(&loop, &wheel, options) != 0)
+  libuv_loop_open();
+  if (uvwheel_init(&bench_loop, &wheel, options) != 0)
     bench_die("uvwheel: no wheel");
 }
 
@@ -134,74 +128,59 @@ open_day(void)
 }
 
 static void
-close_loop(void)
+close_wheel(void)
 {
   uvwheel_close(&wheel, NULL);
-  uv_run(&loop, UV_RUN_DEFAULT);
-  if (uv_loop_close(&loop) != 0)
-    bench_die("uvwheel: the loop has handles left");
+  libuv_loop_close();
 }
 
-static void
-advance(void)
-{
-  uv_update_time(&loop);
-}
-
-static void
-turn(void)
-{
-  uv_run(&loop, UV_RUN_NOWAIT);
-}
-
-static void
-run(uint64_t ms)
-{
-  static uv_timer_t end;
-
-  uv_timer_init(&loop, &end);
-  uv_timer_start(&end, on_end, ms, 0);
-  uv_run(&loop, UV_RUN_DEFAULT);
-  uv_run(&loop, UV_RUN_NOWAIT);
-}
-
-#define OPERATIONS                                                           \
-  .timer_bytes = sizeof(uvwheel_timer_t), .close = close_loop, .init = init, \
-  .start = start, .refresh = refresh, .restart = restart, .again = again,    \
-  .stop = stop, .release = stop, .advance = advance, .turn = turn, .run = run
+static const struct operations operations = {
+    .timer_bytes = sizeof(uvwheel_timer_t),
+    .close = close_wheel,
+    .init = init,
+    .start = start,
+    .refresh = refresh,
+    .restart = restart,
+    .again = again,
+    .stop = stop,
+    .release = stop,
+    .advance = libuv_loop_advance,
+    .turn = libuv_loop_turn,
+    .run = libuv_loop_run,
+};
 
 const struct peer peer_uvwheel = {
     .name = "uvwheel",
     .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_MILLION |
               TRAIT_DAY | TRAIT_HUGE,
     .open = open_default,
-    OPERATIONS,
+    .can = &operations,
 };
 
 const struct peer peer_uvwheel_fifo = {
     .name = "uvwheel FIFO",
     .traits = TRAIT_BASIC | TRAIT_BURST,
     .open = open_fifo,
-    OPERATIONS,
+    .can = &operations,
 };
 
 const struct peer peer_uvwheel_unlimited = {
     .name = "uvwheel no budget",
     .traits = TRAIT_BURST,
     .open = open_unlimited,
-    OPERATIONS,
+    .can = &operations,
 };
 
 const struct peer peer_uvwheel_fine = {
     .name = "uvwheel 1 ms x 16384",
     .traits = TRAIT_MILLION,
     .open = open_fine,
-    OPERATIONS,
+    .can = &operations,
 };
 
 const struct peer peer_uvwheel_day = {
     .name = "uvwheel 1 s x 131072",
     .traits = TRAIT_DAY,
     .open = open_day,
-    OPERATIONS,
+    .can = &operations,
 };

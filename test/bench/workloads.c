@@ -156,7 +156,7 @@ static const struct peer *starting;
 static void
 start_for_idle(const uint32_t *order, size_t count)
 {
-  starting->start(order, count, BENCH_TIMEOUT_MS);
+  starting->can->start(order, count, BENCH_TIMEOUT_MS);
 }
 
 static double
@@ -172,15 +172,15 @@ open_peer(const struct peer *peer, const struct orders *orders)
 {
   bench_rearm_ms = 0;
   peer->open();
-  peer->init(orders->ordered, orders->n);
+  peer->can->init(orders->ordered, orders->n);
 }
 
 static void
 close_peer(const struct peer *peer, const struct orders *orders)
 {
-  peer->stop(orders->ordered, orders->n);
-  peer->release(orders->ordered, orders->n);
-  peer->close();
+  peer->can->stop(orders->ordered, orders->n);
+  peer->can->release(orders->ordered, orders->n);
+  peer->can->close();
 }
 
 static double
@@ -198,7 +198,7 @@ expire_all(const struct peer *peer, const struct orders *orders,
   uint64_t fired = bench_fired;
   uint64_t begin = clock_cpu_ns();
 
-  peer->run(BENCH_TIMEOUT_MS + 1000);
+  peer->can->run(BENCH_TIMEOUT_MS + 1000);
   add(result, ROW_EXPIRE, (double)(clock_cpu_ns() - begin), (double)orders->n);
   if (bench_fired - fired != orders->n)
     bench_die("%s: %zu timers were to expire, %llu did", peer->name, orders->n,
@@ -212,18 +212,21 @@ refresh_all(const struct peer *peer, const struct orders *orders,
   size_t n = orders->n;
 
   add(result, ROW_REFRESH_RANDOM,
-      sweep(peer->refresh, peer->advance, orders->random, n, REFRESH_MS),
+      sweep(peer->can->refresh, peer->can->advance, orders->random, n,
+            REFRESH_MS),
       (double)n);
   add(result, ROW_REFRESH_HOT,
-      sweep(peer->refresh, peer->advance, orders->hot, n, REFRESH_MS),
+      sweep(peer->can->refresh, peer->can->advance, orders->hot, n, REFRESH_MS),
       (double)n);
-  if (peer->restart == NULL)
+  if (peer->can->restart == NULL)
     return;
   add(result, ROW_RESTART_SHUFFLED,
-      sweep(peer->restart, peer->advance, orders->shuffled[1], n, REFRESH_MS),
+      sweep(peer->can->restart, peer->can->advance, orders->shuffled[1], n,
+            REFRESH_MS),
       (double)n);
   add(result, ROW_AGAIN_RANDOM,
-      sweep(peer->again, peer->advance, orders->random, n, REFRESH_MS),
+      sweep(peer->can->again, peer->can->advance, orders->random, n,
+            REFRESH_MS),
       (double)n);
 }
 
@@ -239,18 +242,21 @@ workload_operations(const struct peer *peer, const struct orders *orders,
   empty = allocated();
   add(result, ROW_EMPTY_BYTES, empty - before, 1);
   add(result, ROW_START_ORDERED,
-      sweep_start(peer, peer->advance, orders->ordered, n, RAMP_MS), (double)n);
+      sweep_start(peer, peer->can->advance, orders->ordered, n, RAMP_MS),
+      (double)n);
   add(result, ROW_BYTES,
-      (double)peer->timer_bytes * (double)n + allocated() - empty, (double)n);
+      (double)peer->can->timer_bytes * (double)n + allocated() - empty,
+      (double)n);
   refresh_all(peer, orders, result);
   add(result, ROW_STOP_SHUFFLED,
-      sweep(peer->stop, peer->advance, orders->shuffled[0], n, RAMP_MS),
+      sweep(peer->can->stop, peer->can->advance, orders->shuffled[0], n,
+            RAMP_MS),
       (double)n);
   if (bench_wanted(ROW_START_SHUFFLED) || bench_wanted(ROW_EXPIRE))
     add(result, ROW_START_SHUFFLED,
-        sweep_start(peer, peer->advance, orders->shuffled[1], n, RAMP_MS),
+        sweep_start(peer, peer->can->advance, orders->shuffled[1], n, RAMP_MS),
         (double)n);
-  if (bench_wanted(ROW_EXPIRE) && peer->run != NULL)
+  if (bench_wanted(ROW_EXPIRE) && peer->can->run != NULL)
     expire_all(peer, orders, result);
   close_peer(peer, orders);
 }
@@ -268,11 +274,14 @@ workload_steady(const struct peer *peer, const struct orders *orders,
   double ns;
 
   open_peer(peer, orders);
-  sweep_start(peer, peer->turn, orders->ordered, n,
+  sweep_start(peer, peer->can->turn, orders->ordered, n,
               BENCH_TIMEOUT_MS - REFRESH_MS);
-  sweep(peer->refresh, peer->turn, orders->shuffled[0], n, REFRESH_MS);
-  ns = sweep(peer->refresh, peer->turn, orders->shuffled[1], n, REFRESH_MS);
-  ns += sweep(peer->refresh, peer->turn, orders->shuffled[0], n, REFRESH_MS);
+  sweep(peer->can->refresh, peer->can->turn, orders->shuffled[0], n,
+        REFRESH_MS);
+  ns = sweep(peer->can->refresh, peer->can->turn, orders->shuffled[1], n,
+             REFRESH_MS);
+  ns += sweep(peer->can->refresh, peer->can->turn, orders->shuffled[0], n,
+              REFRESH_MS);
   add(result, ROW_STEADY, ns, 2 * (double)n);
   if (bench_fired != fired)
     bench_die("%s: a timer with traffic fired", peer->name);
@@ -288,10 +297,10 @@ workload_idle(const struct peer *peer, const struct orders *orders,
 
   clock_be_real(1);
   open_peer(peer, orders);
-  peer->start(orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
-  peer->turn();
+  peer->can->start(orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
+  peer->can->turn();
   begin = clock_cpu_ns();
-  peer->run(IDLE_MS);
+  peer->can->run(IDLE_MS);
   add(result, ROW_IDLE, (double)(clock_cpu_ns() - begin) / 1e6, 1);
   close_peer(peer, orders);
   clock_be_real(0);
@@ -307,13 +316,13 @@ workload_burst(const struct peer *peer, const struct orders *orders,
   double total = 0;
 
   open_peer(peer, orders);
-  peer->start(orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
+  peer->can->start(orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
   clock_move_ms(BENCH_TIMEOUT_MS + 1000);
   while (bench_fired - fired < orders->n) {
     uint64_t begin = clock_cpu_ns();
     double ms;
 
-    peer->turn();
+    peer->can->turn();
     ms = (double)(clock_cpu_ns() - begin) / 1e6;
     total += ms;
     if (ms > longest)
@@ -335,18 +344,19 @@ workload_million(const struct peer *peer, const struct orders *orders,
   uint64_t timeout_ms = 0;
   uint64_t times[4];
 
-  bench_arena.stride = (peer->timer_bytes + 7) / 8 * 8;
+  bench_arena.stride = (peer->can->timer_bytes + 7) / 8 * 8;
   bench_rearm_ms = 0;
   peer->open();
   times[0] = clock_cpu_ns();
-  peer->init(orders->ordered, n);
+  peer->can->init(orders->ordered, n);
   for (size_t i = 0; i < n; i += 1000)
-    peer->start(orders->ordered + i, n - i < 1000 ? n - i : 1000, ++timeout_ms);
+    peer->can->start(orders->ordered + i, n - i < 1000 ? n - i : 1000,
+                     ++timeout_ms);
   times[1] = clock_cpu_ns();
-  peer->run(timeout_ms + 1000);
+  peer->can->run(timeout_ms + 1000);
   times[2] = clock_cpu_ns();
-  peer->release(orders->ordered, n);
-  peer->close();
+  peer->can->release(orders->ordered, n);
+  peer->can->close();
   times[3] = clock_cpu_ns();
   for (int i = 0; i < 3; i++)
     add(result, (enum row)(ROW_MILLION_INIT + i),
@@ -366,14 +376,14 @@ an_hour(const struct peer *peer, const struct orders *orders, size_t traffic)
 
   open_peer(peer, orders);
   for (size_t i = traffic; i < n; i += step)
-    peer->start(orders->shuffled[0] + i, n - i < step ? n - i : step,
-                DAY_MS + i * 100000 / n);
+    peer->can->start(orders->shuffled[0] + i, n - i < step ? n - i : step,
+                     DAY_MS + i * 100000 / n);
   for (size_t i = 0; i < traffic; i += 10)
-    peer->start(orders->shuffled[0] + i, 10, i * TRAFFIC_MS / TRAFFIC);
+    peer->can->start(orders->shuffled[0] + i, 10, i * TRAFFIC_MS / TRAFFIC);
   bench_rearm_ms = TRAFFIC_MS;
-  peer->run(TRAFFIC_MS);
+  peer->can->run(TRAFFIC_MS);
   begin = clock_cpu_ns();
-  peer->run(HOUR_MS);
+  peer->can->run(HOUR_MS);
   ms = (double)(clock_cpu_ns() - begin) / 1e6;
   close_peer(peer, orders);
   return ms;

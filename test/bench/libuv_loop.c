@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "libuv_loop.h"
+
+#include "bench.h"
+
+uv_loop_t bench_loop;
+
+void
+libuv_loop_open(void)
+{
+  if (uv_loop_init(&bench_loop) != 0)
+    bench_die("libuv: no loop");
+}
+
+void
+libuv_loop_close(void)
+{
+  uv_run(&bench_loop, UV_RUN_DEFAULT);
+  if (uv_loop_close(&bench_loop) != 0)
+    bench_die("libuv: the loop has handles left");
+}
+
+void
+libuv_loop_advance(void)
+{
+  uv_update_time(&bench_loop);
+}
+
+void
+libuv_loop_turn(void)
+{
+  uv_run(&bench_loop, UV_RUN_NOWAIT);
+}
+
+static void
+on_end(uv_timer_t *timer)
+{
+  uv_stop(timer->loop);
+  uv_close((uv_handle_t *)timer, NULL);
+}
+
+void
+libuv_loop_run(uint64_t ms)
+{
+  static uv_timer_t end;
+
+  uv_timer_init(&bench_loop, &end);
+  uv_timer_start(&end, on_end, ms, 0);
+  uv_run(&bench_loop, UV_RUN_DEFAULT);
+}

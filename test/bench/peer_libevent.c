@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+
+/* libevent twice: its heap, and its common timeouts, one queue per duration
+ * for programs that know their durations beforehand. Outside of its callbacks
+ * libevent reads the clock at each event_add; in virtual time that is a call
+ * of a few instructions. */
+
+#include "bench.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+static struct event_base *base;
+static struct timeval idle_time = {BENCH_TIMEOUT_MS / 1000, 0};
+static const struct timeval *idle_timeout; /* a common timeout, or idle_time */
+static struct timeval other_time;
+static const struct timeval *timeout;
+
+static const struct timeval *
+set_time(struct timeval *time, uint64_t ms)
+{
+  time->tv_sec = (time_t)(ms / 1000);
+  time->tv_usec = (suseconds_t)(ms % 1000) * 1000;
+  return time;
+}
+
+static void
+on_timeout(evutil_socket_t fd, short events, void *timer)
+{
+  struct timeval rearm;
+
+  (void)fd;
+  (void)events;
+  bench_fired++;
+  if (bench_rearm_ms != 0)
+    event_add(timer, set_time(&rearm, bench_rearm_ms));
+}
+
+static void
+init_one(void *timer)
+{
+  event_assign(timer, base, -1, 0, on_timeout, timer);
+}
+
+static void
+start_one(void *timer)
+{
+  event_add(timer, timeout);
+}
+
+static void
+refresh_one(void *timer)
+{
+  event_add(timer, idle_timeout);
+}
+
+static void
+stop_one(void *timer)
+{
+  event_del(timer);
+}
+
+static void
+init(const uint32_t *order, size_t count)
+{
+  bench_each(order, count, init_one);
+}
+
+static void
+start(const uint32_t *order, size_t count, uint64_t timeout_ms)
+{
+  timeout = timeout_ms == BENCH_TIMEOUT_MS ? idle_timeout
+                                           : set_time(&other_time, timeout_ms);
+  bench_each(order, count, start_one);
+}
+
+static void
+refresh(const uint32_t *order, size_t count)
+{
+  bench_each(order, count, refresh_one);
+}
+
+static void
+stop(const uint32_t *order, size_t count)
+{
+  bench_each(order, count, stop_one);
+}
+
+static void
+open_heap(void)
+{
+  base = event_base_new();
+  if (base == NULL)
+    bench_die("libevent: no event base");
+  idle_timeout = &idle_time;
+}
+
+static void
+open_common(void)
+{
+  open_heap();
+  idle_timeout = event_base_init_common_timeout(base, &idle_time);
+  if (idle_timeout == NULL)
+    bench_die("libevent: no common timeout");
+}
+
+static void
+close_base(void)
+{
+  event_base_free(base);
+}
+
+static void
+nothing(void)
+{
+}
+
+static void
+turn(void)
+{
+  event_base_loop(base, EVLOOP_NONBLOCK);
+}
+
+static void
+run(uint64_t ms)
+{
+  struct timeval end;
+
+  event_base_loopexit(base, set_time(&end, ms));
+  event_base_dispatch(base);
+}
+
+static const struct operations operations = {
+    .timer_bytes = sizeof(struct event),
+    .close = close_base,
+    .init = init,
+    .start = start,
+    .refresh = refresh,
+    .stop = stop,
+    .release = stop,
+    .advance = nothing,
+    .turn = turn,
+    .run = run,
+};
+
+const struct peer peer_libevent = {
+    .name = "libevent evtimer",
+    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE,
+    .open = open_heap,
+    .can = &operations,
+};
+
+const struct peer peer_libevent_common = {
+    .name = "libevent common timeout",
+    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE,
+    .open = open_common,
+    .can = &operations,
+};
