@@ -11,8 +11,14 @@
 #include "portable.h"
 #include "uvwheel/wheel.h"
 
+/* Of nearest: no entry in the slot. Ticks of entries start at 1. */
+#define EMPTY 0
+
+/* No tick; and the last one, at which what is due at UINT64_MAX waits. The hand
+ * stops long before it, so that hand + UINT32_MAX is always a tick. */
 #define NEVER UINT64_MAX
 #define LAST_TICK (UINT64_MAX - 1)
+#define LAST_HAND (UINT64_C(1) << 63)
 
 /* ---- Checks: what a -Dchecks=true build adds ----------------------------- */
 
@@ -30,7 +36,6 @@ _Noreturn void uvwheel__misuse(const uvwheel_core_t *core,
 #else
 
 #define CHECK(condition, core, entry, what) ((void)0)
-#define POISON NULL
 
 #endif
 
@@ -85,42 +90,63 @@ entry_of(uvwheel_link_t *link)
   return (uvwheel_entry_t *)link;
 }
 
+static inline void
+set_idle(uvwheel_entry_t *entry)
+{
+  entry->link.next = NULL;
+#ifdef UVWHEEL_CHECKS
+  entry->link.prev = POISON;
+#endif
+}
+
+/* Changes the due time of an active entry the cheap way: the entry stays where
+ * it is and the hand moves it when it comes by. Only possible if the new time
+ * is not earlier. */
+static inline bool
+postpone_in_place(uvwheel_entry_t *entry, uint64_t due_ms)
+{
+  if (due_ms < entry->due_ms)
+    return false;
+  entry->due_ms = due_ms;
+  return true;
+}
+
 /* ---- Ticks --------------------------------------------------------------- */
 
-/* The first tick after a time. Times within 49 days of the hand are told by a
- * multiplication (a start costs 2 to 10 ns less by it, depending on the
- * processor's divider). */
+/* The same for times before the hand or more than 49 days after it. */
+uint64_t uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms);
+
+/* The first tick after a time: ms / tick_ms + 1, by a multiplication, because
+ * a division is what some processors are slowest at. */
 static inline uint64_t
 tick_after(const uvwheel_core_t *core, uint64_t ms)
 {
   uint64_t ahead_ms = ms - core->hand_ms;
-  uint64_t tick;
 
-  if (ahead_ms <= UINT32_MAX)
-    tick = core->hand + multiply_shift_63(core->reciprocal, (uint32_t)ahead_ms);
-  else
-    tick = ms / core->tick_ms;
-  return tick < LAST_TICK ? tick + 1 : LAST_TICK;
+  if (UNLIKELY(ahead_ms > UINT32_MAX))
+    return uvwheel__far_tick_after(core, ms);
+  return core->hand + 1 +
+         divide_by_reciprocal((uint32_t)ahead_ms, core->reciprocal);
 }
 
 /* ---- Slots --------------------------------------------------------------- */
 
-static inline unsigned
+static inline uint64_t
 lane_count(const uvwheel_core_t *core)
 {
-  return 1u << core->lane_shift;
+  return core->lane_mask + 1;
 }
 
 static inline uvwheel_link_t *
 lanes_of(const uvwheel_core_t *core, uint64_t slot)
 {
-  return core->lanes + (slot << core->lane_shift);
+  return core->lanes + slot * UVWHEEL_LANES;
 }
 
 static inline bool
 is_occupied(const uvwheel_core_t *core, uint64_t slot)
 {
-  return (core->occupied[slot / 64] >> (slot % 64)) & 1;
+  return core->nearest[slot] != EMPTY;
 }
 
 /* The first occupied slot from one to before another; the latter if none. */
@@ -136,6 +162,69 @@ next_occupied(const uvwheel_core_t *core, uint64_t from, uint64_t end)
     from = (from / 64 + 1) * 64;
   }
   return from < end ? from : end;
+}
+
+/* Puts the entry into the slot of the tick at which it is due. The common
+ * case: the slot has an entry that is due no later, so that nothing about the
+ * slot or the wheel changes (I3, I4). Else nothing is done. */
+static inline bool
+place_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
+{
+  uint64_t slot = tick & core->slot_mask;
+
+  /* Empty or nearer than so far, in one comparison: EMPTY - 1 is large. */
+  if (UNLIKELY(core->nearest[slot] - 1 >= tick))
+    return false;
+  append(lanes_of(core, slot) + (core->deal++ & core->lane_mask), &entry->link);
+  return true;
+}
+
+/* ---- Operations -----------------------------------------------------------
+ */
+
+/* Takes a link off its list, unless it is the last one there. */
+static inline bool
+take_from_others(uvwheel_core_t *core, uvwheel_link_t *link)
+{
+  uvwheel_link_t *prev = link->prev, *next = link->next;
+
+  CHECK(prev->next == link && next->prev == link, core, entry_of(link),
+        "its links were overwritten");
+  (void)core;
+  if (UNLIKELY(prev == next))
+    return false;
+  join(prev, next);
+  return true;
+}
+
+/* The common case of uvwheel_core_insert. False if it is not, and then nothing
+ * is done. Inline, because what a start costs with cold entries is how few
+ * instructions it has: the processor works on as many starts at a time as fit
+ * its window. */
+static inline bool
+insert_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+{
+  uint64_t ahead_ms = due_ms - core->hand_ms;
+
+  CHECK(!uvwheel_entry_is_active(entry), core, entry, "inserted twice");
+  if (UNLIKELY(ahead_ms > UINT32_MAX) ||
+      !place_beside(core, entry, tick_after(core, due_ms)))
+    return false;
+  entry->due_ms = due_ms;
+  core->count++;
+  return true;
+}
+
+/* The common case of uvwheel_core_remove; as above. */
+static inline bool
+remove_from_others(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  if (!take_from_others(core, &entry->link))
+    return false;
+  set_idle(entry);
+  core->counters.stopped++;
+  core->count--;
+  return true;
 }
 
 void uvwheel__take_off(uvwheel_core_t *core, uvwheel_link_t *link);

@@ -22,9 +22,9 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   next_ms = uvwheel_core_next_ms(&wheel->core);
   *stats = wheel->stats;
   stats->active = wheel->core.count;
-  stats->started = wheel->core.counters.started;
   stats->stopped = wheel->core.counters.stopped;
   stats->fired = wheel->core.counters.expired;
+  stats->started = stats->active + stats->stopped + stats->fired;
   stats->moved = wheel->core.counters.moved;
   stats->looked = wheel->core.counters.looked;
   stats->backlog_ms = next_ms < now_ms ? now_ms - next_ms : 0;
@@ -54,7 +54,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           "uvwheel %s  %" PRIu64 " slots x %" PRIu64 " ms = %.1f s a round%s\n",
           uvwheel_version_string(), core->slot_mask + 1, core->tick_ms,
           (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
-          core->lane_shift == 0 ? ", FIFO" : "");
+          core->lane_mask == 0 ? ", FIFO" : "");
   fprintf(stream, "hand      tick %" PRIu64 ", next look ", core->hand);
   if (core->count == 0)
     fprintf(stream, "never: no timer is active");

@@ -10,9 +10,15 @@
 #if defined(__GNUC__)
 #define PREFETCH(address) __builtin_prefetch(address, 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#define NOINLINE __attribute__((noinline))
+#define OPAQUE(value) __asm__("" : "+r"(value))
+#define INITIAL_EXEC __attribute__((tls_model("initial-exec")))
 #else
 #define PREFETCH(address) ((void)(address))
 #define UNLIKELY(condition) (condition)
+#define NOINLINE
+#define OPAQUE(value) ((void)(value))
+#define INITIAL_EXEC
 #endif
 
 /* The position of the lowest bit that is set; bits must not be 0. */
@@ -43,17 +49,18 @@ bit_width(uint64_t value)
 #endif
 }
 
-/* The upper half of a 64 x 32 bit product, in units of 2^63: with
- * reciprocal = ceil(2^63 / divisor) that is value / divisor, exact for every
- * divisor below 2^31 (Granlund and Montgomery, "Division by invariant integers
- * using multiplication", 1994: the error value / 2^63 stays below
- * 1 / divisor). */
+/* value / divisor, given reciprocal = ceil(2^63 / divisor). Exact for every
+ * divisor below 2^31: the error, value / 2^63 at most, is less than 1 / divisor
+ * (Granlund and Montgomery, "Division by invariant integers using
+ * multiplication", 1994). */
 static inline uint64_t
-multiply_shift_63(uint64_t reciprocal, uint32_t value)
+divide_by_reciprocal(uint32_t value, uint64_t reciprocal)
 {
 #if defined(__SIZEOF_INT128__)
+  /* The upper half of reciprocal * 2 * value, not a shift by 63: that is one
+   * of the slowest instructions of some processors. */
   __extension__ typedef unsigned __int128 wide_t;
-  return (uint64_t)(((wide_t)reciprocal * value) >> 63);
+  return (uint64_t)(((wide_t)reciprocal * ((uint64_t)value * 2)) >> 64);
 #else
   uint64_t low = (reciprocal & UINT32_MAX) * value;
   uint64_t high = (reciprocal >> 32) * value;

@@ -40,9 +40,9 @@ next_list(const uvwheel_core_t *core, uint64_t *list)
   if (*list < FIRST_SLOT_LIST)
     return true;
   lane = *list - FIRST_SLOT_LIST;
-  slot = next_occupied(core, lane >> core->lane_shift, core->slot_mask + 1);
-  if (slot != lane >> core->lane_shift)
-    *list = FIRST_SLOT_LIST + (slot << core->lane_shift);
+  slot = next_occupied(core, lane / UVWHEEL_LANES, core->slot_mask + 1);
+  if (slot != lane / UVWHEEL_LANES)
+    *list = FIRST_SLOT_LIST + slot * UVWHEEL_LANES;
   return slot <= core->slot_mask;
 }
 
@@ -165,7 +165,7 @@ check_slot(struct check *check, uint64_t slot)
 {
   const uvwheel_core_t *core = check->core;
   uint64_t nearest = core->nearest[slot], count = 0;
-  uint64_t first_list = FIRST_SLOT_LIST + (slot << core->lane_shift);
+  uint64_t first_list = FIRST_SLOT_LIST + slot * UVWHEEL_LANES;
   unsigned i;
 
   for (i = 0; i < lane_count(core); i++)

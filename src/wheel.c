@@ -17,6 +17,14 @@
 
 /* ---- Ticks --------------------------------------------------------------- */
 
+uint64_t
+uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms)
+{
+  uint64_t tick = ms / core->tick_ms;
+
+  return tick < LAST_TICK ? tick + 1 : LAST_TICK;
+}
+
 static void
 set_hand(uvwheel_core_t *core, uint64_t tick)
 {
@@ -26,30 +34,26 @@ set_hand(uvwheel_core_t *core, uint64_t tick)
 
 /* ---- Slots --------------------------------------------------------------- */
 
-/* Makes the slot ready to take an entry that is due to be looked at at the
- * tick (I2, I3). */
+/* Makes the slot ready to take an entry that is due at the tick (I2, I3). */
 static void
-occupy(uvwheel_core_t *core, uint64_t slot, uint64_t tick)
+claim(uvwheel_core_t *core, uint64_t slot, uint64_t tick)
 {
-  uvwheel_link_t *lanes;
+  uvwheel_link_t *lanes = lanes_of(core, slot);
   unsigned i;
 
-  if (is_occupied(core, slot)) {
-    if (tick < core->nearest[slot])
-      core->nearest[slot] = tick;
-    return;
+  if (!is_occupied(core, slot)) {
+    core->occupied[slot / 64] |= UINT64_C(1) << (slot % 64);
+    for (i = 0; i < lane_count(core); i++)
+      list_init(&lanes[i]);
   }
-  core->occupied[slot / 64] |= UINT64_C(1) << (slot % 64);
   core->nearest[slot] = tick;
-  lanes = lanes_of(core, slot);
-  for (i = 0; i < lane_count(core); i++)
-    list_init(&lanes[i]);
 }
 
 static void
 vacate(uvwheel_core_t *core, uint64_t slot)
 {
   core->occupied[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
+  core->nearest[slot] = EMPTY;
 }
 
 static bool
@@ -69,33 +73,33 @@ slot_is_empty(const uvwheel_core_t *core, uint64_t slot)
 void
 uvwheel__take_off(uvwheel_core_t *core, uvwheel_link_t *link)
 {
-  uvwheel_link_t *prev = link->prev, *head = link->next;
+  uvwheel_link_t *head = link->next;
   uint64_t offset, slot;
 
-  CHECK(prev->next == link && head->prev == link, core, entry_of(link),
-        "its links were overwritten");
-  join(prev, head);
-  if (prev != head)
+  if (take_from_others(core, link))
     return;
+  list_init(head);
   /* As numbers, because the heads of the wheel's own lists are no part of
    * this array. */
   offset = (uint64_t)((uintptr_t)head - (uintptr_t)core->lanes);
-  slot = (offset / sizeof *head) >> core->lane_shift;
+  slot = offset / (sizeof *head * UVWHEEL_LANES);
   if (slot <= core->slot_mask && slot_is_empty(core, slot))
     vacate(core, slot);
 }
 
-/* Puts the entry into the slot of the tick at which it is due. */
-static void
+/* Puts the entry into the slot of the tick at which it is due, and tells
+ * whether the wheel has to wake up earlier for it. */
+static bool
 place(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
-  uint64_t slot = tick & core->slot_mask;
-  unsigned lane = core->deal++ & (lane_count(core) - 1);
-
-  occupy(core, slot, tick);
-  append(&lanes_of(core, slot)[lane], &entry->link);
-  if (tick < core->next_tick)
-    core->next_tick = tick;
+  if (place_beside(core, entry, tick))
+    return false;
+  claim(core, tick & core->slot_mask, tick);
+  (void)place_beside(core, entry, tick);
+  if (tick >= core->next_tick)
+    return false;
+  core->next_tick = tick;
+  return true;
 }
 
 /* The first tick after the hand at which a slot wants a pass. Slots are asked
@@ -135,7 +139,7 @@ static int
 allocate_slots(uvwheel_core_t *core)
 {
   uint64_t slots = core->slot_mask + 1;
-  uint64_t lanes_size = sizeof(uvwheel_link_t) * (slots << core->lane_shift);
+  uint64_t lanes_size = sizeof(uvwheel_link_t) * slots * UVWHEEL_LANES;
   uint64_t nearest_size = sizeof(uint64_t) * slots;
   uint64_t bits_size = sizeof(uint64_t) * ((slots + 63) / 64);
   uint64_t size = lanes_size + nearest_size + bits_size + CACHE_LINE;
@@ -168,7 +172,7 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
   made.tick_ms = tick_ms;
   made.reciprocal = ((UINT64_C(1) << 63) - 1) / tick_ms + 1;
   made.slot_mask = (UINT64_C(1) << bit_width(slots - 1)) - 1;
-  made.lane_shift = (flags & UVWHEEL_FIFO) ? 0 : bit_width(UVWHEEL_LANES - 1);
+  made.lane_mask = (flags & UVWHEEL_FIFO) ? 0 : UVWHEEL_LANES - 1;
   made.next_tick = NEVER;
   error = allocate_slots(&made);
   if (error != 0)
@@ -195,8 +199,7 @@ uvwheel_core_destroy(uvwheel_core_t *core)
 void
 uvwheel_entry_init(uvwheel_entry_t *entry)
 {
-  entry->link.next = NULL;
-  entry->link.prev = POISON;
+  set_idle(entry);
 }
 
 /* The entry leaves the wheel: the one place where the count goes down. */
@@ -204,7 +207,7 @@ static void
 release(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   uvwheel__take_off(core, &entry->link);
-  uvwheel_entry_init(entry);
+  set_idle(entry);
   core->count--;
   if (core->count == 0) {
     core->passing = false;
@@ -212,29 +215,26 @@ release(uvwheel_core_t *core, uvwheel_entry_t *entry)
   }
 }
 
-/* Puts an entry that is on no list where it belongs, and tells whether the
- * wheel has to wake up earlier for it. */
-static bool
+/* Puts an entry that is on no list where it belongs. */
+static inline bool
 enter(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   uint64_t tick = tick_after(core, due_ms);
-  bool earlier = tick < core->next_tick;
 
   /* Due before the hand: the caller's clock stepped back, or he is late. */
   if (UNLIKELY(tick <= core->hand))
     set_hand(core, tick - 1);
   entry->due_ms = due_ms;
-  place(core, entry, tick);
-  return earlier;
+  return place(core, entry, tick);
 }
 
 int
 uvwheel_core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
                     uint64_t due_ms)
 {
-  CHECK(!uvwheel_entry_is_active(entry), core, entry, "inserted twice");
+  if (insert_beside(core, entry, due_ms))
+    return 0;
   core->count++;
-  core->counters.started++;
   return enter(core, entry, due_ms);
 }
 
@@ -249,10 +249,8 @@ int
 uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
                       uint64_t due_ms)
 {
-  if (due_ms >= entry->due_ms) {
-    entry->due_ms = due_ms;
+  if (postpone_in_place(entry, due_ms))
     return 0;
-  }
   uvwheel__take_off(core, &entry->link);
   return enter(core, entry, due_ms);
 }
@@ -267,12 +265,12 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
 {
   uint64_t now_tick = now_ms / core->tick_ms;
 
-  if (now_tick >= LAST_TICK)
-    now_tick = LAST_TICK - 1;
+  if (now_tick > LAST_HAND)
+    now_tick = LAST_HAND;
   while (core->next_tick <= now_tick) {
     uint64_t slot = core->next_tick & core->slot_mask;
     set_hand(core, core->next_tick);
-    if (is_occupied(core, slot) && core->nearest[slot] == core->hand) {
+    if (core->nearest[slot] == core->hand) {
       uvwheel_link_t *lanes = lanes_of(core, slot);
       unsigned i;
       for (i = 0; i < lane_count(core); i++)
@@ -389,7 +387,8 @@ end_pass(uvwheel_core_t *core)
     uvwheel_link_t *head = &core->staying[i];
     if (list_is_empty(head))
       continue;
-    occupy(core, slot, core->pass_nearest);
+    if (core->nearest[slot] - 1 >= core->pass_nearest)
+      claim(core, slot, core->pass_nearest);
     splice_after(&lanes_of(core, slot)[i], head->next, head->prev);
     list_init(head);
   }

@@ -54,7 +54,7 @@ extern "C" {
 #define UVWHEEL_MAX_SLOTS (1u << 24)
 
 /* Lists per slot. src/wheel.c says why there are several and why so many. */
-#define UVWHEEL_LANES 8
+#define UVWHEEL_LANES 16
 
 /* Entries of one tick expire in the order in which they were put there. */
 #define UVWHEEL_FIFO 1u
@@ -88,7 +88,6 @@ struct uvwheel_cursor_s {
 
 /* What a wheel has done since it was made. */
 typedef struct uvwheel_counters_s {
-  uint64_t started; /* entries that became active                      */
   uint64_t stopped; /* entries removed before they expired              */
   uint64_t expired; /* entries handed out by uvwheel_core_expire        */
   uint64_t moved;   /* found postponed and put where they belong        */
@@ -104,8 +103,8 @@ struct uvwheel_core_s {
   uint64_t tick_ms;
   uint64_t reciprocal;
   uint64_t slot_mask;
-  uint32_t lane_shift;
-  uint32_t deal;
+  uint64_t lane_mask;
+  uint64_t deal;
   uint64_t *occupied;
   uint64_t *nearest;
   uvwheel_link_t *lanes;
@@ -128,8 +127,8 @@ struct uvwheel_core_s {
  *
  * Returns 0, or EINVAL (an argument out of range) or ENOMEM of <errno.h>, and
  * then the memory is as it was.
- * Cost: one allocation of about 136 bytes per slot (24 with UVWHEEL_FIFO), of
- * which only the slots that get used are ever touched. */
+ * Cost: one allocation of about 136 bytes per slot, of which only the slots
+ * that get used are ever touched. */
 UVWHEEL_EXTERN int uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms,
                                      uint32_t slots, uint32_t flags);
 
