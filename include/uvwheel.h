@@ -90,7 +90,7 @@ typedef struct uvwheel_options_s {
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two; 0 means 512. Best
    * when tick_ms * slots is longer than most timeouts: timers that wait for
    * more than one round are looked at once in each round in which something
-   * else of their slot is due. 136 bytes each. */
+   * else of their slot is due. 264 bytes each. */
   uint32_t slots;
   /* How many timers are handled in one loop iteration before the loop serves
    * I/O and the rest waits for the next iteration; 0 means 10000, UINT32_MAX
@@ -167,7 +167,7 @@ struct uvwheel_s {
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM;
  * then wheel and loop are as they were.
- * Cost: one allocation, 136 bytes per slot, and one uv_timer_init. A loop may
+ * Cost: one allocation, 264 bytes per slot, and one uv_timer_init. A loop may
  * have any number of wheels; one is the usual number. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);

@@ -86,7 +86,8 @@ struct uvwheel_cursor_s {
   uvwheel_cursor_t *outer; /* the walk inside whose step this one began    */
 };
 
-/* What a wheel has done since it was made. */
+/* What a wheel has done since it was made. (How many entries were inserted is
+ * count + stopped + expired.) */
 typedef struct uvwheel_counters_s {
   uint64_t stopped; /* entries removed before they expired              */
   uint64_t expired; /* entries handed out by uvwheel_core_expire        */
@@ -127,7 +128,7 @@ struct uvwheel_core_s {
  *
  * Returns 0, or EINVAL (an argument out of range) or ENOMEM of <errno.h>, and
  * then the memory is as it was.
- * Cost: one allocation of about 136 bytes per slot, of which only the slots
+ * Cost: one allocation of about 264 bytes per slot, of which only the slots
  * that get used are ever touched. */
 UVWHEEL_EXTERN int uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms,
                                      uint32_t slots, uint32_t flags);
