@@ -36,6 +36,11 @@ void verify_wheel(void);
 /* Runs the loop for so long, also when nothing keeps it alive. */
 void run_for(uint64_t ms);
 
+/* Sets the clock back to the beginning. What moves it by more than half an hour
+ * ends with this: check reads the same clock to tell how long a test took, and
+ * stumbles over an int full of microseconds. */
+void rewind_clock(void);
+
 /* Closes, as a careless program does it, all that uv_walk finds (the loop's
  * timer for run_for excepted). Returns how many handles that were. */
 unsigned close_all_handles(void);

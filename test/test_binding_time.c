@@ -233,11 +233,10 @@ START_TEST(an_empty_wheel_never_wakes_up)
 
   open_wheel(10, 8);
   probe_init(&probe);
-  ck_assert_uint_eq(sleeps_during(1000000), 1);
-  ck_assert_int_eq(uv_backend_timeout(&loop), 0);
+  ck_assert_uint_eq(sleeps_during(100000), 1);
   probe_start(&probe, 5000, 0);
   probe_stop(&probe);
-  ck_assert_uint_eq(sleeps_during(1000000), 1);
+  ck_assert_uint_eq(sleeps_during(100000), 1);
   ck_assert_uint_eq(stats_of_wheel().turns, 0);
 }
 END_TEST
@@ -255,6 +254,7 @@ START_TEST(an_entry_a_day_away_wakes_the_loop_once)
   ck_assert_uint_le(sleeps_during(2000), 2);
   ck_assert_uint_eq(probe.fired, 1);
   ck_assert_uint_eq(stats_of_wheel().turns, 1);
+  rewind_clock();
 }
 END_TEST
 
@@ -505,6 +505,7 @@ START_TEST(lateness_is_counted_in_powers_of_two)
   virtual_time_advance_ms(UINT64_C(1) << 33);
   run_for(0);
   ck_assert_uint_eq(stats_of_wheel().lateness[UVWHEEL_LATENESS_BUCKETS - 1], 1);
+  rewind_clock();
 }
 END_TEST
 

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The scenarios of users who were burnt by other timers, on the binding: what
+ * callbacks do to timers, and what the clock does to them. The number is that
+ * of the list "Scenarios worth a test", the words in quotes are the table and
+ * the row that it pins. Scenarios 6 and 15 to 20 are in test_scenarios_load.c,
+ * 13 is in test_binding_memory.c, and 21, random operations against a model,
+ * is in test/model. */
+
+#include <stdlib.h>
+
+#include "support.h"
+
+#define TICK_MS 10
+#define SLOTS 8
+#define ROUND_MS (TICK_MS * SLOTS)
+
+#define DAY_MS (24 * 3600 * UINT64_C(1000))
+
+/* Which of several timers of one tick comes first must be known. */
+static void
+open_fifo(void)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = TICK_MS, .slots = SLOTS, .flags = UVWHEEL_FIFO};
+
+  open_wheel_with(&options);
+}
+
+static void
+free_itself(probe_t *probe)
+{
+  free(probe);
+}
+
+static void
+stop_and_free_itself(probe_t *probe)
+{
+  probe_stop(probe);
+  free(probe);
+}
+
+/* Scenario 1. "Life of a handle": linmo#27, libuv#180, mediasoup#214. Which of
+ * the peers frees itself: none other, or the nth of 5. */
+START_TEST(a_callback_may_free_its_own_timer)
+{
+  bool repeating = _i >= 6;
+  int nth = _i % 6, count = nth == 5 ? 1 : 5, i;
+  probe_t *probes[5];
+
+  if (_i % 2)
+    open_fifo();
+  else
+    open_wheel(TICK_MS, SLOTS);
+  for (i = 0; i < count; i++) {
+    probes[i] = malloc(sizeof *probes[i]);
+    ck_assert_ptr_nonnull(probes[i]);
+    probe_init(probes[i]);
+    probe_start(probes[i], 5, repeating ? 500 : 0);
+    if (i == nth % count)
+      probes[i]->then = repeating ? stop_and_free_itself : free_itself;
+  }
+  run_for(100);
+  ck_assert_uint_eq(fired_in_all, (unsigned)count);
+  for (i = 0; i < count; i++)
+    if (i != nth % count) {
+      ck_assert_uint_eq(probes[i]->fired, 1);
+      probe_stop(probes[i]);
+      free(probes[i]);
+    }
+}
+END_TEST
+
+static void
+stop_and_free_peer(probe_t *probe)
+{
+  probe_t **peer = probe->arg;
+
+  if (*peer == NULL)
+    return;
+  probe_stop(*peer);
+  memset(*peer, 0xA5, sizeof **peer);
+  free(*peer);
+  *peer = NULL;
+}
+
+/* Scenario 2. "Life of a handle": muduo#668, ModernUO#782,
+ * connectedhomeip#19387. Each of six stops each other one. */
+START_TEST(stop_inside_callback_silences_a_peer_of_the_same_tick)
+{
+  static probe_t *probes[6];
+  int actor = _i / 6, victim = _i % 6, i;
+
+  if (actor == victim)
+    return;
+  open_fifo();
+  for (i = 0; i < 6; i++) {
+    probes[i] = malloc(sizeof *probes[i]);
+    ck_assert_ptr_nonnull(probes[i]);
+    probe_init(probes[i]);
+    probe_start(probes[i], 5, 0);
+  }
+  probes[actor]->then = stop_and_free_peer;
+  probes[actor]->arg = &probes[victim];
+  run_for(1000);
+  ck_assert_ptr_null(probes[victim]);
+  ck_assert_uint_eq(fired_in_all, victim > actor ? 5 : 6);
+  for (i = 0; i < 6; i++)
+    if (i != victim) {
+      ck_assert_uint_eq(probes[i]->fired, 1);
+      free(probes[i]);
+    }
+}
+END_TEST
+
+static void
+restart_peer(probe_t *probe)
+{
+  probe_start(probe->arg, 3 * ROUND_MS, 0);
+}
+
+static void
+refresh_peer(probe_t *probe)
+{
+  ck_assert_int_eq(uvwheel_timer_refresh(&((probe_t *)probe->arg)->timer), 0);
+  ((probe_t *)probe->arg)->due_ms = uv_now(&loop) + 5;
+}
+
+/* Scenario 3. "Life of a handle": ModernUO#705. */
+START_TEST(a_peer_restarted_in_a_callback_fires_at_its_new_time_alone)
+{
+  static probe_t probes[3];
+  uint64_t due_ms;
+
+  open_fifo();
+  probe_init_all(probes, 3);
+  probes[0].then = _i ? refresh_peer : restart_peer;
+  probes[0].arg = &probes[2];
+  probe_start(&probes[0], 5, 0);
+  probe_start(&probes[1], 5, 0);
+  probe_start(&probes[2], 5, 0);
+  run_for(tick_ms_after(TICK_MS, probes[0].due_ms) - uv_now(&loop));
+  ck_assert_uint_eq(fired_in_all, 2);
+  ck_assert_uint_eq(probes[2].fired, 0);
+  due_ms = uv_now(&loop) + (_i ? 5 : 3 * ROUND_MS);
+  ck_assert_uint_eq(probes[2].due_ms, due_ms);
+  run_for(1000);
+  ck_assert_uint_eq(probes[2].fired, 1);
+  ck_assert_uint_eq(probes[2].fired_ms, tick_ms_after(TICK_MS, due_ms));
+}
+END_TEST
+
+static void
+stop_and_start_itself(probe_t *probe)
+{
+  probe->then = NULL;
+  probe_stop(probe);
+  probe_start(probe, 50, 0);
+  probe_stop(probe);
+  probe_start(probe, 5, 0);
+}
+
+/* Scenario 4. "Life of a handle": ModernUO#705, h2o#1958. */
+START_TEST(a_timer_stopped_and_started_in_its_callback_fires_once_more)
+{
+  static probe_t probe;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init(&probe);
+  probe.then = stop_and_start_itself;
+  probe_start(&probe, 5, _i ? 70 : 0);
+  run_for(tick_ms_after(TICK_MS, probe.due_ms) - START_MS);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 1);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 1);
+  run_for(1000);
+  ck_assert_uint_eq(probe.fired, 2);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+static const uint64_t spans[] = {0,           ROUND_MS - TICK_MS, ROUND_MS - 1,
+                                 ROUND_MS,    ROUND_MS + 1,       TICK_MS,
+                                 2 * ROUND_MS};
+
+static void
+rearm_itself(probe_t *probe)
+{
+  probe_start(probe, *(const uint64_t *)probe->arg, 0);
+}
+
+/* Scenario 5. "Time": akka-core#1016, nebula#802, rpc-perf#180. */
+START_TEST(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch)
+{
+  uint64_t span_ms = spans[_i], fired_ms = 0;
+  static probe_t probe;
+  int i;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init(&probe);
+  probe.then = rearm_itself;
+  probe.arg = &span_ms;
+  probe_start(&probe, 0, 0);
+  for (i = 0; i < 3 * SLOTS; i++) {
+    uint64_t tick_ms = tick_ms_after(TICK_MS, probe.due_ms);
+    ck_assert_uint_gt(tick_ms, fired_ms);
+    run_for(tick_ms - uv_now(&loop));
+    ck_assert_uint_eq(probe.fired, (unsigned)i + 1);
+    ck_assert_uint_eq(probe.fired_ms, tick_ms);
+    fired_ms = tick_ms;
+  }
+  probe_stop(&probe);
+}
+END_TEST
+
+/* Scenario 7. "Cost": netty#12886, #12888, #13018. */
+START_TEST(timers_of_one_slot_and_different_rounds_fire_in_their_rounds)
+{
+  static probe_t probes[4];
+  int i;
+
+  if (_i & 2)
+    open_fifo();
+  else
+    open_wheel(TICK_MS, SLOTS);
+  probe_init_all(probes, 4);
+  for (i = 0; i < 4; i++) {
+    int round = _i & 1 ? 3 - i : i;
+    probe_start(&probes[round], (uint64_t)round * ROUND_MS, 0);
+  }
+  for (i = 0; i < 4; i++) {
+    run_for(i == 0 ? TICK_MS : ROUND_MS);
+    ck_assert_uint_eq(fired_in_all, (unsigned)i + 1);
+    ck_assert_uint_eq(probes[i].fired, 1);
+  }
+}
+END_TEST
+
+/* Scenario 8. "Time": agrona#73, camunda#767, tokio-core#2. */
+START_TEST(a_jump_of_several_rounds_fires_what_is_due_once_and_no_more)
+{
+  const uint64_t jump_ms = ROUND_MS * 7 / 2;
+  static probe_t probes[60];
+  size_t i;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * TICK_MS, 0);
+  virtual_time_advance_ms(jump_ms);
+  run_for(0);
+  for (i = 0; i < LENGTH(probes); i++)
+    ck_assert_uint_eq(
+        probes[i].fired,
+        tick_ms_after(TICK_MS, probes[i].due_ms) <= START_MS + jump_ms ? 1 : 0);
+  run_for(1000);
+  for (i = 0; i < LENGTH(probes); i++) {
+    uint64_t tick_ms = tick_ms_after(TICK_MS, probes[i].due_ms);
+    ck_assert_uint_eq(probes[i].fired, 1);
+    ck_assert_uint_eq(probes[i].fired_ms, tick_ms < START_MS + jump_ms
+                                              ? START_MS + jump_ms
+                                              : tick_ms);
+  }
+}
+END_TEST
+
+/* Scenario 9. "Time": RussellLuo/timingwheel#45, libuv#4245, #4250. */
+START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
+{
+  static uint64_t short_ms;
+  static probe_t probes[30];
+  size_t i;
+
+  short_ms = (uint64_t)_i;
+  open_wheel(TICK_MS, SLOTS);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++) {
+    probes[i].then = rearm_itself;
+    probes[i].arg = &short_ms;
+    probe_start(&probes[i], i * 17, 0);
+  }
+  virtual_time_advance_ms(10000);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(fired_in_all, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++) {
+    probes[i].then = NULL;
+    ck_assert_uint_eq(uvwheel_timer_get_due_in(&probes[i].timer), short_ms);
+  }
+  run_for(short_ms + TICK_MS);
+  for (i = 0; i < LENGTH(probes); i++)
+    ck_assert_uint_eq(probes[i].fired_ms,
+                      tick_ms_after(TICK_MS, START_MS + 10000 + short_ms));
+}
+END_TEST
+
+/* Scenario 10. "Time": netty#7760, haproxy#109, uWebSockets.js#1025. */
+START_TEST(huge_timeouts_do_not_fire_before_their_time)
+{
+  static const uint64_t huge_ms[] = {UINT32_MAX / 2,
+                                     (uint64_t)UINT32_MAX / 2 + 1,
+                                     (uint64_t)UINT32_MAX / 2 + 2,
+                                     UINT32_MAX,
+                                     (uint64_t)UINT32_MAX + 1,
+                                     (uint64_t)UINT32_MAX + 2,
+                                     INT64_MAX,
+                                     (uint64_t)INT64_MAX + 1,
+                                     UINT64_MAX - START_MS,
+                                     UINT64_MAX - 1,
+                                     UINT64_MAX};
+  static probe_t probes[LENGTH(huge_ms)];
+  size_t i;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++) {
+    probe_start(&probes[i], huge_ms[i], huge_ms[i]);
+    probe_refresh(&probes[i]);
+    probe_again(&probes[i]);
+  }
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, 0);
+  run_for((uint64_t)UINT32_MAX + 100);
+  for (i = 0; i < LENGTH(probes); i++) {
+    ck_assert_uint_eq(probes[i].fired, i < 3 ? 2 : i < 6);
+    ck_assert_int_eq(uvwheel_timer_is_active(&probes[i].timer), 1);
+  }
+  rewind_clock();
+}
+END_TEST
+
+/* Scenario 11. "Time": tokio#8334. */
+START_TEST(years_of_uptime_make_no_timer_early_or_late)
+{
+  static const uint64_t uptimes_ms[] = {12 * DAY_MS, INT32_MAX, UINT32_MAX,
+                                        3652 * DAY_MS};
+  static probe_t pending, probe;
+  size_t i;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init(&pending);
+  probe_init(&probe);
+  probe_start(&pending, 3653 * DAY_MS, 0);
+  for (i = 0; i < LENGTH(uptimes_ms); i++) {
+    run_for(START_MS + uptimes_ms[i] - uv_now(&loop) - 100);
+    while (uv_now(&loop) < START_MS + uptimes_ms[i] + 100)
+      expect_punctual(&probe, 17);
+  }
+  ck_assert_uint_eq(pending.fired, 0);
+  run_for(2 * DAY_MS);
+  ck_assert_uint_eq(pending.fired, 1);
+  ck_assert_uint_eq(pending.fired_ms, tick_ms_after(TICK_MS, pending.due_ms));
+  rewind_clock();
+}
+END_TEST
+
+/* Scenario 12. "Time": haproxy#2704, h2o source. */
+START_TEST(a_clock_that_steps_back_fires_nothing_early)
+{
+  static const uint64_t back_ms[] = {1, TICK_MS, ROUND_MS, 5000, 900000};
+  static probe_t probes[20], probe;
+  size_t i;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init_all(probes, LENGTH(probes));
+  probe_init(&probe);
+  run_for(1000);
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * 13, i % 3 ? 0 : 29);
+  run_for(50);
+  virtual_time_step_back_ms(back_ms[_i]);
+  i = fired_in_all;
+  run_for(back_ms[_i] - 1);
+  ck_assert_uint_eq(fired_in_all, i);
+  virtual_time_step_back_ms(back_ms[_i] - 1);
+  expect_punctual(&probe, 30);
+  run_for(back_ms[_i] + 1000);
+  for (i = 0; i < LENGTH(probes); i++) {
+    if (i % 3)
+      ck_assert_uint_eq(probes[i].fired, 1);
+    else
+      ck_assert_uint_gt(probes[i].fired, 20);
+  }
+}
+END_TEST
+
+/* Scenario 12. "Time": libuv#1142, tokio#3574, XXL-JOB misfire policies. */
+START_TEST(a_clock_that_jumps_ahead_fires_each_due_timer_once)
+{
+  static probe_t probes[20];
+  size_t i;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * 1000, i % 2 ? 1000 : 0);
+  virtual_time_advance_ms(8 * 3600 * 1000);
+  run_for(500);
+  for (i = 0; i < LENGTH(probes); i++) {
+    ck_assert_uint_eq(probes[i].fired, 1);
+    ck_assert_uint_eq(probes[i].fired_ms, START_MS + 8 * 3600 * 1000);
+  }
+  rewind_clock();
+}
+END_TEST
+
+/* Scenario 14. "Cost": libuv#2072 is why refresh is cheap; this is when it
+ * must not be. */
+START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
+{
+  static probe_t probe, far;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init(&probe);
+  probe_init(&far);
+  probe_start(&far, 5000, 0);
+  probe_start(&probe, 1000, 1000);
+  uvwheel_timer_set_repeat(&probe.timer, 33);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 1000);
+  probe_refresh(&probe);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 33);
+  uvwheel_timer_set_repeat(&probe.timer, 0);
+  run_for(tick_ms_after(TICK_MS, START_MS + 33) - START_MS);
+  ck_assert_uint_eq(probe.fired, 1);
+  run_for(10000);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(far.fired, 1);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("scenarios");
+  TCase *life = loop_tcase(suite, "life of a handle");
+  TCase *time = loop_tcase(suite, "time");
+
+  tcase_add_loop_test(life, a_callback_may_free_its_own_timer, 0, 12);
+  tcase_add_loop_test(
+      life, stop_inside_callback_silences_a_peer_of_the_same_tick, 0, 36);
+  tcase_add_loop_test(
+      life, a_peer_restarted_in_a_callback_fires_at_its_new_time_alone, 0, 2);
+  tcase_add_loop_test(
+      life, a_timer_stopped_and_started_in_its_callback_fires_once_more, 0, 2);
+  tcase_add_loop_test(life,
+                      a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch,
+                      0, LENGTH(spans));
+  tcase_add_loop_test(
+      time, timers_of_one_slot_and_different_rounds_fire_in_their_rounds, 0, 4);
+  tcase_add_test(time,
+                 a_jump_of_several_rounds_fires_what_is_due_once_and_no_more);
+  tcase_add_loop_test(
+      time,
+      a_short_timer_started_while_catching_up_is_neither_early_nor_endless, 0,
+      15);
+  tcase_add_test(time, huge_timeouts_do_not_fire_before_their_time);
+  tcase_add_test(time, years_of_uptime_make_no_timer_early_or_late);
+  tcase_add_loop_test(time, a_clock_that_steps_back_fires_nothing_early, 0, 5);
+  tcase_add_test(time, a_clock_that_jumps_ahead_fires_each_due_timer_once);
+  tcase_add_test(time, a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in);
+  return run_suite(suite);
+}
