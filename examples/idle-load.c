@@ -8,8 +8,10 @@
  * they must be closed, not before the timeout and not much after it. What is
  * early and late, as seen from here, load-judge.h explains.
  *
- * One timer paces all connections: every 10 ms it looks at each of them. It
- * uses nothing of uvwheel: who judges must not depend on whom he judges.
+ * One timer paces all connections: every 10 ms it looks at each of them. One
+ * more connection, the probe, sends a message each time, and so measures how
+ * long the server's loop lagged. Nothing of uvwheel is used: who judges must
+ * not depend on whom he judges.
  */
 
 #include <inttypes.h>
@@ -29,9 +31,10 @@
 #define PACE_MS 10
 #define CONNECTING_AT_ONCE 256 /* less than any server's backlog */
 #define PATIENCE_NS (5000 * NS_PER_MS)
-#define SPARE_DESCRIPTORS 16 /* for all that is not a connection */
+#define SPARE_DESCRIPTORS 16 /* for all that is not one of the connections */
 #define MESSAGE_MAX 64
 #define NEVER UINT64_MAX
+#define PROBE 0 /* its index among the connections */
 
 /* One address has about 28,000 ports for connections to one server. */
 #define CONNECTIONS_PER_SOURCE 20000
@@ -66,7 +69,8 @@ struct load_s {
   uint64_t random;
   connection_t *connections;
 
-  uint64_t started; /* connections begun */
+  uint64_t total;   /* connections, the probe included */
+  uint64_t started; /* connections begun               */
   uint64_t connecting;
   uint64_t open;
   uint64_t silent;      /* open ones that are to be closed by the server */
@@ -143,7 +147,9 @@ plan_next_message(load_t *load, connection_t *connection, uint64_t now_ns)
   uint64_t interval_ns = load->options.interval_ms * NS_PER_MS;
 
   connection->send_at_ns = NEVER;
-  if (connection->chatty)
+  if (connection == &load->connections[PROBE])
+    connection->send_at_ns = now_ns;
+  else if (connection->chatty)
     connection->send_at_ns =
         now_ns + interval_ns / 2 + random_below(load, interval_ns);
 }
@@ -272,7 +278,8 @@ connect_one(load_t *load, uint64_t index)
   uv_tcp_init(&load->loop, &connection->tcp);
   connection->tcp.data = load;
   connection->state = CONNECTING;
-  connection->chatty = index * percent / 100 != (index + 1) * percent / 100;
+  connection->chatty =
+      index == PROBE || (index - 1) * percent / 100 != index * percent / 100;
   load->started++;
   load->connecting++;
   int error = choose_source(load, connection, index);
@@ -288,8 +295,7 @@ connect_more(load_t *load)
 {
   char text[ADDRESS_TEXT_SIZE];
 
-  while (load->started < load->options.connections &&
-         load->connecting < CONNECTING_AT_ONCE) {
+  while (load->started < load->total && load->connecting < CONNECTING_AT_ONCE) {
     int error = connect_one(load, load->started);
     if (error != 0) {
       format_address(&load->server, text);
@@ -305,7 +311,7 @@ static double
 share_done(const load_t *load, uint64_t now_ns)
 {
   if (load->running_ns == 0)
-    return (double)load->started / (double)load->options.connections;
+    return (double)load->started / (double)load->total;
   /* The last silent connection speaks after half a timeout. */
   uint64_t silence_ns = load->options.timeout_ms * NS_PER_MS * 3 / 2 +
                         load->options.tick_ms * NS_PER_MS;
@@ -396,8 +402,10 @@ change_phase(load_t *load, uint64_t now_ns)
   uint64_t duration_ns = load->options.duration_s * 1000 * NS_PER_MS;
 
   if (load->running_ns == 0) {
-    if (load->started == load->options.connections && load->connecting == 0)
+    if (load->started == load->total && load->connecting == 0) {
       load->running_ns = now_ns;
+      load->shown_ns = 0; /* show the new phase at once */
+    }
   } else if (load->open == 0) {
     close_everything(load);
   } else if (load->draining_ns == 0 &&
@@ -477,7 +485,8 @@ run(load_t *load)
 {
   const options_t *options = &load->options;
 
-  load->connections = calloc(options->connections, sizeof(*load->connections));
+  load->total = options->connections + 1;
+  load->connections = calloc(load->total, sizeof(*load->connections));
   if (load->connections == NULL ||
       judge_init(&load->judge, options->connections, options->timeout_ms,
                  options->tick_ms) != 0) {

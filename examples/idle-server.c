@@ -199,7 +199,7 @@ on_unsent_sent(uv_write_t *request, int status)
 {
   connection_t *connection = (connection_t *)request->handle;
 
-  free(request->data);
+  free(request->data); /* the request is part of that */
   if (status == UV_ECANCELED)
     return; /* the connection is closing */
   if (status != 0) {
@@ -207,7 +207,7 @@ on_unsent_sent(uv_write_t *request, int status)
     return;
   }
   refresh(connection);
-  uv_read_start(request->handle, on_read_wanted, on_read);
+  uv_read_start((uv_stream_t *)&connection->tcp, on_read_wanted, on_read);
 }
 
 /* The peer reads more slowly than it writes: keeps the bytes until they can be

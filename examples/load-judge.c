@@ -8,7 +8,7 @@
 
 #include "cli.h"
 
-/* How often the client looks: a lag shorter than that is not seen. */
+/* The time between two measurements: a lag that short may not be seen. */
 #define UNSEEN_LAG_NS (10 * NS_PER_MS)
 
 int

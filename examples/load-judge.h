@@ -16,9 +16,11 @@
  *
  * - Late. For the same reason lateness reads too long, by what the machine
  *   lags. The judge measures that: how late his own loop was at most (he
- *   wants to be woken every 10 ms), and how long an echo took at most, which
- *   includes what the server's loop was late. A close is late only if it came
- *   after timeout + tick + these.
+ *   wants to be woken every 10 ms), and how long an echo took at most (one is
+ *   asked for every 10 ms), which includes what the server's loop was late.
+ *   A close is late only if it came after timeout + tick + these. A server
+ *   whose turn_budget is much smaller than the number of timers due at once
+ *   spreads them over many iterations on purpose; here that counts as late.
  *
  * - Starved. A connection that was closed when no message had been answered
  *   for a whole timeout, although it should have chatted, was rightly closed

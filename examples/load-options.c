@@ -97,17 +97,18 @@ set_option(options_t *options, int option, const char *text)
   }
 }
 
-/* Who chats too seldom is idle. A pause is at most 1.5 intervals long. */
+/* Who chats too seldom is idle. A pause is at most 1.5 intervals long, and the
+ * 10 ms that pass between two looks at a connection. */
 static void
 complete_interval(options_t *options)
 {
   uint64_t timeout_ms = options->timeout_ms;
 
+  if (timeout_ms != 0 && timeout_ms < 100)
+    usage_error("--timeout must be 0 or at least 100");
   if (options->interval_ms == 0) {
     options->interval_ms =
         timeout_ms == 0 || timeout_ms > 6000 ? 1000 : timeout_ms / 6;
-    if (options->interval_ms == 0)
-      options->interval_ms = 1;
   }
   if (timeout_ms != 0 && options->chatty_percent != 0 &&
       options->interval_ms > timeout_ms / 4)

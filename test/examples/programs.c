@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "programs.h"
+
+#include <check.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+unsigned descriptor_limit;
+
+/* ---- Programs ---------------------------------------------------------- */
+
+/* The child's side of start_program. */
+_Noreturn static void
+become(const char *path, const char *command_line, int out, int err)
+{
+  char words[1024];
+  char *arguments[MAX_ARGUMENTS] = {(char *)(uintptr_t)path};
+  struct rlimit limit = {descriptor_limit, descriptor_limit};
+  char *rest = words;
+  size_t count = 1;
+
+  snprintf(words, sizeof(words), "%s", command_line);
+  while (count < MAX_ARGUMENTS - 1 &&
+         (arguments[count] = strtok_r(rest, " ", &rest)) != NULL)
+    count++;
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  close(out);
+  close(err);
+  if (descriptor_limit != 0)
+    setrlimit(RLIMIT_NOFILE, &limit);
+  execv(path, arguments);
+  _exit(127);
+}
+
+program_t
+start_program(const char *variable, const char *command_line)
+{
+  const char *path = getenv(variable);
+  int out[2], err[2];
+
+  ck_assert_msg(path != NULL, "%s names no program", variable);
+  ck_assert_int_eq(pipe(out), 0);
+  ck_assert_int_eq(pipe(err), 0);
+  pid_t pid = fork();
+  ck_assert_int_ge(pid, 0);
+  if (pid == 0) {
+    close(out[0]);
+    close(err[0]);
+    become(path, command_line, out[1], err[1]);
+  }
+  close(out[1]);
+  close(err[1]);
+  return (program_t){pid, out[0], err[0]};
+}
+
+void
+read_line(int descriptor, char *line, size_t size)
+{
+  size_t length = 0;
+
+  while (read(descriptor, line + length, 1) == 1 && line[length] != '\n') {
+    length++;
+    ck_assert_uint_lt(length, size);
+  }
+  line[length] = '\0';
+}
+
+static void
+read_all(int descriptor, char *text)
+{
+  size_t length = 0;
+  ssize_t more;
+
+  while ((more = read(descriptor, text + length, OUTPUT_SIZE - 1 - length)) > 0)
+    length += (size_t)more;
+  text[length] = '\0';
+  close(descriptor);
+}
+
+void
+finish(const program_t *program, result_t *result)
+{
+  int status;
+
+  read_all(program->out, result->out);
+  read_all(program->err, result->err);
+  ck_assert_int_eq(waitpid(program->pid, &status, 0), program->pid);
+  result->status =
+      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void
+stop(const program_t *program, int signal, result_t *result)
+{
+  ck_assert_int_eq(kill(program->pid, signal), 0);
+  finish(program, result);
+}
+
+void
+run_program(const char *variable, const char *command_line, result_t *result)
+{
+  program_t program = start_program(variable, command_line);
+
+  finish(&program, result);
+}
+
+program_t
+start_server(const char *options, uint16_t *port)
+{
+  char line[256];
+
+  snprintf(line, sizeof(line), "--port 0 %s", options);
+  program_t server = start_program("IDLE_SERVER", line);
+  read_line(server.out, line, sizeof(line));
+  ck_assert_int_eq(sscanf(line, "listening on 127.0.0.1:%" SCNu16, port), 1);
+  return server;
+}
+
+void
+assert_complaint(const result_t *result, int status, const char *text)
+{
+  ck_assert_msg(strstr(result->err, text) != NULL, "no '%s' in '%s'", text,
+                result->err);
+  ck_assert_ptr_eq(strchr(result->err, '\n'),
+                   result->err + strlen(result->err) - 1);
+  ck_assert_int_eq(result->status, status);
+}
+
+uint64_t
+number_of(const char *output, const char *key)
+{
+  char pattern[64];
+
+  snprintf(pattern, sizeof(pattern), " %s=", key);
+  const char *found = strstr(output, pattern);
+  ck_assert_msg(found != NULL, "no '%s' in '%s'", pattern, output);
+  return strtoull(found + strlen(pattern), NULL, 10);
+}
+
+/* ---- Sockets ----------------------------------------------------------- */
+
+static struct sockaddr_in
+loopback(uint16_t port)
+{
+  return (struct sockaddr_in){.sin_family = AF_INET,
+                              .sin_port = htons(port),
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+}
+
+/* A call that would block for longer than this has failed. */
+static int
+with_patience(int connection)
+{
+  struct timeval patience = {.tv_sec = 15};
+
+  ck_assert_int_ge(connection, 0);
+  ck_assert_int_eq(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience,
+                              sizeof(patience)),
+                   0);
+  return connection;
+}
+
+int
+connect_to(uint16_t port)
+{
+  struct sockaddr_in address = loopback(port);
+  int connection =
+      with_patience(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+
+  ck_assert_int_eq(
+      connect(connection, (struct sockaddr *)&address, sizeof(address)), 0);
+  return connection;
+}
+
+int
+listen_on(uint16_t *port)
+{
+  struct sockaddr_in address = loopback(0);
+  socklen_t size = sizeof(address);
+  int listener = with_patience(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+
+  ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
+  ck_assert_int_eq(listen(listener, 16), 0);
+  getsockname(listener, (struct sockaddr *)&address, &size);
+  *port = ntohs(address.sin_port);
+  return listener;
+}
+
+int
+accept_from(int listener)
+{
+  return with_patience(accept(listener, NULL, NULL));
+}
+
+void
+send_all(int connection, const void *bytes, size_t length)
+{
+  ck_assert_int_eq(send(connection, bytes, length, MSG_NOSIGNAL),
+                   (ssize_t)length);
+}
+
+void
+expect(int connection, const void *bytes, size_t length)
+{
+  char *answer = malloc(length);
+
+  ck_assert_int_eq(recv(connection, answer, length, MSG_WAITALL),
+                   (ssize_t)length);
+  ck_assert_mem_eq(answer, bytes, length);
+  free(answer);
+}
+
+void
+assert_echo(int connection)
+{
+  send_all(connection, "hello", 5);
+  expect(connection, "hello", 5);
+}
+
+size_t
+read_to_end(int connection)
+{
+  static char buffer[65536];
+  size_t length = 0;
+  ssize_t more;
+
+  while ((more = recv(connection, buffer, sizeof(buffer), 0)) > 0)
+    length += (size_t)more;
+  ck_assert_msg(more == 0 || errno == ECONNRESET, "not closed: %s",
+                strerror(errno));
+  return length;
+}
+
+void
+reset(int connection)
+{
+  struct linger linger = {.l_onoff = 1, .l_linger = 0};
+
+  ck_assert_int_eq(
+      setsockopt(connection, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)),
+      0);
+  ck_assert_int_eq(close(connection), 0);
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Runs the example programs as users do, and talks to them. Whatever goes
+ * wrong fails the running test; what it leaves behind is killed by check, with
+ * the process group of the test. */
+
+#ifndef PROGRAMS_H
+#define PROGRAMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <sys/types.h>
+
+#define OUTPUT_SIZE 65536
+#define MAX_ARGUMENTS 24
+
+typedef struct program_s {
+  pid_t pid;
+  int out; /* reads what it writes to stdout */
+  int err; /* and to stderr                  */
+} program_t;
+
+/* What a program has done. */
+typedef struct result_s {
+  int status; /* as a shell sees it: 128 + n for signal n */
+  char out[OUTPUT_SIZE];
+  char err[OUTPUT_SIZE];
+} result_t;
+
+/* How to start programs from here on. 0: as many descriptors as the test. */
+extern unsigned descriptor_limit;
+
+/* Starts the program named by this environment variable, with the words of the
+ * command line as its arguments. */
+program_t start_program(const char *variable, const char *command_line);
+
+/* Reads one line, without its end, of what a program writes. */
+void read_line(int descriptor, char *line, size_t size);
+
+/* Reads all that it (and whatever it has started) still writes, then waits for
+ * its end. Returns only when none of them holds stdout or stderr any more. */
+void finish(const program_t *program, result_t *result);
+
+/* Sends the signal first. */
+void stop(const program_t *program, int signal, result_t *result);
+
+/* Starts and finishes. */
+void run_program(const char *variable, const char *command_line,
+                 result_t *result);
+
+/* Starts an idle-server on a free port. */
+program_t start_server(const char *options, uint16_t *port);
+
+/* Fails unless the program ended with this status and exactly one line on
+ * stderr, in which the text occurs. */
+void assert_complaint(const result_t *result, int status, const char *text);
+
+/* A line "key=value ..." of the output holds this number for the key. */
+uint64_t number_of(const char *output, const char *key);
+
+/* ---- Sockets; all calls give up after some seconds ---------------------- */
+
+int connect_to(uint16_t port);
+
+/* A listening socket on a free port. */
+int listen_on(uint16_t *port);
+
+/* The next connection to it. */
+int accept_from(int listener);
+
+void send_all(int connection, const void *bytes, size_t length);
+
+/* Fails unless exactly these bytes come next. */
+void expect(int connection, const void *bytes, size_t length);
+
+/* Sends a word and expects it back. */
+void assert_echo(int connection);
+
+/* Reads until the peer closes. Returns how many bytes came before. */
+size_t read_to_end(int connection);
+
+/* Closes so that the peer sees a reset. */
+void reset(int connection);
+
+#endif /* PROGRAMS_H */

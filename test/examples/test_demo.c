@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The demo script, on programs that are built already. */
+
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "programs.h"
+#include "suite.h"
+
+static result_t result;
+
+/* --bin, the directory of the programs, and these options. */
+static void
+demo_options(char line[512], const char *options)
+{
+  const char *server = getenv("IDLE_SERVER");
+
+  ck_assert_ptr_nonnull(server);
+  snprintf(line, 512, "--bin %.*s %s", (int)(strrchr(server, '/') - server),
+           server, options);
+}
+
+START_TEST(a_small_demo_prints_its_table)
+{
+  static const char *const rows[] = {
+      "connections",   "messages echoed", "timer refreshes",
+      "on time",       "lateness",        "wrong closes",
+      "CPU",           "bytes per timer", "uv_timer_t",
+      "no timeouts\n",
+  };
+  char line[512];
+
+  demo_options(line, "--connections 100 --timeout 600");
+  run_program("DEMO", line, &result);
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    ck_assert_msg(strstr(result.out, rows[i]) != NULL, "%s", rows[i]);
+  for (char *row = result.out; row != NULL && *row != '\0';) {
+    size_t length = strcspn(row, "\n");
+    ck_assert_uint_le(length, 80);
+    row += length + (row[length] == '\n');
+  }
+}
+END_TEST
+
+/* It raises no limit that it was given, but makes do. */
+START_TEST(few_descriptors_mean_fewer_connections)
+{
+  char line[512];
+
+  descriptor_limit = 132;
+  demo_options(line, "--timeout 600");
+  run_program("DEMO", line, &result);
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  ck_assert_ptr_nonnull(strstr(result.out, "100 connections instead of 10000"));
+}
+END_TEST
+
+/* finish() returns only when no process holds the demo's stdout or stderr any
+ * more: so nothing that it started is left. */
+static void
+stop_half_way(int signal, int status)
+{
+  char line[512];
+
+  demo_options(line, "--connections 100");
+  program_t demo = start_program("DEMO", line);
+  read_line(demo.err, line, sizeof(line));
+  ck_assert_msg(strncmp(line, "running:", 8) == 0, "%s", line);
+  stop(&demo, signal, &result);
+  ck_assert_int_eq(result.status, status);
+}
+
+START_TEST(an_interrupted_demo_leaves_nothing_running)
+{
+  stop_half_way(SIGINT, 130);
+}
+END_TEST
+
+START_TEST(a_terminated_demo_leaves_nothing_running)
+{
+  stop_half_way(SIGTERM, 143);
+}
+END_TEST
+
+static const struct {
+  int status;
+  const char *command_line;
+  const char *complaint;
+} wrong[] = {
+    {2, "--bogus", "unknown option '--bogus'"},
+    {2, "stray", "unknown option 'stray'"},
+    {2, "--connections", "--connections takes a value"},
+    {2, "--connections 0", "--connections takes a number from 1"},
+    {2, "--connections many", "not 'many'"},
+    {2, "--connections 99999999999999999999", "takes a number"},
+    {2, "--timeout 1.5", "--timeout takes a number"},
+    {1, "--bin /nowhere", "there is no /nowhere/idle-server"},
+};
+#define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
+
+START_TEST(bad_input_is_one_line)
+{
+  run_program("DEMO", wrong[_i].command_line, &result);
+  assert_complaint(&result, wrong[_i].status, wrong[_i].complaint);
+  ck_assert_str_eq(result.out, "");
+}
+END_TEST
+
+START_TEST(help_names_every_option)
+{
+  static const char *const names[] = {"--connections", "--timeout", "--bin",
+                                      "--help"};
+
+  run_program("DEMO", "--help", &result);
+  ck_assert_int_eq(result.status, 0);
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("demo");
+  TCase *tcase = tcase_create("end to end");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_test(tcase, a_small_demo_prints_its_table);
+  tcase_add_test(tcase, few_descriptors_mean_fewer_connections);
+  tcase_add_test(tcase, an_interrupted_demo_leaves_nothing_running);
+  tcase_add_test(tcase, a_terminated_demo_leaves_nothing_running);
+  tcase_add_loop_test(tcase, bad_input_is_one_line, 0, WRONG);
+  tcase_add_test(tcase, help_names_every_option);
+  suite_add_tcase(suite, tcase);
+  return run_suite(suite);
+}

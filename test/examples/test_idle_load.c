@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+
+/* idle-load: its verdicts on good servers, and on servers that break one
+ * promise each. The test itself is the worst of these servers. */
+
+#include <check.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "programs.h"
+#include "suite.h"
+
+static result_t result;
+
+static program_t
+start_load(uint16_t port, const char *options)
+{
+  char line[256];
+
+  snprintf(line, sizeof(line), "--port %u %s", port, options);
+  return start_program("IDLE_LOAD", line);
+}
+
+static void
+assert_broken(const char *promise)
+{
+  ck_assert_msg(strstr(result.err, promise) != NULL, "no '%s' in '%s'", promise,
+                result.err);
+  ck_assert_int_eq(result.status, 1);
+}
+
+/* ---- Good servers ------------------------------------------------------- */
+
+static const struct {
+  const char *server;
+  const char *load;
+  uint64_t on_time;
+} good[] = {
+    {"--timer wheel --timeout 1500", "--timeout 1500 --duration 2", 100},
+    {"--timer wheel --timeout 800 --tick 10 --budget 50",
+     "--timeout 800 --tick 10 --duration 1 --chatty 0", 200},
+    {"--timer wheel --timeout 800 --slots 1",
+     "--timeout 800 --duration 2 --chatty 100", 0},
+    {"--timer uv --timeout 1500", "--timeout 1500 --tick 1 --duration 2", 100},
+    {"--timer none", "--timeout 0 --duration 1", 0},
+};
+#define GOOD ((int)(sizeof(good) / sizeof(good[0])))
+
+START_TEST(a_good_server_has_kept_every_promise)
+{
+  char options[128];
+  uint16_t port;
+  program_t server = start_server(good[_i].server, &port);
+
+  snprintf(options, sizeof(options), "--connections 200 %s", good[_i].load);
+  program_t load = start_load(port, options);
+  finish(&load, &result);
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  ck_assert_uint_eq(number_of(result.out, "on_time"), good[_i].on_time);
+  ck_assert_uint_ge(number_of(result.out, "echoes"), 200);
+  stop(&server, SIGTERM, &result);
+  ck_assert_uint_eq(number_of(result.out, "accepted"), 201); /* and a probe */
+  ck_assert_uint_eq(number_of(result.out, "idle_closes"), good[_i].on_time);
+}
+END_TEST
+
+/* ---- Real servers with the wrong timeout -------------------------------- */
+
+static const struct {
+  const char *server;
+  const char *load;
+  const char *promise;
+} mismatch[] = {
+    {"--timeout 200", "--timeout 60000 --chatty 0",
+     "a connection was closed before its timeout"},
+    {"--timeout 200", "--timeout 60000 --chatty 100 --interval 15000",
+     "a connection in use was closed"},
+    {"--timeout 200", "--timeout 0", "a connection in use was closed"},
+    {"--timeout 4000", "--timeout 500 --chatty 0 --tick 1",
+     "an idle connection was closed too late"},
+    {"--timer none", "--timeout 500 --chatty 0",
+     "an idle connection was never closed"},
+};
+#define MISMATCH ((int)(sizeof(mismatch) / sizeof(mismatch[0])))
+
+START_TEST(a_server_with_another_timeout_breaks_a_promise)
+{
+  char options[128];
+  uint16_t port;
+  program_t server = start_server(mismatch[_i].server, &port);
+
+  snprintf(options, sizeof(options), "--connections 20 --duration 1 %s",
+           mismatch[_i].load);
+  program_t load = start_load(port, options);
+  finish(&load, &result);
+  assert_broken(mismatch[_i].promise);
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+/* ---- The test as a bad server ------------------------------------------- */
+
+/* Accepts one connection, the probe, and reads its first message. */
+static program_t
+start_one(int *connection, char message[64], size_t *length)
+{
+  uint16_t port;
+  int listener = listen_on(&port);
+  program_t load =
+      start_load(port, "--connections 1 --chatty 100 --duration 60");
+
+  *connection = accept_from(listener);
+  ssize_t received = recv(*connection, message, 64, 0);
+  close(listener); /* and with it the other connection */
+  ck_assert_int_gt(received, 0);
+  *length = (size_t)received;
+  return load;
+}
+
+START_TEST(a_wrong_byte_in_an_echo_is_found)
+{
+  char message[64];
+  size_t length;
+  int connection;
+  program_t load = start_one(&connection, message, &length);
+
+  message[length - 1] ^= 1;
+  send_all(connection, message, length);
+  finish(&load, &result);
+  assert_broken("an echo differs from what was sent");
+}
+END_TEST
+
+START_TEST(a_byte_too_many_is_found)
+{
+  char message[65] = "";
+  size_t length;
+  int connection;
+  program_t load = start_one(&connection, message, &length);
+
+  send_all(connection, message, length + 1);
+  finish(&load, &result);
+  assert_broken("an echo differs from what was sent");
+}
+END_TEST
+
+START_TEST(a_message_swallowed_is_found)
+{
+  char message[64];
+  size_t length;
+  int connection;
+  program_t load = start_one(&connection, message, &length);
+
+  close(connection);
+  finish(&load, &result);
+  assert_broken("a connection in use was closed");
+  assert_broken("an echo did not come back");
+}
+END_TEST
+
+START_TEST(a_server_killed_half_way_is_found)
+{
+  char line[256];
+  uint16_t port;
+  program_t server = start_server("", &port);
+  program_t load = start_load(port, "--connections 200");
+
+  read_line(load.err, line, sizeof(line));
+  stop(&server, SIGKILL, &result);
+  finish(&load, &result);
+  assert_broken("a connection in use was closed");
+  assert_broken("a connection was closed before its timeout");
+}
+END_TEST
+
+/* ---- No verdict --------------------------------------------------------- */
+
+START_TEST(no_server_is_one_line)
+{
+  uint16_t port;
+
+  close(listen_on(&port)); /* now nobody listens there */
+  program_t load = start_load(port, "");
+  finish(&load, &result);
+  assert_complaint(&result, 1, "connection refused");
+  ck_assert_str_eq(result.out, "");
+}
+END_TEST
+
+START_TEST(too_few_descriptors_names_how_many_would_do)
+{
+  descriptor_limit = 64;
+  run_program("IDLE_LOAD", "--connections 1000", &result);
+  assert_complaint(&result, 1, "at most 48 connections are possible");
+}
+END_TEST
+
+START_TEST(an_interrupted_load_gives_no_verdict)
+{
+  static const int signals[] = {SIGINT, SIGTERM};
+  char line[256];
+  uint16_t port;
+  program_t server = start_server("", &port);
+  program_t load = start_load(port, "--connections 100");
+
+  read_line(load.err, line, sizeof(line));
+  stop(&load, signals[_i], &result);
+  ck_assert_str_eq(result.out, "");
+  ck_assert_msg(strstr(result.err, "interrupted: no verdict") != NULL, "%s",
+                result.err);
+  ck_assert_int_eq(result.status, 1);
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+/* The server closes all connections meanwhile, rightly. */
+START_TEST(a_load_that_was_stopped_accuses_nobody)
+{
+  char line[256];
+  uint16_t port;
+  program_t server = start_server("--timeout 600", &port);
+  program_t load =
+      start_load(port, "--connections 100 --timeout 600 --duration 2");
+
+  read_line(load.err, line, sizeof(line));
+  ck_assert_int_eq(kill(load.pid, SIGSTOP), 0);
+  sleep(1); /* real time has to pass: the server's timeout */
+  ck_assert_int_eq(kill(load.pid, SIGCONT), 0);
+  finish(&load, &result);
+  ck_assert_msg(strstr(result.err, "could not be judged") != NULL, "%s",
+                result.err);
+  ck_assert_msg(strstr(result.err, "broken") == NULL, "%s", result.err);
+  ck_assert_int_eq(result.status, 0);
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+/* ---- Command line ------------------------------------------------------- */
+
+static const struct {
+  const char *command_line;
+  const char *complaint;
+} wrong[] = {
+    {"--bogus", "unrecognized option '--bogus'"},
+    {"--connections", "requires an argument"},
+    {"--connections 0", "--connections takes a number from 1"},
+    {"--connections ten", "not 'ten'"},
+    {"--port 0", "--port takes a number from 1 to 65535"},
+    {"--chatty 101", "--chatty takes a number from 0 to 100"},
+    {"--timeout -5", "--timeout takes a number"},
+    {"--timeout 99", "--timeout must be 0 or at least 100"},
+    {"--tick 0", "--tick takes a number from 1"},
+    {"--interval 0", "--interval takes a number from 1"},
+    {"--interval 1300", "--interval must be at most a quarter of --timeout"},
+    {"--duration 1h", "--duration takes a number"},
+    {"--seed 18446744073709551616", "--seed takes a number"},
+    {"--host no.such.host.invalid", "no such host"},
+    {"stray", "unexpected argument 'stray'"},
+};
+#define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
+
+START_TEST(wrong_usage_is_one_line_and_status_2)
+{
+  run_program("IDLE_LOAD", wrong[_i].command_line, &result);
+  assert_complaint(&result, 2, wrong[_i].complaint);
+  ck_assert_str_eq(result.out, "");
+}
+END_TEST
+
+START_TEST(help_names_every_option)
+{
+  static const char *const names[] = {
+      "--host", "--port",     "--connections", "--chatty", "--timeout",
+      "--tick", "--interval", "--duration",    "--seed",   "--help"};
+
+  run_program("IDLE_LOAD", "--help", &result);
+  ck_assert_int_eq(result.status, 0);
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("idle-load");
+  TCase *tcase = tcase_create("end to end");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_loop_test(tcase, a_good_server_has_kept_every_promise, 0, GOOD);
+  tcase_add_loop_test(tcase, a_server_with_another_timeout_breaks_a_promise, 0,
+                      MISMATCH);
+  tcase_add_test(tcase, a_wrong_byte_in_an_echo_is_found);
+  tcase_add_test(tcase, a_byte_too_many_is_found);
+  tcase_add_test(tcase, a_message_swallowed_is_found);
+  tcase_add_test(tcase, a_server_killed_half_way_is_found);
+  tcase_add_test(tcase, no_server_is_one_line);
+  tcase_add_test(tcase, too_few_descriptors_names_how_many_would_do);
+  tcase_add_loop_test(tcase, an_interrupted_load_gives_no_verdict, 0, 2);
+  tcase_add_test(tcase, a_load_that_was_stopped_accuses_nobody);
+  tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
+  tcase_add_test(tcase, help_names_every_option);
+  suite_add_tcase(suite, tcase);
+  return run_suite(suite);
+}
