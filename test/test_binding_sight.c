@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What can be seen of a wheel: statistics, the page for the operator, the
+ * check. traps.md, "Limits and sight": netty#65, netty#14959, camunda#61288. */
+
+#include <stdlib.h>
+
+#include "support.h"
+
+START_TEST(each_thing_that_happens_is_counted_once)
+{
+  static probe_t probes[4];
+  uvwheel_stats_t stats;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, 4);
+  probe_start(&probes[0], 5, 0);    /* fires                  */
+  probe_start(&probes[1], 5, 0);    /* is stopped             */
+  probe_start(&probes[2], 50, 500); /* fires and arms itself  */
+  probe_start(&probes[3], 25, 0);   /* is refreshed and moved */
+  probe_stop(&probes[1]);
+  run_for(20);
+  probe_refresh(&probes[3]);
+  probe_start(&probes[3], 60, 0);
+  run_for(50);
+  stats = stats_of_wheel();
+  ck_assert_uint_eq(stats.active, 2);
+  ck_assert_uint_eq(stats.started, 5);
+  ck_assert_uint_eq(stats.stopped, 1);
+  ck_assert_uint_eq(stats.fired, 2);
+  ck_assert_uint_eq(stats.moved, 1);
+  ck_assert_uint_eq(stats.looked, 3);
+  ck_assert_uint_eq(stats.turns, 3);
+  ck_assert_uint_eq(stats.turns_cut, 0);
+  ck_assert_uint_eq(stats.backlog_ms, 0);
+  uvwheel_close(&wheel, NULL);
+  ck_assert_uint_eq(stats_of_wheel().active, 0);
+  ck_assert_uint_eq(stats_of_wheel().stopped, 3);
+}
+END_TEST
+
+/* A new wheel has done nothing; what is reserved is zero. */
+START_TEST(a_new_wheel_s_statistics_are_all_zeros)
+{
+  uvwheel_stats_t stats, zero;
+
+  open_wheel(10, 8);
+  memset(&zero, 0, sizeof zero);
+  stats = stats_of_wheel();
+  ck_assert_mem_eq(&stats, &zero, sizeof stats);
+}
+END_TEST
+
+static char *
+page(void)
+{
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+
+  ck_assert_ptr_nonnull(stream);
+  uvwheel_print(&wheel, stream);
+  fclose(stream);
+  return text;
+}
+
+static void
+expect_on_page(const char *fragment)
+{
+  char *text = page();
+
+  ck_assert_msg(strstr(text, fragment) != NULL, "no \"%s\" in:\n%s", fragment,
+                text);
+  free(text);
+}
+
+START_TEST(the_page_tells_configuration_counts_and_lateness)
+{
+  static probe_t probes[5];
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, 5);
+  expect_on_page("8 slots x 10 ms");
+  expect_on_page("0 active");
+  expect_on_page("nothing has fired yet");
+  for (i = 0; i < 5; i++)
+    probe_start(&probes[i], i * 30, 0);
+  expect_on_page("5 active, 5 started, 0 stopped, 0 fired");
+  run_for(50);
+  probe_stop(&probes[4]);
+  expect_on_page("2 active, 5 started, 1 stopped, 2 fired");
+  expect_on_page("latest 3 ms"); /* due at ..37 and ..67, ticks ..40, ..70 */
+}
+END_TEST
+
+/* One slot, more slots than columns, and a wheel that is closed. */
+START_TEST(the_page_of_any_wheel_can_be_printed)
+{
+  static const uint32_t slots[] = {1, 2, 64, 128, 4096};
+  static probe_t probes[300];
+  char *text;
+  size_t i;
+
+  open_wheel(1, slots[_i]);
+  probe_init_all(probes, LENGTH(probes));
+  free(page());
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * i, 0);
+  expect_on_page("300 active");
+  probe_start(&probes[0], UINT64_MAX, 0);
+  free(page());
+  run_for(2000);
+  free(page());
+  uvwheel_close(&wheel, NULL);
+  free(page());
+  run_for(10);
+  text = page();
+  ck_assert_ptr_nonnull(text);
+  free(text);
+}
+END_TEST
+
+START_TEST(the_check_tells_what_is_broken)
+{
+  static probe_t probe;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+
+  ck_assert_ptr_nonnull(stream);
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 50, 0);
+  ck_assert_int_eq(uvwheel_check(&wheel, stream), 0);
+  fflush(stream);
+  ck_assert_str_eq(text, "");
+  wheel.core.count++;
+  ck_assert_int_eq(uvwheel_check(&wheel, NULL), UV_EFAULT);
+  ck_assert_int_eq(uvwheel_check(&wheel, stream), UV_EFAULT);
+  wheel.core.count--;
+  fclose(stream);
+  ck_assert_str_ne(text, "");
+  free(text);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding: sight");
+  TCase *sight = loop_tcase(suite, "sight");
+
+  tcase_add_test(sight, each_thing_that_happens_is_counted_once);
+  tcase_add_test(sight, a_new_wheel_s_statistics_are_all_zeros);
+  tcase_add_test(sight, the_page_tells_configuration_counts_and_lateness);
+  tcase_add_loop_test(sight, the_page_of_any_wheel_can_be_printed, 0, 5);
+  tcase_add_test(sight, the_check_tells_what_is_broken);
+  return run_suite(suite);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What a -Dchecks=true build adds: misuse is told on stderr, with the timer,
+ * when it is due and its tick, and ends the program. traps.md, "Life of a
+ * handle": RIOT#4841, h2o#3243; "Limits and sight": h2o#2149, tokio#515. */
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support.h"
+
+#define TICK_MS 10
+#define TIMEOUT_MS 123
+
+static probe_t probe, peer;
+
+/* In a child process: does it with stderr in the pipe. */
+static void
+misuse_in_child(void (*misuse)(void), int fd)
+{
+  const struct rlimit none = {0, 0};
+
+  setrlimit(RLIMIT_CORE, &none);
+  dup2(fd, STDERR_FILENO);
+  misuse();
+  _exit(EXIT_SUCCESS);
+}
+
+/* The misuse aborts with one line that has all of it. */
+static void
+expect_abort(void (*misuse)(void), const char *why)
+{
+  char message[1024] = "", expected[128];
+  ssize_t length = 0, more;
+  int fds[2], status;
+  pid_t child;
+
+  ck_assert_int_eq(pipe(fds), 0);
+  child = fork();
+  ck_assert_int_ge(child, 0);
+  if (child == 0)
+    misuse_in_child(misuse, fds[1]);
+  close(fds[1]);
+  while ((more = read(fds[0], message + length,
+                      sizeof message - 1 - (size_t)length)) > 0)
+    length += more;
+  close(fds[0]);
+  ck_assert_int_eq(waitpid(child, &status, 0), child);
+  ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
+                "status %d, said: %s", status, message);
+  snprintf(expected, sizeof expected,
+           "%p, due at %" PRIu64 " ms, tick %" PRIu64, (void *)&probe,
+           START_MS + TIMEOUT_MS, (START_MS + TIMEOUT_MS) / TICK_MS + 1);
+  ck_assert_msg(strstr(message, expected) != NULL, "said: %s", message);
+  ck_assert_msg(strstr(message, why) != NULL, "said: %s", message);
+  ck_assert_ptr_eq(strchr(message, '\n'), message + length - 1);
+}
+
+static void
+start_two(void)
+{
+  open_wheel(TICK_MS, 8);
+  probe_init(&probe);
+  probe_init(&peer);
+  probe_start(&probe, TIMEOUT_MS, 0);
+  probe_start(&peer, TIMEOUT_MS + 1, 0);
+}
+
+static void
+init_again(void)
+{
+  (void)uvwheel_timer_init(&wheel, &probe.timer);
+}
+
+START_TEST(init_of_an_active_timer_is_told)
+{
+  start_two();
+  expect_abort(init_again, "initialised while active");
+}
+END_TEST
+
+START_TEST(init_of_idle_timers_and_of_garbage_is_fine)
+{
+  start_two();
+  probe_stop(&probe);
+  init_again();
+  memset(&probe.timer, 0xFF, sizeof probe.timer);
+  init_again();
+  probe.timer = peer.timer; /* looks active, and is a mere copy */
+  init_again();
+  probe_start(&probe, 5, 0);
+}
+END_TEST
+
+static void
+stop_probe(void *arg)
+{
+  (void)arg;
+  (void)uvwheel_timer_stop(&probe.timer);
+}
+
+static void
+start_probe(void *arg)
+{
+  (void)arg;
+  (void)uvwheel_timer_start(&probe.timer, on_probe, 1, 0);
+}
+
+static void
+refresh_probe(void *arg)
+{
+  (void)arg;
+  (void)uvwheel_timer_refresh(&probe.timer);
+}
+
+static void
+again_probe(void *arg)
+{
+  (void)arg;
+  uvwheel_timer_set_repeat(&probe.timer, 5);
+  (void)uvwheel_timer_again(&probe.timer);
+}
+
+static void
+unref_probe(void *arg)
+{
+  (void)arg;
+  uvwheel_timer_unref(&probe.timer);
+}
+
+static void (*const operations[])(void *) = {
+    stop_probe, start_probe, refresh_probe, again_probe, unref_probe};
+
+static void (*operation)(void *);
+
+static void
+use_elsewhere(void)
+{
+  uv_thread_t thread;
+
+  if (uv_thread_create(&thread, operation, NULL) == 0)
+    uv_thread_join(&thread);
+}
+
+START_TEST(use_from_a_second_thread_is_told)
+{
+  start_two();
+  run_for(5);
+  operation = operations[_i];
+  expect_abort(use_elsewhere, "thread");
+}
+END_TEST
+
+static void
+stop_with_broken_prev(void)
+{
+  probe.timer.entry.link.next->prev = &peer.timer.entry.link;
+  stop_probe(NULL);
+}
+
+static void
+stop_with_broken_next(void)
+{
+  probe.timer.entry.link.prev->next = &peer.timer.entry.link;
+  stop_probe(NULL);
+}
+
+static void
+restart_earlier_with_broken_next(void)
+{
+  probe.timer.entry.link.prev->next = &peer.timer.entry.link;
+  start_probe(NULL);
+}
+
+static void (*const corruptions[])(void) = {stop_with_broken_prev,
+                                            stop_with_broken_next,
+                                            restart_earlier_with_broken_next};
+
+START_TEST(a_corrupted_link_is_told)
+{
+  start_two();
+  expect_abort(corruptions[_i], "links were overwritten");
+}
+END_TEST
+
+START_TEST(the_links_of_an_idle_timer_are_poisoned)
+{
+  start_two();
+  probe_stop(&probe);
+  ck_assert_ptr_null(probe.timer.entry.link.next);
+  ck_assert_ptr_eq(probe.timer.entry.link.prev, (void *)(uintptr_t)0xdeadbeef);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("checks");
+  TCase *checks = loop_tcase(suite, "checks");
+
+  tcase_add_test(checks, init_of_an_active_timer_is_told);
+  tcase_add_test(checks, init_of_idle_timers_and_of_garbage_is_fine);
+  tcase_add_loop_test(checks, use_from_a_second_thread_is_told, 0,
+                      LENGTH(operations));
+  tcase_add_loop_test(checks, a_corrupted_link_is_told, 0, LENGTH(corruptions));
+  tcase_add_test(checks, the_links_of_an_idle_timer_are_poisoned);
+  return run_suite(suite);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+
+/* uvwheel_core_check: each invariant that src/wheel.c numbers is broken on
+ * purpose, and is what the check reports. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core_support.h"
+#include "suite.h"
+
+#define TICK_MS 10
+#define SLOTS 8
+#define COUNT 12
+
+static uvwheel_core_t core;
+static item_t items[COUNT];
+
+/* Six entries in slot 2, two of them a round later; six of a pass that is cut,
+ * with one due and handed out, some looked at and some not. */
+static void
+open_example(void)
+{
+  const shape_t shape = {TICK_MS, SLOTS, 0};
+  uint64_t budget = 3;
+  size_t i;
+
+  open_core(&core, &shape);
+  for (i = 0; i < COUNT; i++)
+    insert(&core, &items[i].entry,
+           i < 6 ? 5 + i % 2 * TICK_MS * SLOTS : 15 + i / 10 * TICK_MS * SLOTS);
+  ck_assert_ptr_nonnull(uvwheel_core_expire(&core, TICK_MS, &budget));
+  verify(&core);
+}
+
+static uvwheel_link_t *
+link_in_slot(void)
+{
+  return &items[7].entry.link;
+}
+
+static void
+break_next(void)
+{
+  link_in_slot()->next = NULL;
+}
+
+static void
+break_prev(void)
+{
+  link_in_slot()->next->prev = &items[11].entry.link;
+}
+
+static void
+break_due_list(void)
+{
+  core.due.prev = &items[11].entry.link;
+}
+
+static void
+break_pending_list(void)
+{
+  core.pending[5].prev = &items[11].entry.link;
+}
+
+static void
+lose_slot(void)
+{
+  size_t i;
+
+  for (i = 6; i < COUNT; i++) {
+    uvwheel_link_t *link = &items[i].entry.link;
+    link->prev->next = link->next;
+    link->next->prev = link->prev;
+  }
+}
+
+static void
+lose_entry(void)
+{
+  uvwheel_link_t *link = link_in_slot();
+
+  link->prev->next = link->next;
+  link->next->prev = link->prev;
+}
+
+static void
+hide_slot(void)
+{
+  core.occupied[0] &= ~UINT64_C(4);
+}
+
+static void
+let_nearest_be_too_late(void)
+{
+  core.nearest[2] += SLOTS;
+}
+
+static void
+let_nearest_be_of_another_slot(void)
+{
+  core.nearest[2]--;
+}
+
+static void
+let_nearest_be_past(void)
+{
+  core.hand = core.nearest[2];
+  core.hand_ms = core.hand * TICK_MS;
+}
+
+static void
+make_entry_due_earlier(void)
+{
+  items[7].entry.due_ms = 2;
+}
+
+static void
+let_next_tick_be_too_late(void)
+{
+  core.next_tick = core.nearest[2] + 1;
+}
+
+static void
+forget_next_tick(void)
+{
+  core.next_tick = UINT64_MAX;
+}
+
+static void
+let_next_tick_be_after_the_pass(void)
+{
+  core.next_tick = core.pass_tick + 1;
+}
+
+static void
+forget_pass(void)
+{
+  core.passing = 0;
+}
+
+static void
+count_one_too_many(void)
+{
+  core.count++;
+}
+
+static void
+count_one_too_few(void)
+{
+  core.count--;
+}
+
+static void
+let_hand_and_time_differ(void)
+{
+  core.hand_ms++;
+}
+
+static const struct {
+  void (*damage)(void);
+  const char *invariant;
+} damages[] = {
+    {break_next, "I1:"},
+    {break_prev, "I1:"},
+    {break_due_list, "I1:"},
+    {break_pending_list, "I1:"},
+    {lose_slot, "I2:"},
+    {let_nearest_be_too_late, "I3:"},
+    {let_nearest_be_of_another_slot, "I3:"},
+    {let_nearest_be_past, "I3:"},
+    {make_entry_due_earlier, "I3:"},
+    {let_next_tick_be_too_late, "I4:"},
+    {forget_next_tick, "I4:"},
+    {let_next_tick_be_after_the_pass, "I4:"},
+    {forget_pass, "I5:"},
+    {lose_entry, "I6:"},
+    {hide_slot, "I6:"},
+    {count_one_too_many, "I6:"},
+    {count_one_too_few, "I6:"},
+    {let_hand_and_time_differ, "I7:"},
+};
+
+/* The lines of a text; each of them must be finished. */
+static int
+count_lines(const char *text)
+{
+  int lines = 0;
+
+  for (; *text != '\0'; text++)
+    lines += *text == '\n';
+  return lines;
+}
+
+START_TEST(a_broken_invariant_is_reported_by_its_number)
+{
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+  int broken;
+
+  ck_assert_ptr_nonnull(stream);
+  open_example();
+  damages[_i].damage();
+  broken = uvwheel_core_check(&core, stream);
+  fclose(stream);
+  ck_assert_int_gt(broken, 0);
+  ck_assert_int_eq(count_lines(text), broken);
+  ck_assert_msg(strstr(text, damages[_i].invariant) != NULL, "%s", text);
+  ck_assert_int_eq(uvwheel_core_check(&core, NULL), broken);
+  free(text);
+  uvwheel_core_destroy(&core);
+}
+END_TEST
+
+START_TEST(a_whole_wheel_has_nothing_to_report)
+{
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+
+  ck_assert_ptr_nonnull(stream);
+  open_example();
+  ck_assert_int_eq(uvwheel_core_check(&core, stream), 0);
+  ck_assert_int_eq(uvwheel_core_check(&core, NULL), 0);
+  fclose(stream);
+  ck_assert_str_eq(text, "");
+  free(text);
+  close_core(&core);
+}
+END_TEST
+
+START_TEST(a_next_tick_of_an_empty_wheel_is_reported)
+{
+  open_core(&core, &shapes[_i]);
+  core.next_tick = 5;
+  ck_assert_int_gt(uvwheel_core_check(&core, NULL), 0);
+  uvwheel_core_destroy(&core);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("wheel check");
+  TCase *check = tcase_create("check");
+
+  tcase_add_loop_test(check, a_broken_invariant_is_reported_by_its_number, 0,
+                      LENGTH(damages));
+  tcase_add_test(check, a_whole_wheel_has_nothing_to_report);
+  tcase_add_loop_test(check, a_next_tick_of_an_empty_wheel_is_reported, 0,
+                      shape_count);
+  suite_add_tcase(suite, check);
+  return run_suite(suite);
+}
