@@ -28,8 +28,8 @@
  *   refresh hot            drawn at random from 1000
  *   restart, again          what else does the same as a refresh
  *   stop shuffled          active timers in random order
- *   expire                  the loop runs until all have fired, in the order
- *                           in which `start shuffled` started them
+ *   expire                  the loop runs until all have fired; they are due
+ *                           at random times within 10 s
  *   steady server           per refresh: each connection has traffic every
  *                           10 s, and the loop turns between
  *   longest turn            CPU time of the longest iteration of the loop when
@@ -40,8 +40,10 @@
  *                           day, alone and beside 10,000 that fire every 10 s
  *
  * The floors do the same to the same memory without any timer: read and write
- * one word of a connection; and `dependent read`, where a connection has to be
- * read to know which one is next.
+ * one word of a connection, in the loop itself (`floor`) or in a function that
+ * is called for it, as a library's functions are (`floor by call`, which lets
+ * the processor overlap fewer of them); and `dependent read`, where a
+ * connection has to be read to know which one is next.
  *
  * Output: one line per result, CSV, on stdout; progress on stderr. */
 
@@ -73,6 +75,7 @@ struct known_peer {
 
 static const struct known_peer peers[] = {
     {"floor", NULL, &peer_floor},
+    {"floor by call", NULL, &peer_floor_by_call},
     {"uvwheel", NULL, &peer_uvwheel},
     {"uvwheel FIFO", NULL, &peer_uvwheel_fifo},
     {"uvwheel no budget", NULL, &peer_uvwheel_unlimited},

@@ -28,15 +28,16 @@ extern struct arena bench_arena;
 extern uint64_t bench_fired;
 extern uint64_t bench_rearm_ms; /* 0: a timer that fired stays idle */
 
-/* Workloads that not all peers take part in. */
+/* Which workloads a peer takes part in, and how. */
 enum {
-  TRAIT_BASIC = 1,   /* operations and the steady server                 */
-  TRAIT_BURST = 2,   /* all due at once                                  */
-  TRAIT_IDLE = 4,    /* idle                                             */
-  TRAIT_MILLION = 8, /* libuv's ten-million-timer workload               */
-  TRAIT_DAY = 16,    /* timers that are a day away                       */
-  TRAIT_FLOOR = 32,  /* what memory allows                               */
-  TRAIT_HUGE = 64    /* as many timers as memory holds, not 5 million    */
+  TRAIT_BASIC = 1,        /* operations and the steady server              */
+  TRAIT_BURST = 2,        /* all due at once                               */
+  TRAIT_IDLE = 4,         /* idle                                          */
+  TRAIT_MILLION = 8,      /* libuv's ten-million-timer workload            */
+  TRAIT_DAY = 16,         /* timers that are a day away                    */
+  TRAIT_FLOOR = 32,       /* what memory allows                            */
+  TRAIT_HUGE = 64,        /* as many timers as memory holds, not 5 million */
+  TRAIT_ONE_TIMEOUT = 128 /* all timers must have the same timeout         */
 };
 
 /* What a timer library can do. An array of indices says which timers an
@@ -89,6 +90,7 @@ __attribute__((noreturn, format(printf, 1, 2))) void
 bench_die(const char *format, ...);
 
 extern const struct peer peer_floor;
+extern const struct peer peer_floor_by_call;
 extern const struct peer peer_uvwheel;
 extern const struct peer peer_uvwheel_fifo;
 extern const struct peer peer_uvwheel_unlimited;

@@ -13,6 +13,12 @@ touch(void *timer)
   ++*word;
 }
 
+__attribute__((noipa)) static void
+touch_by_call(void *timer)
+{
+  touch(timer);
+}
+
 static void
 touch_each(const uint32_t *order, size_t count)
 {
@@ -20,10 +26,23 @@ touch_each(const uint32_t *order, size_t count)
 }
 
 static void
+call_each(const uint32_t *order, size_t count)
+{
+  bench_each(order, count, touch_by_call);
+}
+
+static void
 start(const uint32_t *order, size_t count, uint64_t timeout_ms)
 {
   (void)timeout_ms;
   touch_each(order, count);
+}
+
+static void
+start_by_call(const uint32_t *order, size_t count, uint64_t timeout_ms)
+{
+  (void)timeout_ms;
+  call_each(order, count);
 }
 
 static void
@@ -43,9 +62,28 @@ static const struct operations operations = {
     .turn = nothing,
 };
 
+static const struct operations operations_by_call = {
+    .timer_bytes = sizeof(uint64_t),
+    .close = nothing,
+    .init = touch_each,
+    .start = start_by_call,
+    .refresh = call_each,
+    .stop = call_each,
+    .release = touch_each,
+    .advance = nothing,
+    .turn = nothing,
+};
+
 const struct peer peer_floor = {
     .name = "floor",
     .traits = TRAIT_BASIC | TRAIT_FLOOR | TRAIT_HUGE,
     .open = nothing,
     .can = &operations,
+};
+
+const struct peer peer_floor_by_call = {
+    .name = "floor by call",
+    .traits = TRAIT_BASIC | TRAIT_HUGE,
+    .open = nothing,
+    .can = &operations_by_call,
 };

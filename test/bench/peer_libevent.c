@@ -152,7 +152,7 @@ const struct peer peer_libevent = {
 
 const struct peer peer_libevent_common = {
     .name = "libevent common timeout",
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE,
+    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_ONE_TIMEOUT,
     .open = open_common,
     .can = &operations,
 };

@@ -173,7 +173,7 @@ const struct peer peer_uvwheel_unlimited = {
 
 const struct peer peer_uvwheel_fine = {
     .name = "uvwheel 1 ms x 16384",
-    .traits = TRAIT_MILLION,
+    .traits = TRAIT_MILLION | TRAIT_HUGE,
     .open = open_fine,
     .can = &operations,
 };
