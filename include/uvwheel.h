@@ -158,7 +158,8 @@ struct uvwheel_s {
   uint64_t unrefd; /* active timers that do not keep the loop alive */
   uvwheel_stats_t stats;
   uint64_t flags;
-  uv_thread_t thread; /* used by a -Dchecks=true build alone */
+  uv_thread_t thread; /* these two are for a -Dchecks=true build */
+  uint64_t has_thread;
 };
 
 /* ---- The wheel --------------------------------------------------------- */

@@ -215,11 +215,12 @@ insert_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   return true;
 }
 
-/* The common case of uvwheel_core_remove; as above. */
+/* The common case of uvwheel_core_remove: neither the last entry of its list
+ * nor of the wheel; as above. */
 static inline bool
 remove_from_others(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  if (!take_from_others(core, &entry->link))
+  if (UNLIKELY(core->count == 1) || !take_from_others(core, &entry->link))
     return false;
   set_idle(entry);
   core->counters.stopped++;

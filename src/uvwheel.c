@@ -13,15 +13,13 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "checks.h"
 #include "core.h"
 
 /* uvwheel_t.flags */
 #define CLOSING 1u /* uvwheel_close was called */
 #define UNREF 2u   /* uvwheel_unref was called */
 #define IN_TURN 4u /* the driver's callback is running */
-#ifdef UVWHEEL_CHECKS
-#define HAS_THREAD 8u /* uvwheel_t.thread is known */
-#endif
 
 /* The lowest bit of uvwheel_timer_t.home */
 #define TIMER_UNREF ((uintptr_t)1)
@@ -94,48 +92,6 @@ static uint64_t
 add(uint64_t now_ms, uint64_t delay_ms)
 {
   return delay_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + delay_ms;
-}
-
-#ifdef UVWHEEL_CHECKS
-/* The memory may hold anything: only if it looks like an active timer of this
- * wheel is it searched for among them. */
-static void
-check_is_not_active(uvwheel_t *wheel, const uvwheel_timer_t *timer)
-{
-  uvwheel_cursor_t cursor;
-  const uvwheel_entry_t *entry;
-  bool found = false;
-
-  if ((timer->home & ~TIMER_UNREF) != (uintptr_t)wheel ||
-      timer->entry.link.next == NULL)
-    return;
-  uvwheel_core_walk_begin(&wheel->core, &cursor);
-  while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)
-    found = found || entry == &timer->entry;
-  CHECK(!found, &wheel->core, &timer->entry, "initialised while active");
-}
-#endif
-
-/* Every use of a wheel passes here; a -Dchecks=true build sees to it that they
- * all come from one thread, that of the loop or, before the loop has run, that
- * of the first use. */
-static void
-use(uvwheel_t *wheel, const uvwheel_timer_t *timer)
-{
-#ifdef UVWHEEL_CHECKS
-  uv_thread_t self = uv_thread_self();
-
-  if (!(wheel->flags & HAS_THREAD)) {
-    wheel->thread = self;
-    wheel->flags |= HAS_THREAD;
-  }
-  CHECK(uv_thread_equal(&wheel->thread, &self), &wheel->core,
-        timer == NULL ? NULL : &timer->entry,
-        "used on another thread than the wheel's loop");
-#else
-  (void)wheel;
-  (void)timer;
-#endif
 }
 
 /* ---- The driver -----------------------------------------------------------
@@ -270,10 +226,7 @@ on_turn(uv_timer_t *driver)
   uint64_t budget = wheel->turn_budget;
   uvwheel_entry_t *entry;
 
-#ifdef UVWHEEL_CHECKS
-  wheel->thread = uv_thread_self();
-  wheel->flags |= HAS_THREAD;
-#endif
+  uvwheel__adopt_thread(wheel);
   wheel->stats.turns++;
   wheel->flags |= IN_TURN;
   /* A walk whose callback runs the loop has its places in the lists. */
@@ -329,6 +282,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   wheel->max_timers = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
   wheel->unrefd = 0;
   wheel->flags = 0;
+  wheel->has_thread = 0;
   memset(&wheel->stats, 0, sizeof wheel->stats);
   return 0;
 }
@@ -378,7 +332,7 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
   if (wheel == NULL || wheel->loop == NULL || (wheel->flags & CLOSING))
     return;
-  use(wheel, NULL);
+  uvwheel__check_thread(wheel, NULL);
   wheel->flags |= CLOSING;
   wheel->close_cb = cb;
   stop_all(wheel);
@@ -418,7 +372,7 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 
   if (wheel == NULL || wheel->loop == NULL || cb == NULL)
     return;
-  use(wheel, NULL);
+  uvwheel__check_thread(wheel, NULL);
   if (wheel->core.memory == NULL)
     return;
   uvwheel_core_walk_begin(&wheel->core, &cursor);
@@ -433,7 +387,7 @@ uvwheel_ref(uvwheel_t *wheel)
 {
   if (wheel == NULL || wheel->loop == NULL)
     return;
-  use(wheel, NULL);
+  uvwheel__check_thread(wheel, NULL);
   wheel->flags &= ~(uint64_t)UNREF;
   update_ref(wheel);
 }
@@ -443,7 +397,7 @@ uvwheel_unref(uvwheel_t *wheel)
 {
   if (wheel == NULL || wheel->loop == NULL)
     return;
-  use(wheel, NULL);
+  uvwheel__check_thread(wheel, NULL);
   wheel->flags |= UNREF;
   update_ref(wheel);
 }
@@ -462,9 +416,7 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 {
   if (wheel == NULL || wheel->loop == NULL || timer == NULL)
     return UV_EINVAL;
-#ifdef UVWHEEL_CHECKS
-  check_is_not_active(wheel, timer);
-#endif
+  uvwheel__check_idle(wheel, timer);
   uvwheel_entry_init(&timer->entry);
   timer->home = (uintptr_t)wheel;
   timer->timeout = 0;
@@ -514,7 +466,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   if (!is_initialised(timer) || cb == NULL)
     return UV_EINVAL;
   wheel = wheel_of(timer);
-  use(wheel, timer);
+  uvwheel__check_thread(wheel, timer);
   if (is_closing(wheel))
     return UV_EINVAL;
   if (!is_active(timer) && is_full(wheel))
@@ -535,7 +487,7 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
   if (!is_active(timer))
     return 0;
   wheel = wheel_of(timer);
-  use(wheel, timer);
+  uvwheel__check_thread(wheel, timer);
   return leave(wheel, timer);
 }
 
@@ -549,7 +501,7 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
   if (timer->repeat == 0)
     return 0;
   wheel = wheel_of(timer);
-  use(wheel, timer);
+  uvwheel__check_thread(wheel, timer);
   if (is_closing(wheel))
     return UV_EINVAL;
   if (!is_active(timer) && is_full(wheel))
@@ -566,7 +518,7 @@ uvwheel_timer_refresh(uvwheel_timer_t *timer)
   if (!is_active(timer))
     return UV_EINVAL;
   wheel = wheel_of(timer);
-  use(wheel, timer);
+  uvwheel__check_thread(wheel, timer);
   due_ms =
       add(now_of(wheel), timer->repeat != 0 ? timer->repeat : timer->timeout);
   if (postpone_in_place(&timer->entry, due_ms))
@@ -594,7 +546,7 @@ uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
 void
 uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
-  if (timer != NULL)
+  if (is_initialised(timer))
     timer->repeat = repeat;
 }
 
@@ -615,7 +567,7 @@ set_unref(uvwheel_timer_t *timer, uintptr_t unref)
   if (!is_active(timer))
     return;
   wheel = wheel_of(timer);
-  use(wheel, timer);
+  uvwheel__check_thread(wheel, timer);
   wheel->unrefd += unref ? 1 : (uint64_t)-1;
   update_ref(wheel);
 }

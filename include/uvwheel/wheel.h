@@ -27,8 +27,9 @@
  *   pass    what the hand does to a slot: look at each entry and keep it, move
  *           it or hand it out
  *
- * All times are milliseconds of one clock that the caller chooses. No call
- * takes a lock: one wheel belongs to one thread at a time. No call after
+ * All times are milliseconds of one clock that the caller chooses; it stays
+ * below 2^63 (292 million years), due times may be anything. No call takes a
+ * lock: one wheel belongs to one thread at a time. No call after
  * uvwheel_core_init allocates. Pointers must not be NULL.
  */
 

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What the binding asks of a -Dchecks=true build; nothing in others. */
+
+#ifndef UVWHEEL_CHECKS_H
+#define UVWHEEL_CHECKS_H
+
+#include "uvwheel.h"
+
+#ifdef UVWHEEL_CHECKS
+
+/* The loop runs on this thread. */
+void uvwheel__adopt_thread(uvwheel_t *wheel);
+
+/* Aborts unless the wheel is used on the thread on which its loop runs or,
+ * before the loop has run, on the one that used it first. */
+void uvwheel__check_thread(uvwheel_t *wheel, const uvwheel_timer_t *timer);
+
+/* Aborts if the memory holds an active timer of the wheel. */
+void uvwheel__check_idle(uvwheel_t *wheel, const uvwheel_timer_t *timer);
+
+#else
+
+#define uvwheel__adopt_thread(wheel) ((void)0)
+#define uvwheel__check_thread(wheel, timer) ((void)0)
+#define uvwheel__check_idle(wheel, timer) ((void)0)
+
+#endif
+
+#endif /* UVWHEEL_CHECKS_H */
