@@ -36,8 +36,9 @@
 #define NEVER UINT64_MAX
 #define PROBE 0 /* its index among the connections */
 
-/* One address has about 28,000 ports for connections to one server. */
-#define CONNECTIONS_PER_SOURCE 20000
+/* One address has 28,000 ports for connections to one server, and once half of
+ * them are in use Linux searches long for a free one. */
+#define CONNECTIONS_PER_SOURCE 10000
 
 const char *const program = "idle-load";
 
