@@ -111,9 +111,9 @@ typedef struct uvwheel_options_s {
 struct uvwheel_timer_s {
   /* private */
   uvwheel_entry_t entry;
-  uintptr_t home; /* the wheel's address, its lowest bit used for a flag */
-  uint64_t timeout;
-  uint64_t repeat;
+  uintptr_t home;    /* the wheel's address, its two lowest bits are flags */
+  uint64_t interval; /* what a refresh adds: the repeat, else the timeout   */
+  uint64_t timeout;  /* as given to the last start                         */
   uvwheel_timer_cb cb;
   /* public: belongs to the user, never read or written here */
   void *data;

@@ -54,7 +54,7 @@ uvwheel__check_idle(uvwheel_t *wheel, const uvwheel_timer_t *timer)
   const uvwheel_entry_t *entry;
   bool found = false;
 
-  if (timer->home / 2 != (uintptr_t)wheel / 2 || timer->entry.link.next == NULL)
+  if (timer->home / 4 != (uintptr_t)wheel / 4 || timer->entry.link.next == NULL)
     return;
   uvwheel_core_walk_begin(&wheel->core, &cursor);
   while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)

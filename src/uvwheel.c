@@ -21,8 +21,10 @@
 #define UNREF 2u   /* uvwheel_unref was called */
 #define IN_TURN 4u /* the driver's callback is running */
 
-/* The lowest bit of uvwheel_timer_t.home */
+/* The lowest bits of uvwheel_timer_t.home */
 #define TIMER_UNREF ((uintptr_t)1)
+#define TIMER_REPEATS ((uintptr_t)2)
+#define TIMER_FLAGS (TIMER_UNREF | TIMER_REPEATS)
 
 /* libuv's own, in every 1.x: uv_handle_t.flags. */
 #define UV__HANDLE_CLOSING 1u
@@ -49,7 +51,7 @@ static _Thread_local INITIAL_EXEC uvwheel_t *recent_wheel;
 static inline uvwheel_t *
 wheel_of(const uvwheel_timer_t *timer)
 {
-  uvwheel_t *wheel = (uvwheel_t *)(timer->home & ~TIMER_UNREF);
+  uvwheel_t *wheel = (uvwheel_t *)(timer->home & ~TIMER_FLAGS);
   uvwheel_t *guess = recent_wheel;
 
   if (UNLIKELY(wheel != guess)) {
@@ -63,7 +65,7 @@ wheel_of(const uvwheel_timer_t *timer)
 static bool
 is_initialised(const uvwheel_timer_t *timer)
 {
-  return timer != NULL && timer->home > TIMER_UNREF;
+  return timer != NULL && timer->home > TIMER_FLAGS;
 }
 
 static bool
@@ -213,8 +215,8 @@ fire(uvwheel_t *wheel, uvwheel_timer_t *timer)
   count_lateness(wheel, now_ms - timer->entry.due_ms);
   if (concerns_ref(wheel, timer))
     count_ref(wheel, timer, -1);
-  if (timer->repeat != 0)
-    enter(wheel, timer, add(now_ms, timer->repeat));
+  if (timer->home & TIMER_REPEATS)
+    enter(wheel, timer, add(now_ms, timer->interval));
   timer->cb(timer);
 }
 
@@ -419,8 +421,8 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
   uvwheel__check_idle(wheel, timer);
   uvwheel_entry_init(&timer->entry);
   timer->home = (uintptr_t)wheel;
+  timer->interval = 0;
   timer->timeout = 0;
-  timer->repeat = 0;
   timer->cb = NULL;
   return 0;
 }
@@ -457,6 +459,18 @@ is_full(const uvwheel_t *wheel)
   return wheel->core.count >= wheel->max_timers;
 }
 
+static void
+set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
+{
+  if (repeat != 0) {
+    timer->home |= TIMER_REPEATS;
+    timer->interval = repeat;
+  } else {
+    timer->home &= ~TIMER_REPEATS;
+    timer->interval = timer->timeout;
+  }
+}
+
 int
 uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                     uint64_t timeout, uint64_t repeat)
@@ -473,7 +487,9 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
     return UV_ENOBUFS;
   timer->cb = cb;
   timer->timeout = timeout;
-  timer->repeat = repeat;
+  timer->interval = timeout;
+  if (UNLIKELY(repeat != 0 || (timer->home & TIMER_REPEATS)))
+    set_repeat(timer, repeat);
   return restart(wheel, timer, add(now_of(wheel), timeout));
 }
 
@@ -498,7 +514,7 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
 
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
-  if (timer->repeat == 0)
+  if (!(timer->home & TIMER_REPEATS))
     return 0;
   wheel = wheel_of(timer);
   uvwheel__check_thread(wheel, timer);
@@ -506,7 +522,7 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
     return UV_EINVAL;
   if (!is_active(timer) && is_full(wheel))
     return UV_ENOBUFS;
-  return restart(wheel, timer, add(now_of(wheel), timer->repeat));
+  return restart(wheel, timer, add(now_of(wheel), timer->interval));
 }
 
 int
@@ -519,8 +535,7 @@ uvwheel_timer_refresh(uvwheel_timer_t *timer)
     return UV_EINVAL;
   wheel = wheel_of(timer);
   uvwheel__check_thread(wheel, timer);
-  due_ms =
-      add(now_of(wheel), timer->repeat != 0 ? timer->repeat : timer->timeout);
+  due_ms = add(now_of(wheel), timer->interval);
   if (postpone_in_place(&timer->entry, due_ms))
     return 0;
   return move(wheel, timer, due_ms);
@@ -547,13 +562,15 @@ void
 uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
   if (is_initialised(timer))
-    timer->repeat = repeat;
+    set_repeat(timer, repeat);
 }
 
 uint64_t
 uvwheel_timer_get_repeat(const uvwheel_timer_t *timer)
 {
-  return timer == NULL ? 0 : timer->repeat;
+  bool repeats = timer != NULL && (timer->home & TIMER_REPEATS);
+
+  return repeats ? timer->interval : 0;
 }
 
 static void
