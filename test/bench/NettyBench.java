@@ -152,13 +152,11 @@ public final class NettyBench {
   public static void main(String[] arguments) throws Exception {
     int repetitions = Integer.parseInt(arguments[1]);
     for (String size : arguments[0].split(",")) {
+      System.err.printf("%9s timers, Netty ...%n", size);
       NettyBench bench = new NettyBench(Integer.parseInt(size));
       for (int i = 0; i <= repetitions; i++) { // the first one warms up
-        System.err.printf("\r\033[K%9s timers, Netty %d/%d", size, i,
-            repetitions);
-        bench.run(i);
+          bench.run(i);
       }
     }
-    System.err.print("\r\033[K");
   }
 }

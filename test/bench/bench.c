@@ -56,15 +56,12 @@
 #include <getopt.h>
 #include <limits.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <unistd.h>
 
-#define CONNECTION_BYTES 256u
-#define TIMER_OFFSET 64u
-#define MOST_TIMERS 5000000u /* unless the peer is TRAIT_HUGE */
+#define MOST_TIMERS 2000000u /* unless the peer is TRAIT_HUGE */
 #define MOST_SIZES 16
 
 struct known_peer {
@@ -135,23 +132,10 @@ static struct {
   unsigned long cpu;
   const char *only;
   const char *peers;
-} options = {.sizes = {10000, 100000, 1000000, 5000000, 10000000},
+} options = {.sizes = {10000, 100000, 1000000, 2000000, 10000000},
              .size_count = 5,
              .repetitions = 5,
              .cpu = ULONG_MAX};
-
-void
-bench_die(const char *format, ...)
-{
-  va_list arguments;
-
-  va_start(arguments, format);
-  fputs("bench: ", stderr);
-  vfprintf(stderr, format, arguments);
-  fputc('\n', stderr);
-  va_end(arguments);
-  exit(1);
-}
 
 /* Does the name begin with one of the words of the list? NULL lists all. */
 static int
@@ -209,6 +193,22 @@ print_result(const struct peer *peer, size_t n, unsigned long repetition,
   fflush(stdout);
 }
 
+/* On a terminal one line that is written over, else one line per workload. */
+static void
+show_progress(const struct known_workload *workload, const struct peer *peer,
+              size_t n, unsigned long repetition)
+{
+  static const struct known_workload *last;
+  const char *name = bench_rows[workload->first].name;
+
+  if (isatty(STDERR_FILENO))
+    fprintf(stderr, "\r\033[K%9zu timers, %-20s %lu/%lu  %s", n, name,
+            repetition, options.repetitions, peer->name);
+  else if (workload != last)
+    fprintf(stderr, "%9zu timers, %s ...\n", n, name);
+  last = workload;
+}
+
 /* Small sizes are over before the clock and the caches settle, so they run
  * several times, each time on a fresh loop, and add up. */
 static void
@@ -216,11 +216,9 @@ run_once(const struct known_workload *workload, const struct peer *peer,
          const struct orders *orders, unsigned long repetition)
 {
   struct result result = {{0}, {0}};
-  size_t passes = orders->n < 500000 ? 500000 / orders->n : 1;
+  size_t passes = orders->n < 200000 ? 200000 / orders->n : 1;
 
-  fprintf(stderr, "\r\033[K%9zu timers, %-20s %lu/%lu  %s", orders->n,
-          bench_rows[workload->first].name, repetition, options.repetitions,
-          peer->name);
+  show_progress(workload, peer, orders->n, repetition);
   for (size_t pass = 0; pass < passes; pass++)
     workload->run(peer, orders, &result);
   print_result(peer, orders->n, repetition, &result);
@@ -248,21 +246,6 @@ run_size(size_t n)
 }
 
 /* ---- Setting up -------------------------------------------------------- */
-
-static void
-make_arena(size_t n)
-{
-  size_t bytes = n * CONNECTION_BYTES;
-  char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-  if (memory == MAP_FAILED)
-    bench_die("no memory for %zu connections of %u bytes", n, CONNECTION_BYTES);
-  madvise(memory, bytes, MADV_NOHUGEPAGE);
-  memset(memory, 0xa5, bytes);
-  bench_arena.base = memory + TIMER_OFFSET;
-  bench_arena.stride = CONNECTION_BYTES;
-}
 
 /* The last core: the first one serves most interrupts. */
 static void
@@ -315,7 +298,7 @@ read_sizes(const char *text)
   for (;; text = end + 1) {
     if (options.size_count == MOST_SIZES)
       bench_die("more than %d sizes", MOST_SIZES);
-    options.sizes[options.size_count++] = number(text, 1000, 50000000, &end);
+    options.sizes[options.size_count++] = number(text, 1000, 20000000, &end);
     if (*end == '\0')
       return;
     if (*end != ',')
@@ -327,7 +310,7 @@ static void
 print_help(void)
 {
   puts("usage: bench [options] > results.csv\n"
-       "  --n N,...        numbers of timers (10000,100000,1000000,5000000,"
+       "  --n N,...        numbers of timers (10000,100000,1000000,2000000,"
        "10000000)\n"
        "  --only NAME,...  only workloads whose names begin like that\n"
        "  --peers NAME,... only peers whose names begin like that\n"
@@ -385,7 +368,7 @@ main(int argc, char **argv)
 {
   read_options(argc, argv);
   bind_to_core();
-  make_arena(most_timers());
+  arena_make(most_timers());
   for (size_t i = 0; i < PEER_COUNT; i++)
     if (peers[i].peer == NULL)
       fprintf(stderr, "skipped: %s, for want of the package %s\n",
@@ -393,6 +376,7 @@ main(int argc, char **argv)
   puts("peer,workload,n,repetition,value,unit");
   for (size_t i = 0; i < options.size_count; i++)
     run_size(options.sizes[i]);
-  fputs("\r\033[K", stderr);
+  if (isatty(STDERR_FILENO))
+    fputs("\r\033[K", stderr);
   return 0;
 }

@@ -10,15 +10,10 @@
 #define RAMP_MS 10000u    /* time that goes by while all are started once   */
 #define REFRESH_MS 10000u /* mean time between two refreshes of a timer     */
 #define IDLE_MS 10000u    /* how long an idle loop is watched               */
-#define HOT 1000u         /* how many timers are hot                        */
 #define DAY_MS 86400000u
 #define HOUR_MS 3600000u
 #define TRAFFIC 10000u /* short timers beside those that are a day away  */
 #define TRAFFIC_MS 10000u
-
-uint64_t bench_fired;
-uint64_t bench_rearm_ms;
-struct arena bench_arena;
 
 const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_START_ORDERED] = {"start in memory order", "ns"},
@@ -48,77 +43,6 @@ add(struct result *result, enum row row, double total, double count)
 {
   result->total[row] += total;
   result->count[row] += count;
-}
-
-/* ---- Orders ------------------------------------------------------------ */
-
-/* xorshift64*, from a fixed seed. */
-static uint64_t
-next_random(uint64_t *state)
-{
-  *state ^= *state >> 12;
-  *state ^= *state << 25;
-  *state ^= *state >> 27;
-  return *state * 2685821657736338717u;
-}
-
-static uint32_t
-random_below(uint64_t *state, size_t bound)
-{
-  return (uint32_t)((next_random(state) >> 32) * bound >> 32);
-}
-
-static uint32_t *
-new_order(size_t n)
-{
-  uint32_t *order = malloc(n * sizeof(*order));
-
-  if (order == NULL)
-    bench_die("no memory for an order of %zu timers", n);
-  for (size_t i = 0; i < n; i++)
-    order[i] = (uint32_t)i;
-  return order;
-}
-
-static void
-shuffle(uint32_t *order, size_t n, uint64_t *state)
-{
-  for (size_t i = n - 1; i > 0; i--) {
-    size_t j = random_below(state, i + 1);
-    uint32_t swap = order[i];
-
-    order[i] = order[j];
-    order[j] = swap;
-  }
-}
-
-void
-orders_make(struct orders *orders, size_t n)
-{
-  uint64_t state = 88172645463325252u;
-
-  orders->n = n;
-  orders->ordered = new_order(n);
-  for (int i = 0; i < 2; i++) {
-    orders->shuffled[i] = new_order(n);
-    shuffle(orders->shuffled[i], n, &state);
-  }
-  orders->random = new_order(n);
-  orders->hot = new_order(n);
-  for (size_t i = 0; i < n; i++) {
-    orders->random[i] = random_below(&state, n);
-    orders->hot[i] = orders->shuffled[0][random_below(&state, HOT)];
-  }
-}
-
-void
-orders_free(struct orders *orders)
-{
-  free(orders->ordered);
-  free(orders->shuffled[0]);
-  free(orders->shuffled[1]);
-  free(orders->random);
-  free(orders->hot);
 }
 
 /* ---- The operations, one by one ---------------------------------------- */

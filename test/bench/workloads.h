@@ -6,6 +6,7 @@
 #define BENCH_WORKLOADS_H
 
 #include "bench.h"
+#include "memory.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,19 +51,6 @@ struct result {
   double total[ROW_COUNT];
   double count[ROW_COUNT];
 };
-
-/* The orders in which timers are used, all of them made before anything is
- * measured and read from front to back. */
-struct orders {
-  size_t n;
-  uint32_t *ordered;     /* as they lie in memory          */
-  uint32_t *shuffled[2]; /* each timer once, in two orders */
-  uint32_t *random;      /* n draws of any timer           */
-  uint32_t *hot;         /* n draws of 1000 of them        */
-};
-
-void orders_make(struct orders *orders, size_t n);
-void orders_free(struct orders *orders);
 
 /* Each runs one workload once and adds to the result. */
 void workload_operations(const struct peer *peer, const struct orders *orders,
