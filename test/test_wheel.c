@@ -262,7 +262,7 @@ START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
       (uint64_t)INT64_MAX + 1,
       UINT64_MAX - 1000,
   };
-  uvwheel_entry_t never, entry;
+  uvwheel_entry_t never, never_too, entry;
   uvwheel_core_t core;
   size_t i;
 
@@ -275,9 +275,11 @@ START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
     expect_none(&core, tick_ms - 1);
     expect_only(&core, tick_ms, &entry);
   }
+  insert(&core, &never_too, UINT64_MAX);
   expect_none(&core, UINT64_MAX - 1);
   expect_none(&core, UINT64_MAX);
   ck_assert(uvwheel_entry_is_active(&never));
+  ck_assert(uvwheel_entry_is_active(&never_too));
   close_core(&core);
 }
 END_TEST
