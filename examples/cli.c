@@ -5,7 +5,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,39 +12,6 @@
 #include <netdb.h>
 #include <sys/resource.h>
 #include <uv.h>
-
-static void print_complaint(const char *format, va_list arguments)
-    PRINTF_LIKE(0);
-
-static void
-print_complaint(const char *format, va_list arguments)
-{
-  char text[512];
-
-  vsnprintf(text, sizeof(text), format, arguments);
-  fprintf(stderr, "%s: %s\n", program, text);
-}
-
-void
-complain(const char *format, ...)
-{
-  va_list arguments;
-
-  va_start(arguments, format);
-  print_complaint(format, arguments);
-  va_end(arguments);
-}
-
-_Noreturn void
-usage_error(const char *format, ...)
-{
-  va_list arguments;
-
-  va_start(arguments, format);
-  print_complaint(format, arguments);
-  va_end(arguments);
-  exit(EXIT_USAGE);
-}
 
 uint64_t
 parse_number(const char *option, const char *text, uint64_t min, uint64_t max)

@@ -7,6 +7,8 @@
 #define EXAMPLES_CLI_H
 
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -23,14 +25,13 @@
 /* Each program defines its name, the beginning of all its complaints. */
 extern const char *const program;
 
-/* Has the compiler check the arguments against the format. */
-#define PRINTF_LIKE(first) __attribute__((format(printf, 1, first)))
+/* One line on stderr, formatted as by printf. */
+#define complain(...)                                                          \
+  ((void)fprintf(stderr, "%s: ", program), (void)fprintf(stderr, __VA_ARGS__), \
+   (void)fputc('\n', stderr))
 
-/* One line on stderr. */
-void complain(const char *format, ...) PRINTF_LIKE(2);
-
-/* One line on stderr, then exit(EXIT_USAGE). */
-_Noreturn void usage_error(const char *format, ...) PRINTF_LIKE(2);
+/* The same, then the end: the command line is wrong. */
+#define usage_error(...) (complain(__VA_ARGS__), exit(EXIT_USAGE))
 
 /* The whole text as a decimal number from min to max, or a usage error. */
 uint64_t parse_number(const char *option, const char *text, uint64_t min,

@@ -32,6 +32,7 @@
 
 #define BACKLOG 4096
 #define SPARE_DESCRIPTORS 8 /* kept for all that is not a connection */
+#define MIN_DESCRIPTORS 32
 
 const char *const program = "idle-server";
 
@@ -486,6 +487,14 @@ static const struct option options[] = {
 };
 
 static void
+set_kind(server_t *server, const char *name)
+{
+  server->idle.kind = idle_kind(name);
+  if (server->idle.kind == NULL)
+    usage_error("--timer takes wheel, uv or none, not '%s'", name);
+}
+
+static void
 set_option(server_t *server, int option, const char *text)
 {
   uvwheel_options_t *wheel = &server->wheel_options;
@@ -501,9 +510,7 @@ set_option(server_t *server, int option, const char *text)
     server->idle.timeout_ms = parse_number("timeout", text, 1, MAX_TIMEOUT_MS);
     break;
   case OPTION_TIMER:
-    server->idle.kind = idle_kind(text);
-    if (server->idle.kind == NULL)
-      usage_error("--timer takes wheel, uv or none, not '%s'", text);
+    set_kind(server, text);
     break;
   case OPTION_TICK:
     wheel->tick_ms = parse_number("tick", text, 1, UVWHEEL_MAX_TICK_MS);
@@ -545,5 +552,10 @@ main(int argc, char **argv)
     usage_error("unexpected argument '%s'", argv[optind]);
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
   server.descriptor_limit = raise_descriptor_limit();
+  if (server.descriptor_limit < MIN_DESCRIPTORS) {
+    complain("%" PRIu64 " descriptors (ulimit -n) are too few, %d are needed",
+             server.descriptor_limit, MIN_DESCRIPTORS);
+    return EXIT_FAILURE;
+  }
   return run(&server);
 }

@@ -92,14 +92,20 @@ compare_ns(const void *a, const void *b)
   return (left > right) - (left < right);
 }
 
+static double
+ms(uint64_t ns)
+{
+  return (double)ns / (double)NS_PER_MS;
+}
+
 /* The lateness, in ms, that this share of the closes does not exceed. */
 static double
 lateness_ms(const judge_t *judge, unsigned percent)
 {
   if (judge->closed == 0)
     return 0;
-  return (double)judge->lateness_ns[(judge->closed - 1) * percent / 100] /
-         (double)NS_PER_MS;
+  uint64_t index = (judge->closed - 1) * percent / 100;
+  return ms(judge->lateness_ns[index]);
 }
 
 static uint64_t
@@ -111,12 +117,6 @@ count_late(const judge_t *judge)
   for (uint64_t i = 0; i < judge->closed; i++)
     late += judge->lateness_ns[i] > allowed_ns;
   return late;
-}
-
-static double
-ms(uint64_t ns)
-{
-  return (double)ns / (double)NS_PER_MS;
 }
 
 static void

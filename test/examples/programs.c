@@ -4,7 +4,6 @@
 
 #include <check.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,12 +119,14 @@ run_program(const char *variable, const char *command_line, result_t *result)
 program_t
 start_server(const char *options, uint16_t *port)
 {
+  static const char listening[] = "listening on 127.0.0.1:";
   char line[256];
 
   snprintf(line, sizeof(line), "--port 0 %s", options);
   program_t server = start_program("IDLE_SERVER", line);
   read_line(server.out, line, sizeof(line));
-  ck_assert_int_eq(sscanf(line, "listening on 127.0.0.1:%" SCNu16, port), 1);
+  ck_assert_msg(strncmp(line, listening, strlen(listening)) == 0, "%s", line);
+  *port = (uint16_t)strtoul(line + strlen(listening), NULL, 10);
   return server;
 }
 

@@ -229,6 +229,14 @@ START_TEST(out_of_descriptors_it_says_so_and_recovers)
 }
 END_TEST
 
+START_TEST(too_few_descriptors_are_one_line)
+{
+  descriptor_limit = 31;
+  run_program("IDLE_SERVER", "--port 0", &result);
+  assert_complaint(&result, 1, "31 descriptors (ulimit -n) are too few");
+}
+END_TEST
+
 /* ---- Its end ------------------------------------------------------------ */
 
 static void
@@ -369,6 +377,7 @@ main(void)
   tcase_add_loop_test(tcase, a_client_killed_half_way_does_no_harm, 0, KINDS);
   tcase_add_loop_test(tcase, out_of_descriptors_it_says_so_and_recovers, 0,
                       KINDS);
+  tcase_add_test(tcase, too_few_descriptors_are_one_line);
   tcase_add_loop_test(tcase, sigterm_closes_everything, 0, KINDS);
   tcase_add_loop_test(tcase, sigint_closes_everything, 0, KINDS);
   tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
