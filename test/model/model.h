@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What a wheel promises, the slow and obvious way: a plain array that knows
+ * when each timer is due. */
+
+#ifndef MODEL_H
+#define MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* More than the wheel looks at in one go. */
+#define MODEL_TIMERS 300
+
+typedef struct model_timer_s {
+  bool active;
+  uint64_t due_ms;
+  /* Its place in its tick's queue, 0 if it was postponed since it was put
+   * there: then it lines up when the hand happens to find it. */
+  uint64_t place;
+  /* It was put at a tick that had been reached already: it may come after
+   * those of a later tick that are being handed out. */
+  bool overdue;
+  /* The latest time at which the hand may have found it. */
+  uint64_t reached_ms;
+} model_timer_t;
+
+/* A walk that is going on. */
+typedef struct model_walk_s model_walk_t;
+
+struct model_walk_s {
+  model_walk_t *outer;
+  bool must_visit[MODEL_TIMERS]; /* active and not moved since it began */
+  unsigned visits[MODEL_TIMERS];
+};
+
+typedef struct model_s {
+  uint64_t tick_ms;
+  bool fifo;
+  unsigned capacity;
+  unsigned count; /* of active timers */
+  uint64_t places;
+  uint64_t reached_ms; /* the latest time that the hand was turned to */
+  model_walk_t *walk;
+  model_timer_t timers[MODEL_TIMERS];
+} model_t;
+
+/* The time of the first tick after due_ms; UINT64_MAX is never reached. */
+uint64_t model_tick_ms(const model_t *model, uint64_t due_ms);
+
+/* When the first timer has to expire. */
+uint64_t model_earliest_ms(const model_t *model);
+
+/* The timer, active or not, takes its place among those of a tick. */
+void model_put(model_t *model, unsigned index, uint64_t due_ms);
+
+/* The active timer becomes due later, and moves when the hand finds it. */
+void model_postpone(model_t *model, unsigned index, uint64_t due_ms);
+
+void model_remove(model_t *model, unsigned index);
+
+/* The hand is about to be turned to a time. */
+void model_turn(model_t *model, uint64_t now_ms);
+
+/* The timer expired: it was active, is not early, those of earlier ticks have
+ * gone before it and, in a FIFO wheel, those before it in its tick. */
+void model_expire(model_t *model, unsigned index);
+
+void model_walk_begin(model_t *model, model_walk_t *walk);
+void model_walk_visit(model_t *model, model_walk_t *walk, unsigned index);
+
+/* Those that were there all the while have been visited once. */
+void model_walk_end(model_t *model, model_walk_t *walk);
+
+#endif /* MODEL_H */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A byte string is a sequence of operations on a wheel, and the wheel has to
+ * do what a model of it does. Random tests, fuzzers and the replay of a corpus
+ * differ only in where the bytes come from. */
+
+#ifndef PLAY_H
+#define PLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Does what the bytes say; tells and aborts when the model is contradicted.
+ * play_wheel.c and play_binding.c each have one. */
+void play(const uint8_t *data, size_t size);
+
+/* ---- What both of them use ----------------------------------------------- */
+
+#define EXPECT(condition) \
+  ((condition) ? (void)0 : contradict(__FILE__, __LINE__, #condition))
+
+_Noreturn void contradict(const char *file, int line, const char *condition);
+
+typedef struct bytes_s {
+  const uint8_t *next;
+  const uint8_t *end;
+} bytes_t;
+
+bool has_bytes(const bytes_t *bytes);
+
+/* A number of so many bytes, the lowest first; those that are missing are 0. */
+uint64_t take(bytes_t *bytes, unsigned size);
+
+/* A number below count, which is at most 256. */
+unsigned pick(bytes_t *bytes, unsigned count);
+
+uint64_t add_saturated(uint64_t time_ms, uint64_t delay_ms);
+
+/* A delay: often short, or close to a multiple of a tick or a round, sometimes
+ * huge. */
+uint64_t take_delay_ms(bytes_t *bytes, uint64_t tick_ms, uint64_t slots);
+
+uint64_t take_tick_ms(bytes_t *bytes);
+uint32_t take_slots(bytes_t *bytes);
+uint32_t take_budget(bytes_t *bytes);
+
+/* How many timers there are. */
+unsigned take_capacity(bytes_t *bytes);
+
+#endif /* PLAY_H */
