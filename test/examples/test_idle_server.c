@@ -210,7 +210,7 @@ START_TEST(out_of_descriptors_it_says_so_and_recovers)
   int connections[CONNECTIONS];
   uint16_t port;
 
-  descriptor_limit = 40;
+  descriptor_limit = 56;
   program_t server = start_kind(_i, NO_IDLE_TIME, &port);
   for (int i = 0; i < CONNECTIONS; i++)
     connections[i] = connect_to(port);
