@@ -175,8 +175,8 @@ workload_wanted(const struct known_workload *workload, size_t n)
 {
   if (workload->n != 0 && workload->n != n)
     return 0;
-  for (int row = workload->first; row <= (int)workload->last; row++)
-    if (bench_wanted((enum row)row))
+  for (enum row row = workload->first; row <= workload->last; row++)
+    if (bench_wanted(row))
       return 1;
   return 0;
 }
@@ -185,8 +185,8 @@ static void
 print_result(const struct peer *peer, size_t n, unsigned long repetition,
              const struct result *result)
 {
-  for (int row = 0; row < ROW_COUNT; row++)
-    if (result->count[row] > 0 && bench_wanted((enum row)row))
+  for (enum row row = 0; row < ROW_COUNT; row++)
+    if (result->count[row] > 0 && bench_wanted(row))
       printf("%s,%s,%zu,%lu,%.6g,%s\n", peer->name, bench_rows[row].name, n,
              repetition, result->total[row] / result->count[row],
              bench_rows[row].unit);

@@ -35,7 +35,7 @@ expire(const uint32_t *order, size_t count)
 }
 
 /* Named on the command line of callgrind. */
-__attribute__((noipa)) static void
+__attribute__((noinline)) static void
 measured(void (*operate)(const uint32_t *order, size_t count),
          const uint32_t *order)
 {

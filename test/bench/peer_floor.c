@@ -13,7 +13,7 @@ touch(void *timer)
   ++*word;
 }
 
-__attribute__((noipa)) static void
+__attribute__((noinline)) static void
 touch_by_call(void *timer)
 {
   touch(timer);

@@ -118,14 +118,14 @@ def print_targets(cells):
         ours, libuv, floor, called = (
             cells.get((peer, name, TARGET_N))
             for peer in (OURS, LIBUV, FLOOR, CALLED))
-        if not (ours and libuv and floor and called):
+        if not (ours and libuv):
             continue
         ratio = libuv.median / ours.median
         row = [name, f"{ours.median:.3g}", f"{libuv.median:.3g}",
                f"{ratio:.1f}x", f"{times}x", verdict(ratio >= times),
-               f"{ours.median / floor.median:.2f}x",
-               f"{ours.median / called.median:.2f}x"]
-        if floor_times:
+               *(f"{ours.median / cell.median:.2f}x" if cell else ""
+                 for cell in (floor, called))]
+        if floor_times and called:
             reached = ours.median <= floor_times * called.median
             row += [f"{floor_times}x", verdict(reached)]
         elif most:
