@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The binding: timers beside their namesakes of libuv, refresh, and walks. */
+
+#include <stdlib.h>
+
+#include "support.h"
+
+/* ---- The same as uv_timer_t ---------------------------------------------- */
+
+static void
+ignore(uv_timer_t *timer)
+{
+  (void)timer;
+}
+
+#define KINDS 9
+
+/* Does one of KINDS things to both timers, which must answer alike. */
+static void
+do_to_both(int kind, uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  static const uint64_t starts[][2] = {
+      {5, 0}, {5, 3}, {0, 0}, {UINT64_MAX, UINT64_MAX}};
+
+  if (kind < (int)LENGTH(starts)) {
+    const uint64_t *times = starts[kind];
+    ck_assert_int_eq(uvwheel_timer_start(timer, on_probe, times[0], times[1]),
+                     uv_timer_start(model, ignore, times[0], times[1]));
+    return;
+  }
+  switch (kind) {
+  case 4:
+    ck_assert_int_eq(uvwheel_timer_stop(timer), uv_timer_stop(model));
+    break;
+  case 5:
+    ck_assert_int_eq(uvwheel_timer_again(timer), uv_timer_again(model));
+    break;
+  case 6:
+    virtual_time_advance_ms(1);
+    uv_update_time(&loop);
+    break;
+  default:
+    uvwheel_timer_set_repeat(timer, kind == 7 ? 7 : 0);
+    uv_timer_set_repeat(model, kind == 7 ? 7 : 0);
+  }
+}
+
+static void
+expect_alike(const uvwheel_timer_t *timer, const uv_timer_t *model)
+{
+  int active = uv_is_active((const uv_handle_t *)model);
+
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), active != 0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(timer),
+                    uv_timer_get_repeat(model));
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(timer),
+                    active ? uv_timer_get_due_in(model) : 0);
+}
+
+/* Each sequence of five operations, with the same results on both. */
+START_TEST(every_function_means_what_its_namesake_means)
+{
+  static uvwheel_timer_t timer;
+  static uv_timer_t model;
+  int sequence, rest, step;
+
+  open_wheel(1, 8);
+  ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
+  for (sequence = 0; sequence < KINDS * KINDS * KINDS * KINDS; sequence++) {
+    ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+    model.timer_cb = NULL; /* as it is before the first start */
+    uv_timer_set_repeat(&model, 0);
+    do_to_both(_i, &timer, &model);
+    for (step = 0, rest = sequence; step < 4; step++, rest /= KINDS) {
+      do_to_both(rest % KINDS, &timer, &model);
+      expect_alike(&timer, &model);
+    }
+    ck_assert_int_eq(uvwheel_timer_stop(&timer), uv_timer_stop(&model));
+  }
+  uv_close((uv_handle_t *)&model, NULL);
+}
+END_TEST
+
+/* ---- Refresh ------------------------------------------------------------- */
+
+static void
+advance(uint64_t ms)
+{
+  virtual_time_advance_ms(ms);
+  uv_update_time(&loop);
+}
+
+static void
+expect_due_in(probe_t *probe, uint64_t ms)
+{
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe->timer), ms);
+  probe->due_ms = uv_now(&loop) + ms;
+}
+
+START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_start(&probe, 500, 0);
+  advance(40);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 500);
+  probe_start(&probe, 500, 300);
+  advance(40);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 300);
+  uvwheel_timer_set_repeat(&probe.timer, 700);
+  expect_due_in(&probe, 300); /* when it is due now does not change */
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 700);
+  uvwheel_timer_set_repeat(&probe.timer, 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 500);
+  run_for(1000);
+  ck_assert_uint_eq(probe.fired, 1);
+}
+END_TEST
+
+START_TEST(firing_and_again_do_not_change_what_refresh_falls_back_to)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_start(&probe, 50, 400);
+  run_for(200); /* it has fired and armed itself */
+  ck_assert_uint_eq(probe.fired, 1);
+  probe_again(&probe);
+  uvwheel_timer_set_repeat(&probe.timer, 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 50);
+  probe_start(&probe, 60, 0);
+  advance(10);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  expect_due_in(&probe, 60);
+}
+END_TEST
+
+START_TEST(a_refreshed_timer_fires_at_its_new_time_alone)
+{
+  static probe_t probe;
+  uint64_t due_ms;
+  int i;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, (uint64_t)_i, 0);
+  for (i = 0; i < 50; i++) {
+    run_for((uint64_t)_i);
+    probe_refresh(&probe);
+  }
+  ck_assert_uint_eq(probe.fired, 0);
+  due_ms = tick_ms_after(10, uv_now(&loop) + (uint64_t)_i);
+  run_for(due_ms - uv_now(&loop) - 1);
+  ck_assert_uint_eq(probe.fired, 0);
+  run_for(1);
+  ck_assert_uint_eq(probe.fired, 1);
+}
+END_TEST
+
+/* ---- Walking ------------------------------------------------------------- */
+
+static void
+count_visit(uvwheel_timer_t *timer, void *visits)
+{
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
+  ((probe_t *)timer)->fired++;
+  ++*(unsigned *)visits;
+}
+
+START_TEST(a_walk_visits_each_active_timer_once)
+{
+  static probe_t probes[40];
+  unsigned visits = 0;
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  uvwheel_walk(&wheel, count_visit, &visits);
+  ck_assert_uint_eq(visits, 0);
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * 7, 0);
+  probe_stop(&probes[17]);
+  uvwheel_walk(&wheel, count_visit, &visits);
+  ck_assert_uint_eq(visits, 39);
+  for (i = 0; i < LENGTH(probes); i++)
+    ck_assert_uint_eq(probes[i].fired, i == 17 ? 0 : 1);
+}
+END_TEST
+
+static void
+stop_and_free(uvwheel_timer_t *timer, void *visits)
+{
+  ++*(unsigned *)visits;
+  verify_wheel();
+  ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
+  verify_wheel();
+  free(timer);
+}
+
+START_TEST(a_walk_may_stop_and_free_all_it_meets)
+{
+  unsigned visits = 0, i;
+
+  open_wheel(10, 8);
+  for (i = 0; i < 100; i++) {
+    probe_t *probe = malloc(sizeof *probe);
+    probe_init(probe);
+    probe_start(probe, i, 0);
+  }
+  uvwheel_walk(&wheel, stop_and_free, &visits);
+  ck_assert_uint_eq(visits, 100);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  ck_assert_int_eq(uv_loop_alive(&loop), 0);
+}
+END_TEST
+
+static void
+run_the_loop(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer;
+  (void)arg;
+  run_for(1000);
+}
+
+/* Forbidden, and survived: the wheel waits until the walk is over. */
+START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
+{
+  static probe_t probes[3];
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 10 * i, 0);
+  uvwheel_walk(&wheel, run_the_loop, NULL);
+  ck_assert_uint_eq(fired_in_all, 0);
+  run_for(10);
+  ck_assert_uint_eq(fired_in_all, 3);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding: timers");
+  TCase *timers = loop_tcase(suite, "timers");
+
+  tcase_add_loop_test(timers, every_function_means_what_its_namesake_means, 0,
+                      KINDS);
+  tcase_add_test(timers,
+                 refresh_takes_the_repeat_if_there_is_one_else_the_timeout);
+  tcase_add_test(timers,
+                 firing_and_again_do_not_change_what_refresh_falls_back_to);
+  tcase_add_loop_test(timers, a_refreshed_timer_fires_at_its_new_time_alone, 1,
+                      100);
+  tcase_add_test(timers, a_walk_visits_each_active_timer_once);
+  tcase_add_test(timers, a_walk_may_stop_and_free_all_it_meets);
+  tcase_add_test(timers, a_loop_that_is_run_inside_a_walk_fires_nothing);
+  return run_suite(suite);
+}
