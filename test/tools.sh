@@ -55,7 +55,7 @@ has_tool() {
     i686-gcc) # a cross compiler may come without the C library, too
       echo '#include <stdio.h>' | i686-linux-gnu-gcc -x c -fsyntax-only - ;;
     meson) # 1.0 or newer
-      meson --version | awk -F . '{exit $1 < 1}' ;;
+      meson --version | awk -F . '{new = $1 >= 1} END {exit !new}' ;;
     mingw) command -v x86_64-w64-mingw32-gcc ;;
     ninja) command -v ninja || command -v ninja-build || command -v samu ;;
     s390x-gcc)
@@ -148,15 +148,15 @@ obtain() {
   set -- $(missing_of "$@")
   [ $# -gt 0 ] || return 0
   find_manager
-  wanted=$(for tool in "$@"; do packages_of "$tool"; done)
+  packages=$(for tool in "$@"; do packages_of "$tool"; done)
   # Each step may fail; what counts is what is there afterwards.
-  if [ -n "$wanted" ]; then
+  if [ -n "$packages" ]; then
     # shellcheck disable=SC2086 # several words
-    wanted=$(install_command $wanted)
-    echo "installing: $wanted" >&2
+    install=$(install_command $packages)
+    echo "installing: $install" >&2
     # shellcheck disable=SC2086
     install_log=$({ [ -n "${packages_updated-}" ] || update_packages
-                    as_root $wanted; } 2>&1) || true
+                    as_root $install; } 2>&1) || true
     packages_updated=yes
   fi
   # shellcheck disable=SC2046
