@@ -6,7 +6,9 @@
  * and check that its echo comes back byte for byte; they must never be closed.
  * The silent ones send one message at a random moment and then fall silent;
  * they must be closed, not before the timeout and not much after it. What is
- * early and late, as seen from here, load-judge.h explains.
+ * early and late, as seen from here, load-judge.h explains. With --churn the
+ * chatty ones sooner or later end their chat in one of several ways, and a new
+ * connection takes the place of each that is gone.
  *
  * One timer paces all connections: every 10 ms it looks at each of them. One
  * more connection, the probe, sends a message each time, and so measures how
@@ -35,6 +37,7 @@
 #define MESSAGE_MAX 64
 #define NEVER UINT64_MAX
 #define PROBE 0 /* its index among the connections */
+#define CHAT 8  /* messages, on average, before a chat ends */
 
 /* One address has 28,000 ports for connections to one server, and once half of
  * them are in use Linux searches long for a free one. */
@@ -44,13 +47,14 @@ const char *const program = "idle-load";
 
 typedef struct load_s load_t;
 
-typedef enum { UNUSED, CONNECTING, OPEN, CLOSED } state_t;
+typedef enum { UNUSED, CONNECTING, OPEN, CLOSING } state_t;
 
 typedef struct connection_s {
   uv_tcp_t tcp; /* its data points to the load */
   uv_connect_t connect;
   state_t state;
   int chatty;
+  int vanished;        /* reads nothing until send_at_ns */
   uint64_t heard_ns;   /* see load-judge.h */
   uint64_t sent_ns;    /* before the last message was sent */
   uint64_t send_at_ns; /* when the next is to be sent, or NEVER */
@@ -78,6 +82,7 @@ struct load_s {
   uint64_t paced_ns;    /* when the pace timer ran last        */
   uint64_t running_ns;  /* since when all are connected, or 0  */
   uint64_t draining_ns; /* since when nothing more is sent, or 0 */
+  uint64_t judged_ns;   /* with --churn: when that was last    */
   uint64_t shown_ns;    /* when progress was shown last        */
   int on_terminal;
   int failed;
@@ -99,7 +104,13 @@ random_below(load_t *load, uint64_t limit)
 /* ---- The end ----------------------------------------------------------- */
 
 static void
-close_connection(connection_t *connection)
+on_closed(uv_handle_t *tcp)
+{
+  ((connection_t *)tcp)->state = UNUSED;
+}
+
+static void
+leave(connection_t *connection)
 {
   load_t *load = connection->tcp.data;
 
@@ -107,16 +118,33 @@ close_connection(connection_t *connection)
     load->open--;
     load->silent -= !connection->chatty;
   }
-  connection->state = CLOSED;
-  uv_close((uv_handle_t *)&connection->tcp, NULL);
+  connection->state = CLOSING;
+}
+
+static void
+close_connection(connection_t *connection)
+{
+  leave(connection);
+  uv_close((uv_handle_t *)&connection->tcp, on_closed);
+}
+
+/* The server gets an RST instead of a FIN. */
+static void
+reset_connection(connection_t *connection)
+{
+  leave(connection);
+  if (uv_tcp_close_reset(&connection->tcp, on_closed) != 0)
+    uv_close((uv_handle_t *)&connection->tcp, on_closed);
 }
 
 static void
 close_everything(load_t *load)
 {
-  for (uint64_t i = 0; i < load->started; i++)
-    if (load->connections[i].state != CLOSED)
-      close_connection(&load->connections[i]);
+  for (uint64_t i = 0; i < load->started; i++) {
+    connection_t *connection = &load->connections[i];
+    if (connection->state == CONNECTING || connection->state == OPEN)
+      close_connection(connection);
+  }
   uv_close((uv_handle_t *)&load->pace, NULL);
   uv_close((uv_handle_t *)&load->interrupt, NULL);
   uv_close((uv_handle_t *)&load->terminate, NULL);
@@ -209,16 +237,17 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
   connection_t *connection = (connection_t *)stream;
   load_t *load = stream->data;
 
-  if (length > 0)
+  if (length > 0 && !connection->vanished)
     check_echo(load, connection, chunk->base, (size_t)length);
   if (length >= 0)
     return;
-  judge_closed(&load->judge, &(closed_t){
-                                 .chatty = connection->chatty,
-                                 .waiting = connection->length != 0,
-                                 .heard_ns = connection->heard_ns,
-                                 .closed_ns = uv_hrtime(),
-                             });
+  if (!connection->vanished)
+    judge_closed(&load->judge, &(closed_t){
+                                   .chatty = connection->chatty,
+                                   .waiting = connection->length != 0,
+                                   .heard_ns = connection->heard_ns,
+                                   .closed_ns = uv_hrtime(),
+                               });
   close_connection(connection);
 }
 
@@ -227,19 +256,26 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
 static void connect_more(load_t *load);
 
 static void
+cannot_connect(load_t *load, int error)
+{
+  char text[ADDRESS_TEXT_SIZE];
+
+  format_address(&load->server, text);
+  give_up(load, text, uv_strerror(error));
+}
+
+static void
 on_connect(uv_connect_t *request, int status)
 {
   connection_t *connection = (connection_t *)request->handle;
   load_t *load = connection->tcp.data;
-  char text[ADDRESS_TEXT_SIZE];
 
   if (status == UV_ECANCELED)
     return; /* everything is closing */
   if (status == 0)
     status = uv_read_start(request->handle, on_read_wanted, on_read);
   if (status != 0) {
-    format_address(&load->server, text);
-    give_up(load, text, uv_strerror(status));
+    cannot_connect(load, status);
     return;
   }
   uint64_t timeout_ns = load->options.timeout_ms * NS_PER_MS;
@@ -270,40 +306,33 @@ choose_source(const load_t *load, connection_t *connection, uint64_t index)
   return uv_tcp_bind(&connection->tcp, (struct sockaddr *)&source, 0);
 }
 
-static int
+static void
 connect_one(load_t *load, uint64_t index)
 {
   connection_t *connection = &load->connections[index];
   uint64_t percent = load->options.chatty_percent;
 
+  *connection = (connection_t){.state = CONNECTING};
   uv_tcp_init(&load->loop, &connection->tcp);
   connection->tcp.data = load;
-  connection->state = CONNECTING;
   connection->chatty =
       index == PROBE || (index - 1) * percent / 100 != index * percent / 100;
-  load->started++;
   load->connecting++;
   int error = choose_source(load, connection, index);
-  if (error != 0)
-    return error;
   connection->heard_ns = uv_hrtime();
-  return uv_tcp_connect(&connection->connect, &connection->tcp,
-                        (struct sockaddr *)&load->server, on_connect);
+  if (error == 0)
+    error = uv_tcp_connect(&connection->connect, &connection->tcp,
+                           (struct sockaddr *)&load->server, on_connect);
+  if (error != 0)
+    cannot_connect(load, error);
 }
 
 static void
 connect_more(load_t *load)
 {
-  char text[ADDRESS_TEXT_SIZE];
-
-  while (load->started < load->total && load->connecting < CONNECTING_AT_ONCE) {
-    int error = connect_one(load, load->started);
-    if (error != 0) {
-      format_address(&load->server, text);
-      give_up(load, text, uv_strerror(error));
-      return;
-    }
-  }
+  while (!load->failed && load->started < load->total &&
+         load->connecting < CONNECTING_AT_ONCE)
+    connect_one(load, load->started++);
 }
 
 /* ---- Progress ---------------------------------------------------------- */
@@ -316,7 +345,7 @@ share_done(const load_t *load, uint64_t now_ns)
   /* The last silent connection speaks after half a timeout. */
   uint64_t silence_ns = load->options.timeout_ms * NS_PER_MS * 3 / 2 +
                         load->options.tick_ms * NS_PER_MS;
-  uint64_t chat_ns = load->options.duration_s * 1000 * NS_PER_MS;
+  uint64_t chat_ns = load->options.duration_s * NS_PER_S;
   uint64_t all_ns = silence_ns > chat_ns ? silence_ns : chat_ns;
   double share = (double)(now_ns - load->running_ns) / (double)all_ns;
   return share < 1 ? share : 1;
@@ -329,7 +358,8 @@ show_progress(load_t *load, uint64_t now_ns)
   const char *phase = load->running_ns == 0 ? "connecting" : "running";
   uint64_t period_ns = (load->on_terminal ? 200 : 2000) * NS_PER_MS;
 
-  if (now_ns - load->shown_ns < period_ns)
+  /* With --churn the verdicts show progress enough. */
+  if (now_ns - load->shown_ns < period_ns || load->options.churn_s != 0)
     return;
   load->shown_ns = now_ns;
   double share = share_done(load, now_ns);
@@ -351,6 +381,80 @@ end_progress(const load_t *load)
     fprintf(stderr, "\r%79s\r", "");
 }
 
+/* ---- Churn ------------------------------------------------------------- */
+
+static int
+is_churning(const load_t *load, uint64_t now_ns)
+{
+  return load->options.churn_s != 0 && load->running_ns != 0 &&
+         now_ns - load->running_ns < load->options.duration_s * NS_PER_S;
+}
+
+/* From now on the server hears nothing of it. */
+static void
+fall_silent(load_t *load, connection_t *connection)
+{
+  connection->chatty = 0;
+  load->silent++;
+  connection->send_at_ns = NEVER;
+}
+
+/* As far as the server can see: a machine that lost its network. It comes back
+ * after two timeouts, only to find that it was cut off. */
+static void
+vanish(load_t *load, connection_t *connection, uint64_t now_ns)
+{
+  fall_silent(load, connection);
+  uv_read_stop((uv_stream_t *)&connection->tcp);
+  connection->vanished = 1;
+  connection->send_at_ns = now_ns + 2 * load->judge.timeout_ns;
+}
+
+static void
+come_back(connection_t *connection, uint64_t now_ns)
+{
+  connection->heard_ns = now_ns;
+  connection->send_at_ns = NEVER;
+  uv_read_start((uv_stream_t *)&connection->tcp, on_read_wanted, on_read);
+}
+
+/* Nobody waits for the last message's echo. */
+static void
+end_chat(load_t *load, connection_t *connection, uint64_t now_ns)
+{
+  uint64_t end = random_below(load, 4);
+  uv_buf_t goodbye = uv_buf_init(connection->message, MESSAGE_MAX);
+
+  if (end != 0)
+    uv_try_write((uv_stream_t *)&connection->tcp, &goodbye, 1);
+  if (end == 0)
+    fall_silent(load, connection);
+  else if (end == 1)
+    close_connection(connection);
+  else if (end == 2)
+    reset_connection(connection);
+  else
+    vanish(load, connection, now_ns);
+}
+
+/* Judges each period for itself. */
+static void
+judge_period(load_t *load, uint64_t now_ns)
+{
+  uint64_t period_ns = load->options.churn_s * NS_PER_S;
+
+  if (period_ns == 0 || load->running_ns == 0 ||
+      now_ns - load->judged_ns < period_ns)
+    return;
+  load->judged_ns = now_ns;
+  if (judge_report(&load->judge, stdout) != 0) {
+    load->failed = 1;
+    close_everything(load);
+  }
+  fflush(stdout);
+  judge_begin_anew(&load->judge);
+}
+
 /* ---- Pace -------------------------------------------------------------- */
 
 /* Is this a silent connection that the server has forgotten? */
@@ -366,6 +470,19 @@ is_overdue(const load_t *load, const connection_t *connection, uint64_t now_ns)
 }
 
 static void
+take_turn(load_t *load, connection_t *connection, uint64_t now_ns)
+{
+  if (connection->vanished)
+    come_back(connection, now_ns);
+  else if (connection->chatty && is_churning(load, now_ns) &&
+           connection != &load->connections[PROBE] &&
+           random_below(load, CHAT) == 0)
+    end_chat(load, connection, now_ns);
+  else
+    send_message(load, connection);
+}
+
+static void
 pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
 {
   if (load->draining_ns != 0) {
@@ -378,7 +495,7 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
     load->judge.missing++;
     close_connection(connection);
   } else if (connection->send_at_ns <= now_ns) {
-    send_message(load, connection);
+    take_turn(load, connection, now_ns);
   }
 }
 
@@ -392,6 +509,9 @@ pace_connections(load_t *load, uint64_t now_ns)
     else if (connection->state == CONNECTING &&
              now_ns - connection->heard_ns > PATIENCE_NS)
       give_up(load, "cannot connect", "no answer");
+    else if (connection->state == UNUSED && is_churning(load, now_ns) &&
+             load->connecting < CONNECTING_AT_ONCE)
+      connect_one(load, i);
   }
 }
 
@@ -400,11 +520,11 @@ pace_connections(load_t *load, uint64_t now_ns)
 static void
 change_phase(load_t *load, uint64_t now_ns)
 {
-  uint64_t duration_ns = load->options.duration_s * 1000 * NS_PER_MS;
+  uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
   if (load->running_ns == 0) {
     if (load->started == load->total && load->connecting == 0) {
-      load->running_ns = now_ns;
+      load->running_ns = load->judged_ns = now_ns;
       load->shown_ns = 0; /* show the new phase at once */
     }
   } else if (load->open == 0) {
@@ -427,6 +547,8 @@ on_pace(uv_timer_t *timer)
   if (gap_ns > PACE_MS * NS_PER_MS)
     judge_delay(&load->judge, gap_ns - PACE_MS * NS_PER_MS);
   pace_connections(load, now_ns);
+  if (!load->failed)
+    judge_period(load, now_ns);
   if (load->failed)
     return;
   show_progress(load, now_ns);
@@ -481,6 +603,18 @@ print_connections(const options_t *options)
          options->seed);
 }
 
+/* How many idle connections a server can close, with --churn in one period:
+ * between two closes in one place lies a timeout. */
+static uint64_t
+most_closes(const options_t *options)
+{
+  uint64_t closes = 1;
+
+  if (options->churn_s != 0)
+    closes = options->churn_s * 1000 / options->timeout_ms + 2;
+  return options->connections * closes;
+}
+
 static int
 run(load_t *load)
 {
@@ -489,7 +623,7 @@ run(load_t *load)
   load->total = options->connections + 1;
   load->connections = calloc(load->total, sizeof(*load->connections));
   if (load->connections == NULL ||
-      judge_init(&load->judge, options->connections, options->timeout_ms,
+      judge_init(&load->judge, most_closes(options), options->timeout_ms,
                  options->tick_ms) != 0) {
     complain("out of memory");
     return EXIT_FAILURE;

@@ -106,15 +106,18 @@ static void
 print_figures(const server_t *server, const char *title)
 {
   struct rusage usage;
+  size_t rss = 0;
 
   getrusage(RUSAGE_SELF, &usage);
+  uv_resident_set_memory(&rss);
   printf("%s timer=%s open=%" PRIu64 " accepted=%" PRIu64
          " turned_away=%" PRIu64 " refreshes=%" PRIu64 " idle_closes=%" PRIu64
-         " timer_bytes=%zu cpu_s=%.3f max_rss_kib=%ld",
+         " timer_bytes=%zu cpu_s=%.3f rss_kib=%zu max_rss_kib=%ld",
          title, server->idle.kind->name, server->open, server->accepted,
          server->turned_away, server->refreshes, server->idle_closes,
          server->idle.kind->timer_bytes,
-         seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss);
+         seconds(usage.ru_utime) + seconds(usage.ru_stime), rss / 1024,
+         usage.ru_maxrss);
   idle_print_stats(&server->idle, stdout);
   putchar('\n');
   fflush(stdout);

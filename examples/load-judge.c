@@ -12,13 +12,13 @@
 #define UNSEEN_LAG_NS (10 * NS_PER_MS)
 
 int
-judge_init(judge_t *judge, uint64_t connections, uint64_t timeout_ms,
+judge_init(judge_t *judge, uint64_t closes, uint64_t timeout_ms,
            uint64_t tick_ms)
 {
   memset(judge, 0, sizeof(*judge));
   judge->timeout_ns = timeout_ms * NS_PER_MS;
   judge->tick_ns = tick_ms * NS_PER_MS;
-  judge->lateness_ns = calloc(connections, sizeof(*judge->lateness_ns));
+  judge->lateness_ns = calloc(closes, sizeof(*judge->lateness_ns));
   return judge->lateness_ns == NULL ? -1 : 0;
 }
 
@@ -69,9 +69,29 @@ judge_delay(judge_t *judge, uint64_t delay_ns)
 /* The lag: a message may be slow to arrive, which begins the idle time, and
  * the close may be slow to happen and to be seen. */
 static uint64_t
-lag_ns(const judge_t *judge)
+recent_lag_ns(const judge_t *judge)
 {
   return 2 * judge->longest_echo_ns + judge->longest_delay_ns + UNSEEN_LAG_NS;
+}
+
+static uint64_t
+lag_ns(const judge_t *judge)
+{
+  uint64_t lag_ns = recent_lag_ns(judge);
+
+  raise_to(&lag_ns, judge->earlier_lag_ns);
+  return lag_ns;
+}
+
+void
+judge_begin_anew(judge_t *judge)
+{
+  *judge = (judge_t){
+      .timeout_ns = judge->timeout_ns,
+      .tick_ns = judge->tick_ns,
+      .lateness_ns = judge->lateness_ns,
+      .earlier_lag_ns = recent_lag_ns(judge),
+  };
 }
 
 uint64_t

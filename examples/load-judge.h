@@ -36,6 +36,7 @@
 #include <stdio.h>
 
 #define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S (1000 * NS_PER_MS)
 
 typedef struct judge_s {
   uint64_t timeout_ns; /* 0: the server should close no connection */
@@ -52,7 +53,8 @@ typedef struct judge_s {
   uint64_t messages;
   uint64_t echoes;
   uint64_t longest_echo_ns;
-  uint64_t longest_delay_ns; /* of the client's own loop */
+  uint64_t longest_delay_ns; /* of the client's own loop       */
+  uint64_t earlier_lag_ns;   /* of the time before he began anew */
 } judge_t;
 
 /* What the judge needs to know of a connection that the server has closed. */
@@ -63,8 +65,8 @@ typedef struct closed_s {
   uint64_t closed_ns;
 } closed_t;
 
-/* Returns 0, or -1 if there is no memory for this many connections. */
-int judge_init(judge_t *judge, uint64_t connections, uint64_t timeout_ms,
+/* Returns 0, or -1 if there is no memory for this many idle closes. */
+int judge_init(judge_t *judge, uint64_t closes, uint64_t timeout_ms,
                uint64_t tick_ms);
 void judge_destroy(judge_t *judge);
 
@@ -78,5 +80,9 @@ uint64_t judge_allowed_ns(const judge_t *judge);
 /* Prints what was seen on the stream, and the broken promises, one line each,
  * on stderr. Returns how many promises were broken. */
 int judge_report(judge_t *judge, FILE *stream);
+
+/* Forgets all but how much the machine lagged: the idle times that end next
+ * began then. */
+void judge_begin_anew(judge_t *judge);
 
 #endif /* EXAMPLES_LOAD_JUDGE_H */

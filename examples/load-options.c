@@ -25,6 +25,9 @@ static const char help[] =
     "  --interval MS    average time between two messages of a chatty\n"
     "                   connection (a sixth of the timeout, at most 1000)\n"
     "  --duration S     chat at least so many seconds (10)\n"
+    "  --churn S        connections also leave, reset, vanish and are "
+    "replaced,\n"
+    "                   and every S seconds are judged for themselves (never)\n"
     "  --seed N         of the random numbers (1)\n"
     "  --help           show this\n"
     "\n"
@@ -40,6 +43,7 @@ enum {
   OPTION_TICK,
   OPTION_INTERVAL,
   OPTION_DURATION,
+  OPTION_CHURN,
   OPTION_SEED,
   OPTION_HELP
 };
@@ -53,6 +57,7 @@ static const struct option long_options[] = {
     {"tick", required_argument, NULL, OPTION_TICK},
     {"interval", required_argument, NULL, OPTION_INTERVAL},
     {"duration", required_argument, NULL, OPTION_DURATION},
+    {"churn", required_argument, NULL, OPTION_CHURN},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -86,6 +91,9 @@ set_option(options_t *options, int option, const char *text)
   case OPTION_DURATION:
     options->duration_s = parse_number("duration", text, 0, MAX_SECONDS);
     break;
+  case OPTION_CHURN:
+    options->churn_s = parse_number("churn", text, 1, MAX_SECONDS);
+    break;
   case OPTION_SEED:
     options->seed = parse_number("seed", text, 0, UINT64_MAX);
     break;
@@ -95,6 +103,15 @@ set_option(options_t *options, int option, const char *text)
   default:
     exit(EXIT_USAGE); /* getopt_long has complained */
   }
+}
+
+/* A judge who begins anew knows what happened at most one period ago. */
+static void
+check_churn(const options_t *options)
+{
+  if (options->churn_s != 0 && (options->timeout_ms == 0 ||
+                                options->churn_s * 1000 < options->timeout_ms))
+    usage_error("--churn must be at least --timeout, and that not 0");
 }
 
 /* Who chats too seldom is idle. A pause is at most 1.5 intervals long, and the
@@ -135,4 +152,5 @@ parse_options(options_t *options, int argc, char **argv)
   if (optind < argc)
     usage_error("unexpected argument '%s'", argv[optind]);
   complete_interval(options);
+  check_churn(options);
 }

@@ -94,7 +94,8 @@ typedef struct uvwheel_options_s {
   uint32_t slots;
   /* How many timers are handled in one loop iteration before the loop serves
    * I/O and the rest waits for the next iteration; 0 means 10000, UINT32_MAX
-   * means no limit. */
+   * means no limit. With libuv before 1.48 an iteration that has leftovers
+   * waits for up to 1 ms: do not make it very small. */
   uint32_t turn_budget;
   /* How many timers may be active at once; starting one more is UV_ENOBUFS.
    * 0 means no limit. */
@@ -129,8 +130,7 @@ typedef struct uvwheel_stats_s {
   uint64_t active;  /* timers that are active now                            */
   uint64_t started; /* times a timer that was not active was started, or a
                        repeating one armed itself again                      */
-  uint64_t stopped; /* times an active timer was stopped, also by close, or
-                       restarted to be due earlier                           */
+  uint64_t stopped; /* times an active timer was stopped, also by close      */
   uint64_t fired;   /* callbacks called                                      */
   uint64_t moved;   /* timers that the hand found refreshed and moved on     */
   uint64_t looked;  /* timers that the hand looked at                        */
@@ -199,8 +199,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * be started, stopped, refreshed and freed, further walks made, and the wheel
  * closed, but the loop must not be run (a wheel whose loop is run all the same
  * waits with its timers until the walk is over). A timer that is active all
- * the while and not restarted is visited exactly once; one started meanwhile
- * is visited or not.
+ * the while and not started anew is visited exactly once; one that is started
+ * meanwhile may be met in its new place, or not.
  * Cost: O(active timers + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);

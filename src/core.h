@@ -14,8 +14,8 @@
 /* Of nearest: no entry in the slot. Ticks of entries start at 1. */
 #define EMPTY 0
 
-/* No tick; and the last one, at which what is due at UINT64_MAX waits. The hand
- * stops long before it, so that hand + UINT32_MAX is always a tick. */
+/* No tick; the last one, at which what is due at UINT64_MAX waits; and the last
+ * one that the hand goes to, so that hand + UINT32_MAX is always a tick. */
 #define NEVER UINT64_MAX
 #define LAST_TICK (UINT64_MAX - 1)
 #define LAST_HAND (UINT64_C(1) << 63)

@@ -81,11 +81,12 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
 {
   static const char shades[] = " .:-=+*#%@";
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
-  uint64_t columns = slots < COLUMNS ? slots : COLUMNS;
+  uint64_t per_column = slots < COLUMNS ? 1 : slots / COLUMNS;
+  uint64_t columns = slots / per_column;
   uint64_t i;
 
   for (i = 0; i < slots; i++)
-    counts[i * columns / slots] += uvwheel_core_slot_count(
+    counts[i / per_column] += uvwheel_core_slot_count(
         core, (now_ms / core->tick_ms + 1 + i) & core->slot_mask);
   for (i = 0; i < columns; i++)
     most = counts[i] > most ? counts[i] : most;
@@ -96,7 +97,7 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
   fprintf(stream,
           "|\n          from the next tick on, %" PRIu64 " columns of %" PRIu64
           " slots; '@' is %" PRIu64 " timers\n",
-          columns, slots / columns, most);
+          columns, per_column, most);
 }
 
 /* The upper bound of the bucket in which the share of all fired timers is

@@ -39,8 +39,9 @@ driver_of(const uvwheel_t *wheel)
   return (uv_handle_t *)&wheel->driver;
 }
 
-/* The wheel that this thread used last. */
-static _Thread_local INITIAL_EXEC uvwheel_t *recent_wheel;
+/* The wheel that this thread used last: uvwheel_timer_t.home of a timer of it
+ * that has no flags, or a value that no timer has. */
+static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
 
 /* Which wheel a timer belongs to can be told early, though it stands in the
  * timer, which may have to come from memory: the processor guesses that the
@@ -51,15 +52,15 @@ static _Thread_local INITIAL_EXEC uvwheel_t *recent_wheel;
 static inline uvwheel_t *
 wheel_of(const uvwheel_timer_t *timer)
 {
-  uvwheel_t *wheel = (uvwheel_t *)(timer->home & ~TIMER_FLAGS);
-  uvwheel_t *guess = recent_wheel;
+  uintptr_t home = timer->home & ~TIMER_FLAGS;
+  uintptr_t recent = recent_home, guess = recent;
 
-  if (UNLIKELY(wheel != guess)) {
-    recent_wheel = wheel;
-    return wheel;
-  }
   OPAQUE(guess);
-  return guess;
+  if (UNLIKELY(home != recent)) {
+    recent_home = home;
+    return (uvwheel_t *)home;
+  }
+  return (uvwheel_t *)guess;
 }
 
 static bool
@@ -427,15 +428,11 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
   return 0;
 }
 
-/* Makes an active timer due earlier or, with UVWHEEL_FIFO, puts it at the end
- * of its tick's queue. Returns 0. */
+/* Changes when an active timer is due, if that cannot be done in place.
+ * Returns 0. */
 static NOINLINE int
 move(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
-  if (wheel->core.lane_mask == 0) {
-    leave(wheel, timer);
-    return enter(wheel, timer, due_ms);
-  }
   if (uvwheel_core_postpone(&wheel->core, &timer->entry, due_ms))
     arm(wheel);
   return 0;
@@ -471,6 +468,19 @@ set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
   }
 }
 
+/* Any start that is valid. */
+static NOINLINE int
+start(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+      uint64_t timeout, uint64_t repeat)
+{
+  if (!is_active(timer) && is_full(wheel))
+    return UV_ENOBUFS;
+  timer->cb = cb;
+  timer->timeout = timeout;
+  set_repeat(timer, repeat);
+  return restart(wheel, timer, add(now_of(wheel), timeout));
+}
+
 int
 uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                     uint64_t timeout, uint64_t repeat)
@@ -483,14 +493,15 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   uvwheel__check_thread(wheel, timer);
   if (is_closing(wheel))
     return UV_EINVAL;
-  if (!is_active(timer) && is_full(wheel))
-    return UV_ENOBUFS;
+  /* The usual one first, with as few instructions as it takes. */
+  if (is_active(timer) || is_full(wheel) ||
+      ((timer->home & TIMER_FLAGS) | repeat | wheel->unrefd) != 0 ||
+      !insert_beside(&wheel->core, &timer->entry, add(now_of(wheel), timeout)))
+    return start(wheel, timer, cb, timeout, repeat);
   timer->cb = cb;
   timer->timeout = timeout;
   timer->interval = timeout;
-  if (UNLIKELY(repeat != 0 || (timer->home & TIMER_REPEATS)))
-    set_repeat(timer, repeat);
-  return restart(wheel, timer, add(now_of(wheel), timeout));
+  return 0;
 }
 
 int

@@ -333,7 +333,7 @@ int
 uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
                       uint64_t due_ms)
 {
-  if (postpone_in_place(entry, due_ms))
+  if (core->lane_mask != 0 && postpone_in_place(entry, due_ms))
     return 0;
   uvwheel__take_off(core, &entry->link);
   return enter(core, entry, due_ms);
@@ -411,12 +411,11 @@ sort_entry(uvwheel_core_t *core, struct lane *lane, uvwheel_entry_t *entry)
 static uint64_t
 sort_lanes(uvwheel_core_t *core, struct lane *lanes, uint64_t limit)
 {
-  uint64_t looked = 0, before;
-  unsigned i;
+  uint64_t count = lane_count(core), looked = 0, before, i;
 
   do {
     before = looked;
-    for (i = 0; i < lane_count(core) && looked < limit; i++) {
+    for (i = 0; i < count && looked < limit; i++) {
       uvwheel_link_t *link = lanes[i].ahead;
       if (link == &core->pending[i])
         continue;
@@ -437,15 +436,14 @@ static void
 sort_chunk(uvwheel_core_t *core, uint64_t *budget)
 {
   struct lane lanes[UVWHEEL_LANES];
-  uint64_t looked;
-  unsigned i;
+  uint64_t count = lane_count(core), looked, i;
 
-  for (i = 0; i < lane_count(core); i++) {
+  for (i = 0; i < count; i++) {
     lanes[i].kept = &core->pending[i];
     lanes[i].ahead = core->pending[i].next;
   }
   looked = sort_lanes(core, lanes, *budget < CHUNK ? *budget : CHUNK);
-  for (i = 0; i < lane_count(core); i++) {
+  for (i = 0; i < count; i++) {
     uvwheel_link_t *head = &core->pending[i], *first = head->next;
     if (lanes[i].kept != head)
       splice_after(core->staying[i].prev, first, lanes[i].kept);
@@ -526,6 +524,7 @@ uint64_t
 uvwheel_core_next_ms(const uvwheel_core_t *core)
 {
   uint64_t tick = core->next_tick;
+  bool is_reached = tick <= LAST_HAND && tick <= UINT64_MAX / core->tick_ms;
 
-  return tick > UINT64_MAX / core->tick_ms ? UINT64_MAX : tick * core->tick_ms;
+  return is_reached ? tick * core->tick_ms : UINT64_MAX;
 }

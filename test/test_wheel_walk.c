@@ -118,7 +118,8 @@ disturb(uvwheel_core_t *core, item_t *item, int action)
 static void
 check_disturbed_walk(int flags, size_t nth, size_t victim, int action)
 {
-  bool undisturbed = action == POSTPONE || action == WALK;
+  bool in_place = action == POSTPONE && flags != UVWHEEL_FIFO;
+  bool undisturbed = in_place || action == WALK;
   uvwheel_core_t core;
   uvwheel_cursor_t cursor;
   item_t *item;

@@ -161,12 +161,13 @@ UVWHEEL_EXTERN int uvwheel_core_insert(uvwheel_core_t *core,
 UVWHEEL_EXTERN void uvwheel_core_remove(uvwheel_core_t *core,
                                         uvwheel_entry_t *entry);
 
-/* Changes when an active entry is due.
+/* Changes when an active entry is due. With UVWHEEL_FIFO it goes to the end of
+ * its tick's queue.
  *
  * Returns non-zero when uvwheel_core_next_ms became earlier by this.
  * Cost: one store when due_ms is not before the present due time: the entry
- * stays where it is and is moved when the hand finds it there. Else that of a
- * remove and an insert. */
+ * stays where it is and is moved when the hand finds it there. Else, and with
+ * UVWHEEL_FIFO, that of a remove and an insert. */
 UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
                                          uvwheel_entry_t *entry,
                                          uint64_t due_ms);
@@ -175,9 +176,10 @@ UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
  * it until it returns NULL. The entry is no longer active and the wheel has
  * forgotten it. Between two calls the caller may do anything with the wheel.
  *
- * Every entry that the hand looks at takes one from *budget; at 0 the call
- * returns NULL, uvwheel_core_next_ms is not after now_ms, and a later call
- * goes on where this one stopped. Ticks are handed out in order; a tick at
+ * Every entry that the hand looks at takes one from *budget. When that is 0
+ * and all that was found due has been handed out, the call returns NULL,
+ * uvwheel_core_next_ms is not after now_ms, and a later call goes on where
+ * this one stopped. Ticks are handed out in order; a tick at
  * which nothing is due costs nothing, however many there are. A now_ms before
  * that of an earlier call hands out nothing new.
  * Must not be called while a walk is going on.
@@ -200,8 +202,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_core_next_ms(const uvwheel_core_t *core);
  *
  * Between the steps any entry may be inserted, removed, freed and postponed,
  * and further walks may be made from begin to end. Every entry that is active
- * throughout and not moved is visited exactly once; one inserted or moved
- * meanwhile is visited or not. A walk must be gone through to its NULL.
+ * throughout is visited exactly once, unless it is inserted anew or made due
+ * earlier (with UVWHEEL_FIFO: postponed at all): then the walk may meet it in
+ * its new place, or not. A walk must be gone through to its NULL.
  * Cost: O(entries + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_core_walk_begin(uvwheel_core_t *core,
                                             uvwheel_cursor_t *cursor);
