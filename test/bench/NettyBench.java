@@ -6,6 +6,7 @@ import io.netty.util.TimerTask;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.Random;
@@ -67,6 +68,8 @@ public final class NettyBench {
         String text = Files.readString(one.resolve("schedstat"));
         sum += Long.parseLong(text.substring(0, text.indexOf(' ')));
       }
+    } catch (NoSuchFileException e) {
+      return cpu(); // a thread ended meanwhile
     }
     return sum;
   }
@@ -78,6 +81,13 @@ public final class NettyBench {
     System.gc();
     Runtime runtime = Runtime.getRuntime();
     return runtime.totalMemory() - runtime.freeMemory();
+  }
+
+  /** A thread that does not keep the program alive when this one fails. */
+  private static Thread daemon(Runnable work) {
+    Thread thread = new Thread(work);
+    thread.setDaemon(true);
+    return thread;
   }
 
   private void start(int index, long timeoutMs) {
@@ -127,7 +137,8 @@ public final class NettyBench {
   }
 
   private void run(int repetition) throws Exception {
-    timer = new HashedWheelTimer(TICK_MS, TimeUnit.MILLISECONDS, 512);
+    timer = new HashedWheelTimer(NettyBench::daemon, TICK_MS,
+        TimeUnit.MILLISECONDS, 512);
     timer.start();
     fired.set(0);
     Arrays.fill(timeouts, null);
