@@ -11,11 +11,9 @@
 #include "portable.h"
 #include "uvwheel/wheel.h"
 
-/* Of nearest: no entry in the slot. Ticks of entries start at 1. */
-#define EMPTY 0
-
-/* No tick; the last one, at which what is due at UINT64_MAX waits; and the last
- * one that the hand goes to, so that hand + UINT32_MAX is always a tick. */
+/* No tick, also the nearest one of a slot that is empty; the last tick, at
+ * which what is due at UINT64_MAX waits; and the last one that the hand goes
+ * to, so that hand + INT32_MAX is always a tick. */
 #define NEVER UINT64_MAX
 #define LAST_TICK (UINT64_MAX - 1)
 #define LAST_HAND (UINT64_C(1) << 63)
@@ -113,7 +111,7 @@ postpone_in_place(uvwheel_entry_t *entry, uint64_t due_ms)
 
 /* ---- Ticks --------------------------------------------------------------- */
 
-/* The same for times before the hand or more than 49 days after it. */
+/* The same for times before the hand or more than 24 days after it. */
 uint64_t uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms);
 
 /* The first tick after a time: ms / tick_ms + 1, by a multiplication, because
@@ -123,7 +121,7 @@ tick_after(const uvwheel_core_t *core, uint64_t ms)
 {
   uint64_t ahead_ms = ms - core->hand_ms;
 
-  if (UNLIKELY(ahead_ms > UINT32_MAX))
+  if (UNLIKELY(ahead_ms > INT32_MAX))
     return uvwheel__far_tick_after(core, ms);
   return core->hand + 1 +
          divide_by_reciprocal((uint32_t)ahead_ms, core->reciprocal);
@@ -146,7 +144,7 @@ lanes_of(const uvwheel_core_t *core, uint64_t slot)
 static inline bool
 is_occupied(const uvwheel_core_t *core, uint64_t slot)
 {
-  return core->nearest[slot] != EMPTY;
+  return (core->occupied[slot / 64] >> (slot % 64)) & 1;
 }
 
 /* The first occupied slot from one to before another; the latter if none. */
@@ -172,8 +170,7 @@ place_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
   uint64_t slot = tick & core->slot_mask;
 
-  /* Empty or nearer than so far, in one comparison: EMPTY - 1 is large. */
-  if (UNLIKELY(core->nearest[slot] - 1 >= tick))
+  if (UNLIKELY(tick < core->nearest[slot]))
     return false;
   append(lanes_of(core, slot) + (core->deal++ & core->lane_mask), &entry->link);
   return true;
@@ -209,7 +206,7 @@ insert_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   uint64_t ahead_ms = due_ms - core->hand_ms;
 
   CHECK(!uvwheel_entry_is_active(entry), core, entry, "inserted twice");
-  if (UNLIKELY(ahead_ms > UINT32_MAX) ||
+  if (UNLIKELY(ahead_ms > INT32_MAX) ||
       !place_beside(core, entry, tick_after(core, due_ms)))
     return false;
   entry->due_ms = due_ms;

@@ -9,12 +9,14 @@
 
 #if defined(__GNUC__)
 #define PREFETCH(address) __builtin_prefetch(address, 1)
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE __attribute__((noinline))
 #define OPAQUE(value) __asm__("" : "+r"(value))
 #define INITIAL_EXEC __attribute__((tls_model("initial-exec")))
 #else
 #define PREFETCH(address) ((void)(address))
+#define LIKELY(condition) (condition)
 #define UNLIKELY(condition) (condition)
 #define NOINLINE
 #define OPAQUE(value) ((void)(value))

@@ -39,28 +39,36 @@ driver_of(const uvwheel_t *wheel)
   return (uv_handle_t *)&wheel->driver;
 }
 
-/* The wheel that this thread used last: uvwheel_timer_t.home of a timer of it
- * that has no flags, or a value that no timer has. */
+/* The wheel that this thread used last, as uvwheel_timer_t.home has it; at
+ * first a value that no timer has. */
 static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
 
-/* Which wheel a timer belongs to can be told early, though it stands in the
- * timer, which may have to come from memory: the processor guesses that the
- * comparison below holds and goes on with the wheel it has at hand, instead of
- * keeping all that follows waiting. Starts of cold timers take half the time
+/* Whether the timer belongs to that wheel, as is usual. If so, *wheel is it.
+ * The point is what the processor makes of it. The timer may
+ * have to come from memory; the processor guesses how the comparison ends and
+ * goes on with the wheel it has at hand, where otherwise all that follows
+ * would have to wait for the timer. Starts of cold timers take half the time
  * by it, refreshes three quarters. OPAQUE keeps the compiler from seeing that
- * both ways give the same pointer. */
-static inline uvwheel_t *
-wheel_of(const uvwheel_timer_t *timer)
+ * the wheel could be had from the timer as well. */
+static inline bool
+is_usual(const uvwheel_timer_t *timer, uvwheel_t **wheel)
 {
-  uintptr_t home = timer->home & ~TIMER_FLAGS;
   uintptr_t recent = recent_home, guess = recent;
 
   OPAQUE(guess);
-  if (UNLIKELY(home != recent)) {
-    recent_home = home;
-    return (uvwheel_t *)home;
-  }
-  return (uvwheel_t *)guess;
+  *wheel = (uvwheel_t *)guess;
+  return (timer->home & ~TIMER_FLAGS) == recent;
+}
+
+static inline uvwheel_t *
+wheel_of(const uvwheel_timer_t *timer)
+{
+  uvwheel_t *wheel;
+
+  if (LIKELY(is_usual(timer, &wheel)))
+    return wheel;
+  recent_home = timer->home & ~TIMER_FLAGS;
+  return (uvwheel_t *)recent_home;
 }
 
 static bool
@@ -468,11 +476,19 @@ set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
   }
 }
 
-/* Any start that is valid. */
+/* A start that is not the usual one. */
 static NOINLINE int
-start(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-      uint64_t timeout, uint64_t repeat)
+start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
+      uint64_t repeat)
 {
+  uvwheel_t *wheel;
+
+  if (!is_initialised(timer) || cb == NULL)
+    return UV_EINVAL;
+  wheel = wheel_of(timer);
+  uvwheel__check_thread(wheel, timer);
+  if (is_closing(wheel))
+    return UV_EINVAL;
   if (!is_active(timer) && is_full(wheel))
     return UV_ENOBUFS;
   timer->cb = cb;
@@ -487,17 +503,13 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
 {
   uvwheel_t *wheel;
 
-  if (!is_initialised(timer) || cb == NULL)
-    return UV_EINVAL;
-  wheel = wheel_of(timer);
-  uvwheel__check_thread(wheel, timer);
-  if (is_closing(wheel))
-    return UV_EINVAL;
-  /* The usual one first, with as few instructions as it takes. */
-  if (is_active(timer) || is_full(wheel) ||
-      ((timer->home & TIMER_FLAGS) | repeat | wheel->unrefd) != 0 ||
+  if (timer == NULL || cb == NULL || !is_usual(timer, &wheel) ||
+      is_closing(wheel) || is_active(timer) || is_full(wheel) ||
+      ((timer->home & TIMER_UNREF) | wheel->unrefd | repeat) != 0 ||
       !insert_beside(&wheel->core, &timer->entry, add(now_of(wheel), timeout)))
-    return start(wheel, timer, cb, timeout, repeat);
+    return start(timer, cb, timeout, repeat);
+  uvwheel__check_thread(wheel, timer);
+  timer->home = (uintptr_t)wheel;
   timer->cb = cb;
   timer->timeout = timeout;
   timer->interval = timeout;

@@ -36,9 +36,9 @@
  * tests it):
  *
  *   I1  The lists are circular, and links agree in both directions.
- *   I2  A slot is occupied, and its nearest tick is not EMPTY, exactly if an
- *       entry, or the place of a walk, is in one of its lanes. The lanes of
- *       other slots have no meaning; nobody has to initialise them.
+ *   I2  A slot is occupied exactly if an entry, or the place of a walk, is in
+ *       one of its lanes. The lanes of other slots have no meaning; nobody
+ *       has to initialise them. Their nearest tick is NEVER.
  *   I3  The nearest tick of a slot is one of its own ticks, after the hand, and
  *       no entry of the slot is due at an earlier tick. (None needs to be due
  *       at it, either: it may have been postponed or removed since.)
@@ -76,6 +76,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core.h"
 
@@ -123,7 +124,7 @@ static void
 vacate(uvwheel_core_t *core, uint64_t slot)
 {
   core->occupied[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
-  core->nearest[slot] = EMPTY;
+  core->nearest[slot] = NEVER;
 }
 
 static bool
@@ -204,7 +205,7 @@ find_next_tick(const uvwheel_core_t *core)
  */
 
 /* One block holds the lanes, the nearest ticks and the occupied bits. calloc
- * gives it as untouched zero pages, and all that is zero says "empty" (I2). */
+ * gives it as untouched zero pages, and the lanes remain so until used (I2). */
 static int
 allocate_slots(uvwheel_core_t *core)
 {
@@ -225,6 +226,7 @@ allocate_slots(uvwheel_core_t *core)
   core->lanes = (uvwheel_link_t *)aligned;
   core->nearest = (uint64_t *)(aligned + (uintptr_t)lanes_size);
   core->occupied = core->nearest + slots;
+  memset(core->nearest, 0xff, (size_t)nearest_size); /* NEVER */
   return 0;
 }
 
@@ -476,7 +478,7 @@ end_pass(uvwheel_core_t *core)
     uvwheel_link_t *head = &core->staying[i];
     if (list_is_empty(head))
       continue;
-    if (core->nearest[slot] - 1 >= core->pass_nearest)
+    if (core->pass_nearest < core->nearest[slot])
       claim(core, slot, core->pass_nearest);
     splice_after(&lanes_of(core, slot)[i], head->next, head->prev);
     list_init(head);

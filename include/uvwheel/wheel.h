@@ -129,8 +129,8 @@ struct uvwheel_core_s {
  *
  * Returns 0, or EINVAL (an argument out of range) or ENOMEM of <errno.h>, and
  * then the memory is as it was.
- * Cost: one allocation of about 264 bytes per slot, of which only the slots
- * that get used are ever touched. */
+ * Cost: one allocation of about 264 bytes per slot, of which 8 are written now
+ * and the rest when the slot is first used. */
 UVWHEEL_EXTERN int uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms,
                                      uint32_t slots, uint32_t flags);
 
