@@ -7,10 +7,12 @@
 uint64_t
 model_tick_ms(const model_t *model, uint64_t due_ms)
 {
-  uint64_t tick = due_ms / model->tick_ms;
+  uint64_t tick_ms;
 
-  return tick < UINT64_MAX / model->tick_ms ? (tick + 1) * model->tick_ms
-                                            : UINT64_MAX;
+  if (due_ms >= CLOCK_END_MS)
+    return UINT64_MAX;
+  tick_ms = (due_ms / model->tick_ms + 1) * model->tick_ms;
+  return tick_ms < CLOCK_END_MS ? tick_ms : UINT64_MAX;
 }
 
 uint64_t

@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Clocks stay below this. */
+#define CLOCK_END_MS (UINT64_C(1) << 63)
+
 /* More than the wheel looks at in one go. */
 #define MODEL_TIMERS 300
 
@@ -45,7 +48,7 @@ typedef struct model_s {
   model_timer_t timers[MODEL_TIMERS];
 } model_t;
 
-/* The time of the first tick after due_ms; UINT64_MAX is never reached. */
+/* The time of the first tick after due_ms; UINT64_MAX if it is not reached. */
 uint64_t model_tick_ms(const model_t *model, uint64_t due_ms);
 
 /* When the first timer has to expire. */

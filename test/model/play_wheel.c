@@ -11,7 +11,6 @@
 #include "model.h"
 #include "uvwheel/wheel.h"
 
-#define CLOCK_END (UINT64_C(1) << 63)
 #define DEEPEST 3
 
 /* Allocated one by one, so that a use after free shows. */
@@ -156,7 +155,7 @@ postpone(game_t *game)
   earlier =
       uvwheel_core_postpone(&game->core, &game->items[index]->entry, due_ms);
   expect_told(game, earlier, before_ms);
-  if (due_ms >= game->model.timers[index].due_ms)
+  if (due_ms >= game->model.timers[index].due_ms && !game->model.fifo)
     model_postpone(&game->model, index, due_ms);
   else
     model_put(&game->model, index, due_ms);
@@ -196,7 +195,7 @@ free_one(game_t *game)
 static void
 set_clock(game_t *game, uint64_t now_ms)
 {
-  game->now_ms = now_ms < CLOCK_END ? now_ms : CLOCK_END - 1;
+  game->now_ms = now_ms < CLOCK_END_MS ? now_ms : CLOCK_END_MS - 1;
 }
 
 static void
@@ -370,7 +369,7 @@ run_out(game_t *game)
   for (wakes = 0; wakes < 2 * MODEL_TIMERS && game->model.count > 0; wakes++) {
     uint64_t next_ms = uvwheel_core_next_ms(&game->core);
     uint64_t budget = UINT64_MAX;
-    if (next_ms >= CLOCK_END)
+    if (next_ms >= CLOCK_END_MS)
       break;
     while (expire_one(game, next_ms, &budget) != NULL)
       ;

@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Operations on a wheel on a libuv loop in virtual time. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "binding.h"
+#include "virtual_time.h"
+
+#define DEEPEST 3
+#define START_MS UINT64_C(1000037)
+/* libuv counts nanoseconds, which 64 bits do for 584 years. */
+#define LONGEST_MS (UINT64_C(1) << 36)
+#define LATEST_MS (UINT64_C(1) << 43)
+/* A run ends after so many callbacks: some timers repeat every millisecond. */
+#define MOST_IN_RUN 400
+
+static game_t game;
+
+static void operate(void);
+
+static void
+operate_inside(void)
+{
+  while (game.depth < DEEPEST && pick(&game.bytes, 3) == 1)
+    operate();
+}
+
+/* ---- What the model is told ---------------------------------------------- */
+
+static uint64_t
+cuts(void)
+{
+  uvwheel_stats_t stats;
+
+  uvwheel_get_stats(game.wheel, &stats);
+  return stats.turns_cut;
+}
+
+/* The timer is due anew; in place if the wheel is to leave it where it is. */
+static void
+arm(unsigned index, uint64_t due_ms, bool in_place)
+{
+  armed_t *armed = &game.timers[index];
+
+  if (in_place)
+    model_postpone(&game.model, index, due_ms);
+  else
+    model_put(&game.model, index, due_ms);
+  armed->cuts = cuts();
+  armed->punctual = uv_now(&game.loop) == clock_ms() && !is_rewound(&game);
+}
+
+static bool
+is_later(unsigned index, uint64_t due_ms)
+{
+  const model_timer_t *timer = &game.model.timers[index];
+
+  return timer->active && due_ms >= timer->due_ms;
+}
+
+static uint64_t
+due_after(uint64_t delay_ms)
+{
+  return add_saturated(uv_now(&game.loop), delay_ms);
+}
+
+/* A start or again of the timer; with UVWHEEL_FIFO it lines up anew. */
+static void
+restart(unsigned index, uint64_t delay_ms)
+{
+  uint64_t due_ms = due_after(delay_ms);
+
+  arm(index, due_ms, is_later(index, due_ms) && !game.model.fifo);
+}
+
+static void
+forget_all(void)
+{
+  unsigned i;
+
+  for (i = 0; i < game.model.capacity; i++)
+    if (game.model.timers[i].active) {
+      model_remove(&game.model, i);
+      game.stopped++;
+    }
+}
+
+/* What a start, or again, of the timer answers. */
+static int
+expected_of_start(unsigned index)
+{
+  if (game.state != OPEN)
+    return UV_EINVAL;
+  if (!game.model.timers[index].active && game.options.max_timers != 0 &&
+      game.model.count >= game.options.max_timers)
+    return UV_ENOBUFS;
+  return 0;
+}
+
+/* ---- Callbacks ----------------------------------------------------------- */
+
+static void
+on_fire(uvwheel_timer_t *timer)
+{
+  unsigned index = ((holder_t *)timer)->index;
+  armed_t *armed = &game.timers[index];
+  uint64_t now_ms = uv_now(&game.loop);
+  uint64_t due_ms = game.model.timers[index].due_ms;
+
+  EXPECT(game.state == OPEN && game.in_run);
+  EXPECT(&armed->holder->timer == timer);
+  model_turn(&game.model, now_ms);
+  model_expire(&game.model, index);
+  if (armed->punctual && armed->cuts == cuts())
+    EXPECT(now_ms == model_tick_ms(&game.model, due_ms));
+  game.fired++;
+  if (now_ms > due_ms && now_ms - due_ms > game.lateness_max_ms)
+    game.lateness_max_ms = now_ms - due_ms;
+  if (armed->repeat != 0)
+    arm(index, due_after(armed->repeat), false);
+  verify(&game);
+  if (++game.fired_in_run == MOST_IN_RUN)
+    uv_stop(&game.loop);
+  operate_inside();
+}
+
+static void
+on_closed(uvwheel_t *wheel)
+{
+  EXPECT(wheel == game.wheel && game.state == CLOSING);
+  game.state = GONE;
+  memset(wheel, 0x5A, sizeof *wheel);
+  free(wheel);
+}
+
+static void
+on_visit(uvwheel_timer_t *timer, void *walk)
+{
+  EXPECT(game.state == OPEN || game.state == FOREIGN);
+  verify(&game);
+  model_walk_visit(&game.model, walk, ((holder_t *)timer)->index);
+  operate_inside();
+}
+
+static void
+on_stopper(uv_timer_t *timer)
+{
+  uv_stop(timer->loop);
+}
+
+/* ---- Operations on timers ------------------------------------------------ */
+
+static void
+init_timer(holder_t *holder)
+{
+  armed_t *armed = &game.timers[holder->index];
+
+  memset(&holder->timer, 0xA5, sizeof holder->timer);
+  EXPECT(uvwheel_timer_init(game.wheel, &holder->timer) == 0);
+  memset(armed, 0, sizeof *armed);
+  armed->holder = holder;
+}
+
+/* The timer of an index that the bytes tell; NULL if there can be none. */
+static uvwheel_timer_t *
+pick_timer(unsigned *index)
+{
+  holder_t *holder;
+
+  *index = (unsigned)take(&game.bytes, 2) % game.model.capacity;
+  holder = game.timers[*index].holder;
+  if (game.state == GONE)
+    return NULL;
+  if (holder == NULL) {
+    holder = malloc(sizeof *holder);
+    EXPECT(holder != NULL);
+    holder->index = *index;
+    init_timer(holder);
+  }
+  return &holder->timer;
+}
+
+static uint64_t
+take_delay(void)
+{
+  return take_delay_ms(&game.bytes, game.model.tick_ms, game.options.slots);
+}
+
+static uint64_t
+take_repeat(void)
+{
+  return pick(&game.bytes, 2) == 0 ? 0 : take_delay();
+}
+
+static void
+start_with(unsigned index, uint64_t timeout, uint64_t repeat)
+{
+  armed_t *armed = &game.timers[index];
+  int expected = expected_of_start(index);
+
+  EXPECT(uvwheel_timer_start(&armed->holder->timer, on_fire, timeout, repeat) ==
+         expected);
+  if (expected != 0)
+    return;
+  armed->started = true;
+  armed->timeout = timeout;
+  armed->repeat = repeat;
+  restart(index, timeout);
+}
+
+static void
+start(void)
+{
+  unsigned index;
+  uint64_t timeout;
+
+  if (pick_timer(&index) == NULL)
+    return;
+  timeout = take_delay();
+  start_with(index, timeout, take_repeat());
+}
+
+static void
+start_many(void)
+{
+  uint64_t timeout = take_delay(), repeat = take_repeat();
+  unsigned i;
+
+  for (i = 0; i < game.model.capacity; i++)
+    if (game.timers[i].holder != NULL && game.state != GONE)
+      start_with(i, timeout, repeat);
+}
+
+static void
+start_without_callback(void)
+{
+  unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
+
+  if (timer != NULL)
+    EXPECT(uvwheel_timer_start(timer, NULL, 1, 1) == UV_EINVAL);
+}
+
+static void
+stop_timer(unsigned index)
+{
+  EXPECT(uvwheel_timer_stop(&game.timers[index].holder->timer) == 0);
+  if (game.model.timers[index].active) {
+    model_remove(&game.model, index);
+    game.stopped++;
+  }
+}
+
+static void
+stop(void)
+{
+  unsigned index;
+
+  if (pick_timer(&index) != NULL)
+    stop_timer(index);
+}
+
+static void
+free_timer(unsigned index)
+{
+  holder_t *holder = game.timers[index].holder;
+
+  if (holder == NULL)
+    return;
+  stop_timer(index);
+  memset(holder, 0x5A, sizeof *holder);
+  free(holder);
+  memset(&game.timers[index], 0, sizeof game.timers[index]);
+}
+
+static void
+stop_and_free(void)
+{
+  free_timer((unsigned)take(&game.bytes, 2) % game.model.capacity);
+}
+
+static void
+refresh(void)
+{
+  unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
+  const armed_t *armed = &game.timers[index];
+  uint64_t due_ms;
+
+  if (timer == NULL)
+    return;
+  if (!game.model.timers[index].active) {
+    EXPECT(uvwheel_timer_refresh(timer) == UV_EINVAL);
+    return;
+  }
+  EXPECT(uvwheel_timer_refresh(timer) == 0);
+  due_ms = due_after(armed->repeat != 0 ? armed->repeat : armed->timeout);
+  arm(index, due_ms, is_later(index, due_ms));
+}
+
+static void
+again(void)
+{
+  unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
+  const armed_t *armed = &game.timers[index];
+  int expected;
+
+  if (timer == NULL)
+    return;
+  expected = !armed->started      ? UV_EINVAL
+             : armed->repeat == 0 ? 0
+                                  : expected_of_start(index);
+  EXPECT(uvwheel_timer_again(timer) == expected);
+  if (expected == 0 && armed->repeat != 0)
+    restart(index, armed->repeat);
+}
+
+static void
+set_repeat(void)
+{
+  unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
+  uint64_t repeat = take_repeat();
+
+  if (timer == NULL)
+    return;
+  uvwheel_timer_set_repeat(timer, repeat);
+  game.timers[index].repeat = repeat;
+}
+
+static void
+set_timer_ref(void)
+{
+  unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
+
+  if (timer == NULL)
+    return;
+  game.timers[index].unrefd = pick(&game.bytes, 2);
+  if (game.timers[index].unrefd)
+    uvwheel_timer_unref(timer);
+  else
+    uvwheel_timer_ref(timer);
+}
+
+static void
+init_again(void)
+{
+  unsigned index;
+
+  if (pick_timer(&index) != NULL && !game.model.timers[index].active)
+    init_timer(game.timers[index].holder);
+}
+
+/* ---- The clock and the loop ---------------------------------------------- */
+
+static uint64_t
+take_step_ms(void)
+{
+  uint64_t step_ms = take_delay();
+
+  return step_ms < LONGEST_MS ? step_ms : LONGEST_MS;
+}
+
+/* The loop sees it when it runs or is told to. Inside a callback it makes the
+ * loop, which sleeps from the time that it cached, late for all timers. */
+static void
+advance_ns(uint64_t step_ns)
+{
+  unsigned i;
+
+  virtual_time_advance_ns(step_ns);
+  for (i = 0; i < game.model.capacity; i++)
+    if (game.in_run ||
+        model_tick_ms(&game.model, game.model.timers[i].due_ms) < clock_ms())
+      game.timers[i].punctual = false;
+}
+
+static void
+advance(void)
+{
+  uint64_t step_ms = take_step_ms();
+
+  if (clock_ms() + step_ms < LATEST_MS)
+    advance_ns(step_ms * 1000000 + (uint64_t)pick(&game.bytes, 4) * 333333);
+}
+
+/* The loop sees it at once: libuv itself sleeps too long otherwise. Its timers,
+ * that of the wheel among them, stay armed for the time that was before, and a
+ * pass that the hand has begun is finished. */
+static void
+step_back(void)
+{
+  uint64_t step_ms = take_step_ms();
+  unsigned i;
+
+  if (step_ms >= clock_ms())
+    return;
+  model_turn(&game.model, uv_now(&game.loop));
+  if (game.rewound_to_ms <= uv_now(&game.loop))
+    game.rewound_to_ms = uv_now(&game.loop) + 1;
+  virtual_time_step_back_ms(step_ms);
+  uv_update_time(&game.loop);
+  for (i = 0; i < game.model.capacity; i++)
+    game.timers[i].punctual = false;
+}
+
+static void
+update_time(void)
+{
+  uv_update_time(&game.loop);
+}
+
+static void
+advance_and_update(void)
+{
+  advance();
+  update_time();
+}
+
+/* Outside of callbacks and walks only. */
+static void
+run(uv_run_mode mode)
+{
+  if (game.in_run || game.model.walk != NULL)
+    return;
+  game.in_run = true;
+  game.fired_in_run = 0;
+  uv_run(&game.loop, mode);
+  game.in_run = false;
+}
+
+/* One turn at most, that looks at no more than the budget and leaves nothing
+ * behind unless that is used up. */
+static void
+run_turn(void)
+{
+  uvwheel_stats_t before, after;
+  uint64_t now_ms, rewound_to_ms = game.rewound_to_ms;
+  bool rewound, alive;
+
+  if (game.in_run || game.model.walk != NULL || game.state != OPEN)
+    return;
+  advance_ns(1000000);
+  now_ms = clock_ms();
+  alive = uv_loop_alive(&game.loop);
+  rewound = is_rewound(&game);
+  uvwheel_get_stats(game.wheel, &before);
+  run(UV_RUN_NOWAIT);
+  if (game.state != OPEN)
+    return;
+  uvwheel_get_stats(game.wheel, &after);
+  EXPECT(after.turns - before.turns <= 1);
+  EXPECT(after.looked - before.looked <= game.options.turn_budget);
+  if (game.rewound_to_ms == 0)
+    EXPECT(game.fired_in_run <= game.options.turn_budget);
+  if (rewound || game.rewound_to_ms != rewound_to_ms)
+    return;
+  if (after.turns_cut != before.turns_cut)
+    EXPECT(after.looked - before.looked == game.options.turn_budget);
+  else if (alive)
+    EXPECT(model_earliest_ms(&game.model) > now_ms);
+}
+
+static void
+run_without_waiting(void)
+{
+  run(UV_RUN_NOWAIT);
+}
+
+static void
+run_once(void)
+{
+  run(UV_RUN_ONCE);
+}
+
+static void
+run_for(void)
+{
+  uint64_t delay_ms = take_step_ms();
+
+  if (game.in_run || game.model.walk != NULL ||
+      clock_ms() + delay_ms > LATEST_MS)
+    return;
+  update_time();
+  EXPECT(uv_timer_start(&game.stopper, on_stopper, delay_ms, 0) == 0);
+  run(UV_RUN_DEFAULT);
+  EXPECT(uv_timer_stop(&game.stopper) == 0);
+}
+
+static void
+stop_loop(void)
+{
+  if (game.in_run)
+    uv_stop(&game.loop);
+}
+
+/* ---- Operations on the wheel --------------------------------------------- */
+
+static void
+set_wheel_ref(void)
+{
+  if (game.state == GONE)
+    return;
+  game.unrefd = pick(&game.bytes, 2);
+  if (game.unrefd)
+    uvwheel_unref(game.wheel);
+  else
+    uvwheel_ref(game.wheel);
+}
+
+static void
+walk(void)
+{
+  model_walk_t visits;
+
+  if (game.state == GONE || game.state == CLOSING)
+    return;
+  model_walk_begin(&game.model, &visits);
+  uvwheel_walk(game.wheel, on_visit, &visits);
+  model_walk_end(&game.model, &visits);
+}
+
+static void
+close_wheel(void)
+{
+  if (game.state == GONE || game.state == CLOSING)
+    return;
+  forget_all();
+  game.state = CLOSING;
+  uvwheel_close(game.wheel, on_closed);
+  if (game.state == CLOSING)
+    uvwheel_close(game.wheel, NULL); /* ignored */
+}
+
+static void
+ignore_close(uv_handle_t *handle)
+{
+  EXPECT(uv_handle_get_type(handle) == UV_TIMER);
+}
+
+static void
+close_handle(uv_handle_t *handle, void *arg)
+{
+  (void)arg;
+  if (handle != (uv_handle_t *)&game.stopper && !uv_is_closing(handle))
+    uv_close(handle, pick(&game.bytes, 2) ? ignore_close : NULL);
+}
+
+static void
+close_all_handles(void)
+{
+  uv_walk(&game.loop, close_handle, NULL);
+  if (game.state == OPEN)
+    game.state = FOREIGN;
+}
+
+static void
+open_wheel(void)
+{
+  game.options.tick_ms = take_tick_ms(&game.bytes);
+  game.options.slots = take_slots(&game.bytes);
+  game.options.turn_budget = take_budget(&game.bytes);
+  game.options.max_timers =
+      pick(&game.bytes, 4) == 1 ? pick(&game.bytes, 8) : 0;
+  game.options.flags = pick(&game.bytes, 2) ? UVWHEEL_FIFO : 0;
+  game.wheel = malloc(sizeof *game.wheel);
+  EXPECT(game.wheel != NULL);
+  memset(game.wheel, 0xA5, sizeof *game.wheel);
+  EXPECT(uvwheel_init(&game.loop, game.wheel, &game.options) == 0);
+  game.model.tick_ms = game.options.tick_ms;
+  game.model.fifo = game.options.flags != 0;
+  game.state = OPEN;
+  game.unrefd = false;
+  game.fired = 0;
+  game.stopped = 0;
+  game.lateness_max_ms = 0;
+}
+
+/* A wheel that has gone is followed by another one, with the same timers. */
+static void
+open_again(void)
+{
+  unsigned i;
+
+  if (game.state != GONE)
+    return;
+  open_wheel();
+  for (i = 0; i < game.model.capacity; i++)
+    if (game.timers[i].holder != NULL)
+      init_timer(game.timers[i].holder);
+}
+
+/* Closing ends what the other bytes could do, so it does not come often. */
+static void
+end_wheel(void)
+{
+  unsigned choice = pick(&game.bytes, 16);
+
+  if (choice == 1)
+    close_wheel();
+  else if (choice == 2)
+    close_all_handles();
+}
+
+/* ---- A game -------------------------------------------------------------- */
+
+static void (*const operations[])(void) = {
+    start,
+    start,
+    start,
+    start,
+    refresh,
+    refresh,
+    refresh,
+    run_turn,
+    run_turn,
+    run_without_waiting,
+    run_once,
+    run_once,
+    run_for,
+    run_for,
+    run_for,
+    again,
+    set_repeat,
+    stop,
+    stop_and_free,
+    start_many,
+    start_many,
+    start_without_callback,
+    init_again,
+    set_timer_ref,
+    set_wheel_ref,
+    advance,
+    advance_and_update,
+    update_time,
+    step_back,
+    stop_loop,
+    walk,
+    open_again,
+    end_wheel,
+};
+
+static void
+operate(void)
+{
+  unsigned count = sizeof operations / sizeof *operations;
+
+  game.depth++;
+  operations[pick(&game.bytes, count)]();
+  game.depth--;
+  verify(&game);
+}
+
+/* The first poll adds libuv's own descriptors; until then uv_backend_timeout
+ * does not tell. */
+static void
+poll_once(void)
+{
+  EXPECT(uv_timer_start(&game.stopper, on_stopper, 1, 0) == 0);
+  uv_run(&game.loop, UV_RUN_NOWAIT);
+  EXPECT(uv_timer_stop(&game.stopper) == 0);
+}
+
+static void
+begin(const uint8_t *data, size_t size)
+{
+  memset(&game, 0, sizeof game);
+  game.bytes.next = data;
+  game.bytes.end = data + size;
+  virtual_time_set_ns(START_MS * 1000000);
+  EXPECT(uv_loop_init(&game.loop) == 0);
+  EXPECT(uv_timer_init(&game.loop, &game.stopper) == 0);
+  poll_once();
+  game.model.capacity = take_capacity(&game.bytes);
+  open_wheel();
+}
+
+/* Wheels that others closed may be left unclosed; what they have allocated is
+ * freed here for the leak checker. */
+static void
+end(void)
+{
+  unsigned i;
+
+  if (game.state == FOREIGN && pick(&game.bytes, 2)) {
+    forget_all();
+    uvwheel_core_destroy(&game.wheel->core);
+  } else {
+    close_wheel();
+  }
+  uv_close((uv_handle_t *)&game.stopper, NULL);
+  EXPECT(uv_run(&game.loop, UV_RUN_DEFAULT) == 0);
+  EXPECT(uv_loop_close(&game.loop) == 0);
+  if (game.state != GONE) {
+    EXPECT(game.state == FOREIGN);
+    free(game.wheel);
+  }
+  for (i = 0; i < game.model.capacity; i++)
+    free(game.timers[i].holder);
+}
+
+void
+play(const uint8_t *data, size_t size)
+{
+  begin(data, size);
+  verify(&game);
+  while (has_bytes(&game.bytes))
+    operate();
+  end();
+}
