@@ -14,7 +14,7 @@
  *     uvwheel_timer_t idle;
  *   };
  *   uvwheel_timer_init(&wheel, &connection->idle);
- *   uvwheel_timer_start(&connection->idle, on_idle, 60000, 0);
+ *   uvwheel_timer_start(&connection->idle, on_idle, 30000, 0);
  *   uvwheel_timer_refresh(&connection->idle);         at each packet
  *   uvwheel_timer_stop(&connection->idle);            then free at once
  *
@@ -69,7 +69,8 @@ typedef struct uvwheel_timer_s uvwheel_timer_t; /* one per connection */
 
 /* A timer fired. A one-shot timer is no longer active here, one with a repeat
  * is already active again. The timer may be stopped, started and freed here,
- * and so may every other; after the return it is not touched. */
+ * and so may every other; after the return it is not touched. The callback must
+ * return: a longjmp or a C++ exception out of it stops the wheel for good. */
 typedef void (*uvwheel_timer_cb)(uvwheel_timer_t *timer);
 
 /* The wheel is closed and its memory may be reused, also here. */
@@ -92,10 +93,10 @@ typedef struct uvwheel_options_s {
    * more than one round are looked at once in each round in which something
    * else of their slot is due. 264 bytes each. */
   uint32_t slots;
-  /* How many timers are handled in one loop iteration before the loop serves
-   * I/O and the rest waits for the next iteration; 0 means 10000, UINT32_MAX
-   * means no limit. With libuv before 1.48 an iteration that has leftovers
-   * waits for up to 1 ms: do not make it very small. */
+  /* How many timers are handled (fired, moved or only looked at) in one loop
+   * iteration before the loop serves I/O and the rest waits for the next one; 0
+   * means 10000, UINT32_MAX means no limit. With libuv before 1.48 an iteration
+   * that has leftovers waits for up to 1 ms: do not make it very small. */
   uint32_t turn_budget;
   /* How many timers may be active at once; starting one more is UV_ENOBUFS.
    * 0 means no limit. */
@@ -158,8 +159,9 @@ struct uvwheel_s {
   uint64_t unrefd; /* active timers that do not keep the loop alive */
   uvwheel_stats_t stats;
   uint64_t flags;
-  uv_thread_t thread; /* these two are for a -Dchecks=true build */
+  uv_thread_t thread; /* these three are for a -Dchecks=true build */
   uint64_t has_thread;
+  uvwheel_t *next;
 };
 
 /* ---- The wheel --------------------------------------------------------- */
@@ -199,8 +201,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * be started, stopped, refreshed and freed, further walks made, and the wheel
  * closed, but the loop must not be run (a wheel whose loop is run all the same
  * waits with its timers until the walk is over). A timer that is active all
- * the while and not started anew is visited exactly once; one that is started
- * meanwhile may be met in its new place, or not.
+ * the while is visited exactly once, unless it is started anew or refreshed to
+ * be due earlier: then the walk may meet it in its new place, or not.
  * Cost: O(active timers + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);

@@ -45,16 +45,71 @@ uvwheel__check_thread(uvwheel_t *wheel, const uvwheel_timer_t *timer)
         "used on another thread than the wheel's loop");
 }
 
-/* The memory may hold anything: only if it looks like an active timer of this
- * wheel is it searched for among them. */
-void
-uvwheel__check_idle(uvwheel_t *wheel, const uvwheel_timer_t *timer)
+/* All wheels that are not closed, so that what looks like a pointer to a wheel
+ * can be told from what is one. */
+static uvwheel_t *wheels;
+static uv_mutex_t wheels_mutex;
+static uv_once_t wheels_once = UV_ONCE_INIT;
+
+static void
+make_mutex(void)
 {
+  if (uv_mutex_init(&wheels_mutex) != 0)
+    abort();
+}
+
+void
+uvwheel__check_in(uvwheel_t *wheel)
+{
+  uv_once(&wheels_once, make_mutex);
+  uv_mutex_lock(&wheels_mutex);
+  wheel->has_thread = 0;
+  wheel->next = wheels;
+  wheels = wheel;
+  uv_mutex_unlock(&wheels_mutex);
+}
+
+void
+uvwheel__check_out(uvwheel_t *wheel)
+{
+  uvwheel_t **link = &wheels;
+
+  uv_mutex_lock(&wheels_mutex);
+  while (*link != wheel)
+    link = &(*link)->next;
+  *link = wheel->next;
+  uv_mutex_unlock(&wheels_mutex);
+}
+
+/* The wheel that a timer's memory names, if this thread may look into it. */
+static uvwheel_t *
+find_wheel(uintptr_t home)
+{
+  uv_thread_t self = uv_thread_self();
+  uvwheel_t *wheel;
+
+  uv_mutex_lock(&wheels_mutex);
+  for (wheel = wheels; wheel != NULL; wheel = wheel->next)
+    if ((uintptr_t)wheel / 4 == home / 4)
+      break;
+  uv_mutex_unlock(&wheels_mutex);
+  if (wheel != NULL && wheel->has_thread &&
+      !uv_thread_equal(&wheel->thread, &self))
+    wheel = NULL;
+  return wheel;
+}
+
+/* The memory may hold anything: only if it looks like an active timer is it
+ * searched for, among those of the wheel that it names. */
+void
+uvwheel__check_idle(const uvwheel_timer_t *timer)
+{
+  uvwheel_t *wheel = find_wheel(timer->home);
   uvwheel_cursor_t cursor;
   const uvwheel_entry_t *entry;
   bool found = false;
 
-  if (timer->home / 4 != (uintptr_t)wheel / 4 || timer->entry.link.next == NULL)
+  if (wheel == NULL || timer->entry.link.next == NULL)
     return;
   uvwheel_core_walk_begin(&wheel->core, &cursor);
   while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)

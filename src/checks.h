@@ -16,14 +16,20 @@ void uvwheel__adopt_thread(uvwheel_t *wheel);
  * before the loop has run, on the one that used it first. */
 void uvwheel__check_thread(uvwheel_t *wheel, const uvwheel_timer_t *timer);
 
-/* Aborts if the memory holds an active timer of the wheel. */
-void uvwheel__check_idle(uvwheel_t *wheel, const uvwheel_timer_t *timer);
+/* Aborts if the memory holds an active timer of any wheel. */
+void uvwheel__check_idle(const uvwheel_timer_t *timer);
+
+/* The wheel was initialised; it is closed. */
+void uvwheel__check_in(uvwheel_t *wheel);
+void uvwheel__check_out(uvwheel_t *wheel);
 
 #else
 
 #define uvwheel__adopt_thread(wheel) ((void)0)
 #define uvwheel__check_thread(wheel, timer) ((void)0)
-#define uvwheel__check_idle(wheel, timer) ((void)0)
+#define uvwheel__check_idle(timer) ((void)0)
+#define uvwheel__check_in(wheel) ((void)0)
+#define uvwheel__check_out(wheel) ((void)0)
 
 #endif
 

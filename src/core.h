@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What wheel.c and walk.c share: how lists, ticks and slots are read. wheel.c
- * explains the whole. */
+/* The inside of the wheel: how lists, ticks and slots are read, and the usual
+ * cases of the operations, which the binding uses inline. wheel.c explains the
+ * whole. */
 
 #ifndef UVWHEEL_CORE_H
 #define UVWHEEL_CORE_H
@@ -27,6 +28,8 @@ _Noreturn void uvwheel__misuse(const uvwheel_core_t *core,
 
 #define CHECK(condition, core, entry, what) \
   ((condition) ? (void)0 : uvwheel__misuse(core, entry, what))
+
+#define OVERWRITTEN "its links were overwritten, or it was freed while active"
 
 /* What the link of an idle entry holds, so that its use shows. */
 #define POISON ((uvwheel_link_t *)(uintptr_t)0xdeadbeef)
@@ -111,7 +114,7 @@ postpone_in_place(uvwheel_entry_t *entry, uint64_t due_ms)
 
 /* ---- Ticks --------------------------------------------------------------- */
 
-/* The same for times before the hand or more than 24 days after it. */
+/* tick_after for times before the hand or more than 24 days after it. */
 uint64_t uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms);
 
 /* The first tick after a time: ms / tick_ms + 1, by a multiplication, because
@@ -133,6 +136,12 @@ static inline uint64_t
 lane_count(const uvwheel_core_t *core)
 {
   return core->lane_mask + 1;
+}
+
+static inline bool
+is_fifo(const uvwheel_core_t *core)
+{
+  return core->lane_mask == 0;
 }
 
 static inline uvwheel_link_t *
@@ -188,7 +197,7 @@ take_from_others(uvwheel_core_t *core, uvwheel_link_t *link)
   PREFETCH(prev);
   PREFETCH(next);
   CHECK(prev->next == link && next->prev == link, core, entry_of(link),
-        "its links were overwritten");
+        OVERWRITTEN);
   (void)core;
   if (UNLIKELY(prev == next))
     return false;

@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core.h"
+
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
 {
@@ -54,7 +56,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           "uvwheel %s  %" PRIu64 " slots x %" PRIu64 " ms = %.1f s a round%s\n",
           uvwheel_version_string(), core->slot_mask + 1, core->tick_ms,
           (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
-          core->lane_mask == 0 ? ", FIFO" : "");
+          is_fifo(core) ? ", FIFO" : "");
   fprintf(stream, "hand      tick %" PRIu64 ", next look ", core->hand);
   if (core->count == 0)
     fprintf(stream, "never: no timer is active");
@@ -105,15 +107,16 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
 static uint64_t
 lateness_percentile(const uvwheel_stats_t *stats, double share)
 {
-  uint64_t seen = 0;
+  uint64_t seen = 0, bound_ms;
   unsigned bucket = 0;
 
   for (; bucket < UVWHEEL_LATENESS_BUCKETS - 1; bucket++) {
     seen += stats->lateness[bucket];
     if ((double)seen >= share * (double)stats->fired)
-      return (UINT64_C(1) << bucket) - 1;
+      break;
   }
-  return stats->lateness_max_ms;
+  bound_ms = (UINT64_C(1) << bucket) - 1;
+  return bound_ms < stats->lateness_max_ms ? bound_ms : stats->lateness_max_ms;
 }
 
 static void

@@ -13,7 +13,11 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE __attribute__((noinline))
 #define OPAQUE(value) __asm__("" : "+r"(value))
+#if defined(__GLIBC__) /* others may refuse to dlopen a library that has it */
 #define INITIAL_EXEC __attribute__((tls_model("initial-exec")))
+#else
+#define INITIAL_EXEC
+#endif
 #else
 #define PREFETCH(address) ((void)(address))
 #define LIKELY(condition) (condition)

@@ -40,7 +40,10 @@ next_list(const uvwheel_core_t *core, uint64_t *list)
   if (*list < FIRST_SLOT_LIST)
     return true;
   lane = *list - FIRST_SLOT_LIST;
-  slot = next_occupied(core, lane / UVWHEEL_LANES, core->slot_mask + 1);
+  slot = lane / UVWHEEL_LANES;
+  if (lane % UVWHEEL_LANES == lane_count(core)) /* a FIFO wheel has but one */
+    slot++;
+  slot = next_occupied(core, slot, core->slot_mask + 1);
   if (slot != lane / UVWHEEL_LANES)
     *list = FIRST_SLOT_LIST + slot * UVWHEEL_LANES;
   return slot <= core->slot_mask;

@@ -48,12 +48,12 @@
  *   I6  count is the number of entries on all lists.
  *   I7  hand_ms is hand * tick_ms.
  *
- * Costs: insert, remove and expire are O(1) and touch one, three and two
+ * Costs: insert, remove and expire are O(1) and touch two, three and two
  * entries; postpone to a later time is one store. An entry that waits for r
  * rounds is looked at r times at worst, once for each round in which another
  * entry of its slot was due. The search for the next useful tick looks at the
  * occupied slots ahead of the hand: one or two when the wheel is busy, all of
- * them when all entries are more than a round away.
+ * them, once per wake-up, when all entries are more than a round away.
  *
  * Why lanes: one long list is a chain of cache misses, each of which has to end
  * before the next begins. Lanes are drained side by side, so that their misses
@@ -335,7 +335,7 @@ int
 uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
                       uint64_t due_ms)
 {
-  if (core->lane_mask != 0 && postpone_in_place(entry, due_ms))
+  if (!is_fifo(core) && postpone_in_place(entry, due_ms))
     return 0;
   uvwheel__take_off(core, &entry->link);
   return enter(core, entry, due_ms);
@@ -343,6 +343,16 @@ uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
 
 /* ---- The pass -------------------------------------------------------------
  */
+
+/* Moves all entries of one list to another one, which is empty. */
+static void
+take_over(uvwheel_core_t *core, uvwheel_link_t *to, uvwheel_link_t *from)
+{
+  CHECK(from->next->prev == from, core, entry_of(from->next), OVERWRITTEN);
+  CHECK(from->prev->next == from, core, entry_of(from->prev), OVERWRITTEN);
+  (void)core;
+  splice_after(to, from->next, from->prev);
+}
 
 /* Turns the hand to the next tick at which a slot wants a pass, if that is not
  * after now, and takes that slot's lanes over as the pending ones. */
@@ -361,7 +371,7 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
       unsigned i;
       for (i = 0; i < lane_count(core); i++)
         if (!list_is_empty(&lanes[i]))
-          splice_after(&core->pending[i], lanes[i].next, lanes[i].prev);
+          take_over(core, &core->pending[i], &lanes[i]);
       vacate(core, slot);
       core->pass_tick = core->hand;
       core->pass_ms = core->hand_ms;
@@ -383,6 +393,7 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
 struct lane {
   uvwheel_link_t *kept;
   uvwheel_link_t *ahead;
+  uvwheel_link_t *behind; /* the last one looked at; for a checks build */
 };
 
 /* Looks at one entry: it is due, or moves to another slot, or stays. */
@@ -421,8 +432,8 @@ sort_lanes(uvwheel_core_t *core, struct lane *lanes, uint64_t limit)
       uvwheel_link_t *link = lanes[i].ahead;
       if (link == &core->pending[i])
         continue;
-      CHECK(link->next->prev == link, core, entry_of(link),
-            "its links were overwritten");
+      CHECK(link->prev == lanes[i].behind, core, entry_of(link), OVERWRITTEN);
+      lanes[i].behind = link;
       lanes[i].ahead = link->next;
       PREFETCH(lanes[i].ahead);
       sort_entry(core, &lanes[i], entry_of(link));
@@ -443,6 +454,7 @@ sort_chunk(uvwheel_core_t *core, uint64_t *budget)
   for (i = 0; i < count; i++) {
     lanes[i].kept = &core->pending[i];
     lanes[i].ahead = core->pending[i].next;
+    lanes[i].behind = &core->pending[i];
   }
   looked = sort_lanes(core, lanes, *budget < CHUNK ? *budget : CHUNK);
   for (i = 0; i < count; i++) {
@@ -508,6 +520,9 @@ take_due(uvwheel_core_t *core)
 uvwheel_entry_t *
 uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 {
+  /* The clock stepped back in the middle of a pass. */
+  if (core->passing && now_ms < core->pass_ms)
+    return NULL;
   for (;;) {
     uvwheel_entry_t *entry = take_due(core);
     if (entry != NULL)

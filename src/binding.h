@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What uvwheel.c (the wheel and its driver) and timer.c share. */
+
+#ifndef UVWHEEL_BINDING_H
+#define UVWHEEL_BINDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "checks.h"
+#include "core.h"
+
+/* uvwheel_t.flags */
+#define CLOSING 1u /* uvwheel_close was called */
+#define UNREF 2u   /* uvwheel_unref was called */
+#define IN_TURN 4u /* the driver's callback is running */
+
+/* libuv's own, in every 1.x: uv_handle_t.flags. */
+#define UV__HANDLE_CLOSING 1u
+#define UV__HANDLE_CLOSED 2u
+
+#define CONTAINER_OF(pointer, type, member) \
+  ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/* The two things that every start and refresh asks libuv. They are read from
+ * fields that uv.h declares as private, though with a fixed place: with calls
+ * to uv_now and uv_is_closing a refresh takes 27 ns instead of 19, a start 56
+ * instead of 47 (random ones of a million). */
+static inline uint64_t
+now_of(const uvwheel_t *wheel)
+{
+  return wheel->loop->time;
+}
+
+static inline bool
+is_closing(const uvwheel_t *wheel)
+{
+  return wheel->driver.flags & (UV__HANDLE_CLOSING | UV__HANDLE_CLOSED);
+}
+
+/* Due times saturate: UINT64_MAX is never reached. */
+static inline uint64_t
+add_ms(uint64_t now_ms, uint64_t delay_ms)
+{
+  return delay_ms > UINT64_MAX - now_ms ? UINT64_MAX : now_ms + delay_ms;
+}
+
+/* Arms the driver for the next tick of interest, unless in a turn. */
+void uvwheel__arm(uvwheel_t *wheel);
+
+/* Decides anew whether the driver keeps the loop alive. */
+void uvwheel__update_ref(uvwheel_t *wheel);
+
+/* A timer's entry has just been handed out by the wheel: counts how late it is,
+ * arms it again if it repeats, and calls its callback. */
+void uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry);
+
+#endif /* UVWHEEL_BINDING_H */

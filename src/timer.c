@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The binding's timers. The usual start, stop and refresh are each one run of
+ * code without a call: with cold timers they cost the less the fewer
+ * instructions they have, because the processor works on as many at a time as
+ * fit its window. */
+
+#include "uvwheel.h"
+
+#include "binding.h"
+
+/* The lowest bits of uvwheel_timer_t.home */
+#define TIMER_UNREF ((uintptr_t)1)
+#define TIMER_REPEATS ((uintptr_t)2)
+#define TIMER_FLAGS (TIMER_UNREF | TIMER_REPEATS)
+
+/* The wheel that this thread used last, as uvwheel_timer_t.home has it; at
+ * first a value that no timer has. */
+static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
+
+/* Whether the timer belongs to that wheel, as is usual. If so, *wheel is it.
+ * The point is what the processor makes of it. The timer may
+ * have to come from memory; the processor guesses how the comparison ends and
+ * goes on with the wheel it has at hand, where otherwise all that follows
+ * would have to wait for the timer. Starts of cold timers take half the time
+ * by it, refreshes three quarters. OPAQUE keeps the compiler from seeing that
+ * the wheel could be had from the timer as well. */
+static inline bool
+is_usual(const uvwheel_timer_t *timer, uvwheel_t **wheel)
+{
+  uintptr_t recent = recent_home, guess = recent;
+
+  OPAQUE(guess);
+  *wheel = (uvwheel_t *)guess;
+  return (timer->home & ~TIMER_FLAGS) == recent;
+}
+
+static inline uvwheel_t *
+wheel_of(const uvwheel_timer_t *timer)
+{
+  uvwheel_t *wheel;
+
+  if (LIKELY(is_usual(timer, &wheel)))
+    return wheel;
+  recent_home = timer->home & ~TIMER_FLAGS;
+  return (uvwheel_t *)recent_home;
+}
+
+static bool
+is_initialised(const uvwheel_timer_t *timer)
+{
+  return timer != NULL && timer->home > TIMER_FLAGS;
+}
+
+static bool
+is_active(const uvwheel_timer_t *timer)
+{
+  return timer != NULL && uvwheel_entry_is_active(&timer->entry);
+}
+
+/* ---- Becoming active and idle ---------------------------------------------
+ */
+
+/* Whether a timer that becomes active or idle changes who keeps the loop
+ * alive. */
+static bool
+concerns_ref(const uvwheel_t *wheel, const uvwheel_timer_t *timer)
+{
+  return ((timer->home & TIMER_UNREF) | wheel->unrefd) != 0;
+}
+
+/* A timer has become active (change is 1) or idle (-1). */
+static NOINLINE void
+count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
+{
+  if (timer->home & TIMER_UNREF)
+    wheel->unrefd += (uint64_t)(int64_t)change;
+  uvwheel__update_ref(wheel);
+}
+
+/* What activate and deactivate do when it is not the common case. Kept apart,
+ * so that the common case is one run of code without a call. */
+static NOINLINE int
+activate_slowly(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms,
+                bool inserted)
+{
+  if (!inserted && uvwheel_core_insert(&wheel->core, &timer->entry, due_ms))
+    uvwheel__arm(wheel);
+  if (concerns_ref(wheel, timer))
+    count_ref(wheel, timer, 1);
+  return 0;
+}
+
+static NOINLINE int
+deactivate_slowly(uvwheel_t *wheel, uvwheel_timer_t *timer, bool removed)
+{
+  if (!removed)
+    uvwheel_core_remove(&wheel->core, &timer->entry);
+  if (concerns_ref(wheel, timer))
+    count_ref(wheel, timer, -1);
+  if (wheel->core.count == 0)
+    (void)uv_timer_stop(&wheel->driver);
+  return 0;
+}
+
+/* An idle timer becomes active. Returns 0. */
+static inline int
+activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
+{
+  bool inserted = insert_beside(&wheel->core, &timer->entry, due_ms);
+
+  if (UNLIKELY(!inserted || concerns_ref(wheel, timer)))
+    return activate_slowly(wheel, timer, due_ms, inserted);
+  return 0;
+}
+
+/* An active timer becomes idle. Returns 0. */
+static inline int
+deactivate(uvwheel_t *wheel, uvwheel_timer_t *timer)
+{
+  bool removed = remove_from_others(&wheel->core, &timer->entry);
+
+  if (UNLIKELY(!removed || concerns_ref(wheel, timer)))
+    return deactivate_slowly(wheel, timer, removed);
+  return 0;
+}
+
+static void
+count_lateness(uvwheel_t *wheel, uint64_t late_ms)
+{
+  unsigned bucket = bit_width(late_ms);
+
+  if (bucket >= UVWHEEL_LATENESS_BUCKETS)
+    bucket = UVWHEEL_LATENESS_BUCKETS - 1;
+  wheel->stats.lateness[bucket]++;
+  if (late_ms > wheel->stats.lateness_max_ms)
+    wheel->stats.lateness_max_ms = late_ms;
+}
+
+void
+uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry)
+{
+  uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
+  uint64_t now_ms = now_of(wheel), due_ms = timer->entry.due_ms;
+
+  count_lateness(wheel, now_ms > due_ms ? now_ms - due_ms : 0);
+  if (concerns_ref(wheel, timer))
+    count_ref(wheel, timer, -1);
+  if (timer->home & TIMER_REPEATS)
+    activate(wheel, timer, add_ms(now_ms, timer->interval));
+  timer->cb(timer);
+}
+
+/* ---- Functions --------------------------------------------------------------
+ */
+
+int
+uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
+{
+  if (wheel == NULL || wheel->loop == NULL || timer == NULL)
+    return UV_EINVAL;
+  uvwheel__check_idle(timer);
+  uvwheel_entry_init(&timer->entry);
+  timer->home = (uintptr_t)wheel;
+  timer->interval = 0;
+  timer->timeout = 0;
+  timer->cb = NULL;
+  return 0;
+}
+
+/* Changes when an active timer is due, if that cannot be done in place.
+ * Returns 0. */
+static NOINLINE int
+requeue(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
+{
+  if (uvwheel_core_postpone(&wheel->core, &timer->entry, due_ms))
+    uvwheel__arm(wheel);
+  return 0;
+}
+
+/* Makes the timer active and due at a time. With UVWHEEL_FIFO a restart goes
+ * to the end of its tick's queue at once, as it does in libuv. */
+static inline int
+restart(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
+{
+  if (!is_active(timer))
+    return activate(wheel, timer, due_ms);
+  if (!is_fifo(&wheel->core) && postpone_in_place(&timer->entry, due_ms))
+    return 0;
+  return requeue(wheel, timer, due_ms);
+}
+
+static bool
+is_full(const uvwheel_t *wheel)
+{
+  return wheel->core.count >= wheel->max_timers;
+}
+
+static void
+set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
+{
+  if (repeat != 0) {
+    timer->home |= TIMER_REPEATS;
+    timer->interval = repeat;
+  } else {
+    timer->home &= ~TIMER_REPEATS;
+    timer->interval = timer->timeout;
+  }
+}
+
+/* A start that is not the usual one. */
+static NOINLINE int
+start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
+      uint64_t repeat)
+{
+  uvwheel_t *wheel;
+
+  if (!is_initialised(timer) || cb == NULL)
+    return UV_EINVAL;
+  wheel = wheel_of(timer);
+  uvwheel__check_thread(wheel, timer);
+  if (is_closing(wheel))
+    return UV_EINVAL;
+  if (!is_active(timer) && is_full(wheel))
+    return UV_ENOBUFS;
+  timer->cb = cb;
+  timer->timeout = timeout;
+  set_repeat(timer, repeat);
+  return restart(wheel, timer, add_ms(now_of(wheel), timeout));
+}
+
+int
+uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                    uint64_t timeout, uint64_t repeat)
+{
+  uvwheel_t *wheel;
+
+  if (timer == NULL || cb == NULL || !is_usual(timer, &wheel) ||
+      is_closing(wheel) || is_active(timer) || is_full(wheel) ||
+      ((timer->home & TIMER_UNREF) | wheel->unrefd | repeat) != 0 ||
+      !insert_beside(&wheel->core, &timer->entry,
+                     add_ms(now_of(wheel), timeout)))
+    return start(timer, cb, timeout, repeat);
+  uvwheel__check_thread(wheel, timer);
+  timer->home = (uintptr_t)wheel;
+  timer->cb = cb;
+  timer->timeout = timeout;
+  timer->interval = timeout;
+  return 0;
+}
+
+int
+uvwheel_timer_stop(uvwheel_timer_t *timer)
+{
+  uvwheel_t *wheel;
+
+  if (!is_initialised(timer))
+    return UV_EINVAL;
+  if (!is_active(timer))
+    return 0;
+  wheel = wheel_of(timer);
+  uvwheel__check_thread(wheel, timer);
+  return deactivate(wheel, timer);
+}
+
+int
+uvwheel_timer_again(uvwheel_timer_t *timer)
+{
+  uvwheel_t *wheel;
+
+  if (!is_initialised(timer) || timer->cb == NULL)
+    return UV_EINVAL;
+  if (!(timer->home & TIMER_REPEATS))
+    return 0;
+  wheel = wheel_of(timer);
+  uvwheel__check_thread(wheel, timer);
+  if (is_closing(wheel))
+    return UV_EINVAL;
+  if (!is_active(timer) && is_full(wheel))
+    return UV_ENOBUFS;
+  return restart(wheel, timer, add_ms(now_of(wheel), timer->interval));
+}
+
+int
+uvwheel_timer_refresh(uvwheel_timer_t *timer)
+{
+  uvwheel_t *wheel;
+  uint64_t due_ms;
+
+  if (!is_active(timer))
+    return UV_EINVAL;
+  wheel = wheel_of(timer);
+  uvwheel__check_thread(wheel, timer);
+  due_ms = add_ms(now_of(wheel), timer->interval);
+  if (postpone_in_place(&timer->entry, due_ms))
+    return 0;
+  return requeue(wheel, timer, due_ms);
+}
+
+int
+uvwheel_timer_is_active(const uvwheel_timer_t *timer)
+{
+  return is_active(timer);
+}
+
+uint64_t
+uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
+{
+  uint64_t now_ms;
+
+  if (!is_active(timer))
+    return 0;
+  now_ms = now_of(wheel_of(timer));
+  return timer->entry.due_ms > now_ms ? timer->entry.due_ms - now_ms : 0;
+}
+
+void
+uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
+{
+  if (is_initialised(timer))
+    set_repeat(timer, repeat);
+}
+
+uint64_t
+uvwheel_timer_get_repeat(const uvwheel_timer_t *timer)
+{
+  bool repeats = timer != NULL && (timer->home & TIMER_REPEATS);
+
+  return repeats ? timer->interval : 0;
+}
+
+static void
+set_unref(uvwheel_timer_t *timer, uintptr_t unref)
+{
+  uvwheel_t *wheel;
+
+  if (!is_initialised(timer) || (timer->home & TIMER_UNREF) == unref)
+    return;
+  timer->home ^= TIMER_UNREF;
+  if (!is_active(timer))
+    return;
+  wheel = wheel_of(timer);
+  uvwheel__check_thread(wheel, timer);
+  wheel->unrefd += unref ? 1 : (uint64_t)-1;
+  uvwheel__update_ref(wheel);
+}
+
+void
+uvwheel_timer_ref(uvwheel_timer_t *timer)
+{
+  set_unref(timer, 0);
+}
+
+void
+uvwheel_timer_unref(uvwheel_timer_t *timer)
+{
+  set_unref(timer, TIMER_UNREF);
+}
+
+int
+uvwheel_timer_has_ref(const uvwheel_timer_t *timer)
+{
+  return is_initialised(timer) && !(timer->home & TIMER_UNREF);
+}
