@@ -164,7 +164,7 @@ struct uvwheel_s {
   uvwheel_t *next;
 };
 
-/* ---- The wheel --------------------------------------------------------- */
+/* ---- The wheel ---------------------------------------------------------- */
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL.
  *
@@ -229,7 +229,7 @@ UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
  * stream unless that is NULL. Cost: O(active timers + slots / 64). */
 UVWHEEL_EXTERN int uvwheel_check(const uvwheel_t *wheel, FILE *stream);
 
-/* ---- Timers ------------------------------------------------------------ */
+/* ---- Timers ------------------------------------------------------------- */
 
 /* Makes a timer of the wheel, in uninitialised memory. It is not active; while
  * it is not active its memory may simply be freed or reused.
@@ -295,7 +295,7 @@ UVWHEEL_EXTERN void uvwheel_timer_unref(uvwheel_timer_t *timer);
 /* 1 unless uvwheel_timer_unref was called. Cost: O(1). */
 UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
 
-/* ---- Version ----------------------------------------------------------- */
+/* ---- Version ------------------------------------------------------------ */
 
 /* The version of the library that runs, like uv_version(): compare it with
  * UVWHEEL_VERSION_HEX of the header. Any thread. */

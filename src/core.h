@@ -19,7 +19,7 @@
 #define LAST_TICK (UINT64_MAX - 1)
 #define LAST_HAND (UINT64_C(1) << 63)
 
-/* ---- Checks: what a -Dchecks=true build adds ----------------------------- */
+/* ---- Checks: what a -Dchecks=true build adds ---------------------------- */
 
 #ifdef UVWHEEL_CHECKS
 
@@ -112,7 +112,7 @@ postpone_in_place(uvwheel_entry_t *entry, uint64_t due_ms)
   return true;
 }
 
-/* ---- Ticks --------------------------------------------------------------- */
+/* ---- Ticks -------------------------------------------------------------- */
 
 /* tick_after for times before the hand or more than 24 days after it. */
 uint64_t uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms);
@@ -130,7 +130,7 @@ tick_after(const uvwheel_core_t *core, uint64_t ms)
          divide_by_reciprocal((uint32_t)ahead_ms, core->reciprocal);
 }
 
-/* ---- Slots --------------------------------------------------------------- */
+/* ---- Slots -------------------------------------------------------------- */
 
 static inline uint64_t
 lane_count(const uvwheel_core_t *core)
@@ -185,8 +185,7 @@ place_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
   return true;
 }
 
-/* ---- Operations -----------------------------------------------------------
- */
+/* ---- Operations --------------------------------------------------------- */
 
 /* Takes a link off its list, unless it is the last one there. */
 static inline bool

@@ -40,8 +40,7 @@ uvwheel_check(const uvwheel_t *wheel, FILE *stream)
   return uvwheel_core_check(&wheel->core, stream) == 0 ? 0 : UV_EFAULT;
 }
 
-/* ---- The page for the operator --------------------------------------------
- */
+/* ---- The page for the operator ------------------------------------------ */
 
 #define COLUMNS 64
 
@@ -148,8 +147,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
   print_lateness(&stats, stream);
 }
 
-/* ---- Version --------------------------------------------------------------
- */
+/* ---- Version ------------------------------------------------------------ */
 
 unsigned
 uvwheel_version(void)

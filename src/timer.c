@@ -58,8 +58,7 @@ is_active(const uvwheel_timer_t *timer)
   return timer != NULL && uvwheel_entry_is_active(&timer->entry);
 }
 
-/* ---- Becoming active and idle ---------------------------------------------
- */
+/* ---- Becoming active and idle ------------------------------------------- */
 
 /* Whether a timer that becomes active or idle changes who keeps the loop
  * alive. */
@@ -151,8 +150,7 @@ uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry)
   timer->cb(timer);
 }
 
-/* ---- Functions --------------------------------------------------------------
- */
+/* ---- Functions ---------------------------------------------------------- */
 
 int
 uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)

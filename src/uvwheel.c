@@ -20,8 +20,7 @@ driver_of(const uvwheel_t *wheel)
   return (uv_handle_t *)&wheel->driver;
 }
 
-/* ---- The driver -----------------------------------------------------------
- */
+/* ---- The driver --------------------------------------------------------- */
 
 static void on_turn(uv_timer_t *driver);
 
@@ -80,8 +79,7 @@ on_turn(uv_timer_t *driver)
     uvwheel__arm(wheel);
 }
 
-/* ---- The wheel ------------------------------------------------------------
- */
+/* ---- The wheel ---------------------------------------------------------- */
 
 static bool
 is_zero(const uint32_t *words, size_t count)

@@ -9,8 +9,7 @@
 
 #include "core.h"
 
-/* ---- Walking --------------------------------------------------------------
- */
+/* ---- Walking ------------------------------------------------------------ */
 
 /* The lists of a wheel are numbered: the pending lanes, the staying lanes, the
  * due list, then the lanes of each slot. */
@@ -115,8 +114,7 @@ uvwheel_core_slot_count(const uvwheel_core_t *core, uint64_t slot)
   return count;
 }
 
-/* ---- Checking -------------------------------------------------------------
- */
+/* ---- Checking ----------------------------------------------------------- */
 
 struct check {
   const uvwheel_core_t *core;

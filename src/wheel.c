@@ -86,7 +86,7 @@
 
 #define CACHE_LINE 64
 
-/* ---- Ticks --------------------------------------------------------------- */
+/* ---- Ticks -------------------------------------------------------------- */
 
 uint64_t
 uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms)
@@ -103,7 +103,7 @@ set_hand(uvwheel_core_t *core, uint64_t tick)
   core->hand_ms = tick * core->tick_ms;
 }
 
-/* ---- Slots --------------------------------------------------------------- */
+/* ---- Slots -------------------------------------------------------------- */
 
 /* Makes the slot ready to take an entry that is due at the tick (I2, I3). */
 static void
@@ -201,8 +201,7 @@ find_next_tick(const uvwheel_core_t *core)
   return earliest;
 }
 
-/* ---- Making and unmaking --------------------------------------------------
- */
+/* ---- Making and unmaking ------------------------------------------------ */
 
 /* One block holds the lanes, the nearest ticks and the occupied bits. calloc
  * gives it as untouched zero pages, and the lanes remain so until used (I2). */
@@ -265,8 +264,7 @@ uvwheel_core_destroy(uvwheel_core_t *core)
   core->memory = NULL;
 }
 
-/* ---- Operations on entries ------------------------------------------------
- */
+/* ---- Operations on entries ---------------------------------------------- */
 
 void
 uvwheel_entry_init(uvwheel_entry_t *entry)
@@ -341,8 +339,7 @@ uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
   return enter(core, entry, due_ms);
 }
 
-/* ---- The pass -------------------------------------------------------------
- */
+/* ---- The pass ----------------------------------------------------------- */
 
 /* Moves all entries of one list to another one, which is empty. */
 static void

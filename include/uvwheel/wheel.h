@@ -179,13 +179,13 @@ UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
  * Every entry that the hand looks at takes one from *budget. When that is 0
  * and all that was found due has been handed out, the call returns NULL,
  * uvwheel_core_next_ms is not after now_ms, and a later call goes on where
- * this one stopped. Ticks are handed out in order; a tick at
- * which nothing is due costs nothing, however many there are. After the clock
- * has stepped back nothing is handed out until it is where it was, except what
- * is due by then: a pass that was cut short waits for its tick. Must not be
- * called while a walk is going on. Cost: O(1) per entry looked at, plus the
- * search for the next useful tick once per pass: usually a few slots, at worst
- * each occupied one. */
+ * this one stopped. Ticks are handed out in order; a tick at which nothing is
+ * due costs nothing, however many there are. A clock that steps back is
+ * followed: nothing expires early by it. (Only a pass that was cut short before
+ * waits until the clock is at its tick again.)
+ * Must not be called while a walk is going on.
+ * Cost: O(1) per entry looked at, plus the search for the next useful tick
+ * once per pass: usually a few slots, at worst each occupied one. */
 UVWHEEL_EXTERN uvwheel_entry_t *
 uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget);
 
