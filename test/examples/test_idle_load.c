@@ -70,6 +70,26 @@ START_TEST(a_good_server_has_kept_every_promise)
 }
 END_TEST
 
+/* Each period has a verdict of its own, and the rest has one. */
+START_TEST(connections_that_come_and_go_are_judged_in_periods)
+{
+  uint16_t port;
+  unsigned verdicts = 0;
+  program_t server = start_server("--timeout 500", &port);
+  program_t load = start_load(
+      port, "--connections 100 --timeout 500 --duration 4 --churn 1");
+
+  finish(&load, &result);
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  for (const char *at = result.out; (at = strstr(at, "result ")) != NULL; at++)
+    verdicts++;
+  ck_assert_uint_ge(verdicts, 5);
+  stop(&server, SIGTERM, &result);
+  ck_assert_uint_gt(number_of(result.out, "accepted"), 200);
+  ck_assert_uint_eq(number_of(result.out, "active"), 0);
+}
+END_TEST
+
 /* ---- Real servers with the wrong timeout -------------------------------- */
 
 static const struct {
@@ -85,6 +105,8 @@ static const struct {
     {"--timeout 4000", "--timeout 500 --chatty 0 --tick 1",
      "an idle connection was closed too late"},
     {"--timer none", "--timeout 500 --chatty 0",
+     "an idle connection was never closed"},
+    {"--timer none", "--timeout 500 --churn 1",
      "an idle connection was never closed"},
 };
 #define MISMATCH ((int)(sizeof(mismatch) / sizeof(mismatch[0])))
@@ -262,6 +284,9 @@ static const struct {
     {"--interval 0", "--interval takes a number from 1"},
     {"--interval 1300", "--interval must be at most a quarter of --timeout"},
     {"--duration 1h", "--duration takes a number"},
+    {"--churn 0", "--churn takes a number from 1"},
+    {"--churn 4", "--churn must be at least --timeout"},
+    {"--churn 1 --timeout 0", "--churn must be at least --timeout"},
     {"--seed 18446744073709551616", "--seed takes a number"},
     {"--host no.such.host.invalid", "no such host"},
     {"stray", "unexpected argument 'stray'"},
@@ -279,8 +304,9 @@ END_TEST
 START_TEST(help_names_every_option)
 {
   static const char *const names[] = {
-      "--host", "--port",     "--connections", "--chatty", "--timeout",
-      "--tick", "--interval", "--duration",    "--seed",   "--help"};
+      "--host",    "--port",  "--connections", "--chatty",
+      "--timeout", "--tick",  "--interval",    "--duration",
+      "--seed",    "--churn", "--help"};
 
   run_program("IDLE_LOAD", "--help", &result);
   ck_assert_int_eq(result.status, 0);
@@ -297,6 +323,7 @@ main(void)
 
   tcase_set_timeout(tcase, 60);
   tcase_add_loop_test(tcase, a_good_server_has_kept_every_promise, 0, GOOD);
+  tcase_add_test(tcase, connections_that_come_and_go_are_judged_in_periods);
   tcase_add_loop_test(tcase, a_server_with_another_timeout_breaks_a_promise, 0,
                       MISMATCH);
   tcase_add_test(tcase, a_wrong_byte_in_an_echo_is_found);

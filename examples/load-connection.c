@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "load-connection.h"
+
+#include <string.h>
+
+#include "cli.h"
+
+#define CHAT 8 /* messages, on average, before a chat ends */
+
+/* One address has 28,000 ports for connections to one server, and once half of
+ * them are in use Linux searches long for a free one. */
+#define CONNECTIONS_PER_SOURCE 10000
+
+/* splitmix64: any seed will do, also 0. */
+static uint64_t
+random_below(load_t *load, uint64_t limit)
+{
+  uint64_t z = load->random += UINT64_C(0x9e3779b97f4a7c15);
+
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return (z ^ (z >> 31)) % limit;
+}
+
+/* ---- The end ----------------------------------------------------------- */
+
+static void
+on_closed(uv_handle_t *tcp)
+{
+  ((connection_t *)tcp)->state = UNUSED;
+}
+
+static void
+leave(connection_t *connection)
+{
+  load_t *load = connection->tcp.data;
+
+  if (connection->state == OPEN) {
+    load->open--;
+    load->silent -= !connection->chatty;
+  }
+  connection->state = CLOSING;
+}
+
+void
+close_connection(connection_t *connection)
+{
+  leave(connection);
+  uv_close((uv_handle_t *)&connection->tcp, on_closed);
+}
+
+/* The server gets an RST instead of a FIN. */
+static void
+reset_connection(connection_t *connection)
+{
+  leave(connection);
+  if (uv_tcp_close_reset(&connection->tcp, on_closed) != 0)
+    uv_close((uv_handle_t *)&connection->tcp, on_closed);
+}
+
+void
+close_everything(load_t *load)
+{
+  for (uint64_t i = 0; i < load->started; i++) {
+    connection_t *connection = &load->connections[i];
+    if (connection->state == CONNECTING || connection->state == OPEN)
+      close_connection(connection);
+  }
+  uv_close((uv_handle_t *)&load->pace, NULL);
+  uv_close((uv_handle_t *)&load->interrupt, NULL);
+  uv_close((uv_handle_t *)&load->terminate, NULL);
+}
+
+void
+give_up(load_t *load, const char *what, const char *why)
+{
+  if (load->failed)
+    return;
+  load->failed = 1;
+  complain("%s: %s", what, why);
+  close_everything(load);
+}
+
+/* ---- Messages ---------------------------------------------------------- */
+
+static void
+plan_next_message(load_t *load, connection_t *connection, uint64_t now_ns)
+{
+  uint64_t interval_ns = load->options.interval_ms * NS_PER_MS;
+
+  connection->send_at_ns = NEVER;
+  if (connection == &load->connections[PROBE])
+    connection->send_at_ns = now_ns;
+  else if (connection->chatty)
+    connection->send_at_ns =
+        now_ns + interval_ns / 2 + random_below(load, interval_ns);
+}
+
+static void
+send_message(load_t *load, connection_t *connection)
+{
+  connection->send_at_ns = NEVER;
+  connection->length = 1 + random_below(load, MESSAGE_MAX);
+  connection->echoed = 0;
+  for (size_t i = 0; i < connection->length; i++)
+    connection->message[i] = (char)random_below(load, 256);
+  uv_buf_t buffer =
+      uv_buf_init(connection->message, (unsigned)connection->length);
+  connection->sent_ns = uv_hrtime();
+  if (uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1) ==
+      (int)connection->length)
+    load->judge.messages++;
+  else
+    connection->length = 0; /* it is closed, as on_read will see */
+}
+
+static void
+check_echo(load_t *load, connection_t *connection, const char *bytes,
+           size_t length)
+{
+  if (length > connection->length - connection->echoed ||
+      memcmp(connection->message + connection->echoed, bytes, length) != 0) {
+    load->judge.garbled++;
+    close_connection(connection);
+    return;
+  }
+  connection->echoed += length;
+  if (connection->echoed < connection->length)
+    return;
+  uint64_t now_ns = uv_hrtime();
+  judge_echo(&load->judge, now_ns - connection->sent_ns);
+  connection->heard_ns = connection->sent_ns;
+  connection->length = 0;
+  connection->echoed = 0;
+  plan_next_message(load, connection, now_ns);
+}
+
+static void
+on_read_wanted(uv_handle_t *tcp, size_t suggested, uv_buf_t *buffer)
+{
+  load_t *load = tcp->data;
+
+  (void)suggested;
+  *buffer = uv_buf_init(load->read_buffer, sizeof(load->read_buffer));
+}
+
+static void
+on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
+{
+  connection_t *connection = (connection_t *)stream;
+  load_t *load = stream->data;
+
+  if (length > 0 && !connection->vanished)
+    check_echo(load, connection, chunk->base, (size_t)length);
+  if (length >= 0)
+    return;
+  if (!connection->vanished)
+    judge_closed(&load->judge, &(closed_t){
+                                   .chatty = connection->chatty,
+                                   .waiting = connection->length != 0,
+                                   .heard_ns = connection->heard_ns,
+                                   .closed_ns = uv_hrtime(),
+                               });
+  close_connection(connection);
+}
+
+/* ---- Connect ----------------------------------------------------------- */
+
+static void
+cannot_connect(load_t *load, int error)
+{
+  char text[ADDRESS_TEXT_SIZE];
+
+  format_address(&load->server, text);
+  give_up(load, text, uv_strerror(error));
+}
+
+static void
+on_connect(uv_connect_t *request, int status)
+{
+  connection_t *connection = (connection_t *)request->handle;
+  load_t *load = connection->tcp.data;
+
+  if (status == UV_ECANCELED)
+    return; /* everything is closing */
+  if (status == 0)
+    status = uv_read_start(request->handle, on_read_wanted, on_read);
+  if (status != 0) {
+    cannot_connect(load, status);
+    return;
+  }
+  uint64_t timeout_ns = load->options.timeout_ms * NS_PER_MS;
+  uint64_t first_ns = connection->chatty || timeout_ns == 0
+                          ? load->options.interval_ms * NS_PER_MS
+                          : timeout_ns / 2;
+  connection->state = OPEN;
+  connection->send_at_ns = uv_hrtime() + random_below(load, first_ns);
+  load->connecting--;
+  load->open++;
+  load->silent += !connection->chatty;
+  connect_more(load);
+}
+
+/* On this machine's own network 127.0.0.0/8 there are as many addresses to
+ * connect from as one likes. */
+static int
+choose_source(const load_t *load, connection_t *connection, uint64_t index)
+{
+  const struct sockaddr_in *server = (const struct sockaddr_in *)&load->server;
+  uint32_t number = (uint32_t)(index / CONNECTIONS_PER_SOURCE);
+  struct sockaddr_in source = {.sin_family = AF_INET};
+
+  if (number == 0 || server->sin_family != AF_INET ||
+      ntohl(server->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
+    return 0;
+  source.sin_addr.s_addr = htonl(INADDR_LOOPBACK + number);
+  return uv_tcp_bind(&connection->tcp, (struct sockaddr *)&source, 0);
+}
+
+void
+connect_one(load_t *load, uint64_t index)
+{
+  connection_t *connection = &load->connections[index];
+  uint64_t percent = load->options.chatty_percent;
+
+  *connection = (connection_t){.state = CONNECTING};
+  uv_tcp_init(&load->loop, &connection->tcp);
+  connection->tcp.data = load;
+  connection->chatty =
+      index == PROBE || (index - 1) * percent / 100 != index * percent / 100;
+  load->connecting++;
+  int error = choose_source(load, connection, index);
+  connection->heard_ns = uv_hrtime();
+  if (error == 0)
+    error = uv_tcp_connect(&connection->connect, &connection->tcp,
+                           (struct sockaddr *)&load->server, on_connect);
+  if (error != 0)
+    cannot_connect(load, error);
+}
+
+void
+connect_more(load_t *load)
+{
+  while (!load->failed && load->started < load->total &&
+         load->connecting < CONNECTING_AT_ONCE)
+    connect_one(load, load->started++);
+}
+
+/* ---- Churn ------------------------------------------------------------- */
+
+int
+is_churning(const load_t *load, uint64_t now_ns)
+{
+  return load->options.churn_s != 0 && load->running_ns != 0 &&
+         now_ns - load->running_ns < load->options.duration_s * NS_PER_S;
+}
+
+/* From now on the server hears nothing of it. */
+static void
+fall_silent(load_t *load, connection_t *connection)
+{
+  connection->chatty = 0;
+  load->silent++;
+  connection->send_at_ns = NEVER;
+}
+
+/* As far as the server can see: a machine that lost its network. It comes back
+ * after two timeouts, only to find that it was cut off. */
+static void
+vanish(load_t *load, connection_t *connection, uint64_t now_ns)
+{
+  fall_silent(load, connection);
+  uv_read_stop((uv_stream_t *)&connection->tcp);
+  connection->vanished = 1;
+  connection->send_at_ns = now_ns + 2 * load->judge.timeout_ns;
+}
+
+static void
+come_back(connection_t *connection, uint64_t now_ns)
+{
+  connection->heard_ns = now_ns;
+  connection->send_at_ns = NEVER;
+  uv_read_start((uv_stream_t *)&connection->tcp, on_read_wanted, on_read);
+}
+
+/* Nobody waits for the last message's echo. */
+static void
+end_chat(load_t *load, connection_t *connection, uint64_t now_ns)
+{
+  uint64_t end = random_below(load, 4);
+  uv_buf_t goodbye = uv_buf_init(connection->message, MESSAGE_MAX);
+
+  if (end != 0)
+    uv_try_write((uv_stream_t *)&connection->tcp, &goodbye, 1);
+  if (end == 0)
+    fall_silent(load, connection);
+  else if (end == 1)
+    close_connection(connection);
+  else if (end == 2)
+    reset_connection(connection);
+  else
+    vanish(load, connection, now_ns);
+}
+
+void
+take_turn(load_t *load, connection_t *connection, uint64_t now_ns)
+{
+  if (connection->vanished)
+    come_back(connection, now_ns);
+  else if (connection->chatty && is_churning(load, now_ns) &&
+           connection != &load->connections[PROBE] &&
+           random_below(load, CHAT) == 0)
+    end_chat(load, connection, now_ns);
+  else
+    send_message(load, connection);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The soak script, for seconds, on a good server and on bad ones. */
+
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "programs.h"
+#include "suite.h"
+
+static result_t result;
+
+/* The programs of a directory, and "minutes" of one second. */
+static void
+soak_options(char line[512], const char *bin, const char *more)
+{
+  snprintf(line, 512, "--bin %s --minute 1 --timeout 800 --connections 100 %s",
+           bin, more);
+}
+
+static void
+true_programs(char line[512], const char *more)
+{
+  char bin[256];
+
+  snprintf(bin, sizeof(bin), "%s", getenv("IDLE_SERVER"));
+  *strrchr(bin, '/') = '\0';
+  soak_options(line, bin, more);
+}
+
+START_TEST(a_short_soak_prints_its_minutes_and_passes)
+{
+  char line[512];
+
+  true_programs(line, "6");
+  run_program("SOAK", line, &result);
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  ck_assert_str_eq(result.err, "");
+  ck_assert_ptr_nonnull(strstr(result.out, "\n     6 "));
+  ck_assert_ptr_nonnull(strstr(result.out, "none wrong, none left.\n"));
+}
+END_TEST
+
+static const struct {
+  const char *options; /* of the server              */
+  const char *lie;     /* about it, in sed's language */
+  const char *complaint;
+} bad[] = {
+    {"--timeout 400", "", "a connection was closed before its timeout"},
+    {"--timeout 2000", "", "an idle connection was closed too late"},
+    {"",
+     "s/ accepted=\\([0-9]*\\)\\(.* rss_kib=\\)[0-9]*/ accepted=\\1\\2\\100/",
+     "the server's memory grew from"},
+    {"", "s/ active=[0-9]*/ active=7/", "has 0 connections and 7 timers"},
+};
+#define BAD ((int)(sizeof(bad) / sizeof(bad[0])))
+
+START_TEST(a_bad_server_fails_with_one_line)
+{
+  char line[512];
+
+  setenv("options", bad[_i].options, 1);
+  setenv("lie", bad[_i].lie, 1);
+  soak_options(line, getenv("LIAR"), "4");
+  run_program("SOAK", line, &result);
+  assert_complaint(&result, 1, bad[_i].complaint);
+}
+END_TEST
+
+/* finish() returns only when no process holds its stdout or stderr any more. */
+START_TEST(a_terminated_soak_leaves_nothing_running)
+{
+  static const int signals[] = {SIGINT, SIGTERM};
+  char line[512];
+
+  true_programs(line, "60");
+  program_t soak = start_program("SOAK", line);
+  for (int i = 0; i < 3; i++) /* the heading, and two minutes */
+    read_line(soak.out, line, sizeof(line));
+  stop(&soak, signals[_i], &result);
+  ck_assert_int_eq(result.status, 128 + signals[_i]);
+}
+END_TEST
+
+static const struct {
+  int status;
+  const char *command_line;
+  const char *complaint;
+} wrong[] = {
+    {2, "", "how many minutes?"},
+    {2, "--bogus", "unknown option '--bogus'"},
+    {2, "--minute", "--minute takes a value"},
+    {2, "--minute 61 1", "--minute takes a number from 1 to 60, not '61'"},
+    {2, "--connections none 1", "--connections takes a number"},
+    {2, "0", "MINUTES takes a number from 1"},
+    {2, "--minute 1 --timeout 1001 1", "a minute must not be shorter"},
+    {1, "--bin /nowhere 1", "there is no /nowhere/idle-server"},
+};
+#define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
+
+START_TEST(bad_input_is_one_line)
+{
+  run_program("SOAK", wrong[_i].command_line, &result);
+  assert_complaint(&result, wrong[_i].status, wrong[_i].complaint);
+  ck_assert_str_eq(result.out, "");
+}
+END_TEST
+
+START_TEST(help_names_every_option)
+{
+  static const char *const names[] = {"--connections", "--timeout", "--minute",
+                                      "--bin", "--help"};
+
+  run_program("SOAK", "--help", &result);
+  ck_assert_int_eq(result.status, 0);
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("soak");
+  TCase *tcase = tcase_create("end to end");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_test(tcase, a_short_soak_prints_its_minutes_and_passes);
+  tcase_add_loop_test(tcase, a_bad_server_fails_with_one_line, 0, BAD);
+  tcase_add_loop_test(tcase, a_terminated_soak_leaves_nothing_running, 0, 2);
+  tcase_add_loop_test(tcase, bad_input_is_one_line, 0, WRONG);
+  tcase_add_test(tcase, help_names_every_option);
+  suite_add_tcase(suite, tcase);
+  return run_suite(suite);
+}

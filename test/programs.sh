@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+
+# What the scripts that run the example programs have in common. For POSIX sh;
+# source it with $top, the project's directory, set.
+# shellcheck disable=SC2154 # it is
+
+complain() {
+  echo "${0##*/}: $*" >&2
+}
+
+# number OPTION TEXT MAXIMUM: ends the script unless the text is one
+number() {
+  case $2 in
+    '' | 0* | *[!0-9]* | ????????*) ;;
+    *) [ "$2" -gt "$3" ] || return 0 ;;
+  esac
+  complain "$1 takes a number from 1 to $3, not '$2'"
+  exit 2
+}
+
+# Makes $dir for temporary files. However the script ends from here on, that
+# directory and what runs in the background end with it.
+begin() {
+  dir=$(mktemp -d)
+  trap stop_all EXIT
+  trap 'echo >&2; complain interrupted; exit 130' INT
+  trap 'complain terminated; exit 143' TERM HUP
+}
+
+# Asks the shell what runs: a signal may come between a start and its "$!".
+stop_all() {
+  jobs -p >"$dir/jobs"
+  # shellcheck disable=SC2046 # none or some process ids
+  kill $(cat "$dir/jobs") 2>/dev/null || true
+  wait
+  rm -rf "$dir"
+}
+
+# programs_in BUILD DIRECTORY: says where the programs are, in $bin. They are
+# built there, in a directory of the project, unless another one is given.
+programs_in() {
+  bin=$2
+  if [ -z "$bin" ]; then
+    build_programs "$1"
+    bin=$top/$1/examples
+  fi
+  for name in idle-server idle-load; do
+    if [ ! -x "$bin/$name" ]; then
+      complain "there is no $bin/$name"
+      exit 1
+    fi
+  done
+}
+
+build_programs() {
+  # shellcheck source=test/tools.sh
+  . "$top/test/tools.sh"
+  need awk cc meson ninja pkg-config libuv
+  echo "Building in $1 ..."
+  if ! { meson setup --buildtype=release -Dexamples=enabled -Dtests=disabled \
+           -Dbenchmarks=disabled "$top/$1" "$top" &&
+         meson compile -C "$top/$1"; } >"$dir/build" 2>&1; then
+    cat "$dir/build" >&2
+    complain "the build failed, see above"
+    exit 1
+  fi
+}
+
+# start_server FILE OPTION...: its output goes to the file. Sets $server, the
+# process, and $port, on which it listens.
+start_server() {
+  output=$1
+  shift
+  : >"$output" # so that it can be read before the server has begun
+  "$bin/idle-server" --port 0 "$@" >"$output" &
+  server=$!
+  until port=$(sed -n 's/^listening on .*://p' "$output") &&
+      [ -n "$port" ]; do
+    if ! kill -0 "$server" 2>/dev/null; then
+      complain "the server did not start"
+      exit 1
+    fi
+    sleep 0.1
+  done
+}
