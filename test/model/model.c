@@ -46,7 +46,6 @@ model_put(model_t *model, unsigned index, uint64_t due_ms)
   timer->due_ms = due_ms;
   timer->place = ++model->places;
   timer->overdue = model_tick_ms(model, due_ms) <= model->reached_ms;
-  timer->reached_ms = 0;
   excuse_from_walks(model, index);
 }
 
@@ -72,11 +71,10 @@ model_turn(model_t *model, uint64_t now_ms)
 {
   unsigned i;
 
-  if (now_ms > model->reached_ms)
-    model->reached_ms = now_ms;
-  for (i = 0; i < model->capacity; i++)
-    if (model->timers[i].reached_ms < now_ms)
-      model->timers[i].reached_ms = now_ms;
+  for (i = 0; i < model->capacity && now_ms < model->reached_ms; i++)
+    if (model_tick_ms(model, model->timers[i].due_ms) <= model->reached_ms)
+      model->timers[i].place = 0;
+  model->reached_ms = now_ms;
 }
 
 static void
@@ -92,13 +90,13 @@ expect_not_before(const model_t *model, const model_timer_t *timer,
 }
 
 void
-model_expire(model_t *model, unsigned index)
+model_expire(model_t *model, unsigned index, uint64_t now_ms)
 {
   const model_timer_t *timer = &model->timers[index];
   unsigned i;
 
   model_remove(model, index);
-  EXPECT(model_tick_ms(model, timer->due_ms) <= timer->reached_ms);
+  EXPECT(model_tick_ms(model, timer->due_ms) <= now_ms);
   for (i = 0; i < model->capacity; i++)
     if (model->timers[i].active)
       expect_not_before(model, timer, &model->timers[i]);

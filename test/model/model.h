@@ -24,8 +24,6 @@ typedef struct model_timer_s {
   /* It was put at a tick that had been reached already: it may come after
    * those of a later tick that are being handed out. */
   bool overdue;
-  /* The latest time at which the hand may have found it. */
-  uint64_t reached_ms;
 } model_timer_t;
 
 /* A walk that is going on. */
@@ -62,12 +60,13 @@ void model_postpone(model_t *model, unsigned index, uint64_t due_ms);
 
 void model_remove(model_t *model, unsigned index);
 
-/* The hand is about to be turned to a time. */
+/* The hand is about to be turned to a time. If that is earlier than before, the
+ * wheel gives up what it was about to hand out: then that lines up anew. */
 void model_turn(model_t *model, uint64_t now_ms);
 
 /* The timer expired: it was active, is not early, those of earlier ticks have
  * gone before it and, in a FIFO wheel, those before it in its tick. */
-void model_expire(model_t *model, unsigned index);
+void model_expire(model_t *model, unsigned index, uint64_t now_ms);
 
 void model_walk_begin(model_t *model, model_walk_t *walk);
 void model_walk_visit(model_t *model, model_walk_t *walk, unsigned index);

@@ -112,7 +112,7 @@ on_fire(uvwheel_timer_t *timer)
   EXPECT(game.state == OPEN && game.in_run);
   EXPECT(&armed->holder->timer == timer);
   model_turn(&game.model, now_ms);
-  model_expire(&game.model, index);
+  model_expire(&game.model, index, now_ms);
   if (armed->punctual && armed->cuts == cuts())
     EXPECT(now_ms == model_tick_ms(&game.model, due_ms));
   game.fired++;
@@ -389,8 +389,7 @@ advance(void)
 }
 
 /* The loop sees it at once: libuv itself sleeps too long otherwise. Its timers,
- * that of the wheel among them, stay armed for the time that was before, and a
- * pass that the hand has begun is finished. */
+ * that of the wheel among them, stay armed for the time that was before. */
 static void
 step_back(void)
 {
@@ -399,7 +398,6 @@ step_back(void)
 
   if (step_ms >= clock_ms())
     return;
-  model_turn(&game.model, uv_now(&game.loop));
   if (game.rewound_to_ms <= uv_now(&game.loop))
     game.rewound_to_ms = uv_now(&game.loop) + 1;
   virtual_time_step_back_ms(step_ms);

@@ -228,7 +228,7 @@ expire_one(game_t *game, uint64_t now_ms, uint64_t *budget)
   EXPECT(*budget <= left && counters->looked - looked == left - *budget);
   if (item != NULL) {
     EXPECT(game->items[item->index] == item);
-    model_expire(&game->model, item->index);
+    model_expire(&game->model, item->index, now_ms);
     game->expired++;
   } else if (*budget > 0) {
     uint64_t next_ms = uvwheel_core_next_ms(&game->core);
