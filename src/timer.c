@@ -19,12 +19,13 @@
 static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
 
 /* Whether the timer belongs to that wheel, as is usual. If so, *wheel is it.
- * The point is what the processor makes of it. The timer may
- * have to come from memory; the processor guesses how the comparison ends and
- * goes on with the wheel it has at hand, where otherwise all that follows
- * would have to wait for the timer. Starts of cold timers take half the time
- * by it, refreshes three quarters. OPAQUE keeps the compiler from seeing that
- * the wheel could be had from the timer as well. */
+ *
+ * The point is what the processor makes of it. The timer may have to come from
+ * memory; the processor guesses how the comparison ends and goes on with the
+ * wheel it has at hand, where otherwise all that follows would have to wait
+ * for the timer. Starts of cold timers take half the time by it, refreshes
+ * three quarters. OPAQUE keeps the compiler from seeing that the wheel could
+ * be had from the timer as well. */
 static inline bool
 is_usual(const uvwheel_timer_t *timer, uvwheel_t **wheel)
 {
@@ -206,7 +207,29 @@ set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
   }
 }
 
-/* A start that is not the usual one. */
+/* The usual start, which is that of an idle one-shot timer. False if it is not,
+ * and then nothing is done. */
+static inline bool
+start_usual(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
+{
+  uvwheel_t *wheel;
+
+  if (timer == NULL || cb == NULL || !is_usual(timer, &wheel) ||
+      is_closing(wheel) || is_active(timer) || is_full(wheel) ||
+      concerns_ref(wheel, timer))
+    return false;
+  uvwheel__check_thread(wheel, timer);
+  if (!insert_beside(&wheel->core, &timer->entry,
+                     add_ms(now_of(wheel), timeout)))
+    return false;
+  timer->home = (uintptr_t)wheel;
+  timer->cb = cb;
+  timer->timeout = timeout;
+  timer->interval = timeout;
+  return true;
+}
+
+/* Any other one. */
 static NOINLINE int
 start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
       uint64_t repeat)
@@ -231,20 +254,9 @@ int
 uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                     uint64_t timeout, uint64_t repeat)
 {
-  uvwheel_t *wheel;
-
-  if (timer == NULL || cb == NULL || !is_usual(timer, &wheel) ||
-      is_closing(wheel) || is_active(timer) || is_full(wheel) ||
-      ((timer->home & TIMER_UNREF) | wheel->unrefd | repeat) != 0 ||
-      !insert_beside(&wheel->core, &timer->entry,
-                     add_ms(now_of(wheel), timeout)))
-    return start(timer, cb, timeout, repeat);
-  uvwheel__check_thread(wheel, timer);
-  timer->home = (uintptr_t)wheel;
-  timer->cb = cb;
-  timer->timeout = timeout;
-  timer->interval = timeout;
-  return 0;
+  if (repeat == 0 && start_usual(timer, cb, timeout))
+    return 0;
+  return start(timer, cb, timeout, repeat);
 }
 
 int
