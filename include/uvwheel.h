@@ -115,7 +115,7 @@ struct uvwheel_timer_s {
   uvwheel_entry_t entry;
   uintptr_t home;    /* the wheel's address, its two lowest bits are flags */
   uint64_t interval; /* what a refresh adds: the repeat, else the timeout   */
-  uint64_t timeout;  /* as given to the last start                         */
+  uint64_t timeout;  /* of the last start; valid while there is a repeat    */
   uvwheel_timer_cb cb;
   /* public: belongs to the user, never read or written here */
   void *data;

@@ -18,7 +18,8 @@
  * first a value that no timer has. */
 static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
 
-/* Whether the timer belongs to that wheel, as is usual. If so, *wheel is it.
+/* Whether the timer belongs to that wheel, as is usual, and has no flags but
+ * those to ignore. If so, *wheel is it.
  *
  * The point is what the processor makes of it. The timer may have to come from
  * memory; the processor guesses how the comparison ends and goes on with the
@@ -27,13 +28,13 @@ static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
  * three quarters. OPAQUE keeps the compiler from seeing that the wheel could
  * be had from the timer as well. */
 static inline bool
-is_usual(const uvwheel_timer_t *timer, uvwheel_t **wheel)
+is_usual(const uvwheel_timer_t *timer, uintptr_t ignore, uvwheel_t **wheel)
 {
   uintptr_t recent = recent_home, guess = recent;
 
   OPAQUE(guess);
   *wheel = (uvwheel_t *)guess;
-  return (timer->home & ~TIMER_FLAGS) == recent;
+  return (timer->home & ~ignore) == recent;
 }
 
 static inline uvwheel_t *
@@ -41,7 +42,7 @@ wheel_of(const uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
-  if (LIKELY(is_usual(timer, &wheel)))
+  if (LIKELY(is_usual(timer, TIMER_FLAGS, &wheel)))
     return wheel;
   recent_home = timer->home & ~TIMER_FLAGS;
   return (uvwheel_t *)recent_home;
@@ -162,7 +163,6 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
   uvwheel_entry_init(&timer->entry);
   timer->home = (uintptr_t)wheel;
   timer->interval = 0;
-  timer->timeout = 0;
   timer->cb = NULL;
   return 0;
 }
@@ -198,6 +198,8 @@ is_full(const uvwheel_t *wheel)
 static void
 set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
+  if (!(timer->home & TIMER_REPEATS))
+    timer->timeout = timer->interval;
   if (repeat != 0) {
     timer->home |= TIMER_REPEATS;
     timer->interval = repeat;
@@ -214,9 +216,9 @@ start_usual(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
 {
   uvwheel_t *wheel;
 
-  if (timer == NULL || cb == NULL || !is_usual(timer, &wheel) ||
+  if (timer == NULL || cb == NULL || !is_usual(timer, TIMER_REPEATS, &wheel) ||
       is_closing(wheel) || is_active(timer) || is_full(wheel) ||
-      concerns_ref(wheel, timer))
+      wheel->unrefd != 0)
     return false;
   uvwheel__check_thread(wheel, timer);
   if (!insert_beside(&wheel->core, &timer->entry,
@@ -224,7 +226,6 @@ start_usual(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
     return false;
   timer->home = (uintptr_t)wheel;
   timer->cb = cb;
-  timer->timeout = timeout;
   timer->interval = timeout;
   return true;
 }
@@ -245,7 +246,8 @@ start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   if (!is_active(timer) && is_full(wheel))
     return UV_ENOBUFS;
   timer->cb = cb;
-  timer->timeout = timeout;
+  timer->home &= ~TIMER_REPEATS;
+  timer->interval = timeout;
   set_repeat(timer, repeat);
   return restart(wheel, timer, add_ms(now_of(wheel), timeout));
 }
