@@ -341,7 +341,7 @@ uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
 
 /* ---- The pass ----------------------------------------------------------- */
 
-/* Moves all entries of one list to another one, which is empty. */
+/* Puts all entries of one list in front of those of another one. */
 static void
 take_over(uvwheel_core_t *core, uvwheel_link_t *to, uvwheel_link_t *from)
 {
@@ -475,25 +475,48 @@ is_anything_pending(const uvwheel_core_t *core)
   return false;
 }
 
-/* Puts the entries that stay back, before those that have been started into
- * the same slot meanwhile: the order of a lane is the order of starts. */
+/* Puts the entries of a pass back into a lane of its slot, before those that
+ * have been started into it meanwhile: the order of a lane is that of starts.
+ * None of them is due before the tick. */
+static void
+give_back(uvwheel_core_t *core, unsigned lane, uvwheel_link_t *list,
+          uint64_t tick)
+{
+  uint64_t slot = core->pass_tick & core->slot_mask;
+
+  if (list_is_empty(list))
+    return;
+  if (tick < core->nearest[slot])
+    claim(core, slot, tick);
+  take_over(core, &lanes_of(core, slot)[lane], list);
+  list_init(list);
+}
+
 static void
 end_pass(uvwheel_core_t *core)
 {
-  uint64_t slot = core->pass_tick & core->slot_mask;
   unsigned i;
 
-  for (i = 0; i < lane_count(core); i++) {
-    uvwheel_link_t *head = &core->staying[i];
-    if (list_is_empty(head))
-      continue;
-    if (core->pass_nearest < core->nearest[slot])
-      claim(core, slot, core->pass_nearest);
-    splice_after(&lanes_of(core, slot)[i], head->next, head->prev);
-    list_init(head);
-  }
+  for (i = 0; i < lane_count(core); i++)
+    give_back(core, i, &core->staying[i], core->pass_nearest);
   core->passing = false;
   core->next_tick = find_next_tick(core);
+}
+
+/* The clock stepped back in the middle of a pass: its tick is yet to come. */
+static void
+give_up_pass(uvwheel_core_t *core)
+{
+  unsigned i;
+
+  if (core->hand >= core->pass_tick)
+    set_hand(core, core->pass_tick - 1);
+  for (i = 0; i < lane_count(core); i++) {
+    give_back(core, i, &core->pending[i], core->pass_tick);
+    give_back(core, i, &core->staying[i], core->pass_tick);
+  }
+  give_back(core, 0, &core->due, core->pass_tick);
+  core->passing = false;
 }
 
 /* Hands out what the pass found due, unless it was postponed since. */
@@ -517,9 +540,8 @@ take_due(uvwheel_core_t *core)
 uvwheel_entry_t *
 uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 {
-  /* The clock stepped back in the middle of a pass. */
-  if (core->passing && now_ms < core->pass_ms)
-    return NULL;
+  if (UNLIKELY(core->passing && now_ms < core->pass_ms))
+    give_up_pass(core);
   for (;;) {
     uvwheel_entry_t *entry = take_due(core);
     if (entry != NULL)

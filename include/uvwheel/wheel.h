@@ -181,8 +181,7 @@ UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
  * uvwheel_core_next_ms is not after now_ms, and a later call goes on where
  * this one stopped. Ticks are handed out in order; a tick at which nothing is
  * due costs nothing, however many there are. A clock that steps back is
- * followed: nothing expires early by it. (Only a pass that was cut short before
- * waits until the clock is at its tick again.)
+ * followed: nothing expires early by it.
  * Must not be called while a walk is going on.
  * Cost: O(1) per entry looked at, plus the search for the next useful tick
  * once per pass: usually a few slots, at worst each occupied one. */
