@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "binding.h"
+#include "game.h"
 #include "virtual_time.h"
 
 #define DEEPEST 3
@@ -13,118 +13,25 @@
 /* libuv counts nanoseconds, which 64 bits do for 584 years. */
 #define LONGEST_MS (UINT64_C(1) << 36)
 #define LATEST_MS (UINT64_C(1) << 43)
-/* A run ends after so many callbacks: some timers repeat every millisecond. */
-#define MOST_IN_RUN 400
 
-static game_t game;
+game_t game;
 
 static void operate(void);
 
-static void
+void
 operate_inside(void)
 {
   while (game.depth < DEEPEST && pick(&game.bytes, 3) == 1)
     operate();
 }
 
-/* ---- What the model is told ---------------------------------------------- */
-
-static uint64_t
-cuts(void)
+uint64_t
+take_delay(void)
 {
-  uvwheel_stats_t stats;
-
-  uvwheel_get_stats(game.wheel, &stats);
-  return stats.turns_cut;
-}
-
-/* The timer is due anew; in place if the wheel is to leave it where it is. */
-static void
-arm(unsigned index, uint64_t due_ms, bool in_place)
-{
-  armed_t *armed = &game.timers[index];
-
-  if (in_place)
-    model_postpone(&game.model, index, due_ms);
-  else
-    model_put(&game.model, index, due_ms);
-  armed->cuts = cuts();
-  armed->punctual = uv_now(&game.loop) == clock_ms() && !is_rewound(&game);
-}
-
-static bool
-is_later(unsigned index, uint64_t due_ms)
-{
-  const model_timer_t *timer = &game.model.timers[index];
-
-  return timer->active && due_ms >= timer->due_ms;
-}
-
-static uint64_t
-due_after(uint64_t delay_ms)
-{
-  return add_saturated(uv_now(&game.loop), delay_ms);
-}
-
-/* A start or again of the timer; with UVWHEEL_FIFO it lines up anew. */
-static void
-restart(unsigned index, uint64_t delay_ms)
-{
-  uint64_t due_ms = due_after(delay_ms);
-
-  arm(index, due_ms, is_later(index, due_ms) && !game.model.fifo);
-}
-
-static void
-forget_all(void)
-{
-  unsigned i;
-
-  for (i = 0; i < game.model.capacity; i++)
-    if (game.model.timers[i].active) {
-      model_remove(&game.model, i);
-      game.stopped++;
-    }
-}
-
-/* What a start, or again, of the timer answers. */
-static int
-expected_of_start(unsigned index)
-{
-  if (game.state != OPEN)
-    return UV_EINVAL;
-  if (!game.model.timers[index].active && game.options.max_timers != 0 &&
-      game.model.count >= game.options.max_timers)
-    return UV_ENOBUFS;
-  return 0;
+  return take_delay_ms(&game.bytes, game.model.tick_ms, game.options.slots);
 }
 
 /* ---- Callbacks ----------------------------------------------------------- */
-
-static void
-on_fire(uvwheel_timer_t *timer)
-{
-  unsigned index = ((holder_t *)timer)->index;
-  armed_t *armed = &game.timers[index];
-  uint64_t now_ms = uv_now(&game.loop);
-  uint64_t due_ms = game.model.timers[index].due_ms;
-
-  EXPECT(game.state == OPEN && game.in_run);
-  EXPECT(&armed->holder->timer == timer);
-  model_turn(&game.model, now_ms);
-  model_expire(&game.model, index, now_ms);
-  if (armed->punctual && armed->cuts == cuts())
-    EXPECT(now_ms == model_tick_ms(&game.model, due_ms));
-  game.fired++;
-  if (now_ms > due_ms && now_ms - due_ms > game.lateness_max_ms)
-    game.lateness_max_ms = now_ms - due_ms;
-  if (armed->repeat != 0)
-    arm(index, due_after(armed->repeat), false);
-  verify(&game);
-  if (++game.fired_in_run == MOST_IN_RUN)
-    uv_stop(&game.loop);
-  operate_inside();
-}
 
 static void
 on_closed(uvwheel_t *wheel)
@@ -139,7 +46,7 @@ static void
 on_visit(uvwheel_timer_t *timer, void *walk)
 {
   EXPECT(game.state == OPEN || game.state == FOREIGN);
-  verify(&game);
+  verify();
   model_walk_visit(&game.model, walk, ((holder_t *)timer)->index);
   operate_inside();
 }
@@ -148,211 +55,6 @@ static void
 on_stopper(uv_timer_t *timer)
 {
   uv_stop(timer->loop);
-}
-
-/* ---- Operations on timers ------------------------------------------------ */
-
-static void
-init_timer(holder_t *holder)
-{
-  armed_t *armed = &game.timers[holder->index];
-
-  memset(&holder->timer, 0xA5, sizeof holder->timer);
-  EXPECT(uvwheel_timer_init(game.wheel, &holder->timer) == 0);
-  memset(armed, 0, sizeof *armed);
-  armed->holder = holder;
-}
-
-/* The timer of an index that the bytes tell; NULL if there can be none. */
-static uvwheel_timer_t *
-pick_timer(unsigned *index)
-{
-  holder_t *holder;
-
-  *index = (unsigned)take(&game.bytes, 2) % game.model.capacity;
-  holder = game.timers[*index].holder;
-  if (game.state == GONE)
-    return NULL;
-  if (holder == NULL) {
-    holder = malloc(sizeof *holder);
-    EXPECT(holder != NULL);
-    holder->index = *index;
-    init_timer(holder);
-  }
-  return &holder->timer;
-}
-
-static uint64_t
-take_delay(void)
-{
-  return take_delay_ms(&game.bytes, game.model.tick_ms, game.options.slots);
-}
-
-static uint64_t
-take_repeat(void)
-{
-  return pick(&game.bytes, 2) == 0 ? 0 : take_delay();
-}
-
-static void
-start_with(unsigned index, uint64_t timeout, uint64_t repeat)
-{
-  armed_t *armed = &game.timers[index];
-  int expected = expected_of_start(index);
-
-  EXPECT(uvwheel_timer_start(&armed->holder->timer, on_fire, timeout, repeat) ==
-         expected);
-  if (expected != 0)
-    return;
-  armed->started = true;
-  armed->timeout = timeout;
-  armed->repeat = repeat;
-  restart(index, timeout);
-}
-
-static void
-start(void)
-{
-  unsigned index;
-  uint64_t timeout;
-
-  if (pick_timer(&index) == NULL)
-    return;
-  timeout = take_delay();
-  start_with(index, timeout, take_repeat());
-}
-
-static void
-start_many(void)
-{
-  uint64_t timeout = take_delay(), repeat = take_repeat();
-  unsigned i;
-
-  for (i = 0; i < game.model.capacity; i++)
-    if (game.timers[i].holder != NULL && game.state != GONE)
-      start_with(i, timeout, repeat);
-}
-
-static void
-start_without_callback(void)
-{
-  unsigned index;
-  uvwheel_timer_t *timer = pick_timer(&index);
-
-  if (timer != NULL)
-    EXPECT(uvwheel_timer_start(timer, NULL, 1, 1) == UV_EINVAL);
-}
-
-static void
-stop_timer(unsigned index)
-{
-  EXPECT(uvwheel_timer_stop(&game.timers[index].holder->timer) == 0);
-  if (game.model.timers[index].active) {
-    model_remove(&game.model, index);
-    game.stopped++;
-  }
-}
-
-static void
-stop(void)
-{
-  unsigned index;
-
-  if (pick_timer(&index) != NULL)
-    stop_timer(index);
-}
-
-static void
-free_timer(unsigned index)
-{
-  holder_t *holder = game.timers[index].holder;
-
-  if (holder == NULL)
-    return;
-  stop_timer(index);
-  memset(holder, 0x5A, sizeof *holder);
-  free(holder);
-  memset(&game.timers[index], 0, sizeof game.timers[index]);
-}
-
-static void
-stop_and_free(void)
-{
-  free_timer((unsigned)take(&game.bytes, 2) % game.model.capacity);
-}
-
-static void
-refresh(void)
-{
-  unsigned index;
-  uvwheel_timer_t *timer = pick_timer(&index);
-  const armed_t *armed = &game.timers[index];
-  uint64_t due_ms;
-
-  if (timer == NULL)
-    return;
-  if (!game.model.timers[index].active) {
-    EXPECT(uvwheel_timer_refresh(timer) == UV_EINVAL);
-    return;
-  }
-  EXPECT(uvwheel_timer_refresh(timer) == 0);
-  due_ms = due_after(armed->repeat != 0 ? armed->repeat : armed->timeout);
-  arm(index, due_ms, is_later(index, due_ms));
-}
-
-static void
-again(void)
-{
-  unsigned index;
-  uvwheel_timer_t *timer = pick_timer(&index);
-  const armed_t *armed = &game.timers[index];
-  int expected;
-
-  if (timer == NULL)
-    return;
-  expected = !armed->started      ? UV_EINVAL
-             : armed->repeat == 0 ? 0
-                                  : expected_of_start(index);
-  EXPECT(uvwheel_timer_again(timer) == expected);
-  if (expected == 0 && armed->repeat != 0)
-    restart(index, armed->repeat);
-}
-
-static void
-set_repeat(void)
-{
-  unsigned index;
-  uvwheel_timer_t *timer = pick_timer(&index);
-  uint64_t repeat = take_repeat();
-
-  if (timer == NULL)
-    return;
-  uvwheel_timer_set_repeat(timer, repeat);
-  game.timers[index].repeat = repeat;
-}
-
-static void
-set_timer_ref(void)
-{
-  unsigned index;
-  uvwheel_timer_t *timer = pick_timer(&index);
-
-  if (timer == NULL)
-    return;
-  game.timers[index].unrefd = pick(&game.bytes, 2);
-  if (game.timers[index].unrefd)
-    uvwheel_timer_unref(timer);
-  else
-    uvwheel_timer_ref(timer);
-}
-
-static void
-init_again(void)
-{
-  unsigned index;
-
-  if (pick_timer(&index) != NULL && !game.model.timers[index].active)
-    init_timer(game.timers[index].holder);
 }
 
 /* ---- The clock and the loop ---------------------------------------------- */
@@ -445,7 +147,7 @@ run_turn(void)
   advance_ns(1000000);
   now_ms = clock_ms();
   alive = uv_loop_alive(&game.loop);
-  rewound = is_rewound(&game);
+  rewound = is_rewound();
   uvwheel_get_stats(game.wheel, &before);
   run(UV_RUN_NOWAIT);
   if (game.state != OPEN)
@@ -497,6 +199,18 @@ stop_loop(void)
 }
 
 /* ---- Operations on the wheel --------------------------------------------- */
+
+static void
+forget_all(void)
+{
+  unsigned i;
+
+  for (i = 0; i < game.model.capacity; i++)
+    if (game.model.timers[i].active) {
+      model_remove(&game.model, i);
+      game.stopped++;
+    }
+}
 
 static void
 set_wheel_ref(void)
@@ -650,7 +364,7 @@ operate(void)
   game.depth++;
   operations[pick(&game.bytes, count)]();
   game.depth--;
-  verify(&game);
+  verify();
 }
 
 /* The first poll adds libuv's own descriptors; until then uv_backend_timeout
@@ -705,7 +419,7 @@ void
 play(const uint8_t *data, size_t size)
 {
   begin(data, size);
-  verify(&game);
+  verify();
   while (has_bytes(&game.bytes))
     operate();
   end();

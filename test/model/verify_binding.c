@@ -2,7 +2,7 @@
 
 /* What must hold for the wheel on its loop after each operation. */
 
-#include "binding.h"
+#include "game.h"
 #include "virtual_time.h"
 
 uint64_t
@@ -12,18 +12,18 @@ clock_ms(void)
 }
 
 bool
-is_rewound(const game_t *game)
+is_rewound(void)
 {
-  return uv_now(&game->loop) < game->rewound_to_ms;
+  return uv_now(&game.loop) < game.rewound_to_ms;
 }
 
 static void
-verify_timer(const game_t *game, unsigned index)
+verify_timer(unsigned index)
 {
-  const armed_t *armed = &game->timers[index];
-  const model_timer_t *model = &game->model.timers[index];
+  const armed_t *armed = &game.timers[index];
+  const model_timer_t *model = &game.model.timers[index];
   const uvwheel_timer_t *timer = &armed->holder->timer;
-  uint64_t now_ms = uv_now(&game->loop);
+  uint64_t now_ms = uv_now(&game.loop);
 
   EXPECT(uvwheel_timer_is_active(timer) == model->active);
   EXPECT(uvwheel_timer_get_repeat(timer) == armed->repeat);
@@ -34,31 +34,31 @@ verify_timer(const game_t *game, unsigned index)
 }
 
 static void
-verify_stats(const game_t *game)
+verify_stats(void)
 {
   uvwheel_stats_t stats;
   uint64_t sum = 0;
   unsigned i;
 
-  uvwheel_get_stats(game->wheel, &stats);
+  uvwheel_get_stats(game.wheel, &stats);
   for (i = 0; i < UVWHEEL_LATENESS_BUCKETS; i++)
     sum += stats.lateness[i];
-  EXPECT(stats.active == game->model.count);
-  EXPECT(stats.fired == game->fired);
-  EXPECT(stats.stopped == game->stopped);
+  EXPECT(stats.active == game.model.count);
+  EXPECT(stats.fired == game.fired);
+  EXPECT(stats.stopped == game.stopped);
   EXPECT(stats.started == stats.active + stats.stopped + stats.fired);
-  EXPECT(sum == game->fired);
-  EXPECT(stats.lateness_max_ms == game->lateness_max_ms);
+  EXPECT(sum == game.fired);
+  EXPECT(stats.lateness_max_ms == game.lateness_max_ms);
   EXPECT(stats.turns_cut <= stats.turns);
 }
 
 static bool
-keeps_loop_alive(const game_t *game)
+keeps_loop_alive(void)
 {
   unsigned i;
 
-  for (i = 0; i < game->model.capacity && !game->unrefd; i++)
-    if (game->model.timers[i].active && !game->timers[i].unrefd)
+  for (i = 0; i < game.model.capacity && !game.unrefd; i++)
+    if (game.model.timers[i].active && !game.timers[i].unrefd)
       return true;
   return false;
 }
@@ -72,52 +72,52 @@ never_fires(uv_timer_t *timer)
 /* When the loop has to wake up: at the first tick at which something is due,
  * or, for what the last turn left over, a millisecond later. */
 static uint64_t
-latest_wake_up_ms(const game_t *game)
+latest_wake_up_ms(void)
 {
-  uint64_t next_ms = uv_now(&game->loop) + 1;
-  uint64_t earliest_ms = model_earliest_ms(&game->model);
+  uint64_t next_ms = uv_now(&game.loop) + 1;
+  uint64_t earliest_ms = model_earliest_ms(&game.model);
 
-  if (is_rewound(game) && game->rewound_to_ms > next_ms)
-    next_ms = game->rewound_to_ms;
+  if (is_rewound() && game.rewound_to_ms > next_ms)
+    next_ms = game.rewound_to_ms;
   return earliest_ms > next_ms ? earliest_ms : next_ms;
 }
 
 /* The loop sleeps no longer than that, and is not woken up for nothing. */
 static void
-verify_sleep(game_t *game)
+verify_sleep(void)
 {
   const int long_ms = 1 << 30;
   uint64_t timeout_ms;
 
-  EXPECT(uv_timer_start(&game->stopper, never_fires, long_ms, 0) == 0);
-  timeout_ms = (uint64_t)uv_backend_timeout(&game->loop);
-  EXPECT(uv_timer_stop(&game->stopper) == 0);
-  if (game->model.count == 0)
+  EXPECT(uv_timer_start(&game.stopper, never_fires, long_ms, 0) == 0);
+  timeout_ms = (uint64_t)uv_backend_timeout(&game.loop);
+  EXPECT(uv_timer_stop(&game.stopper) == 0);
+  if (game.model.count == 0)
     EXPECT(timeout_ms == (uint64_t)long_ms);
   else
-    EXPECT(timeout_ms <= latest_wake_up_ms(game) - uv_now(&game->loop));
+    EXPECT(timeout_ms <= latest_wake_up_ms() - uv_now(&game.loop));
 }
 
 void
-verify(game_t *game)
+verify(void)
 {
   unsigned i;
 
-  for (i = 0; i < game->model.capacity; i++)
-    if (game->timers[i].holder != NULL)
-      verify_timer(game, i);
+  for (i = 0; i < game.model.capacity; i++)
+    if (game.timers[i].holder != NULL)
+      verify_timer(i);
     else
-      EXPECT(!game->model.timers[i].active);
-  if (game->state == GONE)
+      EXPECT(!game.model.timers[i].active);
+  if (game.state == GONE)
     return;
-  EXPECT(uvwheel_check(game->wheel, stderr) == 0);
-  EXPECT(uvwheel_count(game->wheel) == game->model.count);
-  EXPECT(uvwheel_is_closing(game->wheel) == (game->state != OPEN));
-  EXPECT(uvwheel_has_ref(game->wheel) == !game->unrefd);
-  EXPECT(uvwheel_get_loop(game->wheel) == &game->loop);
-  verify_stats(game);
-  if (game->state == OPEN && !game->in_run) {
-    EXPECT((uv_loop_alive(&game->loop) != 0) == keeps_loop_alive(game));
-    verify_sleep(game);
+  EXPECT(uvwheel_check(game.wheel, stderr) == 0);
+  EXPECT(uvwheel_count(game.wheel) == game.model.count);
+  EXPECT(uvwheel_is_closing(game.wheel) == (game.state != OPEN));
+  EXPECT(uvwheel_has_ref(game.wheel) == !game.unrefd);
+  EXPECT(uvwheel_get_loop(game.wheel) == &game.loop);
+  verify_stats();
+  if (game.state == OPEN && !game.in_run) {
+    EXPECT((uv_loop_alive(&game.loop) != 0) == keeps_loop_alive());
+    verify_sleep();
   }
 }

@@ -2,8 +2,8 @@
 
 /* A wheel on a real loop in virtual time, and what its model knows. */
 
-#ifndef BINDING_H
-#define BINDING_H
+#ifndef GAME_H
+#define GAME_H
 
 #include <uv.h>
 
@@ -53,16 +53,42 @@ typedef struct game_s {
   unsigned fired_in_run;
   uint64_t rewound_to_ms; /* the clock was set back; then it had been this */
   bool in_run;
-  bool step_back; /* the clock was set back in this run */
   unsigned depth; /* of operations inside callbacks and walks */
 } game_t;
+
+extern game_t game;
+
+/* ---- verify_binding.c ---------------------------------------------------- */
 
 uint64_t clock_ms(void);
 
 /* Has the clock been set back, and not come to where it was? */
-bool is_rewound(const game_t *game);
+bool is_rewound(void);
 
 /* Everything that must hold at any time, also inside callbacks. */
-void verify(game_t *game);
+void verify(void);
 
-#endif /* BINDING_H */
+/* ---- play_binding.c ------------------------------------------------------ */
+
+/* Inside a callback or a walk: operations, if the bytes say so. */
+void operate_inside(void);
+
+uint64_t take_delay(void);
+
+/* ---- play_timers.c, the operations --------------------------------------- */
+
+void start(void);
+void start_many(void);
+void start_without_callback(void);
+void stop(void);
+void stop_and_free(void);
+void refresh(void);
+void again(void);
+void set_repeat(void);
+void set_timer_ref(void);
+void init_again(void);
+
+/* Makes the timer one of the present wheel. */
+void init_timer(holder_t *holder);
+
+#endif /* GAME_H */
