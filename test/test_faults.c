@@ -226,7 +226,7 @@ START_TEST(a_clock_that_leaps_to_and_fro_fires_each_timer_once)
   probe_init(&probe);
   run_for(10 * HOUR_MS);
   for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], i * HOUR_MS / 2 + 17, 0);
+    probe_start(&probes[i], (uint64_t)i * HOUR_MS / 2 + 17, 0);
   for (leap = 0; leap < LENGTH(leaps_ms); leap++) {
     virtual_time_advance_ms((uint64_t)leaps_ms[leap]);
     run_for(100);
