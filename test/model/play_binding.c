@@ -292,6 +292,19 @@ open_wheel(void)
   game.lateness_max_ms = 0;
 }
 
+static void
+print(void)
+{
+  FILE *nowhere;
+
+  if (game.state == GONE)
+    return;
+  nowhere = fopen("/dev/null", "w");
+  EXPECT(nowhere != NULL);
+  uvwheel_print(game.wheel, nowhere);
+  fclose(nowhere);
+}
+
 /* A wheel that has gone is followed by another one, with the same timers. */
 static void
 open_again(void)
@@ -341,7 +354,7 @@ static void (*const operations[])(void) = {
     stop,
     stop_and_free,
     start_many,
-    start_many,
+    print,
     start_without_callback,
     init_again,
     set_timer_ref,
