@@ -44,11 +44,6 @@ close_core(uvwheel_core_t *core)
   uvwheel_core_destroy(core);
 }
 
-/* check's own assertions tell the runner each time that they hold, which takes
- * too long for the millions made here. */
-#define require(condition) \
-  ((condition) ? (void)0 : ck_abort_msg("%s is not true", #condition))
-
 void
 verify(const uvwheel_core_t *core)
 {

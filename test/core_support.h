@@ -14,6 +14,11 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
+/* For what is asserted millions of times: check's own assertions tell the
+ * runner each time that they hold. */
+#define require(condition) \
+  ((condition) ? (void)0 : ck_abort_msg("%s is not true", #condition))
+
 /* The wheels that the exhaustive tests go through. */
 typedef struct shape_s {
   uint64_t tick_ms;

@@ -244,12 +244,14 @@ END_TEST
 START_TEST(an_entry_a_day_away_wakes_the_loop_once)
 {
   const uint64_t day_ms = 24 * 3600 * 1000;
+  /* On 32 bits libuv itself sleeps for half an hour at most. */
+  const uint64_t sleeps = sizeof(void *) < 8 ? 49 : 1;
   static probe_t probe;
 
   open_wheel(100, 8);
   probe_init(&probe);
   probe_start(&probe, day_ms, 0);
-  ck_assert_uint_le(sleeps_during(day_ms - 1000), 1);
+  ck_assert_uint_le(sleeps_during(day_ms - 1000), sleeps);
   ck_assert_uint_eq(stats_of_wheel().turns, 0);
   ck_assert_uint_le(sleeps_during(2000), 2);
   ck_assert_uint_eq(probe.fired, 1);

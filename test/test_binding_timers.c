@@ -25,16 +25,16 @@ do_to_both(int kind, uvwheel_timer_t *timer, uv_timer_t *model)
 
   if (kind < (int)LENGTH(starts)) {
     const uint64_t *times = starts[kind];
-    ck_assert_int_eq(uvwheel_timer_start(timer, on_probe, times[0], times[1]),
-                     uv_timer_start(model, ignore, times[0], times[1]));
+    require(uvwheel_timer_start(timer, on_probe, times[0], times[1]) ==
+            uv_timer_start(model, ignore, times[0], times[1]));
     return;
   }
   switch (kind) {
   case 4:
-    ck_assert_int_eq(uvwheel_timer_stop(timer), uv_timer_stop(model));
+    require(uvwheel_timer_stop(timer) == uv_timer_stop(model));
     break;
   case 5:
-    ck_assert_int_eq(uvwheel_timer_again(timer), uv_timer_again(model));
+    require(uvwheel_timer_again(timer) == uv_timer_again(model));
     break;
   case 6:
     virtual_time_advance_ms(1);
@@ -51,11 +51,10 @@ expect_alike(const uvwheel_timer_t *timer, const uv_timer_t *model)
 {
   int active = uv_is_active((const uv_handle_t *)model);
 
-  ck_assert_int_eq(uvwheel_timer_is_active(timer), active != 0);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(timer),
-                    uv_timer_get_repeat(model));
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(timer),
-                    active ? uv_timer_get_due_in(model) : 0);
+  require(uvwheel_timer_is_active(timer) == (active != 0));
+  require(uvwheel_timer_get_repeat(timer) == uv_timer_get_repeat(model));
+  require(uvwheel_timer_get_due_in(timer) ==
+          (active ? uv_timer_get_due_in(model) : 0));
 }
 
 /* Each sequence of five operations, with the same results on both. */
@@ -68,7 +67,7 @@ START_TEST(every_function_means_what_its_namesake_means)
   open_wheel(1, 8);
   ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
   for (sequence = 0; sequence < KINDS * KINDS * KINDS * KINDS; sequence++) {
-    ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+    require(uvwheel_timer_init(&wheel, &timer) == 0);
     model.timer_cb = NULL; /* as it is before the first start */
     uv_timer_set_repeat(&model, 0);
     do_to_both(_i, &timer, &model);
@@ -76,7 +75,7 @@ START_TEST(every_function_means_what_its_namesake_means)
       do_to_both(rest % KINDS, &timer, &model);
       expect_alike(&timer, &model);
     }
-    ck_assert_int_eq(uvwheel_timer_stop(&timer), uv_timer_stop(&model));
+    require(uvwheel_timer_stop(&timer) == uv_timer_stop(&model));
   }
   uv_close((uv_handle_t *)&model, NULL);
 }

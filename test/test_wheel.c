@@ -440,6 +440,8 @@ START_TEST(the_largest_tick_and_the_most_slots_work)
   uvwheel_entry_t entry;
   uvwheel_core_t core;
 
+  if (sizeof(void *) < 8)
+    return; /* they need 2.3 GB of address space in one piece */
   open_core(&core, &shape);
   insert(&core, &entry, day_ms * UVWHEEL_MAX_SLOTS);
   ck_assert_uint_eq(uvwheel_core_slot_count(&core, 1), 1);
