@@ -51,6 +51,9 @@ has_tool() {
       echo '#include <stdio.h>' | cc -x c -fsyntax-only - ;;
     c++)
       echo '#include <cstdio>' | c++ -x c++ -fsyntax-only - ;;
+    clang) # its sanitizers are a package of their own
+      echo 'int main(void) { return 0; }' |
+        clang -fsanitize=address -x c -o /dev/null - ;;
     check | libuv) pkg-config --exists "$1" ;;
     i686-gcc) # a cross compiler may come without the C library, too
       echo '#include <stdio.h>' | i686-linux-gnu-gcc -x c -fsyntax-only - ;;
