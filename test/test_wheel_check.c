@@ -99,7 +99,7 @@ let_nearest_be_too_late(void)
 static void
 let_nearest_be_of_another_slot(void)
 {
-  core.nearest[2]--;
+  core.nearest[2]++;
 }
 
 static void
@@ -166,13 +166,13 @@ static const struct {
     {break_due_list, "I1:"},
     {break_pending_list, "I1:"},
     {lose_slot, "I2:"},
-    {let_nearest_be_too_late, "I3:"},
-    {let_nearest_be_of_another_slot, "I3:"},
-    {let_nearest_be_past, "I3:"},
-    {make_entry_due_earlier, "I3:"},
-    {let_next_tick_be_too_late, "I4:"},
-    {forget_next_tick, "I4:"},
-    {let_next_tick_be_after_the_pass, "I4:"},
+    {let_nearest_be_too_late, "I3: no entry"},
+    {let_nearest_be_of_another_slot, "I3: the nearest tick"},
+    {let_nearest_be_past, "I3: the nearest tick"},
+    {make_entry_due_earlier, "I3: no entry"},
+    {let_next_tick_be_too_late, "I4: the next tick is not after any slot"},
+    {forget_next_tick, "I4: there is a next tick"},
+    {let_next_tick_be_after_the_pass, "I4: the next tick is not after that of"},
     {forget_pass, "I5:"},
     {lose_entry, "I6:"},
     {hide_slot, "I6:"},
