@@ -29,6 +29,7 @@ clang-tidy    clang-tidy clang-tools-extra clang-extra-tools clang clang-tools l
 cppcheck      cppcheck cppcheck cppcheck cppcheck cppcheck cppcheck
 gcc           gcc gcc gcc gcc gcc gcc
 gcovr         gcovr gcovr gcovr - python3-gcovr gcovr
+git           git git git git git git
 gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
 libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv
 meson         meson meson meson meson meson meson

@@ -86,14 +86,14 @@ latest_wake_up_ms(void)
 static void
 verify_sleep(void)
 {
-  const int long_ms = 1 << 30;
+  const uint64_t long_ms = 1 << 30;
   uint64_t timeout_ms;
 
   EXPECT(uv_timer_start(&game.stopper, never_fires, long_ms, 0) == 0);
   timeout_ms = (uint64_t)uv_backend_timeout(&game.loop);
   EXPECT(uv_timer_stop(&game.stopper) == 0);
   if (game.model.count == 0)
-    EXPECT(timeout_ms == (uint64_t)long_ms);
+    EXPECT(timeout_ms == long_ms);
   else
     EXPECT(timeout_ms <= latest_wake_up_ms() - uv_now(&game.loop));
 }
