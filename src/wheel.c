@@ -503,7 +503,8 @@ end_pass(uvwheel_core_t *core)
   core->next_tick = find_next_tick(core);
 }
 
-/* The clock stepped back in the middle of a pass: its tick is yet to come. */
+/* The clock stepped back in the middle of a pass: its tick, or one for which
+ * an entry was inserted meanwhile, is yet to come. */
 static void
 give_up_pass(uvwheel_core_t *core)
 {
@@ -540,7 +541,8 @@ take_due(uvwheel_core_t *core)
 uvwheel_entry_t *
 uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 {
-  if (UNLIKELY(core->passing && now_ms < core->pass_ms))
+  if (UNLIKELY(core->passing &&
+               (now_ms < core->pass_ms || core->hand < core->pass_tick)))
     give_up_pass(core);
   for (;;) {
     uvwheel_entry_t *entry = take_due(core);
