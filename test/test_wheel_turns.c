@@ -392,6 +392,22 @@ START_TEST(a_fifo_entry_that_was_postponed_lines_up_when_it_is_moved)
 }
 END_TEST
 
+START_TEST(an_entry_that_is_due_before_a_cut_pass_comes_first)
+{
+  uvwheel_entry_t cut, earlier;
+  uvwheel_core_t core;
+  uint64_t budget = 0;
+
+  open_core(&core, &fifo);
+  insert(&core, &cut, 1248);
+  ck_assert_ptr_null(uvwheel_core_expire(&core, 1250, &budget));
+  insert(&core, &earlier, 1131);
+  ck_assert_ptr_eq(expire(&core, 5000), &earlier);
+  ck_assert_ptr_eq(expire(&core, 5000), &cut);
+  close_core(&core);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -424,6 +440,7 @@ main(void)
       14);
   tcase_add_test(turns,
                  a_fifo_entry_that_was_postponed_lines_up_when_it_is_moved);
+  tcase_add_test(turns, an_entry_that_is_due_before_a_cut_pass_comes_first);
   tcase_set_timeout(turns, 60);
   suite_add_tcase(suite, turns);
   return run_suite(suite);
