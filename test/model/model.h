@@ -21,9 +21,6 @@ typedef struct model_timer_s {
   /* Its place in its tick's queue, 0 if it was postponed since it was put
    * there: then it lines up when the hand happens to find it. */
   uint64_t place;
-  /* It was put at a tick that had been reached already: it may come after
-   * those of a later tick that are being handed out. */
-  bool overdue;
 } model_timer_t;
 
 /* A walk that is going on. */
