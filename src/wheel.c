@@ -500,7 +500,6 @@ end_pass(uvwheel_core_t *core)
   for (i = 0; i < lane_count(core); i++)
     give_back(core, i, &core->staying[i], core->pass_nearest);
   core->passing = false;
-  core->next_tick = find_next_tick(core);
 }
 
 /* The clock stepped back in the middle of a pass: its tick, or one for which
