@@ -27,7 +27,9 @@ def tally(test):
                       output, re.MULTILINE)
     checks = sum(int(checks) for checks, _, _ in sums)
     failed = sum(int(fails) + int(errors) for _, fails, errors in sums)
-    if result not in ("OK", "EXPECTEDFAIL"):
+    if sums and checks == 0:
+        yield "failed", 1, "it ran no case"
+    elif result not in ("OK", "EXPECTEDFAIL"):
         failed = max(failed, 1)  # all cases may pass and a sanitizer object
         yield "failed", failed, result.lower()
     elif not sums:
