@@ -174,29 +174,59 @@ END_TEST
 
 /* ---- Bad input ----------------------------------------------------------- */
 
+static void
+fail_on_visit(uvwheel_timer_t *timer, void *arg)
+{
+  ck_abort_msg("a walk visits %p %p", (void *)timer, arg);
+}
+
+/* NULL, or a wheel that is all zeros. */
 START_TEST(no_wheel_is_harmless)
 {
-  uvwheel_stats_t stats, zero;
+  static uvwheel_t zeroed, before;
   static uvwheel_timer_t timer;
+  uvwheel_t *none = _i ? &zeroed : NULL;
+  uvwheel_stats_t stats, zero;
 
   memset(&stats, 0xA5, sizeof stats);
   memset(&zero, 0, sizeof zero);
-  uvwheel_close(NULL, on_wheel_closed);
-  ck_assert_int_eq(uvwheel_is_closing(NULL), 0);
-  ck_assert_ptr_null(uvwheel_get_loop(NULL));
-  ck_assert_uint_eq(uvwheel_count(NULL), 0);
-  uvwheel_walk(NULL, NULL, NULL);
-  uvwheel_ref(NULL);
-  uvwheel_unref(NULL);
-  ck_assert_int_eq(uvwheel_has_ref(NULL), 0);
-  uvwheel_get_stats(NULL, &stats);
+  uvwheel_close(none, on_wheel_closed);
+  ck_assert_int_eq(uvwheel_is_closing(none), 0);
+  ck_assert_ptr_null(uvwheel_get_loop(none));
+  ck_assert_uint_eq(uvwheel_count(none), 0);
+  uvwheel_walk(none, fail_on_visit, NULL);
+  uvwheel_ref(none);
+  uvwheel_unref(none);
+  ck_assert_int_eq(uvwheel_has_ref(none), 0);
+  uvwheel_get_stats(none, &stats);
   ck_assert_mem_eq(&stats, &zero, sizeof stats);
-  uvwheel_get_stats(NULL, NULL);
-  uvwheel_print(NULL, stderr);
-  ck_assert_int_eq(uvwheel_check(NULL, stderr), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_init(NULL, &timer), UV_EINVAL);
+  uvwheel_get_stats(none, NULL);
+  uvwheel_print(none, stderr);
+  ck_assert_int_eq(uvwheel_check(none, stderr), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_init(none, &timer), UV_EINVAL);
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 0);
+  ck_assert_mem_eq(&zeroed, &before, sizeof zeroed);
+}
+END_TEST
+
+START_TEST(a_closed_wheel_has_nothing_to_tell)
+{
+  FILE *page = tmpfile();
+  uvwheel_timer_t timer;
+
+  open_wheel(100, 512);
+  uvwheel_close(&wheel, on_wheel_closed);
+  run_for(10);
+  ck_assert_uint_eq(wheels_closed, 1);
+  uvwheel_print(&wheel, page);
+  ck_assert_int_eq(ftell(page), 0);
+  fclose(page);
+  ck_assert_int_eq(uvwheel_check(&wheel, stderr), UV_EINVAL);
+  uvwheel_walk(&wheel, fail_on_visit, NULL);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 1, 0), UV_EINVAL);
 }
 END_TEST
 
@@ -372,7 +402,8 @@ main(void)
   tcase_add_test(making, data_is_never_written);
   tcase_add_test(making, a_loop_can_have_several_wheels);
   tcase_add_test(making, the_version_is_the_header_s);
-  tcase_add_test(bad, no_wheel_is_harmless);
+  tcase_add_loop_test(bad, no_wheel_is_harmless, 0, 2);
+  tcase_add_test(bad, a_closed_wheel_has_nothing_to_tell);
   tcase_add_loop_test(bad, no_timer_is_invalid, 0, 2);
   tcase_add_test(bad, a_start_without_a_callback_changes_nothing);
   tcase_add_test(
