@@ -12,11 +12,18 @@ complain() {
 # number OPTION TEXT MAXIMUM: ends the script unless the text is one
 number() {
   case $2 in
-    '' | 0* | *[!0-9]* | ????????*) ;;
+    '' | 0* | *[!0-9]* | ?????????*) ;;
     *) [ "$2" -gt "$3" ] || return 0 ;;
   esac
   complain "$1 takes a number from 1 to $3, not '$2'"
   exit 2
+}
+
+# numbers OPTION LIST MAXIMUM: the same for several, separated by commas
+numbers() {
+  echo "$2" | tr , '\n' | while read -r one; do
+    number "$1" "$one" "$3"
+  done || exit
 }
 
 # Makes $dir for temporary files. However the script ends from here on, that
@@ -42,7 +49,7 @@ stop_all() {
 programs_in() {
   bin=$2
   if [ -z "$bin" ]; then
-    build_programs "$1"
+    build_release "$1" -Dexamples=enabled -Dbenchmarks=disabled
     bin=$top/$1/examples
   fi
   for name in idle-server idle-load; do
@@ -53,14 +60,17 @@ programs_in() {
   done
 }
 
-build_programs() {
+# build_release DIRECTORY OPTION...: without the tests
+build_release() {
   # shellcheck source=test/tools.sh
   . "$top/test/tools.sh"
   need awk cc meson ninja pkg-config libuv
   echo "Building in $1 ..."
-  if ! { meson setup --buildtype=release -Dexamples=enabled -Dtests=disabled \
-           -Dbenchmarks=disabled "$top/$1" "$top" &&
-         meson compile -C "$top/$1"; } >"$dir/build" 2>&1; then
+  release=$top/$1
+  shift
+  if ! { meson setup --buildtype=release -Dtests=disabled "$@" "$release" \
+           "$top" &&
+         meson compile -C "$release"; } >"$dir/build" 2>&1; then
     cat "$dir/build" >&2
     complain "the build failed, see above"
     exit 1
@@ -68,12 +78,14 @@ build_programs() {
 }
 
 # start_server FILE OPTION...: its output goes to the file. Sets $server, the
-# process, and $port, on which it listens.
+# process, and $port, on which it listens. $under, if set, is the command that
+# runs it.
 start_server() {
   output=$1
   shift
   : >"$output" # so that it can be read before the server has begun
-  "$bin/idle-server" --port 0 "$@" >"$output" &
+  # shellcheck disable=SC2086 # a command with its arguments, or nothing
+  ${under-} "$bin/idle-server" --port 0 "$@" >"$output" &
   server=$!
   until port=$(sed -n 's/^listening on .*://p' "$output") &&
       [ -n "$port" ]; do

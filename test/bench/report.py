@@ -2,10 +2,11 @@
 
 """Turns results.csv of a benchmark run into tables and data for the plots.
 
-usage: report.py DIRECTORY
+usage: report.py DIRECTORY PLOTS
 
-Prints the tables. Writes summary.csv (medians and spread) and, for each
-operation, NAME.dat for plot.gp into the directory, where results.csv is."""
+Prints the tables. Writes summary.csv (medians and spread) into the directory,
+where results.csv is, and for each operation NAME.dat for plot.gp into PLOTS.
+Plots of an earlier run are removed."""
 
 import csv
 import pathlib
@@ -180,9 +181,11 @@ def write_summary(cells, path):
                              cell.unit])
 
 
-def write_plot_data(cells, directory):
+def write_plot_data(cells, directory, plots):
     """One block per peer, as gnuplot's index and columnheader want it."""
     for name in OPERATIONS:
+        file_name = name.replace(" ", "-")
+        (directory / (file_name + ".svg")).unlink(missing_ok=True)
         blocks = []
         for peer, colour in COLOURS.items():
             points = sorted((key[2], cell.median)
@@ -192,19 +195,19 @@ def write_plot_data(cells, directory):
                 lines = "\n".join(f"{n} {value} {colour}" for n, value in points)
                 blocks.append(f'"{peer}"\n{lines}\n')
         if blocks:
-            path = directory / (name.replace(" ", "-") + ".dat")
+            path = plots / (file_name + ".dat")
             path.write_text("\n\n".join(blocks), encoding="utf-8")
 
 
 def main():
-    directory = pathlib.Path(sys.argv[1])
+    directory, plots = map(pathlib.Path, sys.argv[1:])
     cells = read(directory / "results.csv")
     print_operations(cells)
     print_others(cells)
     print_targets(cells)
     print_limits(cells)
     write_summary(cells, directory / "summary.csv")
-    write_plot_data(cells, directory)
+    write_plot_data(cells, directory, plots)
 
 
 main()
