@@ -13,6 +13,15 @@
 #include <sys/resource.h>
 #include <uv.h>
 
+void
+drop_path_of_program(char **argv)
+{
+  char *slash = strrchr(argv[0], '/');
+
+  if (slash != NULL)
+    argv[0] = slash + 1;
+}
+
 uint64_t
 parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
 {

@@ -25,6 +25,9 @@
 /* Each program defines its name, the beginning of all its complaints. */
 extern const char *const program;
 
+/* Makes getopt_long's complaints begin with the program's name alone. */
+void drop_path_of_program(char **argv);
+
 /* One line on stderr, formatted as by printf. */
 #define complain(...)                                                          \
   ((void)fprintf(stderr, "%s: ", program), (void)fprintf(stderr, __VA_ARGS__), \

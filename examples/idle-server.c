@@ -549,6 +549,7 @@ main(int argc, char **argv)
   int option;
 
   server.idle.kind = idle_kind("wheel");
+  drop_path_of_program(argv);
   while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
     set_option(&server, option, optarg);
   if (optind < argc)

@@ -147,6 +147,7 @@ parse_options(options_t *options, int argc, char **argv)
                          .tick_ms = 100,
                          .duration_s = 10,
                          .seed = 1};
+  drop_path_of_program(argv);
   while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
     set_option(options, option, optarg);
   if (optind < argc)

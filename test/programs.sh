@@ -9,13 +9,13 @@ complain() {
   echo "${0##*/}: $*" >&2
 }
 
-# number OPTION TEXT MAXIMUM: ends the script unless the text is one
+# number OPTION TEXT MAXIMUM [MINIMUM]: ends the script unless the text is one
 number() {
   case $2 in
     '' | 0* | *[!0-9]* | ?????????*) ;;
-    *) [ "$2" -gt "$3" ] || return 0 ;;
+    *) ! { [ "$2" -ge "${4-1}" ] && [ "$2" -le "$3" ]; } || return 0 ;;
   esac
-  complain "$1 takes a number from 1 to $3, not '$2'"
+  complain "$1 takes a number from ${4-1} to $3, not '$2'"
   exit 2
 }
 
