@@ -79,6 +79,7 @@ typedef void (*uvwheel_close_cb)(uvwheel_t *wheel);
 /* One active timer of a walk. */
 typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 
+/* What an option that is 0 means. */
 #define UVWHEEL_DEFAULT_TICK_MS 100
 #define UVWHEEL_DEFAULT_SLOTS 512
 #define UVWHEEL_DEFAULT_TURN_BUDGET 10000
@@ -140,8 +141,8 @@ typedef struct uvwheel_stats_s {
   uint64_t backlog_ms; /* for how long the oldest tick that the hand has not
                           finished has been waiting; 0: nothing is waiting   */
   uint64_t lateness_max_ms; /* the latest any timer fired after its due time */
-  uint64_t lateness[UVWHEEL_LATENESS_BUCKETS];
-  uint64_t reserved[8];
+  uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* timers that were that late */
+  uint64_t reserved[8];                        /* room to grow               */
 } uvwheel_stats_t;
 
 /* A wheel. Embed it, or allocate it, beside the loop. */

@@ -5,6 +5,7 @@
 #ifndef UVWHEEL_VERSION_H
 #define UVWHEEL_VERSION_H
 
+/* The version's three numbers; those of a library that runs may differ. */
 #define UVWHEEL_VERSION_MAJOR 0
 #define UVWHEEL_VERSION_MINOR 1
 #define UVWHEEL_VERSION_PATCH 0

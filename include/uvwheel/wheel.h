@@ -52,7 +52,7 @@ extern "C" {
 #endif
 
 #define UVWHEEL_MAX_TICK_MS 86400000u /* one day */
-#define UVWHEEL_MAX_SLOTS (1u << 24)
+#define UVWHEEL_MAX_SLOTS (1u << 24)  /* 16,777,216 */
 
 /* Lists per slot. src/wheel.c says why there are several and why so many. */
 #define UVWHEEL_LANES 16
@@ -67,15 +67,15 @@ typedef struct uvwheel_core_s uvwheel_core_t;
 
 /* A place in a circular list. */
 struct uvwheel_link_s {
-  uvwheel_link_t *prev;
-  uvwheel_link_t *next; /* NULL: on no list */
+  uvwheel_link_t *prev; /* meaningless on no list */
+  uvwheel_link_t *next; /* NULL: on no list       */
 };
 
 /* What waits in a wheel. Embed it in what it belongs to. All of it is
  * read-only for the user. */
 struct uvwheel_entry_s {
-  uvwheel_link_t link;
-  uint64_t due_ms; /* meaningless unless active */
+  uvwheel_link_t link; /* on one of the wheel's lists, if active */
+  uint64_t due_ms;     /* meaningless unless active              */
 };
 
 /* How far a walk over all entries has come. All of it is private. */
@@ -98,6 +98,7 @@ typedef struct uvwheel_counters_s {
 
 /* A wheel. All of it is private; src/wheel.c explains the fields. */
 struct uvwheel_core_s {
+  /* private */
   uint64_t hand;
   uint64_t hand_ms;
   uint64_t next_tick;
