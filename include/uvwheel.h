@@ -302,7 +302,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  * UVWHEEL_VERSION_HEX of the header. Any thread. */
 UVWHEEL_EXTERN unsigned uvwheel_version(void);
 
-/* The same as text, "0.1.0". Any thread. */
+/* The version of the library that runs as text, "0.1.0". Any thread. */
 UVWHEEL_EXTERN const char *uvwheel_version_string(void);
 
 #ifdef __cplusplus

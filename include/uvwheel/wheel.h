@@ -80,6 +80,7 @@ struct uvwheel_entry_s {
 
 /* How far a walk over all entries has come. All of it is private. */
 struct uvwheel_cursor_s {
+  /* private */
   uvwheel_link_t here;     /* on a list, before the next entry to visit */
   uvwheel_link_t end;      /* on the same list: what comes after was added
                               since the walk came to this list            */
