@@ -41,6 +41,7 @@ s390x-gcc     gcc-s390x-linux-gnu,libc6-dev-s390x-cross - - - - -
 qemu-i386     qemu-user qemu-user qemu-i386 qemu-user qemu-linux-user -
 qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
+uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 valgrind      valgrind valgrind valgrind valgrind valgrind -
 END
 }
@@ -64,6 +65,7 @@ has_tool() {
     ninja) command -v ninja || command -v ninja-build || command -v samu ;;
     s390x-gcc)
       echo '#include <stdio.h>' | s390x-linux-gnu-gcc -x c -fsyntax-only - ;;
+    uthash) echo '#include <uthash.h>' | cc -x c -fsyntax-only - ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1
 }

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A callback that runs a given number of times.
+ *
+ * Start the timer with a repeat, count in the callback, and stop it there. In
+ * its callback a repeating timer is already armed again, so that the stop has
+ * the last word; the timer may be freed right after it.
+ *
+ * Each interval begins at the callback before, as in libuv, and ends at the
+ * first tick after it: here 400 ms take 410. Who must keep in step with a clock
+ * restarts the timer in the callback, for what is missing to the next beat. */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <uvwheel.h>
+
+typedef struct repeater_s {
+  uvwheel_timer_t timer;
+  unsigned left;
+} repeater_t;
+
+static uv_loop_t loop;
+static uvwheel_t wheel;
+static uint64_t start_ms;
+
+static void
+on_turn(uvwheel_timer_t *timer)
+{
+  repeater_t *repeater = timer->data;
+
+  repeater->left--;
+  printf("%4" PRIu64 " ms: %u left\n", uv_now(&loop) - start_ms,
+         repeater->left);
+  if (repeater->left > 0)
+    return;
+  uvwheel_timer_stop(timer);
+  free(repeater);
+}
+
+/* Calls back after each interval, so many times. */
+static void
+repeat(unsigned times, uint64_t interval_ms)
+{
+  repeater_t *repeater = malloc(sizeof(*repeater));
+
+  if (repeater == NULL)
+    abort();
+  repeater->left = times;
+  repeater->timer.data = repeater;
+  uvwheel_timer_init(&wheel, &repeater->timer);
+  uvwheel_timer_start(&repeater->timer, on_turn, interval_ms, interval_ms);
+}
+
+int
+main(void)
+{
+  uvwheel_options_t options = {.tick_ms = 10};
+
+  if (uv_loop_init(&loop) != 0 || uvwheel_init(&loop, &wheel, &options) != 0)
+    return EXIT_FAILURE;
+  start_ms = uv_now(&loop);
+  repeat(5, 400);
+  uv_run(&loop, UV_RUN_DEFAULT); /* until no timer is active */
+  uvwheel_close(&wheel, NULL);
+  uv_run(&loop, UV_RUN_DEFAULT);
+  return uv_loop_close(&loop) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

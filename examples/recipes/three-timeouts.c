@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Three timeouts on one connection, with two timers.
+ *
+ * A server wants to be rid of a peer that does not greet in time, of one that
+ * then falls silent, and of one that stays too long, however busy it is. The
+ * first two never wait at the same time: one timer serves both, started anew
+ * with another callback once the peer has greeted. Only that one is refreshed;
+ * the other one runs from beginning to end.
+ *
+ * Three peers: one never greets, one only greets, one never stops talking. The
+ * network is left out, a third timer makes their words. */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <uvwheel.h>
+
+#define GREETING_MS 500
+#define IDLE_MS 1000
+#define LIFETIME_MS 3000
+#define WORD_MS 200 /* between two words of a peer */
+
+typedef struct connection_s {
+  const char *name;
+  unsigned words; /* that the peer has still to say */
+  int has_greeted;
+  uvwheel_timer_t silence; /* before the greeting, then between words */
+  uvwheel_timer_t lifetime;
+  uvwheel_timer_t peer;
+} connection_t;
+
+static uv_loop_t loop;
+static uvwheel_t wheel;
+static uint64_t start_ms;
+
+/* Its timers stopped, the connection may be freed here and now. */
+static void
+close_connection(connection_t *connection, const char *reason)
+{
+  printf("%4" PRIu64 " ms: %s: closed, %s\n", uv_now(&loop) - start_ms,
+         connection->name, reason);
+  uvwheel_timer_stop(&connection->silence);
+  uvwheel_timer_stop(&connection->lifetime);
+  uvwheel_timer_stop(&connection->peer);
+}
+
+static void
+on_no_greeting(uvwheel_timer_t *timer)
+{
+  close_connection(timer->data, "no greeting");
+}
+
+static void
+on_idle(uvwheel_timer_t *timer)
+{
+  close_connection(timer->data, "idle");
+}
+
+static void
+on_lifetime(uvwheel_timer_t *timer)
+{
+  close_connection(timer->data, "too old");
+}
+
+/* What your read callback does. */
+static void
+receive(connection_t *connection)
+{
+  if (connection->has_greeted)
+    uvwheel_timer_refresh(&connection->silence);
+  else
+    uvwheel_timer_start(&connection->silence, on_idle, IDLE_MS, 0);
+  connection->has_greeted = 1;
+}
+
+static void
+on_peer(uvwheel_timer_t *timer)
+{
+  connection_t *connection = timer->data;
+
+  if (connection->words == 0)
+    return;
+  connection->words--;
+  receive(connection);
+}
+
+static void
+open_connection(connection_t *connection)
+{
+  connection->silence.data = connection;
+  connection->lifetime.data = connection;
+  connection->peer.data = connection;
+  uvwheel_timer_init(&wheel, &connection->silence);
+  uvwheel_timer_init(&wheel, &connection->lifetime);
+  uvwheel_timer_init(&wheel, &connection->peer);
+  uvwheel_timer_start(&connection->silence, on_no_greeting, GREETING_MS, 0);
+  uvwheel_timer_start(&connection->lifetime, on_lifetime, LIFETIME_MS, 0);
+  uvwheel_timer_start(&connection->peer, on_peer, WORD_MS, WORD_MS);
+}
+
+int
+main(void)
+{
+  connection_t connections[] = {{.name = "mute"},
+                                {.name = "shy", .words = 1},
+                                {.name = "chatty", .words = 1000}};
+  uvwheel_options_t options = {.tick_ms = 10};
+
+  if (uv_loop_init(&loop) != 0 || uvwheel_init(&loop, &wheel, &options) != 0)
+    return EXIT_FAILURE;
+  start_ms = uv_now(&loop);
+  for (int i = 0; i < 3; i++)
+    open_connection(&connections[i]);
+  uv_run(&loop, UV_RUN_DEFAULT); /* until no timer is active */
+  uvwheel_close(&wheel, NULL);
+  uv_run(&loop, UV_RUN_DEFAULT);
+  return uv_loop_close(&loop) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The recipes do what they say. All but queue-work run in virtual time, where
+ * their timers have exact times: see virtual_time.h. */
+
+#include <check.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "programs.h"
+#include "suite.h"
+
+#define TICK_MS 10 /* of all the recipes whose times are looked at */
+
+static result_t result;
+static const char *rest; /* of the output, not looked at so far */
+
+static void
+run_recipe(const char *variable)
+{
+  run_program(variable, "", &result);
+  ck_assert_str_eq(result.err, "");
+  ck_assert_int_eq(result.status, 0);
+  rest = result.out;
+}
+
+/* The output goes on with this. */
+static void
+expect_text(const char *text)
+{
+  ck_assert_msg(strncmp(rest, text, strlen(text)) == 0, "not '%s' but '%s'",
+                text, rest);
+  rest += strlen(text);
+}
+
+static uint64_t
+expect_number(void)
+{
+  char *end;
+  uint64_t number = strtoull(rest, &end, 10);
+
+  ck_assert_msg(end != rest, "no number: '%s'", rest);
+  rest = end;
+  return number;
+}
+
+/* The next line says that this happened. Returns when. */
+static uint64_t
+expect_event(const char *what)
+{
+  uint64_t time_ms = expect_number();
+
+  expect_text(" ms: ");
+  expect_text(what);
+  expect_text("\n");
+  return time_ms;
+}
+
+static void
+expect_end(void)
+{
+  ck_assert_str_eq(rest, "");
+}
+
+/* It happened at the first tick after so much time, to the tick. */
+static void
+assert_punctual(uint64_t time_ms, uint64_t timeout_ms)
+{
+  ck_assert_uint_gt(time_ms, timeout_ms);
+  ck_assert_uint_le(time_ms, timeout_ms + TICK_MS);
+}
+
+START_TEST(three_timeouts_end_three_kinds_of_connections)
+{
+  run_recipe("THREE_TIMEOUTS");
+  assert_punctual(expect_event("mute: closed, no greeting"), 500);
+  assert_punctual(expect_event("shy: closed, idle"), 200 + TICK_MS + 1000);
+  assert_punctual(expect_event("chatty: closed, too old"), 3000);
+  expect_end();
+}
+END_TEST
+
+START_TEST(keep_alive_pings_the_quiet_and_gives_up_the_dead)
+{
+  run_recipe("KEEP_ALIVE");
+  uint64_t heard_ms = expect_event("message");
+  for (int pongs = 0; pongs < 2; pongs++) {
+    uint64_t ping_ms = expect_event("quiet, ping");
+    assert_punctual(ping_ms - heard_ms, 1000);
+    heard_ms = expect_event("pong");
+    ck_assert_uint_le(heard_ms - ping_ms, 300);
+  }
+  uint64_t ping_ms = expect_event("quiet, ping");
+  assert_punctual(ping_ms - heard_ms, 1000);
+  assert_punctual(expect_event("no answer, the peer is dead") - ping_ms, 300);
+  expect_end();
+}
+END_TEST
+
+START_TEST(retries_with_jitter_are_no_herd)
+{
+  run_recipe("RETRY");
+  expect_text("without jitter: 1000 answered, ");
+  ck_assert_uint_eq(expect_number(), 1000);
+  expect_text(" at once at worst\nwith jitter: 1000 answered, ");
+  ck_assert_uint_lt(expect_number(), 200);
+  expect_text(" at once at worst\n");
+  expect_end();
+}
+END_TEST
+
+START_TEST(rate_limit_holds_at_any_time_and_wastes_little)
+{
+  uint64_t total = 0, time_ms = 0;
+
+  run_recipe("RATE_LIMIT");
+  while (*rest != '\0') {
+    time_ms = expect_number();
+    expect_text(" ms: ");
+    total += expect_number();
+    expect_text(" bytes\n");
+    ck_assert_uint_le(total, 1000 + 2 * time_ms);
+  }
+  ck_assert_uint_eq(total, 5000);
+  ck_assert_uint_lt(time_ms, 2200);
+}
+END_TEST
+
+START_TEST(queue_work_leaves_the_loop_free)
+{
+  run_recipe("QUEUE_WORK");
+  for (unsigned round = 1; round <= 3; round++) {
+    expect_text("work ");
+    ck_assert_uint_eq(expect_number(), round);
+    expect_text(" begins\nwork ");
+    ck_assert_uint_eq(expect_number(), round);
+    expect_text(" done, the loop's heart beat ");
+    ck_assert_uint_ge(expect_number(), 3);
+    expect_text(" times meanwhile\n");
+  }
+  expect_end();
+}
+END_TEST
+
+START_TEST(repeat_n_repeats_n_times)
+{
+  uint64_t before_ms = 0;
+
+  run_recipe("REPEAT_N");
+  for (int left = 4; left >= 0; left--) {
+    uint64_t time_ms = expect_number();
+    assert_punctual(time_ms - before_ms, 400);
+    before_ms = time_ms;
+    expect_text(" ms: ");
+    ck_assert_uint_eq(expect_number(), (unsigned)left);
+    expect_text(" left\n");
+  }
+  expect_end();
+}
+END_TEST
+
+START_TEST(cancel_by_key_frees_each_request_once)
+{
+  run_recipe("CANCEL_BY_KEY");
+  assert_punctual(expect_event("request 3: timed out"), 200);
+  assert_punctual(expect_event("request 1: answered"), 500);
+  expect_event("request 3: answered too late, or never asked");
+  assert_punctual(expect_event("request 2: timed out"), 1000);
+  expect_text("0 requests left\n");
+  expect_end();
+}
+END_TEST
+
+START_TEST(shutdown_tells_what_was_left)
+{
+  static const char *const left[] = {"\nleft: remind of the meeting, due in ",
+                                     "\nleft: renew the certificate, due in "};
+  static const uint64_t delays_ms[] = {3600000, 86400000};
+
+  run_recipe("SHUTDOWN");
+  expect_text("done: send the welcome mail\ndone: delete the old files\n"
+              "told to end, with 2 jobs left");
+  for (int i = 0; i < 2; i++) { /* a walk has no particular order */
+    const char *found = strstr(rest, left[i]);
+    ck_assert_msg(found != NULL, "no '%s' in '%s'", left[i], rest);
+    uint64_t due_in_ms = strtoull(found + strlen(left[i]), NULL, 10);
+    assert_punctual(delays_ms[i] - due_in_ms, 1000);
+  }
+  rest = strstr(rest, "\nclosed");
+  ck_assert_ptr_nonnull(rest);
+  expect_text("\nclosed\n");
+  expect_end();
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("recipes");
+  TCase *tcase = tcase_create("recipes");
+
+  suite_add_tcase(suite, tcase);
+  tcase_add_test(tcase, three_timeouts_end_three_kinds_of_connections);
+  tcase_add_test(tcase, keep_alive_pings_the_quiet_and_gives_up_the_dead);
+  tcase_add_test(tcase, retries_with_jitter_are_no_herd);
+  tcase_add_test(tcase, rate_limit_holds_at_any_time_and_wastes_little);
+  tcase_add_test(tcase, queue_work_leaves_the_loop_free);
+  tcase_add_test(tcase, repeat_n_repeats_n_times);
+  if (getenv("CANCEL_BY_KEY") != NULL) /* without uthash it is not built */
+    tcase_add_test(tcase, cancel_by_key_frees_each_request_once);
+  tcase_add_test(tcase, shutdown_tells_what_was_left);
+  return run_suite(suite);
+}
