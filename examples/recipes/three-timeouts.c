@@ -27,8 +27,7 @@ typedef struct connection_s {
   unsigned words; /* that the peer has still to say */
   int has_greeted;
   uvwheel_timer_t silence; /* before the greeting, then between words */
-  uvwheel_timer_t lifetime;
-  uvwheel_timer_t peer;
+  uvwheel_timer_t lifetime, peer;
 } connection_t;
 
 static uv_loop_t loop;
