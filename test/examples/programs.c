@@ -117,17 +117,25 @@ run_program(const char *variable, const char *command_line, result_t *result)
 }
 
 program_t
-start_server(const char *options, uint16_t *port)
+start_listening(const char *variable, const char *command_line, uint16_t *port)
 {
   static const char listening[] = "listening on 127.0.0.1:";
   char line[256];
 
-  snprintf(line, sizeof(line), "--port 0 %s", options);
-  program_t server = start_program("IDLE_SERVER", line);
+  program_t server = start_program(variable, command_line);
   read_line(server.out, line, sizeof(line));
   ck_assert_msg(strncmp(line, listening, strlen(listening)) == 0, "%s", line);
   *port = (uint16_t)strtoul(line + strlen(listening), NULL, 10);
   return server;
+}
+
+program_t
+start_server(const char *options, uint16_t *port)
+{
+  char line[256];
+
+  snprintf(line, sizeof(line), "--port 0 %s", options);
+  return start_listening("IDLE_SERVER", line, port);
 }
 
 void

@@ -49,6 +49,10 @@ void stop(const program_t *program, int signal, result_t *result);
 void run_program(const char *variable, const char *command_line,
                  result_t *result);
 
+/* Starts a server, and waits until it has told on which port it listens. */
+program_t start_listening(const char *variable, const char *command_line,
+                          uint16_t *port);
+
 /* Starts an idle-server on a free port. */
 program_t start_server(const char *options, uint16_t *port);
 
