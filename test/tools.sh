@@ -27,11 +27,13 @@ clang         clang,libclang-rt-dev clang,compiler-rt clang,compiler-rt clang,co
 clang-format  clang-format clang-tools-extra clang-extra-tools clang clang-tools clang-format
 clang-tidy    clang-tidy clang-tools-extra clang-extra-tools clang clang-tools llvm
 cppcheck      cppcheck cppcheck cppcheck cppcheck cppcheck cppcheck
+doxygen       doxygen doxygen doxygen doxygen doxygen doxygen
 gcc           gcc gcc gcc gcc gcc gcc
 gcovr         gcovr gcovr gcovr - python3-gcovr gcovr
 git           git git git git git git
 gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
 libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv
+man           man-db man-db man-db man-db man -
 meson         meson meson meson meson meson meson
 mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
 ninja         ninja-build ninja-build samurai ninja ninja ninja

@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every block of C, C++ and Meson code in a document compiles.
+
+A block with a main() is a program. Any other one is a fragment: the n-th block
+of docs/NAME.md is NAME-n.c, and test/docs/NAME.c includes it where it belongs.
+(In C++: NAME-n.cc and NAME.cc.) A block of Meson code is configured in a
+project that has uvwheel as a subproject.
+
+usage: blocks.py UVWHEEL-CFLAGS...
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+from documents import TOP, documents
+
+HERE = pathlib.Path(__file__).parent
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
+COMPILERS = {"c": ["cc", "-std=gnu11"], "cc": ["c++", "-std=c++17"]}
+LANGUAGES = {"c": ["c"], "cc": ["cpp", "c++"]}
+PROJECT = """project('parent', 'c', default_options: ['warning_level=3'])
+{block}
+executable('program', 'program.c', dependencies: uvwheel_dep)
+"""
+
+
+def run(what, command):
+    done = subprocess.run(command, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        yield f"{what}:\n{done.stdout}"
+
+
+def compile_blocks(document, suffix, scratch):
+    """Its programs one by one, and its fragments in their context."""
+    compiler = [*COMPILERS[suffix], *STRICT, *sys.argv[1:], f"-I{scratch}"]
+    context = HERE / f"{document.path.stem}.{suffix}"
+    included = context.read_text() if context.exists() else ""
+    fragments = False
+    for number, (line, block) in enumerate(
+            document.blocks(*LANGUAGES[suffix]), 1):
+        what = f"{document.name}:{line}"
+        path = scratch / f"{document.path.stem}-{number}.{suffix}"
+        path.write_text(f'#line {line} "{document.name}"\n{block}')
+        if re.search(r"\bmain\(", block):
+            yield from run(what, [*compiler, path])
+            continue
+        fragments = True
+        if f'"{path.name}"' not in included:
+            yield f"{what}: test/docs/{context.name} must include {path.name}"
+    if fragments and included:
+        yield from run(context.name, [*compiler, context])
+
+
+def configure_block(what, block, scratch):
+    parent = scratch / "parent"
+    (parent / "subprojects").mkdir(parents=True)
+    (parent / "subprojects" / "uvwheel").symlink_to(TOP)
+    (parent / "meson.build").write_text(
+        block if "project(" in block else PROJECT.format(block=block))
+    (parent / "program.c").write_text("int main(void) { return 0; }\n")
+    yield from run(what, ["meson", "setup", "--force-fallback-for=uvwheel",
+                          "--wrap-mode=nodownload", parent / "build", parent])
+
+
+def faults(document):
+    for suffix in COMPILERS:
+        with tempfile.TemporaryDirectory() as scratch:
+            yield from compile_blocks(document, suffix, pathlib.Path(scratch))
+    for line, block in document.blocks("meson"):
+        with tempfile.TemporaryDirectory() as scratch:
+            yield from configure_block(f"{document.name}:{line}", block,
+                                       pathlib.Path(scratch))
+
+
+found = [fault for document in documents() for fault in faults(document)]
+sys.exit("\n".join(found) or None)

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every command of a document is known here, and is executed.
+
+The commands are the lines of blocks of shell code, and the code spans that
+begin with a script of the project or with one of TOOLS. They run in their order
+in a copy of the sources, one copy for all documents, without its build
+directories. A block below a comment <!-- NAME --> is the file of that name.
+
+usage: commands.py DIRECTORY, below which the copy is made
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from documents import TOP, documents
+
+TOOLS = {"cc", "c++", "cmake", "git", "make", "man", "meson", "ninja", "sudo"}
+
+# What is executed for each command: itself, or what ends sooner or asks for
+# less, or nothing, as a job of test/run does the same.
+ITSELF = ""
+JOB = "test/run "
+BENCH = "test/bench/run --n 10000 --reps 1 --only refresh --peers uvwheel"
+COMMANDS = {
+    "cc hello.c -o hello $(pkg-config --cflags --libs uvwheel)": ITSELF,
+    "./hello": ITSELF,
+    "examples/demo": "examples/demo --connections 100 --timeout 300",
+    "man uvwheel_timer_start": "man -P cat uvwheel_timer_start",
+    "meson setup build --buildtype=release":
+        "meson setup build --buildtype=release -Dtests=disabled "
+        "-Dexamples=disabled --prefix=$PREFIX --libdir=lib",
+    "meson compile -C build docs": ITSELF,
+    "sudo meson install -C build": "meson install -C build",
+    "sudo ldconfig": "/sbin/ldconfig -n $PREFIX/lib",
+    "test/run": JOB + "tests",
+    "test/bench/run": BENCH,
+    "test/bench/run --quick": BENCH,
+    "test/bench/server":
+        "test/bench/server --connections 100 --rate 1000 --seconds 4 --reps 1",
+    "meson test": JOB + "tests",
+}
+
+
+def logical_lines(block):
+    """Its commands, without their comments."""
+    for line in block.replace("\\\n", " ").splitlines():
+        line = re.sub(r"(^|\s+)#.*", "", line)
+        if line.strip():
+            yield " ".join(line.split())
+
+
+def is_command(span):
+    first, *rest = span.split() or [""]
+    path = TOP / first
+    script = ("/" in first and path.is_file() and os.access(path, os.X_OK))
+    return script or (bool(rest) and first in TOOLS)
+
+
+def commands(document):
+    for _, block in document.blocks("sh"):
+        yield from logical_lines(block)
+    for span in document.code_spans():
+        if is_command(span):
+            yield " ".join(span.split())
+
+
+def write_files(document, copy):
+    for name, text in re.findall(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$",
+                                 document.text, re.MULTILINE | re.DOTALL):
+        (copy / name).write_text(text)
+
+
+def execute(command, copy):
+    """Returns what it has printed if it fails."""
+    prefix = copy.parent / "prefix"
+    environment = dict(
+        os.environ, PREFIX=str(prefix), LD_LIBRARY_PATH=f"{prefix}/lib",
+        PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig",
+        MANPATH=f"{prefix}/share/man")
+    done = subprocess.run(command, shell=True, cwd=copy, env=environment,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=600)
+    return done.stdout if done.returncode != 0 else None
+
+
+def main():
+    copy = pathlib.Path(sys.argv[1], "copy").resolve()
+    shutil.rmtree(copy.parent / "prefix", ignore_errors=True)
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(TOP, copy, symlinks=True, ignore=shutil.ignore_patterns(
+        ".git", "build*", "__pycache__"))
+    done, executed, faults = set(), set(), []
+    for document in documents():
+        write_files(document, copy)
+        for command in commands(document):
+            if command in done:
+                continue
+            done.add(command)
+            if command not in COMMANDS:
+                faults.append(f"{document.name}: unknown command: {command}")
+                continue
+            instead = COMMANDS[command] or command
+            if instead in executed or instead.startswith(JOB):
+                continue
+            executed.add(instead)
+            print(f"{document.name}: {instead}", flush=True)
+            output = execute(instead, copy)
+            if output is not None:
+                faults.append(f"{document.name}: {instead}: failed\n{output}")
+    unused = COMMANDS.keys() - done
+    faults += [f"no document has the command: {name}" for name in unused]
+    sys.exit("\n".join(faults) or None)
+
+
+main()
