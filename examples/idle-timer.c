@@ -10,8 +10,7 @@
 static int
 open_nothing(idle_t *idle, const uvwheel_options_t *options)
 {
-  (void)idle;
-  (void)options;
+  idle->max_timers = options->max_timers;
   return 0;
 }
 
@@ -21,10 +20,14 @@ close_nothing(idle_t *idle)
   (void)idle;
 }
 
-static void
-release_at_once(idle_t *idle, idle_timer_t *timer)
+/* The wheel sees to its max_timers itself; here is the same for the others. */
+static int
+count_one_more(idle_t *idle)
 {
-  idle->on_released(timer);
+  if (idle->max_timers != 0 && idle->started == idle->max_timers)
+    return UV_ENOBUFS;
+  idle->started++;
+  return 0;
 }
 
 /* ---- wheel ------------------------------------------------------------- */
@@ -70,6 +73,13 @@ wheel_stop(idle_timer_t *timer)
   uvwheel_timer_stop(&timer->wheel);
 }
 
+/* Once stopped, it is mere memory. */
+static void
+wheel_release(idle_t *idle, idle_timer_t *timer)
+{
+  idle->on_released(timer);
+}
+
 /* ---- uv ---------------------------------------------------------------- */
 
 static void
@@ -94,6 +104,10 @@ on_libuv_timer_closed(uv_handle_t *timer)
 static int
 libuv_start(idle_t *idle, idle_timer_t *timer)
 {
+  int error = count_one_more(idle);
+
+  if (error != 0)
+    return error;
   uv_timer_init(idle->loop, &timer->uv);
   timer->uv.data = idle;
   return uv_timer_start(&timer->uv, on_libuv_timer, idle->timeout_ms + 1,
@@ -115,7 +129,7 @@ libuv_stop(idle_timer_t *timer)
 static void
 libuv_release(idle_t *idle, idle_timer_t *timer)
 {
-  (void)idle;
+  idle->started--;
   uv_close((uv_handle_t *)&timer->uv, on_libuv_timer_closed);
 }
 
@@ -124,15 +138,21 @@ libuv_release(idle_t *idle, idle_timer_t *timer)
 static int
 none_start(idle_t *idle, idle_timer_t *timer)
 {
-  (void)idle;
   (void)timer;
-  return 0;
+  return count_one_more(idle);
 }
 
 static void
 none_refresh_or_stop(idle_timer_t *timer)
 {
   (void)timer;
+}
+
+static void
+none_release(idle_t *idle, idle_timer_t *timer)
+{
+  idle->started--;
+  idle->on_released(timer);
 }
 
 /* ---- all --------------------------------------------------------------- */
@@ -146,7 +166,7 @@ static const idle_kind_t kinds[] = {
         .start = wheel_start,
         .refresh = wheel_refresh,
         .stop = wheel_stop,
-        .release = release_at_once, /* once stopped, it is mere memory */
+        .release = wheel_release,
     },
     {
         .name = "uv",
@@ -166,7 +186,7 @@ static const idle_kind_t kinds[] = {
         .start = none_start,
         .refresh = none_refresh_or_stop,
         .stop = none_refresh_or_stop,
-        .release = release_at_once,
+        .release = none_release,
     },
 };
 

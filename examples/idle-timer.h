@@ -30,7 +30,8 @@ union idle_timer_u {
 };
 
 /* The three ways. Each timer is started once, refreshed at traffic, stopped
- * when its connection closes, and released when its memory is to be freed. */
+ * when its connection closes, and released when its memory is to be freed.
+ * While max_timers of the options are in use, start returns UV_ENOBUFS. */
 typedef struct idle_kind_s {
   const char *name;
   size_t timer_bytes; /* how much of an idle_timer_t is used */
@@ -49,6 +50,8 @@ struct idle_s {
   idle_cb on_idle;     /* nothing happened for timeout_ms             */
   idle_cb on_released; /* the memory of a released timer may be freed */
   uvwheel_t wheel;     /* used by the kind "wheel" alone              */
+  uint64_t max_timers; /* used by the others                          */
+  uint64_t started;    /* so many of their timers are not released    */
 };
 
 /* The kind of this name, or NULL. */

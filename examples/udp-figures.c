@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "udp-figures.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <sys/resource.h>
+
+#define NS_PER_S UINT64_C(1000000000)
+
+/* ---- Turns of the loop -------------------------------------------------- */
+
+static uint64_t
+cpu_ns(void)
+{
+  struct timespec now;
+
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* The loop is about to wait. */
+static void
+on_turn(uv_prepare_t *turn)
+{
+  udp_figures_t *figures = turn->data;
+  uint64_t now_ns = cpu_ns();
+
+  if (figures->longest_turn_ns < now_ns - figures->turn_ns)
+    figures->longest_turn_ns = now_ns - figures->turn_ns;
+  figures->turn_ns = now_ns;
+}
+
+void
+udp_figures_start(udp_figures_t *figures, uv_loop_t *loop)
+{
+  uv_resident_set_memory(&figures->first_rss);
+  uv_prepare_init(loop, &figures->turn);
+  figures->turn.data = figures;
+  figures->turn_ns = cpu_ns();
+  uv_prepare_start(&figures->turn, on_turn);
+  uv_unref((uv_handle_t *)&figures->turn);
+}
+
+void
+udp_figures_stop(udp_figures_t *figures)
+{
+  uv_close((uv_handle_t *)&figures->turn, NULL);
+}
+
+/* ---- Sessions ----------------------------------------------------------- */
+
+void
+udp_figures_created(udp_figures_t *figures)
+{
+  figures->created++;
+  figures->sessions++;
+  if (figures->peak < figures->sessions)
+    figures->peak = figures->sessions;
+}
+
+void
+udp_figures_expired(udp_figures_t *figures, uint64_t idle_ns,
+                    uint64_t timeout_ns)
+{
+  figures->expired++;
+  if (idle_ns < timeout_ns) {
+    figures->early++;
+    return;
+  }
+  uint64_t late_ns = idle_ns - timeout_ns;
+  uint64_t step = late_ns / LATENESS_STEP_NS;
+  if (figures->lateness_max_ns < late_ns)
+    figures->lateness_max_ns = late_ns;
+  figures->lateness[step < LATENESS_STEPS ? step : LATENESS_STEPS - 1]++;
+}
+
+/* ---- Report ------------------------------------------------------------- */
+
+static double
+ms(uint64_t ns)
+{
+  return (double)ns / 1e6;
+}
+
+/* How late at most was this share of the sessions that expired? */
+static double
+lateness_ms(const udp_figures_t *figures, unsigned percent)
+{
+  uint64_t all = figures->expired - figures->early;
+  uint64_t seen = 0;
+
+  for (unsigned step = 0; step < LATENESS_STEPS - 1; step++) {
+    seen += figures->lateness[step];
+    if (seen * 100 >= all * percent) {
+      uint64_t end_ns = (step + 1) * LATENESS_STEP_NS;
+      return ms(end_ns < figures->lateness_max_ns ? end_ns
+                                                  : figures->lateness_max_ns);
+    }
+  }
+  return ms(figures->lateness_max_ns);
+}
+
+static double
+seconds(struct timeval time)
+{
+  return (double)time.tv_sec + (double)time.tv_usec / 1e6;
+}
+
+/* What the sessions have made the process grow by, at their peak. */
+static uint64_t
+grown_by(const udp_figures_t *figures, const struct rusage *usage)
+{
+  uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
+
+  return peak > figures->first_rss ? peak - figures->first_rss : 0;
+}
+
+void
+udp_figures_print(const udp_figures_t *figures, const char *title)
+{
+  struct rusage usage;
+  size_t rss = 0;
+
+  getrusage(RUSAGE_SELF, &usage);
+  uv_resident_set_memory(&rss);
+  printf("%s timer=%s sessions=%" PRIu64 " peak=%" PRIu64 " created=%" PRIu64
+         " refreshes=%" PRIu64 " questions=%" PRIu64 " refused=%" PRIu64
+         " unsent=%" PRIu64 " expired=%" PRIu64 " early=%" PRIu64,
+         title, figures->timer, figures->sessions, figures->peak,
+         figures->created, figures->refreshes, figures->questions,
+         figures->refused, figures->unsent, figures->expired, figures->early);
+  printf(" lateness_p50_ms=%.1f lateness_p99_ms=%.1f lateness_max_ms=%.1f"
+         " longest_turn_ms=%.1f cpu_s=%.3f",
+         lateness_ms(figures, 50), lateness_ms(figures, 99),
+         ms(figures->lateness_max_ns), ms(figures->longest_turn_ns),
+         seconds(usage.ru_utime) + seconds(usage.ru_stime));
+  printf(" timer_bytes=%zu session_bytes=%zu session_rss=%" PRIu64
+         " rss_kib=%zu max_rss_kib=%ld\n",
+         figures->timer_bytes, figures->bytes,
+         figures->peak != 0 ? grown_by(figures, &usage) / figures->peak : 0,
+         rss / 1024, usage.ru_maxrss);
+  fflush(stdout);
+}

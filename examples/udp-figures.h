@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What udp-sessions counts and measures, of each kind of timer in the same
+ * way: nothing here is asked of the wheel. */
+
+#ifndef EXAMPLES_UDP_FIGURES_H
+#define EXAMPLES_UDP_FIGURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+/* Lateness is counted in steps of 0.1 ms; what is later than 3 s counts for
+ * the last one. */
+#define LATENESS_STEP_NS UINT64_C(100000)
+#define LATENESS_STEPS 30000
+
+typedef struct udp_figures_s {
+  const char *timer;  /* the kind                                     */
+  size_t timer_bytes; /* of one                                       */
+  size_t bytes;       /* of one session, its timer included           */
+
+  uint64_t sessions;  /* now                                          */
+  uint64_t peak;      /* the most that there were at once             */
+  uint64_t created;   /* by a first datagram                          */
+  uint64_t refreshes; /* by a later one                               */
+  uint64_t questions; /* datagrams that only asked                    */
+  uint64_t refused;   /* first datagrams that no session was made for */
+  uint64_t unsent;    /* answers that the kernel did not take         */
+  uint64_t expired;
+  uint64_t early; /* of these: before the timeout, which is wrong */
+
+  uint64_t lateness_max_ns;
+  uint64_t lateness[LATENESS_STEPS];
+
+  size_t first_rss; /* resident memory before the first session */
+  uv_prepare_t turn;
+  uint64_t turn_ns; /* CPU time when this turn of the loop began */
+  uint64_t longest_turn_ns;
+} udp_figures_t;
+
+/* Begins to measure the turns of the loop, and stops it; the handle is then
+ * closed. A turn is what the loop does between one wait for the network and
+ * the next. CPU time is taken, so that neither the wait nor other processes
+ * are in it. */
+void udp_figures_start(udp_figures_t *figures, uv_loop_t *loop);
+void udp_figures_stop(udp_figures_t *figures);
+
+void udp_figures_created(udp_figures_t *figures);
+
+/* A session came to its end so long after its last datagram. */
+void udp_figures_expired(udp_figures_t *figures, uint64_t idle_ns,
+                         uint64_t timeout_ns);
+
+/* One line "title key=value ..." on stdout. */
+void udp_figures_print(const udp_figures_t *figures, const char *title);
+
+#endif /* EXAMPLES_UDP_FIGURES_H */

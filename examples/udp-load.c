@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A million peers for udp-sessions, and a judge of it from outside.
+ *
+ * First each peer says hello. Then the silent ones say nothing more; the
+ * chatty ones go on, one after the other in a random order, as fast as the
+ * server answers. The work is divided:
+ *
+ *   udp-wire    the socket: whose address sends, and receives
+ *   udp-peers   what a peer says, again if need be, and what is a right answer
+ *   this file   pacing: who speaks next, and how many at once
+ *   udp-watch   when do the silent ones' sessions end?
+ *   load-judge  were the server's promises kept?
+ *
+ * The pace. At most as many datagrams are on their way as certainly fit into
+ * the socket's buffers, so that normally none is lost: each answer makes room
+ * for the next one. That is as fast as the server can, and never faster. What
+ * is lost all the same is said again after half a second, and counted.
+ *
+ * The verdict. Expiry is seen from outside: a sample of the silent peers asks
+ * until its sessions are gone, see udp-watch.h. That a session in use stays is
+ * seen by each answer to a chatty peer, as it tells the session's count. The
+ * server's own figures are not asked for: who judges must not depend on whom
+ * he judges. For the same reason nothing of uvwheel is used. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uv.h>
+
+#include "cli.h"
+#include "progress.h"
+#include "udp-load-options.h"
+#include "udp-peers.h"
+#include "udp-watch.h"
+
+#define PACE_MS 10
+#define BATCHES_AT_ONCE 8 /* before the timer is looked after */
+
+const char *const program = "udp-load";
+
+typedef struct load_s {
+  options_t options;
+  uv_loop_t loop;
+  uv_poll_t poll;
+  uv_timer_t pace;
+  uv_signal_t interrupt;
+  uv_signal_t terminate;
+  progress_t progress;
+  peers_t peers;
+  watch_t watch;
+  judge_t judge;
+
+  uint32_t greeted; /* so many peers have said hello, in their order */
+  uint32_t *chatty; /* the numbers of the chatty ones                */
+  uint32_t chatty_count;
+  uint32_t next;      /* the index of the one that chats next        */
+  uint64_t neglected; /* so often one could not chat when it had to  */
+
+  uint64_t begun_ns;
+  uint64_t running_ns;  /* since when all have said hello, or 0  */
+  uint64_t draining_ns; /* since when nothing more is said, or 0 */
+  uint64_t greetings;   /* answers until running_ns              */
+  uint64_t answers;     /* and until draining_ns                 */
+  uint64_t paced_ns;    /* when the pace timer ran last          */
+  int failed;
+} load_t;
+
+/* ---- The end ------------------------------------------------------------ */
+
+static void
+close_everything(load_t *load)
+{
+  uv_close((uv_handle_t *)&load->poll, NULL);
+  uv_close((uv_handle_t *)&load->pace, NULL);
+  uv_close((uv_handle_t *)&load->interrupt, NULL);
+  uv_close((uv_handle_t *)&load->terminate, NULL);
+}
+
+static void
+give_up(load_t *load, const char *what)
+{
+  progress_end(&load->progress);
+  complain("%s: no verdict", what);
+  load->failed = 1;
+  close_everything(load);
+}
+
+/* Takes what a function that uses the network has returned. */
+static void
+check(load_t *load, int error)
+{
+  if (error == -ECONNREFUSED && !load->failed)
+    give_up(load, "nobody listens there");
+}
+
+/* ---- Pace --------------------------------------------------------------- */
+
+/* splitmix64: any seed will do, also 0. */
+static uint32_t
+random_below(load_t *load, uint32_t limit)
+{
+  uint64_t z = load->options.seed += UINT64_C(0x9e3779b97f4a7c15);
+
+  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+  return (uint32_t)((z ^ (z >> 31)) % limit);
+}
+
+/* Real peers do not speak in the order in which they came. */
+static void
+shuffle(load_t *load)
+{
+  for (uint32_t left = load->chatty_count; left > 1; left--) {
+    uint32_t one = random_below(load, left);
+    uint32_t number = load->chatty[left - 1];
+    load->chatty[left - 1] = load->chatty[one];
+    load->chatty[one] = number;
+  }
+}
+
+/* Is it time for a chatty peer to speak? While others still say hello, it does
+ * so just often enough. */
+static int
+may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns)
+{
+  uint64_t silence_ns = now_ns - peer->said_ns;
+
+  if (load->running_ns != 0)
+    return silence_ns >= load->options.interval_ms * NS_PER_MS;
+  return load->judge.timeout_ns != 0 &&
+         silence_ns >= load->judge.timeout_ns / 4;
+}
+
+/* The chatty peer whose turn it is, or NULL. */
+static peer_t *
+next_to_chat(load_t *load, uint64_t now_ns)
+{
+  for (uint32_t n = 0; n < load->chatty_count; n++) {
+    if (load->next == load->chatty_count ||
+        load->chatty[load->next] >= load->greeted)
+      load->next = 0;
+    peer_t *peer = &load->peers.all[load->chatty[load->next]];
+    if (peer->waiting == 0) {
+      if (peer->said_ns == 0 || !may_chat(load, peer, now_ns))
+        return NULL;
+      load->next++;
+      return peer;
+    }
+    load->next++;
+  }
+  return NULL;
+}
+
+/* A peer that could not chat for so long that its session may have ended, as
+ * this machine or the server is slow: that tells nothing about timers. */
+static void
+excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
+{
+  uint64_t timeout_ns = load->judge.timeout_ns;
+
+  if (timeout_ns != 0 && peer->counted != 0 &&
+      now_ns - peer->heard_ns >= timeout_ns / 2) {
+    load->neglected++;
+    peer->counted = 0;
+  }
+}
+
+static peer_t *
+next_to_speak(load_t *load, uint64_t now_ns)
+{
+  peer_t *peer = next_to_chat(load, now_ns);
+
+  if (peer != NULL)
+    excuse_if_late(load, peer, now_ns);
+  else if (load->greeted < load->peers.total)
+    peer = &load->peers.all[load->greeted++];
+  return peer;
+}
+
+/* Lets so many speak as there is room for on the way. */
+static int
+speak(load_t *load)
+{
+  uint64_t now_ns = uv_hrtime();
+  int error = 0;
+
+  while (error == 0 && load->draining_ns == 0 &&
+         load->peers.waiting_count < load->peers.wire.room) {
+    peer_t *peer = next_to_speak(load, now_ns);
+    if (peer == NULL)
+      break;
+    error = peers_say(&load->peers, peer, UDP_TRAFFIC, now_ns);
+  }
+  return error != 0 ? error : wire_flush(&load->peers.wire);
+}
+
+static void
+on_readable(uv_poll_t *poll, int status, int events)
+{
+  load_t *load = poll->data;
+  int received = WIRE_BATCH;
+
+  (void)status; /* an error shows when the socket is read */
+  (void)events;
+  for (int i = 0; i < BATCHES_AT_ONCE && received == WIRE_BATCH; i++)
+    received = peers_listen(&load->peers);
+  check(load, received < 0 ? received : speak(load));
+}
+
+/* ---- Phases ------------------------------------------------------------- */
+
+static void
+begin_to_run(load_t *load, uint64_t now_ns)
+{
+  load->running_ns = now_ns;
+  load->greetings = load->judge.echoes;
+  load->next = 0;
+  shuffle(load);
+}
+
+static int
+is_done(const load_t *load, uint64_t now_ns)
+{
+  uint64_t duration_ns = load->options.duration_s * NS_PER_S;
+
+  /* So many lost answers are no accident: the server has stopped, or wants no
+   * more sessions. */
+  return load->judge.lost >= load->peers.wire.room ||
+         (now_ns - load->running_ns >= duration_ns && load->watch.count == 0);
+}
+
+static void
+change_phase(load_t *load, uint64_t now_ns)
+{
+  if (load->running_ns == 0 && load->greeted == load->peers.total) {
+    begin_to_run(load, now_ns);
+  } else if (load->draining_ns == 0 && is_done(load, now_ns)) {
+    load->draining_ns = now_ns;
+    load->answers = load->judge.echoes;
+  } else if (load->draining_ns != 0 && load->peers.waiting_count == 0) {
+    close_everything(load);
+  }
+}
+
+static double
+share_done(const load_t *load, uint64_t now_ns)
+{
+  if (load->running_ns == 0)
+    return (double)load->greeted / (double)load->peers.total;
+  /* The last silent peer has just said hello. */
+  uint64_t silence_ns =
+      load->watch.count == 0 ? 0 : load->judge.timeout_ns + load->judge.tick_ns;
+  uint64_t chat_ns = load->options.duration_s * NS_PER_S;
+  uint64_t all_ns = silence_ns > chat_ns ? silence_ns : chat_ns;
+  return (double)(now_ns - load->running_ns) / (double)(all_ns + 1);
+}
+
+static void
+on_pace(uv_timer_t *timer)
+{
+  load_t *load = timer->data;
+  uint64_t now_ns = uv_hrtime();
+  uint64_t gap_ns = now_ns - load->paced_ns;
+
+  load->paced_ns = now_ns;
+  if (gap_ns > PACE_MS * NS_PER_MS)
+    judge_delay(&load->judge, gap_ns - PACE_MS * NS_PER_MS);
+  int error = peers_retry(&load->peers, now_ns);
+  if (error == 0 && load->draining_ns == 0)
+    error = watch_ask(&load->watch, now_ns);
+  check(load, error != 0 ? error : speak(load));
+  if (load->failed)
+    return;
+  if (progress_is_due(&load->progress, now_ns))
+    progress_show(&load->progress,
+                  load->running_ns == 0 ? "greeting" : "running",
+                  share_done(load, now_ns),
+                  "%" PRIu32 " peers, %" PRIu64 " answers, %" PRIu64
+                  " sessions seen to end",
+                  load->greeted, load->judge.echoes, load->judge.closed);
+  change_phase(load, now_ns);
+}
+
+static void
+on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns)
+{
+  load_t *load = arg;
+
+  watch_told(&load->watch, peer, count, now_ns);
+}
+
+static void
+on_signal(uv_signal_t *signal, int number)
+{
+  load_t *load = signal->data;
+
+  (void)number;
+  if (!load->failed)
+    give_up(load, "interrupted");
+}
+
+/* ---- Start -------------------------------------------------------------- */
+
+/* Chatty and silent ones are spread evenly among each other. */
+static void
+choose_roles(load_t *load)
+{
+  uint32_t total = load->peers.total;
+  uint64_t percent = load->options.chatty_percent;
+  uint32_t silent = total - (uint32_t)(total * percent / 100);
+  uint32_t silent_before = 0;
+
+  for (uint32_t i = 0; i < total; i++) {
+    if (i * percent / 100 != (i + 1) * percent / 100)
+      load->chatty[load->chatty_count++] = i;
+    else if (load->options.timeout_ms != 0)
+      watch_consider(&load->watch, &load->peers.all[i], silent_before++,
+                     silent);
+  }
+}
+
+static void
+start(load_t *load)
+{
+  uv_loop_init(&load->loop);
+  uv_poll_init(&load->loop, &load->poll, load->peers.wire.descriptor);
+  uv_timer_init(&load->loop, &load->pace);
+  uv_signal_init(&load->loop, &load->interrupt);
+  uv_signal_init(&load->loop, &load->terminate);
+  load->poll.data = load;
+  load->pace.data = load;
+  load->interrupt.data = load;
+  load->terminate.data = load;
+  uv_poll_start(&load->poll, UV_READABLE, on_readable);
+  uv_timer_start(&load->pace, on_pace, PACE_MS, PACE_MS);
+  uv_signal_start(&load->interrupt, on_signal, SIGINT);
+  uv_signal_start(&load->terminate, on_signal, SIGTERM);
+  load->begun_ns = load->paced_ns = uv_hrtime();
+  progress_begin(&load->progress, load->begun_ns);
+}
+
+/* ---- Report ------------------------------------------------------------- */
+
+static double
+rate(uint64_t count, uint64_t duration_ns)
+{
+  return (double)count * (double)NS_PER_S / (double)(duration_ns + 1);
+}
+
+static int
+report(load_t *load)
+{
+  const peers_t *peers = &load->peers;
+  double hellos = rate(load->greetings, load->running_ns - load->begun_ns);
+  double chats = rate(load->answers - load->greetings,
+                      load->draining_ns - load->running_ns);
+
+  printf("peers         %" PRIu32 ": %" PRIu32 " chatty, %" PRIu32 " silent\n"
+         "datagrams     %.0f answered per second while all said hello, %.0f "
+         "then\n"
+         "repeats       %" PRIu64 ", as no answer came (%u at once are out)\n",
+         peers->total, load->chatty_count, peers->total - load->chatty_count,
+         hellos, chats, peers->retries, peers->wire.room);
+  printf("traffic peers=%" PRIu32 " chatty=%" PRIu32
+         " hellos_per_s=%.0f chats_per_s=%.0f retries=%" PRIu64
+         " repeated=%" PRIu64 " neglected=%" PRIu64 "\n",
+         peers->total, load->chatty_count, hellos, chats, peers->retries,
+         peers->repeated, load->neglected);
+  if (load->neglected != 0)
+    complain("%" PRIu64 " times a chatty peer could not chat in time, which "
+             "is not judged",
+             load->neglected);
+  return judge_report(&load->judge, stdout);
+}
+
+/* Returns 0, or a negative error. */
+static int
+open_all(load_t *load)
+{
+  const options_t *options = &load->options;
+
+  load->peers.judge = &load->judge;
+  load->peers.on_told = on_told;
+  load->peers.arg = load;
+  load->watch.peers = &load->peers;
+  load->chatty = calloc(options->peers, sizeof(*load->chatty));
+  if (load->chatty == NULL ||
+      judge_init(&load->judge, WATCHED_MAX, options->timeout_ms,
+                 options->tick_ms) != 0)
+    return UV_ENOMEM;
+  return peers_open(&load->peers, options->peers, &options->server);
+}
+
+static int
+run(load_t *load)
+{
+  int error = open_all(load);
+
+  if (error != 0) {
+    complain("cannot start: %s", uv_strerror(error));
+    return EXIT_FAILURE;
+  }
+  choose_roles(load);
+  start(load);
+  uv_run(&load->loop, UV_RUN_DEFAULT);
+  uv_loop_close(&load->loop);
+  if (!load->failed) {
+    progress_end(&load->progress);
+    load->failed = report(load) != 0;
+  }
+  peers_close(&load->peers);
+  judge_destroy(&load->judge);
+  free(load->chatty);
+  return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int
+main(int argc, char **argv)
+{
+  static load_t load;
+
+  parse_options(&load.options, argc, argv);
+  return run(&load);
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A UDP server that keeps a session for each peer, on one socket and one loop:
+ * the shape of QUIC, DTLS, games, NAT and VoIP.
+ *
+ * A peer's first datagram makes a session, each later one refreshes it, and
+ * after the timeout without any it is removed. udp-protocol.h says how it
+ * answers. UDP has no connections and nobody says goodbye: without a timer per
+ * peer such a server would fill up with the dead, and it has no descriptor
+ * limit that would stop it. So it also shows:
+ * - a limit on sessions: beyond it max_timers of the wheel refuses the next
+ *   one, and its datagram is dropped and counted
+ * - what a mass of sessions that end at about the same time does to the loop:
+ *   its longest turn is among the figures
+ * - SIGINT and SIGTERM: every handle is closed, and uv_loop_close() confirms it
+ *
+ * Datagrams are read up to 20 at a time where the system can (recvmmsg), which
+ * is as many as libuv reads at once. Answers leave one by one: the loopback
+ * network takes as long for 20 in one call.
+ */
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <getopt.h>
+#include <uv.h>
+#include <uvwheel.h>
+
+#include "cli.h"
+#include "idle-timer.h"
+#include "udp-figures.h"
+#include "udp-protocol.h"
+#include "udp-table.h"
+
+#define DATAGRAM_MAX 65536 /* libuv wants so much room for each */
+#define BATCH 20           /* as many as libuv reads at once    */
+
+/* As much as Linux lets any user have, unless it is told otherwise. */
+#define RECEIVE_BUFFER (4 << 20)
+
+const char *const program = "udp-sessions";
+
+typedef struct server_s {
+  uv_loop_t loop;
+  uv_udp_t socket;
+  uv_signal_t interrupt;
+  uv_signal_t terminate;
+  uv_timer_t stats_timer;
+  idle_t idle;
+  udp_table_t table;
+  udp_figures_t figures;
+  uint64_t now_ns; /* since the batch was read; 0: not read yet */
+  int stopping;
+  int status; /* the exit status to be */
+
+  const char *host;
+  uint16_t port;
+  uvwheel_options_t wheel_options;
+  uint64_t stats_seconds;
+  int quiet;
+
+  char read_buffer[BATCH * DATAGRAM_MAX];
+} server_t;
+
+static const char help[] =
+    "Usage: udp-sessions [OPTION]...\n"
+    "A UDP server with a session for each peer, which answers each datagram\n"
+    "with the number of its session's datagrams and the datagram itself. What\n"
+    "begins with a question mark only asks for that number.\n"
+    "\n"
+    "  --bind ADDRESS   listen on this address (127.0.0.1)\n"
+    "  --port PORT      listen on this port, 0: on any free one (7007)\n"
+    "  --timeout MS     remove a session after this idle time (5000)\n"
+    "  --sessions N     no more sessions at once, 0: no limit (0)\n"
+    "  --timer KIND     how idle time is watched (wheel):\n"
+    "                     wheel  one uvwheel_timer_t for each session\n"
+    "                     uv     one uv_timer_t for each session\n"
+    "                     none   not at all\n"
+    "  --tick MS        resolution of the wheel (100)\n"
+    "  --slots N        slots of the wheel (512)\n"
+    "  --budget N       timers handled per loop iteration (10000)\n"
+    "  --stats SECONDS  print a line of figures so often (never)\n"
+    "  --quiet          print only where it listens, and errors\n"
+    "  --help           show this\n"
+    "\n"
+    "Stop it with Ctrl-C or SIGTERM.\n";
+
+/* ---- A session's life -------------------------------------------------- */
+
+static session_t *
+session_of(idle_timer_t *timer)
+{
+  return (session_t *)((char *)timer - offsetof(session_t, idle));
+}
+
+static void
+on_timer_released(idle_timer_t *timer)
+{
+  free(session_of(timer));
+}
+
+static void
+remove_session(server_t *server, session_t *session)
+{
+  udp_table_remove(&server->table, session);
+  server->figures.sessions--;
+  server->idle.kind->stop(&session->idle);
+  server->idle.kind->release(&server->idle, &session->idle);
+}
+
+static void
+on_idle(idle_timer_t *timer)
+{
+  session_t *session = session_of(timer);
+  server_t *server = session->owner;
+
+  udp_figures_expired(&server->figures, uv_hrtime() - session->seen_ns,
+                      server->idle.timeout_ms * 1000000);
+  remove_session(server, session);
+}
+
+/* Returns the session, or NULL if the server can have no more of them. */
+static session_t *
+make_session(server_t *server, const peer_key_t *key)
+{
+  session_t *session = malloc(server->figures.bytes);
+
+  if (session == NULL)
+    return NULL;
+  session->key = *key;
+  session->owner = server;
+  session->datagrams = 0;
+  if (server->idle.kind->start(&server->idle, &session->idle) != 0) {
+    free(session);
+    return NULL;
+  }
+  if (udp_table_add(&server->table, session) != 0) {
+    server->idle.kind->stop(&session->idle);
+    server->idle.kind->release(&server->idle, &session->idle);
+    return NULL;
+  }
+  udp_figures_created(&server->figures);
+  return session;
+}
+
+/* What a datagram does, unless it only asks. */
+static session_t *
+touch_session(server_t *server, session_t *session, const peer_key_t *key)
+{
+  if (session != NULL) {
+    server->figures.refreshes++;
+    server->idle.kind->refresh(&session->idle);
+  } else {
+    session = make_session(server, key);
+  }
+  if (session == NULL) {
+    server->figures.refused++;
+  } else {
+    session->seen_ns = server->now_ns;
+    session->datagrams++;
+  }
+  return session;
+}
+
+/* ---- Datagrams --------------------------------------------------------- */
+
+static void stop(server_t *server);
+
+static void
+fail(server_t *server, const char *reason)
+{
+  complain("%s", reason);
+  server->status = EXIT_FAILURE;
+  stop(server);
+}
+
+static void
+on_read_wanted(uv_handle_t *socket, size_t suggested, uv_buf_t *buffer)
+{
+  server_t *server = socket->data;
+
+  (void)suggested;
+  server->now_ns = 0;
+  *buffer = uv_buf_init(server->read_buffer, sizeof(server->read_buffer));
+}
+
+/* All of a batch had come when its first datagram is seen: from then on, not
+ * from the beginning of the loop's turn, their timers have to count. */
+static void
+date_batch(server_t *server)
+{
+  if (server->now_ns != 0)
+    return;
+  uv_update_time(&server->loop);
+  server->now_ns = uv_hrtime();
+}
+
+/* When the kernel takes no more, the answer is lost like others are on the
+ * way: the peer will ask again. */
+static void
+answer(server_t *server, uint64_t count, const uv_buf_t *datagram,
+       const struct sockaddr *peer)
+{
+  char head[UDP_COUNT_SIZE];
+  uv_buf_t buffers[] = {
+      uv_buf_init(head, (unsigned)udp_write_count(head, count)), *datagram};
+
+  if (uv_udp_try_send(&server->socket, buffers, 2, peer) < 0)
+    server->figures.unsent++;
+}
+
+static void
+on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
+            const struct sockaddr *peer, unsigned flags)
+{
+  server_t *server = socket->data;
+
+  (void)flags;
+  if (length < 0) {
+    fail(server, uv_strerror((int)length));
+    return;
+  }
+  if (peer == NULL)
+    return; /* the end of a batch, or nothing more to read */
+  date_batch(server);
+  uv_buf_t datagram = uv_buf_init(buffer->base, (unsigned)length);
+  peer_key_t key = udp_key(peer);
+  session_t *session = udp_table_find(&server->table, &key);
+  if (length > 0 && datagram.base[0] == UDP_QUESTION) {
+    server->figures.questions++;
+  } else {
+    session = touch_session(server, session, &key);
+    if (session == NULL)
+      return;
+  }
+  answer(server, session != NULL ? session->datagrams : 0, &datagram, peer);
+}
+
+/* ---- Stop -------------------------------------------------------------- */
+
+static void
+stop(server_t *server)
+{
+  if (server->stopping)
+    return;
+  server->stopping = 1;
+  if (!server->quiet && server->status == EXIT_SUCCESS)
+    udp_figures_print(&server->figures, "summary");
+  while (server->table.first != NULL)
+    remove_session(server, server->table.first);
+  server->idle.kind->close(&server->idle);
+  udp_figures_stop(&server->figures);
+  uv_close((uv_handle_t *)&server->socket, NULL);
+  uv_close((uv_handle_t *)&server->interrupt, NULL);
+  uv_close((uv_handle_t *)&server->terminate, NULL);
+  uv_close((uv_handle_t *)&server->stats_timer, NULL);
+}
+
+static void
+on_signal(uv_signal_t *signal, int number)
+{
+  (void)number;
+  stop(signal->data);
+}
+
+static void
+on_stats_timer(uv_timer_t *timer)
+{
+  server_t *server = timer->data;
+
+  udp_figures_print(&server->figures, "stats");
+}
+
+/* ---- Start ------------------------------------------------------------- */
+
+static int
+start_listening(server_t *server)
+{
+  struct sockaddr_storage address;
+  char text[ADDRESS_TEXT_SIZE];
+  int size = sizeof(address), bytes = RECEIVE_BUFFER;
+
+  parse_address(server->host, server->port, &address);
+  format_address(&address, text);
+  int error = uv_udp_bind(&server->socket, (struct sockaddr *)&address, 0);
+  if (error == 0)
+    error = uv_udp_recv_start(&server->socket, on_read_wanted, on_datagram);
+  if (error != 0) {
+    complain("cannot listen on %s: %s", text, uv_strerror(error));
+    return error;
+  }
+  /* What comes while the loop is busy waits there. Should the system refuse,
+   * the socket keeps what it has. */
+  uv_recv_buffer_size((uv_handle_t *)&server->socket, &bytes);
+  /* Port 0 has become a real one. */
+  uv_udp_getsockname(&server->socket, (struct sockaddr *)&address, &size);
+  format_address(&address, text);
+  printf("listening on %s\n", text);
+  fflush(stdout);
+  return 0;
+}
+
+static void
+init_handles(server_t *server)
+{
+  uv_loop_t *loop = &server->loop;
+
+  uv_loop_init(loop);
+  uv_udp_init_ex(loop, &server->socket, AF_UNSPEC | UV_UDP_RECVMMSG);
+  uv_signal_init(loop, &server->interrupt);
+  uv_signal_init(loop, &server->terminate);
+  uv_timer_init(loop, &server->stats_timer);
+  server->socket.data = server;
+  server->interrupt.data = server;
+  server->terminate.data = server;
+  server->stats_timer.data = server;
+  server->idle.loop = loop;
+  server->idle.on_idle = on_idle;
+  server->idle.on_released = on_timer_released;
+  server->figures.timer = server->idle.kind->name;
+  server->figures.timer_bytes = server->idle.kind->timer_bytes;
+  server->figures.bytes =
+      offsetof(session_t, idle) + server->idle.kind->timer_bytes;
+  udp_figures_start(&server->figures, loop);
+}
+
+static int
+start(server_t *server)
+{
+  int error = server->idle.kind->open(&server->idle, &server->wheel_options);
+
+  if (error != 0) {
+    complain("cannot make the wheel: %s", uv_strerror(error));
+    return error;
+  }
+  uv_signal_start(&server->interrupt, on_signal, SIGINT);
+  uv_signal_start(&server->terminate, on_signal, SIGTERM);
+  if (server->stats_seconds != 0)
+    uv_timer_start(&server->stats_timer, on_stats_timer,
+                   server->stats_seconds * 1000, server->stats_seconds * 1000);
+  return start_listening(server);
+}
+
+static int
+run(server_t *server)
+{
+  init_handles(server);
+  if (start(server) != 0) {
+    server->status = EXIT_FAILURE;
+    stop(server);
+  }
+  uv_run(&server->loop, UV_RUN_DEFAULT);
+  if (uv_loop_close(&server->loop) != 0) {
+    complain("handles were left open:");
+    uv_print_all_handles(&server->loop, stderr);
+    server->status = EXIT_FAILURE;
+  }
+  return server->status;
+}
+
+/* ---- Command line ------------------------------------------------------ */
+
+enum {
+  OPTION_BIND = 1,
+  OPTION_PORT,
+  OPTION_TIMEOUT,
+  OPTION_SESSIONS,
+  OPTION_TIMER,
+  OPTION_TICK,
+  OPTION_SLOTS,
+  OPTION_BUDGET,
+  OPTION_STATS,
+  OPTION_QUIET,
+  OPTION_HELP
+};
+
+static const struct option options[] = {
+    {"bind", required_argument, NULL, OPTION_BIND},
+    {"port", required_argument, NULL, OPTION_PORT},
+    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
+    {"sessions", required_argument, NULL, OPTION_SESSIONS},
+    {"timer", required_argument, NULL, OPTION_TIMER},
+    {"tick", required_argument, NULL, OPTION_TICK},
+    {"slots", required_argument, NULL, OPTION_SLOTS},
+    {"budget", required_argument, NULL, OPTION_BUDGET},
+    {"stats", required_argument, NULL, OPTION_STATS},
+    {"quiet", no_argument, NULL, OPTION_QUIET},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0},
+};
+
+static void
+set_wheel_option(uvwheel_options_t *wheel, int option, const char *text)
+{
+  switch (option) {
+  case OPTION_SESSIONS:
+    wheel->max_timers = parse_number("sessions", text, 0, UINT64_MAX);
+    break;
+  case OPTION_TICK:
+    wheel->tick_ms = parse_number("tick", text, 1, UVWHEEL_MAX_TICK_MS);
+    break;
+  case OPTION_SLOTS:
+    wheel->slots = (uint32_t)parse_number("slots", text, 1, UVWHEEL_MAX_SLOTS);
+    break;
+  case OPTION_BUDGET:
+    wheel->turn_budget = (uint32_t)parse_number("budget", text, 1, UINT32_MAX);
+    break;
+  default:
+    exit(EXIT_USAGE); /* getopt_long has complained */
+  }
+}
+
+static void
+set_option(server_t *server, int option, const char *text)
+{
+  switch (option) {
+  case OPTION_BIND:
+    server->host = text;
+    break;
+  case OPTION_PORT:
+    server->port = (uint16_t)parse_number("port", text, 0, UINT16_MAX);
+    break;
+  case OPTION_TIMEOUT:
+    server->idle.timeout_ms = parse_number("timeout", text, 1, MAX_TIMEOUT_MS);
+    break;
+  case OPTION_TIMER:
+    server->idle.kind = idle_kind(text);
+    if (server->idle.kind == NULL)
+      usage_error("--timer takes wheel, uv or none, not '%s'", text);
+    break;
+  case OPTION_STATS:
+    server->stats_seconds = parse_number("stats", text, 1, MAX_SECONDS);
+    break;
+  case OPTION_QUIET:
+    server->quiet = 1;
+    break;
+  case OPTION_HELP:
+    fputs(help, stdout);
+    exit(EXIT_SUCCESS);
+  default:
+    set_wheel_option(&server->wheel_options, option, text);
+  }
+}
+
+int
+main(int argc, char **argv)
+{
+  static server_t server = {
+      .host = DEFAULT_HOST,
+      .port = DEFAULT_PORT,
+      .idle = {.timeout_ms = DEFAULT_TIMEOUT_MS},
+  };
+  int option;
+
+  server.idle.kind = idle_kind("wheel");
+  drop_path_of_program(argv);
+  while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+    set_option(&server, option, optarg);
+  if (optind < argc)
+    usage_error("unexpected argument '%s'", argv[optind]);
+  return run(&server);
+}
