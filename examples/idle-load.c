@@ -12,8 +12,9 @@
  *
  * One timer paces all connections: every 10 ms it looks at each of them. One
  * more connection, the probe, sends a message each time, and so measures how
- * long the server's loop lagged. Nothing of uvwheel is used: who judges must
- * not depend on whom he judges.
+ * long the server's loop lagged. Before each verdict it connects anew: if that
+ * is refused the server is gone, and is not judged. Nothing of uvwheel is used:
+ * who judges must not depend on whom he judges.
  */
 
 #include <inttypes.h>
@@ -83,14 +84,34 @@ end_progress(const load_t *load)
 
 /* ---- Pace -------------------------------------------------------------- */
 
-/* Judges each period for itself. */
+/* Has the server taken a connection since then? Until it has, the probe keeps
+ * trying. */
+static int
+is_present(load_t *load, uint64_t since_ns)
+{
+  connection_t *probe = &load->connections[PROBE];
+
+  if (load->present_ns >= since_ns)
+    return 1;
+  if (probe->state == OPEN)
+    close_connection(probe);
+  return 0;
+}
+
+static uint64_t
+period_end_ns(const load_t *load)
+{
+  return load->judged_ns + load->options.churn_s * NS_PER_S;
+}
+
+/* With --churn judges each period for itself. */
 static void
 judge_period(load_t *load, uint64_t now_ns)
 {
-  uint64_t period_ns = load->options.churn_s * NS_PER_S;
+  uint64_t end_ns = period_end_ns(load);
 
-  if (period_ns == 0 || load->running_ns == 0 ||
-      now_ns - load->judged_ns < period_ns)
+  if (load->options.churn_s == 0 || load->running_ns == 0 || now_ns < end_ns ||
+      !is_present(load, end_ns))
     return;
   load->judged_ns = now_ns;
   if (judge_report(&load->judge, stdout) != 0) {
@@ -116,7 +137,7 @@ is_overdue(const load_t *load, const connection_t *connection, uint64_t now_ns)
 static void
 pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
 {
-  if (load->draining_ns != 0) {
+  if (load->draining_ns != 0 && !is_probe(load, connection)) {
     int waiting = connection->length != 0;
     if (waiting && now_ns - load->draining_ns < PATIENCE_NS)
       return;
@@ -130,6 +151,16 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
   }
 }
 
+/* Does a new connection take the place of this one, which is gone? A period
+ * that is over sees no more of them, see most_closes. */
+static int
+is_replaced(const load_t *load, const connection_t *connection, uint64_t now_ns)
+{
+  return is_probe(load, connection) ||
+         (is_churning(load, now_ns) && now_ns < period_end_ns(load) &&
+          load->connecting < CONNECTING_AT_ONCE);
+}
+
 static void
 pace_connections(load_t *load, uint64_t now_ns)
 {
@@ -140,14 +171,24 @@ pace_connections(load_t *load, uint64_t now_ns)
     else if (connection->state == CONNECTING &&
              now_ns - connection->heard_ns > PATIENCE_NS)
       give_up(load, "cannot connect", "no answer");
-    else if (connection->state == UNUSED && is_churning(load, now_ns) &&
-             load->connecting < CONNECTING_AT_ONCE)
+    else if (connection->state == UNUSED &&
+             is_replaced(load, connection, now_ns))
       connect_one(load, i);
   }
 }
 
+static int
+is_probe_alone(const load_t *load)
+{
+  state_t state = load->connections[PROBE].state;
+
+  return load->open == (state == OPEN) &&
+         load->connecting == (state == CONNECTING);
+}
+
 /* First all connect, then they run for the duration and until the server has
- * closed the silent ones, then the last echoes are awaited. */
+ * closed the silent ones, then the last echoes are awaited, and last a sign
+ * that the server is still there. */
 static void
 change_phase(load_t *load, uint64_t now_ns)
 {
@@ -158,12 +199,15 @@ change_phase(load_t *load, uint64_t now_ns)
       load->running_ns = load->judged_ns = now_ns;
       load->shown_ns = 0; /* show the new phase at once */
     }
-  } else if (load->open == 0) {
+  } else if (load->draining_ns == 0) {
+    if (now_ns - load->running_ns >= duration_ns &&
+        (load->silent == 0 || load->options.timeout_ms == 0))
+      load->draining_ns = now_ns;
+  } else if (load->drained_ns == 0) {
+    if (is_probe_alone(load))
+      load->drained_ns = now_ns;
+  } else if (is_present(load, load->drained_ns)) {
     close_everything(load);
-  } else if (load->draining_ns == 0 &&
-             now_ns - load->running_ns >= duration_ns &&
-             (load->silent == 0 || load->options.timeout_ms == 0)) {
-    load->draining_ns = now_ns;
   }
 }
 
@@ -242,14 +286,15 @@ print_connections(const options_t *options)
 }
 
 /* How many idle connections a server can close, with --churn in one period:
- * between two closes in one place lies a timeout. */
+ * between two closes in one place lies a timeout. One more may come after the
+ * period's end, before it is judged. */
 static uint64_t
 most_closes(const options_t *options)
 {
   uint64_t closes = 1;
 
   if (options->churn_s != 0)
-    closes = options->churn_s * 1000 / options->timeout_ms + 2;
+    closes = options->churn_s * 1000 / options->timeout_ms + 3;
   return options->connections * closes;
 }
 

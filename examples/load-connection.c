@@ -23,6 +23,12 @@ random_below(load_t *load, uint64_t limit)
   return (z ^ (z >> 31)) % limit;
 }
 
+int
+is_probe(const load_t *load, const connection_t *connection)
+{
+  return connection == &load->connections[PROBE];
+}
+
 /* ---- The end ----------------------------------------------------------- */
 
 static void
@@ -90,7 +96,7 @@ plan_next_message(load_t *load, connection_t *connection, uint64_t now_ns)
   uint64_t interval_ns = load->options.interval_ms * NS_PER_MS;
 
   connection->send_at_ns = NEVER;
-  if (connection == &load->connections[PROBE])
+  if (is_probe(load, connection))
     connection->send_at_ns = now_ns;
   else if (connection->chatty)
     connection->send_at_ns =
@@ -155,7 +161,7 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
     check_echo(load, connection, chunk->base, (size_t)length);
   if (length >= 0)
     return;
-  if (!connection->vanished)
+  if (!connection->vanished && !is_probe(load, connection))
     judge_closed(&load->judge, &(closed_t){
                                    .chatty = connection->chatty,
                                    .waiting = connection->length != 0,
@@ -172,6 +178,11 @@ cannot_connect(load_t *load, int error)
 {
   char text[ADDRESS_TEXT_SIZE];
 
+  if (load->running_ns != 0 &&
+      (error == UV_ECONNREFUSED || error == UV_ECONNRESET)) {
+    give_up(load, "the server is gone", "no verdict");
+    return;
+  }
   format_address(&load->server, text);
   give_up(load, text, uv_strerror(error));
 }
@@ -194,6 +205,8 @@ on_connect(uv_connect_t *request, int status)
   uint64_t first_ns = connection->chatty || timeout_ns == 0
                           ? load->options.interval_ms * NS_PER_MS
                           : timeout_ns / 2;
+  if (is_probe(load, connection))
+    load->present_ns = connection->heard_ns;
   connection->state = OPEN;
   connection->send_at_ns = uv_hrtime() + random_below(load, first_ns);
   load->connecting--;
@@ -203,7 +216,8 @@ on_connect(uv_connect_t *request, int status)
 }
 
 /* On this machine's own network 127.0.0.0/8 there are as many addresses to
- * connect from as one likes. */
+ * connect from as one likes. The port is better chosen when the connection's
+ * other end is known, too: bind() takes none that was in use a minute ago. */
 static int
 choose_source(const load_t *load, connection_t *connection, uint64_t index)
 {
@@ -215,6 +229,12 @@ choose_source(const load_t *load, connection_t *connection, uint64_t index)
       ntohl(server->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
     return 0;
   source.sin_addr.s_addr = htonl(INADDR_LOOPBACK + number);
+#ifdef IP_BIND_ADDRESS_NO_PORT
+  uv_os_fd_t descriptor = -1;
+  int on = 1;
+  uv_fileno((uv_handle_t *)&connection->tcp, &descriptor);
+  setsockopt(descriptor, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+#endif
   return uv_tcp_bind(&connection->tcp, (struct sockaddr *)&source, 0);
 }
 
@@ -224,13 +244,19 @@ connect_one(load_t *load, uint64_t index)
   connection_t *connection = &load->connections[index];
   uint64_t percent = load->options.chatty_percent;
 
-  *connection = (connection_t){.state = CONNECTING};
-  uv_tcp_init(&load->loop, &connection->tcp);
+  *connection = (connection_t){.state = UNUSED};
+  int error =
+      uv_tcp_init_ex(&load->loop, &connection->tcp, load->server.ss_family);
+  if (error != 0) {
+    cannot_connect(load, error);
+    return;
+  }
+  connection->state = CONNECTING;
   connection->tcp.data = load;
   connection->chatty =
       index == PROBE || (index - 1) * percent / 100 != index * percent / 100;
   load->connecting++;
-  int error = choose_source(load, connection, index);
+  error = choose_source(load, connection, index);
   connection->heard_ns = uv_hrtime();
   if (error == 0)
     error = uv_tcp_connect(&connection->connect, &connection->tcp,
@@ -309,8 +335,7 @@ take_turn(load_t *load, connection_t *connection, uint64_t now_ns)
   if (connection->vanished)
     come_back(connection, now_ns);
   else if (connection->chatty && is_churning(load, now_ns) &&
-           connection != &load->connections[PROBE] &&
-           random_below(load, CHAT) == 0)
+           !is_probe(load, connection) && random_below(load, CHAT) == 0)
     end_chat(load, connection, now_ns);
   else
     send_message(load, connection);

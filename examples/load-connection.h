@@ -55,6 +55,8 @@ struct load_s {
   uint64_t paced_ns;    /* when the pace timer ran last        */
   uint64_t running_ns;  /* since when all are connected, or 0  */
   uint64_t draining_ns; /* since when nothing more is sent, or 0 */
+  uint64_t drained_ns;  /* since when the probe is alone, or 0 */
+  uint64_t present_ns;  /* the server certainly was there after that */
   uint64_t judged_ns;   /* with --churn: when that was last    */
   uint64_t shown_ns;    /* when progress was shown last        */
   int on_terminal;
@@ -62,6 +64,9 @@ struct load_s {
 
   char read_buffer[65536]; /* checked before the next read */
 };
+
+/* The probe is none of the connections that are judged. */
+int is_probe(const load_t *load, const connection_t *connection);
 
 /* Is it the time when, with --churn, chats end and connections are replaced? */
 int is_churning(const load_t *load, uint64_t now_ns);

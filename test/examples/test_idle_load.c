@@ -10,11 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "programs.h"
 #include "suite.h"
+
+#define MESSAGE_MAX 64
 
 static result_t result;
 
@@ -65,7 +68,7 @@ START_TEST(a_good_server_has_kept_every_promise)
   ck_assert_uint_eq(number_of(result.out, "on_time"), good[_i].on_time);
   ck_assert_uint_ge(number_of(result.out, "echoes"), 200);
   stop(&server, SIGTERM, &result);
-  ck_assert_uint_eq(number_of(result.out, "accepted"), 201); /* and a probe */
+  ck_assert_uint_eq(number_of(result.out, "accepted"), 200 + 2); /* probes */
   ck_assert_uint_eq(number_of(result.out, "idle_closes"), good[_i].on_time);
 }
 END_TEST
@@ -129,76 +132,90 @@ END_TEST
 
 /* ---- The test as a bad server ------------------------------------------- */
 
-/* Accepts one connection, the probe, and reads its first message. */
-static program_t
-start_one(int *connection, char message[64], size_t *length)
+typedef struct bad_server_s {
+  program_t load;
+  int probe;
+  int connection; /* the one that is judged */
+  char message[MESSAGE_MAX + 1];
+  size_t length;
+} bad_server_t;
+
+/* Accepts the probe and one connection, and reads its first message. */
+static bad_server_t
+start_one(void)
 {
   uint16_t port;
   int listener = listen_on(&port);
-  program_t load =
-      start_load(port, "--connections 1 --chatty 100 --duration 60");
+  bad_server_t bad = {
+      .load = start_load(port, "--connections 1 --chatty 100 --duration 1"),
+  };
 
-  *connection = accept_from(listener);
-  ssize_t received = recv(*connection, message, 64, 0);
-  close(listener); /* and with it the other connection */
+  bad.probe = accept_from(listener);
+  bad.connection = accept_from(listener);
+  ssize_t received = recv(bad.connection, bad.message, MESSAGE_MAX, 0);
   ck_assert_int_gt(received, 0);
-  *length = (size_t)received;
-  return load;
+  bad.length = (size_t)received;
+  return bad;
+}
+
+/* Serves the probe well until the load is done. */
+static void
+finish_one(const bad_server_t *bad)
+{
+  char message[MESSAGE_MAX];
+  ssize_t length;
+
+  while ((length = recv(bad->probe, message, sizeof(message), 0)) > 0)
+    send_all(bad->probe, message, (size_t)length);
+  finish(&bad->load, &result);
 }
 
 START_TEST(a_wrong_byte_in_an_echo_is_found)
 {
-  char message[64];
-  size_t length;
-  int connection;
-  program_t load = start_one(&connection, message, &length);
+  bad_server_t bad = start_one();
 
-  message[length - 1] ^= 1;
-  send_all(connection, message, length);
-  finish(&load, &result);
+  bad.message[bad.length - 1] ^= 1;
+  send_all(bad.connection, bad.message, bad.length);
+  finish_one(&bad);
   assert_broken("an echo differs from what was sent");
 }
 END_TEST
 
 START_TEST(a_byte_too_many_is_found)
 {
-  char message[65] = "";
-  size_t length;
-  int connection;
-  program_t load = start_one(&connection, message, &length);
+  bad_server_t bad = start_one();
 
-  send_all(connection, message, length + 1);
-  finish(&load, &result);
+  send_all(bad.connection, bad.message, bad.length + 1);
+  finish_one(&bad);
   assert_broken("an echo differs from what was sent");
 }
 END_TEST
 
 START_TEST(a_message_swallowed_is_found)
 {
-  char message[64];
-  size_t length;
-  int connection;
-  program_t load = start_one(&connection, message, &length);
+  bad_server_t bad = start_one();
 
-  close(connection);
-  finish(&load, &result);
+  close(bad.connection);
+  finish_one(&bad);
   assert_broken("a connection in use was closed");
   assert_broken("an echo did not come back");
 }
 END_TEST
 
-START_TEST(a_server_killed_half_way_is_found)
+/* It even closes the probe, time and again. */
+START_TEST(a_server_that_closes_all_at_once_is_found)
 {
-  char line[256];
   uint16_t port;
-  program_t server = start_server("", &port);
-  program_t load = start_load(port, "--connections 200");
+  int listener = listen_on(&port);
+  program_t load =
+      start_load(port, "--connections 1 --chatty 100 --duration 1");
+  struct pollfd awaited[] = {{.fd = listener, .events = POLLIN},
+                             {.fd = load.out, .events = POLLIN}};
 
-  read_line(load.err, line, sizeof(line));
-  stop(&server, SIGKILL, &result);
+  while (poll(awaited, 2, -1) > 0 && awaited[1].revents == 0)
+    close(accept_from(listener));
   finish(&load, &result);
   assert_broken("a connection in use was closed");
-  assert_broken("a connection was closed before its timeout");
 }
 END_TEST
 
@@ -213,6 +230,40 @@ START_TEST(no_server_is_one_line)
   finish(&load, &result);
   assert_complaint(&result, 1, "connection refused");
   ck_assert_str_eq(result.out, "");
+}
+END_TEST
+
+static const struct {
+  int signal;
+  const char *load;
+} gone[] = {
+    {SIGTERM, ""},
+    {SIGKILL, ""},
+    {SIGKILL, "--timeout 0"},
+    {SIGTERM, "--churn 5"},
+};
+#define GONE ((int)(sizeof(gone) / sizeof(gone[0])))
+
+/* Its first figures come long before its first timeout. */
+START_TEST(a_server_gone_half_way_is_not_judged)
+{
+  char options[128], line[512];
+  uint16_t port;
+  program_t server = start_server("--stats 1", &port);
+
+  snprintf(options, sizeof(options), "--connections 200 %s", gone[_i].load);
+  program_t load = start_load(port, options);
+  do
+    read_line(server.out, line, sizeof(line));
+  while (number_of(line, "accepted") < 201);
+  stop(&server, gone[_i].signal, &result);
+  finish(&load, &result);
+  ck_assert_msg(
+      strstr(result.err, "idle-load: the server is gone: no verdict\n") != NULL,
+      "%s", result.err);
+  ck_assert_ptr_null(strstr(result.err, "broken"));
+  ck_assert_str_eq(result.out, "");
+  ck_assert_int_eq(result.status, 1);
 }
 END_TEST
 
@@ -329,8 +380,9 @@ main(void)
   tcase_add_test(tcase, a_wrong_byte_in_an_echo_is_found);
   tcase_add_test(tcase, a_byte_too_many_is_found);
   tcase_add_test(tcase, a_message_swallowed_is_found);
-  tcase_add_test(tcase, a_server_killed_half_way_is_found);
+  tcase_add_test(tcase, a_server_that_closes_all_at_once_is_found);
   tcase_add_test(tcase, no_server_is_one_line);
+  tcase_add_loop_test(tcase, a_server_gone_half_way_is_not_judged, 0, GONE);
   tcase_add_test(tcase, too_few_descriptors_names_how_many_would_do);
   tcase_add_loop_test(tcase, an_interrupted_load_gives_no_verdict, 0, 2);
   tcase_add_test(tcase, a_load_that_was_stopped_accuses_nobody);
