@@ -41,20 +41,39 @@ START_TEST(a_short_soak_prints_its_minutes_and_passes)
   ck_assert_str_eq(result.err, "");
   ck_assert_ptr_nonnull(strstr(result.out, "\n     6 "));
   ck_assert_ptr_nonnull(strstr(result.out, "none wrong, none left.\n"));
+  ck_assert_ptr_nonnull(strstr(result.out, " KiB after minute 2, "));
+  ck_assert_ptr_nonnull(strstr(result.out, " KiB at the end: not growing.\n"));
 }
 END_TEST
 
+START_TEST(one_minute_is_said_to_be_too_short_to_see_memory_grow)
+{
+  char line[512];
+
+  true_programs(line, "1");
+  run_program("SOAK", line, &result);
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  ck_assert_ptr_nonnull(strstr(result.out, "none wrong, none left.\n"));
+  ck_assert_ptr_nonnull(strstr(result.out, "does not tell whether it grows"));
+  ck_assert_ptr_null(strstr(result.out, "not growing"));
+}
+END_TEST
+
+/* A server that needs memory for all connections it ever had. */
+#define LEAK \
+  "s/ accepted=\\([0-9]*\\)\\(.* rss_kib=\\)[0-9]*/ accepted=\\1\\2\\100/"
+
 static const struct {
+  const char *minutes;
   const char *options; /* of the server              */
   const char *lie;     /* about it, in sed's language */
   const char *complaint;
 } bad[] = {
-    {"--timeout 400", "", "a connection was closed before its timeout"},
-    {"--timeout 2000", "", "an idle connection was closed too late"},
-    {"",
-     "s/ accepted=\\([0-9]*\\)\\(.* rss_kib=\\)[0-9]*/ accepted=\\1\\2\\100/",
-     "the server's memory grew from"},
-    {"", "s/ active=[0-9]*/ active=7/", "has 0 connections and 7 timers"},
+    {"4", "--timeout 400", "", "a connection was closed before its timeout"},
+    {"4", "--timeout 2000", "", "an idle connection was closed too late"},
+    {"2", "", LEAK, "the server's memory grew from"},
+    {"6", "", LEAK, "the server's memory grew from"},
+    {"4", "", "s/ active=[0-9]*/ active=7/", "has 0 connections and 7 timers"},
 };
 #define BAD ((int)(sizeof(bad) / sizeof(bad[0])))
 
@@ -64,7 +83,7 @@ START_TEST(a_bad_server_fails_with_one_line)
 
   setenv("options", bad[_i].options, 1);
   setenv("lie", bad[_i].lie, 1);
-  soak_options(line, getenv("LIAR"), "4");
+  soak_options(line, getenv("LIAR"), bad[_i].minutes);
   run_program("SOAK", line, &result);
   assert_complaint(&result, 1, bad[_i].complaint);
 }
@@ -129,6 +148,7 @@ main(void)
 
   tcase_set_timeout(tcase, 60);
   tcase_add_test(tcase, a_short_soak_prints_its_minutes_and_passes);
+  tcase_add_test(tcase, one_minute_is_said_to_be_too_short_to_see_memory_grow);
   tcase_add_loop_test(tcase, a_bad_server_fails_with_one_line, 0, BAD);
   tcase_add_loop_test(tcase, a_terminated_soak_leaves_nothing_running, 0, 2);
   tcase_add_loop_test(tcase, bad_input_is_one_line, 0, WRONG);
