@@ -28,9 +28,10 @@
  *   zeros, is UV_EINVAL where the function returns an error code; the others
  *   then do nothing and return 0 or NULL.
  * - All of them may be called inside any callback, on any timer of the wheel.
- * - All of them belong to the loop's thread, as libuv's own do. uvwheel_init
- *   and uvwheel_timer_init may be called on another thread before the loop's
- *   thread uses what they made.
+ * - All of them belong to the loop's thread, as libuv's own do, except the
+ *   uvwheel_post functions, which are for any thread. uvwheel_init and
+ *   uvwheel_timer_init may be called on another thread before the loop's thread
+ *   uses what they made.
  * - None of them allocates, except uvwheel_init. None prints or aborts, except
  *   uvwheel_print and uvwheel_check, and a library that was built with
  *   -Dchecks=true: that one reports misuse (using a wheel from a second
@@ -64,8 +65,10 @@
 extern "C" {
 #endif
 
-typedef struct uvwheel_s uvwheel_t;             /* one per uv_loop_t  */
-typedef struct uvwheel_timer_s uvwheel_timer_t; /* one per connection */
+typedef struct uvwheel_s uvwheel_t;                 /* one per uv_loop_t  */
+typedef struct uvwheel_timer_s uvwheel_timer_t;     /* one per connection */
+typedef struct uvwheel_mailbox_s uvwheel_mailbox_t; /* one per wheel */
+typedef struct uvwheel_post_s uvwheel_post_t;       /* one per request */
 
 /* A timer fired. A one-shot timer is no longer active here, one with a repeat
  * is already active again. The timer may be stopped, started and freed here,
@@ -160,7 +163,9 @@ struct uvwheel_s {
   uint64_t unrefd; /* active timers that do not keep the loop alive */
   uvwheel_stats_t stats;
   uint64_t flags;
-  uv_thread_t thread; /* these three are for a -Dchecks=true build */
+  uvwheel_mailbox_t *mailbox; /* NULL: none was asked for         */
+  uint64_t open_handles;      /* whose close uvwheel_close awaits */
+  uv_thread_t thread;         /* these three are for a -Dchecks=true build */
   uint64_t has_thread;
   uvwheel_t *next;
 };
@@ -184,7 +189,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * Should somebody else have closed the wheel's uv_timer_t already (programs
  * that close every handle that they meet in uv_walk do), this still frees what
  * the wheel has allocated. cb is then called when that handle's close is
- * finished, or, if it is finished already, before uvwheel_close returns.
+ * finished, or, if it is finished already, before uvwheel_close returns. The
+ * same goes for the uv_async_t of its mailbox, if it has one.
  * Cost: O(active timers). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
@@ -208,8 +214,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
-/* uvwheel_unref lets the loop end although timers of this wheel are active;
- * uvwheel_ref takes that back. Both are idempotent. Cost: O(1). */
+/* uvwheel_unref lets the loop end although timers of this wheel are active or
+ * it has a mailbox; uvwheel_ref takes that back. Both are idempotent.
+ * Cost: O(1). */
 UVWHEEL_EXTERN void uvwheel_ref(uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_unref(uvwheel_t *wheel);
 
@@ -295,6 +302,114 @@ UVWHEEL_EXTERN void uvwheel_timer_unref(uvwheel_timer_t *timer);
 
 /* 1 unless uvwheel_timer_unref was called. Cost: O(1). */
 UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
+
+/* ---- From other threads ------------------------------------------------- */
+
+/* How other threads reach the timers of a wheel: they post requests to its
+ * mailbox, and the loop carries them out.
+ *
+ *   uvwheel_mailbox_t mailbox;                    one per wheel, beside it
+ *   uvwheel_mailbox_init(&wheel, &mailbox);       on the loop's thread
+ *
+ *   uvwheel_post_start(&job->post, &mailbox,      on any thread
+ *                      &job->deadline, on_late, 5000, 0, on_started);
+ *
+ * Requests are carried out in the order in which they were queued, those of one
+ * thread in the order of its calls. An iteration of the loop carries out those
+ * that it finds, at most turn_budget of them; the rest follows in the next
+ * ones, with I/O in between. What a request does is what the function of its
+ * name does then: a timeout counts from uv_now() when it is carried out.
+ *
+ * Who owns what:
+ *
+ * - The mailbox is the wheel's until uvwheel_close's callback; it has no close
+ *   of its own. Once that callback runs, no thread may post: join the threads
+ *   there, or close the wheel in the callback of their last request. (A call
+ *   that is still on its way back when its request is completed is waited for.)
+ * - A request is the library's from a call that returned 0 until its callback,
+ *   in which it may be posted again or freed. One without a callback is the
+ *   caller's again when one that the same thread posted later is completed, or
+ *   in uvwheel_close's callback.
+ * - A timer must stay allocated until its requests are completed. To free it,
+ *   make a stop its last request, and free it in the callback of that, whatever
+ *   the status is.
+ *
+ * uvwheel_close completes what is still queued with UV_ECANCELED, in order:
+ * from the loop, right before uvwheel_close's own callback, and like that one
+ * before uvwheel_close returns only if others had closed all handles of the
+ * wheel. If others close the mailbox's uv_async_t, requests wait for
+ * uvwheel_close; and when the loop itself is closed nobody may post any more.
+ */
+struct uvwheel_mailbox_s {
+  /* private */
+  uvwheel_t *wheel;
+  uv_async_t async;
+  uv_close_cb async_close_cb;
+  uvwheel_post_t *first; /* what the loop has taken, in order         */
+  uvwheel_post_t **end;  /* where the next one will be linked         */
+  uintptr_t newest;      /* what threads have posted since; atomic    */
+  uintptr_t wakers;      /* threads that may wake the loop now; atomic */
+};
+
+/* A request is completed. status is what uvwheel_timer_start, _refresh or _stop
+ * returned; or it is UV_ECANCELED: the wheel was closed before, which stopped
+ * its timers. Called on the loop's thread. All that is allowed in a timer's
+ * callback is allowed here, and to post. */
+typedef void (*uvwheel_post_cb)(uvwheel_post_t *post, int status);
+
+/* A request. Embed it in what posts it; it needs no initialising. */
+struct uvwheel_post_s {
+  /* public: belongs to the user, never read or written here */
+  void *data;
+  /* public: the timer that it is about, read-only */
+  uvwheel_timer_t *timer;
+  /* private */
+  uvwheel_post_t *next;
+  int (*carry_out)(uvwheel_post_t *post);
+  uvwheel_timer_cb timer_cb;
+  uint64_t timeout;
+  uint64_t repeat;
+  uvwheel_post_cb cb;
+  uintptr_t queued; /* for a -Dchecks=true build */
+};
+
+/* Makes the wheel's mailbox, in uninitialised memory, before other threads know
+ * of it. Like any uv_async_t it keeps the loop alive, unless the wheel is
+ * unref'd.
+ *
+ * Errors: UV_EINVAL (also: the wheel is closing), UV_EALREADY (the wheel has a
+ * mailbox), those of uv_async_init. Cost: one uv_async_init. */
+UVWHEEL_EXTERN int uvwheel_mailbox_init(uvwheel_t *wheel,
+                                        uvwheel_mailbox_t *mailbox);
+
+/* Has the loop call uvwheel_timer_start(timer, timer_cb, timeout, repeat), and
+ * then cb, which may be NULL. Any thread, also the loop's, inside any callback.
+ *
+ * Errors: UV_EINVAL (a NULL other than cb), UV_ECANCELED (uvwheel_close was
+ * called); then nothing is queued, and cb is not called. What is wrong with the
+ * timer, or the wheel being full, is told by cb's status.
+ * Cost: one compare-and-swap, and one more for each thread that came in
+ * between; when nothing was queued, also one uv_async_send. */
+UVWHEEL_EXTERN int
+uvwheel_post_start(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox,
+                   uvwheel_timer_t *timer, uvwheel_timer_cb timer_cb,
+                   uint64_t timeout, uint64_t repeat, uvwheel_post_cb cb);
+
+/* Has the loop call uvwheel_timer_refresh(timer), and then cb, which may be
+ * NULL; its status is UV_EINVAL if the timer is not active then. Any thread.
+ * Errors: UV_EINVAL, UV_ECANCELED. Cost: as uvwheel_post_start. */
+UVWHEEL_EXTERN int uvwheel_post_refresh(uvwheel_post_t *post,
+                                        uvwheel_mailbox_t *mailbox,
+                                        uvwheel_timer_t *timer,
+                                        uvwheel_post_cb cb);
+
+/* Has the loop call uvwheel_timer_stop(timer), and then cb, which may be NULL.
+ * Until then the timer may fire, after that not any more. Any thread.
+ * Errors: UV_EINVAL, UV_ECANCELED. Cost: as uvwheel_post_start. */
+UVWHEEL_EXTERN int uvwheel_post_stop(uvwheel_post_t *post,
+                                     uvwheel_mailbox_t *mailbox,
+                                     uvwheel_timer_t *timer,
+                                     uvwheel_post_cb cb);
 
 /* ---- Version ------------------------------------------------------------ */
 

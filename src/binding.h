@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What uvwheel.c (the wheel and its driver) and timer.c share. */
+/* What uvwheel.c (the wheel and its driver), timer.c and mailbox.c share. */
 
 #ifndef UVWHEEL_BINDING_H
 #define UVWHEEL_BINDING_H
@@ -55,5 +55,21 @@ void uvwheel__update_ref(uvwheel_t *wheel);
 /* A timer's entry has just been handed out by the wheel: counts how late it is,
  * arms it again if it repeats, and calls its callback. */
 void uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry);
+
+/* Has a handle of the wheel closed. When that is done, by whomever, closed is
+ * called, which calls uvwheel__closed with what was kept in *theirs: the
+ * callback of somebody else who began to close it. */
+void uvwheel__close(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed,
+                    uv_close_cb *theirs);
+void uvwheel__closed(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb theirs);
+
+/* Whether the mailbox, if there is one, keeps the loop alive. */
+void uvwheel__mailbox_update_ref(uvwheel_t *wheel);
+
+/* From now on nobody posts any more; closes the mailbox's handle. */
+void uvwheel__mailbox_close(uvwheel_mailbox_t *mailbox);
+
+/* Completes what was never carried out. */
+void uvwheel__mailbox_cancel(uvwheel_mailbox_t *mailbox);
 
 #endif /* UVWHEEL_BINDING_H */

@@ -117,4 +117,20 @@ uvwheel__check_idle(const uvwheel_timer_t *timer)
   CHECK(!found, &wheel->core, &timer->entry, "initialised while active");
 }
 
+/* The memory of a request that is not queued may hold anything, also a copy of
+ * one that is; but nothing else has its own address plus one there. */
+void
+uvwheel__check_queued(const uvwheel_mailbox_t *mailbox, uvwheel_post_t *post)
+{
+  CHECK(post->queued != (uintptr_t)post + 1, &mailbox->wheel->core,
+        &post->timer->entry, "posted again while its request is queued");
+  post->queued = (uintptr_t)post + 1;
+}
+
+void
+uvwheel__check_unqueued(uvwheel_post_t *post)
+{
+  post->queued = 0;
+}
+
 #endif

@@ -23,6 +23,13 @@ void uvwheel__check_idle(const uvwheel_timer_t *timer);
 void uvwheel__check_in(uvwheel_t *wheel);
 void uvwheel__check_out(uvwheel_t *wheel);
 
+/* Aborts if the request is queued; from now on it is. */
+void uvwheel__check_queued(const uvwheel_mailbox_t *mailbox,
+                           uvwheel_post_t *post);
+
+/* It is not any more. */
+void uvwheel__check_unqueued(uvwheel_post_t *post);
+
 #else
 
 #define uvwheel__adopt_thread(wheel) ((void)0)
@@ -30,6 +37,8 @@ void uvwheel__check_out(uvwheel_t *wheel);
 #define uvwheel__check_idle(timer) ((void)0)
 #define uvwheel__check_in(wheel) ((void)0)
 #define uvwheel__check_out(wheel) ((void)0)
+#define uvwheel__check_queued(mailbox, post) ((void)0)
+#define uvwheel__check_unqueued(post) ((void)0)
 
 #endif
 

@@ -27,6 +27,35 @@
 #define INITIAL_EXEC
 #endif
 
+/* Words that threads share. In public structs they are plain ones, because
+ * neither C99 nor C++ knows _Atomic. A load acquires, an addition releases, the
+ * other two do both. The replacement may fail for no reason; then, as whenever
+ * it fails, *expected is what was found. */
+#if defined(__GNUC__)
+#define ATOMIC_LOAD(word) __atomic_load_n(word, __ATOMIC_ACQUIRE)
+#define ATOMIC_ADD(word, value) \
+  ((void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE))
+#define ATOMIC_EXCHANGE(word, value) \
+  __atomic_exchange_n(word, value, __ATOMIC_ACQ_REL)
+#define ATOMIC_REPLACE(word, expected, value)                             \
+  __atomic_compare_exchange_n(word, expected, value, 1, __ATOMIC_ACQ_REL, \
+                              __ATOMIC_RELAXED)
+#else
+#include <stdatomic.h>
+#define ATOMIC_WORD(word) ((_Atomic(uintptr_t) *)(word))
+#define ATOMIC_LOAD(word) \
+  atomic_load_explicit(ATOMIC_WORD(word), memory_order_acquire)
+#define ATOMIC_ADD(word, value)                              \
+  ((void)atomic_fetch_add_explicit(ATOMIC_WORD(word), value, \
+                                   memory_order_release))
+#define ATOMIC_EXCHANGE(word, value) \
+  atomic_exchange_explicit(ATOMIC_WORD(word), value, memory_order_acq_rel)
+#define ATOMIC_REPLACE(word, expected, value)                               \
+  atomic_compare_exchange_weak_explicit(ATOMIC_WORD(word), expected, value, \
+                                        memory_order_acq_rel,               \
+                                        memory_order_relaxed)
+#endif
+
 /* The position of the lowest bit that is set; bits must not be 0. */
 static inline unsigned
 lowest_bit(uint64_t bits)

@@ -112,7 +112,8 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   wheel->driver.data = NULL;
   wheel->loop = loop;
   wheel->close_cb = NULL;
-  wheel->driver_close_cb = NULL;
+  wheel->mailbox = NULL;
+  wheel->open_handles = 0;
   wheel->turn_budget = chosen.turn_budget != 0 ? chosen.turn_budget
                                                : UVWHEEL_DEFAULT_TURN_BUDGET;
   if (wheel->turn_budget == UINT32_MAX)
@@ -125,23 +126,44 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   return 0;
 }
 
-static bool
-driver_is_closed(const uvwheel_t *wheel)
-{
-  return wheel->driver.flags & UV__HANDLE_CLOSED;
-}
-
-/* libuv does not refer to the wheel any more. Should a walk do so, this is
+/* Once libuv does not refer to the wheel any more. Should a walk do so, this is
  * called again when that is over. */
 static void
 finish_close(uvwheel_t *wheel)
 {
-  if (wheel->core.cursor != NULL)
+  if (wheel->open_handles != 0 || wheel->core.cursor != NULL)
     return;
   uvwheel__check_out(wheel);
   uvwheel_core_destroy(&wheel->core);
+  if (wheel->mailbox != NULL)
+    uvwheel__mailbox_cancel(wheel->mailbox);
   if (wheel->close_cb != NULL)
     wheel->close_cb(wheel);
+}
+
+void
+uvwheel__close(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed,
+               uv_close_cb *theirs)
+{
+  *theirs = NULL;
+  if (handle->flags & UV__HANDLE_CLOSED)
+    return;
+  wheel->open_handles++;
+  if (!uv_is_closing(handle)) {
+    uv_close(handle, closed);
+  } else {
+    *theirs = handle->close_cb;
+    handle->close_cb = closed;
+  }
+}
+
+void
+uvwheel__closed(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb theirs)
+{
+  if (theirs != NULL)
+    theirs(handle);
+  wheel->open_handles--;
+  finish_close(wheel);
 }
 
 static void
@@ -149,9 +171,7 @@ on_driver_closed(uv_handle_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
 
-  if (wheel->driver_close_cb != NULL)
-    wheel->driver_close_cb(driver);
-  finish_close(wheel);
+  uvwheel__closed(wheel, driver, wheel->driver_close_cb);
 }
 
 static void
@@ -175,14 +195,11 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   wheel->flags |= CLOSING;
   wheel->close_cb = cb;
   stop_all(wheel);
-  if (!is_closing(wheel)) {
-    uv_close(driver_of(wheel), on_driver_closed);
-  } else if (!driver_is_closed(wheel)) {
-    wheel->driver_close_cb = wheel->driver.close_cb;
-    wheel->driver.close_cb = on_driver_closed;
-  } else {
-    finish_close(wheel);
-  }
+  uvwheel__close(wheel, driver_of(wheel), on_driver_closed,
+                 &wheel->driver_close_cb);
+  if (wheel->mailbox != NULL)
+    uvwheel__mailbox_close(wheel->mailbox);
+  finish_close(wheel);
 }
 
 int
@@ -217,7 +234,7 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
   uvwheel_core_walk_begin(&wheel->core, &cursor);
   while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)
     cb(CONTAINER_OF(entry, uvwheel_timer_t, entry), arg);
-  if ((wheel->flags & CLOSING) && driver_is_closed(wheel))
+  if (wheel->flags & CLOSING)
     finish_close(wheel);
 }
 
@@ -229,6 +246,7 @@ uvwheel_ref(uvwheel_t *wheel)
   uvwheel__check_thread(wheel, NULL);
   wheel->flags &= ~(uint64_t)UNREF;
   uvwheel__update_ref(wheel);
+  uvwheel__mailbox_update_ref(wheel);
 }
 
 void
@@ -239,6 +257,7 @@ uvwheel_unref(uvwheel_t *wheel)
   uvwheel__check_thread(wheel, NULL);
   wheel->flags |= UNREF;
   uvwheel__update_ref(wheel);
+  uvwheel__mailbox_update_ref(wheel);
 }
 
 int

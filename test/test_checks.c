@@ -195,6 +195,43 @@ START_TEST(the_links_of_an_idle_timer_are_poisoned)
 }
 END_TEST
 
+static uvwheel_mailbox_t mailbox;
+static uvwheel_post_t post;
+
+static void
+post_stop(void)
+{
+  (void)uvwheel_post_stop(&post, &mailbox, &probe.timer, NULL);
+}
+
+START_TEST(a_request_that_is_posted_while_it_is_queued_is_told)
+{
+  start_two();
+  ck_assert_int_eq(uvwheel_mailbox_init(&wheel, &mailbox), 0);
+  post_stop();
+  expect_abort(post_stop, "posted again");
+}
+END_TEST
+
+/* Carried out, canceled, refused, or a mere copy of one that is queued. */
+START_TEST(a_request_that_is_not_queued_may_be_posted)
+{
+  uvwheel_post_t copy;
+
+  start_two();
+  ck_assert_int_eq(uvwheel_mailbox_init(&wheel, &mailbox), 0);
+  post_stop();
+  copy = post;
+  ck_assert_int_eq(uvwheel_post_stop(&copy, &mailbox, &peer.timer, NULL), 0);
+  run_for(1);
+  post_stop();
+  uvwheel_close(&wheel, NULL);
+  run_for(1);
+  post_stop();
+  post_stop();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -207,5 +244,7 @@ main(void)
                       LENGTH(operations));
   tcase_add_loop_test(checks, a_corrupted_link_is_told, 0, LENGTH(corruptions));
   tcase_add_test(checks, the_links_of_an_idle_timer_are_poisoned);
+  tcase_add_test(checks, a_request_that_is_posted_while_it_is_queued_is_told);
+  tcase_add_test(checks, a_request_that_is_not_queued_may_be_posted);
   return run_suite(suite);
 }
