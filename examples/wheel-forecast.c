@@ -21,18 +21,19 @@ static void
 add_stay(stay_t *sum, double due_in_ms, double refresh_ms, double tick_ms,
          double round_ms, double p)
 {
-  double earlier = floor(due_in_ms / round_ms);
+  uint64_t earlier = (uint64_t)(due_in_ms / round_ms);
   double end_ms = due_in_ms + tick_ms / 2;
-  double x_ms = end_ms - earlier * round_ms;
+  double x_ms = end_ms - (double)earlier * round_ms;
   double unrefreshed = exp(-x_ms / refresh_ms); /* the chance of it */
   double fewer = exp(-round_ms / refresh_ms), there = 1;
 
-  for (; earlier > 0 && there > 1e-6; earlier--, x_ms += round_ms) {
+  for (; earlier > 0 && there > 1e-6; earlier--) {
     double moved = there * p * (1 - unrefreshed);
     sum->looks += there * p;
     sum->length_ms += moved * x_ms;
     there -= moved;
     unrefreshed *= fewer;
+    x_ms += round_ms;
   }
   sum->looks += there;
   sum->length_ms += there * end_ms;
