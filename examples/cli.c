@@ -13,6 +13,8 @@
 #include <sys/resource.h>
 #include <uv.h>
 
+#define DESCRIPTORS_KEPT 8 /* for all that is not a connection */
+
 void
 drop_path_of_program(char **argv)
 {
@@ -70,6 +72,28 @@ format_address(const struct sockaddr_storage *address,
   }
 }
 
+int
+listen_at(uv_tcp_t *listener, const char *host, uint16_t port, int backlog,
+          uv_connection_cb cb, char text[ADDRESS_TEXT_SIZE])
+{
+  struct sockaddr_storage address;
+  int size = sizeof(address);
+
+  parse_address(host, port, &address);
+  format_address(&address, text);
+  int error = uv_tcp_bind(listener, (struct sockaddr *)&address, 0);
+  if (error == 0)
+    error = uv_listen((uv_stream_t *)listener, backlog, cb);
+  if (error != 0) {
+    complain("cannot listen on %s: %s", text, uv_strerror(error));
+    return error;
+  }
+  /* Port 0 has become a real one. */
+  uv_tcp_getsockname(listener, (struct sockaddr *)&address, &size);
+  format_address(&address, text);
+  return 0;
+}
+
 uint64_t
 raise_descriptor_limit(void)
 {
@@ -83,4 +107,13 @@ raise_descriptor_limit(void)
   setrlimit(RLIMIT_NOFILE, &limit);
   getrlimit(RLIMIT_NOFILE, &limit);
   return limit.rlim_cur;
+}
+
+int
+is_spare_descriptor(const uv_tcp_t *tcp, uint64_t limit)
+{
+  uv_os_fd_t descriptor;
+
+  return uv_fileno((const uv_handle_t *)tcp, &descriptor) == 0 &&
+         (uint64_t)descriptor + DESCRIPTORS_KEPT >= limit;
 }

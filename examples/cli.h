@@ -12,6 +12,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <uv.h>
 
 #define EXIT_USAGE 2 /* the command line is wrong; EXIT_FAILURE: the rest */
 
@@ -49,7 +50,18 @@ void parse_address(const char *host, uint16_t port,
 void format_address(const struct sockaddr_storage *address,
                     char text[ADDRESS_TEXT_SIZE]);
 
+/* Listens, and writes down where. Returns 0, or a UV_E* code after a complaint.
+ */
+int listen_at(uv_tcp_t *listener, const char *host, uint16_t port, int backlog,
+              uv_connection_cb cb, char text[ADDRESS_TEXT_SIZE]);
+
 /* Raises the limit of open descriptors as far as it goes; returns it. */
 uint64_t raise_descriptor_limit(void);
+
+/* Are so few descriptors left that a server should keep them for what is not a
+ * connection? The kernel always gives the lowest that is free, so a connection
+ * with a high number tells. Waiting for accept() to fail would not do: libuv
+ * answers that by closing the newcomers silently. */
+int is_spare_descriptor(const uv_tcp_t *tcp, uint64_t limit);
 
 #endif /* EXAMPLES_CLI_H */

@@ -10,8 +10,8 @@
  * It also shows what a server needs besides to stay up:
  * - a peer that does not read: while bytes wait to be sent to it, nothing more
  *   is read from it, so at most one read buffer is held for each connection
- * - descriptors used up: new connections are turned away, aloud, until
- *   descriptors are free again
+ * - descriptors or memory used up: new connections are turned away, aloud,
+ *   until there is some again
  * - SIGINT and SIGTERM: every handle is closed, and uv_loop_close() confirms it
  */
 
@@ -22,16 +22,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <getopt.h>
 #include <sys/resource.h>
 #include <uv.h>
 #include <uvwheel.h>
 
 #include "cli.h"
 #include "idle-timer.h"
+#include "live.h"
+#include "server-options.h"
 
 #define BACKLOG 4096
-#define SPARE_DESCRIPTORS 8 /* kept for all that is not a connection */
 #define MIN_DESCRIPTORS 32
 
 const char *const program = "idle-server";
@@ -43,16 +43,15 @@ typedef struct server_s {
   uv_signal_t terminate;
   uv_timer_t stats_timer;
   idle_t idle;
+  live_t *live;
   int status; /* the exit status to be */
 
-  const char *host;
-  uint16_t port;
-  uvwheel_options_t wheel_options;
-  uint64_t stats_seconds;
-  int quiet;
-
+  server_options_t options;
   uint64_t descriptor_limit;
   uint64_t next_complaint_ms;
+  uv_tcp_t unwelcome; /* see turn_away */
+  int is_turning_away;
+  int is_newcomer_waiting;
 
   uint64_t open; /* connections whose memory is in use */
   uint64_t accepted;
@@ -73,26 +72,6 @@ typedef struct unsent_s {
   uv_write_t request;
   char bytes[];
 } unsent_t;
-
-static const char help[] =
-    "Usage: idle-server [OPTION]...\n"
-    "An echo server that closes connections on which nothing happens.\n"
-    "\n"
-    "  --bind ADDRESS   listen on this address (127.0.0.1)\n"
-    "  --port PORT      listen on this port, 0: on any free one (7007)\n"
-    "  --timeout MS     close a connection after this idle time (5000)\n"
-    "  --timer KIND     how idle time is watched (wheel):\n"
-    "                     wheel  one uvwheel_timer_t for each connection\n"
-    "                     uv     one uv_timer_t for each connection\n"
-    "                     none   not at all\n"
-    "  --tick MS        resolution of the wheel (100)\n"
-    "  --slots N        slots of the wheel (512)\n"
-    "  --budget N       timers handled per loop iteration (10000)\n"
-    "  --stats SECONDS  print a line of figures so often (never)\n"
-    "  --quiet          print only where it listens, and errors\n"
-    "  --help           show this\n"
-    "\n"
-    "Stop it with Ctrl-C or SIGTERM.\n";
 
 /* ---- Figures ----------------------------------------------------------- */
 
@@ -266,7 +245,7 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
 /* ---- Stop ------------------------------------------------------------- */
 
 /* Everything that was opened is closed here, except what belongs to the idle
- * timers: they close it themselves. */
+ * timers and to the live page: they close it themselves. */
 static void
 close_handle(uv_handle_t *handle, void *data)
 {
@@ -286,16 +265,9 @@ close_handle(uv_handle_t *handle, void *data)
 static void
 stop(server_t *server)
 {
+  live_stop(server->live);
   uv_walk(&server->loop, close_handle, server);
   server->idle.kind->close(&server->idle);
-}
-
-static void
-fail(server_t *server, const char *reason)
-{
-  complain("%s", reason);
-  server->status = EXIT_FAILURE;
-  stop(server);
 }
 
 static void
@@ -306,18 +278,6 @@ on_signal(uv_signal_t *signal, int number)
 }
 
 /* ---- Accept ------------------------------------------------------------ */
-
-/* Descriptors are about to run out when a new one has a high number: the
- * kernel always gives the lowest that is free. Waiting for accept() to fail
- * would not do: libuv answers that by closing the newcomers silently. */
-static int
-is_beyond_limit(const server_t *server, const connection_t *connection)
-{
-  uv_os_fd_t descriptor;
-
-  return uv_fileno((const uv_handle_t *)&connection->tcp, &descriptor) == 0 &&
-         (uint64_t)descriptor + SPARE_DESCRIPTORS >= server->descriptor_limit;
-}
 
 /* Full servers meet many newcomers: one complaint a second is enough. */
 static void
@@ -337,7 +297,7 @@ welcome(server_t *server, connection_t *connection)
 {
   uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
 
-  if (is_beyond_limit(server, connection)) {
+  if (is_spare_descriptor(&connection->tcp, server->descriptor_limit)) {
     server->turned_away++;
     complain_of_accept(server, "out of descriptors");
     close_connection(connection);
@@ -348,19 +308,46 @@ welcome(server_t *server, connection_t *connection)
     close_connection(connection);
 }
 
-static void
-on_connection(uv_stream_t *listener, int status)
-{
-  server_t *server = listener->data;
+static void accept_next(server_t *server);
 
-  if (status != 0) {
-    complain_of_accept(server, uv_strerror(status));
+static void
+on_turned_away(uv_handle_t *tcp)
+{
+  server_t *server = tcp->data;
+
+  server->is_turning_away = 0;
+  if (server->is_newcomer_waiting &&
+      !uv_is_closing((uv_handle_t *)&server->listener))
+    accept_next(server);
+}
+
+/* There is no memory for a connection, but the server has a handle to accept
+ * one with and close it. While that is in use the next one waits: libuv then
+ * asks for no more until uv_accept is called. */
+static void
+turn_away(server_t *server)
+{
+  server->is_newcomer_waiting = server->is_turning_away;
+  if (server->is_turning_away)
     return;
-  }
+  server->is_turning_away = 1;
+  server->turned_away++;
+  complain_of_accept(server, "out of memory");
+  uv_tcp_init(&server->loop, &server->unwelcome);
+  server->unwelcome.data = server;
+  uv_accept((uv_stream_t *)&server->listener,
+            (uv_stream_t *)&server->unwelcome);
+  uv_close((uv_handle_t *)&server->unwelcome, on_turned_away);
+}
+
+static void
+accept_next(server_t *server)
+{
   connection_t *connection =
       malloc(offsetof(connection_t, idle) + server->idle.kind->timer_bytes);
+
   if (connection == NULL) {
-    fail(server, "out of memory");
+    turn_away(server);
     return;
   }
   uv_tcp_init(&server->loop, &connection->tcp);
@@ -372,11 +359,23 @@ on_connection(uv_stream_t *listener, int status)
   /* Started before it is accepted, so that close_connection always finds a
    * timer to release. */
   int started = server->idle.kind->start(&server->idle, &connection->idle);
-  int accepted = uv_accept(listener, (uv_stream_t *)&connection->tcp);
+  int accepted = uv_accept((uv_stream_t *)&server->listener,
+                           (uv_stream_t *)&connection->tcp);
   if (started != 0 || accepted != 0)
     close_connection(connection);
   else
     welcome(server, connection);
+}
+
+static void
+on_connection(uv_stream_t *listener, int status)
+{
+  server_t *server = listener->data;
+
+  if (status == 0)
+    accept_next(server);
+  else
+    complain_of_accept(server, uv_strerror(status));
 }
 
 /* ---- Start ------------------------------------------------------------- */
@@ -384,25 +383,30 @@ on_connection(uv_stream_t *listener, int status)
 static int
 start_listening(server_t *server)
 {
-  struct sockaddr_storage address;
   char text[ADDRESS_TEXT_SIZE];
-  int size = sizeof(address);
+  int error = listen_at(&server->listener, server->options.host,
+                        server->options.port, BACKLOG, on_connection, text);
 
-  parse_address(server->host, server->port, &address);
-  format_address(&address, text);
-  int error = uv_tcp_bind(&server->listener, (struct sockaddr *)&address, 0);
-  if (error == 0)
-    error = uv_listen((uv_stream_t *)&server->listener, BACKLOG, on_connection);
-  if (error != 0) {
-    complain("cannot listen on %s: %s", text, uv_strerror(error));
-    return error;
+  if (error == 0) {
+    printf("listening on %s\n", text);
+    fflush(stdout);
   }
-  /* Port 0 has become a real one. */
-  uv_tcp_getsockname(&server->listener, (struct sockaddr *)&address, &size);
-  format_address(&address, text);
-  printf("listening on %s\n", text);
-  fflush(stdout);
-  return 0;
+  return error;
+}
+
+static int
+start_live(server_t *server)
+{
+  live_options_t options = {
+      .wheel = &server->idle.wheel,
+      .refreshes = &server->refreshes,
+      .timeout_ms = server->idle.timeout_ms,
+      .descriptor_limit = server->descriptor_limit,
+      .host = server->options.http_host,
+      .port = server->options.http_port,
+  };
+
+  return live_start(&options, &server->live);
 }
 
 static void
@@ -427,7 +431,7 @@ init_handles(server_t *server)
 static int
 start(server_t *server)
 {
-  int error = server->idle.kind->open(&server->idle, &server->wheel_options);
+  int error = server->idle.kind->open(&server->idle, &server->options.wheel);
 
   if (error != 0) {
     complain("cannot make the wheel: %s", uv_strerror(error));
@@ -435,10 +439,14 @@ start(server_t *server)
   }
   uv_signal_start(&server->interrupt, on_signal, SIGINT);
   uv_signal_start(&server->terminate, on_signal, SIGTERM);
-  if (server->stats_seconds != 0)
+  if (server->options.stats_seconds != 0)
     uv_timer_start(&server->stats_timer, on_stats_timer,
-                   server->stats_seconds * 1000, server->stats_seconds * 1000);
-  return start_listening(server);
+                   server->options.stats_seconds * 1000,
+                   server->options.stats_seconds * 1000);
+  error = start_listening(server);
+  if (error == 0 && server->options.has_http)
+    error = start_live(server);
+  return error;
 }
 
 static int
@@ -455,105 +463,21 @@ run(server_t *server)
     uv_print_all_handles(&server->loop, stderr);
     server->status = EXIT_FAILURE;
   }
-  if (!server->quiet && server->status == EXIT_SUCCESS)
+  live_free(server->live);
+  if (!server->options.quiet && server->status == EXIT_SUCCESS)
     print_figures(server, "summary");
   return server->status;
-}
-
-/* ---- Command line ------------------------------------------------------ */
-
-enum {
-  OPTION_BIND = 1,
-  OPTION_PORT,
-  OPTION_TIMEOUT,
-  OPTION_TIMER,
-  OPTION_TICK,
-  OPTION_SLOTS,
-  OPTION_BUDGET,
-  OPTION_STATS,
-  OPTION_QUIET,
-  OPTION_HELP
-};
-
-static const struct option options[] = {
-    {"bind", required_argument, NULL, OPTION_BIND},
-    {"port", required_argument, NULL, OPTION_PORT},
-    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
-    {"timer", required_argument, NULL, OPTION_TIMER},
-    {"tick", required_argument, NULL, OPTION_TICK},
-    {"slots", required_argument, NULL, OPTION_SLOTS},
-    {"budget", required_argument, NULL, OPTION_BUDGET},
-    {"stats", required_argument, NULL, OPTION_STATS},
-    {"quiet", no_argument, NULL, OPTION_QUIET},
-    {"help", no_argument, NULL, OPTION_HELP},
-    {NULL, 0, NULL, 0},
-};
-
-static void
-set_kind(server_t *server, const char *name)
-{
-  server->idle.kind = idle_kind(name);
-  if (server->idle.kind == NULL)
-    usage_error("--timer takes wheel, uv or none, not '%s'", name);
-}
-
-static void
-set_option(server_t *server, int option, const char *text)
-{
-  uvwheel_options_t *wheel = &server->wheel_options;
-
-  switch (option) {
-  case OPTION_BIND:
-    server->host = text;
-    break;
-  case OPTION_PORT:
-    server->port = (uint16_t)parse_number("port", text, 0, UINT16_MAX);
-    break;
-  case OPTION_TIMEOUT:
-    server->idle.timeout_ms = parse_number("timeout", text, 1, MAX_TIMEOUT_MS);
-    break;
-  case OPTION_TIMER:
-    set_kind(server, text);
-    break;
-  case OPTION_TICK:
-    wheel->tick_ms = parse_number("tick", text, 1, UVWHEEL_MAX_TICK_MS);
-    break;
-  case OPTION_SLOTS:
-    wheel->slots = (uint32_t)parse_number("slots", text, 1, UVWHEEL_MAX_SLOTS);
-    break;
-  case OPTION_BUDGET:
-    wheel->turn_budget = (uint32_t)parse_number("budget", text, 1, UINT32_MAX);
-    break;
-  case OPTION_STATS:
-    server->stats_seconds = parse_number("stats", text, 1, MAX_SECONDS);
-    break;
-  case OPTION_QUIET:
-    server->quiet = 1;
-    break;
-  case OPTION_HELP:
-    fputs(help, stdout);
-    exit(EXIT_SUCCESS);
-  default:
-    exit(EXIT_USAGE); /* getopt_long has complained */
-  }
 }
 
 int
 main(int argc, char **argv)
 {
-  static server_t server = {
-      .host = DEFAULT_HOST,
-      .port = DEFAULT_PORT,
-      .idle = {.timeout_ms = DEFAULT_TIMEOUT_MS},
-  };
-  int option;
+  static server_t server;
 
-  server.idle.kind = idle_kind("wheel");
   drop_path_of_program(argv);
-  while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
-    set_option(&server, option, optarg);
-  if (optind < argc)
-    usage_error("unexpected argument '%s'", argv[optind]);
+  parse_options(argc, argv, &server.options);
+  server.idle.kind = server.options.kind;
+  server.idle.timeout_ms = server.options.timeout_ms;
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
   server.descriptor_limit = raise_descriptor_limit();
   if (server.descriptor_limit < MIN_DESCRIPTORS) {

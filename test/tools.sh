@@ -32,6 +32,7 @@ gcc           gcc gcc gcc gcc gcc gcc
 gcovr         gcovr gcovr gcovr - python3-gcovr gcovr
 git           git git git git git git
 gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
+http-parser   libhttp-parser-dev http-parser-devel http-parser-dev http-parser http-parser-devel -
 libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv
 man           man-db man-db man-db man-db man -
 meson         meson meson meson meson meson meson
@@ -59,6 +60,7 @@ has_tool() {
       echo 'int main(void) { return 0; }' |
         clang -fsanitize=address -x c -o /dev/null - ;;
     check | libuv) pkg-config --exists "$1" ;;
+    http-parser) echo '#include <http_parser.h>' | cc -x c -fsyntax-only - ;;
     i686-gcc) # a cross compiler may come without the C library, too
       echo '#include <stdio.h>' | i686-linux-gnu-gcc -x c -fsyntax-only - ;;
     meson) # 1.0 or newer

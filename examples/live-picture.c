@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "live-picture.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* What a step may take, and what is left of earlier ones at most. */
+#define STEP_NS (LIVE_INTERVAL_MS * 1000000 / LIVE_SHARE)
+
+/* The wheel's own fields, since no function tells the two; both never change
+ * and are what the wheel was made with. */
+static uint64_t
+slots_of(const uvwheel_t *wheel)
+{
+  return wheel->core.slot_mask + 1;
+}
+
+static uint64_t
+tick_ms_of(const uvwheel_t *wheel)
+{
+  return wheel->core.tick_ms;
+}
+
+void
+live_picture_begin(live_picture_t *picture, const uvwheel_t *wheel)
+{
+  uint64_t slots = slots_of(wheel);
+  uint64_t cells = slots < LIVE_MAX_CELLS ? slots : LIVE_MAX_CELLS;
+
+  *picture = (live_picture_t){
+      .wheel = wheel,
+      .cell_count = cells,
+      .slots_per_cell = slots / cells,
+      .counted_ns = uv_hrtime(),
+      .allowance_ns = STEP_NS,
+      .round_began_ns = uv_hrtime(),
+  };
+}
+
+static void
+count_cell(live_picture_t *picture)
+{
+  uint64_t slot = picture->next_cell * picture->slots_per_cell;
+  uint64_t count = 0;
+
+  for (uint64_t i = 0; i < picture->slots_per_cell; i++)
+    count += uvwheel_core_slot_count(&picture->wheel->core, slot + i);
+  picture->cells[picture->next_cell] = count;
+  picture->next_cell = (picture->next_cell + 1) % picture->cell_count;
+}
+
+/* A cell that took longer than what was left is made up for: the allowance is
+ * then below zero, and the next steps are left out. */
+void
+live_picture_count(live_picture_t *picture)
+{
+  uint64_t now_ns = uv_hrtime();
+
+  picture->allowance_ns += (int64_t)(now_ns - picture->counted_ns) / LIVE_SHARE;
+  if (picture->allowance_ns > STEP_NS)
+    picture->allowance_ns = STEP_NS;
+  picture->counted_ns = now_ns;
+  for (uint64_t i = 0; i < picture->cell_count && picture->allowance_ns > 0;
+       i++) {
+    count_cell(picture);
+    uint64_t before_ns = now_ns;
+    now_ns = uv_hrtime();
+    picture->allowance_ns -= (int64_t)(now_ns - before_ns);
+    if (picture->next_cell == 0) {
+      picture->round_ns = now_ns - picture->round_began_ns;
+      picture->round_began_ns = now_ns;
+    }
+  }
+}
+
+/* ---- JSON --------------------------------------------------------------- */
+
+typedef struct writer_s {
+  char *text;
+  size_t length;
+} writer_t;
+
+__attribute__((format(printf, 2, 3))) static void
+put(writer_t *writer, const char *format, ...)
+{
+  va_list arguments;
+
+  va_start(arguments, format);
+  writer->length +=
+      (size_t)vsnprintf(writer->text + writer->length,
+                        LIVE_MAX_TEXT - writer->length, format, arguments);
+  va_end(arguments);
+}
+
+static void
+put_number(writer_t *writer, const char *name, uint64_t number)
+{
+  put(writer, "\"%s\":%" PRIu64 ",", name, number);
+}
+
+static void
+put_numbers(writer_t *writer, const char *name, const uint64_t *numbers,
+            size_t count)
+{
+  put(writer, "\"%s\":[", name);
+  for (size_t i = 0; i < count; i++)
+    put(writer, "%s%" PRIu64, i == 0 ? "" : ",", numbers[i]);
+  put(writer, "]");
+}
+
+/* The age of the oldest cell, at most. */
+static uint64_t
+age_ms(const live_picture_t *picture)
+{
+  uint64_t present_ns = uv_hrtime() - picture->round_began_ns;
+
+  return (picture->round_ns > present_ns ? picture->round_ns : present_ns) /
+         1000000;
+}
+
+size_t
+live_picture_write(const live_picture_t *picture, const live_facts_t *facts,
+                   char *text)
+{
+  const uvwheel_t *wheel = picture->wheel;
+  writer_t writer = {text, 0};
+  uvwheel_stats_t stats;
+
+  uvwheel_get_stats(wheel, &stats);
+  put(&writer, "{");
+  put_number(&writer, "now_ms", uv_now(uvwheel_get_loop(wheel)));
+  put_number(&writer, "tick_ms", tick_ms_of(wheel));
+  put_number(&writer, "slots", slots_of(wheel));
+  put_number(&writer, "timeout_ms", facts->timeout_ms);
+  put_number(&writer, "viewers", facts->viewers);
+  put_number(&writer, "age_ms", age_ms(picture));
+  put_number(&writer, "active", stats.active);
+  put_number(&writer, "started", stats.started);
+  put_number(&writer, "fired", stats.fired);
+  put_number(&writer, "refreshed", facts->refreshed);
+  put_number(&writer, "moved", stats.moved);
+  put_number(&writer, "backlog_ms", stats.backlog_ms);
+  put_number(&writer, "lateness_max_ms", stats.lateness_max_ms);
+  put_numbers(&writer, "lateness", stats.lateness, UVWHEEL_LATENESS_BUCKETS);
+  put(&writer, ",");
+  put_numbers(&writer, "cells", picture->cells, picture->cell_count);
+  put(&writer, "}");
+  return writer.length;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What the live page shows of a wheel, as JSON.
+ *
+ * To know how many timers a slot holds they have to be counted, one by one, in
+ * memory that is cold. With some thousands of them that is nothing; a million
+ * would stall the loop. So the counting goes round the slots in small steps and
+ * never takes more than its share of the time: what the page shows of a slot
+ * may then be some seconds old, and the page says so. */
+
+#ifndef EXAMPLES_LIVE_PICTURE_H
+#define EXAMPLES_LIVE_PICTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uvwheel.h>
+
+#define LIVE_INTERVAL_MS 250
+#define LIVE_SHARE 100     /* one part of so many of the time */
+#define LIVE_MAX_CELLS 512 /* more slots are shown in groups  */
+#define LIVE_MAX_TEXT                                     \
+  16384 /* of 536 numbers with commas, 21 bytes each, and \
+           of a dozen more with their names            */
+
+typedef struct live_picture_s {
+  const uvwheel_t *wheel;
+  uint64_t cell_count;
+  uint64_t slots_per_cell;
+  uint64_t cells[LIVE_MAX_CELLS]; /* timers in each, when last counted */
+  uint64_t next_cell;             /* to count                          */
+  uint64_t counted_ns;            /* when the last step was taken      */
+  int64_t allowance_ns;           /* for the next step                 */
+  uint64_t round_began_ns;        /* of counting                       */
+  uint64_t round_ns;              /* how long the last one took        */
+} live_picture_t;
+
+/* What the wheel does not know itself. */
+typedef struct live_facts_s {
+  uint64_t timeout_ms;
+  uint64_t refreshed;
+  uint64_t viewers;
+} live_facts_t;
+
+/* Begins anew, with nothing counted. */
+void live_picture_begin(live_picture_t *picture, const uvwheel_t *wheel);
+
+/* Takes the next step. */
+void live_picture_count(live_picture_t *picture);
+
+/* Writes one line, without its end. Returns its length. */
+size_t live_picture_write(const live_picture_t *picture,
+                          const live_facts_t *facts, char *text);
+
+#endif /* EXAMPLES_LIVE_PICTURE_H */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A page that shows a wheel while it runs, to browsers: GET / is the page
+ * (live.html), GET /events the stream of what it draws (server-sent events). */
+
+#ifndef EXAMPLES_LIVE_H
+#define EXAMPLES_LIVE_H
+
+#include <stdint.h>
+
+#include <uvwheel.h>
+
+typedef struct live_s live_t;
+
+typedef struct live_options_s {
+  uvwheel_t *wheel; /* what is shown; has the timers of the viewers, too */
+  const uint64_t *refreshes;
+  uint64_t timeout_ms;
+  uint64_t descriptor_limit;
+  const char *host;
+  uint16_t port;
+} live_options_t;
+
+/* Starts to serve, and says where. On failure it complains and returns a UV_E*
+ * code; what *live points to, if anything, is to be stopped and freed all the
+ * same. */
+int live_start(const live_options_t *options, live_t **live);
+
+/* Closes all its handles; before the wheel is closed. NULL is legal. */
+void live_stop(live_t *live);
+
+/* After the loop is closed. NULL is legal. */
+void live_free(live_t *live);
+
+#endif /* EXAMPLES_LIVE_H */
