@@ -30,6 +30,7 @@ COMMANDS = {
     "cc hello.c -o hello $(pkg-config --cflags --libs uvwheel)": ITSELF,
     "./hello": ITSELF,
     "examples/demo": "examples/demo --connections 100 --timeout 300",
+    "man uvwheel": "man -P cat uvwheel",
     "man uvwheel_timer_start": "man -P cat uvwheel_timer_start",
     "meson setup build --buildtype=release":
         "meson setup build --buildtype=release -Dtests=disabled "
