@@ -117,8 +117,7 @@ run_program(const char *variable, const char *command_line, result_t *result)
 }
 
 program_t
-start_and_read_port(const char *variable, const char *command_line,
-                    uint16_t *port)
+start_listening(const char *variable, const char *command_line, uint16_t *port)
 {
   static const char listening[] = "listening on 127.0.0.1:";
   char line[256];
@@ -136,7 +135,7 @@ start_server(const char *options, uint16_t *port)
   char line[256];
 
   snprintf(line, sizeof(line), "--port 0 %s", options);
-  return start_and_read_port("IDLE_SERVER", line, port);
+  return start_listening("IDLE_SERVER", line, port);
 }
 
 void

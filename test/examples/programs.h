@@ -50,8 +50,8 @@ void run_program(const char *variable, const char *command_line,
                  result_t *result);
 
 /* Starts a server, and waits until it has told on which port it listens. */
-program_t start_and_read_port(const char *variable, const char *command_line,
-                              uint16_t *port);
+program_t start_listening(const char *variable, const char *command_line,
+                          uint16_t *port);
 
 /* Starts an idle-server on a free port. */
 program_t start_server(const char *options, uint16_t *port);

@@ -43,7 +43,7 @@ now_us(void)
 START_TEST(it_echoes_to_many_and_ends_with_them_connected)
 {
   uint16_t port;
-  program_t server = start_and_read_port(servers[_i], NEVER, &port);
+  program_t server = start_listening(servers[_i], NEVER, &port);
 
   for (int i = 0; i < 100; i++)
     assert_echo(connect_to(port));
@@ -54,7 +54,7 @@ END_TEST
 START_TEST(peers_that_go_do_no_harm)
 {
   uint16_t port;
-  program_t server = start_and_read_port(servers[_i], NEVER, &port);
+  program_t server = start_listening(servers[_i], NEVER, &port);
 
   for (int i = 0; i < 100; i++) {
     int connection = connect_to(port);
@@ -74,7 +74,7 @@ END_TEST
 START_TEST(a_silent_connection_is_closed_but_not_early)
 {
   uint16_t port;
-  program_t server = start_and_read_port(servers[_i], "300", &port);
+  program_t server = start_listening(servers[_i], "300", &port);
   int64_t begin_us = now_us();
 
   ck_assert_uint_eq(read_to_end(connect_to(port)), 0);
@@ -94,7 +94,7 @@ is_open(int connection)
 START_TEST(traffic_keeps_a_connection_open)
 {
   uint16_t port;
-  program_t server = start_and_read_port(servers[_i], "1000", &port);
+  program_t server = start_listening(servers[_i], "1000", &port);
   int busy = connect_to(port), silent = connect_to(port);
 
   while (is_open(silent))
