@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The recipes do what they say. All but queue-work run in virtual time, where
- * their timers have exact times: see virtual_time.h. */
+/* The recipes, and the C++ example, do what they say. All but queue-work run in
+ * virtual time, where their timers have exact times: see virtual_time.h. */
 
 #include <check.h>
 #include <stdint.h>
@@ -195,6 +195,23 @@ START_TEST(shutdown_tells_what_was_left)
 }
 END_TEST
 
+START_TEST(cpp_sessions_end_and_their_exceptions_arrive)
+{
+  static const char *const ends[] = {"idle after 0 words\nended: quiet, ",
+                                     "idle after 0 words\nended: broken, ",
+                                     "\ncaught: a session was broken\n"};
+
+  run_recipe("CPP_SESSIONS");
+  for (int i = 0; i < 3; i++) /* the first two in no particular order */
+    ck_assert_msg(strstr(rest, ends[i]) != NULL, "no '%s' in '%s'", ends[i],
+                  rest);
+  rest = strstr(rest, "caught");
+  expect_text("caught: a session was broken\nidle after 5 words\n"
+              "ended: busy, 0 left\n");
+  expect_end();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -211,5 +228,7 @@ main(void)
   if (getenv("CANCEL_BY_KEY") != NULL) /* without uthash it is not built */
     tcase_add_test(tcase, cancel_by_key_frees_each_request_once);
   tcase_add_test(tcase, shutdown_tells_what_was_left);
+  if (getenv("CPP_SESSIONS") != NULL) /* nor this without a C++ compiler */
+    tcase_add_test(tcase, cpp_sessions_end_and_their_exceptions_arrive);
   return run_suite(suite);
 }

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+
+/* uvwheel from C++17: a wheel and timers that clean up after themselves, with
+ * any callable as the callback. Copy this file and change it as you like; it
+ * is a pattern, not a part of the library.
+ *
+ * Why it is as it is:
+ *
+ * - A timer cannot be moved or copied. While it is active its neighbours in
+ *   the wheel point to it, and a lambda that has captured `this` points to
+ *   what it is part of. Whatever has a timer as a member cannot be moved
+ *   either, and the compiler says so. Keep such objects where they stay: in a
+ *   std::map, std::list or std::unordered_map (try_emplace, emplace_back), or
+ *   behind a std::unique_ptr, which can be moved.
+ * - The wheel's memory is on the heap. Closing it ends with a callback from
+ *   the loop, later than the destructor; that callback frees it. So the loop
+ *   has to run once more after the destructor, as for every handle of libuv.
+ * - A timer may be destroyed in its own callback, like any other. Its lambda
+ *   must not die while it runs: the call holds a share of it.
+ * - No exception may pass through libuv, which is C and would not clean up. So
+ *   what a callback throws is kept at the border, uv_run is told to return, and
+ *   wheel::rethrow throws it again on the other side of that. Timers that are
+ *   due at the same time still fire before; should one of them throw as well,
+ *   the first exception counts. */
+
+#ifndef EXAMPLES_CPP_TIMER_HPP
+#define EXAMPLES_CPP_TIMER_HPP
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include <uvwheel.h>
+
+namespace timing
+{
+
+inline void
+check(int status)
+{
+  if (status < 0)
+    throw std::runtime_error(uv_strerror(status));
+}
+
+class wheel
+{
+public:
+  explicit wheel(uv_loop_t *loop, const uvwheel_options_t *options = nullptr)
+  {
+    auto made = std::make_unique<state>();
+    check(uvwheel_init(loop, &made->wheel, options));
+    made->wheel.data = made.get();
+    state_.reset(made.release());
+  }
+
+  /* Call it when uv_run has returned. */
+  void
+  rethrow()
+  {
+    if (state_->thrown)
+      std::rethrow_exception(std::exchange(state_->thrown, nullptr));
+  }
+
+private:
+  friend class timer;
+
+  struct state {
+    uvwheel_t wheel;
+    std::exception_ptr thrown; /* by a callback, the first one */
+  };
+
+  struct closer {
+    void
+    operator()(state *closing) const noexcept
+    {
+      uvwheel_close(&closing->wheel, [](uvwheel_t *closed) {
+        delete static_cast<state *>(closed->data);
+      });
+    }
+  };
+
+  std::unique_ptr<state, closer> state_;
+};
+
+/* It may outlive its wheel, which stops it, but must not be started then. */
+class timer
+{
+public:
+  using duration = std::chrono::milliseconds;
+
+  timer(wheel &wheel, std::function<void()> callback)
+      : state_(wheel.state_.get()),
+        callback_(std::make_shared<std::function<void()>>(std::move(callback)))
+  {
+    check(uvwheel_timer_init(&state_->wheel, &timer_));
+    timer_.data = this;
+  }
+
+  timer(const timer &) = delete;
+  timer &operator=(const timer &) = delete;
+
+  ~timer()
+  {
+    stop();
+  }
+
+  void
+  start(duration timeout, duration repeat = duration::zero())
+  {
+    check(uvwheel_timer_start(&timer_, fire, milliseconds(timeout),
+                              milliseconds(repeat)));
+  }
+
+  /* Throws if the timer is not active. */
+  void
+  refresh()
+  {
+    check(uvwheel_timer_refresh(&timer_));
+  }
+
+  void
+  stop() noexcept
+  {
+    (void)uvwheel_timer_stop(&timer_);
+  }
+
+  bool
+  is_active() const noexcept
+  {
+    return uvwheel_timer_is_active(&timer_) != 0;
+  }
+
+private:
+  /* What is in the past is due at once. */
+  static uint64_t
+  milliseconds(duration time)
+  {
+    return static_cast<uint64_t>(std::max(time, duration::zero()).count());
+  }
+
+  /* The border. The callback may destroy the timer: afterwards only what is
+   * held here is used. */
+  static void
+  fire(uvwheel_timer_t *fired) noexcept
+  {
+    auto *self = static_cast<timer *>(fired->data);
+    auto *state = self->state_;
+    auto callback = self->callback_;
+
+    try {
+      (*callback)();
+    } catch (...) {
+      if (!state->thrown)
+        state->thrown = std::current_exception();
+      uv_stop(uvwheel_get_loop(&state->wheel));
+    }
+  }
+
+  wheel::state *state_;
+  std::shared_ptr<std::function<void()>> callback_;
+  uvwheel_timer_t timer_;
+};
+
+} // namespace timing
+
+#endif /* EXAMPLES_CPP_TIMER_HPP */
