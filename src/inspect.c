@@ -13,6 +13,7 @@
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
 {
+  const uvwheel_counters_t *counters;
   uint64_t now_ms, next_ms;
 
   if (stats == NULL)
@@ -22,13 +23,14 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
     return;
   now_ms = uv_now(wheel->loop);
   next_ms = uvwheel_core_next_ms(&wheel->core);
+  counters = &wheel->core.counters;
   *stats = wheel->stats;
   stats->active = wheel->core.count;
-  stats->stopped = wheel->core.counters.stopped;
-  stats->fired = wheel->core.counters.expired;
-  stats->started = stats->active + stats->stopped + stats->fired;
-  stats->moved = wheel->core.counters.moved;
-  stats->looked = wheel->core.counters.looked;
+  stats->started = counters->placed - counters->moved - counters->requeued;
+  stats->fired = counters->expired;
+  stats->stopped = stats->started - stats->fired - stats->active;
+  stats->moved = counters->moved;
+  stats->looked = counters->looked;
   stats->backlog_ms = next_ms < now_ms ? now_ms - next_ms : 0;
 }
 

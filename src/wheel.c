@@ -325,7 +325,6 @@ uvwheel_core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
 void
 uvwheel_core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  core->counters.stopped++;
   release(core, entry);
 }
 
@@ -335,6 +334,7 @@ uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
 {
   if (!is_fifo(core) && postpone_in_place(entry, due_ms))
     return 0;
+  core->counters.requeued++;
   uvwheel__take_off(core, &entry->link);
   return enter(core, entry, due_ms);
 }

@@ -64,7 +64,7 @@ expect_told(const uvwheel_core_t *core, int earlier, uint64_t before_ms)
 void
 insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  uint64_t count = core->count;
+  uint64_t count = core->count, placed = core->counters.placed;
   uint64_t before_ms = uvwheel_core_next_ms(core);
   int earlier;
 
@@ -76,6 +76,7 @@ insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   require(entry->due_ms == due_ms);
   expect_told(core, earlier, before_ms);
   require(core->count == count + 1);
+  require(core->counters.placed == placed + 1);
   verify(core);
 }
 
@@ -96,12 +97,12 @@ postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 void
 remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  uint64_t count = core->count, stopped = core->counters.stopped;
+  uint64_t count = core->count, placed = core->counters.placed;
 
   uvwheel_core_remove(core, entry);
   require(!uvwheel_entry_is_active(entry));
   require(core->count == count - 1);
-  require(core->counters.stopped == stopped + 1);
+  require(core->counters.placed == placed);
   if (core->count == 0)
     require(uvwheel_core_next_ms(core) == UINT64_MAX);
   verify(core);

@@ -88,13 +88,16 @@ struct uvwheel_cursor_s {
   uvwheel_cursor_t *outer; /* the walk inside whose step this one began    */
 };
 
-/* What a wheel has done since it was made. (How many entries were inserted is
- * count + stopped + expired.) */
+/* What a wheel has done since it was made. Inserts and removes are not counted,
+ * because they can be told: placed - moved - requeued entries were inserted;
+ * those that are neither in the wheel nor expired were removed. */
 typedef struct uvwheel_counters_s {
-  uint64_t stopped; /* entries removed before they expired              */
-  uint64_t expired; /* entries handed out by uvwheel_core_expire        */
-  uint64_t moved;   /* found postponed and put where they belong        */
-  uint64_t looked;  /* entries looked at by the hand                    */
+  uint64_t placed;   /* times an entry was put into a slot                    */
+  uint64_t moved;    /* of these: the hand found that it had been postponed   */
+  uint64_t requeued; /* of these: uvwheel_core_postpone did not leave it where
+                        it was                                                */
+  uint64_t expired;  /* entries handed out by uvwheel_core_expire             */
+  uint64_t looked;   /* entries looked at by the hand                         */
 } uvwheel_counters_t;
 
 /* A wheel. All of it is private; src/wheel.c explains the fields. */
@@ -108,7 +111,7 @@ struct uvwheel_core_s {
   uint64_t reciprocal;
   uint64_t slot_mask;
   uint64_t lane_mask;
-  uint64_t deal;
+  uvwheel_counters_t counters;
   uint64_t *occupied;
   uint64_t *nearest;
   uvwheel_link_t *lanes;
@@ -121,7 +124,6 @@ struct uvwheel_core_s {
   uvwheel_link_t due;
   uvwheel_link_t pending[UVWHEEL_LANES];
   uvwheel_link_t staying[UVWHEEL_LANES];
-  uvwheel_counters_t counters;
 };
 
 /* Makes a wheel in uninitialised memory.

@@ -46,7 +46,9 @@ verify(const game_t *game)
   EXPECT(uvwheel_core_check(core, stderr) == 0);
   EXPECT(core->count == game->model.count);
   EXPECT(core->counters.expired == game->expired);
-  EXPECT(core->counters.stopped == game->stopped);
+  EXPECT(core->counters.placed - core->counters.moved -
+             core->counters.requeued ==
+         core->count + game->stopped + game->expired);
   EXPECT(next_ms <= model_earliest_ms(&game->model));
   EXPECT(next_ms == UINT64_MAX || game->model.count > 0);
   for (i = 0; i < game->model.capacity; i++) {
