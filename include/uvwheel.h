@@ -82,6 +82,13 @@ typedef void (*uvwheel_close_cb)(uvwheel_t *wheel);
 /* One active timer of a walk. */
 typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 
+/* For compilers that align an uint64_t to 4 bytes: see uvwheel_timer_t.home. */
+#if defined(__GNUC__)
+#define UVWHEEL_ALIGNED __attribute__((aligned(8)))
+#else
+#define UVWHEEL_ALIGNED
+#endif
+
 /* What an option that is 0 means. */
 #define UVWHEEL_DEFAULT_TICK_MS 100
 #define UVWHEEL_DEFAULT_SLOTS 512
@@ -113,13 +120,22 @@ typedef struct uvwheel_options_s {
   uint32_t reserved[9];
 } uvwheel_options_t;
 
+/* What a repeating timer does about the times that it missed because the loop
+ * was late; see uvwheel_timer_set_missed. */
+typedef enum uvwheel_missed_e {
+  UVWHEEL_MISSED_DELAY, /* the next one is a repeat after this callback  */
+  UVWHEEL_MISSED_SKIP,  /* they are dropped, and the grid is kept        */
+  UVWHEEL_MISSED_BURST  /* they are made up for, one callback after the
+                           other, and the grid is kept                   */
+} uvwheel_missed_t;
+
 /* A timer. Embed it in what it belongs to. */
 struct uvwheel_timer_s {
   /* private */
   uvwheel_entry_t entry;
-  uintptr_t home;    /* the wheel's address, its two lowest bits are flags */
+  uintptr_t home;    /* the wheel's address, its lowest three bits are flags */
   uint64_t interval; /* what a refresh adds: the repeat, else the timeout   */
-  uint64_t timeout;  /* of the last start; valid while there is a repeat    */
+  uint64_t timeout;  /* of the last start, or that there is no repeat      */
   uvwheel_timer_cb cb;
   /* public: belongs to the user, never read or written here */
   void *data;
@@ -168,7 +184,7 @@ struct uvwheel_s {
   uv_thread_t thread;         /* these three are for a -Dchecks=true build */
   uint64_t has_thread;
   uvwheel_t *next;
-};
+} UVWHEEL_ALIGNED;
 
 /* ---- The wheel ---------------------------------------------------------- */
 
@@ -293,6 +309,23 @@ UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
 
 /* The repeat in ms, 0 for none. Cost: O(1). */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
+
+/* Says what becomes of the repeats that a late loop missed. The grid is the
+ * time at which the timer was due first, plus any number of repeats; each
+ * start, again and refresh begins a new one.
+ *
+ * UVWHEEL_MISSED_DELAY, the default, is libuv's rule: the next callback is due
+ * a repeat after this one, so that the timer drifts by as much as it is late.
+ * UVWHEEL_MISSED_SKIP: it is due at the next time of the grid after uv_now().
+ * UVWHEEL_MISSED_BURST: it is due at the next time of the grid, also when that
+ * is past: the callback then runs again at once, within turn_budget, until it
+ * has run as often as the grid says; also several times per tick, if the repeat
+ * is shorter than that.
+ *
+ * It holds until it is set anew or the timer is initialised again.
+ * Errors: UV_EINVAL (also: not one of the three). Cost: O(1). */
+UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
+                                            uvwheel_missed_t missed);
 
 /* An unref'd timer does not keep the loop alive, active or not; ref takes that
  * back. Both are idempotent. While all active timers of a wheel are unref'd

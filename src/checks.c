@@ -90,7 +90,7 @@ find_wheel(uintptr_t home)
 
   uv_mutex_lock(&wheels_mutex);
   for (wheel = wheels; wheel != NULL; wheel = wheel->next)
-    if ((uintptr_t)wheel / 4 == home / 4)
+    if ((uintptr_t)wheel / 8 == home / 8)
       break;
   uv_mutex_unlock(&wheels_mutex);
   if (wheel != NULL && wheel->has_thread &&

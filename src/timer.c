@@ -9,10 +9,13 @@
 
 #include "binding.h"
 
-/* The lowest bits of uvwheel_timer_t.home */
-#define TIMER_UNREF ((uintptr_t)1)
-#define TIMER_REPEATS ((uintptr_t)2)
-#define TIMER_FLAGS (TIMER_UNREF | TIMER_REPEATS)
+/* The lowest bits of uvwheel_timer_t.home: an uvwheel_missed_t, and unref. */
+#define TIMER_MISSED ((uintptr_t)3)
+#define TIMER_UNREF ((uintptr_t)4)
+#define TIMER_FLAGS (TIMER_MISSED | TIMER_UNREF)
+
+/* uvwheel_timer_t.timeout while there is no repeat. */
+#define NO_REPEAT UINT64_MAX
 
 /* The wheel that this thread used last, as uvwheel_timer_t.home has it; at
  * first a value that no timer has. */
@@ -58,6 +61,12 @@ static bool
 is_active(const uvwheel_timer_t *timer)
 {
   return timer != NULL && uvwheel_entry_is_active(&timer->entry);
+}
+
+static bool
+repeats(const uvwheel_timer_t *timer)
+{
+  return timer->timeout != NO_REPEAT;
 }
 
 /* ---- Becoming active and idle ------------------------------------------- */
@@ -138,6 +147,23 @@ count_lateness(uvwheel_t *wheel, uint64_t late_ms)
     wheel->stats.lateness_max_ms = late_ms;
 }
 
+/* When a repeating timer that fires now is due again. */
+static uint64_t
+next_due_ms(const uvwheel_timer_t *timer, uint64_t now_ms)
+{
+  uint64_t due_ms = timer->entry.due_ms;
+
+  switch (timer->home & TIMER_MISSED) {
+  case UVWHEEL_MISSED_DELAY:
+    due_ms = now_ms;
+    break;
+  case UVWHEEL_MISSED_SKIP:
+    due_ms = now_ms - (now_ms - due_ms) % timer->interval;
+    break;
+  }
+  return add_ms(due_ms, timer->interval);
+}
+
 void
 uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry)
 {
@@ -147,8 +173,8 @@ uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry)
   count_lateness(wheel, now_ms > due_ms ? now_ms - due_ms : 0);
   if (concerns_ref(wheel, timer))
     count_ref(wheel, timer, -1);
-  if (timer->home & TIMER_REPEATS)
-    activate(wheel, timer, add_ms(now_ms, timer->interval));
+  if (repeats(timer))
+    activate(wheel, timer, next_due_ms(timer, now_ms));
   timer->cb(timer);
 }
 
@@ -163,6 +189,7 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
   uvwheel_entry_init(&timer->entry);
   timer->home = (uintptr_t)wheel;
   timer->interval = 0;
+  timer->timeout = NO_REPEAT;
   timer->cb = NULL;
   return 0;
 }
@@ -198,14 +225,14 @@ is_full(const uvwheel_t *wheel)
 static void
 set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
-  if (!(timer->home & TIMER_REPEATS))
-    timer->timeout = timer->interval;
+  uint64_t timeout = repeats(timer) ? timer->timeout : timer->interval;
+
   if (repeat != 0) {
-    timer->home |= TIMER_REPEATS;
     timer->interval = repeat;
+    timer->timeout = timeout != NO_REPEAT ? timeout : NO_REPEAT - 1;
   } else {
-    timer->home &= ~TIMER_REPEATS;
-    timer->interval = timer->timeout;
+    timer->interval = timeout;
+    timer->timeout = NO_REPEAT;
   }
 }
 
@@ -216,7 +243,7 @@ start_usual(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
 {
   uvwheel_t *wheel;
 
-  if (timer == NULL || cb == NULL || !is_usual(timer, TIMER_REPEATS, &wheel) ||
+  if (timer == NULL || cb == NULL || !is_usual(timer, TIMER_MISSED, &wheel) ||
       is_closing(wheel) || is_active(timer) || is_full(wheel) ||
       wheel->unrefd != 0)
     return false;
@@ -224,9 +251,9 @@ start_usual(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
   if (!insert_beside(&wheel->core, &timer->entry,
                      add_ms(now_of(wheel), timeout)))
     return false;
-  timer->home = (uintptr_t)wheel;
   timer->cb = cb;
   timer->interval = timeout;
+  timer->timeout = NO_REPEAT;
   return true;
 }
 
@@ -246,8 +273,8 @@ start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   if (!is_active(timer) && is_full(wheel))
     return UV_ENOBUFS;
   timer->cb = cb;
-  timer->home &= ~TIMER_REPEATS;
   timer->interval = timeout;
+  timer->timeout = NO_REPEAT;
   set_repeat(timer, repeat);
   return restart(wheel, timer, add_ms(now_of(wheel), timeout));
 }
@@ -282,7 +309,7 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
 
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
-  if (!(timer->home & TIMER_REPEATS))
+  if (!repeats(timer))
     return 0;
   wheel = wheel_of(timer);
   uvwheel__check_thread(wheel, timer);
@@ -336,9 +363,16 @@ uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 uint64_t
 uvwheel_timer_get_repeat(const uvwheel_timer_t *timer)
 {
-  bool repeats = timer != NULL && (timer->home & TIMER_REPEATS);
+  return is_initialised(timer) && repeats(timer) ? timer->interval : 0;
+}
 
-  return repeats ? timer->interval : 0;
+int
+uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed)
+{
+  if (!is_initialised(timer) || (unsigned)missed > UVWHEEL_MISSED_BURST)
+    return UV_EINVAL;
+  timer->home = (timer->home & ~TIMER_MISSED) | (uintptr_t)missed;
+  return 0;
 }
 
 static void

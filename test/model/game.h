@@ -31,6 +31,7 @@ typedef struct armed_s {
   bool unrefd;
   uint64_t timeout;
   uint64_t repeat;
+  uvwheel_missed_t missed;
   /* It has to fire exactly at its tick, unless a turn is cut meanwhile: the
    * loop's time was right and the clock has not been moved past it. */
   bool punctual;
@@ -85,6 +86,7 @@ void stop_and_free(void);
 void refresh(void);
 void again(void);
 void set_repeat(void);
+void set_missed(void);
 void set_timer_ref(void);
 void init_again(void);
 

@@ -351,6 +351,7 @@ static void (*const operations[])(void) = {
     run_for,
     again,
     set_repeat,
+    set_missed,
     stop,
     stop_and_free,
     start_many,

@@ -7,7 +7,8 @@
 
 #include "game.h"
 
-/* A run ends after so many callbacks: some timers repeat every millisecond. */
+/* A run ends after so many callbacks: some timers repeat every millisecond,
+ * and some make up for each one of years. */
 #define MOST_IN_RUN 400
 
 /* ---- What the model is told ---------------------------------------------- */
@@ -32,7 +33,8 @@ arm(unsigned index, uint64_t due_ms, bool in_place)
   else
     model_put(&game.model, index, due_ms);
   armed->cuts = cuts();
-  armed->punctual = uv_now(&game.loop) == clock_ms() && !is_rewound();
+  armed->punctual = uv_now(&game.loop) == clock_ms() && !is_rewound() &&
+                    due_ms >= uv_now(&game.loop);
 }
 
 static bool
@@ -70,6 +72,28 @@ expected_of_start(unsigned index)
   return 0;
 }
 
+/* When a repeating timer that was due at a time and fires now is due again. */
+static uint64_t
+due_again(const armed_t *armed, uint64_t due_ms)
+{
+  uint64_t now_ms = uv_now(&game.loop);
+
+  if (armed->missed == UVWHEEL_MISSED_DELAY)
+    return due_after(armed->repeat);
+  if (armed->missed == UVWHEEL_MISSED_SKIP)
+    due_ms += (now_ms - due_ms) / armed->repeat * armed->repeat;
+  return add_saturated(due_ms, armed->repeat);
+}
+
+static void
+end_run(unsigned index)
+{
+  uv_stop(&game.loop);
+  game.timers[index].missed = UVWHEEL_MISSED_DELAY;
+  EXPECT(uvwheel_timer_set_missed(&game.timers[index].holder->timer,
+                                  UVWHEEL_MISSED_DELAY) == 0);
+}
+
 static void
 on_fire(uvwheel_timer_t *timer)
 {
@@ -88,10 +112,10 @@ on_fire(uvwheel_timer_t *timer)
   if (now_ms > due_ms && now_ms - due_ms > game.lateness_max_ms)
     game.lateness_max_ms = now_ms - due_ms;
   if (armed->repeat != 0)
-    arm(index, due_after(armed->repeat), false);
+    arm(index, due_again(armed, due_ms), false);
   verify();
-  if (++game.fired_in_run == MOST_IN_RUN)
-    uv_stop(&game.loop);
+  if (++game.fired_in_run >= MOST_IN_RUN)
+    end_run(index);
   operate_inside();
 }
 
@@ -268,6 +292,21 @@ set_repeat(void)
     return;
   uvwheel_timer_set_repeat(timer, repeat);
   game.timers[index].repeat = repeat;
+}
+
+void
+set_missed(void)
+{
+  unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
+  unsigned missed = pick(&game.bytes, 4);
+
+  if (timer == NULL)
+    return;
+  if (missed <= UVWHEEL_MISSED_BURST)
+    game.timers[index].missed = (uvwheel_missed_t)missed;
+  EXPECT(uvwheel_timer_set_missed(timer, (uvwheel_missed_t)missed) ==
+         (missed <= UVWHEEL_MISSED_BURST ? 0 : UV_EINVAL));
 }
 
 void

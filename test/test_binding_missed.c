@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The binding: what becomes of repeats that a late loop missed (tokio#3574,
+ * libuv#1142, the misfire policies of XXL-JOB). */
+
+#include "support.h"
+
+typedef struct repeater_s {
+  uvwheel_timer_t timer;
+  unsigned fired;
+} repeater_t;
+
+static void
+on_repeat(uvwheel_timer_t *timer)
+{
+  ((repeater_t *)timer)->fired++;
+}
+
+/* A timer with that policy: due in 50 ms and then after every repeat. */
+static void
+start(repeater_t *repeater, uvwheel_missed_t missed, uint64_t repeat)
+{
+  repeater->fired = 0;
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &repeater->timer), 0);
+  ck_assert_int_eq(uvwheel_timer_set_missed(&repeater->timer, missed), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&repeater->timer, on_repeat, 50, repeat),
+                   0);
+}
+
+static void
+expect_due_in(const repeater_t *repeater, uint64_t ms)
+{
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&repeater->timer), ms);
+}
+
+/* The loop is busy for so long and then comes to its timers. */
+static void
+be_late(uint64_t ms)
+{
+  virtual_time_advance_ms(ms);
+  run_for(0);
+}
+
+/* With the loop 390 ms late, the times 50, 150, 250 and 350 are past. */
+static const struct {
+  uvwheel_missed_t missed;
+  unsigned at_once; /* callbacks when the loop comes to it */
+  uint64_t due_in;  /* after them                          */
+} policies[] = {
+    {UVWHEEL_MISSED_DELAY, 1, 100},
+    {UVWHEEL_MISSED_SKIP, 1, 60},
+    {UVWHEEL_MISSED_BURST, 4, 60},
+};
+
+START_TEST(a_late_repeat_does_as_its_policy_says)
+{
+  static repeater_t repeater;
+
+  open_wheel(10, 8);
+  start(&repeater, policies[_i].missed, 100);
+  be_late(390);
+  ck_assert_uint_eq(repeater.fired, policies[_i].at_once);
+  expect_due_in(&repeater, policies[_i].due_in);
+  run_for(policies[_i].due_in);
+  ck_assert_uint_eq(repeater.fired, policies[_i].at_once);
+  run_for(10);
+  ck_assert_uint_eq(repeater.fired, policies[_i].at_once + 1);
+}
+END_TEST
+
+START_TEST(nothing_missed_is_nothing_to_make_up_for)
+{
+  static repeater_t repeater;
+
+  open_wheel(10, 8);
+  start(&repeater, policies[_i].missed, 100);
+  run_for(149);
+  ck_assert_uint_eq(repeater.fired, 1);
+}
+END_TEST
+
+/* Each callback is late by up to a tick, the next one is due all the same. */
+START_TEST(a_grid_does_not_drift)
+{
+  static repeater_t repeater;
+  unsigned i;
+
+  open_wheel(10, 8);
+  start(&repeater, policies[_i].missed, 33);
+  for (i = 0; i < 1000; i++) {
+    run_for(tick_ms_after(10, START_MS + 50 + 33 * i) - uv_now(&loop));
+    ck_assert_uint_eq(repeater.fired, i + 1);
+  }
+}
+END_TEST
+
+/* From tick to tick 700 ms go by: 100 times of the grid. */
+START_TEST(a_grid_finer_than_the_tick_bursts_inside_it_or_skips)
+{
+  static repeater_t burst, skip;
+
+  open_wheel(100, 8);
+  start(&burst, UVWHEEL_MISSED_BURST, 7);
+  start(&skip, UVWHEEL_MISSED_SKIP, 7);
+  run_for(tick_ms_after(100, START_MS + 1000) - START_MS);
+  burst.fired = skip.fired = 0;
+  run_for(700);
+  ck_assert_uint_eq(burst.fired, 100);
+  ck_assert_uint_eq(skip.fired, 7);
+}
+END_TEST
+
+START_TEST(a_start_again_or_refresh_begins_a_new_grid)
+{
+  static repeater_t repeater;
+
+  open_wheel(1, 64);
+  start(&repeater, UVWHEEL_MISSED_SKIP, 100);
+  run_for(77);
+  switch (_i) {
+  case 0:
+    uvwheel_timer_start(&repeater.timer, on_repeat, 100, 100);
+    break;
+  case 1:
+    uvwheel_timer_again(&repeater.timer);
+    break;
+  case 2:
+    uvwheel_timer_refresh(&repeater.timer);
+    break;
+  }
+  be_late(250);
+  expect_due_in(&repeater, 50);
+}
+END_TEST
+
+/* Ten times are past. */
+START_TEST(a_burst_keeps_to_the_turn_budget)
+{
+  static repeater_t repeater;
+
+  open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 3});
+  start(&repeater, UVWHEEL_MISSED_BURST, 20);
+  virtual_time_advance_ms(240);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(repeater.fired, 3);
+  run_for(9);
+  ck_assert_uint_eq(repeater.fired, 10);
+}
+END_TEST
+
+static void
+stop_at_three(uvwheel_timer_t *timer)
+{
+  if (++((repeater_t *)timer)->fired == 3)
+    uvwheel_timer_stop(timer);
+}
+
+START_TEST(a_burst_can_be_stopped_in_its_middle)
+{
+  static repeater_t repeater;
+
+  open_wheel(10, 8);
+  start(&repeater, UVWHEEL_MISSED_BURST, 20);
+  uvwheel_timer_start(&repeater.timer, stop_at_three, 50, 20);
+  be_late(1000);
+  ck_assert_uint_eq(repeater.fired, 3);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+/* Nothing is left of a repeat that was set to none. */
+START_TEST(a_policy_outlives_starts_and_repeats)
+{
+  static repeater_t repeater;
+
+  open_wheel(10, 8);
+  start(&repeater, UVWHEEL_MISSED_SKIP, 0);
+  be_late(1000);
+  ck_assert_uint_eq(repeater.fired, 1);
+  uvwheel_timer_start(&repeater.timer, on_repeat, 50, 100);
+  uvwheel_timer_unref(&repeater.timer);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&repeater.timer), 100);
+  be_late(390);
+  expect_due_in(&repeater, 60);
+  uvwheel_timer_ref(&repeater.timer);
+  uvwheel_timer_set_repeat(&repeater.timer, 0);
+  be_late(390);
+  ck_assert_uint_eq(repeater.fired, 3);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+/* A timeout that is never reached, and a repeat beside it. */
+START_TEST(the_largest_times_are_times_like_others)
+{
+  static repeater_t repeater;
+
+  open_wheel(10, 8);
+  start(&repeater, policies[_i].missed, UINT64_MAX);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&repeater.timer), UINT64_MAX);
+  be_late(390);
+  ck_assert_uint_eq(repeater.fired, 1);
+  expect_due_in(&repeater, UINT64_MAX - uv_now(&loop));
+  uvwheel_timer_start(&repeater.timer, on_repeat, UINT64_MAX, 100);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&repeater.timer), 100);
+  uvwheel_timer_set_repeat(&repeater.timer, 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&repeater.timer), 0);
+  be_late(1000);
+  ck_assert_uint_eq(repeater.fired, 1);
+}
+END_TEST
+
+START_TEST(a_policy_that_is_none_is_refused)
+{
+  static repeater_t repeater;
+  static uvwheel_timer_t zeroed;
+  uvwheel_missed_t none = (uvwheel_missed_t)(UVWHEEL_MISSED_BURST + 1);
+
+  open_wheel(10, 8);
+  start(&repeater, UVWHEEL_MISSED_SKIP, 100);
+  ck_assert_int_eq(uvwheel_timer_set_missed(&repeater.timer, none), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_set_missed(&zeroed, UVWHEEL_MISSED_SKIP),
+                   UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_set_missed(NULL, UVWHEEL_MISSED_SKIP),
+                   UV_EINVAL);
+  be_late(390);
+  expect_due_in(&repeater, 60);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding: missed repeats");
+  TCase *missed = loop_tcase(suite, "missed");
+  int all = (int)LENGTH(policies);
+
+  tcase_add_loop_test(missed, a_late_repeat_does_as_its_policy_says, 0, all);
+  tcase_add_loop_test(missed, nothing_missed_is_nothing_to_make_up_for, 0, all);
+  tcase_add_loop_test(missed, a_grid_does_not_drift, 1, all);
+  tcase_add_test(missed, a_grid_finer_than_the_tick_bursts_inside_it_or_skips);
+  tcase_add_loop_test(missed, a_start_again_or_refresh_begins_a_new_grid, 0, 3);
+  tcase_add_test(missed, a_burst_keeps_to_the_turn_budget);
+  tcase_add_test(missed, a_burst_can_be_stopped_in_its_middle);
+  tcase_add_test(missed, a_policy_outlives_starts_and_repeats);
+  tcase_add_loop_test(missed, the_largest_times_are_times_like_others, 0, all);
+  tcase_add_test(missed, a_policy_that_is_none_is_refused);
+  return run_suite(suite);
+}
