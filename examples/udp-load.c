@@ -56,10 +56,11 @@ typedef struct load_s {
   watch_t watch;
   judge_t judge;
 
-  uint32_t greeted; /* so many peers have said hello, in their order */
-  uint32_t *chatty; /* the numbers of the chatty ones                */
-  uint32_t chatty_count;
-  uint32_t next;      /* the index of the one that chats next        */
+  uint32_t greeted;   /* so many peers have said hello, in their order     */
+  uint32_t chatty;    /* so many peers are chatty                          */
+  uint32_t *queue;    /* their numbers, in a ring: who spoke longest ago...*/
+  uint32_t first;     /* ... is here                                       */
+  uint32_t queued;    /* so many of them have said hello                   */
   uint64_t neglected; /* so often one could not chat when it had to  */
 
   uint64_t begun_ns;
@@ -116,11 +117,11 @@ random_below(load_t *load, uint32_t limit)
 static void
 shuffle(load_t *load)
 {
-  for (uint32_t left = load->chatty_count; left > 1; left--) {
+  for (uint32_t left = load->chatty; left > 1; left--) {
     uint32_t one = random_below(load, left);
-    uint32_t number = load->chatty[left - 1];
-    load->chatty[left - 1] = load->chatty[one];
-    load->chatty[one] = number;
+    uint32_t number = load->queue[left - 1];
+    load->queue[left - 1] = load->queue[one];
+    load->queue[one] = number;
   }
 }
 
@@ -137,24 +138,55 @@ may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns)
          silence_ns >= load->judge.timeout_ns / 4;
 }
 
-/* The chatty peer whose turn it is, or NULL. */
+static void
+join_queue(load_t *load, uint32_t number)
+{
+  load->queue[(load->first + load->queued) % load->chatty] = number;
+  load->queued++;
+}
+
+static uint32_t
+leave_queue(load_t *load)
+{
+  uint32_t number = load->queue[load->first];
+
+  load->first = (load->first + 1) % load->chatty;
+  load->queued--;
+  return number;
+}
+
+/* The chatty peer whose turn it is, or NULL. Those that still wait for an
+ * answer are passed over: they are few. */
 static peer_t *
 next_to_chat(load_t *load, uint64_t now_ns)
 {
-  for (uint32_t n = 0; n < load->chatty_count; n++) {
-    if (load->next == load->chatty_count ||
-        load->chatty[load->next] >= load->greeted)
-      load->next = 0;
-    peer_t *peer = &load->peers.all[load->chatty[load->next]];
-    if (peer->waiting == 0) {
-      if (peer->said_ns == 0 || !may_chat(load, peer, now_ns))
-        return NULL;
-      load->next++;
+  for (uint32_t n = load->queued; n > 0; n--) {
+    peer_t *peer = &load->peers.all[load->queue[load->first]];
+    if (peer->waiting == 0 && !may_chat(load, peer, now_ns))
+      return NULL;
+    join_queue(load, leave_queue(load));
+    if (peer->waiting == 0)
       return peer;
-    }
-    load->next++;
   }
   return NULL;
+}
+
+static int
+is_chatty(const load_t *load, uint64_t number)
+{
+  uint64_t percent = load->options.chatty_percent;
+
+  return number * percent / 100 != (number + 1) * percent / 100;
+}
+
+static peer_t *
+next_to_greet(load_t *load)
+{
+  if (load->greeted == load->peers.total)
+    return NULL;
+  if (is_chatty(load, load->greeted))
+    join_queue(load, load->greeted);
+  return &load->peers.all[load->greeted++];
 }
 
 /* A peer that could not chat for so long that its session may have ended, as
@@ -176,10 +208,9 @@ next_to_speak(load_t *load, uint64_t now_ns)
 {
   peer_t *peer = next_to_chat(load, now_ns);
 
-  if (peer != NULL)
-    excuse_if_late(load, peer, now_ns);
-  else if (load->greeted < load->peers.total)
-    peer = &load->peers.all[load->greeted++];
+  if (peer == NULL)
+    return next_to_greet(load);
+  excuse_if_late(load, peer, now_ns);
   return peer;
 }
 
@@ -220,7 +251,6 @@ begin_to_run(load_t *load, uint64_t now_ns)
 {
   load->running_ns = now_ns;
   load->greetings = load->judge.echoes;
-  load->next = 0;
   shuffle(load);
 }
 
@@ -309,20 +339,14 @@ on_signal(uv_signal_t *signal, int number)
 
 /* Chatty and silent ones are spread evenly among each other. */
 static void
-choose_roles(load_t *load)
+choose_watched(load_t *load)
 {
-  uint32_t total = load->peers.total;
-  uint64_t percent = load->options.chatty_percent;
-  uint32_t silent = total - (uint32_t)(total * percent / 100);
   uint32_t silent_before = 0;
 
-  for (uint32_t i = 0; i < total; i++) {
-    if (i * percent / 100 != (i + 1) * percent / 100)
-      load->chatty[load->chatty_count++] = i;
-    else if (load->options.timeout_ms != 0)
+  for (uint32_t i = 0; i < load->peers.total && load->options.timeout_ms; i++)
+    if (!is_chatty(load, i))
       watch_consider(&load->watch, &load->peers.all[i], silent_before++,
-                     silent);
-  }
+                     load->peers.total - load->chatty);
 }
 
 static void
@@ -365,12 +389,12 @@ report(load_t *load)
          "datagrams     %.0f answered per second while all said hello, %.0f "
          "then\n"
          "repeats       %" PRIu64 ", as no answer came (%u at once are out)\n",
-         peers->total, load->chatty_count, peers->total - load->chatty_count,
-         hellos, chats, peers->retries, peers->wire.room);
+         peers->total, load->chatty, peers->total - load->chatty, hellos, chats,
+         peers->retries, peers->wire.room);
   printf("traffic peers=%" PRIu32 " chatty=%" PRIu32
          " hellos_per_s=%.0f chats_per_s=%.0f retries=%" PRIu64
          " repeated=%" PRIu64 " neglected=%" PRIu64 "\n",
-         peers->total, load->chatty_count, hellos, chats, peers->retries,
+         peers->total, load->chatty, hellos, chats, peers->retries,
          peers->repeated, load->neglected);
   if (load->neglected != 0)
     complain("%" PRIu64 " times a chatty peer could not chat in time, which "
@@ -389,8 +413,9 @@ open_all(load_t *load)
   load->peers.on_told = on_told;
   load->peers.arg = load;
   load->watch.peers = &load->peers;
-  load->chatty = calloc(options->peers, sizeof(*load->chatty));
-  if (load->chatty == NULL ||
+  load->chatty = options->peers * options->chatty_percent / 100;
+  load->queue = calloc(options->peers, sizeof(*load->queue));
+  if (load->queue == NULL ||
       judge_init(&load->judge, WATCHED_MAX, options->timeout_ms,
                  options->tick_ms) != 0)
     return UV_ENOMEM;
@@ -406,7 +431,7 @@ run(load_t *load)
     complain("cannot start: %s", uv_strerror(error));
     return EXIT_FAILURE;
   }
-  choose_roles(load);
+  choose_watched(load);
   start(load);
   uv_run(&load->loop, UV_RUN_DEFAULT);
   uv_loop_close(&load->loop);
@@ -416,7 +441,7 @@ run(load_t *load)
   }
   peers_close(&load->peers);
   judge_destroy(&load->judge);
-  free(load->chatty);
+  free(load->queue);
   return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

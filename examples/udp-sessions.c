@@ -245,13 +245,16 @@ on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
 static void
 stop(server_t *server)
 {
+  session_t *session;
+
   if (server->stopping)
     return;
   server->stopping = 1;
   if (!server->quiet && server->status == EXIT_SUCCESS)
     udp_figures_print(&server->figures, "summary");
-  while (server->table.first != NULL)
-    remove_session(server, server->table.first);
+  while ((session = udp_table_first(&server->table)) != NULL)
+    remove_session(server, session);
+  udp_table_close(&server->table);
   server->idle.kind->close(&server->idle);
   udp_figures_stop(&server->figures);
   uv_close((uv_handle_t *)&server->socket, NULL);
@@ -333,8 +336,10 @@ start(server_t *server)
 {
   int error = server->idle.kind->open(&server->idle, &server->wheel_options);
 
+  if (error == 0)
+    error = udp_table_open(&server->table);
   if (error != 0) {
-    complain("cannot make the wheel: %s", uv_strerror(error));
+    complain("cannot start: %s", uv_strerror(error));
     return error;
   }
   uv_signal_start(&server->interrupt, on_signal, SIGINT);

@@ -31,15 +31,25 @@ typedef struct session_s {
   idle_timer_t idle;
 } session_t;
 
-/* Zeroed, it is empty. */
 typedef struct udp_table_s {
-  session_t *first; /* in the order in which they were added */
+  session_t *head;
+  session_t keeper; /* no session, but without any the table would go */
 } udp_table_t;
+
+/* Makes an empty table with room for a million sessions. Returns 0, or
+ * UV_ENOMEM. */
+int udp_table_open(udp_table_t *table);
+
+/* Frees it; sessions that are still in it are the caller's. */
+void udp_table_close(udp_table_t *table);
 
 peer_key_t udp_key(const struct sockaddr *peer);
 
 /* The session of this peer, or NULL. */
 session_t *udp_table_find(const udp_table_t *table, const peer_key_t *key);
+
+/* The oldest of all sessions, or NULL. */
+session_t *udp_table_first(const udp_table_t *table);
 
 /* Adds a session whose key is set. Returns 0, or UV_ENOMEM. */
 int udp_table_add(udp_table_t *table, session_t *session);
