@@ -7,8 +7,8 @@
  * the last word; the timer may be freed right after it.
  *
  * Each interval begins at the callback before, as in libuv, and ends at the
- * first tick after it: here 400 ms take 410. Who must keep in step with a clock
- * restarts the timer in the callback, for what is missing to the next beat. */
+ * first tick after it: here 400 ms take 410. Where the beat must not drift,
+ * uvwheel_timer_set_missed(timer, UVWHEEL_MISSED_SKIP) keeps it. */
 
 #include <inttypes.h>
 #include <stdio.h>
