@@ -8,7 +8,7 @@ The headers are written to be read as they are. This makes
   of a comment above declarations           that of each of them, up to the
                                             next empty line
   of a comment behind a member or a macro   that of the member or the macro
-  of /* private */ up to /* public or };    nothing
+  of /* private */ up to /* public or }     nothing
   of Errors:, Cost: and Returns             paragraphs of their own
   of what is indented after an empty line   verbatim text
 
@@ -37,7 +37,7 @@ def marked_up(comment):
 def converted(match):
     comment, text = match[0], match.string
     line = text[text.rfind("\n", 0, match.start()) + 1:match.start()]
-    if line.startswith("#") and not line.startswith("#define"):
+    if re.match("#(?!define)|typedef struct .*;", line):
         return comment
     if line.strip():
         return "/**<" + comment[2:]
@@ -53,7 +53,7 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as header:
         text = header.read()
     text = re.sub(r"/\* (?:SPDX|----).*\*/", "", text)
-    text = re.sub(r"/\* private.*?(?=/\* public|\};)",
+    text = re.sub(r"/\* private.*?(?=/\* public|\n\})",
                   lambda match: "\n" * match[0].count("\n"), text,
                   flags=re.DOTALL)
     text = re.sub(COMMENT, converted, text, flags=re.DOTALL)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 """Writes manual pages from what Doxygen has understood of the headers.
 
-There is a page for each function, callback and structure, and one for each
-header in OVERVIEWS. (Doxygen's own manual pages hold a whole header each: who
-asks for a function would have to search for it.)
+There is a page for each function, callback, structure and enumeration, and one
+for each header in OVERVIEWS. (Doxygen's own manual pages hold a whole header
+each: who asks for a function would have to search for it.)
 
 usage: man.py VERSION XML-DIRECTORY MAN-DIRECTORY
 """
@@ -97,14 +97,22 @@ def declaration(element):
     return text
 
 
-def members(struct):
-    out = ""
-    for element in struct.iter("memberdef"):
-        name = element.findtext("name") + element.findtext("argsstring")
-        kind = text_of(element.find("type"))
-        out += f".TP\n.B {escaped(f'{kind} {name}'.replace('* ', '*'))}\n"
-        out += description(element).replace(".PP\n", "", 1)
+def member(element):
+    """Of a structure or an enumeration."""
+    name = element.findtext("name") + element.findtext("argsstring", "")
+    if element.find("type") is not None:
+        name = f"{text_of(element.find('type'))} {name}".replace("* ", "*")
+    text = description(element).replace(".PP\n", "", 1)
+    return f".TP\n.B {escaped(name)}\n{text}"
+
+
+def members(compound, tag):
+    out = "".join(member(element) for element in compound.iter(tag))
     return out and f".SH MEMBERS\n{out}"
+
+
+def forward(kind, name):
+    return f"typedef {kind} {name[:-1]}{kind[0]} {name};"
 
 
 def contents(file):
@@ -119,8 +127,8 @@ def pages_of(compound):
     """Pairs: what a page is about; the name, title, synopsis and text."""
     if compound.get("kind") == "struct":
         name = re.sub("_s$", "_t", compound.findtext("compoundname"))
-        yield (name, title(compound), f"typedef struct {name[:-1]}s {name};",
-               description(compound) + members(compound))
+        yield (name, title(compound), forward("struct", name),
+               description(compound) + members(compound, "memberdef"))
     elif compound.get("kind") == "file":
         header = compound.find("location").get("file")
         if header in OVERVIEWS:
@@ -128,9 +136,13 @@ def pages_of(compound):
             yield (OVERVIEWS[header], brief.split(": ")[1].rstrip("."), "",
                    details(compound) + contents(compound))
         for element in compound.iter("memberdef"):
-            if element.get("kind") in ("function", "typedef"):
-                yield (element.findtext("name"), title(element),
-                       declaration(element), description(element))
+            name, kind = element.findtext("name"), element.get("kind")
+            if kind == "enum":
+                yield (name, title(element), forward("enum", name),
+                       description(element) + members(element, "enumvalue"))
+            elif kind == "function" or name.endswith("_cb"):
+                yield (name, title(element), declaration(element),
+                       description(element))
 
 
 def pages(directory):
