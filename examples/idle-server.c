@@ -316,9 +316,11 @@ on_turned_away(uv_handle_t *tcp)
   server_t *server = tcp->data;
 
   server->is_turning_away = 0;
-  if (server->is_newcomer_waiting &&
-      !uv_is_closing((uv_handle_t *)&server->listener))
-    accept_next(server);
+  if (!server->is_newcomer_waiting ||
+      uv_is_closing((uv_handle_t *)&server->listener))
+    return;
+  server->is_newcomer_waiting = 0;
+  accept_next(server);
 }
 
 /* There is no memory for a connection, but the server has a handle to accept
@@ -327,9 +329,6 @@ on_turned_away(uv_handle_t *tcp)
 static void
 turn_away(server_t *server)
 {
-  server->is_newcomer_waiting = server->is_turning_away;
-  if (server->is_turning_away)
-    return;
   server->is_turning_away = 1;
   server->turned_away++;
   complain_of_accept(server, "out of memory");
@@ -372,10 +371,12 @@ on_connection(uv_stream_t *listener, int status)
 {
   server_t *server = listener->data;
 
-  if (status == 0)
-    accept_next(server);
-  else
+  if (status != 0)
     complain_of_accept(server, uv_strerror(status));
+  else if (server->is_turning_away)
+    server->is_newcomer_waiting = 1;
+  else
+    accept_next(server);
 }
 
 /* ---- Start ------------------------------------------------------------- */

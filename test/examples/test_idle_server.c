@@ -237,6 +237,36 @@ START_TEST(too_few_descriptors_are_one_line)
 }
 END_TEST
 
+/* ---- Memory used up ----------------------------------------------------- */
+
+#define FAILING_CALLS 40 /* see starving.c */
+
+START_TEST(out_of_memory_it_says_so_and_goes_on)
+{
+  char options[128];
+  int starved[FAILING_CALLS];
+  uint16_t port;
+
+  snprintf(options, sizeof(options), "--port 0 " NO_IDLE_TIME "%s", kinds[_i]);
+  program_t server = start_listening("STARVING_SERVER", options, &port);
+  int first = connect_to(port);
+  assert_echo(first);
+  for (int i = 0; i < FAILING_CALLS; i++)
+    starved[i] = connect_to(port);
+  for (int i = 0; i < FAILING_CALLS; i++)
+    ck_assert_uint_eq(read_to_end(starved[i]), 0);
+  assert_echo(first);
+  assert_echo(connect_to(port));
+  stop(&server, SIGTERM, &result);
+  ck_assert_msg(strstr(result.err, "out of memory with 1 connections") != NULL,
+                "%s", result.err);
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_eq(number_of(result.out, "accepted"), 2);
+  ck_assert_uint_eq(number_of(result.out, "turned_away"), FAILING_CALLS);
+  ck_assert_uint_eq(number_of(result.out, "open"), 0);
+}
+END_TEST
+
 /* ---- Its end ------------------------------------------------------------ */
 
 static void
@@ -316,11 +346,20 @@ START_TEST(a_port_in_use_is_one_line_and_status_1)
 }
 END_TEST
 
+START_TEST(without_http_parser_it_says_so)
+{
+  run_program("PLAIN_SERVER", "--port 0 --http 0", &result);
+  assert_complaint(&result, 1, "built without libhttp_parser: --http is not");
+  run_program("PLAIN_SERVER", "--port 0 --timer uv --http 0", &result);
+  assert_complaint(&result, 2, "--http shows the wheel");
+}
+END_TEST
+
 START_TEST(help_names_every_option)
 {
   static const char *const names[] = {
-      "--bind",  "--port",   "--timeout", "--timer", "--tick",
-      "--slots", "--budget", "--stats",   "--quiet", "--help"};
+      "--bind",   "--port", "--timeout",   "--timer", "--tick",  "--slots",
+      "--budget", "--http", "--http-host", "--stats", "--quiet", "--help"};
 
   run_program("IDLE_SERVER", "--help", &result);
   ck_assert_int_eq(result.status, 0);
@@ -377,6 +416,8 @@ main(void)
   tcase_add_loop_test(tcase, a_client_killed_half_way_does_no_harm, 0, KINDS);
   tcase_add_loop_test(tcase, out_of_descriptors_it_says_so_and_recovers, 0,
                       KINDS);
+  tcase_add_loop_test(tcase, out_of_memory_it_says_so_and_goes_on, 0, KINDS);
+  tcase_add_test(tcase, without_http_parser_it_says_so);
   tcase_add_test(tcase, too_few_descriptors_are_one_line);
   tcase_add_loop_test(tcase, sigterm_closes_everything, 0, KINDS);
   tcase_add_loop_test(tcase, sigint_closes_everything, 0, KINDS);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Stands between a program and malloc: FAILING_CALLS of its calls, from the
+ * second on, find no memory. */
+
+#include <stdlib.h>
+
+#define FAILING_CALLS 40
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *
+__wrap_malloc(size_t size)
+{
+  static unsigned calls;
+
+  calls++;
+  return calls >= 2 && calls < 2 + FAILING_CALLS ? NULL : __real_malloc(size);
+}
