@@ -378,9 +378,9 @@ struct uvwheel_mailbox_s {
   uvwheel_t *wheel;
   uv_async_t async;
   uv_close_cb async_close_cb;
-  uvwheel_post_t *first; /* what the loop has taken, in order         */
-  uvwheel_post_t **end;  /* where the next one will be linked         */
-  uintptr_t newest;      /* what threads have posted since; atomic    */
+  uvwheel_post_t *first; /* what the loop has taken, in order          */
+  uvwheel_post_t **end;  /* where the next one will be linked          */
+  uintptr_t newest;      /* what threads have posted since; atomic     */
   uintptr_t wakers;      /* threads that may wake the loop now; atomic */
 };
 
@@ -420,9 +420,9 @@ UVWHEEL_EXTERN int uvwheel_mailbox_init(uvwheel_t *wheel,
  *
  * Errors: UV_EINVAL (a NULL other than cb), UV_ECANCELED (uvwheel_close was
  * called); then nothing is queued, and cb is not called. What is wrong with the
- * timer, or the wheel being full, is told by cb's status.
- * Cost: one compare-and-swap, and one more for each thread that came in
- * between; when nothing was queued, also one uv_async_send. */
+ * timer, which must be one of the mailbox's wheel, or with the wheel, is told
+ * by cb's status. Cost: one compare-and-swap, and one more for each thread that
+ * came in between; when nothing was queued, also one uv_async_send. */
 UVWHEEL_EXTERN int
 uvwheel_post_start(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox,
                    uvwheel_timer_t *timer, uvwheel_timer_cb timer_cb,
