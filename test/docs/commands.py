@@ -21,10 +21,15 @@ from documents import TOP, documents
 
 TOOLS = {"cc", "c++", "cmake", "git", "make", "man", "meson", "ninja", "sudo"}
 
+
+
+class Job(str):
+    """A job of test/run, which does what the command does."""
+
+
 # What is executed for each command: itself, or what ends sooner or asks for
-# less, or nothing, as a job of test/run does the same.
+# less, or nothing where there is a job.
 ITSELF = ""
-JOB = "test/run "
 BENCH = "test/bench/run --n 10000 --reps 1 --only refresh --peers uvwheel"
 COMMANDS = {
     "cc hello.c -o hello $(pkg-config --cflags --libs uvwheel)": ITSELF,
@@ -38,12 +43,19 @@ COMMANDS = {
     "meson compile -C build docs": ITSELF,
     "sudo meson install -C build": "meson install -C build",
     "sudo ldconfig": "/sbin/ldconfig -n $PREFIX/lib",
-    "test/run": JOB + "tests",
+    "meson setup build/dev -Dchecks=true": Job("checks"),
+    "meson compile -C build/dev": Job("checks"),
+    "meson test -C build/dev": Job("checks"),
+    "test/mutate 'not after it'": ITSELF,
+    "test/run": Job("tests"),
+    "test/run --all": "test/run --list",
+    "test/run --list": ITSELF,
+    "test/run format shell docs": Job("format"),
     "test/bench/run": BENCH,
     "test/bench/run --quick": BENCH,
     "test/bench/server":
         "test/bench/server --connections 100 --rate 1000 --seconds 4 --reps 1",
-    "meson test": JOB + "tests",
+    "meson test": Job("tests"),
 }
 
 
@@ -89,13 +101,20 @@ def execute(command, copy):
     return done.stdout if done.returncode != 0 else None
 
 
+def check_jobs():
+    """Those of the table exist."""
+    known = subprocess.check_output([TOP / "test/run", "--list"], text=True)
+    jobs = {value for value in COMMANDS.values() if isinstance(value, Job)}
+    yield from (f"no job {job}" for job in jobs - set(known.split()))
+
+
 def main():
     copy = pathlib.Path(sys.argv[1], "copy").resolve()
     shutil.rmtree(copy.parent / "prefix", ignore_errors=True)
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(TOP, copy, symlinks=True, ignore=shutil.ignore_patterns(
         ".git", "build*", "__pycache__"))
-    done, executed, faults = set(), set(), []
+    done, executed, faults = set(), set(), [*check_jobs()]
     for document in documents():
         write_files(document, copy)
         for command in commands(document):
@@ -106,7 +125,7 @@ def main():
                 faults.append(f"{document.name}: unknown command: {command}")
                 continue
             instead = COMMANDS[command] or command
-            if instead in executed or instead.startswith(JOB):
+            if instead in executed or isinstance(instead, Job):
                 continue
             executed.add(instead)
             print(f"{document.name}: {instead}", flush=True)
