@@ -194,8 +194,6 @@ take_from_others(uvwheel_core_t *core, uvwheel_link_t *link)
 {
   uvwheel_link_t *prev = link->prev, *next = link->next;
 
-  PREFETCH(prev);
-  PREFETCH(next);
   CHECK(prev->next == link && next->prev == link, core, entry_of(link),
         OVERWRITTEN);
   (void)core;

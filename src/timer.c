@@ -80,7 +80,7 @@ concerns_ref(const uvwheel_t *wheel, const uvwheel_timer_t *timer)
 }
 
 /* A timer has become active (change is 1) or idle (-1). */
-static NOINLINE void
+static void
 count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
 {
   if (timer->home & TIMER_UNREF)
@@ -88,50 +88,14 @@ count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
   uvwheel__update_ref(wheel);
 }
 
-/* What activate and deactivate do when it is not the common case. Kept apart,
- * so that the common case is one run of code without a call. */
+/* An idle timer becomes active. Returns 0. */
 static NOINLINE int
-activate_slowly(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms,
-                bool inserted)
+activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
-  if (!inserted && uvwheel_core_insert(&wheel->core, &timer->entry, due_ms))
+  if (uvwheel_core_insert(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
   if (concerns_ref(wheel, timer))
     count_ref(wheel, timer, 1);
-  return 0;
-}
-
-static NOINLINE int
-deactivate_slowly(uvwheel_t *wheel, uvwheel_timer_t *timer, bool removed)
-{
-  if (!removed)
-    uvwheel_core_remove(&wheel->core, &timer->entry);
-  if (concerns_ref(wheel, timer))
-    count_ref(wheel, timer, -1);
-  if (wheel->core.count == 0)
-    (void)uv_timer_stop(&wheel->driver);
-  return 0;
-}
-
-/* An idle timer becomes active. Returns 0. */
-static inline int
-activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
-{
-  bool inserted = insert_beside(&wheel->core, &timer->entry, due_ms);
-
-  if (UNLIKELY(!inserted || concerns_ref(wheel, timer)))
-    return activate_slowly(wheel, timer, due_ms, inserted);
-  return 0;
-}
-
-/* An active timer becomes idle. Returns 0. */
-static inline int
-deactivate(uvwheel_t *wheel, uvwheel_timer_t *timer)
-{
-  bool removed = remove_from_others(&wheel->core, &timer->entry);
-
-  if (UNLIKELY(!removed || concerns_ref(wheel, timer)))
-    return deactivate_slowly(wheel, timer, removed);
   return 0;
 }
 
@@ -288,8 +252,23 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return start(timer, cb, timeout, repeat);
 }
 
-int
-uvwheel_timer_stop(uvwheel_timer_t *timer)
+/* The usual stop, which is that of one among other active timers. False if it
+ * is not, and then nothing is done. */
+static inline bool
+stop_usual(uvwheel_timer_t *timer)
+{
+  uvwheel_t *wheel;
+
+  if (!is_active(timer) || !is_usual(timer, TIMER_MISSED, &wheel) ||
+      wheel->unrefd != 0)
+    return false;
+  uvwheel__check_thread(wheel, timer);
+  return remove_from_others(&wheel->core, &timer->entry);
+}
+
+/* Any other one. */
+static NOINLINE int
+stop(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
@@ -299,7 +278,18 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
     return 0;
   wheel = wheel_of(timer);
   uvwheel__check_thread(wheel, timer);
-  return deactivate(wheel, timer);
+  uvwheel_core_remove(&wheel->core, &timer->entry);
+  if (concerns_ref(wheel, timer))
+    count_ref(wheel, timer, -1);
+  if (wheel->core.count == 0)
+    (void)uv_timer_stop(&wheel->driver);
+  return 0;
+}
+
+int
+uvwheel_timer_stop(uvwheel_timer_t *timer)
+{
+  return stop_usual(timer) ? 0 : stop(timer);
 }
 
 int
