@@ -23,6 +23,8 @@ awk           mawk gawk gawk gawk gawk gawk
 c++           g++ gcc-c++ g++ gcc gcc-c++ -
 cc            gcc,libc6-dev gcc,glibc-devel gcc,musl-dev gcc gcc,glibc-devel -
 check         check check-devel check-dev check check-devel check
+chromedriver  chromium-driver chromedriver chromium-chromedriver chromium chromedriver chromedriver
+chromium      chromium chromium chromium chromium chromium chromium
 clang         clang,libclang-rt-dev clang,compiler-rt clang,compiler-rt clang,compiler-rt clang llvm
 clang-format  clang-format clang-tools-extra clang-extra-tools clang clang-tools clang-format
 clang-tidy    clang-tidy clang-tools-extra clang-extra-tools clang clang-tools llvm
@@ -43,6 +45,7 @@ i686-gcc      gcc-i686-linux-gnu,libc6-dev-i386-cross - - - - -
 s390x-gcc     gcc-s390x-linux-gnu,libc6-dev-s390x-cross - - - - -
 qemu-i386     qemu-user qemu-user qemu-i386 qemu-user qemu-linux-user -
 qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
+selenium      python3-selenium python3-selenium py3-selenium python-selenium python3-selenium -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 valgrind      valgrind valgrind valgrind valgrind valgrind -
@@ -56,6 +59,9 @@ has_tool() {
       echo '#include <stdio.h>' | cc -x c -fsyntax-only - ;;
     c++)
       echo '#include <cstdio>' | c++ -x c++ -fsyntax-only - ;;
+    chromium)
+      command -v chromium || command -v chromium-browser ||
+        command -v google-chrome ;;
     clang) # its sanitizers are a package of their own
       echo 'int main(void) { return 0; }' |
         clang -fsanitize=address -x c -o /dev/null - ;;
@@ -69,6 +75,8 @@ has_tool() {
     ninja) command -v ninja || command -v ninja-build || command -v samu ;;
     s390x-gcc)
       echo '#include <stdio.h>' | s390x-linux-gnu-gcc -x c -fsyntax-only - ;;
+    selenium) # as the test finds it
+      /usr/bin/python3 -c 'import selenium' ;;
     uthash) echo '#include <uthash.h>' | cc -x c -fsyntax-only - ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1

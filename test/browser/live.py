@@ -1,0 +1,395 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+# The distribution's own Python is the one that has its selenium package.
+
+"""The live page of idle-server in headless Chromium.
+
+usage: live.py PROGRAMS [NAME...]             runs the tests, or those of them
+       live.py PROGRAMS --pictures DIRECTORY  remakes the pictures of the manual
+
+PROGRAMS is the directory that holds idle-server and idle-load."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import unittest
+
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+PATIENCE_S = 60
+CONNECTIONS = 40
+THEMES = ["light", "dark"]
+WIDTHS = [320, 390, 768, 1280]
+CHROMIUM = ["chromium", "chromium-browser", "google-chrome"]
+
+programs = None  # the directory
+
+
+# ---- The server and the browser --------------------------------------------
+
+class Server:
+    """An idle-server, its echo port and its page."""
+
+    def __init__(self, *options, http_port=0):
+        self.process = subprocess.Popen(
+            [programs / "idle-server", "--port", "0", "--http", str(http_port),
+             *options], stdout=subprocess.PIPE, text=True)
+        self.port = self.read_port(r"listening on .*:(\d+)$")
+        self.http_port = self.read_port(r"live page: .*:(\d+)/$")
+        self.url = f"http://127.0.0.1:{self.http_port}/"
+
+    def read_port(self, pattern):
+        return int(re.match(pattern, self.process.stdout.readline())[1])
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port))
+
+    def stop(self):
+        self.process.terminate()
+        self.process.communicate()
+        return self.process.returncode
+
+
+@contextlib.contextmanager
+def serving(*options, **more):
+    server = Server(*options, **more)
+    try:
+        yield server
+    finally:
+        status = server.stop()
+    assert status == 0, f"idle-server ended with status {status}"
+
+
+def start_browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = next(filter(None, map(shutil.which, CHROMIUM)))
+    options.add_argument("--headless=new")
+    options.add_argument("--hide-scrollbars")
+    options.add_argument("--disable-dev-shm-usage")
+    if os.geteuid() == 0:
+        options.add_argument("--no-sandbox")  # which root cannot have
+    options.set_capability("goog:loggingPrefs",
+                           {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(service=Service(shutil.which("chromedriver")),
+                            options=options)
+
+
+class Page:
+    """What is on the screen."""
+
+    def __init__(self, browser):
+        self.browser = browser
+
+    def emulate(self, width=1280, height=900, theme="light",
+                motion="no-preference"):
+        self.browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [
+                {"name": "prefers-color-scheme", "value": theme},
+                {"name": "prefers-reduced-motion", "value": motion}]})
+        self.browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1,
+             "mobile": False})
+
+    def open(self, url):
+        self.browser.get(url)
+        self.until(lambda: self.text("status") == "live")
+        self.until(lambda: self.text("active") != "")
+
+    def until(self, condition):
+        WebDriverWait(self.browser, PATIENCE_S, 0.1).until(
+            lambda _: condition())
+
+    def run(self, script, *arguments):
+        return self.browser.execute_script("return " + script, *arguments)
+
+    def text(self, name):
+        return self.browser.find_element(By.ID, name).text
+
+    def number(self, name):
+        return float(self.text(name).replace(",", ""))
+
+    def attribute(self, name, attribute):
+        return self.browser.find_element(By.ID, name).get_attribute(attribute)
+
+    def focused(self):
+        return self.browser.switch_to.active_element
+
+    def press(self, *keys):
+        for key in keys:
+            self.focused().send_keys(key)
+
+    def hand(self):
+        return self.run("document.getElementById('hand').style.transform")
+
+    def shaded_slots(self):
+        return len(self.browser.find_elements(
+            By.CSS_SELECTOR, "#cells path:not(.l0)"))
+
+
+# ---- The tests -------------------------------------------------------------
+
+class Live(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = start_browser()
+        cls.addClassCleanup(cls.browser.quit)
+
+    def setUp(self):
+        self.page = Page(self.browser)
+        self.page.emulate()
+        self.browser.get("about:blank")
+        self.browser.get_log("browser")
+        self.browser.get_log("performance")
+
+    @contextlib.contextmanager
+    def viewing(self, *options):
+        """The page of a server, which must stay without a complaint."""
+        with serving(*options) as server:
+            self.page.open(server.url)
+            yield server
+            self.assertEqual(self.browser.get_log("browser"), [])
+            self.browser.get("about:blank")
+
+    def assert_contrast(self, foreground, background):
+        def luminance(colour):
+            parts = [int(part) / 255
+                     for part in re.findall(r"\d+", colour)[:3]]
+            linear = [part / 12.92 if part <= 0.04045
+                      else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+            return sum(weight * part for weight, part
+                       in zip((0.2126, 0.7152, 0.0722), linear))
+        darker, lighter = sorted((luminance(foreground),
+                                  luminance(background)))
+        self.assertGreaterEqual((lighter + 0.05) / (darker + 0.05), 4.5)
+
+    def test_it_loads_from_its_server_alone(self):
+        with self.viewing("--slots", "64") as server:
+            self.assertEqual(self.browser.title, "uvwheel, live")
+            self.assertEqual(self.page.text("setup"),
+                             "64 slots of 100 ms, 6.4 s a round; "
+                             "connections time out after 5.0 s")
+            requests = [
+                message["params"]["request"]["url"]
+                for message in (json.loads(entry["message"])["message"]
+                                for entry in
+                                self.browser.get_log("performance"))
+                if message["method"] == "Network.requestWillBeSent"]
+            self.assertIn(server.url, requests)
+            self.assertIn(server.url + "events", requests)
+            for url in requests:
+                self.assertRegex(url, f"^({re.escape(server.url)}|data:|about:)")
+
+    def test_the_hand_moves(self):
+        with self.viewing():
+            before = self.page.hand()
+            self.page.until(lambda: self.page.hand() != before)
+
+    def test_connections_show_up_and_expire(self):
+        with self.viewing("--timeout", "3000") as server:
+            connections = [server.connect() for _ in range(CONNECTIONS)]
+            self.page.until(lambda: self.page.number("active") > CONNECTIONS)
+            self.page.until(lambda: self.page.shaded_slots() > 0)
+            self.assertRegex(self.page.text("summary"), r"slots? hold timers")
+            for connection in connections:
+                connection.sendall(b"hello")
+            self.page.until(lambda: self.page.number("refreshed") > 0)
+            self.page.until(lambda: self.page.number("fired") > 0)
+            for connection in connections:
+                while connection.recv(100):
+                    pass
+                connection.close()
+            self.page.until(lambda: self.page.number("active") < CONNECTIONS)
+            self.page.until(lambda: self.page.text("late-summary")
+                            .startswith("Half within"))
+
+    def test_pause_and_resume_by_keyboard(self):
+        with self.viewing():
+            self.page.press(Keys.TAB)
+            self.assertEqual(self.page.focused().text, "Pause")
+            self.page.press(Keys.ENTER)
+            self.assertEqual(self.page.text("status"), "paused")
+            self.assertEqual(self.page.focused().text, "Resume")
+            before = self.page.hand()
+            self.page.press(Keys.SPACE)
+            self.page.until(lambda: self.page.text("status") == "live")
+            self.page.until(lambda: self.page.hand() != before)
+            self.assertEqual(self.page.focused().text, "Pause")
+
+    def test_slots_by_keyboard(self):
+        def chosen():
+            return self.page.attribute("ring", "aria-valuetext")
+
+        with self.viewing():
+            self.page.press(Keys.TAB, Keys.TAB)
+            self.assertEqual(self.page.focused().get_attribute("id"), "ring")
+            self.assertEqual(chosen(), "none; use the arrow keys")
+            self.page.press(Keys.END)
+            self.assertRegex(chosen(), r"^slot 511: \d+ timers?, the hand comes")
+            self.page.press(Keys.ARROW_RIGHT)
+            self.assertRegex(chosen(), "^slot 0: ")
+            self.page.press(Keys.PAGE_UP, Keys.ARROW_LEFT)
+            self.assertRegex(chosen(), "^slot 31: ")
+            self.assertEqual(self.page.attribute("ring", "aria-valuenow"), "31")
+            self.assertEqual(self.page.text("above"), "slot 31")
+            self.page.press(Keys.ESCAPE)
+            self.assertEqual(chosen(), "none; use the arrow keys")
+
+    def test_slots_by_pointer(self):
+        with self.viewing():
+            ring = self.browser.find_element(By.ID, "ring")
+            move = webdriver.ActionChains(self.browser)
+            move.move_to_element_with_offset(
+                ring, ring.size["width"] * 86 // 214, 2).perform()
+            self.assertRegex(self.page.text("above"), "^slot 12[89]$")
+
+    def test_the_slots_as_a_table(self):
+        with self.viewing() as server:
+            connections = [server.connect() for _ in range(CONNECTIONS)]
+            self.page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
+            rows = "#slots tbody tr"
+            self.page.until(lambda: sum(
+                int(row.split()[-1]) for row in
+                (found.text for found in
+                 self.browser.find_elements(By.CSS_SELECTOR, rows)))
+                > CONNECTIONS)
+            self.assertEqual(
+                len(self.browser.find_elements(By.CSS_SELECTOR, rows)), 16)
+            for connection in connections:
+                connection.close()
+
+    def test_what_has_the_focus_shows_it(self):
+        with self.viewing():
+            for _ in range(3):
+                self.page.press(Keys.TAB)
+                self.assertEqual(
+                    self.page.focused().value_of_css_property("outline-style"),
+                    "solid")
+
+    def test_everything_has_a_name(self):
+        named = {"button", "slider", "table", "region", "heading", "status",
+                 "DisclosureTriangle"}
+        with self.viewing():
+            tree = self.browser.execute_cdp_cmd(
+                "Accessibility.getFullAXTree", {})["nodes"]
+            found = {}
+            for node in tree:
+                role = node.get("role", {}).get("value")
+                name = node.get("name", {}).get("value", "")
+                if role in named and not node["ignored"]:
+                    found.setdefault(role, []).append(name)
+        for role in named - {"status", "DisclosureTriangle"}:
+            self.assertIn(role, found)
+            for name in found[role]:
+                self.assertNotEqual(name, "", role)
+        self.assertEqual(found["button"], ["Pause"])
+        self.assertEqual(len(found["status"]), 1)  # and nothing else is live
+
+    def test_it_fits_and_is_legible(self):
+        colours = {}
+        with self.viewing() as server:
+            for theme in THEMES:
+                for width in WIDTHS:
+                    self.page.emulate(width=width, theme=theme)
+                    self.page.open(server.url)
+                    self.assertLessEqual(
+                        self.page.run("document.documentElement.scrollWidth"),
+                        width)
+                card = self.browser.find_element(By.ID, "wheel")
+                colours[theme] = card.value_of_css_property("background-color")
+                for name in ("wheel", "summary", "setup"):
+                    text = self.browser.find_element(By.ID, name)
+                    self.assert_contrast(text.value_of_css_property("color"),
+                                         colours[theme])
+        self.assertNotEqual(colours["light"], colours["dark"])
+
+    def test_reduced_motion(self):
+        moving = "document.querySelectorAll('.moving').length"
+        with self.viewing() as server:
+            self.page.until(lambda: self.page.run(moving) == 2)
+            self.page.emulate(motion="reduce")
+            self.page.open(server.url)
+            for _ in range(3):
+                before = self.page.hand()
+                self.page.until(lambda: self.page.hand() != before)
+                self.assertEqual(self.page.run(moving), 0)
+
+    def test_a_server_that_ends_and_comes_back(self):
+        with serving() as server:
+            self.page.open(server.url)
+        self.page.until(lambda: self.page.text("status") ==
+                        "no connection, trying again")
+        with serving("--slots", "64", http_port=server.http_port):
+            self.page.until(lambda: self.page.text("status") == "live")
+            self.page.until(lambda: self.page.text("setup")
+                            .startswith("64 slots"))
+            self.browser.get("about:blank")
+
+
+# ---- The pictures ----------------------------------------------------------
+
+def start_loads(server, timeout_ms):
+    """Some thousand connections that come, chat and fall silent one after
+    another, until every part of the wheel is in use."""
+    loads = []
+    for i in range(24):
+        loads.append(subprocess.Popen(
+            [programs / "idle-load", "--port", str(server.port),
+             "--connections", str(80 + i * 37 % 11 * 20),
+             "--timeout", str(timeout_ms), "--chatty", "75",
+             "--interval", str(2000 + i * 31 % 24 * 320),
+             "--duration", "1000", "--seed", str(i)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        time.sleep(timeout_ms / 24000)
+    return loads
+
+
+def take_pictures(directory):
+    timeout_ms = 40000
+    with serving("--timeout", str(timeout_ms)) as server:
+        browser = start_browser()
+        loads = []
+        try:
+            page = Page(browser)
+            page.emulate(height=830)
+            page.open(server.url)
+            loads = start_loads(server, timeout_ms)
+            time.sleep(timeout_ms / 2000)
+            for theme, name in zip(THEMES, ["live.png", "live-dark.png"]):
+                page.emulate(height=830, theme=theme)
+                before = page.hand()
+                page.until(lambda: page.hand() != before)
+                browser.save_screenshot(str(directory / name))
+        finally:
+            for load in loads:
+                load.kill()
+                load.wait()
+            browser.quit()
+
+
+def main():
+    global programs
+    if len(sys.argv) < 2 or not (pathlib.Path(sys.argv[1]) /
+                                 "idle-server").exists():
+        sys.exit(__doc__)
+    programs = pathlib.Path(sys.argv[1]).resolve()
+    if sys.argv[2:3] == ["--pictures"] and len(sys.argv) == 4:
+        take_pictures(pathlib.Path(sys.argv[3]))
+    else:
+        unittest.main(argv=[sys.argv[0], *sys.argv[2:]], defaultTest="Live")
+
+
+if __name__ == "__main__":
+    main()
