@@ -7,14 +7,15 @@ import sys
 
 from documents import TOP, Document
 
+LINK = r"\[`(\w+)`\]\((\S+?)\)"
 document = Document(TOP / "docs" / "promises.md")
 
 
 def faults(row):
-    tests = re.findall(r"\[`([^`]+)`\]\(([^)]+)\)", row)
-    if not tests:
-        yield f"no test: {row}"
-    for name, link in tests:
+    cell = row.split(" | ")[-1].strip(" |")
+    if not re.fullmatch(rf"{LINK}(, {LINK})*", cell):
+        yield f"no link to a test: {row}"
+    for name, link in re.findall(LINK, cell):
         path = document.path.parent / link
         if not path.is_file():
             yield f"no file {link}"
