@@ -21,7 +21,7 @@ namespace
 class session
 {
 public:
-  session(timing::wheel &wheel, std::function<void()> on_idle)
+  session(timing::wheel &wheel, const std::function<void()> &on_idle)
       : idle_(wheel, [this, on_idle] {
           std::printf("idle after %d words\n", words_);
           on_idle(); /* destroys this session, and the timer whose lambda
@@ -91,9 +91,14 @@ main()
 {
   uv_loop_t loop;
 
-  if (uv_loop_init(&loop) != 0)
+  try {
+    timing::check(uv_loop_init(&loop));
+    serve(&loop);
+    uv_run(&loop, UV_RUN_DEFAULT); /* until the wheel is closed */
+    timing::check(uv_loop_close(&loop));
+  } catch (const std::exception &thrown) {
+    std::fprintf(stderr, "sessions: %s\n", thrown.what());
     return EXIT_FAILURE;
-  serve(&loop);
-  uv_run(&loop, UV_RUN_DEFAULT); /* until the wheel is closed */
-  return uv_loop_close(&loop) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
 }
