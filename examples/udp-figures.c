@@ -128,7 +128,7 @@ udp_figures_print(const udp_figures_t *figures, const char *title)
   uv_resident_set_memory(&rss);
   printf("%s timer=%s sessions=%" PRIu64 " peak=%" PRIu64 " created=%" PRIu64
          " refreshes=%" PRIu64 " questions=%" PRIu64 " refused=%" PRIu64
-         " unsent=%" PRIu64 " expired=%" PRIu64 " early=%" PRIu64,
+         " unsent=%" PRIu64 " expired=%" PRIu64 " expired_early=%" PRIu64,
          title, figures->timer, figures->sessions, figures->peak,
          figures->created, figures->refreshes, figures->questions,
          figures->refused, figures->unsent, figures->expired, figures->early);

@@ -259,23 +259,30 @@ is_done(const load_t *load, uint64_t now_ns)
 {
   uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
-  /* So many lost answers are no accident: the server has stopped, or wants no
-   * more sessions. */
-  return load->judge.lost >= load->peers.wire.room ||
-         (now_ns - load->running_ns >= duration_ns && load->watch.count == 0);
+  return load->running_ns != 0 && now_ns - load->running_ns >= duration_ns &&
+         load->watch.count == 0;
+}
+
+/* So many lost answers are no accident: the server has stopped, or wants no
+ * more sessions. */
+static int
+is_hopeless(const load_t *load)
+{
+  return load->judge.lost >= load->peers.wire.room;
 }
 
 static void
 change_phase(load_t *load, uint64_t now_ns)
 {
-  if (load->running_ns == 0 && load->greeted == load->peers.total) {
+  if (load->running_ns == 0 &&
+      (load->greeted == load->peers.total || is_hopeless(load)))
     begin_to_run(load, now_ns);
-  } else if (load->draining_ns == 0 && is_done(load, now_ns)) {
+  if (load->draining_ns == 0 && (is_done(load, now_ns) || is_hopeless(load))) {
     load->draining_ns = now_ns;
     load->answers = load->judge.echoes;
-  } else if (load->draining_ns != 0 && load->peers.waiting_count == 0) {
-    close_everything(load);
   }
+  if (load->draining_ns != 0 && load->peers.waiting_count == 0)
+    close_everything(load);
 }
 
 static double
