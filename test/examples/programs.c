@@ -263,3 +263,27 @@ reset(int connection)
       0);
   ck_assert_int_eq(close(connection), 0);
 }
+
+int
+speak_to(uint16_t port)
+{
+  struct sockaddr_in address = loopback(port);
+  int speaker = with_patience(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+
+  ck_assert_int_eq(
+      connect(speaker, (struct sockaddr *)&address, sizeof(address)), 0);
+  return speaker;
+}
+
+int
+hear_on(uint16_t *port)
+{
+  struct sockaddr_in address = loopback(0);
+  socklen_t size = sizeof(address);
+  int listener = with_patience(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+
+  ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
+  getsockname(listener, (struct sockaddr *)&address, &size);
+  *port = ntohs(address.sin_port);
+  return listener;
+}

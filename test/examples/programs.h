@@ -87,4 +87,10 @@ size_t read_to_end(int connection);
 /* Closes so that the peer sees a reset. */
 void reset(int connection);
 
+/* A datagram socket that speaks with this port alone. */
+int speak_to(uint16_t port);
+
+/* One on a free port, that hears everyone. */
+int hear_on(uint16_t *port);
+
 #endif /* PROGRAMS_H */

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+
+/* udp-sessions: what a single peer sees of it, and how it ends. */
+
+#include <check.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "programs.h"
+#include "suite.h"
+
+#define PEERS 50
+#define NO_IDLE_TIME "--timeout 600000 "
+#define NS_PER_MS INT64_C(1000000)
+
+static const char *const kinds[] = {"--timer wheel", "--timer uv",
+                                    "--timer none"};
+#define KINDS 3
+#define KINDS_WITH_TIMEOUT 2
+
+static result_t result;
+
+static program_t
+start_sessions(const char *options, uint16_t *port)
+{
+  char line[256];
+
+  snprintf(line, sizeof(line), "--port 0 %s", options);
+  return start_listening("UDP_SESSIONS", line, port);
+}
+
+/* A server with this kind of timer. */
+static program_t
+start_kind(int kind, const char *options, uint16_t *port)
+{
+  char line[256];
+
+  snprintf(line, sizeof(line), "%s %s", options, kinds[kind]);
+  return start_sessions(line, port);
+}
+
+/* It must end well, and so many sessions be alive to the end. */
+static void
+assert_sound(const program_t *server, uint64_t sessions)
+{
+  stop(server, SIGTERM, &result);
+  ck_assert_str_eq(result.err, "");
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_eq(number_of(result.out, "sessions"), sessions);
+  ck_assert_uint_eq(number_of(result.out, "expired_early"), 0);
+  ck_assert_uint_eq(number_of(result.out, "unsent"), 0);
+}
+
+/* Sends a datagram and returns the count in its answer, which must repeat it.
+ */
+static uint64_t
+say(int peer, const void *bytes, size_t length)
+{
+  static char answer[65536];
+  char *end;
+
+  send_all(peer, bytes, length);
+  ssize_t received = recv(peer, answer, sizeof(answer) - 1, 0);
+  ck_assert_int_gt(received, 0);
+  answer[received] = '\0';
+  uint64_t count = strtoull(answer, &end, 10);
+  ck_assert_int_eq(*end, ' ');
+  ck_assert_int_eq(received, end + 1 - answer + (ssize_t)length);
+  ck_assert_mem_eq(end + 1, bytes, length);
+  return count;
+}
+
+static uint64_t
+ask(int peer)
+{
+  return say(peer, "?", 1);
+}
+
+static int64_t
+now_ns(void)
+{
+  struct timespec now;
+
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* ---- A session's life --------------------------------------------------- */
+
+START_TEST(garbage_is_counted_and_comes_back_byte_for_byte)
+{
+  static unsigned char bytes[60000];
+  static const size_t lengths[] = {1, 0, 1000, 60000, 17};
+  uint16_t port;
+  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+  int peer = speak_to(port);
+
+  for (size_t i = 0; i < sizeof(bytes); i++)
+    bytes[i] = (unsigned char)(i * i + i / 256);
+  for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+    ck_assert_uint_eq(say(peer, bytes, lengths[i]), i + 1);
+  assert_sound(&server, 1);
+  ck_assert_uint_eq(number_of(result.out, "created"), 1);
+  ck_assert_uint_eq(number_of(result.out, "refreshes"), 4);
+}
+END_TEST
+
+START_TEST(each_address_and_port_is_a_session_of_its_own)
+{
+  struct sockaddr_in other = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
+  socklen_t size = sizeof(other);
+  uint16_t port;
+  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+  int one = speak_to(port), two = speak_to(port);
+  int three = socket(AF_INET, SOCK_DGRAM, 0);
+
+  ck_assert_uint_eq(say(one, "one", 3), 1);
+  ck_assert_uint_eq(say(two, "two", 3), 1);
+  ck_assert_uint_eq(say(one, "one", 3), 2);
+  /* The port of the second one, at another address. */
+  struct sockaddr_in address;
+  getsockname(two, (struct sockaddr *)&address, &size);
+  other.sin_port = address.sin_port;
+  ck_assert_int_eq(bind(three, (struct sockaddr *)&other, size), 0);
+  getpeername(two, (struct sockaddr *)&address, &size);
+  ck_assert_int_eq(connect(three, (struct sockaddr *)&address, size), 0);
+  ck_assert_uint_eq(say(three, "three", 5), 1);
+  assert_sound(&server, 3);
+}
+END_TEST
+
+START_TEST(a_question_makes_no_session)
+{
+  uint16_t port;
+  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+  int peer = speak_to(port);
+
+  ck_assert_uint_eq(ask(peer), 0);
+  ck_assert_uint_eq(say(peer, "?what", 5), 0);
+  assert_sound(&server, 0);
+  ck_assert_uint_eq(number_of(result.out, "questions"), 2);
+}
+END_TEST
+
+/* Nor does asking keep it alive. */
+START_TEST(an_idle_session_ends_but_not_early)
+{
+  uint16_t port;
+  program_t server = start_kind(_i, "--timeout 300 --tick 10", &port);
+  int peer = speak_to(port);
+  int64_t begin_ns = now_ns();
+
+  ck_assert_uint_eq(say(peer, "hello", 5), 1);
+  while (ask(peer) == 1)
+    continue;
+  ck_assert_int_ge(now_ns() - begin_ns, 300 * NS_PER_MS);
+  ck_assert_uint_eq(say(peer, "hello", 5), 1);
+  assert_sound(&server, 1);
+  ck_assert_uint_eq(number_of(result.out, "created"), 2);
+  ck_assert_uint_eq(number_of(result.out, "expired"), 1);
+}
+END_TEST
+
+START_TEST(traffic_keeps_a_session)
+{
+  uint16_t port;
+  program_t server = start_kind(_i, "--timeout 300 --tick 10", &port);
+  int peer = speak_to(port);
+  int64_t begin_ns = now_ns(), said_ns = begin_ns;
+  uint64_t before = say(peer, "on", 2);
+
+  while (now_ns() - begin_ns < 900 * NS_PER_MS) {
+    int64_t next_ns = now_ns();
+    uint64_t count = say(peer, "on", 2);
+    /* Unless this test was stopped for a whole timeout. */
+    ck_assert(count == before + 1 || now_ns() - said_ns >= 300 * NS_PER_MS);
+    said_ns = next_ns;
+    before = count;
+  }
+  assert_sound(&server, 1);
+}
+END_TEST
+
+START_TEST(without_a_timer_a_session_stays)
+{
+  uint16_t port;
+  program_t server = start_sessions("--timer none --timeout 1", &port);
+  int peer = speak_to(port);
+  int64_t begin_ns = now_ns();
+
+  ck_assert_uint_eq(say(peer, "hello", 5), 1);
+  while (now_ns() - begin_ns < 300 * NS_PER_MS)
+    ck_assert_uint_eq(ask(peer), 1);
+  assert_sound(&server, 1);
+}
+END_TEST
+
+/* ---- Limits ------------------------------------------------------------- */
+
+START_TEST(over_the_limit_a_datagram_is_refused_and_counted)
+{
+  uint16_t port;
+  program_t server = start_kind(_i, NO_IDLE_TIME "--sessions 2", &port);
+  int one = speak_to(port), two = speak_to(port), three = speak_to(port);
+
+  say(one, "one", 3);
+  say(two, "two", 3);
+  send_all(three, "three", 5);
+  ck_assert_uint_eq(ask(three), 0); /* no other answer came before */
+  ck_assert_uint_eq(say(one, "one", 3), 2);
+  ck_assert_uint_eq(say(two, "two", 3), 2);
+  assert_sound(&server, 2);
+  ck_assert_uint_eq(number_of(result.out, "refused"), 1);
+}
+END_TEST
+
+START_TEST(the_end_of_a_session_makes_room_for_another)
+{
+  uint16_t port;
+  program_t server =
+      start_kind(_i, "--timeout 300 --tick 10 --sessions 1", &port);
+  int one = speak_to(port), two = speak_to(port);
+
+  say(one, "one", 3);
+  while (ask(one) != 0)
+    continue;
+  ck_assert_uint_eq(say(two, "two", 3), 1);
+  assert_sound(&server, 1);
+  ck_assert_uint_eq(number_of(result.out, "refused"), 0);
+}
+END_TEST
+
+START_TEST(many_sessions_need_few_descriptors)
+{
+  uint16_t port;
+
+  descriptor_limit = 20;
+  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+  for (int i = 0; i < PEERS; i++) {
+    int peer = speak_to(port);
+    ck_assert_uint_eq(say(peer, "hello", 5), 1);
+  }
+  assert_sound(&server, PEERS);
+  ck_assert_uint_eq(number_of(result.out, "peak"), PEERS);
+}
+END_TEST
+
+/* ---- Where it listens, and how it ends ---------------------------------- */
+
+START_TEST(it_serves_ipv6_as_well)
+{
+  char line[256];
+  struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+                                 .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+  int peer = socket(AF_INET6, SOCK_DGRAM, 0);
+
+  /* The machine may have no IPv6 at all. */
+  if (bind(peer, (struct sockaddr *)&address, sizeof(address)) != 0)
+    return;
+  program_t server = start_program("UDP_SESSIONS", "--port 0 --bind ::1");
+  read_line(server.out, line, sizeof(line));
+  ck_assert_msg(strncmp(line, "listening on [::1]:", 19) == 0, "%s", line);
+  address.sin6_port = htons((uint16_t)strtoul(line + 19, NULL, 10));
+  ck_assert_int_eq(connect(peer, (struct sockaddr *)&address, sizeof(address)),
+                   0);
+  ck_assert_uint_eq(say(peer, "one", 3), 1);
+  ck_assert_uint_eq(say(peer, "two", 3), 2);
+  assert_sound(&server, 1);
+}
+END_TEST
+
+static void
+stop_with_sessions(int kind, int signal)
+{
+  uint16_t port;
+  program_t server = start_kind(kind, NO_IDLE_TIME, &port);
+
+  for (int i = 0; i < PEERS; i++)
+    say(speak_to(port), "hello", 5);
+  stop(&server, signal, &result);
+  ck_assert_str_eq(result.err, "");
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_eq(number_of(result.out, "sessions"), PEERS);
+}
+
+START_TEST(sigterm_closes_everything)
+{
+  stop_with_sessions(_i, SIGTERM);
+}
+END_TEST
+
+START_TEST(sigint_closes_everything)
+{
+  stop_with_sessions(_i, SIGINT);
+}
+END_TEST
+
+/* ---- Command line ------------------------------------------------------- */
+
+static const struct {
+  const char *command_line;
+  const char *complaint;
+} wrong[] = {
+    {"--bogus", "unrecognized option '--bogus'"},
+    {"--port", "requires an argument"},
+    {"--port 65536", "--port takes a number from 0 to 65535"},
+    {"--timeout 0", "--timeout takes a number from 1"},
+    {"--timeout 5s", "not '5s'"},
+    {"--sessions -1", "--sessions takes a number"},
+    {"--tick 86400001", "--tick takes a number from 1 to 86400000"},
+    {"--slots 16777217", "--slots takes a number from 1 to 16777216"},
+    {"--budget 0", "--budget takes a number from 1"},
+    {"--stats 0", "--stats takes a number from 1"},
+    {"--timer heap", "--timer takes wheel, uv or none, not 'heap'"},
+    {"--bind no.such.host.invalid", "no such host"},
+    {"stray", "unexpected argument 'stray'"},
+};
+#define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
+
+START_TEST(wrong_usage_is_one_line_and_status_2)
+{
+  run_program("UDP_SESSIONS", wrong[_i].command_line, &result);
+  assert_complaint(&result, 2, wrong[_i].complaint);
+  ck_assert_str_eq(result.out, "");
+}
+END_TEST
+
+START_TEST(a_port_in_use_is_one_line_and_status_1)
+{
+  char options[64];
+  uint16_t port;
+  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+
+  snprintf(options, sizeof(options), "--port %u %s", port, kinds[_i]);
+  run_program("UDP_SESSIONS", options, &result);
+  assert_complaint(&result, 1, "address already in use");
+  ck_assert_uint_eq(say(speak_to(port), "hello", 5), 1);
+  assert_sound(&server, 1);
+}
+END_TEST
+
+START_TEST(help_names_every_option)
+{
+  static const char *const names[] = {
+      "--bind",  "--port",   "--timeout", "--sessions", "--timer", "--tick",
+      "--slots", "--budget", "--stats",   "--quiet",    "--help"};
+
+  run_program("UDP_SESSIONS", "--help", &result);
+  ck_assert_int_eq(result.status, 0);
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
+}
+END_TEST
+
+START_TEST(stats_come_while_it_runs)
+{
+  static const char *const keys[] = {
+      "created",         "refused",         "expired",
+      "lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms",
+      "longest_turn_ms", "cpu_s",           "rss_kib"};
+  char line[512];
+  uint16_t port;
+  program_t server = start_sessions("--stats 1 --slots 64 --budget 7", &port);
+
+  say(speak_to(port), "hello", 5);
+  read_line(server.out, line, sizeof(line));
+  ck_assert_msg(strncmp(line, "stats timer=wheel ", 18) == 0, "%s", line);
+  ck_assert_uint_eq(number_of(line, "sessions"), 1);
+  ck_assert_uint_eq(number_of(line, "timer_bytes"), 64);
+  for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+    number_of(line, keys[i]);
+  assert_sound(&server, 1);
+}
+END_TEST
+
+START_TEST(quiet_prints_where_it_listens_and_no_more)
+{
+  uint16_t port;
+  program_t server = start_sessions("--quiet", &port);
+
+  say(speak_to(port), "hello", 5);
+  stop(&server, SIGTERM, &result);
+  ck_assert_str_eq(result.out, "");
+  ck_assert_str_eq(result.err, "");
+  ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+static TCase *
+sessions_tcase(void)
+{
+  TCase *tcase = tcase_create("sessions");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_loop_test(tcase, garbage_is_counted_and_comes_back_byte_for_byte, 0,
+                      KINDS);
+  tcase_add_loop_test(tcase, each_address_and_port_is_a_session_of_its_own, 0,
+                      KINDS);
+  tcase_add_loop_test(tcase, a_question_makes_no_session, 0, KINDS);
+  tcase_add_loop_test(tcase, an_idle_session_ends_but_not_early, 0,
+                      KINDS_WITH_TIMEOUT);
+  tcase_add_loop_test(tcase, traffic_keeps_a_session, 0, KINDS_WITH_TIMEOUT);
+  tcase_add_test(tcase, without_a_timer_a_session_stays);
+  tcase_add_loop_test(tcase, over_the_limit_a_datagram_is_refused_and_counted,
+                      0, KINDS);
+  tcase_add_loop_test(tcase, the_end_of_a_session_makes_room_for_another, 0,
+                      KINDS_WITH_TIMEOUT);
+  tcase_add_loop_test(tcase, many_sessions_need_few_descriptors, 0, KINDS);
+  return tcase;
+}
+
+static TCase *
+program_tcase(void)
+{
+  TCase *tcase = tcase_create("program");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_test(tcase, it_serves_ipv6_as_well);
+  tcase_add_loop_test(tcase, sigterm_closes_everything, 0, KINDS);
+  tcase_add_loop_test(tcase, sigint_closes_everything, 0, KINDS);
+  tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
+  tcase_add_loop_test(tcase, a_port_in_use_is_one_line_and_status_1, 0, KINDS);
+  tcase_add_test(tcase, help_names_every_option);
+  tcase_add_test(tcase, stats_come_while_it_runs);
+  tcase_add_test(tcase, quiet_prints_where_it_listens_and_no_more);
+  return tcase;
+}
+
+int
+main(void)
+{
+  Suite *suite = suite_create("udp-sessions");
+
+  suite_add_tcase(suite, sessions_tcase());
+  suite_add_tcase(suite, program_tcase());
+  return run_suite(suite);
+}
