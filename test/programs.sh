@@ -44,15 +44,18 @@ stop_all() {
   rm -rf "$dir"
 }
 
-# programs_in BUILD DIRECTORY: says where the programs are, in $bin. They are
-# built there, in a directory of the project, unless another one is given.
+# programs_in BUILD DIRECTORY [PROGRAM...]: says where the programs are (the
+# idle server and its load, unless others are named), in $bin. They are built
+# there, in a directory of the project, unless another one is given.
 programs_in() {
   bin=$2
   if [ -z "$bin" ]; then
     build_release "$1" -Dexamples=enabled -Dbenchmarks=disabled
     bin=$top/$1/examples
   fi
-  for name in idle-server idle-load; do
+  shift 2
+  [ $# -gt 0 ] || set -- idle-server idle-load
+  for name in "$@"; do
     if [ ! -x "$bin/$name" ]; then
       complain "there is no $bin/$name"
       exit 1
@@ -77,15 +80,16 @@ build_release() {
   fi
 }
 
-# start_server FILE OPTION...: its output goes to the file. Sets $server, the
-# process, and $port, on which it listens. $under, if set, is the command that
-# runs it.
-start_server() {
-  output=$1
-  shift
+# start_listening PROGRAM FILE OPTION...: its output goes to the file. Sets
+# $server, the process, and $port, on which it listens. $under, if set, is the
+# command that runs it.
+start_listening() {
+  listener=$1
+  output=$2
+  shift 2
   : >"$output" # so that it can be read before the server has begun
   # shellcheck disable=SC2086 # a command with its arguments, or nothing
-  ${under-} "$bin/idle-server" --port 0 "$@" >"$output" &
+  ${under-} "$bin/$listener" --port 0 "$@" >"$output" &
   server=$!
   until port=$(sed -n 's/^listening on .*://p' "$output") &&
       [ -n "$port" ]; do
@@ -95,4 +99,9 @@ start_server() {
     fi
     sleep 0.1
   done
+}
+
+# start_server FILE OPTION...: the idle server
+start_server() {
+  start_listening idle-server "$@"
 }
