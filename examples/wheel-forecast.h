@@ -28,11 +28,11 @@
  * Last, with n timers: looks per second = n * looks per stay / length of stay.
  *
  * The test compares this with wheels that run. Where rounds are longer than the
- * timeouts it is right within a tenth. Where they are not it is too low by a
- * fifth at most, and too high by a half at most; but several times too high if
- * refreshes come in less than a fifth of a round, because they gather the
- * timers in few slots. Timers that get stopped make it too high, too: a timer
- * that is stopped before the hand comes by is never looked at. */
+ * timeouts it is right within a tenth, else within a factor of two. But it is
+ * several times too high when timeouts take dozens of rounds, or refreshes come
+ * in less than a fifth of one: then they gather the timers in few slots. And
+ * timers that get stopped make it too high: one that is stopped before the hand
+ * comes by is never looked at. */
 
 #ifndef EXAMPLES_WHEEL_FORECAST_H
 #define EXAMPLES_WHEEL_FORECAST_H

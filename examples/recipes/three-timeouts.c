@@ -2,14 +2,14 @@
 
 /* Three timeouts on one connection, with two timers.
  *
- * A server wants to be rid of a peer that does not greet in time, of one that
- * then falls silent, and of one that stays too long, however busy it is. The
- * first two never wait at the same time: one timer serves both, started anew
- * with another callback once the peer has greeted. Only that one is refreshed;
+ * A server wants to be rid of a peer whose handshake takes too long, of one
+ * that then falls silent, and of one that stays too long, however busy it is.
+ * The first two never wait at the same time: one timer serves both, started
+ * anew with another callback after the handshake. Only that one is refreshed;
  * the other one runs from beginning to end.
  *
- * Three peers: one never greets, one only greets, one never stops talking. The
- * network is left out, a third timer makes their words. */
+ * Three peers: one says nothing, one says a word, which is the handshake, and
+ * one never stops talking. The network is left out, a timer makes the words. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 #include <uvwheel.h>
 
-#define GREETING_MS 500
+#define HANDSHAKE_MS 500
 #define IDLE_MS 1000
 #define LIFETIME_MS 3000
 #define WORD_MS 200 /* between two words of a peer */
@@ -25,8 +25,8 @@
 typedef struct connection_s {
   const char *name;
   unsigned words; /* that the peer has still to say */
-  int has_greeted;
-  uvwheel_timer_t silence; /* before the greeting, then between words */
+  int is_known;
+  uvwheel_timer_t silence; /* for the handshake, then for idle times */
   uvwheel_timer_t lifetime, peer;
 } connection_t;
 
@@ -46,9 +46,9 @@ close_connection(connection_t *connection, const char *reason)
 }
 
 static void
-on_no_greeting(uvwheel_timer_t *timer)
+on_no_handshake(uvwheel_timer_t *timer)
 {
-  close_connection(timer->data, "no greeting");
+  close_connection(timer->data, "no handshake");
 }
 
 static void
@@ -67,11 +67,11 @@ on_lifetime(uvwheel_timer_t *timer)
 static void
 receive(connection_t *connection)
 {
-  if (connection->has_greeted)
+  if (connection->is_known)
     uvwheel_timer_refresh(&connection->silence);
   else
     uvwheel_timer_start(&connection->silence, on_idle, IDLE_MS, 0);
-  connection->has_greeted = 1;
+  connection->is_known = 1;
 }
 
 static void
@@ -94,7 +94,7 @@ open_connection(connection_t *connection)
   uvwheel_timer_init(&wheel, &connection->silence);
   uvwheel_timer_init(&wheel, &connection->lifetime);
   uvwheel_timer_init(&wheel, &connection->peer);
-  uvwheel_timer_start(&connection->silence, on_no_greeting, GREETING_MS, 0);
+  uvwheel_timer_start(&connection->silence, on_no_handshake, HANDSHAKE_MS, 0);
   uvwheel_timer_start(&connection->lifetime, on_lifetime, LIFETIME_MS, 0);
   uvwheel_timer_start(&connection->peer, on_peer, WORD_MS, WORD_MS);
 }

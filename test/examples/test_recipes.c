@@ -75,7 +75,7 @@ assert_punctual(uint64_t time_ms, uint64_t timeout_ms)
 START_TEST(three_timeouts_end_three_kinds_of_connections)
 {
   run_recipe("THREE_TIMEOUTS");
-  assert_punctual(expect_event("mute: closed, no greeting"), 500);
+  assert_punctual(expect_event("mute: closed, no handshake"), 500);
   assert_punctual(expect_event("shy: closed, idle"), 200 + TICK_MS + 1000);
   assert_punctual(expect_event("chatty: closed, too old"), 3000);
   expect_end();

@@ -202,34 +202,34 @@ static const case_t many_rounds[] = {
     {100, 512, NEVER, {{86400000, 1000}}},
     {100, 512, NEVER, {{30000, 10000}, {3600000, 10000}}},
     {100, 512, 20000, {{30000, 1000}, {600000, 10000}}},
+    {100, 1024, 204800, {{1228800, 100}}},
 };
 
-START_TEST(in_many_rounds_it_is_right_within_a_half)
+START_TEST(in_many_rounds_it_is_right_within_a_factor_of_two)
 {
   load_t load = load_of(&many_rounds[_i]);
   uint64_t tick_ms = many_rounds[_i].tick_ms;
   forecast_t expected = forecast(&load, tick_ms, many_rounds[_i].slots);
   forecast_t measured = measure(&load, tick_ms, many_rounds[_i].slots);
 
-  assert_within(expected.looks, measured.looks, 0.8, 1.5);
+  assert_within(expected.looks, measured.looks, 0.5, 2);
 }
 END_TEST
 
 static const case_t gathering[] = {
-    {100, 512, 1000, {{60000, 20000}}},
-    {100, 512, 10000, {{600000, 20000}}},
-    {1000, 64, 5000, {{600000, 1000}}},
-    {100, 512, 20, {{51300, 500}}},
+    {100, 512, 1000, {{60000, 20000}}}, {100, 512, 10000, {{600000, 20000}}},
+    {1000, 64, 5000, {{600000, 1000}}}, {100, 512, 20, {{51300, 500}}},
+    {100, 32, 1600, {{96000, 5000}}},
 };
 
-START_TEST(with_frequent_refreshes_it_is_not_too_low)
+START_TEST(where_timers_gather_it_is_not_too_low)
 {
   load_t load = load_of(&gathering[_i]);
   uint64_t tick_ms = gathering[_i].tick_ms;
   forecast_t expected = forecast(&load, tick_ms, gathering[_i].slots);
   forecast_t measured = measure(&load, tick_ms, gathering[_i].slots);
 
-  assert_within(expected.looks, measured.looks, 0.8, INFINITY);
+  assert_within(expected.looks, measured.looks, 0.5, INFINITY);
 }
 END_TEST
 
@@ -337,9 +337,9 @@ main(void)
   tcase_set_timeout(tcase, 60);
   tcase_add_loop_test(tcase, in_one_round_the_forecast_is_right_within_a_tenth,
                       0, LENGTH(one_round));
-  tcase_add_loop_test(tcase, in_many_rounds_it_is_right_within_a_half, 0,
-                      LENGTH(many_rounds));
-  tcase_add_loop_test(tcase, with_frequent_refreshes_it_is_not_too_low, 0,
+  tcase_add_loop_test(tcase, in_many_rounds_it_is_right_within_a_factor_of_two,
+                      0, LENGTH(many_rounds));
+  tcase_add_loop_test(tcase, where_timers_gather_it_is_not_too_low, 0,
                       LENGTH(gathering));
   tcase_add_test(tcase, memory_is_what_the_wheel_allocates);
   tcase_add_loop_test(tcase, the_recommended_size_does_and_half_of_it_would_not,
