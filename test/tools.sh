@@ -19,6 +19,7 @@
 tool_table() {
   cat <<'END'
 # tool        apt-get dnf apk pacman zypper brew
+abidiff       abigail-tools libabigail libabigail libabigail libabigail-tools -
 awk           mawk gawk gawk gawk gawk gawk
 c++           g++ gcc-c++ g++ gcc gcc-c++ -
 cc            gcc,libc6-dev gcc,glibc-devel gcc,musl-dev gcc gcc,glibc-devel -
@@ -28,17 +29,22 @@ chromium      chromium chromium chromium chromium chromium chromium
 clang         clang,libclang-rt-dev clang,compiler-rt clang,compiler-rt clang,compiler-rt clang llvm
 clang-format  clang-format clang-tools-extra clang-extra-tools clang clang-tools clang-format
 clang-tidy    clang-tidy clang-tools-extra clang-extra-tools clang clang-tools llvm
+cmake         cmake cmake cmake cmake cmake cmake
 cppcheck      cppcheck cppcheck cppcheck cppcheck cppcheck cppcheck
+dh            debhelper - - - - -
 doxygen       doxygen doxygen doxygen doxygen doxygen doxygen
+dpkg-buildpackage dpkg-dev - - - - -
 gcc           gcc gcc gcc gcc gcc gcc
 gcovr         gcovr gcovr gcovr - python3-gcovr gcovr
 git           git git git git git git
 gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
 http-parser   libhttp-parser-dev http-parser-devel http-parser-dev http-parser http-parser-devel -
 libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv
+lintian       lintian - - - - -
 man           man-db man-db man-db man-db man -
 meson         meson meson meson meson meson meson
 mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
+mmdebstrap    mmdebstrap - - - - -
 ninja         ninja-build ninja-build samurai ninja ninja ninja
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf
 i686-gcc      gcc-i686-linux-gnu,libc6-dev-i386-cross - - - - -
@@ -49,6 +55,7 @@ selenium      python3-selenium python3-selenium py3-selenium python-selenium pyt
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 valgrind      valgrind valgrind valgrind valgrind valgrind -
+xz            xz-utils xz xz xz xz xz
 END
 }
 
