@@ -24,7 +24,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <unistd.h>
 #include <uv.h>
 
 #include "cli.h"
@@ -48,38 +47,20 @@ share_done(const load_t *load, uint64_t now_ns)
                         load->options.tick_ms * NS_PER_MS;
   uint64_t chat_ns = load->options.duration_s * NS_PER_S;
   uint64_t all_ns = silence_ns > chat_ns ? silence_ns : chat_ns;
-  double share = (double)(now_ns - load->running_ns) / (double)all_ns;
-  return share < 1 ? share : 1;
+  return (double)(now_ns - load->running_ns) / (double)all_ns;
 }
 
 static void
 show_progress(load_t *load, uint64_t now_ns)
 {
-  static const char full[] = "####################";
-  const char *phase = load->running_ns == 0 ? "connecting" : "running";
-  uint64_t period_ns = (load->on_terminal ? 200 : 2000) * NS_PER_MS;
-
   /* With --churn the verdicts show progress enough. */
-  if (now_ns - load->shown_ns < period_ns || load->options.churn_s != 0)
+  if (load->options.churn_s != 0 || !progress_is_due(&load->progress, now_ns))
     return;
-  load->shown_ns = now_ns;
-  double share = share_done(load, now_ns);
-  if (load->on_terminal)
-    fprintf(stderr, "\r%-10s [%-20.*s]", phase, (int)(share * 20), full);
-  else
-    fprintf(stderr, "%s:", phase);
-  fprintf(stderr,
-          " %3.0f %%, %" PRIu64 " open, %" PRIu64 " echoes, %" PRIu64
-          " closed%s",
-          share * 100, load->open, load->judge.echoes, load->judge.closed,
-          load->on_terminal ? " " : "\n");
-}
-
-static void
-end_progress(const load_t *load)
-{
-  if (load->on_terminal)
-    fprintf(stderr, "\r%79s\r", "");
+  progress_show(&load->progress,
+                load->running_ns == 0 ? "connecting" : "running",
+                share_done(load, now_ns),
+                "%" PRIu64 " open, %" PRIu64 " echoes, %" PRIu64 " closed",
+                load->open, load->judge.echoes, load->judge.closed);
 }
 
 /* ---- Pace -------------------------------------------------------------- */
@@ -197,7 +178,7 @@ change_phase(load_t *load, uint64_t now_ns)
   if (load->running_ns == 0) {
     if (load->started == load->total && load->connecting == 0) {
       load->running_ns = load->judged_ns = now_ns;
-      load->shown_ns = 0; /* show the new phase at once */
+      load->progress.shown_ns = 0; /* show the new phase at once */
     }
   } else if (load->draining_ns == 0) {
     if (now_ns - load->running_ns >= duration_ns &&
@@ -268,8 +249,8 @@ start(load_t *load)
   uv_signal_start(&load->interrupt, on_signal, SIGINT);
   uv_signal_start(&load->terminate, on_signal, SIGTERM);
   load->random = load->options.seed;
-  load->on_terminal = isatty(STDERR_FILENO);
-  load->paced_ns = load->shown_ns = uv_hrtime();
+  load->paced_ns = uv_hrtime();
+  progress_begin(&load->progress, load->paced_ns);
   uv_timer_start(&load->pace, on_pace, PACE_MS, PACE_MS);
   connect_more(load);
 }
@@ -314,7 +295,7 @@ run(load_t *load)
   start(load);
   uv_run(&load->loop, UV_RUN_DEFAULT);
   uv_loop_close(&load->loop);
-  end_progress(load);
+  progress_end(&load->progress);
   if (!load->failed) {
     print_connections(options);
     load->failed = judge_report(&load->judge, stdout) != 0;

@@ -12,6 +12,7 @@
 
 #include "load-judge.h"
 #include "load-options.h"
+#include "progress.h"
 
 #define CONNECTING_AT_ONCE 256 /* less than any server's backlog */
 #define MESSAGE_MAX 64
@@ -58,8 +59,7 @@ struct load_s {
   uint64_t drained_ns;  /* since when the probe is alone, or 0 */
   uint64_t present_ns;  /* the server certainly was there after that */
   uint64_t judged_ns;   /* with --churn: when that was last    */
-  uint64_t shown_ns;    /* when progress was shown last        */
-  int on_terminal;
+  progress_t progress;
   int failed;
 
   char read_buffer[65536]; /* checked before the next read */
