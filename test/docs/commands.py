@@ -45,7 +45,8 @@ COMMANDS = {
         ITSELF,
     "man uvwheel": "man -P cat uvwheel",
     "man uvwheel_timer_start": "man -P cat uvwheel_timer_start",
-    "meson setup build --buildtype=release":
+    "meson setup build --buildtype=release -Dtests=disabled "
+    "-Dexamples=disabled":
         "meson setup build --buildtype=release -Dtests=disabled "
         "-Dexamples=disabled --prefix=$PREFIX --libdir=lib",
     "meson compile -C build docs": ITSELF,
