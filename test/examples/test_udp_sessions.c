@@ -31,7 +31,7 @@ static result_t result;
 static program_t
 start_sessions(const char *options, uint16_t *port)
 {
-  char line[256];
+  char line[512];
 
   snprintf(line, sizeof(line), "--port 0 %s", options);
   return start_listening("UDP_SESSIONS", line, port);
