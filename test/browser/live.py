@@ -7,7 +7,8 @@
 usage: live.py PROGRAMS [NAME...]             runs the tests, or those of them
        live.py PROGRAMS --pictures DIRECTORY  remakes the pictures of the manual
 
-PROGRAMS is the directory that holds idle-server and idle-load."""
+PROGRAMS is the directory that holds idle-server and idle-load. Pictures take
+some minutes, and pngquant."""
 
 import contextlib
 import json
@@ -366,12 +367,15 @@ def take_pictures(directory):
             page.emulate(height=830)
             page.open(server.url)
             loads = start_loads(server, timeout_ms)
-            time.sleep(timeout_ms / 2000)
+            time.sleep(timeout_ms / 900)
             for theme, name in zip(THEMES, ["live.png", "live-dark.png"]):
                 page.emulate(height=830, theme=theme)
                 before = page.hand()
                 page.until(lambda: page.hand() != before)
-                browser.save_screenshot(str(directory / name))
+                picture = str(directory / name)
+                browser.save_screenshot(picture)
+                subprocess.run(["pngquant", "--force", "--output", picture,
+                                picture], check=True)
         finally:
             for load in loads:
                 load.kill()
