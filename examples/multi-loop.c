@@ -10,8 +10,8 @@
  * uv_async_send(). Figures are printed by the thread whose they are, and added
  * up when all threads have ended.
  *
- * What else a server needs to stay up when descriptors or memory run out is
- * shown by idle-server.
+ * How such a server says what happens to it, and what it costs, is shown by
+ * idle-server.
  */
 
 #include <errno.h>
@@ -30,6 +30,8 @@
 #include "multi-worker.h"
 
 #define MAX_THREADS 1024
+#define DESCRIPTORS_PER_THREAD 8 /* its loop and its listening socket */
+#define DESCRIPTORS_OF_ALL 16
 
 const char *const program = "multi-loop";
 
@@ -43,9 +45,8 @@ typedef struct server_s {
 
 static const char help[] =
     "Usage: multi-loop [OPTION]...\n"
-    "An echo server on several threads, each with its own loop and wheel, "
-    "that\n"
-    "closes connections on which nothing happens.\n"
+    "An echo server on several threads, each with a loop and a wheel of its\n"
+    "own, that closes connections on which nothing happens.\n"
     "\n"
     "  --threads N      how many (one for each processor)\n"
     "  --port PORT      listen on this port, 0: on any free one (7007)\n"
@@ -63,8 +64,9 @@ static const char help[] =
 /* Turns port 0 into a free one, and fails if the port is in use: sockets that
  * share a port would share it with a second server of this kind, too. */
 static int
-claim_port(struct sockaddr *address, socklen_t size)
+claim_port(struct sockaddr *address)
 {
+  socklen_t size = sizeof(struct sockaddr_in);
   int on = 1, error = 0;
   int claim = socket(address->sa_family, SOCK_STREAM, 0);
 
@@ -88,7 +90,7 @@ start(server_t *server)
 
   parse_address(DEFAULT_HOST, server->port, &address);
   format_address(&address, text);
-  int error = claim_port((struct sockaddr *)&address, sizeof(address));
+  int error = claim_port((struct sockaddr *)&address);
   for (unsigned i = 0; i < server->threads && error == 0; i++)
     error = worker_open(&server->workers[i], i + 1, &server->options,
                         (struct sockaddr *)&address);
@@ -105,11 +107,29 @@ start(server_t *server)
   fflush(stdout);
 }
 
+/* Newcomers may come to all threads at once, one each. */
+static void
+share_descriptors(server_t *server)
+{
+  unsigned needed =
+      DESCRIPTORS_OF_ALL + server->threads * DESCRIPTORS_PER_THREAD;
+  uint64_t limit = raise_descriptor_limit();
+
+  if (limit < needed) {
+    complain("%u threads need %u descriptors, but the limit is %" PRIu64
+             " (ulimit -n)",
+             server->threads, needed, limit);
+    exit(EXIT_FAILURE);
+  }
+  server->options.descriptors = limit - server->threads;
+}
+
 static void
 add_figures(figures_t *sum, const figures_t *figures)
 {
   sum->open += figures->open;
   sum->accepted += figures->accepted;
+  sum->turned_away += figures->turned_away;
   sum->messages += figures->messages;
   sum->idle_closes += figures->idle_closes;
   sum->cpu_s += figures->cpu_s;
@@ -222,7 +242,7 @@ main(int argc, char **argv)
     return EXIT_FAILURE;
   }
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
-  raise_descriptor_limit();
+  share_descriptors(&server);
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);

@@ -29,10 +29,10 @@ typedef struct connection_s {
 void
 print_figures(const char *title, unsigned number, const figures_t *figures)
 {
-  printf("%s=%u open=%" PRIu64 " accepted=%" PRIu64 " messages=%" PRIu64
-         " idle_closes=%" PRIu64 " cpu_s=%.3f\n",
-         title, number, figures->open, figures->accepted, figures->messages,
-         figures->idle_closes, figures->cpu_s);
+  printf("%s=%u open=%" PRIu64 " accepted=%" PRIu64 " turned_away=%" PRIu64
+         " messages=%" PRIu64 " idle_closes=%" PRIu64 " cpu_s=%.3f\n",
+         title, number, figures->open, figures->accepted, figures->turned_away,
+         figures->messages, figures->idle_closes, figures->cpu_s);
   fflush(stdout);
 }
 
@@ -153,9 +153,11 @@ on_connection(uv_stream_t *listener, int status)
   uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
   uv_update_time(&worker->loop); /* the last of a burst may come late */
   if (status != 0 || uv_accept(listener, stream) != 0 ||
+      is_spare_descriptor(&connection->tcp, worker->options->descriptors) ||
       uvwheel_timer_start(&connection->idle, on_idle,
                           worker->options->timeout_ms, 0) ||
       uv_read_start(stream, on_read_wanted, on_read) != 0) {
+    worker->figures.turned_away++;
     close_connection(connection);
     return;
   }

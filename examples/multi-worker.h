@@ -16,12 +16,14 @@
 typedef struct worker_options_s {
   uint64_t timeout_ms;
   uint64_t stats_seconds; /* 0: never */
+  uint64_t descriptors;   /* more are not used for connections */
   uvwheel_options_t wheel;
 } worker_options_t;
 
 typedef struct figures_s {
   uint64_t open; /* connections */
   uint64_t accepted;
+  uint64_t turned_away;
   uint64_t messages;
   uint64_t idle_closes;
   double cpu_s;

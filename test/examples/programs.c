@@ -138,6 +138,15 @@ start_server(const char *options, uint16_t *port)
   return start_listening("IDLE_SERVER", line, port);
 }
 
+program_t
+start_load(uint16_t port, const char *options)
+{
+  char line[256];
+
+  snprintf(line, sizeof(line), "--port %u %s", port, options);
+  return start_program("IDLE_LOAD", line);
+}
+
 void
 assert_complaint(const result_t *result, int status, const char *text)
 {
@@ -251,6 +260,23 @@ read_to_end(int connection)
   ck_assert_msg(more == 0 || errno == ECONNRESET, "not closed: %s",
                 strerror(errno));
   return length;
+}
+
+size_t
+send_until_stuck(int connection)
+{
+  static const char bytes[65536];
+  struct timeval patience = {.tv_usec = 100000};
+  size_t taken = 0;
+  ssize_t sent;
+
+  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  while ((sent = send(connection, bytes, sizeof(bytes), MSG_NOSIGNAL)) > 0) {
+    taken += (size_t)sent;
+    ck_assert_uint_lt(taken, 256u << 20);
+  }
+  ck_assert_int_eq(errno, EAGAIN);
+  return taken;
 }
 
 void

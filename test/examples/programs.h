@@ -56,6 +56,9 @@ program_t start_listening(const char *variable, const char *command_line,
 /* Starts an idle-server on a free port. */
 program_t start_server(const char *options, uint16_t *port);
 
+/* Starts an idle-load on that port. */
+program_t start_load(uint16_t port, const char *options);
+
 /* Fails unless the program ended with this status and exactly one line on
  * stderr, in which the text occurs. */
 void assert_complaint(const result_t *result, int status, const char *text);
@@ -83,6 +86,10 @@ void assert_echo(int connection);
 
 /* Reads until the peer closes. Returns how many bytes came before. */
 size_t read_to_end(int connection);
+
+/* Sends zeros until nothing more is taken, and returns how many were. A server
+ * that reads on although its answers are not read would take all of them. */
+size_t send_until_stuck(int connection);
 
 /* Closes so that the peer sees a reset. */
 void reset(int connection);

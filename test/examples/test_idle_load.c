@@ -21,15 +21,6 @@
 
 static result_t result;
 
-static program_t
-start_load(uint16_t port, const char *options)
-{
-  char line[256];
-
-  snprintf(line, sizeof(line), "--port %u %s", port, options);
-  return start_program("IDLE_LOAD", line);
-}
-
 static void
 assert_broken(const char *promise)
 {

@@ -108,25 +108,6 @@ END_TEST
 
 /* ---- Peers that behave badly ------------------------------------------- */
 
-/* Sends until nothing more is taken. A server that reads on although its
- * answers are not read would take all of it. */
-static size_t
-send_until_stuck(int connection)
-{
-  static const char bytes[65536];
-  struct timeval patience = {.tv_usec = 100000};
-  size_t taken = 0;
-  ssize_t sent;
-
-  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-  while ((sent = send(connection, bytes, sizeof(bytes), MSG_NOSIGNAL)) > 0) {
-    taken += (size_t)sent;
-    ck_assert_uint_lt(taken, 256u << 20);
-  }
-  ck_assert_int_eq(errno, EAGAIN);
-  return taken;
-}
-
 START_TEST(a_peer_that_reads_late_gets_every_byte)
 {
   uint16_t port;
@@ -175,13 +156,12 @@ END_TEST
 
 START_TEST(a_client_killed_half_way_does_no_harm)
 {
-  char options[128], line[256];
+  char line[256];
   uint16_t port;
   program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+  program_t load =
+      start_load(port, "--connections 200 --timeout 0 --duration 60");
 
-  snprintf(options, sizeof(options),
-           "--port %u --connections 200 --timeout 0 --duration 60", port);
-  program_t load = start_program("IDLE_LOAD", options);
   read_line(load.err, line, sizeof(line));
   ck_assert_msg(strncmp(line, "running:", 8) == 0, "%s", line);
   stop(&load, SIGKILL, &result);
