@@ -157,7 +157,8 @@ on_answer(void *arg, uint32_t number, const char *text, size_t length)
   memcpy(&sequence, text + length - sizeof(sequence), sizeof(sequence));
   int awaited = peer->waiting != 0 && sequence == peer->sequence;
   write_saying(saying, awaited ? peer->waiting : text[head], number, sequence);
-  if (sequence > peer->sequence || memcmp(saying, text + head, SAYING_SIZE))
+  if (sequence > peer->sequence ||
+      memcmp(saying, text + head, SAYING_SIZE) != 0)
     peers->judge->garbled++;
   else if (awaited)
     on_awaited_answer(peers, peer, count);

@@ -14,9 +14,8 @@
  *   its longest turn is among the figures
  * - SIGINT and SIGTERM: every handle is closed, and uv_loop_close() confirms it
  *
- * Datagrams are read up to 20 at a time where the system can (recvmmsg), which
- * is as many as libuv reads at once. Answers leave one by one: the loopback
- * network takes as long for 20 in one call.
+ * Datagrams are read and answered up to 20 at a time where the system can
+ * (recvmmsg, sendmmsg).
  */
 
 #include <inttypes.h>
@@ -32,12 +31,12 @@
 
 #include "cli.h"
 #include "idle-timer.h"
+#include "udp-answers.h"
 #include "udp-figures.h"
 #include "udp-protocol.h"
 #include "udp-table.h"
 
 #define DATAGRAM_MAX 65536 /* libuv wants so much room for each */
-#define BATCH 20           /* as many as libuv reads at once    */
 
 /* As much as Linux lets any user have, unless it is told otherwise. */
 #define RECEIVE_BUFFER (4 << 20)
@@ -52,6 +51,7 @@ typedef struct server_s {
   uv_timer_t stats_timer;
   idle_t idle;
   udp_table_t table;
+  udp_answers_t answers; /* to the batch that is being read */
   udp_figures_t figures;
   uint64_t now_ns; /* since the batch was read; 0: not read yet */
   int stopping;
@@ -63,7 +63,7 @@ typedef struct server_s {
   uint64_t stats_seconds;
   int quiet;
 
-  char read_buffer[BATCH * DATAGRAM_MAX];
+  char read_buffer[UDP_BATCH * DATAGRAM_MAX];
 } server_t;
 
 static const char help[] =
@@ -199,45 +199,44 @@ date_batch(server_t *server)
   server->now_ns = uv_hrtime();
 }
 
-/* When the kernel takes no more, the answer is lost like others are on the
- * way: the peer will ask again. */
 static void
-answer(server_t *server, uint64_t count, const uv_buf_t *datagram,
-       const struct sockaddr *peer)
+take_datagram(server_t *server, const uv_buf_t *datagram,
+              const struct sockaddr *peer)
 {
-  char head[UDP_COUNT_SIZE];
-  uv_buf_t buffers[] = {
-      uv_buf_init(head, (unsigned)udp_write_count(head, count)), *datagram};
-
-  if (uv_udp_try_send(&server->socket, buffers, 2, peer) < 0)
-    server->figures.unsent++;
-}
-
-static void
-on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
-            const struct sockaddr *peer, unsigned flags)
-{
-  server_t *server = socket->data;
-
-  (void)flags;
-  if (length < 0) {
-    fail(server, uv_strerror((int)length));
-    return;
-  }
-  if (peer == NULL)
-    return; /* the end of a batch, or nothing more to read */
-  date_batch(server);
-  uv_buf_t datagram = uv_buf_init(buffer->base, (unsigned)length);
   peer_key_t key = udp_key(peer);
   session_t *session = udp_table_find(&server->table, &key);
-  if (length > 0 && datagram.base[0] == UDP_QUESTION) {
+
+  if (datagram->len > 0 && datagram->base[0] == UDP_QUESTION) {
     server->figures.questions++;
   } else {
     session = touch_session(server, session, &key);
     if (session == NULL)
       return;
   }
-  answer(server, session != NULL ? session->datagrams : 0, &datagram, peer);
+  udp_answer(&server->answers, peer, session != NULL ? session->datagrams : 0,
+             datagram);
+}
+
+/* Called for each datagram of a batch, then with no peer at its end. What the
+ * kernel does not take of the answers is lost like others on the way: the peer
+ * will ask again. */
+static void
+on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
+            const struct sockaddr *peer, unsigned flags)
+{
+  server_t *server = socket->data;
+
+  if (length < 0) {
+    fail(server, uv_strerror((int)length));
+    return;
+  }
+  if (peer != NULL) {
+    uv_buf_t datagram = uv_buf_init(buffer->base, (unsigned)length);
+    date_batch(server);
+    take_datagram(server, &datagram, peer);
+  }
+  if (peer == NULL || !(flags & UV_UDP_MMSG_CHUNK))
+    server->figures.unsent += udp_answers_send(&server->answers, socket);
 }
 
 /* ---- Stop -------------------------------------------------------------- */

@@ -22,7 +22,8 @@ udp_table_open(udp_table_t *table)
 {
   table->head = NULL;
   table->keeper.key = (peer_key_t){.family = AF_UNSPEC};
-  return udp_table_add(table, &table->keeper);
+  HASH_ADD(hh, table->head, key, sizeof(peer_key_t), &table->keeper);
+  return table->head == NULL ? UV_ENOMEM : 0;
 }
 
 void

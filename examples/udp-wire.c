@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-#define _GNU_SOURCE /* recvmmsg, sendmmsg, struct in_pktinfo */
+/* recvmmsg, sendmmsg, struct in_pktinfo: */
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 
 #include "udp-wire.h"
 
@@ -113,17 +114,16 @@ int
 wire_send(wire_t *wire, uint32_t peer, const char *text, size_t length)
 {
   letter_t *letter = &wire->letters[0][wire->queued];
-  struct msghdr *header = &wire->headers[0][wire->queued].msg_hdr;
   struct in_pktinfo info = {.ipi_spec_dst.s_addr = htonl(FIRST_PEER + peer)};
-  struct cmsghdr *control = CMSG_FIRSTHDR(header);
+  struct cmsghdr control = {.cmsg_level = IPPROTO_IP,
+                            .cmsg_type = IP_PKTINFO,
+                            .cmsg_len = CMSG_LEN(sizeof(info))};
 
   letter->address = wire->server;
   letter->part.iov_len = length;
   memcpy(letter->text, text, length);
-  control->cmsg_level = IPPROTO_IP;
-  control->cmsg_type = IP_PKTINFO;
-  control->cmsg_len = CMSG_LEN(sizeof(info));
-  memcpy(CMSG_DATA(control), &info, sizeof(info));
+  memcpy(letter->control, &control, sizeof(control));
+  memcpy(letter->control + CMSG_LEN(0), &info, sizeof(info));
   wire->queued++;
   return wire->queued == WIRE_BATCH ? wire_flush(wire) : 0;
 }
