@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every block of C, C++ and Meson code in a document compiles.
+"""Every block of C, C++, Meson and CMake code in a document compiles.
 
 A block with a main() is a program. Any other one is a fragment: the n-th block
 of docs/NAME.md is NAME-n.c, and test/docs/NAME.c includes it where it belongs.
 (In C++: NAME-n.cc and NAME.cc.) A block of Meson code is configured in a
-project that has uvwheel as a subproject.
+project that has uvwheel as a subproject, one of CMake code in one that finds it
+installed.
 
-usage: blocks.py UVWHEEL-CFLAGS...
+usage: blocks.py PREFIX UVWHEEL-CFLAGS...
 """
 
 import pathlib
@@ -22,9 +23,14 @@ HERE = pathlib.Path(__file__).parent
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 COMPILERS = {"c": ["cc", "-std=gnu11"], "cc": ["c++", "-std=c++17"]}
 LANGUAGES = {"c": ["c"], "cc": ["cpp", "c++"]}
-PROJECT = """project('parent', 'c', default_options: ['warning_level=3'])
+MESON = """project('parent', 'c', default_options: ['warning_level=3'])
 {block}
 executable('program', 'program.c', dependencies: uvwheel_dep)
+"""
+CMAKE = """cmake_minimum_required(VERSION 3.13)
+project(parent C)
+add_executable(program program.c)
+{block}
 """
 
 
@@ -37,7 +43,7 @@ def run(what, command):
 
 def compile_blocks(document, suffix, scratch):
     """Its programs one by one, and its fragments in their context."""
-    compiler = [*COMPILERS[suffix], *STRICT, *sys.argv[1:], f"-I{scratch}"]
+    compiler = [*COMPILERS[suffix], *STRICT, *sys.argv[2:], f"-I{scratch}"]
     context = HERE / f"{document.path.stem}.{suffix}"
     included = context.read_text() if context.exists() else ""
     fragments = False
@@ -56,25 +62,36 @@ def compile_blocks(document, suffix, scratch):
         yield from run(context.name, [*compiler, context])
 
 
-def configure_block(what, block, scratch):
-    parent = scratch / "parent"
-    (parent / "subprojects").mkdir(parents=True)
-    (parent / "subprojects" / "uvwheel").symlink_to(TOP)
-    (parent / "meson.build").write_text(
-        block if "project(" in block else PROJECT.format(block=block))
-    (parent / "program.c").write_text("int main(void) { return 0; }\n")
-    yield from run(what, ["meson", "setup", "--force-fallback-for=uvwheel",
-                          "--wrap-mode=nodownload", parent / "build", parent])
+def project(scratch, name, text):
+    (scratch / name).write_text(text)
+    (scratch / "program.c").write_text("int main(void) { return 0; }\n")
+    return scratch / "build"
+
+
+def configure_meson(block, scratch):
+    (scratch / "subprojects").mkdir()
+    (scratch / "subprojects" / "uvwheel").symlink_to(TOP)
+    build = project(scratch, "meson.build", MESON.format(block=block))
+    return ["meson", "setup", "--force-fallback-for=uvwheel",
+            "--wrap-mode=nodownload", build, scratch]
+
+
+def configure_cmake(block, scratch):
+    build = project(scratch, "CMakeLists.txt", CMAKE.format(block=block))
+    return ["cmake", f"-DCMAKE_PREFIX_PATH={sys.argv[1]}", "-S", scratch,
+            "-B", build]
 
 
 def faults(document):
     for suffix in COMPILERS:
         with tempfile.TemporaryDirectory() as scratch:
             yield from compile_blocks(document, suffix, pathlib.Path(scratch))
-    for line, block in document.blocks("meson"):
-        with tempfile.TemporaryDirectory() as scratch:
-            yield from configure_block(f"{document.name}:{line}", block,
-                                       pathlib.Path(scratch))
+    for language, command in (("meson", configure_meson),
+                              ("cmake", configure_cmake)):
+        for line, block in document.blocks(language):
+            with tempfile.TemporaryDirectory() as scratch:
+                yield from run(f"{document.name}:{line}",
+                               command(block, pathlib.Path(scratch)))
 
 
 found = [fault for document in documents() for fault in faults(document)]

@@ -65,6 +65,8 @@ COMMANDS = {
     "test/bench/server":
         "test/bench/server --connections 100 --rate 1000 --seconds 4 --reps 1",
     "meson test": Job("tests"),
+    "packaging/deb TARBALL DIRECTORY": Job("packaging"),
+    "packaging/release DIRECTORY URL": Job("packaging"),
 }
 
 

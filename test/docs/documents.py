@@ -5,7 +5,7 @@ import pathlib
 import re
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```([\w+]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Document:
