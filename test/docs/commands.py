@@ -36,7 +36,7 @@ COMMANDS = {
     "./hello": ITSELF,
     "examples/demo": "examples/demo --connections 100 --timeout 300",
     "examples/demo --million": Job("tests"),
-    "build/demo/examples/idle-server --http 8080 &":
+    "build/demo/examples/idle-server --http 8080":
         "timeout --preserve-status -s INT 1 "
         "build/demo/examples/idle-server --port 0 --http 0",
     "build/demo/examples/idle-load --connections 2000 --duration 60":
