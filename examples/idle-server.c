@@ -476,7 +476,7 @@ main(int argc, char **argv)
   static server_t server;
 
   drop_path_of_program(argv);
-  parse_options(argc, argv, &server.options);
+  parse_options(argc, argv, &idle_server_command_line, &server.options);
   server.idle.kind = server.options.kind;
   server.idle.timeout_ms = server.options.timeout_ms;
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */

@@ -25,12 +25,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <getopt.h>
 #include <uv.h>
 #include <uvwheel.h>
 
 #include "cli.h"
 #include "idle-timer.h"
+#include "server-options.h"
 #include "udp-answers.h"
 #include "udp-figures.h"
 #include "udp-protocol.h"
@@ -56,38 +56,10 @@ typedef struct server_s {
   uint64_t now_ns; /* since the batch was read; 0: not read yet */
   int stopping;
   int status; /* the exit status to be */
-
-  const char *host;
-  uint16_t port;
-  uvwheel_options_t wheel_options;
-  uint64_t stats_seconds;
-  int quiet;
+  server_options_t options;
 
   char read_buffer[UDP_BATCH * DATAGRAM_MAX];
 } server_t;
-
-static const char help[] =
-    "Usage: udp-sessions [OPTION]...\n"
-    "A UDP server with a session for each peer, which answers each datagram\n"
-    "with the number of its session's datagrams and the datagram itself. What\n"
-    "begins with a question mark only asks for that number.\n"
-    "\n"
-    "  --bind ADDRESS   listen on this address (127.0.0.1)\n"
-    "  --port PORT      listen on this port, 0: on any free one (7007)\n"
-    "  --timeout MS     remove a session after this idle time (5000)\n"
-    "  --sessions N     no more sessions at once, 0: no limit (0)\n"
-    "  --timer KIND     how idle time is watched (wheel):\n"
-    "                     wheel  one uvwheel_timer_t for each session\n"
-    "                     uv     one uv_timer_t for each session\n"
-    "                     none   not at all\n"
-    "  --tick MS        resolution of the wheel (100)\n"
-    "  --slots N        slots of the wheel (512)\n"
-    "  --budget N       timers handled per loop iteration (10000)\n"
-    "  --stats SECONDS  print a line of figures so often (never)\n"
-    "  --quiet          print only where it listens, and errors\n"
-    "  --help           show this\n"
-    "\n"
-    "Stop it with Ctrl-C or SIGTERM.\n";
 
 /* ---- A session's life -------------------------------------------------- */
 
@@ -249,7 +221,7 @@ stop(server_t *server)
   if (server->stopping)
     return;
   server->stopping = 1;
-  if (!server->quiet && server->status == EXIT_SUCCESS)
+  if (!server->options.quiet && server->status == EXIT_SUCCESS)
     udp_figures_print(&server->figures, "summary");
   while ((session = udp_table_first(&server->table)) != NULL)
     remove_session(server, session);
@@ -286,7 +258,7 @@ start_listening(server_t *server)
   char text[ADDRESS_TEXT_SIZE];
   int size = sizeof(address), bytes = RECEIVE_BUFFER;
 
-  parse_address(server->host, server->port, &address);
+  parse_address(server->options.host, server->options.port, &address);
   format_address(&address, text);
   int error = uv_udp_bind(&server->socket, (struct sockaddr *)&address, 0);
   if (error == 0)
@@ -333,7 +305,7 @@ init_handles(server_t *server)
 static int
 start(server_t *server)
 {
-  int error = server->idle.kind->open(&server->idle, &server->wheel_options);
+  int error = server->idle.kind->open(&server->idle, &server->options.wheel);
 
   if (error == 0)
     error = udp_table_open(&server->table);
@@ -343,9 +315,10 @@ start(server_t *server)
   }
   uv_signal_start(&server->interrupt, on_signal, SIGINT);
   uv_signal_start(&server->terminate, on_signal, SIGTERM);
-  if (server->stats_seconds != 0)
+  if (server->options.stats_seconds != 0)
     uv_timer_start(&server->stats_timer, on_stats_timer,
-                   server->stats_seconds * 1000, server->stats_seconds * 1000);
+                   server->options.stats_seconds * 1000,
+                   server->options.stats_seconds * 1000);
   return start_listening(server);
 }
 
@@ -366,105 +339,14 @@ run(server_t *server)
   return server->status;
 }
 
-/* ---- Command line ------------------------------------------------------ */
-
-enum {
-  OPTION_BIND = 1,
-  OPTION_PORT,
-  OPTION_TIMEOUT,
-  OPTION_SESSIONS,
-  OPTION_TIMER,
-  OPTION_TICK,
-  OPTION_SLOTS,
-  OPTION_BUDGET,
-  OPTION_STATS,
-  OPTION_QUIET,
-  OPTION_HELP
-};
-
-static const struct option options[] = {
-    {"bind", required_argument, NULL, OPTION_BIND},
-    {"port", required_argument, NULL, OPTION_PORT},
-    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
-    {"sessions", required_argument, NULL, OPTION_SESSIONS},
-    {"timer", required_argument, NULL, OPTION_TIMER},
-    {"tick", required_argument, NULL, OPTION_TICK},
-    {"slots", required_argument, NULL, OPTION_SLOTS},
-    {"budget", required_argument, NULL, OPTION_BUDGET},
-    {"stats", required_argument, NULL, OPTION_STATS},
-    {"quiet", no_argument, NULL, OPTION_QUIET},
-    {"help", no_argument, NULL, OPTION_HELP},
-    {NULL, 0, NULL, 0},
-};
-
-static void
-set_wheel_option(uvwheel_options_t *wheel, int option, const char *text)
-{
-  switch (option) {
-  case OPTION_SESSIONS:
-    wheel->max_timers = parse_number("sessions", text, 0, UINT64_MAX);
-    break;
-  case OPTION_TICK:
-    wheel->tick_ms = parse_number("tick", text, 1, UVWHEEL_MAX_TICK_MS);
-    break;
-  case OPTION_SLOTS:
-    wheel->slots = (uint32_t)parse_number("slots", text, 1, UVWHEEL_MAX_SLOTS);
-    break;
-  case OPTION_BUDGET:
-    wheel->turn_budget = (uint32_t)parse_number("budget", text, 1, UINT32_MAX);
-    break;
-  default:
-    exit(EXIT_USAGE); /* getopt_long has complained */
-  }
-}
-
-static void
-set_option(server_t *server, int option, const char *text)
-{
-  switch (option) {
-  case OPTION_BIND:
-    server->host = text;
-    break;
-  case OPTION_PORT:
-    server->port = (uint16_t)parse_number("port", text, 0, UINT16_MAX);
-    break;
-  case OPTION_TIMEOUT:
-    server->idle.timeout_ms = parse_number("timeout", text, 1, MAX_TIMEOUT_MS);
-    break;
-  case OPTION_TIMER:
-    server->idle.kind = idle_kind(text);
-    if (server->idle.kind == NULL)
-      usage_error("--timer takes wheel, uv or none, not '%s'", text);
-    break;
-  case OPTION_STATS:
-    server->stats_seconds = parse_number("stats", text, 1, MAX_SECONDS);
-    break;
-  case OPTION_QUIET:
-    server->quiet = 1;
-    break;
-  case OPTION_HELP:
-    fputs(help, stdout);
-    exit(EXIT_SUCCESS);
-  default:
-    set_wheel_option(&server->wheel_options, option, text);
-  }
-}
-
 int
 main(int argc, char **argv)
 {
-  static server_t server = {
-      .host = DEFAULT_HOST,
-      .port = DEFAULT_PORT,
-      .idle = {.timeout_ms = DEFAULT_TIMEOUT_MS},
-  };
-  int option;
+  static server_t server;
 
-  server.idle.kind = idle_kind("wheel");
   drop_path_of_program(argv);
-  while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
-    set_option(&server, option, optarg);
-  if (optind < argc)
-    usage_error("unexpected argument '%s'", argv[optind]);
+  parse_options(argc, argv, &udp_sessions_command_line, &server.options);
+  server.idle.kind = server.options.kind;
+  server.idle.timeout_ms = server.options.timeout_ms;
   return run(&server);
 }
