@@ -56,12 +56,13 @@ typedef struct load_s {
   watch_t watch;
   judge_t judge;
 
-  uint32_t greeted;   /* so many peers have said hello, in their order     */
-  uint32_t chatty;    /* so many peers are chatty                          */
-  uint32_t *queue;    /* their numbers, in a ring: who spoke longest ago...*/
-  uint32_t first;     /* ... is here                                       */
-  uint32_t queued;    /* so many of them have said hello                   */
-  uint64_t neglected; /* so often one could not chat when it had to  */
+  uint32_t greeted;   /* so many peers have said hello, in their order    */
+  uint32_t chatty;    /* so many peers are chatty                         */
+  uint32_t *queue;    /* their numbers in a ring, who spoke longest ago
+                         first                                            */
+  uint32_t first;     /* where the ring begins                            */
+  uint32_t queued;    /* how many are in it: those who have said hello    */
+  uint64_t neglected; /* how often one could not chat when it had to      */
 
   uint64_t begun_ns;
   uint64_t running_ns;  /* since when all have said hello, or 0  */
