@@ -319,9 +319,8 @@ on_pace(uv_timer_t *timer)
     progress_show(&load->progress,
                   load->running_ns == 0 ? "greeting" : "running",
                   share_done(load, now_ns),
-                  "%" PRIu32 " peers, %" PRIu64 " answers, %" PRIu64
-                  " sessions seen to end",
-                  load->greeted, load->judge.echoes, load->judge.closed);
+                  "%" PRIu64 " answers, %" PRIu64 " seen to end",
+                  load->judge.echoes, load->judge.closed);
   change_phase(load, now_ns);
 }
 
