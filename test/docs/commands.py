@@ -65,6 +65,12 @@ COMMANDS = {
     "test/bench/server":
         "test/bench/server --connections 100 --rate 1000 --seconds 4 --reps 1",
     "meson test": Job("tests"),
+    "packaging/release ../uvwheel-release https://example.org/uvwheel":
+        Job("consumer"),
+    "packaging/deb ../uvwheel-release/uvwheel-0.1.0.tar.xz ../uvwheel-debian":
+        Job("packaging"),
+    "test/run abi": Job("abi"),
+    "test/abi/accept": ITSELF,
     "packaging/deb TARBALL DIRECTORY": Job("packaging"),
     "packaging/release DIRECTORY URL": Job("packaging"),
 }

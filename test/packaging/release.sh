@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 
-# usage: release.sh DIRECTORY
-# Makes a release of the last commit, for trying, in a new directory: it is the
-# same whoever makes it, and what is not ready is not released.
+# A release of the last commit is the same whoever makes it, and what is not
+# ready is not released.
 
 set -eu
 top=$(cd "$(dirname "$0")/../.." && pwd)
-mkdir "$1"
-cd "$1"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
 url=https://example.org/uvwheel
 
 fail() {
