@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Makes C of live.html: its bytes, and the hashes by which a browser lets its
 script and its style pass. usage: live-embed.py <live.html >live-page.c
