@@ -395,7 +395,8 @@ report(load_t *load)
   printf("peers         %" PRIu32 ": %" PRIu32 " chatty, %" PRIu32 " silent\n"
          "datagrams     %.0f answered per second while all said hello, %.0f "
          "then\n"
-         "repeats       %" PRIu64 ", as no answer came (%u at once are out)\n",
+         "lost          %" PRIu64 ", and said again; at most %u at once were "
+         "out\n",
          peers->total, load->chatty, peers->total - load->chatty, hellos, chats,
          peers->retries, peers->wire.room);
   printf("traffic peers=%" PRIu32 " chatty=%" PRIu32
