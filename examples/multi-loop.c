@@ -103,7 +103,7 @@ start(server_t *server)
     exit(EXIT_FAILURE);
   }
   format_address(&address, text);
-  printf("listening on %s with %u threads\n", text, server->threads);
+  printf("listening on %s, threads: %u\n", text, server->threads);
   fflush(stdout);
 }
 
