@@ -11,6 +11,9 @@
 #include "play.h"
 #include "uvwheel.h"
 
+/* Requests that wait: more than some turns carry out. */
+#define MOST_POSTS (2 * MODEL_TIMERS)
+
 typedef enum wheel_state_e {
   OPEN,
   FOREIGN, /* somebody else has closed the wheel's uv_timer_t */
@@ -38,16 +41,33 @@ typedef struct armed_s {
   uint64_t cuts;
 } armed_t;
 
+typedef struct request_s request_t;
+
+/* The mailbox of the wheel. */
+typedef struct mail_s {
+  uvwheel_mailbox_t *mailbox; /* NULL: the wheel has none                */
+  bool closed;                /* its uv_async_t, by somebody else        */
+  request_t *posts[MOST_POSTS];
+  unsigned count;    /* of posts, the oldest first                       */
+  unsigned followed; /* the first of them, known to be carried out       */
+  uint64_t in_turn;  /* how many more this turn of the loop carries out  */
+} mail_t;
+
 typedef struct game_s {
   bytes_t bytes;
   uv_loop_t loop;
   uv_timer_t stopper;
+  uv_prepare_t before_poll;
+  uv_check_t after_poll;
   uvwheel_t *wheel;
   wheel_state_t state;
   uvwheel_options_t options;
   bool unrefd;
   model_t model;
   armed_t timers[MODEL_TIMERS];
+  mail_t mail;
+  unsigned foreign_closes; /* whose callback has not run yet */
+  bool closes_late;        /* the wheel, if others closed its handles */
   uint64_t fired;
   uint64_t stopped;
   uint64_t lateness_max_ms;
@@ -92,5 +112,44 @@ void init_again(void);
 
 /* Makes the timer one of the present wheel. */
 void init_timer(holder_t *holder);
+
+/* The timer of an index that the bytes tell; NULL if there can be none. */
+uvwheel_timer_t *pick_timer(unsigned *index);
+
+/* Nothing refers to it any more. */
+void free_timer(unsigned index);
+
+uint64_t take_repeat(void);
+
+/* What all timers are started with. */
+void on_fire(uvwheel_timer_t *timer);
+
+/* What the functions of these names answer; the model does what they do. */
+int expect_start(unsigned index, uint64_t timeout, uint64_t repeat);
+int expect_refresh(unsigned index);
+int expect_stop(unsigned index);
+
+/* ---- play_posts.c -------------------------------------------------------- */
+
+/* The operations. */
+void open_mailbox(void);
+void post(void);
+void post_many(void);
+void post_nothing(void);
+
+bool is_mailbox_open(void);
+
+/* Does a request that is not completed name the timer? */
+bool is_posted(unsigned index);
+
+/* Each turn of the loop calls them; posts are carried out in between. */
+void on_before_poll(uv_prepare_t *prepare);
+void on_after_poll(uv_check_t *check);
+
+/* The wheel is closed: all posts with a callback have been completed. */
+void verify_no_posts(void);
+
+/* Also what is left in it. */
+void free_mailbox(void);
 
 #endif /* GAME_H */

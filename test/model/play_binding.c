@@ -37,6 +37,8 @@ static void
 on_closed(uvwheel_t *wheel)
 {
   EXPECT(wheel == game.wheel && game.state == CLOSING);
+  verify_no_posts();
+  free_mailbox();
   game.state = GONE;
   memset(wheel, 0x5A, sizeof *wheel);
   free(wheel);
@@ -171,24 +173,35 @@ run_without_waiting(void)
   run(UV_RUN_NOWAIT);
 }
 
+/* An idle mailbox would have it sleep for ever. UV_RUN_ONCE may still end
+ * because nothing is left that keeps the loop alive. */
 static void
-run_once(void)
+run_no_longer(uv_run_mode mode, uint64_t delay_ms)
 {
-  run(UV_RUN_ONCE);
-}
-
-static void
-run_for(void)
-{
-  uint64_t delay_ms = take_step_ms();
+  uv_handle_t *stopper = (uv_handle_t *)&game.stopper;
 
   if (game.in_run || game.model.walk != NULL ||
       clock_ms() + delay_ms > LATEST_MS)
     return;
   update_time();
   EXPECT(uv_timer_start(&game.stopper, on_stopper, delay_ms, 0) == 0);
-  run(UV_RUN_DEFAULT);
+  if (mode == UV_RUN_ONCE)
+    uv_unref(stopper);
+  run(mode);
+  uv_ref(stopper);
   EXPECT(uv_timer_stop(&game.stopper) == 0);
+}
+
+static void
+run_once(void)
+{
+  run_no_longer(UV_RUN_ONCE, LONGEST_MS);
+}
+
+static void
+run_for(void)
+{
+  run_no_longer(UV_RUN_DEFAULT, take_step_ms());
 }
 
 static void
@@ -229,7 +242,7 @@ walk(void)
 {
   model_walk_t visits;
 
-  if (game.state == GONE || game.state == CLOSING)
+  if (game.state == GONE)
     return;
   model_walk_begin(&game.model, &visits);
   uvwheel_walk(game.wheel, on_visit, &visits);
@@ -249,25 +262,35 @@ close_wheel(void)
 }
 
 static void
-ignore_close(uv_handle_t *handle)
+on_foreign_close(uv_handle_t *handle)
 {
-  EXPECT(uv_handle_get_type(handle) == UV_TIMER);
+  EXPECT(handle->type == UV_TIMER || handle->type == UV_ASYNC);
+  game.foreign_closes--;
 }
 
+/* The wheel's own handles are its uv_timer_t and its mailbox's uv_async_t. */
 static void
 close_handle(uv_handle_t *handle, void *arg)
 {
+  bool has_callback = pick(&game.bytes, 2);
+
   (void)arg;
-  if (handle != (uv_handle_t *)&game.stopper && !uv_is_closing(handle))
-    uv_close(handle, pick(&game.bytes, 2) ? ignore_close : NULL);
+  if (uv_is_closing(handle) || handle == (uv_handle_t *)&game.stopper ||
+      handle == (uv_handle_t *)&game.before_poll ||
+      handle == (uv_handle_t *)&game.after_poll || pick(&game.bytes, 4) == 1)
+    return;
+  game.foreign_closes += has_callback;
+  uv_close(handle, has_callback ? on_foreign_close : NULL);
+  if (handle->type == UV_ASYNC)
+    game.mail.closed = true;
+  else
+    game.state = FOREIGN;
 }
 
 static void
 close_all_handles(void)
 {
   uv_walk(&game.loop, close_handle, NULL);
-  if (game.state == OPEN)
-    game.state = FOREIGN;
 }
 
 static void
@@ -290,6 +313,8 @@ open_wheel(void)
   game.fired = 0;
   game.stopped = 0;
   game.lateness_max_ms = 0;
+  if (pick(&game.bytes, 2))
+    open_mailbox();
 }
 
 static void
@@ -366,6 +391,13 @@ static void (*const operations[])(void) = {
     step_back,
     stop_loop,
     walk,
+    post,
+    post,
+    post,
+    post,
+    post_many,
+    post_nothing,
+    open_mailbox,
     open_again,
     end_wheel,
 };
@@ -392,39 +424,54 @@ poll_once(void)
 }
 
 static void
+open_own_handles(void)
+{
+  EXPECT(uv_timer_init(&game.loop, &game.stopper) == 0);
+  EXPECT(uv_prepare_init(&game.loop, &game.before_poll) == 0);
+  EXPECT(uv_prepare_start(&game.before_poll, on_before_poll) == 0);
+  uv_unref((uv_handle_t *)&game.before_poll);
+  EXPECT(uv_check_init(&game.loop, &game.after_poll) == 0);
+  EXPECT(uv_check_start(&game.after_poll, on_after_poll) == 0);
+  uv_unref((uv_handle_t *)&game.after_poll);
+}
+
+static void
+close_own_handles(void)
+{
+  uv_close((uv_handle_t *)&game.stopper, NULL);
+  uv_close((uv_handle_t *)&game.before_poll, NULL);
+  uv_close((uv_handle_t *)&game.after_poll, NULL);
+}
+
+static void
 begin(const uint8_t *data, size_t size)
 {
   memset(&game, 0, sizeof game);
+  game.state = GONE;
   game.bytes.next = data;
   game.bytes.end = data + size;
   virtual_time_set_ns(START_MS * 1000000);
   EXPECT(uv_loop_init(&game.loop) == 0);
-  EXPECT(uv_timer_init(&game.loop, &game.stopper) == 0);
+  open_own_handles();
   poll_once();
+  game.closes_late = pick(&game.bytes, 2);
   game.model.capacity = take_capacity(&game.bytes);
   open_wheel();
 }
 
-/* Wheels that others closed may be left unclosed; what they have allocated is
- * freed here for the leak checker. */
+/* A wheel whose handles others closed can be closed after its loop, too. */
 static void
 end(void)
 {
   unsigned i;
 
-  if (game.state == FOREIGN && pick(&game.bytes, 2)) {
-    forget_all();
-    uvwheel_core_destroy(&game.wheel->core);
-  } else {
+  if (game.state != FOREIGN || is_mailbox_open() || !game.closes_late)
     close_wheel();
-  }
-  uv_close((uv_handle_t *)&game.stopper, NULL);
+  close_own_handles();
   EXPECT(uv_run(&game.loop, UV_RUN_DEFAULT) == 0);
   EXPECT(uv_loop_close(&game.loop) == 0);
-  if (game.state != GONE) {
-    EXPECT(game.state == FOREIGN);
-    free(game.wheel);
-  }
+  close_wheel();
+  EXPECT(game.state == GONE && game.foreign_closes == 0);
   for (i = 0; i < game.model.capacity; i++)
     free(game.timers[i].holder);
 }

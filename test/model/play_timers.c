@@ -72,6 +72,44 @@ expected_of_start(unsigned index)
   return 0;
 }
 
+int
+expect_start(unsigned index, uint64_t timeout, uint64_t repeat)
+{
+  armed_t *armed = &game.timers[index];
+  int expected = expected_of_start(index);
+
+  if (expected != 0)
+    return expected;
+  armed->started = true;
+  armed->timeout = timeout;
+  armed->repeat = repeat;
+  restart(index, timeout);
+  return 0;
+}
+
+int
+expect_refresh(unsigned index)
+{
+  const armed_t *armed = &game.timers[index];
+  uint64_t due_ms;
+
+  if (!game.model.timers[index].active)
+    return UV_EINVAL;
+  due_ms = due_after(armed->repeat != 0 ? armed->repeat : armed->timeout);
+  arm(index, due_ms, is_later(index, due_ms));
+  return 0;
+}
+
+int
+expect_stop(unsigned index)
+{
+  if (game.model.timers[index].active) {
+    model_remove(&game.model, index);
+    game.stopped++;
+  }
+  return 0;
+}
+
 /* When a repeating timer that was due at a time and fires now is due again. */
 static uint64_t
 due_again(const armed_t *armed, uint64_t due_ms)
@@ -94,7 +132,7 @@ end_run(unsigned index)
                                   UVWHEEL_MISSED_DELAY) == 0);
 }
 
-static void
+void
 on_fire(uvwheel_timer_t *timer)
 {
   unsigned index = ((holder_t *)timer)->index;
@@ -132,8 +170,7 @@ init_timer(holder_t *holder)
   armed->holder = holder;
 }
 
-/* The timer of an index that the bytes tell; NULL if there can be none. */
-static uvwheel_timer_t *
+uvwheel_timer_t *
 pick_timer(unsigned *index)
 {
   holder_t *holder;
@@ -151,7 +188,7 @@ pick_timer(unsigned *index)
   return &holder->timer;
 }
 
-static uint64_t
+uint64_t
 take_repeat(void)
 {
   return pick(&game.bytes, 2) == 0 ? 0 : take_delay();
@@ -160,17 +197,10 @@ take_repeat(void)
 static void
 start_with(unsigned index, uint64_t timeout, uint64_t repeat)
 {
-  armed_t *armed = &game.timers[index];
-  int expected = expected_of_start(index);
+  uvwheel_timer_t *timer = &game.timers[index].holder->timer;
 
-  EXPECT(uvwheel_timer_start(&armed->holder->timer, on_fire, timeout, repeat) ==
-         expected);
-  if (expected != 0)
-    return;
-  armed->started = true;
-  armed->timeout = timeout;
-  armed->repeat = repeat;
-  restart(index, timeout);
+  EXPECT(uvwheel_timer_start(timer, on_fire, timeout, repeat) ==
+         expect_start(index, timeout, repeat));
 }
 
 void
@@ -206,33 +236,22 @@ start_without_callback(void)
     EXPECT(uvwheel_timer_start(timer, NULL, 1, 1) == UV_EINVAL);
 }
 
-static void
-stop_timer(unsigned index)
-{
-  EXPECT(uvwheel_timer_stop(&game.timers[index].holder->timer) == 0);
-  if (game.model.timers[index].active) {
-    model_remove(&game.model, index);
-    game.stopped++;
-  }
-}
-
 void
 stop(void)
 {
   unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
 
-  if (pick_timer(&index) != NULL)
-    stop_timer(index);
+  if (timer != NULL)
+    EXPECT(uvwheel_timer_stop(timer) == expect_stop(index));
 }
 
-static void
+void
 free_timer(unsigned index)
 {
   holder_t *holder = game.timers[index].holder;
 
-  if (holder == NULL)
-    return;
-  stop_timer(index);
+  EXPECT(!game.model.timers[index].active);
   memset(holder, 0x5A, sizeof *holder);
   free(holder);
   memset(&game.timers[index], 0, sizeof game.timers[index]);
@@ -241,7 +260,14 @@ free_timer(unsigned index)
 void
 stop_and_free(void)
 {
-  free_timer((unsigned)take(&game.bytes, 2) % game.model.capacity);
+  unsigned index = (unsigned)take(&game.bytes, 2) % game.model.capacity;
+  holder_t *holder = game.timers[index].holder;
+
+  if (holder == NULL)
+    return;
+  EXPECT(uvwheel_timer_stop(&holder->timer) == expect_stop(index));
+  if (!is_posted(index))
+    free_timer(index);
 }
 
 void
@@ -249,18 +275,9 @@ refresh(void)
 {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
-  const armed_t *armed = &game.timers[index];
-  uint64_t due_ms;
 
-  if (timer == NULL)
-    return;
-  if (!game.model.timers[index].active) {
-    EXPECT(uvwheel_timer_refresh(timer) == UV_EINVAL);
-    return;
-  }
-  EXPECT(uvwheel_timer_refresh(timer) == 0);
-  due_ms = due_after(armed->repeat != 0 ? armed->repeat : armed->timeout);
-  arm(index, due_ms, is_later(index, due_ms));
+  if (timer != NULL)
+    EXPECT(uvwheel_timer_refresh(timer) == expect_refresh(index));
 }
 
 void
