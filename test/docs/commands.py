@@ -6,10 +6,9 @@ The commands are the lines of blocks of shell code, and the code spans that
 begin with a script of the project or with one of TOOLS. They run in their order
 in a copy of the sources, one copy for all documents, without its build
 directories. A block below a comment <!-- NAME --> is the file of that name.
-
-usage: commands.py DIRECTORY, below which the copy is made
 """
 
+import argparse
 import os
 import pathlib
 import re
@@ -71,8 +70,7 @@ COMMANDS = {
         Job("packaging"),
     "test/run abi": Job("abi"),
     "test/abi/accept": ITSELF,
-    "packaging/deb TARBALL DIRECTORY": Job("packaging"),
-    "packaging/release DIRECTORY URL": Job("packaging"),
+    "packaging/release": Job("consumer"),
 }
 
 
@@ -126,7 +124,10 @@ def check_jobs():
 
 
 def main():
-    copy = pathlib.Path(sys.argv[1], "copy").resolve()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=pathlib.Path,
+                        help="where the copy is made, and all is installed")
+    copy = parser.parse_args().directory.resolve() / "copy"
     shutil.rmtree(copy.parent / "prefix", ignore_errors=True)
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(TOP, copy, symlinks=True, ignore=shutil.ignore_patterns(
