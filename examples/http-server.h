@@ -41,9 +41,8 @@ typedef struct http_chunk_s {
 
 enum http_state {
   HTTP_FREE,
-  HTTP_READING,   /* its request                                     */
-  HTTP_ANSWERING, /* the last bytes are on their way                 */
-  HTTP_DRAINING,  /* they are gone; waits for the peer to close, too */
+  HTTP_READING,   /* its request                                      */
+  HTTP_ANSWERING, /* nothing follows the answer; the peer is to close */
   HTTP_STREAMING,
   HTTP_CLOSING
 };
@@ -52,7 +51,6 @@ struct http_connection_s {
   uv_tcp_t tcp; /* its data points to the server */
   uvwheel_timer_t patience;
   enum http_state state;
-  int is_at_end;  /* the peer sends nothing more          */
   int is_sending; /* a stream: the last write is not done */
   http_request_t request;
   uv_write_t write;
