@@ -57,7 +57,7 @@ static const struct {
   uint64_t expired;
 } good[] = {
     {"--timer wheel --timeout 1500", "--timeout 1500 --duration 2", 1000, 1600},
-    {"--timer wheel --timeout 800 --tick 10 --budget 50",
+    {"--timer wheel --timeout 800 --tick 10 --budget 500",
      "--timeout 800 --tick 10 --duration 1 --chatty 0", 1000, 2000},
     {"--timer wheel --timeout 800 --slots 1",
      "--timeout 800 --duration 2 --chatty 100 --interval 200", 0, 0},
