@@ -48,6 +48,7 @@ COMMANDS = {
     "-Dexamples=disabled":
         "meson setup build --buildtype=release -Dtests=disabled "
         "-Dexamples=disabled --prefix=$PREFIX --libdir=lib",
+    "meson compile -C build": ITSELF,
     "meson compile -C build docs": ITSELF,
     "sudo meson install -C build": "meson install -C build",
     "sudo ldconfig": "/sbin/ldconfig -n $PREFIX/lib",
