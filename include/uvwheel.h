@@ -28,6 +28,7 @@
  *   zeros, is UV_EINVAL where the function returns an error code; the others
  *   then do nothing and return 0 or NULL.
  * - All of them may be called inside any callback, on any timer of the wheel.
+ *   The loop must not be run in a callback, as in all of libuv.
  * - All of them belong to the loop's thread, as libuv's own do, except the
  *   uvwheel_post functions, which are for any thread. uvwheel_init and
  *   uvwheel_timer_init may be called on another thread before the loop's thread
@@ -107,7 +108,8 @@ typedef struct uvwheel_options_s {
   /* How many timers are handled (fired, moved or only looked at) in one loop
    * iteration before the loop serves I/O and the rest waits for the next one; 0
    * means 10000, UINT32_MAX means no limit. With libuv before 1.48 an iteration
-   * that has leftovers waits for up to 1 ms: do not make it very small. */
+   * that has leftovers waits for up to 1 ms: do not make it very small. As many
+   * requests of the mailbox may be carried out beside that. */
   uint32_t turn_budget;
   /* How many timers may be active at once; starting one more is UV_ENOBUFS.
    * 0 means no limit. */
@@ -135,7 +137,7 @@ struct uvwheel_timer_s {
   uvwheel_entry_t entry;
   uintptr_t home;    /* the wheel's address, its lowest three bits are flags */
   uint64_t interval; /* what a refresh adds: the repeat, else the timeout   */
-  uint64_t timeout;  /* of the last start, or that there is no repeat      */
+  uint64_t timeout;  /* of the last start; UINT64_MAX: there is no repeat  */
   uvwheel_timer_cb cb;
   /* public: belongs to the user, never read or written here */
   void *data;
@@ -199,14 +201,17 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 
 /* Closes the wheel: stops all its timers, calls no timer callback any more
  * (not even the rest of a batch in whose middle this is called) and calls cb,
- * which may be NULL, from the loop once the wheel's memory may be reused. Its
- * timers can be used again after uvwheel_timer_init. A second call is ignored.
+ * which may be NULL, from the loop once the wheel's memory may be reused. From
+ * then on each of its timers has to be initialised before it is used again; to
+ * stop one, or to ask whether it is active, is harmless. A second call is
+ * ignored.
  *
  * Should somebody else have closed the wheel's uv_timer_t already (programs
  * that close every handle that they meet in uv_walk do), this still frees what
  * the wheel has allocated. cb is then called when that handle's close is
- * finished, or, if it is finished already, before uvwheel_close returns. The
- * same goes for the uv_async_t of its mailbox, if it has one.
+ * finished, or, if it is finished already, before uvwheel_close returns (or
+ * the walk in which that was called). The same goes for the uv_async_t of its
+ * mailbox, if it has one.
  * Cost: O(active timers). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
@@ -222,10 +227,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
 /* Calls cb for each active timer, in no particular order. In cb any timer may
  * be started, stopped, refreshed and freed, further walks made, and the wheel
- * closed, but the loop must not be run (a wheel whose loop is run all the same
- * waits with its timers until the walk is over). A timer that is active all
- * the while is visited exactly once, unless it is started anew or refreshed to
- * be due earlier: then the walk may meet it in its new place, or not.
+ * closed. A timer that is active all the while is visited exactly once, unless
+ * it is started anew or refreshed to be due earlier: then the walk may meet it
+ * in its new place, or not.
  * Cost: O(active timers + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
@@ -320,16 +324,20 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * UVWHEEL_MISSED_BURST: it is due at the next time of the grid, also when that
  * is past: the callback then runs again at once, within turn_budget, until it
  * has run as often as the grid says; also several times per tick, if the repeat
- * is shorter than that.
+ * is shorter than that. What is due later waits meanwhile: after eight hours a
+ * repeat of 10 ms has 2.9 million callbacks to make up for, and one that takes
+ * longer than its repeat never catches up.
  *
- * It holds until it is set anew or the timer is initialised again.
+ * It holds until it is set anew or the timer is initialised again. When it is
+ * set in the timer's own callback, the next time has been chosen already; after
+ * uvwheel_timer_set_repeat the grid goes on from there with the new repeat.
  * Errors: UV_EINVAL (also: not one of the three). Cost: O(1). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);
 
 /* An unref'd timer does not keep the loop alive, active or not; ref takes that
  * back. Both are idempotent. While all active timers of a wheel are unref'd
- * the loop may end. Cost: O(1). */
+ * the loop may end, unless a mailbox keeps it alive. Cost: O(1). */
 UVWHEEL_EXTERN void uvwheel_timer_ref(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN void uvwheel_timer_unref(uvwheel_timer_t *timer);
 
@@ -365,13 +373,15 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   in uvwheel_close's callback.
  * - A timer must stay allocated until its requests are completed. To free it,
  *   make a stop its last request, and free it in the callback of that, whatever
- *   the status is.
+ *   the status is. It must be one of the mailbox's wheel.
  *
  * uvwheel_close completes what is still queued with UV_ECANCELED, in order:
  * from the loop, right before uvwheel_close's own callback, and like that one
  * before uvwheel_close returns only if others had closed all handles of the
  * wheel. If others close the mailbox's uv_async_t, requests wait for
  * uvwheel_close; and when the loop itself is closed nobody may post any more.
+ * Fork while nothing is queued and nobody posts, or the child's mailbox may
+ * wait for a wake-up that the parent got.
  */
 struct uvwheel_mailbox_s {
   /* private */
@@ -398,7 +408,7 @@ struct uvwheel_post_s {
   uvwheel_timer_t *timer;
   /* private */
   uvwheel_post_t *next;
-  int (*carry_out)(uvwheel_post_t *post);
+  int (*operation)(uvwheel_timer_t *timer); /* NULL: a start */
   uvwheel_timer_cb timer_cb;
   uint64_t timeout;
   uint64_t repeat;

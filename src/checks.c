@@ -26,25 +26,6 @@ uvwheel__misuse(const uvwheel_core_t *core, const uvwheel_entry_t *entry,
   abort();
 }
 
-void
-uvwheel__adopt_thread(uvwheel_t *wheel)
-{
-  wheel->thread = uv_thread_self();
-  wheel->has_thread = 1;
-}
-
-void
-uvwheel__check_thread(uvwheel_t *wheel, const uvwheel_timer_t *timer)
-{
-  uv_thread_t self = uv_thread_self();
-
-  if (!wheel->has_thread)
-    uvwheel__adopt_thread(wheel);
-  CHECK(uv_thread_equal(&wheel->thread, &self), &wheel->core,
-        timer == NULL ? NULL : &timer->entry,
-        "used on another thread than the wheel's loop");
-}
-
 /* All wheels that are not closed, so that what looks like a pointer to a wheel
  * can be told from what is one. */
 static uvwheel_t *wheels;
@@ -81,6 +62,31 @@ uvwheel__check_out(uvwheel_t *wheel)
   uv_mutex_unlock(&wheels_mutex);
 }
 
+void
+uvwheel__adopt_thread(uvwheel_t *wheel)
+{
+  uv_thread_t self = uv_thread_self();
+
+  if (wheel->has_thread && uv_thread_equal(&wheel->thread, &self))
+    return;
+  uv_mutex_lock(&wheels_mutex); /* find_wheel reads them on any thread */
+  wheel->thread = self;
+  wheel->has_thread = 1;
+  uv_mutex_unlock(&wheels_mutex);
+}
+
+void
+uvwheel__check_thread(uvwheel_t *wheel, const uvwheel_timer_t *timer)
+{
+  uv_thread_t self = uv_thread_self();
+
+  if (!wheel->has_thread)
+    uvwheel__adopt_thread(wheel);
+  CHECK(uv_thread_equal(&wheel->thread, &self), &wheel->core,
+        timer == NULL ? NULL : &timer->entry,
+        "used on another thread than the wheel's loop");
+}
+
 /* The wheel that a timer's memory names, if this thread may look into it. */
 static uvwheel_t *
 find_wheel(uintptr_t home)
@@ -92,10 +98,10 @@ find_wheel(uintptr_t home)
   for (wheel = wheels; wheel != NULL; wheel = wheel->next)
     if ((uintptr_t)wheel / 8 == home / 8)
       break;
-  uv_mutex_unlock(&wheels_mutex);
   if (wheel != NULL && wheel->has_thread &&
       !uv_thread_equal(&wheel->thread, &self))
     wheel = NULL;
+  uv_mutex_unlock(&wheels_mutex);
   return wheel;
 }
 

@@ -68,13 +68,17 @@ static void
 complete_first(uvwheel_mailbox_t *mailbox, bool canceled)
 {
   uvwheel_post_t *post = mailbox->first;
-  int status;
+  int status = UV_ECANCELED;
 
   mailbox->first = post->next;
   if (mailbox->first == NULL)
     mailbox->end = &mailbox->first;
   uvwheel__check_unqueued(post);
-  status = canceled ? UV_ECANCELED : post->carry_out(post);
+  if (!canceled && post->operation != NULL)
+    status = post->operation(post->timer);
+  else if (!canceled)
+    status = uvwheel_timer_start(post->timer, post->timer_cb, post->timeout,
+                                 post->repeat);
   if (post->cb != NULL)
     post->cb(post, status);
 }
@@ -161,33 +165,22 @@ uvwheel_mailbox_init(uvwheel_t *wheel, uvwheel_mailbox_t *mailbox)
 
 /* ---- The threads' side -------------------------------------------------- */
 
-static int
-start(uvwheel_post_t *post)
-{
-  return uvwheel_timer_start(post->timer, post->timer_cb, post->timeout,
-                             post->repeat);
-}
-
-static int
-refresh(uvwheel_post_t *post)
-{
-  return uvwheel_timer_refresh(post->timer);
-}
-
-static int
-stop(uvwheel_post_t *post)
-{
-  return uvwheel_timer_stop(post->timer);
-}
-
 /* After the push the request may be gone, and the mailbox, unless it waits for
  * this waker, too. */
 static int
-push(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox)
+push(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox, uvwheel_timer_t *timer,
+     int (*operation)(uvwheel_timer_t *), uvwheel_post_cb cb)
 {
-  uintptr_t newest = ATOMIC_LOAD(&mailbox->newest);
+  uintptr_t newest;
   bool is_waker = false;
 
+  if (post == NULL || mailbox == NULL || timer == NULL)
+    return UV_EINVAL;
+  uvwheel__check_queued(mailbox, post);
+  post->timer = timer;
+  post->operation = operation;
+  post->cb = cb;
+  newest = ATOMIC_LOAD(&mailbox->newest);
   do {
     if (newest == EMPTY && !is_waker) {
       ATOMIC_ADD(&mailbox->wakers, 1);
@@ -206,19 +199,6 @@ push(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox)
   return UV_ECANCELED;
 }
 
-static int
-queue(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox, uvwheel_timer_t *timer,
-      int (*carry_out)(uvwheel_post_t *), uvwheel_post_cb cb)
-{
-  if (post == NULL || mailbox == NULL || timer == NULL)
-    return UV_EINVAL;
-  uvwheel__check_queued(mailbox, post);
-  post->timer = timer;
-  post->carry_out = carry_out;
-  post->cb = cb;
-  return push(post, mailbox);
-}
-
 int
 uvwheel_post_start(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox,
                    uvwheel_timer_t *timer, uvwheel_timer_cb timer_cb,
@@ -229,19 +209,19 @@ uvwheel_post_start(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox,
   post->timer_cb = timer_cb;
   post->timeout = timeout;
   post->repeat = repeat;
-  return queue(post, mailbox, timer, start, cb);
+  return push(post, mailbox, timer, NULL, cb);
 }
 
 int
 uvwheel_post_refresh(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox,
                      uvwheel_timer_t *timer, uvwheel_post_cb cb)
 {
-  return queue(post, mailbox, timer, refresh, cb);
+  return push(post, mailbox, timer, uvwheel_timer_refresh, cb);
 }
 
 int
 uvwheel_post_stop(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox,
                   uvwheel_timer_t *timer, uvwheel_post_cb cb)
 {
-  return queue(post, mailbox, timer, stop, cb);
+  return push(post, mailbox, timer, uvwheel_timer_stop, cb);
 }

@@ -71,18 +71,13 @@ repeats(const uvwheel_timer_t *timer)
 
 /* ---- Becoming active and idle ------------------------------------------- */
 
-/* Whether a timer that becomes active or idle changes who keeps the loop
- * alive. */
-static bool
-concerns_ref(const uvwheel_t *wheel, const uvwheel_timer_t *timer)
-{
-  return ((timer->home & TIMER_UNREF) | wheel->unrefd) != 0;
-}
-
-/* A timer has become active (change is 1) or idle (-1). */
-static void
+/* A timer has become active (change is 1) or idle (-1): that may change who
+ * keeps the loop alive. */
+static inline void
 count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
 {
+  if (((timer->home & TIMER_UNREF) | wheel->unrefd) == 0)
+    return;
   if (timer->home & TIMER_UNREF)
     wheel->unrefd += (uint64_t)(int64_t)change;
   uvwheel__update_ref(wheel);
@@ -94,8 +89,7 @@ activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
   if (uvwheel_core_insert(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
-  if (concerns_ref(wheel, timer))
-    count_ref(wheel, timer, 1);
+  count_ref(wheel, timer, 1);
   return 0;
 }
 
@@ -135,8 +129,7 @@ uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry)
   uint64_t now_ms = now_of(wheel), due_ms = timer->entry.due_ms;
 
   count_lateness(wheel, now_ms > due_ms ? now_ms - due_ms : 0);
-  if (concerns_ref(wheel, timer))
-    count_ref(wheel, timer, -1);
+  count_ref(wheel, timer, -1);
   if (repeats(timer))
     activate(wheel, timer, next_due_ms(timer, now_ms));
   timer->cb(timer);
@@ -279,8 +272,7 @@ stop(uvwheel_timer_t *timer)
   wheel = wheel_of(timer);
   uvwheel__check_thread(wheel, timer);
   uvwheel_core_remove(&wheel->core, &timer->entry);
-  if (concerns_ref(wheel, timer))
-    count_ref(wheel, timer, -1);
+  count_ref(wheel, timer, -1);
   if (wheel->core.count == 0)
     (void)uv_timer_stop(&wheel->driver);
   return 0;
@@ -346,8 +338,10 @@ uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
 void
 uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
-  if (is_initialised(timer))
-    set_repeat(timer, repeat);
+  if (!is_initialised(timer))
+    return;
+  uvwheel__check_thread(wheel_of(timer), timer);
+  set_repeat(timer, repeat);
 }
 
 uint64_t
@@ -361,6 +355,7 @@ uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed)
 {
   if (!is_initialised(timer) || (unsigned)missed > UVWHEEL_MISSED_BURST)
     return UV_EINVAL;
+  uvwheel__check_thread(wheel_of(timer), timer);
   timer->home = (timer->home & ~TIMER_MISSED) | (uintptr_t)missed;
   return 0;
 }
@@ -372,11 +367,11 @@ set_unref(uvwheel_timer_t *timer, uintptr_t unref)
 
   if (!is_initialised(timer) || (timer->home & TIMER_UNREF) == unref)
     return;
+  wheel = wheel_of(timer);
+  uvwheel__check_thread(wheel, timer);
   timer->home ^= TIMER_UNREF;
   if (!is_active(timer))
     return;
-  wheel = wheel_of(timer);
-  uvwheel__check_thread(wheel, timer);
   wheel->unrefd += unref ? 1 : (uint64_t)-1;
   uvwheel__update_ref(wheel);
 }

@@ -81,14 +81,6 @@ on_turn(uv_timer_t *driver)
 
 /* ---- The wheel ---------------------------------------------------------- */
 
-static bool
-is_zero(const uint32_t *words, size_t count)
-{
-  while (count > 0 && words[count - 1] == 0)
-    count--;
-  return count == 0;
-}
-
 int
 uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
              const uvwheel_options_t *options)
@@ -100,7 +92,8 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
     return UV_EINVAL;
   if (options != NULL)
     chosen = *options;
-  if (!is_zero(chosen.reserved, sizeof chosen.reserved / sizeof(uint32_t)))
+  if (memcmp(chosen.reserved, (uvwheel_options_t){0}.reserved,
+             sizeof chosen.reserved) != 0)
     return UV_EINVAL;
   error = uvwheel_core_init(
       &wheel->core,
@@ -108,21 +101,16 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
       chosen.slots != 0 ? chosen.slots : UVWHEEL_DEFAULT_SLOTS, chosen.flags);
   if (error != 0)
     return error == ENOMEM ? UV_ENOMEM : UV_EINVAL;
-  (void)uv_timer_init(loop, &wheel->driver);
-  wheel->driver.data = NULL;
+  memset((char *)wheel + offsetof(uvwheel_t, driver), 0,
+         sizeof *wheel - offsetof(uvwheel_t, driver));
   wheel->loop = loop;
-  wheel->close_cb = NULL;
-  wheel->mailbox = NULL;
-  wheel->open_handles = 0;
+  (void)uv_timer_init(loop, &wheel->driver);
   wheel->turn_budget = chosen.turn_budget != 0 ? chosen.turn_budget
                                                : UVWHEEL_DEFAULT_TURN_BUDGET;
   if (wheel->turn_budget == UINT32_MAX)
     wheel->turn_budget = UINT64_MAX;
   wheel->max_timers = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
-  wheel->unrefd = 0;
-  wheel->flags = 0;
   uvwheel__check_in(wheel);
-  memset(&wheel->stats, 0, sizeof wheel->stats);
   return 0;
 }
 

@@ -128,9 +128,8 @@ vacate(uvwheel_core_t *core, uint64_t slot)
 }
 
 static bool
-slot_is_empty(const uvwheel_core_t *core, uint64_t slot)
+are_empty(const uvwheel_core_t *core, const uvwheel_link_t *lanes)
 {
-  const uvwheel_link_t *lanes = lanes_of(core, slot);
   unsigned i;
 
   for (i = 0; i < lane_count(core); i++)
@@ -154,7 +153,7 @@ uvwheel__take_off(uvwheel_core_t *core, uvwheel_link_t *link)
    * this array. */
   offset = (uint64_t)((uintptr_t)head - (uintptr_t)core->lanes);
   slot = offset / (sizeof *head * UVWHEEL_LANES);
-  if (slot <= core->slot_mask && slot_is_empty(core, slot))
+  if (slot <= core->slot_mask && are_empty(core, lanes_of(core, slot)))
     vacate(core, slot);
 }
 
@@ -288,27 +287,23 @@ become_empty(uvwheel_core_t *core)
     core->nearest[slot] = NEVER;
 }
 
-/* The entry leaves the wheel. */
-static void
-release(uvwheel_core_t *core, uvwheel_entry_t *entry)
-{
-  uvwheel__take_off(core, &entry->link);
-  set_idle(entry);
-  core->count--;
-  if (core->count == 0)
-    become_empty(core);
-}
-
 /* Puts an entry that is on no list where it belongs. */
 static inline bool
 enter(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   uint64_t tick = tick_after(core, due_ms);
 
-  /* Due before the hand: the caller's clock stepped back, or he is late. */
-  if (UNLIKELY(tick <= core->hand))
-    set_hand(core, tick - 1);
   entry->due_ms = due_ms;
+  /* Due before the hand: in the pass that is going on; or else the caller's
+   * clock stepped back, or he is late. */
+  if (UNLIKELY(tick <= core->hand)) {
+    if (core->passing && tick == core->pass_tick) {
+      append(&core->pending[core->counters.placed++ & core->lane_mask],
+             &entry->link);
+      return false;
+    }
+    set_hand(core, tick - 1);
+  }
   return place(core, entry, tick);
 }
 
@@ -325,7 +320,11 @@ uvwheel_core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
 void
 uvwheel_core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  release(core, entry);
+  uvwheel__take_off(core, &entry->link);
+  set_idle(entry);
+  core->count--;
+  if (core->count == 0)
+    become_empty(core);
 }
 
 int
@@ -464,17 +463,6 @@ sort_chunk(uvwheel_core_t *core, uint64_t *budget)
   core->counters.looked += looked;
 }
 
-static bool
-is_anything_pending(const uvwheel_core_t *core)
-{
-  unsigned i;
-
-  for (i = 0; i < lane_count(core); i++)
-    if (!list_is_empty(&core->pending[i]))
-      return true;
-  return false;
-}
-
 /* Puts the entries of a pass back into a lane of its slot, before those that
  * have been started into it meanwhile: the order of a lane is that of starts.
  * None of them is due before the tick. */
@@ -527,7 +515,7 @@ take_due(uvwheel_core_t *core)
     uvwheel_entry_t *entry = entry_of(core->due.next);
     if (entry->due_ms < core->pass_ms) {
       core->counters.expired++;
-      release(core, entry);
+      uvwheel_core_remove(core, entry);
       return entry;
     }
     uvwheel__take_off(core, &entry->link);
@@ -547,7 +535,7 @@ uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
     uvwheel_entry_t *entry = take_due(core);
     if (entry != NULL)
       return entry;
-    if (core->passing && !is_anything_pending(core))
+    if (core->passing && are_empty(core, core->pending))
       end_pass(core);
     if (!core->passing && !begin_pass(core, now_ms))
       return NULL;

@@ -110,6 +110,25 @@ START_TEST(a_grid_finer_than_the_tick_bursts_inside_it_or_skips)
 }
 END_TEST
 
+/* Each callback takes one look, though its timer is due again in the same pass:
+ * what else the pass has found is not looked at again for it. */
+START_TEST(many_bursts_inside_a_tick_cost_a_look_each)
+{
+  static repeater_t bursts[1000];
+  uvwheel_stats_t stats;
+  size_t i;
+
+  open_wheel_with(&(uvwheel_options_t){.turn_budget = UINT32_MAX,
+                                       .flags = _i == 0 ? 0 : UVWHEEL_FIFO});
+  for (i = 0; i < LENGTH(bursts); i++)
+    start(&bursts[i], UVWHEEL_MISSED_BURST, 10);
+  run_for(1000);
+  stats = stats_of_wheel();
+  ck_assert_uint_ge(stats.fired, 80 * LENGTH(bursts));
+  ck_assert_uint_le(stats.looked, stats.fired + LENGTH(bursts));
+}
+END_TEST
+
 START_TEST(a_start_again_or_refresh_begins_a_new_grid)
 {
   static repeater_t repeater;
@@ -239,6 +258,7 @@ main(void)
   tcase_add_loop_test(missed, nothing_missed_is_nothing_to_make_up_for, 0, all);
   tcase_add_loop_test(missed, a_grid_does_not_drift, 1, all);
   tcase_add_test(missed, a_grid_finer_than_the_tick_bursts_inside_it_or_skips);
+  tcase_add_loop_test(missed, many_bursts_inside_a_tick_cost_a_look_each, 0, 2);
   tcase_add_loop_test(missed, a_start_again_or_refresh_begins_a_new_grid, 0, 3);
   tcase_add_test(missed, a_burst_keeps_to_the_turn_budget);
   tcase_add_test(missed, a_burst_can_be_stopped_in_its_middle);
