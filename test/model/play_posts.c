@@ -54,14 +54,20 @@ free_request(request_t *request)
   free(request);
 }
 
+static const request_t *
+next_request(void)
+{
+  EXPECT(game.mail.followed < game.mail.count);
+  return game.mail.posts[game.mail.followed];
+}
+
 /* The next request is completed. Returns the status it has to have. */
 static int
 follow(void)
 {
-  const request_t *request = game.mail.posts[game.mail.followed];
+  const request_t *request = next_request();
   const order_t *order = &request->order;
 
-  EXPECT(game.mail.followed < game.mail.count);
   game.mail.followed++;
   if (game.state == CLOSING)
     return UV_ECANCELED;
@@ -80,7 +86,7 @@ follow(void)
 static void
 follow_silent(void)
 {
-  EXPECT(game.mail.posts[game.mail.followed]->order.silent);
+  EXPECT(next_request()->order.silent);
   follow();
 }
 
@@ -190,7 +196,7 @@ on_posted(uvwheel_post_t *post, int status)
   unsigned index = request->index;
 
   EXPECT(game.in_run || game.state == CLOSING);
-  while (game.mail.posts[game.mail.followed] != request)
+  while (next_request() != request)
     follow_silent();
   EXPECT(status == follow());
   EXPECT(post->timer == &game.timers[index].holder->timer);
