@@ -9,24 +9,19 @@
 /* What a step may take, and what is left of earlier ones at most. */
 #define STEP_NS (LIVE_INTERVAL_MS * 1000000 / LIVE_SHARE)
 
-/* The wheel's own fields, since no function tells the two; both never change
- * and are what the wheel was made with. */
-static uint64_t
-slots_of(const uvwheel_t *wheel)
+static uvwheel_options_t
+options_of(const uvwheel_t *wheel)
 {
-  return wheel->core.slot_mask + 1;
-}
+  uvwheel_options_t options;
 
-static uint64_t
-tick_ms_of(const uvwheel_t *wheel)
-{
-  return wheel->core.tick_ms;
+  (void)uvwheel_get_options(wheel, &options);
+  return options;
 }
 
 void
 live_picture_begin(live_picture_t *picture, const uvwheel_t *wheel)
 {
-  uint64_t slots = slots_of(wheel);
+  uint64_t slots = options_of(wheel).slots;
   uint64_t cells = slots < LIVE_MAX_CELLS ? slots : LIVE_MAX_CELLS;
 
   *picture = (live_picture_t){
@@ -46,7 +41,7 @@ count_cell(live_picture_t *picture)
   uint64_t count = 0;
 
   for (uint64_t i = 0; i < picture->slots_per_cell; i++)
-    count += uvwheel_core_slot_count(&picture->wheel->core, slot + i);
+    count += uvwheel_slot_count(picture->wheel, slot + i);
   picture->cells[picture->next_cell] = count;
   picture->next_cell = (picture->next_cell + 1) % picture->cell_count;
 }
@@ -131,8 +126,8 @@ live_picture_write(const live_picture_t *picture, const live_facts_t *facts,
   uvwheel_get_stats(wheel, &stats);
   put(&writer, "{");
   put_number(&writer, "now_ms", uv_now(uvwheel_get_loop(wheel)));
-  put_number(&writer, "tick_ms", tick_ms_of(wheel));
-  put_number(&writer, "slots", slots_of(wheel));
+  put_number(&writer, "tick_ms", options_of(wheel).tick_ms);
+  put_number(&writer, "slots", options_of(wheel).slots);
   put_number(&writer, "timeout_ms", facts->timeout_ms);
   put_number(&writer, "viewers", facts->viewers);
   put_number(&writer, "age_ms", age_ms(picture));

@@ -247,6 +247,18 @@ UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
                                       uvwheel_stats_t *stats);
 
+/* Fills *options with what the wheel was made with: defaults by their values,
+ * slots rounded up. Errors: UV_EINVAL. */
+UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
+                                       uvwheel_options_t *options);
+
+/* How many timers wait in a slot, 0 to slots - 1; 0 for any other slot. Those
+ * of a turn that was cut by its budget count for no slot. Tick t belongs to
+ * slot t % slots, and at uv_now() the hand is at tick uv_now() / tick_ms. Cost:
+ * O(timers in it). */
+UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
+                                           uint64_t slot);
+
 /* Writes a page for a human: configuration, hand, counts, how full the slots
  * are as seen from the hand, and how late timers fired.
  * Cost: O(active timers + slots), and the output. */

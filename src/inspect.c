@@ -35,6 +35,31 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
 }
 
 int
+uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
+{
+  if (wheel == NULL || wheel->loop == NULL || options == NULL)
+    return UV_EINVAL;
+  memset(options, 0, sizeof *options);
+  options->tick_ms = wheel->core.tick_ms;
+  options->slots = (uint32_t)wheel->core.slot_mask + 1;
+  options->turn_budget = wheel->turn_budget < UINT32_MAX
+                             ? (uint32_t)wheel->turn_budget
+                             : UINT32_MAX;
+  options->max_timers = wheel->max_timers < UINT64_MAX ? wheel->max_timers : 0;
+  options->flags = is_fifo(&wheel->core) ? UVWHEEL_FIFO : 0;
+  return 0;
+}
+
+uint64_t
+uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
+{
+  if (wheel == NULL || wheel->loop == NULL || wheel->core.memory == NULL ||
+      slot > wheel->core.slot_mask)
+    return 0;
+  return uvwheel_core_slot_count(&wheel->core, slot);
+}
+
+int
 uvwheel_check(const uvwheel_t *wheel, FILE *stream)
 {
   if (wheel == NULL || wheel->loop == NULL || wheel->core.memory == NULL)

@@ -51,6 +51,58 @@ START_TEST(a_new_wheel_s_statistics_are_all_zeros)
 }
 END_TEST
 
+START_TEST(a_wheel_tells_the_options_that_it_was_made_with)
+{
+  uvwheel_options_t options, given = {.tick_ms = 7,
+                                      .slots = 5,
+                                      .turn_budget = UINT32_MAX,
+                                      .max_timers = 9,
+                                      .flags = UVWHEEL_FIFO};
+
+  open_wheel_with(&given);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, &options), 0);
+  given.slots = 8;
+  ck_assert_mem_eq(&options, &given, sizeof given);
+  ck_assert_int_eq(uvwheel_get_options(NULL, &options), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, NULL), UV_EINVAL);
+}
+END_TEST
+
+START_TEST(a_wheel_made_without_options_tells_the_defaults)
+{
+  uvwheel_options_t options;
+
+  open_wheel_with(NULL);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, &options), 0);
+  ck_assert_uint_eq(options.tick_ms, UVWHEEL_DEFAULT_TICK_MS);
+  ck_assert_uint_eq(options.slots, UVWHEEL_DEFAULT_SLOTS);
+  ck_assert_uint_eq(options.turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_uint_eq(options.max_timers, 0);
+  ck_assert_uint_eq(options.flags, 0);
+}
+END_TEST
+
+START_TEST(a_slot_is_counted_and_others_are_empty)
+{
+  static probe_t probes[3];
+  uint64_t slot, tick;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  probe_start(&probes[0], 25, 0);
+  probe_start(&probes[1], 25, 0);
+  probe_start(&probes[2], 25 + 80, 0);
+  tick = tick_ms_after(10, uv_now(&loop) + 25) / 10;
+  for (slot = 0; slot < 9; slot++)
+    ck_assert_uint_eq(uvwheel_slot_count(&wheel, slot),
+                      slot == tick % 8 ? 3 : 0);
+  ck_assert_uint_eq(uvwheel_slot_count(NULL, 0), 0);
+  uvwheel_close(&wheel, on_wheel_closed);
+  run_for(0);
+  ck_assert_uint_eq(uvwheel_slot_count(&wheel, tick % 8), 0);
+}
+END_TEST
+
 static char *
 page(void)
 {
@@ -153,6 +205,9 @@ main(void)
 
   tcase_add_test(sight, each_thing_that_happens_is_counted_once);
   tcase_add_test(sight, a_new_wheel_s_statistics_are_all_zeros);
+  tcase_add_test(sight, a_wheel_tells_the_options_that_it_was_made_with);
+  tcase_add_test(sight, a_wheel_made_without_options_tells_the_defaults);
+  tcase_add_test(sight, a_slot_is_counted_and_others_are_empty);
   tcase_add_test(sight, the_page_tells_configuration_counts_and_lateness);
   tcase_add_loop_test(sight, the_page_of_any_wheel_can_be_printed, 0, 5);
   tcase_add_test(sight, the_check_tells_what_is_broken);
