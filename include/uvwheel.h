@@ -265,8 +265,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 
 /* Tests all that must be true inside a wheel. Returns 0, or UV_EINVAL (NULL
- * wheel), or UV_EFAULT when something is broken, which is then told on the
- * stream unless that is NULL. Cost: O(active timers + slots / 64). */
+ * wheel, or one that is closed), or UV_EFAULT when something is broken, which
+ * is then told on the stream unless that is NULL. Cost: O(active timers + slots
+ * / 64). */
 UVWHEEL_EXTERN int uvwheel_check(const uvwheel_t *wheel, FILE *stream);
 
 /* ---- Timers ------------------------------------------------------------- */
