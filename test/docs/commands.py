@@ -3,9 +3,10 @@
 """Every command of a document is known here, and is executed.
 
 The commands are the lines of blocks of shell code, and the code spans that
-begin with a script of the project or with one of TOOLS. They run in their order
-in a copy of the sources, one copy for all documents, without its build
-directories. A block below a comment <!-- NAME --> is the file of that name.
+begin with a script of the project or with one of TOOLS. They run in their
+order, those of blocks first, in a copy of the sources without its build
+directories, one for all documents. A block below a comment <!-- NAME --> is the
+file of that name.
 """
 
 import argparse
@@ -90,12 +91,15 @@ def is_command(span):
     return script or (bool(rest) and first in TOOLS)
 
 
-def commands(document):
-    for _, block in document.blocks("sh"):
-        yield from logical_lines(block)
-    for span in document.code_spans():
-        if is_command(span):
-            yield " ".join(span.split())
+def commands():
+    """Pairs: the name of a document, and a command of it."""
+    for document in documents():
+        for _, block in document.blocks("sh"):
+            for line in logical_lines(block):
+                yield document.name, line
+    for document in documents():
+        for span in filter(is_command, document.code_spans()):
+            yield document.name, " ".join(span.split())
 
 
 def write_files(document, copy):
@@ -133,24 +137,24 @@ def main():
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(TOP, copy, symlinks=True, ignore=shutil.ignore_patterns(
         ".git", "build*", "__pycache__"))
-    done, executed, faults = set(), set(), [*check_jobs()]
     for document in documents():
         write_files(document, copy)
-        for command in commands(document):
-            if command in done:
-                continue
-            done.add(command)
-            if command not in COMMANDS:
-                faults.append(f"{document.name}: unknown command: {command}")
-                continue
-            instead = COMMANDS[command] or command
-            if instead in executed or isinstance(instead, Job):
-                continue
-            executed.add(instead)
-            print(f"{document.name}: {instead}", flush=True)
-            output = execute(instead, copy)
-            if output is not None:
-                faults.append(f"{document.name}: {instead}: failed\n{output}")
+    done, executed, faults = set(), set(), [*check_jobs()]
+    for name, command in commands():
+        if command in done:
+            continue
+        done.add(command)
+        if command not in COMMANDS:
+            faults.append(f"{name}: unknown command: {command}")
+            continue
+        instead = COMMANDS[command] or command
+        if instead in executed or isinstance(instead, Job):
+            continue
+        executed.add(instead)
+        print(f"{name}: {instead}", flush=True)
+        output = execute(instead, copy)
+        if output is not None:
+            faults.append(f"{name}: {instead}: failed\n{output}")
     unused = COMMANDS.keys() - done
     faults += [f"no document has the command: {name}" for name in unused]
     sys.exit("\n".join(faults) or None)
