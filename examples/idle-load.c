@@ -158,13 +158,20 @@ pace_connections(load_t *load, uint64_t now_ns)
   }
 }
 
+/* The probe does not count: if the server closes it time and again, it may be
+ * connecting whenever one looks. */
+static int
+is_connected(const load_t *load)
+{
+  return load->started == load->total &&
+         load->connecting == (load->connections[PROBE].state == CONNECTING);
+}
+
 static int
 is_probe_alone(const load_t *load)
 {
-  state_t state = load->connections[PROBE].state;
-
-  return load->open == (state == OPEN) &&
-         load->connecting == (state == CONNECTING);
+  return is_connected(load) &&
+         load->open == (load->connections[PROBE].state == OPEN);
 }
 
 /* First all connect, then they run for the duration and until the server has
@@ -176,7 +183,7 @@ change_phase(load_t *load, uint64_t now_ns)
   uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
   if (load->running_ns == 0) {
-    if (load->started == load->total && load->connecting == 0) {
+    if (is_connected(load)) {
       load->running_ns = load->judged_ns = now_ns;
       load->progress.shown_ns = 0; /* show the new phase at once */
     }
