@@ -30,7 +30,6 @@
 #include "load-connection.h"
 
 #define PACE_MS 10
-#define PATIENCE_NS (5000 * NS_PER_MS)
 #define SPARE_DESCRIPTORS 16 /* for all that is not one of the connections */
 
 const char *const program = "idle-load";
@@ -103,6 +102,12 @@ judge_period(load_t *load, uint64_t now_ns)
   judge_begin_anew(&load->judge);
 }
 
+static uint64_t
+patience_ns(const load_t *load)
+{
+  return load->options.patience_ms * NS_PER_MS;
+}
+
 /* Is this a silent connection that the server has forgotten? */
 static int
 is_overdue(const load_t *load, const connection_t *connection, uint64_t now_ns)
@@ -112,7 +117,7 @@ is_overdue(const load_t *load, const connection_t *connection, uint64_t now_ns)
   return !connection->chatty && judge->timeout_ns != 0 &&
          connection->send_at_ns == NEVER &&
          now_ns - connection->heard_ns >
-             judge->timeout_ns + judge_allowed_ns(judge) + PATIENCE_NS;
+             judge->timeout_ns + judge_allowed_ns(judge) + patience_ns(load);
 }
 
 static void
@@ -120,7 +125,7 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
 {
   if (load->draining_ns != 0 && !is_probe(load, connection)) {
     int waiting = connection->length != 0;
-    if (waiting && now_ns - load->draining_ns < PATIENCE_NS)
+    if (waiting && now_ns - load->draining_ns < patience_ns(load))
       return;
     load->judge.lost += (uint64_t)waiting;
     close_connection(connection);
@@ -150,7 +155,7 @@ pace_connections(load_t *load, uint64_t now_ns)
     if (connection->state == OPEN)
       pace_open(load, connection, now_ns);
     else if (connection->state == CONNECTING &&
-             now_ns - connection->heard_ns > PATIENCE_NS)
+             now_ns - connection->heard_ns > patience_ns(load))
       give_up(load, "cannot connect", "no answer");
     else if (connection->state == UNUSED &&
              is_replaced(load, connection, now_ns))

@@ -9,6 +9,7 @@
 #include <getopt.h>
 
 #include "cli.h"
+#include "load-judge.h"
 
 static const char help[] =
     "Usage: idle-load [OPTION]...\n"
@@ -28,6 +29,8 @@ static const char help[] =
     "  --churn S        connections also leave, reset, vanish and are "
     "replaced,\n"
     "                   and every S seconds are judged for themselves (never)\n"
+    "  --patience MS    wait so long for an answer, or for an end that is\n"
+    "                   overdue (5000)\n"
     "  --seed N         of the random numbers (1)\n"
     "  --help           show this\n"
     "\n"
@@ -44,6 +47,7 @@ enum {
   OPTION_INTERVAL,
   OPTION_DURATION,
   OPTION_CHURN,
+  OPTION_PATIENCE,
   OPTION_SEED,
   OPTION_HELP
 };
@@ -58,6 +62,7 @@ static const struct option long_options[] = {
     {"interval", required_argument, NULL, OPTION_INTERVAL},
     {"duration", required_argument, NULL, OPTION_DURATION},
     {"churn", required_argument, NULL, OPTION_CHURN},
+    {"patience", required_argument, NULL, OPTION_PATIENCE},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -93,6 +98,9 @@ set_option(options_t *options, int option, const char *text)
     break;
   case OPTION_CHURN:
     options->churn_s = parse_number("churn", text, 1, MAX_SECONDS);
+    break;
+  case OPTION_PATIENCE:
+    options->patience_ms = parse_number("patience", text, 1, MAX_TIMEOUT_MS);
     break;
   case OPTION_SEED:
     options->seed = parse_number("seed", text, 0, UINT64_MAX);
@@ -146,6 +154,7 @@ parse_options(options_t *options, int argc, char **argv)
                          .timeout_ms = DEFAULT_TIMEOUT_MS,
                          .tick_ms = 100,
                          .duration_s = 10,
+                         .patience_ms = DEFAULT_PATIENCE_MS,
                          .seed = 1};
   drop_path_of_program(argv);
   while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)

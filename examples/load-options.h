@@ -17,6 +17,7 @@ typedef struct options_s {
   uint64_t interval_ms;
   uint64_t duration_s;
   uint64_t churn_s; /* 0: none */
+  uint64_t patience_ms;
   uint64_t seed;
 } options_t;
 

@@ -9,6 +9,7 @@
 #include <getopt.h>
 
 #include "cli.h"
+#include "load-judge.h"
 #include "udp-wire.h"
 
 static const char help[] =
@@ -27,6 +28,8 @@ static const char help[] =
     "  --interval MS    least time between two datagrams of a chatty peer (0:\n"
     "                   as fast as the server answers)\n"
     "  --duration S     chat at least so many seconds (10)\n"
+    "  --patience MS    wait so long for an answer, or for an end that is\n"
+    "                   overdue (5000)\n"
     "  --seed N         of the random numbers (1)\n"
     "  --help           show this\n"
     "\n"
@@ -42,6 +45,7 @@ enum {
   OPTION_TICK,
   OPTION_INTERVAL,
   OPTION_DURATION,
+  OPTION_PATIENCE,
   OPTION_SEED,
   OPTION_HELP
 };
@@ -55,6 +59,7 @@ static const struct option long_options[] = {
     {"tick", required_argument, NULL, OPTION_TICK},
     {"interval", required_argument, NULL, OPTION_INTERVAL},
     {"duration", required_argument, NULL, OPTION_DURATION},
+    {"patience", required_argument, NULL, OPTION_PATIENCE},
     {"seed", required_argument, NULL, OPTION_SEED},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
@@ -87,6 +92,9 @@ set_option(options_t *options, int option, const char *text)
     break;
   case OPTION_DURATION:
     options->duration_s = parse_number("duration", text, 0, MAX_SECONDS);
+    break;
+  case OPTION_PATIENCE:
+    options->patience_ms = parse_number("patience", text, 1, MAX_TIMEOUT_MS);
     break;
   case OPTION_SEED:
     options->seed = parse_number("seed", text, 0, UINT64_MAX);
@@ -125,6 +133,7 @@ parse_options(options_t *options, int argc, char **argv)
                          .timeout_ms = DEFAULT_TIMEOUT_MS,
                          .tick_ms = 100,
                          .duration_s = 10,
+                         .patience_ms = DEFAULT_PATIENCE_MS,
                          .seed = 1};
   drop_path_of_program(argv);
   while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)

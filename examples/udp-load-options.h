@@ -19,6 +19,7 @@ typedef struct options_s {
   uint64_t tick_ms;
   uint64_t interval_ms;
   uint64_t duration_s;
+  uint64_t patience_ms;
   uint64_t seed;
 } options_t;
 

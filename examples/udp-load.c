@@ -251,6 +251,7 @@ static void
 begin_to_run(load_t *load, uint64_t now_ns)
 {
   load->running_ns = now_ns;
+  load->progress.shown_ns = 0; /* show the new phase at once */
   load->greetings = load->judge.echoes;
   shuffle(load);
 }
@@ -418,6 +419,7 @@ open_all(load_t *load)
   const options_t *options = &load->options;
 
   load->peers.judge = &load->judge;
+  load->peers.patience_ns = options->patience_ms * NS_PER_MS;
   load->peers.on_told = on_told;
   load->peers.arg = load;
   load->watch.peers = &load->peers;

@@ -10,7 +10,6 @@
 #include <uv.h>
 
 #define RETRY_NS (500 * NS_PER_MS)
-#define PATIENCE_NS (5000 * NS_PER_MS)
 
 /* What a peer says: '!' or '?', who it is, and its how manieth saying. */
 #define SAYING_SIZE (1 + 2 * sizeof(uint32_t))
@@ -87,7 +86,7 @@ peers_retry(peers_t *peers, uint64_t now_ns)
   while (error == 0 && peers->waiting != NULL &&
          now_ns - peers->waiting->tried_ns > RETRY_NS) {
     peer_t *peer = peers->waiting;
-    if (now_ns - peer->said_ns > PATIENCE_NS) {
+    if (now_ns - peer->said_ns > peers->patience_ns) {
       stop_waiting(peers, peer);
       peers->judge->lost++;
     } else {

@@ -35,6 +35,7 @@ typedef struct peers_s {
 
   peer_t *waiting; /* the one that has tried longest ago comes first */
   uint32_t waiting_count;
+  uint64_t patience_ns; /* after which an answer is lost */
   uint64_t retries;
   uint64_t repeated; /* answers to what had been answered */
 

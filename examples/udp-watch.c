@@ -3,7 +3,6 @@
 #include "udp-watch.h"
 
 #define EARLIER_NS (100 * NS_PER_MS)
-#define PATIENCE_NS (5000 * NS_PER_MS)
 
 void
 watch_consider(watch_t *watch, peer_t *peer, uint32_t n, uint32_t silent)
@@ -26,6 +25,8 @@ int
 watch_ask(watch_t *watch, uint64_t now_ns)
 {
   judge_t *judge = watch->peers->judge;
+  uint64_t overdue_ns =
+      judge->timeout_ns + judge_allowed_ns(judge) + watch->peers->patience_ns;
   int error = 0;
 
   for (uint32_t i = 0; i < watch->count && error == 0; i++) {
@@ -37,8 +38,7 @@ watch_ask(watch_t *watch, uint64_t now_ns)
       forget(watch, i--); /* its hello was lost */
     } else if (idle_ns + EARLIER_NS < judge->timeout_ns) {
       continue;
-    } else if (idle_ns >
-               judge->timeout_ns + judge_allowed_ns(judge) + PATIENCE_NS) {
+    } else if (idle_ns > overdue_ns) {
       judge->missing++;
       forget(watch, i--);
     } else {

@@ -98,9 +98,9 @@ static const struct {
     {"--timeout 200", "--timeout 0", "a connection in use was closed"},
     {"--timeout 4000", "--timeout 500 --chatty 0 --tick 1",
      "an idle connection was closed too late"},
-    {"--timer none", "--timeout 500 --chatty 0",
+    {"--timer none", "--timeout 500 --chatty 0 --patience 500",
      "an idle connection was never closed"},
-    {"--timer none", "--timeout 500 --churn 1",
+    {"--timer none", "--timeout 500 --churn 1 --patience 500",
      "an idle connection was never closed"},
 };
 #define MISMATCH ((int)(sizeof(mismatch) / sizeof(mismatch[0])))
@@ -326,6 +326,7 @@ static const struct {
     {"--interval 0", "--interval takes a number from 1"},
     {"--interval 1300", "--interval must be at most a quarter of --timeout"},
     {"--duration 1h", "--duration takes a number"},
+    {"--patience 0", "--patience takes a number from 1"},
     {"--churn 0", "--churn takes a number from 1"},
     {"--churn 4", "--churn must be at least --timeout"},
     {"--churn 1 --timeout 0", "--churn must be at least --timeout"},
@@ -348,7 +349,7 @@ START_TEST(help_names_every_option)
   static const char *const names[] = {
       "--host",    "--port",  "--connections", "--chatty",
       "--timeout", "--tick",  "--interval",    "--duration",
-      "--seed",    "--churn", "--help"};
+      "--seed",    "--churn", "--patience",    "--help"};
 
   run_program("IDLE_LOAD", "--help", &result);
   ck_assert_int_eq(result.status, 0);
