@@ -27,6 +27,7 @@ typedef struct job_s {
 static uv_loop_t loop;
 static uvwheel_t jobs;
 static uv_signal_t terminate;
+static uv_timer_t somebody;
 
 static void
 on_job(uvwheel_timer_t *timer)
@@ -76,11 +77,13 @@ on_terminate(uv_signal_t *handle, int number)
   uvwheel_walk(&jobs, save_job, stdout);
   uvwheel_close(&jobs, on_closed);
   uv_close((uv_handle_t *)handle, NULL);
+  uv_close((uv_handle_t *)&somebody, NULL);
 }
 
-/* In place of somebody who types kill. */
+/* In place of somebody who types kill, which works as well. It is no job, so it
+ * has no place in their wheel. */
 static void
-on_kill(uvwheel_timer_t *timer)
+on_somebody(uv_timer_t *timer)
 {
   (void)timer;
   uv_kill(uv_os_getpid(), SIGTERM);
@@ -89,19 +92,18 @@ on_kill(uvwheel_timer_t *timer)
 int
 main(void)
 {
-  uvwheel_timer_t kill;
   uvwheel_options_t options = {.tick_ms = 10};
 
   if (uv_loop_init(&loop) != 0 || uvwheel_init(&loop, &jobs, &options) != 0 ||
       uv_signal_init(&loop, &terminate) != 0 ||
-      uv_signal_start(&terminate, on_terminate, SIGTERM) != 0)
+      uv_signal_start(&terminate, on_terminate, SIGTERM) != 0 ||
+      uv_timer_init(&loop, &somebody) != 0)
     return EXIT_FAILURE;
   add_job("send the welcome mail", 300);
   add_job("remind of the meeting", 60 * 60 * 1000);
   add_job("delete the old files", 500);
   add_job("renew the certificate", 24 * 60 * 60 * 1000);
-  uvwheel_timer_init(&jobs, &kill);
-  uvwheel_timer_start(&kill, on_kill, 1000, 0);
+  uv_timer_start(&somebody, on_somebody, 1000, 0);
   uv_run(&loop, UV_RUN_DEFAULT);
   return uv_loop_close(&loop) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
