@@ -9,6 +9,7 @@
 #define AGES 100          /* of last refreshes, over which stays are averaged */
 #define MAX_TICK_MS 10000 /* to recommend: fewer wake-ups gain nothing */
 #define HALVINGS 30       /* of the interval in which p is searched for */
+#define VISITS 200        /* of the hand, before several are taken as one */
 
 /* One stay in a slot, on average. */
 typedef struct stay_s {
@@ -17,24 +18,30 @@ typedef struct stay_s {
   double completed; /* the chance that it does not end early */
 } stay_t;
 
-/* Adds the stay of a timer whose last refresh was age_ms ago. */
+/* Adds the stay of a timer whose last refresh was age_ms ago. Of the hand's
+ * visits before its last one, of which there may be millions, several are taken
+ * as one: in these a timer has the same chance to be found refreshed. */
 static void
 add_stay(stay_t *sum, double due_in_ms, double refresh_ms, double tick_ms,
          double round_ms, double p)
 {
   uint64_t earlier = (uint64_t)(due_in_ms / round_ms);
+  uint64_t visits = earlier / VISITS + 1;
   double end_ms = due_in_ms + tick_ms / 2;
   double x_ms = end_ms - (double)earlier * round_ms;
   double unrefreshed = exp(-x_ms / refresh_ms); /* the chance of it */
-  double fewer = exp(-round_ms / refresh_ms), there = 1;
+  double step_ms = (double)visits * round_ms;
+  double fewer = exp(-step_ms / refresh_ms), there = 1;
 
-  for (; earlier > 0 && there > 1e-6; earlier--) {
-    double moved = there * p * (1 - unrefreshed);
-    sum->looks += there * p;
+  for (; earlier >= visits && there > 1e-6; earlier -= visits) {
+    double refreshed = 1 - unrefreshed;
+    double moved = -there * expm1((double)visits * log1p(-p * refreshed));
+    sum->looks +=
+        refreshed > 0 ? moved / refreshed : there * p * (double)visits;
     sum->length_ms += moved * x_ms;
     there -= moved;
     unrefreshed *= fewer;
-    x_ms += round_ms;
+    x_ms += step_ms;
   }
   sum->looks += there;
   sum->length_ms += there * end_ms;

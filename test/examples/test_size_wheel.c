@@ -250,6 +250,25 @@ START_TEST(memory_is_what_the_wheel_allocates)
 }
 END_TEST
 
+/* Millions of rounds take no longer than a few. */
+START_TEST(the_longest_timeouts_are_forecast_as_well)
+{
+  static const group_t group = {.timeout_ms = UINT64_C(1) << 40, .count = 1000};
+  load_t load = {.groups = &group, .group_count = 1, .refresh_ms = NEVER};
+  double rounds = (double)group.timeout_ms / (512 * 100);
+
+  forecast_t expected = forecast(&load, 100, 512);
+  /* It is a thousand timers that are due at any time of a timeout, so that
+   * the hand looks into a slot whenever one of them is. */
+  assert_within(expected.looks / expected.needed,
+                1 + rounds * expected.wakeups * 100 / 1000, 0.9, 1.1);
+  load.refresh_ms = 86400000;
+  expected = forecast(&load, recommend_tick_ms(&load),
+                      recommend_slots(&load, recommend_tick_ms(&load)));
+  ck_assert_double_ge(expected.looks, expected.needed);
+}
+END_TEST
+
 /* ---- Recommendations ---------------------------------------------------- */
 
 START_TEST(the_recommended_size_does_and_half_of_it_would_not)
@@ -341,6 +360,7 @@ main(void)
                       0, LENGTH(many_rounds));
   tcase_add_loop_test(tcase, where_timers_gather_it_is_not_too_low, 0,
                       LENGTH(gathering));
+  tcase_add_test(tcase, the_longest_timeouts_are_forecast_as_well);
   tcase_add_test(tcase, memory_is_what_the_wheel_allocates);
   tcase_add_loop_test(tcase, the_recommended_size_does_and_half_of_it_would_not,
                       0, LENGTH(many_rounds));
