@@ -85,15 +85,14 @@ int
 uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
              const uvwheel_options_t *options)
 {
-  uvwheel_options_t chosen = {0};
+  uvwheel_options_t none = {0}, chosen = none;
   int error;
 
   if (loop == NULL || wheel == NULL)
     return UV_EINVAL;
   if (options != NULL)
     chosen = *options;
-  if (memcmp(chosen.reserved, (uvwheel_options_t){0}.reserved,
-             sizeof chosen.reserved) != 0)
+  if (memcmp(chosen.reserved, none.reserved, sizeof none.reserved) != 0)
     return UV_EINVAL;
   error = uvwheel_core_init(
       &wheel->core,
