@@ -134,6 +134,7 @@ static const struct {
     {2, "--timeout 1.5", "--timeout takes a number"},
     {2, "--million --sessions 16000001", "--sessions takes a number"},
     {2, "--sessions 10", "--sessions goes with --million"},
+    {2, "--million --connections 10", "--connections does not go with"},
     {1, "--bin /nowhere", "there is no /nowhere/idle-server"},
     {1, "--million --bin /nowhere", "there is no /nowhere/udp-sessions"},
 };
