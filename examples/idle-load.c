@@ -26,8 +26,8 @@
 
 #include <uv.h>
 
-#include "cli.h"
-#include "load-connection.h"
+#include "common/cli.h"
+#include "load/load-connection.h"
 
 #define PACE_MS 10
 #define SPARE_DESCRIPTORS 16 /* for all that is not one of the connections */

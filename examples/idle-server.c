@@ -26,10 +26,10 @@
 #include <uv.h>
 #include <uvwheel.h>
 
-#include "cli.h"
-#include "idle-timer.h"
-#include "live.h"
-#include "server-options.h"
+#include "common/cli.h"
+#include "common/idle-timer.h"
+#include "common/server-options.h"
+#include "live/live.h"
 
 #define BACKLOG 4096
 #define MIN_DESCRIPTORS 32

@@ -26,7 +26,7 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "cli.h"
+#include "common/cli.h"
 #include "multi-worker.h"
 
 #define MAX_THREADS 1024

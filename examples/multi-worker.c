@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "cli.h"
+#include "common/cli.h"
 
 #define BACKLOG 4096
 

@@ -33,11 +33,11 @@
 
 #include <uv.h>
 
-#include "cli.h"
-#include "progress.h"
-#include "udp-load-options.h"
-#include "udp-peers.h"
-#include "udp-watch.h"
+#include "common/cli.h"
+#include "common/progress.h"
+#include "udp/udp-load-options.h"
+#include "udp/udp-peers.h"
+#include "udp/udp-watch.h"
 
 #define PACE_MS 10
 #define BATCHES_AT_ONCE 8 /* before the timer is looked after */

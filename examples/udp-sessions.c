@@ -28,13 +28,13 @@
 #include <uv.h>
 #include <uvwheel.h>
 
-#include "cli.h"
-#include "idle-timer.h"
-#include "server-options.h"
-#include "udp-answers.h"
-#include "udp-figures.h"
-#include "udp-protocol.h"
-#include "udp-table.h"
+#include "common/cli.h"
+#include "common/idle-timer.h"
+#include "common/server-options.h"
+#include "udp/udp-answers.h"
+#include "udp/udp-figures.h"
+#include "udp/udp-protocol.h"
+#include "udp/udp-table.h"
 
 #define DATAGRAM_MAX 65536 /* libuv wants so much room for each */
 

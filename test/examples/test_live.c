@@ -19,7 +19,7 @@
 #define HOST "Host: localhost\r\n"
 #define GET(path) "GET " path " HTTP/1.1\r\n" HOST "\r\n"
 
-/* The limits of examples/http-server.h. */
+/* The limits of examples/live/http-server.h. */
 #define MAX_VIEWERS 128
 #define MAX_CONNECTIONS 160
 

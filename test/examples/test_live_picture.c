@@ -12,7 +12,7 @@
 #include <uv.h>
 #include <uvwheel.h>
 
-#include "live-picture.h"
+#include "live/live-picture.h"
 #include "suite.h"
 
 #define SLOTS 1024

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "../common/cli.h"
 
 /* The time between two measurements: a lag that short may not be seen. */
 #define UNSEEN_LAG_NS (10 * NS_PER_MS)

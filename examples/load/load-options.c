@@ -8,7 +8,7 @@
 
 #include <getopt.h>
 
-#include "cli.h"
+#include "../common/cli.h"
 #include "load-judge.h"
 
 static const char help[] =

@@ -17,7 +17,7 @@ def source(tag):
     return f"\"'sha256-{digest}'\""
 
 
-print("#include \"live-page.h\"")
+print("#include \"live/live-page.h\"")
 print("const unsigned char live_page[] = {")
 for i in range(0, len(page), 16):
     print(",".join(str(byte) for byte in page[i:i + 16]) + ",")

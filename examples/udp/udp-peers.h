@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "load-judge.h"
+#include "../load/load-judge.h"
 #include "udp-protocol.h"
 #include "udp-wire.h"
 

@@ -18,7 +18,7 @@
 #include <uv.h>
 #include <uvwheel.h>
 
-#include "cli.h"
+#include "../common/cli.h"
 #include "http-request.h"
 
 #define HTTP_MAX_STREAMS 128

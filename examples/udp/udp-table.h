@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <uthash.h>
 
-#include "idle-timer.h"
+#include "../common/idle-timer.h"
 
 /* A peer's address without what sockaddr has between and behind it: two of
  * them are the same when their bytes are. */

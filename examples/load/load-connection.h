@@ -10,9 +10,9 @@
 
 #include <uv.h>
 
+#include "../common/progress.h"
 #include "load-judge.h"
 #include "load-options.h"
-#include "progress.h"
 
 #define CONNECTING_AT_ONCE 256 /* less than any server's backlog */
 #define MESSAGE_MAX 64

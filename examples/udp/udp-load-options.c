@@ -8,8 +8,8 @@
 
 #include <getopt.h>
 
-#include "cli.h"
-#include "load-judge.h"
+#include "../common/cli.h"
+#include "../load/load-judge.h"
 #include "udp-wire.h"
 
 static const char help[] =

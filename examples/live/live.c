@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "../common/cli.h"
 #include "http-server.h"
 #include "live-page.h"
 #include "live-picture.h"

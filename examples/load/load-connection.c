@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "cli.h"
+#include "../common/cli.h"
 
 #define CHAT 8 /* messages, on average, before a chat ends */
 

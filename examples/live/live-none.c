@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "cli.h"
+#include "../common/cli.h"
 #include "live.h"
 
 int
