@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -160,22 +161,31 @@ START_TEST(peers_that_vanish_do_no_harm)
 }
 END_TEST
 
+static bool
+is_served(int connection)
+{
+  char byte = 'x';
+
+  return send(connection, &byte, 1, MSG_NOSIGNAL) == 1 &&
+         recv(connection, &byte, 1, 0) == 1;
+}
+
 START_TEST(out_of_descriptors_it_turns_newcomers_away)
 {
   int connections[CONNECTIONS];
+  unsigned served = 0;
   uint16_t port;
 
   descriptor_limit = 56;
   program_t server = start_loops(NO_IDLE_TIME "--threads 2", &port);
-  for (int i = 0; i < CONNECTIONS; i++)
-    connections[i] = connect_to(port);
-  ck_assert_uint_eq(read_to_end(connections[CONNECTIONS - 1]), 0);
-  assert_echo(connections[0]);
+  while (served < CONNECTIONS &&
+         is_served(connections[served] = connect_to(port)))
+    served++;
+  ck_assert_uint_lt(served, CONNECTIONS);
+  ck_assert(is_served(connections[0]));
   stop_well(&server, SIGTERM);
-  ck_assert_uint_gt(summary("threads", 2, "turned_away"), 0);
-  ck_assert_uint_eq(summary("threads", 2, "accepted") +
-                        summary("threads", 2, "turned_away"),
-                    CONNECTIONS);
+  ck_assert_uint_eq(summary("threads", 2, "accepted"), served);
+  ck_assert_uint_eq(summary("threads", 2, "turned_away"), 1);
 }
 END_TEST
 
