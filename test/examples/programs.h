@@ -63,6 +63,14 @@ program_t start_load(uint16_t port, const char *options);
  * stderr, in which the text occurs. */
 void assert_complaint(const result_t *result, int status, const char *text);
 
+/* The program takes this command line for wrong usage: it prints nothing but
+ * that complaint. */
+void assert_wrong_usage(const char *variable, const char *command_line,
+                        const char *complaint);
+
+/* The program's --help names these options. */
+void assert_help(const char *variable, const char *const *names, size_t count);
+
 /* A line "key=value ..." of the output holds this number for the key. */
 uint64_t number_of(const char *output, const char *key);
 

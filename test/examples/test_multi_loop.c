@@ -308,9 +308,7 @@ static const struct {
 
 START_TEST(wrong_usage_is_one_line_and_status_2)
 {
-  run_program("MULTI_LOOP", wrong[_i].command_line, &result);
-  assert_complaint(&result, 2, wrong[_i].complaint);
-  ck_assert_str_eq(result.out, "");
+  assert_wrong_usage("MULTI_LOOP", wrong[_i].command_line, wrong[_i].complaint);
 }
 END_TEST
 
@@ -320,10 +318,7 @@ START_TEST(help_names_every_option)
                                       "--tick",    "--slots", "--stats",
                                       "--quiet",   "--help"};
 
-  run_program("MULTI_LOOP", "--help", &result);
-  ck_assert_int_eq(result.status, 0);
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-    ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
+  assert_help("MULTI_LOOP", names, sizeof(names) / sizeof(names[0]));
 }
 END_TEST
 

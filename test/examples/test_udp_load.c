@@ -395,9 +395,7 @@ static const struct {
 
 START_TEST(wrong_usage_is_one_line_and_status_2)
 {
-  run_program("UDP_LOAD", wrong[_i].command_line, &result);
-  assert_complaint(&result, 2, wrong[_i].complaint);
-  ck_assert_str_eq(result.out, "");
+  assert_wrong_usage("UDP_LOAD", wrong[_i].command_line, wrong[_i].complaint);
 }
 END_TEST
 
@@ -408,10 +406,7 @@ START_TEST(help_names_every_option)
                                       "--interval", "--duration", "--patience",
                                       "--seed",     "--help"};
 
-  run_program("UDP_LOAD", "--help", &result);
-  ck_assert_int_eq(result.status, 0);
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-    ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
+  assert_help("UDP_LOAD", names, sizeof(names) / sizeof(names[0]));
 }
 END_TEST
 
