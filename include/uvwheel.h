@@ -178,7 +178,8 @@ struct uvwheel_s {
   uv_close_cb driver_close_cb;
   uint64_t turn_budget;
   uint64_t max_timers;
-  uint64_t unrefd; /* active timers that do not keep the loop alive */
+  uint64_t usual_max; /* max_timers, but 0 while a timer is unref'd       */
+  uint64_t unrefd;    /* active timers that do not keep the loop alive    */
   uvwheel_stats_t stats;
   uint64_t flags;
   uvwheel_mailbox_t *mailbox; /* NULL: none was asked for         */

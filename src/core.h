@@ -14,7 +14,7 @@
 
 /* No tick, also the nearest one of a slot that is empty; the last tick, at
  * which what is due at UINT64_MAX waits; and the last one that the hand goes
- * to, so that hand + INT32_MAX is always a tick. */
+ * to. */
 #define NEVER UINT64_MAX
 #define LAST_TICK (UINT64_MAX - 1)
 #define LAST_HAND (UINT64_C(1) << 63)
@@ -114,7 +114,8 @@ postpone_in_place(uvwheel_entry_t *entry, uint64_t due_ms)
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-/* tick_after for times before the hand or more than 24 days after it. */
+/* tick_after for times from near_ms on: in 3 million years with the default
+ * tick, in 3 years with ticks of a day. */
 uint64_t uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms);
 
 /* The first tick after a time: ms / tick_ms + 1, by a multiplication, because
@@ -122,12 +123,9 @@ uint64_t uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms);
 static inline uint64_t
 tick_after(const uvwheel_core_t *core, uint64_t ms)
 {
-  uint64_t ahead_ms = ms - core->hand_ms;
-
-  if (UNLIKELY(ahead_ms > INT32_MAX))
+  if (UNLIKELY(ms >= core->near_ms))
     return uvwheel__far_tick_after(core, ms);
-  return core->hand + 1 +
-         divide_by_reciprocal((uint32_t)ahead_ms, core->reciprocal);
+  return divide(ms, core->tick_ms, core->reciprocal) + 1;
 }
 
 /* ---- Slots -------------------------------------------------------------- */
@@ -171,19 +169,22 @@ next_occupied(const uvwheel_core_t *core, uint64_t from, uint64_t end)
   return from < end ? from : end;
 }
 
-/* Puts the entry into the slot of the tick at which it is due. The common
- * case: the slot has an entry that is due no later, so that nothing about the
- * slot or the wheel changes (I3, I4). Else nothing is done. */
+/* Whether the slot of a tick has an entry that is due no later, so that one
+ * more changes nothing about the slot or the wheel (I3, I4). */
 static inline bool
+is_claimed(const uvwheel_core_t *core, uint64_t tick)
+{
+  return LIKELY(tick >= core->nearest[tick & core->slot_mask]);
+}
+
+/* Puts the entry into the slot of the tick at which it is due, which must be
+ * claimed. Entries are dealt to the lanes in turn. */
+static inline void
 place_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
-  uint64_t slot = tick & core->slot_mask;
+  uint64_t lane = core->counters.placed++ & core->lane_mask;
 
-  if (UNLIKELY(tick < core->nearest[slot]))
-    return false;
-  append(lanes_of(core, slot) + (core->counters.placed++ & core->lane_mask),
-         &entry->link);
-  return true;
+  append(&lanes_of(core, tick & core->slot_mask)[lane], &entry->link);
 }
 
 /* ---- Operations --------------------------------------------------------- */
@@ -210,14 +211,17 @@ take_from_others(uvwheel_core_t *core, uvwheel_link_t *link)
 static inline bool
 insert_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  uint64_t ahead_ms = due_ms - core->hand_ms;
+  uint64_t tick;
 
   CHECK(!uvwheel_entry_is_active(entry), core, entry, "inserted twice");
-  if (UNLIKELY(ahead_ms > INT32_MAX) ||
-      !place_beside(core, entry, tick_after(core, due_ms)))
+  if (UNLIKELY(due_ms >= core->near_ms))
+    return false;
+  tick = tick_after(core, due_ms);
+  if (!is_claimed(core, tick))
     return false;
   entry->due_ms = due_ms;
   core->count++;
+  place_beside(core, entry, tick);
   return true;
 }
 

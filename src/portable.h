@@ -84,22 +84,26 @@ bit_width(uint64_t value)
 #endif
 }
 
-/* value / divisor, given reciprocal = ceil(2^63 / divisor). Exact for every
- * divisor below 2^31: the error, value / 2^63 at most, is less than 1 / divisor
- * (Granlund and Montgomery, "Division by invariant integers using
- * multiplication", 1994). */
+/* The reciprocal of a divisor, and the values that it is good for: those below
+ * the limit. */
+#define RECIPROCAL(divisor) (UINT64_MAX / (divisor))
+#define RECIPROCAL_LIMIT(divisor) ((UINT64_C(1) << 63) / (divisor))
+
+/* value / divisor. The reciprocal is (2^64 - e) / divisor with an e from 1 to
+ * divisor. So the product below is (value + 1) / divisor less something above
+ * zero that, value + 1 being at most 2^64 / divisor, is at most 1 / divisor:
+ * its whole part is that of value / divisor. (After Granlund and Montgomery,
+ * "Division by invariant integers using multiplication", 1994.) */
 static inline uint64_t
-divide_by_reciprocal(uint32_t value, uint64_t reciprocal)
+divide(uint64_t value, uint64_t divisor, uint64_t reciprocal)
 {
 #if defined(__SIZEOF_INT128__)
-  /* The upper half of reciprocal * 2 * value, not a shift by 63: that is one
-   * of the slowest instructions of some processors. */
   __extension__ typedef unsigned __int128 wide_t;
-  return (uint64_t)(((wide_t)reciprocal * ((uint64_t)value * 2)) >> 64);
+  (void)divisor;
+  return (uint64_t)(((wide_t)(value + 1) * reciprocal) >> 64);
 #else
-  uint64_t low = (reciprocal & UINT32_MAX) * value;
-  uint64_t high = (reciprocal >> 32) * value;
-  return (high + (low >> 32)) >> 31;
+  (void)reciprocal;
+  return value / divisor;
 #endif
 }
 

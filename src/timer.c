@@ -201,8 +201,8 @@ start_usual(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
   uvwheel_t *wheel;
 
   if (timer == NULL || cb == NULL || !is_usual(timer, TIMER_MISSED, &wheel) ||
-      is_closing(wheel) || is_active(timer) || is_full(wheel) ||
-      wheel->unrefd != 0)
+      is_closing(wheel) || is_active(timer) ||
+      wheel->core.count >= wheel->usual_max)
     return false;
   uvwheel__check_thread(wheel, timer);
   if (!insert_beside(&wheel->core, &timer->entry,

@@ -48,6 +48,7 @@ uvwheel__arm(uvwheel_t *wheel)
 void
 uvwheel__update_ref(uvwheel_t *wheel)
 {
+  wheel->usual_max = wheel->unrefd == 0 ? wheel->max_timers : 0;
   if ((wheel->flags & UNREF) ||
       (wheel->unrefd != 0 && wheel->unrefd == wheel->core.count))
     uv_unref(driver_of(wheel));
@@ -109,6 +110,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   if (wheel->turn_budget == UINT32_MAX)
     wheel->turn_budget = UINT64_MAX;
   wheel->max_timers = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
+  wheel->usual_max = wheel->max_timers;
   uvwheel__check_in(wheel);
   return 0;
 }

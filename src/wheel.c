@@ -46,7 +46,6 @@
  *       after that of the pass. It is NEVER exactly if the wheel is empty.
  *   I5  Outside a pass nothing is pending, staying or due.
  *   I6  count is the number of entries on all lists.
- *   I7  hand_ms is hand * tick_ms.
  *
  * Costs: insert, remove and expire are O(1) and touch two, three and two
  * entries; postpone to a later time is one store. An entry that waits for r
@@ -94,13 +93,6 @@ uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms)
   uint64_t tick = ms / core->tick_ms;
 
   return tick < LAST_TICK ? tick + 1 : LAST_TICK;
-}
-
-static void
-set_hand(uvwheel_core_t *core, uint64_t tick)
-{
-  core->hand = tick;
-  core->hand_ms = tick * core->tick_ms;
 }
 
 /* ---- Slots -------------------------------------------------------------- */
@@ -162,10 +154,9 @@ uvwheel__take_off(uvwheel_core_t *core, uvwheel_link_t *link)
 static bool
 place(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
-  if (place_beside(core, entry, tick))
-    return false;
-  claim(core, tick & core->slot_mask, tick);
-  (void)place_beside(core, entry, tick);
+  if (!is_claimed(core, tick))
+    claim(core, tick & core->slot_mask, tick);
+  place_beside(core, entry, tick);
   if (tick >= core->next_tick)
     return false;
   core->next_tick = tick;
@@ -240,7 +231,8 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
       slots > UVWHEEL_MAX_SLOTS || (flags & ~UVWHEEL_FIFO) != 0)
     return EINVAL;
   made.tick_ms = tick_ms;
-  made.reciprocal = ((UINT64_C(1) << 63) - 1) / tick_ms + 1;
+  made.reciprocal = RECIPROCAL(tick_ms);
+  made.near_ms = RECIPROCAL_LIMIT(tick_ms);
   made.slot_mask = (UINT64_C(1) << bit_width(slots - 1)) - 1;
   made.lane_mask = (flags & UVWHEEL_FIFO) ? 0 : UVWHEEL_LANES - 1;
   made.next_tick = NEVER;
@@ -302,7 +294,7 @@ enter(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
              &entry->link);
       return false;
     }
-    set_hand(core, tick - 1);
+    core->hand = tick - 1;
   }
   return place(core, entry, tick);
 }
@@ -361,7 +353,7 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
     now_tick = LAST_HAND;
   while (core->next_tick <= now_tick) {
     uint64_t slot = core->next_tick & core->slot_mask;
-    set_hand(core, core->next_tick);
+    core->hand = core->next_tick;
     if (core->nearest[slot] == core->hand) {
       uvwheel_link_t *lanes = lanes_of(core, slot);
       unsigned i;
@@ -370,7 +362,7 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
           take_over(core, &core->pending[i], &lanes[i]);
       vacate(core, slot);
       core->pass_tick = core->hand;
-      core->pass_ms = core->hand_ms;
+      core->pass_ms = core->hand * core->tick_ms;
       core->pass_nearest = NEVER;
       core->passing = true;
       return true;
@@ -378,7 +370,7 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
     core->next_tick = find_next_tick(core);
   }
   if (now_tick > core->hand)
-    set_hand(core, now_tick);
+    core->hand = now_tick;
   return false;
 }
 
@@ -498,7 +490,7 @@ give_up_pass(uvwheel_core_t *core)
   unsigned i;
 
   if (core->hand >= core->pass_tick)
-    set_hand(core, core->pass_tick - 1);
+    core->hand = core->pass_tick - 1;
   for (i = 0; i < lane_count(core); i++) {
     give_back(core, i, &core->pending[i], core->pass_tick);
     give_back(core, i, &core->staying[i], core->pass_tick);

@@ -106,7 +106,6 @@ static void
 let_nearest_be_past(void)
 {
   core.hand = core.nearest[2];
-  core.hand_ms = core.hand * TICK_MS;
 }
 
 static void
@@ -151,12 +150,6 @@ count_one_too_few(void)
   core.count--;
 }
 
-static void
-let_hand_and_time_differ(void)
-{
-  core.hand_ms++;
-}
-
 static const struct {
   void (*damage)(void);
   const char *invariant;
@@ -178,7 +171,6 @@ static const struct {
     {hide_slot, "I6:"},
     {count_one_too_many, "I6:"},
     {count_one_too_few, "I6:"},
-    {let_hand_and_time_differ, "I7:"},
 };
 
 /* The lines of a text; each of them must be finished. */

@@ -104,11 +104,11 @@ typedef struct uvwheel_counters_s {
 struct uvwheel_core_s {
   /* private */
   uint64_t hand;
-  uint64_t hand_ms;
   uint64_t next_tick;
   uint64_t count;
   uint64_t tick_ms;
   uint64_t reciprocal;
+  uint64_t near_ms;
   uint64_t slot_mask;
   uint64_t lane_mask;
   uvwheel_counters_t counters;
