@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The compiler builtins that the library uses, each with a plain C fallback. */
+/* The compiler builtins that the library uses, and what does the same in plain
+ * C11. -DUVWHEEL_PLAIN_C=1 chooses the latter with any compiler, for tests. */
 
 #ifndef UVWHEEL_PORTABLE_H
 #define UVWHEEL_PORTABLE_H
 
 #include <stdint.h>
 
-#if defined(__GNUC__)
+/* ATOMIC_*: words that threads share. In public structs they are plain ones,
+ * because neither C99 nor C++ knows _Atomic. A load acquires, an addition
+ * releases, the other two do both. The replacement may fail for no reason;
+ * then, as whenever it fails, *expected is what was found.
+ *
+ * lowest_bit: the position of the lowest bit that is set; not for 0.
+ * bit_width: how many bits are needed to write the value down; 0 for 0. */
+
+#if defined(__GNUC__) && !defined(UVWHEEL_PLAIN_C)
+
 #define PREFETCH(address) __builtin_prefetch(address, 1)
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
@@ -18,20 +28,7 @@
 #else
 #define INITIAL_EXEC
 #endif
-#else
-#define PREFETCH(address) ((void)(address))
-#define LIKELY(condition) (condition)
-#define UNLIKELY(condition) (condition)
-#define NOINLINE
-#define OPAQUE(value) ((void)(value))
-#define INITIAL_EXEC
-#endif
 
-/* Words that threads share. In public structs they are plain ones, because
- * neither C99 nor C++ knows _Atomic. A load acquires, an addition releases, the
- * other two do both. The replacement may fail for no reason; then, as whenever
- * it fails, *expected is what was found. */
-#if defined(__GNUC__)
 #define ATOMIC_LOAD(word) __atomic_load_n(word, __ATOMIC_ACQUIRE)
 #define ATOMIC_ADD(word, value) \
   ((void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE))
@@ -40,8 +37,30 @@
 #define ATOMIC_REPLACE(word, expected, value)                             \
   __atomic_compare_exchange_n(word, expected, value, 1, __ATOMIC_ACQ_REL, \
                               __ATOMIC_RELAXED)
+
+static inline unsigned
+lowest_bit(uint64_t bits)
+{
+  return (unsigned)__builtin_ctzll(bits);
+}
+
+static inline unsigned
+bit_width(uint64_t value)
+{
+  return value == 0 ? 0 : 64 - (unsigned)__builtin_clzll(value);
+}
+
 #else
+
 #include <stdatomic.h>
+
+#define PREFETCH(address) ((void)(address))
+#define LIKELY(condition) (condition)
+#define UNLIKELY(condition) (condition)
+#define NOINLINE
+#define OPAQUE(value) ((void)(value))
+#define INITIAL_EXEC
+
 #define ATOMIC_WORD(word) ((_Atomic(uintptr_t) *)(word))
 #define ATOMIC_LOAD(word) \
   atomic_load_explicit(ATOMIC_WORD(word), memory_order_acquire)
@@ -54,35 +73,24 @@
   atomic_compare_exchange_weak_explicit(ATOMIC_WORD(word), expected, value, \
                                         memory_order_acq_rel,               \
                                         memory_order_relaxed)
-#endif
 
-/* The position of the lowest bit that is set; bits must not be 0. */
-static inline unsigned
-lowest_bit(uint64_t bits)
-{
-#if defined(__GNUC__)
-  return (unsigned)__builtin_ctzll(bits);
-#else
-  unsigned position = 0;
-  for (; (bits & 1) == 0; bits >>= 1)
-    position++;
-  return position;
-#endif
-}
-
-/* How many bits are needed to write the value down; 0 for 0. */
 static inline unsigned
 bit_width(uint64_t value)
 {
-#if defined(__GNUC__)
-  return value == 0 ? 0 : 64 - (unsigned)__builtin_clzll(value);
-#else
   unsigned width = 0;
+
   for (; value != 0; value >>= 1)
     width++;
   return width;
-#endif
 }
+
+static inline unsigned
+lowest_bit(uint64_t bits)
+{
+  return bit_width(bits & (~bits + 1)) - 1;
+}
+
+#endif
 
 /* The reciprocal of a divisor, and the values that it is good for: those below
  * the limit. */
@@ -97,7 +105,7 @@ bit_width(uint64_t value)
 static inline uint64_t
 divide(uint64_t value, uint64_t divisor, uint64_t reciprocal)
 {
-#if defined(__SIZEOF_INT128__)
+#if defined(__SIZEOF_INT128__) && !defined(UVWHEEL_PLAIN_C)
   __extension__ typedef unsigned __int128 wide_t;
   (void)divisor;
   return (uint64_t)(((wide_t)(value + 1) * reciprocal) >> 64);
