@@ -287,7 +287,7 @@ START_TEST(a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing)
 }
 END_TEST
 
-/* traps.md, "Limits and sight": netty#5647. */
+/* netty#5647. */
 START_TEST(one_timer_more_than_max_timers_is_refused)
 {
   const uvwheel_options_t options = {.tick_ms = 100, .max_timers = 2};

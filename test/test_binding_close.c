@@ -81,7 +81,7 @@ open_again(uvwheel_t *closed)
   open_wheel(100, 16);
 }
 
-/* traps.md, "Life of a handle": timers need no close at all. */
+/* Timers need no close at all. */
 START_TEST(timers_can_be_used_again_on_another_wheel)
 {
   static probe_t probe;
@@ -108,8 +108,8 @@ START_TEST(a_wheel_can_be_closed_without_a_callback_and_without_timers)
 }
 END_TEST
 
-/* netty (source), folly's DeleteWheelInTimeout: traps.md. The nth callback of
- * a batch closes; no other runs. */
+/* netty (source), folly's DeleteWheelInTimeout. The nth callback of a batch
+ * closes; no other runs. */
 START_TEST(close_in_a_callback_ends_the_batch_at_once)
 {
   static probe_t probes[20];

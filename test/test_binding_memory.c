@@ -114,7 +114,7 @@ START_TEST(no_operation_after_init_allocates)
 }
 END_TEST
 
-/* traps.md, scenario 13, "Cost": libuv#2072, node#20298. */
+/* libuv#2072, node#20298. */
 START_TEST(a_million_refreshes_leave_one_timer_and_allocate_nothing)
 {
   uint64_t before;

@@ -51,8 +51,8 @@ START_TEST(timers_of_all_timeouts_fire_at_their_ticks_side_by_side)
 }
 END_TEST
 
-/* libuv#4773 and its kin (traps.md, "Time"): the loop's clock drops fractions
- * of a millisecond, a stopwatch does not. */
+/* libuv#4773 and its kin: the loop's clock drops fractions of a millisecond, a
+ * stopwatch does not. */
 START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
 {
   static probe_t probe;
@@ -137,7 +137,7 @@ END_TEST
 
 /* ---- Repeat -------------------------------------------------------------- */
 
-/* traps.md, "Time": libuv#1142, #1381. */
+/* libuv#1142, #1381. */
 START_TEST(a_repeat_counts_from_the_time_of_the_callback)
 {
   static probe_t probe;
@@ -226,7 +226,7 @@ sleeps_during(uint64_t ms)
   return virtual_time_sleeps() - before;
 }
 
-/* traps.md, "Cost": pulsar#6414, bun#9286. The last sleep is run_for's. */
+/* pulsar#6414, bun#9286. The last sleep is run_for's. */
 START_TEST(an_empty_wheel_never_wakes_up)
 {
   static probe_t probe;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What a -Dchecks=true build adds: misuse is told on stderr, with the timer,
- * when it is due and its tick, and ends the program. traps.md, "Life of a
- * handle": RIOT#4841, h2o#3243; "Limits and sight": h2o#2149, tokio#515. */
+ * when it is due and its tick, and ends the program. RIOT#4841,
+ * h2o#3243, h2o#2149, tokio#515. */
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The scenarios of users who were burnt by other timers, on the binding: what
- * callbacks do to timers, and what the clock does to them. The number is that
- * of the list "Scenarios worth a test", the words in quotes are the table and
- * the row that it pins. Scenarios 6 and 15 to 20 are in test_scenarios_load.c,
- * 13 is in test_binding_memory.c, and 21, random operations against a model,
- * is in test/model. */
+ * callbacks do to timers, and what the clock does to them. The comments name the
+ * issues of other projects that they come from; docs/promises.md says what
+ * happened there. More of them are in test_scenarios_load.c. */
 
 #include <stdlib.h>
 
@@ -40,8 +38,8 @@ stop_and_free_itself(probe_t *probe)
   free(probe);
 }
 
-/* Scenario 1. "Life of a handle": linmo#27, libuv#180, mediasoup#214. Which of
- * the peers frees itself: none other, or the nth of 5. */
+/* linmo#27, libuv#180, mediasoup#214. Which of the peers frees itself: none
+ * other, or the nth of 5. */
 START_TEST(a_callback_may_free_its_own_timer)
 {
   bool repeating = _i >= 6;
@@ -84,8 +82,8 @@ stop_and_free_peer(probe_t *probe)
   *peer = NULL;
 }
 
-/* Scenario 2. "Life of a handle": muduo#668, ModernUO#782,
- * connectedhomeip#19387. Each of six stops each other one. */
+/* muduo#668, ModernUO#782, connectedhomeip#19387. Each of six stops each other
+ * one. */
 START_TEST(stop_inside_callback_silences_a_peer_of_the_same_tick)
 {
   static probe_t *probes[6];
@@ -126,7 +124,7 @@ refresh_peer(probe_t *probe)
   ((probe_t *)probe->arg)->due_ms = uv_now(&loop) + 5;
 }
 
-/* Scenario 3. "Life of a handle": ModernUO#705. */
+/* ModernUO#705. */
 START_TEST(a_peer_restarted_in_a_callback_fires_at_its_new_time_alone)
 {
   static probe_t probes[3];
@@ -160,7 +158,7 @@ stop_and_start_itself(probe_t *probe)
   probe_start(probe, 5, 0);
 }
 
-/* Scenario 4. "Life of a handle": ModernUO#705, h2o#1958. */
+/* ModernUO#705, h2o#1958. */
 START_TEST(a_timer_stopped_and_started_in_its_callback_fires_once_more)
 {
   static probe_t probe;
@@ -189,7 +187,7 @@ rearm_itself(probe_t *probe)
   probe_start(probe, *(const uint64_t *)probe->arg, 0);
 }
 
-/* Scenario 5. "Time": akka-core#1016, nebula#802, rpc-perf#180. */
+/* akka-core#1016, nebula#802, rpc-perf#180. */
 START_TEST(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch)
 {
   uint64_t span_ms = spans[_i], fired_ms = 0;
@@ -213,7 +211,7 @@ START_TEST(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch)
 }
 END_TEST
 
-/* Scenario 7. "Cost": netty#12886, #12888, #13018. */
+/* netty#12886, #12888, #13018. */
 START_TEST(timers_of_one_slot_and_different_rounds_fire_in_their_rounds)
 {
   static probe_t probes[4];
@@ -236,7 +234,7 @@ START_TEST(timers_of_one_slot_and_different_rounds_fire_in_their_rounds)
 }
 END_TEST
 
-/* Scenario 8. "Time": agrona#73, camunda#767, tokio-core#2. */
+/* agrona#73, camunda#767, tokio-core#2. */
 START_TEST(a_jump_of_several_rounds_fires_what_is_due_once_and_no_more)
 {
   const uint64_t jump_ms = ROUND_MS * 7 / 2;
@@ -264,7 +262,7 @@ START_TEST(a_jump_of_several_rounds_fires_what_is_due_once_and_no_more)
 }
 END_TEST
 
-/* Scenario 9. "Time": RussellLuo/timingwheel#45, libuv#4245, #4250. */
+/* RussellLuo/timingwheel#45, libuv#4245, #4250. */
 START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
 {
   static uint64_t short_ms;
@@ -293,7 +291,7 @@ START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
 }
 END_TEST
 
-/* Scenario 10. "Time": netty#7760, haproxy#109, uWebSockets.js#1025. */
+/* netty#7760, haproxy#109, uWebSockets.js#1025. */
 START_TEST(huge_timeouts_do_not_fire_before_their_time)
 {
   static const uint64_t huge_ms[] = {UINT32_MAX / 2,
@@ -328,7 +326,7 @@ START_TEST(huge_timeouts_do_not_fire_before_their_time)
 }
 END_TEST
 
-/* Scenario 11. "Time": tokio#8334. */
+/* tokio#8334. */
 START_TEST(years_of_uptime_make_no_timer_early_or_late)
 {
   static const uint64_t uptimes_ms[] = {12 * DAY_MS, INT32_MAX, UINT32_MAX,
@@ -353,7 +351,7 @@ START_TEST(years_of_uptime_make_no_timer_early_or_late)
 }
 END_TEST
 
-/* Scenario 12. "Time": haproxy#2704, h2o source. */
+/* haproxy#2704, h2o source. */
 START_TEST(a_clock_that_steps_back_fires_nothing_early)
 {
   static const uint64_t back_ms[] = {1, TICK_MS, ROUND_MS, 5000, 900000};
@@ -383,7 +381,7 @@ START_TEST(a_clock_that_steps_back_fires_nothing_early)
 }
 END_TEST
 
-/* Scenario 12. "Time": libuv#1142, tokio#3574, XXL-JOB misfire policies. */
+/* libuv#1142, tokio#3574, XXL-JOB misfire policies. */
 START_TEST(a_clock_that_jumps_ahead_fires_each_due_timer_once)
 {
   static probe_t probes[20];
@@ -403,8 +401,7 @@ START_TEST(a_clock_that_jumps_ahead_fires_each_due_timer_once)
 }
 END_TEST
 
-/* Scenario 14. "Cost": libuv#2072 is why refresh is cheap; this is when it
- * must not be. */
+/* libuv#2072 is why refresh is cheap; this is when it must not be. */
 START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
 {
   static probe_t probe, far;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The scenarios in which timers and the rest of a busy loop meet. See
- * test_scenarios.c for how they are numbered. */
+/* The scenarios in which timers and the rest of a busy loop meet; see
+ * test_scenarios.c. */
 
 #include <stdlib.h>
 
@@ -32,7 +32,7 @@ ping_and_restart(probe_t *probe)
     probe_start(probe, 0, 0);
 }
 
-/* Scenario 6. "Time": libuv#4245, #4250. */
+/* libuv#4245, #4250. */
 START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
 {
   static const uint64_t blocks_ms[] = {0, 1, TICK_MS, 5 * TICK_MS};
@@ -74,8 +74,8 @@ do_nothing(uv_idle_t *idle)
   (void)idle;
 }
 
-/* Scenario 15. "Cost": bun#33359. An idle handle keeps the loop from sleeping,
- * and in each iteration another timer is started. */
+/* bun#33359. An idle handle keeps the loop from sleeping, and in each iteration
+ * another timer is started. */
 START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer)
 {
   static uv_prepare_t prepare;
@@ -101,7 +101,7 @@ END_TEST
 
 /* ---- When the loop sleeps and ends --------------------------------------- */
 
-/* Scenario 16. "Cost": bun#37096. */
+/* bun#37096. */
 START_TEST(after_the_last_stop_the_wheel_does_not_bound_the_poll)
 {
   static uv_async_t forever;
@@ -127,7 +127,7 @@ START_TEST(after_the_last_stop_the_wheel_does_not_bound_the_poll)
 }
 END_TEST
 
-/* Scenario 17. "Life of a handle": node#16105, libuv#4048. */
+/* node#16105, libuv#4048. */
 START_TEST(an_unref_d_wheel_lets_the_loop_end_and_a_ref_d_one_does_not)
 {
   static probe_t probe;
@@ -204,7 +204,7 @@ on_iteration(uv_check_t *check)
     echo_ping(&echo);
 }
 
-/* Scenario 18. "Cost": netty#11724, hertzbeat#4328; "Time": libuv#4245. */
+/* netty#11724, hertzbeat#4328, libuv#4245. */
 START_TEST(a_million_timers_due_at_once_leave_room_for_io_and_stops)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,
@@ -252,9 +252,8 @@ forget_closed_wheel(uvwheel_t *closed)
   forget_wheel();
 }
 
-/* Scenario 19. "Life of a handle": netty (source), folly test
- * DeleteWheelInTimeout, libuv#2416, netty#366. From outside, or by the callback
- * in the middle of a batch. */
+/* netty (source), folly's DeleteWheelInTimeout, libuv#2416, netty#366. From
+ * outside, or by the callback in the middle of a batch. */
 START_TEST(close_with_a_crowd_pending_silences_it_and_leaves_it_reusable)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,
@@ -293,7 +292,7 @@ stop_the_loop(probe_t *probe)
   uv_stop(&loop);
 }
 
-/* Scenario 20: what uv_stop leaves behind, the next uv_run does. */
+/* What uv_stop leaves behind, the next uv_run does. */
 START_TEST(uv_stop_inside_a_callback_loses_and_repeats_nothing)
 {
   static const uint32_t budgets[] = {1, 7, UINT32_MAX};

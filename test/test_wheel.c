@@ -166,7 +166,7 @@ expire_pairs(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
     }
 }
 
-/* traps.md, netty#12886 and its kin: never assume an order inside a slot. */
+/* netty#12886 and its kin: never assume an order inside a slot. */
 START_TEST(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion)
 {
   at_every_hand(&shapes[_i], expire_pairs);
@@ -197,7 +197,7 @@ jump(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
   ck_assert_uint_eq(core->counters.expired, count);
 }
 
-/* traps.md, "Time": agrona#73, tokio-core#2. */
+/* agrona#73, tokio-core#2. */
 START_TEST(a_jump_hands_out_what_is_due_in_the_order_of_ticks)
 {
   at_every_hand(&shapes[_i], jump);
@@ -332,7 +332,7 @@ step_back(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
   }
 }
 
-/* traps.md, "Time": haproxy#2704. */
+/* haproxy#2704. */
 START_TEST(a_clock_that_steps_back_makes_nothing_early_late_or_lost)
 {
   at_every_hand(&shapes[_i], step_back);

@@ -187,7 +187,7 @@ START_TEST(any_operation_in_the_middle_of_a_pass_is_honoured)
 }
 END_TEST
 
-/* traps.md, "Life of a handle": muduo#668 and its kin. */
+/* muduo#668 and its kin. */
 START_TEST(any_operation_between_two_calls_of_a_turn_is_honoured)
 {
   const shape_t *shape = _i % 2 ? &fifo : &lanes;
@@ -228,7 +228,7 @@ START_TEST(a_removed_peer_of_the_same_tick_is_not_handed_out)
 }
 END_TEST
 
-/* traps.md, "Life of a handle": ModernUO#705. */
+/* ModernUO#705. */
 START_TEST(an_entry_put_back_during_its_turn_waits_for_its_next_tick)
 {
   static const uint64_t delays[] = {0,           1,
@@ -296,7 +296,7 @@ START_TEST(a_wheel_with_something_to_hand_out_wants_to_be_called_now)
 }
 END_TEST
 
-/* traps.md, scenario 9 on the wheel alone. */
+/* RussellLuo/timingwheel#45, on the wheel alone. */
 START_TEST(short_timers_started_while_catching_up_do_not_extend_the_turn)
 {
   item_t item;
