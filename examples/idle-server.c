@@ -388,10 +388,8 @@ start_listening(server_t *server)
   int error = listen_at(&server->listener, server->options.host,
                         server->options.port, BACKLOG, on_connection, text);
 
-  if (error == 0) {
-    printf("listening on %s\n", text);
-    fflush(stdout);
-  }
+  if (error == 0)
+    announce("listening on %s\n", text);
   return error;
 }
 

@@ -103,8 +103,7 @@ start(server_t *server)
     exit(EXIT_FAILURE);
   }
   format_address(&address, text);
-  printf("listening on %s, threads: %u\n", text, server->threads);
-  fflush(stdout);
+  announce("listening on %s, threads: %u\n", text, server->threads);
 }
 
 /* Newcomers may come to all threads at once, one each. */
@@ -213,8 +212,7 @@ set_option(server_t *server, int option, const char *text)
     server->quiet = 1;
     break;
   case OPTION_HELP:
-    fputs(help, stdout);
-    exit(EXIT_SUCCESS);
+    show_help(help);
   default:
     exit(EXIT_USAGE); /* getopt_long has complained */
   }

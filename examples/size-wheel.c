@@ -60,8 +60,12 @@ parse_time(const char *option, const char *text, uint64_t max_ms)
     usage_error("--%s takes a time such as 500ms, 60s, 15m or 1d, not '%s'",
                 option, text);
   snprintf(number, sizeof(number), "%.*s", (int)digits, text);
-  return parse_number(option, number, 1, max_ms / units[unit].ms) *
-         units[unit].ms;
+  uint64_t ms = parse_number(option, number, 0, UINT64_MAX / units[unit].ms) *
+                units[unit].ms;
+  if (ms == 0 || ms > max_ms)
+    usage_error("--%s takes a time from 1ms to %" PRIu64 "ms, not '%s'", option,
+                max_ms, text);
+  return ms;
 }
 
 static void
@@ -117,7 +121,7 @@ parse(arguments_t *arguments, int argc, char **argv)
       arguments->slots =
           power_of_two(parse_number("slots", optarg, 1, UVWHEEL_MAX_SLOTS));
     else if (option == 'h')
-      exit(fputs(help, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+      show_help(help);
     else
       exit(EXIT_USAGE);
   if (optind < argc)

@@ -273,8 +273,7 @@ start_listening(server_t *server)
   /* Port 0 has become a real one. */
   uv_udp_getsockname(&server->socket, (struct sockaddr *)&address, &size);
   format_address(&address, text);
-  printf("listening on %s\n", text);
-  fflush(stdout);
+  announce("listening on %s\n", text);
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,27 @@ drop_path_of_program(char **argv)
 
   if (slash != NULL)
     argv[0] = slash + 1;
+}
+
+void
+show_help(const char *help)
+{
+  announce("%s", help);
+  exit(EXIT_SUCCESS);
+}
+
+void
+announce(const char *format, ...)
+{
+  va_list arguments;
+
+  va_start(arguments, format);
+  vprintf(format, arguments);
+  va_end(arguments);
+  if (fflush(stdout) != 0) {
+    complain("cannot write to stdout: %s", strerror(errno));
+    exit(EXIT_FAILURE);
+  }
 }
 
 uint64_t

@@ -37,6 +37,13 @@ void drop_path_of_program(char **argv);
 /* The same, then the end: the command line is wrong. */
 #define usage_error(...) (complain(__VA_ARGS__), exit(EXIT_USAGE))
 
+/* Shows the help, then ends the program. */
+_Noreturn void show_help(const char *help);
+
+/* One line on stdout, at once, formatted as by printf: somebody waits for it.
+ * If it cannot be written the program ends after a complaint. */
+void announce(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* The whole text as a decimal number from min to max, or a usage error. */
 uint64_t parse_number(const char *option, const char *text, uint64_t min,
                       uint64_t max);

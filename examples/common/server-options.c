@@ -195,10 +195,8 @@ parse_options(int argc, char **argv, const command_line_t *command_line,
   };
   while ((option = getopt_long(argc, argv, "", command_line->options, NULL)) !=
          -1) {
-    if (option == OPTION_HELP) {
-      fputs(command_line->help, stdout);
-      exit(EXIT_SUCCESS);
-    }
+    if (option == OPTION_HELP)
+      show_help(command_line->help);
     set_option(options, option, optarg);
   }
   if (optind < argc)

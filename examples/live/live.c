@@ -126,10 +126,8 @@ live_start(const live_options_t *options, live_t **started)
   uv_timer_init(loop, &live->frame_timer);
   live->frame_timer.data = live;
   int error = http_server_start(&live->http, options->host, options->port);
-  if (error == 0) {
-    printf("live page: http://%s/\n", live->http.address);
-    fflush(stdout);
-  }
+  if (error == 0)
+    announce("live page: http://%s/\n", live->http.address);
   return error;
 }
 

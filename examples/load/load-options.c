@@ -106,7 +106,7 @@ set_option(options_t *options, int option, const char *text)
     options->seed = parse_number("seed", text, 0, UINT64_MAX);
     break;
   case OPTION_HELP:
-    exit(fputs(help, stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+    show_help(help);
   default:
     exit(EXIT_USAGE); /* getopt_long has complained */
   }

@@ -18,8 +18,9 @@ set ylabel 'ns of CPU time per operation' textcolor rgb grey
 set key outside right top textcolor rgb grey samplen 2
 set grid xtics ytics linecolor rgb grey linewidth 0.3 dashtype 3
 set logscale xy
-set xrange [7000:14000000]
-set xtics ('10k' 1e4, '100k' 1e5, '1M' 1e6, '10M' 1e7)
+stats data using 1 nooutput
+set xrange [STATS_min < 7000 ? STATS_min * 0.7 : 7000:14000000]
+set xtics ('1k' 1e3, '10k' 1e4, '100k' 1e5, '1M' 1e6, '10M' 1e7)
 set format y '%g'
 
 plot for [i = 0:peers - 1] data index i using 1:2:3 with linespoints \

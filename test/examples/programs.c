@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 unsigned descriptor_limit;
+int stdout_is_full;
 
 /* ---- Programs ---------------------------------------------------------- */
 
@@ -34,7 +36,7 @@ become(const char *path, const char *command_line, int out, int err)
   while (count < MAX_ARGUMENTS - 1 &&
          (arguments[count] = strtok_r(rest, " ", &rest)) != NULL)
     count++;
-  dup2(out, STDOUT_FILENO);
+  dup2(stdout_is_full ? open("/dev/full", O_WRONLY) : out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
   close(out);
   close(err);
@@ -169,6 +171,17 @@ assert_wrong_usage(const char *variable, const char *command_line,
 }
 
 void
+assert_ends_unheard(const char *variable, const char *command_line)
+{
+  static result_t result;
+
+  stdout_is_full = 1;
+  run_program(variable, command_line, &result);
+  stdout_is_full = 0;
+  assert_complaint(&result, 1, "");
+}
+
+void
 assert_help(const char *variable, const char *const *names, size_t count)
 {
   static result_t result;
@@ -177,6 +190,7 @@ assert_help(const char *variable, const char *const *names, size_t count)
   ck_assert_int_eq(result.status, 0);
   for (size_t i = 0; i < count; i++)
     ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
+  assert_ends_unheard(variable, "--help");
 }
 
 uint64_t

@@ -31,6 +31,9 @@ typedef struct result_s {
 /* How to start programs from here on. 0: as many descriptors as the test. */
 extern unsigned descriptor_limit;
 
+/* Whether they cannot write to stdout. */
+extern int stdout_is_full;
+
 /* Starts the program named by this environment variable, with the words of the
  * command line as its arguments. */
 program_t start_program(const char *variable, const char *command_line);
@@ -67,6 +70,9 @@ void assert_complaint(const result_t *result, int status, const char *text);
  * that complaint. */
 void assert_wrong_usage(const char *variable, const char *command_line,
                         const char *complaint);
+
+/* The program ends as a failure if it cannot write to stdout. */
+void assert_ends_unheard(const char *variable, const char *command_line);
 
 /* The program's --help names these options. */
 void assert_help(const char *variable, const char *const *names, size_t count);

@@ -334,6 +334,12 @@ START_TEST(without_http_parser_it_says_so)
 }
 END_TEST
 
+START_TEST(it_ends_if_it_cannot_tell_where_it_listens)
+{
+  assert_ends_unheard("IDLE_SERVER", "--port 0");
+}
+END_TEST
+
 START_TEST(help_names_every_option)
 {
   static const char *const names[] = {
@@ -399,6 +405,7 @@ main(void)
   tcase_add_loop_test(tcase, sigint_closes_everything, 0, KINDS);
   tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
   tcase_add_loop_test(tcase, a_port_in_use_is_one_line_and_status_1, 0, KINDS);
+  tcase_add_test(tcase, it_ends_if_it_cannot_tell_where_it_listens);
   tcase_add_test(tcase, help_names_every_option);
   tcase_add_test(tcase, stats_come_while_it_runs);
   tcase_add_test(tcase, quiet_prints_where_it_listens_and_no_more);
