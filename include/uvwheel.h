@@ -83,9 +83,9 @@ typedef void (*uvwheel_close_cb)(uvwheel_t *wheel);
 /* One active timer of a walk. */
 typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 
-/* For compilers that align an uint64_t to 4 bytes: see uvwheel_timer_t.home. */
+/* As malloc aligns on most machines; see uvwheel_timer_t.home. */
 #if defined(__GNUC__)
-#define UVWHEEL_ALIGNED __attribute__((aligned(8)))
+#define UVWHEEL_ALIGNED __attribute__((aligned(16)))
 #else
 #define UVWHEEL_ALIGNED
 #endif
@@ -135,7 +135,7 @@ typedef enum uvwheel_missed_e {
 struct uvwheel_timer_s {
   /* private */
   uvwheel_entry_t entry;
-  uintptr_t home;    /* the wheel's address, its lowest three bits are flags */
+  uintptr_t home;    /* the wheel's address, its lowest four bits are flags */
   uint64_t interval; /* what a refresh adds: the repeat, else the timeout   */
   uint64_t timeout;  /* of the last start; UINT64_MAX: there is no repeat  */
   uvwheel_timer_cb cb;
@@ -193,10 +193,11 @@ struct uvwheel_s {
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL.
  *
- * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM;
- * then wheel and loop are as they were.
- * Cost: one allocation, 264 bytes per slot, and one uv_timer_init. A loop may
- * have any number of wheels; one is the usual number. */
+ * Errors: UV_EINVAL (NULL loop or wheel; a wheel that is not aligned to 16
+ * bytes, as malloc's memory is on most machines; an option out of range),
+ * UV_ENOMEM; then wheel and loop are as they were. Cost: one allocation, 264
+ * bytes per slot, and one uv_timer_init. A loop may have any number of wheels;
+ * one is the usual number. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
 

@@ -20,6 +20,9 @@
 #define UV__HANDLE_CLOSING 1u
 #define UV__HANDLE_CLOSED 2u
 
+/* The bits of a wheel's address in which uvwheel_timer_t.home has flags. */
+#define HOME_FLAGS ((uintptr_t)15)
+
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
@@ -51,6 +54,9 @@ void uvwheel__arm(uvwheel_t *wheel);
 
 /* Decides anew whether the driver keeps the loop alive. */
 void uvwheel__update_ref(uvwheel_t *wheel);
+
+/* Takes the entry of an active timer out of the wheel. */
+void uvwheel__make_idle(uvwheel_t *wheel, uvwheel_entry_t *entry);
 
 /* A timer's entry has just been handed out by the wheel: counts how late it is,
  * arms it again if it repeats, and calls its callback. */

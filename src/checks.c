@@ -3,14 +3,12 @@
 /* A -Dchecks=true build tells of misuse that is undefined elsewhere, with the
  * timer it concerns, and aborts. In other builds this file is empty. */
 
-#include "checks.h"
+#include "binding.h"
 
 #ifdef UVWHEEL_CHECKS
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-#include "core.h"
 
 void
 uvwheel__misuse(const uvwheel_core_t *core, const uvwheel_entry_t *entry,
@@ -96,7 +94,7 @@ find_wheel(uintptr_t home)
 
   uv_mutex_lock(&wheels_mutex);
   for (wheel = wheels; wheel != NULL; wheel = wheel->next)
-    if ((uintptr_t)wheel / 8 == home / 8)
+    if ((uintptr_t)wheel == (home & ~HOME_FLAGS))
       break;
   if (wheel != NULL && wheel->has_thread &&
       !uv_thread_equal(&wheel->thread, &self))

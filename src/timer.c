@@ -9,10 +9,12 @@
 
 #include "binding.h"
 
-/* The lowest bits of uvwheel_timer_t.home: an uvwheel_missed_t, and unref. */
+/* Flags in uvwheel_timer_t.home: an uvwheel_missed_t, and more. A usual timer
+ * has none of them while it is active, so that one look at one word tells that
+ * it is, and of which wheel. The binding never asks uvwheel_entry_is_active. */
 #define TIMER_MISSED ((uintptr_t)3)
 #define TIMER_UNREF ((uintptr_t)4)
-#define TIMER_FLAGS (TIMER_MISSED | TIMER_UNREF)
+#define TIMER_IDLE ((uintptr_t)8)
 
 /* uvwheel_timer_t.timeout while there is no repeat. */
 #define NO_REPEAT UINT64_MAX
@@ -21,8 +23,7 @@
  * first a value that no timer has. */
 static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
 
-/* Whether the timer belongs to that wheel, as is usual, and has no flags but
- * those to ignore. If so, *wheel is it.
+/* Whether a timer's home is that wheel, with these flags. If so, *wheel is it.
  *
  * The point is what the processor makes of it. The timer may have to come from
  * memory; the processor guesses how the comparison ends and goes on with the
@@ -31,36 +32,37 @@ static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
  * three quarters. OPAQUE keeps the compiler from seeing that the wheel could
  * be had from the timer as well. */
 static inline bool
-is_usual(const uvwheel_timer_t *timer, uintptr_t ignore, uvwheel_t **wheel)
+is_recent(uintptr_t home, uintptr_t flags, uvwheel_t **wheel)
 {
   uintptr_t recent = recent_home, guess = recent;
 
   OPAQUE(guess);
   *wheel = (uvwheel_t *)guess;
-  return (timer->home & ~ignore) == recent;
+  return home == (recent | flags);
 }
 
 static inline uvwheel_t *
 wheel_of(const uvwheel_timer_t *timer)
 {
+  uintptr_t home = timer->home & ~HOME_FLAGS;
   uvwheel_t *wheel;
 
-  if (LIKELY(is_usual(timer, TIMER_FLAGS, &wheel)))
+  if (LIKELY(is_recent(home, 0, &wheel)))
     return wheel;
-  recent_home = timer->home & ~TIMER_FLAGS;
-  return (uvwheel_t *)recent_home;
+  recent_home = home;
+  return (uvwheel_t *)home;
 }
 
 static bool
 is_initialised(const uvwheel_timer_t *timer)
 {
-  return timer != NULL && timer->home > TIMER_FLAGS;
+  return timer != NULL && timer->home > HOME_FLAGS;
 }
 
 static bool
 is_active(const uvwheel_timer_t *timer)
 {
-  return timer != NULL && uvwheel_entry_is_active(&timer->entry);
+  return is_initialised(timer) && !(timer->home & TIMER_IDLE);
 }
 
 static bool
@@ -87,10 +89,18 @@ count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
 static NOINLINE int
 activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
+  timer->home &= ~TIMER_IDLE;
   if (uvwheel_core_insert(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
   count_ref(wheel, timer, 1);
   return 0;
+}
+
+void
+uvwheel__make_idle(uvwheel_t *wheel, uvwheel_entry_t *entry)
+{
+  uvwheel_core_remove(&wheel->core, entry);
+  CONTAINER_OF(entry, uvwheel_timer_t, entry)->home |= TIMER_IDLE;
 }
 
 static void
@@ -129,6 +139,7 @@ uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry)
   uint64_t now_ms = now_of(wheel), due_ms = timer->entry.due_ms;
 
   count_lateness(wheel, now_ms > due_ms ? now_ms - due_ms : 0);
+  timer->home |= TIMER_IDLE;
   count_ref(wheel, timer, -1);
   if (repeats(timer))
     activate(wheel, timer, next_due_ms(timer, now_ms));
@@ -144,7 +155,7 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
     return UV_EINVAL;
   uvwheel__check_idle(timer);
   uvwheel_entry_init(&timer->entry);
-  timer->home = (uintptr_t)wheel;
+  timer->home = (uintptr_t)wheel | TIMER_IDLE;
   timer->interval = 0;
   timer->timeout = NO_REPEAT;
   timer->cb = NULL;
@@ -200,14 +211,15 @@ start_usual(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
 {
   uvwheel_t *wheel;
 
-  if (timer == NULL || cb == NULL || !is_usual(timer, TIMER_MISSED, &wheel) ||
-      is_closing(wheel) || is_active(timer) ||
+  if (timer == NULL || cb == NULL ||
+      !is_recent(timer->home, TIMER_IDLE, &wheel) || is_closing(wheel) ||
       wheel->core.count >= wheel->usual_max)
     return false;
   uvwheel__check_thread(wheel, timer);
   if (!insert_beside(&wheel->core, &timer->entry,
                      add_ms(now_of(wheel), timeout)))
     return false;
+  timer->home = (uintptr_t)wheel;
   timer->cb = cb;
   timer->interval = timeout;
   timer->timeout = NO_REPEAT;
@@ -252,11 +264,13 @@ stop_usual(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
-  if (!is_active(timer) || !is_usual(timer, TIMER_MISSED, &wheel) ||
-      wheel->unrefd != 0)
+  if (timer == NULL || !is_recent(timer->home, 0, &wheel) || wheel->unrefd != 0)
     return false;
   uvwheel__check_thread(wheel, timer);
-  return remove_from_others(&wheel->core, &timer->entry);
+  if (!remove_from_others(&wheel->core, &timer->entry))
+    return false;
+  timer->home = (uintptr_t)wheel | TIMER_IDLE;
+  return true;
 }
 
 /* Any other one. */
@@ -271,7 +285,7 @@ stop(uvwheel_timer_t *timer)
     return 0;
   wheel = wheel_of(timer);
   uvwheel__check_thread(wheel, timer);
-  uvwheel_core_remove(&wheel->core, &timer->entry);
+  uvwheel__make_idle(wheel, &timer->entry);
   count_ref(wheel, timer, -1);
   if (wheel->core.count == 0)
     (void)uv_timer_stop(&wheel->driver);
@@ -302,8 +316,25 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
   return restart(wheel, timer, add_ms(now_of(wheel), timer->interval));
 }
 
-int
-uvwheel_timer_refresh(uvwheel_timer_t *timer)
+/* The usual refresh, which makes a timer due later. False if it is not, and
+ * then nothing is done. */
+static inline bool
+refresh_usual(uvwheel_timer_t *timer)
+{
+  uvwheel_t *wheel;
+  uint64_t due_ms;
+
+  if (timer == NULL || !is_recent(timer->home, 0, &wheel))
+    return false;
+  uvwheel__check_thread(wheel, timer);
+  due_ms = now_of(wheel) + timer->interval;
+  return LIKELY(due_ms >= timer->interval) &&
+         postpone_in_place(&timer->entry, due_ms);
+}
+
+/* Any other one. */
+static NOINLINE int
+refresh(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
   uint64_t due_ms;
@@ -316,6 +347,12 @@ uvwheel_timer_refresh(uvwheel_timer_t *timer)
   if (postpone_in_place(&timer->entry, due_ms))
     return 0;
   return requeue(wheel, timer, due_ms);
+}
+
+int
+uvwheel_timer_refresh(uvwheel_timer_t *timer)
+{
+  return refresh_usual(timer) ? 0 : refresh(timer);
 }
 
 int

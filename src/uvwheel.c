@@ -89,7 +89,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   uvwheel_options_t none = {0}, chosen = none;
   int error;
 
-  if (loop == NULL || wheel == NULL)
+  if (loop == NULL || wheel == NULL || ((uintptr_t)wheel & HOME_FLAGS) != 0)
     return UV_EINVAL;
   if (options != NULL)
     chosen = *options;
@@ -171,7 +171,7 @@ stop_all(uvwheel_t *wheel)
 
   uvwheel_core_walk_begin(&wheel->core, &cursor);
   while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)
-    uvwheel_core_remove(&wheel->core, entry);
+    uvwheel__make_idle(wheel, entry);
   wheel->unrefd = 0;
 }
 

@@ -61,6 +61,18 @@ START_TEST(no_loop_or_no_wheel_is_invalid)
 }
 END_TEST
 
+START_TEST(a_wheel_that_is_not_aligned_is_invalid)
+{
+  static uvwheel_t room[2];
+  void *between = (char *)room + 8;
+
+  memset(room, 0xA5, sizeof room);
+  ck_assert_int_eq(uvwheel_init(&loop, between, NULL), UV_EINVAL);
+  ck_assert_int_eq(((unsigned char *)between)[0], 0xA5);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
 START_TEST(all_zero_options_and_none_mean_the_defaults)
 {
   const uvwheel_options_t zero = {0};
@@ -394,6 +406,7 @@ main(void)
   tcase_add_loop_test(making, options_out_of_range_leave_wheel_and_loop_alone,
                       0, LENGTH(bad_options));
   tcase_add_test(making, no_loop_or_no_wheel_is_invalid);
+  tcase_add_test(making, a_wheel_that_is_not_aligned_is_invalid);
   tcase_add_loop_test(making, all_zero_options_and_none_mean_the_defaults, 0,
                       2);
   tcase_add_test(making, the_largest_options_are_legal);
