@@ -56,6 +56,16 @@ close_connection(http_connection_t *connection)
 
 /* ---- Answers ------------------------------------------------------------ */
 
+/* A peer that has closed its side has no more to say: all is done. */
+static void
+on_answer_sent(uv_shutdown_t *shutdown, int status)
+{
+  http_connection_t *connection = (http_connection_t *)shutdown->handle;
+
+  if (status != 0 || connection->is_peer_done)
+    close_connection(connection);
+}
+
 /* Sends the head and a body, then nothing more. The connection is closed once
  * the peer has closed it, or patience ends: closed at once, with bytes of the
  * peer unread, it would be reset, and the answer be lost. */
@@ -72,7 +82,7 @@ send_last(http_connection_t *connection, const char *body, size_t length)
   connection->state = HTTP_ANSWERING;
   uvwheel_timer_refresh(&connection->patience);
   if (uv_write(&connection->write, stream, buffers, count, NULL) != 0 ||
-      uv_shutdown(&connection->shutdown, stream, NULL) != 0)
+      uv_shutdown(&connection->shutdown, stream, on_answer_sent) != 0)
     close_connection(connection);
 }
 
@@ -259,8 +269,10 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
   if (length == 0)
     return; /* libuv's word for "try again" */
   if (length == UV_EOF && connection->state == HTTP_ANSWERING &&
-      uv_stream_get_write_queue_size(stream) != 0)
-    return; /* it may well wait for the rest of the answer */
+      uv_stream_get_write_queue_size(stream) != 0) {
+    connection->is_peer_done = 1; /* but it may wait for the rest */
+    return;
+  }
   if (length < 0 || connection->state == HTTP_STREAMING)
     close_connection(connection);
   else if (connection->state == HTTP_READING)
@@ -321,6 +333,7 @@ accept_next(http_server_t *server)
   uvwheel_timer_init(server->wheel, &connection->patience);
   connection->patience.data = connection;
   http_request_init(&connection->request);
+  connection->is_peer_done = 0;
   connection->state = HTTP_READING;
   if (uv_accept((uv_stream_t *)&server->listener, stream_of(connection)) == 0)
     welcome(server, connection);

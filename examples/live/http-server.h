@@ -51,7 +51,8 @@ struct http_connection_s {
   uv_tcp_t tcp; /* its data points to the server */
   uvwheel_timer_t patience;
   enum http_state state;
-  int is_sending; /* a stream: the last write is not done */
+  int is_peer_done; /* it closed its side before it had the whole answer */
+  int is_sending;   /* a stream: the last write is not done */
   http_request_t request;
   uv_write_t write;
   uv_shutdown_t shutdown;
