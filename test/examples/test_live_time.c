@@ -367,7 +367,6 @@ main(void)
   TCase *frames = tcase_create("frames");
 
   tcase_add_checked_fixture(patience, start_server_here, stop_server_here);
-  tcase_set_timeout(patience, 60);
   tcase_add_test(patience,
                  who_stops_to_send_gets_the_whole_answer_and_is_closed_at_once);
   tcase_add_test(patience,
@@ -378,7 +377,6 @@ main(void)
   tcase_add_test(patience, newcomers_wait_while_all_connections_are_taken);
   suite_add_tcase(suite, patience);
   tcase_add_checked_fixture(frames, start_live_here, stop_live_here);
-  tcase_set_timeout(frames, 60);
   tcase_add_test(frames, frames_are_made_while_somebody_looks_and_no_longer);
   tcase_add_test(frames, a_viewer_that_does_not_read_is_dropped_alone);
   suite_add_tcase(suite, frames);

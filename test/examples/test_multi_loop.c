@@ -233,18 +233,20 @@ START_TEST(each_thread_prints_its_figures_while_it_runs)
 {
   char line[256];
   uint16_t port;
-  uint64_t open = 0, threads = 0;
+  uint64_t open[3] = {0};
+  bool has_printed[3] = {false};
   program_t server = start_loops(NO_IDLE_TIME "--threads 2 --stats 1", &port);
 
   assert_echo(connect_to(port));
-  for (int i = 0; i < 2; i++) {
+  while (!has_printed[1] || !has_printed[2] || open[1] + open[2] == 0) {
     read_line(server.out, line, sizeof(line));
     ck_assert_msg(strncmp(line, "stats thread=", 13) == 0, "%s", line);
-    threads += number_of(line, "thread");
-    open += number_of(line, "open");
+    uint64_t thread = number_of(line, "thread");
+    ck_assert(thread == 1 || thread == 2);
+    has_printed[thread] = true;
+    open[thread] = number_of(line, "open");
   }
-  ck_assert_uint_eq(threads, 1 + 2);
-  ck_assert_uint_eq(open, 1);
+  ck_assert_uint_eq(open[1] + open[2], 1);
   stop_well(&server, SIGTERM);
 }
 END_TEST

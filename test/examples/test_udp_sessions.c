@@ -47,14 +47,18 @@ start_kind(int kind, const char *options, uint16_t *port)
   return start_sessions(line, port);
 }
 
-/* It must end well, and so many sessions be alive to the end. */
+/* It must end well, and have made so many sessions, each of which is alive or
+ * has expired: which of both is up to the machine, if the timeout is short. */
 static void
-assert_sound(const program_t *server, uint64_t sessions)
+assert_sound(const program_t *server, uint64_t created)
 {
   stop(server, SIGTERM, &result);
   ck_assert_str_eq(result.err, "");
   ck_assert_int_eq(result.status, 0);
-  ck_assert_uint_eq(number_of(result.out, "sessions"), sessions);
+  ck_assert_uint_eq(number_of(result.out, "created"), created);
+  ck_assert_uint_eq(number_of(result.out, "sessions") +
+                        number_of(result.out, "expired"),
+                    created);
   ck_assert_uint_eq(number_of(result.out, "expired_early"), 0);
   ck_assert_uint_eq(number_of(result.out, "unsent"), 0);
 }
@@ -108,7 +112,6 @@ START_TEST(garbage_is_counted_and_comes_back_byte_for_byte)
   for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
     ck_assert_uint_eq(say(peer, bytes, lengths[i]), i + 1);
   assert_sound(&server, 1);
-  ck_assert_uint_eq(number_of(result.out, "created"), 1);
   ck_assert_uint_eq(number_of(result.out, "refreshes"), 4);
 }
 END_TEST
@@ -164,29 +167,34 @@ START_TEST(an_idle_session_ends_but_not_early)
     continue;
   ck_assert_int_ge(now_ns() - begin_ns, 300 * NS_PER_MS);
   ck_assert_uint_eq(say(peer, "hello", 5), 1);
-  assert_sound(&server, 1);
-  ck_assert_uint_eq(number_of(result.out, "created"), 2);
-  ck_assert_uint_eq(number_of(result.out, "expired"), 1);
+  assert_sound(&server, 2);
+  ck_assert_uint_ge(number_of(result.out, "expired"), 1);
 }
 END_TEST
 
+/* Another session, which ends, tells that a timeout has passed. */
 START_TEST(traffic_keeps_a_session)
 {
   uint16_t port;
-  program_t server = start_kind(_i, "--timeout 300 --tick 10", &port);
-  int peer = speak_to(port);
-  int64_t begin_ns = now_ns(), said_ns = begin_ns;
-  uint64_t before = say(peer, "on", 2);
+  program_t server = start_kind(_i, "--timeout 500 --tick 10", &port);
+  int busy = speak_to(port), silent = speak_to(port);
+  int64_t said_ns = now_ns();
+  uint64_t created = 2, count = say(busy, "on", 2), is_there;
 
-  while (now_ns() - begin_ns < 900 * NS_PER_MS) {
-    int64_t next_ns = now_ns();
-    uint64_t count = say(peer, "on", 2);
+  ck_assert_uint_eq(say(silent, "hello", 5), 1);
+  do {
+    is_there = ask(silent);
+    int64_t before_ns = said_ns;
+    said_ns = now_ns();
+    uint64_t next = say(busy, "on", 2);
     /* Unless this test was stopped for a whole timeout. */
-    ck_assert(count == before + 1 || now_ns() - said_ns >= 300 * NS_PER_MS);
-    said_ns = next_ns;
-    before = count;
-  }
-  assert_sound(&server, 1);
+    if (next == 1 && now_ns() - before_ns >= 500 * NS_PER_MS)
+      created++;
+    else
+      ck_assert_uint_eq(next, count + 1);
+    count = next;
+  } while (is_there);
+  assert_sound(&server, created);
 }
 END_TEST
 
@@ -234,7 +242,7 @@ START_TEST(the_end_of_a_session_makes_room_for_another)
   while (ask(one) != 0)
     continue;
   ck_assert_uint_eq(say(two, "two", 3), 1);
-  assert_sound(&server, 1);
+  assert_sound(&server, 2);
   ck_assert_uint_eq(number_of(result.out, "refused"), 0);
 }
 END_TEST
@@ -371,12 +379,14 @@ START_TEST(stats_come_while_it_runs)
       "longest_turn_ms", "cpu_s",           "rss_kib"};
   char line[512];
   uint16_t port;
-  program_t server = start_sessions("--stats 1 --slots 64 --budget 7", &port);
+  program_t server =
+      start_sessions(NO_IDLE_TIME "--stats 1 --slots 64 --budget 7", &port);
 
   say(speak_to(port), "hello", 5);
-  read_line(server.out, line, sizeof(line));
-  ck_assert_msg(strncmp(line, "stats timer=wheel ", 18) == 0, "%s", line);
-  ck_assert_uint_eq(number_of(line, "sessions"), 1);
+  do {
+    read_line(server.out, line, sizeof(line));
+    ck_assert_msg(strncmp(line, "stats timer=wheel ", 18) == 0, "%s", line);
+  } while (number_of(line, "sessions") == 0);
   ck_assert_uint_eq(number_of(line, "timer_bytes"), 64);
   for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
     number_of(line, keys[i]);
