@@ -238,13 +238,12 @@ check_descriptors(const options_t *options)
   uint64_t limit = raise_descriptor_limit();
   uint64_t possible = limit > SPARE_DESCRIPTORS ? limit - SPARE_DESCRIPTORS : 0;
 
-  if (options->connections <= possible)
+  if (options->count <= possible)
     return;
   complain("%" PRIu64 " connections need %" PRIu64
            " descriptors, but the limit is %" PRIu64
            " (ulimit -n): at most %" PRIu64 " connections are possible",
-           options->connections, options->connections + SPARE_DESCRIPTORS,
-           limit, possible);
+           options->count, options->count + SPARE_DESCRIPTORS, limit, possible);
   exit(EXIT_FAILURE);
 }
 
@@ -270,12 +269,11 @@ start(load_t *load)
 static void
 print_connections(const options_t *options)
 {
-  uint64_t chatty = options->connections * options->chatty_percent / 100;
+  uint64_t chatty = options->count * options->chatty_percent / 100;
 
   printf("connections   %" PRIu64 ": %" PRIu64 " chatty, %" PRIu64
          " silent (seed %" PRIu64 ")\n",
-         options->connections, chatty, options->connections - chatty,
-         options->seed);
+         options->count, chatty, options->count - chatty, options->seed);
 }
 
 /* How many idle connections a server can close, with --churn in one period:
@@ -288,7 +286,7 @@ most_closes(const options_t *options)
 
   if (options->churn_s != 0)
     closes = options->churn_s * 1000 / options->timeout_ms + 3;
-  return options->connections * closes;
+  return options->count * closes;
 }
 
 static int
@@ -296,7 +294,7 @@ run(load_t *load)
 {
   const options_t *options = &load->options;
 
-  load->total = options->connections + 1;
+  load->total = options->count + 1;
   load->connections = calloc(load->total, sizeof(*load->connections));
   if (load->connections == NULL ||
       judge_init(&load->judge, most_closes(options), options->timeout_ms,
@@ -322,7 +320,7 @@ main(int argc, char **argv)
 {
   static load_t load;
 
-  parse_options(&load.options, argc, argv);
+  parse_options(argc, argv, &idle_load_command_line, &load.options);
   parse_address(load.options.host, load.options.port, &load.server);
   signal(SIGPIPE, SIG_IGN); /* a server that is gone is an error, not the end */
   check_descriptors(&load.options);

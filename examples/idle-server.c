@@ -22,13 +22,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sys/resource.h>
 #include <uv.h>
 #include <uvwheel.h>
 
 #include "common/cli.h"
 #include "common/idle-timer.h"
 #include "common/server-options.h"
+#include "common/usage.h"
 #include "live/live.h"
 
 #define BACKLOG 4096
@@ -75,28 +75,18 @@ typedef struct unsent_s {
 
 /* ---- Figures ----------------------------------------------------------- */
 
-static double
-seconds(struct timeval time)
-{
-  return (double)time.tv_sec + (double)time.tv_usec / 1e6;
-}
-
 static void
 print_figures(const server_t *server, const char *title)
 {
-  struct rusage usage;
-  size_t rss = 0;
+  usage_t usage = usage_of_process();
 
-  getrusage(RUSAGE_SELF, &usage);
-  uv_resident_set_memory(&rss);
   printf("%s timer=%s open=%" PRIu64 " accepted=%" PRIu64
          " turned_away=%" PRIu64 " refreshes=%" PRIu64 " idle_closes=%" PRIu64
-         " timer_bytes=%zu cpu_s=%.3f rss_kib=%zu max_rss_kib=%ld",
+         " timer_bytes=%zu cpu_s=%.3f rss_kib=%" PRIu64 " max_rss_kib=%" PRIu64,
          title, server->idle.kind->name, server->open, server->accepted,
          server->turned_away, server->refreshes, server->idle_closes,
-         server->idle.kind->timer_bytes,
-         seconds(usage.ru_utime) + seconds(usage.ru_stime), rss / 1024,
-         usage.ru_maxrss);
+         server->idle.kind->timer_bytes, usage.cpu_s, usage.rss_kib,
+         usage.max_rss_kib);
   idle_print_stats(&server->idle, stdout);
   putchar('\n');
   fflush(stdout);

@@ -35,7 +35,8 @@
 
 #include "common/cli.h"
 #include "common/progress.h"
-#include "udp/udp-load-options.h"
+#include "common/random.h"
+#include "load/load-options.h"
 #include "udp/udp-peers.h"
 #include "udp/udp-watch.h"
 
@@ -46,6 +47,7 @@ const char *const program = "udp-load";
 
 typedef struct load_s {
   options_t options;
+  struct sockaddr_in server;
   uv_loop_t loop;
   uv_poll_t poll;
   uv_timer_t pace;
@@ -103,23 +105,12 @@ check(load_t *load, int error)
 
 /* ---- Pace --------------------------------------------------------------- */
 
-/* splitmix64: any seed will do, also 0. */
-static uint32_t
-random_below(load_t *load, uint32_t limit)
-{
-  uint64_t z = load->options.seed += UINT64_C(0x9e3779b97f4a7c15);
-
-  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-  return (uint32_t)((z ^ (z >> 31)) % limit);
-}
-
 /* Real peers do not speak in the order in which they came. */
 static void
 shuffle(load_t *load)
 {
   for (uint32_t left = load->chatty; left > 1; left--) {
-    uint32_t one = random_below(load, left);
+    uint32_t one = (uint32_t)random_below(&load->options.seed, left);
     uint32_t number = load->queue[left - 1];
     load->queue[left - 1] = load->queue[one];
     load->queue[one] = number;
@@ -345,6 +336,20 @@ on_signal(uv_signal_t *signal, int number)
 
 /* ---- Start -------------------------------------------------------------- */
 
+/* The peers have loopback addresses, so they reach nothing else. */
+static void
+find_server(load_t *load)
+{
+  struct sockaddr_storage address;
+
+  parse_address(load->options.host, load->options.port, &address);
+  memcpy(&load->server, &address, sizeof(load->server));
+  if (address.ss_family != AF_INET ||
+      ntohl(load->server.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
+    usage_error("--host takes an address in 127.0.0.0/8, not '%s'",
+                load->options.host);
+}
+
 /* Chatty and silent ones are spread evenly among each other. */
 static void
 choose_watched(load_t *load)
@@ -423,13 +428,13 @@ open_all(load_t *load)
   load->peers.on_told = on_told;
   load->peers.arg = load;
   load->watch.peers = &load->peers;
-  load->chatty = options->peers * options->chatty_percent / 100;
-  load->queue = calloc(options->peers, sizeof(*load->queue));
+  load->chatty = (uint32_t)(options->count * options->chatty_percent / 100);
+  load->queue = calloc(options->count, sizeof(*load->queue));
   if (load->queue == NULL ||
       judge_init(&load->judge, WATCHED_MAX, options->timeout_ms,
                  options->tick_ms) != 0)
     return UV_ENOMEM;
-  return peers_open(&load->peers, options->peers, &options->server);
+  return peers_open(&load->peers, (uint32_t)options->count, &load->server);
 }
 
 static int
@@ -460,6 +465,7 @@ main(int argc, char **argv)
 {
   static load_t load;
 
-  parse_options(&load.options, argc, argv);
+  parse_options(argc, argv, &udp_load_command_line, &load.options);
+  find_server(&load);
   return run(&load);
 }

@@ -5,23 +5,13 @@
 #include <string.h>
 
 #include "../common/cli.h"
+#include "../common/random.h"
 
 #define CHAT 8 /* messages, on average, before a chat ends */
 
 /* One address has 28,000 ports for connections to one server, and once half of
  * them are in use Linux searches long for a free one. */
 #define CONNECTIONS_PER_SOURCE 10000
-
-/* splitmix64: any seed will do, also 0. */
-static uint64_t
-random_below(load_t *load, uint64_t limit)
-{
-  uint64_t z = load->random += UINT64_C(0x9e3779b97f4a7c15);
-
-  z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-  z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-  return (z ^ (z >> 31)) % limit;
-}
 
 int
 is_probe(const load_t *load, const connection_t *connection)
@@ -100,17 +90,17 @@ plan_next_message(load_t *load, connection_t *connection, uint64_t now_ns)
     connection->send_at_ns = now_ns;
   else if (connection->chatty)
     connection->send_at_ns =
-        now_ns + interval_ns / 2 + random_below(load, interval_ns);
+        now_ns + interval_ns / 2 + random_below(&load->random, interval_ns);
 }
 
 static void
 send_message(load_t *load, connection_t *connection)
 {
   connection->send_at_ns = NEVER;
-  connection->length = 1 + random_below(load, MESSAGE_MAX);
+  connection->length = 1 + random_below(&load->random, MESSAGE_MAX);
   connection->echoed = 0;
   for (size_t i = 0; i < connection->length; i++)
-    connection->message[i] = (char)random_below(load, 256);
+    connection->message[i] = (char)random_below(&load->random, 256);
   uv_buf_t buffer =
       uv_buf_init(connection->message, (unsigned)connection->length);
   connection->sent_ns = uv_hrtime();
@@ -208,7 +198,7 @@ on_connect(uv_connect_t *request, int status)
   if (is_probe(load, connection))
     load->present_ns = connection->heard_ns;
   connection->state = OPEN;
-  connection->send_at_ns = uv_hrtime() + random_below(load, first_ns);
+  connection->send_at_ns = uv_hrtime() + random_below(&load->random, first_ns);
   load->connecting--;
   load->open++;
   load->silent += !connection->chatty;
@@ -314,7 +304,7 @@ come_back(connection_t *connection, uint64_t now_ns)
 static void
 end_chat(load_t *load, connection_t *connection, uint64_t now_ns)
 {
-  uint64_t end = random_below(load, 4);
+  uint64_t end = random_below(&load->random, 4);
   uv_buf_t goodbye = uv_buf_init(connection->message, MESSAGE_MAX);
 
   if (end != 0)
@@ -335,7 +325,8 @@ take_turn(load_t *load, connection_t *connection, uint64_t now_ns)
   if (connection->vanished)
     come_back(connection, now_ns);
   else if (connection->chatty && is_churning(load, now_ns) &&
-           !is_probe(load, connection) && random_below(load, CHAT) == 0)
+           !is_probe(load, connection) &&
+           random_below(&load->random, CHAT) == 0)
     end_chat(load, connection, now_ns);
   else
     send_message(load, connection);

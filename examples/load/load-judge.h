@@ -38,9 +38,6 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S (1000 * NS_PER_MS)
 
-/* For so long what does not happen is waited for, before it is told. */
-#define DEFAULT_PATIENCE_MS 5000
-
 typedef struct judge_s {
   uint64_t timeout_ns; /* 0: the server should close no connection */
   uint64_t tick_ns;

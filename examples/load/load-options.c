@@ -9,9 +9,8 @@
 #include <getopt.h>
 
 #include "../common/cli.h"
-#include "load-judge.h"
 
-static const char help[] =
+static const char idle_load_help[] =
     "Usage: idle-load [OPTION]...\n"
     "Opens many connections to an idle-server and judges it: were idle\n"
     "connections closed in time, was no other closed, did every echo come "
@@ -37,10 +36,34 @@ static const char help[] =
     "Exit status: 0 every promise was kept, 1 not so, or the server could\n"
     "not be judged, 2 wrong usage.\n";
 
+static const char udp_load_help[] =
+    "Usage: udp-load [OPTION]...\n"
+    "Plays very many peers of udp-sessions on this machine, each with an\n"
+    "address of its own, and judges the server: were idle sessions removed in\n"
+    "time, was no other removed, did every answer come and say the right "
+    "thing?\n"
+    "\n"
+    "  --host HOST      where the server listens, in 127.0.0.0/8 (127.0.0.1)\n"
+    "  --port PORT      and on which port (7007)\n"
+    "  --peers N        how many peers there are (1000000)\n"
+    "  --chatty PERCENT how many of them never fall silent (20)\n"
+    "  --timeout MS     the server's timeout, 0 if it has none (5000)\n"
+    "  --tick MS        the server's resolution (100)\n"
+    "  --interval MS    least time between two datagrams of a chatty peer (0:\n"
+    "                   as fast as the server answers)\n"
+    "  --duration S     chat at least so many seconds (10)\n"
+    "  --patience MS    wait so long for an answer, or for an end that is\n"
+    "                   overdue (5000)\n"
+    "  --seed N         of the random numbers (1)\n"
+    "  --help           show this\n"
+    "\n"
+    "Exit status: 0 every promise was kept, 1 not so, or the server could\n"
+    "not be judged, 2 wrong usage.\n";
+
 enum {
   OPTION_HOST = 1,
   OPTION_PORT,
-  OPTION_CONNECTIONS,
+  OPTION_COUNT,
   OPTION_CHATTY,
   OPTION_TIMEOUT,
   OPTION_TICK,
@@ -52,24 +75,66 @@ enum {
   OPTION_HELP
 };
 
-static const struct option long_options[] = {
-    {"host", required_argument, NULL, OPTION_HOST},
-    {"port", required_argument, NULL, OPTION_PORT},
-    {"connections", required_argument, NULL, OPTION_CONNECTIONS},
-    {"chatty", required_argument, NULL, OPTION_CHATTY},
-    {"timeout", required_argument, NULL, OPTION_TIMEOUT},
-    {"tick", required_argument, NULL, OPTION_TICK},
-    {"interval", required_argument, NULL, OPTION_INTERVAL},
-    {"duration", required_argument, NULL, OPTION_DURATION},
+/* Both understand these. */
+#define COMMON_OPTIONS                                        \
+  {"host", required_argument, NULL, OPTION_HOST},             \
+      {"port", required_argument, NULL, OPTION_PORT},         \
+      {"chatty", required_argument, NULL, OPTION_CHATTY},     \
+      {"timeout", required_argument, NULL, OPTION_TIMEOUT},   \
+      {"tick", required_argument, NULL, OPTION_TICK},         \
+      {"interval", required_argument, NULL, OPTION_INTERVAL}, \
+      {"duration", required_argument, NULL, OPTION_DURATION}, \
+      {"patience", required_argument, NULL, OPTION_PATIENCE}, \
+      {"seed", required_argument, NULL, OPTION_SEED},         \
+  {                                                           \
+    "help", no_argument, NULL, OPTION_HELP                    \
+  }
+
+static const struct option idle_load_options[] = {
+    {"connections", required_argument, NULL, OPTION_COUNT},
     {"churn", required_argument, NULL, OPTION_CHURN},
-    {"patience", required_argument, NULL, OPTION_PATIENCE},
-    {"seed", required_argument, NULL, OPTION_SEED},
-    {"help", no_argument, NULL, OPTION_HELP},
+    COMMON_OPTIONS,
     {NULL, 0, NULL, 0},
 };
 
+static const struct option udp_load_options[] = {
+    {"peers", required_argument, NULL, OPTION_COUNT},
+    COMMON_OPTIONS,
+    {NULL, 0, NULL, 0},
+};
+
+struct command_line_s {
+  const char *help;
+  const struct option *options;
+  const char *count_name;
+  uint64_t default_count;
+  uint64_t max_count;
+  uint64_t default_chatty_percent;
+  uint64_t min_interval_ms; /* without any, one that suits is chosen */
+};
+
+const command_line_t idle_load_command_line = {
+    .help = idle_load_help,
+    .options = idle_load_options,
+    .count_name = "connections",
+    .default_count = 10000,
+    .max_count = 1000000,
+    .default_chatty_percent = 50,
+    .min_interval_ms = 1,
+};
+const command_line_t udp_load_command_line = {
+    .help = udp_load_help,
+    .options = udp_load_options,
+    .count_name = "peers",
+    .default_count = 1000000,
+    .max_count = PEERS_MAX,
+    .default_chatty_percent = 20,
+    .min_interval_ms = 0,
+};
+
 static void
-set_option(options_t *options, int option, const char *text)
+set_option(options_t *options, const command_line_t *command_line, int option,
+           const char *text)
 {
   switch (option) {
   case OPTION_HOST:
@@ -78,8 +143,9 @@ set_option(options_t *options, int option, const char *text)
   case OPTION_PORT:
     options->port = (uint16_t)parse_number("port", text, 1, UINT16_MAX);
     break;
-  case OPTION_CONNECTIONS:
-    options->connections = parse_number("connections", text, 1, 1000000);
+  case OPTION_COUNT:
+    options->count = parse_number(command_line->count_name, text, 1,
+                                  command_line->max_count);
     break;
   case OPTION_CHATTY:
     options->chatty_percent = parse_number("chatty", text, 0, 100);
@@ -91,7 +157,8 @@ set_option(options_t *options, int option, const char *text)
     options->tick_ms = parse_number("tick", text, 1, MAX_TIMEOUT_MS);
     break;
   case OPTION_INTERVAL:
-    options->interval_ms = parse_number("interval", text, 1, MAX_TIMEOUT_MS);
+    options->interval_ms = parse_number(
+        "interval", text, command_line->min_interval_ms, MAX_TIMEOUT_MS);
     break;
   case OPTION_DURATION:
     options->duration_s = parse_number("duration", text, 0, MAX_SECONDS);
@@ -105,11 +172,28 @@ set_option(options_t *options, int option, const char *text)
   case OPTION_SEED:
     options->seed = parse_number("seed", text, 0, UINT64_MAX);
     break;
-  case OPTION_HELP:
-    show_help(help);
   default:
     exit(EXIT_USAGE); /* getopt_long has complained */
   }
+}
+
+/* Who chats too seldom is idle. A pause is at most 1.5 intervals long, and the
+ * 10 ms that pass between two looks at a connection. */
+static void
+complete_interval(options_t *options, uint64_t min_interval_ms)
+{
+  uint64_t timeout_ms = options->timeout_ms;
+
+  if (timeout_ms != 0 && timeout_ms < 100)
+    usage_error("--timeout must be 0 or at least 100");
+  if (options->interval_ms < min_interval_ms)
+    options->interval_ms =
+        timeout_ms == 0 || timeout_ms > 6000 ? 1000 : timeout_ms / 6;
+  if (timeout_ms != 0 && options->chatty_percent != 0 &&
+      options->interval_ms > timeout_ms / 4)
+    usage_error("--interval must be at most a quarter of --timeout (%" PRIu64
+                "): who chats would be idle",
+                timeout_ms);
 }
 
 /* A judge who begins anew knows what happened at most one period ago. */
@@ -121,45 +205,32 @@ check_churn(const options_t *options)
     usage_error("--churn must be at least --timeout, and that not 0");
 }
 
-/* Who chats too seldom is idle. A pause is at most 1.5 intervals long, and the
- * 10 ms that pass between two looks at a connection. */
-static void
-complete_interval(options_t *options)
-{
-  uint64_t timeout_ms = options->timeout_ms;
-
-  if (timeout_ms != 0 && timeout_ms < 100)
-    usage_error("--timeout must be 0 or at least 100");
-  if (options->interval_ms == 0) {
-    options->interval_ms =
-        timeout_ms == 0 || timeout_ms > 6000 ? 1000 : timeout_ms / 6;
-  }
-  if (timeout_ms != 0 && options->chatty_percent != 0 &&
-      options->interval_ms > timeout_ms / 4)
-    usage_error("--interval must be at most a quarter of --timeout (%" PRIu64
-                "): chatty connections would be idle",
-                timeout_ms);
-}
-
 void
-parse_options(options_t *options, int argc, char **argv)
+parse_options(int argc, char **argv, const command_line_t *command_line,
+              options_t *options)
 {
   int option;
 
-  *options = (options_t){.host = DEFAULT_HOST,
-                         .port = DEFAULT_PORT,
-                         .connections = 10000,
-                         .chatty_percent = 50,
-                         .timeout_ms = DEFAULT_TIMEOUT_MS,
-                         .tick_ms = 100,
-                         .duration_s = 10,
-                         .patience_ms = DEFAULT_PATIENCE_MS,
-                         .seed = 1};
+  *options = (options_t){
+      .host = DEFAULT_HOST,
+      .port = DEFAULT_PORT,
+      .count = command_line->default_count,
+      .chatty_percent = command_line->default_chatty_percent,
+      .timeout_ms = DEFAULT_TIMEOUT_MS,
+      .tick_ms = 100,
+      .duration_s = 10,
+      .patience_ms = 5000,
+      .seed = 1,
+  };
   drop_path_of_program(argv);
-  while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1)
-    set_option(options, option, optarg);
+  while ((option = getopt_long(argc, argv, "", command_line->options, NULL)) !=
+         -1) {
+    if (option == OPTION_HELP)
+      show_help(command_line->help);
+    set_option(options, command_line, option, optarg);
+  }
   if (optind < argc)
     usage_error("unexpected argument '%s'", argv[optind]);
-  complete_interval(options);
+  complete_interval(options, command_line->min_interval_ms);
   check_churn(options);
 }

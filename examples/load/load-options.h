@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The command line of idle-load. */
+/* The command lines of idle-load and udp-load. */
 
 #ifndef EXAMPLES_LOAD_OPTIONS_H
 #define EXAMPLES_LOAD_OPTIONS_H
 
 #include <stdint.h>
 
+/* Each has an address of its own, see udp-wire.h. */
+#define PEERS_MAX 16000000
+
 typedef struct options_s {
   const char *host;
   uint16_t port;
-  uint64_t connections;
+  uint64_t count; /* of connections, or of peers */
   uint64_t chatty_percent;
-  uint64_t timeout_ms;
+  uint64_t timeout_ms; /* 0: the server has none */
   uint64_t tick_ms;
-  uint64_t interval_ms;
+  uint64_t interval_ms; /* of udp-load: 0, as fast as the server answers */
   uint64_t duration_s;
-  uint64_t churn_s; /* 0: none */
+  uint64_t churn_s; /* 0: none; there is none in udp-load */
   uint64_t patience_ms;
   uint64_t seed;
 } options_t;
 
-/* Sets all of them, from the command line or to their defaults. Ends the
- * program when the command line is wrong, or asks for help. */
-void parse_options(options_t *options, int argc, char **argv);
+/* What one of them understands. */
+typedef struct command_line_s command_line_t;
+extern const command_line_t idle_load_command_line;
+extern const command_line_t udp_load_command_line;
+
+/* Fills *options, or ends the program after a complaint or --help. */
+void parse_options(int argc, char **argv, const command_line_t *command_line,
+                   options_t *options);
 
 #endif /* EXAMPLES_LOAD_OPTIONS_H */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include <sys/resource.h>
+#include "../common/usage.h"
 
 #define NS_PER_S UINT64_C(1000000000)
 
@@ -36,7 +36,7 @@ on_turn(uv_prepare_t *turn)
 void
 udp_figures_start(udp_figures_t *figures, uv_loop_t *loop)
 {
-  uv_resident_set_memory(&figures->first_rss);
+  figures->first_rss_kib = usage_of_process().rss_kib;
   uv_prepare_init(loop, &figures->turn);
   figures->turn.data = figures;
   figures->turn_ns = cpu_ns();
@@ -103,29 +103,20 @@ lateness_ms(const udp_figures_t *figures, unsigned percent)
   return ms(figures->lateness_max_ns);
 }
 
-static double
-seconds(struct timeval time)
-{
-  return (double)time.tv_sec + (double)time.tv_usec / 1e6;
-}
-
-/* What the sessions have made the process grow by, at their peak. */
+/* What a session has made the process grow by, when there were most. */
 static uint64_t
-grown_by(const udp_figures_t *figures, const struct rusage *usage)
+session_rss(const udp_figures_t *figures, const usage_t *usage)
 {
-  uint64_t peak = (uint64_t)usage->ru_maxrss * 1024;
-
-  return peak > figures->first_rss ? peak - figures->first_rss : 0;
+  if (figures->peak == 0 || usage->max_rss_kib < figures->first_rss_kib)
+    return 0;
+  return (usage->max_rss_kib - figures->first_rss_kib) * 1024 / figures->peak;
 }
 
 void
 udp_figures_print(const udp_figures_t *figures, const char *title)
 {
-  struct rusage usage;
-  size_t rss = 0;
+  usage_t usage = usage_of_process();
 
-  getrusage(RUSAGE_SELF, &usage);
-  uv_resident_set_memory(&rss);
   printf("%s timer=%s sessions=%" PRIu64 " peak=%" PRIu64 " created=%" PRIu64
          " refreshes=%" PRIu64 " questions=%" PRIu64 " refused=%" PRIu64
          " unsent=%" PRIu64 " expired=%" PRIu64 " expired_early=%" PRIu64,
@@ -136,11 +127,10 @@ udp_figures_print(const udp_figures_t *figures, const char *title)
          " longest_turn_ms=%.1f cpu_s=%.3f",
          lateness_ms(figures, 50), lateness_ms(figures, 99),
          ms(figures->lateness_max_ns), ms(figures->longest_turn_ns),
-         seconds(usage.ru_utime) + seconds(usage.ru_stime));
+         usage.cpu_s);
   printf(" timer_bytes=%zu session_bytes=%zu session_rss=%" PRIu64
-         " rss_kib=%zu max_rss_kib=%ld\n",
-         figures->timer_bytes, figures->bytes,
-         figures->peak != 0 ? grown_by(figures, &usage) / figures->peak : 0,
-         rss / 1024, usage.ru_maxrss);
+         " rss_kib=%" PRIu64 " max_rss_kib=%" PRIu64 "\n",
+         figures->timer_bytes, figures->bytes, session_rss(figures, &usage),
+         usage.rss_kib, usage.max_rss_kib);
   fflush(stdout);
 }

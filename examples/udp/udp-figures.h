@@ -34,7 +34,7 @@ typedef struct udp_figures_s {
   uint64_t lateness_max_ns;
   uint64_t lateness[LATENESS_STEPS];
 
-  size_t first_rss; /* resident memory before the first session */
+  uint64_t first_rss_kib; /* resident memory before the first session */
   uv_prepare_t turn;
   uint64_t turn_ns; /* CPU time when this turn of the loop began */
   uint64_t longest_turn_ns;
