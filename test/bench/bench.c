@@ -40,8 +40,8 @@
  *                           day, alone and beside 10,000 that fire every 10 s
  *
  * The floors do the same to the same memory without any timer: read and write
- * one word of a connection, in the loop itself (`floor`) or in a function that
- * is called for it, as a library's functions are (`floor by call`, which lets
+ * one word of a connection, in the loop itself (`floor`) or in a function of a
+ * shared library, as all of uvwheel and libuv are (`floor by call`, which lets
  * the processor overlap fewer of them); and `dependent read`, where a
  * connection has to be read to know which one is next.
  *

@@ -85,6 +85,10 @@ bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
     operation(base + order[i] * stride);
 }
 
+/* What one line of memory costs when a function of a shared library touches it;
+ * in a library of its own. */
+void floor_touch(void *timer);
+
 /* Ends the program with one line on stderr. */
 __attribute__((noreturn, format(printf, 1, 2))) void
 bench_die(const char *format, ...);
