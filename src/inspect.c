@@ -129,20 +129,21 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
 }
 
 /* The upper bound of the bucket in which the share of all fired timers is
- * reached. */
+ * reached. The last one has none but the latest of all. */
 static uint64_t
 lateness_percentile(const uvwheel_stats_t *stats, double share)
 {
-  uint64_t seen = 0, bound_ms;
-  unsigned bucket = 0;
+  uint64_t seen = 0, bound_ms = 0;
+  unsigned bucket;
 
-  for (; bucket < UVWHEEL_LATENESS_BUCKETS - 1; bucket++) {
+  for (bucket = 0; bucket < UVWHEEL_LATENESS_BUCKETS - 1; bucket++) {
     seen += stats->lateness[bucket];
     if ((double)seen >= share * (double)stats->fired)
-      break;
+      return bound_ms < stats->lateness_max_ms ? bound_ms
+                                               : stats->lateness_max_ms;
+    bound_ms = 2 * bound_ms + 1;
   }
-  bound_ms = (UINT64_C(1) << bucket) - 1;
-  return bound_ms < stats->lateness_max_ms ? bound_ms : stats->lateness_max_ms;
+  return stats->lateness_max_ms;
 }
 
 static void

@@ -146,6 +146,21 @@ START_TEST(the_page_tells_configuration_counts_and_lateness)
 }
 END_TEST
 
+/* The last bucket has no upper bound but the latest that fired. */
+START_TEST(the_page_says_how_late_the_latest_timers_were)
+{
+  static probe_t probe;
+
+  open_wheel(1, 8);
+  probe_init(&probe);
+  probe_start(&probe, 5, 0);
+  virtual_time_advance_ms(5 + (UINT64_C(1) << 24));
+  run_for(0);
+  expect_on_page("half within 16777216 ms");
+  rewind_clock();
+}
+END_TEST
+
 /* One slot, more slots than columns, and a wheel that is closed. */
 START_TEST(the_page_of_any_wheel_can_be_printed)
 {
@@ -209,6 +224,7 @@ main(void)
   tcase_add_test(sight, a_wheel_made_without_options_tells_the_defaults);
   tcase_add_test(sight, a_slot_is_counted_and_others_are_empty);
   tcase_add_test(sight, the_page_tells_configuration_counts_and_lateness);
+  tcase_add_test(sight, the_page_says_how_late_the_latest_timers_were);
   tcase_add_loop_test(sight, the_page_of_any_wheel_can_be_printed, 0, 5);
   tcase_add_test(sight, the_check_tells_what_is_broken);
   return run_suite(suite);
