@@ -36,8 +36,8 @@
  * - None of them allocates, except uvwheel_init. None prints or aborts, except
  *   uvwheel_print and uvwheel_check, and a library that was built with
  *   -Dchecks=true: that one reports misuse (using a wheel from a second
- *   thread, initialising an active timer, links that were overwritten) on
- *   stderr and calls abort().
+ *   thread, initialising an active timer or a wheel that is not closed, links
+ *   that were overwritten) on stderr and calls abort().
  *
  * Promises about time, for a timer that is due at due = uv_now() + timeout:
  *

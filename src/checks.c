@@ -40,8 +40,12 @@ make_mutex(void)
 void
 uvwheel__check_in(uvwheel_t *wheel)
 {
+  const uvwheel_t *other;
+
   uv_once(&wheels_once, make_mutex);
   uv_mutex_lock(&wheels_mutex);
+  for (other = wheels; other != NULL; other = other->next)
+    CHECK(other != wheel, &wheel->core, NULL, "initialised while not closed");
   wheel->has_thread = 0;
   wheel->next = wheels;
   wheels = wheel;

@@ -29,11 +29,11 @@ misuse_in_child(void (*misuse)(void), int fd)
   _exit(EXIT_SUCCESS);
 }
 
-/* The misuse aborts with one line that has all of it. */
+/* The misuse aborts with one line that tells what it is about and why. */
 static void
-expect_abort(void (*misuse)(void), const char *why)
+expect_abort_about(const char *what, void (*misuse)(void), const char *why)
 {
-  char message[1024] = "", expected[128];
+  char message[1024] = "";
   ssize_t length = 0, more;
   int fds[2], status;
   pid_t child;
@@ -51,12 +51,21 @@ expect_abort(void (*misuse)(void), const char *why)
   ck_assert_int_eq(waitpid(child, &status, 0), child);
   ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
                 "status %d, said: %s", status, message);
-  snprintf(expected, sizeof expected,
-           "%p, due at %" PRIu64 " ms, tick %" PRIu64, (void *)&probe,
-           START_MS + TIMEOUT_MS, (START_MS + TIMEOUT_MS) / TICK_MS + 1);
-  ck_assert_msg(strstr(message, expected) != NULL, "said: %s", message);
+  ck_assert_msg(strstr(message, what) != NULL, "said: %s", message);
   ck_assert_msg(strstr(message, why) != NULL, "said: %s", message);
   ck_assert_ptr_eq(strchr(message, '\n'), message + length - 1);
+}
+
+/* Of the probe's timer. */
+static void
+expect_abort(void (*misuse)(void), const char *why)
+{
+  char what[128];
+
+  snprintf(what, sizeof what, "%p, due at %" PRIu64 " ms, tick %" PRIu64,
+           (void *)&probe, START_MS + TIMEOUT_MS,
+           (START_MS + TIMEOUT_MS) / TICK_MS + 1);
+  expect_abort_about(what, misuse, why);
 }
 
 static void
@@ -92,6 +101,26 @@ START_TEST(init_of_idle_timers_and_of_garbage_is_fine)
   probe.timer = peer.timer; /* looks active, and is a mere copy */
   init_again();
   probe_start(&probe, 5, 0);
+}
+END_TEST
+
+static void
+init_wheel_again(void)
+{
+  (void)uvwheel_init(&loop, &wheel, NULL);
+}
+
+/* Also when others have closed its handle, and the loop. */
+START_TEST(init_of_a_wheel_that_was_not_closed_is_told)
+{
+  char what[32];
+
+  snprintf(what, sizeof what, "wheel %p", (void *)&wheel.core);
+  start_two();
+  expect_abort_about(what, init_wheel_again, "initialised while not closed");
+  close_all_handles();
+  run_for(0);
+  expect_abort_about(what, init_wheel_again, "initialised while not closed");
 }
 END_TEST
 
@@ -240,6 +269,7 @@ main(void)
 
   tcase_add_test(checks, init_of_an_active_timer_is_told);
   tcase_add_test(checks, init_of_idle_timers_and_of_garbage_is_fine);
+  tcase_add_test(checks, init_of_a_wheel_that_was_not_closed_is_told);
   tcase_add_loop_test(checks, use_from_a_second_thread_is_told, 0,
                       LENGTH(operations));
   tcase_add_loop_test(checks, a_corrupted_link_is_told, 0, LENGTH(corruptions));
