@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What uvwheel.c (the wheel and its driver), timer.c and mailbox.c share. */
+/* What uvwheel.c (the wheel and its driver), timer.c and mailbox.c share, and
+ * what they ask of checks.c. */
 
 #ifndef UVWHEEL_BINDING_H
 #define UVWHEEL_BINDING_H
@@ -8,8 +9,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "checks.h"
 #include "core.h"
+#include "uvwheel.h"
 
 /* uvwheel_t.flags */
 #define CLOSING 1u /* uvwheel_close was called */
@@ -52,7 +53,7 @@ add_ms(uint64_t now_ms, uint64_t delay_ms)
 /* Arms the driver for the next tick of interest, unless in a turn. */
 void uvwheel__arm(uvwheel_t *wheel);
 
-/* Decides anew whether the driver keeps the loop alive. */
+/* Decides anew whether the driver and the mailbox keep the loop alive. */
 void uvwheel__update_ref(uvwheel_t *wheel);
 
 /* Takes the entry of an active timer out of the wheel. */
@@ -69,13 +70,45 @@ void uvwheel__close(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed,
                     uv_close_cb *theirs);
 void uvwheel__closed(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb theirs);
 
-/* Whether the mailbox, if there is one, keeps the loop alive. */
-void uvwheel__mailbox_update_ref(uvwheel_t *wheel);
-
 /* From now on nobody posts any more; closes the mailbox's handle. */
 void uvwheel__mailbox_close(uvwheel_mailbox_t *mailbox);
 
 /* Completes what was never carried out. */
 void uvwheel__mailbox_cancel(uvwheel_mailbox_t *mailbox);
+
+/* ---- Checks: what a -Dchecks=true build adds ---------------------------- */
+
+#ifdef UVWHEEL_CHECKS
+
+/* The loop runs on this thread. */
+void uvwheel__adopt_thread(uvwheel_t *wheel);
+
+/* Aborts unless the wheel is used on the thread on which its loop runs or,
+ * before the loop has run, on the one that used it first. */
+void uvwheel__check_thread(uvwheel_t *wheel, const uvwheel_timer_t *timer);
+
+/* Aborts if the memory holds an active timer of any wheel. */
+void uvwheel__check_idle(const uvwheel_timer_t *timer);
+
+/* The wheel was initialised; aborts if it had not been closed. It is closed. */
+void uvwheel__check_in(uvwheel_t *wheel);
+void uvwheel__check_out(uvwheel_t *wheel);
+
+/* Aborts if the request is queued; from now on it is. It is not any more. */
+void uvwheel__check_queued(const uvwheel_mailbox_t *mailbox,
+                           uvwheel_post_t *post);
+void uvwheel__check_unqueued(uvwheel_post_t *post);
+
+#else
+
+#define uvwheel__adopt_thread(wheel) ((void)0)
+#define uvwheel__check_thread(wheel, timer) ((void)0)
+#define uvwheel__check_idle(timer) ((void)0)
+#define uvwheel__check_in(wheel) ((void)0)
+#define uvwheel__check_out(wheel) ((void)0)
+#define uvwheel__check_queued(mailbox, post) ((void)0)
+#define uvwheel__check_unqueued(post) ((void)0)
+
+#endif
 
 #endif /* UVWHEEL_BINDING_H */

@@ -46,7 +46,6 @@ uvwheel__check_in(uvwheel_t *wheel)
   uv_mutex_lock(&wheels_mutex);
   for (other = wheels; other != NULL; other = other->next)
     CHECK(other != wheel, &wheel->core, NULL, "initialised while not closed");
-  wheel->has_thread = 0;
   wheel->next = wheels;
   wheels = wheel;
   uv_mutex_unlock(&wheels_mutex);

@@ -32,17 +32,10 @@
 #include "uvwheel.h"
 
 #include "binding.h"
-#include "portable.h"
 
 /* uvwheel_mailbox_t.newest, if not the address of a request */
 #define EMPTY ((uintptr_t)0)
 #define CLOSED ((uintptr_t)1) /* for good */
-
-static uv_handle_t *
-async_of(uvwheel_mailbox_t *mailbox)
-{
-  return (uv_handle_t *)&mailbox->async;
-}
 
 /* ---- The loop's side ---------------------------------------------------- */
 
@@ -92,7 +85,7 @@ on_wake(uv_async_t *async)
 
   uvwheel__adopt_thread(mailbox->wheel);
   take(mailbox, EMPTY);
-  while (mailbox->first != NULL && !uv_is_closing(async_of(mailbox))) {
+  while (mailbox->first != NULL && !uv_is_closing((uv_handle_t *)async)) {
     if (budget-- == 0) {
       (void)uv_async_send(async);
       return;
@@ -115,8 +108,8 @@ uvwheel__mailbox_close(uvwheel_mailbox_t *mailbox)
   take(mailbox, CLOSED);
   while (ATOMIC_LOAD(&mailbox->wakers) != 0)
     uv_sleep(0); /* they have but a system call to make */
-  uvwheel__close(mailbox->wheel, async_of(mailbox), on_async_closed,
-                 &mailbox->async_close_cb);
+  uvwheel__close(mailbox->wheel, (uv_handle_t *)&mailbox->async,
+                 on_async_closed, &mailbox->async_close_cb);
 }
 
 void
@@ -124,17 +117,6 @@ uvwheel__mailbox_cancel(uvwheel_mailbox_t *mailbox)
 {
   while (mailbox->first != NULL)
     complete_first(mailbox, true);
-}
-
-void
-uvwheel__mailbox_update_ref(uvwheel_t *wheel)
-{
-  if (wheel->mailbox == NULL)
-    return;
-  if (wheel->flags & UNREF)
-    uv_unref(async_of(wheel->mailbox));
-  else
-    uv_ref(async_of(wheel->mailbox));
 }
 
 int
@@ -159,7 +141,7 @@ uvwheel_mailbox_init(uvwheel_t *wheel, uvwheel_mailbox_t *mailbox)
   mailbox->newest = EMPTY;
   mailbox->wakers = 0;
   wheel->mailbox = mailbox;
-  uvwheel__mailbox_update_ref(wheel);
+  uvwheel__update_ref(wheel);
   return 0;
 }
 

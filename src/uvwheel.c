@@ -14,12 +14,6 @@
 
 #include "binding.h"
 
-static uv_handle_t *
-driver_of(const uvwheel_t *wheel)
-{
-  return (uv_handle_t *)&wheel->driver;
-}
-
 /* ---- The driver --------------------------------------------------------- */
 
 static void on_turn(uv_timer_t *driver);
@@ -43,17 +37,27 @@ uvwheel__arm(uvwheel_t *wheel)
   (void)uv_timer_start(&wheel->driver, on_turn, delay_ms, 0);
 }
 
-/* The driver keeps the loop alive unless the wheel or all its timers are
+static void
+set_ref(uv_handle_t *handle, bool ref)
+{
+  if (ref)
+    uv_ref(handle);
+  else
+    uv_unref(handle);
+}
+
+/* An unref'd wheel keeps no loop alive, nor does a driver whose timers are all
  * unref'd. */
 void
 uvwheel__update_ref(uvwheel_t *wheel)
 {
+  bool ref = !(wheel->flags & UNREF);
+
   wheel->usual_max = wheel->unrefd == 0 ? wheel->max_timers : 0;
-  if ((wheel->flags & UNREF) ||
-      (wheel->unrefd != 0 && wheel->unrefd == wheel->core.count))
-    uv_unref(driver_of(wheel));
-  else
-    uv_ref(driver_of(wheel));
+  set_ref((uv_handle_t *)&wheel->driver,
+          ref && (wheel->unrefd == 0 || wheel->unrefd != wheel->core.count));
+  if (wheel->mailbox != NULL)
+    set_ref((uv_handle_t *)&wheel->mailbox->async, ref);
 }
 
 static void
@@ -184,7 +188,7 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   wheel->flags |= CLOSING;
   wheel->close_cb = cb;
   stop_all(wheel);
-  uvwheel__close(wheel, driver_of(wheel), on_driver_closed,
+  uvwheel__close(wheel, (uv_handle_t *)&wheel->driver, on_driver_closed,
                  &wheel->driver_close_cb);
   if (wheel->mailbox != NULL)
     uvwheel__mailbox_close(wheel->mailbox);
@@ -215,11 +219,9 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
   uvwheel_cursor_t cursor;
   uvwheel_entry_t *entry;
 
-  if (wheel == NULL || wheel->loop == NULL || cb == NULL)
+  if (wheel == NULL || wheel->core.memory == NULL || cb == NULL)
     return;
   uvwheel__check_thread(wheel, NULL);
-  if (wheel->core.memory == NULL)
-    return;
   uvwheel_core_walk_begin(&wheel->core, &cursor);
   while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)
     cb(CONTAINER_OF(entry, uvwheel_timer_t, entry), arg);
@@ -227,26 +229,26 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
     finish_close(wheel);
 }
 
-void
-uvwheel_ref(uvwheel_t *wheel)
+static void
+set_unref(uvwheel_t *wheel, uint64_t unref)
 {
   if (wheel == NULL || wheel->loop == NULL)
     return;
   uvwheel__check_thread(wheel, NULL);
-  wheel->flags &= ~(uint64_t)UNREF;
+  wheel->flags = (wheel->flags & ~(uint64_t)UNREF) | unref;
   uvwheel__update_ref(wheel);
-  uvwheel__mailbox_update_ref(wheel);
+}
+
+void
+uvwheel_ref(uvwheel_t *wheel)
+{
+  set_unref(wheel, 0);
 }
 
 void
 uvwheel_unref(uvwheel_t *wheel)
 {
-  if (wheel == NULL || wheel->loop == NULL)
-    return;
-  uvwheel__check_thread(wheel, NULL);
-  wheel->flags |= UNREF;
-  uvwheel__update_ref(wheel);
-  uvwheel__mailbox_update_ref(wheel);
+  set_unref(wheel, UNREF);
 }
 
 int
