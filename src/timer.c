@@ -119,16 +119,13 @@ count_lateness(uvwheel_t *wheel, uint64_t late_ms)
 static uint64_t
 next_due_ms(const uvwheel_timer_t *timer, uint64_t now_ms)
 {
+  uintptr_t missed = timer->home & TIMER_MISSED;
   uint64_t due_ms = timer->entry.due_ms;
 
-  switch (timer->home & TIMER_MISSED) {
-  case UVWHEEL_MISSED_DELAY:
+  if (missed == UVWHEEL_MISSED_DELAY)
     due_ms = now_ms;
-    break;
-  case UVWHEEL_MISSED_SKIP:
+  else if (missed == UVWHEEL_MISSED_SKIP)
     due_ms = now_ms - (now_ms - due_ms) % timer->interval;
-    break;
-  }
   return add_ms(due_ms, timer->interval);
 }
 
@@ -136,9 +133,9 @@ void
 uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry)
 {
   uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
-  uint64_t now_ms = now_of(wheel), due_ms = timer->entry.due_ms;
+  uint64_t now_ms = now_of(wheel);
 
-  count_lateness(wheel, now_ms > due_ms ? now_ms - due_ms : 0);
+  count_lateness(wheel, now_ms - timer->entry.due_ms);
   timer->home |= TIMER_IDLE;
   count_ref(wheel, timer, -1);
   if (repeats(timer))
