@@ -38,6 +38,7 @@
  *   -Dchecks=true: that one reports misuse (using a wheel from a second
  *   thread, initialising an active timer or a wheel that is not closed, links
  *   that were overwritten) on stderr and calls abort().
+ * - A call costs O(1).
  *
  * Promises about time, for a timer that is due at due = uv_now() + timeout:
  *
@@ -218,13 +219,13 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* Is the wheel closed or closing, by uvwheel_close or because its uv_timer_t
- * was closed? Then no timer can be started. Cost: O(1). */
+ * was closed? Then no timer can be started. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
-/* The loop given to uvwheel_init. Cost: O(1). */
+/* The loop given to uvwheel_init. */
 UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
 
-/* The number of active timers. Cost: O(1). */
+/* The number of active timers. */
 UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
 /* Calls cb for each active timer, in no particular order. In cb any timer may
@@ -237,15 +238,14 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
 /* uvwheel_unref lets the loop end although timers of this wheel are active or
- * it has a mailbox; uvwheel_ref takes that back. Both are idempotent.
- * Cost: O(1). */
+ * it has a mailbox; uvwheel_ref takes that back. Both are idempotent. */
 UVWHEEL_EXTERN void uvwheel_ref(uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_unref(uvwheel_t *wheel);
 
-/* 1 unless uvwheel_unref was called. Cost: O(1). */
+/* 1 unless uvwheel_unref was called. */
 UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
 
-/* Fills *stats, all zeros if the wheel is NULL. Cost: O(1). */
+/* Fills *stats, all zeros if the wheel is NULL. */
 UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
                                       uvwheel_stats_t *stats);
 
@@ -256,8 +256,8 @@ UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
 
 /* How many timers wait in a slot, 0 to slots - 1; 0 for any other slot. Those
  * of a turn that was cut by its budget count for no slot. Tick t belongs to
- * slot t % slots, and at uv_now() the hand is at tick uv_now() / tick_ms. Cost:
- * O(timers in it). */
+ * slot t % slots, and at uv_now() the hand is at tick uv_now() / tick_ms.
+ * Cost: O(timers in it). */
 UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
                                            uint64_t slot);
 
@@ -268,15 +268,15 @@ UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 
 /* Tests all that must be true inside a wheel. Returns 0, or UV_EINVAL (NULL
  * wheel, or one that is closed), or UV_EFAULT when something is broken, which
- * is then told on the stream unless that is NULL. Cost: O(active timers + slots
- * / 64). */
+ * is then told on the stream unless that is NULL.
+ * Cost: O(active timers + slots / 64). */
 UVWHEEL_EXTERN int uvwheel_check(const uvwheel_t *wheel, FILE *stream);
 
 /* ---- Timers ------------------------------------------------------------- */
 
 /* Makes a timer of the wheel, in uninitialised memory. It is not active; while
  * it is not active its memory may simply be freed or reused.
- * Errors: UV_EINVAL. Cost: O(1). */
+ * Errors: UV_EINVAL. */
 UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
 /* Starts the timer: cb is called once timeout ms have passed since uv_now(),
@@ -313,20 +313,19 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * this costs as much as a stop and a start. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
-/* 1 from start to stop or, without a repeat, to the callback. Cost: O(1). */
+/* 1 from start to stop or, without a repeat, to the callback. */
 UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 
 /* The ms from uv_now() until the timer is due; 0 if it is due or not active.
- * It fires at the first tick after that. Cost: O(1). */
+ * It fires at the first tick after that. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. It counts from the next time the timer is
- * armed: by firing, again or refresh; when it is due now does not change.
- * Cost: O(1). */
+ * armed: by firing, again or refresh; when it is due now does not change. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 
-/* The repeat in ms, 0 for none. Cost: O(1). */
+/* The repeat in ms, 0 for none. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
 
 /* Says what becomes of the repeats that a late loop missed. The grid is the
@@ -346,17 +345,17 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * It holds until it is set anew or the timer is initialised again. When it is
  * set in the timer's own callback, the next time has been chosen already; after
  * uvwheel_timer_set_repeat the grid goes on from there with the new repeat.
- * Errors: UV_EINVAL (also: not one of the three). Cost: O(1). */
+ * Errors: UV_EINVAL (also: not one of the three). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);
 
 /* An unref'd timer does not keep the loop alive, active or not; ref takes that
  * back. Both are idempotent. While all active timers of a wheel are unref'd
- * the loop may end, unless a mailbox keeps it alive. Cost: O(1). */
+ * the loop may end, unless a mailbox keeps it alive. */
 UVWHEEL_EXTERN void uvwheel_timer_ref(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN void uvwheel_timer_unref(uvwheel_timer_t *timer);
 
-/* 1 unless uvwheel_timer_unref was called. Cost: O(1). */
+/* 1 unless uvwheel_timer_unref was called. */
 UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
 
 /* ---- From other threads ------------------------------------------------- */

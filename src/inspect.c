@@ -21,10 +21,10 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   memset(stats, 0, sizeof *stats);
   if (wheel == NULL || wheel->loop == NULL)
     return;
+  *stats = wheel->stats;
   now_ms = uv_now(wheel->loop);
   next_ms = uvwheel_core_next_ms(&wheel->core);
   counters = &wheel->core.counters;
-  *stats = wheel->stats;
   stats->active = wheel->core.count;
   stats->started = counters->placed - counters->moved - counters->requeued;
   stats->fired = counters->expired;
@@ -53,7 +53,7 @@ uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
 uint64_t
 uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
-  if (wheel == NULL || wheel->loop == NULL || wheel->core.memory == NULL ||
+  if (wheel == NULL || wheel->core.memory == NULL ||
       slot > wheel->core.slot_mask)
     return 0;
   return uvwheel_core_slot_count(&wheel->core, slot);
@@ -62,7 +62,7 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 int
 uvwheel_check(const uvwheel_t *wheel, FILE *stream)
 {
-  if (wheel == NULL || wheel->loop == NULL || wheel->core.memory == NULL)
+  if (wheel == NULL || wheel->core.memory == NULL)
     return UV_EINVAL;
   return uvwheel_core_check(&wheel->core, stream) == 0 ? 0 : UV_EFAULT;
 }
@@ -110,8 +110,7 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
   static const char shades[] = " .:-=+*#%@";
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
   uint64_t per_column = slots < COLUMNS ? 1 : slots / COLUMNS;
-  uint64_t columns = slots / per_column;
-  uint64_t i;
+  uint64_t columns = slots / per_column, i;
 
   for (i = 0; i < slots; i++)
     counts[i / per_column] += uvwheel_core_slot_count(
@@ -166,8 +165,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
 {
   uvwheel_stats_t stats;
 
-  if (wheel == NULL || wheel->loop == NULL || wheel->core.memory == NULL ||
-      stream == NULL)
+  if (wheel == NULL || wheel->core.memory == NULL || stream == NULL)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel, &stats, stream);
@@ -183,13 +181,12 @@ uvwheel_version(void)
   return UVWHEEL_VERSION_HEX;
 }
 
-#define STRINGIFY(x) #x
-#define VERSION_STRING(major, minor, patch) \
-  STRINGIFY(major) "." STRINGIFY(minor) "." STRINGIFY(patch)
+#define TEXT(number) #number
+#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
 
 const char *
 uvwheel_version_string(void)
 {
-  return VERSION_STRING(UVWHEEL_VERSION_MAJOR, UVWHEEL_VERSION_MINOR,
-                        UVWHEEL_VERSION_PATCH);
+  return VERSION(UVWHEEL_VERSION_MAJOR, UVWHEEL_VERSION_MINOR,
+                 UVWHEEL_VERSION_PATCH);
 }
