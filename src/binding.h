@@ -63,14 +63,7 @@ void uvwheel__make_idle(uvwheel_t *wheel, uvwheel_entry_t *entry);
  * arms it again if it repeats, and calls its callback. */
 void uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry);
 
-/* Has a handle of the wheel closed. When that is done, by whomever, closed is
- * called, which calls uvwheel__closed with what was kept in *theirs: the
- * callback of somebody else who began to close it. */
-void uvwheel__close(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed,
-                    uv_close_cb *theirs);
-void uvwheel__closed(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb theirs);
-
-/* From now on nobody posts any more; closes the mailbox's handle. */
+/* From now on nobody posts any more. */
 void uvwheel__mailbox_close(uvwheel_mailbox_t *mailbox);
 
 /* Completes what was never carried out. */

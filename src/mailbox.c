@@ -94,22 +94,12 @@ on_wake(uv_async_t *async)
   }
 }
 
-static void
-on_async_closed(uv_handle_t *async)
-{
-  uvwheel_mailbox_t *mailbox = CONTAINER_OF(async, uvwheel_mailbox_t, async);
-
-  uvwheel__closed(mailbox->wheel, async, mailbox->async_close_cb);
-}
-
 void
 uvwheel__mailbox_close(uvwheel_mailbox_t *mailbox)
 {
   take(mailbox, CLOSED);
   while (ATOMIC_LOAD(&mailbox->wakers) != 0)
     uv_sleep(0); /* they have but a system call to make */
-  uvwheel__close(mailbox->wheel, (uv_handle_t *)&mailbox->async,
-                 on_async_closed, &mailbox->async_close_cb);
 }
 
 void

@@ -134,9 +134,12 @@ finish_close(uvwheel_t *wheel)
     wheel->close_cb(wheel);
 }
 
-void
-uvwheel__close(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed,
-               uv_close_cb *theirs)
+/* Has a handle closed. When that is done, by whomever, `closed` is called,
+ * which calls handle_closed with what is kept in *theirs: the callback of
+ * somebody else who began to close it. */
+static void
+close_handle(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed,
+             uv_close_cb *theirs)
 {
   *theirs = NULL;
   if (handle->flags & UV__HANDLE_CLOSED)
@@ -150,8 +153,8 @@ uvwheel__close(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed,
   }
 }
 
-void
-uvwheel__closed(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb theirs)
+static void
+handle_closed(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb theirs)
 {
   if (theirs != NULL)
     theirs(handle);
@@ -164,7 +167,15 @@ on_driver_closed(uv_handle_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
 
-  uvwheel__closed(wheel, driver, wheel->driver_close_cb);
+  handle_closed(wheel, driver, wheel->driver_close_cb);
+}
+
+static void
+on_async_closed(uv_handle_t *async)
+{
+  uvwheel_mailbox_t *mailbox = CONTAINER_OF(async, uvwheel_mailbox_t, async);
+
+  handle_closed(mailbox->wheel, async, mailbox->async_close_cb);
 }
 
 static void
@@ -188,10 +199,13 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   wheel->flags |= CLOSING;
   wheel->close_cb = cb;
   stop_all(wheel);
-  uvwheel__close(wheel, (uv_handle_t *)&wheel->driver, on_driver_closed,
-                 &wheel->driver_close_cb);
-  if (wheel->mailbox != NULL)
+  close_handle(wheel, (uv_handle_t *)&wheel->driver, on_driver_closed,
+               &wheel->driver_close_cb);
+  if (wheel->mailbox != NULL) {
     uvwheel__mailbox_close(wheel->mailbox);
+    close_handle(wheel, (uv_handle_t *)&wheel->mailbox->async, on_async_closed,
+                 &wheel->mailbox->async_close_cb);
+  }
   finish_close(wheel);
 }
 
