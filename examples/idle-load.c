@@ -250,15 +250,9 @@ check_descriptors(const options_t *options)
 static void
 start(load_t *load)
 {
-  uv_loop_init(&load->loop);
+  open_loop(&load->loop, &load->signals, on_signal, load);
   uv_timer_init(&load->loop, &load->pace);
-  uv_signal_init(&load->loop, &load->interrupt);
-  uv_signal_init(&load->loop, &load->terminate);
   load->pace.data = load;
-  load->interrupt.data = load;
-  load->terminate.data = load;
-  uv_signal_start(&load->interrupt, on_signal, SIGINT);
-  uv_signal_start(&load->terminate, on_signal, SIGTERM);
   load->random = load->options.seed;
   load->paced_ns = uv_hrtime();
   progress_begin(&load->progress, load->paced_ns);

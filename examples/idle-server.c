@@ -39,8 +39,7 @@ const char *const program = "idle-server";
 typedef struct server_s {
   uv_loop_t loop;
   uv_tcp_t listener;
-  uv_signal_t interrupt;
-  uv_signal_t terminate;
+  end_signals_t signals;
   uv_timer_t stats_timer;
   idle_t idle;
   live_t *live;
@@ -234,8 +233,7 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
 
 /* ---- Stop ------------------------------------------------------------- */
 
-/* Everything that was opened is closed here, except what belongs to the idle
- * timers and to the live page: they close it themselves. */
+/* The signals, the idle timers and the live page close what is theirs. */
 static void
 close_handle(uv_handle_t *handle, void *data)
 {
@@ -244,8 +242,6 @@ close_handle(uv_handle_t *handle, void *data)
   if (uv_is_closing(handle))
     return;
   if (handle == (uv_handle_t *)&server->listener ||
-      handle == (uv_handle_t *)&server->interrupt ||
-      handle == (uv_handle_t *)&server->terminate ||
       handle == (uv_handle_t *)&server->stats_timer)
     uv_close(handle, NULL);
   else if (uv_handle_get_type(handle) == UV_TCP)
@@ -255,6 +251,7 @@ close_handle(uv_handle_t *handle, void *data)
 static void
 stop(server_t *server)
 {
+  close_end_signals(&server->signals);
   live_stop(server->live);
   uv_walk(&server->loop, close_handle, server);
   server->idle.kind->close(&server->idle);
@@ -403,14 +400,10 @@ init_handles(server_t *server)
 {
   uv_loop_t *loop = &server->loop;
 
-  uv_loop_init(loop);
+  open_loop(loop, &server->signals, on_signal, server);
   uv_tcp_init(loop, &server->listener);
-  uv_signal_init(loop, &server->interrupt);
-  uv_signal_init(loop, &server->terminate);
   uv_timer_init(loop, &server->stats_timer);
   server->listener.data = server;
-  server->interrupt.data = server;
-  server->terminate.data = server;
   server->stats_timer.data = server;
   server->idle.loop = loop;
   server->idle.on_idle = on_idle;
@@ -426,8 +419,6 @@ start(server_t *server)
     complain("cannot make the wheel: %s", uv_strerror(error));
     return error;
   }
-  uv_signal_start(&server->interrupt, on_signal, SIGINT);
-  uv_signal_start(&server->terminate, on_signal, SIGTERM);
   if (server->options.stats_seconds != 0)
     uv_timer_start(&server->stats_timer, on_stats_timer,
                    server->options.stats_seconds * 1000,
@@ -468,11 +459,6 @@ main(int argc, char **argv)
   server.idle.kind = server.options.kind;
   server.idle.timeout_ms = server.options.timeout_ms;
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
-  server.descriptor_limit = raise_descriptor_limit();
-  if (server.descriptor_limit < MIN_DESCRIPTORS) {
-    complain("%" PRIu64 " descriptors (ulimit -n) are too few, %d are needed",
-             server.descriptor_limit, MIN_DESCRIPTORS);
-    return EXIT_FAILURE;
-  }
+  server.descriptor_limit = need_descriptors(MIN_DESCRIPTORS);
   return run(&server);
 }

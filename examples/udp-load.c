@@ -25,7 +25,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,6 +40,7 @@
 #include "udp/udp-watch.h"
 
 #define PACE_MS 10
+#define MIN_DESCRIPTORS 16
 #define BATCHES_AT_ONCE 8 /* before the timer is looked after */
 
 const char *const program = "udp-load";
@@ -51,8 +51,7 @@ typedef struct load_s {
   uv_loop_t loop;
   uv_poll_t poll;
   uv_timer_t pace;
-  uv_signal_t interrupt;
-  uv_signal_t terminate;
+  end_signals_t signals;
   progress_t progress;
   peers_t peers;
   watch_t watch;
@@ -82,8 +81,7 @@ close_everything(load_t *load)
 {
   uv_close((uv_handle_t *)&load->poll, NULL);
   uv_close((uv_handle_t *)&load->pace, NULL);
-  uv_close((uv_handle_t *)&load->interrupt, NULL);
-  uv_close((uv_handle_t *)&load->terminate, NULL);
+  close_end_signals(&load->signals);
 }
 
 static void
@@ -365,19 +363,13 @@ choose_watched(load_t *load)
 static void
 start(load_t *load)
 {
-  uv_loop_init(&load->loop);
+  open_loop(&load->loop, &load->signals, on_signal, load);
   uv_poll_init(&load->loop, &load->poll, load->peers.wire.descriptor);
   uv_timer_init(&load->loop, &load->pace);
-  uv_signal_init(&load->loop, &load->interrupt);
-  uv_signal_init(&load->loop, &load->terminate);
   load->poll.data = load;
   load->pace.data = load;
-  load->interrupt.data = load;
-  load->terminate.data = load;
   uv_poll_start(&load->poll, UV_READABLE, on_readable);
   uv_timer_start(&load->pace, on_pace, PACE_MS, PACE_MS);
-  uv_signal_start(&load->interrupt, on_signal, SIGINT);
-  uv_signal_start(&load->terminate, on_signal, SIGTERM);
   load->begun_ns = load->paced_ns = uv_hrtime();
   progress_begin(&load->progress, load->begun_ns);
 }
@@ -467,5 +459,6 @@ main(int argc, char **argv)
 
   parse_options(argc, argv, &udp_load_command_line, &load.options);
   find_server(&load);
+  need_descriptors(MIN_DESCRIPTORS);
   return run(&load);
 }

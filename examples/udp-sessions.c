@@ -19,7 +19,6 @@
  */
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -37,6 +36,7 @@
 #include "udp/udp-table.h"
 
 #define DATAGRAM_MAX 65536 /* libuv wants so much room for each */
+#define MIN_DESCRIPTORS 16
 
 /* As much as Linux lets any user have, unless it is told otherwise. */
 #define RECEIVE_BUFFER (4 << 20)
@@ -46,8 +46,7 @@ const char *const program = "udp-sessions";
 typedef struct server_s {
   uv_loop_t loop;
   uv_udp_t socket;
-  uv_signal_t interrupt;
-  uv_signal_t terminate;
+  end_signals_t signals;
   uv_timer_t stats_timer;
   idle_t idle;
   udp_table_t table;
@@ -229,8 +228,7 @@ stop(server_t *server)
   server->idle.kind->close(&server->idle);
   udp_figures_stop(&server->figures);
   uv_close((uv_handle_t *)&server->socket, NULL);
-  uv_close((uv_handle_t *)&server->interrupt, NULL);
-  uv_close((uv_handle_t *)&server->terminate, NULL);
+  close_end_signals(&server->signals);
   uv_close((uv_handle_t *)&server->stats_timer, NULL);
 }
 
@@ -282,14 +280,10 @@ init_handles(server_t *server)
 {
   uv_loop_t *loop = &server->loop;
 
-  uv_loop_init(loop);
+  open_loop(loop, &server->signals, on_signal, server);
   uv_udp_init_ex(loop, &server->socket, AF_UNSPEC | UV_UDP_RECVMMSG);
-  uv_signal_init(loop, &server->interrupt);
-  uv_signal_init(loop, &server->terminate);
   uv_timer_init(loop, &server->stats_timer);
   server->socket.data = server;
-  server->interrupt.data = server;
-  server->terminate.data = server;
   server->stats_timer.data = server;
   server->idle.loop = loop;
   server->idle.on_idle = on_idle;
@@ -312,8 +306,6 @@ start(server_t *server)
     complain("cannot start: %s", uv_strerror(error));
     return error;
   }
-  uv_signal_start(&server->interrupt, on_signal, SIGINT);
-  uv_signal_start(&server->terminate, on_signal, SIGTERM);
   if (server->options.stats_seconds != 0)
     uv_timer_start(&server->stats_timer, on_stats_timer,
                    server->options.stats_seconds * 1000,
@@ -347,5 +339,6 @@ main(int argc, char **argv)
   parse_options(argc, argv, &udp_sessions_command_line, &server.options);
   server.idle.kind = server.options.kind;
   server.idle.timeout_ms = server.options.timeout_ms;
+  need_descriptors(MIN_DESCRIPTORS);
   return run(&server);
 }

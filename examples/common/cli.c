@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +130,44 @@ raise_descriptor_limit(void)
   setrlimit(RLIMIT_NOFILE, &limit);
   getrlimit(RLIMIT_NOFILE, &limit);
   return limit.rlim_cur;
+}
+
+uint64_t
+need_descriptors(uint64_t least)
+{
+  uint64_t limit = raise_descriptor_limit();
+
+  if (limit < least) {
+    complain("%" PRIu64 " descriptors (ulimit -n) are too few, %" PRIu64
+             " are needed",
+             limit, least);
+    exit(EXIT_FAILURE);
+  }
+  return limit;
+}
+
+void
+open_loop(uv_loop_t *loop, end_signals_t *signals, uv_signal_cb cb, void *data)
+{
+  int error;
+
+  if ((error = uv_loop_init(loop)) != 0 ||
+      (error = uv_signal_init(loop, &signals->interrupt)) != 0 ||
+      (error = uv_signal_init(loop, &signals->terminate)) != 0 ||
+      (error = uv_signal_start(&signals->interrupt, cb, SIGINT)) != 0 ||
+      (error = uv_signal_start(&signals->terminate, cb, SIGTERM)) != 0) {
+    complain("cannot start: %s", uv_strerror(error));
+    exit(EXIT_FAILURE);
+  }
+  signals->interrupt.data = data;
+  signals->terminate.data = data;
+}
+
+void
+close_end_signals(end_signals_t *signals)
+{
+  uv_close((uv_handle_t *)&signals->interrupt, NULL);
+  uv_close((uv_handle_t *)&signals->terminate, NULL);
 }
 
 int

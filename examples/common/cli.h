@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What the example programs have in common around their real work: complaints,
- * numbers and addresses of the command line, descriptors. */
+ * numbers and addresses of the command line, descriptors, a loop that signals
+ * end. */
 
 #ifndef EXAMPLES_CLI_H
 #define EXAMPLES_CLI_H
@@ -64,6 +65,19 @@ int listen_at(uv_tcp_t *listener, const char *host, uint16_t port, int backlog,
 
 /* Raises the limit of open descriptors as far as it goes; returns it. */
 uint64_t raise_descriptor_limit(void);
+
+/* The same; ends the program after a complaint if the limit is less. */
+uint64_t need_descriptors(uint64_t least);
+
+/* Makes a loop on which SIGINT and SIGTERM have cb called. If that cannot be,
+ * the program ends after a complaint. */
+typedef struct end_signals_s {
+  uv_signal_t interrupt;
+  uv_signal_t terminate;
+} end_signals_t;
+void open_loop(uv_loop_t *loop, end_signals_t *signals, uv_signal_cb cb,
+               void *data);
+void close_end_signals(end_signals_t *signals);
 
 /* Are so few descriptors left that a server should keep them for what is not a
  * connection? The kernel always gives the lowest that is free, so a connection

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "../common/cli.h"
 #include "../common/random.h"
 
 #define CHAT 8 /* messages, on average, before a chat ends */
@@ -64,8 +63,7 @@ close_everything(load_t *load)
       close_connection(connection);
   }
   uv_close((uv_handle_t *)&load->pace, NULL);
-  uv_close((uv_handle_t *)&load->interrupt, NULL);
-  uv_close((uv_handle_t *)&load->terminate, NULL);
+  close_end_signals(&load->signals);
 }
 
 void

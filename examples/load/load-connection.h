@@ -10,6 +10,7 @@
 
 #include <uv.h>
 
+#include "../common/cli.h"
 #include "../common/progress.h"
 #include "load-judge.h"
 #include "load-options.h"
@@ -41,8 +42,7 @@ struct load_s {
   options_t options;
   uv_loop_t loop;
   uv_timer_t pace;
-  uv_signal_t interrupt;
-  uv_signal_t terminate;
+  end_signals_t signals;
   struct sockaddr_storage server;
   judge_t judge;
   uint64_t random;

@@ -94,7 +94,7 @@ take_all(int peer)
 }
 
 static void
-open_loop(void)
+make_loop(void)
 {
   virtual_time_set_ns(UINT64_C(1000000000));
   ck_assert_int_eq(uv_loop_init(&loop), 0);
@@ -102,7 +102,7 @@ open_loop(void)
 }
 
 static void
-close_loop(void)
+end_loop(void)
 {
   uvwheel_close(&wheel, NULL);
   uv_run(&loop, UV_RUN_DEFAULT);
@@ -124,7 +124,7 @@ answer_much(http_connection_t *connection)
 static void
 start_server_here(void)
 {
-  open_loop();
+  make_loop();
   server = (http_server_t){
       .loop = &loop,
       .wheel = &wheel,
@@ -140,7 +140,7 @@ static void
 stop_server_here(void)
 {
   http_server_stop(&server);
-  close_loop();
+  end_loop();
 }
 
 static bool
@@ -271,7 +271,7 @@ start_live_here(void)
   int size = sizeof(address);
   uv_tcp_t *listener = NULL;
 
-  open_loop();
+  make_loop();
   ck_assert_int_eq(live_start(&options, &live), 0);
   uv_walk(&loop, find_listener, (void *)&listener);
   uv_tcp_getsockname(listener, (struct sockaddr *)&address, &size);
@@ -282,7 +282,7 @@ static void
 stop_live_here(void)
 {
   live_stop(live);
-  close_loop();
+  end_loop();
   live_free(live);
 }
 

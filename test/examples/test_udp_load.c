@@ -326,6 +326,14 @@ START_TEST(a_server_gone_half_way_is_not_judged)
 }
 END_TEST
 
+START_TEST(too_few_descriptors_are_one_line)
+{
+  descriptor_limit = 15;
+  run_program("UDP_LOAD", "", &result);
+  assert_complaint(&result, 1, "15 descriptors (ulimit -n) are too few");
+}
+END_TEST
+
 START_TEST(an_interrupted_load_gives_no_verdict)
 {
   static const int signals[] = {SIGINT, SIGTERM};
@@ -424,6 +432,7 @@ main(void)
   tcase_add_test(tcase, a_stranger_is_not_heard);
   tcase_add_test(tcase, no_server_is_one_line);
   tcase_add_loop_test(tcase, a_server_gone_half_way_is_not_judged, 0, 2);
+  tcase_add_test(tcase, too_few_descriptors_are_one_line);
   tcase_add_loop_test(tcase, an_interrupted_load_gives_no_verdict, 0, 2);
   tcase_add_test(tcase, a_load_that_was_stopped_accuses_nobody);
   tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);

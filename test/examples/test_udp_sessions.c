@@ -251,7 +251,7 @@ START_TEST(many_sessions_need_few_descriptors)
 {
   uint16_t port;
 
-  descriptor_limit = 20;
+  descriptor_limit = 16;
   program_t server = start_kind(_i, NO_IDLE_TIME, &port);
   for (int i = 0; i < PEERS; i++) {
     int peer = speak_to(port);
@@ -259,6 +259,14 @@ START_TEST(many_sessions_need_few_descriptors)
   }
   assert_sound(&server, PEERS);
   ck_assert_uint_eq(number_of(result.out, "peak"), PEERS);
+}
+END_TEST
+
+START_TEST(too_few_descriptors_are_one_line)
+{
+  descriptor_limit = 15;
+  run_program("UDP_SESSIONS", "--port 0", &result);
+  assert_complaint(&result, 1, "15 descriptors (ulimit -n) are too few");
 }
 END_TEST
 
@@ -436,6 +444,7 @@ program_tcase(void)
   TCase *tcase = tcase_create("program");
 
   tcase_set_timeout(tcase, 60);
+  tcase_add_test(tcase, too_few_descriptors_are_one_line);
   tcase_add_test(tcase, it_serves_ipv6_as_well);
   tcase_add_loop_test(tcase, sigterm_closes_everything, 0, KINDS);
   tcase_add_loop_test(tcase, sigint_closes_everything, 0, KINDS);
