@@ -269,7 +269,7 @@ UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 /* Tests all that must be true inside a wheel. Returns 0, or UV_EINVAL (NULL
  * wheel, or one that is closed), or UV_EFAULT when something is broken, which
  * is then told on the stream unless that is NULL.
- * Cost: O(active timers + slots / 64). */
+ * Cost: O(active timers + slots). */
 UVWHEEL_EXTERN int uvwheel_check(const uvwheel_t *wheel, FILE *stream);
 
 /* ---- Timers ------------------------------------------------------------- */

@@ -91,6 +91,12 @@ hide_slot(void)
 }
 
 static void
+keep_nearest_of_an_empty_slot(void)
+{
+  core.nearest[3] = 3 + SLOTS;
+}
+
+static void
 let_nearest_be_too_late(void)
 {
   core.nearest[2] += SLOTS;
@@ -158,7 +164,8 @@ static const struct {
     {break_prev, "I1:"},
     {break_due_list, "I1:"},
     {break_pending_list, "I1:"},
-    {lose_slot, "I2:"},
+    {lose_slot, "I2: an occupied slot"},
+    {keep_nearest_of_an_empty_slot, "I2: an empty slot"},
     {let_nearest_be_too_late, "I3: no entry"},
     {let_nearest_be_of_another_slot, "I3: the nearest tick"},
     {let_nearest_be_past, "I3: the nearest tick"},

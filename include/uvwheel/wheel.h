@@ -222,7 +222,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_core_slot_count(const uvwheel_core_t *core,
 
 /* Tests every invariant that src/wheel.c numbers. Returns how many were found
  * broken, each of them told in one line on the stream unless that is NULL.
- * Cost: O(entries + slots / 64). */
+ * Cost: O(entries + slots). */
 UVWHEEL_EXTERN int uvwheel_core_check(const uvwheel_core_t *core, FILE *stream);
 
 #ifdef __cplusplus
