@@ -12,9 +12,8 @@
 #include "portable.h"
 #include "uvwheel/wheel.h"
 
-/* No tick, also the nearest one of a slot that is empty; the last tick, at
- * which what is due at UINT64_MAX waits; and the last one that the hand goes
- * to. */
+/* No tick, also the nearest one of a slot that is empty; the last tick that an
+ * entry waits for; and the last one that the hand goes to. */
 #define NEVER UINT64_MAX
 #define LAST_TICK (UINT64_MAX - 1)
 #define LAST_HAND (UINT64_C(1) << 63)
@@ -36,7 +35,7 @@ _Noreturn void uvwheel__misuse(const uvwheel_core_t *core,
 
 #else
 
-#define CHECK(condition, core, entry, what) ((void)0)
+#define CHECK(condition, core, entry, what) ((void)(core))
 
 #endif
 
@@ -197,7 +196,6 @@ take_from_others(uvwheel_core_t *core, uvwheel_link_t *link)
 
   CHECK(prev->next == link && next->prev == link, core, entry_of(link),
         OVERWRITTEN);
-  (void)core;
   if (UNLIKELY(prev == next))
     return false;
   join(prev, next);

@@ -186,15 +186,15 @@ static uint64_t
 check_own_lists(struct check *check)
 {
   const uvwheel_core_t *core = check->core;
-  uint64_t due = check_list(check, DUE_LIST, 0), passed = 0;
+  uint64_t count = check_list(check, DUE_LIST, 0);
   unsigned i;
 
   for (i = 0; i < UVWHEEL_LANES; i++)
-    passed += check_list(check, i, 0) +
-              check_list(check, FIRST_STAYING_LIST + i, core->pass_nearest);
-  expect(check, core->passing || due + passed == 0,
+    count += check_list(check, i, 0) +
+             check_list(check, FIRST_STAYING_LIST + i, core->pass_nearest);
+  expect(check, core->passing || count == 0,
          "I5: nothing is pending, staying or due outside a pass", 0);
-  return due + passed;
+  return count;
 }
 
 int

@@ -338,7 +338,6 @@ take_over(uvwheel_core_t *core, uvwheel_link_t *to, uvwheel_link_t *from)
 {
   CHECK(from->next->prev == from, core, entry_of(from->next), OVERWRITTEN);
   CHECK(from->prev->next == from, core, entry_of(from->prev), OVERWRITTEN);
-  (void)core;
   splice_after(to, from->next, from->prev);
 }
 
