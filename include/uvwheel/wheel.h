@@ -153,7 +153,7 @@ uvwheel_entry_is_active(const uvwheel_entry_t *entry)
 }
 
 /* Puts an entry that is not active into the wheel, due at due_ms. Any value is
- * legal; one in the past expires at the next call of uvwheel_core_expire.
+ * legal; an entry whose tick is past expires at the next uvwheel_core_expire.
  *
  * Returns non-zero when uvwheel_core_next_ms became earlier by this.
  * Cost: O(1), touches the entry, its slot and one entry of that slot. */
@@ -181,11 +181,11 @@ UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
  * forgotten it. Between two calls the caller may do anything with the wheel.
  *
  * Every entry that the hand looks at takes one from *budget. When that is 0
- * and all that was found due has been handed out, the call returns NULL,
- * uvwheel_core_next_ms is not after now_ms, and a later call goes on where
- * this one stopped. Ticks are handed out in order; a tick at which nothing is
- * due costs nothing, however many there are. A clock that steps back is
- * followed: nothing expires early by it.
+ * and all that was found due has been handed out, the call returns NULL; if
+ * something is left, uvwheel_core_next_ms is not after now_ms, and a later call
+ * goes on where this one stopped. Ticks are handed out in order; a tick at
+ * which nothing is due costs nothing, however many there are. A clock that
+ * steps back is followed: nothing expires early by it.
  * Must not be called while a walk is going on.
  * Cost: O(1) per entry looked at, plus the search for the next useful tick
  * once per pass: usually a few slots, at worst each occupied one. */
