@@ -41,12 +41,14 @@ is_recent(uintptr_t home, uintptr_t flags, uvwheel_t **wheel)
   return home == (recent | flags);
 }
 
+/* The wheel of a timer that is being used. */
 static inline uvwheel_t *
 wheel_of(const uvwheel_timer_t *timer)
 {
   uintptr_t home = timer->home & ~HOME_FLAGS;
   uvwheel_t *wheel;
 
+  uvwheel__check_thread((uvwheel_t *)home, timer);
   if (LIKELY(is_recent(home, 0, &wheel)))
     return wheel;
   recent_home = home;
@@ -233,7 +235,6 @@ start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   if (!is_initialised(timer) || cb == NULL)
     return UV_EINVAL;
   wheel = wheel_of(timer);
-  uvwheel__check_thread(wheel, timer);
   if (is_closing(wheel))
     return UV_EINVAL;
   if (!is_active(timer) && is_full(wheel))
@@ -281,7 +282,6 @@ stop(uvwheel_timer_t *timer)
   if (!is_active(timer))
     return 0;
   wheel = wheel_of(timer);
-  uvwheel__check_thread(wheel, timer);
   uvwheel__make_idle(wheel, &timer->entry);
   count_ref(wheel, timer, -1);
   if (wheel->core.count == 0)
@@ -305,7 +305,6 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
   if (!repeats(timer))
     return 0;
   wheel = wheel_of(timer);
-  uvwheel__check_thread(wheel, timer);
   if (is_closing(wheel))
     return UV_EINVAL;
   if (!is_active(timer) && is_full(wheel))
@@ -339,7 +338,6 @@ refresh(uvwheel_timer_t *timer)
   if (!is_active(timer))
     return UV_EINVAL;
   wheel = wheel_of(timer);
-  uvwheel__check_thread(wheel, timer);
   due_ms = add_ms(now_of(wheel), timer->interval);
   if (postpone_in_place(&timer->entry, due_ms))
     return 0;
@@ -402,7 +400,6 @@ set_unref(uvwheel_timer_t *timer, uintptr_t unref)
   if (!is_initialised(timer) || (timer->home & TIMER_UNREF) == unref)
     return;
   wheel = wheel_of(timer);
-  uvwheel__check_thread(wheel, timer);
   timer->home ^= TIMER_UNREF;
   if (!is_active(timer))
     return;

@@ -160,8 +160,16 @@ unref_probe(void *arg)
   uvwheel_timer_unref(&probe.timer);
 }
 
-static void (*const operations[])(void *) = {
-    stop_probe, start_probe, refresh_probe, again_probe, unref_probe};
+static void
+ask_probe(void *arg)
+{
+  (void)arg;
+  (void)uvwheel_timer_get_due_in(&probe.timer);
+}
+
+static void (*const operations[])(void *) = {stop_probe,    start_probe,
+                                             refresh_probe, again_probe,
+                                             unref_probe,   ask_probe};
 
 static void (*operation)(void *);
 
