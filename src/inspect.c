@@ -53,7 +53,7 @@ uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
 uint64_t
 uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
-  if (wheel == NULL || wheel->core.memory == NULL ||
+  if (wheel == NULL || wheel->core.lanes == NULL ||
       slot > wheel->core.slot_mask)
     return 0;
   return uvwheel_core_slot_count(&wheel->core, slot);
@@ -62,7 +62,7 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 int
 uvwheel_check(const uvwheel_t *wheel, FILE *stream)
 {
-  if (wheel == NULL || wheel->core.memory == NULL)
+  if (wheel == NULL || wheel->core.lanes == NULL)
     return UV_EINVAL;
   return uvwheel_core_check(&wheel->core, stream) == 0 ? 0 : UV_EFAULT;
 }
@@ -165,7 +165,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
 {
   uvwheel_stats_t stats;
 
-  if (wheel == NULL || wheel->core.memory == NULL || stream == NULL)
+  if (wheel == NULL || wheel->core.lanes == NULL || stream == NULL)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel, &stats, stream);

@@ -83,8 +83,6 @@
  * out: few enough (16 KiB of entries) to be in the first cache level still. */
 #define CHUNK 256
 
-#define CACHE_LINE 64
-
 /* ---- Ticks -------------------------------------------------------------- */
 
 uint64_t
@@ -202,18 +200,14 @@ allocate_slots(uvwheel_core_t *core)
   uint64_t lanes_size = sizeof(uvwheel_link_t) * slots * UVWHEEL_LANES;
   uint64_t nearest_size = sizeof(uint64_t) * slots;
   uint64_t bits_size = sizeof(uint64_t) * ((slots + 63) / 64);
-  uint64_t size = lanes_size + nearest_size + bits_size + CACHE_LINE;
-  uintptr_t aligned;
+  uint64_t size = lanes_size + nearest_size + bits_size;
 
   if (size > SIZE_MAX)
     return ENOMEM;
-  core->memory = calloc(1, (size_t)size);
-  if (core->memory == NULL)
+  core->lanes = calloc(1, (size_t)size);
+  if (core->lanes == NULL)
     return ENOMEM;
-  aligned =
-      ((uintptr_t)core->memory + CACHE_LINE - 1) & ~(uintptr_t)(CACHE_LINE - 1);
-  core->lanes = (uvwheel_link_t *)aligned;
-  core->nearest = (uint64_t *)(aligned + (uintptr_t)lanes_size);
+  core->nearest = (uint64_t *)(core->lanes + slots * UVWHEEL_LANES);
   core->occupied = core->nearest + slots;
   memset(core->nearest, 0xff, (size_t)nearest_size); /* NEVER */
   return 0;
@@ -251,8 +245,8 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
 void
 uvwheel_core_destroy(uvwheel_core_t *core)
 {
-  free(core->memory);
-  core->memory = NULL;
+  free(core->lanes);
+  core->lanes = NULL;
 }
 
 /* ---- Operations on entries ---------------------------------------------- */

@@ -115,7 +115,6 @@ struct uvwheel_core_s {
   uint64_t *occupied;
   uint64_t *nearest;
   uvwheel_link_t *lanes;
-  void *memory;
   uint64_t pass_tick;
   uint64_t pass_ms;
   uint64_t pass_nearest;
