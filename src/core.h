@@ -203,9 +203,7 @@ take_from_others(uvwheel_core_t *core, uvwheel_link_t *link)
 }
 
 /* The common case of uvwheel_core_insert. False if it is not, and then nothing
- * is done. Inline, because what a start costs with cold entries is how few
- * instructions it has: the processor works on as many starts at a time as fit
- * its window. */
+ * is done. timer.c says why it is inline. */
 static inline bool
 insert_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
