@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The scenarios of users who were burnt by other timers, on the binding: what
- * callbacks do to timers, and what the clock does to them. The comments name the
- * issues of other projects that they come from; docs/promises.md says what
+ * callbacks do to timers, and what the clock does to them. The comments name
+ * the issues of other projects that they come from; docs/promises.md says what
  * happened there. More of them are in test_scenarios_load.c. */
 
 #include <stdlib.h>
