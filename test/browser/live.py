@@ -210,13 +210,20 @@ class Live(unittest.TestCase):
     def test_connections_show_up_and_expire(self):
         with self.viewing("--timeout", "3000") as server:
             connections = [server.connect() for _ in range(CONNECTIONS)]
-            self.page.until(lambda: self.page.number("active") > CONNECTIONS)
-            self.page.until(lambda: self.page.shaded_slots() > 0)
+
+            def until_while_they_chat(condition):
+                def chat():
+                    for connection in connections:
+                        connection.sendall(b"hello")
+                    return condition()
+                self.page.until(chat)
+
+            until_while_they_chat(
+                lambda: self.page.number("active") > CONNECTIONS)
+            until_while_they_chat(lambda: self.page.shaded_slots() > 0)
+            until_while_they_chat(lambda: self.page.number("refreshed") > 0)
             self.assertRegex(self.page.text("summary"),
                              r"slots in use, at most \d+ timer")
-            for connection in connections:
-                connection.sendall(b"hello")
-            self.page.until(lambda: self.page.number("refreshed") > 0)
             self.page.until(lambda: self.page.number("fired") > 0)
             for connection in connections:
                 while connection.recv(100):
