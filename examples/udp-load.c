@@ -58,6 +58,7 @@ typedef struct load_s {
   judge_t judge;
 
   uint32_t greeted;   /* so many peers have said hello, in their order    */
+  int has_greeted;    /* who spoke last said hello                        */
   uint32_t chatty;    /* so many peers are chatty                         */
   uint32_t *queue;    /* their numbers in a ring, who spoke longest ago
                          first                                            */
@@ -193,11 +194,17 @@ excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
   }
 }
 
+/* Those who say hello and those who chat take turns: on a slow machine the
+ * latter, who have to keep their sessions, would leave no room for the rest. */
 static peer_t *
 next_to_speak(load_t *load, uint64_t now_ns)
 {
-  peer_t *peer = next_to_chat(load, now_ns);
+  peer_t *peer = load->has_greeted ? NULL : next_to_greet(load);
 
+  load->has_greeted = peer != NULL;
+  if (peer != NULL)
+    return peer;
+  peer = next_to_chat(load, now_ns);
   if (peer == NULL)
     return next_to_greet(load);
   excuse_if_late(load, peer, now_ns);

@@ -290,6 +290,29 @@ START_TEST(a_stranger_is_not_heard)
 }
 END_TEST
 
+/* More peers than can wait for their answers at once, each of which has to
+ * speak again before the others' have come. */
+START_TEST(a_slow_server_is_greeted_by_all)
+{
+  uint16_t port;
+  int socket = hear_on(&port);
+  program_t load =
+      start_peers(port, "--peers 2000 --chatty 100 --timeout 100 --duration 0");
+  struct pollfd both[] = {{.fd = socket, .events = POLLIN},
+                          {.fd = load.out, .events = POLLIN}};
+
+  for (unsigned answers = 0; both[1].revents == 0; answers++) {
+    if (answers % 256 == 255)
+      usleep(50000); /* so slow it is */
+    ck_assert_int_gt(poll(both, 2, -1), 0);
+    if (both[0].revents != 0)
+      answer_one(socket, deny_nothing, 1);
+  }
+  finish(&load, &result);
+  ck_assert_uint_eq(number_of(result.out, "peers"), 2000);
+}
+END_TEST
+
 /* ---- No verdict --------------------------------------------------------- */
 
 START_TEST(no_server_is_one_line)
@@ -430,6 +453,7 @@ main(void)
                       0, MISMATCH);
   tcase_add_loop_test(tcase, a_liar_is_found, 0, LIES);
   tcase_add_test(tcase, a_stranger_is_not_heard);
+  tcase_add_test(tcase, a_slow_server_is_greeted_by_all);
   tcase_add_test(tcase, no_server_is_one_line);
   tcase_add_loop_test(tcase, a_server_gone_half_way_is_not_judged, 0, 2);
   tcase_add_test(tcase, too_few_descriptors_are_one_line);
