@@ -84,9 +84,9 @@ typedef void (*uvwheel_close_cb)(uvwheel_t *wheel);
 /* One active timer of a walk. */
 typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 
-/* As malloc aligns on most machines; see uvwheel_timer_t.home. */
+/* As malloc aligns; see uvwheel_timer_t.home. */
 #if defined(__GNUC__)
-#define UVWHEEL_ALIGNED __attribute__((aligned(16)))
+#define UVWHEEL_ALIGNED __attribute__((aligned(2 * sizeof(void *))))
 #else
 #define UVWHEEL_ALIGNED
 #endif
@@ -136,7 +136,7 @@ typedef enum uvwheel_missed_e {
 struct uvwheel_timer_s {
   /* private */
   uvwheel_entry_t entry;
-  uintptr_t home;    /* the wheel's address, its lowest four bits are flags */
+  uint64_t home;     /* the wheel's address, and flags                      */
   uint64_t interval; /* what a refresh adds: the repeat, else the timeout   */
   uint64_t timeout;  /* of the last start; UINT64_MAX: there is no repeat  */
   uvwheel_timer_cb cb;
@@ -194,8 +194,8 @@ struct uvwheel_s {
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL.
  *
- * Errors: UV_EINVAL (NULL loop or wheel; a wheel that is not aligned to 16
- * bytes, as malloc's memory is on most machines; an option out of range),
+ * Errors: UV_EINVAL (NULL loop or wheel; a wheel that is not aligned to two
+ * pointers, as malloc's memory is; an option out of range),
  * UV_ENOMEM; then wheel and loop are as they were. Cost: one allocation, 264
  * bytes per slot, and one uv_timer_init. A loop may have any number of wheels;
  * one is the usual number. */

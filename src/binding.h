@@ -21,8 +21,11 @@
 #define UV__HANDLE_CLOSING 1u
 #define UV__HANDLE_CLOSED 2u
 
-/* The bits of a wheel's address in which uvwheel_timer_t.home has flags. */
-#define HOME_FLAGS ((uintptr_t)15)
+/* uvwheel_timer_t.home is the wheel's address, and four bits in which a wheel's
+ * address has zeros, as malloc aligns. Where it does so to 8 bytes, addresses
+ * have 32 bits, and one flag stands above them. */
+#define HOME_IDLE (sizeof(void *) == 8 ? UINT64_C(8) : UINT64_C(1) << 32)
+#define HOME_FLAGS (UINT64_C(7) | HOME_IDLE)
 
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

@@ -90,7 +90,7 @@ uvwheel__check_thread(uvwheel_t *wheel, const uvwheel_timer_t *timer)
 
 /* The wheel that a timer's memory names, if this thread may look into it. */
 static uvwheel_t *
-find_wheel(uintptr_t home)
+find_wheel(uint64_t home)
 {
   uv_thread_t self = uv_thread_self();
   uvwheel_t *wheel;

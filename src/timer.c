@@ -12,16 +12,16 @@
 /* Flags in uvwheel_timer_t.home: an uvwheel_missed_t, and more. A usual timer
  * has none of them while it is active, so that one look at one word tells that
  * it is, and of which wheel. The binding never asks uvwheel_entry_is_active. */
-#define TIMER_MISSED ((uintptr_t)3)
-#define TIMER_UNREF ((uintptr_t)4)
-#define TIMER_IDLE ((uintptr_t)8)
+#define TIMER_MISSED UINT64_C(3)
+#define TIMER_UNREF UINT64_C(4)
+#define TIMER_IDLE HOME_IDLE
 
 /* uvwheel_timer_t.timeout while there is no repeat. */
 #define NO_REPEAT UINT64_MAX
 
 /* The wheel that this thread used last, as uvwheel_timer_t.home has it; at
  * first a value that no timer has. */
-static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
+static _Thread_local INITIAL_EXEC uint64_t recent_home = 1;
 
 /* Whether a timer's home is that wheel, with these flags. If so, *wheel is it.
  *
@@ -32,9 +32,10 @@ static _Thread_local INITIAL_EXEC uintptr_t recent_home = 1;
  * three quarters. OPAQUE keeps the compiler from seeing that the wheel could
  * be had from the timer as well. */
 static inline bool
-is_recent(uintptr_t home, uintptr_t flags, uvwheel_t **wheel)
+is_recent(uint64_t home, uint64_t flags, uvwheel_t **wheel)
 {
-  uintptr_t recent = recent_home, guess = recent;
+  uint64_t recent = recent_home;
+  uintptr_t guess = (uintptr_t)recent;
 
   OPAQUE(guess);
   *wheel = (uvwheel_t *)guess;
@@ -45,20 +46,20 @@ is_recent(uintptr_t home, uintptr_t flags, uvwheel_t **wheel)
 static inline uvwheel_t *
 wheel_of(const uvwheel_timer_t *timer)
 {
-  uintptr_t home = timer->home & ~HOME_FLAGS;
+  uint64_t home = timer->home & ~HOME_FLAGS;
   uvwheel_t *wheel;
 
-  uvwheel__check_thread((uvwheel_t *)home, timer);
+  uvwheel__check_thread((uvwheel_t *)(uintptr_t)home, timer);
   if (LIKELY(is_recent(home, 0, &wheel)))
     return wheel;
   recent_home = home;
-  return (uvwheel_t *)home;
+  return (uvwheel_t *)(uintptr_t)home;
 }
 
 static bool
 is_initialised(const uvwheel_timer_t *timer)
 {
-  return timer != NULL && timer->home > HOME_FLAGS;
+  return timer != NULL && timer->home > TIMER_MISSED;
 }
 
 static bool
@@ -121,7 +122,7 @@ count_lateness(uvwheel_t *wheel, uint64_t late_ms)
 static uint64_t
 next_due_ms(const uvwheel_timer_t *timer, uint64_t now_ms)
 {
-  uintptr_t missed = timer->home & TIMER_MISSED;
+  uint64_t missed = timer->home & TIMER_MISSED;
   uint64_t due_ms = timer->entry.due_ms;
 
   if (missed == UVWHEEL_MISSED_DELAY)
@@ -388,12 +389,12 @@ uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed)
   if (!is_initialised(timer) || (unsigned)missed > UVWHEEL_MISSED_BURST)
     return UV_EINVAL;
   uvwheel__check_thread(wheel_of(timer), timer);
-  timer->home = (timer->home & ~TIMER_MISSED) | (uintptr_t)missed;
+  timer->home = (timer->home & ~TIMER_MISSED) | (uint64_t)missed;
   return 0;
 }
 
 static void
-set_unref(uvwheel_timer_t *timer, uintptr_t unref)
+set_unref(uvwheel_timer_t *timer, uint64_t unref)
 {
   uvwheel_t *wheel;
 

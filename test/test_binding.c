@@ -64,7 +64,7 @@ END_TEST
 START_TEST(a_wheel_that_is_not_aligned_is_invalid)
 {
   static uvwheel_t room[2];
-  void *between = (char *)room + 8;
+  void *between = (char *)room + sizeof(void *);
 
   memset(room, 0xA5, sizeof room);
   ck_assert_int_eq(uvwheel_init(&loop, between, NULL), UV_EINVAL);
