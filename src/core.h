@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The inside of the wheel: how lists, ticks and slots are read, and the usual
- * cases of the operations, which the binding uses inline. wheel.c explains the
- * whole. */
+/* The inside of the wheel, as far as the binding looks into it: ticks, slots,
+ * and the usual cases of the operations, which it uses inline. wheel.c explains
+ * the whole. */
 
 #ifndef UVWHEEL_CORE_H
 #define UVWHEEL_CORE_H
 
-#include <stdbool.h>
-
-#include "portable.h"
-#include "uvwheel/wheel.h"
+#include "list.h"
+#include "misuse.h"
 
 /* No tick, also the nearest one of a slot that is empty; the last tick that an
  * entry waits for; and the last one that the hand goes to. */
@@ -18,72 +16,16 @@
 #define LAST_TICK (UINT64_MAX - 1)
 #define LAST_HAND (UINT64_C(1) << 63)
 
-/* ---- Checks: what a -Dchecks=true build adds ---------------------------- */
+/* So many entries in a row are dealt to the same lane, so that a slot with few
+ * of them has few lanes to look at. With runs of 16 a wheel of 1 ms, whose
+ * slots are sparse, expires at half the speed. In a FIFO wheel the lanes, one
+ * after the other, are the order: the first fifteen get a run each, the last
+ * one the rest. */
+#define RUN 4
+#define FIFO_RUN 128
+#define LAST_LANE (UVWHEEL_LANES - 1)
 
-#ifdef UVWHEEL_CHECKS
-
-_Noreturn void uvwheel__misuse(const uvwheel_core_t *core,
-                               const uvwheel_entry_t *entry, const char *what);
-
-#define CHECK(condition, core, entry, what) \
-  ((condition) ? (void)0 : uvwheel__misuse(core, entry, what))
-
-#define OVERWRITTEN "its links were overwritten, or it was freed while active"
-
-/* What the link of an idle entry holds, so that its use shows. */
-#define POISON ((uvwheel_link_t *)(uintptr_t)0xdeadbeef)
-
-#else
-
-#define CHECK(condition, core, entry, what) ((void)(core))
-
-#endif
-
-/* ---- Lists: circular, with the head as one of the links ----------------- */
-
-static inline void
-join(uvwheel_link_t *left, uvwheel_link_t *right)
-{
-  left->next = right;
-  right->prev = left;
-}
-
-static inline void
-list_init(uvwheel_link_t *head)
-{
-  join(head, head);
-}
-
-static inline bool
-list_is_empty(const uvwheel_link_t *head)
-{
-  return head->next == head;
-}
-
-static inline void
-insert_between(uvwheel_link_t *left, uvwheel_link_t *link,
-               uvwheel_link_t *right)
-{
-  join(left, link);
-  join(link, right);
-}
-
-static inline void
-append(uvwheel_link_t *head, uvwheel_link_t *link)
-{
-  insert_between(head->prev, link, head);
-}
-
-/* Puts the links from first to last, cut out of another list, between left
- * and what follows it. */
-static inline void
-splice_after(uvwheel_link_t *left, uvwheel_link_t *first, uvwheel_link_t *last)
-{
-  join(last, left->next);
-  join(left, first);
-}
-
-/* The link is an entry's first member. */
+/* The entry is the link's only user that begins with it. */
 static inline uvwheel_entry_t *
 entry_of(uvwheel_link_t *link)
 {
@@ -99,46 +41,53 @@ set_idle(uvwheel_entry_t *entry)
 #endif
 }
 
-/* Changes the due time of an active entry the cheap way: the entry stays where
- * it is and the hand moves it when it comes by. Only possible if the new time
- * is not earlier. */
 static inline bool
-postpone_in_place(uvwheel_entry_t *entry, uint64_t due_ms)
+is_fifo(const uvwheel_core_t *core)
 {
-  if (due_ms < entry->due_ms)
-    return false;
-  entry->due_ms = due_ms;
-  return true;
+  return core->fifo;
 }
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-/* tick_after for times from near_ms on: in 3 million years with the default
- * tick, in 3 years with ticks of a day. */
-uint64_t uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms);
+/* The tick at a time or, between two, the one before it. By a multiplication,
+ * because a division is what some processors are slowest at; but not for times
+ * from near_ms on: in 3 million years with the default tick, in 3 years with
+ * ticks of a day. */
+static inline uint64_t
+tick_at(const uvwheel_core_t *core, uint64_t ms)
+{
+  if (UNLIKELY(ms >= core->near_ms))
+    return ms / core->tick_ms;
+  return divide(ms, core->tick_ms, core->reciprocal);
+}
 
-/* The first tick after a time: ms / tick_ms + 1, by a multiplication, because
- * a division is what some processors are slowest at. */
+/* The first tick after a time. */
 static inline uint64_t
 tick_after(const uvwheel_core_t *core, uint64_t ms)
 {
-  if (UNLIKELY(ms >= core->near_ms))
-    return uvwheel__far_tick_after(core, ms);
-  return divide(ms, core->tick_ms, core->reciprocal) + 1;
+  uint64_t tick = tick_at(core, ms);
+
+  return UNLIKELY(tick >= LAST_TICK) ? LAST_TICK : tick + 1;
+}
+
+/* How many times the hand will pass an entry's slot before it comes to the tick
+ * at which the entry is due. */
+static inline uint64_t
+rounds_of(const uvwheel_core_t *core, const uvwheel_entry_t *entry,
+          uint64_t now_ms)
+{
+  uint64_t tick = tick_after(core, entry->due_ms);
+  uint64_t now_tick = tick_at(core, now_ms);
+
+  return tick > now_tick ? (tick - 1 - now_tick) / (core->slot_mask + 1) : 0;
 }
 
 /* ---- Slots -------------------------------------------------------------- */
 
-static inline uint64_t
-lane_count(const uvwheel_core_t *core)
+static inline uvwheel_slot_t *
+slot_of(const uvwheel_core_t *core, uint64_t tick)
 {
-  return core->lane_mask + 1;
-}
-
-static inline bool
-is_fifo(const uvwheel_core_t *core)
-{
-  return core->lane_mask == 0;
+  return &core->slots[tick & core->slot_mask];
 }
 
 static inline uvwheel_link_t *
@@ -168,78 +117,106 @@ next_occupied(const uvwheel_core_t *core, uint64_t from, uint64_t end)
   return from < end ? from : end;
 }
 
-/* Whether the slot of a tick has an entry that is due no later, so that one
- * more changes nothing about the slot or the wheel (I3, I4). */
-static inline bool
-is_claimed(const uvwheel_core_t *core, uint64_t tick)
+/* The lane for the next entry of a slot. */
+static inline uint64_t
+next_lane(const uvwheel_core_t *core, const uvwheel_slot_t *slot)
 {
-  return LIKELY(tick >= core->nearest[tick & core->slot_mask]);
+  if (is_fifo(core))
+    return slot->dealt < FIFO_RUN * LAST_LANE ? slot->dealt / FIFO_RUN
+                                              : LAST_LANE;
+  return slot->dealt / RUN % UVWHEEL_LANES;
 }
 
 /* Puts the entry into the slot of the tick at which it is due, which must be
- * claimed. Entries are dealt to the lanes in turn. */
+ * claimed. */
 static inline void
-place_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
+deal(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
-  uint64_t lane = core->counters.placed++ & core->lane_mask;
+  uvwheel_slot_t *slot = slot_of(core, tick);
+  uint64_t lane = next_lane(core, slot);
 
+  slot->dealt++;
   append(&lanes_of(core, tick & core->slot_mask)[lane], &entry->link);
 }
 
 /* ---- Operations --------------------------------------------------------- */
 
-/* Takes a link off its list, unless it is the last one there. */
+/* The usual case of uvwheel_core_insert. False if it is not, and then nothing
+ * is done. The usual case is that the slot has something due no later already,
+ * so that one more changes nothing about the slot or the wheel (I3, I4).
+ * timer.c says why it is inline. */
 static inline bool
-take_from_others(uvwheel_core_t *core, uvwheel_link_t *link)
-{
-  uvwheel_link_t *prev = link->prev, *next = link->next;
-
-  CHECK(prev->next == link && next->prev == link, core, entry_of(link),
-        OVERWRITTEN);
-  if (UNLIKELY(prev == next))
-    return false;
-  join(prev, next);
-  return true;
-}
-
-/* The common case of uvwheel_core_insert. False if it is not, and then nothing
- * is done. timer.c says why it is inline. */
-static inline bool
-insert_beside(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+insert_fast(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   uint64_t tick;
 
-  CHECK(!uvwheel_entry_is_active(entry), core, entry, "inserted twice");
+  MISUSE_IF(uvwheel_entry_is_active(entry), core, entry, "inserted twice");
   if (UNLIKELY(due_ms >= core->near_ms))
     return false;
   /* An idle entry's due time means nothing, so it may be set before the last
    * check; then the register is free. */
   entry->due_ms = due_ms;
-  tick = tick_after(core, due_ms);
-  if (!is_claimed(core, tick))
+  tick = divide(due_ms, core->tick_ms, core->reciprocal) + 1;
+  if (UNLIKELY(tick < slot_of(core, tick)->nearest))
     return false;
-  core->count++;
-  place_beside(core, entry, tick);
+  core->inserted++;
+  deal(core, entry, tick);
   return true;
 }
 
-/* The common case of uvwheel_core_remove: neither the last entry of its list
- * nor of the wheel. Here it is stores that count: they wait in a queue for the
- * neighbours to come from memory. With one more of them, a counter, a remove
- * among a million takes 36 ns instead of 30. So the entry is not marked as
- * idle: the binding has a mark of its own. */
+/* The usual case of uvwheel_core_remove, which is not the wheel's last entry.
+ * Here it is stores that count: they wait in a queue for the neighbours to come
+ * from memory. With one more of them, a counter, a remove among a million takes
+ * 36 ns instead of 30. So the entry is not marked as idle: the binding has a
+ * mark of its own. Nor does anybody ask whether its slot is empty now (I2). */
 static inline bool
-remove_from_others(uvwheel_core_t *core, uvwheel_entry_t *entry)
+remove_fast(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  if (UNLIKELY(core->count == 1) || !take_from_others(core, &entry->link))
+  if (UNLIKELY(uvwheel_core_count(core) == 1))
     return false;
+  MISUSE_IF_OVERWRITTEN(core, &entry->link);
+  unlink_one(&entry->link);
 #ifdef UVWHEEL_CHECKS
   set_idle(entry);
 #endif
-  core->count--;
+  core->gone++;
   return true;
 }
 
-void uvwheel__take_off(uvwheel_core_t *core, uvwheel_link_t *link);
+/* Changes the due time of an active entry the cheap way: the entry stays where
+ * it is and the hand moves it when it comes by. Only possible if the new time
+ * is not earlier. */
+static inline bool
+postpone_in_place(uvwheel_entry_t *entry, uint64_t due_ms)
+{
+  if (due_ms < entry->due_ms)
+    return false;
+  entry->due_ms = due_ms;
+  return true;
+}
+
+/* ---- What looks at all entries ------------------------------------------ */
+
+/* The lists of a wheel are numbered: the pending lanes, the staying lanes, the
+ * due list, the drawn list, then the lanes of each slot. */
+#define FIRST_STAYING_LIST UVWHEEL_LANES
+#define DUE_LIST (2 * UVWHEEL_LANES)
+#define DRAWN_LIST (DUE_LIST + 1)
+#define FIRST_SLOT_LIST (DUE_LIST + 2)
+
+uvwheel_link_t *uvwheel__list_at(uvwheel_core_t *core, uint64_t list);
+
+/* The list after one, passing over slots that are not occupied; false if none.
+ */
+bool uvwheel__next_list(const uvwheel_core_t *core, uint64_t *list);
+
+/* Lists hold the places of walks beside the entries. */
+bool uvwheel__is_place_of_a_walk(const uvwheel_core_t *core,
+                                 const uvwheel_link_t *link);
+
+/* How many entries are due in later rounds than this one, and the most rounds
+ * that any of them has to go. */
+uint64_t uvwheel__count_rounds(const uvwheel_core_t *core, uint64_t now_ms,
+                               uint64_t *most);
 
 #endif /* UVWHEEL_CORE_H */

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core.h"
+#include "binding.h"
 
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
@@ -22,16 +22,26 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   if (wheel == NULL || wheel->loop == NULL)
     return;
   *stats = wheel->stats;
-  now_ms = uv_now(wheel->loop);
+  uvwheel__expect_thread(wheel, NULL);
+  now_ms = passed_ms(wheel);
   next_ms = uvwheel_core_next_ms(&wheel->core);
   counters = &wheel->core.counters;
-  stats->active = wheel->core.count;
-  stats->started = counters->placed - counters->moved - counters->requeued;
-  stats->fired = counters->expired;
-  stats->stopped = stats->started - stats->fired - stats->active;
+  stats->active = uvwheel_core_count(&wheel->core);
+  stats->started = wheel->core.inserted;
+  stats->fired = counters->expired + counters->drawn;
+  stats->fired_early = counters->drawn;
+  stats->stopped = wheel->core.gone - stats->fired;
+  stats->deaf_ms = wheel->set_back_ms;
   stats->moved = counters->moved;
   stats->looked = counters->looked;
   stats->backlog_ms = next_ms < now_ms ? now_ms - next_ms : 0;
+}
+
+/* As an option is given. */
+static uint32_t
+option_of(uint64_t limit)
+{
+  return limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
 }
 
 int
@@ -39,12 +49,15 @@ uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
 {
   if (wheel == NULL || wheel->loop == NULL || options == NULL)
     return UV_EINVAL;
+  uvwheel__expect_thread(wheel, NULL);
   memset(options, 0, sizeof *options);
   options->tick_ms = wheel->core.tick_ms;
   options->slots = (uint32_t)wheel->core.slot_mask + 1;
-  options->turn_budget = wheel->turn_budget < UINT32_MAX
-                             ? (uint32_t)wheel->turn_budget
-                             : UINT32_MAX;
+  options->turn_budget = option_of(wheel->turn_budget);
+  options->turn_ms = wheel->turn_ns < UINT64_MAX
+                         ? option_of(wheel->turn_ns / 1000000)
+                         : UINT32_MAX;
+  options->stall_ms = option_of(wheel->stall_ms);
   options->max_timers = wheel->max_timers < UINT64_MAX ? wheel->max_timers : 0;
   options->flags = is_fifo(&wheel->core) ? UVWHEEL_FIFO : 0;
   return 0;
@@ -56,6 +69,7 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
   if (wheel == NULL || wheel->core.lanes == NULL ||
       slot > wheel->core.slot_mask)
     return 0;
+  uvwheel__expect_thread(wheel, NULL);
   return uvwheel_core_slot_count(&wheel->core, slot);
 }
 
@@ -64,6 +78,7 @@ uvwheel_check(const uvwheel_t *wheel, FILE *stream)
 {
   if (wheel == NULL || wheel->core.lanes == NULL)
     return UV_EINVAL;
+  uvwheel__expect_thread(wheel, NULL);
   return uvwheel_core_check(&wheel->core, stream) == 0 ? 0 : UV_EFAULT;
 }
 
@@ -75,8 +90,10 @@ static void
 print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
 {
   const uvwheel_core_t *core = &wheel->core;
-  uint64_t now_ms = uv_now(wheel->loop);
+  uint64_t now_ms = now_of(wheel);
   uint64_t next_ms = uvwheel_core_next_ms(core);
+  uint64_t most_rounds;
+  uint64_t later = uvwheel__count_rounds(core, now_ms, &most_rounds);
 
   fprintf(stream,
           "uvwheel %s  %" PRIu64 " slots x %" PRIu64 " ms = %.1f s a round%s\n",
@@ -84,7 +101,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
   fprintf(stream, "hand      tick %" PRIu64 ", next look ", core->hand);
-  if (core->count == 0)
+  if (stats->active == 0)
     fprintf(stream, "never: no timer is active");
   else
     fprintf(stream, "in %" PRIu64 " ms",
@@ -95,10 +112,15 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           " stopped, %" PRIu64 " fired\n",
           stats->active, stats->started, stats->stopped, stats->fired);
   fprintf(stream,
+          "rounds    %" PRIu64 " due in this one, %" PRIu64
+          " in later ones, at most %" PRIu64 " ahead\n",
+          stats->active - later, later, most_rounds);
+  fprintf(stream,
           "work      %" PRIu64 " looked at, %" PRIu64
           " of them moved on; %" PRIu64 " turns, %" PRIu64
-          " cut by the budget\n",
-          stats->looked, stats->moved, stats->turns, stats->turns_cut);
+          " cut short, the longest %.1f ms\n",
+          stats->looked, stats->moved, stats->turns, stats->turns_cut,
+          (double)stats->turn_max_us / 1000);
 }
 
 /* One character a column, from the slot of the next tick on: how full the
@@ -137,7 +159,7 @@ lateness_percentile(const uvwheel_stats_t *stats, double share)
 
   for (bucket = 0; bucket < UVWHEEL_LATENESS_BUCKETS - 1; bucket++) {
     seen += stats->lateness[bucket];
-    if ((double)seen >= share * (double)stats->fired)
+    if ((double)seen >= share * (double)(stats->fired - stats->fired_early))
       return bound_ms < stats->lateness_max_ms ? bound_ms
                                                : stats->lateness_max_ms;
     bound_ms = 2 * bound_ms + 1;
@@ -149,8 +171,8 @@ static void
 print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 {
   fprintf(stream, "lateness  ");
-  if (stats->fired == 0) {
-    fprintf(stream, "nothing has fired yet\n");
+  if (stats->fired == stats->fired_early) {
+    fprintf(stream, "nothing has fired in its time yet\n");
     return;
   }
   fprintf(stream,
@@ -158,6 +180,16 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
           " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
           lateness_percentile(stats, 0.5), lateness_percentile(stats, 0.99),
           lateness_percentile(stats, 0.999), stats->lateness_max_ms);
+}
+
+static void
+print_trouble(const uvwheel_stats_t *stats, FILE *stream)
+{
+  fprintf(
+      stream,
+      "trouble   %" PRIu64 " stalls, the longest %" PRIu64
+      " ms; clock set back by %" PRIu64 " ms in all; %" PRIu64 " fired early\n",
+      stats->stalls, stats->stall_max_ms, stats->deaf_ms, stats->fired_early);
 }
 
 void
@@ -169,8 +201,9 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel, &stats, stream);
-  print_slots(&wheel->core, uv_now(wheel->loop), stream);
+  print_slots(&wheel->core, now_of(wheel), stream);
   print_lateness(&stats, stream);
+  print_trouble(&stats, stream);
 }
 
 /* ---- Version ------------------------------------------------------------ */
@@ -181,8 +214,9 @@ uvwheel_version(void)
   return UVWHEEL_VERSION_HEX;
 }
 
-#define TEXT(number) #number
-#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+#define QUOTE(number) #number
+#define VERSION(major, minor, patch) \
+  QUOTE(major) "." QUOTE(minor) "." QUOTE(patch)
 
 const char *
 uvwheel_version_string(void)

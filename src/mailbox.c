@@ -17,183 +17,172 @@
  * without the ones before it.
  *
  * Only the push that finds the stack empty wakes the loop. It counts itself as
- * a waker first: its request may be completed, and the wheel be closed, while
- * it is still about to call uv_async_send. The others do not touch the mailbox
+ * a waker first: its request may be called back, and the wheel be closed, while
+ * it is still about to call uv_async_send. The others do not touch the wheel
  * after their push; counting them as well costs a third of the throughput. (A
  * waker that loses its processor before it has called holds up those behind it,
  * as one does that holds a lock, though nobody has to wait in a call.)
  *
  * What the memory orders are for: the loop's exchange acquires what the pushes
- * release, the requests and the count of wakers. And a push that finds the
- * stack empty acquires what the exchange that emptied it released: libuv's flag
- * that the loop was woken, which the loop had taken back before. Otherwise the
- * push might see that flag still up, and wake nobody. */
-
-#include "uvwheel.h"
+ * release, the requests and the count of wakers. A push that finds the stack
+ * empty acquires what the exchange that emptied it released: libuv's flag that
+ * the loop was woken, which the loop had taken back before. Otherwise the push
+ * might see that flag still up, and wake nobody. And a push that is refused
+ * acquires what the close released, so that its thread may free the timer that
+ * the close has stopped. */
 
 #include "binding.h"
 
-/* uvwheel_mailbox_t.newest, if not the address of a request */
+/* uvwheel_t.newest, if not the address of a request */
 #define EMPTY ((uintptr_t)0)
 #define CLOSED ((uintptr_t)1) /* for good */
+#define UNOPENED ((uintptr_t)2)
 
 /* ---- The loop's side ---------------------------------------------------- */
 
 /* Takes what was posted, and leaves EMPTY or CLOSED. */
 static void
-take(uvwheel_mailbox_t *mailbox, uintptr_t leave)
+take(uvwheel_t *wheel, uintptr_t leave)
 {
   uvwheel_post_t *post, *next, *oldest = NULL, **end;
 
-  post = (uvwheel_post_t *)ATOMIC_EXCHANGE(&mailbox->newest, leave);
-  end = post == NULL ? mailbox->end : &post->next;
+  post = (uvwheel_post_t *)ATOMIC_EXCHANGE(&wheel->newest, leave);
+  end = post == NULL ? wheel->end : &post->next;
   for (; post != NULL; post = next) {
     next = post->next;
     post->next = oldest;
     oldest = post;
   }
-  *mailbox->end = oldest;
-  mailbox->end = end;
+  *wheel->end = oldest;
+  wheel->end = end;
 }
 
-/* Completes the first request. Its memory may be gone then. */
+/* Calls back the first request. Its memory may be gone then. */
 static void
-complete_first(uvwheel_mailbox_t *mailbox, bool canceled)
+call_first(uvwheel_t *wheel, int status)
 {
-  uvwheel_post_t *post = mailbox->first;
-  int status = UV_ECANCELED;
+  uvwheel_post_t *post = wheel->first;
 
-  mailbox->first = post->next;
-  if (mailbox->first == NULL)
-    mailbox->end = &mailbox->first;
-  uvwheel__check_unqueued(post);
-  if (!canceled && post->operation != NULL)
-    status = post->operation(post->timer);
-  else if (!canceled)
-    status = uvwheel_timer_start(post->timer, post->timer_cb, post->timeout,
-                                 post->repeat);
-  if (post->cb != NULL)
-    post->cb(post, status);
+  wheel->first = post->next;
+  if (wheel->first == NULL)
+    wheel->end = &wheel->first;
+  uvwheel__unregister_post(post);
+  post->cb(post, status);
 }
 
 /* What is posted meanwhile wakes the loop anew. */
 static void
 on_wake(uv_async_t *async)
 {
-  uvwheel_mailbox_t *mailbox = CONTAINER_OF(async, uvwheel_mailbox_t, async);
-  uint64_t budget = mailbox->wheel->turn_budget;
+  uvwheel_t *wheel = CONTAINER_OF(async, uvwheel_t, async);
+  uint64_t budget = wheel->turn_budget;
+  turn_t turn;
 
-  uvwheel__adopt_thread(mailbox->wheel);
-  take(mailbox, EMPTY);
-  while (mailbox->first != NULL && !uv_is_closing((uv_handle_t *)async)) {
-    if (budget-- == 0) {
-      (void)uv_async_send(async);
-      return;
-    }
-    complete_first(mailbox, false);
+  uvwheel__adopt_thread(wheel);
+  take(wheel, EMPTY);
+  uvwheel__begin_turn(wheel, &turn);
+  while (wheel->first != NULL && budget-- != 0 && !turn.is_over &&
+         !uv_is_closing((uv_handle_t *)async)) {
+    call_first(wheel, 0);
+    uvwheel__count_callback(wheel, &turn);
   }
+  uvwheel__end_turn(wheel, &turn);
+  if (wheel->first != NULL && !uv_is_closing((uv_handle_t *)async))
+    (void)uv_async_send(async);
+  if (uvwheel_core_count(&wheel->core) != 0)
+    uvwheel__arm(wheel);
 }
 
 void
-uvwheel__mailbox_close(uvwheel_mailbox_t *mailbox)
+uvwheel__init_mailbox(uvwheel_t *wheel)
 {
-  take(mailbox, CLOSED);
-  while (ATOMIC_LOAD(&mailbox->wakers) != 0)
+  wheel->end = &wheel->first;
+  wheel->newest = UNOPENED;
+}
+
+void
+uvwheel__close_mailbox(uvwheel_t *wheel)
+{
+  take(wheel, CLOSED);
+  while (ATOMIC_LOAD(&wheel->wakers) != 0)
     uv_sleep(0); /* they have but a system call to make */
 }
 
 void
-uvwheel__mailbox_cancel(uvwheel_mailbox_t *mailbox)
+uvwheel__cancel_posts(uvwheel_t *wheel)
 {
-  while (mailbox->first != NULL)
-    complete_first(mailbox, true);
+  while (wheel->first != NULL)
+    call_first(wheel, UV_ECANCELED);
 }
 
 int
-uvwheel_mailbox_init(uvwheel_t *wheel, uvwheel_mailbox_t *mailbox)
+uvwheel_open_mailbox(uvwheel_t *wheel)
 {
   int error;
 
-  if (wheel == NULL || wheel->loop == NULL || mailbox == NULL)
+  if (wheel == NULL || wheel->loop == NULL)
     return UV_EINVAL;
-  uvwheel__check_thread(wheel, NULL);
+  uvwheel__expect_thread(wheel, NULL);
   if (is_closing(wheel))
     return UV_EINVAL;
-  if (wheel->mailbox != NULL)
+  if (wheel->flags & HAS_MAILBOX)
     return UV_EALREADY;
-  error = uv_async_init(wheel->loop, &mailbox->async, on_wake);
+  error = uv_async_init(wheel->loop, &wheel->async, on_wake);
   if (error != 0)
     return error;
-  mailbox->async.data = NULL;
-  mailbox->wheel = wheel;
-  mailbox->first = NULL;
-  mailbox->end = &mailbox->first;
-  mailbox->newest = EMPTY;
-  mailbox->wakers = 0;
-  wheel->mailbox = mailbox;
+  wheel->flags |= HAS_MAILBOX;
   uvwheel__update_ref(wheel);
+  (void)ATOMIC_EXCHANGE(&wheel->newest, EMPTY);
   return 0;
 }
 
 /* ---- The threads' side -------------------------------------------------- */
 
-/* After the push the request may be gone, and the mailbox, unless it waits for
- * this waker, too. */
-static int
-push(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox, uvwheel_timer_t *timer,
-     int (*operation)(uvwheel_timer_t *), uvwheel_post_cb cb)
+/* Pushes the request unless the mailbox is closed: then it is CLOSED that is
+ * returned, else what was the newest request before. After the push this one
+ * may be gone, and the wheel, unless it waits for this waker, too. */
+static uintptr_t
+push(uvwheel_t *wheel, uvwheel_post_t *post, uintptr_t newest)
 {
-  uintptr_t newest;
   bool is_waker = false;
 
-  if (post == NULL || mailbox == NULL || timer == NULL)
-    return UV_EINVAL;
-  uvwheel__check_queued(mailbox, post);
-  post->timer = timer;
-  post->operation = operation;
-  post->cb = cb;
-  newest = ATOMIC_LOAD(&mailbox->newest);
   do {
     if (newest == EMPTY && !is_waker) {
-      ATOMIC_ADD(&mailbox->wakers, 1);
+      ATOMIC_ADD(&wheel->wakers, 1);
       is_waker = true;
     }
     post->next = (uvwheel_post_t *)newest;
   } while (newest != CLOSED &&
-           !ATOMIC_REPLACE(&mailbox->newest, &newest, (uintptr_t)post));
+           !ATOMIC_REPLACE(&wheel->newest, &newest, (uintptr_t)post));
   if (newest == EMPTY)
-    (void)uv_async_send(&mailbox->async);
+    (void)uv_async_send(&wheel->async);
   if (is_waker)
-    ATOMIC_ADD(&mailbox->wakers, (uintptr_t)-1);
-  if (newest != CLOSED)
-    return 0;
-  uvwheel__check_unqueued(post);
-  return UV_ECANCELED;
+    ATOMIC_ADD(&wheel->wakers, (uintptr_t)-1);
+  return newest;
 }
 
 int
-uvwheel_post_start(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox,
-                   uvwheel_timer_t *timer, uvwheel_timer_cb timer_cb,
-                   uint64_t timeout, uint64_t repeat, uvwheel_post_cb cb)
+uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
 {
-  if (post == NULL || timer_cb == NULL)
+  uvwheel_post_t *next_before;
+  uvwheel_post_cb cb_before;
+  uintptr_t newest;
+
+  if (wheel == NULL || post == NULL || cb == NULL)
     return UV_EINVAL;
-  post->timer_cb = timer_cb;
-  post->timeout = timeout;
-  post->repeat = repeat;
-  return push(post, mailbox, timer, NULL, cb);
-}
-
-int
-uvwheel_post_refresh(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox,
-                     uvwheel_timer_t *timer, uvwheel_post_cb cb)
-{
-  return push(post, mailbox, timer, uvwheel_timer_refresh, cb);
-}
-
-int
-uvwheel_post_stop(uvwheel_post_t *post, uvwheel_mailbox_t *mailbox,
-                  uvwheel_timer_t *timer, uvwheel_post_cb cb)
-{
-  return push(post, mailbox, timer, uvwheel_timer_stop, cb);
+  newest = ATOMIC_LOAD(&wheel->newest);
+  if (newest == UNOPENED)
+    return UV_EINVAL;
+  if (newest == CLOSED)
+    return UV_ECANCELED;
+  uvwheel__register_post(wheel, post);
+  next_before = post->next;
+  cb_before = post->cb;
+  post->cb = cb;
+  if (push(wheel, post, newest) != CLOSED)
+    return 0;
+  post->next = next_before; /* it was closed in between */
+  post->cb = cb_before;
+  uvwheel__unregister_post(post);
+  return UV_ECANCELED;
 }

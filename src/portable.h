@@ -11,7 +11,7 @@
 /* ATOMIC_*: words that threads share. In public structs they are plain ones,
  * because neither C99 nor C++ knows _Atomic. A load acquires, an addition
  * releases, the other two do both. The replacement may fail for no reason;
- * then, as whenever it fails, *expected is what was found.
+ * then, as whenever it fails, *expected is what was found, and acquired.
  *
  * lowest_bit: the position of the lowest bit that is set; not for 0.
  * bit_width: how many bits are needed to write the value down; 0 for 0. */
@@ -22,7 +22,7 @@
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE __attribute__((noinline))
-#define OPAQUE(value) __asm__("" : "+r"(value))
+#define CONCEAL(value) __asm__("" : "+r"(value))
 #if defined(__GLIBC__) /* others may refuse to dlopen a library that has it */
 #define INITIAL_EXEC __attribute__((tls_model("initial-exec")))
 #else
@@ -36,7 +36,7 @@
   __atomic_exchange_n(word, value, __ATOMIC_ACQ_REL)
 #define ATOMIC_REPLACE(word, expected, value)                             \
   __atomic_compare_exchange_n(word, expected, value, 1, __ATOMIC_ACQ_REL, \
-                              __ATOMIC_RELAXED)
+                              __ATOMIC_ACQUIRE)
 
 static inline unsigned
 lowest_bit(uint64_t bits)
@@ -58,7 +58,7 @@ bit_width(uint64_t value)
 #define LIKELY(condition) (condition)
 #define UNLIKELY(condition) (condition)
 #define NOINLINE
-#define OPAQUE(value) ((void)(value))
+#define CONCEAL(value) ((void)(value))
 #define INITIAL_EXEC
 
 #define ATOMIC_WORD(word) ((_Atomic(uintptr_t) *)(word))
@@ -72,7 +72,7 @@ bit_width(uint64_t value)
 #define ATOMIC_REPLACE(word, expected, value)                               \
   atomic_compare_exchange_weak_explicit(ATOMIC_WORD(word), expected, value, \
                                         memory_order_acq_rel,               \
-                                        memory_order_relaxed)
+                                        memory_order_acquire)
 
 static inline unsigned
 bit_width(uint64_t value)

@@ -1,20 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding's timers. The usual start, stop and refresh are each one run of
- * code without a call: with cold timers they cost the less the fewer
- * instructions they have, because the processor works on as many at a time as
- * fit its window. */
+/* The binding's timers. Start, stop, again and refresh have a fast variant for
+ * the usual case, one run of code without a call: with cold timers they cost
+ * the less the fewer instructions they have, because the processor works on as
+ * many at a time as fit its window. */
 
 #include "uvwheel.h"
 
 #include "binding.h"
-
-/* Flags in uvwheel_timer_t.home: an uvwheel_missed_t, and more. A usual timer
- * has none of them while it is active, so that one look at one word tells that
- * it is, and of which wheel. The binding never asks uvwheel_entry_is_active. */
-#define TIMER_MISSED UINT64_C(3)
-#define TIMER_UNREF UINT64_C(4)
-#define TIMER_IDLE HOME_IDLE
 
 /* uvwheel_timer_t.timeout while there is no repeat. */
 #define NO_REPEAT UINT64_MAX
@@ -24,12 +17,14 @@
 static _Thread_local INITIAL_EXEC uint64_t recent_home = 1;
 
 /* Whether a timer's home is that wheel, with these flags. If so, *wheel is it.
+ * A usual timer has no flag while it is active, so that one look at one word
+ * tells that it is, and of which wheel.
  *
  * The point is what the processor makes of it. The timer may have to come from
  * memory; the processor guesses how the comparison ends and goes on with the
  * wheel it has at hand, where otherwise all that follows would have to wait
  * for the timer. Starts of cold timers take half the time by it, refreshes
- * three quarters. OPAQUE keeps the compiler from seeing that the wheel could
+ * three quarters. CONCEAL keeps the compiler from seeing that the wheel could
  * be had from the timer as well. */
 static inline bool
 is_recent(uint64_t home, uint64_t flags, uvwheel_t **wheel)
@@ -37,35 +32,39 @@ is_recent(uint64_t home, uint64_t flags, uvwheel_t **wheel)
   uint64_t recent = recent_home;
   uintptr_t guess = (uintptr_t)recent;
 
-  OPAQUE(guess);
+  CONCEAL(guess);
   *wheel = (uvwheel_t *)guess;
   return home == (recent | flags);
 }
 
-/* The wheel of a timer that is being used. */
-static inline uvwheel_t *
+static uvwheel_t *
+home_of(const uvwheel_timer_t *timer)
+{
+  return (uvwheel_t *)(uintptr_t)(timer->home & ~HOME_FLAGS);
+}
+
+/* The wheel of a timer that is being used, which the next one is likely to
+ * have, too. */
+static uvwheel_t *
 wheel_of(const uvwheel_timer_t *timer)
 {
-  uint64_t home = timer->home & ~HOME_FLAGS;
-  uvwheel_t *wheel;
+  uvwheel_t *wheel = home_of(timer);
 
-  uvwheel__check_thread((uvwheel_t *)(uintptr_t)home, timer);
-  if (LIKELY(is_recent(home, 0, &wheel)))
-    return wheel;
-  recent_home = home;
-  return (uvwheel_t *)(uintptr_t)home;
+  uvwheel__expect_thread(wheel, timer);
+  recent_home = (uintptr_t)wheel;
+  return wheel;
 }
 
 static bool
 is_initialised(const uvwheel_timer_t *timer)
 {
-  return timer != NULL && timer->home > TIMER_MISSED;
+  return timer != NULL && home_of(timer) != NULL;
 }
 
 static bool
 is_active(const uvwheel_timer_t *timer)
 {
-  return is_initialised(timer) && !(timer->home & TIMER_IDLE);
+  return is_initialised(timer) && !(timer->home & HOME_IDLE);
 }
 
 static bool
@@ -81,9 +80,9 @@ repeats(const uvwheel_timer_t *timer)
 static inline void
 count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
 {
-  if (((timer->home & TIMER_UNREF) | wheel->unrefd) == 0)
+  if (((timer->home & HOME_UNREF) | wheel->unrefd) == 0)
     return;
-  if (timer->home & TIMER_UNREF)
+  if (timer->home & HOME_UNREF)
     wheel->unrefd += (uint64_t)(int64_t)change;
   uvwheel__update_ref(wheel);
 }
@@ -92,7 +91,7 @@ count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
 static NOINLINE int
 activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
-  timer->home &= ~TIMER_IDLE;
+  timer->home &= ~HOME_IDLE;
   if (uvwheel_core_insert(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
   count_ref(wheel, timer, 1);
@@ -103,12 +102,15 @@ void
 uvwheel__make_idle(uvwheel_t *wheel, uvwheel_entry_t *entry)
 {
   uvwheel_core_remove(&wheel->core, entry);
-  CONTAINER_OF(entry, uvwheel_timer_t, entry)->home |= TIMER_IDLE;
+  CONTAINER_OF(entry, uvwheel_timer_t, entry)->home |= HOME_IDLE;
 }
 
-static void
-count_lateness(uvwheel_t *wheel, uint64_t late_ms)
+void
+uvwheel__count_lateness(uvwheel_t *wheel, const uvwheel_entry_t *entry)
 {
+  const uvwheel_core_t *core = &wheel->core;
+  uint64_t tick_ms = tick_after(core, entry->due_ms) * core->tick_ms;
+  uint64_t late_ms = passed_ms(wheel) - tick_ms;
   unsigned bucket = bit_width(late_ms);
 
   if (bucket >= UVWHEEL_LATENESS_BUCKETS)
@@ -122,27 +124,27 @@ count_lateness(uvwheel_t *wheel, uint64_t late_ms)
 static uint64_t
 next_due_ms(const uvwheel_timer_t *timer, uint64_t now_ms)
 {
-  uint64_t missed = timer->home & TIMER_MISSED;
-  uint64_t due_ms = timer->entry.due_ms;
+  uint64_t missed = timer->home & HOME_MISSED, repeat = timer->interval;
+  uint64_t next_ms = add_ms(timer->entry.due_ms, repeat);
 
   if (missed == UVWHEEL_MISSED_DELAY)
-    due_ms = now_ms;
-  else if (missed == UVWHEEL_MISSED_SKIP)
-    due_ms = now_ms - (now_ms - due_ms) % timer->interval;
-  return add_ms(due_ms, timer->interval);
+    return add_ms(now_ms, repeat);
+  if (missed == UVWHEEL_MISSED_BURST || next_ms >= now_ms)
+    return next_ms;
+  /* Not before now, but now if that is a time of the beat: else a beat in phase
+   * with the ticks would have half its rate. */
+  return add_ms(now_ms, (repeat - (now_ms - next_ms) % repeat) % repeat);
 }
 
 void
 uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry)
 {
   uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
-  uint64_t now_ms = now_of(wheel);
 
-  count_lateness(wheel, now_ms - timer->entry.due_ms);
-  timer->home |= TIMER_IDLE;
+  timer->home |= HOME_IDLE;
   count_ref(wheel, timer, -1);
   if (repeats(timer))
-    activate(wheel, timer, next_due_ms(timer, now_ms));
+    activate(wheel, timer, next_due_ms(timer, now_of(wheel)));
   timer->cb(timer);
 }
 
@@ -153,9 +155,9 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 {
   if (wheel == NULL || wheel->loop == NULL || timer == NULL)
     return UV_EINVAL;
-  uvwheel__check_idle(timer);
+  uvwheel__expect_idle(timer);
   uvwheel_entry_init(&timer->entry);
-  timer->home = (uintptr_t)wheel | TIMER_IDLE;
+  timer->home = (uintptr_t)wheel | HOME_IDLE;
   timer->interval = 0;
   timer->timeout = NO_REPEAT;
   timer->cb = NULL;
@@ -172,14 +174,21 @@ requeue(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
   return 0;
 }
 
-/* Makes the timer active and due at a time. With UVWHEEL_FIFO a restart goes
- * to the end of its tick's queue at once, as it does in libuv. */
+/* With UVWHEEL_FIFO a restart goes to the end of its tick's queue at once, as
+ * it does in libuv. */
+static inline bool
+restart_in_place(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
+{
+  return !is_fifo(&wheel->core) && postpone_in_place(&timer->entry, due_ms);
+}
+
+/* Makes the timer active and due at a time. */
 static inline int
 restart(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
   if (!is_active(timer))
     return activate(wheel, timer, due_ms);
-  if (!is_fifo(&wheel->core) && postpone_in_place(&timer->entry, due_ms))
+  if (restart_in_place(wheel, timer, due_ms))
     return 0;
   return requeue(wheel, timer, due_ms);
 }
@@ -187,10 +196,10 @@ restart(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 static bool
 is_full(const uvwheel_t *wheel)
 {
-  return wheel->core.count >= wheel->max_timers;
+  return uvwheel_core_count(&wheel->core) >= wheel->max_timers;
 }
 
-static void
+static inline void
 set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
   uint64_t timeout = repeats(timer) ? timer->timeout : timer->interval;
@@ -204,32 +213,49 @@ set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
   }
 }
 
-/* The usual start, which is that of an idle one-shot timer. False if it is not,
- * and then nothing is done. */
-static inline bool
-start_usual(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
+static inline void
+set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
 {
-  uvwheel_t *wheel;
-
-  if (timer == NULL || cb == NULL ||
-      !is_recent(timer->home, TIMER_IDLE, &wheel) || is_closing(wheel) ||
-      wheel->core.count >= wheel->usual_max)
-    return false;
-  uvwheel__check_thread(wheel, timer);
-  if (!insert_beside(&wheel->core, &timer->entry,
-                     add_ms(now_of(wheel), timeout)))
-    return false;
-  timer->home = (uintptr_t)wheel;
-  timer->cb = cb;
   timer->interval = timeout;
   timer->timeout = NO_REPEAT;
+  set_repeat(timer, repeat);
+}
+
+/* An idle timer of a wheel that has room, or an active one that becomes due
+ * later. False if it is neither, and then nothing is done. */
+static inline bool
+start_fast(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
+           uint64_t repeat)
+{
+  uvwheel_t *wheel;
+  uint64_t due_ms;
+
+  if (timer == NULL || cb == NULL)
+    return false;
+  if (is_recent(timer->home, HOME_IDLE, &wheel)) {
+    uvwheel__expect_thread(wheel, timer);
+    due_ms = add_ms(now_of(wheel), timeout);
+    if (is_closing(wheel) ||
+        uvwheel_core_count(&wheel->core) >= wheel->fast_max ||
+        !insert_fast(&wheel->core, &timer->entry, due_ms))
+      return false;
+    timer->home = (uintptr_t)wheel;
+  } else {
+    if (!is_recent(timer->home, 0, &wheel) || is_closing(wheel))
+      return false;
+    uvwheel__expect_thread(wheel, timer);
+    due_ms = add_ms(now_of(wheel), timeout);
+    if (!restart_in_place(wheel, timer, due_ms))
+      return false;
+  }
+  timer->cb = cb;
+  set_times(timer, timeout, repeat);
   return true;
 }
 
-/* Any other one. */
 static NOINLINE int
-start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
-      uint64_t repeat)
+start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
+           uint64_t repeat)
 {
   uvwheel_t *wheel;
 
@@ -241,9 +267,7 @@ start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   if (!is_active(timer) && is_full(wheel))
     return UV_ENOBUFS;
   timer->cb = cb;
-  timer->interval = timeout;
-  timer->timeout = NO_REPEAT;
-  set_repeat(timer, repeat);
+  set_times(timer, timeout, repeat);
   return restart(wheel, timer, add_ms(now_of(wheel), timeout));
 }
 
@@ -251,30 +275,29 @@ int
 uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                     uint64_t timeout, uint64_t repeat)
 {
-  if (repeat == 0 && start_usual(timer, cb, timeout))
-    return 0;
-  return start(timer, cb, timeout, repeat);
+  return start_fast(timer, cb, timeout, repeat)
+             ? 0
+             : start_slow(timer, cb, timeout, repeat);
 }
 
-/* The usual stop, which is that of one among other active timers. False if it
- * is not, and then nothing is done. */
+/* One among other active timers. False if it is not, and then nothing is done.
+ */
 static inline bool
-stop_usual(uvwheel_timer_t *timer)
+stop_fast(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
   if (timer == NULL || !is_recent(timer->home, 0, &wheel) || wheel->unrefd != 0)
     return false;
-  uvwheel__check_thread(wheel, timer);
-  if (!remove_from_others(&wheel->core, &timer->entry))
+  uvwheel__expect_thread(wheel, timer);
+  if (!remove_fast(&wheel->core, &timer->entry))
     return false;
-  timer->home = (uintptr_t)wheel | TIMER_IDLE;
+  timer->home = (uintptr_t)wheel | HOME_IDLE;
   return true;
 }
 
-/* Any other one. */
 static NOINLINE int
-stop(uvwheel_timer_t *timer)
+stop_slow(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
@@ -285,7 +308,7 @@ stop(uvwheel_timer_t *timer)
   wheel = wheel_of(timer);
   uvwheel__make_idle(wheel, &timer->entry);
   count_ref(wheel, timer, -1);
-  if (wheel->core.count == 0)
+  if (uvwheel_core_count(&wheel->core) == 0)
     (void)uv_timer_stop(&wheel->driver);
   return 0;
 }
@@ -293,11 +316,25 @@ stop(uvwheel_timer_t *timer)
 int
 uvwheel_timer_stop(uvwheel_timer_t *timer)
 {
-  return stop_usual(timer) ? 0 : stop(timer);
+  return stop_fast(timer) ? 0 : stop_slow(timer);
 }
 
-int
-uvwheel_timer_again(uvwheel_timer_t *timer)
+/* An active timer that becomes due later. False if it is not, and then nothing
+ * is done. */
+static inline bool
+again_fast(uvwheel_timer_t *timer)
+{
+  uvwheel_t *wheel;
+
+  if (timer == NULL || !is_recent(timer->home, 0, &wheel) || !repeats(timer) ||
+      is_closing(wheel))
+    return false;
+  uvwheel__expect_thread(wheel, timer);
+  return restart_in_place(wheel, timer, add_ms(now_of(wheel), timer->interval));
+}
+
+static NOINLINE int
+again_slow(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
@@ -313,25 +350,29 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
   return restart(wheel, timer, add_ms(now_of(wheel), timer->interval));
 }
 
-/* The usual refresh, which makes a timer due later. False if it is not, and
- * then nothing is done. */
+int
+uvwheel_timer_again(uvwheel_timer_t *timer)
+{
+  return again_fast(timer) ? 0 : again_slow(timer);
+}
+
+/* The same, whatever the interval is, and also while the wheel is closing. */
 static inline bool
-refresh_usual(uvwheel_timer_t *timer)
+refresh_fast(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
   uint64_t due_ms;
 
   if (timer == NULL || !is_recent(timer->home, 0, &wheel))
     return false;
-  uvwheel__check_thread(wheel, timer);
+  uvwheel__expect_thread(wheel, timer);
   due_ms = now_of(wheel) + timer->interval;
   return LIKELY(due_ms >= timer->interval) &&
          postpone_in_place(&timer->entry, due_ms);
 }
 
-/* Any other one. */
 static NOINLINE int
-refresh(uvwheel_timer_t *timer)
+refresh_slow(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
   uint64_t due_ms;
@@ -348,13 +389,31 @@ refresh(uvwheel_timer_t *timer)
 int
 uvwheel_timer_refresh(uvwheel_timer_t *timer)
 {
-  return refresh_usual(timer) ? 0 : refresh(timer);
+  return refresh_fast(timer) ? 0 : refresh_slow(timer);
+}
+
+/* ---- What is told ------------------------------------------------------- */
+
+/* The timer is looked at on its wheel's thread, if it has one. */
+static bool
+is_known(const uvwheel_timer_t *timer)
+{
+  if (!is_initialised(timer))
+    return false;
+  uvwheel__expect_thread(home_of(timer), timer);
+  return true;
 }
 
 int
 uvwheel_timer_is_active(const uvwheel_timer_t *timer)
 {
-  return is_active(timer);
+  return is_known(timer) && is_active(timer);
+}
+
+uvwheel_t *
+uvwheel_timer_get_wheel(const uvwheel_timer_t *timer)
+{
+  return is_initialised(timer) ? home_of(timer) : NULL;
 }
 
 uint64_t
@@ -368,19 +427,30 @@ uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
   return timer->entry.due_ms > now_ms ? timer->entry.due_ms - now_ms : 0;
 }
 
+uint64_t
+uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
+{
+  const uvwheel_t *wheel;
+
+  if (!is_known(timer) || !is_active(timer))
+    return 0;
+  wheel = wheel_of(timer);
+  return rounds_of(&wheel->core, &timer->entry, now_of(wheel));
+}
+
 void
 uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
   if (!is_initialised(timer))
     return;
-  uvwheel__check_thread(wheel_of(timer), timer);
+  uvwheel__expect_thread(wheel_of(timer), timer);
   set_repeat(timer, repeat);
 }
 
 uint64_t
 uvwheel_timer_get_repeat(const uvwheel_timer_t *timer)
 {
-  return is_initialised(timer) && repeats(timer) ? timer->interval : 0;
+  return is_known(timer) && repeats(timer) ? timer->interval : 0;
 }
 
 int
@@ -388,8 +458,8 @@ uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed)
 {
   if (!is_initialised(timer) || (unsigned)missed > UVWHEEL_MISSED_BURST)
     return UV_EINVAL;
-  uvwheel__check_thread(wheel_of(timer), timer);
-  timer->home = (timer->home & ~TIMER_MISSED) | (uint64_t)missed;
+  uvwheel__expect_thread(wheel_of(timer), timer);
+  timer->home = (timer->home & ~HOME_MISSED) | (uint64_t)missed;
   return 0;
 }
 
@@ -398,10 +468,10 @@ set_unref(uvwheel_timer_t *timer, uint64_t unref)
 {
   uvwheel_t *wheel;
 
-  if (!is_initialised(timer) || (timer->home & TIMER_UNREF) == unref)
+  if (!is_initialised(timer) || (timer->home & HOME_UNREF) == unref)
     return;
   wheel = wheel_of(timer);
-  timer->home ^= TIMER_UNREF;
+  timer->home ^= HOME_UNREF;
   if (!is_active(timer))
     return;
   wheel->unrefd += unref ? 1 : (uint64_t)-1;
@@ -417,11 +487,11 @@ uvwheel_timer_ref(uvwheel_timer_t *timer)
 void
 uvwheel_timer_unref(uvwheel_timer_t *timer)
 {
-  set_unref(timer, TIMER_UNREF);
+  set_unref(timer, HOME_UNREF);
 }
 
 int
 uvwheel_timer_has_ref(const uvwheel_timer_t *timer)
 {
-  return is_initialised(timer) && !(timer->home & TIMER_UNREF);
+  return is_known(timer) && !(timer->home & HOME_UNREF);
 }

@@ -1,41 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding: drives a wheel from a libuv loop.
- *
- * One uv_timer_t, the driver, is armed for the next tick at which the wheel
- * has something to look at, and not armed at all when the wheel is empty. What
- * happens inside a turn (the driver's callback) arms nothing: the turn does
- * that once, at its end. */
+/* The binding's wheel: made, closed, walked over, kept alive. turn.c has what
+ * drives it. */
 
 #include "uvwheel.h"
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "binding.h"
 
-/* ---- The driver --------------------------------------------------------- */
-
-static void on_turn(uv_timer_t *driver);
-
-/* Arms the driver for the next tick of interest. What a turn left over because
- * its budget was used up waits for a poll: libuv before 1.48 would run a timer
- * that is re-armed at 0 in its own callback again in the same pass. */
-void
-uvwheel__arm(uvwheel_t *wheel)
-{
-  uint64_t now_ms = now_of(wheel);
-  uint64_t next_ms = uvwheel_core_next_ms(&wheel->core);
-  uint64_t delay_ms;
-
-  if (wheel->flags & IN_TURN)
-    return;
-  if (next_ms > now_ms)
-    delay_ms = next_ms - now_ms;
-  else
-    delay_ms = uv_version() < 0x013000 ? 1 : 0;
-  (void)uv_timer_start(&wheel->driver, on_turn, delay_ms, 0);
-}
+/* ---- Who keeps the loop alive ------------------------------------------- */
 
 static void
 set_ref(uv_handle_t *handle, bool ref)
@@ -53,38 +29,94 @@ uvwheel__update_ref(uvwheel_t *wheel)
 {
   bool ref = !(wheel->flags & UNREF);
 
-  wheel->usual_max = wheel->unrefd == 0 ? wheel->max_timers : 0;
+  wheel->fast_max = wheel->unrefd == 0 ? wheel->max_timers : 0;
   set_ref((uv_handle_t *)&wheel->driver,
-          ref && (wheel->unrefd == 0 || wheel->unrefd != wheel->core.count));
-  if (wheel->mailbox != NULL)
-    set_ref((uv_handle_t *)&wheel->mailbox->async, ref);
+          ref && (wheel->unrefd == 0 ||
+                  wheel->unrefd != uvwheel_core_count(&wheel->core)));
+  if (wheel->flags & HAS_MAILBOX)
+    set_ref((uv_handle_t *)&wheel->async, ref);
+}
+
+/* What an option that is 0 means: slots for a round of 51.2 s, but not more
+ * than fit the second cache level, as many as a wheel of 1 ms then has. */
+#define DEFAULT_ROUND_MS 51200
+#define DEFAULT_MOST_SLOTS 16384
+
+/* ---- Making ------------------------------------------------------------- */
+
+/* Are libuv's private fields what binding.h takes them for? */
+static bool
+are_fields_known(const uv_loop_t *loop)
+{
+#ifdef UVWHEEL_PUBLIC_CALLS
+  (void)loop;
+#else
+  const uv_handle_t *handle;
+  uv_timer_t timer;
+
+  memset(&timer, 0, sizeof timer);
+  handle = (const uv_handle_t *)&timer;
+  if (loop->time != uv_now(loop) || uv_is_closing(handle))
+    return false;
+  timer.flags = UV__HANDLE_CLOSING;
+  if (!uv_is_closing(handle))
+    return false;
+  timer.flags = UV__HANDLE_CLOSED;
+  if (!uv_is_closing(handle))
+    return false;
+#endif
+  return true;
+}
+
+/* By how much the loop's clock may be behind a stopwatch, beside the fraction
+ * of a millisecond that it drops. On Linux libuv reads the coarse clock where
+ * that is precise to the millisecond. */
+static uint64_t
+clock_lag_ms(void)
+{
+#ifdef __linux__
+  struct timespec precision;
+
+  if (clock_getres(CLOCK_MONOTONIC_COARSE, &precision) == 0 &&
+      precision.tv_sec == 0 && precision.tv_nsec <= 1000000)
+    return 1;
+#endif
+  return 0;
+}
+
+static uint32_t
+default_slots(uint64_t tick_ms)
+{
+  uint64_t slots = (DEFAULT_ROUND_MS + tick_ms - 1) / tick_ms;
+
+  if (slots < UVWHEEL_DEFAULT_SLOTS)
+    return UVWHEEL_DEFAULT_SLOTS;
+  return slots < DEFAULT_MOST_SLOTS ? (uint32_t)slots : DEFAULT_MOST_SLOTS;
+}
+
+/* An option, its default if it is 0, no limit if it is UINT32_MAX. */
+static uint64_t
+choose(uint32_t option, uint32_t normal)
+{
+  if (option == UINT32_MAX)
+    return UINT64_MAX;
+  return option != 0 ? option : normal;
 }
 
 static void
-on_turn(uv_timer_t *driver)
+set_limits(uvwheel_t *wheel, const uvwheel_options_t *options)
 {
-  uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
-  uint64_t now_ms = now_of(wheel);
-  uint64_t budget = wheel->turn_budget;
-  uvwheel_entry_t *entry;
+  uint64_t turn_ms = choose(options->turn_ms, UVWHEEL_DEFAULT_TURN_MS);
 
-  uvwheel__adopt_thread(wheel);
-  wheel->stats.turns++;
-  wheel->flags |= IN_TURN;
-  /* A walk whose callback runs the loop has its places in the lists; and a
-   * callback may find that the clock stepped back. */
-  while (wheel->core.cursor == NULL && !is_closing(wheel) &&
-         now_of(wheel) >= now_ms &&
-         (entry = uvwheel_core_expire(&wheel->core, now_ms, &budget)) != NULL)
-    uvwheel__fire(wheel, entry);
-  wheel->flags &= ~IN_TURN;
-  if (budget == 0 && uvwheel_core_next_ms(&wheel->core) <= now_ms)
-    wheel->stats.turns_cut++;
-  if (wheel->core.count != 0)
-    uvwheel__arm(wheel);
+  wheel->turn_budget =
+      choose(options->turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
+  wheel->turn_ns = turn_ms == UINT64_MAX ? UINT64_MAX : turn_ms * 1000000;
+  wheel->ask_every = 1;
+  wheel->stall_ms = choose(options->stall_ms, UVWHEEL_DEFAULT_STALL_MS);
+  wheel->max_timers =
+      options->max_timers != 0 ? options->max_timers : UINT64_MAX;
+  wheel->fast_max = wheel->max_timers;
 }
-
-/* ---- The wheel ---------------------------------------------------------- */
 
 int
 uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
@@ -99,84 +131,115 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
     chosen = *options;
   if (memcmp(chosen.reserved, none.reserved, sizeof none.reserved) != 0)
     return UV_EINVAL;
-  error = uvwheel_core_init(
-      &wheel->core,
-      chosen.tick_ms != 0 ? chosen.tick_ms : UVWHEEL_DEFAULT_TICK_MS,
-      chosen.slots != 0 ? chosen.slots : UVWHEEL_DEFAULT_SLOTS, chosen.flags);
+  if (!are_fields_known(loop))
+    return UV_ENOTSUP;
+  if (chosen.tick_ms == 0)
+    chosen.tick_ms = UVWHEEL_DEFAULT_TICK_MS;
+  if (chosen.slots == 0)
+    chosen.slots = default_slots(chosen.tick_ms);
+  error = uvwheel_core_init(&wheel->core, chosen.tick_ms, chosen.slots,
+                            chosen.flags);
   if (error != 0)
     return error == ENOMEM ? UV_ENOMEM : UV_EINVAL;
   memset((char *)wheel + offsetof(uvwheel_t, driver), 0,
          sizeof *wheel - offsetof(uvwheel_t, driver));
   wheel->loop = loop;
+  wheel->set_back_ms = 0;
   (void)uv_timer_init(loop, &wheel->driver);
-  wheel->turn_budget = chosen.turn_budget != 0 ? chosen.turn_budget
-                                               : UVWHEEL_DEFAULT_TURN_BUDGET;
-  if (wheel->turn_budget == UINT32_MAX)
-    wheel->turn_budget = UINT64_MAX;
-  wheel->max_timers = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
-  wheel->usual_max = wheel->max_timers;
-  uvwheel__check_in(wheel);
+  wheel->lag_ms = clock_lag_ms();
+  set_limits(wheel, &chosen);
+  uvwheel__init_mailbox(wheel);
+  uvwheel__register(wheel);
   return 0;
 }
 
-/* Once libuv does not refer to the wheel any more. Should a walk do so, this is
- * called again when that is over. */
-static void
-finish_close(uvwheel_t *wheel)
-{
-  if (wheel->open_handles != 0 || wheel->core.cursor != NULL)
-    return;
-  uvwheel__check_out(wheel);
-  uvwheel_core_destroy(&wheel->core);
-  if (wheel->mailbox != NULL)
-    uvwheel__mailbox_cancel(wheel->mailbox);
-  if (wheel->close_cb != NULL)
-    wheel->close_cb(wheel);
-}
-
-/* Has a handle closed. When that is done, by whomever, `closed` is called,
- * which calls handle_closed with what is kept in *theirs: the callback of
- * somebody else who began to close it. */
-static void
-close_handle(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed,
-             uv_close_cb *theirs)
-{
-  *theirs = NULL;
-  if (handle->flags & UV__HANDLE_CLOSED)
-    return;
-  wheel->open_handles++;
-  if (!uv_is_closing(handle)) {
-    uv_close(handle, closed);
-  } else {
-    *theirs = handle->close_cb;
-    handle->close_cb = closed;
-  }
-}
+#ifdef UVWHEEL_PUBLIC_CALLS
+struct search {
+  const uv_handle_t *handle;
+  bool found;
+};
 
 static void
-handle_closed(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb theirs)
+compare(uv_handle_t *handle, void *search)
 {
-  if (theirs != NULL)
-    theirs(handle);
+  if (handle == ((struct search *)search)->handle)
+    ((struct search *)search)->found = true;
+}
+
+bool
+uvwheel__is_closed(const uv_handle_t *handle)
+{
+  struct search search = {handle, false};
+
+  uv_walk(uv_handle_get_loop(handle), compare, &search);
+  return !search.found;
+}
+#endif
+
+/* ---- Closing ------------------------------------------------------------ */
+
+static void finish_close(uvwheel_t *wheel);
+
+static void
+on_closed(uvwheel_t *wheel)
+{
   wheel->open_handles--;
   finish_close(wheel);
 }
 
 static void
-on_driver_closed(uv_handle_t *driver)
+on_driver_closed(uv_handle_t *handle)
 {
-  uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
-
-  handle_closed(wheel, driver, wheel->driver_close_cb);
+  on_closed(CONTAINER_OF(handle, uvwheel_t, driver));
 }
 
 static void
-on_async_closed(uv_handle_t *async)
+on_async_closed(uv_handle_t *handle)
 {
-  uvwheel_mailbox_t *mailbox = CONTAINER_OF(async, uvwheel_mailbox_t, async);
-
-  handle_closed(mailbox->wheel, async, mailbox->async_close_cb);
+  on_closed(CONTAINER_OF(handle, uvwheel_t, async));
 }
+
+static void
+on_closer_closed(uv_handle_t *handle)
+{
+  on_closed(CONTAINER_OF(handle, uvwheel_t, closer));
+}
+
+/* Unless somebody else closes it already. */
+static void
+close_handle(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed)
+{
+  if (uv_is_closing(handle))
+    return;
+  wheel->open_handles++;
+  uv_close(handle, closed);
+}
+
+/* Once libuv does not refer to the wheel any more. Should a walk do so, this is
+ * called again when that is over. Should somebody else have begun to close a
+ * handle, nothing tells when that is finished; so a handle of our own is
+ * closed, again and again, until it is: each time takes an iteration of the
+ * loop. */
+static void
+finish_close(uvwheel_t *wheel)
+{
+  if (wheel->open_handles != 0 || wheel->core.cursor != NULL)
+    return;
+  if (!is_closed((uv_handle_t *)&wheel->driver) ||
+      ((wheel->flags & HAS_MAILBOX) &&
+       !is_closed((uv_handle_t *)&wheel->async))) {
+    (void)uv_timer_init(wheel->loop, &wheel->closer);
+    close_handle(wheel, (uv_handle_t *)&wheel->closer, on_closer_closed);
+    return;
+  }
+  uvwheel__unregister(wheel);
+  uvwheel_core_destroy(&wheel->core);
+  uvwheel__cancel_posts(wheel);
+  if (wheel->close_cb != NULL)
+    wheel->close_cb(wheel);
+}
+
+/* ---- The wheel ---------------------------------------------------------- */
 
 static void
 stop_all(uvwheel_t *wheel)
@@ -195,16 +258,14 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
   if (wheel == NULL || wheel->loop == NULL || (wheel->flags & CLOSING))
     return;
-  uvwheel__check_thread(wheel, NULL);
+  uvwheel__expect_thread(wheel, NULL);
   wheel->flags |= CLOSING;
   wheel->close_cb = cb;
   stop_all(wheel);
-  close_handle(wheel, (uv_handle_t *)&wheel->driver, on_driver_closed,
-               &wheel->driver_close_cb);
-  if (wheel->mailbox != NULL) {
-    uvwheel__mailbox_close(wheel->mailbox);
-    close_handle(wheel, (uv_handle_t *)&wheel->mailbox->async, on_async_closed,
-                 &wheel->mailbox->async_close_cb);
+  close_handle(wheel, (uv_handle_t *)&wheel->driver, on_driver_closed);
+  if (wheel->flags & HAS_MAILBOX) {
+    uvwheel__close_mailbox(wheel);
+    close_handle(wheel, (uv_handle_t *)&wheel->async, on_async_closed);
   }
   finish_close(wheel);
 }
@@ -222,9 +283,21 @@ uvwheel_get_loop(const uvwheel_t *wheel)
 }
 
 uint64_t
+uvwheel_now(const uvwheel_t *wheel)
+{
+  if (wheel == NULL || wheel->loop == NULL)
+    return 0;
+  uvwheel__expect_thread(wheel, NULL);
+  return now_of(wheel);
+}
+
+uint64_t
 uvwheel_count(const uvwheel_t *wheel)
 {
-  return wheel == NULL ? 0 : wheel->core.count;
+  if (wheel == NULL || wheel->loop == NULL)
+    return 0;
+  uvwheel__expect_thread(wheel, NULL);
+  return uvwheel_core_count(&wheel->core);
 }
 
 void
@@ -235,12 +308,14 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 
   if (wheel == NULL || wheel->core.lanes == NULL || cb == NULL)
     return;
-  uvwheel__check_thread(wheel, NULL);
+  uvwheel__expect_thread(wheel, NULL);
   uvwheel_core_walk_begin(&wheel->core, &cursor);
   while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)
     cb(CONTAINER_OF(entry, uvwheel_timer_t, entry), arg);
   if (wheel->flags & CLOSING)
     finish_close(wheel);
+  else if (wheel->core.cursor == NULL && uvwheel_core_count(&wheel->core) != 0)
+    uvwheel__arm(wheel);
 }
 
 static void
@@ -248,7 +323,7 @@ set_unref(uvwheel_t *wheel, uint64_t unref)
 {
   if (wheel == NULL || wheel->loop == NULL)
     return;
-  uvwheel__check_thread(wheel, NULL);
+  uvwheel__expect_thread(wheel, NULL);
   wheel->flags = (wheel->flags & ~(uint64_t)UNREF) | unref;
   uvwheel__update_ref(wheel);
 }

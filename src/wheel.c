@@ -6,18 +6,19 @@
  *             +-------+-----+-----+-------+-----+-----+         the default
  *   occupied  |   1   |  0  |  0  |   1   |  0  | ... |  a bit each
  *   nearest   | 512   |  -  |  -  | 1027  |  -  | ... |  a tick each
+ *   dealt     |   5   |  -  |  -  |   3   |  -  | ... |  a count each
  *             +-------+-----+-----+-------+-----+-----+
  *   lanes       16 circular lists each
  *               |                   |
- *             lane 0: e e e       lane 0: e e
- *             lane 1: e e         lane 1: e
- *               ...                 ...
+ *             lane 0: e e e e     lane 0: e e e
+ *             lane 1: e
  *                           ^
  *                           hand: the last tick that was passed, here 2
  *
  * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, in slot
- * tick % slots. It has (tick - hand) / slots rounds to go; nothing is stored or
- * counted down for that, because the due time tells it.
+ * tick % slots. At now_ms it has (tick - 1 - now_ms / tick_ms) / slots rounds
+ * to go; nothing is stored or counted down for that, because the due time tells
+ * it.
  *
  * A refresh changes the due time and nothing else. So an entry may stand in a
  * slot that the hand reaches before the entry is due, never in one that it
@@ -30,22 +31,32 @@
  *                                           ->  staying  ->  back to the slot
  *
  * All lists belong to the wheel, so that an entry can be removed wherever it
- * is. Ticks at which no slot wants a pass are skipped, however many.
+ * is. Ticks at which no slot wants a pass are skipped, however many. The hand
+ * can also run ahead of the clock, to draw those that are due soonest; then it
+ * goes back to where the clock is.
+ *
+ * A remove is nothing but an unlink: nobody asks whether the slot is empty now.
+ * A slot that the hand, or its search for the next tick, finds empty is vacated
+ * then.
  *
  * What holds whenever no function of this file is running (uvwheel_core_check
  * tests it):
  *
- *   I1  The lists are circular, and links agree in both directions.
- *   I2  A slot is occupied exactly if an entry, or the place of a walk, is in
- *       one of its lanes. The lanes of other slots have no meaning; nobody
- *       has to initialise them. Their nearest tick is NEVER.
- *   I3  The nearest tick of a slot is one of its own ticks, after the hand, and
- *       no entry of the slot is due at an earlier tick. (None needs to be due
- *       at it, either: it may have been postponed or removed since.)
+ *   I1  The lists are circular, or all zeros, and links agree in both
+ *       directions.
+ *   I2  A slot that has an entry is occupied. (One that is occupied may have
+ *       none, or the place of a walk.) The words of occupied bits before
+ *       first_word and after last_word are 0. Slots that are not occupied have
+ *       NEVER as their nearest tick.
+ *   I3  The nearest tick of an occupied slot is one of its own ticks, after the
+ *       hand, and no entry of the slot is due at an earlier tick. (None needs
+ *       to be due at it, either: it may have been postponed or removed since.)
  *   I4  next_tick is not after the nearest tick of any slot nor, in a pass,
  *       after that of the pass. It is NEVER exactly if the wheel is empty.
  *   I5  Outside a pass nothing is pending, staying or due.
- *   I6  count is the number of entries on all lists.
+ *   I6  inserted - gone is the number of entries on all lists.
+ *   I7  The entries of a slot are in its first dealt / RUN + 1 lanes (FIFO_RUN
+ *       in a FIFO wheel), or in any.
  *
  * Costs: insert, remove and expire are O(1) and touch two, three and two
  * entries; postpone to a later time is one store. An entry that waits for r
@@ -57,7 +68,9 @@
  * Why lanes: one long list is a chain of cache misses, each of which has to end
  * before the next begins. Lanes are drained side by side, so that their misses
  * overlap. Expiry of a timer among a million took 63 ns with 4 lanes, 40 with
- * 8, 24 with 16 and 22 with 32; a lane costs 16 bytes per slot.
+ * 8, 24 with 16 and 22 with 32; a lane costs 16 bytes per slot. Entries are
+ * dealt to them in short runs, so that a slot with few entries has few lanes,
+ * and heads that calloc gave need no initialising: what is sparse stays small.
  *
  * Tried and dropped:
  *
@@ -65,6 +78,9 @@
  *   the place of an entry stored in it  8 bytes, to save a multiplication
  *   singly linked heads (8 bytes each)  no append, so no FIFO order
  *   the lane from a hash of the address no faster, and lanes of unequal length
+ *   lanes in turn, not in runs          a slot with 16 entries has 16 lanes
+ *   a slot vacated by its last remove   a stop looked for its slot, and whether
+ *                                       that is empty: 12 ns where it takes 3
  *   all that is due moved before any    a million due at once stall the loop; a
  *     callback                          chunk at a time is in the cache still
  *   unlinking what a pass moves         writes to cold neighbours; see `lane`
@@ -79,82 +95,70 @@
 
 #include "core.h"
 
+/* Entries that are due later than this are never due, and not drawn either. */
+#define LAST_MS ((UINT64_C(1) << 63) - 1)
+
 /* How many entries are looked at before those of them that are due are handed
  * out: few enough (16 KiB of entries) to be in the first cache level still. */
 #define CHUNK 256
 
-/* ---- Ticks -------------------------------------------------------------- */
-
-uint64_t
-uvwheel__far_tick_after(const uvwheel_core_t *core, uint64_t ms)
-{
-  uint64_t tick = ms / core->tick_ms;
-
-  return tick < LAST_TICK ? tick + 1 : LAST_TICK;
-}
-
 /* ---- Slots -------------------------------------------------------------- */
 
-/* Makes the slot ready to take an entry that is due at the tick (I2, I3). */
+/* Makes the slot take an entry that is due at the tick (I2, I3). */
 static void
-claim(uvwheel_core_t *core, uint64_t slot, uint64_t tick)
+claim(uvwheel_core_t *core, uint64_t tick)
 {
-  uvwheel_link_t *lanes = lanes_of(core, slot);
-  unsigned i;
+  uint64_t slot = tick & core->slot_mask;
 
   if (!is_occupied(core, slot)) {
     core->occupied[slot / 64] |= UINT64_C(1) << (slot % 64);
-    for (i = 0; i < UVWHEEL_LANES; i++)
-      list_init(&lanes[i]);
+    if (slot / 64 < core->first_word)
+      core->first_word = slot / 64;
+    if (slot / 64 > core->last_word)
+      core->last_word = slot / 64;
+    /* What stays of a pass comes back before what is dealt meanwhile. */
+    if (!core->passing || slot != (core->pass_tick & core->slot_mask))
+      core->slots[slot].dealt = 0;
   }
-  core->nearest[slot] = tick;
+  core->slots[slot].nearest = tick;
 }
 
 static void
 vacate(uvwheel_core_t *core, uint64_t slot)
 {
   core->occupied[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
-  core->nearest[slot] = NEVER;
+  core->slots[slot].nearest = NEVER;
+}
+
+/* How many of its lanes a slot uses (I7). */
+static uint64_t
+lane_count(const uvwheel_core_t *core, uint64_t slot)
+{
+  uint64_t run = is_fifo(core) ? FIFO_RUN : RUN;
+  uint64_t lanes = core->slots[slot].dealt / run + 1;
+
+  return lanes < UVWHEEL_LANES ? lanes : UVWHEEL_LANES;
 }
 
 static bool
-are_empty(const uvwheel_core_t *core, const uvwheel_link_t *lanes)
+are_empty(const uvwheel_link_t *lanes, uint64_t count)
 {
-  unsigned i;
+  uint64_t i;
 
-  for (i = 0; i < lane_count(core); i++)
+  for (i = 0; i < count; i++)
     if (!list_is_empty(&lanes[i]))
       return false;
   return true;
 }
 
-/* Takes a link off its list. If that was the last one of its slot, the slot is
- * empty now (I2), so that nobody wakes up for it. */
-void
-uvwheel__take_off(uvwheel_core_t *core, uvwheel_link_t *link)
-{
-  uvwheel_link_t *head = link->next;
-  uint64_t offset, slot;
-
-  if (take_from_others(core, link))
-    return;
-  list_init(head);
-  /* As numbers, because the heads of the wheel's own lists are no part of
-   * this array. */
-  offset = (uint64_t)((uintptr_t)head - (uintptr_t)core->lanes);
-  slot = offset / (sizeof *head * UVWHEEL_LANES);
-  if (slot <= core->slot_mask && are_empty(core, lanes_of(core, slot)))
-    vacate(core, slot);
-}
-
-/* Puts the entry into the slot of the tick at which it is due, and tells
- * whether the wheel has to wake up earlier for it. */
+/* Puts the entry into the slot of its tick, and tells whether the wheel has to
+ * wake up earlier for it. */
 static bool
-place(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
+put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
-  if (!is_claimed(core, tick))
-    claim(core, tick & core->slot_mask, tick);
-  place_beside(core, entry, tick);
+  if (tick < slot_of(core, tick)->nearest)
+    claim(core, tick);
+  deal(core, entry, tick);
   if (tick >= core->next_tick)
     return false;
   core->next_tick = tick;
@@ -163,9 +167,10 @@ place(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 
 /* The first tick after the hand at which a slot wants a pass. Slots are asked
  * in the order in which the hand meets them, so the first whose nearest tick
- * lies within this round has it. */
+ * lies within this round has it. Those that removes have emptied are vacated,
+ * or the loop would wake up for them. */
 static uint64_t
-find_next_tick(const uvwheel_core_t *core)
+find_next_tick(uvwheel_core_t *core)
 {
   uint64_t first = core->hand + 1;
   uint64_t start = first & core->slot_mask;
@@ -177,10 +182,12 @@ find_next_tick(const uvwheel_core_t *core)
   for (half = 0; half < 2; half++) {
     uint64_t slot = next_occupied(core, begin, end);
     for (; slot < end; slot = next_occupied(core, slot + 1, end)) {
-      uint64_t nearest = core->nearest[slot];
-      if (nearest - first <= core->slot_mask)
+      uint64_t nearest = core->slots[slot].nearest;
+      if (are_empty(lanes_of(core, slot), lane_count(core, slot)))
+        vacate(core, slot);
+      else if (nearest - first <= core->slot_mask)
         return nearest;
-      if (nearest < earliest)
+      else if (nearest < earliest)
         earliest = nearest;
     }
     begin = 0;
@@ -191,25 +198,26 @@ find_next_tick(const uvwheel_core_t *core)
 
 /* ---- Making and unmaking ------------------------------------------------ */
 
-/* One block holds the lanes, the nearest ticks and the occupied bits. calloc
- * gives it as untouched zero pages, and the lanes remain so until used (I2). */
+/* One block holds the lanes, the slots and the occupied bits. calloc gives it
+ * as untouched zero pages, and the lanes remain so until used. */
 static int
 allocate_slots(uvwheel_core_t *core)
 {
-  uint64_t slots = core->slot_mask + 1;
-  uint64_t lanes_size = sizeof(uvwheel_link_t) * slots * UVWHEEL_LANES;
-  uint64_t nearest_size = sizeof(uint64_t) * slots;
-  uint64_t bits_size = sizeof(uint64_t) * ((slots + 63) / 64);
-  uint64_t size = lanes_size + nearest_size + bits_size;
+  uint64_t count = core->slot_mask + 1, slot;
+  uint64_t lanes_size = sizeof(uvwheel_link_t) * count * UVWHEEL_LANES;
+  uint64_t slots_size = sizeof(uvwheel_slot_t) * count;
+  uint64_t bits_size = sizeof(uint64_t) * ((count + 63) / 64);
+  uint64_t size = lanes_size + slots_size + bits_size;
 
   if (size > SIZE_MAX)
     return ENOMEM;
   core->lanes = calloc(1, (size_t)size);
   if (core->lanes == NULL)
     return ENOMEM;
-  core->nearest = (uint64_t *)(core->lanes + slots * UVWHEEL_LANES);
-  core->occupied = core->nearest + slots;
-  memset(core->nearest, 0xff, (size_t)nearest_size); /* NEVER */
+  core->slots = (uvwheel_slot_t *)(core->lanes + count * UVWHEEL_LANES);
+  core->occupied = (uint64_t *)(core->slots + count);
+  for (slot = 0; slot < count; slot++)
+    core->slots[slot].nearest = NEVER;
   return 0;
 }
 
@@ -218,7 +226,6 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
                   uint32_t flags)
 {
   uvwheel_core_t made = {0};
-  unsigned i;
   int error;
 
   if (tick_ms == 0 || tick_ms > UVWHEEL_MAX_TICK_MS || slots == 0 ||
@@ -228,18 +235,13 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
   made.reciprocal = RECIPROCAL(tick_ms);
   made.near_ms = RECIPROCAL_LIMIT(tick_ms);
   made.slot_mask = (UINT64_C(1) << bit_width(slots - 1)) - 1;
-  made.lane_mask = (flags & UVWHEEL_FIFO) ? 0 : UVWHEEL_LANES - 1;
+  made.fifo = flags & UVWHEEL_FIFO;
   made.next_tick = NEVER;
+  made.first_word = made.slot_mask / 64;
   error = allocate_slots(&made);
-  if (error != 0)
-    return error;
-  *core = made;
-  list_init(&core->due);
-  for (i = 0; i < UVWHEEL_LANES; i++) {
-    list_init(&core->pending[i]);
-    list_init(&core->staying[i]);
-  }
-  return 0;
+  if (error == 0)
+    *core = made;
+  return error;
 }
 
 void
@@ -257,60 +259,69 @@ uvwheel_entry_init(uvwheel_entry_t *entry)
   set_idle(entry);
 }
 
-/* The last entry has left. Slots that walks have their places in look occupied
- * still: their nearest ticks must not stand in the way of the next start. */
+/* The last entry has left, and with it all that the wheel would wake up for. */
 static void
 become_empty(uvwheel_core_t *core)
 {
-  uint64_t slots = core->slot_mask + 1, slot;
+  uint64_t end = 64 * core->last_word + 64, slot;
 
+  for (slot = next_occupied(core, 64 * core->first_word, end); slot < end;
+       slot = next_occupied(core, slot + 1, end))
+    vacate(core, slot);
+  core->first_word = core->slot_mask / 64;
+  core->last_word = 0;
   core->passing = false;
   core->next_tick = NEVER;
-  if (core->cursor == NULL)
-    return;
-  for (slot = next_occupied(core, 0, slots); slot < slots;
-       slot = next_occupied(core, slot + 1, slots))
-    core->nearest[slot] = NEVER;
 }
 
 /* Puts an entry that is on no list where it belongs. */
-static inline bool
-enter(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+static bool
+queue(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   uint64_t tick = tick_after(core, due_ms);
 
   entry->due_ms = due_ms;
-  /* Due before the hand: in the pass that is going on; or else the caller's
-   * clock stepped back, or he is late. */
+  /* Its tick has been passed: it is that of the pass that is going on; or the
+   * caller's clock stepped back, or the caller comes late with it. Then the
+   * hand goes back to before it. */
   if (UNLIKELY(tick <= core->hand)) {
     if (core->passing && tick == core->pass_tick) {
-      append(&core->pending[core->counters.placed++ & core->lane_mask],
-             &entry->link);
+      append(&core->pending[core->pass_lanes - 1], &entry->link);
       return false;
     }
     core->hand = tick - 1;
   }
-  return place(core, entry, tick);
+  return put(core, entry, tick);
 }
 
 int
 uvwheel_core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
                     uint64_t due_ms)
 {
-  if (insert_beside(core, entry, due_ms))
+  if (insert_fast(core, entry, due_ms))
     return 0;
-  core->count++;
-  return enter(core, entry, due_ms);
+  core->inserted++;
+  return queue(core, entry, due_ms);
 }
 
 void
 uvwheel_core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  uvwheel__take_off(core, &entry->link);
-  set_idle(entry);
-  core->count--;
-  if (core->count == 0)
+  if (!remove_fast(core, entry)) {
+    unlink_one(&entry->link);
+    core->gone++;
     become_empty(core);
+  }
+  set_idle(entry);
+}
+
+/* Moves an active entry to where it belongs now. */
+static bool
+requeue(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+{
+  MISUSE_IF_OVERWRITTEN(core, &entry->link);
+  unlink_one(&entry->link);
+  return queue(core, entry, due_ms);
 }
 
 int
@@ -319,45 +330,69 @@ uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
 {
   if (!is_fifo(core) && postpone_in_place(entry, due_ms))
     return 0;
-  core->counters.requeued++;
-  uvwheel__take_off(core, &entry->link);
-  return enter(core, entry, due_ms);
+  return requeue(core, entry, due_ms);
 }
 
 /* ---- The pass ----------------------------------------------------------- */
 
-/* Puts all entries of one list in front of those of another one. */
-static void
-take_over(uvwheel_core_t *core, uvwheel_link_t *to, uvwheel_link_t *from)
+/* Takes the lanes of a slot over as the pending ones; false if they are empty.
+ */
+static bool
+take_lanes(uvwheel_core_t *core, uint64_t slot)
 {
-  CHECK(from->next->prev == from, core, entry_of(from->next), OVERWRITTEN);
-  CHECK(from->prev->next == from, core, entry_of(from->prev), OVERWRITTEN);
-  splice_after(to, from->next, from->prev);
+  uvwheel_link_t *lanes = lanes_of(core, slot);
+  uint64_t count = lane_count(core, slot), i;
+  bool any = false;
+
+  for (i = 0; i < count; i++) {
+    if (list_is_empty(&lanes[i]))
+      continue;
+    MISUSE_IF_OVERWRITTEN(core, lanes[i].next);
+    MISUSE_IF_OVERWRITTEN(core, lanes[i].prev);
+    prepend_all(&core->pending[i], &lanes[i]);
+    any = true;
+  }
+  core->pass_lanes = count;
+  vacate(core, slot);
+  return any;
+}
+
+/* In a FIFO wheel the lanes are worked off one after the other, each a chain of
+ * cache misses. So the first run of all of them is fetched side by side. */
+static void
+fetch_lanes(uvwheel_core_t *core)
+{
+  uvwheel_link_t *at[UVWHEEL_LANES];
+  uint64_t step, i;
+
+  for (i = 0; i < core->pass_lanes; i++)
+    at[i] = &core->pending[i];
+  for (step = 0; step < FIFO_RUN; step++)
+    for (i = 0; i < core->pass_lanes; i++) {
+      at[i] = first_of(at[i]);
+      PREFETCH(at[i]);
+    }
 }
 
 /* Turns the hand to the next tick at which a slot wants a pass, if that is not
- * after now, and takes that slot's lanes over as the pending ones. */
+ * after now. */
 static bool
 begin_pass(uvwheel_core_t *core, uint64_t now_ms)
 {
-  uint64_t now_tick = now_ms / core->tick_ms;
+  uint64_t now_tick = tick_at(core, now_ms);
 
   if (now_tick > LAST_HAND)
     now_tick = LAST_HAND;
   while (core->next_tick <= now_tick) {
     uint64_t slot = core->next_tick & core->slot_mask;
     core->hand = core->next_tick;
-    if (core->nearest[slot] == core->hand) {
-      uvwheel_link_t *lanes = lanes_of(core, slot);
-      unsigned i;
-      for (i = 0; i < lane_count(core); i++)
-        if (!list_is_empty(&lanes[i]))
-          take_over(core, &core->pending[i], &lanes[i]);
-      vacate(core, slot);
+    if (core->slots[slot].nearest == core->hand && take_lanes(core, slot)) {
       core->pass_tick = core->hand;
       core->pass_ms = core->hand * core->tick_ms;
       core->pass_nearest = NEVER;
       core->passing = true;
+      if (is_fifo(core) && core->pass_lanes > 1)
+        fetch_lanes(core);
       return true;
     }
     core->next_tick = find_next_tick(core);
@@ -367,14 +402,23 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
   return false;
 }
 
-/* Of a pending lane: the links up to `kept` were looked at and stay in their
- * slot, those from `ahead` on were not looked at. What was between the two has
- * been put elsewhere, and the gap is closed only when the next link stays:
- * an entry's neighbours, cold in the cache, are not written for it. */
+/* Of a pending lane: the links up to `kept` were looked at and stay, those from
+ * `ahead` on were not looked at, and those in between (x) have been put
+ * elsewhere, though the lane still leads through them. The gap is closed when
+ * the next one stays, so that nobody writes to neighbours that are cold in the
+ * cache. With the fourth one just looked at:
+ *
+ *   before   head - a - x - x - d - e - f      d stays:
+ *                   kept        ahead
+ *
+ *   after    head - a - d - e - f
+ *                       kept
+ *                           ahead
+ */
 struct lane {
   uvwheel_link_t *kept;
   uvwheel_link_t *ahead;
-  uvwheel_link_t *behind; /* the last one looked at; for a checks build */
+  uvwheel_link_t *behind; /* the last one looked at; to notice misuse */
 };
 
 /* Looks at one entry: it is due, or moves to another slot, or stays. */
@@ -389,7 +433,7 @@ sort_entry(uvwheel_core_t *core, struct lane *lane, uvwheel_entry_t *entry)
   }
   tick = tick_after(core, entry->due_ms);
   if (((tick ^ core->pass_tick) & core->slot_mask) != 0) {
-    place(core, entry, tick);
+    put(core, entry, tick);
     core->counters.moved++;
     return;
   }
@@ -400,26 +444,38 @@ sort_entry(uvwheel_core_t *core, struct lane *lane, uvwheel_entry_t *entry)
     core->pass_nearest = tick;
 }
 
-/* Looks at entries of the pending lanes in turn, so that the cache misses of
- * one lane pass while the others are worked on. Returns how many. */
+/* Looks at up to `limit` entries of a lane. Returns how many. */
+static uint64_t
+sort_lane(uvwheel_core_t *core, struct lane *lane, const uvwheel_link_t *head,
+          uint64_t limit)
+{
+  uint64_t looked = 0;
+
+  while (looked < limit && lane->ahead != head) {
+    uvwheel_link_t *link = lane->ahead;
+    MISUSE_IF(link->prev != lane->behind, core, entry_of(link), OVERWRITTEN);
+    lane->behind = link;
+    lane->ahead = link->next;
+    PREFETCH(lane->ahead);
+    sort_entry(core, lane, entry_of(link));
+    looked++;
+  }
+  return looked;
+}
+
+/* Looks at entries of the pending lanes: one of each in turn, so that the cache
+ * misses of one lane pass while the others are worked on; or, as the order of a
+ * FIFO wheel is, one lane after the other. Returns how many. */
 static uint64_t
 sort_lanes(uvwheel_core_t *core, struct lane *lanes, uint64_t limit)
 {
-  uint64_t count = lane_count(core), looked = 0, before, i;
+  uint64_t looked = 0, before, i;
 
   do {
     before = looked;
-    for (i = 0; i < count && looked < limit; i++) {
-      uvwheel_link_t *link = lanes[i].ahead;
-      if (link == &core->pending[i])
-        continue;
-      CHECK(link->prev == lanes[i].behind, core, entry_of(link), OVERWRITTEN);
-      lanes[i].behind = link;
-      lanes[i].ahead = link->next;
-      PREFETCH(lanes[i].ahead);
-      sort_entry(core, &lanes[i], entry_of(link));
-      looked++;
-    }
+    for (i = 0; i < core->pass_lanes && looked < limit; i++)
+      looked += sort_lane(core, &lanes[i], &core->pending[i],
+                          is_fifo(core) ? limit - looked : 1);
   } while (looked < limit && looked != before);
   return looked;
 }
@@ -430,97 +486,95 @@ static void
 sort_chunk(uvwheel_core_t *core, uint64_t *budget)
 {
   struct lane lanes[UVWHEEL_LANES];
-  uint64_t count = lane_count(core), looked, i;
+  uint64_t looked, i;
 
-  for (i = 0; i < count; i++) {
+  for (i = 0; i < core->pass_lanes; i++) {
     lanes[i].kept = &core->pending[i];
-    lanes[i].ahead = core->pending[i].next;
+    lanes[i].ahead = first_of(&core->pending[i]);
     lanes[i].behind = &core->pending[i];
   }
   looked = sort_lanes(core, lanes, *budget < CHUNK ? *budget : CHUNK);
-  for (i = 0; i < count; i++) {
-    uvwheel_link_t *head = &core->pending[i], *first = head->next;
-    if (lanes[i].kept != head)
-      splice_after(core->staying[i].prev, first, lanes[i].kept);
+  for (i = 0; i < core->pass_lanes; i++) {
+    uvwheel_link_t *head = &core->pending[i], *stay = &core->staying[i];
+    if (lanes[i].kept != head) {
+      join(last_of(stay), head->next);
+      join(lanes[i].kept, stay);
+    }
     join(head, lanes[i].ahead);
   }
   *budget -= looked;
   core->counters.looked += looked;
 }
 
-/* Puts the entries of a pass back into a lane of its slot, before those that
- * have been started into it meanwhile: the order of a lane is that of starts.
- * None of them is due before the tick. */
+/* Puts entries of a pass back into a lane of its slot, before those that have
+ * been put there meanwhile: the order of a lane is that of starts. None of them
+ * is due before the tick. */
 static void
-give_back(uvwheel_core_t *core, unsigned lane, uvwheel_link_t *list,
-          uint64_t tick)
+put_back(uvwheel_core_t *core, uint64_t lane, uvwheel_link_t *list,
+         uint64_t tick)
 {
-  uint64_t slot = core->pass_tick & core->slot_mask;
-
   if (list_is_empty(list))
     return;
-  if (tick < core->nearest[slot])
-    claim(core, slot, tick);
-  take_over(core, &lanes_of(core, slot)[lane], list);
-  list_init(list);
+  if (tick < slot_of(core, tick)->nearest)
+    claim(core, tick);
+  prepend_all(&lanes_of(core, tick & core->slot_mask)[lane], list);
 }
 
 static void
 end_pass(uvwheel_core_t *core)
 {
-  unsigned i;
+  uint64_t i;
 
-  for (i = 0; i < lane_count(core); i++)
-    give_back(core, i, &core->staying[i], core->pass_nearest);
+  for (i = 0; i < core->pass_lanes; i++)
+    put_back(core, i, &core->staying[i], core->pass_nearest);
   core->passing = false;
 }
 
-/* The clock stepped back in the middle of a pass: its tick, or one for which
- * an entry was inserted meanwhile, is yet to come. */
+/* The clock stepped back in the middle of a pass, or the hand ran ahead of it:
+ * its tick, or one for which an entry was inserted meanwhile, is yet to come.
+ */
 static void
 give_up_pass(uvwheel_core_t *core)
 {
-  unsigned i;
+  uint64_t i;
 
   if (core->hand >= core->pass_tick)
     core->hand = core->pass_tick - 1;
-  for (i = 0; i < lane_count(core); i++) {
-    give_back(core, i, &core->pending[i], core->pass_tick);
-    give_back(core, i, &core->staying[i], core->pass_tick);
+  for (i = 0; i < core->pass_lanes; i++) {
+    put_back(core, i, &core->pending[i], core->pass_tick);
+    put_back(core, i, &core->staying[i], core->pass_tick);
   }
-  give_back(core, 0, &core->due, core->pass_tick);
+  put_back(core, 0, &core->due, core->pass_tick);
   core->passing = false;
 }
 
-/* Hands out what the pass found due, unless it was postponed since. */
+/* The first of those that the pass found due and that were not postponed since.
+ */
 static uvwheel_entry_t *
-take_due(uvwheel_core_t *core)
+first_due(uvwheel_core_t *core)
 {
   while (!list_is_empty(&core->due)) {
     uvwheel_entry_t *entry = entry_of(core->due.next);
-    if (entry->due_ms < core->pass_ms) {
-      core->counters.expired++;
-      uvwheel_core_remove(core, entry);
+    if (entry->due_ms < core->pass_ms)
       return entry;
-    }
-    uvwheel__take_off(core, &entry->link);
-    place(core, entry, tick_after(core, entry->due_ms));
+    requeue(core, entry, entry->due_ms);
     core->counters.moved++;
   }
   return NULL;
 }
 
-uvwheel_entry_t *
-uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
+/* Turns the hand until an entry is due by now, which is still active then. */
+static uvwheel_entry_t *
+find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 {
   if (UNLIKELY(core->passing &&
                (now_ms < core->pass_ms || core->hand < core->pass_tick)))
     give_up_pass(core);
   for (;;) {
-    uvwheel_entry_t *entry = take_due(core);
+    uvwheel_entry_t *entry = first_due(core);
     if (entry != NULL)
       return entry;
-    if (core->passing && are_empty(core, core->pending))
+    if (core->passing && are_empty(core->pending, core->pass_lanes))
       end_pass(core);
     if (!core->passing && !begin_pass(core, now_ms))
       return NULL;
@@ -528,6 +582,57 @@ uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
       return NULL;
     sort_chunk(core, budget);
   }
+}
+
+uvwheel_entry_t *
+uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
+{
+  uvwheel_entry_t *entry = find_due(core, now_ms, budget);
+
+  if (entry != NULL) {
+    core->counters.expired++;
+    uvwheel_core_remove(core, entry);
+  }
+  return entry;
+}
+
+/* ---- Before their time -------------------------------------------------- */
+
+uint64_t
+uvwheel_core_draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
+{
+  uint64_t budget = UINT64_MAX, drawn = 0, now_tick = tick_at(core, now_ms);
+  uvwheel_entry_t *entry;
+
+  if (list_is_empty(&core->drawn))
+    core->drawn_ms = 0;
+  while (drawn < count && (entry = find_due(core, LAST_MS, &budget)) != NULL) {
+    unlink_one(&entry->link);
+    append(&core->drawn, &entry->link);
+    if (core->pass_ms > core->drawn_ms)
+      core->drawn_ms = core->pass_ms;
+    drawn++;
+  }
+  if (core->passing && core->pass_ms > now_ms)
+    give_up_pass(core);
+  if (core->hand > now_tick)
+    core->hand = now_tick;
+  return drawn;
+}
+
+uvwheel_entry_t *
+uvwheel_core_take_drawn(uvwheel_core_t *core)
+{
+  while (!list_is_empty(&core->drawn)) {
+    uvwheel_entry_t *entry = entry_of(core->drawn.next);
+    if (entry->due_ms < core->drawn_ms) {
+      core->counters.drawn++;
+      uvwheel_core_remove(core, entry);
+      return entry;
+    }
+    requeue(core, entry, entry->due_ms);
+  }
+  return NULL;
 }
 
 uint64_t

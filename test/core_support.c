@@ -39,7 +39,7 @@ close_core(uvwheel_core_t *core)
   uvwheel_core_walk_begin(core, &cursor);
   while ((entry = uvwheel_core_walk_next(core, &cursor)) != NULL)
     remove_entry(core, entry);
-  ck_assert_uint_eq(core->count, 0);
+  ck_assert_uint_eq(uvwheel_core_count(core), 0);
   ck_assert_uint_eq(uvwheel_core_next_ms(core), UINT64_MAX);
   uvwheel_core_destroy(core);
 }
@@ -64,7 +64,7 @@ expect_told(const uvwheel_core_t *core, int earlier, uint64_t before_ms)
 void
 insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  uint64_t count = core->count, placed = core->counters.placed;
+  uint64_t count = uvwheel_core_count(core), inserted = core->inserted;
   uint64_t before_ms = uvwheel_core_next_ms(core);
   int earlier;
 
@@ -75,35 +75,35 @@ insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   require(uvwheel_entry_is_active(entry));
   require(entry->due_ms == due_ms);
   expect_told(core, earlier, before_ms);
-  require(core->count == count + 1);
-  require(core->counters.placed == placed + 1);
+  require(uvwheel_core_count(core) == count + 1);
+  require(core->inserted == inserted + 1);
   verify(core);
 }
 
 void
 postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  uint64_t count = core->count;
+  uint64_t count = uvwheel_core_count(core);
   uint64_t before_ms = uvwheel_core_next_ms(core);
   int earlier = uvwheel_core_postpone(core, entry, due_ms);
 
   require(uvwheel_entry_is_active(entry));
   require(entry->due_ms == due_ms);
   expect_told(core, earlier, before_ms);
-  require(core->count == count);
+  require(uvwheel_core_count(core) == count);
   verify(core);
 }
 
 void
 remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  uint64_t count = core->count, placed = core->counters.placed;
+  uint64_t count = uvwheel_core_count(core), inserted = core->inserted;
 
   uvwheel_core_remove(core, entry);
   require(!uvwheel_entry_is_active(entry));
-  require(core->count == count - 1);
-  require(core->counters.placed == placed);
-  if (core->count == 0)
+  require(uvwheel_core_count(core) == count - 1);
+  require(core->inserted == inserted);
+  if (uvwheel_core_count(core) == 0)
     require(uvwheel_core_next_ms(core) == UINT64_MAX);
   verify(core);
 }
@@ -119,7 +119,7 @@ expect_nothing_waits(const uvwheel_core_t *core, uint64_t now_ms)
 uvwheel_entry_t *
 expire(uvwheel_core_t *core, uint64_t now_ms)
 {
-  uint64_t count = core->count, expired = core->counters.expired;
+  uint64_t count = uvwheel_core_count(core), expired = core->counters.expired;
   uint64_t budget = UINT64_MAX;
   uvwheel_entry_t *entry = uvwheel_core_expire(core, now_ms, &budget);
 
@@ -129,7 +129,7 @@ expire(uvwheel_core_t *core, uint64_t now_ms)
     return NULL;
   }
   require(!uvwheel_entry_is_active(entry));
-  require(core->count == count - 1);
+  require(uvwheel_core_count(core) == count - 1);
   require(core->counters.expired == expired + 1);
   /* Never early: the tick at which it expires has come. */
   require(tick_ms_after(core->tick_ms, entry->due_ms) <= now_ms);
@@ -183,7 +183,7 @@ run_out(uvwheel_core_t *core, const item_t *items, size_t count,
   unsigned wakes = 0;
 
   drain(core, now_ms);
-  while (core->count > 0) {
+  while (uvwheel_core_count(core) > 0) {
     uint64_t next_ms = uvwheel_core_next_ms(core);
     /* Never late: the wheel wakes up no later than its first entry wants. */
     require(next_ms <= earliest_ms(core, items, count));

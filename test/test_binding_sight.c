@@ -202,10 +202,10 @@ START_TEST(the_check_tells_what_is_broken)
   ck_assert_int_eq(uvwheel_check(&wheel, stream), 0);
   fflush(stream);
   ck_assert_str_eq(text, "");
-  wheel.core.count++;
+  wheel.core.inserted++;
   ck_assert_int_eq(uvwheel_check(&wheel, NULL), UV_EFAULT);
   ck_assert_int_eq(uvwheel_check(&wheel, stream), UV_EFAULT);
-  wheel.core.count--;
+  wheel.core.inserted--;
   fclose(stream);
   ck_assert_str_ne(text, "");
   free(text);

@@ -64,18 +64,6 @@ break_pending_list(void)
 }
 
 static void
-lose_slot(void)
-{
-  size_t i;
-
-  for (i = 6; i < COUNT; i++) {
-    uvwheel_link_t *link = &items[i].entry.link;
-    link->prev->next = link->next;
-    link->next->prev = link->prev;
-  }
-}
-
-static void
 lose_entry(void)
 {
   uvwheel_link_t *link = link_in_slot();
@@ -93,25 +81,25 @@ hide_slot(void)
 static void
 keep_nearest_of_an_empty_slot(void)
 {
-  core.nearest[3] = 3 + SLOTS;
+  core.slots[3].nearest = 3 + SLOTS;
 }
 
 static void
 let_nearest_be_too_late(void)
 {
-  core.nearest[2] += SLOTS;
+  core.slots[2].nearest += SLOTS;
 }
 
 static void
 let_nearest_be_of_another_slot(void)
 {
-  core.nearest[2]++;
+  core.slots[2].nearest++;
 }
 
 static void
 let_nearest_be_past(void)
 {
-  core.hand = core.nearest[2];
+  core.hand = core.slots[2].nearest;
 }
 
 static void
@@ -123,7 +111,7 @@ make_entry_due_earlier(void)
 static void
 let_next_tick_be_too_late(void)
 {
-  core.next_tick = core.nearest[2] + 1;
+  core.next_tick = core.slots[2].nearest + 1;
 }
 
 static void
@@ -147,13 +135,25 @@ forget_pass(void)
 static void
 count_one_too_many(void)
 {
-  core.count++;
+  core.inserted++;
 }
 
 static void
 count_one_too_few(void)
 {
-  core.count--;
+  core.inserted--;
+}
+
+static void
+leave_words_out(void)
+{
+  core.first_word = 1;
+}
+
+static void
+forget_what_was_dealt(void)
+{
+  core.slots[2].dealt = 0;
 }
 
 static const struct {
@@ -164,8 +164,8 @@ static const struct {
     {break_prev, "I1:"},
     {break_due_list, "I1:"},
     {break_pending_list, "I1:"},
-    {lose_slot, "I2: an occupied slot"},
-    {keep_nearest_of_an_empty_slot, "I2: an empty slot"},
+    {keep_nearest_of_an_empty_slot, "I2: a slot that is not occupied"},
+    {leave_words_out, "I2: occupied bits are in the words"},
     {let_nearest_be_too_late, "I3: no entry"},
     {let_nearest_be_of_another_slot, "I3: the nearest tick"},
     {let_nearest_be_past, "I3: the nearest tick"},
@@ -178,6 +178,7 @@ static const struct {
     {hide_slot, "I6:"},
     {count_one_too_many, "I6:"},
     {count_one_too_few, "I6:"},
+    {forget_what_was_dealt, "I7:"},
 };
 
 /* The lines of a text; each of them must be finished. */

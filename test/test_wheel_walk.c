@@ -68,7 +68,7 @@ START_TEST(a_walk_visits_each_entry_once)
   for (i = 0; i < COUNT; i++)
     ck_assert_uint_eq(items[i].seen,
                       (unsigned)uvwheel_entry_is_active(&items[i].entry));
-  ck_assert_uint_eq(walk(&core), core.count);
+  ck_assert_uint_eq(walk(&core), uvwheel_core_count(&core));
   close_core(&core);
 }
 END_TEST
@@ -100,7 +100,7 @@ disturb(uvwheel_core_t *core, item_t *item, int action)
     return;
   }
   if (action == WALK)
-    ck_assert_uint_eq(walk(core), core->count);
+    ck_assert_uint_eq(walk(core), uvwheel_core_count(core));
   if (!uvwheel_entry_is_active(&item->entry))
     return;
   if (action == POSTPONE)
@@ -138,7 +138,7 @@ check_disturbed_walk(int flags, size_t nth, size_t victim, int action)
   for (i = 0; i < COUNT; i++)
     if (i != victim || undisturbed)
       ck_assert_uint_eq(items[i].seen, 1);
-  ck_assert_uint_eq(walk(&core), core.count);
+  ck_assert_uint_eq(walk(&core), uvwheel_core_count(&core));
   run_out(&core, items, COUNT, TICK_MS);
   close_core(&core);
 }
@@ -188,7 +188,7 @@ START_TEST(a_walk_that_starts_entries_at_each_step_comes_to_an_end)
     insert(&core, &more[used].entry, used * TICK_MS);
     used++;
   }
-  ck_assert_uint_eq(walk(&core), core.count);
+  ck_assert_uint_eq(walk(&core), uvwheel_core_count(&core));
   close_core(&core);
 }
 END_TEST
@@ -210,8 +210,8 @@ START_TEST(walks_can_be_nested)
       visits += walk(&core);
     }
   }
-  ck_assert_uint_eq(visits, core.count * core.count * core.count);
-  ck_assert_uint_eq(core.count, COUNT - 1);
+  ck_assert_uint_eq(visits, uvwheel_core_count(&core) * uvwheel_core_count(&core) * uvwheel_core_count(&core));
+  ck_assert_uint_eq(uvwheel_core_count(&core), COUNT - 1);
   close_core(&core);
 }
 END_TEST

@@ -22,7 +22,8 @@
  *   hand    the tick that the wheel has reached
  *   slot    where the entries of the ticks k, k + slots, k + 2 * slots ... wait
  *   round   one turn of the hand around all slots; an entry has
- *           (its tick - hand) / slots rounds to go
+ *           (its tick - 1 - now_ms / tick_ms) / slots rounds to go: so often
+ *           will the hand still pass its slot in vain
  *   due     an entry is due at due_ms and expires at the first tick AFTER that
  *   pass    what the hand does to a slot: look at each entry and keep it, move
  *           it or hand it out
@@ -31,6 +32,9 @@
  * below 2^63 (292 million years), due times may be anything. No call takes a
  * lock: one wheel belongs to one thread at a time. No call after
  * uvwheel_core_init allocates. Pointers must not be NULL.
+ *
+ * This layer is not yet stable: the promise that programs keep running with
+ * later 0.x versions does not include uvwheel_core_* and uvwheel_entry_*.
  */
 
 #ifndef UVWHEEL_WHEEL_H
@@ -62,6 +66,7 @@ extern "C" {
 
 typedef struct uvwheel_link_s uvwheel_link_t;
 typedef struct uvwheel_entry_s uvwheel_entry_t;
+typedef struct uvwheel_slot_s uvwheel_slot_t;
 typedef struct uvwheel_cursor_s uvwheel_cursor_t;
 typedef struct uvwheel_core_s uvwheel_core_t;
 
@@ -88,41 +93,50 @@ struct uvwheel_cursor_s {
   uvwheel_cursor_t *outer; /* the walk inside whose step this one began    */
 };
 
-/* What a wheel has done since it was made. Inserts and removes are not counted,
- * because they can be told: placed - moved - requeued entries were inserted;
- * those that are neither in the wheel nor expired were removed. */
+/* What a wheel has done since it was made. */
 typedef struct uvwheel_counters_s {
-  uint64_t placed;   /* times an entry was put into a slot                    */
-  uint64_t moved;    /* of these: the hand found that it had been postponed   */
-  uint64_t requeued; /* of these: uvwheel_core_postpone did not leave it where
-                        it was                                                */
-  uint64_t expired;  /* entries handed out by uvwheel_core_expire             */
-  uint64_t looked;   /* entries looked at by the hand                         */
+  uint64_t expired; /* entries handed out by uvwheel_core_expire         */
+  uint64_t drawn;   /* entries handed out by uvwheel_core_take_drawn     */
+  uint64_t moved;   /* entries that the hand found postponed, and moved  */
+  uint64_t looked;  /* entries looked at by the hand                     */
 } uvwheel_counters_t;
 
-/* A wheel. All of it is private; src/wheel.c explains the fields. */
+/* What a slot is, beside its lanes. All of it is private. */
+struct uvwheel_slot_s {
+  /* private */
+  uint64_t nearest; /* the tick at which the hand has to look at it        */
+  uint64_t dealt;   /* entries put into it since it was vacated            */
+};
+
+/* A wheel. All of it is private; src/wheel.c has a drawing and what holds. */
 struct uvwheel_core_s {
   /* private */
-  uint64_t hand;
-  uint64_t next_tick;
-  uint64_t count;
-  uint64_t tick_ms;
-  uint64_t reciprocal;
-  uint64_t near_ms;
-  uint64_t slot_mask;
-  uint64_t lane_mask;
+  uint64_t hand;       /* the last tick that was passed                      */
+  uint64_t next_tick;  /* when the hand has to move; UINT64_MAX: empty       */
+  uint64_t inserted;   /* entries that were put into the wheel               */
+  uint64_t gone;       /* of these: removed, or handed out                   */
+  uint64_t tick_ms;    /* the resolution                                     */
+  uint64_t reciprocal; /* of tick_ms, so that a division is a multiplication */
+  uint64_t near_ms;    /* it is good for times below this                    */
+  uint64_t slot_mask;  /* slots - 1, and slots are a power of two            */
+  uint64_t fifo;       /* 1: the order within a tick matters                 */
+  uvwheel_slot_t *slots;
+  uvwheel_link_t *lanes; /* UVWHEEL_LANES list heads for each slot      */
+  uint64_t *occupied;    /* a bit for each slot                         */
+  uint64_t first_word;   /* of those words the first that may be in use */
+  uint64_t last_word;    /* and the last one                            */
   uvwheel_counters_t counters;
-  uint64_t *occupied;
-  uint64_t *nearest;
-  uvwheel_link_t *lanes;
-  uint64_t pass_tick;
-  uint64_t pass_ms;
-  uint64_t pass_nearest;
-  uint64_t passing;
-  uvwheel_cursor_t *cursor;
-  uvwheel_link_t due;
-  uvwheel_link_t pending[UVWHEEL_LANES];
-  uvwheel_link_t staying[UVWHEEL_LANES];
+  uvwheel_cursor_t *cursor; /* the innermost walk that is going on         */
+  uint64_t passing;         /* 1: a pass is going on. Then:                */
+  uint64_t pass_tick;       /* the tick that it is for,                    */
+  uint64_t pass_ms;         /* its time,                                   */
+  uint64_t pass_nearest;    /* the earliest tick of what is staying,       */
+  uint64_t pass_lanes;      /* and how many lanes it has                   */
+  uint64_t drawn_ms;        /* when those on the drawn list are due at most */
+  uvwheel_link_t due;       /* found due, not yet handed out               */
+  uvwheel_link_t drawn;     /* to be handed out before their time          */
+  uvwheel_link_t pending[UVWHEEL_LANES]; /* not yet looked at                */
+  uvwheel_link_t staying[UVWHEEL_LANES]; /* looked at, for a later round     */
 };
 
 /* Makes a wheel in uninitialised memory.
@@ -132,8 +146,8 @@ struct uvwheel_core_s {
  *
  * Returns 0, or EINVAL (an argument out of range) or ENOMEM of <errno.h>, and
  * then the memory is as it was.
- * Cost: one allocation of about 264 bytes per slot, of which 8 are written now
- * and the rest when the slot is first used. */
+ * Cost: one allocation of about 272 bytes per slot, of which 16 are written now
+ * and the rest as the slot fills. */
 UVWHEEL_EXTERN int uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms,
                                      uint32_t slots, uint32_t flags);
 
@@ -190,6 +204,25 @@ UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
  * once per pass: usually a few slots, at worst each occupied one. */
 UVWHEEL_EXTERN uvwheel_entry_t *
 uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget);
+
+/* Draws up to `count` active entries, those that are due soonest (to the tick;
+ * a postponed one counts by its last due time), however far away that is, and
+ * returns how many. They stay active until uvwheel_core_take_drawn hands them
+ * out, one by one, NULL at the end; those that were removed meanwhile, or are
+ * due later than all that were drawn, are not among them. Call that right away
+ * and to its end. What was not drawn keeps its due time. now_ms is the clock.
+ * Must not be called while a walk is going on.
+ * Cost: O(count), plus what the hand looks at on its way. */
+UVWHEEL_EXTERN uint64_t uvwheel_core_draw(uvwheel_core_t *core, uint64_t now_ms,
+                                          uint64_t count);
+UVWHEEL_EXTERN uvwheel_entry_t *uvwheel_core_take_drawn(uvwheel_core_t *core);
+
+/* How many entries are active. Cost: O(1). */
+static inline uint64_t
+uvwheel_core_count(const uvwheel_core_t *core)
+{
+  return core->inserted - core->gone;
+}
 
 /* When uvwheel_core_expire should be called next. It may turn out that nothing
  * expires then (entries were removed or postponed meanwhile), but nothing ever
