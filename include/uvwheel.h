@@ -212,10 +212,8 @@ struct uvwheel_s {
   uint64_t set_back_ms; /* what the wheel's clock is behind the loop's      */
   uvwheel_core_t core;
   uv_timer_t driver;
-  uint64_t fast_max; /* max_timers, but 0 while a timer is unref'd          */
-  uint64_t unrefd;   /* active timers that do not keep the loop alive       */
+  uint64_t unrefd; /* active timers that do not keep the loop alive       */
   uint64_t flags;
-  uint64_t max_timers;
   uint64_t turn_budget;
   uint64_t turn_ns;
   uint64_t stall_ms;

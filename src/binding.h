@@ -125,9 +125,6 @@ void uvwheel__make_idle(uvwheel_t *wheel, uvwheel_entry_t *entry);
  * and calls its callback. */
 void uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry);
 
-/* Counts how late that entry is. */
-void uvwheel__count_lateness(uvwheel_t *wheel, const uvwheel_entry_t *entry);
-
 /* Callbacks that run in a row, and for how long they may. */
 typedef struct turn_s {
   uint64_t begin_ns;

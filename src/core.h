@@ -9,6 +9,7 @@
 
 #include "list.h"
 #include "misuse.h"
+#include "portable.h"
 
 /* No tick, also the nearest one of a slot that is empty; the last tick that an
  * entry waits for; and the last one that the hand goes to. */
@@ -16,14 +17,8 @@
 #define LAST_TICK (UINT64_MAX - 1)
 #define LAST_HAND (UINT64_C(1) << 63)
 
-/* So many entries in a row are dealt to the same lane, so that a slot with few
- * of them has few lanes to look at. With runs of 16 a wheel of 1 ms, whose
- * slots are sparse, expires at half the speed. In a FIFO wheel the lanes, one
- * after the other, are the order: the first fifteen get a run each, the last
- * one the rest. */
-#define RUN 4
-#define FIFO_RUN 128
-#define LAST_LANE (UVWHEEL_LANES - 1)
+/* No limit to how many entries may be active. */
+#define UNLIMITED (UINT64_C(1) << 63)
 
 /* The entry is the link's only user that begins with it. */
 static inline uvwheel_entry_t *
@@ -51,12 +46,12 @@ is_fifo(const uvwheel_core_t *core)
 
 /* The tick at a time or, between two, the one before it. By a multiplication,
  * because a division is what some processors are slowest at; but not for times
- * from near_ms on: in 3 million years with the default tick, in 3 years with
+ * from fast_ms on: in 3 million years with the default tick, in 3 years with
  * ticks of a day. */
 static inline uint64_t
 tick_at(const uvwheel_core_t *core, uint64_t ms)
 {
-  if (UNLIKELY(ms >= core->near_ms))
+  if (UNLIKELY(ms >= core->fast_ms))
     return ms / core->tick_ms;
   return divide(ms, core->tick_ms, core->reciprocal);
 }
@@ -117,51 +112,59 @@ next_occupied(const uvwheel_core_t *core, uint64_t from, uint64_t end)
   return from < end ? from : end;
 }
 
-/* The lane for the next entry of a slot. */
-static inline uint64_t
-next_lane(const uvwheel_core_t *core, const uvwheel_slot_t *slot)
+/* The lane that is being filled. */
+static inline uvwheel_link_t *
+lane_of(const uvwheel_core_t *core, const uvwheel_slot_t *slot)
 {
-  if (is_fifo(core))
-    return slot->dealt < FIFO_RUN * LAST_LANE ? slot->dealt / FIFO_RUN
-                                              : LAST_LANE;
-  return slot->dealt / RUN % UVWHEEL_LANES;
+  return (uvwheel_link_t *)(void *)((char *)core->lanes + slot->lane);
 }
 
-/* Puts the entry into the slot of the tick at which it is due, which must be
- * claimed. */
-static inline void
-deal(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
-{
-  uvwheel_slot_t *slot = slot_of(core, tick);
-  uint64_t lane = next_lane(core, slot);
+/* The lane of a slot is full for now: the next one has its turn. Returns 0. */
+int uvwheel__turn_to_next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot);
 
-  slot->dealt++;
-  append(&lanes_of(core, tick & core->slot_mask)[lane], &entry->link);
+/* How many of its lanes a slot uses. */
+uint64_t uvwheel__lane_count(const uvwheel_core_t *core, uint64_t slot);
+
+/* Whether insert_fast may succeed at all. */
+static inline void
+uvwheel__allow_fast(uvwheel_core_t *core, bool allow)
+{
+  core->fast_ms = allow ? RECIPROCAL_LIMIT(core->tick_ms) : 0;
 }
 
 /* ---- Operations --------------------------------------------------------- */
 
-/* The usual case of uvwheel_core_insert. False if it is not, and then nothing
- * is done. The usual case is that the slot has something due no later already,
- * so that one more changes nothing about the slot or the wheel (I3, I4).
- * timer.c says why it is inline. */
-static inline bool
+/* The usual case of uvwheel_core_insert: there is room, and the slot has, or
+ * had, something due no later, so that one more changes nothing about the slot
+ * or the wheel (I3, I4). NULL if it is not, and then nothing is done. Else the
+ * slot, to which count_dealt has to be applied; so a caller can do that last,
+ * as a jump. timer.c says why it is inline. */
+static inline uvwheel_slot_t *
 insert_fast(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
+  uvwheel_slot_t *slot;
   uint64_t tick;
 
   MISUSE_IF(uvwheel_entry_is_active(entry), core, entry, "inserted twice");
-  if (UNLIKELY(due_ms >= core->near_ms))
-    return false;
+  if (UNLIKELY(due_ms >= core->fast_ms || core->inserted >= core->allowed))
+    return NULL;
   /* An idle entry's due time means nothing, so it may be set before the last
    * check; then the register is free. */
   entry->due_ms = due_ms;
   tick = divide(due_ms, core->tick_ms, core->reciprocal) + 1;
-  if (UNLIKELY(tick < slot_of(core, tick)->nearest))
-    return false;
+  slot = slot_of(core, tick);
+  if (UNLIKELY(tick < slot->nearest))
+    return NULL;
   core->inserted++;
-  deal(core, entry, tick);
-  return true;
+  append(lane_of(core, slot), &entry->link);
+  return slot;
+}
+
+/* An entry more was put into the slot. Returns 0. */
+static inline int
+count_dealt(uvwheel_core_t *core, uvwheel_slot_t *slot)
+{
+  return --slot->left != 0 ? 0 : uvwheel__turn_to_next_lane(core, slot);
 }
 
 /* The usual case of uvwheel_core_remove, which is not the wheel's last entry.
@@ -179,7 +182,7 @@ remove_fast(uvwheel_core_t *core, uvwheel_entry_t *entry)
 #ifdef UVWHEEL_CHECKS
   set_idle(entry);
 #endif
-  core->gone++;
+  core->allowed++;
   return true;
 }
 

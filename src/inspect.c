@@ -30,7 +30,7 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   stats->started = wheel->core.inserted;
   stats->fired = counters->expired + counters->drawn;
   stats->fired_early = counters->drawn;
-  stats->stopped = wheel->core.gone - stats->fired;
+  stats->stopped = stats->started - stats->fired - stats->active;
   stats->deaf_ms = wheel->set_back_ms;
   stats->moved = counters->moved;
   stats->looked = counters->looked;
@@ -58,7 +58,7 @@ uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
                          ? option_of(wheel->turn_ns / 1000000)
                          : UINT32_MAX;
   options->stall_ms = option_of(wheel->stall_ms);
-  options->max_timers = wheel->max_timers < UINT64_MAX ? wheel->max_timers : 0;
+  options->max_timers = wheel->core.most < UNLIMITED ? wheel->core.most : 0;
   options->flags = is_fifo(&wheel->core) ? UVWHEEL_FIFO : 0;
   return 0;
 }

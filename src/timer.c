@@ -34,7 +34,7 @@ is_recent(uint64_t home, uint64_t flags, uvwheel_t **wheel)
 
   CONCEAL(guess);
   *wheel = (uvwheel_t *)guess;
-  return home == (recent | flags);
+  return home == recent + flags;
 }
 
 static uvwheel_t *
@@ -103,21 +103,6 @@ uvwheel__make_idle(uvwheel_t *wheel, uvwheel_entry_t *entry)
 {
   uvwheel_core_remove(&wheel->core, entry);
   CONTAINER_OF(entry, uvwheel_timer_t, entry)->home |= HOME_IDLE;
-}
-
-void
-uvwheel__count_lateness(uvwheel_t *wheel, const uvwheel_entry_t *entry)
-{
-  const uvwheel_core_t *core = &wheel->core;
-  uint64_t tick_ms = tick_after(core, entry->due_ms) * core->tick_ms;
-  uint64_t late_ms = passed_ms(wheel) - tick_ms;
-  unsigned bucket = bit_width(late_ms);
-
-  if (bucket >= UVWHEEL_LATENESS_BUCKETS)
-    bucket = UVWHEEL_LATENESS_BUCKETS - 1;
-  wheel->stats.lateness[bucket]++;
-  if (late_ms > wheel->stats.lateness_max_ms)
-    wheel->stats.lateness_max_ms = late_ms;
 }
 
 /* When a repeating timer that fires now is due again. */
@@ -196,7 +181,7 @@ restart(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 static bool
 is_full(const uvwheel_t *wheel)
 {
-  return uvwheel_core_count(&wheel->core) >= wheel->max_timers;
+  return wheel->core.inserted >= wheel->core.allowed;
 }
 
 static inline void
@@ -221,45 +206,13 @@ set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
   set_repeat(timer, repeat);
 }
 
-/* An idle timer of a wheel that has room, or an active one that becomes due
- * later. False if it is neither, and then nothing is done. */
-static inline bool
-start_fast(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
-           uint64_t repeat)
-{
-  uvwheel_t *wheel;
-  uint64_t due_ms;
-
-  if (timer == NULL || cb == NULL)
-    return false;
-  if (is_recent(timer->home, HOME_IDLE, &wheel)) {
-    uvwheel__expect_thread(wheel, timer);
-    due_ms = add_ms(now_of(wheel), timeout);
-    if (is_closing(wheel) ||
-        uvwheel_core_count(&wheel->core) >= wheel->fast_max ||
-        !insert_fast(&wheel->core, &timer->entry, due_ms))
-      return false;
-    timer->home = (uintptr_t)wheel;
-  } else {
-    if (!is_recent(timer->home, 0, &wheel) || is_closing(wheel))
-      return false;
-    uvwheel__expect_thread(wheel, timer);
-    due_ms = add_ms(now_of(wheel), timeout);
-    if (!restart_in_place(wheel, timer, due_ms))
-      return false;
-  }
-  timer->cb = cb;
-  set_times(timer, timeout, repeat);
-  return true;
-}
-
 static NOINLINE int
 start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
            uint64_t repeat)
 {
   uvwheel_t *wheel;
 
-  if (!is_initialised(timer) || cb == NULL)
+  if (!is_initialised(timer))
     return UV_EINVAL;
   wheel = wheel_of(timer);
   if (is_closing(wheel))
@@ -271,13 +224,57 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   return restart(wheel, timer, add_ms(now_of(wheel), timeout));
 }
 
+/* An idle timer of a wheel without unref'd ones. */
+static inline int
+start_idle(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+           uint64_t timeout, uint64_t repeat)
+{
+  uvwheel_slot_t *slot;
+  uint64_t due_ms;
+
+  uvwheel__expect_thread(wheel, timer);
+  if (is_closing(wheel))
+    return start_slow(timer, cb, timeout, repeat);
+  due_ms = now_of(wheel) + timeout;
+  if (UNLIKELY(due_ms < timeout))
+    return start_slow(timer, cb, timeout, repeat);
+  slot = insert_fast(&wheel->core, &timer->entry, due_ms);
+  if (slot == NULL)
+    return start_slow(timer, cb, timeout, repeat);
+  timer->home = (uintptr_t)wheel;
+  timer->cb = cb;
+  set_times(timer, timeout, repeat);
+  return count_dealt(&wheel->core, slot);
+}
+
+/* An active timer. */
+static inline int
+start_active(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+             uint64_t timeout, uint64_t repeat)
+{
+  uint64_t due_ms = add_ms(now_of(wheel), timeout);
+
+  uvwheel__expect_thread(wheel, timer);
+  if (is_closing(wheel) || !restart_in_place(wheel, timer, due_ms))
+    return start_slow(timer, cb, timeout, repeat);
+  timer->cb = cb;
+  set_times(timer, timeout, repeat);
+  return 0;
+}
+
 int
 uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                     uint64_t timeout, uint64_t repeat)
 {
-  return start_fast(timer, cb, timeout, repeat)
-             ? 0
-             : start_slow(timer, cb, timeout, repeat);
+  uvwheel_t *wheel;
+
+  if (timer == NULL || cb == NULL)
+    return UV_EINVAL;
+  if (is_recent(timer->home, HOME_IDLE, &wheel))
+    return start_idle(wheel, timer, cb, timeout, repeat);
+  if (is_recent(timer->home, 0, &wheel))
+    return start_active(wheel, timer, cb, timeout, repeat);
+  return start_slow(timer, cb, timeout, repeat);
 }
 
 /* One among other active timers. False if it is not, and then nothing is done.

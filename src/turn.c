@@ -148,6 +148,20 @@ is_in_same_pass(const uvwheel_t *wheel)
          loop_now(wheel) - wheel->cut_ms == moved_ms - wheel->cut_moved_ms;
 }
 
+/* All entries of a pass are due at its tick. */
+static void
+count_lateness(uvwheel_t *wheel)
+{
+  uint64_t late_ms = passed_ms(wheel) - wheel->core.pass_ms;
+  unsigned bucket = bit_width(late_ms);
+
+  if (bucket >= UVWHEEL_LATENESS_BUCKETS)
+    bucket = UVWHEEL_LATENESS_BUCKETS - 1;
+  wheel->stats.lateness[bucket]++;
+  if (late_ms > wheel->stats.lateness_max_ms)
+    wheel->stats.lateness_max_ms = late_ms;
+}
+
 static void
 run_turn(uvwheel_t *wheel)
 {
@@ -160,7 +174,7 @@ run_turn(uvwheel_t *wheel)
   /* A callback may find that the clock stepped back. */
   while (!turn.is_over && !is_closing(wheel) && loop_now(wheel) >= began_ms &&
          (entry = uvwheel_core_expire(&wheel->core, now_ms, &budget)) != NULL) {
-    uvwheel__count_lateness(wheel, entry);
+    count_lateness(wheel);
     uvwheel__fire(wheel, entry);
     uvwheel__count_callback(wheel, &turn);
   }

@@ -29,7 +29,7 @@ uvwheel__update_ref(uvwheel_t *wheel)
 {
   bool ref = !(wheel->flags & UNREF);
 
-  wheel->fast_max = wheel->unrefd == 0 ? wheel->max_timers : 0;
+  uvwheel__allow_fast(&wheel->core, wheel->unrefd == 0);
   set_ref((uv_handle_t *)&wheel->driver,
           ref && (wheel->unrefd == 0 ||
                   wheel->unrefd != uvwheel_core_count(&wheel->core)));
@@ -113,9 +113,8 @@ set_limits(uvwheel_t *wheel, const uvwheel_options_t *options)
   wheel->turn_ns = turn_ms == UINT64_MAX ? UINT64_MAX : turn_ms * 1000000;
   wheel->ask_every = 1;
   wheel->stall_ms = choose(options->stall_ms, UVWHEEL_DEFAULT_STALL_MS);
-  wheel->max_timers =
-      options->max_timers != 0 ? options->max_timers : UINT64_MAX;
-  wheel->fast_max = wheel->max_timers;
+  if (options->max_timers != 0 && options->max_timers < UNLIMITED)
+    wheel->core.most = wheel->core.allowed = options->max_timers;
 }
 
 int

@@ -31,7 +31,10 @@ uvwheel__next_list(const uvwheel_core_t *core, uint64_t *list)
   if (*list < FIRST_SLOT_LIST)
     return true;
   lane = *list - FIRST_SLOT_LIST;
-  slot = next_occupied(core, lane / UVWHEEL_LANES, core->slot_mask + 1);
+  slot = lane / UVWHEEL_LANES;
+  if (lane % UVWHEEL_LANES >= uvwheel__lane_count(core, slot))
+    slot++;
+  slot = next_occupied(core, slot, core->slot_mask + 1);
   if (slot != lane / UVWHEEL_LANES)
     *list = FIRST_SLOT_LIST + slot * UVWHEEL_LANES;
   return slot <= core->slot_mask;
@@ -54,7 +57,7 @@ walk_list(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
 {
   uvwheel_link_t *head = uvwheel__list_at(core, cursor->list);
 
-  insert_between(head, &cursor->here, first_of(head));
+  insert_between(head, &cursor->here, head->next);
   append(head, &cursor->end);
 }
 
@@ -95,12 +98,12 @@ uvwheel_core_slot_count(const uvwheel_core_t *core, uint64_t slot)
 {
   uvwheel_link_t *lanes = lanes_of(core, slot), *link;
   uint64_t count = 0;
-  unsigned i;
+  uint64_t i;
 
   if (!is_occupied(core, slot))
     return 0;
-  for (i = 0; i < UVWHEEL_LANES; i++)
-    for (link = first_of(&lanes[i]); link != &lanes[i]; link = link->next)
+  for (i = 0; i < uvwheel__lane_count(core, slot); i++)
+    for (link = lanes[i].next; link != &lanes[i]; link = link->next)
       count += !uvwheel__is_place_of_a_walk(core, link);
   return count;
 }
@@ -115,7 +118,7 @@ uvwheel__count_rounds(const uvwheel_core_t *core, uint64_t now_ms,
   do {
     uvwheel_link_t *head = uvwheel__list_at((uvwheel_core_t *)core, list);
     uvwheel_link_t *link;
-    for (link = first_of(head); link != head; link = link->next) {
+    for (link = head->next; link != head; link = link->next) {
       uint64_t rounds;
       if (uvwheel__is_place_of_a_walk(core, link))
         continue;

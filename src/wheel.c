@@ -6,7 +6,7 @@
  *             +-------+-----+-----+-------+-----+-----+         the default
  *   occupied  |   1   |  0  |  0  |   1   |  0  | ... |  a bit each
  *   nearest   | 512   |  -  |  -  | 1027  |  -  | ... |  a tick each
- *   dealt     |   5   |  -  |  -  |   3   |  -  | ... |  a count each
+ *   lane      |   1   |  -  |  -  |  48   |  -  | ... |  the one to fill next
  *             +-------+-----+-----+-------+-----+-----+
  *   lanes       16 circular lists each
  *               |                   |
@@ -42,8 +42,7 @@
  * What holds whenever no function of this file is running (uvwheel_core_check
  * tests it):
  *
- *   I1  The lists are circular, or all zeros, and links agree in both
- *       directions.
+ *   I1  The lists are circular, and links agree in both directions.
  *   I2  A slot that has an entry is occupied. (One that is occupied may have
  *       none, or the place of a walk.) The words of occupied bits before
  *       first_word and after last_word are 0. Slots that are not occupied have
@@ -54,9 +53,10 @@
  *   I4  next_tick is not after the nearest tick of any slot nor, in a pass,
  *       after that of the pass. It is NEVER exactly if the wheel is empty.
  *   I5  Outside a pass nothing is pending, staying or due.
- *   I6  inserted - gone is the number of entries on all lists.
- *   I7  The entries of a slot are in its first dealt / RUN + 1 lanes (FIFO_RUN
- *       in a FIFO wheel), or in any.
+ *   I6  inserted + most - allowed is the number of entries on all lists.
+ *   I7  The entries of an occupied slot are in its first lanes, those up to the
+ *       one that is being filled or, once it had all of them filled, in any. In
+ *       a FIFO wheel the lanes, one after the other, are in order.
  *
  * Costs: insert, remove and expire are O(1) and touch two, three and two
  * entries; postpone to a later time is one store. An entry that waits for r
@@ -69,8 +69,8 @@
  * before the next begins. Lanes are drained side by side, so that their misses
  * overlap. Expiry of a timer among a million took 63 ns with 4 lanes, 40 with
  * 8, 24 with 16 and 22 with 32; a lane costs 16 bytes per slot. Entries are
- * dealt to them in short runs, so that a slot with few entries has few lanes,
- * and heads that calloc gave need no initialising: what is sparse stays small.
+ * dealt to them in runs, and a lane is initialised when its first run begins:
+ * so a slot with few entries has few lanes, and what is sparse stays small.
  *
  * Tried and dropped:
  *
@@ -98,11 +98,80 @@
 /* Entries that are due later than this are never due, and not drawn either. */
 #define LAST_MS ((UINT64_C(1) << 63) - 1)
 
+/* What a lane gets before the next one has its turn: few entries as long as
+ * there are lanes that have none (with 16 a wheel of 1 ms, whose slots are
+ * sparse, expires at half the speed), and one more after each round of the
+ * lanes, to take turns less often. In a FIFO wheel, where lanes are joined
+ * after a round, it is twice as many. */
+#define RUN 4
+#define MOST_RUN (1u << 15)
+
 /* How many entries are looked at before those of them that are due are handed
  * out: few enough (16 KiB of entries) to be in the first cache level still. */
 #define CHUNK 256
 
+/* How many of each lane of a FIFO wheel are fetched before they are looked at:
+ * 2,048 in all, which is 128 KiB and fits the second cache level. */
+#define FETCHED 128
+
 /* ---- Slots -------------------------------------------------------------- */
+
+static void
+turn_to_lane(uvwheel_core_t *core, uvwheel_slot_t *slot, uint64_t lane,
+             unsigned run)
+{
+  uvwheel_link_t *head = &core->lanes[lane];
+
+  slot->lane = (uint32_t)(lane * sizeof *head);
+  slot->run = (uint16_t)run;
+  slot->left = (uint16_t)run;
+  if (head->next == NULL)
+    list_init(head);
+}
+
+/* Joins each two lanes of a FIFO slot, so that the upper half is free:
+ *
+ *   before   0: a b   1: c d   2: e f   3: g h
+ *   after    0: a b c d   1: e f g h   2:   3:
+ */
+static void
+join_lanes(uvwheel_link_t *lanes)
+{
+  unsigned i;
+
+  for (i = 1; i < UVWHEEL_LANES; i++)
+    splice_after(lanes[i / 2].prev, &lanes[i]);
+}
+
+int
+uvwheel__turn_to_next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot)
+{
+  uint64_t lane = slot->lane / sizeof(uvwheel_link_t);
+  uint64_t first = lane - lane % UVWHEEL_LANES;
+  unsigned run = slot->run;
+
+  if (lane != first + UVWHEEL_LANES - 1) {
+    lane++;
+  } else if (!is_fifo(core)) {
+    lane = first;
+    run += run < MOST_RUN;
+  } else if (run < MOST_RUN && core->cursor == NULL) { /* else a walk is lost */
+    join_lanes(&core->lanes[first]);
+    lane = first + UVWHEEL_LANES / 2;
+    run *= 2;
+  }
+  turn_to_lane(core, slot, lane, run);
+  return 0;
+}
+
+uint64_t
+uvwheel__lane_count(const uvwheel_core_t *core, uint64_t slot)
+{
+  const uvwheel_slot_t *it = &core->slots[slot];
+
+  return it->run != RUN ? UVWHEEL_LANES
+                        : it->lane / sizeof(uvwheel_link_t) % UVWHEEL_LANES + 1;
+}
 
 /* Makes the slot take an entry that is due at the tick (I2, I3). */
 static void
@@ -116,9 +185,9 @@ claim(uvwheel_core_t *core, uint64_t tick)
       core->first_word = slot / 64;
     if (slot / 64 > core->last_word)
       core->last_word = slot / 64;
-    /* What stays of a pass comes back before what is dealt meanwhile. */
+    /* What stays of a pass comes back before what is put there meanwhile. */
     if (!core->passing || slot != (core->pass_tick & core->slot_mask))
-      core->slots[slot].dealt = 0;
+      turn_to_lane(core, &core->slots[slot], slot * UVWHEEL_LANES, RUN);
   }
   core->slots[slot].nearest = tick;
 }
@@ -128,16 +197,6 @@ vacate(uvwheel_core_t *core, uint64_t slot)
 {
   core->occupied[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
   core->slots[slot].nearest = NEVER;
-}
-
-/* How many of its lanes a slot uses (I7). */
-static uint64_t
-lane_count(const uvwheel_core_t *core, uint64_t slot)
-{
-  uint64_t run = is_fifo(core) ? FIFO_RUN : RUN;
-  uint64_t lanes = core->slots[slot].dealt / run + 1;
-
-  return lanes < UVWHEEL_LANES ? lanes : UVWHEEL_LANES;
 }
 
 static bool
@@ -156,9 +215,12 @@ are_empty(const uvwheel_link_t *lanes, uint64_t count)
 static bool
 put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
-  if (tick < slot_of(core, tick)->nearest)
+  uvwheel_slot_t *slot = slot_of(core, tick);
+
+  if (tick < slot->nearest)
     claim(core, tick);
-  deal(core, entry, tick);
+  append(lane_of(core, slot), &entry->link);
+  count_dealt(core, slot);
   if (tick >= core->next_tick)
     return false;
   core->next_tick = tick;
@@ -183,7 +245,7 @@ find_next_tick(uvwheel_core_t *core)
     uint64_t slot = next_occupied(core, begin, end);
     for (; slot < end; slot = next_occupied(core, slot + 1, end)) {
       uint64_t nearest = core->slots[slot].nearest;
-      if (are_empty(lanes_of(core, slot), lane_count(core, slot)))
+      if (are_empty(lanes_of(core, slot), uvwheel__lane_count(core, slot)))
         vacate(core, slot);
       else if (nearest - first <= core->slot_mask)
         return nearest;
@@ -226,6 +288,7 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
                   uint32_t flags)
 {
   uvwheel_core_t made = {0};
+  unsigned i;
   int error;
 
   if (tick_ms == 0 || tick_ms > UVWHEEL_MAX_TICK_MS || slots == 0 ||
@@ -233,15 +296,24 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
     return EINVAL;
   made.tick_ms = tick_ms;
   made.reciprocal = RECIPROCAL(tick_ms);
-  made.near_ms = RECIPROCAL_LIMIT(tick_ms);
+  made.fast_ms = RECIPROCAL_LIMIT(tick_ms);
   made.slot_mask = (UINT64_C(1) << bit_width(slots - 1)) - 1;
   made.fifo = flags & UVWHEEL_FIFO;
+  made.most = UNLIMITED;
+  made.allowed = UNLIMITED;
   made.next_tick = NEVER;
   made.first_word = made.slot_mask / 64;
   error = allocate_slots(&made);
-  if (error == 0)
-    *core = made;
-  return error;
+  if (error != 0)
+    return error;
+  *core = made;
+  list_init(&core->due);
+  list_init(&core->drawn);
+  for (i = 0; i < UVWHEEL_LANES; i++) {
+    list_init(&core->pending[i]);
+    list_init(&core->staying[i]);
+  }
+  return 0;
 }
 
 void
@@ -298,8 +370,10 @@ int
 uvwheel_core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
                     uint64_t due_ms)
 {
-  if (insert_fast(core, entry, due_ms))
-    return 0;
+  uvwheel_slot_t *slot = insert_fast(core, entry, due_ms);
+
+  if (slot != NULL)
+    return count_dealt(core, slot);
   core->inserted++;
   return queue(core, entry, due_ms);
 }
@@ -309,7 +383,7 @@ uvwheel_core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   if (!remove_fast(core, entry)) {
     unlink_one(&entry->link);
-    core->gone++;
+    core->allowed++;
     become_empty(core);
   }
   set_idle(entry);
@@ -341,7 +415,7 @@ static bool
 take_lanes(uvwheel_core_t *core, uint64_t slot)
 {
   uvwheel_link_t *lanes = lanes_of(core, slot);
-  uint64_t count = lane_count(core, slot), i;
+  uint64_t count = uvwheel__lane_count(core, slot), i;
   bool any = false;
 
   for (i = 0; i < count; i++) {
@@ -349,16 +423,17 @@ take_lanes(uvwheel_core_t *core, uint64_t slot)
       continue;
     MISUSE_IF_OVERWRITTEN(core, lanes[i].next);
     MISUSE_IF_OVERWRITTEN(core, lanes[i].prev);
-    prepend_all(&core->pending[i], &lanes[i]);
+    splice_after(&core->pending[i], &lanes[i]);
     any = true;
   }
   core->pass_lanes = count;
+  core->pass_run = core->slots[slot].run;
   vacate(core, slot);
   return any;
 }
 
 /* In a FIFO wheel the lanes are worked off one after the other, each a chain of
- * cache misses. So the first run of all of them is fetched side by side. */
+ * cache misses. So what begins them is fetched side by side. */
 static void
 fetch_lanes(uvwheel_core_t *core)
 {
@@ -367,9 +442,9 @@ fetch_lanes(uvwheel_core_t *core)
 
   for (i = 0; i < core->pass_lanes; i++)
     at[i] = &core->pending[i];
-  for (step = 0; step < FIFO_RUN; step++)
+  for (step = 0; step < FETCHED; step++)
     for (i = 0; i < core->pass_lanes; i++) {
-      at[i] = first_of(at[i]);
+      at[i] = at[i]->next;
       PREFETCH(at[i]);
     }
 }
@@ -444,23 +519,17 @@ sort_entry(uvwheel_core_t *core, struct lane *lane, uvwheel_entry_t *entry)
     core->pass_nearest = tick;
 }
 
-/* Looks at up to `limit` entries of a lane. Returns how many. */
-static uint64_t
-sort_lane(uvwheel_core_t *core, struct lane *lane, const uvwheel_link_t *head,
-          uint64_t limit)
+/* Looks at the next entry of a lane. */
+static inline void
+sort_next(uvwheel_core_t *core, struct lane *lane)
 {
-  uint64_t looked = 0;
+  uvwheel_link_t *link = lane->ahead;
 
-  while (looked < limit && lane->ahead != head) {
-    uvwheel_link_t *link = lane->ahead;
-    MISUSE_IF(link->prev != lane->behind, core, entry_of(link), OVERWRITTEN);
-    lane->behind = link;
-    lane->ahead = link->next;
-    PREFETCH(lane->ahead);
-    sort_entry(core, lane, entry_of(link));
-    looked++;
-  }
-  return looked;
+  MISUSE_IF(link->prev != lane->behind, core, entry_of(link), OVERWRITTEN);
+  lane->behind = link;
+  lane->ahead = link->next;
+  PREFETCH(lane->ahead);
+  sort_entry(core, lane, entry_of(link));
 }
 
 /* Looks at entries of the pending lanes: one of each in turn, so that the cache
@@ -469,14 +538,19 @@ sort_lane(uvwheel_core_t *core, struct lane *lane, const uvwheel_link_t *head,
 static uint64_t
 sort_lanes(uvwheel_core_t *core, struct lane *lanes, uint64_t limit)
 {
-  uint64_t looked = 0, before, i;
+  uint64_t count = core->pass_lanes, looked = 0, before, i;
+  bool fifo = is_fifo(core);
 
   do {
     before = looked;
-    for (i = 0; i < core->pass_lanes && looked < limit; i++)
-      looked += sort_lane(core, &lanes[i], &core->pending[i],
-                          is_fifo(core) ? limit - looked : 1);
-  } while (looked < limit && looked != before);
+    for (i = 0; i < count; i++)
+      while (lanes[i].ahead != &core->pending[i] && looked < limit) {
+        sort_next(core, &lanes[i]);
+        looked++;
+        if (!fifo)
+          break;
+      }
+  } while (looked != before);
   return looked;
 }
 
@@ -490,14 +564,14 @@ sort_chunk(uvwheel_core_t *core, uint64_t *budget)
 
   for (i = 0; i < core->pass_lanes; i++) {
     lanes[i].kept = &core->pending[i];
-    lanes[i].ahead = first_of(&core->pending[i]);
+    lanes[i].ahead = core->pending[i].next;
     lanes[i].behind = &core->pending[i];
   }
   looked = sort_lanes(core, lanes, *budget < CHUNK ? *budget : CHUNK);
   for (i = 0; i < core->pass_lanes; i++) {
     uvwheel_link_t *head = &core->pending[i], *stay = &core->staying[i];
     if (lanes[i].kept != head) {
-      join(last_of(stay), head->next);
+      join(stay->prev, head->next);
       join(lanes[i].kept, stay);
     }
     join(head, lanes[i].ahead);
@@ -507,17 +581,21 @@ sort_chunk(uvwheel_core_t *core, uint64_t *budget)
 }
 
 /* Puts entries of a pass back into a lane of its slot, before those that have
- * been put there meanwhile: the order of a lane is that of starts. None of them
- * is due before the tick. */
+ * been put there meanwhile: the order of a lane is that of starts. Lanes of a
+ * FIFO wheel may have been joined since. None is due before the tick. */
 static void
 put_back(uvwheel_core_t *core, uint64_t lane, uvwheel_link_t *list,
          uint64_t tick)
 {
+  uvwheel_slot_t *slot = slot_of(core, tick);
+
   if (list_is_empty(list))
     return;
-  if (tick < slot_of(core, tick)->nearest)
+  if (tick < slot->nearest)
     claim(core, tick);
-  prepend_all(&lanes_of(core, tick & core->slot_mask)[lane], list);
+  if (is_fifo(core))
+    lane = lane * core->pass_run / slot->run;
+  splice_after(&lanes_of(core, tick & core->slot_mask)[lane], list);
 }
 
 static void
@@ -525,7 +603,7 @@ end_pass(uvwheel_core_t *core)
 {
   uint64_t i;
 
-  for (i = 0; i < core->pass_lanes; i++)
+  for (i = core->pass_lanes; i-- > 0;)
     put_back(core, i, &core->staying[i], core->pass_nearest);
   core->passing = false;
 }
@@ -540,7 +618,7 @@ give_up_pass(uvwheel_core_t *core)
 
   if (core->hand >= core->pass_tick)
     core->hand = core->pass_tick - 1;
-  for (i = 0; i < core->pass_lanes; i++) {
+  for (i = core->pass_lanes; i-- > 0;) {
     put_back(core, i, &core->pending[i], core->pass_tick);
     put_back(core, i, &core->staying[i], core->pass_tick);
   }

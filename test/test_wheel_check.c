@@ -151,9 +151,9 @@ leave_words_out(void)
 }
 
 static void
-forget_what_was_dealt(void)
+fill_a_lane_of_another_slot(void)
 {
-  core.slots[2].dealt = 0;
+  core.slots[2].lane = 0;
 }
 
 static const struct {
@@ -178,7 +178,7 @@ static const struct {
     {hide_slot, "I6:"},
     {count_one_too_many, "I6:"},
     {count_one_too_few, "I6:"},
-    {forget_what_was_dealt, "I7:"},
+    {fill_a_lane_of_another_slot, "I7:"},
 };
 
 /* The lines of a text; each of them must be finished. */

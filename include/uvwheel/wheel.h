@@ -104,8 +104,10 @@ typedef struct uvwheel_counters_s {
 /* What a slot is, beside its lanes. All of it is private. */
 struct uvwheel_slot_s {
   /* private */
-  uint64_t nearest; /* the tick at which the hand has to look at it        */
-  uint64_t dealt;   /* entries put into it since it was vacated            */
+  uint64_t nearest; /* the tick at which the hand has to look at it         */
+  uint32_t lane;    /* the lane that is being filled, in bytes from the first */
+  uint16_t left;    /* how many entries more it gets in this run            */
+  uint16_t run;     /* how many a lane gets before the next one has its turn */
 };
 
 /* A wheel. All of it is private; src/wheel.c has a drawing and what holds. */
@@ -114,10 +116,11 @@ struct uvwheel_core_s {
   uint64_t hand;       /* the last tick that was passed                      */
   uint64_t next_tick;  /* when the hand has to move; UINT64_MAX: empty       */
   uint64_t inserted;   /* entries that were put into the wheel               */
-  uint64_t gone;       /* of these: removed, or handed out                   */
+  uint64_t allowed;    /* how many may have been: `most` more than are gone  */
+  uint64_t most;       /* entries that may be active at once                 */
   uint64_t tick_ms;    /* the resolution                                     */
   uint64_t reciprocal; /* of tick_ms, so that a division is a multiplication */
-  uint64_t near_ms;    /* it is good for times below this                    */
+  uint64_t fast_ms;    /* it is good for times below this                    */
   uint64_t slot_mask;  /* slots - 1, and slots are a power of two            */
   uint64_t fifo;       /* 1: the order within a tick matters                 */
   uvwheel_slot_t *slots;
@@ -131,10 +134,11 @@ struct uvwheel_core_s {
   uint64_t pass_tick;       /* the tick that it is for,                    */
   uint64_t pass_ms;         /* its time,                                   */
   uint64_t pass_nearest;    /* the earliest tick of what is staying,       */
-  uint64_t pass_lanes;      /* and how many lanes it has                   */
-  uint64_t drawn_ms;        /* when those on the drawn list are due at most */
-  uvwheel_link_t due;       /* found due, not yet handed out               */
-  uvwheel_link_t drawn;     /* to be handed out before their time          */
+  uint64_t pass_lanes;  /* how many lanes it has,                             */
+  uint64_t pass_run;    /* and what run they were filled with                 */
+  uint64_t drawn_ms;    /* when those on the drawn list are due at most */
+  uvwheel_link_t due;   /* found due, not yet handed out               */
+  uvwheel_link_t drawn; /* to be handed out before their time          */
   uvwheel_link_t pending[UVWHEEL_LANES]; /* not yet looked at                */
   uvwheel_link_t staying[UVWHEEL_LANES]; /* looked at, for a later round     */
 };
@@ -221,7 +225,7 @@ UVWHEEL_EXTERN uvwheel_entry_t *uvwheel_core_take_drawn(uvwheel_core_t *core);
 static inline uint64_t
 uvwheel_core_count(const uvwheel_core_t *core)
 {
-  return core->inserted - core->gone;
+  return core->inserted + core->most - core->allowed;
 }
 
 /* When uvwheel_core_expire should be called next. It may turn out that nothing
