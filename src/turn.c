@@ -92,25 +92,35 @@ runs_timers_again(void)
   return uv_version() < 0x013000;
 }
 
-/* Never pushes a wake-up back: one that is overdue has to tell by how much. */
-void
-uvwheel__arm(uvwheel_t *wheel)
+/* Arms the driver for the next tick of interest. If that is overdue already, it
+ * counts as late from before the callbacks that have just moved the loop's time
+ * by busy_ms: these must not hide for how long nobody was listened to. Never
+ * pushes a wake-up back: one that is overdue has to tell by how much. */
+static void
+arm(uvwheel_t *wheel, uint64_t busy_ms)
 {
-  uint64_t now_ms = passed_ms(wheel);
+  uint64_t now_ms = passed_ms(wheel), overdue_ms = 0;
   uint64_t next_ms = uvwheel_core_next_ms(&wheel->core);
   uint64_t delay_ms, wake_ms;
 
-  if (wheel->flags & IN_TURN)
-    return;
-  if (next_ms > now_ms)
+  if (next_ms > now_ms) {
     delay_ms = next_ms - now_ms;
-  else
+  } else {
     delay_ms = runs_timers_again() ? 1 : 0;
+    overdue_ms = now_ms - next_ms;
+  }
   wake_ms = add_ms(loop_now(wheel), delay_ms);
   if (uv_is_active((uv_handle_t *)&wheel->driver) && wake_ms >= wheel->wake_ms)
     return;
-  wheel->wake_ms = wake_ms;
+  wheel->wake_ms = wake_ms - (overdue_ms < busy_ms ? overdue_ms : busy_ms);
   (void)uv_timer_start(&wheel->driver, on_turn, delay_ms, 0);
+}
+
+void
+uvwheel__arm(uvwheel_t *wheel)
+{
+  if (!(wheel->flags & IN_TURN))
+    arm(wheel, 0);
 }
 
 /* Sets the clock back if this turn has found a stall. After one the next counts
@@ -193,6 +203,7 @@ static void
 on_turn(uv_timer_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
+  uint64_t began_ms = loop_now(wheel);
 
   uvwheel__adopt_thread(wheel);
   /* A walk whose callback runs the loop has its places in the lists. At its end
@@ -203,7 +214,7 @@ on_turn(uv_timer_t *driver)
   if (!is_stall(wheel) && !is_in_same_pass(wheel))
     run_turn(wheel);
   if (uvwheel_core_count(&wheel->core) != 0)
-    uvwheel__arm(wheel);
+    arm(wheel, loop_now(wheel) > began_ms ? loop_now(wheel) - began_ms : 0);
 }
 
 /* ---- Before their time -------------------------------------------------- */
