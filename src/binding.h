@@ -17,6 +17,7 @@
                 */
 #define CUT 8u /* the last turn left something over */
 #define HAS_MAILBOX 16u
+#define ASKING 32u /* the driver is armed for at once: is the loop on time? */
 
 /* uvwheel_timer_t.home is the wheel's address, and four flags in bits in which
  * a wheel's address has zeros, as malloc aligns:

@@ -103,12 +103,12 @@ arm(uvwheel_t *wheel, uint64_t busy_ms)
   uint64_t next_ms = uvwheel_core_next_ms(&wheel->core);
   uint64_t delay_ms, wake_ms;
 
-  if (next_ms > now_ms) {
+  if (next_ms > now_ms && !(wheel->flags & ASKING))
     delay_ms = next_ms - now_ms;
-  } else {
+  else
     delay_ms = runs_timers_again() ? 1 : 0;
+  if (next_ms < now_ms)
     overdue_ms = now_ms - next_ms;
-  }
   wake_ms = add_ms(loop_now(wheel), delay_ms);
   if (uv_is_active((uv_handle_t *)&wheel->driver) && wake_ms >= wheel->wake_ms)
     return;
@@ -124,17 +124,24 @@ uvwheel__arm(uvwheel_t *wheel)
 }
 
 /* Sets the clock back if this turn has found a stall. After one the next counts
- * only once a turn was on time: a loop that is always late is slow, not deaf.
- */
+ * only once a turn was on time and so was another, armed for right after it: a
+ * loop that is always late is slow, not deaf. (One such turn tells nothing. The
+ * clock was set back by what the loop is late each time; so it is on time once,
+ * by chance, and would find a stall at every other turn.) */
 static bool
 is_stall(uvwheel_t *wheel)
 {
   uint64_t now_ms = loop_now(wheel), now = now_of(wheel), set_back_ms;
   uint64_t late_ms = now_ms > wheel->wake_ms ? now_ms - wheel->wake_ms : 0;
   uint64_t most_in_row = 1 + uvwheel_core_count(&wheel->core) / HEARD_BY_A_POLL;
+  bool is_asking = wheel->flags & ASKING;
 
+  wheel->flags &= ~(uint64_t)ASKING;
   if (late_ms <= wheel->stall_ms) {
-    wheel->stalls_in_row = 0;
+    if (is_asking)
+      wheel->stalls_in_row = 0;
+    else if (wheel->stalls_in_row != 0)
+      wheel->flags |= ASKING;
     return false;
   }
   if (wheel->stalls_in_row >= most_in_row)
