@@ -109,14 +109,16 @@ int
 uvwheel_core_check(const uvwheel_core_t *core, FILE *stream)
 {
   struct check check = {core, stream, 0};
-  uint64_t count = check_pass(&check) + check_list(&check, DRAWN_LIST, 0);
-  uint64_t slot;
+  uint64_t drawn = check_list(&check, DRAWN_LIST, 0), slot;
+  uint64_t count = drawn + check_pass(&check);
 
   for (slot = 0; slot <= core->slot_mask; slot++)
     count += check_slot(&check, slot);
   expect(&check, uvwheel_core_count(core) == count,
          "I6: each entry is counted once", 0);
-  expect(&check, (core->next_tick == NEVER) == (count == 0),
+  expect(&check,
+         (core->next_tick == NEVER) == (count == 0) ||
+             (drawn > 0 && count == drawn),
          "I4: there is a next tick unless the wheel is empty", 0);
   return check.broken;
 }
