@@ -30,6 +30,9 @@ TCase *loop_tcase(Suite *suite, const char *name);
 void open_wheel(uint64_t tick_ms, uint32_t slots);
 void open_wheel_with(const uvwheel_options_t *options);
 
+/* One that follows the loop's clock however late the loop is. */
+void open_wheel_without_stalls(uint64_t tick_ms, uint32_t slots);
+
 /* Everything that must hold for the wheel at any time. */
 void verify_wheel(void);
 
@@ -59,13 +62,15 @@ uvwheel_stats_t stats_of_wheel(void);
 
 /* ---- Timers that watch --------------------------------------------------- */
 
+/* Their times are those of the wheel's clock. */
+
 typedef struct probe_s probe_t;
 
 struct probe_s {
   uvwheel_timer_t timer;
   unsigned fired;
   uint64_t due_ms;         /* as it was when the probe was last armed  */
-  uint64_t fired_ms;       /* loop time of the last callback           */
+  uint64_t fired_ms;       /* of the last callback                     */
   void (*then)(probe_t *); /* what the callback does; NULL for nothing */
   void *arg;
 };
@@ -78,7 +83,8 @@ void probe_init(probe_t *probe);
 void probe_init_all(probe_t *probes, size_t count);
 
 /* The functions of the same names; they must succeed. When a probe's callback
- * runs it is seen to that it is neither early nor has time left. */
+ * runs it is seen to that it is not early, has no time left, and keeps its beat
+ * if it repeats. */
 void probe_start(probe_t *probe, uint64_t timeout, uint64_t repeat);
 void probe_refresh(probe_t *probe);
 void probe_again(probe_t *probe);

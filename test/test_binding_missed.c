@@ -48,7 +48,7 @@ static const struct {
   uint64_t due_in;  /* after them                          */
 } policies[] = {
     {UVWHEEL_MISSED_DELAY, 1, 100},
-    {UVWHEEL_MISSED_SKIP, 1, 60},
+    {UVWHEEL_MISSED_SKIP, 1, 60}, /* from here on: on a grid */
     {UVWHEEL_MISSED_BURST, 4, 60},
 };
 
@@ -56,7 +56,7 @@ START_TEST(a_late_repeat_does_as_its_policy_says)
 {
   static repeater_t repeater;
 
-  open_wheel(10, 8);
+  open_wheel_without_stalls(10, 8);
   start(&repeater, policies[_i].missed, 100);
   be_late(390);
   ck_assert_uint_eq(repeater.fired, policies[_i].at_once);
@@ -76,6 +76,26 @@ START_TEST(nothing_missed_is_nothing_to_make_up_for)
   start(&repeater, policies[_i].missed, 100);
   run_for(149);
   ck_assert_uint_eq(repeater.fired, 1);
+}
+END_TEST
+
+/* As in libuv (libuv#1142, #1381). */
+START_TEST(a_delayed_repeat_counts_from_its_callback)
+{
+  static repeater_t repeater;
+  uint64_t fires_ms = tick_ms_after(10, START_MS + 50);
+  unsigned i;
+
+  open_wheel(10, 8);
+  start(&repeater, UVWHEEL_MISSED_DELAY, (uint64_t)_i);
+  for (i = 0; i < 20; i++) {
+    run_for(fires_ms - uv_now(&loop) - 1);
+    ck_assert_uint_eq(repeater.fired, i);
+    run_for(1);
+    ck_assert_uint_eq(repeater.fired, i + 1);
+    expect_due_in(&repeater, (uint64_t)_i);
+    fires_ms = tick_ms_after(10, fires_ms + (uint64_t)_i);
+  }
 }
 END_TEST
 
@@ -133,7 +153,7 @@ START_TEST(a_start_again_or_refresh_begins_a_new_grid)
 {
   static repeater_t repeater;
 
-  open_wheel(1, 64);
+  open_wheel_without_stalls(1, 64);
   start(&repeater, UVWHEEL_MISSED_SKIP, 100);
   run_for(77);
   switch (_i) {
@@ -178,7 +198,7 @@ START_TEST(a_burst_can_be_stopped_in_its_middle)
 {
   static repeater_t repeater;
 
-  open_wheel(10, 8);
+  open_wheel_without_stalls(10, 8);
   start(&repeater, UVWHEEL_MISSED_BURST, 20);
   uvwheel_timer_start(&repeater.timer, stop_at_three, 50, 20);
   be_late(1000);
@@ -192,7 +212,7 @@ START_TEST(a_policy_outlives_starts_and_repeats)
 {
   static repeater_t repeater;
 
-  open_wheel(10, 8);
+  open_wheel_without_stalls(10, 8);
   start(&repeater, UVWHEEL_MISSED_SKIP, 0);
   be_late(1000);
   ck_assert_uint_eq(repeater.fired, 1);
@@ -214,7 +234,7 @@ START_TEST(the_largest_times_are_times_like_others)
 {
   static repeater_t repeater;
 
-  open_wheel(10, 8);
+  open_wheel_without_stalls(10, 8);
   start(&repeater, policies[_i].missed, UINT64_MAX);
   ck_assert_uint_eq(uvwheel_timer_get_repeat(&repeater.timer), UINT64_MAX);
   be_late(390);
@@ -235,7 +255,7 @@ START_TEST(a_policy_that_is_none_is_refused)
   static uvwheel_timer_t zeroed;
   uvwheel_missed_t none = (uvwheel_missed_t)(UVWHEEL_MISSED_BURST + 1);
 
-  open_wheel(10, 8);
+  open_wheel_without_stalls(10, 8);
   start(&repeater, UVWHEEL_MISSED_SKIP, 100);
   ck_assert_int_eq(uvwheel_timer_set_missed(&repeater.timer, none), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_set_missed(&zeroed, UVWHEEL_MISSED_SKIP),
@@ -256,6 +276,7 @@ main(void)
 
   tcase_add_loop_test(missed, a_late_repeat_does_as_its_policy_says, 0, all);
   tcase_add_loop_test(missed, nothing_missed_is_nothing_to_make_up_for, 0, all);
+  tcase_add_loop_test(missed, a_delayed_repeat_counts_from_its_callback, 1, 90);
   tcase_add_loop_test(missed, a_grid_does_not_drift, 1, all);
   tcase_add_test(missed, a_grid_finer_than_the_tick_bursts_inside_it_or_skips);
   tcase_add_loop_test(missed, many_bursts_inside_a_tick_cost_a_look_each, 0, 2);

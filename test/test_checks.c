@@ -56,6 +56,16 @@ expect_abort_about(const char *what, void (*misuse)(void), const char *why)
   ck_assert_ptr_eq(strchr(message, '\n'), message + length - 1);
 }
 
+/* As a message begins. */
+static const char *
+name_of_wheel(void)
+{
+  static char name[64];
+
+  snprintf(name, sizeof name, "uvwheel: wheel %p, ", (void *)&wheel);
+  return name;
+}
+
 /* Of the probe's timer. */
 static void
 expect_abort(void (*misuse)(void), const char *why)
@@ -113,14 +123,13 @@ init_wheel_again(void)
 /* Also when others have closed its handle, and the loop. */
 START_TEST(init_of_a_wheel_that_was_not_closed_is_told)
 {
-  char what[32];
+  const char *why = "initialised while not closed";
 
-  snprintf(what, sizeof what, "wheel %p", (void *)&wheel.core);
   start_two();
-  expect_abort_about(what, init_wheel_again, "initialised while not closed");
+  expect_abort_about(name_of_wheel(), init_wheel_again, why);
   close_all_handles();
   run_for(0);
-  expect_abort_about(what, init_wheel_again, "initialised while not closed");
+  expect_abort_about(name_of_wheel(), init_wheel_again, why);
 }
 END_TEST
 
@@ -185,7 +194,7 @@ use_elsewhere(void)
 START_TEST(use_from_a_second_thread_is_told)
 {
   start_two();
-  run_for(5);
+  expect_punctual(&peer, 5);
   operation = operations[_i];
   expect_abort(use_elsewhere, "thread");
 }
@@ -232,40 +241,46 @@ START_TEST(the_links_of_an_idle_timer_are_poisoned)
 }
 END_TEST
 
-static uvwheel_mailbox_t mailbox;
 static uvwheel_post_t post;
 
 static void
-post_stop(void)
+on_post(uvwheel_post_t *posted, int status)
 {
-  (void)uvwheel_post_stop(&post, &mailbox, &probe.timer, NULL);
+  (void)posted;
+  (void)status;
+}
+
+static void
+post_it(void)
+{
+  (void)uvwheel_post(&wheel, &post, on_post);
 }
 
 START_TEST(a_request_that_is_posted_while_it_is_queued_is_told)
 {
-  start_two();
-  ck_assert_int_eq(uvwheel_mailbox_init(&wheel, &mailbox), 0);
-  post_stop();
-  expect_abort(post_stop, "posted again");
+  open_wheel(TICK_MS, 8);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  post_it();
+  expect_abort_about(name_of_wheel(), post_it, "posted again");
 }
 END_TEST
 
-/* Carried out, canceled, refused, or a mere copy of one that is queued. */
+/* Called back, canceled, refused, or a mere copy of one that is queued. */
 START_TEST(a_request_that_is_not_queued_may_be_posted)
 {
   uvwheel_post_t copy;
 
-  start_two();
-  ck_assert_int_eq(uvwheel_mailbox_init(&wheel, &mailbox), 0);
-  post_stop();
+  open_wheel(TICK_MS, 8);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  post_it();
   copy = post;
-  ck_assert_int_eq(uvwheel_post_stop(&copy, &mailbox, &peer.timer, NULL), 0);
+  ck_assert_int_eq(uvwheel_post(&wheel, &copy, on_post), 0);
   run_for(1);
-  post_stop();
+  post_it();
   uvwheel_close(&wheel, NULL);
   run_for(1);
-  post_stop();
-  post_stop();
+  post_it();
+  post_it();
 }
 END_TEST
 

@@ -241,7 +241,7 @@ START_TEST(a_jump_of_several_rounds_fires_what_is_due_once_and_no_more)
   static probe_t probes[60];
   size_t i;
 
-  open_wheel(TICK_MS, SLOTS);
+  open_wheel_without_stalls(TICK_MS, SLOTS);
   probe_init_all(probes, LENGTH(probes));
   for (i = 0; i < LENGTH(probes); i++)
     probe_start(&probes[i], i * TICK_MS, 0);
@@ -270,7 +270,7 @@ START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
   size_t i;
 
   short_ms = (uint64_t)_i;
-  open_wheel(TICK_MS, SLOTS);
+  open_wheel_without_stalls(TICK_MS, SLOTS);
   probe_init_all(probes, LENGTH(probes));
   for (i = 0; i < LENGTH(probes); i++) {
     probes[i].then = rearm_itself;
@@ -387,12 +387,12 @@ START_TEST(a_clock_that_jumps_ahead_fires_each_due_timer_once)
   static probe_t probes[20];
   size_t i;
 
-  open_wheel(TICK_MS, SLOTS);
+  open_wheel_without_stalls(TICK_MS, SLOTS);
   probe_init_all(probes, LENGTH(probes));
   for (i = 0; i < LENGTH(probes); i++)
     probe_start(&probes[i], i * 1000, i % 2 ? 1000 : 0);
   virtual_time_advance_ms(8 * 3600 * 1000);
-  run_for(500);
+  run_for(0);
   for (i = 0; i < LENGTH(probes); i++) {
     ck_assert_uint_eq(probes[i].fired, 1);
     ck_assert_uint_eq(probes[i].fired_ms, START_MS + 8 * 3600 * 1000);
