@@ -287,3 +287,20 @@ expect_punctual(probe_t *probe, uint64_t timeout)
   ck_assert_uint_eq(probe->fired, fired + 1);
   ck_assert_uint_eq(probe->fired_ms, tick_ms);
 }
+
+uint64_t
+stopwatch_ns(probe_t *probe, uint64_t timeout, uint64_t step_ns,
+             uv_run_mode mode)
+{
+  unsigned fired = probe->fired;
+  uint64_t begin_ns;
+
+  uv_update_time(&loop);
+  begin_ns = uv_hrtime();
+  probe_start(probe, timeout, 0);
+  while (probe->fired == fired) {
+    virtual_time_advance_ns(step_ns);
+    uv_run(&loop, mode);
+  }
+  return uv_hrtime() - begin_ns;
+}

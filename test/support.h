@@ -97,4 +97,10 @@ void on_probe(uvwheel_timer_t *timer);
  * it is due, not before. */
 void expect_punctual(probe_t *probe, uint64_t timeout);
 
+/* Starts the probe at a fresh loop time and runs the loop in that mode until it
+ * has fired; what runs in an iteration before its poll takes step_ns. Returns
+ * what a stopwatch then reads. */
+uint64_t stopwatch_ns(probe_t *probe, uint64_t timeout, uint64_t step_ns,
+                      uv_run_mode mode);
+
 #endif /* SUPPORT_H */

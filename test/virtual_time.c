@@ -14,6 +14,8 @@
 #define NS_PER_S 1000000000u
 
 static uint64_t clock_ns;
+static uint64_t coarse_step_ns = 4 * NS_PER_MS;
+static uint64_t set_ns;
 static uint64_t oversleep_ns;
 static uint64_t polls;
 static uint64_t sleeps;
@@ -21,7 +23,7 @@ static uint64_t sleeps;
 void
 virtual_time_set_ns(uint64_t now_ns)
 {
-  clock_ns = now_ns;
+  set_ns = clock_ns = now_ns;
 }
 
 uint64_t
@@ -49,6 +51,12 @@ virtual_time_step_back_ms(uint64_t step_ms)
 }
 
 void
+virtual_time_set_coarse_step_ns(uint64_t step_ns)
+{
+  coarse_step_ns = step_ns;
+}
+
+void
 virtual_time_oversleep_ns(uint64_t extra_ns)
 {
   oversleep_ns = extra_ns;
@@ -66,14 +74,33 @@ virtual_time_sleeps(void)
   return sleeps;
 }
 
+static struct timespec
+timespec_of(uint64_t ns)
+{
+  struct timespec time = {.tv_sec = (time_t)(ns / NS_PER_S),
+                          .tv_nsec = (long)(ns % NS_PER_S)};
+
+  return time;
+}
+
 int
 clock_gettime(clockid_t id, struct timespec *now)
 {
-  /* libuv takes the coarse clock where that ticks once a millisecond. */
-  if (id != CLOCK_MONOTONIC && id != CLOCK_MONOTONIC_COARSE)
+  if (id == CLOCK_MONOTONIC)
+    *now = timespec_of(clock_ns);
+  else if (id == CLOCK_MONOTONIC_COARSE)
+    *now = timespec_of(clock_ns - (clock_ns - set_ns) % coarse_step_ns);
+  else
     return (int)syscall(SYS_clock_gettime, id, now);
-  now->tv_sec = (time_t)(clock_ns / NS_PER_S);
-  now->tv_nsec = (long)(clock_ns % NS_PER_S);
+  return 0;
+}
+
+int
+clock_getres(clockid_t id, struct timespec *step)
+{
+  if (id != CLOCK_MONOTONIC_COARSE)
+    return (int)syscall(SYS_clock_getres, id, step);
+  *step = timespec_of(coarse_step_ns);
   return 0;
 }
 

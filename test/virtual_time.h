@@ -6,9 +6,9 @@
  * by that timeout and returns at once; I/O that is ready is always served
  * first. A poll that would sleep for ever fails the test.
  *
- * It works by symbol interposition: clock_gettime, epoll_wait and epoll_pwait
- * are defined here, in the executable, whose symbols win over the C library's
- * for a shared and for a static libuv alike. */
+ * It works by symbol interposition: clock_gettime, clock_getres, epoll_wait and
+ * epoll_pwait are defined here, in the executable, whose symbols win over the C
+ * library's for a shared and for a static libuv alike. */
 
 #ifndef VIRTUAL_TIME_H
 #define VIRTUAL_TIME_H
@@ -23,6 +23,12 @@ uint64_t virtual_time_ns(void);
 void virtual_time_advance_ns(uint64_t step_ns);
 void virtual_time_advance_ms(uint64_t step_ms);
 void virtual_time_step_back_ms(uint64_t step_ms);
+
+/* Makes CLOCK_MONOTONIC_COARSE move by such steps, counted from when the clock
+ * was set; at first they are of 4 ms. libuv reads that clock for its loops if
+ * its steps are of 1 ms or less, which it finds out when the program first asks
+ * for the time. */
+void virtual_time_set_coarse_step_ns(uint64_t step_ns);
 
 /* Makes each sleep take that much longer than the loop asked for. */
 void virtual_time_oversleep_ns(uint64_t extra_ns);

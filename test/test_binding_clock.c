@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The promises about time where the loop's clock is a coarse one, as on Linux
+ * with 1000 timer interrupts per second: a millisecond behind a stopwatch,
+ * beside the fraction of one that libuv drops. Which clock it reads libuv asks
+ * once per program. */
+
+#include "support.h"
+
+#define NS_PER_MS 1000000u
+
+static const uint64_t ticks_ms[] = {1, 3};
+
+/* The steps of a real clock are of a millisecond more or less: so each phase of
+ * them meets each phase of a millisecond, at the start and at the end. The loop
+ * is busy and finds the timer due at once. */
+START_TEST(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock)
+{
+  static probe_t probe;
+  uint64_t i;
+
+  virtual_time_set_coarse_step_ns(NS_PER_MS * 9 / 10);
+  open_wheel(ticks_ms[_i], 8);
+  probe_init(&probe);
+  for (i = 0; i < 2000; i++) {
+    uint64_t timeout = i % 13, step_ns = (i % 7 + 1) * 10001;
+    virtual_time_advance_ns(i % 101 * 10007);
+    require(stopwatch_ns(&probe, timeout, step_ns, UV_RUN_NOWAIT) >=
+            timeout * NS_PER_MS);
+  }
+}
+END_TEST
+
+/* Not later, and without a wake-up in vain; that counts as on time. */
+START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
+{
+  static probe_t probe;
+  uint64_t ms;
+
+  virtual_time_set_coarse_step_ns(NS_PER_MS);
+  open_wheel(10, 8);
+  probe_init(&probe);
+  for (ms = 0; ms < 200; ms++) {
+    probe_start(&probe, ms, 0);
+    run_for(tick_ms_after(10, probe.due_ms) - uv_now(&loop));
+    ck_assert_uint_eq(probe.fired, ms);
+    run_for(1);
+    ck_assert_uint_eq(probe.fired, ms + 1);
+    ck_assert_uint_eq(stats_of_wheel().turns, ms + 1);
+    run_for(ms % 7);
+  }
+  ck_assert_uint_eq(stats_of_wheel().lateness[0], 200);
+  ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, 0);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding: a coarse clock");
+  TCase *clock = loop_tcase(suite, "clock");
+
+  virtual_time_set_coarse_step_ns(NS_PER_MS);
+  tcase_add_loop_test(
+      clock, a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock, 0,
+      LENGTH(ticks_ms));
+  tcase_add_test(clock,
+                 by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick);
+  return run_suite(suite);
+}
