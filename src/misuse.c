@@ -92,6 +92,7 @@ uvwheel__unregister(uvwheel_t *wheel)
   while (*link != wheel)
     link = &(*link)->next;
   *link = wheel->next;
+  wheel->thread_use = 0;
   uv_mutex_unlock(&wheels_mutex);
 }
 

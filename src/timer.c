@@ -140,6 +140,7 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 {
   if (wheel == NULL || wheel->loop == NULL || timer == NULL)
     return UV_EINVAL;
+  uvwheel__expect_thread(wheel, NULL);
   uvwheel__expect_idle(timer);
   uvwheel_entry_init(&timer->entry);
   timer->home = (uintptr_t)wheel | HOME_IDLE;
@@ -404,13 +405,16 @@ is_known(const uvwheel_timer_t *timer)
 int
 uvwheel_timer_is_active(const uvwheel_timer_t *timer)
 {
-  return is_known(timer) && is_active(timer);
+  if (!is_active(timer))
+    return 0; /* and then there may be no wheel any more */
+  uvwheel__expect_thread(home_of(timer), timer);
+  return 1;
 }
 
 uvwheel_t *
 uvwheel_timer_get_wheel(const uvwheel_timer_t *timer)
 {
-  return is_initialised(timer) ? home_of(timer) : NULL;
+  return is_known(timer) ? home_of(timer) : NULL;
 }
 
 uint64_t
@@ -429,7 +433,7 @@ uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
 {
   const uvwheel_t *wheel;
 
-  if (!is_known(timer) || !is_active(timer))
+  if (!is_active(timer))
     return 0;
   wheel = wheel_of(timer);
   return rounds_of(&wheel->core, &timer->entry, now_of(wheel));

@@ -269,34 +269,38 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   finish_close(wheel);
 }
 
+/* The wheel is looked at on its loop's thread, if there is one. */
+static bool
+is_known(const uvwheel_t *wheel)
+{
+  if (wheel == NULL || wheel->loop == NULL)
+    return false;
+  uvwheel__expect_thread(wheel, NULL);
+  return true;
+}
+
 int
 uvwheel_is_closing(const uvwheel_t *wheel)
 {
-  return wheel != NULL && is_closing(wheel);
+  return is_known(wheel) && is_closing(wheel);
 }
 
 uv_loop_t *
 uvwheel_get_loop(const uvwheel_t *wheel)
 {
-  return wheel == NULL ? NULL : wheel->loop;
+  return is_known(wheel) ? wheel->loop : NULL;
 }
 
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  if (wheel == NULL || wheel->loop == NULL)
-    return 0;
-  uvwheel__expect_thread(wheel, NULL);
-  return now_of(wheel);
+  return is_known(wheel) ? now_of(wheel) : 0;
 }
 
 uint64_t
 uvwheel_count(const uvwheel_t *wheel)
 {
-  if (wheel == NULL || wheel->loop == NULL)
-    return 0;
-  uvwheel__expect_thread(wheel, NULL);
-  return uvwheel_core_count(&wheel->core);
+  return is_known(wheel) ? uvwheel_core_count(&wheel->core) : 0;
 }
 
 void
@@ -320,9 +324,8 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 static void
 set_unref(uvwheel_t *wheel, uint64_t unref)
 {
-  if (wheel == NULL || wheel->loop == NULL)
+  if (!is_known(wheel))
     return;
-  uvwheel__expect_thread(wheel, NULL);
   wheel->flags = (wheel->flags & ~(uint64_t)UNREF) | unref;
   uvwheel__update_ref(wheel);
 }
@@ -342,5 +345,5 @@ uvwheel_unref(uvwheel_t *wheel)
 int
 uvwheel_has_ref(const uvwheel_t *wheel)
 {
-  return wheel != NULL && wheel->loop != NULL && !(wheel->flags & UNREF);
+  return is_known(wheel) && !(wheel->flags & UNREF);
 }
