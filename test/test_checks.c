@@ -29,11 +29,12 @@ misuse_in_child(void (*misuse)(void), int fd)
   _exit(EXIT_SUCCESS);
 }
 
-/* The misuse aborts with one line that tells what it is about and why. */
+/* The misuse aborts with one line that tells the wheel, the timer if any, and
+ * why. */
 static void
-expect_abort_about(const char *what, void (*misuse)(void), const char *why)
+expect_abort_with(const char *timer, void (*misuse)(void), const char *why)
 {
-  char message[1024] = "";
+  char message[1024] = "", begin[64];
   ssize_t length = 0, more;
   int fds[2], status;
   pid_t child;
@@ -51,31 +52,29 @@ expect_abort_about(const char *what, void (*misuse)(void), const char *why)
   ck_assert_int_eq(waitpid(child, &status, 0), child);
   ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
                 "status %d, said: %s", status, message);
-  ck_assert_msg(strstr(message, what) != NULL, "said: %s", message);
+  snprintf(begin, sizeof begin, "uvwheel: wheel %p, ", (void *)&wheel);
+  ck_assert_msg(strstr(message, begin) == message, "said: %s", message);
+  ck_assert_msg(strstr(message, timer) != NULL, "said: %s", message);
   ck_assert_msg(strstr(message, why) != NULL, "said: %s", message);
   ck_assert_ptr_eq(strchr(message, '\n'), message + length - 1);
 }
 
-/* As a message begins. */
-static const char *
-name_of_wheel(void)
+static void
+expect_abort(void (*misuse)(void), const char *why)
 {
-  static char name[64];
-
-  snprintf(name, sizeof name, "uvwheel: wheel %p, ", (void *)&wheel);
-  return name;
+  expect_abort_with("", misuse, why);
 }
 
 /* Of the probe's timer. */
 static void
-expect_abort(void (*misuse)(void), const char *why)
+expect_abort_of_probe(void (*misuse)(void), const char *why)
 {
-  char what[128];
+  char timer[128];
 
-  snprintf(what, sizeof what, "%p, due at %" PRIu64 " ms, tick %" PRIu64,
-           (void *)&probe, START_MS + TIMEOUT_MS,
-           (START_MS + TIMEOUT_MS) / TICK_MS + 1);
-  expect_abort_about(what, misuse, why);
+  snprintf(timer, sizeof timer,
+           "timer %p, due at %" PRIu64 " ms, tick %" PRIu64, (void *)&probe,
+           START_MS + TIMEOUT_MS, (START_MS + TIMEOUT_MS) / TICK_MS + 1);
+  expect_abort_with(timer, misuse, why);
 }
 
 static void
@@ -84,7 +83,7 @@ start_two(void)
   open_wheel(TICK_MS, 8);
   probe_init(&probe);
   probe_init(&peer);
-  probe_start(&probe, TIMEOUT_MS, 0);
+  probe_start(&probe, TIMEOUT_MS, 500);
   probe_start(&peer, TIMEOUT_MS + 1, 0);
 }
 
@@ -97,7 +96,7 @@ init_again(void)
 START_TEST(init_of_an_active_timer_is_told)
 {
   start_two();
-  expect_abort(init_again, "initialised while active");
+  expect_abort_of_probe(init_again, "initialised while active");
 }
 END_TEST
 
@@ -126,99 +125,142 @@ START_TEST(init_of_a_wheel_that_was_not_closed_is_told)
   const char *why = "initialised while not closed";
 
   start_two();
-  expect_abort_about(name_of_wheel(), init_wheel_again, why);
+  expect_abort(init_wheel_again, why);
   close_all_handles();
   run_for(0);
-  expect_abort_about(name_of_wheel(), init_wheel_again, why);
+  expect_abort(init_wheel_again, why);
 }
 END_TEST
 
-static void
-stop_probe(void *arg)
-{
-  (void)arg;
-  (void)uvwheel_timer_stop(&probe.timer);
-}
+/* ---- Threads ------------------------------------------------------------- */
 
 static void
-start_probe(void *arg)
+on_visit(uvwheel_timer_t *timer, void *arg)
 {
+  (void)timer;
   (void)arg;
-  (void)uvwheel_timer_start(&probe.timer, on_probe, 1, 0);
 }
+
+#define USE(call)      \
+  if (number-- == 0) { \
+    (void)(call);      \
+    return;            \
+  }
+
+#define USES_OF_TIMERS 13
 
 static void
-refresh_probe(void *arg)
+use_timer(int number)
 {
-  (void)arg;
-  (void)uvwheel_timer_refresh(&probe.timer);
+  uvwheel_timer_t *timer = &probe.timer;
+
+  USE(uvwheel_timer_start(timer, on_probe, 1, 0));
+  USE(uvwheel_timer_stop(timer));
+  USE(uvwheel_timer_again(timer));
+  USE(uvwheel_timer_refresh(timer));
+  USE(uvwheel_timer_is_active(timer));
+  USE(uvwheel_timer_get_due_in(timer));
+  USE(uvwheel_timer_get_rounds(timer));
+  USE(uvwheel_timer_get_wheel(timer));
+  USE(uvwheel_timer_set_repeat(timer, 5));
+  USE(uvwheel_timer_get_repeat(timer));
+  USE(uvwheel_timer_set_missed(timer, UVWHEEL_MISSED_BURST));
+  USE(uvwheel_timer_unref(timer));
+  USE(uvwheel_timer_has_ref(timer));
 }
+
+#define USES_OF_WHEELS 17
 
 static void
-again_probe(void *arg)
+use_wheel(int number)
 {
-  (void)arg;
-  uvwheel_timer_set_repeat(&probe.timer, 5);
-  (void)uvwheel_timer_again(&probe.timer);
+  uvwheel_options_t options;
+  uvwheel_stats_t stats;
+  uvwheel_timer_t timer;
+
+  USE(uvwheel_is_closing(&wheel));
+  USE(uvwheel_get_loop(&wheel));
+  USE(uvwheel_now(&wheel));
+  USE(uvwheel_count(&wheel));
+  USE(uvwheel_walk(&wheel, on_visit, NULL));
+  USE(uvwheel_fire_soonest(&wheel, 1));
+  USE(uvwheel_ref(&wheel));
+  USE(uvwheel_unref(&wheel));
+  USE(uvwheel_has_ref(&wheel));
+  USE(uvwheel_get_stats(&wheel, &stats));
+  USE(uvwheel_get_options(&wheel, &options));
+  USE(uvwheel_slot_count(&wheel, 0));
+  USE(uvwheel_print(&wheel, stderr));
+  USE(uvwheel_check(&wheel, NULL));
+  USE(uvwheel_timer_init(&wheel, &timer));
+  USE(uvwheel_open_mailbox(&wheel));
+  USE(uvwheel_close(&wheel, NULL));
 }
+
+static void (*use)(int number);
+static int use_number;
 
 static void
-unref_probe(void *arg)
+use_here(void *unused)
 {
-  (void)arg;
-  uvwheel_timer_unref(&probe.timer);
+  (void)unused;
+  use(use_number);
 }
-
-static void
-ask_probe(void *arg)
-{
-  (void)arg;
-  (void)uvwheel_timer_get_due_in(&probe.timer);
-}
-
-static void (*const operations[])(void *) = {stop_probe,    start_probe,
-                                             refresh_probe, again_probe,
-                                             unref_probe,   ask_probe};
-
-static void (*operation)(void *);
 
 static void
 use_elsewhere(void)
 {
   uv_thread_t thread;
 
-  if (uv_thread_create(&thread, operation, NULL) == 0)
+  if (uv_thread_create(&thread, use_here, NULL) == 0)
     uv_thread_join(&thread);
 }
 
-START_TEST(use_from_a_second_thread_is_told)
+/* A turn tells whose the wheel is. */
+static void
+start_two_and_run(void (*used)(int number), int number)
 {
   start_two();
   expect_punctual(&peer, 5);
-  operation = operations[_i];
+  use = used;
+  use_number = number;
+}
+
+START_TEST(use_of_a_timer_on_a_second_thread_is_told)
+{
+  start_two_and_run(use_timer, _i);
+  expect_abort_of_probe(use_elsewhere, "thread");
+}
+END_TEST
+
+START_TEST(use_of_a_wheel_on_a_second_thread_is_told)
+{
+  start_two_and_run(use_wheel, _i);
   expect_abort(use_elsewhere, "thread");
 }
 END_TEST
+
+/* ---- Links and requests -------------------------------------------------- */
 
 static void
 stop_with_broken_prev(void)
 {
   probe.timer.entry.link.next->prev = &peer.timer.entry.link;
-  stop_probe(NULL);
+  (void)uvwheel_timer_stop(&probe.timer);
 }
 
 static void
 stop_with_broken_next(void)
 {
   probe.timer.entry.link.prev->next = &peer.timer.entry.link;
-  stop_probe(NULL);
+  (void)uvwheel_timer_stop(&probe.timer);
 }
 
 static void
 restart_earlier_with_broken_next(void)
 {
   probe.timer.entry.link.prev->next = &peer.timer.entry.link;
-  start_probe(NULL);
+  (void)uvwheel_timer_start(&probe.timer, on_probe, 1, 0);
 }
 
 static void (*const corruptions[])(void) = {stop_with_broken_prev,
@@ -228,7 +270,7 @@ static void (*const corruptions[])(void) = {stop_with_broken_prev,
 START_TEST(a_corrupted_link_is_told)
 {
   start_two();
-  expect_abort(corruptions[_i], "links were overwritten");
+  expect_abort_of_probe(corruptions[_i], "links were overwritten");
 }
 END_TEST
 
@@ -261,7 +303,7 @@ START_TEST(a_request_that_is_posted_while_it_is_queued_is_told)
   open_wheel(TICK_MS, 8);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   post_it();
-  expect_abort_about(name_of_wheel(), post_it, "posted again");
+  expect_abort(post_it, "posted again");
 }
 END_TEST
 
@@ -293,8 +335,10 @@ main(void)
   tcase_add_test(checks, init_of_an_active_timer_is_told);
   tcase_add_test(checks, init_of_idle_timers_and_of_garbage_is_fine);
   tcase_add_test(checks, init_of_a_wheel_that_was_not_closed_is_told);
-  tcase_add_loop_test(checks, use_from_a_second_thread_is_told, 0,
-                      LENGTH(operations));
+  tcase_add_loop_test(checks, use_of_a_timer_on_a_second_thread_is_told, 0,
+                      USES_OF_TIMERS);
+  tcase_add_loop_test(checks, use_of_a_wheel_on_a_second_thread_is_told, 0,
+                      USES_OF_WHEELS);
   tcase_add_loop_test(checks, a_corrupted_link_is_told, 0, LENGTH(corruptions));
   tcase_add_test(checks, the_links_of_an_idle_timer_are_poisoned);
   tcase_add_test(checks, a_request_that_is_posted_while_it_is_queued_is_told);
