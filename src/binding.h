@@ -131,6 +131,7 @@ typedef struct turn_s {
   uint64_t begin_ns;
   uint64_t asked_ns; /* when the clock was asked last */
   uint64_t unasked;  /* callbacks since               */
+  uint64_t took_us;  /* known at its end              */
   bool is_over;
 } turn_t;
 

@@ -8,6 +8,7 @@
 #include "uvwheel.h"
 
 #include "binding.h"
+#include "probes.h"
 
 /* uvwheel_timer_t.timeout while there is no repeat. */
 #define NO_REPEAT UINT64_MAX
@@ -269,6 +270,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
 {
   uvwheel_t *wheel;
 
+  PROBE_START(timer, timeout, repeat);
   if (timer == NULL || cb == NULL)
     return UV_EINVAL;
   if (is_recent(timer->home, HOME_IDLE, &wheel))
@@ -314,6 +316,7 @@ stop_slow(uvwheel_timer_t *timer)
 int
 uvwheel_timer_stop(uvwheel_timer_t *timer)
 {
+  PROBE_STOP(timer);
   return stop_fast(timer) ? 0 : stop_slow(timer);
 }
 

@@ -23,6 +23,7 @@
  * of that poll refresh with the old time. */
 
 #include "binding.h"
+#include "probes.h"
 
 /* What is given to peers whose datagrams were lost in a stall: 1 s is longer
  * than what most of those that send at all leave between two. */
@@ -73,11 +74,10 @@ uvwheel__count_callback(uvwheel_t *wheel, turn_t *turn)
 void
 uvwheel__end_turn(uvwheel_t *wheel, turn_t *turn)
 {
-  uint64_t took_us = (uv_hrtime() - turn->begin_ns) / 1000;
-
   wheel->flags &= ~(uint64_t)IN_TURN;
-  if (took_us > wheel->stats.turn_max_us)
-    wheel->stats.turn_max_us = took_us;
+  turn->took_us = (uv_hrtime() - turn->begin_ns) / 1000;
+  if (turn->took_us > wheel->stats.turn_max_us)
+    wheel->stats.turn_max_us = turn->took_us;
 }
 
 /* ---- The driver --------------------------------------------------------- */
@@ -149,6 +149,7 @@ is_stall(uvwheel_t *wheel)
   wheel->stalls_in_row++;
   set_back_ms = late_ms + (late_ms < MOST_GRACE_MS ? late_ms : MOST_GRACE_MS);
   wheel->set_back_ms += set_back_ms < now ? set_back_ms : now;
+  PROBE_STALL(wheel, late_ms);
   wheel->stats.stalls++;
   if (late_ms > wheel->stats.stall_max_ms)
     wheel->stats.stall_max_ms = late_ms;
@@ -165,11 +166,9 @@ is_in_same_pass(const uvwheel_t *wheel)
          loop_now(wheel) - wheel->cut_ms == moved_ms - wheel->cut_moved_ms;
 }
 
-/* All entries of a pass are due at its tick. */
 static void
-count_lateness(uvwheel_t *wheel)
+count_lateness(uvwheel_t *wheel, uint64_t late_ms)
 {
-  uint64_t late_ms = passed_ms(wheel) - wheel->core.pass_ms;
   unsigned bucket = bit_width(late_ms);
 
   if (bucket >= UVWHEEL_LATENESS_BUCKETS)
@@ -184,6 +183,7 @@ run_turn(uvwheel_t *wheel)
 {
   uint64_t began_ms = loop_now(wheel), now_ms = passed_ms(wheel);
   uint64_t budget = wheel->turn_budget;
+  uint64_t expired = wheel->core.counters.expired;
   uvwheel_entry_t *entry;
   turn_t turn;
 
@@ -191,11 +191,15 @@ run_turn(uvwheel_t *wheel)
   /* A callback may find that the clock stepped back. */
   while (!turn.is_over && !is_closing(wheel) && loop_now(wheel) >= began_ms &&
          (entry = uvwheel_core_expire(&wheel->core, now_ms, &budget)) != NULL) {
-    count_lateness(wheel);
+    /* All entries of a pass are due at its tick. */
+    uint64_t late_ms = passed_ms(wheel) - wheel->core.pass_ms;
+    PROBE_FIRE(entry, late_ms);
+    count_lateness(wheel, late_ms);
     uvwheel__fire(wheel, entry);
     uvwheel__count_callback(wheel, &turn);
   }
   uvwheel__end_turn(wheel, &turn);
+  PROBE_TURN(wheel, wheel->core.counters.expired - expired, turn.took_us);
   moved_ms += loop_now(wheel) - began_ms;
   wheel->flags &= ~(uint64_t)CUT;
   if (uvwheel_core_next_ms(&wheel->core) > now_ms)
@@ -242,6 +246,7 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   while (fired < drawn && !is_closing(wheel) &&
          (entry = uvwheel_core_take_drawn(&wheel->core)) != NULL) {
     fired++;
+    PROBE_FIRE(entry, UINT64_C(0));
     uvwheel__fire(wheel, entry);
   }
   if (in_turn)
