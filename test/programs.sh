@@ -44,20 +44,18 @@ stop_all() {
   rm -rf "$dir"
 }
 
-# programs_in BUILD DIRECTORY [PROGRAM...]: says where the programs are (the
-# idle server and its load, unless others are named), in $bin. They are built
+# programs_in BUILD DIRECTORY [SERVER LOAD]: says where the programs are (the
+# idle server and its load, unless others are named), in $built. They are built
 # there, in a directory of the project, unless another one is given.
 programs_in() {
-  bin=$2
-  if [ -z "$bin" ]; then
+  built=$2
+  if [ -z "$built" ]; then
     build_release "$1" -Dexamples=enabled -Dbenchmarks=disabled
-    bin=$top/$1/examples
+    built=$top/$1
   fi
-  shift 2
-  [ $# -gt 0 ] || set -- idle-server idle-load
-  for name in "$@"; do
-    if [ ! -x "$bin/$name" ]; then
-      complain "there is no $bin/$name"
+  for name in "examples/${3-idle-server}" "test/load/${4-idle-load}"; do
+    if [ ! -x "$built/$name" ]; then
+      complain "there is no $built/$name"
       exit 1
     fi
   done
@@ -80,7 +78,7 @@ build_release() {
   fi
 }
 
-# start_listening PROGRAM FILE OPTION...: its output goes to the file. Sets
+# start_listening SERVER FILE OPTION...: its output goes to the file. Sets
 # $server, the process, and $port, on which it listens. $under, if set, is the
 # command that runs it.
 start_listening() {
@@ -89,7 +87,7 @@ start_listening() {
   shift 2
   : >"$output" # so that it can be read before the server has begun
   # shellcheck disable=SC2086 # a command with its arguments, or nothing
-  ${under-} "$bin/$listener" --port 0 "$@" >"$output" &
+  ${under-} "$built/examples/$listener" --port 0 "$@" >"$output" &
   server=$!
   until port=$(sed -n 's/^listening on .*://p' "$output") &&
       [ -n "$port" ]; do

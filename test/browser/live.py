@@ -4,12 +4,12 @@
 
 """The live page of idle-server in headless Chromium.
 
-usage: live.py PROGRAMS [NAME...]             runs the tests, or those of them
-       live.py PROGRAMS --pictures DIRECTORY  remakes the pictures of the manual
-       live.py PROGRAMS --cost                measures what viewers cost
+usage: live.py BUILD [NAME...]             runs the tests, or those of them
+       live.py BUILD --pictures DIRECTORY  remakes the pictures of the manual
+       live.py BUILD --cost                measures what viewers cost
 
-PROGRAMS is the directory that holds idle-server and idle-load. Pictures take
-some minutes, and pngquant."""
+BUILD is a build directory with the examples. Pictures take some minutes, and
+pngquant."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ THEMES = ["light", "dark"]
 WIDTHS = [320, 390, 768, 1280]
 CHROMIUM = ["chromium", "chromium-browser", "google-chrome"]
 
-programs = None  # the directory
+build = None  # the directory
 
 
 # ---- The server and the browser --------------------------------------------
@@ -47,7 +47,7 @@ class Server:
 
     def __init__(self, *options, http_port=0):
         self.process = subprocess.Popen(
-            [programs / "idle-server", "--port", "0", "--http", str(http_port),
+            [build / "examples/idle-server", "--port", "0", "--http", str(http_port),
              *options], stdout=subprocess.PIPE, text=True)
         self.port = self.read_port(r"listening on .*:(\d+)$")
         self.http_port = self.read_port(r"live page: .*:(\d+)/$")
@@ -370,7 +370,7 @@ def start_loads(server, timeout_ms):
     loads = []
     for i in range(24):
         loads.append(subprocess.Popen(
-            [programs / "idle-load", "--port", str(server.port),
+            [build / "test/load/idle-load", "--port", str(server.port),
              "--connections", str(80 + i * 37 % 11 * 20),
              "--timeout", str(timeout_ms), "--chatty", "75",
              "--interval", str(2000 + i * 31 % 24 * 320),
@@ -435,7 +435,7 @@ def measure_cost():
         used = {count: [] for count in counts}
         with serving("--timeout", "60000") as server:
             load = connections and subprocess.Popen(
-                [programs / "idle-load", "--port", str(server.port),
+                [build / "test/load/idle-load", "--port", str(server.port),
                  "--connections", str(connections), "--timeout", "60000",
                  "--chatty", "100", "--duration", "1000"],
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -455,11 +455,11 @@ def measure_cost():
 
 
 def main():
-    global programs
+    global build
     if len(sys.argv) < 2 or not (pathlib.Path(sys.argv[1]) /
-                                 "idle-server").exists():
+                                 "examples/idle-server").exists():
         sys.exit(__doc__)
-    programs = pathlib.Path(sys.argv[1]).resolve()
+    build = pathlib.Path(sys.argv[1]).resolve()
     if sys.argv[2:3] == ["--pictures"] and len(sys.argv) == 4:
         take_pictures(pathlib.Path(sys.argv[3]))
     elif sys.argv[2:] == ["--cost"]:

@@ -39,9 +39,9 @@ COMMANDS = {
     "build/demo/examples/idle-server --http 8080":
         "timeout --preserve-status -s INT 1 "
         "build/demo/examples/idle-server --port 0 --http 0",
-    "build/demo/examples/idle-load --connections 2000 --duration 60":
+    "build/demo/test/load/idle-load --connections 2000 --duration 60":
         Job("tests"),
-    "build/demo/examples/size-wheel --timeout 60s:1000000 --refresh 10s":
+    "build/demo/tools/size-wheel --timeout 60s:1000000 --refresh 10s":
         ITSELF,
     "man uvwheel": "man -P cat uvwheel",
     "man uvwheel_timer_start": "man -P cat uvwheel_timer_start",

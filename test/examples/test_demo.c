@@ -13,15 +13,11 @@
 
 static result_t result;
 
-/* --bin, the directory of the programs, and these options. */
+/* --build, the directory, and these options. */
 static void
 demo_options(char line[512], const char *options)
 {
-  const char *server = getenv("IDLE_SERVER");
-
-  ck_assert_ptr_nonnull(server);
-  snprintf(line, 512, "--bin %.*s %s", (int)(strrchr(server, '/') - server),
-           server, options);
+  snprintf(line, 512, "--build %s %s", getenv("BUILT"), options);
 }
 
 /* It must end well, with a table that has these rows and fits the page. */
@@ -135,8 +131,9 @@ static const struct {
     {2, "--million --sessions 16000001", "--sessions takes a number"},
     {2, "--sessions 10", "--sessions goes with --million"},
     {2, "--million --connections 10", "--connections does not go with"},
-    {1, "--bin /nowhere", "there is no /nowhere/idle-server"},
-    {1, "--million --bin /nowhere", "there is no /nowhere/udp-sessions"},
+    {1, "--build /nowhere", "there is no /nowhere/examples/idle-server"},
+    {1, "--million --build /nowhere",
+     "there is no /nowhere/examples/udp-sessions"},
 };
 #define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
 
@@ -152,7 +149,7 @@ START_TEST(help_names_every_option)
 {
   static const char *const names[] = {"--connections", "--million",
                                       "--sessions",    "--timeout",
-                                      "--bin",         "--help"};
+                                      "--build",       "--help"};
 
   assert_help("DEMO", names, sizeof(names) / sizeof(names[0]));
 }

@@ -14,7 +14,7 @@
 
 #include <uvwheel.h>
 
-#include "../../examples/wheel-forecast.h"
+#include "../../tools/wheel-forecast.h"
 #include "programs.h"
 #include "suite.h"
 

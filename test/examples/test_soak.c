@@ -15,20 +15,17 @@ static result_t result;
 
 /* The programs of a directory, and "minutes" of one second. */
 static void
-soak_options(char line[512], const char *bin, const char *more)
+soak_options(char line[512], const char *built, const char *more)
 {
-  snprintf(line, 512, "--bin %s --minute 1 --timeout 800 --connections 100 %s",
-           bin, more);
+  snprintf(line, 512,
+           "--build %s --minute 1 --timeout 800 --connections 100 %s", built,
+           more);
 }
 
 static void
 true_programs(char line[512], const char *more)
 {
-  char bin[256];
-
-  snprintf(bin, sizeof(bin), "%s", getenv("IDLE_SERVER"));
-  *strrchr(bin, '/') = '\0';
-  soak_options(line, bin, more);
+  soak_options(line, getenv("BUILT"), more);
 }
 
 START_TEST(a_short_soak_prints_its_minutes_and_passes)
@@ -116,7 +113,7 @@ static const struct {
     {2, "--connections none 1", "--connections takes a number"},
     {2, "0", "MINUTES takes a number from 1"},
     {2, "--minute 1 --timeout 1001 1", "a minute must not be shorter"},
-    {1, "--bin /nowhere 1", "there is no /nowhere/idle-server"},
+    {1, "--build /nowhere 1", "there is no /nowhere/examples/idle-server"},
 };
 #define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
 
@@ -131,7 +128,7 @@ END_TEST
 START_TEST(help_names_every_option)
 {
   static const char *const names[] = {"--connections", "--timeout", "--minute",
-                                      "--bin", "--help"};
+                                      "--build", "--help"};
 
   assert_help("SOAK", names, sizeof(names) / sizeof(names[0]));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "udp-peers.h"
+#include "peers.h"
 
 #include <errno.h>
 #include <stdlib.h>

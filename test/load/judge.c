@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "load-judge.h"
+#include "judge.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/cli.h"
+#include "../../examples/common/cli.h"
 
 /* The time between two measurements: a lag that short may not be seen. */
 #define UNSEEN_LAG_NS (10 * NS_PER_MS)

@@ -2,8 +2,8 @@
 
 /* Random numbers that are the same in each run. */
 
-#ifndef EXAMPLES_RANDOM_H
-#define EXAMPLES_RANDOM_H
+#ifndef LOAD_RANDOM_H
+#define LOAD_RANDOM_H
 
 #include <stdint.h>
 
@@ -11,4 +11,4 @@
  * seed. */
 uint64_t random_below(uint64_t *state, uint64_t limit);
 
-#endif /* EXAMPLES_RANDOM_H */
+#endif /* LOAD_RANDOM_H */

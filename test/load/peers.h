@@ -3,14 +3,14 @@
 /* The peers of udp-load: each says one thing at a time, says it again until it
  * is answered, and checks the answer. */
 
-#ifndef EXAMPLES_UDP_PEERS_H
-#define EXAMPLES_UDP_PEERS_H
+#ifndef LOAD_PEERS_H
+#define LOAD_PEERS_H
 
 #include <stdint.h>
 
-#include "../load/load-judge.h"
-#include "udp-protocol.h"
-#include "udp-wire.h"
+#include "../../examples/udp/udp-protocol.h"
+#include "judge.h"
+#include "wire.h"
 
 #define UDP_TRAFFIC '!' /* the first byte of what is no question */
 
@@ -18,7 +18,7 @@ typedef struct peer_s peer_t;
 
 struct peer_s {
   peer_t *prev, *next; /* among those that wait for an answer */
-  uint64_t heard_ns;   /* see load-judge.h */
+  uint64_t heard_ns;   /* see judge.h */
   uint64_t said_ns;    /* before the last thing was said for the first time */
   uint64_t tried_ns;   /* and when for the last time */
   uint32_t sequence;   /* of the last thing said     */
@@ -61,4 +61,4 @@ int peers_retry(peers_t *peers, uint64_t now_ns);
 /* Takes in a batch of answers. Returns how many datagrams came. */
 int peers_listen(peers_t *peers);
 
-#endif /* EXAMPLES_UDP_PEERS_H */
+#endif /* LOAD_PEERS_H */

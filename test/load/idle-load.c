@@ -6,7 +6,7 @@
  * and check that its echo comes back byte for byte; they must never be closed.
  * The silent ones send one message at a random moment and then fall silent;
  * they must be closed, not before the timeout and not much after it. What is
- * early and late, as seen from here, load-judge.h explains. With --churn the
+ * early and late, as seen from here, judge.h explains. With --churn the
  * chatty ones sooner or later end their chat in one of several ways, and a new
  * connection takes the place of each that is gone.
  *
@@ -26,8 +26,8 @@
 
 #include <uv.h>
 
-#include "common/cli.h"
-#include "load/load-connection.h"
+#include "../../examples/common/cli.h"
+#include "connection.h"
 
 #define PACE_MS 10
 #define SPARE_DESCRIPTORS 16 /* for all that is not one of the connections */

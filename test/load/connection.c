@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "load-connection.h"
+#include "connection.h"
 
 #include <string.h>
 
-#include "../common/random.h"
+#include "random.h"
 
 #define CHAT 8 /* messages, on average, before a chat ends */
 

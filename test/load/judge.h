@@ -29,8 +29,8 @@
  *   which.
  */
 
-#ifndef EXAMPLES_LOAD_JUDGE_H
-#define EXAMPLES_LOAD_JUDGE_H
+#ifndef LOAD_JUDGE_H
+#define LOAD_JUDGE_H
 
 #include <stdint.h>
 #include <stdio.h>
@@ -85,4 +85,4 @@ int judge_report(judge_t *judge, FILE *stream);
  * began then. */
 void judge_begin_anew(judge_t *judge);
 
-#endif /* EXAMPLES_LOAD_JUDGE_H */
+#endif /* LOAD_JUDGE_H */

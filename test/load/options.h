@@ -2,12 +2,12 @@
 
 /* The command lines of idle-load and udp-load. */
 
-#ifndef EXAMPLES_LOAD_OPTIONS_H
-#define EXAMPLES_LOAD_OPTIONS_H
+#ifndef LOAD_OPTIONS_H
+#define LOAD_OPTIONS_H
 
 #include <stdint.h>
 
-/* Each has an address of its own, see udp-wire.h. */
+/* Each has an address of its own, see wire.h. */
 #define PEERS_MAX 16000000
 
 typedef struct options_s {
@@ -33,4 +33,4 @@ extern const command_line_t udp_load_command_line;
 void parse_options(int argc, char **argv, const command_line_t *command_line,
                    options_t *options);
 
-#endif /* EXAMPLES_LOAD_OPTIONS_H */
+#endif /* LOAD_OPTIONS_H */

@@ -6,8 +6,8 @@
  * them sends it, and which of them an answer came to. That, and many datagrams
  * in one call, is Linux. */
 
-#ifndef EXAMPLES_UDP_WIRE_H
-#define EXAMPLES_UDP_WIRE_H
+#ifndef LOAD_WIRE_H
+#define LOAD_WIRE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,4 +55,4 @@ int wire_flush(wire_t *wire);
  * were, strangers' included, or -ECONNREFUSED. */
 int wire_receive(wire_t *wire, wire_cb cb, void *arg);
 
-#endif /* EXAMPLES_UDP_WIRE_H */
+#endif /* LOAD_WIRE_H */

@@ -3,7 +3,7 @@
 /* recvmmsg, sendmmsg, struct in_pktinfo: */
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 
-#include "udp-wire.h"
+#include "wire.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,18 +2,18 @@
 
 /* The connections of idle-load, and what each of them does. */
 
-#ifndef EXAMPLES_LOAD_CONNECTION_H
-#define EXAMPLES_LOAD_CONNECTION_H
+#ifndef LOAD_CONNECTION_H
+#define LOAD_CONNECTION_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <uv.h>
 
-#include "../common/cli.h"
-#include "../common/progress.h"
-#include "load-judge.h"
-#include "load-options.h"
+#include "../../examples/common/cli.h"
+#include "judge.h"
+#include "options.h"
+#include "progress.h"
 
 #define CONNECTING_AT_ONCE 256 /* less than any server's backlog */
 #define MESSAGE_MAX 64
@@ -30,7 +30,7 @@ typedef struct connection_s {
   state_t state;
   int chatty;
   int vanished;        /* reads nothing until send_at_ns */
-  uint64_t heard_ns;   /* see load-judge.h */
+  uint64_t heard_ns;   /* see judge.h */
   uint64_t sent_ns;    /* before the last message was sent */
   uint64_t send_at_ns; /* when the next is to be sent, or NEVER */
   size_t length;       /* of the message whose echo is awaited, or 0 */
@@ -89,4 +89,4 @@ void close_everything(load_t *load);
 /* Does so without a verdict. */
 void give_up(load_t *load, const char *what, const char *why);
 
-#endif /* EXAMPLES_LOAD_CONNECTION_H */
+#endif /* LOAD_CONNECTION_H */

@@ -34,8 +34,8 @@
  * timers that get stopped make it too high: one that is stopped before the hand
  * comes by is never looked at. */
 
-#ifndef EXAMPLES_WHEEL_FORECAST_H
-#define EXAMPLES_WHEEL_FORECAST_H
+#ifndef TOOLS_WHEEL_FORECAST_H
+#define TOOLS_WHEEL_FORECAST_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -72,4 +72,4 @@ uint64_t recommend_tick_ms(const load_t *load);
  * looked at than needed, or one more per tick. */
 uint32_t recommend_slots(const load_t *load, uint64_t tick_ms);
 
-#endif /* EXAMPLES_WHEEL_FORECAST_H */
+#endif /* TOOLS_WHEEL_FORECAST_H */

@@ -7,16 +7,16 @@
  * question refreshes nothing. So a sample of the silent peers, spread evenly
  * over all of them, asks every 10 ms from shortly before the timeout until the
  * answer is that there is no session. That moment is judged like the close of
- * a connection, by load-judge.h: it accuses nobody wrongly, as the peer's
+ * a connection, by judge.h: it accuses nobody wrongly, as the peer's
  * clock began before its last datagram was sent and stops after the answer
  * came. */
 
-#ifndef EXAMPLES_UDP_WATCH_H
-#define EXAMPLES_UDP_WATCH_H
+#ifndef LOAD_WATCH_H
+#define LOAD_WATCH_H
 
 #include <stdint.h>
 
-#include "udp-peers.h"
+#include "peers.h"
 
 #define WATCHED_MAX 1000
 
@@ -35,4 +35,4 @@ int watch_ask(watch_t *watch, uint64_t now_ns);
 /* Takes the answer. */
 void watch_told(watch_t *watch, peer_t *peer, uint64_t count, uint64_t now_ns);
 
-#endif /* EXAMPLES_UDP_WATCH_H */
+#endif /* LOAD_WATCH_H */

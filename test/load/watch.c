@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "udp-watch.h"
+#include "watch.h"
 
 #define EARLIER_NS (100 * NS_PER_MS)
 

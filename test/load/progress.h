@@ -3,8 +3,8 @@
 /* How far a load has come, on stderr: a bar that is drawn over and over on a
  * terminal, else a line from time to time. */
 
-#ifndef EXAMPLES_PROGRESS_H
-#define EXAMPLES_PROGRESS_H
+#ifndef LOAD_PROGRESS_H
+#define LOAD_PROGRESS_H
 
 #include <stdint.h>
 
@@ -26,4 +26,4 @@ progress_show(const progress_t *progress, const char *phase, double share,
 /* Leaves the terminal's line empty. */
 void progress_end(const progress_t *progress);
 
-#endif /* EXAMPLES_PROGRESS_H */
+#endif /* LOAD_PROGRESS_H */

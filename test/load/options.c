@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "load-options.h"
+#include "options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include <getopt.h>
 
-#include "../common/cli.h"
+#include "../../examples/common/cli.h"
 
 static const char idle_load_help[] =
     "Usage: idle-load [OPTION]...\n"

@@ -12,7 +12,7 @@
 #include <getopt.h>
 #include <uvwheel.h>
 
-#include "common/cli.h"
+#include "../examples/common/cli.h"
 #include "wheel-forecast.h"
 
 #define MAX_GROUPS 16

@@ -6,11 +6,11 @@
  * chatty ones go on, one after the other in a random order, as fast as the
  * server answers. The work is divided:
  *
- *   udp-wire    the socket: whose address sends, and receives
- *   udp-peers   what a peer says, again if need be, and what is a right answer
+ *   wire        the socket: whose address sends, and receives
+ *   peers       what a peer says, again if need be, and what is a right answer
  *   this file   pacing: who speaks next, and how many at once
- *   udp-watch   when do the silent ones' sessions end?
- *   load-judge  were the server's promises kept?
+ *   watch       when do the silent ones' sessions end?
+ *   judge       were the server's promises kept?
  *
  * The pace. At most as many datagrams are on their way as certainly fit into
  * the socket's buffers, so that normally none is lost: each answer makes room
@@ -18,7 +18,7 @@
  * is lost all the same is said again after half a second, and counted.
  *
  * The verdict. Expiry is seen from outside: a sample of the silent peers asks
- * until its sessions are gone, see udp-watch.h. That a session in use stays is
+ * until its sessions are gone, see watch.h. That a session in use stays is
  * seen by each answer to a chatty peer, as it tells the session's count. The
  * server's own figures are not asked for: who judges must not depend on whom
  * he judges. For the same reason nothing of uvwheel is used. */
@@ -32,12 +32,12 @@
 
 #include <uv.h>
 
-#include "common/cli.h"
-#include "common/progress.h"
-#include "common/random.h"
-#include "load/load-options.h"
-#include "udp/udp-peers.h"
-#include "udp/udp-watch.h"
+#include "../../examples/common/cli.h"
+#include "options.h"
+#include "peers.h"
+#include "progress.h"
+#include "random.h"
+#include "watch.h"
 
 #define PACE_MS 10
 #define MIN_DESCRIPTORS 16
