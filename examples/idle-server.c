@@ -389,7 +389,7 @@ start_live(server_t *server)
       .timeout_ms = server->idle.timeout_ms,
       .descriptor_limit = server->descriptor_limit,
       .host = server->options.http_host,
-      .port = server->options.http_port,
+      .port = (uint16_t)server->options.http_port,
   };
 
   return live_start(&options, &server->live);
@@ -424,7 +424,7 @@ start(server_t *server)
                    server->options.stats_seconds * 1000,
                    server->options.stats_seconds * 1000);
   error = start_listening(server);
-  if (error == 0 && server->options.has_http)
+  if (error == 0 && server->options.http_port != NO_HTTP)
     error = start_live(server);
   return error;
 }
@@ -454,8 +454,7 @@ main(int argc, char **argv)
 {
   static server_t server;
 
-  drop_path_of_program(argv);
-  parse_options(argc, argv, &idle_server_command_line, &server.options);
+  parse_options(argc, argv, IDLE_SERVER, &server.options);
   server.idle.kind = server.options.kind;
   server.idle.timeout_ms = server.options.timeout_ms;
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */

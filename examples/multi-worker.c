@@ -153,7 +153,7 @@ on_connection(uv_stream_t *listener, int status)
   uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
   uv_update_time(&worker->loop); /* the last of a burst may come late */
   if (status != 0 || uv_accept(listener, stream) != 0 ||
-      is_spare_descriptor(&connection->tcp, worker->options->descriptors) ||
+      is_spare_descriptor(&connection->tcp, worker->descriptors) ||
       uvwheel_timer_start(&connection->idle, on_idle,
                           worker->options->timeout_ms, 0) ||
       uv_read_start(stream, on_read_wanted, on_read) != 0) {
@@ -233,8 +233,8 @@ share_port(const uv_tcp_t *listener)
 }
 
 int
-worker_open(worker_t *worker, unsigned number, const worker_options_t *options,
-            const struct sockaddr *address)
+worker_open(worker_t *worker, unsigned number, uint64_t descriptors,
+            const server_options_t *options, const struct sockaddr *address)
 {
   uv_loop_t *loop = &worker->loop;
   uv_tcp_t *listener = &worker->listener;
@@ -242,6 +242,7 @@ worker_open(worker_t *worker, unsigned number, const worker_options_t *options,
   int error;
 
   worker->number = number;
+  worker->descriptors = descriptors;
   worker->options = options;
   if ((error = uv_loop_init(loop)) != 0 ||
       (error = uvwheel_init(loop, &worker->wheel, &options->wheel)) != 0 ||

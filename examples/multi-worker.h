@@ -12,13 +12,7 @@
 #include <uv.h>
 #include <uvwheel.h>
 
-/* Of all threads the same. */
-typedef struct worker_options_s {
-  uint64_t timeout_ms;
-  uint64_t stats_seconds; /* 0: never */
-  uint64_t descriptors;   /* more are not used for connections */
-  uvwheel_options_t wheel;
-} worker_options_t;
+#include "common/server-options.h"
 
 typedef struct figures_s {
   uint64_t open; /* connections */
@@ -32,7 +26,8 @@ typedef struct figures_s {
 /* While the thread runs all of this is its own, but worker_stop. */
 typedef struct worker_s {
   unsigned number;
-  const worker_options_t *options;
+  const server_options_t *options; /* of all threads the same */
+  uint64_t descriptors;            /* more are not used for connections */
   uv_thread_t thread;
   uv_loop_t loop;
   uv_tcp_t listener;
@@ -45,8 +40,8 @@ typedef struct worker_s {
 
 /* Makes all that the thread needs, and listens. Returns 0 or a UV_E* code; the
  * caller should then end the program. */
-int worker_open(worker_t *worker, unsigned number,
-                const worker_options_t *options,
+int worker_open(worker_t *worker, unsigned number, uint64_t descriptors,
+                const server_options_t *options,
                 const struct sockaddr *address);
 
 /* Starts the thread. Returns 0 or a UV_E* code. */

@@ -335,8 +335,7 @@ main(int argc, char **argv)
 {
   static server_t server;
 
-  drop_path_of_program(argv);
-  parse_options(argc, argv, &udp_sessions_command_line, &server.options);
+  parse_options(argc, argv, UDP_SESSIONS, &server.options);
   server.idle.kind = server.options.kind;
   server.idle.timeout_ms = server.options.timeout_ms;
   need_descriptors(MIN_DESCRIPTORS);

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <getopt.h>
 #include <uvwheel.h>
 
 #include "../examples/common/cli.h"
+#include "../examples/common/options.h"
 #include "wheel-forecast.h"
 
 #define MAX_GROUPS 16
@@ -26,20 +26,6 @@ typedef struct arguments_s {
   uint64_t tick_ms; /* 0: to be recommended */
   uint64_t slots;   /* likewise */
 } arguments_t;
-
-static const char help[] =
-    "Usage: size-wheel --timeout TIME:COUNT [OPTION]...\n"
-    "Tells what a wheel costs for so many timers with such timeouts.\n"
-    "\n"
-    "  --timeout TIME:COUNT  so many timers are active at a time; may be "
-    "given\n"
-    "                        several times\n"
-    "  --refresh TIME        each is refreshed that often, on average (never)\n"
-    "  --tick TIME           tick of the wheel (recommends one)\n"
-    "  --slots N             slots of the wheel (recommends them)\n"
-    "  --help                show this\n"
-    "\n"
-    "A TIME is a number and ms, s, m, h or d; a mere number is in ms.\n";
 
 static const struct {
   const char *name;
@@ -69,8 +55,9 @@ parse_time(const char *option, const char *text, uint64_t max_ms)
 }
 
 static void
-add_group(arguments_t *arguments, char *text)
+add_group(void *options, char *text)
 {
+  arguments_t *arguments = options;
   char *count = strchr(text, ':');
 
   if (count == NULL)
@@ -85,6 +72,43 @@ add_group(arguments_t *arguments, char *text)
                 .count = parse_number("timeout", count, 1, MAX_COUNT)};
 }
 
+static void
+set_refresh(void *options, char *text)
+{
+  ((arguments_t *)options)->load.refresh_ms =
+      (double)parse_time("refresh", text, MAX_TIMEOUT_MS);
+}
+
+static void
+set_tick(void *options, char *text)
+{
+  ((arguments_t *)options)->tick_ms =
+      parse_time("tick", text, UVWHEEL_MAX_TICK_MS);
+}
+
+static const option_row_t rows[] = {
+    {1, "timeout", "TIME:COUNT",
+     "so many timers are active at a time; may be\ngiven several times",
+     .parse = add_group},
+    {1, "refresh", "TIME", "each is refreshed that often, on average (never)",
+     .parse = set_refresh},
+    {1, "tick", "TIME", "tick of the wheel (recommends one)",
+     .parse = set_tick},
+    {1, "slots", "N", "slots of the wheel (recommends them)",
+     OPTION_NUMBER(arguments_t, slots, 1, UVWHEEL_MAX_SLOTS)},
+};
+
+static const command_line_t command_line = {
+    .program = 1,
+    .usage = "--timeout TIME:COUNT [OPTION]...",
+    .description =
+        "Tells what a wheel costs for so many timers with such timeouts.\n",
+    .ending = "A TIME is a number and ms, s, m, h or d; a mere number is in "
+              "ms.\n",
+    .rows = rows,
+    .count = sizeof(rows) / sizeof(rows[0]),
+};
+
 static uint64_t
 power_of_two(uint64_t at_least)
 {
@@ -93,41 +117,6 @@ power_of_two(uint64_t at_least)
   while (power < at_least)
     power *= 2;
   return power;
-}
-
-static void
-parse(arguments_t *arguments, int argc, char **argv)
-{
-  static const struct option options[] = {
-      {"timeout", required_argument, NULL, 't'},
-      {"refresh", required_argument, NULL, 'r'},
-      {"tick", required_argument, NULL, 'i'},
-      {"slots", required_argument, NULL, 's'},
-      {"help", no_argument, NULL, 'h'},
-      {0}};
-  int option;
-
-  drop_path_of_program(argv);
-  arguments->load.refresh_ms = INFINITY;
-  while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
-    if (option == 't')
-      add_group(arguments, optarg);
-    else if (option == 'r')
-      arguments->load.refresh_ms =
-          (double)parse_time("refresh", optarg, MAX_TIMEOUT_MS);
-    else if (option == 'i')
-      arguments->tick_ms = parse_time("tick", optarg, UVWHEEL_MAX_TICK_MS);
-    else if (option == 's')
-      arguments->slots =
-          power_of_two(parse_number("slots", optarg, 1, UVWHEEL_MAX_SLOTS));
-    else if (option == 'h')
-      show_help(help);
-    else
-      exit(EXIT_USAGE);
-  if (optind < argc)
-    usage_error("unexpected argument '%s'", argv[optind]);
-  if (arguments->load.group_count == 0)
-    usage_error("no --timeout is given; see --help");
 }
 
 /* In ms, s or h: the others would need fractions too often. */
@@ -195,15 +184,17 @@ print_forecast(const forecast_t *expected, uint64_t tick_ms)
 int
 main(int argc, char **argv)
 {
-  arguments_t arguments = {.load.groups = arguments.groups};
+  arguments_t arguments = {
+      .load = {.groups = arguments.groups, .refresh_ms = INFINITY}};
   const load_t *load = &arguments.load;
 
-  parse(&arguments, argc, argv);
+  parse_command_line(argc, argv, &command_line, &arguments);
+  if (load->group_count == 0)
+    usage_error("no --timeout is given; see --help");
   uint64_t tick_ms = arguments.tick_ms, slots = arguments.slots;
   if (tick_ms == 0)
     tick_ms = recommend_tick_ms(load);
-  if (slots == 0)
-    slots = recommend_slots(load, tick_ms);
+  slots = slots == 0 ? recommend_slots(load, tick_ms) : power_of_two(slots);
   print_load(load);
   printf("tick        ");
   print_time((double)tick_ms);

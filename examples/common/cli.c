@@ -2,7 +2,6 @@
 
 #include "cli.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -18,22 +17,6 @@
 #define DESCRIPTORS_KEPT 8 /* for all that is not a connection */
 
 void
-drop_path_of_program(char **argv)
-{
-  char *slash = strrchr(argv[0], '/');
-
-  if (slash != NULL)
-    argv[0] = slash + 1;
-}
-
-void
-show_help(const char *help)
-{
-  announce("%s", help);
-  exit(EXIT_SUCCESS);
-}
-
-void
 announce(const char *format, ...)
 {
   va_list arguments;
@@ -45,21 +28,6 @@ announce(const char *format, ...)
     complain("cannot write to stdout: %s", strerror(errno));
     exit(EXIT_FAILURE);
   }
-}
-
-uint64_t
-parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
-{
-  char *end;
-  errno = 0;
-  unsigned long long number = strtoull(text, &end, 10);
-
-  /* strtoull alone would take " 5", "+5" and even "-5". */
-  if (!isdigit((unsigned char)text[0]) || *end != '\0' || errno != 0 ||
-      number < min || number > max)
-    usage_error("--%s takes a number from %" PRIu64 " to %" PRIu64 ", not '%s'",
-                option, min, max, text);
-  return number;
 }
 
 void

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What the example programs have in common around their real work: complaints,
- * numbers and addresses of the command line, descriptors, a loop that signals
- * end. */
+ * addresses, descriptors, a loop that signals end. */
 
 #ifndef EXAMPLES_CLI_H
 #define EXAMPLES_CLI_H
@@ -27,9 +26,6 @@
 /* Each program defines its name, the beginning of all its complaints. */
 extern const char *const program;
 
-/* Makes getopt_long's complaints begin with the program's name alone. */
-void drop_path_of_program(char **argv);
-
 /* One line on stderr, formatted as by printf. */
 #define complain(...)                                                          \
   ((void)fprintf(stderr, "%s: ", program), (void)fprintf(stderr, __VA_ARGS__), \
@@ -38,16 +34,9 @@ void drop_path_of_program(char **argv);
 /* The same, then the end: the command line is wrong. */
 #define usage_error(...) (complain(__VA_ARGS__), exit(EXIT_USAGE))
 
-/* Shows the help, then ends the program. */
-_Noreturn void show_help(const char *help);
-
 /* One line on stdout, at once, formatted as by printf: somebody waits for it.
  * If it cannot be written the program ends after a complaint. */
 void announce(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* The whole text as a decimal number from min to max, or a usage error. */
-uint64_t parse_number(const char *option, const char *text, uint64_t min,
-                      uint64_t max);
 
 /* The address of a host given by name or number, or a usage error. */
 void parse_address(const char *host, uint16_t port,

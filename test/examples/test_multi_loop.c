@@ -286,7 +286,7 @@ START_TEST(too_few_descriptors_are_one_line_and_status_1)
 {
   descriptor_limit = 31;
   run_program("MULTI_LOOP", "--port 0 --threads 2", &result);
-  assert_complaint(&result, 1, "need 32 descriptors, but the limit is 31");
+  assert_complaint(&result, 1, "31 descriptors (ulimit -n) are too few");
   ck_assert_str_eq(result.out, "");
 }
 END_TEST

@@ -314,7 +314,7 @@ main(int argc, char **argv)
 {
   static load_t load;
 
-  parse_options(argc, argv, &idle_load_command_line, &load.options);
+  parse_options(argc, argv, IDLE_LOAD, &load.options);
   parse_address(load.options.host, load.options.port, &load.server);
   signal(SIGPIPE, SIG_IGN); /* a server that is gone is an error, not the end */
   check_descriptors(&load.options);

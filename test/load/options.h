@@ -10,6 +10,8 @@
 /* Each has an address of its own, see wire.h. */
 #define PEERS_MAX 16000000
 
+enum { IDLE_LOAD = 1, UDP_LOAD = 2 };
+
 typedef struct options_s {
   const char *host;
   uint16_t port;
@@ -24,13 +26,8 @@ typedef struct options_s {
   uint64_t seed;
 } options_t;
 
-/* What one of them understands. */
-typedef struct command_line_s command_line_t;
-extern const command_line_t idle_load_command_line;
-extern const command_line_t udp_load_command_line;
-
-/* Fills *options, or ends the program after a complaint or --help. */
-void parse_options(int argc, char **argv, const command_line_t *command_line,
-                   options_t *options);
+/* Fills *options for one of them, or ends the program after a complaint or
+ * --help. */
+void parse_options(int argc, char **argv, unsigned load, options_t *options);
 
 #endif /* LOAD_OPTIONS_H */

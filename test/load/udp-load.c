@@ -464,7 +464,7 @@ main(int argc, char **argv)
 {
   static load_t load;
 
-  parse_options(argc, argv, &udp_load_command_line, &load.options);
+  parse_options(argc, argv, UDP_LOAD, &load.options);
   find_server(&load);
   need_descriptors(MIN_DESCRIPTORS);
   return run(&load);

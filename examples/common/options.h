@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Command lines. A table says of each option what it is called, what --help
+ * tells about it and where its value goes; programs that understand much the
+ * same share one. */
+
+#ifndef EXAMPLES_OPTIONS_H
+#define EXAMPLES_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct option_row_s {
+  unsigned programs; /* those that have it, as bits                      */
+  const char *name;
+  const char *value; /* as --help calls it; NULL: none, an int becomes 1 */
+  const char *help;  /* one line or several                              */
+  size_t offset;     /* of where it goes, in what the program passes     */
+  size_t size;       /* of a number; 0: a text, as it is                 */
+  uint64_t min, max; /* of a number                                      */
+  /* Called with what the program passes, if it goes nowhere just so. */
+  void (*parse)(void *options, char *text);
+} option_row_t;
+
+/* The ends of a row: for a field of what the program passes. */
+#define OPTION_FIELD(type, field) .offset = offsetof(type, field)
+#define OPTION_NUMBER(type, field, least, most)                        \
+  .offset = offsetof(type, field), .size = sizeof(((type *)0)->field), \
+  .min = (least), .max = (most)
+
+typedef struct command_line_s {
+  unsigned program;        /* its bit                            */
+  const char *usage;       /* what follows its name in a line    */
+  const char *description; /* whole lines: what it does          */
+  const char *ending;      /* whole lines, after the options     */
+  const option_row_t *rows;
+  size_t count;
+} command_line_t;
+
+/* Fills *options, which has the defaults; ends the program after --help or a
+ * complaint. */
+void parse_command_line(int argc, char **argv, const command_line_t *line,
+                        void *options);
+
+/* The whole text as a decimal number from min to max, or a usage error. */
+uint64_t parse_number(const char *option, const char *text, uint64_t min,
+                      uint64_t max);
+
+#endif /* EXAMPLES_OPTIONS_H */
