@@ -26,10 +26,11 @@
 /* Each program defines its name, the beginning of all its complaints. */
 extern const char *const program;
 
-/* One line on stderr, formatted as by printf. */
-#define complain(...)                                                          \
-  ((void)fprintf(stderr, "%s: ", program), (void)fprintf(stderr, __VA_ARGS__), \
-   (void)fputc('\n', stderr))
+/* One line on stderr, formatted as by printf; those of threads do not mix. */
+#define complain(...)                                             \
+  (flockfile(stderr), (void)fprintf(stderr, "%s: ", program),     \
+   (void)fprintf(stderr, __VA_ARGS__), (void)fputc('\n', stderr), \
+   funlockfile(stderr))
 
 /* The same, then the end: the command line is wrong. */
 #define usage_error(...) (complain(__VA_ARGS__), exit(EXIT_USAGE))

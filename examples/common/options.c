@@ -13,8 +13,9 @@
 #include "cli.h"
 
 #define MAX_ROWS 32
-#define HELP MAX_ROWS /* what getopt_long returns for it; for others: the row \
-                       */
+#define HELP                                                       \
+  MAX_ROWS /* what getopt_long returns for it; for others: the row \
+            */
 
 static const option_row_t help_row = {
     .name = "help", .value = NULL, .help = "show this"};

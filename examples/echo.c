@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "echo.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cli.h"
+
+typedef struct connection_s {
+  uv_tcp_t tcp; /* its data points to the echo_t */
+  /* The last member: no more of it is allocated than its kind uses. */
+  idle_timer_t idle;
+} connection_t;
+
+typedef struct unsent_s {
+  uv_write_t request;
+  char bytes[];
+} unsent_t;
+
+/* ---- A connection's end ------------------------------------------------ */
+
+static connection_t *
+connection_of(idle_timer_t *timer)
+{
+  return (connection_t *)((char *)timer - offsetof(connection_t, idle));
+}
+
+static void
+on_timer_released(idle_timer_t *timer)
+{
+  free(connection_of(timer));
+}
+
+static void
+on_connection_closed(uv_handle_t *tcp)
+{
+  connection_t *connection = (connection_t *)tcp;
+  echo_t *echo = tcp->data;
+
+  echo->figures.open--;
+  echo->idle.kind->release(&echo->idle, &connection->idle);
+}
+
+static void
+close_connection(connection_t *connection)
+{
+  echo_t *echo = connection->tcp.data;
+  uv_handle_t *tcp = (uv_handle_t *)&connection->tcp;
+
+  if (uv_is_closing(tcp))
+    return;
+  echo->idle.kind->stop(&connection->idle);
+  uv_close(tcp, on_connection_closed);
+}
+
+static void
+on_idle(idle_timer_t *timer)
+{
+  connection_t *connection = connection_of(timer);
+  echo_t *echo = connection->tcp.data;
+
+  echo->figures.idle_closes++;
+  close_connection(connection);
+}
+
+/* ---- Echo -------------------------------------------------------------- */
+
+/* Traffic: the idle time begins anew. */
+static void
+refresh(connection_t *connection)
+{
+  echo_t *echo = connection->tcp.data;
+
+  echo->figures.refreshes++;
+  echo->idle.kind->refresh(&connection->idle);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk);
+
+static void
+on_read_wanted(uv_handle_t *tcp, size_t suggested, uv_buf_t *buffer)
+{
+  echo_t *echo = tcp->data;
+
+  (void)suggested;
+  *buffer = uv_buf_init(echo->read_buffer, sizeof(echo->read_buffer));
+}
+
+static void
+on_unsent_sent(uv_write_t *request, int status)
+{
+  connection_t *connection = (connection_t *)request->handle;
+
+  free(request->data); /* the request is part of that */
+  if (status == UV_ECANCELED)
+    return; /* the connection is closing */
+  if (status != 0) {
+    close_connection(connection);
+    return;
+  }
+  refresh(connection);
+  uv_read_start((uv_stream_t *)&connection->tcp, on_read_wanted, on_read);
+}
+
+/* The peer reads more slowly than it writes: keeps the bytes until they can be
+ * sent, and reads nothing until then. Nor does it count as traffic: who never
+ * reads gets idle. */
+static void
+send_later(connection_t *connection, const char *bytes, size_t length)
+{
+  unsent_t *unsent = malloc(sizeof(*unsent) + length);
+
+  if (unsent == NULL) {
+    complain("out of memory, a connection is closed");
+    close_connection(connection);
+    return;
+  }
+  memcpy(unsent->bytes, bytes, length);
+  unsent->request.data = unsent;
+  uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
+  uv_buf_t buffer = uv_buf_init(unsent->bytes, (unsigned)length);
+  uv_read_stop(stream);
+  if (uv_write(&unsent->request, stream, &buffer, 1, on_unsent_sent) != 0) {
+    free(unsent);
+    close_connection(connection);
+  }
+}
+
+/* All connections share one read buffer, because its bytes are sent, or copied
+ * by send_later, before this returns. */
+static void
+on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
+{
+  connection_t *connection = (connection_t *)stream;
+
+  if (length == 0)
+    return; /* libuv's word for "try again" */
+  if (length < 0) {
+    close_connection(connection);
+    return;
+  }
+  refresh(connection);
+  uv_buf_t buffer = uv_buf_init(chunk->base, (unsigned)length);
+  int sent = uv_try_write(stream, &buffer, 1);
+  if (sent == length)
+    refresh(connection);
+  else if (sent >= 0 || sent == UV_EAGAIN)
+    send_later(connection, chunk->base + (sent > 0 ? sent : 0),
+               (size_t)(length - (sent > 0 ? sent : 0)));
+  else
+    close_connection(connection);
+}
+
+/* ---- Accept ------------------------------------------------------------ */
+
+/* Full servers meet many newcomers: one complaint a second is enough. */
+static void
+complain_of_accept(echo_t *echo, const char *reason)
+{
+  uint64_t now_ms = uv_now(echo->idle.loop);
+
+  if (now_ms < echo->next_complaint_ms)
+    return;
+  echo->next_complaint_ms = now_ms + 1000;
+  complain("%s with %" PRIu64 " connections: new ones are turned away", reason,
+           echo->figures.open);
+}
+
+static void
+welcome(echo_t *echo, connection_t *connection)
+{
+  uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
+
+  if (is_spare_descriptor(&connection->tcp, echo->descriptor_limit)) {
+    echo->figures.turned_away++;
+    complain_of_accept(echo, "out of descriptors");
+    close_connection(connection);
+    return;
+  }
+  echo->figures.accepted++;
+  if (uv_read_start(stream, on_read_wanted, on_read) != 0)
+    close_connection(connection);
+}
+
+static void accept_next(echo_t *echo);
+
+static void
+on_turned_away(uv_handle_t *tcp)
+{
+  echo_t *echo = tcp->data;
+
+  echo->is_turning_away = 0;
+  if (!echo->is_newcomer_waiting ||
+      uv_is_closing((uv_handle_t *)&echo->listener))
+    return;
+  echo->is_newcomer_waiting = 0;
+  accept_next(echo);
+}
+
+/* There is no memory for a connection, but the server has a handle to accept
+ * one with and close it. While that is in use the next one waits: libuv then
+ * asks for no more until uv_accept is called. */
+static void
+turn_away(echo_t *echo)
+{
+  echo->is_turning_away = 1;
+  echo->figures.turned_away++;
+  complain_of_accept(echo, "out of memory");
+  uv_tcp_init(echo->idle.loop, &echo->unwelcome);
+  echo->unwelcome.data = echo;
+  uv_accept((uv_stream_t *)&echo->listener, (uv_stream_t *)&echo->unwelcome);
+  uv_close((uv_handle_t *)&echo->unwelcome, on_turned_away);
+}
+
+static void
+accept_next(echo_t *echo)
+{
+  connection_t *connection =
+      malloc(offsetof(connection_t, idle) + echo->idle.kind->timer_bytes);
+
+  if (connection == NULL) {
+    turn_away(echo);
+    return;
+  }
+  uv_tcp_init(echo->idle.loop, &connection->tcp);
+  connection->tcp.data = echo;
+  echo->figures.open++;
+  /* libuv accepts whole bursts in one iteration: without this the last of them
+   * would be given an idle time that began before it came. */
+  uv_update_time(echo->idle.loop);
+  /* Started before it is accepted, so that close_connection always finds a
+   * timer to release. */
+  int started = echo->idle.kind->start(&echo->idle, &connection->idle);
+  int accepted = uv_accept((uv_stream_t *)&echo->listener,
+                           (uv_stream_t *)&connection->tcp);
+  if (started != 0 || accepted != 0)
+    close_connection(connection);
+  else
+    welcome(echo, connection);
+}
+
+void
+echo_on_connection(uv_stream_t *listener, int status)
+{
+  echo_t *echo = listener->data;
+
+  if (status != 0)
+    complain_of_accept(echo, uv_strerror(status));
+  else if (echo->is_turning_away)
+    echo->is_newcomer_waiting = 1;
+  else
+    accept_next(echo);
+}
+
+/* ---- Start and stop ---------------------------------------------------- */
+
+int
+echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
+          const server_options_t *options)
+{
+  int error = uv_tcp_init_ex(loop, &echo->listener, family);
+
+  echo->listener.data = echo;
+  echo->idle.kind = options->kind;
+  echo->idle.loop = loop;
+  echo->idle.timeout_ms = options->timeout_ms;
+  echo->idle.on_idle = on_idle;
+  echo->idle.on_released = on_timer_released;
+  return error != 0 ? error : options->kind->open(&echo->idle, &options->wheel);
+}
+
+/* Others have handles on that loop, too. */
+static void
+close_handle(uv_handle_t *handle, void *data)
+{
+  echo_t *echo = data;
+
+  if (handle == (uv_handle_t *)&echo->listener)
+    uv_close(handle, NULL);
+  else if (handle->data == echo && !uv_is_closing(handle))
+    close_connection((connection_t *)handle);
+}
+
+void
+echo_stop(echo_t *echo)
+{
+  uv_walk(echo->idle.loop, close_handle, echo);
+  echo->idle.kind->close(&echo->idle);
+}
+
+void
+echo_format(const echo_figures_t *figures, char text[ECHO_TEXT_SIZE])
+{
+  snprintf(text, ECHO_TEXT_SIZE,
+           "open=%" PRIu64 " accepted=%" PRIu64 " turned_away=%" PRIu64
+           " refreshes=%" PRIu64 " idle_closes=%" PRIu64,
+           figures->open, figures->accepted, figures->turned_away,
+           figures->refreshes, figures->idle_closes);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The echo server of one loop, which closes idle connections: each embeds one
+ * timer, starts it when accepted, refreshes it at every read and every
+ * completed write, and stops it when closing. idle-server has one of these,
+ * multi-loop one for each of its threads. The timer itself is in idle-timer.c,
+ * since a server can be run without the wheel as well, for comparison.
+ *
+ * It also shows what a server needs besides to stay up:
+ * - a peer that does not read: while bytes wait to be sent to it, nothing more
+ *   is read from it, so at most one read buffer is held for each connection
+ * - descriptors or memory used up: new connections are turned away, aloud,
+ *   until there is some again
+ */
+
+#ifndef EXAMPLES_ECHO_H
+#define EXAMPLES_ECHO_H
+
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "common/idle-timer.h"
+#include "common/server-options.h"
+
+typedef struct echo_figures_s {
+  uint64_t open; /* connections whose memory is in use */
+  uint64_t accepted;
+  uint64_t turned_away;
+  uint64_t refreshes;
+  uint64_t idle_closes;
+} echo_figures_t;
+
+typedef struct echo_s {
+  uv_tcp_t listener; /* to be bound, and to listen with echo_on_connection */
+  idle_t idle;
+  echo_figures_t figures;
+  uint64_t descriptor_limit; /* connections get no higher ones */
+
+  uint64_t next_complaint_ms;
+  uv_tcp_t unwelcome; /* see turn_away */
+  int is_turning_away;
+  int is_newcomer_waiting;
+  char read_buffer[65536]; /* one is enough: see on_read */
+} echo_t;
+
+/* Begins with one that is zeroed but for the limit. family: of the listening
+ * socket, or AF_UNSPEC. Returns 0 or a UV_E* code; echo_stop has to follow in
+ * any case. */
+int echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
+              const server_options_t *options);
+
+void echo_on_connection(uv_stream_t *listener, int status);
+
+/* Closes all its handles, and the wheel. */
+void echo_stop(echo_t *echo);
+
+/* "open=1 accepted=2 ..." */
+#define ECHO_TEXT_SIZE 192
+void echo_format(const echo_figures_t *figures, char text[ECHO_TEXT_SIZE]);
+
+#endif /* EXAMPLES_ECHO_H */
