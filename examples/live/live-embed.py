@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Makes C of live.html: its bytes, and the hashes by which a browser lets its
-script and its style pass. usage: live-embed.py <live.html >live-page.c
+"""Makes C of a page: its bytes, with its style and its script in their places,
+and the hashes by which a browser lets these pass.
+usage: live-embed.py live.html live.css live.js >live-page.c
 """
 
 import base64
 import hashlib
-import re
+import pathlib
 import sys
 
-page = sys.stdin.buffer.read()
+page, style, script = (pathlib.Path(name).read_bytes()
+                       for name in sys.argv[1:])
+page = page.replace(b"<style>\n", b"<style>" + style)
+page = page.replace(b"<script>\n", b"<script>" + script)
 
 
-def source(tag):
-    text = re.search(b"<%s>(.*?)</%s>" % (tag, tag), page, re.DOTALL)[1]
+def source(text):
     digest = base64.b64encode(hashlib.sha256(text).digest()).decode()
     return f"\"'sha256-{digest}'\""
 
@@ -23,5 +26,5 @@ for i in range(0, len(page), 16):
     print(",".join(str(byte) for byte in page[i:i + 16]) + ",")
 print("};")
 print("const size_t live_page_size = sizeof(live_page);")
-print(f"const char live_page_script[] = {source(b'script')};")
-print(f"const char live_page_style[] = {source(b'style')};")
+print(f"const char live_page_script[] = {source(script)};")
+print(f"const char live_page_style[] = {source(style)};")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* live.html, as live-embed.py has made C of it. */
+/* live.html with its style and script, as live-embed.py has made C of them. */
 
 #ifndef EXAMPLES_LIVE_PAGE_H
 #define EXAMPLES_LIVE_PAGE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* A page that shows a wheel while it runs, to browsers: GET / is the page
- * (live.html), GET /events the stream of what it draws (server-sent events). */
+ * (live.html, with live.css and live.js in it), GET /events the stream of what
+ * it draws (server-sent events). */
 
 #ifndef EXAMPLES_LIVE_H
 #define EXAMPLES_LIVE_H
