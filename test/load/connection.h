@@ -53,7 +53,6 @@ struct load_s {
   uint64_t connecting;
   uint64_t open;
   uint64_t silent;      /* open ones that are to be closed by the server */
-  uint64_t paced_ns;    /* when the pace timer ran last        */
   uint64_t running_ns;  /* since when all are connected, or 0  */
   uint64_t draining_ns; /* since when nothing more is sent, or 0 */
   uint64_t drained_ns;  /* since when the probe is alone, or 0 */

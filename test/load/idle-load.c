@@ -29,7 +29,6 @@
 #include "../../examples/common/cli.h"
 #include "connection.h"
 
-#define PACE_MS 10
 #define SPARE_DESCRIPTORS 16 /* for all that is not one of the connections */
 
 const char *const program = "idle-load";
@@ -208,12 +207,8 @@ static void
 on_pace(uv_timer_t *timer)
 {
   load_t *load = timer->data;
-  uint64_t now_ns = uv_hrtime();
-  uint64_t gap_ns = now_ns - load->paced_ns;
+  uint64_t now_ns = judge_awake(&load->judge);
 
-  load->paced_ns = now_ns;
-  if (gap_ns > PACE_MS * NS_PER_MS)
-    judge_delay(&load->judge, gap_ns - PACE_MS * NS_PER_MS);
   pace_connections(load, now_ns);
   if (!load->failed)
     judge_period(load, now_ns);
@@ -254,8 +249,7 @@ start(load_t *load)
   uv_timer_init(&load->loop, &load->pace);
   load->pace.data = load;
   load->random = load->options.seed;
-  load->paced_ns = uv_hrtime();
-  progress_begin(&load->progress, load->paced_ns);
+  progress_begin(&load->progress, judge_awake(&load->judge));
   uv_timer_start(&load->pace, on_pace, PACE_MS, PACE_MS);
   connect_more(load);
 }

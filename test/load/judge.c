@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uv.h>
+
 #include "../../examples/common/cli.h"
 
+#define PACE_NS (PACE_MS * NS_PER_MS)
+
 /* The time between two measurements: a lag that short may not be seen. */
-#define UNSEEN_LAG_NS (10 * NS_PER_MS)
+#define UNSEEN_LAG_NS PACE_NS
 
 int
 judge_init(judge_t *judge, uint64_t closes, uint64_t timeout_ms,
@@ -60,10 +64,16 @@ judge_echo(judge_t *judge, uint64_t duration_ns)
   raise_to(&judge->longest_echo_ns, duration_ns);
 }
 
-void
-judge_delay(judge_t *judge, uint64_t delay_ns)
+uint64_t
+judge_awake(judge_t *judge)
 {
-  raise_to(&judge->longest_delay_ns, delay_ns);
+  uint64_t now_ns = uv_hrtime();
+  uint64_t gap_ns = now_ns - judge->awake_ns;
+
+  if (judge->awake_ns != 0 && gap_ns > PACE_NS)
+    raise_to(&judge->longest_delay_ns, gap_ns - PACE_NS);
+  judge->awake_ns = now_ns;
+  return now_ns;
 }
 
 /* The lag: a message may be slow to arrive, which begins the idle time, and
@@ -90,6 +100,7 @@ judge_begin_anew(judge_t *judge)
       .timeout_ns = judge->timeout_ns,
       .tick_ns = judge->tick_ns,
       .lateness_ns = judge->lateness_ns,
+      .awake_ns = judge->awake_ns,
       .earlier_lag_ns = recent_lag_ns(judge),
   };
 }

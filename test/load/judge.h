@@ -38,6 +38,8 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S (1000 * NS_PER_MS)
 
+#define PACE_MS 10 /* he wants to be woken that often */
+
 typedef struct judge_s {
   uint64_t timeout_ns; /* 0: the server should close no connection */
   uint64_t tick_ns;
@@ -53,6 +55,7 @@ typedef struct judge_s {
   uint64_t messages;
   uint64_t echoes;
   uint64_t longest_echo_ns;
+  uint64_t awake_ns;         /* when the client's loop last woke him */
   uint64_t longest_delay_ns; /* of the client's own loop       */
   uint64_t earlier_lag_ns;   /* of the time before he began anew */
 } judge_t;
@@ -72,7 +75,10 @@ void judge_destroy(judge_t *judge);
 
 void judge_closed(judge_t *judge, const closed_t *connection);
 void judge_echo(judge_t *judge, uint64_t duration_ns);
-void judge_delay(judge_t *judge, uint64_t delay_ns);
+
+/* To be called every PACE_MS: how late that is tells how the machine lags.
+ * Returns the time. */
+uint64_t judge_awake(judge_t *judge);
 
 /* How late a close may be seen, given all that has been measured. */
 uint64_t judge_allowed_ns(const judge_t *judge);

@@ -39,7 +39,6 @@
 #include "random.h"
 #include "watch.h"
 
-#define PACE_MS 10
 #define MIN_DESCRIPTORS 16
 #define BATCHES_AT_ONCE 8 /* before the timer is looked after */
 
@@ -71,7 +70,6 @@ typedef struct load_s {
   uint64_t draining_ns; /* since when nothing more is said, or 0 */
   uint64_t greetings;   /* answers until running_ns              */
   uint64_t answers;     /* and until draining_ns                 */
-  uint64_t paced_ns;    /* when the pace timer ran last          */
   int failed;
 } load_t;
 
@@ -300,12 +298,7 @@ static void
 on_pace(uv_timer_t *timer)
 {
   load_t *load = timer->data;
-  uint64_t now_ns = uv_hrtime();
-  uint64_t gap_ns = now_ns - load->paced_ns;
-
-  load->paced_ns = now_ns;
-  if (gap_ns > PACE_MS * NS_PER_MS)
-    judge_delay(&load->judge, gap_ns - PACE_MS * NS_PER_MS);
+  uint64_t now_ns = judge_awake(&load->judge);
   int error = peers_retry(&load->peers, now_ns);
   if (error == 0 && load->draining_ns == 0)
     error = watch_ask(&load->watch, now_ns);
@@ -377,7 +370,7 @@ start(load_t *load)
   load->pace.data = load;
   uv_poll_start(&load->poll, UV_READABLE, on_readable);
   uv_timer_start(&load->pace, on_pace, PACE_MS, PACE_MS);
-  load->begun_ns = load->paced_ns = uv_hrtime();
+  load->begun_ns = judge_awake(&load->judge);
   progress_begin(&load->progress, load->begun_ns);
 }
 
