@@ -1,29 +1,43 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 
-# usage: compare.sh symbols NM LIBRARY
+# usage: compare.sh list NM LIBRARY
+#        compare.sh symbols NM READELF LIBRARY
 #        compare.sh types LIBRARY
-# Fails if the library exports other symbols, or has other types and functions,
-# than are recorded: a program that was linked before may break by that, and
-# what was added is a promise from now on. test/abi/accept records it anew.
+# Fails if the library has another soname, exports other symbols, or has other
+# types and functions, than are recorded: a program that was linked before may
+# break by that, and what was added is a promise from now on. test/abi/accept
+# records it anew. `list` prints what is exported, as it is recorded.
 
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
+record=$here/../../packaging/debian/libuvwheel0.symbols
 
 changed() {
   echo "The ABI has changed, see above. If that is wanted: test/abi/accept"
   exit 1
 }
 
-# Recorded as packaging/debian/libuvwheel0.symbols: sorted, each with the
-# version that brought it.
+# Each with the version that it carries. The versions are symbols as well, or
+# are not, depending on the linker.
+list_symbols() {
+  "$1" -D --defined-only --format=posix "$2" |
+    awk '$2 != "A" { sub("@@", "@", $1); print $1 }' | LC_ALL=C sort
+}
+
+# Recorded in the way of Debian: the soname, then the symbols, sorted, each with
+# the version of uvwheel that brought it.
 compare_symbols() {
   work=$(mktemp -d)
   trap 'rm -rf "$work"' EXIT
-  sed -n 's/^ \(.*\)@Base .*/\1/p' \
-    "$here/../../packaging/debian/libuvwheel0.symbols" >"$work/recorded"
-  "$1" -D --defined-only --format=posix "$2" | cut -d ' ' -f 1 |
-    LC_ALL=C sort >"$work/exported"
+  {
+    sed -n '1s/ .*//p' "$record"
+    sed -n 's/^ \([^@]*@[^ ]*\) .*/\1/p' "$record" | grep -v '^UVWHEEL_'
+  } >"$work/recorded"
+  {
+    "$2" -d "$3" | sed -n 's/.*(SONAME).*\[\(.*\)\].*/\1/p'
+    list_symbols "$1" "$3"
+  } >"$work/exported"
   (cd "$work" && diff -u recorded exported) || changed
 }
 
@@ -34,7 +48,10 @@ compare_types() {
     --suppressions "$here/others.abignore" "$here/uvwheel.abi" "$1" || changed
 }
 
-case $1 in
-  symbols) compare_symbols "$2" "$3" ;;
-  types) compare_types "$2" ;;
+way=$1
+shift
+case $way in
+  list) list_symbols "$@" ;;
+  symbols) compare_symbols "$@" ;;
+  types) compare_types "$@" ;;
 esac
