@@ -154,7 +154,7 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 /* Changes when an active timer is due, if that cannot be done in place.
  * Returns 0. */
 static NOINLINE int
-requeue(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
+postpone_slow(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
   if (uvwheel_core_postpone(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
@@ -177,7 +177,7 @@ restart(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
     return activate(wheel, timer, due_ms);
   if (restart_in_place(wheel, timer, due_ms))
     return 0;
-  return requeue(wheel, timer, due_ms);
+  return postpone_slow(wheel, timer, due_ms);
 }
 
 static bool
@@ -384,7 +384,7 @@ refresh_slow(uvwheel_timer_t *timer)
   due_ms = add_ms(now_of(wheel), timer->interval);
   if (postpone_in_place(&timer->entry, due_ms))
     return 0;
-  return requeue(wheel, timer, due_ms);
+  return postpone_slow(wheel, timer, due_ms);
 }
 
 int
@@ -468,7 +468,7 @@ uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed)
 }
 
 static void
-set_unref(uvwheel_timer_t *timer, uint64_t unref)
+set_timer_unref(uvwheel_timer_t *timer, uint64_t unref)
 {
   uvwheel_t *wheel;
 
@@ -485,13 +485,13 @@ set_unref(uvwheel_timer_t *timer, uint64_t unref)
 void
 uvwheel_timer_ref(uvwheel_timer_t *timer)
 {
-  set_unref(timer, 0);
+  set_timer_unref(timer, 0);
 }
 
 void
 uvwheel_timer_unref(uvwheel_timer_t *timer)
 {
-  set_unref(timer, HOME_UNREF);
+  set_timer_unref(timer, HOME_UNREF);
 }
 
 int

@@ -271,7 +271,7 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 
 /* The wheel is looked at on its loop's thread, if there is one. */
 static bool
-is_known(const uvwheel_t *wheel)
+is_initialised_wheel(const uvwheel_t *wheel)
 {
   if (wheel == NULL || wheel->loop == NULL)
     return false;
@@ -282,25 +282,25 @@ is_known(const uvwheel_t *wheel)
 int
 uvwheel_is_closing(const uvwheel_t *wheel)
 {
-  return is_known(wheel) && is_closing(wheel);
+  return is_initialised_wheel(wheel) && is_closing(wheel);
 }
 
 uv_loop_t *
 uvwheel_get_loop(const uvwheel_t *wheel)
 {
-  return is_known(wheel) ? wheel->loop : NULL;
+  return is_initialised_wheel(wheel) ? wheel->loop : NULL;
 }
 
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  return is_known(wheel) ? now_of(wheel) : 0;
+  return is_initialised_wheel(wheel) ? now_of(wheel) : 0;
 }
 
 uint64_t
 uvwheel_count(const uvwheel_t *wheel)
 {
-  return is_known(wheel) ? uvwheel_core_count(&wheel->core) : 0;
+  return is_initialised_wheel(wheel) ? uvwheel_core_count(&wheel->core) : 0;
 }
 
 void
@@ -324,7 +324,7 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 static void
 set_unref(uvwheel_t *wheel, uint64_t unref)
 {
-  if (!is_known(wheel))
+  if (!is_initialised_wheel(wheel))
     return;
   wheel->flags = (wheel->flags & ~(uint64_t)UNREF) | unref;
   uvwheel__update_ref(wheel);
@@ -345,5 +345,5 @@ uvwheel_unref(uvwheel_t *wheel)
 int
 uvwheel_has_ref(const uvwheel_t *wheel)
 {
-  return is_known(wheel) && !(wheel->flags & UNREF);
+  return is_initialised_wheel(wheel) && !(wheel->flags & UNREF);
 }
