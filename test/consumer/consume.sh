@@ -5,6 +5,8 @@
 # Uses uvwheel from outside, in one of the ways in which projects do:
 #
 #   by-hand     compiles the sources of PLACE together with its own
+#   two-files   the same with the uvwheel.c and uvwheel.h of a release, by every
+#               compiler and standard there is
 #   subproject  is a Meson project with a subproject: PLACE is a source tree,
 #               or what packaging/release made
 #   libuv       the same, and libuv is a subproject, too
@@ -16,7 +18,9 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 place=$(cd "$2" && pwd)
-strict='-Wall -Wextra -Wpedantic -Werror'
+strict='-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow
+  -Wundef -Wcast-align -Wwrite-strings -Wpointer-arith -Wvla -Wformat=2 -Werror'
+strict_c='-Wstrict-prototypes -Wold-style-definition'
 
 skip() {
   set +x
@@ -34,9 +38,51 @@ cp main.c main.cpp
 # Words of flags are split on purpose throughout.
 # shellcheck disable=SC2046,SC2086
 by_hand() {
-  ${CC:-cc} -std=gnu11 $strict -I "$place/include" -o program \
+  ${CC:-cc} -std=gnu11 $strict $strict_c -I "$place/include" -o program \
     "$place"/src/*.c main.c $(pkg-config --cflags --libs libuv)
   ./program
+}
+
+# accepts COMPILER STANDARD LANGUAGE: does it know the standard?
+accepts() {
+  command -v "$1" >/dev/null &&
+    echo 'int main(void) { return 0; }' | "$1" "-std=$2" -x "$3" -fsyntax-only -
+}
+
+# each_standard LANGUAGE 'COMPILER...' STANDARD...: the program in each of them,
+# with what each C compiler made of uvwheel.c; $made counts the programs
+# shellcheck disable=SC2046,SC2086
+each_standard() {
+  language=$1 compilers=$2
+  shift 2
+  for compiler in $compilers; do
+    for standard in "$@"; do
+      accepts "$compiler" "$standard" "$language" 2>/dev/null || continue
+      for object in uvwheel-*.o; do
+        $compiler -std=$standard -D_POSIX_C_SOURCE=200809L $strict \
+          -I "$place" -x $language main.c -x none "$object" -o program \
+          $(pkg-config --cflags --libs libuv)
+        ./program
+        made=$((made + 1))
+      done
+    done
+  done
+}
+
+# shellcheck disable=SC2046,SC2086
+two_files() {
+  for compiler in ${CC:-gcc clang}; do
+    for standard in gnu11 gnu17 gnu23 gnu2x; do
+      accepts "$compiler" "$standard" c 2>/dev/null || continue
+      $compiler -std=$standard -O2 $strict $strict_c -c "$place/uvwheel.c" \
+        -o "uvwheel-$(basename "$compiler").o" \
+        $(pkg-config --cflags libuv)
+    done
+  done
+  made=0
+  each_standard c "${CC:-gcc clang}" c99 c11 c17 c23 c2x
+  each_standard c++ "${CXX:-g++ clang++}" c++11 c++14 c++17 c++20 c++23
+  [ "$made" -gt 0 ]
 }
 
 # parent c|cpp: makes a Meson project that can have uvwheel as a subproject
@@ -159,6 +205,7 @@ by_cmake() {
 set -x
 case $1 in
   by-hand) by_hand ;;
+  two-files) two_files ;;
   subproject) subproject ;;
   libuv) libuv ;;
   installed) installed ;;

@@ -32,6 +32,7 @@ class Job(str):
 ITSELF = ""
 BENCH = "test/bench/run --n 10000 --reps 1 --only refresh --peers uvwheel"
 COMMANDS = {
+    "cc -c src/*.c -Iinclude": ITSELF,
     "cc hello.c -o hello $(pkg-config --cflags --libs uvwheel)": ITSELF,
     "./hello": ITSELF,
     "examples/demo": "examples/demo --connections 100 --timeout 300",
