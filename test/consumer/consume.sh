@@ -12,6 +12,8 @@
 #   libuv       the same, and libuv is a subproject, too
 #   installed   installs PLACE, a source tree, and finds it by pkg-config
 #   cmake       the same by CMake
+#   cmake-source  is a CMake project of which PLACE is a part: a source tree, or
+#               the tarball that packaging/release made
 #
 # Exit status 77: not possible here, the last line says why.
 
@@ -202,6 +204,57 @@ by_cmake() {
   (cd parent && ctest --output-on-failure)
 }
 
+# source_by_cmake BUILD PLACE OPTION...: as a part of a CMake project
+source_by_cmake() {
+  directory=$1 part=$2
+  shift 2
+  cmake -S "$here/cmake-source" -B "$directory" -DSOURCES="$work" \
+    -DPLACE="$part" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@"
+  cmake --build "$directory" -j 2
+  (cd "$directory" && ctest --output-on-failure)
+}
+
+# compiled BUILD: what of uvwheel's is compiled there, and by which flags that
+# matter, once each
+compiled() {
+  python3 - "$1/compile_commands.json" <<'END'
+import json, os, sys
+lines = set()
+for entry in json.load(open(sys.argv[1])):
+    path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+    if os.path.basename(os.path.dirname(path)) == "src":
+        flags = {word for word in entry["command"].split()
+                 if word.startswith(("-f", "-std", "-DUVWHEEL"))
+                 and "diagnostics" not in word}
+        lines.add(" ".join([os.path.basename(path), *sorted(flags)]))
+print("\n".join(sorted(lines)))
+END
+}
+
+cmake_source() {
+  command -v cmake >/dev/null || skip "cmake is missing"
+  tree=$place
+  if [ -e "$place/uvwheel.wrap" ]; then
+    tar -xJf "$place"/uvwheel-*.tar.xz
+    tree=$(echo "$work"/uvwheel-*/)
+    source_by_cmake fetched "$(echo "$place"/uvwheel-*.tar.xz)"
+  fi
+  source_by_cmake static "$tree" -DOWN_LIBUV=ON -DUVWHEEL_CHECKS=ON
+  source_by_cmake shared "$tree" -DBUILD_SHARED_LIBS=ON
+
+  # It is the library that Meson builds, too.
+  for build in static shared; do
+    meson setup -Dtests=disabled -Dexamples=disabled -Ddocs=disabled \
+      -Dchecks="$([ $build = static ] && echo true || echo false)" \
+      meson-$build "$tree"
+    compiled $build >by-cmake
+    compiled meson-$build >by-meson
+    grep 'wheel\.c' by-meson # it found them
+    diff by-meson by-cmake
+  done
+  "$tree/test/abi/compare.sh" symbols nm readelf shared/uvwheel/libuvwheel.so
+}
+
 set -x
 case $1 in
   by-hand) by_hand ;;
@@ -210,4 +263,5 @@ case $1 in
   libuv) libuv ;;
   installed) installed ;;
   cmake) by_cmake ;;
+  cmake-source) cmake_source ;;
 esac

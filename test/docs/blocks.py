@@ -6,7 +6,7 @@ A block with a main() is a program. Any other one is a fragment: the n-th block
 of docs/NAME.md is NAME-n.c, and test/docs/NAME.c includes it where it belongs.
 (In C++: NAME-n.cc and NAME.cc.) A block of Meson code is configured in a
 project that has uvwheel as a subproject, one of CMake code in one that finds it
-installed.
+installed, or fetches it: then these sources are what it gets.
 
 usage: blocks.py PREFIX UVWHEEL-CFLAGS...
 """
@@ -27,7 +27,7 @@ MESON = """project('parent', 'c', default_options: ['warning_level=3'])
 {block}
 executable('program', 'program.c', dependencies: uvwheel_dep)
 """
-CMAKE = """cmake_minimum_required(VERSION 3.13)
+CMAKE = """cmake_minimum_required(VERSION 3.18)
 project(parent C)
 add_executable(program program.c)
 {block}
@@ -78,7 +78,8 @@ def configure_meson(block, scratch):
 
 def configure_cmake(block, scratch):
     build = project(scratch, "CMakeLists.txt", CMAKE.format(block=block))
-    return ["cmake", f"-DCMAKE_PREFIX_PATH={sys.argv[1]}", "-S", scratch,
+    return ["cmake", f"-DCMAKE_PREFIX_PATH={sys.argv[1]}",
+            f"-DFETCHCONTENT_SOURCE_DIR_UVWHEEL={TOP}", "-S", scratch,
             "-B", build]
 
 
