@@ -30,6 +30,13 @@ refuses() {
 "$top/packaging/release" --dry-run files "$url"
 (umask 077 && "$top/packaging/release" --dry-run again "$url/" >log 2>&1)
 diff -r files again
+(cd files && sha256sum --check --strict SHA256SUMS)
+"$top/packaging/release" --dry-run nowhere >log 2>&1
+cmp files/uvwheel-*.tar.xz nowhere/uvwheel-*.tar.xz
+grep -q 'find an address' log || fail "no word of what is missing"
+for made in files nowhere; do
+  "$top/test/packaging/sbom.py" $made
+done
 
 # From here on of a copy, whose tests are what we make them.
 git clone --quiet "$top" copy
@@ -39,7 +46,8 @@ commit() {
     commit --quiet --all --message "$1"
 }
 
-refuses 2 'usage: ' $release refused
+refuses 2 'usage: ' $release
+refuses 2 'usage: ' $release --refused
 refuses 2 'usage: ' $release refused ftp://example.org
 refuses 1 'files is there' $release files "$url"
 
@@ -59,7 +67,8 @@ $release released "$url"
 git -C copy tag "v$version"
 refuses 1 'a tag' $release refused "$url"
 
-sed -i '/define UVWHEEL_VERSION_PATCH/s/$/9/' copy/include/uvwheel/version.h
-commit 'a version of which the changelogs do not know'
+sed -i '/define UVWHEEL_VERSION_MINOR/s/$/9/' copy/include/uvwheel/version.h
+commit 'a version of which nobody has told'
 refuses 1 ' CHANGELOG.md does not begin' $release refused "$url"
 refuses 1 'debian/changelog does not begin' $release refused "$url"
+refuses 1 'README.md does not tell' $release refused "$url"
