@@ -20,6 +20,7 @@ tool_table() {
   cat <<'END'
 # tool        apt-get dnf apk pacman zypper brew
 abidiff       abigail-tools libabigail libabigail libabigail libabigail-tools -
+automake      automake,autoconf,make automake,autoconf,make automake,autoconf,make automake,autoconf,make automake,autoconf,make automake,autoconf
 awk           mawk gawk gawk gawk gawk gawk
 c++           g++ gcc-c++ g++ gcc gcc-c++ -
 cc            gcc,libc6-dev gcc,glibc-devel gcc,musl-dev gcc gcc,glibc-devel -

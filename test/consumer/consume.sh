@@ -11,6 +11,7 @@
 #               or what packaging/release made
 #   libuv       the same, and libuv is a subproject, too
 #   installed   installs PLACE, a source tree, and finds it by pkg-config
+#   autoconf    the same by autoconf, in a prefix that no system searches
 #   cmake       the same by CMake
 #   cmake-source  is a CMake project of which PLACE is a part: a source tree, or
 #               the tarball that packaging/release made
@@ -185,6 +186,31 @@ installed() {
   done
 }
 
+# What docs/migrating.md says: with an rpath the program runs as it is, and with
+# the static library of a prefix that has no other.
+by_autoconf() {
+  command -v automake >/dev/null || skip "automake is missing"
+  install_place
+  cp -R "$here/autoconf" parent
+  cp main.c parent
+  prefix=$work/prefix
+  (cd parent && autoreconf --install)
+  mkdir rpath
+  cd rpath
+  ../parent/configure "PKG_CONFIG_PATH=$prefix/lib/pkgconfig" \
+    "LDFLAGS=-Wl,-rpath,$prefix/lib"
+  make
+  env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH ./server
+  cd ..
+  rm "$prefix"/lib/libuvwheel.so*
+  mkdir static
+  cd static
+  ../parent/configure "PKG_CONFIG_PATH=$prefix/lib/pkgconfig" \
+    'PKG_CONFIG=pkg-config --static'
+  make
+  ./server
+}
+
 cmake_finds() {
   cmake -S "$here/cmake" -B parent -DSOURCES="$work" \
     -DCMAKE_PREFIX_PATH="$work/moved" -DWANTED="$1"
@@ -262,6 +288,7 @@ case $1 in
   subproject) subproject ;;
   libuv) libuv ;;
   installed) installed ;;
+  autoconf) by_autoconf ;;
   cmake) by_cmake ;;
   cmake-source) cmake_source ;;
 esac

@@ -67,6 +67,8 @@ COMMANDS = {
     "test/bench/server":
         "test/bench/server --connections 100 --rate 1000 --seconds 4 --reps 1",
     "meson test": Job("tests"),
+    "./configure PKG_CONFIG_PATH=/opt/uvwheel/lib/pkgconfig "
+    "LDFLAGS=-Wl,-rpath,/opt/uvwheel/lib": Job("consumer"),
     "packaging/release ../uvwheel-release https://example.org/uvwheel":
         Job("consumer"),
     "packaging/deb ../uvwheel-release/uvwheel-0.1.0.tar.xz ../uvwheel-debian":
