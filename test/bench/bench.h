@@ -26,39 +26,59 @@ extern struct arena bench_arena;
 /* The callbacks of all peers do the same: count, and start again when the
  * workload wants that. */
 extern uint64_t bench_fired;
-extern uint64_t bench_rearm_ms; /* 0: a timer that fired stays idle */
+/* With which timeouts, in turn; NULL: a timer that fired stays idle. */
+extern const uint32_t *bench_rearm_ms;
+
+#define BENCH_REARMS 1024u
+
+static inline uint64_t
+bench_next_rearm_ms(void)
+{
+  return bench_rearm_ms[bench_fired % BENCH_REARMS];
+}
 
 /* Which workloads a peer takes part in, and how. */
 enum {
-  TRAIT_BASIC = 1,        /* operations and the steady server              */
-  TRAIT_BURST = 2,        /* all due at once                               */
-  TRAIT_IDLE = 4,         /* idle                                          */
-  TRAIT_MILLION = 8,      /* libuv's ten-million-timer workload            */
-  TRAIT_DAY = 16,         /* timers that are a day away                    */
-  TRAIT_FLOOR = 32,       /* what memory allows                            */
-  TRAIT_HUGE = 64,        /* as many timers as memory holds, not 5 million */
-  TRAIT_ONE_TIMEOUT = 128 /* all timers must have the same timeout         */
+  TRAIT_BASIC = 1,         /* operations and the steady server             */
+  TRAIT_BURST = 2,         /* all due at once                              */
+  TRAIT_IDLE = 4,          /* idle                                         */
+  TRAIT_MILLION = 8,       /* libuv's ten-million-timer workload           */
+  TRAIT_DAY = 16,          /* timers that are a day away                   */
+  TRAIT_FLOOR = 32,        /* what memory allows                           */
+  TRAIT_HUGE = 64,         /* as many timers as memory holds               */
+  TRAIT_ONE_TIMEOUT = 128, /* all timers must have the same timeout        */
+  TRAIT_TIMEOUTS = 256,    /* timeouts of all kinds, and timers that fire  */
+  TRAIT_RESTART = 512,     /* start takes active timers and a repeat, as
+                              uv_timer_start does                          */
+  TRAIT_TAIL = 1024        /* single operations                            */
 };
 
-/* What a timer library can do. An array of indices says which timers an
- * operation is for, and in which order. init, release, open and close are
- * never measured, but in the ten-million-timer workload. */
+/* An array of indices says which timers an operation is for, and in which
+ * order. */
+typedef void (*operation_fn)(const uint32_t *order, size_t count);
+
+/* What a timer library can do. init, release, open and close are never
+ * measured, but in the ten-million-timer workload. */
 struct operations {
   size_t timer_bytes;
   void (*close)(void); /* frees the loop; all timers are released */
 
-  void (*init)(const uint32_t *order, size_t count);
-  void (*start)(const uint32_t *order, size_t count, uint64_t timeout_ms);
+  /* With which times timers are started from here on. The repeat is 0 unless
+   * the peer is TRAIT_RESTART. */
+  void (*set_times)(uint64_t timeout_ms, uint64_t repeat_ms);
+
+  operation_fn init;
+  operation_fn start;
   /* Traffic came: the next 60 s begin now. The fastest way that the library
    * offers. */
-  void (*refresh)(const uint32_t *order, size_t count);
-  /* The same by starting active timers anew; NULL where that is refresh. From
-   * then on they have a repeat, as `again` needs. */
-  void (*restart)(const uint32_t *order, size_t count);
-  void (*again)(const uint32_t *order, size_t count);
-  void (*stop)(const uint32_t *order, size_t count);
+  operation_fn refresh;
+  /* The next repeat begins now; NULL unless TRAIT_RESTART. */
+  operation_fn again;
+  operation_fn stop;
+  /* Each timer is stopped and at once started. */
+  operation_fn stop_start;
   /* All that must be done before a timer's memory may be freed. */
-  void (*release)(const uint32_t *order, size_t count);
+  operation_fn release;
 
   void (*advance)(void);    /* the loop looks at the clock; nothing is due */
   void (*turn)(void);       /* one iteration that does not wait            */
@@ -84,6 +104,26 @@ bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
   for (size_t i = 0; i < count; i++)
     operation(base + order[i] * stride);
 }
+
+/* Makes of an operation on one timer, NAME_one, that on many, NAME. */
+#define BENCH_OPERATION(NAME)                           \
+  static void NAME(const uint32_t *order, size_t count) \
+  {                                                     \
+    bench_each(order, count, NAME##_one);               \
+  }
+
+/* Those that every peer has. */
+#define BENCH_OPERATIONS                  \
+  static void stop_start_one(void *timer) \
+  {                                       \
+    stop_one(timer);                      \
+    start_one(timer);                     \
+  }                                       \
+  BENCH_OPERATION(init)                   \
+  BENCH_OPERATION(start)                  \
+  BENCH_OPERATION(refresh)                \
+  BENCH_OPERATION(stop)                   \
+  BENCH_OPERATION(stop_start)
 
 /* What one line of memory costs when a function of a shared library touches it;
  * in a library of its own. */

@@ -12,18 +12,14 @@
 #include <string.h>
 
 #define TIMERS 10000u
+#define FIRE_MS 100u /* between two timers that fire one by one */
+#define FIRE 500u    /* so many, less than a round of the wheel */
 
 static const struct peer *peers[] = {&peer_floor_by_call, &peer_uvwheel,
                                      &peer_libuv};
 
 static const struct peer *peer;
 static struct orders orders;
-
-static void
-start(const uint32_t *order, size_t count)
-{
-  peer->can->start(order, count, BENCH_TIMEOUT_MS);
-}
 
 static void
 expire(const uint32_t *order, size_t count)
@@ -34,41 +30,86 @@ expire(const uint32_t *order, size_t count)
     peer->can->run(BENCH_TIMEOUT_MS + 1000);
 }
 
-/* Named on the command line of callgrind. */
-__attribute__((noinline)) static void
-measured(void (*operate)(const uint32_t *order, size_t count),
-         const uint32_t *order)
+/* Turns of the loop that fire one timer each. */
+static void
+turn_by_turn(const uint32_t *order, size_t count)
 {
-  operate(order, TIMERS);
+  (void)order;
+  for (size_t i = 0; i < count; i++) {
+    clock_move_ms(FIRE_MS);
+    peer->can->turn();
+  }
+}
+
+/* Named on the command line of callgrind, with what the compiler appends. */
+__attribute__((noinline)) static void
+measured(operation_fn operate, const uint32_t *order, size_t count)
+{
+  if (operate != NULL)
+    operate(order, count);
+}
+
+static void
+measure(operation_fn operate, const uint32_t *order)
+{
+  measured(operate, order, TIMERS);
 }
 
 /* Connections come for 10 s, as in the benchmark. */
 static void
-start_all(void)
+start_all(uint64_t repeat_ms)
 {
+  peer->can->set_times(BENCH_TIMEOUT_MS, repeat_ms);
   for (size_t i = 0; i < TIMERS; i += 100) {
-    start(orders.shuffled[1] + i, 100);
+    peer->can->start(orders.shuffled[1] + i, 100);
     clock_move_ms(100);
     peer->can->advance();
   }
 }
 
 static void
+fire_one_by_one(void)
+{
+  for (size_t i = 0; i < TIMERS; i += FIRE) {
+    for (size_t j = 0; j < FIRE; j++) {
+      peer->can->set_times((j + 1) * FIRE_MS - FIRE_MS / 2, 0);
+      peer->can->start(orders.shuffled[1] + i + j, 1);
+    }
+    measured(turn_by_turn, NULL, FIRE);
+  }
+}
+
+static void
 operate(const char *name)
 {
+  const struct operations *can = peer->can;
+
+  can->set_times(BENCH_TIMEOUT_MS, 0);
   if (strcmp(name, "start") == 0) {
-    measured(start, orders.shuffled[0]);
-    return;
+    measure(can->start, orders.shuffled[0]);
+  } else if (strcmp(name, "start-repeat") == 0) {
+    can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
+    measure(can->start, orders.shuffled[0]);
+  } else if (strcmp(name, "again") == 0) {
+    start_all(BENCH_TIMEOUT_MS);
+    measure(can->again, orders.random);
+  } else if (strcmp(name, "fire-one") == 0) {
+    fire_one_by_one();
+  } else {
+    start_all(0);
+    if (strcmp(name, "refresh") == 0)
+      measure(can->refresh, orders.random);
+    else if (strcmp(name, "restart") == 0)
+      measure(can->start, orders.random);
+    else if (strcmp(name, "stop") == 0)
+      measure(can->stop, orders.shuffled[0]);
+    else if (strcmp(name, "stop-start") == 0)
+      measure(can->stop_start, orders.random);
+    else if (strcmp(name, "expire") == 0)
+      measure(expire, orders.ordered);
+    else
+      bench_die("%s: no such operation", name);
   }
-  start_all();
-  if (strcmp(name, "refresh") == 0)
-    measured(peer->can->refresh, orders.random);
-  else if (strcmp(name, "stop") == 0)
-    measured(peer->can->stop, orders.shuffled[0]);
-  else if (strcmp(name, "expire") == 0)
-    measured(expire, orders.ordered);
-  else
-    bench_die("%s: not start, refresh, stop or expire", name);
 }
 
 int

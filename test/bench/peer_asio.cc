@@ -32,41 +32,41 @@ wait_for(steady_timer *timer, milliseconds span)
     if (error)
       return;
     bench_fired++;
-    if (bench_rearm_ms != 0)
-      wait_for(timer, milliseconds(bench_rearm_ms));
+    if (bench_rearm_ms != nullptr)
+      wait_for(timer, milliseconds(bench_next_rearm_ms()));
   });
 }
 
 void
-init(const uint32_t *order, size_t count)
+init_one(void *timer)
 {
-  bench_each(order, count,
-             [](void *timer) { new (timer) steady_timer(*context); });
+  new (timer) steady_timer(*context);
 }
 
 void
-start(const uint32_t *order, size_t count, uint64_t timeout_ms)
+start_one(void *timer)
+{
+  wait_for(static_cast<steady_timer *>(timer), timeout);
+}
+
+void
+refresh_one(void *timer)
+{
+  wait_for(static_cast<steady_timer *>(timer), milliseconds(BENCH_TIMEOUT_MS));
+}
+
+void
+stop_one(void *timer)
+{
+  static_cast<steady_timer *>(timer)->cancel();
+}
+
+BENCH_OPERATIONS
+
+void
+set_times(uint64_t timeout_ms, uint64_t)
 {
   timeout = milliseconds(timeout_ms);
-  bench_each(order, count, [](void *timer) {
-    wait_for(static_cast<steady_timer *>(timer), timeout);
-  });
-}
-
-void
-refresh(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, [](void *timer) {
-    wait_for(static_cast<steady_timer *>(timer),
-             milliseconds(BENCH_TIMEOUT_MS));
-  });
-}
-
-void
-stop(const uint32_t *order, size_t count)
-{
-  bench_each(order, count,
-             [](void *timer) { static_cast<steady_timer *>(timer)->cancel(); });
 }
 
 void
@@ -110,12 +110,13 @@ close_context()
 const struct operations asio_operations = {
     sizeof(steady_timer),
     close_context,
+    set_times,
     init,
     start,
     refresh,
     nullptr,
-    nullptr,
     stop,
+    stop_start,
     release,
     turn,
     turn,
@@ -126,7 +127,7 @@ const struct operations asio_operations = {
 
 extern const struct peer peer_asio = {
     "Boost.Asio steady_timer",
-    TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE,
+    TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_TIMEOUTS,
     open_context,
     &asio_operations,
 };

@@ -26,17 +26,10 @@ call_each(const uint32_t *order, size_t count)
 }
 
 static void
-start(const uint32_t *order, size_t count, uint64_t timeout_ms)
+set_times(uint64_t timeout_ms, uint64_t repeat_ms)
 {
   (void)timeout_ms;
-  touch_each(order, count);
-}
-
-static void
-start_by_call(const uint32_t *order, size_t count, uint64_t timeout_ms)
-{
-  (void)timeout_ms;
-  call_each(order, count);
+  (void)repeat_ms;
 }
 
 static void
@@ -47,10 +40,12 @@ nothing(void)
 static const struct operations operations = {
     .timer_bytes = sizeof(uint64_t),
     .close = nothing,
+    .set_times = set_times,
     .init = touch_each,
-    .start = start,
+    .start = touch_each,
     .refresh = touch_each,
     .stop = touch_each,
+    .stop_start = touch_each,
     .release = touch_each,
     .advance = nothing,
     .turn = nothing,
@@ -59,10 +54,12 @@ static const struct operations operations = {
 static const struct operations operations_by_call = {
     .timer_bytes = sizeof(uint64_t),
     .close = nothing,
+    .set_times = set_times,
     .init = touch_each,
-    .start = start_by_call,
+    .start = call_each,
     .refresh = call_each,
     .stop = call_each,
+    .stop_start = call_each,
     .release = touch_each,
     .advance = nothing,
     .turn = nothing,
@@ -77,7 +74,7 @@ const struct peer peer_floor = {
 
 const struct peer peer_floor_by_call = {
     .name = "floor by call",
-    .traits = TRAIT_BASIC | TRAIT_HUGE,
+    .traits = TRAIT_BASIC | TRAIT_HUGE | TRAIT_TAIL,
     .open = nothing,
     .can = &operations_by_call,
 };

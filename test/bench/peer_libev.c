@@ -14,8 +14,8 @@ on_timeout(struct ev_loop *of, ev_timer *timer, int events)
 {
   (void)events;
   bench_fired++;
-  if (bench_rearm_ms != 0) {
-    ev_timer_set(timer, (double)bench_rearm_ms / 1000, 0);
+  if (bench_rearm_ms != NULL) {
+    ev_timer_set(timer, (double)bench_next_rearm_ms() / 1000, 0);
     ev_timer_start(of, timer);
   }
 }
@@ -61,29 +61,13 @@ stop_one(void *memory)
   ev_timer_stop(loop, memory);
 }
 
-static void
-init(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, init_one);
-}
+BENCH_OPERATIONS
 
 static void
-start(const uint32_t *order, size_t count, uint64_t timeout_ms)
+set_times(uint64_t timeout_ms, uint64_t repeat_ms)
 {
+  (void)repeat_ms;
   timeout = (double)timeout_ms / 1000;
-  bench_each(order, count, start_one);
-}
-
-static void
-refresh(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, refresh_one);
-}
-
-static void
-stop(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, stop_one);
 }
 
 static void
@@ -125,10 +109,12 @@ run(uint64_t ms)
 static const struct operations operations = {
     .timer_bytes = sizeof(ev_timer),
     .close = close_loop,
+    .set_times = set_times,
     .init = init,
     .start = start,
     .refresh = refresh,
     .stop = stop,
+    .stop_start = stop_start,
     .release = stop,
     .advance = advance,
     .turn = turn,
@@ -137,7 +123,8 @@ static const struct operations operations = {
 
 const struct peer peer_libev = {
     .name = "libev ev_timer",
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE,
+    .traits =
+        TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_TIMEOUTS | TRAIT_TAIL,
     .open = open_loop,
     .can = &operations,
 };

@@ -32,8 +32,8 @@ on_timeout(evutil_socket_t fd, short events, void *timer)
   (void)fd;
   (void)events;
   bench_fired++;
-  if (bench_rearm_ms != 0)
-    event_add(timer, set_time(&rearm, bench_rearm_ms));
+  if (bench_rearm_ms != NULL)
+    event_add(timer, set_time(&rearm, bench_next_rearm_ms()));
 }
 
 static void
@@ -60,30 +60,14 @@ stop_one(void *timer)
   event_del(timer);
 }
 
-static void
-init(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, init_one);
-}
+BENCH_OPERATIONS
 
 static void
-start(const uint32_t *order, size_t count, uint64_t timeout_ms)
+set_times(uint64_t timeout_ms, uint64_t repeat_ms)
 {
+  (void)repeat_ms;
   timeout = timeout_ms == BENCH_TIMEOUT_MS ? idle_timeout
                                            : set_time(&other_time, timeout_ms);
-  bench_each(order, count, start_one);
-}
-
-static void
-refresh(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, refresh_one);
-}
-
-static void
-stop(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, stop_one);
 }
 
 static void
@@ -133,10 +117,12 @@ run(uint64_t ms)
 static const struct operations operations = {
     .timer_bytes = sizeof(struct event),
     .close = close_base,
+    .set_times = set_times,
     .init = init,
     .start = start,
     .refresh = refresh,
     .stop = stop,
+    .stop_start = stop_start,
     .release = stop,
     .advance = nothing,
     .turn = turn,
@@ -145,7 +131,7 @@ static const struct operations operations = {
 
 const struct peer peer_libevent = {
     .name = "libevent evtimer",
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE,
+    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_TIMEOUTS,
     .open = open_heap,
     .can = &operations,
 };

@@ -4,13 +4,14 @@
 #include "libuv_loop.h"
 
 static uint64_t timeout;
+static uint64_t repeat;
 
 static void
 on_timeout(uv_timer_t *timer)
 {
   bench_fired++;
-  if (bench_rearm_ms != 0)
-    uv_timer_start(timer, on_timeout, bench_rearm_ms, 0);
+  if (bench_rearm_ms != NULL)
+    uv_timer_start(timer, on_timeout, bench_next_rearm_ms(), 0);
 }
 
 static void
@@ -22,19 +23,13 @@ init_one(void *timer)
 static void
 start_one(void *timer)
 {
-  uv_timer_start(timer, on_timeout, timeout, 0);
+  uv_timer_start(timer, on_timeout, timeout, repeat);
 }
 
 static void
 refresh_one(void *timer)
 {
   uv_timer_start(timer, on_timeout, BENCH_TIMEOUT_MS, 0);
-}
-
-static void
-restart_one(void *timer)
-{
-  uv_timer_start(timer, on_timeout, BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
 }
 
 static void
@@ -55,41 +50,14 @@ release_one(void *timer)
   uv_close(timer, NULL);
 }
 
-static void
-init(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, init_one);
-}
+BENCH_OPERATIONS
+BENCH_OPERATION(again)
 
 static void
-start(const uint32_t *order, size_t count, uint64_t timeout_ms)
+set_times(uint64_t timeout_ms, uint64_t repeat_ms)
 {
   timeout = timeout_ms;
-  bench_each(order, count, start_one);
-}
-
-static void
-refresh(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, refresh_one);
-}
-
-static void
-restart(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, restart_one);
-}
-
-static void
-again(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, again_one);
-}
-
-static void
-stop(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, stop_one);
+  repeat = repeat_ms;
 }
 
 static void
@@ -102,12 +70,13 @@ release(const uint32_t *order, size_t count)
 static const struct operations operations = {
     .timer_bytes = sizeof(uv_timer_t),
     .close = libuv_loop_close,
+    .set_times = set_times,
     .init = init,
     .start = start,
     .refresh = refresh,
-    .restart = restart,
     .again = again,
     .stop = stop,
+    .stop_start = stop_start,
     .release = release,
     .advance = libuv_loop_advance,
     .turn = libuv_loop_turn,
@@ -117,7 +86,8 @@ static const struct operations operations = {
 const struct peer peer_libuv = {
     .name = "libuv uv_timer_t",
     .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_MILLION |
-              TRAIT_DAY | TRAIT_HUGE,
+              TRAIT_DAY | TRAIT_HUGE | TRAIT_TIMEOUTS | TRAIT_RESTART |
+              TRAIT_TAIL,
     .open = libuv_loop_open,
     .can = &operations,
 };

@@ -7,13 +7,14 @@
 
 static uvwheel_t wheel;
 static uint64_t timeout;
+static uint64_t repeat;
 
 static void
 on_timeout(uvwheel_timer_t *timer)
 {
   bench_fired++;
-  if (bench_rearm_ms != 0)
-    uvwheel_timer_start(timer, on_timeout, bench_rearm_ms, 0);
+  if (bench_rearm_ms != NULL)
+    uvwheel_timer_start(timer, on_timeout, bench_next_rearm_ms(), 0);
 }
 
 static void
@@ -25,19 +26,13 @@ init_one(void *timer)
 static void
 start_one(void *timer)
 {
-  uvwheel_timer_start(timer, on_timeout, timeout, 0);
+  uvwheel_timer_start(timer, on_timeout, timeout, repeat);
 }
 
 static void
 refresh_one(void *timer)
 {
   uvwheel_timer_refresh(timer);
-}
-
-static void
-restart_one(void *timer)
-{
-  uvwheel_timer_start(timer, on_timeout, BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
 }
 
 static void
@@ -52,41 +47,14 @@ stop_one(void *timer)
   uvwheel_timer_stop(timer);
 }
 
-static void
-init(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, init_one);
-}
+BENCH_OPERATIONS
+BENCH_OPERATION(again)
 
 static void
-start(const uint32_t *order, size_t count, uint64_t timeout_ms)
+set_times(uint64_t timeout_ms, uint64_t repeat_ms)
 {
   timeout = timeout_ms;
-  bench_each(order, count, start_one);
-}
-
-static void
-refresh(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, refresh_one);
-}
-
-static void
-restart(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, restart_one);
-}
-
-static void
-again(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, again_one);
-}
-
-static void
-stop(const uint32_t *order, size_t count)
-{
-  bench_each(order, count, stop_one);
+  repeat = repeat_ms;
 }
 
 static void
@@ -137,12 +105,13 @@ close_wheel(void)
 static const struct operations operations = {
     .timer_bytes = sizeof(uvwheel_timer_t),
     .close = close_wheel,
+    .set_times = set_times,
     .init = init,
     .start = start,
     .refresh = refresh,
-    .restart = restart,
     .again = again,
     .stop = stop,
+    .stop_start = stop_start,
     .release = stop,
     .advance = libuv_loop_advance,
     .turn = libuv_loop_turn,
@@ -152,14 +121,15 @@ static const struct operations operations = {
 const struct peer peer_uvwheel = {
     .name = "uvwheel",
     .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_MILLION |
-              TRAIT_DAY | TRAIT_HUGE,
+              TRAIT_DAY | TRAIT_HUGE | TRAIT_TIMEOUTS | TRAIT_RESTART |
+              TRAIT_TAIL,
     .open = open_default,
     .can = &operations,
 };
 
 const struct peer peer_uvwheel_fifo = {
     .name = "uvwheel FIFO",
-    .traits = TRAIT_BASIC | TRAIT_BURST,
+    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_TIMEOUTS | TRAIT_RESTART,
     .open = open_fifo,
     .can = &operations,
 };
@@ -173,7 +143,8 @@ const struct peer peer_uvwheel_unlimited = {
 
 const struct peer peer_uvwheel_fine = {
     .name = "uvwheel 1 ms x 16384",
-    .traits = TRAIT_MILLION | TRAIT_HUGE,
+    .traits = TRAIT_BASIC | TRAIT_MILLION | TRAIT_HUGE | TRAIT_TIMEOUTS |
+              TRAIT_RESTART | TRAIT_TAIL,
     .open = open_fine,
     .can = &operations,
 };

@@ -13,9 +13,11 @@ import pathlib
 import statistics
 import sys
 
-OPERATIONS = ["start in memory order", "start shuffled", "refresh random",
-              "refresh hot", "restart shuffled", "again random",
-              "stop shuffled", "expire", "steady server"]
+OPERATIONS = ["start in memory order", "start shuffled", "start with a repeat",
+              "refresh random", "refresh hot", "restart random",
+              "again random", "stop shuffled", "stop + start", "expire",
+              "steady server", "steady server by again", "request deadline",
+              "churn from 1 ms to 1 h", "fire 10 per ms"]
 OURS = "uvwheel"
 LIBUV = "libuv uv_timer_t"
 FLOOR = "floor"

@@ -5,29 +5,40 @@
 #include "clock.h"
 
 #include <malloc.h>
-#include <stdlib.h>
 
 #define RAMP_MS 10000u    /* time that goes by while all are started once   */
 #define REFRESH_MS 10000u /* mean time between two refreshes of a timer     */
-#define IDLE_MS 10000u    /* how long an idle loop is watched               */
-#define DAY_MS 86400000u
-#define HOUR_MS 3600000u
-#define TRAFFIC 10000u /* short timers beside those that are a day away  */
-#define TRAFFIC_MS 10000u
+#define REQUESTS 10000u   /* that are outstanding at a time                 */
+#define DEADLINE_MS 5000u /* of a request; it is answered after 50 ms       */
+#define CHURN_MS 5000u    /* in which each timer is started anew once       */
+#define LONGEST_MS 3600000u
+#define FIRE_MS 10000u
+
+/* Few timers are used again and again, on the same loop, until there is
+ * something to measure. */
+#define ENOUGH_TIMERS 200000u
+#define ENOUGH_ROUNDS 500u
+#define ENOUGH_NS 500000000u
 
 const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_START_ORDERED] = {"start in memory order", "ns"},
     [ROW_START_SHUFFLED] = {"start shuffled", "ns"},
+    [ROW_START_REPEAT] = {"start with a repeat", "ns"},
     [ROW_REFRESH_RANDOM] = {"refresh random", "ns"},
     [ROW_REFRESH_HOT] = {"refresh hot", "ns"},
-    [ROW_RESTART_SHUFFLED] = {"restart shuffled", "ns"},
+    [ROW_RESTART_RANDOM] = {"restart random", "ns"},
     [ROW_AGAIN_RANDOM] = {"again random", "ns"},
     [ROW_STOP_SHUFFLED] = {"stop shuffled", "ns"},
+    [ROW_STOP_START] = {"stop + start", "ns"},
     [ROW_EXPIRE] = {"expire", "ns"},
-    [ROW_STEADY] = {"steady server", "ns"},
-    [ROW_DEPENDENT] = {"dependent read", "ns"},
     [ROW_BYTES] = {"memory per timer", "bytes"},
     [ROW_EMPTY_BYTES] = {"memory when empty", "bytes"},
+    [ROW_STEADY] = {"steady server", "ns"},
+    [ROW_STEADY_AGAIN] = {"steady server by again", "ns"},
+    [ROW_REQUEST] = {"request deadline", "ns"},
+    [ROW_CHURN] = {"churn from 1 ms to 1 h", "ns"},
+    [ROW_FIRE] = {"fire 10 per ms", "ns"},
+    [ROW_DEPENDENT] = {"dependent read", "ns"},
     [ROW_BURST_TURN] = {"longest turn", "ms"},
     [ROW_BURST_TOTAL] = {"all due at once", "ms"},
     [ROW_IDLE] = {"idle for 10 s", "ms"},
@@ -38,74 +49,115 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_DAY_TRAFFIC] = {"a day away with traffic", "ms"},
 };
 
-static void
-add(struct result *result, enum row row, double total, double count)
+void
+add_result(struct result *result, enum row row, double total, double count)
 {
   result->total[row] += total;
   result->count[row] += count;
 }
 
-/* ---- The operations, one by one ---------------------------------------- */
-
-/* Between two looks at the clock a server handles the traffic of 10 ms, or of
- * 100 connections if that is more. */
-static size_t
-batch_of(size_t n)
-{
-  return n / 1000 > 100 ? n / 1000 : 100;
-}
-
-typedef void (*operation)(const uint32_t *order, size_t count);
-
-/* One operation on every timer of the order while span_ms go by. Returns the
- * CPU time in ns. */
-static double
-sweep(operation operate, void (*after_batch)(void), const uint32_t *order,
-      size_t n, uint64_t span_ms)
-{
-  size_t batch = batch_of(n);
-  uint64_t begin = clock_cpu_ns();
-
-  for (size_t i = 0; i < n; i += batch) {
-    operate(order + i, n - i < batch ? n - i : batch);
-    clock_move_ms(span_ms * batch / n);
-    after_batch();
-  }
-  return (double)(clock_cpu_ns() - begin);
-}
-
-/* start has one argument more than the rest. */
-static const struct peer *starting;
-
-static void
-start_for_idle(const uint32_t *order, size_t count)
-{
-  starting->can->start(order, count, BENCH_TIMEOUT_MS);
-}
-
-static double
-sweep_start(const struct peer *peer, void (*after_batch)(void),
-            const uint32_t *order, size_t n, uint64_t span_ms)
-{
-  starting = peer;
-  return sweep(start_for_idle, after_batch, order, n, span_ms);
-}
-
-static void
+void
 open_peer(const struct peer *peer, const struct orders *orders)
 {
   bench_fired = 0;
-  bench_rearm_ms = 0;
+  bench_rearm_ms = NULL;
   peer->open();
   peer->can->init(orders->ordered, orders->n);
 }
 
-static void
+void
 close_peer(const struct peer *peer, const struct orders *orders)
 {
   peer->can->stop(orders->ordered, orders->n);
   peer->can->release(orders->ordered, orders->n);
   peer->can->close();
+}
+
+static uint32_t rearms_ms[BENCH_REARMS];
+
+void
+rearm_always(uint32_t ms)
+{
+  for (size_t i = 0; i < BENCH_REARMS; i++)
+    rearms_ms[i] = ms;
+  bench_rearm_ms = rearms_ms;
+}
+
+/* Is there another round to go? */
+static int
+more_rounds(size_t n, size_t done, uint64_t since_ns)
+{
+  if (done == 0)
+    return 1;
+  return done * n < ENOUGH_TIMERS && done < ENOUGH_ROUNDS &&
+         clock_cpu_ns() - since_ns < ENOUGH_NS;
+}
+
+/* ---- The operations, one by one ---------------------------------------- */
+
+/* An operation on every timer of the order while span_ms go by; at least a
+ * batch between two looks at the clock. Returns the CPU time in ns. */
+static double
+sweep(operation_fn operate, void (*after_batch)(void), const uint32_t *order,
+      size_t count, size_t batch, uint64_t span_ms)
+{
+  uint64_t begin = clock_cpu_ns();
+
+  if (batch > count)
+    batch = count;
+  for (size_t i = 0; i < count; i += batch) {
+    operate(order + i, count - i < batch ? count - i : batch);
+    clock_move_ms(span_ms * batch / count);
+    after_batch();
+  }
+  return (double)(clock_cpu_ns() - begin);
+}
+
+static void
+nothing(const uint32_t *order, size_t count)
+{
+  (void)order;
+  (void)count;
+}
+
+/* Between two looks at the clock a server handles the traffic of 10 ms, or of
+ * 100 connections if that is more. */
+static size_t
+batch_of(size_t count)
+{
+  return count / 1000 > 100 ? count / 1000 : 100;
+}
+
+/* What the looks at the clock take, without any operation, is subtracted.
+ * Afterwards the loop turns, so that the next operation finds it up to date. */
+static void
+measure_batches(const struct peer *peer, struct result *result, enum row row,
+                operation_fn operate, const uint32_t *order, size_t count,
+                size_t batch)
+{
+  void (*advance)(void) = peer->can->advance;
+  double rest = sweep(nothing, advance, order, count, batch, 0);
+  double ns = sweep(operate, advance, order, count, batch, REFRESH_MS);
+
+  add_result(result, row, ns - rest, (double)count);
+  peer->can->turn();
+}
+
+static void
+measure(const struct peer *peer, struct result *result, enum row row,
+        operation_fn operate, const uint32_t *order, size_t count)
+{
+  measure_batches(peer, result, row, operate, order, count, batch_of(count));
+}
+
+/* Idle timers are started: that begins at each millisecond at which there is
+ * one to start, since how many of them share a slot matters. */
+static void
+measure_starts(const struct peer *peer, struct result *result, enum row row,
+               operation_fn operate, const uint32_t *order, size_t count)
+{
+  measure_batches(peer, result, row, operate, order, count,
+                  count > RAMP_MS ? count / RAMP_MS : 1);
 }
 
 static double
@@ -118,8 +170,8 @@ allocated(void)
 
 /* In a server with traffic, the order in which timers are due has nothing to
  * do with the order in which they were started: the due times are random
- * within 10 s. Where all timers must have the same timeout they remain as
- * `start shuffled` has left them. */
+ * within 10 s. Where all timers must have the same timeout they remain as they
+ * were started. */
 static void
 expire_all(const struct peer *peer, const struct orders *orders,
            struct result *result)
@@ -131,230 +183,275 @@ expire_all(const struct peer *peer, const struct orders *orders,
   bench_fired = 0;
   if ((peer->traits & TRAIT_ONE_TIMEOUT) == 0) {
     peer->can->stop(orders->ordered, n);
-    for (size_t i = 0; i < n; i++)
-      peer->can->start(orders->shuffled[1] + i, 1,
-                       BENCH_TIMEOUT_MS - random_below(&seed, RAMP_MS));
+    for (size_t i = 0; i < n; i++) {
+      peer->can->set_times(BENCH_TIMEOUT_MS - random_below(&seed, RAMP_MS), 0);
+      peer->can->start(orders->shuffled[1] + i, 1);
+    }
   }
   begin = clock_cpu_ns();
   peer->can->run(BENCH_TIMEOUT_MS + 1000);
-  add(result, ROW_EXPIRE, (double)(clock_cpu_ns() - begin), (double)n);
+  add_result(result, ROW_EXPIRE, (double)(clock_cpu_ns() - begin), (double)n);
   if (bench_fired != n)
     bench_die("%s: %zu timers were to expire, %llu did", peer->name, n,
               (unsigned long long)bench_fired);
 }
 
+/* libuv's idiom: a start with a repeat, and `again` at each packet. */
+static void
+repeat_all(const struct peer *peer, const struct orders *orders,
+           struct result *result)
+{
+  const struct operations *can = peer->can;
+
+  can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
+  measure_starts(peer, result, ROW_START_REPEAT, can->start,
+                 orders->shuffled[1], orders->n);
+  measure(peer, result, ROW_AGAIN_RANDOM, can->again, orders->random,
+          orders->draws);
+  can->stop(orders->ordered, orders->n);
+  can->set_times(BENCH_TIMEOUT_MS, 0);
+}
+
+/* What is done to active timers. */
 static void
 refresh_all(const struct peer *peer, const struct orders *orders,
             struct result *result)
 {
+  const struct operations *can = peer->can;
+
+  if (bench_wanted(ROW_REFRESH_RANDOM))
+    measure(peer, result, ROW_REFRESH_RANDOM, can->refresh, orders->random,
+            orders->draws);
+  if (bench_wanted(ROW_REFRESH_HOT))
+    measure(peer, result, ROW_REFRESH_HOT, can->refresh, orders->hot,
+            orders->draws);
+  if (bench_wanted(ROW_RESTART_RANDOM) && (peer->traits & TRAIT_RESTART) != 0)
+    measure(peer, result, ROW_RESTART_RANDOM, can->start, orders->random,
+            orders->draws);
+}
+
+/* Every operation once; all timers are idle before and afterwards. */
+static void
+operate_once(const struct peer *peer, const struct orders *orders,
+             struct result *result)
+{
+  const struct operations *can = peer->can;
   size_t n = orders->n;
 
-  add(result, ROW_REFRESH_RANDOM,
-      sweep(peer->can->refresh, peer->can->advance, orders->random, n,
-            REFRESH_MS),
-      (double)n);
-  add(result, ROW_REFRESH_HOT,
-      sweep(peer->can->refresh, peer->can->advance, orders->hot, n, REFRESH_MS),
-      (double)n);
-  if (peer->can->restart == NULL)
-    return;
-  add(result, ROW_RESTART_SHUFFLED,
-      sweep(peer->can->restart, peer->can->advance, orders->shuffled[1], n,
-            REFRESH_MS),
-      (double)n);
-  add(result, ROW_AGAIN_RANDOM,
-      sweep(peer->can->again, peer->can->advance, orders->random, n,
-            REFRESH_MS),
-      (double)n);
+  can->set_times(BENCH_TIMEOUT_MS, 0);
+  measure_starts(peer, result, ROW_START_ORDERED, can->start, orders->ordered,
+                 n);
+  refresh_all(peer, orders, result);
+  measure(peer, result, ROW_STOP_SHUFFLED, can->stop, orders->shuffled[0], n);
+  if ((bench_wanted(ROW_START_REPEAT) || bench_wanted(ROW_AGAIN_RANDOM)) &&
+      (peer->traits & TRAIT_RESTART) != 0)
+    repeat_all(peer, orders, result);
+  measure_starts(peer, result, ROW_START_SHUFFLED, can->start,
+                 orders->shuffled[1], n);
+  if (bench_wanted(ROW_STOP_START))
+    measure_starts(peer, result, ROW_STOP_START, can->stop_start,
+                   orders->random, orders->draws);
+  if (bench_wanted(ROW_EXPIRE) && can->run != NULL)
+    expire_all(peer, orders, result);
+  else
+    can->stop(orders->ordered, n);
+}
+
+static void
+weigh(const struct peer *peer, const struct orders *orders,
+      struct result *result)
+{
+  double before = allocated();
+  double empty;
+
+  open_peer(peer, orders);
+  empty = allocated();
+  peer->can->set_times(BENCH_TIMEOUT_MS, 0);
+  peer->can->start(orders->ordered, orders->n);
+  add_result(result, ROW_EMPTY_BYTES, empty - before, 1);
+  add_result(result, ROW_BYTES,
+             (double)peer->can->timer_bytes * (double)orders->n + allocated() -
+                 empty,
+             (double)orders->n);
+  close_peer(peer, orders);
 }
 
 void
 workload_operations(const struct peer *peer, const struct orders *orders,
                     struct result *result)
 {
-  size_t n = orders->n;
-  double before = allocated();
-  double empty;
+  uint64_t begin = clock_cpu_ns();
 
+  if (bench_wanted(ROW_BYTES) || bench_wanted(ROW_EMPTY_BYTES))
+    weigh(peer, orders, result);
   open_peer(peer, orders);
-  empty = allocated();
-  add(result, ROW_EMPTY_BYTES, empty - before, 1);
-  add(result, ROW_START_ORDERED,
-      sweep_start(peer, peer->can->advance, orders->ordered, n, RAMP_MS),
-      (double)n);
-  add(result, ROW_BYTES,
-      (double)peer->can->timer_bytes * (double)n + allocated() - empty,
-      (double)n);
-  refresh_all(peer, orders, result);
-  add(result, ROW_STOP_SHUFFLED,
-      sweep(peer->can->stop, peer->can->advance, orders->shuffled[0], n,
-            RAMP_MS),
-      (double)n);
-  if (bench_wanted(ROW_START_SHUFFLED) || bench_wanted(ROW_EXPIRE))
-    add(result, ROW_START_SHUFFLED,
-        sweep_start(peer, peer->can->advance, orders->shuffled[1], n, RAMP_MS),
-        (double)n);
-  peer->can->turn();
-  if (bench_wanted(ROW_EXPIRE) && peer->can->run != NULL)
-    expire_all(peer, orders, result);
+  for (size_t round = 0; more_rounds(orders->n, round, begin); round++)
+    operate_once(peer, orders, result);
   close_peer(peer, orders);
 }
 
-/* ---- A server ---------------------------------------------------------- */
+/* ---- Servers ----------------------------------------------------------- */
+
+static double
+sweep_turning(const struct peer *peer, operation_fn operate,
+              const uint32_t *order, size_t count, uint64_t span_ms)
+{
+  return sweep(operate, peer->can->turn, order, count, batch_of(count),
+               span_ms);
+}
 
 /* Connections come for 50 s and from then on have traffic every 10 s, some
  * sooner, some later, never later than 20 s. */
-void
-workload_steady(const struct peer *peer, const struct orders *orders,
-                struct result *result)
+static void
+serve(const struct peer *peer, const struct orders *orders,
+      operation_fn refresh, struct result *result, enum row row)
 {
   size_t n = orders->n;
-  double ns;
+  uint64_t begin = clock_cpu_ns();
 
   open_peer(peer, orders);
-  sweep_start(peer, peer->can->turn, orders->ordered, n,
-              BENCH_TIMEOUT_MS - REFRESH_MS);
-  sweep(peer->can->refresh, peer->can->turn, orders->shuffled[0], n,
-        REFRESH_MS);
-  ns = sweep(peer->can->refresh, peer->can->turn, orders->shuffled[1], n,
-             REFRESH_MS);
-  ns += sweep(peer->can->refresh, peer->can->turn, orders->shuffled[0], n,
-              REFRESH_MS);
-  add(result, ROW_STEADY, ns, 2 * (double)n);
+  peer->can->set_times(BENCH_TIMEOUT_MS,
+                       refresh == peer->can->again ? BENCH_TIMEOUT_MS : 0);
+  for (size_t round = 0; more_rounds(n, round, begin); round++) {
+    double ns;
+
+    sweep_turning(peer, peer->can->start, orders->ordered, n,
+                  BENCH_TIMEOUT_MS - REFRESH_MS);
+    sweep_turning(peer, refresh, orders->shuffled[0], n, REFRESH_MS);
+    ns = sweep_turning(peer, refresh, orders->shuffled[1], n, REFRESH_MS);
+    ns += sweep_turning(peer, refresh, orders->shuffled[0], n, REFRESH_MS);
+    add_result(result, row, ns, 2 * (double)n);
+    peer->can->stop(orders->ordered, n);
+  }
   if (bench_fired != 0)
     bench_die("%s: a timer with traffic fired", peer->name);
   close_peer(peer, orders);
 }
 
-/* Nothing but timers that are at least 60 s away, for 10 s of real time. */
 void
-workload_idle(const struct peer *peer, const struct orders *orders,
-              struct result *result)
+workload_steady(const struct peer *peer, const struct orders *orders,
+                struct result *result)
 {
-  uint64_t begin;
-
-  clock_be_real(1);
-  open_peer(peer, orders);
-  peer->can->start(orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
-  peer->can->turn();
-  begin = clock_cpu_ns();
-  peer->can->run(IDLE_MS);
-  add(result, ROW_IDLE, (double)(clock_cpu_ns() - begin) / 1e6, 1);
-  close_peer(peer, orders);
-  clock_be_real(0);
+  serve(peer, orders, peer->can->refresh, result, ROW_STEADY);
 }
 
-/* All are due at the same time, and the loop comes to know it. Each of its
- * turns takes 1 ms of virtual time. */
 void
-workload_burst(const struct peer *peer, const struct orders *orders,
-               struct result *result)
+workload_steady_again(const struct peer *peer, const struct orders *orders,
+                      struct result *result)
 {
-  double longest = 0;
-  double total = 0;
+  serve(peer, orders, peer->can->again, result, ROW_STEADY_AGAIN);
+}
 
-  open_peer(peer, orders);
-  peer->can->start(orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
-  clock_move_ms(BENCH_TIMEOUT_MS + 1000);
-  while (bench_fired < orders->n) {
-    uint64_t begin = clock_cpu_ns();
-    double ms;
+/* 10,000 requests are outstanding, and each is answered, and the next one
+ * asked, after 50 ms: a stop and a start. The other timers are those of
+ * connections that keep silent. */
+static double
+answer_all(const struct peer *peer, const uint32_t *requests)
+{
+  const size_t batch = REQUESTS / 50;
+  uint64_t begin = clock_cpu_ns();
 
-    peer->can->turn();
+  for (size_t i = 0; i < REQUESTS; i += batch) {
+    peer->can->stop_start(requests + i, batch);
     clock_move_ms(1);
-    ms = (double)(clock_cpu_ns() - begin) / 1e6;
-    total += ms;
-    if (ms > longest)
-      longest = ms;
+    peer->can->turn();
   }
-  add(result, ROW_BURST_TURN, longest, 1);
-  add(result, ROW_BURST_TOTAL, total, 1);
-  close_peer(peer, orders);
+  return (double)(clock_cpu_ns() - begin);
 }
 
-/* libuv's benchmark of the same name: timers lie side by side, and every
- * thousand of them are due 1 ms later than those before. */
 void
-workload_million(const struct peer *peer, const struct orders *orders,
+workload_request(const struct peer *peer, const struct orders *orders,
                  struct result *result)
 {
-  struct arena arena = bench_arena;
-  size_t n = orders->n;
-  uint64_t timeout_ms = 0;
-  uint64_t times[4];
-
-  bench_arena.stride = (peer->can->timer_bytes + 7) / 8 * 8;
-  bench_rearm_ms = 0;
-  peer->open();
-  times[0] = clock_cpu_ns();
-  peer->can->init(orders->ordered, n);
-  for (size_t i = 0; i < n; i += 1000)
-    peer->can->start(orders->ordered + i, n - i < 1000 ? n - i : 1000,
-                     ++timeout_ms);
-  times[1] = clock_cpu_ns();
-  peer->can->run(timeout_ms + 1000);
-  times[2] = clock_cpu_ns();
-  peer->can->release(orders->ordered, n);
-  peer->can->close();
-  times[3] = clock_cpu_ns();
-  for (int i = 0; i < 3; i++)
-    add(result, (enum row)(ROW_MILLION_INIT + i),
-        (double)(times[i + 1] - times[i]) / 1e9, 1);
-  bench_arena = arena;
-}
-
-/* Nearly all timers are a day away; once alone, once beside 10,000 that fire
- * every 10 s, so that the loop has something to do at every tick. */
-static double
-an_hour(const struct peer *peer, const struct orders *orders, size_t traffic)
-{
-  size_t n = orders->n;
-  size_t step = n / 1000;
-  uint64_t begin;
-  double ms;
+  const uint32_t *requests = orders->shuffled[0];
+  uint64_t begin = clock_cpu_ns();
 
   open_peer(peer, orders);
-  for (size_t i = traffic; i < n; i += step)
-    peer->can->start(orders->shuffled[0] + i, n - i < step ? n - i : step,
-                     DAY_MS + i * 100000 / n);
-  for (size_t i = 0; i < traffic; i += 10)
-    peer->can->start(orders->shuffled[0] + i, 10, i * TRAFFIC_MS / TRAFFIC);
-  bench_rearm_ms = TRAFFIC_MS;
-  peer->can->run(TRAFFIC_MS);
-  begin = clock_cpu_ns();
-  peer->can->run(HOUR_MS);
-  ms = (double)(clock_cpu_ns() - begin) / 1e6;
+  peer->can->set_times(BENCH_TIMEOUT_MS, 0);
+  if (orders->n > REQUESTS)
+    sweep_turning(peer, peer->can->start, requests + REQUESTS,
+                  orders->n - REQUESTS, RAMP_MS);
+  peer->can->set_times(DEADLINE_MS, 0);
+  peer->can->start(requests, REQUESTS);
+  answer_all(peer, requests);
+  for (size_t round = 0; more_rounds(REQUESTS, round, begin); round++)
+    add_result(result, ROW_REQUEST, answer_all(peer, requests), REQUESTS);
+  if (bench_fired != 0)
+    bench_die("%s: a request's deadline fired", peer->name);
   close_peer(peer, orders);
+}
+
+/* ---- Timeouts of all kinds --------------------------------------------- */
+
+/* From 1 ms to 1 h: any power of two is as likely as the others, and any time
+ * up to the next one. */
+static uint32_t
+random_timeout_ms(uint64_t *seed)
+{
+  uint32_t ms;
+
+  do {
+    uint32_t octave = 1u << random_below(seed, 22);
+
+    ms = octave + random_below(seed, octave);
+  } while (ms > LONGEST_MS);
   return ms;
 }
 
+/* All timers have been started; each is started anew once, and those that fire
+ * are started again. Per timer that was started anew or fired. */
 void
-workload_day(const struct peer *peer, const struct orders *orders,
-             struct result *result)
+workload_churn(const struct peer *peer, const struct orders *orders,
+               struct result *result)
 {
-  add(result, ROW_DAY_ALONE, an_hour(peer, orders, 0), 1);
-  add(result, ROW_DAY_TRAFFIC, an_hour(peer, orders, TRAFFIC), 1);
-}
-
-/* ---- What memory allows ------------------------------------------------ */
-
-/* Each connection names the next one to read, in one big random circle. */
-void
-workload_dependent(const struct peer *peer, const struct orders *orders,
-                   struct result *result)
-{
-  const uint32_t *order = orders->shuffled[0];
+  const struct operations *can = peer->can;
   size_t n = orders->n;
-  size_t at = order[0];
+  size_t batch = n / 1000;
+  uint64_t seed = 521288629;
   uint64_t begin;
 
-  for (size_t i = 0; i < n; i++)
-    *(volatile uint64_t *)(bench_arena.base + order[i] * bench_arena.stride) =
-        order[(i + 1) % n];
+  for (size_t i = 0; i < BENCH_REARMS; i++)
+    rearms_ms[i] = random_timeout_ms(&seed);
+  open_peer(peer, orders);
+  for (size_t i = 0; i < n; i++) {
+    can->set_times(rearms_ms[i % BENCH_REARMS], 0);
+    can->start(orders->shuffled[0] + i, 1);
+  }
+  bench_rearm_ms = rearms_ms;
   begin = clock_cpu_ns();
-  for (size_t i = 0; i < n; i++)
-    at = *(volatile uint64_t *)(bench_arena.base + at * bench_arena.stride);
-  add(result, ROW_DEPENDENT, (double)(clock_cpu_ns() - begin), (double)n);
-  if (at != order[0])
-    bench_die("%s: the circle is broken", peer->name);
+  for (size_t i = 0; i < n; i++) {
+    can->set_times(rearms_ms[i % BENCH_REARMS], 0);
+    can->stop_start(orders->random + i, 1);
+    if ((i + 1) % batch == 0) {
+      clock_move_ms(CHURN_MS / 1000);
+      can->turn();
+    }
+  }
+  add_result(result, ROW_CHURN, (double)(clock_cpu_ns() - begin),
+             (double)(n + bench_fired));
+  close_peer(peer, orders);
+}
+
+/* 10 timers are due at each millisecond, and when they fire they are started
+ * again. */
+void
+workload_fire(const struct peer *peer, const struct orders *orders,
+              struct result *result)
+{
+  size_t n = orders->n;
+  uint64_t begin;
+
+  open_peer(peer, orders);
+  for (size_t i = 0; i < n; i += 10) {
+    peer->can->set_times(i / 10 + 1, 0);
+    peer->can->start(orders->shuffled[0] + i, n - i < 10 ? n - i : 10);
+  }
+  rearm_always((uint32_t)(n / 10));
+  peer->can->run(100);
+  bench_fired = 0;
+  begin = clock_cpu_ns();
+  peer->can->run(FIRE_MS);
+  add_result(result, ROW_FIRE, (double)(clock_cpu_ns() - begin),
+             (double)bench_fired);
+  close_peer(peer, orders);
 }

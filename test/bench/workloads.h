@@ -15,16 +15,22 @@
 enum row {
   ROW_START_ORDERED,
   ROW_START_SHUFFLED,
+  ROW_START_REPEAT,
   ROW_REFRESH_RANDOM,
   ROW_REFRESH_HOT,
-  ROW_RESTART_SHUFFLED,
+  ROW_RESTART_RANDOM,
   ROW_AGAIN_RANDOM,
   ROW_STOP_SHUFFLED,
+  ROW_STOP_START,
   ROW_EXPIRE,
-  ROW_STEADY,
-  ROW_DEPENDENT,
   ROW_BYTES,
   ROW_EMPTY_BYTES,
+  ROW_STEADY,
+  ROW_STEADY_AGAIN,
+  ROW_REQUEST,
+  ROW_CHURN,
+  ROW_FIRE,
+  ROW_DEPENDENT,
   ROW_BURST_TURN,
   ROW_BURST_TOTAL,
   ROW_IDLE,
@@ -52,11 +58,29 @@ struct result {
   double count[ROW_COUNT];
 };
 
-/* Each runs one workload once and adds to the result. */
+void add_result(struct result *result, enum row row, double total,
+                double count);
+
+/* A loop, its timers initialised; the callbacks have not fired anything. */
+void open_peer(const struct peer *peer, const struct orders *orders);
+void close_peer(const struct peer *peer, const struct orders *orders);
+
+/* From here on timers that fire are started again. */
+void rearm_always(uint32_t ms);
+
+/* Each runs one workload and adds to the result. */
 void workload_operations(const struct peer *peer, const struct orders *orders,
                          struct result *result);
 void workload_steady(const struct peer *peer, const struct orders *orders,
                      struct result *result);
+void workload_steady_again(const struct peer *peer, const struct orders *orders,
+                           struct result *result);
+void workload_request(const struct peer *peer, const struct orders *orders,
+                      struct result *result);
+void workload_churn(const struct peer *peer, const struct orders *orders,
+                    struct result *result);
+void workload_fire(const struct peer *peer, const struct orders *orders,
+                   struct result *result);
 void workload_dependent(const struct peer *peer, const struct orders *orders,
                         struct result *result);
 void workload_burst(const struct peer *peer, const struct orders *orders,
