@@ -49,6 +49,13 @@
  *                           once within 5 s, and those that fire are started
  *                           again
  *   fire 10 per ms          per timer that fired and was started again
+ *   one start, refresh, stop, turn
+ *                           tails: what single operations take in real time,
+ *                           by the timestamp counter (tails.c), whose own cost
+ *                           is subtracted and told; turns are those at each
+ *                           millisecond while all fire within 10 s. What takes
+ *                           the core away meanwhile is in them, for all peers
+ *                           and for the floor
  *   longest turn            CPU time of the longest iteration of the loop when
  *                           all are due at once; and of all iterations
  *   idle for 10 s           all pending for 60 s, real time
@@ -142,6 +149,7 @@ static const struct known_workload workloads[] = {
     {workload_request, TRAIT_BASIC, ROW_REQUEST, ROW_REQUEST, 10000, MILLION},
     {workload_churn, TRAIT_TIMEOUTS, ROW_CHURN, ROW_CHURN, 1000, MILLION},
     {workload_fire, TRAIT_TIMEOUTS, ROW_FIRE, ROW_FIRE, 0, MILLION},
+    {workload_tails, TRAIT_TAIL, ROW_TAIL_START, ROW_TAIL_COST, 10000, MILLION},
     {workload_burst, TRAIT_BURST, ROW_BURST_TURN, ROW_BURST_TOTAL, MILLION,
      MILLION},
     {workload_day, TRAIT_DAY, ROW_DAY_ALONE, ROW_DAY_TRAFFIC, MILLION, MILLION},

@@ -20,6 +20,11 @@
 #define ENOUGH_ROUNDS 500u
 #define ENOUGH_NS 500000000u
 
+/* The four rows of an operation's tail. */
+#define TAIL_ROWS(ROW, NAME)                                      \
+  [ROW] = {NAME " p50", "ns"}, [(ROW) + 1] = {NAME " p99", "ns"}, \
+  [(ROW) + 2] = {NAME " p99.9", "ns"}, [(ROW) + 3] = {NAME " worst", "ns"}
+
 const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_START_ORDERED] = {"start in memory order", "ns"},
     [ROW_START_SHUFFLED] = {"start shuffled", "ns"},
@@ -38,6 +43,11 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_REQUEST] = {"request deadline", "ns"},
     [ROW_CHURN] = {"churn from 1 ms to 1 h", "ns"},
     [ROW_FIRE] = {"fire 10 per ms", "ns"},
+    TAIL_ROWS(ROW_TAIL_START, "one start"),
+    TAIL_ROWS(ROW_TAIL_REFRESH, "one refresh"),
+    TAIL_ROWS(ROW_TAIL_STOP, "one stop"),
+    TAIL_ROWS(ROW_TAIL_TURN, "one turn"),
+    [ROW_TAIL_COST] = {"one timestamp", "ns"},
     [ROW_DEPENDENT] = {"dependent read", "ns"},
     [ROW_BURST_TURN] = {"longest turn", "ms"},
     [ROW_BURST_TOTAL] = {"all due at once", "ms"},
@@ -83,8 +93,7 @@ rearm_always(uint32_t ms)
   bench_rearm_ms = rearms_ms;
 }
 
-/* Is there another round to go? */
-static int
+int
 more_rounds(size_t n, size_t done, uint64_t since_ns)
 {
   if (done == 0)

@@ -30,6 +30,12 @@ enum row {
   ROW_REQUEST,
   ROW_CHURN,
   ROW_FIRE,
+  /* Each of them is followed by its p99, p99.9 and worst. */
+  ROW_TAIL_START,
+  ROW_TAIL_REFRESH = ROW_TAIL_START + 4,
+  ROW_TAIL_STOP = ROW_TAIL_REFRESH + 4,
+  ROW_TAIL_TURN = ROW_TAIL_STOP + 4,
+  ROW_TAIL_COST = ROW_TAIL_TURN + 4,
   ROW_DEPENDENT,
   ROW_BURST_TURN,
   ROW_BURST_TOTAL,
@@ -65,6 +71,9 @@ void add_result(struct result *result, enum row row, double total,
 void open_peer(const struct peer *peer, const struct orders *orders);
 void close_peer(const struct peer *peer, const struct orders *orders);
 
+/* Is there another round to go, of a workload that handles n timers in each? */
+int more_rounds(size_t n, size_t done, uint64_t since_ns);
+
 /* From here on timers that fire are started again. */
 void rearm_always(uint32_t ms);
 
@@ -81,6 +90,8 @@ void workload_churn(const struct peer *peer, const struct orders *orders,
                     struct result *result);
 void workload_fire(const struct peer *peer, const struct orders *orders,
                    struct result *result);
+void workload_tails(const struct peer *peer, const struct orders *orders,
+                    struct result *result);
 void workload_dependent(const struct peer *peer, const struct orders *orders,
                         struct result *result);
 void workload_burst(const struct peer *peer, const struct orders *orders,
