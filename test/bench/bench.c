@@ -86,6 +86,7 @@
 #include <unistd.h>
 
 #define MOST_TIMERS 2000000u /* unless the peer is TRAIT_HUGE */
+#define FEW_TIMERS 1000u     /* for a peer that is TRAIT_FEW */
 #define MOST_SIZES 16
 
 struct known_peer {
@@ -119,6 +120,21 @@ static const struct known_peer peers[] = {
     {"Boost.Asio steady_timer", NULL, &peer_asio},
 #else
     {"Boost.Asio steady_timer", "libboost-dev", NULL},
+#endif
+#ifdef BENCH_H2O
+    {"h2o timeouts", NULL, &peer_h2o},
+#else
+    {"h2o timeouts", "libh2o-evloop-dev", NULL},
+#endif
+#ifdef BENCH_SYSTEMD
+    {"systemd sd-event", NULL, &peer_systemd},
+#else
+    {"systemd sd-event", "libsystemd-dev", NULL},
+#endif
+#ifdef BENCH_GLIB
+    {"GLib GSource", NULL, &peer_glib},
+#else
+    {"GLib GSource", "libglib2.0-dev", NULL},
 #endif
 };
 
@@ -203,7 +219,8 @@ takes_part(const struct known_workload *workload,
 
   return peer != NULL && listed(options.peers, known->name) &&
          (peer->traits & workload->traits) == workload->traits &&
-         (n <= MOST_TIMERS || (peer->traits & TRAIT_HUGE) != 0);
+         (n <= MOST_TIMERS || (peer->traits & TRAIT_HUGE) != 0) &&
+         (n <= FEW_TIMERS || (peer->traits & TRAIT_FEW) == 0);
 }
 
 static int

@@ -50,7 +50,8 @@ enum {
   TRAIT_TIMEOUTS = 256,    /* timeouts of all kinds, and timers that fire  */
   TRAIT_RESTART = 512,     /* start takes active timers and a repeat, as
                               uv_timer_start does                          */
-  TRAIT_TAIL = 1024        /* single operations                            */
+  TRAIT_TAIL = 1024,       /* single operations                            */
+  TRAIT_FEW = 2048         /* each turn costs as much as there are timers  */
 };
 
 /* An array of indices says which timers an operation is for, and in which
@@ -145,6 +146,9 @@ extern const struct peer peer_libev;
 extern const struct peer peer_libevent;
 extern const struct peer peer_libevent_common;
 extern const struct peer peer_asio;
+extern const struct peer peer_h2o;
+extern const struct peer peer_systemd;
+extern const struct peer peer_glib;
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,11 +20,20 @@
 static uint64_t clock_ns = 1000u * (uint64_t)NS_PER_S;
 static uint64_t sleeps;
 static int is_real;
+static int has_timerfd;
+static uint64_t timerfd_ns; /* 0: not armed */
 
 void
 clock_move_ms(uint64_t step_ms)
 {
   clock_ns += step_ms * NS_PER_MS;
+}
+
+void
+clock_offer_timerfd(int offered)
+{
+  has_timerfd = offered;
+  timerfd_ns = 0;
 }
 
 void
@@ -59,6 +70,29 @@ clock_gettime(clockid_t id, struct timespec *now)
 }
 
 int
+gettimeofday(struct timeval *restrict now, void *restrict zone)
+{
+  (void)zone;
+  now->tv_sec = (time_t)(clock_ns / NS_PER_S);
+  now->tv_usec = (suseconds_t)(clock_ns % NS_PER_S / 1000);
+  return 0;
+}
+
+static void
+move_on(int timeout_ms)
+{
+  uint64_t end_ns =
+      timeout_ms < 0 ? UINT64_MAX : clock_ns + (uint64_t)timeout_ms * NS_PER_MS;
+
+  if (timerfd_ns != 0 && timerfd_ns < end_ns)
+    end_ns = timerfd_ns;
+  if (end_ns == UINT64_MAX)
+    bench_die("a loop would sleep for ever");
+  if (end_ns > clock_ns)
+    clock_ns = end_ns;
+}
+
+int
 epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
             int timeout_ms, const sigset_t *mask)
 {
@@ -67,9 +101,8 @@ epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
   if (is_real) /* the kernel's signal set has one bit per signal */
     return (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events,
                         timeout_ms, mask, (size_t)_NSIG / 8);
-  if (timeout_ms < 0)
-    bench_die("a loop would sleep for ever");
-  clock_ns += (uint64_t)timeout_ms * NS_PER_MS;
+  if (timeout_ms != 0)
+    move_on(timeout_ms);
   return 0;
 }
 
@@ -80,12 +113,27 @@ epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
   return epoll_pwait(epoll_fd, events, max_events, timeout_ms, NULL);
 }
 
-/* Boost.Asio then passes its timeouts to epoll_wait. */
+/* Without one, Boost.Asio passes its timeouts to epoll_wait. The file is never
+ * readable: sd-event looks at the clock whenever it was woken. */
 int
 timerfd_create(int clock, int flags)
 {
   (void)clock;
-  (void)flags;
+  if (has_timerfd)
+    return eventfd(0, (flags & TFD_CLOEXEC) != 0 ? EFD_CLOEXEC : 0);
   errno = ENOSYS;
   return -1;
+}
+
+int
+timerfd_settime(int fd, int flags, const struct itimerspec *time,
+                struct itimerspec *old)
+{
+  (void)fd;
+  (void)old;
+  if ((flags & TFD_TIMER_ABSTIME) == 0)
+    bench_die("a timerfd with a time from now on");
+  timerfd_ns = (uint64_t)time->it_value.tv_sec * NS_PER_S +
+               (uint64_t)time->it_value.tv_nsec;
+  return 0;
 }

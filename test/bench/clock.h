@@ -17,6 +17,10 @@
 
 void clock_move_ms(uint64_t step_ms);
 
+/* From here on a timerfd can be made, which wakes whoever would sleep past its
+ * time, or not again. There is one at a time. */
+void clock_offer_timerfd(int offered);
+
 /* From here on the loops see the real time and really sleep, or not again. */
 void clock_be_real(int real);
 

@@ -36,7 +36,9 @@ COLOURS = {FLOOR: "0x808890", CALLED: "0xb0a898", OURS: "0xe8590c",
            "libev ev_timer": "0x2f9e61", "libevent evtimer": "0x9a5fd0",
            "libevent common timeout": "0xd08be0",
            "Boost.Asio steady_timer": "0xb08a1e",
-           "Netty HashedWheelTimer": "0xd6457a"}
+           "Netty HashedWheelTimer": "0xd6457a",
+           "Go time.Timer": "0x3fb5a8", "h2o timeouts": "0x6f8f2f",
+           "systemd sd-event": "0x8a5a44", "GLib GSource": "0x5560b0"}
 
 # How many times faster than uv_timer_t, for these peers and numbers of timers.
 COLUMNS = [(OURS, 10), (OURS, 1000), (OURS, 10000), (OURS, 100000),

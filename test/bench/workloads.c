@@ -273,8 +273,9 @@ weigh(const struct peer *peer, const struct orders *orders,
   double before = allocated();
   double empty;
 
-  open_peer(peer, orders);
+  peer->open();
   empty = allocated();
+  peer->can->init(orders->ordered, orders->n);
   peer->can->set_times(BENCH_TIMEOUT_MS, 0);
   peer->can->start(orders->ordered, orders->n);
   add_result(result, ROW_EMPTY_BYTES, empty - before, 1);
