@@ -48,9 +48,15 @@ mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw
 mmdebstrap    mmdebstrap - - - - -
 ninja         ninja-build ninja-build samurai ninja ninja ninja
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf
+arm64-gcc     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - - -
+armhf-gcc     gcc-arm-linux-gnueabihf,libc6-dev-armhf-cross - - - - -
 i686-gcc      gcc-i686-linux-gnu,libc6-dev-i386-cross - - - - -
+riscv64-gcc   gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross - - - - -
 s390x-gcc     gcc-s390x-linux-gnu,libc6-dev-s390x-cross - - - - -
+qemu-aarch64  qemu-user qemu-user qemu-aarch64 qemu-user qemu-linux-user -
+qemu-arm      qemu-user qemu-user qemu-arm qemu-user qemu-linux-user -
 qemu-i386     qemu-user qemu-user qemu-i386 qemu-user qemu-linux-user -
+qemu-riscv64  qemu-user qemu-user qemu-riscv64 qemu-user qemu-linux-user -
 qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
 selenium      python3-selenium python3-selenium py3-selenium python-selenium python3-selenium -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
@@ -58,6 +64,11 @@ uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 valgrind      valgrind valgrind valgrind valgrind valgrind -
 xz            xz-utils xz xz xz xz xz
 END
+}
+
+# can_cross TRIPLET: a cross compiler may come without the C library, too
+can_cross() {
+  echo '#include <stdio.h>' | "$1-gcc" -x c -fsyntax-only -
 }
 
 # Is the tool there, and does it work?
@@ -75,14 +86,15 @@ has_tool() {
         clang -fsanitize=address -x c -o /dev/null - ;;
     check | libuv) pkg-config --exists "$1" ;;
     http-parser) echo '#include <http_parser.h>' | cc -x c -fsyntax-only - ;;
-    i686-gcc) # a cross compiler may come without the C library, too
-      echo '#include <stdio.h>' | i686-linux-gnu-gcc -x c -fsyntax-only - ;;
+    arm64-gcc) can_cross aarch64-linux-gnu ;;
+    armhf-gcc) can_cross arm-linux-gnueabihf ;;
+    i686-gcc) can_cross i686-linux-gnu ;;
+    riscv64-gcc) can_cross riscv64-linux-gnu ;;
     meson) # 1.0 or newer
       meson --version | awk -F . '{new = $1 >= 1} END {exit !new}' ;;
     mingw) command -v x86_64-w64-mingw32-gcc ;;
     ninja) command -v ninja || command -v ninja-build || command -v samu ;;
-    s390x-gcc)
-      echo '#include <stdio.h>' | s390x-linux-gnu-gcc -x c -fsyntax-only - ;;
+    s390x-gcc) can_cross s390x-linux-gnu ;;
     selenium) # as the test finds it
       /usr/bin/python3 -c 'import selenium' ;;
     uthash) echo '#include <uthash.h>' | cc -x c -fsyntax-only - ;;

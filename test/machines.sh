@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+
+# The jobs of test/run that are about other machines. What they need beside
+# compilers and emulators comes from the mirror of Debian that apt uses here.
+# It is kept below the build directory; the machine's own packages stay as they
+# are.
+
+# Variables of the script that sources this:
+# shellcheck disable=SC2154
+
+# ---- Debian's mirror ------------------------------------------------------
+
+# Sets $codename, of the Debian that this is, and $mirror, where it comes from;
+# to nothing if it is none.
+find_mirror() {
+  # shellcheck source=/dev/null
+  codename=$(. /etc/os-release && echo "${VERSION_CODENAME-}") || codename=
+  # shellcheck disable=SC2016 # apt's own
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' \
+    "Release: $codename" 'Component: main' | head -n 1)
+}
+
+# debian_apt TYPE SUITE ARCHITECTURE COMMAND...: apt-get for another Debian, in
+# the directory apt; needs no root
+debian_apt() {
+  mkdir -p apt/lists/partial apt/cache/archives/partial
+  : >apt/status
+  echo "$1 [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" \
+    "$mirror $2 main" >apt/sources.list
+  architecture=$3
+  shift 3
+  apt-get -o APT::Architecture="$architecture" \
+    -o APT::Architectures="$architecture" -o Dir::State="$PWD/apt" \
+    -o Dir::State::status="$PWD/apt/status" -o Dir::Cache="$PWD/apt/cache" \
+    -o Dir::Etc::sourcelist="$PWD/apt/sources.list" \
+    -o Dir::Etc::sourceparts=- "$@"
+}
+
+# keep DIRECTORY COMMAND...: has it filled by a command that runs in it, unless
+# that was done before. If it cannot be done the job is skipped.
+keep() {
+  kept=$build/$1
+  shift
+  [ ! -e "$kept/complete" ] || return 0
+  rm -rf "$kept"
+  mkdir -p "$kept"
+  find_mirror
+  # The command ends at what fails, which it would not do as a condition.
+  (
+    set -e
+    cd "$kept"
+    "$@"
+    touch complete
+  ) >"$build/$job.log" 2>&1 &
+  wait $! || true
+  if [ ! -e "$kept/complete" ]; then
+    result skipped 1 "$job" "its packages cannot be had: \
+$(tail -n 1 "$build/$job.log")"
+    return 1
+  fi
+}
+
+# ---- Other processors, by qemu --------------------------------------------
+
+# fetch_foreign ARCHITECTURE [SUITE]: unpacks libuv and check, with the C
+# library that they were linked with
+fetch_foreign() {
+  set -- deb "${2-$codename}" "$1"
+  debian_apt "$@" update
+  debian_apt "$@" install --download-only --yes --no-install-recommends \
+    libuv1-dev check libc6-dev
+  for package in apt/cache/archives/*.deb; do
+    dpkg-deb -x "$package" .
+  done
+  [ -e lib ] || ln -s usr/lib lib
+}
+
+# cross_file: Meson's, as it is read; the job begins anew with another one
+cross_file() {
+  cat >"$build/$job.new"
+  cmp -s "$build/$job.new" "$build/$job.cross" || rm -rf "${build:?}/$job"
+  mv "$build/$job.new" "$build/$job.cross"
+}
+
+# run_foreign ARCHITECTURE TRIPLET ENDIAN FAMILY EMULATOR [SUITE]
+run_foreign() {
+  # shellcheck disable=SC2086 # perhaps no word
+  keep "foreign-$1" fetch_foreign "$1" ${6-} || return 0
+  root=$top/$build/foreign-$1
+  libraries=$(echo "$root"/usr/lib/*-linux-gnu*)
+  cross_file <<END
+[binaries]
+c = '$2-gcc'
+ar = '$2-ar'
+pkgconfig = 'pkg-config'
+exe_wrapper = ['$5', '-L', '$root']
+[properties]
+sys_root = '$root'
+pkg_config_libdir = '$libraries/pkgconfig'
+[built-in options]
+c_args = ['-isystem', '$root/usr/include/$(basename "$libraries")']
+c_link_args = ['--sysroot=$root', '-L$libraries']
+[host_machine]
+system = 'linux'
+cpu_family = '$4'
+cpu = '$1'
+endian = '$3'
+END
+  configure --cross-file "$build/$job.cross" -Dexamples=disabled && compile &&
+    run_library_tests --timeout-multiplier 20
+}
+
+job_arm64() {
+  run_foreign arm64 aarch64-linux-gnu little aarch64 qemu-aarch64
+}
+
+# 32 bits, where malloc aligns to 8 bytes.
+job_armhf() {
+  run_foreign armhf arm-linux-gnueabihf little arm qemu-arm
+}
+
+# Debian has it since trixie.
+job_riscv64() {
+  run_foreign riscv64 riscv64-linux-gnu little riscv64 qemu-riscv64 trixie
+}
+
+# Big-endian.
+job_s390x() {
+  run_foreign s390x s390x-linux-gnu big s390x qemu-s390x
+}
+
+job_i386() {
+  run_foreign i386 i686-linux-gnu little x86 qemu-i386
+}
+
+# ---- Other Debians: a newer libuv, gcc, Meson -----------------------------
+
+# make_debian SUITE: a system with the tools of the jobs below
+make_debian() {
+  find_manager
+  include=$(for tool in abidiff c++ cc check cmake dh doxygen \
+    dpkg-buildpackage git libuv lintian meson ninja pkg-config uthash xz; do
+    packages_of "$tool"
+  done | tr ' \n' ,,)
+  mmdebstrap --variant=apt --include="${include}python3" "$1" root.tar \
+    "$mirror"
+}
+
+# run_debian SUITE: the tests, the ABI, the consumers and the packages there
+run_debian() {
+  keep "debian-$1" make_debian "$1" || return 0
+  tar --exclude=./build --create --file "$build/$job.tar" .
+  rm -rf "$build/$job-results"
+  mkdir "$build/$job-results"
+  # $1 is for the shell that mmdebstrap runs.
+  # shellcheck disable=SC2016
+  mmdebstrap --variant=custom --format=null --quiet \
+    --skip=update,setup,cleanup \
+    --setup-hook="tar-in '$build/debian-$1/root.tar' /" \
+    --setup-hook='mkdir "$1/srv/uvwheel"' \
+    --setup-hook="tar-in '$build/$job.tar' /srv/uvwheel" \
+    --customize-hook='chroot "$1" /srv/uvwheel/test/run \
+      tests abi consumer packaging || true' \
+    --customize-hook="copy-out '/srv/uvwheel/$results' '$build/$job-results'" \
+    "$1" - || true
+  if ! awk -F '\t' -v OFS='\t' -v job="$job" '{ $3 = job ": " $3; print }' \
+    "$build/$job-results"/* >>"$results"; then
+    result failed 1 "$job: no results"
+  fi
+}
+
+job_trixie() {
+  run_debian trixie
+}
+
+job_sid() {
+  run_debian sid
+}
