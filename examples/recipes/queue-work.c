@@ -7,7 +7,7 @@
  * another thread, and calls back on the loop's when it is done. What to mind:
  *
  * - The work touches neither timers nor anything else of the loop, which belong
- *   to the loop's thread. (If it must: uvwheel_post_start and its like.)
+ *   to the loop's thread. (If it must: uvwheel_post.)
  * - The timer has no repeat. It is started again when the work is done, so that
  *   work that takes longer than the interval does not pile up.
  * - What the work uses has to stay until its callback on the loop; a stopped

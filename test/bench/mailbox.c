@@ -46,7 +46,6 @@ static struct {
 
 static uv_loop_t loop;
 static uvwheel_t wheel;
-static uvwheel_mailbox_t mailbox;
 static job_t *jobs;
 static unsigned long completed;
 
@@ -76,24 +75,31 @@ on_job(int status)
 /* ---- The ways ------------------------------------------------------------ */
 
 static void
+start_here(job_t *job)
+{
+  on_job(uvwheel_timer_start(&job->timer, on_timeout, TIMEOUT_MS, 0));
+}
+
+static void
 on_post(uvwheel_post_t *post, int status)
 {
-  (void)post;
-  on_job(status);
+  if (status != 0)
+    die("a request was canceled");
+  start_here(post->data);
 }
 
 static void
 open_mailbox(void)
 {
-  if (uvwheel_mailbox_init(&wheel, &mailbox) != 0)
+  if (uvwheel_open_mailbox(&wheel) != 0)
     die("no mailbox");
 }
 
 static void
 post_by_mailbox(job_t *job)
 {
-  uvwheel_post_start(&job->request.post, &mailbox, &job->timer, on_timeout,
-                     TIMEOUT_MS, 0, on_post);
+  job->request.post.data = job;
+  (void)uvwheel_post(&wheel, &job->request.post, on_post);
 }
 
 static struct {
@@ -152,12 +158,6 @@ close_mutex(void)
 {
   uv_close((uv_handle_t *)&orders.async, NULL);
   uv_mutex_destroy(&orders.mutex);
-}
-
-static void
-start_here(job_t *job)
-{
-  on_job(uvwheel_timer_start(&job->timer, on_timeout, TIMEOUT_MS, 0));
 }
 
 static void
