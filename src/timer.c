@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding's timers. Start, stop, again and refresh have a fast variant for
- * the usual case, one run of code without a call: with cold timers they cost
- * the less the fewer instructions they have, because the processor works on as
- * many at a time as fit its window. */
+/* The binding's timers. Start, stop, again and refresh do the usual case
+ * themselves, in one run of code without a call, and leave all others to a slow
+ * function: with cold timers they cost the less the fewer instructions they
+ * have, because the processor works on as many at a time as fit its window. */
 
 #include "uvwheel.h"
 
@@ -17,7 +17,7 @@
  * first a value that no timer has. */
 static _Thread_local INITIAL_EXEC uint64_t recent_home = 1;
 
-/* Whether a timer's home is that wheel, with these flags. If so, *wheel is it.
+/* Whether a timer's home is that wheel, with these flags. Then *wheel is it.
  * A usual timer has no flag while it is active, so that one look at one word
  * tells that it is, and of which wheel.
  *
@@ -28,14 +28,18 @@ static _Thread_local INITIAL_EXEC uint64_t recent_home = 1;
  * three quarters. CONCEAL keeps the compiler from seeing that the wheel could
  * be had from the timer as well. */
 static inline bool
-is_recent(uint64_t home, uint64_t flags, uvwheel_t **wheel)
+is_recent(const uvwheel_timer_t *timer, uint64_t flags, uvwheel_t **wheel)
 {
   uint64_t recent = recent_home;
   uintptr_t guess = (uintptr_t)recent;
+  bool is_it;
 
   CONCEAL(guess);
   *wheel = (uvwheel_t *)guess;
-  return home == recent + flags;
+  is_it = timer->home == recent + flags;
+  if (is_it)
+    uvwheel__expect_thread(*wheel, timer);
+  return is_it;
 }
 
 static uvwheel_t *
@@ -200,9 +204,12 @@ set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
   }
 }
 
+/* What a start leaves behind. */
 static inline void
-set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
+set_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
+          uint64_t repeat)
 {
+  timer->cb = cb;
   timer->interval = timeout;
   timer->timeout = NO_REPEAT;
   set_repeat(timer, repeat);
@@ -221,12 +228,10 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
     return UV_EINVAL;
   if (!is_active(timer) && is_full(wheel))
     return UV_ENOBUFS;
-  timer->cb = cb;
-  set_times(timer, timeout, repeat);
+  set_start(timer, cb, timeout, repeat);
   return restart(wheel, timer, add_ms(now_of(wheel), timeout));
 }
 
-/* An idle timer of a wheel without unref'd ones. */
 static inline int
 start_idle(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
            uint64_t timeout, uint64_t repeat)
@@ -234,7 +239,6 @@ start_idle(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   uvwheel_slot_t *slot;
   uint64_t due_ms;
 
-  uvwheel__expect_thread(wheel, timer);
   if (is_closing(wheel))
     return start_slow(timer, cb, timeout, repeat);
   due_ms = now_of(wheel) + timeout;
@@ -244,23 +248,19 @@ start_idle(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   if (slot == NULL)
     return start_slow(timer, cb, timeout, repeat);
   timer->home = (uintptr_t)wheel;
-  timer->cb = cb;
-  set_times(timer, timeout, repeat);
+  set_start(timer, cb, timeout, repeat);
   return count_dealt(&wheel->core, slot);
 }
 
-/* An active timer. */
 static inline int
 start_active(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
              uint64_t timeout, uint64_t repeat)
 {
   uint64_t due_ms = add_ms(now_of(wheel), timeout);
 
-  uvwheel__expect_thread(wheel, timer);
   if (is_closing(wheel) || !restart_in_place(wheel, timer, due_ms))
     return start_slow(timer, cb, timeout, repeat);
-  timer->cb = cb;
-  set_times(timer, timeout, repeat);
+  set_start(timer, cb, timeout, repeat);
   return 0;
 }
 
@@ -273,27 +273,11 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   PROBE_START(timer, timeout, repeat);
   if (timer == NULL || cb == NULL)
     return UV_EINVAL;
-  if (is_recent(timer->home, HOME_IDLE, &wheel))
+  if (is_recent(timer, HOME_IDLE, &wheel))
     return start_idle(wheel, timer, cb, timeout, repeat);
-  if (is_recent(timer->home, 0, &wheel))
+  if (is_recent(timer, 0, &wheel))
     return start_active(wheel, timer, cb, timeout, repeat);
   return start_slow(timer, cb, timeout, repeat);
-}
-
-/* One among other active timers. False if it is not, and then nothing is done.
- */
-static inline bool
-stop_fast(uvwheel_timer_t *timer)
-{
-  uvwheel_t *wheel;
-
-  if (timer == NULL || !is_recent(timer->home, 0, &wheel) || wheel->unrefd != 0)
-    return false;
-  uvwheel__expect_thread(wheel, timer);
-  if (!remove_fast(&wheel->core, &timer->entry))
-    return false;
-  timer->home = (uintptr_t)wheel | HOME_IDLE;
-  return true;
 }
 
 static NOINLINE int
@@ -316,22 +300,14 @@ stop_slow(uvwheel_timer_t *timer)
 int
 uvwheel_timer_stop(uvwheel_timer_t *timer)
 {
-  PROBE_STOP(timer);
-  return stop_fast(timer) ? 0 : stop_slow(timer);
-}
-
-/* An active timer that becomes due later. False if it is not, and then nothing
- * is done. */
-static inline bool
-again_fast(uvwheel_timer_t *timer)
-{
   uvwheel_t *wheel;
 
-  if (timer == NULL || !is_recent(timer->home, 0, &wheel) || !repeats(timer) ||
-      is_closing(wheel))
-    return false;
-  uvwheel__expect_thread(wheel, timer);
-  return restart_in_place(wheel, timer, add_ms(now_of(wheel), timer->interval));
+  PROBE_STOP(timer);
+  if (timer == NULL || !is_recent(timer, 0, &wheel) || wheel->unrefd != 0 ||
+      !remove_fast(&wheel->core, &timer->entry))
+    return stop_slow(timer);
+  timer->home = (uintptr_t)wheel | HOME_IDLE;
+  return 0;
 }
 
 static NOINLINE int
@@ -354,22 +330,13 @@ again_slow(uvwheel_timer_t *timer)
 int
 uvwheel_timer_again(uvwheel_timer_t *timer)
 {
-  return again_fast(timer) ? 0 : again_slow(timer);
-}
-
-/* The same, whatever the interval is, and also while the wheel is closing. */
-static inline bool
-refresh_fast(uvwheel_timer_t *timer)
-{
   uvwheel_t *wheel;
-  uint64_t due_ms;
 
-  if (timer == NULL || !is_recent(timer->home, 0, &wheel))
-    return false;
-  uvwheel__expect_thread(wheel, timer);
-  due_ms = now_of(wheel) + timer->interval;
-  return LIKELY(due_ms >= timer->interval) &&
-         postpone_in_place(&timer->entry, due_ms);
+  if (timer == NULL || !is_recent(timer, 0, &wheel) || !repeats(timer) ||
+      is_closing(wheel) ||
+      !restart_in_place(wheel, timer, add_ms(now_of(wheel), timer->interval)))
+    return again_slow(timer);
+  return 0;
 }
 
 static NOINLINE int
@@ -390,7 +357,16 @@ refresh_slow(uvwheel_timer_t *timer)
 int
 uvwheel_timer_refresh(uvwheel_timer_t *timer)
 {
-  return refresh_fast(timer) ? 0 : refresh_slow(timer);
+  uvwheel_t *wheel;
+  uint64_t due_ms;
+
+  if (timer == NULL || !is_recent(timer, 0, &wheel))
+    return refresh_slow(timer);
+  due_ms = now_of(wheel) + timer->interval;
+  if (UNLIKELY(due_ms < timer->interval) ||
+      !postpone_in_place(&timer->entry, due_ms))
+    return refresh_slow(timer);
+  return 0;
 }
 
 /* ---- What is told ------------------------------------------------------- */
