@@ -119,11 +119,27 @@ lane_of(const uvwheel_core_t *core, const uvwheel_slot_t *slot)
   return (uvwheel_link_t *)(void *)((char *)core->lanes + slot->lane);
 }
 
+/* One block holds the lanes, the slots and the occupied bits. calloc gives it
+ * as untouched zero pages, and the lanes remain so until used. */
+int uvwheel__allocate_slots(uvwheel_core_t *core);
+
+/* Makes the slot of a tick take an entry that is due at it (I2, I3). */
+void uvwheel__claim(uvwheel_core_t *core, uint64_t tick);
+
+/* The slot is empty. */
+void uvwheel__vacate(uvwheel_core_t *core, uint64_t slot);
+
 /* The lane of a slot is full for now: the next one has its turn. Returns 0. */
 int uvwheel__turn_to_next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot);
 
-/* How many of its lanes a slot uses. */
+/* How many of its lanes a slot uses (I7). */
 uint64_t uvwheel__lane_count(const uvwheel_core_t *core, uint64_t slot);
+
+/* The first tick after the hand at which a slot wants a pass. Slots are asked
+ * in the order in which the hand meets them, so the first whose nearest tick
+ * lies within this round has it. Those that removes have emptied are vacated,
+ * or the loop would wake up for them. */
+uint64_t uvwheel__find_next_tick(uvwheel_core_t *core);
 
 /* Whether insert_fast may succeed at all. */
 static inline void

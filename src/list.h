@@ -29,6 +29,17 @@ list_is_empty(const uvwheel_link_t *head)
   return head->next == head;
 }
 
+static inline bool
+are_empty(const uvwheel_link_t *heads, uint64_t count)
+{
+  uint64_t i;
+
+  for (i = 0; i < count; i++)
+    if (!list_is_empty(&heads[i]))
+      return false;
+  return true;
+}
+
 static inline void
 insert_between(uvwheel_link_t *left, uvwheel_link_t *link,
                uvwheel_link_t *right)

@@ -18,8 +18,8 @@
 /* A call to stop a timer. */
 #define PROBE_STOP(timer) DTRACE_PROBE1(uvwheel, stop, timer)
 
-/* A timer's callback is about to run, so many ms after its tick; 0 also if it is
- * one of uvwheel_fire_soonest. */
+/* A timer's callback is about to run, so many ms after its tick; 0 also if it
+ * is one of uvwheel_fire_soonest. */
 #define PROBE_FIRE(timer, late_ms) DTRACE_PROBE2(uvwheel, fire, timer, late_ms)
 
 /* A turn of a wheel is over: timers fired, and the time it took. */

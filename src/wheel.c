@@ -66,14 +66,7 @@
  * occupied slots ahead of the hand: one or two when the wheel is busy, all of
  * them, once per wake-up, when all entries are more than a round away.
  *
- * Why lanes: one long list is a chain of cache misses, each of which has to end
- * before the next begins. Lanes are drained side by side, so that their misses
- * overlap. Expiry of a timer among a million took 63 ns with 4 lanes, 40 with
- * 8, 24 with 16 and 22 with 32; a lane costs 16 bytes per slot. Entries are
- * dealt to them in runs, and a lane is initialised when its first run begins:
- * so a slot with few entries has few lanes, and what is sparse stays small.
- *
- * Tried and dropped:
+ * Why a slot has lanes stands in slot.c. Tried and dropped:
  *
  *   rounds counted down in the entry    writes to each entry in each round
  *   the place of an entry stored in it  8 bytes, to save a multiplication
@@ -92,20 +85,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "core.h"
 
 /* Entries that are due later than this are never due, and not drawn either. */
 #define LAST_MS ((UINT64_C(1) << 63) - 1)
-
-/* What a lane gets before the next one has its turn: few entries as long as
- * there are lanes that have none (with 16 a wheel of 1 ms, whose slots are
- * sparse, expires at half the speed), and one more after each round of the
- * lanes, to take turns less often. In a FIFO wheel, where lanes are joined
- * after a round, it is twice as many. */
-#define RUN 4
-#define MOST_RUN (1u << 15)
 
 /* How many entries are looked at before those of them that are due are handed
  * out: few enough (16 KiB of entries) to be in the first cache level still. */
@@ -115,101 +99,7 @@
  * 16,384 in all, which is 1 MiB and fits the second cache level. */
 #define FETCHED 1024
 
-/* ---- Slots -------------------------------------------------------------- */
-
-static void
-turn_to_lane(uvwheel_core_t *core, uvwheel_slot_t *slot, uint64_t lane,
-             unsigned run)
-{
-  uvwheel_link_t *head = &core->lanes[lane];
-
-  slot->lane = (uint32_t)(lane * sizeof *head);
-  slot->run = (uint16_t)run;
-  slot->left = (uint16_t)run;
-  if (head->next == NULL)
-    list_init(head);
-}
-
-/* Joins each two lanes of a FIFO slot, so that the upper half is free:
- *
- *   before   0: a b   1: c d   2: e f   3: g h
- *   after    0: a b c d   1: e f g h   2:   3:
- */
-static void
-join_lanes(uvwheel_link_t *lanes)
-{
-  unsigned i;
-
-  for (i = 1; i < UVWHEEL_LANES; i++)
-    splice_after(lanes[i / 2].prev, &lanes[i]);
-}
-
-int
-uvwheel__turn_to_next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot)
-{
-  uint64_t lane = slot->lane / sizeof(uvwheel_link_t);
-  uint64_t first = lane - lane % UVWHEEL_LANES;
-  unsigned run = slot->run;
-
-  if (lane != first + UVWHEEL_LANES - 1) {
-    lane++;
-  } else if (!is_fifo(core)) {
-    lane = first;
-    run += run < MOST_RUN;
-  } else if (run < MOST_RUN && core->cursor == NULL) { /* else a walk is lost */
-    join_lanes(&core->lanes[first]);
-    lane = first + UVWHEEL_LANES / 2;
-    run *= 2;
-  }
-  turn_to_lane(core, slot, lane, run);
-  return 0;
-}
-
-uint64_t
-uvwheel__lane_count(const uvwheel_core_t *core, uint64_t slot)
-{
-  const uvwheel_slot_t *it = &core->slots[slot];
-
-  return it->run != RUN ? UVWHEEL_LANES
-                        : it->lane / sizeof(uvwheel_link_t) % UVWHEEL_LANES + 1;
-}
-
-/* Makes the slot take an entry that is due at the tick (I2, I3). */
-static void
-claim(uvwheel_core_t *core, uint64_t tick)
-{
-  uint64_t slot = tick & core->slot_mask;
-
-  if (!is_occupied(core, slot)) {
-    core->occupied[slot / 64] |= UINT64_C(1) << (slot % 64);
-    if (slot / 64 < core->first_word)
-      core->first_word = slot / 64;
-    if (slot / 64 > core->last_word)
-      core->last_word = slot / 64;
-    /* What stays of a pass comes back before what is put there meanwhile. */
-    if (!core->passing || slot != (core->pass_tick & core->slot_mask))
-      turn_to_lane(core, &core->slots[slot], slot * UVWHEEL_LANES, RUN);
-  }
-  core->slots[slot].nearest = tick;
-}
-
-static void
-vacate(uvwheel_core_t *core, uint64_t slot)
-{
-  core->occupied[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
-  core->slots[slot].nearest = NEVER;
-}
-
-static bool
-are_empty(const uvwheel_link_t *lanes, uint64_t count)
-{
-  uint64_t i;
-
-  for (i = 0; i < count; i++)
-    if (!list_is_empty(&lanes[i]))
-      return false;
-  return true;
-}
+/* ---- Operations on entries ---------------------------------------------- */
 
 /* Puts the entry into the slot of its tick, and tells whether the wheel has to
  * wake up earlier for it. */
@@ -219,7 +109,7 @@ put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
   uvwheel_slot_t *slot = slot_of(core, tick);
 
   if (tick < slot->nearest)
-    claim(core, tick);
+    uvwheel__claim(core, tick);
   append(lane_of(core, slot), &entry->link);
   count_dealt(core, slot);
   if (tick >= core->next_tick)
@@ -228,61 +118,7 @@ put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
   return true;
 }
 
-/* The first tick after the hand at which a slot wants a pass. Slots are asked
- * in the order in which the hand meets them, so the first whose nearest tick
- * lies within this round has it. Those that removes have emptied are vacated,
- * or the loop would wake up for them. */
-static uint64_t
-find_next_tick(uvwheel_core_t *core)
-{
-  uint64_t first = core->hand + 1;
-  uint64_t start = first & core->slot_mask;
-  uint64_t slots = core->slot_mask + 1;
-  uint64_t earliest = NEVER;
-  uint64_t begin = start, end = slots;
-  int half;
-
-  for (half = 0; half < 2; half++) {
-    uint64_t slot = next_occupied(core, begin, end);
-    for (; slot < end; slot = next_occupied(core, slot + 1, end)) {
-      uint64_t nearest = core->slots[slot].nearest;
-      if (are_empty(lanes_of(core, slot), uvwheel__lane_count(core, slot)))
-        vacate(core, slot);
-      else if (nearest - first <= core->slot_mask)
-        return nearest;
-      else if (nearest < earliest)
-        earliest = nearest;
-    }
-    begin = 0;
-    end = start;
-  }
-  return earliest;
-}
-
 /* ---- Making and unmaking ------------------------------------------------ */
-
-/* One block holds the lanes, the slots and the occupied bits. calloc gives it
- * as untouched zero pages, and the lanes remain so until used. */
-static int
-allocate_slots(uvwheel_core_t *core)
-{
-  uint64_t count = core->slot_mask + 1, slot;
-  uint64_t lanes_size = sizeof(uvwheel_link_t) * count * UVWHEEL_LANES;
-  uint64_t slots_size = sizeof(uvwheel_slot_t) * count;
-  uint64_t bits_size = sizeof(uint64_t) * ((count + 63) / 64);
-  uint64_t size = lanes_size + slots_size + bits_size;
-
-  if (size > SIZE_MAX)
-    return ENOMEM;
-  core->lanes = calloc(1, (size_t)size);
-  if (core->lanes == NULL)
-    return ENOMEM;
-  core->slots = (uvwheel_slot_t *)(core->lanes + count * UVWHEEL_LANES);
-  core->occupied = (uint64_t *)(core->slots + count);
-  for (slot = 0; slot < count; slot++)
-    core->slots[slot].nearest = NEVER;
-  return 0;
-}
 
 int
 uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
@@ -304,7 +140,7 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
   made.allowed = UNLIMITED;
   made.next_tick = NEVER;
   made.first_word = made.slot_mask / 64;
-  error = allocate_slots(&made);
+  error = uvwheel__allocate_slots(&made);
   if (error != 0)
     return error;
   *core = made;
@@ -332,15 +168,17 @@ uvwheel_entry_init(uvwheel_entry_t *entry)
   set_idle(entry);
 }
 
-/* The last entry has left, and with it all that the wheel would wake up for. */
-static void
-become_empty(uvwheel_core_t *core)
+/* With the last entry all leaves that the wheel would wake up for. */
+static NOINLINE void
+remove_last(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   uint64_t end = 64 * core->last_word + 64, slot;
 
+  unlink_one(&entry->link);
+  core->allowed++;
   for (slot = next_occupied(core, 64 * core->first_word, end); slot < end;
        slot = next_occupied(core, slot + 1, end))
-    vacate(core, slot);
+    uvwheel__vacate(core, slot);
   core->first_word = core->slot_mask / 64;
   core->last_word = 0;
   core->passing = false;
@@ -382,11 +220,8 @@ uvwheel_core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
 void
 uvwheel_core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  if (!remove_fast(core, entry)) {
-    unlink_one(&entry->link);
-    core->allowed++;
-    become_empty(core);
-  }
+  if (!remove_fast(core, entry))
+    remove_last(core, entry);
   set_idle(entry);
 }
 
@@ -429,7 +264,7 @@ take_lanes(uvwheel_core_t *core, uint64_t slot)
   }
   core->pass_lanes = count;
   core->pass_run = core->slots[slot].run;
-  vacate(core, slot);
+  uvwheel__vacate(core, slot);
   return any;
 }
 
@@ -470,7 +305,7 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
         fetch_lanes(core);
       return true;
     }
-    core->next_tick = find_next_tick(core);
+    core->next_tick = uvwheel__find_next_tick(core);
   }
   if (now_tick > core->hand)
     core->hand = now_tick;
@@ -592,7 +427,7 @@ put_back(uvwheel_core_t *core, uint64_t lane, uvwheel_link_t *list,
   if (list_is_empty(list))
     return;
   if (tick < slot->nearest)
-    claim(core, tick);
+    uvwheel__claim(core, tick);
   if (is_fifo(core))
     lane = lane * core->pass_run / slot->run;
   splice_after(&lanes_of(core, tick & core->slot_mask)[lane], list);
