@@ -19,8 +19,9 @@ set key outside right top textcolor rgb grey samplen 2
 set grid xtics ytics linecolor rgb grey linewidth 0.3 dashtype 3
 set logscale xy
 stats data using 1 nooutput
-set xrange [STATS_min < 7000 ? STATS_min * 0.7 : 7000:14000000]
-set xtics ('1k' 1e3, '10k' 1e4, '100k' 1e5, '1M' 1e6, '10M' 1e7)
+set xrange [STATS_min * 0.7:STATS_max * 1.4]
+set xtics ('10' 1e1, '100' 1e2, '1k' 1e3, '10k' 1e4, '100k' 1e5, '1M' 1e6, \
+  '10M' 1e7)
 set format y '%g'
 
 plot for [i = 0:peers - 1] data index i using 1:2:3 with linespoints \
