@@ -37,6 +37,8 @@
  *                           that have a repeat: libuv's idiom
  *   stop shuffled           active timers in random order
  *   stop + start            both at once, drawn at random from N active ones
+ *   start, stop, stop + start mixed
+ *                           the same three with random timeouts, 30 to 60 s
  *   expire                  the loop runs until all have fired; they are due
  *                           at random times within 10 s
  *   steady server           per refresh: each connection has traffic every

@@ -15,7 +15,8 @@ import sys
 
 OPERATIONS = ["start in memory order", "start shuffled", "start with a repeat",
               "refresh random", "refresh hot", "restart random",
-              "again random", "stop shuffled", "stop + start", "expire"]
+              "again random", "stop shuffled", "stop + start", "start mixed",
+              "stop mixed", "stop + start mixed", "expire"]
 SERVERS = ["steady server", "steady server by again", "request deadline",
            "churn from 1 ms to 1 h", "fire 10 per ms"]
 TAILS = ["one start", "one refresh", "one stop", "one turn"]
@@ -44,11 +45,16 @@ COLOURS = {FLOOR: "0x808890", CALLED: "0xb0a898", OURS: "0xe8590c",
 COLUMNS = [(OURS, 10), (OURS, 1000), (OURS, 10000), (OURS, 100000),
            (OURS, 1000000), (FINE, 100000)]
 START = [None, 5, 8, 8, 9, 6]
+STOP = [None, 7, 14, 15, 20, 11]
+STOP_START = [3, 7, 10, 12, 15, 8]
 REFRESH = [None, 18, 25, 22, 30, 20]
 TARGETS = {"start shuffled": START,
            "start with a repeat": START,
-           "stop shuffled": [None, 7, 14, 15, 20, 11],
-           "stop + start": [3, 7, 10, 12, 15, 8],
+           "start mixed": START,
+           "stop shuffled": STOP,
+           "stop mixed": STOP,
+           "stop + start": STOP_START,
+           "stop + start mixed": STOP_START,
            "expire": [None, 9, 20, 50, 95, 30],
            "refresh random": REFRESH,
            "again random": REFRESH,

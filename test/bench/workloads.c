@@ -35,6 +35,9 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_AGAIN_RANDOM] = {"again random", "ns"},
     [ROW_STOP_SHUFFLED] = {"stop shuffled", "ns"},
     [ROW_STOP_START] = {"stop + start", "ns"},
+    [ROW_START_MIXED] = {"start mixed", "ns"},
+    [ROW_STOP_START_MIXED] = {"stop + start mixed", "ns"},
+    [ROW_STOP_MIXED] = {"stop mixed", "ns"},
     [ROW_EXPIRE] = {"expire", "ns"},
     [ROW_BYTES] = {"memory per timer", "bytes"},
     [ROW_EMPTY_BYTES] = {"memory when empty", "bytes"},
@@ -159,6 +162,12 @@ measure(const struct peer *peer, struct result *result, enum row row,
   measure_batches(peer, result, row, operate, order, count, batch_of(count));
 }
 
+static size_t
+starts_batch(size_t count)
+{
+  return count > RAMP_MS ? count / RAMP_MS : 1;
+}
+
 /* Idle timers are started: that begins at each millisecond at which there is
  * one to start, since how many of them share a slot matters. */
 static void
@@ -166,7 +175,7 @@ measure_starts(const struct peer *peer, struct result *result, enum row row,
                operation_fn operate, const uint32_t *order, size_t count)
 {
   measure_batches(peer, result, row, operate, order, count,
-                  count > RAMP_MS ? count / RAMP_MS : 1);
+                  starts_batch(count));
 }
 
 static double
@@ -218,7 +227,6 @@ repeat_all(const struct peer *peer, const struct orders *orders,
   measure(peer, result, ROW_AGAIN_RANDOM, can->again, orders->random,
           orders->draws);
   can->stop(orders->ordered, orders->n);
-  can->set_times(BENCH_TIMEOUT_MS, 0);
 }
 
 /* What is done to active timers. */
@@ -239,6 +247,54 @@ refresh_all(const struct peer *peer, const struct orders *orders,
             orders->draws);
 }
 
+static const struct operations *mixed;
+static operation_fn mixed_operation;
+
+static void
+with_mixed_timeouts(const uint32_t *order, size_t count)
+{
+  static uint64_t seed = 88675123;
+
+  for (size_t i = 0; i < count; i++) {
+    mixed->set_times(
+        BENCH_TIMEOUT_MS / 2 + random_below(&seed, BENCH_TIMEOUT_MS / 2), 0);
+    mixed_operation(order + i, 1);
+  }
+}
+
+static void
+measure_mixed(const struct peer *peer, struct result *result, enum row row,
+              operation_fn operate, const uint32_t *order, size_t count)
+{
+  void (*advance)(void) = peer->can->advance;
+  size_t batch = starts_batch(count);
+  double ns;
+
+  mixed = peer->can;
+  mixed_operation = nothing;
+  ns = -sweep(with_mixed_timeouts, advance, order, count, batch, 0);
+  mixed_operation = operate;
+  ns += sweep(with_mixed_timeouts, advance, order, count, batch, RAMP_MS);
+  add_result(result, row, ns, (double)count);
+  peer->can->turn();
+}
+
+/* Timeouts of 30 to 60 s: timers lie apart, and a heap cannot put each new one
+ * at its end. */
+static void
+mix_all(const struct peer *peer, const struct orders *orders,
+        struct result *result)
+{
+  const struct operations *can = peer->can;
+
+  measure_mixed(peer, result, ROW_START_MIXED, can->start, orders->shuffled[1],
+                orders->n);
+  measure_mixed(peer, result, ROW_STOP_START_MIXED, can->stop_start,
+                orders->random, orders->draws);
+  measure(peer, result, ROW_STOP_MIXED, can->stop, orders->shuffled[0],
+          orders->n);
+}
+
 /* Every operation once; all timers are idle before and afterwards. */
 static void
 operate_once(const struct peer *peer, const struct orders *orders,
@@ -255,6 +311,11 @@ operate_once(const struct peer *peer, const struct orders *orders,
   if ((bench_wanted(ROW_START_REPEAT) || bench_wanted(ROW_AGAIN_RANDOM)) &&
       (peer->traits & TRAIT_RESTART) != 0)
     repeat_all(peer, orders, result);
+  if ((peer->traits & TRAIT_TIMEOUTS) != 0 &&
+      (bench_wanted(ROW_START_MIXED) || bench_wanted(ROW_STOP_START_MIXED) ||
+       bench_wanted(ROW_STOP_MIXED)))
+    mix_all(peer, orders, result);
+  can->set_times(BENCH_TIMEOUT_MS, 0);
   measure_starts(peer, result, ROW_START_SHUFFLED, can->start,
                  orders->shuffled[1], n);
   if (bench_wanted(ROW_STOP_START))
