@@ -19,6 +19,7 @@
 #define ENOUGH_TIMERS 200000u
 #define ENOUGH_ROUNDS 500u
 #define ENOUGH_NS 500000000u
+#define LEAST_COUNT 100u /* fewer operations cannot be timed */
 
 /* The four rows of an operation's tail. */
 #define TAIL_ROWS(ROW, NAME)                                      \
@@ -151,7 +152,8 @@ measure_batches(const struct peer *peer, struct result *result, enum row row,
   double rest = sweep(nothing, advance, order, count, batch, 0);
   double ns = sweep(operate, advance, order, count, batch, REFRESH_MS);
 
-  add_result(result, row, ns - rest, (double)count);
+  if (count >= LEAST_COUNT)
+    add_result(result, row, ns - rest, (double)count);
   peer->can->turn();
 }
 
@@ -275,7 +277,8 @@ measure_mixed(const struct peer *peer, struct result *result, enum row row,
   ns = -sweep(with_mixed_timeouts, advance, order, count, batch, 0);
   mixed_operation = operate;
   ns += sweep(with_mixed_timeouts, advance, order, count, batch, RAMP_MS);
-  add_result(result, row, ns, (double)count);
+  if (count >= LEAST_COUNT)
+    add_result(result, row, ns, (double)count);
   peer->can->turn();
 }
 
