@@ -32,19 +32,36 @@ static const uvwheel_options_t bad_options[] = {
     {.slots = UINT32_MAX},
     {.flags = 2},
     {.flags = UVWHEEL_FIFO | 0x80000000u},
-    {.reserved = {1}},
-    {.reserved = {[3] = 1}},
 };
 
-START_TEST(options_out_of_range_leave_wheel_and_loop_alone)
+static void
+expect_refused(const uvwheel_options_t *options)
 {
   uvwheel_t before;
 
   memset(&wheel, 0xA5, sizeof wheel);
   before = wheel;
-  ck_assert_int_eq(uvwheel_init(&loop, &wheel, &bad_options[_i]), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_init(&loop, &wheel, options), UV_EINVAL);
   ck_assert_mem_eq(&wheel, &before, sizeof wheel);
   ck_assert_uint_eq(handle_count(), 0);
+}
+
+START_TEST(options_out_of_range_leave_wheel_and_loop_alone)
+{
+  expect_refused(&bad_options[_i]);
+}
+END_TEST
+
+START_TEST(reserved_words_of_the_options_must_be_zero)
+{
+  uvwheel_options_t options = {0};
+  size_t i;
+
+  for (i = 0; i < LENGTH(options.reserved); i++) {
+    options.reserved[i] = UINT32_C(1) << 4 * i;
+    expect_refused(&options);
+    options.reserved[i] = 0;
+  }
 }
 END_TEST
 
@@ -103,6 +120,38 @@ START_TEST(the_largest_options_are_legal)
 }
 END_TEST
 
+/* A round of 51.2 s, as far as the limits allow. */
+static const struct {
+  uint64_t tick_ms;
+  uint32_t slots;
+} default_slots[] = {
+    {0, 512},
+    {100, 512},
+    {101, 512},
+    {99, 1024},
+    {50, 1024},
+    {49, 2048},
+    {10, 8192},
+    {7, 8192},
+    {4, 16384},
+    {3, 16384},
+    {1, 16384},
+    {1000, 512},
+    {UVWHEEL_MAX_TICK_MS, 512},
+};
+
+START_TEST(slots_follow_from_the_tick)
+{
+  const uvwheel_options_t options = {.tick_ms = default_slots[_i].tick_ms};
+  uvwheel_options_t chosen;
+
+  open_wheel_with(&options);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, &chosen), 0);
+  ck_assert_uint_eq(chosen.slots, default_slots[_i].slots);
+  ck_assert_uint_eq(wheel.core.slot_mask + 1, default_slots[_i].slots);
+}
+END_TEST
+
 START_TEST(one_slot_is_enough)
 {
   static probe_t probe;
@@ -114,7 +163,16 @@ START_TEST(one_slot_is_enough)
 END_TEST
 
 static void
-init_elsewhere(void *probe)
+on_a_thread(void (*act)(void *), void *arg)
+{
+  uv_thread_t thread;
+
+  ck_assert_int_eq(uv_thread_create(&thread, act, arg), 0);
+  ck_assert_int_eq(uv_thread_join(&thread), 0);
+}
+
+static void
+init(void *probe)
 {
   open_wheel(100, 8);
   probe_init(probe);
@@ -122,12 +180,52 @@ init_elsewhere(void *probe)
 
 START_TEST(what_another_thread_initialised_can_be_used)
 {
-  uv_thread_t thread;
   static probe_t probe;
 
-  ck_assert_int_eq(uv_thread_create(&thread, init_elsewhere, &probe), 0);
-  ck_assert_int_eq(uv_thread_join(&thread), 0);
+  on_a_thread(init, &probe);
   expect_punctual(&probe, 250);
+}
+END_TEST
+
+static void
+count_post(uvwheel_post_t *post, int status)
+{
+  ck_assert_int_eq(status, 0);
+  ++*(unsigned *)post->data;
+}
+
+static void
+run(void *closes)
+{
+  run_for(1000);
+  if (*(bool *)closes)
+    uvwheel_close(&wheel, on_wheel_closed);
+  run_for(10);
+}
+
+/* And afterwards it can be looked at, and closed, here. */
+START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
+{
+  static uvwheel_post_t post;
+  static probe_t probe;
+  unsigned posts = 0;
+  bool closes = _i;
+
+  open_wheel(10, 8);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  probe_init(&probe);
+  probe_start(&probe, 50, 100);
+  probe_refresh(&probe);
+  post.data = &posts;
+  ck_assert_int_eq(uvwheel_post(&wheel, &post, count_post), 0);
+  on_a_thread(run, &closes);
+  ck_assert_uint_eq(posts, 1);
+  ck_assert_uint_eq(probe.fired, closes ? 9 : 10);
+  ck_assert_uint_eq(wheels_closed, closes);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), closes);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), !closes);
+  ck_assert_uint_eq(stats_of_wheel().fired, probe.fired);
+  probe_stop(&probe);
 }
 END_TEST
 
@@ -206,6 +304,8 @@ START_TEST(no_wheel_is_harmless)
   ck_assert_int_eq(uvwheel_is_closing(none), 0);
   ck_assert_ptr_null(uvwheel_get_loop(none));
   ck_assert_uint_eq(uvwheel_count(none), 0);
+  ck_assert_uint_eq(uvwheel_now(none), 0);
+  ck_assert_uint_eq(uvwheel_slot_count(none, 0), 0);
   uvwheel_walk(none, fail_on_visit, NULL);
   uvwheel_ref(none);
   uvwheel_unref(none);
@@ -258,6 +358,8 @@ START_TEST(no_timer_is_invalid)
   ck_assert_int_eq(uvwheel_timer_is_active(timer), 0);
   ck_assert_uint_eq(uvwheel_timer_get_due_in(timer), 0);
   ck_assert_uint_eq(uvwheel_timer_get_repeat(timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_rounds(timer), 0);
+  ck_assert_ptr_null(uvwheel_timer_get_wheel(timer));
   ck_assert_int_eq(uvwheel_timer_has_ref(timer), 0);
   uvwheel_timer_ref(timer);
   uvwheel_timer_unref(timer);
@@ -405,13 +507,18 @@ main(void)
   tcase_add_test(making, a_wheel_is_one_ordinary_timer_handle);
   tcase_add_loop_test(making, options_out_of_range_leave_wheel_and_loop_alone,
                       0, LENGTH(bad_options));
+  tcase_add_test(making, reserved_words_of_the_options_must_be_zero);
   tcase_add_test(making, no_loop_or_no_wheel_is_invalid);
   tcase_add_test(making, a_wheel_that_is_not_aligned_is_invalid);
   tcase_add_loop_test(making, all_zero_options_and_none_mean_the_defaults, 0,
                       2);
   tcase_add_test(making, the_largest_options_are_legal);
+  tcase_add_loop_test(making, slots_follow_from_the_tick, 0,
+                      LENGTH(default_slots));
   tcase_add_test(making, one_slot_is_enough);
   tcase_add_test(making, what_another_thread_initialised_can_be_used);
+  tcase_add_loop_test(making, a_wheel_prepared_here_can_run_on_another_thread,
+                      0, 2);
   tcase_add_test(making, data_is_never_written);
   tcase_add_test(making, a_loop_can_have_several_wheels);
   tcase_add_test(making, the_version_is_the_header_s);

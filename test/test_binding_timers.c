@@ -165,6 +165,33 @@ START_TEST(a_refreshed_timer_fires_at_its_new_time_alone)
 }
 END_TEST
 
+/* ---- The wheel of a timer ------------------------------------------------ */
+
+static void
+ask_for_wheel(probe_t *probe)
+{
+  ck_assert_ptr_eq(uvwheel_timer_get_wheel(&probe->timer), &wheel);
+}
+
+/* Whatever flags it has, also in its callback. */
+START_TEST(a_timer_tells_its_wheel)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  ask_for_wheel(&probe);
+  uvwheel_timer_unref(&probe.timer);
+  uvwheel_timer_set_missed(&probe.timer, UVWHEEL_MISSED_BURST);
+  ask_for_wheel(&probe);
+  probe.then = ask_for_wheel;
+  probe_start(&probe, 50, 0);
+  ask_for_wheel(&probe);
+  run_for(100);
+  ck_assert_uint_eq(probe.fired, 1);
+}
+END_TEST
+
 /* ---- Walking ------------------------------------------------------------- */
 
 static void
@@ -230,17 +257,21 @@ run_the_loop(uvwheel_timer_t *timer, void *arg)
   run_for(1000);
 }
 
-/* Forbidden, and survived: the wheel waits until the walk is over. */
+/* Forbidden, and survived: the wheel waits until the walk is over, and does not
+ * wake the loop again and again for what is due. */
 START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
 {
   static probe_t probes[3];
+  uint64_t polls;
   size_t i;
 
   open_wheel(10, 8);
   probe_init_all(probes, LENGTH(probes));
   for (i = 0; i < LENGTH(probes); i++)
     probe_start(&probes[i], 10 * i, 0);
+  polls = virtual_time_polls();
   uvwheel_walk(&wheel, run_the_loop, NULL);
+  ck_assert_uint_le(virtual_time_polls() - polls, 3 * LENGTH(probes));
   ck_assert_uint_eq(fired_in_all, 0);
   run_for(10);
   ck_assert_uint_eq(fired_in_all, 3);
@@ -261,6 +292,7 @@ main(void)
                  firing_and_again_do_not_change_what_refresh_falls_back_to);
   tcase_add_loop_test(timers, a_refreshed_timer_fires_at_its_new_time_alone, 1,
                       100);
+  tcase_add_test(timers, a_timer_tells_its_wheel);
   tcase_add_test(timers, a_walk_visits_each_active_timer_once);
   tcase_add_test(timers, a_walk_may_stop_and_free_all_it_meets);
   tcase_add_test(timers, a_loop_that_is_run_inside_a_walk_fires_nothing);
