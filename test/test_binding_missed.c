@@ -114,6 +114,64 @@ START_TEST(a_grid_does_not_drift)
 }
 END_TEST
 
+/* ---- The default --------------------------------------------------------- */
+
+static void
+count_model(uv_timer_t *model)
+{
+  ++*(unsigned *)model->data;
+}
+
+/* Repeats of 1, 2.5 and 10 ticks, from every phase of the tick: in 20 s as many
+ * callbacks as a uv_timer_t's, or the last one is not due yet. */
+START_TEST(a_repeat_has_libuv_s_rate)
+{
+  static const uint64_t repeats_ms[] = {100, 250, 1000};
+  static repeater_t repeater;
+  static uv_timer_t model;
+  unsigned modelled = 0, phase;
+
+  open_wheel(100, 512);
+  ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
+  model.data = &modelled;
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &repeater.timer), 0);
+  for (phase = 0; phase < 100; phase++) {
+    run_for(1);
+    repeater.fired = modelled = 0;
+    uvwheel_timer_start(&repeater.timer, on_repeat, 50, repeats_ms[_i]);
+    uv_timer_start(&model, count_model, 50, repeats_ms[_i]);
+    run_for(20000);
+    ck_assert_uint_eq(modelled, 1 + 19950 / repeats_ms[_i]);
+    ck_assert_uint_le(repeater.fired, modelled);
+    ck_assert_uint_ge(repeater.fired + 1, modelled);
+  }
+  uv_close((uv_handle_t *)&model, NULL);
+}
+END_TEST
+
+/* One callback if that time counts; else none, it was no time for the wheel. */
+START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most)
+{
+  static probe_t probe;
+  unsigned fired;
+
+  open_wheel_with(&(uvwheel_options_t){.stall_ms = _i ? UINT32_MAX : 0});
+  probe_init(&probe);
+  probe_start(&probe, 50, 250);
+  run_for(1000);
+  fired = probe.fired;
+  be_late(60000);
+  ck_assert_uint_eq(probe.fired, fired + (unsigned)_i);
+  fired = probe.fired;
+  run_for(5000 + (_i ? 0 : 1000)); /* peers were given a second */
+  ck_assert_uint_ge(probe.fired, fired + 19);
+  ck_assert_uint_le(probe.fired, fired + 21);
+  probe_stop(&probe);
+}
+END_TEST
+
+/* ---- The grid ------------------------------------------------------------ */
+
 /* From tick to tick 700 ms go by: 100 times of the grid. */
 START_TEST(a_grid_finer_than_the_tick_bursts_inside_it_or_skips)
 {
@@ -278,6 +336,9 @@ main(void)
   tcase_add_loop_test(missed, nothing_missed_is_nothing_to_make_up_for, 0, all);
   tcase_add_loop_test(missed, a_delayed_repeat_counts_from_its_callback, 1, 90);
   tcase_add_loop_test(missed, a_grid_does_not_drift, 1, all);
+  tcase_add_loop_test(missed, a_repeat_has_libuv_s_rate, 0, 3);
+  tcase_add_loop_test(
+      missed, a_minute_s_stall_costs_a_repeat_one_callback_at_most, 0, 2);
   tcase_add_test(missed, a_grid_finer_than_the_tick_bursts_inside_it_or_skips);
   tcase_add_loop_test(missed, many_bursts_inside_a_tick_cost_a_look_each, 0, 2);
   tcase_add_loop_test(missed, a_start_again_or_refresh_begins_a_new_grid, 0, 3);
