@@ -107,6 +107,69 @@ START_TEST(a_slot_is_counted_and_others_are_empty)
 }
 END_TEST
 
+/* ---- Rounds -------------------------------------------------------------- */
+
+#define TICK_MS 10
+#define SLOTS UINT64_C(8)
+
+/* How often a hand that goes tick by tick passes the probe's slot in vain. */
+static uint64_t
+passes_until_due(const probe_t *probe)
+{
+  uint64_t due_tick = tick_ms_after(TICK_MS, probe->due_ms) / TICK_MS;
+  uint64_t tick, passes = 0;
+
+  for (tick = uvwheel_now(&wheel) / TICK_MS + 1; tick < due_tick; tick++)
+    passes += tick % SLOTS == due_tick % SLOTS;
+  return passes;
+}
+
+/* About each multiple of a round, from each position of the hand. */
+START_TEST(rounds_are_how_often_the_hand_passes_in_vain)
+{
+  uint64_t ticks = (uint64_t)_i / 3 * SLOTS + (uint64_t)_i % 3 - 1;
+  static probe_t probe;
+  unsigned position;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init(&probe);
+  for (position = 0; position < SLOTS; position++) {
+    run_for(TICK_MS);
+    probe_start(&probe, ticks * TICK_MS, 0);
+    ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), ticks / SLOTS);
+    while (uvwheel_timer_is_active(&probe.timer)) {
+      ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer),
+                        passes_until_due(&probe));
+      run_for(TICK_MS / 2);
+    }
+    ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), 0);
+  }
+}
+END_TEST
+
+START_TEST(rounds_follow_from_the_due_time)
+{
+  static probe_t probe;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init(&probe);
+  probe_start(&probe, 5 * SLOTS * TICK_MS, 0);
+  run_for(2 * SLOTS * TICK_MS);
+  ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), 3);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), 5);
+  probe_start(&probe, UINT64_MAX, 0);
+  ck_assert_uint_gt(uvwheel_timer_get_rounds(&probe.timer), UINT32_MAX);
+  probe_start(&probe, 5, 0);
+  virtual_time_advance_ms(100);
+  uv_update_time(&loop);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 1);
+  ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), 0);
+}
+END_TEST
+
+/* ---- The page ------------------------------------------------------------ */
+
 static char *
 page(void)
 {
@@ -147,6 +210,49 @@ START_TEST(the_page_tells_configuration_counts_and_lateness)
   probe_stop(&probes[4]);
   expect_on_page("2 active, 5 started, 1 stopped, 2 fired");
   expect_on_page("latest 0 ms");
+}
+END_TEST
+
+START_TEST(the_page_tells_in_which_round_timers_are_due)
+{
+  static probe_t probes[10];
+  size_t i;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init_all(probes, LENGTH(probes));
+  expect_on_page("rounds    0 due in this one, 0 in later ones, "
+                 "at most 0 ahead\n");
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * 40, 0);
+  expect_on_page("rounds    2 due in this one, 8 in later ones, "
+                 "at most 4 ahead\n");
+  run_for(200);
+  expect_on_page("rounds    2 due in this one, 3 in later ones, "
+                 "at most 2 ahead\n");
+}
+END_TEST
+
+START_TEST(the_page_tells_of_trouble)
+{
+  static probe_t probes[3];
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  expect_on_page("trouble   0 stalls, the longest 0 ms; "
+                 "clock set back by 0 ms in all; 0 fired early\n");
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 3 + 100 * i, 0); /* due at ..40, fires at ..50 */
+  virtual_time_advance_ms(13 + 400);
+  run_for(0);
+  probes[0].due_ms = uvwheel_now(&wheel) - TICK_MS; /* it comes early */
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+  expect_on_page("trouble   1 stalls, the longest 400 ms; "
+                 "clock set back by 800 ms in all; 1 fired early\n");
+  expect_on_page("lateness  nothing has fired in its time yet\n");
+  run_for(2000);
+  expect_on_page("lateness  half within 0 ms, 99% within 0 ms, "
+                 "99.9% within 0 ms, latest 0 ms\n");
 }
 END_TEST
 
@@ -227,7 +333,12 @@ main(void)
   tcase_add_test(sight, a_wheel_tells_the_options_that_it_was_made_with);
   tcase_add_test(sight, a_wheel_made_without_options_tells_the_defaults);
   tcase_add_test(sight, a_slot_is_counted_and_others_are_empty);
+  tcase_add_loop_test(sight, rounds_are_how_often_the_hand_passes_in_vain, 1,
+                      15);
+  tcase_add_test(sight, rounds_follow_from_the_due_time);
   tcase_add_test(sight, the_page_tells_configuration_counts_and_lateness);
+  tcase_add_test(sight, the_page_tells_in_which_round_timers_are_due);
+  tcase_add_test(sight, the_page_tells_of_trouble);
   tcase_add_test(sight, the_page_says_how_late_the_latest_timers_were);
   tcase_add_loop_test(sight, the_page_of_any_wheel_can_be_printed, 0, 5);
   tcase_add_test(sight, the_check_tells_what_is_broken);
