@@ -333,6 +333,7 @@ START_TEST(a_budget_bounds_the_callbacks_of_an_iteration)
   uint64_t turns = 100 / options.turn_budget + (100 % options.turn_budget != 0);
   size_t i;
 
+  iterations = fired_before = most_in_one = 0;
   open_wheel_with(&options);
   probe_init_all(probes, LENGTH(probes));
   ck_assert_int_eq(uv_check_init(&loop, &check), 0);
@@ -403,6 +404,7 @@ START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
   static unsigned numbers[100];
   unsigned i;
 
+  order_length = 0;
   open_wheel_with(&options);
   probe_init_all(probes, 100);
   for (i = 0; i < 100; i++) {
@@ -435,6 +437,7 @@ START_TEST(ticks_fire_in_order_after_a_stall)
   static unsigned numbers[100];
   unsigned i;
 
+  order_length = 0;
   open_wheel_without_stalls(10, 4);
   probe_init_all(probes, 100);
   for (i = 0; i < 100; i++) {

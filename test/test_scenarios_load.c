@@ -167,6 +167,7 @@ start_mass(unsigned count, uvwheel_timer_cb cb)
 {
   unsigned i;
 
+  mass_fired = mass_stopped = fired_before = iterations = errors = 0;
   mass = calloc(count, sizeof *mass);
   ck_assert_ptr_nonnull(mass);
   for (i = 0; i < count; i++) {
@@ -276,7 +277,6 @@ START_TEST(close_with_a_crowd_pending_silences_it_and_leaves_it_reusable)
   free(mass);
 
   open_wheel_with(&options);
-  mass_fired = 0;
   start_mass(CROWD, on_mass);
   run_for(1000);
   ck_assert_uint_eq(mass_fired, CROWD);
