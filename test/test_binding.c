@@ -194,11 +194,16 @@ count_post(uvwheel_post_t *post, int status)
   ++*(unsigned *)post->data;
 }
 
+/* Uses the wheel before its first turn, too, and closes it if the probe has an
+ * argument. */
 static void
-run(void *closes)
+run(void *arg)
 {
+  probe_t *probe = arg;
+
+  probe_refresh(probe);
   run_for(1000);
-  if (*(bool *)closes)
+  if (probe->arg != NULL)
     uvwheel_close(&wheel, on_wheel_closed);
   run_for(10);
 }
@@ -215,10 +220,10 @@ START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   probe_init(&probe);
   probe_start(&probe, 50, 100);
-  probe_refresh(&probe);
+  probe.arg = closes ? &probe : NULL;
   post.data = &posts;
   ck_assert_int_eq(uvwheel_post(&wheel, &post, count_post), 0);
-  on_a_thread(run, &closes);
+  on_a_thread(run, &probe);
   ck_assert_uint_eq(posts, 1);
   ck_assert_uint_eq(probe.fired, closes ? 9 : 10);
   ck_assert_uint_eq(wheels_closed, closes);
