@@ -23,7 +23,9 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE __attribute__((noinline))
 #define CONCEAL(value) __asm__("" : "+r"(value))
-#if defined(__GLIBC__) /* others may refuse to dlopen a library that has it */
+/* Others refuse to dlopen a library that has it, and glibc does when what it
+ * keeps for that is used up. */
+#if defined(__GLIBC__) && !defined(UVWHEEL_NO_INITIAL_EXEC)
 #define INITIAL_EXEC __attribute__((tls_model("initial-exec")))
 #else
 #define INITIAL_EXEC
