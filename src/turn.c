@@ -249,9 +249,8 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
     PROBE_FIRE(entry, UINT64_C(0));
     uvwheel__fire(wheel, entry);
   }
-  if (in_turn)
-    return fired;
-  wheel->flags &= ~(uint64_t)IN_TURN;
+  if (!in_turn)
+    wheel->flags &= ~(uint64_t)IN_TURN;
   if (uvwheel_core_count(&wheel->core) != 0)
     uvwheel__arm(wheel);
   else
