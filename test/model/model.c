@@ -2,6 +2,8 @@
 
 #include "model.h"
 
+#include <stdlib.h>
+
 #include "play.h"
 
 uint64_t
@@ -21,9 +23,11 @@ model_earliest_ms(const model_t *model)
   uint64_t earliest_ms = UINT64_MAX;
   unsigned i;
 
-  for (i = 0; i < model->capacity; i++)
-    if (model->timers[i].active && model->timers[i].due_ms < earliest_ms)
-      earliest_ms = model->timers[i].due_ms;
+  for (i = 0; i < model->capacity; i++) {
+    const model_timer_t *timer = &model->timers[i];
+    if (timer->active && timer->draw == KEPT && timer->due_ms < earliest_ms)
+      earliest_ms = timer->due_ms;
+  }
   return model_tick_ms(model, earliest_ms);
 }
 
@@ -36,6 +40,14 @@ excuse_from_walks(model_t *model, unsigned index)
     walk->must_visit[index] = false;
 }
 
+/* Whoever moves a drawn timer takes it away from the draw. */
+static void
+excuse_from_draw(model_t *model, unsigned index)
+{
+  model->disturbed += model->timers[index].draw != KEPT;
+  model->timers[index].draw = KEPT;
+}
+
 void
 model_put(model_t *model, unsigned index, uint64_t due_ms)
 {
@@ -46,12 +58,14 @@ model_put(model_t *model, unsigned index, uint64_t due_ms)
   timer->due_ms = due_ms;
   timer->place = ++model->places;
   excuse_from_walks(model, index);
+  excuse_from_draw(model, index);
 }
 
 void
 model_postpone(model_t *model, unsigned index, uint64_t due_ms)
 {
   EXPECT(due_ms >= model->timers[index].due_ms);
+  model->disturbed += model->timers[index].draw != KEPT;
   model->timers[index].due_ms = due_ms;
   model->timers[index].place = 0;
 }
@@ -63,6 +77,7 @@ model_remove(model_t *model, unsigned index)
   model->timers[index].active = false;
   model->count--;
   excuse_from_walks(model, index);
+  excuse_from_draw(model, index);
 }
 
 void
@@ -99,6 +114,85 @@ model_expire(model_t *model, unsigned index, uint64_t now_ms)
   for (i = 0; i < model->capacity; i++)
     if (model->timers[i].active)
       expect_not_before(model, timer, &model->timers[i]);
+}
+
+static int
+compare_times(const void *left, const void *right)
+{
+  uint64_t left_ms = *(const uint64_t *)left;
+  uint64_t right_ms = *(const uint64_t *)right;
+
+  return (left_ms > right_ms) - (left_ms < right_ms);
+}
+
+/* The ticks of all timers that come to theirs, in order. */
+static unsigned
+sort_ticks(const model_t *model, uint64_t *ticks_ms)
+{
+  unsigned count = 0, i;
+
+  for (i = 0; i < model->capacity; i++) {
+    uint64_t tick_ms = model_tick_ms(model, model->timers[i].due_ms);
+    if (model->timers[i].active && tick_ms != UINT64_MAX)
+      ticks_ms[count++] = tick_ms;
+  }
+  qsort(ticks_ms, count, sizeof *ticks_ms, compare_times);
+  return count;
+}
+
+uint64_t
+model_draw(model_t *model, uint64_t count)
+{
+  uint64_t ticks_ms[MODEL_TIMERS];
+  unsigned known = sort_ticks(model, ticks_ms), i;
+
+  model->loose = model->draws++ != 0;
+  model->drawn = count < known ? count : known;
+  model->taken = 0;
+  model->disturbed = 0;
+  model->latest_ms = model->drawn != 0 ? ticks_ms[model->drawn - 1] : 0;
+  for (i = 0; i < model->capacity; i++) {
+    model_timer_t *timer = &model->timers[i];
+    uint64_t tick_ms = model_tick_ms(model, timer->due_ms);
+    if (!timer->active || tick_ms > model->latest_ms)
+      timer->draw = KEPT;
+    else
+      timer->draw = tick_ms < model->latest_ms ? DRAWN : MAYBE;
+  }
+  return model->drawn;
+}
+
+void
+model_take_drawn(model_t *model, unsigned index)
+{
+  model_timer_t *timer = &model->timers[index];
+
+  EXPECT(model->draws > 0);
+  EXPECT(model->loose ||
+         (timer->draw != KEPT &&
+          model_tick_ms(model, timer->due_ms) <= model->latest_ms));
+  timer->draw = KEPT;
+  model->taken++;
+  model_remove(model, index);
+}
+
+void
+model_end_draw(model_t *model)
+{
+  unsigned i;
+
+  model->draws--;
+  if (!model->loose) {
+    EXPECT(model->taken <= model->drawn);
+    EXPECT(model->taken + model->disturbed >= model->drawn);
+  }
+  for (i = 0; i < model->capacity; i++) {
+    model_timer_t *timer = &model->timers[i];
+    EXPECT(model->loose || timer->draw != DRAWN ||
+           model_tick_ms(model, timer->due_ms) > model->latest_ms);
+    timer->draw = KEPT;
+  }
+  model->loose = model->draws > 0;
 }
 
 void

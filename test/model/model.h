@@ -15,9 +15,17 @@
 /* More than the wheel looks at in one go. */
 #define MODEL_TIMERS 300
 
+/* What the draw that is going on makes of a timer. */
+typedef enum model_draw_e {
+  KEPT,
+  MAYBE, /* one of those due at the last tick, of which some are drawn */
+  DRAWN,
+} model_draw_t;
+
 typedef struct model_timer_s {
   bool active;
   uint64_t due_ms;
+  model_draw_t draw;
   /* Its place in its tick's queue, 0 if it was postponed since it was put
    * there: then it lines up when the hand happens to find it. */
   uint64_t place;
@@ -40,13 +48,19 @@ typedef struct model_s {
   uint64_t places;
   uint64_t reached_ms; /* the latest time that the hand was turned to */
   model_walk_t *walk;
+  unsigned draws;     /* that are going on, one inside the other */
+  bool loose;         /* more than one was: whose a timer is, is not known */
+  uint64_t latest_ms; /* the last tick of those that are drawn       */
+  uint64_t drawn;
+  uint64_t taken;
+  uint64_t disturbed; /* timers that others may have drawn no more   */
   model_timer_t timers[MODEL_TIMERS];
 } model_t;
 
 /* The time of the first tick after due_ms; UINT64_MAX if it is not reached. */
 uint64_t model_tick_ms(const model_t *model, uint64_t due_ms);
 
-/* When the first timer has to expire. */
+/* When the first timer has to expire, those that may be drawn excepted. */
 uint64_t model_earliest_ms(const model_t *model);
 
 /* The timer, active or not, takes its place among those of a tick. */
@@ -64,6 +78,16 @@ void model_turn(model_t *model, uint64_t now_ms);
 /* The timer expired: it was active, is not early, those of earlier ticks have
  * gone before it and, in a FIFO wheel, those before it in its tick. */
 void model_expire(model_t *model, unsigned index, uint64_t now_ms);
+
+/* Up to `count` timers are about to be handed out before their time, those that
+ * are due soonest. Returns how many, unless one more draw is going on. */
+uint64_t model_draw(model_t *model, uint64_t count);
+
+/* One of them is handed out. */
+void model_take_drawn(model_t *model, unsigned index);
+
+/* All of them have been handed out, except what has been put elsewhere. */
+void model_end_draw(model_t *model);
 
 void model_walk_begin(model_t *model, model_walk_t *walk);
 void model_walk_visit(model_t *model, model_walk_t *walk, unsigned index);

@@ -28,6 +28,7 @@ typedef struct game_s {
   uint64_t now_ms;
   uint64_t budget;
   uint64_t expired;
+  uint64_t drawn;
   uint64_t stopped;
   unsigned depth; /* of operations between the steps of others */
 } game_t;
@@ -46,8 +47,11 @@ verify(const game_t *game)
   EXPECT(uvwheel_core_check(core, stderr) == 0);
   EXPECT(uvwheel_core_count(core) == game->model.count);
   EXPECT(core->counters.expired == game->expired);
-  EXPECT(core->allowed - core->most == game->stopped + game->expired);
-  EXPECT(next_ms <= model_earliest_ms(&game->model));
+  EXPECT(core->counters.drawn == game->drawn);
+  EXPECT(core->allowed - core->most ==
+         game->stopped + game->expired + game->drawn);
+  if (!game->model.loose)
+    EXPECT(next_ms <= model_earliest_ms(&game->model));
   EXPECT(next_ms == UINT64_MAX || game->model.count > 0);
   for (i = 0; i < game->model.capacity; i++) {
     const model_timer_t *timer = &game->model.timers[i];
@@ -260,7 +264,7 @@ turn(game_t *game, uint64_t budget)
   uint64_t now_ms = game->now_ms;
   bool hasty = pick(&game->bytes, 8) == 1;
 
-  if (game->model.walk != NULL)
+  if (game->model.walk != NULL || game->model.draws > 0)
     return;
   while (expire_one(game, now_ms, &budget) != NULL) {
     while (game->depth < DEEPEST && pick(&game->bytes, 3) == 1)
@@ -300,6 +304,39 @@ turn_soon(game_t *game)
   turn(game, game->budget);
 }
 
+/* ---- Before their time --------------------------------------------------- */
+
+static uint64_t
+take_count(game_t *game)
+{
+  return pick(&game->bytes, 4) == 1 ? UINT64_MAX : take(&game->bytes, 1);
+}
+
+/* A draw inside a draw adds to what the outer one hands out. */
+static void
+draw(game_t *game)
+{
+  uint64_t count = take_count(game), expected, drawn;
+  item_t *item;
+
+  if (game->model.walk != NULL)
+    return;
+  model_turn(&game->model, game->now_ms);
+  expected = model_draw(&game->model, count);
+  drawn = uvwheel_core_draw(&game->core, game->now_ms, count);
+  EXPECT(game->model.loose ? drawn <= expected : drawn == expected);
+  verify(game);
+  while ((item = (item_t *)uvwheel_core_take_drawn(&game->core)) != NULL) {
+    EXPECT(game->items[item->index] == item);
+    model_take_drawn(&game->model, item->index);
+    game->drawn++;
+    verify(game);
+    while (game->depth < DEEPEST && pick(&game->bytes, 3) == 1)
+      operate(game);
+  }
+  model_end_draw(&game->model);
+}
+
 /* ---- Walks --------------------------------------------------------------- */
 
 static void
@@ -330,6 +367,7 @@ static void (*const operations[])(game_t *game) = {
     turn_soon, free_one, turn_soon,   remove_one,   turn_at_next,
     walk,      advance,  insert_many, step_back,    turn_at_next,
     insert,    postpone, turn_soon,   turn_at_next, turn_without_budget,
+    draw,      draw,
 };
 
 static void
