@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Plays small worlds out, breadth first. `worlds` takes the worlds one after
+ * the other and goes on with each until there is nothing new in it, or
+ *
+ *   --depth N    all sequences of N moves have been played,
+ *   --states N   it has so many states,
+ *   --seconds N  its share of that time is used up; 60, if nothing is said.
+ *
+ * A state is kept as the move that led there from another one, 16 bytes. To go
+ * on with it, the moves are made again from the beginning. */
+
+#include "explore.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MOST_MEMORIES 8
+#define MOST_MOVES 200
+#define MOST_MEMORY_BYTES 16384
+#define DEEPEST 1000
+#define NOWHERE UINT32_MAX
+
+/* Sanitizers end by abort, too, so that the moves get told. */
+const char *__asan_default_options(void);
+const char *__ubsan_default_options(void);
+
+const char *
+__asan_default_options(void)
+{
+  return "abort_on_error=1";
+}
+
+const char *
+__ubsan_default_options(void)
+{
+  return "abort_on_error=1:print_stacktrace=1";
+}
+
+static const world_t worlds[] = {
+    {&core_layer, 2, 1, 2, 0, 0},    {&core_layer, 2, 1, 2, UVWHEEL_FIFO, 0},
+    {&core_layer, 2, 2, 2, 0, 0},    {&core_layer, 2, 2, 2, UVWHEEL_FIFO, 0},
+    {&core_layer, 3, 1, 2, 0, 0},    {&core_layer, 3, 1, 2, UVWHEEL_FIFO, 0},
+    {&core_layer, 3, 2, 2, 0, 0},    {&core_layer, 3, 2, 2, UVWHEEL_FIFO, 0},
+    {&binding_layer, 2, 1, 2, 0, 0}, {&binding_layer, 2, 1, 2, UVWHEEL_FIFO, 1},
+    {&binding_layer, 2, 2, 2, 0, 1}, {&binding_layer, 2, 2, 2, UVWHEEL_FIFO, 2},
+    {&binding_layer, 3, 1, 2, 0, 2}, {&binding_layer, 3, 2, 2, UVWHEEL_FIFO, 0},
+};
+
+typedef struct limits_s {
+  uint64_t depth;
+  uint64_t states;
+  uint64_t seconds;
+} limits_t;
+
+/* ---- What can be done in a world ----------------------------------------- */
+
+typedef struct memory_s {
+  void *at;
+  size_t size;
+} memory_t;
+
+typedef struct move_s {
+  const char *name;
+  make_t make;
+  unsigned timer;
+  uint64_t ms;
+} move_t;
+
+static memory_t memories[MOST_MEMORIES];
+static unsigned memory_count;
+static move_t moves[MOST_MOVES];
+static unsigned move_count;
+
+typedef unsigned char snapshot_t[MOST_MEMORY_BYTES];
+
+void
+add_memory(void *memory, size_t size)
+{
+  EXPECT(memory_count < MOST_MEMORIES);
+  memories[memory_count].at = memory;
+  memories[memory_count].size = size;
+  memory_count++;
+}
+
+void
+add_move(const char *name, make_t make, unsigned timer, uint64_t ms)
+{
+  EXPECT(move_count < MOST_MOVES);
+  moves[move_count].name = name;
+  moves[move_count].make = make;
+  moves[move_count].timer = timer;
+  moves[move_count].ms = ms;
+  move_count++;
+}
+
+/* Everything lies where it lay, so that pointers are right again. */
+static void
+save(snapshot_t snapshot)
+{
+  size_t used = 0;
+  unsigned i;
+
+  for (i = 0; i < memory_count; i++) {
+    EXPECT(used + memories[i].size <= MOST_MEMORY_BYTES);
+    memcpy(snapshot + used, memories[i].at, memories[i].size);
+    used += memories[i].size;
+  }
+}
+
+static void
+restore(const snapshot_t snapshot)
+{
+  size_t used = 0;
+  unsigned i;
+
+  for (i = 0; i < memory_count; i++) {
+    memcpy(memories[i].at, snapshot + used, memories[i].size);
+    used += memories[i].size;
+  }
+}
+
+/* ---- The states ---------------------------------------------------------- */
+
+typedef struct state_s {
+  uint64_t key;
+  uint32_t from; /* the state in which the move was made */
+  uint32_t move;
+} state_t;
+
+static state_t *states;
+static uint32_t state_count;
+static uint32_t room; /* for so many states, a power of two */
+
+/* A hash table with twice as many places: numbers of states, or NOWHERE. Those
+ * of the libraries keep 30 bytes and more for what are 8 here. */
+static uint32_t *places;
+
+static uint32_t *
+place_of(uint64_t key)
+{
+  uint32_t mask = 2 * room - 1, place = (uint32_t)(key >> 32) & mask;
+
+  while (places[place] != NOWHERE && states[places[place]].key != key)
+    place = (place + 1) & mask;
+  return &places[place];
+}
+
+static void
+make_room(uint32_t wanted)
+{
+  uint32_t i;
+
+  room = wanted;
+  states = realloc(states, room * sizeof *states);
+  free(places);
+  places = malloc(2 * (size_t)room * sizeof *places);
+  EXPECT(states != NULL && places != NULL);
+  memset(places, 0xFF, 2 * (size_t)room * sizeof *places);
+  for (i = 0; i < state_count; i++)
+    *place_of(states[i].key) = i;
+}
+
+/* Keeps the state, if it is a new one. */
+static bool
+is_new(uint64_t key, uint32_t from, uint32_t move)
+{
+  uint32_t *place = place_of(key);
+
+  if (*place != NOWHERE)
+    return false;
+  *place = state_count;
+  states[state_count].key = key;
+  states[state_count].from = from;
+  states[state_count].move = move;
+  if (++state_count == room)
+    make_room(2 * room);
+  return true;
+}
+
+/* The moves that lead to a state. Returns how many. */
+static unsigned
+way_to(uint32_t state, uint32_t *way)
+{
+  unsigned length = 0, i;
+
+  for (; states[state].from != NOWHERE; state = states[state].from) {
+    EXPECT(length < DEEPEST);
+    way[length++] = states[state].move;
+  }
+  for (i = 0; i < length / 2; i++) {
+    uint32_t move = way[i];
+    way[i] = way[length - 1 - i];
+    way[length - 1 - i] = move;
+  }
+  return length;
+}
+
+/* ---- Exploring ----------------------------------------------------------- */
+
+static const world_t *world;
+static uint32_t state_now;
+static uint32_t move_now;
+
+static void
+tell_world(FILE *stream)
+{
+  fprintf(stream, "%-7s %u timers, %" PRIu32 " slot%s%s", world->layer->name,
+          world->timers, world->slots, world->slots > 1 ? "s" : "",
+          world->flags & UVWHEEL_FIFO ? ", FIFO" : "");
+  if (world->variant != 0)
+    fprintf(stream, ", variant %u", world->variant);
+}
+
+static void
+tell_move(uint32_t move)
+{
+  fprintf(stderr, "  %s", moves[move].name);
+  if (moves[move].ms == UINT64_MAX)
+    fprintf(stderr, "(%u, for ever)\n", moves[move].timer);
+  else
+    fprintf(stderr, "(%u, %" PRId64 ")\n", moves[move].timer,
+            (int64_t)moves[move].ms);
+}
+
+/* How what went wrong came about. It is the shortest way to it. */
+static void
+tell_way(int signal_number)
+{
+  static uint32_t way[DEEPEST];
+  unsigned length, i;
+
+  signal(signal_number, SIG_DFL);
+  if (world != NULL) {
+    tell_world(stderr);
+    fprintf(stderr, ":\n");
+    length = way_to(state_now, way);
+    for (i = 0; i < length; i++)
+      tell_move(way[i]);
+    tell_move(move_now);
+  }
+  raise(signal_number);
+}
+
+/* The same moves lead to the same state. */
+static void
+go_to(uint32_t state, const snapshot_t begin)
+{
+  static uint32_t way[DEEPEST];
+  unsigned length = way_to(state, way), i;
+
+  restore(begin);
+  for (i = 0; i < length; i++) {
+    move_now = way[i];
+    (void)moves[way[i]].make(moves[way[i]].timer, moves[way[i]].ms);
+  }
+  EXPECT(world->layer->key() == states[state].key);
+}
+
+/* Makes all moves. Returns how many were possible. */
+static uint64_t
+go_on(const snapshot_t here)
+{
+  uint64_t made = 0;
+
+  for (move_now = 0; move_now < move_count; move_now++) {
+    const move_t *move = &moves[move_now];
+    if (!move->make(move->timer, move->ms))
+      continue;
+    made++;
+    world->layer->verify();
+    (void)is_new(world->layer->key(), state_now, move_now);
+    restore(here);
+  }
+  return made;
+}
+
+typedef struct found_s {
+  uint64_t states;
+  uint64_t transitions;
+  uint64_t depth; /* all sequences of so many moves were played */
+  bool complete;  /* and there is nothing new in longer ones    */
+} found_t;
+
+static bool
+is_enough(const limits_t *limits, uint64_t depth, time_t end)
+{
+  return depth >= limits->depth || state_count >= limits->states ||
+         (end != 0 && time(NULL) >= end);
+}
+
+static void
+explore(const limits_t *limits, time_t end, found_t *found)
+{
+  static snapshot_t begin, here;
+  uint32_t level_end = 1;
+
+  memset(found, 0, sizeof *found);
+  save(begin);
+  state_count = 0;
+  make_room(1024);
+  (void)is_new(world->layer->key(), NOWHERE, 0);
+  for (state_now = 0; state_now < state_count; state_now++) {
+    if (state_now == level_end) {
+      found->depth++;
+      level_end = state_count;
+    }
+    if (is_enough(limits, found->depth, end))
+      break;
+    go_to(state_now, begin);
+    save(here);
+    found->transitions += go_on(here);
+  }
+  found->complete = state_now == state_count;
+  found->states = state_count;
+}
+
+/* ---- The program --------------------------------------------------------- */
+
+static void
+tell_found(const found_t *found)
+{
+  printf("%10" PRIu64 " states %12" PRIu64 " transitions", found->states,
+         found->transitions);
+  if (found->complete)
+    printf(", all there are\n");
+  else
+    printf(", all of %" PRIu64 " moves\n", found->depth);
+  fflush(stdout);
+}
+
+static void
+explore_all(const limits_t *limits)
+{
+  time_t begin = time(NULL);
+  found_t found, sum = {0, 0, 0, false};
+  unsigned i;
+
+  for (i = 0; i < LENGTH(worlds); i++) {
+    time_t now = time(NULL), end = 0;
+    if (limits->seconds != 0) {
+      time_t left = begin + (time_t)limits->seconds - now;
+      end = now + left / (time_t)(LENGTH(worlds) - i);
+    }
+    world = &worlds[i];
+    memory_count = 0;
+    move_count = 0;
+    world->layer->open(world);
+    tell_world(stdout);
+    explore(limits, end, &found);
+    world->layer->close();
+    tell_found(&found);
+    sum.states += found.states;
+    sum.transitions += found.transitions;
+  }
+  printf("as the model says: %" PRIu64 " states, %" PRIu64 " transitions\n",
+         sum.states, sum.transitions);
+}
+
+static bool
+parse(const char *text, uint64_t *value)
+{
+  char *end;
+
+  errno = 0;
+  *value = strtoull(text, &end, 10);
+  return *text >= '1' && *text <= '9' && *end == '\0' && errno == 0;
+}
+
+static bool
+parse_options(int argc, char **argv, limits_t *limits)
+{
+  int i;
+
+  for (i = 1; i + 1 < argc; i += 2)
+    if (!(strcmp(argv[i], "--depth") == 0 &&
+          parse(argv[i + 1], &limits->depth)) &&
+        !(strcmp(argv[i], "--states") == 0 &&
+          parse(argv[i + 1], &limits->states)) &&
+        !(strcmp(argv[i], "--seconds") == 0 &&
+          parse(argv[i + 1], &limits->seconds)))
+      return false;
+  return i == argc;
+}
+
+int
+main(int argc, char **argv)
+{
+  limits_t limits = {DEEPEST, NOWHERE / 2, 0};
+
+  if (!parse_options(argc, argv, &limits)) {
+    fprintf(stderr, "usage: %s [--depth N] [--states N] [--seconds N]\n",
+            argv[0]);
+    return 2;
+  }
+  if (argc == 1)
+    limits.seconds = 60;
+  signal(SIGABRT, tell_way);
+  signal(SIGSEGV, tell_way);
+  signal(SIGTERM, tell_way); /* it hangs */
+  explore_all(&limits);
+  free(states);
+  free(places);
+  return 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Small worlds, played out: from a wheel as it begins, every move that is
+ * possible is made in every state that is reached, and each time the wheel has
+ * to be what the model says. Two states are the same if all that decides how
+ * they go on is the same; then only one of them is gone on with.
+ *
+ * world_core.c has the worlds of the wheel alone, world_binding.c those of a
+ * wheel on a real loop in virtual time. */
+
+#ifndef EXPLORE_H
+#define EXPLORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model.h"
+#include "play.h"
+#include "uvwheel/wheel.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+#define MOST_TIMERS 3
+
+typedef struct world_s world_t;
+
+/* A move. What it does with the timer and the time is its own business. */
+typedef bool (*make_t)(unsigned timer, uint64_t ms);
+
+/* A kind of world. */
+typedef struct layer_s {
+  const char *name;
+  /* Makes the wheel, and names all memory that a move may change and all moves
+   * there are. */
+  void (*open)(const world_t *world);
+  void (*close)(void);
+  /* What must hold after each move. */
+  void (*verify)(void);
+  /* All that decides how the world goes on, as one number. */
+  uint64_t (*key)(void);
+} layer_t;
+
+struct world_s {
+  const layer_t *layer;
+  unsigned timers;
+  uint32_t slots;
+  uint64_t tick_ms;
+  uint32_t flags;
+  unsigned variant; /* what else makes a difference to the layer */
+};
+
+extern const layer_t core_layer;
+extern const layer_t binding_layer;
+
+/* ---- For the layers ------------------------------------------------------ */
+
+/* The memory is part of the world's state. */
+void add_memory(void *memory, size_t size);
+
+/* What a wheel has allocated is. */
+void add_slots(const uvwheel_core_t *core);
+
+/* `make` returns false if the move is not possible now; then it has done
+ * nothing. */
+void add_move(const char *name, make_t make, unsigned timer, uint64_t ms);
+
+/* A key is mixed from values, whose order counts. */
+static inline uint64_t
+mix(uint64_t key, uint64_t value)
+{
+  key = (key ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+  return key ^ (key >> 29);
+}
+
+/* The key of a wheel at a time. What it has in common with one of a round later
+ * is the same; entries have no names, but a key of what belongs to them. */
+uint64_t key_of_core(const uvwheel_core_t *core, uint64_t now_ms,
+                     uint64_t (*key_of_entry)(const uvwheel_entry_t *entry));
+
+/* A time as it is seen from another one, if it is one that comes. */
+static inline uint64_t
+seen_from(uint64_t now_ms, uint64_t ms)
+{
+  return ms < CLOCK_END_MS ? ms - now_ms : UINT64_MAX;
+}
+
+/* What the model knows about an active timer's place in its tick. */
+uint64_t key_of_place(const model_t *model, unsigned index);
+
+/* ---- Those that are due soonest ------------------------------------------ */
+
+/* What is known of those that were drawn and not yet handed out. */
+typedef struct drawing_s {
+  bool going_on;
+  bool exact;             /* no timer was touched since it began           */
+  bool may[MOST_TIMERS];  /* be among them: others may have the same tick  */
+  bool must[MOST_TIMERS]; /* be among them, since later ones are, too      */
+  unsigned left;          /* so many are among them, if it is exact        */
+  uint64_t last_ms;       /* the latest tick that any of them has          */
+} drawing_t;
+
+/* `drawn` more were drawn, where `count` more were asked for. */
+void drawing_begin(drawing_t *drawing, const model_t *model, uint64_t count,
+                   uint64_t drawn);
+
+/* A timer was started, stopped or, if it stays where it is, postponed. */
+void drawing_touch(drawing_t *drawing, unsigned index, bool stays);
+
+/* A timer is handed out: it was active, and none goes before those that are due
+ * at an earlier tick. */
+void drawing_take(drawing_t *drawing, model_t *model, unsigned index);
+
+/* There is none left. */
+void drawing_end(drawing_t *drawing);
+
+uint64_t key_of_drawing(const drawing_t *drawing, unsigned index);
+
+#endif /* EXPLORE_H */

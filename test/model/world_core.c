@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Small worlds of the wheel alone. Each call of the wheel is a move of its own,
+ * so that everything is also done between the calls that make up a turn, as in
+ * a loop's callbacks.
+ *
+ * To have an end, the worlds have bounds: the clock is not turned far away from
+ * where the hand was turned to last, nor from what waits. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core.h"
+#include "explore.h"
+
+#define BEGIN_MS (UINT64_C(1) << 20)
+#define FOR_EVER UINT64_MAX
+
+static struct game_s {
+  uvwheel_core_t core;
+  uvwheel_entry_t entries[MOST_TIMERS];
+  uvwheel_entry_t spare;
+  drawing_t drawing;
+  uint64_t now_ms;
+  uint64_t round_ms;
+  model_t model; /* the last one, as most of it is not used */
+} game;
+
+static unsigned
+index_of(const uvwheel_entry_t *entry)
+{
+  return (unsigned)(entry - game.entries);
+}
+
+/* ---- What must hold after each move -------------------------------------- */
+
+static void
+verify(void)
+{
+  uint64_t next_ms = uvwheel_core_next_ms(&game.core);
+  unsigned i;
+
+  EXPECT(uvwheel_core_check(&game.core, stderr) == 0);
+  EXPECT(uvwheel_core_count(&game.core) == game.model.count);
+  EXPECT(game.drawing.going_on || next_ms <= model_earliest_ms(&game.model));
+  EXPECT(next_ms == UINT64_MAX || game.model.count > 0);
+  for (i = 0; i < game.model.capacity; i++) {
+    const model_timer_t *timer = &game.model.timers[i];
+    const uvwheel_entry_t *entry = &game.entries[i];
+    EXPECT((uvwheel_entry_is_active(entry) != 0) == timer->active);
+    EXPECT(!timer->active || entry->due_ms == timer->due_ms);
+  }
+}
+
+/* The wheel tells when it has to be called earlier. */
+static void
+expect_told(int earlier, uint64_t before_ms)
+{
+  uint64_t next_ms = uvwheel_core_next_ms(&game.core);
+
+  EXPECT(next_ms <= before_ms);
+  if (next_ms != UINT64_MAX)
+    EXPECT((earlier != 0) == (next_ms < before_ms));
+}
+
+/* ---- Entries ------------------------------------------------------------- */
+
+static void
+put(unsigned index, uint64_t due_ms)
+{
+  uint64_t before_ms = uvwheel_core_next_ms(&game.core);
+
+  expect_told(uvwheel_core_insert(&game.core, &game.entries[index], due_ms),
+              before_ms);
+  model_put(&game.model, index, due_ms);
+  drawing_touch(&game.drawing, index, false);
+}
+
+static void
+take_out(unsigned index)
+{
+  uvwheel_core_remove(&game.core, &game.entries[index]);
+  model_remove(&game.model, index);
+  drawing_touch(&game.drawing, index, false);
+}
+
+/* Idle entries are all alike. */
+static bool
+insert(unsigned unused, uint64_t delay_ms)
+{
+  unsigned index = 0;
+
+  (void)unused;
+  while (index < game.model.capacity && game.model.timers[index].active)
+    index++;
+  if (index == game.model.capacity)
+    return false;
+  put(index, delay_ms == FOR_EVER ? FOR_EVER : game.now_ms + delay_ms);
+  return true;
+}
+
+static bool
+postpone(unsigned index, uint64_t delay_ms)
+{
+  uint64_t due_ms = delay_ms == FOR_EVER ? FOR_EVER : game.now_ms + delay_ms;
+  uint64_t before_ms = uvwheel_core_next_ms(&game.core);
+  bool stays = due_ms >= game.model.timers[index].due_ms && !game.model.fifo;
+
+  if (!game.model.timers[index].active)
+    return false;
+  expect_told(uvwheel_core_postpone(&game.core, &game.entries[index], due_ms),
+              before_ms);
+  if (stays)
+    model_postpone(&game.model, index, due_ms);
+  else
+    model_put(&game.model, index, due_ms);
+  drawing_touch(&game.drawing, index, stays);
+  return true;
+}
+
+static bool
+remove_one(unsigned index, uint64_t unused)
+{
+  (void)unused;
+  if (!game.model.timers[index].active)
+    return false;
+  take_out(index);
+  return true;
+}
+
+/* The next entry of that slot comes to another lane, or nearly so. */
+static bool
+use_lane_up(unsigned unused, uint64_t delay_ms)
+{
+  uint64_t run = game.model.fifo ? FIFO_RUN : RUN, i;
+
+  (void)unused;
+  if (game.model.count == 0 || game.drawing.going_on)
+    return false;
+  for (i = 1; i < run; i++) {
+    (void)uvwheel_core_insert(&game.core, &game.spare, game.now_ms + delay_ms);
+    uvwheel_core_remove(&game.core, &game.spare);
+  }
+  return true;
+}
+
+/* ---- The clock ----------------------------------------------------------- */
+
+static uint64_t
+hand_ms(void)
+{
+  return game.core.hand * game.core.tick_ms;
+}
+
+static bool
+advance(unsigned unused, uint64_t step_ms)
+{
+  uint64_t next_ms = uvwheel_core_next_ms(&game.core);
+
+  (void)unused;
+  if (game.now_ms > hand_ms() + game.round_ms ||
+      (next_ms < game.now_ms && game.now_ms - next_ms > game.round_ms))
+    return false;
+  game.now_ms += step_ms;
+  return true;
+}
+
+static bool
+step_back(unsigned unused, uint64_t step_ms)
+{
+  unsigned i;
+
+  (void)unused;
+  if (hand_ms() > game.now_ms + game.round_ms)
+    return false;
+  for (i = 0; i < game.model.capacity; i++) {
+    const model_timer_t *timer = &game.model.timers[i];
+    if (timer->active && timer->due_ms < CLOCK_END_MS &&
+        timer->due_ms > game.now_ms + 2 * game.round_ms)
+      return false;
+  }
+  game.now_ms -= step_ms;
+  return true;
+}
+
+/* ---- Turns --------------------------------------------------------------- */
+
+static bool
+expire(unsigned unused, uint64_t budget)
+{
+  const uvwheel_counters_t *counters = &game.core.counters;
+  uint64_t left = budget, looked = counters->looked;
+  uvwheel_entry_t *entry;
+
+  (void)unused;
+  if (game.drawing.going_on)
+    return false;
+  model_turn(&game.model, game.now_ms);
+  entry = uvwheel_core_expire(&game.core, game.now_ms, &left);
+  EXPECT(left <= budget && counters->looked - looked == budget - left);
+  if (entry != NULL) {
+    model_expire(&game.model, index_of(entry), game.now_ms);
+  } else if (left > 0) {
+    EXPECT(model_earliest_ms(&game.model) > game.now_ms);
+    EXPECT(uvwheel_core_next_ms(&game.core) > game.now_ms);
+  }
+  return true;
+}
+
+static bool
+draw(unsigned unused, uint64_t count)
+{
+  (void)unused;
+  model_turn(&game.model, game.now_ms);
+  drawing_begin(&game.drawing, &game.model, count,
+                uvwheel_core_draw(&game.core, game.now_ms, count));
+  return true;
+}
+
+static bool
+take_drawn(unsigned unused, uint64_t no_time)
+{
+  uvwheel_entry_t *entry;
+
+  (void)unused;
+  (void)no_time;
+  if (!game.drawing.going_on)
+    return false;
+  entry = uvwheel_core_take_drawn(&game.core);
+  if (entry != NULL)
+    drawing_take(&game.drawing, &game.model, index_of(entry));
+  else
+    drawing_end(&game.drawing);
+  return true;
+}
+
+/* ---- Walks --------------------------------------------------------------- */
+
+/* Between whose steps there are others. */
+static bool
+walk(unsigned depth, uint64_t unused)
+{
+  model_walk_t visits;
+  uvwheel_cursor_t cursor;
+  uvwheel_entry_t *entry;
+
+  model_walk_begin(&game.model, &visits);
+  uvwheel_core_walk_begin(&game.core, &cursor);
+  while ((entry = uvwheel_core_walk_next(&game.core, &cursor)) != NULL) {
+    model_walk_visit(&game.model, &visits, index_of(entry));
+    EXPECT(uvwheel_core_check(&game.core, stderr) == 0);
+    if (depth > 1)
+      (void)walk(depth - 1, unused);
+  }
+  model_walk_end(&game.model, &visits);
+  return true;
+}
+
+static bool
+walk_and_remove(unsigned unused, uint64_t no_time)
+{
+  uvwheel_cursor_t cursor;
+  uvwheel_entry_t *entry;
+
+  (void)unused;
+  (void)no_time;
+  if (game.model.count == 0)
+    return false;
+  uvwheel_core_walk_begin(&game.core, &cursor);
+  while ((entry = uvwheel_core_walk_next(&game.core, &cursor)) != NULL)
+    take_out(index_of(entry));
+  EXPECT(game.model.count == 0);
+  return true;
+}
+
+/* Each one starts itself and the others anew. The walk comes to an end, after
+ * it has met each of them. */
+static bool
+walk_and_insert(unsigned unused, uint64_t delay_ms)
+{
+  bool met[MOST_TIMERS] = {false};
+  uvwheel_cursor_t cursor;
+  uvwheel_entry_t *entry;
+  unsigned i;
+
+  (void)unused;
+  if (game.model.count < 2)
+    return false;
+  uvwheel_core_walk_begin(&game.core, &cursor);
+  while ((entry = uvwheel_core_walk_next(&game.core, &cursor)) != NULL) {
+    met[index_of(entry)] = true;
+    take_out(index_of(entry));
+    put(index_of(entry), game.now_ms + delay_ms);
+  }
+  for (i = 0; i < game.model.capacity; i++)
+    EXPECT(met[i] == game.model.timers[i].active);
+  return true;
+}
+
+/* ---- The world ----------------------------------------------------------- */
+
+static uint64_t
+key_of_entry(const uvwheel_entry_t *entry)
+{
+  return mix(key_of_place(&game.model, index_of(entry)),
+             key_of_drawing(&game.drawing, index_of(entry)));
+}
+
+static uint64_t
+key(void)
+{
+  uint64_t value = key_of_core(&game.core, game.now_ms, key_of_entry);
+
+  if (game.drawing.going_on) {
+    value = mix(value, game.drawing.exact);
+    value = mix(value, game.drawing.left);
+    value = mix(value, seen_from(game.now_ms, game.drawing.last_ms));
+  }
+  if (game.model.fifo)
+    value = mix(value, seen_from(game.now_ms, game.model.reached_ms));
+  return value;
+}
+
+/* Where an off-by-one shows. */
+static void
+add_delays(const char *name, make_t make, unsigned timer)
+{
+  const uint64_t tick_ms = game.model.tick_ms;
+  const uint64_t delays[] = {
+      -tick_ms,          0,       1, tick_ms, game.round_ms, game.round_ms + 1,
+      2 * game.round_ms, FOR_EVER};
+  unsigned i;
+
+  for (i = 0; i < LENGTH(delays); i++)
+    if (i == 0 || delays[i] != delays[i - 1])
+      add_move(name, make, timer, delays[i]);
+}
+
+static void
+add_moves(void)
+{
+  const uint64_t tick_ms = game.model.tick_ms, round_ms = game.round_ms;
+  const uint64_t steps_ms[] = {1, tick_ms, round_ms, round_ms + 1};
+  const uint64_t counts[] = {0, 1, UINT64_MAX};
+  unsigned i;
+
+  add_delays("insert", insert, 0);
+  for (i = 0; i < game.model.capacity; i++) {
+    add_delays("postpone", postpone, i);
+    add_move("remove", remove_one, i, 0);
+  }
+  for (i = 0; i < LENGTH(counts); i++)
+    add_move("expire", expire, 0, counts[i]);
+  for (i = 0; i < LENGTH(steps_ms); i++) {
+    if (i > 0 && steps_ms[i] == steps_ms[i - 1])
+      continue;
+    add_move("advance", advance, 0, steps_ms[i]);
+    add_move("step_back", step_back, 0, steps_ms[i]);
+  }
+  for (i = 1; i < LENGTH(counts); i++)
+    add_move("draw", draw, 0, counts[i]);
+  add_move("take_drawn", take_drawn, 0, 0);
+  if (0)
+    add_move("use_lane_up", use_lane_up, 0, 0);
+  add_move("walk", walk, 2, 0);
+  add_move("walk_and_remove", walk_and_remove, 0, 0);
+  add_move("walk_and_insert", walk_and_insert, 0, 0);
+}
+
+static void
+open_core(const world_t *world)
+{
+  unsigned i;
+
+  memset(&game, 0, sizeof game);
+  EXPECT(uvwheel_core_init(&game.core, world->tick_ms, world->slots,
+                           world->flags) == 0);
+  game.now_ms = BEGIN_MS;
+  game.round_ms = world->tick_ms * world->slots;
+  game.model.tick_ms = world->tick_ms;
+  game.model.fifo = world->flags & UVWHEEL_FIFO;
+  game.model.capacity = world->timers;
+  game.model.reached_ms = BEGIN_MS;
+  (void)expire(0, 0); /* the hand comes to the clock */
+  for (i = 0; i < MOST_TIMERS; i++)
+    uvwheel_entry_init(&game.entries[i]);
+  uvwheel_entry_init(&game.spare);
+  add_memory(&game, offsetof(struct game_s, model.timers[MOST_TIMERS]));
+  add_slots(&game.core);
+  add_moves();
+}
+
+static void
+close_core(void)
+{
+  uvwheel_core_destroy(&game.core);
+}
+
+const layer_t core_layer = {"core", open_core, close_core, verify, key};
