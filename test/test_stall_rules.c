@@ -56,15 +56,16 @@ START_TEST(a_turn_that_is_late_by_more_than_stall_ms_finds_a_stall)
 {
   static const uint32_t options[] = {0, 1, 2, 250, 251, 5000, UINT32_MAX - 1};
   uint64_t stall_ms = options[_i / 2] != 0 ? options[_i / 2] : 250;
+  uint64_t too_late = (uint64_t)_i % 2;
   static probe_t probe;
 
   open_wheel_with_stalls(options[_i / 2], 0);
   probe_init(&probe);
-  come_late_by(&probe, stall_ms + (_i % 2));
-  ck_assert_uint_eq(stats_of_wheel().stalls, _i % 2);
-  ck_assert_uint_eq(stats_of_wheel().stall_max_ms, _i % 2 ? stall_ms + 1 : 0);
-  ck_assert_uint_eq(probe.fired, _i % 2 ? 0 : 1);
-  ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, _i % 2 ? 0 : stall_ms);
+  come_late_by(&probe, stall_ms + too_late);
+  ck_assert_uint_eq(stats_of_wheel().stalls, too_late);
+  ck_assert_uint_eq(stats_of_wheel().stall_max_ms, too_late ? stall_ms + 1 : 0);
+  ck_assert_uint_eq(probe.fired, too_late ? 0 : 1);
+  ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, too_late ? 0 : stall_ms);
   run_for(2 * stall_ms + 1000);
   ck_assert_uint_eq(probe.fired, 1);
   rewind_clock();
