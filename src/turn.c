@@ -119,8 +119,14 @@ arm(uvwheel_t *wheel, uint64_t busy_ms)
 void
 uvwheel__arm(uvwheel_t *wheel)
 {
-  if (!(wheel->flags & IN_TURN))
-    arm(wheel, 0);
+  if (wheel->flags & IN_TURN)
+    return;
+  /* The wheel was empty. What it knew of the loop is old. */
+  if (!uv_is_active((uv_handle_t *)&wheel->driver)) {
+    wheel->flags &= ~(uint64_t)ASKING;
+    wheel->stalls_in_row = 0;
+  }
+  arm(wheel, 0);
 }
 
 /* Sets the clock back if this turn has found a stall. After one the next counts
