@@ -32,7 +32,8 @@ uvwheel__next_list(const uvwheel_core_t *core, uint64_t *list)
     return true;
   lane = *list - FIRST_SLOT_LIST;
   slot = lane / UVWHEEL_LANES;
-  if (lane % UVWHEEL_LANES >= uvwheel__lane_count(core, slot))
+  if (lane % UVWHEEL_LANES != 0 && /* else there may be no such slot */
+      lane % UVWHEEL_LANES >= uvwheel__lane_count(core, slot))
     slot++;
   slot = next_occupied(core, slot, core->slot_mask + 1);
   if (slot != lane / UVWHEEL_LANES)
