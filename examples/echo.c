@@ -62,7 +62,10 @@ on_idle(idle_timer_t *timer)
   connection_t *connection = connection_of(timer);
   echo_t *echo = connection->tcp.data;
 
-  echo->figures.idle_closes++;
+  if (echo->idle.is_shedding)
+    echo->figures.shed++;
+  else
+    echo->figures.idle_closes++;
   close_connection(connection);
 }
 
@@ -200,15 +203,15 @@ on_turned_away(uv_handle_t *tcp)
   accept_next(echo);
 }
 
-/* There is no memory for a connection, but the server has a handle to accept
- * one with and close it. While that is in use the next one waits: libuv then
- * asks for no more until uv_accept is called. */
+/* There is no place or no memory for a connection, but the server has a handle
+ * to accept one with and close it. While that is in use the next one waits:
+ * libuv then asks for no more until uv_accept is called. */
 static void
-turn_away(echo_t *echo)
+turn_away(echo_t *echo, const char *reason)
 {
   echo->is_turning_away = 1;
   echo->figures.turned_away++;
-  complain_of_accept(echo, "out of memory");
+  complain_of_accept(echo, reason);
   uv_tcp_init(echo->idle.loop, &echo->unwelcome);
   echo->unwelcome.data = echo;
   uv_accept((uv_stream_t *)&echo->listener, (uv_stream_t *)&echo->unwelcome);
@@ -222,21 +225,24 @@ accept_next(echo_t *echo)
       malloc(offsetof(connection_t, idle) + echo->idle.kind->timer_bytes);
 
   if (connection == NULL) {
-    turn_away(echo);
+    turn_away(echo, "out of memory");
     return;
   }
-  uv_tcp_init(echo->idle.loop, &connection->tcp);
-  connection->tcp.data = echo;
-  echo->figures.open++;
   /* libuv accepts whole bursts in one iteration: without this the last of them
    * would be given an idle time that began before it came. */
   uv_update_time(echo->idle.loop);
   /* Started before it is accepted, so that close_connection always finds a
    * timer to release. */
-  int started = echo->idle.kind->start(&echo->idle, &connection->idle);
-  int accepted = uv_accept((uv_stream_t *)&echo->listener,
-                           (uv_stream_t *)&connection->tcp);
-  if (started != 0 || accepted != 0)
+  if (idle_start(&echo->idle, &connection->idle) != 0) {
+    free(connection);
+    turn_away(echo, "full");
+    return;
+  }
+  uv_tcp_init(echo->idle.loop, &connection->tcp);
+  connection->tcp.data = echo;
+  echo->figures.open++;
+  if (uv_accept((uv_stream_t *)&echo->listener,
+                (uv_stream_t *)&connection->tcp) != 0)
     close_connection(connection);
   else
     welcome(echo, connection);
@@ -262,14 +268,22 @@ echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
           const server_options_t *options)
 {
   int error = uv_tcp_init_ex(loop, &echo->listener, family);
+  uvwheel_options_t wheel = options->wheel;
 
+  /* Then there is always a descriptor for one more. */
+  if (options->sheds) {
+    uint64_t possible = possible_connections(echo->descriptor_limit);
+    if (wheel.max_timers == 0 || wheel.max_timers > possible)
+      wheel.max_timers = possible;
+  }
   echo->listener.data = echo;
   echo->idle.kind = options->kind;
+  echo->idle.sheds = options->sheds;
   echo->idle.loop = loop;
   echo->idle.timeout_ms = options->timeout_ms;
   echo->idle.on_idle = on_idle;
   echo->idle.on_released = on_timer_released;
-  return error != 0 ? error : options->kind->open(&echo->idle, &options->wheel);
+  return error != 0 ? error : options->kind->open(&echo->idle, &wheel);
 }
 
 /* Others have handles on that loop, too. */
@@ -296,7 +310,7 @@ echo_format(const echo_figures_t *figures, char text[ECHO_TEXT_SIZE])
 {
   snprintf(text, ECHO_TEXT_SIZE,
            "open=%" PRIu64 " accepted=%" PRIu64 " turned_away=%" PRIu64
-           " refreshes=%" PRIu64 " idle_closes=%" PRIu64,
+           " refreshes=%" PRIu64 " idle_closes=%" PRIu64 " shed=%" PRIu64,
            figures->open, figures->accepted, figures->turned_away,
-           figures->refreshes, figures->idle_closes);
+           figures->refreshes, figures->idle_closes, figures->shed);
 }

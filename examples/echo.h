@@ -9,8 +9,9 @@
  * It also shows what a server needs besides to stay up:
  * - a peer that does not read: while bytes wait to be sent to it, nothing more
  *   is read from it, so at most one read buffer is held for each connection
- * - descriptors or memory used up: new connections are turned away, aloud,
- *   until there is some again
+ * - places, descriptors or memory used up: new connections are turned away,
+ *   aloud, until there is some again; or, if the server sheds, those that were
+ *   idle longest make room before descriptors run out
  */
 
 #ifndef EXAMPLES_ECHO_H
@@ -29,6 +30,7 @@ typedef struct echo_figures_s {
   uint64_t turned_away;
   uint64_t refreshes;
   uint64_t idle_closes;
+  uint64_t shed; /* closed before their time, to make room */
 } echo_figures_t;
 
 typedef struct echo_s {
@@ -56,7 +58,7 @@ void echo_on_connection(uv_stream_t *listener, int status);
 void echo_stop(echo_t *echo);
 
 /* "open=1 accepted=2 ..." */
-#define ECHO_TEXT_SIZE 192
+#define ECHO_TEXT_SIZE 256
 void echo_format(const echo_figures_t *figures, char text[ECHO_TEXT_SIZE]);
 
 #endif /* EXAMPLES_ECHO_H */

@@ -9,7 +9,8 @@
  * peer such a server would fill up with the dead, and it has no descriptor
  * limit that would stop it. So it also shows:
  * - a limit on sessions: beyond it max_timers of the wheel refuses the next
- *   one, and its datagram is dropped and counted
+ *   one, and its datagram is dropped and counted; or, if the server sheds, the
+ *   sessions that were idle longest make room for it
  * - what a mass of sessions that end at about the same time does to the loop:
  *   its longest turn is among the figures
  * - SIGINT and SIGTERM: every handle is closed, and uv_loop_close() confirms it
@@ -89,8 +90,11 @@ on_idle(idle_timer_t *timer)
   session_t *session = session_of(timer);
   server_t *server = session->owner;
 
-  udp_figures_expired(&server->figures, uv_hrtime() - session->seen_ns,
-                      server->idle.timeout_ms * 1000000);
+  if (server->idle.is_shedding)
+    server->figures.shed++;
+  else
+    udp_figures_expired(&server->figures, uv_hrtime() - session->seen_ns,
+                        server->idle.timeout_ms * 1000000);
   remove_session(server, session);
 }
 
@@ -105,7 +109,7 @@ make_session(server_t *server, const peer_key_t *key)
   session->key = *key;
   session->owner = server;
   session->datagrams = 0;
-  if (server->idle.kind->start(&server->idle, &session->idle) != 0) {
+  if (idle_start(&server->idle, &session->idle) != 0) {
     free(session);
     return NULL;
   }
@@ -337,6 +341,7 @@ main(int argc, char **argv)
 
   parse_options(argc, argv, UDP_SESSIONS, &server.options);
   server.idle.kind = server.options.kind;
+  server.idle.sheds = server.options.sheds;
   server.idle.timeout_ms = server.options.timeout_ms;
   need_descriptors(MIN_DESCRIPTORS);
   return run(&server);

@@ -12,9 +12,14 @@
 
 #include <netdb.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #include <uv.h>
 
 #define DESCRIPTORS_KEPT 8 /* for all that is not a connection */
+
+/* For what a server opens later, and one that is accepted before another one
+ * is closed for it. */
+#define DESCRIPTORS_TO_COME 8
 
 void
 announce(const char *format, ...)
@@ -145,4 +150,18 @@ is_spare_descriptor(const uv_tcp_t *tcp, uint64_t limit)
 
   return uv_fileno((const uv_handle_t *)tcp, &descriptor) == 0 &&
          (uint64_t)descriptor + DESCRIPTORS_KEPT >= limit;
+}
+
+/* The lowest descriptor that is free: all below it are in use. */
+uint64_t
+possible_connections(uint64_t limit)
+{
+  int lowest = dup(STDERR_FILENO);
+  uint64_t used = DESCRIPTORS_KEPT + DESCRIPTORS_TO_COME;
+
+  if (lowest >= 0) {
+    used += (uint64_t)lowest;
+    close(lowest);
+  }
+  return limit > used ? limit - used : 1;
 }

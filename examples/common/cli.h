@@ -75,4 +75,8 @@ void close_end_signals(end_signals_t *signals);
  * answers that by closing the newcomers silently. */
 int is_spare_descriptor(const uv_tcp_t *tcp, uint64_t limit);
 
+/* So many connections a server that has opened little so far can have before
+ * that is the case; at least one. */
+uint64_t possible_connections(uint64_t limit);
+
 #endif /* EXAMPLES_CLI_H */

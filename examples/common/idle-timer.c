@@ -199,6 +199,24 @@ idle_kind(const char *name)
   return NULL;
 }
 
+/* So many of all at once, and one: the closes of some connections are done
+ * together, and nobody is closed long before his place is needed. */
+#define SHED_SHARE 256
+
+int
+idle_start(idle_t *idle, idle_timer_t *timer)
+{
+  int error = idle->kind->start(idle, timer);
+
+  if (error != UV_ENOBUFS || !idle->sheds)
+    return error;
+  idle->is_shedding = 1;
+  uvwheel_fire_soonest(&idle->wheel,
+                       1 + uvwheel_count(&idle->wheel) / SHED_SHARE);
+  idle->is_shedding = 0;
+  return idle->kind->start(idle, timer);
+}
+
 /* How late at most were this many per cent of the timers? The buckets are
  * powers of two, so the answer is the upper end of one. */
 static uint64_t

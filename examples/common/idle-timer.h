@@ -45,6 +45,8 @@ typedef struct idle_kind_s {
 
 struct idle_s {
   const idle_kind_t *kind;
+  int sheds; /* who was idle longest makes room, see idle_start */
+  int is_shedding;
   uv_loop_t *loop;
   uint64_t timeout_ms;
   idle_cb on_idle;     /* nothing happened for timeout_ms             */
@@ -53,6 +55,12 @@ struct idle_s {
   uint64_t max_timers; /* used by the others                          */
   uint64_t started;    /* so many of their timers are not released    */
 };
+
+/* Starts a timer, as its kind does. If max_timers are in use and the server
+ * sheds, which only a wheel can, some of those that are due soonest are fired
+ * first: on_idle is called for them, with is_shedding set, and has to stop
+ * them. */
+int idle_start(idle_t *idle, idle_timer_t *timer);
 
 /* The kind of this name, or NULL. */
 const idle_kind_t *idle_kind(const char *name);

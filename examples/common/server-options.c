@@ -28,6 +28,16 @@ parse_kind(void *options, char *name)
   ((server_options_t *)options)->kind = kind;
 }
 
+static void
+parse_when_full(void *options, char *name)
+{
+  int sheds = strcmp(name, "shed") == 0;
+
+  if (!sheds && strcmp(name, "refuse") != 0)
+    usage_error("--when-full takes refuse or shed, not '%s'", name);
+  ((server_options_t *)options)->sheds = sheds;
+}
+
 static const option_row_t rows[] = {
     {MULTI_LOOP, "threads", "N", "how many (one for each processor)",
      NUMBER(threads, 1, MAX_THREADS)},
@@ -42,6 +52,16 @@ static const option_row_t rows[] = {
      NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
     {UDP_SESSIONS, "sessions", "N", "no more sessions at once, 0: no limit (0)",
      NUMBER(wheel.max_timers, 0, UINT64_MAX)},
+    {IDLE_SERVER, "max-connections", "N",
+     "no more connections at once, 0: as many as there are\n"
+     "descriptors (0)",
+     NUMBER(wheel.max_timers, 0, UINT64_MAX)},
+    {SINGLE, "when-full", "WHAT",
+     "what becomes of newcomers then (refuse):\n"
+     "  refuse  they are turned away\n"
+     "  shed    those who were idle longest make room;\n"
+     "          only with --timer wheel",
+     .parse = parse_when_full},
     {SINGLE, "timer", "KIND",
      "how idle time is watched (wheel):\n"
      "  wheel  by one uvwheel_timer_t for each peer\n"
@@ -107,5 +127,9 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
   if (options->http_port != NO_HTTP &&
       strcmp(options->kind->name, "wheel") != 0)
     usage_error("--http shows the wheel, there is none with --timer %s",
+                options->kind->name);
+  if (options->sheds && strcmp(options->kind->name, "wheel") != 0)
+    usage_error("--when-full shed needs the wheel, there is none with "
+                "--timer %s",
                 options->kind->name);
 }

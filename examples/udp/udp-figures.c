@@ -119,10 +119,12 @@ udp_figures_print(const udp_figures_t *figures, const char *title)
 
   printf("%s timer=%s sessions=%" PRIu64 " peak=%" PRIu64 " created=%" PRIu64
          " refreshes=%" PRIu64 " questions=%" PRIu64 " refused=%" PRIu64
-         " unsent=%" PRIu64 " expired=%" PRIu64 " expired_early=%" PRIu64,
+         " unsent=%" PRIu64 " shed=%" PRIu64 " expired=%" PRIu64
+         " expired_early=%" PRIu64,
          title, figures->timer, figures->sessions, figures->peak,
          figures->created, figures->refreshes, figures->questions,
-         figures->refused, figures->unsent, figures->expired, figures->early);
+         figures->refused, figures->unsent, figures->shed, figures->expired,
+         figures->early);
   printf(" lateness_p50_ms=%.1f lateness_p99_ms=%.1f lateness_max_ms=%.1f"
          " longest_turn_ms=%.1f cpu_s=%.3f",
          lateness_ms(figures, 50), lateness_ms(figures, 99),

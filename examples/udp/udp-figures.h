@@ -28,6 +28,7 @@ typedef struct udp_figures_s {
   uint64_t questions; /* datagrams that only asked                    */
   uint64_t refused;   /* first datagrams that no session was made for */
   uint64_t unsent;    /* answers that the kernel did not take         */
+  uint64_t shed;      /* sessions that made room for others           */
   uint64_t expired;
   uint64_t early; /* of these: before the timeout, which is wrong */
 

@@ -217,6 +217,91 @@ START_TEST(too_few_descriptors_are_one_line)
 }
 END_TEST
 
+/* ---- Places used up ----------------------------------------------------- */
+
+START_TEST(full_it_says_so_and_refuses)
+{
+  int connections[3];
+  uint16_t port;
+  program_t server = start_kind(_i, NO_IDLE_TIME "--max-connections 3", &port);
+
+  for (int i = 0; i < 3; i++)
+    assert_echo(connections[i] = connect_to(port));
+  ck_assert(!is_served(port));
+  assert_echo(connections[0]);
+  close(connections[2]);
+  while (!is_served(port)) /* as soon as it has seen it close */
+    continue;
+  stop(&server, SIGTERM, &result);
+  ck_assert_msg(strstr(result.err, "full with 3 connections") != NULL, "%s",
+                result.err);
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_gt(number_of(result.out, "turned_away"), 0);
+  ck_assert_uint_eq(number_of(result.out, "shed"), 0);
+  ck_assert_uint_eq(number_of(result.out, "open"), 0);
+}
+END_TEST
+
+/* Comes, is served, and says nothing more. */
+static int
+newcomer(uint16_t port)
+{
+  int connection = connect_to(port);
+
+  assert_echo(connection);
+  return connection;
+}
+
+/* With so many places, a round of newcomers takes several ticks. */
+#define PLACES 100
+
+START_TEST(full_it_sheds_who_was_idle_longest)
+{
+  int first[10];
+  uint16_t port;
+  program_t server = start_server(
+      NO_IDLE_TIME "--tick 1 --max-connections 100 --when-full shed", &port);
+  int busy = newcomer(port);
+
+  for (int i = 0; i < 2 * PLACES; i++) {
+    int connection = newcomer(port);
+    if (i < 10)
+      first[i] = connection;
+    assert_echo(busy);
+  }
+  for (int i = 0; i < 10; i++)
+    ck_assert_uint_eq(read_to_end(first[i]), 0);
+  stop(&server, SIGTERM, &result);
+  ck_assert_str_eq(result.err, "");
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_eq(number_of(result.out, "turned_away"), 0);
+  ck_assert_uint_eq(number_of(result.out, "shed"), PLACES + 1);
+  ck_assert_uint_eq(number_of(result.out, "fired"), PLACES + 1);
+  ck_assert_uint_eq(number_of(result.out, "idle_closes"), 0);
+}
+END_TEST
+
+START_TEST(out_of_descriptors_it_sheds)
+{
+  uint16_t port;
+
+  descriptor_limit = 156;
+  program_t server =
+      start_server(NO_IDLE_TIME "--tick 1 --when-full shed", &port);
+  int busy = newcomer(port);
+  descriptor_limit = 0;
+  for (int i = 0; i < 2 * 156; i++) {
+    newcomer(port);
+    assert_echo(busy);
+  }
+  stop(&server, SIGTERM, &result);
+  ck_assert_str_eq(result.err, "");
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_eq(number_of(result.out, "turned_away"), 0);
+  ck_assert_uint_gt(number_of(result.out, "shed"), 156);
+}
+END_TEST
+
 /* ---- Memory used up ----------------------------------------------------- */
 
 #define FAILING_CALLS 40 /* see starving.c */
@@ -299,6 +384,9 @@ static const struct {
     {"--slots 16777217", "--slots takes a number from 1 to 16777216"},
     {"--budget 0", "--budget takes a number from 1"},
     {"--stats 0", "--stats takes a number from 1"},
+    {"--max-connections many", "--max-connections takes a number"},
+    {"--when-full drop", "--when-full takes refuse or shed, not 'drop'"},
+    {"--when-full shed --timer uv", "--when-full shed needs the wheel"},
     {"--timer heap", "--timer takes wheel, uv or none, not 'heap'"},
     {"--bind no.such.host.invalid", "no such host"},
     {"stray", "unexpected argument 'stray'"},
@@ -342,9 +430,20 @@ END_TEST
 
 START_TEST(help_names_every_option)
 {
-  static const char *const names[] = {
-      "--bind",   "--port", "--timeout",   "--timer", "--tick",  "--slots",
-      "--budget", "--http", "--http-host", "--stats", "--quiet", "--help"};
+  static const char *const names[] = {"--bind",
+                                      "--port",
+                                      "--timeout",
+                                      "--timer",
+                                      "--tick",
+                                      "--slots",
+                                      "--budget",
+                                      "--http",
+                                      "--http-host",
+                                      "--stats",
+                                      "--quiet",
+                                      "--help",
+                                      "--max-connections",
+                                      "--when-full"};
 
   assert_help("IDLE_SERVER", names, sizeof(names) / sizeof(names[0]));
 }
@@ -400,6 +499,9 @@ main(void)
   tcase_add_loop_test(tcase, a_client_killed_half_way_does_no_harm, 0, KINDS);
   tcase_add_loop_test(tcase, out_of_descriptors_it_says_so_and_recovers, 0,
                       KINDS);
+  tcase_add_loop_test(tcase, full_it_says_so_and_refuses, 0, KINDS);
+  tcase_add_test(tcase, full_it_sheds_who_was_idle_longest);
+  tcase_add_test(tcase, out_of_descriptors_it_sheds);
   tcase_add_loop_test(tcase, out_of_memory_it_says_so_and_goes_on, 0, KINDS);
   tcase_add_test(tcase, without_http_parser_it_says_so);
   tcase_add_test(tcase, too_few_descriptors_are_one_line);

@@ -231,6 +231,34 @@ START_TEST(over_the_limit_a_datagram_is_refused_and_counted)
 }
 END_TEST
 
+/* With a hundred of them, a round of newcomers takes several ticks. */
+START_TEST(over_the_limit_it_sheds_who_was_idle_longest)
+{
+  int newcomers[200];
+  uint16_t port;
+  program_t server = start_sessions(
+      NO_IDLE_TIME "--tick 1 --sessions 100 --when-full shed", &port);
+  int busy = speak_to(port);
+
+  ck_assert_uint_eq(say(busy, "on", 2), 1);
+  for (uint64_t i = 0; i < 200; i++) {
+    newcomers[i] = speak_to(port);
+    ck_assert_uint_eq(say(newcomers[i], "hello", 5), 1);
+    ck_assert_uint_eq(say(busy, "on", 2), i + 2);
+  }
+  for (int i = 0; i < 10; i++) {
+    ck_assert_uint_eq(ask(newcomers[i]), 0);
+    ck_assert_uint_eq(ask(newcomers[199 - i]), 1);
+  }
+  stop(&server, SIGTERM, &result);
+  ck_assert_str_eq(result.err, "");
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_eq(number_of(result.out, "refused"), 0);
+  ck_assert_uint_eq(number_of(result.out, "shed"), 101);
+  ck_assert_uint_eq(number_of(result.out, "expired"), 0);
+}
+END_TEST
+
 START_TEST(the_end_of_a_session_makes_room_for_another)
 {
   uint16_t port;
@@ -332,6 +360,8 @@ static const struct {
     {"--timeout 0", "--timeout takes a number from 1"},
     {"--timeout 5s", "not '5s'"},
     {"--sessions -1", "--sessions takes a number"},
+    {"--when-full drop", "--when-full takes refuse or shed, not 'drop'"},
+    {"--when-full shed --timer none", "--when-full shed needs the wheel"},
     {"--tick 86400001", "--tick takes a number from 1 to 86400000"},
     {"--slots 16777217", "--slots takes a number from 1 to 16777216"},
     {"--budget 0", "--budget takes a number from 1"},
@@ -371,9 +401,10 @@ END_TEST
 
 START_TEST(help_names_every_option)
 {
-  static const char *const names[] = {
-      "--bind",  "--port",   "--timeout", "--sessions", "--timer", "--tick",
-      "--slots", "--budget", "--stats",   "--quiet",    "--help"};
+  static const char *const names[] = {"--bind",     "--port",   "--timeout",
+                                      "--sessions", "--timer",  "--tick",
+                                      "--slots",    "--budget", "--stats",
+                                      "--quiet",    "--help",   "--when-full"};
 
   assert_help("UDP_SESSIONS", names, sizeof(names) / sizeof(names[0]));
 }
@@ -432,6 +463,7 @@ sessions_tcase(void)
   tcase_add_test(tcase, without_a_timer_a_session_stays);
   tcase_add_loop_test(tcase, over_the_limit_a_datagram_is_refused_and_counted,
                       0, KINDS);
+  tcase_add_test(tcase, over_the_limit_it_sheds_who_was_idle_longest);
   tcase_add_loop_test(tcase, the_end_of_a_session_makes_room_for_another, 0,
                       KINDS_WITH_TIMEOUT);
   tcase_add_loop_test(tcase, many_sessions_need_few_descriptors, 0, KINDS);
