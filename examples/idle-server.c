@@ -18,6 +18,7 @@
 
 #include "common/cli.h"
 #include "common/server-options.h"
+#include "common/turns.h"
 #include "common/usage.h"
 #include "echo.h"
 #include "live/live.h"
@@ -31,6 +32,8 @@ typedef struct server_s {
   uv_loop_t loop;
   end_signals_t signals;
   uv_timer_t stats_timer;
+  uv_signal_t block[2]; /* at SIGUSR1 and SIGUSR2 */
+  turns_t turns;
   echo_t echo;
   live_t *live;
   int status; /* the exit status to be */
@@ -48,9 +51,10 @@ print_figures(const server_t *server, const char *title)
 
   echo_format(&server->echo.figures, text);
   printf("%s timer=%s %s timer_bytes=%zu cpu_s=%.3f rss_kib=%" PRIu64
-         " max_rss_kib=%" PRIu64,
+         " max_rss_kib=%" PRIu64 " longest_turn_ms=%.1f",
          title, idle->kind->name, text, idle->kind->timer_bytes, usage.cpu_s,
-         usage.rss_kib, usage.max_rss_kib);
+         usage.rss_kib, usage.max_rss_kib,
+         (double)server->turns.longest_ns / 1e6);
   idle_print_stats(idle, stdout);
   putchar('\n');
   fflush(stdout);
@@ -62,6 +66,32 @@ on_stats_timer(uv_timer_t *timer)
   print_figures(timer->data, "stats");
 }
 
+/* ---- Trouble ----------------------------------------------------------- */
+
+/* What a callback does that waits for something: nobody is listened to. */
+static void
+on_block(uv_signal_t *signal, int number)
+{
+  const server_t *server = signal->data;
+
+  uv_sleep((unsigned)server->options.block_seconds * 1000);
+  if (number == SIGUSR1)
+    uv_update_time(signal->loop);
+}
+
+static void
+init_block(server_t *server)
+{
+  static const int numbers[] = {SIGUSR1, SIGUSR2};
+
+  for (int i = 0; i < 2; i++) {
+    uv_signal_init(&server->loop, &server->block[i]);
+    server->block[i].data = server;
+    if (server->options.block_seconds != 0)
+      uv_signal_start(&server->block[i], on_block, numbers[i]);
+  }
+}
+
 /* ---- Stop ------------------------------------------------------------- */
 
 static void
@@ -69,6 +99,9 @@ stop(server_t *server)
 {
   close_end_signals(&server->signals);
   uv_close((uv_handle_t *)&server->stats_timer, NULL);
+  uv_close((uv_handle_t *)&server->block[0], NULL);
+  uv_close((uv_handle_t *)&server->block[1], NULL);
+  turns_stop(&server->turns);
   live_stop(server->live);
   echo_stop(&server->echo);
 }
@@ -118,6 +151,8 @@ start(server_t *server)
   open_loop(loop, &server->signals, on_signal, server);
   uv_timer_init(loop, &server->stats_timer);
   server->stats_timer.data = server;
+  init_block(server);
+  turns_start(&server->turns, loop);
   int error = echo_init(&server->echo, loop, AF_UNSPEC, &server->options);
   if (error != 0) {
     complain("cannot make the wheel: %s", uv_strerror(error));

@@ -240,11 +240,13 @@ idle_print_stats(const idle_t *idle, FILE *stream)
   if (idle->kind != &kinds[0])
     return;
   uvwheel_get_stats(&idle->wheel, &stats);
-  fprintf(stream,
-          " active=%" PRIu64 " fired=%" PRIu64 " moved=%" PRIu64
-          " turns=%" PRIu64 " lateness_p50_ms=%" PRIu64
-          " lateness_p99_ms=%" PRIu64 " lateness_max_ms=%" PRIu64,
-          stats.active, stats.fired, stats.moved, stats.turns,
-          lateness_ms(&stats, 50), lateness_ms(&stats, 99),
-          stats.lateness_max_ms);
+  fprintf(
+      stream,
+      " active=%" PRIu64 " fired=%" PRIu64 " moved=%" PRIu64 " turns=%" PRIu64
+      " lateness_p50_ms=%" PRIu64 " lateness_p99_ms=%" PRIu64
+      " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64 " deaf_ms=%" PRIu64
+      " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
+      stats.active, stats.fired, stats.moved, stats.turns,
+      lateness_ms(&stats, 50), lateness_ms(&stats, 99), stats.lateness_max_ms,
+      stats.stalls, stats.deaf_ms, stats.turns_cut, stats.turn_max_us);
 }

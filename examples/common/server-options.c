@@ -82,6 +82,10 @@ static const option_row_t rows[] = {
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
     {ALL, "stats", "SECONDS", "print figures so often (never)",
      NUMBER(stats_seconds, 1, MAX_SECONDS)},
+    {IDLE_SERVER, "block", "SECONDS",
+     "for tests: block the loop for so long at SIGUSR1, then\n"
+     "call uv_update_time; at SIGUSR2 the same without that",
+     NUMBER(block_seconds, 1, MAX_SECONDS)},
     {ALL, "quiet", NULL, "print only where it listens, and errors",
      TEXT(quiet)},
 };

@@ -26,6 +26,7 @@ typedef struct server_options_s {
   const char *http_host;
   uint32_t http_port;     /* of the live page, or NO_HTTP */
   uint64_t stats_seconds; /* 0: never */
+  uint64_t block_seconds; /* 0: never */
   int quiet;
 } server_options_t;
 

@@ -4,50 +4,20 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "../common/usage.h"
-
-#define NS_PER_S UINT64_C(1000000000)
-
-/* ---- Turns of the loop -------------------------------------------------- */
-
-static uint64_t
-cpu_ns(void)
-{
-  struct timespec now;
-
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
-/* The loop is about to wait. */
-static void
-on_turn(uv_prepare_t *turn)
-{
-  udp_figures_t *figures = turn->data;
-  uint64_t now_ns = cpu_ns();
-
-  if (figures->longest_turn_ns < now_ns - figures->turn_ns)
-    figures->longest_turn_ns = now_ns - figures->turn_ns;
-  figures->turn_ns = now_ns;
-}
 
 void
 udp_figures_start(udp_figures_t *figures, uv_loop_t *loop)
 {
   figures->first_rss_kib = usage_of_process().rss_kib;
-  uv_prepare_init(loop, &figures->turn);
-  figures->turn.data = figures;
-  figures->turn_ns = cpu_ns();
-  uv_prepare_start(&figures->turn, on_turn);
-  uv_unref((uv_handle_t *)&figures->turn);
+  turns_start(&figures->turns, loop);
 }
 
 void
 udp_figures_stop(udp_figures_t *figures)
 {
-  uv_close((uv_handle_t *)&figures->turn, NULL);
+  turns_stop(&figures->turns);
 }
 
 /* ---- Sessions ----------------------------------------------------------- */
@@ -128,7 +98,7 @@ udp_figures_print(const udp_figures_t *figures, const char *title)
   printf(" lateness_p50_ms=%.1f lateness_p99_ms=%.1f lateness_max_ms=%.1f"
          " longest_turn_ms=%.1f cpu_s=%.3f",
          lateness_ms(figures, 50), lateness_ms(figures, 99),
-         ms(figures->lateness_max_ns), ms(figures->longest_turn_ns),
+         ms(figures->lateness_max_ns), ms(figures->turns.longest_ns),
          usage.cpu_s);
   printf(" timer_bytes=%zu session_bytes=%zu session_rss=%" PRIu64
          " rss_kib=%" PRIu64 " max_rss_kib=%" PRIu64 "\n",

@@ -11,6 +11,8 @@
 
 #include <uv.h>
 
+#include "../common/turns.h"
+
 /* Lateness is counted in steps of 0.1 ms; what is later than 3 s counts for
  * the last one. */
 #define LATENESS_STEP_NS UINT64_C(100000)
@@ -36,15 +38,10 @@ typedef struct udp_figures_s {
   uint64_t lateness[LATENESS_STEPS];
 
   uint64_t first_rss_kib; /* resident memory before the first session */
-  uv_prepare_t turn;
-  uint64_t turn_ns; /* CPU time when this turn of the loop began */
-  uint64_t longest_turn_ns;
+  turns_t turns;
 } udp_figures_t;
 
-/* Begins to measure the turns of the loop, and stops it; the handle is then
- * closed. A turn is what the loop does between one wait for the network and
- * the next. CPU time is taken, so that neither the wait nor other processes
- * are in it. */
+/* Begins to measure the turns of the loop, and stops it. */
 void udp_figures_start(udp_figures_t *figures, uv_loop_t *loop);
 void udp_figures_stop(udp_figures_t *figures);
 

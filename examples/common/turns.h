@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+
+/* For how long does a loop leave its sockets alone? A turn is here what it does
+ * after one poll, with all that this brought, and before the next: it calls
+ * timers, and closes what they wanted to be closed. CPU time is taken, so that
+ * neither waiting nor other processes are in it. */
+
+#ifndef EXAMPLES_TURNS_H
+#define EXAMPLES_TURNS_H
+
+#include <stdint.h>
+
+#include <uv.h>
+
+typedef struct turns_s {
+  uv_check_t after_poll;
+  uv_prepare_t before_poll;
+  uint64_t begun_ns; /* CPU time */
+  uint64_t longest_ns;
+} turns_t;
+
+/* Begins to measure, and stops it: the handles are then closed. They do not
+ * keep the loop alive. */
+void turns_start(turns_t *turns, uv_loop_t *loop);
+void turns_stop(turns_t *turns);
+
+#endif /* EXAMPLES_TURNS_H */
