@@ -704,7 +704,7 @@ open_wheels(const world_t *world)
   options.flags = world->flags;
   options.turn_ms = TURN_MS;
   options.stall_ms = STALL_MS;
-  options.max_timers = world->variant == 2 ? world->timers - 1u : 0;
+  options.max_timers = world->variant == 2 ? world->timers - UINT64_C(1) : 0;
   EXPECT(uvwheel_init(&game.loop, &game.wheel, &options) == 0);
   game.wheel.lag_ms = world->variant == 1; /* whatever this machine has */
   game.max_timers = options.max_timers != 0 ? options.max_timers : UINT64_MAX;
@@ -713,6 +713,15 @@ open_wheels(const world_t *world)
     EXPECT(uvwheel_timer_init(&game.wheel, &game.timers[i]) == 0);
     EXPECT(uvwheel_timer_set_missed(&game.timers[i], game.missed) == 0);
   }
+}
+
+/* A loop that has polled has told the kernel what it waits for. */
+static void
+run_once(void)
+{
+  EXPECT(uvwheel_timer_start(&other_timer, on_fire, 0, 0) == 0);
+  (void)uv_run(&game.loop, UV_RUN_NOWAIT);
+  EXPECT(uvwheel_timer_stop(&other_timer) == 0);
 }
 
 static void
@@ -728,6 +737,7 @@ open_binding(const world_t *world)
   set_clock_ms(BEGIN_MS);
   EXPECT(uv_loop_init(&game.loop) == 0);
   open_wheels(world);
+  run_once();
   add_memory(&game, offsetof(struct game_s, model.timers[MOST_TIMERS]));
   add_slots(&game.wheel.core);
   add_moves();

@@ -360,8 +360,7 @@ add_moves(void)
   for (i = 1; i < LENGTH(counts); i++)
     add_move("draw", draw, 0, counts[i]);
   add_move("take_drawn", take_drawn, 0, 0);
-  if (0)
-    add_move("use_lane_up", use_lane_up, 0, 0);
+  add_move("use_lane_up", use_lane_up, 0, 0);
   add_move("walk", walk, 2, 0);
   add_move("walk_and_remove", walk_and_remove, 0, 0);
   add_move("walk_and_insert", walk_and_insert, 0, 0);
