@@ -41,17 +41,27 @@ typedef struct armed_s {
   uint64_t cuts;
 } armed_t;
 
-typedef struct request_s request_t;
-
 /* The mailbox of the wheel. */
 typedef struct mail_s {
-  uvwheel_mailbox_t *mailbox; /* NULL: the wheel has none                */
-  bool closed;                /* its uv_async_t, by somebody else        */
-  request_t *posts[MOST_POSTS];
-  unsigned count;    /* of posts, the oldest first                       */
-  unsigned followed; /* the first of them, known to be carried out       */
-  uint64_t in_turn;  /* how many more this turn of the loop carries out  */
+  bool opened;
+  bool closed; /* its uv_async_t, by somebody else                  */
+  uvwheel_post_t *posts[MOST_POSTS];
+  unsigned count;   /* of posts, the oldest first                        */
+  uint64_t in_turn; /* how many more this turn of the loop calls back    */
+  bool is_fresh;    /* it has called none yet                            */
 } mail_t;
+
+/* The wheel's clock, and how its turns come. */
+typedef struct turns_s {
+  uint64_t set_back_ms;
+  uint64_t count;
+  uint64_t wake_ms; /* the loop's time for which its uv_timer_t is armed */
+  bool was_stalled; /* and no turn has been on time since                */
+  uint64_t stalls;
+  uint64_t stall_max_ms;
+  uint64_t begin_ns; /* of the turn that calls back                      */
+  unsigned unasked;  /* callbacks that it ran after its time was over    */
+} turns_t;
 
 typedef struct game_s {
   bytes_t bytes;
@@ -66,12 +76,16 @@ typedef struct game_s {
   model_t model;
   armed_t timers[MODEL_TIMERS];
   mail_t mail;
+  turns_t turns;
   unsigned foreign_closes; /* whose callback has not run yet */
   bool closes_late;        /* the wheel, if others closed its handles */
   uint64_t fired;
+  uint64_t fired_early;
   uint64_t stopped;
   uint64_t lateness_max_ms;
-  unsigned fired_in_run;
+  unsigned fired_in_run;    /* in their time                           */
+  uint64_t spent_in_run_ns; /* by callbacks */
+  bool drew_in_run;
   uint64_t rewound_to_ms; /* the clock was set back; then it had been this */
   bool in_run;
   unsigned depth; /* of operations inside callbacks and walks */
@@ -82,6 +96,19 @@ extern game_t game;
 /* ---- verify_binding.c ---------------------------------------------------- */
 
 uint64_t clock_ms(void);
+
+/* The wheel's clock, as the loop's time and the model have it. */
+uint64_t now_ms(void);
+
+/* A turn has begun, if the wheel says so: was the loop deaf? */
+void watch_turns(void);
+
+/* A turn begins to call back; and does once more. */
+void begin_callbacks(void);
+void count_callback(void);
+
+/* Has the turn that calls back used up its time? */
+bool is_time_over(void);
 
 /* Has the clock been set back, and not come to where it was? */
 bool is_rewound(void);
@@ -103,6 +130,7 @@ void start_many(void);
 void start_without_callback(void);
 void stop(void);
 void stop_and_free(void);
+void fire_soonest(void);
 void refresh(void);
 void again(void);
 void set_repeat(void);
@@ -116,18 +144,10 @@ void init_timer(holder_t *holder);
 /* The timer of an index that the bytes tell; NULL if there can be none. */
 uvwheel_timer_t *pick_timer(unsigned *index);
 
-/* Nothing refers to it any more. */
-void free_timer(unsigned index);
-
 uint64_t take_repeat(void);
 
 /* What all timers are started with. */
 void on_fire(uvwheel_timer_t *timer);
-
-/* What the functions of these names answer; the model does what they do. */
-int expect_start(unsigned index, uint64_t timeout, uint64_t repeat);
-int expect_refresh(unsigned index);
-int expect_stop(unsigned index);
 
 /* ---- play_posts.c -------------------------------------------------------- */
 
@@ -139,17 +159,11 @@ void post_nothing(void);
 
 bool is_mailbox_open(void);
 
-/* Does a request that is not completed name the timer? */
-bool is_posted(unsigned index);
-
-/* Each turn of the loop calls them; posts are carried out in between. */
+/* Each turn of the loop calls them; posts are called back in between. */
 void on_before_poll(uv_prepare_t *prepare);
 void on_after_poll(uv_check_t *check);
 
-/* The wheel is closed: all posts with a callback have been completed. */
+/* The wheel is closed: all posts have been called back. */
 void verify_no_posts(void);
-
-/* Also what is left in it. */
-void free_mailbox(void);
 
 #endif /* GAME_H */

@@ -10,6 +10,7 @@
 
 #define DEEPEST 3
 #define START_MS UINT64_C(1000037)
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
 /* libuv counts nanoseconds, which 64 bits do for 584 years. */
 #define LONGEST_MS (UINT64_C(1) << 36)
 #define LATEST_MS (UINT64_C(1) << 43)
@@ -38,7 +39,7 @@ on_closed(uvwheel_t *wheel)
 {
   EXPECT(wheel == game.wheel && game.state == CLOSING);
   verify_no_posts();
-  free_mailbox();
+  memset(&game.mail, 0, sizeof game.mail);
   game.state = GONE;
   memset(wheel, 0x5A, sizeof *wheel);
   free(wheel);
@@ -77,9 +78,10 @@ advance_ns(uint64_t step_ns)
   unsigned i;
 
   virtual_time_advance_ns(step_ns);
+  game.spent_in_run_ns += step_ns;
   for (i = 0; i < game.model.capacity; i++)
-    if (game.in_run ||
-        model_tick_ms(&game.model, game.model.timers[i].due_ms) < clock_ms())
+    if (game.in_run || model_tick_ms(&game.model, game.model.timers[i].due_ms) <
+                           clock_ms() - game.turns.set_back_ms)
       game.timers[i].punctual = false;
 }
 
@@ -100,7 +102,7 @@ step_back(void)
   uint64_t step_ms = take_step_ms();
   unsigned i;
 
-  if (step_ms >= clock_ms())
+  if (step_ms >= clock_ms() - game.turns.set_back_ms)
     return;
   if (game.rewound_to_ms <= uv_now(&game.loop))
     game.rewound_to_ms = uv_now(&game.loop) + 1;
@@ -123,48 +125,86 @@ advance_and_update(void)
   update_time();
 }
 
-/* Outside of callbacks and walks only. */
+/* What a callback that is slow takes: as long as turns may, more or less. */
+static void
+be_slow(void)
+{
+  advance_ns((uint64_t)pick(&game.bytes, 64) * 250000);
+}
+
+/* Inside callbacks and walks no loop runs. */
+static bool
+is_inside(void)
+{
+  return game.in_run || game.model.walk != NULL || game.model.draws > 0;
+}
+
 static void
 run(uv_run_mode mode)
 {
-  if (game.in_run || game.model.walk != NULL)
+  if (is_inside())
     return;
   game.in_run = true;
   game.fired_in_run = 0;
+  game.spent_in_run_ns = 0;
+  game.drew_in_run = false;
   uv_run(&game.loop, mode);
   game.in_run = false;
 }
 
-/* One turn at most, that looks at no more than the budget and leaves nothing
- * behind unless that is used up. */
+/* What a turn that began at a time has looked at is no more than the budget,
+ * and it leaves nothing behind unless that or its time is used up, or the loop
+ * was deaf. */
+static void
+verify_turn(uint64_t began_ms, const uvwheel_stats_t *before,
+            const uvwheel_stats_t *after)
+{
+  uint64_t looked = after->looked - before->looked;
+  uint64_t turn_ns = game.options.turn_ms * UINT64_C(1000000);
+
+  EXPECT(after->turns - before->turns <= 1);
+  EXPECT(looked <= game.options.turn_budget || game.drew_in_run);
+  if (after->stalls != before->stalls)
+    EXPECT(game.fired_in_run == 0);
+  else if (after->turns_cut != before->turns_cut)
+    EXPECT(looked >= game.options.turn_budget ||
+           game.spent_in_run_ns >= turn_ns);
+  else
+    EXPECT(model_earliest_ms(&game.model) > began_ms);
+}
+
 static void
 run_turn(void)
 {
   uvwheel_stats_t before, after;
-  uint64_t now_ms, rewound_to_ms = game.rewound_to_ms;
-  bool rewound, alive;
+  uint64_t began_ms, rewound_to_ms = game.rewound_to_ms;
 
-  if (game.in_run || game.model.walk != NULL || game.state != OPEN)
+  if (is_inside() || game.state != OPEN || is_rewound())
     return;
   advance_ns(1000000);
-  now_ms = clock_ms();
-  alive = uv_loop_alive(&game.loop);
-  rewound = is_rewound();
+  began_ms = clock_ms() - game.turns.set_back_ms;
+  if (!uv_loop_alive(&game.loop))
+    return;
   uvwheel_get_stats(game.wheel, &before);
   run(UV_RUN_NOWAIT);
   if (game.state != OPEN)
     return;
   uvwheel_get_stats(game.wheel, &after);
-  EXPECT(after.turns - before.turns <= 1);
-  EXPECT(after.looked - before.looked <= game.options.turn_budget);
-  if (game.rewound_to_ms == 0)
-    EXPECT(game.fired_in_run <= game.options.turn_budget);
-  if (rewound || game.rewound_to_ms != rewound_to_ms)
+  if (game.rewound_to_ms == rewound_to_ms)
+    verify_turn(began_ms, &before, &after);
+}
+
+/* The process was frozen. */
+static void
+stall(void)
+{
+  uint64_t stall_ms = game.options.stall_ms;
+
+  if (is_inside() || stall_ms == UINT32_MAX ||
+      clock_ms() + LONGEST_MS > LATEST_MS)
     return;
-  if (after.turns_cut != before.turns_cut)
-    EXPECT(after.looked - before.looked == game.options.turn_budget);
-  else if (alive)
-    EXPECT(model_earliest_ms(&game.model) > now_ms);
+  advance_ns((stall_ms + take_step_ms() % 4096) * 1000000);
+  run_turn();
 }
 
 static void
@@ -180,8 +220,7 @@ run_no_longer(uv_run_mode mode, uint64_t delay_ms)
 {
   uv_handle_t *stopper = (uv_handle_t *)&game.stopper;
 
-  if (game.in_run || game.model.walk != NULL ||
-      clock_ms() + delay_ms > LATEST_MS)
+  if (is_inside() || clock_ms() + delay_ms > LATEST_MS)
     return;
   update_time();
   EXPECT(uv_timer_start(&game.stopper, on_stopper, delay_ms, 0) == 0);
@@ -296,12 +335,17 @@ close_all_handles(void)
 static void
 open_wheel(void)
 {
+  static const uint32_t turns_ms[] = {1, 5, 100, UINT32_MAX};
+  static const uint32_t stalls_ms[] = {1, 20, 250, 5000, UINT32_MAX};
+
   game.options.tick_ms = take_tick_ms(&game.bytes);
   game.options.slots = take_slots(&game.bytes);
   game.options.turn_budget = take_budget(&game.bytes);
   game.options.max_timers =
       pick(&game.bytes, 4) == 1 ? pick(&game.bytes, 8) : 0;
   game.options.flags = pick(&game.bytes, 2) ? UVWHEEL_FIFO : 0;
+  game.options.turn_ms = turns_ms[pick(&game.bytes, LENGTH(turns_ms))];
+  game.options.stall_ms = stalls_ms[pick(&game.bytes, LENGTH(stalls_ms))];
   game.wheel = malloc(sizeof *game.wheel);
   EXPECT(game.wheel != NULL);
   memset(game.wheel, 0xA5, sizeof *game.wheel);
@@ -310,7 +354,10 @@ open_wheel(void)
   game.model.fifo = game.options.flags != 0;
   game.state = OPEN;
   game.unrefd = false;
+  memset(&game.turns, 0, sizeof game.turns);
+  game.turns.wake_ms = UINT64_MAX;
   game.fired = 0;
+  game.fired_early = 0;
   game.stopped = 0;
   game.lateness_max_ms = 0;
   if (pick(&game.bytes, 2))
@@ -390,6 +437,12 @@ static void (*const operations[])(void) = {
     update_time,
     step_back,
     stop_loop,
+    be_slow,
+    be_slow,
+    stall,
+    stall,
+    fire_soonest,
+    fire_soonest,
     walk,
     post,
     post,
@@ -450,7 +503,8 @@ begin(const uint8_t *data, size_t size)
   game.state = GONE;
   game.bytes.next = data;
   game.bytes.end = data + size;
-  virtual_time_set_ns(START_MS * 1000000);
+  /* Shortly after its beginning a stall sets the clock back to that. */
+  virtual_time_set_ns((pick(&game.bytes, 4) == 1 ? 1 : START_MS) * 1000000);
   EXPECT(uv_loop_init(&game.loop) == 0);
   open_own_handles();
   poll_once();

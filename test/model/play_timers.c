@@ -33,8 +33,8 @@ arm(unsigned index, uint64_t due_ms, bool in_place)
   else
     model_put(&game.model, index, due_ms);
   armed->cuts = cuts();
-  armed->punctual = uv_now(&game.loop) == clock_ms() && !is_rewound() &&
-                    due_ms >= uv_now(&game.loop);
+  armed->punctual =
+      uv_now(&game.loop) == clock_ms() && !is_rewound() && due_ms >= now_ms();
 }
 
 static bool
@@ -48,7 +48,7 @@ is_later(unsigned index, uint64_t due_ms)
 static uint64_t
 due_after(uint64_t delay_ms)
 {
-  return add_saturated(uv_now(&game.loop), delay_ms);
+  return add_saturated(now_ms(), delay_ms);
 }
 
 /* A start or again of the timer; with UVWHEEL_FIFO it lines up anew. */
@@ -72,7 +72,7 @@ expected_of_start(unsigned index)
   return 0;
 }
 
-int
+static int
 expect_start(unsigned index, uint64_t timeout, uint64_t repeat)
 {
   armed_t *armed = &game.timers[index];
@@ -87,7 +87,7 @@ expect_start(unsigned index, uint64_t timeout, uint64_t repeat)
   return 0;
 }
 
-int
+static int
 expect_refresh(unsigned index)
 {
   const armed_t *armed = &game.timers[index];
@@ -100,7 +100,7 @@ expect_refresh(unsigned index)
   return 0;
 }
 
-int
+static int
 expect_stop(unsigned index)
 {
   if (game.model.timers[index].active) {
@@ -110,17 +110,18 @@ expect_stop(unsigned index)
   return 0;
 }
 
-/* When a repeating timer that was due at a time and fires now is due again. */
+/* When a repeating timer that was due at a time and fires now is due again. The
+ * beat of one that is not late has missed nothing. */
 static uint64_t
 due_again(const armed_t *armed, uint64_t due_ms)
 {
-  uint64_t now_ms = uv_now(&game.loop);
+  uint64_t beats = 1;
 
   if (armed->missed == UVWHEEL_MISSED_DELAY)
     return due_after(armed->repeat);
-  if (armed->missed == UVWHEEL_MISSED_SKIP)
-    due_ms += (now_ms - due_ms) / armed->repeat * armed->repeat;
-  return add_saturated(due_ms, armed->repeat);
+  if (armed->missed == UVWHEEL_MISSED_SKIP && now_ms() > due_ms)
+    beats = (now_ms() - due_ms - 1) / armed->repeat + 1;
+  return add_saturated(due_ms + (beats - 1) * armed->repeat, armed->repeat);
 }
 
 static void
@@ -132,27 +133,49 @@ end_run(unsigned index)
                                   UVWHEEL_MISSED_DELAY) == 0);
 }
 
+/* The timer's time has come. */
+static void
+fire_in_time(unsigned index)
+{
+  const armed_t *armed = &game.timers[index];
+  uint64_t tick_ms =
+      model_tick_ms(&game.model, game.model.timers[index].due_ms);
+
+  EXPECT(game.in_run);
+  count_callback();
+  model_turn(&game.model, now_ms());
+  model_expire(&game.model, index, now_ms());
+  EXPECT(!armed->punctual || armed->cuts != cuts() || now_ms() == tick_ms);
+  game.fired++;
+  if (now_ms() - tick_ms > game.lateness_max_ms)
+    game.lateness_max_ms = now_ms() - tick_ms;
+  game.fired_in_run++;
+}
+
+static void
+fire_early(unsigned index)
+{
+  model_take_drawn(&game.model, index);
+  game.fired_early++;
+}
+
 void
 on_fire(uvwheel_timer_t *timer)
 {
   unsigned index = ((holder_t *)timer)->index;
   armed_t *armed = &game.timers[index];
-  uint64_t now_ms = uv_now(&game.loop);
   uint64_t due_ms = game.model.timers[index].due_ms;
 
-  EXPECT(game.state == OPEN && game.in_run);
-  EXPECT(&armed->holder->timer == timer);
-  model_turn(&game.model, now_ms);
-  model_expire(&game.model, index, now_ms);
-  if (armed->punctual && armed->cuts == cuts())
-    EXPECT(now_ms == model_tick_ms(&game.model, due_ms));
-  game.fired++;
-  if (now_ms > due_ms && now_ms - due_ms > game.lateness_max_ms)
-    game.lateness_max_ms = now_ms - due_ms;
+  EXPECT(game.state == OPEN && &armed->holder->timer == timer);
+  watch_turns();
+  if (game.model.draws > 0)
+    fire_early(index);
+  else
+    fire_in_time(index);
   if (armed->repeat != 0)
     arm(index, due_again(armed, due_ms), false);
   verify();
-  if (++game.fired_in_run >= MOST_IN_RUN)
+  if (game.fired_in_run >= MOST_IN_RUN)
     end_run(index);
   operate_inside();
 }
@@ -247,17 +270,6 @@ stop(void)
 }
 
 void
-free_timer(unsigned index)
-{
-  holder_t *holder = game.timers[index].holder;
-
-  EXPECT(!game.model.timers[index].active);
-  memset(holder, 0x5A, sizeof *holder);
-  free(holder);
-  memset(&game.timers[index], 0, sizeof game.timers[index]);
-}
-
-void
 stop_and_free(void)
 {
   unsigned index = (unsigned)take(&game.bytes, 2) % game.model.capacity;
@@ -266,8 +278,32 @@ stop_and_free(void)
   if (holder == NULL)
     return;
   EXPECT(uvwheel_timer_stop(&holder->timer) == expect_stop(index));
-  if (!is_posted(index))
-    free_timer(index);
+  memset(holder, 0x5A, sizeof *holder);
+  free(holder);
+  memset(&game.timers[index], 0, sizeof game.timers[index]);
+}
+
+/* In any callback, but in those of walks nothing fires. */
+void
+fire_soonest(void)
+{
+  uint64_t count =
+      pick(&game.bytes, 4) == 1 ? UINT64_MAX : take(&game.bytes, 1);
+  uint64_t before = game.fired_early, fired;
+
+  game.drew_in_run = true;
+  if (game.state == GONE)
+    return;
+  if (game.state != OPEN || game.model.walk != NULL) {
+    EXPECT(uvwheel_fire_soonest(game.wheel, count) == 0);
+    return;
+  }
+  (void)model_draw(&game.model, count);
+  fired = uvwheel_fire_soonest(game.wheel, count);
+  EXPECT(fired <= count && fired <= game.fired_early - before);
+  EXPECT(game.model.loose || fired == game.fired_early - before);
+  game.model.loose = game.model.loose || game.state != OPEN;
+  model_end_draw(&game.model);
 }
 
 void

@@ -335,6 +335,7 @@ draw(game_t *game)
       operate(game);
   }
   model_end_draw(&game->model);
+  count_slots(game, uvwheel_core_next_ms(&game->core) <= game->now_ms);
 }
 
 /* ---- Walks --------------------------------------------------------------- */

@@ -11,10 +11,124 @@ clock_ms(void)
   return virtual_time_ns() / 1000000;
 }
 
+uint64_t
+now_ms(void)
+{
+  return uv_now(&game.loop) - game.turns.set_back_ms;
+}
+
 bool
 is_rewound(void)
 {
   return uv_now(&game.loop) < game.rewound_to_ms;
+}
+
+/* ---- Turns --------------------------------------------------------------- */
+
+/* Many callbacks may run before the clock is asked. */
+#define MOST_UNASKED 16
+
+/* As the options say it; 0 is none of what the game chooses from. */
+static uint64_t
+no_limit(uint32_t option)
+{
+  return option == UINT32_MAX ? UINT64_MAX : option;
+}
+
+/* The time for which the wheel's uv_timer_t is armed. If that is past libuv
+ * does not tell, but it has been seen before, and is not pushed back. */
+static void
+watch_wake_up(void)
+{
+  const uv_timer_t *driver = &game.wheel->driver;
+  uint64_t due_in_ms = uv_timer_get_due_in(driver);
+  uint64_t loop_ms = uv_now(&game.loop);
+
+  if (!uv_is_active((const uv_handle_t *)driver))
+    game.turns.wake_ms = UINT64_MAX;
+  else if (game.turns.wake_ms > loop_ms)
+    game.turns.wake_ms = loop_ms + due_in_ms;
+  else
+    EXPECT(due_in_ms == 0);
+}
+
+/* The loop came so late to a turn. If that is too late it was deaf, and the
+ * clock is set back by that and by as much again; but not twice in a row. */
+static void
+begin_turn(uint64_t late_ms)
+{
+  turns_t *turns = &game.turns;
+  uint64_t set_back_ms = late_ms + (late_ms < 1000 ? late_ms : 1000);
+
+  if (late_ms <= no_limit(game.options.stall_ms)) {
+    turns->was_stalled = false;
+    return;
+  }
+  if (turns->was_stalled)
+    return;
+  turns->was_stalled = true;
+  turns->set_back_ms += set_back_ms < now_ms() ? set_back_ms : now_ms();
+  turns->stalls++;
+  if (late_ms > turns->stall_max_ms)
+    turns->stall_max_ms = late_ms;
+}
+
+/* Nothing has moved the loop's time since the turn began. */
+void
+watch_turns(void)
+{
+  uint64_t loop_ms = uv_now(&game.loop), wake_ms = game.turns.wake_ms;
+  uvwheel_stats_t stats;
+
+  if (game.state != OPEN)
+    return;
+  uvwheel_get_stats(game.wheel, &stats);
+  if (stats.turns != game.turns.count) {
+    EXPECT(stats.turns == ++game.turns.count);
+    begin_turn(loop_ms > wake_ms ? loop_ms - wake_ms : 0);
+    begin_callbacks();
+    game.turns.wake_ms = UINT64_MAX;
+  }
+  watch_wake_up();
+}
+
+void
+begin_callbacks(void)
+{
+  game.turns.begin_ns = virtual_time_ns();
+  game.turns.unasked = 0;
+}
+
+bool
+is_time_over(void)
+{
+  uint64_t turn_ms = no_limit(game.options.turn_ms);
+
+  return turn_ms != UINT64_MAX &&
+         virtual_time_ns() - game.turns.begin_ns >= turn_ms * 1000000;
+}
+
+void
+count_callback(void)
+{
+  game.turns.unasked = is_time_over() ? game.turns.unasked + 1 : 0;
+  EXPECT(game.turns.unasked < MOST_UNASKED);
+}
+
+/* ---- The wheel and its timers -------------------------------------------- */
+
+/* How often the hand will pass the timer's slot in vain. */
+static uint64_t
+rounds_of(const model_timer_t *timer)
+{
+  uint64_t tick_ms = game.options.tick_ms, slots = 1;
+  uint64_t before = timer->due_ms / tick_ms, now = now_ms() / tick_ms;
+
+  while (slots < game.options.slots)
+    slots *= 2;
+  if (before > UINT64_MAX - 2)
+    before = UINT64_MAX - 2;
+  return before > now ? (before - now) / slots : 0;
 }
 
 static void
@@ -23,14 +137,18 @@ verify_timer(unsigned index)
   const armed_t *armed = &game.timers[index];
   const model_timer_t *model = &game.model.timers[index];
   const uvwheel_timer_t *timer = &armed->holder->timer;
-  uint64_t now_ms = uv_now(&game.loop);
+  bool is_waiting = model->active && model->due_ms > now_ms();
 
   EXPECT(uvwheel_timer_is_active(timer) == model->active);
+  if (game.state == GONE)
+    return;
+  EXPECT(uvwheel_timer_get_wheel(timer) == game.wheel);
   EXPECT(uvwheel_timer_get_repeat(timer) == armed->repeat);
   EXPECT(uvwheel_timer_has_ref(timer) == !armed->unrefd);
-  EXPECT(
-      uvwheel_timer_get_due_in(timer) ==
-      (model->active && model->due_ms > now_ms ? model->due_ms - now_ms : 0));
+  EXPECT(uvwheel_timer_get_due_in(timer) ==
+         (is_waiting ? model->due_ms - now_ms() : 0));
+  EXPECT(uvwheel_timer_get_rounds(timer) ==
+         (is_waiting ? rounds_of(model) : 0));
 }
 
 static void
@@ -44,12 +162,16 @@ verify_stats(void)
   for (i = 0; i < UVWHEEL_LATENESS_BUCKETS; i++)
     sum += stats.lateness[i];
   EXPECT(stats.active == game.model.count);
-  EXPECT(stats.fired == game.fired);
+  EXPECT(stats.fired == game.fired + game.fired_early);
+  EXPECT(stats.fired_early == game.fired_early);
   EXPECT(stats.stopped == game.stopped);
   EXPECT(stats.started == stats.active + stats.stopped + stats.fired);
   EXPECT(sum == game.fired);
   EXPECT(stats.lateness_max_ms == game.lateness_max_ms);
   EXPECT(stats.turns_cut <= stats.turns);
+  EXPECT(stats.stalls == game.turns.stalls);
+  EXPECT(stats.stall_max_ms == game.turns.stall_max_ms);
+  EXPECT(stats.deaf_ms == game.turns.set_back_ms);
 }
 
 static bool
@@ -77,7 +199,8 @@ static uint64_t
 latest_wake_up_ms(void)
 {
   uint64_t next_ms = uv_now(&game.loop) + 1;
-  uint64_t earliest_ms = model_earliest_ms(&game.model);
+  uint64_t earliest_ms =
+      add_saturated(model_earliest_ms(&game.model), game.turns.set_back_ms);
 
   if (is_rewound() && game.rewound_to_ms > next_ms)
     next_ms = game.rewound_to_ms;
@@ -112,6 +235,7 @@ verify_wheel(void)
   EXPECT(uvwheel_is_closing(game.wheel) == (game.state != OPEN));
   EXPECT(uvwheel_has_ref(game.wheel) == !game.unrefd);
   EXPECT(uvwheel_get_loop(game.wheel) == &game.loop);
+  EXPECT(uvwheel_now(game.wheel) == now_ms());
   verify_stats();
 }
 
@@ -120,6 +244,7 @@ verify(void)
 {
   unsigned i;
 
+  watch_turns();
   for (i = 0; i < game.model.capacity; i++)
     if (game.timers[i].holder != NULL)
       verify_timer(i);
@@ -129,7 +254,8 @@ verify(void)
     return;
   verify_wheel();
   /* While a handle is closing the loop does not sleep. */
-  if (game.state == OPEN && !game.in_run && game.loop.closing_handles == NULL) {
+  if (game.state == OPEN && !game.in_run && game.model.draws == 0 &&
+      game.loop.closing_handles == NULL) {
     EXPECT((uv_loop_alive(&game.loop) != 0) == keeps_loop_alive());
     verify_sleep();
   }
