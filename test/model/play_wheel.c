@@ -246,14 +246,14 @@ expire_one(game_t *game, uint64_t now_ms, uint64_t *budget)
 /* Each slot counts its entries, and in the middle of a pass there are others.
  */
 static void
-count_slots(const game_t *game, bool in_pass)
+count_slots(const game_t *game)
 {
   uint64_t slots = game->core.slot_mask + 1, slot, count = 0;
 
   for (slot = 0; slot < slots; slot++)
     count += uvwheel_core_slot_count(&game->core, slot);
   EXPECT(count == uvwheel_core_count(&game->core) ||
-         (in_pass && count < uvwheel_core_count(&game->core)));
+         (game->core.passing && count < uvwheel_core_count(&game->core)));
 }
 
 /* Operations run between the calls, as in the callbacks of a loop; sometimes
@@ -272,7 +272,7 @@ turn(game_t *game, uint64_t budget)
     if (hasty && pick(&game->bytes, 4) == 1)
       return;
   }
-  count_slots(game, budget == 0);
+  count_slots(game);
 }
 
 static void
@@ -335,7 +335,7 @@ draw(game_t *game)
       operate(game);
   }
   model_end_draw(&game->model);
-  count_slots(game, uvwheel_core_next_ms(&game->core) <= game->now_ms);
+  count_slots(game);
 }
 
 /* ---- Walks --------------------------------------------------------------- */
