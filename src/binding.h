@@ -10,14 +10,12 @@
 #include "uvwheel.h"
 
 /* uvwheel_t.flags */
-#define CLOSING 1u /* uvwheel_close was called */
-#define UNREF 2u   /* uvwheel_unref was called */
-#define IN_TURN                                                           \
-  4u           /* callbacks are running; who has them run arms the driver \
-                */
-#define CUT 8u /* the last turn left something over */
-#define HAS_MAILBOX 16u
-#define ASKING 32u /* the driver is armed for at once: is the loop on time? */
+#define CLOSING 1u      /* uvwheel_close was called                       */
+#define UNREF 2u        /* uvwheel_unref was called                       */
+#define IN_TURN 4u      /* callbacks run; who calls them arms the driver  */
+#define CUT 8u          /* the last turn left something over              */
+#define HAS_MAILBOX 16u /* uvwheel_open_mailbox was called                */
+#define ASKING 32u      /* armed for at once, to see if the loop is slow  */
 
 /* uvwheel_timer_t.home is the wheel's address, and four flags in bits in which
  * a wheel's address has zeros, as malloc aligns:

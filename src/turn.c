@@ -10,11 +10,11 @@
  * A turn that comes far too late has found a stall: the loop was deaf, and that
  * time does not count. Here the driver was armed for 70:
  *
- *   loop's time    60 ...... 70 ............ 90 ................ 110
- *                  armed         the loop    the turn finds      a turn, on
- * time: for 70        is deaf     S = 20              timers fire
+ *   loop's time    60 ....... 70 ........... 90 ................ 110
+ *                  armed      the loop       this turn          the next turn:
+ *                  for 70     is deaf        finds S = 20       timers fire
  *
- *   wheel's clock  60 ...................... 90, set back to 50  70
+ *   wheel's clock  60 ...................... 90, back to 50 ... 70
  *
  * It is set back by S, and by as much again, because the stall began before 70
  * and what peers sent meanwhile may be lost: they get that long, a second at

@@ -58,7 +58,7 @@ extern "C" {
 #define UVWHEEL_MAX_TICK_MS 86400000u /* one day */
 #define UVWHEEL_MAX_SLOTS (1u << 24)  /* 16,777,216 */
 
-/* Lists per slot. src/wheel.c says why there are several and why so many. */
+/* Lists per slot. src/slot.c says why there are several and why so many. */
 #define UVWHEEL_LANES 16
 
 /* Entries of one tick expire in the order in which they were put there. */
@@ -120,25 +120,25 @@ struct uvwheel_core_s {
   uint64_t most;       /* entries that may be active at once                 */
   uint64_t tick_ms;    /* the resolution                                     */
   uint64_t reciprocal; /* of tick_ms, so that a division is a multiplication */
-  uint64_t fast_ms;    /* it is good for times below this                    */
+  uint64_t fast_ms;    /* times below this may go the fast way               */
   uint64_t slot_mask;  /* slots - 1, and slots are a power of two            */
   uint64_t fifo;       /* 1: the order within a tick matters                 */
   uvwheel_slot_t *slots;
-  uvwheel_link_t *lanes; /* UVWHEEL_LANES list heads for each slot      */
-  uint64_t *occupied;    /* a bit for each slot                         */
-  uint64_t first_word;   /* of those words the first that may be in use */
-  uint64_t last_word;    /* and the last one                            */
+  uvwheel_link_t *lanes; /* UVWHEEL_LANES list heads for each slot       */
+  uint64_t *occupied;    /* a bit for each slot                          */
+  uint64_t first_word;   /* of those words the first that may be in use  */
+  uint64_t last_word;    /* and the last one                             */
   uvwheel_counters_t counters;
-  uvwheel_cursor_t *cursor; /* the innermost walk that is going on         */
-  uint64_t passing;         /* 1: a pass is going on. Then:                */
-  uint64_t pass_tick;       /* the tick that it is for,                    */
-  uint64_t pass_ms;         /* its time,                                   */
-  uint64_t pass_nearest;    /* the earliest tick of what is staying,       */
-  uint64_t pass_lanes;  /* how many lanes it has,                             */
-  uint64_t pass_run;    /* and what run they were filled with                 */
-  uint64_t drawn_ms;    /* when those on the drawn list are due at most */
-  uvwheel_link_t due;   /* found due, not yet handed out               */
-  uvwheel_link_t drawn; /* to be handed out before their time          */
+  uvwheel_cursor_t *cursor; /* the innermost walk that is going on          */
+  uint64_t passing;         /* 1: a pass is going on. Then:                 */
+  uint64_t pass_tick;       /* the tick that it is for,                     */
+  uint64_t pass_ms;         /* its time,                                    */
+  uint64_t pass_nearest;    /* the earliest tick of what is staying,        */
+  uint64_t pass_lanes;      /* how many lanes it has,                       */
+  uint64_t pass_run;        /* and what run they were filled with           */
+  uint64_t drawn_ms;        /* those on the drawn list are due before this  */
+  uvwheel_link_t due;       /* found due, not yet handed out                */
+  uvwheel_link_t drawn;     /* to be handed out before their time           */
   uvwheel_link_t pending[UVWHEEL_LANES]; /* not yet looked at                */
   uvwheel_link_t staying[UVWHEEL_LANES]; /* looked at, for a later round     */
 };
