@@ -8,6 +8,10 @@
 static uint64_t count;
 static bool failing;
 
+/* In a static program the C library's own calls come here, too, from calloc to
+ * malloc for instance. Those are no further allocations. */
+static _Thread_local unsigned depth;
+
 uint64_t
 allocations(void)
 {
@@ -23,10 +27,22 @@ allocations_fail(bool fail)
 static bool
 refuse(void)
 {
-  count++;
-  if (failing)
-    errno = ENOMEM;
-  return failing;
+  if (depth == 0) {
+    count++;
+    if (failing) {
+      errno = ENOMEM;
+      return true;
+    }
+  }
+  depth++;
+  return false;
+}
+
+static void *
+leave(void *block)
+{
+  depth--;
+  return block;
 }
 
 void *__real_malloc(size_t size);
@@ -44,29 +60,35 @@ int __wrap_posix_memalign(void **block, size_t alignment, size_t size);
 void *
 __wrap_malloc(size_t size)
 {
-  return refuse() ? NULL : __real_malloc(size);
+  return refuse() ? NULL : leave(__real_malloc(size));
 }
 
 void *
 __wrap_calloc(size_t items, size_t size)
 {
-  return refuse() ? NULL : __real_calloc(items, size);
+  return refuse() ? NULL : leave(__real_calloc(items, size));
 }
 
 void *
 __wrap_realloc(void *block, size_t size)
 {
-  return refuse() ? NULL : __real_realloc(block, size);
+  return refuse() ? NULL : leave(__real_realloc(block, size));
 }
 
 void *
 __wrap_aligned_alloc(size_t alignment, size_t size)
 {
-  return refuse() ? NULL : __real_aligned_alloc(alignment, size);
+  return refuse() ? NULL : leave(__real_aligned_alloc(alignment, size));
 }
 
 int
 __wrap_posix_memalign(void **block, size_t alignment, size_t size)
 {
-  return refuse() ? ENOMEM : __real_posix_memalign(block, alignment, size);
+  int error = ENOMEM;
+
+  if (!refuse()) {
+    error = __real_posix_memalign(block, alignment, size);
+    depth--;
+  }
+  return error;
 }

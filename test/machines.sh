@@ -76,11 +76,11 @@ fetch_foreign() {
   [ -e lib ] || ln -s usr/lib lib
 }
 
-# cross_file: Meson's, as it is read; the job begins anew with another one
-cross_file() {
+# machine_file: Meson's, as it is read; the job begins anew with another one
+machine_file() {
   cat >"$build/$job.new"
-  cmp -s "$build/$job.new" "$build/$job.cross" || rm -rf "${build:?}/$job"
-  mv "$build/$job.new" "$build/$job.cross"
+  cmp -s "$build/$job.new" "$build/$job.machine" || rm -rf "${build:?}/$job"
+  mv "$build/$job.new" "$build/$job.machine"
 }
 
 # run_foreign ARCHITECTURE TRIPLET ENDIAN FAMILY EMULATOR [SUITE]
@@ -89,7 +89,7 @@ run_foreign() {
   keep "foreign-$1" fetch_foreign "$1" ${6-} || return 0
   root=$top/$build/foreign-$1
   libraries=$(echo "$root"/usr/lib/*-linux-gnu*)
-  cross_file <<END
+  machine_file <<END
 [binaries]
 c = '$2-gcc'
 ar = '$2-ar'
@@ -107,7 +107,7 @@ cpu_family = '$4'
 cpu = '$1'
 endian = '$3'
 END
-  configure --cross-file "$build/$job.cross" -Dexamples=disabled && compile &&
+  configure --cross-file "$build/$job.machine" -Dexamples=disabled && compile &&
     run_library_tests --timeout-multiplier 20
 }
 
@@ -140,7 +140,8 @@ job_i386() {
 make_debian() {
   find_manager
   include=$(for tool in abidiff c++ cc check cmake dh doxygen \
-    dpkg-buildpackage git libuv lintian meson ninja pkg-config uthash xz; do
+    dpkg-buildpackage git libuv lintian meson mmdebstrap ninja pkg-config \
+    uthash xz; do
     packages_of "$tool"
   done | tr ' \n' ,,)
   mmdebstrap --variant=apt --include="${include}python3" "$1" root.tar \
@@ -176,4 +177,71 @@ job_trixie() {
 
 job_sid() {
   run_debian sid
+}
+
+# ---- Other C libraries: what is needed is built from its sources -----------
+
+# fetch_sources: of libuv and check
+fetch_sources() {
+  set -- deb-src trixie "$(dpkg --print-architecture)"
+  debian_apt "$@" update
+  debian_apt "$@" source libuv1 check
+  mv libuv1-*/ libuv
+  mv check-*/ check
+}
+
+# build_prefix CMAKE-OPTION...: installs both here
+build_prefix() {
+  for name in libuv check; do
+    cmake -S "../sources/$name" -B "$name" -DCMAKE_INSTALL_PREFIX="$PWD" \
+      -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
+      -DBUILD_TESTING=OFF -DCHECK_ENABLE_SUBUNIT=OFF "$@"
+    cmake --build "$name" --parallel 2
+    cmake --install "$name"
+  done
+  # Debian's patch names a library that only its package has.
+  sed -i 's/-lcheck_pic/-lcheck/' lib/pkgconfig/check.pc
+}
+
+# build_musl: sets $prefix to what is built of them for musl
+build_musl() {
+  prefix=$top/$build/musl-prefix
+  keep sources fetch_sources &&
+    keep musl-prefix build_prefix -DCMAKE_C_COMPILER=musl-gcc
+}
+
+# configure_musl COMPILER OPTION...: without C++, whose library is glibc's
+configure_musl() {
+  machine_file <<END
+[binaries]
+c = '$1'
+cpp = 'none'
+[built-in options]
+pkg_config_path = '$prefix/lib/pkgconfig'
+END
+  shift
+  configure --native-file "$build/$job.machine" -Dexamples=disabled "$@"
+}
+
+# All of it static. The C library's epoll_wait yields to that of the tests.
+job_musl() {
+  build_musl || return 0
+  cat >"$prefix/bin/static-gcc" <<'END'
+#!/bin/sh
+case " $* " in
+  *' -shared '*) exec musl-gcc "$@" ;;
+  *) exec musl-gcc -static -Wl,--allow-multiple-definition "$@" ;;
+esac
+END
+  chmod +x "$prefix/bin/static-gcc"
+  configure_musl "$prefix/bin/static-gcc" -Dprefer_static=true \
+    -Ddefault_library=static && compile && run_library_tests
+}
+
+# The shared library, loaded late.
+job_musl_shared() {
+  build_musl || return 0
+  configure_musl musl-gcc &&
+    compile test_dlopen filler uvwheel:shared_library &&
+    run_tests uvwheel:loader
 }

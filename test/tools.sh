@@ -46,6 +46,7 @@ man           man-db man-db man-db man-db man -
 meson         meson meson meson meson meson meson
 mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
 mmdebstrap    mmdebstrap - - - - -
+musl-gcc      musl-tools musl-gcc - musl - -
 ninja         ninja-build ninja-build samurai ninja ninja ninja
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf
 arm64-gcc     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - - -
