@@ -332,6 +332,11 @@ static const struct {
     {"--churn 1 --timeout 0", "--churn must be at least --timeout"},
     {"--seed 18446744073709551616", "--seed takes a number"},
     {"--host no.such.host.invalid", "no such host"},
+    {"--stall 1", "--stall and --pid go together"},
+    {"--pid 7", "--stall and --pid go together"},
+    {"--stall 1 --pid 1", "--pid takes a number from 2"},
+    {"--stall-by cont", "--stall-by takes stop, usr1 or usr2, not 'cont'"},
+    {"--stall 1 --pid 7 --timeout 0", "--stall goes with a --timeout"},
     {"stray", "unexpected argument 'stray'"},
 };
 #define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
@@ -345,9 +350,9 @@ END_TEST
 START_TEST(help_names_every_option)
 {
   static const char *const names[] = {
-      "--host",    "--port",  "--connections", "--chatty",
-      "--timeout", "--tick",  "--interval",    "--duration",
-      "--seed",    "--churn", "--patience",    "--help"};
+      "--host",     "--port",     "--connections", "--chatty", "--timeout",
+      "--tick",     "--interval", "--duration",    "--seed",   "--churn",
+      "--patience", "--help",     "--stall",       "--pid",    "--stall-by"};
 
   assert_help("IDLE_LOAD", names, sizeof(names) / sizeof(names[0]));
 }

@@ -443,7 +443,8 @@ START_TEST(help_names_every_option)
                                       "--quiet",
                                       "--help",
                                       "--max-connections",
-                                      "--when-full"};
+                                      "--when-full",
+                                      "--block"};
 
   assert_help("IDLE_SERVER", names, sizeof(names) / sizeof(names[0]));
 }

@@ -420,6 +420,11 @@ static const struct {
     {"--host no.such.host.invalid", "no such host"},
     {"--host 192.0.2.1", "--host takes an address in 127.0.0.0/8"},
     {"--host ::1", "--host takes an address in 127.0.0.0/8"},
+    {"--stall 1", "--stall and --pid go together"},
+    {"--pid 7", "--stall and --pid go together"},
+    {"--stall 1 --pid 1", "--pid takes a number from 2"},
+    {"--stall-by cont", "--stall-by takes stop, usr1 or usr2, not 'cont'"},
+    {"--stall 1 --pid 7 --timeout 0", "--stall goes with a --timeout"},
     {"stray", "unexpected argument 'stray'"},
 };
 #define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
@@ -432,10 +437,10 @@ END_TEST
 
 START_TEST(help_names_every_option)
 {
-  static const char *const names[] = {"--host",     "--port",     "--peers",
-                                      "--chatty",   "--timeout",  "--tick",
-                                      "--interval", "--duration", "--patience",
-                                      "--seed",     "--help"};
+  static const char *const names[] = {
+      "--host", "--port",     "--peers",    "--chatty",   "--timeout",
+      "--tick", "--interval", "--duration", "--patience", "--seed",
+      "--help", "--stall",    "--pid",      "--stall-by"};
 
   assert_help("UDP_LOAD", names, sizeof(names) / sizeof(names[0]));
 }

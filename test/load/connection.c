@@ -2,8 +2,6 @@
 
 #include "connection.h"
 
-#include <string.h>
-
 #include "random.h"
 
 #define CHAT 8 /* messages, on average, before a chat ends */
@@ -62,6 +60,7 @@ close_everything(load_t *load)
     if (connection->state == CONNECTING || connection->state == OPEN)
       close_connection(connection);
   }
+  stall_end(&load->stall);
   uv_close((uv_handle_t *)&load->pace, NULL);
   close_end_signals(&load->signals);
 }
@@ -92,38 +91,67 @@ plan_next_message(load_t *load, connection_t *connection, uint64_t now_ns)
 }
 
 static void
-send_message(load_t *load, connection_t *connection)
+choose_message(load_t *load, connection_t *connection, uint64_t now_ns)
 {
-  connection->send_at_ns = NEVER;
   connection->length = 1 + random_below(&load->random, MESSAGE_MAX);
   connection->echoed = 0;
+  connection->copies = 0;
   for (size_t i = 0; i < connection->length; i++)
     connection->message[i] = (char)random_below(&load->random, 256);
+  connection->sent_ns = now_ns;
+  load->judge.messages++;
+}
+
+/* With --stall peers speak on when there is no answer: they say the same
+ * again. */
+static void
+send_message(load_t *load, connection_t *connection)
+{
+  uint64_t now_ns = uv_hrtime();
+
+  connection->send_at_ns = NEVER;
+  if (load->options.stall_s != 0 && !is_probe(load, connection))
+    plan_next_message(load, connection, now_ns);
+  if (connection->length == 0)
+    choose_message(load, connection, now_ns);
   uv_buf_t buffer =
       uv_buf_init(connection->message, (unsigned)connection->length);
-  connection->sent_ns = uv_hrtime();
   if (uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1) ==
-      (int)connection->length)
-    load->judge.messages++;
-  else
+      (int)connection->length) {
+    connection->copies++;
+  } else if (connection->copies == 0) {
     connection->length = 0; /* it is closed, as on_read will see */
+    load->judge.messages--;
+  }
+}
+
+/* Is this how the echo goes on? */
+static int
+is_echo(const connection_t *connection, const char *bytes, size_t length)
+{
+  if (length > connection->length * connection->copies - connection->echoed)
+    return 0;
+  for (size_t i = 0; i < length; i++)
+    if (bytes[i] !=
+        connection->message[(connection->echoed + i) % connection->length])
+      return 0;
+  return 1;
 }
 
 static void
 check_echo(load_t *load, connection_t *connection, const char *bytes,
            size_t length)
 {
-  if (length > connection->length - connection->echoed ||
-      memcmp(connection->message + connection->echoed, bytes, length) != 0) {
+  if (!is_echo(connection, bytes, length)) {
     load->judge.garbled++;
     close_connection(connection);
     return;
   }
   connection->echoed += length;
-  if (connection->echoed < connection->length)
+  if (connection->echoed < connection->length * connection->copies)
     return;
   uint64_t now_ns = uv_hrtime();
-  judge_echo(&load->judge, now_ns - connection->sent_ns);
+  judge_echo(&load->judge, connection->sent_ns, now_ns);
   connection->heard_ns = connection->sent_ns;
   connection->length = 0;
   connection->echoed = 0;

@@ -14,6 +14,7 @@
 #include "judge.h"
 #include "options.h"
 #include "progress.h"
+#include "stall.h"
 
 #define CONNECTING_AT_ONCE 256 /* less than any server's backlog */
 #define MESSAGE_MAX 64
@@ -35,6 +36,7 @@ typedef struct connection_s {
   uint64_t send_at_ns; /* when the next is to be sent, or NEVER */
   size_t length;       /* of the message whose echo is awaited, or 0 */
   size_t echoed;
+  size_t copies; /* so often it was said */
   char message[MESSAGE_MAX];
 } connection_t;
 
@@ -45,6 +47,7 @@ struct load_s {
   end_signals_t signals;
   struct sockaddr_storage server;
   judge_t judge;
+  stall_t stall;
   uint64_t random;
   connection_t *connections;
 

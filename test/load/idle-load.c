@@ -10,6 +10,9 @@
  * chatty ones sooner or later end their chat in one of several ways, and a new
  * connection takes the place of each that is gone.
  *
+ * With --stall the server is made deaf for some seconds, in which the chatty
+ * ones speak on.
+ *
  * One timer paces all connections: every 10 ms it looks at each of them. One
  * more connection, the probe, sends a message each time, and so measures how
  * long the server's loop lagged. Before each verdict it connects anew: if that
@@ -216,6 +219,9 @@ on_pace(uv_timer_t *timer)
     return;
   show_progress(load, now_ns);
   change_phase(load, now_ns);
+  if (load->running_ns != 0 && load->draining_ns == 0 &&
+      stall_pace(&load->stall, load->running_ns, now_ns) != 0)
+    give_up(load, "cannot signal the server", "no verdict");
 }
 
 static void
@@ -290,6 +296,7 @@ run(load_t *load)
     complain("out of memory");
     return EXIT_FAILURE;
   }
+  stall_init(&load->stall, &load->judge, options);
   start(load);
   uv_run(&load->loop, UV_RUN_DEFAULT);
   uv_loop_close(&load->loop);

@@ -57,11 +57,25 @@ judge_closed(judge_t *judge, const closed_t *connection)
   }
 }
 
+/* How much of this time the server was made deaf. */
+static uint64_t
+deaf_ns(const judge_t *judge, uint64_t from_ns, uint64_t to_ns)
+{
+  if (judge->deaf_from_ns == 0)
+    return 0;
+  if (from_ns < judge->deaf_from_ns)
+    from_ns = judge->deaf_from_ns;
+  if (judge->deaf_to_ns != 0 && to_ns > judge->deaf_to_ns)
+    to_ns = judge->deaf_to_ns;
+  return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
 void
-judge_echo(judge_t *judge, uint64_t duration_ns)
+judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns)
 {
   judge->echoes++;
-  raise_to(&judge->longest_echo_ns, duration_ns);
+  raise_to(&judge->longest_echo_ns,
+           now_ns - sent_ns - deaf_ns(judge, sent_ns, now_ns));
 }
 
 uint64_t
@@ -105,11 +119,20 @@ judge_begin_anew(judge_t *judge)
   };
 }
 
+/* By how much a stall may make a close later. */
+static uint64_t
+set_back_ns(const judge_t *judge)
+{
+  uint64_t grace_ns = judge->stall_ns < NS_PER_S ? judge->stall_ns : NS_PER_S;
+
+  return 2 * (judge->stall_ns + grace_ns);
+}
+
 uint64_t
 judge_allowed_ns(const judge_t *judge)
 {
   /* The millisecond is the resolution of the server's clock. */
-  return judge->tick_ns + NS_PER_MS + lag_ns(judge);
+  return judge->tick_ns + NS_PER_MS + lag_ns(judge) + set_back_ns(judge);
 }
 
 /* ---- Report ------------------------------------------------------------ */
@@ -167,10 +190,16 @@ print_findings(const judge_t *judge, uint64_t late, FILE *stream)
             lateness_ms(judge, 99), lateness_ms(judge, 100));
   fprintf(stream,
           "allowed       %.0f ms for one tick, and %.1f ms by which this "
-          "machine lagged\n"
-          "wrong closes  %" PRIu64 "\n",
-          ms(judge->tick_ns), ms(judge_allowed_ns(judge) - judge->tick_ns),
-          judge->wrong);
+          "machine lagged\n",
+          ms(judge->tick_ns),
+          ms(judge_allowed_ns(judge) - judge->tick_ns - set_back_ns(judge)));
+  if (judge->stall_ns != 0)
+    fprintf(stream,
+            "stalled       %.0f ms, for which a close may be late by %.0f ms\n",
+            ms(judge->deaf_to_ns - judge->deaf_from_ns),
+            ms(set_back_ns(judge)));
+  fprintf(stream, "wrong closes  %" PRIu64 "\n",
+          judge->wrong + (judge->stall_ns != 0 ? judge->starved : 0));
   fprintf(stream,
           "result echoes=%" PRIu64 " on_time=%" PRIu64 " early=%" PRIu64
           " late=%" PRIu64 " missing=%" PRIu64 " wrong=%" PRIu64
@@ -193,16 +222,26 @@ broken(uint64_t count, const char *how)
   return 1;
 }
 
+/* Could the starved not be heard, or not speak? */
+static int
+is_excuse(const judge_t *judge)
+{
+  uint64_t delay_ns =
+      judge->stall_ns != 0 ? judge->longest_delay_ns : lag_ns(judge);
+
+  return delay_ns > judge->timeout_ns / 2;
+}
+
 int
 judge_report(judge_t *judge, FILE *stream)
 {
   uint64_t late = count_late(judge);
-  int stalled = lag_ns(judge) > judge->timeout_ns / 2;
+  uint64_t starved = is_excuse(judge) ? 0 : judge->starved;
 
   qsort(judge->lateness_ns, judge->closed, sizeof(*judge->lateness_ns),
         compare_ns);
   print_findings(judge, late, stream);
-  if (judge->starved != 0 && stalled)
+  if (judge->starved != starved)
     complain("%" PRIu64 " connections could not be judged, a process was "
              "stopped for too long",
              judge->starved);
@@ -210,7 +249,9 @@ judge_report(judge_t *judge, FILE *stream)
          broken(late, "an idle connection was closed too late") +
          broken(judge->missing, "an idle connection was never closed") +
          broken(judge->wrong, "a connection in use was closed") +
-         broken(stalled ? 0 : judge->starved, "messages were not answered") +
+         broken(starved, judge->stall_ns == 0
+                             ? "messages were not answered"
+                             : "a connection was closed for a stall") +
          broken(judge->lost, "an echo did not come back") +
          broken(judge->garbled, "an echo differs from what was sent");
 }

@@ -27,6 +27,14 @@
  *   by the server's timer: either messages got lost, which breaks a promise,
  *   or a process was stopped for very long, which breaks none. The lag tells
  *   which.
+ *
+ * - Stalled. With --stall the server is made deaf while peers speak on. That
+ *   excuses no closed connection: time in which nobody was listened to does not
+ *   count, so that all who speak have to stay. Only the load's own delay does
+ *   excuse, since then they did not speak. What is silent may be closed later,
+ *   by what the server's clock is set back (the stall and as much again, a
+ *   second at most), and by as much again if the server heard of it right after
+ *   the stall. The stall itself is no lag.
  */
 
 #ifndef LOAD_JUDGE_H
@@ -58,6 +66,10 @@ typedef struct judge_s {
   uint64_t awake_ns;         /* when the client's loop last woke him */
   uint64_t longest_delay_ns; /* of the client's own loop       */
   uint64_t earlier_lag_ns;   /* of the time before he began anew */
+
+  uint64_t stall_ns;     /* for how long the server is to be deaf, or 0 */
+  uint64_t deaf_from_ns; /* when that began, or 0                       */
+  uint64_t deaf_to_ns;   /* and when it ended, or 0                     */
 } judge_t;
 
 /* What the judge needs to know of a connection that the server has closed. */
@@ -74,7 +86,9 @@ int judge_init(judge_t *judge, uint64_t closes, uint64_t timeout_ms,
 void judge_destroy(judge_t *judge);
 
 void judge_closed(judge_t *judge, const closed_t *connection);
-void judge_echo(judge_t *judge, uint64_t duration_ns);
+
+/* The answer came now to what was said then. */
+void judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns);
 
 /* To be called every PACE_MS: how late that is tells how the machine lags.
  * Returns the time. */

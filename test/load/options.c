@@ -3,12 +3,30 @@
 #include "options.h"
 
 #include <inttypes.h>
+#include <signal.h>
+#include <string.h>
 
 #include "../../examples/common/cli.h"
 #include "../../examples/common/options.h"
 
 #define BOTH (IDLE_LOAD | UDP_LOAD)
 #define NUMBER(field, min, max) OPTION_NUMBER(options_t, field, min, max)
+
+static void
+parse_stall_by(void *options, char *name)
+{
+  static const struct {
+    const char *name;
+    int signal;
+  } ways[] = {{"stop", SIGSTOP}, {"usr1", SIGUSR1}, {"usr2", SIGUSR2}};
+
+  for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+    if (strcmp(name, ways[i].name) == 0) {
+      ((options_t *)options)->stall_signal = ways[i].signal;
+      return;
+    }
+  usage_error("--stall-by takes stop, usr1 or usr2, not '%s'", name);
+}
 
 static const option_row_t rows[] = {
     {IDLE_LOAD, "host", "HOST", "where the server listens (127.0.0.1)",
@@ -44,6 +62,18 @@ static const option_row_t rows[] = {
      "connections also leave, reset, vanish and are replaced,\n"
      "and every S seconds are judged for themselves (never)",
      NUMBER(churn_s, 1, MAX_SECONDS)},
+    {BOTH, "stall", "S",
+     "make the server deaf for so many seconds, in which the\n"
+     "chatty ones speak on (never)",
+     NUMBER(stall_s, 1, MAX_SECONDS)},
+    {BOTH, "pid", "PID", "the process to do that to",
+     NUMBER(pid, 2, INT32_MAX)},
+    {BOTH, "stall-by", "WAY",
+     "how (stop):\n"
+     "  stop  by SIGSTOP and SIGCONT\n"
+     "  usr1  by SIGUSR1 to an idle-server --block S\n"
+     "  usr2  by SIGUSR2",
+     .parse = parse_stall_by},
     {BOTH, "patience", "MS",
      "wait so long for an answer, or for an end that is\n"
      "overdue (5000)",
@@ -92,6 +122,24 @@ check_churn(const options_t *options)
     usage_error("--churn must be at least --timeout, and that not 0");
 }
 
+/* Whoever is wrongly closed is so when the stall ends, and what is idle then
+ * needs a timeout more to be closed. */
+static void
+check_stall(options_t *options)
+{
+  uint64_t needed_s = options->stall_s + (2 * options->timeout_ms + 999) / 1000;
+
+  if ((options->stall_s != 0) != (options->pid != 0))
+    usage_error("--stall and --pid go together");
+  if (options->stall_s == 0)
+    return;
+  if (options->timeout_ms == 0 || options->churn_s != 0)
+    usage_error("--stall goes with a --timeout and without --churn");
+  if (options->duration_s < needed_s)
+    options->duration_s = needed_s;
+  options->patience_ms += options->stall_s * 1000;
+}
+
 void
 parse_options(int argc, char **argv, unsigned load, options_t *options)
 {
@@ -115,6 +163,7 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
       .tick_ms = 100,
       .duration_s = 10,
       .patience_ms = 5000,
+      .stall_signal = SIGSTOP,
       .seed = 1,
   };
   parse_command_line(argc, argv, &line, options);
@@ -125,4 +174,5 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
             : options->timeout_ms / 6;
   check_interval(options);
   check_churn(options);
+  check_stall(options);
 }

@@ -132,7 +132,7 @@ on_awaited_answer(peers_t *peers, peer_t *peer, uint64_t count)
   char what = peer->waiting;
 
   stop_waiting(peers, peer);
-  judge_echo(peers->judge, now_ns - peer->said_ns);
+  judge_echo(peers->judge, peer->said_ns, now_ns);
   if (what == UDP_QUESTION)
     peers->on_told(peers->arg, peer, count, now_ns);
   else

@@ -37,6 +37,7 @@
 #include "peers.h"
 #include "progress.h"
 #include "random.h"
+#include "stall.h"
 #include "watch.h"
 
 #define MIN_DESCRIPTORS 16
@@ -55,6 +56,7 @@ typedef struct load_s {
   peers_t peers;
   watch_t watch;
   judge_t judge;
+  stall_t stall;
 
   uint32_t greeted;   /* so many peers have said hello, in their order    */
   int has_greeted;    /* who spoke last said hello                        */
@@ -78,6 +80,7 @@ typedef struct load_s {
 static void
 close_everything(load_t *load)
 {
+  stall_end(&load->stall);
   uv_close((uv_handle_t *)&load->poll, NULL);
   uv_close((uv_handle_t *)&load->pace, NULL);
   close_end_signals(&load->signals);
@@ -179,14 +182,17 @@ next_to_greet(load_t *load)
 }
 
 /* A peer that could not chat for so long that its session may have ended, as
- * this machine or the server is slow: that tells nothing about timers. */
+ * this machine or the server is slow: that tells nothing about timers. With
+ * --stall it is enough that it spoke. */
 static void
 excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
 {
   uint64_t timeout_ns = load->judge.timeout_ns;
+  uint64_t spoke_ns =
+      load->judge.stall_ns != 0 ? peer->tried_ns : peer->heard_ns;
 
   if (timeout_ns != 0 && peer->counted != 0 &&
-      now_ns - peer->heard_ns >= timeout_ns / 2) {
+      now_ns - spoke_ns >= timeout_ns / 2) {
     load->neglected++;
     peer->counted = 0;
   }
@@ -209,15 +215,23 @@ next_to_speak(load_t *load, uint64_t now_ns)
   return peer;
 }
 
-/* Lets so many speak as there is room for on the way. */
+/* Is there room for one more on the way? During a stall all speak on, and much
+ * is lost. */
+static int
+has_room(const load_t *load)
+{
+  return load->peers.waiting_count < load->peers.wire.room ||
+         stall_is_on(&load->stall);
+}
+
+/* Lets so many speak as there is room for. */
 static int
 speak(load_t *load)
 {
   uint64_t now_ns = uv_hrtime();
   int error = 0;
 
-  while (error == 0 && load->draining_ns == 0 &&
-         load->peers.waiting_count < load->peers.wire.room) {
+  while (error == 0 && load->draining_ns == 0 && has_room(load)) {
     peer_t *peer = next_to_speak(load, now_ns);
     if (peer == NULL)
       break;
@@ -312,6 +326,9 @@ on_pace(uv_timer_t *timer)
                   "%" PRIu64 " answers, %" PRIu64 " seen to end",
                   load->judge.echoes, load->judge.closed);
   change_phase(load, now_ns);
+  if (load->running_ns != 0 && load->draining_ns == 0 &&
+      stall_pace(&load->stall, load->running_ns, now_ns) != 0)
+    give_up(load, "the server cannot be signalled");
 }
 
 static void
@@ -426,6 +443,7 @@ open_all(load_t *load)
       judge_init(&load->judge, WATCHED_MAX, options->timeout_ms,
                  options->tick_ms) != 0)
     return UV_ENOMEM;
+  stall_init(&load->stall, &load->judge, options);
   return peers_open(&load->peers, (uint32_t)options->count, &load->server);
 }
 

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The servers in trouble, and what their loads say about it: a server that
+ * listened to nobody for a while has closed nobody who spoke meanwhile. */
+
+#include <check.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/wait.h>
+
+#include "programs.h"
+#include "suite.h"
+
+static result_t result;
+
+/* The last thing that a load says is why it does not judge. */
+static void
+assert_no_verdict(const char *reason)
+{
+  char last[128];
+  size_t length;
+
+  snprintf(last, sizeof(last), "%s: no verdict\n", reason);
+  length = strlen(result.err);
+  ck_assert_uint_ge(length, strlen(last));
+  ck_assert_str_eq(result.err + length - strlen(last), last);
+  ck_assert_int_eq(result.status, 1);
+}
+
+/* ---- Stalls -------------------------------------------------------------- */
+
+typedef struct stalled_s {
+  const char *server, *server_options, *load, *load_options;
+} stalled_t;
+
+#define TCP_OPTIONS "--connections 100 --timeout 1000 --duration 1 "
+#define UDP_OPTIONS \
+  "--peers 600 --chatty 75 --timeout 1000 --interval 200 --duration 1 "
+
+/* Starts the server, and has the load stall it. */
+static program_t
+stall(const stalled_t *run, const char *kind)
+{
+  char options[256];
+  uint16_t port;
+
+  snprintf(options, sizeof(options), "--port 0 --timeout 1000 --timer %s %s",
+           kind, run->server_options);
+  program_t server = start_listening(run->server, options, &port);
+  snprintf(options, sizeof(options), "--port %u --pid %d --stall 2 %s", port,
+           (int)server.pid, run->load_options);
+  run_program(run->load, options, &result);
+  return server;
+}
+
+static const stalled_t stalls[] = {
+    {"IDLE_SERVER", "", "IDLE_LOAD", TCP_OPTIONS},
+    {"IDLE_SERVER", "--block 2", "IDLE_LOAD", TCP_OPTIONS "--stall-by usr1"},
+    {"IDLE_SERVER", "--block 2", "IDLE_LOAD", TCP_OPTIONS "--stall-by usr2"},
+    {"UDP_SESSIONS", "", "UDP_LOAD", UDP_OPTIONS},
+};
+
+/* Without uthash there are no UDP sessions. */
+static int
+stall_count(void)
+{
+  int all = (int)(sizeof(stalls) / sizeof(stalls[0]));
+
+  return getenv("UDP_LOAD") != NULL ? all : all - 1;
+}
+
+START_TEST(a_wheel_closes_nobody_for_a_stall)
+{
+  program_t server = stall(&stalls[_i], "wheel");
+
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  ck_assert_uint_eq(number_of(result.out, "wrong"), 0);
+  ck_assert_uint_gt(number_of(result.out, "on_time"), 0);
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+/* Else the test above could not fail. */
+START_TEST(a_libuv_timer_does_and_the_load_finds_it)
+{
+  program_t server = stall(&stalls[_i], "uv");
+
+  ck_assert_msg(strstr(result.err, "a connection was closed for a stall") !=
+                    NULL,
+                "%s%s", result.err, result.out);
+  ck_assert_int_eq(result.status, 1);
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+START_TEST(a_load_that_is_interrupted_thaws_the_server)
+{
+  char options[256];
+  int status;
+  uint16_t port;
+  program_t server = start_server("--timeout 1000", &port);
+
+  snprintf(options, sizeof(options), TCP_OPTIONS "--stall 60 --pid %d",
+           (int)server.pid);
+  program_t load = start_load(port, options);
+  do
+    ck_assert_int_eq(waitpid(server.pid, &status, WUNTRACED), server.pid);
+  while (!WIFSTOPPED(status));
+  stop(&load, SIGINT, &result);
+  assert_no_verdict("interrupted");
+  assert_echo(connect_to(port));
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+START_TEST(a_server_that_cannot_be_signalled_is_not_judged)
+{
+  uint16_t port;
+  program_t server = start_server("--timeout 1000", &port);
+  program_t load = start_load(port, TCP_OPTIONS "--stall 1 --pid 2147483647");
+
+  finish(&load, &result);
+  assert_no_verdict("cannot signal the server");
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("trouble");
+  TCase *tcase = tcase_create("end to end");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_loop_test(tcase, a_wheel_closes_nobody_for_a_stall, 0,
+                      stall_count());
+  tcase_add_loop_test(tcase, a_libuv_timer_does_and_the_load_finds_it, 0,
+                      stall_count());
+  tcase_add_test(tcase, a_load_that_is_interrupted_thaws_the_server);
+  tcase_add_test(tcase, a_server_that_cannot_be_signalled_is_not_judged);
+  suite_add_tcase(suite, tcase);
+  return run_suite(suite);
+}
