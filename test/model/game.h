@@ -55,12 +55,17 @@ typedef struct mail_s {
 typedef struct turns_s {
   uint64_t set_back_ms;
   uint64_t count;
-  uint64_t wake_ms; /* the loop's time for which its uv_timer_t is armed */
-  bool was_stalled; /* and no turn has been on time since                */
+  bool is_armed;     /* its uv_timer_t, for this time of the loop's,        */
+  uint64_t armed_ms; /* and from this time on it is late:                   */
+  uint64_t wake_ms;
+  bool in_turn;      /* a turn has begun, and may not have ended            */
+  uint64_t began_ms; /* when it did, as the loop's time was                 */
+  bool was_stalled;  /* and since then not two turns in a row were on time  */
+  unsigned on_time;  /* turns in a row                                      */
   uint64_t stalls;
   uint64_t stall_max_ms;
-  uint64_t begin_ns; /* of the turn that calls back                      */
-  unsigned unasked;  /* callbacks that it ran after its time was over    */
+  uint64_t begin_ns; /* of the turn that calls back                         */
+  unsigned unasked;  /* callbacks that it ran after its time was over       */
 } turns_t;
 
 typedef struct game_s {
@@ -102,6 +107,9 @@ uint64_t now_ms(void);
 
 /* A turn has begun, if the wheel says so: was the loop deaf? */
 void watch_turns(void);
+
+/* If one was under way it is over. */
+void end_turn(void);
 
 /* A turn begins to call back; and does once more. */
 void begin_callbacks(void);

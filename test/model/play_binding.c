@@ -149,6 +149,7 @@ run(uv_run_mode mode)
   game.spent_in_run_ns = 0;
   game.drew_in_run = false;
   uv_run(&game.loop, mode);
+  end_turn();
   game.in_run = false;
 }
 
@@ -355,7 +356,6 @@ open_wheel(void)
   game.state = OPEN;
   game.unrefd = false;
   memset(&game.turns, 0, sizeof game.turns);
-  game.turns.wake_ms = UINT64_MAX;
   game.fired = 0;
   game.fired_early = 0;
   game.stopped = 0;

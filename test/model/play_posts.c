@@ -29,6 +29,7 @@ on_before_poll(uv_prepare_t *prepare)
     waiting = game.options.turn_budget;
   game.mail.in_turn = is_mailbox_open() ? waiting : 0;
   game.mail.is_fresh = true;
+  end_turn();
   verify();
 }
 

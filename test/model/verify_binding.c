@@ -35,35 +35,72 @@ no_limit(uint32_t option)
   return option == UINT32_MAX ? UINT64_MAX : option;
 }
 
+/* The end of a turn that has moved the loop's time by its callbacks arms for
+ * what is overdue as if it had been late from then on. */
+static uint64_t
+hidden_ms(void)
+{
+  uint64_t next_ms = uvwheel_core_next_ms(&game.wheel->core);
+  uint64_t overdue_ms = next_ms < now_ms() ? now_ms() - next_ms : 0;
+  uint64_t busy_ms = uv_now(&game.loop) - game.turns.began_ms;
+
+  if (!game.turns.in_turn || uv_now(&game.loop) < game.turns.began_ms)
+    return 0;
+  return overdue_ms < busy_ms ? overdue_ms : busy_ms;
+}
+
+/* The wheel's uv_timer_t has been armed. */
+static void
+watch_new_wake_up(uint64_t due_ms)
+{
+  turns_t *turns = &game.turns;
+
+  EXPECT(!turns->is_armed || due_ms < turns->armed_ms);
+  /* A wheel that was empty knows nothing of its loop any more. */
+  if (!turns->is_armed && !turns->in_turn)
+    turns->was_stalled = false;
+  /* It has to be found out whether the loop is on time again. */
+  if (turns->in_turn && turns->was_stalled && turns->on_time == 1)
+    EXPECT(due_ms <= uv_now(&game.loop) + 1);
+  turns->is_armed = true;
+  turns->armed_ms = due_ms;
+  turns->wake_ms = due_ms - hidden_ms();
+}
+
 /* The time for which the wheel's uv_timer_t is armed. If that is past libuv
  * does not tell, but it has been seen before, and is not pushed back. */
 static void
 watch_wake_up(void)
 {
   const uv_timer_t *driver = &game.wheel->driver;
-  uint64_t due_in_ms = uv_timer_get_due_in(driver);
   uint64_t loop_ms = uv_now(&game.loop);
+  uint64_t due_ms = loop_ms + uv_timer_get_due_in(driver);
+  turns_t *turns = &game.turns;
 
-  if (!uv_is_active((const uv_handle_t *)driver))
-    game.turns.wake_ms = UINT64_MAX;
-  else if (game.turns.wake_ms > loop_ms)
-    game.turns.wake_ms = loop_ms + due_in_ms;
-  else
-    EXPECT(due_in_ms == 0);
+  if (!uv_is_active((const uv_handle_t *)driver)) {
+    turns->is_armed = false;
+    return;
+  }
+  if (turns->is_armed && turns->armed_ms <= loop_ms)
+    EXPECT(due_ms == loop_ms);
+  else if (!turns->is_armed || due_ms != turns->armed_ms)
+    watch_new_wake_up(due_ms);
 }
 
 /* The loop came so late to a turn. If that is too late it was deaf, and the
- * clock is set back by that and by as much again; but not twice in a row. */
+ * clock is set back by that and by as much again; but not once more until two
+ * turns in a row were on time. */
 static void
-begin_turn(uint64_t late_ms)
+judge_turn(uint64_t late_ms)
 {
   turns_t *turns = &game.turns;
   uint64_t set_back_ms = late_ms + (late_ms < 1000 ? late_ms : 1000);
 
   if (late_ms <= no_limit(game.options.stall_ms)) {
-    turns->was_stalled = false;
+    turns->was_stalled = turns->was_stalled && ++turns->on_time < 2;
     return;
   }
+  turns->on_time = 0;
   if (turns->was_stalled)
     return;
   turns->was_stalled = true;
@@ -73,23 +110,34 @@ begin_turn(uint64_t late_ms)
     turns->stall_max_ms = late_ms;
 }
 
-/* Nothing has moved the loop's time since the turn began. */
 void
 watch_turns(void)
 {
-  uint64_t loop_ms = uv_now(&game.loop), wake_ms = game.turns.wake_ms;
+  turns_t *turns = &game.turns;
   uvwheel_stats_t stats;
 
   if (game.state != OPEN)
     return;
   uvwheel_get_stats(game.wheel, &stats);
-  if (stats.turns != game.turns.count) {
-    EXPECT(stats.turns == ++game.turns.count);
-    begin_turn(loop_ms > wake_ms ? loop_ms - wake_ms : 0);
+  if (stats.turns != turns->count) {
+    /* Nothing has moved the loop's time since the turn began. */
+    turns->began_ms = uv_now(&game.loop);
+    EXPECT(stats.turns == ++turns->count && turns->is_armed);
+    judge_turn(turns->began_ms > turns->wake_ms
+                   ? turns->began_ms - turns->wake_ms
+                   : 0);
+    turns->is_armed = false;
+    turns->in_turn = true;
     begin_callbacks();
-    game.turns.wake_ms = UINT64_MAX;
   }
   watch_wake_up();
+}
+
+void
+end_turn(void)
+{
+  watch_turns();
+  game.turns.in_turn = false;
 }
 
 void
