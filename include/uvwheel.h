@@ -123,7 +123,7 @@ typedef struct uvwheel_options_s {
    * make a round, tick_ms * slots, of at least 51.2 s, but at least 512 and at
    * most 16,384. Best when a round is longer than most timeouts: timers that
    * wait for more than one are looked at once in each round in which something
-   * else of their slot is due. 272 bytes each, once it is full. */
+   * else of their slot is due. 256 bytes each, written as it fills. */
   uint32_t slots;
   /* How many timers are handled (fired, moved or only looked at) in one loop
    * iteration before the loop serves I/O and the rest waits for the next one; 0
@@ -248,7 +248,7 @@ struct uvwheel_s {
  * pointers, as malloc's memory is; an option out of range), UV_ENOMEM,
  * UV_ENOTSUP (this libuv keeps its private fields otherwise than all that are
  * known; a library built with -Dprivate_fields=false does not read them); then
- * wheel and loop are as they were. Cost: one allocation, 272 bytes per slot,
+ * wheel and loop are as they were. Cost: one allocation, 256 bytes per slot,
  * and one uv_timer_init. A loop may have any number of wheels; one is the usual
  * number. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,

@@ -55,16 +55,16 @@ check_list(struct check *check, uint64_t list, uint64_t tick)
 static uint64_t
 check_lanes(struct check *check, uint64_t slot)
 {
-  const uvwheel_core_t *core = check->core;
-  uint64_t first = slot * UVWHEEL_LANES, count = 0, i;
+  const uvwheel_slot_t *it = &check->core->slots[slot];
+  uint64_t first = FIRST_SLOT_LIST + slot * UVWHEEL_LANES, count = 0, i;
+  uint64_t lane = it->lane - (uint64_t)offsetof(uvwheel_slot_t, lanes);
 
-  expect(check,
-         core->slots[slot].lane / sizeof(uvwheel_link_t) / UVWHEEL_LANES ==
-             slot,
-         "I7: the lane that is being filled is one of the slot's", slot);
-  for (i = 0; i < uvwheel__lane_count(core, slot); i++)
-    count += check_list(check, FIRST_SLOT_LIST + first + i,
-                        core->slots[slot].nearest);
+  if (lane >= sizeof it->lanes || lane % sizeof *it->lanes != 0) {
+    expect(check, false, "I7: the lane that is being filled is one", slot);
+    return 0;
+  }
+  for (i = 0; i < uvwheel__lane_count(it); i++)
+    count += check_list(check, first + i, nearest_of(it));
   return count;
 }
 
@@ -72,7 +72,7 @@ static uint64_t
 check_slot(struct check *check, uint64_t slot)
 {
   const uvwheel_core_t *core = check->core;
-  uint64_t nearest = core->slots[slot].nearest, word = slot / 64;
+  uint64_t nearest = nearest_of(&core->slots[slot]), word = slot / 64;
 
   if (!is_occupied(core, slot)) {
     expect(check, nearest == NEVER,

@@ -85,10 +85,18 @@ slot_of(const uvwheel_core_t *core, uint64_t tick)
   return &core->slots[tick & core->slot_mask];
 }
 
-static inline uvwheel_link_t *
-lanes_of(const uvwheel_core_t *core, uint64_t slot)
+/* Kept negative, so that the zeros of calloc mean none, and that a carry tells
+ * whether a tick is at or after it. */
+static inline uint64_t
+nearest_of(const uvwheel_slot_t *slot)
 {
-  return core->lanes + slot * UVWHEEL_LANES;
+  return slot->minus_nearest != 0 ? 0 - slot->minus_nearest : NEVER;
+}
+
+static inline bool
+is_claimed(const uvwheel_slot_t *slot, uint64_t tick)
+{
+  return LIKELY(tick + slot->minus_nearest < tick);
 }
 
 static inline bool
@@ -114,9 +122,9 @@ next_occupied(const uvwheel_core_t *core, uint64_t from, uint64_t end)
 
 /* The lane that is being filled. */
 static inline uvwheel_link_t *
-lane_of(const uvwheel_core_t *core, const uvwheel_slot_t *slot)
+lane_of(uvwheel_slot_t *slot)
 {
-  return (uvwheel_link_t *)(void *)((char *)core->lanes + slot->lane);
+  return (uvwheel_link_t *)(void *)((char *)slot + slot->lane);
 }
 
 /* One block holds the lanes, the slots and the occupied bits. calloc gives it
@@ -126,14 +134,14 @@ int uvwheel__allocate_slots(uvwheel_core_t *core);
 /* Makes the slot of a tick take an entry that is due at it (I2, I3). */
 void uvwheel__claim(uvwheel_core_t *core, uint64_t tick);
 
-/* The slot is empty. */
+/* The slot of that number is empty. */
 void uvwheel__vacate(uvwheel_core_t *core, uint64_t slot);
 
 /* The lane of a slot is full for now: the next one has its turn. Returns 0. */
 int uvwheel__turn_to_next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot);
 
 /* How many of its lanes a slot uses (I7). */
-uint64_t uvwheel__lane_count(const uvwheel_core_t *core, uint64_t slot);
+uint64_t uvwheel__lane_count(const uvwheel_slot_t *slot);
 
 /* The first tick after the hand at which a slot wants a pass. Slots are asked
  * in the order in which the hand meets them, so the first whose nearest tick
@@ -169,10 +177,10 @@ insert_fast(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   entry->due_ms = due_ms;
   tick = divide(due_ms, core->tick_ms, core->reciprocal) + 1;
   slot = slot_of(core, tick);
-  if (UNLIKELY(tick < slot->nearest))
+  if (!is_claimed(slot, tick))
     return NULL;
   core->inserted++;
-  append(lane_of(core, slot), &entry->link);
+  append(lane_of(slot), &entry->link);
   return slot;
 }
 

@@ -66,7 +66,7 @@ uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
 uint64_t
 uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
-  if (wheel == NULL || wheel->core.lanes == NULL ||
+  if (wheel == NULL || wheel->core.slots == NULL ||
       slot > wheel->core.slot_mask)
     return 0;
   uvwheel__expect_thread(wheel, NULL);
@@ -76,7 +76,7 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 int
 uvwheel_check(const uvwheel_t *wheel, FILE *stream)
 {
-  if (wheel == NULL || wheel->core.lanes == NULL)
+  if (wheel == NULL || wheel->core.slots == NULL)
     return UV_EINVAL;
   uvwheel__expect_thread(wheel, NULL);
   return uvwheel_core_check(&wheel->core, stream) == 0 ? 0 : UV_EFAULT;
@@ -197,7 +197,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
 {
   uvwheel_stats_t stats;
 
-  if (wheel == NULL || wheel->core.lanes == NULL || stream == NULL)
+  if (wheel == NULL || wheel->core.slots == NULL || stream == NULL)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel, &stats, stream);

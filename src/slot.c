@@ -31,31 +31,25 @@
 int
 uvwheel__allocate_slots(uvwheel_core_t *core)
 {
-  uint64_t count = core->slot_mask + 1, slot;
-  uint64_t lanes_size = sizeof(uvwheel_link_t) * count * UVWHEEL_LANES;
+  uint64_t count = core->slot_mask + 1;
   uint64_t slots_size = sizeof(uvwheel_slot_t) * count;
-  uint64_t bits_size = sizeof(uint64_t) * ((count + 63) / 64);
-  uint64_t size = lanes_size + slots_size + bits_size;
+  uint64_t size = slots_size + sizeof(uint64_t) * ((count + 63) / 64);
 
   if (size > SIZE_MAX)
     return ENOMEM;
-  core->lanes = calloc(1, (size_t)size);
-  if (core->lanes == NULL)
+  core->slots = calloc(1, (size_t)size);
+  if (core->slots == NULL)
     return ENOMEM;
-  core->slots = (uvwheel_slot_t *)(core->lanes + count * UVWHEEL_LANES);
   core->occupied = (uint64_t *)(core->slots + count);
-  for (slot = 0; slot < count; slot++)
-    core->slots[slot].nearest = NEVER;
   return 0;
 }
 
 static void
-turn_to_lane(uvwheel_core_t *core, uvwheel_slot_t *slot, uint64_t lane,
-             unsigned run)
+turn_to_lane(uvwheel_slot_t *slot, uint64_t lane, unsigned run)
 {
-  uvwheel_link_t *head = &core->lanes[lane];
+  uvwheel_link_t *head = &slot->lanes[lane];
 
-  slot->lane = (uint32_t)(lane * sizeof *head);
+  slot->lane = (uint32_t)((char *)head - (char *)slot);
   slot->run = (uint16_t)run;
   slot->left = (uint16_t)run;
   if (head->next == NULL)
@@ -76,59 +70,63 @@ join_lanes(uvwheel_link_t *lanes)
     splice_after(lanes[i / 2].prev, &lanes[i]);
 }
 
+static uint64_t
+lane_number(const uvwheel_slot_t *slot)
+{
+  return (slot->lane - offsetof(uvwheel_slot_t, lanes)) /
+         sizeof(uvwheel_link_t);
+}
+
 int
 uvwheel__turn_to_next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot)
 {
-  uint64_t lane = slot->lane / sizeof(uvwheel_link_t);
-  uint64_t first = lane - lane % UVWHEEL_LANES;
+  uint64_t lane = lane_number(slot);
   unsigned run = slot->run;
 
-  if (lane != first + UVWHEEL_LANES - 1) {
+  if (lane < UVWHEEL_LANES - 1) {
     lane++;
   } else if (!is_fifo(core)) {
-    lane = first;
+    lane = 0;
     run += run < MOST_RUN;
   } else if (run < MOST_RUN && core->cursor == NULL) { /* else a walk is lost */
-    join_lanes(&core->lanes[first]);
-    lane = first + UVWHEEL_LANES / 2;
+    join_lanes(slot->lanes);
+    lane = (UVWHEEL_LANES + 1) / 2;
     run *= 2;
   }
-  turn_to_lane(core, slot, lane, run);
+  turn_to_lane(slot, lane, run);
   return 0;
 }
 
 uint64_t
-uvwheel__lane_count(const uvwheel_core_t *core, uint64_t slot)
+uvwheel__lane_count(const uvwheel_slot_t *slot)
 {
-  const uvwheel_slot_t *it = &core->slots[slot];
-
-  return it->run != RUN ? UVWHEEL_LANES
-                        : it->lane / sizeof(uvwheel_link_t) % UVWHEEL_LANES + 1;
+  return slot->run != RUN ? UVWHEEL_LANES : lane_number(slot) + 1;
 }
 
 void
 uvwheel__claim(uvwheel_core_t *core, uint64_t tick)
 {
-  uint64_t slot = tick & core->slot_mask;
+  uint64_t number = tick & core->slot_mask, word = number / 64;
+  uvwheel_slot_t *slot = &core->slots[number];
 
-  if (!is_occupied(core, slot)) {
-    core->occupied[slot / 64] |= UINT64_C(1) << (slot % 64);
-    if (slot / 64 < core->first_word)
-      core->first_word = slot / 64;
-    if (slot / 64 > core->last_word)
-      core->last_word = slot / 64;
+  if (slot->minus_nearest == 0) {
+    core->occupied[word] |= UINT64_C(1) << (number % 64);
+    if (word < core->first_word)
+      core->first_word = word;
+    if (word > core->last_word)
+      core->last_word = word;
     /* What stays of a pass comes back before what is put there meanwhile. */
-    if (!core->passing || slot != (core->pass_tick & core->slot_mask))
-      turn_to_lane(core, &core->slots[slot], slot * UVWHEEL_LANES, RUN);
+    if (!core->passing || slot != slot_of(core, core->pass_tick))
+      turn_to_lane(slot, 0, RUN);
   }
-  core->slots[slot].nearest = tick;
+  slot->minus_nearest = 0 - tick;
 }
 
 void
 uvwheel__vacate(uvwheel_core_t *core, uint64_t slot)
 {
   core->occupied[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
-  core->slots[slot].nearest = NEVER;
+  core->slots[slot].minus_nearest = 0;
 }
 
 uint64_t
@@ -144,8 +142,9 @@ uvwheel__find_next_tick(uvwheel_core_t *core)
   for (half = 0; half < 2; half++) {
     uint64_t slot = next_occupied(core, begin, end);
     for (; slot < end; slot = next_occupied(core, slot + 1, end)) {
-      uint64_t nearest = core->slots[slot].nearest;
-      if (are_empty(lanes_of(core, slot), uvwheel__lane_count(core, slot)))
+      const uvwheel_slot_t *it = &core->slots[slot];
+      uint64_t nearest = nearest_of(it);
+      if (are_empty(it->lanes, uvwheel__lane_count(it)))
         uvwheel__vacate(core, slot);
       else if (nearest - first <= core->slot_mask)
         return nearest;

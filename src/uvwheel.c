@@ -309,7 +309,7 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
   uvwheel_cursor_t cursor;
   uvwheel_entry_t *entry;
 
-  if (wheel == NULL || wheel->core.lanes == NULL || cb == NULL)
+  if (wheel == NULL || wheel->core.slots == NULL || cb == NULL)
     return;
   uvwheel__expect_thread(wheel, NULL);
   uvwheel_core_walk_begin(&wheel->core, &cursor);

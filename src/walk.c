@@ -19,7 +19,8 @@ uvwheel__list_at(uvwheel_core_t *core, uint64_t list)
     return &core->due;
   if (list == DRAWN_LIST)
     return &core->drawn;
-  return &core->lanes[list - FIRST_SLOT_LIST];
+  list -= FIRST_SLOT_LIST;
+  return &core->slots[list / UVWHEEL_LANES].lanes[list % UVWHEEL_LANES];
 }
 
 bool
@@ -33,7 +34,7 @@ uvwheel__next_list(const uvwheel_core_t *core, uint64_t *list)
   lane = *list - FIRST_SLOT_LIST;
   slot = lane / UVWHEEL_LANES;
   if (lane % UVWHEEL_LANES != 0 && /* else there may be no such slot */
-      lane % UVWHEEL_LANES >= uvwheel__lane_count(core, slot))
+      lane % UVWHEEL_LANES >= uvwheel__lane_count(&core->slots[slot]))
     slot++;
   slot = next_occupied(core, slot, core->slot_mask + 1);
   if (slot != lane / UVWHEEL_LANES)
@@ -97,14 +98,15 @@ uvwheel_core_walk_next(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
 uint64_t
 uvwheel_core_slot_count(const uvwheel_core_t *core, uint64_t slot)
 {
-  uvwheel_link_t *lanes = lanes_of(core, slot), *link;
+  uvwheel_slot_t *it = &core->slots[slot];
+  uvwheel_link_t *link;
   uint64_t count = 0;
   uint64_t i;
 
   if (!is_occupied(core, slot))
     return 0;
-  for (i = 0; i < uvwheel__lane_count(core, slot); i++)
-    for (link = lanes[i].next; link != &lanes[i]; link = link->next)
+  for (i = 0; i < uvwheel__lane_count(it); i++)
+    for (link = it->lanes[i].next; link != &it->lanes[i]; link = link->next)
       count += !uvwheel__is_place_of_a_walk(core, link);
   return count;
 }

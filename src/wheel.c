@@ -8,7 +8,7 @@
  *   nearest   | 512   |  -  |  -  | 1027  |  -  | ... |  a tick each
  *   lane      |   1   |  -  |  -  |  48   |  -  | ... |  the one to fill next
  *             +-------+-----+-----+-------+-----+-----+
- *   lanes       16 circular lists each
+ *   lanes       15 circular lists each
  *               |                   |
  *             lane 0: e e e e     lane 0: e e e
  *             lane 1: e
@@ -72,7 +72,7 @@
  *   the place of an entry stored in it  8 bytes, to save a multiplication
  *   singly linked heads (8 bytes each)  no append, so no FIFO order
  *   the lane from a hash of the address no faster, and lanes of unequal length
- *   lanes in turn, not in runs          a slot with 16 entries has 16 lanes
+ *   lanes in turn, not in runs          a slot with 15 entries has 15 lanes
  *   a slot vacated by its last remove   a stop looked for its slot, and whether
  *                                       that is empty: 12 ns where it takes 3
  *   all that is due moved before any    a million due at once stall the loop; a
@@ -96,7 +96,7 @@
 #define CHUNK 256
 
 /* How many of each lane of a FIFO wheel are fetched before they are looked at:
- * 16,384 in all, which is 1 MiB and fits the second cache level. */
+ * 15,360 in all, which is 1 MB and fits the second cache level. */
 #define FETCHED 1024
 
 /* ---- Operations on entries ---------------------------------------------- */
@@ -108,9 +108,9 @@ put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
   uvwheel_slot_t *slot = slot_of(core, tick);
 
-  if (tick < slot->nearest)
+  if (!is_claimed(slot, tick))
     uvwheel__claim(core, tick);
-  append(lane_of(core, slot), &entry->link);
+  append(lane_of(slot), &entry->link);
   count_dealt(core, slot);
   if (tick >= core->next_tick)
     return false;
@@ -156,8 +156,8 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
 void
 uvwheel_core_destroy(uvwheel_core_t *core)
 {
-  free(core->lanes);
-  core->lanes = NULL;
+  free(core->slots);
+  core->slots = NULL;
 }
 
 /* ---- Operations on entries ---------------------------------------------- */
@@ -248,10 +248,11 @@ uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
 /* Takes the lanes of a slot over as the pending ones; false if they are empty.
  */
 static bool
-take_lanes(uvwheel_core_t *core, uint64_t slot)
+take_lanes(uvwheel_core_t *core, uint64_t number)
 {
-  uvwheel_link_t *lanes = lanes_of(core, slot);
-  uint64_t count = uvwheel__lane_count(core, slot), i;
+  uvwheel_slot_t *slot = &core->slots[number];
+  uvwheel_link_t *lanes = slot->lanes;
+  uint64_t count = uvwheel__lane_count(slot), i;
   bool any = false;
 
   for (i = 0; i < count; i++) {
@@ -263,8 +264,8 @@ take_lanes(uvwheel_core_t *core, uint64_t slot)
     any = true;
   }
   core->pass_lanes = count;
-  core->pass_run = core->slots[slot].run;
-  uvwheel__vacate(core, slot);
+  core->pass_run = slot->run;
+  uvwheel__vacate(core, number);
   return any;
 }
 
@@ -296,7 +297,8 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
   while (core->next_tick <= now_tick) {
     uint64_t slot = core->next_tick & core->slot_mask;
     core->hand = core->next_tick;
-    if (core->slots[slot].nearest == core->hand && take_lanes(core, slot)) {
+    if (nearest_of(&core->slots[slot]) == core->hand &&
+        take_lanes(core, slot)) {
       core->pass_tick = core->hand;
       core->pass_ms = core->hand * core->tick_ms;
       core->pass_nearest = NEVER;
@@ -426,11 +428,11 @@ put_back(uvwheel_core_t *core, uint64_t lane, uvwheel_link_t *list,
 
   if (list_is_empty(list))
     return;
-  if (tick < slot->nearest)
+  if (!is_claimed(slot, tick))
     uvwheel__claim(core, tick);
   if (is_fifo(core))
     lane = lane * core->pass_run / slot->run;
-  splice_after(&lanes_of(core, tick & core->slot_mask)[lane], list);
+  splice_after(&slot->lanes[lane], list);
 }
 
 static void

@@ -81,25 +81,25 @@ hide_slot(void)
 static void
 keep_nearest_of_an_empty_slot(void)
 {
-  core.slots[3].nearest = 3 + SLOTS;
+  core.slots[3].minus_nearest = 0 - (uint64_t)(3 + SLOTS);
 }
 
 static void
 let_nearest_be_too_late(void)
 {
-  core.slots[2].nearest += SLOTS;
+  core.slots[2].minus_nearest -= SLOTS;
 }
 
 static void
 let_nearest_be_of_another_slot(void)
 {
-  core.slots[2].nearest++;
+  core.slots[2].minus_nearest--;
 }
 
 static void
 let_nearest_be_past(void)
 {
-  core.hand = core.slots[2].nearest;
+  core.hand = 0 - core.slots[2].minus_nearest;
 }
 
 static void
@@ -111,7 +111,7 @@ make_entry_due_earlier(void)
 static void
 let_next_tick_be_too_late(void)
 {
-  core.next_tick = core.slots[2].nearest + 1;
+  core.next_tick = 1 - core.slots[2].minus_nearest;
 }
 
 static void
@@ -151,7 +151,7 @@ leave_words_out(void)
 }
 
 static void
-fill_a_lane_of_another_slot(void)
+fill_no_lane(void)
 {
   core.slots[2].lane = 0;
 }
@@ -178,7 +178,7 @@ static const struct {
     {hide_slot, "I6:"},
     {count_one_too_many, "I6:"},
     {count_one_too_few, "I6:"},
-    {fill_a_lane_of_another_slot, "I7:"},
+    {fill_no_lane, "I7:"},
 };
 
 /* The lines of a text; each of them must be finished. */

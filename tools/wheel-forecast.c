@@ -107,8 +107,7 @@ forecast(const load_t *load, uint64_t tick_ms, uint32_t slots)
 {
   double tick = (double)tick_ms, round_ms = tick * slots;
   double p = find_p(load, tick, round_ms);
-  uint64_t slot_bytes =
-      sizeof(uvwheel_link_t) * UVWHEEL_LANES + sizeof(uvwheel_slot_t);
+  uint64_t slot_bytes = sizeof(uvwheel_slot_t);
   uint64_t timers = 0;
 
   for (size_t i = 0; i < load->group_count; i++)

@@ -59,7 +59,7 @@ extern "C" {
 #define UVWHEEL_MAX_SLOTS (1u << 24)  /* 16,777,216 */
 
 /* Lists per slot. src/slot.c says why there are several and why so many. */
-#define UVWHEEL_LANES 16
+#define UVWHEEL_LANES 15
 
 /* Entries of one tick expire in the order in which they were put there. */
 #define UVWHEEL_FIFO 1u
@@ -101,13 +101,15 @@ typedef struct uvwheel_counters_s {
   uint64_t looked;  /* entries looked at by the hand                     */
 } uvwheel_counters_t;
 
-/* What a slot is, beside its lanes. All of it is private. */
+/* A slot. All of it is private. */
 struct uvwheel_slot_s {
   /* private */
-  uint64_t nearest; /* the tick at which the hand has to look at it         */
-  uint32_t lane;    /* the lane that is being filled, in bytes from the first */
-  uint16_t left;    /* how many entries more it gets in this run            */
-  uint16_t run;     /* how many a lane gets before the next one has its turn */
+  uint64_t minus_nearest; /* 2^64 less the tick at which the hand has to look
+                             at it; 0: it is not occupied                     */
+  uint32_t lane; /* the lane that is being filled, in bytes from here */
+  uint16_t left; /* how many entries more it gets in this run         */
+  uint16_t run;  /* how many each gets before the next has its turn   */
+  uvwheel_link_t lanes[UVWHEEL_LANES]; /* initialised when first filled */
 };
 
 /* A wheel. All of it is private; src/wheel.c has a drawing and what holds. */
@@ -124,10 +126,9 @@ struct uvwheel_core_s {
   uint64_t slot_mask;  /* slots - 1, and slots are a power of two            */
   uint64_t fifo;       /* 1: the order within a tick matters                 */
   uvwheel_slot_t *slots;
-  uvwheel_link_t *lanes; /* UVWHEEL_LANES list heads for each slot       */
-  uint64_t *occupied;    /* a bit for each slot                          */
-  uint64_t first_word;   /* of those words the first that may be in use  */
-  uint64_t last_word;    /* and the last one                             */
+  uint64_t *occupied;  /* a bit for each slot                          */
+  uint64_t first_word; /* of those words the first that may be in use  */
+  uint64_t last_word;  /* and the last one                             */
   uvwheel_counters_t counters;
   uvwheel_cursor_t *cursor; /* the innermost walk that is going on          */
   uint64_t passing;         /* 1: a pass is going on. Then:                 */
@@ -150,8 +151,8 @@ struct uvwheel_core_s {
  *
  * Returns 0, or EINVAL (an argument out of range) or ENOMEM of <errno.h>, and
  * then the memory is as it was.
- * Cost: one allocation of about 272 bytes per slot, of which 16 are written now
- * and the rest as the slot fills. */
+ * Cost: one allocation of about 256 bytes per slot, which are written as
+ * the slot fills. */
 UVWHEEL_EXTERN int uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms,
                                      uint32_t slots, uint32_t flags);
 

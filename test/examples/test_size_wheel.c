@@ -241,7 +241,7 @@ START_TEST(memory_is_what_the_wheel_allocates)
   for (uint32_t slots = 64; slots <= 1u << 16; slots *= 4) {
     forecast_t expected = forecast(&load, 100, slots);
     ck_assert_int_eq(uvwheel_core_init(&core, 100, slots, 0), 0);
-    uint64_t allocated = malloc_usable_size(core.lanes);
+    uint64_t allocated = malloc_usable_size(core.slots);
     uvwheel_core_destroy(&core);
     ck_assert_uint_ge(allocated + sizeof(uvwheel_t), expected.wheel_bytes);
     /* The heap may add up to a page. */
