@@ -221,8 +221,8 @@ struct uvwheel_s {
   uint64_t wake_ms;       /* the loop's time for which the driver is armed */
   uint64_t stalls_in_row; /* since a turn was on time                      */
   uint64_t ask_every;     /* callbacks until the clock is asked            */
-  uint64_t cut_ms;        /* the loop's time when a turn was cut, and what */
-  uint64_t cut_moved_ms;  /* turns on this thread had moved it until then  */
+  uint64_t turned_ms;     /* the loop's time when a turn ended, and what   */
+  uint64_t moved_ms;      /* turns on this thread had moved it until then  */
   uvwheel_stats_t stats;
   uv_async_t async;      /* the mailbox, if it is open                    */
   uvwheel_post_t *first; /* what the loop has taken, in order             */

@@ -13,7 +13,7 @@
 #define CLOSING 1u      /* uvwheel_close was called                       */
 #define UNREF 2u        /* uvwheel_unref was called                       */
 #define IN_TURN 4u      /* callbacks run; who calls them arms the driver  */
-#define CUT 8u          /* the last turn left something over              */
+#define TURNED 8u       /* the wheel has had a turn                       */
 #define HAS_MAILBOX 16u /* uvwheel_open_mailbox was called                */
 #define ASKING 32u      /* armed for at once, to see if the loop is slow  */
 

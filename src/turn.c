@@ -162,14 +162,15 @@ is_stall(uvwheel_t *wheel)
   return true;
 }
 
-/* Has there been no poll since the turn that was cut? Then turns, of this wheel
+/* Has there been no poll since the wheel's last turn? Then turns, of this wheel
  * or others, have moved the loop's time to where this one is due, and nothing
- * else has. */
+ * else has. Whether that turn left something over does not matter: wheels whose
+ * callbacks take longer than their ticks would go on among themselves. */
 static bool
 is_in_same_pass(const uvwheel_t *wheel)
 {
-  return (wheel->flags & CUT) && runs_timers_again() &&
-         loop_now(wheel) - wheel->cut_ms == moved_ms - wheel->cut_moved_ms;
+  return (wheel->flags & TURNED) && runs_timers_again() &&
+         loop_now(wheel) - wheel->turned_ms == moved_ms - wheel->moved_ms;
 }
 
 static void
@@ -207,13 +208,11 @@ run_turn(uvwheel_t *wheel)
   uvwheel__end_turn(wheel, &turn);
   PROBE_TURN(wheel, wheel->core.counters.expired - expired, turn.took_us);
   moved_ms += loop_now(wheel) - began_ms;
-  wheel->flags &= ~(uint64_t)CUT;
-  if (uvwheel_core_next_ms(&wheel->core) > now_ms)
-    return;
-  wheel->flags |= CUT;
-  wheel->cut_ms = loop_now(wheel);
-  wheel->cut_moved_ms = moved_ms;
-  wheel->stats.turns_cut += budget == 0 || turn.is_over;
+  wheel->flags |= TURNED;
+  wheel->turned_ms = loop_now(wheel);
+  wheel->moved_ms = moved_ms;
+  if (uvwheel_core_next_ms(&wheel->core) <= now_ms)
+    wheel->stats.turns_cut += budget == 0 || turn.is_over;
 }
 
 static void

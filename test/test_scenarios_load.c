@@ -53,6 +53,48 @@ START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
 }
 END_TEST
 
+#define RIVALS 3
+
+static uvwheel_t rivals[RIVALS];
+static uvwheel_timer_t rival_timers[RIVALS];
+static uint64_t polls_before[RIVALS];
+
+/* It takes longer than the ticks, so that meanwhile the others become due. */
+static void
+on_rival(uvwheel_timer_t *timer)
+{
+  uint64_t *before = &polls_before[timer - rival_timers];
+
+  ck_assert_uint_lt(*before, virtual_time_polls());
+  *before = virtual_time_polls();
+  virtual_time_advance_ms(2);
+  uv_update_time(&loop);
+  fired_in_all++;
+}
+
+/* libuv#4250, with wheels that leave nothing over: they do not go on among
+ * themselves, be it that each one alone is never late. */
+START_TEST(wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone)
+{
+  const uvwheel_options_t options = {.tick_ms = 1};
+  const uint64_t repeat_ms = (uint64_t)_i;
+  unsigned i;
+
+  for (i = 0; i < RIVALS; i++) {
+    ck_assert_int_eq(uvwheel_init(&loop, &rivals[i], &options), 0);
+    ck_assert_int_eq(uvwheel_timer_init(&rivals[i], &rival_timers[i]), 0);
+    ck_assert_int_eq(
+        uvwheel_timer_start(&rival_timers[i], on_rival, repeat_ms, repeat_ms),
+        0);
+  }
+  run_for(1000);
+  ck_assert_uint_ge(fired_in_all, 300);
+  for (i = 0; i < RIVALS; i++)
+    uvwheel_close(&rivals[i], NULL);
+  run_for(0);
+}
+END_TEST
+
 static probe_t crowd[1000];
 
 static void
@@ -325,6 +367,8 @@ main(void)
 
   tcase_add_loop_test(
       io, a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone, 0, 8);
+  tcase_add_loop_test(
+      io, wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone, 1, 7);
   tcase_add_test(io, starts_in_every_iteration_do_not_starve_an_overdue_timer);
   tcase_add_loop_test(
       sleep, after_the_last_stop_the_wheel_does_not_bound_the_poll, 0, 4);

@@ -130,7 +130,7 @@ static void
 begin_move(bool after_other)
 {
   virtual_time_set_ns(game.clock_ns);
-  game.wheel.cut_moved_ms += moved_ms - game.moved_ms;
+  game.wheel.moved_ms += moved_ms - game.moved_ms;
   game.moved_ms = moved_ms;
   game.fired_in_move = 0;
   uvwheel_timer_set_repeat(after_other ? &other_timer : &game.timers[0],
@@ -605,10 +605,7 @@ key_of_driver(void)
     key = mix(key, seen_from(loop_ms(), wheel->driver.timeout));
     key = mix(key, seen_from(loop_ms(), wheel->wake_ms));
   }
-  if (wheel->flags & CUT) {
-    key = mix(key, wheel->cut_ms - loop_ms());
-    key = mix(key, wheel->cut_moved_ms - moved_ms);
-  }
+  key = mix(key, loop_ms() - wheel->turned_ms == moved_ms - wheel->moved_ms);
   key = mix(key, wheel->flags);
   key = mix(key, wheel->stalls_in_row);
   return mix(key, wheel->ask_every);
