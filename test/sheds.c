@@ -78,6 +78,19 @@ tick_of(const shed_t *shed)
   return tick_ms_after(wheel.core.tick_ms, shed->due_ms);
 }
 
+/* The hand has not stayed ahead of the clock, nor kept anybody. */
+static void
+expect_the_hand_is_back(void)
+{
+  uint64_t waiting = 0, slot;
+
+  for (slot = 0; slot <= wheel.core.slot_mask; slot++)
+    waiting += uvwheel_slot_count(&wheel, slot);
+  ck_assert_uint_eq(waiting, uvwheel_count(&wheel));
+  ck_assert_uint_le(wheel.core.hand, uvwheel_now(&wheel) / wheel.core.tick_ms);
+  verify_wheel();
+}
+
 void
 expect_the_soonest_fired(unsigned count)
 {
@@ -94,7 +107,7 @@ expect_the_soonest_fired(unsigned count)
   }
   ck_assert_uint_le(latest_ms, earliest_ms);
   ck_assert_uint_eq(stats_of_wheel().fired_early, count);
-  verify_wheel();
+  expect_the_hand_is_back();
 }
 
 void

@@ -138,6 +138,36 @@ START_TEST(a_wheel_without_timers_has_nobody_to_listen_to)
 }
 END_TEST
 
+static void
+take_300_ms(probe_t *probe)
+{
+  virtual_time_advance_ms(300);
+  if (probe->arg != NULL)
+    uv_update_time(&loop);
+}
+
+/* A callback blocks for 300 ms and ends its pass. The next tick is that of the
+ * second probe. */
+START_TEST(what_a_callback_takes_counts_from_the_tick_that_it_delays)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS, .turn_ms = UINT32_MAX};
+  uint64_t later_ms = _i == 0 ? 290 : 10;
+  static probe_t probe, second;
+
+  open_wheel_with(&options);
+  probe_init(&probe);
+  probe_init(&second);
+  probe.then = take_300_ms;
+  probe.arg = _i < 2 ? &probe : NULL;
+  probe_start(&probe, 100, 0);
+  probe_start(&second, 100 + later_ms, 0);
+  run_for(2000);
+  ck_assert_uint_eq(second.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, _i > 0);
+  ck_assert_uint_le(stats_of_wheel().lateness_max_ms, _i > 0 ? 0 : 11);
+}
+END_TEST
+
 /* ---- What it does to the clock ------------------------------------------- */
 
 START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
@@ -414,6 +444,8 @@ main(void)
   tcase_add_test(found, a_wheel_that_follows_the_world_s_clock_knows_no_stalls);
   tcase_add_test(found, two_wheels_of_a_loop_have_a_clock_each);
   tcase_add_test(found, a_clock_that_steps_back_is_no_stall);
+  tcase_add_loop_test(
+      found, what_a_callback_takes_counts_from_the_tick_that_it_delays, 0, 3);
   tcase_add_test(found, a_wheel_without_timers_has_nobody_to_listen_to);
   tcase_add_loop_test(
       clock, a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more, 0,
