@@ -15,8 +15,7 @@ static const struct {
               {1, 8, 0},   {1, 16384, 0},          {1000, 1, UVWHEEL_FIFO}};
 static const unsigned counts[] = {1, 20, 49, 50, 351, 399, 400};
 
-/* Traps, scenario 24; h2o#2932, nginx#437, nginx#456: who was just heard is the
- * last to go. */
+/* nginx#437, nginx#456: who was just heard is the last to go. */
 START_TEST(the_soonest_fire_now_and_the_rest_in_time)
 {
   const uvwheel_options_t options = {.tick_ms = wheels[_i / 7].tick_ms,
@@ -113,7 +112,7 @@ restart_in_a_second(shed_t *shed)
   shed_start(number_of(shed), 1000);
 }
 
-/* What a server does that has no place left. */
+/* What a server does that has no place left: h2o#2932, TANK#62, envoy#43612. */
 START_TEST(a_full_wheel_has_room_again)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .max_timers = 100};

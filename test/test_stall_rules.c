@@ -299,8 +299,7 @@ START_TEST(fifo_order_outlives_a_stall)
 }
 END_TEST
 
-/* What a probe asserts at each callback is that it keeps its beat. Traps,
- * scenario 25: after a stall of 60 s one callback, then the beat. */
+/* What a probe asserts at each callback is that it keeps its beat. */
 START_TEST(a_repeating_timer_misses_nothing_in_a_stall)
 {
   static const uint64_t repeats_ms[] = {TICK_MS, 25, 10 * TICK_MS, 1000};
