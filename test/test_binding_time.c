@@ -269,17 +269,17 @@ END_TEST
 
 START_TEST(an_earlier_start_pulls_the_wake_up_in)
 {
-  static probe_t far, near;
+  static probe_t distant, sooner;
 
   open_wheel(10, 8);
-  probe_init(&far);
-  probe_init(&near);
-  probe_start(&far, 100000, 0);
-  expect_punctual(&near, 50);
-  probe_start(&far, 60, 0); /* a restart, too */
+  probe_init(&distant);
+  probe_init(&sooner);
+  probe_start(&distant, 100000, 0);
+  expect_punctual(&sooner, 50);
+  probe_start(&distant, 60, 0); /* a restart, too */
   run_for(200);
-  ck_assert_uint_eq(far.fired_ms, tick_ms_after(10, far.fired_ms - 10));
-  ck_assert_uint_eq(far.fired, 1);
+  ck_assert_uint_eq(distant.fired_ms, tick_ms_after(10, distant.fired_ms - 10));
+  ck_assert_uint_eq(distant.fired, 1);
 }
 END_TEST
 
@@ -291,13 +291,13 @@ start_its_peer(probe_t *probe)
 
 START_TEST(a_timer_started_in_a_callback_wakes_the_loop_in_time)
 {
-  static probe_t first, second, far;
+  static probe_t first, second, distant;
 
   open_wheel(10, 8);
   probe_init(&first);
   probe_init(&second);
-  probe_init(&far);
-  probe_start(&far, 100000, 0);
+  probe_init(&distant);
+  probe_start(&distant, 100000, 0);
   first.then = start_its_peer;
   first.arg = &second;
   probe_start(&first, 55, 0);

@@ -404,12 +404,12 @@ END_TEST
 /* libuv#2072 is why refresh is cheap; this is when it must not be. */
 START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
 {
-  static probe_t probe, far;
+  static probe_t probe, distant;
 
   open_wheel(TICK_MS, SLOTS);
   probe_init(&probe);
-  probe_init(&far);
-  probe_start(&far, 5000, 0);
+  probe_init(&distant);
+  probe_start(&distant, 5000, 0);
   probe_start(&probe, 1000, 1000);
   uvwheel_timer_set_repeat(&probe.timer, 33);
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 1000);
@@ -420,7 +420,7 @@ START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
   ck_assert_uint_eq(probe.fired, 1);
   run_for(10000);
   ck_assert_uint_eq(probe.fired, 1);
-  ck_assert_uint_eq(far.fired, 1);
+  ck_assert_uint_eq(distant.fired, 1);
 }
 END_TEST
 
