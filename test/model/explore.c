@@ -43,13 +43,14 @@ __ubsan_default_options(void)
 }
 
 static const world_t worlds[] = {
-    {&core_layer, 2, 1, 2, 0, 0},    {&core_layer, 2, 1, 2, UVWHEEL_FIFO, 0},
+    {&core_layer, 2, 1, 1, 0, 0},    {&core_layer, 2, 1, 1, UVWHEEL_FIFO, 0},
     {&core_layer, 2, 2, 2, 0, 0},    {&core_layer, 2, 2, 2, UVWHEEL_FIFO, 0},
-    {&core_layer, 3, 1, 2, 0, 0},    {&core_layer, 3, 1, 2, UVWHEEL_FIFO, 0},
-    {&core_layer, 3, 2, 2, 0, 0},    {&core_layer, 3, 2, 2, UVWHEEL_FIFO, 0},
+    {&core_layer, 3, 1, 1, 0, 0},    {&core_layer, 3, 1, 1, UVWHEEL_FIFO, 0},
+    {&core_layer, 3, 2, 1, 0, 0},    {&core_layer, 3, 2, 1, UVWHEEL_FIFO, 0},
     {&binding_layer, 2, 1, 2, 0, 0}, {&binding_layer, 2, 1, 2, UVWHEEL_FIFO, 1},
-    {&binding_layer, 2, 2, 2, 0, 1}, {&binding_layer, 2, 2, 2, UVWHEEL_FIFO, 2},
-    {&binding_layer, 3, 1, 2, 0, 2}, {&binding_layer, 3, 2, 2, UVWHEEL_FIFO, 0},
+    {&binding_layer, 2, 2, 2, 0, 2}, {&binding_layer, 2, 2, 2, UVWHEEL_FIFO, 0},
+    {&binding_layer, 3, 1, 1, 0, 1}, {&binding_layer, 3, 1, 1, UVWHEEL_FIFO, 2},
+    {&binding_layer, 3, 2, 1, 0, 0}, {&binding_layer, 3, 2, 1, UVWHEEL_FIFO, 1},
 };
 
 typedef struct limits_s {
@@ -210,8 +211,9 @@ static uint32_t move_now;
 static void
 tell_world(FILE *stream)
 {
-  fprintf(stream, "%-7s %u timers, %" PRIu32 " slot%s%s", world->layer->name,
-          world->timers, world->slots, world->slots > 1 ? "s" : "",
+  fprintf(stream, "%-7s %u timers, %" PRIu32 " slot%s of %" PRIu64 " ms%s",
+          world->layer->name, world->timers, world->slots,
+          world->slots > 1 ? "s" : "", world->tick_ms,
           world->flags & UVWHEEL_FIFO ? ", FIFO" : "");
   if (world->variant != 0)
     fprintf(stream, ", variant %u", world->variant);

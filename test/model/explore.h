@@ -116,4 +116,8 @@ void drawing_end(drawing_t *drawing);
 
 uint64_t key_of_drawing(const drawing_t *drawing, unsigned index);
 
+/* How many entries were put into a slot since it was claimed, as long as they
+ * have not come to its last lane. */
+uint64_t dealt_into(const uvwheel_slot_t *slot);
+
 #endif /* EXPLORE_H */

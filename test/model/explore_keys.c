@@ -13,7 +13,7 @@ add_slots(const uvwheel_core_t *core)
 {
   const char *end = (const char *)(core->occupied + core->slot_mask / 64 + 1);
 
-  add_memory(core->lanes, (size_t)(end - (const char *)core->lanes));
+  add_memory(core->slots, (size_t)(end - (const char *)core->slots));
 }
 
 /* ---- Keys ---------------------------------------------------------------- */
@@ -25,20 +25,27 @@ seen_from_tick(uint64_t now_tick, uint64_t tick)
   return tick <= LAST_HAND ? tick - now_tick : UINT64_MAX;
 }
 
+uint64_t
+dealt_into(const uvwheel_slot_t *slot)
+{
+  uint64_t lane = (slot->lane - (uint64_t)offsetof(uvwheel_slot_t, lanes)) /
+                  sizeof(uvwheel_link_t);
+
+  return lane * slot->run + slot->run - slot->left;
+}
+
 /* How many entries were put into a slot decides about the next one's lane, and
  * about how many lanes are looked at. */
 static uint64_t
 key_of_slot(const uvwheel_core_t *core, uint64_t slot, uint64_t now_tick)
 {
-  uint64_t dealt = core->slots[slot].dealt, all = RUN * UVWHEEL_LANES;
+  const uvwheel_slot_t *it = &core->slots[slot];
   bool is_passed = core->passing && slot == (core->pass_tick & core->slot_mask);
   uint64_t key = is_occupied(core, slot);
 
-  if (!is_fifo(core) && dealt >= all)
-    dealt = all + dealt % all;
   if (is_occupied(core, slot) || is_passed)
-    key = mix(key, dealt);
-  return mix(key, seen_from_tick(now_tick, core->slots[slot].nearest));
+    key = mix(mix(key, dealt_into(it)), it->run);
+  return mix(key, seen_from_tick(now_tick, nearest_of(it)));
 }
 
 static uint64_t
@@ -63,7 +70,7 @@ key_of_lists(const uvwheel_core_t *core, uint64_t now_ms,
   do {
     uvwheel_link_t *head = uvwheel__list_at((uvwheel_core_t *)core, list);
     uvwheel_link_t *link;
-    for (link = first_of(head); link != head; link = link->next) {
+    for (link = head->next; link != head; link = link->next) {
       key = mix(key, list);
       key = mix(key, seen_from(now_ms, entry_of(link)->due_ms));
       key = mix(key, key_of_entry(entry_of(link)));

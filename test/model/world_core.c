@@ -84,6 +84,30 @@ take_out(unsigned index)
   drawing_touch(&game.drawing, index, false);
 }
 
+static const uvwheel_slot_t *
+slot_at(uint64_t due_ms)
+{
+  return slot_of(&game.core, tick_after(&game.core, due_ms));
+}
+
+/* Only so many entries are put into a slot, or nearly, since how many there
+ * have been makes a difference; or those that come to a second lane. */
+static bool
+is_used_up(uint64_t due_ms)
+{
+  const uvwheel_slot_t *slot = slot_at(due_ms);
+  uint64_t dealt = dealt_into(slot);
+
+  return nearest_of(slot) != NEVER && dealt > game.model.capacity &&
+         (dealt < slot->run || dealt > slot->run + game.model.capacity);
+}
+
+static uint64_t
+due_after(uint64_t delay_ms)
+{
+  return delay_ms == FOR_EVER ? FOR_EVER : game.now_ms + delay_ms;
+}
+
 /* Idle entries are all alike. */
 static bool
 insert(unsigned unused, uint64_t delay_ms)
@@ -93,27 +117,31 @@ insert(unsigned unused, uint64_t delay_ms)
   (void)unused;
   while (index < game.model.capacity && game.model.timers[index].active)
     index++;
-  if (index == game.model.capacity)
+  if (index == game.model.capacity || is_used_up(due_after(delay_ms)))
     return false;
-  put(index, delay_ms == FOR_EVER ? FOR_EVER : game.now_ms + delay_ms);
+  put(index, due_after(delay_ms));
   return true;
 }
 
+/* To a later time it is one store, and the entry stays where it is. */
 static bool
 postpone(unsigned index, uint64_t delay_ms)
 {
-  uint64_t due_ms = delay_ms == FOR_EVER ? FOR_EVER : game.now_ms + delay_ms;
+  uint64_t due_ms = due_after(delay_ms);
   uint64_t before_ms = uvwheel_core_next_ms(&game.core);
+  uvwheel_entry_t *entry = &game.entries[index];
+  const uvwheel_link_t before = entry->link;
   bool stays = due_ms >= game.model.timers[index].due_ms && !game.model.fifo;
 
-  if (!game.model.timers[index].active)
+  if (!game.model.timers[index].active || is_used_up(due_ms))
     return false;
-  expect_told(uvwheel_core_postpone(&game.core, &game.entries[index], due_ms),
-              before_ms);
-  if (stays)
+  expect_told(uvwheel_core_postpone(&game.core, entry, due_ms), before_ms);
+  if (stays) {
+    EXPECT(entry->link.prev == before.prev && entry->link.next == before.next);
     model_postpone(&game.model, index, due_ms);
-  else
+  } else {
     model_put(&game.model, index, due_ms);
+  }
   drawing_touch(&game.drawing, index, stays);
   return true;
 }
@@ -128,17 +156,20 @@ remove_one(unsigned index, uint64_t unused)
   return true;
 }
 
-/* The next entry of that slot comes to another lane, or nearly so. */
+/* So many entries have been put into the slot that the next one comes to its
+ * second lane. */
 static bool
 use_lane_up(unsigned unused, uint64_t delay_ms)
 {
-  uint64_t run = game.model.fifo ? FIFO_RUN : RUN, i;
+  uint64_t due_ms = due_after(delay_ms);
+  const uvwheel_slot_t *slot = slot_at(due_ms);
 
   (void)unused;
-  if (game.model.count == 0 || game.drawing.going_on)
+  if (nearest_of(slot) == NEVER || dealt_into(slot) >= slot->run ||
+      game.core.passing || game.drawing.going_on)
     return false;
-  for (i = 1; i < run; i++) {
-    (void)uvwheel_core_insert(&game.core, &game.spare, game.now_ms + delay_ms);
+  while (dealt_into(slot) < slot->run) {
+    (void)uvwheel_core_insert(&game.core, &game.spare, due_ms);
     uvwheel_core_remove(&game.core, &game.spare);
   }
   return true;
@@ -158,7 +189,7 @@ advance(unsigned unused, uint64_t step_ms)
   uint64_t next_ms = uvwheel_core_next_ms(&game.core);
 
   (void)unused;
-  if (game.now_ms > hand_ms() + game.round_ms ||
+  if (game.drawing.going_on || game.now_ms > hand_ms() + game.round_ms ||
       (next_ms < game.now_ms && game.now_ms - next_ms > game.round_ms))
     return false;
   game.now_ms += step_ms;
@@ -171,7 +202,7 @@ step_back(unsigned unused, uint64_t step_ms)
   unsigned i;
 
   (void)unused;
-  if (hand_ms() > game.now_ms + game.round_ms)
+  if (game.drawing.going_on || hand_ms() > game.now_ms + game.round_ms)
     return false;
   for (i = 0; i < game.model.capacity; i++) {
     const model_timer_t *timer = &game.model.timers[i];
@@ -313,7 +344,7 @@ key(void)
 
   if (game.drawing.going_on) {
     value = mix(value, game.drawing.exact);
-    value = mix(value, game.drawing.left);
+    value = mix(value, game.drawing.exact ? game.drawing.left : 0);
     value = mix(value, seen_from(game.now_ms, game.drawing.last_ms));
   }
   if (game.model.fifo)
@@ -361,6 +392,7 @@ add_moves(void)
     add_move("draw", draw, 0, counts[i]);
   add_move("take_drawn", take_drawn, 0, 0);
   add_move("use_lane_up", use_lane_up, 0, 0);
+  add_move("use_lane_up", use_lane_up, 0, -tick_ms);
   add_move("walk", walk, 2, 0);
   add_move("walk_and_remove", walk_and_remove, 0, 0);
   add_move("walk_and_insert", walk_and_insert, 0, 0);
