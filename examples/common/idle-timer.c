@@ -201,7 +201,7 @@ idle_kind(const char *name)
 
 /* So many of all at once, and one: the closes of some connections are done
  * together, and nobody is closed long before his place is needed. */
-#define SHED_SHARE 256
+#define SHED_SHARE 1024
 
 int
 idle_start(idle_t *idle, idle_timer_t *timer)

@@ -337,6 +337,8 @@ static const struct {
     {"--stall 1 --pid 1", "--pid takes a number from 2"},
     {"--stall-by cont", "--stall-by takes stop, usr1 or usr2, not 'cont'"},
     {"--stall 1 --pid 7 --timeout 0", "--stall goes with a --timeout"},
+    {"--flood 10", "--flood goes with --chatty 100"},
+    {"--flood 10 --chatty 100 --churn 5", "--flood goes with --chatty 100"},
     {"stray", "unexpected argument 'stray'"},
 };
 #define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
@@ -350,9 +352,10 @@ END_TEST
 START_TEST(help_names_every_option)
 {
   static const char *const names[] = {
-      "--host",     "--port",     "--connections", "--chatty", "--timeout",
-      "--tick",     "--interval", "--duration",    "--seed",   "--churn",
-      "--patience", "--help",     "--stall",       "--pid",    "--stall-by"};
+      "--host",     "--port",      "--connections", "--chatty", "--timeout",
+      "--tick",     "--interval",  "--duration",    "--seed",   "--churn",
+      "--patience", "--help",      "--stall",       "--pid",    "--stall-by",
+      "--flood",    "--newcomers", "--together"};
 
   assert_help("IDLE_LOAD", names, sizeof(names) / sizeof(names[0]));
 }

@@ -133,6 +133,70 @@ START_TEST(a_server_that_cannot_be_signalled_is_not_judged)
 }
 END_TEST
 
+/* ---- Floods -------------------------------------------------------------- */
+
+static program_t
+flood(const char *server_options)
+{
+  uint16_t port;
+  program_t server = start_server(server_options, &port);
+  program_t load =
+      start_load(port, "--timeout 10000 --connections 10 --chatty 100 "
+                       "--flood 60 --newcomers 20 --duration 2");
+
+  finish(&load, &result);
+  ck_assert_uint_eq(number_of(result.out, "newcomers"), 20);
+  return server;
+}
+
+START_TEST(a_full_server_that_sheds_serves_newcomers)
+{
+  program_t server =
+      flood("--timeout 10000 --max-connections 60 --when-full shed");
+
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  ck_assert_uint_eq(number_of(result.out, "served"), 20);
+  ck_assert_uint_eq(number_of(result.out, "wrong"), 0);
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_gt(number_of(result.out, "shed"), 0);
+  ck_assert_uint_eq(number_of(result.out, "turned_away"), 0);
+}
+END_TEST
+
+START_TEST(a_full_server_that_refuses_does_not_and_the_load_finds_it)
+{
+  program_t server = flood("--timeout 600000 --max-connections 60");
+
+  ck_assert_msg(strstr(result.err, "a newcomer was not served") != NULL, "%s%s",
+                result.err, result.out);
+  ck_assert_int_eq(result.status, 1);
+  ck_assert_uint_eq(number_of(result.out, "served"), 0);
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_ge(number_of(result.out, "turned_away"), 20);
+}
+END_TEST
+
+/* ---- Mass expiry --------------------------------------------------------- */
+
+START_TEST(silent_ones_that_spoke_together_expire_together)
+{
+  uint16_t port;
+  program_t server = start_server("--timeout 1000 --tick 5000", &port);
+  program_t load =
+      start_load(port, "--timeout 1000 --tick 10000 --chatty 0 --together "
+                       "--connections 500 --duration 1");
+
+  finish(&load, &result);
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  ck_assert_uint_eq(number_of(result.out, "on_time"), 500);
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_eq(number_of(result.out, "idle_closes"), 500);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -146,6 +210,10 @@ main(void)
                       stall_count());
   tcase_add_test(tcase, a_load_that_is_interrupted_thaws_the_server);
   tcase_add_test(tcase, a_server_that_cannot_be_signalled_is_not_judged);
+  tcase_add_test(tcase, a_full_server_that_sheds_serves_newcomers);
+  tcase_add_test(tcase,
+                 a_full_server_that_refuses_does_not_and_the_load_finds_it);
+  tcase_add_test(tcase, silent_ones_that_spoke_together_expire_together);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);
 }

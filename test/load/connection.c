@@ -16,6 +16,13 @@ is_probe(const load_t *load, const connection_t *connection)
   return connection == &load->connections[PROBE];
 }
 
+/* Is it one that the server has to close? */
+static int
+is_silent(const connection_t *connection)
+{
+  return connection->role == REGULAR && !connection->chatty;
+}
+
 /* ---- The end ----------------------------------------------------------- */
 
 static void
@@ -31,7 +38,7 @@ leave(connection_t *connection)
 
   if (connection->state == OPEN) {
     load->open--;
-    load->silent -= !connection->chatty;
+    load->silent -= (uint64_t)is_silent(connection);
   }
   connection->state = CLOSING;
 }
@@ -55,7 +62,7 @@ reset_connection(connection_t *connection)
 void
 close_everything(load_t *load)
 {
-  for (uint64_t i = 0; i < load->started; i++) {
+  for (uint64_t i = 0; i < load->room; i++) {
     connection_t *connection = &load->connections[i];
     if (connection->state == CONNECTING || connection->state == OPEN)
       close_connection(connection);
@@ -152,6 +159,11 @@ check_echo(load_t *load, connection_t *connection, const char *bytes,
     return;
   uint64_t now_ns = uv_hrtime();
   judge_echo(&load->judge, connection->sent_ns, now_ns);
+  if (connection->role == NEWCOMER) {
+    flood_served(&load->flood, now_ns - connection->heard_ns);
+    close_connection(connection);
+    return;
+  }
   connection->heard_ns = connection->sent_ns;
   connection->length = 0;
   connection->echoed = 0;
@@ -177,7 +189,8 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
     check_echo(load, connection, chunk->base, (size_t)length);
   if (length >= 0)
     return;
-  if (!connection->vanished && !is_probe(load, connection))
+  if (!connection->vanished && !is_probe(load, connection) &&
+      connection->role == REGULAR)
     judge_closed(&load->judge, &(closed_t){
                                    .chatty = connection->chatty,
                                    .waiting = connection->length != 0,
@@ -204,6 +217,25 @@ cannot_connect(load_t *load, int error)
 }
 
 static void
+plan_first_message(load_t *load, connection_t *connection)
+{
+  uint64_t timeout_ns = load->options.timeout_ms * NS_PER_MS;
+  uint64_t first_ns = connection->chatty || timeout_ns == 0
+                          ? load->options.interval_ms * NS_PER_MS
+                          : timeout_ns / 2;
+
+  connection->send_at_ns = uv_hrtime();
+  if (connection->role == NEWCOMER)
+    send_message(load, connection);
+  else if (connection->role == FLOODER)
+    connection->send_at_ns = NEVER;
+  else if (load->options.are_together && !connection->chatty)
+    connection->send_at_ns = TOGETHER;
+  else
+    connection->send_at_ns += random_below(&load->random, first_ns);
+}
+
+static void
 on_connect(uv_connect_t *request, int status)
 {
   connection_t *connection = (connection_t *)request->handle;
@@ -217,17 +249,13 @@ on_connect(uv_connect_t *request, int status)
     cannot_connect(load, status);
     return;
   }
-  uint64_t timeout_ns = load->options.timeout_ms * NS_PER_MS;
-  uint64_t first_ns = connection->chatty || timeout_ns == 0
-                          ? load->options.interval_ms * NS_PER_MS
-                          : timeout_ns / 2;
   if (is_probe(load, connection))
     load->present_ns = connection->heard_ns;
   connection->state = OPEN;
-  connection->send_at_ns = uv_hrtime() + random_below(&load->random, first_ns);
+  plan_first_message(load, connection);
   load->connecting--;
   load->open++;
-  load->silent += !connection->chatty;
+  load->silent += (uint64_t)is_silent(connection);
   connect_more(load);
 }
 
@@ -269,8 +297,12 @@ connect_one(load_t *load, uint64_t index)
   }
   connection->state = CONNECTING;
   connection->tcp.data = load;
-  connection->chatty =
-      index == PROBE || (index - 1) * percent / 100 != index * percent / 100;
+  if (index >= load->total)
+    connection->role =
+        index < load->total + load->options.flood ? FLOODER : NEWCOMER;
+  else
+    connection->chatty =
+        index == PROBE || (index - 1) * percent / 100 != index * percent / 100;
   load->connecting++;
   error = choose_source(load, connection, index);
   connection->heard_ns = uv_hrtime();

@@ -11,6 +11,7 @@
 #include <uv.h>
 
 #include "../../examples/common/cli.h"
+#include "flood.h"
 #include "judge.h"
 #include "options.h"
 #include "progress.h"
@@ -19,16 +20,19 @@
 #define CONNECTING_AT_ONCE 256 /* less than any server's backlog */
 #define MESSAGE_MAX 64
 #define NEVER UINT64_MAX
-#define PROBE 0 /* its index among the connections */
+#define TOGETHER (UINT64_MAX - 1) /* when all are connected */
+#define PROBE 0                   /* its index among the connections */
 
 typedef struct load_s load_t;
 
 typedef enum { UNUSED, CONNECTING, OPEN, CLOSING } state_t;
+typedef enum { REGULAR, FLOODER, NEWCOMER } role_t;
 
 typedef struct connection_s {
   uv_tcp_t tcp; /* its data points to the load */
   uv_connect_t connect;
   state_t state;
+  role_t role;
   int chatty;
   int vanished;        /* reads nothing until send_at_ns */
   uint64_t heard_ns;   /* see judge.h */
@@ -48,10 +52,12 @@ struct load_s {
   struct sockaddr_storage server;
   judge_t judge;
   stall_t stall;
+  flood_t flood;
   uint64_t random;
   connection_t *connections;
 
-  uint64_t total;   /* connections, the probe included */
+  uint64_t total;   /* connections, the probe included          */
+  uint64_t room;    /* and for flooders and newcomers after them */
   uint64_t started; /* connections begun               */
   uint64_t connecting;
   uint64_t open;

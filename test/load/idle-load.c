@@ -11,7 +11,7 @@
  * connection takes the place of each that is gone.
  *
  * With --stall the server is made deaf for some seconds, in which the chatty
- * ones speak on.
+ * ones speak on; with --flood it is full, see flood.h.
  *
  * One timer paces all connections: every 10 ms it looks at each of them. One
  * more connection, the probe, sends a message each time, and so measures how
@@ -116,8 +116,8 @@ is_overdue(const load_t *load, const connection_t *connection, uint64_t now_ns)
 {
   const judge_t *judge = &load->judge;
 
-  return !connection->chatty && judge->timeout_ns != 0 &&
-         connection->send_at_ns == NEVER &&
+  return connection->role == REGULAR && !connection->chatty &&
+         judge->timeout_ns != 0 && connection->send_at_ns == NEVER &&
          now_ns - connection->heard_ns >
              judge->timeout_ns + judge_allowed_ns(judge) + patience_ns(load);
 }
@@ -126,7 +126,7 @@ static void
 pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
 {
   if (load->draining_ns != 0 && !is_probe(load, connection)) {
-    int waiting = connection->length != 0;
+    int waiting = connection->length != 0 && connection->role == REGULAR;
     if (waiting && now_ns - load->draining_ns < patience_ns(load))
       return;
     load->judge.lost += (uint64_t)waiting;
@@ -134,9 +134,38 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
   } else if (is_overdue(load, connection, now_ns)) {
     load->judge.missing++;
     close_connection(connection);
-  } else if (connection->send_at_ns <= now_ns) {
+  } else if (connection->send_at_ns <= now_ns ||
+             (connection->send_at_ns == TOGETHER && load->running_ns != 0)) {
     take_turn(load, connection, now_ns);
   }
+}
+
+/* In this time all flooders come, and each comes again after it: so slowly that
+ * a server that closes who was idle longest never comes to those who chat. */
+static uint64_t
+flood_ns(const load_t *load)
+{
+  return 4 * load->options.interval_ms * NS_PER_MS;
+}
+
+/* Is it time for a flooder, or for a newcomer, who comes once? */
+static int
+is_guest_due(const load_t *load, const connection_t *guest, uint64_t now_ns)
+{
+  uint64_t number = (uint64_t)(guest - load->connections) - load->total;
+  uint64_t ran_ns = now_ns - load->running_ns;
+  uint64_t flood = load->options.flood;
+
+  if (load->running_ns == 0 || load->draining_ns != 0)
+    return 0;
+  if (number >= flood)
+    return guest->heard_ns == 0 && ran_ns >= flood_ns(load) &&
+           flood_is_due(&load->flood, number - flood, ran_ns - flood_ns(load));
+  if (load->connecting >= CONNECTING_AT_ONCE)
+    return 0;
+  if (guest->heard_ns == 0)
+    return ran_ns >= flood_ns(load) / flood * number;
+  return now_ns - guest->heard_ns >= flood_ns(load);
 }
 
 /* Does a new connection take the place of this one, which is gone? A period
@@ -144,6 +173,8 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
 static int
 is_replaced(const load_t *load, const connection_t *connection, uint64_t now_ns)
 {
+  if (connection >= load->connections + load->total)
+    return is_guest_due(load, connection, now_ns);
   return is_probe(load, connection) ||
          (is_churning(load, now_ns) && now_ns < period_end_ns(load) &&
           load->connecting < CONNECTING_AT_ONCE);
@@ -152,7 +183,7 @@ is_replaced(const load_t *load, const connection_t *connection, uint64_t now_ns)
 static void
 pace_connections(load_t *load, uint64_t now_ns)
 {
-  for (uint64_t i = 0; i < load->started && !load->failed; i++) {
+  for (uint64_t i = 0; i < load->room && !load->failed; i++) {
     connection_t *connection = &load->connections[i];
     if (connection->state == OPEN)
       pace_open(load, connection, now_ns);
@@ -189,6 +220,9 @@ change_phase(load_t *load, uint64_t now_ns)
 {
   uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
+  /* The last newcomer has a second. */
+  if (load->flood.newcomers != 0)
+    duration_ns += flood_ns(load) + NS_PER_S;
   if (load->running_ns == 0) {
     if (is_connected(load)) {
       load->running_ns = load->judged_ns = now_ns;
@@ -239,12 +273,14 @@ check_descriptors(const options_t *options)
   uint64_t limit = raise_descriptor_limit();
   uint64_t possible = limit > SPARE_DESCRIPTORS ? limit - SPARE_DESCRIPTORS : 0;
 
-  if (options->count <= possible)
+  uint64_t count = options->count + options->flood + options->newcomers;
+
+  if (count <= possible)
     return;
   complain("%" PRIu64 " connections need %" PRIu64
            " descriptors, but the limit is %" PRIu64
            " (ulimit -n): at most %" PRIu64 " connections are possible",
-           options->count, options->count + SPARE_DESCRIPTORS, limit, possible);
+           count, count + SPARE_DESCRIPTORS, limit, possible);
   exit(EXIT_FAILURE);
 }
 
@@ -289,8 +325,11 @@ run(load_t *load)
   const options_t *options = &load->options;
 
   load->total = options->count + 1;
-  load->connections = calloc(load->total, sizeof(*load->connections));
+  load->room = load->total + options->flood + options->newcomers;
+  load->connections = calloc(load->room, sizeof(*load->connections));
   if (load->connections == NULL ||
+      flood_init(&load->flood, options->newcomers,
+                 options->duration_s * NS_PER_S) != 0 ||
       judge_init(&load->judge, most_closes(options), options->timeout_ms,
                  options->tick_ms) != 0) {
     complain("out of memory");
@@ -303,8 +342,11 @@ run(load_t *load)
   progress_end(&load->progress);
   if (!load->failed) {
     print_connections(options);
-    load->failed = judge_report(&load->judge, stdout) != 0;
+    load->failed = judge_report(&load->judge, stdout) +
+                       flood_report(&load->flood, stdout) !=
+                   0;
   }
+  flood_destroy(&load->flood);
   judge_destroy(&load->judge);
   free(load->connections);
   return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;

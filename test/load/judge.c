@@ -137,7 +137,7 @@ judge_allowed_ns(const judge_t *judge)
 
 /* ---- Report ------------------------------------------------------------ */
 
-static int
+int
 compare_ns(const void *a, const void *b)
 {
   uint64_t left = *(const uint64_t *)a;

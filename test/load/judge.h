@@ -105,4 +105,7 @@ int judge_report(judge_t *judge, FILE *stream);
  * began then. */
 void judge_begin_anew(judge_t *judge);
 
+/* For qsort: the order of two uint64_t. */
+int compare_ns(const void *a, const void *b);
+
 #endif /* LOAD_JUDGE_H */

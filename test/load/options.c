@@ -62,6 +62,17 @@ static const option_row_t rows[] = {
      "connections also leave, reset, vanish and are replaced,\n"
      "and every S seconds are judged for themselves (never)",
      NUMBER(churn_s, 1, MAX_SECONDS)},
+    {IDLE_LOAD, "together", NULL,
+     "the silent ones send their message at the same time",
+     OPTION_FIELD(options_t, are_together)},
+    {IDLE_LOAD, "flood", "N",
+     "so many connections more, which are silent and come again\n"
+     "when they are closed: the server shall be full (0)",
+     NUMBER(flood, 0, 1000000)},
+    {IDLE_LOAD, "newcomers", "N",
+     "who then connect, want one echo and leave, all of whom\n"
+     "have to be served (0)",
+     NUMBER(newcomers, 0, 1000000)},
     {BOTH, "stall", "S",
      "make the server deaf for so many seconds, in which the\n"
      "chatty ones speak on (never)",
@@ -140,6 +151,15 @@ check_stall(options_t *options)
   options->patience_ms += options->stall_s * 1000;
 }
 
+/* A full server may close who is idle longest, and the silent ones are. */
+static void
+check_flood(const options_t *options)
+{
+  if (options->flood != 0 &&
+      (options->chatty_percent != 100 || options->churn_s != 0))
+    usage_error("--flood goes with --chatty 100 and without --churn");
+}
+
 void
 parse_options(int argc, char **argv, unsigned load, options_t *options)
 {
@@ -175,4 +195,5 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
   check_interval(options);
   check_churn(options);
   check_stall(options);
+  check_flood(options);
 }

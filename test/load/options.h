@@ -22,6 +22,9 @@ typedef struct options_s {
   uint64_t interval_ms; /* of udp-load: 0, as fast as the server answers */
   uint64_t duration_s;
   uint64_t churn_s; /* 0: none; there is none in udp-load */
+  uint64_t flood;   /* silent connections more, that are not judged */
+  uint64_t newcomers;
+  int are_together; /* the silent ones speak at the same time */
   uint64_t stall_s; /* 0: none */
   uint64_t pid;     /* of the server, for that */
   int stall_signal;
