@@ -36,11 +36,16 @@ begin() {
 }
 
 # Asks the shell what runs: a signal may come between a start and its "$!".
-stop_all() {
-  jobs -p >"$dir/jobs"
+stop_jobs() {
+  running=$(mktemp "$dir/jobs.XXXXXX")
+  jobs -p >"$running"
   # shellcheck disable=SC2046 # none or some process ids
-  kill $(cat "$dir/jobs") 2>/dev/null || true
+  kill $(cat "$running") 2>/dev/null || true
   wait
+}
+
+stop_all() {
+  stop_jobs
   rm -rf "$dir"
 }
 

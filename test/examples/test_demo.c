@@ -76,6 +76,24 @@ START_TEST(a_small_million_prints_its_table)
 }
 END_TEST
 
+/* With so few connections, what counts is that all rows are there. */
+START_TEST(a_small_trouble_prints_its_table)
+{
+  static const char *const rows[] = {
+      "uv_timer_t      uvwheel\n",
+      "frozen for 5 s: closed of 50 live ones",
+      "blocked for 4 s: closed of 15 live ones",
+      "UDP, frozen for 4 s: lost of 15 live ones",
+      "100 expire at once: longest turn",
+      "full: served of 1 newcomers                               0            "
+      "1\n",
+  };
+
+  assert_table("--trouble --connections 100", rows,
+               sizeof(rows) / sizeof(rows[0]));
+}
+END_TEST
+
 /* It raises no limit that it was given, but makes do. */
 START_TEST(few_descriptors_mean_fewer_connections)
 {
@@ -131,6 +149,8 @@ static const struct {
     {2, "--million --sessions 16000001", "--sessions takes a number"},
     {2, "--sessions 10", "--sessions goes with --million"},
     {2, "--million --connections 10", "--connections does not go with"},
+    {2, "--trouble --million", "--trouble goes without --million"},
+    {2, "--trouble --timeout 1000", "--trouble goes without --million"},
     {1, "--build /nowhere", "there is no /nowhere/examples/idle-server"},
     {1, "--million --build /nowhere",
      "there is no /nowhere/examples/udp-sessions"},
@@ -147,9 +167,9 @@ END_TEST
 
 START_TEST(help_names_every_option)
 {
-  static const char *const names[] = {"--connections", "--million",
-                                      "--sessions",    "--timeout",
-                                      "--build",       "--help"};
+  static const char *const names[] = {
+      "--connections", "--million", "--sessions", "--timeout",
+      "--build",       "--help",    "--trouble"};
 
   assert_help("DEMO", names, sizeof(names) / sizeof(names[0]));
 }
@@ -161,10 +181,12 @@ main(void)
   Suite *suite = suite_create("demo");
   TCase *tcase = tcase_create("end to end");
 
-  tcase_set_timeout(tcase, 60);
+  tcase_set_timeout(tcase, 120);
   tcase_add_test(tcase, a_small_demo_prints_its_table);
   if (getenv("UDP_LOAD") != NULL) /* they could be built */
     tcase_add_test(tcase, a_small_million_prints_its_table);
+  if (getenv("UDP_LOAD") != NULL)
+    tcase_add_test(tcase, a_small_trouble_prints_its_table);
   tcase_add_test(tcase, few_descriptors_mean_fewer_connections);
   tcase_add_test(tcase, an_interrupted_demo_leaves_nothing_running);
   tcase_add_test(tcase, a_terminated_demo_leaves_nothing_running);
