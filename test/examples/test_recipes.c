@@ -173,6 +173,26 @@ START_TEST(cancel_by_key_frees_each_request_once)
 }
 END_TEST
 
+START_TEST(shed_closes_who_was_idle_longest)
+{
+  static const char *const events[] = {
+      "busy: welcome", "ann: welcome", "ben: welcome", "cat: welcome",
+      "ann: closed",   "ben: closed",  "dan: welcome", "emil: welcome",
+      "cat: closed",   "dan: closed",  "fay: welcome", "gus: welcome",
+  };
+
+  run_recipe("SHED");
+  for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+    ck_assert_uint_lt(expect_event(events[i]), 60000);
+  expect_text("4 left\n");
+  expect_event("emil: closed");
+  expect_event("fay: closed");
+  /* The last two had news in the same tick. */
+  ck_assert_ptr_nonnull(strstr(rest, "busy: closed\n"));
+  ck_assert_ptr_nonnull(strstr(rest, "gus: closed\n"));
+}
+END_TEST
+
 START_TEST(shutdown_tells_what_was_left)
 {
   static const char *const left[] = {"\nleft: remind of the meeting, due in ",
@@ -227,6 +247,7 @@ main(void)
   tcase_add_test(tcase, repeat_n_repeats_n_times);
   if (getenv("CANCEL_BY_KEY") != NULL) /* without uthash it is not built */
     tcase_add_test(tcase, cancel_by_key_frees_each_request_once);
+  tcase_add_test(tcase, shed_closes_who_was_idle_longest);
   tcase_add_test(tcase, shutdown_tells_what_was_left);
   if (getenv("CPP_SESSIONS") != NULL) /* nor this without a C++ compiler */
     tcase_add_test(tcase, cpp_sessions_end_and_their_exceptions_arrive);
