@@ -223,8 +223,8 @@ static void
 tell_move(uint32_t move)
 {
   fprintf(stderr, "  %s", moves[move].name);
-  if (moves[move].ms == UINT64_MAX)
-    fprintf(stderr, "(%u, for ever)\n", moves[move].timer);
+  if (moves[move].ms == MOST)
+    fprintf(stderr, "(%u, most)\n", moves[move].timer);
   else
     fprintf(stderr, "(%u, %" PRId64 ")\n", moves[move].timer,
             (int64_t)moves[move].ms);

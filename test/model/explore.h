@@ -25,8 +25,12 @@
 
 typedef struct world_s world_t;
 
-/* A move. What it does with the timer and the time is its own business. */
+/* A move. What it does with the two numbers is its own business. */
 typedef bool (*make_t)(unsigned timer, uint64_t ms);
+
+/* As a number of a move: the most there is, of whatever it is. Those above it
+ * are negative. */
+#define MOST ((UINT64_C(1) << 63) - 1)
 
 /* A kind of world. */
 typedef struct layer_s {

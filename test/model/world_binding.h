@@ -89,6 +89,13 @@ passed(void)
   return after(0) - game.wheel.lag_ms;
 }
 
+/* Has the clock been set back, and not come to where it was? */
+static inline bool
+is_rewound(void)
+{
+  return loop_ms() < game.rewound_to_ms;
+}
+
 /* ---- verify_world.c ------------------------------------------------------ */
 
 void verify_world(void);

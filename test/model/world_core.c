@@ -14,7 +14,6 @@
 #include "explore.h"
 
 #define BEGIN_MS (UINT64_C(1) << 20)
-#define FOR_EVER UINT64_MAX
 
 static struct game_s {
   uvwheel_core_t core;
@@ -105,7 +104,7 @@ is_used_up(uint64_t due_ms)
 static uint64_t
 due_after(uint64_t delay_ms)
 {
-  return delay_ms == FOR_EVER ? FOR_EVER : game.now_ms + delay_ms;
+  return delay_ms == MOST ? UINT64_MAX : game.now_ms + delay_ms;
 }
 
 /* Idle entries are all alike. */
@@ -358,8 +357,8 @@ add_delays(const char *name, make_t make, unsigned timer)
 {
   const uint64_t tick_ms = game.model.tick_ms;
   const uint64_t delays[] = {
-      -tick_ms,          0,       1, tick_ms, game.round_ms, game.round_ms + 1,
-      2 * game.round_ms, FOR_EVER};
+      -tick_ms,          0,   1, tick_ms, game.round_ms, game.round_ms + 1,
+      2 * game.round_ms, MOST};
   unsigned i;
 
   for (i = 0; i < LENGTH(delays); i++)
@@ -372,7 +371,7 @@ add_moves(void)
 {
   const uint64_t tick_ms = game.model.tick_ms, round_ms = game.round_ms;
   const uint64_t steps_ms[] = {1, tick_ms, round_ms, round_ms + 1};
-  const uint64_t counts[] = {0, 1, UINT64_MAX};
+  const uint64_t counts[] = {0, 1, MOST};
   unsigned i;
 
   add_delays("insert", insert, 0);
