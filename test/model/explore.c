@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Plays small worlds out, breadth first. `worlds` takes the worlds one after
- * the other and goes on with each until there is nothing new in it, or
+/* Plays small worlds out, breadth first: one after the other, each until there
+ * is nothing new in it, or
  *
  *   --depth N    all sequences of N moves have been played,
  *   --states N   it has so many states,
@@ -25,6 +25,7 @@
 #define MOST_MEMORY_BYTES 16384
 #define DEEPEST 1000
 #define NOWHERE UINT32_MAX
+#define MOST_STATES (1u << 29) /* whose numbers can be doubled twice */
 
 /* Sanitizers end by abort, too, so that the moves get told. */
 const char *__asan_default_options(void);
@@ -393,7 +394,7 @@ parse_options(int argc, char **argv, limits_t *limits)
 int
 main(int argc, char **argv)
 {
-  limits_t limits = {DEEPEST, NOWHERE / 2, 0};
+  limits_t limits = {DEEPEST, MOST_STATES, 0};
 
   if (!parse_options(argc, argv, &limits)) {
     fprintf(stderr, "usage: %s [--depth N] [--states N] [--seconds N]\n",
