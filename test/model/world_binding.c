@@ -64,8 +64,7 @@ begin_move(bool after_other)
   game.wheel.moved_ms += moved_ms - game.moved_ms;
   game.moved_ms = moved_ms;
   game.fired_in_move = 0;
-  uvwheel_timer_set_repeat(after_other ? &other_timer : &game.timers[0],
-                           after_other ? 0 : game.armed[0].repeat);
+  uvwheel_timer_set_repeat(after_other ? &other_timer : &game.spare, 0);
 }
 
 static bool
@@ -549,6 +548,7 @@ open_wheels(const world_t *world)
   options.max_timers = world->variant == 2 ? world->timers - UINT64_C(1) : 0;
   EXPECT(uvwheel_init(&game.loop, &game.wheel, &options) == 0);
   game.wheel.lag_ms = world->variant == 1; /* whatever this machine has */
+  EXPECT(uvwheel_timer_init(&game.wheel, &game.spare) == 0);
   game.max_timers = options.max_timers != 0 ? options.max_timers : UINT64_MAX;
   game.missed = (uvwheel_missed_t)world->variant;
   for (i = 0; i < MOST_TIMERS; i++) {

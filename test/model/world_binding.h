@@ -36,6 +36,7 @@ typedef struct game_s {
   uv_loop_t loop;
   uvwheel_t wheel;
   uvwheel_timer_t timers[MOST_TIMERS];
+  uvwheel_timer_t spare; /* one more, never started */
   armed_t armed[MOST_TIMERS];
   uint64_t round_ms;
   uint64_t max_timers;

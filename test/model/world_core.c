@@ -162,15 +162,17 @@ use_lane_up(unsigned unused, uint64_t delay_ms)
 {
   uint64_t due_ms = due_after(delay_ms);
   const uvwheel_slot_t *slot = slot_at(due_ms);
+  uint64_t dealt = dealt_into(slot), run = slot->run;
 
   (void)unused;
-  if (nearest_of(slot) == NEVER || dealt_into(slot) >= slot->run ||
-      game.core.passing || game.drawing.going_on)
+  if (nearest_of(slot) == NEVER || dealt >= run || game.core.passing ||
+      game.drawing.going_on)
     return false;
-  while (dealt_into(slot) < slot->run) {
+  for (; dealt < run; dealt++) {
     (void)uvwheel_core_insert(&game.core, &game.spare, due_ms);
     uvwheel_core_remove(&game.core, &game.spare);
   }
+  EXPECT(slot->dealt == run);
   return true;
 }
 
