@@ -6,9 +6,10 @@
  * its callback a repeating timer is already armed again, so that the stop has
  * the last word; the timer may be freed right after it.
  *
- * Each interval begins at the callback before, as in libuv, and ends at the
- * first tick after it: here 400 ms take 410. Where the beat must not drift,
- * uvwheel_timer_set_missed(timer, UVWHEEL_MISSED_SKIP) keeps it. */
+ * Each callback comes at the first tick after its time, and the times keep
+ * their beat: 400, 800, 1200 ms after the start, however late one was. With
+ * uvwheel_timer_set_missed(timer, UVWHEEL_MISSED_DELAY) each interval begins at
+ * the callback before, as in libuv. */
 
 #include <inttypes.h>
 #include <stdio.h>
