@@ -2,12 +2,28 @@
 
 #include "letters.h"
 
+letter_t letters[LETTERS];
 unsigned called_in_all;
+
+static void
+setup(void)
+{
+  memset(letters, 0, sizeof letters);
+  called_in_all = 0;
+}
+
+TCase *
+letters_tcase(Suite *suite, const char *name)
+{
+  TCase *tcase = loop_tcase(suite, name);
+
+  tcase_add_checked_fixture(tcase, setup, NULL);
+  return tcase;
+}
 
 void
 open_mailbox(const uvwheel_options_t *options)
 {
-  called_in_all = 0;
   open_wheel_with(options);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
 }
@@ -40,12 +56,12 @@ send_letter(letter_t *letter, probe_t *probe)
 }
 
 void
-send_all(letter_t *letters, probe_t *probes, size_t count)
+send_all(letter_t *first, probe_t *probes, size_t count)
 {
   size_t i;
 
   for (i = 0; i < count; i++)
-    send_letter(&letters[i], &probes[i]);
+    send_letter(&first[i], &probes[i]);
 }
 
 void

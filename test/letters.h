@@ -23,6 +23,13 @@ struct letter_s {
   void (*then)(letter_t *); /* what the callback does; NULL for nothing    */
 };
 
+#define LETTERS 10
+extern letter_t letters[LETTERS];
+
+/* A test case of support.h whose every test begins with these letters as zeros.
+ */
+TCase *letters_tcase(Suite *suite, const char *name);
+
 /* How many were called back in all. */
 extern unsigned called_in_all;
 
@@ -32,8 +39,8 @@ void on_letter(uvwheel_post_t *post, int status);
 /* Posts it, in memory full of garbage; that must succeed. */
 void send_letter(letter_t *letter, probe_t *probe);
 
-/* Sends the letters in turn, each to start its probe. */
-void send_all(letter_t *letters, probe_t *probes, size_t count);
+/* Sends so many letters in turn, each to start its probe. */
+void send_all(letter_t *first, probe_t *probes, size_t count);
 
 /* The letter was called back once, with the status, at the place. */
 void expect_called(const letter_t *letter, int status, unsigned place);

@@ -12,14 +12,13 @@
 
 static const uvwheel_options_t fine = {.tick_ms = 10, .slots = 8};
 
-static letter_t letters[10];
-static probe_t probes[10];
+static probe_t probes[LETTERS];
 
 static void
 open_with_probes(const uvwheel_options_t *options)
 {
   open_mailbox(options);
-  probe_init_all(probes, LENGTH(probes));
+  probe_init_all(probes, LETTERS);
 }
 
 /* What is queued is called back, without time going by. */
@@ -190,9 +189,9 @@ START_TEST(requests_are_called_back_in_their_order)
   unsigned i;
 
   open_with_probes(&fine);
-  send_all(letters, probes, LENGTH(letters));
+  send_all(letters, probes, LETTERS);
   turn();
-  for (i = 0; i < LENGTH(letters); i++)
+  for (i = 0; i < LETTERS; i++)
     expect_called(&letters[i], 0, i);
 }
 END_TEST
@@ -208,18 +207,18 @@ count_called(uvwheel_post_t *post, int status)
 /* Without any of check's assertions in between, which allocate. */
 START_TEST(requests_allocate_nothing)
 {
-  static uvwheel_post_t posts[LENGTH(letters)];
+  static uvwheel_post_t posts[LETTERS];
   uint64_t before, after;
   size_t i;
 
   open_mailbox(&fine);
   before = allocations();
-  for (i = 0; i < LENGTH(posts); i++)
+  for (i = 0; i < LETTERS; i++)
     (void)uvwheel_post(&wheel, &posts[i], count_called);
   uv_run(&loop, UV_RUN_NOWAIT);
   after = allocations();
   ck_assert_uint_eq(after, before);
-  ck_assert_uint_eq(called_in_all, LENGTH(posts));
+  ck_assert_uint_eq(called_in_all, LETTERS);
 }
 END_TEST
 
@@ -290,7 +289,7 @@ START_TEST(a_turn_keeps_to_its_budget)
   turn();
   ck_assert_uint_eq(called_in_all, 9);
   turn();
-  for (i = 0; i < LENGTH(letters); i++)
+  for (i = 0; i < LETTERS; i++)
     expect_called(&letters[i], 0, i);
   echo_close(&echo);
 }
@@ -378,9 +377,9 @@ int
 main(void)
 {
   Suite *suite = suite_create("mailbox");
-  TCase *one = loop_tcase(suite, "one request");
-  TCase *many = loop_tcase(suite, "many requests");
-  TCase *alive = loop_tcase(suite, "what keeps the loop alive");
+  TCase *one = letters_tcase(suite, "one request");
+  TCase *many = letters_tcase(suite, "many requests");
+  TCase *alive = letters_tcase(suite, "what keeps the loop alive");
 
   tcase_add_test(one, a_request_s_callback_starts_refreshes_and_stops_timers);
   tcase_add_test(one, a_timeout_counts_from_when_the_request_is_called_back);

@@ -12,7 +12,6 @@
 
 #define COUNT 8
 
-static letter_t letters[COUNT];
 static probe_t probes[COUNT];
 
 static void
@@ -202,6 +201,7 @@ START_TEST(close_waits_for_threads_that_are_about_to_wake_the_loop)
   uv_thread_t thread;
 
   queue_letters(0);
+  waker_is_done = 0;
   ATOMIC_ADD(&wheel.wakers, 1);
   ck_assert_int_eq(uv_thread_create(&thread, be_a_waker, NULL), 0);
   close_wheel(NULL);
@@ -343,6 +343,7 @@ START_TEST(a_foreign_close_of_the_driver_alone_starts_no_timers)
   unsigned i;
 
   queue_letters(0);
+  foreign_closes = 0;
   uv_walk(&loop, close_of_type, &type);
   if (_i == 1) {
     run_for(10);
@@ -368,6 +369,7 @@ START_TEST(a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel)
   probe_t probe;
 
   queue_letters(0);
+  foreign_closes = 0;
   probe_init(&probe);
   uv_walk(&loop, close_of_type, &type);
   if (_i == 1)
@@ -409,8 +411,8 @@ int
 main(void)
 {
   Suite *suite = suite_create("mailbox: close");
-  TCase *own = loop_tcase(suite, "by uvwheel_close");
-  TCase *foreign = loop_tcase(suite, "by others");
+  TCase *own = letters_tcase(suite, "by uvwheel_close");
+  TCase *foreign = letters_tcase(suite, "by others");
 
   tcase_add_test(own, close_cancels_what_is_queued_from_the_loop);
   tcase_add_test(own, close_with_nothing_queued_closes_the_mailbox);
