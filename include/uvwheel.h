@@ -62,9 +62,10 @@
  *   timers fire later by what was set back, and one that was started or
  *   refreshed between the stall and the turn that found it, by up to as much
  *   again. A loop that is late at each turn is not deaf but slow: after a
- *   stall the next one counts only once a turn was on time, and timers fire at
- *   the loop's pace. (With more timers than 49,152, which is what one poll
- *   hears, a stall more in a row may count for each 49,152.)
+ *   stall the next one counts only once two turns in a row were on time, or the
+ *   wheel was empty, and timers fire at the loop's pace. (With more timers than
+ * 49,152, which is what one poll hears, a stall more in a row may count for
+ * each 49,152.)
  * - Timers of one tick fire in no particular order, unless UVWHEEL_FIFO.
  * - A due time that would exceed UINT64_MAX becomes UINT64_MAX and is never
  *   reached.
@@ -302,7 +303,8 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  *
  * Returns how many callbacks it has called, each of another timer: count, if so
  * many were active and no callback stopped, restarted or refreshed one of them,
- * or closed the wheel. Any callback may call it, but in that of uvwheel_walk it
+ * or closed the wheel. (Timers that are never due, from 2^63 ms on, do not
+ * fire.) Any callback may call it, but in that of uvwheel_walk it
  * fires nothing. turn_budget and turn_ms do not limit it. A repeating timer
  * keeps its beat.
  * Cost: O(count + what the hand looks at on its way there), and the callbacks.

@@ -168,7 +168,7 @@ uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
   uvwheel_post_cb cb_before;
   uintptr_t newest;
 
-  if (wheel == NULL || post == NULL || cb == NULL)
+  if (wheel == NULL || wheel->loop == NULL || post == NULL || cb == NULL)
     return UV_EINVAL;
   newest = ATOMIC_LOAD(&wheel->newest);
   if (newest == UNOPENED)

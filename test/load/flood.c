@@ -40,10 +40,12 @@ flood_served(flood_t *flood, uint64_t time_ns)
 static double
 time_ms(const flood_t *flood, unsigned percent)
 {
+  uint64_t index;
+
   if (flood->served == 0)
     return 0;
-  return (double)flood->times_ns[(flood->served - 1) * percent / 100] /
-         (double)NS_PER_MS;
+  index = (flood->served - 1) * (uint64_t)percent / 100;
+  return (double)flood->times_ns[index] / (double)NS_PER_MS;
 }
 
 int

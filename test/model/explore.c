@@ -8,7 +8,8 @@
  *   --seconds N  its share of that time is used up; 60, if nothing is said.
  *
  * A state is kept as the move that led there from another one, 16 bytes. To go
- * on with it, the moves are made again from the beginning. */
+ * on with it, the moves are made again from the beginning. Whether states of
+ * one key are the same is seen from time to time: then they go on alike. */
 
 #include "explore.h"
 
@@ -24,6 +25,7 @@
 #define MOST_MOVES 200
 #define MOST_MEMORY_BYTES 16384
 #define DEEPEST 1000
+#define SAMPLED 1000 /* of so many transitions one is looked at closely */
 #define NOWHERE UINT32_MAX
 #define MOST_STATES (1u << 29) /* whose numbers can be doubled twice */
 
@@ -168,21 +170,21 @@ make_room(uint32_t wanted)
     *place_of(states[i].key) = i;
 }
 
-/* Keeps the state, if it is a new one. */
-static bool
-is_new(uint64_t key, uint32_t from, uint32_t move)
+/* Keeps the state, if it is a new one. Returns it, or the one that it is. */
+static uint32_t
+keep(uint64_t key, uint32_t from, uint32_t move)
 {
   uint32_t *place = place_of(key);
 
   if (*place != NOWHERE)
-    return false;
+    return *place;
   *place = state_count;
   states[state_count].key = key;
   states[state_count].from = from;
   states[state_count].move = move;
   if (++state_count == room)
     make_room(2 * room);
-  return true;
+  return state_count - 1;
 }
 
 /* The moves that lead to a state. Returns how many. */
@@ -265,22 +267,57 @@ go_to(uint32_t state, const snapshot_t begin)
   EXPECT(world->layer->key() == states[state].key);
 }
 
+/* All that the moves lead to, whichever of the timers has which number. */
+static uint64_t
+sum_up(const snapshot_t here)
+{
+  uint64_t sum = 0;
+  uint32_t i;
+
+  for (i = 0; i < move_count; i++) {
+    if (moves[i].make(moves[i].timer, moves[i].ms))
+      sum += mix(1, world->layer->key());
+    restore(here);
+  }
+  return sum;
+}
+
+/* The state at hand, to which another way leads than to one that has the same
+ * key, goes on as that one does. */
+static void
+expect_same(uint32_t state, const snapshot_t begin)
+{
+  static snapshot_t here;
+  uint32_t move = move_now;
+  uint64_t sum;
+
+  save(here);
+  sum = sum_up(here);
+  go_to(state, begin);
+  save(here);
+  EXPECT(sum_up(here) == sum);
+  move_now = move;
+}
+
 /* Makes all moves. Returns how many were possible. */
 static uint64_t
-go_on(const snapshot_t here)
+go_on(const snapshot_t here, const snapshot_t begin)
 {
-  uint64_t made = 0;
+  static uint64_t made_in_all;
+  uint64_t before = made_in_all;
 
   for (move_now = 0; move_now < move_count; move_now++) {
     const move_t *move = &moves[move_now];
+    uint32_t known = state_count, state;
     if (!move->make(move->timer, move->ms))
       continue;
-    made++;
     world->layer->verify();
-    (void)is_new(world->layer->key(), state_now, move_now);
+    state = keep(world->layer->key(), state_now, move_now);
+    if (++made_in_all % SAMPLED == 0 && state < known)
+      expect_same(state, begin);
     restore(here);
   }
-  return made;
+  return made_in_all - before;
 }
 
 typedef struct found_s {
@@ -307,7 +344,7 @@ explore(const limits_t *limits, time_t end, found_t *found)
   save(begin);
   state_count = 0;
   make_room(1024);
-  (void)is_new(world->layer->key(), NOWHERE, 0);
+  (void)keep(world->layer->key(), NOWHERE, 0);
   for (state_now = 0; state_now < state_count; state_now++) {
     if (state_now == level_end) {
       found->depth++;
@@ -317,7 +354,7 @@ explore(const limits_t *limits, time_t end, found_t *found)
       break;
     go_to(state_now, begin);
     save(here);
-    found->transitions += go_on(here);
+    found->transitions += go_on(here, begin);
   }
   found->complete = state_now == state_count;
   found->states = state_count;

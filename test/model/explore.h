@@ -69,12 +69,13 @@ void add_slots(const uvwheel_core_t *core);
  * nothing. */
 void add_move(const char *name, make_t make, unsigned timer, uint64_t ms);
 
-/* A key is mixed from values, whose order counts. */
+/* A key is mixed from values, whose order and number count. */
 static inline uint64_t
 mix(uint64_t key, uint64_t value)
 {
-  key = (key ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-  return key ^ (key >> 29);
+  key = (key ^ value) + UINT64_C(0x9e3779b97f4a7c15);
+  key = (key ^ (key >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+  return key ^ (key >> 27);
 }
 
 /* The key of a wheel at a time. What it has in common with one of a round later
@@ -82,11 +83,11 @@ mix(uint64_t key, uint64_t value)
 uint64_t key_of_core(const uvwheel_core_t *core, uint64_t now_ms,
                      uint64_t (*key_of_entry)(const uvwheel_entry_t *entry));
 
-/* A time as it is seen from another one, if it is one that comes. */
+/* A time, or a tick, as it is seen from another one, if it will ever come. */
 static inline uint64_t
-seen_from(uint64_t now_ms, uint64_t ms)
+seen_from(uint64_t now, uint64_t then)
 {
-  return ms < CLOCK_END_MS ? ms - now_ms : UINT64_MAX;
+  return then < MOST / 2 ? then - now : MOST;
 }
 
 /* What the model knows about an active timer's place in its tick. */

@@ -18,13 +18,6 @@ add_slots(const uvwheel_core_t *core)
 
 /* ---- Keys ---------------------------------------------------------------- */
 
-/* Of a tick. */
-static uint64_t
-seen_from_tick(uint64_t now_tick, uint64_t tick)
-{
-  return tick <= LAST_HAND ? tick - now_tick : UINT64_MAX;
-}
-
 uint64_t
 dealt_into(const uvwheel_slot_t *slot)
 {
@@ -41,22 +34,22 @@ key_of_slot(const uvwheel_core_t *core, uint64_t slot, uint64_t now_tick)
 {
   const uvwheel_slot_t *it = &core->slots[slot];
   bool is_passed = core->passing && slot == (core->pass_tick & core->slot_mask);
-  uint64_t key = is_occupied(core, slot);
+  uint64_t key = mix(0, is_occupied(core, slot));
 
   if (is_occupied(core, slot) || is_passed)
     key = mix(mix(key, dealt_into(it)), it->run);
-  return mix(key, seen_from_tick(now_tick, nearest_of(it)));
+  return mix(key, seen_from(now_tick, nearest_of(it)));
 }
 
 static uint64_t
 key_of_pass(const uvwheel_core_t *core, uint64_t now_tick)
 {
-  uint64_t key = core->passing;
+  uint64_t key = mix(0, core->passing);
 
   if (!core->passing)
     return key;
-  key = mix(key, seen_from_tick(now_tick, core->pass_tick));
-  key = mix(key, seen_from_tick(now_tick, core->pass_nearest));
+  key = mix(key, seen_from(now_tick, core->pass_tick));
+  key = mix(key, seen_from(now_tick, core->pass_nearest));
   return mix(key, core->pass_lanes);
 }
 
@@ -86,8 +79,8 @@ key_of_core(const uvwheel_core_t *core, uint64_t now_ms,
   uint64_t now_tick = now_ms / core->tick_ms, slots = core->slot_mask + 1, i;
   uint64_t key = mix(0, now_ms % (slots * core->tick_ms));
 
-  key = mix(key, seen_from_tick(now_tick, core->hand));
-  key = mix(key, seen_from_tick(now_tick, core->next_tick));
+  key = mix(key, seen_from(now_tick, core->hand));
+  key = mix(key, seen_from(now_tick, core->next_tick));
   key = mix(key, key_of_pass(core, now_tick));
   key = mix(
       key, list_is_empty(&core->drawn) ? 0 : seen_from(now_ms, core->drawn_ms));

@@ -104,9 +104,10 @@ static uint64_t
 key_of_driver(void)
 {
   const uvwheel_t *wheel = &game.wheel;
-  uint64_t key = uv_is_active((const uv_handle_t *)&wheel->driver) != 0;
+  bool is_armed = uv_is_active((const uv_handle_t *)&wheel->driver);
+  uint64_t key = mix(0, is_armed);
 
-  if (key != 0) {
+  if (is_armed) {
     key = mix(key, seen_from(loop_ms(), wheel->driver.timeout));
     key = mix(key, seen_from(loop_ms(), wheel->wake_ms));
   }

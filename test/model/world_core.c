@@ -172,7 +172,7 @@ use_lane_up(unsigned unused, uint64_t delay_ms)
     (void)uvwheel_core_insert(&game.core, &game.spare, due_ms);
     uvwheel_core_remove(&game.core, &game.spare);
   }
-  EXPECT(slot->dealt == run);
+  EXPECT(dealt_into(slot) == run);
   return true;
 }
 
