@@ -25,6 +25,7 @@ awk           mawk gawk gawk gawk gawk gawk
 c++           g++ gcc-c++ g++ gcc gcc-c++ -
 cc            gcc,libc6-dev gcc,glibc-devel gcc,musl-dev gcc gcc,glibc-devel -
 check         check check-devel check-dev check check-devel check
+bpftrace      bpftrace bpftrace bpftrace bpftrace bpftrace -
 chromedriver  chromium-driver chromedriver chromium-chromedriver chromium chromedriver chromedriver
 chromium      chromium chromium chromium chromium chromium chromium
 clang         clang,libclang-rt-dev clang,compiler-rt clang,compiler-rt clang,compiler-rt clang llvm
@@ -59,8 +60,12 @@ qemu-arm      qemu-user qemu-user qemu-arm qemu-user qemu-linux-user -
 qemu-i386     qemu-user qemu-user qemu-i386 qemu-user qemu-linux-user -
 qemu-riscv64  qemu-user qemu-user qemu-riscv64 qemu-user qemu-linux-user -
 qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
+prometheus-client python3-prometheus-client python3-prometheus_client py3-prometheus-client python-prometheus_client python3-prometheus_client -
+promtool      prometheus golang-github-prometheus prometheus prometheus golang-github-prometheus-prometheus prometheus
+readelf       binutils binutils binutils binutils binutils binutils
 selenium      python3-selenium python3-selenium py3-selenium python-selenium python3-selenium -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
+systemtap-sdt systemtap-sdt-dev systemtap-sdt-devel - - systemtap-sdt-devel -
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 valgrind      valgrind valgrind valgrind valgrind valgrind -
 xz            xz-utils xz xz xz xz xz
@@ -95,9 +100,12 @@ has_tool() {
       meson --version | awk -F . '{new = $1 >= 1} END {exit !new}' ;;
     mingw) command -v x86_64-w64-mingw32-gcc ;;
     ninja) command -v ninja || command -v ninja-build || command -v samu ;;
+    prometheus-client) # as the test finds it
+      /usr/bin/python3 -c 'import prometheus_client' ;;
     s390x-gcc) can_cross s390x-linux-gnu ;;
     selenium) # as the test finds it
       /usr/bin/python3 -c 'import selenium' ;;
+    systemtap-sdt) echo '#include <sys/sdt.h>' | cc -x c -fsyntax-only - ;;
     uthash) echo '#include <uthash.h>' | cc -x c -fsyntax-only - ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1

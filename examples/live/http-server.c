@@ -25,6 +25,25 @@ stream_of(http_connection_t *connection)
   return (uv_stream_t *)&connection->tcp;
 }
 
+/* ---- Chunks ------------------------------------------------------------- */
+
+http_chunk_t *
+http_chunk_new(size_t size)
+{
+  http_chunk_t *chunk = malloc(sizeof(*chunk) + size);
+
+  if (chunk != NULL)
+    *chunk = (http_chunk_t){.references = 1};
+  return chunk;
+}
+
+void
+http_chunk_release(http_chunk_t *chunk)
+{
+  if (chunk != NULL && --chunk->references == 0)
+    free(chunk);
+}
+
 /* ---- A connection's end ------------------------------------------------- */
 
 static void accept_next(http_server_t *server);
@@ -35,6 +54,8 @@ on_closed(uv_handle_t *tcp)
   http_connection_t *connection = (http_connection_t *)tcp;
   http_server_t *server = tcp->data;
 
+  http_chunk_release(connection->chunk);
+  connection->chunk = NULL;
   connection->state = HTTP_FREE;
   if (server->is_full && !uv_is_closing((uv_handle_t *)&server->listener)) {
     server->is_full = 0;
@@ -126,6 +147,15 @@ http_answer(http_connection_t *connection, const char *type, const char *body,
 }
 
 void
+http_answer_chunk(http_connection_t *connection, const char *type,
+                  http_chunk_t *chunk)
+{
+  connection->chunk = chunk;
+  chunk->references++;
+  http_answer(connection, type, chunk->bytes, chunk->length);
+}
+
+void
 http_answer_status(http_connection_t *connection, int status)
 {
   const char *name = http_status_str((enum http_status)status);
@@ -137,23 +167,6 @@ http_answer_status(http_connection_t *connection, int status)
 
 /* ---- Streams ------------------------------------------------------------ */
 
-http_chunk_t *
-http_chunk_new(size_t size)
-{
-  http_chunk_t *chunk = malloc(sizeof(*chunk) + size);
-
-  if (chunk != NULL)
-    *chunk = (http_chunk_t){.references = 1};
-  return chunk;
-}
-
-void
-http_chunk_release(http_chunk_t *chunk)
-{
-  if (chunk != NULL && --chunk->references == 0)
-    free(chunk);
-}
-
 /* Who takes what it is sent is alive. */
 static void
 on_chunk_sent(uv_write_t *write, int status)
@@ -161,6 +174,7 @@ on_chunk_sent(uv_write_t *write, int status)
   http_connection_t *connection = (http_connection_t *)write->handle;
 
   http_chunk_release(connection->chunk);
+  connection->chunk = NULL;
   connection->is_sending = 0;
   if (status == 0)
     uvwheel_timer_refresh(&connection->patience);

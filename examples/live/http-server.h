@@ -32,7 +32,8 @@ typedef struct http_connection_s http_connection_t;
  * functions, or http_stream. */
 typedef void (*http_request_cb)(http_connection_t *connection);
 
-/* Bytes on their way to many streams at once; freed with its last reference. */
+/* Bytes on their way, to many streams at once perhaps; freed with its last
+ * reference. */
 typedef struct http_chunk_s {
   uint64_t references;
   size_t length;
@@ -91,6 +92,10 @@ void http_answer_status(http_connection_t *connection, int status);
 /* Answers with a body, which must stay as it is. */
 void http_answer(http_connection_t *connection, const char *type,
                  const char *body, size_t length);
+
+/* The same with the bytes of a chunk. */
+void http_answer_chunk(http_connection_t *connection, const char *type,
+                       http_chunk_t *chunk);
 
 /* Begins a stream, or answers that there are too many. */
 void http_stream(http_connection_t *connection, const char *type);

@@ -3,8 +3,8 @@
 #include "live-picture.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
+
+#include "live-writer.h"
 
 /* What a step may take, and what is left of earlier ones at most. */
 #define STEP_NS (LIVE_INTERVAL_MS * 1000000 / LIVE_SHARE)
@@ -72,37 +72,20 @@ live_picture_count(live_picture_t *picture)
 
 /* ---- JSON --------------------------------------------------------------- */
 
-typedef struct writer_s {
-  char *text;
-  size_t length;
-} writer_t;
-
-__attribute__((format(printf, 2, 3))) static void
-put(writer_t *writer, const char *format, ...)
+static void
+put_number(live_writer_t *writer, const char *name, uint64_t number)
 {
-  va_list arguments;
-
-  va_start(arguments, format);
-  writer->length +=
-      (size_t)vsnprintf(writer->text + writer->length,
-                        LIVE_MAX_TEXT - writer->length, format, arguments);
-  va_end(arguments);
+  live_put(writer, "\"%s\":%" PRIu64 ",", name, number);
 }
 
 static void
-put_number(writer_t *writer, const char *name, uint64_t number)
-{
-  put(writer, "\"%s\":%" PRIu64 ",", name, number);
-}
-
-static void
-put_numbers(writer_t *writer, const char *name, const uint64_t *numbers,
+put_numbers(live_writer_t *writer, const char *name, const uint64_t *numbers,
             size_t count)
 {
-  put(writer, "\"%s\":[", name);
+  live_put(writer, "\"%s\":[", name);
   for (size_t i = 0; i < count; i++)
-    put(writer, "%s%" PRIu64, i == 0 ? "" : ",", numbers[i]);
-  put(writer, "]");
+    live_put(writer, "%s%" PRIu64, i == 0 ? "" : ",", numbers[i]);
+  live_put(writer, "]");
 }
 
 /* The age of the oldest cell, at most. */
@@ -120,11 +103,11 @@ live_picture_write(const live_picture_t *picture, const live_facts_t *facts,
                    char *text)
 {
   const uvwheel_t *wheel = picture->wheel;
-  writer_t writer = {text, 0};
+  live_writer_t writer = {.text = text, .size = LIVE_MAX_TEXT};
   uvwheel_stats_t stats;
 
   uvwheel_get_stats(wheel, &stats);
-  put(&writer, "{");
+  live_put(&writer, "{");
   put_number(&writer, "now_ms", uv_now(uvwheel_get_loop(wheel)));
   put_number(&writer, "tick_ms", options_of(wheel).tick_ms);
   put_number(&writer, "slots", options_of(wheel).slots);
@@ -139,8 +122,8 @@ live_picture_write(const live_picture_t *picture, const live_facts_t *facts,
   put_number(&writer, "backlog_ms", stats.backlog_ms);
   put_number(&writer, "lateness_max_ms", stats.lateness_max_ms);
   put_numbers(&writer, "lateness", stats.lateness, UVWHEEL_LATENESS_BUCKETS);
-  put(&writer, ",");
+  live_put(&writer, ",");
   put_numbers(&writer, "cells", picture->cells, picture->cell_count);
-  put(&writer, "}");
+  live_put(&writer, "}");
   return writer.length;
 }

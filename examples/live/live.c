@@ -8,6 +8,7 @@
 
 #include "../common/cli.h"
 #include "http-server.h"
+#include "live-metrics.h"
 #include "live-page.h"
 #include "live-picture.h"
 
@@ -73,6 +74,22 @@ begin_stream(live_t *live, http_connection_t *connection)
 }
 
 static void
+answer_metrics(const live_t *live, http_connection_t *connection)
+{
+  http_chunk_t *chunk = http_chunk_new(LIVE_MAX_METRICS);
+  uvwheel_stats_t stats;
+
+  if (chunk == NULL) {
+    http_answer_status(connection, HTTP_STATUS_SERVICE_UNAVAILABLE);
+    return;
+  }
+  uvwheel_get_stats(live->options.wheel, &stats);
+  chunk->length = live_metrics_write(&stats, chunk->bytes);
+  http_answer_chunk(connection, LIVE_METRICS_TYPE, chunk);
+  http_chunk_release(chunk);
+}
+
+static void
 on_request(http_connection_t *connection)
 {
   http_server_t *http = connection->tcp.data;
@@ -82,6 +99,8 @@ on_request(http_connection_t *connection)
                 live_page_size);
   else if (http_request_is_for(&connection->request, "/events"))
     begin_stream(http->data, connection);
+  else if (http_request_is_for(&connection->request, "/metrics"))
+    answer_metrics(http->data, connection);
   else
     http_answer_status(connection, HTTP_STATUS_NOT_FOUND);
 }

@@ -2,7 +2,7 @@
 
 /* A page that shows a wheel while it runs, to browsers: GET / is the page
  * (live.html, with live.css and live.js in it), GET /events the stream of what
- * it draws (server-sent events). */
+ * it draws (server-sent events). And to Prometheus: GET /metrics. */
 
 #ifndef EXAMPLES_LIVE_H
 #define EXAMPLES_LIVE_H

@@ -18,7 +18,6 @@ import pathlib
 import re
 import selectors
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -31,54 +30,16 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+import servers
+from servers import serving
+
 PATIENCE_S = 60
 CONNECTIONS = 40
 THEMES = ["light", "dark"]
 WIDTHS = [320, 390, 768, 1280]
 CHROMIUM = ["chromium", "chromium-browser", "google-chrome"]
 
-build = None  # the directory
-
-
-# ---- The server and the browser --------------------------------------------
-
-class Server:
-    """An idle-server, its echo port and its page."""
-
-    def __init__(self, *options, http_port=0):
-        self.process = subprocess.Popen(
-            [build / "examples/idle-server", "--port", "0", "--http", str(http_port),
-             *options], stdout=subprocess.PIPE, text=True)
-        self.port = self.read_port(r"listening on .*:(\d+)$")
-        self.http_port = self.read_port(r"live page: .*:(\d+)/$")
-        self.url = f"http://127.0.0.1:{self.http_port}/"
-
-    def read_port(self, pattern):
-        return int(re.match(pattern, self.process.stdout.readline())[1])
-
-    def connect(self):
-        return socket.create_connection(("127.0.0.1", self.port))
-
-    def view(self):
-        viewer = socket.create_connection(("127.0.0.1", self.http_port))
-        viewer.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        return viewer
-
-    def stop(self):
-        self.process.terminate()
-        self.process.communicate()
-        return self.process.returncode
-
-
-@contextlib.contextmanager
-def serving(*options, **more):
-    server = Server(*options, **more)
-    try:
-        yield server
-    finally:
-        status = server.stop()
-    assert status == 0, f"idle-server ended with status {status}"
-
+# ---- The browser -----------------------------------------------------------
 
 def start_browser():
     options = webdriver.ChromeOptions()
@@ -370,7 +331,8 @@ def start_loads(server, timeout_ms):
     loads = []
     for i in range(24):
         loads.append(subprocess.Popen(
-            [build / "test/load/idle-load", "--port", str(server.port),
+            [servers.build / "test/load/idle-load",
+                 "--port", str(server.port),
              "--connections", str(80 + i * 37 % 11 * 20),
              "--timeout", str(timeout_ms), "--chatty", "75",
              "--interval", str(2000 + i * 31 % 24 * 320),
@@ -435,7 +397,8 @@ def measure_cost():
         used = {count: [] for count in counts}
         with serving("--timeout", "60000") as server:
             load = connections and subprocess.Popen(
-                [build / "test/load/idle-load", "--port", str(server.port),
+                [servers.build / "test/load/idle-load",
+                 "--port", str(server.port),
                  "--connections", str(connections), "--timeout", "60000",
                  "--chatty", "100", "--duration", "1000"],
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -455,11 +418,8 @@ def measure_cost():
 
 
 def main():
-    global build
-    if len(sys.argv) < 2 or not (pathlib.Path(sys.argv[1]) /
-                                 "examples/idle-server").exists():
+    if len(sys.argv) < 2 or not servers.find_build(sys.argv[1]):
         sys.exit(__doc__)
-    build = pathlib.Path(sys.argv[1]).resolve()
     if sys.argv[2:3] == ["--pictures"] and len(sys.argv) == 4:
         take_pictures(pathlib.Path(sys.argv[3]))
     elif sys.argv[2:] == ["--cost"]:

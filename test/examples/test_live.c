@@ -318,6 +318,45 @@ START_TEST(who_stops_to_send_still_gets_the_answer)
 }
 END_TEST
 
+/* ---- Metrics; more of them in test_live_metrics.c ------------------------ */
+
+/* What a sample is in the last answer. */
+static uint64_t
+sample(const char *name)
+{
+  char pattern[96];
+
+  snprintf(pattern, sizeof(pattern), "\n%s ", name);
+  const char *found = strstr(answer, pattern);
+  ck_assert_msg(found != NULL, "no %s in %s", name, answer);
+  return strtoull(found + strlen(pattern), NULL, 10);
+}
+
+START_TEST(metrics_tell_what_has_happened)
+{
+  uint16_t port, http_port;
+  program_t server = start_live("--timeout 300 --tick 10", &port, &http_port);
+
+  for (int i = 0; i < 3; i++)
+    read_to_end(connect_to(port)); /* times out */
+  close(connect_to(port));
+  connect_to(port);
+  do
+    ck_assert_uint_eq(read_answer(ask(http_port, GET("/metrics"))), 200);
+  while (sample("uvwheel_fired_total") + sample("uvwheel_timers") < 5);
+  ck_assert_ptr_nonnull(
+      strstr(answer, "\r\nContent-Type: application/openmetrics-text; "
+                     "version=1.0.0; charset=utf-8\r\n"));
+  ck_assert_str_eq(body_of_answer() + strlen(body_of_answer()) - 6, "# EOF\n");
+  ck_assert_uint_eq(sample("uvwheel_started_total"),
+                    sample("uvwheel_timers") + sample("uvwheel_fired_total") +
+                        sample("uvwheel_stopped_total"));
+  ck_assert_uint_eq(sample("uvwheel_lateness_seconds_bucket{le=\"+Inf\"}"),
+                    sample("uvwheel_fired_total"));
+  assert_good_end(&server);
+}
+END_TEST
+
 /* ---- Patience; more of it in test_live_time.c ---------------------------- */
 
 START_TEST(a_slow_request_is_answered_408)
@@ -535,6 +574,7 @@ main(void)
   tcase_add_loop_test(tcase, names_of_this_machine_are_served, 0, 4);
   tcase_add_test(tcase, a_request_may_come_byte_by_byte);
   tcase_add_test(tcase, who_stops_to_send_still_gets_the_answer);
+  tcase_add_test(tcase, metrics_tell_what_has_happened);
   tcase_add_test(tcase, a_slow_request_is_answered_408);
   tcase_add_test(tcase, frames_tell_what_the_wheel_holds);
   tcase_add_test(tcase, frames_tell_what_has_fired);

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""Idle-servers of a build directory, with their pages."""
+
+import contextlib
+import pathlib
+import re
+import socket
+import subprocess
+
+build = None  # the directory
+
+
+def find_build(directory):
+    """Says whether the examples are there."""
+    global build
+    build = pathlib.Path(directory).resolve()
+    return (build / "examples/idle-server").exists()
+
+
+class Server:
+    """An idle-server, its echo port and its page."""
+
+    def __init__(self, *options, http_port=0):
+        self.process = subprocess.Popen(
+            [build / "examples/idle-server", "--port", "0",
+             "--http", str(http_port), *options],
+            stdout=subprocess.PIPE, text=True)
+        self.port = self.read_port(r"listening on .*:(\d+)$")
+        self.http_port = self.read_port(r"live page: .*:(\d+)/$")
+        self.url = f"http://127.0.0.1:{self.http_port}/"
+
+    def read_port(self, pattern):
+        return int(re.match(pattern, self.process.stdout.readline())[1])
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.port))
+
+    def view(self):
+        viewer = socket.create_connection(("127.0.0.1", self.http_port))
+        viewer.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return viewer
+
+    def stop(self):
+        self.process.terminate()
+        self.process.communicate()
+        return self.process.returncode
+
+
+@contextlib.contextmanager
+def serving(*options, **more):
+    server = Server(*options, **more)
+    try:
+        yield server
+    finally:
+        status = server.stop()
+    assert status == 0, f"idle-server ended with status {status}"
