@@ -19,7 +19,7 @@ options_of(const uvwheel_t *wheel)
 }
 
 void
-live_picture_begin(live_picture_t *picture, const uvwheel_t *wheel)
+live_picture_begin(live_picture_t *picture, uvwheel_t *wheel)
 {
   uint64_t slots = options_of(wheel).slots;
   uint64_t cells = slots < LIVE_MAX_CELLS ? slots : LIVE_MAX_CELLS;
@@ -35,8 +35,30 @@ live_picture_begin(live_picture_t *picture, const uvwheel_t *wheel)
 }
 
 static void
+count_timer(uvwheel_timer_t *timer, void *arg)
+{
+  uint64_t rounds = uvwheel_timer_get_rounds(timer);
+  live_rounds_t *sum = arg;
+
+  sum->walked++;
+  sum->later += rounds > 0;
+  if (rounds > sum->most)
+    sum->most = rounds;
+}
+
+static void
+count_rounds(live_picture_t *picture)
+{
+  picture->rounds = (live_rounds_t){0};
+  if (uvwheel_count(picture->wheel) <= LIVE_MAX_WALK)
+    uvwheel_walk(picture->wheel, count_timer, &picture->rounds);
+}
+
+static void
 count_cell(live_picture_t *picture)
 {
+  if (picture->next_cell == 0)
+    count_rounds(picture);
   uint64_t slot = picture->next_cell * picture->slots_per_cell;
   uint64_t count = 0;
 
@@ -108,7 +130,7 @@ live_picture_write(const live_picture_t *picture, const live_facts_t *facts,
 
   uvwheel_get_stats(wheel, &stats);
   live_put(&writer, "{");
-  put_number(&writer, "now_ms", uv_now(uvwheel_get_loop(wheel)));
+  put_number(&writer, "now_ms", uvwheel_now(wheel));
   put_number(&writer, "tick_ms", options_of(wheel).tick_ms);
   put_number(&writer, "slots", options_of(wheel).slots);
   put_number(&writer, "timeout_ms", facts->timeout_ms);
@@ -119,6 +141,17 @@ live_picture_write(const live_picture_t *picture, const live_facts_t *facts,
   put_number(&writer, "fired", stats.fired);
   put_number(&writer, "refreshed", facts->refreshed);
   put_number(&writer, "moved", stats.moved);
+  put_number(&writer, "looked", stats.looked);
+  put_number(&writer, "turns", stats.turns);
+  put_number(&writer, "turns_cut", stats.turns_cut);
+  put_number(&writer, "turn_max_us", stats.turn_max_us);
+  put_number(&writer, "stalls", stats.stalls);
+  put_number(&writer, "stall_max_ms", stats.stall_max_ms);
+  put_number(&writer, "deaf_ms", stats.deaf_ms);
+  put_number(&writer, "fired_early", stats.fired_early);
+  put_number(&writer, "walked", picture->rounds.walked);
+  put_number(&writer, "later", picture->rounds.later);
+  put_number(&writer, "most_rounds", picture->rounds.most);
   put_number(&writer, "backlog_ms", stats.backlog_ms);
   put_number(&writer, "lateness_max_ms", stats.lateness_max_ms);
   put_numbers(&writer, "lateness", stats.lateness, UVWHEEL_LATENESS_BUCKETS);

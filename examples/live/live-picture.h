@@ -6,7 +6,11 @@
  * memory that is cold. With some thousands of them that is nothing; a million
  * would stall the loop. So the counting goes round the slots in small steps and
  * never takes more than its share of the time: what the page shows of a slot
- * may then be some seconds old, and the page says so. */
+ * may then be some seconds old, and the page says so.
+ *
+ * In which rounds timers are due can only be asked one timer after the other,
+ * in one walk. Each time round the slots begins with it, unless it would take
+ * longer than a step may. */
 
 #ifndef EXAMPLES_LIVE_PICTURE_H
 #define EXAMPLES_LIVE_PICTURE_H
@@ -17,18 +21,27 @@
 #include <uvwheel.h>
 
 #define LIVE_INTERVAL_MS 250
-#define LIVE_SHARE 100     /* one part of so many of the time */
-#define LIVE_MAX_CELLS 512 /* more slots are shown in groups  */
+#define LIVE_SHARE 100      /* one part of so many of the time */
+#define LIVE_MAX_CELLS 512  /* more slots are shown in groups  */
+#define LIVE_MAX_WALK 20000 /* timers that a step has the time for */
 #define LIVE_MAX_TEXT                                     \
   16384 /* of 536 numbers with commas, 21 bytes each, and \
-           of a dozen more with their names            */
+           of two dozen more with their names          */
+
+/* Timers by the round in which they are due. */
+typedef struct live_rounds_s {
+  uint64_t walked; /* 0: they are too many to be asked */
+  uint64_t later;  /* of those walked: due in a later round than this one */
+  uint64_t most;   /* of any                                              */
+} live_rounds_t;
 
 typedef struct live_picture_s {
-  const uvwheel_t *wheel;
+  uvwheel_t *wheel;
   uint64_t cell_count;
   uint64_t slots_per_cell;
   uint64_t cells[LIVE_MAX_CELLS]; /* timers in each, when last counted */
   uint64_t next_cell;             /* to count                          */
+  live_rounds_t rounds;           /* when the round of counting began  */
   uint64_t counted_ns;            /* when the last step was taken      */
   int64_t allowance_ns;           /* for the next step                 */
   uint64_t round_began_ns;        /* of counting                       */
@@ -43,7 +56,7 @@ typedef struct live_facts_s {
 } live_facts_t;
 
 /* Begins anew, with nothing counted. */
-void live_picture_begin(live_picture_t *picture, const uvwheel_t *wheel);
+void live_picture_begin(live_picture_t *picture, uvwheel_t *wheel);
 
 /* Takes the next step. */
 void live_picture_count(live_picture_t *picture);

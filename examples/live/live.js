@@ -21,6 +21,10 @@ const format = n => number.format(n);
 const seconds = ms => ms < 9950 ? (ms / 1000).toFixed(1) + " s"
   : format(Math.round(ms / 1000)) + " s";
 const counted = (n, word) => format(n) + " " + word + (n === 1 ? "" : "s");
+const percent = (part, all) => (part * 100 / all).toFixed(1) + " %";
+
+// The wheel's clock, now_ms, steps back after a stall. This one never does.
+const loopMs = at => at.now_ms + at.deaf_ms;
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -152,6 +156,16 @@ function drawSummary() {
   write(by("summary"), text);
 }
 
+function drawRounds() {
+  const {walked, later, most_rounds: most} = frame;
+  let text = "In which rounds so many timers are due is not counted.";
+  if (walked > 0)
+    text = `${percent(walked - later, walked)} are due in this round, ` +
+      `${percent(later, walked)} in later ones` +
+      (most > 0 ? `, at most ${counted(most, "round")} ahead.` : ".");
+  write(by("rounds"), text);
+}
+
 // The cells from the hand on, in equal parts.
 function drawSlotTable() {
   if (!by("slots").open)
@@ -177,13 +191,21 @@ function drawSlotTable() {
 
 // ---- The figures ---------------------------------------------------------
 
+const inVain = now => now.looked - now.moved - now.fired;
+
 const tiles = [
   {title: "Active timers", id: "active", value: now => now.active,
    note: now => `${format(now.started)} started`},
-  {title: "Refreshed", rate: "refreshed", note: () => "one store each"},
-  {title: "Fired", rate: "fired", note: now => `${format(now.fired)} so far`},
-  {title: "Moved by the hand", rate: "moved",
+  {title: "Refreshed", id: "refreshed", rate: now => now.refreshed,
+   note: () => "one store each"},
+  {title: "Fired", id: "fired", rate: now => now.fired,
+   note: now => `${format(now.fired)} so far`},
+  {title: "Moved", id: "moved", rate: now => now.moved,
    note: () => "found refreshed"},
+  {title: "Looked at in vain", id: "in-vain", rate: inVain,
+   note: () => "due in later rounds"},
+  {title: "Turns", id: "turns", rate: now => now.turns,
+   note: now => `${format(now.turns)} so far`},
 ];
 
 function buildTiles() {
@@ -191,7 +213,7 @@ function buildTiles() {
     const box = element("div", by("tiles"), {class: "tile"});
     element("span", box, {class: "muted"}).textContent = tile.title;
     const value = element("span", box, {class: "value"});
-    tile.number = element("span", value, {id: tile.id || tile.rate});
+    tile.number = element("span", value, {id: tile.id});
     if (tile.rate)
       element("abbr", value, {class: "muted", title: "per second"})
         .textContent = " /s";
@@ -203,13 +225,13 @@ function buildTiles() {
 }
 
 // The mean of the last second before the frame of this index.
-function rateAt(index, key) {
+function rateAt(index, count) {
+  const at = history[index];
   let first = index;
-  while (first > 0 && history[index].now_ms - history[first].now_ms < RATE_MS)
+  while (first > 0 && loopMs(at) - loopMs(history[first]) < RATE_MS)
     first--;
-  const ms = history[index].now_ms - history[first].now_ms;
-  return ms === 0 ? 0
-    : (history[index][key] - history[first][key]) * 1000 / ms;
+  const ms = loopMs(at) - loopMs(history[first]);
+  return ms === 0 ? 0 : (count(at) - count(history[first])) * 1000 / ms;
 }
 
 function drawTiles() {
@@ -224,7 +246,8 @@ function drawTiles() {
     write(tile.text, tile.note(frame));
     tile.line.setAttribute("d", values.map((value, i) =>
       (i === 0 ? "M" : "L") +
-      (100 - (frame.now_ms - history[i].now_ms) * 100 / HISTORY_MS).toFixed(2) +
+      (100 - (loopMs(frame) - loopMs(history[i])) * 100 / HISTORY_MS)
+        .toFixed(2) +
       " " + (97 - value * 94 / most).toFixed(1)).join(""));
   }
 }
@@ -239,11 +262,14 @@ function rangeOf(bucket) {
   return (from === to ? from : format(from) + "\u2013" + format(to)) + " ms";
 }
 
+// Who fires before its time has no lateness.
+const inTime = now => now.fired - now.fired_early;
+
 // Within how many ms this share of them fired.
 function percentile(share) {
   let seen = 0;
   const bucket = frame.lateness.findIndex(count =>
-    (seen += count) >= share * frame.fired);
+    (seen += count) >= share * inTime(frame));
   return Math.min(2 ** bucket - 1, frame.lateness_max_ms);
 }
 
@@ -263,14 +289,39 @@ function drawLateness() {
     const [, bar, share] = body.children[i].children;
     const count = frame.lateness[i];
     bar.firstChild.style.width = count * 100 / most + "%";
-    write(share, count === 0 ? "0 %"
-      : (count * 100 / frame.fired).toFixed(1) + " %");
+    write(share, count === 0 ? "0 %" : percent(count, inTime(frame)));
   }
-  write(by("late-summary"), frame.fired === 0 ? "Nothing has fired yet."
+  write(by("late-summary"), inTime(frame) === 0 ? "Nothing has fired yet."
     : `Half within ${format(percentile(.5))} ms, 99 % within ` +
       `${format(percentile(.99))} ms, the latest by ` +
       `${format(frame.lateness_max_ms)} ms; a tick is ` +
       `${format(frame.tick_ms)} ms.`);
+}
+
+// ---- Trouble -------------------------------------------------------------
+
+const troubles = [
+  {title: "Stalls", id: "stalls", text: now => now.stalls === 0 ? "none"
+    : `${format(now.stalls)}, at most ${seconds(now.stall_max_ms)}`},
+  {title: "Clock set back by", id: "deaf", text: now => seconds(now.deaf_ms)},
+  {title: "Turns cut", id: "turns-cut", text: now => format(now.turns_cut)},
+  {title: "Longest turn", id: "turn-max",
+   text: now => (now.turn_max_us / 1000).toFixed(2) + " ms"},
+  {title: "Fired early", id: "fired-early",
+   text: now => format(now.fired_early)},
+];
+
+function buildTroubles() {
+  for (const trouble of troubles) {
+    const pair = element("div", by("trouble").querySelector("dl"));
+    element("dt", pair).textContent = trouble.title;
+    trouble.value = element("dd", pair, {id: trouble.id});
+  }
+}
+
+function drawTroubles() {
+  for (const trouble of troubles)
+    write(trouble.value, trouble.text(frame));
 }
 
 // ---- Frames --------------------------------------------------------------
@@ -278,10 +329,10 @@ function drawLateness() {
 function remember(next) {
   const {cells, lateness, ...figures} = next;
   const last = history[history.length - 1];
-  if (last && (next.now_ms < last.now_ms || next.started < last.started))
+  if (last && (loopMs(next) < loopMs(last) || next.started < last.started))
     history = []; // another server
   history.push(figures);
-  history = history.filter(past => next.now_ms - past.now_ms <= HISTORY_MS);
+  history = history.filter(past => loopMs(next) - loopMs(past) <= HISTORY_MS);
 }
 
 function draw(next) {
@@ -289,7 +340,7 @@ function draw(next) {
     frame.slots !== next.slots || frame.tick_ms !== next.tick_ms;
   const isFresh = isNew || Math.abs(next.now_ms - frame.now_ms) > 2000;
   remember(next);
-  if (!isFresh && calm.matches && next.now_ms - frame.now_ms < 1000)
+  if (!isFresh && calm.matches && loopMs(next) - loopMs(frame) < 1000)
     return;
   frame = next;
   if (isNew) {
@@ -299,9 +350,11 @@ function draw(next) {
   drawRing(isFresh);
   drawMiddle();
   drawSummary();
+  drawRounds();
   drawSlotTable();
   drawTiles();
   drawLateness();
+  drawTroubles();
 }
 
 function show(state, text) {
@@ -385,4 +438,5 @@ for (let level = 1; level <= LEVELS; level++)
   element("rect", by("scale"), {x: (level - 1) * 14, width: 14, height: 14,
     class: "l" + level});
 buildTiles();
+buildTroubles();
 connect();

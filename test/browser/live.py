@@ -18,6 +18,7 @@ import pathlib
 import re
 import selectors
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -193,6 +194,26 @@ class Live(unittest.TestCase):
             self.page.until(lambda: self.page.number("active") < CONNECTIONS)
             self.page.until(lambda: self.page.text("late-summary")
                             .startswith("Half within"))
+
+    def test_timers_of_later_rounds_are_told_and_looked_at_in_vain(self):
+        with self.viewing("--slots", "4", "--timeout", "60000") as server:
+            self.assertEqual(self.page.number("in-vain"), 0)
+            connections = [server.connect() for _ in range(CONNECTIONS)]
+            self.page.until(lambda: re.fullmatch(
+                r"[\d.]+ % are due in this round, [\d.]+ % in later ones, "
+                r"at most 1[45]\d rounds ahead\.", self.page.text("rounds")))
+            self.page.until(lambda: self.page.number("in-vain") > 0)
+            for connection in connections:
+                connection.close()
+
+    def test_stalls_show_up(self):
+        # Longer than the viewer's own timer waits.
+        with self.viewing("--block", "6") as server:
+            self.assertEqual(self.page.text("stalls"), "none")
+            server.process.send_signal(signal.SIGUSR1)
+            self.page.until(lambda: self.page.text("stalls") != "none")
+            self.assertRegex(self.page.text("stalls"), r"^1, at most .* s$")
+            self.assertNotEqual(self.page.text("deaf"), "0.0 s")
 
     def test_pause_and_resume_by_keyboard(self):
         with self.viewing() as server:

@@ -132,12 +132,47 @@ START_TEST(a_cell_that_took_long_is_made_up_for)
 }
 END_TEST
 
+START_TEST(rounds_are_counted_with_the_slots)
+{
+  const uint64_t round_ms = (uint64_t)SLOTS * UVWHEEL_DEFAULT_TICK_MS;
+
+  step_ns();
+  ck_assert_uint_eq(picture.rounds.walked, TIMERS);
+  ck_assert_uint_eq(picture.rounds.later, 0);
+  ck_assert_uint_eq(picture.rounds.most, 0);
+  for (unsigned i = 1; i <= 3; i++)
+    uvwheel_timer_start(&timers[i], never, i * round_ms + 1000, 0);
+  step_ns();
+  ck_assert_uint_eq(picture.rounds.walked, TIMERS);
+  ck_assert_uint_eq(picture.rounds.later, 3);
+  ck_assert_uint_eq(picture.rounds.most, 3);
+}
+END_TEST
+
+START_TEST(rounds_of_very_many_timers_are_not_counted)
+{
+  static uvwheel_timer_t crowd[LIVE_MAX_WALK - TIMERS + 1];
+
+  for (size_t i = 0; i < sizeof(crowd) / sizeof(crowd[0]); i++) {
+    uvwheel_timer_init(&wheel, &crowd[i]);
+    uvwheel_timer_start(&crowd[i], never, 1000, 0);
+  }
+  step_ns();
+  ck_assert_uint_eq(picture.rounds.walked, 0);
+  ck_assert_uint_eq(counted_timers(), LIVE_MAX_WALK + 1);
+  uvwheel_timer_stop(&crowd[0]);
+  step_ns();
+  ck_assert_uint_eq(picture.rounds.walked, LIVE_MAX_WALK);
+}
+END_TEST
+
 START_TEST(the_largest_numbers_fit)
 {
   static char text[LIVE_MAX_TEXT];
   live_facts_t facts = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
 
   memset(picture.cells, 0xff, sizeof(picture.cells));
+  memset(&picture.rounds, 0xff, sizeof(picture.rounds));
   memset(&wheel.stats, 0xff, sizeof(wheel.stats));
   size_t length = live_picture_write(&picture, &facts, text);
   ck_assert_uint_eq(length, strlen(text));
@@ -157,6 +192,8 @@ main(void)
   tcase_add_test(tcase,
                  what_costs_much_takes_its_share_of_the_time_and_no_more);
   tcase_add_test(tcase, a_cell_that_took_long_is_made_up_for);
+  tcase_add_test(tcase, rounds_are_counted_with_the_slots);
+  tcase_add_test(tcase, rounds_of_very_many_timers_are_not_counted);
   tcase_add_test(tcase, the_largest_numbers_fit);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);

@@ -6,8 +6,10 @@
 
 #include <check.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <sys/socket.h>
@@ -70,15 +72,18 @@ ask(uint16_t port, const char *request)
   return peer;
 }
 
+static char taken[65536]; /* last, of any peer */
+
 /* Takes what has come. Says whether the other side has closed. */
 static bool
 take(int peer, size_t *length)
 {
-  static char bytes[65536];
   ssize_t more;
 
-  while ((more = recv(peer, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+  while ((more = recv(peer, taken, sizeof(taken) - 1, MSG_DONTWAIT)) > 0) {
+    taken[more] = '\0';
     *length += (size_t)more;
+  }
   ck_assert(more == 0 || errno == EAGAIN);
   return more == 0;
 }
@@ -342,6 +347,29 @@ START_TEST(frames_are_made_while_somebody_looks_and_no_longer)
 }
 END_TEST
 
+/* The wheel's clock, which a stall sets back, is the one that frames tell. */
+START_TEST(a_frame_tells_of_a_stall)
+{
+  uvwheel_stats_t stats;
+  char figures[128], now[64];
+  int viewer = ask(port, REQUEST("/events"));
+
+  await_something(viewer);
+  pass(HTTP_PATIENCE_MS + 3000);
+  uvwheel_get_stats(&wheel, &stats);
+  ck_assert_uint_eq(stats.stalls, 1);
+  ck_assert_uint_lt(uvwheel_now(&wheel), uv_now(&loop) - 3000);
+  snprintf(figures, sizeof(figures),
+           "\"stalls\":1,\"stall_max_ms\":%" PRIu64 ",\"deaf_ms\":%" PRIu64 ",",
+           stats.stall_max_ms, stats.deaf_ms);
+  do {
+    pass(LIVE_INTERVAL_MS);
+    snprintf(now, sizeof(now), "{\"now_ms\":%" PRIu64 ",", uvwheel_now(&wheel));
+    await_something(viewer);
+  } while (strstr(taken, now) == NULL || strstr(taken, figures) == NULL);
+}
+END_TEST
+
 START_TEST(a_viewer_that_does_not_read_is_dropped_alone)
 {
   int least = 1;
@@ -378,6 +406,7 @@ main(void)
   suite_add_tcase(suite, patience);
   tcase_add_checked_fixture(frames, start_live_here, stop_live_here);
   tcase_add_test(frames, frames_are_made_while_somebody_looks_and_no_longer);
+  tcase_add_test(frames, a_frame_tells_of_a_stall);
   tcase_add_test(frames, a_viewer_that_does_not_read_is_dropped_alone);
   suite_add_tcase(suite, frames);
   return run_suite(suite);
