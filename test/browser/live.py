@@ -370,12 +370,13 @@ def take_pictures(directory):
         loads = []
         try:
             page = Page(browser)
-            page.emulate(height=830)
+            page.emulate()
             page.open(server.url)
             loads = start_loads(server, timeout_ms)
             time.sleep(timeout_ms / 900)
             for theme, name in zip(THEMES, ["live.png", "live-dark.png"]):
-                page.emulate(height=830, theme=theme)
+                page.emulate(theme=theme, height=page.run(
+                    "document.documentElement.scrollHeight"))
                 before = page.hand()
                 page.until(lambda: page.hand() != before)
                 picture = str(directory / name)
