@@ -145,6 +145,22 @@ START_TEST(the_hand_wakes_once_for_each_tick_at_which_something_is_due)
 }
 END_TEST
 
+START_TEST(nobody_wakes_for_a_slot_that_removes_have_emptied)
+{
+  uvwheel_entry_t first, removed, last;
+  uvwheel_core_t core;
+
+  open_core(&core, &shapes[_i]);
+  insert(&core, &first, 0);
+  insert(&core, &removed, core.tick_ms);
+  insert(&core, &last, 2 * core.tick_ms);
+  remove_entry(&core, &removed);
+  expect_only(&core, core.tick_ms, &first);
+  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 3 * core.tick_ms);
+  close_core(&core);
+}
+END_TEST
+
 static void
 expire_pairs(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
 {
@@ -519,6 +535,7 @@ main(void)
   ADD(an_entry_that_is_due_already_expires_at_the_next_call);
   ADD(a_removed_entry_may_be_freed_and_never_expires);
   ADD(the_hand_wakes_once_for_each_tick_at_which_something_is_due);
+  ADD(nobody_wakes_for_a_slot_that_removes_have_emptied);
   ADD(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion);
   ADD(a_jump_hands_out_what_is_due_in_the_order_of_ticks);
   ADD(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly);

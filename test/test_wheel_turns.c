@@ -268,6 +268,7 @@ START_TEST(a_peer_postponed_during_the_turn_waits_for_its_new_time)
   ck_assert_ptr_eq(expire(&core, 10), &items[0].entry);
   postpone(&core, &items[1].entry, 5 + (uint64_t)_i);
   ck_assert_uint_eq(drain(&core, 10), _i < 5 ? 2 : 1);
+  ck_assert_uint_eq(core.counters.moved, _i < 5 ? 0 : 1);
   if (_i >= 5) {
     uint64_t tick_ms = tick_ms_after(TICK_MS, 5 + (uint64_t)_i);
     ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
