@@ -76,6 +76,23 @@ START_TEST(one_that_was_drawn_and_then_changed_does_not_fire_with_the_others)
 END_TEST
 
 static void
+fire_more(shed_t *shed)
+{
+  (void)shed;
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 5), 0);
+}
+
+START_TEST(an_inner_call_for_more_takes_nothing_from_the_outer_one)
+{
+  open_plain_sheds();
+  start_sheds(10, 100, 30);
+  sheds[0].then = fire_more;
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 10);
+  expect_the_soonest_fired(10);
+}
+END_TEST
+
+static void
 restart_at_0(shed_t *shed)
 {
   shed->then = NULL;
@@ -297,6 +314,8 @@ main(void)
       callbacks,
       one_that_was_drawn_and_then_changed_does_not_fire_with_the_others, 0,
       2 * (int)LENGTH(deeds));
+  tcase_add_test(callbacks,
+                 an_inner_call_for_more_takes_nothing_from_the_outer_one);
   tcase_add_test(callbacks,
                  one_that_restarts_itself_at_0_fires_at_the_next_tick);
   tcase_add_test(callbacks, its_callbacks_may_free_timers);

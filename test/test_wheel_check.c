@@ -109,6 +109,12 @@ make_entry_due_earlier(void)
 }
 
 static void
+make_staying_entry_due_earlier(void)
+{
+  items[1].entry.due_ms = 2;
+}
+
+static void
 let_next_tick_be_too_late(void)
 {
   core.next_tick = 1 - core.slots[2].minus_nearest;
@@ -170,6 +176,7 @@ static const struct {
     {let_nearest_be_of_another_slot, "I3: the nearest tick"},
     {let_nearest_be_past, "I3: the nearest tick"},
     {make_entry_due_earlier, "I3: no entry"},
+    {make_staying_entry_due_earlier, "I3: no entry"},
     {let_next_tick_be_too_late, "I4: the next tick is not after any slot"},
     {forget_next_tick, "I4: there is a next tick"},
     {let_next_tick_be_after_the_pass, "I4: the next tick is not after that of"},
@@ -239,6 +246,18 @@ START_TEST(a_next_tick_of_an_empty_wheel_is_reported)
 }
 END_TEST
 
+START_TEST(a_slot_after_the_words_in_use_is_reported)
+{
+  const shape_t shape = {TICK_MS, 128, 0};
+
+  open_core(&core, &shape);
+  insert(&core, &items[0].entry, 100 * TICK_MS);
+  core.last_word = 0;
+  ck_assert_int_gt(uvwheel_core_check(&core, NULL), 0);
+  uvwheel_core_destroy(&core);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -250,6 +269,7 @@ main(void)
   tcase_add_test(check, a_whole_wheel_has_nothing_to_report);
   tcase_add_loop_test(check, a_next_tick_of_an_empty_wheel_is_reported, 0,
                       shape_count);
+  tcase_add_test(check, a_slot_after_the_words_in_use_is_reported);
   suite_add_tcase(suite, check);
   return run_suite(suite);
 }
