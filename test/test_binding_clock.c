@@ -54,6 +54,29 @@ START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
 }
 END_TEST
 
+/* After a stall in the first seconds of a machine. */
+START_TEST(at_zero_a_coarse_clock_has_passed_nothing)
+{
+  static probe_t probe;
+
+  virtual_time_set_ns(UINT64_C(40) * NS_PER_MS);
+  uv_update_time(&loop);
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 100, 0);
+  virtual_time_advance_ms(1000);
+  run_for(0);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(uvwheel_now(&wheel), 0);
+  ck_assert_uint_eq(stats_of_wheel().backlog_ms, 0);
+  run_for(150);
+  ck_assert_uint_eq(probe.fired, 0);
+  run_for(1);
+  ck_assert_uint_eq(probe.fired, 1);
+  rewind_clock();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -66,5 +89,6 @@ main(void)
       LENGTH(ticks_ms));
   tcase_add_test(clock,
                  by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick);
+  tcase_add_test(clock, at_zero_a_coarse_clock_has_passed_nothing);
   return run_suite(suite);
 }

@@ -168,6 +168,42 @@ START_TEST(what_a_callback_takes_counts_from_the_tick_that_it_delays)
 }
 END_TEST
 
+static void
+take_20_ms(probe_t *probe)
+{
+  (void)probe;
+  virtual_time_advance_ms(20);
+}
+
+/* What a turn that was cut left over has waited for longer than the clock is
+ * set back, and is due still: but peers are listened to before it fires. */
+START_TEST(a_turn_that_finds_a_stall_fires_nothing)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = TICK_MS, .turn_budget = 1, .stall_ms = 50};
+  static probe_t probes[40];
+  size_t i;
+
+  open_wheel_with(&options);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++) {
+    probes[i].then = take_20_ms;
+    probe_start(&probes[i], 100, 0);
+  }
+  virtual_time_advance_ms(110);
+  while (fired_in_all < 20)
+    uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  virtual_time_advance_ms(80);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_gt(stats_of_wheel().backlog_ms, 0);
+  ck_assert_uint_eq(fired_in_all, 20);
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, 40);
+}
+END_TEST
+
 /* ---- What it does to the clock ------------------------------------------- */
 
 START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
@@ -446,6 +482,7 @@ main(void)
   tcase_add_loop_test(
       found, what_a_callback_takes_counts_from_the_tick_that_it_delays, 0, 3);
   tcase_add_test(found, a_wheel_without_timers_has_nobody_to_listen_to);
+  tcase_add_test(found, a_turn_that_finds_a_stall_fires_nothing);
   tcase_add_loop_test(
       clock, a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more, 0,
       7);

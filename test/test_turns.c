@@ -184,6 +184,24 @@ START_TEST(turn_budget_stays_beside_it)
 }
 END_TEST
 
+static void
+on_timer_close_all(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  ck_assert_uint_gt(close_all_handles(), 0);
+}
+
+/* By one who closes whatever there is. */
+START_TEST(a_turn_that_a_close_ends_is_not_cut)
+{
+  open_wheel(TICK_MS, 64);
+  start_timers(3, 100, on_timer_close_all);
+  run_for(200);
+  ck_assert_uint_eq(stats_of_wheel().fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 0);
+}
+END_TEST
+
 /* Each turn wants an echo, and finds those of the turns before it: the echo
  * takes two polls. */
 static void
@@ -334,6 +352,7 @@ main(void)
   tcase_add_test(one, callbacks_that_become_slow_are_found_out);
   tcase_add_test(one, no_limit_is_no_limit);
   tcase_add_loop_test(one, turn_budget_stays_beside_it, 0, 2);
+  tcase_add_test(one, a_turn_that_a_close_ends_is_not_cut);
   tcase_add_loop_test(one, io_is_served_between_the_turns_of_a_mass_expiry, 0,
                       2);
   tcase_add_loop_test(mailbox, requests_obey_turn_ms_and_keep_their_order, 0,
