@@ -191,6 +191,14 @@ due_again(uint64_t due_ms, uint64_t repeat)
 
 static void fire_soonest_of(uint64_t count);
 
+/* In the order of the wheel: that of their numbers makes no difference. */
+static void
+refresh_other(uvwheel_timer_t *timer, void *self)
+{
+  if (timer != self)
+    refresh_timer((unsigned)(timer - game.timers), 0);
+}
+
 static void
 react(unsigned index)
 {
@@ -202,11 +210,12 @@ react(unsigned index)
       continue;
     if (game.reaction == STOP_OTHERS)
       stop_timer(i, 0);
-    if (game.reaction == REFRESH_OTHERS)
-      refresh_timer(i, 0);
-    if (game.reaction == START_IDLE && !game.model.timers[i].active)
+    if (game.reaction == START_IDLE && !game.model.timers[i].active &&
+        game.model.capacity <= game.max_timers)
       start_timer(i, tick_ms, 0);
   }
+  if (game.reaction == REFRESH_OTHERS)
+    uvwheel_walk(&game.wheel, refresh_other, &game.timers[index]);
   if (game.reaction == RESTART_SELF)
     start_timer(index, 0, 0);
   if (game.reaction == FIRE_SOONEST && !game.drawing.going_on)

@@ -18,7 +18,7 @@ typedef enum reaction_e {
   RESTART_SELF,   /* at once                                               */
   STOP_OTHERS,    /*                                                       */
   REFRESH_OTHERS, /*                                                       */
-  START_IDLE,     /* all that are, for a tick                              */
+  START_IDLE,     /* all that are, for a tick, if there is room             */
   FIRE_SOONEST,   /* one more, in which callbacks do nothing               */
   BLOCK,          /* for more than a tick, and the loop sees it            */
   BLOCK_UNSEEN,   /* for longer than a turn, and the loop does not know yet */
