@@ -101,7 +101,7 @@ typedef struct drawing_s {
   bool exact;             /* no timer was touched since it began           */
   bool may[MOST_TIMERS];  /* be among them: others may have the same tick  */
   bool must[MOST_TIMERS]; /* be among them, since later ones are, too      */
-  unsigned left;          /* so many are among them, if it is exact        */
+  unsigned least;         /* so many are among them, or more if not exact  */
   uint64_t last_ms;       /* the latest tick that any of them has          */
 } drawing_t;
 

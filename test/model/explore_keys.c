@@ -161,13 +161,13 @@ drawing_begin(drawing_t *drawing, const model_t *model, uint64_t count,
   if (!drawing->going_on)
     drawing->exact = true;
   drawing->going_on = true;
-  drawing->left += (unsigned)drawn;
+  drawing->least += (unsigned)drawn;
   if (drawing->exact)
-    EXPECT(drawing->left <= due && (drawn == count || drawing->left == due));
-  last_ms = tick_ms_up_to(model, drawing->exact ? drawing->left : due);
+    EXPECT(drawing->least <= due && (drawn == count || drawing->least == due));
+  last_ms = tick_ms_up_to(model, drawing->exact ? drawing->least : due);
   if (last_ms > drawing->last_ms)
     drawing->last_ms = last_ms;
-  for (i = 0; i < model->capacity && drawing->left > 0; i++) {
+  for (i = 0; i < model->capacity && drawing->least > 0; i++) {
     uint64_t tick_ms = tick_ms_of(model, i);
     drawing->may[i] = tick_ms <= drawing->last_ms && tick_ms < UINT64_MAX;
     if (drawing->exact)
@@ -181,6 +181,7 @@ drawing_touch(drawing_t *drawing, unsigned index, bool stays)
   if (!drawing->going_on)
     return;
   drawing->exact = false;
+  drawing->least -= drawing->may[index] && drawing->least > 0;
   drawing->must[index] = false;
   drawing->may[index] = drawing->may[index] && stays;
 }
@@ -190,12 +191,12 @@ drawing_take(drawing_t *drawing, model_t *model, unsigned index)
 {
   EXPECT(drawing->may[index]);
   EXPECT(tick_ms_of(model, index) <= drawing->last_ms);
-  if (drawing->exact) {
-    EXPECT(drawing->left-- > 0);
+  EXPECT(!drawing->exact || drawing->least > 0);
+  if (drawing->exact)
     model_expire(model, index, UINT64_MAX);
-  } else {
+  else
     model_remove(model, index);
-  }
+  drawing->least -= drawing->least > 0;
   drawing->may[index] = false;
   drawing->must[index] = false;
 }
@@ -205,7 +206,7 @@ drawing_end(drawing_t *drawing)
 {
   unsigned i;
 
-  EXPECT(!drawing->exact || drawing->left == 0);
+  EXPECT(drawing->least == 0);
   for (i = 0; i < MOST_TIMERS; i++)
     EXPECT(!drawing->must[i]);
   drawing->going_on = false;

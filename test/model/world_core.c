@@ -345,7 +345,7 @@ key(void)
 
   if (game.drawing.going_on) {
     value = mix(value, game.drawing.exact);
-    value = mix(value, game.drawing.exact ? game.drawing.left : 0);
+    value = mix(value, game.drawing.least);
     value = mix(value, seen_from(game.now_ms, game.drawing.last_ms));
   }
   if (game.model.fifo)
