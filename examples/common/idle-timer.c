@@ -217,14 +217,16 @@ idle_start(idle_t *idle, idle_timer_t *timer)
   return idle->kind->start(idle, timer);
 }
 
-/* How late at most were this many per cent of the timers? The buckets are
- * powers of two, so the answer is the upper end of one. */
+/* How late at most were this many per cent of the timers that fired in their
+ * time? The buckets are powers of two, so the answer is the upper end of one.
+ */
 static uint64_t
 lateness_ms(const uvwheel_stats_t *stats, unsigned percent)
 {
   uint64_t end_ms = 1, seen = stats->lateness[0];
+  uint64_t fired = stats->fired - stats->fired_early;
 
-  for (unsigned i = 1; seen * 100 < stats->fired * percent; i++) {
+  for (unsigned i = 1; seen * 100 < fired * percent; i++) {
     seen += stats->lateness[i];
     end_ms *= 2;
   }
