@@ -104,6 +104,10 @@ typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 /* As malloc aligns; see uvwheel_timer_t.home. */
 #if defined(__GNUC__)
 #define UVWHEEL_ALIGNED __attribute__((aligned(2 * sizeof(void *))))
+#elif defined(_WIN64)
+#define UVWHEEL_ALIGNED __declspec(align(16))
+#elif defined(_MSC_VER)
+#define UVWHEEL_ALIGNED __declspec(align(8))
 #else
 #define UVWHEEL_ALIGNED
 #endif
@@ -207,7 +211,7 @@ typedef struct uvwheel_stats_s {
 /* A wheel. Embed it, or allocate it, beside the loop. */
 struct uvwheel_s {
   /* public: belongs to the user, never read or written here */
-  void *data;
+  UVWHEEL_ALIGNED void *data;
   /* private */
   uv_loop_t *loop;
   uint64_t set_back_ms; /* what the wheel's clock is behind the loop's      */
@@ -237,7 +241,7 @@ struct uvwheel_s {
   uint64_t thread_use;
   uvwheel_t *next;
   uint64_t reserved[8]; /* room to grow                                  */
-} UVWHEEL_ALIGNED;
+};
 
 /* ---- The wheel ---------------------------------------------------------- */
 
