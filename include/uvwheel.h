@@ -106,8 +106,12 @@ typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 #define UVWHEEL_ALIGNED __attribute__((aligned(2 * sizeof(void *))))
 #elif defined(_WIN64)
 #define UVWHEEL_ALIGNED __declspec(align(16))
-#elif defined(_MSC_VER)
+#elif defined(_WIN32)
 #define UVWHEEL_ALIGNED __declspec(align(8))
+#elif defined(__cplusplus)
+#define UVWHEEL_ALIGNED alignas(2 * sizeof(void *))
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define UVWHEEL_ALIGNED _Alignas(2 * sizeof(void *))
 #else
 #define UVWHEEL_ALIGNED
 #endif

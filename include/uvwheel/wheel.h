@@ -47,8 +47,14 @@
 extern "C" {
 #endif
 
+/* On Windows a program that uses the DLL may define UVWHEEL_USING_SHARED, which
+ * saves a jump per call, as USING_UV_SHARED does for libuv. */
 #ifndef UVWHEEL_EXTERN
-#if defined(__GNUC__)
+#if defined(_WIN32) && defined(UVWHEEL_BUILDING_SHARED)
+#define UVWHEEL_EXTERN __declspec(dllexport)
+#elif defined(_WIN32) && defined(UVWHEEL_USING_SHARED)
+#define UVWHEEL_EXTERN __declspec(dllimport)
+#elif defined(__GNUC__) && !defined(_WIN32)
 #define UVWHEEL_EXTERN __attribute__((visibility("default")))
 #else
 #define UVWHEEL_EXTERN
