@@ -208,9 +208,6 @@ run_turn(uvwheel_t *wheel)
   uvwheel__end_turn(wheel, &turn);
   PROBE_TURN(wheel, wheel->core.counters.expired - expired, turn.took_us);
   moved_ms += loop_now(wheel) - began_ms;
-  wheel->flags |= TURNED;
-  wheel->turned_ms = loop_now(wheel);
-  wheel->moved_ms = moved_ms;
   if (uvwheel_core_next_ms(&wheel->core) <= now_ms)
     wheel->stats.turns_cut += budget == 0 || turn.is_over;
 }
@@ -229,6 +226,9 @@ on_turn(uv_timer_t *driver)
   wheel->stats.turns++;
   if (!is_stall(wheel) && !is_in_same_pass(wheel))
     run_turn(wheel);
+  wheel->flags |= TURNED;
+  wheel->turned_ms = loop_now(wheel);
+  wheel->moved_ms = moved_ms;
   if (uvwheel_core_count(&wheel->core) != 0)
     arm(wheel, loop_now(wheel) > began_ms ? loop_now(wheel) - began_ms : 0);
 }
