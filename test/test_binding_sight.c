@@ -281,6 +281,20 @@ START_TEST(the_page_says_how_late_the_latest_timers_were)
 END_TEST
 
 /* One slot, more slots than columns, and a wheel that is closed. */
+START_TEST(no_percentile_is_later_than_the_latest)
+{
+  static probe_t probe;
+
+  open_wheel(1, 8);
+  probe_init(&probe);
+  probe_start(&probe, 5, 0);
+  virtual_time_advance_ms(6 + 5); /* its bucket ends at 7 */
+  run_for(0);
+  expect_on_page("half within 5 ms, 99% within 5 ms, 99.9% within 5 ms, "
+                 "latest 5 ms");
+}
+END_TEST
+
 START_TEST(the_page_of_any_wheel_can_be_printed)
 {
   static const uint32_t slots[] = {1, 2, 64, 128, 4096};
@@ -349,6 +363,7 @@ main(void)
   tcase_add_test(sight, the_page_tells_in_which_round_timers_are_due);
   tcase_add_test(sight, the_page_tells_of_trouble);
   tcase_add_test(sight, the_page_says_how_late_the_latest_timers_were);
+  tcase_add_test(sight, no_percentile_is_later_than_the_latest);
   tcase_add_loop_test(sight, the_page_of_any_wheel_can_be_printed, 0, 5);
   tcase_add_test(sight, the_check_tells_what_is_broken);
   return run_suite(suite);

@@ -278,6 +278,22 @@ START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
 }
 END_TEST
 
+/* Overdue, it would be refreshed in place to a time that has wrapped around. */
+START_TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 10, UINT64_MAX - 5);
+  virtual_time_advance_ms(100);
+  uv_update_time(&loop);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  run_for(1000);
+  ck_assert_uint_eq(probe.fired, 0);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -296,5 +312,6 @@ main(void)
   tcase_add_test(timers, a_walk_visits_each_active_timer_once);
   tcase_add_test(timers, a_walk_may_stop_and_free_all_it_meets);
   tcase_add_test(timers, a_loop_that_is_run_inside_a_walk_fires_nothing);
+  tcase_add_test(timers, an_overdue_timer_can_be_refreshed_to_the_end_of_time);
   return run_suite(suite);
 }

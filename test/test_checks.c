@@ -96,6 +96,8 @@ init_again(void)
 START_TEST(init_of_an_active_timer_is_told)
 {
   start_two();
+  if (_i)
+    uvwheel_timer_unref(&probe.timer);
   expect_abort_of_probe(init_again, "initialised while active");
 }
 END_TEST
@@ -240,6 +242,38 @@ START_TEST(use_of_a_wheel_on_a_second_thread_is_told)
 }
 END_TEST
 
+static uv_sem_t turned;
+
+static void
+run_a_turn(void *unused)
+{
+  (void)unused;
+  virtual_time_advance_ms(2 * TIMEOUT_MS);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  uv_sem_post(&turned);
+  pause(); /* the thread does not end, which would release the wheel */
+}
+
+static void
+use_after_a_turn_elsewhere(void)
+{
+  uv_thread_t thread;
+
+  if (uv_sem_init(&turned, 0) != 0 ||
+      uv_thread_create(&thread, run_a_turn, NULL) != 0)
+    return;
+  uv_sem_wait(&turned);
+  (void)uvwheel_timer_refresh(&probe.timer);
+}
+
+/* Though it is the wheel that the first thread used last. */
+START_TEST(use_on_a_thread_that_the_loop_has_left_is_told)
+{
+  start_two();
+  expect_abort(use_after_a_turn_elsewhere, "thread");
+}
+END_TEST
+
 /* ---- Links and requests -------------------------------------------------- */
 
 static void
@@ -271,6 +305,34 @@ START_TEST(a_corrupted_link_is_told)
 {
   start_two();
   expect_abort_of_probe(corruptions[_i], "links were overwritten");
+}
+END_TEST
+
+/* The end of a lane, which the next pass would mend. */
+static void
+pass_with_broken_end(void)
+{
+  peer.timer.entry.link.next = &probe.timer.entry.link;
+  run_for(2 * TIMEOUT_MS);
+}
+
+START_TEST(a_corrupted_end_of_a_lane_is_told)
+{
+  start_two();
+  expect_abort(pass_with_broken_end, "links were overwritten");
+}
+END_TEST
+
+static void
+insert_again(void)
+{
+  (void)uvwheel_core_insert(&wheel.core, &probe.timer.entry, 5);
+}
+
+START_TEST(an_entry_that_is_inserted_twice_is_told)
+{
+  start_two();
+  expect_abort_of_probe(insert_again, "inserted twice");
 }
 END_TEST
 
@@ -332,14 +394,17 @@ main(void)
   Suite *suite = suite_create("checks");
   TCase *checks = loop_tcase(suite, "checks");
 
-  tcase_add_test(checks, init_of_an_active_timer_is_told);
+  tcase_add_loop_test(checks, init_of_an_active_timer_is_told, 0, 2);
   tcase_add_test(checks, init_of_idle_timers_and_of_garbage_is_fine);
   tcase_add_test(checks, init_of_a_wheel_that_was_not_closed_is_told);
   tcase_add_loop_test(checks, use_of_a_timer_on_a_second_thread_is_told, 0,
                       USES_OF_TIMERS);
   tcase_add_loop_test(checks, use_of_a_wheel_on_a_second_thread_is_told, 0,
                       USES_OF_WHEELS);
+  tcase_add_test(checks, use_on_a_thread_that_the_loop_has_left_is_told);
   tcase_add_loop_test(checks, a_corrupted_link_is_told, 0, LENGTH(corruptions));
+  tcase_add_test(checks, a_corrupted_end_of_a_lane_is_told);
+  tcase_add_test(checks, an_entry_that_is_inserted_twice_is_told);
   tcase_add_test(checks, the_links_of_an_idle_timer_are_poisoned);
   tcase_add_test(checks, a_request_that_is_posted_while_it_is_queued_is_told);
   tcase_add_test(checks, a_request_that_is_not_queued_may_be_posted);
