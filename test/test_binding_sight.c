@@ -292,6 +292,12 @@ START_TEST(no_percentile_is_later_than_the_latest)
   run_for(0);
   expect_on_page("half within 5 ms, 99% within 5 ms, 99.9% within 5 ms, "
                  "latest 5 ms");
+  expect_punctual(&probe, 10);
+  expect_on_page("half within 0 ms, 99% within 5 ms");
+  probe_start(&probe, 10, 0);
+  probe.due_ms = uvwheel_now(&wheel) - 1; /* it comes early, and is not late */
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+  expect_on_page("half within 0 ms, 99% within 5 ms");
 }
 END_TEST
 

@@ -242,6 +242,48 @@ START_TEST(use_of_a_wheel_on_a_second_thread_is_told)
 }
 END_TEST
 
+static void
+on_timer(uvwheel_timer_t *timer)
+{
+  (void)timer;
+}
+
+static void
+run_a_loop(void *unused)
+{
+  static uvwheel_t other;
+  uvwheel_timer_t timer;
+  uv_loop_t own;
+
+  (void)unused;
+  if (uv_loop_init(&own) != 0 || uvwheel_init(&own, &other, NULL) != 0 ||
+      uvwheel_timer_init(&other, &timer) != 0)
+    return;
+  (void)uvwheel_timer_start(&timer, on_timer, 5, 0);
+  uv_run(&own, UV_RUN_DEFAULT);
+  uvwheel_close(&other, NULL);
+  uv_run(&own, UV_RUN_DEFAULT);
+  uv_loop_close(&own);
+}
+
+/* Which releases its own wheels alone. */
+static void
+use_elsewhere_after_a_loop_has_ended(void)
+{
+  uv_thread_t thread;
+
+  if (uv_thread_create(&thread, run_a_loop, NULL) == 0)
+    uv_thread_join(&thread);
+  use_elsewhere();
+}
+
+START_TEST(use_on_a_second_thread_is_told_when_a_third_one_has_ended)
+{
+  start_two_and_run(use_timer, 0);
+  expect_abort_of_probe(use_elsewhere_after_a_loop_has_ended, "thread");
+}
+END_TEST
+
 static uv_sem_t turned;
 
 static void
@@ -401,6 +443,8 @@ main(void)
                       USES_OF_TIMERS);
   tcase_add_loop_test(checks, use_of_a_wheel_on_a_second_thread_is_told, 0,
                       USES_OF_WHEELS);
+  tcase_add_test(checks,
+                 use_on_a_second_thread_is_told_when_a_third_one_has_ended);
   tcase_add_test(checks, use_on_a_thread_that_the_loop_has_left_is_told);
   tcase_add_loop_test(checks, a_corrupted_link_is_told, 0, LENGTH(corruptions));
   tcase_add_test(checks, a_corrupted_end_of_a_lane_is_told);
