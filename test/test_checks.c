@@ -350,18 +350,42 @@ START_TEST(a_corrupted_link_is_told)
 }
 END_TEST
 
-/* The end of a lane, which the next pass would mend. */
+/* They stand behind the two. */
+static probe_t third, last;
+
 static void
-pass_with_broken_end(void)
+pass_with_broken_begin(void)
 {
-  peer.timer.entry.link.next = &probe.timer.entry.link;
+  probe.timer.entry.link.prev = &peer.timer.entry.link;
   run_for(2 * TIMEOUT_MS);
 }
 
-START_TEST(a_corrupted_end_of_a_lane_is_told)
+static void
+pass_with_broken_middle(void)
+{
+  third.timer.entry.link.prev = &probe.timer.entry.link;
+  run_for(2 * TIMEOUT_MS);
+}
+
+static void
+pass_with_broken_end(void)
+{
+  last.timer.entry.link.next = &peer.timer.entry.link;
+  run_for(2 * TIMEOUT_MS);
+}
+
+static void (*const passes[])(void) = {
+    pass_with_broken_begin, pass_with_broken_middle, pass_with_broken_end};
+
+/* Though the pass itself could go on with them, and mend the outer ones. */
+START_TEST(a_pass_over_corrupted_links_is_told)
 {
   start_two();
-  expect_abort(pass_with_broken_end, "links were overwritten");
+  probe_init(&third);
+  probe_init(&last);
+  probe_start(&third, TIMEOUT_MS, 0);
+  probe_start(&last, TIMEOUT_MS, 0);
+  expect_abort(passes[_i], "links were overwritten");
 }
 END_TEST
 
@@ -447,7 +471,8 @@ main(void)
                  use_on_a_second_thread_is_told_when_a_third_one_has_ended);
   tcase_add_test(checks, use_on_a_thread_that_the_loop_has_left_is_told);
   tcase_add_loop_test(checks, a_corrupted_link_is_told, 0, LENGTH(corruptions));
-  tcase_add_test(checks, a_corrupted_end_of_a_lane_is_told);
+  tcase_add_loop_test(checks, a_pass_over_corrupted_links_is_told, 0,
+                      LENGTH(passes));
   tcase_add_test(checks, an_entry_that_is_inserted_twice_is_told);
   tcase_add_test(checks, the_links_of_an_idle_timer_are_poisoned);
   tcase_add_test(checks, a_request_that_is_posted_while_it_is_queued_is_told);
