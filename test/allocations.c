@@ -10,7 +10,11 @@ static bool failing;
 
 /* In a static program the C library's own calls come here, too, from calloc to
  * malloc for instance. Those are no further allocations. */
+#ifdef _WIN32
+static unsigned depth; /* thread-local ones call malloc themselves there */
+#else
 static _Thread_local unsigned depth;
+#endif
 
 uint64_t
 allocations(void)
@@ -75,6 +79,8 @@ __wrap_realloc(void *block, size_t size)
   return refuse() ? NULL : leave(__real_realloc(block, size));
 }
 
+#ifndef _WIN32
+
 void *
 __wrap_aligned_alloc(size_t alignment, size_t size)
 {
@@ -92,3 +98,5 @@ __wrap_posix_memalign(void **block, size_t alignment, size_t size)
   }
   return error;
 }
+
+#endif

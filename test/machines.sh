@@ -195,7 +195,8 @@ build_prefix() {
   for name in libuv check; do
     cmake -S "../sources/$name" -B "$name" -DCMAKE_INSTALL_PREFIX="$PWD" \
       -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
-      -DBUILD_TESTING=OFF -DCHECK_ENABLE_SUBUNIT=OFF "$@"
+      -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+      -DCHECK_ENABLE_SUBUNIT=OFF "$@"
     cmake --build "$name" --parallel 2
     cmake --install "$name"
   done
@@ -244,4 +245,72 @@ job_musl_shared() {
   configure_musl musl-gcc &&
     compile test_dlopen filler uvwheel:shared_library &&
     run_tests uvwheel:loader
+}
+
+# ---- Windows: by MinGW-w64 and Wine ----------------------------------------
+
+# build_windows: sets $prefix to what is built for it
+build_windows() {
+  prefix=$top/$build/windows-prefix
+  keep sources fetch_sources &&
+    keep windows-prefix build_prefix -DCMAKE_SYSTEM_NAME=Windows \
+      -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc \
+      -DCMAKE_RC_COMPILER=x86_64-w64-mingw32-windres
+}
+
+# configure_windows LINK-ARGUMENT OPTION...: C's own printf, which is not the
+# one that check names; Wine's disk is below the build directory
+configure_windows() {
+  wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
+  machine_file <<END
+[binaries]
+c = 'x86_64-w64-mingw32-gcc'
+ar = 'x86_64-w64-mingw32-ar'
+windres = 'x86_64-w64-mingw32-windres'
+pkgconfig = 'pkg-config'
+exe_wrapper = ['env', 'WINEDEBUG=-all', 'WINEDLLOVERRIDES=mscoree,mshtml=',
+  'WINEPREFIX=$top/$build/wine', '$wine']
+[properties]
+pkg_config_libdir = '$prefix/lib/pkgconfig'
+[built-in options]
+c_args = ['-D__USE_MINGW_ANSI_STDIO=1', '-Wno-format',
+  '-Wno-format-extra-args']
+c_link_args = ['$1']
+[host_machine]
+system = 'windows'
+cpu_family = 'x86_64'
+cpu = 'x86_64'
+endian = 'little'
+END
+  shift
+  configure --cross-file "$build/$job.machine" -Dexamples=disabled "$@"
+}
+
+# All of it static, in virtual time where that has no need of processes.
+job_windows() {
+  build_windows || return 0
+  configure_windows -static -Dprefer_static=true -Ddefault_library=static &&
+    compile && run_library_tests
+}
+
+# exported_by DLL: its functions, sorted
+exported_by() {
+  x86_64-w64-mingw32-objdump -p "$1" | awk '/^\[Ordinal/ { on = 1; next }
+    on && NF == 0 { exit } on { print $NF }' | LC_ALL=C sort
+}
+
+compare_exports() {
+  sed -n 's/^ \(.*\)@Base .*/\1/p' packaging/debian/libuvwheel0.symbols \
+    >"$build/$job.symbols"
+  exported_by "$1" | diff -u "$build/$job.symbols" -
+}
+
+# The DLL exports what the shared library elsewhere does, and serves a program.
+job_windows_dll() {
+  build_windows || return 0
+  configure_windows -static-libgcc &&
+    compile headers_c uvwheel:shared_library || return 0
+  try exports compare_exports "$build/$job/libuvwheel-0.dll" || true
+  cp "$prefix/bin/libuv.dll" "$build/$job/test/headers"
+  run_tests uvwheel headers_c
 }

@@ -23,7 +23,7 @@ def tally(test):
     if result == "SKIP":
         yield "skipped", 1, last_line(output)
         return
-    sums = re.findall(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$",
+    sums = re.findall(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)\r?$",
                       output, re.MULTILINE)
     checks = sum(int(checks) for checks, _, _ in sums)
     failed = sum(int(fails) + int(errors) for _, fails, errors in sums)

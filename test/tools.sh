@@ -68,6 +68,7 @@ shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
 systemtap-sdt systemtap-sdt-dev systemtap-sdt-devel - - systemtap-sdt-devel -
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 valgrind      valgrind valgrind valgrind valgrind valgrind -
+wine          wine64 wine wine wine wine -
 xz            xz-utils xz xz xz xz xz
 END
 }
@@ -106,6 +107,7 @@ has_tool() {
     selenium) # as the test finds it
       /usr/bin/python3 -c 'import selenium' ;;
     systemtap-sdt) echo '#include <sys/sdt.h>' | cc -x c -fsyntax-only - ;;
+    wine) command -v wine || command -v wine64 || test -x /usr/lib/wine/wine64 ;;
     uthash) echo '#include <uthash.h>' | cc -x c -fsyntax-only - ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1

@@ -3,12 +3,6 @@
 #include "virtual_time.h"
 
 #include <check.h>
-#include <signal.h>
-#include <stddef.h>
-#include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #define NS_PER_MS 1000000u
 #define NS_PER_S 1000000000u
@@ -74,6 +68,74 @@ virtual_time_sleeps(void)
   return sleeps;
 }
 
+/* A poll found no I/O: sleeps so long instead. */
+static void
+sleep_ms(uint64_t timeout_ms)
+{
+  sleeps++;
+  clock_ns += timeout_ms * NS_PER_MS + oversleep_ns;
+}
+
+#ifdef _WIN32
+
+#include <windows.h>
+
+typedef BOOL(WINAPI *dequeue_t)(HANDLE, LPOVERLAPPED_ENTRY, ULONG, PULONG,
+                                DWORD, BOOL);
+
+static BOOL WINAPI
+query_frequency(LARGE_INTEGER *frequency)
+{
+  frequency->QuadPart = NS_PER_S;
+  return TRUE;
+}
+
+static BOOL WINAPI
+query_counter(LARGE_INTEGER *counter)
+{
+  counter->QuadPart = (LONGLONG)clock_ns;
+  return TRUE;
+}
+
+static BOOL WINAPI
+dequeue(HANDLE port, LPOVERLAPPED_ENTRY entries, ULONG room, PULONG count,
+        DWORD timeout_ms, BOOL alertable)
+{
+  dequeue_t real = (dequeue_t)(void (*)(void))GetProcAddress(
+      GetModuleHandleA("kernel32.dll"), "GetQueuedCompletionStatusEx");
+
+  polls++;
+  if (real(port, entries, room, count, 0, alertable))
+    return TRUE;
+  if (GetLastError() != WAIT_TIMEOUT || timeout_ms == 0)
+    return FALSE;
+  if (timeout_ms == INFINITE)
+    ck_abort_msg("the loop would sleep for ever");
+  sleep_ms(timeout_ms);
+  SetLastError(WAIT_TIMEOUT);
+  return FALSE;
+}
+
+/* The linker has these before it comes to look for them in the import library
+ * of the system. */
+extern BOOL(WINAPI *__imp_QueryPerformanceFrequency)(LARGE_INTEGER *);
+extern BOOL(WINAPI *__imp_QueryPerformanceCounter)(LARGE_INTEGER *);
+extern dequeue_t __imp_GetQueuedCompletionStatusEx;
+
+BOOL(WINAPI *__imp_QueryPerformanceFrequency)
+(LARGE_INTEGER *) = query_frequency;
+BOOL(WINAPI *__imp_QueryPerformanceCounter)(LARGE_INTEGER *) = query_counter;
+dequeue_t __imp_GetQueuedCompletionStatusEx = dequeue;
+
+#else
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
 static struct timespec
 timespec_of(uint64_t ns)
 {
@@ -117,8 +179,7 @@ epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
     return ready;
   if (timeout_ms < 0)
     ck_abort_msg("the loop would sleep for ever");
-  sleeps++;
-  clock_ns += (uint64_t)timeout_ms * NS_PER_MS + oversleep_ns;
+  sleep_ms((uint64_t)timeout_ms);
   return 0;
 }
 
@@ -128,3 +189,5 @@ epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
 {
   return epoll_pwait(epoll_fd, events, max_events, timeout_ms, NULL);
 }
+
+#endif
