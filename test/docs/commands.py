@@ -37,6 +37,9 @@ COMMANDS = {
     "./hello": ITSELF,
     "examples/demo": "examples/demo --connections 100 --timeout 300",
     "examples/demo --million": Job("tests"),
+    "examples/demo --trouble": Job("tests"),
+    "test/bench/callgrind": ITSELF,
+    "test/exhaustive": "test/exhaustive --seconds 1",
     "build/demo/examples/idle-server --http 8080":
         "timeout --preserve-status -s INT 1 "
         "build/demo/examples/idle-server --port 0 --http 0",
