@@ -157,7 +157,10 @@ fetch_debian_source() {
   # shellcheck source=/dev/null
   . /etc/os-release
   mkdir -p lists/partial archives/partial
-  echo "deb-src http://deb.debian.org/debian $VERSION_CODENAME main" >sources
+  # shellcheck disable=SC2016 # apt-get's own variables
+  mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' \
+    'Created-By: Packages' "Codename: $VERSION_CODENAME" | head -n 1)
+  echo "deb-src ${mirror%% *} $VERSION_CODENAME main" >sources
   set -- -o Dir::State="$work" -o Dir::Cache="$work" \
     -o Dir::Etc::SourceList="$work/sources" -o Dir::Etc::SourceParts=-
   apt-get "$@" update && apt-get "$@" source --download-only libuv1
