@@ -73,6 +73,7 @@ COMMANDS = {
     "meson test -C build/dev": Job("checks"),
     "test/mutate 'not after it'": ITSELF,
     "test/run": Job("tests"),
+    "test/run --far": "test/run --list",
     "test/run --all": "test/run --list",
     "test/run --list": ITSELF,
     "test/run format shell docs": Job("format"),
