@@ -275,7 +275,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * and a uv_async_t if its mailbox is open), this still frees what the wheel has
  * allocated. cb is then called from the loop when their closes are finished,
  * or, if they are finished already, before uvwheel_close returns (or the walk
- * in which that was called).
+ * in which that was called). With a library that was built with
+ * -Dprivate_fields=false the loop must not be closed before.
  * Cost: O(active timers). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 

@@ -509,6 +509,9 @@ begin(const uint8_t *data, size_t size)
   open_own_handles();
   poll_once();
   game.closes_late = pick(&game.bytes, 2);
+#ifdef UVWHEEL_PUBLIC_CALLS
+  game.closes_late = false; /* it has to ask the loop */
+#endif
   game.model.capacity = take_capacity(&game.bytes);
   open_wheel();
 }

@@ -60,7 +60,7 @@ refuses 1 'tree is not clean' $release refused "$url"
 commit 'failing tests'
 refuses 1 'tests fail' $release refused "$url"
 
-printf '#!/bin/sh\n[ "$*" = --all ]\n' >copy/test/run
+printf '#!/bin/sh\n[ "$*" = --all ] || [ "$*" = --far ]\n' >copy/test/run
 commit 'good tests'
 $release released "$url"
 [ -s "released/uvwheel-$version.tar.xz" ] || fail "no tarball was made"
