@@ -144,8 +144,9 @@ make_debian() {
     uthash xz; do
     packages_of "$tool"
   done | tr ' \n' ,,)
-  mmdebstrap --variant=apt --include="${include}python3" "$1" root.tar \
-    "$mirror"
+  # A mirror may be behind, and the lists of sid are good for a week.
+  mmdebstrap --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' \
+    --include="${include}python3" "$1" root.tar "$mirror"
 }
 
 # run_debian SUITE: the tests, the ABI, the consumers and the packages there
@@ -258,8 +259,9 @@ build_windows() {
       -DCMAKE_RC_COMPILER=x86_64-w64-mingw32-windres
 }
 
-# configure_windows LINK-ARGUMENT OPTION...: C's own printf, which is not the
-# one that check names; Wine's disk is below the build directory
+# configure_windows LINK-ARGUMENT OPTION...: with C's own printf, which is not
+# the one that check names. Libraries yield to what the tests put in their
+# place. Wine's disk is below the build directory.
 configure_windows() {
   wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
   machine_file <<END
@@ -275,7 +277,7 @@ pkg_config_libdir = '$prefix/lib/pkgconfig'
 [built-in options]
 c_args = ['-D__USE_MINGW_ANSI_STDIO=1', '-Wno-format',
   '-Wno-format-extra-args']
-c_link_args = ['$1']
+c_link_args = ['$1', '-Wl,--allow-multiple-definition']
 [host_machine]
 system = 'windows'
 cpu_family = 'x86_64'

@@ -211,12 +211,12 @@ START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
   static const uint64_t lates_ms[] = {251,  252,  999,     1000,
                                       1001, 9000, 86400000};
   uint64_t late_ms = lates_ms[_i], back_ms = set_back_by(late_ms), tick_ms;
-  static probe_t probe, far;
+  static probe_t probe, distant;
 
   open_wheel_with_stalls(0, 0);
   probe_init(&probe);
-  probe_init(&far);
-  probe_start(&far, 100000000, 0);
+  probe_init(&distant);
+  probe_start(&distant, 100000000, 0);
   come_late_by(&probe, late_ms);
   tick_ms = tick_ms_after(TICK_MS, probe.due_ms);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
@@ -224,8 +224,8 @@ START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
   ck_assert_uint_eq(stats_of_wheel().deaf_ms, back_ms);
   ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop) - back_ms);
   ck_assert_uint_eq(uvwheel_now(&wheel), tick_ms - (back_ms - late_ms));
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&far.timer),
-                    far.due_ms - uvwheel_now(&wheel));
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&distant.timer),
+                    distant.due_ms - uvwheel_now(&wheel));
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer),
                     probe.due_ms - uvwheel_now(&wheel));
   ck_assert_uint_eq(stats_of_wheel().fired, 0);
@@ -315,6 +315,7 @@ START_TEST(fifo_order_outlives_a_stall)
   static probe_t probes[60];
   unsigned i;
 
+  order_length = 0;
   open_wheel_with(&options);
   probe_init_all(probes, LENGTH(probes));
   for (i = 0; i < 60; i++) {
