@@ -307,6 +307,26 @@ compare_exports() {
   exported_by "$1" | diff -u "$build/$job.symbols" -
 }
 
+# serve_peers: the echo server of docs/migrating.md, with both DLLs
+serve_peers() (
+  # shellcheck source=test/programs.sh
+  . test/programs.sh
+  begin
+  cp "$prefix/bin/libuv.dll" "$build/$job/libuvwheel-0.dll" "$dir"
+  x86_64-w64-mingw32-gcc -static-libgcc -DSIGPIPE=13 \
+    -DUVWHEEL_USING_SHARED=1 -Iinclude -I"$prefix/include" -o "$dir/after.exe" \
+    examples/migrate/after.c "$build/$job/libuvwheel.dll.a" \
+    "$prefix/lib/libuv.dll.a" -lws2_32 || exit
+  env WINEDEBUG=-all WINEPREFIX="$top/$build/wine" "$wine" "$dir/after.exe" \
+    2000 >"$dir/out" &
+  until port=$(tr -d '\r' <"$dir/out" | sed -n 's/^listening on .*://p') &&
+      [ -n "$port" ]; do
+    kill -0 $! || exit
+    sleep 0.1
+  done
+  test/wine/peers.py "$port" 2000
+)
+
 # The DLL exports what the shared library elsewhere does, and serves a program.
 job_windows_dll() {
   build_windows || return 0
@@ -315,4 +335,5 @@ job_windows_dll() {
   try exports compare_exports "$build/$job/libuvwheel-0.dll" || true
   cp "$prefix/bin/libuv.dll" "$build/$job/test/headers"
   run_tests uvwheel headers_c
+  try sockets serve_peers || true
 }
