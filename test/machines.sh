@@ -99,7 +99,8 @@ exe_wrapper = ['$5', '-L', '$root']
 sys_root = '$root'
 pkg_config_libdir = '$libraries/pkgconfig'
 [built-in options]
-c_args = ['-isystem', '$root/usr/include/$(basename "$libraries")']
+c_args = ['-isystem', '$root/usr/include/$(basename "$libraries")',
+  '-isystem', '$root/usr/include']
 c_link_args = ['--sysroot=$root', '-L$libraries']
 [host_machine]
 system = 'linux'

@@ -34,7 +34,7 @@ on_slow(uvwheel_timer_t *timer)
 static void
 start_slow(uint64_t spacing_ms)
 {
-  size_t i, count = 30000 / spacing_ms;
+  size_t i, count = (size_t)(30000 / spacing_ms);
 
   for (i = 0; i < count; i++) {
     uint64_t timeout = i * spacing_ms;
