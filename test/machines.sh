@@ -147,7 +147,7 @@ make_debian() {
   done | tr ' \n' ,,)
   # A mirror may be behind, and the lists of sid are good for a week.
   mmdebstrap --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' \
-    --include="${include}python3" "$1" root.tar "$mirror"
+    --include="${include}build-essential,python3" "$1" root.tar "$mirror"
 }
 
 # run_debian SUITE: the tests, the ABI, the consumers and the packages there
