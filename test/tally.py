@@ -42,7 +42,7 @@ def main():
     job, empty = sys.argv[1], True
     for line in sys.stdin:
         test, empty = json.loads(line), False
-        name = test["name"].split(" / ")[-1]
+        name = re.split(r" / |:", test["name"])[-1]
         for outcome, count, why in tally(test):
             print(outcome, count, f"{job}: {name}", why, sep="\t")
     return empty

@@ -114,7 +114,9 @@ subproject() {
     parent $language
     for kind in shared static; do
       build $language $kind uvwheel
-      [ "$(meson test -C $language-$kind --no-rebuild --list)" = consumer ]
+      # Newer ones of Meson say whose it is. None of uvwheel's own is there.
+      meson test -C $language-$kind --no-rebuild --list >list
+      [ "$(sed 's/^parent://' list)" = consumer ]
     done
   done
 }
