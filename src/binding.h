@@ -16,6 +16,7 @@
 #define TURNED 8u       /* the wheel has had a turn                       */
 #define HAS_MAILBOX 16u /* uvwheel_open_mailbox was called                */
 #define ASKING 32u      /* armed for at once, to see if the loop is slow  */
+#define ARMED 64u       /* the driver's callback will be called           */
 
 /* uvwheel_timer_t.home is the wheel's address, and four flags in bits in which
  * a wheel's address has zeros, as malloc aligns:
@@ -111,8 +112,13 @@ add_ms(uint64_t now_ms, uint64_t delay_ms)
 
 /* ---- What is shared ----------------------------------------------------- */
 
-/* Arms the driver for the next tick of interest, unless in a turn. */
+/* Arms the driver for the next tick of interest, unless in a turn. Whether it
+ * is armed, libuv does not say: since 1.48 a timer that is due in the same pass
+ * as the one whose callback runs is inactive already. */
 void uvwheel__arm(uvwheel_t *wheel);
+
+/* The wheel is empty. */
+void uvwheel__disarm(uvwheel_t *wheel);
 
 /* Decides anew whether the driver and the mailbox keep the loop alive. */
 void uvwheel__update_ref(uvwheel_t *wheel);

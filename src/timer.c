@@ -293,7 +293,7 @@ stop_slow(uvwheel_timer_t *timer)
   uvwheel__make_idle(wheel, &timer->entry);
   count_ref(wheel, timer, -1);
   if (uvwheel_core_count(&wheel->core) == 0)
-    (void)uv_timer_stop(&wheel->driver);
+    uvwheel__disarm(wheel);
   return 0;
 }
 

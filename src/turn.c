@@ -110,8 +110,9 @@ arm(uvwheel_t *wheel, uint64_t busy_ms)
   if (next_ms < now_ms)
     overdue_ms = now_ms - next_ms;
   wake_ms = add_ms(loop_now(wheel), delay_ms);
-  if (uv_is_active((uv_handle_t *)&wheel->driver) && wake_ms >= wheel->wake_ms)
+  if ((wheel->flags & ARMED) && wake_ms >= wheel->wake_ms)
     return;
+  wheel->flags |= ARMED;
   wheel->wake_ms = wake_ms - (overdue_ms < busy_ms ? overdue_ms : busy_ms);
   (void)uv_timer_start(&wheel->driver, on_turn, delay_ms, 0);
 }
@@ -122,11 +123,18 @@ uvwheel__arm(uvwheel_t *wheel)
   if (wheel->flags & IN_TURN)
     return;
   /* The wheel was empty. What it knew of the loop is old. */
-  if (!uv_is_active((uv_handle_t *)&wheel->driver)) {
+  if (!(wheel->flags & ARMED)) {
     wheel->flags &= ~(uint64_t)ASKING;
     wheel->stalls_in_row = 0;
   }
   arm(wheel, 0);
+}
+
+void
+uvwheel__disarm(uvwheel_t *wheel)
+{
+  wheel->flags &= ~(uint64_t)ARMED;
+  (void)uv_timer_stop(&wheel->driver);
 }
 
 /* Sets the clock back if this turn has found a stall. After one the next counts
@@ -219,6 +227,7 @@ on_turn(uv_timer_t *driver)
   uint64_t began_ms = loop_now(wheel);
 
   uvwheel__adopt_thread(wheel);
+  wheel->flags &= ~(uint64_t)ARMED;
   /* A walk whose callback runs the loop has its places in the lists. At its end
    * it arms the driver. */
   if (wheel->core.cursor != NULL)
@@ -259,6 +268,6 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   if (uvwheel_core_count(&wheel->core) != 0)
     uvwheel__arm(wheel);
   else
-    (void)uv_timer_stop(&wheel->driver);
+    uvwheel__disarm(wheel);
   return fired;
 }

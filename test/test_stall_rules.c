@@ -86,6 +86,38 @@ START_TEST(a_wheel_that_follows_the_world_s_clock_knows_no_stalls)
 }
 END_TEST
 
+static void
+ignore(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer, (void)arg;
+}
+
+static void
+walk(uv_timer_t *timer)
+{
+  (void)timer;
+  uvwheel_walk(&wheel, ignore, NULL);
+}
+
+/* libuv since 1.48 first gathers all timers that are due, which makes them
+ * inactive, and then calls them: another one's callback is no reason to arm the
+ * driver anew, and so to hide how late it is. */
+START_TEST(what_a_timer_of_libuv_does_before_the_turn_hides_no_stall)
+{
+  static uv_timer_t timer;
+  static probe_t probe;
+
+  open_wheel_with_stalls(0, 0);
+  probe_init(&probe);
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_timer_start(&timer, walk, 1, 0), 0);
+  come_late_by(&probe, 5000);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(probe.fired, 0);
+  uv_close((uv_handle_t *)&timer, NULL);
+}
+END_TEST
+
 /* A wheel beside another: each has its clock. */
 START_TEST(two_wheels_of_a_loop_have_a_clock_each)
 {
@@ -478,6 +510,8 @@ main(void)
   tcase_add_loop_test(
       found, a_turn_that_is_late_by_more_than_stall_ms_finds_a_stall, 0, 14);
   tcase_add_test(found, a_wheel_that_follows_the_world_s_clock_knows_no_stalls);
+  tcase_add_test(found,
+                 what_a_timer_of_libuv_does_before_the_turn_hides_no_stall);
   tcase_add_test(found, two_wheels_of_a_loop_have_a_clock_each);
   tcase_add_test(found, a_clock_that_steps_back_is_no_stall);
   tcase_add_loop_test(
