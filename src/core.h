@@ -160,11 +160,13 @@ uvwheel__allow_fast(uvwheel_core_t *core, bool allow)
 
 /* The usual case of uvwheel_core_insert: there is room, and the slot has, or
  * had, something due no later, so that one more changes nothing about the slot
- * or the wheel (I3, I4). NULL if it is not, and then nothing is done. Else the
+ * or the wheel (I3, I4); or the slot may be claimed, and is due after all that
+ * the wheel waits for. NULL if it is not, and then nothing is done. Else the
  * slot, to which count_dealt has to be applied; so a caller can do that last,
  * as a jump. timer.c says why it is inline. */
 static inline uvwheel_slot_t *
-insert_fast(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+insert_fast(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms,
+            bool may_claim)
 {
   uvwheel_slot_t *slot;
   uint64_t tick;
@@ -177,8 +179,11 @@ insert_fast(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   entry->due_ms = due_ms;
   tick = divide(due_ms, core->tick_ms, core->reciprocal) + 1;
   slot = slot_of(core, tick);
-  if (!is_claimed(slot, tick))
-    return NULL;
+  if (!is_claimed(slot, tick)) {
+    if (!may_claim || tick < core->next_tick || tick <= core->hand)
+      return NULL;
+    uvwheel__claim(core, tick);
+  }
   core->inserted++;
   append(lane_of(slot), &entry->link);
   return slot;

@@ -129,6 +129,19 @@ uvwheel__vacate(uvwheel_core_t *core, uint64_t slot)
   core->slots[slot].minus_nearest = 0;
 }
 
+/* The hand will want these entries first. What a slot of a 1 ms wheel has is
+ * cold, and too little for the misses of its lanes to overlap. */
+static void
+fetch_ends(const uvwheel_slot_t *slot)
+{
+  uint64_t count = uvwheel__lane_count(slot), i;
+
+  for (i = 0; i < count; i++) {
+    PREFETCH(slot->lanes[i].next);
+    PREFETCH(slot->lanes[i].prev);
+  }
+}
+
 uint64_t
 uvwheel__find_next_tick(uvwheel_core_t *core)
 {
@@ -144,12 +157,14 @@ uvwheel__find_next_tick(uvwheel_core_t *core)
     for (; slot < end; slot = next_occupied(core, slot + 1, end)) {
       const uvwheel_slot_t *it = &core->slots[slot];
       uint64_t nearest = nearest_of(it);
-      if (are_empty(it->lanes, uvwheel__lane_count(it)))
+      if (are_empty(it->lanes, uvwheel__lane_count(it))) {
         uvwheel__vacate(core, slot);
-      else if (nearest - first <= core->slot_mask)
+      } else if (nearest - first <= core->slot_mask) {
+        fetch_ends(it);
         return nearest;
-      else if (nearest < earliest)
+      } else if (nearest < earliest) {
         earliest = nearest;
+      }
     }
     begin = 0;
     end = start;

@@ -209,10 +209,7 @@ int
 uvwheel_core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
                     uint64_t due_ms)
 {
-  uvwheel_slot_t *slot = insert_fast(core, entry, due_ms);
-
-  if (slot != NULL)
-    return count_dealt(core, slot);
+  MISUSE_IF(uvwheel_entry_is_active(entry), core, entry, "inserted twice");
   core->inserted++;
   return queue(core, entry, due_ms);
 }
@@ -246,6 +243,7 @@ uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
 /* ---- The pass ----------------------------------------------------------- */
 
 /* Takes the lanes of a slot over as the pending ones; false if they are empty.
+ * What comes next at both ends of each is fetched: a short lane is here then.
  */
 static bool
 take_lanes(uvwheel_core_t *core, uint64_t number)
@@ -260,6 +258,8 @@ take_lanes(uvwheel_core_t *core, uint64_t number)
       continue;
     MISUSE_IF_OVERWRITTEN(core, lanes[i].next);
     MISUSE_IF_OVERWRITTEN(core, lanes[i].prev);
+    PREFETCH(lanes[i].next->next);
+    PREFETCH(lanes[i].prev->prev);
     splice_after(&core->pending[i], &lanes[i]);
     any = true;
   }
