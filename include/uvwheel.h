@@ -64,8 +64,10 @@
  *   again. A loop that is late at each turn is not deaf but slow: after a
  *   stall the next one counts only once two turns in a row were on time, or the
  *   wheel was empty, and timers fire at the loop's pace. (With more timers than
- * 49,152, which is what one poll hears, a stall more in a row may count for
- * each 49,152.)
+ *   49,152, which is what one poll hears, a stall more in a row may count for
+ *   each 49,152.) What the wheel goes by is for when its turn was armed: one
+ *   with few timers, which sleeps until a tick, does not notice a stall that
+ *   began long before and ends less than stall_ms after it.
  * - Timers of one tick fire in no particular order, unless UVWHEEL_FIFO.
  * - A due time that would exceed UINT64_MAX becomes UINT64_MAX and is never
  *   reached.
