@@ -314,7 +314,7 @@ operate_once(const struct peer *peer, const struct orders *orders,
   if ((bench_wanted(ROW_START_REPEAT) || bench_wanted(ROW_AGAIN_RANDOM)) &&
       (peer->traits & TRAIT_RESTART) != 0)
     repeat_all(peer, orders, result);
-  if ((peer->traits & TRAIT_TIMEOUTS) != 0 &&
+  if ((peer->traits & TRAIT_ONE_TIMEOUT) == 0 &&
       (bench_wanted(ROW_START_MIXED) || bench_wanted(ROW_STOP_START_MIXED) ||
        bench_wanted(ROW_STOP_MIXED)))
     mix_all(peer, orders, result);
