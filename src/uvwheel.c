@@ -214,11 +214,34 @@ close_handle(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed)
   uv_close(handle, closed);
 }
 
+#ifdef _WIN32
+static void
+on_waited(uv_timer_t *closer)
+{
+  uv_close((uv_handle_t *)closer, on_closer_closed);
+}
+#endif
+
+/* Should somebody else have begun to close a handle, nothing tells when that is
+ * finished; so a handle of our own is closed, again and again, until it is.
+ * Each time takes an iteration of the loop, except on Windows, where libuv
+ * finishes the latest close first, and that would be ours for ever: a timer
+ * comes before it there. (Elsewhere none does: others might close it while it
+ * is active, and nothing would tell us.) */
+static void
+await_foreign_close(uvwheel_t *wheel)
+{
+  wheel->open_handles++;
+  (void)uv_timer_init(wheel->loop, &wheel->closer);
+#ifdef _WIN32
+  (void)uv_timer_start(&wheel->closer, on_waited, 1, 0);
+#else
+  uv_close((uv_handle_t *)&wheel->closer, on_closer_closed);
+#endif
+}
+
 /* Once libuv does not refer to the wheel any more. Should a walk do so, this is
- * called again when that is over. Should somebody else have begun to close a
- * handle, nothing tells when that is finished; so a handle of our own is
- * closed, again and again, until it is: each time takes an iteration of the
- * loop. */
+ * called again when that is over. */
 static void
 finish_close(uvwheel_t *wheel)
 {
@@ -227,8 +250,7 @@ finish_close(uvwheel_t *wheel)
   if (!is_closed((uv_handle_t *)&wheel->driver) ||
       ((wheel->flags & HAS_MAILBOX) &&
        !is_closed((uv_handle_t *)&wheel->async))) {
-    (void)uv_timer_init(wheel->loop, &wheel->closer);
-    close_handle(wheel, (uv_handle_t *)&wheel->closer, on_closer_closed);
+    await_foreign_close(wheel);
     return;
   }
   uvwheel__unregister(wheel);
