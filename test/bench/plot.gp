@@ -6,7 +6,7 @@
 #   gnuplot -e "name = 'refresh random'; data = 'refresh-random.dat'; \
 #     peers = 5; image = 'refresh-random.svg'" plot.gp
 
-set terminal svg size 680,400 dynamic noenhanced font 'sans-serif,13'
+set terminal svg size 720,420 dynamic noenhanced font 'sans-serif,13'
 set output image
 
 grey = '#808890'
@@ -15,7 +15,7 @@ set tics nomirror textcolor rgb grey
 set title name textcolor rgb grey
 set xlabel 'timers' textcolor rgb grey
 set ylabel 'ns of CPU time per operation' textcolor rgb grey
-set key outside right top textcolor rgb grey samplen 2
+set key outside right top textcolor rgb grey samplen 2 maxcols 1
 set grid xtics ytics linecolor rgb grey linewidth 0.3 dashtype 3
 set logscale xy
 stats data using 1 nooutput
