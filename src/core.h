@@ -171,7 +171,6 @@ insert_fast(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms,
   uvwheel_slot_t *slot;
   uint64_t tick;
 
-  MISUSE_IF(uvwheel_entry_is_active(entry), core, entry, "inserted twice");
   if (UNLIKELY(due_ms >= core->fast_ms || core->inserted >= core->allowed))
     return NULL;
   /* An idle entry's due time means nothing, so it may be set before the last
