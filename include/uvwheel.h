@@ -242,7 +242,7 @@ struct uvwheel_s {
   uintptr_t wakers;      /* threads that may wake the loop now; atomic    */
   uvwheel_close_cb close_cb;
   uint64_t open_handles; /* whose close uvwheel_close awaits              */
-  uv_timer_t closer;     /* for waiting until others' closes are finished */
+  uv_async_t closer;     /* for waiting until others' closes are finished */
   uv_thread_t thread;    /* these three are for a -Dchecks=true build     */
   uint64_t thread_use;
   uvwheel_t *next;
@@ -278,7 +278,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * allocated. cb is then called from the loop when their closes are finished,
  * or, if they are finished already, before uvwheel_close returns (or the walk
  * in which that was called). With a library that was built with
- * -Dprivate_fields=false the loop must not be closed before.
+ * -Dprivate_fields=false the loop must not be closed before, nor may this be
+ * called in a callback of uv_walk then.
  * Cost: O(active timers). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 

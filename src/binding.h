@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What uvwheel.c (the wheel and its turns), timer.c, mailbox.c and inspect.c
- * share, what they know of libuv, and what they ask of misuse.c. */
+/* What uvwheel.c, turn.c, timer.c, mailbox.c and inspect.c share, what they
+ * know of libuv, and what they ask of misuse.c. */
 
 #ifndef UVWHEEL_BINDING_H
 #define UVWHEEL_BINDING_H
@@ -16,7 +16,7 @@
 #define TURNED 8u       /* the wheel has had a turn                       */
 #define HAS_MAILBOX 16u /* uvwheel_open_mailbox was called                */
 #define ASKING 32u      /* armed for at once, to see if the loop is slow  */
-#define ARMED 64u       /* the driver's callback will be called           */
+#define ARMED 64u       /* the driver was started, and not called since   */
 
 /* uvwheel_timer_t.home is the wheel's address, and four flags in bits in which
  * a wheel's address has zeros, as malloc aligns:

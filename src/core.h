@@ -160,10 +160,10 @@ uvwheel__allow_fast(uvwheel_core_t *core, bool allow)
 
 /* The usual case of uvwheel_core_insert: there is room, and the slot has, or
  * had, something due no later, so that one more changes nothing about the slot
- * or the wheel (I3, I4); or the slot may be claimed, and is due after all that
- * the wheel waits for. NULL if it is not, and then nothing is done. Else the
- * slot, to which count_dealt has to be applied; so a caller can do that last,
- * as a jump. timer.c says why it is inline. */
+ * or the wheel (I3, I4); or it may claim the slot, for a tick that is after the
+ * one that the wheel waits for. NULL if it is not, and then nothing is done.
+ * Else the slot, to which count_dealt has to be applied; so a caller can do
+ * that last, as a jump. timer.c says why it is inline. */
 static inline uvwheel_slot_t *
 insert_fast(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms,
             bool may_claim)
@@ -179,7 +179,7 @@ insert_fast(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms,
   tick = divide(due_ms, core->tick_ms, core->reciprocal) + 1;
   slot = slot_of(core, tick);
   if (!is_claimed(slot, tick)) {
-    if (!may_claim || tick < core->next_tick || tick <= core->hand)
+    if (!may_claim || tick <= core->next_tick)
       return NULL;
     uvwheel__claim(core, tick);
   }

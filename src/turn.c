@@ -122,7 +122,7 @@ uvwheel__arm(uvwheel_t *wheel)
 {
   if (wheel->flags & IN_TURN)
     return;
-  /* The wheel was empty. What it knew of the loop is old. */
+  /* The wheel was empty, or a walk ran the loop. What it knew is old. */
   if (!(wheel->flags & ARMED)) {
     wheel->flags &= ~(uint64_t)ASKING;
     wheel->stalls_in_row = 0;

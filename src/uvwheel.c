@@ -214,30 +214,17 @@ close_handle(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed)
   uv_close(handle, closed);
 }
 
-#ifdef _WIN32
-static void
-on_waited(uv_timer_t *closer)
-{
-  uv_close((uv_handle_t *)closer, on_closer_closed);
-}
-#endif
-
 /* Should somebody else have begun to close a handle, nothing tells when that is
  * finished; so a handle of our own is closed, again and again, until it is.
- * Each time takes an iteration of the loop, except on Windows, where libuv
- * finishes the latest close first, and that would be ours for ever: a timer
- * comes before it there. (Elsewhere none does: others might close it while it
- * is active, and nothing would tell us.) */
+ * Each time takes an iteration of the loop. On Windows, where libuv finishes
+ * the latest close first, that is because something was sent: it has to arrive
+ * before. */
 static void
 await_foreign_close(uvwheel_t *wheel)
 {
-  wheel->open_handles++;
-  (void)uv_timer_init(wheel->loop, &wheel->closer);
-#ifdef _WIN32
-  (void)uv_timer_start(&wheel->closer, on_waited, 1, 0);
-#else
-  uv_close((uv_handle_t *)&wheel->closer, on_closer_closed);
-#endif
+  (void)uv_async_init(wheel->loop, &wheel->closer, NULL);
+  (void)uv_async_send(&wheel->closer);
+  close_handle(wheel, (uv_handle_t *)&wheel->closer, on_closer_closed);
 }
 
 /* Once libuv does not refer to the wheel any more. Should a walk do so, this is

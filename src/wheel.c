@@ -50,9 +50,10 @@
  *   I3  The nearest tick of an occupied slot is one of its own ticks, after the
  *       hand, and no entry of the slot is due at an earlier tick. (None needs
  *       to be due at it, either: it may have been postponed or removed since.)
- *   I4  next_tick is not after the nearest tick of any slot nor, in a pass,
- *       after that of the pass. It is NEVER exactly if the wheel is empty, and
- *       anything if all that is left is drawn.
+ *   I4  next_tick is after the hand or, in a pass, at it. It is not after the
+ *       nearest tick of any slot nor, in a pass, after that of the pass. It is
+ *       NEVER exactly if the wheel is empty, and anything if all that is left
+ *       is drawn.
  *   I5  Outside a pass nothing is pending, staying or due.
  *   I6  inserted + most - allowed is the number of entries on all lists.
  *   I7  The entries of an occupied slot are in its first lanes, those up to the

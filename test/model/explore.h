@@ -73,7 +73,8 @@ void add_move(const char *name, make_t make, unsigned timer, uint64_t ms);
 static inline uint64_t
 mix(uint64_t key, uint64_t value)
 {
-  key = (key ^ value) + UINT64_C(0x9e3779b97f4a7c15);
+  key = key * UINT64_C(0xd6e8feb86659fd93) ^ value;
+  key += UINT64_C(0x9e3779b97f4a7c15);
   key = (key ^ (key >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
   return key ^ (key >> 27);
 }
