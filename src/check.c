@@ -115,7 +115,7 @@ uvwheel_core_check(const uvwheel_core_t *core, FILE *stream)
   for (slot = 0; slot <= core->slot_mask; slot++)
     count += check_slot(&check, slot);
   expect(&check, core->next_tick >= core->hand + !core->passing,
-         "I4: the next tick is after the hand", 0);
+         "I4: the next tick is not before the hand", 0);
   expect(&check, uvwheel_core_count(core) == count,
          "I6: each entry is counted once", 0);
   expect(&check,

@@ -133,6 +133,12 @@ let_next_tick_be_after_the_pass(void)
 }
 
 static void
+let_next_tick_be_past(void)
+{
+  core.next_tick = core.hand - 1;
+}
+
+static void
 forget_pass(void)
 {
   core.passing = 0;
@@ -180,6 +186,7 @@ static const struct {
     {let_next_tick_be_too_late, "I4: the next tick is not after any slot"},
     {forget_next_tick, "I4: there is a next tick"},
     {let_next_tick_be_after_the_pass, "I4: the next tick is not after that of"},
+    {let_next_tick_be_past, "I4: the next tick is not before the hand"},
     {forget_pass, "I5:"},
     {lose_entry, "I6:"},
     {hide_slot, "I6:"},
