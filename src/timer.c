@@ -232,13 +232,13 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   return restart(wheel, timer, add_ms(now_of(wheel), timeout));
 }
 
-static int start_claiming(uvwheel_t *wheel, uvwheel_timer_t *timer,
-                          uvwheel_timer_cb cb, uint64_t timeout,
-                          uint64_t repeat);
+/* What takes over where another start gives up. */
+typedef int start_t(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                    uint64_t timeout, uint64_t repeat);
 
 static inline int
 start_idle(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-           uint64_t timeout, uint64_t repeat, bool may_claim)
+           uint64_t timeout, uint64_t repeat, start_t *otherwise)
 {
   uvwheel_slot_t *slot;
   uint64_t due_ms;
@@ -248,21 +248,22 @@ start_idle(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   due_ms = now_of(wheel) + timeout;
   if (UNLIKELY(due_ms < timeout))
     return start_slow(timer, cb, timeout, repeat);
-  slot = insert_fast(&wheel->core, &timer->entry, due_ms, may_claim);
+  slot =
+      insert_fast(&wheel->core, &timer->entry, due_ms, otherwise == start_slow);
   if (slot == NULL)
-    return may_claim ? start_slow(timer, cb, timeout, repeat)
-                     : start_claiming(wheel, timer, cb, timeout, repeat);
+    return otherwise(timer, cb, timeout, repeat);
   timer->home = (uintptr_t)wheel;
   set_start(timer, cb, timeout, repeat);
   return count_dealt(&wheel->core, slot);
 }
 
-/* Where slots have few timers, every other start claims one. */
+/* The same, and it may claim the slot: where slots have few timers, every other
+ * start has to. */
 static NOINLINE int
-start_claiming(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-               uint64_t timeout, uint64_t repeat)
+start_claiming(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
+               uint64_t repeat)
 {
-  return start_idle(wheel, timer, cb, timeout, repeat, true);
+  return start_idle(home_of(timer), timer, cb, timeout, repeat, start_slow);
 }
 
 static inline int
@@ -287,7 +288,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   if (timer == NULL || cb == NULL)
     return UV_EINVAL;
   if (is_recent(timer, HOME_IDLE, &wheel))
-    return start_idle(wheel, timer, cb, timeout, repeat, false);
+    return start_idle(wheel, timer, cb, timeout, repeat, start_claiming);
   if (is_recent(timer, 0, &wheel))
     return start_active(wheel, timer, cb, timeout, repeat);
   return start_slow(timer, cb, timeout, repeat);
