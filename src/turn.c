@@ -216,8 +216,9 @@ run_turn(uvwheel_t *wheel)
   uvwheel__end_turn(wheel, &turn);
   PROBE_TURN(wheel, wheel->core.counters.expired - expired, turn.took_us);
   moved_ms += loop_now(wheel) - began_ms;
-  if (uvwheel_core_next_ms(&wheel->core) <= now_ms)
-    wheel->stats.turns_cut += budget == 0 || turn.is_over;
+  if ((budget == 0 || turn.is_over) &&
+      uvwheel_core_next_ms(&wheel->core) <= now_ms)
+    wheel->stats.turns_cut++;
 }
 
 static void

@@ -555,7 +555,9 @@ uint64_t
 uvwheel_core_next_ms(const uvwheel_core_t *core)
 {
   uint64_t tick = core->next_tick;
-  bool is_reached = tick <= LAST_HAND && tick <= UINT64_MAX / core->tick_ms;
 
-  return is_reached ? tick * core->tick_ms : UINT64_MAX;
+  /* The reciprocal is UINT64_MAX / tick_ms. */
+  if (tick > LAST_HAND || tick > core->reciprocal)
+    return UINT64_MAX;
+  return tick * core->tick_ms;
 }
