@@ -176,8 +176,10 @@ static void
 welcome(echo_t *echo, connection_t *connection)
 {
   uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
+  uv_os_fd_t descriptor;
 
-  if (is_spare_descriptor(&connection->tcp, echo->descriptor_limit)) {
+  if (uv_fileno((uv_handle_t *)stream, &descriptor) == 0 &&
+      is_spare_descriptor(descriptor, echo->descriptor_limit)) {
     echo->figures.turned_away++;
     complain_of_accept(echo, "out of descriptors");
     close_connection(connection);

@@ -40,7 +40,7 @@ gcc           gcc gcc gcc gcc gcc gcc
 gcovr         gcovr gcovr gcovr - python3-gcovr gcovr
 git           git git git git git git
 gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
-http-parser   libhttp-parser-dev http-parser-devel http-parser-dev http-parser http-parser-devel -
+microhttpd    libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd-dev libmicrohttpd libmicrohttpd-devel -
 libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv
 lintian       lintian - - - - -
 man           man-db man-db man-db man-db man -
@@ -92,7 +92,7 @@ has_tool() {
       echo 'int main(void) { return 0; }' |
         clang -fsanitize=address -x c -o /dev/null - ;;
     check | libuv) pkg-config --exists "$1" ;;
-    http-parser) echo '#include <http_parser.h>' | cc -x c -fsyntax-only - ;;
+    microhttpd) echo '#include <microhttpd.h>' | cc -x c -fsyntax-only - ;;
     arm64-gcc) can_cross aarch64-linux-gnu ;;
     armhf-gcc) can_cross arm-linux-gnueabihf ;;
     i686-gcc) can_cross i686-linux-gnu ;;

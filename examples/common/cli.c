@@ -144,12 +144,9 @@ close_end_signals(end_signals_t *signals)
 }
 
 int
-is_spare_descriptor(const uv_tcp_t *tcp, uint64_t limit)
+is_spare_descriptor(uv_os_fd_t descriptor, uint64_t limit)
 {
-  uv_os_fd_t descriptor;
-
-  return uv_fileno((const uv_handle_t *)tcp, &descriptor) == 0 &&
-         (uint64_t)descriptor + DESCRIPTORS_KEPT >= limit;
+  return (uint64_t)descriptor + DESCRIPTORS_KEPT >= limit;
 }
 
 /* The lowest descriptor that is free: all below it are in use. */

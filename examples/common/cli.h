@@ -73,7 +73,7 @@ void close_end_signals(end_signals_t *signals);
  * connection? The kernel always gives the lowest that is free, so a connection
  * with a high number tells. Waiting for accept() to fail would not do: libuv
  * answers that by closing the newcomers silently. */
-int is_spare_descriptor(const uv_tcp_t *tcp, uint64_t limit);
+int is_spare_descriptor(uv_os_fd_t descriptor, uint64_t limit);
 
 /* So many connections a server that has opened little so far can have before
  * that is the case; at least one. */

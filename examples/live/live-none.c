@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The live page where there is no libhttp_parser: there is none. */
+/* The live page where there is no libmicrohttpd: there is none. */
 
 #include <stddef.h>
 
@@ -12,7 +12,7 @@ live_start(const live_options_t *options, live_t **live)
 {
   (void)options;
   *live = NULL;
-  complain("built without libhttp_parser: --http is not available");
+  complain("built without libmicrohttpd: --http is not available");
   return UV_ENOTSUP;
 }
 

@@ -2,49 +2,263 @@
 
 #include "live.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <microhttpd.h>
+#include <strings.h>
+#include <sys/socket.h>
+
 #include "../common/cli.h"
-#include "http-server.h"
 #include "live-metrics.h"
 #include "live-page.h"
 #include "live-picture.h"
 
-struct live_s {
-  live_options_t options;
-  http_server_t http;
-  uv_timer_t frame_timer; /* runs while somebody is looking */
-  live_picture_t picture;
-  char fields[1024];
-};
+/* What the kernel may hold for a stream (Linux doubles it): some frames. A peer
+ * that has stopped to read is noticed soon, and costs little until then. */
+#define STREAM_BUFFER_BYTES 16384
+
+#define BACKLOG 128
 
 #define EVENT_BEGIN "data: "
 #define EVENT_END "\n\n"
 
+typedef struct peer_s {
+  live_t *live;
+  struct MHD_Connection *connection; /* NULL: free */
+  uvwheel_timer_t patience;
+  int is_stream;
+  int is_suspended; /* a stream: it has taken the newest frame */
+  uint64_t frame;   /* a stream: the number of that */
+} peer_t;
+
+struct live_s {
+  live_options_t options;
+  uv_tcp_t listener; /* until the daemon has its socket */
+  struct MHD_Daemon *daemon;
+  uv_poll_t poll;         /* of the daemon's own epoll */
+  uv_idle_t unfinished;   /* runs while the daemon has more to do at once */
+  uv_timer_t frame_timer; /* runs while somebody is looking */
+  live_picture_t picture;
+  char frame[LIVE_MAX_TEXT + sizeof(EVENT_BEGIN) + sizeof(EVENT_END)];
+  size_t frame_length;
+  uint64_t frame_number; /* so many were made */
+  uint64_t streams;
+  int is_place_free; /* one has become free in this run of the daemon */
+  peer_t peers[LIVE_MAX_CONNECTIONS];
+  char address[ADDRESS_TEXT_SIZE]; /* where it listens */
+  int is_on_loopback;
+  char policy[512];
+};
+
+/* ---- The daemon on the loop --------------------------------------------- */
+
+static void run_daemon(live_t *live);
+
+static void
+on_unfinished(uv_idle_t *idle)
+{
+  run_daemon(idle->data);
+}
+
+static void
+on_poll(uv_poll_t *poll, int status, int events)
+{
+  (void)status;
+  (void)events;
+  run_daemon(poll->data);
+}
+
+/* That it takes the next of those who wait for a place, the daemon finds out
+ * when it is run. It has no timeouts of its own: if it names one, that is 0. */
+static void
+run_daemon(live_t *live)
+{
+  MHD_UNSIGNED_LONG_LONG timeout_ms;
+
+  live->is_place_free = 0;
+  MHD_run(live->daemon);
+  if (live->is_place_free ||
+      MHD_get_timeout(live->daemon, &timeout_ms) == MHD_YES)
+    uv_idle_start(&live->unfinished, on_unfinished);
+  else
+    uv_idle_stop(&live->unfinished);
+}
+
+/* ---- Peers -------------------------------------------------------------- */
+
+static int
+socket_of(const peer_t *peer)
+{
+  return MHD_get_connection_info(peer->connection,
+                                 MHD_CONNECTION_INFO_CONNECTION_FD)
+      ->connect_fd;
+}
+
+/* The daemon finds the connection ended, and closes it. */
+static void
+end_connection(const peer_t *peer)
+{
+  shutdown(socket_of(peer), SHUT_RDWR);
+}
+
+static void
+on_patience_ended(uvwheel_timer_t *timer)
+{
+  end_connection(timer->data);
+}
+
+/* A timeout of the daemon's would begin anew with each byte, and does not know
+ * of stalls. */
+static void
+welcome(live_t *live, peer_t *peer, struct MHD_Connection *connection)
+{
+  *peer = (peer_t){.live = live, .connection = connection};
+  uvwheel_timer_init(live->options.wheel, &peer->patience);
+  peer->patience.data = peer;
+  if (uvwheel_timer_start(&peer->patience, on_patience_ended, LIVE_PATIENCE_MS,
+                          0) != 0)
+    end_connection(peer);
+}
+
+static void
+on_connection(void *data, struct MHD_Connection *connection, void **context,
+              enum MHD_ConnectionNotificationCode code)
+{
+  live_t *live = data;
+  peer_t *peer = *context;
+
+  if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+    for (peer = live->peers; peer->connection != NULL; peer++)
+      ; /* no more than LIVE_MAX_CONNECTIONS are open */
+    *context = peer;
+    welcome(live, peer, connection);
+    return;
+  }
+  uvwheel_timer_stop(&peer->patience);
+  live->streams -= (uint64_t)peer->is_stream;
+  live->is_place_free = 1;
+  peer->connection = NULL;
+}
+
+/* ---- Answers ------------------------------------------------------------ */
+
+/* The page may run its own script and style, and ask its own server for
+ * events. Nothing else, and nobody may frame it or read it from elsewhere. */
+static void
+write_policy(live_t *live)
+{
+  snprintf(live->policy, sizeof(live->policy),
+           "default-src 'none'; script-src %s; style-src %s; img-src data:; "
+           "connect-src 'self'; base-uri 'none'; form-action 'none'; "
+           "frame-ancestors 'none'",
+           live_page_script, live_page_style);
+}
+
+static int
+add_fields(struct MHD_Response *response, const live_t *live, unsigned status,
+           const char *type)
+{
+  const char *const fields[][2] = {
+      {"Content-Type", type},
+      {"Connection", "close"},
+      {"Cache-Control", "no-store"},
+      {"Content-Security-Policy", live->policy},
+      {"Cross-Origin-Resource-Policy", "same-origin"},
+      {"Referrer-Policy", "no-referrer"},
+      {"X-Content-Type-Options", "nosniff"},
+      {"Allow", status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL},
+      {"Retry-After", status == MHD_HTTP_SERVICE_UNAVAILABLE ? "5" : NULL},
+  };
+
+  for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+    if (fields[i][1] != NULL &&
+        MHD_add_response_header(response, fields[i][0], fields[i][1]) !=
+            MHD_YES)
+      return 0;
+  return 1;
+}
+
+/* Consumes the response. Without memory for it the connection is closed, as it
+ * is after each answer. The end of a stream is told by that alone: without
+ * chunks HEAD gets nothing but the head of it. */
+static enum MHD_Result
+answer(const peer_t *peer, unsigned status, const char *type,
+       struct MHD_Response *response)
+{
+  enum MHD_Result result = MHD_NO;
+
+  if (response == NULL)
+    return MHD_NO;
+  MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT,
+                           MHD_RO_END);
+  if (add_fields(response, peer->live, status, type))
+    result = MHD_queue_response(peer->connection, status, response);
+  MHD_destroy_response(response);
+  return result;
+}
+
+static enum MHD_Result
+answer_text(const peer_t *peer, unsigned status, const char *type,
+            const void *text, size_t length, enum MHD_ResponseMemoryMode mode)
+{
+  return answer(
+      peer, status, type,
+      MHD_create_response_from_buffer(length, (void *)(uintptr_t)text, mode));
+}
+
+static enum MHD_Result
+answer_status(const peer_t *peer, unsigned status)
+{
+  const char *name = MHD_get_reason_phrase_for(status);
+
+  return answer_text(peer, status, "text/plain", name, strlen(name),
+                     MHD_RESPMEM_PERSISTENT);
+}
+
+static enum MHD_Result
+answer_metrics(const peer_t *peer)
+{
+  char text[LIVE_MAX_METRICS];
+  uvwheel_stats_t stats;
+
+  uvwheel_get_stats(peer->live->options.wheel, &stats);
+  return answer_text(peer, MHD_HTTP_OK, LIVE_METRICS_TYPE, text,
+                     live_metrics_write(&stats, text), MHD_RESPMEM_MUST_COPY);
+}
+
 /* ---- Frames ------------------------------------------------------------- */
 
-/* One frame is made for all viewers. Without memory for it they miss it. */
+/* One frame is made for all viewers. */
 static void
-send_frame(live_t *live)
+make_frame(live_t *live)
 {
-  http_chunk_t *chunk =
-      http_chunk_new(LIVE_MAX_TEXT + sizeof(EVENT_BEGIN) + sizeof(EVENT_END));
   live_facts_t facts = {
       .timeout_ms = live->options.timeout_ms,
       .refreshed = *live->options.refreshes,
-      .viewers = live->http.streams,
+      .viewers = live->streams,
   };
+  char *end = stpcpy(live->frame, EVENT_BEGIN);
 
-  if (chunk == NULL)
-    return;
-  char *end = stpcpy(chunk->bytes, EVENT_BEGIN);
+  live_picture_count(&live->picture);
   end += live_picture_write(&live->picture, &facts, end);
   end = stpcpy(end, EVENT_END);
-  chunk->length = (size_t)(end - chunk->bytes);
-  http_send_to_streams(&live->http, chunk);
-  http_chunk_release(chunk);
+  live->frame_length = (size_t)(end - live->frame);
+  live->frame_number++;
+}
+
+/* Those that have not taken the frame before miss this one. */
+static void
+resume_streams(live_t *live)
+{
+  for (int i = 0; i < LIVE_MAX_CONNECTIONS; i++) {
+    peer_t *peer = &live->peers[i];
+    if (peer->is_suspended)
+      MHD_resume_connection(peer->connection);
+    peer->is_suspended = 0;
+  }
 }
 
 static void
@@ -52,75 +266,160 @@ on_frame_timer(uv_timer_t *timer)
 {
   live_t *live = timer->data;
 
-  if (live->http.streams == 0) {
+  if (live->streams == 0) {
     uv_timer_stop(timer);
     return;
   }
-  live_picture_count(&live->picture);
-  send_frame(live);
+  make_frame(live);
+  resume_streams(live);
+  run_daemon(live);
+}
+
+/* The stream has sent all that it was given: who takes that is alive. The
+ * buffer is its own, and as large as a frame can be. */
+static ssize_t
+give_frame(void *data, uint64_t position, char *buffer, size_t size)
+{
+  peer_t *peer = data;
+  const live_t *live = peer->live;
+
+  (void)position;
+  (void)size;
+  uvwheel_timer_refresh(&peer->patience);
+  if (peer->frame == live->frame_number) {
+    peer->is_suspended = 1;
+    MHD_suspend_connection(peer->connection);
+    return 0;
+  }
+  memcpy(buffer, live->frame, live->frame_length);
+  peer->frame = live->frame_number;
+  return (ssize_t)live->frame_length;
+}
+
+static enum MHD_Result
+begin_stream(peer_t *peer)
+{
+  live_t *live = peer->live;
+  int size = STREAM_BUFFER_BYTES;
+
+  if (live->streams >= LIVE_MAX_VIEWERS)
+    return answer_status(peer, MHD_HTTP_SERVICE_UNAVAILABLE);
+  setsockopt(socket_of(peer), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+  peer->is_stream = 1;
+  peer->frame = live->frame_number;
+  live->streams++;
+  if (!uv_is_active((uv_handle_t *)&live->frame_timer)) {
+    live_picture_begin(&live->picture, live->options.wheel);
+    uv_timer_start(&live->frame_timer, on_frame_timer, 0, LIVE_INTERVAL_MS);
+  }
+  return answer(peer, MHD_HTTP_OK, "text/event-stream",
+                MHD_create_response_from_callback(MHD_SIZE_UNKNOWN,
+                                                  sizeof(live->frame),
+                                                  give_frame, peer, NULL));
 }
 
 /* ---- Requests ----------------------------------------------------------- */
 
-static void
-begin_stream(live_t *live, http_connection_t *connection)
+static int
+names_host(const char *field, const char *host)
 {
-  http_stream(connection, "text/event-stream");
-  if (live->http.streams == 0 ||
-      uv_is_active((uv_handle_t *)&live->frame_timer))
-    return;
-  live_picture_begin(&live->picture, live->options.wheel);
-  uv_timer_start(&live->frame_timer, on_frame_timer, 0, LIVE_INTERVAL_MS);
+  size_t length = strlen(host);
+
+  return strncasecmp(field, host, length) == 0 &&
+         (field[length] == '\0' || field[length] == ':');
 }
 
-static void
-answer_metrics(const live_t *live, http_connection_t *connection)
+/* A web page anywhere can have its own host name resolve to 127.0.0.1, and its
+ * visitor's browser then takes what a server there answers for that page's own
+ * (DNS rebinding). But the browser tells the name that it was led by: on
+ * loopback only the names of this machine are served. Where other machines can
+ * connect anyway, names are theirs to choose. */
+static int
+is_host_allowed(const peer_t *peer)
 {
-  http_chunk_t *chunk = http_chunk_new(LIVE_MAX_METRICS);
-  uvwheel_stats_t stats;
+  const char *host =
+      MHD_lookup_connection_value(peer->connection, MHD_HEADER_KIND, "Host");
 
-  if (chunk == NULL) {
-    http_answer_status(connection, HTTP_STATUS_SERVICE_UNAVAILABLE);
-    return;
-  }
-  uvwheel_get_stats(live->options.wheel, &stats);
-  chunk->length = live_metrics_write(&stats, chunk->bytes);
-  http_answer_chunk(connection, LIVE_METRICS_TYPE, chunk);
-  http_chunk_release(chunk);
+  if (!peer->live->is_on_loopback)
+    return 1;
+  return host != NULL &&
+         (names_host(host, "localhost") || names_host(host, "127.0.0.1") ||
+          names_host(host, "[::1]") ||
+          strcmp(host, peer->live->address) == 0); /* 127.0.0.2 */
 }
 
-static void
-on_request(http_connection_t *connection)
+/* What follows the header is not waited for: the connection is closed after the
+ * answer. */
+static enum MHD_Result
+on_request(void *data, struct MHD_Connection *connection, const char *path,
+           const char *method, const char *version, const char *upload,
+           size_t *upload_size, void **context)
 {
-  http_server_t *http = connection->tcp.data;
+  live_t *live = data;
+  peer_t *peer =
+      MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
+          ->socket_context;
 
-  if (http_request_is_for(&connection->request, "/"))
-    http_answer(connection, "text/html; charset=utf-8", (const char *)live_page,
-                live_page_size);
-  else if (http_request_is_for(&connection->request, "/events"))
-    begin_stream(http->data, connection);
-  else if (http_request_is_for(&connection->request, "/metrics"))
-    answer_metrics(http->data, connection);
-  else
-    http_answer_status(connection, HTTP_STATUS_NOT_FOUND);
+  (void)version;
+  (void)upload;
+  (void)upload_size;
+  (void)context;
+  if (is_spare_descriptor(socket_of(peer), live->options.descriptor_limit))
+    return answer_status(peer, MHD_HTTP_SERVICE_UNAVAILABLE);
+  if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+    return answer_status(peer, MHD_HTTP_METHOD_NOT_ALLOWED);
+  if (!is_host_allowed(peer))
+    return answer_status(peer, MHD_HTTP_FORBIDDEN);
+  if (strcmp(path, "/") == 0)
+    return answer_text(peer, MHD_HTTP_OK, "text/html; charset=utf-8", live_page,
+                       live_page_size, MHD_RESPMEM_PERSISTENT);
+  if (strcmp(path, "/events") == 0)
+    return begin_stream(peer);
+  if (strcmp(path, "/metrics") == 0)
+    return answer_metrics(peer);
+  return answer_status(peer, MHD_HTTP_NOT_FOUND);
 }
 
 /* ---- Start and stop ----------------------------------------------------- */
 
-/* The page may run its own script and style, and ask its own server for
- * events. Nothing else, and nobody may frame it or read it from elsewhere. */
-static void
-write_fields(live_t *live)
+static int
+is_loopback(const struct sockaddr_storage *address)
 {
-  snprintf(live->fields, sizeof(live->fields),
-           "Cache-Control: no-store\r\n"
-           "Content-Security-Policy: default-src 'none'; script-src %s; "
-           "style-src %s; img-src data:; connect-src 'self'; "
-           "base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
-           "Cross-Origin-Resource-Policy: same-origin\r\n"
-           "Referrer-Policy: no-referrer\r\n"
-           "X-Content-Type-Options: nosniff\r\n",
-           live_page_script, live_page_style);
+  const struct sockaddr_in *ip4 = (const struct sockaddr_in *)address;
+  const struct sockaddr_in6 *ip6 = (const struct sockaddr_in6 *)address;
+
+  if (address->ss_family == AF_INET)
+    return ntohl(ip4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  return IN6_IS_ADDR_LOOPBACK(&ip6->sin6_addr);
+}
+
+/* The listening socket becomes the daemon's own. */
+static int
+start_daemon(live_t *live)
+{
+  const uv_handle_t *listener = (const uv_handle_t *)&live->listener;
+  struct sockaddr_storage address;
+  int size = sizeof(address);
+  uv_os_fd_t descriptor;
+  int error = listen_at(&live->listener, live->options.host, live->options.port,
+                        BACKLOG, NULL, live->address);
+
+  if (error != 0)
+    return error;
+  uv_tcp_getsockname(&live->listener, (struct sockaddr *)&address, &size);
+  live->is_on_loopback = is_loopback(&address);
+  uv_fileno(listener, &descriptor);
+  live->daemon = MHD_start_daemon(
+      MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, live,
+      MHD_OPTION_LISTEN_SOCKET, fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
+      MHD_OPTION_NOTIFY_CONNECTION, on_connection, live,
+      MHD_OPTION_CONNECTION_LIMIT, (unsigned)LIVE_MAX_CONNECTIONS,
+      MHD_OPTION_END);
+  if (live->daemon == NULL) {
+    complain("cannot serve http://%s/: out of memory", live->address);
+    return UV_ENOMEM;
+  }
+  return 0;
 }
 
 int
@@ -135,19 +434,22 @@ live_start(const live_options_t *options, live_t **started)
     return UV_ENOMEM;
   }
   live->options = *options;
-  write_fields(live);
-  live->http.loop = loop;
-  live->http.wheel = options->wheel;
-  live->http.on_request = on_request;
-  live->http.fields = live->fields;
-  live->http.descriptor_limit = options->descriptor_limit;
-  live->http.data = live;
+  write_policy(live);
   uv_timer_init(loop, &live->frame_timer);
-  live->frame_timer.data = live;
-  int error = http_server_start(&live->http, options->host, options->port);
-  if (error == 0)
-    announce("live page: http://%s/\n", live->http.address);
-  return error;
+  uv_idle_init(loop, &live->unfinished);
+  live->frame_timer.data = live->unfinished.data = live->poll.data = live;
+  uv_tcp_init(loop, &live->listener);
+  int error = start_daemon(live);
+  uv_close((uv_handle_t *)&live->listener, NULL);
+  if (error != 0)
+    return error;
+  uv_poll_init(
+      loop, &live->poll,
+      MHD_get_daemon_info(live->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+  uv_poll_start(&live->poll, UV_READABLE, on_poll);
+  run_daemon(live);
+  announce("live page: http://%s/\n", live->address);
+  return 0;
 }
 
 void
@@ -156,7 +458,12 @@ live_stop(live_t *live)
   if (live == NULL || uv_is_closing((uv_handle_t *)&live->frame_timer))
     return;
   uv_close((uv_handle_t *)&live->frame_timer, NULL);
-  http_server_stop(&live->http);
+  uv_close((uv_handle_t *)&live->unfinished, NULL);
+  if (live->daemon == NULL)
+    return;
+  uv_close((uv_handle_t *)&live->poll, NULL);
+  resume_streams(live);
+  MHD_stop_daemon(live->daemon);
 }
 
 void

@@ -2,7 +2,13 @@
 
 /* A page that shows a wheel while it runs, to browsers: GET / is the page
  * (live.html, with live.css and live.js in it), GET /events the stream of what
- * it draws (server-sent events). And to Prometheus: GET /metrics. */
+ * it draws (server-sent events). And to Prometheus: GET /metrics.
+ *
+ * libmicrohttpd speaks HTTP, on the thread of the loop. Nothing that a peer
+ * does can make the server grow: connections are a fixed number, newcomers wait
+ * in the backlog when all are taken, and each of them has one timer on the
+ * wheel, which ends those whose request does not come, whose answer does not
+ * leave or whose frames are not taken. */
 
 #ifndef EXAMPLES_LIVE_H
 #define EXAMPLES_LIVE_H
@@ -10,6 +16,10 @@
 #include <stdint.h>
 
 #include <uvwheel.h>
+
+#define LIVE_MAX_VIEWERS 128
+#define LIVE_MAX_CONNECTIONS 160
+#define LIVE_PATIENCE_MS 5000
 
 typedef struct live_s live_t;
 

@@ -413,10 +413,10 @@ START_TEST(a_port_in_use_is_one_line_and_status_1)
 }
 END_TEST
 
-START_TEST(without_http_parser_it_says_so)
+START_TEST(without_libmicrohttpd_it_says_so)
 {
   run_program("PLAIN_SERVER", "--port 0 --http 0", &result);
-  assert_complaint(&result, 1, "built without libhttp_parser: --http is not");
+  assert_complaint(&result, 1, "built without libmicrohttpd: --http is not");
   run_program("PLAIN_SERVER", "--port 0 --timer uv --http 0", &result);
   assert_complaint(&result, 2, "--http shows the wheel");
 }
@@ -504,7 +504,7 @@ main(void)
   tcase_add_test(tcase, full_it_sheds_who_was_idle_longest);
   tcase_add_test(tcase, out_of_descriptors_it_sheds);
   tcase_add_loop_test(tcase, out_of_memory_it_says_so_and_goes_on, 0, KINDS);
-  tcase_add_test(tcase, without_http_parser_it_says_so);
+  tcase_add_test(tcase, without_libmicrohttpd_it_says_so);
   tcase_add_test(tcase, too_few_descriptors_are_one_line);
   tcase_add_loop_test(tcase, sigterm_closes_everything, 0, KINDS);
   tcase_add_loop_test(tcase, sigint_closes_everything, 0, KINDS);

@@ -3,6 +3,7 @@
 /* idle-server --http: what browsers, and peers that are none, get to see. */
 
 #include <check.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,9 +20,8 @@
 #define HOST "Host: localhost\r\n"
 #define GET(path) "GET " path " HTTP/1.1\r\n" HOST "\r\n"
 
-/* The limits of examples/live/http-server.h. */
+/* The limit of examples/live/live.h. */
 #define MAX_VIEWERS 128
-#define MAX_CONNECTIONS 160
 
 #define FRAME_SIZE 16384
 #define ANSWER_SIZE 65536
@@ -227,21 +227,12 @@ static const struct {
     {"POST / HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\nx", 405},
     {"DELETE /events HTTP/1.1\r\n" HOST "\r\n", 405},
     {"CONNECT localhost:80 HTTP/1.1\r\n" HOST "\r\n", 405},
-    {"GET / HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\nx", 413},
-    {"GET / HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-     413},
-    {GET("/" LETTERS_256), 414},
-    {"GET / HTTP/1.1\r\n\r\n", 400},
-    {"GET / HTTP/1.1\r\nHost: " LETTERS_256 "\r\n\r\n", 400},
-    {"GET / HTTP/1.1\r\n" HOST "Content-Length: 1x\r\n\r\n", 400},
-    {"GET / HTTP/1.1\r\n" HOST "no colon\r\n\r\n", 400},
-    {"GET \r\n\r\n", 400},
-    {"\x16\x03\x01\x02", 400}, /* the beginning of TLS */
-    {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+    {GET("/" LETTERS_256), 404},
+    {"GET / HTTP/1.0\r\n\r\n", 403},
+    {"GET / HTTP/1.1\r\nHost: " LETTERS_256 "\r\n\r\n", 403},
     {"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n", 403},
     {"GET / HTTP/1.1\r\nHost: localhost.example.org\r\n\r\n", 403},
     {"GET / HTTP/1.1\r\nHost: example.org:80\r\n" HOST "\r\n", 403},
-    {"GET / HTTP/1.1\r\n" HOST HOST "\r\n", 403},
 };
 #define BAD ((int)(sizeof(bad) / sizeof(bad[0])))
 
@@ -261,16 +252,20 @@ START_TEST(bad_requests_get_an_error_and_nothing_of_theirs_back)
 }
 END_TEST
 
-START_TEST(a_header_too_long_is_refused_before_it_ends)
+START_TEST(a_header_without_end_is_refused)
 {
   static const char field[] = "X: " LETTERS_256 "\r\n";
   uint16_t port, http_port;
   program_t server = start_live("", &port, &http_port);
   int connection = ask(http_port, "GET / HTTP/1.1\r\n" HOST);
+  size_t sent = 0;
+  ssize_t more;
 
-  for (int i = 0; i < 40; i++)
-    send_all(connection, field, strlen(field));
-  ck_assert_uint_eq(read_answer(connection), 431);
+  while ((more = send(connection, field, strlen(field), MSG_NOSIGNAL)) > 0) {
+    sent += (size_t)more;
+    ck_assert_uint_lt(sent, 64u << 20);
+  }
+  ck_assert(errno == EPIPE || errno == ECONNRESET);
   assert_good_end(&server);
 }
 END_TEST
@@ -281,7 +276,7 @@ START_TEST(names_of_this_machine_are_served)
       "GET / HTTP/1.1\r\nHost: LOCALHOST:1234\r\n\r\n",
       "GET / HTTP/1.0\r\nhost: 127.0.0.1\r\n\r\n",
       "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n",
-      "GET http://localhost/?x=y#z HTTP/1.1\r\n" HOST "\r\n",
+      "GET /?x=y HTTP/1.1\r\n" HOST "\r\n",
   };
   uint16_t port, http_port;
   program_t server = start_live("", &port, &http_port);
@@ -354,19 +349,6 @@ START_TEST(metrics_tell_what_has_happened)
   ck_assert_uint_eq(sample("uvwheel_lateness_seconds_bucket{le=\"+Inf\"}"),
                     sample("uvwheel_fired_total"));
   assert_good_end(&server);
-}
-END_TEST
-
-/* ---- Patience; more of it in test_live_time.c ---------------------------- */
-
-START_TEST(a_slow_request_is_answered_408)
-{
-  uint16_t port, http_port;
-  program_t server = start_live("", &port, &http_port);
-
-  ck_assert_uint_eq(read_answer(ask(http_port, "GET / HTTP/1.1\r\nHo")), 408);
-  assert_good_end(&server);
-  ck_assert_uint_eq(number_of(result.out, "fired"), 1);
 }
 END_TEST
 
@@ -461,16 +443,31 @@ START_TEST(one_viewer_too_many_is_told_so)
 }
 END_TEST
 
-START_TEST(a_viewer_that_talks_is_dropped)
+START_TEST(a_viewer_that_talks_is_not_listened_to)
 {
   uint16_t port, http_port;
   program_t server = start_live(NO_IDLE_TIME, &port, &http_port);
   int viewer = view(http_port);
 
-  send_all(viewer, "x", 1);
-  read_to_end(viewer);
+  send_until_stuck(viewer);
+  for (int i = 0; i < 3; i++)
+    read_frame(viewer);
   assert_good_end(&server);
-  ck_assert_uint_eq(number_of(result.out, "fired"), 0);
+}
+END_TEST
+
+START_TEST(the_last_descriptors_are_kept)
+{
+  unsigned long status;
+  uint16_t port, http_port;
+
+  descriptor_limit = 64;
+  program_t server = start_live(NO_IDLE_TIME, &port, &http_port);
+  while ((status = read_answer(ask(http_port, GET("/")))) == 200)
+    view(http_port);
+  ck_assert_uint_eq(status, 503);
+  ck_assert_ptr_nonnull(strstr(answer, "\r\nRetry-After: "));
+  assert_good_end(&server);
 }
 END_TEST
 
@@ -479,10 +476,15 @@ START_TEST(viewers_come_and_go)
   uint16_t port, http_port;
   program_t server = start_live(NO_IDLE_TIME, &port, &http_port);
 
-  for (int i = 0; i < 2 * MAX_CONNECTIONS; i++)
-    reset(i % 2 == 0 ? view(http_port) : connect_to(http_port));
-  int viewer = view(http_port);
-  await_figure(viewer, "viewers", 1);
+  for (int round = 0; round < 4; round++) {
+    for (int i = 0; i < MAX_VIEWERS / 2; i++) {
+      reset(view(http_port));
+      reset(connect_to(http_port));
+    }
+    int viewer = view(http_port);
+    await_figure(viewer, "viewers", 1);
+    reset(viewer);
+  }
   assert_good_end(&server);
 }
 END_TEST
@@ -570,18 +572,18 @@ main(void)
   tcase_add_loop_test(tcase, head_gets_the_head_alone, 0, 2);
   tcase_add_loop_test(
       tcase, bad_requests_get_an_error_and_nothing_of_theirs_back, 0, BAD);
-  tcase_add_test(tcase, a_header_too_long_is_refused_before_it_ends);
+  tcase_add_test(tcase, a_header_without_end_is_refused);
   tcase_add_loop_test(tcase, names_of_this_machine_are_served, 0, 4);
   tcase_add_test(tcase, a_request_may_come_byte_by_byte);
   tcase_add_test(tcase, who_stops_to_send_still_gets_the_answer);
   tcase_add_test(tcase, metrics_tell_what_has_happened);
-  tcase_add_test(tcase, a_slow_request_is_answered_408);
   tcase_add_test(tcase, frames_tell_what_the_wheel_holds);
   tcase_add_test(tcase, frames_tell_what_has_fired);
   tcase_add_test(tcase, many_slots_are_shown_in_groups);
   tcase_add_test(tcase, a_hundred_viewers_get_the_same_frame);
   tcase_add_test(tcase, one_viewer_too_many_is_told_so);
-  tcase_add_test(tcase, a_viewer_that_talks_is_dropped);
+  tcase_add_test(tcase, a_viewer_that_talks_is_not_listened_to);
+  tcase_add_test(tcase, the_last_descriptors_are_kept);
   tcase_add_test(tcase, viewers_come_and_go);
   tcase_add_test(tcase, sigterm_ends_it_whatever_its_connections_do);
   tcase_add_loop_test(tcase, what_cannot_be_is_one_line, 0, WRONG);
