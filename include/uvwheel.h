@@ -62,12 +62,12 @@
  *   timers fire later by what was set back, and one that was started or
  *   refreshed between the stall and the turn that found it, by up to as much
  *   again. A loop that is late at each turn is not deaf but slow: after a
- *   stall the next one counts only once two turns in a row were on time, or the
- *   wheel was empty, and timers fire at the loop's pace. (With more timers than
- *   49,152, which is what one poll hears, a stall more in a row may count for
- *   each 49,152.) What the wheel goes by is for when its turn was armed: one
- *   with few timers, which sleeps until a tick, does not notice a stall that
- *   began long before and ends less than stall_ms after it.
+ *   stall the next one counts only once three turns in a row were on time, or
+ *   the wheel was empty, and timers fire at the loop's pace. (With more timers
+ *   than 49,152, which is what one poll hears, a stall more in a row may count
+ *   for each 49,152.) What the wheel goes by is for when its turn was armed:
+ *   one with few timers, which sleeps until a tick, does not notice a stall
+ *   that began long before and ends less than stall_ms after it.
  * - Timers of one tick fire in no particular order, unless UVWHEEL_FIFO.
  * - A due time that would exceed UINT64_MAX becomes UINT64_MAX and is never
  *   reached.
@@ -210,7 +210,7 @@ typedef struct uvwheel_stats_s {
   uint64_t stalls;       /* turns that found that the loop was deaf          */
   uint64_t stall_max_ms; /* the latest of them                               */
   uint64_t deaf_ms;      /* by how much the wheel's clock was set back in all */
-  uint64_t turn_max_us;  /* the longest turn, its callbacks included         */
+  uint64_t turn_max_us;  /* the longest turn, of the mailbox, too            */
   uint64_t reserved[8];  /* room to grow                                     */
 } uvwheel_stats_t;
 
@@ -230,7 +230,8 @@ struct uvwheel_s {
   uint64_t stall_ms;
   uint64_t lag_ms;        /* what the loop's clock is behind a stopwatch   */
   uint64_t wake_ms;       /* the loop's time for which the driver is armed */
-  uint64_t stalls_in_row; /* since a turn was on time                      */
+  uint32_t stalls_in_row; /* since the loop was known to be quick          */
+  uint32_t on_time;       /* turns in a row, since the last that was late  */
   uint64_t ask_every;     /* callbacks until the clock is asked            */
   uint64_t turned_ms;     /* the loop's time when a turn ended, and what   */
   uint64_t moved_ms;      /* turns on this thread had moved it until then  */
@@ -280,7 +281,7 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * in which that was called). With a library that was built with
  * -Dprivate_fields=false the loop must not be closed before, nor may this be
  * called in a callback of uv_walk then.
- * Cost: O(active timers). */
+ * Cost: O(active timers + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* Is the wheel closed or closing, by uvwheel_close or because its uv_timer_t
@@ -383,8 +384,8 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
 /* Stops the timer: its callback is not called any more, also if it was due and
  * waiting for its turn. 0 also when it is not active. The timer may be freed
  * as soon as this returns.
- * Errors: UV_EINVAL. Cost: O(1); when it was the last one, also one
- * uv_timer_stop. */
+ * Errors: UV_EINVAL. Cost: O(1); when it was the wheel's last one, also
+ * O(slots / 64) and one uv_timer_stop. */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Starts the timer anew with its repeat as the timeout, active or not; without

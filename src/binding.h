@@ -10,13 +10,13 @@
 #include "uvwheel.h"
 
 /* uvwheel_t.flags */
-#define CLOSING 1u      /* uvwheel_close was called                       */
-#define UNREF 2u        /* uvwheel_unref was called                       */
-#define IN_TURN 4u      /* callbacks run; who calls them arms the driver  */
-#define TURNED 8u       /* the wheel has had a turn                       */
-#define HAS_MAILBOX 16u /* uvwheel_open_mailbox was called                */
-#define ASKING 32u      /* armed for at once, to see if the loop is slow  */
-#define ARMED 64u       /* the driver was started, and not called since   */
+#define CLOSING 1u     /* uvwheel_close was called                       */
+#define UNREF 2u       /* uvwheel_unref was called                       */
+#define IN_TURN 4u     /* callbacks run; who calls them arms the driver  */
+#define HAS_MAILBOX 8u /* uvwheel_open_mailbox was called                */
+/* The driver was started, and not called since. libuv does not say: since 1.48
+ * a timer that is due in the same pass as another one is inactive already. */
+#define ARMED 16u
 
 /* uvwheel_timer_t.home is the wheel's address, and four flags in bits in which
  * a wheel's address has zeros, as malloc aligns:
@@ -112,9 +112,7 @@ add_ms(uint64_t now_ms, uint64_t delay_ms)
 
 /* ---- What is shared ----------------------------------------------------- */
 
-/* Arms the driver for the next tick of interest, unless in a turn. Whether it
- * is armed, libuv does not say: since 1.48 a timer that is due in the same pass
- * as the one whose callback runs is inactive already. */
+/* Arms the driver for the next tick of interest, unless in a turn. */
 void uvwheel__arm(uvwheel_t *wheel);
 
 /* The wheel is empty. */
@@ -122,9 +120,6 @@ void uvwheel__disarm(uvwheel_t *wheel);
 
 /* Decides anew whether the driver and the mailbox keep the loop alive. */
 void uvwheel__update_ref(uvwheel_t *wheel);
-
-/* Takes the entry of an active timer out of the wheel. */
-void uvwheel__make_idle(uvwheel_t *wheel, uvwheel_entry_t *entry);
 
 /* The wheel has just handed out a timer's entry: arms it again if it repeats,
  * and calls its callback. */

@@ -214,9 +214,7 @@ remove_fast(uvwheel_core_t *core, uvwheel_entry_t *entry)
   return true;
 }
 
-/* Changes the due time of an active entry the cheap way: the entry stays where
- * it is and the hand moves it when it comes by. Only possible if the new time
- * is not earlier. */
+/* The usual case of uvwheel_core_postpone: the new time is not earlier. */
 static inline bool
 postpone_in_place(uvwheel_entry_t *entry, uint64_t due_ms)
 {

@@ -103,13 +103,6 @@ activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
   return 0;
 }
 
-void
-uvwheel__make_idle(uvwheel_t *wheel, uvwheel_entry_t *entry)
-{
-  uvwheel_core_remove(&wheel->core, entry);
-  CONTAINER_OF(entry, uvwheel_timer_t, entry)->home |= HOME_IDLE;
-}
-
 /* When a repeating timer that fires now is due again. */
 static uint64_t
 next_due_ms(const uvwheel_timer_t *timer, uint64_t now_ms)
@@ -173,23 +166,6 @@ restart_in_place(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
   return !is_fifo(&wheel->core) && postpone_in_place(&timer->entry, due_ms);
 }
 
-/* Makes the timer active and due at a time. */
-static inline int
-restart(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
-{
-  if (!is_active(timer))
-    return activate(wheel, timer, due_ms);
-  if (restart_in_place(wheel, timer, due_ms))
-    return 0;
-  return postpone_slow(wheel, timer, due_ms);
-}
-
-static bool
-is_full(const uvwheel_t *wheel)
-{
-  return wheel->core.inserted >= wheel->core.allowed;
-}
-
 static inline void
 set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
@@ -220,16 +196,22 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
            uint64_t repeat)
 {
   uvwheel_t *wheel;
+  uint64_t due_ms;
 
   if (!is_initialised(timer))
     return UV_EINVAL;
   wheel = wheel_of(timer);
   if (is_closing(wheel))
     return UV_EINVAL;
-  if (!is_active(timer) && is_full(wheel))
+  if (!is_active(timer) && wheel->core.inserted >= wheel->core.allowed)
     return UV_ENOBUFS;
   set_start(timer, cb, timeout, repeat);
-  return restart(wheel, timer, add_ms(now_of(wheel), timeout));
+  due_ms = add_ms(now_of(wheel), timeout);
+  if (!is_active(timer))
+    return activate(wheel, timer, due_ms);
+  if (restart_in_place(wheel, timer, due_ms))
+    return 0;
+  return postpone_slow(wheel, timer, due_ms);
 }
 
 /* What takes over where another start gives up. */
@@ -270,9 +252,8 @@ static inline int
 start_active(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
              uint64_t timeout, uint64_t repeat)
 {
-  uint64_t due_ms = add_ms(now_of(wheel), timeout);
-
-  if (is_closing(wheel) || !restart_in_place(wheel, timer, due_ms))
+  if (is_closing(wheel) ||
+      !restart_in_place(wheel, timer, add_ms(now_of(wheel), timeout)))
     return start_slow(timer, cb, timeout, repeat);
   set_start(timer, cb, timeout, repeat);
   return 0;
@@ -304,7 +285,8 @@ stop_slow(uvwheel_timer_t *timer)
   if (!is_active(timer))
     return 0;
   wheel = wheel_of(timer);
-  uvwheel__make_idle(wheel, &timer->entry);
+  uvwheel_core_remove(&wheel->core, &timer->entry);
+  timer->home |= HOME_IDLE;
   count_ref(wheel, timer, -1);
   if (uvwheel_core_count(&wheel->core) == 0)
     uvwheel__disarm(wheel);
@@ -327,18 +309,17 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
 static NOINLINE int
 again_slow(uvwheel_timer_t *timer)
 {
-  uvwheel_t *wheel;
+  uint64_t timeout;
+  int error;
 
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
   if (!repeats(timer))
     return 0;
-  wheel = wheel_of(timer);
-  if (is_closing(wheel))
-    return UV_EINVAL;
-  if (!is_active(timer) && is_full(wheel))
-    return UV_ENOBUFS;
-  return restart(wheel, timer, add_ms(now_of(wheel), timer->interval));
+  timeout = timer->timeout;
+  error = start_slow(timer, timer->cb, timer->interval, timer->interval);
+  timer->timeout = timeout;
+  return error;
 }
 
 int
@@ -435,10 +416,8 @@ uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
 void
 uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
-  if (!is_initialised(timer))
-    return;
-  uvwheel__expect_thread(wheel_of(timer), timer);
-  set_repeat(timer, repeat);
+  if (is_known(timer))
+    set_repeat(timer, repeat);
 }
 
 uint64_t
@@ -450,9 +429,8 @@ uvwheel_timer_get_repeat(const uvwheel_timer_t *timer)
 int
 uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed)
 {
-  if (!is_initialised(timer) || (unsigned)missed > UVWHEEL_MISSED_BURST)
+  if (!is_known(timer) || (unsigned)missed > UVWHEEL_MISSED_BURST)
     return UV_EINVAL;
-  uvwheel__expect_thread(wheel_of(timer), timer);
   timer->home = (timer->home & ~HOME_MISSED) | (uint64_t)missed;
   return 0;
 }

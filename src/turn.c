@@ -32,6 +32,9 @@
 /* So many sockets at most a poll of libuv tells of: 48 times 1024 events. */
 #define HEARD_BY_A_POLL 49152
 
+/* So many turns in a row show that a loop is not slow. */
+#define ENOUGH_ON_TIME 3
+
 /* The clock is asked after so many callbacks at most: it takes some 25 ns where
  * a callback and its expiry take as little. */
 #define MOST_UNASKED 16
@@ -92,6 +95,13 @@ runs_timers_again(void)
   return uv_version() < 0x013000;
 }
 
+/* Is the driver armed for at once, to see whether the loop is slow? */
+static bool
+is_asking(const uvwheel_t *wheel)
+{
+  return wheel->stalls_in_row != 0 && wheel->on_time != 0;
+}
+
 /* Arms the driver for the next tick of interest. If that is overdue already, it
  * counts as late from before the callbacks that have just moved the loop's time
  * by busy_ms: these must not hide for how long nobody was listened to. Never
@@ -103,7 +113,7 @@ arm(uvwheel_t *wheel, uint64_t busy_ms)
   uint64_t next_ms = uvwheel_core_next_ms(&wheel->core);
   uint64_t delay_ms, wake_ms;
 
-  if (next_ms > now_ms && !(wheel->flags & ASKING))
+  if (next_ms > now_ms && !is_asking(wheel))
     delay_ms = next_ms - now_ms;
   else
     delay_ms = runs_timers_again() ? 1 : 0;
@@ -120,13 +130,11 @@ arm(uvwheel_t *wheel, uint64_t busy_ms)
 void
 uvwheel__arm(uvwheel_t *wheel)
 {
-  if (wheel->flags & IN_TURN)
+  if ((wheel->flags & IN_TURN) || is_closing(wheel))
     return;
   /* The wheel was empty, or a walk ran the loop. What it knew is old. */
-  if (!(wheel->flags & ARMED)) {
-    wheel->flags &= ~(uint64_t)ASKING;
+  if (!(wheel->flags & ARMED))
     wheel->stalls_in_row = 0;
-  }
   arm(wheel, 0);
 }
 
@@ -138,26 +146,25 @@ uvwheel__disarm(uvwheel_t *wheel)
 }
 
 /* Sets the clock back if this turn has found a stall. After one the next counts
- * only once a turn was on time and so was another, armed for right after it: a
- * loop that is always late is slow, not deaf. (One such turn tells nothing. The
- * clock was set back by what the loop is late each time; so it is on time once,
- * by chance, and would find a stall at every other turn.) */
+ * only once turns were on time, one and those armed for right after it: a loop
+ * that is always late is slow, not deaf. (One alone tells nothing. The clock
+ * was set back by what the loop is late each time; so it is on time once, by
+ * chance, and would find a stall at every other turn. Nor do two: with libuv
+ * before 1.48 the second may come without a poll between, when another timer's
+ * callback has moved the loop's time.) */
 static bool
 is_stall(uvwheel_t *wheel)
 {
   uint64_t now_ms = loop_now(wheel), now = now_of(wheel), set_back_ms;
   uint64_t late_ms = now_ms > wheel->wake_ms ? now_ms - wheel->wake_ms : 0;
   uint64_t most_in_row = 1 + uvwheel_core_count(&wheel->core) / HEARD_BY_A_POLL;
-  bool is_asking = wheel->flags & ASKING;
 
-  wheel->flags &= ~(uint64_t)ASKING;
   if (late_ms <= wheel->stall_ms) {
-    if (is_asking)
+    if (++wheel->on_time == ENOUGH_ON_TIME)
       wheel->stalls_in_row = 0;
-    else if (wheel->stalls_in_row != 0)
-      wheel->flags |= ASKING;
     return false;
   }
+  wheel->on_time = 0;
   if (wheel->stalls_in_row >= most_in_row)
     return false;
   wheel->stalls_in_row++;
@@ -177,7 +184,7 @@ is_stall(uvwheel_t *wheel)
 static bool
 is_in_same_pass(const uvwheel_t *wheel)
 {
-  return (wheel->flags & TURNED) && runs_timers_again() &&
+  return runs_timers_again() &&
          loop_now(wheel) - wheel->turned_ms == moved_ms - wheel->moved_ms;
 }
 
@@ -236,7 +243,6 @@ on_turn(uv_timer_t *driver)
   wheel->stats.turns++;
   if (!is_stall(wheel) && !is_in_same_pass(wheel))
     run_turn(wheel);
-  wheel->flags |= TURNED;
   wheel->turned_ms = loop_now(wheel);
   wheel->moved_ms = moved_ms;
   if (uvwheel_core_count(&wheel->core) != 0)

@@ -37,12 +37,12 @@ uvwheel__update_ref(uvwheel_t *wheel)
     set_ref((uv_handle_t *)&wheel->async, ref);
 }
 
+/* ---- Making ------------------------------------------------------------- */
+
 /* What an option that is 0 means: slots for a round of 51.2 s, but not more
  * than fit the second cache level, as many as a wheel of 1 ms then has. */
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MOST_SLOTS 16384
-
-/* ---- Making ------------------------------------------------------------- */
 
 /* Are libuv's private fields what binding.h takes them for? */
 static bool
@@ -250,15 +250,10 @@ finish_close(uvwheel_t *wheel)
 /* ---- The wheel ---------------------------------------------------------- */
 
 static void
-stop_all(uvwheel_t *wheel)
+stop(uvwheel_timer_t *timer, void *unused)
 {
-  uvwheel_cursor_t cursor;
-  uvwheel_entry_t *entry;
-
-  uvwheel_core_walk_begin(&wheel->core, &cursor);
-  while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)
-    uvwheel__make_idle(wheel, entry);
-  wheel->unrefd = 0;
+  (void)unused;
+  (void)uvwheel_timer_stop(timer);
 }
 
 void
@@ -266,10 +261,9 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
   if (wheel == NULL || wheel->loop == NULL || (wheel->flags & CLOSING))
     return;
-  uvwheel__expect_thread(wheel, NULL);
+  uvwheel_walk(wheel, stop, NULL);
   wheel->flags |= CLOSING;
   wheel->close_cb = cb;
-  stop_all(wheel);
   close_handle(wheel, (uv_handle_t *)&wheel->driver, on_driver_closed);
   if (wheel->flags & HAS_MAILBOX) {
     uvwheel__close_mailbox(wheel);

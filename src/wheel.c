@@ -100,25 +100,6 @@
  * 15,360 in all, which is 1 MB and fits the second cache level. */
 #define FETCHED 1024
 
-/* ---- Operations on entries ---------------------------------------------- */
-
-/* Puts the entry into the slot of its tick, and tells whether the wheel has to
- * wake up earlier for it. */
-static bool
-put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
-{
-  uvwheel_slot_t *slot = slot_of(core, tick);
-
-  if (!is_claimed(slot, tick))
-    uvwheel__claim(core, tick);
-  append(lane_of(slot), &entry->link);
-  count_dealt(core, slot);
-  if (tick >= core->next_tick)
-    return false;
-  core->next_tick = tick;
-  return true;
-}
-
 /* ---- Making and unmaking ------------------------------------------------ */
 
 int
@@ -184,6 +165,23 @@ remove_last(uvwheel_core_t *core, uvwheel_entry_t *entry)
   core->last_word = 0;
   core->passing = false;
   core->next_tick = NEVER;
+}
+
+/* Puts the entry into the slot of its tick, and tells whether the wheel has to
+ * wake up earlier for it. */
+static bool
+put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
+{
+  uvwheel_slot_t *slot = slot_of(core, tick);
+
+  if (!is_claimed(slot, tick))
+    uvwheel__claim(core, tick);
+  append(lane_of(slot), &entry->link);
+  count_dealt(core, slot);
+  if (tick >= core->next_tick)
+    return false;
+  core->next_tick = tick;
+  return true;
 }
 
 /* Puts an entry that is on no list where it belongs. */

@@ -419,6 +419,45 @@ START_TEST(a_wheel_that_was_never_closed_can_be_left)
 }
 END_TEST
 
+static void
+count_timer(uvwheel_timer_t *timer, void *count)
+{
+  (void)timer;
+  ++*(unsigned *)count;
+}
+
+static void
+close_any(uv_handle_t *handle, void *unused)
+{
+  (void)unused;
+  uv_close(handle, NULL);
+}
+
+START_TEST(a_wheel_that_others_closed_does_without_its_loop)
+{
+  uv_loop_t *own = malloc(sizeof *own);
+  uvwheel_timer_t timer;
+  uvwheel_t left;
+  unsigned count = 0;
+
+  ck_assert_ptr_nonnull(own);
+  ck_assert_int_eq(uv_loop_init(own), 0);
+  ck_assert_int_eq(uvwheel_init(own, &left, NULL), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&left, &timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 1000, 0), 0);
+  uv_walk(own, close_any, NULL);
+  uv_run(own, UV_RUN_DEFAULT);
+  ck_assert_int_eq(uv_loop_close(own), 0);
+  free(own); /* who reads it now, the address sanitizer tells */
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 2000, 0), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 1, 0), UV_EINVAL);
+  uvwheel_walk(&left, count_timer, &count);
+  ck_assert_uint_eq(count, 1);
+  ck_assert_int_eq(uvwheel_timer_stop(&timer), 0);
+  uvwheel_core_destroy(&left.core);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -450,5 +489,6 @@ main(void)
                       2);
   tcase_add_test(foreign, both_closes_in_one_callback_are_survived);
   tcase_add_test(foreign, a_wheel_that_was_never_closed_can_be_left);
+  tcase_add_test(foreign, a_wheel_that_others_closed_does_without_its_loop);
   return run_suite(suite);
 }

@@ -80,6 +80,68 @@ run_slowly(uint64_t period_ms, unsigned times)
   }
 }
 
+static void
+take_2_ms(void)
+{
+  virtual_time_advance_ms(2);
+  uv_update_time(&loop);
+}
+
+static void
+on_busy_timer(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  take_2_ms();
+}
+
+static void
+on_busy_uv_timer(uv_timer_t *timer)
+{
+  (void)timer;
+  take_2_ms();
+}
+
+static void
+on_half_a_second(uv_check_t *check)
+{
+  (void)check;
+  virtual_time_advance_ms(500);
+}
+
+/* With libuv before 1.48 what moves the loop's time in its pass over the timers
+ * makes the wheel's next turn due in the same pass: that it is on time tells
+ * nothing of the loop. */
+START_TEST(a_slow_loop_is_not_quick_because_a_callback_moved_its_time)
+{
+  static uvwheel_timer_t busy;
+  static uvwheel_t other;
+  static uv_timer_t busy_uv;
+  static uv_check_t slow_check;
+  const uvwheel_options_t options = {.tick_ms = 1, .stall_ms = UINT32_MAX};
+  const uint64_t repeat_ms = 100 * (1 + (uint64_t)_i / 2);
+  uint64_t end_ms = uv_now(&loop) + 600000;
+
+  open_wheel(100, 512);
+  ck_assert_int_eq(uvwheel_init(&loop, &other, &options), 0);
+  uvwheel_timer_init(&wheel, &slow[0].timer);
+  uvwheel_timer_init(&other, &busy);
+  uv_timer_init(&loop, &busy_uv);
+  uv_check_init(&loop, &slow_check);
+  uvwheel_timer_start(&slow[0].timer, on_slow, repeat_ms, repeat_ms);
+  if (_i % 2 != 0)
+    uv_timer_start(&busy_uv, on_busy_uv_timer, 1000, 1000);
+  else
+    uvwheel_timer_start(&busy, on_busy_timer, 1000, 1000);
+  uv_check_start(&slow_check, on_half_a_second);
+  while (uv_now(&loop) < end_ms)
+    uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_le(stats_of_wheel().stalls, 1);
+  uvwheel_close(&other, NULL);
+  uv_close((uv_handle_t *)&busy_uv, NULL);
+  uv_close((uv_handle_t *)&slow_check, NULL);
+}
+END_TEST
+
 START_TEST(a_loop_that_was_slow_and_is_quick_again_finds_the_next_stall)
 {
   open_wheel(TICK_MS, 64);
@@ -193,6 +255,8 @@ main(void)
   tcase_add_loop_test(late,
                       a_loop_that_is_late_at_each_turn_expires_at_its_pace, 0,
                       (int)(LENGTH(periods_ms) * LENGTH(spacings_ms)));
+  tcase_add_loop_test(
+      late, a_slow_loop_is_not_quick_because_a_callback_moved_its_time, 0, 20);
   tcase_add_test(late,
                  a_loop_that_was_slow_and_is_quick_again_finds_the_next_stall);
   tcase_add_test(late, a_second_stall_right_after_the_first_is_the_loop_s_pace);

@@ -185,7 +185,8 @@ UVWHEEL_EXTERN int uvwheel_core_insert(uvwheel_core_t *core,
                                        uvwheel_entry_t *entry, uint64_t due_ms);
 
 /* Takes an active entry out of the wheel. Its memory may be freed at once.
- * Cost: O(1), touches the entry and its two neighbours. */
+ * Cost: O(1), touches the entry and its two neighbours; of the last one also
+ * O(slots / 64). */
 UVWHEEL_EXTERN void uvwheel_core_remove(uvwheel_core_t *core,
                                         uvwheel_entry_t *entry);
 

@@ -60,7 +60,7 @@ typedef struct turns_s {
   uint64_t wake_ms;
   bool in_turn;      /* a turn has begun, and may not have ended            */
   uint64_t began_ms; /* when it did, as the loop's time was                 */
-  bool was_stalled;  /* and since then not two turns in a row were on time  */
+  bool was_stalled;  /* and since then not three in a row were on time      */
   unsigned on_time;  /* turns in a row                                      */
   uint64_t stalls;
   uint64_t stall_max_ms;

@@ -60,7 +60,7 @@ watch_new_wake_up(uint64_t due_ms)
   if (!turns->is_armed && !turns->in_turn)
     turns->was_stalled = false;
   /* It has to be found out whether the loop is on time again. */
-  if (turns->in_turn && turns->was_stalled && turns->on_time == 1)
+  if (turns->in_turn && turns->was_stalled && turns->on_time > 0)
     EXPECT(due_ms <= uv_now(&game.loop) + 1);
   turns->is_armed = true;
   turns->armed_ms = due_ms;
@@ -88,7 +88,7 @@ watch_wake_up(void)
 }
 
 /* The loop came so late to a turn. If that is too late it was deaf, and the
- * clock is set back by that and by as much again; but not once more until two
+ * clock is set back by that and by as much again; but not once more until three
  * turns in a row were on time. */
 static void
 judge_turn(uint64_t late_ms)
@@ -97,7 +97,7 @@ judge_turn(uint64_t late_ms)
   uint64_t set_back_ms = late_ms + (late_ms < 1000 ? late_ms : 1000);
 
   if (late_ms <= no_limit(game.options.stall_ms)) {
-    turns->was_stalled = turns->was_stalled && ++turns->on_time < 2;
+    turns->was_stalled = turns->was_stalled && ++turns->on_time < 3;
     return;
   }
   turns->on_time = 0;

@@ -402,7 +402,7 @@ is_time_of_last_turn(uint64_t now_ms)
 {
   const uvwheel_t *wheel = &game.wheel;
 
-  return (wheel->flags & TURNED) && uv_version() < 0x013000 &&
+  return uv_version() < 0x013000 &&
          now_ms - wheel->turned_ms == moved_ms - wheel->moved_ms;
 }
 
