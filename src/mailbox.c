@@ -104,8 +104,10 @@ void
 uvwheel__close_mailbox(uvwheel_t *wheel)
 {
   take(wheel, CLOSED);
+  /* They have but a system call to make. To sleep for 0 would let no thread of
+   * a lower priority come to it. */
   while (ATOMIC_LOAD(&wheel->wakers) != 0)
-    uv_sleep(0); /* they have but a system call to make */
+    uv_sleep(1);
 }
 
 void
