@@ -130,6 +130,7 @@ arm(uvwheel_t *wheel, uint64_t busy_ms)
 void
 uvwheel__arm(uvwheel_t *wheel)
 {
+  /* If others have closed the driver the loop may be gone. */
   if ((wheel->flags & IN_TURN) || is_closing(wheel))
     return;
   /* The wheel was empty, or a walk ran the loop. What it knew is old. */

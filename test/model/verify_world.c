@@ -117,7 +117,7 @@ key_of_driver(void)
   key = mix(key, since_turn_ms + 32 < 64 ? since_turn_ms : 32);
   key = mix(key, wheel->flags);
   key = mix(key, wheel->stalls_in_row);
-  key = mix(key, wheel->on_time);
+  key = mix(key, wheel->stalls_in_row != 0 ? wheel->on_time : 0);
   return mix(key, wheel->ask_every);
 }
 
