@@ -436,8 +436,8 @@ close_any(uv_handle_t *handle, void *unused)
 START_TEST(a_wheel_that_others_closed_does_without_its_loop)
 {
   uv_loop_t *own = malloc(sizeof *own);
-  uvwheel_timer_t timer;
-  uvwheel_t left;
+  static uvwheel_timer_t timer;
+  static uvwheel_t left; /* a build with checks remembers it */
   unsigned count = 0;
 
   ck_assert_ptr_nonnull(own);

@@ -393,7 +393,8 @@ is_loopback(const struct sockaddr_storage *address)
   return IN6_IS_ADDR_LOOPBACK(&ip6->sin6_addr);
 }
 
-/* The listening socket becomes the daemon's own. */
+/* The listening socket becomes the daemon's own. Given none the daemon would
+ * open one itself, for all the world. */
 static int
 start_daemon(live_t *live)
 {
@@ -409,14 +410,19 @@ start_daemon(live_t *live)
   uv_tcp_getsockname(&live->listener, (struct sockaddr *)&address, &size);
   live->is_on_loopback = is_loopback(&address);
   uv_fileno(listener, &descriptor);
+  descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (descriptor == -1) {
+    complain("cannot serve http://%s/: out of descriptors", live->address);
+    return UV_EMFILE;
+  }
   live->daemon = MHD_start_daemon(
       MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, live,
-      MHD_OPTION_LISTEN_SOCKET, fcntl(descriptor, F_DUPFD_CLOEXEC, 0),
-      MHD_OPTION_NOTIFY_CONNECTION, on_connection, live,
-      MHD_OPTION_CONNECTION_LIMIT, (unsigned)LIVE_MAX_CONNECTIONS,
-      MHD_OPTION_END);
+      MHD_OPTION_LISTEN_SOCKET, descriptor, MHD_OPTION_NOTIFY_CONNECTION,
+      on_connection, live, MHD_OPTION_CONNECTION_LIMIT,
+      (unsigned)LIVE_MAX_CONNECTIONS, MHD_OPTION_END);
   if (live->daemon == NULL) {
-    complain("cannot serve http://%s/: out of memory", live->address);
+    complain("cannot serve http://%s/: out of memory or descriptors",
+             live->address);
     return UV_ENOMEM;
   }
   return 0;
@@ -443,9 +449,15 @@ live_start(const live_options_t *options, live_t **started)
   uv_close((uv_handle_t *)&live->listener, NULL);
   if (error != 0)
     return error;
-  uv_poll_init(
+  error = uv_poll_init(
       loop, &live->poll,
       MHD_get_daemon_info(live->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+  if (error != 0) {
+    complain("cannot serve http://%s/: %s", live->address, uv_strerror(error));
+    MHD_stop_daemon(live->daemon);
+    live->daemon = NULL;
+    return error;
+  }
   uv_poll_start(&live->poll, UV_READABLE, on_poll);
   run_daemon(live);
   announce("live page: http://%s/\n", live->address);

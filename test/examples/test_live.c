@@ -266,6 +266,7 @@ START_TEST(a_header_without_end_is_refused)
   }
   ck_assert(errno == EPIPE || errno == ECONNRESET);
   assert_good_end(&server);
+  ck_assert_uint_eq(number_of(result.out, "fired"), 0); /* not by patience */
 }
 END_TEST
 
