@@ -354,23 +354,23 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("binding: sight");
-  TCase *sight = loop_tcase(suite, "sight");
+  Suite *suite = suite_create("binding: inspect");
+  TCase *inspect = loop_tcase(suite, "inspect");
 
-  tcase_add_test(sight, each_thing_that_happens_is_counted_once);
-  tcase_add_test(sight, a_new_wheel_s_statistics_are_all_zeros);
-  tcase_add_test(sight, a_wheel_tells_the_options_that_it_was_made_with);
-  tcase_add_test(sight, a_wheel_made_without_options_tells_the_defaults);
-  tcase_add_test(sight, a_slot_is_counted_and_others_are_empty);
-  tcase_add_loop_test(sight, rounds_are_how_often_the_hand_passes_in_vain, 1,
+  tcase_add_test(inspect, each_thing_that_happens_is_counted_once);
+  tcase_add_test(inspect, a_new_wheel_s_statistics_are_all_zeros);
+  tcase_add_test(inspect, a_wheel_tells_the_options_that_it_was_made_with);
+  tcase_add_test(inspect, a_wheel_made_without_options_tells_the_defaults);
+  tcase_add_test(inspect, a_slot_is_counted_and_others_are_empty);
+  tcase_add_loop_test(inspect, rounds_are_how_often_the_hand_passes_in_vain, 1,
                       15);
-  tcase_add_test(sight, rounds_follow_from_the_due_time);
-  tcase_add_test(sight, the_page_tells_configuration_counts_and_lateness);
-  tcase_add_test(sight, the_page_tells_in_which_round_timers_are_due);
-  tcase_add_test(sight, the_page_tells_of_trouble);
-  tcase_add_test(sight, the_page_says_how_late_the_latest_timers_were);
-  tcase_add_test(sight, no_percentile_is_later_than_the_latest);
-  tcase_add_loop_test(sight, the_page_of_any_wheel_can_be_printed, 0, 5);
-  tcase_add_test(sight, the_check_tells_what_is_broken);
+  tcase_add_test(inspect, rounds_follow_from_the_due_time);
+  tcase_add_test(inspect, the_page_tells_configuration_counts_and_lateness);
+  tcase_add_test(inspect, the_page_tells_in_which_round_timers_are_due);
+  tcase_add_test(inspect, the_page_tells_of_trouble);
+  tcase_add_test(inspect, the_page_says_how_late_the_latest_timers_were);
+  tcase_add_test(inspect, no_percentile_is_later_than_the_latest);
+  tcase_add_loop_test(inspect, the_page_of_any_wheel_can_be_printed, 0, 5);
+  tcase_add_test(inspect, the_check_tells_what_is_broken);
   return run_suite(suite);
 }

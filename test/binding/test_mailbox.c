@@ -12,13 +12,13 @@
 
 static const uvwheel_options_t fine = {.tick_ms = 10, .slots = 8};
 
-static probe_t probes[LETTERS];
+static probe_t probes[REQUESTS];
 
 static void
 open_with_probes(const uvwheel_options_t *options)
 {
   open_mailbox(options);
-  probe_init_all(probes, LETTERS);
+  probe_init_all(probes, REQUESTS);
 }
 
 /* What is queued is called back, without time going by. */
@@ -33,38 +33,38 @@ turn(void)
  */
 
 static void
-refresh_probe(letter_t *letter)
+refresh_probe(request_t *request)
 {
-  (void)letter;
+  (void)request;
   probe_refresh(&probes[0]);
 }
 
 static void
-stop_probe(letter_t *letter)
+stop_probe(request_t *request)
 {
-  (void)letter;
+  (void)request;
   probe_stop(&probes[0]);
 }
 
 START_TEST(a_request_s_callback_starts_refreshes_and_stops_timers)
 {
   open_with_probes(&fine);
-  send_letter(&letters[0], &probes[0]);
+  send_request(&requests[0], &probes[0]);
   ck_assert_int_eq(uvwheel_timer_is_active(&probes[0].timer), 0);
   turn();
-  expect_called(&letters[0], 0, 0);
-  ck_assert_int_eq(letters[0].started, 0);
+  expect_called(&requests[0], 0, 0);
+  ck_assert_int_eq(requests[0].started, 0);
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&probes[0].timer), 50);
   virtual_time_advance_ms(30);
-  letters[1].then = refresh_probe;
-  send_letter(&letters[1], NULL);
+  requests[1].then = refresh_probe;
+  send_request(&requests[1], NULL);
   turn();
-  expect_called(&letters[1], 0, 1);
+  expect_called(&requests[1], 0, 1);
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&probes[0].timer), 50);
-  letters[2].then = stop_probe;
-  send_letter(&letters[2], NULL);
+  requests[2].then = stop_probe;
+  send_request(&requests[2], NULL);
   turn();
-  expect_called(&letters[2], 0, 2);
+  expect_called(&requests[2], 0, 2);
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, 0);
 }
@@ -73,7 +73,7 @@ END_TEST
 START_TEST(a_timeout_counts_from_when_the_request_is_called_back)
 {
   open_with_probes(&fine);
-  send_letter(&letters[0], &probes[0]);
+  send_request(&requests[0], &probes[0]);
   virtual_time_advance_ms(1000);
   turn();
   ck_assert_uint_eq(uv_now(&loop), START_MS + 1000);
@@ -86,14 +86,14 @@ START_TEST(a_timeout_counts_from_when_the_request_is_called_back)
 END_TEST
 
 typedef struct job_s {
-  letter_t letter;
+  request_t request;
   probe_t probe;
 } job_t;
 
 static void
-stop_and_free(letter_t *letter)
+stop_and_free(request_t *request)
 {
-  job_t *job = (job_t *)letter;
+  job_t *job = (job_t *)request;
 
   probe_stop(&job->probe);
   free(job);
@@ -106,8 +106,8 @@ START_TEST(a_request_may_be_freed_in_its_callback_and_a_timer_with_it)
   open_with_probes(&fine);
   probe_init(&job->probe);
   probe_start(&job->probe, 50, 0);
-  job->letter.then = stop_and_free;
-  send_letter(&job->letter, NULL);
+  job->request.then = stop_and_free;
+  send_request(&job->request, NULL);
   turn();
   ck_assert_uint_eq(called_in_all, 1);
   run_for(100);
@@ -135,9 +135,9 @@ START_TEST(bad_input_is_refused_and_changes_nothing)
   open_mailbox(&fine);
   ck_assert_int_eq(uvwheel_open_mailbox(NULL), UV_EINVAL);
   ck_assert_int_eq(uvwheel_open_mailbox(&zeros), UV_EINVAL);
-  ck_assert_int_eq(post_in_vain(NULL, on_letter), UV_EINVAL);
+  ck_assert_int_eq(post_in_vain(NULL, on_request), UV_EINVAL);
   ck_assert_int_eq(post_in_vain(&wheel, NULL), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_post(&wheel, NULL, on_letter), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_post(&wheel, NULL, on_request), UV_EINVAL);
   turn();
   ck_assert_uint_eq(called_in_all, 0);
   ck_assert_uint_eq(handle_count(), 2);
@@ -147,15 +147,15 @@ END_TEST
 START_TEST(a_wheel_s_mailbox_is_opened_once_before_anybody_posts)
 {
   open_wheel(10, 8);
-  ck_assert_int_eq(post_in_vain(&wheel, on_letter), UV_EINVAL);
+  ck_assert_int_eq(post_in_vain(&wheel, on_request), UV_EINVAL);
   ck_assert_uint_eq(handle_count(), 1);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   ck_assert_uint_eq(handle_count(), 2);
-  send_letter(&letters[0], NULL);
+  send_request(&requests[0], NULL);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), UV_EALREADY);
   ck_assert_uint_eq(handle_count(), 2);
   turn();
-  expect_called(&letters[0], 0, 0);
+  expect_called(&requests[0], 0, 0);
 }
 END_TEST
 
@@ -175,7 +175,7 @@ START_TEST(a_mailbox_that_libuv_refuses_is_not_open)
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), UV_EMFILE);
   ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
   loop.async_io_watcher.fd = fd;
-  ck_assert_int_eq(post_in_vain(&wheel, on_letter), UV_EINVAL);
+  ck_assert_int_eq(post_in_vain(&wheel, on_request), UV_EINVAL);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   ck_assert_uint_eq(handle_count(), 2);
 }
@@ -189,10 +189,10 @@ START_TEST(requests_are_called_back_in_their_order)
   unsigned i;
 
   open_with_probes(&fine);
-  send_all(letters, probes, LETTERS);
+  send_all(requests, probes, REQUESTS);
   turn();
-  for (i = 0; i < LETTERS; i++)
-    expect_called(&letters[i], 0, i);
+  for (i = 0; i < REQUESTS; i++)
+    expect_called(&requests[i], 0, i);
 }
 END_TEST
 
@@ -207,26 +207,26 @@ count_called(uvwheel_post_t *post, int status)
 /* Without any of check's assertions in between, which allocate. */
 START_TEST(requests_allocate_nothing)
 {
-  static uvwheel_post_t posts[LETTERS];
+  static uvwheel_post_t posts[REQUESTS];
   uint64_t before, after;
   size_t i;
 
   open_mailbox(&fine);
   before = allocations();
-  for (i = 0; i < LETTERS; i++)
+  for (i = 0; i < REQUESTS; i++)
     (void)uvwheel_post(&wheel, &posts[i], count_called);
   uv_run(&loop, UV_RUN_NOWAIT);
   after = allocations();
   ck_assert_uint_eq(after, before);
-  ck_assert_uint_eq(called_in_all, LETTERS);
+  ck_assert_uint_eq(called_in_all, REQUESTS);
 }
 END_TEST
 
 static void
-send_again(letter_t *letter)
+send_again(request_t *request)
 {
-  if (letter->called < 20)
-    send_letter(letter, letter->probe);
+  if (request->called < 20)
+    send_request(request, request->probe);
 }
 
 /* Also with no limit on how much a turn does. */
@@ -237,14 +237,14 @@ START_TEST(what_is_posted_in_a_request_s_callback_follows_in_the_next_turn)
 
   open_with_probes(&options);
   for (i = 0; i < 2; i++) {
-    letters[i].then = send_again;
-    send_letter(&letters[i], &probes[i]);
+    requests[i].then = send_again;
+    send_request(&requests[i], &probes[i]);
   }
   for (i = 1; i <= 20; i++) {
     turn();
     ck_assert_uint_eq(called_in_all, 2 * i);
-    ck_assert_uint_eq(letters[0].place, 2 * i - 2);
-    ck_assert_uint_eq(letters[1].place, 2 * i - 1);
+    ck_assert_uint_eq(requests[0].place, 2 * i - 2);
+    ck_assert_uint_eq(requests[1].place, 2 * i - 1);
   }
   turn();
   ck_assert_uint_eq(called_in_all, 40);
@@ -254,7 +254,7 @@ END_TEST
 static void
 send_first(probe_t *probe)
 {
-  send_letter(&letters[0], probe + 1);
+  send_request(&requests[0], probe + 1);
 }
 
 START_TEST(a_timer_s_callback_may_post)
@@ -263,7 +263,7 @@ START_TEST(a_timer_s_callback_may_post)
   probes[0].then = send_first;
   probe_start(&probes[0], 50, 0);
   run_for(100);
-  expect_called(&letters[0], 0, 0);
+  expect_called(&requests[0], 0, 0);
   ck_assert_int_eq(uvwheel_timer_is_active(&probes[1].timer), 1);
 }
 END_TEST
@@ -278,27 +278,27 @@ START_TEST(a_turn_keeps_to_its_budget)
 
   open_with_probes(&options);
   echo_open(&echo, &loop);
-  send_all(letters, probes, 8);
+  send_all(requests, probes, 8);
   echo_ping(&echo);
   turn();
   ck_assert_uint_eq(called_in_all, 3);
-  send_all(&letters[8], &probes[8], 2);
+  send_all(&requests[8], &probes[8], 2);
   turn();
   ck_assert_uint_eq(called_in_all, 6);
   ck_assert_uint_eq(echo.pongs, 1);
   turn();
   ck_assert_uint_eq(called_in_all, 9);
   turn();
-  for (i = 0; i < LETTERS; i++)
-    expect_called(&letters[i], 0, i);
+  for (i = 0; i < REQUESTS; i++)
+    expect_called(&requests[i], 0, i);
   echo_close(&echo);
 }
 END_TEST
 
 static void
-take_a_while(letter_t *letter)
+take_a_while(request_t *request)
 {
-  (void)letter;
+  (void)request;
   virtual_time_advance_ms(2);
 }
 
@@ -313,8 +313,8 @@ START_TEST(a_turn_keeps_to_its_time)
   open_with_probes(&options);
   echo_open(&echo, &loop);
   for (i = 0; i < 8; i++) {
-    letters[i].then = take_a_while;
-    send_letter(&letters[i], NULL);
+    requests[i].then = take_a_while;
+    send_request(&requests[i], NULL);
   }
   echo_ping(&echo);
   turn();
@@ -335,7 +335,7 @@ START_TEST(a_budget_that_is_just_enough_needs_no_other_turn)
   uint64_t sleeps;
 
   open_with_probes(&options);
-  send_all(letters, probes, 3);
+  send_all(requests, probes, 3);
   turn();
   ck_assert_uint_eq(called_in_all, 3);
   sleeps = virtual_time_sleeps();
@@ -366,9 +366,9 @@ START_TEST(a_mailbox_of_an_unref_d_wheel_keeps_no_loop_alive)
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   ck_assert(!uv_loop_alive(&loop));
   probe_init_all(probes, 1);
-  send_letter(&letters[0], &probes[0]);
+  send_request(&requests[0], &probes[0]);
   run_for(1);
-  expect_called(&letters[0], 0, 0);
+  expect_called(&requests[0], 0, 0);
   ck_assert(!uv_loop_alive(&loop));
 }
 END_TEST
@@ -377,9 +377,9 @@ int
 main(void)
 {
   Suite *suite = suite_create("mailbox");
-  TCase *one = letters_tcase(suite, "one request");
-  TCase *many = letters_tcase(suite, "many requests");
-  TCase *alive = letters_tcase(suite, "what keeps the loop alive");
+  TCase *one = requests_tcase(suite, "one request");
+  TCase *many = requests_tcase(suite, "many requests");
+  TCase *alive = requests_tcase(suite, "what keeps the loop alive");
 
   tcase_add_test(one, a_request_s_callback_starts_refreshes_and_stops_timers);
   tcase_add_test(one, a_timeout_counts_from_when_the_request_is_called_back);

@@ -15,13 +15,13 @@
 static probe_t probes[COUNT];
 
 static void
-queue_letters(uint32_t turn_budget)
+queue_requests(uint32_t turn_budget)
 {
   const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = turn_budget};
 
   open_mailbox(&options);
   probe_init_all(probes, COUNT);
-  send_all(letters, probes, COUNT);
+  send_all(requests, probes, COUNT);
 }
 
 /* Those from there on were canceled, those before were not; all in order. */
@@ -31,7 +31,7 @@ expect_canceled_from(unsigned first)
   unsigned i;
 
   for (i = 0; i < COUNT; i++)
-    expect_called(&letters[i], i < first ? 0 : UV_ECANCELED, i);
+    expect_called(&requests[i], i < first ? 0 : UV_ECANCELED, i);
 }
 
 /* Nobody can post any more, and is told so; the request stays as it is. */
@@ -43,7 +43,7 @@ expect_refusal(void)
 
   memset(&post, 0xA5, sizeof post);
   before = post;
-  ck_assert_int_eq(uvwheel_post(&wheel, &post, on_letter), UV_ECANCELED);
+  ck_assert_int_eq(uvwheel_post(&wheel, &post, on_request), UV_ECANCELED);
   ck_assert_mem_eq(&post, &before, sizeof post);
   ck_assert_uint_eq(called_in_all, called);
 }
@@ -58,24 +58,24 @@ on_closed_with_all_called(uvwheel_t *closed)
 }
 
 static void
-close_wheel(letter_t *letter)
+close_wheel(request_t *request)
 {
-  (void)letter;
+  (void)request;
   uvwheel_close(&wheel, on_closed_with_all_called);
 }
 
 static void
-close_handles(letter_t *letter)
+close_handles(request_t *request)
 {
-  (void)letter;
+  (void)request;
   ck_assert_uint_eq(close_all_handles(), 2);
 }
 
 static void
-close_both(letter_t *letter)
+close_both(request_t *request)
 {
-  close_handles(letter);
-  close_wheel(letter);
+  close_handles(request);
+  close_wheel(request);
 }
 
 /* ---- By uvwheel_close -----------------------------------------------------
@@ -83,7 +83,7 @@ close_both(letter_t *letter)
 
 START_TEST(close_cancels_what_is_queued_from_the_loop)
 {
-  queue_letters(0);
+  queue_requests(0);
   close_wheel(NULL);
   ck_assert_uint_eq(called_in_all, 0);
   expect_refusal();
@@ -112,8 +112,8 @@ START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
 {
   unsigned n = (unsigned)_i;
 
-  queue_letters(5);
-  letters[n].then = close_wheel;
+  queue_requests(5);
+  requests[n].then = close_wheel;
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);
   expect_canceled_from(n + 1);
@@ -126,7 +126,7 @@ static void
 send_all_and_close(probe_t *probe)
 {
   (void)probe;
-  send_all(letters, probes, COUNT);
+  send_all(requests, probes, COUNT);
   close_wheel(NULL);
 }
 
@@ -153,26 +153,26 @@ never_visited(uvwheel_timer_t *timer, void *arg)
 
 /* The wheel still answers, and its close is not finished a second time. */
 static void
-use_closed_wheel(letter_t *letter)
+use_closed_wheel(request_t *request)
 {
   ck_assert_uint_eq(wheels_closed, 0);
   expect_refusal();
-  ck_assert_int_eq(letter->started, UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_stop(&letter->probe->timer), 0);
+  ck_assert_int_eq(request->started, UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_stop(&request->probe->timer), 0);
   uvwheel_walk(&wheel, never_visited, NULL);
   uvwheel_close(&wheel, NULL);
   uvwheel_unref(&wheel);
-  memset(letter->probe, 0xA5, sizeof *letter->probe);
-  memset(&letter->post, 0xA5, sizeof letter->post);
+  memset(request->probe, 0xA5, sizeof *request->probe);
+  memset(&request->post, 0xA5, sizeof request->post);
 }
 
 START_TEST(a_canceled_request_s_callback_may_use_the_wheel)
 {
   unsigned i;
 
-  queue_letters(0);
+  queue_requests(0);
   for (i = 0; i < COUNT; i++)
-    letters[i].then = use_closed_wheel;
+    requests[i].then = use_closed_wheel;
   close_wheel(NULL);
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);
@@ -200,7 +200,7 @@ START_TEST(close_waits_for_threads_that_are_about_to_wake_the_loop)
 {
   uv_thread_t thread;
 
-  queue_letters(0);
+  queue_requests(0);
   waker_is_done = 0;
   ATOMIC_ADD(&wheel.wakers, 1);
   ck_assert_int_eq(uv_thread_create(&thread, be_a_waker, NULL), 0);
@@ -239,7 +239,7 @@ START_TEST(a_post_that_is_overtaken_by_close_leaves_the_request_as_it_was)
   before = *post;
   ck_assert_int_eq(mprotect(page, size, PROT_READ), 0);
   ck_assert(signal(SIGSEGV, close_in_between) != SIG_ERR);
-  ck_assert_int_eq(uvwheel_post(&wheel, post, on_letter), UV_ECANCELED);
+  ck_assert_int_eq(uvwheel_post(&wheel, post, on_request), UV_ECANCELED);
   ck_assert_int_eq(uvwheel_is_closing(&wheel), 1);
   ck_assert_mem_eq(post, &before, sizeof before);
   run_for(10);
@@ -258,7 +258,7 @@ START_TEST(after_a_foreign_close_requests_wait_for_uvwheel_close)
 {
   bool is_finished = _i;
 
-  queue_letters(0);
+  queue_requests(0);
   close_handles(NULL);
   if (is_finished)
     run_for(10);
@@ -280,7 +280,7 @@ START_TEST(what_is_posted_after_a_foreign_close_waits_for_uvwheel_close)
   close_handles(NULL);
   if (_i == 1)
     run_for(10);
-  send_all(letters, probes, COUNT);
+  send_all(requests, probes, COUNT);
   run_for(10);
   ck_assert_uint_eq(called_in_all, 0);
   close_wheel(NULL);
@@ -293,8 +293,8 @@ START_TEST(a_foreign_close_in_a_request_s_callback_ends_the_turn)
 {
   unsigned n = (unsigned)_i;
 
-  queue_letters(5);
-  letters[n].then = close_handles;
+  queue_requests(5);
+  requests[n].then = close_handles;
   run_for(100);
   ck_assert_uint_eq(called_in_all, n + 1);
   ck_assert_uint_eq(fired_in_all, 0);
@@ -308,8 +308,8 @@ START_TEST(both_closes_in_a_request_s_callback_are_survived)
 {
   unsigned n = (unsigned)_i;
 
-  queue_letters(5);
-  letters[n].then = close_both;
+  queue_requests(5);
+  requests[n].then = close_both;
   run_for(100);
   ck_assert_uint_eq(wheels_closed, 1);
   expect_canceled_from(n + 1);
@@ -342,14 +342,14 @@ START_TEST(a_foreign_close_of_the_driver_alone_starts_no_timers)
   uv_handle_type type = UV_TIMER;
   unsigned i;
 
-  queue_letters(0);
+  queue_requests(0);
   foreign_closes = 0;
   uv_walk(&loop, close_of_type, &type);
   if (_i == 1) {
     run_for(10);
     for (i = 0; i < COUNT; i++) {
-      expect_called(&letters[i], 0, i);
-      ck_assert_int_eq(letters[i].started, UV_EINVAL);
+      expect_called(&requests[i], 0, i);
+      ck_assert_int_eq(requests[i].started, UV_EINVAL);
     }
   }
   close_wheel(NULL);
@@ -368,7 +368,7 @@ START_TEST(a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel)
   uv_handle_type type = UV_ASYNC;
   probe_t probe;
 
-  queue_letters(0);
+  queue_requests(0);
   foreign_closes = 0;
   probe_init(&probe);
   uv_walk(&loop, close_of_type, &type);
@@ -386,7 +386,7 @@ END_TEST
 
 START_TEST(a_foreign_close_after_close_finds_all_closing)
 {
-  queue_letters(0);
+  queue_requests(0);
   close_wheel(NULL);
   close_handles(NULL);
   run_for(10);
@@ -397,7 +397,7 @@ END_TEST
 
 START_TEST(a_mailbox_of_a_wheel_that_was_never_closed_can_be_left)
 {
-  queue_letters(0);
+  queue_requests(0);
   close_handles(NULL);
   run_for(100);
   ck_assert_uint_eq(called_in_all, 0);
@@ -411,8 +411,8 @@ int
 main(void)
 {
   Suite *suite = suite_create("mailbox: close");
-  TCase *own = letters_tcase(suite, "by uvwheel_close");
-  TCase *foreign = letters_tcase(suite, "by others");
+  TCase *own = requests_tcase(suite, "by uvwheel_close");
+  TCase *foreign = requests_tcase(suite, "by others");
 
   tcase_add_test(own, close_cancels_what_is_queued_from_the_loop);
   tcase_add_test(own, close_with_nothing_queued_closes_the_mailbox);

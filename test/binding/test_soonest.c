@@ -23,14 +23,14 @@ START_TEST(the_soonest_fire_now_and_the_rest_in_time)
                                      .flags = wheels[_i / 7].flags};
   unsigned count = counts[_i % 7], i;
 
-  open_sheds(&options);
+  open_waiters(&options);
   for (i = 0; i < TIMERS; i++) {
-    shed_start(i, 6000);
+    waiter_start(i, 6000);
     run_for(1 + i % 20);
   }
   for (i = 0; i < 50; i++) {
-    sheds[i].due_ms = uvwheel_now(&wheel) + 6000;
-    ck_assert_int_eq(uvwheel_timer_refresh(&sheds[i].timer), 0);
+    waiters[i].due_ms = uvwheel_now(&wheel) + 6000;
+    ck_assert_int_eq(uvwheel_timer_refresh(&waiters[i].timer), 0);
   }
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
   expect_the_soonest_fired(count);
@@ -43,9 +43,9 @@ START_TEST(each_call_takes_the_soonest_of_those_that_are_left)
 {
   unsigned count = 0, i;
 
-  open_plain_sheds();
+  open_plain_waiters();
   for (i = 0; i < TIMERS; i++)
-    shed_start(i, i * 7919 % 5000);
+    waiter_start(i, i * 7919 % 5000);
   while (count < 300) {
     ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 5), 5);
     count += 5;
@@ -60,25 +60,25 @@ END_TEST
 /* However many rounds away, except those that are never due. */
 START_TEST(timers_far_away_are_reached_and_the_last_due_times_are_not)
 {
-  open_plain_sheds();
-  shed_start(0, UINT64_MAX);
-  shed_start(1, 100 * HOUR_MS);
-  shed_start(2, UINT64_MAX - 1);
-  shed_start(3, HOUR_MS);
-  shed_start(4, 1000000 * HOUR_MS);
+  open_plain_waiters();
+  waiter_start(0, UINT64_MAX);
+  waiter_start(1, 100 * HOUR_MS);
+  waiter_start(2, UINT64_MAX - 1);
+  waiter_start(3, HOUR_MS);
+  waiter_start(4, 1000000 * HOUR_MS);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  ck_assert_uint_eq(sheds[3].fired, 1);
+  ck_assert_uint_eq(waiters[3].fired, 1);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  ck_assert_uint_eq(sheds[1].fired, 1);
+  ck_assert_uint_eq(waiters[1].fired, 1);
   verify_wheel();
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 1);
-  ck_assert_uint_eq(sheds[4].fired, 1);
+  ck_assert_uint_eq(waiters[4].fired, 1);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 0);
   ck_assert_uint_eq(uvwheel_count(&wheel), 2);
   verify_wheel();
-  shed_start(5, 20);
+  waiter_start(5, 20);
   run_for(1000);
-  ck_assert_uint_eq(sheds[5].fired_ms, tick_of(&sheds[5]));
+  ck_assert_uint_eq(waiters[5].fired_ms, tick_of(&waiters[5]));
 }
 END_TEST
 
@@ -89,27 +89,27 @@ START_TEST(count_may_be_anything)
   ck_assert_uint_eq(uvwheel_fire_soonest(NULL, 1), 0);
   memset(&closed, 0, sizeof closed);
   ck_assert_uint_eq(uvwheel_fire_soonest(&closed, 1), 0);
-  open_plain_sheds();
+  open_plain_waiters();
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 0), 0);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 0);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, UINT64_MAX), 0);
   verify_wheel();
-  start_sheds(10, 50, 100);
+  start_waiters(10, 50, 100);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 0), 0);
   expect_the_soonest_fired(0);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, UINT64_MAX), 10);
   expect_the_soonest_fired(10);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  start_sheds(10, 50, 100);
+  start_waiters(10, 50, 100);
   uvwheel_close(&wheel, on_wheel_closed);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 0);
 }
 END_TEST
 
 static void
-restart_in_a_second(shed_t *shed)
+restart_in_a_second(waiter_t *waiter)
 {
-  shed_start(number_of(shed), 1000);
+  waiter_start(number_of(waiter), 1000);
 }
 
 /* What a server does that has no place left: h2o#2932, TANK#62, envoy#43612. */
@@ -118,19 +118,19 @@ START_TEST(a_full_wheel_has_room_again)
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .max_timers = 100};
   unsigned i;
 
-  open_sheds(&options);
-  start_sheds(100, 5000, 3);
+  open_waiters(&options);
+  start_waiters(100, 5000, 3);
   for (i = 100; i < TIMERS; i++) {
     ck_assert_int_eq(
-        uvwheel_timer_start(&sheds[i].timer, on_shed, 5000 + 3 * i, 0),
+        uvwheel_timer_start(&waiters[i].timer, on_waiter, 5000 + 3 * i, 0),
         UV_ENOBUFS);
     ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-    shed_start(i, 5000 + 3 * i);
+    waiter_start(i, 5000 + 3 * i);
     ck_assert_uint_eq(uvwheel_count(&wheel), 100);
     ck_assert_uint_le(order[i - 100], i - 100 + 3); /* of that tick */
   }
   expect_the_soonest_fired(TIMERS - 100);
-  sheds[TIMERS - 1].then = restart_in_a_second;
+  waiters[TIMERS - 1].then = restart_in_a_second;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 100), 100);
   ck_assert_uint_eq(uvwheel_count(&wheel), 1);
 }
@@ -154,9 +154,9 @@ fire_20_in_timer(uv_timer_t *timer)
 }
 
 static void
-fire_20_in_shed(shed_t *shed)
+fire_20_in_callback(waiter_t *waiter)
 {
-  shed->then = NULL;
+  waiter->then = NULL;
   fire_20();
 }
 
@@ -174,11 +174,11 @@ START_TEST(any_callback_may_call_it)
   static uvwheel_post_t post;
   static uv_timer_t timer;
 
-  open_plain_sheds();
-  start_sheds(TIMERS, 1000, 7);
+  open_plain_waiters();
+  start_waiters(TIMERS, 1000, 7);
   if (_i == 0) {
-    shed_start(0, 30);
-    sheds[0].then = fire_20_in_shed;
+    waiter_start(0, 30);
+    waiters[0].then = fire_20_in_callback;
   } else if (_i == 1) {
     ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
     ck_assert_int_eq(uv_timer_start(&timer, fire_20_in_timer, 30, 0), 0);
@@ -199,9 +199,9 @@ END_TEST
 static unsigned depth;
 
 static void
-fire_one_more(shed_t *shed)
+fire_one_more(waiter_t *waiter)
 {
-  (void)shed;
+  (void)waiter;
   if (++depth < 50)
     ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
 }
@@ -209,8 +209,8 @@ fire_one_more(shed_t *shed)
 /* Each call takes from those that the outer ones have not called back yet. */
 START_TEST(a_callback_that_it_calls_may_call_it)
 {
-  open_plain_sheds();
-  start_sheds(TIMERS, 100, 11);
+  open_plain_waiters();
+  start_waiters(TIMERS, 100, 11);
   depth = 0;
   set_then(fire_one_more);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, _i ? 10 : 1), _i ? 10 : 1);
@@ -233,8 +233,8 @@ START_TEST(in_a_walk_it_fires_nothing)
 {
   unsigned walked = 0;
 
-  open_plain_sheds();
-  start_sheds(TIMERS, 100, 11);
+  open_plain_waiters();
+  start_waiters(TIMERS, 100, 11);
   uvwheel_walk(&wheel, fire_in_walk, &walked);
   ck_assert_uint_eq(walked, TIMERS);
   expect_the_soonest_fired(0);
@@ -251,10 +251,10 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
                                      .flags = _i % 2 ? UVWHEEL_FIFO : 0};
   unsigned count = _i < 2 ? 20 : 300, i;
 
-  open_sheds(&options);
-  start_sheds(100, 5, 0);
+  open_waiters(&options);
+  start_waiters(100, 5, 0);
   for (i = 100; i < TIMERS; i++)
-    shed_start(i, 2000 + 5 * i);
+    waiter_start(i, 2000 + 5 * i);
   virtual_time_advance_ms(20);
   uv_run(&loop, UV_RUN_NOWAIT);
   ck_assert_uint_eq(order_length, 30);
@@ -269,7 +269,7 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
   run_for(5000);
   ck_assert_uint_eq(order_length, TIMERS);
   for (i = 0; i < TIMERS; i++)
-    ck_assert_uint_eq(sheds[i].fired, 1);
+    ck_assert_uint_eq(waiters[i].fired, 1);
   for (i = 1; i < TIMERS && _i % 2; i++)
     ck_assert_uint_eq(order[i], i);
 }

@@ -14,37 +14,37 @@
 #define VICTIM 5
 
 static void
-stop_victim(shed_t *shed)
+stop_victim(waiter_t *waiter)
 {
-  (void)shed;
-  ck_assert_int_eq(uvwheel_timer_stop(&sheds[VICTIM].timer), 0);
-  memset(&sheds[VICTIM].timer, 0xA5, sizeof sheds[VICTIM].timer);
+  (void)waiter;
+  ck_assert_int_eq(uvwheel_timer_stop(&waiters[VICTIM].timer), 0);
+  memset(&waiters[VICTIM].timer, 0xA5, sizeof waiters[VICTIM].timer);
 }
 
 static void
-restart_victim(shed_t *shed)
+restart_victim(waiter_t *waiter)
 {
-  (void)shed;
-  shed_start(VICTIM, 3000);
+  (void)waiter;
+  waiter_start(VICTIM, 3000);
 }
 
 static void
-stop_and_restart_victim_at_0(shed_t *shed)
+stop_and_restart_victim_at_0(waiter_t *waiter)
 {
-  (void)shed;
-  ck_assert_int_eq(uvwheel_timer_stop(&sheds[VICTIM].timer), 0);
-  shed_start(VICTIM, 0);
+  (void)waiter;
+  ck_assert_int_eq(uvwheel_timer_stop(&waiters[VICTIM].timer), 0);
+  waiter_start(VICTIM, 0);
 }
 
 static void
-refresh_victim(shed_t *shed)
+refresh_victim(waiter_t *waiter)
 {
-  (void)shed;
-  sheds[VICTIM].due_ms = uvwheel_now(&wheel) + 100;
-  ck_assert_int_eq(uvwheel_timer_refresh(&sheds[VICTIM].timer), 0);
+  (void)waiter;
+  waiters[VICTIM].due_ms = uvwheel_now(&wheel) + 100;
+  ck_assert_int_eq(uvwheel_timer_refresh(&waiters[VICTIM].timer), 0);
 }
 
-static void (*const deeds[])(shed_t *) = {
+static void (*const actions[])(waiter_t *) = {
     stop_victim,
     restart_victim,
     stop_and_restart_victim_at_0,
@@ -57,46 +57,46 @@ START_TEST(one_that_was_drawn_and_then_changed_does_not_fire_with_the_others)
                                      .flags = _i % 2 ? UVWHEEL_FIFO : 0};
   unsigned left = _i / 2 == 0 ? 0 : 1, i;
 
-  open_sheds(&options);
-  shed_start(10, 100000); /* what an earlier call drew is of no matter */
+  open_waiters(&options);
+  waiter_start(10, 100000); /* what an earlier call drew is of no matter */
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  start_sheds(10, 100, 0);
+  start_waiters(10, 100, 0);
   run_for(50);
-  sheds[0].then = deeds[_i / 2];
+  waiters[0].then = actions[_i / 2];
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 9);
   ck_assert_uint_eq(uvwheel_count(&wheel), left);
   verify_wheel();
   for (i = 0; i < 10; i++)
-    ck_assert_uint_eq(sheds[i].fired, i != VICTIM);
+    ck_assert_uint_eq(waiters[i].fired, i != VICTIM);
   run_for(5000);
-  ck_assert_uint_eq(sheds[VICTIM].fired, left);
+  ck_assert_uint_eq(waiters[VICTIM].fired, left);
   if (left)
-    ck_assert_uint_eq(sheds[VICTIM].fired_ms, tick_of(&sheds[VICTIM]));
+    ck_assert_uint_eq(waiters[VICTIM].fired_ms, tick_of(&waiters[VICTIM]));
 }
 END_TEST
 
 static void
-fire_more(shed_t *shed)
+fire_more(waiter_t *waiter)
 {
-  (void)shed;
+  (void)waiter;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 5), 0);
 }
 
 START_TEST(an_inner_call_for_more_takes_nothing_from_the_outer_one)
 {
-  open_plain_sheds();
-  start_sheds(10, 100, 30);
-  sheds[0].then = fire_more;
+  open_plain_waiters();
+  start_waiters(10, 100, 30);
+  waiters[0].then = fire_more;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 10);
   expect_the_soonest_fired(10);
 }
 END_TEST
 
 static void
-restart_at_0(shed_t *shed)
+restart_at_0(waiter_t *waiter)
 {
-  shed->then = NULL;
-  shed_start(number_of(shed), 0);
+  waiter->then = NULL;
+  waiter_start(number_of(waiter), 0);
 }
 
 /* However many are asked for. */
@@ -104,16 +104,16 @@ START_TEST(one_that_restarts_itself_at_0_fires_at_the_next_tick)
 {
   unsigned i;
 
-  open_plain_sheds();
-  start_sheds(10, 50, 30);
+  open_plain_waiters();
+  start_waiters(10, 50, 30);
   set_then(restart_at_0);
   run_for(8);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 100), 10);
   expect_the_soonest_fired(10);
   run_for(TICK_MS);
   for (i = 0; i < 10; i++) {
-    ck_assert_uint_eq(sheds[i].fired, 2);
-    ck_assert_uint_eq(sheds[i].fired_ms, tick_of(&sheds[i]));
+    ck_assert_uint_eq(waiters[i].fired, 2);
+    ck_assert_uint_eq(waiters[i].fired_ms, tick_of(&waiters[i]));
   }
 }
 END_TEST
@@ -157,9 +157,9 @@ START_TEST(its_callbacks_may_free_timers)
 END_TEST
 
 static void
-close_the_wheel(shed_t *shed)
+close_the_wheel(waiter_t *waiter)
 {
-  if (number_of(shed) == 7)
+  if (number_of(waiter) == 7)
     uvwheel_close(&wheel, on_wheel_closed);
 }
 
@@ -168,16 +168,16 @@ START_TEST(the_batch_stops_when_a_callback_closes_the_wheel)
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .flags = UVWHEEL_FIFO};
   unsigned i;
 
-  open_sheds(&options);
-  start_sheds(TIMERS, 100, 7);
+  open_waiters(&options);
+  start_waiters(TIMERS, 100, 7);
   set_then(close_the_wheel);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 8);
   for (i = 0; i < TIMERS; i++)
-    ck_assert_int_eq(uvwheel_timer_is_active(&sheds[i].timer), 0);
+    ck_assert_int_eq(uvwheel_timer_is_active(&waiters[i].timer), 0);
   run_for(100);
   ck_assert_uint_eq(order_length, 8);
   ck_assert_uint_eq(wheels_closed, 1);
-  open_plain_sheds();
+  open_plain_waiters();
 }
 END_TEST
 
@@ -190,12 +190,12 @@ START_TEST(those_that_are_left_keep_their_places)
       .tick_ms = TICK_MS, .slots = 4, .flags = UVWHEEL_FIFO};
   unsigned i;
 
-  open_sheds(&options);
-  start_sheds(300, 100, 0);
+  open_waiters(&options);
+  start_waiters(300, 100, 0);
   for (i = 0; i < 200; i += 5)
     ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, (unsigned)_i), (unsigned)_i);
   for (i = 300; i < TIMERS; i++)
-    shed_start(i, 100);
+    waiter_start(i, 100);
   run_for(1000);
   ck_assert_uint_eq(order_length, TIMERS);
   for (i = 0; i < TIMERS; i++)
@@ -241,8 +241,8 @@ START_TEST(the_loop_wakes_up_no_more_than_before)
 {
   uint64_t sleeps;
 
-  open_plain_sheds();
-  start_sheds(100, 100, 30);
+  open_plain_waiters();
+  start_waiters(100, 100, 30);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 90), 90);
   sleeps = virtual_time_sleeps();
   run_for(90 * 30 + 50);
@@ -250,7 +250,7 @@ START_TEST(the_loop_wakes_up_no_more_than_before)
   run_for(10 * 30 + 100);
   ck_assert_uint_eq(order_length, 100);
   ck_assert_uint_le(stats_of_wheel().turns, 12);
-  start_sheds(100, 100, 30);
+  start_waiters(100, 100, 30);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 100), 100);
   sleeps = virtual_time_sleeps();
   run_for(100000);
@@ -313,7 +313,7 @@ main(void)
   tcase_add_loop_test(
       callbacks,
       one_that_was_drawn_and_then_changed_does_not_fire_with_the_others, 0,
-      2 * (int)LENGTH(deeds));
+      2 * (int)LENGTH(actions));
   tcase_add_test(callbacks,
                  an_inner_call_for_more_takes_nothing_from_the_outer_one);
   tcase_add_test(callbacks,

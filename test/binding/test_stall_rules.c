@@ -470,7 +470,7 @@ walk_over_all(void)
   uvwheel_walk(&wheel, do_nothing, NULL);
 }
 
-static void (*const deeds[])(void) = {
+static void (*const actions[])(void) = {
     start_earlier,    start_earlier_at_the_right_time,
     start_much_later, stop_the_first,
     refresh_all,      fire_one_soonest,
@@ -486,7 +486,7 @@ START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
   probe_start(&first, 100, 0);
   probe_start(&second, 200, 0);
   virtual_time_advance_ms(9000);
-  deeds[_i]();
+  actions[_i]();
   uv_run(&loop, UV_RUN_NOWAIT);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert_uint_ge(stats_of_wheel().stall_max_ms, 9000 - 110);
@@ -527,6 +527,6 @@ main(void)
   tcase_add_loop_test(after, a_repeating_timer_misses_nothing_in_a_stall, 0, 8);
   tcase_add_loop_test(before,
                       nothing_that_is_done_before_the_turn_hides_a_stall, 0,
-                      (int)LENGTH(deeds));
+                      (int)LENGTH(actions));
   return run_suite(suite);
 }

@@ -2,18 +2,18 @@
 
 #include "requests.h"
 
-letter_t letters[LETTERS];
+request_t requests[REQUESTS];
 unsigned called_in_all;
 
 static void
 setup(void)
 {
-  memset(letters, 0, sizeof letters);
+  memset(requests, 0, sizeof requests);
   called_in_all = 0;
 }
 
 TCase *
-letters_tcase(Suite *suite, const char *name)
+requests_tcase(Suite *suite, const char *name)
 {
   TCase *tcase = loop_tcase(suite, name);
 
@@ -29,45 +29,45 @@ open_mailbox(const uvwheel_options_t *options)
 }
 
 void
-on_letter(uvwheel_post_t *post, int status)
+on_request(uvwheel_post_t *post, int status)
 {
-  letter_t *letter = post->data;
+  request_t *request = post->data;
 
-  ck_assert_ptr_eq(post, &letter->post);
-  if (letter->probe != NULL) {
-    letter->started =
-        uvwheel_timer_start(&letter->probe->timer, on_probe, 50, 0);
-    letter->probe->due_ms = uvwheel_now(&wheel) + 50;
+  ck_assert_ptr_eq(post, &request->post);
+  if (request->probe != NULL) {
+    request->started =
+        uvwheel_timer_start(&request->probe->timer, on_probe, 50, 0);
+    request->probe->due_ms = uvwheel_now(&wheel) + 50;
   }
-  letter->place = called_in_all++;
-  letter->called++;
-  letter->status = status;
-  if (letter->then != NULL)
-    letter->then(letter);
+  request->place = called_in_all++;
+  request->called++;
+  request->status = status;
+  if (request->then != NULL)
+    request->then(request);
 }
 
 void
-send_letter(letter_t *letter, probe_t *probe)
+send_request(request_t *request, probe_t *probe)
 {
-  letter->probe = probe;
-  memset(&letter->post, 0xA5, sizeof letter->post);
-  letter->post.data = letter;
-  ck_assert_int_eq(uvwheel_post(&wheel, &letter->post, on_letter), 0);
+  request->probe = probe;
+  memset(&request->post, 0xA5, sizeof request->post);
+  request->post.data = request;
+  ck_assert_int_eq(uvwheel_post(&wheel, &request->post, on_request), 0);
 }
 
 void
-send_all(letter_t *first, probe_t *probes, size_t count)
+send_all(request_t *first, probe_t *probes, size_t count)
 {
   size_t i;
 
   for (i = 0; i < count; i++)
-    send_letter(&first[i], &probes[i]);
+    send_request(&first[i], &probes[i]);
 }
 
 void
-expect_called(const letter_t *letter, int status, unsigned place)
+expect_called(const request_t *request, int status, unsigned place)
 {
-  ck_assert_uint_eq(letter->called, 1);
-  ck_assert_int_eq(letter->status, status);
-  ck_assert_uint_eq(letter->place, place);
+  ck_assert_uint_eq(request->called, 1);
+  ck_assert_int_eq(request->status, status);
+  ck_assert_uint_eq(request->place, place);
 }

@@ -11,39 +11,39 @@
 #define TIMERS 400u
 #define TICK_MS 10
 
-typedef struct shed_s shed_t;
+typedef struct waiter_s waiter_t;
 
-struct shed_s {
+struct waiter_s {
   uvwheel_timer_t timer;
   uint64_t due_ms;   /* on the wheel's clock, as it was armed last */
   uint64_t fired_ms; /* on that clock                              */
   unsigned fired;
-  void (*then)(shed_t *); /* what the callback does; NULL for nothing */
+  void (*then)(waiter_t *); /* what the callback does; NULL for nothing */
 };
 
-extern shed_t sheds[TIMERS];
+extern waiter_t waiters[TIMERS];
 
 /* Which of them fired, one after the other. */
 extern unsigned order[2 * TIMERS], order_length;
 
 /* Opens the wheel and initialises them. */
-void open_sheds(const uvwheel_options_t *options);
-void open_plain_sheds(void);
+void open_waiters(const uvwheel_options_t *options);
+void open_plain_waiters(void);
 
-unsigned number_of(const shed_t *shed);
-void shed_start(unsigned i, uint64_t timeout);
+unsigned number_of(const waiter_t *waiter);
+void waiter_start(unsigned i, uint64_t timeout);
 
 /* Starts the first ones, each to be due step_ms after the one before it. */
-void start_sheds(unsigned count, uint64_t first_ms, uint64_t step_ms);
+void start_waiters(unsigned count, uint64_t first_ms, uint64_t step_ms);
 
 /* What the callbacks of all do. */
-void set_then(void (*then)(shed_t *));
+void set_then(void (*then)(waiter_t *));
 
 /* Their callback. */
-void on_shed(uvwheel_timer_t *timer);
+void on_waiter(uvwheel_timer_t *timer);
 
 /* The tick at which one should fire. */
-uint64_t tick_of(const shed_t *shed);
+uint64_t tick_of(const waiter_t *waiter);
 
 /* So many have fired, all early and each once, and none that waits is due at an
  * earlier tick than one of them. */
