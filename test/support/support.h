@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "core_support.h"
+#include "older_libuv.h"
 #include "suite.h"
 #include "uvwheel.h"
 #include "virtual_time.h"
