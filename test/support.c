@@ -86,6 +86,16 @@ forget_wheel(void)
 }
 
 void
+close_wheel(void)
+{
+  verify_wheel();
+  uvwheel_close(&wheel, NULL);
+  has_wheel = false;
+  run_for(0);
+  memset(&wheel, 0xA5, sizeof wheel);
+}
+
+void
 verify_wheel(void)
 {
   if (!uvwheel_is_closing(&wheel))
