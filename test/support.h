@@ -51,8 +51,10 @@ void rewind_clock(void);
  * timer for run_for excepted). Returns how many handles that were. */
 unsigned close_all_handles(void);
 
-/* How many handles uv_walk finds, the one for run_for excepted. */
+/* How many handles uv_walk finds, the one for run_for excepted; and which, as
+ * far as there is room. */
 unsigned handle_count(void);
+unsigned list_handles(uv_handle_t **list, unsigned room);
 
 /* A uvwheel_close_cb and how often it was called. */
 extern unsigned wheels_closed;

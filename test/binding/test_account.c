@@ -223,11 +223,10 @@ START_TEST(a_machine_that_slept_cuts_nobody_off)
       peers_speak_at(ms);
       run_until(ms);
     }
-    peers_lose_words(true);
     end_ms = begin_ms + 500 + suspensions[_i].length_ms;
+    peers_lose_words_until(end_ms + 999);
     hold_loop(suspensions[_i].hold, begin_ms + 500, end_ms, false);
     run_until(end_ms + 500);
-    peers_lose_words(false);
     peers_speak_at(end_ms + 1000);
     run_until(end_ms + 1000);
     ck_assert_msg(peers_closed() == 0, "%s: %u of 100", suspensions[_i].name,

@@ -19,7 +19,7 @@ peer_t *peers;
 
 static peers_options_t options;
 static uint64_t speak_at_ms;
-static bool are_words_lost;
+static uint64_t lost_until_ms;
 static uv_udp_t servers[SOCKETS];
 static int clients[SOCKETS];
 static uv_signal_t on_usr1;
@@ -75,7 +75,7 @@ static void
 speak(peer_t *peer)
 {
   peer->spoken_ms = clock_now_ms();
-  if (!are_words_lost)
+  if (clock_now_ms() > lost_until_ms)
     send_word(peer);
 }
 
@@ -139,9 +139,9 @@ peers_speak_at(uint64_t at_ms)
 }
 
 void
-peers_lose_words(bool are_lost)
+peers_lose_words_until(uint64_t last_ms)
 {
-  are_words_lost = are_lost;
+  lost_until_ms = last_ms;
 }
 
 /* ---- The loop hears them --------------------------------------------------
@@ -298,8 +298,7 @@ peers_open(const peers_options_t *wanted)
   options.bytes = options.bytes != 0 ? options.bytes : 1;
   if (options.first_ms == 0)
     options.first_ms = options.every_ms;
-  speak_at_ms = hold_from_ms = 0;
-  are_words_lost = false;
+  speak_at_ms = hold_from_ms = lost_until_ms = 0;
   ck_assert_uint_le(options.count, SOCKETS * PEERS_OF_A_SOCKET *
                                        (options.carrier == BY_UDP ? 1 : 100));
   allow_descriptors();

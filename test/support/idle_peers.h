@@ -50,8 +50,8 @@ void peers_close(void);
 /* All of them but the silent ones speak at that time, too. */
 void peers_speak_at(uint64_t at_ms);
 
-/* From now on, what they say is lost; or it is not any more. */
-void peers_lose_words(bool are_lost);
+/* What they say from now on is lost, up to and with that time. */
+void peers_lose_words_until(uint64_t last_ms);
 
 /* Those that were closed, and of these: those that had spoken within their
  * timeout, by their own clock. */
