@@ -249,10 +249,11 @@ struct uvwheel_s {
   uintptr_t newest;      /* what threads have posted since; atomic        */
   uintptr_t wakers;      /* threads that may wake the loop now; atomic    */
   uvwheel_close_cb close_cb;
-  uint64_t open_handles; /* whose close uvwheel_close awaits              */
-  uv_prepare_t closer;   /* waits for handles that others close           */
-  uv_thread_t thread;    /* these three are for a -Dchecks=true build     */
-  uint64_t thread_use;
+  uint64_t open_handles;    /* whose close uvwheel_close awaits              */
+  uv_prepare_t closer;      /* waits for handles that others close           */
+  uv_prepare_t before_poll; /* from here on for a -Dchecks=true build      */
+  uv_thread_t thread;
+  uint64_t is_in_loop;
   uvwheel_t *next;
   uint64_t reserved[8]; /* room to grow                                  */
 };

@@ -132,16 +132,11 @@ is_due(const uvwheel_t *wheel)
   return uvwheel_core_next_ms(&wheel->core) <= limit_of(wheel);
 }
 
-/* Runs after each poll and its callbacks. */
-void
-uvwheel__on_after_poll(uv_check_t *after_poll)
+static void
+after_poll(uvwheel_t *wheel)
 {
-  uvwheel_t *wheel = CONTAINER_OF(after_poll, uvwheel_t, after_poll);
   uint64_t heard_ms, now_ms;
 
-  if (uvwheel_core_count(&wheel->core) == 0)
-    return;
-  uvwheel__adopt_thread(wheel);
   if (is_closing(wheel)) {
     uvwheel__abandon(wheel);
     return;
@@ -175,6 +170,16 @@ uvwheel__on_after_poll(uv_check_t *after_poll)
     }
   }
   uvwheel__rearm(wheel);
+}
+
+void
+uvwheel__on_after_poll(uv_check_t *handle)
+{
+  uvwheel_t *wheel = CONTAINER_OF(handle, uvwheel_t, after_poll);
+
+  if (uvwheel_core_count(&wheel->core) != 0)
+    after_poll(wheel);
+  uvwheel__leave_loop(wheel);
 }
 
 void
