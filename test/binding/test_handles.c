@@ -148,7 +148,8 @@ START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
       close_at(moment, &probes[0]);
       expect_no_spinning();
       if (moment != BEFORE_THE_FIRST_START && moment != IN_A_CALLBACK)
-        ck_assert(uvwheel_is_closing(&wheel) || probes[0].fired == 1);
+        ck_assert_msg(uvwheel_is_closing(&wheel) || probes[0].fired == 1,
+                      "handles %#x of %u", closing_set, handles_found);
       expect_no_endless_wait(&probes[1]);
       close_the_rest(by_others);
     }

@@ -72,7 +72,7 @@ static const struct {
 } held[] = {
     {10, 60, 40, false}, {10, 60, 40, true}, {10, 100, 100, true},
     {50, 90, 20, false}, {50, 90, 0, true},  {150, 190, 10, false},
-    {150, 160, 1, true}, {1, 1, 150, false},
+    {150, 160, 1, true}, {1, 2, 150, false},
 };
 
 /* All timers begin 5 ms before a multiple of 100 ms, so that at most ticks the
@@ -90,7 +90,12 @@ hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms, size_t i)
             held[i].update);
   end_ms = at_ms + held[i].until_ms + TIMEOUT_MS - 1;
   run_until(end_ms);
-  ck_assert_uint_eq(peers_closed(), 0);
+  ck_assert_msg(peers_closed() == 0,
+                "tick of %d ms, spoken %d ms before it, held until %d ms after "
+                "it%s: %u of %u",
+                (int)tick_ms, (int)held[i].spoken_ms, (int)held[i].until_ms,
+                held[i].update ? ", updating" : "", peers_closed(),
+                crowd->count);
   run_until(end_ms + tick_ms + 100);
   ck_assert_uint_eq(peers_closed(), crowd->count);
   ck_assert_uint_eq(peers_cut_off(), 0);
