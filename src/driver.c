@@ -79,9 +79,10 @@ void
 uvwheel__on_due(uv_timer_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
-  uint64_t now_ms = loop_now(wheel);
+  uint64_t now_ms = loop_now(wheel), heard_ms = uvwheel__heard_until(wheel);
 
   uvwheel__adopt_thread(wheel);
+  follow_clock(wheel);
   wheel->flags &= ~(uint64_t)ARMED;
   /* A walk whose callback runs the loop has its places in the lists. At its end
    * it arms the driver. */
@@ -91,10 +92,7 @@ uvwheel__on_due(uv_timer_t *driver)
     uvwheel__abandon(wheel);
     return;
   }
-  uvwheel__count_deaf(wheel,
-                      wheel->heard_ms > wheel->wake_ms ? wheel->heard_ms
-                                                       : wheel->wake_ms,
-                      now_ms);
+  uvwheel__count_deaf(wheel, heard_ms, now_ms);
   wheel->heard_ms = now_ms;
   if (uvwheel_core_next_ms(&wheel->core) > passed_by(wheel, now_ms)) {
     arm(wheel);

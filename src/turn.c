@@ -162,6 +162,7 @@ uvwheel__on_after_poll(uv_check_t *after_poll)
     uvwheel__abandon(wheel);
     return;
   }
+  follow_clock(wheel);
   heard_ms = uvwheel__heard_until(wheel);
   now_ms = uvwheel__read_clock();
   if (now_ms < loop_now(wheel))
