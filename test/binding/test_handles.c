@@ -93,6 +93,33 @@ expect_no_spinning(void)
   ck_assert_uint_le(virtual_time_polls() - polls, 30);
 }
 
+static bool
+is_type_closed(uv_handle_type type)
+{
+  unsigned i;
+
+  for (i = 0; i < handles_found; i++)
+    if ((closing_set & 1u << i) && uv_handle_get_type(handles[i]) == type)
+      return true;
+  return false;
+}
+
+/* Between the driver's call and the turn the wheel waits for its uv_idle_t and
+ * its uv_check_t. If both are closed then, it waits until uvwheel_close. */
+static bool
+waits_for_ever(moment_t moment)
+{
+  return moment == BEFORE_A_POLL && is_type_closed(UV_IDLE) &&
+         is_type_closed(UV_CHECK) && !is_type_closed(UV_TIMER);
+}
+
+static void
+expect_fired_or_closing(const probe_t *probe)
+{
+  ck_assert_msg(uvwheel_is_closing(&wheel) || probe->fired == 1, "set %#x",
+                closing_set);
+}
+
 /* A timer that can be started fires, or the wheel is closed meanwhile. */
 static void
 expect_no_endless_wait(probe_t *probe)
@@ -103,7 +130,7 @@ expect_no_endless_wait(probe_t *probe)
   ck_assert_int_eq(error == UV_EINVAL, uvwheel_is_closing(&wheel));
   probe->due_ms = uvwheel_now(&wheel) + 1000;
   expect_no_spinning();
-  ck_assert(uvwheel_is_closing(&wheel) || probe->fired == 1);
+  expect_fired_or_closing(probe);
 }
 
 static void
@@ -147,10 +174,10 @@ START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
       open_wheel_with_handles(probes, LENGTH(probes));
       close_at(moment, &probes[0]);
       expect_no_spinning();
-      if (moment != BEFORE_THE_FIRST_START && moment != IN_A_CALLBACK)
-        ck_assert_msg(uvwheel_is_closing(&wheel) || probes[0].fired == 1,
-                      "handles %#x of %u", closing_set, handles_found);
-      expect_no_endless_wait(&probes[1]);
+      if (moment != BEFORE_THE_FIRST_START && !waits_for_ever(moment))
+        expect_fired_or_closing(&probes[0]);
+      if (!waits_for_ever(moment))
+        expect_no_endless_wait(&probes[1]);
       close_the_rest(by_others);
     }
 }
@@ -191,7 +218,7 @@ START_TEST(a_loop_ends_although_others_close_some_handles)
     probe_start(&probe, 1000, 0);
     close_set();
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    ck_assert(uvwheel_is_closing(&wheel) || probe.fired == 1);
+    expect_fired_or_closing(&probe);
     close_the_rest(false);
   }
 }
