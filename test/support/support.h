@@ -35,7 +35,7 @@ void open_wheel_with(const uvwheel_options_t *options);
 void open_wheel_without_stalls(uint64_t tick_ms, uint32_t slots);
 
 /* Closes it before the test ends, to open another. */
-void close_wheel(void);
+void close_and_forget_wheel(void);
 
 /* Everything that must hold for the wheel at any time. */
 void verify_wheel(void);
