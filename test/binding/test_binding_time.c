@@ -100,7 +100,7 @@ START_TEST(a_stale_loop_time_is_the_caller_s_to_update)
   virtual_time_advance_ms(200);
   probe_start(&probe, 100, 0);
   ck_assert_uint_eq(probe.due_ms, START_MS + 100);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(probe.fired, 1);
   ck_assert_uint_eq(probe.fired_ms, START_MS + 200);
   virtual_time_advance_ms(200);
@@ -367,7 +367,7 @@ START_TEST(a_backlog_shows_until_it_is_gone)
   virtual_time_advance_ms(113);
   uv_update_time(&loop);
   ck_assert_uint_eq(stats_of_wheel().backlog_ms, 100);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(fired_in_all, 10);
   ck_assert_uint_ge(stats_of_wheel().backlog_ms, 100);
   run_for(10);

@@ -35,13 +35,17 @@ void open_wheel_with(const uvwheel_options_t *options);
 void open_wheel_without_stalls(uint64_t tick_ms, uint32_t slots);
 
 /* Closes it before the test ends, to open another. */
-void close_wheel(void);
+void close_and_forget_wheel(void);
 
 /* Everything that must hold for the wheel at any time. */
 void verify_wheel(void);
 
 /* Runs the loop for so long, also when nothing keeps it alive. */
 void run_for(uint64_t ms);
+
+/* Runs the loop's timers and the poll that follows them: a turn of each wheel
+ * that has something due. */
+void run_turn(void);
 
 /* Sets the clock back to the beginning. What moves it by more than half an hour
  * ends with this: check reads the same clock to tell how long a test took, and
