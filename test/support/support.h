@@ -52,6 +52,9 @@ void rewind_clock(void);
  * timer for run_for excepted). Returns how many handles that were. */
 unsigned close_all_handles(void);
 
+/* The handles that a wheel without a mailbox adds to its loop. */
+#define WHEEL_HANDLES 3
+
 /* How many handles uv_walk finds, the one for run_for excepted; and which, as
  * far as there is room. */
 unsigned handle_count(void);
