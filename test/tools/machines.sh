@@ -169,7 +169,7 @@ make_debian() {
   fi
   fetch_meson
   # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
-  new_debian "$suite" --include="$include" \
+  new_debian "$suite" --include="$include,python3-pkg-resources,python3-setuptools" \
     --customize-hook='copy-in meson.deb /srv' \
     --customize-hook='chroot "$1" dpkg --install /srv/meson.deb'
 }

@@ -40,6 +40,7 @@ COMMANDS = {
     "examples/demo --trouble": Job("tests"),
     "bench/callgrind": ITSELF,
     "test/exhaustive": "test/exhaustive --seconds 1",
+    "test/stress 60": "test/stress 1",
     "build/demo/examples/idle-server --http 8080":
         "timeout --preserve-status -s INT 1 "
         "build/demo/examples/idle-server --port 0 --http 0",
