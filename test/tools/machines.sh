@@ -168,8 +168,9 @@ make_debian() {
     return
   fi
   fetch_meson
+  include=$include,python3-pkg-resources,python3-setuptools
   # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
-  new_debian "$suite" --include="$include,python3-pkg-resources,python3-setuptools" \
+  new_debian "$suite" --include="$include" \
     --customize-hook='copy-in meson.deb /srv' \
     --customize-hook='chroot "$1" dpkg --install /srv/meson.deb'
 }
