@@ -43,37 +43,44 @@
  *
  * Promises about time. A timer is due at uvwheel_now() + timeout.
  *
- * P1  Never early. A timer fires at the first multiple of tick_ms after it is
- *     due. The loop's clock drops fractions of a millisecond; because the timer
- *     waits for the next tick, a stopwatch never reads less than the timeout.
- *     (On Linux with 1000 timer interrupts per second the loop's clock is
- * itself up to a millisecond behind, and timers fire a millisecond later.) P2
- * Late by at most one tick, plus what the loop was late, plus one iteration of
- * the loop, plus the turns over which turn_budget and turn_ms spread a mass
- * expiry; and, in a loop that is never quiet, plus the wait of P6. P3  A
- * timeout of 0 fires at the next tick, never in the turn that is running. P4
- * Ticks fire in order. Timers of one tick fire in no particular order, unless
- * UVWHEEL_FIFO. P5  Any timeout is legal. A due time beyond UINT64_MAX becomes
- * UINT64_MAX, which is never reached. P6  Heard first. A timer fires only after
- * a poll that began once it was due, and once the loop is quiet: no descriptor
- * is ready. In a loop that is never quiet it waits for a quarter of a tick, 25
- * ms at least and 250 at most. So a peer whose bytes have reached the socket in
- * time is heard before its timer fires, however the loop was held up. (Windows
- * cannot report that a loop is quiet: there a timer waits for one poll.) Time
- * in which the loop was deaf does not count. When the process is frozen or
- * callbacks other than the wheel's own take longer than stall_ms, the wheel
- * sets its clock back by that time and by as much again, a second at most: live
- * peers whose datagrams were lost speak again, dead ones are closed that much
- * later. What is set back is taken from an account, which holds a minute and
- * gets a sixteenth of the loop's time; a stall that finds it empty is not
- * forgiven. So a silent peer is closed after its timeout, a fifteenth of that
- * and 75 s at most, whatever holds up the loop for up to 15 s at a time. P7  A
- * repeat keeps its beat; uvwheel_timer_set_missed says how. P8  A turn ends
- * after turn_budget timers or turn_ms of callbacks. There is one turn per poll.
- * P9  No idle wake-ups: an empty wheel keeps no timer armed, and others sleep
- *     until the next tick that has something due.
- * P10 A wheel does not age: what a call costs does not depend on how long the
- *     wheel has run.
+ * - P1. Never early. A timer fires at the first multiple of tick_ms after it
+ *   is due. The loop's clock drops fractions of a millisecond; because the
+ *   timer waits for the next tick, a stopwatch never reads less than the
+ *   timeout. (On Linux with 1000 timer interrupts per second the loop's clock
+ *   is itself up to a millisecond behind, and timers fire a millisecond
+ *   later.)
+ * - P2. Late by at most one tick, plus what the loop was late, plus one
+ *   iteration of the loop, plus the turns over which turn_budget and turn_ms
+ *   spread a mass expiry; and, in a loop that is never quiet, plus the wait of
+ *   P6.
+ * - P3. A timeout of 0 fires at the next tick, never in the turn that is
+ *   running.
+ * - P4. Ticks fire in order. Timers of one tick fire in no particular order,
+ *   unless UVWHEEL_FIFO.
+ * - P5. Any timeout is legal. A due time beyond UINT64_MAX becomes UINT64_MAX,
+ *   which is never reached.
+ * - P6. Heard first. A timer fires only after a poll that began once it was
+ *   due, and once the loop is quiet: no descriptor is ready. In a loop that is
+ *   never quiet it waits for a quarter of a tick, 25 ms at least and 250 at
+ *   most. So a peer whose bytes have reached the socket in time is heard
+ *   before its timer fires, however the loop was held up. (Windows cannot
+ *   report that a loop is quiet: there a timer waits for one poll.) Time in
+ *   which the loop was deaf does not count. When the process is frozen or
+ *   callbacks other than the wheel's own take longer than stall_ms, the wheel
+ *   sets its clock back by that time and by as much again, a second at most:
+ *   live peers whose datagrams were lost speak again, dead ones are closed
+ *   that much later. What is set back is taken from an account, which holds a
+ *   minute and gets a sixteenth of the loop's time; a stall that finds it
+ *   empty is not forgiven. So a silent peer is closed after its timeout, a
+ *   fifteenth of that and 75 s at most, whatever holds up the loop for up to
+ *   15 s at a time.
+ * - P7. A repeat keeps its beat; uvwheel_timer_set_missed says how.
+ * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
+ *   one turn per poll.
+ * - P9. No idle wake-ups: an empty wheel keeps no timer armed, and others
+ *   sleep until the next tick that has something due.
+ * - P10. A wheel does not age: what a call costs does not depend on how long
+ *   the wheel has run.
  */
 
 #ifndef UVWHEEL_H

@@ -135,24 +135,49 @@ job_i386() {
   run_foreign i386 i686-linux-gnu little x86 qemu-i386
 }
 
-# ---- Other Debians: a newer libuv, gcc, Meson -----------------------------
+# ---- Other Debians: another libuv, gcc, clang, Meson ----------------------
 
-# make_debian SUITE: a system with the tools of the jobs below
-make_debian() {
-  find_manager
-  include=$(for tool in abidiff c++ cc check cmake dh doxygen \
-    dpkg-buildpackage git libuv lintian meson mmdebstrap ninja pkg-config \
-    uthash xz; do
-    packages_of "$tool"
-  done | tr ' \n' ,,)
-  # A mirror may be behind, and the lists of sid are good for a week.
+# new_debian SUITE OPTION...: mmdebstrap for that suite. A mirror may be behind,
+# and the lists of sid are good for a week.
+new_debian() {
+  suite=$1
+  shift
   mmdebstrap --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' \
-    --include="${include}build-essential,python3" "$1" root.tar "$mirror"
+    "$@" "$suite" root.tar "$mirror"
 }
 
-# run_debian SUITE: the tests, the ABI, the consumers and the packages there
+# fetch_meson: bullseye has 0.56, and that of bookworm runs there
+fetch_meson() {
+  set -- deb bookworm "$(dpkg --print-architecture)"
+  debian_apt "$@" update
+  debian_apt "$@" download meson
+  mv meson_*.deb meson.deb
+}
+
+# make_debian SUITE TOOL...: a system with these, of tool_table or packages
+make_debian() {
+  find_manager
+  suite=$1
+  shift
+  include=$(for tool in c++ cc check libuv ninja pkg-config "$@"; do
+    packages=$(packages_of "$tool")
+    echo "${packages:-$tool}"
+  done | tr ' \n' ,,)build-essential,python3
+  if [ "$suite" != bullseye ]; then
+    new_debian "$suite" --include="$include,meson"
+    return
+  fi
+  fetch_meson
+  include=$include,python3-pkg-resources,python3-setuptools
+  # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
+  new_debian "$suite" --include="$include" \
+    --customize-hook='copy-in meson.deb /srv' \
+    --customize-hook='chroot "$1" dpkg --install /srv/meson.deb'
+}
+
+# run_debian SUITE DIRECTORY COMMAND: a shell command in the sources there, in
+# the system that was kept in the directory; its $results are ours
 run_debian() {
-  keep "debian-$1" make_debian "$1" || return 0
   tar --exclude=./build --create --file "$build/$job.tar" .
   rm -rf "$build/$job-results"
   mkdir "$build/$job-results"
@@ -160,25 +185,120 @@ run_debian() {
   # shellcheck disable=SC2016
   mmdebstrap --variant=custom --format=null --quiet \
     --skip=update,setup,cleanup \
-    --setup-hook="tar-in '$build/debian-$1/root.tar' /" \
+    --setup-hook="tar-in '$build/$2/root.tar' /" \
     --setup-hook='mkdir "$1/srv/uvwheel"' \
     --setup-hook="tar-in '$build/$job.tar' /srv/uvwheel" \
-    --customize-hook='chroot "$1" /srv/uvwheel/test/run \
-      tests abi consumer packaging || true' \
+    --customize-hook='chroot "$1" sh -c '"'cd /srv/uvwheel && { $3; } || true'" \
     --customize-hook="copy-out '/srv/uvwheel/$results' '$build/$job-results'" \
     "$1" - || true
   if ! awk -F '\t' -v OFS='\t' -v job="$job" '{ $3 = job ": " $3; print }' \
     "$build/$job-results"/* >>"$results"; then
-    result failed 1 "$job: no results"
+    result failed 1 "$job: no results of $1"
   fi
 }
 
+# all_of SUITE: the tests, the ABI, the consumers and the packages there
+all_of() {
+  keep "debian-$1" make_debian "$1" abidiff cmake dh doxygen \
+    dpkg-buildpackage git lintian mmdebstrap uthash xz || return 0
+  run_debian "$1" "debian-$1" 'test/run tests abi consumer packaging'
+}
+
+# libuv 1.40, gcc 10
+job_bullseye() {
+  all_of bullseye
+}
+
 job_trixie() {
-  run_debian trixie
+  all_of trixie
 }
 
 job_sid() {
-  run_debian sid
+  all_of sid
+}
+
+# compilers_of SUITE COMPILER...: the library and its tests by each of them
+compilers_of() {
+  suite=$1
+  shift
+  keep "compilers-$suite" make_debian "$suite" "$@" || return 0
+  run_debian "$suite" "compilers-$suite" "for compiler in $*; do
+      CC=\$compiler test/run library
+      sed \"s/library/\$compiler/\" $results >>build/all.tsv
+    done
+    mv build/all.tsv $results"
+}
+
+# Each gcc from 10 and each clang from 11 on, in a Debian that has it. None has
+# clang 12.
+job_compilers() {
+  compilers_of bullseye gcc-10 clang-11 clang-13
+  compilers_of bookworm gcc-11 gcc-12 clang-14 clang-15 clang-16
+  compilers_of trixie gcc-13 gcc-14 clang-17 clang-18 clang-19
+  compilers_of sid gcc-15 gcc-16
+}
+
+# ---- A machine with nothing on it ------------------------------------------
+
+# see_it_work: the commands of the README's section of that name, one a line
+see_it_work() {
+  awk '/^##/ { on = $0 == "## See it work" }
+    /^```/ { code = $0 == "```sh"; next }
+    on && code { sub(/ *#.*/, ""); print }' README.md
+}
+
+# newcomer_script: runs these commands in their order, as written, and leaves
+# results. A server ends after the next command, which is its load.
+newcomer_script() {
+  cat <<'END'
+attempt() {
+  log="/srv/newcomer/$(echo "$1" | tr -c 'a-z\n' _)"
+  if sh -c "$1" </dev/null >"$log" 2>&1; then
+    outcome=passed
+  else
+    outcome=failed
+    cat "$log"
+  fi
+  printf '%s\t1\t%s\t\n' "$outcome" "$1" >>/srv/newcomer/results.tsv
+}
+serve() {
+  sh -c "exec $1" >/srv/newcomer/server &
+  server=$!
+  until grep -q '^listening' /srv/newcomer/server; do
+    kill -0 $server || return
+    sleep 0.1
+  done
+}
+END
+  see_it_work | while read -r command; do
+    case $command in
+      *idle-server*) echo "serve '$command'" ;;
+      *idle-load*) echo "attempt '$command'; attempt \"kill \$server\"" ;;
+      *) echo "attempt '$command'" ;;
+    esac
+  done
+}
+
+# The README's first commands on a Debian with nothing but itself and apt.
+job_newcomer() {
+  find_mirror
+  kept=$build/$job
+  rm -rf "$kept"
+  mkdir -p "$kept/newcomer"
+  newcomer_script >"$kept/script"
+  tar --exclude=./build --create --file "$kept/sources.tar" .
+  # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
+  mmdebstrap --variant=apt --format=null --quiet \
+    --customize-hook='mkdir -p "$1/srv/uvwheel" "$1/srv/newcomer"' \
+    --customize-hook="tar-in '$kept/sources.tar' /srv/uvwheel" \
+    --customize-hook="copy-in '$kept/script' /srv" \
+    --customize-hook='chroot "$1" sh -c "cd /srv/uvwheel && . /srv/script"' \
+    --customize-hook="sync-out /srv/newcomer '$kept/newcomer'" \
+    "$codename" - "$mirror" || true
+  if ! awk -F '\t' -v OFS='\t' -v job="$job" '{ $3 = job ": " $3; print }' \
+    "$kept/newcomer/results.tsv" >>"$results"; then
+    result failed 1 "$job: no results"
+  fi
 }
 
 # ---- Other C libraries: what is needed is built from its sources -----------

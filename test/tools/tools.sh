@@ -170,6 +170,13 @@ as_root() {
   fi
 }
 
+# found_of TOOL...: those of them that are there
+found_of() {
+  for tool in "$@"; do
+    ! has_tool "$tool" || echo "$tool"
+  done
+}
+
 # missing_of TOOL...: those of them that are not there
 missing_of() {
   for tool in "$@"; do
