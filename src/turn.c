@@ -190,15 +190,28 @@ is_in_same_pass(const uvwheel_t *wheel)
 }
 
 static void
-count_lateness(uvwheel_t *wheel, uint64_t late_ms)
+count_in(uint64_t *buckets, uint64_t *sum_ms, uint64_t *max_ms,
+         uint64_t late_ms)
 {
   unsigned bucket = bit_width(late_ms);
 
   if (bucket >= UVWHEEL_LATENESS_BUCKETS)
     bucket = UVWHEEL_LATENESS_BUCKETS - 1;
-  wheel->stats.lateness[bucket]++;
-  if (late_ms > wheel->stats.lateness_max_ms)
-    wheel->stats.lateness_max_ms = late_ms;
+  buckets[bucket]++;
+  *sum_ms += late_ms;
+  if (late_ms > *max_ms)
+    *max_ms = late_ms;
+}
+
+/* From the tick, and from the due time: the one is the wheel's doing or the
+ * loop's, the other is what a peer sees. */
+static void
+count_lateness(uvwheel_stats_t *stats, uint64_t late_ms, uint64_t due_late_ms)
+{
+  count_in(stats->lateness, &stats->lateness_sum_ms, &stats->lateness_max_ms,
+           late_ms);
+  count_in(stats->due_lateness, &stats->due_lateness_sum_ms,
+           &stats->due_lateness_max_ms, due_late_ms);
 }
 
 static void
@@ -217,7 +230,7 @@ run_turn(uvwheel_t *wheel)
     /* All entries of a pass are due at its tick. */
     uint64_t late_ms = passed_ms(wheel) - wheel->core.pass_ms;
     PROBE_FIRE(entry, late_ms);
-    count_lateness(wheel, late_ms);
+    count_lateness(&wheel->stats, late_ms, passed_ms(wheel) - entry->due_ms);
     uvwheel__fire(wheel, entry);
     uvwheel__count_callback(wheel, &turn);
   }
