@@ -12,8 +12,8 @@ const live_figure_t live_figures[] = {
      "Active timers", "Timers that are running.", NEVER},
     {IN_SNAPSHOT(refreshed), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "refreshed",
      "Refreshed",
-     "Times a running timer was put off, as counted by the server: for the "
-     "library a refresh is one store.",
+     "Timers that were put off. The server counts these: to the library a "
+     "refresh is one store.",
      NEVER},
     {IN_STATS(fired), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "fired", "Fired",
      "Timers that called back.", NEVER},
@@ -33,14 +33,15 @@ const live_figure_t live_figures[] = {
      "Bad when over a second: timers come due faster than they can fire.",
      1000},
     {IN_STATS(stalls), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "stalls", "Stalls",
-     "Times the loop was blocked, or the process frozen, for longer than "
-     "stall_ms.",
+     "Times the loop was blocked, or the process frozen, for over stall_ms.",
      "Bad when it grows: find what blocks the loop.", 0},
     {IN_STATS(stall_max_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "stall_max",
      "Longest stall", "The longest stall since the start.", NEVER},
-    {IN_STATS(deaf_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "deaf",
+    {IN_STATS(deaf_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "deaf", "Deaf",
+     "Time of all stalls together, in which no peer was heard.", NEVER},
+    {IN_STATS(set_back_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "set_back",
      "Clock set back",
-     "By how much stalls have set the clock of the wheel back: timers fire "
+     "By how much the wheel's clock was set back after stalls: timers fire "
      "later by that.",
      NEVER},
     {IN_STATS(turns_cut), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "turns_cut",
