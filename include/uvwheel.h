@@ -241,7 +241,7 @@ struct uvwheel_s {
   uint64_t wake_ms;       /* for which the driver is armed                  */
   uint64_t heard_ms;      /* up to which the loop has listened              */
   uint64_t polled_ms;     /* up to which the turn that is waiting fires     */
-  uint64_t waited_ms;     /* for how long it has waited for quiet           */
+  uint64_t quiet_by_ms;   /* when it runs though the loop is not quiet      */
   int64_t account_ms;     /* how much time may still be forgiven, and when  */
   uint64_t account_at_ms; /* that was reckoned                              */
   uv_idle_t no_wait;      /* active: polls do not wait                      */

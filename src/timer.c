@@ -208,6 +208,7 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   wheel = wheel_of(timer);
   if (is_closing(wheel))
     return UV_EINVAL;
+  follow_clock(wheel);
   if (!is_active(timer) && wheel->core.inserted >= wheel->core.allowed)
     return UV_ENOBUFS;
   set_start(timer, cb, timeout, repeat);
@@ -348,6 +349,7 @@ refresh_slow(uvwheel_timer_t *timer)
   if (!is_active(timer))
     return UV_EINVAL;
   wheel = wheel_of(timer);
+  follow_clock(wheel);
   due_ms = add_ms(now_of(wheel), timer->interval);
   if (postpone_in_place(&timer->entry, due_ms))
     return 0;
