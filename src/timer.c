@@ -286,7 +286,7 @@ stop_slow(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
-  if (!is_initialised(timer))
+  if (timer == NULL || timer->home == 0)
     return UV_EINVAL;
   if (!is_active(timer))
     return 0;
@@ -310,6 +310,15 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
     return stop_slow(timer);
   timer->home = (uintptr_t)wheel | HOME_IDLE;
   return 0;
+}
+
+/* Without a wheel it is as one that was never initialised; with the flag
+ * uvwheel_timer_stop still finds it idle. */
+void
+uvwheel_timer_close(uvwheel_timer_t *timer)
+{
+  if (uvwheel_timer_stop(timer) == 0)
+    timer->home = HOME_IDLE;
 }
 
 static NOINLINE int

@@ -69,17 +69,6 @@ is_quiet(const uvwheel_t *wheel)
 #endif
 }
 
-/* May the turn run after this poll? The wait begins when the first poll has
- * returned: what held up the loop before is no time in which it heard. */
-static bool
-has_heard(uvwheel_t *wheel, uint64_t now_ms)
-{
-  if (wheel->quiet_by_ms == 0)
-    wheel->quiet_by_ms = loop_now(wheel) + longest_wait_ms(wheel);
-  return (wheel->flags & HEARD) || now_ms >= wheel->quiet_by_ms ||
-         is_quiet(wheel);
-}
-
 /* ---- Firing ------------------------------------------------------------- */
 
 static void
@@ -184,7 +173,11 @@ uvwheel__on_after_poll(uv_check_t *after_poll)
     wheel->polled_ms = loop_now(wheel);
   /* A walk whose callback runs the loop has its places in the lists. */
   if (wheel->core.cursor == NULL && is_due(wheel)) {
-    if (!has_heard(wheel, now_ms))
+    /* What held up the loop before the first poll was no time to hear in. */
+    if (wheel->quiet_by_ms == 0)
+      wheel->quiet_by_ms = loop_now(wheel) + longest_wait_ms(wheel);
+    if (!(wheel->flags & HEARD) && now_ms < wheel->quiet_by_ms &&
+        !is_quiet(wheel))
       return;
     wheel->flags |= HEARD;
     run_turn(wheel);
