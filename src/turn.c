@@ -72,15 +72,28 @@ is_quiet(const uvwheel_t *wheel)
 /* ---- Firing ------------------------------------------------------------- */
 
 static void
-count_lateness(uvwheel_t *wheel, uint64_t late_ms)
+count_in(uint64_t *buckets, uint64_t *sum_ms, uint64_t *max_ms,
+         uint64_t late_ms)
 {
   unsigned bucket = bit_width(late_ms);
 
   if (bucket >= UVWHEEL_LATENESS_BUCKETS)
     bucket = UVWHEEL_LATENESS_BUCKETS - 1;
-  wheel->stats.lateness[bucket]++;
-  if (late_ms > wheel->stats.lateness_max_ms)
-    wheel->stats.lateness_max_ms = late_ms;
+  buckets[bucket]++;
+  *sum_ms += late_ms;
+  if (late_ms > *max_ms)
+    *max_ms = late_ms;
+}
+
+/* From the tick, and from the due time: the one is the wheel's doing or the
+ * loop's, the other is what a peer sees. */
+static void
+count_lateness(uvwheel_stats_t *stats, uint64_t late_ms, uint64_t due_late_ms)
+{
+  count_in(stats->lateness, &stats->lateness_sum_ms, &stats->lateness_max_ms,
+           late_ms);
+  count_in(stats->due_lateness, &stats->due_lateness_sum_ms,
+           &stats->due_lateness_max_ms, due_late_ms);
 }
 
 /* The time on the wheel's clock up to which the turn fires. A callback may find
@@ -98,10 +111,11 @@ static void
 fire(uvwheel_t *wheel, uvwheel_entry_t *entry, uint64_t limit_ms)
 {
   /* All entries of a pass are due at its tick. */
-  uint64_t late_ms = passed_by(wheel, loop_now(wheel)) - wheel->core.pass_ms;
+  uint64_t now_ms = passed_by(wheel, loop_now(wheel));
+  uint64_t late_ms = now_ms - wheel->core.pass_ms;
 
   PROBE_FIRE(entry, late_ms);
-  count_lateness(wheel, late_ms);
+  count_lateness(&wheel->stats, late_ms, now_ms - entry->due_ms);
   uvwheel__fire(wheel, entry, limit_ms);
 }
 
