@@ -117,7 +117,9 @@ peer_open(peer_t *peer)
 {
   int fds[2];
 
-  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  ck_assert_int_eq(
+      uv_socketpair(SOCK_STREAM, 0, fds, UV_NONBLOCK_PIPE, UV_NONBLOCK_PIPE),
+      0);
   ck_assert_int_eq(uv_pipe_init(&loop, &peer->pipe, 0), 0);
   ck_assert_int_eq(uv_pipe_open(&peer->pipe, fds[0]), 0);
   peer->pipe.data = peer;
