@@ -41,7 +41,7 @@
 
 /* By how much turns have moved the loop's time on this thread, by callbacks
  * that call uv_update_time. */
-static _Thread_local INITIAL_EXEC uint64_t moved_ms;
+static THREAD_LOCAL uint64_t moved_ms;
 
 /* ---- How long a turn is ------------------------------------------------- */
 
