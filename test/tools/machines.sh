@@ -267,7 +267,7 @@ configure_windows() {
   wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
   machine_file <<END
 [binaries]
-c = 'x86_64-w64-mingw32-gcc'
+c = '${windows_cc:-x86_64-w64-mingw32-gcc}'
 ar = 'x86_64-w64-mingw32-ar'
 windres = 'x86_64-w64-mingw32-windres'
 pkgconfig = 'pkg-config'
@@ -294,6 +294,24 @@ job_windows() {
   build_windows || return 0
   configure_windows -static -Dprefer_static=true -Ddefault_library=static &&
     compile && run_library_tests --timeout-multiplier 3
+}
+
+# The same, the library compiled as Microsoft's compiler would, by clang: its
+# intrinsics, its thread-local storage, its alignment.
+job_windows_msvc() {
+  build_windows || return 0
+  make_msvc "$prefix/include"
+  windows_cc=$top/$build/$job-cc
+  cat >"$windows_cc" <<END
+#!/bin/sh
+case " \$* " in
+  *" -c ../../../src/"*) exec '$top/$build/$job.cc' "\$@" -std=c11 ;;
+  *) exec x86_64-w64-mingw32-gcc "\$@" ;;
+esac
+END
+  chmod +x "$windows_cc"
+  job_windows
+  windows_cc=
 }
 
 # exported_by DLL: its functions, sorted
