@@ -74,6 +74,15 @@ now_of(const uvwheel_t *wheel)
   return loop_now(wheel) - wheel->set_back_ms;
 }
 
+/* If the loop's clock has stepped back so far that the wheel's would be below
+ * zero, that begins anew. */
+static inline void
+follow_clock(uvwheel_t *wheel)
+{
+  if (loop_now(wheel) < wheel->set_back_ms)
+    wheel->set_back_ms = loop_now(wheel);
+}
+
 /* A loop's time on the wheel's clock, less what that clock may be behind a
  * stopwatch: timers that are due before have waited for their whole timeout. */
 static inline uint64_t

@@ -62,17 +62,18 @@ uvwheel__read_clock(void)
   return uv_hrtime() / 1000000;
 }
 
-/* While the wheel is polling, polls do not wait, so that whatever passes is
- * time in which callbacks ran. Otherwise a poll may have slept until the time
- * that the loop has now. */
+/* A poll may sleep until the driver is due, but not while the wheel is polling.
+ * What has passed beside that are callbacks, or the process was frozen. */
 uint64_t
 uvwheel__heard_until(const uvwheel_t *wheel)
 {
-  uint64_t now_ms = loop_now(wheel);
+  uint64_t slept_ms = loop_now(wheel);
 
-  if ((wheel->flags & POLLING) || wheel->heard_ms > now_ms)
+  if (wheel->flags & POLLING)
     return wheel->heard_ms;
-  return now_ms;
+  if ((wheel->flags & ARMED) && wheel->wake_ms < slept_ms)
+    slept_ms = wheel->wake_ms;
+  return slept_ms > wheel->heard_ms ? slept_ms : wheel->heard_ms;
 }
 
 void

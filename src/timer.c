@@ -208,6 +208,7 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   wheel = wheel_of(timer);
   if (is_closing(wheel))
     return UV_EINVAL;
+  follow_clock(wheel);
   if (!is_active(timer) && wheel->core.inserted >= wheel->core.allowed)
     return UV_ENOBUFS;
   set_start(timer, cb, timeout, repeat);
@@ -285,7 +286,7 @@ stop_slow(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
-  if (!is_initialised(timer))
+  if (timer == NULL || timer->home == 0)
     return UV_EINVAL;
   if (!is_active(timer))
     return 0;
@@ -309,6 +310,15 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
     return stop_slow(timer);
   timer->home = (uintptr_t)wheel | HOME_IDLE;
   return 0;
+}
+
+/* Without a wheel it is as one that was never initialised; with the flag
+ * uvwheel_timer_stop still finds it idle. */
+void
+uvwheel_timer_close(uvwheel_timer_t *timer)
+{
+  if (uvwheel_timer_stop(timer) == 0)
+    timer->home = HOME_IDLE;
 }
 
 static NOINLINE int
@@ -348,6 +358,7 @@ refresh_slow(uvwheel_timer_t *timer)
   if (!is_active(timer))
     return UV_EINVAL;
   wheel = wheel_of(timer);
+  follow_clock(wheel);
   due_ms = add_ms(now_of(wheel), timer->interval);
   if (postpone_in_place(&timer->entry, due_ms))
     return 0;

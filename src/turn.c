@@ -69,22 +69,6 @@ is_quiet(const uvwheel_t *wheel)
 #endif
 }
 
-/* May the turn run after this poll? A single callback that holds up the loop
- * must not use up the wait: of one iteration at most half a wait counts. */
-static bool
-has_heard(uvwheel_t *wheel, uint64_t took_ms)
-{
-  uint64_t longest_ms = longest_wait_ms(wheel), half_ms = (longest_ms + 1) / 2;
-
-  if (wheel->flags & HEARD)
-    return true;
-  wheel->waited_ms += took_ms < half_ms ? took_ms : half_ms;
-  if (wheel->waited_ms < longest_ms && !is_quiet(wheel))
-    return false;
-  wheel->flags |= HEARD;
-  return true;
-}
-
 /* ---- Firing ------------------------------------------------------------- */
 
 static void
@@ -162,6 +146,7 @@ uvwheel__on_after_poll(uv_check_t *after_poll)
     uvwheel__abandon(wheel);
     return;
   }
+  follow_clock(wheel);
   heard_ms = uvwheel__heard_until(wheel);
   now_ms = uvwheel__read_clock();
   if (now_ms < loop_now(wheel))
@@ -174,8 +159,13 @@ uvwheel__on_after_poll(uv_check_t *after_poll)
     wheel->polled_ms = loop_now(wheel);
   /* A walk whose callback runs the loop has its places in the lists. */
   if (wheel->core.cursor == NULL && is_due(wheel)) {
-    if (!has_heard(wheel, now_ms > heard_ms ? now_ms - heard_ms : 0))
+    /* What held up the loop before the first poll was no time to hear in. */
+    if (wheel->quiet_by_ms == 0)
+      wheel->quiet_by_ms = loop_now(wheel) + longest_wait_ms(wheel);
+    if (!(wheel->flags & HEARD) && now_ms < wheel->quiet_by_ms &&
+        !is_quiet(wheel))
       return;
+    wheel->flags |= HEARD;
     run_turn(wheel);
     if (is_closing(wheel))
       return;

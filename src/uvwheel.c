@@ -338,7 +338,9 @@ uvwheel_get_loop(const uvwheel_t *wheel)
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  return is_initialised_wheel(wheel) ? now_of(wheel) : 0;
+  if (!is_initialised_wheel(wheel) || loop_now(wheel) < wheel->set_back_ms)
+    return 0;
+  return now_of(wheel);
 }
 
 uint64_t

@@ -13,10 +13,10 @@ START_TEST(a_timer_fits_in_64_bytes)
 }
 END_TEST
 
-START_TEST(a_wheel_is_one_ordinary_timer_handle)
+START_TEST(a_wheel_is_a_few_ordinary_handles)
 {
   open_wheel(100, 8);
-  ck_assert_uint_eq(handle_count(), 1);
+  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES);
   ck_assert_int_eq(uv_loop_alive(&loop), 0);
   ck_assert_ptr_eq(uvwheel_get_loop(&wheel), &loop);
   ck_assert_int_eq(uvwheel_is_closing(&wheel), 0);
@@ -509,7 +509,7 @@ main(void)
   TCase *bad = loop_tcase(suite, "bad input");
 
   tcase_add_test(making, a_timer_fits_in_64_bytes);
-  tcase_add_test(making, a_wheel_is_one_ordinary_timer_handle);
+  tcase_add_test(making, a_wheel_is_a_few_ordinary_handles);
   tcase_add_loop_test(making, options_out_of_range_leave_wheel_and_loop_alone,
                       0, LENGTH(bad_options));
   tcase_add_test(making, reserved_words_of_the_options_must_be_zero);

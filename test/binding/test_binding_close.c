@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static void
-close_wheel(probe_t *probe)
+close_in_callback(probe_t *probe)
 {
   (void)probe;
   uvwheel_close(&wheel, on_wheel_closed);
@@ -121,7 +121,7 @@ START_TEST(close_in_a_callback_ends_the_batch_at_once)
   ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
   for (i = 0; i < LENGTH(probes); i++)
     probe_start(&probes[i], 5 + i / 10 * 20, i % 2 ? 30 : 0);
-  probes[_i].then = close_wheel;
+  probes[_i].then = close_in_callback;
   virtual_time_advance_ms(100); /* both ticks are due */
   run_for(1000);
   ck_assert_uint_eq(wheels_closed, 1);
@@ -137,7 +137,7 @@ END_TEST
 static void
 close_wheel_and_note(probe_t *probe)
 {
-  close_wheel(probe);
+  close_in_callback(probe);
   *(unsigned *)probe->arg = fired_in_all;
 }
 
@@ -257,7 +257,7 @@ static void
 close_handles(probe_t *probe)
 {
   (void)probe;
-  ck_assert_uint_eq(close_all_handles(), 1);
+  ck_assert_uint_eq(close_all_handles(), WHEEL_HANDLES);
 }
 
 /* Programs that close every handle that uv_walk finds. What follows happens
@@ -346,7 +346,7 @@ on_foreign_close(uv_handle_t *handle)
 static void
 close_with_callback(uv_handle_t *handle, void *found)
 {
-  if (!uv_is_active(handle))
+  if (uv_handle_get_type(handle) != UV_TIMER || !uv_is_active(handle))
     return;
   *(uv_handle_t **)found = handle;
   uv_close(handle, on_foreign_close);

@@ -34,6 +34,9 @@ void open_wheel_with(const uvwheel_options_t *options);
 /* One that follows the loop's clock however late the loop is. */
 void open_wheel_without_stalls(uint64_t tick_ms, uint32_t slots);
 
+/* Closes it before the test ends, to open another. */
+void close_wheel(void);
+
 /* Everything that must hold for the wheel at any time. */
 void verify_wheel(void);
 
@@ -49,8 +52,13 @@ void rewind_clock(void);
  * timer for run_for excepted). Returns how many handles that were. */
 unsigned close_all_handles(void);
 
-/* How many handles uv_walk finds, the one for run_for excepted. */
+/* The handles that a wheel without a mailbox adds to its loop. */
+#define WHEEL_HANDLES 3
+
+/* How many handles uv_walk finds, the one for run_for excepted; and which, as
+ * far as there is room. */
 unsigned handle_count(void);
+unsigned list_handles(uv_handle_t **list, unsigned room);
 
 /* A uvwheel_close_cb and how often it was called. */
 extern unsigned wheels_closed;

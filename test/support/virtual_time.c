@@ -3,6 +3,7 @@
 #include "virtual_time.h"
 
 #include <check.h>
+#include <stdbool.h>
 
 #define NS_PER_MS 1000000u
 #define NS_PER_S 1000000000u
@@ -11,6 +12,8 @@ static uint64_t clock_ns;
 static uint64_t coarse_step_ns = 4 * NS_PER_MS;
 static uint64_t set_ns;
 static uint64_t oversleep_ns;
+static uint64_t (*act_in_world)(void);
+static uint64_t act_ns = UINT64_MAX; /* when the world wants to act next */
 static uint64_t polls;
 static uint64_t sleeps;
 
@@ -26,16 +29,41 @@ virtual_time_ns(void)
   return clock_ns;
 }
 
+/* Moves the clock to the next time at which the world wants to act, at most to
+ * end_ns. Returns whether it has acted. */
+static bool
+move_clock(uint64_t end_ns)
+{
+  if (act_ns > end_ns) {
+    clock_ns = end_ns;
+    return false;
+  }
+  clock_ns = act_ns > clock_ns ? act_ns : clock_ns;
+  act_ns = act_in_world();
+  ck_assert_uint_gt(act_ns, clock_ns);
+  return true;
+}
+
 void
 virtual_time_advance_ns(uint64_t step_ns)
 {
-  clock_ns += step_ns;
+  uint64_t end_ns = clock_ns + step_ns;
+
+  while (move_clock(end_ns))
+    continue;
 }
 
 void
 virtual_time_advance_ms(uint64_t step_ms)
 {
-  clock_ns += step_ms * NS_PER_MS;
+  virtual_time_advance_ns(step_ms * NS_PER_MS);
+}
+
+void
+virtual_time_set_world(uint64_t (*act)(void))
+{
+  act_in_world = act;
+  act_ns = act != NULL ? act() : UINT64_MAX;
 }
 
 void
@@ -68,12 +96,16 @@ virtual_time_sleeps(void)
   return sleeps;
 }
 
-/* A poll found no I/O: sleeps so long instead. */
-static void
-sleep_ns(uint64_t timeout_ns)
+/* A poll found no I/O: sleeps until then instead. Returns whether the world
+ * woke it up; a loop that oversleeps was frozen, and its time is over. */
+static bool
+sleep_until(uint64_t end_ns)
 {
   sleeps++;
-  clock_ns += timeout_ns + oversleep_ns;
+  if (oversleep_ns == 0)
+    return move_clock(end_ns);
+  virtual_time_advance_ns(end_ns - clock_ns + oversleep_ns);
+  return false;
 }
 
 #ifdef _WIN32
@@ -111,7 +143,7 @@ dequeue(HANDLE port, LPOVERLAPPED_ENTRY entries, ULONG room, PULONG count,
     return FALSE;
   if (timeout_ms == INFINITE)
     ck_abort_msg("the loop would sleep for ever");
-  sleep_ns((uint64_t)timeout_ms * NS_PER_MS);
+  (void)sleep_until(clock_ns + (uint64_t)timeout_ms * NS_PER_MS);
   SetLastError(WAIT_TIMEOUT);
   return FALSE;
 }
@@ -170,16 +202,19 @@ int
 epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
             int timeout_ms, const sigset_t *mask)
 {
-  /* The kernel's signal set has one bit per signal, glibc's is longer. */
-  int ready = (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events, 0,
-                           mask, (size_t)_NSIG / 8);
+  uint64_t end_ns = clock_ns + (uint64_t)timeout_ms * NS_PER_MS;
+  int ready;
 
   polls++;
-  if (ready != 0 || timeout_ms == 0)
-    return ready;
-  if (timeout_ms < 0)
-    ck_abort_msg("the loop would sleep for ever");
-  sleep_ns((uint64_t)timeout_ms * NS_PER_MS);
+  do {
+    /* The kernel's signal set has one bit per signal, glibc's is longer. */
+    ready = (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events, 0, mask,
+                         (size_t)_NSIG / 8);
+    if (ready != 0 || timeout_ms == 0)
+      return ready;
+    if (timeout_ms < 0)
+      ck_abort_msg("the loop would sleep for ever");
+  } while (sleep_until(end_ns));
   return 0;
 }
 
@@ -206,18 +241,23 @@ kevent(int kqueue_fd, const struct kevent *changes, int change_count,
 {
   static const struct timespec at_once;
   kevent_t real = (kevent_t)dlsym(RTLD_NEXT, "kevent");
-  int ready =
-      real(kqueue_fd, changes, change_count, events, max_events, &at_once);
+  uint64_t end_ns = clock_ns;
+  int ready;
 
   if (max_events == 0) /* not a poll */
-    return ready;
+    return real(kqueue_fd, changes, change_count, events, 0, timeout);
   polls++;
-  if (ready != 0)
-    return ready;
-  if (timeout == NULL)
-    ck_abort_msg("the loop would sleep for ever");
-  if (timeout->tv_sec != 0 || timeout->tv_nsec != 0)
-    sleep_ns((uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec);
+  if (timeout != NULL)
+    end_ns += (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
+  do {
+    ready =
+        real(kqueue_fd, changes, change_count, events, max_events, &at_once);
+    change_count = 0;
+    if (ready != 0 || (timeout != NULL && end_ns == clock_ns))
+      return ready;
+    if (timeout == NULL)
+      ck_abort_msg("the loop would sleep for ever");
+  } while (sleep_until(end_ns));
   return 0;
 }
 
