@@ -32,6 +32,6 @@ rival_close(rival_timer_t *timer)
   rival.timers--;
 }
 
-#include "../echo.c"
+#include "../echo.c" /* NOLINT(bugprone-suspicious-include) */
 
 const rival_t rival_none = {"none", echo_init, echo_on_connection, echo_stop};

@@ -49,6 +49,6 @@ rival_close(rival_timer_t *timer)
   uv_close((uv_handle_t *)&timer->uv, NULL);
 }
 
-#include "../echo.c"
+#include "../echo.c" /* NOLINT(bugprone-suspicious-include) */
 
 const rival_t rival_uv = {"uv", echo_init, echo_on_connection, echo_stop};
