@@ -6,7 +6,9 @@
 #ifndef UVWHEEL_BINDING_H
 #define UVWHEEL_BINDING_H
 
-#include "core.h"
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "uvwheel.h"
 
 /* uvwheel_t.flags */
@@ -17,6 +19,7 @@
 /* The driver was started, and not called since. libuv does not say: since 1.48
  * a timer that is due in the same pass as another one is inactive already. */
 #define ARMED 16u
+#define FIRES_SOONEST 64u /* uvwheel_fire_soonest calls back */
 
 /* uvwheel_timer_t.home is the wheel's address, and four flags in bits in which
  * a wheel's address has zeros, as malloc aligns:

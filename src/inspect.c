@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "binding.h"
+#include "walk.h"
+#include "wheel.h"
 
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)

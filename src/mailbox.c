@@ -32,6 +32,7 @@
  * the close has stopped. */
 
 #include "binding.h"
+#include "portable.h"
 
 /* uvwheel_t.newest, if not the address of a request */
 #define EMPTY ((uintptr_t)0)

@@ -5,6 +5,7 @@
  * empty. */
 
 #include "binding.h"
+#include "slot.h"
 
 #ifdef UVWHEEL_CHECKS
 

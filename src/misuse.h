@@ -7,7 +7,7 @@
 #ifndef UVWHEEL_MISUSE_H
 #define UVWHEEL_MISUSE_H
 
-#include "uvwheel/wheel.h"
+#include "list.h"
 
 #ifdef UVWHEEL_CHECKS
 
@@ -28,7 +28,8 @@ _Noreturn void uvwheel__misuse(const uvwheel_core_t *core,
 
 #else
 
-#define MISUSE_IF(condition, core, entry, what) ((void)(core))
+#define MISUSE_IF(condition, core, entry, what) \
+  ((void)sizeof(condition), (void)(core))
 #define MISUSE_IF_OVERWRITTEN(core, link) ((void)(core))
 
 #endif

@@ -23,6 +23,7 @@
  * of that poll refresh with the old time. */
 
 #include "binding.h"
+#include "portable.h"
 #include "probes.h"
 
 /* What is given to peers whose datagrams were lost in a stall: 1 s is longer
@@ -248,34 +249,4 @@ on_turn(uv_timer_t *driver)
   wheel->moved_ms = moved_ms;
   if (uvwheel_core_count(&wheel->core) != 0)
     arm(wheel, loop_now(wheel) > began_ms ? loop_now(wheel) - began_ms : 0);
-}
-
-/* ---- Before their time -------------------------------------------------- */
-
-uint64_t
-uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
-{
-  uint64_t in_turn, drawn, fired = 0;
-  uvwheel_entry_t *entry;
-
-  if (wheel == NULL || wheel->loop == NULL || is_closing(wheel) ||
-      wheel->core.cursor != NULL)
-    return 0;
-  uvwheel__expect_thread(wheel, NULL);
-  in_turn = wheel->flags & IN_TURN;
-  wheel->flags |= IN_TURN;
-  drawn = uvwheel_core_draw(&wheel->core, passed_ms(wheel), count);
-  while (fired < drawn && !is_closing(wheel) &&
-         (entry = uvwheel_core_take_drawn(&wheel->core)) != NULL) {
-    fired++;
-    PROBE_FIRE(entry, UINT64_C(0));
-    uvwheel__fire(wheel, entry);
-  }
-  if (!in_turn)
-    wheel->flags &= ~(uint64_t)IN_TURN;
-  if (uvwheel_core_count(&wheel->core) != 0)
-    uvwheel__arm(wheel);
-  else
-    uvwheel__disarm(wheel);
-  return fired;
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "binding.h"
+#include "wheel.h"
 
 /* ---- Who keeps the loop alive ------------------------------------------- */
 
@@ -29,7 +30,8 @@ uvwheel__update_ref(uvwheel_t *wheel)
 {
   bool ref = !(wheel->flags & UNREF);
 
-  uvwheel__allow_fast(&wheel->core, wheel->unrefd == 0);
+  /* While timers are unref'd each start decides anew. */
+  wheel->core.usual_ms = wheel->unrefd == 0 ? wheel->core.divided_ms : 0;
   set_ref((uv_handle_t *)&wheel->driver,
           ref && (wheel->unrefd == 0 ||
                   wheel->unrefd != uvwheel_core_count(&wheel->core)));

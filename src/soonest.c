@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Timers that fire before their time. */
+
+#include "binding.h"
+#include "probes.h"
+
+/* Fires what is drawn. A callback may restart or refresh its timer at once: the
+ * draw is over then, so that no timer fires twice. */
+static uint64_t
+fire_drawn(uvwheel_t *wheel)
+{
+  uvwheel_entry_t *entry;
+  uint64_t fired = 0;
+
+  while (!is_closing(wheel) &&
+         (entry = uvwheel_core_take_drawn(&wheel->core)) != NULL) {
+    fired++;
+    PROBE_FIRE(entry, UINT64_C(0));
+    uvwheel__fire(wheel, entry);
+  }
+  return fired;
+}
+
+uint64_t
+uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
+{
+  uint64_t in_turn, fired;
+
+  if (wheel == NULL || wheel->loop == NULL || is_closing(wheel) ||
+      wheel->core.cursor != NULL || (wheel->flags & FIRES_SOONEST))
+    return 0;
+  uvwheel__expect_thread(wheel, NULL);
+  in_turn = wheel->flags & IN_TURN;
+  wheel->flags |= IN_TURN | FIRES_SOONEST;
+  (void)uvwheel_core_draw(&wheel->core, passed_ms(wheel), count);
+  fired = fire_drawn(wheel);
+  wheel->flags &= ~(uint64_t)FIRES_SOONEST;
+  if (!in_turn)
+    wheel->flags &= ~(uint64_t)IN_TURN;
+  if (uvwheel_core_count(&wheel->core) != 0)
+    uvwheel__arm(wheel);
+  else
+    uvwheel__disarm(wheel);
+  return fired;
+}
