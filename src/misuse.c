@@ -4,8 +4,11 @@
  * wheel and the timer it concerns, and aborts. In other builds this file is
  * empty. */
 
-#include "binding.h"
+#include "misuse.h"
+
+#include "loop.h"
 #include "slot.h"
+#include "timer.h"
 
 #ifdef UVWHEEL_CHECKS
 

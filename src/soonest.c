@@ -2,11 +2,12 @@
 
 /* Timers that fire before their time. */
 
-#include "binding.h"
+#include "driver.h"
+#include "misuse.h"
 #include "probes.h"
+#include "timer.h"
 
-/* Fires what is drawn. A callback may restart or refresh its timer at once: the
- * draw is over then, so that no timer fires twice. */
+/* Calls back what was drawn. */
 static uint64_t
 fire_drawn(uvwheel_t *wheel)
 {
@@ -17,7 +18,7 @@ fire_drawn(uvwheel_t *wheel)
          (entry = uvwheel_core_take_drawn(&wheel->core)) != NULL) {
     fired++;
     PROBE_FIRE(entry, UINT64_C(0));
-    uvwheel__fire(wheel, entry);
+    uvwheel__fire(wheel, entry, now_of(wheel));
   }
   return fired;
 }
@@ -25,19 +26,20 @@ fire_drawn(uvwheel_t *wheel)
 uint64_t
 uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
 {
-  uint64_t in_turn, fired;
+  uint64_t in_batch, fired;
 
   if (wheel == NULL || wheel->loop == NULL || is_closing(wheel) ||
       wheel->core.cursor != NULL || (wheel->flags & FIRES_SOONEST))
     return 0;
   uvwheel__expect_thread(wheel, NULL);
-  in_turn = wheel->flags & IN_TURN;
-  wheel->flags |= IN_TURN | FIRES_SOONEST;
-  (void)uvwheel_core_draw(&wheel->core, passed_ms(wheel), count);
+  in_batch = wheel->flags & IN_BATCH;
+  wheel->flags |= IN_BATCH | FIRES_SOONEST;
+  (void)uvwheel_core_draw(&wheel->core, passed_by(wheel, loop_now(wheel)),
+                          count);
   fired = fire_drawn(wheel);
   wheel->flags &= ~(uint64_t)FIRES_SOONEST;
-  if (!in_turn)
-    wheel->flags &= ~(uint64_t)IN_TURN;
+  if (!in_batch)
+    wheel->flags &= ~(uint64_t)IN_BATCH;
   if (uvwheel_core_count(&wheel->core) != 0)
     uvwheel__arm(wheel);
   else

@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The binding: what its functions return and do, with good and bad input. The
+ * rows of "what bad input gets" are here, each by itself. */
+
+#include "support.h"
+
+/* ---- Making -------------------------------------------------------------- */
+
+START_TEST(a_timer_fits_in_64_bytes)
+{
+  ck_assert_uint_le(sizeof(uvwheel_timer_t), 64);
+}
+END_TEST
+
+START_TEST(a_wheel_is_a_few_ordinary_handles)
+{
+  open_wheel(100, 8);
+  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES);
+  ck_assert_int_eq(uv_loop_alive(&loop), 0);
+  ck_assert_ptr_eq(uvwheel_get_loop(&wheel), &loop);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), 0);
+  ck_assert_int_eq(uvwheel_has_ref(&wheel), 1);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+static const uvwheel_options_t bad_options[] = {
+    {.tick_ms = UVWHEEL_MAX_TICK_MS + UINT64_C(1)},
+    {.tick_ms = UINT64_MAX},
+    {.slots = UVWHEEL_MAX_SLOTS + 1},
+    {.slots = UINT32_MAX},
+    {.flags = 2},
+    {.flags = UVWHEEL_FIFO | 0x80000000u},
+};
+
+static void
+expect_refused(const uvwheel_options_t *options)
+{
+  uvwheel_t before;
+
+  memset(&wheel, 0xA5, sizeof wheel);
+  before = wheel;
+  ck_assert_int_eq(uvwheel_init(&loop, &wheel, options), UV_EINVAL);
+  ck_assert_mem_eq(&wheel, &before, sizeof wheel);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+
+START_TEST(options_out_of_range_leave_wheel_and_loop_alone)
+{
+  expect_refused(&bad_options[_i]);
+}
+END_TEST
+
+START_TEST(reserved_words_of_the_options_must_be_zero)
+{
+  uvwheel_options_t options = {0};
+  size_t i;
+
+  for (i = 0; i < LENGTH(options.reserved); i++) {
+    options.reserved[i] = UINT32_C(1) << 4 * i;
+    expect_refused(&options);
+    options.reserved[i] = 0;
+  }
+}
+END_TEST
+
+START_TEST(no_loop_or_no_wheel_is_invalid)
+{
+  uvwheel_t before;
+
+  memset(&wheel, 0xA5, sizeof wheel);
+  before = wheel;
+  ck_assert_int_eq(uvwheel_init(NULL, &wheel, NULL), UV_EINVAL);
+  ck_assert_mem_eq(&wheel, &before, sizeof wheel);
+  ck_assert_int_eq(uvwheel_init(&loop, NULL, NULL), UV_EINVAL);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+START_TEST(a_wheel_that_is_not_aligned_is_invalid)
+{
+  static uvwheel_t room[2];
+  void *between = (char *)room + sizeof(void *);
+
+  memset(room, 0xA5, sizeof room);
+  ck_assert_int_eq(uvwheel_init(&loop, between, NULL), UV_EINVAL);
+  ck_assert_int_eq(((unsigned char *)between)[0], 0xA5);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+START_TEST(all_zero_options_and_none_mean_the_defaults)
+{
+  const uvwheel_options_t zero = {0};
+  static probe_t probe;
+
+  open_wheel_with(_i ? &zero : NULL);
+  ck_assert_uint_eq(wheel.core.tick_ms, UVWHEEL_DEFAULT_TICK_MS);
+  ck_assert_uint_eq(wheel.core.slot_mask + 1, UVWHEEL_DEFAULT_SLOTS);
+  ck_assert_uint_eq(wheel.turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
+  probe_init(&probe);
+  expect_punctual(&probe, 1000);
+}
+END_TEST
+
+START_TEST(the_largest_options_are_legal)
+{
+  const uvwheel_options_t options = {.tick_ms = UVWHEEL_MAX_TICK_MS,
+                                     .slots = 1 << 16,
+                                     .turn_budget = UINT32_MAX,
+                                     .max_timers = UINT64_MAX,
+                                     .flags = UVWHEEL_FIFO};
+  static probe_t probe;
+
+  open_wheel_with(&options);
+  probe_init(&probe);
+  expect_punctual(&probe, UVWHEEL_MAX_TICK_MS);
+  rewind_clock();
+}
+END_TEST
+
+/* A round of 51.2 s, as far as the limits allow. */
+static const struct {
+  uint64_t tick_ms;
+  uint32_t slots;
+} default_slots[] = {
+    {0, 512},
+    {100, 512},
+    {101, 512},
+    {99, 1024},
+    {50, 1024},
+    {49, 2048},
+    {10, 8192},
+    {7, 8192},
+    {4, 16384},
+    {3, 16384},
+    {1, 16384},
+    {1000, 512},
+    {UVWHEEL_MAX_TICK_MS, 512},
+};
+
+START_TEST(slots_follow_from_the_tick)
+{
+  const uvwheel_options_t options = {.tick_ms = default_slots[_i].tick_ms};
+  uvwheel_options_t chosen;
+
+  open_wheel_with(&options);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, &chosen), 0);
+  ck_assert_uint_eq(chosen.slots, default_slots[_i].slots);
+  ck_assert_uint_eq(wheel.core.slot_mask + 1, default_slots[_i].slots);
+}
+END_TEST
+
+START_TEST(one_slot_is_enough)
+{
+  static probe_t probe;
+
+  open_wheel(1, 1);
+  probe_init(&probe);
+  expect_punctual(&probe, 1000);
+}
+END_TEST
+
+static void
+on_a_thread(void (*act)(void *), void *arg)
+{
+  uv_thread_t thread;
+
+  ck_assert_int_eq(uv_thread_create(&thread, act, arg), 0);
+  ck_assert_int_eq(uv_thread_join(&thread), 0);
+}
+
+static void
+init(void *probe)
+{
+  open_wheel(100, 8);
+  probe_init(probe);
+}
+
+START_TEST(what_another_thread_initialised_can_be_used)
+{
+  static probe_t probe;
+
+  on_a_thread(init, &probe);
+  expect_punctual(&probe, 250);
+}
+END_TEST
+
+static void
+count_post(uvwheel_post_t *post, int status)
+{
+  ck_assert_int_eq(status, 0);
+  ++*(unsigned *)post->data;
+}
+
+/* Uses the wheel before its first turn, too, and closes it if the probe has an
+ * argument. */
+static void
+run(void *arg)
+{
+  probe_t *probe = arg;
+
+  probe_refresh(probe);
+  run_for(1000);
+  if (probe->arg != NULL)
+    uvwheel_close(&wheel, on_wheel_closed);
+  run_for(10);
+}
+
+/* And afterwards it can be looked at, and closed, here. */
+START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
+{
+  static uvwheel_post_t post;
+  static probe_t probe;
+  unsigned posts = 0;
+  bool closes = _i;
+
+  open_wheel(10, 8);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  probe_init(&probe);
+  probe_start(&probe, 50, 100);
+  probe.arg = closes ? &probe : NULL;
+  post.data = &posts;
+  ck_assert_int_eq(uvwheel_post(&wheel, &post, count_post), 0);
+  on_a_thread(run, &probe);
+  ck_assert_uint_eq(posts, 1);
+  ck_assert_uint_eq(probe.fired, closes ? 9 : 10);
+  ck_assert_uint_eq(wheels_closed, closes);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), closes);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), !closes);
+  ck_assert_uint_eq(stats_of_wheel().fired, probe.fired);
+  probe_stop(&probe);
+}
+END_TEST
+
+/* `data` belongs to the user, from before the init to after the close. */
+START_TEST(data_is_never_written)
+{
+  uvwheel_t untouched;
+  static probe_t probe;
+
+  memset(&untouched, 0xA5, sizeof untouched);
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_start(&probe, 100, 100);
+  run_for(1000);
+  probe_refresh(&probe);
+  probe_stop(&probe);
+  ck_assert_ptr_eq(probe.timer.data, untouched.data);
+  ck_assert_ptr_eq(wheel.data, untouched.data);
+  uvwheel_close(&wheel, NULL);
+  run_for(0);
+  ck_assert_ptr_eq(wheel.data, untouched.data);
+}
+END_TEST
+
+START_TEST(a_loop_can_have_several_wheels)
+{
+  const uvwheel_options_t options = {.tick_ms = 10};
+  static uvwheel_timer_t other_timer;
+  static uvwheel_t other;
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  ck_assert_int_eq(uvwheel_init(&loop, &other, &options), 0);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_init(&other, &other_timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&other_timer, on_probe, UINT64_MAX, 0),
+                   0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  expect_punctual(&probe, 300);
+  uvwheel_close(&other, NULL);
+  ck_assert_uint_eq(uvwheel_count(&other), 0);
+  expect_punctual(&probe, 300);
+}
+END_TEST
+
+START_TEST(the_version_is_the_header_s)
+{
+  char text[32];
+
+  snprintf(text, sizeof text, "%d.%d.%d", UVWHEEL_VERSION_MAJOR,
+           UVWHEEL_VERSION_MINOR, UVWHEEL_VERSION_PATCH);
+  ck_assert_str_eq(uvwheel_version_string(), text);
+  ck_assert_uint_eq(uvwheel_version(), UVWHEEL_VERSION_HEX);
+}
+END_TEST
+
+/* ---- Bad input ----------------------------------------------------------- */
+
+static void
+fail_on_visit(uvwheel_timer_t *timer, void *arg)
+{
+  ck_abort_msg("a walk visits %p %p", (void *)timer, arg);
+}
+
+/* NULL, or a wheel that is all zeros. */
+START_TEST(no_wheel_is_harmless)
+{
+  static uvwheel_t zeroed, before;
+  static uvwheel_timer_t timer;
+  uvwheel_t *none = _i ? &zeroed : NULL;
+  uvwheel_stats_t stats, zero;
+
+  memset(&stats, 0xA5, sizeof stats);
+  memset(&zero, 0, sizeof zero);
+  uvwheel_close(none, on_wheel_closed);
+  ck_assert_int_eq(uvwheel_is_closing(none), 0);
+  ck_assert_ptr_null(uvwheel_get_loop(none));
+  ck_assert_uint_eq(uvwheel_count(none), 0);
+  ck_assert_uint_eq(uvwheel_now(none), 0);
+  ck_assert_uint_eq(uvwheel_slot_count(none, 0), 0);
+  uvwheel_walk(none, fail_on_visit, NULL);
+  uvwheel_ref(none);
+  uvwheel_unref(none);
+  ck_assert_int_eq(uvwheel_has_ref(none), 0);
+  uvwheel_get_stats(none, &stats);
+  ck_assert_mem_eq(&stats, &zero, sizeof stats);
+  uvwheel_get_stats(none, NULL);
+  uvwheel_print(none, stderr);
+  ck_assert_int_eq(uvwheel_check(none, stderr), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_init(none, &timer), UV_EINVAL);
+  run_for(10);
+  ck_assert_uint_eq(wheels_closed, 0);
+  ck_assert_mem_eq(&zeroed, &before, sizeof zeroed);
+}
+END_TEST
+
+START_TEST(a_closed_wheel_has_nothing_to_tell)
+{
+  FILE *page = tmpfile();
+  uvwheel_timer_t timer;
+
+  open_wheel(100, 512);
+  uvwheel_close(&wheel, on_wheel_closed);
+  run_for(10);
+  ck_assert_uint_eq(wheels_closed, 1);
+  uvwheel_print(&wheel, page);
+  ck_assert_int_eq(ftell(page), 0);
+  fclose(page);
+  ck_assert_int_eq(uvwheel_check(&wheel, stderr), UV_EINVAL);
+  uvwheel_walk(&wheel, fail_on_visit, NULL);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 1, 0), UV_EINVAL);
+}
+END_TEST
+
+/* NULL, or a timer that is all zeros. */
+START_TEST(no_timer_is_invalid)
+{
+  uvwheel_timer_t zero, before, *timer = _i ? &zero : NULL;
+
+  memset(&zero, 0, sizeof zero);
+  before = zero;
+  open_wheel(100, 8);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_start(timer, on_probe, 1, 1), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_stop(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_again(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_refresh(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_rounds(timer), 0);
+  ck_assert_ptr_null(uvwheel_timer_get_wheel(timer));
+  ck_assert_int_eq(uvwheel_timer_has_ref(timer), 0);
+  uvwheel_timer_ref(timer);
+  uvwheel_timer_unref(timer);
+  uvwheel_timer_set_repeat(timer, 5);
+  ck_assert_mem_eq(&zero, &before, sizeof zero);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+START_TEST(a_start_without_a_callback_changes_nothing)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, NULL, 1, 2), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probe.timer), 0);
+  probe_start(&probe, 500, 0);
+  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, NULL, 1, 2), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 500);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probe.timer), 0);
+  run_for(700);
+  ck_assert_uint_eq(probe.fired, 1);
+}
+END_TEST
+
+START_TEST(a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_start(&probe, 500, 0);
+  uvwheel_walk(&wheel, NULL, NULL);
+  uvwheel_print(&wheel, NULL);
+  uvwheel_get_stats(&wheel, NULL);
+  verify_wheel();
+}
+END_TEST
+
+/* netty#5647. */
+START_TEST(one_timer_more_than_max_timers_is_refused)
+{
+  const uvwheel_options_t options = {.tick_ms = 100, .max_timers = 2};
+  static probe_t probes[3];
+
+  open_wheel_with(&options);
+  probe_init_all(probes, 3);
+  probe_start(&probes[2], 10, 70);
+  probe_stop(&probes[2]);
+  probe_start(&probes[0], 500, 0);
+  probe_start(&probes[1], 500, 0);
+  ck_assert_int_eq(uvwheel_timer_start(&probes[2].timer, on_probe, 1, 9),
+                   UV_ENOBUFS);
+  ck_assert_int_eq(uvwheel_timer_again(&probes[2].timer), UV_ENOBUFS);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probes[2].timer), 70);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probes[2].timer), 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 2);
+  probe_start(&probes[0], 400, 30); /* a restart is always possible, */
+  probe_start(&probes[0], 600, 0);  /* earlier and later */
+  probe_stop(&probes[1]);
+  probe_again(&probes[2]);
+  run_for(2000);
+  ck_assert_uint_eq(probes[0].fired, 1);
+  ck_assert_uint_eq(probes[1].fired, 0);
+  ck_assert_uint_gt(probes[2].fired, 1);
+  probe_start(&probes[1], 1, 0);
+}
+END_TEST
+
+START_TEST(a_repeating_timer_at_the_limit_goes_on)
+{
+  const uvwheel_options_t options = {.tick_ms = 10, .max_timers = 1};
+  static probe_t probe;
+
+  open_wheel_with(&options);
+  probe_init(&probe);
+  probe_start(&probe, 10, 9);
+  run_for(1000);
+  ck_assert_uint_ge(probe.fired, 50);
+}
+END_TEST
+
+START_TEST(again_needs_a_start_and_a_repeat)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
+  uvwheel_timer_set_repeat(&probe.timer, 5);
+  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
+  probe_start(&probe, 500, 0);
+  virtual_time_advance_ms(100);
+  uv_update_time(&loop);
+  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 400);
+  probe_stop(&probe);
+  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), 0);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
+}
+END_TEST
+
+START_TEST(refresh_of_a_timer_that_is_not_active_is_invalid)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
+  probe_start(&probe, 100, 0);
+  run_for(300);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
+  probe_start(&probe, 100, 50);
+  probe_stop(&probe);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+START_TEST(stop_of_an_idle_timer_is_no_error)
+{
+  static probe_t probe;
+
+  open_wheel(100, 8);
+  probe_init(&probe);
+  probe_stop(&probe);
+  probe_start(&probe, 100, 0);
+  probe_stop(&probe);
+  probe_stop(&probe);
+  ck_assert_uint_eq(stats_of_wheel().stopped, 1);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding");
+  TCase *making = loop_tcase(suite, "making");
+  TCase *bad = loop_tcase(suite, "bad input");
+
+  tcase_add_test(making, a_timer_fits_in_64_bytes);
+  tcase_add_test(making, a_wheel_is_a_few_ordinary_handles);
+  tcase_add_loop_test(making, options_out_of_range_leave_wheel_and_loop_alone,
+                      0, LENGTH(bad_options));
+  tcase_add_test(making, reserved_words_of_the_options_must_be_zero);
+  tcase_add_test(making, no_loop_or_no_wheel_is_invalid);
+  tcase_add_test(making, a_wheel_that_is_not_aligned_is_invalid);
+  tcase_add_loop_test(making, all_zero_options_and_none_mean_the_defaults, 0,
+                      2);
+  tcase_add_test(making, the_largest_options_are_legal);
+  tcase_add_loop_test(making, slots_follow_from_the_tick, 0,
+                      LENGTH(default_slots));
+  tcase_add_test(making, one_slot_is_enough);
+  tcase_add_test(making, what_another_thread_initialised_can_be_used);
+  tcase_add_loop_test(making, a_wheel_prepared_here_can_run_on_another_thread,
+                      0, 2);
+  tcase_add_test(making, data_is_never_written);
+  tcase_add_test(making, a_loop_can_have_several_wheels);
+  tcase_add_test(making, the_version_is_the_header_s);
+  tcase_add_loop_test(bad, no_wheel_is_harmless, 0, 2);
+  tcase_add_test(bad, a_closed_wheel_has_nothing_to_tell);
+  tcase_add_loop_test(bad, no_timer_is_invalid, 0, 2);
+  tcase_add_test(bad, a_start_without_a_callback_changes_nothing);
+  tcase_add_test(
+      bad, a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing);
+  tcase_add_test(bad, one_timer_more_than_max_timers_is_refused);
+  tcase_add_test(bad, a_repeating_timer_at_the_limit_goes_on);
+  tcase_add_test(bad, again_needs_a_start_and_a_repeat);
+  tcase_add_test(bad, refresh_of_a_timer_that_is_not_active_is_invalid);
+  tcase_add_test(bad, stop_of_an_idle_timer_is_no_error);
+  return run_suite(suite);
+}

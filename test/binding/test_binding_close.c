@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Closing a wheel: from everywhere, by itself and by others. */
+
+#include "support.h"
+
+#include <stdlib.h>
+
+static void
+close_in_callback(probe_t *probe)
+{
+  (void)probe;
+  uvwheel_close(&wheel, on_wheel_closed);
+}
+
+/* After close nothing can be armed, and what remains answers. */
+static void
+expect_closed_for_business(probe_t *probe)
+{
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), 1);
+  ck_assert_int_eq(uvwheel_timer_start(&probe->timer, on_probe, 1, 0),
+                   UV_EINVAL);
+  uvwheel_timer_set_repeat(&probe->timer, 5);
+  ck_assert_int_lt(uvwheel_timer_again(&probe->timer), 0);
+  ck_assert_int_eq(uvwheel_timer_stop(&probe->timer), 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe->timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe->timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe->timer), 0);
+}
+
+START_TEST(close_stops_all_timers_and_tells_once)
+{
+  static probe_t probes[50];
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * 10, i % 2 * 10);
+  uvwheel_close(&wheel, on_wheel_closed);
+  ck_assert_uint_eq(wheels_closed, 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  for (i = 0; i < LENGTH(probes); i++)
+    expect_closed_for_business(&probes[i]);
+  uvwheel_close(&wheel, on_wheel_closed);
+  uvwheel_close(&wheel, NULL);
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  uvwheel_close(&wheel, on_wheel_closed);
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(fired_in_all, 0);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+static void
+poison_wheel(uvwheel_t *closed)
+{
+  on_wheel_closed(closed);
+  forget_wheel();
+}
+
+START_TEST(the_wheel_s_memory_may_be_reused_in_the_close_callback)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 10, 0);
+  uvwheel_close(&wheel, poison_wheel);
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
+static void
+open_again(uvwheel_t *closed)
+{
+  on_wheel_closed(closed);
+  open_wheel(100, 16);
+}
+
+/* Timers need no close at all. */
+START_TEST(timers_can_be_used_again_on_another_wheel)
+{
+  static probe_t probe;
+
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 10, 0);
+  uvwheel_close(&wheel, open_again);
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(probe.fired, 0);
+  probe_init(&probe);
+  expect_punctual(&probe, 777);
+}
+END_TEST
+
+START_TEST(a_wheel_can_be_closed_without_a_callback_and_without_timers)
+{
+  open_wheel(10, 8);
+  uvwheel_close(&wheel, NULL);
+  run_for(10);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), 1);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+/* netty (source), folly's DeleteWheelInTimeout. The nth callback of a batch
+ * closes; no other runs. */
+START_TEST(close_in_a_callback_ends_the_batch_at_once)
+{
+  static probe_t probes[20];
+  static uvwheel_timer_t idle;
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 5 + i / 10 * 20, i % 2 ? 30 : 0);
+  probes[_i].then = close_in_callback;
+  virtual_time_advance_ms(100); /* both ticks are due */
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_ge(fired_in_all, _i >= 10 ? 11 : 1);
+  ck_assert_uint_le(fired_in_all, _i >= 10 ? 20 : 10);
+  ck_assert_uint_eq(probes[_i].fired, 1);
+  for (i = 0; i < LENGTH(probes); i++)
+    expect_closed_for_business(&probes[i]);
+  ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
+}
+END_TEST
+
+static void
+close_wheel_and_note(probe_t *probe)
+{
+  close_in_callback(probe);
+  *(unsigned *)probe->arg = fired_in_all;
+}
+
+START_TEST(no_callback_runs_after_the_one_that_closed)
+{
+  static probe_t probes[20];
+  static unsigned fired_then;
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 5, 0);
+  probes[_i].then = close_wheel_and_note;
+  probes[_i].arg = &fired_then;
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, fired_then);
+  ck_assert_uint_ge(fired_then, 1);
+}
+END_TEST
+
+static void
+close_in_walk(uvwheel_timer_t *timer, void *visits)
+{
+  (void)timer;
+  ++*(unsigned *)visits;
+  uvwheel_close(&wheel, on_wheel_closed);
+}
+
+START_TEST(close_in_a_walk_ends_the_walk)
+{
+  static probe_t probes[20];
+  unsigned visits = 0;
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 7 * i, 0);
+  uvwheel_walk(&wheel, close_in_walk, &visits);
+  ck_assert_uint_eq(visits, 1);
+  uvwheel_walk(&wheel, close_in_walk, &visits);
+  ck_assert_uint_eq(visits, 1);
+  run_for(100);
+  ck_assert_uint_eq(wheels_closed, 1);
+  uvwheel_walk(&wheel, close_in_walk, &visits);
+  ck_assert_uint_eq(visits, 1);
+}
+END_TEST
+
+static void
+close_and_finish_in_walk(uvwheel_timer_t *timer, void *visits)
+{
+  close_in_walk(timer, visits);
+  run_for(10);
+}
+
+/* Running the loop in a walk is forbidden, and survived. */
+START_TEST(a_close_that_is_finished_in_a_walk_waits_for_its_end)
+{
+  static probe_t probes[5];
+  unsigned visits = 0;
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 7 * i, 0);
+  uvwheel_walk(&wheel, close_and_finish_in_walk, &visits);
+  ck_assert_uint_eq(visits, 1);
+  run_for(10);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(fired_in_all, 0);
+}
+END_TEST
+
+static void
+walk_and_close(probe_t *probe)
+{
+  uvwheel_walk(&wheel, close_in_walk, probe->arg);
+}
+
+START_TEST(close_in_a_walk_in_a_callback_ends_both)
+{
+  static probe_t probes[20];
+  unsigned visits = 0;
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++) {
+    probes[i].then = walk_and_close;
+    probes[i].arg = &visits;
+    probe_start(&probes[i], 5, 0);
+  }
+  run_for(100);
+  ck_assert_uint_eq(visits, 1);
+  ck_assert_uint_eq(fired_in_all, 1);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
+/* ---- Closed by others ---------------------------------------------------- */
+
+static void
+start_crowd(probe_t *probes, size_t count)
+{
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, count);
+  for (i = 0; i < count; i++)
+    probe_start(&probes[i], 5, i % 2 * 20);
+}
+
+static void
+close_handles(probe_t *probe)
+{
+  (void)probe;
+  ck_assert_uint_eq(close_all_handles(), WHEEL_HANDLES);
+}
+
+/* Programs that close every handle that uv_walk finds. What follows happens
+ * with the driver's close still under way, or finished. */
+START_TEST(a_foreign_close_stops_the_wheel)
+{
+  static probe_t probes[10];
+  size_t i;
+
+  start_crowd(probes, LENGTH(probes));
+  close_handles(NULL);
+  if (_i == 1)
+    run_for(100);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), 1);
+  ck_assert_int_eq(uvwheel_timer_start(&probes[0].timer, on_probe, 1, 0),
+                   UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_again(&probes[1].timer), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_count(&wheel), LENGTH(probes));
+  for (i = 0; i < 3; i++)
+    probe_stop(&probes[i]);
+  uvwheel_ref(&wheel);
+  uvwheel_unref(&wheel);
+  uvwheel_timer_unref(&probes[4].timer);
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, 0);
+  ck_assert_uint_eq(handle_count(), 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), LENGTH(probes) - 3);
+}
+END_TEST
+
+START_TEST(close_after_a_foreign_close_under_way_tells_when_it_is_finished)
+{
+  static probe_t probes[10];
+
+  start_crowd(probes, LENGTH(probes));
+  close_handles(NULL);
+  uvwheel_close(&wheel, poison_wheel);
+  ck_assert_uint_eq(wheels_closed, 0);
+  expect_closed_for_business(&probes[0]);
+  run_for(100);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(fired_in_all, 0);
+}
+END_TEST
+
+START_TEST(close_after_a_foreign_close_that_is_finished_tells_at_once)
+{
+  static probe_t probes[10];
+
+  start_crowd(probes, LENGTH(probes));
+  close_handles(NULL);
+  run_for(100);
+  uvwheel_close(&wheel, _i ? on_wheel_closed : NULL);
+  ck_assert_uint_eq(wheels_closed, (unsigned)_i);
+  expect_closed_for_business(&probes[0]);
+  uvwheel_close(&wheel, on_wheel_closed);
+  ck_assert_uint_eq(wheels_closed, (unsigned)_i);
+  run_for(100);
+  ck_assert_uint_eq(fired_in_all, 0);
+}
+END_TEST
+
+START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says)
+{
+  static probe_t probes[10];
+
+  start_crowd(probes, LENGTH(probes));
+  uvwheel_close(&wheel, on_wheel_closed);
+  /* The walk meets the handle and sees that it is closing already. */
+  close_handles(NULL);
+  run_for(100);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(close_all_handles(), 0);
+}
+END_TEST
+
+static unsigned foreign_closes;
+
+static void
+on_foreign_close(uv_handle_t *handle)
+{
+  ck_assert_int_eq(uv_handle_get_type(handle), UV_TIMER);
+  foreign_closes++;
+}
+
+static void
+close_with_callback(uv_handle_t *handle, void *found)
+{
+  if (uv_handle_get_type(handle) != UV_TIMER || !uv_is_active(handle))
+    return;
+  *(uv_handle_t **)found = handle;
+  uv_close(handle, on_foreign_close);
+}
+
+START_TEST(the_callback_of_a_foreign_close_is_called_all_the_same)
+{
+  static probe_t probes[10];
+  uv_handle_t *found = NULL;
+
+  start_crowd(probes, LENGTH(probes));
+  uv_walk(&loop, close_with_callback, &found);
+  ck_assert_ptr_nonnull(found);
+  uvwheel_close(&wheel, on_wheel_closed);
+  run_for(100);
+  ck_assert_uint_eq(foreign_closes, 1);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
+/* The nth callback closes all handles; nothing fires after it. */
+START_TEST(a_foreign_close_in_a_callback_ends_the_batch)
+{
+  static probe_t probes[10];
+  size_t i;
+
+  start_crowd(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probes[i].then = close_handles;
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, 1);
+  ck_assert_uint_eq(handle_count(), 0);
+  if (_i == 1)
+    uvwheel_close(&wheel, on_wheel_closed);
+  ck_assert_uint_eq(wheels_closed, (unsigned)_i);
+}
+END_TEST
+
+static void
+close_handles_then_wheel(probe_t *probe)
+{
+  close_handles(probe);
+  uvwheel_close(&wheel, poison_wheel);
+}
+
+START_TEST(both_closes_in_one_callback_are_survived)
+{
+  static probe_t probes[10];
+  size_t i;
+
+  start_crowd(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probes[i].then = close_handles_then_wheel;
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, 1);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
+START_TEST(a_wheel_that_was_never_closed_can_be_left)
+{
+  static probe_t probes[10];
+
+  start_crowd(probes, LENGTH(probes));
+  close_handles(NULL);
+  run_for(100);
+  /* Its slots leak, by contract; here they are freed for the leak checker. */
+  uvwheel_core_destroy(&wheel.core);
+  forget_wheel();
+}
+END_TEST
+
+static void
+count_timer(uvwheel_timer_t *timer, void *count)
+{
+  (void)timer;
+  ++*(unsigned *)count;
+}
+
+static void
+close_any(uv_handle_t *handle, void *unused)
+{
+  (void)unused;
+  uv_close(handle, NULL);
+}
+
+START_TEST(a_wheel_that_others_closed_does_without_its_loop)
+{
+  uv_loop_t *own = malloc(sizeof *own);
+  static uvwheel_timer_t timer;
+  static uvwheel_t left; /* a build with checks remembers it */
+  unsigned count = 0;
+
+  ck_assert_ptr_nonnull(own);
+  ck_assert_int_eq(uv_loop_init(own), 0);
+  ck_assert_int_eq(uvwheel_init(own, &left, NULL), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&left, &timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 1000, 0), 0);
+  uv_walk(own, close_any, NULL);
+  uv_run(own, UV_RUN_DEFAULT);
+  ck_assert_int_eq(uv_loop_close(own), 0);
+  free(own); /* who reads it now, the address sanitizer tells */
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 2000, 0), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 1, 0), UV_EINVAL);
+  uvwheel_walk(&left, count_timer, &count);
+  ck_assert_uint_eq(count, 1);
+  ck_assert_int_eq(uvwheel_timer_stop(&timer), 0);
+  uvwheel_core_destroy(&left.core);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding: close");
+  TCase *own = loop_tcase(suite, "by uvwheel_close");
+  TCase *foreign = loop_tcase(suite, "by others");
+
+  tcase_add_test(own, close_stops_all_timers_and_tells_once);
+  tcase_add_test(own, the_wheel_s_memory_may_be_reused_in_the_close_callback);
+  tcase_add_test(own, timers_can_be_used_again_on_another_wheel);
+  tcase_add_test(own,
+                 a_wheel_can_be_closed_without_a_callback_and_without_timers);
+  tcase_add_loop_test(own, close_in_a_callback_ends_the_batch_at_once, 0, 20);
+  tcase_add_loop_test(own, no_callback_runs_after_the_one_that_closed, 0, 20);
+  tcase_add_test(own, close_in_a_walk_ends_the_walk);
+  tcase_add_test(own, a_close_that_is_finished_in_a_walk_waits_for_its_end);
+  tcase_add_test(own, close_in_a_walk_in_a_callback_ends_both);
+  tcase_add_loop_test(foreign, a_foreign_close_stops_the_wheel, 0, 2);
+  tcase_add_test(
+      foreign, close_after_a_foreign_close_under_way_tells_when_it_is_finished);
+  tcase_add_loop_test(
+      foreign, close_after_a_foreign_close_that_is_finished_tells_at_once, 0,
+      2);
+  tcase_add_test(foreign,
+                 a_foreign_close_after_close_is_what_uv_is_closing_says);
+  tcase_add_test(foreign,
+                 the_callback_of_a_foreign_close_is_called_all_the_same);
+  tcase_add_loop_test(foreign, a_foreign_close_in_a_callback_ends_the_batch, 0,
+                      2);
+  tcase_add_test(foreign, both_closes_in_one_callback_are_survived);
+  tcase_add_test(foreign, a_wheel_that_was_never_closed_can_be_left);
+  tcase_add_test(foreign, a_wheel_that_others_closed_does_without_its_loop);
+  return run_suite(suite);
+}

@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What goes wrong around a wheel: processes that fork, clocks that leap,
+ * callbacks that block, and programs that close things when they should not. */
+
+#include "support.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define HOUR_MS INT64_C(3600000)
+
+/* ---- Fork ---------------------------------------------------------------- */
+
+static void
+stop_the_loop(probe_t *probe)
+{
+  (void)probe;
+  uv_stop(&loop);
+}
+
+static void
+close_any(uv_handle_t *handle, void *arg)
+{
+  (void)arg;
+  if (!uv_is_closing(handle))
+    uv_close(handle, NULL);
+}
+
+_Noreturn static void
+end_of_child(void)
+{
+  uvwheel_close(&wheel, NULL);
+  uv_walk(&loop, close_any, NULL);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_int_eq(uv_loop_close(&loop), 0);
+  _exit(0);
+}
+
+/* Forked before the loop has run, and with a batch half done. */
+START_TEST(after_a_fork_parent_and_child_both_go_on)
+{
+  static probe_t probes[30];
+  const uvwheel_options_t options = {
+      .tick_ms = 10, .slots = 8, .turn_budget = 7};
+  int status;
+  size_t i;
+  pid_t pid;
+
+  open_wheel_with(&options);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++) {
+    probe_start(&probes[i], i < 20 ? 5 : 100, 0);
+    probes[i].then = stop_the_loop;
+  }
+  if (_i == 1) {
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_uint_eq(fired_in_all, options.turn_budget);
+  }
+  for (i = 0; i < LENGTH(probes); i++)
+    probes[i].then = NULL;
+  pid = fork();
+  ck_assert_int_ge(pid, 0);
+  if (pid == 0)
+    ck_assert_int_eq(uv_loop_fork(&loop), 0);
+  run_for(1000);
+  for (i = 0; i < LENGTH(probes); i++)
+    ck_assert_uint_eq(probes[i].fired, 1);
+  expect_punctual(&probes[0], 50);
+  if (pid == 0)
+    end_of_child();
+  ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+  ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+/* ---- Many wheels --------------------------------------------------------- */
+
+#define WHEELS 1000
+
+typedef struct station_s {
+  uvwheel_t wheel;
+  uvwheel_timer_t timer;
+  uint64_t fires_ms;
+  unsigned fired;
+} station_t;
+
+static station_t stations[WHEELS];
+
+static void
+on_station(uvwheel_timer_t *timer)
+{
+  station_t *station = timer->data;
+
+  station->fired++;
+  ck_assert_uint_eq(uv_now(&loop), station->fires_ms);
+}
+
+static void
+start_station(size_t i)
+{
+  station_t *station = &stations[i];
+  uint64_t timeout = i * 7 % 1000;
+
+  station->fires_ms =
+      tick_ms_after(station->wheel.core.tick_ms, uv_now(&loop) + timeout);
+  ck_assert_int_eq(uvwheel_timer_start(&station->timer, on_station, timeout, 0),
+                   0);
+}
+
+START_TEST(a_thousand_wheels_share_a_loop)
+{
+  size_t i;
+
+  for (i = 0; i < WHEELS; i++) {
+    const uvwheel_options_t options = {.tick_ms = 1 + i % 50,
+                                       .slots = 1 + (uint32_t)i % 8};
+    station_t *station = &stations[i];
+    ck_assert_int_eq(uvwheel_init(&loop, &station->wheel, &options), 0);
+    ck_assert_int_eq(uvwheel_timer_init(&station->wheel, &station->timer), 0);
+    station->timer.data = station;
+    start_station(i);
+  }
+  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES * WHEELS);
+  run_for(1100);
+  for (i = 0; i < WHEELS; i++) {
+    ck_assert_uint_eq(stations[i].fired, 1);
+    start_station(i);
+    if (i % 2)
+      uvwheel_close(&stations[i].wheel, NULL);
+  }
+  run_for(1100);
+  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES * WHEELS / 2);
+  for (i = 0; i < WHEELS; i++) {
+    ck_assert_uint_eq(stations[i].fired, i % 2 ? 1 : 2);
+    uvwheel_close(&stations[i].wheel, NULL);
+  }
+}
+END_TEST
+
+/* ---- Time ---------------------------------------------------------------- */
+
+#define TICK_MS 10
+#define SLOTS 8
+#define ROUND_MS (TICK_MS * SLOTS)
+
+static uint64_t unblocked_ms;
+
+static void
+block(probe_t *probe)
+{
+  virtual_time_advance_ms(10 * ROUND_MS);
+  unblocked_ms = virtual_time_ns() / 1000000;
+  if (probe->arg != NULL)
+    uv_update_time(&loop);
+}
+
+/* The nth timer blocks, and tells the loop the time or does not. If not, libuv
+ * goes on with the time it knows, and sleeps until what was to come next, here
+ * a round: that lateness is the loop's own. */
+START_TEST(a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing)
+{
+  static probe_t probes[40];
+  probe_t *blocker = &probes[_i / 2];
+  uint64_t blocked_ms, late_ms;
+  size_t i;
+
+  open_wheel_without_stalls(TICK_MS, SLOTS);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i / 2 * (ROUND_MS - 3), 0);
+  blocker->then = block;
+  blocker->arg = _i % 2 ? blocker : NULL;
+  blocked_ms = tick_ms_after(TICK_MS, blocker->due_ms);
+  run_for(10000);
+  late_ms = unblocked_ms + ROUND_MS;
+  for (i = 0; i < LENGTH(probes); i++) {
+    uint64_t tick_ms = tick_ms_after(TICK_MS, probes[i].due_ms);
+    ck_assert_uint_eq(probes[i].fired, 1);
+    if (tick_ms < blocked_ms || tick_ms > late_ms)
+      ck_assert_uint_eq(probes[i].fired_ms, tick_ms);
+    else
+      ck_assert_uint_le(probes[i].fired_ms, late_ms);
+  }
+}
+END_TEST
+
+START_TEST(nothing_happens_when_the_ticks_need_33_bits)
+{
+  static const uint64_t ticks_ms[] = {1, 7, 100};
+  const uint64_t tick_ms = ticks_ms[_i];
+  const uint64_t overflow_ms = ((uint64_t)UINT32_MAX + 1) * tick_ms;
+  static probe_t early, at, late, probe;
+
+  open_wheel(tick_ms, SLOTS);
+  probe_init(&early);
+  probe_init(&at);
+  probe_init(&late);
+  probe_init(&probe);
+  probe_start(&early, overflow_ms - tick_ms - START_MS, 0);
+  probe_start(&at, overflow_ms - START_MS, 0);
+  probe_start(&late, overflow_ms + tick_ms - START_MS, 0);
+  run_for(overflow_ms - 20 * tick_ms - START_MS);
+  while (uv_now(&loop) < overflow_ms + 20 * tick_ms)
+    expect_punctual(&probe, uv_now(&loop) % (2 * ROUND_MS));
+  ck_assert_uint_eq(early.fired_ms, overflow_ms);
+  ck_assert_uint_eq(at.fired_ms, overflow_ms + tick_ms);
+  ck_assert_uint_eq(late.fired_ms, overflow_ms + 2 * tick_ms);
+  rewind_clock();
+}
+END_TEST
+
+/* haproxy#2704: a clock that steps back by hours and leaps ahead by more. */
+START_TEST(a_clock_that_leaps_to_and_fro_fires_each_timer_once)
+{
+  static const int64_t leaps_ms[] = {-HOUR_MS,     3 * HOUR_MS,  -2 * HOUR_MS,
+                                     8 * HOUR_MS,  -5 * HOUR_MS, 100 * HOUR_MS,
+                                     -99 * HOUR_MS};
+  static probe_t probes[40], probe;
+  uint64_t latest_ms = 0;
+  size_t i, leap;
+
+  open_wheel_without_stalls(TICK_MS, SLOTS);
+  probe_init_all(probes, LENGTH(probes));
+  probe_init(&probe);
+  run_for(10 * HOUR_MS);
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], (uint64_t)i * HOUR_MS / 2 + 17, 0);
+  for (leap = 0; leap < LENGTH(leaps_ms); leap++) {
+    virtual_time_advance_ms((uint64_t)leaps_ms[leap]);
+    run_for(100);
+    if (latest_ms < uv_now(&loop))
+      latest_ms = uv_now(&loop);
+    for (i = 0; i < LENGTH(probes); i++)
+      ck_assert_uint_eq(probes[i].fired,
+                        tick_ms_after(TICK_MS, probes[i].due_ms) <= latest_ms);
+    expect_punctual(&probe, 2 * ROUND_MS);
+  }
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  rewind_clock();
+}
+END_TEST
+
+/* ---- Closed in any callback ---------------------------------------------- */
+
+#define CROWD 20
+
+static unsigned fired_before_close;
+
+static union {
+  uv_handle_t handle;
+  uv_async_t async;
+  uv_check_t check;
+  uv_idle_t idle;
+  uv_poll_t poll;
+  uv_prepare_t prepare;
+  uv_signal_t signal;
+  uv_timer_t timer;
+} here;
+
+static uvwheel_t other_wheel;
+static uvwheel_timer_t other_timer;
+
+static void
+close_in_callback(void)
+{
+  fired_before_close = fired_in_all;
+  uvwheel_close(&wheel, on_wheel_closed);
+}
+
+/* In a callback of this handle, whose last it is. */
+static void
+close_wheel_in(uv_handle_t *handle)
+{
+  close_in_callback();
+  uv_close(handle, NULL);
+}
+
+static void
+on_async(uv_async_t *async)
+{
+  close_wheel_in((uv_handle_t *)async);
+}
+
+static void
+in_async(void)
+{
+  ck_assert_int_eq(uv_async_init(&loop, &here.async, on_async), 0);
+  ck_assert_int_eq(uv_async_send(&here.async), 0);
+}
+
+static void
+on_check(uv_check_t *check)
+{
+  close_wheel_in((uv_handle_t *)check);
+}
+
+static void
+in_check(void)
+{
+  ck_assert_int_eq(uv_check_init(&loop, &here.check), 0);
+  ck_assert_int_eq(uv_check_start(&here.check, on_check), 0);
+}
+
+static void
+on_idle(uv_idle_t *idle)
+{
+  close_wheel_in((uv_handle_t *)idle);
+}
+
+static void
+in_idle(void)
+{
+  ck_assert_int_eq(uv_idle_init(&loop, &here.idle), 0);
+  ck_assert_int_eq(uv_idle_start(&here.idle, on_idle), 0);
+}
+
+static void
+on_prepare(uv_prepare_t *prepare)
+{
+  close_wheel_in((uv_handle_t *)prepare);
+}
+
+static void
+in_prepare(void)
+{
+  ck_assert_int_eq(uv_prepare_init(&loop, &here.prepare), 0);
+  ck_assert_int_eq(uv_prepare_start(&here.prepare, on_prepare), 0);
+}
+
+static void
+on_end_of_pipe(uv_poll_t *poll, int status, int events)
+{
+  uv_os_fd_t end;
+
+  ck_assert_int_eq(status, 0);
+  ck_assert_int_ne(events, 0);
+  ck_assert_int_eq(uv_fileno((uv_handle_t *)poll, &end), 0);
+  close_wheel_in((uv_handle_t *)poll);
+  close(end);
+}
+
+static void
+in_io(void)
+{
+  int ends[2];
+
+  ck_assert_int_eq(pipe(ends), 0);
+  close(ends[1]);
+  ck_assert_int_eq(uv_poll_init(&loop, &here.poll, ends[0]), 0);
+  ck_assert_int_eq(
+      uv_poll_start(&here.poll, UV_READABLE | UV_DISCONNECT, on_end_of_pipe),
+      0);
+}
+
+static void
+on_signal(uv_signal_t *signal, int number)
+{
+  ck_assert_int_eq(number, SIGUSR1);
+  close_wheel_in((uv_handle_t *)signal);
+}
+
+static void
+in_signal(void)
+{
+  ck_assert_int_eq(uv_signal_init(&loop, &here.signal), 0);
+  ck_assert_int_eq(uv_signal_start(&here.signal, on_signal, SIGUSR1), 0);
+  ck_assert_int_eq(raise(SIGUSR1), 0);
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+  close_wheel_in((uv_handle_t *)timer);
+}
+
+static void
+in_timer(void)
+{
+  ck_assert_int_eq(uv_timer_init(&loop, &here.timer), 0);
+  ck_assert_int_eq(uv_timer_start(&here.timer, on_timer, 0, 0), 0);
+}
+
+static void
+on_handle_closed(uv_handle_t *handle)
+{
+  (void)handle;
+  close_in_callback();
+}
+
+static void
+in_close(void)
+{
+  ck_assert_int_eq(uv_timer_init(&loop, &here.timer), 0);
+  uv_close(&here.handle, on_handle_closed);
+}
+
+static void
+on_handle(uv_handle_t *handle, void *arg)
+{
+  (void)handle;
+  (void)arg;
+  if (!uvwheel_is_closing(&wheel))
+    close_in_callback();
+}
+
+static void
+in_walk_of_the_loop(void)
+{
+  uv_walk(&loop, on_handle, NULL);
+}
+
+static void
+on_other_timer(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  close_in_callback();
+  uvwheel_close(&other_wheel, NULL);
+}
+
+static void
+in_timer_of_another_wheel(void)
+{
+  const uvwheel_options_t options = {.tick_ms = 1};
+
+  ck_assert_int_eq(uvwheel_init(&loop, &other_wheel, &options), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&other_wheel, &other_timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&other_timer, on_other_timer, 0, 0), 0);
+  virtual_time_advance_ms(1); /* or libuv from 1.48 does the batch before it */
+}
+
+static void
+on_other_closed(uvwheel_t *closed)
+{
+  ck_assert_ptr_eq(closed, &other_wheel);
+  close_in_callback();
+}
+
+static void
+in_close_of_another_wheel(void)
+{
+  ck_assert_int_eq(uvwheel_init(&loop, &other_wheel, NULL), 0);
+  uvwheel_close(&other_wheel, on_other_closed);
+}
+
+static void (*const places[])(void) = {
+    in_async,
+    in_check,
+    in_idle,
+    in_prepare,
+    in_io,
+    in_signal,
+    in_timer,
+    in_close,
+    in_walk_of_the_loop,
+    in_timer_of_another_wheel,
+    in_close_of_another_wheel,
+};
+
+/* Each with nothing due, and with a batch under way that the budget has cut. */
+START_TEST(a_wheel_can_be_closed_in_any_callback)
+{
+  static probe_t probes[CROWD];
+  const uvwheel_options_t options = {.tick_ms = TICK_MS, .turn_budget = 5};
+  size_t i;
+
+  open_wheel_with(&options);
+  probe_init_all(probes, CROWD);
+  for (i = 0; i < CROWD; i++)
+    probe_start(&probes[i], _i % 2 ? 5 : 500, i % 3 ? 0 : 20);
+  if (_i % 2) {
+    virtual_time_advance_ms(50);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert_uint_eq(fired_in_all, 5);
+  }
+  places[_i / 2]();
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_lt(fired_before_close, CROWD);
+  ck_assert_uint_eq(fired_in_all, fired_before_close);
+  ck_assert_uint_eq(handle_count(), 0);
+  for (i = 0; i < CROWD; i++)
+    ck_assert_int_eq(uvwheel_timer_is_active(&probes[i].timer), 0);
+}
+END_TEST
+
+/* ---- The loop closed too early ------------------------------------------- */
+
+static void
+count_timer(uvwheel_timer_t *timer)
+{
+  ++*(unsigned *)timer->data;
+}
+
+START_TEST(a_loop_closed_too_early_is_busy_and_goes_on)
+{
+  uv_loop_t early;
+  unsigned fired = 0;
+  uvwheel_timer_t timer;
+
+  ck_assert_int_eq(uv_loop_init(&early), 0);
+  ck_assert_int_eq(uvwheel_init(&early, &wheel, NULL), 0);
+  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  timer.data = &fired;
+  ck_assert_int_eq(uvwheel_timer_start(&timer, count_timer, 50, 0), 0);
+  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
+  ck_assert_int_eq(uv_run(&early, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(fired, 1);
+  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
+  uvwheel_close(&wheel, on_wheel_closed);
+  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
+  ck_assert_int_eq(uv_run(&early, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_int_eq(uv_loop_close(&early), 0);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("faults");
+  TCase *processes = loop_tcase(suite, "processes and wheels");
+  TCase *time = loop_tcase(suite, "time");
+  TCase *ends = loop_tcase(suite, "ends");
+
+  tcase_add_loop_test(processes, after_a_fork_parent_and_child_both_go_on, 0,
+                      2);
+  tcase_add_test(processes, a_thousand_wheels_share_a_loop);
+  tcase_add_loop_test(
+      time, a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing, 0,
+      80);
+  tcase_add_loop_test(time, nothing_happens_when_the_ticks_need_33_bits, 0, 3);
+  tcase_add_test(time, a_clock_that_leaps_to_and_fro_fires_each_timer_once);
+  tcase_add_loop_test(ends, a_wheel_can_be_closed_in_any_callback, 0,
+                      2 * LENGTH(places));
+  tcase_add_test(ends, a_loop_closed_too_early_is_busy_and_goes_on);
+  return run_suite(suite);
+}
