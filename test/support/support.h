@@ -57,7 +57,11 @@ void rewind_clock(void);
 unsigned close_all_handles(void);
 
 /* The handles that a wheel without a mailbox adds to its loop. */
+#ifdef UVWHEEL_CHECKS
+#define WHEEL_HANDLES 4
+#else
 #define WHEEL_HANDLES 3
+#endif
 
 /* How many handles uv_walk finds, the one for run_for excepted; and which, as
  * far as there is room. */
