@@ -221,7 +221,13 @@ typedef struct uvwheel_stats_s {
   uint64_t deaf_ms;      /* all of them together, forgiven or not            */
   uint64_t turn_max_us;  /* the longest turn, or batch of the mailbox        */
   uint64_t set_back_ms;  /* what the wheel's clock is behind the loop's      */
-  uint64_t reserved[7];  /* room to grow                                     */
+  uint64_t lateness_sum_ms; /* of all timers that lateness counts            */
+  /* The same from the due time on, which is what a peer sees: up to a tick
+   * more. */
+  uint64_t due_lateness[UVWHEEL_LATENESS_BUCKETS];
+  uint64_t due_lateness_sum_ms;
+  uint64_t due_lateness_max_ms;
+  uint64_t reserved[8]; /* room to grow                                      */
 } uvwheel_stats_t;
 
 /* A wheel. Embed it, or allocate it, beside the loop. */
@@ -256,10 +262,11 @@ struct uvwheel_s {
   uintptr_t newest;      /* what threads have posted since; atomic        */
   uintptr_t wakers;      /* threads that may wake the loop now; atomic    */
   uvwheel_close_cb close_cb;
-  uint64_t open_handles; /* whose close uvwheel_close awaits              */
-  uv_prepare_t closer;   /* waits for handles that others close           */
-  uv_thread_t thread;    /* these three are for a -Dchecks=true build     */
-  uint64_t thread_use;
+  uint64_t open_handles;    /* whose close uvwheel_close awaits              */
+  uv_prepare_t closer;      /* waits for handles that others close           */
+  uv_prepare_t before_poll; /* from here on for a -Dchecks=true build      */
+  uv_thread_t thread;
+  uint64_t is_in_loop;
   uvwheel_t *next;
   uint64_t reserved[8]; /* room to grow                                  */
 };

@@ -3,7 +3,6 @@
 #include "driver.h"
 
 #include "core.h"
-#include "misuse.h"
 #include "stall.h"
 
 /* While the wheel is polling, the driver looks from time to time whether others
@@ -84,7 +83,6 @@ uvwheel__on_due(uv_timer_t *driver)
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
   uint64_t now_ms = loop_now(wheel), heard_ms = uvwheel__heard_until(wheel);
 
-  uvwheel__adopt_thread(wheel);
   follow_clock(wheel);
   wheel->flags &= ~(uint64_t)ARMED;
   if (is_sibling_closing(wheel)) {

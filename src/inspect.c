@@ -151,37 +151,49 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
           columns, per_column, most);
 }
 
-/* The upper bound of the bucket in which the share of all fired timers is
- * reached. The last one has none but the latest of all. */
+/* The upper bound of the bucket in which the share of all timers is reached.
+ * The last one has none but the latest of all. */
 static uint64_t
-lateness_percentile(const uvwheel_stats_t *stats, double share)
+percentile(const uint64_t *buckets, uint64_t max_ms, double all)
 {
   uint64_t seen = 0, bound_ms = 0;
   unsigned bucket;
 
   for (bucket = 0; bucket < UVWHEEL_LATENESS_BUCKETS - 1; bucket++) {
-    seen += stats->lateness[bucket];
-    if ((double)seen >= share * (double)(stats->fired - stats->fired_early))
-      return bound_ms < stats->lateness_max_ms ? bound_ms
-                                               : stats->lateness_max_ms;
+    seen += buckets[bucket];
+    if ((double)seen >= all)
+      return bound_ms < max_ms ? bound_ms : max_ms;
     bound_ms = 2 * bound_ms + 1;
   }
-  return stats->lateness_max_ms;
+  return max_ms;
+}
+
+static void
+print_percentiles(const uint64_t *buckets, uint64_t max_ms, double all,
+                  FILE *stream)
+{
+  fprintf(stream,
+          "half within %" PRIu64 " ms, 99%% within %" PRIu64
+          " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
+          percentile(buckets, max_ms, 0.5 * all),
+          percentile(buckets, max_ms, 0.99 * all),
+          percentile(buckets, max_ms, 0.999 * all), max_ms);
 }
 
 static void
 print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 {
+  double all = (double)(stats->fired - stats->fired_early);
+
   fprintf(stream, "lateness  ");
   if (stats->fired == stats->fired_early) {
     fprintf(stream, "nothing has fired in its time yet\n");
     return;
   }
-  fprintf(stream,
-          "half within %" PRIu64 " ms, 99%% within %" PRIu64
-          " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
-          lateness_percentile(stats, 0.5), lateness_percentile(stats, 0.99),
-          lateness_percentile(stats, 0.999), stats->lateness_max_ms);
+  print_percentiles(stats->lateness, stats->lateness_max_ms, all, stream);
+  fprintf(stream, "from due  ");
+  print_percentiles(stats->due_lateness, stats->due_lateness_max_ms, all,
+                    stream);
 }
 
 static void

@@ -17,7 +17,7 @@
 
 /* The wheel that this thread used last, as uvwheel_timer_t.home has it; at
  * first a value that no timer has. */
-static _Thread_local INITIAL_EXEC uint64_t recent_home = 1;
+static THREAD_LOCAL uint64_t recent_home = 1;
 
 /* Whether a timer's home is that wheel, with these flags. Then *wheel is it.
  * A usual timer has no flag while it is active, so that one look at one word

@@ -316,7 +316,7 @@ START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
     probe_start(&probes[i], i * 17, 0);
   }
   virtual_time_advance_ms(10000);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(fired_in_all, LENGTH(probes));
   for (i = 0; i < LENGTH(probes); i++) {
     probes[i].then = NULL;

@@ -290,7 +290,7 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
   for (i = 100; i < TIMERS; i++)
     waiter_start(i, 2000 + 5 * i);
   virtual_time_advance_ms(20);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(order_length, 30);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
   verify_wheel();

