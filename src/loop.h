@@ -23,6 +23,7 @@
 /* The loop has heard what waited; the turn goes on with what the last one left.
  */
 #define HEARD 64u
+#define FIRES_SOONEST 128u /* uvwheel_fire_soonest calls back */
 
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
@@ -72,6 +73,16 @@ static inline uint64_t
 now_of(const uvwheel_t *wheel)
 {
   return loop_now(wheel) - wheel->set_back_ms;
+}
+
+/* The same for those who ask: 0 if the loop's clock has stepped back too far,
+ * and once the wheel is closing, as then there may be no loop. */
+static inline uint64_t
+reported_now(const uvwheel_t *wheel)
+{
+  if (is_closing(wheel) || loop_now(wheel) < wheel->set_back_ms)
+    return 0;
+  return now_of(wheel);
 }
 
 /* If the loop's clock has stepped back so far that the wheel's would be below

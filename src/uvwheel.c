@@ -9,13 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "core.h"
 #include "driver.h"
 #include "mailbox.h"
 #include "misuse.h"
 #include "stall.h"
 #include "timer.h"
 #include "turn.h"
+#include "wheel.h"
 
 /* ---- Making ------------------------------------------------------------- */
 
@@ -352,9 +352,7 @@ uvwheel_get_loop(const uvwheel_t *wheel)
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  if (!is_initialised_wheel(wheel) || loop_now(wheel) < wheel->set_back_ms)
-    return 0;
-  return now_of(wheel);
+  return is_initialised_wheel(wheel) ? reported_now(wheel) : 0;
 }
 
 uint64_t
