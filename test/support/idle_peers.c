@@ -2,11 +2,11 @@
 
 #include "idle_peers.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
