@@ -314,7 +314,7 @@ UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
 
 /* The wheel's clock in ms: uv_now() less what stalls have set it back (P6).
- * After a stall it steps back. 0 if the wheel is NULL. */
+ * After a stall it steps back. 0 if the wheel is NULL or closing. */
 UVWHEEL_EXTERN uint64_t uvwheel_now(const uvwheel_t *wheel);
 
 /* The number of active timers. */

@@ -25,7 +25,8 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
     return;
   *stats = wheel->stats;
   uvwheel__expect_thread(wheel, NULL);
-  now_ms = passed_by(wheel, loop_now(wheel));
+  now_ms = reported_now(wheel);
+  now_ms -= now_ms < wheel->lag_ms ? now_ms : wheel->lag_ms;
   next_ms = uvwheel_core_next_ms(&wheel->core);
   counters = &wheel->core.counters;
   stats->active = uvwheel_core_count(&wheel->core);
@@ -92,7 +93,7 @@ static void
 print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
 {
   const uvwheel_core_t *core = &wheel->core;
-  uint64_t now_ms = now_of(wheel);
+  uint64_t now_ms = reported_now(wheel);
   uint64_t next_ms = uvwheel_core_next_ms(core);
   uint64_t most_rounds;
   uint64_t later = uvwheel__count_rounds(core, now_ms, &most_rounds);
@@ -216,7 +217,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel, &stats, stream);
-  print_slots(&wheel->core, now_of(wheel), stream);
+  print_slots(&wheel->core, reported_now(wheel), stream);
   print_lateness(&stats, stream);
   print_trouble(&stats, stream);
 }

@@ -414,7 +414,7 @@ uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
 
   if (!is_active(timer))
     return 0;
-  now_ms = now_of(wheel_of(timer));
+  now_ms = reported_now(wheel_of(timer));
   return timer->entry.due_ms > now_ms ? timer->entry.due_ms - now_ms : 0;
 }
 
@@ -426,7 +426,7 @@ uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
   if (!is_active(timer))
     return 0;
   wheel = wheel_of(timer);
-  return rounds_of(&wheel->core, &timer->entry, now_of(wheel));
+  return rounds_of(&wheel->core, &timer->entry, reported_now(wheel));
 }
 
 void

@@ -352,9 +352,7 @@ uvwheel_get_loop(const uvwheel_t *wheel)
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  if (!is_initialised_wheel(wheel) || loop_now(wheel) < wheel->set_back_ms)
-    return 0;
-  return now_of(wheel);
+  return is_initialised_wheel(wheel) ? reported_now(wheel) : 0;
 }
 
 uint64_t

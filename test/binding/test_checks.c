@@ -301,7 +301,8 @@ START_TEST(a_wheel_can_be_closed_while_the_thread_that_ran_it_lives_on)
   uv_sem_wait(&is_over);
   ck_assert_uint_eq(probe.fired, 1);
   ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
-  close_wheel();
+  uvwheel_close(&wheel, NULL);
+  run_for(1);
   uv_sem_post(&may_end);
   uv_thread_join(&thread);
   uv_sem_destroy(&is_over);
