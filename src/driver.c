@@ -64,28 +64,29 @@ uvwheel__abandon(uvwheel_t *wheel)
 }
 
 /* While it is active, polls do not wait. It keeps the loop alive as the driver
- * does. A clock that has stepped back takes the turn's time with it: before the
- * poll, as callbacks of that one may move the time past it again. */
+ * does. If the clock has stepped back, what is due is due by that clock;
+ * callbacks of the poll may move the time on again, so this is the place to see
+ * it. */
 void
 uvwheel__on_no_wait(uv_idle_t *no_wait)
 {
   uvwheel_t *wheel = CONTAINER_OF(no_wait, uvwheel_t, no_wait);
 
-  if (is_closing(wheel) || is_sibling_closing(wheel))
+  if (is_closing(wheel) || is_sibling_closing(wheel)) {
     uvwheel__abandon(wheel);
-  else if (loop_now(wheel) < wheel->polled_ms)
+  } else if (loop_now(wheel) < wheel->polled_ms) {
     wheel->polled_ms = loop_now(wheel);
+    wheel->quiet_by_ms = 0;
+  }
 }
 
-/* Has the loop poll before anything fires: what waits in a socket is older than
- * this call. A stall may have moved the tick on. */
+/* Has the loop poll before anything fires. */
 void
 uvwheel__on_due(uv_timer_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
-  uint64_t now_ms = loop_now(wheel), heard_ms = uvwheel__heard_until(wheel);
+  uint64_t heard_ms = heard_until(wheel);
 
-  follow_clock(wheel);
   wheel->flags &= ~(uint64_t)ARMED;
   if (is_sibling_closing(wheel)) {
     uvwheel__abandon(wheel);
@@ -95,14 +96,9 @@ uvwheel__on_due(uv_timer_t *driver)
    * it arms the driver. */
   if (wheel->core.cursor != NULL || (wheel->flags & POLLING))
     return;
-  uvwheel__count_deaf(wheel, heard_ms, now_ms);
-  wheel->heard_ms = now_ms;
-  if (uvwheel_core_next_ms(&wheel->core) > passed_by(wheel, now_ms)) {
-    arm(wheel);
-    return;
-  }
   wheel->flags |= POLLING;
-  wheel->polled_ms = now_ms;
+  wheel->heard_ms = heard_ms;
+  wheel->polled_ms = loop_now(wheel);
   wheel->quiet_by_ms = 0;
   (void)uv_idle_start(&wheel->no_wait, uvwheel__on_no_wait);
 }
