@@ -365,6 +365,7 @@ static void
 begin(void)
 {
   expect_known_libuv();
+  (void)clock_ns(); /* not in the first call that is timed */
   handle(SIGTERM, on_end_signal, (int)SA_RESETHAND);
   handle(SIGINT, on_end_signal, (int)SA_RESETHAND);
   handle(SIGHUP, on_end_signal, (int)SA_RESETHAND);

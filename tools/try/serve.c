@@ -130,11 +130,14 @@ set_callback(uv_timer_t *handle, uv_timer_cb cb)
 static void
 fire(uv_timer_t *handle)
 {
+  record_t *record = record_of(handle);
   uv_timer_cb cb;
 
   memcpy(&cb, &handle->u.reserved[CALLBACK], sizeof cb);
-  record_of(handle)->tally.fired++;
+  record->tally.fired++;
+  record->is_in_callback = true;
   cb(handle);
+  record->is_in_callback = false;
 }
 
 static void
@@ -220,18 +223,19 @@ uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
   return 0;
 }
 
-/* libuv stops a timer that is due to call it back. */
+/* Is it libuv that stops the timer, to call it back? */
 static bool
-is_due(const uv_timer_t *handle)
+is_expiry(const uv_timer_t *handle)
 {
-  return is_active(handle) && handle->timeout <= uv_now(handle->loop);
+  return is_active(handle) && handle->timeout <= uv_now(handle->loop) &&
+         !record_of(handle)->is_in_callback;
 }
 
 static void
 stop_real(uv_timer_t *handle)
 {
   record_t *record = record_of(handle);
-  bool expires = is_due(handle);
+  bool expires = is_expiry(handle);
   stopwatch_t watch =
       begin_call(&record->tally, expires ? EXPIRE_STOP : STOP);
 
@@ -271,8 +275,8 @@ uv_timer_again(uv_timer_t *handle)
 
   if (is_for_libuv(handle))
     return real_uv_timer_again(handle);
-  if (has_state(handle, SERVED) && is_closing(handle))
-    return 0;
+  if (is_closing(handle))
+    return has_state(handle, SERVED) ? 0 : real_uv_timer_again(handle);
   record->tally.restarted += is_active(handle) && uv_timer_get_repeat(handle);
   if (has_state(handle, SERVED)) {
     watch = begin_call(&record->tally, AGAIN);

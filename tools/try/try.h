@@ -122,7 +122,8 @@ struct record_s {
   _Atomic(uv_loop_t *) loop; /* NULL: the record is free */
   record_t *next;
   tally_t tally;
-  bool is_in_libuv; /* a function of libuv was called, which calls others */
+  bool is_in_libuv;    /* a function of libuv runs, which calls others */
+  bool is_in_callback; /* of a timer                                   */
   bool is_turn_timed;
   uint64_t callbacks_ns; /* in this turn */
   uint64_t slot_bytes;   /* of the wheel */
