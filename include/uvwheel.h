@@ -209,9 +209,10 @@ typedef struct uvwheel_stats_s {
                             lateness is not counted                          */
   uint64_t stalls;       /* turns that found that the loop was deaf          */
   uint64_t stall_max_ms; /* the latest of them                               */
-  uint64_t deaf_ms;      /* by how much the wheel's clock was set back in all */
+  uint64_t deaf_ms;      /* all stalls together                              */
   uint64_t turn_max_us;  /* the longest turn, of the mailbox, too            */
-  uint64_t reserved[8];  /* room to grow                                     */
+  uint64_t set_back_ms;  /* what the wheel's clock was set back              */
+  uint64_t reserved[7];  /* room to grow                                     */
 } uvwheel_stats_t;
 
 /* A wheel. Embed it, or allocate it, beside the loop. */
@@ -228,13 +229,17 @@ struct uvwheel_s {
   uint64_t turn_budget;
   uint64_t turn_ns;
   uint64_t stall_ms;
-  uint64_t lag_ms;        /* what the loop's clock is behind a stopwatch   */
-  uint64_t wake_ms;       /* the loop's time for which the driver is armed */
-  uint32_t stalls_in_row; /* since the loop was known to be quick          */
-  uint32_t on_time;       /* turns in a row, since the last that was late  */
-  uint64_t ask_every;     /* callbacks until the clock is asked            */
-  uint64_t turned_ms;     /* the loop's time when a turn ended, and what   */
-  uint64_t moved_ms;      /* turns on this thread had moved it until then  */
+  uint64_t lag_ms;     /* what the loop's clock is behind a stopwatch   */
+  uint64_t read_every; /* callbacks until the clock is read              */
+  /* these are times of the loop's clock */
+  uint64_t wake_ms;       /* for which the driver is armed                  */
+  uint64_t heard_ms;      /* up to which the loop has listened              */
+  uint64_t polled_ms;     /* up to which the turn that is waiting fires     */
+  uint64_t waited_ms;     /* for how long it has waited for quiet           */
+  int64_t account_ms;     /* how much time may still be forgiven, and when  */
+  uint64_t account_at_ms; /* that was reckoned                              */
+  uv_idle_t no_wait;      /* active: polls do not wait                      */
+  uv_check_t after_poll;  /* fires what is due                              */
   uvwheel_stats_t stats;
   uv_async_t async;      /* the mailbox, if it is open                    */
   uvwheel_post_t *first; /* what the loop has taken, in order             */
@@ -243,7 +248,7 @@ struct uvwheel_s {
   uintptr_t wakers;      /* threads that may wake the loop now; atomic    */
   uvwheel_close_cb close_cb;
   uint64_t open_handles; /* whose close uvwheel_close awaits              */
-  uv_async_t closer;     /* for waiting until others' closes are finished */
+  uv_prepare_t closer;   /* for waiting until others' closes are finished */
   uv_thread_t thread;    /* these three are for a -Dchecks=true build     */
   uint64_t thread_use;
   uvwheel_t *next;
@@ -287,6 +292,11 @@ UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 /* Is the wheel closed or closing, by uvwheel_close or because its uv_timer_t
  * was closed? Then no timer can be started. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
+
+/* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
+ * A program that closes or frees every handle that it meets in uv_walk has to
+ * pass these over. Any wheel, closed ones until their callback. */
+UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
 UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);

@@ -8,7 +8,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "binding.h"
+#include "core.h"
+#include "loop.h"
+#include "misuse.h"
 
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
@@ -23,7 +25,7 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
     return;
   *stats = wheel->stats;
   uvwheel__expect_thread(wheel, NULL);
-  now_ms = passed_ms(wheel);
+  now_ms = passed_by(wheel, loop_now(wheel));
   next_ms = uvwheel_core_next_ms(&wheel->core);
   counters = &wheel->core.counters;
   stats->active = uvwheel_core_count(&wheel->core);
@@ -31,7 +33,7 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   stats->fired = counters->expired + counters->drawn;
   stats->fired_early = counters->drawn;
   stats->stopped = stats->started - stats->fired - stats->active;
-  stats->deaf_ms = wheel->set_back_ms;
+  stats->set_back_ms = wheel->set_back_ms;
   stats->moved = counters->moved;
   stats->looked = counters->looked;
   stats->backlog_ms = next_ms < now_ms ? now_ms - next_ms : 0;
@@ -185,11 +187,12 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 static void
 print_trouble(const uvwheel_stats_t *stats, FILE *stream)
 {
-  fprintf(
-      stream,
-      "trouble   %" PRIu64 " stalls, the longest %" PRIu64
-      " ms; clock set back by %" PRIu64 " ms in all; %" PRIu64 " fired early\n",
-      stats->stalls, stats->stall_max_ms, stats->deaf_ms, stats->fired_early);
+  fprintf(stream,
+          "trouble   %" PRIu64 " stalls, the longest %" PRIu64
+          " ms; clock set back by %" PRIu64 " ms in all; %" PRIu64
+          " fired early\n",
+          stats->stalls, stats->stall_max_ms, stats->set_back_ms,
+          stats->fired_early);
 }
 
 void

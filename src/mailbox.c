@@ -31,7 +31,12 @@
  * acquires what the close released, so that its thread may free the timer that
  * the close has stopped. */
 
-#include "binding.h"
+#include "mailbox.h"
+
+#include "batch.h"
+#include "core.h"
+#include "driver.h"
+#include "misuse.h"
 
 /* uvwheel_t.newest, if not the address of a request */
 #define EMPTY ((uintptr_t)0)
@@ -71,22 +76,22 @@ call_first(uvwheel_t *wheel, int status)
 }
 
 /* What is posted meanwhile wakes the loop anew. */
-static void
-on_wake(uv_async_t *async)
+void
+uvwheel__on_wake(uv_async_t *async)
 {
   uvwheel_t *wheel = CONTAINER_OF(async, uvwheel_t, async);
   uint64_t budget = wheel->turn_budget;
-  turn_t turn;
+  batch_t batch;
 
   uvwheel__adopt_thread(wheel);
   take(wheel, EMPTY);
-  uvwheel__begin_turn(wheel, &turn);
-  while (wheel->first != NULL && budget-- != 0 && !turn.is_over &&
+  uvwheel__begin_batch(wheel, &batch);
+  while (wheel->first != NULL && budget-- != 0 && !batch.is_over &&
          !uv_is_closing((uv_handle_t *)async)) {
     call_first(wheel, 0);
-    uvwheel__count_callback(wheel, &turn);
+    uvwheel__count_callback(wheel, &batch);
   }
-  uvwheel__end_turn(wheel, &turn);
+  uvwheel__end_batch(wheel, &batch);
   if (wheel->first != NULL && !uv_is_closing((uv_handle_t *)async))
     (void)uv_async_send(async);
   if (uvwheel_core_count(&wheel->core) != 0)
@@ -129,7 +134,7 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
     return UV_EINVAL;
   if (wheel->flags & HAS_MAILBOX)
     return UV_EALREADY;
-  error = uv_async_init(wheel->loop, &wheel->async, on_wake);
+  error = uv_async_init(wheel->loop, &wheel->async, uvwheel__on_wake);
   if (error != 0)
     return error;
   wheel->flags |= HAS_MAILBOX;

@@ -4,13 +4,17 @@
  * wheel and the timer it concerns, and aborts. In other builds this file is
  * empty. */
 
-#include "binding.h"
+#include "misuse.h"
 
 #ifdef UVWHEEL_CHECKS
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
+
+#include "core.h"
+#include "loop.h"
+#include "timer.h"
 
 /* uvwheel_t.thread_use: what is known of the thread in uvwheel_t.thread */
 #define RUNS 1u /* it runs the loop */

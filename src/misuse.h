@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Misuse that is undefined elsewhere, and that a -Dchecks=true build tells of.
- * In other builds the macros do nothing. binding.h has what concerns loops and
- * threads. */
+/* Misuse that is undefined elsewhere, and that a -Dchecks=true build reports.
+ * In other builds the macros do nothing. */
 
 #ifndef UVWHEEL_MISUSE_H
 #define UVWHEEL_MISUSE_H
@@ -26,7 +25,42 @@ _Noreturn void uvwheel__misuse(const uvwheel_core_t *core,
 /* What the link of an idle entry holds, so that its use shows. */
 #define POISON ((uvwheel_link_t *)(uintptr_t)0xdeadbeef)
 
+/* ---- The binding's ------------------------------------------------------ */
+
+struct uvwheel_s;
+struct uvwheel_timer_s;
+struct uvwheel_post_s;
+
+/* The loop runs on this thread. */
+void uvwheel__adopt_thread(struct uvwheel_s *wheel);
+
+/* Aborts if the loop runs on another thread. */
+void uvwheel__expect_thread(const struct uvwheel_s *wheel,
+                            const struct uvwheel_timer_s *timer);
+
+/* Aborts if the memory holds an active timer of any wheel. */
+void uvwheel__expect_idle(const struct uvwheel_timer_s *timer);
+
+/* The wheel is initialised; aborts if it was not closed before. */
+void uvwheel__register(struct uvwheel_s *wheel);
+/* The wheel is closed. */
+void uvwheel__unregister(struct uvwheel_s *wheel);
+
+/* The request is queued; aborts if it was already. */
+void uvwheel__register_post(const struct uvwheel_s *wheel,
+                            struct uvwheel_post_s *post);
+/* The request is not queued any more. */
+void uvwheel__unregister_post(struct uvwheel_post_s *post);
+
 #else
+
+#define uvwheel__adopt_thread(wheel) ((void)0)
+#define uvwheel__expect_thread(wheel, timer) ((void)0)
+#define uvwheel__expect_idle(timer) ((void)0)
+#define uvwheel__register(wheel) ((void)0)
+#define uvwheel__unregister(wheel) ((void)0)
+#define uvwheel__register_post(wheel, post) ((void)0)
+#define uvwheel__unregister_post(post) ((void)0)
 
 #define MISUSE_IF(condition, core, entry, what) ((void)(core))
 #define MISUSE_IF_OVERWRITTEN(core, link) ((void)(core))

@@ -5,9 +5,11 @@
  * function: with cold timers they cost the less the fewer instructions they
  * have, because the processor works on as many at a time as fit its window. */
 
-#include "uvwheel.h"
+#include "timer.h"
 
-#include "binding.h"
+#include "core.h"
+#include "driver.h"
+#include "misuse.h"
 #include "probes.h"
 
 /* uvwheel_timer_t.timeout while there is no repeat. */
@@ -103,31 +105,34 @@ activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
   return 0;
 }
 
-/* When a repeating timer that fires now is due again. */
+/* When a repeating timer that fires in a turn up to limit_ms is due again: at
+ * the first time of the beat that is not before the last tick of that turn. A
+ * later time, such as the loop's time now, would halve the rate of a beat in
+ * phase with the ticks. */
 static uint64_t
-next_due_ms(const uvwheel_timer_t *timer, uint64_t now_ms)
+next_due_ms(const uvwheel_t *wheel, const uvwheel_timer_t *timer,
+            uint64_t limit_ms)
 {
   uint64_t missed = timer->home & HOME_MISSED, repeat = timer->interval;
   uint64_t next_ms = add_ms(timer->entry.due_ms, repeat);
+  uint64_t tick_ms = limit_ms - limit_ms % wheel->core.tick_ms;
 
   if (missed == UVWHEEL_MISSED_DELAY)
-    return add_ms(now_ms, repeat);
-  if (missed == UVWHEEL_MISSED_BURST || next_ms >= now_ms)
+    return add_ms(now_of(wheel), repeat);
+  if (missed == UVWHEEL_MISSED_BURST || next_ms >= tick_ms)
     return next_ms;
-  /* Not before now, but now if that is a time of the beat: else a beat in phase
-   * with the ticks would have half its rate. */
-  return add_ms(now_ms, (repeat - (now_ms - next_ms) % repeat) % repeat);
+  return add_ms(tick_ms, (repeat - (tick_ms - next_ms) % repeat) % repeat);
 }
 
 void
-uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry)
+uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry, uint64_t limit_ms)
 {
   uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
 
   timer->home |= HOME_IDLE;
   count_ref(wheel, timer, -1);
   if (repeats(timer))
-    activate(wheel, timer, next_due_ms(timer, now_of(wheel)));
+    activate(wheel, timer, next_due_ms(wheel, timer, limit_ms));
   timer->cb(timer);
 }
 
@@ -203,6 +208,7 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   wheel = wheel_of(timer);
   if (is_closing(wheel))
     return UV_EINVAL;
+  follow_clock(wheel);
   if (!is_active(timer) && wheel->core.inserted >= wheel->core.allowed)
     return UV_ENOBUFS;
   set_start(timer, cb, timeout, repeat);
@@ -343,6 +349,7 @@ refresh_slow(uvwheel_timer_t *timer)
   if (!is_active(timer))
     return UV_EINVAL;
   wheel = wheel_of(timer);
+  follow_clock(wheel);
   due_ms = add_ms(now_of(wheel), timer->interval);
   if (postpone_in_place(&timer->entry, due_ms))
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding's wheel: made, closed, walked over, kept alive. turn.c has what
+/* The binding's wheel: made, closed, walked over. driver.c and turn.c have what
  * drives it. */
 
 #include "uvwheel.h"
@@ -9,33 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "binding.h"
-
-/* ---- Who keeps the loop alive ------------------------------------------- */
-
-static void
-set_ref(uv_handle_t *handle, bool ref)
-{
-  if (ref)
-    uv_ref(handle);
-  else
-    uv_unref(handle);
-}
-
-/* An unref'd wheel keeps no loop alive, nor does a driver whose timers are all
- * unref'd. */
-void
-uvwheel__update_ref(uvwheel_t *wheel)
-{
-  bool ref = !(wheel->flags & UNREF);
-
-  uvwheel__allow_fast(&wheel->core, wheel->unrefd == 0);
-  set_ref((uv_handle_t *)&wheel->driver,
-          ref && (wheel->unrefd == 0 ||
-                  wheel->unrefd != uvwheel_core_count(&wheel->core)));
-  if (wheel->flags & HAS_MAILBOX)
-    set_ref((uv_handle_t *)&wheel->async, ref);
-}
+#include "core.h"
+#include "driver.h"
+#include "mailbox.h"
+#include "misuse.h"
+#include "stall.h"
+#include "timer.h"
+#include "turn.h"
 
 /* ---- Making ------------------------------------------------------------- */
 
@@ -44,7 +24,7 @@ uvwheel__update_ref(uvwheel_t *wheel)
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MOST_SLOTS 16384
 
-/* Are libuv's private fields what binding.h takes them for? */
+/* Are libuv's private fields what loop.h takes them for? */
 static bool
 are_fields_known(const uv_loop_t *loop)
 {
@@ -111,7 +91,7 @@ set_limits(uvwheel_t *wheel, const uvwheel_options_t *options)
   wheel->turn_budget =
       choose(options->turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
   wheel->turn_ns = turn_ms == UINT64_MAX ? UINT64_MAX : turn_ms * 1000000;
-  wheel->ask_every = 1;
+  wheel->read_every = 1;
   wheel->stall_ms = choose(options->stall_ms, UVWHEEL_DEFAULT_STALL_MS);
   if (options->max_timers != 0 && options->max_timers < UNLIMITED)
     wheel->core.most = wheel->core.allowed = options->max_timers;
@@ -144,15 +124,29 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
          sizeof *wheel - offsetof(uvwheel_t, driver));
   wheel->loop = loop;
   wheel->set_back_ms = 0;
-  (void)uv_timer_init(loop, &wheel->driver);
   wheel->lag_ms = clock_lag_ms();
   set_limits(wheel, &chosen);
+  uvwheel__init_driver(wheel);
+  uvwheel__init_turns(wheel);
+  uvwheel__init_stalls(wheel);
   uvwheel__init_mailbox(wheel);
   uvwheel__register(wheel);
   return 0;
 }
 
-#ifdef UVWHEEL_PUBLIC_CALLS
+/* ---- Closing ------------------------------------------------------------ */
+
+#ifndef UVWHEEL_PUBLIC_CALLS
+
+/* Is the close of a handle finished? */
+static bool
+is_closed(const uv_handle_t *handle)
+{
+  return handle->flags & UV__HANDLE_CLOSED;
+}
+
+#else
+
 struct search {
   const uv_handle_t *handle;
   bool found;
@@ -165,79 +159,89 @@ compare(uv_handle_t *handle, void *search)
     ((struct search *)search)->found = true;
 }
 
-bool
-uvwheel__is_closed(const uv_handle_t *handle)
+/* Then the loop does not know it any more, as long as there is a loop. */
+static bool
+is_closed(const uv_handle_t *handle)
 {
   struct search search = {handle, false};
 
   uv_walk(uv_handle_get_loop(handle), compare, &search);
   return !search.found;
 }
+
 #endif
 
-/* ---- Closing ------------------------------------------------------------ */
+static void on_closer(uv_prepare_t *closer);
 
-static void finish_close(uvwheel_t *wheel);
-
-static void
-on_closed(uvwheel_t *wheel)
+/* The wheel that has added a handle to its loop, or NULL. The handle's memory
+ * need not be one of a wheel: a callback is what every init of libuv sets. */
+static uvwheel_t *
+owner_of(const uv_handle_t *handle)
 {
-  wheel->open_handles--;
-  finish_close(wheel);
+  switch (handle->type) {
+  case UV_TIMER:
+    return ((const uv_timer_t *)handle)->timer_cb == uvwheel__on_due
+               ? CONTAINER_OF(handle, uvwheel_t, driver)
+               : NULL;
+  case UV_IDLE:
+    return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_no_wait
+               ? CONTAINER_OF(handle, uvwheel_t, no_wait)
+               : NULL;
+  case UV_CHECK:
+    return ((const uv_check_t *)handle)->check_cb == uvwheel__on_after_poll
+               ? CONTAINER_OF(handle, uvwheel_t, after_poll)
+               : NULL;
+  case UV_ASYNC:
+    return ((const uv_async_t *)handle)->async_cb == uvwheel__on_wake
+               ? CONTAINER_OF(handle, uvwheel_t, async)
+               : NULL;
+  case UV_PREPARE:
+    return ((const uv_prepare_t *)handle)->prepare_cb == on_closer
+               ? CONTAINER_OF(handle, uvwheel_t, closer)
+               : NULL;
+  default:
+    return NULL;
+  }
 }
 
-static void
-on_driver_closed(uv_handle_t *handle)
+/* Lists the handles that the wheel keeps from its init to its close. */
+static unsigned
+list_handles(uvwheel_t *wheel, uv_handle_t *handles[4])
 {
-  on_closed(CONTAINER_OF(handle, uvwheel_t, driver));
+  unsigned count = 0;
+
+  handles[count++] = (uv_handle_t *)&wheel->driver;
+  handles[count++] = (uv_handle_t *)&wheel->no_wait;
+  handles[count++] = (uv_handle_t *)&wheel->after_poll;
+  if (wheel->flags & HAS_MAILBOX)
+    handles[count++] = (uv_handle_t *)&wheel->async;
+  return count;
 }
 
-static void
-on_async_closed(uv_handle_t *handle)
+static bool
+are_closed(uvwheel_t *wheel)
 {
-  on_closed(CONTAINER_OF(handle, uvwheel_t, async));
+  uv_handle_t *handles[4];
+  unsigned count = list_handles(wheel, handles), i;
+
+  for (i = 0; i < count; i++)
+    if (!is_closed(handles[i]))
+      return false;
+  return true;
 }
 
-static void
-on_closer_closed(uv_handle_t *handle)
-{
-  on_closed(CONTAINER_OF(handle, uvwheel_t, closer));
-}
-
-/* Unless somebody else closes it already. */
-static void
-close_handle(uvwheel_t *wheel, uv_handle_t *handle, uv_close_cb closed)
-{
-  if (uv_is_closing(handle))
-    return;
-  wheel->open_handles++;
-  uv_close(handle, closed);
-}
-
-/* Should somebody else have begun to close a handle, nothing tells when that is
- * finished; so a handle of our own is closed, again and again, until it is.
- * Each time takes an iteration of the loop. On Windows, where libuv finishes
- * the latest close first, that is because something was sent: it has to arrive
- * before. */
-static void
-await_foreign_close(uvwheel_t *wheel)
-{
-  (void)uv_async_init(wheel->loop, &wheel->closer, NULL);
-  (void)uv_async_send(&wheel->closer);
-  close_handle(wheel, (uv_handle_t *)&wheel->closer, on_closer_closed);
-}
-
-/* Once libuv does not refer to the wheel any more. Should a walk do so, this is
- * called again when that is over. */
+/* Once libuv does not refer to the wheel any more. If a walk still does, this
+ * is called again at its end. Others may have begun to close a handle, and
+ * nothing tells when that is finished: so each iteration of the loop looks. */
 static void
 finish_close(uvwheel_t *wheel)
 {
   if (wheel->open_handles != 0 || wheel->core.cursor != NULL)
     return;
-  if (!is_closed((uv_handle_t *)&wheel->driver) ||
-      ((wheel->flags & HAS_MAILBOX) &&
-       !is_closed((uv_handle_t *)&wheel->async))) {
-    await_foreign_close(wheel);
+  if (!are_closed(wheel)) {
+    wheel->open_handles++;
+    (void)uv_prepare_init(wheel->loop, &wheel->closer);
+    (void)uv_prepare_start(&wheel->closer, on_closer);
     return;
   }
   uvwheel__unregister(wheel);
@@ -247,7 +251,33 @@ finish_close(uvwheel_t *wheel)
     wheel->close_cb(wheel);
 }
 
-/* ---- The wheel ---------------------------------------------------------- */
+static void
+on_handle_closed(uv_handle_t *handle)
+{
+  uvwheel_t *wheel = owner_of(handle);
+
+  wheel->open_handles--;
+  finish_close(wheel);
+}
+
+/* Unless others close it already. */
+static void
+close_handle(uvwheel_t *wheel, uv_handle_t *handle)
+{
+  if (uv_is_closing(handle))
+    return;
+  wheel->open_handles++;
+  uv_close(handle, on_handle_closed);
+}
+
+static void
+on_closer(uv_prepare_t *closer)
+{
+  uvwheel_t *wheel = CONTAINER_OF(closer, uvwheel_t, closer);
+
+  if (are_closed(wheel))
+    uv_close((uv_handle_t *)closer, on_handle_closed);
+}
 
 static void
 stop(uvwheel_timer_t *timer, void *unused)
@@ -259,18 +289,29 @@ stop(uvwheel_timer_t *timer, void *unused)
 void
 uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
+  uv_handle_t *handles[4];
+  unsigned count, i;
+
   if (wheel == NULL || wheel->loop == NULL || (wheel->flags & CLOSING))
     return;
   uvwheel_walk(wheel, stop, NULL);
   wheel->flags |= CLOSING;
   wheel->close_cb = cb;
-  close_handle(wheel, (uv_handle_t *)&wheel->driver, on_driver_closed);
-  if (wheel->flags & HAS_MAILBOX) {
+  if (wheel->flags & HAS_MAILBOX)
     uvwheel__close_mailbox(wheel);
-    close_handle(wheel, (uv_handle_t *)&wheel->async, on_async_closed);
-  }
+  count = list_handles(wheel, handles);
+  for (i = 0; i < count; i++)
+    close_handle(wheel, handles[i]);
   finish_close(wheel);
 }
+
+int
+uvwheel_owns_handle(const uv_handle_t *handle)
+{
+  return handle != NULL && owner_of(handle) != NULL;
+}
+
+/* ---- The wheel ---------------------------------------------------------- */
 
 /* The wheel is looked at on its loop's thread, if there is one. */
 static bool
@@ -297,7 +338,9 @@ uvwheel_get_loop(const uvwheel_t *wheel)
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  return is_initialised_wheel(wheel) ? now_of(wheel) : 0;
+  if (!is_initialised_wheel(wheel) || loop_now(wheel) < wheel->set_back_ms)
+    return 0;
+  return now_of(wheel);
 }
 
 uint64_t

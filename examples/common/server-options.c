@@ -106,6 +106,23 @@ description_of(unsigned server)
   return "An echo server that closes connections on which nothing happens.\n";
 }
 
+/* How many there are for this process, where libuv can tell. */
+static unsigned
+processors(void)
+{
+#if UV_VERSION_HEX >= 0x012C00 /* 1.44 */
+  return uv_available_parallelism();
+#else
+  uv_cpu_info_t *infos;
+  int count;
+
+  if (uv_cpu_info(&infos, &count) != 0)
+    return 1;
+  uv_free_cpu_info(infos, count);
+  return (unsigned)count;
+#endif
+}
+
 void
 parse_options(int argc, char **argv, unsigned server, server_options_t *options)
 {
@@ -119,7 +136,7 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
   };
 
   *options = (server_options_t){
-      .threads = uv_available_parallelism(),
+      .threads = processors(),
       .host = DEFAULT_HOST,
       .port = DEFAULT_PORT,
       .timeout_ms = DEFAULT_TIMEOUT_MS,

@@ -94,9 +94,9 @@ typedef struct game_s {
   uint64_t rewound_to_ms; /* the clock was set back; then it had been this */
   bool in_run;
   unsigned depth; /* of operations inside callbacks and walks */
-} game_t;
+} binding_game_t;
 
-extern game_t game;
+extern binding_game_t game;
 
 /* ---- verify_binding.c ---------------------------------------------------- */
 

@@ -15,7 +15,7 @@
 #define LONGEST_MS (UINT64_C(1) << 36)
 #define LATEST_MS (UINT64_C(1) << 43)
 
-game_t game;
+binding_game_t game;
 
 static void operate(void);
 

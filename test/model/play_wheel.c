@@ -31,14 +31,14 @@ typedef struct game_s {
   uint64_t drawn;
   uint64_t stopped;
   unsigned depth; /* of operations between the steps of others */
-} game_t;
+} wheel_game_t;
 
-static void operate(game_t *game);
+static void operate(wheel_game_t *game);
 
 /* ---- What must hold after each operation --------------------------------- */
 
 static void
-verify(const game_t *game)
+verify(const wheel_game_t *game)
 {
   const uvwheel_core_t *core = &game->core;
   uint64_t next_ms = uvwheel_core_next_ms(core);
@@ -67,7 +67,7 @@ verify(const game_t *game)
 
 /* The wheel tells when it has to be called earlier. */
 static void
-expect_told(const game_t *game, int earlier, uint64_t before_ms)
+expect_told(const wheel_game_t *game, int earlier, uint64_t before_ms)
 {
   uint64_t next_ms = uvwheel_core_next_ms(&game->core);
 
@@ -79,7 +79,7 @@ expect_told(const game_t *game, int earlier, uint64_t before_ms)
 /* ---- Operations on entries ----------------------------------------------- */
 
 static uint64_t
-take_due_ms(game_t *game)
+take_due_ms(wheel_game_t *game)
 {
   uint64_t delay_ms =
       take_delay_ms(&game->bytes, game->model.tick_ms, game->slots);
@@ -90,7 +90,7 @@ take_due_ms(game_t *game)
 }
 
 static void
-take_out(game_t *game, item_t *item)
+take_out(wheel_game_t *game, item_t *item)
 {
   uvwheel_core_remove(&game->core, &item->entry);
   game->stopped++;
@@ -98,7 +98,7 @@ take_out(game_t *game, item_t *item)
 }
 
 static void
-put_in(game_t *game, unsigned index, uint64_t due_ms)
+put_in(wheel_game_t *game, unsigned index, uint64_t due_ms)
 {
   item_t *item = game->items[index];
   uint64_t before_ms;
@@ -121,13 +121,13 @@ put_in(game_t *game, unsigned index, uint64_t due_ms)
 }
 
 static unsigned
-pick_index(game_t *game)
+pick_index(wheel_game_t *game)
 {
   return (unsigned)take(&game->bytes, 2) % game->model.capacity;
 }
 
 static void
-insert(game_t *game)
+insert(wheel_game_t *game)
 {
   unsigned index = pick_index(game);
 
@@ -136,7 +136,7 @@ insert(game_t *game)
 
 /* Many at one time: more than one turn, or one chunk of it, can handle. */
 static void
-insert_many(game_t *game)
+insert_many(wheel_game_t *game)
 {
   uint64_t due_ms = take_due_ms(game);
   unsigned i, stride = 1 + pick(&game->bytes, 3);
@@ -147,7 +147,7 @@ insert_many(game_t *game)
 }
 
 static void
-postpone(game_t *game)
+postpone(wheel_game_t *game)
 {
   unsigned index = pick_index(game);
   uint64_t before_ms = uvwheel_core_next_ms(&game->core);
@@ -166,7 +166,7 @@ postpone(game_t *game)
 }
 
 static void
-remove_one(game_t *game)
+remove_one(wheel_game_t *game)
 {
   unsigned index = pick_index(game);
 
@@ -175,7 +175,7 @@ remove_one(game_t *game)
 }
 
 static void
-free_item(game_t *game, unsigned index)
+free_item(wheel_game_t *game, unsigned index)
 {
   item_t *item = game->items[index];
 
@@ -189,7 +189,7 @@ free_item(game_t *game, unsigned index)
 }
 
 static void
-free_one(game_t *game)
+free_one(wheel_game_t *game)
 {
   free_item(game, pick_index(game));
 }
@@ -197,13 +197,13 @@ free_one(game_t *game)
 /* ---- The clock and its turns --------------------------------------------- */
 
 static void
-set_clock(game_t *game, uint64_t now_ms)
+set_clock(wheel_game_t *game, uint64_t now_ms)
 {
   game->now_ms = now_ms < CLOCK_END_MS ? now_ms : CLOCK_END_MS - 1;
 }
 
 static void
-advance(game_t *game)
+advance(wheel_game_t *game)
 {
   uint64_t delay_ms =
       take_delay_ms(&game->bytes, game->model.tick_ms, game->slots);
@@ -212,7 +212,7 @@ advance(game_t *game)
 }
 
 static void
-step_back(game_t *game)
+step_back(wheel_game_t *game)
 {
   uint64_t delay_ms =
       take_delay_ms(&game->bytes, game->model.tick_ms, game->slots);
@@ -221,7 +221,7 @@ step_back(game_t *game)
 }
 
 static item_t *
-expire_one(game_t *game, uint64_t now_ms, uint64_t *budget)
+expire_one(wheel_game_t *game, uint64_t now_ms, uint64_t *budget)
 {
   const uvwheel_counters_t *counters = &game->core.counters;
   uint64_t left = *budget, looked = counters->looked;
@@ -246,7 +246,7 @@ expire_one(game_t *game, uint64_t now_ms, uint64_t *budget)
 /* Each slot counts its entries, and in the middle of a pass there are others.
  */
 static void
-count_slots(const game_t *game)
+count_slots(const wheel_game_t *game)
 {
   uint64_t slots = game->core.slot_mask + 1, slot, count = 0;
 
@@ -259,7 +259,7 @@ count_slots(const game_t *game)
 /* Operations run between the calls, as in the callbacks of a loop; sometimes
  * the turn is left before its end. */
 static void
-turn(game_t *game, uint64_t budget)
+turn(wheel_game_t *game, uint64_t budget)
 {
   uint64_t now_ms = game->now_ms;
   bool hasty = pick(&game->bytes, 8) == 1;
@@ -276,19 +276,19 @@ turn(game_t *game, uint64_t budget)
 }
 
 static void
-turn_now(game_t *game)
+turn_now(wheel_game_t *game)
 {
   turn(game, game->budget);
 }
 
 static void
-turn_without_budget(game_t *game)
+turn_without_budget(wheel_game_t *game)
 {
   turn(game, 0);
 }
 
 static void
-turn_at_next(game_t *game)
+turn_at_next(wheel_game_t *game)
 {
   uint64_t next_ms = uvwheel_core_next_ms(&game->core);
 
@@ -298,7 +298,7 @@ turn_at_next(game_t *game)
 }
 
 static void
-turn_soon(game_t *game)
+turn_soon(wheel_game_t *game)
 {
   advance(game);
   turn(game, game->budget);
@@ -307,14 +307,14 @@ turn_soon(game_t *game)
 /* ---- Before their time --------------------------------------------------- */
 
 static uint64_t
-take_count(game_t *game)
+take_count(wheel_game_t *game)
 {
   return pick(&game->bytes, 4) == 1 ? UINT64_MAX : take(&game->bytes, 1);
 }
 
 /* A draw inside a draw adds to what the outer one hands out. */
 static void
-draw(game_t *game)
+draw(wheel_game_t *game)
 {
   uint64_t count = take_count(game), expected, drawn;
   item_t *item;
@@ -343,7 +343,7 @@ draw(game_t *game)
 /* ---- Walks --------------------------------------------------------------- */
 
 static void
-walk(game_t *game)
+walk(wheel_game_t *game)
 {
   model_walk_t visits;
   uvwheel_cursor_t cursor;
@@ -364,7 +364,7 @@ walk(game_t *game)
 
 /* ---- A game -------------------------------------------------------------- */
 
-static void (*const operations[])(game_t *game) = {
+static void (*const operations[])(wheel_game_t *game) = {
     insert,    insert,   insert,      postpone,     postpone,
     postpone,  turn_now, turn_now,    turn_soon,    turn_soon,
     turn_soon, free_one, turn_soon,   remove_one,   turn_at_next,
@@ -374,7 +374,7 @@ static void (*const operations[])(game_t *game) = {
 };
 
 static void
-operate(game_t *game)
+operate(wheel_game_t *game)
 {
   unsigned count = sizeof operations / sizeof *operations;
 
@@ -385,7 +385,7 @@ operate(game_t *game)
 }
 
 static void
-open_wheel(game_t *game)
+open_wheel(wheel_game_t *game)
 {
   uint64_t tick_ms = take_tick_ms(&game->bytes);
   uint32_t slots = take_slots(&game->bytes);
@@ -404,7 +404,7 @@ open_wheel(game_t *game)
 
 /* Nothing was lost: each wake-up finds what is due then, and only that. */
 static void
-run_out(game_t *game)
+run_out(wheel_game_t *game)
 {
   unsigned wakes;
 
@@ -421,7 +421,7 @@ run_out(game_t *game)
 void
 play(const uint8_t *data, size_t size)
 {
-  static game_t game;
+  static wheel_game_t game;
   unsigned i;
 
   memset(&game, 0, sizeof game);

@@ -3,6 +3,7 @@
 /* What must hold for the wheel on its loop after each operation. */
 
 #include "game.h"
+#include "older_libuv.h"
 #include "virtual_time.h"
 
 uint64_t

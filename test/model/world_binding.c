@@ -20,7 +20,7 @@
 #define STALL_MS 7
 #define LONG_STALL_MS 1500
 
-game_t game;
+world_game_t game;
 
 uint64_t moved_ms;
 
@@ -589,7 +589,7 @@ open_binding(const world_t *world)
   EXPECT(uv_loop_init(&game.loop) == 0);
   open_wheels(world);
   run_once();
-  add_memory(&game, offsetof(game_t, model.timers[MOST_TIMERS]));
+  add_memory(&game, offsetof(world_game_t, model.timers[MOST_TIMERS]));
   add_slots(&game.wheel.core);
   add_moves();
 }

@@ -54,9 +54,9 @@ typedef struct game_s {
   uint64_t stopped;
   uint64_t lateness_max_ms;
   model_t model; /* the last one, as most of it is not used */
-} game_t;
+} world_game_t;
 
-extern game_t game;
+extern world_game_t game;
 
 /* By so much turns have moved the loop's time on this thread, in all moves that
  * were ever made. */

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "options.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "../examples/common/cli.h"
+#include "../examples/common/options.h"
+
+#define BOTH (IDLE_LOAD | UDP_LOAD)
+#define NUMBER(field, min, max) OPTION_NUMBER(options_t, field, min, max)
+
+static void
+parse_stall_by(void *options, char *name)
+{
+  static const struct {
+    const char *name;
+    int signal;
+  } ways[] = {{"stop", SIGSTOP}, {"usr1", SIGUSR1}, {"usr2", SIGUSR2}};
+
+  for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+    if (strcmp(name, ways[i].name) == 0) {
+      ((options_t *)options)->stall_signal = ways[i].signal;
+      return;
+    }
+  usage_error("--stall-by takes stop, usr1 or usr2, not '%s'", name);
+}
+
+static const option_row_t rows[] = {
+    {IDLE_LOAD, "host", "HOST", "where the server listens (127.0.0.1)",
+     OPTION_FIELD(options_t, host)},
+    {UDP_LOAD, "host", "HOST",
+     "where the server listens, in 127.0.0.0/8 (127.0.0.1)",
+     OPTION_FIELD(options_t, host)},
+    {BOTH, "port", "PORT", "and on which port (7007)",
+     NUMBER(port, 1, UINT16_MAX)},
+    {IDLE_LOAD, "connections", "N", "how many to open (10000)",
+     NUMBER(count, 1, 1000000)},
+    {UDP_LOAD, "peers", "N", "how many peers there are (1000000)",
+     NUMBER(count, 1, PEERS_MAX)},
+    {IDLE_LOAD, "chatty", "PERCENT", "how many of them never fall silent (50)",
+     NUMBER(chatty_percent, 0, 100)},
+    {UDP_LOAD, "chatty", "PERCENT", "how many of them never fall silent (20)",
+     NUMBER(chatty_percent, 0, 100)},
+    {BOTH, "timeout", "MS", "the server's timeout, 0 if it has none (5000)",
+     NUMBER(timeout_ms, 0, MAX_TIMEOUT_MS)},
+    {BOTH, "tick", "MS", "the server's resolution (100)",
+     NUMBER(tick_ms, 1, MAX_TIMEOUT_MS)},
+    {IDLE_LOAD, "interval", "MS",
+     "average time between two messages of a chatty\n"
+     "connection (a sixth of the timeout, at most 1000)",
+     NUMBER(interval_ms, 1, MAX_TIMEOUT_MS)},
+    {UDP_LOAD, "interval", "MS",
+     "least time between two datagrams of a chatty peer\n"
+     "(0: as fast as the server answers)",
+     NUMBER(interval_ms, 0, MAX_TIMEOUT_MS)},
+    {BOTH, "duration", "S", "chat at least so many seconds (10)",
+     NUMBER(duration_s, 0, MAX_SECONDS)},
+    {IDLE_LOAD, "churn", "S",
+     "connections also leave, reset, vanish and are replaced,\n"
+     "and every S seconds are judged for themselves (never)",
+     NUMBER(churn_s, 1, MAX_SECONDS)},
+    {IDLE_LOAD, "together", NULL,
+     "the silent ones send their message at the same time",
+     OPTION_FIELD(options_t, are_together)},
+    {IDLE_LOAD, "flood", "N",
+     "so many connections more, which are silent and come again\n"
+     "when they are closed: the server shall be full (0)",
+     NUMBER(flood, 0, 1000000)},
+    {IDLE_LOAD, "newcomers", "N",
+     "who then connect, want one echo and leave, all of whom\n"
+     "have to be served (0)",
+     NUMBER(newcomers, 0, 1000000)},
+    {BOTH, "stall", "S",
+     "make the server deaf for so many seconds, in which the\n"
+     "chatty ones speak on (never)",
+     NUMBER(stall_s, 1, MAX_SECONDS)},
+    {BOTH, "pid", "PID", "the process to do that to",
+     NUMBER(pid, 2, INT32_MAX)},
+    {BOTH, "stall-by", "WAY",
+     "how (stop):\n"
+     "  stop  by SIGSTOP and SIGCONT\n"
+     "  usr1  by SIGUSR1 to an idle-server --block S\n"
+     "  usr2  by SIGUSR2",
+     .parse = parse_stall_by},
+    {BOTH, "patience", "MS",
+     "wait so long for an answer, or for an end that is\n"
+     "overdue (5000)",
+     NUMBER(patience_ms, 1, MAX_TIMEOUT_MS)},
+    {BOTH, "seed", "N", "of the random numbers (1)",
+     NUMBER(seed, 0, UINT64_MAX)},
+};
+
+static const char *
+description_of(unsigned load)
+{
+  if (load == UDP_LOAD)
+    return "Plays very many peers of udp-sessions on this machine, each with "
+           "an\n"
+           "address of its own, and judges the server: were idle sessions "
+           "removed in\n"
+           "time, was no other removed, did every answer come and say the "
+           "right thing?\n";
+  return "Opens many connections to an idle-server and judges it: were idle\n"
+         "connections closed in time, was no other closed, did every echo "
+         "come back?\n";
+}
+
+/* Who chats too seldom is idle. A pause is at most 1.5 intervals long, and the
+ * 10 ms that pass between two looks at a connection. */
+static void
+check_interval(const options_t *options)
+{
+  uint64_t timeout_ms = options->timeout_ms;
+
+  if (timeout_ms != 0 && timeout_ms < 100)
+    usage_error("--timeout must be 0 or at least 100");
+  if (timeout_ms != 0 && options->chatty_percent != 0 &&
+      options->interval_ms > timeout_ms / 4)
+    usage_error("--interval must be at most a quarter of --timeout (%" PRIu64
+                "): who chats would be idle",
+                timeout_ms);
+}
+
+/* A judge who begins anew knows what happened at most one period ago. */
+static void
+check_churn(const options_t *options)
+{
+  if (options->churn_s != 0 && (options->timeout_ms == 0 ||
+                                options->churn_s * 1000 < options->timeout_ms))
+    usage_error("--churn must be at least --timeout, and that not 0");
+}
+
+/* Whoever is wrongly closed is so when the stall ends, and what is idle then
+ * needs a timeout more to be closed. */
+static void
+check_stall(options_t *options)
+{
+  uint64_t needed_s = options->stall_s + (2 * options->timeout_ms + 999) / 1000;
+
+  if ((options->stall_s != 0) != (options->pid != 0))
+    usage_error("--stall and --pid go together");
+  if (options->stall_s == 0)
+    return;
+  if (options->timeout_ms == 0 || options->churn_s != 0)
+    usage_error("--stall goes with a --timeout and without --churn");
+  if (options->duration_s < needed_s)
+    options->duration_s = needed_s;
+  options->patience_ms += options->stall_s * 1000;
+}
+
+/* A full server may close who is idle longest, and the silent ones are. */
+static void
+check_flood(const options_t *options)
+{
+  if (options->flood != 0 &&
+      (options->chatty_percent != 100 || options->churn_s != 0))
+    usage_error("--flood goes with --chatty 100 and without --churn");
+}
+
+void
+parse_options(int argc, char **argv, unsigned load, options_t *options)
+{
+  command_line_t line = {
+      .program = load,
+      .usage = "[OPTION]...",
+      .description = description_of(load),
+      .ending = "Exit status: 0 every promise was kept, 1 not so, or the "
+                "server could\n"
+                "not be judged, 2 wrong usage.\n",
+      .rows = rows,
+      .count = sizeof(rows) / sizeof(rows[0]),
+  };
+
+  *options = (options_t){
+      .host = DEFAULT_HOST,
+      .port = DEFAULT_PORT,
+      .count = load == UDP_LOAD ? 1000000 : 10000,
+      .chatty_percent = load == UDP_LOAD ? 20 : 50,
+      .timeout_ms = DEFAULT_TIMEOUT_MS,
+      .tick_ms = 100,
+      .duration_s = 10,
+      .patience_ms = 5000,
+      .stall_signal = SIGSTOP,
+      .seed = 1,
+  };
+  parse_command_line(argc, argv, &line, options);
+  if (load == IDLE_LOAD && options->interval_ms == 0)
+    options->interval_ms =
+        options->timeout_ms == 0 || options->timeout_ms > 6000
+            ? 1000
+            : options->timeout_ms / 6;
+  check_interval(options);
+  check_churn(options);
+  check_stall(options);
+  check_flood(options);
+}

@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A million peers for udp-sessions, and a judge of it from outside.
+ *
+ * First each peer says hello. Then the silent ones say nothing more; the
+ * chatty ones go on, one after the other in a random order, as fast as the
+ * server answers. The work is divided:
+ *
+ *   wire        the socket: whose address sends, and receives
+ *   peers       what a peer says, again if need be, and what is a right answer
+ *   this file   pacing: who speaks next, and how many at once
+ *   watch       when do the silent ones' sessions end?
+ *   judge       were the server's promises kept?
+ *
+ * The pace. At most as many datagrams are on their way as certainly fit into
+ * the socket's buffers, so that normally none is lost: each answer makes room
+ * for the next one. That is as fast as the server can, and never faster. What
+ * is lost all the same is said again after half a second, and counted.
+ *
+ * The verdict. Expiry is seen from outside: a sample of the silent peers asks
+ * until its sessions are gone, see watch.h. That a session in use stays is
+ * seen by each answer to a chatty peer, as it tells the session's count. The
+ * server's own figures are not asked for: who judges must not depend on whom
+ * he judges. For the same reason nothing of uvwheel is used. */
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uv.h>
+
+#include "../examples/common/cli.h"
+#include "options.h"
+#include "progress.h"
+#include "random.h"
+#include "stall.h"
+#include "udp-peers.h"
+#include "watch.h"
+
+#define MIN_DESCRIPTORS 16
+#define BATCHES_AT_ONCE 8 /* before the timer is looked after */
+
+const char *const program = "udp-load";
+
+typedef struct load_s {
+  options_t options;
+  struct sockaddr_in server;
+  uv_loop_t loop;
+  uv_poll_t poll;
+  uv_timer_t pace;
+  end_signals_t signals;
+  progress_t progress;
+  peers_t peers;
+  watch_t watch;
+  judge_t judge;
+  stall_t stall;
+
+  uint32_t greeted;   /* so many peers have said hello, in their order    */
+  int has_greeted;    /* who spoke last said hello                        */
+  uint32_t chatty;    /* so many peers are chatty                         */
+  uint32_t *queue;    /* their numbers in a ring, who spoke longest ago
+                         first                                            */
+  uint32_t first;     /* where the ring begins                            */
+  uint32_t queued;    /* how many are in it: those who have said hello    */
+  uint64_t neglected; /* how often one could not chat when it had to      */
+
+  uint64_t begun_ns;
+  uint64_t running_ns;  /* since when all have said hello, or 0  */
+  uint64_t draining_ns; /* since when nothing more is said, or 0 */
+  uint64_t greetings;   /* answers until running_ns              */
+  uint64_t answers;     /* and until draining_ns                 */
+  int failed;
+} load_t;
+
+/* ---- The end ------------------------------------------------------------ */
+
+static void
+close_everything(load_t *load)
+{
+  stall_end(&load->stall);
+  uv_close((uv_handle_t *)&load->poll, NULL);
+  uv_close((uv_handle_t *)&load->pace, NULL);
+  close_end_signals(&load->signals);
+}
+
+static void
+give_up(load_t *load, const char *what)
+{
+  progress_end(&load->progress);
+  complain("%s: no verdict", what);
+  load->failed = 1;
+  close_everything(load);
+}
+
+/* Takes what a function that uses the network has returned. */
+static void
+check(load_t *load, int error)
+{
+  if (error == -ECONNREFUSED && !load->failed)
+    give_up(load, "nobody listens there");
+}
+
+/* ---- Pace --------------------------------------------------------------- */
+
+/* Real peers do not speak in the order in which they came. */
+static void
+shuffle(load_t *load)
+{
+  for (uint32_t left = load->chatty; left > 1; left--) {
+    uint32_t one = (uint32_t)random_below(&load->options.seed, left);
+    uint32_t number = load->queue[left - 1];
+    load->queue[left - 1] = load->queue[one];
+    load->queue[one] = number;
+  }
+}
+
+/* Is it time for a chatty peer to speak? While others still say hello, it does
+ * so just often enough. */
+static int
+may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns)
+{
+  uint64_t silence_ns = now_ns - peer->said_ns;
+
+  if (load->running_ns != 0)
+    return silence_ns >= load->options.interval_ms * NS_PER_MS;
+  return load->judge.timeout_ns != 0 &&
+         silence_ns >= load->judge.timeout_ns / 4;
+}
+
+static void
+join_queue(load_t *load, uint32_t number)
+{
+  load->queue[(load->first + load->queued) % load->chatty] = number;
+  load->queued++;
+}
+
+static uint32_t
+leave_queue(load_t *load)
+{
+  uint32_t number = load->queue[load->first];
+
+  load->first = (load->first + 1) % load->chatty;
+  load->queued--;
+  return number;
+}
+
+/* The chatty peer whose turn it is, or NULL. Those that still wait for an
+ * answer are passed over: they are few. */
+static peer_t *
+next_to_chat(load_t *load, uint64_t now_ns)
+{
+  for (uint32_t n = load->queued; n > 0; n--) {
+    peer_t *peer = &load->peers.all[load->queue[load->first]];
+    if (peer->waiting == 0 && !may_chat(load, peer, now_ns))
+      return NULL;
+    join_queue(load, leave_queue(load));
+    if (peer->waiting == 0)
+      return peer;
+  }
+  return NULL;
+}
+
+static int
+is_chatty(const load_t *load, uint64_t number)
+{
+  uint64_t percent = load->options.chatty_percent;
+
+  return number * percent / 100 != (number + 1) * percent / 100;
+}
+
+static peer_t *
+next_to_greet(load_t *load)
+{
+  if (load->greeted == load->peers.total)
+    return NULL;
+  if (is_chatty(load, load->greeted))
+    join_queue(load, load->greeted);
+  return &load->peers.all[load->greeted++];
+}
+
+/* A peer that could not chat for so long that its session may have ended, as
+ * this machine or the server is slow: that tells nothing about timers. With
+ * --stall it is enough that it spoke. */
+static void
+excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
+{
+  uint64_t timeout_ns = load->judge.timeout_ns;
+  uint64_t spoke_ns =
+      load->judge.stall_ns != 0 ? peer->tried_ns : peer->heard_ns;
+
+  if (timeout_ns != 0 && peer->counted != 0 &&
+      now_ns - spoke_ns >= timeout_ns / 2) {
+    load->neglected++;
+    peer->counted = 0;
+  }
+}
+
+/* Those who say hello and those who chat take turns: on a slow machine the
+ * latter, who have to keep their sessions, would leave no room for the rest. */
+static peer_t *
+next_to_speak(load_t *load, uint64_t now_ns)
+{
+  peer_t *peer = load->has_greeted ? NULL : next_to_greet(load);
+
+  load->has_greeted = peer != NULL;
+  if (peer != NULL)
+    return peer;
+  peer = next_to_chat(load, now_ns);
+  if (peer == NULL)
+    return next_to_greet(load);
+  excuse_if_late(load, peer, now_ns);
+  return peer;
+}
+
+/* Is there room for one more on the way? During a stall all speak on, and much
+ * is lost. */
+static int
+has_room(const load_t *load)
+{
+  return load->peers.waiting_count < load->peers.wire.room ||
+         stall_is_on(&load->stall);
+}
+
+/* Lets so many speak as there is room for. */
+static int
+speak(load_t *load)
+{
+  uint64_t now_ns = uv_hrtime();
+  int error = 0;
+
+  while (error == 0 && load->draining_ns == 0 && has_room(load)) {
+    peer_t *peer = next_to_speak(load, now_ns);
+    if (peer == NULL)
+      break;
+    error = peers_say(&load->peers, peer, UDP_TRAFFIC, now_ns);
+  }
+  return error != 0 ? error : wire_flush(&load->peers.wire);
+}
+
+static void
+on_readable(uv_poll_t *poll, int status, int events)
+{
+  load_t *load = poll->data;
+  int received = WIRE_BATCH;
+
+  (void)status; /* an error shows when the socket is read */
+  (void)events;
+  for (int i = 0; i < BATCHES_AT_ONCE && received == WIRE_BATCH; i++)
+    received = peers_listen(&load->peers);
+  check(load, received < 0 ? received : speak(load));
+}
+
+/* ---- Phases ------------------------------------------------------------- */
+
+static void
+begin_to_run(load_t *load, uint64_t now_ns)
+{
+  load->running_ns = now_ns;
+  load->progress.shown_ns = 0; /* show the new phase at once */
+  load->greetings = load->judge.echoes;
+  shuffle(load);
+}
+
+static int
+is_done(const load_t *load, uint64_t now_ns)
+{
+  uint64_t duration_ns = load->options.duration_s * NS_PER_S;
+
+  return load->running_ns != 0 && now_ns - load->running_ns >= duration_ns &&
+         load->watch.count == 0;
+}
+
+/* So many lost answers are no accident: the server has stopped, or wants no
+ * more sessions. */
+static int
+is_hopeless(const load_t *load)
+{
+  return load->judge.lost >= load->peers.wire.room;
+}
+
+static void
+change_phase(load_t *load, uint64_t now_ns)
+{
+  if (load->running_ns == 0 &&
+      (load->greeted == load->peers.total || is_hopeless(load)))
+    begin_to_run(load, now_ns);
+  if (load->draining_ns == 0 && (is_done(load, now_ns) || is_hopeless(load))) {
+    load->draining_ns = now_ns;
+    load->answers = load->judge.echoes;
+  }
+  if (load->draining_ns != 0 && load->peers.waiting_count == 0)
+    close_everything(load);
+}
+
+static double
+share_done(const load_t *load, uint64_t now_ns)
+{
+  if (load->running_ns == 0)
+    return (double)load->greeted / (double)load->peers.total;
+  /* The last silent peer has just said hello. */
+  uint64_t silence_ns =
+      load->watch.count == 0 ? 0 : load->judge.timeout_ns + load->judge.tick_ns;
+  uint64_t chat_ns = load->options.duration_s * NS_PER_S;
+  uint64_t all_ns = silence_ns > chat_ns ? silence_ns : chat_ns;
+  return (double)(now_ns - load->running_ns) / (double)(all_ns + 1);
+}
+
+static void
+on_pace(uv_timer_t *timer)
+{
+  load_t *load = timer->data;
+  uint64_t now_ns = judge_awake(&load->judge);
+  int error = peers_retry(&load->peers, now_ns);
+  if (error == 0 && load->draining_ns == 0)
+    error = watch_ask(&load->watch, now_ns);
+  check(load, error != 0 ? error : speak(load));
+  if (load->failed)
+    return;
+  if (progress_is_due(&load->progress, now_ns))
+    progress_show(&load->progress,
+                  load->running_ns == 0 ? "greeting" : "running",
+                  share_done(load, now_ns),
+                  "%" PRIu64 " answers, %" PRIu64 " seen to end",
+                  load->judge.echoes, load->judge.closed);
+  change_phase(load, now_ns);
+  if (load->running_ns != 0 && load->draining_ns == 0 &&
+      stall_pace(&load->stall, load->running_ns, now_ns) != 0)
+    give_up(load, "the server cannot be signalled");
+}
+
+static void
+on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns)
+{
+  load_t *load = arg;
+
+  watch_told(&load->watch, peer, count, now_ns);
+}
+
+static void
+on_signal(uv_signal_t *signal, int number)
+{
+  load_t *load = signal->data;
+
+  (void)number;
+  if (!load->failed)
+    give_up(load, "interrupted");
+}
+
+/* ---- Start -------------------------------------------------------------- */
+
+/* The peers have loopback addresses, so they reach nothing else. */
+static void
+find_server(load_t *load)
+{
+  struct sockaddr_storage address;
+
+  parse_address(load->options.host, load->options.port, &address);
+  memcpy(&load->server, &address, sizeof(load->server));
+  if (address.ss_family != AF_INET ||
+      ntohl(load->server.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
+    usage_error("--host takes an address in 127.0.0.0/8, not '%s'",
+                load->options.host);
+}
+
+/* Chatty and silent ones are spread evenly among each other. */
+static void
+choose_watched(load_t *load)
+{
+  uint32_t silent_before = 0;
+
+  for (uint32_t i = 0; i < load->peers.total && load->options.timeout_ms; i++)
+    if (!is_chatty(load, i))
+      watch_consider(&load->watch, &load->peers.all[i], silent_before++,
+                     load->peers.total - load->chatty);
+}
+
+static void
+start(load_t *load)
+{
+  open_loop(&load->loop, &load->signals, on_signal, load);
+  uv_poll_init(&load->loop, &load->poll, load->peers.wire.descriptor);
+  uv_timer_init(&load->loop, &load->pace);
+  load->poll.data = load;
+  load->pace.data = load;
+  uv_poll_start(&load->poll, UV_READABLE, on_readable);
+  uv_timer_start(&load->pace, on_pace, PACE_MS, PACE_MS);
+  load->begun_ns = judge_awake(&load->judge);
+  progress_begin(&load->progress, load->begun_ns);
+}
+
+/* ---- Report ------------------------------------------------------------- */
+
+static double
+rate(uint64_t count, uint64_t duration_ns)
+{
+  return (double)count * (double)NS_PER_S / (double)(duration_ns + 1);
+}
+
+static int
+report(load_t *load)
+{
+  const peers_t *peers = &load->peers;
+  double hellos = rate(load->greetings, load->running_ns - load->begun_ns);
+  double chats = rate(load->answers - load->greetings,
+                      load->draining_ns - load->running_ns);
+
+  printf("peers         %" PRIu32 ": %" PRIu32 " chatty, %" PRIu32 " silent\n"
+         "datagrams     %.0f answered per second while all said hello, %.0f "
+         "then\n"
+         "lost          %" PRIu64 ", and said again; at most %u at once were "
+         "out\n",
+         peers->total, load->chatty, peers->total - load->chatty, hellos, chats,
+         peers->retries, peers->wire.room);
+  printf("traffic peers=%" PRIu32 " chatty=%" PRIu32
+         " hellos_per_s=%.0f chats_per_s=%.0f retries=%" PRIu64
+         " repeated=%" PRIu64 " neglected=%" PRIu64 "\n",
+         peers->total, load->chatty, hellos, chats, peers->retries,
+         peers->repeated, load->neglected);
+  if (load->neglected != 0)
+    complain("%" PRIu64 " times a chatty peer could not chat in time, which "
+             "is not judged",
+             load->neglected);
+  return judge_report(&load->judge, stdout);
+}
+
+/* Returns 0, or a negative error. */
+static int
+open_all(load_t *load)
+{
+  const options_t *options = &load->options;
+
+  load->peers.judge = &load->judge;
+  load->peers.patience_ns = options->patience_ms * NS_PER_MS;
+  load->peers.on_told = on_told;
+  load->peers.arg = load;
+  load->watch.peers = &load->peers;
+  load->chatty = (uint32_t)(options->count * options->chatty_percent / 100);
+  load->queue = calloc(options->count, sizeof(*load->queue));
+  if (load->queue == NULL ||
+      judge_init(&load->judge, WATCHED_MAX, options->timeout_ms,
+                 options->tick_ms) != 0)
+    return UV_ENOMEM;
+  stall_init(&load->stall, &load->judge, options);
+  return peers_open(&load->peers, (uint32_t)options->count, &load->server);
+}
+
+static int
+run(load_t *load)
+{
+  int error = open_all(load);
+
+  if (error != 0) {
+    complain("cannot start: %s", uv_strerror(error));
+    return EXIT_FAILURE;
+  }
+  choose_watched(load);
+  start(load);
+  uv_run(&load->loop, UV_RUN_DEFAULT);
+  uv_loop_close(&load->loop);
+  if (!load->failed) {
+    progress_end(&load->progress);
+    load->failed = report(load) != 0;
+  }
+  peers_close(&load->peers);
+  judge_destroy(&load->judge);
+  free(load->queue);
+  return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int
+main(int argc, char **argv)
+{
+  static load_t load;
+
+  parse_options(argc, argv, UDP_LOAD, &load.options);
+  find_server(&load);
+  need_descriptors(MIN_DESCRIPTORS);
+  return run(&load);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "batch.h"
+
+#include "stall.h"
+
+/* The clock is read after so many callbacks at most: it takes some 25 ns where
+ * a callback and its expiry take as little. */
+#define MOST_UNREAD 16
+
+void
+uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
+{
+  wheel->flags |= IN_BATCH;
+  batch->begin_ns = uv_hrtime();
+  batch->read_ns = batch->begin_ns;
+  batch->unread = 0;
+  batch->is_over = false;
+}
+
+/* The clock is read after each of slow callbacks, from time to time between
+ * quick ones; of which kind they are is known from the last ones. */
+void
+uvwheel__count_callback(uvwheel_t *wheel, batch_t *batch)
+{
+  uint64_t now_ns;
+
+  if (++batch->unread < wheel->read_every)
+    return;
+  now_ns = uv_hrtime();
+  if (now_ns - batch->read_ns > wheel->turn_ns / 8)
+    wheel->read_every = 1;
+  else if (wheel->read_every < MOST_UNREAD)
+    wheel->read_every *= 2;
+  batch->read_ns = now_ns;
+  batch->unread = 0;
+  batch->is_over = now_ns - batch->begin_ns >= wheel->turn_ns;
+}
+
+void
+uvwheel__end_batch(uvwheel_t *wheel, batch_t *batch)
+{
+  wheel->flags &= ~(uint64_t)IN_BATCH;
+  batch->took_us = (uv_hrtime() - batch->begin_ns) / 1000;
+  if (batch->took_us > wheel->stats.turn_max_us)
+    wheel->stats.turn_max_us = batch->took_us;
+  uvwheel__excuse(wheel, batch->took_us / 1000);
+}

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Time in which the loop was deaf does not count while an account is not empty:
+ * a minute at first and at most, into which a sixteenth of the loop's time
+ * flows. So a silent peer is closed however often the loop is blocked. */
+
+#include "idle_peers.h"
+
+#define TICK_MS 10
+#define TIMEOUT_MS UINT64_C(5000)
+#define MINUTE_MS UINT64_C(60000)
+
+/* Until then a silent peer is closed, whatever happens. */
+static uint64_t
+latest_ms(uint64_t timeout_ms)
+{
+  return timeout_ms + timeout_ms / 15 + 75000;
+}
+
+static const peers_options_t half_silent = {.carrier = BY_PIPE,
+                                            .count = 20,
+                                            .timeout_ms = TIMEOUT_MS,
+                                            .every_ms = 500,
+                                            .is_half_silent = true};
+
+static void
+expect_the_silent_half_closed(uint64_t opened_ms)
+{
+  ck_assert_uint_eq(peers_cut_off(), 0);
+  ck_assert_uint_eq(peers_closed(), half_silent.count / 2);
+  expect_silent_peers_closed(opened_ms + TIMEOUT_MS,
+                             opened_ms + latest_ms(TIMEOUT_MS));
+}
+
+/* ---- A loop that is blocked again and again -------------------------------
+ */
+
+static const struct {
+  const char *name;
+  uint64_t busy_ms;
+  uint64_t idle_ms;
+  bool update;
+} paces[] = {
+    {"600 of 900 ms", 600, 300, false}, {"600 of 900 ms", 600, 300, true},
+    {"300 of 550 ms", 300, 250, false}, {"300 of 550 ms", 300, 250, true},
+    {"1.0 of 1.9 s", 1000, 900, false}, {"1.0 of 1.9 s", 1000, 900, true},
+    {"5 of 6 s", 5000, 1000, true},     {"260 of 261 ms", 260, 1, true},
+};
+
+#define REQUESTS 8u
+
+static uv_timer_t blocker, client;
+static uvwheel_timer_t requests[REQUESTS];
+static int pace;
+static unsigned requests_begun;
+
+static void
+on_blocker(uv_timer_t *timer)
+{
+  virtual_time_advance_ms(paces[pace].busy_ms);
+  if (paces[pace].update)
+    uv_update_time(&loop);
+  /* From its end on. */
+  uv_timer_start(timer, on_blocker,
+                 clock_now_ms() + paces[pace].idle_ms - uv_now(&loop), 0);
+}
+
+static void
+on_request(uvwheel_timer_t *timer)
+{
+  (void)timer;
+}
+
+/* Requests begin every 10 ms, with a timeout of 50 ms; every second one is
+ * answered in time. */
+static void
+on_client(uv_timer_t *timer)
+{
+  unsigned request = requests_begun++ % REQUESTS;
+
+  (void)timer;
+  ck_assert_int_eq(uvwheel_timer_start(&requests[request], on_request, 50, 0),
+                   0);
+  if (request % 2 != 0)
+    (void)uvwheel_timer_stop(&requests[(request + REQUESTS - 2) % REQUESTS]);
+}
+
+static void
+begin_pace(int which)
+{
+  unsigned i;
+
+  pace = which;
+  requests_begun = 0;
+  for (i = 0; i < REQUESTS; i++)
+    ck_assert_int_eq(uvwheel_timer_init(&wheel, &requests[i]), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &blocker), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &client), 0);
+  ck_assert_int_eq(uv_timer_start(&blocker, on_blocker, paces[pace].idle_ms, 0),
+                   0);
+  ck_assert_int_eq(uv_timer_start(&client, on_client, 10, 10), 0);
+}
+
+static void
+end_pace(void)
+{
+  uv_close((uv_handle_t *)&blocker, NULL);
+  uv_close((uv_handle_t *)&client, NULL);
+}
+
+static uint64_t idler_closed_ms;
+
+static void
+on_idler(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  idler_closed_ms = clock_now_ms();
+}
+
+/* Scenario 26. Beside the peers there is a silent one with a timeout of ten
+ * minutes. */
+START_TEST(no_stalls_keep_silent_peers_for_ever)
+{
+  const uint64_t long_ms = 600000;
+  uint64_t opened_ms = START_MS, elapsed_ms;
+  static uvwheel_timer_t idler;
+
+  open_wheel(TICK_MS, 512);
+  peers_open(&half_silent);
+  idler_closed_ms = NEVER;
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idler), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&idler, on_idler, long_ms, 0), 0);
+  begin_pace(_i);
+  run_until(opened_ms + 1200000);
+  elapsed_ms = clock_now_ms() - opened_ms;
+  expect_the_silent_half_closed(opened_ms);
+  ck_assert_uint_ge(idler_closed_ms, opened_ms + long_ms);
+  ck_assert_uint_le(idler_closed_ms, opened_ms + latest_ms(long_ms));
+  /* What the account held and got, and the stall that used it up. */
+  ck_assert_uint_le(stats_of_wheel().deaf_ms,
+                    MINUTE_MS + elapsed_ms / 16 + paces[_i].busy_ms + 5000);
+  end_pace();
+  peers_close();
+}
+END_TEST
+
+/* ---- A loop that is run once per frame ------------------------------------
+ */
+
+static const struct {
+  const char *name;
+  uv_run_mode mode;
+  uint64_t frame_ms;
+  uint64_t tick_ms;
+} frames[] = {
+    {"3 times NOWAIT per 300 ms", UV_RUN_NOWAIT, 300, 1},
+    {"3 times NOWAIT per 300 ms", UV_RUN_NOWAIT, 300, 100},
+    {"3 times NOWAIT per 500 ms", UV_RUN_NOWAIT, 500, 1},
+    {"3 times NOWAIT per 500 ms", UV_RUN_NOWAIT, 500, 10},
+    {"3 times NOWAIT per 500 ms", UV_RUN_NOWAIT, 500, 100},
+    {"3 times NOWAIT per s", UV_RUN_NOWAIT, 1000, 1},
+    {"3 times NOWAIT per s", UV_RUN_NOWAIT, 1000, 10},
+    {"3 times ONCE per 300 ms", UV_RUN_ONCE, 300, 1},
+    {"3 times ONCE per 500 ms", UV_RUN_ONCE, 500, 10},
+    {"3 times ONCE per s", UV_RUN_ONCE, 1000, 10},
+    {"3 times ONCE per s", UV_RUN_ONCE, 1000, 100},
+};
+
+/* Scenario 27. */
+START_TEST(a_loop_that_is_run_per_frame_closes_silent_peers)
+{
+  uint64_t opened_ms = START_MS, frame_ms = frames[_i].frame_ms, next_ms;
+  static uvwheel_timer_t beat; /* for there is always something due */
+  unsigned i;
+
+  open_wheel(frames[_i].tick_ms, 512);
+  peers_open(&half_silent);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &beat), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&beat, on_request, 10, 10), 0);
+  for (next_ms = opened_ms; next_ms < opened_ms + 300000; next_ms += frame_ms) {
+    if (clock_now_ms() < next_ms)
+      virtual_time_advance_ms(next_ms - clock_now_ms());
+    for (i = 0; i < 3; i++)
+      uv_run(&loop, frames[_i].mode);
+  }
+  expect_the_silent_half_closed(opened_ms);
+  peers_close();
+}
+END_TEST
+
+/* ---- A machine that sleeps ------------------------------------------------
+ */
+
+static const struct {
+  const char *name;
+  hold_t hold;
+  unsigned times;
+  uint64_t length_ms;
+} suspensions[] = {
+    {"2 min", FROZEN_IN_POLL, 1, 120000},
+    {"2 min, between iterations", FROZEN_BETWEEN_ITERATIONS, 1, 120000},
+    {"8 h", FROZEN_IN_POLL, 1, 28800000},
+    {"8 h, between iterations", FROZEN_BETWEEN_ITERATIONS, 1, 28800000},
+    {"3 times 1 h", FROZEN_IN_POLL, 3, 3600000},
+    {"3 times 1 h, between iterations", FROZEN_BETWEEN_ITERATIONS, 3, 3600000},
+};
+
+/* Scenario 34: what peers say meanwhile is lost, and so is what they say in the
+ * first second. */
+START_TEST(a_machine_that_slept_cuts_nobody_off)
+{
+  const peers_options_t crowd = {
+      .carrier = BY_UDP, .count = 100, .timeout_ms = 5000, .every_ms = 60700};
+  uint64_t begin_ms, end_ms, ms;
+  unsigned i;
+
+  open_wheel(100, 512);
+  peers_open(&crowd);
+  for (i = 0; i < suspensions[_i].times; i++) {
+    /* They speak each second while it is awake. */
+    begin_ms = clock_now_ms() + 30000;
+    for (ms = clock_now_ms() + 1000; ms <= begin_ms; ms += 1000) {
+      peers_speak_at(ms);
+      run_until(ms);
+    }
+    end_ms = begin_ms + 500 + suspensions[_i].length_ms;
+    peers_lose_words_until(end_ms + 999);
+    hold_loop(suspensions[_i].hold, begin_ms + 500, end_ms, false);
+    run_until(end_ms + 500);
+    peers_speak_at(end_ms + 1000);
+    run_until(end_ms + 1000);
+    ck_assert_msg(peers_closed() == 0, "%s: %u of 100", suspensions[_i].name,
+                  peers_closed());
+  }
+  run_until(clock_now_ms() + 500);
+  ck_assert_uint_eq(peers_closed(), 0);
+  run_until(clock_now_ms() + 5000);
+  ck_assert_uint_eq(peers_closed(), crowd.count);
+  ck_assert_uint_eq(peers_cut_off(), 0);
+  peers_close();
+  rewind_clock();
+}
+END_TEST
+
+/* ---- The account ----------------------------------------------------------
+ */
+
+/* Is a stall of that length forgiven now? */
+static bool
+is_forgiven(uint64_t length_ms)
+{
+  static uvwheel_timer_t timer;
+  uint64_t deaf_ms = stats_of_wheel().deaf_ms;
+
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_request, 1, 0), 0);
+  virtual_time_advance_ms(length_ms);
+  run_for(2000);
+  ck_assert_int_eq(uvwheel_timer_stop(&timer), 0);
+  if (stats_of_wheel().deaf_ms == deaf_ms)
+    return false;
+  ck_assert_uint_ge(stats_of_wheel().deaf_ms - deaf_ms, length_ms - TICK_MS);
+  ck_assert_uint_le(stats_of_wheel().deaf_ms - deaf_ms, length_ms + 1000);
+  return true;
+}
+
+START_TEST(a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most)
+{
+  open_wheel(TICK_MS, 512);
+  ck_assert(is_forgiven(10 * 3600 * 1000));
+  run_for(8 * MINUTE_MS); /* half a minute is paid back */
+  ck_assert(!is_forgiven(5000));
+  run_for(12 * MINUTE_MS);
+  ck_assert(is_forgiven(5000));
+  rewind_clock();
+}
+END_TEST
+
+START_TEST(the_account_holds_a_minute_and_no_more)
+{
+  unsigned forgiven = 0;
+
+  open_wheel(TICK_MS, 512);
+  run_for(24 * 60 * MINUTE_MS);
+  while (forgiven < 100 && is_forgiven(4000))
+    forgiven++;
+  /* With the second that is given to peers, or without. */
+  ck_assert_uint_ge(forgiven, 12);
+  ck_assert_uint_le(forgiven, 17);
+  rewind_clock();
+}
+END_TEST
+
+START_TEST(a_used_up_account_cuts_nobody_off_whose_bytes_wait)
+{
+  const peers_options_t crowd = {
+      .carrier = BY_PIPE, .count = 200, .timeout_ms = 3000, .every_ms = 500};
+  hold_t hold = _i % 2 ? HELD_BY_UV_TIMER : FROZEN_BETWEEN_ITERATIONS;
+  uint64_t length_ms, from_ms;
+
+  open_wheel(TICK_MS, 512);
+  ck_assert(is_forgiven(2 * MINUTE_MS));
+  ck_assert(!is_forgiven(5000));
+  for (length_ms = 1000; length_ms <= 12000; length_ms += 500) {
+    peers_open(&crowd);
+    from_ms = clock_now_ms() + 1234;
+    hold_loop(hold, from_ms, from_ms + length_ms, true);
+    run_until(from_ms + length_ms + 4000);
+    ck_assert_msg(peers_closed() == 0, "%d ms: %u of 200", (int)length_ms,
+                  peers_closed());
+    peers_close();
+  }
+}
+END_TEST
+
+/* It takes the loop ten polls and a quarter of a second to hear all that waits.
+ */
+START_TEST(a_stall_is_counted_once_however_much_waits_after_it)
+{
+  const peers_options_t crowd = {.carrier = BY_UDP,
+                                 .count = 2000,
+                                 .timeout_ms = 3000,
+                                 .every_ms = 1000,
+                                 .hearing_ns = 125000};
+  static const uint64_t ticks_ms[] = {1, 10, 100, 1000};
+  uint64_t from_ms;
+
+  open_wheel(ticks_ms[_i], 512);
+  peers_open(&crowd);
+  from_ms = clock_now_ms() + 2300;
+  hold_loop(HELD_BY_UV_TIMER, from_ms, from_ms + 2000, false);
+  run_until(from_ms + 10000);
+  ck_assert_uint_le(stats_of_wheel().stalls, 1);
+  ck_assert_uint_le(stats_of_wheel().deaf_ms, 2000 + 1000);
+  ck_assert_uint_eq(peers_closed(), 0);
+  peers_close();
+}
+END_TEST
+
+/* An hour, so that what flows in for a time that is less than none would fill
+ * the account for ever. */
+START_TEST(a_clock_that_steps_back_fills_no_account)
+{
+  uint64_t opened_ms;
+
+  virtual_time_set_ns(UINT64_C(100000) * 1000000000);
+  uv_update_time(&loop);
+  open_wheel(TICK_MS, 512);
+  ck_assert(is_forgiven(MINUTE_MS));
+  virtual_time_step_back_ms(60 * MINUTE_MS);
+  uv_update_time(&loop);
+  peers_open(&half_silent);
+  opened_ms = clock_now_ms();
+  begin_pace(0);
+  run_until(opened_ms + 1200000);
+  expect_the_silent_half_closed(opened_ms);
+  end_pace();
+  peers_close();
+  rewind_clock();
+}
+END_TEST
+
+START_TEST(a_clock_that_steps_back_below_what_was_forgiven_is_followed)
+{
+  uint64_t begin_ms;
+  static probe_t probe;
+
+  virtual_time_set_ns(UINT64_C(10000) * 1000000);
+  uv_update_time(&loop);
+  open_wheel(TICK_MS, 512);
+  ck_assert(is_forgiven(5000));
+  virtual_time_set_ns(UINT64_C(3000) * 1000000);
+  uv_update_time(&loop);
+  ck_assert_uint_le(uvwheel_now(&wheel), uv_now(&loop));
+  begin_ms = clock_now_ms();
+  probe_init(&probe);
+  probe_start(&probe, 100, 0);
+  while (probe.fired == 0)
+    run_for(1);
+  ck_assert_uint_gt(clock_now_ms(), begin_ms + 100);
+  ck_assert_uint_le(clock_now_ms(), begin_ms + 100 + 2 * TICK_MS);
+  rewind_clock();
+}
+END_TEST
+
+/* A walk may run the loop; the wheel's turns wait for its end. */
+static void
+run_loop(uvwheel_timer_t *timer, void *arg)
+{
+  unsigned i;
+
+  (void)timer, (void)arg;
+  for (i = 0; i < 100; i++) {
+    virtual_time_advance_ms(50);
+    uv_run(&loop, UV_RUN_NOWAIT);
+  }
+}
+
+START_TEST(a_walk_that_runs_the_loop_is_one_stall_at_most)
+{
+  static probe_t probe;
+
+  open_wheel(TICK_MS, 512);
+  probe_init(&probe);
+  probe_start(&probe, 100, 0);
+  uvwheel_walk(&wheel, run_loop, NULL);
+  run_for(10000);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_le(stats_of_wheel().stalls, 1);
+  ck_assert_uint_le(stats_of_wheel().deaf_ms, 5000 + 1000);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("account");
+  TCase *blocked = loop_tcase(suite, "blocked again and again");
+  TCase *frame = loop_tcase(suite, "run per frame");
+  TCase *suspended = loop_tcase(suite, "suspended");
+  TCase *account = loop_tcase(suite, "account");
+
+  tcase_add_loop_test(blocked, no_stalls_keep_silent_peers_for_ever, 0,
+                      (int)LENGTH(paces));
+  tcase_add_loop_test(frame, a_loop_that_is_run_per_frame_closes_silent_peers,
+                      0, (int)LENGTH(frames));
+  tcase_add_loop_test(suspended, a_machine_that_slept_cuts_nobody_off, 0,
+                      (int)LENGTH(suspensions));
+  tcase_add_test(account,
+                 a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most);
+  tcase_add_test(account, the_account_holds_a_minute_and_no_more);
+  tcase_add_loop_test(account,
+                      a_used_up_account_cuts_nobody_off_whose_bytes_wait, 0, 2);
+  tcase_add_loop_test(
+      account, a_stall_is_counted_once_however_much_waits_after_it, 0, 4);
+  tcase_add_test(account, a_clock_that_steps_back_fills_no_account);
+  tcase_add_test(account,
+                 a_clock_that_steps_back_below_what_was_forgiven_is_followed);
+  tcase_add_test(account, a_walk_that_runs_the_loop_is_one_stall_at_most);
+  return run_suite(suite);
+}

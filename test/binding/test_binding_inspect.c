@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What can be seen of a wheel: statistics, the page for the operator, the
+ * check. netty#65, netty#14959, camunda#61288. */
+
+#include <stdlib.h>
+
+#include "support.h"
+
+START_TEST(each_thing_that_happens_is_counted_once)
+{
+  static probe_t probes[4];
+  uvwheel_stats_t stats;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, 4);
+  probe_start(&probes[0], 5, 0);    /* fires                  */
+  probe_start(&probes[1], 5, 0);    /* is stopped             */
+  probe_start(&probes[2], 50, 500); /* fires and arms itself  */
+  probe_start(&probes[3], 25, 0);   /* is refreshed and moved */
+  probe_stop(&probes[1]);
+  run_for(20);
+  probe_refresh(&probes[3]);
+  probe_start(&probes[3], 60, 0);
+  run_for(50);
+  stats = stats_of_wheel();
+  ck_assert_uint_eq(stats.active, 2);
+  ck_assert_uint_eq(stats.started, 5);
+  ck_assert_uint_eq(stats.stopped, 1);
+  ck_assert_uint_eq(stats.fired, 2);
+  ck_assert_uint_eq(stats.moved, 1);
+  ck_assert_uint_eq(stats.looked, 3);
+  ck_assert_uint_eq(stats.turns, 3);
+  ck_assert_uint_eq(stats.turns_cut, 0);
+  ck_assert_uint_eq(stats.backlog_ms, 0);
+  uvwheel_close(&wheel, NULL);
+  ck_assert_uint_eq(stats_of_wheel().active, 0);
+  ck_assert_uint_eq(stats_of_wheel().stopped, 3);
+}
+END_TEST
+
+/* A new wheel has done nothing; what is reserved is zero. */
+START_TEST(a_new_wheel_s_statistics_are_all_zeros)
+{
+  uvwheel_stats_t stats, zero;
+
+  open_wheel(10, 8);
+  memset(&zero, 0, sizeof zero);
+  stats = stats_of_wheel();
+  ck_assert_mem_eq(&stats, &zero, sizeof stats);
+}
+END_TEST
+
+START_TEST(a_wheel_tells_the_options_that_it_was_made_with)
+{
+  uvwheel_options_t options, given = {.tick_ms = 7,
+                                      .slots = 5,
+                                      .turn_budget = UINT32_MAX,
+                                      .max_timers = 9,
+                                      .flags = UVWHEEL_FIFO,
+                                      .turn_ms = 3,
+                                      .stall_ms = UINT32_MAX};
+
+  open_wheel_with(&given);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, &options), 0);
+  given.slots = 8;
+  ck_assert_mem_eq(&options, &given, sizeof given);
+  ck_assert_int_eq(uvwheel_get_options(NULL, &options), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, NULL), UV_EINVAL);
+}
+END_TEST
+
+START_TEST(a_wheel_made_without_options_tells_the_defaults)
+{
+  uvwheel_options_t options;
+
+  open_wheel_with(NULL);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, &options), 0);
+  ck_assert_uint_eq(options.tick_ms, UVWHEEL_DEFAULT_TICK_MS);
+  ck_assert_uint_eq(options.slots, UVWHEEL_DEFAULT_SLOTS);
+  ck_assert_uint_eq(options.turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_uint_eq(options.turn_ms, UVWHEEL_DEFAULT_TURN_MS);
+  ck_assert_uint_eq(options.stall_ms, UVWHEEL_DEFAULT_STALL_MS);
+  ck_assert_uint_eq(options.max_timers, 0);
+  ck_assert_uint_eq(options.flags, 0);
+}
+END_TEST
+
+START_TEST(a_slot_is_counted_and_others_are_empty)
+{
+  static probe_t probes[3];
+  uint64_t slot, tick;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  probe_start(&probes[0], 25, 0);
+  probe_start(&probes[1], 25, 0);
+  probe_start(&probes[2], 25 + 80, 0);
+  tick = tick_ms_after(10, uv_now(&loop) + 25) / 10;
+  for (slot = 0; slot < 9; slot++)
+    ck_assert_uint_eq(uvwheel_slot_count(&wheel, slot),
+                      slot == tick % 8 ? 3 : 0);
+  ck_assert_uint_eq(uvwheel_slot_count(NULL, 0), 0);
+  uvwheel_close(&wheel, on_wheel_closed);
+  run_for(0);
+  ck_assert_uint_eq(uvwheel_slot_count(&wheel, tick % 8), 0);
+}
+END_TEST
+
+/* ---- Rounds -------------------------------------------------------------- */
+
+#define TICK_MS 10
+#define SLOTS UINT64_C(8)
+
+/* How often a hand that goes tick by tick passes the probe's slot in vain. */
+static uint64_t
+passes_until_due(const probe_t *probe)
+{
+  uint64_t due_tick = tick_ms_after(TICK_MS, probe->due_ms) / TICK_MS;
+  uint64_t tick, passes = 0;
+
+  for (tick = uvwheel_now(&wheel) / TICK_MS + 1; tick < due_tick; tick++)
+    passes += tick % SLOTS == due_tick % SLOTS;
+  return passes;
+}
+
+/* About each multiple of a round, from each position of the hand. */
+START_TEST(rounds_are_how_often_the_hand_passes_in_vain)
+{
+  uint64_t ticks = (uint64_t)_i / 3 * SLOTS + (uint64_t)_i % 3 - 1;
+  static probe_t probe;
+  unsigned position;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init(&probe);
+  for (position = 0; position < SLOTS; position++) {
+    run_for(TICK_MS);
+    probe_start(&probe, ticks * TICK_MS, 0);
+    ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), ticks / SLOTS);
+    while (uvwheel_timer_is_active(&probe.timer)) {
+      ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer),
+                        passes_until_due(&probe));
+      run_for(TICK_MS / 2);
+    }
+    ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), 0);
+  }
+}
+END_TEST
+
+START_TEST(rounds_follow_from_the_due_time)
+{
+  static probe_t probe;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init(&probe);
+  probe_start(&probe, 5 * SLOTS * TICK_MS, 0);
+  run_for(2 * SLOTS * TICK_MS);
+  ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), 3);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), 5);
+  probe_start(&probe, UINT64_MAX, 0);
+  ck_assert_uint_gt(uvwheel_timer_get_rounds(&probe.timer), UINT32_MAX);
+  probe_start(&probe, 5, 0);
+  virtual_time_advance_ms(100);
+  uv_update_time(&loop);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 1);
+  ck_assert_uint_eq(uvwheel_timer_get_rounds(&probe.timer), 0);
+}
+END_TEST
+
+/* ---- The page ------------------------------------------------------------ */
+
+static char *
+page(void)
+{
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+
+  ck_assert_ptr_nonnull(stream);
+  uvwheel_print(&wheel, stream);
+  fclose(stream);
+  return text;
+}
+
+static void
+expect_on_page(const char *fragment)
+{
+  char *text = page();
+
+  ck_assert_msg(strstr(text, fragment) != NULL, "no \"%s\" in:\n%s", fragment,
+                text);
+  free(text);
+}
+
+START_TEST(the_page_tells_configuration_counts_and_lateness)
+{
+  static probe_t probes[5];
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, 5);
+  expect_on_page("8 slots x 10 ms");
+  expect_on_page("0 active");
+  expect_on_page("nothing has fired in its time yet");
+  for (i = 0; i < 5; i++)
+    probe_start(&probes[i], i * 30, 0);
+  expect_on_page("5 active, 5 started, 0 stopped, 0 fired");
+  run_for(50);
+  probe_stop(&probes[4]);
+  expect_on_page("2 active, 5 started, 1 stopped, 2 fired");
+  expect_on_page("latest 0 ms");
+}
+END_TEST
+
+static void
+expect_again_in_a_walk(uvwheel_timer_t *timer, void *text)
+{
+  (void)timer;
+  expect_on_page(text);
+}
+
+START_TEST(the_page_tells_in_which_round_timers_are_due)
+{
+  static char later[] =
+      "rounds    2 due in this one, 8 in later ones, at most 4 ahead\n";
+  static probe_t probes[10];
+  size_t i;
+
+  open_wheel(TICK_MS, SLOTS);
+  probe_init_all(probes, LENGTH(probes));
+  expect_on_page("rounds    0 due in this one, 0 in later ones, "
+                 "at most 0 ahead\n");
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * 40, 0);
+  expect_on_page(later);
+  uvwheel_walk(&wheel, expect_again_in_a_walk, later);
+  run_for(200);
+  expect_on_page("rounds    2 due in this one, 3 in later ones, "
+                 "at most 2 ahead\n");
+}
+END_TEST
+
+START_TEST(the_page_tells_of_trouble)
+{
+  static probe_t probes[3];
+  size_t i;
+
+  open_wheel(10, 8);
+  probe_init_all(probes, LENGTH(probes));
+  expect_on_page("trouble   0 stalls, the longest 0 ms; "
+                 "clock set back by 0 ms in all; 0 fired early\n");
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 3 + 100 * i, 0); /* due at ..40, fires at ..50 */
+  virtual_time_advance_ms(13 + 400);
+  run_for(0);
+  probes[0].due_ms = uvwheel_now(&wheel) - TICK_MS; /* it comes early */
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+  expect_on_page("trouble   1 stalls, the longest 400 ms; "
+                 "clock set back by 800 ms in all; 1 fired early\n");
+  expect_on_page("lateness  nothing has fired in its time yet\n");
+  run_for(2000);
+  expect_on_page("lateness  half within 0 ms, 99% within 0 ms, "
+                 "99.9% within 0 ms, latest 0 ms\n");
+}
+END_TEST
+
+/* The last bucket has no upper bound but the latest that fired. */
+START_TEST(the_page_says_how_late_the_latest_timers_were)
+{
+  static probe_t probe;
+
+  open_wheel_without_stalls(1, 8);
+  probe_init(&probe);
+  probe_start(&probe, 5, 0);
+  virtual_time_advance_ms(6 + (UINT64_C(1) << 24));
+  run_for(0);
+  expect_on_page("half within 16777216 ms");
+  rewind_clock();
+}
+END_TEST
+
+/* One slot, more slots than columns, and a wheel that is closed. */
+START_TEST(no_percentile_is_later_than_the_latest)
+{
+  static probe_t probe;
+
+  open_wheel(1, 8);
+  probe_init(&probe);
+  probe_start(&probe, 5, 0);
+  virtual_time_advance_ms(6 + 5); /* its bucket ends at 7 */
+  run_for(0);
+  expect_on_page("half within 5 ms, 99% within 5 ms, 99.9% within 5 ms, "
+                 "latest 5 ms");
+  expect_punctual(&probe, 10);
+  expect_on_page("half within 0 ms, 99% within 5 ms");
+  probe_start(&probe, 10, 0);
+  probe.due_ms = uvwheel_now(&wheel) - 1; /* it comes early, and is not late */
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+  expect_on_page("half within 0 ms, 99% within 5 ms");
+}
+END_TEST
+
+START_TEST(the_page_of_any_wheel_can_be_printed)
+{
+  static const uint32_t slots[] = {1, 2, 64, 128, 4096};
+  static probe_t probes[300];
+  char *text;
+  size_t i;
+
+  open_wheel(1, slots[_i]);
+  probe_init_all(probes, LENGTH(probes));
+  free(page());
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], i * i, 0);
+  expect_on_page("300 active");
+  probe_start(&probes[0], UINT64_MAX, 0);
+  free(page());
+  run_for(2000);
+  free(page());
+  uvwheel_close(&wheel, NULL);
+  free(page());
+  run_for(10);
+  text = page();
+  ck_assert_ptr_nonnull(text);
+  free(text);
+}
+END_TEST
+
+START_TEST(the_check_tells_what_is_broken)
+{
+  static probe_t probe;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+
+  ck_assert_ptr_nonnull(stream);
+  open_wheel(10, 8);
+  probe_init(&probe);
+  probe_start(&probe, 50, 0);
+  ck_assert_int_eq(uvwheel_check(&wheel, stream), 0);
+  fflush(stream);
+  ck_assert_str_eq(text, "");
+  wheel.core.inserted++;
+  ck_assert_int_eq(uvwheel_check(&wheel, NULL), UV_EFAULT);
+  ck_assert_int_eq(uvwheel_check(&wheel, stream), UV_EFAULT);
+  wheel.core.inserted--;
+  fclose(stream);
+  ck_assert_str_ne(text, "");
+  free(text);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("binding: inspect");
+  TCase *inspect = loop_tcase(suite, "inspect");
+
+  tcase_add_test(inspect, each_thing_that_happens_is_counted_once);
+  tcase_add_test(inspect, a_new_wheel_s_statistics_are_all_zeros);
+  tcase_add_test(inspect, a_wheel_tells_the_options_that_it_was_made_with);
+  tcase_add_test(inspect, a_wheel_made_without_options_tells_the_defaults);
+  tcase_add_test(inspect, a_slot_is_counted_and_others_are_empty);
+  tcase_add_loop_test(inspect, rounds_are_how_often_the_hand_passes_in_vain, 1,
+                      15);
+  tcase_add_test(inspect, rounds_follow_from_the_due_time);
+  tcase_add_test(inspect, the_page_tells_configuration_counts_and_lateness);
+  tcase_add_test(inspect, the_page_tells_in_which_round_timers_are_due);
+  tcase_add_test(inspect, the_page_tells_of_trouble);
+  tcase_add_test(inspect, the_page_says_how_late_the_latest_timers_were);
+  tcase_add_test(inspect, no_percentile_is_later_than_the_latest);
+  tcase_add_loop_test(inspect, the_page_of_any_wheel_can_be_printed, 0, 5);
+  tcase_add_test(inspect, the_check_tells_what_is_broken);
+  return run_suite(suite);
+}

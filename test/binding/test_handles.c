@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Others may close some of the wheel's handles, each alone or several, at any
+ * moment (scenario 36): the loop does not spin, no timer waits for ever, and
+ * uvwheel_close does what it always does. */
+
+#include "support.h"
+
+#define TICK_MS 10
+#define MOST_HANDLES 4
+
+/* ---- What is closed, and when -------------------------------------------- */
+
+static uv_handle_t *handles[MOST_HANDLES];
+static unsigned handles_found;
+static unsigned closing_set; /* a bit for each of the handles */
+static bool is_set_closed;
+
+static void
+close_set(void)
+{
+  unsigned i;
+
+  if (is_set_closed)
+    return;
+  is_set_closed = true;
+  for (i = 0; i < handles_found; i++)
+    if (closing_set & 1u << i)
+      uv_close(handles[i], NULL);
+}
+
+static void
+close_set_in_callback(probe_t *probe)
+{
+  (void)probe;
+  close_set();
+}
+
+/* Closes the set once a timer is due and its turn has not come. */
+static void
+close_set_if_due(uv_prepare_t *prepare)
+{
+  probe_t *probe = prepare->data;
+
+  if (probe->fired == 0 && uvwheel_timer_get_due_in(&probe->timer) == 0)
+    close_set();
+}
+
+typedef enum moment_e {
+  BEFORE_THE_FIRST_START,
+  WHILE_A_TIMER_WAITS,
+  WHEN_A_TIMER_IS_OVERDUE,
+  BEFORE_A_POLL,
+  IN_A_CALLBACK,
+  MOMENTS
+} moment_t;
+
+static uv_prepare_t before_poll;
+
+/* Runs the loop until the set is closed. */
+static void
+close_at(moment_t moment, probe_t *probe)
+{
+  if (moment != BEFORE_THE_FIRST_START)
+    probe_start(probe, 1000, 0);
+  probe->then = moment == IN_A_CALLBACK ? close_set_in_callback : NULL;
+  before_poll.data = probe;
+  if (moment == BEFORE_A_POLL)
+    ck_assert_int_eq(uv_prepare_start(&before_poll, close_set_if_due), 0);
+  else if (moment == IN_A_CALLBACK)
+    run_for(1100);
+  else if (moment == WHEN_A_TIMER_IS_OVERDUE)
+    virtual_time_advance_ms(1200);
+  else
+    run_for(10);
+  if (moment == BEFORE_A_POLL)
+    run_for(1100);
+  else if (moment != IN_A_CALLBACK)
+    close_set();
+  ck_assert(is_set_closed);
+  uv_close((uv_handle_t *)&before_poll, NULL);
+}
+
+/* ---- What holds then ------------------------------------------------------
+ */
+
+static void
+expect_no_spinning(void)
+{
+  uint64_t polls = virtual_time_polls();
+
+  run_for(100000);
+  ck_assert_uint_le(virtual_time_polls() - polls, 30);
+}
+
+/* A timer that can be started fires, or the wheel is closed meanwhile. */
+static void
+expect_no_endless_wait(probe_t *probe)
+{
+  int error = uvwheel_timer_start(&probe->timer, on_probe, 1000, 0);
+
+  ck_assert(error == 0 || error == UV_EINVAL);
+  ck_assert_int_eq(error == UV_EINVAL, uvwheel_is_closing(&wheel));
+  probe->due_ms = uvwheel_now(&wheel) + 1000;
+  expect_no_spinning();
+  ck_assert(uvwheel_is_closing(&wheel) || probe->fired == 1);
+}
+
+static void
+open_wheel_with_handles(probe_t *probes, size_t count)
+{
+  open_wheel(TICK_MS, 64);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  handles_found = list_handles(handles, MOST_HANDLES);
+  ck_assert_uint_ge(handles_found, 2);
+  ck_assert_uint_le(handles_found, MOST_HANDLES);
+  ck_assert_int_eq(uv_prepare_init(&loop, &before_poll), 0);
+  probe_init_all(probes, count);
+  wheels_closed = 0;
+  is_set_closed = false;
+}
+
+/* By others, and by the wheel's owner. */
+static void
+close_the_rest(bool by_others)
+{
+  if (by_others) {
+    close_all_handles();
+    run_for(10);
+    ck_assert_uint_eq(handle_count(), 0);
+  }
+  uvwheel_close(&wheel, on_wheel_closed);
+  run_for(10);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(handle_count(), 0);
+  forget_wheel();
+}
+
+START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
+{
+  moment_t moment = (moment_t)_i;
+  static probe_t probes[2];
+  unsigned by_others;
+
+  for (closing_set = 1; closing_set < 1u << MOST_HANDLES; closing_set++)
+    for (by_others = 0; by_others < 2; by_others++) {
+      open_wheel_with_handles(probes, LENGTH(probes));
+      close_at(moment, &probes[0]);
+      expect_no_spinning();
+      if (moment != BEFORE_THE_FIRST_START && moment != IN_A_CALLBACK)
+        ck_assert(uvwheel_is_closing(&wheel) || probes[0].fired == 1);
+      expect_no_endless_wait(&probes[1]);
+      close_the_rest(by_others);
+    }
+}
+END_TEST
+
+/* Without a wait. */
+START_TEST(the_wheel_can_be_closed_right_after_some_of_its_handles)
+{
+  moment_t moment = (moment_t)_i;
+  static probe_t probe;
+  unsigned fired;
+
+  for (closing_set = 1; closing_set < 1u << MOST_HANDLES; closing_set++) {
+    open_wheel_with_handles(&probe, 1);
+    close_at(moment, &probe);
+    fired = fired_in_all;
+    uvwheel_close(&wheel, on_wheel_closed);
+    expect_no_spinning();
+    ck_assert_uint_eq(wheels_closed, 1);
+    ck_assert_uint_eq(fired_in_all, fired);
+    ck_assert_uint_eq(handle_count(), 0);
+    forget_wheel();
+  }
+}
+END_TEST
+
+/* Nothing but the wheel keeps this loop alive: it ends. */
+START_TEST(a_loop_ends_although_others_close_some_handles)
+{
+  static probe_t probe;
+
+  for (closing_set = 1; closing_set < 1u << MOST_HANDLES; closing_set++) {
+    open_wheel(TICK_MS, 64);
+    handles_found = list_handles(handles, MOST_HANDLES);
+    is_set_closed = false;
+    wheels_closed = 0;
+    probe_init(&probe);
+    probe_start(&probe, 1000, 0);
+    close_set();
+    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+    ck_assert(uvwheel_is_closing(&wheel) || probe.fired == 1);
+    close_the_rest(false);
+  }
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("handles");
+  TCase *some = loop_tcase(suite, "some are closed");
+
+  tcase_add_loop_test(some,
+                      some_handles_that_others_close_leave_a_loop_that_sleeps,
+                      0, MOMENTS);
+  tcase_add_loop_test(some,
+                      the_wheel_can_be_closed_right_after_some_of_its_handles,
+                      0, MOMENTS);
+  tcase_add_test(some, a_loop_ends_although_others_close_some_handles);
+  return run_suite(suite);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Heard first: a timer fires only after a poll that began once it was due, and
+ * once nothing more waits to be read. What had reached its socket by then
+ * counts, however the loop was held up. Numbers of scenarios are those of
+ * docs/promises.md. */
+
+#include "idle_peers.h"
+
+#define TIMEOUT_MS UINT64_C(2000)
+
+static void
+open_wheel_for(uint64_t tick_ms, uint32_t stall_ms)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = tick_ms, .slots = 512, .stall_ms = stall_ms};
+
+  open_wheel_with(&options);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+}
+
+/* ---- More than one poll can report --------------------------------------- */
+
+#define SPEAKING_ONCE(by, number) \
+  .peers = {.carrier = (by), .count = (number), .timeout_ms = TIMEOUT_MS
+
+/* What waits is read in several polls: libuv reads 32 datagrams of a socket and
+ * 32 buffers of a stream per poll, and 1024 events if a signal is among them.
+ * A turn of the mailbox has 10,000 requests. */
+static const struct {
+  const char *name;
+  peers_options_t peers;
+} crowds[] = {{"one byte", SPEAKING_ONCE(BY_PIPE, 1)}},
+{
+  "1000 datagrams", SPEAKING_ONCE(BY_UDP, 1000)
+}
+}
+,
+{
+  "1000 slow datagrams", SPEAKING_ONCE(BY_UDP, 1000), .hearing_ns = 20000
+}
+}
+,
+{
+  "pipes and a signal", SPEAKING_ONCE(BY_PIPE, 1100), .is_after_signal = true
+}
+}
+,
+{
+  "messages of 150 KB", SPEAKING_ONCE(BY_PIPE, 3), .bytes = 150 * 1024
+}
+}
+,
+{
+  "20,000 requests", SPEAKING_ONCE(BY_POST, 20000), .hearing_ns = 500
+}
+}
+,
+}
+;
+
+static const uint64_t ticks_ms[] = {1, 10, 100, 1000};
+static const uint32_t stalls_ms[] = {0, UINT32_MAX};
+
+/* Before the tick at which all of them would be closed they speak, and another
+ * handle's callback holds the loop until after that tick: no stall. */
+static const struct {
+  uint64_t spoken_ms; /* before the tick */
+  uint64_t from_ms;   /* before the tick */
+  uint64_t until_ms;  /* after the tick  */
+  bool update;
+} held[] = {
+    {10, 60, 40, false}, {10, 60, 40, true}, {10, 100, 100, true},
+    {50, 90, 20, false}, {50, 90, 0, true},  {150, 190, 10, false},
+    {150, 160, 1, true}, {1, 1, 150, false},
+};
+
+/* All timers begin 5 ms before a multiple of 100 ms, so that at most ticks the
+ * tick comes right after they are due. */
+static void
+hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms, size_t i)
+{
+  uint64_t at_ms, end_ms;
+
+  run_until(clock_now_ms() / 100 * 100 + 195);
+  peers_open(crowd);
+  at_ms = tick_ms_after(tick_ms, clock_now_ms() + TIMEOUT_MS);
+  peers_speak_at(at_ms - held[i].spoken_ms);
+  hold_loop(HELD_BY_UV_TIMER, at_ms - held[i].from_ms, at_ms + held[i].until_ms,
+            held[i].update);
+  end_ms = at_ms + held[i].until_ms + TIMEOUT_MS - 1;
+  run_until(end_ms);
+  ck_assert_uint_eq(peers_closed(), 0);
+  run_until(end_ms + tick_ms + 100);
+  ck_assert_uint_eq(peers_closed(), crowd->count);
+  ck_assert_uint_eq(peers_cut_off(), 0);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  peers_close();
+}
+
+/* Scenario 33. */
+START_TEST(what_waits_in_sockets_is_heard_before_timers_fire)
+{
+  const peers_options_t *crowd = &crowds[_i].peers;
+  size_t tick, stall, i;
+
+  for (tick = 0; tick < LENGTH(ticks_ms); tick++)
+    for (stall = 0; stall < LENGTH(stalls_ms); stall++) {
+      open_wheel_for(ticks_ms[tick], stalls_ms[stall]);
+      for (i = 0; i < LENGTH(held); i++)
+        hold_past_the_tick(crowd, ticks_ms[tick], i);
+      close_wheel();
+    }
+}
+END_TEST
+
+/* ---- However the loop is held -------------------------------------------- */
+
+static const struct {
+  const char *name;
+  hold_t hold;
+  bool update;
+} holds[] = {
+    {"frozen between iterations", FROZEN_BETWEEN_ITERATIONS, false},
+    {"frozen in a poll", FROZEN_IN_POLL, false},
+    {"a uv_timer_t", HELD_BY_UV_TIMER, false},
+    {"a uv_timer_t, updating", HELD_BY_UV_TIMER, true},
+    {"a timer of the wheel", HELD_BY_WHEEL_TIMER, false},
+    {"a timer of the wheel, updating", HELD_BY_WHEEL_TIMER, true},
+    {"a read before the peers'", HELD_BY_READ_BEFORE_PEERS, false},
+    {"a read before the peers', updating", HELD_BY_READ_BEFORE_PEERS, true},
+    {"a read after the peers'", HELD_BY_READ_AFTER_PEERS, false},
+    {"a read after the peers', updating", HELD_BY_READ_AFTER_PEERS, true},
+};
+
+static bool
+is_held_in_poll(hold_t hold)
+{
+  return hold == HELD_BY_READ_BEFORE_PEERS || hold == HELD_BY_READ_AFTER_PEERS;
+}
+
+static const peers_options_t half_silent = {.carrier = BY_PIPE,
+                                            .count = 40,
+                                            .timeout_ms = 3000,
+                                            .every_ms = 500,
+                                            .is_half_silent = true};
+
+/* Scenario 29: the timers of all begin at one moment, so that nothing else
+ * wakes the wheel before they are due. 50 ms later all speak and the loop is
+ * held, until 50 ms before to 400 ms after that. */
+START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off)
+{
+  const peers_options_t crowd = {.carrier = BY_PIPE,
+                                 .count = 20,
+                                 .timeout_ms = 3000,
+                                 .first_ms = 50,
+                                 .every_ms = 500};
+  uint64_t until_ms, opened_ms;
+
+  for (until_ms = 2950; until_ms <= 3450; until_ms += 25) {
+    open_wheel_for(10, 0);
+    peers_open(&crowd);
+    opened_ms = clock_now_ms();
+    hold_loop(holds[_i].hold, opened_ms + 50, opened_ms + until_ms,
+              holds[_i].update);
+    run_until(opened_ms + 15000);
+    ck_assert_msg(peers_closed() == 0, "%s, until %d ms: %u of %u",
+                  holds[_i].name, (int)until_ms, peers_closed(), crowd.count);
+    peers_close();
+    close_wheel();
+  }
+}
+END_TEST
+
+/* The clock is set back by what the loop was deaf, and at most a second. For
+ * what the callbacks of the wheel itself take it is not. */
+START_TEST(exactly_the_silent_half_is_closed)
+{
+  hold_t hold = holds[_i].hold;
+  uint64_t length_ms, opened_ms;
+  unsigned is_lossy, most_lossy = hold == HELD_BY_WHEEL_TIMER ? 1 : 2;
+
+  for (length_ms = 200; length_ms <= 10000; length_ms += 700)
+    for (is_lossy = 0; is_lossy < most_lossy; is_lossy++) {
+      open_wheel_for(100, 0);
+      peers_open(&half_silent);
+      opened_ms = clock_now_ms();
+      run_until(opened_ms + 990);
+      hold_loop(hold, opened_ms + 1000, opened_ms + 1000 + length_ms,
+                holds[_i].update);
+      peers_lose_words_until(is_lossy ? opened_ms + 1000 + length_ms : 0);
+      run_until(opened_ms + 30000);
+      ck_assert_msg(peers_cut_off() == 0, "%s, for %d ms%s: %u", holds[_i].name,
+                    (int)length_ms, is_lossy ? ", lost" : "", peers_cut_off());
+      ck_assert_uint_eq(peers_closed(), half_silent.count / 2);
+      expect_silent_peers_closed(opened_ms + 3000,
+                                 opened_ms + 3000 + 200 + length_ms + 1000);
+      peers_close();
+      close_wheel();
+    }
+}
+END_TEST
+
+/* A wheel that forgives no time; so not with callbacks of one poll, which
+ * refresh with the time that the loop had when the poll returned. */
+START_TEST(without_stalls_what_waits_is_heard_all_the_same)
+{
+  static const uint64_t lengths_ms[] = {100, 2900, 3000, 3400, 9000, 60000};
+  uint64_t begin_ms, until_ms;
+  size_t i;
+
+  if (is_held_in_poll(holds[_i].hold))
+    return;
+  for (i = 0; i < LENGTH(lengths_ms); i++) {
+    open_wheel_for(10, UINT32_MAX);
+    peers_open(&half_silent);
+    begin_ms = clock_now_ms();
+    until_ms = begin_ms + 550 + lengths_ms[i];
+    hold_loop(holds[_i].hold, begin_ms + 550, until_ms, holds[_i].update);
+    run_until(until_ms + 6000);
+    ck_assert_msg(peers_cut_off() == 0, "%s, for %d ms", holds[_i].name,
+                  (int)lengths_ms[i]);
+    ck_assert_uint_eq(peers_closed(), half_silent.count / 2);
+    expect_silent_peers_closed(begin_ms + 3000, until_ms + 3000);
+    ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop));
+    peers_close();
+    close_wheel();
+  }
+}
+END_TEST
+
+/* ---- Two stalls, ten of them --------------------------------------------- */
+
+static const struct {
+  const char *name;
+  carrier_t carrier;
+  unsigned stalls;
+  uint64_t timeout_ms;
+  uint64_t between_ms;
+} in_a_row[] = {
+    {"two, 2 s, pipes", BY_PIPE, 2, 2000, 700},
+    {"two, 3 s, pipes", BY_PIPE, 2, 3000, 700},
+    {"two, 2 s, datagrams", BY_UDP, 2, 2000, 700},
+    {"two, 3 s, datagrams", BY_UDP, 2, 3000, 700},
+    {"ten, 2 s, datagrams", BY_UDP, 10, 2000, 700},
+    {"ten, 3 s, pipes", BY_PIPE, 10, 3000, 700},
+    {"ten, 3 s, pipes, little between", BY_PIPE, 10, 3000, 110},
+};
+
+/* Scenario 28, with words that wait and words that are lost. */
+START_TEST(stalls_in_a_row_cut_nobody_off)
+{
+  const peers_options_t crowd = {.carrier = in_a_row[_i].carrier,
+                                 .count = 100,
+                                 .timeout_ms = in_a_row[_i].timeout_ms,
+                                 .every_ms = 100};
+  unsigned is_lossy, i;
+  uint64_t from_ms;
+
+  for (is_lossy = 0; is_lossy < 2; is_lossy++) {
+    open_wheel_for(100, 0);
+    peers_open(&crowd);
+    for (i = 0; i < in_a_row[_i].stalls; i++) {
+      run_until(clock_now_ms() + in_a_row[_i].between_ms);
+      from_ms = clock_now_ms();
+      peers_lose_words_until(is_lossy ? from_ms + 5000 : 0);
+      virtual_time_advance_ms(5000);
+      ck_assert_uint_eq(clock_now_ms(), from_ms + 5000);
+    }
+    run_until(clock_now_ms() + 10000);
+    ck_assert_msg(peers_closed() == 0, "%s%s: %u of %u", in_a_row[_i].name,
+                  is_lossy ? ", lost" : "", peers_closed(), crowd.count);
+    peers_close();
+    close_wheel();
+  }
+}
+END_TEST
+
+/* ---- A clock that steps back --------------------------------------------- */
+
+static uv_prepare_t before_poll;
+static uv_check_t after_poll;
+static uint64_t step_back_at_ms, step_ms;
+
+static void
+step_back(void)
+{
+  if (clock_now_ms() < step_back_at_ms)
+    return;
+  step_back_at_ms = NEVER;
+  virtual_time_step_back_ms(step_ms);
+  uv_update_time(&loop);
+}
+
+static void
+on_before_poll(uv_prepare_t *prepare)
+{
+  (void)prepare;
+  step_back();
+}
+
+static void
+on_after_poll(uv_check_t *check)
+{
+  (void)check;
+  step_back();
+}
+
+/* Probes assert that they do not fire early: between the driver's call and the
+ * turn the clock steps back below the time that the driver has noted. */
+START_TEST(a_clock_that_steps_back_before_the_turn_makes_nothing_early)
+{
+  static const uint64_t steps_ms[] = {1, 5, 11, 100, 60000};
+  bool is_before_poll = _i % 2 != 0, updates_late = _i / 2 != 0;
+  static probe_t probe;
+  size_t i;
+
+  for (i = 0; i < LENGTH(steps_ms); i++) {
+    open_wheel_for(10, 0);
+    ck_assert_int_eq(uv_prepare_init(&loop, &before_poll), 0);
+    ck_assert_int_eq(uv_check_init(&loop, &after_poll), 0);
+    if (is_before_poll)
+      uv_prepare_start(&before_poll, on_before_poll);
+    else
+      uv_check_start(&after_poll, on_after_poll);
+    probe_init(&probe);
+    probe_start(&probe, 100, 0);
+    step_ms = steps_ms[i];
+    step_back_at_ms = tick_ms_after(10, probe.due_ms) + (updates_late ? 1 : 0);
+    run_for(100 + 10 + 1 + step_ms + 1);
+    run_for(100);
+    ck_assert_uint_eq(probe.fired, 1);
+    ck_assert_uint_le(stats_of_wheel().lateness_max_ms, 1);
+    ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+    uv_close((uv_handle_t *)&before_poll, NULL);
+    uv_close((uv_handle_t *)&after_poll, NULL);
+    close_wheel();
+  }
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("heard");
+  TCase *crowd = loop_tcase(suite, "more than one poll reports");
+  TCase *way = loop_tcase(suite, "however the loop is held");
+  TCase *row = loop_tcase(suite, "stalls in a row");
+  TCase *back = loop_tcase(suite, "a clock that steps back");
+
+  tcase_add_loop_test(crowd, what_waits_in_sockets_is_heard_before_timers_fire,
+                      0, (int)LENGTH(crowds));
+  tcase_add_loop_test(way,
+                      a_peer_that_speaks_within_its_timeout_is_never_cut_off, 0,
+                      (int)LENGTH(holds));
+  tcase_add_loop_test(way, exactly_the_silent_half_is_closed, 0,
+                      (int)LENGTH(holds));
+  tcase_add_loop_test(way, without_stalls_what_waits_is_heard_all_the_same, 0,
+                      (int)LENGTH(holds));
+  tcase_add_loop_test(row, stalls_in_a_row_cut_nobody_off, 0,
+                      (int)LENGTH(in_a_row));
+  tcase_add_loop_test(
+      back, a_clock_that_steps_back_before_the_turn_makes_nothing_early, 0, 4);
+  return run_suite(suite);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What is no deafness: callbacks of the wheel's own, the sleep of a program
+ * that drives the loop by hand, I/O in each iteration. Repeats keep their rate
+ * and mass expiry goes on. */
+
+#include "support.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define TICK_MS 10
+
+static uint64_t busy_ns; /* what each callback of the test's handle takes */
+static bool is_updating;
+
+static void
+be_busy(void)
+{
+  virtual_time_advance_ns(busy_ns);
+  if (is_updating)
+    uv_update_time(&loop);
+}
+
+static void
+take_busy_ns(probe_t *probe)
+{
+  (void)probe;
+  be_busy();
+}
+
+/* Starts a repeating probe. Returns how often it was called in 600 repeats. */
+static unsigned
+count_calls(probe_t *probe, uint64_t repeat)
+{
+  probe_start(probe, repeat, repeat);
+  run_for(600 * repeat + 2 * repeat / 3);
+  probe_stop(probe);
+  return probe->fired;
+}
+
+/* ---- Callbacks of the wheel ---------------------------------------------- */
+
+static const struct {
+  uint64_t tick_ms;
+  uint64_t repeat;
+  uint64_t takes_ms;
+  bool update;
+} slow_callbacks[] = {
+    {100, 1000, 300, false}, {100, 1000, 300, true},  {100, 1000, 400, false},
+    {100, 1000, 400, true},  {100, 1000, 800, false}, {100, 1000, 800, true},
+    {10, 1000, 300, true},   {10, 1000, 800, false},  {1, 1000, 800, true},
+    {10, 100, 50, false},    {10, 100, 50, true},
+};
+
+/* Scenario 30, beside a quick timer, by which the loop is often on time. */
+START_TEST(a_repeat_whose_callback_is_slow_keeps_its_rate)
+{
+  static probe_t probe, quick;
+
+  open_wheel(slow_callbacks[_i].tick_ms, 512);
+  busy_ns = slow_callbacks[_i].takes_ms * 1000000;
+  is_updating = slow_callbacks[_i].update;
+  probe_init(&probe);
+  probe.then = take_busy_ns;
+  probe_init(&quick);
+  probe_start(&quick, 50, 50);
+  ck_assert_uint_ge(count_calls(&probe, slow_callbacks[_i].repeat), 599);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  ck_assert_uint_eq(stats_of_wheel().deaf_ms, 0);
+}
+END_TEST
+
+/* ---- Beside callbacks of others -------------------------------------------
+ */
+
+static uv_timer_t other;
+
+static void
+on_other(uv_timer_t *timer)
+{
+  (void)timer;
+  be_busy();
+}
+
+static const struct {
+  uint64_t tick_ms;
+  uint64_t repeat;
+  uint64_t every_ms;
+  uint64_t takes_ms;
+  bool update;
+} beside[] = {
+    {100, 100, 100, 2, false}, {100, 100, 100, 2, true},
+    {10, 100, 100, 2, false},  {10, 100, 100, 2, true},
+    {10, 100, 3, 2, false},    {10, 100, 3, 2, true},
+    {100, 100, 3, 2, false},   {100, 100, 3, 2, true},
+    {1, 100, 10, 2, false},    {100, 1000, 1000, 200, true},
+    {10, 250, 90, 30, false},
+};
+
+/* Both begin at the same time, so that the beat is in phase with the ticks. */
+START_TEST(a_repeat_beside_a_uv_timer_keeps_its_rate)
+{
+  static probe_t probe;
+
+  virtual_time_set_ns(START_MS / 1000 * 1000 * 1000000);
+  uv_update_time(&loop);
+  open_wheel(beside[_i].tick_ms, 512);
+  busy_ns = beside[_i].takes_ms * 1000000;
+  is_updating = beside[_i].update;
+  probe_init(&probe);
+  ck_assert_int_eq(uv_timer_init(&loop, &other), 0);
+  ck_assert_int_eq(uv_timer_start(&other, on_other, beside[_i].every_ms,
+                                  beside[_i].every_ms),
+                   0);
+  ck_assert_uint_ge(count_calls(&probe, beside[_i].repeat), 598);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  uv_close((uv_handle_t *)&other, NULL);
+}
+END_TEST
+
+/* ---- A loop that is never quiet -------------------------------------------
+ */
+
+static uv_poll_t noise;
+static int noise_fds[2];
+
+static void
+on_noise(uv_poll_t *handle, int status, int events)
+{
+  (void)handle, (void)events;
+  ck_assert_int_eq(status, 0);
+  be_busy();
+}
+
+/* A descriptor that is ready at each poll. */
+static void
+begin_noise(uint64_t takes_ms)
+{
+  busy_ns = takes_ms * 1000000;
+  is_updating = false;
+  ck_assert_int_eq(pipe(noise_fds), 0);
+  ck_assert_int_eq(write(noise_fds[1], "x", 1), 1);
+  ck_assert_int_eq(uv_poll_init(&loop, &noise, noise_fds[0]), 0);
+  ck_assert_int_eq(uv_poll_start(&noise, UV_READABLE, on_noise), 0);
+}
+
+static void
+end_noise(void)
+{
+  uv_close((uv_handle_t *)&noise, NULL);
+  run_for(1);
+  close(noise_fds[0]);
+  close(noise_fds[1]);
+}
+
+/* What a timer waits for such a loop to become quiet: a quarter of a tick,
+ * within bounds. */
+static uint64_t
+patience_ms(uint64_t tick_ms)
+{
+  uint64_t quarter_ms = tick_ms / 4;
+
+  return quarter_ms < 25 ? 25 : quarter_ms > 250 ? 250 : quarter_ms;
+}
+
+static const struct {
+  uint64_t tick_ms;
+  uint64_t takes_ms;
+  unsigned least; /* calls of a repeat of 100 ms, of 600 */
+} noises[] = {
+    {1, 5, 595},    {10, 5, 595},   {100, 5, 595}, {1, 20, 595},
+    {10, 20, 595},  {100, 20, 590}, {10, 60, 490}, {100, 60, 490},
+    {10, 150, 190}, {10, 240, 120},
+};
+
+/* Scenario 35: at most once in two iterations, if these are long. */
+START_TEST(a_loop_that_is_never_quiet_has_its_repeats)
+{
+  static probe_t probe;
+
+  open_wheel(noises[_i].tick_ms, 512);
+  begin_noise(noises[_i].takes_ms);
+  probe_init(&probe);
+  ck_assert_uint_ge(count_calls(&probe, 100), noises[_i].least);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  end_noise();
+}
+END_TEST
+
+START_TEST(in_a_loop_that_is_never_quiet_timers_are_late_by_little)
+{
+  uint64_t tick_ms = noises[_i].tick_ms, takes_ms = noises[_i].takes_ms;
+  static probe_t probes[100];
+  size_t i;
+
+  open_wheel(tick_ms, 512);
+  begin_noise(takes_ms);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 100 + 37 * i, 0);
+  run_for(20000);
+  ck_assert_uint_eq(fired_in_all, LENGTH(probes));
+  /* Until the driver is called, until the patience is over, and in each case
+   * the iteration that is under way. */
+  ck_assert_uint_le(stats_of_wheel().lateness_max_ms,
+                    patience_ms(tick_ms) + 2 * takes_ms + 1);
+  end_noise();
+}
+END_TEST
+
+#define MANY 50000u
+
+static unsigned fired_since_poll, most_since_poll, polls_that_fired;
+static uint64_t polls_before;
+
+static void
+on_one_of_many(uvwheel_timer_t *timer)
+{
+  if (virtual_time_polls() != polls_before) {
+    fired_since_poll = 0;
+    polls_that_fired++;
+  }
+  polls_before = virtual_time_polls();
+  fired_since_poll++;
+  if (fired_since_poll > most_since_poll)
+    most_since_poll = fired_since_poll;
+  ++*(unsigned *)timer->data;
+}
+
+/* What a turn leaves is fired after the next poll, and waits for nothing. */
+START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
+{
+  static const uint64_t takes_ms[] = {5, 20, 60};
+  uvwheel_timer_t *timers = calloc(MANY, sizeof *timers);
+  unsigned fired = 0, i, errors = 0;
+
+  ck_assert_ptr_nonnull(timers);
+  most_since_poll = polls_that_fired = 0;
+  open_wheel(100, 512);
+  begin_noise(takes_ms[_i]);
+  for (i = 0; i < MANY; i++) {
+    errors += uvwheel_timer_init(&wheel, &timers[i]) != 0;
+    timers[i].data = &fired;
+    errors += uvwheel_timer_start(&timers[i], on_one_of_many, 1000, 0) != 0;
+  }
+  ck_assert_uint_eq(errors, 0);
+  run_for(1000 + 100 + patience_ms(100) + 8 * takes_ms[_i]);
+  ck_assert_uint_eq(fired, MANY);
+  ck_assert_uint_le(most_since_poll, UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_uint_eq(polls_that_fired, MANY / UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  end_noise();
+  uvwheel_close(&wheel, NULL);
+  free(timers);
+}
+END_TEST
+
+/* ---- A program that drives the loop by hand --------------------------------
+ */
+
+/* As for a loop inside another one: it waits on the descriptor for as long as
+ * the loop says, and then runs it once. The loop's time is as old as its last
+ * iteration when it is asked. */
+static void
+drive_by_hand_until(uint64_t end_ns)
+{
+  while (virtual_time_ns() < end_ns) {
+    struct pollfd backend = {.fd = uv_backend_fd(&loop), .events = POLLIN};
+    int timeout_ms = uv_backend_timeout(&loop);
+    if (poll(&backend, 1, 0) == 0 && timeout_ms > 0)
+      virtual_time_advance_ms((uint64_t)timeout_ms);
+    else if (timeout_ms < 0)
+      virtual_time_set_ns(end_ns);
+    uv_run(&loop, UV_RUN_NOWAIT);
+  }
+}
+
+/* Scenario 31. */
+START_TEST(a_program_that_drives_the_loop_by_hand_is_not_deaf)
+{
+  static const uint64_t ticks_ms[] = {1, 10, 100, 1000};
+  static probe_t probes[40], beat;
+  size_t i;
+
+  open_wheel(ticks_ms[_i], 512);
+  probe_init_all(probes, LENGTH(probes));
+  probe_init(&beat);
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 77 * i * i, 0);
+  probe_start(&beat, 2000, 2000);
+  drive_by_hand_until((START_MS + 130000) * 1000000);
+  ck_assert_uint_eq(fired_in_all, LENGTH(probes) + beat.fired);
+  ck_assert_uint_ge(beat.fired, 64);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, 0);
+  /* A turn has few iterations that do not sleep. */
+  ck_assert_uint_le(virtual_time_polls(), 8 * (LENGTH(probes) + 64));
+}
+END_TEST
+
+/* ---- Sleeps -----------------------------------------------------------------
+ */
+
+/* A turn adds a poll that does not wait, and no sleep. */
+START_TEST(a_turn_adds_no_sleep)
+{
+  static probe_t probes[10];
+  uint64_t sleeps, polls;
+  size_t i;
+
+  open_wheel(100, 512);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
+    probe_start(&probes[i], 1000 * i, 0);
+  sleeps = virtual_time_sleeps();
+  polls = virtual_time_polls();
+  run_for(20000);
+  ck_assert_uint_eq(fired_in_all, LENGTH(probes));
+  /* And one until the end. */
+  ck_assert_uint_le(virtual_time_sleeps() - sleeps, LENGTH(probes) + 1);
+  ck_assert_uint_le(virtual_time_polls() - polls, 2 * LENGTH(probes) + 4);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("rates");
+  TCase *own = loop_tcase(suite, "callbacks of the wheel");
+  TCase *others = loop_tcase(suite, "beside others");
+  TCase *never_quiet = loop_tcase(suite, "never quiet");
+  TCase *by_hand = loop_tcase(suite, "by hand");
+
+  tcase_add_loop_test(own, a_repeat_whose_callback_is_slow_keeps_its_rate, 0,
+                      (int)LENGTH(slow_callbacks));
+  tcase_add_loop_test(others, a_repeat_beside_a_uv_timer_keeps_its_rate, 0,
+                      (int)LENGTH(beside));
+  tcase_add_loop_test(never_quiet, a_loop_that_is_never_quiet_has_its_repeats,
+                      0, (int)LENGTH(noises));
+  tcase_add_loop_test(never_quiet,
+                      in_a_loop_that_is_never_quiet_timers_are_late_by_little,
+                      0, (int)LENGTH(noises));
+  tcase_add_loop_test(
+      never_quiet, a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, 0, 3);
+  tcase_add_loop_test(by_hand,
+                      a_program_that_drives_the_loop_by_hand_is_not_deaf, 0, 4);
+  tcase_add_test(by_hand, a_turn_adds_no_sleep);
+  return run_suite(suite);
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The scenarios in which timers and the rest of a busy loop meet; see
+ * test_scenarios.c. */
+
+#include <stdlib.h>
+
+#include "echo_pair.h"
+#include "support.h"
+
+#define TICK_MS 10
+
+static echo_t echo;
+
+/* ---- I/O goes on --------------------------------------------------------- */
+
+#define RESTARTS 500
+
+/* Each callback wants an echo, and finds those of the callbacks before it: the
+ * echo takes two polls. A slow one blocks the loop for longer than a tick. */
+static void
+ping_and_restart(probe_t *probe)
+{
+  const uint64_t *block_ms = probe->arg;
+
+  ck_assert_uint_le(echo.pings, echo.pongs + 2);
+  virtual_time_advance_ms(*block_ms);
+  if (probe->fired == RESTARTS)
+    return;
+  echo_ping(&echo);
+  if (uvwheel_timer_get_repeat(&probe->timer) == 0)
+    probe_start(probe, 0, 0);
+}
+
+/* libuv#4245, #4250. */
+START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
+{
+  static const uint64_t blocks_ms[] = {0, 1, TICK_MS, 5 * TICK_MS};
+  static uint64_t block_ms;
+  static probe_t probe;
+
+  open_wheel(_i % 2 ? TICK_MS : 1, 8);
+  block_ms = blocks_ms[_i / 2];
+  echo_open(&echo, &loop);
+  probe_init(&probe);
+  probe.then = ping_and_restart;
+  probe.arg = &block_ms;
+  probe_start(&probe, 0, 0);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(probe.fired, RESTARTS);
+  ck_assert_uint_ge(echo.pongs, RESTARTS - 3);
+  echo_close(&echo);
+}
+END_TEST
+
+#define RIVALS 3
+
+static uvwheel_t rivals[RIVALS];
+static uvwheel_timer_t rival_timers[RIVALS];
+static uint64_t polls_before[RIVALS];
+
+/* It takes longer than the ticks, so that meanwhile the others become due. */
+static void
+on_rival(uvwheel_timer_t *timer)
+{
+  uint64_t *before = &polls_before[timer - rival_timers];
+
+  ck_assert_uint_lt(*before, virtual_time_polls());
+  *before = virtual_time_polls();
+  virtual_time_advance_ms(2);
+  uv_update_time(&loop);
+  fired_in_all++;
+}
+
+/* libuv#4250, with wheels that leave nothing over: they do not go on among
+ * themselves, be it that each one alone is never late. */
+START_TEST(wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone)
+{
+  const uvwheel_options_t options = {.tick_ms = 1};
+  const uint64_t repeat_ms = (uint64_t)_i;
+  unsigned i;
+
+  for (i = 0; i < RIVALS; i++) {
+    ck_assert_int_eq(uvwheel_init(&loop, &rivals[i], &options), 0);
+    ck_assert_int_eq(uvwheel_timer_init(&rivals[i], &rival_timers[i]), 0);
+    ck_assert_int_eq(
+        uvwheel_timer_start(&rival_timers[i], on_rival, repeat_ms, repeat_ms),
+        0);
+  }
+  run_for(1000);
+  ck_assert_uint_ge(fired_in_all, 300);
+  for (i = 0; i < RIVALS; i++)
+    uvwheel_close(&rivals[i], NULL);
+  run_for(0);
+}
+END_TEST
+
+static probe_t crowd[1000];
+
+static void
+start_another(uv_prepare_t *prepare)
+{
+  static size_t next;
+
+  (void)prepare;
+  virtual_time_advance_ms(1);
+  if (next == LENGTH(crowd))
+    return;
+  probe_start(&crowd[next], next % 3 * 1000, 0);
+  next++;
+}
+
+static void
+do_nothing(uv_idle_t *idle)
+{
+  (void)idle;
+}
+
+/* bun#33359. An idle handle keeps the loop from sleeping, and in each iteration
+ * another timer is started. */
+START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer)
+{
+  static uv_prepare_t prepare;
+  static uv_idle_t idle;
+  static probe_t probe;
+
+  open_wheel(TICK_MS, 8);
+  probe_init(&probe);
+  probe_init_all(crowd, LENGTH(crowd));
+  uv_prepare_init(&loop, &prepare);
+  uv_prepare_start(&prepare, start_another);
+  uv_idle_init(&loop, &idle);
+  uv_idle_start(&idle, do_nothing);
+  probe_start(&probe, 50, 0);
+  while (uv_now(&loop) < START_MS + 70)
+    uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_le(probe.fired_ms, tick_ms_after(TICK_MS, probe.due_ms) + 2);
+  uv_close((uv_handle_t *)&prepare, NULL);
+  uv_close((uv_handle_t *)&idle, NULL);
+}
+END_TEST
+
+/* ---- When the loop sleeps and ends --------------------------------------- */
+
+/* bun#37096. */
+START_TEST(after_the_last_stop_the_wheel_does_not_bound_the_poll)
+{
+  static uv_async_t forever;
+  static probe_t probes[2];
+
+  open_wheel(TICK_MS, 8);
+  probe_init_all(probes, 2);
+  ck_assert_int_eq(uv_async_init(&loop, &forever, NULL), 0);
+  uv_run(&loop, UV_RUN_NOWAIT); /* or libuv says 0, to be run first */
+  ck_assert_int_eq(uv_backend_timeout(&loop), -1);
+  if (_i & 1)
+    uvwheel_unref(&wheel);
+  if (_i & 2)
+    uvwheel_timer_unref(&probes[0].timer);
+  probe_start(&probes[0], 5000, 0);
+  probe_start(&probes[1], 500, 0);
+  ck_assert_int_gt(uv_backend_timeout(&loop), 500);
+  ck_assert_int_le(uv_backend_timeout(&loop), 500 + TICK_MS);
+  probe_stop(&probes[1]);
+  probe_stop(&probes[0]);
+  ck_assert_int_eq(uv_backend_timeout(&loop), -1);
+  uv_close((uv_handle_t *)&forever, NULL);
+}
+END_TEST
+
+/* node#16105, libuv#4048. */
+START_TEST(an_unref_d_wheel_lets_the_loop_end_and_a_ref_d_one_does_not)
+{
+  static probe_t probe;
+
+  open_wheel(TICK_MS, 8);
+  probe_init(&probe);
+  probe_start(&probe, 1000, 0);
+  uvwheel_unref(&wheel);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(probe.fired, 0);
+  ck_assert_uint_lt(uv_now(&loop), START_MS + 1000);
+  uvwheel_ref(&wheel);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(probe.fired, 1);
+}
+END_TEST
+
+/* ---- Mass expiry --------------------------------------------------------- */
+
+#define MILLION 1000000u
+#define BUDGET 10000u
+
+static uvwheel_timer_t *mass;
+static unsigned mass_fired, mass_stopped, fired_before, iterations, errors;
+
+static void
+on_mass(uvwheel_timer_t *timer)
+{
+  /* It must not come again. (An assertion for each takes check too long.) */
+  errors += timer->data == NULL;
+  timer->data = NULL;
+  mass_fired++;
+}
+
+static void
+start_mass(unsigned count, uvwheel_timer_cb cb)
+{
+  unsigned i;
+
+  mass_fired = mass_stopped = fired_before = iterations = errors = 0;
+  mass = calloc(count, sizeof *mass);
+  ck_assert_ptr_nonnull(mass);
+  for (i = 0; i < count; i++) {
+    errors += uvwheel_timer_init(&wheel, &mass[i]) != 0;
+    mass[i].data = mass;
+    errors += uvwheel_timer_start(&mass[i], cb, 5, 0) != 0;
+  }
+  ck_assert_uint_eq(errors, 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), count);
+}
+
+/* After each iteration, which takes its time: not more than the budget was
+ * fired, an echo is on its way, and some of those who wait for their turn are
+ * stopped. */
+static void
+on_iteration(uv_check_t *check)
+{
+  unsigned i, found = 0;
+
+  (void)check;
+  virtual_time_advance_ms(1);
+  ck_assert_uint_le(mass_fired - fired_before, BUDGET);
+  if (mass_fired > fired_before)
+    iterations++;
+  fired_before = mass_fired;
+  for (i = 0; i < MILLION && found < 1000; i += 7)
+    if (uvwheel_timer_is_active(&mass[i])) {
+      errors += uvwheel_timer_stop(&mass[i]) != 0;
+      mass[i].data = NULL;
+      found++;
+    }
+  mass_stopped += mass_fired > 0 ? found : 0;
+  ck_assert_uint_le(echo.pings, echo.pongs + 3);
+  if (uvwheel_count(&wheel) > 0)
+    echo_ping(&echo);
+}
+
+/* netty#11724, hertzbeat#4328, libuv#4245. */
+START_TEST(a_million_timers_due_at_once_leave_room_for_io_and_stops)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .turn_budget = BUDGET,
+                                     .flags = _i ? UVWHEEL_FIFO : 0};
+  static uv_check_t check;
+  unsigned i, left = 0;
+
+  open_wheel_with(&options);
+  echo_open(&echo, &loop);
+  uv_check_init(&loop, &check);
+  uv_check_start(&check, on_iteration);
+  uv_unref((uv_handle_t *)&check);
+  start_mass(MILLION, on_mass);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(stats_of_wheel().fired, mass_fired);
+  ck_assert_uint_eq(stats_of_wheel().stopped, MILLION - mass_fired);
+  ck_assert_uint_gt(mass_stopped, 10000);
+  ck_assert_uint_ge(iterations, mass_fired / BUDGET);
+  ck_assert_uint_ge(echo.pongs, iterations - 3);
+  for (i = 0; i < MILLION; i++)
+    left += mass[i].data != NULL || uvwheel_timer_is_active(&mass[i]);
+  ck_assert_uint_eq(left, 0);
+  ck_assert_uint_eq(errors, 0);
+  free(mass);
+  echo_close(&echo);
+  uv_close((uv_handle_t *)&check, NULL);
+}
+END_TEST
+
+#define CROWD 100000u
+
+static void
+close_wheel_half_way(uvwheel_timer_t *timer)
+{
+  on_mass(timer);
+  if (mass_fired == CROWD / 2)
+    uvwheel_close(&wheel, on_wheel_closed);
+}
+
+static void
+forget_closed_wheel(uvwheel_t *closed)
+{
+  on_wheel_closed(closed);
+  forget_wheel();
+}
+
+/* netty (source), folly's DeleteWheelInTimeout, libuv#2416, netty#366. From
+ * outside, or by the callback in the middle of a batch. */
+START_TEST(close_with_a_crowd_pending_silences_it_and_leaves_it_reusable)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .turn_budget = UINT32_MAX};
+  unsigned i, active = 0;
+
+  open_wheel_with(&options);
+  if (_i == 0) {
+    start_mass(CROWD, on_mass);
+    uvwheel_close(&wheel, forget_closed_wheel);
+  } else {
+    start_mass(CROWD, close_wheel_half_way);
+  }
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(mass_fired, _i == 0 ? 0 : CROWD / 2);
+  for (i = 0; i < CROWD; i++)
+    active += (unsigned)uvwheel_timer_is_active(&mass[i]);
+  ck_assert_uint_eq(active, 0);
+  free(mass);
+
+  open_wheel_with(&options);
+  start_mass(CROWD, on_mass);
+  run_for(1000);
+  ck_assert_uint_eq(mass_fired, CROWD);
+  ck_assert_uint_eq(errors, 0);
+  free(mass);
+}
+END_TEST
+
+static void
+stop_the_loop(probe_t *probe)
+{
+  (void)probe;
+  uv_stop(&loop);
+}
+
+/* What uv_stop leaves behind, the next uv_run does. */
+START_TEST(uv_stop_inside_a_callback_loses_and_repeats_nothing)
+{
+  static const uint32_t budgets[] = {1, 7, UINT32_MAX};
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .turn_budget = budgets[_i / 20]};
+  static probe_t probes[20];
+  int i;
+
+  open_wheel_with(&options);
+  probe_init_all(probes, 20);
+  for (i = 0; i < 20; i++)
+    probe_start(&probes[i], i < 10 ? 5 : 95, 0);
+  probes[_i % 20].then = stop_the_loop;
+  uv_run(&loop, UV_RUN_DEFAULT);
+  ck_assert_uint_eq(probes[_i % 20].fired, 1);
+  ck_assert_uint_le(fired_in_all, _i % 20 < 10 ? 10 : 20);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  for (i = 0; i < 20; i++)
+    ck_assert_uint_eq(probes[i].fired, 1);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("scenarios under load");
+  TCase *io = loop_tcase(suite, "I/O");
+  TCase *sleep = loop_tcase(suite, "sleep");
+  TCase *mass_expiry = loop_tcase(suite, "mass expiry");
+
+  tcase_add_loop_test(
+      io, a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone, 0, 8);
+  tcase_add_loop_test(
+      io, wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone, 1, 7);
+  tcase_add_test(io, starts_in_every_iteration_do_not_starve_an_overdue_timer);
+  tcase_add_loop_test(
+      sleep, after_the_last_stop_the_wheel_does_not_bound_the_poll, 0, 4);
+  tcase_add_test(sleep,
+                 an_unref_d_wheel_lets_the_loop_end_and_a_ref_d_one_does_not);
+  tcase_add_loop_test(mass_expiry,
+                      a_million_timers_due_at_once_leave_room_for_io_and_stops,
+                      0, 2);
+  tcase_add_loop_test(
+      mass_expiry,
+      close_with_a_crowd_pending_silences_it_and_leaves_it_reusable, 0, 2);
+  tcase_add_loop_test(
+      mass_expiry, uv_stop_inside_a_callback_loses_and_repeats_nothing, 0, 60);
+  return run_suite(suite);
+}

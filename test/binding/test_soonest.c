@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+
+/* uvwheel_fire_soonest: room is made by those who have been silent longest.
+ * The comments name the issues of other projects; see docs/promises.md. */
+
+#include "soonest.h"
+
+/* ---- The soonest --------------------------------------------------------- */
+
+static const struct {
+  uint64_t tick_ms;
+  uint32_t slots;
+  uint32_t flags;
+} wheels[] = {{10, 64, 0}, {10, 64, UVWHEEL_FIFO}, {100, 512, 0},
+              {1, 8, 0},   {1, 16384, 0},          {1000, 1, UVWHEEL_FIFO}};
+static const unsigned counts[] = {1, 20, 49, 50, 351, 399, 400};
+
+/* nginx#437, nginx#456: who was just heard is the last to go. */
+START_TEST(the_soonest_fire_now_and_the_rest_in_time)
+{
+  const uvwheel_options_t options = {.tick_ms = wheels[_i / 7].tick_ms,
+                                     .slots = wheels[_i / 7].slots,
+                                     .flags = wheels[_i / 7].flags};
+  unsigned count = counts[_i % 7], i;
+
+  open_waiters(&options);
+  for (i = 0; i < TIMERS; i++) {
+    waiter_start(i, 6000);
+    run_for(1 + i % 20);
+  }
+  for (i = 0; i < 50; i++) {
+    waiters[i].due_ms = uvwheel_now(&wheel) + 6000;
+    ck_assert_int_eq(uvwheel_timer_refresh(&waiters[i].timer), 0);
+  }
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
+  expect_the_soonest_fired(count);
+  expect_the_rest_in_time(TIMERS, 8000);
+}
+END_TEST
+
+/* A few at a time, as a server does it. */
+START_TEST(each_call_takes_the_soonest_of_those_that_are_left)
+{
+  unsigned count = 0, i;
+
+  open_plain_waiters();
+  for (i = 0; i < TIMERS; i++)
+    waiter_start(i, i * 7919 % 5000);
+  while (count < 300) {
+    ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 5), 5);
+    count += 5;
+    expect_the_soonest_fired(count);
+  }
+  expect_the_rest_in_time(TIMERS, 6000);
+}
+END_TEST
+
+#define HOUR_MS (3600 * UINT64_C(1000))
+
+/* However many rounds away, except those that are never due. */
+START_TEST(timers_far_away_are_reached_and_the_last_due_times_are_not)
+{
+  open_plain_waiters();
+  waiter_start(0, UINT64_MAX);
+  waiter_start(1, 100 * HOUR_MS);
+  waiter_start(2, UINT64_MAX - 1);
+  waiter_start(3, HOUR_MS);
+  waiter_start(4, 1000000 * HOUR_MS);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+  ck_assert_uint_eq(waiters[3].fired, 1);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+  ck_assert_uint_eq(waiters[1].fired, 1);
+  verify_wheel();
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 1);
+  ck_assert_uint_eq(waiters[4].fired, 1);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 2);
+  verify_wheel();
+  waiter_start(5, 20);
+  run_for(1000);
+  ck_assert_uint_eq(waiters[5].fired_ms, tick_of(&waiters[5]));
+}
+END_TEST
+
+START_TEST(count_may_be_anything)
+{
+  static uvwheel_t closed;
+
+  ck_assert_uint_eq(uvwheel_fire_soonest(NULL, 1), 0);
+  memset(&closed, 0, sizeof closed);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&closed, 1), 0);
+  open_plain_waiters();
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 0), 0);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 0);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, UINT64_MAX), 0);
+  verify_wheel();
+  start_waiters(10, 50, 100);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 0), 0);
+  expect_the_soonest_fired(0);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, UINT64_MAX), 10);
+  expect_the_soonest_fired(10);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  start_waiters(10, 50, 100);
+  uvwheel_close(&wheel, on_wheel_closed);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 0);
+}
+END_TEST
+
+static void
+restart_in_a_second(waiter_t *waiter)
+{
+  waiter_start(number_of(waiter), 1000);
+}
+
+/* What a server does that has no place left: h2o#2932, TANK#62, envoy#43612. */
+START_TEST(a_full_wheel_has_room_again)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS, .max_timers = 100};
+  unsigned i;
+
+  open_waiters(&options);
+  start_waiters(100, 5000, 3);
+  for (i = 100; i < TIMERS; i++) {
+    ck_assert_int_eq(
+        uvwheel_timer_start(&waiters[i].timer, on_waiter, 5000 + 3 * i, 0),
+        UV_ENOBUFS);
+    ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+    waiter_start(i, 5000 + 3 * i);
+    ck_assert_uint_eq(uvwheel_count(&wheel), 100);
+    ck_assert_uint_le(order[i - 100], i - 100 + 3); /* of that tick */
+  }
+  expect_the_soonest_fired(TIMERS - 100);
+  waiters[TIMERS - 1].then = restart_in_a_second;
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 100), 100);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 1);
+}
+END_TEST
+
+/* ---- Where it is called -------------------------------------------------- */
+
+static uint64_t returned;
+
+static void
+fire_20(void)
+{
+  returned = uvwheel_fire_soonest(&wheel, 20);
+}
+
+static void
+fire_20_in_timer(uv_timer_t *timer)
+{
+  uv_close((uv_handle_t *)timer, NULL);
+  fire_20();
+}
+
+static void
+fire_20_in_callback(waiter_t *waiter)
+{
+  waiter->then = NULL;
+  fire_20();
+}
+
+static void
+fire_20_in_post(uvwheel_post_t *post, int status)
+{
+  (void)post;
+  ck_assert_int_eq(status, 0);
+  fire_20();
+}
+
+/* A callback of the wheel, of another timer, of the mailbox. */
+START_TEST(any_callback_may_call_it)
+{
+  static uvwheel_post_t post;
+  static uv_timer_t timer;
+
+  open_plain_waiters();
+  start_waiters(TIMERS, 1000, 7);
+  if (_i == 0) {
+    waiter_start(0, 30);
+    waiters[0].then = fire_20_in_callback;
+  } else if (_i == 1) {
+    ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+    ck_assert_int_eq(uv_timer_start(&timer, fire_20_in_timer, 30, 0), 0);
+  } else {
+    ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+    ck_assert_int_eq(uvwheel_post(&wheel, &post, fire_20_in_post), 0);
+  }
+  run_for(50);
+  ck_assert_uint_eq(returned, 20);
+  ck_assert_uint_eq(stats_of_wheel().fired_early, 20);
+  ck_assert_uint_eq(order_length, _i == 0 ? 21 : 20);
+  run_for(5000);
+  ck_assert_uint_eq(order_length, TIMERS);
+  ck_assert_uint_eq(stats_of_wheel().lateness[0], TIMERS - 20);
+}
+END_TEST
+
+static unsigned depth;
+
+static void
+fire_one_more(waiter_t *waiter)
+{
+  (void)waiter;
+  if (++depth < 50)
+    ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+}
+
+/* Each call takes from those that the outer ones have not called back yet. */
+START_TEST(a_callback_that_it_calls_may_call_it)
+{
+  open_plain_waiters();
+  start_waiters(TIMERS, 100, 11);
+  depth = 0;
+  set_then(fire_one_more);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, _i ? 10 : 1), _i ? 10 : 1);
+  /* Of the 10 each has one more fired, and so each of those. */
+  expect_the_soonest_fired(_i ? 49 + 10 : 50);
+  set_then(NULL);
+  expect_the_rest_in_time(TIMERS, 6000);
+}
+END_TEST
+
+static void
+fire_in_walk(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer;
+  ++*(unsigned *)arg;
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 0);
+}
+
+START_TEST(in_a_walk_it_fires_nothing)
+{
+  unsigned walked = 0;
+
+  open_plain_waiters();
+  start_waiters(TIMERS, 100, 11);
+  uvwheel_walk(&wheel, fire_in_walk, &walked);
+  ck_assert_uint_eq(walked, TIMERS);
+  expect_the_soonest_fired(0);
+  expect_the_rest_in_time(TIMERS, 6000);
+}
+END_TEST
+
+/* After so many of those that are due at once were fired. */
+START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .slots = 64,
+                                     .turn_budget = 30,
+                                     .flags = _i % 2 ? UVWHEEL_FIFO : 0};
+  unsigned count = _i < 2 ? 20 : 300, i;
+
+  open_waiters(&options);
+  start_waiters(100, 5, 0);
+  for (i = 100; i < TIMERS; i++)
+    waiter_start(i, 2000 + 5 * i);
+  virtual_time_advance_ms(20);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(order_length, 30);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
+  verify_wheel();
+  for (i = 0; i < 30 + count; i++)
+    if (_i < 2)
+      ck_assert_uint_lt(order[i], 100);
+  ck_assert_uint_eq(order_length, 30 + count);
+  run_for(100);
+  ck_assert_uint_eq(order_length, _i < 2 ? 100 : 330);
+  run_for(5000);
+  ck_assert_uint_eq(order_length, TIMERS);
+  for (i = 0; i < TIMERS; i++)
+    ck_assert_uint_eq(waiters[i].fired, 1);
+  for (i = 1; i < TIMERS && _i % 2; i++)
+    ck_assert_uint_eq(order[i], i);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("soonest");
+  TCase *soonest = loop_tcase(suite, "the soonest");
+  TCase *where = loop_tcase(suite, "where it is called");
+
+  tcase_add_loop_test(soonest, the_soonest_fire_now_and_the_rest_in_time, 0,
+                      (int)(LENGTH(wheels) * LENGTH(counts)));
+  tcase_add_test(soonest, each_call_takes_the_soonest_of_those_that_are_left);
+  tcase_add_test(soonest,
+                 timers_far_away_are_reached_and_the_last_due_times_are_not);
+  tcase_add_test(soonest, count_may_be_anything);
+  tcase_add_test(soonest, a_full_wheel_has_room_again);
+  tcase_add_loop_test(where, any_callback_may_call_it, 0, 3);
+  tcase_add_loop_test(where, a_callback_that_it_calls_may_call_it, 0, 2);
+  tcase_add_test(where, in_a_walk_it_fires_nothing);
+  tcase_add_loop_test(where, it_goes_on_where_a_cut_turn_has_stopped, 0, 4);
+  return run_suite(suite);
+}

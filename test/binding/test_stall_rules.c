@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What is a stall and what it does to the wheel's clock. test_stalls.c shows
+ * what that is good for, test_slow_loops.c what is no stall. */
+
+#include "support.h"
+
+#define TICK_MS 10
+
+static void
+open_wheel_with_stalls(uint32_t stall_ms, uint32_t flags)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = TICK_MS, .slots = 64, .stall_ms = stall_ms, .flags = flags};
+
+  open_wheel_with(&options);
+}
+
+/* Moves the clock to a time of the wheel's clock, while the loop is deaf. */
+static void
+be_deaf_until(uint64_t wheel_ms)
+{
+  uint64_t loop_ms = wheel_ms + stats_of_wheel().deaf_ms;
+
+  virtual_time_advance_ms(loop_ms - virtual_time_ns() / 1000000);
+}
+
+/* Starts the probe, and has the loop come late by so much to its tick. */
+static void
+come_late_by(probe_t *probe, uint64_t late_ms)
+{
+  uint64_t tick_ms;
+
+  uv_update_time(&loop);
+  probe_start(probe, 100, 0);
+  tick_ms = tick_ms_after(TICK_MS, probe->due_ms);
+  be_deaf_until(tick_ms + late_ms);
+  uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+static void
+count_timer(uvwheel_timer_t *timer)
+{
+  ++*(unsigned *)timer->data;
+}
+
+static uint64_t
+set_back_by(uint64_t late_ms)
+{
+  return late_ms + (late_ms < 1000 ? late_ms : 1000);
+}
+
+/* ---- What is a stall ----------------------------------------------------- */
+
+START_TEST(a_turn_that_is_late_by_more_than_stall_ms_finds_a_stall)
+{
+  static const uint32_t options[] = {0, 1, 2, 250, 251, 5000, UINT32_MAX - 1};
+  uint64_t stall_ms = options[_i / 2] != 0 ? options[_i / 2] : 250;
+  uint64_t too_late = (uint64_t)_i % 2;
+  static probe_t probe;
+
+  open_wheel_with_stalls(options[_i / 2], 0);
+  probe_init(&probe);
+  come_late_by(&probe, stall_ms + too_late);
+  ck_assert_uint_eq(stats_of_wheel().stalls, too_late);
+  ck_assert_uint_eq(stats_of_wheel().stall_max_ms, too_late ? stall_ms + 1 : 0);
+  ck_assert_uint_eq(probe.fired, too_late ? 0 : 1);
+  ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, too_late ? 0 : stall_ms);
+  run_for(2 * stall_ms + 1000);
+  ck_assert_uint_eq(probe.fired, 1);
+  rewind_clock();
+}
+END_TEST
+
+START_TEST(a_wheel_that_follows_the_world_s_clock_knows_no_stalls)
+{
+  static probe_t probe;
+
+  open_wheel_without_stalls(TICK_MS, 64);
+  probe_init(&probe);
+  come_late_by(&probe, 8 * 3600 * 1000);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop));
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  rewind_clock();
+}
+END_TEST
+
+static void
+ignore(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer, (void)arg;
+}
+
+static void
+walk(uv_timer_t *timer)
+{
+  (void)timer;
+  uvwheel_walk(&wheel, ignore, NULL);
+}
+
+/* libuv since 1.48 first gathers all timers that are due, which makes them
+ * inactive, and then calls them: another one's callback is no reason to arm the
+ * driver anew, and so to hide how late it is. */
+START_TEST(what_a_timer_of_libuv_does_before_the_turn_hides_no_stall)
+{
+  static uv_timer_t timer;
+  static probe_t probe;
+
+  open_wheel_with_stalls(0, 0);
+  probe_init(&probe);
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_timer_start(&timer, walk, 1, 0), 0);
+  come_late_by(&probe, 5000);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(probe.fired, 0);
+  uv_close((uv_handle_t *)&timer, NULL);
+}
+END_TEST
+
+/* A wheel beside another: each has its clock. */
+START_TEST(two_wheels_of_a_loop_have_a_clock_each)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .stall_ms = UINT32_MAX};
+  static uvwheel_timer_t heartbeat;
+  static uvwheel_t other;
+  static probe_t probe;
+
+  open_wheel_with_stalls(0, 0);
+  ck_assert_int_eq(uvwheel_init(&loop, &other, &options), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&other, &heartbeat), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&heartbeat, on_probe, 100000, 0), 0);
+  probe_init(&probe);
+  come_late_by(&probe, 5000);
+  ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop) - 6000);
+  ck_assert_uint_eq(uvwheel_now(&other), uv_now(&loop));
+  uvwheel_close(&other, NULL);
+  run_for(2000);
+}
+END_TEST
+
+START_TEST(a_clock_that_steps_back_is_no_stall)
+{
+  static probe_t probe;
+
+  open_wheel_with_stalls(1, 0);
+  probe_init(&probe);
+  probe_start(&probe, 100, 0);
+  run_for(50);
+  virtual_time_step_back_ms(60000);
+  run_for(70000);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+}
+END_TEST
+
+START_TEST(a_wheel_without_timers_has_nobody_to_listen_to)
+{
+  static probe_t probe;
+
+  open_wheel_with_stalls(0, 0);
+  probe_init(&probe);
+  probe_start(&probe, 100, 0);
+  probe_stop(&probe);
+  virtual_time_advance_ms(9000);
+  run_for(100);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop));
+}
+END_TEST
+
+static void
+take_300_ms(probe_t *probe)
+{
+  virtual_time_advance_ms(300);
+  if (probe->arg != NULL)
+    uv_update_time(&loop);
+}
+
+/* A callback blocks for 300 ms and ends its pass. The next tick is that of the
+ * second probe. */
+START_TEST(what_a_callback_takes_counts_from_the_tick_that_it_delays)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS, .turn_ms = UINT32_MAX};
+  uint64_t later_ms = _i == 0 ? 290 : 10;
+  static probe_t probe, second;
+
+  open_wheel_with(&options);
+  probe_init(&probe);
+  probe_init(&second);
+  probe.then = take_300_ms;
+  probe.arg = _i < 2 ? &probe : NULL;
+  probe_start(&probe, 100, 0);
+  probe_start(&second, 100 + later_ms, 0);
+  run_for(2000);
+  ck_assert_uint_eq(second.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, _i > 0);
+  ck_assert_uint_le(stats_of_wheel().lateness_max_ms, _i > 0 ? 0 : 11);
+}
+END_TEST
+
+static void
+take_20_ms(probe_t *probe)
+{
+  (void)probe;
+  virtual_time_advance_ms(20);
+}
+
+/* What a turn that was cut left over has waited for longer than the clock is
+ * set back, and is due still: but peers are listened to before it fires. */
+START_TEST(a_turn_that_finds_a_stall_fires_nothing)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = TICK_MS, .turn_budget = 1, .stall_ms = 50};
+  static probe_t probes[40];
+  size_t i;
+
+  open_wheel_with(&options);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++) {
+    probes[i].then = take_20_ms;
+    probe_start(&probes[i], 100, 0);
+  }
+  virtual_time_advance_ms(110);
+  while (fired_in_all < 20)
+    uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  virtual_time_advance_ms(80);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_gt(stats_of_wheel().backlog_ms, 0);
+  ck_assert_uint_eq(fired_in_all, 20);
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, 40);
+}
+END_TEST
+
+/* ---- What it does to the clock ------------------------------------------- */
+
+START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
+{
+  static const uint64_t lates_ms[] = {251,  252,  999,     1000,
+                                      1001, 9000, 86400000};
+  uint64_t late_ms = lates_ms[_i], back_ms = set_back_by(late_ms), tick_ms;
+  static probe_t probe, distant;
+
+  open_wheel_with_stalls(0, 0);
+  probe_init(&probe);
+  probe_init(&distant);
+  probe_start(&distant, 100000000, 0);
+  come_late_by(&probe, late_ms);
+  tick_ms = tick_ms_after(TICK_MS, probe.due_ms);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(stats_of_wheel().stall_max_ms, late_ms);
+  ck_assert_uint_eq(stats_of_wheel().deaf_ms, back_ms);
+  ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop) - back_ms);
+  ck_assert_uint_eq(uvwheel_now(&wheel), tick_ms - (back_ms - late_ms));
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&distant.timer),
+                    distant.due_ms - uvwheel_now(&wheel));
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer),
+                    probe.due_ms - uvwheel_now(&wheel));
+  ck_assert_uint_eq(stats_of_wheel().fired, 0);
+  ck_assert_uint_eq(stats_of_wheel().backlog_ms, 0);
+  verify_wheel();
+  run_for(back_ms - late_ms - 1);
+  ck_assert_uint_eq(probe.fired, 0);
+  run_for(1);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(probe.fired_ms, tick_ms);
+  ck_assert_uint_eq(stats_of_wheel().lateness[0], 1);
+  ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, 0);
+  rewind_clock();
+}
+END_TEST
+
+/* The longest is told, and the sum of all. */
+START_TEST(stalls_add_up)
+{
+  static const uint64_t lates_ms[] = {300, 5000, 800, 4999};
+  uint64_t deaf_ms = 0;
+  static probe_t probe;
+  size_t i;
+
+  open_wheel_with_stalls(0, 0);
+  probe_init(&probe);
+  for (i = 0; i < LENGTH(lates_ms); i++) {
+    come_late_by(&probe, lates_ms[i]);
+    deaf_ms += set_back_by(lates_ms[i]);
+    ck_assert_uint_eq(stats_of_wheel().stalls, i + 1);
+    ck_assert_uint_eq(stats_of_wheel().deaf_ms, deaf_ms);
+    run_for(2000);
+    ck_assert_uint_eq(probe.fired, i + 1);
+  }
+  ck_assert_uint_eq(stats_of_wheel().stall_max_ms, 5000);
+  expect_punctual(&probe, 777);
+}
+END_TEST
+
+/* In the first seconds after a machine was started. */
+START_TEST(the_clock_is_not_set_back_to_before_zero)
+{
+  static probe_t probe, second;
+
+  virtual_time_set_ns(UINT64_C(40) * 1000000);
+  uv_update_time(&loop);
+  open_wheel_with_stalls(0, _i ? UVWHEEL_FIFO : 0);
+  probe_init(&probe);
+  probe_init(&second);
+  come_late_by(&probe, 900); /* at 40 + 100 + 10 + 900 */
+  ck_assert_uint_eq(uvwheel_now(&wheel), 0);
+  ck_assert_uint_eq(stats_of_wheel().deaf_ms, uv_now(&loop));
+  probe_start(&second, 0, 0);
+  run_for(TICK_MS);
+  ck_assert_uint_eq(second.fired_ms, TICK_MS);
+  run_for(100);
+  ck_assert_uint_eq(probe.fired, 0);
+  run_for(40);
+  ck_assert_uint_eq(probe.fired_ms, 150);
+  expect_punctual(&probe, 1234);
+  rewind_clock();
+}
+END_TEST
+
+/* ---- After it ------------------------------------------------------------ */
+
+static unsigned order[60], order_length;
+
+static void
+note_order(probe_t *probe)
+{
+  order[order_length++] = (unsigned)(probe - (probe_t *)probe->arg);
+}
+
+static void
+note_order_and_block(probe_t *probe)
+{
+  note_order(probe);
+  virtual_time_advance_ms(5000);
+}
+
+/* The loop is deaf before the first one, or a callback blocks it. */
+START_TEST(fifo_order_outlives_a_stall)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = TICK_MS, .turn_budget = 7, .flags = UVWHEEL_FIFO};
+  static probe_t probes[60];
+  unsigned i;
+
+  order_length = 0;
+  open_wheel_with(&options);
+  probe_init_all(probes, LENGTH(probes));
+  for (i = 0; i < 60; i++) {
+    probes[i].then = note_order;
+    probes[i].arg = probes;
+    probe_start(&probes[i], 100 + i / 20 * TICK_MS, 0);
+  }
+  if (_i < 60)
+    probes[_i].then = note_order_and_block;
+  else
+    virtual_time_advance_ms(5000);
+  run_for(20000);
+  if (_i < 60 - 7 || _i == 60) /* else that turn was the last */
+    ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(order_length, 60);
+  for (i = 0; i < 60; i++)
+    ck_assert_uint_eq(order[i], i);
+}
+END_TEST
+
+/* What a probe asserts at each callback is that it keeps its beat. */
+START_TEST(a_repeating_timer_misses_nothing_in_a_stall)
+{
+  static const uint64_t repeats_ms[] = {TICK_MS, 25, 10 * TICK_MS, 1000};
+  uint64_t repeat = repeats_ms[_i % 4], beats;
+  static const uvwheel_missed_t policies[] = {UVWHEEL_MISSED_SKIP,
+                                              UVWHEEL_MISSED_BURST};
+  static probe_t probe;
+  unsigned fired;
+
+  open_wheel_with_stalls(0, 0);
+  probe_init(&probe);
+  ck_assert_int_eq(uvwheel_timer_set_missed(&probe.timer, policies[_i / 4]), 0);
+  probe_start(&probe, repeat, repeat);
+  run_for(3000);
+  fired = probe.fired;
+  virtual_time_advance_ms(60000);
+  run_for(0);
+  ck_assert_uint_eq(probe.fired, fired);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  run_for(999 - TICK_MS); /* the clock is a second before the tick */
+  ck_assert_uint_eq(probe.fired, fired);
+  run_for(TICK_MS + 1);
+  ck_assert_uint_eq(probe.fired, fired + 1);
+  run_for(100 * repeat);
+  beats = (uvwheel_now(&wheel) - START_MS) / repeat;
+  ck_assert_uint_le(probe.fired, beats);
+  ck_assert_uint_ge(probe.fired + 1 + TICK_MS / repeat, beats);
+  rewind_clock();
+}
+END_TEST
+
+/* ---- What happens before the turn finds it ------------------------------- */
+
+static probe_t first, second, other;
+
+static void
+start_earlier(void)
+{
+  probe_start(&other, 0, 0);
+}
+
+static void
+start_earlier_at_the_right_time(void)
+{
+  uv_update_time(&loop);
+  probe_start(&other, 0, 0);
+}
+
+static void
+start_much_later(void)
+{
+  uv_update_time(&loop);
+  probe_start(&other, 5000, 0);
+}
+
+static void
+stop_the_first(void)
+{
+  uv_update_time(&loop);
+  probe_stop(&first);
+}
+
+static void
+refresh_all(void)
+{
+  uv_update_time(&loop);
+  probe_start(&first, 500, 0);
+  probe_refresh(&second);
+}
+
+static void
+fire_one_soonest(void)
+{
+  static uvwheel_timer_t timer;
+  static unsigned fired;
+
+  uv_update_time(&loop);
+  timer.data = &fired;
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  timer.data = &fired;
+  ck_assert_int_eq(uvwheel_timer_start(&timer, count_timer, 0, 0), 0);
+  probe_start(&first, 1000, 0); /* or it comes early */
+  probe_start(&second, 1000, 0);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+  ck_assert_uint_eq(fired, 1);
+}
+
+static void
+do_nothing(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer;
+  (void)arg;
+}
+
+static void
+walk_over_all(void)
+{
+  uv_update_time(&loop);
+  uvwheel_walk(&wheel, do_nothing, NULL);
+}
+
+static void (*const actions[])(void) = {
+    start_earlier,    start_earlier_at_the_right_time,
+    start_much_later, stop_the_first,
+    refresh_all,      fire_one_soonest,
+    walk_over_all,
+};
+
+START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
+{
+  open_wheel_with_stalls(0, 0);
+  probe_init(&first);
+  probe_init(&second);
+  probe_init(&other);
+  probe_start(&first, 100, 0);
+  probe_start(&second, 200, 0);
+  virtual_time_advance_ms(9000);
+  actions[_i]();
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_ge(stats_of_wheel().stall_max_ms, 9000 - 110);
+  ck_assert_uint_eq(fired_in_all, 0);
+  run_for(20000);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, 0);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("stall rules");
+  TCase *found = loop_tcase(suite, "what is a stall");
+  TCase *clock = loop_tcase(suite, "the clock");
+  TCase *after = loop_tcase(suite, "after it");
+  TCase *before = loop_tcase(suite, "before the turn");
+
+  tcase_add_loop_test(
+      found, a_turn_that_is_late_by_more_than_stall_ms_finds_a_stall, 0, 14);
+  tcase_add_test(found, a_wheel_that_follows_the_world_s_clock_knows_no_stalls);
+  tcase_add_test(found,
+                 what_a_timer_of_libuv_does_before_the_turn_hides_no_stall);
+  tcase_add_test(found, two_wheels_of_a_loop_have_a_clock_each);
+  tcase_add_test(found, a_clock_that_steps_back_is_no_stall);
+  tcase_add_loop_test(
+      found, what_a_callback_takes_counts_from_the_tick_that_it_delays, 0, 3);
+  tcase_add_test(found, a_wheel_without_timers_has_nobody_to_listen_to);
+  tcase_add_test(found, a_turn_that_finds_a_stall_fires_nothing);
+  tcase_add_loop_test(
+      clock, a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more, 0,
+      7);
+  tcase_add_test(clock, stalls_add_up);
+  tcase_add_loop_test(clock, the_clock_is_not_set_back_to_before_zero, 0, 2);
+  tcase_add_loop_test(after, fifo_order_outlives_a_stall, 0, 61);
+  tcase_add_loop_test(after, a_repeating_timer_misses_nothing_in_a_stall, 0, 8);
+  tcase_add_loop_test(before,
+                      nothing_that_is_done_before_the_turn_hides_a_stall, 0,
+                      (int)LENGTH(actions));
+  return run_suite(suite);
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A turn has an end in time. The clock stands still while nobody moves it, so
+ * callbacks say what they take. */
+
+#include <stdlib.h>
+
+#include "echo_pair.h"
+#include "support.h"
+
+#define TICK_MS 10
+#define TIMERS 200u
+
+static uvwheel_timer_t timers[TIMERS];
+static uvwheel_post_t posts[TIMERS];
+static echo_t echo;
+
+/* What each callback takes, and does then. */
+static uint64_t take_ns;
+static bool is_updating;
+
+/* Callbacks between two polls, and what they took. */
+static uint64_t polls_before, in_a_row, row_began_ns, rows;
+static uint64_t most_in_a_row, longest_ns, first_row;
+
+static void
+begin_rows(void)
+{
+  polls_before = UINT64_MAX;
+  in_a_row = most_in_a_row = longest_ns = rows = 0;
+  is_updating = false;
+}
+
+/* At each callback of the wheel or its mailbox. */
+static void
+take_time(void)
+{
+  if (virtual_time_polls() != polls_before) {
+    polls_before = virtual_time_polls();
+    row_began_ns = virtual_time_ns();
+    in_a_row = 0;
+    rows++;
+  }
+  virtual_time_advance_ns(take_ns);
+  if (is_updating)
+    uv_update_time(&loop);
+  in_a_row++;
+  if (rows == 1)
+    first_row = in_a_row;
+  if (in_a_row > most_in_a_row)
+    most_in_a_row = in_a_row;
+  if (virtual_time_ns() - row_began_ns > longest_ns)
+    longest_ns = virtual_time_ns() - row_began_ns;
+}
+
+static void
+on_timer(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  take_time();
+}
+
+static void
+start_timers(unsigned count, uint64_t timeout, uvwheel_timer_cb cb)
+{
+  unsigned i;
+
+  for (i = 0; i < count; i++) {
+    ck_assert_int_eq(uvwheel_timer_init(&wheel, &timers[i]), 0);
+    ck_assert_int_eq(uvwheel_timer_start(&timers[i], cb, timeout, 0), 0);
+  }
+}
+
+static void
+open_wheel_with_turns(uint32_t turn_ms, uint32_t turn_budget)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = TICK_MS, .turn_ms = turn_ms, .turn_budget = turn_budget};
+
+  open_wheel_with(&options);
+  begin_rows();
+}
+
+#define US UINT64_C(1000)
+#define MS UINT64_C(1000000)
+
+static const uint32_t turns_ms[] = {0, 1, 2, 5, 7};
+static const uint64_t takes_ns[] = {1 * MS, 2 * MS, 3 * MS, 7 * MS, 50 * MS};
+
+/* How many callbacks, each of which takes so long, a turn has. */
+static uint64_t
+callbacks_of_a_turn(uint32_t turn_ms)
+{
+  uint64_t turn_ns = (turn_ms != 0 ? turn_ms : 5) * MS;
+
+  return (turn_ns + take_ns - 1) / take_ns;
+}
+
+/* ---- One wheel ----------------------------------------------------------- */
+
+/* With and without uv_update_time in the callbacks. */
+START_TEST(a_turn_takes_turn_ms_and_one_callback_at_most)
+{
+  uint32_t turn_ms = turns_ms[_i / 2 % 5];
+  uint64_t in_a_turn;
+
+  take_ns = takes_ns[_i / 10];
+  in_a_turn = callbacks_of_a_turn(turn_ms);
+  open_wheel_with_turns(turn_ms, 0);
+  is_updating = _i % 2;
+  start_timers(TIMERS, 50, on_timer);
+  run_for(20000);
+  ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
+  ck_assert_uint_eq(most_in_a_row, in_a_turn);
+  ck_assert_uint_eq(rows, (TIMERS + in_a_turn - 1) / in_a_turn);
+  ck_assert_uint_eq(stats_of_wheel().turn_max_us, in_a_turn * take_ns / 1000);
+  ck_assert_uint_eq(longest_ns, in_a_turn * take_ns);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, rows - 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+}
+END_TEST
+
+/* The clock is asked after 16 of them then. */
+START_TEST(quick_callbacks_have_the_clock_asked_from_time_to_time)
+{
+  take_ns = 100 * US;
+  open_wheel_with_turns(0, 0);
+  start_timers(TIMERS, 50, on_timer);
+  run_for(1000);
+  ck_assert_uint_ge(most_in_a_row, 50);
+  ck_assert_uint_le(most_in_a_row, 50 + 15);
+  ck_assert_uint_le(rows, 4);
+  ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
+}
+END_TEST
+
+static void
+be_slow_from_the_middle(uvwheel_timer_t *timer)
+{
+  take_ns = timer < timers + TIMERS / 2 ? 1 * US : 20 * MS;
+  take_time();
+}
+
+/* Within 16 of them it is found out that they are slow now; then it is asked
+ * after each. */
+START_TEST(callbacks_that_become_slow_are_found_out)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS, .flags = UVWHEEL_FIFO};
+
+  open_wheel_with(&options);
+  begin_rows();
+  start_timers(TIMERS, 50, be_slow_from_the_middle);
+  run_for(5000);
+  ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
+  ck_assert_uint_ge(first_row, TIMERS / 2);
+  ck_assert_uint_le(first_row, TIMERS / 2 + 16);
+  ck_assert_uint_eq(rows, 1 + TIMERS - first_row);
+}
+END_TEST
+
+START_TEST(no_limit_is_no_limit)
+{
+  take_ns = 30 * MS;
+  open_wheel_with_turns(UINT32_MAX, UINT32_MAX);
+  start_timers(TIMERS, 50, on_timer);
+  run_for(1000);
+  ck_assert_uint_eq(rows, 1);
+  ck_assert_uint_eq(most_in_a_row, TIMERS);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 0);
+  ck_assert_uint_eq(stats_of_wheel().turn_max_us, TIMERS * 30000);
+}
+END_TEST
+
+/* Whichever is used up first ends the turn. */
+START_TEST(turn_budget_stays_beside_it)
+{
+  take_ns = 1 * MS;
+  open_wheel_with_turns(5, _i ? 3 : 1000);
+  start_timers(TIMERS, 50, on_timer);
+  run_for(1000);
+  ck_assert_uint_eq(most_in_a_row, _i ? 3 : 5);
+  ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, rows - 1);
+}
+END_TEST
+
+static void
+on_timer_close_all(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  ck_assert_uint_gt(close_all_handles(), 0);
+}
+
+/* By one who closes whatever there is. */
+START_TEST(a_turn_that_a_close_ends_is_not_cut)
+{
+  open_wheel(TICK_MS, 64);
+  start_timers(3, 100, on_timer_close_all);
+  run_for(200);
+  ck_assert_uint_eq(stats_of_wheel().fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 0);
+}
+END_TEST
+
+/* Each turn wants an echo, and finds those of the turns before it: the echo
+ * takes two polls. */
+static void
+want_an_echo(uvwheel_timer_t *timer)
+{
+  uint64_t rows_before = rows;
+
+  (void)timer;
+  take_time();
+  if (rows == rows_before)
+    return;
+  ck_assert_uint_le(echo.pings, echo.pongs + 2);
+  echo_ping(&echo);
+}
+
+START_TEST(io_is_served_between_the_turns_of_a_mass_expiry)
+{
+  take_ns = 2 * MS;
+  open_wheel_with_turns(0, 0);
+  is_updating = _i;
+  echo_open(&echo, &loop);
+  start_timers(TIMERS, 50, want_an_echo);
+  run_for(1000);
+  ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
+  ck_assert_uint_eq(rows, (TIMERS + 2) / 3);
+  ck_assert_uint_eq(echo.pings, rows);
+  ck_assert_uint_ge(echo.pongs, rows - 2);
+  echo_close(&echo);
+}
+END_TEST
+
+/* ---- The mailbox --------------------------------------------------------- */
+
+static void
+on_post(uvwheel_post_t *post, int status)
+{
+  static unsigned next;
+
+  ck_assert_int_eq(status, 0);
+  if (post == posts)
+    next = 0;
+  ck_assert_ptr_eq(post, posts + next);
+  next++;
+  take_time();
+}
+
+START_TEST(requests_obey_turn_ms_and_keep_their_order)
+{
+  uint32_t turn_ms = turns_ms[_i % 5];
+  uint64_t in_a_turn;
+  unsigned i;
+
+  take_ns = takes_ns[_i / 5];
+  in_a_turn = callbacks_of_a_turn(turn_ms);
+  open_wheel_with_turns(turn_ms, 0);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  for (i = 0; i < TIMERS; i++)
+    ck_assert_int_eq(uvwheel_post(&wheel, &posts[i], on_post), 0);
+  run_for(20000);
+  ck_assert_uint_eq(most_in_a_row, in_a_turn);
+  ck_assert_uint_eq(rows, (TIMERS + in_a_turn - 1) / in_a_turn);
+  ck_assert_uint_eq(stats_of_wheel().turn_max_us, in_a_turn * take_ns / 1000);
+}
+END_TEST
+
+/* ---- Several wheels on one loop ------------------------------------------ */
+
+#define WHEELS 3u
+#define MOST_BUDGET 2u
+
+typedef struct crowded_s {
+  uvwheel_t wheel;
+  uvwheel_timer_t timers[TIMERS];
+  uint64_t polls;    /* at its last callback */
+  unsigned in_a_row; /* callbacks between two polls */
+  unsigned fired;
+} crowded_t;
+
+static crowded_t crowded[WHEELS];
+static unsigned wheels;
+
+/* It takes over a millisecond and calls uv_update_time, so that the drivers of
+ * the other wheels become due. None of these may have had two turns more. */
+static void
+on_crowded(uvwheel_timer_t *timer)
+{
+  crowded_t *mine = timer->data;
+  unsigned i;
+
+  virtual_time_advance_ms(2);
+  uv_update_time(&loop);
+  if (mine->polls != virtual_time_polls())
+    mine->in_a_row = 0;
+  mine->polls = virtual_time_polls();
+  mine->in_a_row++;
+  mine->fired++;
+  ck_assert_uint_le(mine->in_a_row, MOST_BUDGET);
+  for (i = 0; i < wheels; i++)
+    ck_assert_uint_le(mine->fired, crowded[i].fired + 2 * MOST_BUDGET);
+}
+
+static void
+open_crowded(crowded_t *one)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .turn_budget = MOST_BUDGET};
+  unsigned i;
+
+  memset(one, 0, sizeof *one);
+  ck_assert_int_eq(uvwheel_init(&loop, &one->wheel, &options), 0);
+  for (i = 0; i < TIMERS; i++) {
+    ck_assert_int_eq(uvwheel_timer_init(&one->wheel, &one->timers[i]), 0);
+    one->timers[i].data = one;
+    ck_assert_int_eq(uvwheel_timer_start(&one->timers[i], on_crowded, 50, 0),
+                     0);
+  }
+}
+
+/* libuv#4250: before 1.48 a timer that is due again runs again in the same
+ * pass over the timers. */
+START_TEST(several_wheels_have_one_turn_each_between_two_polls)
+{
+  unsigned i;
+
+  wheels = (unsigned)_i;
+  for (i = 0; i < wheels; i++)
+    open_crowded(&crowded[i]);
+  run_for(WHEELS * TIMERS * 2 * 4);
+  for (i = 0; i < wheels; i++) {
+    ck_assert_uint_eq(crowded[i].fired, TIMERS);
+    uvwheel_close(&crowded[i].wheel, NULL);
+  }
+  run_for(0);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("turns");
+  TCase *one = loop_tcase(suite, "one wheel");
+  TCase *mailbox = loop_tcase(suite, "mailbox");
+  TCase *several = loop_tcase(suite, "several wheels");
+
+  tcase_add_loop_test(one, a_turn_takes_turn_ms_and_one_callback_at_most, 0,
+                      2 * (int)(LENGTH(turns_ms) * LENGTH(takes_ns)));
+  tcase_add_test(one, quick_callbacks_have_the_clock_asked_from_time_to_time);
+  tcase_add_test(one, callbacks_that_become_slow_are_found_out);
+  tcase_add_test(one, no_limit_is_no_limit);
+  tcase_add_loop_test(one, turn_budget_stays_beside_it, 0, 2);
+  tcase_add_test(one, a_turn_that_a_close_ends_is_not_cut);
+  tcase_add_loop_test(one, io_is_served_between_the_turns_of_a_mass_expiry, 0,
+                      2);
+  tcase_add_loop_test(mailbox, requests_obey_turn_ms_and_keep_their_order, 0,
+                      (int)(LENGTH(turns_ms) * LENGTH(takes_ns)));
+  tcase_add_loop_test(several,
+                      several_wheels_have_one_turn_each_between_two_polls, 1,
+                      WHEELS + 1);
+  return run_suite(suite);
+}

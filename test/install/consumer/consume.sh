@@ -1,0 +1,300 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+
+# usage: consume.sh WAY PLACE
+# Uses uvwheel from outside, in one of the ways in which projects do:
+#
+#   by-hand     compiles the sources of PLACE together with its own
+#   two-files   the same with the uvwheel.c and uvwheel.h of a release, by every
+#               compiler and standard there is
+#   subproject  is a Meson project with a subproject: PLACE is a source tree,
+#               or what packaging/release made
+#   libuv       the same, and libuv is a subproject, too
+#   installed   installs PLACE, a source tree, and finds it by pkg-config
+#   autoconf    the same by autoconf, in a prefix that no system searches
+#   cmake       the same by CMake
+#   cmake-source  is a CMake project of which PLACE is a part: a source tree, or
+#               the tarball that packaging/release made
+#
+# Exit status 77: not possible here, the last line says why.
+
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+place=$(cd "$2" && pwd)
+strict='-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow
+  -Wundef -Wcast-align -Wwrite-strings -Wpointer-arith -Wvla -Wformat=2 -Werror'
+strict_c='-Wstrict-prototypes -Wold-style-definition'
+
+skip() {
+  set +x
+  echo "$*"
+  exit 77
+}
+
+pkg-config --exists libuv || skip "pkg-config knows no libuv"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+cp "$here/main.c" .
+cp main.c main.cpp
+
+# Words of flags are split on purpose throughout.
+# shellcheck disable=SC2046,SC2086
+by_hand() {
+  ${CC:-cc} -std=gnu11 $strict $strict_c -I "$place/include" -o program \
+    "$place"/src/*.c main.c $(pkg-config --cflags --libs libuv)
+  ./program
+}
+
+# accepts COMPILER STANDARD LANGUAGE: does it know the standard?
+accepts() {
+  command -v "$1" >/dev/null &&
+    echo 'int main(void) { return 0; }' | "$1" "-std=$2" -x "$3" -fsyntax-only -
+}
+
+# each_standard LANGUAGE 'COMPILER...' STANDARD...: the program in each of them,
+# with what each C compiler made of uvwheel.c; $made counts the programs
+# shellcheck disable=SC2046,SC2086
+each_standard() {
+  language=$1 compilers=$2
+  shift 2
+  for compiler in $compilers; do
+    for standard in "$@"; do
+      accepts "$compiler" "$standard" "$language" 2>/dev/null || continue
+      for object in uvwheel-*.o; do
+        $compiler -std=$standard -D_POSIX_C_SOURCE=200809L $strict \
+          -I "$place" -x $language main.c -x none "$object" -o program \
+          $(pkg-config --cflags --libs libuv)
+        ./program
+        made=$((made + 1))
+      done
+    done
+  done
+}
+
+# shellcheck disable=SC2046,SC2086
+two_files() {
+  for compiler in ${CC:-gcc clang}; do
+    for standard in gnu11 gnu17 gnu23 gnu2x; do
+      accepts "$compiler" "$standard" c 2>/dev/null || continue
+      $compiler -std=$standard -O2 $strict $strict_c -c "$place/uvwheel.c" \
+        -o "uvwheel-$(basename "$compiler").o" \
+        $(pkg-config --cflags libuv)
+    done
+  done
+  made=0
+  each_standard c "${CC:-gcc clang}" c99 c11 c17 c23 c2x
+  each_standard c++ "${CXX:-g++ clang++}" c++11 c++14 c++17 c++20 c++23
+  [ "$made" -gt 0 ]
+}
+
+# parent c|cpp: makes a Meson project that can have uvwheel as a subproject
+parent() {
+  mkdir -p "$1/subprojects/packagecache"
+  cp "$here/$1/meson.build" "main.$1" "$1"
+  if [ -e "$place/uvwheel.wrap" ]; then
+    cp "$place/uvwheel.wrap" "$1/subprojects"
+    cp "$place"/uvwheel-*.tar.xz "$1/subprojects/packagecache"
+  else
+    ln -s "$place" "$1/subprojects/uvwheel"
+  fi
+}
+
+# build c|cpp shared|static SUBPROJECTS: that parent, without the network
+build() {
+  meson setup --wrap-mode=nodownload --default-library="$2" \
+    --force-fallback-for="$3" "$1-$2" "$1"
+  meson compile -C "$1-$2"
+  meson test -C "$1-$2" --no-rebuild
+}
+
+# Its own test is all that the parent's `meson test` runs.
+subproject() {
+  for language in c cpp; do
+    parent $language
+    for kind in shared static; do
+      build $language $kind uvwheel
+      # Newer ones of Meson say whose it is. None of uvwheel's own is there.
+      meson test -C $language-$kind --no-rebuild --list >list
+      [ "$(sed 's/^parent://' list)" = consumer ]
+    done
+  done
+}
+
+libuv() {
+  for language in c cpp; do
+    parent $language
+    libuv_source $language/subprojects
+  done
+  build c static uvwheel,libuv
+  build cpp shared uvwheel,libuv
+}
+
+# libuv_source SUBPROJECTS: puts libuv there. What its wrap would download may
+# be at hand; else Debian's source is taken, with a build file of our own.
+# shellcheck disable=SC2046
+libuv_source() {
+  wrap=$here/../../../subprojects/libuv.wrap
+  if (cd "$here/../../../subprojects/packagecache" &&
+      cp $(sed -n 's/^.*_filename = //p' "$wrap") "$work/$1/packagecache") \
+     2>/dev/null; then
+    cp "$wrap" "$1"
+    return
+  fi
+  fetch_debian_source >log 2>&1 || skip "no source of libuv: $(tail -n 1 log)"
+  name=$(echo libuv1_*.orig.tar.gz)
+  [ "$name" = libuv1_1.44.2.orig.tar.gz ] || skip "no build file for $name"
+  mkdir "$1/packagefiles"
+  cp -R "$here/libuv" "$name" "$1/packagefiles"
+  cat >"$1/libuv.wrap" <<END
+[wrap-file]
+directory = libuv1-1.44.2
+source_filename = $name
+patch_directory = libuv
+END
+}
+
+# No root, and the machine's own lists stay as they are.
+fetch_debian_source() {
+  # shellcheck source=/dev/null
+  . /etc/os-release
+  mkdir -p lists/partial archives/partial
+  # shellcheck disable=SC2016 # apt-get's own variables
+  mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' \
+    'Created-By: Packages' "Codename: $VERSION_CODENAME" | head -n 1)
+  echo "deb-src ${mirror%% *} $VERSION_CODENAME main" >sources
+  set -- -o Dir::State="$work" -o Dir::Cache="$work" \
+    -o Dir::Etc::SourceList="$work/sources" -o Dir::Etc::SourceParts=-
+  apt-get "$@" update && apt-get "$@" source --download-only libuv1
+}
+
+install_place() {
+  meson setup --prefix="$work/prefix" --libdir=lib -Dtests=disabled \
+    -Dexamples=disabled -Ddocs=disabled build "$place"
+  meson install -C build --quiet
+}
+
+# shellcheck disable=SC2046,SC2086
+installed() {
+  install_place
+  export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig"
+  c="${CC:-cc} -std=c99 -D_POSIX_C_SOURCE=200809L $strict main.c -o program"
+  cpp="${CXX:-c++} -std=c++17 $strict main.cpp -o program"
+  for compile in "$c" "$cpp"; do
+    $compile $(pkg-config --cflags --libs uvwheel)
+    LD_LIBRARY_PATH=$work/prefix/lib ./program
+  done
+  rm prefix/lib/libuvwheel.so* # so that the linker must take the static one
+  for compile in "$c" "$cpp"; do
+    $compile $(pkg-config --static --cflags --libs uvwheel)
+    ./program
+  done
+}
+
+# What docs/migrating.md says: with an rpath the program runs as it is, and with
+# the static library of a prefix that has no other.
+by_autoconf() {
+  command -v automake >/dev/null || skip "automake is missing"
+  install_place
+  cp -R "$here/autoconf" parent
+  cp main.c parent
+  prefix=$work/prefix
+  (cd parent && autoreconf --install)
+  mkdir rpath
+  cd rpath
+  ../parent/configure "PKG_CONFIG_PATH=$prefix/lib/pkgconfig" \
+    "LDFLAGS=-Wl,-rpath,$prefix/lib"
+  make
+  env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH ./server
+  cd ..
+  rm "$prefix"/lib/libuvwheel.so*
+  mkdir static
+  cd static
+  ../parent/configure "PKG_CONFIG_PATH=$prefix/lib/pkgconfig" \
+    'PKG_CONFIG=pkg-config --static'
+  make
+  ./server
+}
+
+cmake_finds() {
+  cmake -S "$here/cmake" -B parent -DSOURCES="$work" \
+    -DCMAKE_PREFIX_PATH="$work/moved" -DWANTED="$1"
+}
+
+# The tree is not where it was installed, and is found all the same.
+by_cmake() {
+  command -v cmake >/dev/null || skip "cmake is missing"
+  install_place
+  mv prefix moved
+  if cmake_finds 0.99 >log 2>&1; then
+    return 1
+  fi
+  grep 'version: 0\.[0-9.]*$' log # CMake names what it found and refused
+  cmake_finds 0.1
+  cmake --build parent
+  (cd parent && ctest --output-on-failure)
+}
+
+# source_by_cmake BUILD PLACE OPTION...: as a part of a CMake project
+source_by_cmake() {
+  directory=$1 part=$2
+  shift 2
+  cmake -S "$here/cmake-source" -B "$directory" -DSOURCES="$work" \
+    -DPLACE="$part" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@"
+  cmake --build "$directory" -j 2
+  (cd "$directory" && ctest --output-on-failure)
+}
+
+# compiled BUILD: what of uvwheel's is compiled there, and by which flags that
+# matter, once each
+compiled() {
+  python3 - "$1/compile_commands.json" <<'END'
+import json, os, sys
+lines = set()
+for entry in json.load(open(sys.argv[1])):
+    path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+    if os.path.basename(os.path.dirname(path)) == "src":
+        flags = {word for word in entry["command"].split()
+                 if word.startswith(("-f", "-std", "-DUVWHEEL"))
+                 and "diagnostics" not in word}
+        lines.add(" ".join([os.path.basename(path), *sorted(flags)]))
+print("\n".join(sorted(lines)))
+END
+}
+
+cmake_source() {
+  command -v cmake >/dev/null || skip "cmake is missing"
+  tree=$place
+  if [ -e "$place/uvwheel.wrap" ]; then
+    tar -xJf "$place"/uvwheel-*.tar.xz
+    tree=$(echo "$work"/uvwheel-*/)
+    source_by_cmake fetched "$(echo "$place"/uvwheel-*.tar.xz)"
+  fi
+  source_by_cmake static "$tree" -DOWN_LIBUV=ON -DUVWHEEL_CHECKS=ON
+  source_by_cmake shared "$tree" -DBUILD_SHARED_LIBS=ON
+
+  # It is the library that Meson builds, too.
+  for build in static shared; do
+    meson setup -Dtests=disabled -Dexamples=disabled -Ddocs=disabled \
+      -Dchecks="$([ $build = static ] && echo true || echo false)" \
+      meson-$build "$tree"
+    compiled $build >by-cmake
+    compiled meson-$build >by-meson
+    grep 'wheel\.c' by-meson # it found them
+    diff by-meson by-cmake
+  done
+  "$tree/test/install/abi/compare.sh" symbols nm readelf \
+    shared/uvwheel/libuvwheel.so
+}
+
+set -x
+case $1 in
+  by-hand) by_hand ;;
+  two-files) two_files ;;
+  subproject) subproject ;;
+  libuv) libuv ;;
+  installed) installed ;;
+  autoconf) by_autoconf ;;
+  cmake) by_cmake ;;
+  cmake-source) cmake_source ;;
+esac

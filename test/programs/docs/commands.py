@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Every command of a document is known here, and is executed.
+
+The commands are the lines of blocks of shell code, and the code spans that
+begin with a script of the project or with one of TOOLS. They run in their
+order, those of blocks first, in a copy of the sources without its build
+directories, one for all documents. A block below a comment <!-- NAME --> is the
+file of that name.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+from documents import TOP, documents
+
+TOOLS = {"cc", "c++", "cmake", "git", "make", "man", "meson", "ninja", "sudo"}
+
+
+
+class Job(str):
+    """A job of test/run, which does what the command does."""
+
+
+# What is executed for each command: itself, or what ends sooner or asks for
+# less, or nothing where there is a job.
+ITSELF = ""
+BENCH = "bench/run --n 10000 --reps 1 --only refresh --peers uvwheel"
+COMMANDS = {
+    "cc -c src/*.c -Iinclude": ITSELF,
+    "cc hello.c -o hello $(pkg-config --cflags --libs uvwheel)": ITSELF,
+    "./hello": ITSELF,
+    "examples/demo": "examples/demo --connections 100 --timeout 300",
+    "examples/demo --million": Job("tests"),
+    "examples/demo --trouble": Job("tests"),
+    "bench/callgrind": ITSELF,
+    "test/exhaustive": "test/exhaustive --seconds 1",
+    "build/demo/examples/idle-server --http 8080":
+        "timeout --preserve-status -s INT 1 "
+        "build/demo/examples/idle-server --port 0 --http 0",
+    "build/demo/load/idle-load --connections 2000 --duration 60":
+        Job("tests"),
+    "build/demo/tools/size-wheel --timeout 60s:1000000 --refresh 10s":
+        ITSELF,
+    "man uvwheel": "man -P cat uvwheel",
+    "man uvwheel_timer_start": "man -P cat uvwheel_timer_start",
+    "meson setup build --buildtype=release -Dtests=disabled "
+    "-Dexamples=disabled":
+        "meson setup build --buildtype=release -Dtests=disabled "
+        "-Dexamples=disabled --prefix=$PREFIX --libdir=lib",
+    "meson compile -C build": ITSELF,
+    "meson compile -C build docs": ITSELF,
+    "sudo meson install -C build": "meson install -C build",
+    "sudo ldconfig": "/sbin/ldconfig -n $PREFIX/lib",
+    "meson setup build/probes -Dprobes=enabled": Job("probes"),
+    "meson compile -C build/probes": Job("probes"),
+    "build/probes/examples/idle-server --port 7007": Job("tests"),
+    "sudo bpftrace -e 'usdt:./build/probes/libuvwheel.so:uvwheel:fire "
+    "{ @late_ms = hist(arg1); }'": Job("probes"),
+    "sudo bpftrace -e 'usdt:./build/probes/libuvwheel.so:uvwheel:start "
+    "{ @starts = count(); } interval:s:1 { print(@starts); clear(@starts); }'":
+        Job("probes"),
+    "sudo bpftrace -e 'usdt:./build/probes/libuvwheel.so:uvwheel:stall "
+    "{ time(\"%H:%M:%S \"); printf(\"%s[%d] deaf for %d ms%s\\n\", comm, pid, "
+    "arg1, ustack()); }'": Job("probes"),
+    "meson setup build/dev -Dchecks=true": Job("checks"),
+    "meson compile -C build/dev": Job("checks"),
+    "meson test -C build/dev": Job("checks"),
+    "meson test -C build/dev stalls": Job("checks"),
+    "test/mutate 'not after it'": ITSELF,
+    "test/run": Job("tests"),
+    "test/run --far": "test/run --list",
+    "test/run --all": "test/run --list",
+    "test/run --list": ITSELF,
+    "test/run format shell docs": Job("format"),
+    "bench/run": BENCH,
+    "bench/run --quick": BENCH,
+    "bench/server":
+        "bench/server --connections 100 --rate 1000 --seconds 4 --reps 1",
+    "meson test": Job("tests"),
+    "./configure PKG_CONFIG_PATH=/opt/uvwheel/lib/pkgconfig "
+    "LDFLAGS=-Wl,-rpath,/opt/uvwheel/lib": Job("consumer"),
+    "packaging/release ../uvwheel-release https://example.org/uvwheel":
+        Job("consumer"),
+    "packaging/deb ../uvwheel-release/uvwheel-0.1.0.tar.xz ../uvwheel-debian":
+        Job("packaging"),
+    "test/run abi": Job("abi"),
+    "test/install/abi/accept": ITSELF,
+    "packaging/release": Job("consumer"),
+}
+
+
+def logical_lines(block):
+    """Its commands, without their comments."""
+    for line in block.replace("\\\n", " ").splitlines():
+        line = re.sub(r"(^|\s+)#.*", "", line)
+        if line.strip():
+            yield " ".join(line.split())
+
+
+def is_command(span):
+    first, *rest = span.split() or [""]
+    path = TOP / first
+    script = ("/" in first and path.is_file() and os.access(path, os.X_OK))
+    return script or (bool(rest) and first in TOOLS)
+
+
+def commands():
+    """Pairs: the name of a document, and a command of it."""
+    for document in documents():
+        for _, block in document.blocks("sh"):
+            for line in logical_lines(block):
+                yield document.name, line
+    for document in documents():
+        for span in filter(is_command, document.code_spans()):
+            yield document.name, " ".join(span.split())
+
+
+def write_files(document, copy):
+    for name, text in re.findall(r"^<!-- (\S+) -->\n```\w*\n(.*?)^```$",
+                                 document.text, re.MULTILINE | re.DOTALL):
+        (copy / name).write_text(text)
+
+
+def execute(command, copy):
+    """Returns what it has printed if it fails."""
+    prefix = copy.parent / "prefix"
+    environment = dict(
+        os.environ, PREFIX=str(prefix), LD_LIBRARY_PATH=f"{prefix}/lib",
+        PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig",
+        MANPATH=f"{prefix}/share/man")
+    done = subprocess.run(command, shell=True, cwd=copy, env=environment,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=600)
+    return done.stdout if done.returncode != 0 else None
+
+
+def check_jobs():
+    """Those of the table exist."""
+    known = subprocess.check_output([TOP / "test/run", "--list"], text=True)
+    jobs = {value for value in COMMANDS.values() if isinstance(value, Job)}
+    yield from (f"no job {job}" for job in jobs - set(known.split()))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=pathlib.Path,
+                        help="where the copy is made, and all is installed")
+    copy = parser.parse_args().directory.resolve() / "copy"
+    shutil.rmtree(copy.parent / "prefix", ignore_errors=True)
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(TOP, copy, symlinks=True, ignore=shutil.ignore_patterns(
+        ".git", "build*", "__pycache__"))
+    for document in documents():
+        write_files(document, copy)
+    done, executed, faults = set(), set(), [*check_jobs()]
+    for name, command in commands():
+        if command in done:
+            continue
+        done.add(command)
+        if command not in COMMANDS:
+            faults.append(f"{name}: unknown command: {command}")
+            continue
+        instead = COMMANDS[command] or command
+        if instead in executed or isinstance(instead, Job):
+            continue
+        executed.add(instead)
+        print(f"{name}: {instead}", flush=True)
+        output = execute(instead, copy)
+        if output is not None:
+            faults.append(f"{name}: {instead}: failed\n{output}")
+    unused = COMMANDS.keys() - done
+    faults += [f"no document has the command: {name}" for name in unused]
+    sys.exit("\n".join(faults) or None)
+
+
+main()

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "idle_peers.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The kernel keeps so many small datagrams for a socket. */
+#define PEERS_OF_A_SOCKET 200u
+#define SOCKETS 10u
+
+#define NS_PER_MS UINT64_C(1000000)
+
+peer_t *peers;
+
+static peers_options_t options;
+static uint64_t speak_at_ms;
+static uint64_t lost_until_ms;
+static uv_udp_t servers[SOCKETS];
+static int clients[SOCKETS];
+static uv_signal_t on_usr1;
+
+/* The other end of a pipe whose read callback holds the loop. */
+static uv_pipe_t holding_pipe;
+static int holding_fd;
+static uv_timer_t holding_timer;
+static uvwheel_timer_t holding_wheel_timer;
+static hold_t hold;
+static uint64_t hold_from_ms, hold_until_ms;
+static bool is_hold_updating;
+
+uint64_t
+clock_now_ms(void)
+{
+  return virtual_time_ns() / NS_PER_MS;
+}
+
+void
+run_until(uint64_t ms)
+{
+  ck_assert_uint_ge(ms, clock_now_ms());
+  run_for(ms - clock_now_ms());
+}
+
+/* ---- What peers say ------------------------------------------------------ */
+
+static void on_word(uvwheel_post_t *post, int status);
+
+static bool
+is_silent(const peer_t *peer)
+{
+  return options.is_half_silent && (peer - peers) % 2 != 0;
+}
+
+static void
+send_word(peer_t *peer)
+{
+  static const char words[300 * 1024];
+  size_t bytes = options.bytes;
+  unsigned index = (unsigned)(peer - peers);
+
+  if (options.carrier == BY_PIPE)
+    ck_assert_int_eq(write(peer->fd, words, bytes), (ssize_t)bytes);
+  else if (options.carrier == BY_UDP)
+    ck_assert_int_eq(send(peer->fd, &index, sizeof index, 0), sizeof index);
+  else
+    ck_assert_int_eq(uvwheel_post(&wheel, &peer->post, on_word), 0);
+}
+
+static void
+speak(peer_t *peer)
+{
+  peer->spoken_ms = clock_now_ms();
+  if (clock_now_ms() > lost_until_ms)
+    send_word(peer);
+}
+
+static void
+let_hold(hold_t which)
+{
+  if (hold == which && hold_from_ms == clock_now_ms())
+    ck_assert_int_eq(write(holding_fd, "x", 1), 1);
+}
+
+static uint64_t
+earlier(uint64_t one, uint64_t other)
+{
+  return one < other ? one : other;
+}
+
+/* When the earliest of them wants to speak, or the holding byte is sent. */
+static uint64_t
+next_act_ms(void)
+{
+  uint64_t now_ms = clock_now_ms(), next_ms = NEVER;
+  unsigned i;
+
+  for (i = 0; options.every_ms != 0 && i < options.count; i++)
+    next_ms = earlier(next_ms, peers[i].next_ms);
+  if (speak_at_ms > now_ms)
+    next_ms = earlier(next_ms, speak_at_ms);
+  if (hold_from_ms > now_ms)
+    next_ms = earlier(next_ms, hold_from_ms);
+  return next_ms;
+}
+
+static uint64_t
+act(void)
+{
+  uint64_t now_ms = clock_now_ms(), next_ms;
+  unsigned i;
+
+  let_hold(HELD_BY_READ_BEFORE_PEERS);
+  if (options.is_after_signal && speak_at_ms == now_ms)
+    ck_assert_int_eq(raise(SIGUSR1), 0);
+  for (i = 0; i < options.count; i++) {
+    if (is_silent(&peers[i]))
+      continue;
+    if (speak_at_ms == now_ms || peers[i].next_ms <= now_ms)
+      speak(&peers[i]);
+    while (peers[i].next_ms <= now_ms)
+      peers[i].next_ms += options.every_ms;
+  }
+  let_hold(HELD_BY_READ_AFTER_PEERS);
+  next_ms = next_act_ms();
+  return next_ms == NEVER ? NEVER : next_ms * NS_PER_MS;
+}
+
+void
+peers_speak_at(uint64_t at_ms)
+{
+  ck_assert_uint_gt(at_ms, clock_now_ms());
+  speak_at_ms = at_ms;
+  virtual_time_set_world(act);
+}
+
+void
+peers_lose_words_until(uint64_t last_ms)
+{
+  lost_until_ms = last_ms;
+}
+
+/* ---- The loop hears them --------------------------------------------------
+ */
+
+static void
+allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
+{
+  static char bytes[1024];
+
+  (void)handle;
+  (void)size;
+  *buffer = uv_buf_init(bytes, sizeof bytes);
+}
+
+static void
+hear(peer_t *peer)
+{
+  virtual_time_advance_ns(options.hearing_ns);
+  if (uvwheel_timer_is_active(&peer->idle))
+    ck_assert_int_eq(uvwheel_timer_refresh(&peer->idle), 0);
+}
+
+static void
+on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
+{
+  peer_t *peer = stream->data;
+
+  (void)buffer;
+  ck_assert_int_ge(length, 0); /* 0: try again */
+  peer->received += (size_t)length;
+  for (; peer->received >= options.bytes; peer->received -= options.bytes)
+    hear(peer);
+}
+
+static void
+on_datagram(uv_udp_t *server, ssize_t length, const uv_buf_t *buffer,
+            const struct sockaddr *from, unsigned flags)
+{
+  unsigned index;
+
+  (void)server, (void)flags;
+  if (length == 0 && from == NULL)
+    return; /* there is no more */
+  ck_assert_int_eq(length, sizeof index);
+  memcpy(&index, buffer->base, sizeof index);
+  hear(&peers[index]);
+}
+
+static void
+on_word(uvwheel_post_t *post, int status)
+{
+  if (status == 0)
+    hear((peer_t *)post->data);
+}
+
+static void
+on_idle(uvwheel_timer_t *timer)
+{
+  peer_t *peer = timer->data;
+
+  ck_assert_uint_eq(peer->closed_ms, NEVER);
+  peer->closed_ms = clock_now_ms();
+  peer->is_cut_off = peer->closed_ms < peer->spoken_ms + options.timeout_ms;
+}
+
+/* ---- Opening and closing them -------------------------------------------- */
+
+static void
+open_pipe(uv_pipe_t *pipe, int *fd, uv_read_cb cb)
+{
+  int fds[2];
+
+  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  ck_assert_int_eq(uv_pipe_init(&loop, pipe, 0), 0);
+  ck_assert_int_eq(uv_pipe_open(pipe, fds[0]), 0);
+  ck_assert_int_eq(uv_read_start((uv_stream_t *)pipe, allocate, cb), 0);
+  *fd = fds[1];
+}
+
+/* Each socket of the loop has one to which its peers write. */
+static void
+open_socket(unsigned index)
+{
+  struct sockaddr_storage address;
+  int length = sizeof address;
+
+  ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, (struct sockaddr_in *)&address),
+                   0);
+  ck_assert_int_eq(uv_udp_init(&loop, &servers[index]), 0);
+  ck_assert_int_eq(uv_udp_bind(&servers[index], (struct sockaddr *)&address, 0),
+                   0);
+  ck_assert_int_eq(
+      uv_udp_getsockname(&servers[index], (struct sockaddr *)&address, &length),
+      0);
+  ck_assert_int_eq(uv_udp_recv_start(&servers[index], allocate, on_datagram),
+                   0);
+  clients[index] = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
+  ck_assert_int_ge(clients[index], 0);
+  ck_assert_int_eq(
+      connect(clients[index], (struct sockaddr *)&address, (socklen_t)length),
+      0);
+}
+
+static void
+open_peer(unsigned index)
+{
+  peer_t *peer = &peers[index];
+  unsigned socket_index = index / PEERS_OF_A_SOCKET;
+
+  if (options.carrier == BY_PIPE)
+    open_pipe(&peer->pipe, &peer->fd, on_read);
+  else if (options.carrier == BY_UDP && index % PEERS_OF_A_SOCKET == 0)
+    open_socket(socket_index);
+  if (options.carrier == BY_UDP)
+    peer->fd = clients[socket_index];
+  peer->pipe.data = peer->post.data = peer->idle.data = peer;
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &peer->idle), 0);
+  ck_assert_int_eq(
+      uvwheel_timer_start(&peer->idle, on_idle, options.timeout_ms, 0), 0);
+  peer->spoken_ms = clock_now_ms();
+  peer->closed_ms = NEVER;
+  peer->next_ms = options.every_ms != 0 && !is_silent(peer)
+                      ? clock_now_ms() + options.first_ms
+                      : NEVER;
+}
+
+static void
+ignore_signal(uv_signal_t *handle, int number)
+{
+  (void)handle, (void)number;
+}
+
+static void on_holding_read(uv_stream_t *stream, ssize_t length,
+                            const uv_buf_t *buffer);
+
+/* As many descriptors as there may be. */
+static void
+allow_descriptors(void)
+{
+  struct rlimit limit;
+
+  ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = limit.rlim_max;
+  ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+void
+peers_open(const peers_options_t *wanted)
+{
+  unsigned i;
+
+  options = *wanted;
+  options.bytes = options.bytes != 0 ? options.bytes : 1;
+  if (options.first_ms == 0)
+    options.first_ms = options.every_ms;
+  speak_at_ms = hold_from_ms = lost_until_ms = 0;
+  ck_assert_uint_le(options.count, SOCKETS * PEERS_OF_A_SOCKET *
+                                       (options.carrier == BY_UDP ? 1 : 100));
+  allow_descriptors();
+  ck_assert_int_eq(uv_signal_init(&loop, &on_usr1), 0);
+  if (options.is_after_signal)
+    ck_assert_int_eq(uv_signal_start(&on_usr1, ignore_signal, SIGUSR1), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &holding_timer), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &holding_wheel_timer), 0);
+  open_pipe(&holding_pipe, &holding_fd, on_holding_read);
+  peers = calloc(options.count, sizeof *peers);
+  ck_assert_ptr_nonnull(peers);
+  for (i = 0; i < options.count; i++)
+    open_peer(i);
+  virtual_time_set_world(act);
+}
+
+void
+peers_close(void)
+{
+  unsigned i;
+
+  virtual_time_set_world(NULL);
+  for (i = 0; i < options.count; i++) {
+    (void)uvwheel_timer_stop(&peers[i].idle);
+    if (options.carrier == BY_PIPE) {
+      uv_close((uv_handle_t *)&peers[i].pipe, NULL);
+      close(peers[i].fd);
+    } else if (options.carrier == BY_UDP && i % PEERS_OF_A_SOCKET == 0) {
+      uv_close((uv_handle_t *)&servers[i / PEERS_OF_A_SOCKET], NULL);
+      close(peers[i].fd);
+    }
+  }
+  uv_close((uv_handle_t *)&on_usr1, NULL);
+  uv_close((uv_handle_t *)&holding_timer, NULL);
+  uv_close((uv_handle_t *)&holding_pipe, NULL);
+  close(holding_fd);
+  (void)uvwheel_timer_stop(&holding_wheel_timer);
+  run_for(1); /* until they are closed, and posts called back */
+  free(peers);
+}
+
+/* ---- What became of them ------------------------------------------------- */
+
+unsigned
+peers_closed(void)
+{
+  unsigned closed = 0, i;
+
+  for (i = 0; i < options.count; i++)
+    closed += peers[i].closed_ms != NEVER;
+  return closed;
+}
+
+unsigned
+peers_cut_off(void)
+{
+  unsigned cut_off = 0, i;
+
+  for (i = 0; i < options.count; i++)
+    cut_off += peers[i].is_cut_off;
+  return cut_off;
+}
+
+void
+expect_silent_peers_closed(uint64_t from_ms, uint64_t until_ms)
+{
+  unsigned i;
+
+  for (i = 0; i < options.count; i++) {
+    if (!is_silent(&peers[i]))
+      continue;
+    ck_assert_uint_ge(peers[i].closed_ms, from_ms);
+    ck_assert_uint_le(peers[i].closed_ms, until_ms);
+  }
+}
+
+/* ---- What holds the loop --------------------------------------------------
+ */
+
+static void
+stand_still(void)
+{
+  virtual_time_advance_ms(hold_until_ms - clock_now_ms());
+  if (is_hold_updating)
+    uv_update_time(&loop);
+}
+
+static void
+on_holding_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
+{
+  (void)stream, (void)buffer;
+  ck_assert_int_ge(length, 0);
+  if (length > 0)
+    stand_still();
+}
+
+static void
+on_holding_wheel_timer(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  stand_still();
+}
+
+static void
+on_thawed(uv_timer_t *timer)
+{
+  (void)timer;
+  virtual_time_oversleep_ns(0);
+}
+
+static void
+on_holding_timer(uv_timer_t *timer)
+{
+  if (hold == HELD_BY_UV_TIMER) {
+    stand_still();
+    return;
+  }
+  virtual_time_oversleep_ns((hold_until_ms - clock_now_ms() - 1) * NS_PER_MS);
+  ck_assert_int_eq(uv_timer_start(timer, on_thawed, 1, 0), 0);
+}
+
+void
+hold_loop(hold_t way, uint64_t from_ms, uint64_t until_ms, bool update)
+{
+  hold = way;
+  hold_from_ms = from_ms;
+  hold_until_ms = until_ms;
+  is_hold_updating = update;
+  virtual_time_set_world(act);
+  uv_update_time(&loop);
+  if (way == HELD_BY_WHEEL_TIMER)
+    ck_assert_int_eq(uvwheel_timer_start(&holding_wheel_timer,
+                                         on_holding_wheel_timer,
+                                         from_ms - clock_now_ms(), 0),
+                     0);
+  else if (way == HELD_BY_UV_TIMER || way == FROZEN_IN_POLL)
+    ck_assert_int_eq(uv_timer_start(&holding_timer, on_holding_timer,
+                                    from_ms - clock_now_ms(), 0),
+                     0);
+  if (way == FROZEN_BETWEEN_ITERATIONS) {
+    run_until(from_ms);
+    virtual_time_advance_ms(until_ms - from_ms);
+  }
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Peers that speak to the loop over real sockets, each with an idle timeout on
+ * the wheel. They speak at their own times, whether the loop listens or not. */
+
+#ifndef IDLE_PEERS_H
+#define IDLE_PEERS_H
+
+#include "support.h"
+
+#define NEVER UINT64_MAX
+
+/* How the words of a peer reach the loop. */
+typedef enum carrier_e {
+  BY_PIPE, /* a stream socket for each                       */
+  BY_UDP,  /* 200 peers send to each socket of the loop      */
+  BY_POST, /* the mailbox of the wheel, which has to be open */
+} carrier_t;
+
+typedef struct peers_options_s {
+  carrier_t carrier;
+  unsigned count;
+  uint64_t timeout_ms;
+  uint64_t every_ms; /* how often each speaks; 0: when peers_speak_at says so */
+  uint64_t first_ms; /* after which they do so first; 0: after every_ms       */
+  bool is_half_silent; /* every second one never speaks */
+  size_t bytes; /* of what a peer says at a time; 0: one                 */
+  uint64_t hearing_ns;  /* what the callback that hears one takes  */
+  bool is_after_signal; /* a signal arrives before each time that they speak */
+} peers_options_t;
+
+typedef struct peer_s {
+  uvwheel_timer_t idle;
+  uvwheel_post_t post;
+  uv_pipe_t pipe;
+  int fd;             /* its own end                                     */
+  uint64_t next_ms;   /* when it speaks next                             */
+  uint64_t spoken_ms; /* when it spoke last, by its own clock            */
+  size_t received;    /* bytes of what it is saying                      */
+  uint64_t closed_ms; /* when it was found to be idle; NEVER: it was not */
+  bool is_cut_off;    /* it had spoken within its timeout then           */
+} peer_t;
+
+extern peer_t *peers;
+
+/* Opens them on the wheel; all their timers begin now. */
+void peers_open(const peers_options_t *options);
+void peers_close(void);
+
+/* All of them but the silent ones speak at that time, too. */
+void peers_speak_at(uint64_t at_ms);
+
+/* What they say from now on is lost, up to and with that time. */
+void peers_lose_words_until(uint64_t last_ms);
+
+/* Those that were closed, and of these: those that had spoken within their
+ * timeout, by their own clock. */
+unsigned peers_closed(void);
+unsigned peers_cut_off(void);
+
+/* Each silent peer was closed at such times. */
+void expect_silent_peers_closed(uint64_t from_ms, uint64_t until_ms);
+
+/* ---- What holds the loop --------------------------------------------------
+ */
+
+typedef enum hold_e {
+  FROZEN_BETWEEN_ITERATIONS,
+  FROZEN_IN_POLL,
+  HELD_BY_UV_TIMER,
+  HELD_BY_WHEEL_TIMER,
+  HELD_BY_READ_BEFORE_PEERS, /* in one poll with what they say at that time, */
+  HELD_BY_READ_AFTER_PEERS,  /* and called before or after those             */
+  HOLDS
+} hold_t;
+
+/* The loop will be held from one time to another. If a callback does that, and
+ * is told to, it calls uv_update_time at its end. Runs the loop until then. */
+void hold_loop(hold_t hold, uint64_t from_ms, uint64_t until_ms, bool update);
+
+/* The time, which the loop may not know yet. */
+uint64_t clock_now_ms(void);
+
+/* Runs the loop until that time. */
+void run_until(uint64_t ms);
+
+#endif /* IDLE_PEERS_H */

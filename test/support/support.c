@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "support.h"
+
+uv_loop_t loop;
+uvwheel_t wheel;
+unsigned wheels_closed;
+unsigned fired_in_all;
+
+static uv_timer_t stopper;
+static bool has_wheel;
+
+void
+rewind_clock(void)
+{
+  virtual_time_set_ns(START_MS * 1000000);
+}
+
+static void
+setup(void)
+{
+  rewind_clock();
+  ck_assert_int_eq(uv_loop_init(&loop), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &stopper), 0);
+  ck_assert_uint_eq(uv_now(&loop), START_MS);
+  has_wheel = false;
+  wheels_closed = 0;
+  fired_in_all = 0;
+}
+
+static void
+teardown(void)
+{
+  if (has_wheel) {
+    verify_wheel();
+    uvwheel_close(&wheel, NULL);
+    ck_assert_int_eq(uvwheel_is_closing(&wheel), 1);
+  }
+  uv_close((uv_handle_t *)&stopper, NULL);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+TCase *
+loop_tcase(Suite *suite, const char *name)
+{
+  TCase *tcase = tcase_create(name);
+
+  tcase_add_checked_fixture(tcase, setup, teardown);
+  tcase_set_timeout(tcase, 60);
+  suite_add_tcase(suite, tcase);
+  return tcase;
+}
+
+void
+open_wheel(uint64_t tick_ms, uint32_t slots)
+{
+  uvwheel_options_t options = {.tick_ms = tick_ms, .slots = slots};
+
+  open_wheel_with(&options);
+}
+
+void
+open_wheel_without_stalls(uint64_t tick_ms, uint32_t slots)
+{
+  uvwheel_options_t options = {
+      .tick_ms = tick_ms, .slots = slots, .stall_ms = UINT32_MAX};
+
+  open_wheel_with(&options);
+}
+
+void
+open_wheel_with(const uvwheel_options_t *options)
+{
+  memset(&wheel, 0xA5, sizeof wheel);
+  ck_assert_int_eq(uvwheel_init(&loop, &wheel, options), 0);
+  has_wheel = true;
+  verify_wheel();
+}
+
+void
+forget_wheel(void)
+{
+  memset(&wheel, 0xA5, sizeof wheel);
+  has_wheel = false;
+}
+
+void
+close_wheel(void)
+{
+  verify_wheel();
+  uvwheel_close(&wheel, NULL);
+  has_wheel = false;
+  run_for(1); /* with some libuvs 0 is no iteration */
+  memset(&wheel, 0xA5, sizeof wheel);
+}
+
+void
+verify_wheel(void)
+{
+  if (!uvwheel_is_closing(&wheel))
+    ck_assert_int_eq(uvwheel_check(&wheel, stderr), 0);
+}
+
+static void
+on_stopper(uv_timer_t *timer)
+{
+  uv_stop(timer->loop);
+}
+
+void
+run_for(uint64_t ms)
+{
+  uv_update_time(&loop);
+  ck_assert_int_eq(uv_timer_start(&stopper, on_stopper, ms, 0), 0);
+  uv_run(&loop, UV_RUN_DEFAULT);
+  ck_assert(!uv_is_active((uv_handle_t *)&stopper));
+  if (has_wheel)
+    verify_wheel();
+}
+
+static void
+close_handle(uv_handle_t *handle, void *count)
+{
+  if (handle == (uv_handle_t *)&stopper)
+    return;
+  ++*(unsigned *)count;
+  if (!uv_is_closing(handle))
+    uv_close(handle, NULL);
+}
+
+unsigned
+close_all_handles(void)
+{
+  unsigned count = 0;
+
+  uv_walk(&loop, close_handle, &count);
+  return count;
+}
+
+typedef struct handles_s {
+  uv_handle_t **list;
+  unsigned room;
+  unsigned count;
+} handles_t;
+
+static void
+list_handle(uv_handle_t *handle, void *arg)
+{
+  handles_t *handles = arg;
+
+  if (handle == (uv_handle_t *)&stopper)
+    return;
+  if (handles->count < handles->room)
+    handles->list[handles->count] = handle;
+  handles->count++;
+}
+
+unsigned
+list_handles(uv_handle_t **list, unsigned room)
+{
+  handles_t handles = {list, room, 0};
+
+  uv_walk(&loop, list_handle, &handles);
+  return handles.count;
+}
+
+unsigned
+handle_count(void)
+{
+  return list_handles(NULL, 0);
+}
+
+void
+on_wheel_closed(uvwheel_t *closed)
+{
+  ck_assert_ptr_eq(closed, &wheel);
+  wheels_closed++;
+}
+
+uvwheel_stats_t
+stats_of_wheel(void)
+{
+  uvwheel_stats_t stats;
+
+  memset(&stats, 0xA5, sizeof stats);
+  uvwheel_get_stats(&wheel, &stats);
+  return stats;
+}
+
+void
+probe_init(probe_t *probe)
+{
+  memset(probe, 0, sizeof *probe);
+  memset(&probe->timer, 0xA5, sizeof probe->timer);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &probe->timer), 0);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe->timer), 0);
+}
+
+void
+probe_init_all(probe_t *probes, size_t count)
+{
+  size_t i;
+
+  for (i = 0; i < count; i++)
+    probe_init(&probes[i]);
+}
+
+static uint64_t
+add_ms(uint64_t ms, uint64_t more_ms)
+{
+  return more_ms > UINT64_MAX - ms ? UINT64_MAX : ms + more_ms;
+}
+
+static void
+probe_is_due_in(probe_t *probe, uint64_t delay_ms)
+{
+  uint64_t now_ms = uvwheel_now(&wheel);
+
+  probe->due_ms = add_ms(now_ms, delay_ms);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe->timer), 1);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe->timer),
+                    probe->due_ms - now_ms);
+}
+
+void
+probe_start(probe_t *probe, uint64_t timeout, uint64_t repeat)
+{
+  uint64_t count = uvwheel_count(&wheel);
+  int active = uvwheel_timer_is_active(&probe->timer);
+
+  ck_assert_int_eq(
+      uvwheel_timer_start(&probe->timer, on_probe, timeout, repeat), 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), count + (active ? 0 : 1));
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probe->timer), repeat);
+  probe_is_due_in(probe, timeout);
+}
+
+void
+probe_refresh(probe_t *probe)
+{
+  uint64_t repeat = uvwheel_timer_get_repeat(&probe->timer);
+
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe->timer), 0);
+  probe_is_due_in(probe, repeat != 0 ? repeat
+                                     : uvwheel_timer_get_due_in(&probe->timer));
+}
+
+void
+probe_again(probe_t *probe)
+{
+  ck_assert_int_eq(uvwheel_timer_again(&probe->timer), 0);
+  probe_is_due_in(probe, uvwheel_timer_get_repeat(&probe->timer));
+}
+
+void
+probe_stop(probe_t *probe)
+{
+  uint64_t count = uvwheel_count(&wheel);
+  int active = uvwheel_timer_is_active(&probe->timer);
+
+  ck_assert_int_eq(uvwheel_timer_stop(&probe->timer), 0);
+  ck_assert_int_eq(uvwheel_timer_is_active(&probe->timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe->timer), 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), count - (active ? 1 : 0));
+}
+
+/* The first time of the beat that is not before the callback. */
+static void
+probe_keeps_its_beat(probe_t *probe, uint64_t repeat)
+{
+  uint64_t missed_ms = probe->fired_ms - probe->due_ms;
+  uint64_t beats = missed_ms / repeat + (missed_ms % repeat != 0);
+
+  probe->due_ms = add_ms(probe->due_ms, (beats > 0 ? beats : 1) * repeat);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe->timer),
+                    probe->due_ms - probe->fired_ms);
+}
+
+void
+on_probe(uvwheel_timer_t *timer)
+{
+  probe_t *probe = (probe_t *)timer;
+  uint64_t repeat = uvwheel_timer_get_repeat(timer);
+
+  fired_in_all++;
+  probe->fired++;
+  probe->fired_ms = uvwheel_now(&wheel);
+  ck_assert_uint_ge(probe->fired_ms,
+                    tick_ms_after(wheel.core.tick_ms, probe->due_ms));
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), repeat != 0);
+  if (repeat != 0)
+    probe_keeps_its_beat(probe, repeat);
+  else
+    ck_assert_uint_eq(uvwheel_timer_get_due_in(timer), 0);
+  if (probe->then != NULL)
+    probe->then(probe);
+}
+
+void
+expect_punctual(probe_t *probe, uint64_t timeout)
+{
+  unsigned fired = probe->fired;
+  uint64_t tick_ms;
+
+  uv_update_time(&loop);
+  tick_ms = tick_ms_after(wheel.core.tick_ms, uvwheel_now(&wheel) + timeout);
+  probe_start(probe, timeout, 0);
+  run_for(tick_ms - uvwheel_now(&wheel) - 1);
+  ck_assert_uint_eq(probe->fired, fired);
+  run_for(1);
+  ck_assert_uint_eq(probe->fired, fired + 1);
+  ck_assert_uint_eq(probe->fired_ms, tick_ms);
+}
+
+uint64_t
+stopwatch_ns(probe_t *probe, uint64_t timeout, uint64_t step_ns,
+             uv_run_mode mode)
+{
+  unsigned fired = probe->fired;
+  uint64_t begin_ns;
+
+  uv_update_time(&loop);
+  begin_ns = uv_hrtime();
+  probe_start(probe, timeout, 0);
+  while (probe->fired == fired) {
+    virtual_time_advance_ns(step_ns);
+    uv_run(&loop, mode);
+  }
+  return uv_hrtime() - begin_ns;
+}

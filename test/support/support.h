@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What the tests of the binding share: a loop in virtual time, a wheel on it,
+ * and timers that watch how they fire. */
+
+#ifndef SUPPORT_H
+#define SUPPORT_H
+
+#include <check.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <uv.h>
+
+#include "core_support.h"
+#include "older_libuv.h"
+#include "suite.h"
+#include "uvwheel.h"
+#include "virtual_time.h"
+
+/* The loop's time when a test begins. */
+#define START_MS UINT64_C(1000037)
+
+extern uv_loop_t loop;
+extern uvwheel_t wheel;
+
+/* A test case whose every test begins with a loop at START_MS, and ends by
+ * closing the wheel, if one was opened, and with uv_loop_close() == 0. */
+TCase *loop_tcase(Suite *suite, const char *name);
+
+void open_wheel(uint64_t tick_ms, uint32_t slots);
+void open_wheel_with(const uvwheel_options_t *options);
+
+/* One that follows the loop's clock however late the loop is. */
+void open_wheel_without_stalls(uint64_t tick_ms, uint32_t slots);
+
+/* Closes it before the test ends, to open another. */
+void close_wheel(void);
+
+/* Everything that must hold for the wheel at any time. */
+void verify_wheel(void);
+
+/* Runs the loop for so long, also when nothing keeps it alive. */
+void run_for(uint64_t ms);
+
+/* Sets the clock back to the beginning. What moves it by more than half an hour
+ * ends with this: check reads the same clock to tell how long a test took, and
+ * stumbles over an int full of microseconds. */
+void rewind_clock(void);
+
+/* Closes, as a careless program does it, all that uv_walk finds (the loop's
+ * timer for run_for excepted). Returns how many handles that were. */
+unsigned close_all_handles(void);
+
+/* How many handles uv_walk finds, the one for run_for excepted; and which, as
+ * far as there is room. */
+unsigned handle_count(void);
+unsigned list_handles(uv_handle_t **list, unsigned room);
+
+/* A uvwheel_close_cb and how often it was called. */
+extern unsigned wheels_closed;
+void on_wheel_closed(uvwheel_t *closed);
+
+/* Says that the wheel is closed and its memory gone. */
+void forget_wheel(void);
+
+uvwheel_stats_t stats_of_wheel(void);
+
+/* ---- Timers that watch --------------------------------------------------- */
+
+/* Their times are those of the wheel's clock. */
+
+typedef struct probe_s probe_t;
+
+struct probe_s {
+  uvwheel_timer_t timer;
+  unsigned fired;
+  uint64_t due_ms;         /* as it was when the probe was last armed  */
+  uint64_t fired_ms;       /* of the last callback                     */
+  void (*then)(probe_t *); /* what the callback does; NULL for nothing */
+  void *arg;
+};
+
+/* How many callbacks ran in all. */
+extern unsigned fired_in_all;
+
+/* In uninitialised memory, on the wheel. */
+void probe_init(probe_t *probe);
+void probe_init_all(probe_t *probes, size_t count);
+
+/* The functions of the same names; they must succeed. When a probe's callback
+ * runs it is seen to that it is not early, has no time left, and keeps its beat
+ * if it repeats. */
+void probe_start(probe_t *probe, uint64_t timeout, uint64_t repeat);
+void probe_refresh(probe_t *probe);
+void probe_again(probe_t *probe);
+void probe_stop(probe_t *probe);
+
+/* The callback that probes are started with. */
+void on_probe(uvwheel_timer_t *timer);
+
+/* Starts the probe and runs the loop: it fires once, at the first tick after
+ * it is due, not before. */
+void expect_punctual(probe_t *probe, uint64_t timeout);
+
+/* Starts the probe at a fresh loop time and runs the loop in that mode until it
+ * has fired; what runs in an iteration before its poll takes step_ns. Returns
+ * what a stopwatch then reads. */
+uint64_t stopwatch_ns(probe_t *probe, uint64_t timeout, uint64_t step_ns,
+                      uv_run_mode mode);
+
+#endif /* SUPPORT_H */

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=sh
+
+# What the scripts that run the example programs have in common. For POSIX sh;
+# source it with $top, the project's directory, set.
+# shellcheck disable=SC2154 # it is
+
+complain() {
+  echo "${0##*/}: $*" >&2
+}
+
+# number OPTION TEXT MAXIMUM [MINIMUM]: ends the script unless the text is one
+number() {
+  case $2 in
+    '' | 0* | *[!0-9]* | ?????????*) ;;
+    *) ! { [ "$2" -ge "${4-1}" ] && [ "$2" -le "$3" ]; } || return 0 ;;
+  esac
+  complain "$1 takes a number from ${4-1} to $3, not '$2'"
+  exit 2
+}
+
+# numbers OPTION LIST MAXIMUM: the same for several, separated by commas
+numbers() {
+  echo "$2" | tr , '\n' | while read -r one; do
+    number "$1" "$one" "$3"
+  done || exit
+}
+
+# Makes $dir for temporary files. However the script ends from here on, that
+# directory and what runs in the background end with it.
+begin() {
+  dir=$(mktemp -d)
+  trap stop_all EXIT
+  trap 'echo >&2; complain interrupted; exit 130' INT
+  trap 'complain terminated; exit 143' TERM HUP
+}
+
+# Asks the shell what runs: a signal may come between a start and its "$!".
+stop_jobs() {
+  running=$(mktemp "$dir/jobs.XXXXXX")
+  jobs -p >"$running"
+  # shellcheck disable=SC2046 # none or some process ids
+  kill $(cat "$running") 2>/dev/null || true
+  wait
+}
+
+stop_all() {
+  stop_jobs
+  rm -rf "$dir"
+}
+
+# programs_in BUILD DIRECTORY [SERVER LOAD]: says where the programs are (the
+# idle server and its load, unless others are named), in $built. They are built
+# there, in a directory of the project, unless another one is given.
+programs_in() {
+  built=$2
+  if [ -z "$built" ]; then
+    build_release "$1" -Dexamples=enabled -Dbenchmarks=disabled
+    built=$top/$1
+  fi
+  for name in "examples/${3-idle-server}" "load/${4-idle-load}"; do
+    if [ ! -x "$built/$name" ]; then
+      complain "there is no $built/$name"
+      exit 1
+    fi
+  done
+}
+
+# build_release DIRECTORY OPTION...: without the tests
+build_release() {
+  # shellcheck source=test/tools/tools.sh
+  . "$top/test/tools/tools.sh"
+  need awk cc meson ninja pkg-config libuv
+  echo "Building in $1 ..."
+  release=$top/$1
+  shift
+  if ! { meson setup --buildtype=release -Dtests=disabled "$@" "$release" \
+           "$top" &&
+         meson compile -C "$release"; } >"$dir/build" 2>&1; then
+    cat "$dir/build" >&2
+    complain "the build failed, see above"
+    exit 1
+  fi
+}
+
+# start_listening SERVER FILE OPTION...: its output goes to the file. Sets
+# $server, the process, and $port, on which it listens. $under, if set, is the
+# command that runs it.
+start_listening() {
+  listener=$1
+  output=$2
+  shift 2
+  : >"$output" # so that it can be read before the server has begun
+  # shellcheck disable=SC2086 # a command with its arguments, or nothing
+  ${under-} "$built/examples/$listener" --port 0 "$@" >"$output" &
+  server=$!
+  until port=$(sed -n 's/^listening on .*://p' "$output") &&
+      [ -n "$port" ]; do
+    if ! kill -0 "$server" 2>/dev/null; then
+      complain "the server did not start"
+      exit 1
+    fi
+    sleep 0.1
+  done
+}
+
+# start_server FILE OPTION...: the idle server
+start_server() {
+  start_listening idle-server "$@"
+}
