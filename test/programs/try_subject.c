@@ -59,7 +59,7 @@ fire_in_order(void)
   static const struct {
     const char *name;
     uint64_t timeout;
-  } rows[] = {{"thirty", 30},   {"ten", 10},  {"twenty", 20},
+  } rows[] = {{"thirty", 30},    {"ten", 10}, {"twenty", 20},
               {"ten again", 10}, {"zero", 0}, {"thirty again", 30}};
   uv_timer_t timers[6];
 
@@ -263,31 +263,34 @@ do_in_thread(void *unused)
 
 /* ---- Ends --------------------------------------------------------------- */
 
+static const char *how;
+
 static void
 on_tick(uv_timer_t *timer)
 {
-  if (timer->data == NULL)
-    return;
-  printf("leaving\n");
-  exit(3);
+  if (strcmp(how, "leave") == 0)
+    exit(3);
+  if (timer->data == NULL) { /* for the first time: the loop runs */
+    puts("ready");
+    fflush(stdout);
+  }
+  timer->data = timer;
 }
 
 static int
-end_otherwise(const char *how)
+end_otherwise(void)
 {
   uv_timer_t *timer = malloc(sizeof *timer);
   uv_timer_t on_stack;
 
   uv_timer_init(&loop, timer);
   uv_timer_init(&loop, &on_stack);
-  timer->data = strcmp(how, "leave") == 0 ? timer : NULL;
-  on_stack.data = NULL;
+  timer->data = NULL;
   uv_timer_start(timer, on_tick, 5, 5);
   uv_timer_start(&on_stack, on_tick, 600000, 0);
-  puts("ready");
-  fflush(stdout);
   if (strcmp(how, "return") != 0)
     uv_run(&loop, UV_RUN_DEFAULT);
+  memset(timer, 0xa5, sizeof *timer);
   free(timer);
   return 0;
 }
@@ -300,8 +303,10 @@ main(int argc, char **argv)
   pid_t child;
 
   uv_loop_init(&loop);
-  if (argc > 1)
-    return end_otherwise(argv[1]);
+  if (argc > 1) {
+    how = argv[1];
+    return end_otherwise();
+  }
   do_all();
   uv_loop_init(&loop);
   do_all();

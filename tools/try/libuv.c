@@ -28,47 +28,49 @@ find_real(const char *name)
 
 /* Each is looked up when it is called first. Several threads may do so at the
  * same time: they find the same. */
-#define REAL(RETURN, type, name, parameters, arguments)              \
-  type real_##name parameters                                        \
-  {                                                                  \
-    typedef type function_t parameters;                              \
-    static _Atomic(function_t *) known;                              \
-    function_t *function = atomic_load(&known);                      \
-                                                                     \
-    if (function == NULL) {                                          \
-      void *found = find_real(#name);                                \
-      memcpy(&function, &found, sizeof function);                    \
-      atomic_store(&known, function);                                \
-    }                                                                \
-    RETURN function arguments;                                       \
+#define REAL(RETURN, type, name, parameters, arguments) \
+  type real_##name parameters                           \
+  {                                                     \
+    typedef type function_t parameters;                 \
+    static _Atomic(function_t *) known;                 \
+    function_t *function = atomic_load(&known);         \
+                                                        \
+    if (function == NULL) {                             \
+      void *found = find_real(#name);                   \
+      memcpy(&function, &found, sizeof function);       \
+      atomic_store(&known, function);                   \
+    }                                                   \
+    RETURN function arguments;                          \
   }
 
-REAL(return, int, uv_timer_init, (uv_loop_t *loop, uv_timer_t *handle),
-     (loop, handle))
+REAL(return, int, uv_timer_init, (uv_loop_t * loop, uv_timer_t *handle),
+           (loop, handle))
 REAL(return, int, uv_timer_start,
-     (uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout, uint64_t repeat),
-     (handle, cb, timeout, repeat))
-REAL(return, int, uv_timer_stop, (uv_timer_t *handle), (handle))
-REAL(return, int, uv_timer_again, (uv_timer_t *handle), (handle))
-REAL(, void, uv_timer_set_repeat, (uv_timer_t *handle, uint64_t repeat),
+           (uv_timer_t * handle, uv_timer_cb cb, uint64_t timeout,
+            uint64_t repeat),
+           (handle, cb, timeout, repeat))
+REAL(return, int, uv_timer_stop, (uv_timer_t * handle), (handle))
+REAL(return, int, uv_timer_again, (uv_timer_t * handle), (handle))
+REAL(, void, uv_timer_set_repeat, (uv_timer_t * handle, uint64_t repeat),
      (handle, repeat))
 REAL(return, uint64_t, uv_timer_get_repeat, (const uv_timer_t *handle),
-     (handle))
+           (handle))
 REAL(return, uint64_t, uv_timer_get_due_in, (const uv_timer_t *handle),
-     (handle))
-REAL(, void, uv_close, (uv_handle_t *handle, uv_close_cb cb), (handle, cb))
-REAL(, void, uv_walk, (uv_loop_t *loop, uv_walk_cb cb, void *arg),
+           (handle))
+REAL(, void, uv_close, (uv_handle_t * handle, uv_close_cb cb), (handle, cb))
+REAL(, void, uv_walk, (uv_loop_t * loop, uv_walk_cb cb, void *arg),
      (loop, cb, arg))
-REAL(return, int, uv_run, (uv_loop_t *loop, uv_run_mode mode), (loop, mode))
-REAL(return, int, uv_loop_init, (uv_loop_t *loop), (loop))
-REAL(return, int, uv_loop_close, (uv_loop_t *loop), (loop))
+REAL(return, int, uv_run, (uv_loop_t * loop, uv_run_mode mode), (loop, mode))
+REAL(return, int, uv_loop_init, (uv_loop_t * loop), (loop))
+REAL(return, int, uv_loop_close, (uv_loop_t * loop), (loop))
 
 /* ---- Is it known? ------------------------------------------------------- */
 
 /* A wheel's timer, without its `data`, takes the place of libuv's private
  * fields; serve.c says more. */
-_Static_assert(offsetof(uvwheel_timer_t, data) + offsetof(uv_timer_t, timer_cb)
-                   <= sizeof(uv_timer_t),
+_Static_assert(offsetof(uvwheel_timer_t, data) +
+                       offsetof(uv_timer_t, timer_cb) <=
+                   sizeof(uv_timer_t),
                "a wheel's timer does not fit into an uv_timer_t");
 _Static_assert(offsetof(uv_timer_t, timer_cb) % _Alignof(uvwheel_timer_t) == 0,
                "a wheel's timer is not aligned in an uv_timer_t");

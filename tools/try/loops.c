@@ -27,6 +27,55 @@ find_record(const uv_loop_t *loop)
   return record;
 }
 
+/* ---- What the wheel's turns take ---------------------------------------- */
+
+/* A wheel's turn is a callback of its uv_check_t. libuv calls the one that was
+ * started last first: one that was started after the wheel's and one before it
+ * enclose the turn. */
+
+static uint64_t
+looked_by(const record_t *record)
+{
+  uvwheel_stats_t stats;
+
+  uvwheel_get_stats(&record->wheel, &stats);
+  return stats.looked;
+}
+
+static void
+on_turn_begins(uv_check_t *before)
+{
+  record_t *record = find_record(before->loop);
+
+  record->turn = begin_call(&record->tally, TURN);
+  if (record->turn.weight == 0)
+    return;
+  record->callbacks_ns = 0;
+  record->looked = looked_by(record);
+  record->turn.began_ns = now_ns();
+}
+
+static void
+on_turn_ends(uv_check_t *after)
+{
+  record_t *record = find_record(after->loop);
+
+  if (record->turn.weight != 0)
+    end_turn(&record->turn, now_ns(), record->callbacks_ns,
+             looked_by(record) - record->looked);
+  record->turn.weight = 0;
+}
+
+static void
+add_check(uv_loop_t *loop, uv_check_t *check, uv_check_cb cb)
+{
+  (void)uv_check_init(loop, check);
+  (void)uv_check_start(check, cb);
+  uv_unref((uv_handle_t *)check);
+}
+
+/* ---- What is added to a loop -------------------------------------------- */
+
 /* If a wheel cannot be had libuv serves the timers of this loop. */
 static void
 add_wheel(record_t *record, uv_loop_t *loop)
@@ -35,13 +84,17 @@ add_wheel(record_t *record, uv_loop_t *loop)
                                .flags = UVWHEEL_FIFO,
                                .stall_ms = settings.stall_ms};
 
+  record->is_tried = true;
   if (uv_async_init(loop, &record->async, on_wake) != 0)
     return;
   uv_unref((uv_handle_t *)&record->async);
+  add_check(loop, &record->after_turn, on_turn_ends);
   if (uvwheel_init(loop, &record->wheel, &options) != 0) {
+    real_uv_close((uv_handle_t *)&record->after_turn, NULL);
     real_uv_close((uv_handle_t *)&record->async, NULL);
     return;
   }
+  add_check(loop, &record->before_turn, on_turn_begins);
   uvwheel_unref(&record->wheel);
   (void)uvwheel_get_options(&record->wheel, &options);
   record->slot_bytes = options.slots * sizeof(uvwheel_slot_t);
@@ -75,7 +128,7 @@ make_record(uv_loop_t *loop)
     record = take_record(loop);
     (void)pthread_mutex_unlock(&making);
   }
-  if (record != NULL && settings.with_wheel && !record->has_wheel)
+  if (record != NULL && settings.with_wheel && !record->is_tried)
     add_wheel(record, loop);
   return record;
 }
@@ -95,11 +148,11 @@ on_closed(record_t *record)
 static void
 on_wheel_closed(uvwheel_t *wheel)
 {
-  on_closed((record_t *)wheel);
+  on_closed(find_record(uvwheel_get_loop(wheel)));
 }
 
 static void
-on_async_closed(uv_handle_t *handle)
+on_handle_closed(uv_handle_t *handle)
 {
   on_closed(find_record(handle->loop));
 }
@@ -127,9 +180,11 @@ close_own_handles(record_t *record)
   if (record->page == NULL)
     keep_page(record);
   record->has_wheel = false;
-  record->open_handles = 2;
+  record->open_handles = 4;
   uvwheel_close(&record->wheel, on_wheel_closed);
-  real_uv_close((uv_handle_t *)&record->async, on_async_closed);
+  real_uv_close((uv_handle_t *)&record->async, on_handle_closed);
+  real_uv_close((uv_handle_t *)&record->before_turn, on_handle_closed);
+  real_uv_close((uv_handle_t *)&record->after_turn, on_handle_closed);
   while (record->open_handles != 0)
     (void)real_uv_run(loop, UV_RUN_NOWAIT);
 }
@@ -139,7 +194,8 @@ release_record(record_t *record, bool closed)
 {
   static uv_loop_t nowhere;
 
-  record->has_wheel = false;
+  record->has_wheel = record->is_tried = false;
+  record->turn.weight = 0;
   record->tally.active = 0;
   record->tally.open = 0;
   atomic_store(&record->loop, closed ? NULL : &nowhere);

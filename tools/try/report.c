@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Tells what the timers of the process did and took: when it ends by exit or by
- * a signal that it does not handle itself, and on SIGUSR2. What a signal handler
- * does here needs no memory and takes no lock; a wheel's page needs both, and
- * the loop's thread, so that the handler wakes the loop for it. */
+ * a signal that it does not handle itself, and on SIGUSR2. What a signal
+ * handler does here needs no memory and takes no lock; a wheel's page needs
+ * both, and the loop's thread, so that the handler wakes the loop for it. */
 
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 #include <errno.h>
@@ -151,9 +151,12 @@ static double
 add_table(text_t *text, const tally_t *tally)
 {
   const row_t rows[] = {
-      row_of("init", tally, INIT),   row_of("start", tally, START),
-      row_of("again", tally, AGAIN), row_of("stop", tally, STOP),
-      fire_row(tally),               row_of("close", tally, CLOSE),
+      row_of("init", tally, INIT),
+      row_of("start", tally, START),
+      row_of("again", tally, AGAIN),
+      row_of("stop", tally, STOP),
+      fire_row(tally),
+      row_of("close", tally, CLOSE),
   };
   double ns = 0;
 
@@ -185,8 +188,8 @@ add_memory(text_t *text, const tally_t *tally, uint64_t slot_bytes)
   size_t each =
       settings.with_wheel ? sizeof(uvwheel_timer_t) : sizeof(uv_timer_t);
 
-  add(text, "bytes   %" PRIu64 " in %zu for each timer", tally->open_most * each,
-      each);
+  add(text, "bytes   %" PRIu64 " in %zu for each timer",
+      tally->open_most * each, each);
   if (settings.with_wheel)
     add(text, ", %" PRIu64 " for slots, as far as they fill", slot_bytes);
   add(text, "\n");
@@ -195,9 +198,8 @@ add_memory(text_t *text, const tally_t *tally, uint64_t slot_bytes)
 static void
 add_timers(text_t *text, const tally_t *tally, int loops)
 {
-  double average = tally->seen != 0 ? (double)tally->seen_active /
-                                          (double)tally->seen
-                                    : 0;
+  double average =
+      tally->seen != 0 ? (double)tally->seen_active / (double)tally->seen : 0;
 
   add(text,
       "timers  %" PRIu64 " at most, %" PRIu64 " active at most, %.1f active on "
@@ -229,8 +231,8 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes, int loops)
 {
   double ns, used_ns = cpu_ns();
 
-  add(text, "timers by %s (libuv %s)\n",
-      settings.with_wheel ? "wheel" : "uv", uv_version_string());
+  add(text, "timers by %s (libuv %s)\n", settings.with_wheel ? "wheel" : "uv",
+      uv_version_string());
   add(text, "a tool to look with, not a way to ship\n");
   ns = add_table(text, tally);
   add(text, "cpu     %.1f ms in %.1f ms; its timers took %.2f %% of that\n",
@@ -398,8 +400,7 @@ read_settings(void)
   settings.output = said("UVWHEEL_TRY_OUTPUT");
   settings.tick_ms = strtoull(said("UVWHEEL_TRY_TICK"), NULL, 10);
   if (*said("UVWHEEL_TRY_STALL") != '\0')
-    settings.stall_ms =
-        (uint32_t)strtoul(said("UVWHEEL_TRY_STALL"), NULL, 10);
+    settings.stall_ms = (uint32_t)strtoul(said("UVWHEEL_TRY_STALL"), NULL, 10);
   settings.command_pid = strtol(said("UVWHEEL_TRY_PID"), NULL, 10);
 }
 

@@ -118,7 +118,6 @@ note_active(uv_timer_t *handle)
     tally->active_most = tally->active;
 }
 
-
 /* ---- Callbacks ---------------------------------------------------------- */
 
 static void
@@ -157,7 +156,7 @@ on_wheel_timer(uvwheel_timer_t *inner)
   uint64_t began_ns;
 
   note_active(handle);
-  if (!record->is_turn_timed) {
+  if (record->turn.weight == 0) {
     fire(handle);
     return;
   }
@@ -236,8 +235,7 @@ stop_real(uv_timer_t *handle)
 {
   record_t *record = record_of(handle);
   bool expires = is_expiry(handle);
-  stopwatch_t watch =
-      begin_call(&record->tally, expires ? EXPIRE_STOP : STOP);
+  stopwatch_t watch = begin_call(&record->tally, expires ? EXPIRE_STOP : STOP);
 
   record->is_in_libuv = true;
   (void)real_uv_timer_stop(handle);
@@ -416,68 +414,4 @@ uv_loop_close(uv_loop_t *loop)
   if (record != NULL && status == 0)
     release_record(record, true);
   return status;
-}
-
-/* ---- What the wheel's turns take ---------------------------------------- */
-
-/* The wheel's sources call these, as tools/try/meson.build has it. */
-int wheel_uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
-                         uint64_t repeat);
-int wheel_uv_check_start(uv_check_t *handle, uv_check_cb cb);
-
-typedef struct turn_s {
-  record_t *record;
-  stopwatch_t watch;
-  uint64_t looked;
-} turn_t;
-
-static uint64_t
-looked_by(const record_t *record)
-{
-  uvwheel_stats_t stats;
-
-  uvwheel_get_stats(&record->wheel, &stats);
-  return stats.looked;
-}
-
-static turn_t
-begin_turn(const uv_loop_t *loop)
-{
-  turn_t turn = {.record = find_record(loop)};
-
-  turn.looked = looked_by(turn.record);
-  turn.record->callbacks_ns = 0;
-  turn.watch = begin_call(&turn.record->tally, TURN);
-  turn.record->is_turn_timed = turn.watch.weight != 0;
-  return turn;
-}
-
-static void
-finish_turn(const turn_t *turn)
-{
-  if (!turn->record->is_turn_timed)
-    return;
-  turn->record->is_turn_timed = false;
-  end_turn(&turn->watch, turn->record->callbacks_ns,
-           looked_by(turn->record) - turn->looked);
-}
-
-#define TURN_OF(name, type)                                        static void on_##name##_turn(type *handle)                       {                                                                  turn_t turn = begin_turn(handle->loop);                          void (*cb)(type *);                                                                                                               memcpy(&cb, &handle->u.reserved[CALLBACK], sizeof cb);           cb(handle);                                                      finish_turn(&turn);                                            }
-
-TURN_OF(timer, uv_timer_t)
-TURN_OF(check, uv_check_t)
-
-int
-wheel_uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
-                     uint64_t repeat)
-{
-  memcpy(&handle->u.reserved[CALLBACK], &cb, sizeof cb);
-  return real_uv_timer_start(handle, on_timer_turn, timeout, repeat);
-}
-
-int
-wheel_uv_check_start(uv_check_t *handle, uv_check_cb cb)
-{
-  memcpy(&handle->u.reserved[CALLBACK], &cb, sizeof cb);
-  return uv_check_start(handle, on_check_turn);
 }

@@ -105,11 +105,11 @@ end_call(const stopwatch_t *watch)
 }
 
 void
-end_turn(const stopwatch_t *watch, uint64_t callbacks_ns, uint64_t looked)
+end_turn(const stopwatch_t *watch, uint64_t ended_ns, uint64_t callbacks_ns,
+         uint64_t looked)
 {
-  if (watch->weight != 0)
-    note(watch, now_ns() - watch->began_ns, callbacks_ns + clock_ns(),
-         LONGEST_CALL_NS + looked * LONGEST_LOOK_NS);
+  note(watch, ended_ns - watch->began_ns, callbacks_ns + clock_ns(),
+       LONGEST_CALL_NS + looked * LONGEST_LOOK_NS);
 }
 
 double

@@ -77,7 +77,7 @@ typedef struct tally_s {
   uint64_t fired;
   uint64_t restarted; /* of the starts and agains: the timer was active */
   uint64_t active, active_most;
-  uint64_t open, open_most; /* initialised and not closed */
+  uint64_t open, open_most;   /* initialised and not closed */
   uint64_t seen, seen_active; /* active ones at timed calls, by weight */
   uint64_t random;
 } tally_t;
@@ -85,7 +85,7 @@ typedef struct tally_s {
 typedef struct stopwatch_s {
   tally_t *tally;
   cost_t *cost;
-  uint64_t weight;   /* 0: it is not running */
+  uint64_t weight; /* 0: it is not running */
   uint64_t began_ns;
 } stopwatch_t;
 
@@ -93,9 +93,10 @@ typedef struct stopwatch_s {
 stopwatch_t begin_call(tally_t *tally, kind_t kind);
 void end_call(const stopwatch_t *watch);
 
-/* The same for a turn of a wheel, which is longer the more timers it has looked
- * at; callbacks_ns is not its own. */
-void end_turn(const stopwatch_t *watch, uint64_t callbacks_ns, uint64_t looked);
+/* The same for a turn of a wheel that has ended, which is longer the more
+ * timers it has looked at; callbacks_ns is not its own. */
+void end_turn(const stopwatch_t *watch, uint64_t ended_ns,
+              uint64_t callbacks_ns, uint64_t looked);
 
 /* A time in ns, and what it takes to ask for it. */
 uint64_t now_ns(void);
@@ -115,19 +116,23 @@ void restart_tally(tally_t *tally);
  * closed may refer to it. The next loop takes one that is free. */
 typedef struct record_s record_t;
 struct record_s {
-  uvwheel_t wheel;  /* the wheel's own handles are in here, */
-  uv_async_t async; /* and so is what wakes the loop        */
-  bool has_wheel;
-  int open_handles; /* while it is being closed */
   _Atomic(uv_loop_t *) loop; /* NULL: the record is free */
   record_t *next;
   tally_t tally;
   bool is_in_libuv;    /* a function of libuv runs, which calls others */
   bool is_in_callback; /* of a timer                                   */
-  bool is_turn_timed;
-  uint64_t callbacks_ns; /* in this turn */
-  uint64_t slot_bytes;   /* of the wheel */
-  char *page; /* what uvwheel_print said when uv_run returned last */
+  bool is_tried;       /* to make a wheel                              */
+  bool has_wheel;
+  uvwheel_t wheel;
+  uint64_t slot_bytes;
+  uv_async_t async;       /* what wakes the loop                         */
+  uv_check_t before_turn; /* what runs before and after the wheel's turn */
+  uv_check_t after_turn;
+  int open_handles; /* of these three and the wheel, while they are closed */
+  stopwatch_t turn; /* its weight is 0 unless a turn is timed              */
+  uint64_t callbacks_ns; /* what callbacks took in it                       */
+  uint64_t looked;       /* timers that the wheel had looked at before      */
+  char *page; /* what uvwheel_print wrote when uv_run returned last */
 };
 
 /* As the command's options say. */
