@@ -6,6 +6,7 @@
  * up uv_loop_close. With uv nothing is added. */
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,11 +158,22 @@ on_handle_closed(uv_handle_t *handle)
   on_closed(find_record(handle->loop));
 }
 
-static void
-count_foreign(uv_handle_t *handle, void *count)
+/* Has the program a handle in the loop? As libuv's own uv_loop_close this looks
+ * no further than the first: some programs have freed those that follow. A
+ * queue of libuv is two pointers, the next and the previous one; handles that
+ * are in the loop itself are libuv's. */
+static bool
+has_foreign_handle(record_t *record, uv_loop_t *loop)
 {
-  if (!is_own_handle(find_record(handle->loop), handle))
-    (*(int *)count)++;
+  void **head = (void **)(void *)&loop->handle_queue, **place;
+
+  for (place = head[0]; place != head; place = place[0]) {
+    const char *handle = (char *)place - offsetof(uv_handle_t, handle_queue);
+    if (!is_own_handle(record, (const uv_handle_t *)(const void *)handle) &&
+        (uintptr_t)handle - (uintptr_t)loop >= sizeof *loop)
+      return true;
+  }
+  return false;
 }
 
 /* Nothing but what was added to the loop is left: uv_run then calls nothing of
@@ -170,12 +182,9 @@ void
 close_own_handles(record_t *record)
 {
   uv_loop_t *loop = atomic_load(&record->loop);
-  int foreign = 0;
 
-  if (!record->has_wheel)
-    return;
-  real_uv_walk(loop, count_foreign, &foreign);
-  if (foreign != 0 || uv_loop_alive(loop))
+  if (!record->has_wheel || has_foreign_handle(record, loop) ||
+      uv_loop_alive(loop))
     return;
   if (record->page == NULL)
     keep_page(record);
