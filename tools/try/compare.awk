@@ -24,7 +24,10 @@ $1 ~ /^(init|start|again|stop|fire|close)$/ && NF == 5 {
 $1 == "all" { all[kind] = $2 }
 $1 == "cpu" { cpu[kind] = $2; share[kind] = $(NF - 3) }
 $1 == "timers" { timers[kind] = $2 }
-$1 == "bytes" { bytes[kind] = $2; slots[kind] = $3 == "in" && $7 != "" ? $8 : 0 }
+$1 == "bytes" {
+  bytes[kind] = $2
+  slots[kind] = /for slots/ ? $8 : 0
+}
 
 function row(name, what, format, values) {
   printf "%-8s%-14s" format format "\n", name, what, values["uv"],

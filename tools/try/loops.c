@@ -46,7 +46,7 @@ looked_by(const record_t *record)
 static void
 on_turn_begins(uv_check_t *before)
 {
-  record_t *record = find_record(before->loop);
+  record_t *record = before->data;
 
   record->turn = begin_call(&record->tally, TURN);
   if (record->turn.weight == 0)
@@ -59,7 +59,7 @@ on_turn_begins(uv_check_t *before)
 static void
 on_turn_ends(uv_check_t *after)
 {
-  record_t *record = find_record(after->loop);
+  record_t *record = after->data;
 
   if (record->turn.weight != 0)
     end_turn(&record->turn, now_ns(), record->callbacks_ns,
@@ -68,9 +68,10 @@ on_turn_ends(uv_check_t *after)
 }
 
 static void
-add_check(uv_loop_t *loop, uv_check_t *check, uv_check_cb cb)
+add_check(record_t *record, uv_loop_t *loop, uv_check_t *check, uv_check_cb cb)
 {
   (void)uv_check_init(loop, check);
+  check->data = record;
   (void)uv_check_start(check, cb);
   uv_unref((uv_handle_t *)check);
 }
@@ -89,13 +90,14 @@ add_wheel(record_t *record, uv_loop_t *loop)
   if (uv_async_init(loop, &record->async, on_wake) != 0)
     return;
   uv_unref((uv_handle_t *)&record->async);
-  add_check(loop, &record->after_turn, on_turn_ends);
+  record->async.data = record->wheel.data = record;
+  add_check(record, loop, &record->after_turn, on_turn_ends);
   if (uvwheel_init(loop, &record->wheel, &options) != 0) {
     real_uv_close((uv_handle_t *)&record->after_turn, NULL);
     real_uv_close((uv_handle_t *)&record->async, NULL);
     return;
   }
-  add_check(loop, &record->before_turn, on_turn_begins);
+  add_check(record, loop, &record->before_turn, on_turn_begins);
   uvwheel_unref(&record->wheel);
   (void)uvwheel_get_options(&record->wheel, &options);
   record->slot_bytes = options.slots * sizeof(uvwheel_slot_t);
@@ -149,13 +151,13 @@ on_closed(record_t *record)
 static void
 on_wheel_closed(uvwheel_t *wheel)
 {
-  on_closed(find_record(uvwheel_get_loop(wheel)));
+  on_closed(wheel->data);
 }
 
 static void
 on_handle_closed(uv_handle_t *handle)
 {
-  on_closed(find_record(handle->loop));
+  on_closed(handle->data);
 }
 
 /* Has the program a handle in the loop? As libuv's own uv_loop_close this looks

@@ -285,7 +285,7 @@ finish(void)
 void
 on_wake(uv_async_t *async)
 {
-  record_t *record = find_record(async->loop);
+  record_t *record = async->data;
   int number = atomic_load(&end_signal);
 
   keep_page(record);
