@@ -71,7 +71,8 @@ assert_same_output(const char *options, const char *kind)
   run_try(options, "");
   ck_assert_int_eq(alone.status, 0);
   ck_assert_int_eq(result.status, 0);
-  ck_assert_str_eq(result.out, alone.out);
+  /* Both are too long for a message of check. */
+  ck_assert_msg(strcmp(result.out, alone.out) == 0, "the output differs");
   ck_assert_ptr_nonnull(strstr(result.err, kind));
 }
 
