@@ -131,9 +131,15 @@ start_listening(server_t *server)
 static int
 start_live(server_t *server)
 {
-  live_options_t options = {
+  const live_wheel_t shown = {
+      .name = "idle",
       .wheel = &server->echo.idle.wheel,
       .refreshes = &server->echo.figures.refreshes,
+  };
+  live_options_t options = {
+      .wheel = shown.wheel,
+      .shown = &shown,
+      .shown_count = 1,
       .timeout_ms = server->options.timeout_ms,
       .descriptor_limit = server->echo.descriptor_limit,
       .host = server->options.http_host,

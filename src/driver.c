@@ -3,8 +3,11 @@
 #include "driver.h"
 
 #include "core.h"
-#include "misuse.h"
 #include "stall.h"
+
+/* While the wheel is polling, the driver looks from time to time whether others
+ * have closed the two handles that the turn needs. */
+#define WATCH_MS 1000
 
 static bool
 is_sibling_closing(const uvwheel_t *wheel)
@@ -26,7 +29,7 @@ arm(uvwheel_t *wheel)
     return;
   wheel->flags |= ARMED;
   wheel->wake_ms = wake_ms;
-  (void)uv_timer_start(&wheel->driver, uvwheel__on_due, delay_ms, 0);
+  (void)uv_timer_start(&wheel->driver, uvwheel__on_due, delay_ms, WATCH_MS);
 }
 
 void
@@ -38,20 +41,19 @@ uvwheel__arm(uvwheel_t *wheel)
 }
 
 void
-uvwheel__rearm(uvwheel_t *wheel)
-{
-  wheel->flags &= ~(uint64_t)(POLLING | HEARD);
-  (void)uv_idle_stop(&wheel->no_wait);
-  if (uvwheel_core_count(&wheel->core) != 0)
-    arm(wheel);
-}
-
-void
 uvwheel__disarm(uvwheel_t *wheel)
 {
   wheel->flags &= ~(uint64_t)(ARMED | POLLING | HEARD);
   (void)uv_timer_stop(&wheel->driver);
   (void)uv_idle_stop(&wheel->no_wait);
+}
+
+void
+uvwheel__rearm(uvwheel_t *wheel)
+{
+  uvwheel__disarm(wheel);
+  if (uvwheel_core_count(&wheel->core) != 0)
+    arm(wheel);
 }
 
 void
@@ -81,17 +83,16 @@ uvwheel__on_due(uv_timer_t *driver)
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
   uint64_t now_ms = loop_now(wheel), heard_ms = uvwheel__heard_until(wheel);
 
-  uvwheel__adopt_thread(wheel);
   follow_clock(wheel);
   wheel->flags &= ~(uint64_t)ARMED;
-  /* A walk whose callback runs the loop has its places in the lists. At its end
-   * it arms the driver. */
-  if (wheel->core.cursor != NULL)
-    return;
   if (is_sibling_closing(wheel)) {
     uvwheel__abandon(wheel);
     return;
   }
+  /* A walk whose callback runs the loop has its places in the lists. At its end
+   * it arms the driver. */
+  if (wheel->core.cursor != NULL || (wheel->flags & POLLING))
+    return;
   uvwheel__count_deaf(wheel, heard_ms, now_ms);
   wheel->heard_ms = now_ms;
   if (uvwheel_core_next_ms(&wheel->core) > passed_by(wheel, now_ms)) {
@@ -100,7 +101,7 @@ uvwheel__on_due(uv_timer_t *driver)
   }
   wheel->flags |= POLLING;
   wheel->polled_ms = now_ms;
-  wheel->waited_ms = 0;
+  wheel->quiet_by_ms = 0;
   (void)uv_idle_start(&wheel->no_wait, uvwheel__on_no_wait);
 }
 

@@ -14,7 +14,7 @@
  *   |  address of the uvwheel_t            | idle | unref | missed |
  *
  * Where malloc aligns to 8 bytes, addresses have 32 bits, and the idle flag
- * stands above them. */
+ * stands above them. A closed timer has the idle flag alone. */
 #define HOME_MISSED UINT64_C(3)
 #define HOME_UNREF UINT64_C(4)
 #define HOME_IDLE (sizeof(void *) == 8 ? UINT64_C(8) : UINT64_C(1) << 32)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static void
-close_wheel(probe_t *probe)
+close_in_callback(probe_t *probe)
 {
   (void)probe;
   uvwheel_close(&wheel, on_wheel_closed);
@@ -121,7 +121,7 @@ START_TEST(close_in_a_callback_ends_the_batch_at_once)
   ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
   for (i = 0; i < LENGTH(probes); i++)
     probe_start(&probes[i], 5 + i / 10 * 20, i % 2 ? 30 : 0);
-  probes[_i].then = close_wheel;
+  probes[_i].then = close_in_callback;
   virtual_time_advance_ms(100); /* both ticks are due */
   run_for(1000);
   ck_assert_uint_eq(wheels_closed, 1);
@@ -137,7 +137,7 @@ END_TEST
 static void
 close_wheel_and_note(probe_t *probe)
 {
-  close_wheel(probe);
+  close_in_callback(probe);
   *(unsigned *)probe->arg = fired_in_all;
 }
 
@@ -257,7 +257,7 @@ static void
 close_handles(probe_t *probe)
 {
   (void)probe;
-  ck_assert_uint_eq(close_all_handles(), 1);
+  ck_assert_uint_eq(close_all_handles(), WHEEL_HANDLES);
 }
 
 /* Programs that close every handle that uv_walk finds. What follows happens
@@ -346,7 +346,7 @@ on_foreign_close(uv_handle_t *handle)
 static void
 close_with_callback(uv_handle_t *handle, void *found)
 {
-  if (!uv_is_active(handle))
+  if (uv_handle_get_type(handle) != UV_TIMER || !uv_is_active(handle))
     return;
   *(uv_handle_t **)found = handle;
   uv_close(handle, on_foreign_close);
@@ -438,6 +438,7 @@ START_TEST(a_wheel_that_others_closed_does_without_its_loop)
   uv_loop_t *own = malloc(sizeof *own);
   static uvwheel_timer_t timer;
   static uvwheel_t left; /* a build with checks remembers it */
+  uvwheel_stats_t stats;
   unsigned count = 0;
 
   ck_assert_ptr_nonnull(own);
@@ -451,10 +452,37 @@ START_TEST(a_wheel_that_others_closed_does_without_its_loop)
   free(own); /* who reads it now, the address sanitizer tells */
   ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 2000, 0), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 1, 0), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_now(&left), 0);
+  uvwheel_get_stats(&left, &stats);
+  ck_assert_uint_eq(stats.active, 1);
+  (void)uvwheel_timer_get_due_in(&timer);
+  (void)uvwheel_timer_get_rounds(&timer);
   uvwheel_walk(&left, count_timer, &count);
   ck_assert_uint_eq(count, 1);
   ck_assert_int_eq(uvwheel_timer_stop(&timer), 0);
   uvwheel_core_destroy(&left.core);
+}
+END_TEST
+
+START_TEST(a_closed_wheel_does_without_its_loop)
+{
+  uv_loop_t *own = malloc(sizeof *own);
+  uvwheel_stats_t stats;
+  uvwheel_t closed;
+
+  ck_assert_ptr_nonnull(own);
+  ck_assert_int_eq(uv_loop_init(own), 0);
+  ck_assert_int_eq(uvwheel_init(own, &closed, NULL), 0);
+  uvwheel_close(&closed, NULL);
+  uv_run(own, UV_RUN_DEFAULT);
+  ck_assert_int_eq(uv_loop_close(own), 0);
+  free(own);
+  uvwheel_get_stats(&closed, &stats);
+  ck_assert_uint_eq(stats.active, 0);
+  ck_assert_uint_eq(uvwheel_now(&closed), 0);
+  uvwheel_unref(&closed);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&closed, 1), 0);
+  ck_assert_int_eq(uvwheel_open_mailbox(&closed), UV_EINVAL);
 }
 END_TEST
 
@@ -490,5 +518,6 @@ main(void)
   tcase_add_test(foreign, both_closes_in_one_callback_are_survived);
   tcase_add_test(foreign, a_wheel_that_was_never_closed_can_be_left);
   tcase_add_test(foreign, a_wheel_that_others_closed_does_without_its_loop);
+  tcase_add_test(own, a_closed_wheel_does_without_its_loop);
   return run_suite(suite);
 }

@@ -238,7 +238,7 @@ START_TEST(a_burst_keeps_to_the_turn_budget)
   open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 3});
   start(&repeater, UVWHEEL_MISSED_BURST, 20);
   virtual_time_advance_ms(240);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(repeater.fired, 3);
   run_for(9);
   ck_assert_uint_eq(repeater.fired, 10);

@@ -100,7 +100,7 @@ START_TEST(a_stale_loop_time_is_the_caller_s_to_update)
   virtual_time_advance_ms(200);
   probe_start(&probe, 100, 0);
   ck_assert_uint_eq(probe.due_ms, START_MS + 100);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(probe.fired, 1);
   ck_assert_uint_eq(probe.fired_ms, START_MS + 200);
   virtual_time_advance_ms(200);
@@ -367,7 +367,7 @@ START_TEST(a_backlog_shows_until_it_is_gone)
   virtual_time_advance_ms(113);
   uv_update_time(&loop);
   ck_assert_uint_eq(stats_of_wheel().backlog_ms, 100);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(fired_in_all, 10);
   ck_assert_uint_ge(stats_of_wheel().backlog_ms, 100);
   run_for(10);
@@ -465,7 +465,7 @@ START_TEST(lateness_is_counted_in_powers_of_two)
   static const unsigned buckets[] = {0, 1, 2, 2, 3, 3, 4, 4, 9, 10, 10, 20, 21};
   static probe_t probe;
   uvwheel_stats_t stats;
-  uint64_t expected[UVWHEEL_LATENESS_BUCKETS] = {0};
+  uint64_t expected[UVWHEEL_LATENESS_BUCKETS] = {0}, sum_ms = 0;
   size_t i;
 
   open_wheel_without_stalls(1, 8);
@@ -480,12 +480,42 @@ START_TEST(lateness_is_counted_in_powers_of_two)
     stats = stats_of_wheel();
     ck_assert_mem_eq(stats.lateness, expected, sizeof expected);
     ck_assert_uint_eq(stats.lateness_max_ms, late_ms[i]);
+    ck_assert_uint_eq(stats.lateness_sum_ms, sum_ms += late_ms[i]);
   }
   probe_start(&probe, 5, 0);
   virtual_time_advance_ms(UINT64_C(1) << 33);
   run_for(0);
   ck_assert_uint_eq(stats_of_wheel().lateness[UVWHEEL_LATENESS_BUCKETS - 1], 1);
   rewind_clock();
+}
+END_TEST
+
+/* With a tick of 8 ms, due times from 1 to 8 ms before it. */
+START_TEST(lateness_is_counted_from_the_due_time_as_well)
+{
+  static probe_t probes[8];
+  uvwheel_stats_t stats;
+  uint64_t i, sum_ms = 0;
+
+  open_wheel_without_stalls(8, 8);
+  for (i = 0; i < LENGTH(probes); i++) {
+    probe_init(&probes[i]);
+    probe_start(&probes[i], 8 - uvwheel_now(&wheel) % 8 + i, 0);
+  }
+  virtual_time_advance_ms(2 * 8 - uvwheel_now(&wheel) % 8);
+  run_for(0);
+  for (i = 0; i < LENGTH(probes); i++)
+    sum_ms += 8 - i;
+  stats = stats_of_wheel();
+  ck_assert_uint_eq(stats.lateness[0], LENGTH(probes));
+  ck_assert_uint_eq(stats.lateness_sum_ms, 0);
+  ck_assert_uint_eq(stats.due_lateness[0], 0);
+  ck_assert_uint_eq(stats.due_lateness[1], 1); /* 1 ms      */
+  ck_assert_uint_eq(stats.due_lateness[2], 2); /* 2 to 3 ms */
+  ck_assert_uint_eq(stats.due_lateness[3], 4); /* 4 to 7 ms */
+  ck_assert_uint_eq(stats.due_lateness[4], 1); /* 8 ms      */
+  ck_assert_uint_eq(stats.due_lateness_sum_ms, sum_ms);
+  ck_assert_uint_eq(stats.due_lateness_max_ms, 8);
 }
 END_TEST
 
@@ -528,5 +558,6 @@ main(void)
   tcase_add_test(turns, fifo_with_a_tick_of_1_ms_is_libuv_s_own_order);
   tcase_add_test(turns, ticks_fire_in_order_after_a_stall);
   tcase_add_test(turns, lateness_is_counted_in_powers_of_two);
+  tcase_add_test(turns, lateness_is_counted_from_the_due_time_as_well);
   return run_suite(suite);
 }

@@ -58,7 +58,7 @@ on_closed_with_all_called(uvwheel_t *closed)
 }
 
 static void
-close_wheel(request_t *request)
+close_in_callback(request_t *request)
 {
   (void)request;
   uvwheel_close(&wheel, on_closed_with_all_called);
@@ -68,14 +68,14 @@ static void
 close_handles(request_t *request)
 {
   (void)request;
-  ck_assert_uint_eq(close_all_handles(), 2);
+  ck_assert_uint_eq(close_all_handles(), WHEEL_HANDLES + 1);
 }
 
 static void
 close_both(request_t *request)
 {
   close_handles(request);
-  close_wheel(request);
+  close_in_callback(request);
 }
 
 /* ---- By uvwheel_close -----------------------------------------------------
@@ -84,7 +84,7 @@ close_both(request_t *request)
 START_TEST(close_cancels_what_is_queued_from_the_loop)
 {
   queue_requests(0);
-  close_wheel(NULL);
+  close_in_callback(NULL);
   ck_assert_uint_eq(called_in_all, 0);
   expect_refusal();
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), UV_EINVAL);
@@ -113,7 +113,7 @@ START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
   unsigned n = (unsigned)_i;
 
   queue_requests(5);
-  requests[n].then = close_wheel;
+  requests[n].then = close_in_callback;
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);
   expect_canceled_from(n + 1);
@@ -127,7 +127,7 @@ send_all_and_close(probe_t *probe)
 {
   (void)probe;
   send_all(requests, probes, COUNT);
-  close_wheel(NULL);
+  close_in_callback(NULL);
 }
 
 START_TEST(close_in_a_timer_s_callback_cancels_what_it_posted)
@@ -173,7 +173,7 @@ START_TEST(a_canceled_request_s_callback_may_use_the_wheel)
   queue_requests(0);
   for (i = 0; i < COUNT; i++)
     requests[i].then = use_closed_wheel;
-  close_wheel(NULL);
+  close_in_callback(NULL);
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);
   expect_canceled_from(0);
@@ -204,7 +204,7 @@ START_TEST(close_waits_for_threads_that_are_about_to_wake_the_loop)
   waker_is_done = 0;
   ATOMIC_ADD(&wheel.wakers, 1);
   ck_assert_int_eq(uv_thread_create(&thread, be_a_waker, NULL), 0);
-  close_wheel(NULL);
+  close_in_callback(NULL);
   ck_assert_uint_eq(ATOMIC_LOAD(&waker_is_done), 1);
   ck_assert_int_eq(uv_thread_join(&thread), 0);
   run_for(10);
@@ -264,7 +264,7 @@ START_TEST(after_a_foreign_close_requests_wait_for_uvwheel_close)
     run_for(10);
   ck_assert_uint_eq(called_in_all, 0);
   uvwheel_ref(&wheel);
-  close_wheel(NULL);
+  close_in_callback(NULL);
   ck_assert_uint_eq(wheels_closed, is_finished);
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);
@@ -283,7 +283,7 @@ START_TEST(what_is_posted_after_a_foreign_close_waits_for_uvwheel_close)
   send_all(requests, probes, COUNT);
   run_for(10);
   ck_assert_uint_eq(called_in_all, 0);
-  close_wheel(NULL);
+  close_in_callback(NULL);
   ck_assert_uint_eq(wheels_closed, 1);
   expect_canceled_from(0);
 }
@@ -298,7 +298,7 @@ START_TEST(a_foreign_close_in_a_request_s_callback_ends_the_turn)
   run_for(100);
   ck_assert_uint_eq(called_in_all, n + 1);
   ck_assert_uint_eq(fired_in_all, 0);
-  close_wheel(NULL);
+  close_in_callback(NULL);
   ck_assert_uint_eq(wheels_closed, 1);
   expect_canceled_from(n + 1);
 }
@@ -352,7 +352,7 @@ START_TEST(a_foreign_close_of_the_driver_alone_starts_no_timers)
       ck_assert_int_eq(requests[i].started, UV_EINVAL);
     }
   }
-  close_wheel(NULL);
+  close_in_callback(NULL);
   ck_assert_uint_eq(wheels_closed, 0);
   run_for(10);
   ck_assert_uint_eq(foreign_closes, 1);
@@ -375,7 +375,7 @@ START_TEST(a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel)
   if (_i == 1)
     expect_punctual(&probe, 100);
   ck_assert_uint_eq(called_in_all, 0);
-  close_wheel(NULL);
+  close_in_callback(NULL);
   ck_assert_uint_eq(wheels_closed, 0);
   run_for(10);
   ck_assert_uint_eq(foreign_closes, 1);
@@ -387,7 +387,7 @@ END_TEST
 START_TEST(a_foreign_close_after_close_finds_all_closing)
 {
   queue_requests(0);
-  close_wheel(NULL);
+  close_in_callback(NULL);
   close_handles(NULL);
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);

@@ -42,8 +42,10 @@ git           git git git git git git
 gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
 microhttpd    libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd-dev libmicrohttpd libmicrohttpd-devel -
 libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv
-luv           lua-luv,lua5.1 - - - - -
 lintian       lintian - - - - -
+lld           lld lld lld lld lld lld
+llvm-ar       llvm llvm llvm llvm llvm llvm
+luv           lua-luv,lua5.1 - - - - -
 man           man-db man-db man-db man-db man -
 meson         meson meson meson meson meson meson
 mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
@@ -51,6 +53,7 @@ mmdebstrap    mmdebstrap - - - - -
 musl-gcc      musl-tools musl-gcc - musl - -
 named         bind9 bind bind bind bind bind
 ninja         ninja-build ninja-build samurai ninja ninja ninja
+npm           npm nodejs-npm npm npm npm node
 nvim          neovim neovim neovim neovim neovim neovim
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf
 arm64-gcc     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - - -
@@ -104,6 +107,8 @@ has_tool() {
     armhf-gcc) can_cross arm-linux-gnueabihf ;;
     i686-gcc) can_cross i686-linux-gnu ;;
     riscv64-gcc) can_cross riscv64-linux-gnu ;;
+    lld) # clang finds it beside itself
+      command -v "$(clang -print-prog-name=ld64.lld)" ;;
     meson) # 1.0 or newer
       meson --version | awk -F . '{new = $1 >= 1} END {exit !new}' ;;
     mingw) command -v x86_64-w64-mingw32-gcc ;;
@@ -177,6 +182,13 @@ as_root() {
   else
     sudo -n env DEBIAN_FRONTEND=noninteractive "$@" </dev/null
   fi
+}
+
+# found_of TOOL...: those of them that are there
+found_of() {
+  for tool in "$@"; do
+    ! has_tool "$tool" || echo "$tool"
+  done
 }
 
 # missing_of TOOL...: those of them that are not there
