@@ -202,9 +202,9 @@ add_timers(text_t *text, const tally_t *tally, int loops)
       tally->seen != 0 ? (double)tally->seen_active / (double)tally->seen : 0;
 
   add(text,
-      "timers  %" PRIu64 " at most, %" PRIu64 " active at most, %.1f active on "
-      "average at a call, %" PRIu64 " active now; loops: %d\n",
-      tally->open_most, tally->active_most, average, tally->active, loops);
+      "timers  %" PRIu64 " at most, loops: %d; active: %" PRIu64
+      " at most, %.1f on average, %" PRIu64 " now\n",
+      tally->open_most, loops, tally->active_most, average, tally->active);
   if (tally->restarted != 0)
     add(text,
         "restart %" PRIu64 " of the calls of start and again found the timer "
