@@ -6,6 +6,10 @@
 
 #include "misuse.h"
 
+#include "loop.h"
+#include "slot.h"
+#include "timer.h"
+
 #ifdef UVWHEEL_CHECKS
 
 #include <inttypes.h>
@@ -19,10 +23,6 @@
 #include <valgrind/memcheck.h>
 #endif
 #endif
-
-#include "core.h"
-#include "loop.h"
-#include "timer.h"
 
 /* All wheels that are not closed, so that what looks like a pointer to a wheel
  * can be told from what is one. */
