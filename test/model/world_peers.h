@@ -8,7 +8,7 @@
 
 #include <uv.h>
 
-#include "core.h"
+#include "wheel.h"
 #include "explore.h"
 #include "loop.h"
 #include "uvwheel.h"
