@@ -8,7 +8,6 @@
 
 #include <uv.h>
 
-#include "core.h"
 #include "explore.h"
 #include "loop.h"
 #include "uvwheel.h"
