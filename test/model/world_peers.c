@@ -137,7 +137,6 @@ on_holder(uv_poll_t *holder, int status, int events)
   EXPECT(status == 0 && events == UV_READABLE);
   read_word(PEERS);
   hold_loop();
-  peers_world.held_in_poll_ms = peers_world.hold_ms;
   if (peers_world.hold != BEFORE_PEERS_SPEAK || peers_world.peers[0].waits)
     return;
   speak(0);
@@ -171,6 +170,7 @@ on_before_poll(uv_prepare_t *prepare)
 
   (void)prepare;
   peers_world.polled_ms = real_ms();
+  peers_world.held_then_ms = peers_world.held_ms;
   for (i = 0; i < PEERS; i++) {
     const peer_t *peer = &peers_world.peers[i];
     peers_world.spoken_then_ms[i] = peer->spoken_ms;
@@ -211,11 +211,11 @@ run_loop(uv_run_mode mode)
 
   begin_iteration(&iteration);
   set_kernel_state();
-  peers_world.held_in_poll_ms = 0;
   (void)uv_run(&peers_world.loop, mode);
   peers_world.clock_ns = virtual_time_ns();
   verify_iteration(&iteration);
   peers_world.hold = NO_HOLD;
+  peers_world.has_stepped_back = false;
 }
 
 /* ---- Moves -----------------------------------------------------------------
@@ -330,6 +330,7 @@ step_back(unsigned unused, uint64_t ms)
   (void)unused;
   begin_move();
   peers_world.ahead_ms += ms;
+  peers_world.has_stepped_back = true;
   set_clock_ms(peers_clock_ms() - ms);
   return true;
 }
@@ -421,6 +422,7 @@ open_peers(const world_t *world)
 
   memset(&peers_world, 0, sizeof peers_world);
   virtual_time_set_coarse_step_ns(1000000);
+  peers_world.latest_ms = BEGIN_MS;
   set_clock_ms(BEGIN_MS);
   open_handles();
   EXPECT(uvwheel_init(&peers_world.loop, &peers_world.wheel, &options) == 0);

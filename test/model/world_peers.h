@@ -53,6 +53,7 @@ typedef struct peers_world_s {
   peer_t peers[PEERS];
   uint64_t clock_ns;
   uint64_t ahead_ms;   /* by how much the clock stepped back in all       */
+  uint64_t latest_ms;  /* that the loop's time has been                     */
   uint64_t held_ms;    /* for how long nobody was heard                   */
   uint64_t grace_ms;   /* what may be forgiven for that                   */
   uint64_t noisy_ms;   /* since a turn could have been, but for the noise */
@@ -61,8 +62,9 @@ typedef struct peers_world_s {
   holding_t hold;
   uint64_t hold_ms;
   bool is_updating;
-  uint64_t polled_ms; /* when its poll began */
-  uint64_t held_in_poll_ms;
+  bool has_stepped_back; /* the clock, since the poll before                */
+  uint64_t polled_ms;    /* when its poll began */
+  uint64_t held_then_ms;
   uint64_t known_then_ms[PEERS];
   uint64_t spoken_then_ms[PEERS];
 } peers_world_t;
@@ -113,7 +115,7 @@ typedef struct iteration_s {
   uvwheel_stats_t stats;
   uint64_t began_ms;
   bool was_noisy;
-  bool were_overdue[PEERS];
+  uint64_t overdue_from_ms[PEERS];
 } iteration_t;
 
 void begin_iteration(iteration_t *iteration);
