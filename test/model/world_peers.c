@@ -90,10 +90,16 @@ start_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
   EXPECT(uvwheel_timer_start(timer, cb, timeout, 0) == 0);
 }
 
+static void react(unsigned index);
+
 static void
 on_idle(uvwheel_timer_t *timer)
 {
-  verify_silence(timer->data);
+  peer_t *peer = timer->data;
+
+  if (!peers_world.is_drawing)
+    verify_silence(peer);
+  react((unsigned)(peer - peers_world.peers));
 }
 
 static void
@@ -179,6 +185,50 @@ on_before_poll(uv_prepare_t *prepare)
   }
 }
 
+static void
+close_timer(unsigned index)
+{
+  peer_t *peer = &peers_world.peers[index];
+
+  uvwheel_timer_close(&peer->idle);
+  EXPECT(uvwheel_timer_start(&peer->idle, on_idle, 1, 0) == UV_EINVAL);
+  EXPECT(uvwheel_timer_init(&peers_world.wheel, &peer->idle) == 0);
+}
+
+/* Before its time the soonest fires. In its callback none does. */
+static void
+fire_one(void)
+{
+  bool is_inner = peers_world.is_drawing;
+  uint64_t count = uvwheel_count(&peers_world.wheel), fired;
+
+  peers_world.is_drawing = true;
+  fired = uvwheel_fire_soonest(&peers_world.wheel, 1);
+  peers_world.is_drawing = is_inner;
+  EXPECT(fired == (!is_inner && count > 0));
+}
+
+static void
+react(unsigned index)
+{
+  switch (peers_world.reaction) {
+  case COME_AGAIN:
+    open_peer(index);
+    break;
+  case CLOSE_OTHER:
+    close_timer(1 - index);
+    break;
+  case REQUEST:
+    start_timer(&peers_world.request, on_request, 0);
+    break;
+  case FIRE_SOONEST:
+    fire_one();
+    break;
+  default:
+    break;
+  }
+}
+
 /* ---- An iteration ---------------------------------------------------------
  */
 
@@ -215,6 +265,7 @@ run_loop(uv_run_mode mode)
   peers_world.clock_ns = virtual_time_ns();
   verify_iteration(&iteration);
   peers_world.hold = NO_HOLD;
+  peers_world.reaction = NO_REACTION;
   peers_world.has_stepped_back = false;
 }
 
@@ -303,6 +354,28 @@ run(unsigned hold, uint64_t ms)
   return true;
 }
 
+/* The loop runs late, and callbacks do something. */
+static bool
+run_late(unsigned reaction, uint64_t ms)
+{
+  begin_move();
+  be_held(ms);
+  peers_world.reaction = (reaction_t)reaction;
+  run_loop(UV_RUN_NOWAIT);
+  return true;
+}
+
+static bool
+fire_soonest(unsigned unused, uint64_t also_unused)
+{
+  (void)unused, (void)also_unused;
+  if (uvwheel_count(&peers_world.wheel) == 0)
+    return false;
+  begin_move();
+  fire_one();
+  return true;
+}
+
 /* The loop sleeps for so long at most, and may be frozen meanwhile. */
 static bool
 sleep_for(unsigned frozen_ms, uint64_t ms)
@@ -350,6 +423,11 @@ add_holds(uint64_t ms, unsigned update)
 static void
 add_rare_moves(void)
 {
+  unsigned reaction;
+
+  for (reaction = NO_REACTION; reaction < REACTIONS; reaction++)
+    add_move("run late, with a reaction", run_late, reaction, SHORT_MS);
+  add_move("fire_soonest", fire_soonest, 0, 0);
   add_move("request", request, 0, 0);
   add_move("request", request, 0, 3);
   add_move("answer", answer, 0, 0);

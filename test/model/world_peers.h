@@ -43,6 +43,16 @@ typedef enum holding_e {
   IN_SLEEP,       /* the process is frozen     */
 } holding_t;
 
+/* What the callback of a peer's timer does. */
+typedef enum reaction_e {
+  NO_REACTION,
+  COME_AGAIN,   /* the peer does, at once         */
+  CLOSE_OTHER,  /* it closes the other's timer    */
+  REQUEST,      /* it starts the request          */
+  FIRE_SOONEST, /* it fires one more              */
+  REACTIONS
+} reaction_t;
+
 typedef struct peers_world_s {
   uv_loop_t loop;
   uvwheel_t wheel;
@@ -62,6 +72,8 @@ typedef struct peers_world_s {
   holding_t hold;
   uint64_t hold_ms;
   bool is_updating;
+  reaction_t reaction;
+  bool is_drawing;       /* uvwheel_fire_soonest is under way             */
   bool has_stepped_back; /* the clock, since the poll before                */
   uint64_t polled_ms;    /* when its poll began */
   uint64_t held_then_ms;
@@ -107,7 +119,7 @@ with_grace(uint64_t held_ms)
 
 /* ---- verify_peers.c ------------------------------------------------------ */
 
-/* A peer's timer fires: the peer was silent when the poll began. */
+/* A peer's timer fires in its time: the peer was silent when the poll began. */
 void verify_silence(const peer_t *peer);
 
 /* What is known before an iteration. */
