@@ -64,9 +64,7 @@ uvwheel__abandon(uvwheel_t *wheel)
 }
 
 /* While it is active, polls do not wait. It keeps the loop alive as the driver
- * does. If the clock has stepped back, what is due is due by that clock;
- * callbacks of the poll may move the time on again, so this is the place to see
- * it. */
+ * does. */
 void
 uvwheel__on_no_wait(uv_idle_t *no_wait)
 {
@@ -74,10 +72,6 @@ uvwheel__on_no_wait(uv_idle_t *no_wait)
 
   if (is_closing(wheel) || is_sibling_closing(wheel)) {
     uvwheel__abandon(wheel);
-  } else if (loop_now(wheel) < wheel->polled_ms) {
-    wheel->polled_ms = loop_now(wheel);
-    wheel->quiet_by_ms = 0;
-  }
 }
 
 /* Has the loop poll before anything fires. */

@@ -180,6 +180,10 @@ read_clock(const uvwheel_t *wheel)
 static void
 try_turn(uvwheel_t *wheel, uint64_t now_ms)
 {
+  if (loop_now(wheel) < wheel->polled_ms) { /* the clock has stepped back */
+    wheel->polled_ms = loop_now(wheel);
+    wheel->quiet_by_ms = 0;
+  }
   /* A walk whose callback runs the loop has its places in the lists. */
   if (wheel->core.cursor == NULL && is_due(wheel)) {
     if (wheel->quiet_by_ms == 0)
