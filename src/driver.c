@@ -2,7 +2,6 @@
 
 #include "driver.h"
 
-#include "core.h"
 #include "stall.h"
 
 /* While the wheel is polling, the driver looks from time to time whether others
@@ -65,7 +64,8 @@ uvwheel__abandon(uvwheel_t *wheel)
 }
 
 /* While it is active, polls do not wait. It keeps the loop alive as the driver
- * does. */
+ * does. A clock that has stepped back takes the turn's time with it: before the
+ * poll, as callbacks of that one may move the time past it again. */
 void
 uvwheel__on_no_wait(uv_idle_t *no_wait)
 {
@@ -73,6 +73,8 @@ uvwheel__on_no_wait(uv_idle_t *no_wait)
 
   if (is_closing(wheel) || is_sibling_closing(wheel))
     uvwheel__abandon(wheel);
+  else if (loop_now(wheel) < wheel->polled_ms)
+    wheel->polled_ms = loop_now(wheel);
 }
 
 /* Has the loop poll before anything fires: what waits in a socket is older than
@@ -136,7 +138,8 @@ uvwheel__update_ref(uvwheel_t *wheel)
   bool driven = ref && (wheel->unrefd == 0 ||
                         wheel->unrefd != uvwheel_core_count(&wheel->core));
 
-  uvwheel__allow_fast(&wheel->core, wheel->unrefd == 0);
+  /* While timers are unref'd each start has to come here. */
+  wheel->core.usual_ms = wheel->unrefd == 0 ? wheel->core.divided_ms : 0;
   set_ref((uv_handle_t *)&wheel->driver, driven);
   set_ref((uv_handle_t *)&wheel->no_wait, driven);
   if (wheel->flags & HAS_MAILBOX)

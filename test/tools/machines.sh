@@ -380,9 +380,11 @@ build_windows() {
       -DCMAKE_RC_COMPILER=x86_64-w64-mingw32-windres
 }
 
-# configure_windows LINK-ARGUMENT OPTION...: with C's own printf, which is not
-# the one that check names. Libraries yield to what the tests put in their
-# place. Wine's disk is below the build directory.
+# With C's own printf, which is not the one that check names.
+mingw_args='-D__USE_MINGW_ANSI_STDIO=1 -Wno-format -Wno-format-extra-args'
+
+# configure_windows LINK-ARGUMENT OPTION...: libraries yield to what the tests
+# put in their place. Wine's disk is below the build directory.
 configure_windows() {
   wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
   machine_file <<END
@@ -396,8 +398,7 @@ exe_wrapper = ['env', 'WINEDEBUG=-all', 'WINEDLLOVERRIDES=mscoree,mshtml=',
 [properties]
 pkg_config_libdir = '$prefix/lib/pkgconfig'
 [built-in options]
-c_args = ['-D__USE_MINGW_ANSI_STDIO=1', '-Wno-format',
-  '-Wno-format-extra-args']
+c_args = '$mingw_args'
 c_link_args = ['$1', '-Wl,--allow-multiple-definition']
 [host_machine]
 system = 'windows'
