@@ -5,10 +5,11 @@
  * Each thread has a loop, a wheel and a listening socket of its own, and runs
  * the server of echo.c on them. The sockets listen on one port (SO_REUSEPORT),
  * and the kernel deals the connections among them: nothing is locked or handed
- * over, and a connection's timer lives where its socket lives. One thing
- * crosses threads: the main thread, which only waits for a signal, asks the
- * others to stop, by uv_async_send(). Figures are printed by the thread whose
- * they are, and added up when all threads have ended.
+ * over, and a connection's timer lives where its socket lives. Two things cross
+ * threads: the main thread, whose loop waits for a signal, asks the others to
+ * stop, by uv_async_send(); and, with --http, its page asks their wheels for
+ * their figures through their mailboxes. Figures are printed by the thread
+ * whose they are, and added up when all threads have ended.
  */
 
 #include <errno.h>
@@ -25,10 +26,11 @@
 #include "common/cli.h"
 #include "common/server-options.h"
 #include "echo.h"
+#include "live/live.h"
 
 #define BACKLOG 4096
 #define DESCRIPTORS_PER_THREAD 8 /* its loop and its listening socket */
-#define DESCRIPTORS_OF_ALL 16
+#define DESCRIPTORS_OF_ALL 32
 
 #ifndef SO_REUSEPORT
 #define SO_REUSEPORT (-1) /* setsockopt() will refuse it */
@@ -39,6 +41,7 @@ const char *const program = "multi-loop";
 /* While the thread runs all of this is its own, but "stop". */
 typedef struct worker_s {
   unsigned number;
+  char name[16]; /* the same, as text */
   uv_thread_t thread;
   uv_loop_t loop;
   uv_async_t stop;
@@ -51,6 +54,10 @@ typedef struct worker_s {
 typedef struct server_s {
   server_options_t options;
   worker_t *workers;
+  uv_loop_t loop; /* of the main thread: it serves the page alone */
+  end_signals_t signals;
+  uvwheel_t wheel; /* of the page's viewers */
+  live_t *live;
 } server_t;
 
 /* ---- Figures ------------------------------------------------------------ */
@@ -134,6 +141,7 @@ open_worker(worker_t *worker, unsigned number, const server_options_t *options,
   int error;
 
   worker->number = number;
+  snprintf(worker->name, sizeof(worker->name), "%u", number);
   worker->echo.descriptor_limit = descriptor_limit;
   if ((error = uv_loop_init(loop)) != 0 ||
       (error = uv_async_init(loop, &worker->stop, on_stop)) != 0 ||
@@ -149,7 +157,7 @@ open_worker(worker_t *worker, unsigned number, const server_options_t *options,
   return uv_listen((uv_stream_t *)listener, BACKLOG, echo_on_connection);
 }
 
-/* ---- Start and stop ----------------------------------------------------- */
+/* ---- Start -------------------------------------------------------------- */
 
 /* Turns port 0 into a free one, and fails if the port is in use: sockets that
  * share a port would share it with a second server of this kind, too. */
@@ -170,9 +178,51 @@ claim_port(struct sockaddr *address)
   return error;
 }
 
-/* All is made before the first thread starts: when something is missing the
- * program can simply end. Newcomers may come to all threads at once: one
- * descriptor for each is kept. */
+/* The wheels get their mailboxes, so that no thread may have started. */
+static int
+start_live(server_t *server, uint64_t descriptor_limit)
+{
+  live_wheel_t shown[LIVE_MAX_WHEELS];
+  live_options_t options = {
+      .wheel = &server->wheel,
+      .shown = shown,
+      .shown_count = server->options.threads,
+      .timeout_ms = server->options.timeout_ms,
+      .descriptor_limit = descriptor_limit,
+      .host = server->options.http_host,
+      .port = (uint16_t)server->options.http_port,
+  };
+
+  for (unsigned i = 0; i < server->options.threads; i++)
+    shown[i] = (live_wheel_t){
+        .name = server->workers[i].name,
+        .wheel = &server->workers[i].echo.wheel,
+        .refreshes = &server->workers[i].echo.figures.refreshes,
+    };
+  int error = uvwheel_init(&server->loop, &server->wheel, NULL);
+  if (error != 0) {
+    complain("cannot make a wheel for the page: %s", uv_strerror(error));
+    return error;
+  }
+  return live_start(&options, &server->live);
+}
+
+/* When something is missing the program can simply end: all is made before the
+ * first thread starts. */
+static void
+check_listening(const server_t *server, const char *address, int error)
+{
+  if (error == 0)
+    return;
+  complain("cannot listen on %s with %u threads: %s", address,
+           server->options.threads,
+           error == UV_ENOPROTOOPT ? "this system has no SO_REUSEPORT"
+                                   : uv_strerror(error));
+  exit(EXIT_FAILURE);
+}
+
+/* Newcomers may come to all threads at once: one descriptor for each is kept.
+ */
 static void
 start(server_t *server)
 {
@@ -188,17 +238,31 @@ start(server_t *server)
   for (unsigned i = 0; i < threads && error == 0; i++)
     error = open_worker(&server->workers[i], i + 1, &server->options,
                         limit - threads, (struct sockaddr *)&address);
+  check_listening(server, text, error);
+  format_address(&address, text);
+  announce("listening on %s, threads: %u\n", text, threads);
+  if (server->options.http_port != NO_HTTP &&
+      start_live(server, limit - threads) != 0)
+    exit(EXIT_FAILURE);
   for (unsigned i = 0; i < threads && error == 0; i++)
     error =
         uv_thread_create(&server->workers[i].thread, run, &server->workers[i]);
-  if (error != 0) {
-    complain("cannot listen on %s with %u threads: %s", text, threads,
-             error == UV_ENOPROTOOPT ? "this system has no SO_REUSEPORT"
-                                     : uv_strerror(error));
-    exit(EXIT_FAILURE);
-  }
-  format_address(&address, text);
-  announce("listening on %s, threads: %u\n", text, threads);
+  check_listening(server, text, error);
+}
+
+/* ---- Stop --------------------------------------------------------------- */
+
+/* The page goes first: from then on nobody posts to the other wheels. */
+static void
+on_signal(uv_signal_t *signal, int number)
+{
+  server_t *server = signal->data;
+
+  (void)number;
+  close_end_signals(&server->signals);
+  live_stop(server->live);
+  if (server->live != NULL)
+    uvwheel_close(&server->wheel, NULL);
 }
 
 static void
@@ -242,24 +306,27 @@ stop(server_t *server)
 int
 main(int argc, char **argv)
 {
-  server_t server;
-  sigset_t signals;
-  int number;
+  static server_t server;
 
   parse_options(argc, argv, MULTI_LOOP, &server.options);
+  if (server.options.http_port != NO_HTTP &&
+      server.options.threads > LIVE_MAX_WHEELS)
+    usage_error("--http shows at most %d threads", LIVE_MAX_WHEELS);
   server.workers = calloc(server.options.threads, sizeof(*server.workers));
   if (server.workers == NULL) {
     complain("out of memory");
     return EXIT_FAILURE;
   }
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  sigaddset(&signals, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &signals, NULL); /* in all threads to be, too */
+  open_loop(&server.loop, &server.signals, on_signal, &server);
   start(&server);
-  sigwait(&signals, &number);
+  uv_run(&server.loop, UV_RUN_DEFAULT);
   int status = stop(&server);
+  if (uv_loop_close(&server.loop) != 0) {
+    complain("the main thread left handles open");
+    status = EXIT_FAILURE;
+  }
+  live_free(server.live);
   free(server.workers);
   return status;
 }

@@ -43,37 +43,44 @@
  *
  * Promises about time. A timer is due at uvwheel_now() + timeout.
  *
- * P1  Never early. A timer fires at the first multiple of tick_ms after it is
- *     due. The loop's clock drops fractions of a millisecond; because the timer
- *     waits for the next tick, a stopwatch never reads less than the timeout.
- *     (On Linux with 1000 timer interrupts per second the loop's clock is
- * itself up to a millisecond behind, and timers fire a millisecond later.) P2
- * Late by at most one tick, plus what the loop was late, plus one iteration of
- * the loop, plus the turns over which turn_budget and turn_ms spread a mass
- * expiry; and, in a loop that is never quiet, plus the wait of P6. P3  A
- * timeout of 0 fires at the next tick, never in the turn that is running. P4
- * Ticks fire in order. Timers of one tick fire in no particular order, unless
- * UVWHEEL_FIFO. P5  Any timeout is legal. A due time beyond UINT64_MAX becomes
- * UINT64_MAX, which is never reached. P6  Heard first. A timer fires only after
- * a poll that began once it was due, and once the loop is quiet: no descriptor
- * is ready. In a loop that is never quiet it waits for a quarter of a tick, 25
- * ms at least and 250 at most. So a peer whose bytes have reached the socket in
- * time is heard before its timer fires, however the loop was held up. (Windows
- * cannot report that a loop is quiet: there a timer waits for one poll.) Time
- * in which the loop was deaf does not count. When the process is frozen or
- * callbacks other than the wheel's own take longer than stall_ms, the wheel
- * sets its clock back by that time and by as much again, a second at most: live
- * peers whose datagrams were lost speak again, dead ones are closed that much
- * later. What is set back is taken from an account, which holds a minute and
- * gets a sixteenth of the loop's time; a stall that finds it empty is not
- * forgiven. So a silent peer is closed after its timeout, a fifteenth of that
- * and 75 s at most, whatever holds up the loop for up to 15 s at a time. P7  A
- * repeat keeps its beat; uvwheel_timer_set_missed says how. P8  A turn ends
- * after turn_budget timers or turn_ms of callbacks. There is one turn per poll.
- * P9  No idle wake-ups: an empty wheel keeps no timer armed, and others sleep
- *     until the next tick that has something due.
- * P10 A wheel does not age: what a call costs does not depend on how long the
- *     wheel has run.
+ * - P1. Never early. A timer fires at the first multiple of tick_ms after it
+ *   is due. The loop's clock drops fractions of a millisecond; because the
+ *   timer waits for the next tick, a stopwatch never reads less than the
+ *   timeout. (On Linux with 1000 timer interrupts per second the loop's clock
+ *   is itself up to a millisecond behind, and timers fire a millisecond
+ *   later.)
+ * - P2. Late by at most one tick, plus what the loop was late, plus one
+ *   iteration of the loop, plus the turns over which turn_budget and turn_ms
+ *   spread a mass expiry; and, in a loop that is never quiet, plus the wait of
+ *   P6.
+ * - P3. A timeout of 0 fires at the next tick, never in the turn that is
+ *   running.
+ * - P4. Ticks fire in order. Timers of one tick fire in no particular order,
+ *   unless UVWHEEL_FIFO.
+ * - P5. Any timeout is legal. A due time beyond UINT64_MAX becomes UINT64_MAX,
+ *   which is never reached.
+ * - P6. Heard first. A timer fires only after a poll that began once it was
+ *   due, and once the loop is quiet: no descriptor is ready. In a loop that is
+ *   never quiet it waits for a quarter of a tick, 25 ms at least and 250 at
+ *   most. So a peer whose bytes have reached the socket in time is heard
+ *   before its timer fires, however the loop was held up. (Windows cannot
+ *   report that a loop is quiet: there a timer waits for one poll.) Time in
+ *   which the loop was deaf does not count. When the process is frozen or
+ *   callbacks other than the wheel's own take longer than stall_ms, the wheel
+ *   sets its clock back by that time and by as much again, a second at most:
+ *   live peers whose datagrams were lost speak again, dead ones are closed
+ *   that much later. What is set back is taken from an account, which holds a
+ *   minute and gets a sixteenth of the loop's time; a stall that finds it
+ *   empty is not forgiven. So a silent peer is closed after its timeout, a
+ *   fifteenth of that and 75 s at most, whatever holds up the loop for up to
+ *   15 s at a time.
+ * - P7. A repeat keeps its beat; uvwheel_timer_set_missed says how.
+ * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
+ *   one turn per poll.
+ * - P9. No idle wake-ups: an empty wheel keeps no timer armed, and others
+ *   sleep until the next tick that has something due.
+ * - P10. A wheel does not age: what a call costs does not depend on how long
+ *   the wheel has run.
  */
 
 #ifndef UVWHEEL_H
@@ -214,7 +221,13 @@ typedef struct uvwheel_stats_s {
   uint64_t deaf_ms;      /* all of them together, forgiven or not            */
   uint64_t turn_max_us;  /* the longest turn, or batch of the mailbox        */
   uint64_t set_back_ms;  /* what the wheel's clock is behind the loop's      */
-  uint64_t reserved[7];  /* room to grow                                     */
+  uint64_t lateness_sum_ms; /* of all timers that lateness counts            */
+  /* The same from the due time on, which is what a peer sees: up to a tick
+   * more. */
+  uint64_t due_lateness[UVWHEEL_LATENESS_BUCKETS];
+  uint64_t due_lateness_sum_ms;
+  uint64_t due_lateness_max_ms;
+  uint64_t reserved[8]; /* room to grow                                      */
 } uvwheel_stats_t;
 
 /* A wheel. Embed it, or allocate it, beside the loop. */
@@ -249,10 +262,11 @@ struct uvwheel_s {
   uintptr_t newest;      /* what threads have posted since; atomic        */
   uintptr_t wakers;      /* threads that may wake the loop now; atomic    */
   uvwheel_close_cb close_cb;
-  uint64_t open_handles; /* whose close uvwheel_close awaits              */
-  uv_prepare_t closer;   /* waits for handles that others close           */
-  uv_thread_t thread;    /* these three are for a -Dchecks=true build     */
-  uint64_t thread_use;
+  uint64_t open_handles;    /* whose close uvwheel_close awaits              */
+  uv_prepare_t closer;      /* waits for handles that others close           */
+  uv_prepare_t before_poll; /* from here on for a -Dchecks=true build      */
+  uv_thread_t thread;
+  uint64_t is_in_loop;
   uvwheel_t *next;
   uint64_t reserved[8]; /* room to grow                                  */
 };
@@ -300,7 +314,7 @@ UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
 
 /* The wheel's clock in ms: uv_now() less what stalls have set it back (P6).
- * After a stall it steps back. 0 if the wheel is NULL. */
+ * After a stall it steps back. 0 if the wheel is NULL or closing. */
 UVWHEEL_EXTERN uint64_t uvwheel_now(const uvwheel_t *wheel);
 
 /* The number of active timers. */

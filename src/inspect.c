@@ -26,7 +26,8 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
     return;
   *stats = wheel->stats;
   uvwheel__expect_thread(wheel, NULL);
-  now_ms = passed_by(wheel, loop_now(wheel));
+  now_ms = reported_now(wheel);
+  now_ms -= now_ms < wheel->lag_ms ? now_ms : wheel->lag_ms;
   next_ms = uvwheel_core_next_ms(&wheel->core);
   counters = &wheel->core.counters;
   stats->active = uvwheel_core_count(&wheel->core);
@@ -93,7 +94,7 @@ static void
 print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
 {
   const uvwheel_core_t *core = &wheel->core;
-  uint64_t now_ms = now_of(wheel);
+  uint64_t now_ms = reported_now(wheel);
   uint64_t next_ms = uvwheel_core_next_ms(core);
   uint64_t most_rounds;
   uint64_t later = uvwheel__count_rounds(core, now_ms, &most_rounds);
@@ -152,37 +153,49 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
           columns, per_column, most);
 }
 
-/* The upper bound of the bucket in which the share of all fired timers is
- * reached. The last one has none but the latest of all. */
+/* The upper bound of the bucket in which the share of all timers is reached.
+ * The last one has none but the latest of all. */
 static uint64_t
-lateness_percentile(const uvwheel_stats_t *stats, double share)
+percentile(const uint64_t *buckets, uint64_t max_ms, double all)
 {
   uint64_t seen = 0, bound_ms = 0;
   unsigned bucket;
 
   for (bucket = 0; bucket < UVWHEEL_LATENESS_BUCKETS - 1; bucket++) {
-    seen += stats->lateness[bucket];
-    if ((double)seen >= share * (double)(stats->fired - stats->fired_early))
-      return bound_ms < stats->lateness_max_ms ? bound_ms
-                                               : stats->lateness_max_ms;
+    seen += buckets[bucket];
+    if ((double)seen >= all)
+      return bound_ms < max_ms ? bound_ms : max_ms;
     bound_ms = 2 * bound_ms + 1;
   }
-  return stats->lateness_max_ms;
+  return max_ms;
+}
+
+static void
+print_percentiles(const uint64_t *buckets, uint64_t max_ms, double all,
+                  FILE *stream)
+{
+  fprintf(stream,
+          "half within %" PRIu64 " ms, 99%% within %" PRIu64
+          " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
+          percentile(buckets, max_ms, 0.5 * all),
+          percentile(buckets, max_ms, 0.99 * all),
+          percentile(buckets, max_ms, 0.999 * all), max_ms);
 }
 
 static void
 print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 {
+  double all = (double)(stats->fired - stats->fired_early);
+
   fprintf(stream, "lateness  ");
   if (stats->fired == stats->fired_early) {
     fprintf(stream, "nothing has fired in its time yet\n");
     return;
   }
-  fprintf(stream,
-          "half within %" PRIu64 " ms, 99%% within %" PRIu64
-          " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
-          lateness_percentile(stats, 0.5), lateness_percentile(stats, 0.99),
-          lateness_percentile(stats, 0.999), stats->lateness_max_ms);
+  print_percentiles(stats->lateness, stats->lateness_max_ms, all, stream);
+  fprintf(stream, "from due  ");
+  print_percentiles(stats->due_lateness, stats->due_lateness_max_ms, all,
+                    stream);
 }
 
 static void
@@ -205,7 +218,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel, &stats, stream);
-  print_slots(&wheel->core, now_of(wheel), stream);
+  print_slots(&wheel->core, reported_now(wheel), stream);
   print_lateness(&stats, stream);
   print_trouble(&stats, stream);
 }

@@ -75,6 +75,16 @@ now_of(const uvwheel_t *wheel)
   return loop_now(wheel) - wheel->set_back_ms;
 }
 
+/* The same for those who ask: 0 if the loop's clock has stepped back too far,
+ * and once the wheel is closing, as then there may be no loop. */
+static inline uint64_t
+reported_now(const uvwheel_t *wheel)
+{
+  if (is_closing(wheel) || loop_now(wheel) < wheel->set_back_ms)
+    return 0;
+  return now_of(wheel);
+}
+
 /* If the loop's clock has stepped back so far that the wheel's would be below
  * zero, that begins anew. */
 static inline void

@@ -83,7 +83,6 @@ uvwheel__on_wake(uv_async_t *async)
   uint64_t budget = wheel->turn_budget;
   batch_t batch;
 
-  uvwheel__adopt_thread(wheel);
   take(wheel, EMPTY);
   uvwheel__begin_batch(wheel, &batch);
   while (wheel->first != NULL && budget-- != 0 && !batch.is_over &&

@@ -13,11 +13,16 @@
 #ifdef UVWHEEL_CHECKS
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdlib.h>
-
-/* uvwheel_t.thread_use: what is known of the thread in uvwheel_t.thread */
-#define RUNS 1u /* it runs the loop */
+#include <string.h>
+#ifndef _WIN32
+#include <dlfcn.h>
+#endif
+#if defined(__has_include)
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#endif
+#endif
 
 /* All wheels that are not closed, so that what looks like a pointer to a wheel
  * can be told from what is one. */
@@ -25,50 +30,52 @@ static uvwheel_t *wheels;
 static uv_mutex_t wheels_mutex;
 static uv_once_t wheels_once = UV_ONCE_INIT;
 
-/* Has a value on each thread that runs a loop with a wheel. */
-static pthread_key_t running;
+/* Names a timer's callback, where the system can: a static function as
+ * addr2line takes it. */
+static void
+print_callback(const uvwheel_timer_t *timer)
+{
+#ifdef RTLD_DEFAULT
+  void *address;
+  Dl_info info;
 
-/* The entry, if any, is a timer's. */
+  memcpy(&address, &timer->cb, sizeof address);
+  if (dladdr(address, &info) == 0)
+    return;
+  if (info.dli_sname != NULL)
+    fprintf(stderr, ", callback %s", info.dli_sname);
+  else
+    fprintf(stderr, ", callback %s+0x%" PRIxPTR, info.dli_fname,
+            (uintptr_t)address - (uintptr_t)info.dli_fbase);
+#else
+  (void)timer;
+#endif
+}
+
 void
 uvwheel__misuse(const uvwheel_core_t *core, const uvwheel_entry_t *entry,
                 const char *what)
 {
-  const void *wheel = core;
-  const uvwheel_t *known;
+  const uvwheel_t *wheel = wheels;
 
-  for (known = wheels; known != NULL; known = known->next)
-    if (&known->core == core)
-      wheel = known;
-  fprintf(stderr, "uvwheel: wheel %p, hand at tick %" PRIu64, wheel,
-          core->hand);
+  while (wheel != NULL && &wheel->core != core)
+    wheel = wheel->next;
+  fprintf(stderr, "uvwheel: wheel %p, hand at tick %" PRIu64,
+          wheel != NULL ? (const void *)wheel : (const void *)core, core->hand);
   if (entry != NULL)
     fprintf(stderr, ", timer %p, due at %" PRIu64 " ms, tick %" PRIu64,
             (const void *)entry, entry->due_ms,
             tick_after(core, entry->due_ms));
+  if (entry != NULL && wheel != NULL) /* else the entry is not a timer's */
+    print_callback(CONTAINER_OF(entry, uvwheel_timer_t, entry));
   fprintf(stderr, ": %s\n", what);
   abort();
-}
-
-/* The thread ends, and so has its loop: others may use its wheels. */
-static void
-release_wheels(void *unused)
-{
-  uv_thread_t self = uv_thread_self();
-  uvwheel_t *wheel;
-
-  (void)unused;
-  uv_mutex_lock(&wheels_mutex);
-  for (wheel = wheels; wheel != NULL; wheel = wheel->next)
-    if (uv_thread_equal(&wheel->thread, &self))
-      wheel->thread_use = 0;
-  uv_mutex_unlock(&wheels_mutex);
 }
 
 static void
 prepare(void)
 {
-  if (uv_mutex_init(&wheels_mutex) != 0 ||
-      pthread_key_create(&running, release_wheels) != 0)
+  if (uv_mutex_init(&wheels_mutex) != 0)
     abort();
 }
 
@@ -96,32 +103,46 @@ uvwheel__unregister(uvwheel_t *wheel)
   while (*link != wheel)
     link = &(*link)->next;
   *link = wheel->next;
-  wheel->thread_use = 0;
+  uv_mutex_unlock(&wheels_mutex);
+}
+
+/* From here to uvwheel__leave_loop the loop's thread polls and runs callbacks.
+ * At other times the run may be over, and others may use the wheel. */
+void
+uvwheel__enter_loop(uv_prepare_t *before_poll)
+{
+  uvwheel_t *wheel = CONTAINER_OF(before_poll, uvwheel_t, before_poll);
+
+  uv_mutex_lock(&wheels_mutex);
+  wheel->thread = uv_thread_self();
+  wheel->is_in_loop = 1;
   uv_mutex_unlock(&wheels_mutex);
 }
 
 void
-uvwheel__adopt_thread(uvwheel_t *wheel)
+uvwheel__leave_loop(uvwheel_t *wheel)
 {
   uv_mutex_lock(&wheels_mutex);
-  wheel->thread = uv_thread_self();
-  wheel->thread_use = RUNS;
+  wheel->is_in_loop = 0;
   uv_mutex_unlock(&wheels_mutex);
-  (void)pthread_setspecific(running, wheel);
 }
 
-/* Until the wheel's first turn its loop may not be running yet: then whoever
- * prepares it may do so on any thread. After a turn the loop may be over, which
- * only the end of its thread tells. */
+static bool
+is_on_another_thread(const uvwheel_t *wheel)
+{
+  uv_thread_t self = uv_thread_self();
+
+  return wheel->is_in_loop && !is_closing(wheel) &&
+         !uv_thread_equal(&wheel->thread, &self);
+}
+
 void
 uvwheel__expect_thread(const uvwheel_t *wheel, const uvwheel_timer_t *timer)
 {
-  uv_thread_t self = uv_thread_self();
   bool is_other;
 
   uv_mutex_lock(&wheels_mutex);
-  is_other =
-      wheel->thread_use == RUNS && !uv_thread_equal(&wheel->thread, &self);
+  is_other = is_on_another_thread(wheel);
   uv_mutex_unlock(&wheels_mutex);
   MISUSE_IF(is_other, &wheel->core, timer == NULL ? NULL : &timer->entry,
             "used on another thread than the wheel's loop");
@@ -131,31 +152,35 @@ uvwheel__expect_thread(const uvwheel_t *wheel, const uvwheel_timer_t *timer)
 static uvwheel_t *
 find_wheel(uint64_t home)
 {
-  uv_thread_t self = uv_thread_self();
   uvwheel_t *wheel;
 
   uv_mutex_lock(&wheels_mutex);
   for (wheel = wheels; wheel != NULL; wheel = wheel->next)
     if ((uintptr_t)wheel == (home & ~HOME_FLAGS))
       break;
-  if (wheel != NULL && wheel->thread_use == RUNS &&
-      !uv_thread_equal(&wheel->thread, &self))
+  if (wheel != NULL && is_on_another_thread(wheel))
     wheel = NULL;
   uv_mutex_unlock(&wheels_mutex);
   return wheel;
 }
 
-/* The memory may hold anything: only if it looks like an active timer is it
- * searched for, among those of the wheel that it names. */
+/* The memory may hold anything, and valgrind may know that it was never
+ * written. Only if it looks like an active timer is it searched for, among
+ * those of the wheel that it names. */
 void
 uvwheel__expect_idle(const uvwheel_timer_t *timer)
 {
-  uvwheel_t *wheel = find_wheel(timer->home);
+  uvwheel_timer_t copy = *timer;
   uvwheel_cursor_t cursor;
   const uvwheel_entry_t *entry;
+  uvwheel_t *wheel;
   bool found = false;
 
-  if (wheel == NULL || timer->entry.link.next == NULL)
+#ifdef VALGRIND_MAKE_MEM_DEFINED
+  (void)VALGRIND_MAKE_MEM_DEFINED(&copy, sizeof copy);
+#endif
+  wheel = find_wheel(copy.home);
+  if (wheel == NULL || copy.entry.link.next == NULL)
     return;
   uvwheel_core_walk_begin(&wheel->core, &cursor);
   while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)

@@ -30,9 +30,12 @@ _Noreturn void uvwheel__misuse(const uvwheel_core_t *core,
 struct uvwheel_s;
 struct uvwheel_timer_s;
 struct uvwheel_post_s;
+struct uv_prepare_s;
 
-/* The loop runs on this thread. */
-void uvwheel__adopt_thread(struct uvwheel_s *wheel);
+/* The callback before each poll, and what is called after it: in between the
+ * loop is this thread's. */
+void uvwheel__enter_loop(struct uv_prepare_s *before_poll);
+void uvwheel__leave_loop(struct uvwheel_s *wheel);
 
 /* Aborts if the loop runs on another thread. */
 void uvwheel__expect_thread(const struct uvwheel_s *wheel,
@@ -54,7 +57,7 @@ void uvwheel__unregister_post(struct uvwheel_post_s *post);
 
 #else
 
-#define uvwheel__adopt_thread(wheel) ((void)0)
+#define uvwheel__leave_loop(wheel) ((void)0)
 #define uvwheel__expect_thread(wheel, timer) ((void)0)
 #define uvwheel__expect_idle(timer) ((void)0)
 #define uvwheel__register(wheel) ((void)0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The compiler builtins that the library uses, and what does the same in plain
- * C11. -DUVWHEEL_PLAIN_C=1 chooses the latter with any compiler, for tests. */
+/* The compiler builtins that the library uses: those of GNU C, those of
+ * Microsoft's compiler, and what does the same in plain C11.
+ * -DUVWHEEL_PLAIN_C=1 chooses the latter with any compiler, for tests. */
 
 #ifndef UVWHEEL_PORTABLE_H
 #define UVWHEEL_PORTABLE_H
@@ -23,12 +24,12 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE __attribute__((noinline))
 #define CONCEAL(value) __asm__("" : "+r"(value))
-/* Others refuse to dlopen a library that has it, and glibc does when what it
- * keeps for that is used up. */
+/* Others refuse to dlopen a library with this model, and glibc does when what
+ * it keeps for that is used up. */
 #if defined(__GLIBC__) && !defined(UVWHEEL_NO_INITIAL_EXEC)
-#define INITIAL_EXEC __attribute__((tls_model("initial-exec")))
+#define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
 #else
-#define INITIAL_EXEC
+#define THREAD_LOCAL _Thread_local
 #endif
 
 #define ATOMIC_LOAD(word) __atomic_load_n(word, __ATOMIC_ACQUIRE)
@@ -54,14 +55,55 @@ bit_width(uint64_t value)
 
 #else
 
-#include <stdatomic.h>
-
 #define PREFETCH(address) ((void)(address))
 #define LIKELY(condition) (condition)
 #define UNLIKELY(condition) (condition)
-#define NOINLINE
 #define CONCEAL(value) ((void)(value))
-#define INITIAL_EXEC
+
+#if defined(_MSC_VER) && !defined(UVWHEEL_PLAIN_C)
+
+#include <intrin.h>
+#include <stdbool.h>
+
+#define NOINLINE __declspec(noinline)
+#define THREAD_LOCAL __declspec(thread)
+
+/* Full barriers, all of them. <stdatomic.h> would need a recent compiler and an
+ * option of it. */
+#ifdef _WIN64
+typedef __int64 interlocked_t;
+#define INTERLOCKED(operation) _Interlocked##operation##64
+#else
+typedef long interlocked_t;
+#define INTERLOCKED(operation) _Interlocked##operation
+#endif
+
+#define ATOMIC_WORD(word) ((volatile interlocked_t *)(word))
+#define ATOMIC_LOAD(word) ((uintptr_t)INTERLOCKED(Or)(ATOMIC_WORD(word), 0))
+#define ATOMIC_ADD(word, value) \
+  ((void)INTERLOCKED(ExchangeAdd)(ATOMIC_WORD(word), (interlocked_t)(value)))
+#define ATOMIC_EXCHANGE(word, value) \
+  ((uintptr_t)INTERLOCKED(Exchange)(ATOMIC_WORD(word), (interlocked_t)(value)))
+#define ATOMIC_REPLACE(word, expected, value) \
+  interlocked_replace(ATOMIC_WORD(word), expected, value)
+
+static inline bool
+interlocked_replace(volatile interlocked_t *word, uintptr_t *expected,
+                    uintptr_t value)
+{
+  uintptr_t wanted = *expected;
+
+  *expected = (uintptr_t)INTERLOCKED(CompareExchange)(
+      word, (interlocked_t)value, (interlocked_t)wanted);
+  return *expected == wanted;
+}
+
+#else
+
+#include <stdatomic.h>
+
+#define NOINLINE
+#define THREAD_LOCAL _Thread_local
 
 #define ATOMIC_WORD(word) ((_Atomic(uintptr_t) *)(word))
 #define ATOMIC_LOAD(word) \
@@ -75,6 +117,29 @@ bit_width(uint64_t value)
   atomic_compare_exchange_weak_explicit(ATOMIC_WORD(word), expected, value, \
                                         memory_order_acq_rel,               \
                                         memory_order_acquire)
+
+#endif
+
+#if defined(_MSC_VER) && defined(_WIN64) && !defined(UVWHEEL_PLAIN_C)
+
+static inline unsigned
+lowest_bit(uint64_t bits)
+{
+  unsigned long position;
+
+  _BitScanForward64(&position, bits);
+  return position;
+}
+
+static inline unsigned
+bit_width(uint64_t value)
+{
+  unsigned long position;
+
+  return _BitScanReverse64(&position, value) ? position + 1 : 0;
+}
+
+#else
 
 static inline unsigned
 bit_width(uint64_t value)
@@ -93,6 +158,7 @@ lowest_bit(uint64_t bits)
 }
 
 #endif
+#endif
 
 /* The reciprocal of a divisor, and the values that it is good for: those below
  * the limit. */
@@ -107,7 +173,7 @@ lowest_bit(uint64_t bits)
 static inline uint64_t
 divide(uint64_t value, uint64_t divisor, uint64_t reciprocal)
 {
-#if defined(__SIZEOF_INT128__) && !defined(UVWHEEL_PLAIN_C)
+#if defined(__SIZEOF_INT128__) && defined(__GNUC__) && !defined(UVWHEEL_PLAIN_C)
   __extension__ typedef unsigned __int128 wide_t;
   (void)divisor;
   return (uint64_t)(((wide_t)(value + 1) * reciprocal) >> 64);

@@ -17,7 +17,7 @@
 
 /* The wheel that this thread used last, as uvwheel_timer_t.home has it; at
  * first a value that no timer has. */
-static _Thread_local INITIAL_EXEC uint64_t recent_home = 1;
+static THREAD_LOCAL uint64_t recent_home = 1;
 
 /* Whether a timer's home is that wheel, with these flags. Then *wheel is it.
  * A usual timer has no flag while it is active, so that one look at one word
@@ -402,7 +402,7 @@ uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
 
   if (!is_active(timer))
     return 0;
-  now_ms = now_of(wheel_of(timer));
+  now_ms = reported_now(wheel_of(timer));
   return timer->entry.due_ms > now_ms ? timer->entry.due_ms - now_ms : 0;
 }
 
@@ -414,7 +414,7 @@ uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
   if (!is_active(timer))
     return 0;
   wheel = wheel_of(timer);
-  return rounds_of(&wheel->core, &timer->entry, now_of(wheel));
+  return rounds_of(&wheel->core, &timer->entry, reported_now(wheel));
 }
 
 void

@@ -72,15 +72,28 @@ is_quiet(const uvwheel_t *wheel)
 /* ---- Firing ------------------------------------------------------------- */
 
 static void
-count_lateness(uvwheel_t *wheel, uint64_t late_ms)
+count_in(uint64_t *buckets, uint64_t *sum_ms, uint64_t *max_ms,
+         uint64_t late_ms)
 {
   unsigned bucket = bit_width(late_ms);
 
   if (bucket >= UVWHEEL_LATENESS_BUCKETS)
     bucket = UVWHEEL_LATENESS_BUCKETS - 1;
-  wheel->stats.lateness[bucket]++;
-  if (late_ms > wheel->stats.lateness_max_ms)
-    wheel->stats.lateness_max_ms = late_ms;
+  buckets[bucket]++;
+  *sum_ms += late_ms;
+  if (late_ms > *max_ms)
+    *max_ms = late_ms;
+}
+
+/* From the tick, and from the due time: the one is the wheel's doing or the
+ * loop's, the other is what a peer sees. */
+static void
+count_lateness(uvwheel_stats_t *stats, uint64_t late_ms, uint64_t due_late_ms)
+{
+  count_in(stats->lateness, &stats->lateness_sum_ms, &stats->lateness_max_ms,
+           late_ms);
+  count_in(stats->due_lateness, &stats->due_lateness_sum_ms,
+           &stats->due_lateness_max_ms, due_late_ms);
 }
 
 /* The time on the wheel's clock up to which the turn fires. A callback may find
@@ -98,10 +111,11 @@ static void
 fire(uvwheel_t *wheel, uvwheel_entry_t *entry, uint64_t limit_ms)
 {
   /* All entries of a pass are due at its tick. */
-  uint64_t late_ms = passed_by(wheel, loop_now(wheel)) - wheel->core.pass_ms;
+  uint64_t now_ms = passed_by(wheel, loop_now(wheel));
+  uint64_t late_ms = now_ms - wheel->core.pass_ms;
 
   PROBE_FIRE(entry, late_ms);
-  count_lateness(wheel, late_ms);
+  count_lateness(&wheel->stats, late_ms, now_ms - entry->due_ms);
   uvwheel__fire(wheel, entry, limit_ms);
 }
 
@@ -132,16 +146,11 @@ is_due(const uvwheel_t *wheel)
   return uvwheel_core_next_ms(&wheel->core) <= limit_of(wheel);
 }
 
-/* Runs after each poll and its callbacks. */
-void
-uvwheel__on_after_poll(uv_check_t *after_poll)
+static void
+after_poll(uvwheel_t *wheel)
 {
-  uvwheel_t *wheel = CONTAINER_OF(after_poll, uvwheel_t, after_poll);
   uint64_t heard_ms, now_ms;
 
-  if (uvwheel_core_count(&wheel->core) == 0)
-    return;
-  uvwheel__adopt_thread(wheel);
   if (is_closing(wheel)) {
     uvwheel__abandon(wheel);
     return;
@@ -155,8 +164,6 @@ uvwheel__on_after_poll(uv_check_t *after_poll)
   wheel->heard_ms = now_ms;
   if (!(wheel->flags & POLLING))
     return;
-  if (loop_now(wheel) < wheel->polled_ms) /* the clock has stepped back */
-    wheel->polled_ms = loop_now(wheel);
   /* A walk whose callback runs the loop has its places in the lists. */
   if (wheel->core.cursor == NULL && is_due(wheel)) {
     /* What held up the loop before the first poll was no time to hear in. */
@@ -175,6 +182,16 @@ uvwheel__on_after_poll(uv_check_t *after_poll)
     }
   }
   uvwheel__rearm(wheel);
+}
+
+void
+uvwheel__on_after_poll(uv_check_t *handle)
+{
+  uvwheel_t *wheel = CONTAINER_OF(handle, uvwheel_t, after_poll);
+
+  if (uvwheel_core_count(&wheel->core) != 0)
+    after_poll(wheel);
+  uvwheel__leave_loop(wheel);
 }
 
 void

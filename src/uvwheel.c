@@ -130,6 +130,11 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   uvwheel__init_turns(wheel);
   uvwheel__init_stalls(wheel);
   uvwheel__init_mailbox(wheel);
+#ifdef UVWHEEL_CHECKS
+  (void)uv_prepare_init(loop, &wheel->before_poll);
+  (void)uv_prepare_start(&wheel->before_poll, uvwheel__enter_loop);
+  uv_unref((uv_handle_t *)&wheel->before_poll);
+#endif
   uvwheel__register(wheel);
   return 0;
 }
@@ -196,6 +201,10 @@ owner_of(const uv_handle_t *handle)
                ? CONTAINER_OF(handle, uvwheel_t, async)
                : NULL;
   case UV_PREPARE:
+#ifdef UVWHEEL_CHECKS
+    if (((const uv_prepare_t *)handle)->prepare_cb == uvwheel__enter_loop)
+      return CONTAINER_OF(handle, uvwheel_t, before_poll);
+#endif
     return ((const uv_prepare_t *)handle)->prepare_cb == on_closer
                ? CONTAINER_OF(handle, uvwheel_t, closer)
                : NULL;
@@ -204,15 +213,20 @@ owner_of(const uv_handle_t *handle)
   }
 }
 
+#define MOST_HANDLES 5
+
 /* Lists the handles that the wheel keeps from its init to its close. */
 static unsigned
-list_handles(uvwheel_t *wheel, uv_handle_t *handles[4])
+list_handles(uvwheel_t *wheel, uv_handle_t *handles[MOST_HANDLES])
 {
   unsigned count = 0;
 
   handles[count++] = (uv_handle_t *)&wheel->driver;
   handles[count++] = (uv_handle_t *)&wheel->no_wait;
   handles[count++] = (uv_handle_t *)&wheel->after_poll;
+#ifdef UVWHEEL_CHECKS
+  handles[count++] = (uv_handle_t *)&wheel->before_poll;
+#endif
   if (wheel->flags & HAS_MAILBOX)
     handles[count++] = (uv_handle_t *)&wheel->async;
   return count;
@@ -221,7 +235,7 @@ list_handles(uvwheel_t *wheel, uv_handle_t *handles[4])
 static bool
 are_closed(uvwheel_t *wheel)
 {
-  uv_handle_t *handles[4];
+  uv_handle_t *handles[MOST_HANDLES];
   unsigned count = list_handles(wheel, handles), i;
 
   for (i = 0; i < count; i++)
@@ -289,7 +303,7 @@ stop(uvwheel_timer_t *timer, void *unused)
 void
 uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
-  uv_handle_t *handles[4];
+  uv_handle_t *handles[MOST_HANDLES];
   unsigned count, i;
 
   if (wheel == NULL || wheel->loop == NULL || (wheel->flags & CLOSING))
@@ -338,9 +352,7 @@ uvwheel_get_loop(const uvwheel_t *wheel)
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  if (!is_initialised_wheel(wheel) || loop_now(wheel) < wheel->set_back_ms)
-    return 0;
-  return now_of(wheel);
+  return is_initialised_wheel(wheel) ? reported_now(wheel) : 0;
 }
 
 uint64_t

@@ -74,11 +74,11 @@ static const option_row_t rows[] = {
      NUMBER(wheel.slots, 1, UVWHEEL_MAX_SLOTS)},
     {SINGLE, "budget", "N", "timers handled per loop iteration (10000)",
      NUMBER(wheel.turn_budget, 1, UINT32_MAX)},
-    {IDLE_SERVER, "http", "PORT",
-     "show the wheel, live, to browsers at this port,\n"
-     "0: at any free one (not at all)",
+    {TCP, "http", "PORT",
+     "show the wheels, live, to browsers at this port, and to\n"
+     "Prometheus at /metrics; 0: at any free one (not at all)",
      NUMBER(http_port, 0, UINT16_MAX)},
-    {IDLE_SERVER, "http-host", "ADDRESS",
+    {TCP, "http-host", "ADDRESS",
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
     {ALL, "stats", "SECONDS", "print figures so often (never)",
      NUMBER(stats_seconds, 1, MAX_SECONDS)},

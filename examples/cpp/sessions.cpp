@@ -16,20 +16,14 @@ using namespace std::chrono_literals;
 namespace
 {
 
-/* The lambda captures `this`, so that a session has to stay where it is; its
- * timer sees to that. */
+class server;
+
+/* Its timer points to it, so that it has to stay where it is; the timer sees to
+ * that. */
 class session
 {
 public:
-  session(timing::wheel &wheel, const std::function<void()> &on_idle)
-      : idle_(wheel, [this, on_idle] {
-          std::printf("idle after %d words\n", words_);
-          on_idle(); /* destroys this session, and the timer whose lambda
-                        this is */
-        })
-  {
-    idle_.start(1s);
-  }
+  session(timing::wheel &wheel, server &owner, std::string name);
 
   void
   receive()
@@ -39,12 +33,67 @@ public:
   }
 
 private:
-  timing::timer idle_;
+  void on_idle();
+
+  server &owner_;
+  std::string name_;
+  timing::timer<&session::on_idle> idle_;
   int words_ = 0;
 };
 
 static_assert(!std::is_move_constructible_v<session>);
 static_assert(!std::is_copy_constructible_v<session>);
+
+class server
+{
+public:
+  explicit server(timing::wheel &wheel) : words_(wheel, this)
+  {
+    for (const char *name : {"quiet", "busy", "broken"})
+      sessions_.try_emplace(name, wheel, *this, name);
+    words_.start(300ms, 300ms);
+  }
+
+  /* Destroys the session, also in the callback of its own timer. */
+  void
+  end(const std::string &name)
+  {
+    sessions_.erase(name);
+    std::printf("ended: %s, %zu left\n", name.c_str(), sessions_.size());
+    if (name == "broken")
+      throw std::runtime_error("a session was broken");
+  }
+
+private:
+  void
+  on_word()
+  {
+    sessions_.at("busy").receive();
+    if (++count_ == 5)
+      words_.stop();
+  }
+
+  std::map<std::string, session> sessions_; /* its items never move */
+  timing::timer<&server::on_word> words_;
+  int count_ = 0;
+
+public:
+  /* 64 bytes, and no allocation. */
+  static_assert(sizeof(words_) == sizeof(uvwheel_timer_t));
+};
+
+session::session(timing::wheel &wheel, server &owner, std::string name)
+    : owner_(owner), name_(std::move(name)), idle_(wheel, this)
+{
+  idle_.start(1s);
+}
+
+void
+session::on_idle()
+{
+  std::printf("idle after %d words\n", words_);
+  owner_.end(std::string(name_)); /* destroys this */
+}
 
 /* Runs the loop until nothing is left to do, whatever callbacks throw. */
 void
@@ -66,21 +115,8 @@ void
 serve(uv_loop_t *loop)
 {
   timing::wheel wheel(loop);
-  std::map<std::string, session> sessions; /* its items never move */
+  server served(wheel);
 
-  for (const char *name : {"quiet", "busy", "broken"})
-    sessions.try_emplace(name, wheel, [&sessions, name] {
-      sessions.erase(name);
-      std::printf("ended: %s, %zu left\n", name, sessions.size());
-      if (std::string(name) == "broken")
-        throw std::runtime_error("a session was broken");
-    });
-  timing::timer words(wheel, [&sessions, &words, count = 0]() mutable {
-    sessions.at("busy").receive();
-    if (++count == 5)
-      words.stop();
-  });
-  words.start(300ms, 300ms);
   run(loop, wheel);
 }
 

@@ -1,22 +1,33 @@
 /* SPDX-License-Identifier: MIT */
 
-/* uvwheel from C++17: a wheel and timers that clean up after themselves, with
- * any callable as the callback. Copy this file and change it as you like; it
- * is a pattern, not a part of the library.
+/* uvwheel from C++17: a wheel, and timers that call a member function of what
+ * they are part of and clean up after themselves:
+ *
+ *   class session {
+ *     void on_idle();
+ *     timing::timer<&session::on_idle> idle_;
+ *   };
+ *
+ * Copy this file and change it as you like; it is a pattern, not a part of the
+ * library.
  *
  * Why it is as it is:
  *
+ * - The member function is part of the type, and the pointer to the owner is
+ *   the timer's `data`: a timer has the 64 bytes of a uvwheel_timer_t, and
+ *   nothing is allocated. A std::function instead would take a heap block for
+ *   each timer whose lambda captures more than two pointers, and a share of it,
+ *   as a lambda must not die while it runs.
  * - A timer cannot be moved or copied. While it is active its neighbours in
- *   the wheel point to it, and a lambda that has captured `this` points to
- *   what it is part of. Whatever has a timer as a member cannot be moved
- *   either, and the compiler says so. Keep such objects where they stay: in a
- *   std::map, std::list or std::unordered_map (try_emplace, emplace_back), or
- *   behind a std::unique_ptr, which can be moved.
+ *   the wheel point to it, and it points to its owner. Whatever has a timer as
+ * a member cannot be moved either, and the compiler says so. Keep such objects
+ *   where they stay: in a std::map, std::list or std::unordered_map
+ *   (try_emplace, emplace_back), or behind a std::unique_ptr, which can be
+ *   moved.
  * - The wheel's memory is on the heap. Closing it ends with a callback from
  *   the loop, later than the destructor; that callback frees it. So the loop
  *   has to run once more after the destructor, as for every handle of libuv.
- * - A timer may be destroyed in its own callback, like any other. Its lambda
- *   must not die while it runs: the call holds a share of it.
+ * - A timer may be destroyed in its own callback, with its owner.
  * - No exception may pass through libuv, which is C and would not clean up. So
  *   what a callback throws is kept at the border, uv_run is told to return, and
  *   wheel::rethrow throws it again on the other side of that. Timers that are
@@ -29,7 +40,6 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -66,7 +76,7 @@ public:
   }
 
 private:
-  friend class timer;
+  template <auto> friend class timer;
 
   struct state {
     uvwheel_t wheel;
@@ -86,18 +96,18 @@ private:
   std::unique_ptr<state, closer> state_;
 };
 
+template <auto Method> class timer;
+
 /* It may outlive its wheel, which stops it, but must not be started then. */
-class timer
+template <typename Owner, void (Owner::*Method)()> class timer<Method>
 {
 public:
   using duration = std::chrono::milliseconds;
 
-  timer(wheel &wheel, std::function<void()> callback)
-      : state_(wheel.state_.get()),
-        callback_(std::make_shared<std::function<void()>>(std::move(callback)))
+  timer(wheel &wheel, Owner *owner)
   {
-    check(uvwheel_timer_init(&state_->wheel, &timer_));
-    timer_.data = this;
+    check(uvwheel_timer_init(&wheel.state_->wheel, &timer_));
+    timer_.data = owner;
   }
 
   timer(const timer &) = delete;
@@ -105,7 +115,7 @@ public:
 
   ~timer()
   {
-    stop();
+    uvwheel_timer_close(&timer_);
   }
 
   void
@@ -147,21 +157,19 @@ private:
   static void
   fire(uvwheel_timer_t *fired) noexcept
   {
-    auto *self = static_cast<timer *>(fired->data);
-    auto *state = self->state_;
-    auto callback = self->callback_;
+    auto *owner = static_cast<Owner *>(fired->data);
+    uvwheel_t *of = uvwheel_timer_get_wheel(fired);
+    auto *state = static_cast<wheel::state *>(of->data);
 
     try {
-      (*callback)();
+      (owner->*Method)();
     } catch (...) {
       if (!state->thrown)
         state->thrown = std::current_exception();
-      uv_stop(uvwheel_get_loop(&state->wheel));
+      uv_stop(uvwheel_get_loop(of));
     }
   }
 
-  wheel::state *state_;
-  std::shared_ptr<std::function<void()>> callback_;
   uvwheel_timer_t timer_;
 };
 

@@ -3,116 +3,141 @@
 #include "live-metrics.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
-#include "live-writer.h"
-
-enum metric_type { GAUGE, COUNTER };
-
-/* What a number of the statistics is a part of; 1 means it is a count. */
-enum metric_unit { ONE = 1, MS = 1000, US = 1000000 };
-
-static const struct metric {
-  size_t offset; /* in uvwheel_stats_t */
-  const char *name;
-  enum metric_type type;
-  enum metric_unit unit;
-  const char *help;
-} metrics[] = {
-#define STAT(field) offsetof(uvwheel_stats_t, field)
-    {STAT(active), "timers", GAUGE, ONE, "Timers that are active."},
-    {STAT(started), "started", COUNTER, ONE,
-     "Timers that were started, or armed themselves again."},
-    {STAT(stopped), "stopped", COUNTER, ONE, "Timers that were stopped."},
-    {STAT(fired), "fired", COUNTER, ONE, "Timers whose callback was called."},
-    {STAT(fired_early), "fired_early", COUNTER, ONE,
-     "Timers that fired before their time, to make room."},
-    {STAT(looked), "looked", COUNTER, ONE, "Timers that the hand looked at."},
-    {STAT(moved), "moved", COUNTER, ONE,
-     "Timers that the hand found refreshed and moved on."},
-    {STAT(turns), "turns", COUNTER, ONE, "Times the loop woke the wheel."},
-    {STAT(turns_cut), "turns_cut", COUNTER, ONE,
-     "Turns that left something to the next one."},
-    {STAT(turn_max_us), "turn_max", GAUGE, US, "The longest turn."},
-    {STAT(backlog_ms), "backlog", GAUGE, MS,
-     "For how long the oldest unfinished tick has been waiting."},
-    {STAT(lateness_max_ms), "lateness_max", GAUGE, MS,
-     "The latest that a timer fired after its tick."},
-    {STAT(stalls), "stalls", COUNTER, ONE,
-     "Turns that found that the loop was deaf."},
-    {STAT(stall_max_ms), "stall_max", GAUGE, MS, "The longest stall."},
-    {STAT(deaf_ms), "deaf", COUNTER, MS,
-     "Time by which the clock of the wheel was set back."},
-#undef STAT
-};
+/* OpenMetrics wants all samples of a metric in one place: each metric goes
+ * through the wheels. */
+typedef struct page_s {
+  FILE *stream;
+  const live_view_t *views;
+  size_t count;
+} page_t;
 
 static void
-put_head(live_writer_t *writer, const char *name, const char *type, int is_time,
-         const char *help)
+put_head(const page_t *page, const char *name, const char *type, int is_time,
+         const char *help, const char *worry)
 {
   const char *unit = is_time ? "_seconds" : "";
 
-  live_put(writer, "# TYPE uvwheel_%s%s %s\n", name, unit, type);
+  fprintf(page->stream, "# TYPE uvwheel_%s%s %s\n", name, unit, type);
   if (is_time)
-    live_put(writer, "# UNIT uvwheel_%s_seconds seconds\n", name);
-  live_put(writer, "# HELP uvwheel_%s%s %s\n", name, unit, help);
+    fprintf(page->stream, "# UNIT uvwheel_%s_seconds seconds\n", name);
+  fprintf(page->stream, "# HELP uvwheel_%s%s %s%s%s\n", name, unit, help,
+          worry != NULL ? " " : "", worry != NULL ? worry : "");
 }
 
 /* As seconds, without the rounding of a double. */
 static void
-put_time(live_writer_t *writer, uint64_t time, enum metric_unit unit)
+put_value(const page_t *page, uint64_t number, live_unit_t unit)
 {
-  live_put(writer, "%" PRIu64 ".%0*" PRIu64, time / unit, unit == MS ? 3 : 6,
-           time % unit);
+  if (unit == LIVE_ONE)
+    fprintf(page->stream, "%" PRIu64, number);
+  else
+    fprintf(page->stream, "%" PRIu64 ".%0*" PRIu64, number / unit,
+            unit == LIVE_MS ? 3 : 6, number % unit);
 }
 
 static void
-put_metric(live_writer_t *writer, const struct metric *metric, uint64_t number)
+put_sample(const page_t *page, const char *name, const char *suffix,
+           const live_view_t *view, uint64_t number, live_unit_t unit)
 {
-  int is_time = metric->unit != ONE;
-
-  put_head(writer, metric->name, metric->type == GAUGE ? "gauge" : "counter",
-           is_time, metric->help);
-  live_put(writer, "uvwheel_%s%s%s ", metric->name, is_time ? "_seconds" : "",
-           metric->type == COUNTER ? "_total" : "");
-  if (is_time)
-    put_time(writer, number, metric->unit);
-  else
-    live_put(writer, "%" PRIu64, number);
-  live_put(writer, "\n");
+  fprintf(page->stream, "uvwheel_%s%s%s{wheel=\"%s\"} ", name,
+          unit != LIVE_ONE ? "_seconds" : "", suffix, view->wheel.name);
+  put_value(page, number, unit);
+  fputc('\n', page->stream);
 }
+
+static void
+put_figure(const page_t *page, const live_figure_t *figure)
+{
+  int is_counter = figure->type == LIVE_COUNTER;
+
+  put_head(page, figure->name, is_counter ? "counter" : "gauge",
+           figure->unit != LIVE_ONE, figure->help, figure->worry);
+  for (size_t i = 0; i < page->count; i++)
+    put_sample(page, figure->name, is_counter ? "_total" : "", &page->views[i],
+               live_figure_of(figure, &page->views[i].shown.snapshot),
+               figure->unit);
+}
+
+/* ---- Lateness ----------------------------------------------------------- */
 
 /* Lateness is counted in whole milliseconds: what is late by less than 2^b ms
- * is late by 2^b - 1 at most. Its sum is not known. */
+ * is late by 2^b - 1 at most. */
 static void
-put_lateness(live_writer_t *writer, const uint64_t *lateness)
+put_histogram(const page_t *page, const char *name, const live_view_t *view,
+              const uint64_t *buckets, uint64_t sum_ms)
 {
-  uint64_t sum = 0;
+  uint64_t count = 0;
 
-  put_head(writer, "lateness", "histogram", 1,
-           "How long after their tick timers fired.");
   for (unsigned b = 0; b < UVWHEEL_LATENESS_BUCKETS; b++) {
-    sum += lateness[b];
-    live_put(writer, "uvwheel_lateness_seconds_bucket{le=\"");
+    count += buckets[b];
+    fprintf(page->stream, "uvwheel_%s_seconds_bucket{wheel=\"%s\",le=\"", name,
+            view->wheel.name);
     if (b == 0)
-      live_put(writer, "0.0");
+      fputs("0.0", page->stream);
     else if (b < UVWHEEL_LATENESS_BUCKETS - 1)
-      put_time(writer, (UINT64_C(1) << b) - 1, MS);
+      put_value(page, (UINT64_C(1) << b) - 1, LIVE_MS);
     else
-      live_put(writer, "+Inf");
-    live_put(writer, "\"} %" PRIu64 "\n", sum);
+      fputs("+Inf", page->stream);
+    fprintf(page->stream, "\"} %" PRIu64 "\n", count);
+  }
+  fprintf(page->stream, "uvwheel_%s_seconds_count{wheel=\"%s\"} %" PRIu64 "\n",
+          name, view->wheel.name, count);
+  put_sample(page, name, "_sum", view, sum_ms, LIVE_MS);
+}
+
+static void
+put_lateness(const page_t *page)
+{
+  put_head(page, "due_lateness", "histogram", 1,
+           "How long after they were due timers fired: what peers see.",
+           "Bad when 99 % take over two ticks and 100 ms.");
+  for (size_t i = 0; i < page->count; i++) {
+    const uvwheel_stats_t *stats = &page->views[i].shown.snapshot.stats;
+    put_histogram(page, "due_lateness", &page->views[i], stats->due_lateness,
+                  stats->due_lateness_sum_ms);
+  }
+  put_head(page, "lateness", "histogram", 1,
+           "How long after their tick timers fired: the part of the lateness "
+           "that the loop has caused.",
+           NULL);
+  for (size_t i = 0; i < page->count; i++) {
+    const uvwheel_stats_t *stats = &page->views[i].shown.snapshot.stats;
+    put_histogram(page, "lateness", &page->views[i], stats->lateness,
+                  stats->lateness_sum_ms);
   }
 }
 
-size_t
-live_metrics_write(const uvwheel_stats_t *stats, char *text)
-{
-  live_writer_t writer = {.text = text, .size = LIVE_MAX_METRICS};
+/* ---- How the wheels were made ------------------------------------------- */
 
-  for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++)
-    put_metric(&writer, &metrics[i],
-               *(const uint64_t *)((const char *)stats + metrics[i].offset));
-  put_lateness(&writer, stats->lateness);
-  live_put(&writer, "# EOF\n");
-  return writer.length;
+/* The tick is a number as well: rules compare lateness with it. */
+static void
+put_options(const page_t *page)
+{
+  put_head(page, "wheel", "info", 0, "How the wheel was made.", NULL);
+  for (size_t i = 0; i < page->count; i++) {
+    const live_view_t *view = &page->views[i];
+    const uvwheel_options_t *options = &view->shown.snapshot.options;
+    fprintf(page->stream,
+            "uvwheel_wheel_info{wheel=\"%s\",version=\"%s\",tick_ms=\"%" PRIu64
+            "\",slots=\"%" PRIu32 "\"} 1\n",
+            view->wheel.name, uvwheel_version_string(), options->tick_ms,
+            options->slots);
+  }
+  put_head(page, "tick", "gauge", 1, "The resolution of the wheel.", NULL);
+  for (size_t i = 0; i < page->count; i++)
+    put_sample(page, "tick", "", &page->views[i],
+               page->views[i].shown.snapshot.options.tick_ms, LIVE_MS);
+}
+
+void
+live_metrics_write(FILE *stream, const live_wheels_t *wheels)
+{
+  const page_t page = {stream, wheels->views, wheels->count};
+
+  put_options(&page);
+  for (size_t i = 0; i < live_figure_count; i++)
+    put_figure(&page, &live_figures[i]);
+  put_lateness(&page);
+  fputs("# EOF\n", stream);
 }

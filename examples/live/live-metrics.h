@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The statistics of a wheel for Prometheus and what else reads the OpenMetrics
- * text format. */
+/* The figures of wheels for Prometheus, and whatever else reads the OpenMetrics
+ * text format. uvwheel.rules.yml has alert rules for them. */
 
 #ifndef EXAMPLES_LIVE_METRICS_H
 #define EXAMPLES_LIVE_METRICS_H
 
-#include <stddef.h>
+#include <stdio.h>
 
-#include <uvwheel.h>
+#include "live-wheels.h"
 
 #define LIVE_METRICS_TYPE \
   "application/openmetrics-text; version=1.0.0; charset=utf-8"
-#define LIVE_MAX_METRICS 8192
 
-/* Writes all of them, at most LIVE_MAX_METRICS bytes. Returns the length. */
-size_t live_metrics_write(const uvwheel_stats_t *stats, char *text);
+/* All figures of all wheels, each with the wheel's name as its label. */
+void live_metrics_write(FILE *stream, const live_wheels_t *wheels);
 
 #endif /* EXAMPLES_LIVE_METRICS_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the live page shows of a wheel, as JSON.
+/* How many timers the slots of a wheel hold, for the live page.
  *
  * To know how many timers a slot holds they have to be counted, one by one, in
  * memory that is cold. With some thousands of them that is nothing; a million
@@ -15,7 +15,6 @@
 #ifndef EXAMPLES_LIVE_PICTURE_H
 #define EXAMPLES_LIVE_PICTURE_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include <uvwheel.h>
@@ -24,9 +23,6 @@
 #define LIVE_SHARE 100      /* one part of so many of the time */
 #define LIVE_MAX_CELLS 512  /* more slots are shown in groups  */
 #define LIVE_MAX_WALK 20000 /* timers that a step has the time for */
-#define LIVE_MAX_TEXT                                     \
-  16384 /* of 536 numbers with commas, 21 bytes each, and \
-           of two dozen more with their names          */
 
 /* Timers by the round in which they are due. */
 typedef struct live_rounds_s {
@@ -48,21 +44,13 @@ typedef struct live_picture_s {
   uint64_t round_ns;              /* how long the last one took        */
 } live_picture_t;
 
-/* What the wheel does not know itself. */
-typedef struct live_facts_s {
-  uint64_t timeout_ms;
-  uint64_t refreshed;
-  uint64_t viewers;
-} live_facts_t;
-
 /* Begins anew, with nothing counted. */
 void live_picture_begin(live_picture_t *picture, uvwheel_t *wheel);
 
 /* Takes the next step. */
 void live_picture_count(live_picture_t *picture);
 
-/* Writes one line, without its end. Returns its length. */
-size_t live_picture_write(const live_picture_t *picture,
-                          const live_facts_t *facts, char *text);
+/* How old the oldest count is, at most. */
+uint64_t live_picture_age_ms(const live_picture_t *picture);
 
 #endif /* EXAMPLES_LIVE_PICTURE_H */

@@ -12,9 +12,10 @@
 #include <sys/socket.h>
 
 #include "../common/cli.h"
+#include "live-frame.h"
 #include "live-metrics.h"
 #include "live-page.h"
-#include "live-picture.h"
+#include "live-wheels.h"
 
 /* What the kernel may hold for a stream (Linux doubles it): some frames. A peer
  * that has stopped to read is noticed soon, and costs little until then. */
@@ -22,16 +23,22 @@
 
 #define BACKLOG 128
 
-#define EVENT_BEGIN "data: "
-#define EVENT_END "\n\n"
+#define NO_WHEEL SIZE_MAX
+
+/* For so long /metrics waits for wheels of other loops, and looks so often. */
+#define MOST_WAIT_NS UINT64_C(1000000000)
+#define WAIT_MS 10
 
 typedef struct peer_s {
   live_t *live;
   struct MHD_Connection *connection; /* NULL: free */
   uvwheel_timer_t patience;
   int is_stream;
-  int is_suspended; /* a stream: it has taken the newest frame */
-  uint64_t frame;   /* a stream: the number of that */
+  int is_suspended;  /* a stream: it has taken the newest frame */
+  size_t wheel;      /* a stream: of that one                      */
+  int has_figures;   /* a stream: their table was sent             */
+  uint64_t frame;    /* a stream: the number of its last frame     */
+  uint64_t asked_ns; /* metrics: when the wheels were asked */
 } peer_t;
 
 struct live_s {
@@ -41,10 +48,12 @@ struct live_s {
   uv_poll_t poll;         /* of the daemon's own epoll */
   uv_idle_t unfinished;   /* runs while the daemon has more to do at once */
   uv_timer_t frame_timer; /* runs while somebody is looking */
-  live_picture_t picture;
-  char frame[LIVE_MAX_TEXT + sizeof(EVENT_BEGIN) + sizeof(EVENT_END)];
+  uv_timer_t wait_timer;  /* runs while metrics wait for a wheel */
+  live_wheels_t wheels;
+  char *frame; /* the one that was written last, and of which wheel it is */
   size_t frame_length;
-  uint64_t frame_number; /* so many were made */
+  size_t frame_wheel;
+  uint64_t frame_number; /* of the newest; each is that of every wheel */
   uint64_t streams;
   int is_place_free; /* one has become free in this run of the daemon */
   peer_t peers[LIVE_MAX_CONNECTIONS];
@@ -218,49 +227,104 @@ answer_status(const peer_t *peer, unsigned status)
                      MHD_RESPMEM_PERSISTENT);
 }
 
-static enum MHD_Result
-answer_metrics(const peer_t *peer)
-{
-  char text[LIVE_MAX_METRICS];
-  uvwheel_stats_t stats;
+/* ---- Metrics ------------------------------------------------------------ */
 
-  uvwheel_get_stats(peer->live->options.wheel, &stats);
-  return answer_text(peer, MHD_HTTP_OK, LIVE_METRICS_TYPE, text,
-                     live_metrics_write(&stats, text), MHD_RESPMEM_MUST_COPY);
+static void
+resume(live_t *live, int is_stream)
+{
+  for (int i = 0; i < LIVE_MAX_CONNECTIONS; i++) {
+    peer_t *peer = &live->peers[i];
+    if (!peer->is_suspended || peer->is_stream != is_stream)
+      continue;
+    peer->is_suspended = 0;
+    MHD_resume_connection(peer->connection);
+  }
+}
+
+/* Their requests are looked at again. */
+static void
+on_wait_timer(uv_timer_t *timer)
+{
+  live_t *live = timer->data;
+
+  uv_timer_stop(timer);
+  resume(live, 0);
+  run_daemon(live);
+}
+
+static enum MHD_Result
+wait_for_wheels(peer_t *peer)
+{
+  uv_timer_t *timer = &peer->live->wait_timer;
+
+  if (!uv_is_active((uv_handle_t *)timer))
+    uv_timer_start(timer, on_wait_timer, WAIT_MS, 0);
+  peer->is_suspended = 1;
+  MHD_suspend_connection(peer->connection);
+  return MHD_YES;
+}
+
+static enum MHD_Result
+answer_metrics(peer_t *peer)
+{
+  live_wheels_t *wheels = &peer->live->wheels;
+  char *text = NULL;
+  size_t length;
+
+  if (peer->asked_ns == 0) {
+    live_wheels_ask(wheels, false);
+    peer->asked_ns = uv_hrtime();
+  }
+  if (!live_wheels_collect(wheels) &&
+      uv_hrtime() - peer->asked_ns < MOST_WAIT_NS)
+    return wait_for_wheels(peer);
+  FILE *stream = open_memstream(&text, &length);
+  if (stream == NULL)
+    return MHD_NO;
+  live_metrics_write(stream, wheels);
+  if (fclose(stream) != 0) {
+    free(text);
+    return MHD_NO;
+  }
+  return answer_text(peer, MHD_HTTP_OK, LIVE_METRICS_TYPE, text, length,
+                     MHD_RESPMEM_MUST_FREE);
 }
 
 /* ---- Frames ------------------------------------------------------------- */
 
-/* One frame is made for all viewers. */
 static void
-make_frame(live_t *live)
+write_frame(const live_t *live, size_t wheel, FILE *stream)
 {
-  live_facts_t facts = {
+  const live_facts_t facts = {
       .timeout_ms = live->options.timeout_ms,
-      .refreshed = *live->options.refreshes,
       .viewers = live->streams,
   };
-  char *end = stpcpy(live->frame, EVENT_BEGIN);
 
-  live_picture_count(&live->picture);
-  end += live_picture_write(&live->picture, &facts, end);
-  end = stpcpy(end, EVENT_END);
-  live->frame_length = (size_t)(end - live->frame);
-  live->frame_number++;
+  fputs("data: ", stream);
+  live_frame_write(stream, &live->wheels, wheel, &facts);
+  fputs("\n\n", stream);
+}
+
+/* Writes the newest frame of the wheel, unless that was the last to be written:
+ * one is enough for all viewers of a wheel. Says whether it is there. */
+static int
+has_frame(live_t *live, size_t wheel)
+{
+  if (live->frame_wheel == wheel)
+    return 1;
+  free(live->frame);
+  live->frame = NULL;
+  live->frame_wheel = NO_WHEEL;
+  FILE *stream = open_memstream(&live->frame, &live->frame_length);
+  if (stream == NULL)
+    return 0;
+  write_frame(live, wheel, stream);
+  if (fclose(stream) == 0)
+    live->frame_wheel = wheel;
+  return live->frame_wheel == wheel;
 }
 
 /* Those that have not taken the frame before miss this one. */
-static void
-resume_streams(live_t *live)
-{
-  for (int i = 0; i < LIVE_MAX_CONNECTIONS; i++) {
-    peer_t *peer = &live->peers[i];
-    if (peer->is_suspended)
-      MHD_resume_connection(peer->connection);
-    peer->is_suspended = 0;
-  }
-}
-
 static void
 on_frame_timer(uv_timer_t *timer)
 {
@@ -270,9 +334,26 @@ on_frame_timer(uv_timer_t *timer)
     uv_timer_stop(timer);
     return;
   }
-  make_frame(live);
-  resume_streams(live);
+  live_wheels_ask(&live->wheels, true);
+  live_wheels_collect(&live->wheels);
+  live->frame_wheel = NO_WHEEL;
+  live->frame_number++;
+  resume(live, 1);
   run_daemon(live);
+}
+
+static ssize_t
+give_figures(char *buffer, size_t size)
+{
+  FILE *stream = fmemopen(buffer, size, "w");
+
+  if (stream == NULL)
+    return MHD_CONTENT_READER_END_WITH_ERROR;
+  fputs("event: figures\ndata: ", stream);
+  live_frame_write_figures(stream);
+  fputs("\n\n", stream);
+  long length = ftell(stream);
+  return fclose(stream) == 0 ? length : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 /* The stream has sent all that it was given: who takes that is alive. The
@@ -281,12 +362,15 @@ static ssize_t
 give_frame(void *data, uint64_t position, char *buffer, size_t size)
 {
   peer_t *peer = data;
-  const live_t *live = peer->live;
+  live_t *live = peer->live;
 
   (void)position;
-  (void)size;
   uvwheel_timer_refresh(&peer->patience);
-  if (peer->frame == live->frame_number) {
+  if (!peer->has_figures) {
+    peer->has_figures = 1;
+    return give_figures(buffer, size);
+  }
+  if (peer->frame == live->frame_number || !has_frame(live, peer->wheel)) {
     peer->is_suspended = 1;
     MHD_suspend_connection(peer->connection);
     return 0;
@@ -300,22 +384,25 @@ static enum MHD_Result
 begin_stream(peer_t *peer)
 {
   live_t *live = peer->live;
+  const char *wheel = MHD_lookup_connection_value(
+      peer->connection, MHD_GET_ARGUMENT_KIND, "wheel");
   int size = STREAM_BUFFER_BYTES;
 
   if (live->streams >= LIVE_MAX_VIEWERS)
     return answer_status(peer, MHD_HTTP_SERVICE_UNAVAILABLE);
+  peer->wheel = wheel != NULL ? strtoul(wheel, NULL, 10) : 0;
+  if (peer->wheel >= live->wheels.count)
+    return answer_status(peer, MHD_HTTP_NOT_FOUND);
   setsockopt(socket_of(peer), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
   peer->is_stream = 1;
   peer->frame = live->frame_number;
   live->streams++;
-  if (!uv_is_active((uv_handle_t *)&live->frame_timer)) {
-    live_picture_begin(&live->picture, live->options.wheel);
+  if (!uv_is_active((uv_handle_t *)&live->frame_timer))
     uv_timer_start(&live->frame_timer, on_frame_timer, 0, LIVE_INTERVAL_MS);
-  }
   return answer(peer, MHD_HTTP_OK, "text/event-stream",
-                MHD_create_response_from_callback(MHD_SIZE_UNKNOWN,
-                                                  sizeof(live->frame),
-                                                  give_frame, peer, NULL));
+                MHD_create_response_from_callback(
+                    MHD_SIZE_UNKNOWN, LIVE_FRAME_SIZE(live->wheels.count),
+                    give_frame, peer, NULL));
 }
 
 /* ---- Requests ----------------------------------------------------------- */
@@ -428,6 +515,19 @@ start_daemon(live_t *live)
   return 0;
 }
 
+static int
+init_wheels(live_t *live)
+{
+  const live_options_t *options = &live->options;
+  int error =
+      live_wheels_init(&live->wheels, options->shown, options->shown_count,
+                       uvwheel_get_loop(options->wheel));
+
+  if (error != 0)
+    complain("cannot show the wheels: %s", uv_strerror(error));
+  return error;
+}
+
 int
 live_start(const live_options_t *options, live_t **started)
 {
@@ -440,12 +540,17 @@ live_start(const live_options_t *options, live_t **started)
     return UV_ENOMEM;
   }
   live->options = *options;
+  live->frame_wheel = NO_WHEEL;
   write_policy(live);
   uv_timer_init(loop, &live->frame_timer);
+  uv_timer_init(loop, &live->wait_timer);
   uv_idle_init(loop, &live->unfinished);
-  live->frame_timer.data = live->unfinished.data = live->poll.data = live;
+  live->frame_timer.data = live->wait_timer.data = live;
+  live->unfinished.data = live->poll.data = live;
   uv_tcp_init(loop, &live->listener);
-  int error = start_daemon(live);
+  int error = init_wheels(live);
+  if (error == 0)
+    error = start_daemon(live);
   uv_close((uv_handle_t *)&live->listener, NULL);
   if (error != 0)
     return error;
@@ -470,16 +575,22 @@ live_stop(live_t *live)
   if (live == NULL || uv_is_closing((uv_handle_t *)&live->frame_timer))
     return;
   uv_close((uv_handle_t *)&live->frame_timer, NULL);
+  uv_close((uv_handle_t *)&live->wait_timer, NULL);
   uv_close((uv_handle_t *)&live->unfinished, NULL);
   if (live->daemon == NULL)
     return;
   uv_close((uv_handle_t *)&live->poll, NULL);
-  resume_streams(live);
+  resume(live, 0);
+  resume(live, 1);
   MHD_stop_daemon(live->daemon);
 }
 
 void
 live_free(live_t *live)
 {
+  if (live == NULL)
+    return;
+  live_wheels_free(&live->wheels);
+  free(live->frame);
   free(live);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A page that shows a wheel while it runs, to browsers: GET / is the page
- * (live.html, with live.css and live.js in it), GET /events the stream of what
- * it draws (server-sent events). And to Prometheus: GET /metrics.
+/* A page that shows wheels while they run, to browsers: GET / is the page
+ * (live.html, with live.css and live.js in it), GET /events?wheel=0 the stream
+ * of what it draws of that one (server-sent events). And to Prometheus: GET
+ * /metrics. What is reported of a wheel is in live-figures.c.
  *
  * libmicrohttpd speaks HTTP, on the thread of the loop. Nothing that a peer
  * does can make the server grow: connections are a fixed number, newcomers wait
@@ -17,30 +18,35 @@
 
 #include <uvwheel.h>
 
+#include "live-figures.h"
+
 #define LIVE_MAX_VIEWERS 128
 #define LIVE_MAX_CONNECTIONS 160
 #define LIVE_PATIENCE_MS 5000
+#define LIVE_MAX_WHEELS 64
 
 typedef struct live_s live_t;
 
 typedef struct live_options_s {
-  uvwheel_t *wheel; /* what is shown; has the timers of the viewers, too */
-  const uint64_t *refreshes;
+  uvwheel_t *wheel; /* for the timers of viewers; its loop serves them */
+  const live_wheel_t *shown; /* on any loop; see live-wheels.h */
+  size_t shown_count;        /* at most LIVE_MAX_WHEELS */
   uint64_t timeout_ms;
   uint64_t descriptor_limit;
   const char *host;
   uint16_t port;
 } live_options_t;
 
-/* Starts to serve, and says where. On failure it complains and returns a UV_E*
- * code; what *live points to, if anything, is to be stopped and freed all the
- * same. */
+/* Starts to serve, and says where; before the loops of the shown wheels run,
+ * unless it is the same one. On failure it complains and returns a UV_E* code;
+ * what *live points to, if anything, is to be stopped and freed all the same.
+ */
 int live_start(const live_options_t *options, live_t **live);
 
 /* Closes all its handles; before the wheel is closed. NULL is legal. */
 void live_stop(live_t *live);
 
-/* After the loop is closed. NULL is legal. */
+/* After all these loops are closed. NULL is legal. */
 void live_free(live_t *live);
 
 #endif /* EXAMPLES_LIVE_H */

@@ -10,6 +10,8 @@ const MIDDLE = (RING.inner + RING.outer) / 2;
 const HISTORY_MS = 60000, RATE_MS = 1000;
 
 let source = null;   // of events, or null while paused
+let figures = [];    // the table of live-figures.c
+let wheel = 0;       // the one that is looked at
 let frame = null;    // the last one drawn
 let history = [];    // of frames without their slots, for HISTORY_MS
 let chosen = null;   // the cell that is looked into
@@ -23,8 +25,7 @@ const seconds = ms => ms < 9950 ? (ms / 1000).toFixed(1) + " s"
 const counted = (n, word) => format(n) + " " + word + (n === 1 ? "" : "s");
 const percent = (part, all) => (part * 100 / all).toFixed(1) + " %";
 
-// The wheel's clock, now_ms, steps back after a stall. This one never does.
-const loopMs = at => at.now_ms + at.deaf_ms;
+const time = ms => ms < 1000 ? `${format(ms)} ms` : seconds(ms);
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -134,7 +135,7 @@ function drawMiddle() {
     chosen === null ? "" : arc(chosen, RING.inner - 1.5, RING.outer + 1.5));
   write(by("above"), chosen === null ? "" : nameOf(chosen));
   write(by("middle"),
-    format(chosen === null ? frame.active : frame.cells[chosen]));
+    format(chosen === null ? frame.timers : frame.cells[chosen]));
   write(by("below"), chosen === null ? "timers active"
     : `hand in ${seconds(comesIn(chosen))}`);
 }
@@ -151,8 +152,8 @@ function drawSummary() {
     text += ` A group is ${format(slotsPerCell())} slots.`;
   if (frame.age_ms >= 1000)
     text += ` Counted in the last ${seconds(frame.age_ms)}.`;
-  if (frame.backlog_ms > 0)
-    text += ` The hand is ${format(frame.backlog_ms)} ms behind.`;
+  if (frame.backlog > 0)
+    text += ` The hand is ${format(frame.backlog)} ms behind.`;
   write(by("summary"), text);
 }
 
@@ -191,65 +192,154 @@ function drawSlotTable() {
 
 // ---- The figures ---------------------------------------------------------
 
-const inVain = now => now.looked - now.moved - now.fired;
+// As text: a count, or a time.
+function show(figure, number) {
+  if (figure.unit === 1)
+    return format(number);
+  return figure.unit === 1000 ? time(number)
+    : (number / 1000).toFixed(2) + " ms";
+}
 
-const tiles = [
-  {title: "Active timers", id: "active", value: now => now.active,
-   note: now => `${format(now.started)} started`},
-  {title: "Refreshed", id: "refreshed", rate: now => now.refreshed,
-   note: () => "one store each"},
-  {title: "Fired", id: "fired", rate: now => now.fired,
-   note: now => `${format(now.fired)} so far`},
-  {title: "Moved", id: "moved", rate: now => now.moved,
-   note: () => "found refreshed"},
-  {title: "Looked at in vain", id: "in-vain", rate: inVain,
-   note: () => "due in later rounds"},
-  {title: "Turns", id: "turns", rate: now => now.turns,
-   note: now => `${format(now.turns)} so far`},
-];
+// A gauge is bad by what it is, a counter by what it has grown in a minute.
+function isBad(figure, k = wheel) {
+  const now = frame.all[figure.name][k];
+  const grown = now - history[0].all[figure.name][k];
+  return figure.worry !== "" &&
+    (figure.counts ? grown : now) > figure.limit;
+}
 
-function buildTiles() {
-  for (const tile of tiles) {
-    const box = element("div", by("tiles"), {class: "tile"});
-    element("span", box, {class: "muted"}).textContent = tile.title;
-    const value = element("span", box, {class: "value"});
-    tile.number = element("span", value, {id: tile.id});
-    if (tile.rate)
-      element("abbr", value, {class: "muted", title: "per second"})
-        .textContent = " /s";
-    tile.text = element("span", box, {class: "muted"});
-    const svg = element("svg", box, {viewBox: "0 0 100 100",
-      preserveAspectRatio: "none", "aria-hidden": "true"});
-    tile.line = element("path", svg);
-  }
+const placed = place => figures.filter(figure => figure.place === place);
+
+function buildTile(figure) {
+  const box = element("div", by("tiles"), {class: "tile"});
+  element("span", box, {class: "name"}).textContent = figure.title;
+  const value = element("span", box, {class: "value"});
+  element("span", value, {id: figure.name});
+  if (figure.counts)
+    element("abbr", value, {class: "muted", title: "per second"})
+      .textContent = " /s";
+  element("span", box, {class: "note"});
+  const svg = element("svg", box, {viewBox: "0 0 100 100",
+    preserveAspectRatio: "none", "aria-hidden": "true"});
+  element("path", svg);
+  return box;
+}
+
+function buildHealth(figure) {
+  const box = element("div", by("health").querySelector("dl"));
+  element("dt", box).textContent = figure.title;
+  element("dd", box, {class: "value", id: figure.name});
+  element("dd", box, {class: "note"});
+  return box;
+}
+
+function buildFigures() {
+  by("tiles").replaceChildren();
+  by("health").querySelector("dl").replaceChildren();
+  for (const [place, build] of
+    [["tile", buildTile], ["health", buildHealth]])
+    for (const figure of placed(place)) {
+      figure.box = build(figure);
+      figure.box.title = `${figure.help} ${figure.worry}`.trim();
+    }
+}
+
+// What it is, or, if it is bad, what that means.
+function drawNote(figure) {
+  const bad = isBad(figure);
+  figure.box.classList.toggle("bad", bad);
+  write(figure.box.querySelector(".note"), bad ? figure.worry : figure.help);
 }
 
 // The mean of the last second before the frame of this index.
 function rateAt(index, count) {
   const at = history[index];
   let first = index;
-  while (first > 0 && loopMs(at) - loopMs(history[first]) < RATE_MS)
+  while (first > 0 && at.loop_ms - history[first].loop_ms < RATE_MS)
     first--;
-  const ms = loopMs(at) - loopMs(history[first]);
+  const ms = at.loop_ms - history[first].loop_ms;
   return ms === 0 ? 0 : (count(at) - count(history[first])) * 1000 / ms;
 }
 
+const rate = number => number < 10 ? number.toFixed(1)
+  : format(Math.round(number));
+
 function drawTiles() {
   const end = history.length - 1;
-  for (const tile of tiles) {
+  for (const tile of placed("tile")) {
     const values = history.map((past, i) => // the first has no rate yet
-      tile.rate ? rateAt(Math.max(i, Math.min(end, 2)), tile.rate)
-        : tile.value(past));
+      tile.counts ? rateAt(Math.max(i, Math.min(end, 2)), at => at[tile.name])
+        : past[tile.name]);
     const most = Math.max(1, ...values), now = values[end];
-    write(tile.number, tile.rate && now < 10 ? now.toFixed(1)
-      : format(Math.round(now)));
-    write(tile.text, tile.note(frame));
-    tile.line.setAttribute("d", values.map((value, i) =>
+    write(by(tile.name), tile.counts ? rate(now) : show(tile, now));
+    drawNote(tile);
+    tile.box.querySelector("path").setAttribute("d", values.map((value, i) =>
       (i === 0 ? "M" : "L") +
-      (100 - (loopMs(frame) - loopMs(history[i])) * 100 / HISTORY_MS)
+      (100 - (frame.loop_ms - history[i].loop_ms) * 100 / HISTORY_MS)
         .toFixed(2) +
       " " + (97 - value * 94 / most).toFixed(1)).join(""));
   }
+}
+
+function drawHealth() {
+  for (const figure of placed("health")) {
+    write(by(figure.name), show(figure, frame[figure.name]));
+    drawNote(figure);
+  }
+}
+
+// ---- The wheels ----------------------------------------------------------
+
+const columns = () => ["timers", "fired", "backlog", "stalls", "unanswered"]
+  .map(name => figures.find(figure => figure.name === name));
+
+function buildWheels() {
+  const table = by("wheels").querySelector("table");
+  const [head, foot] = [table.tHead.rows[0], table.tFoot.rows[0]];
+  by("wheels").hidden = frame.names.length === 1;
+  for (const row of [head, table.tBodies[0], foot])
+    row.replaceChildren();
+  element("th", head, {scope: "col"}).textContent = "Wheel";
+  element("th", foot, {scope: "row"}).textContent = "All";
+  for (const figure of columns()) {
+    element("th", head, {scope: "col", title: figure.help}).textContent =
+      figure.title + (figure.counts && figure.limit === 0 && !figure.worry
+        ? " /s" : "");
+    element("td", foot);
+  }
+  frame.names.forEach((name, k) => {
+    const row = element("tr", table.tBodies[0]);
+    const button = element("button", element("th", row, {scope: "row"}),
+      {type: "button"});
+    button.textContent = name;
+    button.onclick = () => look(k);
+    for (const _ of columns())
+      element("td", row);
+  });
+}
+
+// What grows all the time is told per second, what should not as it is.
+function cellOf(figure, wheels) {
+  const sum = at => wheels.reduce((all, k) => all + at.all[figure.name][k], 0);
+  if (figure.unit !== 1) // a time: the longest
+    return time(Math.max(...wheels.map(k => frame.all[figure.name][k])));
+  return figure.counts && !figure.worry ? rate(rateAt(history.length - 1, sum))
+    : format(sum(frame));
+}
+
+function drawWheels() {
+  const table = by("wheels").querySelector("table");
+  const everyone = frame.names.map((_, k) => k);
+  const rows = [...table.tBodies[0].rows].map((row, k) => [row, [k]]);
+  if (everyone.length === 1)
+    return;
+  for (const [row, wheels] of [...rows, [table.tFoot.rows[0], everyone]])
+    columns().forEach((figure, i) =>
+      write(row.cells[i + 1], cellOf(figure, wheels)));
+  rows.forEach(([row], k) => {
+    row.classList.toggle("bad", figures.some(figure => isBad(figure, k)));
+    row.querySelector("button").setAttribute("aria-pressed", k === wheel);
+  });
 }
 
 // ---- Lateness ------------------------------------------------------------
@@ -262,91 +352,116 @@ function rangeOf(bucket) {
   return (from === to ? from : format(from) + "\u2013" + format(to)) + " ms";
 }
 
-// Who fires before its time has no lateness.
-const inTime = now => now.fired - now.fired_early;
+const sum = counts => counts.reduce((all, count) => all + count, 0);
 
 // Within how many ms this share of them fired.
-function percentile(share) {
+function percentile(counts, share, mostMs) {
+  const all = sum(counts);
   let seen = 0;
-  const bucket = frame.lateness.findIndex(count =>
-    (seen += count) >= share * inTime(frame));
-  return Math.min(2 ** bucket - 1, frame.lateness_max_ms);
+  const bucket = counts.findIndex(count => (seen += count) >= share * all);
+  return Math.min(2 ** bucket - 1, mostMs);
 }
 
-function drawLateness() {
+function drawPercentiles(row, counts, mostMs) {
+  const [, half, most, latest] = row.cells;
+  const isEmpty = sum(counts) === 0;
+  write(half, isEmpty ? "\u2013" : time(percentile(counts, .5, mostMs)));
+  write(most, isEmpty ? "\u2013" : time(percentile(counts, .99, mostMs)));
+  write(latest, isEmpty ? "\u2013" : time(mostMs));
+}
+
+function isLate() {
+  const minute = frame.due_lateness.map(
+    (count, bucket) => count - history[0].due_lateness[bucket]);
+  return sum(minute) > 0 && percentile(minute, .99, frame.due_lateness_max) >
+    2 * frame.tick_ms + 100;
+}
+
+function drawBars() {
   const body = by("lateness").tBodies[0];
-  const last = frame.lateness.findLastIndex(count => count > 0);
+  const lists = [frame.due_lateness, frame.lateness];
+  const last = frame.due_lateness.findLastIndex(count => count > 0);
   const rows = Math.max(SHORTEST_LATENESS, last + 1);
   while (body.children.length < rows) {
     const row = element("tr", body);
     element("th", row, {scope: "row"}).textContent =
       rangeOf(body.children.length - 1);
-    element("span", element("td", row), {class: "bar"});
+    const bars = element("td", row);
+    element("span", bars, {class: "bar due"});
+    element("span", bars, {class: "bar tick"});
     element("td", row);
   }
-  const most = Math.max(1, ...frame.lateness);
+  const most = Math.max(1, ...frame.due_lateness, ...frame.lateness);
   for (let i = 0; i < body.children.length; i++) {
-    const [, bar, share] = body.children[i].children;
-    const count = frame.lateness[i];
-    bar.firstChild.style.width = count * 100 / most + "%";
-    write(share, count === 0 ? "0 %" : percent(count, inTime(frame)));
-  }
-  write(by("late-summary"), inTime(frame) === 0 ? "Nothing has fired yet."
-    : `Half within ${format(percentile(.5))} ms, 99 % within ` +
-      `${format(percentile(.99))} ms, the latest by ` +
-      `${format(frame.lateness_max_ms)} ms; a tick is ` +
-      `${format(frame.tick_ms)} ms.`);
-}
-
-// ---- Trouble -------------------------------------------------------------
-
-const troubles = [
-  {title: "Stalls", id: "stalls", text: now => now.stalls === 0 ? "none"
-    : `${format(now.stalls)}, at most ${seconds(now.stall_max_ms)}`},
-  {title: "Clock set back by", id: "deaf", text: now => seconds(now.deaf_ms)},
-  {title: "Turns cut", id: "turns-cut", text: now => format(now.turns_cut)},
-  {title: "Longest turn", id: "turn-max",
-   text: now => (now.turn_max_us / 1000).toFixed(2) + " ms"},
-  {title: "Fired early", id: "fired-early",
-   text: now => format(now.fired_early)},
-];
-
-function buildTroubles() {
-  for (const trouble of troubles) {
-    const pair = element("div", by("trouble").querySelector("dl"));
-    element("dt", pair).textContent = trouble.title;
-    trouble.value = element("dd", pair, {id: trouble.id});
+    const [, bars, share] = body.children[i].children;
+    lists.forEach((list, k) => {
+      bars.children[k].style.width = list[i] * 100 / most + "%";
+    });
+    write(share, lists[0][i] === 0 ? "0 %"
+      : percent(lists[0][i], sum(lists[0])));
   }
 }
 
-function drawTroubles() {
-  for (const trouble of troubles)
-    write(trouble.value, trouble.text(frame));
+function drawLateness() {
+  const fired = sum(frame.due_lateness), late = isLate();
+  write(by("tick"), time(frame.tick_ms));
+  drawPercentiles(by("due-late"), frame.due_lateness, frame.due_lateness_max);
+  drawPercentiles(by("tick-late"), frame.lateness, frame.lateness_max);
+  by("due-late").classList.toggle("bad", late);
+  by("late-worry").hidden = !late;
+  drawBars();
+  write(by("late-summary"), fired === 0 ? "Nothing has fired yet."
+    : `${counted(fired, "timer")} fired since the start:`);
 }
 
 // ---- Frames --------------------------------------------------------------
 
+// Of each figure there is a list, of all wheels. The chosen one's number gets
+// its name.
+function unpack(next) {
+  next.all = {};
+  for (const {name} of figures) {
+    next.all[name] = next[name];
+    next[name] = next.all[name][next.wheel];
+  }
+  return next;
+}
+
+// A blocked loop says nothing new: its last frame is replaced.
 function remember(next) {
-  const {cells, lateness, ...figures} = next;
+  const {cells, lateness, ...past} = next;
   const last = history[history.length - 1];
-  if (last && (loopMs(next) < loopMs(last) || next.started < last.started))
-    history = []; // another server
-  history.push(figures);
-  history = history.filter(past => loopMs(next) - loopMs(past) <= HISTORY_MS);
+  if (last && (past.wheel !== last.wheel || past.loop_ms < last.loop_ms ||
+      past.started < last.started))
+    history = []; // another wheel, or another server
+  else if (last && past.loop_ms === last.loop_ms)
+    history.pop();
+  history.push(past);
+  history = history.filter(({loop_ms: then}) =>
+    past.loop_ms - then <= HISTORY_MS);
+}
+
+function isOther(next) {
+  return !frame || frame.cells.length !== next.cells.length ||
+    frame.slots !== next.slots || frame.tick_ms !== next.tick_ms ||
+    frame.wheel !== next.wheel || frame.names.length !== next.names.length;
 }
 
 function draw(next) {
-  const isNew = !frame || frame.cells.length !== next.cells.length ||
-    frame.slots !== next.slots || frame.tick_ms !== next.tick_ms;
+  if (next.now_ms === 0)
+    return; // its loop has not answered yet
+  const isNew = isOther(next);
   const isFresh = isNew || Math.abs(next.now_ms - frame.now_ms) > 2000;
   remember(next);
-  if (!isFresh && calm.matches && loopMs(next) - loopMs(frame) < 1000)
+  if (!isFresh && calm.matches && next.loop_ms - frame.loop_ms < 1000)
     return;
   frame = next;
   if (isNew) {
     chosen = null;
     buildRing();
+    buildWheels();
   }
+  drawWheels();
   drawRing(isFresh);
   drawMiddle();
   drawSummary();
@@ -354,34 +469,47 @@ function draw(next) {
   drawSlotTable();
   drawTiles();
   drawLateness();
-  drawTroubles();
+  drawHealth();
 }
 
-function show(state, text) {
+function say(state, text) {
   by("status").className = state;
   write(by("status"), text);
 }
 
 function connect() {
-  source = new EventSource("/events");
-  source.onopen = () => show("live", "live");
-  source.onmessage = event => draw(JSON.parse(event.data));
+  source = new EventSource(`/events?wheel=${wheel}`);
+  source.onopen = () => say("live", "live");
+  source.addEventListener("figures", event => {
+    figures = JSON.parse(event.data);
+    buildFigures();
+  });
+  source.onmessage = event => draw(unpack(JSON.parse(event.data)));
   source.onerror = () => {
-    show("lost", "no connection, trying again");
+    say("lost", "no connection, trying again");
     if (source.readyState !== EventSource.CLOSED)
       return; // the browser tries again by itself
-    const refused = source; // there may be too many viewers
+    const refused = source; // too many viewers, or there is no such wheel
+    wheel = 0;
     setTimeout(() => source === refused && connect(), 5000);
   };
+}
+
+function look(at) {
+  wheel = at;
+  if (!source)
+    return;
+  source.close();
+  connect();
 }
 
 by("pause").onclick = () => {
   if (source) {
     source.close();
     source = null;
-    show("", "paused");
+    say("", "paused");
   } else {
-    show("", "connecting");
+    say("", "connecting");
     connect();
   }
   write(by("pause"), source ? "Pause" : "Resume");
@@ -437,6 +565,4 @@ by("ring").onpointerleave = event =>
 for (let level = 1; level <= LEVELS; level++)
   element("rect", by("scale"), {x: (level - 1) * 14, width: 14, height: 14,
     class: "l" + level});
-buildTiles();
-buildTroubles();
 connect();

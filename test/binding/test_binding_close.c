@@ -438,6 +438,7 @@ START_TEST(a_wheel_that_others_closed_does_without_its_loop)
   uv_loop_t *own = malloc(sizeof *own);
   static uvwheel_timer_t timer;
   static uvwheel_t left; /* a build with checks remembers it */
+  uvwheel_stats_t stats;
   unsigned count = 0;
 
   ck_assert_ptr_nonnull(own);
@@ -451,10 +452,37 @@ START_TEST(a_wheel_that_others_closed_does_without_its_loop)
   free(own); /* who reads it now, the address sanitizer tells */
   ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 2000, 0), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 1, 0), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_now(&left), 0);
+  uvwheel_get_stats(&left, &stats);
+  ck_assert_uint_eq(stats.active, 1);
+  (void)uvwheel_timer_get_due_in(&timer);
+  (void)uvwheel_timer_get_rounds(&timer);
   uvwheel_walk(&left, count_timer, &count);
   ck_assert_uint_eq(count, 1);
   ck_assert_int_eq(uvwheel_timer_stop(&timer), 0);
   uvwheel_core_destroy(&left.core);
+}
+END_TEST
+
+START_TEST(a_closed_wheel_does_without_its_loop)
+{
+  uv_loop_t *own = malloc(sizeof *own);
+  uvwheel_stats_t stats;
+  uvwheel_t closed;
+
+  ck_assert_ptr_nonnull(own);
+  ck_assert_int_eq(uv_loop_init(own), 0);
+  ck_assert_int_eq(uvwheel_init(own, &closed, NULL), 0);
+  uvwheel_close(&closed, NULL);
+  uv_run(own, UV_RUN_DEFAULT);
+  ck_assert_int_eq(uv_loop_close(own), 0);
+  free(own);
+  uvwheel_get_stats(&closed, &stats);
+  ck_assert_uint_eq(stats.active, 0);
+  ck_assert_uint_eq(uvwheel_now(&closed), 0);
+  uvwheel_unref(&closed);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&closed, 1), 0);
+  ck_assert_int_eq(uvwheel_open_mailbox(&closed), UV_EINVAL);
 }
 END_TEST
 
@@ -490,5 +518,6 @@ main(void)
   tcase_add_test(foreign, both_closes_in_one_callback_are_survived);
   tcase_add_test(foreign, a_wheel_that_was_never_closed_can_be_left);
   tcase_add_test(foreign, a_wheel_that_others_closed_does_without_its_loop);
+  tcase_add_test(own, a_closed_wheel_does_without_its_loop);
   return run_suite(suite);
 }

@@ -209,7 +209,8 @@ START_TEST(the_page_tells_configuration_counts_and_lateness)
   run_for(50);
   probe_stop(&probes[4]);
   expect_on_page("2 active, 5 started, 1 stopped, 2 fired");
-  expect_on_page("latest 0 ms");
+  expect_on_page("latest 0 ms\n");
+  expect_on_page("from due  half within ");
 }
 END_TEST
 

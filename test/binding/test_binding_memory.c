@@ -63,7 +63,7 @@ pass_time(void)
 
   for (i = 0; i < 20; i++) {
     virtual_time_advance_ms(10);
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    run_turn();
   }
 }
 

@@ -10,7 +10,8 @@
 
 static const uint64_t ticks_ms[] = {1, 3, 10, 100};
 
-/* From each phase of the tick; with 4 slots the timeouts cross many rounds. */
+/* P1. From each phase of the tick; with 4 slots the timeouts cross many rounds.
+ */
 START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
 {
   static const uint64_t timeouts[] = {0,   1,   2,   3,   9,   10,  11,  12,
@@ -30,6 +31,7 @@ START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
 }
 END_TEST
 
+/* P1 */
 START_TEST(timers_of_all_timeouts_fire_at_their_ticks_side_by_side)
 {
   static probe_t probes[1000];
@@ -51,8 +53,8 @@ START_TEST(timers_of_all_timeouts_fire_at_their_ticks_side_by_side)
 }
 END_TEST
 
-/* libuv#4773 and its kin: the loop's clock drops fractions of a millisecond, a
- * stopwatch does not. */
+/* P1. libuv#4773 and its kin: the loop's clock drops fractions of a
+ * millisecond, a stopwatch does not. */
 START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
 {
   static probe_t probe;
@@ -72,6 +74,7 @@ START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
 }
 END_TEST
 
+/* P2 */
 START_TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more)
 {
   static probe_t probe;
@@ -100,7 +103,7 @@ START_TEST(a_stale_loop_time_is_the_caller_s_to_update)
   virtual_time_advance_ms(200);
   probe_start(&probe, 100, 0);
   ck_assert_uint_eq(probe.due_ms, START_MS + 100);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(probe.fired, 1);
   ck_assert_uint_eq(probe.fired_ms, START_MS + 200);
   virtual_time_advance_ms(200);
@@ -130,7 +133,7 @@ END_TEST
 
 /* ---- Repeat -------------------------------------------------------------- */
 
-/* Also one that is shorter than a tick; on_probe sees to it as well. */
+/* P7. Also one that is shorter than a tick; on_probe sees to it as well. */
 START_TEST(a_repeat_keeps_its_beat)
 {
   static probe_t probe;
@@ -200,7 +203,7 @@ sleeps_during(uint64_t ms)
   return virtual_time_sleeps() - before;
 }
 
-/* pulsar#6414, bun#9286. The last sleep is run_for's. */
+/* P9. pulsar#6414, bun#9286. The last sleep is run_for's. */
 START_TEST(an_empty_wheel_never_wakes_up)
 {
   static probe_t probe;
@@ -215,6 +218,7 @@ START_TEST(an_empty_wheel_never_wakes_up)
 }
 END_TEST
 
+/* P9 */
 START_TEST(an_entry_a_day_away_wakes_the_loop_once)
 {
   const uint64_t day_ms = 24 * 3600 * 1000;
@@ -234,6 +238,7 @@ START_TEST(an_entry_a_day_away_wakes_the_loop_once)
 }
 END_TEST
 
+/* P9 */
 START_TEST(the_hand_goes_from_one_useful_tick_to_the_next)
 {
   static probe_t probes[10];
@@ -321,7 +326,7 @@ on_iteration(uv_check_t *check)
   fired_before = fired_in_all;
 }
 
-/* What one iteration may handle, for 100 timers that are due at once. */
+/* P8. What one iteration may handle, for 100 timers that are due at once. */
 START_TEST(a_budget_bounds_the_callbacks_of_an_iteration)
 {
   static const uint32_t budgets[] = {1, 7, 50, 99, 100, UINT32_MAX};
@@ -367,7 +372,7 @@ START_TEST(a_backlog_shows_until_it_is_gone)
   virtual_time_advance_ms(113);
   uv_update_time(&loop);
   ck_assert_uint_eq(stats_of_wheel().backlog_ms, 100);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(fired_in_all, 10);
   ck_assert_uint_ge(stats_of_wheel().backlog_ms, 100);
   run_for(10);
@@ -394,7 +399,7 @@ note_model_order(uv_timer_t *model)
   model_order[model_order_length++] = *(unsigned *)model->data;
 }
 
-/* Timers never refreshed, with UVWHEEL_FIFO and tick_ms = 1. */
+/* P4. Timers never refreshed, with UVWHEEL_FIFO and tick_ms = 1. */
 START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
 {
   const uvwheel_options_t options = {
@@ -431,6 +436,7 @@ START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
 }
 END_TEST
 
+/* P4 */
 START_TEST(ticks_fire_in_order_after_a_stall)
 {
   static probe_t probes[100];
@@ -465,7 +471,7 @@ START_TEST(lateness_is_counted_in_powers_of_two)
   static const unsigned buckets[] = {0, 1, 2, 2, 3, 3, 4, 4, 9, 10, 10, 20, 21};
   static probe_t probe;
   uvwheel_stats_t stats;
-  uint64_t expected[UVWHEEL_LATENESS_BUCKETS] = {0};
+  uint64_t expected[UVWHEEL_LATENESS_BUCKETS] = {0}, sum_ms = 0;
   size_t i;
 
   open_wheel_without_stalls(1, 8);
@@ -480,12 +486,42 @@ START_TEST(lateness_is_counted_in_powers_of_two)
     stats = stats_of_wheel();
     ck_assert_mem_eq(stats.lateness, expected, sizeof expected);
     ck_assert_uint_eq(stats.lateness_max_ms, late_ms[i]);
+    ck_assert_uint_eq(stats.lateness_sum_ms, sum_ms += late_ms[i]);
   }
   probe_start(&probe, 5, 0);
   virtual_time_advance_ms(UINT64_C(1) << 33);
   run_for(0);
   ck_assert_uint_eq(stats_of_wheel().lateness[UVWHEEL_LATENESS_BUCKETS - 1], 1);
   rewind_clock();
+}
+END_TEST
+
+/* With a tick of 8 ms, due times from 1 to 8 ms before it. */
+START_TEST(lateness_is_counted_from_the_due_time_as_well)
+{
+  static probe_t probes[8];
+  uvwheel_stats_t stats;
+  uint64_t i, sum_ms = 0;
+
+  open_wheel_without_stalls(8, 8);
+  for (i = 0; i < LENGTH(probes); i++) {
+    probe_init(&probes[i]);
+    probe_start(&probes[i], 8 - uvwheel_now(&wheel) % 8 + i, 0);
+  }
+  virtual_time_advance_ms(2 * 8 - uvwheel_now(&wheel) % 8);
+  run_for(0);
+  for (i = 0; i < LENGTH(probes); i++)
+    sum_ms += 8 - i;
+  stats = stats_of_wheel();
+  ck_assert_uint_eq(stats.lateness[0], LENGTH(probes));
+  ck_assert_uint_eq(stats.lateness_sum_ms, 0);
+  ck_assert_uint_eq(stats.due_lateness[0], 0);
+  ck_assert_uint_eq(stats.due_lateness[1], 1); /* 1 ms      */
+  ck_assert_uint_eq(stats.due_lateness[2], 2); /* 2 to 3 ms */
+  ck_assert_uint_eq(stats.due_lateness[3], 4); /* 4 to 7 ms */
+  ck_assert_uint_eq(stats.due_lateness[4], 1); /* 8 ms      */
+  ck_assert_uint_eq(stats.due_lateness_sum_ms, sum_ms);
+  ck_assert_uint_eq(stats.due_lateness_max_ms, 8);
 }
 END_TEST
 
@@ -528,5 +564,6 @@ main(void)
   tcase_add_test(turns, fifo_with_a_tick_of_1_ms_is_libuv_s_own_order);
   tcase_add_test(turns, ticks_fire_in_order_after_a_stall);
   tcase_add_test(turns, lateness_is_counted_in_powers_of_two);
+  tcase_add_test(turns, lateness_is_counted_from_the_due_time_as_well);
   return run_suite(suite);
 }

@@ -218,101 +218,95 @@ use_elsewhere(void)
     uv_thread_join(&thread);
 }
 
-/* A turn tells whose the wheel is. */
 static void
-start_two_and_run(void (*used)(int number), int number)
+use_elsewhere_in_callback(probe_t *unused)
+{
+  (void)unused;
+  use_elsewhere();
+}
+
+/* While a callback of the wheel runs. */
+static void
+run_a_callback(void)
+{
+  peer.then = use_elsewhere_in_callback;
+  uv_update_time(&loop);
+  probe_start(&peer, 0, 0);
+  run_for(2 * TICK_MS);
+}
+
+static void
+on_async(uv_async_t *async)
+{
+  (void)async;
+  use_elsewhere();
+}
+
+/* While a callback of another handle runs. */
+static void
+run_an_async(void)
+{
+  static uv_async_t async;
+
+  (void)uv_async_init(&loop, &async, on_async);
+  (void)uv_async_send(&async);
+  run_for(TICK_MS);
+}
+
+static void
+start_two_to_use(void (*used)(int number), int number)
 {
   start_two();
-  expect_punctual(&peer, 5);
   use = used;
   use_number = number;
 }
 
 START_TEST(use_of_a_timer_on_a_second_thread_is_told)
 {
-  start_two_and_run(use_timer, _i);
-  expect_abort_of_probe(use_elsewhere, "thread");
+  start_two_to_use(use_timer, _i);
+  expect_abort_of_probe(run_a_callback, "thread");
+  expect_abort_of_probe(run_an_async, "thread");
 }
 END_TEST
 
 START_TEST(use_of_a_wheel_on_a_second_thread_is_told)
 {
-  start_two_and_run(use_wheel, _i);
-  expect_abort(use_elsewhere, "thread");
+  start_two_to_use(use_wheel, _i);
+  expect_abort(run_a_callback, "thread");
+  expect_abort(run_an_async, "thread");
 }
 END_TEST
 
-static void
-on_timer(uvwheel_timer_t *timer)
-{
-  (void)timer;
-}
+static uv_sem_t is_over, may_end;
 
 static void
-run_a_loop(void *unused)
-{
-  static uvwheel_t other;
-  uvwheel_timer_t timer;
-  uv_loop_t own;
-
-  (void)unused;
-  if (uv_loop_init(&own) != 0 || uvwheel_init(&own, &other, NULL) != 0 ||
-      uvwheel_timer_init(&other, &timer) != 0)
-    return;
-  (void)uvwheel_timer_start(&timer, on_timer, 5, 0);
-  uv_run(&own, UV_RUN_DEFAULT);
-  uvwheel_close(&other, NULL);
-  uv_run(&own, UV_RUN_DEFAULT);
-  uv_loop_close(&own);
-}
-
-/* Which releases its own wheels alone. */
-static void
-use_elsewhere_after_a_loop_has_ended(void)
-{
-  uv_thread_t thread;
-
-  if (uv_thread_create(&thread, run_a_loop, NULL) == 0)
-    uv_thread_join(&thread);
-  use_elsewhere();
-}
-
-START_TEST(use_on_a_second_thread_is_told_when_a_third_one_has_ended)
-{
-  start_two_and_run(use_timer, 0);
-  expect_abort_of_probe(use_elsewhere_after_a_loop_has_ended, "thread");
-}
-END_TEST
-
-static uv_sem_t turned;
-
-static void
-run_a_turn(void *unused)
+run_and_stay(void *unused)
 {
   (void)unused;
   virtual_time_advance_ms(2 * TIMEOUT_MS);
   uv_run(&loop, UV_RUN_NOWAIT);
-  uv_sem_post(&turned);
-  pause(); /* the thread does not end, which would release the wheel */
+  uv_run(&loop, UV_RUN_NOWAIT);
+  uv_sem_post(&is_over);
+  uv_sem_wait(&may_end);
 }
 
-static void
-use_after_a_turn_elsewhere(void)
+START_TEST(a_wheel_can_be_closed_while_the_thread_that_ran_it_lives_on)
 {
   uv_thread_t thread;
 
-  if (uv_sem_init(&turned, 0) != 0 ||
-      uv_thread_create(&thread, run_a_turn, NULL) != 0)
-    return;
-  uv_sem_wait(&turned);
-  (void)uvwheel_timer_refresh(&probe.timer);
-}
-
-/* Though it is the wheel that the first thread used last. */
-START_TEST(use_on_a_thread_that_the_loop_has_left_is_told)
-{
   start_two();
-  expect_abort(use_after_a_turn_elsewhere, "thread");
+  ck_assert_int_eq(uv_sem_init(&is_over, 0), 0);
+  ck_assert_int_eq(uv_sem_init(&may_end, 0), 0);
+  ck_assert_int_eq(uv_thread_create(&thread, run_and_stay, NULL), 0);
+  uv_sem_wait(&is_over);
+  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  uvwheel_close(&wheel, NULL);
+  run_for(1);
+  uv_sem_post(&may_end);
+  uv_thread_join(&thread);
+  uv_sem_destroy(&is_over);
+  uv_sem_destroy(&may_end);
 }
 END_TEST
 
@@ -468,8 +462,7 @@ main(void)
   tcase_add_loop_test(checks, use_of_a_wheel_on_a_second_thread_is_told, 0,
                       USES_OF_WHEELS);
   tcase_add_test(checks,
-                 use_on_a_second_thread_is_told_when_a_third_one_has_ended);
-  tcase_add_test(checks, use_on_a_thread_that_the_loop_has_left_is_told);
+                 a_wheel_can_be_closed_while_the_thread_that_ran_it_lives_on);
   tcase_add_loop_test(checks, a_corrupted_link_is_told, 0, LENGTH(corruptions));
   tcase_add_loop_test(checks, a_pass_over_corrupted_links_is_told, 0,
                       LENGTH(passes));

@@ -471,7 +471,7 @@ START_TEST(a_wheel_can_be_closed_in_any_callback)
     probe_start(&probes[i], _i % 2 ? 5 : 500, i % 3 ? 0 : 20);
   if (_i % 2) {
     virtual_time_advance_ms(50);
-    uv_run(&loop, UV_RUN_NOWAIT);
+    run_turn();
     ck_assert_uint_eq(fired_in_all, 5);
   }
   places[_i / 2]();

@@ -7,7 +7,7 @@
 #include "support.h"
 
 #define TICK_MS 10
-#define MOST_HANDLES 4
+#define MOST_HANDLES (WHEEL_HANDLES + 1)
 
 /* ---- What is closed, and when -------------------------------------------- */
 
@@ -93,6 +93,13 @@ expect_no_spinning(void)
   ck_assert_uint_le(virtual_time_polls() - polls, 30);
 }
 
+static void
+expect_fired_or_closing(const probe_t *probe)
+{
+  ck_assert_msg(uvwheel_is_closing(&wheel) || probe->fired == 1, "set %#x",
+                closing_set);
+}
+
 /* A timer that can be started fires, or the wheel is closed meanwhile. */
 static void
 expect_no_endless_wait(probe_t *probe)
@@ -103,7 +110,7 @@ expect_no_endless_wait(probe_t *probe)
   ck_assert_int_eq(error == UV_EINVAL, uvwheel_is_closing(&wheel));
   probe->due_ms = uvwheel_now(&wheel) + 1000;
   expect_no_spinning();
-  ck_assert(uvwheel_is_closing(&wheel) || probe->fired == 1);
+  expect_fired_or_closing(probe);
 }
 
 static void
@@ -147,11 +154,12 @@ START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
       open_wheel_with_handles(probes, LENGTH(probes));
       close_at(moment, &probes[0]);
       expect_no_spinning();
-      if (moment != BEFORE_THE_FIRST_START && moment != IN_A_CALLBACK)
-        ck_assert(uvwheel_is_closing(&wheel) || probes[0].fired == 1);
+      if (moment != BEFORE_THE_FIRST_START)
+        expect_fired_or_closing(&probes[0]);
       expect_no_endless_wait(&probes[1]);
       close_the_rest(by_others);
     }
+  rewind_clock();
 }
 END_TEST
 
@@ -173,6 +181,7 @@ START_TEST(the_wheel_can_be_closed_right_after_some_of_its_handles)
     ck_assert_uint_eq(handle_count(), 0);
     forget_wheel();
   }
+  rewind_clock();
 }
 END_TEST
 
@@ -190,9 +199,77 @@ START_TEST(a_loop_ends_although_others_close_some_handles)
     probe_start(&probe, 1000, 0);
     close_set();
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    ck_assert(uvwheel_is_closing(&wheel) || probe.fired == 1);
+    expect_fired_or_closing(&probe);
     close_the_rest(false);
   }
+  rewind_clock();
+}
+END_TEST
+
+/* ---- Whose handle is it? ------------------------------------------------- */
+
+static void
+count_if_owned(uv_handle_t *handle, void *count)
+{
+  *(unsigned *)count += uvwheel_owns_handle(handle) != 0;
+}
+
+static unsigned
+count_owned(void)
+{
+  unsigned count = 0;
+
+  uv_walk(&loop, count_if_owned, &count);
+  return count;
+}
+
+/* A server whose walk freed every timer that it met freed the inside of a wheel
+ * (ecewo). */
+START_TEST(a_wheel_s_handles_are_told_from_others)
+{
+  static uv_timer_t timer;
+  static uv_idle_t idle;
+  static uv_check_t check;
+  static uv_prepare_t prepare;
+  static uv_async_t async;
+  static uv_tcp_t tcp;
+  uv_handle_t *others[] = {(uv_handle_t *)&timer, (uv_handle_t *)&idle,
+                           (uv_handle_t *)&check, (uv_handle_t *)&prepare,
+                           (uv_handle_t *)&async, (uv_handle_t *)&tcp};
+  size_t i;
+
+  ck_assert_int_eq(uvwheel_owns_handle(NULL), 0);
+  open_wheel(TICK_MS, 64);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_idle_init(&loop, &idle), 0);
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, NULL), 0);
+  ck_assert_int_eq(uv_tcp_init(&loop, &tcp), 0);
+  ck_assert_uint_eq(count_owned(), MOST_HANDLES);
+  for (i = 0; i < LENGTH(others); i++)
+    ck_assert_int_eq(uvwheel_owns_handle(others[i]), 0);
+  uvwheel_close(&wheel, NULL);
+  ck_assert_uint_eq(count_owned(), MOST_HANDLES);
+  for (i = 0; i < LENGTH(others); i++)
+    uv_close(others[i], NULL);
+  run_for(1);
+  ck_assert_uint_eq(handle_count(), 0);
+  forget_wheel();
+}
+END_TEST
+
+/* Closing, it waits for what others have closed with a handle more. */
+START_TEST(the_handle_that_awaits_others_closes_is_the_wheel_s)
+{
+  open_wheel(TICK_MS, 64);
+  close_all_handles();
+  uvwheel_close(&wheel, NULL);
+  ck_assert_uint_eq(count_owned(), WHEEL_HANDLES + 1);
+  run_for(1);
+  ck_assert_uint_eq(handle_count(), 0);
+  forget_wheel();
 }
 END_TEST
 
@@ -200,6 +277,7 @@ int
 main(void)
 {
   Suite *suite = suite_create("handles");
+  TCase *whose = loop_tcase(suite, "whose they are");
   TCase *some = loop_tcase(suite, "some are closed");
 
   tcase_add_loop_test(some,
@@ -209,5 +287,7 @@ main(void)
                       the_wheel_can_be_closed_right_after_some_of_its_handles,
                       0, MOMENTS);
   tcase_add_test(some, a_loop_ends_although_others_close_some_handles);
+  tcase_add_test(whose, a_wheel_s_handles_are_told_from_others);
+  tcase_add_test(whose, the_handle_that_awaits_others_closes_is_the_wheel_s);
   return run_suite(suite);
 }

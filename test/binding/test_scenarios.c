@@ -26,6 +26,12 @@ open_fifo(void)
 }
 
 static void
+open_lanes(void)
+{
+  open_wheel(TICK_MS, SLOTS);
+}
+
+static void
 free_itself(probe_t *probe)
 {
   free(probe);
@@ -38,30 +44,52 @@ stop_and_free_itself(probe_t *probe)
   free(probe);
 }
 
-/* linmo#27, libuv#180, mediasoup#214. Which of the peers frees itself: none
- * other, or the nth of 5. */
+/* Which of several timers of a tick frees itself, and how it was started. */
+static const struct {
+  void (*open)(void);
+  int count;
+  int freed;
+  uint64_t repeat;
+  void (*then)(probe_t *);
+} freed[] = {
+    /* the only one */
+    {open_lanes, 1, 0, 0, free_itself},
+    {open_lanes, 1, 0, 500, stop_and_free_itself},
+    {open_fifo, 1, 0, 0, free_itself},
+    {open_fifo, 1, 0, 500, stop_and_free_itself},
+    /* the first */
+    {open_lanes, 5, 0, 0, free_itself},
+    {open_fifo, 5, 0, 0, free_itself},
+    {open_fifo, 5, 0, 500, stop_and_free_itself},
+    /* one in the middle */
+    {open_lanes, 5, 2, 500, stop_and_free_itself},
+    {open_fifo, 5, 2, 0, free_itself},
+    {open_fifo, 5, 2, 500, stop_and_free_itself},
+    /* the last */
+    {open_lanes, 5, 4, 0, free_itself},
+    {open_fifo, 5, 4, 0, free_itself},
+    {open_fifo, 5, 4, 500, stop_and_free_itself},
+};
+
+/* linmo#27, libuv#180, mediasoup#214. */
 START_TEST(a_callback_may_free_its_own_timer)
 {
-  bool repeating = _i >= 6;
-  int nth = _i % 6, count = nth == 5 ? 1 : 5, i;
+  int count = freed[_i].count, i;
   probe_t *probes[5];
 
-  if (_i % 2)
-    open_fifo();
-  else
-    open_wheel(TICK_MS, SLOTS);
+  freed[_i].open();
   for (i = 0; i < count; i++) {
     probes[i] = malloc(sizeof *probes[i]);
     ck_assert_ptr_nonnull(probes[i]);
     probe_init(probes[i]);
-    probe_start(probes[i], 5, repeating ? 500 : 0);
-    if (i == nth % count)
-      probes[i]->then = repeating ? stop_and_free_itself : free_itself;
+    probe_start(probes[i], 5, freed[_i].repeat);
+    if (i == freed[_i].freed)
+      probes[i]->then = freed[_i].then;
   }
   run_for(100);
   ck_assert_uint_eq(fired_in_all, (unsigned)count);
   for (i = 0; i < count; i++)
-    if (i != nth % count) {
+    if (i != freed[_i].freed) {
       ck_assert_uint_eq(probes[i]->fired, 1);
       probe_stop(probes[i]);
       free(probes[i]);
@@ -211,19 +239,29 @@ START_TEST(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch)
 }
 END_TEST
 
+/* The rounds in which timers of one slot are due, in the order of their starts.
+ */
+static const struct {
+  void (*open)(void);
+  unsigned rounds[4];
+} starts[] = {
+    {open_lanes, {0, 1, 2, 3}},
+    {open_lanes, {3, 2, 1, 0}},
+    {open_fifo, {0, 1, 2, 3}},
+    {open_fifo, {3, 2, 1, 0}},
+};
+
 /* netty#12886, #12888, #13018. */
 START_TEST(timers_of_one_slot_and_different_rounds_fire_in_their_rounds)
 {
   static probe_t probes[4];
   int i;
 
-  if (_i & 2)
-    open_fifo();
-  else
-    open_wheel(TICK_MS, SLOTS);
+  starts[_i].open();
   probe_init_all(probes, 4);
   for (i = 0; i < 4; i++) {
-    int round = _i & 1 ? 3 - i : i;
+    unsigned round = starts[_i].rounds[i];
+
     probe_start(&probes[round], (uint64_t)round * ROUND_MS, 0);
   }
   for (i = 0; i < 4; i++) {
@@ -278,7 +316,7 @@ START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
     probe_start(&probes[i], i * 17, 0);
   }
   virtual_time_advance_ms(10000);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(fired_in_all, LENGTH(probes));
   for (i = 0; i < LENGTH(probes); i++) {
     probes[i].then = NULL;
@@ -291,7 +329,7 @@ START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
 }
 END_TEST
 
-/* netty#7760, haproxy#109, uWebSockets.js#1025. */
+/* P5. netty#7760, haproxy#109, uWebSockets.js#1025. */
 START_TEST(huge_timeouts_do_not_fire_before_their_time)
 {
   static const uint64_t huge_ms[] = {UINT32_MAX / 2,
@@ -431,7 +469,8 @@ main(void)
   TCase *life = loop_tcase(suite, "life of a handle");
   TCase *time = loop_tcase(suite, "time");
 
-  tcase_add_loop_test(life, a_callback_may_free_its_own_timer, 0, 12);
+  tcase_add_loop_test(life, a_callback_may_free_its_own_timer, 0,
+                      (int)LENGTH(freed));
   tcase_add_loop_test(
       life, stop_inside_callback_silences_a_peer_of_the_same_tick, 0, 36);
   tcase_add_loop_test(
@@ -442,7 +481,8 @@ main(void)
                       a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch,
                       0, LENGTH(spans));
   tcase_add_loop_test(
-      time, timers_of_one_slot_and_different_rounds_fire_in_their_rounds, 0, 4);
+      time, timers_of_one_slot_and_different_rounds_fire_in_their_rounds, 0,
+      (int)LENGTH(starts));
   tcase_add_test(time,
                  a_jump_of_several_rounds_fires_what_is_due_once_and_no_more);
   tcase_add_loop_test(

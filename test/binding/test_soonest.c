@@ -168,28 +168,50 @@ fire_20_in_post(uvwheel_post_t *post, int status)
   fire_20();
 }
 
-/* A callback of the wheel, of another timer, of the mailbox. */
-START_TEST(any_callback_may_call_it)
+static void
+start_a_timer_of_the_wheel(void)
 {
-  static uvwheel_post_t post;
+  waiter_start(0, 30);
+  waiters[0].then = fire_20_in_callback;
+}
+
+static void
+start_another_timer(void)
+{
   static uv_timer_t timer;
 
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_timer_start(&timer, fire_20_in_timer, 30, 0), 0);
+}
+
+static void
+post_a_request(void)
+{
+  static uvwheel_post_t post;
+
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  ck_assert_int_eq(uvwheel_post(&wheel, &post, fire_20_in_post), 0);
+}
+
+/* Whose callback it is, and how many timers have fired when it has returned. */
+static const struct {
+  void (*cause)(void);
+  unsigned fired;
+} callers[] = {
+    {start_a_timer_of_the_wheel, 21},
+    {start_another_timer, 20},
+    {post_a_request, 20},
+};
+
+START_TEST(any_callback_may_call_it)
+{
   open_plain_waiters();
   start_waiters(TIMERS, 1000, 7);
-  if (_i == 0) {
-    waiter_start(0, 30);
-    waiters[0].then = fire_20_in_callback;
-  } else if (_i == 1) {
-    ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
-    ck_assert_int_eq(uv_timer_start(&timer, fire_20_in_timer, 30, 0), 0);
-  } else {
-    ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
-    ck_assert_int_eq(uvwheel_post(&wheel, &post, fire_20_in_post), 0);
-  }
+  callers[_i].cause();
   run_for(50);
   ck_assert_uint_eq(returned, 20);
   ck_assert_uint_eq(stats_of_wheel().fired_early, 20);
-  ck_assert_uint_eq(order_length, _i == 0 ? 21 : 20);
+  ck_assert_uint_eq(order_length, callers[_i].fired);
   run_for(5000);
   ck_assert_uint_eq(order_length, TIMERS);
   ck_assert_uint_eq(stats_of_wheel().lateness[0], TIMERS - 20);
@@ -308,35 +330,46 @@ START_TEST(in_a_walk_it_fires_nothing)
 }
 END_TEST
 
-/* After so many of those that are due at once were fired. */
+/* A hundred timers are due at once. How many it fires after the turn was cut,
+ * and how many have fired soon after. */
+static const struct {
+  uint32_t flags;
+  unsigned count;
+  unsigned fired;
+} cuts[] = {
+    {0, 20, 100}, /* fewer than are due */
+    {UVWHEEL_FIFO, 20, 100},
+    {0, 300, 330}, /* more than are due */
+    {UVWHEEL_FIFO, 300, 330},
+};
+
 START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,
                                      .slots = 64,
                                      .turn_budget = 30,
-                                     .flags = _i % 2 ? UVWHEEL_FIFO : 0};
-  unsigned count = _i < 2 ? 20 : 300, i;
+                                     .flags = cuts[_i].flags};
+  unsigned count = cuts[_i].count, i;
 
   open_waiters(&options);
   start_waiters(100, 5, 0);
   for (i = 100; i < TIMERS; i++)
     waiter_start(i, 2000 + 5 * i);
   virtual_time_advance_ms(20);
-  uv_run(&loop, UV_RUN_NOWAIT);
+  run_turn();
   ck_assert_uint_eq(order_length, 30);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
   verify_wheel();
-  for (i = 0; i < 30 + count; i++)
-    if (_i < 2)
-      ck_assert_uint_lt(order[i], 100);
+  for (i = 0; i < 30 + count && i < 100; i++)
+    ck_assert_uint_lt(order[i], 100);
   ck_assert_uint_eq(order_length, 30 + count);
   run_for(100);
-  ck_assert_uint_eq(order_length, _i < 2 ? 100 : 330);
+  ck_assert_uint_eq(order_length, cuts[_i].fired);
   run_for(5000);
   ck_assert_uint_eq(order_length, TIMERS);
   for (i = 0; i < TIMERS; i++)
     ck_assert_uint_eq(waiters[i].fired, 1);
-  for (i = 1; i < TIMERS && _i % 2; i++)
+  for (i = 1; i < TIMERS && cuts[_i].flags == UVWHEEL_FIFO; i++)
     ck_assert_uint_eq(order[i], i);
 }
 END_TEST
@@ -355,12 +388,13 @@ main(void)
                  timers_far_away_are_reached_and_the_last_due_times_are_not);
   tcase_add_test(soonest, count_may_be_anything);
   tcase_add_test(soonest, a_full_wheel_has_room_again);
-  tcase_add_loop_test(where, any_callback_may_call_it, 0, 3);
+  tcase_add_loop_test(where, any_callback_may_call_it, 0, (int)LENGTH(callers));
   tcase_add_loop_test(where, in_a_callback_that_it_calls_it_fires_nothing, 0,
                       4);
   tcase_add_test(where, a_repeating_timer_fires_once_though_it_is_active_again);
   tcase_add_test(where, a_callback_of_a_turn_may_call_it_again);
   tcase_add_test(where, in_a_walk_it_fires_nothing);
-  tcase_add_loop_test(where, it_goes_on_where_a_cut_turn_has_stopped, 0, 4);
+  tcase_add_loop_test(where, it_goes_on_where_a_cut_turn_has_stopped, 0,
+                      (int)LENGTH(cuts));
   return run_suite(suite);
 }

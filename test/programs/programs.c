@@ -5,6 +5,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,12 +228,21 @@ with_patience(int connection)
   return connection;
 }
 
+/* The programs that are started do not inherit it. */
+static int
+socket_of(int type)
+{
+  int descriptor = socket(AF_INET, type, 0);
+
+  ck_assert_int_eq(fcntl(descriptor, F_SETFD, FD_CLOEXEC), 0);
+  return descriptor;
+}
+
 int
 connect_to(uint16_t port)
 {
   struct sockaddr_in address = loopback(port);
-  int connection =
-      with_patience(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  int connection = with_patience(socket_of(SOCK_STREAM));
 
   ck_assert_int_eq(
       connect(connection, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -244,7 +254,7 @@ listen_on(uint16_t *port)
 {
   struct sockaddr_in address = loopback(0);
   socklen_t size = sizeof(address);
-  int listener = with_patience(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  int listener = with_patience(socket_of(SOCK_STREAM));
 
   ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
   ck_assert_int_eq(listen(listener, 16), 0);
@@ -330,7 +340,7 @@ int
 speak_to(uint16_t port)
 {
   struct sockaddr_in address = loopback(port);
-  int speaker = with_patience(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  int speaker = with_patience(socket_of(SOCK_DGRAM));
 
   ck_assert_int_eq(
       connect(speaker, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -342,7 +352,7 @@ hear_on(uint16_t *port)
 {
   struct sockaddr_in address = loopback(0);
   socklen_t size = sizeof(address);
-  int listener = with_patience(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  int listener = with_patience(socket_of(SOCK_DGRAM));
 
   ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
   getsockname(listener, (struct sockaddr *)&address, &size);

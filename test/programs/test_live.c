@@ -95,7 +95,8 @@ body_of_answer(void)
   return body + 4;
 }
 
-/* Begins to watch; returns the connection, on which frames come next. */
+/* Begins to watch; returns the connection, on which frames come next, after the
+ * table of figures. */
 static int
 view(uint16_t http_port)
 {
@@ -106,6 +107,12 @@ view(uint16_t http_port)
   ck_assert_str_eq(line, "HTTP/1.1 200 OK\r");
   while (strcmp(line, "\r") != 0)
     read_line(viewer, line, sizeof(line));
+  read_line(viewer, line, sizeof(line));
+  ck_assert_str_eq(line, "event: figures");
+  read_line(viewer, frame, sizeof(frame));
+  ck_assert_msg(strncmp(frame, "data: [{\"name\":\"", 16) == 0, "%s", frame);
+  read_line(viewer, line, sizeof(line));
+  ck_assert_str_eq(line, "");
   return viewer;
 }
 
@@ -132,10 +139,13 @@ value_of(const char *key)
   return found + strlen(pattern);
 }
 
+/* Of the only wheel, where there is one number for each. */
 static uint64_t
 figure(const char *key)
 {
-  return strtoull(value_of(key), NULL, 10);
+  const char *value = value_of(key);
+
+  return strtoull(value + (*value == '['), NULL, 10);
 }
 
 /* The sum of a list in the last frame, and how many numbers it has. */
@@ -222,6 +232,8 @@ static const struct {
 } bad[] = {
     {GET("/nothing"), 404},
     {GET("/events/"), 404},
+    {GET("/events?wheel=1"), 404},
+    {GET("/events?wheel=-1"), 404},
     {GET("/<script>"), 404},
     {GET("//"), 404},
     {"POST / HTTP/1.1\r\n" HOST "Content-Length: 1\r\n\r\nx", 405},
@@ -313,7 +325,7 @@ START_TEST(who_stops_to_send_still_gets_the_answer)
 }
 END_TEST
 
-/* ---- Metrics; more of them in test_live_metrics.c ------------------------ */
+/* ---- Metrics; more of them in test_live_report.c ------------------------- */
 
 /* What a sample is in the last answer. */
 static uint64_t
@@ -321,7 +333,7 @@ sample(const char *name)
 {
   char pattern[96];
 
-  snprintf(pattern, sizeof(pattern), "\n%s ", name);
+  snprintf(pattern, sizeof(pattern), "\n%s{wheel=\"idle\"} ", name);
   const char *found = strstr(answer, pattern);
   ck_assert_msg(found != NULL, "no %s in %s", name, answer);
   return strtoull(found + strlen(pattern), NULL, 10);
@@ -346,7 +358,7 @@ START_TEST(metrics_tell_what_has_happened)
   ck_assert_uint_eq(sample("uvwheel_started_total"),
                     sample("uvwheel_timers") + sample("uvwheel_fired_total") +
                         sample("uvwheel_stopped_total"));
-  ck_assert_uint_eq(sample("uvwheel_lateness_seconds_bucket{le=\"+Inf\"}"),
+  ck_assert_uint_eq(sample("uvwheel_lateness_seconds_count"),
                     sample("uvwheel_fired_total"));
   assert_good_end(&server);
 }
@@ -367,11 +379,11 @@ START_TEST(frames_tell_what_the_wheel_holds)
   ck_assert_uint_eq(figure("slots"), 256);
   ck_assert_uint_eq(figure("timeout_ms"), 600000);
   ck_assert_uint_eq(figure("viewers"), 1);
-  ck_assert_uint_eq(figure("active"), 1); /* the viewer's own */
+  ck_assert_uint_eq(figure("timers"), 1); /* the viewer's own */
   for (int i = 0; i < 3; i++)
     assert_echo(connect_to(port));
   await_figure(viewer, "refreshed", 6);
-  ck_assert_uint_eq(figure("active"), 4);
+  ck_assert_uint_eq(figure("timers"), 4);
   ck_assert_uint_eq(await_cells(viewer, 4), 256);
   ck_assert_uint_gt(figure("now_ms"), first_ms);
   assert_good_end(&server);
@@ -388,7 +400,7 @@ START_TEST(frames_tell_what_has_fired)
   for (int i = 0; i < 3; i++)
     connect_to(port);
   await_figure(viewer, "fired", 3);
-  ck_assert_uint_eq(figure("active"), 1);
+  ck_assert_uint_eq(figure("timers"), 1);
   ck_assert_uint_eq(sum_of("lateness", &count), 3);
   ck_assert_uint_eq(count, 24);
   assert_good_end(&server);
@@ -402,7 +414,7 @@ START_TEST(many_slots_are_shown_in_groups)
   int viewer = view(http_port);
 
   assert_echo(connect_to(port));
-  await_figure(viewer, "active", 2);
+  await_figure(viewer, "timers", 2);
   ck_assert_uint_eq(figure("slots"), 4096);
   ck_assert_uint_eq(await_cells(viewer, 2), 512);
   assert_good_end(&server);

@@ -127,9 +127,11 @@ static void
 start(void)
 {
   static const uint64_t refreshes;
+  static const live_wheel_t shown = {"one", &wheel, &refreshes};
   live_options_t options = {
       .wheel = &wheel,
-      .refreshes = &refreshes,
+      .shown = &shown,
+      .shown_count = 1,
       .descriptor_limit = UINT64_MAX,
       .host = DEFAULT_HOST,
   };
@@ -251,7 +253,7 @@ on_due(uvwheel_timer_t *timer)
 START_TEST(a_frame_tells_of_a_stall)
 {
   static uvwheel_timer_t timer;
-  char figures[128], now[64];
+  char figures[128], now[64]; /* of the JSON */
   int viewer = ask(REQUEST("/events"));
 
   await_something(viewer);
@@ -263,11 +265,12 @@ START_TEST(a_frame_tells_of_a_stall)
   ck_assert_uint_eq(stats().stalls, 1);
   ck_assert_uint_lt(uvwheel_now(&wheel), uv_now(&loop) - 3000);
   snprintf(figures, sizeof(figures),
-           "\"stalls\":1,\"stall_max_ms\":%" PRIu64 ",\"deaf_ms\":%" PRIu64 ",",
+           "\"stalls\":[1],\"stall_max\":[%" PRIu64 "],\"deaf\":[%" PRIu64 "],",
            stats().stall_max_ms, stats().deaf_ms);
   do {
     pass(LIVE_INTERVAL_MS);
-    snprintf(now, sizeof(now), "{\"now_ms\":%" PRIu64 ",", uvwheel_now(&wheel));
+    snprintf(now, sizeof(now), "{\"wheel\":0,\"now_ms\":%" PRIu64 ",",
+             uvwheel_now(&wheel));
     await_something(viewer);
   } while (strstr(taken, now) == NULL || strstr(taken, figures) == NULL);
 }

@@ -229,6 +229,65 @@ START_TEST(a_signal_under_load_ends_all_threads)
 }
 END_TEST
 
+/* ---- The page ----------------------------------------------------------- */
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+static uint16_t
+read_page_port(const program_t *server)
+{
+  char line[256];
+  const char *port;
+
+  read_line(server->out, line, sizeof(line));
+  ck_assert_msg(strncmp(line, "live page: http://", 18) == 0, "%s", line);
+  port = strrchr(line, ':');
+  return (uint16_t)strtoul(port + 1, NULL, 10);
+}
+
+/* Reads lines until one begins like that. */
+static void
+await_line(int connection, const char *beginning)
+{
+  static char line[65536];
+
+  do
+    read_line(connection, line, sizeof(line));
+  while (strncmp(line, beginning, strlen(beginning)) != 0);
+}
+
+START_TEST(each_wheel_can_be_watched)
+{
+  static const char *const requests[] = {
+      GET("/events?wheel=0"), GET("/events?wheel=1"), GET("/events?wheel=2")};
+  char beginning[32];
+  uint16_t port;
+  program_t server = start_loops(NO_IDLE_TIME "--threads 3 --http 0", &port);
+  uint16_t page_port = read_page_port(&server);
+
+  assert_echo(connect_to(port));
+  for (int i = 0; i < 3; i++) {
+    int viewer = connect_to(page_port);
+    send_all(viewer, requests[i], strlen(requests[i]));
+    snprintf(beginning, sizeof(beginning), "data: {\"wheel\":%d,", i);
+    await_line(viewer, beginning);
+  }
+  stop_well(&server, SIGTERM);
+}
+END_TEST
+
+START_TEST(scrapes_and_signals_may_meet)
+{
+  uint16_t port;
+  program_t server = start_loops("--threads 3 --http 0", &port);
+  uint16_t page_port = read_page_port(&server);
+
+  for (int i = 0; i < 100; i++)
+    send_all(connect_to(page_port), GET("/metrics"), strlen(GET("/metrics")));
+  stop_well(&server, SIGTERM);
+}
+END_TEST
+
 /* ---- What it prints ----------------------------------------------------- */
 
 START_TEST(each_thread_prints_its_figures_while_it_runs)
@@ -307,6 +366,7 @@ static const struct {
     {"--slots 16777217", "--slots takes a number from 1 to 16777216"},
     {"--stats 0", "--stats takes a number from 1"},
     {"stray", "unexpected argument 'stray'"},
+    {"--threads 65 --http 0", "--http shows at most 64 threads"},
 };
 #define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
 
@@ -324,9 +384,9 @@ END_TEST
 
 START_TEST(help_names_every_option)
 {
-  static const char *const names[] = {"--threads", "--port",  "--timeout",
-                                      "--tick",    "--slots", "--stats",
-                                      "--quiet",   "--help"};
+  static const char *const names[] = {
+      "--threads", "--port", "--timeout",   "--tick",  "--slots",
+      "--stats",   "--http", "--http-host", "--quiet", "--help"};
 
   assert_help("MULTI_LOOP", names, sizeof(names) / sizeof(names[0]));
 }
@@ -347,6 +407,10 @@ main(void)
   tcase_add_test(tcase, out_of_descriptors_it_turns_newcomers_away);
   tcase_add_loop_test(tcase, a_signal_closes_everything, 0, 2);
   tcase_add_loop_test(tcase, a_signal_under_load_ends_all_threads, 0, 2);
+  if (strcmp(getenv("HAS_PAGE"), "yes") == 0) {
+    tcase_add_test(tcase, each_wheel_can_be_watched);
+    tcase_add_test(tcase, scrapes_and_signals_may_meet);
+  }
   tcase_add_test(tcase, each_thread_prints_its_figures_while_it_runs);
   tcase_add_test(tcase, quiet_prints_where_it_listens_and_no_more);
   tcase_add_loop_test(tcase, a_port_in_use_is_one_line_and_status_1, 0, 2);

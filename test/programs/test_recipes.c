@@ -82,6 +82,45 @@ START_TEST(three_timeouts_end_three_kinds_of_connections)
 }
 END_TEST
 
+/* Seconds last 100 ms there. The client's own repeat brings what it sends at
+ * the tick after each of them. */
+START_TEST(http_timeouts_end_what_is_slow_and_nothing_else)
+{
+  run_recipe("HTTP_TIMEOUTS");
+  uint64_t answered_ms = expect_event("good: answered");
+  assert_punctual(expect_event("slow body: closed, the body is too slow"),
+                  200 + TICK_MS + 500);
+  assert_punctual(expect_event("slow head: closed, the head took too long"),
+                  1000);
+  ck_assert_uint_lt(answered_ms, 600);
+  answered_ms = expect_event("good: answered");
+  assert_punctual(expect_event("good: closed, idle") - answered_ms, 500);
+  assert_punctual(expect_event("long body: closed, the request took too long"),
+                  6000);
+  expect_end();
+}
+END_TEST
+
+START_TEST(idlest_are_told_in_order_and_none_of_them_fires)
+{
+  uint64_t last_ms = UINT64_MAX;
+
+  run_recipe("IDLEST");
+  for (uint64_t i = 0; i < 10; i++) {
+    ck_assert_uint_eq(expect_number(), 2 * i + 1);
+    expect_text(": idle for ");
+    uint64_t idle_ms = expect_number();
+    ck_assert_uint_lt(idle_ms, last_ms);
+    last_ms = idle_ms;
+    expect_text(" ms, closed in ");
+    ck_assert_uint_eq(expect_number(), 60000 - idle_ms);
+    expect_text(" ms\n");
+  }
+  expect_text("1000 connections are open\n");
+  expect_end();
+}
+END_TEST
+
 START_TEST(keep_alive_pings_the_quiet_and_gives_up_the_dead)
 {
   run_recipe("KEEP_ALIVE");
@@ -236,6 +275,8 @@ main(void)
 
   suite_add_tcase(suite, tcase);
   tcase_add_test(tcase, three_timeouts_end_three_kinds_of_connections);
+  tcase_add_test(tcase, http_timeouts_end_what_is_slow_and_nothing_else);
+  tcase_add_test(tcase, idlest_are_told_in_order_and_none_of_them_fires);
   tcase_add_test(tcase, keep_alive_pings_the_quiet_and_gives_up_the_dead);
   tcase_add_test(tcase, retries_with_jitter_are_no_herd);
   tcase_add_test(tcase, rate_limit_holds_at_any_time_and_wastes_little);

@@ -5,12 +5,20 @@
 
 #include <check.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if defined(__APPLE__)
+#include <malloc/malloc.h>
+#define malloc_usable_size malloc_size
+#elif defined(__FreeBSD__)
+#include <malloc_np.h>
+#else
+#include <malloc.h>
+#endif
 
 #include <uvwheel.h>
 

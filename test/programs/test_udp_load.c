@@ -143,7 +143,7 @@ typedef int (*lie_t)(char *text, size_t length, uint64_t *count);
 static int
 garble_it(char *text, size_t length, uint64_t *count)
 {
-  text[length - 1] ^= (char)(*count == 2);
+  text[length - 1] = (char)(text[length - 1] ^ (*count == 2));
   return 1;
 }
 
@@ -151,7 +151,7 @@ static int
 give_it_to_another(char *text, size_t length, uint64_t *count)
 {
   (void)length;
-  text[1] ^= (char)(*count == 2);
+  text[1] = (char)(text[1] ^ (*count == 2));
   return 1;
 }
 

@@ -49,11 +49,41 @@ leave(void *block)
   return block;
 }
 
+#ifdef __APPLE__
+
+/* The linker has no --wrap, but static libraries call what the program itself
+ * defines. */
+#include <malloc/malloc.h>
+#include <stdlib.h>
+
+#define ZONE malloc_default_zone()
+#define __wrap_malloc malloc
+#define __wrap_calloc calloc
+#define __wrap_realloc realloc
+#define __wrap_aligned_alloc aligned_alloc
+#define __wrap_posix_memalign posix_memalign
+#define __real_malloc(size) malloc_zone_malloc(ZONE, size)
+#define __real_calloc(items, size) malloc_zone_calloc(ZONE, items, size)
+#define __real_realloc(block, size) malloc_zone_realloc(ZONE, block, size)
+#define __real_aligned_alloc(alignment, size) \
+  malloc_zone_memalign(ZONE, alignment, size)
+
+static int
+__real_posix_memalign(void **block, size_t alignment, size_t size)
+{
+  *block = malloc_zone_memalign(ZONE, alignment, size);
+  return *block == NULL ? ENOMEM : 0;
+}
+
+#else
+
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t items, size_t size);
 void *__real_realloc(void *block, size_t size);
 void *__real_aligned_alloc(size_t alignment, size_t size);
 int __real_posix_memalign(void **block, size_t alignment, size_t size);
+
+#endif
 
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t items, size_t size);

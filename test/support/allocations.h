@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Watches the allocations of everything that is linked statically: the test
- * programs are linked with --wrap for the functions of allocations.c. */
+ * programs are linked with --wrap for the functions of allocations.c, or these
+ * are the program's own where the linker has no --wrap (macOS). */
 
 #ifndef ALLOCATIONS_H
 #define ALLOCATIONS_H

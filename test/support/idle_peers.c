@@ -2,6 +2,7 @@
 
 #include "idle_peers.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -215,7 +216,9 @@ open_pipe(uv_pipe_t *pipe, int *fd, uv_read_cb cb)
 {
   int fds[2];
 
-  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  ck_assert_int_eq(
+      uv_socketpair(SOCK_STREAM, 0, fds, UV_NONBLOCK_PIPE, UV_NONBLOCK_PIPE),
+      0);
   ck_assert_int_eq(uv_pipe_init(&loop, pipe, 0), 0);
   ck_assert_int_eq(uv_pipe_open(pipe, fds[0]), 0);
   ck_assert_int_eq(uv_read_start((uv_stream_t *)pipe, allocate, cb), 0);
@@ -239,8 +242,8 @@ open_socket(unsigned index)
       0);
   ck_assert_int_eq(uv_udp_recv_start(&servers[index], allocate, on_datagram),
                    0);
-  clients[index] = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0);
-  ck_assert_int_ge(clients[index], 0);
+  clients[index] = socket(AF_INET, SOCK_DGRAM, 0);
+  ck_assert_int_eq(fcntl(clients[index], F_SETFL, O_NONBLOCK), 0);
   ck_assert_int_eq(
       connect(clients[index], (struct sockaddr *)&address, (socklen_t)length),
       0);

@@ -86,7 +86,7 @@ forget_wheel(void)
 }
 
 void
-close_wheel(void)
+close_and_forget_wheel(void)
 {
   verify_wheel();
   uvwheel_close(&wheel, NULL);
@@ -108,6 +108,26 @@ on_stopper(uv_timer_t *timer)
   uv_stop(timer->loop);
 }
 
+/* libuv runs its timers before it polls; since 1.45 after that, so that their
+ * poll is in the next iteration. */
+static void
+run_nowait(bool is_again)
+{
+  if (is_again && uv_version() < 0x012d00)
+    return;
+  /* A loop that nothing keeps alive does not poll. */
+  (void)uv_timer_start(&stopper, on_stopper, 1 << 30, 0);
+  (void)uv_run(&loop, UV_RUN_NOWAIT);
+  (void)uv_timer_stop(&stopper);
+}
+
+void
+run_turn(void)
+{
+  run_nowait(false);
+  run_nowait(true);
+}
+
 void
 run_for(uint64_t ms)
 {
@@ -115,6 +135,7 @@ run_for(uint64_t ms)
   ck_assert_int_eq(uv_timer_start(&stopper, on_stopper, ms, 0), 0);
   uv_run(&loop, UV_RUN_DEFAULT);
   ck_assert(!uv_is_active((uv_handle_t *)&stopper));
+  run_nowait(true);
   if (has_wheel)
     verify_wheel();
 }
@@ -278,7 +299,8 @@ probe_keeps_its_beat(probe_t *probe, uint64_t repeat)
   ck_assert_uint_gt(due_ms, probe->due_ms);
   ck_assert_uint_le(due_ms,
                     add_ms(probe->due_ms, (beats > 0 ? beats : 1) * repeat));
-  ck_assert_uint_eq((due_ms - probe->due_ms) % repeat, 0);
+  if (due_ms < UINT64_MAX)
+    ck_assert_uint_eq((due_ms - probe->due_ms) % repeat, 0);
   probe->due_ms = due_ms;
 }
 

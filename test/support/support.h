@@ -35,13 +35,17 @@ void open_wheel_with(const uvwheel_options_t *options);
 void open_wheel_without_stalls(uint64_t tick_ms, uint32_t slots);
 
 /* Closes it before the test ends, to open another. */
-void close_wheel(void);
+void close_and_forget_wheel(void);
 
 /* Everything that must hold for the wheel at any time. */
 void verify_wheel(void);
 
 /* Runs the loop for so long, also when nothing keeps it alive. */
 void run_for(uint64_t ms);
+
+/* Runs the loop's timers and the poll that follows them: a turn of each wheel
+ * that has something due. */
+void run_turn(void);
 
 /* Sets the clock back to the beginning. What moves it by more than half an hour
  * ends with this: check reads the same clock to tell how long a test took, and
@@ -53,7 +57,11 @@ void rewind_clock(void);
 unsigned close_all_handles(void);
 
 /* The handles that a wheel without a mailbox adds to its loop. */
+#ifdef UVWHEEL_CHECKS
+#define WHEEL_HANDLES 4
+#else
 #define WHEEL_HANDLES 3
+#endif
 
 /* How many handles uv_walk finds, the one for run_for excepted; and which, as
  * far as there is room. */

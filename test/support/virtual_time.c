@@ -159,7 +159,7 @@ BOOL(WINAPI *__imp_QueryPerformanceFrequency)
 BOOL(WINAPI *__imp_QueryPerformanceCounter)(LARGE_INTEGER *) = query_counter;
 dequeue_t __imp_GetQueuedCompletionStatusEx = dequeue;
 
-#else
+#elif defined(__linux__)
 
 #include <signal.h>
 #include <stddef.h>
@@ -225,4 +225,74 @@ epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
   return epoll_pwait(epoll_fd, events, max_events, timeout_ms, NULL);
 }
 
+#else
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <sys/event.h>
+#include <time.h>
+
+typedef int (*kevent_t)(int, const struct kevent *, int, struct kevent *, int,
+                        const struct timespec *);
+
+int
+kevent(int kqueue_fd, const struct kevent *changes, int change_count,
+       struct kevent *events, int max_events, const struct timespec *timeout)
+{
+  static const struct timespec at_once;
+  kevent_t real = (kevent_t)dlsym(RTLD_NEXT, "kevent");
+  uint64_t end_ns = clock_ns;
+  int ready;
+
+  if (max_events == 0) /* not a poll */
+    return real(kqueue_fd, changes, change_count, events, 0, timeout);
+  polls++;
+  if (timeout != NULL)
+    end_ns += (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
+  do {
+    ready =
+        real(kqueue_fd, changes, change_count, events, max_events, &at_once);
+    change_count = 0;
+    if (ready != 0 || (timeout != NULL && end_ns == clock_ns))
+      return ready;
+    if (timeout == NULL)
+      ck_abort_msg("the loop would sleep for ever");
+  } while (sleep_until(end_ns));
+  return 0;
+}
+
+#ifdef __APPLE__
+
+#include <mach/mach_time.h>
+
+uint64_t
+mach_continuous_time(void)
+{
+  return clock_ns;
+}
+
+kern_return_t
+mach_timebase_info(mach_timebase_info_t info)
+{
+  info->numer = info->denom = 1;
+  return KERN_SUCCESS;
+}
+
+#else
+
+typedef int (*clock_gettime_t)(clockid_t, struct timespec *);
+
+int
+clock_gettime(clockid_t id, struct timespec *now)
+{
+  clock_gettime_t real = (clock_gettime_t)dlsym(RTLD_NEXT, "clock_gettime");
+
+  if (id != CLOCK_MONOTONIC)
+    return real(id, now);
+  now->tv_sec = (time_t)(clock_ns / NS_PER_S);
+  now->tv_nsec = (long)(clock_ns % NS_PER_S);
+  return 0;
+}
+
+#endif
 #endif

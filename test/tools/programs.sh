@@ -66,7 +66,9 @@ programs_in() {
   done
 }
 
-# build_release DIRECTORY OPTION...: without the tests
+# build_release DIRECTORY OPTION...: without the tests. Meson remembers what it
+# did not find: the directory is made anew if something was installed since that
+# the examples can use.
 build_release() {
   # shellcheck source=test/tools/tools.sh
   . "$top/test/tools/tools.sh"
@@ -74,6 +76,8 @@ build_release() {
   echo "Building in $1 ..."
   release=$top/$1
   shift
+  setup="$* $(found_of microhttpd uthash)"
+  [ "$(cat "$release/.setup" 2>/dev/null)" = "$setup" ] || rm -rf "$release"
   if ! { meson setup --buildtype=release -Dtests=disabled "$@" "$release" \
            "$top" &&
          meson compile -C "$release"; } >"$dir/build" 2>&1; then
@@ -81,6 +85,7 @@ build_release() {
     complain "the build failed, see above"
     exit 1
   fi
+  echo "$setup" >"$release/.setup"
 }
 
 # start_listening SERVER FILE OPTION...: its output goes to the file. Sets

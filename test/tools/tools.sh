@@ -14,17 +14,17 @@
 #                 the reason in $missing and nothing printed.
 #
 # The tools are those of the table below. It names the packages of each
-# manager, several joined by a comma, and - where there is none.
+# manager, several joined by a comma, and - or nothing where there is none.
 
 tool_table() {
   cat <<'END'
-# tool        apt-get dnf apk pacman zypper brew
+# tool        apt-get dnf apk pacman zypper brew pkg
 abidiff       abigail-tools libabigail libabigail libabigail libabigail-tools -
 automake      automake,autoconf,make automake,autoconf,make automake,autoconf,make automake,autoconf,make automake,autoconf,make automake,autoconf
 awk           mawk gawk gawk gawk gawk gawk
 c++           g++ gcc-c++ g++ gcc gcc-c++ -
 cc            gcc,libc6-dev gcc,glibc-devel gcc,musl-dev gcc gcc,glibc-devel -
-check         check check-devel check-dev check check-devel check
+check         check check-devel check-dev check check-devel check check
 bpftrace      bpftrace bpftrace bpftrace bpftrace bpftrace -
 chromedriver  chromium-driver chromedriver chromium-chromedriver chromium chromedriver chromedriver
 chromium      chromium chromium chromium chromium chromium chromium
@@ -41,15 +41,18 @@ gcovr         gcovr gcovr gcovr - python3-gcovr gcovr
 git           git git git git git git
 gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
 microhttpd    libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd-dev libmicrohttpd libmicrohttpd-devel -
-libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv
+libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv libuv
+lld           lld lld lld lld lld lld
 lintian       lintian - - - - -
+llvm-ar       llvm llvm llvm llvm llvm llvm
 man           man-db man-db man-db man-db man -
-meson         meson meson meson meson meson meson
+meson         meson meson meson meson meson meson meson,python3
 mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
 mmdebstrap    mmdebstrap - - - - -
 musl-gcc      musl-tools musl-gcc - musl - -
-ninja         ninja-build ninja-build samurai ninja ninja ninja
-pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf
+ninja         ninja-build ninja-build samurai ninja ninja ninja ninja
+npm           npm nodejs-npm npm npm npm node
+pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf pkgconf
 arm64-gcc     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - - -
 armhf-gcc     gcc-arm-linux-gnueabihf,libc6-dev-armhf-cross - - - - -
 i686-gcc      gcc-i686-linux-gnu,libc6-dev-i386-cross - - - - -
@@ -70,6 +73,7 @@ uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 valgrind      valgrind valgrind valgrind valgrind valgrind -
 wine          wine64 wine wine wine wine -
 xz            xz-utils xz xz xz xz xz
+yamllint      yamllint yamllint yamllint yamllint python3-yamllint yamllint
 END
 }
 
@@ -97,6 +101,8 @@ has_tool() {
     armhf-gcc) can_cross arm-linux-gnueabihf ;;
     i686-gcc) can_cross i686-linux-gnu ;;
     riscv64-gcc) can_cross riscv64-linux-gnu ;;
+    lld) # clang finds it beside itself
+      command -v "$(clang -print-prog-name=ld64.lld)" ;;
     meson) # 1.0 or newer
       meson --version | awk -F . '{new = $1 >= 1} END {exit !new}' ;;
     mingw) command -v x86_64-w64-mingw32-gcc ;;
@@ -115,7 +121,7 @@ has_tool() {
 
 # Sets $manager, to nothing if none is known.
 find_manager() {
-  for manager in apt-get dnf apk pacman zypper brew; do
+  for manager in apt-get dnf apk pacman zypper brew pkg; do
     ! command -v "$manager" >/dev/null 2>&1 || return 0
   done
   manager=
@@ -123,7 +129,7 @@ find_manager() {
 
 # packages_of TOOL: its packages here, or nothing
 packages_of() {
-  tool_table | while read -r tool apt dnf apk pacman zypper brew; do
+  tool_table | while read -r tool apt dnf apk pacman zypper brew pkg; do
     [ "$tool" = "$1" ] || continue
     case $manager in
       apt-get) echo "$apt" ;;
@@ -132,6 +138,7 @@ packages_of() {
       pacman) echo "$pacman" ;;
       zypper) echo "$zypper" ;;
       brew) echo "$brew" ;;
+      pkg) echo "$pkg" ;;
     esac
   done | sed 's/^-$//; s/,/ /g'
 }
@@ -146,6 +153,7 @@ install_command() {
     pacman) echo "pacman --sync --needed --noconfirm $*" ;;
     zypper) echo "zypper --non-interactive install $*" ;;
     brew) echo "brew install $*" ;;
+    pkg) echo "pkg install --yes $*" ;;
   esac
 }
 
@@ -168,6 +176,13 @@ as_root() {
   else
     sudo -n env DEBIAN_FRONTEND=noninteractive "$@" </dev/null
   fi
+}
+
+# found_of TOOL...: those of them that are there
+found_of() {
+  for tool in "$@"; do
+    ! has_tool "$tool" || echo "$tool"
+  done
 }
 
 # missing_of TOOL...: those of them that are not there

@@ -216,9 +216,16 @@ by_autoconf() {
   ./server
 }
 
+# cmake_finds VERSION LIBRARIES: in the directory moved
 cmake_finds() {
   cmake -S "$here/cmake" -B parent -DSOURCES="$work" \
-    -DCMAKE_PREFIX_PATH="$work/moved" -DWANTED="$1"
+    -DCMAKE_PREFIX_PATH="$work/moved" -DWANTED="$1" -DLIBRARIES="$2"
+}
+
+cmake_uses() {
+  cmake_finds 0.1 "$1"
+  cmake --build parent
+  (cd parent && ctest --output-on-failure)
 }
 
 # The tree is not where it was installed, and is found all the same.
@@ -226,13 +233,11 @@ by_cmake() {
   command -v cmake >/dev/null || skip "cmake is missing"
   install_place
   mv prefix moved
-  if cmake_finds 0.99 >log 2>&1; then
+  if cmake_finds 0.99 uvwheel >log 2>&1; then
     return 1
   fi
   grep 'version: 0\.[0-9.]*$' log # CMake names what it found and refused
-  cmake_finds 0.1
-  cmake --build parent
-  (cd parent && ctest --output-on-failure)
+  cmake_uses 'uvwheel;uvwheel_static'
 }
 
 # source_by_cmake BUILD PLACE OPTION...: as a part of a CMake project
@@ -240,7 +245,7 @@ source_by_cmake() {
   directory=$1 part=$2
   shift 2
   cmake -S "$here/cmake-source" -B "$directory" -DSOURCES="$work" \
-    -DPLACE="$part" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON "$@"
+    -DPLACE="$part" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -Werror=dev "$@"
   cmake --build "$directory" -j 2
   (cd "$directory" && ctest --output-on-failure)
 }
@@ -285,6 +290,16 @@ cmake_source() {
   done
   "$tree/test/install/abi/compare.sh" symbols nm readelf \
     shared/uvwheel/libuvwheel.so
+
+  # A project that exports a library of its own installs it, too.
+  for shared in OFF ON; do
+    rm -rf exported prefix moved parent
+    source_by_cmake exported "$tree" -DUVWHEEL_INSTALL=ON \
+      -DBUILD_SHARED_LIBS=$shared -DCMAKE_INSTALL_PREFIX="$work/prefix"
+    cmake --build exported --target install
+    mv prefix moved
+    cmake_uses uvwheel
+  done
 }
 
 set -x

@@ -111,7 +111,7 @@ END_TEST
  * is then not loaded, and says why; one built without is. */
 START_TEST(without_static_tls_initial_exec_alone_is_refused)
 {
-  bool has_initial_exec = strcmp(EXPANDED(INITIAL_EXEC), "") != 0;
+  bool has_initial_exec = strcmp(EXPANDED(THREAD_LOCAL), "_Thread_local") != 0;
   void *library;
   unsigned count = 0;
 

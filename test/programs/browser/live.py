@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The distribution's own Python is the one that has its selenium package.
 
-"""The live page of idle-server in headless Chromium.
+"""The live page of idle-server and multi-loop in headless Chromium.
 
 usage: live.py BUILD [NAME...]             runs the tests, or those of them
        live.py BUILD --pictures DIRECTORY  remakes the pictures of the manual
@@ -77,7 +77,7 @@ class Page:
     def open(self, url):
         self.browser.get(url)
         self.until(lambda: self.text("status") == "live")
-        self.until(lambda: self.text("active") != "")
+        self.until(lambda: self.text("timers") != "")
 
     def until(self, condition):
         WebDriverWait(self.browser, PATIENCE_S, 0.1).until(
@@ -125,10 +125,19 @@ class Live(unittest.TestCase):
         self.browser.get_log("browser")
         self.browser.get_log("performance")
 
+    def cell(self, row, column):
+        return self.browser.find_elements(
+            By.CSS_SELECTOR, f"#{row} > *")[column].text
+
+    def bad(self):
+        """The figures that are, as text."""
+        return [box.text for box in self.browser.find_elements(
+            By.CSS_SELECTOR, ".tile.bad, #health .bad")]
+
     @contextlib.contextmanager
-    def viewing(self, *options):
+    def viewing(self, *options, **more):
         """The page of a server, which must stay without a complaint."""
-        with serving(*options) as server:
+        with serving(*options, **more) as server:
             self.page.open(server.url)
             yield server
             self.assertEqual(self.browser.get_log("browser"), [])
@@ -159,7 +168,7 @@ class Live(unittest.TestCase):
                                 self.browser.get_log("performance"))
                 if message["method"] == "Network.requestWillBeSent"]
             self.assertIn(server.url, requests)
-            self.assertIn(server.url + "events", requests)
+            self.assertIn(server.url + "events?wheel=0", requests)
             for url in requests:
                 self.assertTrue(
                     url.startswith((server.url, "data:", "about:")), url)
@@ -181,7 +190,7 @@ class Live(unittest.TestCase):
                 self.page.until(chat)
 
             until_while_they_chat(
-                lambda: self.page.number("active") > CONNECTIONS)
+                lambda: self.page.number("timers") > CONNECTIONS)
             until_while_they_chat(lambda: self.page.shaded_slots() > 0)
             until_while_they_chat(lambda: self.page.number("refreshed") > 0)
             self.assertRegex(self.page.text("summary"),
@@ -191,29 +200,81 @@ class Live(unittest.TestCase):
                 while connection.recv(100):
                     pass
                 connection.close()
-            self.page.until(lambda: self.page.number("active") < CONNECTIONS)
+            self.page.until(lambda: self.page.number("timers") < CONNECTIONS)
             self.page.until(lambda: self.page.text("late-summary")
-                            .startswith("Half within"))
+                            .endswith("fired since the start:"))
+            half_ms, most_ms = (
+                int(self.cell("due-late", i).split()[0]) for i in (1, 2))
+            self.assertLessEqual(half_ms, most_ms)
+            self.assertGreater(most_ms, 0)  # the tick is 100 ms
+            self.assertRegex(self.cell("tick-late", 2), r"^\d+ ms$")
 
     def test_timers_of_later_rounds_are_told_and_looked_at_in_vain(self):
         with self.viewing("--slots", "4", "--timeout", "60000") as server:
-            self.assertEqual(self.page.number("in-vain"), 0)
+            self.assertEqual(self.page.number("in_vain"), 0)
             connections = [server.connect() for _ in range(CONNECTIONS)]
             self.page.until(lambda: re.fullmatch(
                 r"[\d.]+ % are due in this round, [\d.]+ % in later ones, "
                 r"at most 1[45]\d rounds ahead\.", self.page.text("rounds")))
-            self.page.until(lambda: self.page.number("in-vain") > 0)
+            self.page.until(lambda: self.page.number("in_vain") > 0)
             for connection in connections:
                 connection.close()
 
     def test_stalls_show_up(self):
         # Longer than the viewer's own timer waits.
         with self.viewing("--block", "6") as server:
-            self.assertEqual(self.page.text("stalls"), "none")
+            self.assertEqual(self.page.text("stalls"), "0")
+            self.assertEqual(self.bad(), [])
             server.process.send_signal(signal.SIGUSR1)
-            self.page.until(lambda: self.page.text("stalls") != "none")
-            self.assertRegex(self.page.text("stalls"), r"^1, at most .* s$")
-            self.assertNotEqual(self.page.text("deaf"), "0.0 s")
+            self.page.until(lambda: self.page.text("stalls") == "1")
+            self.assertRegex(self.page.text("stall_max"), r"^\d\.\d s$")
+            self.assertNotEqual(self.page.text("deaf"), "0 ms")
+            self.assertEqual([text for text in self.bad()
+                              if text.startswith("Stalls")],
+                             ["Stalls\n1\nBad when it grows: "
+                              "find what blocks the loop."])
+
+    def test_each_figure_says_what_it_is(self):
+        with self.viewing():
+            for place in (".tile", "#health dl > div"):
+                boxes = self.browser.find_elements(By.CSS_SELECTOR, place)
+                self.assertGreater(len(boxes), 5)
+                for box in boxes:
+                    name, _, note = box.text.split("\n", 2)
+                    self.assertNotEqual(name, "")
+                    self.assertTrue(note.endswith("."), note)
+                    self.assertIn(note.replace("\n", " "),
+                                  box.get_attribute("title"))
+
+    def test_one_of_several_wheels_is_chosen(self):
+        def rows():
+            return [row.text.split() for row in self.browser.find_elements(
+                By.CSS_SELECTOR, "#wheels tr")]
+
+        def pressed():
+            return [button.text for button in self.browser.find_elements(
+                By.CSS_SELECTOR, "#wheels button[aria-pressed=true]")]
+
+        with self.viewing("--threads", "3", "--timeout", "60000",
+                          program="multi-loop") as server:
+            connections = [server.connect() for _ in range(CONNECTIONS)]
+            self.page.until(lambda: rows()[-1][:2] == ["All", str(CONNECTIONS)])
+            self.assertEqual([row[0] for row in rows()],
+                             ["Wheel", "1", "2", "3", "All"])
+            self.assertEqual(sum(int(row[1]) for row in rows()[1:4]),
+                             CONNECTIONS)
+            self.assertEqual(pressed(), ["1"])
+            self.page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
+            self.page.until(lambda: pressed() == ["3"])
+            self.page.until(
+                lambda: self.page.text("timers") == rows()[3][1])
+            for connection in connections:
+                connection.close()
+
+    def test_one_wheel_needs_no_choice(self):
+        with self.viewing():
+            self.assertFalse(self.browser.find_element(
+                By.ID, "wheels").is_displayed())
 
     def test_pause_and_resume_by_keyboard(self):
         with self.viewing() as server:
@@ -311,6 +372,8 @@ class Live(unittest.TestCase):
                         width)
                 card = self.browser.find_element(By.ID, "wheel")
                 colours[theme] = card.value_of_css_property("background-color")
+                self.page.run("document.getElementById('setup')"
+                              ".classList.replace('muted', 'bad')")
                 for name in ("wheel", "summary", "setup"):
                     text = self.browser.find_element(By.ID, name)
                     self.assert_contrast(text.value_of_css_property("color"),

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
 # The distribution's own Python is the one that has its prometheus_client.
-"""What idle-server --http serves, read without a browser.
+"""What idle-server and multi-loop serve with --http, read without a browser.
 
 usage: served.py BUILD Page|Metrics
 
@@ -10,6 +10,7 @@ prometheus_client."""
 
 import base64
 import hashlib
+import pathlib
 import re
 import subprocess
 import sys
@@ -17,6 +18,9 @@ import unittest
 import urllib.request
 
 import servers
+
+HERE = pathlib.Path(__file__).resolve().parent
+RULES = HERE.parents[2] / "examples/live/uvwheel.rules.yml"
 
 
 def fetch(running, path):
@@ -66,16 +70,50 @@ class Metrics(unittest.TestCase):
             self.assertEqual(family.unit, "seconds" if family.name.endswith(
                 "_seconds") else "")
 
+    def test_a_sample_has_the_name_of_its_wheel(self):
+        # pylint: disable=import-outside-toplevel
+        from prometheus_client.openmetrics import parser
+        with servers.serving("--threads", "3",
+                             program="multi-loop") as running:
+            _, text = fetch(running, "metrics")
+        for family in parser.text_string_to_metric_families(text):
+            self.assertEqual({sample.labels["wheel"]
+                              for sample in family.samples}, {"1", "2", "3"})
+
     def test_promtool_finds_no_fault(self):
-        # It reads the older format, in which a counter has the name of its
-        # sample.
-        counters = re.findall("^# TYPE (.*) counter$", self.text, re.MULTILINE)
-        older = re.sub(rf"^(# \w+ (?:{'|'.join(counters)}))\b", r"\1_total",
-                       self.text, flags=re.MULTILINE)
-        checked = subprocess.run(["promtool", "check", "metrics"], input=older,
+        # It reads the older format, in which a counter or an info has the name
+        # of its sample, and an info is a gauge.
+        older = self.text
+        for kind, suffix in (("counter", "_total"), ("info", "_info")):
+            names = re.findall(f"^# TYPE (.*) {kind}$", older, re.MULTILINE)
+            older = re.sub(rf"^(# \w+ (?:{'|'.join(names)}))\b",
+                           rf"\1{suffix}", older, flags=re.MULTILINE)
+        older = re.sub("_info info$", "_info gauge", older, flags=re.MULTILINE)
+        self.assert_no_fault("check", "metrics", stdin=older)
+
+    def test_rules_fire_when_they_should(self):
+        self.assert_no_fault("check", "rules", "--lint-fatal", str(RULES))
+        self.assert_no_fault("test", "rules", str(HERE / "rules.test.yml"))
+
+    def test_each_figure_that_can_be_bad_has_an_alert(self):
+        expressions = "".join(re.findall(
+            r"expr:(.*?)(?:for|labels):", RULES.read_text(), re.DOTALL))
+        used = set(re.findall(r"uvwheel_\w+", expressions))
+        served = set(re.findall(r"^(uvwheel_\w+)", self.text, re.MULTILINE))
+        self.assertEqual(used - served, set())
+        bad = re.findall(r"^# HELP (\w+) .*Bad when", self.text, re.MULTILINE)
+        self.assertGreater(len(bad), 5)
+        for name in bad:
+            self.assertTrue(used & {name, name + "_total", name + "_bucket"},
+                            name)
+
+    def assert_no_fault(self, *command, stdin=None):
+        checked = subprocess.run(["promtool", *command], input=stdin,
                                  text=True, capture_output=True, check=False)
-        self.assertEqual(checked.stdout + checked.stderr, "")
-        self.assertEqual(checked.returncode, 0)
+        output = checked.stdout + checked.stderr
+        self.assertEqual(checked.returncode, 0, output)
+        if stdin is not None:
+            self.assertEqual(output, "")
 
 
 if __name__ == "__main__":

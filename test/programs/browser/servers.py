@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Idle-servers of a build directory, with their pages."""
+"""Servers of a build directory, with their pages."""
 
 import contextlib
 import pathlib
@@ -18,14 +18,14 @@ def find_build(directory):
 
 
 class Server:
-    """An idle-server, its echo port and its page."""
+    """An idle-server or multi-loop, its echo port and its page."""
 
-    def __init__(self, *options, http_port=0):
+    def __init__(self, *options, http_port=0, program="idle-server"):
         self.process = subprocess.Popen(
-            [build / "examples/idle-server", "--port", "0",
+            [build / "examples" / program, "--port", "0",
              "--http", str(http_port), *options],
             stdout=subprocess.PIPE, text=True)
-        self.port = self.read_port(r"listening on .*:(\d+)$")
+        self.port = self.read_port(r"listening on [^,]*:(\d+)")
         self.http_port = self.read_port(r"live page: .*:(\d+)/$")
         self.url = f"http://127.0.0.1:{self.http_port}/"
 
@@ -53,4 +53,4 @@ def serving(*options, **more):
         yield server
     finally:
         status = server.stop()
-    assert status == 0, f"idle-server ended with status {status}"
+    assert status == 0, f"the server ended with status {status}"

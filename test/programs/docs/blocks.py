@@ -81,7 +81,7 @@ def configure_meson(block, scratch):
 
 def configure_cmake(block, scratch):
     build = project(scratch, "CMakeLists.txt", CMAKE.format(block=block))
-    return ["cmake", f"-DCMAKE_PREFIX_PATH={sys.argv[1]}",
+    return ["cmake", "-Werror=dev", f"-DCMAKE_PREFIX_PATH={sys.argv[1]}",
             f"-DFETCHCONTENT_SOURCE_DIR_UVWHEEL={TOP}", "-S", scratch,
             "-B", build]
 

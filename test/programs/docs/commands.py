@@ -40,6 +40,7 @@ COMMANDS = {
     "examples/demo --trouble": Job("tests"),
     "bench/callgrind": ITSELF,
     "test/exhaustive": "test/exhaustive --seconds 1",
+    "test/stress 60": "test/stress 1",
     "build/demo/examples/idle-server --http 8080":
         "timeout --preserve-status -s INT 1 "
         "build/demo/examples/idle-server --port 0 --http 0",
@@ -47,7 +48,6 @@ COMMANDS = {
         Job("tests"),
     "build/demo/tools/size-wheel --timeout 60s:1000000 --refresh 10s":
         ITSELF,
-    "man uvwheel": "man -P cat uvwheel",
     "man uvwheel_timer_start": "man -P cat uvwheel_timer_start",
     "meson setup build --buildtype=release -Dtests=disabled "
     "-Dexamples=disabled":
@@ -92,6 +92,7 @@ COMMANDS = {
     "test/run abi": Job("abi"),
     "test/install/abi/accept": ITSELF,
     "packaging/release": Job("consumer"),
+    "packaging/amalgamate build/two-files": ITSELF,
 }
 
 
@@ -131,7 +132,7 @@ def execute(command, copy):
     """Returns what it has printed if it fails."""
     prefix = copy.parent / "prefix"
     environment = dict(
-        os.environ, PREFIX=str(prefix), LD_LIBRARY_PATH=f"{prefix}/lib",
+        os.environ, PREFIX=str(prefix), LD_RUN_PATH=f"{prefix}/lib",
         PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig",
         MANPATH=f"{prefix}/share/man")
     done = subprocess.run(command, shell=True, cwd=copy, env=environment,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What is a stall and what it does to the wheel's clock. test_stalls.c shows
- * what that is good for, test_slow_loops.c what is no stall. */
+/* What a stall is, and what it does to the wheel's clock. test_heard.c shows
+ * what that is good for, test_account.c where it ends. */
 
 #include "support.h"
 
@@ -16,32 +16,29 @@ open_wheel_with_stalls(uint32_t stall_ms, uint32_t flags)
   open_wheel_with(&options);
 }
 
-/* Moves the clock to a time of the wheel's clock, while the loop is deaf. */
+/* Lets the loop do what it would do now: a turn takes one or two iterations
+ * after the one in which the driver is called. */
 static void
-be_deaf_until(uint64_t wheel_ms)
+run_now(void)
 {
-  uint64_t loop_ms = wheel_ms + stats_of_wheel().deaf_ms;
+  unsigned i;
 
-  virtual_time_advance_ms(loop_ms - virtual_time_ns() / 1000000);
+  for (i = 0; i < 4; i++)
+    uv_run(&loop, UV_RUN_NOWAIT);
 }
 
 /* Starts the probe, and has the loop come late by so much to its tick. */
 static void
 come_late_by(probe_t *probe, uint64_t late_ms)
 {
-  uint64_t tick_ms;
+  uint64_t tick_ms, at_ms;
 
   uv_update_time(&loop);
   probe_start(probe, 100, 0);
   tick_ms = tick_ms_after(TICK_MS, probe->due_ms);
-  be_deaf_until(tick_ms + late_ms);
-  uv_run(&loop, UV_RUN_NOWAIT);
-}
-
-static void
-count_timer(uvwheel_timer_t *timer)
-{
-  ++*(unsigned *)timer->data;
+  at_ms = tick_ms + late_ms + stats_of_wheel().set_back_ms;
+  virtual_time_advance_ms(at_ms - virtual_time_ns() / 1000000);
+  run_now();
 }
 
 static uint64_t
@@ -52,23 +49,32 @@ set_back_by(uint64_t late_ms)
 
 /* ---- What is a stall ----------------------------------------------------- */
 
-START_TEST(a_turn_that_is_late_by_more_than_stall_ms_finds_a_stall)
+static const struct {
+  uint32_t option;
+  uint64_t stall_ms;
+} thresholds[] = {
+    {0, 250}, {1, 1}, {2, 2}, {250, 250}, {251, 251}, {5000, 5000},
+};
+
+/* P6 */
+START_TEST(a_loop_that_is_late_by_more_than_stall_ms_was_deaf)
 {
-  static const uint32_t options[] = {0, 1, 2, 250, 251, 5000, UINT32_MAX - 1};
-  uint64_t stall_ms = options[_i / 2] != 0 ? options[_i / 2] : 250;
-  uint64_t too_late = (uint64_t)_i % 2;
+  uint64_t stall_ms = thresholds[_i].stall_ms;
   static probe_t probe;
 
-  open_wheel_with_stalls(options[_i / 2], 0);
+  open_wheel_with_stalls(thresholds[_i].option, 0);
   probe_init(&probe);
-  come_late_by(&probe, stall_ms + too_late);
-  ck_assert_uint_eq(stats_of_wheel().stalls, too_late);
-  ck_assert_uint_eq(stats_of_wheel().stall_max_ms, too_late ? stall_ms + 1 : 0);
-  ck_assert_uint_eq(probe.fired, too_late ? 0 : 1);
-  ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, too_late ? 0 : stall_ms);
-  run_for(2 * stall_ms + 1000);
+  come_late_by(&probe, stall_ms);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  ck_assert_uint_eq(stats_of_wheel().set_back_ms, 0);
+  ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, stall_ms);
   ck_assert_uint_eq(probe.fired, 1);
-  rewind_clock();
+  come_late_by(&probe, stall_ms + 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(stats_of_wheel().stall_max_ms, stall_ms + 1);
+  ck_assert_uint_eq(probe.fired, 1);
+  run_for(2 * stall_ms + 1000);
+  ck_assert_uint_eq(probe.fired, 2);
 }
 END_TEST
 
@@ -83,38 +89,6 @@ START_TEST(a_wheel_that_follows_the_world_s_clock_knows_no_stalls)
   ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop));
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   rewind_clock();
-}
-END_TEST
-
-static void
-ignore(uvwheel_timer_t *timer, void *arg)
-{
-  (void)timer, (void)arg;
-}
-
-static void
-walk(uv_timer_t *timer)
-{
-  (void)timer;
-  uvwheel_walk(&wheel, ignore, NULL);
-}
-
-/* libuv since 1.48 first gathers all timers that are due, which makes them
- * inactive, and then calls them: another one's callback is no reason to arm the
- * driver anew, and so to hide how late it is. */
-START_TEST(what_a_timer_of_libuv_does_before_the_turn_hides_no_stall)
-{
-  static uv_timer_t timer;
-  static probe_t probe;
-
-  open_wheel_with_stalls(0, 0);
-  probe_init(&probe);
-  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
-  ck_assert_int_eq(uv_timer_start(&timer, walk, 1, 0), 0);
-  come_late_by(&probe, 5000);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
-  ck_assert_uint_eq(probe.fired, 0);
-  uv_close((uv_handle_t *)&timer, NULL);
 }
 END_TEST
 
@@ -155,6 +129,7 @@ START_TEST(a_clock_that_steps_back_is_no_stall)
 }
 END_TEST
 
+/* P6 */
 START_TEST(a_wheel_without_timers_has_nobody_to_listen_to)
 {
   static probe_t probe;
@@ -171,77 +146,58 @@ START_TEST(a_wheel_without_timers_has_nobody_to_listen_to)
 END_TEST
 
 static void
-take_300_ms(probe_t *probe)
+take_3_ms(probe_t *probe)
 {
-  virtual_time_advance_ms(300);
+  virtual_time_advance_ms(3);
   if (probe->arg != NULL)
     uv_update_time(&loop);
 }
 
-/* A callback blocks for 300 ms and ends its pass. The next tick is that of the
- * second probe. */
-START_TEST(what_a_callback_takes_counts_from_the_tick_that_it_delays)
-{
-  const uvwheel_options_t options = {.tick_ms = TICK_MS, .turn_ms = UINT32_MAX};
-  uint64_t later_ms = _i == 0 ? 290 : 10;
-  static probe_t probe, second;
+static const struct {
+  uint32_t turn_budget;
+  uint32_t turn_ms;
+  uint32_t flags;
+  bool update;
+} limits[] = {
+    {0, 0, 0, false},
+    {10, UINT32_MAX, 0, false},
+    {10, 0, 0, true},
+    {0, 0, UVWHEEL_FIFO, true},
+    {10, 0, UVWHEEL_FIFO, false},
+    {0, UINT32_MAX, 0, true},
+};
 
-  open_wheel_with(&options);
-  probe_init(&probe);
-  probe_init(&second);
-  probe.then = take_300_ms;
-  probe.arg = _i < 2 ? &probe : NULL;
-  probe_start(&probe, 100, 0);
-  probe_start(&second, 100 + later_ms, 0);
-  run_for(2000);
-  ck_assert_uint_eq(second.fired, 1);
-  ck_assert_uint_eq(stats_of_wheel().stalls, _i > 0);
-  ck_assert_uint_le(stats_of_wheel().lateness_max_ms, _i > 0 ? 0 : 11);
-}
-END_TEST
-
-static void
-take_20_ms(probe_t *probe)
+/* P6. Whether its limits cut it or nothing does. */
+START_TEST(a_mass_expiry_is_no_stall)
 {
-  (void)probe;
-  virtual_time_advance_ms(20);
-}
-
-/* What a turn that was cut left over has waited for longer than the clock is
- * set back, and is due still: but peers are listened to before it fires. */
-START_TEST(a_turn_that_finds_a_stall_fires_nothing)
-{
-  const uvwheel_options_t options = {
-      .tick_ms = TICK_MS, .turn_budget = 1, .stall_ms = 50};
-  static probe_t probes[40];
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .turn_budget = limits[_i].turn_budget,
+                                     .turn_ms = limits[_i].turn_ms,
+                                     .flags = limits[_i].flags};
+  static probe_t probes[1000];
   size_t i;
 
   open_wheel_with(&options);
   probe_init_all(probes, LENGTH(probes));
   for (i = 0; i < LENGTH(probes); i++) {
-    probes[i].then = take_20_ms;
-    probe_start(&probes[i], 100, 0);
+    probes[i].then = take_3_ms;
+    probes[i].arg = limits[_i].update ? probes : NULL;
+    probe_start(&probes[i], 100 + i % 20, 0);
   }
-  virtual_time_advance_ms(110);
-  while (fired_in_all < 20)
-    uv_run(&loop, UV_RUN_NOWAIT);
+  run_for(5000);
+  ck_assert_uint_eq(fired_in_all, LENGTH(probes));
+  ck_assert_uint_gt(stats_of_wheel().lateness_max_ms, 10);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-  virtual_time_advance_ms(80);
-  uv_run(&loop, UV_RUN_NOWAIT);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
-  ck_assert_uint_gt(stats_of_wheel().backlog_ms, 0);
-  ck_assert_uint_eq(fired_in_all, 20);
-  run_for(1000);
-  ck_assert_uint_eq(fired_in_all, 40);
 }
 END_TEST
 
 /* ---- What it does to the clock ------------------------------------------- */
 
+static const uint64_t lates_ms[] = {251, 252, 999, 1000, 1001, 9000, 86400000};
+
+/* P6 */
 START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
 {
-  static const uint64_t lates_ms[] = {251,  252,  999,     1000,
-                                      1001, 9000, 86400000};
   uint64_t late_ms = lates_ms[_i], back_ms = set_back_by(late_ms), tick_ms;
   static probe_t probe, distant;
 
@@ -253,13 +209,11 @@ START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
   tick_ms = tick_ms_after(TICK_MS, probe.due_ms);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert_uint_eq(stats_of_wheel().stall_max_ms, late_ms);
-  ck_assert_uint_eq(stats_of_wheel().deaf_ms, back_ms);
+  ck_assert_uint_eq(stats_of_wheel().deaf_ms, late_ms);
+  ck_assert_uint_eq(stats_of_wheel().set_back_ms, back_ms);
   ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop) - back_ms);
-  ck_assert_uint_eq(uvwheel_now(&wheel), tick_ms - (back_ms - late_ms));
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&distant.timer),
                     distant.due_ms - uvwheel_now(&wheel));
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer),
-                    probe.due_ms - uvwheel_now(&wheel));
   ck_assert_uint_eq(stats_of_wheel().fired, 0);
   ck_assert_uint_eq(stats_of_wheel().backlog_ms, 0);
   verify_wheel();
@@ -268,27 +222,28 @@ START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
   run_for(1);
   ck_assert_uint_eq(probe.fired, 1);
   ck_assert_uint_eq(probe.fired_ms, tick_ms);
-  ck_assert_uint_eq(stats_of_wheel().lateness[0], 1);
   ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, 0);
   rewind_clock();
 }
 END_TEST
 
-/* The longest is told, and the sum of all. */
+/* P6. The longest is told, and the sum of all. */
 START_TEST(stalls_add_up)
 {
-  static const uint64_t lates_ms[] = {300, 5000, 800, 4999};
-  uint64_t deaf_ms = 0;
+  static const uint64_t lengths_ms[] = {300, 5000, 800, 4999};
+  uint64_t deaf_ms = 0, back_ms = 0;
   static probe_t probe;
   size_t i;
 
   open_wheel_with_stalls(0, 0);
   probe_init(&probe);
-  for (i = 0; i < LENGTH(lates_ms); i++) {
-    come_late_by(&probe, lates_ms[i]);
-    deaf_ms += set_back_by(lates_ms[i]);
+  for (i = 0; i < LENGTH(lengths_ms); i++) {
+    come_late_by(&probe, lengths_ms[i]);
+    deaf_ms += lengths_ms[i];
+    back_ms += set_back_by(lengths_ms[i]);
     ck_assert_uint_eq(stats_of_wheel().stalls, i + 1);
     ck_assert_uint_eq(stats_of_wheel().deaf_ms, deaf_ms);
+    ck_assert_uint_eq(stats_of_wheel().set_back_ms, back_ms);
     run_for(2000);
     ck_assert_uint_eq(probe.fired, i + 1);
   }
@@ -297,19 +252,20 @@ START_TEST(stalls_add_up)
 }
 END_TEST
 
-/* In the first seconds after a machine was started. */
+/* P6. In the first seconds after a machine was started. */
 START_TEST(the_clock_is_not_set_back_to_before_zero)
 {
+  static const uint32_t flags[] = {0, UVWHEEL_FIFO};
   static probe_t probe, second;
 
   virtual_time_set_ns(UINT64_C(40) * 1000000);
   uv_update_time(&loop);
-  open_wheel_with_stalls(0, _i ? UVWHEEL_FIFO : 0);
+  open_wheel_with_stalls(0, flags[_i]);
   probe_init(&probe);
   probe_init(&second);
   come_late_by(&probe, 900); /* at 40 + 100 + 10 + 900 */
   ck_assert_uint_eq(uvwheel_now(&wheel), 0);
-  ck_assert_uint_eq(stats_of_wheel().deaf_ms, uv_now(&loop));
+  ck_assert_uint_eq(stats_of_wheel().set_back_ms, uv_now(&loop));
   probe_start(&second, 0, 0);
   run_for(TICK_MS);
   ck_assert_uint_eq(second.fired_ms, TICK_MS);
@@ -339,7 +295,7 @@ note_order_and_block(probe_t *probe)
   virtual_time_advance_ms(5000);
 }
 
-/* The loop is deaf before the first one, or a callback blocks it. */
+/* P6. The loop is deaf before the first one, or a callback blocks it. */
 START_TEST(fifo_order_outlives_a_stall)
 {
   const uvwheel_options_t options = {
@@ -350,47 +306,51 @@ START_TEST(fifo_order_outlives_a_stall)
   order_length = 0;
   open_wheel_with(&options);
   probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < 60; i++) {
+  for (i = 0; i < LENGTH(probes); i++) {
     probes[i].then = note_order;
     probes[i].arg = probes;
     probe_start(&probes[i], 100 + i / 20 * TICK_MS, 0);
   }
-  if (_i < 60)
+  if (_i < (int)LENGTH(probes))
     probes[_i].then = note_order_and_block;
   else
     virtual_time_advance_ms(5000);
   run_for(20000);
-  if (_i < 60 - 7 || _i == 60) /* else that turn was the last */
-    ck_assert_uint_eq(stats_of_wheel().stalls, 1);
-  ck_assert_uint_eq(order_length, 60);
-  for (i = 0; i < 60; i++)
+  ck_assert_uint_eq(order_length, LENGTH(probes));
+  for (i = 0; i < LENGTH(probes); i++)
     ck_assert_uint_eq(order[i], i);
 }
 END_TEST
 
-/* What a probe asserts at each callback is that it keeps its beat. */
+static const struct {
+  uvwheel_missed_t missed;
+  uint64_t repeat;
+} repeats[] = {
+    {UVWHEEL_MISSED_SKIP, TICK_MS},  {UVWHEEL_MISSED_SKIP, 25},
+    {UVWHEEL_MISSED_SKIP, 100},      {UVWHEEL_MISSED_SKIP, 1000},
+    {UVWHEEL_MISSED_BURST, TICK_MS}, {UVWHEEL_MISSED_BURST, 25},
+    {UVWHEEL_MISSED_BURST, 100},     {UVWHEEL_MISSED_BURST, 1000},
+};
+
+/* P6. What a probe asserts at each callback is that it keeps its beat. */
 START_TEST(a_repeating_timer_misses_nothing_in_a_stall)
 {
-  static const uint64_t repeats_ms[] = {TICK_MS, 25, 10 * TICK_MS, 1000};
-  uint64_t repeat = repeats_ms[_i % 4], beats;
-  static const uvwheel_missed_t policies[] = {UVWHEEL_MISSED_SKIP,
-                                              UVWHEEL_MISSED_BURST};
+  uint64_t repeat = repeats[_i].repeat, beats;
   static probe_t probe;
   unsigned fired;
 
   open_wheel_with_stalls(0, 0);
   probe_init(&probe);
-  ck_assert_int_eq(uvwheel_timer_set_missed(&probe.timer, policies[_i / 4]), 0);
+  ck_assert_int_eq(uvwheel_timer_set_missed(&probe.timer, repeats[_i].missed),
+                   0);
   probe_start(&probe, repeat, repeat);
   run_for(3000);
   fired = probe.fired;
   virtual_time_advance_ms(60000);
-  run_for(0);
+  run_for(998 - TICK_MS); /* the clock is a second before the tick */
   ck_assert_uint_eq(probe.fired, fired);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
-  run_for(999 - TICK_MS); /* the clock is a second before the tick */
-  ck_assert_uint_eq(probe.fired, fired);
-  run_for(TICK_MS + 1);
+  run_for(TICK_MS + 2);
   ck_assert_uint_eq(probe.fired, fired + 1);
   run_for(100 * repeat);
   beats = (uvwheel_now(&wheel) - START_MS) / repeat;
@@ -400,7 +360,8 @@ START_TEST(a_repeating_timer_misses_nothing_in_a_stall)
 }
 END_TEST
 
-/* ---- What happens before the turn finds it ------------------------------- */
+/* ---- What happens before the wheel finds it -------------------------------
+ */
 
 static probe_t first, second, other;
 
@@ -440,13 +401,18 @@ refresh_all(void)
 }
 
 static void
+count_timer(uvwheel_timer_t *timer)
+{
+  ++*(unsigned *)timer->data;
+}
+
+static void
 fire_one_soonest(void)
 {
   static uvwheel_timer_t timer;
   static unsigned fired;
 
   uv_update_time(&loop);
-  timer.data = &fired;
   ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
   timer.data = &fired;
   ck_assert_int_eq(uvwheel_timer_start(&timer, count_timer, 0, 0), 0);
@@ -457,26 +423,52 @@ fire_one_soonest(void)
 }
 
 static void
-do_nothing(uvwheel_timer_t *timer, void *arg)
+ignore(uvwheel_timer_t *timer, void *arg)
 {
-  (void)timer;
-  (void)arg;
+  (void)timer, (void)arg;
 }
 
 static void
 walk_over_all(void)
 {
   uv_update_time(&loop);
-  uvwheel_walk(&wheel, do_nothing, NULL);
+  uvwheel_walk(&wheel, ignore, NULL);
 }
 
-static void (*const actions[])(void) = {
-    start_earlier,    start_earlier_at_the_right_time,
-    start_much_later, stop_the_first,
-    refresh_all,      fire_one_soonest,
-    walk_over_all,
+static void
+walk_in_uv_timer(uv_timer_t *timer)
+{
+  uvwheel_walk(&wheel, ignore, NULL);
+  uv_close((uv_handle_t *)timer, NULL);
+}
+
+/* libuv since 1.48 first gathers all timers that are due, which makes them
+ * inactive, and then calls them: another one's callback is no reason to arm the
+ * driver anew, and so to hide how late it is. */
+static void
+let_a_uv_timer_be_due(void)
+{
+  static uv_timer_t timer;
+
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_timer_start(&timer, walk_in_uv_timer, 1, 0), 0);
+}
+
+static const struct {
+  const char *name;
+  void (*act)(void);
+} acts[] = {
+    {"starts an earlier timer", start_earlier},
+    {"updates the time and starts one", start_earlier_at_the_right_time},
+    {"starts a later one", start_much_later},
+    {"stops the first", stop_the_first},
+    {"refreshes all", refresh_all},
+    {"fires the soonest", fire_one_soonest},
+    {"walks", walk_over_all},
+    {"has a uv_timer_t that is due, too", let_a_uv_timer_be_due},
 };
 
+/* P6 */
 START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
 {
   open_wheel_with_stalls(0, 0);
@@ -486,9 +478,9 @@ START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
   probe_start(&first, 100, 0);
   probe_start(&second, 200, 0);
   virtual_time_advance_ms(9000);
-  actions[_i]();
-  uv_run(&loop, UV_RUN_NOWAIT);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  acts[_i].act();
+  run_now();
+  ck_assert_msg(stats_of_wheel().stalls == 1, "%s", acts[_i].name);
   ck_assert_uint_ge(stats_of_wheel().stall_max_ms, 9000 - 110);
   ck_assert_uint_eq(fired_in_all, 0);
   run_for(20000);
@@ -501,32 +493,30 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("stall rules");
+  Suite *suite = suite_create("deaf");
   TCase *found = loop_tcase(suite, "what is a stall");
   TCase *clock = loop_tcase(suite, "the clock");
   TCase *after = loop_tcase(suite, "after it");
-  TCase *before = loop_tcase(suite, "before the turn");
+  TCase *before = loop_tcase(suite, "before it is found");
 
-  tcase_add_loop_test(
-      found, a_turn_that_is_late_by_more_than_stall_ms_finds_a_stall, 0, 14);
+  tcase_add_loop_test(found, a_loop_that_is_late_by_more_than_stall_ms_was_deaf,
+                      0, (int)LENGTH(thresholds));
   tcase_add_test(found, a_wheel_that_follows_the_world_s_clock_knows_no_stalls);
-  tcase_add_test(found,
-                 what_a_timer_of_libuv_does_before_the_turn_hides_no_stall);
   tcase_add_test(found, two_wheels_of_a_loop_have_a_clock_each);
   tcase_add_test(found, a_clock_that_steps_back_is_no_stall);
-  tcase_add_loop_test(
-      found, what_a_callback_takes_counts_from_the_tick_that_it_delays, 0, 3);
   tcase_add_test(found, a_wheel_without_timers_has_nobody_to_listen_to);
-  tcase_add_test(found, a_turn_that_finds_a_stall_fires_nothing);
+  tcase_add_loop_test(found, a_mass_expiry_is_no_stall, 0, (int)LENGTH(limits));
   tcase_add_loop_test(
       clock, a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more, 0,
-      7);
+      (int)LENGTH(lates_ms));
   tcase_add_test(clock, stalls_add_up);
   tcase_add_loop_test(clock, the_clock_is_not_set_back_to_before_zero, 0, 2);
-  tcase_add_loop_test(after, fifo_order_outlives_a_stall, 0, 61);
-  tcase_add_loop_test(after, a_repeating_timer_misses_nothing_in_a_stall, 0, 8);
+  tcase_add_loop_test(after, fifo_order_outlives_a_stall, 0,
+                      (int)LENGTH(order) + 1);
+  tcase_add_loop_test(after, a_repeating_timer_misses_nothing_in_a_stall, 0,
+                      (int)LENGTH(repeats));
   tcase_add_loop_test(before,
                       nothing_that_is_done_before_the_turn_hides_a_stall, 0,
-                      (int)LENGTH(actions));
+                      (int)LENGTH(acts));
   return run_suite(suite);
 }

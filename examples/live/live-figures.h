@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The figures of a wheel that the live page and /metrics report, in one table:
+ * both go through it, and so do their tests. To report one more, add a row. */
+
+#ifndef EXAMPLES_LIVE_FIGURES_H
+#define EXAMPLES_LIVE_FIGURES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uvwheel.h>
+
+/* A wheel to report. */
+typedef struct live_wheel_s {
+  const char *name;
+  uvwheel_t *wheel;
+  const uint64_t *refreshes; /* the server's own count: see live_figures */
+} live_wheel_t;
+
+/* What is known of a wheel at one moment. */
+typedef struct live_snapshot_s {
+  uint64_t unanswered_ms; /* for the page to set */
+  uint64_t loop_ms;       /* the loop's clock, which never steps back */
+  uint64_t now_ms;        /* the wheel's; 0: it was never asked       */
+  uint64_t refreshed;
+  uint64_t in_vain;
+  uvwheel_options_t options;
+  uvwheel_stats_t stats;
+} live_snapshot_t;
+
+/* On the thread of the wheel's loop. */
+void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *wheel);
+
+/* Where the page shows a figure; /metrics has all of them. */
+typedef enum { LIVE_NOWHERE, LIVE_TILE, LIVE_HEALTH } live_place_t;
+
+typedef enum { LIVE_GAUGE, LIVE_COUNTER } live_type_t;
+
+/* What a number is a part of; LIVE_ONE means it is a count. */
+typedef enum { LIVE_ONE = 1, LIVE_MS = 1000, LIVE_US = 1000000 } live_unit_t;
+
+typedef struct live_figure_s {
+  size_t offset; /* in live_snapshot_t */
+  live_place_t place;
+  live_type_t type;
+  live_unit_t unit;
+  const char *name;  /* in frames as it is, in metrics after "uvwheel_" */
+  const char *title; /* on the page                                     */
+  const char *help;  /* what it is                                      */
+  const char *worry; /* when it is bad, or NULL: never                  */
+  uint64_t limit;    /* bad is more than that: a gauge now, a counter in the
+                        last minute                                     */
+} live_figure_t;
+
+extern const live_figure_t live_figures[];
+extern const size_t live_figure_count;
+
+uint64_t live_figure_of(const live_figure_t *figure,
+                        const live_snapshot_t *snapshot);
+
+#endif /* EXAMPLES_LIVE_FIGURES_H */

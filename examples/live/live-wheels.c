@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+
+#include "live-wheels.h"
+
+#include <stdlib.h>
+
+#define MOST_PAUSE_NS UINT64_C(1000000000)
+
+int
+live_wheels_init(live_wheels_t *wheels, const live_wheel_t *shown, size_t count,
+                 const uv_loop_t *loop)
+{
+  int error = 0;
+
+  wheels->views = calloc(count, sizeof(*wheels->views));
+  if (wheels->views == NULL)
+    return UV_ENOMEM;
+  wheels->count = count;
+  for (size_t i = 0; i < count && error == 0; i++) {
+    live_view_t *view = &wheels->views[i];
+    view->wheel = shown[i];
+    view->is_local = uvwheel_get_loop(shown[i].wheel) == loop;
+    view->post.data = view;
+    if (!view->is_local)
+      error = uvwheel_open_mailbox(shown[i].wheel);
+  }
+  return error;
+}
+
+void
+live_wheels_free(live_wheels_t *wheels)
+{
+  free(wheels->views);
+}
+
+/* On the loop of the wheel. What was counted before somebody began to look is
+ * too old. */
+static void
+take(live_view_t *view)
+{
+  live_picture_t *picture = &view->taken.picture;
+
+  if (view->counts) {
+    if (picture->wheel == NULL ||
+        uv_hrtime() - picture->counted_ns > MOST_PAUSE_NS)
+      live_picture_begin(picture, view->wheel.wheel);
+    live_picture_count(picture);
+  }
+  live_snapshot_take(&view->taken.snapshot, &view->wheel);
+}
+
+/* A wheel that is being closed never answers again. */
+static void
+on_asked(uvwheel_post_t *post, int status)
+{
+  live_view_t *view = post->data;
+
+  if (status != 0)
+    return;
+  take(view);
+  atomic_store(&view->is_asked, false);
+}
+
+void
+live_wheels_ask(live_wheels_t *wheels, bool counts)
+{
+  for (size_t i = 0; i < wheels->count; i++) {
+    live_view_t *view = &wheels->views[i];
+    if (atomic_load(&view->is_asked))
+      continue;
+    view->shown = view->taken;
+    view->counts = counts;
+    if (view->is_local) {
+      take(view);
+    } else {
+      view->asked_ns = uv_hrtime();
+      atomic_store(&view->is_asked, true);
+      uvwheel_post(view->wheel.wheel, &view->post, on_asked);
+    }
+  }
+}
+
+bool
+live_wheels_collect(live_wheels_t *wheels)
+{
+  bool has_all = true;
+
+  for (size_t i = 0; i < wheels->count; i++) {
+    live_view_t *view = &wheels->views[i];
+    if (atomic_load(&view->is_asked)) {
+      view->shown.snapshot.unanswered_ms =
+          (uv_hrtime() - view->asked_ns) / 1000000;
+      has_all = false;
+    } else {
+      view->shown = view->taken;
+    }
+  }
+  return has_all;
+}
