@@ -298,7 +298,7 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * are closed or, if they are closed already, before it returns. With a library
  * built with -Dprivate_fields=false the loop must not be closed before, nor may
  * this be called in a callback of uv_walk then.
- * Cost: O(active timers + slots / 64). */
+ * Cost: O(active timers + slots in use). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* 1 once the wheel is closing, by uvwheel_close or because others have closed
@@ -325,7 +325,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * timer that stays active is visited exactly once, unless it is started anew or
  * refreshed to be due earlier: then the walk may meet it in its new place, or
  * not.
- * Cost: O(active timers + slots / 64). */
+ * Cost: O(active timers + slots in use). A slot is in use if timers were put
+ * there since the hand passed it last, even if they have been stopped. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
@@ -338,11 +339,11 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * Returns how many callbacks it has called, each of another timer: count, if so
  * many were active and no callback stopped, restarted or refreshed one of them,
  * or closed the wheel. (Timers that are never due, from 2^63 ms on, do not
- * fire.) Any callback may call it, but in that of uvwheel_walk it
- * fires nothing. turn_budget and turn_ms do not limit it. A repeating timer
- * keeps its beat.
- * Cost: O(count + what the hand looks at on its way there), and the callbacks.
- */
+ * fire.) Any callback may call it; but in a callback that it calls itself, and
+ * in that of uvwheel_walk, it fires nothing and returns 0. turn_budget and
+ * turn_ms do not limit it. A repeating timer keeps its beat.
+ * Cost: O(count), the callbacks, and a look at each timer on the way that was
+ * refreshed or waits for a later round. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -404,8 +405,8 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
 /* Stops the timer: its callback is not called any more, not even if it was due
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
  * if it is not active, too.
- * Errors: UV_EINVAL. Cost: O(1); of the wheel's last timer, O(slots / 64) and
- * one uv_timer_stop more. */
+ * Errors: UV_EINVAL. Cost: O(1); of the wheel's last timer also one
+ * uv_timer_stop, and some 5 ns for each slot in use (see uvwheel_walk). */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does: until it is initialised again,

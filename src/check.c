@@ -2,11 +2,10 @@
 
 /* The check of the invariants that wheel.c numbers. */
 
-#include "uvwheel/wheel.h"
-
 #include <inttypes.h>
 
-#include "core.h"
+#include "slot.h"
+#include "walk.h"
 
 struct check {
   const uvwheel_core_t *core;
@@ -52,56 +51,95 @@ check_list(struct check *check, uint64_t list, uint64_t tick)
   return count;
 }
 
-static uint64_t
-check_lanes(struct check *check, uint64_t slot)
+/* The lane that is being filled is one of the slot's and, of a FIFO slot, the
+ * second of two. */
+static bool
+fills_a_lane(const uvwheel_core_t *core, const uvwheel_slot_t *slot)
 {
-  const uvwheel_slot_t *it = &check->core->slots[slot];
-  uint64_t first = FIRST_SLOT_LIST + slot * UVWHEEL_LANES, count = 0, i;
-  uint64_t lane = it->lane - (uint64_t)offsetof(uvwheel_slot_t, lanes);
+  uint64_t at = slot->filling - (uint64_t)offsetof(uvwheel_slot_t, lanes);
+  uint64_t lane = at / sizeof *slot->lanes;
 
-  if (lane >= sizeof it->lanes || lane % sizeof *it->lanes != 0) {
-    expect(check, false, "I7: the lane that is being filled is one", slot);
-    return 0;
-  }
-  for (i = 0; i < uvwheel__lane_count(it); i++)
-    count += check_list(check, first + i, nearest_of(it));
-  return count;
+  return at % sizeof *slot->lanes == 0 && slot->used <= UVWHEEL_LANES &&
+         lane < slot->used &&
+         (!is_fifo(core) || (slot->used == 2 && lane == 1));
+}
+
+/* A lane that is not used was never initialised, or is empty but for places of
+ * walks. */
+static bool
+is_unused(const uvwheel_core_t *core, const uvwheel_link_t *head)
+{
+  const uvwheel_link_t *link = head->next;
+
+  while (link != NULL && link != head &&
+         uvwheel__is_place_of_a_walk(core, link))
+    link = link->next;
+  return link == NULL || link == head;
 }
 
 static uint64_t
-check_slot(struct check *check, uint64_t slot)
+check_lanes(struct check *check, uint64_t number)
 {
-  const uvwheel_core_t *core = check->core;
-  uint64_t nearest = nearest_of(&core->slots[slot]), word = slot / 64;
+  const uvwheel_slot_t *slot = &check->core->slots[number];
+  uint64_t first = FIRST_SLOT_LIST + number * UVWHEEL_LANES, count = 0, i;
 
-  if (!is_occupied(core, slot)) {
-    expect(check, nearest == NEVER,
-           "I2: a slot that is not occupied has no nearest tick", slot);
+  if (!fills_a_lane(check->core, slot)) {
+    expect(check, false, "I7: a lane that is used is being filled", number);
     return 0;
   }
-  expect(check, word >= core->first_word && word <= core->last_word,
-         "I2: occupied bits are in the words in use", slot);
-  expect(check, (nearest & core->slot_mask) == slot && nearest > core->hand,
-         "I3: the nearest tick is one of the slot's, after the hand", slot);
+  for (i = 0; i < slot->used; i++)
+    count += check_list(check, first + i, slot->nearest);
+  for (; i < UVWHEEL_LANES; i++)
+    expect(check, is_unused(check->core, &slot->lanes[i]),
+           "I7: lanes that are not used have no entries", number);
+  return count;
+}
+
+static void
+check_bits(struct check *check, uint64_t number)
+{
+  const uvwheel_core_t *core = check->core;
+  uint64_t nearest = core->slots[number].nearest, word = number / 64;
+
+  expect(check, is_occupied(core, number) == (nearest != 0 && nearest != NEVER),
+         "I2: a slot has a nearest tick exactly if it is occupied", number);
+  expect(check,
+         (core->occupied[word] != 0) ==
+             ((core->words[word / 64] >> word % 64) & 1),
+         "I2: a word of occupied bits has a bit exactly if it is not 0", word);
+}
+
+static uint64_t
+check_slot(struct check *check, uint64_t number)
+{
+  const uvwheel_core_t *core = check->core;
+  uint64_t nearest = core->slots[number].nearest;
+
+  check_bits(check, number);
+  if (!is_occupied(core, number))
+    return 0;
+  expect(check, (nearest & core->slot_mask) == number && nearest > core->hand,
+         "I3: the nearest tick is one of the slot's, after the hand", number);
   expect(check, core->next_tick <= nearest,
-         "I4: the next tick is not after any slot's nearest", slot);
-  return check_lanes(check, slot);
+         "I4: the next tick is not after any slot's nearest", number);
+  return check_lanes(check, number);
 }
 
 static uint64_t
 check_pass(struct check *check)
 {
   const uvwheel_core_t *core = check->core;
-  uint64_t count = check_list(check, DUE_LIST, 0);
+  uint64_t count = check_list(check, DUE_LIST, 0), lanes;
   unsigned i;
 
-  for (i = 0; i < UVWHEEL_LANES; i++)
-    count += check_list(check, i, 0) +
-             check_list(check, FIRST_STAYING_LIST + i, core->pass_nearest);
+  for (i = 0; i < UVWHEEL_LANES; i++) {
+    lanes = check_list(check, i, 0);
+    count += lanes;
+    expect(check, i < core->pass_lanes || lanes == 0,
+           "I7: the entries of a pass are in its first lanes", i);
+  }
   expect(check, core->passing || count == 0,
-         "I5: nothing is pending, staying or due outside a pass", 0);
-  expect(check, !core->passing || core->next_tick <= core->pass_tick,
-         "I4: the next tick is not after that of an unfinished pass", 0);
+         "I5: nothing is pending or due outside a pass", 0);
   return count;
 }
 
@@ -109,17 +147,17 @@ int
 uvwheel_core_check(const uvwheel_core_t *core, FILE *stream)
 {
   struct check check = {core, stream, 0};
-  uint64_t drawn = check_list(&check, DRAWN_LIST, 0), slot;
+  uint64_t drawn = check_list(&check, DRAWN_LIST, 0), number;
   uint64_t count = drawn + check_pass(&check);
 
-  for (slot = 0; slot <= core->slot_mask; slot++)
-    count += check_slot(&check, slot);
-  expect(&check, core->next_tick >= core->hand + !core->passing,
-         "I4: the next tick is not before the hand", 0);
+  for (number = 0; number <= core->slot_mask; number++)
+    count += check_slot(&check, number);
+  expect(&check, core->next_tick > core->hand,
+         "I4: the next tick is after the hand", 0);
   expect(&check, uvwheel_core_count(core) == count,
          "I6: each entry is counted once", 0);
   expect(&check,
-         (core->next_tick == NEVER) == (count == 0) ||
+         (core->next_tick == NEVER) == (count == 0) || core->passing ||
              (drawn > 0 && count == drawn),
          "I4: there is a next tick unless the wheel is empty", 0);
   return check.broken;

@@ -2,7 +2,6 @@
 
 #include "driver.h"
 
-#include "core.h"
 #include "stall.h"
 
 /* While the wheel is polling, the driver looks from time to time whether others
@@ -136,7 +135,8 @@ uvwheel__update_ref(uvwheel_t *wheel)
   bool driven = ref && (wheel->unrefd == 0 ||
                         wheel->unrefd != uvwheel_core_count(&wheel->core));
 
-  uvwheel__allow_fast(&wheel->core, wheel->unrefd == 0);
+  /* While timers are unref'd each start has to come here. */
+  wheel->core.usual_ms = wheel->unrefd == 0 ? wheel->core.divided_ms : 0;
   set_ref((uv_handle_t *)&wheel->driver, driven);
   set_ref((uv_handle_t *)&wheel->no_wait, driven);
   if (wheel->flags & HAS_MAILBOX)

@@ -8,9 +8,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "core.h"
 #include "loop.h"
 #include "misuse.h"
+#include "walk.h"
+#include "wheel.h"
 
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)

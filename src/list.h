@@ -10,6 +10,13 @@
 
 #include "uvwheel/wheel.h"
 
+/* An entry begins with its link, and no other struct has one. */
+static inline uvwheel_entry_t *
+entry_of(uvwheel_link_t *link)
+{
+  return (uvwheel_entry_t *)link;
+}
+
 static inline void
 join(uvwheel_link_t *left, uvwheel_link_t *right)
 {

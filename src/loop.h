@@ -23,6 +23,7 @@
 /* The loop has heard what waited; the turn goes on with what the last one left.
  */
 #define HEARD 64u
+#define FIRES_SOONEST 128u /* uvwheel_fire_soonest calls back */
 
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

@@ -34,9 +34,9 @@
 #include "mailbox.h"
 
 #include "batch.h"
-#include "core.h"
 #include "driver.h"
 #include "misuse.h"
+#include "portable.h"
 
 /* uvwheel_t.newest, if not the address of a request */
 #define EMPTY ((uintptr_t)0)

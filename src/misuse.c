@@ -6,8 +6,8 @@
 
 #include "misuse.h"
 
-#include "core.h"
 #include "loop.h"
+#include "slot.h"
 #include "timer.h"
 
 #ifdef UVWHEEL_CHECKS

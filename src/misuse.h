@@ -65,7 +65,8 @@ void uvwheel__unregister_post(struct uvwheel_post_s *post);
 #define uvwheel__register_post(wheel, post) ((void)0)
 #define uvwheel__unregister_post(post) ((void)0)
 
-#define MISUSE_IF(condition, core, entry, what) ((void)(core))
+#define MISUSE_IF(condition, core, entry, what) \
+  ((void)sizeof(condition), (void)(core))
 #define MISUSE_IF_OVERWRITTEN(core, link) ((void)(core))
 
 #endif

@@ -9,31 +9,32 @@
  * bytes per slot.
  *
  * Entries are dealt to the lanes in runs, and a lane is initialised when its
- * first run begins: a slot with few entries uses few lanes. A slot is claimed
- * by an entry that is due before all that it has, and vacated when the hand
- * finds it empty. wheel.c has the drawing and the invariants. */
+ * first run begins: a slot with few entries uses few lanes. In a FIFO wheel the
+ * order matters more: there one lane takes all entries, and the one before it
+ * what a pass puts back (see wheel.c). */
 
-#include "uvwheel/wheel.h"
+#include "slot.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core.h"
-
 /* What a lane gets before the next one has its turn: few entries as long as
  * there are lanes that have none (with 16 a wheel of 1 ms, whose slots are
  * sparse, expires at half the speed), and one more after each round of the
- * lanes, to take turns less often. In a FIFO wheel, where lanes are joined
- * after a round, it is twice as many. */
+ * lanes, to take turns less often. */
 #define RUN 4
 #define MOST_RUN (1u << 15)
+
+/* The lane that takes all entries of a FIFO slot. */
+#define FIFO_LANE 1
 
 int
 uvwheel__allocate_slots(uvwheel_core_t *core)
 {
   uint64_t count = core->slot_mask + 1;
-  uint64_t slots_size = sizeof(uvwheel_slot_t) * count;
-  uint64_t size = slots_size + sizeof(uint64_t) * ((count + 63) / 64);
+  uint64_t words = (count + 63) / 64;
+  uint64_t size = sizeof(uvwheel_slot_t) * count +
+                  sizeof(uint64_t) * (words + (words + 63) / 64);
 
   if (size > SIZE_MAX)
     return ENOMEM;
@@ -41,92 +42,110 @@ uvwheel__allocate_slots(uvwheel_core_t *core)
   if (core->slots == NULL)
     return ENOMEM;
   core->occupied = (uint64_t *)(core->slots + count);
+  core->words = core->occupied + words;
   return 0;
 }
+
+/* ---- Lanes -------------------------------------------------------------- */
 
 static void
 turn_to_lane(uvwheel_slot_t *slot, uint64_t lane, unsigned run)
 {
   uvwheel_link_t *head = &slot->lanes[lane];
 
-  slot->lane = (uint32_t)((char *)head - (char *)slot);
+  slot->filling = (uint16_t)((char *)head - (char *)slot);
   slot->run = (uint16_t)run;
   slot->left = (uint16_t)run;
+  if (lane >= slot->used)
+    slot->used = (uint16_t)(lane + 1);
   if (head->next == NULL)
     list_init(head);
 }
 
-/* Joins each two lanes of a FIFO slot, so that the upper half is free:
- *
- *   before   0: a b   1: c d   2: e f   3: g h
- *   after    0: a b c d   1: e f g h   2:   3:
- */
 static void
-join_lanes(uvwheel_link_t *lanes)
+occupy(uvwheel_core_t *core, uvwheel_slot_t *slot)
 {
-  unsigned i;
+  uint64_t number = (uint64_t)(slot - core->slots);
 
-  for (i = 1; i < UVWHEEL_LANES; i++)
-    splice_after(lanes[i / 2].prev, &lanes[i]);
+  core->occupied[number / 64] |= UINT64_C(1) << (number % 64);
+  core->words[number / 4096] |= UINT64_C(1) << (number / 64 % 64);
+  slot->left = slot->run;
 }
 
-static uint64_t
-lane_number(const uvwheel_slot_t *slot)
+void
+uvwheel__end_run(uvwheel_core_t *core, uvwheel_slot_t *slot)
 {
-  return (slot->lane - offsetof(uvwheel_slot_t, lanes)) /
-         sizeof(uvwheel_link_t);
-}
+  uint64_t lane = (uint64_t)(lane_of(slot) - slot->lanes);
 
-int
-uvwheel__turn_to_next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot)
-{
-  uint64_t lane = lane_number(slot);
-  unsigned run = slot->run;
-
-  if (lane < UVWHEEL_LANES - 1) {
-    lane++;
-  } else if (!is_fifo(core)) {
-    lane = 0;
-    run += run < MOST_RUN;
-  } else if (run < MOST_RUN && core->cursor == NULL) { /* else a walk is lost */
-    join_lanes(slot->lanes);
-    lane = (UVWHEEL_LANES + 1) / 2;
-    run *= 2;
+  if (!is_occupied(core, (uint64_t)(slot - core->slots))) {
+    occupy(core, slot);
+    slot->left--;
+  } else if (is_fifo(core)) {
+    turn_to_lane(slot, FIFO_LANE, MOST_RUN);
+  } else if (lane < UVWHEEL_LANES - 1) {
+    turn_to_lane(slot, lane + 1, slot->run);
+  } else {
+    turn_to_lane(slot, 0, slot->run < MOST_RUN ? slot->run + 1u : MOST_RUN);
   }
-  turn_to_lane(slot, lane, run);
-  return 0;
 }
 
-uint64_t
-uvwheel__lane_count(const uvwheel_slot_t *slot)
-{
-  return slot->run != RUN ? UVWHEEL_LANES : lane_number(slot) + 1;
-}
+/* ---- Slots that are occupied -------------------------------------------- */
 
 void
 uvwheel__claim(uvwheel_core_t *core, uint64_t tick)
 {
-  uint64_t number = tick & core->slot_mask, word = number / 64;
+  uint64_t number = tick & core->slot_mask;
   uvwheel_slot_t *slot = &core->slots[number];
 
-  if (slot->minus_nearest == 0) {
-    core->occupied[word] |= UINT64_C(1) << (number % 64);
-    if (word < core->first_word)
-      core->first_word = word;
-    if (word > core->last_word)
-      core->last_word = word;
-    /* What stays of a pass comes back before what is put there meanwhile. */
-    if (!core->passing || slot != slot_of(core, core->pass_tick))
-      turn_to_lane(slot, 0, RUN);
-  }
-  slot->minus_nearest = 0 - tick;
+  if (!is_prepared(slot))
+    uvwheel__vacate(core, number);
+  slot->nearest = tick;
+  if (!is_occupied(core, number))
+    occupy(core, slot);
 }
 
 void
-uvwheel__vacate(uvwheel_core_t *core, uint64_t slot)
+uvwheel__vacate(uvwheel_core_t *core, uint64_t number)
 {
-  core->occupied[slot / 64] &= ~(UINT64_C(1) << (slot % 64));
-  core->slots[slot].minus_nearest = 0;
+  uvwheel_slot_t *slot = &core->slots[number];
+
+  core->occupied[number / 64] &= ~(UINT64_C(1) << (number % 64));
+  if (core->occupied[number / 64] == 0)
+    core->words[number / 4096] &= ~(UINT64_C(1) << (number / 64 % 64));
+  slot->nearest = NEVER;
+  slot->used = 0;
+  turn_to_lane(slot, 0, RUN);
+  if (is_fifo(core))
+    turn_to_lane(slot, FIFO_LANE, MOST_RUN);
+  slot->left = 1;
+}
+
+/* The first bit that is set, from one to before another; the latter if none. */
+static uint64_t
+next_bit(const uint64_t *words, uint64_t from, uint64_t end)
+{
+  while (from < end) {
+    uint64_t bits = words[from / 64] >> (from % 64);
+    if (bits != 0)
+      return from + lowest_bit(bits);
+    from = (from / 64 + 1) * 64;
+  }
+  return end;
+}
+
+uint64_t
+uvwheel__next_occupied(const uvwheel_core_t *core, uint64_t number)
+{
+  uint64_t slots = core->slot_mask + 1, words = (slots + 63) / 64;
+  uint64_t word = number / 64, end = 64 * (word + 1), found;
+
+  if (end > slots)
+    end = slots;
+  found = next_bit(core->occupied, number, end);
+  if (found < end || end == slots)
+    return found;
+  word = next_bit(core->words, word + 1, words);
+  return word < words ? next_bit(core->occupied, 64 * word, slots) : slots;
 }
 
 /* The hand will want these entries first. What a slot of a 1 ms wheel has is
@@ -134,36 +153,36 @@ uvwheel__vacate(uvwheel_core_t *core, uint64_t slot)
 static void
 fetch_ends(const uvwheel_slot_t *slot)
 {
-  uint64_t count = uvwheel__lane_count(slot), i;
+  uint64_t i;
 
-  for (i = 0; i < count; i++) {
+  for (i = 0; i < slot->used; i++) {
     PREFETCH(slot->lanes[i].next);
     PREFETCH(slot->lanes[i].prev);
   }
 }
 
+/* Slots are asked in the order in which the hand meets them, so the first whose
+ * nearest tick lies within this round has it. */
 uint64_t
 uvwheel__find_next_tick(uvwheel_core_t *core)
 {
   uint64_t first = core->hand + 1;
   uint64_t start = first & core->slot_mask;
-  uint64_t slots = core->slot_mask + 1;
+  uint64_t begin = start, end = core->slot_mask + 1;
   uint64_t earliest = NEVER;
-  uint64_t begin = start, end = slots;
   int half;
 
   for (half = 0; half < 2; half++) {
-    uint64_t slot = next_occupied(core, begin, end);
-    for (; slot < end; slot = next_occupied(core, slot + 1, end)) {
-      const uvwheel_slot_t *it = &core->slots[slot];
-      uint64_t nearest = nearest_of(it);
-      if (are_empty(it->lanes, uvwheel__lane_count(it))) {
-        uvwheel__vacate(core, slot);
-      } else if (nearest - first <= core->slot_mask) {
-        fetch_ends(it);
-        return nearest;
-      } else if (nearest < earliest) {
-        earliest = nearest;
+    uint64_t number = uvwheel__next_occupied(core, begin);
+    for (; number < end; number = uvwheel__next_occupied(core, number + 1)) {
+      const uvwheel_slot_t *slot = &core->slots[number];
+      if (are_empty(slot->lanes, slot->used)) {
+        uvwheel__vacate(core, number);
+      } else if (slot->nearest - first <= core->slot_mask) {
+        fetch_ends(slot);
+        return slot->nearest;
+      } else if (slot->nearest < earliest) {
+        earliest = slot->nearest;
       }
     }
     begin = 0;

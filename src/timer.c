@@ -7,10 +7,10 @@
 
 #include "timer.h"
 
-#include "core.h"
 #include "driver.h"
 #include "misuse.h"
 #include "probes.h"
+#include "wheel.h"
 
 /* uvwheel_timer_t.timeout while there is no repeat. */
 #define NO_REPEAT UINT64_MAX
@@ -94,15 +94,14 @@ count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
   uvwheel__update_ref(wheel);
 }
 
-/* An idle timer becomes active. Returns 0. */
-static NOINLINE int
+/* An idle timer becomes active. */
+static NOINLINE void
 activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
   timer->home &= ~HOME_IDLE;
   if (uvwheel_core_insert(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
   count_ref(wheel, timer, 1);
-  return 0;
 }
 
 /* When a repeating timer that fires in a turn up to limit_ms is due again: at
@@ -153,14 +152,12 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
   return 0;
 }
 
-/* Changes when an active timer is due, if that cannot be done in place.
- * Returns 0. */
-static NOINLINE int
-postpone_slow(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
+/* Changes when an active timer is due. */
+static void
+postpone(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
   if (uvwheel_core_postpone(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
-  return 0;
 }
 
 /* With UVWHEEL_FIFO a restart goes to the end of its tick's queue at once, as
@@ -214,19 +211,17 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   set_start(timer, cb, timeout, repeat);
   due_ms = add_ms(now_of(wheel), timeout);
   if (!is_active(timer))
-    return activate(wheel, timer, due_ms);
-  if (restart_in_place(wheel, timer, due_ms))
-    return 0;
-  return postpone_slow(wheel, timer, due_ms);
+    activate(wheel, timer, due_ms);
+  else if (!restart_in_place(wheel, timer, due_ms))
+    postpone(wheel, timer, due_ms);
+  return 0;
 }
 
-/* What takes over where another start gives up. */
-typedef int start_t(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-                    uint64_t timeout, uint64_t repeat);
-
+/* The usual start of an idle timer: neither the loop nor the driver has to be
+ * told of it. */
 static inline int
 start_idle(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-           uint64_t timeout, uint64_t repeat, start_t *otherwise)
+           uint64_t timeout, uint64_t repeat)
 {
   uvwheel_slot_t *slot;
   uint64_t due_ms;
@@ -236,24 +231,17 @@ start_idle(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   due_ms = now_of(wheel) + timeout;
   if (UNLIKELY(due_ms < timeout))
     return start_slow(timer, cb, timeout, repeat);
-  slot =
-      insert_fast(&wheel->core, &timer->entry, due_ms, otherwise == start_slow);
+  slot = find_slot_fast(&wheel->core, due_ms);
   if (slot == NULL)
-    return otherwise(timer, cb, timeout, repeat);
+    return start_slow(timer, cb, timeout, repeat);
+  timer->entry.due_ms = due_ms;
   timer->home = (uintptr_t)wheel;
   set_start(timer, cb, timeout, repeat);
-  return count_dealt(&wheel->core, slot);
+  insert_fast(&wheel->core, slot, &timer->entry);
+  return 0;
 }
 
-/* The same, and it may claim the slot: where slots have few timers, every other
- * start has to. */
-static NOINLINE int
-start_claiming(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
-               uint64_t repeat)
-{
-  return start_idle(home_of(timer), timer, cb, timeout, repeat, start_slow);
-}
-
+/* The usual restart of an active one. */
 static inline int
 start_active(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
              uint64_t timeout, uint64_t repeat)
@@ -275,7 +263,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   if (timer == NULL || cb == NULL)
     return UV_EINVAL;
   if (is_recent(timer, HOME_IDLE, &wheel))
-    return start_idle(wheel, timer, cb, timeout, repeat, start_claiming);
+    return start_idle(wheel, timer, cb, timeout, repeat);
   if (is_recent(timer, 0, &wheel))
     return start_active(wheel, timer, cb, timeout, repeat);
   return start_slow(timer, cb, timeout, repeat);
@@ -360,9 +348,9 @@ refresh_slow(uvwheel_timer_t *timer)
   wheel = wheel_of(timer);
   follow_clock(wheel);
   due_ms = add_ms(now_of(wheel), timer->interval);
-  if (postpone_in_place(&timer->entry, due_ms))
-    return 0;
-  return postpone_slow(wheel, timer, due_ms);
+  if (!postpone_in_place(&timer->entry, due_ms))
+    postpone(wheel, timer, due_ms);
+  return 0;
 }
 
 int

@@ -26,9 +26,9 @@
 #include "turn.h"
 
 #include "batch.h"
-#include "core.h"
 #include "driver.h"
 #include "misuse.h"
+#include "portable.h"
 #include "probes.h"
 #include "stall.h"
 #include "timer.h"

@@ -9,13 +9,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "core.h"
 #include "driver.h"
 #include "mailbox.h"
 #include "misuse.h"
 #include "stall.h"
 #include "timer.h"
 #include "turn.h"
+#include "wheel.h"
 
 /* ---- Making ------------------------------------------------------------- */
 

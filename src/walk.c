@@ -2,19 +2,17 @@
 
 /* What goes through all entries of a wheel: walks and counts. */
 
-#include "uvwheel/wheel.h"
+#include "walk.h"
 
-#include "core.h"
+#include "slot.h"
 
 /* ---- Walking ------------------------------------------------------------ */
 
 uvwheel_link_t *
 uvwheel__list_at(uvwheel_core_t *core, uint64_t list)
 {
-  if (list < FIRST_STAYING_LIST)
-    return &core->pending[list];
   if (list < DUE_LIST)
-    return &core->staying[list - FIRST_STAYING_LIST];
+    return &core->pending[list];
   if (list == DUE_LIST)
     return &core->due;
   if (list == DRAWN_LIST)
@@ -34,9 +32,9 @@ uvwheel__next_list(const uvwheel_core_t *core, uint64_t *list)
   lane = *list - FIRST_SLOT_LIST;
   slot = lane / UVWHEEL_LANES;
   if (lane % UVWHEEL_LANES != 0 && /* else there may be no such slot */
-      lane % UVWHEEL_LANES >= uvwheel__lane_count(&core->slots[slot]))
+      lane % UVWHEEL_LANES >= core->slots[slot].used)
     slot++;
-  slot = next_occupied(core, slot, core->slot_mask + 1);
+  slot = uvwheel__next_occupied(core, slot);
   if (slot != lane / UVWHEEL_LANES)
     *list = FIRST_SLOT_LIST + slot * UVWHEEL_LANES;
   return slot <= core->slot_mask;
@@ -105,7 +103,7 @@ uvwheel_core_slot_count(const uvwheel_core_t *core, uint64_t slot)
 
   if (!is_occupied(core, slot))
     return 0;
-  for (i = 0; i < uvwheel__lane_count(it); i++)
+  for (i = 0; i < it->used; i++)
     for (link = it->lanes[i].next; link != &it->lanes[i]; link = link->next)
       count += !uvwheel__is_place_of_a_walk(core, link);
   return count;

@@ -5,10 +5,9 @@
  *              slot 0     1     2     3        4 ... 511        512 slots,
  *             +-------+-----+-----+-------+-----+-----+         the default
  *   occupied  |   1   |  0  |  0  |   1   |  0  | ... |  a bit each
- *   nearest   | 512   |  -  |  -  | 1027  |  -  | ... |  a tick each
- *   lane      |   1   |  -  |  -  |  48   |  -  | ... |  the one to fill next
+ *   nearest   |  512  |  -  |  -  | 1027  |  -  | ... |  a tick each
  *             +-------+-----+-----+-------+-----+-----+
- *   lanes       15 circular lists each
+ *   lanes       up to 15 circular lists each
  *               |                   |
  *             lane 0: e e e e     lane 0: e e e
  *             lane 1: e
@@ -23,49 +22,64 @@
  * A refresh changes the due time and nothing else. So an entry may stand in a
  * slot that the hand reaches before the entry is due, never in one that it
  * reaches after. When the hand comes to a slot at its nearest tick it makes a
- * pass: each entry of the slot is due, or has been postponed and moves to the
- * slot of its new tick, or stays for a later round.
+ * pass: it takes the lanes of the slot, which is empty then, and looks at each
+ * entry. Either the entry is due, or it is put where an insert would put it:
+ * into the slot of its tick, which is the same slot if it waits for a later
+ * round.
  *
  *   pass:   lanes of the slot  ->  pending  ->  due, handed out one by one
- *                                           ->  the lanes of another slot
- *                                           ->  staying  ->  back to the slot
+ *                                           ->  the slot of its tick
  *
  * All lists belong to the wheel, so that an entry can be removed wherever it
  * is. Ticks at which no slot wants a pass are skipped, however many. The hand
  * can also run ahead of the clock, to draw those that are due soonest; then it
  * goes back to where the clock is.
  *
- * A remove is nothing but an unlink: nobody asks whether the slot is empty now.
- * A slot that the hand, or its search for the next tick, finds empty is vacated
- * then.
+ * In a FIFO wheel the lanes of a slot are in order, one after the other. All
+ * entries go to lane 1, except those that a pass puts back into its own slot:
+ * they go to lane 0, and so come before those that were inserted during the
+ * pass. The next pass takes lane 0 first.
+ *
+ * A pass is given up when the clock steps back behind it, when an entry of an
+ * earlier tick was inserted, and when the hand ran ahead. Then the slot gets
+ * back what is due, what was put back, what is pending and what was inserted
+ * meanwhile, in this order. (Where the order does not matter, what is pending
+ * comes first, so that the next pass goes on where this one stopped.)
+ *
+ * A remove is nothing but an unlink: it does not find out whether the slot is
+ * empty now. A slot that the hand, or its search for the next tick, finds empty
+ * is vacated then, and all of them when the last entry leaves the wheel.
  *
  * What holds whenever no function of this file is running (uvwheel_core_check
  * tests it):
  *
  *   I1  The lists are circular, and links agree in both directions.
  *   I2  A slot that has an entry is occupied. (One that is occupied may have
- *       none, or the place of a walk.) The words of occupied bits before
- *       first_word and after last_word are 0. Slots that are not occupied have
- *       NEVER as their nearest tick.
+ *       none, or the place of a walk.) A slot that is not occupied has no
+ *       nearest tick. A word of the occupied bits has its own bit exactly if it
+ *       is not 0.
  *   I3  The nearest tick of an occupied slot is one of its own ticks, after the
  *       hand, and no entry of the slot is due at an earlier tick. (None needs
  *       to be due at it, either: it may have been postponed or removed since.)
- *   I4  next_tick is after the hand or, in a pass, at it. It is not after the
- *       nearest tick of any slot nor, in a pass, after that of the pass. It is
- *       NEVER exactly if the wheel is empty, and anything if all that is left
- *       is drawn.
- *   I5  Outside a pass nothing is pending, staying or due.
+ *   I4  next_tick is after the hand, and not after the nearest tick of any
+ *       slot. It is NEVER if the wheel is empty, and only then, unless a pass
+ *       is going on or all that is left is drawn.
+ *   I5  Outside a pass nothing is pending or due. In a pass nothing that is due
+ *       at its tick waits in its slot, unless the hand is before that tick.
  *   I6  inserted + most - allowed is the number of entries on all lists.
- *   I7  The entries of an occupied slot are in its first lanes, those up to the
- *       one that is being filled or, once it had all of them filled, in any. In
- *       a FIFO wheel the lanes, one after the other, are in order.
+ *   I7  The entries of an occupied slot are in the lanes that it uses, which
+ *       are its first ones; those of a pass are in its first pass_lanes. A FIFO
+ *       slot uses two lanes and fills the second one. What the first one has
+ *       was put back by a pass: it was due at a tick of that slot then.
  *
  * Costs: insert, remove and expire are O(1) and touch two, three and two
  * entries; postpone to a later time is one store. An entry that waits for r
  * rounds is looked at r times at worst, once for each round in which another
  * entry of its slot was due. The search for the next useful tick looks at the
  * occupied slots ahead of the hand: one or two when the wheel is busy, all of
- * them, once per wake-up, when all entries are more than a round away.
+ * them, once per wake-up, when all entries are more than a round away. To find
+ * them it goes through at most slots / 4096 + 2 words. A remove that leaves the
+ * wheel empty vacates all occupied slots: one for each insert since, at most.
  *
  * Why a slot has lanes stands in slot.c. Tried and dropped:
  *
@@ -74,11 +88,15 @@
  *   singly linked heads (8 bytes each)  no append, so no FIFO order
  *   the lane from a hash of the address no faster, and lanes of unequal length
  *   lanes in turn, not in runs          a slot with 15 entries has 15 lanes
+ *   FIFO lanes that are joined when     a mass expiry in a third of the time,
+ *     they are full, and fetched ahead    but rules for every other function
+ *   what stays for a later round kept   rules for the pass, and lanes that
+ *     aside, and its lanes with it        decay over days
  *   a slot vacated by its last remove   a stop looked for its slot, and whether
  *                                       that is empty: 12 ns where it takes 3
  *   all that is due moved before any    a million due at once stall the loop; a
  *     callback                          chunk at a time is in the cache still
- *   unlinking what a pass moves         writes to cold neighbours; see `lane`
+ *   unlinking what a pass takes         writes to neighbours that are cold
  *   a hierarchy of wheels               moves each entry several times
  */
 
@@ -87,7 +105,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core.h"
+#include "wheel.h"
 
 /* Entries that are due later than this are never due, and not drawn either. */
 #define LAST_MS ((UINT64_C(1) << 63) - 1)
@@ -95,10 +113,6 @@
 /* How many entries are looked at before those of them that are due are handed
  * out: few enough (16 KiB of entries) to be in the first cache level still. */
 #define CHUNK 256
-
-/* How many of each lane of a FIFO wheel are fetched before they are looked at:
- * 15,360 in all, which is 1 MB and fits the second cache level. */
-#define FETCHED 1024
 
 /* ---- Making and unmaking ------------------------------------------------ */
 
@@ -115,23 +129,21 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
     return EINVAL;
   made.tick_ms = tick_ms;
   made.reciprocal = RECIPROCAL(tick_ms);
-  made.fast_ms = RECIPROCAL_LIMIT(tick_ms);
+  made.divided_ms = RECIPROCAL_LIMIT(tick_ms);
+  made.usual_ms = made.divided_ms;
   made.slot_mask = (UINT64_C(1) << bit_width(slots - 1)) - 1;
   made.fifo = flags & UVWHEEL_FIFO;
   made.most = UNLIMITED;
   made.allowed = UNLIMITED;
   made.next_tick = NEVER;
-  made.first_word = made.slot_mask / 64;
   error = uvwheel__allocate_slots(&made);
   if (error != 0)
     return error;
   *core = made;
   list_init(&core->due);
   list_init(&core->drawn);
-  for (i = 0; i < UVWHEEL_LANES; i++) {
+  for (i = 0; i < UVWHEEL_LANES; i++)
     list_init(&core->pending[i]);
-    list_init(&core->staying[i]);
-  }
   return 0;
 }
 
@@ -154,17 +166,25 @@ uvwheel_entry_init(uvwheel_entry_t *entry)
 static NOINLINE void
 remove_last(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  uint64_t end = 64 * core->last_word + 64, slot;
+  uint64_t number = 0;
 
   unlink_one(&entry->link);
   core->allowed++;
-  for (slot = next_occupied(core, 64 * core->first_word, end); slot < end;
-       slot = next_occupied(core, slot + 1, end))
-    uvwheel__vacate(core, slot);
-  core->first_word = core->slot_mask / 64;
-  core->last_word = 0;
+  while ((number = uvwheel__next_occupied(core, number)) <= core->slot_mask)
+    uvwheel__vacate(core, number);
   core->passing = false;
   core->next_tick = NEVER;
+}
+
+/* The slot of a tick, claimed for it. */
+static uvwheel_slot_t *
+claim_slot_of(uvwheel_core_t *core, uint64_t tick)
+{
+  uvwheel_slot_t *slot = slot_of(core, tick);
+
+  if (!is_claimed(slot, tick) || !is_prepared(slot))
+    uvwheel__claim(core, tick);
+  return slot;
 }
 
 /* Puts the entry into the slot of its tick, and tells whether the wheel has to
@@ -172,12 +192,7 @@ remove_last(uvwheel_core_t *core, uvwheel_entry_t *entry)
 static bool
 put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
-  uvwheel_slot_t *slot = slot_of(core, tick);
-
-  if (!is_claimed(slot, tick))
-    uvwheel__claim(core, tick);
-  append(lane_of(slot), &entry->link);
-  count_dealt(core, slot);
+  deal(core, claim_slot_of(core, tick), entry);
   if (tick >= core->next_tick)
     return false;
   core->next_tick = tick;
@@ -241,47 +256,31 @@ uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
 
 /* ---- The pass ----------------------------------------------------------- */
 
-/* Takes the lanes of a slot over as the pending ones; false if they are empty.
- * What comes next at both ends of each is fetched: a short lane is here then.
- */
+/* Takes the lanes of a slot over as the pending ones, and vacates it; false if
+ * they are empty. What comes next at both ends of each is fetched: a short lane
+ * is here then. */
 static bool
 take_lanes(uvwheel_core_t *core, uint64_t number)
 {
-  uvwheel_slot_t *slot = &core->slots[number];
-  uvwheel_link_t *lanes = slot->lanes;
-  uint64_t count = uvwheel__lane_count(slot), i;
+  uvwheel_link_t *lanes = core->slots[number].lanes;
   bool any = false;
+  uint64_t i;
 
-  for (i = 0; i < count; i++) {
+  core->pass_lanes = core->slots[number].used;
+  for (i = 0; i < core->pass_lanes; i++) {
     if (list_is_empty(&lanes[i]))
       continue;
-    MISUSE_IF_OVERWRITTEN(core, lanes[i].next);
-    MISUSE_IF_OVERWRITTEN(core, lanes[i].prev);
+    MISUSE_IF(lanes[i].next->prev != &lanes[i], core, entry_of(lanes[i].next),
+              OVERWRITTEN);
+    MISUSE_IF(lanes[i].prev->next != &lanes[i], core, entry_of(lanes[i].prev),
+              OVERWRITTEN);
     PREFETCH(lanes[i].next->next);
     PREFETCH(lanes[i].prev->prev);
     splice_after(&core->pending[i], &lanes[i]);
     any = true;
   }
-  core->pass_lanes = count;
-  core->pass_run = slot->run;
   uvwheel__vacate(core, number);
   return any;
-}
-
-/* In a FIFO wheel the lanes are worked off one after the other, each a chain of
- * cache misses. So what begins them is fetched side by side. */
-static void
-fetch_lanes(uvwheel_core_t *core)
-{
-  const volatile uvwheel_link_t *at[UVWHEEL_LANES]; /* or it reads nothing */
-  uint64_t steps = core->pass_run < FETCHED ? core->pass_run : FETCHED;
-  uint64_t i;
-
-  for (i = 0; i < core->pass_lanes; i++)
-    at[i] = &core->pending[i];
-  for (; steps > 0; steps--)
-    for (i = 0; i < core->pass_lanes; i++)
-      at[i] = at[i]->next;
 }
 
 /* Turns the hand to the next tick at which a slot wants a pass, if that is not
@@ -294,16 +293,13 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
   if (now_tick > LAST_HAND)
     now_tick = LAST_HAND;
   while (core->next_tick <= now_tick) {
-    uint64_t slot = core->next_tick & core->slot_mask;
+    uint64_t number = core->next_tick & core->slot_mask;
     core->hand = core->next_tick;
-    if (nearest_of(&core->slots[slot]) == core->hand &&
-        take_lanes(core, slot)) {
+    if (core->slots[number].nearest == core->hand && take_lanes(core, number)) {
       core->pass_tick = core->hand;
       core->pass_ms = core->hand * core->tick_ms;
-      core->pass_nearest = NEVER;
       core->passing = true;
-      if (is_fifo(core) && core->pass_lanes > 1)
-        fetch_lanes(core);
+      core->next_tick = core->hand + 1;
       return true;
     }
     core->next_tick = uvwheel__find_next_tick(core);
@@ -313,29 +309,11 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
   return false;
 }
 
-/* Of a pending lane: the links up to `kept` were looked at and stay, those from
- * `ahead` on were not looked at, and those in between (x) have been put
- * elsewhere, though the lane still leads through them. The gap is closed when
- * the next one stays, so that nobody writes to neighbours that are cold in the
- * cache. With the fourth one just looked at:
- *
- *   before   head - a - x - x - d - e - f      d stays:
- *                   kept        ahead
- *
- *   after    head - a - d - e - f
- *                       kept
- *                           ahead
- */
-struct lane {
-  uvwheel_link_t *kept;
-  uvwheel_link_t *ahead;
-  uvwheel_link_t *behind; /* the last one looked at; to notice misuse */
-};
-
-/* Looks at one entry: it is due, or moves to another slot, or stays. */
+/* Looks at one entry, which is on no list any more. */
 static void
-sort_entry(uvwheel_core_t *core, struct lane *lane, uvwheel_entry_t *entry)
+sort_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
+  uvwheel_slot_t *slot;
   uint64_t tick;
 
   if (entry->due_ms < core->pass_ms) {
@@ -343,122 +321,84 @@ sort_entry(uvwheel_core_t *core, struct lane *lane, uvwheel_entry_t *entry)
     return;
   }
   tick = tick_after(core, entry->due_ms);
-  if (((tick ^ core->pass_tick) & core->slot_mask) != 0) {
-    put(core, entry, tick);
+  slot = claim_slot_of(core, tick);
+  if (slot != slot_of(core, core->pass_tick)) {
+    deal(core, slot, entry);
     core->counters.moved++;
-    return;
+  } else if (is_fifo(core)) {
+    append(&slot->lanes[0], &entry->link);
+  } else {
+    deal(core, slot, entry);
   }
-  if (lane->kept->next != &entry->link)
-    join(lane->kept, &entry->link);
-  lane->kept = &entry->link;
-  if (tick < core->pass_nearest)
-    core->pass_nearest = tick;
 }
 
-/* Looks at the next entry of a lane. */
-static inline void
-sort_next(uvwheel_core_t *core, struct lane *lane)
-{
-  uvwheel_link_t *link = lane->ahead;
-
-  MISUSE_IF(link->prev != lane->behind, core, entry_of(link), OVERWRITTEN);
-  lane->behind = link;
-  lane->ahead = link->next;
-  PREFETCH(lane->ahead);
-  sort_entry(core, lane, entry_of(link));
-}
-
-/* Looks at entries of the pending lanes: one of each in turn, so that the cache
- * misses of one lane pass while the others are worked on; or, as the order of a
- * FIFO wheel is, one lane after the other. Returns how many. */
-static uint64_t
-sort_lanes(uvwheel_core_t *core, struct lane *lanes, uint64_t limit)
-{
-  uint64_t count = core->pass_lanes, looked = 0, before, i;
-  bool fifo = is_fifo(core);
-
-  do {
-    before = looked;
-    for (i = 0; i < count; i++)
-      while (lanes[i].ahead != &core->pending[i] && looked < limit) {
-        sort_next(core, &lanes[i]);
-        looked++;
-        if (!fifo)
-          break;
-      }
-  } while (looked != before);
-  return looked;
-}
-
-/* Goes on with the pass by one chunk, at most the budget. No callback runs
- * meanwhile, so the places in the lanes can be kept in variables. */
+/* Goes on with the pass by one chunk, at most the budget: with one entry of
+ * each lane in turn, so that the cache misses of one lane pass while the others
+ * are worked on; or, as the order of a FIFO wheel is, with one lane after the
+ * other. All that is looked at leaves its lane, which is joined again at the
+ * end: so nobody writes to neighbours that are cold in the cache. */
 static void
 sort_chunk(uvwheel_core_t *core, uint64_t *budget)
 {
-  struct lane lanes[UVWHEEL_LANES];
-  uint64_t looked, i;
+  uint64_t limit = *budget < CHUNK ? *budget : CHUNK, left = limit, before, i;
+  uvwheel_link_t *behind[UVWHEEL_LANES]; /* what was looked at last, */
+  uvwheel_link_t *ahead[UVWHEEL_LANES];  /* and what comes next      */
 
   for (i = 0; i < core->pass_lanes; i++) {
-    lanes[i].kept = &core->pending[i];
-    lanes[i].ahead = core->pending[i].next;
-    lanes[i].behind = &core->pending[i];
+    behind[i] = &core->pending[i];
+    ahead[i] = core->pending[i].next;
   }
-  looked = sort_lanes(core, lanes, *budget < CHUNK ? *budget : CHUNK);
-  for (i = 0; i < core->pass_lanes; i++) {
-    uvwheel_link_t *head = &core->pending[i], *stay = &core->staying[i];
-    if (lanes[i].kept != head) {
-      join(stay->prev, head->next);
-      join(lanes[i].kept, stay);
-    }
-    join(head, lanes[i].ahead);
-  }
-  *budget -= looked;
-  core->counters.looked += looked;
-}
-
-/* Puts entries of a pass back into a lane of its slot, before those that have
- * been put there meanwhile: the order of a lane is that of starts. Lanes of a
- * FIFO wheel may have been joined since. None is due before the tick. */
-static void
-put_back(uvwheel_core_t *core, uint64_t lane, uvwheel_link_t *list,
-         uint64_t tick)
-{
-  uvwheel_slot_t *slot = slot_of(core, tick);
-
-  if (list_is_empty(list))
-    return;
-  if (!is_claimed(slot, tick))
-    uvwheel__claim(core, tick);
-  if (is_fifo(core))
-    lane = lane * core->pass_run / slot->run;
-  splice_after(&slot->lanes[lane], list);
+  do {
+    before = left;
+    for (i = 0; i < core->pass_lanes; i++)
+      while (left > 0 && ahead[i] != &core->pending[i]) {
+        uvwheel_link_t *link = ahead[i];
+        MISUSE_IF(link->prev != behind[i], core, entry_of(link), OVERWRITTEN);
+        behind[i] = link;
+        ahead[i] = link->next;
+        PREFETCH(ahead[i]);
+        sort_entry(core, entry_of(link));
+        left--;
+        if (!is_fifo(core))
+          break;
+      }
+  } while (left != before);
+  for (i = 0; i < core->pass_lanes; i++)
+    join(&core->pending[i], ahead[i]);
+  *budget -= limit - left;
+  core->counters.looked += limit - left;
 }
 
 static void
 end_pass(uvwheel_core_t *core)
 {
-  uint64_t i;
-
-  for (i = core->pass_lanes; i-- > 0;)
-    put_back(core, i, &core->staying[i], core->pass_nearest);
   core->passing = false;
+  core->next_tick = uvwheel__find_next_tick(core);
 }
 
-/* The clock stepped back in the middle of a pass, or the hand ran ahead of it:
- * its tick, or one for which an entry was inserted meanwhile, is yet to come.
+/* The tick of the pass, or one for which an entry was inserted meanwhile, is
+ * yet to come. Unless it is a FIFO wheel each lane goes to the next one: where
+ * passes are given up again and again, as by draws of a few entries, what they
+ * put back goes to the first lanes, which would become longer than the others.
  */
 static void
 give_up_pass(uvwheel_core_t *core)
 {
+  uvwheel_slot_t *slot = claim_slot_of(core, core->pass_tick);
   uint64_t i;
 
+  for (i = 0; i < core->pass_lanes; i++)
+    if (is_fifo(core))
+      splice_after(slot->lanes[0].prev, &core->pending[i]);
+    else
+      splice_after(&slot->lanes[(i + 1) % core->pass_lanes], &core->pending[i]);
+  splice_after(&slot->lanes[0], &core->due);
+  if (slot->used < core->pass_lanes)
+    slot->used = (uint16_t)core->pass_lanes;
   if (core->hand >= core->pass_tick)
     core->hand = core->pass_tick - 1;
-  for (i = core->pass_lanes; i-- > 0;) {
-    put_back(core, i, &core->pending[i], core->pass_tick);
-    put_back(core, i, &core->staying[i], core->pass_tick);
-  }
-  put_back(core, 0, &core->due, core->pass_tick);
+  if (core->next_tick > core->pass_tick)
+    core->next_tick = core->pass_tick;
   core->passing = false;
 }
 
@@ -515,20 +455,27 @@ uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 uint64_t
 uvwheel_core_draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
 {
-  uint64_t budget = UINT64_MAX, drawn = 0, now_tick = tick_at(core, now_ms);
+  uint64_t try = count, budget = try, drawn = 0, now_tick;
   uvwheel_entry_t *entry;
 
-  if (list_is_empty(&core->drawn))
-    core->drawn_ms = 0;
-  while (drawn < count && (entry = find_due(core, LAST_MS, &budget)) != NULL) {
-    unlink_one(&entry->link);
-    append(&core->drawn, &entry->link);
-    if (core->pass_ms > core->drawn_ms)
+  /* Few are wanted, and many may be in the way. */
+  while (drawn < count) {
+    entry = find_due(core, LAST_MS, &budget);
+    if (entry != NULL) {
+      unlink_one(&entry->link);
+      append(&core->drawn, &entry->link);
       core->drawn_ms = core->pass_ms;
-    drawn++;
+      drawn++;
+      budget = try = count - drawn;
+    } else if (budget == 0) {
+      budget = try *= 2;
+    } else {
+      break;
+    }
   }
   if (core->passing && core->pass_ms > now_ms)
     give_up_pass(core);
+  now_tick = tick_at(core, now_ms);
   if (core->hand > now_tick)
     core->hand = now_tick;
   return drawn;
@@ -554,6 +501,8 @@ uvwheel_core_next_ms(const uvwheel_core_t *core)
 {
   uint64_t tick = core->next_tick;
 
+  if (core->passing && core->pass_tick < tick)
+    tick = core->pass_tick;
   /* The reciprocal is UINT64_MAX / tick_ms. */
   if (tick > LAST_HAND || tick > core->reciprocal)
     return UINT64_MAX;

@@ -3,7 +3,7 @@
 /* The wheel: a hashed timing wheel that knows no event loop and no clock.
  *
  * Servers include <uvwheel.h>, which drives this wheel from a libuv loop. This
- * layer is for those who have no libuv loop: simulators, fuzzers, other loops.
+ * layer is for programs without a libuv loop: simulators, fuzzers, other loops.
  * The time is an argument, nothing is ever called back, and the same calls
  * always give the same result.
  *
@@ -19,14 +19,18 @@
  * Words used here and in the source:
  *
  *   tick    a multiple of tick_ms: tick k happens at time k * tick_ms
- *   hand    the tick that the wheel has reached
- *   slot    where the entries of the ticks k, k + slots, k + 2 * slots ... wait
- *   round   one turn of the hand around all slots; an entry has
- *           (its tick - 1 - now_ms / tick_ms) / slots rounds to go: so often
- *           will the hand still pass its slot in vain
  *   due     an entry is due at due_ms and expires at the first tick AFTER that
- *   pass    what the hand does to a slot: look at each entry and keep it, move
- *           it or hand it out
+ *   slot    where the entries of the ticks k, k + slots, k + 2 * slots ... wait
+ *   lane    one of the lists of a slot, over which its entries are dealt
+ *   run     how many entries a lane gets before the next one has its turn
+ *   hand    the tick that the wheel has reached
+ *   pass    what the hand does to a slot: it looks at each entry, and either
+ *           hands it out or puts it into the slot of its tick
+ *   round   one revolution of the hand around all slots; an entry has
+ *           (its tick - 1 - now_ms / tick_ms) / slots rounds to go, which is
+ *           how many times the hand will pass its slot before it expires
+ *   draw    to take the entries that are due soonest out of the wheel, before
+ *           their time
  *
  * All times are milliseconds of one clock that the caller chooses; it stays
  * below 2^63 (292 million years), due times may be anything. No call takes a
@@ -64,7 +68,7 @@ extern "C" {
 #define UVWHEEL_MAX_TICK_MS 86400000u /* one day */
 #define UVWHEEL_MAX_SLOTS (1u << 24)  /* 16,777,216 */
 
-/* Lists per slot. src/slot.c says why there are several and why so many. */
+/* The most lanes of a slot. src/slot.c says why there are several. */
 #define UVWHEEL_LANES 15
 
 /* Entries of one tick expire in the order in which they were put there. */
@@ -95,7 +99,7 @@ struct uvwheel_cursor_s {
   uvwheel_link_t here;     /* on a list, before the next entry to visit */
   uvwheel_link_t end;      /* on the same list: what comes after was added
                               since the walk came to this list            */
-  uint64_t list;           /* the list: wheel-owned ones first, then lanes */
+  uint64_t list;           /* the list, as src/walk.h numbers them         */
   uvwheel_cursor_t *outer; /* the walk inside whose step this one began    */
 };
 
@@ -110,44 +114,43 @@ typedef struct uvwheel_counters_s {
 /* A slot. All of it is private. */
 struct uvwheel_slot_s {
   /* private */
-  uint64_t minus_nearest; /* 2^64 less the tick at which the hand has to look
-                             at it; 0: it is not occupied                     */
-  uint32_t lane; /* the lane that is being filled, in bytes from here */
-  uint16_t left; /* how many entries more it gets in this run         */
-  uint16_t run;  /* how many each gets before the next has its turn   */
-  uvwheel_link_t lanes[UVWHEEL_LANES]; /* initialised when first filled */
+  uint64_t nearest; /* the tick at which the hand has to look at the slot;
+                       UINT64_MAX: none, it is not occupied                */
+  uint16_t filling; /* where the lane is that is being filled, in bytes from
+                       here; 0: the slot was never used                    */
+  uint16_t left;    /* how many entries more that lane gets in this run    */
+  uint16_t run;     /* how many each lane gets before the next one's turn  */
+  uint16_t used;    /* how many lanes may have entries: the first ones     */
+  uvwheel_link_t lanes[UVWHEEL_LANES]; /* initialised when first filled    */
 };
 
 /* A wheel. All of it is private; src/wheel.c has a drawing and what holds. */
 struct uvwheel_core_s {
   /* private */
   uint64_t hand;       /* the last tick that was passed                      */
-  uint64_t next_tick;  /* when the hand has to move; UINT64_MAX: empty       */
+  uint64_t next_tick;  /* when the hand has to move; UINT64_MAX: never       */
   uint64_t inserted;   /* entries that were put into the wheel               */
   uint64_t allowed;    /* how many may have been: `most` more than are gone  */
   uint64_t most;       /* entries that may be active at once                 */
   uint64_t tick_ms;    /* the resolution                                     */
   uint64_t reciprocal; /* of tick_ms, so that a division is a multiplication */
-  uint64_t fast_ms;    /* times below this may go the fast way               */
+  uint64_t divided_ms; /* times below this are divided that way              */
+  uint64_t usual_ms;   /* what is due before this may be inserted inline     */
   uint64_t slot_mask;  /* slots - 1, and slots are a power of two            */
   uint64_t fifo;       /* 1: the order within a tick matters                 */
   uvwheel_slot_t *slots;
-  uint64_t *occupied;  /* a bit for each slot                          */
-  uint64_t first_word; /* of those words the first that may be in use  */
-  uint64_t last_word;  /* and the last one                             */
+  uint64_t *occupied; /* a bit for each slot                           */
+  uint64_t *words;    /* a bit for each word of those that is not 0    */
   uvwheel_counters_t counters;
   uvwheel_cursor_t *cursor; /* the innermost walk that is going on          */
   uint64_t passing;         /* 1: a pass is going on. Then:                 */
   uint64_t pass_tick;       /* the tick that it is for,                     */
   uint64_t pass_ms;         /* its time,                                    */
-  uint64_t pass_nearest;    /* the earliest tick of what is staying,        */
-  uint64_t pass_lanes;      /* how many lanes it has,                       */
-  uint64_t pass_run;        /* and what run they were filled with           */
+  uint64_t pass_lanes;      /* and how many lanes it has                    */
   uint64_t drawn_ms;        /* those on the drawn list are due before this  */
   uvwheel_link_t due;       /* found due, not yet handed out                */
   uvwheel_link_t drawn;     /* to be handed out before their time           */
   uvwheel_link_t pending[UVWHEEL_LANES]; /* not yet looked at                */
-  uvwheel_link_t staying[UVWHEEL_LANES]; /* looked at, for a later round     */
 };
 
 /* Makes a wheel in uninitialised memory.
@@ -185,8 +188,9 @@ UVWHEEL_EXTERN int uvwheel_core_insert(uvwheel_core_t *core,
                                        uvwheel_entry_t *entry, uint64_t due_ms);
 
 /* Takes an active entry out of the wheel. Its memory may be freed at once.
- * Cost: O(1), touches the entry and its two neighbours; of the last one also
- * O(slots / 64). */
+ * Cost: O(1), touches the entry and its two neighbours. The remove of the last
+ * entry also touches each slot in use: one that entries were put into since the
+ * hand passed it last. That is one per insert at most. */
 UVWHEEL_EXTERN void uvwheel_core_remove(uvwheel_core_t *core,
                                         uvwheel_entry_t *entry);
 
@@ -213,7 +217,8 @@ UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
  * steps back is followed: nothing expires early by it.
  * Must not be called while a walk is going on.
  * Cost: O(1) per entry looked at, plus the search for the next useful tick
- * once per pass: usually a few slots, at worst each occupied one. */
+ * once per pass: usually a few slots, at worst each slot in use and slots / 4096
+ * words. */
 UVWHEEL_EXTERN uvwheel_entry_t *
 uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget);
 
@@ -223,8 +228,10 @@ uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget);
  * out, one by one, NULL at the end; those that were removed meanwhile, or are
  * due later than all that were drawn, are not among them. Call that right away
  * and to its end. What was not drawn keeps its due time. now_ms is the clock.
- * Must not be called while a walk is going on.
- * Cost: O(count), plus what the hand looks at on its way. */
+ * Must not be called while a walk is going on, nor before all that an earlier
+ * call has drawn was handed out.
+ * Cost: O(count), plus a look at each entry on the way that was postponed or
+ * waits for a later round; calls that follow go on behind those. */
 UVWHEEL_EXTERN uint64_t uvwheel_core_draw(uvwheel_core_t *core, uint64_t now_ms,
                                           uint64_t count);
 UVWHEEL_EXTERN uvwheel_entry_t *uvwheel_core_take_drawn(uvwheel_core_t *core);
@@ -253,7 +260,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_core_next_ms(const uvwheel_core_t *core);
  * throughout is visited exactly once, unless it is inserted anew or made due
  * earlier (with UVWHEEL_FIFO: postponed at all): then the walk may meet it in
  * its new place, or not. A walk must be gone through to its NULL.
- * Cost: O(entries + slots / 64). */
+ * Cost: O(entries + slots in use + slots / 4096). */
 UVWHEEL_EXTERN void uvwheel_core_walk_begin(uvwheel_core_t *core,
                                             uvwheel_cursor_t *cursor);
 UVWHEEL_EXTERN uvwheel_entry_t *

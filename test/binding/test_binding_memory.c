@@ -109,7 +109,7 @@ START_TEST(no_operation_after_init_allocates)
   during = allocations() - during;
   allocations_fail(false);
   ck_assert_uint_eq(during, 0);
-  ck_assert_uint_gt(fired_in_all, 1000);
+  ck_assert_uint_gt(fired_in_all, 500);
   ck_assert_uint_eq(handle_count(), 0);
 }
 END_TEST

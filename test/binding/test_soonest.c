@@ -218,28 +218,94 @@ START_TEST(any_callback_may_call_it)
 }
 END_TEST
 
-static unsigned depth;
+static unsigned inner_calls;
 
 static void
-fire_one_more(waiter_t *waiter)
+fire_inside(waiter_t *waiter)
 {
   (void)waiter;
-  if (++depth < 50)
-    ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+  inner_calls++;
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 0);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, UINT64_MAX), 0);
 }
 
-/* Each call takes from those that the outer ones have not called back yet. */
-START_TEST(a_callback_that_it_calls_may_call_it)
+static void
+restart_and_fire_inside(waiter_t *waiter)
 {
+  waiter_start(number_of(waiter), 0);
+  fire_inside(waiter);
+}
+
+/* However many are active, also those that it would call next and those that
+ * were started since: so no timer fires twice, and callbacks do not pile up. */
+START_TEST(in_a_callback_that_it_calls_it_fires_nothing)
+{
+  unsigned count = _i < 2 ? 10 : TIMERS;
+
   open_plain_waiters();
   start_waiters(TIMERS, 100, 11);
-  depth = 0;
-  set_then(fire_one_more);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, _i ? 10 : 1), _i ? 10 : 1);
-  /* Of the 10 each has one more fired, and so each of those. */
-  expect_the_soonest_fired(_i ? 49 + 10 : 50);
+  inner_calls = 0;
+  set_then(_i % 2 ? restart_and_fire_inside : fire_inside);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
+  ck_assert_uint_eq(inner_calls, count);
+  ck_assert_uint_eq(order_length, count);
+  verify_wheel();
   set_then(NULL);
-  expect_the_rest_in_time(TIMERS, 6000);
+  if (_i == 0)
+    expect_the_rest_in_time(TIMERS, 6000);
+}
+END_TEST
+
+static uvwheel_timer_t repeating[10];
+static unsigned beats[10];
+
+static void
+beat_and_fire_inside(uvwheel_timer_t *timer)
+{
+  beats[timer - repeating]++;
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 5), 0);
+}
+
+START_TEST(a_repeating_timer_fires_once_though_it_is_active_again)
+{
+  unsigned i;
+
+  open_wheel(TICK_MS, 64);
+  memset(beats, 0, sizeof beats);
+  for (i = 0; i < 10; i++) {
+    ck_assert_int_eq(uvwheel_timer_init(&wheel, &repeating[i]), 0);
+    ck_assert_int_eq(
+        uvwheel_timer_start(&repeating[i], beat_and_fire_inside, 100, 100), 0);
+  }
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 100), 10);
+  for (i = 0; i < 10; i++)
+    ck_assert_uint_eq(beats[i], 1);
+}
+END_TEST
+
+static void
+fire_inside_of_three(waiter_t *waiter)
+{
+  set_then(fire_inside);
+  (void)waiter;
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 3), 3);
+  set_then(NULL);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 2), 2);
+}
+
+/* In a callback of a turn it fires, in one that it calls there it does not, and
+ * once it has returned it fires again. */
+START_TEST(a_callback_of_a_turn_may_call_it_again)
+{
+  open_plain_waiters();
+  start_waiters(TIMERS, 1000, 7);
+  inner_calls = 0;
+  waiter_start(0, 30);
+  waiters[0].then = fire_inside_of_three;
+  run_for(50);
+  ck_assert_uint_eq(inner_calls, 3);
+  ck_assert_uint_eq(order_length, 6);
+  ck_assert_uint_eq(stats_of_wheel().fired_early, 5);
 }
 END_TEST
 
@@ -323,7 +389,10 @@ main(void)
   tcase_add_test(soonest, count_may_be_anything);
   tcase_add_test(soonest, a_full_wheel_has_room_again);
   tcase_add_loop_test(where, any_callback_may_call_it, 0, (int)LENGTH(callers));
-  tcase_add_loop_test(where, a_callback_that_it_calls_may_call_it, 0, 2);
+  tcase_add_loop_test(where, in_a_callback_that_it_calls_it_fires_nothing, 0,
+                      4);
+  tcase_add_test(where, a_repeating_timer_fires_once_though_it_is_active_again);
+  tcase_add_test(where, a_callback_of_a_turn_may_call_it_again);
   tcase_add_test(where, in_a_walk_it_fires_nothing);
   tcase_add_loop_test(where, it_goes_on_where_a_cut_turn_has_stopped, 0,
                       (int)LENGTH(cuts));

@@ -85,23 +85,6 @@ START_TEST(one_that_was_drawn_and_then_changed_does_not_fire_with_the_others)
 END_TEST
 
 static void
-fire_more(waiter_t *waiter)
-{
-  (void)waiter;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 5), 0);
-}
-
-START_TEST(an_inner_call_for_more_takes_nothing_from_the_outer_one)
-{
-  open_plain_waiters();
-  start_waiters(10, 100, 30);
-  waiters[0].then = fire_more;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 10);
-  expect_the_soonest_fired(10);
-}
-END_TEST
-
-static void
 restart_at_0(waiter_t *waiter)
 {
   waiter->then = NULL;
@@ -274,7 +257,6 @@ on_crowd(uvwheel_timer_t *timer)
 }
 
 #define CROWD 100000u
-#define CHUNK 256 /* so many are looked at in one go */
 
 /* A crowd that is due at one tick, or at 10,000; the first thousand of them
  * were refreshed, which the hand finds out once. */
@@ -298,14 +280,14 @@ START_TEST(few_are_looked_at_however_many_wait)
   ck_assert_uint_eq(errors, 0);
   looked = stats_of_wheel().looked;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 20);
-  ck_assert_uint_le(stats_of_wheel().looked - looked, 1000 + 20 + CHUNK);
+  ck_assert_uint_le(stats_of_wheel().looked - looked, 2 * 1000);
   looked = stats_of_wheel().looked;
   for (i = 0; i < 100; i++)
     ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 20);
-  ck_assert_uint_le(stats_of_wheel().looked - looked, 100 * (20 + CHUNK));
+  ck_assert_uint_le(stats_of_wheel().looked - looked, 100 * 20 + 1000);
   looked = stats_of_wheel().looked;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 5000), 5000);
-  ck_assert_uint_le(stats_of_wheel().looked - looked, 5000 + CHUNK);
+  ck_assert_uint_le(stats_of_wheel().looked - looked, 5000 + 1000);
   ck_assert_uint_eq(fired, 20 + 100 * 20 + 5000);
   uvwheel_close(&wheel, NULL);
   free(timers);
@@ -323,8 +305,6 @@ main(void)
       callbacks,
       one_that_was_drawn_and_then_changed_does_not_fire_with_the_others, 0,
       (int)LENGTH(actions));
-  tcase_add_test(callbacks,
-                 an_inner_call_for_more_takes_nothing_from_the_outer_one);
   tcase_add_test(callbacks,
                  one_that_restarts_itself_at_0_fires_at_the_next_tick);
   tcase_add_test(callbacks, its_callbacks_may_free_timers);

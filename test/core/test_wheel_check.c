@@ -19,9 +19,9 @@ static item_t items[COUNT];
 /* Six entries in slot 2, two of them a round later; six of a pass that is cut,
  * with one due and handed out, some looked at and some not. */
 static void
-open_example(void)
+open_example(uint32_t flags)
 {
-  const shape_t shape = {TICK_MS, SLOTS, 0};
+  const shape_t shape = {TICK_MS, SLOTS, flags};
   uint64_t budget = 3;
   size_t i;
 
@@ -81,25 +81,25 @@ hide_slot(void)
 static void
 keep_nearest_of_an_empty_slot(void)
 {
-  core.slots[3].minus_nearest = 0 - (uint64_t)(3 + SLOTS);
+  core.slots[3].nearest = 3 + SLOTS;
 }
 
 static void
 let_nearest_be_too_late(void)
 {
-  core.slots[2].minus_nearest -= SLOTS;
+  core.slots[2].nearest += SLOTS;
 }
 
 static void
 let_nearest_be_of_another_slot(void)
 {
-  core.slots[2].minus_nearest--;
+  core.slots[2].nearest++;
 }
 
 static void
 let_nearest_be_past(void)
 {
-  core.hand = 0 - core.slots[2].minus_nearest;
+  core.hand = core.slots[2].nearest;
 }
 
 static void
@@ -109,7 +109,7 @@ make_entry_due_earlier(void)
 }
 
 static void
-make_staying_entry_due_earlier(void)
+make_entry_put_back_due_earlier(void)
 {
   items[1].entry.due_ms = 2;
 }
@@ -117,25 +117,13 @@ make_staying_entry_due_earlier(void)
 static void
 let_next_tick_be_too_late(void)
 {
-  core.next_tick = 1 - core.slots[2].minus_nearest;
-}
-
-static void
-forget_next_tick(void)
-{
-  core.next_tick = UINT64_MAX;
-}
-
-static void
-let_next_tick_be_after_the_pass(void)
-{
-  core.next_tick = core.pass_tick + 1;
+  core.next_tick = core.slots[2].nearest + 1;
 }
 
 static void
 let_next_tick_be_past(void)
 {
-  core.next_tick = core.hand - 1;
+  core.next_tick = core.hand;
 }
 
 static void
@@ -157,15 +145,41 @@ count_one_too_few(void)
 }
 
 static void
-leave_words_out(void)
+forget_word(void)
 {
-  core.first_word = 1;
+  core.words[0] = 0;
 }
 
 static void
 fill_no_lane(void)
 {
-  core.slots[2].lane = 0;
+  core.slots[2].filling = 8;
+}
+
+static void
+use_no_lane(void)
+{
+  core.slots[2].used = 0;
+}
+
+static void
+use_too_many_lanes(void)
+{
+  core.slots[2].used = UVWHEEL_LANES + 1;
+}
+
+/* The five entries of slot 2 are in its first lane, and the second one. */
+static void
+use_fewer_lanes(void)
+{
+  core.slots[2].filling = offsetof(uvwheel_slot_t, lanes);
+  core.slots[2].used = 1;
+}
+
+static void
+take_fewer_lanes(void)
+{
+  core.pass_lanes = 0;
 }
 
 static const struct {
@@ -176,23 +190,25 @@ static const struct {
     {break_prev, "I1:"},
     {break_due_list, "I1:"},
     {break_pending_list, "I1:"},
-    {keep_nearest_of_an_empty_slot, "I2: a slot that is not occupied"},
-    {leave_words_out, "I2: occupied bits are in the words"},
+    {keep_nearest_of_an_empty_slot, "I2: a slot has a nearest tick"},
+    {forget_word, "I2: a word of occupied bits"},
     {let_nearest_be_too_late, "I3: no entry"},
     {let_nearest_be_of_another_slot, "I3: the nearest tick"},
     {let_nearest_be_past, "I3: the nearest tick"},
     {make_entry_due_earlier, "I3: no entry"},
-    {make_staying_entry_due_earlier, "I3: no entry"},
+    {make_entry_put_back_due_earlier, "I3: no entry"},
     {let_next_tick_be_too_late, "I4: the next tick is not after any slot"},
-    {forget_next_tick, "I4: there is a next tick"},
-    {let_next_tick_be_after_the_pass, "I4: the next tick is not after that of"},
-    {let_next_tick_be_past, "I4: the next tick is not before the hand"},
+    {let_next_tick_be_past, "I4: the next tick is after the hand"},
     {forget_pass, "I5:"},
     {lose_entry, "I6:"},
     {hide_slot, "I6:"},
     {count_one_too_many, "I6:"},
     {count_one_too_few, "I6:"},
-    {fill_no_lane, "I7:"},
+    {fill_no_lane, "I7: a lane that is used is being filled"},
+    {use_no_lane, "I7: a lane that is used is being filled"},
+    {use_too_many_lanes, "I7: a lane that is used is being filled"},
+    {use_fewer_lanes, "I7: lanes that are not used have no entries"},
+    {take_fewer_lanes, "I7: the entries of a pass are in its first lanes"},
 };
 
 /* The lines of a text; each of them must be finished. */
@@ -214,7 +230,7 @@ START_TEST(a_broken_invariant_is_reported_by_its_number)
   int broken;
 
   ck_assert_ptr_nonnull(stream);
-  open_example();
+  open_example(0);
   damages[_i].damage();
   broken = uvwheel_core_check(&core, stream);
   fclose(stream);
@@ -234,7 +250,7 @@ START_TEST(a_whole_wheel_has_nothing_to_report)
   FILE *stream = open_memstream(&text, &size);
 
   ck_assert_ptr_nonnull(stream);
-  open_example();
+  open_example((uint32_t)_i);
   ck_assert_int_eq(uvwheel_core_check(&core, stream), 0);
   ck_assert_int_eq(uvwheel_core_check(&core, NULL), 0);
   fclose(stream);
@@ -253,13 +269,32 @@ START_TEST(a_next_tick_of_an_empty_wheel_is_reported)
 }
 END_TEST
 
-START_TEST(a_slot_after_the_words_in_use_is_reported)
+START_TEST(a_wheel_that_forgets_its_next_tick_is_reported)
 {
-  const shape_t shape = {TICK_MS, 128, 0};
-
-  open_core(&core, &shape);
+  open_core(&core, &shapes[_i]);
   insert(&core, &items[0].entry, 100 * TICK_MS);
-  core.last_word = 0;
+  core.next_tick = UINT64_MAX;
+  ck_assert_int_gt(uvwheel_core_check(&core, NULL), 0);
+  uvwheel_core_destroy(&core);
+}
+END_TEST
+
+/* Its first lane is for what a pass puts back. */
+START_TEST(a_fifo_slot_that_fills_its_first_lane_is_reported)
+{
+  open_example(UVWHEEL_FIFO);
+  core.slots[2].filling = offsetof(uvwheel_slot_t, lanes);
+  ck_assert_int_gt(uvwheel_core_check(&core, NULL), 0);
+  uvwheel_core_destroy(&core);
+}
+END_TEST
+
+START_TEST(a_fifo_slot_with_more_than_two_lanes_is_reported)
+{
+  open_example(UVWHEEL_FIFO);
+  core.slots[2].lanes[2].next = core.slots[2].lanes[2].prev =
+      &core.slots[2].lanes[2];
+  core.slots[2].used = 3;
   ck_assert_int_gt(uvwheel_core_check(&core, NULL), 0);
   uvwheel_core_destroy(&core);
 }
@@ -273,10 +308,13 @@ main(void)
 
   tcase_add_loop_test(check, a_broken_invariant_is_reported_by_its_number, 0,
                       LENGTH(damages));
-  tcase_add_test(check, a_whole_wheel_has_nothing_to_report);
+  tcase_add_loop_test(check, a_whole_wheel_has_nothing_to_report, 0, 2);
   tcase_add_loop_test(check, a_next_tick_of_an_empty_wheel_is_reported, 0,
                       shape_count);
-  tcase_add_test(check, a_slot_after_the_words_in_use_is_reported);
+  tcase_add_loop_test(check, a_wheel_that_forgets_its_next_tick_is_reported, 0,
+                      shape_count);
+  tcase_add_test(check, a_fifo_slot_that_fills_its_first_lane_is_reported);
+  tcase_add_test(check, a_fifo_slot_with_more_than_two_lanes_is_reported);
   suite_add_tcase(suite, check);
   return run_suite(suite);
 }

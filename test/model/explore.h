@@ -106,7 +106,7 @@ typedef struct drawing_s {
   uint64_t last_ms;       /* the latest tick that any of them has          */
 } drawing_t;
 
-/* `drawn` more were drawn, where `count` more were asked for. */
+/* `drawn` were drawn, where `count` were asked for. */
 void drawing_begin(drawing_t *drawing, const model_t *model, uint64_t count,
                    uint64_t drawn);
 

@@ -5,13 +5,14 @@
 
 #include <string.h>
 
-#include "core.h"
 #include "explore.h"
+#include "slot.h"
+#include "walk.h"
 
 void
 add_slots(const uvwheel_core_t *core)
 {
-  const char *end = (const char *)(core->occupied + core->slot_mask / 64 + 1);
+  const char *end = (const char *)(core->words + core->slot_mask / 4096 + 1);
 
   add_memory(core->slots, (size_t)(end - (const char *)core->slots));
 }
@@ -21,7 +22,7 @@ add_slots(const uvwheel_core_t *core)
 uint64_t
 dealt_into(const uvwheel_slot_t *slot)
 {
-  uint64_t lane = (slot->lane - (uint64_t)offsetof(uvwheel_slot_t, lanes)) /
+  uint64_t lane = (slot->filling - (uint64_t)offsetof(uvwheel_slot_t, lanes)) /
                   sizeof(uvwheel_link_t);
 
   return lane * slot->run + slot->run - slot->left;
@@ -33,12 +34,11 @@ static uint64_t
 key_of_slot(const uvwheel_core_t *core, uint64_t slot, uint64_t now_tick)
 {
   const uvwheel_slot_t *it = &core->slots[slot];
-  bool is_passed = core->passing && slot == (core->pass_tick & core->slot_mask);
-  uint64_t key = mix(0, is_occupied(core, slot));
 
-  if (is_occupied(core, slot) || is_passed)
-    key = mix(mix(key, dealt_into(it)), it->run);
-  return mix(key, seen_from(now_tick, nearest_of(it)));
+  if (!is_occupied(core, slot))
+    return 0;
+  return mix(mix(mix(dealt_into(it), it->run), it->used),
+             seen_from(now_tick, it->nearest));
 }
 
 static uint64_t
@@ -49,7 +49,6 @@ key_of_pass(const uvwheel_core_t *core, uint64_t now_tick)
   if (!core->passing)
     return key;
   key = mix(key, seen_from(now_tick, core->pass_tick));
-  key = mix(key, seen_from(now_tick, core->pass_nearest));
   return mix(key, core->pass_lanes);
 }
 
@@ -153,25 +152,17 @@ drawing_begin(drawing_t *drawing, const model_t *model, uint64_t count,
               uint64_t drawn)
 {
   unsigned due = count_due(model, UINT64_MAX - 1), i;
-  uint64_t last_ms;
 
-  EXPECT(drawn <= count);
-  if (!drawing->going_on)
-    memset(drawing, 0, sizeof *drawing);
-  if (!drawing->going_on)
-    drawing->exact = true;
+  EXPECT(drawn == (count < due ? count : due));
+  memset(drawing, 0, sizeof *drawing);
   drawing->going_on = true;
-  drawing->least += (unsigned)drawn;
-  if (drawing->exact)
-    EXPECT(drawing->least <= due && (drawn == count || drawing->least == due));
-  last_ms = tick_ms_up_to(model, drawing->exact ? drawing->least : due);
-  if (last_ms > drawing->last_ms)
-    drawing->last_ms = last_ms;
-  for (i = 0; i < model->capacity && drawing->least > 0; i++) {
+  drawing->exact = true;
+  drawing->least = (unsigned)drawn;
+  drawing->last_ms = tick_ms_up_to(model, drawing->least);
+  for (i = 0; i < model->capacity && drawn > 0; i++) {
     uint64_t tick_ms = tick_ms_of(model, i);
     drawing->may[i] = tick_ms <= drawing->last_ms && tick_ms < UINT64_MAX;
-    if (drawing->exact)
-      drawing->must[i] = tick_ms < drawing->last_ms;
+    drawing->must[i] = tick_ms < drawing->last_ms;
   }
 }
 

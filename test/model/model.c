@@ -80,17 +80,6 @@ model_remove(model_t *model, unsigned index)
   excuse_from_draw(model, index);
 }
 
-void
-model_turn(model_t *model, uint64_t now_ms)
-{
-  unsigned i;
-
-  for (i = 0; i < model->capacity && now_ms < model->reached_ms; i++)
-    if (model_tick_ms(model, model->timers[i].due_ms) <= model->reached_ms)
-      model->timers[i].place = 0;
-  model->reached_ms = now_ms;
-}
-
 static void
 expect_not_before(const model_t *model, const model_timer_t *timer,
                   const model_timer_t *other)
@@ -146,7 +135,7 @@ model_draw(model_t *model, uint64_t count)
   uint64_t ticks_ms[MODEL_TIMERS];
   unsigned known = sort_ticks(model, ticks_ms), i;
 
-  model->loose = model->draws++ != 0;
+  model->drawing = true;
   model->drawn = count < known ? count : known;
   model->taken = 0;
   model->disturbed = 0;
@@ -167,32 +156,27 @@ model_take_drawn(model_t *model, unsigned index)
 {
   model_timer_t *timer = &model->timers[index];
 
-  EXPECT(model->draws > 0);
-  EXPECT(model->loose ||
-         (timer->draw != KEPT &&
-          model_tick_ms(model, timer->due_ms) <= model->latest_ms));
+  EXPECT(model->drawing && timer->draw != KEPT);
+  EXPECT(model_tick_ms(model, timer->due_ms) <= model->latest_ms);
   timer->draw = KEPT;
   model->taken++;
   model_remove(model, index);
 }
 
 void
-model_end_draw(model_t *model)
+model_end_draw(model_t *model, bool broken_off)
 {
   unsigned i;
 
-  model->draws--;
-  if (!model->loose) {
-    EXPECT(model->taken <= model->drawn);
-    EXPECT(model->taken + model->disturbed >= model->drawn);
-  }
+  EXPECT(model->taken <= model->drawn);
+  EXPECT(broken_off || model->taken + model->disturbed >= model->drawn);
   for (i = 0; i < model->capacity; i++) {
     model_timer_t *timer = &model->timers[i];
-    EXPECT(model->loose || timer->draw != DRAWN ||
+    EXPECT(broken_off || timer->draw != DRAWN ||
            model_tick_ms(model, timer->due_ms) > model->latest_ms);
     timer->draw = KEPT;
   }
-  model->loose = model->draws > 0;
+  model->drawing = false;
 }
 
 void

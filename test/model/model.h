@@ -46,10 +46,8 @@ typedef struct model_s {
   unsigned capacity;
   unsigned count; /* of active timers */
   uint64_t places;
-  uint64_t reached_ms; /* the latest time that the hand was turned to */
   model_walk_t *walk;
-  unsigned draws;     /* that are going on, one inside the other */
-  bool loose;         /* more than one was: whose a timer is, is not known */
+  bool drawing;       /* a draw is going on                         */
   uint64_t latest_ms; /* the last tick of those that are drawn       */
   uint64_t drawn;
   uint64_t taken;
@@ -71,23 +69,20 @@ void model_postpone(model_t *model, unsigned index, uint64_t due_ms);
 
 void model_remove(model_t *model, unsigned index);
 
-/* The hand is about to be turned to a time. If that is earlier than before, the
- * wheel gives up what it was about to hand out: then that lines up anew. */
-void model_turn(model_t *model, uint64_t now_ms);
-
 /* The timer expired: it was active, is not early, those of earlier ticks have
  * gone before it and, in a FIFO wheel, those before it in its tick. */
 void model_expire(model_t *model, unsigned index, uint64_t now_ms);
 
 /* Up to `count` timers are about to be handed out before their time, those that
- * are due soonest. Returns how many, unless one more draw is going on. */
+ * are due soonest. Returns how many. */
 uint64_t model_draw(model_t *model, uint64_t count);
 
 /* One of them is handed out. */
 void model_take_drawn(model_t *model, unsigned index);
 
-/* All of them have been handed out, except what has been put elsewhere. */
-void model_end_draw(model_t *model);
+/* All of them have been handed out, except what has been put elsewhere, unless
+ * the draw was broken off. */
+void model_end_draw(model_t *model, bool broken_off);
 
 void model_walk_begin(model_t *model, model_walk_t *walk);
 void model_walk_visit(model_t *model, model_walk_t *walk, unsigned index);

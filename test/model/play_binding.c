@@ -136,7 +136,7 @@ be_slow(void)
 static bool
 is_inside(void)
 {
-  return game.in_run || game.model.walk != NULL || game.model.draws > 0;
+  return game.in_run || game.model.walk != NULL || game.model.drawing;
 }
 
 static void

@@ -143,7 +143,6 @@ fire_in_time(unsigned index)
 
   EXPECT(game.in_run);
   count_callback();
-  model_turn(&game.model, now_ms());
   model_expire(&game.model, index, now_ms());
   EXPECT(!armed->punctual || armed->cuts != cuts() || now_ms() == tick_ms);
   game.fired++;
@@ -168,7 +167,7 @@ on_fire(uvwheel_timer_t *timer)
 
   EXPECT(game.state == OPEN && &armed->holder->timer == timer);
   watch_turns();
-  if (game.model.draws > 0)
+  if (game.model.drawing)
     fire_early(index);
   else
     fire_in_time(index);
@@ -283,7 +282,7 @@ stop_and_free(void)
   memset(&game.timers[index], 0, sizeof game.timers[index]);
 }
 
-/* In any callback, but in those of walks nothing fires. */
+/* In any callback, but in those of walks and its own it fires nothing. */
 void
 fire_soonest(void)
 {
@@ -294,16 +293,14 @@ fire_soonest(void)
   game.drew_in_run = true;
   if (game.state == GONE)
     return;
-  if (game.state != OPEN || game.model.walk != NULL) {
+  if (game.state != OPEN || game.model.walk != NULL || game.model.drawing) {
     EXPECT(uvwheel_fire_soonest(game.wheel, count) == 0);
     return;
   }
   (void)model_draw(&game.model, count);
   fired = uvwheel_fire_soonest(game.wheel, count);
-  EXPECT(fired <= count && fired <= game.fired_early - before);
-  EXPECT(game.model.loose || fired == game.fired_early - before);
-  game.model.loose = game.model.loose || game.state != OPEN;
-  model_end_draw(&game.model);
+  EXPECT(fired <= count && fired == game.fired_early - before);
+  model_end_draw(&game.model, game.state != OPEN);
 }
 
 void

@@ -303,7 +303,7 @@ verify(void)
     return;
   verify_wheel();
   /* While a handle is closing the loop does not sleep. */
-  if (game.state == OPEN && !game.in_run && game.model.draws == 0 &&
+  if (game.state == OPEN && !game.in_run && !game.model.drawing &&
       game.loop.closing_handles == NULL) {
     EXPECT((uv_loop_alive(&game.loop) != 0) == keeps_loop_alive());
     verify_sleep();

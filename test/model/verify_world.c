@@ -136,7 +136,5 @@ key_of_world(void)
   value = mix(value, clock_ms() - loop_ms());
   if (is_rewound())
     value = mix(value, game.rewound_to_ms - loop_ms());
-  if (game.model.fifo)
-    value = mix(value, seen_from(after(0), game.model.reached_ms));
   return value;
 }

@@ -423,7 +423,6 @@ run(unsigned reaction, uint64_t step_ms, uint64_t budget)
   if (game.in_turn) {
     expected_ms = set_back_of_turn(now_ms);
     game.in_stall = expected_ms > 0;
-    model_turn(&game.model, now_ms - set_back_ms - game.wheel.lag_ms);
   }
   waits = is_time_of_last_turn(now_ms);
   (void)uv_run(&game.loop, UV_RUN_NOWAIT);
@@ -461,7 +460,6 @@ fire_soonest_of(uint64_t count)
   for (i = 0; i < game.model.capacity; i++)
     due += game.model.timers[i].active &&
            model_tick_ms(&game.model, game.model.timers[i].due_ms) < UINT64_MAX;
-  model_turn(&game.model, passed());
   drawing_begin(&game.drawing, &game.model, count, due < count ? due : count);
   answer = uvwheel_fire_soonest(&game.wheel, count);
   exact = game.drawing.exact;
@@ -582,7 +580,6 @@ open_binding(const world_t *world)
   game.model.tick_ms = world->tick_ms;
   game.model.fifo = world->flags & UVWHEEL_FIFO;
   game.model.capacity = world->timers;
-  game.model.reached_ms = BEGIN_MS;
   game.round_ms = world->tick_ms * world->slots;
   game.moved_ms = moved_ms;
   set_clock_ms(BEGIN_MS);

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core.h"
 #include "explore.h"
+#include "slot.h"
 
 #define BEGIN_MS (UINT64_C(1) << 20)
 
@@ -89,6 +89,12 @@ slot_at(uint64_t due_ms)
   return slot_of(&game.core, tick_after(&game.core, due_ms));
 }
 
+static bool
+is_in_use(const uvwheel_slot_t *slot)
+{
+  return is_occupied(&game.core, (uint64_t)(slot - game.core.slots));
+}
+
 /* Only so many entries are put into a slot, or nearly, since how many there
  * have been makes a difference; or those that come to a second lane. */
 static bool
@@ -97,7 +103,7 @@ is_used_up(uint64_t due_ms)
   const uvwheel_slot_t *slot = slot_at(due_ms);
   uint64_t dealt = dealt_into(slot);
 
-  return nearest_of(slot) != NEVER && dealt > game.model.capacity &&
+  return is_in_use(slot) && dealt > game.model.capacity &&
          (dealt < slot->run || dealt > slot->run + game.model.capacity);
 }
 
@@ -165,7 +171,7 @@ use_lane_up(unsigned unused, uint64_t delay_ms)
   uint64_t dealt = dealt_into(slot), run = slot->run;
 
   (void)unused;
-  if (nearest_of(slot) == NEVER || dealt >= run || game.core.passing ||
+  if (!is_in_use(slot) || dealt >= run || game.core.passing ||
       game.drawing.going_on)
     return false;
   for (; dealt < run; dealt++) {
@@ -227,7 +233,6 @@ expire(unsigned unused, uint64_t budget)
   (void)unused;
   if (game.drawing.going_on)
     return false;
-  model_turn(&game.model, game.now_ms);
   entry = uvwheel_core_expire(&game.core, game.now_ms, &left);
   EXPECT(left <= budget && counters->looked - looked == budget - left);
   if (entry != NULL) {
@@ -243,7 +248,8 @@ static bool
 draw(unsigned unused, uint64_t count)
 {
   (void)unused;
-  model_turn(&game.model, game.now_ms);
+  if (game.drawing.going_on)
+    return false;
   drawing_begin(&game.drawing, &game.model, count,
                 uvwheel_core_draw(&game.core, game.now_ms, count));
   return true;
@@ -348,8 +354,6 @@ key(void)
     value = mix(value, game.drawing.least);
     value = mix(value, seen_from(game.now_ms, game.drawing.last_ms));
   }
-  if (game.model.fifo)
-    value = mix(value, seen_from(game.now_ms, game.model.reached_ms));
   return value;
 }
 
@@ -412,7 +416,6 @@ open_core(const world_t *world)
   game.model.tick_ms = world->tick_ms;
   game.model.fifo = world->flags & UVWHEEL_FIFO;
   game.model.capacity = world->timers;
-  game.model.reached_ms = BEGIN_MS;
   (void)expire(0, 0); /* the hand comes to the clock */
   for (i = 0; i < MOST_TIMERS; i++)
     uvwheel_entry_init(&game.entries[i]);
