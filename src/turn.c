@@ -151,6 +151,9 @@ after_poll(uvwheel_t *wheel)
 {
   uint64_t heard_ms, now_ms;
 
+#ifdef _WIN32 /* a poll that does not wait leaves the loop's time as it was */
+  uv_update_time(wheel->loop);
+#endif
   if (is_closing(wheel)) {
     uvwheel__abandon(wheel);
     return;
