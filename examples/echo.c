@@ -11,8 +11,7 @@
 
 typedef struct connection_s {
   uv_tcp_t tcp; /* its data points to the echo_t */
-  /* The last member: no more of it is allocated than its kind uses. */
-  idle_timer_t idle;
+  uvwheel_timer_t idle;
 } connection_t;
 
 typedef struct unsent_s {
@@ -23,46 +22,40 @@ typedef struct unsent_s {
 /* ---- A connection's end ------------------------------------------------ */
 
 static connection_t *
-connection_of(idle_timer_t *timer)
+connection_of(uvwheel_timer_t *timer)
 {
   return (connection_t *)((char *)timer - offsetof(connection_t, idle));
 }
 
 static void
-on_timer_released(idle_timer_t *timer)
-{
-  free(connection_of(timer));
-}
-
-static void
 on_connection_closed(uv_handle_t *tcp)
 {
-  connection_t *connection = (connection_t *)tcp;
   echo_t *echo = tcp->data;
 
   echo->figures.open--;
-  echo->idle.kind->release(&echo->idle, &connection->idle);
+  free(tcp); /* the connection: tcp is its first member */
 }
 
+/* A timer needs no close callback. Closed, it refuses to be started again by a
+ * write that ends late. */
 static void
 close_connection(connection_t *connection)
 {
-  echo_t *echo = connection->tcp.data;
   uv_handle_t *tcp = (uv_handle_t *)&connection->tcp;
 
   if (uv_is_closing(tcp))
     return;
-  echo->idle.kind->stop(&connection->idle);
   uv_close(tcp, on_connection_closed);
+  uvwheel_timer_close(&connection->idle);
 }
 
 static void
-on_idle(idle_timer_t *timer)
+on_idle(uvwheel_timer_t *timer)
 {
   connection_t *connection = connection_of(timer);
   echo_t *echo = connection->tcp.data;
 
-  if (echo->idle.is_shedding)
+  if (echo->is_shedding)
     echo->figures.shed++;
   else
     echo->figures.idle_closes++;
@@ -78,7 +71,7 @@ refresh(connection_t *connection)
   echo_t *echo = connection->tcp.data;
 
   echo->figures.refreshes++;
-  echo->idle.kind->refresh(&connection->idle);
+  uvwheel_timer_refresh(&connection->idle);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk);
@@ -163,7 +156,7 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
 static void
 complain_of_accept(echo_t *echo, const char *reason)
 {
-  uint64_t now_ms = uv_now(echo->idle.loop);
+  uint64_t now_ms = uv_now(echo->listener.loop);
 
   if (now_ms < echo->next_complaint_ms)
     return;
@@ -214,17 +207,45 @@ turn_away(echo_t *echo, const char *reason)
   echo->is_turning_away = 1;
   echo->figures.turned_away++;
   complain_of_accept(echo, reason);
-  uv_tcp_init(echo->idle.loop, &echo->unwelcome);
+  uv_tcp_init(echo->listener.loop, &echo->unwelcome);
   echo->unwelcome.data = echo;
   uv_accept((uv_stream_t *)&echo->listener, (uv_stream_t *)&echo->unwelcome);
   uv_close((uv_handle_t *)&echo->unwelcome, on_turned_away);
 }
 
+/* So many of all at once, and one: the closes of some connections are done
+ * together, and none is closed long before its place is needed. */
+#define SHED_SHARE 1024
+
+/* Fires the timers of the connections that were idle longest: on_idle closes
+ * them. */
+static void
+make_room(echo_t *echo)
+{
+  echo->is_shedding = 1;
+  uvwheel_fire_soonest(&echo->wheel,
+                       1 + uvwheel_count(&echo->wheel) / SHED_SHARE);
+  echo->is_shedding = 0;
+}
+
+/* max_timers of the wheel is how many connections there may be. */
+static int
+start_timer(echo_t *echo, uvwheel_timer_t *timer)
+{
+  int error;
+
+  uvwheel_timer_init(&echo->wheel, timer);
+  error = uvwheel_timer_start(timer, on_idle, echo->timeout_ms, 0);
+  if (error != UV_ENOBUFS || !echo->sheds)
+    return error;
+  make_room(echo);
+  return uvwheel_timer_start(timer, on_idle, echo->timeout_ms, 0);
+}
+
 static void
 accept_next(echo_t *echo)
 {
-  connection_t *connection =
-      malloc(offsetof(connection_t, idle) + echo->idle.kind->timer_bytes);
+  connection_t *connection = malloc(sizeof(*connection));
 
   if (connection == NULL) {
     turn_away(echo, "out of memory");
@@ -232,15 +253,15 @@ accept_next(echo_t *echo)
   }
   /* libuv accepts whole bursts in one iteration: without this the last of them
    * would be given an idle time that began before it came. */
-  uv_update_time(echo->idle.loop);
+  uv_update_time(echo->listener.loop);
   /* Started before it is accepted, so that close_connection always finds a
-   * timer to release. */
-  if (idle_start(&echo->idle, &connection->idle) != 0) {
+   * timer to close. */
+  if (start_timer(echo, &connection->idle) != 0) {
     free(connection);
     turn_away(echo, "full");
     return;
   }
-  uv_tcp_init(echo->idle.loop, &connection->tcp);
+  uv_tcp_init(echo->listener.loop, &connection->tcp);
   connection->tcp.data = echo;
   echo->figures.open++;
   if (uv_accept((uv_stream_t *)&echo->listener,
@@ -279,21 +300,19 @@ echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
       wheel.max_timers = possible;
   }
   echo->listener.data = echo;
-  echo->idle.kind = options->kind;
-  echo->idle.sheds = options->sheds;
-  echo->idle.loop = loop;
-  echo->idle.timeout_ms = options->timeout_ms;
-  echo->idle.on_idle = on_idle;
-  echo->idle.on_released = on_timer_released;
-  return error != 0 ? error : options->kind->open(&echo->idle, &wheel);
+  echo->sheds = options->sheds;
+  echo->timeout_ms = options->timeout_ms;
+  return error != 0 ? error : uvwheel_init(loop, &echo->wheel, &wheel);
 }
 
-/* Others have handles on that loop, too. */
+/* Others have handles on that loop, too, and so has the wheel. */
 static void
 close_handle(uv_handle_t *handle, void *data)
 {
   echo_t *echo = data;
 
+  if (uvwheel_owns_handle(handle))
+    return;
   if (handle == (uv_handle_t *)&echo->listener)
     uv_close(handle, NULL);
   else if (handle->data == echo && !uv_is_closing(handle))
@@ -303,8 +322,8 @@ close_handle(uv_handle_t *handle, void *data)
 void
 echo_stop(echo_t *echo)
 {
-  uv_walk(echo->idle.loop, close_handle, echo);
-  echo->idle.kind->close(&echo->idle);
+  uv_walk(echo->listener.loop, close_handle, echo);
+  uvwheel_close(&echo->wheel, NULL);
 }
 
 void

@@ -2,9 +2,8 @@
 
 /* The echo server of one loop, which closes idle connections: each embeds one
  * timer, starts it when accepted, refreshes it at every read and every
- * completed write, and stops it when closing. idle-server has one of these,
- * multi-loop one for each of its threads. The timer itself is in idle-timer.c,
- * since a server can be run without the wheel as well, for comparison.
+ * completed write, and closes it when closing. idle-server has one of these,
+ * multi-loop one for each of its threads.
  *
  * It also shows what a server needs besides to stay up:
  * - a peer that does not read: while bytes wait to be sent to it, nothing more
@@ -20,8 +19,8 @@
 #include <stdint.h>
 
 #include <uv.h>
+#include <uvwheel.h>
 
-#include "common/idle-timer.h"
 #include "common/server-options.h"
 
 typedef struct echo_figures_s {
@@ -35,7 +34,10 @@ typedef struct echo_figures_s {
 
 typedef struct echo_s {
   uv_tcp_t listener; /* to be bound, and to listen with echo_on_connection */
-  idle_t idle;
+  uvwheel_t wheel;
+  uint64_t timeout_ms;
+  int sheds; /* the idlest connections make room, see make_room */
+  int is_shedding;
   echo_figures_t figures;
   uint64_t descriptor_limit; /* connections get no higher ones */
 

@@ -3,8 +3,9 @@
 /* An echo server that closes idle connections.
  *
  * How a libuv server uses uvwheel, and stays up, is in echo.c. Here is what is
- * around it: figures, the live page, and an end by SIGINT or SIGTERM that
- * closes every handle, which uv_loop_close() confirms.
+ * around it: figures, the live page, an end by SIGINT or SIGTERM that closes
+ * every handle, which uv_loop_close() confirms; and, to compare, the same
+ * server with other timers (--timer, rivals/).
  */
 
 #include <inttypes.h>
@@ -12,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <uv.h>
 #include <uvwheel.h>
@@ -22,6 +24,7 @@
 #include "common/usage.h"
 #include "echo.h"
 #include "live/live.h"
+#include "rivals/rivals.h"
 
 #define BACKLOG 4096
 #define MIN_DESCRIPTORS 32
@@ -35,6 +38,7 @@ typedef struct server_s {
   uv_signal_t block[2]; /* at SIGUSR1 and SIGUSR2 */
   turns_t turns;
   echo_t echo;
+  rival_t calls; /* those of echo.h, or of a rival */
   live_t *live;
   int status; /* the exit status to be */
   server_options_t options;
@@ -42,20 +46,54 @@ typedef struct server_s {
 
 /* ---- Figures ----------------------------------------------------------- */
 
+/* How late at most were this many per cent of the timers that fired in their
+ * time? The buckets are powers of two, so the answer is the upper end of one.
+ */
+static uint64_t
+lateness_ms(const uvwheel_stats_t *stats, unsigned percent)
+{
+  uint64_t end_ms = 1, seen = stats->lateness[0];
+  uint64_t fired = stats->fired - stats->fired_early;
+
+  for (unsigned i = 1; seen * 100 < fired * percent; i++) {
+    seen += stats->lateness[i];
+    end_ms *= 2;
+  }
+  return end_ms - 1 < stats->lateness_max_ms ? end_ms - 1
+                                             : stats->lateness_max_ms;
+}
+
+static void
+print_wheel(const uvwheel_t *wheel, FILE *stream)
+{
+  uvwheel_stats_t stats;
+
+  uvwheel_get_stats(wheel, &stats);
+  fprintf(
+      stream,
+      " active=%" PRIu64 " fired=%" PRIu64 " moved=%" PRIu64 " turns=%" PRIu64
+      " lateness_p50_ms=%" PRIu64 " lateness_p99_ms=%" PRIu64
+      " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64 " deaf_ms=%" PRIu64
+      " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
+      stats.active, stats.fired, stats.moved, stats.turns,
+      lateness_ms(&stats, 50), lateness_ms(&stats, 99), stats.lateness_max_ms,
+      stats.stalls, stats.deaf_ms, stats.turns_cut, stats.turn_max_us);
+}
+
 static void
 print_figures(const server_t *server, const char *title)
 {
-  const idle_t *idle = &server->echo.idle;
+  const idle_kind_t *kind = server->options.kind;
   usage_t usage = usage_of_process();
   char text[ECHO_TEXT_SIZE];
 
   echo_format(&server->echo.figures, text);
   printf("%s timer=%s %s timer_bytes=%zu cpu_s=%.3f rss_kib=%" PRIu64
          " max_rss_kib=%" PRIu64 " longest_turn_ms=%.1f",
-         title, idle->kind->name, text, idle->kind->timer_bytes, usage.cpu_s,
-         usage.rss_kib, usage.max_rss_kib,
-         (double)server->turns.longest_ns / 1e6);
-  idle_print_stats(idle, stdout);
+         title, kind->name, text, kind->timer_bytes, usage.cpu_s, usage.rss_kib,
+         usage.max_rss_kib, (double)server->turns.longest_ns / 1e6);
+  if (strcmp(kind->name, "wheel") == 0)
+    print_wheel(&server->echo.wheel, stdout);
   putchar('\n');
   fflush(stdout);
 }
@@ -103,7 +141,7 @@ stop(server_t *server)
   uv_close((uv_handle_t *)&server->block[1], NULL);
   turns_stop(&server->turns);
   live_stop(server->live);
-  echo_stop(&server->echo);
+  server->calls.stop(&server->echo);
 }
 
 static void
@@ -119,9 +157,9 @@ static int
 start_listening(server_t *server)
 {
   char text[ADDRESS_TEXT_SIZE];
-  int error =
-      listen_at(&server->echo.listener, server->options.host,
-                server->options.port, BACKLOG, echo_on_connection, text);
+  int error = listen_at(&server->echo.listener, server->options.host,
+                        server->options.port, BACKLOG,
+                        server->calls.on_connection, text);
 
   if (error == 0)
     announce("listening on %s\n", text);
@@ -133,7 +171,7 @@ start_live(server_t *server)
 {
   const live_wheel_t shown = {
       .name = "idle",
-      .wheel = &server->echo.idle.wheel,
+      .wheel = &server->echo.wheel,
       .refreshes = &server->echo.figures.refreshes,
   };
   live_options_t options = {
@@ -149,6 +187,16 @@ start_live(server_t *server)
   return live_start(&options, &server->live);
 }
 
+static rival_t
+calls_of(const idle_kind_t *kind)
+{
+  if (strcmp(kind->name, rival_uv.name) == 0)
+    return rival_uv;
+  if (strcmp(kind->name, rival_none.name) == 0)
+    return rival_none;
+  return (rival_t){kind->name, echo_init, echo_on_connection, echo_stop};
+}
+
 static int
 start(server_t *server)
 {
@@ -159,7 +207,8 @@ start(server_t *server)
   server->stats_timer.data = server;
   init_block(server);
   turns_start(&server->turns, loop);
-  int error = echo_init(&server->echo, loop, AF_UNSPEC, &server->options);
+  int error =
+      server->calls.init(&server->echo, loop, AF_UNSPEC, &server->options);
   if (error != 0) {
     complain("cannot make the wheel: %s", uv_strerror(error));
     return error;
@@ -199,6 +248,7 @@ main(int argc, char **argv)
   static server_t server;
 
   parse_options(argc, argv, IDLE_SERVER, &server.options);
+  server.calls = calls_of(server.options.kind);
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
   server.echo.descriptor_limit = need_descriptors(MIN_DESCRIPTORS);
   return run(&server);

@@ -196,7 +196,7 @@ start_live(server_t *server, uint64_t descriptor_limit)
   for (unsigned i = 0; i < server->options.threads; i++)
     shown[i] = (live_wheel_t){
         .name = server->workers[i].name,
-        .wheel = &server->workers[i].echo.idle.wheel,
+        .wheel = &server->workers[i].echo.wheel,
         .refreshes = &server->workers[i].echo.figures.refreshes,
     };
   int error = uvwheel_init(&server->loop, &server->wheel, NULL);

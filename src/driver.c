@@ -64,7 +64,8 @@ uvwheel__abandon(uvwheel_t *wheel)
 }
 
 /* While it is active, polls do not wait. It keeps the loop alive as the driver
- * does. */
+ * does. A clock that has stepped back takes the turn's time with it: before the
+ * poll, as callbacks of that one may move the time past it again. */
 void
 uvwheel__on_no_wait(uv_idle_t *no_wait)
 {
@@ -72,6 +73,8 @@ uvwheel__on_no_wait(uv_idle_t *no_wait)
 
   if (is_closing(wheel) || is_sibling_closing(wheel))
     uvwheel__abandon(wheel);
+  else if (loop_now(wheel) < wheel->polled_ms)
+    wheel->polled_ms = loop_now(wheel);
 }
 
 /* Has the loop poll before anything fires: what waits in a socket is older than

@@ -167,8 +167,6 @@ after_poll(uvwheel_t *wheel)
   wheel->heard_ms = now_ms;
   if (!(wheel->flags & POLLING))
     return;
-  if (loop_now(wheel) < wheel->polled_ms) /* the clock has stepped back */
-    wheel->polled_ms = loop_now(wheel);
   /* A walk whose callback runs the loop has its places in the lists. */
   if (wheel->core.cursor == NULL && is_due(wheel)) {
     /* What held up the loop before the first poll was no time to hear in. */

@@ -2,7 +2,6 @@
 
 #include "idle-timer.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 /* ---- shared ------------------------------------------------------------ */
@@ -215,40 +214,4 @@ idle_start(idle_t *idle, idle_timer_t *timer)
                        1 + uvwheel_count(&idle->wheel) / SHED_SHARE);
   idle->is_shedding = 0;
   return idle->kind->start(idle, timer);
-}
-
-/* How late at most were this many per cent of the timers that fired in their
- * time? The buckets are powers of two, so the answer is the upper end of one.
- */
-static uint64_t
-lateness_ms(const uvwheel_stats_t *stats, unsigned percent)
-{
-  uint64_t end_ms = 1, seen = stats->lateness[0];
-  uint64_t fired = stats->fired - stats->fired_early;
-
-  for (unsigned i = 1; seen * 100 < fired * percent; i++) {
-    seen += stats->lateness[i];
-    end_ms *= 2;
-  }
-  return end_ms - 1 < stats->lateness_max_ms ? end_ms - 1
-                                             : stats->lateness_max_ms;
-}
-
-void
-idle_print_stats(const idle_t *idle, FILE *stream)
-{
-  uvwheel_stats_t stats;
-
-  if (idle->kind != &kinds[0])
-    return;
-  uvwheel_get_stats(&idle->wheel, &stats);
-  fprintf(
-      stream,
-      " active=%" PRIu64 " fired=%" PRIu64 " moved=%" PRIu64 " turns=%" PRIu64
-      " lateness_p50_ms=%" PRIu64 " lateness_p99_ms=%" PRIu64
-      " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64 " deaf_ms=%" PRIu64
-      " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
-      stats.active, stats.fired, stats.moved, stats.turns,
-      lateness_ms(&stats, 50), lateness_ms(&stats, 99), stats.lateness_max_ms,
-      stats.stalls, stats.deaf_ms, stats.turns_cut, stats.turn_max_us);
 }

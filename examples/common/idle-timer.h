@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* One idle timeout per connection, made in one of three ways, so that the same
- * server can show what each of them costs:
+/* One idle timeout per session of udp-sessions, made in one of three ways, so
+ * that the same server can show what each of them costs:
  *
- *   wheel  one uvwheel_timer_t per connection
- *   uv     one uv_timer_t per connection
+ *   wheel  one uvwheel_timer_t per session
+ *   uv     one uv_timer_t per session
  *   none   no timeouts at all
  *
  * A server of your own needs no such switch: it makes the calls of the "wheel"
@@ -15,13 +15,12 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #include <uv.h>
 #include <uvwheel.h>
 
 typedef struct idle_s idle_t;            /* one per loop       */
-typedef union idle_timer_u idle_timer_t; /* one per connection */
+typedef union idle_timer_u idle_timer_t; /* one per session    */
 typedef void (*idle_cb)(idle_timer_t *timer);
 
 union idle_timer_u {
@@ -64,8 +63,5 @@ int idle_start(idle_t *idle, idle_timer_t *timer);
 
 /* The kind of this name, or NULL. */
 const idle_kind_t *idle_kind(const char *name);
-
-/* " active=12 fired=3 ..." if there is a wheel to tell of. */
-void idle_print_stats(const idle_t *idle, FILE *stream);
 
 #endif /* EXAMPLES_IDLE_TIMER_H */

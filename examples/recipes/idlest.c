@@ -4,10 +4,10 @@
  * of them fires.
  *
  * uvwheel_fire_soonest would close them. To see them takes a walk over all
- * timers and ten places, in which the soonest are kept in order: a timer that is
- * due later than the last of the ten costs one comparison. 100,000 timers take
- * some 20 ms, a million some 200: it is for an operator's question, not for each
- * request.
+ * timers and ten places, in which the soonest are kept in order: a timer that
+ * is due later than the last of the ten costs one comparison. 100,000 timers
+ * take some 20 ms, a million some 200: it is for an operator's question, not
+ * for each request.
  *
  * A thousand connections come, one each millisecond; the even ones then speak.
  */

@@ -117,7 +117,7 @@ on_idler(uvwheel_timer_t *timer)
   idler_closed_ms = clock_now_ms();
 }
 
-/* Scenario 26. Beside the peers there is a silent one with a timeout of ten
+/* P6. Scenario 26. Beside the peers there is a silent one with a timeout of ten
  * minutes. */
 START_TEST(no_stalls_keep_silent_peers_for_ever)
 {
@@ -166,7 +166,7 @@ static const struct {
     {"3 times ONCE per s", UV_RUN_ONCE, 1000, 100},
 };
 
-/* Scenario 27. */
+/* P6. Scenario 27. */
 START_TEST(a_loop_that_is_run_per_frame_closes_silent_peers)
 {
   uint64_t opened_ms = START_MS, frame_ms = frames[_i].frame_ms, next_ms;
@@ -222,7 +222,7 @@ start_slow(uint64_t spacing_ms)
   slow_late_ms = 0;
 }
 
-/* A program that does other things and runs its loop at times. All of its
+/* P6. A program that does other things and runs its loop at times. All of its
  * timers are late by what was forgiven, by two iterations, and a tick. */
 START_TEST(a_slow_loop_expires_at_its_pace)
 {
@@ -327,6 +327,7 @@ is_forgiven(uint64_t length_ms)
   return true;
 }
 
+/* P6 */
 START_TEST(a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most)
 {
   open_wheel(TICK_MS, 512);
@@ -339,6 +340,7 @@ START_TEST(a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most)
 }
 END_TEST
 
+/* P6 */
 START_TEST(the_account_holds_a_minute_and_no_more)
 {
   unsigned forgiven = 0;
@@ -354,6 +356,7 @@ START_TEST(the_account_holds_a_minute_and_no_more)
 }
 END_TEST
 
+/* P6 */
 START_TEST(a_used_up_account_cuts_nobody_off_whose_bytes_wait)
 {
   const peers_options_t crowd = {
@@ -376,7 +379,8 @@ START_TEST(a_used_up_account_cuts_nobody_off_whose_bytes_wait)
 }
 END_TEST
 
-/* It takes the loop ten polls and a quarter of a second to hear all that waits.
+/* P6. It takes the loop ten polls and a quarter of a second to hear all that
+ * waits.
  */
 START_TEST(a_stall_is_counted_once_however_much_waits_after_it)
 {

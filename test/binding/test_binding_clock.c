@@ -11,9 +11,9 @@
 
 static const uint64_t ticks_ms[] = {1, 3};
 
-/* The steps of a real clock are of a millisecond more or less: so each phase of
- * them meets each phase of a millisecond, at the start and at the end. The loop
- * is busy and finds the timer due at once. */
+/* P1. The steps of a real clock are of a millisecond more or less: so each
+ * phase of them meets each phase of a millisecond, at the start and at the end.
+ * The loop is busy and finds the timer due at once. */
 START_TEST(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock)
 {
   static probe_t probe;
@@ -31,7 +31,7 @@ START_TEST(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock)
 }
 END_TEST
 
-/* Not later, and without a wake-up in vain; that counts as on time. */
+/* P1. Not later, and without a wake-up in vain; that counts as on time. */
 START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
 {
   static probe_t probe;

@@ -122,8 +122,8 @@ count_model(uv_timer_t *model)
   ++*(unsigned *)model->data;
 }
 
-/* Repeats of 1, 2.5 and 10 ticks, from every phase of the tick: in 20 s as many
- * callbacks as a uv_timer_t's, or the last one is not due yet. */
+/* P7. Repeats of 1, 2.5 and 10 ticks, from every phase of the tick: in 20 s as
+ * many callbacks as a uv_timer_t's, or the last one is not due yet. */
 START_TEST(a_repeat_has_libuv_s_rate)
 {
   static const uint64_t repeats_ms[] = {100, 250, 1000};
@@ -149,7 +149,8 @@ START_TEST(a_repeat_has_libuv_s_rate)
 }
 END_TEST
 
-/* One callback if that time counts; else none, it was no time for the wheel. */
+/* P7. One callback if that time counts; else none, it was no time for the
+ * wheel. */
 START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most)
 {
   static probe_t probe;

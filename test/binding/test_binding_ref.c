@@ -199,7 +199,7 @@ START_TEST(a_new_init_makes_a_timer_ref_d)
 }
 END_TEST
 
-/* bun#37096; test_scenarios_load.c has the simple case. */
+/* P9. bun#37096; test_scenarios_load.c has the simple case. */
 START_TEST(an_empty_wheel_does_not_bound_the_poll)
 {
   static probe_t probes[2];

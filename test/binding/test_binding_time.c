@@ -10,7 +10,8 @@
 
 static const uint64_t ticks_ms[] = {1, 3, 10, 100};
 
-/* From each phase of the tick; with 4 slots the timeouts cross many rounds. */
+/* P1. From each phase of the tick; with 4 slots the timeouts cross many rounds.
+ */
 START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
 {
   static const uint64_t timeouts[] = {0,   1,   2,   3,   9,   10,  11,  12,
@@ -30,6 +31,7 @@ START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
 }
 END_TEST
 
+/* P1 */
 START_TEST(timers_of_all_timeouts_fire_at_their_ticks_side_by_side)
 {
   static probe_t probes[1000];
@@ -51,8 +53,8 @@ START_TEST(timers_of_all_timeouts_fire_at_their_ticks_side_by_side)
 }
 END_TEST
 
-/* libuv#4773 and its kin: the loop's clock drops fractions of a millisecond, a
- * stopwatch does not. */
+/* P1. libuv#4773 and its kin: the loop's clock drops fractions of a
+ * millisecond, a stopwatch does not. */
 START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
 {
   static probe_t probe;
@@ -72,6 +74,7 @@ START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
 }
 END_TEST
 
+/* P2 */
 START_TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more)
 {
   static probe_t probe;
@@ -130,7 +133,7 @@ END_TEST
 
 /* ---- Repeat -------------------------------------------------------------- */
 
-/* Also one that is shorter than a tick; on_probe sees to it as well. */
+/* P7. Also one that is shorter than a tick; on_probe sees to it as well. */
 START_TEST(a_repeat_keeps_its_beat)
 {
   static probe_t probe;
@@ -200,7 +203,7 @@ sleeps_during(uint64_t ms)
   return virtual_time_sleeps() - before;
 }
 
-/* pulsar#6414, bun#9286. The last sleep is run_for's. */
+/* P9. pulsar#6414, bun#9286. The last sleep is run_for's. */
 START_TEST(an_empty_wheel_never_wakes_up)
 {
   static probe_t probe;
@@ -215,6 +218,7 @@ START_TEST(an_empty_wheel_never_wakes_up)
 }
 END_TEST
 
+/* P9 */
 START_TEST(an_entry_a_day_away_wakes_the_loop_once)
 {
   const uint64_t day_ms = 24 * 3600 * 1000;
@@ -234,6 +238,7 @@ START_TEST(an_entry_a_day_away_wakes_the_loop_once)
 }
 END_TEST
 
+/* P9 */
 START_TEST(the_hand_goes_from_one_useful_tick_to_the_next)
 {
   static probe_t probes[10];
@@ -321,7 +326,7 @@ on_iteration(uv_check_t *check)
   fired_before = fired_in_all;
 }
 
-/* What one iteration may handle, for 100 timers that are due at once. */
+/* P8. What one iteration may handle, for 100 timers that are due at once. */
 START_TEST(a_budget_bounds_the_callbacks_of_an_iteration)
 {
   static const uint32_t budgets[] = {1, 7, 50, 99, 100, UINT32_MAX};
@@ -394,7 +399,7 @@ note_model_order(uv_timer_t *model)
   model_order[model_order_length++] = *(unsigned *)model->data;
 }
 
-/* Timers never refreshed, with UVWHEEL_FIFO and tick_ms = 1. */
+/* P4. Timers never refreshed, with UVWHEEL_FIFO and tick_ms = 1. */
 START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
 {
   const uvwheel_options_t options = {
@@ -431,6 +436,7 @@ START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
 }
 END_TEST
 
+/* P4 */
 START_TEST(ticks_fire_in_order_after_a_stall)
 {
   static probe_t probes[100];

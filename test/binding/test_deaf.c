@@ -56,6 +56,7 @@ static const struct {
     {0, 250}, {1, 1}, {2, 2}, {250, 250}, {251, 251}, {5000, 5000},
 };
 
+/* P6 */
 START_TEST(a_loop_that_is_late_by_more_than_stall_ms_was_deaf)
 {
   uint64_t stall_ms = thresholds[_i].stall_ms;
@@ -128,6 +129,7 @@ START_TEST(a_clock_that_steps_back_is_no_stall)
 }
 END_TEST
 
+/* P6 */
 START_TEST(a_wheel_without_timers_has_nobody_to_listen_to)
 {
   static probe_t probe;
@@ -165,7 +167,7 @@ static const struct {
     {0, UINT32_MAX, 0, true},
 };
 
-/* Whether its limits cut it or nothing does. */
+/* P6. Whether its limits cut it or nothing does. */
 START_TEST(a_mass_expiry_is_no_stall)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,
@@ -193,6 +195,7 @@ END_TEST
 
 static const uint64_t lates_ms[] = {251, 252, 999, 1000, 1001, 9000, 86400000};
 
+/* P6 */
 START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
 {
   uint64_t late_ms = lates_ms[_i], back_ms = set_back_by(late_ms), tick_ms;
@@ -224,7 +227,7 @@ START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
 }
 END_TEST
 
-/* The longest is told, and the sum of all. */
+/* P6. The longest is told, and the sum of all. */
 START_TEST(stalls_add_up)
 {
   static const uint64_t lengths_ms[] = {300, 5000, 800, 4999};
@@ -249,7 +252,7 @@ START_TEST(stalls_add_up)
 }
 END_TEST
 
-/* In the first seconds after a machine was started. */
+/* P6. In the first seconds after a machine was started. */
 START_TEST(the_clock_is_not_set_back_to_before_zero)
 {
   static const uint32_t flags[] = {0, UVWHEEL_FIFO};
@@ -292,7 +295,7 @@ note_order_and_block(probe_t *probe)
   virtual_time_advance_ms(5000);
 }
 
-/* The loop is deaf before the first one, or a callback blocks it. */
+/* P6. The loop is deaf before the first one, or a callback blocks it. */
 START_TEST(fifo_order_outlives_a_stall)
 {
   const uvwheel_options_t options = {
@@ -329,7 +332,7 @@ static const struct {
     {UVWHEEL_MISSED_BURST, 100},     {UVWHEEL_MISSED_BURST, 1000},
 };
 
-/* What a probe asserts at each callback is that it keeps its beat. */
+/* P6. What a probe asserts at each callback is that it keeps its beat. */
 START_TEST(a_repeating_timer_misses_nothing_in_a_stall)
 {
   uint64_t repeat = repeats[_i].repeat, beats;
@@ -465,6 +468,7 @@ static const struct {
     {"has a uv_timer_t that is due, too", let_a_uv_timer_be_due},
 };
 
+/* P6 */
 START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
 {
   open_wheel_with_stalls(0, 0);

@@ -103,7 +103,7 @@ hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms, size_t i)
   peers_close();
 }
 
-/* Scenario 33. */
+/* P6. Scenario 33. */
 START_TEST(what_waits_in_sockets_is_heard_before_timers_fire)
 {
   const peers_options_t *crowd = &crowds[_i].peers;
@@ -150,7 +150,7 @@ static const peers_options_t half_silent = {.carrier = BY_PIPE,
                                             .every_ms = 500,
                                             .is_half_silent = true};
 
-/* Scenario 29: the timers of all begin at one moment, so that nothing else
+/* P6. Scenario 29: the timers of all begin at one moment, so that nothing else
  * wakes the wheel before they are due. 50 ms later all speak and the loop is
  * held, until 50 ms before to 400 ms after that. */
 START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off)
@@ -177,8 +177,8 @@ START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off)
 }
 END_TEST
 
-/* The clock is set back by what the loop was deaf, and at most a second. For
- * what the callbacks of the wheel itself take it is not. */
+/* P6. The clock is set back by what the loop was deaf, and at most a second.
+ * For what the callbacks of the wheel itself take it is not. */
 START_TEST(exactly_the_silent_half_is_closed)
 {
   hold_t hold = holds[_i].hold;
@@ -206,7 +206,7 @@ START_TEST(exactly_the_silent_half_is_closed)
 }
 END_TEST
 
-/* A wheel that forgives no time; so not with callbacks of one poll, which
+/* P6. A wheel that forgives no time; so not with callbacks of one poll, which
  * refresh with the time that the loop had when the poll returned. */
 START_TEST(without_stalls_what_waits_is_heard_all_the_same)
 {
@@ -252,7 +252,7 @@ static const struct {
     {"ten, 3 s, pipes, little between", BY_PIPE, 10, 3000, 110},
 };
 
-/* Scenario 28, with words that wait and words that are lost. */
+/* P6. Scenario 28, with words that wait and words that are lost. */
 START_TEST(stalls_in_a_row_cut_nobody_off)
 {
   const peers_options_t crowd = {.carrier = in_a_row[_i].carrier,

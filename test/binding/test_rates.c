@@ -54,7 +54,7 @@ static const struct {
     {10, 100, 50, false},    {10, 100, 50, true},
 };
 
-/* Scenario 30, beside a quick timer, by which the loop is often on time. */
+/* P7. Scenario 30, beside a quick timer, by which the loop is often on time. */
 START_TEST(a_repeat_whose_callback_is_slow_keeps_its_rate)
 {
   static probe_t probe, quick;
@@ -99,7 +99,8 @@ static const struct {
     {10, 250, 90, 30, false},
 };
 
-/* Both begin at the same time, so that the beat is in phase with the ticks. */
+/* P7. Both begin at the same time, so that the beat is in phase with the ticks.
+ */
 START_TEST(a_repeat_beside_a_uv_timer_keeps_its_rate)
 {
   static probe_t probe;
@@ -190,6 +191,7 @@ START_TEST(a_loop_that_is_never_quiet_has_its_repeats)
 }
 END_TEST
 
+/* P2, P6 */
 START_TEST(in_a_loop_that_is_never_quiet_timers_are_late_by_little)
 {
   uint64_t tick_ms = noises[_i].tick_ms, takes_ms = noises[_i].takes_ms;
@@ -228,7 +230,8 @@ on_one_of_many(uvwheel_timer_t *timer)
   ++*(unsigned *)timer->data;
 }
 
-/* What a turn leaves is fired after the next poll, and waits for nothing. */
+/* P6. What a turn leaves is fired after the next poll, and waits for nothing.
+ */
 START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
 {
   static const uint64_t takes_ms[] = {5, 20, 60};
@@ -276,7 +279,7 @@ drive_by_hand_until(uint64_t end_ns)
   }
 }
 
-/* Scenario 31. */
+/* P6. Scenario 31. */
 START_TEST(a_program_that_drives_the_loop_by_hand_is_not_deaf)
 {
   static const uint64_t ticks_ms[] = {1, 10, 100, 1000};
@@ -302,7 +305,7 @@ END_TEST
 /* ---- Sleeps -----------------------------------------------------------------
  */
 
-/* A turn adds a poll that does not wait, and no sleep. */
+/* P9. A turn adds a poll that does not wait, and no sleep. */
 START_TEST(a_turn_adds_no_sleep)
 {
   static probe_t probes[10];

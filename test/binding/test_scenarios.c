@@ -329,7 +329,7 @@ START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
 }
 END_TEST
 
-/* netty#7760, haproxy#109, uWebSockets.js#1025. */
+/* P5. netty#7760, haproxy#109, uWebSockets.js#1025. */
 START_TEST(huge_timeouts_do_not_fire_before_their_time)
 {
   static const uint64_t huge_ms[] = {UINT32_MAX / 2,

@@ -32,7 +32,7 @@ ping_and_restart(probe_t *probe)
     probe_start(probe, 0, 0);
 }
 
-/* libuv#4245, #4250. */
+/* P3. libuv#4245, #4250. */
 START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
 {
   static const uint64_t blocks_ms[] = {0, 1, TICK_MS, 5 * TICK_MS};
@@ -247,7 +247,7 @@ on_iteration(uv_check_t *check)
     echo_ping(&echo);
 }
 
-/* netty#11724, hertzbeat#4328, libuv#4245. */
+/* P8. netty#11724, hertzbeat#4328, libuv#4245. */
 START_TEST(a_million_timers_due_at_once_leave_room_for_io_and_stops)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,

@@ -98,7 +98,7 @@ callbacks_of_a_turn(uint32_t turn_ms)
 
 /* ---- One wheel ----------------------------------------------------------- */
 
-/* With and without uv_update_time in the callbacks. */
+/* P8. With and without uv_update_time in the callbacks. */
 START_TEST(a_turn_takes_turn_ms_and_one_callback_at_most)
 {
   uint32_t turn_ms = turns_ms[_i / 2 % 5];
@@ -120,7 +120,7 @@ START_TEST(a_turn_takes_turn_ms_and_one_callback_at_most)
 }
 END_TEST
 
-/* The clock is asked after 16 of them then. */
+/* P8. The clock is asked after 16 of them then. */
 START_TEST(quick_callbacks_have_the_clock_asked_from_time_to_time)
 {
   take_ns = 100 * US;
@@ -141,8 +141,8 @@ be_slow_from_the_middle(uvwheel_timer_t *timer)
   take_time();
 }
 
-/* Within 16 of them it is found out that they are slow now; then it is asked
- * after each. */
+/* P8. Within 16 of them it is found out that they are slow now; then it is
+ * asked after each. */
 START_TEST(callbacks_that_become_slow_are_found_out)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .flags = UVWHEEL_FIFO};
@@ -158,6 +158,7 @@ START_TEST(callbacks_that_become_slow_are_found_out)
 }
 END_TEST
 
+/* P8 */
 START_TEST(no_limit_is_no_limit)
 {
   take_ns = 30 * MS;
@@ -171,7 +172,7 @@ START_TEST(no_limit_is_no_limit)
 }
 END_TEST
 
-/* Whichever is used up first ends the turn. */
+/* P8. Whichever is used up first ends the turn. */
 START_TEST(turn_budget_stays_beside_it)
 {
   take_ns = 1 * MS;
@@ -217,6 +218,7 @@ want_an_echo(uvwheel_timer_t *timer)
   echo_ping(&echo);
 }
 
+/* P8 */
 START_TEST(io_is_served_between_the_turns_of_a_mass_expiry)
 {
   take_ns = 2 * MS;
@@ -320,7 +322,7 @@ open_crowded(crowded_t *one)
   }
 }
 
-/* libuv#4250: before 1.48 a timer that is due again runs again in the same
+/* P8. libuv#4250: before 1.48 a timer that is due again runs again in the same
  * pass over the timers. */
 START_TEST(several_wheels_have_one_turn_each_between_two_polls)
 {

@@ -62,6 +62,7 @@ expire_alone(uvwheel_core_t *core, const shape_t *shape, uint64_t start_ms)
   ck_assert_uint_eq(core->counters.moved, 0);
 }
 
+/* P1 */
 START_TEST(an_entry_expires_exactly_at_the_first_tick_after_it_is_due)
 {
   at_every_hand(&shapes[_i], expire_alone);
@@ -139,6 +140,7 @@ expire_together(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
   ck_assert_uint_eq(core->counters.expired, count);
 }
 
+/* P9 */
 START_TEST(the_hand_wakes_once_for_each_tick_at_which_something_is_due)
 {
   at_every_hand(&shapes[_i], expire_together);
@@ -220,6 +222,7 @@ START_TEST(a_jump_hands_out_what_is_due_in_the_order_of_ticks)
 }
 END_TEST
 
+/* P10 */
 START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
 {
   const shape_t shape = {10, 4, 0};
@@ -264,6 +267,7 @@ END_TEST
 
 /* ---- Large and backward times -------------------------------------------- */
 
+/* P5 */
 START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
 {
   static const uint64_t dues[] = {
@@ -309,7 +313,7 @@ expect_exact(const shape_t *shape, uint64_t due_ms)
   close_core(&core);
 }
 
-/* Around powers of two, and around the ticks before them. */
+/* P5. Around powers of two, and around the ticks before them. */
 START_TEST(a_due_time_far_away_from_the_hand_is_told_exactly)
 {
   const shape_t *shape = &shapes[_i];

@@ -41,6 +41,7 @@ turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
 
 #define MANY 600 /* more than the wheel looks at in one go */
 
+/* P8 */
 START_TEST(a_budget_bounds_what_one_turn_hands_out)
 {
   static const uint64_t budgets[] = {1, 2, 7, 8, 9, 100, 255, 256, 257, 599};
@@ -87,6 +88,7 @@ START_TEST(a_budget_of_nothing_leaves_all_for_later)
 }
 END_TEST
 
+/* P4 */
 START_TEST(ticks_stay_in_order_when_budgets_cut_them)
 {
   item_t items[60];
@@ -331,6 +333,7 @@ expect_order(uvwheel_core_t *core, uint64_t now_ms, item_t **order,
   expect_none(core, now_ms);
 }
 
+/* P4 */
 START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
 {
   item_t items[50], *order[LENGTH(items)];
@@ -348,6 +351,7 @@ START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
 }
 END_TEST
 
+/* P4 */
 START_TEST(fifo_entries_of_several_rounds_keep_their_order_in_cut_passes)
 {
   item_t items[12], *order[3][LENGTH(items)];
@@ -377,6 +381,7 @@ START_TEST(fifo_entries_of_several_rounds_keep_their_order_in_cut_passes)
 }
 END_TEST
 
+/* P4 */
 START_TEST(a_fifo_entry_that_was_postponed_lines_up_when_it_is_moved)
 {
   item_t items[3], *order[] = {&items[1], &items[0], &items[2]};
@@ -393,6 +398,7 @@ START_TEST(a_fifo_entry_that_was_postponed_lines_up_when_it_is_moved)
 }
 END_TEST
 
+/* P4 */
 START_TEST(an_entry_that_is_due_before_a_cut_pass_comes_first)
 {
   uvwheel_entry_t cut, earlier;

@@ -5,8 +5,8 @@
  * to be what the model says. Two states are the same if all that decides how
  * they go on is the same; then only one of them is gone on with.
  *
- * world_core.c has the worlds of the wheel alone, world_binding.c those of a
- * wheel on a real loop in virtual time. */
+ * world_core.c has the worlds of the wheel alone, world_peers.c those of a wheel
+ * and its peers on a real loop in virtual time. */
 
 #ifndef EXPLORE_H
 #define EXPLORE_H
@@ -56,6 +56,7 @@ struct world_s {
 
 extern const layer_t core_layer;
 extern const layer_t binding_layer;
+extern const layer_t peers_layer;
 
 /* ---- For the layers ------------------------------------------------------ */
 

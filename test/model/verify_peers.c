@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What a small world of peers promises, and its key. */
+
+#include "world_peers.h"
+
+#include <stdio.h>
+
+void
+verify_silence(const peer_t *peer)
+{
+  unsigned index = (unsigned)(peer - peers_world.peers);
+  uint64_t begin_ms = peers_world.polled_ms;
+
+  EXPECT(begin_ms >= peers_world.known_then_ms[index] + peer->timeout_ms);
+  if (!peers_world.has_unforgiven)
+    EXPECT(begin_ms + STALL_MS >=
+           peers_world.spoken_then_ms[index] + peer->timeout_ms);
+}
+
+/* ---- After an iteration -------------------------------------------------- */
+
+static bool
+is_noisy(void)
+{
+  return peers_world.peers[0].waits || peers_world.peers[1].waits;
+}
+
+static bool
+is_overdue(const peer_t *peer)
+{
+  uint64_t now_ms = passed_by(&peers_world.wheel, uv_now(&peers_world.loop));
+
+  return uvwheel_timer_is_active(&peer->idle) &&
+         (peer->idle.entry.due_ms / TICK_MS + 1) * TICK_MS <= now_ms;
+}
+
+/* It was overdue when the iteration began, and still is: that may be so once,
+ * and for longer only while words wait. */
+static void
+expect_fired(peer_t *peer, bool was_overdue)
+{
+  peer->overdue = was_overdue && is_overdue(peer) ? peer->overdue + 1 : 0;
+  if (!is_noisy() && peers_world.noisy_ms == 0)
+    EXPECT(peer->overdue <= 1);
+  EXPECT(peer->overdue <= 1 || peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS);
+}
+
+/* Stalls are forgiven once. Returns whether there was none, and the turn was
+ * not cut by its limits, so that all that was due has fired. */
+static bool
+expect_forgiven(const uvwheel_stats_t *before)
+{
+  uint64_t forgiven_ms, deaf_ms;
+  uvwheel_stats_t after;
+
+  uvwheel_get_stats(&peers_world.wheel, &after);
+  forgiven_ms = after.set_back_ms - before->set_back_ms;
+  deaf_ms = after.deaf_ms - before->deaf_ms;
+  EXPECT(deaf_ms <= peers_world.held_ms);
+  EXPECT(forgiven_ms <= peers_world.grace_ms);
+  EXPECT(forgiven_ms == 0 || deaf_ms > STALL_MS);
+  if (deaf_ms > 0 && forgiven_ms == 0)
+    peers_world.has_unforgiven = true;
+  /* Nothing was heard since the callbacks of this poll either. */
+  peers_world.held_ms = deaf_ms == 0 ? peers_world.held_in_poll_ms : 0;
+  peers_world.grace_ms = with_grace(peers_world.held_ms);
+  return forgiven_ms == 0 && after.turns_cut == before->turns_cut;
+}
+
+void
+begin_iteration(iteration_t *iteration)
+{
+  unsigned i;
+
+  uvwheel_get_stats(&peers_world.wheel, &iteration->stats);
+  iteration->began_ms = peers_clock_ms();
+  iteration->was_noisy = is_noisy();
+  for (i = 0; i < PEERS; i++)
+    iteration->were_overdue[i] = is_overdue(&peers_world.peers[i]);
+}
+
+void
+verify_iteration(const iteration_t *iteration)
+{
+  bool is_done = expect_forgiven(&iteration->stats);
+  unsigned i;
+
+  if (iteration->was_noisy || is_noisy())
+    peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
+  else
+    peers_world.noisy_ms = 0;
+  for (i = 0; i < PEERS; i++)
+    expect_fired(&peers_world.peers[i], is_done && iteration->were_overdue[i]);
+}
+
+/* ---- What holds at any time ------------------------------------------------
+ */
+
+void
+verify_peers(void)
+{
+  uint64_t most_ms = ACCOUNT_MS + with_grace(SLEEP_MS);
+  uvwheel_stats_t stats;
+  unsigned i, active = uvwheel_timer_is_active(&peers_world.request) != 0;
+
+  for (i = 0; i < PEERS; i++)
+    active += uvwheel_timer_is_active(&peers_world.peers[i].idle) != 0;
+  EXPECT(uvwheel_check(&peers_world.wheel, stderr) == 0);
+  EXPECT(uvwheel_count(&peers_world.wheel) == active);
+  uvwheel_get_stats(&peers_world.wheel, &stats);
+  EXPECT(stats.set_back_ms <= most_ms + (real_ms() - BEGIN_MS) / 16);
+  EXPECT(uvwheel_now(&peers_world.wheel) ==
+         uv_now(&peers_world.loop) - peers_world.wheel.set_back_ms);
+}
+
+/* ---- The key ----------------------------------------------------------------
+ */
+
+static uint64_t
+key_of_entry(const uvwheel_entry_t *entry)
+{
+  const uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
+
+  return mix(2, timer == &peers_world.request
+                    ? PEERS
+                    : (uint64_t)((peer_t *)timer->data - peers_world.peers));
+}
+
+static uint64_t
+key_of_peer(const peer_t *peer)
+{
+  uint64_t longest_ms = peer->timeout_ms + STALL_MS;
+  uint64_t key = mix(3, uvwheel_timer_is_active(&peer->idle) != 0);
+
+  key = mix(key, peer->waits);
+  key = mix(key, earlier(real_ms() - peer->spoken_ms, longest_ms));
+  key = mix(key, earlier(real_ms() - peer->known_ms, longest_ms));
+  return mix(key, peer->overdue);
+}
+
+/* Times before now do not matter, but those by which a stall is measured. */
+static uint64_t
+key_of_wheel(void)
+{
+  const uvwheel_t *wheel = &peers_world.wheel;
+  uint64_t now_ms = uv_now(&peers_world.loop), key = mix(4, wheel->flags);
+
+  key = mix(key, wheel->read_every);
+  key =
+      mix(key, wheel->heard_ms + 4 * LONG_MS > now_ms ? wheel->heard_ms - now_ms
+                                                      : MOST);
+  key = mix(key, wheel->flags & ARMED ? wheel->wake_ms - now_ms : 0);
+  if (wheel->flags & POLLING) {
+    key = mix(key, wheel->polled_ms - now_ms);
+    key = mix(key, wheel->quiet_by_ms != 0 ? wheel->quiet_by_ms - now_ms : 1);
+  }
+  if (wheel->account_ms == ACCOUNT_MS)
+    return key;
+  return mix(mix(key, (uint64_t)wheel->account_ms),
+             now_ms - wheel->account_at_ms);
+}
+
+uint64_t
+key_of_peers(void)
+{
+  uint64_t key = key_of_core(&peers_world.wheel.core,
+                             uvwheel_now(&peers_world.wheel), key_of_entry);
+  unsigned i;
+
+  for (i = 0; i < PEERS; i++)
+    key = mix(key, key_of_peer(&peers_world.peers[i]));
+  key = mix(key, key_of_wheel());
+  key = mix(key, peers_clock_ms() - uv_now(&peers_world.loop));
+  key = mix(key, peers_world.held_ms);
+  key = mix(key, peers_world.grace_ms);
+  key = mix(key, earlier(peers_world.noisy_ms, WAIT_MS + 2 * LONG_MS + 1));
+  return mix(key, peers_world.has_unforgiven);
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Small worlds of peers that speak to a real loop in virtual time, each with an
+ * idle timeout on the wheel. A move is a word of a peer, time in which the loop
+ * is deaf, or an iteration, in which callbacks may hold the loop before or
+ * after those that hear the peers. What must hold in each state is what a wheel
+ * promises:
+ *
+ * - Heard first: no timer fires whose peer had spoken within its timeout, by
+ *   the peer's own clock, when the poll before it began. (A callback that holds
+ *   the loop makes those after it in one poll refresh with an older time: by up
+ *   to stall_ms, or by more if nothing is forgiven any more.)
+ * - Each timer fires within its timeout, a tick and what is forgiven, in the
+ *   iteration in which that has passed or in the next one; while the loop is
+ *   never quiet, at most a quarter of a tick later.
+ * - What is forgiven is what the loop was held for, once, and as much again, at
+ *   most a second; and in all no more than the account has held.
+ *
+ * A word is a count in an eventfd. The kernel's state is no part of a world, so
+ * each iteration first makes it what the world says. */
+
+#include "world_peers.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "virtual_time.h"
+
+peers_world_t peers_world;
+
+/* Those of the peers, and the holder's. */
+static int fds[PEERS + 1];
+
+/* ---- Times --------------------------------------------------------------- */
+
+static void
+set_clock_ms(uint64_t ms)
+{
+  peers_world.clock_ns = ms * 1000000;
+  virtual_time_set_ns(peers_world.clock_ns);
+}
+
+static void
+count_hold(uint64_t ms)
+{
+  peers_world.held_ms += ms;
+  peers_world.grace_ms += with_grace(ms);
+}
+
+static void
+be_held(uint64_t ms)
+{
+  set_clock_ms(peers_clock_ms() + ms);
+  count_hold(ms);
+}
+
+/* ---- Peers ----------------------------------------------------------------
+ */
+
+static void
+write_word(unsigned index)
+{
+  const uint64_t one = 1;
+
+  EXPECT(write(fds[index], &one, sizeof one) == sizeof one);
+}
+
+static void
+read_word(unsigned index)
+{
+  uint64_t count;
+
+  EXPECT(read(fds[index], &count, sizeof count) == sizeof count);
+}
+
+static void
+speak(unsigned index)
+{
+  peers_world.peers[index].waits = true;
+  peers_world.peers[index].spoken_ms = real_ms();
+}
+
+/* A timer that begins by the loop's time. */
+static void
+start_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
+{
+  EXPECT(uvwheel_timer_start(timer, cb, timeout, 0) == 0);
+}
+
+static void
+on_idle(uvwheel_timer_t *timer)
+{
+  verify_silence(timer->data);
+}
+
+static void
+open_peer(unsigned index)
+{
+  peer_t *peer = &peers_world.peers[index];
+
+  peer->spoken_ms = peer->known_ms = earlier(real_ms(), loop_real_ms());
+  peer->overdue = 0;
+  start_timer(&peer->idle, on_idle, peer->timeout_ms);
+}
+
+static void
+on_word(uv_poll_t *socket, int status, int events)
+{
+  peer_t *peer = CONTAINER_OF(socket, peer_t, socket);
+
+  EXPECT(status == 0 && events == UV_READABLE && peer->waits);
+  read_word((unsigned)(peer - peers_world.peers));
+  peer->waits = false;
+  peer->known_ms = earlier(peer->spoken_ms, loop_real_ms());
+  if (uvwheel_timer_is_active(&peer->idle))
+    EXPECT(uvwheel_timer_refresh(&peer->idle) == 0);
+}
+
+/* ---- What holds the loop --------------------------------------------------
+ */
+
+static void
+hold_loop(void)
+{
+  be_held(peers_world.hold_ms);
+  if (peers_world.is_updating)
+    uv_update_time(&peers_world.loop);
+}
+
+static void
+on_holder(uv_poll_t *holder, int status, int events)
+{
+  (void)holder;
+  EXPECT(status == 0 && events == UV_READABLE);
+  read_word(PEERS);
+  hold_loop();
+  peers_world.held_in_poll_ms = peers_world.hold_ms;
+  if (peers_world.hold != BEFORE_PEERS_SPEAK || peers_world.peers[0].waits)
+    return;
+  speak(0);
+  write_word(0);
+}
+
+static void
+on_alarm(uv_timer_t *alarm)
+{
+  (void)alarm;
+  if (peers_world.hold == IN_UV_TIMER)
+    hold_loop();
+}
+
+/* What the wheel's own callbacks take is no deafness. */
+static void
+on_request(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  if (peers_world.hold != IN_WHEEL_TIMER)
+    return;
+  set_clock_ms(peers_clock_ms() + peers_world.hold_ms);
+  if (peers_world.is_updating)
+    uv_update_time(&peers_world.loop);
+}
+
+static void
+on_before_poll(uv_prepare_t *prepare)
+{
+  unsigned i;
+
+  (void)prepare;
+  peers_world.polled_ms = real_ms();
+  for (i = 0; i < PEERS; i++) {
+    const peer_t *peer = &peers_world.peers[i];
+    peers_world.spoken_then_ms[i] = peer->spoken_ms;
+    peers_world.known_then_ms[i] =
+        peer->waits ? peer->spoken_ms : peer->known_ms;
+  }
+}
+
+/* ---- An iteration ---------------------------------------------------------
+ */
+
+/* The order in which descriptors become ready is that of the callbacks. */
+static void
+set_kernel_state(void)
+{
+  struct epoll_event events[PEERS + 1];
+  uint64_t count;
+  unsigned i;
+
+  for (i = 0; i <= PEERS; i++)
+    (void)!read(fds[i], &count, sizeof count);
+  (void)syscall(SYS_epoll_pwait, uv_backend_fd(&peers_world.loop), events,
+                LENGTH(events), 0, NULL, (size_t)0);
+  if (peers_world.hold == BEFORE_PEERS ||
+      peers_world.hold == BEFORE_PEERS_SPEAK)
+    write_word(PEERS);
+  for (i = 0; i < PEERS; i++)
+    if (peers_world.peers[i].waits)
+      write_word(i);
+  if (peers_world.hold == AFTER_PEERS)
+    write_word(PEERS);
+}
+
+static void
+run_loop(uv_run_mode mode)
+{
+  iteration_t iteration;
+
+  begin_iteration(&iteration);
+  set_kernel_state();
+  peers_world.held_in_poll_ms = 0;
+  (void)uv_run(&peers_world.loop, mode);
+  peers_world.clock_ns = virtual_time_ns();
+  verify_iteration(&iteration);
+  peers_world.hold = NO_HOLD;
+}
+
+/* ---- Moves -----------------------------------------------------------------
+ */
+
+static void
+begin_move(void)
+{
+  virtual_time_set_ns(peers_world.clock_ns);
+}
+
+static bool
+say(unsigned index, uint64_t unused)
+{
+  (void)unused;
+  begin_move();
+  if (peers_world.peers[index].waits &&
+      peers_world.peers[index].spoken_ms == real_ms())
+    return false;
+  speak(index);
+  return true;
+}
+
+/* A peer whose timer has fired comes again. */
+static bool
+come(unsigned index, uint64_t unused)
+{
+  (void)unused;
+  if (uvwheel_timer_is_active(&peers_world.peers[index].idle))
+    return false;
+  begin_move();
+  open_peer(index);
+  return true;
+}
+
+static bool
+request(unsigned unused, uint64_t timeout)
+{
+  (void)unused;
+  begin_move();
+  start_timer(&peers_world.request, on_request, timeout);
+  return true;
+}
+
+static bool
+answer(unsigned unused, uint64_t also_unused)
+{
+  (void)unused, (void)also_unused;
+  if (!uvwheel_timer_is_active(&peers_world.request))
+    return false;
+  begin_move();
+  EXPECT(uvwheel_timer_stop(&peers_world.request) == 0);
+  return true;
+}
+
+/* The process is frozen between two iterations. */
+static bool
+be_deaf(unsigned unused, uint64_t ms)
+{
+  (void)unused;
+  if (peers_world.held_ms + ms > SLEEP_MS + LONG_MS)
+    return false;
+  begin_move();
+  be_held(ms);
+  return true;
+}
+
+/* The flag above the way to hold has the callback call uv_update_time. */
+#define UPDATING 16u
+
+static bool
+run(unsigned hold, uint64_t ms)
+{
+  begin_move();
+  peers_world.hold = (holding_t)(hold % UPDATING);
+  peers_world.is_updating = hold >= UPDATING;
+  peers_world.hold_ms = ms;
+  if (peers_world.hold == IN_WHEEL_TIMER &&
+      !uvwheel_timer_is_active(&peers_world.request))
+    return false;
+  if (peers_world.hold == IN_UV_TIMER)
+    EXPECT(uv_timer_start(&peers_world.alarm, on_alarm, 0, 0) == 0);
+  run_loop(UV_RUN_NOWAIT);
+  EXPECT(uv_timer_stop(&peers_world.alarm) == 0);
+  return true;
+}
+
+/* The loop sleeps for so long at most, and may be frozen meanwhile. */
+static bool
+sleep_for(unsigned frozen_ms, uint64_t ms)
+{
+  uint64_t stale_ms = peers_clock_ms() > uv_now(&peers_world.loop)
+                          ? peers_clock_ms() - uv_now(&peers_world.loop)
+                          : 0;
+
+  if (peers_world.held_ms + frozen_ms > SLEEP_MS + LONG_MS)
+    return false;
+  begin_move();
+  EXPECT(uv_timer_start(&peers_world.alarm, on_alarm, stale_ms + ms, 0) == 0);
+  virtual_time_oversleep_ns(frozen_ms * UINT64_C(1000000));
+  count_hold(frozen_ms);
+  peers_world.hold = IN_SLEEP;
+  run_loop(UV_RUN_ONCE);
+  virtual_time_oversleep_ns(0);
+  EXPECT(uv_timer_stop(&peers_world.alarm) == 0);
+  return true;
+}
+
+static bool
+step_back(unsigned unused, uint64_t ms)
+{
+  (void)unused;
+  begin_move();
+  peers_world.ahead_ms += ms;
+  set_clock_ms(peers_clock_ms() - ms);
+  return true;
+}
+
+/* ---- The world --------------------------------------------------------------
+ */
+
+static void
+add_holds(uint64_t ms, unsigned update)
+{
+  add_move("run, held before peers", run, BEFORE_PEERS + update, ms);
+  add_move("run, held after peers", run, AFTER_PEERS + update, ms);
+  add_move("run, held by a uv_timer_t", run, IN_UV_TIMER + update, ms);
+  add_move("run, held by the request", run, IN_WHEEL_TIMER + update, ms);
+}
+
+static void
+add_rare_moves(void)
+{
+  add_move("request", request, 0, 0);
+  add_move("request", request, 0, 3);
+  add_move("answer", answer, 0, 0);
+  add_holds(SHORT_MS, UPDATING);
+  add_holds(LONG_MS, UPDATING);
+  add_move("sleep", sleep_for, 0, 2);
+  add_move("sleep, frozen", sleep_for, LONG_MS, 1);
+  add_move("sleep, frozen", sleep_for, SLEEP_MS, 1);
+  add_move("be_deaf", be_deaf, 0, SHORT_MS);
+  add_move("step_back", step_back, 0, 1);
+  add_move("step_back", step_back, 0, LONG_MS);
+}
+
+static void
+add_moves(void)
+{
+  unsigned i;
+
+  for (i = 0; i < PEERS; i++) {
+    add_move("say", say, i, 0);
+    add_move("come", come, i, 0);
+  }
+  add_move("run", run, NO_HOLD, 0);
+  add_holds(SHORT_MS, 0);
+  add_holds(LONG_MS, 0);
+  add_move("run, held before peers, who speak", run, BEFORE_PEERS_SPEAK,
+           SHORT_MS);
+  add_move("run, held before peers, who speak", run, BEFORE_PEERS_SPEAK,
+           LONG_MS);
+  add_move("sleep", sleep_for, 0, 1);
+  add_move("sleep", sleep_for, 0, 100);
+  add_move("be_deaf", be_deaf, 0, 1);
+  add_move("be_deaf", be_deaf, 0, LONG_MS);
+  add_move("be_deaf", be_deaf, 0, SLEEP_MS);
+}
+
+static void
+open_socket(uv_poll_t *socket, unsigned index, uv_poll_cb cb)
+{
+  fds[index] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  EXPECT(fds[index] >= 0);
+  EXPECT(uv_poll_init(&peers_world.loop, socket, fds[index]) == 0);
+  EXPECT(uv_poll_start(socket, UV_READABLE, cb) == 0);
+}
+
+static void
+open_handles(void)
+{
+  unsigned i;
+
+  EXPECT(uv_loop_init(&peers_world.loop) == 0);
+  EXPECT(uv_prepare_init(&peers_world.loop, &peers_world.before_poll) == 0);
+  EXPECT(uv_prepare_start(&peers_world.before_poll, on_before_poll) == 0);
+  EXPECT(uv_timer_init(&peers_world.loop, &peers_world.alarm) == 0);
+  for (i = 0; i < PEERS; i++)
+    open_socket(&peers_world.peers[i].socket, i, on_word);
+  open_socket(&peers_world.holder, PEERS, on_holder);
+  /* A loop that has polled has told the kernel what it waits for. */
+  (void)uv_run(&peers_world.loop, UV_RUN_NOWAIT);
+}
+
+static void
+open_peers(const world_t *world)
+{
+  uvwheel_options_t options = {.tick_ms = TICK_MS,
+                               .slots = world->slots,
+                               .flags = world->flags,
+                               .stall_ms = STALL_MS};
+  unsigned i;
+
+  memset(&peers_world, 0, sizeof peers_world);
+  virtual_time_set_coarse_step_ns(1000000);
+  set_clock_ms(BEGIN_MS);
+  open_handles();
+  EXPECT(uvwheel_init(&peers_world.loop, &peers_world.wheel, &options) == 0);
+  peers_world.wheel.lag_ms = world->variant; /* whatever this machine has */
+  EXPECT(uvwheel_timer_init(&peers_world.wheel, &peers_world.request) == 0);
+  for (i = 0; i < PEERS; i++) {
+    EXPECT(uvwheel_timer_init(&peers_world.wheel, &peers_world.peers[i].idle) ==
+           0);
+    peers_world.peers[i].idle.data = &peers_world.peers[i];
+    peers_world.peers[i].timeout_ms = 3 + 4 * i;
+    open_peer(i);
+  }
+  add_memory(&peers_world, sizeof peers_world);
+  add_slots(&peers_world.wheel.core);
+  add_moves();
+  if (world->variant != 0)
+    add_rare_moves();
+}
+
+static void
+close_peers(void)
+{
+  unsigned i;
+
+  uvwheel_close(&peers_world.wheel, NULL);
+  uv_close((uv_handle_t *)&peers_world.before_poll, NULL);
+  uv_close((uv_handle_t *)&peers_world.alarm, NULL);
+  uv_close((uv_handle_t *)&peers_world.holder, NULL);
+  for (i = 0; i < PEERS; i++)
+    uv_close((uv_handle_t *)&peers_world.peers[i].socket, NULL);
+  (void)uv_run(&peers_world.loop, UV_RUN_DEFAULT);
+  EXPECT(uv_loop_close(&peers_world.loop) == 0);
+  for (i = 0; i <= PEERS; i++)
+    close(fds[i]);
+}
+
+const layer_t peers_layer = {"peers", open_peers, close_peers, verify_peers,
+                             key_of_peers};

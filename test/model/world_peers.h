@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A small world of peers: world_peers.c has its moves, verify_peers.c what must
+ * hold after them, and its key. */
+
+#ifndef WORLD_PEERS_H
+#define WORLD_PEERS_H
+
+#include <uv.h>
+
+#include "wheel.h"
+#include "explore.h"
+#include "loop.h"
+#include "uvwheel.h"
+
+#define PEERS 2
+#define BEGIN_MS (UINT64_C(1) << 20)
+#define TICK_MS 2
+#define STALL_MS 7
+#define SHORT_MS 5     /* no stall                      */
+#define LONG_MS 12     /* a stall                       */
+#define SLEEP_MS 58000 /* two of them use the account up */
+#define WAIT_MS 25     /* for quiet: the least there is */
+#define ACCOUNT_MS 60000
+
+typedef struct peer_s {
+  uv_poll_t socket;
+  uvwheel_timer_t idle;
+  uint64_t timeout_ms;
+  bool waits;         /* its word waits to be heard                     */
+  uint64_t spoken_ms; /* in time that never steps back                  */
+  uint64_t known_ms;  /* the same, or the loop's time when it was heard */
+  unsigned overdue;   /* iterations in which it could have fired        */
+} peer_t;
+
+/* What an iteration does beside hearing the peers. */
+typedef enum holding_e {
+  NO_HOLD,
+  BEFORE_PEERS,       /* a read callback that is called before theirs   */
+  BEFORE_PEERS_SPEAK, /* and at its end the first peer speaks once more */
+  AFTER_PEERS,
+  IN_UV_TIMER,
+  IN_WHEEL_TIMER, /* the request, if it is due */
+  IN_SLEEP,       /* the process is frozen     */
+} holding_t;
+
+typedef struct peers_world_s {
+  uv_loop_t loop;
+  uvwheel_t wheel;
+  uv_prepare_t before_poll;
+  uv_poll_t holder;
+  uv_timer_t alarm;
+  uvwheel_timer_t request;
+  peer_t peers[PEERS];
+  uint64_t clock_ns;
+  uint64_t ahead_ms;   /* by how much the clock stepped back in all       */
+  uint64_t held_ms;    /* for how long nobody was heard                   */
+  uint64_t grace_ms;   /* what may be forgiven for that                   */
+  uint64_t noisy_ms;   /* since a turn could have been, but for the noise */
+  bool has_unforgiven; /* a stall was not forgiven                        */
+  /* of the iteration that is under way */
+  holding_t hold;
+  uint64_t hold_ms;
+  bool is_updating;
+  uint64_t polled_ms; /* when its poll began */
+  uint64_t held_in_poll_ms;
+  uint64_t known_then_ms[PEERS];
+  uint64_t spoken_then_ms[PEERS];
+} peers_world_t;
+
+extern peers_world_t peers_world;
+
+/* ---- Times --------------------------------------------------------------- */
+
+static inline uint64_t
+peers_clock_ms(void)
+{
+  return peers_world.clock_ns / 1000000;
+}
+
+/* Time that never steps back, and the loop's time as one of it. */
+static inline uint64_t
+real_ms(void)
+{
+  return peers_clock_ms() + peers_world.ahead_ms;
+}
+
+static inline uint64_t
+loop_real_ms(void)
+{
+  return uv_now(&peers_world.loop) + peers_world.ahead_ms;
+}
+
+static inline uint64_t
+earlier(uint64_t one, uint64_t other)
+{
+  return one < other ? one : other;
+}
+
+/* A stall is forgiven with as much again, a second at most. */
+static inline uint64_t
+with_grace(uint64_t held_ms)
+{
+  return held_ms + earlier(held_ms, 1000);
+}
+
+/* ---- verify_peers.c ------------------------------------------------------ */
+
+/* A peer's timer fires: the peer was silent when the poll began. */
+void verify_silence(const peer_t *peer);
+
+/* What is known before an iteration. */
+typedef struct iteration_s {
+  uvwheel_stats_t stats;
+  uint64_t began_ms;
+  bool was_noisy;
+  bool were_overdue[PEERS];
+} iteration_t;
+
+void begin_iteration(iteration_t *iteration);
+
+/* It has fired what is due, and forgiven what may be. */
+void verify_iteration(const iteration_t *iteration);
+
+void verify_peers(void);
+
+uint64_t key_of_peers(void);
+
+#endif /* WORLD_PEERS_H */
