@@ -70,7 +70,7 @@ uvwheel__on_no_wait(uv_idle_t *no_wait)
 {
   uvwheel_t *wheel = CONTAINER_OF(no_wait, uvwheel_t, no_wait);
 
-  if (is_closing(wheel) || is_sibling_closing(wheel)) {
+  if (is_closing(wheel) || is_sibling_closing(wheel))
     uvwheel__abandon(wheel);
 }
 

@@ -180,6 +180,10 @@ read_clock(const uvwheel_t *wheel)
 static void
 try_turn(uvwheel_t *wheel, uint64_t now_ms)
 {
+#ifdef _WIN32 /* there a poll that does not wait leaves the loop's time alone \
+               */
+  uv_update_time(wheel->loop);
+#endif
   if (loop_now(wheel) < wheel->polled_ms) { /* the clock has stepped back */
     wheel->polled_ms = loop_now(wheel);
     wheel->quiet_by_ms = 0;
