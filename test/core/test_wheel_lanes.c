@@ -132,7 +132,6 @@ play_pass(uint64_t budget, size_t new_count, int event)
   close_core(&core);
 }
 
-/* P4 */
 START_TEST(fifo_entries_of_the_next_round_keep_their_order_in_a_cut_pass)
 {
   size_t count;
@@ -167,7 +166,6 @@ play_stall(size_t old_count, size_t before, size_t after, uint64_t budget)
   close_core(&core);
 }
 
-/* P4 */
 START_TEST(fifo_entries_of_a_pass_that_a_stall_cuts_keep_their_order)
 {
   static const size_t old_counts[] = {1, 4, 60, 61, 64, 100, 130, 250};
@@ -182,7 +180,6 @@ START_TEST(fifo_entries_of_a_pass_that_a_stall_cuts_keep_their_order)
 }
 END_TEST
 
-/* P4 */
 START_TEST(half_a_million_fifo_entries_of_one_tick_stay_in_order)
 {
   size_t count = 500000, i;
@@ -257,11 +254,7 @@ longest_of_all(const uvwheel_core_t *core)
   return longest;
 }
 
-<<<<<<< HEAD
-/* P10: within a round, and over several: those that restart themselves come to
-=======
 /* P10. Within a round, and over several: those that restart themselves come to
->>>>>>> main
  * the slot of the pass that is going on. */
 START_TEST(a_slot_is_dealt_as_evenly_after_thousands_of_rounds_as_at_first)
 {
@@ -283,11 +276,7 @@ START_TEST(a_slot_is_dealt_as_evenly_after_thousands_of_rounds_as_at_first)
 }
 END_TEST
 
-<<<<<<< HEAD
-/* P10: an entry is looked at once in each round that it waits for, no more. */
-=======
 /* P10. An entry is looked at once in each round that it waits for, no more. */
->>>>>>> main
 START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
 {
   uvwheel_entry_t near;
