@@ -46,9 +46,9 @@
  * meanwhile, in this order. (Where the order does not matter, what is pending
  * comes first, so that the next pass goes on where this one stopped.)
  *
- * A remove is nothing but an unlink: it does not find out whether the slot is
- * empty now. A slot that the hand, or its search for the next tick, finds empty
- * is vacated then, and all of them when the last entry leaves the wheel.
+ * A remove is nothing but an unlink. A slot that is empty then is vacated when
+ * the hand, or its search for the next tick, comes to it, and all of them when
+ * the last entry leaves the wheel.
  *
  * What holds whenever no function of this file is running (uvwheel_core_check
  * tests it):
@@ -314,22 +314,19 @@ static void
 sort_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   uvwheel_slot_t *slot;
-  uint64_t tick;
+  bool stays;
 
   if (entry->due_ms < core->pass_ms) {
     append(&core->due, &entry->link);
     return;
   }
-  tick = tick_after(core, entry->due_ms);
-  slot = claim_slot_of(core, tick);
-  if (slot != slot_of(core, core->pass_tick)) {
-    deal(core, slot, entry);
-    core->counters.moved++;
-  } else if (is_fifo(core)) {
+  slot = claim_slot_of(core, tick_after(core, entry->due_ms));
+  stays = slot == slot_of(core, core->pass_tick);
+  core->counters.moved += !stays;
+  if (stays && is_fifo(core))
     append(&slot->lanes[0], &entry->link);
-  } else {
+  else
     deal(core, slot, entry);
-  }
 }
 
 /* Goes on with the pass by one chunk, at most the budget: with one entry of
