@@ -225,8 +225,8 @@ typedef struct uvwheel_stats_s {
   /* The same from the due time on, which is what a peer sees: up to a tick
    * more. */
   uint64_t due_lateness[UVWHEEL_LATENESS_BUCKETS];
-  uint64_t due_lateness_sum_ms;
-  uint64_t due_lateness_max_ms;
+  uint64_t due_lateness_sum_ms; /* of all timers that due_lateness counts    */
+  uint64_t due_lateness_max_ms; /* the latest from its due time on           */
   uint64_t reserved[8]; /* room to grow                                      */
 } uvwheel_stats_t;
 

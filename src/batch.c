@@ -12,6 +12,7 @@ void
 uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
 {
   wheel->flags |= IN_BATCH;
+  batch->heard_ms = heard_until(wheel);
   batch->begin_ns = uv_hrtime();
   batch->read_ns = batch->begin_ns;
   batch->unread = 0;
@@ -44,5 +45,6 @@ uvwheel__end_batch(uvwheel_t *wheel, batch_t *batch)
   batch->took_us = (uv_hrtime() - batch->begin_ns) / 1000;
   if (batch->took_us > wheel->stats.turn_max_us)
     wheel->stats.turn_max_us = batch->took_us;
-  uvwheel__excuse(wheel, batch->took_us / 1000);
+  /* The wheel's own callbacks are no time in which the loop was deaf. */
+  wheel->heard_ms = batch->heard_ms + batch->took_us / 1000;
 }

@@ -8,6 +8,7 @@
 #include "loop.h"
 
 typedef struct batch_s {
+  uint64_t heard_ms; /* until when the loop had listened before */
   uint64_t begin_ns;
   uint64_t read_ns; /* when the clock was read last  */
   uint64_t unread;  /* callbacks since               */

@@ -64,8 +64,7 @@ uvwheel__abandon(uvwheel_t *wheel)
 }
 
 /* While it is active, polls do not wait. It keeps the loop alive as the driver
- * does. A clock that has stepped back takes the turn's time with it: before the
- * poll, as callbacks of that one may move the time past it again. */
+ * does. */
 void
 uvwheel__on_no_wait(uv_idle_t *no_wait)
 {
@@ -73,19 +72,15 @@ uvwheel__on_no_wait(uv_idle_t *no_wait)
 
   if (is_closing(wheel) || is_sibling_closing(wheel))
     uvwheel__abandon(wheel);
-  else if (loop_now(wheel) < wheel->polled_ms)
-    wheel->polled_ms = loop_now(wheel);
 }
 
-/* Has the loop poll before anything fires: what waits in a socket is older than
- * this call. A stall may have moved the tick on. */
+/* Has the loop poll before anything fires. */
 void
 uvwheel__on_due(uv_timer_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
-  uint64_t now_ms = loop_now(wheel), heard_ms = uvwheel__heard_until(wheel);
+  uint64_t heard_ms = heard_until(wheel);
 
-  follow_clock(wheel);
   wheel->flags &= ~(uint64_t)ARMED;
   if (is_sibling_closing(wheel)) {
     uvwheel__abandon(wheel);
@@ -95,14 +90,9 @@ uvwheel__on_due(uv_timer_t *driver)
    * it arms the driver. */
   if (wheel->core.cursor != NULL || (wheel->flags & POLLING))
     return;
-  uvwheel__count_deaf(wheel, heard_ms, now_ms);
-  wheel->heard_ms = now_ms;
-  if (uvwheel_core_next_ms(&wheel->core) > passed_by(wheel, now_ms)) {
-    arm(wheel);
-    return;
-  }
   wheel->flags |= POLLING;
-  wheel->polled_ms = now_ms;
+  wheel->heard_ms = heard_ms;
+  wheel->polled_ms = loop_now(wheel);
   wheel->quiet_by_ms = 0;
   (void)uv_idle_start(&wheel->no_wait, uvwheel__on_no_wait);
 }

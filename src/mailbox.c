@@ -104,6 +104,13 @@ uvwheel__init_mailbox(uvwheel_t *wheel)
   wheel->newest = UNOPENED;
 }
 
+bool
+uvwheel__is_mailbox_empty(const uvwheel_t *wheel)
+{
+  return uv_is_closing((const uv_handle_t *)&wheel->async) ||
+         (wheel->first == NULL && ATOMIC_LOAD(&wheel->newest) <= UNOPENED);
+}
+
 void
 uvwheel__close_mailbox(uvwheel_t *wheel)
 {

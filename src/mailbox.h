@@ -9,6 +9,9 @@
 
 void uvwheel__init_mailbox(uvwheel_t *wheel);
 
+/* Will the loop call back no request that is queued now? */
+bool uvwheel__is_mailbox_empty(const uvwheel_t *wheel);
+
 /* Refuses posts from now on. */
 void uvwheel__close_mailbox(uvwheel_t *wheel);
 

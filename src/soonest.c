@@ -2,6 +2,7 @@
 
 /* Timers that fire before their time. */
 
+#include "batch.h"
 #include "driver.h"
 #include "misuse.h"
 #include "probes.h"
@@ -18,7 +19,7 @@ fire_drawn(uvwheel_t *wheel)
          (entry = uvwheel_core_take_drawn(&wheel->core)) != NULL) {
     fired++;
     PROBE_FIRE(entry, UINT64_C(0));
-    uvwheel__fire(wheel, entry, now_of(wheel));
+    uvwheel__fire(wheel, entry, reported_now(wheel));
   }
   return fired;
 }
@@ -26,20 +27,25 @@ fire_drawn(uvwheel_t *wheel)
 uint64_t
 uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
 {
-  uint64_t in_batch, fired;
+  bool is_outer;
+  uint64_t fired;
+  batch_t batch;
 
   if (wheel == NULL || wheel->loop == NULL || is_closing(wheel) ||
       wheel->core.cursor != NULL || (wheel->flags & FIRES_SOONEST))
     return 0;
   uvwheel__expect_thread(wheel, NULL);
-  in_batch = wheel->flags & IN_BATCH;
-  wheel->flags |= IN_BATCH | FIRES_SOONEST;
+  follow_clock(wheel);
+  is_outer = !(wheel->flags & IN_BATCH);
+  if (is_outer)
+    uvwheel__begin_batch(wheel, &batch);
+  wheel->flags |= FIRES_SOONEST;
   (void)uvwheel_core_draw(&wheel->core, passed_by(wheel, loop_now(wheel)),
                           count);
   fired = fire_drawn(wheel);
   wheel->flags &= ~(uint64_t)FIRES_SOONEST;
-  if (!in_batch)
-    wheel->flags &= ~(uint64_t)IN_BATCH;
+  if (is_outer)
+    uvwheel__end_batch(wheel, &batch);
   if (uvwheel_core_count(&wheel->core) != 0)
     uvwheel__arm(wheel);
   else

@@ -21,19 +21,18 @@
  * every silent peer connected. So what is set back is taken from an account,
  * and a stall is forgiven only while that is not empty. The numbers:
  *
- *   a minute    the account at first and at most: ten stalls of 5 s in a row
- *   1/16        of the loop's time flows in: a wheel whose account is empty
- * runs at 15/16 of the loop's pace at least a minute    the most that the
- * account may owe: a stall is forgiven whole, also eight hours of suspension;
- * 16 minutes later the next one is a second    the most that a grace may be:
- * longer than most peers that send at all leave between two datagrams
+ *   60 s   the account at first and at most: ten stalls of 5 s in a row
+ *   1/16   of the loop's time flows in: with an empty account the wheel's clock
+ *          runs at 15/16 of the loop's pace at least
+ *   60 s   the most that the account may owe. A stall is forgiven whole, even
+ *          eight hours of suspension; 16 minutes later the next one is
+ *   1 s    the most that a grace may be: longer than the time that most peers
+ *          leave between two datagrams
  *
- * The wheel's own callbacks are no stall, or a repeat whose callback is slow
- * would lose its rate. */
+ * The wheel's own callbacks are no stall: a repeat whose callback is slow would
+ * lose its rate. */
 
 #include "stall.h"
-
-#include <time.h>
 
 #include "probes.h"
 
@@ -46,40 +45,6 @@ uvwheel__init_stalls(uvwheel_t *wheel)
 {
   wheel->account_ms = ACCOUNT_MS;
   wheel->account_at_ms = loop_now(wheel);
-}
-
-/* The check reads it in each iteration of the loop: the coarse clock costs a
- * fifth of what the exact one does, and is off by 10 ms at most. */
-uint64_t
-uvwheel__read_clock(void)
-{
-#ifdef __linux__
-  struct timespec now;
-
-  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) == 0)
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-#endif
-  return uv_hrtime() / 1000000;
-}
-
-/* A poll may sleep until the driver is due, but not while the wheel is polling.
- * What has passed beside that are callbacks, or the process was frozen. */
-uint64_t
-uvwheel__heard_until(const uvwheel_t *wheel)
-{
-  uint64_t slept_ms = loop_now(wheel);
-
-  if (wheel->flags & POLLING)
-    return wheel->heard_ms;
-  if ((wheel->flags & ARMED) && wheel->wake_ms < slept_ms)
-    slept_ms = wheel->wake_ms;
-  return slept_ms > wheel->heard_ms ? slept_ms : wheel->heard_ms;
-}
-
-void
-uvwheel__excuse(uvwheel_t *wheel, uint64_t took_ms)
-{
-  wheel->heard_ms = uvwheel__heard_until(wheel) + took_ms;
 }
 
 static void
@@ -110,12 +75,8 @@ set_back(uvwheel_t *wheel, uint64_t deaf_ms)
 }
 
 void
-uvwheel__count_deaf(uvwheel_t *wheel, uint64_t from_ms, uint64_t to_ms)
+uvwheel__count_stall(uvwheel_t *wheel, uint64_t deaf_ms)
 {
-  uint64_t deaf_ms = to_ms > from_ms ? to_ms - from_ms : 0;
-
-  if (deaf_ms <= wheel->stall_ms)
-    return;
   PROBE_STALL(wheel, deaf_ms);
   wheel->stats.stalls++;
   wheel->stats.deaf_ms += deaf_ms;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Stalls: time in which the loop was deaf. */
+/* Stalls: time in which the loop was deaf. stall.c says what becomes of it. */
 
 #ifndef UVWHEEL_STALL_H
 #define UVWHEEL_STALL_H
@@ -10,18 +10,23 @@
 /* The account is full. */
 void uvwheel__init_stalls(uvwheel_t *wheel);
 
-/* The time now, on the loop's clock, in ms: read, not what the loop cached, but
- * perhaps some ms old. */
-uint64_t uvwheel__read_clock(void);
+/* The loop's time up to which it has listened or slept, or is excused. A poll
+ * may sleep until the driver is due, but not while the wheel is polling. Beside
+ * that, time passes in callbacks or while the process is frozen. */
+static inline uint64_t
+heard_until(const uvwheel_t *wheel)
+{
+  uint64_t slept_ms = loop_now(wheel);
 
-/* The loop's time up to which it has listened, or is excused. */
-uint64_t uvwheel__heard_until(const uvwheel_t *wheel);
+  if (wheel->flags & POLLING)
+    return wheel->heard_ms;
+  if ((wheel->flags & ARMED) && wheel->wake_ms < slept_ms)
+    slept_ms = wheel->wake_ms;
+  return slept_ms > wheel->heard_ms ? slept_ms : wheel->heard_ms;
+}
 
-/* The wheel's own callbacks have taken that long, which is no stall. */
-void uvwheel__excuse(uvwheel_t *wheel, uint64_t took_ms);
-
-/* The loop has not listened between two times of its clock. If that is a stall,
- * the wheel's clock is set back, unless the account is empty. */
-void uvwheel__count_deaf(uvwheel_t *wheel, uint64_t from_ms, uint64_t to_ms);
+/* The loop was deaf for longer than stall_ms. Sets the wheel's clock back,
+ * unless the account is empty. */
+void uvwheel__count_stall(uvwheel_t *wheel, uint64_t deaf_ms);
 
 #endif /* UVWHEEL_STALL_H */

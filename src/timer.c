@@ -117,7 +117,7 @@ next_due_ms(const uvwheel_t *wheel, const uvwheel_timer_t *timer,
   uint64_t tick_ms = limit_ms - limit_ms % wheel->core.tick_ms;
 
   if (missed == UVWHEEL_MISSED_DELAY)
-    return add_ms(now_of(wheel), repeat);
+    return add_ms(reported_now(wheel), repeat);
   if (missed == UVWHEEL_MISSED_BURST || next_ms >= tick_ms)
     return next_ms;
   return add_ms(tick_ms, (repeat - (tick_ms - next_ms) % repeat) % repeat);
@@ -160,12 +160,16 @@ postpone(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
     uvwheel__arm(wheel);
 }
 
-/* With UVWHEEL_FIFO a restart goes to the end of its tick's queue at once, as
- * it does in libuv. */
+/* The usual refresh of an active timer, or restart: it is due later than
+ * before.
+ */
 static inline bool
-restart_in_place(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
+postpone_by(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
-  return !is_fifo(&wheel->core) && postpone_in_place(&timer->entry, due_ms);
+  uint64_t now_ms = now_of(wheel);
+
+  return LIKELY(is_usual(now_ms, delay_ms)) &&
+         postpone_in_place(&timer->entry, now_ms + delay_ms);
 }
 
 static inline void
@@ -212,7 +216,7 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   due_ms = add_ms(now_of(wheel), timeout);
   if (!is_active(timer))
     activate(wheel, timer, due_ms);
-  else if (!restart_in_place(wheel, timer, due_ms))
+  else
     postpone(wheel, timer, due_ms);
   return 0;
 }
@@ -246,8 +250,8 @@ static inline int
 start_active(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
              uint64_t timeout, uint64_t repeat)
 {
-  if (is_closing(wheel) ||
-      !restart_in_place(wheel, timer, add_ms(now_of(wheel), timeout)))
+  if (is_closing(wheel) || is_fifo(&wheel->core) ||
+      !postpone_by(wheel, timer, timeout))
     return start_slow(timer, cb, timeout, repeat);
   set_start(timer, cb, timeout, repeat);
   return 0;
@@ -331,8 +335,8 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
   uvwheel_t *wheel;
 
   if (timer == NULL || !is_recent(timer, 0, &wheel) || !repeats(timer) ||
-      is_closing(wheel) ||
-      !restart_in_place(wheel, timer, add_ms(now_of(wheel), timer->interval)))
+      is_closing(wheel) || is_fifo(&wheel->core) ||
+      !postpone_by(wheel, timer, timer->interval))
     return again_slow(timer);
   return 0;
 }
@@ -357,13 +361,9 @@ int
 uvwheel_timer_refresh(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
-  uint64_t due_ms;
 
-  if (timer == NULL || !is_recent(timer, 0, &wheel))
-    return refresh_slow(timer);
-  due_ms = now_of(wheel) + timer->interval;
-  if (UNLIKELY(due_ms < timer->interval) ||
-      !postpone_in_place(&timer->entry, due_ms))
+  if (timer == NULL || !is_recent(timer, 0, &wheel) ||
+      !postpone_by(wheel, timer, timer->interval))
     return refresh_slow(timer);
   return 0;
 }

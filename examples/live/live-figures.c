@@ -18,7 +18,7 @@ const live_figure_t live_figures[] = {
     {IN_STATS(fired), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "fired", "Fired",
      "Timers that called back.", NEVER},
     {IN_STATS(moved), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "moved", "Rescheduled",
-     "Timers that were due, but for a refresh, and got a later slot.", NEVER},
+     "Timers that the wheel found refreshed and moved to a later slot.", NEVER},
     {IN_SNAPSHOT(in_vain), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "in_vain",
      "Examined too early",
      "Timers that the wheel examined a round or more before they were due.",

@@ -46,8 +46,8 @@ int live_wheels_init(live_wheels_t *wheels, const live_wheel_t *shown,
 /* When no loop of a wheel runs any more. */
 void live_wheels_free(live_wheels_t *wheels);
 
-/* Asks all wheels that have answered the last time, for the counts of their
- * slots as well if so said. */
+/* Asks each wheel whose last answer has come; counts: to count the timers in
+ * its slots as well. */
 void live_wheels_ask(live_wheels_t *wheels, bool counts);
 
 /* Shows what has been answered since. Returns whether all wheels have. */

@@ -25,7 +25,7 @@
 
 #define NO_WHEEL SIZE_MAX
 
-/* For so long /metrics waits for wheels of other loops, and looks so often. */
+/* How long /metrics waits for wheels of other loops, and how often it looks. */
 #define MOST_WAIT_NS UINT64_C(1000000000)
 #define WAIT_MS 10
 
@@ -241,7 +241,7 @@ resume(live_t *live, int is_stream)
   }
 }
 
-/* Their requests are looked at again. */
+/* The daemon asks for their answers again. */
 static void
 on_wait_timer(uv_timer_t *timer)
 {
@@ -306,7 +306,7 @@ write_frame(const live_t *live, size_t wheel, FILE *stream)
 }
 
 /* Writes the newest frame of the wheel, unless that was the last to be written:
- * one is enough for all viewers of a wheel. Says whether it is there. */
+ * one is enough for all viewers of a wheel. Returns whether it is there. */
 static int
 has_frame(live_t *live, size_t wheel)
 {

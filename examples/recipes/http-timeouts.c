@@ -132,8 +132,8 @@ end_head(connection_t *connection)
                         RATE_PERIOD);
 }
 
-/* What your read callback does. (Here no chunk has the end of a head and more.)
- */
+/* What your read callback does. Here no chunk contains both the end of a head
+ * and the start of a body. */
 static void
 receive(connection_t *connection, const char *bytes, size_t length)
 {

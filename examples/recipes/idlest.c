@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Who is closed next? The ten connections that have been idle longest, and none
- * of them fires.
+/* Which connections are closed next? The ten that have been idle longest,
+ * listed without firing their timers.
  *
  * uvwheel_fire_soonest would close them. To see them takes a walk over all
  * timers and ten places, in which the soonest are kept in order: a timer that

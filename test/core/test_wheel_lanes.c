@@ -254,8 +254,8 @@ longest_of_all(const uvwheel_core_t *core)
   return longest;
 }
 
-/* Within a round, and over several: those that restart themselves come to the
- * slot of the pass that is going on. */
+/* P10. Within a round, and over several: those that restart themselves come to
+ * the slot of the pass that is going on. */
 START_TEST(a_slot_is_dealt_as_evenly_after_thousands_of_rounds_as_at_first)
 {
   uint64_t now_ms = 0, looked;
@@ -276,7 +276,7 @@ START_TEST(a_slot_is_dealt_as_evenly_after_thousands_of_rounds_as_at_first)
 }
 END_TEST
 
-/* An entry is looked at once in each round that it waits for, no more. */
+/* P10. An entry is looked at once in each round that it waits for, no more. */
 START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
 {
   uvwheel_entry_t near;

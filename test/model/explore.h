@@ -55,7 +55,6 @@ struct world_s {
 };
 
 extern const layer_t core_layer;
-extern const layer_t binding_layer;
 extern const layer_t peers_layer;
 
 /* ---- For the layers ------------------------------------------------------ */

@@ -16,7 +16,7 @@
 
 typedef enum wheel_state_e {
   OPEN,
-  FOREIGN, /* somebody else has closed the wheel's uv_timer_t */
+  FOREIGN, /* others have closed the handles that drive the wheel */
   CLOSING, /* uvwheel_close was called */
   GONE,    /* and told that the memory may be reused */
 } wheel_state_t;
@@ -46,26 +46,21 @@ typedef struct mail_s {
   bool opened;
   bool closed; /* its uv_async_t, by somebody else                  */
   uvwheel_post_t *posts[MOST_POSTS];
-  unsigned count;   /* of posts, the oldest first                        */
-  uint64_t in_turn; /* how many more this turn of the loop calls back    */
-  bool is_fresh;    /* it has called none yet                            */
+  unsigned count;    /* of posts, the oldest first                        */
+  uint64_t in_turn;  /* how many more this turn of the loop calls back    */
+  bool is_fresh;     /* it has called none yet                            */
+  bool is_time_over; /* after the last one                                */
 } mail_t;
 
-/* The wheel's clock, and how its turns come. */
+/* The wheel's clock and its turns. */
 typedef struct turns_s {
   uint64_t set_back_ms;
-  uint64_t count;
-  bool is_armed;     /* its uv_timer_t, for this time of the loop's,        */
-  uint64_t armed_ms; /* and from this time on it is late:                   */
-  uint64_t wake_ms;
-  bool in_turn;      /* a turn has begun, and may not have ended            */
-  uint64_t began_ms; /* when it did, as the loop's time was                 */
-  bool was_stalled;  /* and since then not three in a row were on time      */
-  unsigned on_time;  /* turns in a row                                      */
   uint64_t stalls;
-  uint64_t stall_max_ms;
-  uint64_t begin_ns; /* of the turn that calls back                         */
-  unsigned unasked;  /* callbacks that it ran after its time was over       */
+  uint64_t deaf_ms;
+  uint64_t count;
+  bool in_turn;      /* a turn has begun, and may not have ended   */
+  uint64_t begin_ns; /* of the turn that calls back                */
+  unsigned unread;   /* callbacks after its time was over          */
 } turns_t;
 
 typedef struct game_s {
@@ -92,6 +87,7 @@ typedef struct game_s {
   uint64_t spent_in_run_ns; /* by callbacks */
   bool drew_in_run;
   uint64_t rewound_to_ms; /* the clock was set back; then it had been this */
+  uint64_t advanced_ns;   /* by how much the clock has moved in all        */
   bool in_run;
   unsigned depth; /* of operations inside callbacks and walks */
 } binding_game_t;
@@ -102,11 +98,15 @@ extern binding_game_t game;
 
 uint64_t clock_ms(void);
 
-/* The wheel's clock, as the loop's time and the model have it. */
+/* The wheel's clock; and as it is told, which is 0 once the wheel is closed. */
 uint64_t now_ms(void);
+uint64_t told_now_ms(void);
 
-/* A turn has begun, if the wheel says so: was the loop deaf? */
+/* A turn has begun, or a stall was found, if the wheel says so. */
 void watch_turns(void);
+
+/* The time on the wheel's clock up to which the turn fires. */
+uint64_t limit_ms(void);
 
 /* If one was under way it is over. */
 void end_turn(void);

@@ -40,7 +40,7 @@ on_after_poll(uv_check_t *check)
 {
   (void)check;
   if (is_mailbox_open() && game.mail.in_turn > 0)
-    EXPECT(!game.mail.is_fresh && is_time_over());
+    EXPECT(!game.mail.is_fresh && game.mail.is_time_over);
   verify();
 }
 
@@ -107,6 +107,7 @@ on_posted(uvwheel_post_t *post, int status)
     free(post);
   }
   operate_inside();
+  game.mail.is_time_over = is_time_over();
 }
 
 /* ---- Operations ---------------------------------------------------------- */

@@ -110,17 +110,18 @@ expect_stop(unsigned index)
   return 0;
 }
 
-/* When a repeating timer that was due at a time and fires now is due again. The
- * beat of one that is not late has missed nothing. */
+/* When a repeating timer that was due at a time and fires now is due again: its
+ * beat has missed what is before the last tick of the turn. */
 static uint64_t
 due_again(const armed_t *armed, uint64_t due_ms)
 {
-  uint64_t beats = 1;
+  uint64_t end_ms = game.model.drawing ? now_ms() : limit_ms(), beats = 1;
 
+  end_ms -= end_ms % game.options.tick_ms;
   if (armed->missed == UVWHEEL_MISSED_DELAY)
     return due_after(armed->repeat);
-  if (armed->missed == UVWHEEL_MISSED_SKIP && now_ms() > due_ms)
-    beats = (now_ms() - due_ms - 1) / armed->repeat + 1;
+  if (armed->missed == UVWHEEL_MISSED_SKIP && end_ms > due_ms)
+    beats = (end_ms - due_ms - 1) / armed->repeat + 1;
   return add_saturated(due_ms + (beats - 1) * armed->repeat, armed->repeat);
 }
 
@@ -143,7 +144,7 @@ fire_in_time(unsigned index)
 
   EXPECT(game.in_run);
   count_callback();
-  model_expire(&game.model, index, now_ms());
+  model_expire(&game.model, index, limit_ms());
   EXPECT(!armed->punctual || armed->cuts != cuts() || now_ms() == tick_ms);
   game.fired++;
   if (now_ms() - tick_ms > game.lateness_max_ms)

@@ -6,12 +6,16 @@
 
 #include <stdio.h>
 
+/* While the clock steps back and a callback updates the loop's time, nothing
+ * tells when a poll began. */
 void
 verify_silence(const peer_t *peer)
 {
   unsigned index = (unsigned)(peer - peers_world.peers);
   uint64_t begin_ms = peers_world.polled_ms;
 
+  if (peers_world.has_stepped_back)
+    return;
   EXPECT(begin_ms >= peers_world.known_then_ms[index] + peer->timeout_ms);
   if (!peers_world.has_unforgiven)
     EXPECT(begin_ms + STALL_MS >=
@@ -26,21 +30,24 @@ is_noisy(void)
   return peers_world.peers[0].waits || peers_world.peers[1].waits;
 }
 
-static bool
-is_overdue(const peer_t *peer)
+/* Since when it has been due for its tick; 0: it is not. */
+static uint64_t
+overdue_from_ms(const peer_t *peer)
 {
   uint64_t now_ms = passed_by(&peers_world.wheel, uv_now(&peers_world.loop));
+  uint64_t tick_ms = (peer->idle.entry.due_ms / TICK_MS + 1) * TICK_MS;
 
-  return uvwheel_timer_is_active(&peer->idle) &&
-         (peer->idle.entry.due_ms / TICK_MS + 1) * TICK_MS <= now_ms;
+  return uvwheel_timer_is_active(&peer->idle) && tick_ms <= now_ms ? tick_ms
+                                                                   : 0;
 }
 
 /* It was overdue when the iteration began, and still is: that may be so once,
  * and for longer only while words wait. */
 static void
-expect_fired(peer_t *peer, bool was_overdue)
+expect_fired(peer_t *peer, uint64_t from_ms)
 {
-  peer->overdue = was_overdue && is_overdue(peer) ? peer->overdue + 1 : 0;
+  peer->overdue =
+      from_ms != 0 && overdue_from_ms(peer) == from_ms ? peer->overdue + 1 : 0;
   if (!is_noisy() && peers_world.noisy_ms == 0)
     EXPECT(peer->overdue <= 1);
   EXPECT(peer->overdue <= 1 || peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS);
@@ -62,8 +69,9 @@ expect_forgiven(const uvwheel_stats_t *before)
   EXPECT(forgiven_ms == 0 || deaf_ms > STALL_MS);
   if (deaf_ms > 0 && forgiven_ms == 0)
     peers_world.has_unforgiven = true;
-  /* Nothing was heard since the callbacks of this poll either. */
-  peers_world.held_ms = deaf_ms == 0 ? peers_world.held_in_poll_ms : 0;
+  /* What its callbacks and, since libuv 1.45, timers after them have held up.
+   */
+  peers_world.held_ms -= peers_world.held_then_ms;
   peers_world.grace_ms = with_grace(peers_world.held_ms);
   return forgiven_ms == 0 && after.turns_cut == before->turns_cut;
 }
@@ -77,21 +85,28 @@ begin_iteration(iteration_t *iteration)
   iteration->began_ms = peers_clock_ms();
   iteration->was_noisy = is_noisy();
   for (i = 0; i < PEERS; i++)
-    iteration->were_overdue[i] = is_overdue(&peers_world.peers[i]);
+    iteration->overdue_from_ms[i] = overdue_from_ms(&peers_world.peers[i]);
 }
 
 void
 verify_iteration(const iteration_t *iteration)
 {
   bool is_done = expect_forgiven(&iteration->stats);
+  uint64_t now_ms = uv_now(&peers_world.loop);
   unsigned i;
 
+  /* Until the clock is where it was, the driver may wait for that. */
+  if (now_ms < peers_world.latest_ms || peers_world.has_stepped_back)
+    is_done = false;
+  else
+    peers_world.latest_ms = now_ms;
   if (iteration->was_noisy || is_noisy())
     peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
   else
     peers_world.noisy_ms = 0;
   for (i = 0; i < PEERS; i++)
-    expect_fired(&peers_world.peers[i], is_done && iteration->were_overdue[i]);
+    expect_fired(&peers_world.peers[i],
+                 is_done ? iteration->overdue_from_ms[i] : 0);
 }
 
 /* ---- What holds at any time ------------------------------------------------
@@ -175,5 +190,7 @@ key_of_peers(void)
   key = mix(key, peers_world.held_ms);
   key = mix(key, peers_world.grace_ms);
   key = mix(key, earlier(peers_world.noisy_ms, WAIT_MS + 2 * LONG_MS + 1));
+  key = mix(key, peers_world.has_stepped_back);
+  key = mix(key, peers_world.latest_ms - uv_now(&peers_world.loop));
   return mix(key, peers_world.has_unforgiven);
 }

@@ -90,10 +90,16 @@ start_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
   EXPECT(uvwheel_timer_start(timer, cb, timeout, 0) == 0);
 }
 
+static void react(unsigned index);
+
 static void
 on_idle(uvwheel_timer_t *timer)
 {
-  verify_silence(timer->data);
+  peer_t *peer = timer->data;
+
+  if (!peers_world.is_drawing)
+    verify_silence(peer);
+  react((unsigned)(peer - peers_world.peers));
 }
 
 static void
@@ -137,7 +143,6 @@ on_holder(uv_poll_t *holder, int status, int events)
   EXPECT(status == 0 && events == UV_READABLE);
   read_word(PEERS);
   hold_loop();
-  peers_world.held_in_poll_ms = peers_world.hold_ms;
   if (peers_world.hold != BEFORE_PEERS_SPEAK || peers_world.peers[0].waits)
     return;
   speak(0);
@@ -171,11 +176,56 @@ on_before_poll(uv_prepare_t *prepare)
 
   (void)prepare;
   peers_world.polled_ms = real_ms();
+  peers_world.held_then_ms = peers_world.held_ms;
   for (i = 0; i < PEERS; i++) {
     const peer_t *peer = &peers_world.peers[i];
     peers_world.spoken_then_ms[i] = peer->spoken_ms;
     peers_world.known_then_ms[i] =
         peer->waits ? peer->spoken_ms : peer->known_ms;
+  }
+}
+
+static void
+close_timer(unsigned index)
+{
+  peer_t *peer = &peers_world.peers[index];
+
+  uvwheel_timer_close(&peer->idle);
+  EXPECT(uvwheel_timer_start(&peer->idle, on_idle, 1, 0) == UV_EINVAL);
+  EXPECT(uvwheel_timer_init(&peers_world.wheel, &peer->idle) == 0);
+}
+
+/* Before its time the soonest fires. In its callback none does. */
+static void
+fire_one(void)
+{
+  bool is_inner = peers_world.is_drawing;
+  uint64_t count = uvwheel_count(&peers_world.wheel), fired;
+
+  peers_world.is_drawing = true;
+  fired = uvwheel_fire_soonest(&peers_world.wheel, 1);
+  peers_world.is_drawing = is_inner;
+  EXPECT(fired == (!is_inner && count > 0));
+}
+
+static void
+react(unsigned index)
+{
+  switch (peers_world.reaction) {
+  case COME_AGAIN:
+    open_peer(index);
+    break;
+  case CLOSE_OTHER:
+    close_timer(1 - index);
+    break;
+  case REQUEST:
+    start_timer(&peers_world.request, on_request, 0);
+    break;
+  case FIRE_SOONEST:
+    fire_one();
+    break;
+  default:
+    break;
   }
 }
 
@@ -211,11 +261,12 @@ run_loop(uv_run_mode mode)
 
   begin_iteration(&iteration);
   set_kernel_state();
-  peers_world.held_in_poll_ms = 0;
   (void)uv_run(&peers_world.loop, mode);
   peers_world.clock_ns = virtual_time_ns();
   verify_iteration(&iteration);
   peers_world.hold = NO_HOLD;
+  peers_world.reaction = NO_REACTION;
+  peers_world.has_stepped_back = false;
 }
 
 /* ---- Moves -----------------------------------------------------------------
@@ -303,6 +354,28 @@ run(unsigned hold, uint64_t ms)
   return true;
 }
 
+/* The loop runs late, and callbacks do something. */
+static bool
+run_late(unsigned reaction, uint64_t ms)
+{
+  begin_move();
+  be_held(ms);
+  peers_world.reaction = (reaction_t)reaction;
+  run_loop(UV_RUN_NOWAIT);
+  return true;
+}
+
+static bool
+fire_soonest(unsigned unused, uint64_t also_unused)
+{
+  (void)unused, (void)also_unused;
+  if (uvwheel_count(&peers_world.wheel) == 0)
+    return false;
+  begin_move();
+  fire_one();
+  return true;
+}
+
 /* The loop sleeps for so long at most, and may be frozen meanwhile. */
 static bool
 sleep_for(unsigned frozen_ms, uint64_t ms)
@@ -330,6 +403,7 @@ step_back(unsigned unused, uint64_t ms)
   (void)unused;
   begin_move();
   peers_world.ahead_ms += ms;
+  peers_world.has_stepped_back = true;
   set_clock_ms(peers_clock_ms() - ms);
   return true;
 }
@@ -349,6 +423,11 @@ add_holds(uint64_t ms, unsigned update)
 static void
 add_rare_moves(void)
 {
+  unsigned reaction;
+
+  for (reaction = NO_REACTION; reaction < REACTIONS; reaction++)
+    add_move("run late, with a reaction", run_late, reaction, SHORT_MS);
+  add_move("fire_soonest", fire_soonest, 0, 0);
   add_move("request", request, 0, 0);
   add_move("request", request, 0, 3);
   add_move("answer", answer, 0, 0);
@@ -421,6 +500,7 @@ open_peers(const world_t *world)
 
   memset(&peers_world, 0, sizeof peers_world);
   virtual_time_set_coarse_step_ns(1000000);
+  peers_world.latest_ms = BEGIN_MS;
   set_clock_ms(BEGIN_MS);
   open_handles();
   EXPECT(uvwheel_init(&peers_world.loop, &peers_world.wheel, &options) == 0);

@@ -8,7 +8,6 @@
 
 #include <uv.h>
 
-#include "wheel.h"
 #include "explore.h"
 #include "loop.h"
 #include "uvwheel.h"
@@ -44,6 +43,16 @@ typedef enum holding_e {
   IN_SLEEP,       /* the process is frozen     */
 } holding_t;
 
+/* What the callback of a peer's timer does. */
+typedef enum reaction_e {
+  NO_REACTION,
+  COME_AGAIN,   /* the peer does, at once         */
+  CLOSE_OTHER,  /* it closes the other's timer    */
+  REQUEST,      /* it starts the request          */
+  FIRE_SOONEST, /* it fires one more              */
+  REACTIONS
+} reaction_t;
+
 typedef struct peers_world_s {
   uv_loop_t loop;
   uvwheel_t wheel;
@@ -54,6 +63,7 @@ typedef struct peers_world_s {
   peer_t peers[PEERS];
   uint64_t clock_ns;
   uint64_t ahead_ms;   /* by how much the clock stepped back in all       */
+  uint64_t latest_ms;  /* that the loop's time has been                     */
   uint64_t held_ms;    /* for how long nobody was heard                   */
   uint64_t grace_ms;   /* what may be forgiven for that                   */
   uint64_t noisy_ms;   /* since a turn could have been, but for the noise */
@@ -62,8 +72,11 @@ typedef struct peers_world_s {
   holding_t hold;
   uint64_t hold_ms;
   bool is_updating;
-  uint64_t polled_ms; /* when its poll began */
-  uint64_t held_in_poll_ms;
+  reaction_t reaction;
+  bool is_drawing;       /* uvwheel_fire_soonest is under way             */
+  bool has_stepped_back; /* the clock, since the poll before                */
+  uint64_t polled_ms;    /* when its poll began */
+  uint64_t held_then_ms;
   uint64_t known_then_ms[PEERS];
   uint64_t spoken_then_ms[PEERS];
 } peers_world_t;
@@ -106,7 +119,7 @@ with_grace(uint64_t held_ms)
 
 /* ---- verify_peers.c ------------------------------------------------------ */
 
-/* A peer's timer fires: the peer was silent when the poll began. */
+/* A peer's timer fires in its time: the peer was silent when the poll began. */
 void verify_silence(const peer_t *peer);
 
 /* What is known before an iteration. */
@@ -114,7 +127,7 @@ typedef struct iteration_s {
   uvwheel_stats_t stats;
   uint64_t began_ms;
   bool was_noisy;
-  bool were_overdue[PEERS];
+  uint64_t overdue_from_ms[PEERS];
 } iteration_t;
 
 void begin_iteration(iteration_t *iteration);

@@ -135,7 +135,7 @@ START_TEST(an_answer_that_nobody_collected_is_not_lost)
 }
 END_TEST
 
-START_TEST(a_blocked_loop_keeps_its_last_figures_and_is_told)
+START_TEST(a_blocked_loop_keeps_its_last_figures_and_is_reported)
 {
   live_wheels_ask(&wheels, true);
   answer();
@@ -178,7 +178,7 @@ main(void)
   tcase_add_test(tcase, a_wheel_of_another_loop_answers_when_that_runs);
   tcase_add_test(tcase, slots_are_counted_only_on_demand);
   tcase_add_test(tcase, an_answer_that_nobody_collected_is_not_lost);
-  tcase_add_test(tcase, a_blocked_loop_keeps_its_last_figures_and_is_told);
+  tcase_add_test(tcase, a_blocked_loop_keeps_its_last_figures_and_is_reported);
   tcase_add_test(tcase, a_wheel_that_is_closed_is_never_asked_again);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);

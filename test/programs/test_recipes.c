@@ -101,7 +101,7 @@ START_TEST(http_timeouts_end_what_is_slow_and_nothing_else)
 }
 END_TEST
 
-START_TEST(idlest_are_told_in_order_and_none_of_them_fires)
+START_TEST(the_idlest_are_listed_in_order_and_none_fires)
 {
   uint64_t last_ms = UINT64_MAX;
 
@@ -276,7 +276,7 @@ main(void)
   suite_add_tcase(suite, tcase);
   tcase_add_test(tcase, three_timeouts_end_three_kinds_of_connections);
   tcase_add_test(tcase, http_timeouts_end_what_is_slow_and_nothing_else);
-  tcase_add_test(tcase, idlest_are_told_in_order_and_none_of_them_fires);
+  tcase_add_test(tcase, the_idlest_are_listed_in_order_and_none_fires);
   tcase_add_test(tcase, keep_alive_pings_the_quiet_and_gives_up_the_dead);
   tcase_add_test(tcase, retries_with_jitter_are_no_herd);
   tcase_add_test(tcase, rate_limit_holds_at_any_time_and_wastes_little);

@@ -216,9 +216,8 @@ open_pipe(uv_pipe_t *pipe, int *fd, uv_read_cb cb)
 {
   int fds[2];
 
-  ck_assert_int_eq(
-      uv_socketpair(SOCK_STREAM, 0, fds, UV_NONBLOCK_PIPE, UV_NONBLOCK_PIPE),
-      0);
+  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  ck_assert_int_eq(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
   ck_assert_int_eq(uv_pipe_init(&loop, pipe, 0), 0);
   ck_assert_int_eq(uv_pipe_open(pipe, fds[0]), 0);
   ck_assert_int_eq(uv_read_start((uv_stream_t *)pipe, allocate, cb), 0);

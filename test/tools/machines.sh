@@ -135,6 +135,16 @@ job_i386() {
   run_foreign i386 i686-linux-gnu little x86 qemu-i386
 }
 
+# adopt WHAT FILE...: the results of a test/run elsewhere
+adopt() {
+  what=$1
+  shift
+  if ! awk -F '\t' -v OFS='\t' -v job="$job" '{ $3 = job ": " $3; print }' \
+    "$@" >>"$results"; then
+    result failed 1 "$job: no results of $what"
+  fi
+}
+
 # ---- Other Debians: another libuv, gcc, clang, Meson ----------------------
 
 # new_debian SUITE OPTION...: mmdebstrap for that suite. A mirror may be behind,
@@ -191,10 +201,7 @@ run_debian() {
     --customize-hook='chroot "$1" sh -c '"'cd /srv/uvwheel && { $3; } || true'" \
     --customize-hook="copy-out '/srv/uvwheel/$results' '$build/$job-results'" \
     "$1" - || true
-  if ! awk -F '\t' -v OFS='\t' -v job="$job" '{ $3 = job ": " $3; print }' \
-    "$build/$job-results"/* >>"$results"; then
-    result failed 1 "$job: no results of $1"
-  fi
+  adopt "$1" "$build/$job-results"/*
 }
 
 # all_of SUITE: the tests, the ABI, the consumers and the packages there
@@ -295,10 +302,40 @@ job_newcomer() {
     --customize-hook='chroot "$1" sh -c "cd /srv/uvwheel && . /srv/script"' \
     --customize-hook="sync-out /srv/newcomer '$kept/newcomer'" \
     "$codename" - "$mirror" || true
-  if ! awk -F '\t' -v OFS='\t' -v job="$job" '{ $3 = job ": " $3; print }' \
-    "$kept/newcomer/results.tsv" >>"$results"; then
-    result failed 1 "$job: no results"
-  fi
+  adopt newcomer "$kept/newcomer/results.tsv"
+}
+
+# ---- A release, without what it was made from ------------------------------
+
+# test_tarball NAME: on a Debian with nothing but itself, apt and xz. The
+# archive is all that the tests see.
+test_tarball() {
+  rm -rf "$build/$job-results"
+  mkdir "$build/$job-results"
+  # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
+  mmdebstrap --variant=apt --include=xz-utils --format=null --quiet \
+    --customize-hook="sync-in '$release/files' /srv" \
+    --customize-hook='chroot "$1" sh -c "cd /srv &&
+      sha256sum --check --strict SHA256SUMS && tar -xJf uvwheel-*.tar.xz &&
+      cd uvwheel-*/ && { test/run tests amalgamated || true; }"' \
+    --customize-hook="copy-out '/srv/$1/$results' '$build/$job-results'" \
+    "$codename" - "$mirror" || true
+  adopt "$1" "$build/$job-results"/*
+}
+
+# list_files NAME: what the tarball has and the checkout lacks, or the reverse
+list_files() {
+  git ls-files | LC_ALL=C sort >"$build/$job.files"
+  tar -tJf "$release/files/$1.tar.xz" | sed -n "s|^$1/||; /[^/]\$/p" |
+    LC_ALL=C sort | diff "$build/$job.files" -
+}
+
+job_release() {
+  make_release || return 0
+  name=$(basename "$release"/files/*.tar.xz .tar.xz)
+  try files list_files "$name" || true
+  find_mirror
+  test_tarball "$name"
 }
 
 # ---- Other C libraries: what is needed is built from its sources -----------

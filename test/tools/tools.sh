@@ -45,17 +45,21 @@ libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv libuv
 lld           lld lld lld lld lld lld
 lintian       lintian - - - - -
 llvm-ar       llvm llvm llvm llvm llvm llvm
+luv           lua-luv,lua5.1 - - - - -
 man           man-db man-db man-db man-db man -
 meson         meson meson meson meson meson meson meson,python3
 mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
 mmdebstrap    mmdebstrap - - - - -
 musl-gcc      musl-tools musl-gcc - musl - -
+named         bind9 bind bind bind bind bind
 ninja         ninja-build ninja-build samurai ninja ninja ninja ninja
 npm           npm nodejs-npm npm npm npm node
+nvim          neovim neovim neovim neovim neovim neovim
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf pkgconf
 arm64-gcc     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - - -
 armhf-gcc     gcc-arm-linux-gnueabihf,libc6-dev-armhf-cross - - - - -
 i686-gcc      gcc-i686-linux-gnu,libc6-dev-i386-cross - - - - -
+kresd         knot-resolver knot-resolver knot-resolver knot-resolver knot-resolver knot-resolver
 riscv64-gcc   gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross - - - - -
 s390x-gcc     gcc-s390x-linux-gnu,libc6-dev-s390x-cross - - - - -
 qemu-aarch64  qemu-user qemu-user qemu-aarch64 qemu-user qemu-linux-user -
@@ -70,6 +74,7 @@ selenium      python3-selenium python3-selenium py3-selenium python-selenium pyt
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
 systemtap-sdt systemtap-sdt-dev systemtap-sdt-devel - - systemtap-sdt-devel -
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
+uvloop        python3-uvloop python3-uvloop py3-uvloop python-uvloop python3-uvloop -
 valgrind      valgrind valgrind valgrind valgrind valgrind -
 wine          wine64 wine wine wine wine -
 xz            xz-utils xz xz xz xz xz
@@ -97,6 +102,8 @@ has_tool() {
         clang -fsanitize=address -x c -o /dev/null - ;;
     check | libuv) pkg-config --exists "$1" ;;
     microhttpd) echo '#include <microhttpd.h>' | cc -x c -fsyntax-only - ;;
+    kresd | named) command -v "$1" || test -x "/usr/sbin/$1" ;;
+    luv) lua5.1 -e "require('luv')" ;;
     arm64-gcc) can_cross aarch64-linux-gnu ;;
     armhf-gcc) can_cross arm-linux-gnueabihf ;;
     i686-gcc) can_cross i686-linux-gnu ;;
@@ -113,6 +120,8 @@ has_tool() {
     selenium) # as the test finds it
       /usr/bin/python3 -c 'import selenium' ;;
     systemtap-sdt) echo '#include <sys/sdt.h>' | cc -x c -fsyntax-only - ;;
+    uvloop) # as the test finds it
+      /usr/bin/python3 -c 'import uvloop' ;;
     wine) command -v wine || command -v wine64 || test -x /usr/lib/wine/wine64 ;;
     uthash) echo '#include <uthash.h>' | cc -x c -fsyntax-only - ;;
     *) command -v "$1" ;;

@@ -48,6 +48,10 @@ COMMANDS = {
         Job("tests"),
     "build/demo/tools/size-wheel --timeout 60s:1000000 --refresh 10s":
         ITSELF,
+    "tools/uvwheel-try": Job("try"),
+    "tools/uvwheel-try --output uv.txt ./server": Job("try"),
+    "tools/uvwheel-try --with wheel --output wheel.txt ./server": Job("try"),
+    "tools/uvwheel-try --compare uv.txt wheel.txt": Job("try"),
     "man uvwheel_timer_start": "man -P cat uvwheel_timer_start",
     "meson setup build --buildtype=release -Dtests=disabled "
     "-Dexamples=disabled":
@@ -71,7 +75,7 @@ COMMANDS = {
     "meson setup build/dev -Dchecks=true": Job("checks"),
     "meson compile -C build/dev": Job("checks"),
     "meson test -C build/dev": Job("checks"),
-    "meson test -C build/dev stalls": Job("checks"),
+    "meson test -C build/dev turns": Job("checks"),
     "test/mutate 'not after it'": ITSELF,
     "test/run": Job("tests"),
     "test/run --far": "test/run --list",

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+
+/* How the functions of libuv itself are reached, and whether it is one that is
+ * known. */
+
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "try.h"
+
+/* ---- The real functions ------------------------------------------------- */
+
+/* What the program would have called without this library. */
+static void *
+find_real(const char *name)
+{
+  void *found = dlsym(RTLD_NEXT, name);
+
+  if (found == NULL) {
+    (void)fprintf(stderr, "uvwheel-try: this libuv has no %s\n", name);
+    _Exit(EXIT_FAILURE);
+  }
+  return found;
+}
+
+/* Each is looked up when it is called first. Several threads may do so at the
+ * same time: they find the same. */
+#define REAL(RETURN, type, name, parameters, arguments) \
+  type real_##name parameters                           \
+  {                                                     \
+    typedef type function_t parameters;                 \
+    static _Atomic(function_t *) known;                 \
+    function_t *function = atomic_load(&known);         \
+                                                        \
+    if (function == NULL) {                             \
+      void *found = find_real(#name);                   \
+      memcpy(&function, &found, sizeof function);       \
+      atomic_store(&known, function);                   \
+    }                                                   \
+    RETURN function arguments;                          \
+  }
+
+REAL(return, int, uv_timer_init, (uv_loop_t * loop, uv_timer_t *handle),
+           (loop, handle))
+REAL(return, int, uv_timer_start,
+           (uv_timer_t * handle, uv_timer_cb cb, uint64_t timeout,
+            uint64_t repeat),
+           (handle, cb, timeout, repeat))
+REAL(return, int, uv_timer_stop, (uv_timer_t * handle), (handle))
+REAL(return, int, uv_timer_again, (uv_timer_t * handle), (handle))
+REAL(, void, uv_timer_set_repeat, (uv_timer_t * handle, uint64_t repeat),
+     (handle, repeat))
+REAL(return, uint64_t, uv_timer_get_repeat, (const uv_timer_t *handle),
+           (handle))
+REAL(return, uint64_t, uv_timer_get_due_in, (const uv_timer_t *handle),
+           (handle))
+REAL(, void, uv_close, (uv_handle_t * handle, uv_close_cb cb), (handle, cb))
+REAL(, void, uv_walk, (uv_loop_t * loop, uv_walk_cb cb, void *arg),
+     (loop, cb, arg))
+REAL(return, int, uv_run, (uv_loop_t * loop, uv_run_mode mode), (loop, mode))
+REAL(return, int, uv_loop_init, (uv_loop_t * loop), (loop))
+REAL(return, int, uv_loop_close, (uv_loop_t * loop), (loop))
+
+/* ---- Is it known? ------------------------------------------------------- */
+
+/* A wheel's timer, without its `data`, takes the place of libuv's private
+ * fields; serve.c says more. */
+_Static_assert(offsetof(uvwheel_timer_t, data) +
+                       offsetof(uv_timer_t, timer_cb) <=
+                   sizeof(uv_timer_t),
+               "a wheel's timer does not fit into an uv_timer_t");
+_Static_assert(offsetof(uv_timer_t, timer_cb) % _Alignof(uvwheel_timer_t) == 0,
+               "a wheel's timer is not aligned in an uv_timer_t");
+_Static_assert(offsetof(uvwheel_timer_t, data) + sizeof(void *) ==
+                   sizeof(uvwheel_timer_t),
+               "data is not the last field of a wheel's timer");
+
+/* Do libuv's functions find in uv_handle_t.flags and in the loop's count what
+ * serve.c writes there? */
+static bool
+are_flags_known(void)
+{
+  uv_loop_t loop;
+  uv_timer_t timer;
+  uv_handle_t *handle = (uv_handle_t *)&timer;
+
+  memset(&loop, 0, sizeof loop);
+  memset(&timer, 0, sizeof timer);
+  timer.loop = &loop;
+  if (uv_is_active(handle) || uv_has_ref(handle))
+    return false;
+  timer.flags = UV__HANDLE_ACTIVE;
+  if (!uv_is_active(handle) || uv_has_ref(handle))
+    return false;
+  uv_ref(handle);
+  return timer.flags == (UV__HANDLE_ACTIVE | UV__HANDLE_REF) &&
+         uv_has_ref(handle) && loop.active_handles == 1;
+}
+
+void
+expect_known_libuv(void)
+{
+  if (uv_version() >> 16 == UV_VERSION_MAJOR &&
+      uv_handle_size(UV_TIMER) == sizeof(uv_timer_t) &&
+      uv_loop_size() == sizeof(uv_loop_t) && are_flags_known())
+    return;
+  (void)fprintf(stderr,
+                "uvwheel-try: libuv %s keeps its handles otherwise than libuv "
+                "%d.%d.%d, for which this was built\n",
+                uv_version_string(), UV_VERSION_MAJOR, UV_VERSION_MINOR,
+                UV_VERSION_PATCH);
+  _Exit(EXIT_FAILURE);
+}

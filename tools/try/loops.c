@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A record of each loop that has timers, and what is added to the loop for it:
+ * with a wheel, that and what wakes the loop so that it prints the wheel's page
+ * on its own thread. Neither keeps the loop alive, is met by uv_walk, or holds
+ * up uv_loop_close. With uv nothing is added. */
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "try.h"
+
+_Atomic(record_t *) records;
+_Thread_local uv_loop_t *running;
+atomic_int running_loops;
+
+static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
+
+record_t *
+find_record(const uv_loop_t *loop)
+{
+  record_t *record = atomic_load(&records);
+
+  while (record != NULL && atomic_load(&record->loop) != loop)
+    record = record->next;
+  return record;
+}
+
+/* ---- What the wheel's turns take ---------------------------------------- */
+
+/* A wheel's turn is a callback of its uv_check_t. libuv calls the one that was
+ * started last first: one that was started after the wheel's and one before it
+ * enclose the turn. */
+
+static uint64_t
+looked_by(const record_t *record)
+{
+  uvwheel_stats_t stats;
+
+  uvwheel_get_stats(&record->wheel, &stats);
+  return stats.looked;
+}
+
+static void
+on_turn_begins(uv_check_t *before)
+{
+  record_t *record = before->data;
+
+  record->turn = begin_call(&record->tally, TURN);
+  if (record->turn.weight == 0)
+    return;
+  record->callbacks_ns = 0;
+  record->looked = looked_by(record);
+  record->turn.began_ns = now_ns();
+}
+
+static void
+on_turn_ends(uv_check_t *after)
+{
+  record_t *record = after->data;
+
+  if (record->turn.weight != 0)
+    end_turn(&record->turn, now_ns(), record->callbacks_ns,
+             looked_by(record) - record->looked);
+  record->turn.weight = 0;
+}
+
+static void
+add_check(record_t *record, uv_loop_t *loop, uv_check_t *check, uv_check_cb cb)
+{
+  (void)uv_check_init(loop, check);
+  check->data = record;
+  (void)uv_check_start(check, cb);
+  uv_unref((uv_handle_t *)check);
+}
+
+/* ---- What is added to a loop -------------------------------------------- */
+
+/* If a wheel cannot be had libuv serves the timers of this loop. */
+static void
+add_wheel(record_t *record, uv_loop_t *loop)
+{
+  uvwheel_options_t options = {.tick_ms = settings.tick_ms,
+                               .flags = UVWHEEL_FIFO,
+                               .stall_ms = settings.stall_ms};
+
+  record->is_tried = true;
+  if (uv_async_init(loop, &record->async, on_wake) != 0)
+    return;
+  uv_unref((uv_handle_t *)&record->async);
+  record->async.data = record->wheel.data = record;
+  add_check(record, loop, &record->after_turn, on_turn_ends);
+  if (uvwheel_init(loop, &record->wheel, &options) != 0) {
+    real_uv_close((uv_handle_t *)&record->after_turn, NULL);
+    real_uv_close((uv_handle_t *)&record->async, NULL);
+    return;
+  }
+  add_check(record, loop, &record->before_turn, on_turn_begins);
+  uvwheel_unref(&record->wheel);
+  (void)uvwheel_get_options(&record->wheel, &options);
+  record->slot_bytes = options.slots * sizeof(uvwheel_slot_t);
+  record->has_wheel = true;
+}
+
+static record_t *
+take_record(uv_loop_t *loop)
+{
+  record_t *record = find_record(NULL);
+
+  if (record == NULL) {
+    record = calloc(1, sizeof *record);
+    if (record == NULL)
+      return NULL;
+    record->next = atomic_load(&records);
+    atomic_store(&records, record);
+  }
+  atomic_store(&record->loop, loop);
+  return record;
+}
+
+record_t *
+make_record(uv_loop_t *loop)
+{
+  record_t *record = find_record(loop);
+
+  if (record == NULL) {
+    begin_reports();
+    (void)pthread_mutex_lock(&making);
+    record = take_record(loop);
+    (void)pthread_mutex_unlock(&making);
+  }
+  if (record != NULL && settings.with_wheel && !record->is_tried)
+    add_wheel(record, loop);
+  return record;
+}
+
+bool
+is_own_handle(const record_t *record, const uv_handle_t *handle)
+{
+  return (uintptr_t)handle - (uintptr_t)record < sizeof *record;
+}
+
+static void
+on_closed(record_t *record)
+{
+  record->open_handles--;
+}
+
+static void
+on_wheel_closed(uvwheel_t *wheel)
+{
+  on_closed(wheel->data);
+}
+
+static void
+on_handle_closed(uv_handle_t *handle)
+{
+  on_closed(handle->data);
+}
+
+/* Has the program a handle in the loop? As libuv's own uv_loop_close this looks
+ * no further than the first: some programs have freed those that follow. A
+ * queue of libuv is two pointers, the next and the previous one; handles that
+ * are in the loop itself are libuv's. */
+static bool
+has_foreign_handle(record_t *record, uv_loop_t *loop)
+{
+  void **head = (void **)(void *)&loop->handle_queue, **place;
+
+  for (place = head[0]; place != head; place = place[0]) {
+    const char *handle = (char *)place - offsetof(uv_handle_t, handle_queue);
+    if (!is_own_handle(record, (const uv_handle_t *)(const void *)handle) &&
+        (uintptr_t)handle - (uintptr_t)loop >= sizeof *loop)
+      return true;
+  }
+  return false;
+}
+
+/* Nothing but what was added to the loop is left: uv_run then calls nothing of
+ * the program's. */
+void
+close_own_handles(record_t *record)
+{
+  uv_loop_t *loop = atomic_load(&record->loop);
+
+  if (!record->has_wheel || has_foreign_handle(record, loop) ||
+      uv_loop_alive(loop))
+    return;
+  if (record->page == NULL)
+    keep_page(record);
+  record->has_wheel = false;
+  record->open_handles = 4;
+  uvwheel_close(&record->wheel, on_wheel_closed);
+  real_uv_close((uv_handle_t *)&record->async, on_handle_closed);
+  real_uv_close((uv_handle_t *)&record->before_turn, on_handle_closed);
+  real_uv_close((uv_handle_t *)&record->after_turn, on_handle_closed);
+  while (record->open_handles != 0)
+    (void)real_uv_run(loop, UV_RUN_NOWAIT);
+}
+
+void
+release_record(record_t *record, bool closed)
+{
+  static uv_loop_t nowhere;
+
+  record->has_wheel = record->is_tried = false;
+  record->turn.weight = 0;
+  record->tally.active = 0;
+  record->tally.open = 0;
+  atomic_store(&record->loop, closed ? NULL : &nowhere);
+}
+
+int
+run_loop(uv_loop_t *loop, uv_run_mode mode)
+{
+  uv_loop_t *outer = running;
+  record_t *record;
+  int alive;
+
+  running = loop;
+  atomic_fetch_add(&running_loops, 1);
+  alive = real_uv_run(loop, mode);
+  atomic_fetch_sub(&running_loops, 1);
+  running = outer;
+  record = find_record(loop);
+  if (record != NULL && mode == UV_RUN_DEFAULT)
+    keep_page(record);
+  return alive;
+}

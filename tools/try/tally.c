@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Counts the calls and times a sample of them: all of the first ones, so that a
+ * short run tells something, then one of some at random, so that no rhythm of
+ * the program makes the sample lopsided. */
+
+#include <string.h>
+#include <time.h>
+
+#include "try.h"
+
+#define ALL_UNTIL 1024
+#define ONE_OF 16
+
+/* No such call takes as long: the process was interrupted meanwhile. */
+#define LONGEST_CALL_NS 100000
+#define LONGEST_LOOK_NS 2000
+
+uint64_t
+now_ns(void)
+{
+  struct timespec now;
+
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The least of many is what it takes when nothing comes between. Threads may
+ * measure it side by side. */
+uint64_t
+clock_ns(void)
+{
+  static _Atomic uint64_t known;
+  uint64_t least = atomic_load(&known);
+
+  if (least != 0)
+    return least;
+  least = LONGEST_CALL_NS;
+  for (int i = 0; i < 1000; i++) {
+    uint64_t began_ns = now_ns(), took_ns = now_ns() - began_ns;
+
+    if (took_ns < least)
+      least = took_ns;
+  }
+  atomic_store(&known, least != 0 ? least : 1);
+  return least;
+}
+
+/* A number below the limit; xorshift. */
+static uint64_t
+draw(tally_t *tally, uint64_t limit)
+{
+  uint64_t random = tally->random != 0 ? tally->random : 88172645463325252;
+
+  random ^= random << 13;
+  random ^= random >> 7;
+  random ^= random << 17;
+  tally->random = random;
+  return random % limit;
+}
+
+stopwatch_t
+begin_call(tally_t *tally, kind_t kind)
+{
+  stopwatch_t watch = {tally, &tally->costs[kind], 0, 0};
+
+  watch.cost->calls++;
+  if (watch.cost->left != 0) {
+    watch.cost->left--;
+    return watch;
+  }
+  watch.weight = 1;
+  if (watch.cost->calls > ALL_UNTIL) {
+    watch.weight = ONE_OF;
+    watch.cost->left = draw(tally, 2 * ONE_OF - 1);
+  }
+  watch.began_ns = now_ns();
+  return watch;
+}
+
+static void
+note(const stopwatch_t *watch, uint64_t took_ns, uint64_t beside_ns,
+     uint64_t longest_ns)
+{
+  tally_t *tally = watch->tally;
+  cost_t *cost = watch->cost;
+  uint64_t ns = took_ns > beside_ns ? took_ns - beside_ns : 0;
+
+  if (ns > longest_ns) {
+    cost->dropped++;
+    return;
+  }
+  cost->timed++;
+  cost->weight += watch->weight;
+  cost->ns += watch->weight * ns;
+  tally->seen += watch->weight;
+  tally->seen_active += watch->weight * tally->active;
+}
+
+void
+end_call(const stopwatch_t *watch)
+{
+  if (watch->weight != 0)
+    note(watch, now_ns() - watch->began_ns, clock_ns(), LONGEST_CALL_NS);
+}
+
+void
+end_turn(const stopwatch_t *watch, uint64_t ended_ns, uint64_t callbacks_ns,
+         uint64_t looked)
+{
+  note(watch, ended_ns - watch->began_ns, callbacks_ns + clock_ns(),
+       LONGEST_CALL_NS + looked * LONGEST_LOOK_NS);
+}
+
+double
+cost_ns(const cost_t *cost)
+{
+  if (cost->weight == 0)
+    return 0;
+  return (double)cost->ns / (double)cost->weight * (double)cost->calls;
+}
+
+void
+add_tally(tally_t *sum, const tally_t *tally)
+{
+  for (int kind = 0; kind < KINDS; kind++) {
+    cost_t *into = &sum->costs[kind];
+    const cost_t *cost = &tally->costs[kind];
+
+    into->calls += cost->calls;
+    into->timed += cost->timed;
+    into->weight += cost->weight;
+    into->ns += cost->ns;
+    into->dropped += cost->dropped;
+  }
+  sum->fired += tally->fired;
+  sum->restarted += tally->restarted;
+  sum->active += tally->active;
+  sum->active_most += tally->active_most;
+  sum->open += tally->open;
+  sum->open_most += tally->open_most;
+  sum->seen += tally->seen;
+  sum->seen_active += tally->seen_active;
+}
+
+void
+restart_tally(tally_t *tally)
+{
+  tally_t begun = {.active = tally->active,
+                   .active_most = tally->active,
+                   .open = tally->open,
+                   .open_most = tally->open};
+
+  *tally = begun;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What the files of uvwheel-try share. Its command preloads them, as one shared
+ * library, into a program that links libuv dynamically:
+ *
+ *   serve.c   the uv_timer_* functions that the program then calls
+ *   loops.c   a record of each loop, and the loop's wheel
+ *   tally.c   counts the calls and times a sample of them
+ *   report.c  tells at the end, and on a signal
+ *   libuv.c   how the functions of libuv itself are reached
+ *
+ * With uv the functions count, and libuv does the work. With a wheel each
+ * uv_timer_t is served by it, and libuv's heap holds the wheel's own alone. */
+
+#ifndef TRY_H
+#define TRY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <uvwheel.h>
+
+/* ---- libuv.c ------------------------------------------------------------ */
+
+/* The functions of libuv that serve.c stands before. The wheel's sources are
+ * compiled to call these, too: see tools/try/meson.build. */
+int real_uv_timer_init(uv_loop_t *loop, uv_timer_t *handle);
+int real_uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
+                        uint64_t repeat);
+int real_uv_timer_stop(uv_timer_t *handle);
+int real_uv_timer_again(uv_timer_t *handle);
+void real_uv_timer_set_repeat(uv_timer_t *handle, uint64_t repeat);
+uint64_t real_uv_timer_get_repeat(const uv_timer_t *handle);
+uint64_t real_uv_timer_get_due_in(const uv_timer_t *handle);
+void real_uv_close(uv_handle_t *handle, uv_close_cb cb);
+void real_uv_walk(uv_loop_t *loop, uv_walk_cb cb, void *arg);
+int real_uv_run(uv_loop_t *loop, uv_run_mode mode);
+int real_uv_loop_init(uv_loop_t *loop);
+int real_uv_loop_close(uv_loop_t *loop);
+
+/* libuv's own, in every 1.x: uv_handle_t.flags */
+#define UV__HANDLE_ACTIVE 4u
+#define UV__HANDLE_REF 8u
+
+/* Ends the process with a complaint unless the libuv that it uses keeps its
+ * handles as the one for which this was built. */
+void expect_known_libuv(void);
+
+/* ---- tally.c ------------------------------------------------------------ */
+
+typedef enum kind_e {
+  INIT,
+  START,
+  AGAIN,
+  STOP,
+  CLOSE,
+  EXPIRE_STOP,  /* what libuv does to a timer that fires: it is stopped, */
+  EXPIRE_AGAIN, /* and started again if it repeats                       */
+  TURN,         /* what a wheel does, without the callbacks that it calls */
+  KINDS
+} kind_t;
+
+/* Calls of one kind, a sample of which is timed. */
+typedef struct cost_s {
+  uint64_t calls;
+  uint64_t timed;
+  uint64_t left;    /* calls until the next that is timed         */
+  uint64_t weight;  /* calls for which those that were timed stand */
+  uint64_t ns;      /* what these take                             */
+  uint64_t dropped; /* timed, but the process was not running      */
+} cost_t;
+
+/* What the timers of a loop did. */
+typedef struct tally_s {
+  cost_t costs[KINDS];
+  uint64_t fired;
+  uint64_t restarted; /* of the starts and agains: the timer was active */
+  uint64_t active, active_most;
+  uint64_t open, open_most;   /* initialised and not closed */
+  uint64_t seen, seen_active; /* active ones at timed calls, by weight */
+  uint64_t random;
+} tally_t;
+
+typedef struct stopwatch_s {
+  tally_t *tally;
+  cost_t *cost;
+  uint64_t weight; /* 0: it is not running */
+  uint64_t began_ns;
+} stopwatch_t;
+
+/* Counts a call, and starts the stopwatch if it is one of the sample. */
+stopwatch_t begin_call(tally_t *tally, kind_t kind);
+void end_call(const stopwatch_t *watch);
+
+/* The same for a turn of a wheel that has ended, which is longer the more
+ * timers it has looked at; callbacks_ns is not its own. */
+void end_turn(const stopwatch_t *watch, uint64_t ended_ns,
+              uint64_t callbacks_ns, uint64_t looked);
+
+/* A time in ns, and what it takes to ask for it. */
+uint64_t now_ns(void);
+uint64_t clock_ns(void);
+
+/* Ns that all calls of the kind took, as far as the sample tells. */
+double cost_ns(const cost_t *cost);
+
+void add_tally(tally_t *sum, const tally_t *tally);
+
+/* A child begins anew, with the timers that it has inherited. */
+void restart_tally(tally_t *tally);
+
+/* ---- loops.c ------------------------------------------------------------ */
+
+/* A loop's record. It is never freed: a signal handler and handles that are
+ * closed may refer to it. The next loop takes one that is free. */
+typedef struct record_s record_t;
+struct record_s {
+  _Atomic(uv_loop_t *) loop; /* NULL: the record is free */
+  record_t *next;
+  tally_t tally;
+  bool is_in_libuv;    /* a function of libuv runs, which calls others */
+  bool is_in_callback; /* of a timer                                   */
+  bool is_tried;       /* to make a wheel                              */
+  bool has_wheel;
+  uvwheel_t wheel;
+  uint64_t slot_bytes;
+  uv_async_t async;       /* what wakes the loop                         */
+  uv_check_t before_turn; /* what runs before and after the wheel's turn */
+  uv_check_t after_turn;
+  int open_handles; /* of these three and the wheel, while they are closed */
+  stopwatch_t turn; /* its weight is 0 unless a turn is timed              */
+  uint64_t callbacks_ns; /* what callbacks took in it                       */
+  uint64_t looked;       /* timers that the wheel had looked at before      */
+  char *page; /* what uvwheel_print wrote when uv_run returned last */
+};
+
+/* As the command's options say. */
+typedef struct settings_s {
+  bool with_wheel;
+  uint64_t tick_ms;
+  uint32_t stall_ms;
+  const char *output; /* a path; empty: stderr                      */
+  long command_pid;   /* the process that the command has become   */
+} settings_t;
+extern settings_t settings;
+
+/* The newest of all records; they are linked. */
+extern _Atomic(record_t *) records;
+
+/* The loop that this thread runs, and how many loops run. */
+extern _Thread_local uv_loop_t *running;
+extern atomic_int running_loops;
+
+/* NULL: no timer of this loop was ever initialised. */
+record_t *find_record(const uv_loop_t *loop);
+
+/* The loop's record, made on first use, with its wheel; NULL: no memory. */
+record_t *make_record(uv_loop_t *loop);
+
+/* Is it a handle that make_record has added to the loop? */
+bool is_own_handle(const record_t *record, const uv_handle_t *handle);
+
+/* Closes what make_record has added, if nothing else is left in the loop. */
+void close_own_handles(record_t *record);
+
+/* The loop is gone. Was it closed? Else nobody may use the record again. */
+void release_record(record_t *record, bool closed);
+
+/* Runs the loop, and remembers that it runs. */
+int run_loop(uv_loop_t *loop, uv_run_mode mode);
+
+/* ---- report.c ----------------------------------------------------------- */
+
+/* The process has a timer: from now on a signal that ends it is reported. */
+void begin_reports(void);
+
+/* Remembers what uvwheel_print says now, for the end. */
+void keep_page(record_t *record);
+
+/* Called by the loop after a signal. */
+void on_wake(uv_async_t *async);
+
+#endif /* TRY_H */
