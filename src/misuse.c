@@ -14,11 +14,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#ifdef UVWHEEL_HAS_DLADDR
+#if defined(_GNU_SOURCE) && !defined(_WIN32)
 #include <dlfcn.h>
+#define HAS_DLADDR 1
 #endif
-#ifdef UVWHEEL_HAS_MEMCHECK
+#if defined(__has_include) && \
+    !defined(__cppcheck__) /* which stumbles over it */
+#if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
+#endif
 #endif
 
 /* All wheels that are not closed, so that what looks like a pointer to a wheel
@@ -32,7 +36,7 @@ static uv_once_t wheels_once = UV_ONCE_INIT;
 static void
 print_callback(const uvwheel_timer_t *timer)
 {
-#ifdef UVWHEEL_HAS_DLADDR
+#ifdef HAS_DLADDR
   void *address;
   Dl_info info;
 
@@ -173,7 +177,7 @@ uvwheel__expect_idle(const uvwheel_timer_t *timer)
   uvwheel_t *wheel;
   bool found = false;
 
-#ifdef UVWHEEL_HAS_MEMCHECK
+#ifdef VALGRIND_MAKE_MEM_DEFINED
   (void)VALGRIND_MAKE_MEM_DEFINED(&copy, sizeof copy);
 #endif
   wheel = find_wheel(copy.home);

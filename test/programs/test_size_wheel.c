@@ -320,7 +320,7 @@ START_TEST(it_prints_what_was_asked)
       "timers      1000000 of 60 s, refreshed every 10 s\n"
       "tick        100 ms\n"
       "slots       512: a round takes 51.2 s\n"
-      "memory      129.8 KiB for the wheel, 61.0 MiB for the timers "
+      "memory      130.1 KiB for the wheel, 61.0 MiB for the timers "
       "(145.0 MiB with uv_timer_t)\n"
       "lateness    at most 100 ms\n"
       "looks       35333 per second, 19966 of them needed\n"
