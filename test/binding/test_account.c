@@ -417,6 +417,7 @@ START_TEST(a_clock_that_steps_back_fills_no_account)
   virtual_time_step_back_ms(60 * MINUTE_MS);
   uv_update_time(&loop);
   ck_assert(!is_forgiven(5000));
+  ck_assert(!is_forgiven(5000)); /* by a loop that has polled since */
   peers_open(&half_silent);
   opened_ms = clock_now_ms();
   begin_pace(0);
