@@ -38,7 +38,8 @@ typedef struct server_s {
   uv_signal_t block[2]; /* at SIGUSR1 and SIGUSR2 */
   turns_t turns;
   echo_t echo;
-  rival_t calls; /* those of echo.h, or of a rival */
+  rival_t calls;        /* those of echo.h, or of a rival */
+  uvwheel_t page_wheel; /* of the page's connections, not of the echo peers */
   live_t *live;
   int status; /* the exit status to be */
   server_options_t options;
@@ -141,6 +142,7 @@ stop(server_t *server)
   uv_close((uv_handle_t *)&server->block[1], NULL);
   turns_stop(&server->turns);
   live_stop(server->live);
+  uvwheel_close(&server->page_wheel, NULL);
   server->calls.stop(&server->echo);
 }
 
@@ -166,6 +168,8 @@ start_listening(server_t *server)
   return error;
 }
 
+/* A browser must not take the place of a peer, nor be shed for one: the page's
+ * connections are timed by a wheel of their own. */
 static int
 start_live(server_t *server)
 {
@@ -175,7 +179,7 @@ start_live(server_t *server)
       .refreshes = &server->echo.figures.refreshes,
   };
   live_options_t options = {
-      .wheel = shown.wheel,
+      .wheel = &server->page_wheel,
       .shown = &shown,
       .shown_count = 1,
       .timeout_ms = server->options.timeout_ms,
@@ -183,7 +187,12 @@ start_live(server_t *server)
       .host = server->options.http_host,
       .port = (uint16_t)server->options.http_port,
   };
+  int error = uvwheel_init(&server->loop, &server->page_wheel, NULL);
 
+  if (error != 0) {
+    complain("cannot make a wheel for the page: %s", uv_strerror(error));
+    return error;
+  }
   return live_start(&options, &server->live);
 }
 

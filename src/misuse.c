@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A -Dchecks=true build tells of misuse that is undefined elsewhere, with the
- * wheel and the timer it concerns, and aborts. In other builds this file is
- * empty. */
+/* A -Dchecks=true build reports misuse that is undefined in others, names the
+ * wheel and the timer, and aborts. In other builds this file is empty. */
 
 #include "misuse.h"
 
@@ -104,8 +103,8 @@ uvwheel__unregister(uvwheel_t *wheel)
   uv_mutex_unlock(&wheels_mutex);
 }
 
-/* From here to uvwheel__leave_loop the loop's thread polls and runs callbacks.
- * At other times the run may be over, and others may use the wheel. */
+/* From here until uvwheel__leave_loop this thread polls and runs callbacks. At
+ * other times the run may be over, and other threads may use the wheel. */
 void
 uvwheel__enter_loop(uv_prepare_t *before_poll)
 {
@@ -186,8 +185,8 @@ uvwheel__expect_idle(const uvwheel_timer_t *timer)
   MISUSE_IF(found, &wheel->core, &timer->entry, "initialised while active");
 }
 
-/* The memory of a request that is not queued may hold anything, also a copy of
- * one that is; but nothing else has its own address plus one there. */
+/* The memory of a request that is not queued may hold anything, even a copy of
+ * one that is, but hardly its own address plus one. */
 void
 uvwheel__register_post(const uvwheel_t *wheel, uvwheel_post_t *post)
 {

@@ -19,8 +19,8 @@
 
 /* ---- Making ------------------------------------------------------------- */
 
-/* What an option that is 0 means: slots for a round of 51.2 s, but not more
- * than fit the second cache level, as many as a wheel of 1 ms then has. */
+/* Without slots in the options: as many as make a round of 51.2 s, but no more
+ * than fit the second cache level. */
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MOST_SLOTS 16384
 
@@ -164,7 +164,8 @@ compare(uv_handle_t *handle, void *search)
     ((struct search *)search)->found = true;
 }
 
-/* Then the loop does not know it any more, as long as there is a loop. */
+/* Is the close of a handle finished? The loop does not know it any more then.
+ */
 static bool
 is_closed(const uv_handle_t *handle)
 {
@@ -209,9 +210,10 @@ are_closed(uvwheel_t *wheel)
   return true;
 }
 
-/* Once libuv does not refer to the wheel any more. If a walk still does, this
- * is called again at its end. Others may have begun to close a handle, and
- * nothing tells when that is finished: so each iteration of the loop looks. */
+/* Finishes once libuv does not refer to the wheel any more. If a walk still
+ * does, this is called again at its end. If others have begun to close a
+ * handle, no callback says when they are done: each iteration of the loop
+ * looks. */
 static void
 finish_close(uvwheel_t *wheel)
 {
@@ -313,7 +315,7 @@ uvwheel_owns_handle(const uv_handle_t *handle)
 
 /* ---- The wheel ---------------------------------------------------------- */
 
-/* The wheel is looked at on its loop's thread, if there is one. */
+/* Is the wheel initialised, and this its loop's thread? */
 static bool
 is_initialised_wheel(const uvwheel_t *wheel)
 {

@@ -69,10 +69,10 @@ wheel_refresh(idle_timer_t *timer)
 static void
 wheel_stop(idle_timer_t *timer)
 {
-  uvwheel_timer_stop(&timer->wheel);
+  uvwheel_timer_close(&timer->wheel);
 }
 
-/* Once stopped, it is mere memory. */
+/* Once closed, it is mere memory. */
 static void
 wheel_release(idle_t *idle, idle_timer_t *timer)
 {

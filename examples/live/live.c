@@ -146,7 +146,7 @@ on_connection(void *data, struct MHD_Connection *connection, void **context,
     welcome(live, peer, connection);
     return;
   }
-  uvwheel_timer_stop(&peer->patience);
+  uvwheel_timer_close(&peer->patience);
   live->streams -= (uint64_t)peer->is_stream;
   live->is_place_free = 1;
   peer->connection = NULL;

@@ -28,7 +28,9 @@
 typedef struct live_s live_t;
 
 typedef struct live_options_s {
-  uvwheel_t *wheel; /* for the timers of viewers; its loop serves them */
+  /* It times the page's connections, and its loop serves them. If it were one
+   * of those shown, max_timers and uvwheel_fire_soonest would count them. */
+  uvwheel_t *wheel;
   const live_wheel_t *shown; /* on any loop; see live-wheels.h */
   size_t shown_count;        /* at most LIVE_MAX_WHEELS */
   uint64_t timeout_ms;

@@ -32,7 +32,7 @@ close_connection(connection_t *connection)
 {
   if (uv_is_closing((uv_handle_t *)&connection->tcp))
     return;
-  uvwheel_timer_stop(&connection->idle);
+  uvwheel_timer_close(&connection->idle);
   uv_close((uv_handle_t *)&connection->tcp, on_closed);
 }
 

@@ -34,12 +34,12 @@ say(uint64_t id, const char *what)
          id, what);
 }
 
-/* Stopping the timer is harmless when it has just fired. */
+/* Closing the timer is harmless when it has just fired. */
 static void
 forget(request_t *request)
 {
   HASH_DEL(requests, request);
-  uvwheel_timer_stop(&request->timeout);
+  uvwheel_timer_close(&request->timeout);
   free(request);
 }
 

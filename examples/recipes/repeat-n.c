@@ -36,7 +36,7 @@ on_turn(uvwheel_timer_t *timer)
          repeater->left);
   if (repeater->left > 0)
     return;
-  uvwheel_timer_stop(timer);
+  uvwheel_timer_close(timer);
   free(repeater);
 }
 

@@ -58,7 +58,7 @@ save_job(uvwheel_timer_t *timer, void *stream)
 
   fprintf(stream, "left: %s, due in %" PRIu64 " ms\n", job->name,
           uvwheel_timer_get_due_in(timer));
-  uvwheel_timer_stop(timer);
+  uvwheel_timer_close(timer);
   free(job);
 }
 

@@ -34,15 +34,15 @@ static uv_loop_t loop;
 static uvwheel_t wheel;
 static uint64_t start_ms;
 
-/* Its timers stopped, the connection may be freed here and now. */
+/* Its timers closed, the connection may be freed here and now. */
 static void
 close_connection(connection_t *connection, const char *reason)
 {
   printf("%4" PRIu64 " ms: %s: closed, %s\n", uv_now(&loop) - start_ms,
          connection->name, reason);
-  uvwheel_timer_stop(&connection->silence);
-  uvwheel_timer_stop(&connection->lifetime);
-  uvwheel_timer_stop(&connection->peer);
+  uvwheel_timer_close(&connection->silence);
+  uvwheel_timer_close(&connection->lifetime);
+  uvwheel_timer_close(&connection->peer);
 }
 
 static void
