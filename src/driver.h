@@ -15,17 +15,17 @@ void uvwheel__init_driver(uvwheel_t *wheel);
  * earlier time, a batch is running, or the wheel is polling already. */
 void uvwheel__arm(uvwheel_t *wheel);
 
-/* Does not poll any more, and arms the driver unless the wheel is empty. */
+/* Ends polling, and arms the driver unless the wheel is empty. */
 void uvwheel__rearm(uvwheel_t *wheel);
 
 /* The wheel is empty: nothing wakes the loop for it. */
 void uvwheel__disarm(uvwheel_t *wheel);
 
-/* Others have closed one of the wheel's handles alone. Closes the driver, and
- * with that the wheel, and has polls wait again. */
+/* Others have closed some of the wheel's handles. Closes the driver, and with
+ * it the wheel, and lets polls wait again. */
 void uvwheel__abandon(uvwheel_t *wheel);
 
-/* Decides anew whether the wheel's handles keep the loop alive. */
+/* Sets whether the wheel's handles keep the loop alive. */
 void uvwheel__update_ref(uvwheel_t *wheel);
 
 /* The callbacks of the two handles, by which uvwheel_owns_handle knows them. */

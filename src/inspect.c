@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What tells about a wheel and changes nothing: statistics, the page for the
+/* What reports on a wheel and changes nothing: statistics, the page for the
  * operator, the check, the version. */
 
 #include "uvwheel.h"
@@ -127,9 +127,9 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           (double)stats->turn_max_us / 1000);
 }
 
-/* One character a column, from the slot of the next tick on: how full the
- * slots of that column are compared with the fullest one. (The hand itself is
- * behind the clock while there was nothing to look at.) */
+/* A character per column, from the slot of the next tick on: how full its slots
+ * are, compared with the fullest column. (The hand itself stays behind the
+ * clock while it has nothing to look at.) */
 static void
 print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
 {
@@ -153,8 +153,8 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
           columns, per_column, most);
 }
 
-/* The upper bound of the bucket in which the share of all timers is reached.
- * The last one has none but the latest of all. */
+/* The upper bound of the bucket that reaches so many timers; of the last
+ * bucket, the latest timer. */
 static uint64_t
 percentile(const uint64_t *buckets, uint64_t max_ms, double all)
 {

@@ -9,27 +9,25 @@
  *   newest -> 3 -> 2 -> 1 -> nothing       first -> 1 -> 2 -> 3 -> end
  *
  * The threads push onto a stack (R. K. Treiber, "Systems Programming: Coping
- * with Parallelism", 1986), by compare-and-swap. The loop never pops from it:
- * it takes the whole stack by one exchange, in which no thread can hold it up,
- * and turns it round. That nobody pops is why there is no ABA problem: a push
- * needs nothing but that the newest request is still, or is again, the one that
- * it has linked to. A push is one step, so that the loop never finds a request
- * without the ones before it.
+ * with Parallelism", 1986) by compare-and-swap. The loop never pops: it takes
+ * the whole stack by one exchange, in which no thread can hold it up, and
+ * reverses it. Because nobody pops there is no ABA problem: a push only needs
+ * the newest request to be the one that it has linked to. A push is one step,
+ * so the loop never finds a request without the ones before it.
  *
  * Only the push that finds the stack empty wakes the loop. It counts itself as
- * a waker first: its request may be called back, and the wheel be closed, while
- * it is still about to call uv_async_send. The others do not touch the wheel
- * after their push; counting them as well costs a third of the throughput. (A
- * waker that loses its processor before it has called holds up those behind it,
- * as one does that holds a lock, though nobody has to wait in a call.)
+ * a waker first: its request may be called back, and the wheel closed, while it
+ * is about to call uv_async_send. The others do not touch the wheel after their
+ * push; to count them as well costs a third of the throughput. (A waker that is
+ * preempted before that call delays the requests behind it, but no thread waits
+ * in a call.)
  *
- * What the memory orders are for: the loop's exchange acquires what the pushes
- * release, the requests and the count of wakers. A push that finds the stack
- * empty acquires what the exchange that emptied it released: libuv's flag that
- * the loop was woken, which the loop had taken back before. Otherwise the push
- * might see that flag still up, and wake nobody. And a push that is refused
- * acquires what the close released, so that its thread may free the timer that
- * the close has stopped. */
+ * Memory order. The loop's exchange acquires what the pushes release: the
+ * requests and the count of wakers. A push that finds the stack empty acquires
+ * what the exchange that emptied it released: libuv's flag that a wake-up is
+ * pending, which the loop had cleared before. Otherwise the push could see the
+ * flag set, and wake nobody. A push that is refused acquires what the close
+ * released, so its thread may free the timer that the close has stopped. */
 
 #include "mailbox.h"
 
@@ -45,7 +43,7 @@
 
 /* ---- The loop's side ---------------------------------------------------- */
 
-/* Takes what was posted, and leaves EMPTY or CLOSED. */
+/* Takes what was posted, in order, and leaves EMPTY or CLOSED. */
 static void
 take(uvwheel_t *wheel, uintptr_t leave)
 {
@@ -62,7 +60,7 @@ take(uvwheel_t *wheel, uintptr_t leave)
   wheel->end = end;
 }
 
-/* Calls back the first request. Its memory may be gone then. */
+/* Calls back the first request, whose callback may free it. */
 static void
 call_first(uvwheel_t *wheel, int status)
 {
@@ -75,7 +73,7 @@ call_first(uvwheel_t *wheel, int status)
   post->cb(post, status);
 }
 
-/* What is posted meanwhile wakes the loop anew. */
+/* What is posted meanwhile wakes the loop again. */
 void
 uvwheel__on_wake(uv_async_t *async)
 {
@@ -115,8 +113,8 @@ void
 uvwheel__close_mailbox(uvwheel_t *wheel)
 {
   take(wheel, CLOSED);
-  /* They have but a system call to make. To sleep for 0 would let no thread of
-   * a lower priority come to it. */
+  /* Each has one system call left. A sleep of 0 would let no thread of lower
+   * priority run. */
   while (ATOMIC_LOAD(&wheel->wakers) != 0)
     uv_sleep(1);
 }
@@ -151,9 +149,9 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
 
 /* ---- The threads' side -------------------------------------------------- */
 
-/* Pushes the request unless the mailbox is closed: then it is CLOSED that is
- * returned, else what was the newest request before. After the push this one
- * may be gone, and the wheel, unless it waits for this waker, too. */
+/* Pushes the request unless the mailbox is closed. Returns CLOSED then, else
+ * the newest request before. After the push this request may be freed, and so
+ * may the wheel, unless it waits for this waker. */
 static uintptr_t
 push(uvwheel_t *wheel, uvwheel_post_t *post, uintptr_t newest)
 {

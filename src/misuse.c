@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A -Dchecks=true build tells of misuse that is undefined elsewhere, with the
- * wheel and the timer it concerns, and aborts. In other builds this file is
- * empty. */
+/* A -Dchecks=true build reports misuse that is undefined in others, names the
+ * wheel and the timer, and aborts. In other builds this file is empty. */
 
 #include "misuse.h"
 
@@ -15,13 +14,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#ifndef _WIN32
+#ifdef UVWHEEL_HAS_DLADDR
 #include <dlfcn.h>
 #endif
-#if defined(__has_include)
-#if __has_include(<valgrind/memcheck.h>)
+#ifdef UVWHEEL_HAS_MEMCHECK
 #include <valgrind/memcheck.h>
-#endif
 #endif
 
 /* All wheels that are not closed, so that what looks like a pointer to a wheel
@@ -35,7 +32,7 @@ static uv_once_t wheels_once = UV_ONCE_INIT;
 static void
 print_callback(const uvwheel_timer_t *timer)
 {
-#ifdef RTLD_DEFAULT
+#ifdef UVWHEEL_HAS_DLADDR
   void *address;
   Dl_info info;
 
@@ -106,8 +103,8 @@ uvwheel__unregister(uvwheel_t *wheel)
   uv_mutex_unlock(&wheels_mutex);
 }
 
-/* From here to uvwheel__leave_loop the loop's thread polls and runs callbacks.
- * At other times the run may be over, and others may use the wheel. */
+/* From here until uvwheel__leave_loop this thread polls and runs callbacks. At
+ * other times the run may be over, and other threads may use the wheel. */
 void
 uvwheel__enter_loop(uv_prepare_t *before_poll)
 {
@@ -176,7 +173,7 @@ uvwheel__expect_idle(const uvwheel_timer_t *timer)
   uvwheel_t *wheel;
   bool found = false;
 
-#ifdef VALGRIND_MAKE_MEM_DEFINED
+#ifdef UVWHEEL_HAS_MEMCHECK
   (void)VALGRIND_MAKE_MEM_DEFINED(&copy, sizeof copy);
 #endif
   wheel = find_wheel(copy.home);
@@ -188,8 +185,8 @@ uvwheel__expect_idle(const uvwheel_timer_t *timer)
   MISUSE_IF(found, &wheel->core, &timer->entry, "initialised while active");
 }
 
-/* The memory of a request that is not queued may hold anything, also a copy of
- * one that is; but nothing else has its own address plus one there. */
+/* The memory of a request that is not queued may hold anything, even a copy of
+ * one that is, but hardly its own address plus one. */
 void
 uvwheel__register_post(const uvwheel_t *wheel, uvwheel_post_t *post)
 {

@@ -10,7 +10,7 @@
 
 #ifdef UVWHEEL_CHECKS
 
-/* Tells what is wrong with which wheel and which entry, if any, and aborts. */
+/* Reports what is wrong with the wheel and the entry, if any, and aborts. */
 _Noreturn void uvwheel__misuse(const uvwheel_core_t *core,
                                const uvwheel_entry_t *entry, const char *what);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding's timers. Start, stop, again and refresh do the usual case
- * themselves, in one run of code without a call, and leave all others to a slow
- * function: with cold timers they cost the less the fewer instructions they
- * have, because the processor works on as many at a time as fit its window. */
+/* The binding's timers. Start, stop, again and refresh handle the usual case in
+ * one run of code without a call, and leave the others to a slow function. The
+ * fewer instructions they have, the more cold timers the processor works on at
+ * a time. */
 
 #include "timer.h"
 
@@ -23,12 +23,11 @@ static THREAD_LOCAL uint64_t recent_home = 1;
  * A usual timer has no flag while it is active, so that one look at one word
  * tells that it is, and of which wheel.
  *
- * The point is what the processor makes of it. The timer may have to come from
- * memory; the processor guesses how the comparison ends and goes on with the
- * wheel it has at hand, where otherwise all that follows would have to wait
- * for the timer. Starts of cold timers take half the time by it, refreshes
- * three quarters. CONCEAL keeps the compiler from seeing that the wheel could
- * be had from the timer as well. */
+ * The gain is speculation. The timer may have to come from memory; the
+ * processor predicts the comparison and goes on with this wheel, where
+ * everything would otherwise wait for the timer. Starts of cold timers take
+ * half the time, refreshes three quarters. CONCEAL keeps the compiler from
+ * loading the wheel from the timer. */
 static inline bool
 is_recent(const uvwheel_timer_t *timer, uint64_t flags, uvwheel_t **wheel)
 {
@@ -50,8 +49,8 @@ home_of(const uvwheel_timer_t *timer)
   return (uvwheel_t *)(uintptr_t)(timer->home & ~HOME_FLAGS);
 }
 
-/* The wheel of a timer that is being used, which the next one is likely to
- * have, too. */
+/* The wheel of a timer that is used; the next one is likely to have the same.
+ */
 static uvwheel_t *
 wheel_of(const uvwheel_timer_t *timer)
 {
@@ -161,15 +160,15 @@ postpone(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 }
 
 /* The usual refresh of an active timer, or restart: it is due later than
- * before.
- */
+ * before. Not if the due time overflows, or if the loop's clock has stepped
+ * back to before what the wheel's was set back. */
 static inline bool
 postpone_by(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
-  uint64_t now_ms = now_of(wheel);
+  uint64_t due_ms = now_of(wheel) + delay_ms;
 
-  return LIKELY(is_usual(now_ms, delay_ms)) &&
-         postpone_in_place(&timer->entry, now_ms + delay_ms);
+  return LIKELY(due_ms >= delay_ms && (int64_t)due_ms >= 0) &&
+         postpone_in_place(&timer->entry, due_ms);
 }
 
 static inline void
@@ -368,9 +367,9 @@ uvwheel_timer_refresh(uvwheel_timer_t *timer)
   return 0;
 }
 
-/* ---- What is told ------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------ */
 
-/* The timer is looked at on its wheel's thread, if it has one. */
+/* Is the timer initialised, and this its wheel's thread? */
 static bool
 is_known(const uvwheel_timer_t *timer)
 {

@@ -217,8 +217,8 @@ UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
  * steps back is followed: nothing expires early by it.
  * Must not be called while a walk is going on.
  * Cost: O(1) per entry looked at, plus the search for the next useful tick
- * once per pass: usually a few slots, at worst each slot in use and slots / 4096
- * words. */
+ * once per pass: usually a few slots, at worst each slot in use and slots /
+ * 4096 words. */
 UVWHEEL_EXTERN uvwheel_entry_t *
 uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget);
 

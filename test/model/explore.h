@@ -5,8 +5,8 @@
  * to be what the model says. Two states are the same if all that decides how
  * they go on is the same; then only one of them is gone on with.
  *
- * world_core.c has the worlds of the wheel alone, world_peers.c those of a wheel
- * and its peers on a real loop in virtual time. */
+ * world_core.c has the worlds of the wheel alone, world_peers.c those of a
+ * wheel and its peers on a real loop in virtual time. */
 
 #ifndef EXPLORE_H
 #define EXPLORE_H
