@@ -104,15 +104,6 @@ passed_by(const uvwheel_t *wheel, uint64_t loop_ms)
   return loop_ms > behind_ms ? loop_ms - behind_ms : 0;
 }
 
-/* Whether a time and a delay can simply be added. Not if the delay is from 2^63
- * on, or if the time is: then the loop's clock has stepped back to before what
- * the wheel's was set back. */
-static inline bool
-is_usual(uint64_t now_ms, uint64_t delay_ms)
-{
-  return (int64_t)(now_ms | delay_ms) >= 0;
-}
-
 /* Due times saturate: UINT64_MAX is never reached. */
 static inline uint64_t
 add_ms(uint64_t now_ms, uint64_t delay_ms)

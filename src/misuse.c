@@ -15,13 +15,11 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#ifndef _WIN32
+#ifdef UVWHEEL_HAS_DLADDR
 #include <dlfcn.h>
 #endif
-#if defined(__has_include)
-#if __has_include(<valgrind/memcheck.h>)
+#ifdef UVWHEEL_HAS_MEMCHECK
 #include <valgrind/memcheck.h>
-#endif
 #endif
 
 /* All wheels that are not closed, so that what looks like a pointer to a wheel
@@ -35,7 +33,7 @@ static uv_once_t wheels_once = UV_ONCE_INIT;
 static void
 print_callback(const uvwheel_timer_t *timer)
 {
-#ifdef RTLD_DEFAULT
+#ifdef UVWHEEL_HAS_DLADDR
   void *address;
   Dl_info info;
 
@@ -176,7 +174,7 @@ uvwheel__expect_idle(const uvwheel_timer_t *timer)
   uvwheel_t *wheel;
   bool found = false;
 
-#ifdef VALGRIND_MAKE_MEM_DEFINED
+#ifdef UVWHEEL_HAS_MEMCHECK
   (void)VALGRIND_MAKE_MEM_DEFINED(&copy, sizeof copy);
 #endif
   wheel = find_wheel(copy.home);

@@ -161,15 +161,15 @@ postpone(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 }
 
 /* The usual refresh of an active timer, or restart: it is due later than
- * before.
- */
+ * before. Not if the due time overflows, or if the loop's clock has stepped
+ * back to before what the wheel's was set back. */
 static inline bool
 postpone_by(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
-  uint64_t now_ms = now_of(wheel);
+  uint64_t due_ms = now_of(wheel) + delay_ms;
 
-  return LIKELY(is_usual(now_ms, delay_ms)) &&
-         postpone_in_place(&timer->entry, now_ms + delay_ms);
+  return LIKELY(due_ms >= delay_ms && (int64_t)due_ms >= 0) &&
+         postpone_in_place(&timer->entry, due_ms);
 }
 
 static inline void

@@ -178,41 +178,6 @@ is_closed(const uv_handle_t *handle)
 
 static void on_closer(uv_prepare_t *closer);
 
-/* The wheel that has added a handle to its loop, or NULL. The handle's memory
- * need not be one of a wheel: a callback is what every init of libuv sets. */
-static uvwheel_t *
-owner_of(const uv_handle_t *handle)
-{
-  switch (handle->type) {
-  case UV_TIMER:
-    return ((const uv_timer_t *)handle)->timer_cb == uvwheel__on_due
-               ? CONTAINER_OF(handle, uvwheel_t, driver)
-               : NULL;
-  case UV_IDLE:
-    return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_no_wait
-               ? CONTAINER_OF(handle, uvwheel_t, no_wait)
-               : NULL;
-  case UV_CHECK:
-    return ((const uv_check_t *)handle)->check_cb == uvwheel__on_after_poll
-               ? CONTAINER_OF(handle, uvwheel_t, after_poll)
-               : NULL;
-  case UV_ASYNC:
-    return ((const uv_async_t *)handle)->async_cb == uvwheel__on_wake
-               ? CONTAINER_OF(handle, uvwheel_t, async)
-               : NULL;
-  case UV_PREPARE:
-#ifdef UVWHEEL_CHECKS
-    if (((const uv_prepare_t *)handle)->prepare_cb == uvwheel__enter_loop)
-      return CONTAINER_OF(handle, uvwheel_t, before_poll);
-#endif
-    return ((const uv_prepare_t *)handle)->prepare_cb == on_closer
-               ? CONTAINER_OF(handle, uvwheel_t, closer)
-               : NULL;
-  default:
-    return NULL;
-  }
-}
-
 #define MOST_HANDLES 5
 
 /* Lists the handles that the wheel keeps from its init to its close. */
@@ -268,19 +233,16 @@ finish_close(uvwheel_t *wheel)
 static void
 on_handle_closed(uv_handle_t *handle)
 {
-  uvwheel_t *wheel = owner_of(handle);
+  uvwheel_t *wheel = handle->data;
 
   wheel->open_handles--;
   finish_close(wheel);
 }
 
-/* Unless others close it already. */
 static void
 close_handle(uvwheel_t *wheel, uv_handle_t *handle)
 {
-  if (uv_is_closing(handle))
-    return;
-  wheel->open_handles++;
+  handle->data = wheel;
   uv_close(handle, on_handle_closed);
 }
 
@@ -290,7 +252,7 @@ on_closer(uv_prepare_t *closer)
   uvwheel_t *wheel = CONTAINER_OF(closer, uvwheel_t, closer);
 
   if (are_closed(wheel))
-    uv_close((uv_handle_t *)closer, on_handle_closed);
+    close_handle(wheel, (uv_handle_t *)closer);
 }
 
 static void
@@ -314,15 +276,39 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   if (wheel->flags & HAS_MAILBOX)
     uvwheel__close_mailbox(wheel);
   count = list_handles(wheel, handles);
-  for (i = 0; i < count; i++)
+  for (i = 0; i < count; i++) {
+    if (uv_is_closing(handles[i]))
+      continue; /* others close it */
+    wheel->open_handles++;
     close_handle(wheel, handles[i]);
+  }
   finish_close(wheel);
 }
 
+/* Every init of libuv sets the callback, whereas others need not set data. */
 int
 uvwheel_owns_handle(const uv_handle_t *handle)
 {
-  return handle != NULL && owner_of(handle) != NULL;
+  if (handle == NULL)
+    return 0;
+  switch (handle->type) {
+  case UV_TIMER:
+    return ((const uv_timer_t *)handle)->timer_cb == uvwheel__on_due;
+  case UV_IDLE:
+    return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_no_wait;
+  case UV_CHECK:
+    return ((const uv_check_t *)handle)->check_cb == uvwheel__on_after_poll;
+  case UV_ASYNC:
+    return ((const uv_async_t *)handle)->async_cb == uvwheel__on_wake;
+  case UV_PREPARE:
+#ifdef UVWHEEL_CHECKS
+    if (((const uv_prepare_t *)handle)->prepare_cb == uvwheel__enter_loop)
+      return 1;
+#endif
+    return ((const uv_prepare_t *)handle)->prepare_cb == on_closer;
+  default:
+    return 0;
+  }
 }
 
 /* ---- The wheel ---------------------------------------------------------- */

@@ -132,6 +132,7 @@ play_pass(uint64_t budget, size_t new_count, int event)
   close_core(&core);
 }
 
+/* P4 */
 START_TEST(fifo_entries_of_the_next_round_keep_their_order_in_a_cut_pass)
 {
   size_t count;
@@ -166,6 +167,7 @@ play_stall(size_t old_count, size_t before, size_t after, uint64_t budget)
   close_core(&core);
 }
 
+/* P4 */
 START_TEST(fifo_entries_of_a_pass_that_a_stall_cuts_keep_their_order)
 {
   static const size_t old_counts[] = {1, 4, 60, 61, 64, 100, 130, 250};
@@ -180,6 +182,7 @@ START_TEST(fifo_entries_of_a_pass_that_a_stall_cuts_keep_their_order)
 }
 END_TEST
 
+/* P4 */
 START_TEST(half_a_million_fifo_entries_of_one_tick_stay_in_order)
 {
   size_t count = 500000, i;

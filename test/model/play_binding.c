@@ -321,7 +321,7 @@ close_handle(uv_handle_t *handle, void *arg)
 
   /* The uv_prepare_t by which uvwheel_close waits for others is left alone. */
   if (uv_is_closing(handle) || !uvwheel_owns_handle(handle) ||
-      handle->type == UV_PREPARE ||
+      handle == (uv_handle_t *)&game.wheel->closer ||
       !(handle->type == UV_ASYNC ? choice->mailbox : choice->rest))
     return;
   game.foreign_closes += has_callback;
