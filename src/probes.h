@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Static tracepoints, in a -Dprobes=enabled build: a nop each, which tools like
- * bpftrace turn into a call while somebody looks. docs/probes.md shows what to
- * do with them. In other builds they are nothing. */
+/* Static tracepoints of a -Dprobes=enabled build. Each is a nop, which tools
+ * such as bpftrace turn into a call while they trace; docs/probes.md has
+ * examples. In other builds they are nothing. */
 
 #ifndef UVWHEEL_PROBES_H
 #define UVWHEEL_PROBES_H
@@ -26,9 +26,9 @@
 #define PROBE_TURN(wheel, timers, took_us) \
   DTRACE_PROBE3(uvwheel, turn, wheel, timers, took_us)
 
-/* A turn has found that the loop came so much too late. */
-#define PROBE_STALL(wheel, late_ms) \
-  DTRACE_PROBE2(uvwheel, stall, wheel, late_ms)
+/* The loop was deaf for so many ms, forgiven or not. */
+#define PROBE_STALL(wheel, deaf_ms) \
+  DTRACE_PROBE2(uvwheel, stall, wheel, deaf_ms)
 
 #else
 
@@ -36,7 +36,7 @@
 #define PROBE_STOP(timer) ((void)0)
 #define PROBE_FIRE(timer, late_ms) ((void)0)
 #define PROBE_TURN(wheel, timers, took_us) ((void)(timers))
-#define PROBE_STALL(wheel, late_ms) ((void)0)
+#define PROBE_STALL(wheel, deaf_ms) ((void)0)
 
 #endif
 
