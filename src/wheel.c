@@ -338,16 +338,17 @@ static void
 sort_chunk(uvwheel_core_t *core, uint64_t *budget)
 {
   uint64_t limit = *budget < CHUNK ? *budget : CHUNK, left = limit, before, i;
+  uint64_t lanes = core->pass_lanes;
   uvwheel_link_t *behind[UVWHEEL_LANES]; /* what was looked at last, */
   uvwheel_link_t *ahead[UVWHEEL_LANES];  /* and what comes next      */
 
-  for (i = 0; i < core->pass_lanes; i++) {
+  for (i = 0; i < lanes; i++) {
     behind[i] = &core->pending[i];
     ahead[i] = core->pending[i].next;
   }
   do {
     before = left;
-    for (i = 0; i < core->pass_lanes; i++)
+    for (i = 0; i < lanes; i++)
       while (left > 0 && ahead[i] != &core->pending[i]) {
         uvwheel_link_t *link = ahead[i];
         MISUSE_IF(link->prev != behind[i], core, entry_of(link), OVERWRITTEN);
@@ -360,7 +361,7 @@ sort_chunk(uvwheel_core_t *core, uint64_t *budget)
           break;
       }
   } while (left != before);
-  for (i = 0; i < core->pass_lanes; i++)
+  for (i = 0; i < lanes; i++)
     join(&core->pending[i], ahead[i]);
   *budget -= limit - left;
   core->counters.looked += limit - left;

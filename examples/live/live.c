@@ -310,7 +310,7 @@ write_frame(const live_t *live, size_t wheel, FILE *stream)
 static int
 has_frame(live_t *live, size_t wheel)
 {
-  if (live->frame_wheel == wheel)
+  if (live->frame != NULL && live->frame_wheel == wheel)
     return 1;
   free(live->frame);
   live->frame = NULL;
@@ -321,7 +321,7 @@ has_frame(live_t *live, size_t wheel)
   write_frame(live, wheel, stream);
   if (fclose(stream) == 0)
     live->frame_wheel = wheel;
-  return live->frame_wheel == wheel;
+  return live->frame != NULL && live->frame_wheel == wheel;
 }
 
 /* Those that have not taken the frame before miss this one. */
