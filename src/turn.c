@@ -180,10 +180,6 @@ read_clock(const uvwheel_t *wheel)
 static void
 try_turn(uvwheel_t *wheel, uint64_t now_ms)
 {
-#ifdef _WIN32 /* there a poll that does not wait leaves the loop's time alone \
-               */
-  uv_update_time(wheel->loop);
-#endif
   if (loop_now(wheel) < wheel->polled_ms) { /* the clock has stepped back */
     wheel->polled_ms = loop_now(wheel);
     wheel->quiet_by_ms = 0;
@@ -211,6 +207,10 @@ after_poll(uvwheel_t *wheel)
 {
   uint64_t heard_ms, now_ms;
 
+  /* On Windows a poll that does not wait leaves the loop's time alone. */
+#ifdef _WIN32
+  uv_update_time(wheel->loop);
+#endif
   if (is_closing(wheel)) {
     uvwheel__abandon(wheel);
     return;
