@@ -487,63 +487,6 @@ START_TEST(refresh_of_a_timer_that_is_not_active_is_invalid)
 }
 END_TEST
 
-/* A late write callback that starts the timer of a connection which is about to
- * be freed (xSocks). */
-START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised)
-{
-  uvwheel_timer_t zeroed = {.home = 0};
-  static probe_t probe;
-
-  uvwheel_timer_close(NULL);
-  uvwheel_timer_close(&zeroed);
-  ck_assert_uint_eq(zeroed.home, 0);
-  open_wheel(100, 8);
-  probe_init(&probe);
-  if (_i != 0) /* else it is closed before its first start */
-    probe_start(&probe, 50, 200);
-  if (_i == 2)
-    probe_stop(&probe);
-  uvwheel_timer_close(&probe.timer);
-  uvwheel_timer_close(&probe.timer);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, on_probe, 1, 1),
-                   UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_stop(&probe.timer), 0);
-  ck_assert_ptr_null(uvwheel_timer_get_wheel(&probe.timer));
-  uvwheel_timer_set_repeat(&probe.timer, 5);
-  uvwheel_timer_unref(&probe.timer);
-  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, on_probe, 1, 1),
-                   UV_EINVAL);
-  run_for(1000);
-  ck_assert_uint_eq(probe.fired, 0);
-  probe_init(&probe);
-  expect_punctual(&probe, 50);
-}
-END_TEST
-
-static void
-close_timer(probe_t *probe)
-{
-  uvwheel_timer_close(&probe->timer);
-}
-
-START_TEST(a_repeating_timer_closed_in_its_callback_fires_no_more)
-{
-  static probe_t probe;
-
-  open_wheel(100, 8);
-  probe_init(&probe);
-  probe.then = close_timer;
-  probe_start(&probe, 50, 50);
-  run_for(1000);
-  ck_assert_uint_eq(probe.fired, 1);
-  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
-}
-END_TEST
-
 START_TEST(stop_of_an_idle_timer_is_no_error)
 {
   static probe_t probe;
@@ -595,8 +538,5 @@ main(void)
   tcase_add_test(bad, again_needs_a_start_and_a_repeat);
   tcase_add_test(bad, refresh_of_a_timer_that_is_not_active_is_invalid);
   tcase_add_test(bad, stop_of_an_idle_timer_is_no_error);
-  tcase_add_loop_test(
-      bad, a_closed_timer_cannot_be_started_until_it_is_initialised, 0, 3);
-  tcase_add_test(bad, a_repeating_timer_closed_in_its_callback_fires_no_more);
   return run_suite(suite);
 }
