@@ -432,7 +432,7 @@ END_TEST
 static void
 start_again(uvwheel_timer_t *timer)
 {
-  ck_assert_int_eq(uvwheel_timer_start(timer, on_probe, 100, 100), 0);
+  ck_assert_int_eq(uvwheel_timer_start(timer, on_request, 100, 100), 0);
 }
 
 static void
