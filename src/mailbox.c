@@ -32,9 +32,9 @@
 #include "mailbox.h"
 
 #include "batch.h"
-#include "driver.h"
 #include "misuse.h"
 #include "portable.h"
+#include "turn.h"
 
 /* uvwheel_t.newest, if not the address of a request */
 #define EMPTY ((uintptr_t)0)
@@ -91,8 +91,7 @@ uvwheel__on_wake(uv_async_t *async)
   uvwheel__end_batch(wheel, &batch);
   if (wheel->first != NULL && !uv_is_closing((uv_handle_t *)async))
     (void)uv_async_send(async);
-  if (uvwheel_core_count(&wheel->core) != 0)
-    uvwheel__arm(wheel);
+  uvwheel__arm(wheel);
 }
 
 void

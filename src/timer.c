@@ -7,9 +7,9 @@
 
 #include "timer.h"
 
-#include "driver.h"
 #include "misuse.h"
 #include "probes.h"
+#include "turn.h"
 #include "wheel.h"
 
 /* uvwheel_timer_t.timeout while there is no repeat. */

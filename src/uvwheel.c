@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding's wheel: made, closed, walked over. driver.c and turn.c have what
- * drives it. */
+/* The binding's wheel: made, closed, walked over. turn.c has what drives it. */
 
 #include "uvwheel.h"
 
@@ -9,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "driver.h"
 #include "mailbox.h"
 #include "misuse.h"
 #include "stall.h"
@@ -126,7 +124,6 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   wheel->set_back_ms = 0;
   wheel->lag_ms = clock_lag_ms();
   set_limits(wheel, &chosen);
-  uvwheel__init_driver(wheel);
   uvwheel__init_turns(wheel);
   uvwheel__init_stalls(wheel);
   uvwheel__init_mailbox(wheel);
@@ -363,7 +360,7 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
     cb(CONTAINER_OF(entry, uvwheel_timer_t, entry), arg);
   if (wheel->flags & CLOSING)
     finish_close(wheel);
-  else if (wheel->core.cursor == NULL && uvwheel_core_count(&wheel->core) != 0)
+  else if (wheel->core.cursor == NULL)
     uvwheel__arm(wheel);
 }
 

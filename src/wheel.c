@@ -78,24 +78,16 @@
  * entry of its slot was due. The search for the next useful tick looks at the
  * occupied slots ahead of the hand: one or two when the wheel is busy, all of
  * them, once per wake-up, when all entries are more than a round away. To find
- * them it goes through at most slots / 4096 + 2 words. A remove that leaves the
- * wheel empty vacates all occupied slots: one for each insert since, at most.
+ * them it goes through at most slots / 4096 + 2 words.
  *
- * Why a slot has lanes stands in slot.c. Tried and dropped:
+ * Tried and dropped:
  *
  *   rounds counted down in the entry    writes to each entry in each round
  *   the place of an entry stored in it  8 bytes, to save a multiplication
- *   singly linked heads (8 bytes each)  no append, so no FIFO order
- *   the lane from a hash of the address no faster, and lanes of unequal length
  *   lanes in turn, not in runs          a slot with 15 entries has 15 lanes
- *   FIFO lanes that are joined when     a mass expiry in a third of the time,
- *     they are full, and fetched ahead    but rules for every other function
  *   what stays for a later round kept   rules for the pass, and lanes that
  *     aside, and its lanes with it        decay over days
- *   a slot vacated by its last remove   a stop looked for its slot, and whether
- *                                       that is empty: 12 ns where it takes 3
- *   all that is due moved before any    a million due at once stall the loop; a
- *     callback                          chunk at a time is in the cache still
+ *   a slot vacated by its last remove   a stop takes 12 ns instead of 3
  *   unlinking what a pass takes         writes to neighbours that are cold
  *   a hierarchy of wheels               moves each entry several times
  */
