@@ -32,7 +32,6 @@
 #include "mailbox.h"
 
 #include "batch.h"
-#include "misuse.h"
 #include "portable.h"
 #include "turn.h"
 
@@ -130,10 +129,7 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
 {
   int error;
 
-  if (wheel == NULL || wheel->loop == NULL)
-    return UV_EINVAL;
-  uvwheel__expect_thread(wheel, NULL);
-  if (is_closing(wheel))
+  if (!is_wheel(wheel) || is_closing(wheel))
     return UV_EINVAL;
   if (wheel->flags & HAS_MAILBOX)
     return UV_EALREADY;

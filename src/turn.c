@@ -28,7 +28,6 @@
 
 #include "batch.h"
 #include "mailbox.h"
-#include "misuse.h"
 #include "portable.h"
 #include "probes.h"
 #include "stall.h"
@@ -365,10 +364,9 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   uint64_t fired;
   batch_t batch;
 
-  if (wheel == NULL || wheel->loop == NULL || is_closing(wheel) ||
-      wheel->core.cursor != NULL || (wheel->flags & FIRES_SOONEST))
+  if (!is_wheel(wheel) || is_closing(wheel) || wheel->core.cursor != NULL ||
+      (wheel->flags & FIRES_SOONEST))
     return 0;
-  uvwheel__expect_thread(wheel, NULL);
   follow_clock(wheel);
   is_outer = !(wheel->flags & IN_BATCH);
   if (is_outer)

@@ -91,15 +91,16 @@ typedef struct uvwheel_core_s uvwheel_core_t;
 
 /* A place in a circular list. */
 struct uvwheel_link_s {
-  uvwheel_link_t *prev; /* meaningless on no list */
-  uvwheel_link_t *next; /* NULL: on no list       */
+  uvwheel_link_t *prev;
+  uvwheel_link_t *next;
 };
 
 /* What waits in a wheel. Embed it in what it belongs to. All of it is
  * read-only for the user. */
 struct uvwheel_entry_s {
-  uvwheel_link_t link; /* on one of the wheel's lists, if active */
-  uint64_t due_ms;     /* meaningless unless active              */
+  uvwheel_link_t link; /* on one of the wheel's lists, if active. Else next is
+                          NULL, except in a timer, which has a flag          */
+  uint64_t due_ms;     /* meaningless unless active                          */
 };
 
 /* How far a walk over all entries has come. All of it is private. */
