@@ -151,8 +151,9 @@ longest_wait_ms(const uvwheel_t *wheel)
   return quarter_ms < MOST_WAIT_MS ? quarter_ms : MOST_WAIT_MS;
 }
 
-/* Is nothing left that waits to be heard? Windows has no descriptor that says
- * so for its sockets. */
+/* Is nothing left that waits to be heard? poll(2) only looks: epoll_wait would
+ * take edge-triggered events away from libuv. Windows has no descriptor that
+ * says so for its sockets. */
 static bool
 is_quiet(const uvwheel_t *wheel)
 {
