@@ -498,14 +498,14 @@ run_loop(uvwheel_timer_t *timer, void *arg)
 
 START_TEST(a_walk_that_runs_the_loop_is_one_stall_at_most)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(TICK_MS, 512);
-  probe_init(&probe);
-  probe_start(&probe, 100, 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 0);
   uvwheel_walk(&wheel, run_loop, NULL);
   run_for(10000);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
   ck_assert_uint_le(stats_of_wheel().stalls, 1);
   ck_assert_uint_le(stats_of_wheel().set_back_ms, 5000 + 1000);
 }

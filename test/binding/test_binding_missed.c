@@ -153,21 +153,21 @@ END_TEST
  * wheel. */
 START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most)
 {
-  static probe_t probe;
+  static test_timer_t timer;
   unsigned fired;
 
   open_wheel_with(&(uvwheel_options_t){.stall_ms = _i ? UINT32_MAX : 0});
-  probe_init(&probe);
-  probe_start(&probe, 50, 250);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 50, 250);
   run_for(1000);
-  fired = probe.fired;
+  fired = timer.fired;
   be_late(60000);
-  ck_assert_uint_eq(probe.fired, fired + (unsigned)_i);
-  fired = probe.fired;
+  ck_assert_uint_eq(timer.fired, fired + (unsigned)_i);
+  fired = timer.fired;
   run_for(5000 + (_i ? 0 : 1000)); /* peers were given a second */
-  ck_assert_uint_ge(probe.fired, fired + 19);
-  ck_assert_uint_le(probe.fired, fired + 21);
-  probe_stop(&probe);
+  ck_assert_uint_ge(timer.fired, fired + 19);
+  ck_assert_uint_le(timer.fired, fired + 21);
+  test_timer_stop(&timer);
 }
 END_TEST
 

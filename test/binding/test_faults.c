@@ -14,9 +14,9 @@
 /* ---- Fork ---------------------------------------------------------------- */
 
 static void
-stop_the_loop(probe_t *probe)
+stop_the_loop(test_timer_t *timer)
 {
-  (void)probe;
+  (void)timer;
   uv_stop(&loop);
 }
 
@@ -41,7 +41,7 @@ end_of_child(void)
 /* Forked before the loop has run, and with a batch half done. */
 START_TEST(after_a_fork_parent_and_child_both_go_on)
 {
-  static probe_t probes[30];
+  static test_timer_t timers[30];
   const uvwheel_options_t options = {
       .tick_ms = 10, .slots = 8, .turn_budget = 7};
   int status;
@@ -49,25 +49,25 @@ START_TEST(after_a_fork_parent_and_child_both_go_on)
   pid_t pid;
 
   open_wheel_with(&options);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++) {
-    probe_start(&probes[i], i < 20 ? 5 : 100, 0);
-    probes[i].then = stop_the_loop;
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++) {
+    test_timer_start(&timers[i], i < 20 ? 5 : 100, 0);
+    timers[i].then = stop_the_loop;
   }
   if (_i == 1) {
     uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_uint_eq(fired_in_all, options.turn_budget);
   }
-  for (i = 0; i < LENGTH(probes); i++)
-    probes[i].then = NULL;
+  for (i = 0; i < LENGTH(timers); i++)
+    timers[i].then = NULL;
   pid = fork();
   ck_assert_int_ge(pid, 0);
   if (pid == 0)
     ck_assert_int_eq(uv_loop_fork(&loop), 0);
   run_for(1000);
-  for (i = 0; i < LENGTH(probes); i++)
-    ck_assert_uint_eq(probes[i].fired, 1);
-  expect_punctual(&probes[0], 50);
+  for (i = 0; i < LENGTH(timers); i++)
+    ck_assert_uint_eq(timers[i].fired, 1);
+  expect_punctual(&timers[0], 50);
   if (pid == 0)
     end_of_child();
   ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -148,11 +148,11 @@ END_TEST
 static uint64_t unblocked_ms;
 
 static void
-block(probe_t *probe)
+block(test_timer_t *timer)
 {
   virtual_time_advance_ms(10 * ROUND_MS);
   unblocked_ms = virtual_time_ns() / 1000000;
-  if (probe->arg != NULL)
+  if (timer->arg != NULL)
     uv_update_time(&loop);
 }
 
@@ -161,27 +161,27 @@ block(probe_t *probe)
  * a round: that lateness is the loop's own. */
 START_TEST(a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing)
 {
-  static probe_t probes[40];
-  probe_t *blocker = &probes[_i / 2];
+  static test_timer_t timers[40];
+  test_timer_t *blocker = &timers[_i / 2];
   uint64_t blocked_ms, late_ms;
   size_t i;
 
   open_wheel_without_stalls(TICK_MS, SLOTS);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], i / 2 * (ROUND_MS - 3), 0);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i / 2 * (ROUND_MS - 3), 0);
   blocker->then = block;
   blocker->arg = _i % 2 ? blocker : NULL;
   blocked_ms = tick_ms_after(TICK_MS, blocker->due_ms);
   run_for(10000);
   late_ms = unblocked_ms + ROUND_MS;
-  for (i = 0; i < LENGTH(probes); i++) {
-    uint64_t tick_ms = tick_ms_after(TICK_MS, probes[i].due_ms);
-    ck_assert_uint_eq(probes[i].fired, 1);
+  for (i = 0; i < LENGTH(timers); i++) {
+    uint64_t tick_ms = tick_ms_after(TICK_MS, timers[i].due_ms);
+    ck_assert_uint_eq(timers[i].fired, 1);
     if (tick_ms < blocked_ms || tick_ms > late_ms)
-      ck_assert_uint_eq(probes[i].fired_ms, tick_ms);
+      ck_assert_uint_eq(timers[i].fired_ms, tick_ms);
     else
-      ck_assert_uint_le(probes[i].fired_ms, late_ms);
+      ck_assert_uint_le(timers[i].fired_ms, late_ms);
   }
 }
 END_TEST
@@ -191,19 +191,19 @@ START_TEST(nothing_happens_when_the_ticks_need_33_bits)
   static const uint64_t ticks_ms[] = {1, 7, 100};
   const uint64_t tick_ms = ticks_ms[_i];
   const uint64_t overflow_ms = ((uint64_t)UINT32_MAX + 1) * tick_ms;
-  static probe_t early, at, late, probe;
+  static test_timer_t early, at, late, timer;
 
   open_wheel(tick_ms, SLOTS);
-  probe_init(&early);
-  probe_init(&at);
-  probe_init(&late);
-  probe_init(&probe);
-  probe_start(&early, overflow_ms - tick_ms - START_MS, 0);
-  probe_start(&at, overflow_ms - START_MS, 0);
-  probe_start(&late, overflow_ms + tick_ms - START_MS, 0);
+  test_timer_init(&early);
+  test_timer_init(&at);
+  test_timer_init(&late);
+  test_timer_init(&timer);
+  test_timer_start(&early, overflow_ms - tick_ms - START_MS, 0);
+  test_timer_start(&at, overflow_ms - START_MS, 0);
+  test_timer_start(&late, overflow_ms + tick_ms - START_MS, 0);
   run_for(overflow_ms - 20 * tick_ms - START_MS);
   while (uv_now(&loop) < overflow_ms + 20 * tick_ms)
-    expect_punctual(&probe, uv_now(&loop) % (2 * ROUND_MS));
+    expect_punctual(&timer, uv_now(&loop) % (2 * ROUND_MS));
   ck_assert_uint_eq(early.fired_ms, overflow_ms);
   ck_assert_uint_eq(at.fired_ms, overflow_ms + tick_ms);
   ck_assert_uint_eq(late.fired_ms, overflow_ms + 2 * tick_ms);
@@ -217,25 +217,25 @@ START_TEST(a_clock_that_leaps_to_and_fro_fires_each_timer_once)
   static const int64_t leaps_ms[] = {-HOUR_MS,     3 * HOUR_MS,  -2 * HOUR_MS,
                                      8 * HOUR_MS,  -5 * HOUR_MS, 100 * HOUR_MS,
                                      -99 * HOUR_MS};
-  static probe_t probes[40], probe;
+  static test_timer_t timers[40], timer;
   uint64_t latest_ms = 0;
   size_t i, leap;
 
   open_wheel_without_stalls(TICK_MS, SLOTS);
-  probe_init_all(probes, LENGTH(probes));
-  probe_init(&probe);
+  test_timer_init_all(timers, LENGTH(timers));
+  test_timer_init(&timer);
   run_for(10 * HOUR_MS);
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], (uint64_t)i * HOUR_MS / 2 + 17, 0);
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], (uint64_t)i * HOUR_MS / 2 + 17, 0);
   for (leap = 0; leap < LENGTH(leaps_ms); leap++) {
     virtual_time_advance_ms((uint64_t)leaps_ms[leap]);
     run_for(100);
     if (latest_ms < uv_now(&loop))
       latest_ms = uv_now(&loop);
-    for (i = 0; i < LENGTH(probes); i++)
-      ck_assert_uint_eq(probes[i].fired,
-                        tick_ms_after(TICK_MS, probes[i].due_ms) <= latest_ms);
-    expect_punctual(&probe, 2 * ROUND_MS);
+    for (i = 0; i < LENGTH(timers); i++)
+      ck_assert_uint_eq(timers[i].fired,
+                        tick_ms_after(TICK_MS, timers[i].due_ms) <= latest_ms);
+    expect_punctual(&timer, 2 * ROUND_MS);
   }
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
   rewind_clock();
@@ -461,14 +461,14 @@ static void (*const places[])(void) = {
 /* Each with nothing due, and with a batch under way that the budget has cut. */
 START_TEST(a_wheel_can_be_closed_in_any_callback)
 {
-  static probe_t probes[CROWD];
+  static test_timer_t timers[CROWD];
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .turn_budget = 5};
   size_t i;
 
   open_wheel_with(&options);
-  probe_init_all(probes, CROWD);
+  test_timer_init_all(timers, CROWD);
   for (i = 0; i < CROWD; i++)
-    probe_start(&probes[i], _i % 2 ? 5 : 500, i % 3 ? 0 : 20);
+    test_timer_start(&timers[i], _i % 2 ? 5 : 500, i % 3 ? 0 : 20);
   if (_i % 2) {
     virtual_time_advance_ms(50);
     run_turn();
@@ -481,7 +481,7 @@ START_TEST(a_wheel_can_be_closed_in_any_callback)
   ck_assert_uint_eq(fired_in_all, fired_before_close);
   ck_assert_uint_eq(handle_count(), 0);
   for (i = 0; i < CROWD; i++)
-    ck_assert_int_eq(uvwheel_timer_is_active(&probes[i].timer), 0);
+    ck_assert_int_eq(uvwheel_timer_is_active(&timers[i].base), 0);
 }
 END_TEST
 

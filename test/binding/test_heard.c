@@ -312,13 +312,13 @@ on_after_poll(uv_check_t *check)
   step_back();
 }
 
-/* Probes assert that they do not fire early: between the driver's call and the
+/* Timers assert that they do not fire early: between the driver's call and the
  * turn the clock steps back below the time that the driver has noted. */
 START_TEST(a_clock_that_steps_back_before_the_turn_makes_nothing_early)
 {
   static const uint64_t steps_ms[] = {1, 5, 11, 100, 60000};
   bool is_before_poll = _i % 2 != 0, updates_late = _i / 2 != 0;
-  static probe_t probe;
+  static test_timer_t timer;
   size_t i;
 
   for (i = 0; i < LENGTH(steps_ms); i++) {
@@ -329,13 +329,13 @@ START_TEST(a_clock_that_steps_back_before_the_turn_makes_nothing_early)
       uv_prepare_start(&before_poll, on_before_poll);
     else
       uv_check_start(&after_poll, on_after_poll);
-    probe_init(&probe);
-    probe_start(&probe, 100, 0);
+    test_timer_init(&timer);
+    test_timer_start(&timer, 100, 0);
     step_ms = steps_ms[i];
-    step_back_at_ms = tick_ms_after(10, probe.due_ms) + (updates_late ? 1 : 0);
+    step_back_at_ms = tick_ms_after(10, timer.due_ms) + (updates_late ? 1 : 0);
     run_for(100 + 10 + 1 + step_ms + 1);
     run_for(100);
-    ck_assert_uint_eq(probe.fired, 1);
+    ck_assert_uint_eq(timer.fired, 1);
     ck_assert_uint_le(stats_of_wheel().lateness_max_ms, 1);
     ck_assert_uint_eq(stats_of_wheel().stalls, 0);
     uv_close((uv_handle_t *)&before_poll, NULL);

@@ -12,7 +12,7 @@
 
 #define COUNT 8
 
-static probe_t probes[COUNT];
+static test_timer_t timers[COUNT];
 
 static void
 queue_requests(uint32_t turn_budget)
@@ -20,8 +20,8 @@ queue_requests(uint32_t turn_budget)
   const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = turn_budget};
 
   open_mailbox(&options);
-  probe_init_all(probes, COUNT);
-  send_all(requests, probes, COUNT);
+  test_timer_init_all(timers, COUNT);
+  send_all(requests, timers, COUNT);
 }
 
 /* Those from there on were canceled, those before were not; all in order. */
@@ -123,19 +123,19 @@ START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
 END_TEST
 
 static void
-send_all_and_close(probe_t *probe)
+send_all_and_close(test_timer_t *timer)
 {
-  (void)probe;
-  send_all(requests, probes, COUNT);
+  (void)timer;
+  send_all(requests, timers, COUNT);
   close_in_callback(NULL);
 }
 
 START_TEST(close_in_a_timer_s_callback_cancels_what_it_posted)
 {
   open_mailbox(NULL);
-  probe_init_all(probes, COUNT);
-  probes[0].then = send_all_and_close;
-  probe_start(&probes[0], 50, 0);
+  test_timer_init_all(timers, COUNT);
+  timers[0].then = send_all_and_close;
+  test_timer_start(&timers[0], 50, 0);
   run_for(1000);
   ck_assert_uint_eq(wheels_closed, 1);
   expect_canceled_from(0);
@@ -158,11 +158,11 @@ use_closed_wheel(request_t *request)
   ck_assert_uint_eq(wheels_closed, 0);
   expect_refusal();
   ck_assert_int_eq(request->started, UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_stop(&request->probe->timer), 0);
+  ck_assert_int_eq(uvwheel_timer_stop(&request->timer->base), 0);
   uvwheel_walk(&wheel, never_visited, NULL);
   uvwheel_close(&wheel, NULL);
   uvwheel_unref(&wheel);
-  memset(request->probe, 0xA5, sizeof *request->probe);
+  memset(request->timer, 0xA5, sizeof *request->timer);
   memset(&request->post, 0xA5, sizeof request->post);
 }
 
@@ -276,11 +276,11 @@ END_TEST
 START_TEST(what_is_posted_after_a_foreign_close_waits_for_uvwheel_close)
 {
   open_mailbox(NULL);
-  probe_init_all(probes, COUNT);
+  test_timer_init_all(timers, COUNT);
   close_handles(NULL);
   if (_i == 1)
     run_for(10);
-  send_all(requests, probes, COUNT);
+  send_all(requests, timers, COUNT);
   run_for(10);
   ck_assert_uint_eq(called_in_all, 0);
   close_in_callback(NULL);
@@ -366,14 +366,14 @@ END_TEST
 START_TEST(a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel)
 {
   uv_handle_type type = UV_ASYNC;
-  probe_t probe;
+  test_timer_t timer;
 
   queue_requests(0);
   foreign_closes = 0;
-  probe_init(&probe);
+  test_timer_init(&timer);
   uv_walk(&loop, close_of_type, &type);
   if (_i == 1)
-    expect_punctual(&probe, 100);
+    expect_punctual(&timer, 100);
   ck_assert_uint_eq(called_in_all, 0);
   close_in_callback(NULL);
   ck_assert_uint_eq(wheels_closed, 0);

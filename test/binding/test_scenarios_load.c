@@ -19,17 +19,17 @@ static echo_t echo;
 /* Each callback wants an echo, and finds those of the callbacks before it: the
  * echo takes two polls. A slow one blocks the loop for longer than a tick. */
 static void
-ping_and_restart(probe_t *probe)
+ping_and_restart(test_timer_t *timer)
 {
-  const uint64_t *block_ms = probe->arg;
+  const uint64_t *block_ms = timer->arg;
 
   ck_assert_uint_le(echo.pings, echo.pongs + 2);
   virtual_time_advance_ms(*block_ms);
-  if (probe->fired == RESTARTS)
+  if (timer->fired == RESTARTS)
     return;
   echo_ping(&echo);
-  if (uvwheel_timer_get_repeat(&probe->timer) == 0)
-    probe_start(probe, 0, 0);
+  if (uvwheel_timer_get_repeat(&timer->base) == 0)
+    test_timer_start(timer, 0, 0);
 }
 
 /* P3. libuv#4245, #4250. */
@@ -37,17 +37,17 @@ START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
 {
   static const uint64_t blocks_ms[] = {0, 1, TICK_MS, 5 * TICK_MS};
   static uint64_t block_ms;
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(_i % 2 ? TICK_MS : 1, 8);
   block_ms = blocks_ms[_i / 2];
   echo_open(&echo, &loop);
-  probe_init(&probe);
-  probe.then = ping_and_restart;
-  probe.arg = &block_ms;
-  probe_start(&probe, 0, 0);
+  test_timer_init(&timer);
+  timer.then = ping_and_restart;
+  timer.arg = &block_ms;
+  test_timer_start(&timer, 0, 0);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(probe.fired, RESTARTS);
+  ck_assert_uint_eq(timer.fired, RESTARTS);
   ck_assert_uint_ge(echo.pongs, RESTARTS - 3);
   echo_close(&echo);
 }
@@ -95,7 +95,7 @@ START_TEST(wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone)
 }
 END_TEST
 
-static probe_t crowd[1000];
+static test_timer_t crowd[1000];
 
 static void
 start_another(uv_prepare_t *prepare)
@@ -106,7 +106,7 @@ start_another(uv_prepare_t *prepare)
   virtual_time_advance_ms(1);
   if (next == LENGTH(crowd))
     return;
-  probe_start(&crowd[next], next % 3 * 1000, 0);
+  test_timer_start(&crowd[next], next % 3 * 1000, 0);
   next++;
 }
 
@@ -122,20 +122,20 @@ START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer)
 {
   static uv_prepare_t prepare;
   static uv_idle_t idle;
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(TICK_MS, 8);
-  probe_init(&probe);
-  probe_init_all(crowd, LENGTH(crowd));
+  test_timer_init(&timer);
+  test_timer_init_all(crowd, LENGTH(crowd));
   uv_prepare_init(&loop, &prepare);
   uv_prepare_start(&prepare, start_another);
   uv_idle_init(&loop, &idle);
   uv_idle_start(&idle, do_nothing);
-  probe_start(&probe, 50, 0);
+  test_timer_start(&timer, 50, 0);
   while (uv_now(&loop) < START_MS + 70)
     uv_run(&loop, UV_RUN_NOWAIT);
-  ck_assert_uint_eq(probe.fired, 1);
-  ck_assert_uint_le(probe.fired_ms, tick_ms_after(TICK_MS, probe.due_ms) + 2);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_le(timer.fired_ms, tick_ms_after(TICK_MS, timer.due_ms) + 2);
   uv_close((uv_handle_t *)&prepare, NULL);
   uv_close((uv_handle_t *)&idle, NULL);
 }
@@ -147,23 +147,23 @@ END_TEST
 START_TEST(after_the_last_stop_the_wheel_does_not_bound_the_poll)
 {
   static uv_async_t forever;
-  static probe_t probes[2];
+  static test_timer_t timers[2];
 
   open_wheel(TICK_MS, 8);
-  probe_init_all(probes, 2);
+  test_timer_init_all(timers, 2);
   ck_assert_int_eq(uv_async_init(&loop, &forever, NULL), 0);
   uv_run(&loop, UV_RUN_NOWAIT); /* or libuv says 0, to be run first */
   ck_assert_int_eq(uv_backend_timeout(&loop), -1);
   if (_i & 1)
     uvwheel_unref(&wheel);
   if (_i & 2)
-    uvwheel_timer_unref(&probes[0].timer);
-  probe_start(&probes[0], 5000, 0);
-  probe_start(&probes[1], 500, 0);
+    uvwheel_timer_unref(&timers[0].base);
+  test_timer_start(&timers[0], 5000, 0);
+  test_timer_start(&timers[1], 500, 0);
   ck_assert_int_gt(uv_backend_timeout(&loop), 500);
   ck_assert_int_le(uv_backend_timeout(&loop), 500 + TICK_MS);
-  probe_stop(&probes[1]);
-  probe_stop(&probes[0]);
+  test_timer_stop(&timers[1]);
+  test_timer_stop(&timers[0]);
   ck_assert_int_eq(uv_backend_timeout(&loop), -1);
   uv_close((uv_handle_t *)&forever, NULL);
 }
@@ -172,18 +172,18 @@ END_TEST
 /* node#16105, libuv#4048. */
 START_TEST(an_unref_d_wheel_lets_the_loop_end_and_a_ref_d_one_does_not)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(TICK_MS, 8);
-  probe_init(&probe);
-  probe_start(&probe, 1000, 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 1000, 0);
   uvwheel_unref(&wheel);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(probe.fired, 0);
+  ck_assert_uint_eq(timer.fired, 0);
   ck_assert_uint_lt(uv_now(&loop), START_MS + 1000);
   uvwheel_ref(&wheel);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
 }
 END_TEST
 
@@ -328,9 +328,9 @@ START_TEST(close_with_a_crowd_pending_silences_it_and_leaves_it_reusable)
 END_TEST
 
 static void
-stop_the_loop(probe_t *probe)
+stop_the_loop(test_timer_t *timer)
 {
-  (void)probe;
+  (void)timer;
   uv_stop(&loop);
 }
 
@@ -340,20 +340,20 @@ START_TEST(uv_stop_inside_a_callback_loses_and_repeats_nothing)
   static const uint32_t budgets[] = {1, 7, UINT32_MAX};
   const uvwheel_options_t options = {.tick_ms = TICK_MS,
                                      .turn_budget = budgets[_i / 20]};
-  static probe_t probes[20];
+  static test_timer_t timers[20];
   int i;
 
   open_wheel_with(&options);
-  probe_init_all(probes, 20);
+  test_timer_init_all(timers, 20);
   for (i = 0; i < 20; i++)
-    probe_start(&probes[i], i < 10 ? 5 : 95, 0);
-  probes[_i % 20].then = stop_the_loop;
+    test_timer_start(&timers[i], i < 10 ? 5 : 95, 0);
+  timers[_i % 20].then = stop_the_loop;
   uv_run(&loop, UV_RUN_DEFAULT);
-  ck_assert_uint_eq(probes[_i % 20].fired, 1);
+  ck_assert_uint_eq(timers[_i % 20].fired, 1);
   ck_assert_uint_le(fired_in_all, _i % 20 < 10 ? 10 : 20);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
   for (i = 0; i < 20; i++)
-    ck_assert_uint_eq(probes[i].fired, 1);
+    ck_assert_uint_eq(timers[i].fired, 1);
 }
 END_TEST
 
