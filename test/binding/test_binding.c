@@ -90,12 +90,14 @@ START_TEST(a_wheel_that_is_not_aligned_is_invalid)
 }
 END_TEST
 
+static const uvwheel_options_t zero_options;
+static const uvwheel_options_t *const default_options[] = {NULL, &zero_options};
+
 START_TEST(all_zero_options_and_none_mean_the_defaults)
 {
-  const uvwheel_options_t zero = {0};
   static test_timer_t timer;
 
-  open_wheel_with(_i ? &zero : NULL);
+  open_wheel_with(default_options[_i]);
   ck_assert_uint_eq(wheel.core.tick_ms, UVWHEEL_DEFAULT_TICK_MS);
   ck_assert_uint_eq(wheel.core.slot_mask + 1, UVWHEEL_DEFAULT_SLOTS);
   ck_assert_uint_eq(wheel.turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
@@ -208,13 +210,12 @@ run(void *arg)
   run_for(10);
 }
 
-/* And afterwards it can be looked at, and closed, here. */
-START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
+static void
+run_on_another_thread(bool closes)
 {
   static uvwheel_post_t post;
   static test_timer_t timer;
   unsigned posts = 0;
-  bool closes = _i;
 
   open_wheel(10, 8);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
@@ -231,6 +232,18 @@ START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
   ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), !closes);
   ck_assert_uint_eq(stats_of_wheel().fired, timer.fired);
   test_timer_stop(&timer);
+}
+
+/* Afterwards it can be inspected and closed here. */
+START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
+{
+  run_on_another_thread(false);
+}
+END_TEST
+
+START_TEST(a_wheel_prepared_here_can_be_closed_on_another_thread)
+{
+  run_on_another_thread(true);
 }
 END_TEST
 
@@ -295,12 +308,14 @@ fail_on_visit(uvwheel_timer_t *timer, void *arg)
   ck_abort_msg("a walk visits %p %p", (void *)timer, arg);
 }
 
-/* NULL, or a wheel that is all zeros. */
+static uvwheel_t zeroed_wheel;
+static uvwheel_t *const no_wheels[] = {NULL, &zeroed_wheel};
+
 START_TEST(no_wheel_is_harmless)
 {
-  static uvwheel_t zeroed, before;
+  static uvwheel_t before;
   static uvwheel_timer_t timer;
-  uvwheel_t *none = _i ? &zeroed : NULL;
+  uvwheel_t *none = no_wheels[_i];
   uvwheel_stats_t stats, zero;
 
   memset(&stats, 0xA5, sizeof stats);
@@ -323,7 +338,7 @@ START_TEST(no_wheel_is_harmless)
   ck_assert_int_eq(uvwheel_timer_init(none, &timer), UV_EINVAL);
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 0);
-  ck_assert_mem_eq(&zeroed, &before, sizeof zeroed);
+  ck_assert_mem_eq(&zeroed_wheel, &before, sizeof before);
 }
 END_TEST
 
@@ -347,13 +362,14 @@ START_TEST(a_closed_wheel_has_nothing_to_tell)
 }
 END_TEST
 
-/* NULL, or a timer that is all zeros. */
+static uvwheel_timer_t zeroed_timer;
+static uvwheel_timer_t *const no_timers[] = {NULL, &zeroed_timer};
+
 START_TEST(no_timer_is_invalid)
 {
-  uvwheel_timer_t zero, before, *timer = _i ? &zero : NULL;
+  static uvwheel_timer_t before;
+  uvwheel_timer_t *timer = no_timers[_i];
 
-  memset(&zero, 0, sizeof zero);
-  before = zero;
   open_wheel(100, 8);
   ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_start(timer, on_test_timer, 1, 1), UV_EINVAL);
@@ -369,7 +385,7 @@ START_TEST(no_timer_is_invalid)
   uvwheel_timer_ref(timer);
   uvwheel_timer_unref(timer);
   uvwheel_timer_set_repeat(timer, 5);
-  ck_assert_mem_eq(&zero, &before, sizeof zero);
+  ck_assert_mem_eq(&zeroed_timer, &before, sizeof before);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
 }
 END_TEST
@@ -516,20 +532,20 @@ main(void)
   tcase_add_test(making, no_loop_or_no_wheel_is_invalid);
   tcase_add_test(making, a_wheel_that_is_not_aligned_is_invalid);
   tcase_add_loop_test(making, all_zero_options_and_none_mean_the_defaults, 0,
-                      2);
+                      LENGTH(default_options));
   tcase_add_test(making, the_largest_options_are_legal);
   tcase_add_loop_test(making, slots_follow_from_the_tick, 0,
                       LENGTH(default_slots));
   tcase_add_test(making, one_slot_is_enough);
   tcase_add_test(making, what_another_thread_initialised_can_be_used);
-  tcase_add_loop_test(making, a_wheel_prepared_here_can_run_on_another_thread,
-                      0, 2);
+  tcase_add_test(making, a_wheel_prepared_here_can_run_on_another_thread);
+  tcase_add_test(making, a_wheel_prepared_here_can_be_closed_on_another_thread);
   tcase_add_test(making, data_is_never_written);
   tcase_add_test(making, a_loop_can_have_several_wheels);
   tcase_add_test(making, the_version_is_the_header_s);
-  tcase_add_loop_test(bad, no_wheel_is_harmless, 0, 2);
+  tcase_add_loop_test(bad, no_wheel_is_harmless, 0, LENGTH(no_wheels));
   tcase_add_test(bad, a_closed_wheel_has_nothing_to_tell);
-  tcase_add_loop_test(bad, no_timer_is_invalid, 0, 2);
+  tcase_add_loop_test(bad, no_timer_is_invalid, 0, LENGTH(no_timers));
   tcase_add_test(bad, a_start_without_a_callback_changes_nothing);
   tcase_add_test(
       bad, a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing);

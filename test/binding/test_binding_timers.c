@@ -14,37 +14,81 @@ ignore(uv_timer_t *timer)
   (void)timer;
 }
 
-#define KINDS 9
-
-/* Does one of KINDS things to both timers, which must answer alike. */
 static void
-do_to_both(int kind, uvwheel_timer_t *timer, uv_timer_t *model)
+expect_same_start(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t timeout,
+                  uint64_t repeat)
 {
-  static const uint64_t starts[][2] = {
-      {5, 0}, {5, 3}, {0, 0}, {UINT64_MAX, UINT64_MAX}};
-
-  if (kind < (int)LENGTH(starts)) {
-    const uint64_t *times = starts[kind];
-    require(uvwheel_timer_start(timer, on_test_timer, times[0], times[1]) ==
-            uv_timer_start(model, ignore, times[0], times[1]));
-    return;
-  }
-  switch (kind) {
-  case 4:
-    require(uvwheel_timer_stop(timer) == uv_timer_stop(model));
-    break;
-  case 5:
-    require(uvwheel_timer_again(timer) == uv_timer_again(model));
-    break;
-  case 6:
-    virtual_time_advance_ms(1);
-    uv_update_time(&loop);
-    break;
-  default:
-    uvwheel_timer_set_repeat(timer, kind == 7 ? 7 : 0);
-    uv_timer_set_repeat(model, kind == 7 ? 7 : 0);
-  }
+  require(uvwheel_timer_start(timer, on_test_timer, timeout, repeat) ==
+          uv_timer_start(model, ignore, timeout, repeat));
 }
+
+static void
+start_once(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  expect_same_start(timer, model, 5, 0);
+}
+
+static void
+start_repeating(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  expect_same_start(timer, model, 5, 3);
+}
+
+static void
+start_at_once(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  expect_same_start(timer, model, 0, 0);
+}
+
+static void
+start_at_the_end_of_time(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  expect_same_start(timer, model, UINT64_MAX, UINT64_MAX);
+}
+
+static void
+stop(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  require(uvwheel_timer_stop(timer) == uv_timer_stop(model));
+}
+
+static void
+again(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  require(uvwheel_timer_again(timer) == uv_timer_again(model));
+}
+
+static void
+let_a_millisecond_pass(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  (void)timer;
+  (void)model;
+  virtual_time_advance_ms(1);
+  uv_update_time(&loop);
+}
+
+static void
+set_repeat(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  uvwheel_timer_set_repeat(timer, 7);
+  uv_timer_set_repeat(model, 7);
+}
+
+static void
+drop_repeat(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  uvwheel_timer_set_repeat(timer, 0);
+  uv_timer_set_repeat(model, 0);
+}
+
+/* Each does the same to both timers, which must answer alike. */
+static void (*const operations[])(uvwheel_timer_t *, uv_timer_t *) = {
+    start_once, start_repeating, start_at_once,
+    stop,       again,           start_at_the_end_of_time,
+    set_repeat, drop_repeat,     let_a_millisecond_pass,
+};
+
+#define OPERATIONS ((int)LENGTH(operations))
 
 static void
 expect_alike(const uvwheel_timer_t *timer, const uv_timer_t *model)
@@ -66,13 +110,15 @@ START_TEST(every_function_means_what_its_namesake_means)
 
   open_wheel(1, 8);
   ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
-  for (sequence = 0; sequence < KINDS * KINDS * KINDS * KINDS; sequence++) {
+  for (sequence = 0;
+       sequence < OPERATIONS * OPERATIONS * OPERATIONS * OPERATIONS;
+       sequence++) {
     require(uvwheel_timer_init(&wheel, &timer) == 0);
     model.timer_cb = NULL; /* as it is before the first start */
     uv_timer_set_repeat(&model, 0);
-    do_to_both(_i, &timer, &model);
-    for (step = 0, rest = sequence; step < 4; step++, rest /= KINDS) {
-      do_to_both(rest % KINDS, &timer, &model);
+    operations[_i](&timer, &model);
+    for (step = 0, rest = sequence; step < 4; step++, rest /= OPERATIONS) {
+      operations[rest % OPERATIONS](&timer, &model);
       expect_alike(&timer, &model);
     }
     require(uvwheel_timer_stop(&timer) == uv_timer_stop(&model));
@@ -294,6 +340,29 @@ START_TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time)
 }
 END_TEST
 
+static void
+leave_idle(test_timer_t *timer)
+{
+  (void)timer;
+}
+
+static void
+start_to_close(test_timer_t *timer)
+{
+  test_timer_start(timer, 50, 200);
+}
+
+static void
+start_and_stop(test_timer_t *timer)
+{
+  test_timer_start(timer, 50, 200);
+  test_timer_stop(timer);
+}
+
+/* In which state it is closed. */
+static void (*const before_close[])(test_timer_t *) = {
+    leave_idle, start_to_close, start_and_stop};
+
 /* A late write callback that starts the timer of a connection which is about to
  * be freed (xSocks). */
 START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised)
@@ -306,10 +375,7 @@ START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised)
   ck_assert_uint_eq(zeroed.home, 0);
   open_wheel(100, 8);
   test_timer_init(&timer);
-  if (_i != 0) /* else it is closed before its first start */
-    test_timer_start(&timer, 50, 200);
-  if (_i == 2)
-    test_timer_stop(&timer);
+  before_close[_i](&timer);
   uvwheel_timer_close(&timer.base);
   uvwheel_timer_close(&timer.base);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
@@ -358,7 +424,7 @@ main(void)
   TCase *timers = loop_tcase(suite, "timers");
 
   tcase_add_loop_test(timers, every_function_means_what_its_namesake_means, 0,
-                      KINDS);
+                      OPERATIONS);
   tcase_add_test(timers,
                  refresh_takes_the_repeat_if_there_is_one_else_the_timeout);
   tcase_add_test(timers,
@@ -370,8 +436,9 @@ main(void)
   tcase_add_test(timers, a_walk_may_stop_and_free_all_it_meets);
   tcase_add_test(timers, a_loop_that_is_run_inside_a_walk_fires_nothing);
   tcase_add_test(timers, an_overdue_timer_can_be_refreshed_to_the_end_of_time);
-  tcase_add_loop_test(
-      timers, a_closed_timer_cannot_be_started_until_it_is_initialised, 0, 3);
+  tcase_add_loop_test(timers,
+                      a_closed_timer_cannot_be_started_until_it_is_initialised,
+                      0, LENGTH(before_close));
   tcase_add_test(timers,
                  a_repeating_timer_closed_in_its_callback_fires_no_more);
   return run_suite(suite);

@@ -38,40 +38,60 @@ end_of_child(void)
   _exit(0);
 }
 
-/* Forked before the loop has run, and with a batch half done. */
-START_TEST(after_a_fork_parent_and_child_both_go_on)
+static test_timer_t forked[30];
+
+static void
+start_forked(void)
 {
-  static test_timer_t timers[30];
   const uvwheel_options_t options = {
       .tick_ms = 10, .slots = 8, .turn_budget = 7};
-  int status;
   size_t i;
-  pid_t pid;
 
   open_wheel_with(&options);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++) {
-    test_timer_start(&timers[i], i < 20 ? 5 : 100, 0);
-    timers[i].then = stop_the_loop;
-  }
-  if (_i == 1) {
-    uv_run(&loop, UV_RUN_DEFAULT);
-    ck_assert_uint_eq(fired_in_all, options.turn_budget);
-  }
-  for (i = 0; i < LENGTH(timers); i++)
-    timers[i].then = NULL;
-  pid = fork();
+  test_timer_init_all(forked, LENGTH(forked));
+  for (i = 0; i < LENGTH(forked); i++)
+    test_timer_start(&forked[i], i < 20 ? 5 : 100, 0);
+}
+
+static void
+fork_and_go_on(void)
+{
+  pid_t pid = fork();
+  int status;
+  size_t i;
+
   ck_assert_int_ge(pid, 0);
   if (pid == 0)
     ck_assert_int_eq(uv_loop_fork(&loop), 0);
   run_for(1000);
-  for (i = 0; i < LENGTH(timers); i++)
-    ck_assert_uint_eq(timers[i].fired, 1);
-  expect_punctual(&timers[0], 50);
+  for (i = 0; i < LENGTH(forked); i++)
+    ck_assert_uint_eq(forked[i].fired, 1);
+  expect_punctual(&forked[0], 50);
   if (pid == 0)
     end_of_child();
   ck_assert_int_eq(waitpid(pid, &status, 0), pid);
   ck_assert_int_eq(status, 0);
+}
+
+START_TEST(after_a_fork_parent_and_child_both_go_on)
+{
+  start_forked();
+  fork_and_go_on();
+}
+END_TEST
+
+START_TEST(after_a_fork_in_the_middle_of_a_batch_both_go_on)
+{
+  size_t i;
+
+  start_forked();
+  for (i = 0; i < LENGTH(forked); i++)
+    forked[i].then = stop_the_loop;
+  uv_run(&loop, UV_RUN_DEFAULT);
+  ck_assert_uint_eq(fired_in_all, 7);
+  for (i = 0; i < LENGTH(forked); i++)
+    forked[i].then = NULL;
+  fork_and_go_on();
 }
 END_TEST
 
@@ -145,6 +165,8 @@ END_TEST
 #define SLOTS 8
 #define ROUND_MS (TICK_MS * SLOTS)
 
+#define BLOCKERS 40
+
 static uint64_t unblocked_ms;
 
 static void
@@ -156,13 +178,11 @@ block(test_timer_t *timer)
     uv_update_time(&loop);
 }
 
-/* The nth timer blocks, and tells the loop the time or does not. If not, libuv
- * goes on with the time it knows, and sleeps until what was to come next, here
- * a round: that lateness is the loop's own. */
-START_TEST(a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing)
+static void
+block_in(int number, bool updates)
 {
-  static test_timer_t timers[40];
-  test_timer_t *blocker = &timers[_i / 2];
+  static test_timer_t timers[BLOCKERS];
+  test_timer_t *blocker = &timers[number];
   uint64_t blocked_ms, late_ms;
   size_t i;
 
@@ -171,7 +191,7 @@ START_TEST(a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing)
   for (i = 0; i < LENGTH(timers); i++)
     test_timer_start(&timers[i], i / 2 * (ROUND_MS - 3), 0);
   blocker->then = block;
-  blocker->arg = _i % 2 ? blocker : NULL;
+  blocker->arg = updates ? blocker : NULL;
   blocked_ms = tick_ms_after(TICK_MS, blocker->due_ms);
   run_for(10000);
   late_ms = unblocked_ms + ROUND_MS;
@@ -183,6 +203,19 @@ START_TEST(a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing)
     else
       ck_assert_uint_le(timers[i].fired_ms, late_ms);
   }
+}
+
+/* Each timer in turn. libuv goes on with the time it knows, and sleeps until
+ * what was to come next, here a round: that lateness is the loop's own. */
+START_TEST(a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing)
+{
+  block_in(_i, false);
+}
+END_TEST
+
+START_TEST(a_callback_that_blocks_and_updates_the_time_loses_nothing)
+{
+  block_in(_i, true);
 }
 END_TEST
 
@@ -444,44 +477,68 @@ in_close_of_another_wheel(void)
   uvwheel_close(&other_wheel, on_other_closed);
 }
 
-static void (*const places[])(void) = {
-    in_async,
-    in_check,
-    in_idle,
-    in_prepare,
-    in_io,
-    in_signal,
-    in_timer,
-    in_close,
-    in_walk_of_the_loop,
-    in_timer_of_another_wheel,
-    in_close_of_another_wheel,
+static const struct {
+  const char *name;
+  void (*close)(void);
+} places[] = {
+    {"async", in_async},
+    {"check", in_check},
+    {"idle", in_idle},
+    {"prepare", in_prepare},
+    {"io", in_io},
+    {"signal", in_signal},
+    {"timer", in_timer},
+    {"close", in_close},
+    {"walk of the loop", in_walk_of_the_loop},
+    {"timer of another wheel", in_timer_of_another_wheel},
+    {"close of another wheel", in_close_of_another_wheel},
 };
 
-/* Each with nothing due, and with a batch under way that the budget has cut. */
-START_TEST(a_wheel_can_be_closed_in_any_callback)
+static test_timer_t silenced[CROWD];
+
+static void
+start_crowd(uint64_t timeout)
 {
-  static test_timer_t timers[CROWD];
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .turn_budget = 5};
   size_t i;
 
   open_wheel_with(&options);
-  test_timer_init_all(timers, CROWD);
+  test_timer_init_all(silenced, CROWD);
   for (i = 0; i < CROWD; i++)
-    test_timer_start(&timers[i], _i % 2 ? 5 : 500, i % 3 ? 0 : 20);
-  if (_i % 2) {
-    virtual_time_advance_ms(50);
-    run_turn();
-    ck_assert_uint_eq(fired_in_all, 5);
-  }
-  places[_i / 2]();
+    test_timer_start(&silenced[i], timeout, i % 3 ? 0 : 20);
+}
+
+static void
+close_in(int place)
+{
+  const char *name = places[place].name;
+  size_t i;
+
+  places[place].close();
   run_for(1000);
-  ck_assert_uint_eq(wheels_closed, 1);
-  ck_assert_uint_lt(fired_before_close, CROWD);
-  ck_assert_uint_eq(fired_in_all, fired_before_close);
-  ck_assert_uint_eq(handle_count(), 0);
+  require_in(name, wheels_closed == 1);
+  require_in(name, fired_before_close < CROWD);
+  require_in(name, fired_in_all == fired_before_close);
+  require_in(name, handle_count() == 0);
   for (i = 0; i < CROWD; i++)
-    ck_assert_int_eq(uvwheel_timer_is_active(&timers[i].base), 0);
+    require_in(name, !uvwheel_timer_is_active(&silenced[i].base));
+}
+
+START_TEST(a_wheel_can_be_closed_in_any_callback)
+{
+  start_crowd(500);
+  close_in(_i);
+}
+END_TEST
+
+/* With a batch under way that the budget has cut. */
+START_TEST(a_wheel_can_be_closed_in_any_callback_between_turns)
+{
+  start_crowd(5);
+  virtual_time_advance_ms(50);
+  run_turn();
+  ck_assert_uint_eq(fired_in_all, 5);
+  close_in(_i);
 }
 END_TEST
 
@@ -525,16 +582,21 @@ main(void)
   TCase *time = loop_tcase(suite, "time");
   TCase *ends = loop_tcase(suite, "ends");
 
-  tcase_add_loop_test(processes, after_a_fork_parent_and_child_both_go_on, 0,
-                      2);
+  tcase_add_test(processes, after_a_fork_parent_and_child_both_go_on);
+  tcase_add_test(processes, after_a_fork_in_the_middle_of_a_batch_both_go_on);
   tcase_add_test(processes, a_thousand_wheels_share_a_loop);
   tcase_add_loop_test(
       time, a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing, 0,
-      80);
+      BLOCKERS);
+  tcase_add_loop_test(time,
+                      a_callback_that_blocks_and_updates_the_time_loses_nothing,
+                      0, BLOCKERS);
   tcase_add_loop_test(time, nothing_happens_when_the_ticks_need_33_bits, 0, 3);
   tcase_add_test(time, a_clock_that_leaps_to_and_fro_fires_each_timer_once);
   tcase_add_loop_test(ends, a_wheel_can_be_closed_in_any_callback, 0,
-                      2 * LENGTH(places));
+                      LENGTH(places));
+  tcase_add_loop_test(ends, a_wheel_can_be_closed_in_any_callback_between_turns,
+                      0, LENGTH(places));
   tcase_add_test(ends, a_loop_closed_too_early_is_busy_and_goes_on);
   return run_suite(suite);
 }

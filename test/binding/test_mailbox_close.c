@@ -252,22 +252,33 @@ END_TEST
 /* ---- By others ------------------------------------------------------------
  */
 
-/* Programs that close every handle that uv_walk finds: requests wait for
- * uvwheel_close, which finds the handles closing, or closed. */
+/* Which uvwheel_close, for which requests wait, finds under way, or after it.
+ */
+static const struct {
+  const char *name;
+  uint64_t run_ms;
+  unsigned told; /* wheels closed as soon as uvwheel_close returns */
+} closes[] = {{"under way", 0, 0}, {"finished", 10, 1}};
+
+static void
+foreign_close(int number)
+{
+  close_handles(NULL);
+  if (closes[number].run_ms > 0)
+    run_for(closes[number].run_ms);
+}
+
+/* Programs that close every handle that uv_walk finds. */
 START_TEST(after_a_foreign_close_requests_wait_for_uvwheel_close)
 {
-  bool is_finished = _i;
-
   queue_requests(0);
-  close_handles(NULL);
-  if (is_finished)
-    run_for(10);
-  ck_assert_uint_eq(called_in_all, 0);
+  foreign_close(_i);
+  require_in(closes[_i].name, called_in_all == 0);
   uvwheel_ref(&wheel);
   close_in_callback(NULL);
-  ck_assert_uint_eq(wheels_closed, is_finished);
+  require_in(closes[_i].name, wheels_closed == closes[_i].told);
   run_for(10);
-  ck_assert_uint_eq(wheels_closed, 1);
+  require_in(closes[_i].name, wheels_closed == 1);
   expect_canceled_from(0);
 }
 END_TEST
@@ -277,14 +288,12 @@ START_TEST(what_is_posted_after_a_foreign_close_waits_for_uvwheel_close)
 {
   open_mailbox(NULL);
   test_timer_init_all(timers, COUNT);
-  close_handles(NULL);
-  if (_i == 1)
-    run_for(10);
+  foreign_close(_i);
   send_all(requests, timers, COUNT);
   run_for(10);
-  ck_assert_uint_eq(called_in_all, 0);
+  require_in(closes[_i].name, called_in_all == 0);
   close_in_callback(NULL);
-  ck_assert_uint_eq(wheels_closed, 1);
+  require_in(closes[_i].name, wheels_closed == 1);
   expect_canceled_from(0);
 }
 END_TEST
@@ -336,50 +345,65 @@ close_of_type(uv_handle_t *handle, void *type)
     uv_close(handle, on_foreign_close);
 }
 
-/* Then uvwheel_close, with that close under way, or finished. */
-START_TEST(a_foreign_close_of_the_driver_alone_starts_no_timers)
+static void
+queue_and_close_one(uv_handle_type type)
 {
-  uv_handle_type type = UV_TIMER;
-  unsigned i;
-
   queue_requests(0);
   foreign_closes = 0;
   uv_walk(&loop, close_of_type, &type);
-  if (_i == 1) {
-    run_for(10);
-    for (i = 0; i < COUNT; i++) {
-      expect_called(&requests[i], 0, i);
-      ck_assert_int_eq(requests[i].started, UV_EINVAL);
-    }
-  }
+}
+
+static void
+close_after_one(void)
+{
   close_in_callback(NULL);
   ck_assert_uint_eq(wheels_closed, 0);
   run_for(10);
   ck_assert_uint_eq(foreign_closes, 1);
   ck_assert_uint_eq(wheels_closed, 1);
+}
+
+START_TEST(a_foreign_close_of_the_driver_alone_starts_no_timers)
+{
+  unsigned i;
+
+  queue_and_close_one(UV_TIMER);
+  run_for(10);
+  for (i = 0; i < COUNT; i++) {
+    expect_called(&requests[i], 0, i);
+    ck_assert_int_eq(requests[i].started, UV_EINVAL);
+  }
+  close_after_one();
   ck_assert_uint_eq(fired_in_all, 0);
-  if (_i == 0)
-    expect_canceled_from(0);
+}
+END_TEST
+
+START_TEST(close_during_a_foreign_close_of_the_driver_cancels_requests)
+{
+  queue_and_close_one(UV_TIMER);
+  close_after_one();
+  ck_assert_uint_eq(fired_in_all, 0);
+  expect_canceled_from(0);
 }
 END_TEST
 
 START_TEST(a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel)
 {
-  uv_handle_type type = UV_ASYNC;
-  test_timer_t timer;
+  static test_timer_t timer;
 
-  queue_requests(0);
-  foreign_closes = 0;
+  queue_and_close_one(UV_ASYNC);
   test_timer_init(&timer);
-  uv_walk(&loop, close_of_type, &type);
-  if (_i == 1)
-    expect_punctual(&timer, 100);
+  expect_punctual(&timer, 100);
   ck_assert_uint_eq(called_in_all, 0);
-  close_in_callback(NULL);
-  ck_assert_uint_eq(wheels_closed, 0);
-  run_for(10);
-  ck_assert_uint_eq(foreign_closes, 1);
-  ck_assert_uint_eq(wheels_closed, 1);
+  close_after_one();
+  expect_canceled_from(0);
+}
+END_TEST
+
+START_TEST(close_during_a_foreign_close_of_the_mailbox_cancels_requests)
+{
+  queue_and_close_one(UV_ASYNC);
+  close_after_one();
   expect_canceled_from(0);
 }
 END_TEST
@@ -423,20 +447,23 @@ main(void)
   tcase_add_test(
       own, a_post_that_is_overtaken_by_close_leaves_the_request_as_it_was);
   tcase_add_test(own, close_waits_for_threads_that_are_about_to_wake_the_loop);
-  tcase_add_loop_test(
-      foreign, after_a_foreign_close_requests_wait_for_uvwheel_close, 0, 2);
+  tcase_add_loop_test(foreign,
+                      after_a_foreign_close_requests_wait_for_uvwheel_close, 0,
+                      LENGTH(closes));
   tcase_add_loop_test(
       foreign, what_is_posted_after_a_foreign_close_waits_for_uvwheel_close, 0,
-      2);
+      LENGTH(closes));
   tcase_add_loop_test(
       foreign, a_foreign_close_in_a_request_s_callback_ends_the_turn, 0, COUNT);
   tcase_add_loop_test(foreign, both_closes_in_a_request_s_callback_are_survived,
                       0, COUNT);
-  tcase_add_loop_test(
-      foreign, a_foreign_close_of_the_driver_alone_starts_no_timers, 0, 2);
-  tcase_add_loop_test(
-      foreign, a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel,
-      0, 2);
+  tcase_add_test(foreign, a_foreign_close_of_the_driver_alone_starts_no_timers);
+  tcase_add_test(foreign,
+                 close_during_a_foreign_close_of_the_driver_cancels_requests);
+  tcase_add_test(
+      foreign, a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel);
+  tcase_add_test(foreign,
+                 close_during_a_foreign_close_of_the_mailbox_cancels_requests);
   tcase_add_test(foreign, a_foreign_close_after_close_finds_all_closing);
   tcase_add_test(foreign,
                  a_mailbox_of_a_wheel_that_was_never_closed_can_be_left);

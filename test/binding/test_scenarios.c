@@ -110,17 +110,17 @@ stop_and_free_peer(test_timer_t *timer)
   *peer = NULL;
 }
 
-/* muduo#668, ModernUO#782, connectedhomeip#19387. Each of six stops each other
- * one. */
-START_TEST(stop_inside_callback_silences_a_peer_of_the_same_tick)
-{
-  static test_timer_t *timers[6];
-  int actor = _i / 6, victim = _i % 6, i;
+#define PEERS 6
 
-  if (actor == victim)
-    return;
+static void
+stop_one_inside_callback(int actor, int victim)
+{
+  static test_timer_t *timers[PEERS];
+  int i;
+
   open_fifo();
-  for (i = 0; i < 6; i++) {
+  fired_in_all = 0;
+  for (i = 0; i < PEERS; i++) {
     timers[i] = malloc(sizeof *timers[i]);
     ck_assert_ptr_nonnull(timers[i]);
     test_timer_init(timers[i]);
@@ -130,12 +130,23 @@ START_TEST(stop_inside_callback_silences_a_peer_of_the_same_tick)
   timers[actor]->arg = &timers[victim];
   run_for(1000);
   ck_assert_ptr_null(timers[victim]);
-  ck_assert_uint_eq(fired_in_all, victim > actor ? 5 : 6);
-  for (i = 0; i < 6; i++)
+  ck_assert_uint_eq(fired_in_all, victim > actor ? PEERS - 1 : PEERS);
+  for (i = 0; i < PEERS; i++)
     if (i != victim) {
       ck_assert_uint_eq(timers[i]->fired, 1);
       free(timers[i]);
     }
+  close_and_forget_wheel();
+}
+
+/* muduo#668, ModernUO#782, connectedhomeip#19387. Each stops each other one. */
+START_TEST(stop_inside_callback_silences_a_peer_of_the_same_tick)
+{
+  int victim;
+
+  for (victim = 0; victim < PEERS; victim++)
+    if (victim != _i)
+      stop_one_inside_callback(_i, victim);
 }
 END_TEST
 
@@ -153,27 +164,35 @@ refresh_peer(test_timer_t *timer)
   ((test_timer_t *)timer->arg)->due_ms = uv_now(&loop) + 5;
 }
 
+static const struct {
+  const char *name;
+  void (*act)(test_timer_t *);
+  uint64_t delay_ms;
+} delays[] = {{"restarted", restart_peer, 3 * ROUND_MS},
+              {"refreshed", refresh_peer, 5}};
+
 /* ModernUO#705. */
 START_TEST(a_peer_restarted_in_a_callback_fires_at_its_new_time_alone)
 {
+  const char *name = delays[_i].name;
   static test_timer_t timers[3];
   uint64_t due_ms;
 
   open_fifo();
   test_timer_init_all(timers, 3);
-  timers[0].then = _i ? refresh_peer : restart_peer;
+  timers[0].then = delays[_i].act;
   timers[0].arg = &timers[2];
   test_timer_start(&timers[0], 5, 0);
   test_timer_start(&timers[1], 5, 0);
   test_timer_start(&timers[2], 5, 0);
   run_for(tick_ms_after(TICK_MS, timers[0].due_ms) - uv_now(&loop));
-  ck_assert_uint_eq(fired_in_all, 2);
-  ck_assert_uint_eq(timers[2].fired, 0);
-  due_ms = uv_now(&loop) + (_i ? 5 : 3 * ROUND_MS);
-  ck_assert_uint_eq(timers[2].due_ms, due_ms);
+  require_in(name, fired_in_all == 2);
+  require_in(name, timers[2].fired == 0);
+  due_ms = uv_now(&loop) + delays[_i].delay_ms;
+  require_in(name, timers[2].due_ms == due_ms);
   run_for(1000);
-  ck_assert_uint_eq(timers[2].fired, 1);
-  ck_assert_uint_eq(timers[2].fired_ms, tick_ms_after(TICK_MS, due_ms));
+  require_in(name, timers[2].fired == 1);
+  require_in(name, timers[2].fired_ms == tick_ms_after(TICK_MS, due_ms));
 }
 END_TEST
 
@@ -187,6 +206,8 @@ stop_and_start_itself(test_timer_t *timer)
   test_timer_start(timer, 5, 0);
 }
 
+static const uint64_t repeats_ms[] = {0, 70};
+
 /* ModernUO#705, h2o#1958. */
 START_TEST(a_timer_stopped_and_started_in_its_callback_fires_once_more)
 {
@@ -195,7 +216,7 @@ START_TEST(a_timer_stopped_and_started_in_its_callback_fires_once_more)
   open_wheel(TICK_MS, SLOTS);
   test_timer_init(&timer);
   timer.then = stop_and_start_itself;
-  test_timer_start(&timer, 5, _i ? 70 : 0);
+  test_timer_start(&timer, 5, repeats_ms[_i]);
   run_for(tick_ms_after(TICK_MS, timer.due_ms) - START_MS);
   ck_assert_uint_eq(timer.fired, 1);
   ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 1);
@@ -473,11 +494,13 @@ main(void)
   tcase_add_loop_test(life, a_callback_may_free_its_own_timer, 0,
                       (int)LENGTH(freed));
   tcase_add_loop_test(
-      life, stop_inside_callback_silences_a_peer_of_the_same_tick, 0, 36);
+      life, stop_inside_callback_silences_a_peer_of_the_same_tick, 0, PEERS);
   tcase_add_loop_test(
-      life, a_peer_restarted_in_a_callback_fires_at_its_new_time_alone, 0, 2);
+      life, a_peer_restarted_in_a_callback_fires_at_its_new_time_alone, 0,
+      (int)LENGTH(delays));
   tcase_add_loop_test(
-      life, a_timer_stopped_and_started_in_its_callback_fires_once_more, 0, 2);
+      life, a_timer_stopped_and_started_in_its_callback_fires_once_more, 0,
+      (int)LENGTH(repeats_ms));
   tcase_add_loop_test(life,
                       a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch,
                       0, LENGTH(spans));
