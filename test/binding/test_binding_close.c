@@ -135,6 +135,19 @@ START_TEST(close_in_a_callback_ends_the_batch_at_once)
 }
 END_TEST
 
+/* On a wheel of their own, the nth due n * step_ms after the first. */
+static void
+start_all(test_timer_t *timers, size_t count, uint64_t first_ms,
+          uint64_t step_ms)
+{
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, count);
+  for (i = 0; i < count; i++)
+    test_timer_start(&timers[i], first_ms + i * step_ms, 0);
+}
+
 static void
 close_wheel_and_note(test_timer_t *timer)
 {
@@ -146,12 +159,8 @@ START_TEST(no_callback_runs_after_the_one_that_closed)
 {
   static test_timer_t timers[20];
   static unsigned fired_then;
-  size_t i;
 
-  open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 5, 0);
+  start_all(timers, LENGTH(timers), 5, 0);
   timers[_i].then = close_wheel_and_note;
   timers[_i].arg = &fired_then;
   run_for(1000);
@@ -172,12 +181,8 @@ START_TEST(close_in_a_walk_ends_the_walk)
 {
   static test_timer_t timers[20];
   unsigned visits = 0;
-  size_t i;
 
-  open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 7 * i, 0);
+  start_all(timers, LENGTH(timers), 0, 7);
   uvwheel_walk(&wheel, close_in_walk, &visits);
   ck_assert_uint_eq(visits, 1);
   uvwheel_walk(&wheel, close_in_walk, &visits);
@@ -201,12 +206,8 @@ START_TEST(a_close_that_is_finished_in_a_walk_waits_for_its_end)
 {
   static test_timer_t timers[5];
   unsigned visits = 0;
-  size_t i;
 
-  open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 7 * i, 0);
+  start_all(timers, LENGTH(timers), 0, 7);
   uvwheel_walk(&wheel, close_and_finish_in_walk, &visits);
   ck_assert_uint_eq(visits, 1);
   run_for(10);
@@ -227,12 +228,10 @@ START_TEST(close_in_a_walk_in_a_callback_ends_both)
   unsigned visits = 0;
   size_t i;
 
-  open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
+  start_all(timers, LENGTH(timers), 5, 0);
   for (i = 0; i < LENGTH(timers); i++) {
     timers[i].then = walk_and_close;
     timers[i].arg = &visits;
-    test_timer_start(&timers[i], 5, 0);
   }
   run_for(100);
   ck_assert_uint_eq(visits, 1);

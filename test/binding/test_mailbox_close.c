@@ -107,18 +107,22 @@ START_TEST(close_with_nothing_queued_closes_the_mailbox)
 }
 END_TEST
 
-/* The nth of them, in a turn whose budget is enough for five. */
-START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
+/* In a turn whose budget is enough for five. */
+static void
+close_in_nth(int n, void (*close)(request_t *))
 {
-  unsigned n = (unsigned)_i;
-
   queue_requests(5);
-  requests[n].then = close_in_callback;
+  requests[n].then = close;
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);
-  expect_canceled_from(n + 1);
+  expect_canceled_from((unsigned)n + 1);
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, 0);
+}
+
+START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
+{
+  close_in_nth(_i, close_in_callback);
 }
 END_TEST
 
@@ -315,13 +319,7 @@ END_TEST
 
 START_TEST(both_closes_in_a_request_s_callback_are_survived)
 {
-  unsigned n = (unsigned)_i;
-
-  queue_requests(5);
-  requests[n].then = close_both;
-  run_for(100);
-  ck_assert_uint_eq(wheels_closed, 1);
-  expect_canceled_from(n + 1);
+  close_in_nth(_i, close_both);
 }
 END_TEST
 
