@@ -58,13 +58,13 @@
  *   due, and once the loop is quiet: no descriptor is ready. In a loop that is
  *   never quiet it waits for one more poll, and for a quarter of a tick, 25 to
  *   250 ms. (Windows cannot report quiet: there it waits for one poll.) So a
- *   peer whose bytes reached the socket in time is heard first. If the loop was deaf for longer than
- *   stall_ms, because the process was frozen or because of callbacks that are
- *   not the wheel's, the wheel sets its clock back by that time and as much
- *   again, a second at most: peers whose datagrams were lost speak again. An
- *   account pays for it, which holds a minute and gets a sixteenth of the
- *   loop's time. So with stalls of up to 15 s a silent peer is closed after its
- *   timeout, a fifteenth of that and 75 s at most.
+ *   peer whose bytes reached the socket in time is heard first. If the loop was
+ *   deaf for longer than stall_ms, because the process was frozen or because of
+ *   callbacks that are not the wheel's, the wheel sets its clock back by that
+ *   time and as much again, a second at most: peers whose datagrams were lost
+ *   speak again. An account pays for it, which holds a minute and gets a
+ *   sixteenth of the loop's time. So with stalls of up to 15 s a silent peer is
+ *   closed after its timeout, a fifteenth of that and 75 s at most.
  * - P7. A repeat keeps its beat; uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.

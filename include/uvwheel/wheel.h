@@ -91,8 +91,8 @@ typedef struct uvwheel_core_s uvwheel_core_t;
 
 /* A place in a circular list. */
 struct uvwheel_link_s {
-  uvwheel_link_t *prev;
-  uvwheel_link_t *next;
+  uvwheel_link_t *prev; /* the neighbours, */
+  uvwheel_link_t *next; /* or the head     */
 };
 
 /* What waits in a wheel. Embed it in what it belongs to. All of it is
