@@ -90,17 +90,19 @@ START_TEST(a_wheel_that_is_not_aligned_is_invalid)
 }
 END_TEST
 
+static const uvwheel_options_t zero_options;
+static const uvwheel_options_t *const default_options[] = {NULL, &zero_options};
+
 START_TEST(all_zero_options_and_none_mean_the_defaults)
 {
-  const uvwheel_options_t zero = {0};
-  static probe_t probe;
+  static test_timer_t timer;
 
-  open_wheel_with(_i ? &zero : NULL);
+  open_wheel_with(default_options[_i]);
   ck_assert_uint_eq(wheel.core.tick_ms, UVWHEEL_DEFAULT_TICK_MS);
   ck_assert_uint_eq(wheel.core.slot_mask + 1, UVWHEEL_DEFAULT_SLOTS);
   ck_assert_uint_eq(wheel.turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
-  probe_init(&probe);
-  expect_punctual(&probe, 1000);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 1000);
 }
 END_TEST
 
@@ -111,11 +113,11 @@ START_TEST(the_largest_options_are_legal)
                                      .turn_budget = UINT32_MAX,
                                      .max_timers = UINT64_MAX,
                                      .flags = UVWHEEL_FIFO};
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel_with(&options);
-  probe_init(&probe);
-  expect_punctual(&probe, UVWHEEL_MAX_TICK_MS);
+  test_timer_init(&timer);
+  expect_punctual(&timer, UVWHEEL_MAX_TICK_MS);
   rewind_clock();
 }
 END_TEST
@@ -154,11 +156,11 @@ END_TEST
 
 START_TEST(one_slot_is_enough)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(1, 1);
-  probe_init(&probe);
-  expect_punctual(&probe, 1000);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 1000);
 }
 END_TEST
 
@@ -172,18 +174,18 @@ on_a_thread(void (*act)(void *), void *arg)
 }
 
 static void
-init(void *probe)
+init(void *timer)
 {
   open_wheel(100, 8);
-  probe_init(probe);
+  test_timer_init(timer);
 }
 
 START_TEST(what_another_thread_initialised_can_be_used)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
-  on_a_thread(init, &probe);
-  expect_punctual(&probe, 250);
+  on_a_thread(init, &timer);
+  expect_punctual(&timer, 250);
 }
 END_TEST
 
@@ -194,43 +196,54 @@ count_post(uvwheel_post_t *post, int status)
   ++*(unsigned *)post->data;
 }
 
-/* Uses the wheel before its first turn, too, and closes it if the probe has an
+/* Uses the wheel before its first turn, too, and closes it if the timer has an
  * argument. */
 static void
 run(void *arg)
 {
-  probe_t *probe = arg;
+  test_timer_t *timer = arg;
 
-  probe_refresh(probe);
+  test_timer_refresh(timer);
   run_for(1000);
-  if (probe->arg != NULL)
+  if (timer->arg != NULL)
     uvwheel_close(&wheel, on_wheel_closed);
   run_for(10);
 }
 
-/* And afterwards it can be looked at, and closed, here. */
-START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
+static void
+run_on_another_thread(bool closes)
 {
   static uvwheel_post_t post;
-  static probe_t probe;
+  static test_timer_t timer;
   unsigned posts = 0;
-  bool closes = _i;
 
   open_wheel(10, 8);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
-  probe_init(&probe);
-  probe_start(&probe, 50, 100);
-  probe.arg = closes ? &probe : NULL;
+  test_timer_init(&timer);
+  test_timer_start(&timer, 50, 100);
+  timer.arg = closes ? &timer : NULL;
   post.data = &posts;
   ck_assert_int_eq(uvwheel_post(&wheel, &post, count_post), 0);
-  on_a_thread(run, &probe);
+  on_a_thread(run, &timer);
   ck_assert_uint_eq(posts, 1);
-  ck_assert_uint_eq(probe.fired, closes ? 9 : 10);
+  ck_assert_uint_eq(timer.fired, closes ? 9 : 10);
   ck_assert_uint_eq(wheels_closed, closes);
   ck_assert_int_eq(uvwheel_is_closing(&wheel), closes);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), !closes);
-  ck_assert_uint_eq(stats_of_wheel().fired, probe.fired);
-  probe_stop(&probe);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), !closes);
+  ck_assert_uint_eq(stats_of_wheel().fired, timer.fired);
+  test_timer_stop(&timer);
+}
+
+/* Afterwards it can be inspected and closed here. */
+START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
+{
+  run_on_another_thread(false);
+}
+END_TEST
+
+START_TEST(a_wheel_prepared_here_can_be_closed_on_another_thread)
+{
+  run_on_another_thread(true);
 }
 END_TEST
 
@@ -238,16 +251,16 @@ END_TEST
 START_TEST(data_is_never_written)
 {
   uvwheel_t untouched;
-  static probe_t probe;
+  static test_timer_t timer;
 
   memset(&untouched, 0xA5, sizeof untouched);
   open_wheel(100, 8);
-  probe_init(&probe);
-  probe_start(&probe, 100, 100);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 100);
   run_for(1000);
-  probe_refresh(&probe);
-  probe_stop(&probe);
-  ck_assert_ptr_eq(probe.timer.data, untouched.data);
+  test_timer_refresh(&timer);
+  test_timer_stop(&timer);
+  ck_assert_ptr_eq(timer.base.data, untouched.data);
   ck_assert_ptr_eq(wheel.data, untouched.data);
   uvwheel_close(&wheel, NULL);
   run_for(0);
@@ -260,19 +273,19 @@ START_TEST(a_loop_can_have_several_wheels)
   const uvwheel_options_t options = {.tick_ms = 10};
   static uvwheel_timer_t other_timer;
   static uvwheel_t other;
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(100, 8);
   ck_assert_int_eq(uvwheel_init(&loop, &other, &options), 0);
-  probe_init(&probe);
+  test_timer_init(&timer);
   ck_assert_int_eq(uvwheel_timer_init(&other, &other_timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&other_timer, on_probe, UINT64_MAX, 0),
-                   0);
+  ck_assert_int_eq(
+      uvwheel_timer_start(&other_timer, on_test_timer, UINT64_MAX, 0), 0);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  expect_punctual(&probe, 300);
+  expect_punctual(&timer, 300);
   uvwheel_close(&other, NULL);
   ck_assert_uint_eq(uvwheel_count(&other), 0);
-  expect_punctual(&probe, 300);
+  expect_punctual(&timer, 300);
 }
 END_TEST
 
@@ -295,12 +308,14 @@ fail_on_visit(uvwheel_timer_t *timer, void *arg)
   ck_abort_msg("a walk visits %p %p", (void *)timer, arg);
 }
 
-/* NULL, or a wheel that is all zeros. */
+static uvwheel_t zeroed_wheel;
+static uvwheel_t *const no_wheels[] = {NULL, &zeroed_wheel};
+
 START_TEST(no_wheel_is_harmless)
 {
-  static uvwheel_t zeroed, before;
+  static uvwheel_t before;
   static uvwheel_timer_t timer;
-  uvwheel_t *none = _i ? &zeroed : NULL;
+  uvwheel_t *none = no_wheels[_i];
   uvwheel_stats_t stats, zero;
 
   memset(&stats, 0xA5, sizeof stats);
@@ -323,7 +338,7 @@ START_TEST(no_wheel_is_harmless)
   ck_assert_int_eq(uvwheel_timer_init(none, &timer), UV_EINVAL);
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 0);
-  ck_assert_mem_eq(&zeroed, &before, sizeof zeroed);
+  ck_assert_mem_eq(&zeroed_wheel, &before, sizeof before);
 }
 END_TEST
 
@@ -343,20 +358,21 @@ START_TEST(a_closed_wheel_has_nothing_to_tell)
   uvwheel_walk(&wheel, fail_on_visit, NULL);
   ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&timer, on_probe, 1, 0), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_test_timer, 1, 0), UV_EINVAL);
 }
 END_TEST
 
-/* NULL, or a timer that is all zeros. */
+static uvwheel_timer_t zeroed_timer;
+static uvwheel_timer_t *const no_timers[] = {NULL, &zeroed_timer};
+
 START_TEST(no_timer_is_invalid)
 {
-  uvwheel_timer_t zero, before, *timer = _i ? &zero : NULL;
+  static uvwheel_timer_t before;
+  uvwheel_timer_t *timer = no_timers[_i];
 
-  memset(&zero, 0, sizeof zero);
-  before = zero;
   open_wheel(100, 8);
   ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_start(timer, on_probe, 1, 1), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_start(timer, on_test_timer, 1, 1), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_stop(timer), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_again(timer), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_refresh(timer), UV_EINVAL);
@@ -369,36 +385,36 @@ START_TEST(no_timer_is_invalid)
   uvwheel_timer_ref(timer);
   uvwheel_timer_unref(timer);
   uvwheel_timer_set_repeat(timer, 5);
-  ck_assert_mem_eq(&zero, &before, sizeof zero);
+  ck_assert_mem_eq(&zeroed_timer, &before, sizeof before);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
 }
 END_TEST
 
 START_TEST(a_start_without_a_callback_changes_nothing)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(100, 8);
-  probe_init(&probe);
-  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, NULL, 1, 2), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probe.timer), 0);
-  probe_start(&probe, 500, 0);
-  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, NULL, 1, 2), UV_EINVAL);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 500);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probe.timer), 0);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uvwheel_timer_start(&timer.base, NULL, 1, 2), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer.base), 0);
+  test_timer_start(&timer, 500, 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer.base, NULL, 1, 2), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 500);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer.base), 0);
   run_for(700);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
 }
 END_TEST
 
 START_TEST(a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(100, 8);
-  probe_init(&probe);
-  probe_start(&probe, 500, 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 500, 0);
   uvwheel_walk(&wheel, NULL, NULL);
   uvwheel_print(&wheel, NULL);
   uvwheel_get_stats(&wheel, NULL);
@@ -410,93 +426,93 @@ END_TEST
 START_TEST(one_timer_more_than_max_timers_is_refused)
 {
   const uvwheel_options_t options = {.tick_ms = 100, .max_timers = 2};
-  static probe_t probes[3];
+  static test_timer_t timers[3];
 
   open_wheel_with(&options);
-  probe_init_all(probes, 3);
-  probe_start(&probes[2], 10, 70);
-  probe_stop(&probes[2]);
-  probe_start(&probes[0], 500, 0);
-  probe_start(&probes[1], 500, 0);
-  ck_assert_int_eq(uvwheel_timer_start(&probes[2].timer, on_probe, 1, 9),
+  test_timer_init_all(timers, 3);
+  test_timer_start(&timers[2], 10, 70);
+  test_timer_stop(&timers[2]);
+  test_timer_start(&timers[0], 500, 0);
+  test_timer_start(&timers[1], 500, 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timers[2].base, on_test_timer, 1, 9),
                    UV_ENOBUFS);
-  ck_assert_int_eq(uvwheel_timer_again(&probes[2].timer), UV_ENOBUFS);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probes[2].timer), 70);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probes[2].timer), 0);
+  ck_assert_int_eq(uvwheel_timer_again(&timers[2].base), UV_ENOBUFS);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timers[2].base), 70);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timers[2].base), 0);
   ck_assert_uint_eq(uvwheel_count(&wheel), 2);
-  probe_start(&probes[0], 400, 30); /* a restart is always possible, */
-  probe_start(&probes[0], 600, 0);  /* earlier and later */
-  probe_stop(&probes[1]);
-  probe_again(&probes[2]);
+  test_timer_start(&timers[0], 400, 30); /* a restart is always possible, */
+  test_timer_start(&timers[0], 600, 0);  /* earlier and later */
+  test_timer_stop(&timers[1]);
+  test_timer_again(&timers[2]);
   run_for(2000);
-  ck_assert_uint_eq(probes[0].fired, 1);
-  ck_assert_uint_eq(probes[1].fired, 0);
-  ck_assert_uint_gt(probes[2].fired, 1);
-  probe_start(&probes[1], 1, 0);
+  ck_assert_uint_eq(timers[0].fired, 1);
+  ck_assert_uint_eq(timers[1].fired, 0);
+  ck_assert_uint_gt(timers[2].fired, 1);
+  test_timer_start(&timers[1], 1, 0);
 }
 END_TEST
 
 START_TEST(a_repeating_timer_at_the_limit_goes_on)
 {
   const uvwheel_options_t options = {.tick_ms = 10, .max_timers = 1};
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel_with(&options);
-  probe_init(&probe);
-  probe_start(&probe, 10, 9);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 10, 9);
   run_for(1000);
-  ck_assert_uint_ge(probe.fired, 50);
+  ck_assert_uint_ge(timer.fired, 50);
 }
 END_TEST
 
 START_TEST(again_needs_a_start_and_a_repeat)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(100, 8);
-  probe_init(&probe);
-  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
-  uvwheel_timer_set_repeat(&probe.timer, 5);
-  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
-  probe_start(&probe, 500, 0);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
+  uvwheel_timer_set_repeat(&timer.base, 5);
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
+  test_timer_start(&timer, 500, 0);
   virtual_time_advance_ms(100);
   uv_update_time(&loop);
-  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 400);
-  probe_stop(&probe);
-  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), 0);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 400);
+  test_timer_stop(&timer);
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), 0);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
 }
 END_TEST
 
 START_TEST(refresh_of_a_timer_that_is_not_active_is_invalid)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(100, 8);
-  probe_init(&probe);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
-  probe_start(&probe, 100, 0);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
+  test_timer_start(&timer, 100, 0);
   run_for(300);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
-  probe_start(&probe, 100, 50);
-  probe_stop(&probe);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
+  test_timer_start(&timer, 100, 50);
+  test_timer_stop(&timer);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
 }
 END_TEST
 
 START_TEST(stop_of_an_idle_timer_is_no_error)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(100, 8);
-  probe_init(&probe);
-  probe_stop(&probe);
-  probe_start(&probe, 100, 0);
-  probe_stop(&probe);
-  probe_stop(&probe);
+  test_timer_init(&timer);
+  test_timer_stop(&timer);
+  test_timer_start(&timer, 100, 0);
+  test_timer_stop(&timer);
+  test_timer_stop(&timer);
   ck_assert_uint_eq(stats_of_wheel().stopped, 1);
 }
 END_TEST
@@ -516,20 +532,20 @@ main(void)
   tcase_add_test(making, no_loop_or_no_wheel_is_invalid);
   tcase_add_test(making, a_wheel_that_is_not_aligned_is_invalid);
   tcase_add_loop_test(making, all_zero_options_and_none_mean_the_defaults, 0,
-                      2);
+                      LENGTH(default_options));
   tcase_add_test(making, the_largest_options_are_legal);
   tcase_add_loop_test(making, slots_follow_from_the_tick, 0,
                       LENGTH(default_slots));
   tcase_add_test(making, one_slot_is_enough);
   tcase_add_test(making, what_another_thread_initialised_can_be_used);
-  tcase_add_loop_test(making, a_wheel_prepared_here_can_run_on_another_thread,
-                      0, 2);
+  tcase_add_test(making, a_wheel_prepared_here_can_run_on_another_thread);
+  tcase_add_test(making, a_wheel_prepared_here_can_be_closed_on_another_thread);
   tcase_add_test(making, data_is_never_written);
   tcase_add_test(making, a_loop_can_have_several_wheels);
   tcase_add_test(making, the_version_is_the_header_s);
-  tcase_add_loop_test(bad, no_wheel_is_harmless, 0, 2);
+  tcase_add_loop_test(bad, no_wheel_is_harmless, 0, LENGTH(no_wheels));
   tcase_add_test(bad, a_closed_wheel_has_nothing_to_tell);
-  tcase_add_loop_test(bad, no_timer_is_invalid, 0, 2);
+  tcase_add_loop_test(bad, no_timer_is_invalid, 0, LENGTH(no_timers));
   tcase_add_test(bad, a_start_without_a_callback_changes_nothing);
   tcase_add_test(
       bad, a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing);

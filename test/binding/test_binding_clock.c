@@ -16,16 +16,16 @@ static const uint64_t ticks_ms[] = {1, 3};
  * The loop is busy and finds the timer due at once. */
 START_TEST(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock)
 {
-  static probe_t probe;
+  static test_timer_t timer;
   uint64_t i;
 
   virtual_time_set_coarse_step_ns(NS_PER_MS * 9 / 10);
   open_wheel(ticks_ms[_i], 8);
-  probe_init(&probe);
+  test_timer_init(&timer);
   for (i = 0; i < 2000; i++) {
     uint64_t timeout = i % 13, step_ns = (i % 7 + 1) * 10001;
     virtual_time_advance_ns(i % 101 * 10007);
-    require(stopwatch_ns(&probe, timeout, step_ns, UV_RUN_NOWAIT) >=
+    require(stopwatch_ns(&timer, timeout, step_ns, UV_RUN_NOWAIT) >=
             timeout * NS_PER_MS);
   }
 }
@@ -34,18 +34,18 @@ END_TEST
 /* P1. Not later, and without a wake-up in vain; that counts as on time. */
 START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
 {
-  static probe_t probe;
+  static test_timer_t timer;
   uint64_t ms;
 
   virtual_time_set_coarse_step_ns(NS_PER_MS);
   open_wheel(10, 8);
-  probe_init(&probe);
+  test_timer_init(&timer);
   for (ms = 0; ms < 200; ms++) {
-    probe_start(&probe, ms, 0);
-    run_for(tick_ms_after(10, probe.due_ms) - uv_now(&loop));
-    ck_assert_uint_eq(probe.fired, ms);
+    test_timer_start(&timer, ms, 0);
+    run_for(tick_ms_after(10, timer.due_ms) - uv_now(&loop));
+    ck_assert_uint_eq(timer.fired, ms);
     run_for(1);
-    ck_assert_uint_eq(probe.fired, ms + 1);
+    ck_assert_uint_eq(timer.fired, ms + 1);
     ck_assert_uint_eq(stats_of_wheel().turns, ms + 1);
     run_for(ms % 7);
   }
@@ -57,22 +57,22 @@ END_TEST
 /* After a stall in the first seconds of a machine. */
 START_TEST(at_zero_a_coarse_clock_has_passed_nothing)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   virtual_time_set_ns(UINT64_C(40) * NS_PER_MS);
   uv_update_time(&loop);
   open_wheel(10, 8);
-  probe_init(&probe);
-  probe_start(&probe, 100, 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 0);
   virtual_time_advance_ms(1000);
   run_for(0);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert_uint_eq(uvwheel_now(&wheel), 0);
   ck_assert_uint_eq(stats_of_wheel().backlog_ms, 0);
   run_for(150);
-  ck_assert_uint_eq(probe.fired, 0);
+  ck_assert_uint_eq(timer.fired, 0);
   run_for(1);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
   rewind_clock();
 }
 END_TEST

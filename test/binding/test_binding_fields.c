@@ -63,7 +63,7 @@ static void (*const changes[])(void) = {
 START_TEST(a_libuv_with_other_private_fields_is_refused)
 {
   static uvwheel_t before;
-  static probe_t probe;
+  static test_timer_t timer;
 
   memset(&wheel, 0xA5, sizeof wheel);
   before = wheel;
@@ -73,8 +73,8 @@ START_TEST(a_libuv_with_other_private_fields_is_refused)
   ck_assert_mem_eq(&wheel, &before, sizeof wheel);
   ck_assert_uint_eq(handle_count(), 0);
   open_wheel(100, 8);
-  probe_init(&probe);
-  expect_punctual(&probe, 1000);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 1000);
 }
 END_TEST
 

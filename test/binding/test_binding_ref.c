@@ -20,181 +20,219 @@ stays(void)
   return uv_now(&loop) > begin_ms;
 }
 
-/* The bits of _i: is the wheel unref'd, is each of two timers, and is that
- * done before or after their start? */
-#define COMBINATIONS 16
+static const struct {
+  const char *name;
+  bool wheel, first, second;
+  bool stays;
+} unrefs[] = {
+    {"nothing", false, false, false, true},
+    {"the first timer", false, true, false, true},
+    {"the second timer", false, false, true, true},
+    {"both timers", false, true, true, false},
+    {"the wheel", true, false, false, false},
+    {"the wheel and the first timer", true, true, false, false},
+    {"the wheel and the second timer", true, false, true, false},
+    {"all", true, true, true, false},
+};
 
-START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
+static void
+unref_and_run(int number, bool start_first)
 {
-  bool unref_wheel = _i & 1, unref_first = _i & 2, unref_second = _i & 4;
-  bool start_first = _i & 8;
-  static probe_t probes[2];
+  const bool unref_timers[] = {unrefs[number].first, unrefs[number].second};
+  const char *name = unrefs[number].name;
+  static test_timer_t timers[2];
   int i;
 
   open_wheel(10, 8);
-  probe_init_all(probes, 2);
+  test_timer_init_all(timers, 2);
   for (i = 0; i < 2; i++) {
     if (start_first)
-      probe_start(&probes[i], 100, 0);
-    if (i == 0 ? unref_first : unref_second)
-      uvwheel_timer_unref(&probes[i].timer);
+      test_timer_start(&timers[i], 100, 0);
+    if (unref_timers[i])
+      uvwheel_timer_unref(&timers[i].base);
     if (!start_first)
-      probe_start(&probes[i], 100, 0);
+      test_timer_start(&timers[i], 100, 0);
+    require_in(name,
+               uvwheel_timer_has_ref(&timers[i].base) == !unref_timers[i]);
   }
-  if (unref_wheel)
+  if (unrefs[number].wheel)
     uvwheel_unref(&wheel);
-  ck_assert_int_eq(uvwheel_has_ref(&wheel), !unref_wheel);
-  ck_assert_int_eq(uvwheel_timer_has_ref(&probes[0].timer), !unref_first);
-  ck_assert_int_eq(uvwheel_timer_has_ref(&probes[1].timer), !unref_second);
-  ck_assert_int_eq(is_alive(), !unref_wheel && !(unref_first && unref_second));
-  ck_assert_int_eq(stays(), !unref_wheel && !(unref_first && unref_second));
+  require_in(name, uvwheel_has_ref(&wheel) == !unrefs[number].wheel);
+  require_in(name, is_alive() == unrefs[number].stays);
+  require_in(name, stays() == unrefs[number].stays);
+}
+
+START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
+{
+  unref_and_run(_i, true);
+}
+END_TEST
+
+START_TEST(timers_unref_d_before_their_start_do_not_keep_the_loop)
+{
+  unref_and_run(_i, false);
 }
 END_TEST
 
 START_TEST(ref_takes_unref_back_and_both_are_idempotent)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(10, 8);
-  probe_init(&probe);
-  ck_assert_int_eq(uvwheel_timer_has_ref(&probe.timer), 1);
-  probe_start(&probe, 100, 0);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uvwheel_timer_has_ref(&timer.base), 1);
+  test_timer_start(&timer, 100, 0);
   uvwheel_unref(&wheel);
   uvwheel_unref(&wheel);
   ck_assert_int_eq(is_alive(), 0);
   uvwheel_ref(&wheel);
   ck_assert_int_eq(is_alive(), 1);
   uvwheel_ref(&wheel);
-  uvwheel_timer_unref(&probe.timer);
-  uvwheel_timer_unref(&probe.timer);
+  uvwheel_timer_unref(&timer.base);
+  uvwheel_timer_unref(&timer.base);
   ck_assert_int_eq(is_alive(), 0);
-  uvwheel_timer_ref(&probe.timer);
+  uvwheel_timer_ref(&timer.base);
   ck_assert_int_eq(is_alive(), 1);
-  uvwheel_timer_ref(&probe.timer);
-  uvwheel_timer_unref(&probe.timer);
+  uvwheel_timer_ref(&timer.base);
+  uvwheel_timer_unref(&timer.base);
   ck_assert_int_eq(is_alive(), 0);
   uvwheel_unref(&wheel);
-  uvwheel_timer_ref(&probe.timer);
+  uvwheel_timer_ref(&timer.base);
   ck_assert_int_eq(is_alive(), 0);
   uvwheel_ref(&wheel);
   ck_assert_int_eq(is_alive(), 1);
 }
 END_TEST
 
-/* Each way out of being active, with one unref'd and one ref'd timer. */
+static void
+fire(test_timer_t *timer)
+{
+  (void)timer;
+  ck_assert(stays());
+}
+
+static const struct {
+  const char *name;
+  void (*act)(test_timer_t *);
+  unsigned fired;
+} ends[] = {{"it is stopped", test_timer_stop, 0}, {"it fires", fire, 1}};
+
+/* With one unref'd and one ref'd timer. */
 START_TEST(the_last_ref_d_timer_lets_the_loop_end)
 {
-  static probe_t kept, unref_d;
+  static test_timer_t kept, unref_d;
 
   open_wheel(10, 8);
-  probe_init(&kept);
-  probe_init(&unref_d);
-  uvwheel_timer_unref(&unref_d.timer);
-  probe_start(&unref_d, 10000, 0);
+  test_timer_init(&kept);
+  test_timer_init(&unref_d);
+  uvwheel_timer_unref(&unref_d.base);
+  test_timer_start(&unref_d, 10000, 0);
   ck_assert_int_eq(is_alive(), 0);
-  probe_start(&kept, 100, 0);
+  test_timer_start(&kept, 100, 0);
   ck_assert_int_eq(is_alive(), 1);
-  if (_i == 0)
-    probe_stop(&kept);
-  else
-    ck_assert(stays());
-  ck_assert_int_eq(is_alive(), 0);
-  ck_assert_uint_eq(kept.fired, (unsigned)_i);
+  ends[_i].act(&kept);
+  require_in(ends[_i].name, !is_alive());
+  require_in(ends[_i].name, kept.fired == ends[_i].fired);
   ck_assert_uint_eq(uvwheel_count(&wheel), 1);
-  probe_stop(&unref_d);
-  probe_start(&kept, 100, 0);
+  test_timer_stop(&unref_d);
+  test_timer_start(&kept, 100, 0);
   ck_assert_int_eq(is_alive(), 1);
 }
 END_TEST
 
 static void
-unref_itself(probe_t *probe)
+unref_itself(test_timer_t *timer)
 {
-  uvwheel_timer_unref(&probe->timer);
+  uvwheel_timer_unref(&timer->base);
 }
 
 static void
-ref_itself(probe_t *probe)
+ref_itself(test_timer_t *timer)
 {
-  uvwheel_timer_ref(&probe->timer);
+  uvwheel_timer_ref(&timer->base);
 }
 
 START_TEST(a_repeating_timer_can_unref_and_ref_itself)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(10, 8);
-  probe_init(&probe);
-  probe.then = unref_itself;
-  probe_start(&probe, 100, 100);
+  test_timer_init(&timer);
+  timer.then = unref_itself;
+  test_timer_start(&timer, 100, 100);
   ck_assert(stays());
-  ck_assert_uint_eq(probe.fired, 1);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 1);
-  probe.then = ref_itself;
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 1);
+  timer.then = ref_itself;
   run_for(150);
-  ck_assert_uint_eq(probe.fired, 2);
+  ck_assert_uint_eq(timer.fired, 2);
   ck_assert_int_eq(is_alive(), 1);
-  probe_stop(&probe);
+  test_timer_stop(&timer);
   ck_assert_int_eq(is_alive(), 0);
 }
 END_TEST
 
+static const struct {
+  const char *name;
+  void (*act)(uvwheel_t *);
+} wheel_refs[] = {{"a ref'd wheel", uvwheel_ref},
+                  {"an unref'd wheel", uvwheel_unref}};
+
 START_TEST(unref_d_timers_fire_while_something_else_keeps_the_loop)
 {
-  static probe_t probes[3];
+  static test_timer_t timers[3];
   int i;
 
   open_wheel(10, 8);
-  probe_init_all(probes, 3);
+  test_timer_init_all(timers, 3);
   for (i = 0; i < 3; i++) {
-    uvwheel_timer_unref(&probes[i].timer);
-    probe_start(&probes[i], 100, i == 0 ? 50 : 0);
+    uvwheel_timer_unref(&timers[i].base);
+    test_timer_start(&timers[i], 100, i == 0 ? 50 : 0);
   }
-  if (_i == 1)
-    uvwheel_unref(&wheel);
+  wheel_refs[_i].act(&wheel);
   run_for(1000);
-  ck_assert_uint_ge(probes[0].fired, 10);
-  ck_assert_uint_eq(probes[1].fired, 1);
-  ck_assert_uint_eq(probes[2].fired, 1);
-  ck_assert_int_eq(is_alive(), 0);
+  require_in(wheel_refs[_i].name, timers[0].fired >= 10);
+  require_in(wheel_refs[_i].name, timers[1].fired == 1);
+  require_in(wheel_refs[_i].name, timers[2].fired == 1);
+  require_in(wheel_refs[_i].name, !is_alive());
   verify_wheel();
 }
 END_TEST
 
 START_TEST(restarts_and_refreshes_of_an_unref_d_timer_keep_the_loop_s_state)
 {
-  static probe_t probe, other;
+  static test_timer_t timer, other;
 
   open_wheel(10, 8);
-  probe_init(&probe);
-  probe_init(&other);
-  uvwheel_timer_unref(&probe.timer);
-  probe_start(&probe, 100, 0);
-  probe_start(&probe, 200, 300);
-  probe_start(&probe, 50, 70);
-  probe_refresh(&probe);
-  probe_again(&probe);
+  test_timer_init(&timer);
+  test_timer_init(&other);
+  uvwheel_timer_unref(&timer.base);
+  test_timer_start(&timer, 100, 0);
+  test_timer_start(&timer, 200, 300);
+  test_timer_start(&timer, 50, 70);
+  test_timer_refresh(&timer);
+  test_timer_again(&timer);
   ck_assert_int_eq(is_alive(), 0);
-  ck_assert_int_eq(uvwheel_timer_has_ref(&probe.timer), 0);
-  probe_start(&other, 5, 0);
+  ck_assert_int_eq(uvwheel_timer_has_ref(&timer.base), 0);
+  test_timer_start(&other, 5, 0);
   ck_assert_int_eq(is_alive(), 1);
-  probe_stop(&probe);
+  test_timer_stop(&timer);
   ck_assert_int_eq(is_alive(), 1);
-  probe_stop(&other);
+  test_timer_stop(&other);
   ck_assert_int_eq(is_alive(), 0);
 }
 END_TEST
 
 START_TEST(a_new_init_makes_a_timer_ref_d)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(10, 8);
-  probe_init(&probe);
-  uvwheel_timer_unref(&probe.timer);
-  probe_init(&probe);
-  ck_assert_int_eq(uvwheel_timer_has_ref(&probe.timer), 1);
-  probe_start(&probe, 100, 0);
+  test_timer_init(&timer);
+  uvwheel_timer_unref(&timer.base);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uvwheel_timer_has_ref(&timer.base), 1);
+  test_timer_start(&timer, 100, 0);
   ck_assert_int_eq(is_alive(), 1);
 }
 END_TEST
@@ -202,32 +240,34 @@ END_TEST
 /* P9. bun#37096; test_scenarios_load.c has the simple case. */
 START_TEST(an_empty_wheel_does_not_bound_the_poll)
 {
-  static probe_t probes[2];
+  static test_timer_t timers[2];
 
   open_wheel(10, 8);
-  probe_init_all(probes, 2);
-  if (_i & 1)
+  test_timer_init_all(timers, 2);
+  if (unrefs[_i].wheel)
     uvwheel_unref(&wheel);
-  if (_i & 2)
-    uvwheel_timer_unref(&probes[0].timer);
-  probe_start(&probes[0], 100, 0);
-  probe_start(&probes[1], 50, 0);
+  if (unrefs[_i].first)
+    uvwheel_timer_unref(&timers[0].base);
+  if (unrefs[_i].second)
+    uvwheel_timer_unref(&timers[1].base);
+  test_timer_start(&timers[0], 100, 0);
+  test_timer_start(&timers[1], 50, 0);
   run_for(150);
-  ck_assert_uint_eq(fired_in_all, 2);
-  ck_assert_int_eq(uv_is_active((uv_handle_t *)&wheel.driver), 0);
-  probe_start(&probes[1], 50, 0);
-  probe_stop(&probes[1]);
-  ck_assert_int_eq(uv_is_active((uv_handle_t *)&wheel.driver), 0);
+  require_in(unrefs[_i].name, fired_in_all == 2);
+  require_in(unrefs[_i].name, !uv_is_active((uv_handle_t *)&wheel.driver));
+  test_timer_start(&timers[1], 50, 0);
+  test_timer_stop(&timers[1]);
+  require_in(unrefs[_i].name, !uv_is_active((uv_handle_t *)&wheel.driver));
 }
 END_TEST
 
 START_TEST(a_wheel_that_is_closed_keeps_the_loop_until_it_is_told)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(10, 8);
-  probe_init(&probe);
-  probe_start(&probe, 100, 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 0);
   uvwheel_unref(&wheel);
   uvwheel_close(&wheel, on_wheel_closed);
   ck_assert_int_eq(is_alive(), 1);
@@ -244,16 +284,22 @@ main(void)
 
   tcase_add_loop_test(ref,
                       the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone, 0,
-                      COMBINATIONS);
+                      LENGTH(unrefs));
+  tcase_add_loop_test(ref,
+                      timers_unref_d_before_their_start_do_not_keep_the_loop, 0,
+                      LENGTH(unrefs));
   tcase_add_test(ref, ref_takes_unref_back_and_both_are_idempotent);
-  tcase_add_loop_test(ref, the_last_ref_d_timer_lets_the_loop_end, 0, 2);
+  tcase_add_loop_test(ref, the_last_ref_d_timer_lets_the_loop_end, 0,
+                      LENGTH(ends));
   tcase_add_test(ref, a_repeating_timer_can_unref_and_ref_itself);
-  tcase_add_loop_test(
-      ref, unref_d_timers_fire_while_something_else_keeps_the_loop, 0, 2);
+  tcase_add_loop_test(ref,
+                      unref_d_timers_fire_while_something_else_keeps_the_loop,
+                      0, LENGTH(wheel_refs));
   tcase_add_test(
       ref, restarts_and_refreshes_of_an_unref_d_timer_keep_the_loop_s_state);
   tcase_add_test(ref, a_new_init_makes_a_timer_ref_d);
-  tcase_add_loop_test(ref, an_empty_wheel_does_not_bound_the_poll, 0, 4);
+  tcase_add_loop_test(ref, an_empty_wheel_does_not_bound_the_poll, 0,
+                      LENGTH(unrefs));
   tcase_add_test(ref, a_wheel_that_is_closed_keeps_the_loop_until_it_is_told);
   return run_suite(suite);
 }

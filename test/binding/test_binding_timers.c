@@ -14,37 +14,81 @@ ignore(uv_timer_t *timer)
   (void)timer;
 }
 
-#define KINDS 9
-
-/* Does one of KINDS things to both timers, which must answer alike. */
 static void
-do_to_both(int kind, uvwheel_timer_t *timer, uv_timer_t *model)
+expect_same_start(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t timeout,
+                  uint64_t repeat)
 {
-  static const uint64_t starts[][2] = {
-      {5, 0}, {5, 3}, {0, 0}, {UINT64_MAX, UINT64_MAX}};
-
-  if (kind < (int)LENGTH(starts)) {
-    const uint64_t *times = starts[kind];
-    require(uvwheel_timer_start(timer, on_probe, times[0], times[1]) ==
-            uv_timer_start(model, ignore, times[0], times[1]));
-    return;
-  }
-  switch (kind) {
-  case 4:
-    require(uvwheel_timer_stop(timer) == uv_timer_stop(model));
-    break;
-  case 5:
-    require(uvwheel_timer_again(timer) == uv_timer_again(model));
-    break;
-  case 6:
-    virtual_time_advance_ms(1);
-    uv_update_time(&loop);
-    break;
-  default:
-    uvwheel_timer_set_repeat(timer, kind == 7 ? 7 : 0);
-    uv_timer_set_repeat(model, kind == 7 ? 7 : 0);
-  }
+  require(uvwheel_timer_start(timer, on_test_timer, timeout, repeat) ==
+          uv_timer_start(model, ignore, timeout, repeat));
 }
+
+static void
+start_once(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  expect_same_start(timer, model, 5, 0);
+}
+
+static void
+start_repeating(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  expect_same_start(timer, model, 5, 3);
+}
+
+static void
+start_at_once(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  expect_same_start(timer, model, 0, 0);
+}
+
+static void
+start_at_the_end_of_time(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  expect_same_start(timer, model, UINT64_MAX, UINT64_MAX);
+}
+
+static void
+stop(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  require(uvwheel_timer_stop(timer) == uv_timer_stop(model));
+}
+
+static void
+again(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  require(uvwheel_timer_again(timer) == uv_timer_again(model));
+}
+
+static void
+let_a_millisecond_pass(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  (void)timer;
+  (void)model;
+  virtual_time_advance_ms(1);
+  uv_update_time(&loop);
+}
+
+static void
+set_repeat(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  uvwheel_timer_set_repeat(timer, 7);
+  uv_timer_set_repeat(model, 7);
+}
+
+static void
+drop_repeat(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  uvwheel_timer_set_repeat(timer, 0);
+  uv_timer_set_repeat(model, 0);
+}
+
+/* Each does the same to both timers, which must answer alike. */
+static void (*const operations[])(uvwheel_timer_t *, uv_timer_t *) = {
+    start_once, start_repeating, start_at_once,
+    stop,       again,           start_at_the_end_of_time,
+    set_repeat, drop_repeat,     let_a_millisecond_pass,
+};
+
+#define OPERATIONS ((int)LENGTH(operations))
 
 static void
 expect_alike(const uvwheel_timer_t *timer, const uv_timer_t *model)
@@ -66,13 +110,15 @@ START_TEST(every_function_means_what_its_namesake_means)
 
   open_wheel(1, 8);
   ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
-  for (sequence = 0; sequence < KINDS * KINDS * KINDS * KINDS; sequence++) {
+  for (sequence = 0;
+       sequence < OPERATIONS * OPERATIONS * OPERATIONS * OPERATIONS;
+       sequence++) {
     require(uvwheel_timer_init(&wheel, &timer) == 0);
     model.timer_cb = NULL; /* as it is before the first start */
     uv_timer_set_repeat(&model, 0);
-    do_to_both(_i, &timer, &model);
-    for (step = 0, rest = sequence; step < 4; step++, rest /= KINDS) {
-      do_to_both(rest % KINDS, &timer, &model);
+    operations[_i](&timer, &model);
+    for (step = 0, rest = sequence; step < 4; step++, rest /= OPERATIONS) {
+      operations[rest % OPERATIONS](&timer, &model);
       expect_alike(&timer, &model);
     }
     require(uvwheel_timer_stop(&timer) == uv_timer_stop(&model));
@@ -91,104 +137,104 @@ advance(uint64_t ms)
 }
 
 static void
-expect_due_in(probe_t *probe, uint64_t ms)
+expect_due_in(test_timer_t *timer, uint64_t ms)
 {
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe->timer), ms);
-  probe->due_ms = uv_now(&loop) + ms;
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base), ms);
+  timer->due_ms = uv_now(&loop) + ms;
 }
 
 START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(100, 8);
-  probe_init(&probe);
-  probe_start(&probe, 500, 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 500, 0);
   advance(40);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
-  expect_due_in(&probe, 500);
-  probe_start(&probe, 500, 300);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
+  expect_due_in(&timer, 500);
+  test_timer_start(&timer, 500, 300);
   advance(40);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
-  expect_due_in(&probe, 300);
-  uvwheel_timer_set_repeat(&probe.timer, 700);
-  expect_due_in(&probe, 300); /* when it is due now does not change */
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
-  expect_due_in(&probe, 700);
-  uvwheel_timer_set_repeat(&probe.timer, 0);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
-  expect_due_in(&probe, 500);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
+  expect_due_in(&timer, 300);
+  uvwheel_timer_set_repeat(&timer.base, 700);
+  expect_due_in(&timer, 300); /* when it is due now does not change */
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
+  expect_due_in(&timer, 700);
+  uvwheel_timer_set_repeat(&timer.base, 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
+  expect_due_in(&timer, 500);
   run_for(1000);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
 }
 END_TEST
 
 START_TEST(firing_and_again_do_not_change_what_refresh_falls_back_to)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(100, 8);
-  probe_init(&probe);
-  probe_start(&probe, 50, 400);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 50, 400);
   run_for(200); /* it has fired and armed itself */
-  ck_assert_uint_eq(probe.fired, 1);
-  probe_again(&probe);
-  uvwheel_timer_set_repeat(&probe.timer, 0);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
-  expect_due_in(&probe, 50);
-  probe_start(&probe, 60, 0);
+  ck_assert_uint_eq(timer.fired, 1);
+  test_timer_again(&timer);
+  uvwheel_timer_set_repeat(&timer.base, 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
+  expect_due_in(&timer, 50);
+  test_timer_start(&timer, 60, 0);
   advance(10);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
-  expect_due_in(&probe, 60);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
+  expect_due_in(&timer, 60);
 }
 END_TEST
 
 START_TEST(a_refreshed_timer_fires_at_its_new_time_alone)
 {
-  static probe_t probe;
+  static test_timer_t timer;
   uint64_t due_ms;
   int i;
 
   open_wheel(10, 8);
-  probe_init(&probe);
-  probe_start(&probe, (uint64_t)_i, 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, (uint64_t)_i, 0);
   for (i = 0; i < 50; i++) {
     run_for((uint64_t)_i);
-    probe_refresh(&probe);
+    test_timer_refresh(&timer);
   }
-  ck_assert_uint_eq(probe.fired, 0);
+  ck_assert_uint_eq(timer.fired, 0);
   due_ms = tick_ms_after(10, uv_now(&loop) + (uint64_t)_i);
   run_for(due_ms - uv_now(&loop) - 1);
-  ck_assert_uint_eq(probe.fired, 0);
+  ck_assert_uint_eq(timer.fired, 0);
   run_for(1);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
 }
 END_TEST
 
 /* ---- The wheel of a timer ------------------------------------------------ */
 
 static void
-ask_for_wheel(probe_t *probe)
+ask_for_wheel(test_timer_t *timer)
 {
-  ck_assert_ptr_eq(uvwheel_timer_get_wheel(&probe->timer), &wheel);
+  ck_assert_ptr_eq(uvwheel_timer_get_wheel(&timer->base), &wheel);
 }
 
 /* Whatever flags it has, also in its callback. */
 START_TEST(a_timer_tells_its_wheel)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(10, 8);
-  probe_init(&probe);
-  ask_for_wheel(&probe);
-  uvwheel_timer_unref(&probe.timer);
-  uvwheel_timer_set_missed(&probe.timer, UVWHEEL_MISSED_BURST);
-  ask_for_wheel(&probe);
-  probe.then = ask_for_wheel;
-  probe_start(&probe, 50, 0);
-  ask_for_wheel(&probe);
+  test_timer_init(&timer);
+  ask_for_wheel(&timer);
+  uvwheel_timer_unref(&timer.base);
+  uvwheel_timer_set_missed(&timer.base, UVWHEEL_MISSED_BURST);
+  ask_for_wheel(&timer);
+  timer.then = ask_for_wheel;
+  test_timer_start(&timer, 50, 0);
+  ask_for_wheel(&timer);
   run_for(100);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
 }
 END_TEST
 
@@ -198,27 +244,27 @@ static void
 count_visit(uvwheel_timer_t *timer, void *visits)
 {
   ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
-  ((probe_t *)timer)->fired++;
+  ((test_timer_t *)timer)->fired++;
   ++*(unsigned *)visits;
 }
 
 START_TEST(a_walk_visits_each_active_timer_once)
 {
-  static probe_t probes[40];
+  static test_timer_t timers[40];
   unsigned visits = 0;
   size_t i;
 
   open_wheel(10, 8);
-  probe_init_all(probes, LENGTH(probes));
+  test_timer_init_all(timers, LENGTH(timers));
   uvwheel_walk(&wheel, count_visit, &visits);
   ck_assert_uint_eq(visits, 0);
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], i * 7, 0);
-  probe_stop(&probes[17]);
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * 7, 0);
+  test_timer_stop(&timers[17]);
   uvwheel_walk(&wheel, count_visit, &visits);
   ck_assert_uint_eq(visits, 39);
-  for (i = 0; i < LENGTH(probes); i++)
-    ck_assert_uint_eq(probes[i].fired, i == 17 ? 0 : 1);
+  for (i = 0; i < LENGTH(timers); i++)
+    ck_assert_uint_eq(timers[i].fired, i == 17 ? 0 : 1);
 }
 END_TEST
 
@@ -238,9 +284,9 @@ START_TEST(a_walk_may_stop_and_free_all_it_meets)
 
   open_wheel(10, 8);
   for (i = 0; i < 100; i++) {
-    probe_t *probe = malloc(sizeof *probe);
-    probe_init(probe);
-    probe_start(probe, i, 0);
+    test_timer_t *timer = malloc(sizeof *timer);
+    test_timer_init(timer);
+    test_timer_start(timer, i, 0);
   }
   uvwheel_walk(&wheel, stop_and_free, &visits);
   ck_assert_uint_eq(visits, 100);
@@ -261,17 +307,17 @@ run_the_loop(uvwheel_timer_t *timer, void *arg)
  * wake the loop again and again for what is due. */
 START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
 {
-  static probe_t probes[3];
+  static test_timer_t timers[3];
   uint64_t polls;
   size_t i;
 
   open_wheel(10, 8);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], 10 * i, 0);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 10 * i, 0);
   polls = virtual_time_polls();
   uvwheel_walk(&wheel, run_the_loop, NULL);
-  ck_assert_uint_le(virtual_time_polls() - polls, 3 * LENGTH(probes));
+  ck_assert_uint_le(virtual_time_polls() - polls, 3 * LENGTH(timers));
   ck_assert_uint_eq(fired_in_all, 0);
   run_for(10);
   ck_assert_uint_eq(fired_in_all, 3);
@@ -281,73 +327,93 @@ END_TEST
 /* Overdue, it would be refreshed in place to a time that has wrapped around. */
 START_TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(10, 8);
-  probe_init(&probe);
-  probe_start(&probe, 10, UINT64_MAX - 5);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 10, UINT64_MAX - 5);
   virtual_time_advance_ms(100);
   uv_update_time(&loop);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
   run_for(1000);
-  ck_assert_uint_eq(probe.fired, 0);
+  ck_assert_uint_eq(timer.fired, 0);
 }
 END_TEST
+
+static void
+leave_idle(test_timer_t *timer)
+{
+  (void)timer;
+}
+
+static void
+start_to_close(test_timer_t *timer)
+{
+  test_timer_start(timer, 50, 200);
+}
+
+static void
+start_and_stop(test_timer_t *timer)
+{
+  test_timer_start(timer, 50, 200);
+  test_timer_stop(timer);
+}
+
+/* In which state it is closed. */
+static void (*const before_close[])(test_timer_t *) = {
+    leave_idle, start_to_close, start_and_stop};
 
 /* A late write callback that starts the timer of a connection which is about to
  * be freed (xSocks). */
 START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised)
 {
   uvwheel_timer_t zeroed = {.home = 0};
-  static probe_t probe;
+  static test_timer_t timer;
 
   uvwheel_timer_close(NULL);
   uvwheel_timer_close(&zeroed);
   ck_assert_uint_eq(zeroed.home, 0);
   open_wheel(100, 8);
-  probe_init(&probe);
-  if (_i != 0) /* else it is closed before its first start */
-    probe_start(&probe, 50, 200);
-  if (_i == 2)
-    probe_stop(&probe);
-  uvwheel_timer_close(&probe.timer);
-  uvwheel_timer_close(&probe.timer);
+  test_timer_init(&timer);
+  before_close[_i](&timer);
+  uvwheel_timer_close(&timer.base);
+  uvwheel_timer_close(&timer.base);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, on_probe, 1, 1),
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer.base, on_test_timer, 1, 1),
                    UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe.timer), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_stop(&probe.timer), 0);
-  ck_assert_ptr_null(uvwheel_timer_get_wheel(&probe.timer));
-  uvwheel_timer_set_repeat(&probe.timer, 5);
-  uvwheel_timer_unref(&probe.timer);
-  ck_assert_int_eq(uvwheel_timer_start(&probe.timer, on_probe, 1, 1),
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_stop(&timer.base), 0);
+  ck_assert_ptr_null(uvwheel_timer_get_wheel(&timer.base));
+  uvwheel_timer_set_repeat(&timer.base, 5);
+  uvwheel_timer_unref(&timer.base);
+  ck_assert_int_eq(uvwheel_timer_start(&timer.base, on_test_timer, 1, 1),
                    UV_EINVAL);
   run_for(1000);
-  ck_assert_uint_eq(probe.fired, 0);
-  probe_init(&probe);
-  expect_punctual(&probe, 50);
+  ck_assert_uint_eq(timer.fired, 0);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 50);
 }
 END_TEST
 
 static void
-close_timer(probe_t *probe)
+close_timer(test_timer_t *timer)
 {
-  uvwheel_timer_close(&probe->timer);
+  uvwheel_timer_close(&timer->base);
 }
 
 START_TEST(a_repeating_timer_closed_in_its_callback_fires_no_more)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(100, 8);
-  probe_init(&probe);
-  probe.then = close_timer;
-  probe_start(&probe, 50, 50);
+  test_timer_init(&timer);
+  timer.then = close_timer;
+  test_timer_start(&timer, 50, 50);
   run_for(1000);
-  ck_assert_uint_eq(probe.fired, 1);
-  ck_assert_int_eq(uvwheel_timer_again(&probe.timer), UV_EINVAL);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
 }
 END_TEST
 
@@ -358,7 +424,7 @@ main(void)
   TCase *timers = loop_tcase(suite, "timers");
 
   tcase_add_loop_test(timers, every_function_means_what_its_namesake_means, 0,
-                      KINDS);
+                      OPERATIONS);
   tcase_add_test(timers,
                  refresh_takes_the_repeat_if_there_is_one_else_the_timeout);
   tcase_add_test(timers,
@@ -370,8 +436,9 @@ main(void)
   tcase_add_test(timers, a_walk_may_stop_and_free_all_it_meets);
   tcase_add_test(timers, a_loop_that_is_run_inside_a_walk_fires_nothing);
   tcase_add_test(timers, an_overdue_timer_can_be_refreshed_to_the_end_of_time);
-  tcase_add_loop_test(
-      timers, a_closed_timer_cannot_be_started_until_it_is_initialised, 0, 3);
+  tcase_add_loop_test(timers,
+                      a_closed_timer_cannot_be_started_until_it_is_initialised,
+                      0, LENGTH(before_close));
   tcase_add_test(timers,
                  a_repeating_timer_closed_in_its_callback_fires_no_more);
   return run_suite(suite);

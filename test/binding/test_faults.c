@@ -14,9 +14,9 @@
 /* ---- Fork ---------------------------------------------------------------- */
 
 static void
-stop_the_loop(probe_t *probe)
+stop_the_loop(test_timer_t *timer)
 {
-  (void)probe;
+  (void)timer;
   uv_stop(&loop);
 }
 
@@ -38,40 +38,60 @@ end_of_child(void)
   _exit(0);
 }
 
-/* Forked before the loop has run, and with a batch half done. */
-START_TEST(after_a_fork_parent_and_child_both_go_on)
+static test_timer_t forked[30];
+
+static void
+start_forked(void)
 {
-  static probe_t probes[30];
   const uvwheel_options_t options = {
       .tick_ms = 10, .slots = 8, .turn_budget = 7};
-  int status;
   size_t i;
-  pid_t pid;
 
   open_wheel_with(&options);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++) {
-    probe_start(&probes[i], i < 20 ? 5 : 100, 0);
-    probes[i].then = stop_the_loop;
-  }
-  if (_i == 1) {
-    uv_run(&loop, UV_RUN_DEFAULT);
-    ck_assert_uint_eq(fired_in_all, options.turn_budget);
-  }
-  for (i = 0; i < LENGTH(probes); i++)
-    probes[i].then = NULL;
-  pid = fork();
+  test_timer_init_all(forked, LENGTH(forked));
+  for (i = 0; i < LENGTH(forked); i++)
+    test_timer_start(&forked[i], i < 20 ? 5 : 100, 0);
+}
+
+static void
+fork_and_go_on(void)
+{
+  pid_t pid = fork();
+  int status;
+  size_t i;
+
   ck_assert_int_ge(pid, 0);
   if (pid == 0)
     ck_assert_int_eq(uv_loop_fork(&loop), 0);
   run_for(1000);
-  for (i = 0; i < LENGTH(probes); i++)
-    ck_assert_uint_eq(probes[i].fired, 1);
-  expect_punctual(&probes[0], 50);
+  for (i = 0; i < LENGTH(forked); i++)
+    ck_assert_uint_eq(forked[i].fired, 1);
+  expect_punctual(&forked[0], 50);
   if (pid == 0)
     end_of_child();
   ck_assert_int_eq(waitpid(pid, &status, 0), pid);
   ck_assert_int_eq(status, 0);
+}
+
+START_TEST(after_a_fork_parent_and_child_both_go_on)
+{
+  start_forked();
+  fork_and_go_on();
+}
+END_TEST
+
+START_TEST(after_a_fork_in_the_middle_of_a_batch_both_go_on)
+{
+  size_t i;
+
+  start_forked();
+  for (i = 0; i < LENGTH(forked); i++)
+    forked[i].then = stop_the_loop;
+  uv_run(&loop, UV_RUN_DEFAULT);
+  ck_assert_uint_eq(fired_in_all, 7);
+  for (i = 0; i < LENGTH(forked); i++)
+    forked[i].then = NULL;
+  fork_and_go_on();
 }
 END_TEST
 
@@ -145,44 +165,57 @@ END_TEST
 #define SLOTS 8
 #define ROUND_MS (TICK_MS * SLOTS)
 
+#define BLOCKERS 40
+
 static uint64_t unblocked_ms;
 
 static void
-block(probe_t *probe)
+block(test_timer_t *timer)
 {
   virtual_time_advance_ms(10 * ROUND_MS);
   unblocked_ms = virtual_time_ns() / 1000000;
-  if (probe->arg != NULL)
+  if (timer->arg != NULL)
     uv_update_time(&loop);
 }
 
-/* The nth timer blocks, and tells the loop the time or does not. If not, libuv
- * goes on with the time it knows, and sleeps until what was to come next, here
- * a round: that lateness is the loop's own. */
-START_TEST(a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing)
+static void
+block_in(int number, bool updates)
 {
-  static probe_t probes[40];
-  probe_t *blocker = &probes[_i / 2];
+  static test_timer_t timers[BLOCKERS];
+  test_timer_t *blocker = &timers[number];
   uint64_t blocked_ms, late_ms;
   size_t i;
 
   open_wheel_without_stalls(TICK_MS, SLOTS);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], i / 2 * (ROUND_MS - 3), 0);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i / 2 * (ROUND_MS - 3), 0);
   blocker->then = block;
-  blocker->arg = _i % 2 ? blocker : NULL;
+  blocker->arg = updates ? blocker : NULL;
   blocked_ms = tick_ms_after(TICK_MS, blocker->due_ms);
   run_for(10000);
   late_ms = unblocked_ms + ROUND_MS;
-  for (i = 0; i < LENGTH(probes); i++) {
-    uint64_t tick_ms = tick_ms_after(TICK_MS, probes[i].due_ms);
-    ck_assert_uint_eq(probes[i].fired, 1);
+  for (i = 0; i < LENGTH(timers); i++) {
+    uint64_t tick_ms = tick_ms_after(TICK_MS, timers[i].due_ms);
+    ck_assert_uint_eq(timers[i].fired, 1);
     if (tick_ms < blocked_ms || tick_ms > late_ms)
-      ck_assert_uint_eq(probes[i].fired_ms, tick_ms);
+      ck_assert_uint_eq(timers[i].fired_ms, tick_ms);
     else
-      ck_assert_uint_le(probes[i].fired_ms, late_ms);
+      ck_assert_uint_le(timers[i].fired_ms, late_ms);
   }
+}
+
+/* Each timer in turn. libuv goes on with the time it knows, and sleeps until
+ * what was to come next, here a round: that lateness is the loop's own. */
+START_TEST(a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing)
+{
+  block_in(_i, false);
+}
+END_TEST
+
+START_TEST(a_callback_that_blocks_and_updates_the_time_loses_nothing)
+{
+  block_in(_i, true);
 }
 END_TEST
 
@@ -191,19 +224,19 @@ START_TEST(nothing_happens_when_the_ticks_need_33_bits)
   static const uint64_t ticks_ms[] = {1, 7, 100};
   const uint64_t tick_ms = ticks_ms[_i];
   const uint64_t overflow_ms = ((uint64_t)UINT32_MAX + 1) * tick_ms;
-  static probe_t early, at, late, probe;
+  static test_timer_t early, at, late, timer;
 
   open_wheel(tick_ms, SLOTS);
-  probe_init(&early);
-  probe_init(&at);
-  probe_init(&late);
-  probe_init(&probe);
-  probe_start(&early, overflow_ms - tick_ms - START_MS, 0);
-  probe_start(&at, overflow_ms - START_MS, 0);
-  probe_start(&late, overflow_ms + tick_ms - START_MS, 0);
+  test_timer_init(&early);
+  test_timer_init(&at);
+  test_timer_init(&late);
+  test_timer_init(&timer);
+  test_timer_start(&early, overflow_ms - tick_ms - START_MS, 0);
+  test_timer_start(&at, overflow_ms - START_MS, 0);
+  test_timer_start(&late, overflow_ms + tick_ms - START_MS, 0);
   run_for(overflow_ms - 20 * tick_ms - START_MS);
   while (uv_now(&loop) < overflow_ms + 20 * tick_ms)
-    expect_punctual(&probe, uv_now(&loop) % (2 * ROUND_MS));
+    expect_punctual(&timer, uv_now(&loop) % (2 * ROUND_MS));
   ck_assert_uint_eq(early.fired_ms, overflow_ms);
   ck_assert_uint_eq(at.fired_ms, overflow_ms + tick_ms);
   ck_assert_uint_eq(late.fired_ms, overflow_ms + 2 * tick_ms);
@@ -217,25 +250,25 @@ START_TEST(a_clock_that_leaps_to_and_fro_fires_each_timer_once)
   static const int64_t leaps_ms[] = {-HOUR_MS,     3 * HOUR_MS,  -2 * HOUR_MS,
                                      8 * HOUR_MS,  -5 * HOUR_MS, 100 * HOUR_MS,
                                      -99 * HOUR_MS};
-  static probe_t probes[40], probe;
+  static test_timer_t timers[40], timer;
   uint64_t latest_ms = 0;
   size_t i, leap;
 
   open_wheel_without_stalls(TICK_MS, SLOTS);
-  probe_init_all(probes, LENGTH(probes));
-  probe_init(&probe);
+  test_timer_init_all(timers, LENGTH(timers));
+  test_timer_init(&timer);
   run_for(10 * HOUR_MS);
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], (uint64_t)i * HOUR_MS / 2 + 17, 0);
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], (uint64_t)i * HOUR_MS / 2 + 17, 0);
   for (leap = 0; leap < LENGTH(leaps_ms); leap++) {
     virtual_time_advance_ms((uint64_t)leaps_ms[leap]);
     run_for(100);
     if (latest_ms < uv_now(&loop))
       latest_ms = uv_now(&loop);
-    for (i = 0; i < LENGTH(probes); i++)
-      ck_assert_uint_eq(probes[i].fired,
-                        tick_ms_after(TICK_MS, probes[i].due_ms) <= latest_ms);
-    expect_punctual(&probe, 2 * ROUND_MS);
+    for (i = 0; i < LENGTH(timers); i++)
+      ck_assert_uint_eq(timers[i].fired,
+                        tick_ms_after(TICK_MS, timers[i].due_ms) <= latest_ms);
+    expect_punctual(&timer, 2 * ROUND_MS);
   }
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
   rewind_clock();
@@ -444,44 +477,68 @@ in_close_of_another_wheel(void)
   uvwheel_close(&other_wheel, on_other_closed);
 }
 
-static void (*const places[])(void) = {
-    in_async,
-    in_check,
-    in_idle,
-    in_prepare,
-    in_io,
-    in_signal,
-    in_timer,
-    in_close,
-    in_walk_of_the_loop,
-    in_timer_of_another_wheel,
-    in_close_of_another_wheel,
+static const struct {
+  const char *name;
+  void (*close)(void);
+} places[] = {
+    {"async", in_async},
+    {"check", in_check},
+    {"idle", in_idle},
+    {"prepare", in_prepare},
+    {"io", in_io},
+    {"signal", in_signal},
+    {"timer", in_timer},
+    {"close", in_close},
+    {"walk of the loop", in_walk_of_the_loop},
+    {"timer of another wheel", in_timer_of_another_wheel},
+    {"close of another wheel", in_close_of_another_wheel},
 };
 
-/* Each with nothing due, and with a batch under way that the budget has cut. */
-START_TEST(a_wheel_can_be_closed_in_any_callback)
+static test_timer_t silenced[CROWD];
+
+static void
+start_crowd(uint64_t timeout)
 {
-  static probe_t probes[CROWD];
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .turn_budget = 5};
   size_t i;
 
   open_wheel_with(&options);
-  probe_init_all(probes, CROWD);
+  test_timer_init_all(silenced, CROWD);
   for (i = 0; i < CROWD; i++)
-    probe_start(&probes[i], _i % 2 ? 5 : 500, i % 3 ? 0 : 20);
-  if (_i % 2) {
-    virtual_time_advance_ms(50);
-    run_turn();
-    ck_assert_uint_eq(fired_in_all, 5);
-  }
-  places[_i / 2]();
+    test_timer_start(&silenced[i], timeout, i % 3 ? 0 : 20);
+}
+
+static void
+close_in(int place)
+{
+  const char *name = places[place].name;
+  size_t i;
+
+  places[place].close();
   run_for(1000);
-  ck_assert_uint_eq(wheels_closed, 1);
-  ck_assert_uint_lt(fired_before_close, CROWD);
-  ck_assert_uint_eq(fired_in_all, fired_before_close);
-  ck_assert_uint_eq(handle_count(), 0);
+  require_in(name, wheels_closed == 1);
+  require_in(name, fired_before_close < CROWD);
+  require_in(name, fired_in_all == fired_before_close);
+  require_in(name, handle_count() == 0);
   for (i = 0; i < CROWD; i++)
-    ck_assert_int_eq(uvwheel_timer_is_active(&probes[i].timer), 0);
+    require_in(name, !uvwheel_timer_is_active(&silenced[i].base));
+}
+
+START_TEST(a_wheel_can_be_closed_in_any_callback)
+{
+  start_crowd(500);
+  close_in(_i);
+}
+END_TEST
+
+/* With a batch under way that the budget has cut. */
+START_TEST(a_wheel_can_be_closed_in_any_callback_between_turns)
+{
+  start_crowd(5);
+  virtual_time_advance_ms(50);
+  run_turn();
+  ck_assert_uint_eq(fired_in_all, 5);
+  close_in(_i);
 }
 END_TEST
 
@@ -525,16 +582,21 @@ main(void)
   TCase *time = loop_tcase(suite, "time");
   TCase *ends = loop_tcase(suite, "ends");
 
-  tcase_add_loop_test(processes, after_a_fork_parent_and_child_both_go_on, 0,
-                      2);
+  tcase_add_test(processes, after_a_fork_parent_and_child_both_go_on);
+  tcase_add_test(processes, after_a_fork_in_the_middle_of_a_batch_both_go_on);
   tcase_add_test(processes, a_thousand_wheels_share_a_loop);
   tcase_add_loop_test(
       time, a_callback_that_blocks_for_ten_rounds_delays_and_loses_nothing, 0,
-      80);
+      BLOCKERS);
+  tcase_add_loop_test(time,
+                      a_callback_that_blocks_and_updates_the_time_loses_nothing,
+                      0, BLOCKERS);
   tcase_add_loop_test(time, nothing_happens_when_the_ticks_need_33_bits, 0, 3);
   tcase_add_test(time, a_clock_that_leaps_to_and_fro_fires_each_timer_once);
   tcase_add_loop_test(ends, a_wheel_can_be_closed_in_any_callback, 0,
-                      2 * LENGTH(places));
+                      LENGTH(places));
+  tcase_add_loop_test(ends, a_wheel_can_be_closed_in_any_callback_between_turns,
+                      0, LENGTH(places));
   tcase_add_test(ends, a_loop_closed_too_early_is_busy_and_goes_on);
   return run_suite(suite);
 }

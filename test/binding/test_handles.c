@@ -30,9 +30,9 @@ close_set(void)
 }
 
 static void
-close_set_in_callback(probe_t *probe)
+close_set_in_callback(test_timer_t *timer)
 {
-  (void)probe;
+  (void)timer;
   close_set();
 }
 
@@ -40,9 +40,9 @@ close_set_in_callback(probe_t *probe)
 static void
 close_set_if_due(uv_prepare_t *prepare)
 {
-  probe_t *probe = prepare->data;
+  test_timer_t *timer = prepare->data;
 
-  if (probe->fired == 0 && uvwheel_timer_get_due_in(&probe->timer) == 0)
+  if (timer->fired == 0 && uvwheel_timer_get_due_in(&timer->base) == 0)
     close_set();
 }
 
@@ -59,12 +59,12 @@ static uv_prepare_t before_poll;
 
 /* Runs the loop until the set is closed. */
 static void
-close_at(moment_t moment, probe_t *probe)
+close_at(moment_t moment, test_timer_t *timer)
 {
   if (moment != BEFORE_THE_FIRST_START)
-    probe_start(probe, 1000, 0);
-  probe->then = moment == IN_A_CALLBACK ? close_set_in_callback : NULL;
-  before_poll.data = probe;
+    test_timer_start(timer, 1000, 0);
+  timer->then = moment == IN_A_CALLBACK ? close_set_in_callback : NULL;
+  before_poll.data = timer;
   if (moment == BEFORE_A_POLL)
     ck_assert_int_eq(uv_prepare_start(&before_poll, close_set_if_due), 0);
   else if (moment == IN_A_CALLBACK)
@@ -94,27 +94,27 @@ expect_no_spinning(void)
 }
 
 static void
-expect_fired_or_closing(const probe_t *probe)
+expect_fired_or_closing(const test_timer_t *timer)
 {
-  ck_assert_msg(uvwheel_is_closing(&wheel) || probe->fired == 1, "set %#x",
+  ck_assert_msg(uvwheel_is_closing(&wheel) || timer->fired == 1, "set %#x",
                 closing_set);
 }
 
 /* A timer that can be started fires, or the wheel is closed meanwhile. */
 static void
-expect_no_endless_wait(probe_t *probe)
+expect_no_endless_wait(test_timer_t *timer)
 {
-  int error = uvwheel_timer_start(&probe->timer, on_probe, 1000, 0);
+  int error = uvwheel_timer_start(&timer->base, on_test_timer, 1000, 0);
 
   ck_assert(error == 0 || error == UV_EINVAL);
   ck_assert_int_eq(error == UV_EINVAL, uvwheel_is_closing(&wheel));
-  probe->due_ms = uvwheel_now(&wheel) + 1000;
+  timer->due_ms = uvwheel_now(&wheel) + 1000;
   expect_no_spinning();
-  expect_fired_or_closing(probe);
+  expect_fired_or_closing(timer);
 }
 
 static void
-open_wheel_with_handles(probe_t *probes, size_t count)
+open_wheel_with_handles(test_timer_t *timers, size_t count)
 {
   open_wheel(TICK_MS, 64);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
@@ -122,7 +122,7 @@ open_wheel_with_handles(probe_t *probes, size_t count)
   ck_assert_uint_ge(handles_found, 2);
   ck_assert_uint_le(handles_found, MOST_HANDLES);
   ck_assert_int_eq(uv_prepare_init(&loop, &before_poll), 0);
-  probe_init_all(probes, count);
+  test_timer_init_all(timers, count);
   wheels_closed = 0;
   is_set_closed = false;
 }
@@ -146,17 +146,17 @@ close_the_rest(bool by_others)
 START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
 {
   moment_t moment = (moment_t)_i;
-  static probe_t probes[2];
+  static test_timer_t timers[2];
   unsigned by_others;
 
   for (closing_set = 1; closing_set < 1u << MOST_HANDLES; closing_set++)
     for (by_others = 0; by_others < 2; by_others++) {
-      open_wheel_with_handles(probes, LENGTH(probes));
-      close_at(moment, &probes[0]);
+      open_wheel_with_handles(timers, LENGTH(timers));
+      close_at(moment, &timers[0]);
       expect_no_spinning();
       if (moment != BEFORE_THE_FIRST_START)
-        expect_fired_or_closing(&probes[0]);
-      expect_no_endless_wait(&probes[1]);
+        expect_fired_or_closing(&timers[0]);
+      expect_no_endless_wait(&timers[1]);
       close_the_rest(by_others);
     }
   rewind_clock();
@@ -167,12 +167,12 @@ END_TEST
 START_TEST(the_wheel_can_be_closed_right_after_some_of_its_handles)
 {
   moment_t moment = (moment_t)_i;
-  static probe_t probe;
+  static test_timer_t timer;
   unsigned fired;
 
   for (closing_set = 1; closing_set < 1u << MOST_HANDLES; closing_set++) {
-    open_wheel_with_handles(&probe, 1);
-    close_at(moment, &probe);
+    open_wheel_with_handles(&timer, 1);
+    close_at(moment, &timer);
     fired = fired_in_all;
     uvwheel_close(&wheel, on_wheel_closed);
     expect_no_spinning();
@@ -188,18 +188,18 @@ END_TEST
 /* Nothing but the wheel keeps this loop alive: it ends. */
 START_TEST(a_loop_ends_although_others_close_some_handles)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   for (closing_set = 1; closing_set < 1u << MOST_HANDLES; closing_set++) {
     open_wheel(TICK_MS, 64);
     handles_found = list_handles(handles, MOST_HANDLES);
     is_set_closed = false;
     wheels_closed = 0;
-    probe_init(&probe);
-    probe_start(&probe, 1000, 0);
+    test_timer_init(&timer);
+    test_timer_start(&timer, 1000, 0);
     close_set();
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    expect_fired_or_closing(&probe);
+    expect_fired_or_closing(&timer);
     close_the_rest(false);
   }
   rewind_clock();

@@ -12,13 +12,13 @@
 
 static const uvwheel_options_t fine = {.tick_ms = 10, .slots = 8};
 
-static probe_t probes[REQUESTS];
+static test_timer_t timers[REQUESTS];
 
 static void
-open_with_probes(const uvwheel_options_t *options)
+open_with_timers(const uvwheel_options_t *options)
 {
   open_mailbox(options);
-  probe_init_all(probes, REQUESTS);
+  test_timer_init_all(timers, REQUESTS);
 }
 
 /* What is queued is called back, without time going by. */
@@ -33,35 +33,35 @@ turn(void)
  */
 
 static void
-refresh_probe(request_t *request)
+refresh_timer(request_t *request)
 {
   (void)request;
-  probe_refresh(&probes[0]);
+  test_timer_refresh(&timers[0]);
 }
 
 static void
-stop_probe(request_t *request)
+stop_timer(request_t *request)
 {
   (void)request;
-  probe_stop(&probes[0]);
+  test_timer_stop(&timers[0]);
 }
 
 START_TEST(a_request_s_callback_starts_refreshes_and_stops_timers)
 {
-  open_with_probes(&fine);
-  send_request(&requests[0], &probes[0]);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probes[0].timer), 0);
+  open_with_timers(&fine);
+  send_request(&requests[0], &timers[0]);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timers[0].base), 0);
   turn();
   expect_called(&requests[0], 0, 0);
   ck_assert_int_eq(requests[0].started, 0);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probes[0].timer), 50);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timers[0].base), 50);
   virtual_time_advance_ms(30);
-  requests[1].then = refresh_probe;
+  requests[1].then = refresh_timer;
   send_request(&requests[1], NULL);
   turn();
   expect_called(&requests[1], 0, 1);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probes[0].timer), 50);
-  requests[2].then = stop_probe;
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timers[0].base), 50);
+  requests[2].then = stop_timer;
   send_request(&requests[2], NULL);
   turn();
   expect_called(&requests[2], 0, 2);
@@ -72,12 +72,12 @@ END_TEST
 
 START_TEST(a_timeout_counts_from_when_the_request_is_called_back)
 {
-  open_with_probes(&fine);
-  send_request(&requests[0], &probes[0]);
+  open_with_timers(&fine);
+  send_request(&requests[0], &timers[0]);
   virtual_time_advance_ms(1000);
   turn();
   ck_assert_uint_eq(uv_now(&loop), START_MS + 1000);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probes[0].timer), 50);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timers[0].base), 50);
   run_for(49);
   ck_assert_uint_eq(fired_in_all, 0);
   run_for(12);
@@ -87,7 +87,7 @@ END_TEST
 
 typedef struct job_s {
   request_t request;
-  probe_t probe;
+  test_timer_t timer;
 } job_t;
 
 static void
@@ -95,7 +95,7 @@ stop_and_free(request_t *request)
 {
   job_t *job = (job_t *)request;
 
-  probe_stop(&job->probe);
+  test_timer_stop(&job->timer);
   free(job);
 }
 
@@ -103,9 +103,9 @@ START_TEST(a_request_may_be_freed_in_its_callback_and_a_timer_with_it)
 {
   job_t *job = calloc(1, sizeof *job);
 
-  open_with_probes(&fine);
-  probe_init(&job->probe);
-  probe_start(&job->probe, 50, 0);
+  open_with_timers(&fine);
+  test_timer_init(&job->timer);
+  test_timer_start(&job->timer, 50, 0);
   job->request.then = stop_and_free;
   send_request(&job->request, NULL);
   turn();
@@ -188,8 +188,8 @@ START_TEST(requests_are_called_back_in_their_order)
 {
   unsigned i;
 
-  open_with_probes(&fine);
-  send_all(requests, probes, REQUESTS);
+  open_with_timers(&fine);
+  send_all(requests, timers, REQUESTS);
   turn();
   for (i = 0; i < REQUESTS; i++)
     expect_called(&requests[i], 0, i);
@@ -226,7 +226,7 @@ static void
 send_again(request_t *request)
 {
   if (request->called < 20)
-    send_request(request, request->probe);
+    send_request(request, request->timer);
 }
 
 /* Also with no limit on how much a turn does. */
@@ -235,10 +235,10 @@ START_TEST(what_is_posted_in_a_request_s_callback_follows_in_the_next_turn)
   const uvwheel_options_t options = {.turn_budget = UINT32_MAX};
   unsigned i;
 
-  open_with_probes(&options);
+  open_with_timers(&options);
   for (i = 0; i < 2; i++) {
     requests[i].then = send_again;
-    send_request(&requests[i], &probes[i]);
+    send_request(&requests[i], &timers[i]);
   }
   for (i = 1; i <= 20; i++) {
     turn();
@@ -252,19 +252,19 @@ START_TEST(what_is_posted_in_a_request_s_callback_follows_in_the_next_turn)
 END_TEST
 
 static void
-send_first(probe_t *probe)
+send_first(test_timer_t *timer)
 {
-  send_request(&requests[0], probe + 1);
+  send_request(&requests[0], timer + 1);
 }
 
 START_TEST(a_timer_s_callback_may_post)
 {
-  open_with_probes(&fine);
-  probes[0].then = send_first;
-  probe_start(&probes[0], 50, 0);
+  open_with_timers(&fine);
+  timers[0].then = send_first;
+  test_timer_start(&timers[0], 50, 0);
   run_for(100);
   expect_called(&requests[0], 0, 0);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probes[1].timer), 1);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timers[1].base), 1);
 }
 END_TEST
 
@@ -276,13 +276,13 @@ START_TEST(a_turn_keeps_to_its_budget)
   static echo_t echo;
   unsigned i;
 
-  open_with_probes(&options);
+  open_with_timers(&options);
   echo_open(&echo, &loop);
-  send_all(requests, probes, 8);
+  send_all(requests, timers, 8);
   echo_ping(&echo);
   turn();
   ck_assert_uint_eq(called_in_all, 3);
-  send_all(&requests[8], &probes[8], 2);
+  send_all(&requests[8], &timers[8], 2);
   turn();
   ck_assert_uint_eq(called_in_all, 6);
   ck_assert_uint_eq(echo.pongs, 1);
@@ -310,7 +310,7 @@ START_TEST(a_turn_keeps_to_its_time)
   static echo_t echo;
   unsigned i;
 
-  open_with_probes(&options);
+  open_with_timers(&options);
   echo_open(&echo, &loop);
   for (i = 0; i < 8; i++) {
     requests[i].then = take_a_while;
@@ -334,8 +334,8 @@ START_TEST(a_budget_that_is_just_enough_needs_no_other_turn)
   const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 3};
   uint64_t sleeps;
 
-  open_with_probes(&options);
-  send_all(requests, probes, 3);
+  open_with_timers(&options);
+  send_all(requests, timers, 3);
   turn();
   ck_assert_uint_eq(called_in_all, 3);
   sleeps = virtual_time_sleeps();
@@ -365,8 +365,8 @@ START_TEST(a_mailbox_of_an_unref_d_wheel_keeps_no_loop_alive)
   uvwheel_unref(&wheel);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   ck_assert(!uv_loop_alive(&loop));
-  probe_init_all(probes, 1);
-  send_request(&requests[0], &probes[0]);
+  test_timer_init_all(timers, 1);
+  send_request(&requests[0], &timers[0]);
   run_for(1);
   expect_called(&requests[0], 0, 0);
   ck_assert(!uv_loop_alive(&loop));

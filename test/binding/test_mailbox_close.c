@@ -12,7 +12,7 @@
 
 #define COUNT 8
 
-static probe_t probes[COUNT];
+static test_timer_t timers[COUNT];
 
 static void
 queue_requests(uint32_t turn_budget)
@@ -20,8 +20,8 @@ queue_requests(uint32_t turn_budget)
   const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = turn_budget};
 
   open_mailbox(&options);
-  probe_init_all(probes, COUNT);
-  send_all(requests, probes, COUNT);
+  test_timer_init_all(timers, COUNT);
+  send_all(requests, timers, COUNT);
 }
 
 /* Those from there on were canceled, those before were not; all in order. */
@@ -107,35 +107,39 @@ START_TEST(close_with_nothing_queued_closes_the_mailbox)
 }
 END_TEST
 
-/* The nth of them, in a turn whose budget is enough for five. */
-START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
+/* In a turn whose budget is enough for five. */
+static void
+close_in_nth(int n, void (*close)(request_t *))
 {
-  unsigned n = (unsigned)_i;
-
   queue_requests(5);
-  requests[n].then = close_in_callback;
+  requests[n].then = close;
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);
-  expect_canceled_from(n + 1);
+  expect_canceled_from((unsigned)n + 1);
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, 0);
+}
+
+START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
+{
+  close_in_nth(_i, close_in_callback);
 }
 END_TEST
 
 static void
-send_all_and_close(probe_t *probe)
+send_all_and_close(test_timer_t *timer)
 {
-  (void)probe;
-  send_all(requests, probes, COUNT);
+  (void)timer;
+  send_all(requests, timers, COUNT);
   close_in_callback(NULL);
 }
 
 START_TEST(close_in_a_timer_s_callback_cancels_what_it_posted)
 {
   open_mailbox(NULL);
-  probe_init_all(probes, COUNT);
-  probes[0].then = send_all_and_close;
-  probe_start(&probes[0], 50, 0);
+  test_timer_init_all(timers, COUNT);
+  timers[0].then = send_all_and_close;
+  test_timer_start(&timers[0], 50, 0);
   run_for(1000);
   ck_assert_uint_eq(wheels_closed, 1);
   expect_canceled_from(0);
@@ -158,11 +162,11 @@ use_closed_wheel(request_t *request)
   ck_assert_uint_eq(wheels_closed, 0);
   expect_refusal();
   ck_assert_int_eq(request->started, UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_stop(&request->probe->timer), 0);
+  ck_assert_int_eq(uvwheel_timer_stop(&request->timer->base), 0);
   uvwheel_walk(&wheel, never_visited, NULL);
   uvwheel_close(&wheel, NULL);
   uvwheel_unref(&wheel);
-  memset(request->probe, 0xA5, sizeof *request->probe);
+  memset(request->timer, 0xA5, sizeof *request->timer);
   memset(&request->post, 0xA5, sizeof request->post);
 }
 
@@ -252,22 +256,33 @@ END_TEST
 /* ---- By others ------------------------------------------------------------
  */
 
-/* Programs that close every handle that uv_walk finds: requests wait for
- * uvwheel_close, which finds the handles closing, or closed. */
+/* Which uvwheel_close, for which requests wait, finds under way, or after it.
+ */
+static const struct {
+  const char *name;
+  uint64_t run_ms;
+  unsigned told; /* wheels closed as soon as uvwheel_close returns */
+} closes[] = {{"under way", 0, 0}, {"finished", 10, 1}};
+
+static void
+foreign_close(int number)
+{
+  close_handles(NULL);
+  if (closes[number].run_ms > 0)
+    run_for(closes[number].run_ms);
+}
+
+/* Programs that close every handle that uv_walk finds. */
 START_TEST(after_a_foreign_close_requests_wait_for_uvwheel_close)
 {
-  bool is_finished = _i;
-
   queue_requests(0);
-  close_handles(NULL);
-  if (is_finished)
-    run_for(10);
-  ck_assert_uint_eq(called_in_all, 0);
+  foreign_close(_i);
+  require_in(closes[_i].name, called_in_all == 0);
   uvwheel_ref(&wheel);
   close_in_callback(NULL);
-  ck_assert_uint_eq(wheels_closed, is_finished);
+  require_in(closes[_i].name, wheels_closed == closes[_i].told);
   run_for(10);
-  ck_assert_uint_eq(wheels_closed, 1);
+  require_in(closes[_i].name, wheels_closed == 1);
   expect_canceled_from(0);
 }
 END_TEST
@@ -276,15 +291,13 @@ END_TEST
 START_TEST(what_is_posted_after_a_foreign_close_waits_for_uvwheel_close)
 {
   open_mailbox(NULL);
-  probe_init_all(probes, COUNT);
-  close_handles(NULL);
-  if (_i == 1)
-    run_for(10);
-  send_all(requests, probes, COUNT);
+  test_timer_init_all(timers, COUNT);
+  foreign_close(_i);
+  send_all(requests, timers, COUNT);
   run_for(10);
-  ck_assert_uint_eq(called_in_all, 0);
+  require_in(closes[_i].name, called_in_all == 0);
   close_in_callback(NULL);
-  ck_assert_uint_eq(wheels_closed, 1);
+  require_in(closes[_i].name, wheels_closed == 1);
   expect_canceled_from(0);
 }
 END_TEST
@@ -306,13 +319,7 @@ END_TEST
 
 START_TEST(both_closes_in_a_request_s_callback_are_survived)
 {
-  unsigned n = (unsigned)_i;
-
-  queue_requests(5);
-  requests[n].then = close_both;
-  run_for(100);
-  ck_assert_uint_eq(wheels_closed, 1);
-  expect_canceled_from(n + 1);
+  close_in_nth(_i, close_both);
 }
 END_TEST
 
@@ -336,50 +343,65 @@ close_of_type(uv_handle_t *handle, void *type)
     uv_close(handle, on_foreign_close);
 }
 
-/* Then uvwheel_close, with that close under way, or finished. */
-START_TEST(a_foreign_close_of_the_driver_alone_starts_no_timers)
+static void
+queue_and_close_one(uv_handle_type type)
 {
-  uv_handle_type type = UV_TIMER;
-  unsigned i;
-
   queue_requests(0);
   foreign_closes = 0;
   uv_walk(&loop, close_of_type, &type);
-  if (_i == 1) {
-    run_for(10);
-    for (i = 0; i < COUNT; i++) {
-      expect_called(&requests[i], 0, i);
-      ck_assert_int_eq(requests[i].started, UV_EINVAL);
-    }
-  }
+}
+
+static void
+close_after_one(void)
+{
   close_in_callback(NULL);
   ck_assert_uint_eq(wheels_closed, 0);
   run_for(10);
   ck_assert_uint_eq(foreign_closes, 1);
   ck_assert_uint_eq(wheels_closed, 1);
+}
+
+START_TEST(a_foreign_close_of_the_driver_alone_starts_no_timers)
+{
+  unsigned i;
+
+  queue_and_close_one(UV_TIMER);
+  run_for(10);
+  for (i = 0; i < COUNT; i++) {
+    expect_called(&requests[i], 0, i);
+    ck_assert_int_eq(requests[i].started, UV_EINVAL);
+  }
+  close_after_one();
   ck_assert_uint_eq(fired_in_all, 0);
-  if (_i == 0)
-    expect_canceled_from(0);
+}
+END_TEST
+
+START_TEST(close_during_a_foreign_close_of_the_driver_cancels_requests)
+{
+  queue_and_close_one(UV_TIMER);
+  close_after_one();
+  ck_assert_uint_eq(fired_in_all, 0);
+  expect_canceled_from(0);
 }
 END_TEST
 
 START_TEST(a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel)
 {
-  uv_handle_type type = UV_ASYNC;
-  probe_t probe;
+  static test_timer_t timer;
 
-  queue_requests(0);
-  foreign_closes = 0;
-  probe_init(&probe);
-  uv_walk(&loop, close_of_type, &type);
-  if (_i == 1)
-    expect_punctual(&probe, 100);
+  queue_and_close_one(UV_ASYNC);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 100);
   ck_assert_uint_eq(called_in_all, 0);
-  close_in_callback(NULL);
-  ck_assert_uint_eq(wheels_closed, 0);
-  run_for(10);
-  ck_assert_uint_eq(foreign_closes, 1);
-  ck_assert_uint_eq(wheels_closed, 1);
+  close_after_one();
+  expect_canceled_from(0);
+}
+END_TEST
+
+START_TEST(close_during_a_foreign_close_of_the_mailbox_cancels_requests)
+{
+  queue_and_close_one(UV_ASYNC);
+  close_after_one();
   expect_canceled_from(0);
 }
 END_TEST
@@ -423,20 +445,23 @@ main(void)
   tcase_add_test(
       own, a_post_that_is_overtaken_by_close_leaves_the_request_as_it_was);
   tcase_add_test(own, close_waits_for_threads_that_are_about_to_wake_the_loop);
-  tcase_add_loop_test(
-      foreign, after_a_foreign_close_requests_wait_for_uvwheel_close, 0, 2);
+  tcase_add_loop_test(foreign,
+                      after_a_foreign_close_requests_wait_for_uvwheel_close, 0,
+                      LENGTH(closes));
   tcase_add_loop_test(
       foreign, what_is_posted_after_a_foreign_close_waits_for_uvwheel_close, 0,
-      2);
+      LENGTH(closes));
   tcase_add_loop_test(
       foreign, a_foreign_close_in_a_request_s_callback_ends_the_turn, 0, COUNT);
   tcase_add_loop_test(foreign, both_closes_in_a_request_s_callback_are_survived,
                       0, COUNT);
-  tcase_add_loop_test(
-      foreign, a_foreign_close_of_the_driver_alone_starts_no_timers, 0, 2);
-  tcase_add_loop_test(
-      foreign, a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel,
-      0, 2);
+  tcase_add_test(foreign, a_foreign_close_of_the_driver_alone_starts_no_timers);
+  tcase_add_test(foreign,
+                 close_during_a_foreign_close_of_the_driver_cancels_requests);
+  tcase_add_test(
+      foreign, a_foreign_close_of_the_mailbox_s_handle_alone_leaves_the_wheel);
+  tcase_add_test(foreign,
+                 close_during_a_foreign_close_of_the_mailbox_cancels_requests);
   tcase_add_test(foreign, a_foreign_close_after_close_finds_all_closing);
   tcase_add_test(foreign,
                  a_mailbox_of_a_wheel_that_was_never_closed_can_be_left);

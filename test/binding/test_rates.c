@@ -24,20 +24,20 @@ be_busy(void)
 }
 
 static void
-take_busy_ns(probe_t *probe)
+take_busy_ns(test_timer_t *timer)
 {
-  (void)probe;
+  (void)timer;
   be_busy();
 }
 
-/* Starts a repeating probe. Returns how often it was called in 600 repeats. */
+/* Starts a repeating timer. Returns how often it was called in 600 repeats. */
 static unsigned
-count_calls(probe_t *probe, uint64_t repeat)
+count_calls(test_timer_t *timer, uint64_t repeat)
 {
-  probe_start(probe, repeat, repeat);
+  test_timer_start(timer, repeat, repeat);
   run_for(600 * repeat + 2 * repeat / 3);
-  probe_stop(probe);
-  return probe->fired;
+  test_timer_stop(timer);
+  return timer->fired;
 }
 
 /* ---- Callbacks of the wheel ---------------------------------------------- */
@@ -57,16 +57,16 @@ static const struct {
 /* P7. Scenario 30, beside a quick timer, by which the loop is often on time. */
 START_TEST(a_repeat_whose_callback_is_slow_keeps_its_rate)
 {
-  static probe_t probe, quick;
+  static test_timer_t timer, quick;
 
   open_wheel(slow_callbacks[_i].tick_ms, 512);
   busy_ns = slow_callbacks[_i].takes_ms * 1000000;
   is_updating = slow_callbacks[_i].update;
-  probe_init(&probe);
-  probe.then = take_busy_ns;
-  probe_init(&quick);
-  probe_start(&quick, 50, 50);
-  ck_assert_uint_ge(count_calls(&probe, slow_callbacks[_i].repeat), 599);
+  test_timer_init(&timer);
+  timer.then = take_busy_ns;
+  test_timer_init(&quick);
+  test_timer_start(&quick, 50, 50);
+  ck_assert_uint_ge(count_calls(&timer, slow_callbacks[_i].repeat), 599);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   ck_assert_uint_eq(stats_of_wheel().deaf_ms, 0);
 }
@@ -103,19 +103,19 @@ static const struct {
  */
 START_TEST(a_repeat_beside_a_uv_timer_keeps_its_rate)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   virtual_time_set_ns(START_MS / 1000 * 1000 * 1000000);
   uv_update_time(&loop);
   open_wheel(beside[_i].tick_ms, 512);
   busy_ns = beside[_i].takes_ms * 1000000;
   is_updating = beside[_i].update;
-  probe_init(&probe);
+  test_timer_init(&timer);
   ck_assert_int_eq(uv_timer_init(&loop, &other), 0);
   ck_assert_int_eq(uv_timer_start(&other, on_other, beside[_i].every_ms,
                                   beside[_i].every_ms),
                    0);
-  ck_assert_uint_ge(count_calls(&probe, beside[_i].repeat), 598);
+  ck_assert_uint_ge(count_calls(&timer, beside[_i].repeat), 598);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   uv_close((uv_handle_t *)&other, NULL);
 }
@@ -180,12 +180,12 @@ static const struct {
 /* Scenario 35: at most once in two iterations, if these are long. */
 START_TEST(a_loop_that_is_never_quiet_has_its_repeats)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(noises[_i].tick_ms, 512);
   begin_noise(noises[_i].takes_ms);
-  probe_init(&probe);
-  ck_assert_uint_ge(count_calls(&probe, 100), noises[_i].least);
+  test_timer_init(&timer);
+  ck_assert_uint_ge(count_calls(&timer, 100), noises[_i].least);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   end_noise();
 }
@@ -195,16 +195,16 @@ END_TEST
 START_TEST(in_a_loop_that_is_never_quiet_timers_are_late_by_little)
 {
   uint64_t tick_ms = noises[_i].tick_ms, takes_ms = noises[_i].takes_ms;
-  static probe_t probes[100];
+  static test_timer_t timers[100];
   size_t i;
 
   open_wheel(tick_ms, 512);
   begin_noise(takes_ms);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], 100 + 37 * i, 0);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 100 + 37 * i, 0);
   run_for(20000);
-  ck_assert_uint_eq(fired_in_all, LENGTH(probes));
+  ck_assert_uint_eq(fired_in_all, LENGTH(timers));
   ck_assert_uint_le(stats_of_wheel().lateness_max_ms,
                     takes_ms + longest_wait_ms(tick_ms, takes_ms) + 1);
   end_noise();
@@ -283,22 +283,22 @@ drive_by_hand_until(uint64_t end_ns)
 START_TEST(a_program_that_drives_the_loop_by_hand_is_not_deaf)
 {
   static const uint64_t ticks_ms[] = {1, 10, 100, 1000};
-  static probe_t probes[40], beat;
+  static test_timer_t timers[40], beat;
   size_t i;
 
   open_wheel(ticks_ms[_i], 512);
-  probe_init_all(probes, LENGTH(probes));
-  probe_init(&beat);
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], 77 * i * i, 0);
-  probe_start(&beat, 2000, 2000);
+  test_timer_init_all(timers, LENGTH(timers));
+  test_timer_init(&beat);
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 77 * i * i, 0);
+  test_timer_start(&beat, 2000, 2000);
   drive_by_hand_until((START_MS + 130000) * 1000000);
-  ck_assert_uint_eq(fired_in_all, LENGTH(probes) + beat.fired);
+  ck_assert_uint_eq(fired_in_all, LENGTH(timers) + beat.fired);
   ck_assert_uint_ge(beat.fired, 64);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   ck_assert_uint_eq(stats_of_wheel().lateness_max_ms, 0);
   /* A turn has few iterations that do not sleep. */
-  ck_assert_uint_le(virtual_time_polls(), 8 * (LENGTH(probes) + 64));
+  ck_assert_uint_le(virtual_time_polls(), 8 * (LENGTH(timers) + 64));
 }
 END_TEST
 
@@ -308,21 +308,21 @@ END_TEST
 /* P9. A turn adds a poll that does not wait, and no sleep. */
 START_TEST(a_turn_adds_no_sleep)
 {
-  static probe_t probes[10];
+  static test_timer_t timers[10];
   uint64_t sleeps, polls;
   size_t i;
 
   open_wheel(100, 512);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], 1000 * i, 0);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 1000 * i, 0);
   sleeps = virtual_time_sleeps();
   polls = virtual_time_polls();
   run_for(20000);
-  ck_assert_uint_eq(fired_in_all, LENGTH(probes));
+  ck_assert_uint_eq(fired_in_all, LENGTH(timers));
   /* And one until the end. */
-  ck_assert_uint_le(virtual_time_sleeps() - sleeps, LENGTH(probes) + 1);
-  ck_assert_uint_le(virtual_time_polls() - polls, 2 * LENGTH(probes) + 4);
+  ck_assert_uint_le(virtual_time_sleeps() - sleeps, LENGTH(timers) + 1);
+  ck_assert_uint_le(virtual_time_polls() - polls, 2 * LENGTH(timers) + 4);
 }
 END_TEST
 

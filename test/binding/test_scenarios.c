@@ -32,16 +32,16 @@ open_lanes(void)
 }
 
 static void
-free_itself(probe_t *probe)
+free_itself(test_timer_t *timer)
 {
-  free(probe);
+  free(timer);
 }
 
 static void
-stop_and_free_itself(probe_t *probe)
+stop_and_free_itself(test_timer_t *timer)
 {
-  probe_stop(probe);
-  free(probe);
+  test_timer_stop(timer);
+  free(timer);
 }
 
 /* Which of several timers of a tick frees itself, and how it was started. */
@@ -50,7 +50,7 @@ static const struct {
   int count;
   int freed;
   uint64_t repeat;
-  void (*then)(probe_t *);
+  void (*then)(test_timer_t *);
 } freed[] = {
     /* the only one */
     {open_lanes, 1, 0, 0, free_itself},
@@ -75,132 +75,154 @@ static const struct {
 START_TEST(a_callback_may_free_its_own_timer)
 {
   int count = freed[_i].count, i;
-  probe_t *probes[5];
+  test_timer_t *timers[5];
 
   freed[_i].open();
   for (i = 0; i < count; i++) {
-    probes[i] = malloc(sizeof *probes[i]);
-    ck_assert_ptr_nonnull(probes[i]);
-    probe_init(probes[i]);
-    probe_start(probes[i], 5, freed[_i].repeat);
+    timers[i] = malloc(sizeof *timers[i]);
+    ck_assert_ptr_nonnull(timers[i]);
+    test_timer_init(timers[i]);
+    test_timer_start(timers[i], 5, freed[_i].repeat);
     if (i == freed[_i].freed)
-      probes[i]->then = freed[_i].then;
+      timers[i]->then = freed[_i].then;
   }
   run_for(100);
   ck_assert_uint_eq(fired_in_all, (unsigned)count);
   for (i = 0; i < count; i++)
     if (i != freed[_i].freed) {
-      ck_assert_uint_eq(probes[i]->fired, 1);
-      probe_stop(probes[i]);
-      free(probes[i]);
+      ck_assert_uint_eq(timers[i]->fired, 1);
+      test_timer_stop(timers[i]);
+      free(timers[i]);
     }
 }
 END_TEST
 
 static void
-stop_and_free_peer(probe_t *probe)
+stop_and_free_peer(test_timer_t *timer)
 {
-  probe_t **peer = probe->arg;
+  test_timer_t **peer = timer->arg;
 
   if (*peer == NULL)
     return;
-  probe_stop(*peer);
+  test_timer_stop(*peer);
   memset(*peer, 0xA5, sizeof **peer);
   free(*peer);
   *peer = NULL;
 }
 
-/* muduo#668, ModernUO#782, connectedhomeip#19387. Each of six stops each other
- * one. */
+#define PEERS 6
+
+static void
+stop_one_inside_callback(int actor, int victim)
+{
+  static test_timer_t *timers[PEERS];
+  int i;
+
+  open_fifo();
+  fired_in_all = 0;
+  for (i = 0; i < PEERS; i++) {
+    timers[i] = malloc(sizeof *timers[i]);
+    ck_assert_ptr_nonnull(timers[i]);
+    test_timer_init(timers[i]);
+    test_timer_start(timers[i], 5, 0);
+  }
+  timers[actor]->then = stop_and_free_peer;
+  timers[actor]->arg = &timers[victim];
+  run_for(1000);
+  ck_assert_ptr_null(timers[victim]);
+  ck_assert_uint_eq(fired_in_all, victim > actor ? PEERS - 1 : PEERS);
+  for (i = 0; i < PEERS; i++)
+    if (i != victim) {
+      ck_assert_uint_eq(timers[i]->fired, 1);
+      free(timers[i]);
+    }
+  close_and_forget_wheel();
+}
+
+/* muduo#668, ModernUO#782, connectedhomeip#19387. Each stops each other one. */
 START_TEST(stop_inside_callback_silences_a_peer_of_the_same_tick)
 {
-  static probe_t *probes[6];
-  int actor = _i / 6, victim = _i % 6, i;
+  int victim;
 
-  if (actor == victim)
-    return;
-  open_fifo();
-  for (i = 0; i < 6; i++) {
-    probes[i] = malloc(sizeof *probes[i]);
-    ck_assert_ptr_nonnull(probes[i]);
-    probe_init(probes[i]);
-    probe_start(probes[i], 5, 0);
-  }
-  probes[actor]->then = stop_and_free_peer;
-  probes[actor]->arg = &probes[victim];
-  run_for(1000);
-  ck_assert_ptr_null(probes[victim]);
-  ck_assert_uint_eq(fired_in_all, victim > actor ? 5 : 6);
-  for (i = 0; i < 6; i++)
-    if (i != victim) {
-      ck_assert_uint_eq(probes[i]->fired, 1);
-      free(probes[i]);
-    }
+  for (victim = 0; victim < PEERS; victim++)
+    if (victim != _i)
+      stop_one_inside_callback(_i, victim);
 }
 END_TEST
 
 static void
-restart_peer(probe_t *probe)
+restart_peer(test_timer_t *timer)
 {
-  probe_start(probe->arg, 3 * ROUND_MS, 0);
+  test_timer_start(timer->arg, 3 * ROUND_MS, 0);
 }
 
 static void
-refresh_peer(probe_t *probe)
+refresh_peer(test_timer_t *timer)
 {
-  ck_assert_int_eq(uvwheel_timer_refresh(&((probe_t *)probe->arg)->timer), 0);
-  ((probe_t *)probe->arg)->due_ms = uv_now(&loop) + 5;
+  ck_assert_int_eq(uvwheel_timer_refresh(&((test_timer_t *)timer->arg)->base),
+                   0);
+  ((test_timer_t *)timer->arg)->due_ms = uv_now(&loop) + 5;
 }
+
+static const struct {
+  const char *name;
+  void (*act)(test_timer_t *);
+  uint64_t delay_ms;
+} delays[] = {{"restarted", restart_peer, 3 * ROUND_MS},
+              {"refreshed", refresh_peer, 5}};
 
 /* ModernUO#705. */
 START_TEST(a_peer_restarted_in_a_callback_fires_at_its_new_time_alone)
 {
-  static probe_t probes[3];
+  const char *name = delays[_i].name;
+  static test_timer_t timers[3];
   uint64_t due_ms;
 
   open_fifo();
-  probe_init_all(probes, 3);
-  probes[0].then = _i ? refresh_peer : restart_peer;
-  probes[0].arg = &probes[2];
-  probe_start(&probes[0], 5, 0);
-  probe_start(&probes[1], 5, 0);
-  probe_start(&probes[2], 5, 0);
-  run_for(tick_ms_after(TICK_MS, probes[0].due_ms) - uv_now(&loop));
-  ck_assert_uint_eq(fired_in_all, 2);
-  ck_assert_uint_eq(probes[2].fired, 0);
-  due_ms = uv_now(&loop) + (_i ? 5 : 3 * ROUND_MS);
-  ck_assert_uint_eq(probes[2].due_ms, due_ms);
+  test_timer_init_all(timers, 3);
+  timers[0].then = delays[_i].act;
+  timers[0].arg = &timers[2];
+  test_timer_start(&timers[0], 5, 0);
+  test_timer_start(&timers[1], 5, 0);
+  test_timer_start(&timers[2], 5, 0);
+  run_for(tick_ms_after(TICK_MS, timers[0].due_ms) - uv_now(&loop));
+  require_in(name, fired_in_all == 2);
+  require_in(name, timers[2].fired == 0);
+  due_ms = uv_now(&loop) + delays[_i].delay_ms;
+  require_in(name, timers[2].due_ms == due_ms);
   run_for(1000);
-  ck_assert_uint_eq(probes[2].fired, 1);
-  ck_assert_uint_eq(probes[2].fired_ms, tick_ms_after(TICK_MS, due_ms));
+  require_in(name, timers[2].fired == 1);
+  require_in(name, timers[2].fired_ms == tick_ms_after(TICK_MS, due_ms));
 }
 END_TEST
 
 static void
-stop_and_start_itself(probe_t *probe)
+stop_and_start_itself(test_timer_t *timer)
 {
-  probe->then = NULL;
-  probe_stop(probe);
-  probe_start(probe, 50, 0);
-  probe_stop(probe);
-  probe_start(probe, 5, 0);
+  timer->then = NULL;
+  test_timer_stop(timer);
+  test_timer_start(timer, 50, 0);
+  test_timer_stop(timer);
+  test_timer_start(timer, 5, 0);
 }
+
+static const uint64_t repeats_ms[] = {0, 70};
 
 /* ModernUO#705, h2o#1958. */
 START_TEST(a_timer_stopped_and_started_in_its_callback_fires_once_more)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(TICK_MS, SLOTS);
-  probe_init(&probe);
-  probe.then = stop_and_start_itself;
-  probe_start(&probe, 5, _i ? 70 : 0);
-  run_for(tick_ms_after(TICK_MS, probe.due_ms) - START_MS);
-  ck_assert_uint_eq(probe.fired, 1);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe.timer), 1);
+  test_timer_init(&timer);
+  timer.then = stop_and_start_itself;
+  test_timer_start(&timer, 5, repeats_ms[_i]);
+  run_for(tick_ms_after(TICK_MS, timer.due_ms) - START_MS);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 1);
   ck_assert_uint_eq(uvwheel_count(&wheel), 1);
   run_for(1000);
-  ck_assert_uint_eq(probe.fired, 2);
+  ck_assert_uint_eq(timer.fired, 2);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
 }
 END_TEST
@@ -210,32 +232,32 @@ static const uint64_t spans[] = {0,           ROUND_MS - TICK_MS, ROUND_MS - 1,
                                  2 * ROUND_MS};
 
 static void
-rearm_itself(probe_t *probe)
+rearm_itself(test_timer_t *timer)
 {
-  probe_start(probe, *(const uint64_t *)probe->arg, 0);
+  test_timer_start(timer, *(const uint64_t *)timer->arg, 0);
 }
 
 /* akka-core#1016, nebula#802, rpc-perf#180. */
 START_TEST(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch)
 {
   uint64_t span_ms = spans[_i], fired_ms = 0;
-  static probe_t probe;
+  static test_timer_t timer;
   int i;
 
   open_wheel(TICK_MS, SLOTS);
-  probe_init(&probe);
-  probe.then = rearm_itself;
-  probe.arg = &span_ms;
-  probe_start(&probe, 0, 0);
+  test_timer_init(&timer);
+  timer.then = rearm_itself;
+  timer.arg = &span_ms;
+  test_timer_start(&timer, 0, 0);
   for (i = 0; i < 3 * SLOTS; i++) {
-    uint64_t tick_ms = tick_ms_after(TICK_MS, probe.due_ms);
+    uint64_t tick_ms = tick_ms_after(TICK_MS, timer.due_ms);
     ck_assert_uint_gt(tick_ms, fired_ms);
     run_for(tick_ms - uv_now(&loop));
-    ck_assert_uint_eq(probe.fired, (unsigned)i + 1);
-    ck_assert_uint_eq(probe.fired_ms, tick_ms);
+    ck_assert_uint_eq(timer.fired, (unsigned)i + 1);
+    ck_assert_uint_eq(timer.fired_ms, tick_ms);
     fired_ms = tick_ms;
   }
-  probe_stop(&probe);
+  test_timer_stop(&timer);
 }
 END_TEST
 
@@ -254,20 +276,20 @@ static const struct {
 /* netty#12886, #12888, #13018. */
 START_TEST(timers_of_one_slot_and_different_rounds_fire_in_their_rounds)
 {
-  static probe_t probes[4];
+  static test_timer_t timers[4];
   int i;
 
   starts[_i].open();
-  probe_init_all(probes, 4);
+  test_timer_init_all(timers, 4);
   for (i = 0; i < 4; i++) {
     unsigned round = starts[_i].rounds[i];
 
-    probe_start(&probes[round], (uint64_t)round * ROUND_MS, 0);
+    test_timer_start(&timers[round], (uint64_t)round * ROUND_MS, 0);
   }
   for (i = 0; i < 4; i++) {
     run_for(i == 0 ? TICK_MS : ROUND_MS);
     ck_assert_uint_eq(fired_in_all, (unsigned)i + 1);
-    ck_assert_uint_eq(probes[i].fired, 1);
+    ck_assert_uint_eq(timers[i].fired, 1);
   }
 }
 END_TEST
@@ -276,24 +298,24 @@ END_TEST
 START_TEST(a_jump_of_several_rounds_fires_what_is_due_once_and_no_more)
 {
   const uint64_t jump_ms = ROUND_MS * 7 / 2;
-  static probe_t probes[60];
+  static test_timer_t timers[60];
   size_t i;
 
   open_wheel_without_stalls(TICK_MS, SLOTS);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], i * TICK_MS, 0);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * TICK_MS, 0);
   virtual_time_advance_ms(jump_ms);
   run_for(0);
-  for (i = 0; i < LENGTH(probes); i++)
+  for (i = 0; i < LENGTH(timers); i++)
     ck_assert_uint_eq(
-        probes[i].fired,
-        tick_ms_after(TICK_MS, probes[i].due_ms) <= START_MS + jump_ms ? 1 : 0);
+        timers[i].fired,
+        tick_ms_after(TICK_MS, timers[i].due_ms) <= START_MS + jump_ms ? 1 : 0);
   run_for(1000);
-  for (i = 0; i < LENGTH(probes); i++) {
-    uint64_t tick_ms = tick_ms_after(TICK_MS, probes[i].due_ms);
-    ck_assert_uint_eq(probes[i].fired, 1);
-    ck_assert_uint_eq(probes[i].fired_ms, tick_ms < START_MS + jump_ms
+  for (i = 0; i < LENGTH(timers); i++) {
+    uint64_t tick_ms = tick_ms_after(TICK_MS, timers[i].due_ms);
+    ck_assert_uint_eq(timers[i].fired, 1);
+    ck_assert_uint_eq(timers[i].fired_ms, tick_ms < START_MS + jump_ms
                                               ? START_MS + jump_ms
                                               : tick_ms);
   }
@@ -304,27 +326,27 @@ END_TEST
 START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
 {
   static uint64_t short_ms;
-  static probe_t probes[30];
+  static test_timer_t timers[30];
   size_t i;
 
   short_ms = (uint64_t)_i;
   open_wheel_without_stalls(TICK_MS, SLOTS);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++) {
-    probes[i].then = rearm_itself;
-    probes[i].arg = &short_ms;
-    probe_start(&probes[i], i * 17, 0);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++) {
+    timers[i].then = rearm_itself;
+    timers[i].arg = &short_ms;
+    test_timer_start(&timers[i], i * 17, 0);
   }
   virtual_time_advance_ms(10000);
   run_turn();
-  ck_assert_uint_eq(fired_in_all, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++) {
-    probes[i].then = NULL;
-    ck_assert_uint_eq(uvwheel_timer_get_due_in(&probes[i].timer), short_ms);
+  ck_assert_uint_eq(fired_in_all, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++) {
+    timers[i].then = NULL;
+    ck_assert_uint_eq(uvwheel_timer_get_due_in(&timers[i].base), short_ms);
   }
   run_for(short_ms + TICK_MS);
-  for (i = 0; i < LENGTH(probes); i++)
-    ck_assert_uint_eq(probes[i].fired_ms,
+  for (i = 0; i < LENGTH(timers); i++)
+    ck_assert_uint_eq(timers[i].fired_ms,
                       tick_ms_after(TICK_MS, START_MS + 10000 + short_ms));
 }
 END_TEST
@@ -343,22 +365,22 @@ START_TEST(huge_timeouts_do_not_fire_before_their_time)
                                      UINT64_MAX - START_MS,
                                      UINT64_MAX - 1,
                                      UINT64_MAX};
-  static probe_t probes[LENGTH(huge_ms)];
+  static test_timer_t timers[LENGTH(huge_ms)];
   size_t i;
 
   open_wheel(TICK_MS, SLOTS);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++) {
-    probe_start(&probes[i], huge_ms[i], huge_ms[i]);
-    probe_refresh(&probes[i]);
-    probe_again(&probes[i]);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++) {
+    test_timer_start(&timers[i], huge_ms[i], huge_ms[i]);
+    test_timer_refresh(&timers[i]);
+    test_timer_again(&timers[i]);
   }
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, 0);
   run_for((uint64_t)UINT32_MAX + 100);
-  for (i = 0; i < LENGTH(probes); i++) {
-    ck_assert_uint_eq(probes[i].fired, i < 3 ? 2 : i < 6);
-    ck_assert_int_eq(uvwheel_timer_is_active(&probes[i].timer), 1);
+  for (i = 0; i < LENGTH(timers); i++) {
+    ck_assert_uint_eq(timers[i].fired, i < 3 ? 2 : i < 6);
+    ck_assert_int_eq(uvwheel_timer_is_active(&timers[i].base), 1);
   }
   rewind_clock();
 }
@@ -369,17 +391,17 @@ START_TEST(years_of_uptime_make_no_timer_early_or_late)
 {
   static const uint64_t uptimes_ms[] = {12 * DAY_MS, INT32_MAX, UINT32_MAX,
                                         3652 * DAY_MS};
-  static probe_t pending, probe;
+  static test_timer_t pending, timer;
   size_t i;
 
   open_wheel(TICK_MS, SLOTS);
-  probe_init(&pending);
-  probe_init(&probe);
-  probe_start(&pending, 3653 * DAY_MS, 0);
+  test_timer_init(&pending);
+  test_timer_init(&timer);
+  test_timer_start(&pending, 3653 * DAY_MS, 0);
   for (i = 0; i < LENGTH(uptimes_ms); i++) {
     run_for(START_MS + uptimes_ms[i] - uv_now(&loop) - 100);
     while (uv_now(&loop) < START_MS + uptimes_ms[i] + 100)
-      expect_punctual(&probe, 17);
+      expect_punctual(&timer, 17);
   }
   ck_assert_uint_eq(pending.fired, 0);
   run_for(2 * DAY_MS);
@@ -393,28 +415,28 @@ END_TEST
 START_TEST(a_clock_that_steps_back_fires_nothing_early)
 {
   static const uint64_t back_ms[] = {1, TICK_MS, ROUND_MS, 5000, 900000};
-  static probe_t probes[20], probe;
+  static test_timer_t timers[20], timer;
   size_t i;
 
   open_wheel(TICK_MS, SLOTS);
-  probe_init_all(probes, LENGTH(probes));
-  probe_init(&probe);
+  test_timer_init_all(timers, LENGTH(timers));
+  test_timer_init(&timer);
   run_for(1000);
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], i * 13, i % 3 ? 0 : 29);
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * 13, i % 3 ? 0 : 29);
   run_for(50);
   virtual_time_step_back_ms(back_ms[_i]);
   i = fired_in_all;
   run_for(back_ms[_i] - 1);
   ck_assert_uint_eq(fired_in_all, i);
   virtual_time_step_back_ms(back_ms[_i] - 1);
-  expect_punctual(&probe, 30);
+  expect_punctual(&timer, 30);
   run_for(back_ms[_i] + 1000);
-  for (i = 0; i < LENGTH(probes); i++) {
+  for (i = 0; i < LENGTH(timers); i++) {
     if (i % 3)
-      ck_assert_uint_eq(probes[i].fired, 1);
+      ck_assert_uint_eq(timers[i].fired, 1);
     else
-      ck_assert_uint_gt(probes[i].fired, 20);
+      ck_assert_uint_gt(timers[i].fired, 20);
   }
 }
 END_TEST
@@ -422,18 +444,18 @@ END_TEST
 /* libuv#1142, tokio#3574, XXL-JOB misfire policies. */
 START_TEST(a_clock_that_jumps_ahead_fires_each_due_timer_once)
 {
-  static probe_t probes[20];
+  static test_timer_t timers[20];
   size_t i;
 
   open_wheel_without_stalls(TICK_MS, SLOTS);
-  probe_init_all(probes, LENGTH(probes));
-  for (i = 0; i < LENGTH(probes); i++)
-    probe_start(&probes[i], i * 1000, i % 2 ? 1000 : 0);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * 1000, i % 2 ? 1000 : 0);
   virtual_time_advance_ms(8 * 3600 * 1000);
   run_for(0);
-  for (i = 0; i < LENGTH(probes); i++) {
-    ck_assert_uint_eq(probes[i].fired, 1);
-    ck_assert_uint_eq(probes[i].fired_ms, START_MS + 8 * 3600 * 1000);
+  for (i = 0; i < LENGTH(timers); i++) {
+    ck_assert_uint_eq(timers[i].fired, 1);
+    ck_assert_uint_eq(timers[i].fired_ms, START_MS + 8 * 3600 * 1000);
   }
   rewind_clock();
 }
@@ -442,22 +464,22 @@ END_TEST
 /* libuv#2072 is why refresh is cheap; this is when it must not be. */
 START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
 {
-  static probe_t probe, distant;
+  static test_timer_t timer, distant;
 
   open_wheel(TICK_MS, SLOTS);
-  probe_init(&probe);
-  probe_init(&distant);
-  probe_start(&distant, 5000, 0);
-  probe_start(&probe, 1000, 1000);
-  uvwheel_timer_set_repeat(&probe.timer, 33);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 1000);
-  probe_refresh(&probe);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe.timer), 33);
-  uvwheel_timer_set_repeat(&probe.timer, 0);
+  test_timer_init(&timer);
+  test_timer_init(&distant);
+  test_timer_start(&distant, 5000, 0);
+  test_timer_start(&timer, 1000, 1000);
+  uvwheel_timer_set_repeat(&timer.base, 33);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 1000);
+  test_timer_refresh(&timer);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 33);
+  uvwheel_timer_set_repeat(&timer.base, 0);
   run_for(tick_ms_after(TICK_MS, START_MS + 33) - START_MS);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
   run_for(10000);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
   ck_assert_uint_eq(distant.fired, 1);
 }
 END_TEST
@@ -472,11 +494,13 @@ main(void)
   tcase_add_loop_test(life, a_callback_may_free_its_own_timer, 0,
                       (int)LENGTH(freed));
   tcase_add_loop_test(
-      life, stop_inside_callback_silences_a_peer_of_the_same_tick, 0, 36);
+      life, stop_inside_callback_silences_a_peer_of_the_same_tick, 0, PEERS);
   tcase_add_loop_test(
-      life, a_peer_restarted_in_a_callback_fires_at_its_new_time_alone, 0, 2);
+      life, a_peer_restarted_in_a_callback_fires_at_its_new_time_alone, 0,
+      (int)LENGTH(delays));
   tcase_add_loop_test(
-      life, a_timer_stopped_and_started_in_its_callback_fires_once_more, 0, 2);
+      life, a_timer_stopped_and_started_in_its_callback_fires_once_more, 0,
+      (int)LENGTH(repeats_ms));
   tcase_add_loop_test(life,
                       a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch,
                       0, LENGTH(spans));

@@ -19,36 +19,49 @@ static echo_t echo;
 /* Each callback wants an echo, and finds those of the callbacks before it: the
  * echo takes two polls. A slow one blocks the loop for longer than a tick. */
 static void
-ping_and_restart(probe_t *probe)
+ping_and_restart(test_timer_t *timer)
 {
-  const uint64_t *block_ms = probe->arg;
+  const uint64_t *block_ms = timer->arg;
 
   ck_assert_uint_le(echo.pings, echo.pongs + 2);
   virtual_time_advance_ms(*block_ms);
-  if (probe->fired == RESTARTS)
+  if (timer->fired == RESTARTS)
     return;
   echo_ping(&echo);
-  if (uvwheel_timer_get_repeat(&probe->timer) == 0)
-    probe_start(probe, 0, 0);
+  if (uvwheel_timer_get_repeat(&timer->base) == 0)
+    test_timer_start(timer, 0, 0);
 }
+
+static const struct {
+  const char *name;
+  uint64_t tick_ms;
+  uint64_t block_ms;
+} restarts[] = {
+    {"in no time, fine ticks", 1, 0},
+    {"in a tick, fine ticks", 1, 1},
+    {"in 10 ticks, fine ticks", 1, TICK_MS},
+    {"in 50 ticks, fine ticks", 1, 5 * TICK_MS},
+    {"in no time", TICK_MS, 0},
+    {"in less than a tick", TICK_MS, 1},
+    {"in a tick", TICK_MS, TICK_MS},
+    {"in 5 ticks", TICK_MS, 5 * TICK_MS},
+};
 
 /* P3. libuv#4245, #4250. */
 START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
 {
-  static const uint64_t blocks_ms[] = {0, 1, TICK_MS, 5 * TICK_MS};
-  static uint64_t block_ms;
-  static probe_t probe;
+  uint64_t block_ms = restarts[_i].block_ms;
+  static test_timer_t timer;
 
-  open_wheel(_i % 2 ? TICK_MS : 1, 8);
-  block_ms = blocks_ms[_i / 2];
+  open_wheel(restarts[_i].tick_ms, 8);
   echo_open(&echo, &loop);
-  probe_init(&probe);
-  probe.then = ping_and_restart;
-  probe.arg = &block_ms;
-  probe_start(&probe, 0, 0);
+  test_timer_init(&timer);
+  timer.then = ping_and_restart;
+  timer.arg = &block_ms;
+  test_timer_start(&timer, 0, 0);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(probe.fired, RESTARTS);
-  ck_assert_uint_ge(echo.pongs, RESTARTS - 3);
+  require_in(restarts[_i].name, timer.fired == RESTARTS);
+  require_in(restarts[_i].name, echo.pongs >= RESTARTS - 3);
   echo_close(&echo);
 }
 END_TEST
@@ -95,7 +108,7 @@ START_TEST(wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone)
 }
 END_TEST
 
-static probe_t crowd[1000];
+static test_timer_t crowd[1000];
 
 static void
 start_another(uv_prepare_t *prepare)
@@ -106,7 +119,7 @@ start_another(uv_prepare_t *prepare)
   virtual_time_advance_ms(1);
   if (next == LENGTH(crowd))
     return;
-  probe_start(&crowd[next], next % 3 * 1000, 0);
+  test_timer_start(&crowd[next], next % 3 * 1000, 0);
   next++;
 }
 
@@ -122,20 +135,20 @@ START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer)
 {
   static uv_prepare_t prepare;
   static uv_idle_t idle;
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(TICK_MS, 8);
-  probe_init(&probe);
-  probe_init_all(crowd, LENGTH(crowd));
+  test_timer_init(&timer);
+  test_timer_init_all(crowd, LENGTH(crowd));
   uv_prepare_init(&loop, &prepare);
   uv_prepare_start(&prepare, start_another);
   uv_idle_init(&loop, &idle);
   uv_idle_start(&idle, do_nothing);
-  probe_start(&probe, 50, 0);
+  test_timer_start(&timer, 50, 0);
   while (uv_now(&loop) < START_MS + 70)
     uv_run(&loop, UV_RUN_NOWAIT);
-  ck_assert_uint_eq(probe.fired, 1);
-  ck_assert_uint_le(probe.fired_ms, tick_ms_after(TICK_MS, probe.due_ms) + 2);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_le(timer.fired_ms, tick_ms_after(TICK_MS, timer.due_ms) + 2);
   uv_close((uv_handle_t *)&prepare, NULL);
   uv_close((uv_handle_t *)&idle, NULL);
 }
@@ -143,28 +156,36 @@ END_TEST
 
 /* ---- When the loop sleeps and ends --------------------------------------- */
 
+static const struct {
+  const char *name;
+  bool wheel, timer;
+} unrefs[] = {{"nothing is unref'd", false, false},
+              {"an unref'd wheel", true, false},
+              {"an unref'd timer", false, true},
+              {"both unref'd", true, true}};
+
 /* bun#37096. */
 START_TEST(after_the_last_stop_the_wheel_does_not_bound_the_poll)
 {
   static uv_async_t forever;
-  static probe_t probes[2];
+  static test_timer_t timers[2];
 
   open_wheel(TICK_MS, 8);
-  probe_init_all(probes, 2);
+  test_timer_init_all(timers, 2);
   ck_assert_int_eq(uv_async_init(&loop, &forever, NULL), 0);
   uv_run(&loop, UV_RUN_NOWAIT); /* or libuv says 0, to be run first */
   ck_assert_int_eq(uv_backend_timeout(&loop), -1);
-  if (_i & 1)
+  if (unrefs[_i].wheel)
     uvwheel_unref(&wheel);
-  if (_i & 2)
-    uvwheel_timer_unref(&probes[0].timer);
-  probe_start(&probes[0], 5000, 0);
-  probe_start(&probes[1], 500, 0);
-  ck_assert_int_gt(uv_backend_timeout(&loop), 500);
-  ck_assert_int_le(uv_backend_timeout(&loop), 500 + TICK_MS);
-  probe_stop(&probes[1]);
-  probe_stop(&probes[0]);
-  ck_assert_int_eq(uv_backend_timeout(&loop), -1);
+  if (unrefs[_i].timer)
+    uvwheel_timer_unref(&timers[0].base);
+  test_timer_start(&timers[0], 5000, 0);
+  test_timer_start(&timers[1], 500, 0);
+  require_in(unrefs[_i].name, uv_backend_timeout(&loop) > 500);
+  require_in(unrefs[_i].name, uv_backend_timeout(&loop) <= 500 + TICK_MS);
+  test_timer_stop(&timers[1]);
+  test_timer_stop(&timers[0]);
+  require_in(unrefs[_i].name, uv_backend_timeout(&loop) == -1);
   uv_close((uv_handle_t *)&forever, NULL);
 }
 END_TEST
@@ -172,18 +193,18 @@ END_TEST
 /* node#16105, libuv#4048. */
 START_TEST(an_unref_d_wheel_lets_the_loop_end_and_a_ref_d_one_does_not)
 {
-  static probe_t probe;
+  static test_timer_t timer;
 
   open_wheel(TICK_MS, 8);
-  probe_init(&probe);
-  probe_start(&probe, 1000, 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 1000, 0);
   uvwheel_unref(&wheel);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(probe.fired, 0);
+  ck_assert_uint_eq(timer.fired, 0);
   ck_assert_uint_lt(uv_now(&loop), START_MS + 1000);
   uvwheel_ref(&wheel);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(probe.fired, 1);
+  ck_assert_uint_eq(timer.fired, 1);
 }
 END_TEST
 
@@ -250,9 +271,8 @@ on_iteration(uv_check_t *check)
 /* P8. netty#11724, hertzbeat#4328, libuv#4245. */
 START_TEST(a_million_timers_due_at_once_leave_room_for_io_and_stops)
 {
-  const uvwheel_options_t options = {.tick_ms = TICK_MS,
-                                     .turn_budget = BUDGET,
-                                     .flags = _i ? UVWHEEL_FIFO : 0};
+  const uvwheel_options_t options = {
+      .tick_ms = TICK_MS, .turn_budget = BUDGET, .flags = slot_kinds[_i].flags};
   static uv_check_t check;
   unsigned i, left = 0;
 
@@ -270,8 +290,8 @@ START_TEST(a_million_timers_due_at_once_leave_room_for_io_and_stops)
   ck_assert_uint_ge(echo.pongs, iterations - 3);
   for (i = 0; i < MILLION; i++)
     left += mass[i].data != NULL || uvwheel_timer_is_active(&mass[i]);
-  ck_assert_uint_eq(left, 0);
-  ck_assert_uint_eq(errors, 0);
+  require_in(slot_kinds[_i].name, left == 0);
+  require_in(slot_kinds[_i].name, errors == 0);
   free(mass);
   echo_close(&echo);
   uv_close((uv_handle_t *)&check, NULL);
@@ -295,8 +315,30 @@ forget_closed_wheel(uvwheel_t *closed)
   forget_wheel();
 }
 
-/* netty (source), folly's DeleteWheelInTimeout, libuv#2416, netty#366. From
- * outside, or by the callback in the middle of a batch. */
+static void
+close_wheel(void)
+{
+  uvwheel_close(&wheel, forget_closed_wheel);
+}
+
+static void
+close_in_a_batch(void)
+{
+  run_for(100);
+}
+
+static const struct {
+  const char *name;
+  uvwheel_timer_cb cb;
+  void (*close)(void);
+  unsigned fired;
+} crowd_closes[] = {
+    {"from outside", on_mass, close_wheel, 0},
+    {"in the middle of a batch", close_wheel_half_way, close_in_a_batch,
+     CROWD / 2},
+};
+
+/* netty (source), folly's DeleteWheelInTimeout, libuv#2416, netty#366. */
 START_TEST(close_with_a_crowd_pending_silences_it_and_leaves_it_reusable)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,
@@ -304,15 +346,11 @@ START_TEST(close_with_a_crowd_pending_silences_it_and_leaves_it_reusable)
   unsigned i, active = 0;
 
   open_wheel_with(&options);
-  if (_i == 0) {
-    start_mass(CROWD, on_mass);
-    uvwheel_close(&wheel, forget_closed_wheel);
-  } else {
-    start_mass(CROWD, close_wheel_half_way);
-  }
+  start_mass(CROWD, crowd_closes[_i].cb);
+  crowd_closes[_i].close();
   run_for(1000);
-  ck_assert_uint_eq(wheels_closed, 1);
-  ck_assert_uint_eq(mass_fired, _i == 0 ? 0 : CROWD / 2);
+  require_in(crowd_closes[_i].name, wheels_closed == 1);
+  require_in(crowd_closes[_i].name, mass_fired == crowd_closes[_i].fired);
   for (i = 0; i < CROWD; i++)
     active += (unsigned)uvwheel_timer_is_active(&mass[i]);
   ck_assert_uint_eq(active, 0);
@@ -328,32 +366,45 @@ START_TEST(close_with_a_crowd_pending_silences_it_and_leaves_it_reusable)
 END_TEST
 
 static void
-stop_the_loop(probe_t *probe)
+stop_the_loop(test_timer_t *timer)
 {
-  (void)probe;
+  (void)timer;
   uv_stop(&loop);
+}
+
+#define STOPPERS 20
+
+static void
+stop_in(int number, uint32_t turn_budget)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .turn_budget = turn_budget};
+  static test_timer_t timers[STOPPERS];
+  int i;
+
+  open_wheel_with(&options);
+  fired_in_all = 0;
+  test_timer_init_all(timers, STOPPERS);
+  for (i = 0; i < STOPPERS; i++)
+    test_timer_start(&timers[i], i < 10 ? 5 : 95, 0);
+  timers[number].then = stop_the_loop;
+  uv_run(&loop, UV_RUN_DEFAULT);
+  ck_assert_uint_eq(timers[number].fired, 1);
+  ck_assert_uint_le(fired_in_all, number < 10 ? 10 : 20);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  for (i = 0; i < STOPPERS; i++)
+    ck_assert_uint_eq(timers[i].fired, 1);
+  close_and_forget_wheel();
 }
 
 /* What uv_stop leaves behind, the next uv_run does. */
 START_TEST(uv_stop_inside_a_callback_loses_and_repeats_nothing)
 {
   static const uint32_t budgets[] = {1, 7, UINT32_MAX};
-  const uvwheel_options_t options = {.tick_ms = TICK_MS,
-                                     .turn_budget = budgets[_i / 20]};
-  static probe_t probes[20];
-  int i;
+  size_t i;
 
-  open_wheel_with(&options);
-  probe_init_all(probes, 20);
-  for (i = 0; i < 20; i++)
-    probe_start(&probes[i], i < 10 ? 5 : 95, 0);
-  probes[_i % 20].then = stop_the_loop;
-  uv_run(&loop, UV_RUN_DEFAULT);
-  ck_assert_uint_eq(probes[_i % 20].fired, 1);
-  ck_assert_uint_le(fired_in_all, _i % 20 < 10 ? 10 : 20);
-  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  for (i = 0; i < 20; i++)
-    ck_assert_uint_eq(probes[i].fired, 1);
+  for (i = 0; i < LENGTH(budgets); i++)
+    stop_in(_i, budgets[i]);
 }
 END_TEST
 
@@ -366,21 +417,25 @@ main(void)
   TCase *mass_expiry = loop_tcase(suite, "mass expiry");
 
   tcase_add_loop_test(
-      io, a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone, 0, 8);
+      io, a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone, 0,
+      (int)LENGTH(restarts));
   tcase_add_loop_test(
       io, wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone, 1, 7);
   tcase_add_test(io, starts_in_every_iteration_do_not_starve_an_overdue_timer);
-  tcase_add_loop_test(
-      sleep, after_the_last_stop_the_wheel_does_not_bound_the_poll, 0, 4);
+  tcase_add_loop_test(sleep,
+                      after_the_last_stop_the_wheel_does_not_bound_the_poll, 0,
+                      (int)LENGTH(unrefs));
   tcase_add_test(sleep,
                  an_unref_d_wheel_lets_the_loop_end_and_a_ref_d_one_does_not);
   tcase_add_loop_test(mass_expiry,
                       a_million_timers_due_at_once_leave_room_for_io_and_stops,
-                      0, 2);
+                      0, SLOT_KINDS);
   tcase_add_loop_test(
       mass_expiry,
-      close_with_a_crowd_pending_silences_it_and_leaves_it_reusable, 0, 2);
-  tcase_add_loop_test(
-      mass_expiry, uv_stop_inside_a_callback_loses_and_repeats_nothing, 0, 60);
+      close_with_a_crowd_pending_silences_it_and_leaves_it_reusable, 0,
+      (int)LENGTH(crowd_closes));
+  tcase_add_loop_test(mass_expiry,
+                      uv_stop_inside_a_callback_loses_and_repeats_nothing, 0,
+                      STOPPERS);
   return run_suite(suite);
 }

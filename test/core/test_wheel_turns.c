@@ -3,6 +3,7 @@
 /* The wheel on a fake clock: what happens between the calls of one turn, when
  * a budget cuts a pass, and in which order entries expire. */
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "core_support.h"
@@ -41,17 +42,17 @@ turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
 
 #define MANY 600 /* more than the wheel looks at in one go */
 
-/* P8 */
-START_TEST(a_budget_bounds_what_one_turn_hands_out)
+static const uint64_t budgets[] = {1, 2, 7, 8, 9, 100, 255, 256, 257, 599};
+
+static void
+spend(uint64_t budget, const shape_t *shape)
 {
-  static const uint64_t budgets[] = {1, 2, 7, 8, 9, 100, 255, 256, 257, 599};
   static item_t items[MANY];
-  uint64_t budget = budgets[_i / 2];
   uvwheel_core_t core;
   unsigned expired = 0, turns = 0;
   size_t i;
 
-  open_core(&core, _i % 2 ? &fifo : &lanes);
+  open_core(&core, shape);
   memset(items, 0, sizeof items);
   for (i = 0; i < MANY; i++)
     insert(&core, &items[i].entry, 5);
@@ -68,6 +69,13 @@ START_TEST(a_budget_bounds_what_one_turn_hands_out)
     ck_assert_uint_eq(items[i].seen, 1);
   ck_assert_uint_eq(core.counters.looked, MANY);
   close_core(&core);
+}
+
+/* P8 */
+START_TEST(a_budget_bounds_what_one_turn_hands_out)
+{
+  spend(budgets[_i], &lanes);
+  spend(budgets[_i], &fifo);
 }
 END_TEST
 
@@ -134,42 +142,59 @@ fill_slot(uvwheel_core_t *core, item_t *items)
   }
 }
 
-enum { REMOVE, POSTPONE, POSTPONE_A_ROUND, PULL_IN, RESTART, ACTIONS };
-
 static void
-act(uvwheel_core_t *core, item_t *item, int action)
+free_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  if (!uvwheel_entry_is_active(&item->entry)) {
-    insert(core, &item->entry, 25);
-    return;
-  }
-  switch (action) {
-  case REMOVE:
-    remove_entry(core, &item->entry);
-    memset(&item->entry, 0xA5, sizeof item->entry); /* its memory is freed */
-    uvwheel_entry_init(&item->entry);
-    break;
-  case POSTPONE:
-    postpone(core, &item->entry, 25 + 3 * ROUND_MS);
-    break;
-  case POSTPONE_A_ROUND:
-    postpone(core, &item->entry, 5 + 3 * ROUND_MS);
-    break;
-  case PULL_IN:
-    postpone(core, &item->entry, 1);
-    break;
-  default:
-    remove_entry(core, &item->entry);
-    insert(core, &item->entry, 5 + ROUND_MS);
-  }
+  remove_entry(core, entry);
+  memset(entry, 0xA5, sizeof *entry);
+  uvwheel_entry_init(entry);
 }
 
-/* Everybody meets every action at every point of a pass that each budget cuts
- * differently; all of it must still expire exactly. */
-START_TEST(any_operation_in_the_middle_of_a_pass_is_honoured)
+static void
+postpone_to_another_slot(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  const shape_t *shape = _i % 2 ? &fifo : &lanes;
-  int action = _i / 2, turns, before;
+  postpone(core, entry, 25 + 3 * ROUND_MS);
+}
+
+static void
+postpone_by_rounds(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  postpone(core, entry, 5 + 3 * ROUND_MS);
+}
+
+static void
+pull_in(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  postpone(core, entry, 1);
+}
+
+static void
+restart(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  remove_entry(core, entry);
+  insert(core, entry, 5 + ROUND_MS);
+}
+
+typedef void (*action_t)(uvwheel_core_t *core, uvwheel_entry_t *entry);
+
+static const action_t actions[] = {free_entry, postpone_to_another_slot,
+                                   postpone_by_rounds, pull_in, restart};
+
+static void
+act(uvwheel_core_t *core, item_t *item, action_t action)
+{
+  if (uvwheel_entry_is_active(&item->entry))
+    action(core, &item->entry);
+  else
+    insert(core, &item->entry, 25);
+}
+
+/* Each entry meets the action at each point of a pass that each budget cuts
+ * differently; all of them must still expire exactly. */
+static void
+act_between_turns(action_t action, const shape_t *shape)
+{
+  int turns, before;
   item_t items[CROWD];
   uvwheel_core_t core;
   uint64_t budget;
@@ -187,13 +212,17 @@ START_TEST(any_operation_in_the_middle_of_a_pass_is_honoured)
         close_core(&core);
       }
 }
+
+START_TEST(any_operation_in_the_middle_of_a_pass_is_honoured)
+{
+  act_between_turns(actions[_i], &lanes);
+  act_between_turns(actions[_i], &fifo);
+}
 END_TEST
 
-/* muduo#668 and its kin. */
-START_TEST(any_operation_between_two_calls_of_a_turn_is_honoured)
+static void
+act_between_calls(action_t action, const shape_t *shape)
 {
-  const shape_t *shape = _i % 2 ? &fifo : &lanes;
-  int action = _i / 2;
   item_t items[CROWD];
   uvwheel_core_t core;
   size_t i, expired, before;
@@ -208,6 +237,13 @@ START_TEST(any_operation_between_two_calls_of_a_turn_is_honoured)
       run_out(&core, items, CROWD, 10);
       close_core(&core);
     }
+}
+
+/* muduo#668 and its kin. */
+START_TEST(any_operation_between_two_calls_of_a_turn_is_honoured)
+{
+  act_between_calls(actions[_i], &lanes);
+  act_between_calls(actions[_i], &fifo);
 }
 END_TEST
 
@@ -260,6 +296,9 @@ END_TEST
 
 START_TEST(a_peer_postponed_during_the_turn_waits_for_its_new_time)
 {
+  uint64_t due_ms = 5 + (uint64_t)_i;
+  uint64_t tick_ms = tick_ms_after(TICK_MS, due_ms);
+  bool is_moved = tick_ms > 10;
   item_t items[3];
   uvwheel_core_t core;
 
@@ -268,11 +307,10 @@ START_TEST(a_peer_postponed_during_the_turn_waits_for_its_new_time)
   insert(&core, &items[1].entry, 5);
   insert(&core, &items[2].entry, 5);
   ck_assert_ptr_eq(expire(&core, 10), &items[0].entry);
-  postpone(&core, &items[1].entry, 5 + (uint64_t)_i);
-  ck_assert_uint_eq(drain(&core, 10), _i < 5 ? 2 : 1);
-  ck_assert_uint_eq(core.counters.moved, _i < 5 ? 0 : 1);
-  if (_i >= 5) {
-    uint64_t tick_ms = tick_ms_after(TICK_MS, 5 + (uint64_t)_i);
+  postpone(&core, &items[1].entry, due_ms);
+  ck_assert_uint_eq(drain(&core, 10), is_moved ? 1 : 2);
+  ck_assert_uint_eq(core.counters.moved, is_moved);
+  if (is_moved) {
     ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
     expect_none(&core, tick_ms - 1);
     expect_only(&core, tick_ms, &items[1].entry);
@@ -357,7 +395,8 @@ START_TEST(fifo_entries_of_several_rounds_keep_their_order_in_cut_passes)
   item_t items[12], *order[3][LENGTH(items)];
   size_t counts[3] = {0}, i, round;
   uvwheel_core_t core;
-  uint64_t budget;
+  uint64_t budget = (uint64_t)_i;
+  bool has_budget = budget > 0;
 
   open_core(&core, &fifo);
   for (i = 0; i < 8; i++) {
@@ -365,16 +404,15 @@ START_TEST(fifo_entries_of_several_rounds_keep_their_order_in_cut_passes)
     insert(&core, &items[i].entry, 5 + round * ROUND_MS);
     order[round][counts[round]++] = &items[i];
   }
-  budget = (uint64_t)_i;
   ck_assert_ptr_eq(uvwheel_core_expire(&core, 10, &budget),
-                   _i == 0 ? NULL : &order[0][0]->entry);
+                   has_budget ? &order[0][0]->entry : NULL);
   /* Those that come while the pass is cut go behind those that stay. */
   for (i = 8; i < LENGTH(items); i++) {
     round = 1 + i % 2;
     insert(&core, &items[i].entry, 5 + round * ROUND_MS);
     order[round][counts[round]++] = &items[i];
   }
-  expect_order(&core, 10, order[0] + (_i > 0), counts[0] - (_i > 0));
+  expect_order(&core, 10, order[0] + has_budget, counts[0] - has_budget);
   expect_order(&core, 10 + ROUND_MS, order[1], counts[1]);
   expect_order(&core, 10 + 2 * ROUND_MS, order[2], counts[2]);
   close_core(&core);
@@ -421,14 +459,15 @@ main(void)
   Suite *suite = suite_create("wheel turns");
   TCase *turns = tcase_create("turns");
 
-  tcase_add_loop_test(turns, a_budget_bounds_what_one_turn_hands_out, 0, 20);
+  tcase_add_loop_test(turns, a_budget_bounds_what_one_turn_hands_out, 0,
+                      (int)LENGTH(budgets));
   tcase_add_test(turns, a_budget_of_nothing_leaves_all_for_later);
   tcase_add_loop_test(turns, ticks_stay_in_order_when_budgets_cut_them, 1, 20);
   tcase_add_loop_test(turns, any_operation_in_the_middle_of_a_pass_is_honoured,
-                      0, 2 * ACTIONS);
+                      0, (int)LENGTH(actions));
   tcase_add_loop_test(turns,
                       any_operation_between_two_calls_of_a_turn_is_honoured, 0,
-                      2 * ACTIONS);
+                      (int)LENGTH(actions));
   tcase_add_test(turns, a_removed_peer_of_the_same_tick_is_not_handed_out);
   tcase_add_loop_test(turns,
                       an_entry_put_back_during_its_turn_waits_for_its_next_tick,

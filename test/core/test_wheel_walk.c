@@ -18,9 +18,9 @@ static item_t items[COUNT];
 /* A wheel with entries on all kinds of lists: in slots, and of a pass that a
  * budget cut, some looked at, some not; 23 of the 24 are left. */
 static void
-open_crowded(uvwheel_core_t *core, int flags)
+open_crowded(uvwheel_core_t *core, uint32_t flags)
 {
-  const shape_t shape = {TICK_MS, SLOTS, (uint32_t)flags};
+  const shape_t shape = {TICK_MS, SLOTS, flags};
   uint64_t budget = 7;
   size_t i;
 
@@ -60,14 +60,15 @@ START_TEST(a_walk_visits_each_entry_once)
   item_t *item;
   size_t i;
 
-  open_crowded(&core, _i);
+  open_crowded(&core, slot_kinds[_i].flags);
   uvwheel_core_walk_begin(&core, &cursor);
   verify(&core);
   while ((item = step(&core, &cursor)) != NULL)
     item->seen++;
   for (i = 0; i < COUNT; i++)
-    ck_assert_uint_eq(items[i].seen,
-                      (unsigned)uvwheel_entry_is_active(&items[i].entry));
+    require_in(slot_kinds[_i].name,
+               items[i].seen ==
+                   (unsigned)uvwheel_entry_is_active(&items[i].entry));
   ck_assert_uint_eq(walk(&core), uvwheel_core_count(&core));
   close_core(&core);
 }
@@ -83,43 +84,69 @@ START_TEST(a_walk_over_an_empty_wheel_visits_nothing)
 }
 END_TEST
 
-/* What a step may do to another entry. */
-enum { REMOVE, RESTART, POSTPONE, PULL_IN, WALK, WALK_AND_REMOVE, ACTIONS };
+static void
+remove_if_active(uvwheel_core_t *core, item_t *item)
+{
+  if (uvwheel_entry_is_active(&item->entry))
+    remove_entry(core, &item->entry);
+}
 
 static void
-disturb(uvwheel_core_t *core, item_t *item, int action)
+restart(uvwheel_core_t *core, item_t *item)
+{
+  if (!uvwheel_entry_is_active(&item->entry))
+    return;
+  remove_entry(core, &item->entry);
+  insert(core, &item->entry, TICK_MS * 3);
+}
+
+static void
+postpone_by_rounds(uvwheel_core_t *core, item_t *item)
+{
+  if (uvwheel_entry_is_active(&item->entry))
+    postpone(core, &item->entry, item->entry.due_ms + 100);
+}
+
+static void
+pull_in(uvwheel_core_t *core, item_t *item)
+{
+  if (uvwheel_entry_is_active(&item->entry))
+    postpone(core, &item->entry, 0);
+}
+
+static void
+walk_all(uvwheel_core_t *core, item_t *item)
+{
+  (void)item;
+  ck_assert_uint_eq(walk(core), uvwheel_core_count(core));
+}
+
+static void
+walk_and_remove(uvwheel_core_t *core, item_t *item)
 {
   uvwheel_cursor_t cursor;
   item_t *inner;
 
-  if (action == WALK_AND_REMOVE) {
-    uvwheel_core_walk_begin(core, &cursor);
-    while ((inner = step(core, &cursor)) != NULL)
-      if (inner == item)
-        remove_entry(core, &item->entry);
-    return;
-  }
-  if (action == WALK)
-    ck_assert_uint_eq(walk(core), uvwheel_core_count(core));
-  if (!uvwheel_entry_is_active(&item->entry))
-    return;
-  if (action == POSTPONE)
-    postpone(core, &item->entry, item->entry.due_ms + 100);
-  else if (action == PULL_IN)
-    postpone(core, &item->entry, 0);
-  else if (action != WALK)
-    remove_entry(core, &item->entry);
-  if (action == RESTART)
-    insert(core, &item->entry, TICK_MS * 3);
+  uvwheel_core_walk_begin(core, &cursor);
+  while ((inner = step(core, &cursor)) != NULL)
+    if (inner == item)
+      remove_entry(core, &item->entry);
 }
+
+/* What a step may do to another entry. */
+typedef void (*action_t)(uvwheel_core_t *core, item_t *item);
+
+static const action_t actions[] = {remove_if_active,   restart,
+                                   postpone_by_rounds, pull_in,
+                                   walk_all,           walk_and_remove};
 
 /* At the nth step something is done to an entry; the others are visited
  * exactly once all the same. */
 static void
-check_disturbed_walk(int flags, size_t nth, size_t victim, int action)
+check_disturbed_walk(uint32_t flags, size_t nth, size_t victim, action_t action)
 {
-  bool in_place = action == POSTPONE && flags != UVWHEEL_FIFO;
-  bool undisturbed = in_place || action == WALK;
+  bool in_place = action == postpone_by_rounds && flags != UVWHEEL_FIFO;
+  bool undisturbed = in_place || action == walk_all;
   uvwheel_core_t core;
   uvwheel_cursor_t cursor;
   item_t *item;
@@ -133,7 +160,7 @@ check_disturbed_walk(int flags, size_t nth, size_t victim, int action)
   while ((item = step(&core, &cursor)) != NULL) {
     item->seen++;
     if (steps++ == nth)
-      disturb(&core, &items[victim], action);
+      action(&core, &items[victim]);
   }
   for (i = 0; i < COUNT; i++)
     if (i != victim || undisturbed)
@@ -148,8 +175,10 @@ START_TEST(a_walk_survives_any_operation_on_any_entry_at_any_step)
   size_t nth, victim;
 
   for (nth = 0; nth < COUNT; nth++)
-    for (victim = 0; victim < COUNT; victim++)
-      check_disturbed_walk(_i % 2, nth, victim, _i / 2);
+    for (victim = 0; victim < COUNT; victim++) {
+      check_disturbed_walk(0, nth, victim, actions[_i]);
+      check_disturbed_walk(UVWHEEL_FIFO, nth, victim, actions[_i]);
+    }
 }
 END_TEST
 
@@ -161,7 +190,7 @@ START_TEST(a_removed_entry_is_not_visited_any_more)
   size_t i;
   unsigned visits = 0;
 
-  open_crowded(&core, _i);
+  open_crowded(&core, slot_kinds[_i].flags);
   uvwheel_core_walk_begin(&core, &cursor);
   while ((item = step(&core, &cursor)) != NULL) {
     visits++;
@@ -169,7 +198,7 @@ START_TEST(a_removed_entry_is_not_visited_any_more)
       if (&items[i] != item && uvwheel_entry_is_active(&items[i].entry))
         remove_entry(&core, &items[i].entry);
   }
-  ck_assert_uint_eq(visits, 1);
+  require_in(slot_kinds[_i].name, visits == 1);
   close_core(&core);
 }
 END_TEST
@@ -181,10 +210,10 @@ START_TEST(a_walk_that_starts_entries_at_each_step_comes_to_an_end)
   uvwheel_cursor_t cursor;
   size_t used = 0;
 
-  open_crowded(&core, _i);
+  open_crowded(&core, slot_kinds[_i].flags);
   uvwheel_core_walk_begin(&core, &cursor);
   while (step(&core, &cursor) != NULL) {
-    ck_assert_uint_lt(used, LENGTH(more));
+    require_in(slot_kinds[_i].name, used < LENGTH(more));
     insert(&core, &more[used].entry, used * TICK_MS);
     used++;
   }
@@ -201,7 +230,7 @@ START_TEST(walks_can_be_nested)
   item_t *item;
   uint64_t visits = 0, count;
 
-  open_crowded(&core, _i);
+  open_crowded(&core, slot_kinds[_i].flags);
   uvwheel_core_walk_begin(&core, &outer);
   while (step(&core, &outer) != NULL) {
     uvwheel_core_walk_begin(&core, &inner);
@@ -211,7 +240,7 @@ START_TEST(walks_can_be_nested)
     }
   }
   count = uvwheel_core_count(&core);
-  ck_assert_uint_eq(visits, count * count * count);
+  require_in(slot_kinds[_i].name, visits == count * count * count);
   ck_assert_uint_eq(count, COUNT - 1);
   close_core(&core);
 }
@@ -244,16 +273,18 @@ main(void)
   Suite *suite = suite_create("wheel walks");
   TCase *walks = tcase_create("walks");
 
-  tcase_add_loop_test(walks, a_walk_visits_each_entry_once, 0, 2);
+  tcase_add_loop_test(walks, a_walk_visits_each_entry_once, 0, SLOT_KINDS);
   tcase_add_loop_test(walks, a_walk_over_an_empty_wheel_visits_nothing, 0,
                       shape_count);
   tcase_add_loop_test(walks,
                       a_walk_survives_any_operation_on_any_entry_at_any_step, 0,
-                      2 * ACTIONS);
-  tcase_add_loop_test(walks, a_removed_entry_is_not_visited_any_more, 0, 2);
-  tcase_add_loop_test(
-      walks, a_walk_that_starts_entries_at_each_step_comes_to_an_end, 0, 2);
-  tcase_add_loop_test(walks, walks_can_be_nested, 0, 2);
+                      (int)LENGTH(actions));
+  tcase_add_loop_test(walks, a_removed_entry_is_not_visited_any_more, 0,
+                      SLOT_KINDS);
+  tcase_add_loop_test(walks,
+                      a_walk_that_starts_entries_at_each_step_comes_to_an_end,
+                      0, SLOT_KINDS);
+  tcase_add_loop_test(walks, walks_can_be_nested, 0, SLOT_KINDS);
   tcase_add_test(walks, counting_a_slot_during_a_walk_counts_entries_alone);
   tcase_set_timeout(walks, 60);
   suite_add_tcase(suite, walks);

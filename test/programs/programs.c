@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -142,6 +143,15 @@ start_server(const char *options, uint16_t *port)
 }
 
 program_t
+start_sessions(const char *options, uint16_t *port)
+{
+  char line[512];
+
+  snprintf(line, sizeof(line), "--port 0 %s", options);
+  return start_listening("UDP_SESSIONS", line, port);
+}
+
+program_t
 start_load(uint16_t port, const char *options)
 {
   char line[256];
@@ -158,6 +168,20 @@ assert_complaint(const result_t *result, int status, const char *text)
   ck_assert_ptr_eq(strchr(result->err, '\n'),
                    result->err + strlen(result->err) - 1);
   ck_assert_int_eq(result->status, status);
+}
+
+void
+assert_no_verdict(const result_t *result, const char *reason)
+{
+  char last[128];
+  size_t length = strlen(result->err);
+
+  snprintf(last, sizeof(last), "%s: no verdict\n", reason);
+  ck_assert_uint_ge(length, strlen(last));
+  ck_assert_str_eq(result->err + length - strlen(last), last);
+  ck_assert_ptr_null(strstr(result->err, "broken"));
+  ck_assert_str_eq(result->out, "");
+  ck_assert_int_eq(result->status, 1);
 }
 
 void
@@ -203,6 +227,15 @@ number_of(const char *output, const char *key)
   const char *found = strstr(output, pattern);
   ck_assert_msg(found != NULL, "no '%s' in '%s'", pattern, output);
   return strtoull(found + strlen(pattern), NULL, 10);
+}
+
+int64_t
+now_ns(void)
+{
+  struct timespec now;
+
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* ---- Sockets ----------------------------------------------------------- */

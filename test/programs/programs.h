@@ -59,12 +59,18 @@ program_t start_listening(const char *variable, const char *command_line,
 /* Starts an idle-server on a free port. */
 program_t start_server(const char *options, uint16_t *port);
 
+/* Starts a udp-sessions on a free port. */
+program_t start_sessions(const char *options, uint16_t *port);
+
 /* Starts an idle-load on that port. */
 program_t start_load(uint16_t port, const char *options);
 
 /* Fails unless the program ended with this status and exactly one line on
  * stderr, in which the text occurs. */
 void assert_complaint(const result_t *result, int status, const char *text);
+
+/* The last thing that a load said is why it gives no verdict. */
+void assert_no_verdict(const result_t *result, const char *reason);
 
 /* The program takes this command line for wrong usage: it prints nothing but
  * that complaint. */
@@ -79,6 +85,9 @@ void assert_help(const char *variable, const char *const *names, size_t count);
 
 /* A line "key=value ..." of the output holds this number for the key. */
 uint64_t number_of(const char *output, const char *key);
+
+/* By a clock that does not step. */
+int64_t now_ns(void);
 
 /* ---- Sockets; all calls give up after some seconds ---------------------- */
 

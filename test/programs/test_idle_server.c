@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -48,15 +47,6 @@ assert_sound(const program_t *server, uint16_t port, uint64_t accepted)
   ck_assert_int_eq(result.status, 0);
   ck_assert_uint_eq(number_of(result.out, "accepted"), accepted + 1);
   ck_assert_uint_eq(number_of(result.out, "open"), 0);
-}
-
-static int64_t
-now_ns(void)
-{
-  struct timespec now;
-
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* ---- Echo and timeout --------------------------------------------------- */

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -50,15 +49,6 @@ summary(const char *whose, unsigned number, const char *key)
   const char *line = strstr(result.out, title);
   ck_assert_msg(line != NULL, "no '%s' in '%s'", title, result.out);
   return number_of(line, key);
-}
-
-static int64_t
-now_ns(void)
-{
-  struct timespec now;
-
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* ---- Service ------------------------------------------------------------ */

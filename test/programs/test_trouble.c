@@ -17,20 +17,6 @@
 
 static result_t result;
 
-/* The last thing that a load says is why it does not judge. */
-static void
-assert_no_verdict(const char *reason)
-{
-  char last[128];
-  size_t length;
-
-  snprintf(last, sizeof(last), "%s: no verdict\n", reason);
-  length = strlen(result.err);
-  ck_assert_uint_ge(length, strlen(last));
-  ck_assert_str_eq(result.err + length - strlen(last), last);
-  ck_assert_int_eq(result.status, 1);
-}
-
 /* ---- Stalls -------------------------------------------------------------- */
 
 typedef struct stalled_s {
@@ -113,7 +99,7 @@ START_TEST(a_load_that_is_interrupted_thaws_the_server)
     ck_assert_int_eq(waitpid(server.pid, &status, WUNTRACED), server.pid);
   while (!WIFSTOPPED(status));
   stop(&load, SIGINT, &result);
-  assert_no_verdict("interrupted");
+  assert_no_verdict(&result, "interrupted");
   assert_echo(connect_to(port));
   stop(&server, SIGTERM, &result);
   ck_assert_int_eq(result.status, 0);
@@ -127,7 +113,7 @@ START_TEST(a_server_that_cannot_be_signalled_is_not_judged)
   program_t load = start_load(port, TCP_OPTIONS "--stall 1 --pid 2147483647");
 
   finish(&load, &result);
-  assert_no_verdict("cannot signal the server");
+  assert_no_verdict(&result, "cannot signal the server");
   stop(&server, SIGTERM, &result);
   ck_assert_int_eq(result.status, 0);
 }

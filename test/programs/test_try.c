@@ -220,21 +220,51 @@ END_TEST
 
 /* ---- Two reports -------------------------------------------------------- */
 
+#define PATH_SIZE 512
+
+/* Where the system wants temporary files. */
+static void
+make_directory(char *directory)
+{
+  const char *parent = getenv("TMPDIR");
+
+  snprintf(directory, PATH_SIZE, "%s/try-XXXXXX", parent ? parent : "/tmp");
+  ck_assert_ptr_nonnull(mkdtemp(directory));
+}
+
+static void
+remove_report(const char *directory, const char *name)
+{
+  char path[PATH_SIZE + 8];
+
+  snprintf(path, sizeof(path), "%s/%s", directory, name);
+  ck_assert_int_eq(unlink(path), 0);
+}
+
+static void
+compare(const char *directory, const char *one, const char *other)
+{
+  char line[2 * PATH_SIZE + 32];
+
+  snprintf(line, sizeof(line), "--compare %s/%s %s/%s", directory, one,
+           directory, other);
+  run_program("TRY", line, &result);
+}
+
 START_TEST(two_reports_are_compared_in_either_order)
 {
-  char options[128], files[128];
-  int pid = (int)getpid();
+  static const char *const names[] = {"uv", "wheel"};
+  char directory[PATH_SIZE], options[PATH_SIZE + 32];
 
-  for (int wheel = 0; wheel < 2; wheel++) {
-    snprintf(options, sizeof(options), "--with %s --output /tmp/try-%d-%d",
-             wheel ? "wheel" : "uv", pid, wheel);
+  make_directory(directory);
+  for (int i = 0; i < 2; i++) {
+    snprintf(options, sizeof(options), "--with %s --output %s/%s", names[i],
+             directory, names[i]);
     run_try(options, "leave");
     ck_assert_str_eq(result.err, "");
   }
-  for (int first = 0; first < 2; first++) {
-    snprintf(files, sizeof(files), "--compare /tmp/try-%d-%d /tmp/try-%d-%d",
-             pid, first, pid, !first);
-    run_program("TRY", files, &result);
+  for (int i = 0; i < 2; i++) {
+    compare(directory, names[i], names[!i]);
     ck_assert_int_eq(result.status, 0);
     ck_assert_ptr_nonnull(
         strstr(result.out, "init    calls                    2           2\n"));
@@ -243,14 +273,11 @@ START_TEST(two_reports_are_compared_in_either_order)
     ck_assert_ptr_nonnull(
         strstr(result.out, "        of slots                 0     4194304\n"));
   }
-  snprintf(files, sizeof(files), "--compare /tmp/try-%d-0 /tmp/try-%d-0", pid,
-           pid);
-  run_program("TRY", files, &result);
+  compare(directory, "uv", "uv");
   assert_complaint(&result, 1, "both reports are with uv");
-  for (int wheel = 0; wheel < 2; wheel++) {
-    snprintf(files, sizeof(files), "/tmp/try-%d-%d", pid, wheel);
-    ck_assert_int_eq(unlink(files), 0);
-  }
+  remove_report(directory, "uv");
+  remove_report(directory, "wheel");
+  ck_assert_int_eq(rmdir(directory), 0);
 }
 END_TEST
 

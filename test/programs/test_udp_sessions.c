@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -27,15 +26,6 @@ static const char *const kinds[] = {"--timer wheel", "--timer uv",
 #define KINDS_WITH_TIMEOUT 2
 
 static result_t result;
-
-static program_t
-start_sessions(const char *options, uint16_t *port)
-{
-  char line[512];
-
-  snprintf(line, sizeof(line), "--port 0 %s", options);
-  return start_listening("UDP_SESSIONS", line, port);
-}
 
 /* A server with this kind of timer. */
 static program_t
@@ -86,15 +76,6 @@ static uint64_t
 ask(int peer)
 {
   return say(peer, "?", 1);
-}
-
-static int64_t
-now_ns(void)
-{
-  struct timespec now;
-
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 /* ---- A session's life --------------------------------------------------- */

@@ -12,6 +12,9 @@ const shape_t shapes[] = {
 };
 const int shape_count = LENGTH(shapes);
 
+const slot_kind_t slot_kinds[SLOT_KINDS] = {{"lanes", 0},
+                                            {"FIFO", UVWHEEL_FIFO}};
+
 uint64_t
 tick_ms_after(uint64_t tick_ms, uint64_t due_ms)
 {

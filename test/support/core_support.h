@@ -19,6 +19,10 @@
 #define require(condition) \
   ((condition) ? (void)0 : ck_abort_msg("%s is not true", #condition))
 
+/* In a loop test over a table: the failure names the case. */
+#define require_in(name, condition) \
+  ((condition) ? (void)0 : ck_abort_msg("%s: %s is not true", name, #condition))
+
 /* The wheels that the exhaustive tests go through. */
 typedef struct shape_s {
   uint64_t tick_ms;
@@ -28,6 +32,15 @@ typedef struct shape_s {
 
 extern const shape_t shapes[];
 extern const int shape_count;
+
+/* The two kinds of slot. */
+typedef struct slot_kind_s {
+  const char *name;
+  uint32_t flags;
+} slot_kind_t;
+
+#define SLOT_KINDS 2
+extern const slot_kind_t slot_kinds[SLOT_KINDS];
 
 /* The time of the first tick after due_ms; UINT64_MAX if there is none. */
 uint64_t tick_ms_after(uint64_t tick_ms, uint64_t due_ms);

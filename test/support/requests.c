@@ -34,10 +34,10 @@ on_request(uvwheel_post_t *post, int status)
   request_t *request = post->data;
 
   ck_assert_ptr_eq(post, &request->post);
-  if (request->probe != NULL) {
+  if (request->timer != NULL) {
     request->started =
-        uvwheel_timer_start(&request->probe->timer, on_probe, 50, 0);
-    request->probe->due_ms = uvwheel_now(&wheel) + 50;
+        uvwheel_timer_start(&request->timer->base, on_test_timer, 50, 0);
+    request->timer->due_ms = uvwheel_now(&wheel) + 50;
   }
   request->place = called_in_all++;
   request->called++;
@@ -47,21 +47,21 @@ on_request(uvwheel_post_t *post, int status)
 }
 
 void
-send_request(request_t *request, probe_t *probe)
+send_request(request_t *request, test_timer_t *timer)
 {
-  request->probe = probe;
+  request->timer = timer;
   memset(&request->post, 0xA5, sizeof request->post);
   request->post.data = request;
   ck_assert_int_eq(uvwheel_post(&wheel, &request->post, on_request), 0);
 }
 
 void
-send_all(request_t *first, probe_t *probes, size_t count)
+send_all(request_t *first, test_timer_t *timers, size_t count)
 {
   size_t i;
 
   for (i = 0; i < count; i++)
-    send_request(&first[i], &probes[i]);
+    send_request(&first[i], &timers[i]);
 }
 
 void

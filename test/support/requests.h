@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What the tests of the mailbox share: the wheel of support.h with its mailbox
- * open, and requests that watch how they are called back. */
+ * open, and requests that record how they are called back. */
 
 #ifndef REQUESTS_H
 #define REQUESTS_H
@@ -15,8 +15,9 @@ typedef struct request_s request_t;
 
 struct request_s {
   uvwheel_post_t post;
-  probe_t *probe; /* what its callback starts, for 50 ms; NULL for nothing */
-  int started;    /* what that start returned                              */
+  test_timer_t
+      *timer;  /* what its callback starts, for 50 ms; NULL for nothing */
+  int started; /* what that start returned                              */
   unsigned called;
   unsigned place; /* among all that were called back, from 0 on            */
   int status;
@@ -38,10 +39,10 @@ extern unsigned called_in_all;
 void on_request(uvwheel_post_t *post, int status);
 
 /* Posts it, in memory full of garbage; that must succeed. */
-void send_request(request_t *request, probe_t *probe);
+void send_request(request_t *request, test_timer_t *timer);
 
-/* Sends so many requests in turn, each to start its probe. */
-void send_all(request_t *first, probe_t *probes, size_t count);
+/* Sends that many requests, each of which starts its timer. */
+void send_all(request_t *first, test_timer_t *timers, size_t count);
 
 /* The request was called back once, with the status, at the place. */
 void expect_called(const request_t *request, int status, unsigned place);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Timers that may come before their time: probes without the assertion that
- * they do not, and what holds after uvwheel_fire_soonest. */
+/* Timers that may fire early, which a test timer must not, and what holds after
+ * uvwheel_fire_soonest. */
 
 #ifndef SOONEST_H
 #define SOONEST_H

@@ -210,21 +210,21 @@ stats_of_wheel(void)
 }
 
 void
-probe_init(probe_t *probe)
+test_timer_init(test_timer_t *timer)
 {
-  memset(probe, 0, sizeof *probe);
-  memset(&probe->timer, 0xA5, sizeof probe->timer);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &probe->timer), 0);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe->timer), 0);
+  memset(timer, 0, sizeof *timer);
+  memset(&timer->base, 0xA5, sizeof timer->base);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer->base), 0);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer->base), 0);
 }
 
 void
-probe_init_all(probe_t *probes, size_t count)
+test_timer_init_all(test_timer_t *timers, size_t count)
 {
   size_t i;
 
   for (i = 0; i < count; i++)
-    probe_init(&probes[i]);
+    test_timer_init(&timers[i]);
 }
 
 static uint64_t
@@ -234,55 +234,55 @@ add_ms(uint64_t ms, uint64_t more_ms)
 }
 
 static void
-probe_is_due_in(probe_t *probe, uint64_t delay_ms)
+expect_due_in(test_timer_t *timer, uint64_t delay_ms)
 {
   uint64_t now_ms = uvwheel_now(&wheel);
 
-  probe->due_ms = add_ms(now_ms, delay_ms);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe->timer), 1);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe->timer),
-                    probe->due_ms - now_ms);
+  timer->due_ms = add_ms(now_ms, delay_ms);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer->base), 1);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base),
+                    timer->due_ms - now_ms);
 }
 
 void
-probe_start(probe_t *probe, uint64_t timeout, uint64_t repeat)
+test_timer_start(test_timer_t *timer, uint64_t timeout, uint64_t repeat)
 {
   uint64_t count = uvwheel_count(&wheel);
-  int active = uvwheel_timer_is_active(&probe->timer);
+  int active = uvwheel_timer_is_active(&timer->base);
 
   ck_assert_int_eq(
-      uvwheel_timer_start(&probe->timer, on_probe, timeout, repeat), 0);
+      uvwheel_timer_start(&timer->base, on_test_timer, timeout, repeat), 0);
   ck_assert_uint_eq(uvwheel_count(&wheel), count + (active ? 0 : 1));
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&probe->timer), repeat);
-  probe_is_due_in(probe, timeout);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer->base), repeat);
+  expect_due_in(timer, timeout);
 }
 
 void
-probe_refresh(probe_t *probe)
+test_timer_refresh(test_timer_t *timer)
 {
-  uint64_t repeat = uvwheel_timer_get_repeat(&probe->timer);
+  uint64_t repeat = uvwheel_timer_get_repeat(&timer->base);
 
-  ck_assert_int_eq(uvwheel_timer_refresh(&probe->timer), 0);
-  probe_is_due_in(probe, repeat != 0 ? repeat
-                                     : uvwheel_timer_get_due_in(&probe->timer));
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer->base), 0);
+  expect_due_in(timer,
+                repeat != 0 ? repeat : uvwheel_timer_get_due_in(&timer->base));
 }
 
 void
-probe_again(probe_t *probe)
+test_timer_again(test_timer_t *timer)
 {
-  ck_assert_int_eq(uvwheel_timer_again(&probe->timer), 0);
-  probe_is_due_in(probe, uvwheel_timer_get_repeat(&probe->timer));
+  ck_assert_int_eq(uvwheel_timer_again(&timer->base), 0);
+  expect_due_in(timer, uvwheel_timer_get_repeat(&timer->base));
 }
 
 void
-probe_stop(probe_t *probe)
+test_timer_stop(test_timer_t *timer)
 {
   uint64_t count = uvwheel_count(&wheel);
-  int active = uvwheel_timer_is_active(&probe->timer);
+  int active = uvwheel_timer_is_active(&timer->base);
 
-  ck_assert_int_eq(uvwheel_timer_stop(&probe->timer), 0);
-  ck_assert_int_eq(uvwheel_timer_is_active(&probe->timer), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&probe->timer), 0);
+  ck_assert_int_eq(uvwheel_timer_stop(&timer->base), 0);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer->base), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base), 0);
   ck_assert_uint_eq(uvwheel_count(&wheel), count - (active ? 1 : 0));
 }
 
@@ -290,67 +290,67 @@ probe_stop(probe_t *probe)
  * callback; one that is before it may be the next, within the tick of the turn.
  */
 static void
-probe_keeps_its_beat(probe_t *probe, uint64_t repeat)
+expect_beat(test_timer_t *timer, uint64_t repeat)
 {
-  uint64_t missed_ms = probe->fired_ms - probe->due_ms;
+  uint64_t missed_ms = timer->fired_ms - timer->due_ms;
   uint64_t beats = missed_ms / repeat + (missed_ms % repeat != 0);
-  uint64_t due_ms = probe->timer.entry.due_ms;
+  uint64_t due_ms = timer->base.entry.due_ms;
 
-  ck_assert_uint_gt(due_ms, probe->due_ms);
+  ck_assert_uint_gt(due_ms, timer->due_ms);
   ck_assert_uint_le(due_ms,
-                    add_ms(probe->due_ms, (beats > 0 ? beats : 1) * repeat));
+                    add_ms(timer->due_ms, (beats > 0 ? beats : 1) * repeat));
   if (due_ms < UINT64_MAX)
-    ck_assert_uint_eq((due_ms - probe->due_ms) % repeat, 0);
-  probe->due_ms = due_ms;
+    ck_assert_uint_eq((due_ms - timer->due_ms) % repeat, 0);
+  timer->due_ms = due_ms;
 }
 
 void
-on_probe(uvwheel_timer_t *timer)
+on_test_timer(uvwheel_timer_t *base)
 {
-  probe_t *probe = (probe_t *)timer;
-  uint64_t repeat = uvwheel_timer_get_repeat(timer);
+  test_timer_t *timer = (test_timer_t *)base;
+  uint64_t repeat = uvwheel_timer_get_repeat(base);
 
   fired_in_all++;
-  probe->fired++;
-  probe->fired_ms = uvwheel_now(&wheel);
-  ck_assert_uint_ge(probe->fired_ms,
-                    tick_ms_after(wheel.core.tick_ms, probe->due_ms));
-  ck_assert_int_eq(uvwheel_timer_is_active(timer), repeat != 0);
+  timer->fired++;
+  timer->fired_ms = uvwheel_now(&wheel);
+  ck_assert_uint_ge(timer->fired_ms,
+                    tick_ms_after(wheel.core.tick_ms, timer->due_ms));
+  ck_assert_int_eq(uvwheel_timer_is_active(base), repeat != 0);
   if (repeat != 0)
-    probe_keeps_its_beat(probe, repeat);
+    expect_beat(timer, repeat);
   else
-    ck_assert_uint_eq(uvwheel_timer_get_due_in(timer), 0);
-  if (probe->then != NULL)
-    probe->then(probe);
+    ck_assert_uint_eq(uvwheel_timer_get_due_in(base), 0);
+  if (timer->then != NULL)
+    timer->then(timer);
 }
 
 void
-expect_punctual(probe_t *probe, uint64_t timeout)
+expect_punctual(test_timer_t *timer, uint64_t timeout)
 {
-  unsigned fired = probe->fired;
+  unsigned fired = timer->fired;
   uint64_t tick_ms;
 
   uv_update_time(&loop);
   tick_ms = tick_ms_after(wheel.core.tick_ms, uvwheel_now(&wheel) + timeout);
-  probe_start(probe, timeout, 0);
+  test_timer_start(timer, timeout, 0);
   run_for(tick_ms - uvwheel_now(&wheel) - 1);
-  ck_assert_uint_eq(probe->fired, fired);
+  ck_assert_uint_eq(timer->fired, fired);
   run_for(1);
-  ck_assert_uint_eq(probe->fired, fired + 1);
-  ck_assert_uint_eq(probe->fired_ms, tick_ms);
+  ck_assert_uint_eq(timer->fired, fired + 1);
+  ck_assert_uint_eq(timer->fired_ms, tick_ms);
 }
 
 uint64_t
-stopwatch_ns(probe_t *probe, uint64_t timeout, uint64_t step_ns,
+stopwatch_ns(test_timer_t *timer, uint64_t timeout, uint64_t step_ns,
              uv_run_mode mode)
 {
-  unsigned fired = probe->fired;
+  unsigned fired = timer->fired;
   uint64_t begin_ns;
 
   uv_update_time(&loop);
   begin_ns = uv_hrtime();
-  probe_start(probe, timeout, 0);
-  while (probe->fired == fired) {
+  test_timer_start(timer, timeout, 0);
+  while (timer->fired == fired) {
     virtual_time_advance_ns(step_ns);
     uv_run(&loop, mode);
   }

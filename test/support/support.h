@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What the tests of the binding share: a loop in virtual time, a wheel on it,
- * and timers that watch how they fire. */
+ * and timers that record how they fire. */
 
 #ifndef SUPPORT_H
 #define SUPPORT_H
@@ -77,47 +77,47 @@ void forget_wheel(void);
 
 uvwheel_stats_t stats_of_wheel(void);
 
-/* ---- Timers that watch --------------------------------------------------- */
+/* ---- Test timers --------------------------------------------------------- */
 
-/* Their times are those of the wheel's clock. */
+/* Timers that record how they fire and check what holds whenever they do. Their
+ * times are those of the wheel's clock. */
 
-typedef struct probe_s probe_t;
+typedef struct test_timer_s test_timer_t;
 
-struct probe_s {
-  uvwheel_timer_t timer;
+struct test_timer_s {
+  uvwheel_timer_t base;
   unsigned fired;
-  uint64_t due_ms;         /* as it was when the probe was last armed  */
-  uint64_t fired_ms;       /* of the last callback                     */
-  void (*then)(probe_t *); /* what the callback does; NULL for nothing */
+  uint64_t due_ms;              /* as of the last start, refresh or beat */
+  uint64_t fired_ms;            /* of the last callback   */
+  void (*then)(test_timer_t *); /* what the callback does; NULL for nothing */
   void *arg;
 };
 
-/* How many callbacks ran in all. */
+/* How many callbacks of test timers ran. */
 extern unsigned fired_in_all;
 
 /* In uninitialised memory, on the wheel. */
-void probe_init(probe_t *probe);
-void probe_init_all(probe_t *probes, size_t count);
+void test_timer_init(test_timer_t *timer);
+void test_timer_init_all(test_timer_t *timers, size_t count);
 
-/* The functions of the same names; they must succeed. When a probe's callback
- * runs it is seen to that it is not early, has no time left, and keeps its beat
- * if it repeats. */
-void probe_start(probe_t *probe, uint64_t timeout, uint64_t repeat);
-void probe_refresh(probe_t *probe);
-void probe_again(probe_t *probe);
-void probe_stop(probe_t *probe);
+/* The functions of the same names; they must succeed. */
+void test_timer_start(test_timer_t *timer, uint64_t timeout, uint64_t repeat);
+void test_timer_refresh(test_timer_t *timer);
+void test_timer_again(test_timer_t *timer);
+void test_timer_stop(test_timer_t *timer);
 
-/* The callback that probes are started with. */
-void on_probe(uvwheel_timer_t *timer);
+/* The callback of test timers. It checks that the timer is not early, has no
+ * time left, and keeps its beat if it repeats. */
+void on_test_timer(uvwheel_timer_t *timer);
 
-/* Starts the probe and runs the loop: it fires once, at the first tick after
+/* Starts the timer and runs the loop: it fires once, at the first tick after
  * it is due, not before. */
-void expect_punctual(probe_t *probe, uint64_t timeout);
+void expect_punctual(test_timer_t *timer, uint64_t timeout);
 
-/* Starts the probe at a fresh loop time and runs the loop in that mode until it
+/* Starts the timer at a fresh loop time and runs the loop in that mode until it
  * has fired; what runs in an iteration before its poll takes step_ns. Returns
- * what a stopwatch then reads. */
-uint64_t stopwatch_ns(probe_t *probe, uint64_t timeout, uint64_t step_ns,
+ * the time that passed by uv_hrtime. */
+uint64_t stopwatch_ns(test_timer_t *timer, uint64_t timeout, uint64_t step_ns,
                       uv_run_mode mode);
 
 #endif /* SUPPORT_H */

@@ -363,6 +363,13 @@ build_prefix() {
   sed -i 's/-lcheck_pic/-lcheck/' lib/pkgconfig/check.pc
 }
 
+# compare_exports COMMAND...: it prints what the shared library exports
+compare_exports() {
+  sed -n 's/^ \(uvwheel_.*\)@.*/\1/p' packaging/debian/libuvwheel0.symbols \
+    >"$build/$job.symbols"
+  "$@" | diff -u "$build/$job.symbols" -
+}
+
 # build_musl: sets $prefix to what is built of them for musl
 build_musl() {
   prefix=$top/$build/musl-prefix
@@ -404,116 +411,6 @@ job_musl_shared() {
   configure_musl musl-gcc &&
     compile test_dlopen filler uvwheel:shared_library &&
     run_tests uvwheel:loader
-}
-
-# ---- Windows: by MinGW-w64 and Wine ----------------------------------------
-
-# build_windows: sets $prefix to what is built for it
-build_windows() {
-  prefix=$top/$build/windows-prefix
-  keep sources fetch_sources &&
-    keep windows-prefix build_prefix -DCMAKE_SYSTEM_NAME=Windows \
-      -DCMAKE_C_COMPILER=x86_64-w64-mingw32-gcc \
-      -DCMAKE_RC_COMPILER=x86_64-w64-mingw32-windres
-}
-
-# With C's own printf, which is not the one that check names.
-mingw_args='-D__USE_MINGW_ANSI_STDIO=1 -Wno-format -Wno-format-extra-args'
-
-# configure_windows LINK-ARGUMENT OPTION...: libraries yield to what the tests
-# put in their place. Wine's disk is below the build directory.
-configure_windows() {
-  wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
-  machine_file <<END
-[binaries]
-c = '${windows_cc:-x86_64-w64-mingw32-gcc}'
-ar = 'x86_64-w64-mingw32-ar'
-windres = 'x86_64-w64-mingw32-windres'
-pkgconfig = 'pkg-config'
-exe_wrapper = ['env', 'WINEDEBUG=-all', 'WINEDLLOVERRIDES=mscoree,mshtml=',
-  'WINEPREFIX=$top/$build/wine', '$wine']
-[properties]
-pkg_config_libdir = '$prefix/lib/pkgconfig'
-[built-in options]
-c_args = '$mingw_args'
-c_link_args = ['$1', '-Wl,--allow-multiple-definition']
-[host_machine]
-system = 'windows'
-cpu_family = 'x86_64'
-cpu = 'x86_64'
-endian = 'little'
-END
-  shift
-  configure --cross-file "$build/$job.machine" -Dexamples=disabled "$@"
-}
-
-# All of it static, in virtual time where that has no need of processes.
-job_windows() {
-  build_windows || return 0
-  configure_windows -static -Dprefer_static=true -Ddefault_library=static &&
-    compile && run_library_tests --timeout-multiplier 3
-}
-
-# The same, the library compiled as Microsoft's compiler would, by clang: its
-# intrinsics, its thread-local storage, its alignment.
-job_windows_msvc() {
-  build_windows || return 0
-  make_msvc "$prefix/include"
-  windows_cc=$top/$build/$job-cc
-  cat >"$windows_cc" <<END
-#!/bin/sh
-case " \$* " in
-  *" -c ../../../src/"*) exec '$top/$build/$job.cc' "\$@" -std=c11 ;;
-  *) exec x86_64-w64-mingw32-gcc "\$@" ;;
-esac
-END
-  chmod +x "$windows_cc"
-  job_windows
-  windows_cc=
-}
-
-# exported_by DLL: its functions, sorted
-exported_by() {
-  x86_64-w64-mingw32-objdump -p "$1" | awk '/^\[Ordinal/ { on = 1; next }
-    on && NF == 0 { exit } on { print $NF }' | LC_ALL=C sort
-}
-
-# compare_exports COMMAND...: it prints what the shared library exports
-compare_exports() {
-  sed -n 's/^ \(uvwheel_.*\)@.*/\1/p' packaging/debian/libuvwheel0.symbols \
-    >"$build/$job.symbols"
-  "$@" | diff -u "$build/$job.symbols" -
-}
-
-# serve_peers: the echo server of docs/migrating.md, with both DLLs
-serve_peers() (
-  # shellcheck source=test/tools/programs.sh
-  . test/tools/programs.sh
-  begin
-  cp "$prefix/bin/libuv.dll" "$build/$job/libuvwheel-0.dll" "$dir"
-  x86_64-w64-mingw32-gcc -static-libgcc -DSIGPIPE=13 \
-    -DUVWHEEL_USING_SHARED=1 -Iinclude -I"$prefix/include" -o "$dir/after.exe" \
-    examples/migrate/after.c "$build/$job/libuvwheel.dll.a" \
-    "$prefix/lib/libuv.dll.a" -lws2_32 || exit
-  env WINEDEBUG=-all WINEPREFIX="$top/$build/wine" "$wine" "$dir/after.exe" \
-    2000 >"$dir/out" &
-  until port=$(tr -d '\r' <"$dir/out" | sed -n 's/^listening on .*://p') &&
-      [ -n "$port" ]; do
-    kill -0 $! || exit
-    sleep 0.1
-  done
-  test/programs/wine/peers.py "$port" 2000
-)
-
-# The DLL exports what the shared library elsewhere does, and serves a program.
-job_windows_dll() {
-  build_windows || return 0
-  configure_windows -static-libgcc &&
-    compile headers_c uvwheel:shared_library || return 0
-  try exports compare_exports exported_by "$build/$job/libuvwheel-0.dll" || true
-  cp "$prefix/bin/libuv.dll" "$build/$job/test/install/headers"
-  run_tests uvwheel headers_c
-  try sockets serve_peers || true
 }
 
 # ---- macOS: by clang and LLVM's linker -------------------------------------
