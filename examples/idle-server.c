@@ -2,10 +2,10 @@
 
 /* An echo server that closes idle connections.
  *
- * How a libuv server uses uvwheel, and stays up, is in echo.c. Here is what is
- * around it: figures, the live page, an end by SIGINT or SIGTERM that closes
- * every handle, which uv_loop_close() confirms; and, to compare, the same
- * server with other timers (--timer, rivals/).
+ * echo.c is the server: how it uses uvwheel, and stays up. This file adds
+ * figures, the live page, an end by SIGINT or SIGTERM that closes every handle,
+ * as uv_loop_close() confirms, and, to compare, the same server with other
+ * timers (--timer, rivals/).
  */
 
 #include <inttypes.h>

@@ -7,8 +7,8 @@
  *   uv     one uv_timer_t per session
  *   none   no timeouts at all
  *
- * A server of your own needs no such switch: it makes the calls of the "wheel"
- * part of idle-timer.c itself, and they are all that it takes. */
+ * A server of your own needs no such switch, only the calls of the "wheel" part
+ * of idle-timer.c. */
 
 #ifndef EXAMPLES_IDLE_TIMER_H
 #define EXAMPLES_IDLE_TIMER_H

@@ -15,9 +15,9 @@
  *
  * - The member function is part of the type, and the pointer to the owner is
  *   the timer's `data`: a timer has the 64 bytes of a uvwheel_timer_t, and
- *   nothing is allocated. A std::function instead would take a heap block for
- *   each timer whose lambda captures more than two pointers, and a share of it,
- *   as a lambda must not die while it runs.
+ *   nothing is allocated. A std::function would take a heap block for each
+ * timer whose lambda captures more than two pointers, and a shared one, as a
+ * lambda must not die while it runs.
  * - A timer cannot be moved or copied. While it is active its neighbours in
  *   the wheel point to it, and it points to its owner. Whatever has a timer as
  * a member cannot be moved either, and the compiler says so. Keep such objects

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the live page is sent, as JSON: the table of figures once, then frames.
- */
+/* What is sent to the live page, as JSON: the table of figures once, then
+ * frames. */
 
 #ifndef EXAMPLES_LIVE_FRAME_H
 #define EXAMPLES_LIVE_FRAME_H

@@ -4,7 +4,8 @@
  *
  * A callback that computes for a second makes all other timers of the loop a
  * second late, and all its connections wait. uv_queue_work does such work on
- * another thread, and calls back on the loop's when it is done. What to mind:
+ * another thread, and calls back on the loop's thread when it is done. Mind
+ * that:
  *
  * - The work touches neither timers nor anything else of the loop, which belong
  *   to the loop's thread. (If it must: uvwheel_post.)
