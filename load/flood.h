@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /* A flood: more silent connections than the server has places for. They say
- * nothing, and come again when they are closed. Meanwhile newcomers come, one
- * after the other: each wants the echo of one message, and then leaves. How
- * many get it, and how fast, is what the judge of a flood looks at. */
+ * nothing, and connect again when they are closed. Meanwhile newcomers connect,
+ * one after the other: each wants the echo of one message, and then leaves. The
+ * verdict on a flood is how many get it, and how fast. */
 
 #ifndef LOAD_FLOOD_H
 #define LOAD_FLOOD_H

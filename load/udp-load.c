@@ -6,22 +6,22 @@
  * chatty ones go on, one after the other in a random order, as fast as the
  * server answers. The work is divided:
  *
- *   wire        the socket: whose address sends, and receives
- *   peers       what a peer says, again if need be, and what is a right answer
- *   this file   pacing: who speaks next, and how many at once
+ *   wire        the socket: which address sends, and which receives
+ *   peers       what a peer says, repeats, and takes for a right answer
+ *   this file   the pace: who speaks next, and how many at once
  *   watch       when do the silent ones' sessions end?
  *   judge       were the server's promises kept?
  *
- * The pace. At most as many datagrams are on their way as certainly fit into
- * the socket's buffers, so that normally none is lost: each answer makes room
- * for the next one. That is as fast as the server can, and never faster. What
- * is lost all the same is said again after half a second, and counted.
+ * The pace. No more datagrams are in flight than certainly fit into the
+ * socket's buffers, so that normally none is lost: each answer makes room for
+ * the next one. That is as fast as the server can go, and never faster. What is
+ * lost all the same is said again after half a second, and counted.
  *
  * The verdict. Expiry is seen from outside: a sample of the silent peers asks
- * until its sessions are gone, see watch.h. That a session in use stays is
- * seen by each answer to a chatty peer, as it tells the session's count. The
- * server's own figures are not asked for: who judges must not depend on whom
- * he judges. For the same reason nothing of uvwheel is used. */
+ * until its sessions are gone, see watch.h. Each answer to a chatty peer shows
+ * that its session is still there, as it has the session's count. A judge must
+ * not depend on what it judges: the load does not ask for the server's own
+ * figures, and uses nothing of uvwheel. */
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Tells what a wheel costs for given timers, and which tick and how many slots
- * to give it. wheel-forecast.h explains how it knows. */
+/* Prints what a wheel costs for given timers, and which tick and how many slots
+ * suit them best. wheel-forecast.h explains the formulas. */
 
 #include <inttypes.h>
 #include <math.h>

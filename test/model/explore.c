@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Plays small worlds out, breadth first: one after the other, each until there
- * is nothing new in it, or
+/* Explores small worlds, breadth first, one after the other, each until it has
+ * no new states, or
  *
  *   --depth N    all sequences of N moves have been played,
- *   --states N   it has so many states,
- *   --seconds N  its share of that time is used up; 60, if nothing is said.
+ *   --states N   it has N states,
+ *   --seconds N  its share of that time is used up; 60 by default.
  *
- * A state is kept as the move that led there from another one, 16 bytes. To go
- * on with it, the moves are made again from the beginning. Whether states of
- * one key are the same is seen from time to time: then they go on alike. */
+ * A state is stored as the move that led there from another one, 16 bytes. To
+ * explore it, its moves are made again from the beginning. From time to time
+ * two states of one key are checked to be the same: they must go on alike. */
 
 #include "explore.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Small worlds, played out: from a wheel as it begins, every move that is
- * possible is made in every state that is reached, and each time the wheel has
- * to be what the model says. Two states are the same if all that decides how
- * they go on is the same; then only one of them is gone on with.
+/* Small worlds, explored: from a new wheel, every possible move is made in
+ * every state that is reached, and each time the wheel must agree with the
+ * model. Two states are the same if all that decides their future is the same;
+ * only one of them is explored further.
  *
  * world_core.c has the worlds of the wheel alone, world_peers.c those of a
  * wheel and its peers on a real loop in virtual time. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What the worlds of both layers share: keys of what is in a wheel and in the
- * model, and what must hold for those that are drawn before their time. */
+ * model, and what must hold for timers that are drawn before their time. */
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A byte string is a sequence of operations on a wheel, and the wheel has to
- * do what a model of it does. Random tests, fuzzers and the replay of a corpus
- * differ only in where the bytes come from. */
+/* A byte string is a sequence of operations on a wheel, which must do what a
+ * model of it does. Random tests, fuzzers and the replay of a corpus differ
+ * only in where the bytes come from. */
 
 #ifndef PLAY_H
 #define PLAY_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Small worlds of the wheel alone. Each call of the wheel is a move of its own,
- * so that everything is also done between the calls that make up a turn, as in
- * a loop's callbacks.
+ * so that everything is tried between the calls that make up a turn, as in a
+ * loop's callbacks.
  *
- * To have an end, the worlds have bounds: the clock is not turned far away from
- * where the hand was turned to last, nor from what waits. */
+ * The worlds are bounded: the clock stays near the last position of the hand
+ * and near what waits. */
 
 #include <stdio.h>
 #include <string.h>
