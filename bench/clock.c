@@ -92,18 +92,22 @@ move_on(int timeout_ms)
     clock_ns = end_ns;
 }
 
+/* In virtual time, too, each poll is a system call, which costs what it does in
+ * a server; but it does not wait. */
 int
 epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
             int timeout_ms, const sigset_t *mask)
 {
+  int ready;
+
   if (timeout_ms != 0)
     sleeps++;
-  if (is_real) /* the kernel's signal set has one bit per signal */
-    return (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events,
-                        timeout_ms, mask, (size_t)_NSIG / 8);
-  if (timeout_ms != 0)
+  /* The kernel's signal set has one bit per signal. */
+  ready = (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events,
+                       is_real ? timeout_ms : 0, mask, (size_t)_NSIG / 8);
+  if (!is_real && ready == 0 && timeout_ms != 0)
     move_on(timeout_ms);
-  return 0;
+  return ready;
 }
 
 int

@@ -21,34 +21,29 @@
  * Rules for every function, unless its comment says otherwise:
  *
  * - Times are milliseconds of the wheel's clock, uvwheel_now(): the loop's
- *   clock, uv_now(), less what stalls have set it back (P6). Like all of libuv,
- *   the functions use the time that the loop cached when its iteration began.
- *   After a callback that took long, call uv_update_time() before you start a
- *   timer.
+ *   clock, uv_now(), less what stalls have set it back (P6). Like libuv's
+ *   timers, the functions use the time that the loop has cached. After a
+ *   callback that took long, call uv_update_time() before you start a timer.
  * - A function that can fail returns 0 or a negative UV_E* code, and changes
  *   nothing when it fails. A NULL wheel or timer, or a timer that is all zeros,
- *   is UV_EINVAL. A function that returns no error code then does nothing and
- *   returns 0 or NULL.
+ *   is UV_EINVAL; a function without an error code then returns 0 or NULL.
  * - Every function may be called inside any callback, on any timer of the
  *   wheel. Do not run the loop inside a callback. A callback must return: a
  *   longjmp or a C++ exception out of one stops the wheel for good.
- * - Every function belongs to the loop's thread, except uvwheel_post, which any
- *   thread may call. While the loop is not running another thread may call
- * them, one at a time: to prepare a wheel before the run, or to close it
- * afterwards.
- * - Only uvwheel_init allocates. Only uvwheel_print and uvwheel_check print,
- * and no function aborts. A library built with -Dchecks=true does both: it
- * reports misuse on stderr and calls abort().
+ * - Every function except uvwheel_post belongs to the loop's thread. While the
+ *   loop is not running, other threads may call them, one at a time.
+ * - Only uvwheel_init allocates. Only uvwheel_print and uvwheel_check print. No
+ *   function aborts, except in a library built with -Dchecks=true, which
+ *   reports misuse on stderr and calls abort().
  * - A call costs O(1).
  *
  * Promises about time. A timer is due at uvwheel_now() + timeout.
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms after it
- *   is due. The loop's clock drops fractions of a millisecond; because the
- *   timer waits for the next tick, a stopwatch never reads less than the
- *   timeout. (On Linux with 1000 timer interrupts per second the loop's clock
- *   is itself up to a millisecond behind, and timers fire a millisecond
- *   later.)
+ *   is due. "After" covers the fraction of a millisecond that the loop's clock
+ *   drops: a stopwatch never reads less than the timeout. (With 1000 timer
+ *   interrupts per second, Linux's clock is up to a millisecond behind, and
+ *   timers fire a millisecond later.)
  * - P2. Late by at most one tick, plus what the loop was late, plus one
  *   iteration of the loop, plus the turns over which turn_budget and turn_ms
  *   spread a mass expiry; and, in a loop that is never quiet, plus the wait of
@@ -61,19 +56,15 @@
  *   which is never reached.
  * - P6. Heard first. A timer fires only after a poll that began once it was
  *   due, and once the loop is quiet: no descriptor is ready. In a loop that is
- *   never quiet it waits for a quarter of a tick, 25 ms at least and 250 at
- *   most. So a peer whose bytes have reached the socket in time is heard
- *   before its timer fires, however the loop was held up. (Windows cannot
- *   report that a loop is quiet: there a timer waits for one poll.) Time in
- *   which the loop was deaf does not count. When the process is frozen or
- *   callbacks other than the wheel's own take longer than stall_ms, the wheel
- *   sets its clock back by that time and by as much again, a second at most:
- *   live peers whose datagrams were lost speak again, dead ones are closed
- *   that much later. What is set back is taken from an account, which holds a
- *   minute and gets a sixteenth of the loop's time; a stall that finds it
- *   empty is not forgiven. So a silent peer is closed after its timeout, a
- *   fifteenth of that and 75 s at most, whatever holds up the loop for up to
- *   15 s at a time.
+ *   never quiet it waits for one more poll, and for a quarter of a tick, 25 to
+ *   250 ms. (Windows cannot report quiet: there it waits for one poll.) So a
+ *   peer whose bytes reached the socket in time is heard first. If the loop was
+ *   deaf for longer than stall_ms, because the process was frozen or because of
+ *   callbacks that are not the wheel's, the wheel sets its clock back by that
+ *   time and as much again, a second at most: peers whose datagrams were lost
+ *   speak again. An account pays for it, which holds a minute and gets a
+ *   sixteenth of the loop's time. So with stalls of up to 15 s a silent peer is
+ *   closed after its timeout, a fifteenth of that and 75 s at most.
  * - P7. A repeat keeps its beat; uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.
@@ -102,9 +93,9 @@ typedef struct uvwheel_s uvwheel_t;             /* one per uv_loop_t  */
 typedef struct uvwheel_timer_s uvwheel_timer_t; /* one per connection */
 typedef struct uvwheel_post_s uvwheel_post_t;   /* one per request    */
 
-/* A timer fired. A one-shot timer is no longer active here; a repeating one is
- * active again. This timer and every other may be started, stopped and freed
- * here. The wheel does not touch the timer after the return. */
+/* A timer fired. A one-shot timer is idle by now; a repeating one is active
+ * again. This timer and every other may be started, stopped and freed here. The
+ * wheel does not touch the timer after the return. */
 typedef void (*uvwheel_timer_cb)(uvwheel_timer_t *timer);
 
 /* The wheel is closed. Its memory may be reused from here on. */
@@ -141,14 +132,14 @@ typedef struct uvwheel_options_s {
    * late by up to one tick. A tick at which nothing is due costs nothing. */
   uint64_t tick_ms;
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 means as many as
-   * make a round, tick_ms * slots, of 51.2 s, but at least 512 and at most
-   * 16,384. Best when a round is longer than most timeouts: the hand looks at a
-   * timer in each round in which something else of its slot is due. A slot
-   * takes 256 bytes, which are written as it fills. */
+   * make a round, tick_ms * slots, of 51.2 s, but 512 to 16,384. Best when a
+   * round is longer than most timeouts: the hand looks at a timer in each round
+   * in which another one of its slot is due. A slot takes 256 bytes, which are
+   * written as it fills. */
   uint32_t slots;
   /* How many timers one turn handles (fires, moves or looks at) before the loop
-   * polls again and the rest waits for the next turn. 0 means 10000, UINT32_MAX
-   * means no limit. The mailbox has the same limit of its own. */
+   * polls again and the rest waits. 0 means 10000, UINT32_MAX means no limit.
+   * The mailbox has the same limit of its own. */
   uint32_t turn_budget;
   /* How many timers may be active at once; one more is UV_ENOBUFS. 0 means no
    * limit. */
@@ -160,12 +151,11 @@ typedef struct uvwheel_options_s {
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The mailbox
    * has the same limit of its own. The clock is read after each slow callback,
-   * and after 16 quick ones at most. */
+   * and after at most 16 quick ones. */
   uint32_t turn_ms;
-  /* A loop that is deaf for longer than so many ms has stalled (P6). 0 means
-   * 250. UINT32_MAX means never: no time is forgiven, for timers that must
-   * follow the world's clock, such as heartbeats; a peer whose bytes wait is
-   * still heard first. */
+  /* A loop that is deaf for more ms than this has stalled (P6). 0 means 250.
+   * UINT32_MAX means never: for timers that must follow the world's clock, such
+   * as heartbeats. A peer whose bytes wait is heard first all the same. */
   uint32_t stall_ms;
   /* Room to grow; must be zero. */
   uint32_t reserved[7];
@@ -192,10 +182,9 @@ struct uvwheel_timer_s {
   void *data;
 };
 
-/* Lateness is the time from the tick at which a timer should have fired to its
- * callback, in powers of two: bucket 0 counts timers that were on time, bucket
- * b those that were late by at least 2^(b-1) ms and less than 2^b. The last
- * bucket counts all that were later. */
+/* Lateness is the time from a timer's tick to its callback, in powers of two:
+ * bucket 0 counts timers that were on time, bucket b those that were late by
+ * 2^(b-1) ms or more and less than 2^b, the last bucket all that were later. */
 #define UVWHEEL_LATENESS_BUCKETS 24
 
 /* What a wheel is doing and has done; see uvwheel_get_stats. */
@@ -273,10 +262,9 @@ struct uvwheel_s {
 
 /* ---- The wheel ---------------------------------------------------------- */
 
-/* Makes a wheel for the loop, in uninitialised memory. options may be NULL.
- * Like libuv's own inits it adds handles to the loop (a timer, an idle and a
- * check handle), so the loop must not be running on another thread. A loop may
- * have any number of wheels; one is usual.
+/* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
+ * libuv's own inits do, it adds handles to the loop (a timer, an idle and a
+ * check handle). A loop may have any number of wheels; one is usual.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; a wheel that is not aligned to two
  * pointers, as malloc's memory is; an option out of range), UV_ENOMEM,
@@ -292,12 +280,12 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * initialised before they are used again; to stop one, or to ask whether it is
  * active, is harmless. A second call is ignored.
  *
- * Programs that close every handle that they meet in uv_walk should call this
- * before the walk. If others have closed handles of the wheel, this still frees
- * what the wheel has allocated. It then calls cb from the loop when all of them
- * are closed or, if they are closed already, before it returns. With a library
- * built with -Dprivate_fields=false the loop must not be closed before, nor may
- * this be called in a callback of uv_walk then.
+ * A program that closes all handles in uv_walk should call this before the
+ * walk. If others have closed handles of the wheel, this still frees what the
+ * wheel has allocated, and calls cb from the loop when all of them are closed
+ * or, if they already are, before it returns. With a library built with
+ * -Dprivate_fields=false the loop must not be closed before, nor may this be
+ * called in a callback of uv_walk then.
  * Cost: O(active timers + slots in use). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
@@ -323,8 +311,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 /* Calls cb for each active timer, in no particular order. In cb any timer may
  * be started, stopped, refreshed and freed, the wheel walked again or closed. A
  * timer that stays active is visited exactly once, unless it is started anew or
- * refreshed to be due earlier: then the walk may meet it in its new place, or
- * not.
+ * becomes due earlier: then it may be visited again, or not at all.
  * Cost: O(active timers + slots in use). A slot is in use if timers were put
  * there since the hand passed it last, even if they have been stopped. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
@@ -338,10 +325,10 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  *
  * Returns how many callbacks it has called, each of another timer: count, if so
  * many were active and no callback stopped, restarted or refreshed one of them,
- * or closed the wheel. (Timers that are never due, from 2^63 ms on, do not
- * fire.) Any callback may call it; but in a callback that it calls itself, and
- * in that of uvwheel_walk, it fires nothing and returns 0. turn_budget and
- * turn_ms do not limit it. A repeating timer keeps its beat.
+ * or closed the wheel. (Timers that are due 2^63 ms from now or later do not
+ * fire.) In a callback that it calls itself, and in that of uvwheel_walk, it
+ * fires nothing and returns 0. turn_budget and turn_ms do not limit it. A
+ * repeating timer keeps its beat.
  * Cost: O(count), the callbacks, and a look at each timer on the way that was
  * refreshed or waits for a later round. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
@@ -363,9 +350,9 @@ UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
 UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
                                        uvwheel_options_t *options);
 
-/* How many timers wait in a slot, 0 to slots - 1; 0 for any other number. What
- * a turn that was cut has left counts for no slot. Tick t belongs to slot
- * t % slots, and the hand is at tick uvwheel_now() / tick_ms.
+/* How many timers wait in a slot, 0 to slots - 1; 0 for any other number. Those
+ * that a cut turn has left count for no slot. Tick t belongs to slot t % slots,
+ * and the hand is at tick uvwheel_now() / tick_ms.
  * Cost: O(timers in it). */
 UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
                                            uint64_t slot);
@@ -404,7 +391,7 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
 
 /* Stops the timer: its callback is not called any more, not even if it was due
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
- * if it is not active, too.
+ * for a timer that is not active.
  * Errors: UV_EINVAL. Cost: O(1); of the wheel's last timer also one
  * uv_timer_stop, and some 5 ns for each slot in use (see uvwheel_walk). */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
@@ -459,23 +446,20 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * timer is the time at which it was due first, plus any number of repeats. Each
  * start, again and refresh begins a new one.
  *
- * UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first time
- * of the beat that is not before the last tick that this turn fires. So a
- * repeat of any length keeps its rate, with at most one callback per tick.
- * UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after this callback.
- * The timer drifts by what it is late; a repeat that is a multiple of tick_ms
- * takes a tick longer each time. UVWHEEL_MISSED_BURST: it is due at the next
- * time of the beat, even if that is past. The callback runs again at once,
- * within the turn's limits, until it has run as often as the beat says, several
- * times per tick if the repeat is shorter. What is due later waits meanwhile:
- * after eight hours a repeat of 10 ms makes up for 2.9 million callbacks (if
- * stall_ms lets the time count), and one whose callback takes longer than the
- * repeat never catches up.
+ * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
+ *   time of the beat that is not before the last tick that this turn fires. So
+ *   a repeat keeps its rate, with at most one callback per tick.
+ * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after this callback.
+ *   The timer drifts by what it is late; a repeat that is a multiple of tick_ms
+ *   takes a tick longer each time.
+ * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
+ *   is past. The callback runs again at once, within the turn's limits, until
+ *   it has run as often as the beat says. What is due later waits meanwhile; a
+ *   callback that takes longer than its repeat never catches up.
  *
- * The choice holds until the next one, or until the timer is initialised again.
- * Made in the timer's own callback it holds from the next time on, as this one
- * has been chosen already. After uvwheel_timer_set_repeat the beat goes on with
- * the new repeat.
+ * The choice holds until the next one or the next init. Made in the timer's own
+ * callback it holds from the next time on. After uvwheel_timer_set_repeat the
+ * beat goes on with the new repeat.
  * Errors: UV_EINVAL (also: not one of the three). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);
@@ -501,8 +485,8 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
  * Requests are called back in the order in which they were queued, those of one
- * thread in the order of its calls: at most turn_budget of them, and for
- * turn_ms at most, in one iteration of the loop; the rest in the next ones.
+ * thread in the order of its calls; in one iteration of the loop at most
+ * turn_budget of them, and for turn_ms at most.
  *
  * Who owns what:
  *
@@ -511,19 +495,18 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   touched it.
  * - A timer is the loop's. A thread that is done with one posts a request, in
  *   whose callback it is stopped and freed, whatever the status. If that post
- * is refused (UV_ECANCELED), uvwheel_close has stopped the timer and the loop
- * does not touch it any more: the thread may free it at once.
+ *   is refused (UV_ECANCELED), uvwheel_close has stopped the timer, and the
+ *   thread may free it at once.
  * - The wheel must stay until no thread posts any more: the program joins its
  *   threads, or has their last requests called back, before it reuses the
- * wheel's memory. During uvwheel_close's callback threads may still post, and
- * are refused. (uvwheel_close waits for a call that is about to return.)
+ *   memory. During uvwheel_close's callback threads may still post, and are
+ *   refused.
  *
  * uvwheel_close calls back what is still queued with UV_ECANCELED, in order:
  * from the loop, right before its own callback. If others have closed the
  * wheel's uv_async_t, requests wait for uvwheel_close. When the loop itself is
- * closed nobody may post any more. Fork while nothing is queued and no thread
- * posts: a child's mailbox could wait for a wake-up that its parent got.
- */
+ * closed no thread may post any more. Fork while nothing is queued and no
+ * thread posts: a child could wait for a wake-up that its parent got. */
 
 /* A request is called back, on the loop's thread. status is 0, or UV_ECANCELED
  * if the wheel was closed before, which has stopped its timers. */
@@ -547,14 +530,12 @@ struct uvwheel_post_s {
  * those of uv_async_init. Cost: one uv_async_init. */
 UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 
-/* Has the loop call cb. Any thread may call it, the loop's own too, inside any
- * callback.
+/* Has the loop call cb. Any thread may call it, inside any callback.
  *
  * Errors: UV_EINVAL (a NULL, or the mailbox was never opened), UV_ECANCELED
  * (uvwheel_close was called). Then nothing is queued, cb is not called and the
- * request is as it was. Cost: one compare-and-swap, and one more for each
- * thread that came in between; if nothing was queued, one uv_async_send more.
- */
+ * request is as it was. Cost: one compare-and-swap, one more for each thread
+ * that came in between, and one uv_async_send if nothing was queued. */
 UVWHEEL_EXTERN int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post,
                                 uvwheel_post_cb cb);
 

@@ -4,8 +4,8 @@
 
 #include "stall.h"
 
-/* The clock is read after so many callbacks at most: it takes some 25 ns where
- * a callback and its expiry take as little. */
+/* The most callbacks between two reads of the clock. A read takes some 25 ns,
+ * as long as a quick callback and its expiry. */
 #define MOST_UNREAD 16
 
 void
@@ -19,8 +19,8 @@ uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
   batch->is_over = false;
 }
 
-/* The clock is read after each of slow callbacks, from time to time between
- * quick ones; of which kind they are is known from the last ones. */
+/* Reads the clock after each slow callback, and from time to time between quick
+ * ones, judging by the last ones. */
 void
 uvwheel__count_callback(uvwheel_t *wheel, batch_t *batch)
 {

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "loop.h"
-#include "misuse.h"
 #include "walk.h"
 #include "wheel.h"
 
@@ -22,10 +21,9 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   if (stats == NULL)
     return;
   memset(stats, 0, sizeof *stats);
-  if (wheel == NULL || wheel->loop == NULL)
+  if (!is_wheel(wheel))
     return;
   *stats = wheel->stats;
-  uvwheel__expect_thread(wheel, NULL);
   now_ms = reported_now(wheel);
   now_ms -= now_ms < wheel->lag_ms ? now_ms : wheel->lag_ms;
   next_ms = uvwheel_core_next_ms(&wheel->core);
@@ -51,9 +49,8 @@ option_of(uint64_t limit)
 int
 uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
 {
-  if (wheel == NULL || wheel->loop == NULL || options == NULL)
+  if (!is_wheel(wheel) || options == NULL)
     return UV_EINVAL;
-  uvwheel__expect_thread(wheel, NULL);
   memset(options, 0, sizeof *options);
   options->tick_ms = wheel->core.tick_ms;
   options->slots = (uint32_t)wheel->core.slot_mask + 1;
@@ -70,19 +67,16 @@ uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
 uint64_t
 uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
-  if (wheel == NULL || wheel->core.slots == NULL ||
-      slot > wheel->core.slot_mask)
+  if (!has_slots(wheel) || slot > wheel->core.slot_mask)
     return 0;
-  uvwheel__expect_thread(wheel, NULL);
   return uvwheel_core_slot_count(&wheel->core, slot);
 }
 
 int
 uvwheel_check(const uvwheel_t *wheel, FILE *stream)
 {
-  if (wheel == NULL || wheel->core.slots == NULL)
+  if (!has_slots(wheel))
     return UV_EINVAL;
-  uvwheel__expect_thread(wheel, NULL);
   return uvwheel_core_check(&wheel->core, stream) == 0 ? 0 : UV_EFAULT;
 }
 
@@ -214,7 +208,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
 {
   uvwheel_stats_t stats;
 
-  if (wheel == NULL || wheel->core.slots == NULL || stream == NULL)
+  if (!has_slots(wheel) || stream == NULL)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel, &stats, stream);

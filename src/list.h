@@ -61,14 +61,14 @@ append(uvwheel_link_t *head, uvwheel_link_t *link)
   insert_between(head->prev, link, head);
 }
 
-/* The list need not be known, nor whether it is empty afterwards. */
+/* Unlinks a link from whatever list it is on. */
 static inline void
 unlink_one(uvwheel_link_t *link)
 {
   join(link->prev, link->next);
 }
 
-/* Moves all links of a list to behind a link of another one. */
+/* Moves all links of a list to another one, after `left`. */
 static inline void
 splice_after(uvwheel_link_t *left, uvwheel_link_t *from)
 {

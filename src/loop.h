@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "misuse.h"
+
 /* uvwheel_t.flags */
 #define CLOSING 1u     /* uvwheel_close was called                        */
 #define UNREF 2u       /* uvwheel_unref was called                        */
@@ -68,6 +70,23 @@ is_closing(const uvwheel_t *wheel)
 
 #endif
 
+/* Is this an initialised wheel? Then this has to be its loop's thread. */
+static inline bool
+is_wheel(const uvwheel_t *wheel)
+{
+  if (wheel == NULL || wheel->loop == NULL)
+    return false;
+  uvwheel__expect_thread(wheel, NULL);
+  return true;
+}
+
+/* The same, and it still has its slots: its close is not finished. */
+static inline bool
+has_slots(const uvwheel_t *wheel)
+{
+  return is_wheel(wheel) && wheel->core.slots != NULL;
+}
+
 /* The wheel's clock. */
 static inline uint64_t
 now_of(const uvwheel_t *wheel)
@@ -75,8 +94,8 @@ now_of(const uvwheel_t *wheel)
   return loop_now(wheel) - wheel->set_back_ms;
 }
 
-/* The same for those who ask: 0 if the loop's clock has stepped back too far,
- * and once the wheel is closing, as then there may be no loop. */
+/* The same for queries: 0 if the loop's clock has stepped back too far, and
+ * once the wheel is closing, as then there may be no loop. */
 static inline uint64_t
 reported_now(const uvwheel_t *wheel)
 {
@@ -85,8 +104,8 @@ reported_now(const uvwheel_t *wheel)
   return now_of(wheel);
 }
 
-/* If the loop's clock has stepped back so far that the wheel's would be below
- * zero, that begins anew. */
+/* Keeps the wheel's clock from wrapping below zero: if the loop's clock has
+ * stepped back that far, the wheel's begins again at zero. */
 static inline void
 follow_clock(uvwheel_t *wheel)
 {
@@ -94,8 +113,9 @@ follow_clock(uvwheel_t *wheel)
     wheel->set_back_ms = loop_now(wheel);
 }
 
-/* A loop's time on the wheel's clock, less what that clock may be behind a
- * stopwatch: timers that are due before have waited for their whole timeout. */
+/* Converts a time of the loop to the wheel's clock, less what the loop's clock
+ * may be behind a stopwatch: timers that are due before have waited for their
+ * whole timeout. */
 static inline uint64_t
 passed_by(const uvwheel_t *wheel, uint64_t loop_ms)
 {

@@ -32,9 +32,8 @@
 #include "mailbox.h"
 
 #include "batch.h"
-#include "driver.h"
-#include "misuse.h"
 #include "portable.h"
+#include "turn.h"
 
 /* uvwheel_t.newest, if not the address of a request */
 #define EMPTY ((uintptr_t)0)
@@ -91,8 +90,7 @@ uvwheel__on_wake(uv_async_t *async)
   uvwheel__end_batch(wheel, &batch);
   if (wheel->first != NULL && !uv_is_closing((uv_handle_t *)async))
     (void)uv_async_send(async);
-  if (uvwheel_core_count(&wheel->core) != 0)
-    uvwheel__arm(wheel);
+  uvwheel__arm(wheel);
 }
 
 void
@@ -131,10 +129,7 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
 {
   int error;
 
-  if (wheel == NULL || wheel->loop == NULL)
-    return UV_EINVAL;
-  uvwheel__expect_thread(wheel, NULL);
-  if (is_closing(wheel))
+  if (!is_wheel(wheel) || is_closing(wheel))
     return UV_EINVAL;
   if (wheel->flags & HAS_MAILBOX)
     return UV_EALREADY;

@@ -9,7 +9,7 @@
 
 void uvwheel__init_mailbox(uvwheel_t *wheel);
 
-/* Will the loop call back no request that is queued now? */
+/* Is nothing queued that the loop will call back? */
 bool uvwheel__is_mailbox_empty(const uvwheel_t *wheel);
 
 /* Refuses posts from now on. */

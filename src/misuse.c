@@ -93,6 +93,9 @@ uvwheel__register(uvwheel_t *wheel)
   wheel->next = wheels;
   wheels = wheel;
   uv_mutex_unlock(&wheels_mutex);
+  (void)uv_prepare_init(wheel->loop, &wheel->before_poll);
+  (void)uv_prepare_start(&wheel->before_poll, uvwheel__enter_loop);
+  uv_unref((uv_handle_t *)&wheel->before_poll);
 }
 
 void

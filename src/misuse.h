@@ -44,7 +44,8 @@ void uvwheel__expect_thread(const struct uvwheel_s *wheel,
 /* Aborts if the memory holds an active timer of any wheel. */
 void uvwheel__expect_idle(const struct uvwheel_timer_s *timer);
 
-/* The wheel is initialised; aborts if it was not closed before. */
+/* The wheel is initialised; aborts if it was not closed before. From now on
+ * uvwheel__enter_loop is called before each poll. */
 void uvwheel__register(struct uvwheel_s *wheel);
 /* The wheel is closed. */
 void uvwheel__unregister(struct uvwheel_s *wheel);

@@ -9,12 +9,7 @@
 
 #include <stdint.h>
 
-/* ATOMIC_*: words that threads share. In public structs they are plain ones,
- * because neither C99 nor C++ knows _Atomic. A load acquires, an addition
- * releases, the other two do both. The replacement may fail for no reason;
- * then, as whenever it fails, *expected is what was found, and acquired.
- *
- * lowest_bit: the position of the lowest bit that is set; not for 0.
+/* lowest_bit: the position of the lowest bit that is set; not for 0.
  * bit_width: how many bits are needed to write the value down; 0 for 0. */
 
 #if defined(__GNUC__) && !defined(UVWHEEL_PLAIN_C)
@@ -24,22 +19,6 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE __attribute__((noinline))
 #define CONCEAL(value) __asm__("" : "+r"(value))
-/* Others refuse to dlopen a library with this model, and glibc does when what
- * it keeps for that is used up. */
-#if defined(__GLIBC__) && !defined(UVWHEEL_NO_INITIAL_EXEC)
-#define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
-#else
-#define THREAD_LOCAL _Thread_local
-#endif
-
-#define ATOMIC_LOAD(word) __atomic_load_n(word, __ATOMIC_ACQUIRE)
-#define ATOMIC_ADD(word, value) \
-  ((void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE))
-#define ATOMIC_EXCHANGE(word, value) \
-  __atomic_exchange_n(word, value, __ATOMIC_ACQ_REL)
-#define ATOMIC_REPLACE(word, expected, value)                             \
-  __atomic_compare_exchange_n(word, expected, value, 1, __ATOMIC_ACQ_REL, \
-                              __ATOMIC_ACQUIRE)
 
 static inline unsigned
 lowest_bit(uint64_t bits)
@@ -58,15 +37,64 @@ bit_width(uint64_t value)
 #define PREFETCH(address) ((void)(address))
 #define LIKELY(condition) (condition)
 #define UNLIKELY(condition) (condition)
+#define NOINLINE
 #define CONCEAL(value) ((void)(value))
 
-#if defined(_MSC_VER) && !defined(UVWHEEL_PLAIN_C)
+static inline unsigned
+bit_width(uint64_t value)
+{
+  unsigned width = 0;
+
+  for (; value != 0; value >>= 1)
+    width++;
+  return width;
+}
+
+static inline unsigned
+lowest_bit(uint64_t bits)
+{
+  return bit_width(bits & (~bits + 1)) - 1;
+}
+
+#endif
+
+/* Systems other than glibc refuse to dlopen a library with the initial-exec
+ * model, and glibc does when what it keeps for that is used up. */
+#if defined(_MSC_VER)
+#define THREAD_LOCAL __declspec(thread)
+#elif defined(__GLIBC__) && !defined(UVWHEEL_NO_INITIAL_EXEC) && \
+    !defined(UVWHEEL_PLAIN_C)
+#define THREAD_LOCAL _Thread_local __attribute__((tls_model("initial-exec")))
+#else
+#define THREAD_LOCAL _Thread_local
+#endif
+
+/* ATOMIC_*: words that threads share. In public structs they are plain ones,
+ * because neither C99 nor C++ has _Atomic. A load acquires, an addition
+ * releases, the other two do both. The replacement may fail for no reason;
+ * then, as whenever it fails, *expected is what was found, and acquired. */
+
+#ifndef _MSC_VER
+
+#include <stdatomic.h>
+
+#define ATOMIC_WORD(word) ((_Atomic(uintptr_t) *)(word))
+#define ATOMIC_LOAD(word) \
+  atomic_load_explicit(ATOMIC_WORD(word), memory_order_acquire)
+#define ATOMIC_ADD(word, value)                              \
+  ((void)atomic_fetch_add_explicit(ATOMIC_WORD(word), value, \
+                                   memory_order_release))
+#define ATOMIC_EXCHANGE(word, value) \
+  atomic_exchange_explicit(ATOMIC_WORD(word), value, memory_order_acq_rel)
+#define ATOMIC_REPLACE(word, expected, value)                               \
+  atomic_compare_exchange_weak_explicit(ATOMIC_WORD(word), expected, value, \
+                                        memory_order_acq_rel,               \
+                                        memory_order_acquire)
+
+#else
 
 #include <intrin.h>
 #include <stdbool.h>
-
-#define NOINLINE __declspec(noinline)
-#define THREAD_LOCAL __declspec(thread)
 
 /* Full barriers, all of them. <stdatomic.h> would need a recent compiler and an
  * option of it. */
@@ -98,66 +126,6 @@ interlocked_replace(volatile interlocked_t *word, uintptr_t *expected,
   return *expected == wanted;
 }
 
-#else
-
-#include <stdatomic.h>
-
-#define NOINLINE
-#define THREAD_LOCAL _Thread_local
-
-#define ATOMIC_WORD(word) ((_Atomic(uintptr_t) *)(word))
-#define ATOMIC_LOAD(word) \
-  atomic_load_explicit(ATOMIC_WORD(word), memory_order_acquire)
-#define ATOMIC_ADD(word, value)                              \
-  ((void)atomic_fetch_add_explicit(ATOMIC_WORD(word), value, \
-                                   memory_order_release))
-#define ATOMIC_EXCHANGE(word, value) \
-  atomic_exchange_explicit(ATOMIC_WORD(word), value, memory_order_acq_rel)
-#define ATOMIC_REPLACE(word, expected, value)                               \
-  atomic_compare_exchange_weak_explicit(ATOMIC_WORD(word), expected, value, \
-                                        memory_order_acq_rel,               \
-                                        memory_order_acquire)
-
-#endif
-
-#if defined(_MSC_VER) && defined(_WIN64) && !defined(UVWHEEL_PLAIN_C)
-
-static inline unsigned
-lowest_bit(uint64_t bits)
-{
-  unsigned long position;
-
-  _BitScanForward64(&position, bits);
-  return position;
-}
-
-static inline unsigned
-bit_width(uint64_t value)
-{
-  unsigned long position;
-
-  return _BitScanReverse64(&position, value) ? position + 1 : 0;
-}
-
-#else
-
-static inline unsigned
-bit_width(uint64_t value)
-{
-  unsigned width = 0;
-
-  for (; value != 0; value >>= 1)
-    width++;
-  return width;
-}
-
-static inline unsigned
-lowest_bit(uint64_t bits)
-{
-  return bit_width(bits & (~bits + 1)) - 1;
-}
-
-#endif
 #endif
 
 /* The reciprocal of a divisor, and the values that it is good for: those below

@@ -18,10 +18,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What a lane gets before the next one has its turn: few entries as long as
- * there are lanes that have none (with 16 a wheel of 1 ms, whose slots are
- * sparse, expires at half the speed), and one more after each round of the
- * lanes, to take turns less often. */
+/* How many entries a lane gets before the next lane's turn: few at first (with
+ * 16 a wheel of 1 ms, whose slots are sparse, expires at half the speed), and
+ * one more each time that all lanes have had their turn. */
 #define RUN 4
 #define MOST_RUN (1u << 15)
 
@@ -120,7 +119,8 @@ uvwheel__vacate(uvwheel_core_t *core, uint64_t number)
   slot->left = 1;
 }
 
-/* The first bit that is set, from one to before another; the latter if none. */
+/* The first bit that is set from `from` to before `end`; `end` if there is
+ * none. */
 static uint64_t
 next_bit(const uint64_t *words, uint64_t from, uint64_t end)
 {
@@ -148,8 +148,8 @@ uvwheel__next_occupied(const uvwheel_core_t *core, uint64_t number)
   return word < words ? next_bit(core->occupied, 64 * word, slots) : slots;
 }
 
-/* The hand will want these entries first. What a slot of a 1 ms wheel has is
- * cold, and too little for the misses of its lanes to overlap. */
+/* Prefetches the entries that the hand will look at first. Those in a slot of a
+ * 1 ms wheel are cold, and too few for the misses of its lanes to overlap. */
 static void
 fetch_ends(const uvwheel_slot_t *slot)
 {
@@ -161,8 +161,8 @@ fetch_ends(const uvwheel_slot_t *slot)
   }
 }
 
-/* Slots are asked in the order in which the hand meets them, so the first whose
- * nearest tick lies within this round has it. */
+/* Goes through the slots in the order in which the hand meets them, so the
+ * first whose nearest tick lies within this round has the earliest. */
 uint64_t
 uvwheel__find_next_tick(uvwheel_core_t *core)
 {

@@ -23,10 +23,9 @@ is_fifo(const uvwheel_core_t *core)
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-/* The tick at a time or, between two, the one before it. By a multiplication,
- * because a division is what some processors are slowest at; but not for times
- * from divided_ms on: in 3 million years with the default tick, in 3 years with
- * ticks of a day. */
+/* The last tick that is not after a time. It multiplies, because some
+ * processors are slow at division, except for times from divided_ms on: in 3
+ * million years with the default tick, in 3 years with ticks of a day. */
 static inline uint64_t
 tick_at(const uvwheel_core_t *core, uint64_t ms)
 {
@@ -70,14 +69,14 @@ is_occupied(const uvwheel_core_t *core, uint64_t number)
   return (core->occupied[number / 64] >> (number % 64)) & 1;
 }
 
-/* Does the hand look at the slot no later than at that tick? */
+/* Will the hand look at the slot by that tick? */
 static inline bool
 is_claimed(const uvwheel_slot_t *slot, uint64_t tick)
 {
   return LIKELY(slot->nearest <= tick);
 }
 
-/* calloc's zeros are no lanes, and no nearest tick. */
+/* A slot that was never used is all zeros, and no lane is at 0. */
 static inline bool
 is_prepared(const uvwheel_slot_t *slot)
 {
@@ -91,7 +90,8 @@ lane_of(uvwheel_slot_t *slot)
   return (uvwheel_link_t *)(void *)((char *)slot + slot->filling);
 }
 
-/* That lane has got its run, or the slot its first entry. */
+/* That lane has got its run, or the slot its first entry: turns to the next
+ * lane, or marks the slot as occupied. */
 void uvwheel__end_run(uvwheel_core_t *core, uvwheel_slot_t *slot);
 
 /* Puts an entry into a slot that is claimed for its tick. */
@@ -103,17 +103,17 @@ deal(uvwheel_core_t *core, uvwheel_slot_t *slot, uvwheel_entry_t *entry)
     uvwheel__end_run(core, slot);
 }
 
-/* One allocation holds the slots and what is known of them. calloc gives it as
- * untouched zero pages, and the lanes remain so until used. Returns 0 or an
- * error of <errno.h>. */
+/* Allocates the slots and their bits as one block, whose pages stay untouched
+ * until a slot is used. Returns 0 or an error of <errno.h>. */
 int uvwheel__allocate_slots(uvwheel_core_t *core);
 
-/* Makes the slot of a tick take entries that are due at it (I2, I3). */
+/* Prepares the slot of a tick for entries that are due at that tick (I2, I3).
+ */
 void uvwheel__claim(uvwheel_core_t *core, uint64_t tick);
 
-/* The slot is empty. It is prepared for its next entry: the claim of a usual
- * insert is one store, to its nearest tick, and the end of its first run, which
- * is that entry alone, does the rest. */
+/* Marks an empty slot as not occupied, and prepares it for its next entry: a
+ * usual insert claims it by one store, to its nearest tick, and the end of its
+ * first run, which is one entry, does the rest. */
 void uvwheel__vacate(uvwheel_core_t *core, uint64_t number);
 
 /* The first occupied slot from one on; the number of slots if there is none. */

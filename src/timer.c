@@ -7,9 +7,8 @@
 
 #include "timer.h"
 
-#include "driver.h"
-#include "misuse.h"
 #include "probes.h"
+#include "turn.h"
 #include "wheel.h"
 
 /* uvwheel_timer_t.timeout while there is no repeat. */
@@ -19,9 +18,9 @@
  * first a value that no timer has. */
 static THREAD_LOCAL uint64_t recent_home = 1;
 
-/* Whether a timer's home is that wheel, with these flags. Then *wheel is it.
- * A usual timer has no flag while it is active, so that one look at one word
- * tells that it is, and of which wheel.
+/* Is the timer's home that wheel, with these flags? If so, *wheel is the wheel.
+ * A usual active timer has no flags, so one comparison shows that it is active,
+ * and on which wheel.
  *
  * The gain is speculation. The timer may have to come from memory; the
  * processor predicts the comparison and goes on with this wheel, where
@@ -49,8 +48,8 @@ home_of(const uvwheel_timer_t *timer)
   return (uvwheel_t *)(uintptr_t)(timer->home & ~HOME_FLAGS);
 }
 
-/* The wheel of a timer that is used; the next one is likely to have the same.
- */
+/* The wheel of a timer that is used, noted because the next timer is likely to
+ * have the same. */
 static uvwheel_t *
 wheel_of(const uvwheel_timer_t *timer)
 {
@@ -139,9 +138,8 @@ uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry, uint64_t limit_ms)
 int
 uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 {
-  if (wheel == NULL || wheel->loop == NULL || timer == NULL)
+  if (!is_wheel(wheel) || timer == NULL)
     return UV_EINVAL;
-  uvwheel__expect_thread(wheel, NULL);
   uvwheel__expect_idle(timer);
   uvwheel_entry_init(&timer->entry);
   timer->home = (uintptr_t)wheel | HOME_IDLE;
@@ -220,8 +218,8 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   return 0;
 }
 
-/* The usual start of an idle timer: neither the loop nor the driver has to be
- * told of it. */
+/* The usual start of an idle timer, which changes nothing for the loop and the
+ * driver. */
 static inline int
 start_idle(uvwheel_t *wheel, uvwheel_timer_t *timer, uvwheel_timer_cb cb,
            uint64_t timeout, uint64_t repeat)
@@ -303,8 +301,8 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
   return 0;
 }
 
-/* Without a wheel it is as one that was never initialised; with the flag
- * uvwheel_timer_stop still finds it idle. */
+/* A closed timer has no wheel, like one that was never initialised. By the flag
+ * uvwheel_timer_stop finds it idle. */
 void
 uvwheel_timer_close(uvwheel_timer_t *timer)
 {

@@ -10,7 +10,7 @@
  * libuv runs its timers before it polls, or long after, so when a timer is due
  * the bytes of its peer may still wait in a socket. Therefore the driver, the
  * uv_timer_t that wakes the loop for the wheel, fires nothing. It notes the
- * loop's time (polled_ms) and has polls return at once (by a uv_idle_t). The
+ * loop's time (polled_ms) and makes polls return at once (by a uv_idle_t). The
  * turn runs after the next poll and its callbacks (in a uv_check_t) and fires
  * what was due by polled_ms: each of these peers was silent when that poll
  * began.
@@ -18,7 +18,8 @@
  * One poll does not hear everything. libuv reports 1,024 events at a time and
  * reads 32 datagrams of a socket. So the turn waits until the loop is quiet: no
  * descriptor is ready after a poll. A loop that is never quiet must have its
- * timers as well, so the turn waits for a quarter of a tick at most.
+ * timers as well, so the turn waits for one more poll, and for a quarter of a
+ * tick at most.
  *
  * There is one turn per poll. A turn that is cut by its limits goes on after
  * the next poll, up to the same time. */
@@ -26,9 +27,7 @@
 #include "turn.h"
 
 #include "batch.h"
-#include "driver.h"
 #include "mailbox.h"
-#include "misuse.h"
 #include "portable.h"
 #include "probes.h"
 #include "stall.h"
@@ -45,6 +44,101 @@
 #define LEAST_WAIT_MS 25
 #define MOST_WAIT_MS 250
 
+/* uvwheel_t.quiet_by_ms before the wait begins. */
+#define NO_WAIT UINT64_MAX
+
+/* While the wheel is polling, the driver looks from time to time whether others
+ * have closed the two handles that the turn needs. */
+#define WATCH_MS 1000
+
+/* ---- The driver --------------------------------------------------------- */
+
+void
+uvwheel__disarm(uvwheel_t *wheel)
+{
+  wheel->flags &= ~(uint64_t)(ARMED | POLLING | HEARD);
+  (void)uv_timer_stop(&wheel->driver);
+  (void)uv_idle_stop(&wheel->no_wait);
+}
+
+static void
+arm_at_next_tick(uvwheel_t *wheel)
+{
+  uint64_t now_ms = passed_by(wheel, loop_now(wheel));
+  uint64_t next_ms = uvwheel_core_next_ms(&wheel->core);
+  uint64_t delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+  uint64_t wake_ms = add_ms(loop_now(wheel), delay_ms);
+
+  /* Never push back a wake-up that is overdue. */
+  if ((wheel->flags & ARMED) && wake_ms >= wheel->wake_ms)
+    return;
+  wheel->flags |= ARMED;
+  wheel->wake_ms = wake_ms;
+  (void)uv_timer_start(&wheel->driver, uvwheel__on_due, delay_ms, WATCH_MS);
+}
+
+void
+uvwheel__arm(uvwheel_t *wheel)
+{
+  if (is_closing(wheel)) /* then there may be no loop */
+    return;
+  if (uvwheel_core_count(&wheel->core) == 0)
+    uvwheel__disarm(wheel);
+  else if (!(wheel->flags & (IN_BATCH | POLLING)))
+    arm_at_next_tick(wheel);
+}
+
+/* Others have closed some of the wheel's handles. Closes the driver, and with
+ * it the wheel, and lets polls wait again. */
+static void
+abandon(uvwheel_t *wheel)
+{
+  (void)uv_idle_stop(&wheel->no_wait);
+  if (!is_closing(wheel))
+    uv_close((uv_handle_t *)&wheel->driver, NULL);
+}
+
+static bool
+is_sibling_closing(const uvwheel_t *wheel)
+{
+  return uv_is_closing((const uv_handle_t *)&wheel->no_wait) ||
+         uv_is_closing((const uv_handle_t *)&wheel->after_poll);
+}
+
+/* While it is active, polls do not wait. It keeps the loop alive as the driver
+ * does. */
+void
+uvwheel__on_no_wait(uv_idle_t *no_wait)
+{
+  uvwheel_t *wheel = CONTAINER_OF(no_wait, uvwheel_t, no_wait);
+
+  if (is_closing(wheel) || is_sibling_closing(wheel))
+    abandon(wheel);
+}
+
+/* Makes the loop poll before anything fires. */
+void
+uvwheel__on_due(uv_timer_t *driver)
+{
+  uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
+  uint64_t heard_ms = heard_until(wheel);
+
+  wheel->flags &= ~(uint64_t)ARMED;
+  if (is_sibling_closing(wheel)) {
+    abandon(wheel);
+    return;
+  }
+  /* A walk whose callback runs the loop has its places in the lists. At its end
+   * it arms the driver. */
+  if (wheel->core.cursor != NULL || (wheel->flags & POLLING))
+    return;
+  wheel->flags |= POLLING;
+  wheel->heard_ms = heard_ms;
+  wheel->polled_ms = loop_now(wheel);
+  wheel->quiet_by_ms = NO_WAIT;
+  (void)uv_idle_start(&wheel->no_wait, uvwheel__on_no_wait);
+}
+
 /* ---- Quiet -------------------------------------------------------------- */
 
 static uint64_t
@@ -57,8 +151,9 @@ longest_wait_ms(const uvwheel_t *wheel)
   return quarter_ms < MOST_WAIT_MS ? quarter_ms : MOST_WAIT_MS;
 }
 
-/* Is nothing left that waits to be heard? Windows has no descriptor that says
- * so for its sockets. */
+/* Is nothing left that waits to be heard? poll(2) only looks: epoll_wait would
+ * take edge-triggered events away from libuv. Windows has no descriptor that
+ * says so for its sockets. */
 static bool
 is_quiet(const uvwheel_t *wheel)
 {
@@ -71,13 +166,22 @@ is_quiet(const uvwheel_t *wheel)
   return uvwheel__is_mailbox_empty(wheel);
 }
 
-/* May the turn run after this poll? The wait begins when the first poll has
- * returned: the loop heard nothing before. */
+/* May the turn run after this poll? */
 static bool
 is_wait_over(const uvwheel_t *wheel, uint64_t now_ms)
 {
   return (wheel->flags & HEARD) || now_ms >= wheel->quiet_by_ms ||
          is_quiet(wheel);
+}
+
+/* The first poll that leaves something to hear begins the wait: the loop heard
+ * nothing before. At least one more poll follows, however long the callbacks of
+ * this one have taken. */
+static void
+wait_for_quiet(uvwheel_t *wheel)
+{
+  if (wheel->quiet_by_ms == NO_WAIT)
+    wheel->quiet_by_ms = loop_now(wheel) + longest_wait_ms(wheel);
 }
 
 /* ---- Firing ------------------------------------------------------------- */
@@ -182,14 +286,14 @@ try_turn(uvwheel_t *wheel, uint64_t now_ms)
 {
   if (loop_now(wheel) < wheel->polled_ms) { /* the clock has stepped back */
     wheel->polled_ms = loop_now(wheel);
-    wheel->quiet_by_ms = 0;
+    wheel->quiet_by_ms = NO_WAIT;
   }
   /* A walk whose callback runs the loop has its places in the lists. */
   if (wheel->core.cursor == NULL && is_due(wheel)) {
-    if (wheel->quiet_by_ms == 0)
-      wheel->quiet_by_ms = loop_now(wheel) + longest_wait_ms(wheel);
-    if (!is_wait_over(wheel, now_ms))
+    if (!is_wait_over(wheel, now_ms)) {
+      wait_for_quiet(wheel);
       return;
+    }
     wheel->flags |= HEARD;
     run_turn(wheel);
     if (is_closing(wheel))
@@ -199,7 +303,8 @@ try_turn(uvwheel_t *wheel, uint64_t now_ms)
       return;
     }
   }
-  uvwheel__rearm(wheel);
+  uvwheel__disarm(wheel);
+  uvwheel__arm(wheel);
 }
 
 static void
@@ -212,7 +317,7 @@ after_poll(uvwheel_t *wheel)
   uv_update_time(wheel->loop);
 #endif
   if (is_closing(wheel)) {
-    uvwheel__abandon(wheel);
+    abandon(wheel);
     return;
   }
   follow_clock(wheel);
@@ -235,10 +340,89 @@ uvwheel__on_after_poll(uv_check_t *handle)
   uvwheel__leave_loop(wheel);
 }
 
+/* ---- Before their time -------------------------------------------------- */
+
+/* Calls back what was drawn. */
+static uint64_t
+fire_drawn(uvwheel_t *wheel)
+{
+  uvwheel_entry_t *entry;
+  uint64_t fired = 0;
+
+  while (!is_closing(wheel) &&
+         (entry = uvwheel_core_take_drawn(&wheel->core)) != NULL) {
+    fired++;
+    PROBE_FIRE(entry, UINT64_C(0));
+    uvwheel__fire(wheel, entry, reported_now(wheel));
+  }
+  return fired;
+}
+
+uint64_t
+uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
+{
+  bool is_outer;
+  uint64_t fired;
+  batch_t batch;
+
+  if (!is_wheel(wheel) || is_closing(wheel) || wheel->core.cursor != NULL ||
+      (wheel->flags & FIRES_SOONEST))
+    return 0;
+  follow_clock(wheel);
+  is_outer = !(wheel->flags & IN_BATCH);
+  if (is_outer)
+    uvwheel__begin_batch(wheel, &batch);
+  wheel->flags |= FIRES_SOONEST;
+  (void)uvwheel_core_draw(&wheel->core, passed_by(wheel, loop_now(wheel)),
+                          count);
+  fired = fire_drawn(wheel);
+  wheel->flags &= ~(uint64_t)FIRES_SOONEST;
+  if (is_outer)
+    uvwheel__end_batch(wheel, &batch);
+  uvwheel__arm(wheel);
+  return fired;
+}
+
+/* ---- The handles -------------------------------------------------------- */
+
+/* They are started once, so that libuv and uvwheel_owns_handle know their
+ * callbacks. */
 void
 uvwheel__init_turns(uvwheel_t *wheel)
 {
+  (void)uv_timer_init(wheel->loop, &wheel->driver);
+  (void)uv_timer_start(&wheel->driver, uvwheel__on_due, 0, 0);
+  (void)uv_timer_stop(&wheel->driver);
+  (void)uv_idle_init(wheel->loop, &wheel->no_wait);
+  (void)uv_idle_start(&wheel->no_wait, uvwheel__on_no_wait);
+  (void)uv_idle_stop(&wheel->no_wait);
   (void)uv_check_init(wheel->loop, &wheel->after_poll);
   (void)uv_check_start(&wheel->after_poll, uvwheel__on_after_poll);
   uv_unref((uv_handle_t *)&wheel->after_poll);
+}
+
+static void
+set_ref(uv_handle_t *handle, bool ref)
+{
+  if (ref)
+    uv_ref(handle);
+  else
+    uv_unref(handle);
+}
+
+/* An unref'd wheel keeps no loop alive, nor does one whose timers are all
+ * unref'd. */
+void
+uvwheel__update_ref(uvwheel_t *wheel)
+{
+  bool ref = !(wheel->flags & UNREF);
+  bool driven = ref && (wheel->unrefd == 0 ||
+                        wheel->unrefd != uvwheel_core_count(&wheel->core));
+
+  /* While timers are unref'd each start has to come here. */
+  wheel->core.usual_ms = wheel->unrefd == 0 ? wheel->core.divided_ms : 0;
+  set_ref((uv_handle_t *)&wheel->driver, driven);
+  set_ref((uv_handle_t *)&wheel->no_wait, driven);
+  if (wheel->flags & HAS_MAILBOX)
+    set_ref((uv_handle_t *)&wheel->async, ref);
 }

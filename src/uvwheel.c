@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding's wheel: made, closed, walked over. driver.c and turn.c have what
- * drives it. */
+/* The binding's wheel: made, closed, walked over. turn.c has what drives it. */
 
 #include "uvwheel.h"
 
@@ -9,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "driver.h"
 #include "mailbox.h"
 #include "misuse.h"
 #include "stall.h"
@@ -24,7 +22,7 @@
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MOST_SLOTS 16384
 
-/* Are libuv's private fields what loop.h takes them for? */
+/* Are libuv's private fields where loop.h expects them? */
 static bool
 are_fields_known(const uv_loop_t *loop)
 {
@@ -48,9 +46,9 @@ are_fields_known(const uv_loop_t *loop)
   return true;
 }
 
-/* By how much the loop's clock may be behind a stopwatch, beside the fraction
- * of a millisecond that it drops. On Linux libuv reads the coarse clock where
- * that is precise to the millisecond. */
+/* By how much the loop's clock may be behind a stopwatch, in addition to the
+ * fraction of a millisecond that it drops. On Linux libuv reads the coarse
+ * clock if that is precise to the millisecond. */
 static uint64_t
 clock_lag_ms(void)
 {
@@ -126,15 +124,9 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   wheel->set_back_ms = 0;
   wheel->lag_ms = clock_lag_ms();
   set_limits(wheel, &chosen);
-  uvwheel__init_driver(wheel);
   uvwheel__init_turns(wheel);
   uvwheel__init_stalls(wheel);
   uvwheel__init_mailbox(wheel);
-#ifdef UVWHEEL_CHECKS
-  (void)uv_prepare_init(loop, &wheel->before_poll);
-  (void)uv_prepare_start(&wheel->before_poll, uvwheel__enter_loop);
-  uv_unref((uv_handle_t *)&wheel->before_poll);
-#endif
   uvwheel__register(wheel);
   return 0;
 }
@@ -164,8 +156,7 @@ compare(uv_handle_t *handle, void *search)
     ((struct search *)search)->found = true;
 }
 
-/* Is the close of a handle finished? The loop does not know it any more then.
- */
+/* Is the close of a handle finished? The loop no longer lists it then. */
 static bool
 is_closed(const uv_handle_t *handle)
 {
@@ -270,7 +261,7 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   uv_handle_t *handles[MOST_HANDLES];
   unsigned count, i;
 
-  if (wheel == NULL || wheel->loop == NULL || (wheel->flags & CLOSING))
+  if (!is_wheel(wheel) || (wheel->flags & CLOSING))
     return;
   uvwheel_walk(wheel, stop, NULL);
   wheel->flags |= CLOSING;
@@ -315,38 +306,28 @@ uvwheel_owns_handle(const uv_handle_t *handle)
 
 /* ---- The wheel ---------------------------------------------------------- */
 
-/* Is the wheel initialised, and this its loop's thread? */
-static bool
-is_initialised_wheel(const uvwheel_t *wheel)
-{
-  if (wheel == NULL || wheel->loop == NULL)
-    return false;
-  uvwheel__expect_thread(wheel, NULL);
-  return true;
-}
-
 int
 uvwheel_is_closing(const uvwheel_t *wheel)
 {
-  return is_initialised_wheel(wheel) && is_closing(wheel);
+  return is_wheel(wheel) && is_closing(wheel);
 }
 
 uv_loop_t *
 uvwheel_get_loop(const uvwheel_t *wheel)
 {
-  return is_initialised_wheel(wheel) ? wheel->loop : NULL;
+  return is_wheel(wheel) ? wheel->loop : NULL;
 }
 
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  return is_initialised_wheel(wheel) ? reported_now(wheel) : 0;
+  return is_wheel(wheel) ? reported_now(wheel) : 0;
 }
 
 uint64_t
 uvwheel_count(const uvwheel_t *wheel)
 {
-  return is_initialised_wheel(wheel) ? uvwheel_core_count(&wheel->core) : 0;
+  return is_wheel(wheel) ? uvwheel_core_count(&wheel->core) : 0;
 }
 
 void
@@ -355,22 +336,21 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
   uvwheel_cursor_t cursor;
   uvwheel_entry_t *entry;
 
-  if (wheel == NULL || wheel->core.slots == NULL || cb == NULL)
+  if (!has_slots(wheel) || cb == NULL)
     return;
-  uvwheel__expect_thread(wheel, NULL);
   uvwheel_core_walk_begin(&wheel->core, &cursor);
   while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)
     cb(CONTAINER_OF(entry, uvwheel_timer_t, entry), arg);
   if (wheel->flags & CLOSING)
     finish_close(wheel);
-  else if (wheel->core.cursor == NULL && uvwheel_core_count(&wheel->core) != 0)
+  else if (wheel->core.cursor == NULL)
     uvwheel__arm(wheel);
 }
 
 static void
 set_unref(uvwheel_t *wheel, uint64_t unref)
 {
-  if (!is_initialised_wheel(wheel))
+  if (!is_wheel(wheel))
     return;
   wheel->flags = (wheel->flags & ~(uint64_t)UNREF) | unref;
   uvwheel__update_ref(wheel);
@@ -391,5 +371,5 @@ uvwheel_unref(uvwheel_t *wheel)
 int
 uvwheel_has_ref(const uvwheel_t *wheel)
 {
-  return is_initialised_wheel(wheel) && !(wheel->flags & UNREF);
+  return is_wheel(wheel) && !(wheel->flags & UNREF);
 }

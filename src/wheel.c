@@ -78,24 +78,16 @@
  * entry of its slot was due. The search for the next useful tick looks at the
  * occupied slots ahead of the hand: one or two when the wheel is busy, all of
  * them, once per wake-up, when all entries are more than a round away. To find
- * them it goes through at most slots / 4096 + 2 words. A remove that leaves the
- * wheel empty vacates all occupied slots: one for each insert since, at most.
+ * them it goes through at most slots / 4096 + 2 words.
  *
- * Why a slot has lanes stands in slot.c. Tried and dropped:
+ * Tried and dropped:
  *
  *   rounds counted down in the entry    writes to each entry in each round
  *   the place of an entry stored in it  8 bytes, to save a multiplication
- *   singly linked heads (8 bytes each)  no append, so no FIFO order
- *   the lane from a hash of the address no faster, and lanes of unequal length
  *   lanes in turn, not in runs          a slot with 15 entries has 15 lanes
- *   FIFO lanes that are joined when     a mass expiry in a third of the time,
- *     they are full, and fetched ahead    but rules for every other function
  *   what stays for a later round kept   rules for the pass, and lanes that
  *     aside, and its lanes with it        decay over days
- *   a slot vacated by its last remove   a stop looked for its slot, and whether
- *                                       that is empty: 12 ns where it takes 3
- *   all that is due moved before any    a million due at once stall the loop; a
- *     callback                          chunk at a time is in the cache still
+ *   a slot vacated by its last remove   a stop takes 12 ns instead of 3
  *   unlinking what a pass takes         writes to neighbours that are cold
  *   a hierarchy of wheels               moves each entry several times
  */
@@ -162,7 +154,7 @@ uvwheel_entry_init(uvwheel_entry_t *entry)
   set_idle(entry);
 }
 
-/* With the last entry all leaves that the wheel would wake up for. */
+/* Without entries there is nothing to wake up for: all slots are vacated. */
 static NOINLINE void
 remove_last(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
@@ -187,7 +179,7 @@ claim_slot_of(uvwheel_core_t *core, uint64_t tick)
   return slot;
 }
 
-/* Puts the entry into the slot of its tick, and tells whether the wheel has to
+/* Puts the entry into the slot of its tick. Returns whether the wheel has to
  * wake up earlier for it. */
 static bool
 put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
@@ -206,9 +198,9 @@ queue(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   uint64_t tick = tick_after(core, due_ms);
 
   entry->due_ms = due_ms;
-  /* Its tick has been passed: it is that of the pass that is going on; or the
-   * caller's clock stepped back, or the caller comes late with it. Then the
-   * hand goes back to before it. */
+  /* The tick has been passed. Either it is that of the present pass; or the
+   * clock has stepped back, or the insert is late: then the hand goes back to
+   * before the tick. */
   if (UNLIKELY(tick <= core->hand)) {
     if (core->passing && tick == core->pass_tick) {
       append(&core->pending[core->pass_lanes - 1], &entry->link);
@@ -256,9 +248,9 @@ uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
 
 /* ---- The pass ----------------------------------------------------------- */
 
-/* Takes the lanes of a slot over as the pending ones, and vacates it; false if
- * they are empty. What comes next at both ends of each is fetched: a short lane
- * is here then. */
+/* Moves the lanes of a slot to the pending ones, and vacates it; false if they
+ * are empty. Prefetches the second entry from each end, which is all that a
+ * short lane has. */
 static bool
 take_lanes(uvwheel_core_t *core, uint64_t number)
 {
@@ -329,11 +321,11 @@ sort_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
     deal(core, slot, entry);
 }
 
-/* Goes on with the pass by one chunk, at most the budget: with one entry of
- * each lane in turn, so that the cache misses of one lane pass while the others
- * are worked on; or, as the order of a FIFO wheel is, with one lane after the
- * other. All that is looked at leaves its lane, which is joined again at the
- * end: so nobody writes to neighbours that are cold in the cache. */
+/* Looks at the next chunk of the pass, within the budget: at one entry of each
+ * lane in turn, so that the lanes' cache misses overlap; or, in a FIFO wheel,
+ * at one lane after the other. What was looked at leaves its lane at once, at
+ * the end: an unlink of each would write to neighbours that are cold in the
+ * cache. */
 static void
 sort_chunk(uvwheel_core_t *core, uint64_t *budget)
 {
@@ -374,11 +366,10 @@ end_pass(uvwheel_core_t *core)
   core->next_tick = uvwheel__find_next_tick(core);
 }
 
-/* The tick of the pass, or one for which an entry was inserted meanwhile, is
- * yet to come. Unless it is a FIFO wheel each lane goes to the next one: where
- * passes are given up again and again, as by draws of a few entries, what they
- * put back goes to the first lanes, which would become longer than the others.
- */
+/* Returns what is left of a pass to its slot, as its tick, or an earlier one,
+ * is yet to come. Except in a FIFO wheel each lane goes to the next one: passes
+ * that are given up again and again, as by draws of a few entries, put entries
+ * into the first lanes, which would become longer than the others. */
 static void
 give_up_pass(uvwheel_core_t *core)
 {
@@ -415,7 +406,8 @@ first_due(uvwheel_core_t *core)
   return NULL;
 }
 
-/* Turns the hand until an entry is due by now, which is still active then. */
+/* Turns the hand until an entry is found that is due by now. It stays active.
+ */
 static uvwheel_entry_t *
 find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 {

@@ -21,10 +21,10 @@ set_idle(uvwheel_entry_t *entry)
 #endif
 }
 
-/* The usual insert, in two steps. The first finds the slot: there is room, the
- * wheel wakes up no later than for this entry (I4), and the slot has, or had,
- * something due no later, or is claimed without a call. NULL if any of this is
- * not so; then nothing has been done. */
+/* The usual insert has two steps. The first finds the slot. It returns NULL,
+ * and has changed nothing, unless there is room, the wheel wakes up by the tick
+ * of the entry (I4), and the slot is claimed for that tick or can be by one
+ * store. */
 static inline uvwheel_slot_t *
 find_slot_fast(uvwheel_core_t *core, uint64_t due_ms)
 {
@@ -45,7 +45,7 @@ find_slot_fast(uvwheel_core_t *core, uint64_t due_ms)
   return is_prepared(slot) ? slot : NULL;
 }
 
-/* The second puts the entry there, which has its due time. */
+/* The second puts the entry there. Its due time is set. */
 static inline void
 insert_fast(uvwheel_core_t *core, uvwheel_slot_t *slot, uvwheel_entry_t *entry)
 {
@@ -53,11 +53,11 @@ insert_fast(uvwheel_core_t *core, uvwheel_slot_t *slot, uvwheel_entry_t *entry)
   deal(core, slot, entry);
 }
 
-/* The usual case of uvwheel_core_remove, which is not the wheel's last entry.
- * Here it is stores that count: they wait in a queue for the neighbours to come
- * from memory. With one more of them, a counter, a remove among a million takes
- * 36 ns instead of 30. So the entry is not marked as idle: the binding has a
- * mark of its own. Nor does anybody ask whether its slot is empty now (I2). */
+/* The usual case of uvwheel_core_remove: not the wheel's last entry. Stores are
+ * what costs here, as they wait for the neighbours to come from memory. With
+ * one more, to a counter, a remove among a million takes 36 ns instead of 30.
+ * So the entry is not marked as idle (the binding has a mark of its own), and a
+ * slot that is empty now is not vacated (I2). */
 static inline bool
 remove_fast(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {

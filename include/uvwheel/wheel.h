@@ -22,7 +22,7 @@
  *   due     an entry is due at due_ms and expires at the first tick AFTER that
  *   slot    where the entries of the ticks k, k + slots, k + 2 * slots ... wait
  *   lane    one of the lists of a slot, over which its entries are dealt
- *   run     how many entries a lane gets before the next one has its turn
+ *   run     how many entries a lane gets before the next lane's turn
  *   hand    the tick that the wheel has reached
  *   pass    what the hand does to a slot: it looks at each entry, and either
  *           hands it out or puts it into the slot of its tick
@@ -32,14 +32,23 @@
  *   draw    to take the entries that are due soonest out of the wheel, before
  *           their time
  *
+ * And in the binding, which drives the wheel:
+ *
+ *   driver  the uv_timer_t that wakes the loop for the wheel
+ *   quiet   no descriptor of the loop is ready
+ *   turn    what fires the timers that are due, after a poll
+ *   batch   callbacks one after the other, up to the limits of a turn
+ *   stall   others have held up the loop for longer than stall_ms
+ *   beat    the times at which a repeating timer is due
+ *   home    the wheel of a timer, with some flags
+ *
  * All times are milliseconds of one clock that the caller chooses; it stays
  * below 2^63 (292 million years), due times may be anything. No call takes a
  * lock: one wheel belongs to one thread at a time. No call after
  * uvwheel_core_init allocates. Pointers must not be NULL.
  *
- * This layer is not yet stable: the promise that programs keep running with
- * later 0.x versions does not include uvwheel_core_* and uvwheel_entry_*.
- */
+ * This layer is not yet stable: later 0.x versions may change uvwheel_core_*
+ * and uvwheel_entry_*. */
 
 #ifndef UVWHEEL_WHEEL_H
 #define UVWHEEL_WHEEL_H
@@ -82,15 +91,16 @@ typedef struct uvwheel_core_s uvwheel_core_t;
 
 /* A place in a circular list. */
 struct uvwheel_link_s {
-  uvwheel_link_t *prev; /* meaningless on no list */
-  uvwheel_link_t *next; /* NULL: on no list       */
+  uvwheel_link_t *prev; /* the neighbours, */
+  uvwheel_link_t *next; /* or the head     */
 };
 
 /* What waits in a wheel. Embed it in what it belongs to. All of it is
  * read-only for the user. */
 struct uvwheel_entry_s {
-  uvwheel_link_t link; /* on one of the wheel's lists, if active */
-  uint64_t due_ms;     /* meaningless unless active              */
+  uvwheel_link_t link; /* on one of the wheel's lists, if active. Else next is
+                          NULL, except in a timer, which has a flag          */
+  uint64_t due_ms;     /* meaningless unless active                          */
 };
 
 /* How far a walk over all entries has come. All of it is private. */
@@ -188,9 +198,8 @@ UVWHEEL_EXTERN int uvwheel_core_insert(uvwheel_core_t *core,
                                        uvwheel_entry_t *entry, uint64_t due_ms);
 
 /* Takes an active entry out of the wheel. Its memory may be freed at once.
- * Cost: O(1), touches the entry and its two neighbours. The remove of the last
- * entry also touches each slot in use: one that entries were put into since the
- * hand passed it last. That is one per insert at most. */
+ * Cost: O(1), touches the entry and its two neighbours; of the last entry also
+ * each slot that entries were put into since the hand passed it last. */
 UVWHEEL_EXTERN void uvwheel_core_remove(uvwheel_core_t *core,
                                         uvwheel_entry_t *entry);
 
@@ -198,9 +207,9 @@ UVWHEEL_EXTERN void uvwheel_core_remove(uvwheel_core_t *core,
  * its tick's queue.
  *
  * Returns non-zero when uvwheel_core_next_ms became earlier by this.
- * Cost: one store when due_ms is not before the present due time: the entry
- * stays where it is and is moved when the hand finds it there. Else, and with
- * UVWHEEL_FIFO, that of a remove and an insert. */
+ * Cost: one store when due_ms is not before the present due time: the hand
+ * moves the entry when it finds it. Else, and with UVWHEEL_FIFO, that of a
+ * remove and an insert. */
 UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
                                          uvwheel_entry_t *entry,
                                          uint64_t due_ms);
@@ -209,27 +218,26 @@ UVWHEEL_EXTERN int uvwheel_core_postpone(uvwheel_core_t *core,
  * it until it returns NULL. The entry is no longer active and the wheel has
  * forgotten it. Between two calls the caller may do anything with the wheel.
  *
- * Every entry that the hand looks at takes one from *budget. When that is 0
- * and all that was found due has been handed out, the call returns NULL; if
+ * Every entry that the hand looks at takes one from *budget. When that is 0 and
+ * all that was found due has been handed out, the call returns NULL; if
  * something is left, uvwheel_core_next_ms is not after now_ms, and a later call
- * goes on where this one stopped. Ticks are handed out in order; a tick at
- * which nothing is due costs nothing, however many there are. A clock that
- * steps back is followed: nothing expires early by it.
- * Must not be called while a walk is going on.
- * Cost: O(1) per entry looked at, plus the search for the next useful tick
- * once per pass: usually a few slots, at worst each slot in use and slots /
- * 4096 words. */
+ * goes on from there. Ticks are handed out in order; those at which nothing is
+ * due cost nothing. A clock that steps back is followed: nothing expires early.
+ * Must not be called during a walk.
+ * Cost: O(1) per entry looked at, plus the search for the next useful tick once
+ * per pass: usually a few slots, at worst each slot in use and slots / 4096
+ * words. */
 UVWHEEL_EXTERN uvwheel_entry_t *
 uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget);
 
 /* Draws up to `count` active entries, those that are due soonest (to the tick;
  * a postponed one counts by its last due time), however far away that is, and
  * returns how many. They stay active until uvwheel_core_take_drawn hands them
- * out, one by one, NULL at the end; those that were removed meanwhile, or are
- * due later than all that were drawn, are not among them. Call that right away
- * and to its end. What was not drawn keeps its due time. now_ms is the clock.
- * Must not be called while a walk is going on, nor before all that an earlier
- * call has drawn was handed out.
+ * out, one by one, NULL at the end; call that right away, to its end. It leaves
+ * out those that were removed meanwhile, or are now due later than all that
+ * were drawn. What was not drawn keeps its due time. now_ms is the clock.
+ * Must not be called during a walk, nor before all that an earlier call has
+ * drawn was handed out.
  * Cost: O(count), plus a look at each entry on the way that was postponed or
  * waits for a later round; calls that follow go on behind those. */
 UVWHEEL_EXTERN uint64_t uvwheel_core_draw(uvwheel_core_t *core, uint64_t now_ms,
@@ -258,8 +266,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_core_next_ms(const uvwheel_core_t *core);
  * Between the steps any entry may be inserted, removed, freed and postponed,
  * and further walks may be made from begin to end. Every entry that is active
  * throughout is visited exactly once, unless it is inserted anew or made due
- * earlier (with UVWHEEL_FIFO: postponed at all): then the walk may meet it in
- * its new place, or not. A walk must be gone through to its NULL.
+ * earlier (with UVWHEEL_FIFO: postponed at all): then it may be visited again,
+ * or not at all. A walk must be gone through to its NULL.
  * Cost: O(entries + slots in use + slots / 4096). */
 UVWHEEL_EXTERN void uvwheel_core_walk_begin(uvwheel_core_t *core,
                                             uvwheel_cursor_t *cursor);

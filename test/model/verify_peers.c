@@ -168,7 +168,9 @@ key_of_wheel(void)
   key = mix(key, wheel->flags & ARMED ? wheel->wake_ms - now_ms : 0);
   if (wheel->flags & POLLING) {
     key = mix(key, wheel->polled_ms - now_ms);
-    key = mix(key, wheel->quiet_by_ms != 0 ? wheel->quiet_by_ms - now_ms : 1);
+    key =
+        mix(key,
+            wheel->quiet_by_ms != UINT64_MAX ? wheel->quiet_by_ms - now_ms : 1);
   }
   if (wheel->account_ms == ACCOUNT_MS)
     return key;
