@@ -22,10 +22,7 @@
 #define ARMED 16u
 /* Timers are due, and the wheel waits until the loop has polled. */
 #define POLLING 32u
-/* The loop has heard what waited; the turn goes on with what the last one left.
- */
-#define HEARD 64u
-#define FIRES_SOONEST 128u /* uvwheel_fire_soonest calls back */
+#define FIRES_SOONEST 64u /* uvwheel_fire_soonest calls back */
 
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

@@ -56,7 +56,7 @@
 void
 uvwheel__disarm(uvwheel_t *wheel)
 {
-  wheel->flags &= ~(uint64_t)(ARMED | POLLING | HEARD);
+  wheel->flags &= ~(uint64_t)(ARMED | POLLING);
   (void)uv_timer_stop(&wheel->driver);
   (void)uv_idle_stop(&wheel->no_wait);
 }
@@ -170,8 +170,7 @@ is_quiet(const uvwheel_t *wheel)
 static bool
 is_wait_over(const uvwheel_t *wheel, uint64_t now_ms)
 {
-  return (wheel->flags & HEARD) || now_ms >= wheel->quiet_by_ms ||
-         is_quiet(wheel);
+  return now_ms >= wheel->quiet_by_ms || is_quiet(wheel);
 }
 
 /* The first poll that leaves something to hear begins the wait: the loop heard
@@ -294,7 +293,7 @@ try_turn(uvwheel_t *wheel, uint64_t now_ms)
       wait_for_quiet(wheel);
       return;
     }
-    wheel->flags |= HEARD;
+    wheel->quiet_by_ms = 0; /* what this turn leaves has been heard */
     run_turn(wheel);
     if (is_closing(wheel))
       return;
