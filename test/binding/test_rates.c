@@ -279,6 +279,54 @@ START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
 }
 END_TEST
 
+static void
+run_the_loop(uvwheel_timer_t *timer, void *unused)
+{
+  (void)unused;
+  run_for(1000);
+  ck_assert(uvwheel_timer_is_active(timer));
+}
+
+/* Not even while a turn waits for quiet. */
+START_TEST(a_walk_that_runs_the_loop_fires_nothing)
+{
+  static test_timer_t timer;
+
+  open_wheel(100, 512);
+  begin_noise(5);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 90, 0);
+  while (!(wheel.polled_ms == 0))
+    ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+  uvwheel_walk(&wheel, run_the_loop, NULL);
+  ck_assert_uint_eq(timer.fired, 0);
+  run_for(200);
+  ck_assert_uint_eq(timer.fired, 1);
+  end_noise();
+}
+END_TEST
+
+/* The turn waits for as long as it would have without. */
+START_TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet)
+{
+  const uvwheel_options_t options = {.stall_ms = UINT32_MAX};
+  static test_timer_t timer;
+
+  open_wheel_with(&options);
+  begin_noise(5);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 0);
+  virtual_time_advance_ms(5000);
+  ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+  ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+  ck_assert_uint_eq(timer.fired, 0);
+  virtual_time_step_back_ms(2000);
+  run_for(25 + 3 * 5);
+  ck_assert_uint_eq(timer.fired, 1);
+  end_noise();
+}
+END_TEST
+
 /* ---- A program that drives the loop by hand --------------------------------
  */
 
@@ -367,6 +415,9 @@ main(void)
   tcase_add_loop_test(never_quiet,
                       a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, 0,
                       (int)LENGTH(crowded));
+  tcase_add_test(never_quiet, a_walk_that_runs_the_loop_fires_nothing);
+  tcase_add_test(never_quiet,
+                 a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet);
   tcase_add_loop_test(by_hand,
                       a_program_that_drives_the_loop_by_hand_is_not_deaf, 0, 4);
   tcase_add_test(by_hand, a_turn_adds_no_sleep);
