@@ -108,8 +108,8 @@ description_of(unsigned load)
          "come back?\n";
 }
 
-/* Who chats too seldom is idle. A pause is at most 1.5 intervals long, and the
- * 10 ms that pass between two looks at a connection. */
+/* A peer that chats too seldom is idle. A pause is at most 1.5 intervals long,
+ * and the 10 ms that pass between two looks at a connection. */
 static void
 check_interval(const options_t *options)
 {
@@ -124,7 +124,7 @@ check_interval(const options_t *options)
                 timeout_ms);
 }
 
-/* A judge who begins anew knows what happened at most one period ago. */
+/* A judge that begins anew knows what happened at most one period ago. */
 static void
 check_churn(const options_t *options)
 {
@@ -151,7 +151,7 @@ check_stall(options_t *options)
   options->patience_ms += options->stall_s * 1000;
 }
 
-/* A full server may close who is idle longest, and the silent ones are. */
+/* A full server may close the idlest, which the silent ones are. */
 static void
 check_flood(const options_t *options)
 {

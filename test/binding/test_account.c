@@ -269,7 +269,7 @@ static const struct {
 
 /* Scenario 34: what peers say meanwhile is lost, and so is what they say in the
  * first second. */
-START_TEST(a_machine_that_slept_cuts_nobody_off)
+START_TEST(a_machine_that_slept_cuts_no_peer_off)
 {
   const peers_options_t crowd = {
       .carrier = BY_UDP, .count = 100, .timeout_ms = 5000};
@@ -365,7 +365,7 @@ static const struct {
 };
 
 /* P6 */
-START_TEST(a_used_up_account_cuts_nobody_off_whose_bytes_wait)
+START_TEST(a_used_up_account_cuts_no_peer_off_whose_bytes_wait)
 {
   const peers_options_t crowd = {
       .carrier = BY_PIPE, .count = 200, .timeout_ms = 3000, .every_ms = 500};
@@ -532,13 +532,13 @@ main(void)
   tcase_add_loop_test(frame, a_loop_that_is_run_per_frame_closes_silent_peers,
                       0, (int)LENGTH(frames));
   tcase_add_test(frame, a_slow_loop_expires_at_its_pace);
-  tcase_add_loop_test(suspended, a_machine_that_slept_cuts_nobody_off, 0,
+  tcase_add_loop_test(suspended, a_machine_that_slept_cuts_no_peer_off, 0,
                       (int)LENGTH(suspensions));
   tcase_add_test(account,
                  a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most);
   tcase_add_test(account, the_account_holds_a_minute_and_no_more);
   tcase_add_loop_test(account,
-                      a_used_up_account_cuts_nobody_off_whose_bytes_wait, 0,
+                      a_used_up_account_cuts_no_peer_off_whose_bytes_wait, 0,
                       (int)LENGTH(long_holds));
   tcase_add_loop_test(
       account, a_stall_is_counted_once_however_much_waits_after_it, 0, 4);

@@ -33,7 +33,7 @@ expect_due_in(const repeater_t *repeater, uint64_t ms)
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&repeater->timer), ms);
 }
 
-/* The loop is busy for so long and then comes to its timers. */
+/* The loop is busy for that long, then comes to its timers. */
 static void
 be_late(uint64_t ms)
 {

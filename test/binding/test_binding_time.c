@@ -133,7 +133,7 @@ END_TEST
 
 /* ---- Repeat -------------------------------------------------------------- */
 
-/* P7. Also one that is shorter than a tick; on_test_timer sees to it as well.
+/* P7. Even one that is shorter than a tick. on_test_timer checks it as well.
  */
 START_TEST(a_repeat_keeps_its_beat)
 {

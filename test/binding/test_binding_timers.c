@@ -220,7 +220,7 @@ ask_for_wheel(test_timer_t *timer)
 }
 
 /* Whatever flags it has, also in its callback. */
-START_TEST(a_timer_tells_its_wheel)
+START_TEST(a_timer_returns_its_wheel)
 {
   static test_timer_t timer;
 
@@ -431,7 +431,7 @@ main(void)
                  firing_and_again_do_not_change_what_refresh_falls_back_to);
   tcase_add_loop_test(timers, a_refreshed_timer_fires_at_its_new_time_alone, 1,
                       100);
-  tcase_add_test(timers, a_timer_tells_its_wheel);
+  tcase_add_test(timers, a_timer_returns_its_wheel);
   tcase_add_test(timers, a_walk_visits_each_active_timer_once);
   tcase_add_test(timers, a_walk_may_stop_and_free_all_it_meets);
   tcase_add_test(timers, a_loop_that_is_run_inside_a_walk_fires_nothing);

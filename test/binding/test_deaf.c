@@ -78,7 +78,7 @@ START_TEST(a_loop_that_is_late_by_more_than_stall_ms_was_deaf)
 }
 END_TEST
 
-START_TEST(a_wheel_that_follows_the_world_s_clock_knows_no_stalls)
+START_TEST(a_wheel_that_follows_the_world_s_clock_has_no_stalls)
 {
   static test_timer_t timer;
 
@@ -131,7 +131,7 @@ START_TEST(a_clock_that_steps_back_is_no_stall)
 END_TEST
 
 /* P6 */
-START_TEST(a_wheel_without_timers_has_nobody_to_listen_to)
+START_TEST(a_wheel_without_timers_has_no_stalls)
 {
   static test_timer_t timer;
 
@@ -228,7 +228,7 @@ START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
 }
 END_TEST
 
-/* P6. The longest is told, and the sum of all. */
+/* P6. The longest is reported, and the sum of all. */
 START_TEST(stalls_add_up)
 {
   static const uint64_t lengths_ms[] = {300, 5000, 800, 4999};
@@ -524,10 +524,10 @@ main(void)
 
   tcase_add_loop_test(found, a_loop_that_is_late_by_more_than_stall_ms_was_deaf,
                       0, (int)LENGTH(thresholds));
-  tcase_add_test(found, a_wheel_that_follows_the_world_s_clock_knows_no_stalls);
+  tcase_add_test(found, a_wheel_that_follows_the_world_s_clock_has_no_stalls);
   tcase_add_test(found, two_wheels_of_a_loop_have_a_clock_each);
   tcase_add_test(found, a_clock_that_steps_back_is_no_stall);
-  tcase_add_test(found, a_wheel_without_timers_has_nobody_to_listen_to);
+  tcase_add_test(found, a_wheel_without_timers_has_no_stalls);
   tcase_add_loop_test(found, a_mass_expiry_is_no_stall, 0, (int)LENGTH(limits));
   tcase_add_loop_test(
       clock, a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more, 0,

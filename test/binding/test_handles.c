@@ -225,7 +225,7 @@ count_owned(void)
 
 /* A server whose walk freed every timer that it met freed the inside of a wheel
  * (ecewo). */
-START_TEST(a_wheel_s_handles_are_told_from_others)
+START_TEST(a_wheel_s_handles_are_distinguished_from_others)
 {
   static uv_timer_t timer;
   static uv_idle_t idle;
@@ -287,7 +287,7 @@ main(void)
                       the_wheel_can_be_closed_right_after_some_of_its_handles,
                       0, MOMENTS);
   tcase_add_test(some, a_loop_ends_although_others_close_some_handles);
-  tcase_add_test(whose, a_wheel_s_handles_are_told_from_others);
+  tcase_add_test(whose, a_wheel_s_handles_are_distinguished_from_others);
   tcase_add_test(whose, the_handle_that_awaits_others_closes_is_the_wheel_s);
   return run_suite(suite);
 }

@@ -237,7 +237,7 @@ static const struct {
 };
 
 /* P6. Scenario 28, with words that wait and words that are lost. */
-START_TEST(stalls_in_a_row_cut_nobody_off)
+START_TEST(stalls_in_a_row_cut_no_peer_off)
 {
   const peers_options_t crowd = {.carrier = in_a_row[_i].carrier,
                                  .count = 100,
@@ -358,7 +358,7 @@ main(void)
                       (int)LENGTH(holds));
   tcase_add_loop_test(way, without_stalls_what_waits_is_heard_all_the_same, 0,
                       (int)LENGTH(holds));
-  tcase_add_loop_test(row, stalls_in_a_row_cut_nobody_off, 0,
+  tcase_add_loop_test(row, stalls_in_a_row_cut_no_peer_off, 0,
                       (int)LENGTH(in_a_row));
   tcase_add_loop_test(
       back, a_clock_that_steps_back_before_the_turn_makes_nothing_early, 0,

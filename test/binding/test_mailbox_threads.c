@@ -29,7 +29,7 @@ static uv_loop_t loop;
 static uv_thread_t threads[THREADS];
 static sender_t senders[THREADS];
 static unsigned called_in_all;
-static unsigned close_after; /* so many; 0: all */
+static unsigned close_after; /* that many; 0: all */
 static unsigned wheels_closed;
 
 /* What one test leaves behind, the next one that runs in the same process would
@@ -177,7 +177,7 @@ END_TEST
 typedef struct worker_s {
   uvwheel_t *wheel;
   uvwheel_timer_t *timer;
-  uv_sem_t room; /* for so many requests more */
+  uv_sem_t room; /* for that many requests more */
 } worker_t;
 
 static void

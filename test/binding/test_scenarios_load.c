@@ -85,8 +85,8 @@ on_rival(uvwheel_timer_t *timer)
   fired_in_all++;
 }
 
-/* libuv#4250, with wheels that leave nothing over: they do not go on among
- * themselves, be it that each one alone is never late. */
+/* libuv#4250, with wheels that are never late one by one: together they must
+ * not go on among themselves. */
 START_TEST(wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone)
 {
   const uvwheel_options_t options = {.tick_ms = 1};
@@ -242,9 +242,8 @@ start_mass(unsigned count, uvwheel_timer_cb cb)
   ck_assert_uint_eq(uvwheel_count(&wheel), count);
 }
 
-/* After each iteration, which takes its time: not more than the budget was
- * fired, an echo is on its way, and some of those who wait for their turn are
- * stopped. */
+/* After each iteration, which takes its time: no more than the budget fired, an
+ * echo is on its way, and some of the timers that are due are stopped. */
 static void
 on_iteration(uv_check_t *check)
 {

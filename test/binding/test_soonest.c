@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* uvwheel_fire_soonest: room is made by those who have been silent longest.
+/* uvwheel_fire_soonest: the peers that have been silent longest make room.
  * The comments name the issues of other projects; see docs/promises.md. */
 
 #include "soonest.h"

@@ -91,7 +91,7 @@ restart_at_0(waiter_t *waiter)
   waiter_start(number_of(waiter), 0);
 }
 
-/* However many are asked for. */
+/* However many should fire. */
 START_TEST(one_that_restarts_itself_at_0_fires_at_the_next_tick)
 {
   unsigned i;

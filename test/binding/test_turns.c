@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A turn has an end in time. The clock stands still while nobody moves it, so
- * callbacks say what they take. */
+/* A turn ends in time. The clock stands still unless a test moves it, so
+ * callbacks say how long they take. */
 
 #include <stdlib.h>
 
@@ -87,7 +87,7 @@ open_wheel_with_turns(uint32_t turn_ms, uint32_t turn_budget)
 static const uint32_t turns_ms[] = {0, 1, 2, 5, 7};
 static const uint64_t takes_ns[] = {1 * MS, 2 * MS, 3 * MS, 7 * MS, 50 * MS};
 
-/* How many callbacks, each of which takes so long, a turn has. */
+/* How many callbacks of take_ns a turn has. */
 static uint64_t
 callbacks_of_a_turn(uint32_t turn_ms)
 {
@@ -140,7 +140,7 @@ START_TEST(a_turn_of_callbacks_that_update_the_time_is_as_long)
 END_TEST
 
 /* P8. The clock is asked after 16 of them then. */
-START_TEST(quick_callbacks_have_the_clock_asked_from_time_to_time)
+START_TEST(quick_callbacks_have_the_clock_read_from_time_to_time)
 {
   take_ns = 100 * US;
   open_wheel_with_turns(0, 0);
@@ -218,7 +218,7 @@ on_timer_close_all(uvwheel_timer_t *timer)
   ck_assert_uint_gt(close_all_handles(), 0);
 }
 
-/* By one who closes whatever there is. */
+/* By code that closes every handle. */
 START_TEST(a_turn_that_a_close_ends_is_not_cut)
 {
   open_wheel(TICK_MS, 64);
@@ -399,7 +399,7 @@ main(void)
                       (int)LENGTH(takes_ns));
   tcase_add_loop_test(one, a_turn_of_callbacks_that_update_the_time_is_as_long,
                       0, (int)LENGTH(takes_ns));
-  tcase_add_test(one, quick_callbacks_have_the_clock_asked_from_time_to_time);
+  tcase_add_test(one, quick_callbacks_have_the_clock_read_from_time_to_time);
   tcase_add_test(one, callbacks_that_become_slow_are_found_out);
   tcase_add_test(one, no_limit_is_no_limit);
   tcase_add_loop_test(one, turn_budget_stays_beside_it, 0,

@@ -245,7 +245,7 @@ next_due_ms(size_t index, uint64_t now_ms, uint64_t timeout_ms)
   return now_ms + timeout_ms - 1 + (index % 7 == 0 ? TICK_MS : 0);
 }
 
-/* Turns the wheel for so many rounds, in which all that expires is started
+/* Turns the wheel for that many rounds, in which all that expires is started
  * anew. Returns how many entries were looked at for each 100 that expired. */
 static uint64_t
 live(uvwheel_core_t *core, uint64_t *now_ms, uint64_t rounds,

@@ -376,7 +376,7 @@ fire_soonest(unsigned unused, uint64_t also_unused)
   return true;
 }
 
-/* The loop sleeps for so long at most, and may be frozen meanwhile. */
+/* The loop sleeps for that long at most, and may be frozen meanwhile. */
 static bool
 sleep_for(unsigned frozen_ms, uint64_t ms)
 {

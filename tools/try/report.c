@@ -46,8 +46,8 @@ add(text_t *text, const char *format, ...)
     text->length += (size_t)length < left ? (size_t)length : left - 1;
 }
 
-/* The command's own process writes to the file that was asked for, others to
- * one of their own beside it. */
+/* The command's own process writes to the file of --output, other processes to
+ * files of their own beside it. */
 static int
 open_output(void)
 {
