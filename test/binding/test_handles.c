@@ -14,7 +14,8 @@
 static uv_handle_t *handles[MOST_HANDLES];
 static unsigned handles_found;
 static unsigned closing_set; /* a bit for each of the handles */
-static bool is_set_closed;
+static bool is_set_closed, has_closed_wheel;
+static unsigned fired_before;
 
 static void
 close_set(void)
@@ -27,6 +28,8 @@ close_set(void)
   for (i = 0; i < handles_found; i++)
     if (closing_set & 1u << i)
       uv_close(handles[i], NULL);
+  has_closed_wheel = uvwheel_is_closing(&wheel);
+  fired_before = fired_in_all;
 }
 
 static void
@@ -97,6 +100,8 @@ static void
 expect_fired_or_closing(const test_timer_t *timer)
 {
   ck_assert_msg(uvwheel_is_closing(&wheel) || timer->fired == 1, "set %#x",
+                closing_set);
+  ck_assert_msg(!has_closed_wheel || fired_in_all == fired_before, "set %#x",
                 closing_set);
 }
 
