@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding: what its functions return and do, with good and bad input. The
- * rows of "what bad input gets" are here, each by itself. */
+/* The binding: what its functions return and do, with good and bad input, for
+ * each row of "Bad input" in docs/promises.md. */
 
 #include "support.h"
 

@@ -13,7 +13,7 @@ close_in_callback(test_timer_t *timer)
   uvwheel_close(&wheel, on_wheel_closed);
 }
 
-/* After close nothing can be armed, and what remains answers. */
+/* After close nothing can be armed, and queries still answer. */
 static void
 expect_closed_for_business(test_timer_t *timer)
 {
@@ -201,7 +201,7 @@ close_and_finish_in_walk(uvwheel_timer_t *timer, void *visits)
   run_for(10);
 }
 
-/* Running the loop in a walk is forbidden, and survived. */
+/* Running the loop in a walk is forbidden, but survived. */
 START_TEST(a_close_that_is_finished_in_a_walk_waits_for_its_end)
 {
   static test_timer_t timers[5];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What can be seen of a wheel: statistics, the page for the operator, the
- * check. netty#65, netty#14959, camunda#61288. */
+/* What a wheel shows: statistics, the page for the operator, the check.
+ * netty#65, netty#14959, camunda#61288. */
 
 #include <stdlib.h>
 

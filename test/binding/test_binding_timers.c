@@ -219,7 +219,7 @@ ask_for_wheel(test_timer_t *timer)
   ck_assert_ptr_eq(uvwheel_timer_get_wheel(&timer->base), &wheel);
 }
 
-/* Whatever flags it has, also in its callback. */
+/* Whatever flags it has, even in its callback. */
 START_TEST(a_timer_returns_its_wheel)
 {
   static test_timer_t timer;
@@ -303,7 +303,7 @@ run_the_loop(uvwheel_timer_t *timer, void *arg)
   run_for(1000);
 }
 
-/* Forbidden, and survived: the wheel waits until the walk is over, and does not
+/* Forbidden, but survived: the wheel waits until the walk is over, and does not
  * wake the loop again and again for what is due. */
 START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
 {

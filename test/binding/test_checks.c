@@ -127,7 +127,7 @@ init_wheel_again(void)
   (void)uvwheel_init(&loop, &wheel, NULL);
 }
 
-/* Also when others have closed its handle, and the loop. */
+/* Even when others have closed its handle and the loop. */
 START_TEST(init_of_a_wheel_that_was_not_closed_is_reported)
 {
   const char *why = "initialised while not closed";
@@ -377,7 +377,8 @@ pass_with_broken_end(void)
 static void (*const passes[])(void) = {
     pass_with_broken_begin, pass_with_broken_middle, pass_with_broken_end};
 
-/* Though the pass itself could go on with them, and mend the outer ones. */
+/* Although the pass itself could go on with them, and would mend the outer
+ * ones. */
 START_TEST(a_pass_over_corrupted_links_is_reported)
 {
   start_two();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What a stall is, and what it does to the wheel's clock. test_heard.c shows
- * what that is good for, test_account.c where it ends. */
+ * the use of that, test_account.c its limit. */
 
 #include "support.h"
 
@@ -16,8 +16,8 @@ open_wheel_with_stalls(uint32_t stall_ms, uint32_t flags)
   open_wheel_with(&options);
 }
 
-/* Lets the loop do what it would do now: a turn takes one or two iterations
- * after the one in which the driver is called. */
+/* Runs what the loop would do now: a turn takes one or two iterations after the
+ * one in which the driver is called. */
 static void
 run_now(void)
 {
@@ -27,7 +27,7 @@ run_now(void)
     uv_run(&loop, UV_RUN_NOWAIT);
 }
 
-/* Starts the timer, and has the loop come late by so much to its tick. */
+/* Starts the timer, and has the loop come late to its tick by that much. */
 static void
 come_late_by(test_timer_t *timer, uint64_t late_ms)
 {
@@ -355,7 +355,7 @@ static const struct {
     {UVWHEEL_MISSED_BURST, 100},     {UVWHEEL_MISSED_BURST, 1000},
 };
 
-/* P6. What a timer asserts at each callback is that it keeps its beat. */
+/* P6. A test timer asserts at each callback that it keeps its beat. */
 START_TEST(a_repeating_timer_misses_nothing_in_a_stall)
 {
   uint64_t repeat = repeats[_i].repeat, beats;
@@ -466,8 +466,8 @@ walk_in_uv_timer(uv_timer_t *timer)
 }
 
 /* libuv since 1.48 first gathers all timers that are due, which makes them
- * inactive, and then calls them: another one's callback is no reason to arm the
- * driver anew, and so to hide how late it is. */
+ * inactive, and then calls them. The callback of another one must not arm the
+ * driver anew, which would hide how late it is. */
 static void
 let_a_uv_timer_be_due(void)
 {

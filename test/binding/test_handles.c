@@ -105,7 +105,7 @@ expect_fired_or_closing(const test_timer_t *timer)
                 closing_set);
 }
 
-/* A timer that can be started fires, or the wheel is closed meanwhile. */
+/* A timer that can be started fires, unless the wheel is closed meanwhile. */
 static void
 expect_no_endless_wait(test_timer_t *timer)
 {
@@ -265,7 +265,7 @@ START_TEST(a_wheel_s_handles_are_distinguished_from_others)
 }
 END_TEST
 
-/* Closing, it waits for what others have closed with a handle more. */
+/* A closing wheel waits for what others have closed, with one more handle. */
 START_TEST(the_handle_that_awaits_others_closes_is_the_wheel_s)
 {
   open_wheel(TICK_MS, 64);

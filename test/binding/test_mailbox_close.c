@@ -188,8 +188,8 @@ END_TEST
 
 static uintptr_t waker_is_done;
 
-/* What a thread does that has posted and is about to wake the loop: here not
- * before the wheel is being closed. */
+/* The thread has posted and is about to wake the loop, which here it does only
+ * when the wheel is being closed. */
 static void
 be_a_waker(void *arg)
 {

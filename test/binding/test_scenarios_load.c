@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The scenarios in which timers and the rest of a busy loop meet; see
+/* Scenarios of timers beside the other work of a busy loop; see
  * test_scenarios.c. */
 
 #include <stdlib.h>
@@ -16,8 +16,9 @@ static echo_t echo;
 
 #define RESTARTS 500
 
-/* Each callback wants an echo, and finds those of the callbacks before it: the
- * echo takes two polls. A slow one blocks the loop for longer than a tick. */
+/* Each callback sends a ping, and finds the echoes of the callbacks before it:
+ * an echo takes two polls. A slow callback blocks the loop for longer than a
+ * tick. */
 static void
 ping_and_restart(test_timer_t *timer)
 {
@@ -72,7 +73,7 @@ static uvwheel_t rivals[RIVALS];
 static uvwheel_timer_t rival_timers[RIVALS];
 static uint64_t polls_before[RIVALS];
 
-/* It takes longer than the ticks, so that meanwhile the others become due. */
+/* It takes longer than a tick, so that meanwhile the others become due. */
 static void
 on_rival(uvwheel_timer_t *timer)
 {

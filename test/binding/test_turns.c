@@ -139,7 +139,7 @@ START_TEST(a_turn_of_callbacks_that_update_the_time_is_as_long)
 }
 END_TEST
 
-/* P8. The clock is asked after 16 of them then. */
+/* P8. The clock is read after 16 of them. */
 START_TEST(quick_callbacks_have_the_clock_read_from_time_to_time)
 {
   take_ns = 100 * US;
@@ -160,8 +160,8 @@ be_slow_from_the_middle(uvwheel_timer_t *timer)
   take_time();
 }
 
-/* P8. Within 16 of them it is found out that they are slow now; then it is
- * asked after each. */
+/* P8. Within 16 callbacks the wheel finds out that they have become slow; then
+ * it reads the clock after each. */
 START_TEST(callbacks_that_become_slow_are_found_out)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .flags = UVWHEEL_FIFO};
@@ -229,7 +229,7 @@ START_TEST(a_turn_that_a_close_ends_is_not_cut)
 }
 END_TEST
 
-/* Each turn wants an echo, and finds those of the turns before it: the echo
+/* Each turn sends a ping, and finds the echoes of the turns before it: an echo
  * takes two polls. */
 static void
 want_an_echo(uvwheel_timer_t *timer)
@@ -333,7 +333,7 @@ static crowded_t crowded[WHEELS];
 static unsigned wheels;
 
 /* It takes over a millisecond and calls uv_update_time, so that the drivers of
- * the other wheels become due. None of these may have had two turns more. */
+ * the other wheels become due. No wheel may be two turns ahead of another. */
 static void
 on_crowded(uvwheel_timer_t *timer)
 {

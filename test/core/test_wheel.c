@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The wheel on a fake clock: when entries expire, from every position of the
- * hand. test/model runs random operations against a model beside this. */
+ * hand. test/model runs random operations against a model. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -381,8 +381,8 @@ postpone_twice(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
     insert(core, &item.entry, now_ms + delays[i % kinds]);
     postpone(core, &item.entry, now_ms + delays[i / kinds % kinds]);
     postpone(core, &item.entry, now_ms + delays[i / kinds / kinds]);
-    /* At worst once where it was, in vain where it was before it became due
-     * earlier, and once where it belongs. */
+    /* At worst once where it was, once in vain where it was before it became
+     * due earlier, and once where it belongs. */
     ck_assert_uint_le(run_out(core, &item, 1, now_ms), 3);
     ck_assert_uint_le(core->counters.moved - moved, 1);
     now_ms += 5 * round_ms;

@@ -62,8 +62,7 @@ longest_lane(const uvwheel_slot_t *slot)
   return longest;
 }
 
-/* What is not used is not in memory, and what is used is drained side by side.
- */
+/* Unused lanes are not in memory, and used ones are drained side by side. */
 START_TEST(few_entries_use_few_lanes_and_many_use_all)
 {
   static item_t items[20 * UVWHEEL_LANES];
