@@ -115,7 +115,7 @@ on_stop(uv_async_t *stop)
   echo_stop(&worker->echo);
 }
 
-/* Sockets can share a port if each asked for it before it was bound. */
+/* Sockets can share a port if each has this option before it is bound. */
 static int
 share_port(const uv_tcp_t *listener)
 {
@@ -252,7 +252,7 @@ start(server_t *server)
 
 /* ---- Stop --------------------------------------------------------------- */
 
-/* The page goes first: from then on nobody posts to the other wheels. */
+/* The page goes first: nothing posts to the other wheels after that. */
 static void
 on_signal(uv_signal_t *signal, int number)
 {

@@ -39,7 +39,7 @@
 #define DATAGRAM_MAX 65536 /* libuv wants so much room for each */
 #define MIN_DESCRIPTORS 16
 
-/* As much as Linux lets any user have, unless it is told otherwise. */
+/* The most that Linux gives any user by default. */
 #define RECEIVE_BUFFER (4 << 20)
 
 const char *const program = "udp-sessions";

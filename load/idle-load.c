@@ -140,15 +140,15 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
   }
 }
 
-/* In this time all flooders come, and each comes again after it: so slowly that
- * a server that closes who was idle longest never comes to those who chat. */
+/* In this time all flooders connect, and after it each connects again: so
+ * slowly that a server that closes the idlest never gets to the chatty ones. */
 static uint64_t
 flood_ns(const load_t *load)
 {
   return 4 * load->options.interval_ms * NS_PER_MS;
 }
 
-/* Is it time for a flooder, or for a newcomer, who comes once? */
+/* Is it time for a flooder, or for a newcomer, which comes once? */
 static int
 is_guest_due(const load_t *load, const connection_t *guest, uint64_t now_ns)
 {

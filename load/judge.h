@@ -45,7 +45,7 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S (1000 * NS_PER_MS)
 
-#define PACE_MS 10 /* he wants to be woken that often */
+#define PACE_MS 10 /* how often it is to be woken */
 
 typedef struct judge_s {
   uint64_t timeout_ns; /* 0: the server should close no connection */
@@ -64,7 +64,7 @@ typedef struct judge_s {
   uint64_t longest_echo_ns;
   uint64_t awake_ns;         /* when the client's loop last woke him */
   uint64_t longest_delay_ns; /* of the client's own loop       */
-  uint64_t earlier_lag_ns;   /* of the time before he began anew */
+  uint64_t earlier_lag_ns;   /* of the time before it began anew */
 
   uint64_t stall_ns;     /* for how long the server is to be deaf, or 0 */
   uint64_t deaf_from_ns; /* when that began, or 0                       */
@@ -89,7 +89,7 @@ void judge_closed(judge_t *judge, const closed_t *connection);
 /* The answer came now to what was said then. */
 void judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns);
 
-/* To be called every PACE_MS: how late that is tells how the machine lags.
+/* To be called every PACE_MS: its lateness is the lag of the machine.
  * Returns the time. */
 uint64_t judge_awake(judge_t *judge);
 

@@ -17,8 +17,8 @@
 typedef struct stall_s {
   pid_t pid; /* the server */
   int signal;
-  uint64_t wait_ns; /* it begins so long after all run */
-  judge_t *judge;   /* who knows how long it is        */
+  uint64_t wait_ns; /* it begins that long after all run */
+  judge_t *judge;   /* which knows how long it is       */
 } stall_t;
 
 void stall_init(stall_t *stall, judge_t *judge, const options_t *options);

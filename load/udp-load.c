@@ -58,13 +58,13 @@ typedef struct load_s {
   judge_t judge;
   stall_t stall;
 
-  uint32_t greeted;   /* so many peers have said hello, in their order    */
-  int has_greeted;    /* who spoke last said hello                        */
-  uint32_t chatty;    /* so many peers are chatty                         */
-  uint32_t *queue;    /* their numbers in a ring, who spoke longest ago
+  uint32_t greeted;   /* how many have said hello, in their order         */
+  int has_greeted;    /* the last that spoke said hello                   */
+  uint32_t chatty;    /* how many are chatty                              */
+  uint32_t *queue;    /* their numbers in a ring, the longest silent
                          first                                            */
   uint32_t first;     /* where the ring begins                            */
-  uint32_t queued;    /* how many are in it: those who have said hello    */
+  uint32_t queued;    /* how many are in it: those that have said hello   */
   uint64_t neglected; /* how often one could not chat when it had to      */
 
   uint64_t begun_ns;
@@ -181,9 +181,9 @@ next_to_greet(load_t *load)
   return &load->peers.all[load->greeted++];
 }
 
-/* A peer that could not chat for so long that its session may have ended, as
- * this machine or the server is slow: that tells nothing about timers. With
- * --stall it is enough that it spoke. */
+/* If this machine or the server is slow, a peer may be unable to chat for so
+ * long that its session ends, which says nothing about timers. With --stall it
+ * is enough that it spoke. */
 static void
 excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
 {
@@ -198,8 +198,9 @@ excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
   }
 }
 
-/* Those who say hello and those who chat take turns: on a slow machine the
- * latter, who have to keep their sessions, would leave no room for the rest. */
+/* Peers that say hello and peers that chat take turns: on a slow machine the
+ * latter, which have to keep their sessions, would leave no room for the rest.
+ */
 static peer_t *
 next_to_speak(load_t *load, uint64_t now_ns)
 {
@@ -224,7 +225,7 @@ has_room(const load_t *load)
          stall_is_on(&load->stall);
 }
 
-/* Lets so many speak as there is room for. */
+/* Lets as many speak as there is room for. */
 static int
 speak(load_t *load)
 {

@@ -25,7 +25,7 @@ typedef struct watch_s {
   uint32_t count; /* those that the server may still know */
 } watch_t;
 
-/* Begins to watch the n-th of so many silent peers, if it is in the sample. */
+/* Begins to watch the n-th of the silent peers, if it is in the sample. */
 void watch_consider(watch_t *watch, peer_t *peer, uint32_t n, uint32_t silent);
 
 /* Asks for those whose time has come. Returns 0, or a negative error. */

@@ -31,7 +31,7 @@ typedef struct wire_s {
   int descriptor;
   struct sockaddr_in server;
   unsigned queued;
-  unsigned room; /* so many datagrams certainly fit into the socket */
+  unsigned room; /* datagrams that certainly fit into the socket    */
   letter_t letters[2][WIRE_BATCH];
   struct mmsghdr *headers[2]; /* 0: those to send, 1: those received */
 } wire_t;

@@ -20,7 +20,7 @@
 #include <uvwheel.h>
 
 #define LIVE_INTERVAL_MS 250
-#define LIVE_SHARE 100      /* one part of so many of the time */
+#define LIVE_SHARE 100      /* one part in so many of the time */
 #define LIVE_MAX_CELLS 512  /* more slots are shown in groups  */
 #define LIVE_MAX_WALK 20000 /* timers that a step has the time for */
 

@@ -17,7 +17,7 @@
 #include <uvwheel.h>
 
 #define QUIET_MS 1000 /* then comes a ping               */
-#define PONG_MS 300   /* for so long its answer may take */
+#define PONG_MS 300   /* how long its answer may take */
 
 typedef struct connection_s {
   uvwheel_timer_t alive;

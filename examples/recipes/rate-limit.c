@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A peer that may send only so many bytes per second.
+/* A peer that may send only a number of bytes per second.
  *
  * The usual bucket: it fills with time, up to BURST bytes, and what is read is
  * taken out of it. No timer fills it: how much has come in since the last look
@@ -21,7 +21,7 @@
 
 #define BYTES_PER_MS 2
 #define BURST 1000
-#define WORTHWHILE 400 /* nobody is woken up for less */
+#define WORTHWHILE 400 /* no peer is woken up for less */
 
 static uv_loop_t loop;
 static uvwheel_t wheel;

@@ -40,7 +40,7 @@ on_turn(uvwheel_timer_t *timer)
   free(repeater);
 }
 
-/* Calls back after each interval, so many times. */
+/* Calls back after each interval, that many times. */
 static void
 repeat(unsigned times, uint64_t interval_ms)
 {

@@ -80,8 +80,8 @@ on_terminate(uv_signal_t *handle, int number)
   uv_close((uv_handle_t *)&somebody, NULL);
 }
 
-/* In place of somebody who types kill, which works as well. It is no job, so it
- * has no place in their wheel. */
+/* In place of an operator who types kill, which works as well. It is no job, so
+ * it has no place in their wheel. */
 static void
 on_somebody(uv_timer_t *timer)
 {

@@ -47,7 +47,7 @@ void udp_figures_stop(udp_figures_t *figures);
 
 void udp_figures_created(udp_figures_t *figures);
 
-/* A session came to its end so long after its last datagram. */
+/* A session ended that long after its last datagram. */
 void udp_figures_expired(udp_figures_t *figures, uint64_t idle_ns,
                          uint64_t timeout_ns);
 

@@ -105,7 +105,7 @@ expect_fired_or_closing(const test_timer_t *timer)
                 closing_set);
 }
 
-/* A timer that can be started fires, or the wheel is closed meanwhile. */
+/* A timer that can be started fires, unless the wheel is closed meanwhile. */
 static void
 expect_no_endless_wait(test_timer_t *timer)
 {
@@ -230,7 +230,7 @@ count_owned(void)
 
 /* A server whose walk freed every timer that it met freed the inside of a wheel
  * (ecewo). */
-START_TEST(a_wheel_s_handles_are_told_from_others)
+START_TEST(a_wheel_s_handles_are_distinguished_from_others)
 {
   static uv_timer_t timer;
   static uv_idle_t idle;
@@ -265,7 +265,7 @@ START_TEST(a_wheel_s_handles_are_told_from_others)
 }
 END_TEST
 
-/* Closing, it waits for what others have closed with a handle more. */
+/* A closing wheel waits for what others have closed, with one more handle. */
 START_TEST(the_handle_that_awaits_others_closes_is_the_wheel_s)
 {
   open_wheel(TICK_MS, 64);
@@ -292,7 +292,7 @@ main(void)
                       the_wheel_can_be_closed_right_after_some_of_its_handles,
                       0, MOMENTS);
   tcase_add_test(some, a_loop_ends_although_others_close_some_handles);
-  tcase_add_test(whose, a_wheel_s_handles_are_told_from_others);
+  tcase_add_test(whose, a_wheel_s_handles_are_distinguished_from_others);
   tcase_add_test(whose, the_handle_that_awaits_others_closes_is_the_wheel_s);
   return run_suite(suite);
 }

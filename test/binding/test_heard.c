@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Heard first: a timer fires only after a poll that began once it was due, and
- * once nothing more waits to be read. What had reached its socket by then
- * counts, however the loop was held up. Numbers of scenarios are those of
- * docs/promises.md. */
+/* Heard first: a timer fires only after a poll that began once it was due, when
+ * nothing more waits to be read. Bytes that had reached their socket by then
+ * count, however the loop was held up. docs/promises.md lists the scenarios. */
 
 #include "idle_peers.h"
 
@@ -47,8 +46,8 @@ static const struct {
   uint32_t stall_ms;
 } wheels[] = {{1, 0}, {10, UINT32_MAX}, {100, 0}, {1000, UINT32_MAX}};
 
-/* Before the tick at which all of them would be closed they speak, and another
- * handle's callback holds the loop until after that tick: no stall. */
+/* The peers speak before the tick at which all of them would be closed, and
+ * another handle's callback holds the loop until after that tick: no stall. */
 static const struct {
   uint64_t spoken_ms; /* before the tick */
   uint64_t from_ms;   /* before the tick */
@@ -184,8 +183,8 @@ START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off)
 }
 END_TEST
 
-/* P6. The clock is set back by what the loop was deaf, and at most a second.
- * For what the callbacks of the wheel itself take it is not. */
+/* P6. The clock is set back by the time that the loop was deaf, and by a second
+ * more at most; not for the time of the wheel's own callbacks. */
 START_TEST(exactly_the_silent_half_is_closed)
 {
   hold_t hold = holds[_i].hold;
@@ -213,8 +212,9 @@ START_TEST(exactly_the_silent_half_is_closed)
 }
 END_TEST
 
-/* P6. A wheel that forgives no time; so not with callbacks of one poll, which
- * refresh with the time that the loop had when the poll returned. */
+/* P6. A wheel that forgives no time; so without callbacks that hold the loop in
+ * a poll, after which others refresh with the time at which the poll returned.
+ */
 START_TEST(without_stalls_what_waits_is_heard_all_the_same)
 {
   static const uint64_t lengths_ms[] = {100, 2900, 3000, 3400, 9000, 60000};
@@ -260,7 +260,7 @@ static const struct {
 };
 
 /* P6. Scenario 28, with words that wait and words that are lost. */
-START_TEST(stalls_in_a_row_cut_nobody_off)
+START_TEST(stalls_in_a_row_cut_no_peer_off)
 {
   const peers_options_t crowd = {.carrier = in_a_row[_i].carrier,
                                  .count = 100,
@@ -381,7 +381,7 @@ main(void)
                       (int)LENGTH(holds));
   tcase_add_loop_test(way, without_stalls_what_waits_is_heard_all_the_same, 0,
                       (int)LENGTH(holds));
-  tcase_add_loop_test(row, stalls_in_a_row_cut_nobody_off, 0,
+  tcase_add_loop_test(row, stalls_in_a_row_cut_no_peer_off, 0,
                       (int)LENGTH(in_a_row));
   tcase_add_loop_test(
       back, a_clock_that_steps_back_before_the_turn_makes_nothing_early, 0,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What is no deafness: callbacks of the wheel's own, the sleep of a program
- * that drives the loop by hand, I/O in each iteration. Repeats keep their rate
- * and mass expiry goes on. */
+/* What is no stall: the wheel's own callbacks, the sleep of a program that
+ * drives the loop by hand, I/O in each iteration. Repeats keep their rate and
+ * mass expiry goes on. */
 
 #include "support.h"
 
@@ -330,9 +330,9 @@ END_TEST
 /* ---- A program that drives the loop by hand --------------------------------
  */
 
-/* As for a loop inside another one: it waits on the descriptor for as long as
- * the loop says, and then runs it once. The loop's time is as old as its last
- * iteration when it is asked. */
+/* As with a loop inside another one: the program waits on the descriptor for as
+ * long as the loop says, then runs it once. The loop's time is then as old as
+ * its last iteration. */
 static void
 drive_by_hand_until(uint64_t end_ns)
 {

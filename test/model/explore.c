@@ -25,11 +25,11 @@
 #define MOST_MOVES 200
 #define MOST_MEMORY_BYTES 16384
 #define DEEPEST 1000
-#define SAMPLED 1000 /* of so many transitions one is looked at closely */
+#define SAMPLED 1000 /* one transition in so many is looked at closely */
 #define NOWHERE UINT32_MAX
 #define MOST_STATES (1u << 29) /* whose numbers can be doubled twice */
 
-/* Sanitizers end by abort, too, so that the moves get told. */
+/* Sanitizers end by abort, too, so that the moves are printed. */
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);
 
@@ -137,7 +137,7 @@ typedef struct state_s {
 
 static state_t *states;
 static uint32_t state_count;
-static uint32_t room; /* for so many states, a power of two */
+static uint32_t room; /* for that many states, a power of two */
 
 /* A hash table with twice as many places: numbers of states, or NOWHERE. Those
  * of the libraries keep 30 bytes and more for what are 8 here. */
@@ -321,7 +321,7 @@ go_on(const snapshot_t here, const snapshot_t begin)
 typedef struct found_s {
   uint64_t states;
   uint64_t transitions;
-  uint64_t depth; /* all sequences of so many moves were played */
+  uint64_t depth; /* all sequences of that many moves were played */
   bool complete;  /* and there is nothing new in longer ones    */
 } found_t;
 

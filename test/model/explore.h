@@ -102,11 +102,11 @@ typedef struct drawing_s {
   bool exact;             /* no timer was touched since it began           */
   bool may[MOST_TIMERS];  /* be among them: others may have the same tick  */
   bool must[MOST_TIMERS]; /* be among them, since later ones are, too      */
-  unsigned least;         /* so many are among them, or more if not exact  */
+  unsigned least;         /* how many are among them, or more if not exact */
   uint64_t last_ms;       /* the latest tick that any of them has          */
 } drawing_t;
 
-/* `drawn` were drawn, where `count` were asked for. */
+/* `drawn` were drawn, where `count` were wanted. */
 void drawing_begin(drawing_t *drawing, const model_t *model, uint64_t count,
                    uint64_t drawn);
 

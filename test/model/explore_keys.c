@@ -132,7 +132,7 @@ count_due(const model_t *model, uint64_t last_ms)
   return count;
 }
 
-/* The time of the tick up to which so many, of those that will be due, are. */
+/* The time of the tick up to which that many will be due. */
 static uint64_t
 tick_ms_up_to(const model_t *model, unsigned count)
 {

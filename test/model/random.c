@@ -11,7 +11,7 @@
 
 #include "play.h"
 
-/* Sanitizers end by abort, too, so that the seed gets told. */
+/* Sanitizers end by abort, too, so that the seed is printed. */
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);
 

@@ -376,7 +376,7 @@ fire_soonest(unsigned unused, uint64_t also_unused)
   return true;
 }
 
-/* The loop sleeps for so long at most, and may be frozen meanwhile. */
+/* The loop sleeps for that long at most, and may be frozen meanwhile. */
 static bool
 sleep_for(unsigned frozen_ms, uint64_t ms)
 {
@@ -453,9 +453,9 @@ add_moves(void)
   add_move("run", run, NO_HOLD, 0);
   add_holds(SHORT_MS, 0);
   add_holds(LONG_MS, 0);
-  add_move("run, held before peers, who speak", run, BEFORE_PEERS_SPEAK,
+  add_move("run, held before peers that speak", run, BEFORE_PEERS_SPEAK,
            SHORT_MS);
-  add_move("run, held before peers, who speak", run, BEFORE_PEERS_SPEAK,
+  add_move("run, held before peers that speak", run, BEFORE_PEERS_SPEAK,
            LONG_MS);
   add_move("sleep", sleep_for, 0, 1);
   add_move("sleep", sleep_for, 0, 100);
