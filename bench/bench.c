@@ -2,29 +2,29 @@
 
 /* uvwheel beside its peers.
  *
- * What is measured: the CPU time of this process, on one core to which it is
- * bound. Every peer is run by the same code (workloads.c) through one table of
- * operations (bench.h). For each number of timers and each repetition all
- * peers take their turn, so that whatever else the machine does hits all of
- * them alike; the report takes medians and shows the spread. All random orders
- * come from fixed seeds.
+ * This measures the CPU time of this process, which is bound to one core. The
+ * same code (workloads.c) runs every peer through one table of operations
+ * (bench.h). For each number of timers and each repetition all peers take their
+ * turn, so that whatever else the machine does hits all of them alike; the
+ * report takes medians and shows the spread. All random orders come from fixed
+ * seeds.
  *
  * A timer is part of its connection: N connections of 256 bytes, aligned to
  * cache lines, the timer at offset 64. All peers and the floors use the same
- * memory, whose pages (plain ones of 4 KiB, huge pages are turned off for it)
- * have been written to before. Which timer comes next is read from an array
- * from front to back, which the processor's prefetcher hides.
+ * memory, whose pages (of 4 KiB, without huge pages) have been written to
+ * before. The order of the timers is read from an array, front to back, which
+ * the processor's prefetcher hides.
  *
  * The loops run in virtual time (clock.h): nothing ever sleeps, except in the
- * idle workload. Time goes by while timers are started or refreshed (10 s for
- * N operations), as it does in a server; a constant timeout is the friendliest
- * case for a heap, because a new timer is never due before the old ones. The
- * loop looks at the clock at each millisecond at which a timer is started, so
- * that timers lie as close to each other as in a server, and every 100
- * operations else; what that takes is measured without any operation, and
- * subtracted. Few timers are used again and again, on the same loop, until
- * 200,000 were handled; with 10 of them what is done to each once is over too
- * soon to be timed, only what is drawn at random 1000 times is not.
+ * idle workload. Time passes while timers are started or refreshed (10 s for N
+ * operations), as it does in a server. A constant timeout is a heap's best
+ * case, because a new timer is never due before the old ones. The loop reads
+ * the clock at each millisecond at which a timer is started, so that timers lie
+ * as close to each other as in a server, and otherwise every 100 operations;
+ * the time of that, measured without any operation, is subtracted. A small
+ * number of timers is used again and again, on the same loop, until 200,000
+ * were handled. With 10 timers, work that is done to each only once is over too
+ * soon to be timed; operations drawn at random 1000 times are not.
  *
  * The workloads, all timeouts 60 s; per operation unless said otherwise:
  *
@@ -34,8 +34,8 @@
  *   refresh random          active timers, drawn at random
  *   refresh hot             drawn at random from 1000
  *   restart random          active timers are started once more
- *   again random            what else does the same as a refresh, for those
- *                           that have a repeat: libuv's idiom
+ *   again random            libuv's idiom for a refresh, of timers that have
+ *                           a repeat
  *   stop shuffled           active timers in random order
  *   stop + start            both at once, drawn at random from N active ones
  *   start, stop, stop + start mixed
@@ -55,10 +55,10 @@
  *   one start, refresh, stop, turn
  *                           tails: what single operations take in real time,
  *                           by the timestamp counter (tails.c), whose own cost
- *                           is subtracted and told; turns are those at each
- *                           millisecond while all fire within 10 s. What takes
- *                           the core away meanwhile is in them, for all peers
- *                           and for the floor
+ *                           is reported and subtracted; turns are those at each
+ *                           millisecond while all fire within 10 s. Time in
+ *                           which the core was taken away is included, for all
+ *                           peers and for the floor
  *   longest turn            CPU time of the longest iteration of the loop when
  *                           all are due at once; and of all iterations
  *   idle for 10 s           all pending for 60 s, real time
@@ -66,11 +66,11 @@
  *   a day away              CPU time of one hour while N timers are due in a
  *                           day, alone and beside 10,000 that fire every 10 s
  *
- * The floors do the same to the same memory without any timer: read and write
- * one word of a connection, in the loop itself (`floor`) or in a function of a
- * shared library, as all of uvwheel and libuv are (`floor by call`, which lets
- * the processor overlap fewer of them); and `dependent read`, where a
- * connection has to be read to know which one is next.
+ * The floors do the same to the same memory without any timer. They read and
+ * write one word of a connection, in the loop itself (`floor`) or in a function
+ * of a shared library, as those of uvwheel and libuv are (`floor by call`, of
+ * which the processor overlaps fewer). `dependent read` has to read a
+ * connection to know which one is next.
  *
  * Output: one line per result, CSV, on stdout; progress on stderr. */
 

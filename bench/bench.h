@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the benchmark knows of a timer library: one table of operations. The
- * method is told at the top of bench.c. */
+/* What the benchmark knows of a timer library: one table of operations. bench.c
+ * begins with the method. */
 
 #ifndef BENCH_H
 #define BENCH_H

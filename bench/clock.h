@@ -2,13 +2,13 @@
 
 /* The clock of all event loops of this program.
  *
- * It is virtual: it stands still until somebody moves it, and a loop that
+ * It is virtual: it stands still until the benchmark moves it, and a loop that
  * would sleep moves it on and returns at once, without a system call. So a
- * minute of a server takes as long as its timers take CPU time. The functions
- * that the event libraries ask for the time and for sleep are defined here, in
- * the executable, whose symbols win over those of the C library.
+ * minute of a server takes only the CPU time of its timers. The functions by
+ * which the event libraries read the time and sleep are defined here, in the
+ * executable, whose symbols win over those of the C library.
  *
- * CPU time is measured by system calls that go past all this. */
+ * CPU time is measured by system calls that bypass all this. */
 
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What it costs to have a timer started from another thread: through a mailbox,
- * and through what one would write oneself, a list with a mutex and a
- * uv_async_t; beside that, starts on the loop's own thread.
+/* The cost of having a timer started from another thread: by a mailbox, and by
+ * what one would write by hand, a list with a mutex and a uv_async_t; and, to
+ * compare, of starts on the loop's own thread.
  *
  * One or two threads post a million requests as fast as they can, each for a
- * timer of its own, and the loop carries them out. Measured is real time from
- * the first post to the last completion, and the CPU time of all threads: with
+ * timer of its own, and the loop carries them out. This measures real time from
+ * the first post to the last completion, and the CPU time of all threads; with
  * more threads than idle cores the former says more about the machine. The ways
- * take their turn in each repetition. Both wake the loop only when the list was
+ * take turns in each repetition. Both wake the loop only when the list was
  * empty, and both call a function for each request that is completed.
  *
  * Output: one line per result, CSV with the columns of bench.c, on stdout. */

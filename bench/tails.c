@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* How long single operations take: a histogram of what the processor's
- * timestamp counter says. */
+/* The time of single operations: a histogram, by the processor's timestamp
+ * counter. */
 
 #include "workloads.h"
 

@@ -102,8 +102,8 @@ on_unsent_sent(uv_write_t *request, int status)
 }
 
 /* The peer reads more slowly than it writes: keeps the bytes until they can be
- * sent, and reads nothing until then. Nor does it count as traffic: who never
- * reads gets idle. */
+ * sent, and reads nothing until then. That is no traffic: a peer that never
+ * reads becomes idle. */
 static void
 send_later(connection_t *connection, const char *bytes, size_t length)
 {

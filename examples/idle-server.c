@@ -2,10 +2,10 @@
 
 /* An echo server that closes idle connections.
  *
- * How a libuv server uses uvwheel, and stays up, is in echo.c. Here is what is
- * around it: figures, the live page, an end by SIGINT or SIGTERM that closes
- * every handle, which uv_loop_close() confirms; and, to compare, the same
- * server with other timers (--timer, rivals/).
+ * echo.c is the server: how it uses uvwheel, and stays up. This file adds
+ * figures, the live page, an end by SIGINT or SIGTERM that closes every handle,
+ * as uv_loop_close() confirms, and, to compare, the same server with other
+ * timers (--timer, rivals/).
  */
 
 #include <inttypes.h>
@@ -107,7 +107,7 @@ on_stats_timer(uv_timer_t *timer)
 
 /* ---- Trouble ----------------------------------------------------------- */
 
-/* What a callback does that waits for something: nobody is listened to. */
+/* What a callback does that waits for something: the loop is deaf. */
 static void
 on_block(uv_signal_t *signal, int number)
 {

@@ -6,10 +6,10 @@
  * the server of echo.c on them. The sockets listen on one port (SO_REUSEPORT),
  * and the kernel deals the connections among them: nothing is locked or handed
  * over, and a connection's timer lives where its socket lives. Two things cross
- * threads: the main thread, whose loop waits for a signal, asks the others to
- * stop, by uv_async_send(); and, with --http, its page asks their wheels for
- * their figures through their mailboxes. Figures are printed by the thread
- * whose they are, and added up when all threads have ended.
+ * threads. The main thread, whose loop waits for a signal, asks the others to
+ * stop, by uv_async_send(). With --http, its page asks their wheels for figures
+ * through their mailboxes. Each thread prints its own figures; they are added
+ * up when all threads have ended.
  */
 
 #include <errno.h>
@@ -115,7 +115,7 @@ on_stop(uv_async_t *stop)
   echo_stop(&worker->echo);
 }
 
-/* Sockets can share a port if each asked for it before it was bound. */
+/* Sockets can share a port if each has this option before it is bound. */
 static int
 share_port(const uv_tcp_t *listener)
 {
@@ -252,7 +252,7 @@ start(server_t *server)
 
 /* ---- Stop --------------------------------------------------------------- */
 
-/* The page goes first: from then on nobody posts to the other wheels. */
+/* The page goes first: nothing posts to the other wheels after that. */
 static void
 on_signal(uv_signal_t *signal, int number)
 {

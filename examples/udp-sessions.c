@@ -4,10 +4,10 @@
  * the shape of QUIC, DTLS, games, NAT and VoIP.
  *
  * A peer's first datagram makes a session, each later one refreshes it, and
- * after the timeout without any it is removed. udp-protocol.h says how it
- * answers. UDP has no connections and nobody says goodbye: without a timer per
- * peer such a server would fill up with the dead, and it has no descriptor
- * limit that would stop it. So it also shows:
+ * when none has come for the timeout it is removed. udp-protocol.h describes
+ * the answers. UDP peers do not say goodbye: without a timer per peer such a
+ * server would fill up with dead ones, and no descriptor limit would stop it.
+ * So it shows:
  * - a limit on sessions: beyond it max_timers of the wheel refuses the next
  *   one, and its datagram is dropped and counted; or, if the server sheds, the
  *   sessions that were idle longest make room for it
@@ -39,7 +39,7 @@
 #define DATAGRAM_MAX 65536 /* libuv wants so much room for each */
 #define MIN_DESCRIPTORS 16
 
-/* As much as Linux lets any user have, unless it is told otherwise. */
+/* The most that Linux gives any user by default. */
 #define RECEIVE_BUFFER (4 << 20)
 
 const char *const program = "udp-sessions";

@@ -82,7 +82,7 @@ int is_churning(const load_t *load, uint64_t now_ns);
 /* Begins a connection that is not in use. */
 void connect_one(load_t *load, uint64_t index);
 
-/* Begins so many as the server can take at once. Each that is accepted begins
+/* Begins as many as the server can take at once. Each that is accepted begins
  * more. */
 void connect_more(load_t *load);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /* A flood: more silent connections than the server has places for. They say
- * nothing, and come again when they are closed. Meanwhile newcomers come, one
- * after the other: each wants the echo of one message, and then leaves. How
- * many get it, and how fast, is what the judge of a flood looks at. */
+ * nothing, and connect again when they are closed. Meanwhile newcomers connect,
+ * one after the other: each wants the echo of one message, and then leaves. The
+ * verdict on a flood is how many get it, and how fast. */
 
 #ifndef LOAD_FLOOD_H
 #define LOAD_FLOOD_H
@@ -12,9 +12,9 @@
 #include <stdio.h>
 
 typedef struct flood_s {
-  uint64_t newcomers; /* so many come                          */
+  uint64_t newcomers; /* how many come                         */
   uint64_t interval_ns;
-  uint64_t served;    /* so many of them got their echo        */
+  uint64_t served;    /* how many of them got their echo       */
   uint64_t *times_ns; /* how long that took, from connect() on */
 } flood_t;
 
@@ -23,7 +23,7 @@ typedef struct flood_s {
 int flood_init(flood_t *flood, uint64_t newcomers, uint64_t duration_ns);
 void flood_destroy(flood_t *flood);
 
-/* Is it time for this newcomer, when all have been running for so long? */
+/* Is it time for this newcomer, that long after all are running? */
 int flood_is_due(const flood_t *flood, uint64_t newcomer, uint64_t ran_ns);
 
 void flood_served(flood_t *flood, uint64_t time_ns);

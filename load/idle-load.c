@@ -5,9 +5,9 @@
  * Opens many connections. The chatty ones send a message at random intervals
  * and check that its echo comes back byte for byte; they must never be closed.
  * The silent ones send one message at a random moment and then fall silent;
- * they must be closed, not before the timeout and not much after it. What is
- * early and late, as seen from here, judge.h explains. With --churn the
- * chatty ones sooner or later end their chat in one of several ways, and a new
+ * they must be closed, not before the timeout and not much after it. judge.h
+ * explains what is early and late, as seen from here. With --churn the chatty
+ * ones sooner or later end their chat in one of several ways, and a new
  * connection takes the place of each that is gone.
  *
  * With --stall the server is made deaf for some seconds, in which the chatty
@@ -16,8 +16,8 @@
  * One timer paces all connections: every 10 ms it looks at each of them. One
  * more connection, the probe, sends a message each time, and so measures how
  * long the server's loop lagged. Before each verdict it connects anew: if that
- * is refused the server is gone, and is not judged. Nothing of uvwheel is used:
- * who judges must not depend on whom he judges.
+ * is refused the server is gone, and is not judged. The load uses nothing of
+ * uvwheel: a judge must not depend on what it judges.
  */
 
 #include <inttypes.h>
@@ -140,15 +140,15 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
   }
 }
 
-/* In this time all flooders come, and each comes again after it: so slowly that
- * a server that closes who was idle longest never comes to those who chat. */
+/* In this time all flooders connect, and after it each connects again: so
+ * slowly that a server that closes the idlest never gets to the chatty ones. */
 static uint64_t
 flood_ns(const load_t *load)
 {
   return 4 * load->options.interval_ms * NS_PER_MS;
 }
 
-/* Is it time for a flooder, or for a newcomer, who comes once? */
+/* Is it time for a flooder, or for a newcomer, which comes once? */
 static int
 is_guest_due(const load_t *load, const connection_t *guest, uint64_t now_ns)
 {

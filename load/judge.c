@@ -234,7 +234,7 @@ print_findings(const judge_t *judge, uint64_t late, FILE *stream)
           lateness_ms(judge, 99), lateness_ms(judge, 100), ms(lag_ns(judge)));
 }
 
-/* One promise: so many times broken, and how. */
+/* One promise: how often it was broken, and how. */
 static int
 broken(uint64_t count, const char *how)
 {

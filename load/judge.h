@@ -2,42 +2,41 @@
 
 /* The judge of idle-load: did the server keep its promises about time?
  *
- * He sits in another process than the server, so what he sees happens a little
- * after it happened there. This is why he accuses nobody wrongly:
+ * It is another process than the server, so it sees everything a little later
+ * than it happened there. This is why it accuses no server wrongly:
  *
  * - Early. The server's idle time begins when it accepts a connection or reads
  *   a message. "heard" is a moment of the client's clock BEFORE it called
  *   connect() or write() for the last thing that the server certainly got (a
- *   message counts once its echo is back). So heard is not after the server's
- *   last activity, and "closed" is seen not before the server closed:
- *   closed - heard is never shorter than the idle time that the server granted.
- *   If even that is shorter than the timeout, then the server was early,
- *   however slow client, server and network may be.
+ *   message counts once its echo is back). So "heard" is not after the server's
+ *   last activity, and "closed" is not before the server closed: closed - heard
+ *   is never shorter than the idle time that the server granted. If even that
+ *   is shorter than the timeout, the server was early, however slow client,
+ *   server and network may be.
  *
- * - Late. For the same reason lateness reads too long, by what the machine
- *   lags. The judge measures that: how late his own loop was at most (he
- *   wants to be woken every 10 ms), and how long an echo took at most (one is
- *   asked for every 10 ms), which includes what the server's loop was late.
- *   A close is late only if it came after timeout + tick + these. A loop that
- *   is never quiet may take a quarter of a tick more, 25 ms at least and 250 at
- *   most, to hear its peers first: udp-load, whose peers speak as fast as the
- *   server answers, allows for that. A server whose turn_budget is much
- *   smaller than the number of timers due at once spreads them over many
- *   iterations on purpose; here that counts as late.
+ * - Late. For the same reason lateness reads too long, by the lag of the
+ *   machine. The judge measures that: how late its own loop was at most (it is
+ *   to be woken every 10 ms), and how long an echo took at most (one is asked
+ *   for every 10 ms), which includes the lateness of the server's loop. A close
+ *   is late only if it came after timeout + tick + these. The timers of a loop
+ *   that is never quiet may wait for a quarter of a tick more, 25 ms at least
+ *   and 250 at most; udp-load, whose peers speak as fast as the server answers,
+ *   allows for that. A server whose turn_budget is much smaller than the number
+ *   of timers due at once spreads them over many iterations on purpose; here
+ *   that counts as late.
  *
- * - Starved. A connection that was closed when no message had been answered
- *   for a whole timeout, although it should have chatted, was rightly closed
- *   by the server's timer: either messages got lost, which breaks a promise,
- *   or a process was stopped for very long, which breaks none. The lag tells
- *   which.
+ * - Starved. A connection that should have chatted, but got no answer for a
+ *   whole timeout, was rightly closed by the server's timer. Either messages
+ *   got lost, which breaks a promise, or a process was stopped for very long,
+ *   which breaks none. The lag tells which.
  *
  * - Stalled. With --stall the server is made deaf while peers speak on. That
- *   excuses no closed connection: time in which nobody was listened to does not
- *   count, so that all who speak have to stay. Only the load's own delay does
- *   excuse, since then they did not speak. What is silent may be closed later,
- *   by what the server's clock is set back (the stall and as much again, a
- *   second at most), and by as much again if the server heard of it right after
- *   the stall. The stall itself is no lag.
+ *   excuses no closed connection: time in which the loop was deaf does not
+ *   count, so all peers that speak have to stay. Only the load's own delay is
+ * an excuse, since then they did not speak. Silent peers may be closed later,
+ * by what the server's clock is set back (the stall and as much again, a second
+ *   at most), and by as much again if the server heard of it right after the
+ *   stall. The stall itself is no lag.
  */
 
 #ifndef LOAD_JUDGE_H
@@ -49,7 +48,7 @@
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S (1000 * NS_PER_MS)
 
-#define PACE_MS 10 /* he wants to be woken that often */
+#define PACE_MS 10 /* how often it is to be woken */
 
 typedef struct judge_s {
   uint64_t timeout_ns; /* 0: the server should close no connection */
@@ -69,7 +68,7 @@ typedef struct judge_s {
   uint64_t longest_echo_ns;
   uint64_t awake_ns;         /* when the client's loop last woke him */
   uint64_t longest_delay_ns; /* of the client's own loop       */
-  uint64_t earlier_lag_ns;   /* of the time before he began anew */
+  uint64_t earlier_lag_ns;   /* of the time before it began anew */
 
   uint64_t stall_ns;     /* for how long the server is to be deaf, or 0 */
   uint64_t deaf_from_ns; /* when that began, or 0                       */
@@ -94,7 +93,7 @@ void judge_closed(judge_t *judge, const closed_t *connection);
 /* The answer came now to what was said then. */
 void judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns);
 
-/* To be called every PACE_MS: how late that is tells how the machine lags.
+/* To be called every PACE_MS: its lateness is the lag of the machine.
  * Returns the time. */
 uint64_t judge_awake(judge_t *judge);
 

@@ -56,25 +56,25 @@ static const option_row_t rows[] = {
      "least time between two datagrams of a chatty peer\n"
      "(0: as fast as the server answers)",
      NUMBER(interval_ms, 0, MAX_TIMEOUT_MS)},
-    {BOTH, "duration", "S", "chat at least so many seconds (10)",
+    {BOTH, "duration", "S", "chat for at least that many seconds (10)",
      NUMBER(duration_s, 0, MAX_SECONDS)},
     {IDLE_LOAD, "churn", "S",
-     "connections also leave, reset, vanish and are replaced,\n"
-     "and every S seconds are judged for themselves (never)",
+     "connections leave, reset, vanish and are replaced;\n"
+     "every S seconds are judged on their own (never)",
      NUMBER(churn_s, 1, MAX_SECONDS)},
     {IDLE_LOAD, "together", NULL,
      "the silent ones send their message at the same time",
      OPTION_FIELD(options_t, are_together)},
     {IDLE_LOAD, "flood", "N",
-     "so many connections more, which are silent and come again\n"
-     "when they are closed: the server shall be full (0)",
+     "that many more connections, which are silent and come\n"
+     "again when they are closed, to fill the server (0)",
      NUMBER(flood, 0, 1000000)},
     {IDLE_LOAD, "newcomers", "N",
-     "who then connect, want one echo and leave, all of whom\n"
-     "have to be served (0)",
+     "that many connect then, want one echo and leave; all have\n"
+     "to be served (0)",
      NUMBER(newcomers, 0, 1000000)},
     {BOTH, "stall", "S",
-     "make the server deaf for so many seconds, in which the\n"
+     "make the server deaf for that many seconds, in which the\n"
      "chatty ones speak on (never)",
      NUMBER(stall_s, 1, MAX_SECONDS)},
     {BOTH, "pid", "PID", "the process to do that to",
@@ -86,7 +86,7 @@ static const option_row_t rows[] = {
      "  usr2  by SIGUSR2",
      .parse = parse_stall_by},
     {BOTH, "patience", "MS",
-     "wait so long for an answer, or for an end that is\n"
+     "wait that long for an answer, or for an end that is\n"
      "overdue (5000)",
      NUMBER(patience_ms, 1, MAX_TIMEOUT_MS)},
     {BOTH, "seed", "N", "of the random numbers (1)",
@@ -101,15 +101,14 @@ description_of(unsigned load)
            "an\n"
            "address of its own, and judges the server: were idle sessions "
            "removed in\n"
-           "time, was no other removed, did every answer come and say the "
-           "right thing?\n";
+           "time, was no other removed, was every answer right?\n";
   return "Opens many connections to an idle-server and judges it: were idle\n"
          "connections closed in time, was no other closed, did every echo "
          "come back?\n";
 }
 
-/* Who chats too seldom is idle. A pause is at most 1.5 intervals long, and the
- * 10 ms that pass between two looks at a connection. */
+/* A peer that chats too seldom is idle. A pause is at most 1.5 intervals long,
+ * and the 10 ms that pass between two looks at a connection. */
 static void
 check_interval(const options_t *options)
 {
@@ -120,11 +119,11 @@ check_interval(const options_t *options)
   if (timeout_ms != 0 && options->chatty_percent != 0 &&
       options->interval_ms > timeout_ms / 4)
     usage_error("--interval must be at most a quarter of --timeout (%" PRIu64
-                "): who chats would be idle",
+                "): chatty peers would be idle",
                 timeout_ms);
 }
 
-/* A judge who begins anew knows what happened at most one period ago. */
+/* A judge that begins anew knows what happened at most one period ago. */
 static void
 check_churn(const options_t *options)
 {
@@ -151,7 +150,7 @@ check_stall(options_t *options)
   options->patience_ms += options->stall_s * 1000;
 }
 
-/* A full server may close who is idle longest, and the silent ones are. */
+/* A full server may close the idlest, which the silent ones are. */
 static void
 check_flood(const options_t *options)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A time in which the server listens to nobody while the peers speak on:
- * SIGSTOP freezes it and SIGCONT ends that, as a paused machine or a swap storm
- * would; at SIGUSR1 and SIGUSR2 idle-server --block does it itself. */
+/* A time in which the server is deaf while the peers speak on: SIGSTOP freezes
+ * it until SIGCONT, as a paused machine or a swap storm would; at SIGUSR1 and
+ * SIGUSR2 idle-server --block blocks itself. */
 
 #ifndef LOAD_STALL_H
 #define LOAD_STALL_H
@@ -17,8 +17,8 @@
 typedef struct stall_s {
   pid_t pid; /* the server */
   int signal;
-  uint64_t wait_ns; /* it begins so long after all run */
-  judge_t *judge;   /* who knows how long it is        */
+  uint64_t wait_ns; /* it begins that long after all run */
+  judge_t *judge;   /* which knows how long it is       */
 } stall_t;
 
 void stall_init(stall_t *stall, judge_t *judge, const options_t *options);

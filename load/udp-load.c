@@ -6,22 +6,22 @@
  * chatty ones go on, one after the other in a random order, as fast as the
  * server answers. The work is divided:
  *
- *   wire        the socket: whose address sends, and receives
- *   peers       what a peer says, again if need be, and what is a right answer
- *   this file   pacing: who speaks next, and how many at once
+ *   wire        the socket: which address sends, and which receives
+ *   peers       what a peer says, repeats, and takes for a right answer
+ *   this file   the pace: who speaks next, and how many at once
  *   watch       when do the silent ones' sessions end?
  *   judge       were the server's promises kept?
  *
- * The pace. At most as many datagrams are on their way as certainly fit into
- * the socket's buffers, so that normally none is lost: each answer makes room
- * for the next one. That is as fast as the server can, and never faster. What
- * is lost all the same is said again after half a second, and counted.
+ * The pace. No more datagrams are in flight than certainly fit into the
+ * socket's buffers, so that normally none is lost: each answer makes room for
+ * the next one. That is as fast as the server can go, and never faster. What is
+ * lost all the same is said again after half a second, and counted.
  *
  * The verdict. Expiry is seen from outside: a sample of the silent peers asks
- * until its sessions are gone, see watch.h. That a session in use stays is
- * seen by each answer to a chatty peer, as it tells the session's count. The
- * server's own figures are not asked for: who judges must not depend on whom
- * he judges. For the same reason nothing of uvwheel is used. */
+ * until its sessions are gone, see watch.h. Each answer to a chatty peer shows
+ * that its session is still there, as it has the session's count. A judge must
+ * not depend on what it judges: the load does not ask for the server's own
+ * figures, and uses nothing of uvwheel. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -58,13 +58,13 @@ typedef struct load_s {
   judge_t judge;
   stall_t stall;
 
-  uint32_t greeted;   /* so many peers have said hello, in their order    */
-  int has_greeted;    /* who spoke last said hello                        */
-  uint32_t chatty;    /* so many peers are chatty                         */
-  uint32_t *queue;    /* their numbers in a ring, who spoke longest ago
+  uint32_t greeted;   /* how many have said hello, in their order         */
+  int has_greeted;    /* the last that spoke said hello                   */
+  uint32_t chatty;    /* how many are chatty                              */
+  uint32_t *queue;    /* their numbers in a ring, the longest silent
                          first                                            */
   uint32_t first;     /* where the ring begins                            */
-  uint32_t queued;    /* how many are in it: those who have said hello    */
+  uint32_t queued;    /* how many are in it: those that have said hello   */
   uint64_t neglected; /* how often one could not chat when it had to      */
 
   uint64_t begun_ns;
@@ -181,9 +181,9 @@ next_to_greet(load_t *load)
   return &load->peers.all[load->greeted++];
 }
 
-/* A peer that could not chat for so long that its session may have ended, as
- * this machine or the server is slow: that tells nothing about timers. With
- * --stall it is enough that it spoke. */
+/* If this machine or the server is slow, a peer may be unable to chat for so
+ * long that its session ends, which says nothing about timers. With --stall it
+ * is enough that it spoke. */
 static void
 excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
 {
@@ -198,8 +198,9 @@ excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
   }
 }
 
-/* Those who say hello and those who chat take turns: on a slow machine the
- * latter, who have to keep their sessions, would leave no room for the rest. */
+/* Peers that say hello and peers that chat take turns: on a slow machine the
+ * latter, which have to keep their sessions, would leave no room for the rest.
+ */
 static peer_t *
 next_to_speak(load_t *load, uint64_t now_ns)
 {
@@ -224,7 +225,7 @@ has_room(const load_t *load)
          stall_is_on(&load->stall);
 }
 
-/* Lets so many speak as there is room for. */
+/* Lets as many speak as there is room for. */
 static int
 speak(load_t *load)
 {

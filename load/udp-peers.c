@@ -11,7 +11,7 @@
 
 #define RETRY_NS (500 * NS_PER_MS)
 
-/* What a peer says: '!' or '?', who it is, and its how manieth saying. */
+/* What a peer says: '!' or '?', its number, and a count of what it said. */
 #define SAYING_SIZE (1 + 2 * sizeof(uint32_t))
 
 int

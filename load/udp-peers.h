@@ -55,7 +55,7 @@ void peers_close(peers_t *peers);
  * latest at wire_flush. */
 int peers_say(peers_t *peers, peer_t *peer, char what, uint64_t now_ns);
 
-/* Lets those who have waited for long try again, or give up. */
+/* Lets those that have waited for long try again, or give up. */
 int peers_retry(peers_t *peers, uint64_t now_ns);
 
 /* Takes in a batch of answers. Returns how many datagrams came. */

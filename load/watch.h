@@ -3,13 +3,12 @@
 /* The watch over some silent peers of udp-load: does the server forget them
  * when it should?
  *
- * Nobody tells a UDP peer that its session is gone, but it may ask, and its
+ * A UDP peer is not told that its session is gone, but it may ask, and its
  * question refreshes nothing. So a sample of the silent peers, spread evenly
  * over all of them, asks every 10 ms from shortly before the timeout until the
- * answer is that there is no session. That moment is judged like the close of
- * a connection, by judge.h: it accuses nobody wrongly, as the peer's
- * clock began before its last datagram was sent and stops after the answer
- * came. */
+ * answer is that there is no session. judge.h judges that moment like the close
+ * of a connection: never wrongly, as the peer's clock starts before its last
+ * datagram is sent and stops after the answer has come. */
 
 #ifndef LOAD_WATCH_H
 #define LOAD_WATCH_H
@@ -26,7 +25,7 @@ typedef struct watch_s {
   uint32_t count; /* those that the server may still know */
 } watch_t;
 
-/* Begins to watch the n-th of so many silent peers, if it is in the sample. */
+/* Begins to watch the n-th of the silent peers, if it is in the sample. */
 void watch_consider(watch_t *watch, peer_t *peer, uint32_t n, uint32_t silent);
 
 /* Asks for those whose time has come. Returns 0, or a negative error. */

@@ -69,7 +69,7 @@ wire_open(wire_t *wire, const struct sockaddr_in *server)
   wire->headers[1] = new_headers(wire->letters[1]);
   wire->descriptor =
       socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  /* IP_RECVERR: otherwise nobody would say that nobody listens. */
+  /* IP_RECVERR: otherwise a closed port would not be reported. */
   if (wire->headers[0] == NULL || wire->headers[1] == NULL ||
       wire->descriptor < 0 ||
       setsockopt(wire->descriptor, IPPROTO_IP, IP_PKTINFO, &on, sizeof(on)) ||

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /* One socket that speaks for a million peers. All of 127.0.0.0/8 is this
- * machine, so each peer gets an address of its own there, from 127.1.0.0 on, as
- * 127.0.x.y is left to servers: IP_PKTINFO says with each datagram which of
- * them sends it, and which of them an answer came to. That, and many datagrams
- * in one call, is Linux. */
+ * machine, so each peer gets an address of its own there, from 127.1.0.0 on
+ * (127.0.x.y is left to servers). IP_PKTINFO says with each datagram which
+ * address sends it, or received it. That, and many datagrams in one call, needs
+ * Linux. */
 
 #ifndef LOAD_WIRE_H
 #define LOAD_WIRE_H
@@ -31,7 +31,7 @@ typedef struct wire_s {
   int descriptor;
   struct sockaddr_in server;
   unsigned queued;
-  unsigned room; /* so many datagrams certainly fit into the socket */
+  unsigned room; /* datagrams that certainly fit into the socket    */
   letter_t letters[2][WIRE_BATCH];
   struct mmsghdr *headers[2]; /* 0: those to send, 1: those received */
 } wire_t;

@@ -11,7 +11,6 @@
 void
 uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
 {
-  wheel->flags |= IN_BATCH;
   batch->heard_ms = heard_until(wheel);
   batch->begin_ns = uv_hrtime();
   batch->read_ns = batch->begin_ns;
@@ -41,7 +40,6 @@ uvwheel__count_callback(uvwheel_t *wheel, batch_t *batch)
 void
 uvwheel__end_batch(uvwheel_t *wheel, batch_t *batch)
 {
-  wheel->flags &= ~(uint64_t)IN_BATCH;
   batch->took_us = (uv_hrtime() - batch->begin_ns) / 1000;
   if (batch->took_us > wheel->stats.turn_max_us)
     wheel->stats.turn_max_us = batch->took_us;

@@ -13,19 +13,15 @@
 #include "misuse.h"
 
 /* uvwheel_t.flags */
-#define CLOSING 1u     /* uvwheel_close was called                        */
-#define UNREF 2u       /* uvwheel_unref was called                        */
-#define IN_BATCH 4u    /* callbacks run; whoever runs them arms afterwards */
-#define HAS_MAILBOX 8u /* uvwheel_open_mailbox was called                 */
+#define CLOSING 1u     /* uvwheel_close was called        */
+#define UNREF 2u       /* uvwheel_unref was called        */
+#define HAS_MAILBOX 4u /* uvwheel_open_mailbox was called */
 /* The driver was started, and not called since. libuv does not say: since 1.48
  * a timer that is due in the same pass as another one is inactive already. */
-#define ARMED 16u
+#define ARMED 8u
 /* Timers are due, and the wheel waits until the loop has polled. */
-#define POLLING 32u
-/* The loop has heard what waited; the turn goes on with what the last one left.
- */
-#define HEARD 64u
-#define FIRES_SOONEST 128u /* uvwheel_fire_soonest calls back */
+#define POLLING 16u
+#define FIRES_SOONEST 32u /* uvwheel_fire_soonest calls back */
 
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

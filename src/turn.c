@@ -56,7 +56,7 @@
 void
 uvwheel__disarm(uvwheel_t *wheel)
 {
-  wheel->flags &= ~(uint64_t)(ARMED | POLLING | HEARD);
+  wheel->flags &= ~(uint64_t)(ARMED | POLLING);
   (void)uv_timer_stop(&wheel->driver);
   (void)uv_idle_stop(&wheel->no_wait);
 }
@@ -84,7 +84,7 @@ uvwheel__arm(uvwheel_t *wheel)
     return;
   if (uvwheel_core_count(&wheel->core) == 0)
     uvwheel__disarm(wheel);
-  else if (!(wheel->flags & (IN_BATCH | POLLING)))
+  else if (!(wheel->flags & POLLING))
     arm_at_next_tick(wheel);
 }
 
@@ -170,8 +170,7 @@ is_quiet(const uvwheel_t *wheel)
 static bool
 is_wait_over(const uvwheel_t *wheel, uint64_t now_ms)
 {
-  return (wheel->flags & HEARD) || now_ms >= wheel->quiet_by_ms ||
-         is_quiet(wheel);
+  return now_ms >= wheel->quiet_by_ms || is_quiet(wheel);
 }
 
 /* The first poll that leaves something to hear begins the wait: the loop heard
@@ -294,7 +293,7 @@ try_turn(uvwheel_t *wheel, uint64_t now_ms)
       wait_for_quiet(wheel);
       return;
     }
-    wheel->flags |= HEARD;
+    wheel->quiet_by_ms = 0; /* what this turn leaves has been heard */
     run_turn(wheel);
     if (is_closing(wheel))
       return;
@@ -316,10 +315,6 @@ after_poll(uvwheel_t *wheel)
 #ifdef _WIN32
   uv_update_time(wheel->loop);
 #endif
-  if (is_closing(wheel)) {
-    abandon(wheel);
-    return;
-  }
   follow_clock(wheel);
   heard_ms = heard_until(wheel);
   now_ms = read_clock(wheel);
@@ -361,7 +356,6 @@ fire_drawn(uvwheel_t *wheel)
 uint64_t
 uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
 {
-  bool is_outer;
   uint64_t fired;
   batch_t batch;
 
@@ -369,16 +363,13 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
       (wheel->flags & FIRES_SOONEST))
     return 0;
   follow_clock(wheel);
-  is_outer = !(wheel->flags & IN_BATCH);
-  if (is_outer)
-    uvwheel__begin_batch(wheel, &batch);
+  uvwheel__begin_batch(wheel, &batch);
   wheel->flags |= FIRES_SOONEST;
   (void)uvwheel_core_draw(&wheel->core, passed_by(wheel, loop_now(wheel)),
                           count);
   fired = fire_drawn(wheel);
   wheel->flags &= ~(uint64_t)FIRES_SOONEST;
-  if (is_outer)
-    uvwheel__end_batch(wheel, &batch);
+  uvwheel__end_batch(wheel, &batch);
   uvwheel__arm(wheel);
   return fired;
 }

@@ -13,8 +13,8 @@
 void uvwheel__init_turns(uvwheel_t *wheel);
 
 /* Arms the driver for the wheel's next tick, unless it is armed for that or an
- * earlier time, a batch is running, or the wheel is polling already. Disarms it
- * if the wheel is empty. */
+ * earlier time, or the wheel is polling already. Disarms it if the wheel is
+ * empty. */
 void uvwheel__arm(uvwheel_t *wheel);
 
 /* Nothing wakes the loop for the wheel any more, and polls wait again. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Tells what a wheel costs for given timers, and which tick and how many slots
- * to give it. wheel-forecast.h explains how it knows. */
+/* Prints what a wheel costs for given timers, and which tick and how many slots
+ * suit them best. wheel-forecast.h explains the formulas. */
 
 #include <inttypes.h>
 #include <math.h>
@@ -88,7 +88,7 @@ set_tick(void *options, char *text)
 
 static const option_row_t rows[] = {
     {1, "timeout", "TIME:COUNT",
-     "so many timers are active at a time; may be\ngiven several times",
+     "COUNT timers are active at a time; may be\ngiven several times",
      .parse = add_group},
     {1, "refresh", "TIME", "each is refreshed that often, on average (never)",
      .parse = set_refresh},
@@ -102,9 +102,9 @@ static const command_line_t command_line = {
     .program = 1,
     .usage = "--timeout TIME:COUNT [OPTION]...",
     .description =
-        "Tells what a wheel costs for so many timers with such timeouts.\n",
-    .ending = "A TIME is a number and ms, s, m, h or d; a mere number is in "
-              "ms.\n",
+        "Prints what a wheel costs for timers with these timeouts.\n",
+    .ending = "A TIME is a number and ms, s, m, h or d; a number alone is "
+              "in ms.\n",
     .rows = rows,
     .count = sizeof(rows) / sizeof(rows[0]),
 };

@@ -147,8 +147,8 @@ is_enough(const load_t *load, uint64_t tick_ms, uint32_t slots)
          expected.needed + fmax(expected.needed / 10, 1000.0 / (double)tick_ms);
 }
 
-/* From rounds on that are longer than all timeouts: they are enough, if there
- * can be so many slots, and cheap to forecast. */
+/* Starts with a round that is longer than all timeouts: that is enough, if
+ * there can be that many slots, and cheap to forecast. */
 uint32_t
 recommend_slots(const load_t *load, uint64_t tick_ms)
 {

@@ -2,10 +2,10 @@
 
 /* What a wheel of a given size will have to do, and which size to choose.
  *
- * The hand comes to a slot and looks at the timers in it. Each look finds that
- * the timer is due, and fires it; or that it was refreshed meanwhile, and moves
- * it to the slot of the tick at which it is due now; or that its time comes in
- * a later round, and leaves it. How many looks is that per second?
+ * The hand comes to a slot and looks at the timers in it. It fires a timer that
+ * is due, moves one that was refreshed meanwhile to the slot of its new tick,
+ * and leaves one whose time comes in a later round. How many looks is that per
+ * second?
  *
  * Let T be the tick, N the slots, S = N * T a round, D a timeout, and R the
  * mean time between two refreshes of a timer, which come at random.
@@ -17,22 +17,22 @@
  * fires or moves at the tick after that, half a tick later on average: its stay
  * in the slot takes D - A + T/2. The last look of each stay is needed.
  *
- * If a round is longer than D that is all. Else the hand comes by earlier, too,
+ * If a round is longer than D that is all. Otherwise the hand comes by earlier,
  * and then every S until the timer is due. It looks into the slot only if the
- * stay of another timer of that slot ends in this round, which happens with the
- * chance p = 1 - e^-L, where L is how many stays end at their due time in each
- * tick on average. A timer that it then finds refreshed, with the chance
- * 1 - e^(-x/R) when it has been there for x, moves and ends its stay early. As
- * p decides how many stays end early, and they decide p, it is searched for.
+ * stay of another timer of that slot ends in this round, which has the
+ * probability p = 1 - e^-L, where L is how many stays end at their due time in
+ * each tick on average. A timer that has been there for x was then refreshed
+ * with the probability 1 - e^(-x/R); it moves, and its stay ends early. As p
+ * decides how many stays end early, and these decide p, p is found by search.
  *
  * Last, with n timers: looks per second = n * looks per stay / length of stay.
  *
- * The test compares this with wheels that run. Where rounds are longer than the
- * timeouts it is right within a tenth, else within a factor of two. But it is
- * several times too high when timeouts take dozens of rounds, or refreshes come
- * in less than a fifth of one: then they gather the timers in few slots. And
- * timers that get stopped make it too high: one that is stopped before the hand
- * comes by is never looked at. */
+ * The test compares this with running wheels. Where rounds are longer than the
+ * timeouts it is right within a tenth, otherwise within a factor of two. But it
+ * is several times too high when timeouts take dozens of rounds, or refreshes
+ * come in less than a fifth of one: then they gather the timers in few slots.
+ * It is too high, too, for timers that are stopped before the hand comes by,
+ * which are never looked at. */
 
 #ifndef TOOLS_WHEEL_FORECAST_H
 #define TOOLS_WHEEL_FORECAST_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the example programs have in common around their real work: complaints,
+/* What the example programs share beside their real work: complaints,
  * addresses, descriptors, a loop that signals end. */
 
 #ifndef EXAMPLES_CLI_H
@@ -35,8 +35,8 @@ extern const char *const program;
 /* The same, then the end: the command line is wrong. */
 #define usage_error(...) (complain(__VA_ARGS__), exit(EXIT_USAGE))
 
-/* One line on stdout, at once, formatted as by printf: somebody waits for it.
- * If it cannot be written the program ends after a complaint. */
+/* One line on stdout, at once, formatted as by printf, for a reader that waits
+ * for it. If it cannot be written the program ends after a complaint. */
 void announce(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The address of a host given by name or number, or a usage error. */
@@ -70,8 +70,8 @@ void open_loop(uv_loop_t *loop, end_signals_t *signals, uv_signal_cb cb,
 void close_end_signals(end_signals_t *signals);
 
 /* Are so few descriptors left that a server should keep them for what is not a
- * connection? The kernel always gives the lowest that is free, so a connection
- * with a high number tells. Waiting for accept() to fail would not do: libuv
+ * connection? The kernel always gives the lowest free number, so the number of
+ * a new connection shows it. Waiting for accept() to fail would not do: libuv
  * answers that by closing the newcomers silently. */
 int is_spare_descriptor(uv_os_fd_t descriptor, uint64_t limit);
 

@@ -198,8 +198,8 @@ idle_kind(const char *name)
   return NULL;
 }
 
-/* So many of all at once, and one: the closes of some connections are done
- * together, and nobody is closed long before his place is needed. */
+/* One in so many is shed at once: the closes of some connections are done
+ * together, and none is closed long before its place is needed. */
 #define SHED_SHARE 1024
 
 int

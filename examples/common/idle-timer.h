@@ -7,8 +7,8 @@
  *   uv     one uv_timer_t per session
  *   none   no timeouts at all
  *
- * A server of your own needs no such switch: it makes the calls of the "wheel"
- * part of idle-timer.c itself, and they are all that it takes. */
+ * A server of your own needs no such switch, only the calls of the "wheel" part
+ * of idle-timer.c. */
 
 #ifndef EXAMPLES_IDLE_TIMER_H
 #define EXAMPLES_IDLE_TIMER_H
@@ -44,7 +44,7 @@ typedef struct idle_kind_s {
 
 struct idle_s {
   const idle_kind_t *kind;
-  int sheds; /* who was idle longest makes room, see idle_start */
+  int sheds; /* the idlest makes room, see idle_start */
   int is_shedding;
   uv_loop_t *loop;
   uint64_t timeout_ms;
@@ -52,7 +52,7 @@ struct idle_s {
   idle_cb on_released; /* the memory of a released timer may be freed */
   uvwheel_t wheel;     /* used by the kind "wheel" alone              */
   uint64_t max_timers; /* used by the others                          */
-  uint64_t started;    /* so many of their timers are not released    */
+  uint64_t started;    /* their timers that are not released yet      */
 };
 
 /* Starts a timer, as its kind does. If max_timers are in use and the server

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Command lines. A table says of each option what it is called, what --help
- * tells about it and where its value goes; programs that understand much the
- * same share one. */
+/* Command lines. A table has the name of each option, its line of --help and
+ * where its value goes; programs with much the same options share one. */
 
 #ifndef EXAMPLES_OPTIONS_H
 #define EXAMPLES_OPTIONS_H

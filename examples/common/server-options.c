@@ -50,16 +50,16 @@ static const option_row_t rows[] = {
     {UDP_SESSIONS, "timeout", "MS",
      "remove a session after this idle time (5000)",
      NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
-    {UDP_SESSIONS, "sessions", "N", "no more sessions at once, 0: no limit (0)",
+    {UDP_SESSIONS, "sessions", "N", "most sessions at once, 0: no limit (0)",
      NUMBER(wheel.max_timers, 0, UINT64_MAX)},
     {IDLE_SERVER, "max-connections", "N",
-     "no more connections at once, 0: as many as there are\n"
+     "most connections at once, 0: as many as there are\n"
      "descriptors (0)",
      NUMBER(wheel.max_timers, 0, UINT64_MAX)},
     {SINGLE, "when-full", "WHAT",
      "what becomes of newcomers then (refuse):\n"
      "  refuse  they are turned away\n"
-     "  shed    those who were idle longest make room;\n"
+     "  shed    the idlest make room;\n"
      "          only with --timer wheel",
      .parse = parse_when_full},
     {SINGLE, "timer", "KIND",
@@ -80,10 +80,10 @@ static const option_row_t rows[] = {
      NUMBER(http_port, 0, UINT16_MAX)},
     {TCP, "http-host", "ADDRESS",
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
-    {ALL, "stats", "SECONDS", "print figures so often (never)",
+    {ALL, "stats", "SECONDS", "print figures that often (never)",
      NUMBER(stats_seconds, 1, MAX_SECONDS)},
     {IDLE_SERVER, "block", "SECONDS",
-     "for tests: block the loop for so long at SIGUSR1, then\n"
+     "for tests: block the loop for that long at SIGUSR1, then\n"
      "call uv_update_time; at SIGUSR2 the same without that",
      NUMBER(block_seconds, 1, MAX_SECONDS)},
     {ALL, "quiet", NULL, "print only where it listens, and errors",

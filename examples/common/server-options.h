@@ -21,8 +21,8 @@ typedef struct server_options_s {
   uint16_t port;
   uint64_t timeout_ms;
   const idle_kind_t *kind;
-  uvwheel_options_t wheel; /* its max_timers: so many peers at once */
-  int sheds;               /* when there are so many */
+  uvwheel_options_t wheel; /* its max_timers: most peers at once */
+  int sheds;               /* when there are that many */
   const char *http_host;
   uint32_t http_port;     /* of the live page, or NO_HTTP */
   uint64_t stats_seconds; /* 0: never */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* For how long does a loop leave its sockets alone? A turn is here what it does
- * after one poll, with all that this brought, and before the next: it calls
- * timers, and closes what they wanted to be closed. CPU time is taken, so that
- * neither waiting nor other processes are in it. */
+/* How long does a loop leave its sockets alone? A turn of the loop is what it
+ * does between two polls, once the first one's I/O is handled: it calls timers,
+ * and closes what they wanted closed. This is CPU time, without waiting and
+ * other processes. */
 
 #ifndef EXAMPLES_TURNS_H
 #define EXAMPLES_TURNS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the live page is sent, as JSON: the table of figures once, then frames.
- */
+/* What is sent to the live page, as JSON: the table of figures once, then
+ * frames. */
 
 #ifndef EXAMPLES_LIVE_FRAME_H
 #define EXAMPLES_LIVE_FRAME_H
@@ -18,7 +18,7 @@ typedef struct live_facts_s {
   uint64_t viewers;
 } live_facts_t;
 
-/* How long a frame of so many wheels can be. */
+/* The most bytes in a frame of that many wheels. */
 #define LIVE_FRAME_SIZE(wheels) (16384 + (wheels) * (size_t)768)
 
 /* Each writes one line, without its end. */

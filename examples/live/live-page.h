@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* live.html with its style and script, as live-embed.py has made C of them. */
+/* live.html with its style and script, which live-embed.py turns into C. */
 
 #ifndef EXAMPLES_LIVE_PAGE_H
 #define EXAMPLES_LIVE_PAGE_H

@@ -2,15 +2,15 @@
 
 /* How many timers the slots of a wheel hold, for the live page.
  *
- * To know how many timers a slot holds they have to be counted, one by one, in
- * memory that is cold. With some thousands of them that is nothing; a million
- * would stall the loop. So the counting goes round the slots in small steps and
- * never takes more than its share of the time: what the page shows of a slot
- * may then be some seconds old, and the page says so.
+ * The timers of a slot have to be counted one by one, in cold memory. Some
+ * thousands take no time; a million would stall the loop. So the counting goes
+ * round the slots in small steps and never takes more than its share of the
+ * time. What the page shows of a slot may then be some seconds old, and the
+ * page says so.
  *
- * In which rounds timers are due can only be asked one timer after the other,
- * in one walk. Each time round the slots begins with it, unless it would take
- * longer than a step may. */
+ * In which rounds timers are due can only be found by one walk over all timers.
+ * Each time round the slots begins with it, unless it would take longer than a
+ * step may. */
 
 #ifndef EXAMPLES_LIVE_PICTURE_H
 #define EXAMPLES_LIVE_PICTURE_H
@@ -20,7 +20,7 @@
 #include <uvwheel.h>
 
 #define LIVE_INTERVAL_MS 250
-#define LIVE_SHARE 100      /* one part of so many of the time */
+#define LIVE_SHARE 100      /* one part in so many of the time */
 #define LIVE_MAX_CELLS 512  /* more slots are shown in groups  */
 #define LIVE_MAX_WALK 20000 /* timers that a step has the time for */
 

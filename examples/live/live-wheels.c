@@ -33,8 +33,7 @@ live_wheels_free(live_wheels_t *wheels)
   free(wheels->views);
 }
 
-/* On the loop of the wheel. What was counted before somebody began to look is
- * too old. */
+/* On the loop of the wheel. Counts from before the first viewer are too old. */
 static void
 take(live_view_t *view)
 {

@@ -5,8 +5,8 @@
  * A wheel on that loop is read at once. One on another loop is asked through
  * its mailbox: its loop fills `taken`, which is its own until then, and the
  * page copies it into `shown`. So no figure is read while it changes, a loop
- * that sleeps is woken only while somebody looks, and one that is blocked does
- * not block the page, which reports for how long it has been silent. */
+ * that sleeps is woken only while the page is viewed, and one that is blocked
+ * does not block the page, which reports for how long it has been silent. */
 
 #ifndef EXAMPLES_LIVE_WHEELS_H
 #define EXAMPLES_LIVE_WHEELS_H

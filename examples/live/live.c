@@ -47,7 +47,7 @@ struct live_s {
   struct MHD_Daemon *daemon;
   uv_poll_t poll;         /* of the daemon's own epoll */
   uv_idle_t unfinished;   /* runs while the daemon has more to do at once */
-  uv_timer_t frame_timer; /* runs while somebody is looking */
+  uv_timer_t frame_timer; /* runs while there are viewers */
   uv_timer_t wait_timer;  /* runs while metrics wait for a wheel */
   live_wheels_t wheels;
   char *frame; /* the one that was written last, and of which wheel it is */
@@ -80,8 +80,8 @@ on_poll(uv_poll_t *poll, int status, int events)
   run_daemon(poll->data);
 }
 
-/* That it takes the next of those who wait for a place, the daemon finds out
- * when it is run. It has no timeouts of its own: if it names one, that is 0. */
+/* The daemon accepts the next peer that waits for a place when it is run. It
+ * has no timeouts of its own: if it names one, that is 0. */
 static void
 run_daemon(live_t *live)
 {
@@ -154,8 +154,8 @@ on_connection(void *data, struct MHD_Connection *connection, void **context,
 
 /* ---- Answers ------------------------------------------------------------ */
 
-/* The page may run its own script and style, and ask its own server for
- * events. Nothing else, and nobody may frame it or read it from elsewhere. */
+/* The page may run its own script and style, and ask its own server for events,
+ * and nothing else. No other page may frame it or read it. */
 static void
 write_policy(live_t *live)
 {
@@ -191,8 +191,8 @@ add_fields(struct MHD_Response *response, const live_t *live, unsigned status,
 }
 
 /* Consumes the response. Without memory for it the connection is closed, as it
- * is after each answer. The end of a stream is told by that alone: without
- * chunks HEAD gets nothing but the head of it. */
+ * is after each answer. The close is what ends a stream: without chunks HEAD
+ * gets nothing but its head. */
 static enum MHD_Result
 answer(const peer_t *peer, unsigned status, const char *type,
        struct MHD_Response *response)
@@ -356,7 +356,7 @@ give_figures(char *buffer, size_t size)
   return fclose(stream) == 0 ? length : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
-/* The stream has sent all that it was given: who takes that is alive. The
+/* The stream has sent all that it was given, so its peer is alive. The
  * buffer is its own, and as large as a frame can be. */
 static ssize_t
 give_frame(void *data, uint64_t position, char *buffer, size_t size)
@@ -418,9 +418,9 @@ names_host(const char *field, const char *host)
 
 /* A web page anywhere can have its own host name resolve to 127.0.0.1, and its
  * visitor's browser then takes what a server there answers for that page's own
- * (DNS rebinding). But the browser tells the name that it was led by: on
- * loopback only the names of this machine are served. Where other machines can
- * connect anyway, names are theirs to choose. */
+ * (DNS rebinding). But the browser sends the name that it used: on loopback
+ * only the names of this machine are served. Where other machines can connect
+ * anyway, any name is served. */
 static int
 is_host_allowed(const peer_t *peer)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A page that shows wheels while they run, to browsers: GET / is the page
- * (live.html, with live.css and live.js in it), GET /events?wheel=0 the stream
- * of what it draws of that one (server-sent events). And to Prometheus: GET
- * /metrics. What is reported of a wheel is in live-figures.c.
+/* Shows running wheels to browsers: GET / is the page (live.html, with live.css
+ * and live.js in it), GET /events?wheel=0 the stream of what it draws of that
+ * wheel (server-sent events). And to Prometheus: GET /metrics. live-figures.c
+ * lists what is reported of a wheel.
  *
  * libmicrohttpd speaks HTTP, on the thread of the loop. Nothing that a peer
- * does can make the server grow: connections are a fixed number, newcomers wait
- * in the backlog when all are taken, and each of them has one timer on the
- * wheel, which ends those whose request does not come, whose answer does not
- * leave or whose frames are not taken. */
+ * does can make the server grow: the number of connections is fixed, and
+ * newcomers wait in the backlog when all are taken. Each connection has one
+ * timer, which ends it if its request does not come, its answer does not leave
+ * or its frames are not taken. */
 
 #ifndef EXAMPLES_LIVE_H
 #define EXAMPLES_LIVE_H

@@ -318,7 +318,7 @@ function buildWheels() {
   });
 }
 
-// What grows all the time is told per second, what should not as it is.
+// A figure that always grows is shown per second, any other as it is.
 function cellOf(figure, wheels) {
   const sum = at => wheels.reduce((all, k) => all + at.all[figure.name][k], 0);
   if (figure.unit !== 1) // a time: the longest

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Timeouts that are known by a key and cancelled by it.
+/* Timeouts that are cancelled by a key.
  *
- * Whoever cancels often has no pointer to the timer: an answer arrives and
- * carries the number of its request. So the timer stands in a struct that is
- * also an item of a hash table (uthash, which embeds its links as uvwheel
- * does). Whichever comes first, the answer or the timeout, takes the struct out
- * of the table and out of the wheel, and frees it; the other one then finds
- * nothing. */
+ * Code that cancels a timeout often has no pointer to the timer: an answer
+ * arrives and carries the number of its request. So the timer is part of a
+ * struct that is an item of a hash table (uthash, which embeds its links as
+ * uvwheel does). Whichever comes first, the answer or the timeout, takes the
+ * struct out of the table and out of the wheel, and frees it; the other one
+ * then finds nothing. */
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,11 +3,10 @@
 /* Which connections are closed next? The ten that have been idle longest,
  * listed without firing their timers.
  *
- * uvwheel_fire_soonest would close them. To see them takes a walk over all
- * timers and ten places, in which the soonest are kept in order: a timer that
- * is due later than the last of the ten costs one comparison. 100,000 timers
- * take some 20 ms, a million some 200: it is for an operator's question, not
- * for each request.
+ * uvwheel_fire_soonest would close them. Listing them takes a walk over all
+ * timers, with ten places that keep the soonest in order: a timer that is due
+ * later than the last of the ten costs one comparison. 100,000 timers take some
+ * 20 ms, a million some 200: do this for an operator, not for each request.
  *
  * A thousand connections come, one each millisecond; the even ones then speak.
  */

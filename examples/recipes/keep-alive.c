@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Keep-alive: a ping when a peer was quiet for long, and its end if it does
+/* Keep-alive: ping a peer that has been quiet for long, and close it if it does
  * not answer.
  *
- * One timer does it. While all is well it waits for the peer to fall quiet, and
- * whatever arrives refreshes it, so that a busy peer is never pinged. When it
- * fires, a ping goes out and the timer waits for the answer. Anything that
- * arrives is as good an answer as a pong: it takes the timer back to the
- * beginning.
+ * One timer does both. It first waits for the peer to fall quiet; whatever
+ * arrives refreshes it, so a busy peer is never pinged. When it fires, a ping
+ * goes out and the timer waits for the answer. Anything that arrives is as good
+ * an answer as a pong: the timer then waits for quiet again.
  *
  * The peer here says something at 600 ms, answers two pings, and dies. */
 
@@ -18,7 +17,7 @@
 #include <uvwheel.h>
 
 #define QUIET_MS 1000 /* then comes a ping               */
-#define PONG_MS 300   /* for so long its answer may take */
+#define PONG_MS 300   /* how long its answer may take */
 
 typedef struct connection_s {
   uvwheel_timer_t alive;

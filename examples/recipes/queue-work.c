@@ -4,7 +4,8 @@
  *
  * A callback that computes for a second makes all other timers of the loop a
  * second late, and all its connections wait. uv_queue_work does such work on
- * another thread, and calls back on the loop's when it is done. What to mind:
+ * another thread, and calls back on the loop's thread when it is done. Mind
+ * that:
  *
  * - The work touches neither timers nor anything else of the loop, which belong
  *   to the loop's thread. (If it must: uvwheel_post.)
@@ -24,7 +25,7 @@
 
 #define INTERVAL_MS 100
 #define HEARTBEAT_MS 20
-#define BEATS 3 /* for so long the work takes */
+#define BEATS 3 /* how long the work takes */
 #define ROUNDS 3
 
 typedef struct job_s {
@@ -64,7 +65,7 @@ on_work_done(uv_work_t *request, int status)
 {
   job_t *job = request->data;
 
-  (void)status; /* UV_ECANCELED, if somebody called uv_cancel */
+  (void)status; /* UV_ECANCELED after uv_cancel */
   job->rounds++;
   printf("work %u done, the loop's heart beat %u times meanwhile\n",
          job->rounds, beats);

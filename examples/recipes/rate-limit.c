@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A peer that may send only so many bytes per second.
+/* A peer that may send only a number of bytes per second.
  *
  * The usual bucket: it fills with time, up to BURST bytes, and what is read is
- * taken out of it. No timer fills it. How much has come in since the last look
- * follows from the clock, so that a peer within its limit costs nothing. Only
- * one that has used up its bucket gets a timer: until that fires nothing is
- * read from it, the buffers of the kernel run full, and the peer has to wait.
+ * taken out of it. No timer fills it: how much has come in since the last look
+ * follows from the clock, so a peer within its limit costs nothing. Only a peer
+ * that has used up its bucket gets a timer. Until that fires nothing is read
+ * from it, the kernel's buffers run full, and the peer has to wait.
  *
  * The peer here sends 5000 bytes at once. The first 1000 are its burst, the
  * rest takes two seconds. */
@@ -21,7 +21,7 @@
 
 #define BYTES_PER_MS 2
 #define BURST 1000
-#define WORTHWHILE 400 /* nobody is woken up for less */
+#define WORTHWHILE 400 /* no peer is woken up for less */
 
 static uv_loop_t loop;
 static uvwheel_t wheel;

@@ -3,13 +3,13 @@
 /* A callback that runs a given number of times.
  *
  * Start the timer with a repeat, count in the callback, and stop it there. In
- * its callback a repeating timer is already armed again, so that the stop has
- * the last word; the timer may be freed right after it.
+ * its callback a repeating timer is already armed again, so the stop has the
+ * last word; the timer may be freed right after it.
  *
  * Each callback comes at the first tick after its time, and the times keep
  * their beat: 400, 800, 1200 ms after the start, however late one was. With
  * uvwheel_timer_set_missed(timer, UVWHEEL_MISSED_DELAY) each interval begins at
- * the callback before, as in libuv. */
+ * the previous callback, as in libuv. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ on_turn(uvwheel_timer_t *timer)
   free(repeater);
 }
 
-/* Calls back after each interval, so many times. */
+/* Calls back after each interval, that many times. */
 static void
 repeat(unsigned times, uint64_t interval_ms)
 {

@@ -2,13 +2,13 @@
 
 /* Requests with a deadline, and retries that do not come all at once.
  *
- * Each request has one timer. It is the deadline while an answer is awaited;
- * when that has passed, it is the pause before the next attempt. Answered, the
- * request stops it, which for most requests is all that ever happens to it.
+ * Each request has one timer. It is the deadline of an answer, and when that
+ * has passed, the pause before the next attempt. An answer stops it, which is
+ * all that happens to the timers of most requests.
  *
  * A thousand clients lose their server at the same moment, so all deadlines
  * pass at the same moment. If all then waited equally long, the server would
- * get a thousand requests at once, again and again, also when it has just come
+ * get a thousand requests at once, again and again, even when it has just come
  * back. So each pause is drawn at random, up to a limit that doubles with each
  * attempt ("full jitter"). The program does it both ways and counts what the
  * server gets in the worst 100 ms. */

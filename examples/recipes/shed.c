@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A server that is full makes room: those who were idle longest go first.
+/* A full server makes room: the connections that were idle longest go first.
  *
- * There are PLACES for connections, as there are so many descriptors, or so
- * much memory, in others. A newcomer who finds none would be turned away until
- * somebody times out, and a few hundred who connect and say nothing would shut
- * everybody out. uvwheel_fire_soonest calls the callbacks of those whose idle
- * timeouts are due soonest, which do the same as always: they close. max_timers
- * of the wheel tells that it is time for that.
+ * This server has PLACES for connections, as others have descriptors or memory.
+ * Without room a newcomer would be turned away until a peer
+ * times out, and a few hundred peers that connect and say nothing would shut
+ * everybody out. uvwheel_fire_soonest calls the callbacks of the timers that
+ * are due soonest, which close their connections as always. It is time for that
+ * when a start fails at max_timers.
  *
- * Timers that must not come early, as those of retries or of reports, belong on
- * another wheel. */
+ * Timers that must not fire early, such as those of retries or reports, belong
+ * on another wheel. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 #include <uvwheel.h>
 
 #define PLACES 4
-#define AT_ONCE 2 /* some more than one, for those who come next */
+#define AT_ONCE 2 /* more than one, for the next newcomers */
 #define IDLE_MS 60000
 
 typedef struct connection_s {
@@ -66,8 +66,8 @@ welcome(const char *name)
   return connection;
 }
 
-/* The network's part: every 100 ms somebody new comes, and the first one speaks
- * before. The others say nothing. */
+/* The network's part: every 100 ms a new peer comes, and before that the first
+ * one speaks. The others say nothing. */
 static void
 on_newcomer(uvwheel_timer_t *timer)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A graceful end that says what was still to be done.
+/* A graceful end that prints what was still to be done.
  *
  * On SIGTERM nothing new is begun, but what was promised must not be lost: the
  * jobs whose time has not come are taken out of the wheel, with the time that
- * they still had, and could be written to a file or handed to another process.
- * uvwheel_walk meets every active timer, whatever it is for; in it timers may
- * be stopped and freed. A wheel for jobs alone, beside the one for connections,
- * keeps such walks short and their callback free of questions.
+ * they had left, and could be written to a file or handed to another process.
+ * uvwheel_walk visits every active timer, whatever it is for; its callback may
+ * stop and free timers. A wheel for jobs alone, beside the one for connections,
+ * keeps such walks short and their callback simple.
  *
  * Then everything is closed in the usual order: the wheel, the other handles,
  * and the loop, which confirms that nothing was forgotten. */
@@ -80,8 +80,8 @@ on_terminate(uv_signal_t *handle, int number)
   uv_close((uv_handle_t *)&somebody, NULL);
 }
 
-/* In place of somebody who types kill, which works as well. It is no job, so it
- * has no place in their wheel. */
+/* In place of an operator who types kill, which works as well. It is no job, so
+ * it has no place in their wheel. */
 static void
 on_somebody(uv_timer_t *timer)
 {

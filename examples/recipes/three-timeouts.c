@@ -2,14 +2,14 @@
 
 /* Three timeouts on one connection, with two timers.
  *
- * A server wants to be rid of a peer whose handshake takes too long, of one
- * that then falls silent, and of one that stays too long, however busy it is.
- * The first two never wait at the same time: one timer serves both, started
- * anew with another callback after the handshake. Only that one is refreshed;
- * the other one runs from beginning to end.
+ * A server closes a peer whose handshake takes too long, a peer that then falls
+ * silent, and a peer that stays too long, however busy it is. The first two
+ * timeouts never wait at the same time: one timer serves both, started anew
+ * with another callback after the handshake. Only that one is refreshed; the
+ * other runs from beginning to end.
  *
  * Three peers: one says nothing, one says a word, which is the handshake, and
- * one never stops talking. The network is left out, a timer makes the words. */
+ * one never stops talking. The network is left out: a timer makes the words. */
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Included by a rival before echo.c, which then calls what the rival defines,
- * and defines what RIVAL names; and what all rivals have in common. There is
- * one server in a process. */
+/* What all rivals share. A rival includes this before echo.c, which then calls
+ * what the rival defines, and defines what RIVAL names. There is one server in
+ * a process. */
 
 #define echo_init RIVAL(init)
 #define echo_on_connection RIVAL(on_connection)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The answers of udp-sessions. Those to one batch of datagrams leave in one
- * call where the system has sendmmsg: on Linux the server then needs 15 per
- * cent less CPU time in all. (libuv sends many at once from 1.50 on.) */
+/* The answers of udp-sessions. Where the system has sendmmsg, the answers to
+ * one batch of datagrams leave in one call: on Linux that saves 15 per cent of
+ * the server's CPU time. (libuv can send many at once since 1.50.) */
 
 #ifndef EXAMPLES_UDP_ANSWERS_H
 #define EXAMPLES_UDP_ANSWERS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What udp-sessions counts and measures, of each kind of timer in the same
- * way: nothing here is asked of the wheel. */
+/* What udp-sessions counts and measures, in the same way for each kind of
+ * timer: nothing here comes from the wheel. */
 
 #ifndef EXAMPLES_UDP_FIGURES_H
 #define EXAMPLES_UDP_FIGURES_H
@@ -47,7 +47,7 @@ void udp_figures_stop(udp_figures_t *figures);
 
 void udp_figures_created(udp_figures_t *figures);
 
-/* A session came to its end so long after its last datagram. */
+/* A session ended that long after its last datagram. */
 void udp_figures_expired(udp_figures_t *figures, uint64_t idle_ns,
                          uint64_t timeout_ns);
 

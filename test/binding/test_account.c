@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Time in which the loop was deaf does not count while an account is not empty:
- * a minute at first and at most, into which a sixteenth of the loop's time
- * flows. So a silent peer is closed however often the loop is blocked. */
+/* Time in which the loop was deaf does not count as long as the account is not
+ * empty. It holds a minute at first and at most, and a sixteenth of the loop's
+ * time flows in. So a silent peer is closed however often the loop is blocked.
+ */
 
 #include "idle_peers.h"
 
@@ -170,7 +171,7 @@ static const struct {
 START_TEST(a_loop_that_is_run_per_frame_closes_silent_peers)
 {
   uint64_t opened_ms = START_MS, frame_ms = frames[_i].frame_ms, next_ms;
-  static uvwheel_timer_t beat; /* for there is always something due */
+  static uvwheel_timer_t beat; /* so that something is always due */
   unsigned i;
 
   open_wheel(frames[_i].tick_ms, 512);
@@ -222,8 +223,8 @@ start_slow(uint64_t spacing_ms)
   slow_late_ms = 0;
 }
 
-/* P6. A program that does other things and runs its loop at times. All of its
- * timers are late by what was forgiven, by two iterations, and a tick. */
+/* P6. A program that does other things and runs its loop at times. Each of its
+ * timers is late by at most what was forgiven, two iterations and a tick. */
 START_TEST(a_slow_loop_expires_at_its_pace)
 {
   static const uint64_t periods_ms[] = {100, 251,  300,  360,  400,  500, 700,
@@ -267,9 +268,9 @@ static const struct {
     {"3 times 1 h, between iterations", FROZEN_BETWEEN_ITERATIONS, 3, 3600000},
 };
 
-/* Scenario 34: what peers say meanwhile is lost, and so is what they say in the
- * first second. */
-START_TEST(a_machine_that_slept_cuts_nobody_off)
+/* Scenario 34: what peers say while it sleeps, and in the first second after,
+ * is lost. */
+START_TEST(a_machine_that_slept_cuts_no_peer_off)
 {
   const peers_options_t crowd = {
       .carrier = BY_UDP, .count = 100, .timeout_ms = 5000};
@@ -279,7 +280,7 @@ START_TEST(a_machine_that_slept_cuts_nobody_off)
   open_wheel(100, 512);
   peers_open(&crowd);
   for (i = 0; i < suspensions[_i].times; i++) {
-    /* They speak each second while it is awake. */
+    /* They speak once a second while it is awake. */
     begin_ms = clock_now_ms() + 30000;
     for (ms = clock_now_ms() + 1000; ms <= begin_ms; ms += 1000) {
       peers_speak_at(ms);
@@ -349,7 +350,7 @@ START_TEST(the_account_holds_a_minute_and_no_more)
   run_for(24 * 60 * MINUTE_MS);
   while (forgiven < 100 && is_forgiven(4000))
     forgiven++;
-  /* With the second that is given to peers, or without. */
+  /* With or without the second that is given to peers. */
   ck_assert_uint_ge(forgiven, 12);
   ck_assert_uint_le(forgiven, 17);
   rewind_clock();
@@ -365,7 +366,7 @@ static const struct {
 };
 
 /* P6 */
-START_TEST(a_used_up_account_cuts_nobody_off_whose_bytes_wait)
+START_TEST(a_used_up_account_cuts_no_peer_off_whose_bytes_wait)
 {
   const peers_options_t crowd = {
       .carrier = BY_PIPE, .count = 200, .timeout_ms = 3000, .every_ms = 500};
@@ -411,8 +412,8 @@ START_TEST(a_stall_is_counted_once_however_much_waits_after_it)
 }
 END_TEST
 
-/* An hour, so that what flows in for a time that is less than none would fill
- * the account for ever. */
+/* By an hour: if a negative time flowed in, it would fill the account for ever.
+ */
 START_TEST(a_clock_that_steps_back_fills_no_account)
 {
   uint64_t opened_ms;
@@ -532,13 +533,13 @@ main(void)
   tcase_add_loop_test(frame, a_loop_that_is_run_per_frame_closes_silent_peers,
                       0, (int)LENGTH(frames));
   tcase_add_test(frame, a_slow_loop_expires_at_its_pace);
-  tcase_add_loop_test(suspended, a_machine_that_slept_cuts_nobody_off, 0,
+  tcase_add_loop_test(suspended, a_machine_that_slept_cuts_no_peer_off, 0,
                       (int)LENGTH(suspensions));
   tcase_add_test(account,
                  a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most);
   tcase_add_test(account, the_account_holds_a_minute_and_no_more);
   tcase_add_loop_test(account,
-                      a_used_up_account_cuts_nobody_off_whose_bytes_wait, 0,
+                      a_used_up_account_cuts_no_peer_off_whose_bytes_wait, 0,
                       (int)LENGTH(long_holds));
   tcase_add_loop_test(
       account, a_stall_is_counted_once_however_much_waits_after_it, 0, 4);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding: what its functions return and do, with good and bad input. The
- * rows of "what bad input gets" are here, each by itself. */
+/* The binding: what its functions return and do, with good and bad input, for
+ * each row of "Bad input" in docs/promises.md. */
 
 #include "support.h"
 
@@ -342,7 +342,7 @@ START_TEST(no_wheel_is_harmless)
 }
 END_TEST
 
-START_TEST(a_closed_wheel_has_nothing_to_tell)
+START_TEST(a_closed_wheel_has_nothing_to_report)
 {
   FILE *page = tmpfile();
   uvwheel_timer_t timer;
@@ -544,7 +544,7 @@ main(void)
   tcase_add_test(making, a_loop_can_have_several_wheels);
   tcase_add_test(making, the_version_is_the_header_s);
   tcase_add_loop_test(bad, no_wheel_is_harmless, 0, LENGTH(no_wheels));
-  tcase_add_test(bad, a_closed_wheel_has_nothing_to_tell);
+  tcase_add_test(bad, a_closed_wheel_has_nothing_to_report);
   tcase_add_loop_test(bad, no_timer_is_invalid, 0, LENGTH(no_timers));
   tcase_add_test(bad, a_start_without_a_callback_changes_nothing);
   tcase_add_test(

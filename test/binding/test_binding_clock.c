@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The promises about time where the loop's clock is a coarse one, as on Linux
- * with 1000 timer interrupts per second: a millisecond behind a stopwatch,
- * beside the fraction of one that libuv drops. Which clock it reads libuv asks
- * once per program. */
+/* The promises about time with a coarse clock, as on Linux with 1000 timer
+ * interrupts per second: it is a millisecond behind a stopwatch, besides the
+ * fraction of one that libuv drops. libuv chooses its clock once per program.
+ */
 
 #include "support.h"
 
@@ -11,9 +11,9 @@
 
 static const uint64_t ticks_ms[] = {1, 3};
 
-/* P1. The steps of a real clock are of a millisecond more or less: so each
- * phase of them meets each phase of a millisecond, at the start and at the end.
- * The loop is busy and finds the timer due at once. */
+/* P1. The steps of a real clock take about a millisecond, so each phase of them
+ * meets each phase of a millisecond, at the start and at the end. The loop is
+ * busy and finds the timer due at once. */
 START_TEST(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock)
 {
   static test_timer_t timer;

@@ -13,7 +13,7 @@ close_in_callback(test_timer_t *timer)
   uvwheel_close(&wheel, on_wheel_closed);
 }
 
-/* After close nothing can be armed, and what remains answers. */
+/* After close nothing can be armed, and queries still answer. */
 static void
 expect_closed_for_business(test_timer_t *timer)
 {
@@ -28,7 +28,7 @@ expect_closed_for_business(test_timer_t *timer)
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base), 0);
 }
 
-START_TEST(close_stops_all_timers_and_tells_once)
+START_TEST(close_stops_all_timers_and_calls_back_once)
 {
   static test_timer_t timers[50];
   size_t i;
@@ -201,7 +201,7 @@ close_and_finish_in_walk(uvwheel_timer_t *timer, void *visits)
   run_for(10);
 }
 
-/* Running the loop in a walk is forbidden, and survived. */
+/* Running the loop in a walk is forbidden, but survived. */
 START_TEST(a_close_that_is_finished_in_a_walk_waits_for_its_end)
 {
   static test_timer_t timers[5];
@@ -295,7 +295,7 @@ START_TEST(a_foreign_close_stops_the_wheel)
 }
 END_TEST
 
-START_TEST(close_after_a_foreign_close_under_way_tells_when_it_is_finished)
+START_TEST(close_after_a_foreign_close_under_way_calls_back_when_it_is_finished)
 {
   static test_timer_t timers[10];
 
@@ -317,7 +317,7 @@ static const struct {
 } close_callbacks[] = {{"no callback", NULL, 0},
                        {"a callback", on_wheel_closed, 1}};
 
-START_TEST(close_after_a_foreign_close_that_is_finished_tells_at_once)
+START_TEST(close_after_a_foreign_close_that_is_finished_calls_back_at_once)
 {
   static test_timer_t timers[10];
   unsigned called = close_callbacks[_i].called;
@@ -341,7 +341,7 @@ START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says)
 
   start_crowd(timers, LENGTH(timers));
   uvwheel_close(&wheel, on_wheel_closed);
-  /* The walk meets the handle and sees that it is closing already. */
+  /* The walk visits the handle and sees that it is closing already. */
   close_handles(NULL);
   run_for(100);
   ck_assert_uint_eq(wheels_closed, 1);
@@ -406,7 +406,7 @@ close_handles_then_wheel(test_timer_t *timer)
   uvwheel_close(&wheel, poison_wheel);
 }
 
-START_TEST(both_closes_in_one_callback_are_survived)
+START_TEST(a_wheel_survives_both_closes_in_one_callback)
 {
   static test_timer_t timers[10];
   size_t i;
@@ -463,7 +463,7 @@ START_TEST(a_wheel_that_others_closed_does_without_its_loop)
   uv_walk(own, close_any, NULL);
   uv_run(own, UV_RUN_DEFAULT);
   ck_assert_int_eq(uv_loop_close(own), 0);
-  free(own); /* who reads it now, the address sanitizer tells */
+  free(own); /* the address sanitizer would report a read of it */
   ck_assert_int_eq(uvwheel_timer_start(&timer, on_test_timer, 2000, 0),
                    UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_start(&timer, on_test_timer, 1, 0), UV_EINVAL);
@@ -508,7 +508,7 @@ main(void)
   TCase *own = loop_tcase(suite, "by uvwheel_close");
   TCase *foreign = loop_tcase(suite, "by others");
 
-  tcase_add_test(own, close_stops_all_timers_and_tells_once);
+  tcase_add_test(own, close_stops_all_timers_and_calls_back_once);
   tcase_add_test(own, the_wheel_s_memory_may_be_reused_in_the_close_callback);
   tcase_add_test(own, timers_can_be_used_again_on_another_wheel);
   tcase_add_test(own,
@@ -521,16 +521,17 @@ main(void)
   tcase_add_loop_test(foreign, a_foreign_close_stops_the_wheel, 0,
                       LENGTH(closes));
   tcase_add_test(
-      foreign, close_after_a_foreign_close_under_way_tells_when_it_is_finished);
+      foreign,
+      close_after_a_foreign_close_under_way_calls_back_when_it_is_finished);
   tcase_add_loop_test(
-      foreign, close_after_a_foreign_close_that_is_finished_tells_at_once, 0,
-      LENGTH(close_callbacks));
+      foreign, close_after_a_foreign_close_that_is_finished_calls_back_at_once,
+      0, LENGTH(close_callbacks));
   tcase_add_test(foreign,
                  a_foreign_close_after_close_is_what_uv_is_closing_says);
   tcase_add_test(foreign,
                  the_callback_of_a_foreign_close_is_called_all_the_same);
   tcase_add_test(foreign, a_foreign_close_in_a_callback_ends_the_batch);
-  tcase_add_test(foreign, both_closes_in_one_callback_are_survived);
+  tcase_add_test(foreign, a_wheel_survives_both_closes_in_one_callback);
   tcase_add_test(foreign, a_wheel_that_was_never_closed_can_be_left);
   tcase_add_test(foreign, a_wheel_that_others_closed_does_without_its_loop);
   tcase_add_test(own, a_closed_wheel_does_without_its_loop);

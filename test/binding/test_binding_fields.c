@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The private fields of libuv that are read: a libuv that keeps anything else
+/* The private fields of libuv that are read: a libuv that has anything else
  * there is refused. uv_now and uv_is_closing are defined here, in the
- * executable, and tell what such a libuv would. */
+ * executable, and return what such a libuv would. */
 
 #include "support.h"
 

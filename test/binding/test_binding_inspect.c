@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What can be seen of a wheel: statistics, the page for the operator, the
- * check. netty#65, netty#14959, camunda#61288. */
+/* What a wheel shows: statistics, the page for the operator, the check.
+ * netty#65, netty#14959, camunda#61288. */
 
 #include <stdlib.h>
 
@@ -51,7 +51,7 @@ START_TEST(a_new_wheel_s_statistics_are_all_zeros)
 }
 END_TEST
 
-START_TEST(a_wheel_tells_the_options_that_it_was_made_with)
+START_TEST(a_wheel_reports_the_options_that_it_was_made_with)
 {
   uvwheel_options_t options, given = {.tick_ms = 7,
                                       .slots = 5,
@@ -70,7 +70,7 @@ START_TEST(a_wheel_tells_the_options_that_it_was_made_with)
 }
 END_TEST
 
-START_TEST(a_wheel_made_without_options_tells_the_defaults)
+START_TEST(a_wheel_made_without_options_reports_the_defaults)
 {
   uvwheel_options_t options;
 
@@ -211,7 +211,7 @@ expect_on_page(const char *fragment)
   free(text);
 }
 
-START_TEST(the_page_tells_configuration_counts_and_lateness)
+START_TEST(the_page_shows_configuration_counts_and_lateness)
 {
   static test_timer_t timers[5];
   size_t i;
@@ -239,7 +239,7 @@ expect_again_in_a_walk(uvwheel_timer_t *timer, void *text)
   expect_on_page(text);
 }
 
-START_TEST(the_page_tells_in_which_round_timers_are_due)
+START_TEST(the_page_shows_in_which_round_timers_are_due)
 {
   static char later[] =
       "rounds    2 due in this one, 8 in later ones, at most 4 ahead\n";
@@ -260,7 +260,7 @@ START_TEST(the_page_tells_in_which_round_timers_are_due)
 }
 END_TEST
 
-START_TEST(the_page_tells_of_trouble)
+START_TEST(the_page_shows_trouble)
 {
   static test_timer_t timers[3];
   size_t i;
@@ -347,7 +347,7 @@ START_TEST(the_page_of_any_wheel_can_be_printed)
 }
 END_TEST
 
-START_TEST(the_check_tells_what_is_broken)
+START_TEST(the_check_reports_what_is_broken)
 {
   static test_timer_t timer;
   char *text = NULL;
@@ -379,18 +379,18 @@ main(void)
 
   tcase_add_test(inspect, each_thing_that_happens_is_counted_once);
   tcase_add_test(inspect, a_new_wheel_s_statistics_are_all_zeros);
-  tcase_add_test(inspect, a_wheel_tells_the_options_that_it_was_made_with);
-  tcase_add_test(inspect, a_wheel_made_without_options_tells_the_defaults);
+  tcase_add_test(inspect, a_wheel_reports_the_options_that_it_was_made_with);
+  tcase_add_test(inspect, a_wheel_made_without_options_reports_the_defaults);
   tcase_add_test(inspect, a_slot_is_counted_and_others_are_empty);
   tcase_add_loop_test(inspect, rounds_are_how_often_the_hand_passes_in_vain, 0,
                       LENGTH(ticks_ahead));
   tcase_add_test(inspect, rounds_follow_from_the_due_time);
-  tcase_add_test(inspect, the_page_tells_configuration_counts_and_lateness);
-  tcase_add_test(inspect, the_page_tells_in_which_round_timers_are_due);
-  tcase_add_test(inspect, the_page_tells_of_trouble);
+  tcase_add_test(inspect, the_page_shows_configuration_counts_and_lateness);
+  tcase_add_test(inspect, the_page_shows_in_which_round_timers_are_due);
+  tcase_add_test(inspect, the_page_shows_trouble);
   tcase_add_test(inspect, the_page_says_how_late_the_latest_timers_were);
   tcase_add_test(inspect, no_percentile_is_later_than_the_latest);
   tcase_add_loop_test(inspect, the_page_of_any_wheel_can_be_printed, 0, 5);
-  tcase_add_test(inspect, the_check_tells_what_is_broken);
+  tcase_add_test(inspect, the_check_reports_what_is_broken);
   return run_suite(suite);
 }

@@ -33,7 +33,7 @@ expect_due_in(const repeater_t *repeater, uint64_t ms)
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&repeater->timer), ms);
 }
 
-/* The loop is busy for so long and then comes to its timers. */
+/* The loop is busy for that long, then comes to its timers. */
 static void
 be_late(uint64_t ms)
 {
@@ -99,7 +99,7 @@ START_TEST(a_delayed_repeat_counts_from_its_callback)
 }
 END_TEST
 
-/* Each callback is late by up to a tick, the next one is due all the same. */
+/* Each callback is late by up to a tick; the next one is due all the same. */
 START_TEST(a_grid_does_not_drift)
 {
   static repeater_t repeater;
@@ -198,7 +198,7 @@ START_TEST(a_grid_finer_than_the_tick_bursts_inside_it_or_skips)
 END_TEST
 
 /* Each callback takes one look, though its timer is due again in the same pass:
- * what else the pass has found is not looked at again for it. */
+ * the pass does not look again at what else it has found. */
 START_TEST(many_bursts_inside_a_tick_cost_a_look_each)
 {
   static repeater_t bursts[1000];

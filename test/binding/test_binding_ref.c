@@ -261,7 +261,7 @@ START_TEST(an_empty_wheel_does_not_bound_the_poll)
 }
 END_TEST
 
-START_TEST(a_wheel_that_is_closed_keeps_the_loop_until_it_is_told)
+START_TEST(a_closed_wheel_keeps_the_loop_until_its_callback)
 {
   static test_timer_t timer;
 
@@ -300,6 +300,6 @@ main(void)
   tcase_add_test(ref, a_new_init_makes_a_timer_ref_d);
   tcase_add_loop_test(ref, an_empty_wheel_does_not_bound_the_poll, 0,
                       LENGTH(unrefs));
-  tcase_add_test(ref, a_wheel_that_is_closed_keeps_the_loop_until_it_is_told);
+  tcase_add_test(ref, a_closed_wheel_keeps_the_loop_until_its_callback);
   return run_suite(suite);
 }

@@ -93,7 +93,7 @@ START_TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more)
 }
 END_TEST
 
-/* Like libuv: timeouts count from the time that the loop cached. */
+/* As with libuv, timeouts count from the time that the loop cached. */
 START_TEST(a_stale_loop_time_is_the_caller_s_to_update)
 {
   static test_timer_t timer;
@@ -133,7 +133,7 @@ END_TEST
 
 /* ---- Repeat -------------------------------------------------------------- */
 
-/* P7. Also one that is shorter than a tick; on_test_timer sees to it as well.
+/* P7. Even one that is shorter than a tick. on_test_timer checks it as well.
  */
 START_TEST(a_repeat_keeps_its_beat)
 {
@@ -159,7 +159,7 @@ drop_repeat(test_timer_t *timer)
   uvwheel_timer_set_repeat(&timer->base, 0);
 }
 
-/* As with libuv: it is armed already, and was for the last time. */
+/* As with libuv, the timer is armed already, for the last time. */
 START_TEST(a_repeat_dropped_in_the_callback_fires_once_more)
 {
   static test_timer_t timer;

@@ -219,8 +219,8 @@ ask_for_wheel(test_timer_t *timer)
   ck_assert_ptr_eq(uvwheel_timer_get_wheel(&timer->base), &wheel);
 }
 
-/* Whatever flags it has, also in its callback. */
-START_TEST(a_timer_tells_its_wheel)
+/* Whatever flags it has, even in its callback. */
+START_TEST(a_timer_returns_its_wheel)
 {
   static test_timer_t timer;
 
@@ -303,7 +303,7 @@ run_the_loop(uvwheel_timer_t *timer, void *arg)
   run_for(1000);
 }
 
-/* Forbidden, and survived: the wheel waits until the walk is over, and does not
+/* Forbidden, but survived: the wheel waits until the walk is over, and does not
  * wake the loop again and again for what is due. */
 START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
 {
@@ -431,7 +431,7 @@ main(void)
                  firing_and_again_do_not_change_what_refresh_falls_back_to);
   tcase_add_loop_test(timers, a_refreshed_timer_fires_at_its_new_time_alone, 1,
                       100);
-  tcase_add_test(timers, a_timer_tells_its_wheel);
+  tcase_add_test(timers, a_timer_returns_its_wheel);
   tcase_add_test(timers, a_walk_visits_each_active_timer_once);
   tcase_add_test(timers, a_walk_may_stop_and_free_all_it_meets);
   tcase_add_test(timers, a_loop_that_is_run_inside_a_walk_fires_nothing);

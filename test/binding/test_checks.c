@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What a -Dchecks=true build adds: misuse is told on stderr, with the timer,
- * when it is due and its tick, and ends the program. RIOT#4841,
- * h2o#3243, h2o#2149, tokio#515. */
+/* What a -Dchecks=true build adds: misuse is reported on stderr, with the
+ * timer, its due time and its tick, and ends the program. RIOT#4841, h2o#3243,
+ * h2o#2149, tokio#515. */
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ misuse_in_child(void (*misuse)(void), int fd)
   _exit(EXIT_SUCCESS);
 }
 
-/* The misuse aborts with one line that tells the wheel, the timer if any, and
- * why. */
+/* The misuse aborts with one line that names the wheel, the timer if any, and
+ * the reason. */
 static void
 expect_abort_with(const char *timer, void (*misuse)(void), const char *why)
 {
@@ -93,14 +93,14 @@ init_again(void)
   (void)uvwheel_timer_init(&wheel, &first.base);
 }
 
-START_TEST(init_of_an_active_timer_is_told)
+START_TEST(init_of_an_active_timer_is_reported)
 {
   start_two();
   expect_abort_of_first(init_again, "initialised while active");
 }
 END_TEST
 
-START_TEST(init_of_an_unref_d_active_timer_is_told)
+START_TEST(init_of_an_unref_d_active_timer_is_reported)
 {
   start_two();
   uvwheel_timer_unref(&first.base);
@@ -127,8 +127,8 @@ init_wheel_again(void)
   (void)uvwheel_init(&loop, &wheel, NULL);
 }
 
-/* Also when others have closed its handle, and the loop. */
-START_TEST(init_of_a_wheel_that_was_not_closed_is_told)
+/* Even when others have closed its handle and the loop. */
+START_TEST(init_of_a_wheel_that_was_not_closed_is_reported)
 {
   const char *why = "initialised while not closed";
 
@@ -267,7 +267,7 @@ start_two_to_use(void (*used)(int number), int number)
   use_number = number;
 }
 
-START_TEST(use_of_a_timer_on_a_second_thread_is_told)
+START_TEST(use_of_a_timer_on_a_second_thread_is_reported)
 {
   start_two_to_use(use_timer, _i);
   expect_abort_of_first(run_a_callback, "thread");
@@ -275,7 +275,7 @@ START_TEST(use_of_a_timer_on_a_second_thread_is_told)
 }
 END_TEST
 
-START_TEST(use_of_a_wheel_on_a_second_thread_is_told)
+START_TEST(use_of_a_wheel_on_a_second_thread_is_reported)
 {
   start_two_to_use(use_wheel, _i);
   expect_abort(run_a_callback, "thread");
@@ -343,7 +343,7 @@ static void (*const corruptions[])(void) = {stop_with_broken_prev,
                                             stop_with_broken_next,
                                             restart_earlier_with_broken_next};
 
-START_TEST(a_corrupted_link_is_told)
+START_TEST(a_corrupted_link_is_reported)
 {
   start_two();
   expect_abort_of_first(corruptions[_i], "links were overwritten");
@@ -377,8 +377,9 @@ pass_with_broken_end(void)
 static void (*const passes[])(void) = {
     pass_with_broken_begin, pass_with_broken_middle, pass_with_broken_end};
 
-/* Though the pass itself could go on with them, and mend the outer ones. */
-START_TEST(a_pass_over_corrupted_links_is_told)
+/* Although the pass itself could go on with them, and would mend the outer
+ * ones. */
+START_TEST(a_pass_over_corrupted_links_is_reported)
 {
   start_two();
   test_timer_init(&third);
@@ -395,7 +396,7 @@ insert_again(void)
   (void)uvwheel_core_insert(&wheel.core, &first.base.entry, 5);
 }
 
-START_TEST(an_entry_that_is_inserted_twice_is_told)
+START_TEST(an_entry_that_is_inserted_twice_is_reported)
 {
   start_two();
   expect_abort_of_first(insert_again, "inserted twice");
@@ -426,7 +427,7 @@ post_it(void)
   (void)uvwheel_post(&wheel, &post, on_post);
 }
 
-START_TEST(a_request_that_is_posted_while_it_is_queued_is_told)
+START_TEST(a_request_that_is_posted_while_it_is_queued_is_reported)
 {
   open_wheel(TICK_MS, 8);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
@@ -460,22 +461,24 @@ main(void)
   Suite *suite = suite_create("checks");
   TCase *checks = loop_tcase(suite, "checks");
 
-  tcase_add_test(checks, init_of_an_active_timer_is_told);
-  tcase_add_test(checks, init_of_an_unref_d_active_timer_is_told);
+  tcase_add_test(checks, init_of_an_active_timer_is_reported);
+  tcase_add_test(checks, init_of_an_unref_d_active_timer_is_reported);
   tcase_add_test(checks, init_of_idle_timers_and_of_garbage_is_fine);
-  tcase_add_test(checks, init_of_a_wheel_that_was_not_closed_is_told);
-  tcase_add_loop_test(checks, use_of_a_timer_on_a_second_thread_is_told, 0,
+  tcase_add_test(checks, init_of_a_wheel_that_was_not_closed_is_reported);
+  tcase_add_loop_test(checks, use_of_a_timer_on_a_second_thread_is_reported, 0,
                       USES_OF_TIMERS);
-  tcase_add_loop_test(checks, use_of_a_wheel_on_a_second_thread_is_told, 0,
+  tcase_add_loop_test(checks, use_of_a_wheel_on_a_second_thread_is_reported, 0,
                       USES_OF_WHEELS);
   tcase_add_test(checks,
                  a_wheel_can_be_closed_while_the_thread_that_ran_it_lives_on);
-  tcase_add_loop_test(checks, a_corrupted_link_is_told, 0, LENGTH(corruptions));
-  tcase_add_loop_test(checks, a_pass_over_corrupted_links_is_told, 0,
+  tcase_add_loop_test(checks, a_corrupted_link_is_reported, 0,
+                      LENGTH(corruptions));
+  tcase_add_loop_test(checks, a_pass_over_corrupted_links_is_reported, 0,
                       LENGTH(passes));
-  tcase_add_test(checks, an_entry_that_is_inserted_twice_is_told);
+  tcase_add_test(checks, an_entry_that_is_inserted_twice_is_reported);
   tcase_add_test(checks, the_links_of_an_idle_timer_are_poisoned);
-  tcase_add_test(checks, a_request_that_is_posted_while_it_is_queued_is_told);
+  tcase_add_test(checks,
+                 a_request_that_is_posted_while_it_is_queued_is_reported);
   tcase_add_test(checks, a_request_that_is_not_queued_may_be_posted);
   return run_suite(suite);
 }

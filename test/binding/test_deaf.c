@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What a stall is, and what it does to the wheel's clock. test_heard.c shows
- * what that is good for, test_account.c where it ends. */
+ * the use of that, test_account.c its limit. */
 
 #include "support.h"
 
@@ -16,8 +16,8 @@ open_wheel_with_stalls(uint32_t stall_ms, uint32_t flags)
   open_wheel_with(&options);
 }
 
-/* Lets the loop do what it would do now: a turn takes one or two iterations
- * after the one in which the driver is called. */
+/* Runs what the loop would do now: a turn takes one or two iterations after the
+ * one in which the driver is called. */
 static void
 run_now(void)
 {
@@ -27,7 +27,7 @@ run_now(void)
     uv_run(&loop, UV_RUN_NOWAIT);
 }
 
-/* Starts the timer, and has the loop come late by so much to its tick. */
+/* Starts the timer, and has the loop come late to its tick by that much. */
 static void
 come_late_by(test_timer_t *timer, uint64_t late_ms)
 {
@@ -78,7 +78,7 @@ START_TEST(a_loop_that_is_late_by_more_than_stall_ms_was_deaf)
 }
 END_TEST
 
-START_TEST(a_wheel_that_follows_the_world_s_clock_knows_no_stalls)
+START_TEST(a_wheel_that_follows_the_world_s_clock_has_no_stalls)
 {
   static test_timer_t timer;
 
@@ -131,7 +131,7 @@ START_TEST(a_clock_that_steps_back_is_no_stall)
 END_TEST
 
 /* P6 */
-START_TEST(a_wheel_without_timers_has_nobody_to_listen_to)
+START_TEST(a_wheel_without_timers_has_no_stalls)
 {
   static test_timer_t timer;
 
@@ -228,7 +228,7 @@ START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
 }
 END_TEST
 
-/* P6. The longest is told, and the sum of all. */
+/* P6. The longest is reported, and the sum of all. */
 START_TEST(stalls_add_up)
 {
   static const uint64_t lengths_ms[] = {300, 5000, 800, 4999};
@@ -355,7 +355,7 @@ static const struct {
     {UVWHEEL_MISSED_BURST, 100},     {UVWHEEL_MISSED_BURST, 1000},
 };
 
-/* P6. What a timer asserts at each callback is that it keeps its beat. */
+/* P6. A test timer asserts at each callback that it keeps its beat. */
 START_TEST(a_repeating_timer_misses_nothing_in_a_stall)
 {
   uint64_t repeat = repeats[_i].repeat, beats;
@@ -466,8 +466,8 @@ walk_in_uv_timer(uv_timer_t *timer)
 }
 
 /* libuv since 1.48 first gathers all timers that are due, which makes them
- * inactive, and then calls them: another one's callback is no reason to arm the
- * driver anew, and so to hide how late it is. */
+ * inactive, and then calls them. The callback of another one must not arm the
+ * driver anew, which would hide how late it is. */
 static void
 let_a_uv_timer_be_due(void)
 {
@@ -524,10 +524,10 @@ main(void)
 
   tcase_add_loop_test(found, a_loop_that_is_late_by_more_than_stall_ms_was_deaf,
                       0, (int)LENGTH(thresholds));
-  tcase_add_test(found, a_wheel_that_follows_the_world_s_clock_knows_no_stalls);
+  tcase_add_test(found, a_wheel_that_follows_the_world_s_clock_has_no_stalls);
   tcase_add_test(found, two_wheels_of_a_loop_have_a_clock_each);
   tcase_add_test(found, a_clock_that_steps_back_is_no_stall);
-  tcase_add_test(found, a_wheel_without_timers_has_nobody_to_listen_to);
+  tcase_add_test(found, a_wheel_without_timers_has_no_stalls);
   tcase_add_loop_test(found, a_mass_expiry_is_no_stall, 0, (int)LENGTH(limits));
   tcase_add_loop_test(
       clock, a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more, 0,

@@ -302,7 +302,7 @@ close_in_callback(void)
   uvwheel_close(&wheel, on_wheel_closed);
 }
 
-/* In a callback of this handle, whose last it is. */
+/* In the last callback of this handle. */
 static void
 close_wheel_in(uv_handle_t *handle)
 {
@@ -460,7 +460,7 @@ in_timer_of_another_wheel(void)
   ck_assert_int_eq(uvwheel_init(&loop, &other_wheel, &options), 0);
   ck_assert_int_eq(uvwheel_timer_init(&other_wheel, &other_timer), 0);
   ck_assert_int_eq(uvwheel_timer_start(&other_timer, on_other_timer, 0, 0), 0);
-  virtual_time_advance_ms(1); /* or libuv from 1.48 does the batch before it */
+  virtual_time_advance_ms(1); /* or libuv since 1.48 runs the batch before it */
 }
 
 static void

@@ -14,7 +14,8 @@
 static uv_handle_t *handles[MOST_HANDLES];
 static unsigned handles_found;
 static unsigned closing_set; /* a bit for each of the handles */
-static bool is_set_closed;
+static bool is_set_closed, has_closed_wheel;
+static unsigned fired_before;
 
 static void
 close_set(void)
@@ -27,6 +28,8 @@ close_set(void)
   for (i = 0; i < handles_found; i++)
     if (closing_set & 1u << i)
       uv_close(handles[i], NULL);
+  has_closed_wheel = uvwheel_is_closing(&wheel);
+  fired_before = fired_in_all;
 }
 
 static void
@@ -98,9 +101,11 @@ expect_fired_or_closing(const test_timer_t *timer)
 {
   ck_assert_msg(uvwheel_is_closing(&wheel) || timer->fired == 1, "set %#x",
                 closing_set);
+  ck_assert_msg(!has_closed_wheel || fired_in_all == fired_before, "set %#x",
+                closing_set);
 }
 
-/* A timer that can be started fires, or the wheel is closed meanwhile. */
+/* A timer that can be started fires, unless the wheel is closed meanwhile. */
 static void
 expect_no_endless_wait(test_timer_t *timer)
 {
@@ -225,7 +230,7 @@ count_owned(void)
 
 /* A server whose walk freed every timer that it met freed the inside of a wheel
  * (ecewo). */
-START_TEST(a_wheel_s_handles_are_told_from_others)
+START_TEST(a_wheel_s_handles_are_distinguished_from_others)
 {
   static uv_timer_t timer;
   static uv_idle_t idle;
@@ -260,7 +265,7 @@ START_TEST(a_wheel_s_handles_are_told_from_others)
 }
 END_TEST
 
-/* Closing, it waits for what others have closed with a handle more. */
+/* A closing wheel waits for what others have closed, with one more handle. */
 START_TEST(the_handle_that_awaits_others_closes_is_the_wheel_s)
 {
   open_wheel(TICK_MS, 64);
@@ -287,7 +292,7 @@ main(void)
                       the_wheel_can_be_closed_right_after_some_of_its_handles,
                       0, MOMENTS);
   tcase_add_test(some, a_loop_ends_although_others_close_some_handles);
-  tcase_add_test(whose, a_wheel_s_handles_are_told_from_others);
+  tcase_add_test(whose, a_wheel_s_handles_are_distinguished_from_others);
   tcase_add_test(whose, the_handle_that_awaits_others_closes_is_the_wheel_s);
   return run_suite(suite);
 }

@@ -21,7 +21,7 @@ open_with_timers(const uvwheel_options_t *options)
   test_timer_init_all(timers, REQUESTS);
 }
 
-/* What is queued is called back, without time going by. */
+/* What is queued is called back, while no time passes. */
 static void
 turn(void)
 {
@@ -159,8 +159,8 @@ START_TEST(a_wheel_s_mailbox_is_opened_once_before_anybody_posts)
 }
 END_TEST
 
-/* libuv makes what wakes a loop with the loop itself, and anew if it is gone.
- */
+/* libuv makes a loop's wake-up descriptor with the loop, and anew if it is
+ * gone. */
 START_TEST(a_mailbox_that_libuv_refuses_is_not_open)
 {
   struct rlimit before, none;
@@ -229,7 +229,7 @@ send_again(request_t *request)
     send_request(request, request->timer);
 }
 
-/* Also with no limit on how much a turn does. */
+/* Even with no limit on a turn. */
 START_TEST(what_is_posted_in_a_request_s_callback_follows_in_the_next_turn)
 {
   const uvwheel_options_t options = {.turn_budget = UINT32_MAX};
@@ -268,8 +268,8 @@ START_TEST(a_timer_s_callback_may_post)
 }
 END_TEST
 
-/* At most three a turn, the rest in their order, those that are posted between
- * after them; and sockets get their turn. */
+/* At most three a turn, the rest in order, before what is posted meanwhile; and
+ * sockets are served in between. */
 START_TEST(a_turn_keeps_to_its_budget)
 {
   const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 3};
@@ -302,7 +302,7 @@ take_a_while(request_t *request)
   virtual_time_advance_ms(2);
 }
 
-/* Each of them takes 2 ms, a turn ends after 5; what timers do in their turn
+/* Each of them takes 2 ms, and a turn ends after 5; the turn of the timers
  * comes on top. */
 START_TEST(a_turn_keeps_to_its_time)
 {

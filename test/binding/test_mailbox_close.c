@@ -34,7 +34,7 @@ expect_canceled_from(unsigned first)
     expect_called(&requests[i], i < first ? 0 : UV_ECANCELED, i);
 }
 
-/* Nobody can post any more, and is told so; the request stays as it is. */
+/* Every post is refused, and leaves its request as it is. */
 static void
 expect_refusal(void)
 {
@@ -188,8 +188,8 @@ END_TEST
 
 static uintptr_t waker_is_done;
 
-/* What a thread does that has posted and is about to wake the loop: here not
- * before the wheel is being closed. */
+/* The thread has posted and is about to wake the loop, which here it does only
+ * when the wheel is being closed. */
 static void
 be_a_waker(void *arg)
 {
@@ -227,8 +227,8 @@ close_in_between(int signal_number)
   uvwheel_close(&wheel, on_wheel_closed);
 }
 
-/* Memory that cannot be written to tells when a post has found the mailbox open
- * and goes on to the request: then it is closed. */
+/* Memory that cannot be written to shows when a post has found the mailbox open
+ * and goes on to the request: at that moment the mailbox is closed. */
 START_TEST(a_post_that_is_overtaken_by_close_leaves_the_request_as_it_was)
 {
   size_t size = (size_t)sysconf(_SC_PAGESIZE);
@@ -317,7 +317,7 @@ START_TEST(a_foreign_close_in_a_request_s_callback_ends_the_turn)
 }
 END_TEST
 
-START_TEST(both_closes_in_a_request_s_callback_are_survived)
+START_TEST(a_mailbox_survives_both_closes_in_a_request_s_callback)
 {
   close_in_nth(_i, close_both);
 }
@@ -332,7 +332,7 @@ on_foreign_close(uv_handle_t *handle)
   foreign_closes++;
 }
 
-/* One of the two handles alone, which the walk tells by its type. */
+/* One of the two handles alone, which the walk finds by its type. */
 static void
 close_of_type(uv_handle_t *handle, void *type)
 {
@@ -453,8 +453,9 @@ main(void)
       LENGTH(closes));
   tcase_add_loop_test(
       foreign, a_foreign_close_in_a_request_s_callback_ends_the_turn, 0, COUNT);
-  tcase_add_loop_test(foreign, both_closes_in_a_request_s_callback_are_survived,
-                      0, COUNT);
+  tcase_add_loop_test(foreign,
+                      a_mailbox_survives_both_closes_in_a_request_s_callback, 0,
+                      COUNT);
   tcase_add_test(foreign, a_foreign_close_of_the_driver_alone_starts_no_timers);
   tcase_add_test(foreign,
                  close_during_a_foreign_close_of_the_driver_cancels_requests);

@@ -29,11 +29,10 @@ static uv_loop_t loop;
 static uv_thread_t threads[THREADS];
 static sender_t senders[THREADS];
 static unsigned called_in_all;
-static unsigned close_after; /* so many; 0: all */
+static unsigned close_after; /* that many; 0: all */
 static unsigned wheels_closed;
 
-/* What one test leaves behind, the next one that runs in the same process would
- * find. */
+/* The next test in the same process would find what one leaves behind. */
 static void
 setup(void)
 {
@@ -177,7 +176,7 @@ END_TEST
 typedef struct worker_s {
   uvwheel_t *wheel;
   uvwheel_timer_t *timer;
-  uv_sem_t room; /* for so many requests more */
+  uv_sem_t room; /* for that many requests more */
 } worker_t;
 
 static void
@@ -221,7 +220,7 @@ start_worker(worker_t *worker, uvwheel_t *wheel, uv_thread_t *thread)
   ck_assert_int_eq(uv_thread_create(thread, run_worker, worker), 0);
 }
 
-/* Most of them while they post: then it is the compare-and-swap that finds the
+/* Most threads are posting then: it is the compare-and-swap that finds the
  * mailbox closed. */
 START_TEST(a_thread_whose_post_is_refused_may_free_its_timer)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What is no deafness: callbacks of the wheel's own, the sleep of a program
- * that drives the loop by hand, I/O in each iteration. Repeats keep their rate
- * and mass expiry goes on. */
+/* What is no stall: the wheel's own callbacks, the sleep of a program that
+ * drives the loop by hand, I/O in each iteration. Repeats keep their rate and
+ * mass expiry goes on. */
 
 #include "support.h"
 
@@ -214,44 +214,64 @@ END_TEST
 #define MANY 50000u
 
 static unsigned fired_since_poll, most_since_poll, polls_that_fired;
-static uint64_t polls_before;
+static uint64_t first_poll, last_poll;
+static uint64_t noise_to_begin_ms; /* by the first of them; 0: none */
 
 static void
 on_one_of_many(uvwheel_timer_t *timer)
 {
-  if (virtual_time_polls() != polls_before) {
+  if (virtual_time_polls() != last_poll) {
     fired_since_poll = 0;
-    polls_that_fired++;
+    if (polls_that_fired++ == 0)
+      first_poll = virtual_time_polls();
   }
-  polls_before = virtual_time_polls();
+  last_poll = virtual_time_polls();
+  if (noise_to_begin_ms != 0)
+    begin_noise(noise_to_begin_ms);
+  noise_to_begin_ms = 0;
   fired_since_poll++;
   if (fired_since_poll > most_since_poll)
     most_since_poll = fired_since_poll;
   ++*(unsigned *)timer->data;
 }
 
+static const struct {
+  const char *name;
+  uint64_t takes_ms;
+  bool begins_in_turn;
+} crowded[] = {
+    {"5 ms", 5, false},
+    {"20 ms", 20, false},
+    {"60 ms", 60, false},
+    {"20 ms, begun by the first that fires", 20, true},
+};
+
 /* P6. What a turn leaves is fired after the next poll, and waits for nothing.
  */
 START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
 {
-  static const uint64_t takes_ms[] = {5, 20, 60};
+  uint64_t takes_ms = crowded[_i].takes_ms;
   uvwheel_timer_t *timers = calloc(MANY, sizeof *timers);
   unsigned fired = 0, i, errors = 0;
 
   ck_assert_ptr_nonnull(timers);
   most_since_poll = polls_that_fired = 0;
   open_wheel(100, 512);
-  begin_noise(takes_ms[_i]);
+  if (crowded[_i].begins_in_turn)
+    noise_to_begin_ms = takes_ms;
+  else
+    begin_noise(takes_ms);
   for (i = 0; i < MANY; i++) {
     errors += uvwheel_timer_init(&wheel, &timers[i]) != 0;
     timers[i].data = &fired;
     errors += uvwheel_timer_start(&timers[i], on_one_of_many, 1000, 0) != 0;
   }
   ck_assert_uint_eq(errors, 0);
-  run_for(1000 + 100 + longest_wait_ms(100, takes_ms[_i]) + 7 * takes_ms[_i]);
-  ck_assert_uint_eq(fired, MANY);
+  run_for(1000 + 100 + longest_wait_ms(100, takes_ms) + 7 * takes_ms);
+  ck_assert_msg(fired == MANY, "%s: %u", crowded[_i].name, fired);
   ck_assert_uint_le(most_since_poll, UVWHEEL_DEFAULT_TURN_BUDGET);
   ck_assert_uint_eq(polls_that_fired, MANY / UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_uint_eq(last_poll - first_poll, polls_that_fired - 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   end_noise();
   uvwheel_close(&wheel, NULL);
@@ -259,12 +279,60 @@ START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
 }
 END_TEST
 
+static void
+run_the_loop(uvwheel_timer_t *timer, void *unused)
+{
+  (void)unused;
+  run_for(1000);
+  ck_assert(uvwheel_timer_is_active(timer));
+}
+
+/* Not even while a turn waits for quiet. */
+START_TEST(a_walk_that_runs_the_loop_fires_nothing)
+{
+  static test_timer_t timer;
+
+  open_wheel(100, 512);
+  begin_noise(5);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 90, 0);
+  while (wheel.polled_ms == 0)
+    ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+  uvwheel_walk(&wheel, run_the_loop, NULL);
+  ck_assert_uint_eq(timer.fired, 0);
+  run_for(200);
+  ck_assert_uint_eq(timer.fired, 1);
+  end_noise();
+}
+END_TEST
+
+/* The turn waits for as long as it would have without. */
+START_TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet)
+{
+  const uvwheel_options_t options = {.stall_ms = UINT32_MAX};
+  static test_timer_t timer;
+
+  open_wheel_with(&options);
+  begin_noise(5);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 0);
+  virtual_time_advance_ms(5000);
+  ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+  ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+  ck_assert_uint_eq(timer.fired, 0);
+  virtual_time_step_back_ms(2000);
+  run_for(25 + 3 * 5);
+  ck_assert_uint_eq(timer.fired, 1);
+  end_noise();
+}
+END_TEST
+
 /* ---- A program that drives the loop by hand --------------------------------
  */
 
-/* As for a loop inside another one: it waits on the descriptor for as long as
- * the loop says, and then runs it once. The loop's time is as old as its last
- * iteration when it is asked. */
+/* As with a loop inside another one: the program waits on the descriptor for as
+ * long as the loop says, then runs it once. The loop's time is then as old as
+ * its last iteration. */
 static void
 drive_by_hand_until(uint64_t end_ns)
 {
@@ -344,8 +412,12 @@ main(void)
   tcase_add_loop_test(never_quiet,
                       in_a_loop_that_is_never_quiet_timers_are_late_by_little,
                       0, (int)LENGTH(noises));
-  tcase_add_loop_test(
-      never_quiet, a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, 0, 3);
+  tcase_add_loop_test(never_quiet,
+                      a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, 0,
+                      (int)LENGTH(crowded));
+  tcase_add_test(never_quiet, a_walk_that_runs_the_loop_fires_nothing);
+  tcase_add_test(never_quiet,
+                 a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet);
   tcase_add_loop_test(by_hand,
                       a_program_that_drives_the_loop_by_hand_is_not_deaf, 0, 4);
   tcase_add_test(by_hand, a_turn_adds_no_sleep);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The scenarios of users who were burnt by other timers, on the binding: what
- * callbacks do to timers, and what the clock does to them. The comments name
- * the issues of other projects that they come from; docs/promises.md says what
- * happened there. More of them are in test_scenarios_load.c. */
+/* Scenarios that burnt the users of other timers, on the binding: what
+ * callbacks and the clock do to timers. The comments name the issues of other
+ * projects that they come from; docs/promises.md says what happened there.
+ * test_scenarios_load.c has more. */
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The scenarios in which timers and the rest of a busy loop meet; see
+/* Scenarios of timers beside the other work of a busy loop; see
  * test_scenarios.c. */
 
 #include <stdlib.h>
@@ -16,8 +16,9 @@ static echo_t echo;
 
 #define RESTARTS 500
 
-/* Each callback wants an echo, and finds those of the callbacks before it: the
- * echo takes two polls. A slow one blocks the loop for longer than a tick. */
+/* Each callback sends a ping, and finds the echoes of the callbacks before it:
+ * an echo takes two polls. A slow callback blocks the loop for longer than a
+ * tick. */
 static void
 ping_and_restart(test_timer_t *timer)
 {
@@ -72,7 +73,7 @@ static uvwheel_t rivals[RIVALS];
 static uvwheel_timer_t rival_timers[RIVALS];
 static uint64_t polls_before[RIVALS];
 
-/* It takes longer than the ticks, so that meanwhile the others become due. */
+/* It takes longer than a tick, so that meanwhile the others become due. */
 static void
 on_rival(uvwheel_timer_t *timer)
 {
@@ -85,8 +86,8 @@ on_rival(uvwheel_timer_t *timer)
   fired_in_all++;
 }
 
-/* libuv#4250, with wheels that leave nothing over: they do not go on among
- * themselves, be it that each one alone is never late. */
+/* libuv#4250, with wheels that are never late one by one: together they must
+ * not go on among themselves. */
 START_TEST(wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone)
 {
   const uvwheel_options_t options = {.tick_ms = 1};
@@ -242,9 +243,8 @@ start_mass(unsigned count, uvwheel_timer_cb cb)
   ck_assert_uint_eq(uvwheel_count(&wheel), count);
 }
 
-/* After each iteration, which takes its time: not more than the budget was
- * fired, an echo is on its way, and some of those who wait for their turn are
- * stopped. */
+/* After each iteration, which takes its time: no more than the budget fired, an
+ * echo is on its way, and some of the timers that are due are stopped. */
 static void
 on_iteration(uv_check_t *check)
 {

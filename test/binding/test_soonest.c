@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* uvwheel_fire_soonest: room is made by those who have been silent longest.
+/* uvwheel_fire_soonest: the peers that have been silent longest make room.
  * The comments name the issues of other projects; see docs/promises.md. */
 
 #include "soonest.h"
@@ -121,7 +121,8 @@ restart_in_a_second(waiter_t *waiter)
   waiter_start(number_of(waiter), 1000);
 }
 
-/* What a server does that has no place left: h2o#2932, TANK#62, envoy#43612. */
+/* What a server does when it has no place left: h2o#2932, TANK#62, envoy#43612.
+ */
 START_TEST(a_full_wheel_has_room_again)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .max_timers = 100};
@@ -314,8 +315,8 @@ fire_inside_of_three(waiter_t *waiter)
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 2), 2);
 }
 
-/* In a callback of a turn it fires, in one that it calls there it does not, and
- * once it has returned it fires again. */
+/* It fires in a callback of a turn, not in one that it calls itself, and again
+ * once it has returned. */
 START_TEST(a_callback_of_a_turn_may_call_it_again)
 {
   open_plain_waiters();

@@ -44,7 +44,7 @@ refresh_victim(waiter_t *waiter)
   ck_assert_int_eq(uvwheel_timer_refresh(&waiters[VICTIM].timer), 0);
 }
 
-/* What is done, and how many timers are left then. */
+/* What is done, and how many timers are left after it. */
 static const struct {
   void (*then)(waiter_t *);
   uint32_t flags;
@@ -67,7 +67,7 @@ START_TEST(one_that_was_drawn_and_then_changed_does_not_fire_with_the_others)
   unsigned left = actions[_i].left, i;
 
   open_waiters(&options);
-  waiter_start(10, 100000); /* what an earlier call drew is of no matter */
+  waiter_start(10, 100000); /* what an earlier call drew does not matter */
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
   start_waiters(10, 100, 0);
   run_for(50);
@@ -91,7 +91,7 @@ restart_at_0(waiter_t *waiter)
   waiter_start(number_of(waiter), 0);
 }
 
-/* However many are asked for. */
+/* However many should fire. */
 START_TEST(one_that_restarts_itself_at_0_fires_at_the_next_tick)
 {
   unsigned i;
@@ -204,7 +204,7 @@ on_beat(uvwheel_timer_t *timer)
   ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
 }
 
-/* Early once, and then at the times at which it would have come anyway. */
+/* Early once, then at the times at which it would have fired anyway. */
 START_TEST(a_repeating_timer_keeps_its_beat)
 {
   static uvwheel_timer_t timer;
@@ -227,8 +227,8 @@ START_TEST(a_repeating_timer_keeps_its_beat)
 }
 END_TEST
 
-/* Once for each tick at which something is left; and in vain for the tick for
- * which it was to wake up before, and for that of the last one drawn. */
+/* Once for each tick at which something is left; and in vain for the tick that
+ * it was armed for, and for that of the last timer drawn. */
 START_TEST(the_loop_wakes_up_no_more_than_before)
 {
   uint64_t sleeps;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Wheels on several loops in several threads, in real time: above all for the
- * thread sanitizer. What a thread sees wrong it counts, and the test looks at
- * the counts: check itself belongs to one thread. */
+ * thread sanitizer. check belongs to one thread, so each thread counts its
+ * errors, and the test looks at the counts. */
 
 #include <check.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A turn has an end in time. The clock stands still while nobody moves it, so
- * callbacks say what they take. */
+/* A turn ends in time. The clock stands still unless a test moves it, so
+ * callbacks say how long they take. */
 
 #include <stdlib.h>
 
@@ -87,7 +87,7 @@ open_wheel_with_turns(uint32_t turn_ms, uint32_t turn_budget)
 static const uint32_t turns_ms[] = {0, 1, 2, 5, 7};
 static const uint64_t takes_ns[] = {1 * MS, 2 * MS, 3 * MS, 7 * MS, 50 * MS};
 
-/* How many callbacks, each of which takes so long, a turn has. */
+/* How many callbacks of take_ns a turn has. */
 static uint64_t
 callbacks_of_a_turn(uint32_t turn_ms)
 {
@@ -139,8 +139,8 @@ START_TEST(a_turn_of_callbacks_that_update_the_time_is_as_long)
 }
 END_TEST
 
-/* P8. The clock is asked after 16 of them then. */
-START_TEST(quick_callbacks_have_the_clock_asked_from_time_to_time)
+/* P8. The clock is read after 16 of them. */
+START_TEST(quick_callbacks_have_the_clock_read_from_time_to_time)
 {
   take_ns = 100 * US;
   open_wheel_with_turns(0, 0);
@@ -160,8 +160,8 @@ be_slow_from_the_middle(uvwheel_timer_t *timer)
   take_time();
 }
 
-/* P8. Within 16 of them it is found out that they are slow now; then it is
- * asked after each. */
+/* P8. Within 16 callbacks the wheel finds out that they have become slow; then
+ * it reads the clock after each. */
 START_TEST(callbacks_that_become_slow_are_found_out)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS, .flags = UVWHEEL_FIFO};
@@ -218,7 +218,7 @@ on_timer_close_all(uvwheel_timer_t *timer)
   ck_assert_uint_gt(close_all_handles(), 0);
 }
 
-/* By one who closes whatever there is. */
+/* By code that closes every handle. */
 START_TEST(a_turn_that_a_close_ends_is_not_cut)
 {
   open_wheel(TICK_MS, 64);
@@ -229,7 +229,7 @@ START_TEST(a_turn_that_a_close_ends_is_not_cut)
 }
 END_TEST
 
-/* Each turn wants an echo, and finds those of the turns before it: the echo
+/* Each turn sends a ping, and finds the echoes of the turns before it: an echo
  * takes two polls. */
 static void
 want_an_echo(uvwheel_timer_t *timer)
@@ -333,7 +333,7 @@ static crowded_t crowded[WHEELS];
 static unsigned wheels;
 
 /* It takes over a millisecond and calls uv_update_time, so that the drivers of
- * the other wheels become due. None of these may have had two turns more. */
+ * the other wheels become due. No wheel may be two turns ahead of another. */
 static void
 on_crowded(uvwheel_timer_t *timer)
 {
@@ -399,7 +399,7 @@ main(void)
                       (int)LENGTH(takes_ns));
   tcase_add_loop_test(one, a_turn_of_callbacks_that_update_the_time_is_as_long,
                       0, (int)LENGTH(takes_ns));
-  tcase_add_test(one, quick_callbacks_have_the_clock_asked_from_time_to_time);
+  tcase_add_test(one, quick_callbacks_have_the_clock_read_from_time_to_time);
   tcase_add_test(one, callbacks_that_become_slow_are_found_out);
   tcase_add_test(one, no_limit_is_no_limit);
   tcase_add_loop_test(one, turn_budget_stays_beside_it, 0,

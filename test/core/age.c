@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Does a wheel age? Each workload runs for a virtual week. Then the wheel and a
- * new one take turns, an hour of each, so that what else the machine does hits
+ * new one take turns, an hour of each, so that the machine's other work hits
  * both alike. The program fails if the old one takes much longer for an hour,
- * or looks at more entries.
- *
- * A workload is 10,000 connections, larger than the second cache level, each of
- * which starts its entry anew when that expires. */
+ * or looks at more entries. A workload is 10,000 connections, larger than the
+ * second cache level, each of which starts its entry anew when that expires. */
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -96,7 +94,7 @@ begin(struct life *life, const struct workload *workload)
       uvwheel_core_init(&life->core, workload->tick_ms, workload->slots,
                         workload->flags) != 0)
     die("no memory");
-  /* In the order of no addresses, as later on. */
+  /* In random order of addresses, as later. */
   for (i = 0; i < CONNECTIONS; i++) {
     uvwheel_entry_t *entry = &life->connections[i * 7919 % CONNECTIONS].entry;
     uvwheel_entry_init(entry);

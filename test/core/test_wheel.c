@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The wheel on a fake clock: when entries expire, from every position of the
- * hand. test/model runs random operations against a model beside this. */
+ * hand. test/model runs random operations against a model. */
 
 #include <errno.h>
 #include <stdlib.h>
@@ -147,7 +147,7 @@ START_TEST(the_hand_wakes_once_for_each_tick_at_which_something_is_due)
 }
 END_TEST
 
-START_TEST(nobody_wakes_for_a_slot_that_removes_have_emptied)
+START_TEST(the_hand_does_not_wake_for_a_slot_that_removes_have_emptied)
 {
   uvwheel_entry_t first, removed, last;
   uvwheel_core_t core;
@@ -314,7 +314,7 @@ expect_exact(const shape_t *shape, uint64_t due_ms)
 }
 
 /* P5. Around powers of two, and around the ticks before them. */
-START_TEST(a_due_time_far_away_from_the_hand_is_told_exactly)
+START_TEST(a_due_time_far_away_from_the_hand_is_reported_exactly)
 {
   const shape_t *shape = &shapes[_i];
   unsigned bit;
@@ -381,8 +381,8 @@ postpone_twice(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
     insert(core, &item.entry, now_ms + delays[i % kinds]);
     postpone(core, &item.entry, now_ms + delays[i / kinds % kinds]);
     postpone(core, &item.entry, now_ms + delays[i / kinds / kinds]);
-    /* At worst once where it was, in vain where it was before it became due
-     * earlier, and once where it belongs. */
+    /* At worst once where it was, once in vain where it was before it became
+     * due earlier, and once where it belongs. */
     ck_assert_uint_le(run_out(core, &item, 1, now_ms), 3);
     ck_assert_uint_le(core->counters.moved - moved, 1);
     now_ms += 5 * round_ms;
@@ -539,12 +539,12 @@ main(void)
   ADD(an_entry_that_is_due_already_expires_at_the_next_call);
   ADD(a_removed_entry_may_be_freed_and_never_expires);
   ADD(the_hand_wakes_once_for_each_tick_at_which_something_is_due);
-  ADD(nobody_wakes_for_a_slot_that_removes_have_emptied);
+  ADD(the_hand_does_not_wake_for_a_slot_that_removes_have_emptied);
   ADD(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion);
   ADD(a_jump_hands_out_what_is_due_in_the_order_of_ticks);
   ADD(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly);
   ADD(any_due_time_is_legal_and_the_last_ones_are_never_reached);
-  ADD(a_due_time_far_away_from_the_hand_is_told_exactly);
+  ADD(a_due_time_far_away_from_the_hand_is_reported_exactly);
   ADD(a_clock_that_steps_back_makes_nothing_early_late_or_lost);
   ADD(a_postponed_entry_expires_at_its_last_due_time);
   ADD(slots_are_counted);

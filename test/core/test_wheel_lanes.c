@@ -62,8 +62,7 @@ longest_lane(const uvwheel_slot_t *slot)
   return longest;
 }
 
-/* What is not used is not in memory, and what is used is drained side by side.
- */
+/* Unused lanes are not in memory, and used ones are drained side by side. */
 START_TEST(few_entries_use_few_lanes_and_many_use_all)
 {
   static item_t items[20 * UVWHEEL_LANES];
@@ -245,7 +244,7 @@ next_due_ms(size_t index, uint64_t now_ms, uint64_t timeout_ms)
   return now_ms + timeout_ms - 1 + (index % 7 == 0 ? TICK_MS : 0);
 }
 
-/* Turns the wheel for so many rounds, in which all that expires is started
+/* Turns the wheel for that many rounds, in which all that expires is started
  * anew. Returns how many entries were looked at for each 100 that expired. */
 static uint64_t
 live(uvwheel_core_t *core, uint64_t *now_ms, uint64_t rounds,

@@ -359,7 +359,7 @@ END_TEST
 
 /* ---- Order --------------------------------------------------------------- */
 
-/* Expires all at now_ms and sees that they come in the order of the array. */
+/* Expires all at now_ms, which must come in the order of the array. */
 static void
 expect_order(uvwheel_core_t *core, uint64_t now_ms, item_t **order,
              size_t count)
@@ -406,7 +406,7 @@ START_TEST(fifo_entries_of_several_rounds_keep_their_order_in_cut_passes)
   }
   ck_assert_ptr_eq(uvwheel_core_expire(&core, 10, &budget),
                    has_budget ? &order[0][0]->entry : NULL);
-  /* Those that come while the pass is cut go behind those that stay. */
+  /* Those that are inserted while the pass is cut go behind those that stay. */
   for (i = 8; i < LENGTH(items); i++) {
     round = 1 + i % 2;
     insert(&core, &items[i].entry, 5 + round * ROUND_MS);

@@ -222,7 +222,7 @@ START_TEST(a_walk_that_starts_entries_at_each_step_comes_to_an_end)
 }
 END_TEST
 
-/* Each step of a walk makes a walk, and each of its steps another one. */
+/* Each step of a walk makes a walk, each step of which makes another one. */
 START_TEST(walks_can_be_nested)
 {
   uvwheel_core_t core;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Plays small worlds out, breadth first: one after the other, each until there
- * is nothing new in it, or
+/* Explores small worlds, breadth first, one after the other, each until it has
+ * no new states, or
  *
  *   --depth N    all sequences of N moves have been played,
- *   --states N   it has so many states,
- *   --seconds N  its share of that time is used up; 60, if nothing is said.
+ *   --states N   it has N states,
+ *   --seconds N  its share of that time is used up; 60 by default.
  *
- * A state is kept as the move that led there from another one, 16 bytes. To go
- * on with it, the moves are made again from the beginning. Whether states of
- * one key are the same is seen from time to time: then they go on alike. */
+ * A state is stored as the move that led there from another one, 16 bytes. To
+ * explore it, its moves are made again from the beginning. From time to time
+ * two states of one key are checked to be the same: they must go on alike. */
 
 #include "explore.h"
 
@@ -25,11 +25,11 @@
 #define MOST_MOVES 200
 #define MOST_MEMORY_BYTES 16384
 #define DEEPEST 1000
-#define SAMPLED 1000 /* of so many transitions one is looked at closely */
+#define SAMPLED 1000 /* one transition in so many is looked at closely */
 #define NOWHERE UINT32_MAX
 #define MOST_STATES (1u << 29) /* whose numbers can be doubled twice */
 
-/* Sanitizers end by abort, too, so that the moves get told. */
+/* Sanitizers end by abort, too, so that the moves are printed. */
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);
 
@@ -137,7 +137,7 @@ typedef struct state_s {
 
 static state_t *states;
 static uint32_t state_count;
-static uint32_t room; /* for so many states, a power of two */
+static uint32_t room; /* for that many states, a power of two */
 
 /* A hash table with twice as many places: numbers of states, or NOWHERE. Those
  * of the libraries keep 30 bytes and more for what are 8 here. */
@@ -321,7 +321,7 @@ go_on(const snapshot_t here, const snapshot_t begin)
 typedef struct found_s {
   uint64_t states;
   uint64_t transitions;
-  uint64_t depth; /* all sequences of so many moves were played */
+  uint64_t depth; /* all sequences of that many moves were played */
   bool complete;  /* and there is nothing new in longer ones    */
 } found_t;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Small worlds, played out: from a wheel as it begins, every move that is
- * possible is made in every state that is reached, and each time the wheel has
- * to be what the model says. Two states are the same if all that decides how
- * they go on is the same; then only one of them is gone on with.
+/* Small worlds, explored: from a new wheel, every possible move is made in
+ * every state that is reached, and each time the wheel must agree with the
+ * model. Two states are the same if all that decides their future is the same;
+ * only one of them is explored further.
  *
  * world_core.c has the worlds of the wheel alone, world_peers.c those of a
  * wheel and its peers on a real loop in virtual time. */
@@ -102,11 +102,11 @@ typedef struct drawing_s {
   bool exact;             /* no timer was touched since it began           */
   bool may[MOST_TIMERS];  /* be among them: others may have the same tick  */
   bool must[MOST_TIMERS]; /* be among them, since later ones are, too      */
-  unsigned least;         /* so many are among them, or more if not exact  */
+  unsigned least;         /* how many are among them, or more if not exact */
   uint64_t last_ms;       /* the latest tick that any of them has          */
 } drawing_t;
 
-/* `drawn` were drawn, where `count` were asked for. */
+/* `drawn` were drawn, where `count` were wanted. */
 void drawing_begin(drawing_t *drawing, const model_t *model, uint64_t count,
                    uint64_t drawn);
 

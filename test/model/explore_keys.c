@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What the worlds of both layers share: keys of what is in a wheel and in the
- * model, and what must hold for those that are drawn before their time. */
+ * model, and what must hold for timers that are drawn before their time. */
 
 #include <string.h>
 
@@ -132,7 +132,7 @@ count_due(const model_t *model, uint64_t last_ms)
   return count;
 }
 
-/* The time of the tick up to which so many, of those that will be due, are. */
+/* The time of the tick up to which that many will be due. */
 static uint64_t
 tick_ms_up_to(const model_t *model, unsigned count)
 {

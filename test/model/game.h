@@ -44,7 +44,7 @@ typedef struct armed_s {
 /* The mailbox of the wheel. */
 typedef struct mail_s {
   bool opened;
-  bool closed; /* its uv_async_t, by somebody else                  */
+  bool closed; /* its uv_async_t, by others                         */
   uvwheel_post_t *posts[MOST_POSTS];
   unsigned count;    /* of posts, the oldest first                        */
   uint64_t in_turn;  /* how many more this turn of the loop calls back    */
@@ -98,7 +98,7 @@ extern binding_game_t game;
 
 uint64_t clock_ms(void);
 
-/* The wheel's clock; and as it is told, which is 0 once the wheel is closed. */
+/* The wheel's clock; and what it reports, which is 0 once it is closed. */
 uint64_t now_ms(void);
 uint64_t told_now_ms(void);
 

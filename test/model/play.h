@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A byte string is a sequence of operations on a wheel, and the wheel has to
- * do what a model of it does. Random tests, fuzzers and the replay of a corpus
- * differ only in where the bytes come from. */
+/* A byte string is a sequence of operations on a wheel, which must do what a
+ * model of it does. Random tests, fuzzers and the replay of a corpus differ
+ * only in where the bytes come from. */
 
 #ifndef PLAY_H
 #define PLAY_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Does what the bytes say; tells and aborts when the model is contradicted.
+/* Does what the bytes say; reports and aborts when the model is contradicted.
  * play_wheel.c and play_binding.c each have one. */
 void play(const uint8_t *data, size_t size);
 
@@ -29,7 +29,7 @@ typedef struct bytes_s {
 
 bool has_bytes(const bytes_t *bytes);
 
-/* A number of so many bytes, the lowest first; those that are missing are 0. */
+/* A number of that many bytes, the lowest first; missing ones are 0. */
 uint64_t take(bytes_t *bytes, unsigned size);
 
 /* A number below count, which is at most 256. */

@@ -70,8 +70,8 @@ take_step_ms(void)
   return step_ms < LONGEST_MS ? step_ms : LONGEST_MS;
 }
 
-/* The loop sees it when it runs or is told to. Inside a callback it makes the
- * loop, which sleeps from the time that it cached, late for all timers. */
+/* The loop sees it when it runs or updates its time. Inside a callback it makes
+ * the loop, which sleeps from the time that it cached, late for all timers. */
 static void
 advance_ns(uint64_t step_ns)
 {

@@ -2,8 +2,8 @@
 
 /* Operations on the mailbox of a wheel. All of it happens on the loop's thread,
  * where the model knows which requests a turn of the loop has to call back: the
- * oldest of those that wait when it is about to poll, as many as turn_budget
- * says, unless turn_ms is used up before. */
+ * oldest of those that wait when it is about to poll, at most turn_budget, and
+ * as many as fit into turn_ms. */
 
 #include <stdlib.h>
 #include <string.h>

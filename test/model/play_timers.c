@@ -7,7 +7,7 @@
 
 #include "game.h"
 
-/* A run ends after so many callbacks: some timers repeat every millisecond,
+/* A run ends after this many callbacks: some timers repeat every millisecond,
  * and some make up for each one of years. */
 #define MOST_IN_RUN 400
 

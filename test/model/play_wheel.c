@@ -64,7 +64,7 @@ verify(const wheel_game_t *game)
   }
 }
 
-/* The wheel tells when it has to be called earlier. */
+/* The wheel returns whether it has to be called earlier. */
 static void
 expect_told(const wheel_game_t *game, int earlier, uint64_t before_ms)
 {

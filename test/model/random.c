@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Plays random byte strings: `model_wheel SEED COUNT` those of the seeds from
- * SEED on. Each seed stands for one string, always the same. */
+/* Plays random byte strings: `model_wheel SEED COUNT` plays COUNT of them, from
+ * the one of that seed on. Each seed stands for one string, always the same. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 
 #include "play.h"
 
-/* Sanitizers end by abort, too, so that the seed gets told. */
+/* Sanitizers end by abort, too, so that the seed is printed. */
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);
 

@@ -168,9 +168,11 @@ key_of_wheel(void)
   key = mix(key, wheel->flags & ARMED ? wheel->wake_ms - now_ms : 0);
   if (wheel->flags & POLLING) {
     key = mix(key, wheel->polled_ms - now_ms);
-    key =
-        mix(key,
-            wheel->quiet_by_ms != UINT64_MAX ? wheel->quiet_by_ms - now_ms : 1);
+    if (wheel->quiet_by_ms == UINT64_MAX)
+      key = mix(key, 1);
+    else
+      key = mix(key,
+                wheel->quiet_by_ms > now_ms ? wheel->quiet_by_ms - now_ms : 0);
   }
   if (wheel->account_ms == ACCOUNT_MS)
     return key;

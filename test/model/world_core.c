@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Small worlds of the wheel alone. Each call of the wheel is a move of its own,
- * so that everything is also done between the calls that make up a turn, as in
- * a loop's callbacks.
+ * so that everything is tried between the calls that make up a turn, as in a
+ * loop's callbacks.
  *
- * To have an end, the worlds have bounds: the clock is not turned far away from
- * where the hand was turned to last, nor from what waits. */
+ * The worlds are bounded: the clock stays near the last position of the hand
+ * and near what waits. */
 
 #include <stdio.h>
 #include <string.h>
@@ -51,7 +51,7 @@ verify(void)
   }
 }
 
-/* The wheel tells when it has to be called earlier. */
+/* The wheel returns whether it has to be called earlier. */
 static void
 expect_told(int earlier, uint64_t before_ms)
 {
@@ -95,8 +95,8 @@ is_in_use(const uvwheel_slot_t *slot)
   return is_occupied(&game.core, (uint64_t)(slot - game.core.slots));
 }
 
-/* Only so many entries are put into a slot, or nearly, since how many there
- * have been makes a difference; or those that come to a second lane. */
+/* The number of entries that a slot has had makes a difference, so few are put
+ * into each; or as many as reach a second lane. */
 static bool
 is_used_up(uint64_t due_ms)
 {

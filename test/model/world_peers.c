@@ -3,21 +3,21 @@
 /* Small worlds of peers that speak to a real loop in virtual time, each with an
  * idle timeout on the wheel. A move is a word of a peer, time in which the loop
  * is deaf, or an iteration, in which callbacks may hold the loop before or
- * after those that hear the peers. What must hold in each state is what a wheel
- * promises:
+ * after those that hear the peers. In each state the promises of a wheel must
+ * hold:
  *
  * - Heard first: no timer fires whose peer had spoken within its timeout, by
  *   the peer's own clock, when the poll before it began. (A callback that holds
- *   the loop makes those after it in one poll refresh with an older time: by up
- *   to stall_ms, or by more if nothing is forgiven any more.)
+ *   the loop makes later callbacks of the same poll refresh with an older time:
+ *   by up to stall_ms, or by more once nothing more is forgiven.)
  * - Each timer fires within its timeout, a tick and what is forgiven, in the
  *   iteration in which that has passed or in the next one; while the loop is
  *   never quiet, at most a quarter of a tick later.
- * - What is forgiven is what the loop was held for, once, and as much again, at
- *   most a second; and in all no more than the account has held.
+ * - What is forgiven is the time that the loop was held, once, and as much
+ *   again, a second at most; and in all no more than the account has held.
  *
- * A word is a count in an eventfd. The kernel's state is no part of a world, so
- * each iteration first makes it what the world says. */
+ * A word is a count in an eventfd. The kernel's state is not part of a world,
+ * so each iteration first sets it to what the world says. */
 
 #include "world_peers.h"
 
@@ -376,7 +376,7 @@ fire_soonest(unsigned unused, uint64_t also_unused)
   return true;
 }
 
-/* The loop sleeps for so long at most, and may be frozen meanwhile. */
+/* The loop sleeps for that long at most, and may be frozen meanwhile. */
 static bool
 sleep_for(unsigned frozen_ms, uint64_t ms)
 {
@@ -453,9 +453,9 @@ add_moves(void)
   add_move("run", run, NO_HOLD, 0);
   add_holds(SHORT_MS, 0);
   add_holds(LONG_MS, 0);
-  add_move("run, held before peers, who speak", run, BEFORE_PEERS_SPEAK,
+  add_move("run, held before peers that speak", run, BEFORE_PEERS_SPEAK,
            SHORT_MS);
-  add_move("run, held before peers, who speak", run, BEFORE_PEERS_SPEAK,
+  add_move("run, held before peers that speak", run, BEFORE_PEERS_SPEAK,
            LONG_MS);
   add_move("sleep", sleep_for, 0, 1);
   add_move("sleep", sleep_for, 0, 100);

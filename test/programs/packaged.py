@@ -42,7 +42,7 @@ def command_of(program, way, command):
 
 
 def check_report(program, way, least):
-    """It counts at least so many starts."""
+    """It counts at least that many starts."""
     text = report_of(program, way).read_text()
     assert f"timers by {way} " in text, text
     starts, agains = (

@@ -278,7 +278,7 @@ START_TEST(an_interrupted_load_gives_no_verdict)
 END_TEST
 
 /* The server closes all connections meanwhile, rightly. */
-START_TEST(a_load_that_was_stopped_accuses_nobody)
+START_TEST(a_load_that_was_stopped_accuses_no_server)
 {
   char line[256];
   uint16_t port;
@@ -372,7 +372,7 @@ main(void)
   tcase_add_loop_test(tcase, a_server_gone_half_way_is_not_judged, 0, GONE);
   tcase_add_test(tcase, too_few_descriptors_names_how_many_would_do);
   tcase_add_loop_test(tcase, an_interrupted_load_gives_no_verdict, 0, 2);
-  tcase_add_test(tcase, a_load_that_was_stopped_accuses_nobody);
+  tcase_add_test(tcase, a_load_that_was_stopped_accuses_no_server);
   tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
   tcase_add_test(tcase, help_names_every_option);
   suite_add_tcase(suite, tcase);

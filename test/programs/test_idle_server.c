@@ -37,7 +37,7 @@ start_kind(int kind, const char *options, uint16_t *port)
   return start_server(line, port);
 }
 
-/* It must still serve, and end well, having accepted so many. */
+/* It must still serve, and end well, having accepted that many. */
 static void
 assert_sound(const program_t *server, uint16_t port, uint64_t accepted)
 {
@@ -242,10 +242,10 @@ newcomer(uint16_t port)
   return connection;
 }
 
-/* With so many places, a round of newcomers takes several ticks. */
+/* With this many places, a round of newcomers takes several ticks. */
 #define PLACES 100
 
-START_TEST(full_it_sheds_who_was_idle_longest)
+START_TEST(full_it_sheds_the_idlest)
 {
   int first[10];
   uint16_t port;
@@ -412,7 +412,7 @@ START_TEST(without_libmicrohttpd_it_says_so)
 }
 END_TEST
 
-START_TEST(it_ends_if_it_cannot_tell_where_it_listens)
+START_TEST(it_ends_if_it_cannot_print_where_it_listens)
 {
   assert_ends_unheard("IDLE_SERVER", "--port 0");
 }
@@ -491,7 +491,7 @@ main(void)
   tcase_add_loop_test(tcase, out_of_descriptors_it_says_so_and_recovers, 0,
                       KINDS);
   tcase_add_loop_test(tcase, full_it_says_so_and_refuses, 0, KINDS);
-  tcase_add_test(tcase, full_it_sheds_who_was_idle_longest);
+  tcase_add_test(tcase, full_it_sheds_the_idlest);
   tcase_add_test(tcase, out_of_descriptors_it_sheds);
   tcase_add_loop_test(tcase, out_of_memory_it_says_so_and_goes_on, 0, KINDS);
   tcase_add_test(tcase, without_libmicrohttpd_it_says_so);
@@ -500,7 +500,7 @@ main(void)
   tcase_add_loop_test(tcase, sigint_closes_everything, 0, KINDS);
   tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
   tcase_add_loop_test(tcase, a_port_in_use_is_one_line_and_status_1, 0, KINDS);
-  tcase_add_test(tcase, it_ends_if_it_cannot_tell_where_it_listens);
+  tcase_add_test(tcase, it_ends_if_it_cannot_print_where_it_listens);
   tcase_add_test(tcase, help_names_every_option);
   tcase_add_test(tcase, stats_come_while_it_runs);
   tcase_add_test(tcase, quiet_prints_where_it_listens_and_no_more);

@@ -147,7 +147,7 @@ START_TEST(a_request_may_come_byte_by_byte)
 }
 END_TEST
 
-START_TEST(who_stops_to_send_still_gets_the_answer)
+START_TEST(a_peer_that_has_shut_down_its_end_still_gets_the_answer)
 {
   uint16_t port, http_port;
   program_t server = start_live("", &port, &http_port);
@@ -174,7 +174,7 @@ sample(const char *name)
   return strtoull(found + strlen(pattern), NULL, 10);
 }
 
-START_TEST(metrics_tell_what_has_happened)
+START_TEST(metrics_show_what_has_happened)
 {
   uint16_t port, http_port;
   program_t server = start_live("--timeout 300 --tick 10", &port, &http_port);
@@ -201,7 +201,7 @@ END_TEST
 
 /* ---- Frames ------------------------------------------------------------- */
 
-START_TEST(frames_tell_what_the_wheel_holds)
+START_TEST(frames_show_what_the_wheel_holds)
 {
   uint16_t port, http_port;
   program_t server =
@@ -225,7 +225,7 @@ START_TEST(frames_tell_what_the_wheel_holds)
 }
 END_TEST
 
-START_TEST(frames_tell_what_has_fired)
+START_TEST(frames_show_what_has_fired)
 {
   size_t count;
   uint16_t port, http_port;
@@ -272,7 +272,7 @@ START_TEST(a_hundred_viewers_get_the_same_frame)
 }
 END_TEST
 
-START_TEST(one_viewer_too_many_is_told_so)
+START_TEST(one_viewer_too_many_is_refused)
 {
   int viewers[MAX_VIEWERS];
   uint16_t port, http_port;
@@ -401,7 +401,7 @@ static const struct {
 };
 #define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
 
-START_TEST(what_cannot_be_is_one_line)
+START_TEST(impossible_options_are_one_line)
 {
   run_program("IDLE_SERVER", wrong[_i].command_line, &result);
   assert_complaint(&result, wrong[_i].status, wrong[_i].complaint);
@@ -449,19 +449,20 @@ main(void)
   tcase_add_test(tcase, a_header_without_end_is_refused);
   tcase_add_loop_test(tcase, names_of_this_machine_are_served, 0, 4);
   tcase_add_test(tcase, a_request_may_come_byte_by_byte);
-  tcase_add_test(tcase, who_stops_to_send_still_gets_the_answer);
-  tcase_add_test(tcase, metrics_tell_what_has_happened);
-  tcase_add_test(tcase, frames_tell_what_the_wheel_holds);
-  tcase_add_test(tcase, frames_tell_what_has_fired);
+  tcase_add_test(tcase,
+                 a_peer_that_has_shut_down_its_end_still_gets_the_answer);
+  tcase_add_test(tcase, metrics_show_what_has_happened);
+  tcase_add_test(tcase, frames_show_what_the_wheel_holds);
+  tcase_add_test(tcase, frames_show_what_has_fired);
   tcase_add_test(tcase, many_slots_are_shown_in_groups);
   tcase_add_test(tcase, a_hundred_viewers_get_the_same_frame);
-  tcase_add_test(tcase, one_viewer_too_many_is_told_so);
+  tcase_add_test(tcase, one_viewer_too_many_is_refused);
   tcase_add_test(tcase, a_viewer_that_talks_is_not_listened_to);
   tcase_add_test(tcase, the_last_descriptors_are_kept);
   tcase_add_loop_test(tcase, viewers_take_no_places_of_peers, 0, 2);
   tcase_add_test(tcase, viewers_come_and_go);
   tcase_add_test(tcase, sigterm_ends_it_whatever_its_connections_do);
-  tcase_add_loop_test(tcase, what_cannot_be_is_one_line, 0, WRONG);
+  tcase_add_loop_test(tcase, impossible_options_are_one_line, 0, WRONG);
   tcase_add_test(tcase, a_port_in_use_is_one_line_and_status_1);
   tcase_add_test(tcase, another_address_may_be_chosen);
   suite_add_tcase(suite, tcase);

@@ -21,7 +21,7 @@
 uint64_t __wrap_uv_hrtime(void);
 
 static uint64_t clock_ns;
-static uint64_t cell_ns; /* to count one takes so long */
+static uint64_t cell_ns; /* how long it takes to count one */
 
 static uv_loop_t loop;
 static uvwheel_t wheel;
@@ -86,7 +86,7 @@ step_ns(void)
   return clock_ns - before_ns;
 }
 
-START_TEST(what_costs_little_is_counted_in_one_step)
+START_TEST(a_cheap_count_is_made_in_one_step)
 {
   ck_assert_uint_eq(picture.cell_count, LIVE_MAX_CELLS);
   ck_assert_uint_eq(picture.slots_per_cell, SLOTS / LIVE_MAX_CELLS);
@@ -99,7 +99,7 @@ START_TEST(what_costs_little_is_counted_in_one_step)
 }
 END_TEST
 
-START_TEST(what_costs_much_takes_its_share_of_the_time_and_no_more)
+START_TEST(an_expensive_count_takes_its_share_of_the_time_and_no_more)
 {
   const uint64_t cost_ns = (uint64_t)LIVE_MAX_CELLS * MS;
   uint64_t begin_ns = clock_ns;
@@ -172,9 +172,9 @@ main(void)
   TCase *tcase = tcase_create("steps");
 
   tcase_add_checked_fixture(tcase, setup, teardown);
-  tcase_add_test(tcase, what_costs_little_is_counted_in_one_step);
+  tcase_add_test(tcase, a_cheap_count_is_made_in_one_step);
   tcase_add_test(tcase,
-                 what_costs_much_takes_its_share_of_the_time_and_no_more);
+                 an_expensive_count_takes_its_share_of_the_time_and_no_more);
   tcase_add_test(tcase, a_cell_that_took_long_is_made_up_for);
   tcase_add_test(tcase, rounds_are_counted_with_the_slots);
   tcase_add_test(tcase, rounds_of_very_many_timers_are_not_counted);

@@ -224,7 +224,7 @@ await_something(int viewer)
   ck_assert_uint_gt(length, 0);
 }
 
-START_TEST(frames_are_made_while_somebody_looks_and_no_longer)
+START_TEST(frames_are_made_only_while_there_are_viewers)
 {
   for (int round = 0; round < 2; round++) {
     int viewers[] = {ask(REQUEST("/events")), ask(REQUEST("/events"))};
@@ -253,7 +253,7 @@ on_due(uvwheel_timer_t *timer)
 
 /* The wheel's clock, which a stall sets back, is the one that frames tell. An
  * empty wheel finds none, and whether it is depends on libuv's order. */
-START_TEST(a_frame_tells_of_a_stall)
+START_TEST(a_frame_shows_a_stall)
 {
   static uvwheel_timer_t timer;
   char figures[128], now[64]; /* of the JSON */
@@ -307,8 +307,8 @@ main(void)
   tcase_add_loop_test(tcase, patience_ends_at_its_tick, 0, 2);
   tcase_add_test(tcase, a_request_that_comes_byte_by_byte_has_no_more_time);
   tcase_add_test(tcase, newcomers_wait_while_all_connections_are_taken);
-  tcase_add_test(tcase, frames_are_made_while_somebody_looks_and_no_longer);
-  tcase_add_test(tcase, a_frame_tells_of_a_stall);
+  tcase_add_test(tcase, frames_are_made_only_while_there_are_viewers);
+  tcase_add_test(tcase, a_frame_shows_a_stall);
   tcase_add_test(tcase, a_viewer_that_does_not_read_is_dropped_alone);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);

@@ -121,7 +121,7 @@ START_TEST(slots_are_counted_only_on_demand)
 }
 END_TEST
 
-START_TEST(an_answer_that_nobody_collected_is_not_lost)
+START_TEST(an_answer_that_was_not_collected_is_not_lost)
 {
   live_wheels_ask(&wheels, false);
   answer();
@@ -154,7 +154,7 @@ START_TEST(a_blocked_loop_keeps_its_last_figures_and_is_reported)
 }
 END_TEST
 
-START_TEST(a_wheel_that_is_closed_is_never_asked_again)
+START_TEST(a_closed_wheel_is_never_asked_again)
 {
   live_wheels_ask(&wheels, true);
   uvwheel_close(&made[1], NULL);
@@ -177,9 +177,9 @@ main(void)
   tcase_add_test(tcase, a_wheel_of_this_loop_is_read_at_once);
   tcase_add_test(tcase, a_wheel_of_another_loop_answers_when_that_runs);
   tcase_add_test(tcase, slots_are_counted_only_on_demand);
-  tcase_add_test(tcase, an_answer_that_nobody_collected_is_not_lost);
+  tcase_add_test(tcase, an_answer_that_was_not_collected_is_not_lost);
   tcase_add_test(tcase, a_blocked_loop_keeps_its_last_figures_and_is_reported);
-  tcase_add_test(tcase, a_wheel_that_is_closed_is_never_asked_again);
+  tcase_add_test(tcase, a_closed_wheel_is_never_asked_again);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);
 }

@@ -94,7 +94,7 @@ START_TEST(traffic_keeps_a_connection_open)
 }
 END_TEST
 
-START_TEST(bad_arguments_are_told)
+START_TEST(bad_arguments_are_refused)
 {
   static const char *const lines[] = {"", "0", "-5", "5x", "x", "5 5"};
 
@@ -119,6 +119,6 @@ main(void)
   tcase_add_loop_test(tcase, a_silent_connection_is_closed_but_not_early, 0,
                       SERVERS);
   tcase_add_loop_test(tcase, traffic_keeps_a_connection_open, 0, SERVERS);
-  tcase_add_loop_test(tcase, bad_arguments_are_told, 0, SERVERS);
+  tcase_add_loop_test(tcase, bad_arguments_are_refused, 0, SERVERS);
   return run_suite(suite);
 }

@@ -366,7 +366,7 @@ START_TEST(wrong_usage_is_one_line_and_status_2)
 }
 END_TEST
 
-START_TEST(it_ends_if_it_cannot_tell_where_it_listens)
+START_TEST(it_ends_if_it_cannot_print_where_it_listens)
 {
   assert_ends_unheard("MULTI_LOOP", "--port 0");
 }
@@ -406,7 +406,7 @@ main(void)
   tcase_add_loop_test(tcase, a_port_in_use_is_one_line_and_status_1, 0, 2);
   tcase_add_test(tcase, too_few_descriptors_are_one_line_and_status_1);
   tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
-  tcase_add_test(tcase, it_ends_if_it_cannot_tell_where_it_listens);
+  tcase_add_test(tcase, it_ends_if_it_cannot_print_where_it_listens);
   tcase_add_test(tcase, help_names_every_option);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);

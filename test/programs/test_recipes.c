@@ -208,7 +208,7 @@ START_TEST(cancel_by_key_frees_each_request_once)
 }
 END_TEST
 
-START_TEST(shed_closes_who_was_idle_longest)
+START_TEST(shed_closes_the_idlest)
 {
   static const char *const events[] = {
       "busy: welcome", "ann: welcome", "ben: welcome", "cat: welcome",
@@ -228,7 +228,7 @@ START_TEST(shed_closes_who_was_idle_longest)
 }
 END_TEST
 
-START_TEST(shutdown_tells_what_was_left)
+START_TEST(shutdown_prints_what_was_left)
 {
   static const char *const left[] = {"\nleft: remind of the meeting, due in ",
                                      "\nleft: renew the certificate, due in "};
@@ -284,8 +284,8 @@ main(void)
   tcase_add_test(tcase, repeat_n_repeats_n_times);
   if (getenv("CANCEL_BY_KEY") != NULL) /* without uthash it is not built */
     tcase_add_test(tcase, cancel_by_key_frees_each_request_once);
-  tcase_add_test(tcase, shed_closes_who_was_idle_longest);
-  tcase_add_test(tcase, shutdown_tells_what_was_left);
+  tcase_add_test(tcase, shed_closes_the_idlest);
+  tcase_add_test(tcase, shutdown_prints_what_was_left);
   if (getenv("CPP_SESSIONS") != NULL) /* nor this without a C++ compiler */
     tcase_add_test(tcase, cpp_sessions_end_and_their_exceptions_arrive);
   return run_suite(suite);

@@ -308,7 +308,7 @@ END_TEST
 
 /* ---- The program -------------------------------------------------------- */
 
-START_TEST(it_prints_what_was_asked)
+START_TEST(it_prints_what_was_asked_for)
 {
   run_program("SIZE_WHEEL",
               "--timeout 60s:1000000 --refresh 10s --tick 100 --slots 500",
@@ -328,7 +328,7 @@ START_TEST(it_prints_what_was_asked)
 }
 END_TEST
 
-START_TEST(bad_arguments_are_told)
+START_TEST(bad_arguments_are_refused)
 {
   static const struct {
     const char *line, *complaint;
@@ -374,7 +374,7 @@ main(void)
   tcase_add_loop_test(tcase, the_recommended_size_does_and_half_of_it_would_not,
                       0, LENGTH(many_rounds));
   tcase_add_test(tcase, the_shortest_timeouts_get_the_shortest_tick);
-  tcase_add_test(tcase, it_prints_what_was_asked);
-  tcase_add_test(tcase, bad_arguments_are_told);
+  tcase_add_test(tcase, it_prints_what_was_asked_for);
+  tcase_add_test(tcase, bad_arguments_are_refused);
   return run_suite(suite);
 }

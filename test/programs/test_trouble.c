@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The servers in trouble, and what their loads say about it: a server that
- * listened to nobody for a while has closed nobody who spoke meanwhile. */
+/* The servers in trouble, and what their loads say about it: a server that was
+ * deaf for a while has closed no peer that spoke meanwhile. */
 
 #include <check.h>
 #include <signal.h>
@@ -59,7 +59,7 @@ stall_count(void)
   return getenv("UDP_LOAD") != NULL ? all : all - 1;
 }
 
-START_TEST(a_wheel_closes_nobody_for_a_stall)
+START_TEST(a_wheel_closes_no_peer_for_a_stall)
 {
   program_t server = stall(&stalls[_i], "wheel");
 
@@ -190,7 +190,7 @@ main(void)
   TCase *tcase = tcase_create("end to end");
 
   tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(tcase, a_wheel_closes_nobody_for_a_stall, 0,
+  tcase_add_loop_test(tcase, a_wheel_closes_no_peer_for_a_stall, 0,
                       stall_count());
   tcase_add_loop_test(tcase, a_libuv_timer_does_and_the_load_finds_it, 0,
                       stall_count());

@@ -131,7 +131,7 @@ START_TEST(a_forked_child_reports_its_own_calls)
 }
 END_TEST
 
-START_TEST(a_program_without_timers_is_told_so)
+START_TEST(a_program_without_timers_is_reported)
 {
   char line[512];
 
@@ -281,7 +281,7 @@ START_TEST(two_reports_are_compared_in_either_order)
 }
 END_TEST
 
-START_TEST(wrong_usage_is_told)
+START_TEST(wrong_usage_is_one_line)
 {
   assert_wrong_usage("TRY", "--with sundial true", "--with takes uv or wheel");
   assert_wrong_usage("TRY", "--with uv", "no command is given");
@@ -314,7 +314,7 @@ main(void)
   tcase_add_test(tcase, a_tick_of_the_wheel_can_be_chosen);
   tcase_add_test(tcase, both_ways_count_the_same_calls);
   tcase_add_test(tcase, a_forked_child_reports_its_own_calls);
-  tcase_add_test(tcase, a_program_without_timers_is_told_so);
+  tcase_add_test(tcase, a_program_without_timers_is_reported);
   tcase_add_test(tcase,
                  an_exit_in_a_callback_is_reported_with_the_wheel_as_it_is);
   tcase_add_test(tcase,
@@ -323,7 +323,7 @@ main(void)
   tcase_add_test(tcase, the_page_of_a_wheel_is_written_on_a_signal);
   tcase_add_test(tcase, a_report_so_far_is_written_on_a_signal);
   tcase_add_test(tcase, two_reports_are_compared_in_either_order);
-  tcase_add_test(tcase, wrong_usage_is_told);
+  tcase_add_test(tcase, wrong_usage_is_one_line);
   tcase_add_test(tcase, help_names_the_options);
   return run_suite(suite);
 }

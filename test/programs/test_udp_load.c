@@ -293,7 +293,7 @@ START_TEST(a_loop_that_is_never_quiet_may_take_a_quarter_of_a_tick_more)
 END_TEST
 
 /* Who is not the server cannot answer for it. */
-START_TEST(a_stranger_is_not_heard)
+START_TEST(a_stranger_is_ignored)
 {
   uint16_t port, strange_port;
   int server = hear_on(&port), stranger = hear_on(&strange_port);
@@ -391,7 +391,7 @@ START_TEST(an_interrupted_load_gives_no_verdict)
 END_TEST
 
 /* The server ends all sessions meanwhile, rightly. */
-START_TEST(a_load_that_was_stopped_accuses_nobody)
+START_TEST(a_load_that_was_stopped_accuses_no_server)
 {
   char line[256];
   uint16_t port;
@@ -472,13 +472,13 @@ main(void)
   tcase_add_loop_test(tcase, a_liar_is_found, 0, LIES);
   tcase_add_test(tcase,
                  a_loop_that_is_never_quiet_may_take_a_quarter_of_a_tick_more);
-  tcase_add_test(tcase, a_stranger_is_not_heard);
+  tcase_add_test(tcase, a_stranger_is_ignored);
   tcase_add_test(tcase, a_slow_server_is_greeted_by_all);
   tcase_add_test(tcase, no_server_is_one_line);
   tcase_add_loop_test(tcase, a_server_gone_half_way_is_not_judged, 0, 2);
   tcase_add_test(tcase, too_few_descriptors_are_one_line);
   tcase_add_loop_test(tcase, an_interrupted_load_gives_no_verdict, 0, 2);
-  tcase_add_test(tcase, a_load_that_was_stopped_accuses_nobody);
+  tcase_add_test(tcase, a_load_that_was_stopped_accuses_no_server);
   tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
   tcase_add_test(tcase, help_names_every_option);
   suite_add_tcase(suite, tcase);

@@ -37,8 +37,9 @@ start_kind(int kind, const char *options, uint16_t *port)
   return start_sessions(line, port);
 }
 
-/* It must end well, and have made so many sessions, each of which is alive or
- * has expired: which of both is up to the machine, if the timeout is short. */
+/* It must end well, and have made that many sessions, each of which is alive or
+ * has expired: which of the two depends on the machine if the timeout is short.
+ */
 static void
 assert_sound(const program_t *server, uint64_t created)
 {
@@ -153,7 +154,7 @@ START_TEST(an_idle_session_ends_but_not_early)
 }
 END_TEST
 
-/* Another session, which ends, tells that a timeout has passed. */
+/* The end of another session shows that a timeout has passed. */
 START_TEST(traffic_keeps_a_session)
 {
   uint16_t port;
@@ -213,7 +214,7 @@ START_TEST(over_the_limit_a_datagram_is_refused_and_counted)
 END_TEST
 
 /* With a hundred of them, a round of newcomers takes several ticks. */
-START_TEST(over_the_limit_it_sheds_who_was_idle_longest)
+START_TEST(over_the_limit_it_sheds_the_idlest)
 {
   int newcomers[200];
   uint16_t port;
@@ -374,7 +375,7 @@ START_TEST(a_port_in_use_is_one_line_and_status_1)
 }
 END_TEST
 
-START_TEST(it_ends_if_it_cannot_tell_where_it_listens)
+START_TEST(it_ends_if_it_cannot_print_where_it_listens)
 {
   assert_ends_unheard("UDP_SESSIONS", "--port 0");
 }
@@ -444,7 +445,7 @@ sessions_tcase(void)
   tcase_add_test(tcase, without_a_timer_a_session_stays);
   tcase_add_loop_test(tcase, over_the_limit_a_datagram_is_refused_and_counted,
                       0, KINDS);
-  tcase_add_test(tcase, over_the_limit_it_sheds_who_was_idle_longest);
+  tcase_add_test(tcase, over_the_limit_it_sheds_the_idlest);
   tcase_add_loop_test(tcase, the_end_of_a_session_makes_room_for_another, 0,
                       KINDS_WITH_TIMEOUT);
   tcase_add_loop_test(tcase, many_sessions_need_few_descriptors, 0, KINDS);
@@ -463,7 +464,7 @@ program_tcase(void)
   tcase_add_loop_test(tcase, sigint_closes_everything, 0, KINDS);
   tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
   tcase_add_loop_test(tcase, a_port_in_use_is_one_line_and_status_1, 0, KINDS);
-  tcase_add_test(tcase, it_ends_if_it_cannot_tell_where_it_listens);
+  tcase_add_test(tcase, it_ends_if_it_cannot_print_where_it_listens);
   tcase_add_test(tcase, help_names_every_option);
   tcase_add_test(tcase, stats_come_while_it_runs);
   tcase_add_test(tcase, quiet_prints_where_it_listens_and_no_more);

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How many blocks were asked for so far. */
+/* How many blocks were allocated so far. */
 uint64_t allocations(void);
 
 /* From now on all requests fail, or succeed again. */

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The kernel keeps so many small datagrams for a socket. */
+/* How many small datagrams the kernel keeps for a socket. */
 #define PEERS_OF_A_SOCKET 200u
 #define SOCKETS 10u
 

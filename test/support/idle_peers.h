@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Peers that speak to the loop over real sockets, each with an idle timeout on
- * the wheel. They speak at their own times, whether the loop listens or not. */
+ * the wheel. They speak at their own times, even when the loop is deaf. */
 
 #ifndef IDLE_PEERS_H
 #define IDLE_PEERS_H
@@ -74,8 +74,8 @@ typedef enum hold_e {
   HOLDS
 } hold_t;
 
-/* The loop will be held from one time to another. If a callback does that, and
- * is told to, it calls uv_update_time at its end. Runs the loop until then. */
+/* The loop will be held from one time to another; if a callback does that, it
+ * ends with uv_update_time if `update`. Runs the loop until then. */
 void hold_loop(hold_t hold, uint64_t from_ms, uint64_t until_ms, bool update);
 
 /* The time, which the loop may not know yet. */

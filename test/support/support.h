@@ -40,20 +40,20 @@ void close_and_forget_wheel(void);
 /* Everything that must hold for the wheel at any time. */
 void verify_wheel(void);
 
-/* Runs the loop for so long, also when nothing keeps it alive. */
+/* Runs the loop for that long, even when nothing keeps it alive. */
 void run_for(uint64_t ms);
 
 /* Runs the loop's timers and the poll that follows them: a turn of each wheel
  * that has something due. */
 void run_turn(void);
 
-/* Sets the clock back to the beginning. What moves it by more than half an hour
- * ends with this: check reads the same clock to tell how long a test took, and
- * stumbles over an int full of microseconds. */
+/* Sets the clock back to the beginning. A test that moves it by more than half
+ * an hour ends with this: check measures tests by the same clock, in an int of
+ * microseconds. */
 void rewind_clock(void);
 
-/* Closes, as a careless program does it, all that uv_walk finds (the loop's
- * timer for run_for excepted). Returns how many handles that were. */
+/* Closes all that uv_walk finds, as a careless program does, except the loop's
+ * timer for run_for. Returns how many handles there were. */
 unsigned close_all_handles(void);
 
 /* The handles that a wheel without a mailbox adds to its loop. */
@@ -63,8 +63,8 @@ unsigned close_all_handles(void);
 #define WHEEL_HANDLES 3
 #endif
 
-/* How many handles uv_walk finds, the one for run_for excepted; and which, as
- * far as there is room. */
+/* How many handles uv_walk finds, except the one for run_for; and which, as far
+ * as there is room. */
 unsigned handle_count(void);
 unsigned list_handles(uv_handle_t **list, unsigned room);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Virtual time for libuv loops: a program that links virtual_time.c has a
- * monotonic clock that stands still until somebody moves it, and loops that
- * never sleep. A poll that finds no I/O and has a timeout moves the clock on
- * by that timeout and returns at once; I/O that is ready is always served
- * first. A poll that would sleep for ever fails the test.
+ * monotonic clock that stands still until a test moves it, and loops that never
+ * sleep. A poll that finds no I/O and has a timeout moves the clock on by that
+ * timeout and returns at once; I/O that is ready is always served first. A poll
+ * that would sleep for ever fails the test.
  *
  * It works by symbol interposition: clock_gettime, clock_getres, epoll_wait and
  * epoll_pwait are defined here, in the executable, whose symbols win over the C

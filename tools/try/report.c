@@ -46,8 +46,8 @@ add(text_t *text, const char *format, ...)
     text->length += (size_t)length < left ? (size_t)length : left - 1;
 }
 
-/* The command's own process writes to the file that was asked for, others to
- * one of their own beside it. */
+/* The command's own process writes to the file of --output, other processes to
+ * files of their own beside it. */
 static int
 open_output(void)
 {
@@ -233,7 +233,7 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes, int loops)
 
   add(text, "timers by %s (libuv %s)\n", settings.with_wheel ? "wheel" : "uv",
       uv_version_string());
-  add(text, "a tool to look with, not a way to ship\n");
+  add(text, "a tool for measuring, not for production\n");
   ns = add_table(text, tally);
   add(text, "cpu     %.1f ms in %.1f ms; its timers took %.2f %% of that\n",
       used_ns / 1e6, (double)(now_ns() - began_ns) / 1e6, 100 * ns / used_ns);

@@ -6,7 +6,7 @@
  *   serve.c   the uv_timer_* functions that the program then calls
  *   loops.c   a record of each loop, and the loop's wheel
  *   tally.c   counts the calls and times a sample of them
- *   report.c  tells at the end, and on a signal
+ *   report.c  reports at the end, and on a signal
  *   libuv.c   how the functions of libuv itself are reached
  *
  * With uv the functions count, and libuv does the work. With a wheel each
@@ -102,7 +102,7 @@ void end_turn(const stopwatch_t *watch, uint64_t ended_ns,
 uint64_t now_ns(void);
 uint64_t clock_ns(void);
 
-/* Ns that all calls of the kind took, as far as the sample tells. */
+/* Ns that all calls of the kind took, by the sample. */
 double cost_ns(const cost_t *cost);
 
 void add_tally(tally_t *sum, const tally_t *tally);
@@ -164,7 +164,7 @@ bool is_own_handle(const record_t *record, const uv_handle_t *handle);
 /* Closes what make_record has added, if nothing else is left in the loop. */
 void close_own_handles(record_t *record);
 
-/* The loop is gone. Was it closed? Else nobody may use the record again. */
+/* The loop is gone. If it was not closed, the record must not be used again. */
 void release_record(record_t *record, bool closed);
 
 /* Runs the loop, and remembers that it runs. */

@@ -16,7 +16,8 @@ fail() {
   exit 1
 }
 
-# refuses STATUS TEXT ARGUMENT...: exits so, tells so and leaves nothing
+# refuses STATUS TEXT ARGUMENT...: exits with that status, says that text and
+# leaves nothing
 refuses() {
   expected=$1 text=$2
   shift 2

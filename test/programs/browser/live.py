@@ -470,7 +470,7 @@ def cpu_s(process):
 
 
 def watch(server, viewers, duration_s):
-    """Reads what so many viewers are sent, for so long."""
+    """Reads what that many viewers are sent, for that long."""
     selector = selectors.DefaultSelector()
     for _ in range(viewers):
         selector.register(server.view(), selectors.EVENT_READ)
