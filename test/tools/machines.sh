@@ -230,6 +230,7 @@ compilers_of() {
   shift
   keep "compilers-$suite" make_debian "$suite" "$@" || return 0
   run_debian "$suite" "compilers-$suite" "for compiler in $*; do
+      echo \"\$compiler:\"
       CC=\$compiler test/run library
       sed \"s/library/\$compiler/\" $results >>build/all.tsv
     done
