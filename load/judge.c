@@ -15,6 +15,9 @@
 /* The time between two measurements: a lag that short may not be seen. */
 #define UNSEEN_LAG_NS PACE_NS
 
+#define LEAST_WAIT_NS (25 * NS_PER_MS)
+#define MOST_WAIT_NS (250 * NS_PER_MS)
+
 int
 judge_init(judge_t *judge, uint64_t closes, uint64_t timeout_ms,
            uint64_t tick_ms)
@@ -113,6 +116,7 @@ judge_begin_anew(judge_t *judge)
   *judge = (judge_t){
       .timeout_ns = judge->timeout_ns,
       .tick_ns = judge->tick_ns,
+      .is_never_quiet = judge->is_never_quiet,
       .lateness_ns = judge->lateness_ns,
       .awake_ns = judge->awake_ns,
       .earlier_lag_ns = recent_lag_ns(judge),
@@ -128,11 +132,25 @@ set_back_ns(const judge_t *judge)
   return 2 * (judge->stall_ns + grace_ns);
 }
 
+/* For how long a timer that is due may wait in a loop that is never quiet. */
+static uint64_t
+wait_ns(const judge_t *judge)
+{
+  uint64_t quarter_ns = judge->tick_ns / 4;
+
+  if (!judge->is_never_quiet)
+    return 0;
+  if (quarter_ns < LEAST_WAIT_NS)
+    return LEAST_WAIT_NS;
+  return quarter_ns < MOST_WAIT_NS ? quarter_ns : MOST_WAIT_NS;
+}
+
 uint64_t
 judge_allowed_ns(const judge_t *judge)
 {
   /* The millisecond is the resolution of the server's clock. */
-  return judge->tick_ns + NS_PER_MS + lag_ns(judge) + set_back_ns(judge);
+  return judge->tick_ns + wait_ns(judge) + NS_PER_MS + lag_ns(judge) +
+         set_back_ns(judge);
 }
 
 /* ---- Report ------------------------------------------------------------ */
@@ -191,8 +209,12 @@ print_findings(const judge_t *judge, uint64_t late, FILE *stream)
   fprintf(stream,
           "allowed       %.0f ms for one tick, and %.1f ms by which this "
           "machine lagged\n",
-          ms(judge->tick_ns),
-          ms(judge_allowed_ns(judge) - judge->tick_ns - set_back_ns(judge)));
+          ms(judge->tick_ns), ms(NS_PER_MS + lag_ns(judge)));
+  if (judge->is_never_quiet)
+    fprintf(stream,
+            "busy          the loop was never quiet, for which a close may be "
+            "late by %.0f ms\n",
+            ms(wait_ns(judge)));
   if (judge->stall_ns != 0)
     fprintf(stream,
             "stalled       %.0f ms, for which a close may be late by %.0f ms\n",

@@ -444,6 +444,7 @@ open_all(load_t *load)
       judge_init(&load->judge, WATCHED_MAX, options->timeout_ms,
                  options->tick_ms) != 0)
     return UV_ENOMEM;
+  load->judge.is_never_quiet = 1;
   stall_init(&load->stall, &load->judge, options);
   return peers_open(&load->peers, (uint32_t)options->count, &load->server);
 }

@@ -330,7 +330,7 @@ uvwheel__on_after_poll(uv_check_t *handle)
 {
   uvwheel_t *wheel = CONTAINER_OF(handle, uvwheel_t, after_poll);
 
-  if (uvwheel_core_count(&wheel->core) != 0 && !is_closing(wheel))
+  if (uvwheel_core_count(&wheel->core) != 0)
     after_poll(wheel);
   uvwheel__leave_loop(wheel);
 }

@@ -296,7 +296,7 @@ START_TEST(a_walk_that_runs_the_loop_fires_nothing)
   begin_noise(5);
   test_timer_init(&timer);
   test_timer_start(&timer, 90, 0);
-  while (!(wheel.polled_ms == 0))
+  while (wheel.polled_ms == 0)
     ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
   uvwheel_walk(&wheel, run_the_loop, NULL);
   ck_assert_uint_eq(timer.fired, 0);

@@ -53,6 +53,7 @@ def check_report(program, way, least):
 
 
 def compare(program):
+    print(f"{program}:", flush=True)
     subprocess.run([TOP / "tools" / "uvwheel-try", "--compare",
                     report_of(program, "uv"), report_of(program, "wheel")],
                    check=True)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -262,6 +263,35 @@ START_TEST(a_liar_is_found)
 }
 END_TEST
 
+/* The session of 500 ms ends a tick and 150 ms late. */
+static int
+forget_it_late(char *text, size_t length, uint64_t *count)
+{
+  static uint64_t spoken_ms;
+  struct timespec now;
+
+  (void)length;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  uint64_t now_ms =
+      (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+  if (text[0] == '!')
+    spoken_ms = now_ms;
+  *count = now_ms - spoken_ms < 1650;
+  return 1;
+}
+
+START_TEST(a_loop_that_is_never_quiet_may_take_a_quarter_of_a_tick_more)
+{
+  uint16_t port;
+  int socket = hear_on(&port);
+  program_t load = start_peers(port, SILENT " --tick 1000");
+
+  lie_to(&load, socket, forget_it_late);
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  ck_assert_uint_eq(number_of(result.out, "on_time"), 1);
+}
+END_TEST
+
 /* Who is not the server cannot answer for it. */
 START_TEST(a_stranger_is_ignored)
 {
@@ -440,6 +470,8 @@ main(void)
   tcase_add_loop_test(tcase, a_server_unlike_the_one_expected_breaks_a_promise,
                       0, MISMATCH);
   tcase_add_loop_test(tcase, a_liar_is_found, 0, LIES);
+  tcase_add_test(tcase,
+                 a_loop_that_is_never_quiet_may_take_a_quarter_of_a_tick_more);
   tcase_add_test(tcase, a_stranger_is_ignored);
   tcase_add_test(tcase, a_slow_server_is_greeted_by_all);
   tcase_add_test(tcase, no_server_is_one_line);

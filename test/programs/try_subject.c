@@ -123,7 +123,9 @@ misuse_and_again(void)
   expect("again unstarted", uv_timer_again(&never));
   expect("start without callback", uv_timer_start(&never, NULL, 1, 1));
   expect("stop unstarted", uv_timer_stop(&never));
+#if UV_VERSION_HEX >= 0x012900 /* libuv 1.40 reads what memory held before */
   expect("due in unstarted", (int)uv_timer_get_due_in(&never));
+#endif
   uv_timer_start(&late, on_named, 600000, 60);
   uv_timer_start(&early, on_early, 10, 0);
   uv_timer_start(&middle, on_named, 40, 0);

@@ -141,9 +141,10 @@ libuv_source() {
     cp "$wrap" "$1"
     return
   fi
+  version=$(pkg-config --modversion libuv)
+  [ "$version" = 1.44.2 ] || skip "no build file for libuv $version"
   fetch_debian_source >log 2>&1 || skip "no source of libuv: $(tail -n 1 log)"
-  name=$(echo libuv1_*.orig.tar.gz)
-  [ "$name" = libuv1_1.44.2.orig.tar.gz ] || skip "no build file for $name"
+  name=libuv1_$version.orig.tar.gz
   mkdir "$1/packagefiles"
   cp -R "$here/libuv" "$name" "$1/packagefiles"
   cat >"$1/libuv.wrap" <<END

@@ -32,6 +32,9 @@ refuses() {
 (umask 077 && "$top/packaging/release" --dry-run again "$url/" >log 2>&1)
 diff -r files again
 (cd files && sha256sum --check --strict SHA256SUMS)
+find files -type f ! -name SHA256SUMS -printf '%P\n' | sort >made
+sed 's/^[^ ]*  //' files/SHA256SUMS | sort | diff made - ||
+  fail "these files have no checksum"
 "$top/packaging/release" --dry-run nowhere >log 2>&1
 cmp files/uvwheel-*.tar.xz nowhere/uvwheel-*.tar.xz
 grep -q 'find an address' log || fail "no word of what is missing"
