@@ -151,7 +151,7 @@ typedef void (*workload_fn)(const struct peer *peer,
 /* A workload and the rows that come out of it. */
 struct known_workload {
   workload_fn run;
-  unsigned traits; /* which peers take part: those that have all of these */
+  unsigned traits; /* peers need all of these to take part */
   enum row first;
   enum row last;
   size_t least; /* numbers of timers; a most of 0 is no limit */

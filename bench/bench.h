@@ -15,7 +15,7 @@ extern "C" {
 
 #define BENCH_TIMEOUT_MS 60000u
 
-/* Where a peer's timers live: timer i is at base + i * stride. */
+/* Where a peer's timers are: timer i is at base + i * stride. */
 struct arena {
   char *base;
   size_t stride;
@@ -26,7 +26,7 @@ extern struct arena bench_arena;
 /* The callbacks of all peers do the same: count, and start again when the
  * workload wants that. */
 extern uint64_t bench_fired;
-/* With which timeouts, in turn; NULL: a timer that fired stays idle. */
+/* The timeouts to take, in turn; NULL: a timer that fired stays idle. */
 extern const uint32_t *bench_rearm_ms;
 
 #define BENCH_REARMS 1024u
@@ -54,18 +54,18 @@ enum {
   TRAIT_FEW = 2048         /* each turn costs as much as there are timers  */
 };
 
-/* An array of indices says which timers an operation is for, and in which
- * order. */
+/* An operation is for the timers whose indices are in an array, in that order.
+ */
 typedef void (*operation_fn)(const uint32_t *order, size_t count);
 
-/* What a timer library can do. init, release, open and close are never
- * measured, but in the ten-million-timer workload. */
+/* What a timer library can do. init, release, open and close are only measured
+ * in the ten-million-timer workload. */
 struct operations {
   size_t timer_bytes;
   void (*close)(void); /* frees the loop; all timers are released */
 
-  /* With which times timers are started from here on. The repeat is 0 unless
-   * the peer is TRAIT_RESTART. */
+  /* The times with which timers are started from here on. The repeat is 0
+   * unless the peer is TRAIT_RESTART. */
   void (*set_times)(uint64_t timeout_ms, uint64_t repeat_ms);
 
   operation_fn init;
@@ -86,7 +86,7 @@ struct operations {
   void (*run)(uint64_t ms); /* the loop runs for that long; NULL: no loop  */
 };
 
-/* A library as it is opened for a benchmark. */
+/* A library, opened for a benchmark. */
 struct peer {
   const char *name;
   unsigned traits;
@@ -94,8 +94,8 @@ struct peer {
   const struct operations *can;
 };
 
-/* The loop around each operation, for all peers. It is inlined with the
- * operation in it, so that no call by pointer is measured. */
+/* The loop around each operation, for all peers. The operation is inlined in
+ * it, so that no call by pointer is measured. */
 __attribute__((always_inline)) static inline void
 bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
 {
@@ -106,7 +106,8 @@ bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
     operation(base + order[i] * stride);
 }
 
-/* Makes of an operation on one timer, NAME_one, that on many, NAME. */
+/* Defines an operation on many timers, NAME, by the one on one timer, NAME_one.
+ */
 #define BENCH_OPERATION(NAME)                           \
   static void NAME(const uint32_t *order, size_t count) \
   {                                                     \

@@ -40,8 +40,8 @@ workload_idle(const struct peer *peer, const struct orders *orders,
   clock_be_real(0);
 }
 
-/* All are due at the same time, and the loop comes to know it. Each of its
- * turns takes 1 ms of virtual time. */
+/* All are due at the same time. Each turn of the loop takes 1 ms of virtual
+ * time. */
 void
 workload_burst(const struct peer *peer, const struct orders *orders,
                struct result *result)
@@ -68,8 +68,8 @@ workload_burst(const struct peer *peer, const struct orders *orders,
   close_peer(peer, orders);
 }
 
-/* libuv's benchmark of the same name: timers lie side by side, and every
- * thousand of them are due 1 ms later than those before. */
+/* libuv's benchmark of the same name: timers lie side by side, and each
+ * thousand of them is due 1 ms later than the one before. */
 void
 workload_million(const struct peer *peer, const struct orders *orders,
                  struct result *result)

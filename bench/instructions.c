@@ -41,7 +41,7 @@ turn_by_turn(const uint32_t *order, size_t count)
   }
 }
 
-/* Named on the command line of callgrind, with what the compiler appends. */
+/* The command line of callgrind names it, with what the compiler appends. */
 __attribute__((noinline)) static void
 measured(operation_fn operate, const uint32_t *order, size_t count)
 {

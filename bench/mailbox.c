@@ -235,8 +235,8 @@ make_senders(const struct way *way, sender_t *senders, unsigned count)
                             .end = options.requests * (i + 1) / count};
 }
 
-/* The threads post while the loop runs here; no threads, and they are posted
- * here. */
+/* The threads post while the loop runs here; without threads, this one posts.
+ */
 static void
 post_and_wait(sender_t *senders, unsigned threads, uint64_t *real_ns,
               uint64_t *used_ns)

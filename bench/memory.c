@@ -13,7 +13,7 @@
 #define CONNECTION_BYTES 256u
 #define TIMER_OFFSET 64u
 #define HOT 1000u         /* how many timers are hot */
-#define LEAST_DRAWS 1000u /* for few timers are used too fast to be timed */
+#define LEAST_DRAWS 1000u /* fewer are over too soon to be timed */
 
 uint64_t bench_fired;
 const uint32_t *bench_rearm_ms;

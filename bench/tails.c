@@ -32,9 +32,9 @@ real_ns(void)
   return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* The processor begins nothing that follows before it has finished all that
- * came before: an operation is measured with all its waits for memory, of which
- * the operations of the other workloads hide each other's. */
+/* The processor finishes all that came before it begins what follows: an
+ * operation is measured with all its waits for memory, which overlap in the
+ * other workloads. */
 static inline uint64_t
 timestamp(void)
 {
@@ -118,7 +118,7 @@ nothing(const uint32_t *timer, size_t count)
   (void)count;
 }
 
-/* The share is that of operations that took no longer. */
+/* The share of operations that took no longer. */
 static unsigned
 bucket_at(const struct tail *tail, double share)
 {
@@ -160,7 +160,7 @@ add_tail(struct result *result, enum row row, const struct tail *tail)
              (double)tail->worst * counter.ns_per_tick, 1);
 }
 
-/* Each operation alone, while RAMP_MS go by. */
+/* Each operation alone, while RAMP_MS pass. */
 static void
 measure_each(const struct peer *peer, struct tail *tail, operation_fn operate,
              const uint32_t *order, size_t n)

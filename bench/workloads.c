@@ -6,7 +6,7 @@
 
 #include <malloc.h>
 
-#define RAMP_MS 10000u    /* time that goes by while all are started once   */
+#define RAMP_MS 10000u    /* time that passes while all are started once */
 #define REFRESH_MS 10000u /* mean time between two refreshes of a timer     */
 #define REQUESTS 10000u   /* that are outstanding at a time                 */
 #define DEADLINE_MS 5000u /* of a request; it is answered after 50 ms       */
@@ -108,8 +108,8 @@ more_rounds(size_t n, size_t done, uint64_t since_ns)
 
 /* ---- The operations, one by one ---------------------------------------- */
 
-/* An operation on every timer of the order while span_ms go by; at least a
- * batch between two looks at the clock. Returns the CPU time in ns. */
+/* An operation on every timer of the order while span_ms pass; at least a batch
+ * between two looks at the clock. Returns the CPU time in ns. */
 static double
 sweep(operation_fn operate, void (*after_batch)(void), const uint32_t *order,
       size_t count, size_t batch, uint64_t span_ms)
@@ -141,8 +141,8 @@ batch_of(size_t count)
   return count / 1000 > 100 ? count / 1000 : 100;
 }
 
-/* What the looks at the clock take, without any operation, is subtracted.
- * Afterwards the loop turns, so that the next operation finds it up to date. */
+/* The time of the looks at the clock alone is subtracted. Afterwards the loop
+ * turns, so that the next operation finds it up to date. */
 static void
 measure_batches(const struct peer *peer, struct result *result, enum row row,
                 operation_fn operate, const uint32_t *order, size_t count,
@@ -170,8 +170,9 @@ starts_batch(size_t count)
   return count > RAMP_MS ? count / RAMP_MS : 1;
 }
 
-/* Idle timers are started: that begins at each millisecond at which there is
- * one to start, since how many of them share a slot matters. */
+/* Idle timers are started, with a look at the clock at each millisecond at
+ * which there is one to start, since it matters how many of them share a slot.
+ */
 static void
 measure_starts(const struct peer *peer, struct result *result, enum row row,
                operation_fn operate, const uint32_t *order, size_t count)
@@ -416,9 +417,9 @@ workload_steady_again(const struct peer *peer, const struct orders *orders,
   serve(peer, orders, peer->can->again, result, ROW_STEADY_AGAIN);
 }
 
-/* 10,000 requests are outstanding, and each is answered, and the next one
- * asked, after 50 ms: a stop and a start. The other timers are those of
- * connections that keep silent. */
+/* 10,000 requests are outstanding; each is answered, and the next one sent,
+ * after 50 ms: a stop and a start. The other timers are those of silent
+ * connections. */
 static double
 answer_all(const struct peer *peer, const uint32_t *requests)
 {
@@ -457,8 +458,8 @@ workload_request(const struct peer *peer, const struct orders *orders,
 
 /* ---- Timeouts of all kinds --------------------------------------------- */
 
-/* From 1 ms to 1 h: any power of two is as likely as the others, and any time
- * up to the next one. */
+/* From 1 ms to 1 h: each power of two is as likely as any other, and so is each
+ * time up to the next one. */
 static uint32_t
 random_timeout_ms(uint64_t *seed)
 {

@@ -33,7 +33,7 @@ enum row {
   ROW_REQUEST,
   ROW_CHURN,
   ROW_FIRE,
-  /* Each of them is followed by its p99, p99.9 and worst. */
+  /* Each is followed by its p99, p99.9 and worst. */
   ROW_TAIL_START,
   ROW_TAIL_REFRESH = ROW_TAIL_START + 4,
   ROW_TAIL_STOP = ROW_TAIL_REFRESH + 4,
@@ -74,7 +74,7 @@ void add_result(struct result *result, enum row row, double total,
 void open_peer(const struct peer *peer, const struct orders *orders);
 void close_peer(const struct peer *peer, const struct orders *orders);
 
-/* Is there another round to go, of a workload that handles n timers in each? */
+/* Is there another round of a workload that handles n timers in each? */
 int more_rounds(size_t n, size_t done, uint64_t since_ns);
 
 /* From here on timers that fire are started again. */

@@ -152,7 +152,7 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
 
 /* ---- Accept ------------------------------------------------------------ */
 
-/* Full servers meet many newcomers: one complaint a second is enough. */
+/* A full server has many newcomers: one complaint a second is enough. */
 static void
 complain_of_accept(echo_t *echo, const char *reason)
 {
@@ -213,7 +213,7 @@ turn_away(echo_t *echo, const char *reason)
   uv_close((uv_handle_t *)&echo->unwelcome, on_turned_away);
 }
 
-/* So many of all at once, and one: the closes of some connections are done
+/* One in so many is shed at once: the closes of some connections are done
  * together, and none is closed long before its place is needed. */
 #define SHED_SHARE 1024
 
@@ -251,8 +251,8 @@ accept_next(echo_t *echo)
     turn_away(echo, "out of memory");
     return;
   }
-  /* libuv accepts whole bursts in one iteration: without this the last of them
-   * would be given an idle time that began before it came. */
+  /* libuv accepts whole bursts in one iteration: without this the idle time of
+   * the last one would begin before it came. */
   uv_update_time(echo->listener.loop);
   /* Started before it is accepted, so that close_connection always finds a
    * timer to close. */
@@ -293,7 +293,7 @@ echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
   int error = uv_tcp_init_ex(loop, &echo->listener, family);
   uvwheel_options_t wheel = options->wheel;
 
-  /* Then there is always a descriptor for one more. */
+  /* So that there is always a descriptor for one more. */
   if (options->sheds) {
     uint64_t possible = possible_connections(echo->descriptor_limit);
     if (wheel.max_timers == 0 || wheel.max_timers > possible)
@@ -305,7 +305,7 @@ echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
   return error != 0 ? error : uvwheel_init(loop, &echo->wheel, &wheel);
 }
 
-/* Others have handles on that loop, too, and so has the wheel. */
+/* The loop has other handles, the wheel's among them. */
 static void
 close_handle(uv_handle_t *handle, void *data)
 {

@@ -48,9 +48,9 @@ typedef struct echo_s {
   char read_buffer[65536]; /* one is enough: see on_read */
 } echo_t;
 
-/* Begins with one that is zeroed but for the limit. family: of the listening
- * socket, or AF_UNSPEC. Returns 0 or a UV_E* code; echo_stop has to follow in
- * any case. */
+/* Begins with one that is zeroed except for the limit. family: of the listening
+ * socket, or AF_UNSPEC. Returns 0 or a UV_E* code; echo_stop must follow in any
+ * case. */
 int echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
               const server_options_t *options);
 

@@ -47,9 +47,8 @@ typedef struct server_s {
 
 /* ---- Figures ----------------------------------------------------------- */
 
-/* How late at most were this many per cent of the timers that fired in their
- * time? The buckets are powers of two, so the answer is the upper end of one.
- */
+/* How late at most were this many per cent of the timers that fired? The
+ * buckets are powers of two, so the answer is the upper end of one. */
 static uint64_t
 lateness_ms(const uvwheel_stats_t *stats, unsigned percent)
 {

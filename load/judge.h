@@ -18,12 +18,12 @@
  *   machine. The judge measures that: how late its own loop was at most (it is
  *   to be woken every 10 ms), and how long an echo took at most (one is asked
  *   for every 10 ms), which includes the lateness of the server's loop. A close
- *   is late only if it came after timeout + tick + these. The timers of a loop
- *   that is never quiet may wait for a quarter of a tick more, 25 ms at least
- *   and 250 at most; udp-load, whose peers speak as fast as the server answers,
- *   allows for that. A server whose turn_budget is much smaller than the number
- *   of timers due at once spreads them over many iterations on purpose; here
- *   that counts as late.
+ *   is late only if it came after timeout + tick + these. A loop that is never
+ *   quiet may take a quarter of a tick more, 25 to 250 ms, to hear its peers
+ *   first: udp-load, whose peers speak as fast as the server answers, allows
+ *   for that. A server whose turn_budget is much smaller than the number of
+ *   timers due at once spreads them over many iterations on purpose; here that
+ *   counts as late.
  *
  * - Starved. A connection that should have chatted, but got no answer for a
  *   whole timeout, was rightly closed by the server's timer. Either messages
@@ -33,10 +33,10 @@
  * - Stalled. With --stall the server is made deaf while peers speak on. That
  *   excuses no closed connection: time in which the loop was deaf does not
  *   count, so all peers that speak have to stay. Only the load's own delay is
- * an excuse, since then they did not speak. Silent peers may be closed later,
- * by what the server's clock is set back (the stall and as much again, a second
- *   at most), and by as much again if the server heard of it right after the
- *   stall. The stall itself is no lag.
+ *   an excuse, since then they did not speak. Silent peers may be closed later,
+ *   by what the server's clock is set back (the stall and as much again, a
+ *   second at most), and by as much again if the server heard of it right after
+ *   the stall. The stall itself is no lag.
  */
 
 #ifndef LOAD_JUDGE_H

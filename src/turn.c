@@ -38,9 +38,9 @@
 #include <time.h>
 #endif
 
-/* Bounds of that quarter of a tick. In the least wait a loop hears some
- * thousand datagrams; the most is little beside the timeouts for which a tick
- * is of seconds. */
+/* Bounds of that quarter of a tick. In 25 ms a loop hears some thousand
+ * datagrams; 250 ms are little beside the timeouts of a wheel whose ticks are
+ * seconds long. */
 #define LEAST_WAIT_MS 25
 #define MOST_WAIT_MS 250
 

@@ -9,7 +9,7 @@
 #define AGES 100          /* of last refreshes, over which stays are averaged */
 #define MAX_TICK_MS 10000 /* to recommend: fewer wake-ups gain nothing */
 #define HALVINGS 30       /* of the interval in which p is searched for */
-#define VISITS 200        /* of the hand, before several are taken as one */
+#define VISITS 200 /* of the hand, after which several are taken as one */
 
 /* One stay in a slot, on average. */
 typedef struct stay_s {

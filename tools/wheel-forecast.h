@@ -55,7 +55,7 @@ typedef struct load_s {
 
 typedef struct forecast_s {
   double looks;          /* per second, of timers by the hand           */
-  double needed;         /* of these, those with which timers fire/move */
+  double needed;         /* of these, those in which timers fire/move */
   double wakeups;        /* per second, of the loop by the wheel        */
   uint64_t wheel_bytes;  /* the wheel and its slots                     */
   uint64_t timers_bytes; /* all timers                                  */

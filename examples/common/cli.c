@@ -17,8 +17,8 @@
 
 #define DESCRIPTORS_KEPT 8 /* for all that is not a connection */
 
-/* For what a server opens later, and one that is accepted before another one
- * is closed for it. */
+/* For what a server opens later, and for a connection that is accepted before
+ * another one is closed to make room. */
 #define DESCRIPTORS_TO_COME 8
 
 void
@@ -98,8 +98,8 @@ raise_descriptor_limit(void)
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return 0;
   limit.rlim_cur = limit.rlim_max;
-  /* Some systems have a lower limit than the one they name; then the soft
-   * limit stays, and that one is true. */
+  /* Some systems have a lower limit than the one they report; then the soft
+   * limit stays, which is true. */
   setrlimit(RLIMIT_NOFILE, &limit);
   getrlimit(RLIMIT_NOFILE, &limit);
   return limit.rlim_cur;

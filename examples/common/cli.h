@@ -23,7 +23,7 @@
 #define MAX_TIMEOUT_MS (UINT64_C(1) << 40) /* 34 years */
 #define MAX_SECONDS 1000000
 
-/* Each program defines its name, the beginning of all its complaints. */
+/* Each program defines its name, with which all its complaints begin. */
 extern const char *const program;
 
 /* One line on stderr, formatted as by printf; those of threads do not mix. */
@@ -48,8 +48,7 @@ void parse_address(const char *host, uint16_t port,
 void format_address(const struct sockaddr_storage *address,
                     char text[ADDRESS_TEXT_SIZE]);
 
-/* Listens, and writes down where. Returns 0, or a UV_E* code after a complaint.
- */
+/* Listens, and stores where. Returns 0, or a UV_E* code after a complaint. */
 int listen_at(uv_tcp_t *listener, const char *host, uint16_t port, int backlog,
               uv_connection_cb cb, char text[ADDRESS_TEXT_SIZE]);
 
@@ -59,8 +58,8 @@ uint64_t raise_descriptor_limit(void);
 /* The same; ends the program after a complaint if the limit is less. */
 uint64_t need_descriptors(uint64_t least);
 
-/* Makes a loop on which SIGINT and SIGTERM have cb called. If that cannot be,
- * the program ends after a complaint. */
+/* Makes a loop on which SIGINT and SIGTERM call cb. If that fails the program
+ * ends after a complaint. */
 typedef struct end_signals_s {
   uv_signal_t interrupt;
   uv_signal_t terminate;
@@ -75,7 +74,7 @@ void close_end_signals(end_signals_t *signals);
  * answers that by closing the newcomers silently. */
 int is_spare_descriptor(uv_os_fd_t descriptor, uint64_t limit);
 
-/* So many connections a server that has opened little so far can have before
+/* How many connections a server that has opened little so far can have before
  * that is the case; at least one. */
 uint64_t possible_connections(uint64_t limit);
 

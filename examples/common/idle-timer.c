@@ -19,7 +19,8 @@ close_nothing(idle_t *idle)
   (void)idle;
 }
 
-/* The wheel sees to its max_timers itself; here is the same for the others. */
+/* The wheel enforces its max_timers itself; this does the same for the others.
+ */
 static int
 count_one_more(idle_t *idle)
 {

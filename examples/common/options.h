@@ -12,12 +12,12 @@
 typedef struct option_row_s {
   unsigned programs; /* those that have it, as bits                      */
   const char *name;
-  const char *value; /* as --help calls it; NULL: none, an int becomes 1 */
+  const char *value; /* its name in --help; NULL: none, an int becomes 1 */
   const char *help;  /* one line or several                              */
-  size_t offset;     /* of where it goes, in what the program passes     */
+  size_t offset;     /* of its field, in what the program passes */
   size_t size;       /* of a number; 0: a text, as it is                 */
   uint64_t min, max; /* of a number                                      */
-  /* Called with what the program passes, if it goes nowhere just so. */
+  /* Called with what the program passes, if the value has to be parsed. */
   void (*parse)(void *options, char *text);
 } option_row_t;
 

@@ -106,7 +106,7 @@ description_of(unsigned server)
   return "An echo server that closes connections on which nothing happens.\n";
 }
 
-/* How many there are for this process, where libuv can tell. */
+/* How many there are for this process, where libuv knows. */
 static unsigned
 processors(void)
 {

@@ -8,8 +8,8 @@
 static uint64_t count;
 static bool failing;
 
-/* In a static program the C library's own calls come here, too, from calloc to
- * malloc for instance. Those are no further allocations. */
+/* In a static program the C library's own calls come here as well, from calloc
+ * to malloc for instance. Those do not count. */
 #ifdef _WIN32
 static unsigned depth; /* thread-local ones call malloc themselves there */
 #else

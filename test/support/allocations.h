@@ -13,7 +13,7 @@
 /* How many blocks were allocated so far. */
 uint64_t allocations(void);
 
-/* From now on all requests fail, or succeed again. */
+/* From now on all allocations fail, or succeed again. */
 void allocations_fail(bool fail);
 
 #endif /* ALLOCATIONS_H */

@@ -53,7 +53,7 @@ verify(const uvwheel_core_t *core)
   require(uvwheel_core_check(core, stderr) == 0);
 }
 
-/* Insert and postpone tell when the wheel has to wake up earlier. */
+/* Insert and postpone return whether the wheel has to wake up earlier. */
 static void
 expect_told(const uvwheel_core_t *core, int earlier, uint64_t before_ms)
 {

@@ -14,8 +14,8 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-/* For what is asserted millions of times: check's own assertions tell the
- * runner each time that they hold. */
+/* For what is asserted millions of times: check's own assertions send a message
+ * to the runner each time that they hold. */
 #define require(condition) \
   ((condition) ? (void)0 : ck_abort_msg("%s is not true", #condition))
 
@@ -47,7 +47,7 @@ uint64_t tick_ms_after(uint64_t tick_ms, uint64_t due_ms);
 
 void open_core(uvwheel_core_t *core, const shape_t *shape);
 
-/* Takes out what is left, watching the counts, and destroys the wheel. */
+/* Takes out what is left, checking the counts, and destroys the wheel. */
 void close_core(uvwheel_core_t *core);
 
 /* Every invariant holds, and the counters add up. */
@@ -78,8 +78,8 @@ typedef struct item_s {
 } item_t;
 
 /* Expires all of the items by going from next_ms to next_ms, beginning with
- * what waits at now_ms, and sees that each comes exactly at its tick. Returns
- * how often the wheel woke up. */
+ * what waits at now_ms. Each must expire exactly at its tick. Returns how often
+ * the wheel woke up. */
 unsigned run_out(uvwheel_core_t *core, const item_t *items, size_t count,
                  uint64_t now_ms);
 

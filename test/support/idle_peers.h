@@ -47,7 +47,7 @@ extern peer_t *peers;
 void peers_open(const peers_options_t *options);
 void peers_close(void);
 
-/* All of them but the silent ones speak at that time, too. */
+/* All of them but the silent ones speak at that time as well. */
 void peers_speak_at(uint64_t at_ms);
 
 /* What they say from now on is lost, up to and with that time. */
@@ -58,7 +58,7 @@ void peers_lose_words_until(uint64_t last_ms);
 unsigned peers_closed(void);
 unsigned peers_cut_off(void);
 
-/* Each silent peer was closed at such times. */
+/* Each silent peer was closed in that range of time. */
 void expect_silent_peers_closed(uint64_t from_ms, uint64_t until_ms);
 
 /* ---- What holds the loop --------------------------------------------------

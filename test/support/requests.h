@@ -38,7 +38,7 @@ extern unsigned called_in_all;
 /* The callback of all requests. */
 void on_request(uvwheel_post_t *post, int status);
 
-/* Posts it, in memory full of garbage; that must succeed. */
+/* Posts it, in memory full of garbage, which must succeed. */
 void send_request(request_t *request, test_timer_t *timer);
 
 /* Sends that many requests, each of which starts its timer. */

@@ -78,7 +78,7 @@ tick_of(const waiter_t *waiter)
   return tick_ms_after(wheel.core.tick_ms, waiter->due_ms);
 }
 
-/* The hand has not stayed ahead of the clock, nor kept anybody. */
+/* The hand has not stayed ahead of the clock, nor kept any timer. */
 static void
 expect_the_hand_is_back(void)
 {

@@ -15,7 +15,7 @@ typedef struct waiter_s waiter_t;
 
 struct waiter_s {
   uvwheel_timer_t timer;
-  uint64_t due_ms;   /* on the wheel's clock, as it was armed last */
+  uint64_t due_ms;   /* on the wheel's clock, when it was last armed */
   uint64_t fired_ms; /* on that clock                              */
   unsigned fired;
   void (*then)(waiter_t *); /* what the callback does; NULL for nothing */
@@ -23,7 +23,7 @@ struct waiter_s {
 
 extern waiter_t waiters[TIMERS];
 
-/* Which of them fired, one after the other. */
+/* Those that fired, in their order. */
 extern unsigned order[2 * TIMERS], order_length;
 
 /* Opens the wheel and initialises them. */
@@ -45,8 +45,8 @@ void on_waiter(uvwheel_timer_t *timer);
 /* The tick at which one should fire. */
 uint64_t tick_of(const waiter_t *waiter);
 
-/* So many have fired, all early and each once, and none that waits is due at an
- * earlier tick than one of them. */
+/* That many have fired, all early and each once, and none that waits is due at
+ * an earlier tick than one of them. */
 void expect_the_soonest_fired(unsigned count);
 
 /* The rest fires, each at its tick, and then all have fired once. */

@@ -31,7 +31,7 @@ TCase *loop_tcase(Suite *suite, const char *name);
 void open_wheel(uint64_t tick_ms, uint32_t slots);
 void open_wheel_with(const uvwheel_options_t *options);
 
-/* One that follows the loop's clock however late the loop is. */
+/* A wheel that follows the loop's clock however late the loop is. */
 void open_wheel_without_stalls(uint64_t tick_ms, uint32_t slots);
 
 /* Closes it before the test ends, to open another. */
@@ -72,7 +72,7 @@ unsigned list_handles(uv_handle_t **list, unsigned room);
 extern unsigned wheels_closed;
 void on_wheel_closed(uvwheel_t *closed);
 
-/* Says that the wheel is closed and its memory gone. */
+/* To be called when the wheel is closed and its memory gone. */
 void forget_wheel(void);
 
 uvwheel_stats_t stats_of_wheel(void);

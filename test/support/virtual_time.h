@@ -36,10 +36,10 @@ void virtual_time_set_coarse_step_ns(uint64_t step_ns);
 void virtual_time_oversleep_ns(uint64_t extra_ns);
 
 /* The rest of the world, which does not wait for the loop. `act` does what is
- * to be done by now, and returns when it wants to act next, UINT64_MAX for
- * never. It acts at its times while the clock moves on, and wakes up a loop
- * that sleeps with what it does to the loop's descriptors. NULL: there is none,
- * as at first. */
+ * to be done by now, and returns the time of its next act, UINT64_MAX for
+ * never. It acts at its times while the clock moves on, and what it does to the
+ * loop's descriptors wakes up a loop that sleeps. NULL, as at first: there is
+ * none. */
 void virtual_time_set_world(uint64_t (*act)(void));
 
 /* Polls so far: all of them, and those that slept. */

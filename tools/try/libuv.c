@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* How the functions of libuv itself are reached, and whether it is one that is
- * known. */
+/* How to call libuv's own functions, and whether this libuv is known. */
 
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 #include <dlfcn.h>
@@ -26,8 +25,8 @@ find_real(const char *name)
   return found;
 }
 
-/* Each is looked up when it is called first. Several threads may do so at the
- * same time: they find the same. */
+/* Each is looked up at its first call. Several threads may do so at the same
+ * time: they find the same. */
 #define REAL(RETURN, type, name, parameters, arguments) \
   type real_##name parameters                           \
   {                                                     \

@@ -78,7 +78,7 @@ add_check(record_t *record, uv_loop_t *loop, uv_check_t *check, uv_check_cb cb)
 
 /* ---- What is added to a loop -------------------------------------------- */
 
-/* If a wheel cannot be had libuv serves the timers of this loop. */
+/* Without memory for a wheel libuv serves the timers of this loop. */
 static void
 add_wheel(record_t *record, uv_loop_t *loop)
 {

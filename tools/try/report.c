@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Tells what the timers of the process did and took: when it ends by exit or by
- * a signal that it does not handle itself, and on SIGUSR2. What a signal
- * handler does here needs no memory and takes no lock; a wheel's page needs
- * both, and the loop's thread, so that the handler wakes the loop for it. */
+/* Reports what the timers of the process did and took: when it ends by exit or
+ * by a signal that it does not handle itself, and on SIGUSR2. A signal handler
+ * here needs no memory and takes no lock; a wheel's page needs both, and the
+ * loop's thread, so the handler wakes the loop for it. */
 
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 #include <errno.h>
@@ -88,7 +88,7 @@ emit(const char *bytes, size_t length)
 /* ---- The wheels' pages -------------------------------------------------- */
 
 /* A wheel's page looks at all its timers. At the end of the process their
- * memory may be gone, so that it is written before, and kept. */
+ * memory may be gone, so the page is written before, and kept. */
 void
 keep_page(record_t *record)
 {
@@ -134,7 +134,7 @@ row_of(const char *name, const tally_t *tally, kind_t kind)
   return (row_t){name, cost->calls, cost->timed, cost_ns(cost)};
 }
 
-/* What it takes that timers fire, with either. */
+/* The cost of firing, with either. */
 static row_t
 fire_row(const tally_t *tally)
 {
@@ -310,8 +310,8 @@ wake_loops(void)
   return true;
 }
 
-/* A loop that is woken ends the process; should it be stuck, the signal does
- * when it comes again: the handler is called once. */
+/* A loop that is woken ends the process. If it is stuck, a second signal does:
+ * the handler is called once. */
 static void
 on_end_signal(int number)
 {
@@ -383,7 +383,7 @@ begin_reports(void)
   (void)pthread_once(&once, begin);
 }
 
-/* What the command says, or an empty text. */
+/* What the command sets, or an empty text. */
 static const char *
 said(const char *name)
 {

@@ -31,7 +31,7 @@
 
 #define SERVED 1u   /* by the wheel                                     */
 #define COUNTED 2u  /* among the active ones                            */
-#define EXPIRING 4u /* by libuv, which has stopped it to call it back */
+#define EXPIRING 4u /* by libuv, which stopped it to call it back */
 
 static record_t *
 record_of(const uv_timer_t *handle)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Counts the calls and times a sample of them: all of the first ones, so that a
- * short run tells something, then one of some at random, so that no rhythm of
- * the program makes the sample lopsided. */
+ * short run has figures, then some at random, so that no rhythm of the program
+ * distorts the sample. */
 
 #include <string.h>
 #include <time.h>
@@ -12,7 +12,7 @@
 #define ALL_UNTIL 1024
 #define ONE_OF 16
 
-/* No such call takes as long: the process was interrupted meanwhile. */
+/* No such call takes that long: the process was interrupted. */
 #define LONGEST_CALL_NS 100000
 #define LONGEST_LOOK_NS 2000
 
@@ -25,8 +25,8 @@ now_ns(void)
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* The least of many is what it takes when nothing comes between. Threads may
- * measure it side by side. */
+/* The least of many is its cost when nothing interrupts it. Threads may measure
+ * it side by side. */
 uint64_t
 clock_ns(void)
 {

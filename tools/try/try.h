@@ -23,8 +23,8 @@
 
 /* ---- libuv.c ------------------------------------------------------------ */
 
-/* The functions of libuv that serve.c stands before. The wheel's sources are
- * compiled to call these, too: see tools/try/meson.build. */
+/* The functions of libuv that serve.c replaces. The wheel's sources are
+ * compiled to call these: see tools/try/meson.build. */
 int real_uv_timer_init(uv_loop_t *loop, uv_timer_t *handle);
 int real_uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
                         uint64_t repeat);
@@ -98,7 +98,7 @@ void end_call(const stopwatch_t *watch);
 void end_turn(const stopwatch_t *watch, uint64_t ended_ns,
               uint64_t callbacks_ns, uint64_t looked);
 
-/* A time in ns, and what it takes to ask for it. */
+/* A time in ns, and the cost of reading it. */
 uint64_t now_ns(void);
 uint64_t clock_ns(void);
 
