@@ -26,7 +26,8 @@
  *   callback that took long, call uv_update_time() before you start a timer.
  * - A function that can fail returns 0 or a negative UV_E* code, and changes
  *   nothing when it fails. A NULL wheel or timer, or a timer that is all zeros,
- *   is UV_EINVAL; a function without an error code then returns 0 or NULL.
+ *   is UV_EINVAL; a function without an error code then does nothing and
+ *   returns 0 or NULL.
  * - Every function may be called inside any callback, on any timer of the
  *   wheel. Do not run the loop inside a callback. A callback must return: a
  *   longjmp or a C++ exception out of one stops the wheel for good.
@@ -55,16 +56,18 @@
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX becomes UINT64_MAX,
  *   which is never reached.
  * - P6. Heard first. A timer fires only after a poll that began once it was
- *   due, and once the loop is quiet: no descriptor is ready. In a loop that is
- *   never quiet it waits for one more poll, and for a quarter of a tick, 25 to
- *   250 ms. (Windows cannot report quiet: there it waits for one poll.) So a
- *   peer whose bytes reached the socket in time is heard first. If the loop was
- *   deaf for longer than stall_ms, because the process was frozen or because of
+ *   due, and once the loop is quiet: no descriptor is ready, and the mailbox is
+ *   empty. If the loop is never quiet the timer waits until a quarter of a tick
+ *   has passed (25 to 250 ms), and for at least one more poll. (Windows cannot
+ *   report which descriptors are ready: there one poll has to do.) So a peer
+ *   whose bytes reached its socket in time is heard first. If the loop was deaf
+ *   for longer than stall_ms, because the process was frozen or because of
  *   callbacks that are not the wheel's, the wheel sets its clock back by that
- *   time and as much again, a second at most: peers whose datagrams were lost
- *   speak again. An account pays for it, which holds a minute and gets a
- *   sixteenth of the loop's time. So with stalls of up to 15 s a silent peer is
- *   closed after its timeout, a fifteenth of that and 75 s at most.
+ *   time, and by as much again but at most one second more: peers whose
+ *   datagrams were lost speak again. This is paid from an account that holds a
+ *   minute and gains a sixteenth of the loop's time; while it is empty, stalls
+ *   count in full. So with stalls of up to 9 s a silent peer is closed after
+ *   its timeout, a fifteenth of that and 75 s at most.
  * - P7. A repeat keeps its beat; uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.
@@ -132,10 +135,10 @@ typedef struct uvwheel_options_s {
    * late by up to one tick. A tick at which nothing is due costs nothing. */
   uint64_t tick_ms;
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 means as many as
-   * make a round, tick_ms * slots, of 51.2 s, but 512 to 16,384. Best when a
-   * round is longer than most timeouts: the hand looks at a timer in each round
-   * in which another one of its slot is due. A slot takes 256 bytes, which are
-   * written as it fills. */
+   * make a round, tick_ms * slots, of 51.2 s, between 512 and 16,384. Best when
+   * a round is longer than most timeouts: the hand looks at a timer in each
+   * round in which another one of its slot is due. A slot takes 256 bytes,
+   * which are written as it fills. */
   uint32_t slots;
   /* How many timers one turn handles (fires, moves or looks at) before the loop
    * polls again and the rest waits. 0 means 10000, UINT32_MAX means no limit.

@@ -8,6 +8,13 @@
  * as long as a quick callback and its expiry. */
 #define MOST_UNREAD 16
 
+/* A clock that a test has set back counts as one that stands still. */
+static uint64_t
+ns_between(uint64_t then_ns, uint64_t now_ns)
+{
+  return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 void
 uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
 {
@@ -28,19 +35,19 @@ uvwheel__count_callback(uvwheel_t *wheel, batch_t *batch)
   if (++batch->unread < wheel->read_every)
     return;
   now_ns = uv_hrtime();
-  if (now_ns - batch->read_ns > wheel->turn_ns / 8)
+  if (ns_between(batch->read_ns, now_ns) > wheel->turn_ns / 8)
     wheel->read_every = 1;
   else if (wheel->read_every < MOST_UNREAD)
     wheel->read_every *= 2;
   batch->read_ns = now_ns;
   batch->unread = 0;
-  batch->is_over = now_ns - batch->begin_ns >= wheel->turn_ns;
+  batch->is_over = ns_between(batch->begin_ns, now_ns) >= wheel->turn_ns;
 }
 
 void
 uvwheel__end_batch(uvwheel_t *wheel, batch_t *batch)
 {
-  batch->took_us = (uv_hrtime() - batch->begin_ns) / 1000;
+  batch->took_us = ns_between(batch->begin_ns, uv_hrtime()) / 1000;
   if (batch->took_us > wheel->stats.turn_max_us)
     wheel->stats.turn_max_us = batch->took_us;
   /* The wheel's own callbacks are no time in which the loop was deaf. */

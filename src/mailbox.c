@@ -90,7 +90,6 @@ uvwheel__on_wake(uv_async_t *async)
   uvwheel__end_batch(wheel, &batch);
   if (wheel->first != NULL && !uv_is_closing((uv_handle_t *)async))
     (void)uv_async_send(async);
-  uvwheel__arm(wheel);
 }
 
 void

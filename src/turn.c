@@ -18,8 +18,8 @@
  * One poll does not hear everything. libuv reports 1,024 events at a time and
  * reads 32 datagrams of a socket. So the turn waits until the loop is quiet: no
  * descriptor is ready after a poll. A loop that is never quiet must have its
- * timers as well, so the turn waits for one more poll, and for a quarter of a
- * tick at most.
+ * timers as well, so the turn waits until a quarter of a tick has passed, but
+ * for at least one more poll.
  *
  * There is one turn per poll. A turn that is cut by its limits goes on after
  * the next poll, up to the same time. */
@@ -173,9 +173,9 @@ is_wait_over(const uvwheel_t *wheel, uint64_t now_ms)
   return now_ms >= wheel->quiet_by_ms || is_quiet(wheel);
 }
 
-/* The first poll that leaves something to hear begins the wait: the loop heard
- * nothing before. At least one more poll follows, however long the callbacks of
- * this one have taken. */
+/* The wait begins when the first poll returns, because the loop heard nothing
+ * before. At least one more poll follows, however long the callbacks of this
+ * one have taken. */
 static void
 wait_for_quiet(uvwheel_t *wheel)
 {

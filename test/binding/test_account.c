@@ -11,7 +11,7 @@
 #define TIMEOUT_MS UINT64_C(5000)
 #define MINUTE_MS UINT64_C(60000)
 
-/* Until then a silent peer is closed, whatever happens. */
+/* Until then a silent peer is closed, if no stall is longer than 9 s. */
 static uint64_t
 latest_ms(uint64_t timeout_ms)
 {
@@ -142,6 +142,48 @@ START_TEST(no_stalls_keep_silent_peers_for_ever)
                     MINUTE_MS + elapsed_ms / 16 + paces[_i].busy_ms + 5000);
   end_pace();
   peers_close();
+}
+END_TEST
+
+#define LONGEST_MS INT64_C(9000)
+#define SHORTEST_MS INT64_C(300)
+
+/* Stalls use the account up, but for a little, and that the longest one takes,
+ * right before the timer would be closed: nothing keeps it open for longer. */
+static void
+on_adversary(uv_timer_t *timer)
+{
+  const uvwheel_timer_t *idler = timer->data;
+  int64_t left_ms =
+      wheel.account_ms + (int64_t)(uv_now(&loop) - wheel.account_at_ms) / 16;
+
+  if (left_ms > 2 * SHORTEST_MS)
+    virtual_time_advance_ms(SHORTEST_MS);
+  else if (left_ms > 0 && uvwheel_timer_get_due_in(idler) < 60)
+    virtual_time_advance_ms(LONGEST_MS);
+}
+
+/* P6 */
+START_TEST(the_account_lasts_no_longer_than_its_bound)
+{
+  static const uint64_t timeouts_ms[] = {5000, 30000, 600000};
+  uint64_t timeout_ms = timeouts_ms[_i], opened_ms = clock_now_ms();
+  static uvwheel_timer_t idler, beat;
+
+  open_wheel(TICK_MS, 512);
+  idler_closed_ms = NEVER;
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &beat), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&beat, on_request, 10, 10), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idler), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&idler, on_idler, timeout_ms, 0), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &blocker), 0);
+  blocker.data = &idler;
+  ck_assert_int_eq(uv_timer_start(&blocker, on_adversary, 50, 50), 0);
+  run_for(latest_ms(timeout_ms));
+  ck_assert_uint_le(idler_closed_ms, opened_ms + latest_ms(timeout_ms));
+  ck_assert_uint_gt(idler_closed_ms, opened_ms + timeout_ms + MINUTE_MS);
+  ck_assert_uint_ge(stats_of_wheel().stall_max_ms, LONGEST_MS);
+  uv_close((uv_handle_t *)&blocker, NULL);
 }
 END_TEST
 
@@ -528,6 +570,8 @@ main(void)
   TCase *suspended = loop_tcase(suite, "suspended");
   TCase *account = loop_tcase(suite, "account");
 
+  tcase_add_loop_test(blocked, the_account_lasts_no_longer_than_its_bound, 0,
+                      3);
   tcase_add_loop_test(blocked, no_stalls_keep_silent_peers_for_ever, 0,
                       (int)LENGTH(paces));
   tcase_add_loop_test(frame, a_loop_that_is_run_per_frame_closes_silent_peers,

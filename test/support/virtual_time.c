@@ -70,6 +70,8 @@ void
 virtual_time_step_back_ms(uint64_t step_ms)
 {
   clock_ns -= step_ms * NS_PER_MS;
+  if (clock_ns < set_ns)
+    set_ns = clock_ns;
 }
 
 void
