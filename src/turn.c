@@ -16,10 +16,10 @@
  * began.
  *
  * One poll does not hear everything. libuv reports 1,024 events at a time and
- * reads 32 datagrams of a socket. So the turn waits until the loop is quiet: no
- * descriptor is ready after a poll. A loop that is never quiet must have its
- * timers as well, so the turn waits until a quarter of a tick has passed, but
- * for at least one more poll.
+ * reads 32 datagrams of a socket. So the turn waits until the loop is quiet:
+ * after a poll no descriptor is ready, and the mailbox is empty. A loop that is
+ * never quiet must have its timers as well, so the turn waits until a quarter
+ * of a tick has passed, but for at least one more poll.
  *
  * There is one turn per poll. A turn that is cut by its limits goes on after
  * the next poll, up to the same time. */

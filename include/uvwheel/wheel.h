@@ -35,7 +35,7 @@
  * And in the binding, which drives the wheel:
  *
  *   driver  the uv_timer_t that wakes the loop for the wheel
- *   quiet   no descriptor of the loop is ready
+ *   quiet   no descriptor of the loop is ready, and the mailbox is empty
  *   turn    what fires the timers that are due, after a poll
  *   batch   callbacks one after the other, up to the limits of a turn
  *   stall   others have held up the loop for longer than stall_ms
