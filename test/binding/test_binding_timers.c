@@ -300,7 +300,7 @@ run_the_loop(uvwheel_timer_t *timer, void *arg)
 {
   (void)timer;
   (void)arg;
-  run_for(1000);
+  run_for(700);
 }
 
 /* Forbidden, but survived: the wheel waits until the walk is over, and does not

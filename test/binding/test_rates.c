@@ -156,6 +156,45 @@ end_noise(void)
   close(noise_fds[1]);
 }
 
+static unsigned drawn;
+
+static void
+on_drawn(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  virtual_time_advance_ms(3);
+  drawn++;
+}
+
+static void
+on_shed(uv_poll_t *handle, int status, int events)
+{
+  (void)status, (void)events;
+  ck_assert_int_eq(uv_poll_stop(handle), 0);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 100), 100);
+}
+
+/* P6. 300 ms, in a callback of another handle. */
+START_TEST(what_callbacks_of_the_soonest_take_is_no_stall)
+{
+  static uvwheel_timer_t timers[101];
+  size_t i;
+
+  open_wheel(100, 512);
+  drawn = 0;
+  for (i = 0; i < LENGTH(timers); i++) {
+    ck_assert_int_eq(uvwheel_timer_init(&wheel, &timers[i]), 0);
+    ck_assert_int_eq(uvwheel_timer_start(&timers[i], on_drawn, 50000, 0), 0);
+  }
+  begin_noise(0);
+  ck_assert_int_eq(uv_poll_start(&noise, UV_READABLE, on_shed), 0);
+  run_for(1000);
+  ck_assert_uint_eq(drawn, 100);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  end_noise();
+}
+END_TEST
+
 /* For how long a turn waits for such a loop to become quiet: a quarter of a
  * tick, within bounds, but two iterations at least. */
 static uint64_t
@@ -415,6 +454,7 @@ main(void)
   tcase_add_loop_test(never_quiet,
                       a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, 0,
                       (int)LENGTH(crowded));
+  tcase_add_test(own, what_callbacks_of_the_soonest_take_is_no_stall);
   tcase_add_test(never_quiet, a_walk_that_runs_the_loop_fires_nothing);
   tcase_add_test(never_quiet,
                  a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet);
