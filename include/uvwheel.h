@@ -239,7 +239,7 @@ struct uvwheel_s {
   uint64_t lag_ms;     /* what the loop's clock is behind a stopwatch   */
   uint64_t read_every; /* callbacks until the clock is read              */
   /* these are times of the loop's clock */
-  uint64_t wake_ms;       /* for which the driver is armed                  */
+  uint64_t armed_for_ms;  /* when the driver is due                         */
   uint64_t heard_ms;      /* up to which the loop has listened              */
   uint64_t polled_ms;     /* up to which the turn that is waiting fires     */
   uint64_t quiet_by_ms;   /* when it runs though the loop is not quiet      */

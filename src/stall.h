@@ -20,8 +20,8 @@ heard_until(const uvwheel_t *wheel)
 
   if (wheel->flags & POLLING)
     return wheel->heard_ms;
-  if ((wheel->flags & ARMED) && wheel->wake_ms < slept_ms)
-    slept_ms = wheel->wake_ms;
+  if ((wheel->flags & ARMED) && wheel->armed_for_ms < slept_ms)
+    slept_ms = wheel->armed_for_ms;
   return slept_ms > wheel->heard_ms ? slept_ms : wheel->heard_ms;
 }
 

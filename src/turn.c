@@ -70,10 +70,10 @@ arm_at_next_tick(uvwheel_t *wheel)
   uint64_t wake_ms = add_ms(loop_now(wheel), delay_ms);
 
   /* Never push back a wake-up that is overdue. */
-  if ((wheel->flags & ARMED) && wake_ms >= wheel->wake_ms)
+  if ((wheel->flags & ARMED) && wake_ms >= wheel->armed_for_ms)
     return;
   wheel->flags |= ARMED;
-  wheel->wake_ms = wake_ms;
+  wheel->armed_for_ms = wake_ms;
   (void)uv_timer_start(&wheel->driver, uvwheel__on_due, delay_ms, WATCH_MS);
 }
 

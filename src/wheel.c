@@ -391,10 +391,11 @@ give_up_pass(uvwheel_core_t *core)
   core->passing = false;
 }
 
-/* The first of those that the pass found due and that were not postponed since.
- */
+/* Of those that the pass found due: moves the first ones, if they were
+ * postponed since, to where they belong, and returns the first that is due
+ * still. */
 static uvwheel_entry_t *
-first_due(uvwheel_core_t *core)
+requeue_until_due(uvwheel_core_t *core)
 {
   while (!list_is_empty(&core->due)) {
     uvwheel_entry_t *entry = entry_of(core->due.next);
@@ -415,7 +416,7 @@ find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
                (now_ms < core->pass_ms || core->hand < core->pass_tick)))
     give_up_pass(core);
   for (;;) {
-    uvwheel_entry_t *entry = first_due(core);
+    uvwheel_entry_t *entry = requeue_until_due(core);
     if (entry != NULL)
       return entry;
     if (core->passing && are_empty(core->pending, core->pass_lanes))

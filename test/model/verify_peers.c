@@ -165,7 +165,7 @@ key_of_wheel(void)
   key =
       mix(key, wheel->heard_ms + 4 * LONG_MS > now_ms ? wheel->heard_ms - now_ms
                                                       : MOST);
-  key = mix(key, wheel->flags & ARMED ? wheel->wake_ms - now_ms : 0);
+  key = mix(key, wheel->flags & ARMED ? wheel->armed_for_ms - now_ms : 0);
   if (wheel->flags & POLLING) {
     key = mix(key, wheel->polled_ms - now_ms);
     if (wheel->quiet_by_ms == UINT64_MAX)
