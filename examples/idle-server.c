@@ -53,7 +53,7 @@ static uint64_t
 lateness_ms(const uvwheel_stats_t *stats, unsigned percent)
 {
   uint64_t end_ms = 1, seen = stats->lateness[0];
-  uint64_t fired = stats->fired - stats->fired_early;
+  uint64_t fired = stats->fired - stats->fired_soonest;
 
   for (unsigned i = 1; seen * 100 < fired * percent; i++) {
     seen += stats->lateness[i];
@@ -75,9 +75,9 @@ print_wheel(const uvwheel_t *wheel, FILE *stream)
       " lateness_p50_ms=%" PRIu64 " lateness_p99_ms=%" PRIu64
       " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64 " deaf_ms=%" PRIu64
       " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
-      stats.active, stats.fired, stats.moved, stats.turns,
+      stats.active, stats.fired, stats.rescheduled, stats.wakeups,
       lateness_ms(&stats, 50), lateness_ms(&stats, 99), stats.lateness_max_ms,
-      stats.stalls, stats.deaf_ms, stats.turns_cut, stats.turn_max_us);
+      stats.stalls, stats.stall_sum_ms, stats.wakeups_cut, stats.wakeup_max_us);
 }
 
 static void

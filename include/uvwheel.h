@@ -197,22 +197,22 @@ typedef struct uvwheel_stats_s {
                        armed itself again                                    */
   uint64_t stopped; /* how often an active timer was stopped, by close too   */
   uint64_t fired;   /* callbacks called                                      */
-  uint64_t moved;   /* timers that the hand found refreshed, and moved       */
-  uint64_t looked;  /* timers that the hand looked at                        */
-  uint64_t turns;   /* turns, which fire what is due                         */
-  uint64_t turns_cut;       /* turns that turn_budget or turn_ms ended with
-                               something left to do                               */
-  uint64_t backlog_ms;      /* for how long the oldest tick that is not finished
+  uint64_t rescheduled; /* timers that the hand found refreshed, and moved */
+  uint64_t examined; /* timers that the hand looked at                        */
+  uint64_t wakeups;  /* turns, which fire what is due                         */
+  uint64_t wakeups_cut;     /* turns that turn_budget or turn_ms ended with
+                             something left to do                               */
+  uint64_t overdue_ms;      /* for how long the oldest tick that is not finished
                                has been waiting; 0: nothing is waiting            */
   uint64_t lateness_max_ms; /* the latest that any timer fired               */
   uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* timers that were that late */
-  uint64_t fired_early;  /* of those fired: by uvwheel_fire_soonest, whose
-                            lateness is not counted                          */
-  uint64_t stalls;       /* times that the loop was deaf for over stall_ms   */
-  uint64_t stall_max_ms; /* the longest of them                              */
-  uint64_t deaf_ms;      /* all of them together, forgiven or not            */
-  uint64_t turn_max_us;  /* the longest turn, or batch of the mailbox        */
-  uint64_t set_back_ms;  /* what the wheel's clock is behind the loop's      */
+  uint64_t fired_soonest; /* of those fired: by uvwheel_fire_soonest, whose
+                           lateness is not counted                          */
+  uint64_t stalls;        /* times that the loop was deaf for over stall_ms   */
+  uint64_t stall_max_ms;  /* the longest of them                              */
+  uint64_t stall_sum_ms;  /* all of them together, forgiven or not            */
+  uint64_t wakeup_max_us; /* the longest turn, or batch of the mailbox        */
+  uint64_t set_back_ms;   /* what the wheel's clock is behind the loop's      */
   uint64_t lateness_sum_ms; /* of all timers that lateness counts            */
   /* The same from the due time on, which is what a peer sees: up to a tick
    * more. */

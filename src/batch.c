@@ -48,8 +48,8 @@ void
 uvwheel__end_batch(uvwheel_t *wheel, batch_t *batch)
 {
   batch->took_us = ns_between(batch->begin_ns, uv_hrtime()) / 1000;
-  if (batch->took_us > wheel->stats.turn_max_us)
-    wheel->stats.turn_max_us = batch->took_us;
+  if (batch->took_us > wheel->stats.wakeup_max_us)
+    wheel->stats.wakeup_max_us = batch->took_us;
   /* The wheel's own callbacks are no time in which the loop was deaf. */
   wheel->heard_ms = batch->heard_ms + batch->took_us / 1000;
 }

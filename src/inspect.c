@@ -31,12 +31,12 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   stats->active = uvwheel_core_count(&wheel->core);
   stats->started = wheel->core.inserted;
   stats->fired = counters->expired + counters->drawn;
-  stats->fired_early = counters->drawn;
+  stats->fired_soonest = counters->drawn;
   stats->stopped = stats->started - stats->fired - stats->active;
   stats->set_back_ms = wheel->set_back_ms;
-  stats->moved = counters->moved;
-  stats->looked = counters->looked;
-  stats->backlog_ms = next_ms < now_ms ? now_ms - next_ms : 0;
+  stats->rescheduled = counters->rescheduled;
+  stats->examined = counters->examined;
+  stats->overdue_ms = next_ms < now_ms ? now_ms - next_ms : 0;
 }
 
 /* As an option is given. */
@@ -104,7 +104,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
   else
     fprintf(stream, "in %" PRIu64 " ms",
             next_ms > now_ms ? next_ms - now_ms : 0);
-  fprintf(stream, ", backlog %" PRIu64 " ms\n", stats->backlog_ms);
+  fprintf(stream, ", backlog %" PRIu64 " ms\n", stats->overdue_ms);
   fprintf(stream,
           "timers    %" PRIu64 " active, %" PRIu64 " started, %" PRIu64
           " stopped, %" PRIu64 " fired\n",
@@ -117,8 +117,8 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           "work      %" PRIu64 " looked at, %" PRIu64
           " of them moved on; %" PRIu64 " turns, %" PRIu64
           " cut short, the longest %.1f ms\n",
-          stats->looked, stats->moved, stats->turns, stats->turns_cut,
-          (double)stats->turn_max_us / 1000);
+          stats->examined, stats->rescheduled, stats->wakeups,
+          stats->wakeups_cut, (double)stats->wakeup_max_us / 1000);
 }
 
 /* A character per column, from the slot of the next tick on: how full its slots
@@ -179,10 +179,10 @@ print_percentiles(const uint64_t *buckets, uint64_t max_ms, double all,
 static void
 print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 {
-  double all = (double)(stats->fired - stats->fired_early);
+  double all = (double)(stats->fired - stats->fired_soonest);
 
   fprintf(stream, "lateness  ");
-  if (stats->fired == stats->fired_early) {
+  if (stats->fired == stats->fired_soonest) {
     fprintf(stream, "nothing has fired in its time yet\n");
     return;
   }
@@ -200,7 +200,7 @@ print_trouble(const uvwheel_stats_t *stats, FILE *stream)
           " ms; clock set back by %" PRIu64 " ms in all; %" PRIu64
           " fired early\n",
           stats->stalls, stats->stall_max_ms, stats->set_back_ms,
-          stats->fired_early);
+          stats->fired_soonest);
 }
 
 void

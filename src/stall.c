@@ -79,7 +79,7 @@ uvwheel__count_stall(uvwheel_t *wheel, uint64_t deaf_ms)
 {
   PROBE_STALL(wheel, deaf_ms);
   wheel->stats.stalls++;
-  wheel->stats.deaf_ms += deaf_ms;
+  wheel->stats.stall_sum_ms += deaf_ms;
   if (deaf_ms > wheel->stats.stall_max_ms)
     wheel->stats.stall_max_ms = deaf_ms;
   fill_account(wheel);

@@ -240,7 +240,7 @@ run_turn(uvwheel_t *wheel)
   uint64_t budget = wheel->turn_budget, expired = core->counters.expired;
   batch_t batch;
 
-  wheel->stats.turns++;
+  wheel->stats.wakeups++;
   uvwheel__begin_batch(wheel, &batch);
   while (!batch.is_over && !is_closing(wheel)) {
     uint64_t limit_ms = limit_of(wheel);
@@ -298,7 +298,7 @@ try_turn(uvwheel_t *wheel, uint64_t now_ms)
     if (is_closing(wheel))
       return;
     if (is_due(wheel)) {
-      wheel->stats.turns_cut++;
+      wheel->stats.wakeups_cut++;
       return;
     }
   }

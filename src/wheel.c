@@ -314,7 +314,7 @@ sort_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
   }
   slot = claim_slot_of(core, tick_after(core, entry->due_ms));
   stays = slot == slot_of(core, core->pass_tick);
-  core->counters.moved += !stays;
+  core->counters.rescheduled += !stays;
   if (stays && is_fifo(core))
     append(&slot->lanes[0], &entry->link);
   else
@@ -356,7 +356,7 @@ sort_chunk(uvwheel_core_t *core, uint64_t *budget)
   for (i = 0; i < lanes; i++)
     join(&core->pending[i], ahead[i]);
   *budget -= limit - left;
-  core->counters.looked += limit - left;
+  core->counters.examined += limit - left;
 }
 
 static void
@@ -402,7 +402,7 @@ requeue_until_due(uvwheel_core_t *core)
     if (entry->due_ms < core->pass_ms)
       return entry;
     requeue(core, entry, entry->due_ms);
-    core->counters.moved++;
+    core->counters.rescheduled++;
   }
   return NULL;
 }

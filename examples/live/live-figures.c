@@ -17,18 +17,19 @@ const live_figure_t live_figures[] = {
      NEVER},
     {IN_STATS(fired), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "fired", "Fired",
      "Timers that called back.", NEVER},
-    {IN_STATS(moved), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "moved", "Rescheduled",
+    {IN_STATS(rescheduled), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "moved",
+     "Rescheduled",
      "Timers that the wheel found refreshed and moved to a later slot.", NEVER},
     {IN_SNAPSHOT(in_vain), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "in_vain",
      "Examined too early",
      "Timers that the wheel examined a round or more before they were due.",
      "Bad when over a million a second: the wheel needs more slots.", 60000000},
-    {IN_STATS(turns), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "turns", "Wake-ups",
+    {IN_STATS(wakeups), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "turns", "Wake-ups",
      "Times the loop ran the wheel.", NEVER},
     {IN_SNAPSHOT(unanswered_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "unanswered",
      "Loop silent", "For how long the loop has not answered the page.",
      "Bad when over a second: something blocks the loop.", 1000},
-    {IN_STATS(backlog_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "backlog",
+    {IN_STATS(overdue_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "backlog",
      "Overdue", "For how long the oldest due timer has been waiting.",
      "Bad when over a second: timers come due faster than they can fire.",
      1000},
@@ -37,33 +38,34 @@ const live_figure_t live_figures[] = {
      "Bad when it grows: find what blocks the loop.", 0},
     {IN_STATS(stall_max_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "stall_max",
      "Longest stall", "The longest stall since the start.", NEVER},
-    {IN_STATS(deaf_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "deaf", "Deaf",
+    {IN_STATS(stall_sum_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "deaf", "Deaf",
      "Time of all stalls together, in which no peer was heard.", NEVER},
     {IN_STATS(set_back_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "set_back",
      "Clock set back",
      "By how much the wheel's clock was set back after stalls: timers fire "
      "later by that.",
      NEVER},
-    {IN_STATS(turns_cut), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "turns_cut",
+    {IN_STATS(wakeups_cut), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "turns_cut",
      "Unfinished wake-ups",
      "Wake-ups that left timers to the next one, so that I/O had its turn "
      "(turn_budget, turn_ms).",
      "Bad when over ten a second: callbacks are slow, or very many timers "
      "expire.",
      600},
-    {IN_STATS(turn_max_us), LIVE_HEALTH, LIVE_GAUGE, LIVE_US, "turn_max",
+    {IN_STATS(wakeup_max_us), LIVE_HEALTH, LIVE_GAUGE, LIVE_US, "turn_max",
      "Longest wake-up",
      "For how long the callbacks of one wake-up kept the loop from I/O, at "
      "most.",
      "Bad when over 50 ms: a callback is slow.", 50000},
-    {IN_STATS(fired_early), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "fired_early",
-     "Fired to make room", "Timers that fired before their time, to make room.",
+    {IN_STATS(fired_soonest), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
+     "fired_early", "Fired to make room",
+     "Timers that fired before their time, to make room.",
      "Bad when it grows: the server is full.", 0},
     {IN_STATS(started), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "started",
      "Started", "Timers that were started, or armed themselves again.", NEVER},
     {IN_STATS(stopped), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "stopped",
      "Stopped", "Timers that were stopped before they fired.", NEVER},
-    {IN_STATS(looked), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "looked",
+    {IN_STATS(examined), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "looked",
      "Examined", "Timers that the wheel examined, whatever it then did.",
      NEVER},
     {IN_STATS(lateness_max_ms), LIVE_NOWHERE, LIVE_GAUGE, LIVE_MS,
@@ -89,8 +91,8 @@ live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown)
 
   uvwheel_get_stats(shown->wheel, stats);
   (void)uvwheel_get_options(shown->wheel, &snapshot->options);
-  useful = stats->moved + stats->fired - stats->fired_early;
-  snapshot->in_vain = stats->looked > useful ? stats->looked - useful : 0;
+  useful = stats->rescheduled + stats->fired - stats->fired_soonest;
+  snapshot->in_vain = stats->examined > useful ? stats->examined - useful : 0;
   snapshot->refreshed = *shown->refreshes;
   snapshot->now_ms = uvwheel_now(shown->wheel);
   snapshot->loop_ms = uv_now(uvwheel_get_loop(shown->wheel));

@@ -115,10 +115,10 @@ struct uvwheel_cursor_s {
 
 /* What a wheel has done since it was made. */
 typedef struct uvwheel_counters_s {
-  uint64_t expired; /* entries handed out by uvwheel_core_expire         */
-  uint64_t drawn;   /* entries handed out by uvwheel_core_take_drawn     */
-  uint64_t moved;   /* entries that the hand found postponed, and moved  */
-  uint64_t looked;  /* entries looked at by the hand                     */
+  uint64_t expired;     /* entries handed out by uvwheel_core_expire         */
+  uint64_t drawn;       /* entries handed out by uvwheel_core_take_drawn     */
+  uint64_t rescheduled; /* entries that the hand found postponed, and moved  */
+  uint64_t examined;    /* entries looked at by the hand                     */
 } uvwheel_counters_t;
 
 /* A slot. All of it is private. */

@@ -46,7 +46,7 @@ START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
     ck_assert_uint_eq(timer.fired, ms);
     run_for(1);
     ck_assert_uint_eq(timer.fired, ms + 1);
-    ck_assert_uint_eq(stats_of_wheel().turns, ms + 1);
+    ck_assert_uint_eq(stats_of_wheel().wakeups, ms + 1);
     run_for(ms % 7);
   }
   ck_assert_uint_eq(stats_of_wheel().lateness[0], 200);
@@ -68,7 +68,7 @@ START_TEST(at_zero_a_coarse_clock_has_passed_nothing)
   run_for(0);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert_uint_eq(uvwheel_now(&wheel), 0);
-  ck_assert_uint_eq(stats_of_wheel().backlog_ms, 0);
+  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
   run_for(150);
   ck_assert_uint_eq(timer.fired, 0);
   run_for(1);

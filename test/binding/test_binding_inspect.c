@@ -28,11 +28,11 @@ START_TEST(each_thing_that_happens_is_counted_once)
   ck_assert_uint_eq(stats.started, 5);
   ck_assert_uint_eq(stats.stopped, 1);
   ck_assert_uint_eq(stats.fired, 2);
-  ck_assert_uint_eq(stats.moved, 1);
-  ck_assert_uint_eq(stats.looked, 3);
-  ck_assert_uint_eq(stats.turns, 3);
-  ck_assert_uint_eq(stats.turns_cut, 0);
-  ck_assert_uint_eq(stats.backlog_ms, 0);
+  ck_assert_uint_eq(stats.rescheduled, 1);
+  ck_assert_uint_eq(stats.examined, 3);
+  ck_assert_uint_eq(stats.wakeups, 3);
+  ck_assert_uint_eq(stats.wakeups_cut, 0);
+  ck_assert_uint_eq(stats.overdue_ms, 0);
   uvwheel_close(&wheel, NULL);
   ck_assert_uint_eq(stats_of_wheel().active, 0);
   ck_assert_uint_eq(stats_of_wheel().stopped, 3);

@@ -134,7 +134,7 @@ START_TEST(a_million_refreshes_leave_one_timer_and_allocate_nothing)
   ck_assert_uint_eq(stats.active, 1);
   ck_assert_uint_eq(stats.started, 1);
   ck_assert_uint_eq(stats.stopped, 0);
-  ck_assert_uint_eq(stats.moved, 0);
+  ck_assert_uint_eq(stats.rescheduled, 0);
 }
 END_TEST
 

@@ -215,7 +215,7 @@ START_TEST(an_empty_wheel_never_wakes_up)
   test_timer_start(&timer, 5000, 0);
   test_timer_stop(&timer);
   ck_assert_uint_eq(sleeps_during(100000), 1);
-  ck_assert_uint_eq(stats_of_wheel().turns, 0);
+  ck_assert_uint_eq(stats_of_wheel().wakeups, 0);
 }
 END_TEST
 
@@ -231,10 +231,10 @@ START_TEST(an_entry_a_day_away_wakes_the_loop_once)
   test_timer_init(&timer);
   test_timer_start(&timer, day_ms, 0);
   ck_assert_uint_le(sleeps_during(day_ms - 1000), sleeps);
-  ck_assert_uint_eq(stats_of_wheel().turns, 0);
+  ck_assert_uint_eq(stats_of_wheel().wakeups, 0);
   ck_assert_uint_le(sleeps_during(2000), 2);
   ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(stats_of_wheel().turns, 1);
+  ck_assert_uint_eq(stats_of_wheel().wakeups, 1);
   rewind_clock();
 }
 END_TEST
@@ -250,7 +250,7 @@ START_TEST(the_hand_goes_from_one_useful_tick_to_the_next)
   for (i = 0; i < LENGTH(timers); i++)
     test_timer_start(&timers[i], i * 12345, 0);
   ck_assert_uint_le(sleeps_during(10 * 12345), LENGTH(timers) + 1);
-  ck_assert_uint_eq(stats_of_wheel().turns, LENGTH(timers));
+  ck_assert_uint_eq(stats_of_wheel().wakeups, LENGTH(timers));
   ck_assert_uint_eq(fired_in_all, LENGTH(timers));
 }
 END_TEST
@@ -268,8 +268,8 @@ START_TEST(a_refreshed_timer_wakes_the_loop_once_per_timeout)
     test_timer_refresh(&timer);
   }
   ck_assert_uint_eq(timer.fired, 0);
-  ck_assert_uint_le(stats_of_wheel().turns, 110);
-  ck_assert_uint_le(stats_of_wheel().looked, 110);
+  ck_assert_uint_le(stats_of_wheel().wakeups, 110);
+  ck_assert_uint_le(stats_of_wheel().examined, 110);
 }
 END_TEST
 
@@ -352,8 +352,8 @@ spend(uint32_t budget, uint32_t flags)
     ck_assert_uint_eq(timers[i].fired, 1);
   ck_assert_uint_le(most_in_one, options.turn_budget);
   ck_assert_uint_ge(iterations, turns);
-  ck_assert_uint_eq(stats_of_wheel().turns, turns);
-  ck_assert_uint_eq(stats_of_wheel().turns_cut, turns - 1);
+  ck_assert_uint_eq(stats_of_wheel().wakeups, turns);
+  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, turns - 1);
   if (options.turn_budget == UINT32_MAX)
     ck_assert_uint_eq(most_in_one, 100);
   uv_close((uv_handle_t *)&check, NULL);
@@ -383,17 +383,17 @@ START_TEST(a_backlog_shows_until_it_is_gone)
   test_timer_init_all(timers, LENGTH(timers));
   for (i = 0; i < LENGTH(timers); i++)
     test_timer_start(&timers[i], 3, 0); /* due at ..40, fires at ..50 */
-  ck_assert_uint_eq(stats_of_wheel().backlog_ms, 0);
+  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
   virtual_time_advance_ms(113);
   uv_update_time(&loop);
-  ck_assert_uint_eq(stats_of_wheel().backlog_ms, 100);
+  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 100);
   run_turn();
   ck_assert_uint_eq(fired_in_all, 10);
-  ck_assert_uint_ge(stats_of_wheel().backlog_ms, 100);
+  ck_assert_uint_ge(stats_of_wheel().overdue_ms, 100);
   run_for(10);
   ck_assert_uint_eq(fired_in_all, 25);
-  ck_assert_uint_eq(stats_of_wheel().backlog_ms, 0);
-  ck_assert_uint_eq(stats_of_wheel().turns_cut, 2);
+  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
+  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 2);
 }
 END_TEST
 

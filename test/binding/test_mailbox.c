@@ -324,7 +324,7 @@ START_TEST(a_turn_keeps_to_its_time)
   ck_assert_uint_eq(echo.pongs, 1);
   turn();
   ck_assert_uint_eq(called_in_all, 8);
-  ck_assert_uint_eq(stats_of_wheel().turn_max_us, 6000);
+  ck_assert_uint_eq(stats_of_wheel().wakeup_max_us, 6000);
   echo_close(&echo);
 }
 END_TEST

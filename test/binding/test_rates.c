@@ -68,7 +68,7 @@ START_TEST(a_repeat_whose_callback_is_slow_keeps_its_rate)
   test_timer_start(&quick, 50, 50);
   ck_assert_uint_ge(count_calls(&timer, slow_callbacks[_i].repeat), 599);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-  ck_assert_uint_eq(stats_of_wheel().deaf_ms, 0);
+  ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 0);
 }
 END_TEST
 

@@ -220,7 +220,7 @@ START_TEST(any_callback_may_call_it)
   callers[_i].cause();
   run_for(50);
   ck_assert_uint_eq(returned, 20);
-  ck_assert_uint_eq(stats_of_wheel().fired_early, 20);
+  ck_assert_uint_eq(stats_of_wheel().fired_soonest, 20);
   ck_assert_uint_eq(order_length, callers[_i].fired);
   run_for(5000);
   ck_assert_uint_eq(order_length, TIMERS);
@@ -327,7 +327,7 @@ START_TEST(a_callback_of_a_turn_may_call_it_again)
   run_for(50);
   ck_assert_uint_eq(inner_calls, 3);
   ck_assert_uint_eq(order_length, 6);
-  ck_assert_uint_eq(stats_of_wheel().fired_early, 5);
+  ck_assert_uint_eq(stats_of_wheel().fired_soonest, 5);
 }
 END_TEST
 

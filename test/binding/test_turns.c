@@ -110,9 +110,9 @@ expect_turns_of(uint32_t turn_ms, bool updates)
   ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
   ck_assert_uint_eq(most_in_a_row, in_a_turn);
   ck_assert_uint_eq(rows, (TIMERS + in_a_turn - 1) / in_a_turn);
-  ck_assert_uint_eq(stats_of_wheel().turn_max_us, in_a_turn * take_ns / 1000);
+  ck_assert_uint_eq(stats_of_wheel().wakeup_max_us, in_a_turn * take_ns / 1000);
   ck_assert_uint_eq(longest_ns, in_a_turn * take_ns);
-  ck_assert_uint_eq(stats_of_wheel().turns_cut, rows - 1);
+  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, rows - 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   close_and_forget_wheel();
 }
@@ -186,8 +186,8 @@ START_TEST(no_limit_is_no_limit)
   run_for(1000);
   ck_assert_uint_eq(rows, 1);
   ck_assert_uint_eq(most_in_a_row, TIMERS);
-  ck_assert_uint_eq(stats_of_wheel().turns_cut, 0);
-  ck_assert_uint_eq(stats_of_wheel().turn_max_us, TIMERS * 30000);
+  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 0);
+  ck_assert_uint_eq(stats_of_wheel().wakeup_max_us, TIMERS * 30000);
 }
 END_TEST
 
@@ -207,7 +207,7 @@ START_TEST(turn_budget_stays_beside_it)
   require_in(first_used_up[_i].name,
              most_in_a_row == first_used_up[_i].callbacks);
   require_in(first_used_up[_i].name, stats_of_wheel().fired == TIMERS);
-  require_in(first_used_up[_i].name, stats_of_wheel().turns_cut == rows - 1);
+  require_in(first_used_up[_i].name, stats_of_wheel().wakeups_cut == rows - 1);
 }
 END_TEST
 
@@ -225,7 +225,7 @@ START_TEST(a_turn_that_a_close_ends_is_not_cut)
   start_timers(3, 100, on_timer_close_all);
   run_for(200);
   ck_assert_uint_eq(stats_of_wheel().fired, 1);
-  ck_assert_uint_eq(stats_of_wheel().turns_cut, 0);
+  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 0);
 }
 END_TEST
 
@@ -302,7 +302,7 @@ post_all(uint32_t turn_ms)
   run_for(20000);
   ck_assert_uint_eq(most_in_a_row, in_a_turn);
   ck_assert_uint_eq(rows, (TIMERS + in_a_turn - 1) / in_a_turn);
-  ck_assert_uint_eq(stats_of_wheel().turn_max_us, in_a_turn * take_ns / 1000);
+  ck_assert_uint_eq(stats_of_wheel().wakeup_max_us, in_a_turn * take_ns / 1000);
   close_and_forget_wheel();
 }
 

@@ -177,7 +177,7 @@ median(double *values)
 static double
 looks_of(const struct life *life, uint64_t before)
 {
-  return (double)(life->core.counters.looked - before) / TURNS;
+  return (double)(life->core.counters.examined - before) / TURNS;
 }
 
 static bool
@@ -193,8 +193,8 @@ ages(const struct workload *workload)
     (void)live_an_hour(&old);
   begin(&young, workload);
   (void)live_an_hour(&young); /* its memory is written to */
-  old_looked = old.core.counters.looked;
-  young_looked = young.core.counters.looked;
+  old_looked = old.core.counters.examined;
+  young_looked = young.core.counters.examined;
   for (i = 0; i < TURNS; i++) {
     old_s[i] = live_an_hour(&old);
     young_s[i] = live_an_hour(&young);

@@ -58,8 +58,8 @@ expire_alone(uvwheel_core_t *core, const shape_t *shape, uint64_t start_ms)
     now_ms += shape->slots * shape->tick_ms;
     expect_none(core, now_ms);
   }
-  ck_assert_uint_eq(core->counters.looked, count);
-  ck_assert_uint_eq(core->counters.moved, 0);
+  ck_assert_uint_eq(core->counters.examined, count);
+  ck_assert_uint_eq(core->counters.rescheduled, 0);
 }
 
 /* P1 */
@@ -109,7 +109,7 @@ remove_alone(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
     expect_none(core, tick_ms_after(shape->tick_ms, now_ms + delays[i]));
     now_ms += delays[i] + shape->tick_ms;
   }
-  ck_assert_uint_eq(core->counters.looked, 0);
+  ck_assert_uint_eq(core->counters.examined, 0);
 }
 
 START_TEST(a_removed_entry_may_be_freed_and_never_expires)
@@ -234,12 +234,12 @@ START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
   insert(&core, &far, 4000);
   for (now_ms = 0; now_ms <= 4000; now_ms++)
     expect_none(&core, now_ms);
-  ck_assert_uint_eq(core.counters.looked, 0);
+  ck_assert_uint_eq(core.counters.examined, 0);
   insert(&core, &near, 4010); /* in another slot */
   expect_only(&core, 4010, &far);
-  ck_assert_uint_eq(core.counters.looked, 1);
+  ck_assert_uint_eq(core.counters.examined, 1);
   expect_only(&core, 4020, &near);
-  ck_assert_uint_eq(core.counters.looked, 2);
+  ck_assert_uint_eq(core.counters.examined, 2);
   close_core(&core);
 }
 END_TEST
@@ -377,14 +377,14 @@ postpone_twice(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
   size_t i;
 
   for (i = 0; i < sequences; i++) {
-    uint64_t moved = core->counters.moved;
+    uint64_t moved = core->counters.rescheduled;
     insert(core, &item.entry, now_ms + delays[i % kinds]);
     postpone(core, &item.entry, now_ms + delays[i / kinds % kinds]);
     postpone(core, &item.entry, now_ms + delays[i / kinds / kinds]);
     /* At worst once where it was, once in vain where it was before it became
      * due earlier, and once where it belongs. */
     ck_assert_uint_le(run_out(core, &item, 1, now_ms), 3);
-    ck_assert_uint_le(core->counters.moved - moved, 1);
+    ck_assert_uint_le(core->counters.rescheduled - moved, 1);
     now_ms += 5 * round_ms;
     expect_none(core, now_ms);
   }
@@ -410,7 +410,7 @@ START_TEST(postponing_is_one_store)
   ck_assert_mem_eq(&core, &before, sizeof core);
   ck_assert_uint_eq(uvwheel_core_next_ms(&core), 1100);
   expect_none(&core, 1100);
-  ck_assert_uint_eq(core.counters.moved, 1);
+  ck_assert_uint_eq(core.counters.rescheduled, 1);
   ck_assert_uint_eq(uvwheel_core_next_ms(&core), 5200);
   expect_only(&core, 5200, &entry);
   close_core(&core);

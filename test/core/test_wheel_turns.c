@@ -21,7 +21,7 @@ static const shape_t fifo = {TICK_MS, SLOTS, UVWHEEL_FIFO};
 static unsigned
 turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
 {
-  uint64_t left = budget, looked = core->counters.looked;
+  uint64_t left = budget, looked = core->counters.examined;
   uvwheel_entry_t *entry;
   unsigned expired = 0;
 
@@ -32,7 +32,7 @@ turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
     expired++;
   }
   verify(core);
-  ck_assert_uint_eq(core->counters.looked - looked, budget - left);
+  ck_assert_uint_eq(core->counters.examined - looked, budget - left);
   if (left > 0)
     ck_assert_uint_gt(uvwheel_core_next_ms(core), now_ms);
   return expired;
@@ -67,7 +67,7 @@ spend(uint64_t budget, const shape_t *shape)
   ck_assert_uint_eq(turns, (MANY + budget - 1) / budget);
   for (i = 0; i < MANY; i++)
     ck_assert_uint_eq(items[i].seen, 1);
-  ck_assert_uint_eq(core.counters.looked, MANY);
+  ck_assert_uint_eq(core.counters.examined, MANY);
   close_core(&core);
 }
 
@@ -309,7 +309,7 @@ START_TEST(a_peer_postponed_during_the_turn_waits_for_its_new_time)
   ck_assert_ptr_eq(expire(&core, 10), &items[0].entry);
   postpone(&core, &items[1].entry, due_ms);
   ck_assert_uint_eq(drain(&core, 10), is_moved ? 1 : 2);
-  ck_assert_uint_eq(core.counters.moved, is_moved);
+  ck_assert_uint_eq(core.counters.rescheduled, is_moved);
   if (is_moved) {
     ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
     expect_none(&core, tick_ms - 1);

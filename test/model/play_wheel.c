@@ -223,11 +223,11 @@ static item_t *
 expire_one(wheel_game_t *game, uint64_t now_ms, uint64_t *budget)
 {
   const uvwheel_counters_t *counters = &game->core.counters;
-  uint64_t left = *budget, looked = counters->looked;
+  uint64_t left = *budget, looked = counters->examined;
   item_t *item;
 
   item = (item_t *)uvwheel_core_expire(&game->core, now_ms, budget);
-  EXPECT(*budget <= left && counters->looked - looked == left - *budget);
+  EXPECT(*budget <= left && counters->examined - looked == left - *budget);
   if (item != NULL) {
     EXPECT(game->items[item->index] == item);
     model_expire(&game->model, item->index, now_ms);

@@ -63,7 +63,7 @@ expect_forgiven(const uvwheel_stats_t *before)
 
   uvwheel_get_stats(&peers_world.wheel, &after);
   forgiven_ms = after.set_back_ms - before->set_back_ms;
-  deaf_ms = after.deaf_ms - before->deaf_ms;
+  deaf_ms = after.stall_sum_ms - before->stall_sum_ms;
   EXPECT(deaf_ms <= peers_world.held_ms);
   EXPECT(forgiven_ms <= peers_world.grace_ms);
   EXPECT(forgiven_ms == 0 || deaf_ms > STALL_MS);
@@ -73,7 +73,7 @@ expect_forgiven(const uvwheel_stats_t *before)
    */
   peers_world.held_ms -= peers_world.held_then_ms;
   peers_world.grace_ms = with_grace(peers_world.held_ms);
-  return forgiven_ms == 0 && after.turns_cut == before->turns_cut;
+  return forgiven_ms == 0 && after.wakeups_cut == before->wakeups_cut;
 }
 
 void

@@ -227,14 +227,14 @@ static bool
 expire(unsigned unused, uint64_t budget)
 {
   const uvwheel_counters_t *counters = &game.core.counters;
-  uint64_t left = budget, looked = counters->looked;
+  uint64_t left = budget, looked = counters->examined;
   uvwheel_entry_t *entry;
 
   (void)unused;
   if (game.drawing.going_on)
     return false;
   entry = uvwheel_core_expire(&game.core, game.now_ms, &left);
-  EXPECT(left <= budget && counters->looked - looked == budget - left);
+  EXPECT(left <= budget && counters->examined - looked == budget - left);
   if (entry != NULL) {
     model_expire(&game.model, index_of(entry), game.now_ms);
   } else if (left > 0) {

@@ -126,7 +126,7 @@ START_TEST(each_wheel_has_a_sample_under_its_name)
 {
   for (unsigned i = 0; i < WHEELS; i++) {
     views[i].shown.snapshot.stats.fired = 10 + i;
-    views[i].shown.snapshot.stats.turn_max_us = 1500000 + i;
+    views[i].shown.snapshot.stats.wakeup_max_us = 1500000 + i;
     views[i].shown.snapshot.options.tick_ms = 100;
     views[i].shown.snapshot.options.slots = 512;
   }

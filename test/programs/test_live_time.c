@@ -269,7 +269,7 @@ START_TEST(a_frame_shows_a_stall)
   ck_assert_uint_lt(uvwheel_now(&wheel), uv_now(&loop) - 3000);
   snprintf(figures, sizeof(figures),
            "\"stalls\":[1],\"stall_max\":[%" PRIu64 "],\"deaf\":[%" PRIu64 "],",
-           stats().stall_max_ms, stats().deaf_ms);
+           stats().stall_max_ms, stats().stall_sum_ms);
   do {
     pass(LIVE_INTERVAL_MS);
     snprintf(now, sizeof(now), "{\"wheel\":0,\"now_ms\":%" PRIu64 ",",

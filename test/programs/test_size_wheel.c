@@ -141,9 +141,9 @@ measure(const load_t *load, uint64_t tick_ms, uint32_t slots)
   double seconds = (double)(work.now_ms - begin_ms) / 1000;
   end_work(&work);
   return (forecast_t){
-      .looks = (double)(after.looked - before.looked) / seconds,
-      .needed = (double)(after.moved - before.moved + after.expired -
-                         before.expired) /
+      .looks = (double)(after.examined - before.examined) / seconds,
+      .needed = (double)(after.rescheduled - before.rescheduled +
+                         after.expired - before.expired) /
                 seconds,
       .wakeups = (double)(work.wakeups - wakeups) / seconds,
   };

@@ -107,7 +107,7 @@ expect_the_soonest_fired(unsigned count)
       earliest_ms = tick_of(waiter);
   }
   ck_assert_uint_le(latest_ms, earliest_ms);
-  ck_assert_uint_eq(stats_of_wheel().fired_early, count);
+  ck_assert_uint_eq(stats_of_wheel().fired_soonest, count);
   expect_the_hand_is_back();
 }
 

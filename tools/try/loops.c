@@ -40,7 +40,7 @@ looked_by(const record_t *record)
   uvwheel_stats_t stats;
 
   uvwheel_get_stats(&record->wheel, &stats);
-  return stats.looked;
+  return stats.examined;
 }
 
 static void
