@@ -33,7 +33,7 @@
  *   longjmp or a C++ exception out of one stops the wheel for good.
  * - Every function except uvwheel_post belongs to the loop's thread. While the
  *   loop is not running, other threads may call them, one at a time.
- * - Only uvwheel_init allocates. Only uvwheel_print and uvwheel_check print. No
+ * - Only uvwheel_init allocates. Only uvwheel_print prints. No
  *   function aborts, except in a library built with -Dchecks=true, which
  *   reports misuse on stderr and calls abort().
  * - A call costs O(1).
@@ -365,12 +365,6 @@ UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
  * fired, and what trouble the loop was in.
  * Cost: O(active timers + slots), and the output. */
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
-
-/* Checks every invariant of the wheel. Returns 0, UV_EINVAL (NULL or closed
- * wheel), or UV_EFAULT if something is broken, which it reports on the stream
- * unless that is NULL.
- * Cost: O(active timers + slots). */
-UVWHEEL_EXTERN int uvwheel_check(const uvwheel_t *wheel, FILE *stream);
 
 /* ---- Timers ------------------------------------------------------------- */
 

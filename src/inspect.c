@@ -26,9 +26,9 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   *stats = wheel->stats;
   now_ms = reported_now(wheel);
   now_ms -= now_ms < wheel->lag_ms ? now_ms : wheel->lag_ms;
-  next_ms = uvwheel_core_next_ms(&wheel->core);
+  next_ms = uvwheel__core_next_ms(&wheel->core);
   counters = &wheel->core.counters;
-  stats->active = uvwheel_core_count(&wheel->core);
+  stats->active = uvwheel__core_count(&wheel->core);
   stats->started = wheel->core.inserted;
   stats->fired = counters->expired + counters->drawn;
   stats->fired_soonest = counters->drawn;
@@ -69,15 +69,7 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
   if (!has_slots(wheel) || slot > wheel->core.slot_mask)
     return 0;
-  return uvwheel_core_slot_count(&wheel->core, slot);
-}
-
-int
-uvwheel_check(const uvwheel_t *wheel, FILE *stream)
-{
-  if (!has_slots(wheel))
-    return UV_EINVAL;
-  return uvwheel_core_check(&wheel->core, stream) == 0 ? 0 : UV_EFAULT;
+  return uvwheel__core_slot_count(&wheel->core, slot);
 }
 
 /* ---- The page for the operator ------------------------------------------ */
@@ -89,7 +81,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
 {
   const uvwheel_core_t *core = &wheel->core;
   uint64_t now_ms = reported_now(wheel);
-  uint64_t next_ms = uvwheel_core_next_ms(core);
+  uint64_t next_ms = uvwheel__core_next_ms(core);
   uint64_t most_rounds;
   uint64_t later = uvwheel__count_rounds(core, now_ms, &most_rounds);
 
@@ -133,7 +125,7 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
   uint64_t columns = slots / per_column, i;
 
   for (i = 0; i < slots; i++)
-    counts[i / per_column] += uvwheel_core_slot_count(
+    counts[i / per_column] += uvwheel__core_slot_count(
         core, (now_ms / core->tick_ms + 1 + i) & core->slot_mask);
   for (i = 0; i < columns; i++)
     most = counts[i] > most ? counts[i] : most;

@@ -186,8 +186,8 @@ uvwheel__expect_idle(const uvwheel_timer_t *timer)
   wheel = find_wheel(copy.home);
   if (wheel == NULL || copy.entry.link.next == NULL)
     return;
-  uvwheel_core_walk_begin(&wheel->core, &cursor);
-  while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)
+  uvwheel__core_walk_begin(&wheel->core, &cursor);
+  while ((entry = uvwheel__core_walk_next(&wheel->core, &cursor)) != NULL)
     found = found || entry == &timer->entry;
   MISUSE_IF(found, &wheel->core, &timer->entry, "initialised while active");
 }

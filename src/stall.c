@@ -34,8 +34,6 @@
 
 #include "stall.h"
 
-#include "probes.h"
-
 #define ACCOUNT_MS INT64_C(60000)
 #define INFLOW 16
 #define MOST_GRACE_MS 1000
@@ -77,7 +75,6 @@ set_back(uvwheel_t *wheel, uint64_t deaf_ms)
 void
 uvwheel__count_stall(uvwheel_t *wheel, uint64_t deaf_ms)
 {
-  PROBE_STALL(wheel, deaf_ms);
   wheel->stats.stalls++;
   wheel->stats.stall_sum_ms += deaf_ms;
   if (deaf_ms > wheel->stats.stall_max_ms)

@@ -7,7 +7,6 @@
 
 #include "timer.h"
 
-#include "probes.h"
 #include "turn.h"
 #include "wheel.h"
 
@@ -97,7 +96,7 @@ static NOINLINE void
 activate(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
   timer->home &= ~HOME_IDLE;
-  if (uvwheel_core_insert(&wheel->core, &timer->entry, due_ms))
+  if (uvwheel__core_insert(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
   count_ref(wheel, timer, 1);
 }
@@ -141,7 +140,7 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
   if (!is_wheel(wheel) || timer == NULL)
     return UV_EINVAL;
   uvwheel__expect_idle(timer);
-  uvwheel_entry_init(&timer->entry);
+  uvwheel__entry_init(&timer->entry);
   timer->home = (uintptr_t)wheel | HOME_IDLE;
   timer->interval = 0;
   timer->timeout = NO_REPEAT;
@@ -153,7 +152,7 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 static void
 postpone(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
-  if (uvwheel_core_postpone(&wheel->core, &timer->entry, due_ms))
+  if (uvwheel__core_postpone(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
 }
 
@@ -260,7 +259,6 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
 {
   uvwheel_t *wheel;
 
-  PROBE_START(timer, timeout, repeat);
   if (timer == NULL || cb == NULL)
     return UV_EINVAL;
   if (is_recent(timer, HOME_IDLE, &wheel))
@@ -280,10 +278,10 @@ stop_slow(uvwheel_timer_t *timer)
   if (!is_active(timer))
     return 0;
   wheel = wheel_of(timer);
-  uvwheel_core_remove(&wheel->core, &timer->entry);
+  uvwheel__core_remove(&wheel->core, &timer->entry);
   timer->home |= HOME_IDLE;
   count_ref(wheel, timer, -1);
-  if (uvwheel_core_count(&wheel->core) == 0)
+  if (uvwheel__core_count(&wheel->core) == 0)
     uvwheel__disarm(wheel);
   return 0;
 }
@@ -293,7 +291,6 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
-  PROBE_STOP(timer);
   if (timer == NULL || !is_recent(timer, 0, &wheel) || wheel->unrefd != 0 ||
       !remove_fast(&wheel->core, &timer->entry))
     return stop_slow(timer);

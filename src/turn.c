@@ -29,9 +29,9 @@
 #include "batch.h"
 #include "mailbox.h"
 #include "portable.h"
-#include "probes.h"
 #include "stall.h"
 #include "timer.h"
+#include "wheel.h"
 
 #ifndef _WIN32
 #include <poll.h>
@@ -65,7 +65,7 @@ static void
 arm_at_next_tick(uvwheel_t *wheel)
 {
   uint64_t now_ms = passed_by(wheel, loop_now(wheel));
-  uint64_t next_ms = uvwheel_core_next_ms(&wheel->core);
+  uint64_t next_ms = uvwheel__core_next_ms(&wheel->core);
   uint64_t delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
   uint64_t wake_ms = add_ms(loop_now(wheel), delay_ms);
 
@@ -82,7 +82,7 @@ uvwheel__arm(uvwheel_t *wheel)
 {
   if (is_closing(wheel)) /* then there may be no loop */
     return;
-  if (uvwheel_core_count(&wheel->core) == 0)
+  if (uvwheel__core_count(&wheel->core) == 0)
     uvwheel__disarm(wheel);
   else if (!(wheel->flags & POLLING))
     arm_at_next_tick(wheel);
@@ -228,7 +228,6 @@ fire(uvwheel_t *wheel, uvwheel_entry_t *entry, uint64_t limit_ms)
   uint64_t now_ms = passed_by(wheel, loop_now(wheel));
   uint64_t late_ms = now_ms - wheel->core.pass_ms;
 
-  PROBE_FIRE(entry, late_ms);
   count_lateness(&wheel->stats, late_ms, now_ms - entry->due_ms);
   uvwheel__fire(wheel, entry, limit_ms);
 }
@@ -237,27 +236,26 @@ static void
 run_turn(uvwheel_t *wheel)
 {
   uvwheel_core_t *core = &wheel->core;
-  uint64_t budget = wheel->turn_budget, expired = core->counters.expired;
+  uint64_t budget = wheel->turn_budget;
   batch_t batch;
 
   wheel->stats.wakeups++;
   uvwheel__begin_batch(wheel, &batch);
   while (!batch.is_over && !is_closing(wheel)) {
     uint64_t limit_ms = limit_of(wheel);
-    uvwheel_entry_t *entry = uvwheel_core_expire(core, limit_ms, &budget);
+    uvwheel_entry_t *entry = uvwheel__core_expire(core, limit_ms, &budget);
     if (entry == NULL)
       break;
     fire(wheel, entry, limit_ms);
     uvwheel__count_callback(wheel, &batch);
   }
   uvwheel__end_batch(wheel, &batch);
-  PROBE_TURN(wheel, core->counters.expired - expired, batch.took_us);
 }
 
 static bool
 is_due(const uvwheel_t *wheel)
 {
-  return uvwheel_core_next_ms(&wheel->core) <= limit_of(wheel);
+  return uvwheel__core_next_ms(&wheel->core) <= limit_of(wheel);
 }
 
 /* ---- After a poll ------------------------------------------------------- */
@@ -330,7 +328,7 @@ uvwheel__on_after_poll(uv_check_t *handle)
 {
   uvwheel_t *wheel = CONTAINER_OF(handle, uvwheel_t, after_poll);
 
-  if (uvwheel_core_count(&wheel->core) != 0)
+  if (uvwheel__core_count(&wheel->core) != 0)
     after_poll(wheel);
   uvwheel__leave_loop(wheel);
 }
@@ -345,9 +343,8 @@ fire_drawn(uvwheel_t *wheel)
   uint64_t fired = 0;
 
   while (!is_closing(wheel) &&
-         (entry = uvwheel_core_take_drawn(&wheel->core)) != NULL) {
+         (entry = uvwheel__core_take_drawn(&wheel->core)) != NULL) {
     fired++;
-    PROBE_FIRE(entry, UINT64_C(0));
     uvwheel__fire(wheel, entry, reported_now(wheel));
   }
   return fired;
@@ -365,8 +362,8 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   follow_clock(wheel);
   uvwheel__begin_batch(wheel, &batch);
   wheel->flags |= FIRES_SOONEST;
-  (void)uvwheel_core_draw(&wheel->core, passed_by(wheel, loop_now(wheel)),
-                          count);
+  (void)uvwheel__core_draw(&wheel->core, passed_by(wheel, loop_now(wheel)),
+                           count);
   fired = fire_drawn(wheel);
   wheel->flags &= ~(uint64_t)FIRES_SOONEST;
   uvwheel__end_batch(wheel, &batch);
@@ -408,7 +405,7 @@ uvwheel__update_ref(uvwheel_t *wheel)
 {
   bool ref = !(wheel->flags & UNREF);
   bool driven = ref && (wheel->unrefd == 0 ||
-                        wheel->unrefd != uvwheel_core_count(&wheel->core));
+                        wheel->unrefd != uvwheel__core_count(&wheel->core));
 
   /* While timers are unref'd each start has to come here. */
   wheel->core.usual_ms = wheel->unrefd == 0 ? wheel->core.divided_ms : 0;

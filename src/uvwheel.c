@@ -114,8 +114,8 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
     chosen.tick_ms = UVWHEEL_DEFAULT_TICK_MS;
   if (chosen.slots == 0)
     chosen.slots = default_slots(chosen.tick_ms);
-  error = uvwheel_core_init(&wheel->core, chosen.tick_ms, chosen.slots,
-                            chosen.flags);
+  error = uvwheel__core_init(&wheel->core, chosen.tick_ms, chosen.slots,
+                             chosen.flags);
   if (error != 0)
     return error == ENOMEM ? UV_ENOMEM : UV_EINVAL;
   memset((char *)wheel + offsetof(uvwheel_t, driver), 0,
@@ -217,7 +217,7 @@ finish_close(uvwheel_t *wheel)
     return;
   }
   uvwheel__unregister(wheel);
-  uvwheel_core_destroy(&wheel->core);
+  uvwheel__core_destroy(&wheel->core);
   uvwheel__cancel_posts(wheel);
   if (wheel->close_cb != NULL)
     wheel->close_cb(wheel);
@@ -327,7 +327,7 @@ uvwheel_now(const uvwheel_t *wheel)
 uint64_t
 uvwheel_count(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) ? uvwheel_core_count(&wheel->core) : 0;
+  return is_wheel(wheel) ? uvwheel__core_count(&wheel->core) : 0;
 }
 
 void
@@ -338,8 +338,8 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 
   if (!has_slots(wheel) || cb == NULL)
     return;
-  uvwheel_core_walk_begin(&wheel->core, &cursor);
-  while ((entry = uvwheel_core_walk_next(&wheel->core, &cursor)) != NULL)
+  uvwheel__core_walk_begin(&wheel->core, &cursor);
+  while ((entry = uvwheel__core_walk_next(&wheel->core, &cursor)) != NULL)
     cb(CONTAINER_OF(entry, uvwheel_timer_t, entry), arg);
   if (wheel->flags & CLOSING)
     finish_close(wheel);

@@ -4,7 +4,7 @@
 
 #include "walk.h"
 
-#include "slot.h"
+#include "wheel.h"
 
 /* ---- Walking ------------------------------------------------------------ */
 
@@ -62,7 +62,7 @@ walk_list(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
 }
 
 void
-uvwheel_core_walk_begin(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
+uvwheel__core_walk_begin(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
 {
   cursor->outer = core->cursor;
   cursor->list = 0;
@@ -71,7 +71,7 @@ uvwheel_core_walk_begin(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
 }
 
 uvwheel_entry_t *
-uvwheel_core_walk_next(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
+uvwheel__core_walk_next(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
 {
   for (;;) {
     uvwheel_link_t *link = cursor->here.next;
@@ -94,7 +94,7 @@ uvwheel_core_walk_next(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
 /* ---- Counting ----------------------------------------------------------- */
 
 uint64_t
-uvwheel_core_slot_count(const uvwheel_core_t *core, uint64_t slot)
+uvwheel__core_slot_count(const uvwheel_core_t *core, uint64_t slot)
 {
   uvwheel_slot_t *it = &core->slots[slot];
   uvwheel_link_t *link;

@@ -50,7 +50,7 @@
  * the hand, or its search for the next tick, comes to it, and all of them when
  * the last entry leaves the wheel.
  *
- * What holds whenever no function of this file is running (uvwheel_core_check
+ * What holds whenever no function of this file is running (broken_invariants
  * tests it):
  *
  *   I1  The lists are circular, and links agree in both directions.
@@ -109,8 +109,8 @@
 /* ---- Making and unmaking ------------------------------------------------ */
 
 int
-uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
-                  uint32_t flags)
+uvwheel__core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
+                   uint32_t flags)
 {
   uvwheel_core_t made = {0};
   unsigned i;
@@ -140,7 +140,7 @@ uvwheel_core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
 }
 
 void
-uvwheel_core_destroy(uvwheel_core_t *core)
+uvwheel__core_destroy(uvwheel_core_t *core)
 {
   free(core->slots);
   core->slots = NULL;
@@ -149,7 +149,7 @@ uvwheel_core_destroy(uvwheel_core_t *core)
 /* ---- Operations on entries ---------------------------------------------- */
 
 void
-uvwheel_entry_init(uvwheel_entry_t *entry)
+uvwheel__entry_init(uvwheel_entry_t *entry)
 {
   set_idle(entry);
 }
@@ -212,16 +212,16 @@ queue(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 }
 
 int
-uvwheel_core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
-                    uint64_t due_ms)
+uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
+                     uint64_t due_ms)
 {
-  MISUSE_IF(uvwheel_entry_is_active(entry), core, entry, "inserted twice");
+  MISUSE_IF(uvwheel__entry_is_active(entry), core, entry, "inserted twice");
   core->inserted++;
   return queue(core, entry, due_ms);
 }
 
 void
-uvwheel_core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
+uvwheel__core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   if (!remove_fast(core, entry))
     remove_last(core, entry);
@@ -238,8 +238,8 @@ requeue(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 }
 
 int
-uvwheel_core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
-                      uint64_t due_ms)
+uvwheel__core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
+                       uint64_t due_ms)
 {
   if (!is_fifo(core) && postpone_in_place(entry, due_ms))
     return 0;
@@ -430,13 +430,13 @@ find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 }
 
 uvwheel_entry_t *
-uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
+uvwheel__core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 {
   uvwheel_entry_t *entry = find_due(core, now_ms, budget);
 
   if (entry != NULL) {
     core->counters.expired++;
-    uvwheel_core_remove(core, entry);
+    uvwheel__core_remove(core, entry);
   }
   return entry;
 }
@@ -444,7 +444,7 @@ uvwheel_core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 /* ---- Before their time -------------------------------------------------- */
 
 uint64_t
-uvwheel_core_draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
+uvwheel__core_draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
 {
   uint64_t try = count, budget = try, drawn = 0, now_tick;
   uvwheel_entry_t *entry;
@@ -473,13 +473,13 @@ uvwheel_core_draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
 }
 
 uvwheel_entry_t *
-uvwheel_core_take_drawn(uvwheel_core_t *core)
+uvwheel__core_take_drawn(uvwheel_core_t *core)
 {
   while (!list_is_empty(&core->drawn)) {
     uvwheel_entry_t *entry = entry_of(core->drawn.next);
     if (entry->due_ms < core->drawn_ms) {
       core->counters.drawn++;
-      uvwheel_core_remove(core, entry);
+      uvwheel__core_remove(core, entry);
       return entry;
     }
     requeue(core, entry, entry->due_ms);
@@ -488,7 +488,7 @@ uvwheel_core_take_drawn(uvwheel_core_t *core)
 }
 
 uint64_t
-uvwheel_core_next_ms(const uvwheel_core_t *core)
+uvwheel__core_next_ms(const uvwheel_core_t *core)
 {
   uint64_t tick = core->next_tick;
 

@@ -428,7 +428,7 @@ START_TEST(a_wheel_that_was_never_closed_can_be_left)
   close_handles(NULL);
   run_for(100);
   /* Its slots leak, by contract; here they are freed for the leak checker. */
-  uvwheel_core_destroy(&wheel.core);
+  uvwheel__core_destroy(&wheel.core);
   forget_wheel();
 }
 END_TEST
@@ -475,7 +475,7 @@ START_TEST(a_wheel_that_others_closed_does_without_its_loop)
   uvwheel_walk(&left, count_timer, &count);
   ck_assert_uint_eq(count, 1);
   ck_assert_int_eq(uvwheel_timer_stop(&timer), 0);
-  uvwheel_core_destroy(&left.core);
+  uvwheel__core_destroy(&left.core);
 }
 END_TEST
 

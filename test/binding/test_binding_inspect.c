@@ -347,30 +347,6 @@ START_TEST(the_page_of_any_wheel_can_be_printed)
 }
 END_TEST
 
-START_TEST(the_check_reports_what_is_broken)
-{
-  static test_timer_t timer;
-  char *text = NULL;
-  size_t size = 0;
-  FILE *stream = open_memstream(&text, &size);
-
-  ck_assert_ptr_nonnull(stream);
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 50, 0);
-  ck_assert_int_eq(uvwheel_check(&wheel, stream), 0);
-  fflush(stream);
-  ck_assert_str_eq(text, "");
-  wheel.core.inserted++;
-  ck_assert_int_eq(uvwheel_check(&wheel, NULL), UV_EFAULT);
-  ck_assert_int_eq(uvwheel_check(&wheel, stream), UV_EFAULT);
-  wheel.core.inserted--;
-  fclose(stream);
-  ck_assert_str_ne(text, "");
-  free(text);
-}
-END_TEST
-
 int
 main(void)
 {
@@ -391,6 +367,5 @@ main(void)
   tcase_add_test(inspect, the_page_says_how_late_the_latest_timers_were);
   tcase_add_test(inspect, no_percentile_is_later_than_the_latest);
   tcase_add_loop_test(inspect, the_page_of_any_wheel_can_be_printed, 0, 5);
-  tcase_add_test(inspect, the_check_reports_what_is_broken);
   return run_suite(suite);
 }

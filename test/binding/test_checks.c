@@ -199,7 +199,6 @@ use_wheel(int number)
   USE(uvwheel_get_options(&wheel, &options));
   USE(uvwheel_slot_count(&wheel, 0));
   USE(uvwheel_print(&wheel, stderr));
-  USE(uvwheel_check(&wheel, NULL));
   USE(uvwheel_timer_init(&wheel, &timer));
   USE(uvwheel_open_mailbox(&wheel));
   USE(uvwheel_close(&wheel, NULL));
@@ -393,7 +392,7 @@ END_TEST
 static void
 insert_again(void)
 {
-  (void)uvwheel_core_insert(&wheel.core, &first.base.entry, 5);
+  (void)uvwheel__core_insert(&wheel.core, &first.base.entry, 5);
 }
 
 START_TEST(an_entry_that_is_inserted_twice_is_reported)

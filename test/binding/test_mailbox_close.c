@@ -424,7 +424,7 @@ START_TEST(a_mailbox_of_a_wheel_that_was_never_closed_can_be_left)
   run_for(100);
   ck_assert_uint_eq(called_in_all, 0);
   /* Its slots leak, by contract; here they are freed for the leak checker. */
-  uvwheel_core_destroy(&wheel.core);
+  uvwheel__core_destroy(&wheel.core);
   forget_wheel();
 }
 END_TEST

@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "uvwheel/wheel.h"
+#include "invariants.h"
+#include "wheel.h"
 
 #define CONNECTIONS 10000u
 #define SECOND_MS UINT64_C(1000)
@@ -91,22 +92,22 @@ begin(struct life *life, const struct workload *workload)
   life->connections = aligned_alloc(sizeof *life->connections,
                                     CONNECTIONS * sizeof *life->connections);
   if (life->connections == NULL ||
-      uvwheel_core_init(&life->core, workload->tick_ms, workload->slots,
-                        workload->flags) != 0)
+      uvwheel__core_init(&life->core, workload->tick_ms, workload->slots,
+                         workload->flags) != 0)
     die("no memory");
   /* In random order of addresses, as later. */
   for (i = 0; i < CONNECTIONS; i++) {
     uvwheel_entry_t *entry = &life->connections[i * 7919 % CONNECTIONS].entry;
-    uvwheel_entry_init(entry);
-    (void)uvwheel_core_insert(&life->core, entry,
-                              draw_number(life, workload->timeout_ms));
+    uvwheel__entry_init(entry);
+    (void)uvwheel__core_insert(&life->core, entry,
+                               draw_number(life, workload->timeout_ms));
   }
 }
 
 static void
 end(struct life *life)
 {
-  uvwheel_core_destroy(&life->core);
+  uvwheel__core_destroy(&life->core);
   free(life->connections);
 }
 
@@ -116,9 +117,9 @@ expire_all(struct life *life)
   uint64_t budget = UINT64_MAX;
   uvwheel_entry_t *entry;
 
-  while ((entry = uvwheel_core_expire(&life->core, life->now_ms, &budget)) !=
+  while ((entry = uvwheel__core_expire(&life->core, life->now_ms, &budget)) !=
          NULL)
-    (void)uvwheel_core_insert(&life->core, entry, next_due_ms(life));
+    (void)uvwheel__core_insert(&life->core, entry, next_due_ms(life));
 }
 
 /* What happens in each second beside the expiry. */
@@ -130,12 +131,12 @@ disturb(struct life *life)
 
   for (i = 0; i < life->workload->refreshed; i++) {
     entry = &life->connections[draw_number(life, CONNECTIONS)].entry;
-    (void)uvwheel_core_postpone(&life->core, entry, next_due_ms(life));
+    (void)uvwheel__core_postpone(&life->core, entry, next_due_ms(life));
   }
   for (i = 0; i < life->workload->drawn; i++) {
-    (void)uvwheel_core_draw(&life->core, life->now_ms, 1);
-    while ((entry = uvwheel_core_take_drawn(&life->core)) != NULL)
-      (void)uvwheel_core_insert(&life->core, entry, next_due_ms(life));
+    (void)uvwheel__core_draw(&life->core, life->now_ms, 1);
+    while ((entry = uvwheel__core_take_drawn(&life->core)) != NULL)
+      (void)uvwheel__core_insert(&life->core, entry, next_due_ms(life));
   }
 }
 
@@ -147,7 +148,7 @@ live_an_hour(struct life *life)
   clock_t begin = clock();
 
   while (life->now_ms < end_ms) {
-    uint64_t next_ms = uvwheel_core_next_ms(&life->core);
+    uint64_t next_ms = uvwheel__core_next_ms(&life->core);
     if (next_ms > second_ms) {
       life->now_ms = second_ms;
       disturb(life);
@@ -204,7 +205,7 @@ ages(const struct workload *workload)
   printf("%-15s %9.2f %9.2f %7.2f %12.0f %7.3f\n", workload->name,
          1000 * median(young_s), 1000 * median(old_s), ratio,
          looks_of(&old, old_looked), looks);
-  if (uvwheel_core_check(&old.core, stderr) != 0)
+  if (broken_invariants(&old.core, stderr) != 0)
     die("an invariant is broken");
   end(&old);
   end(&young);

@@ -46,13 +46,13 @@ expire_alone(uvwheel_core_t *core, const shape_t *shape, uint64_t start_ms)
   for (i = 0; i < count; i++) {
     uint64_t tick_ms = tick_ms_after(shape->tick_ms, now_ms + delays[i]);
     insert(core, &entry, now_ms + delays[i]);
-    ck_assert_uint_eq(uvwheel_core_next_ms(core), tick_ms);
+    ck_assert_uint_eq(uvwheel__core_next_ms(core), tick_ms);
     expect_none(core, now_ms);
-    ck_assert_uint_eq(uvwheel_core_next_ms(core), tick_ms);
+    ck_assert_uint_eq(uvwheel__core_next_ms(core), tick_ms);
     expect_none(core, tick_ms - 1);
-    ck_assert_uint_eq(uvwheel_core_next_ms(core), tick_ms);
+    ck_assert_uint_eq(uvwheel__core_next_ms(core), tick_ms);
     expect_only(core, tick_ms, &entry);
-    ck_assert_uint_eq(uvwheel_core_next_ms(core), UINT64_MAX);
+    ck_assert_uint_eq(uvwheel__core_next_ms(core), UINT64_MAX);
     /* The next one starts from the same position of the hand. */
     now_ms += ROUNDS * shape->slots * shape->tick_ms;
     now_ms += shape->slots * shape->tick_ms;
@@ -81,9 +81,9 @@ expire_overdue(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
     tick_ms = tick_ms_after(shape->tick_ms, now_ms + round_ms);
     insert(core, &later, now_ms + round_ms);
     insert(core, &overdue, now_ms - late_ms);
-    ck_assert_uint_le(uvwheel_core_next_ms(core), now_ms);
+    ck_assert_uint_le(uvwheel__core_next_ms(core), now_ms);
     expect_only(core, now_ms, &overdue);
-    ck_assert_uint_eq(uvwheel_core_next_ms(core), tick_ms);
+    ck_assert_uint_eq(uvwheel__core_next_ms(core), tick_ms);
     remove_entry(core, &later);
   }
 }
@@ -158,7 +158,7 @@ START_TEST(the_hand_does_not_wake_for_a_slot_that_removes_have_emptied)
   insert(&core, &last, 2 * core.tick_ms);
   remove_entry(&core, &removed);
   expect_only(&core, core.tick_ms, &first);
-  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 3 * core.tick_ms);
+  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 3 * core.tick_ms);
   close_core(&core);
 }
 END_TEST
@@ -176,7 +176,7 @@ expire_pairs(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
       insert(core, &pair[0].entry, due_ms);
       insert(core, &pair[1].entry, other_ms);
       ck_assert_uint_eq(
-          uvwheel_core_next_ms(core),
+          uvwheel__core_next_ms(core),
           tick_ms_after(shape->tick_ms, due_ms < other_ms ? due_ms : other_ms));
       ck_assert_uint_le(run_out(core, pair, 2, now_ms), 2);
       now_ms += 4 * round_ms;
@@ -257,7 +257,7 @@ START_TEST(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly)
     uint64_t now_ms = year * year_ms + year, tick_ms;
     insert(&core, &entry, now_ms);
     tick_ms = tick_ms_after(core.tick_ms, now_ms);
-    ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
+    ck_assert_uint_eq(uvwheel__core_next_ms(&core), tick_ms);
     expect_none(&core, tick_ms - 1);
     expect_only(&core, tick_ms, &entry);
   }
@@ -285,15 +285,15 @@ START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
   for (i = 0; i < LENGTH(dues); i++) {
     uint64_t tick_ms = tick_ms_after(core.tick_ms, dues[i]);
     insert(&core, &entry, dues[i]);
-    ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
+    ck_assert_uint_eq(uvwheel__core_next_ms(&core), tick_ms);
     expect_none(&core, tick_ms - 1);
     expect_only(&core, tick_ms, &entry);
   }
   insert(&core, &never_too, UINT64_MAX);
   expect_none(&core, INT64_MAX);
   expect_none(&core, UINT64_MAX);
-  ck_assert(uvwheel_entry_is_active(&never));
-  ck_assert(uvwheel_entry_is_active(&never_too));
+  ck_assert(uvwheel__entry_is_active(&never));
+  ck_assert(uvwheel__entry_is_active(&never_too));
   close_core(&core);
 }
 END_TEST
@@ -307,7 +307,7 @@ expect_exact(const shape_t *shape, uint64_t due_ms)
 
   open_core(&core, shape);
   insert(&core, &entry, due_ms);
-  ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
+  ck_assert_uint_eq(uvwheel__core_next_ms(&core), tick_ms);
   expect_none(&core, tick_ms - 1);
   expect_only(&core, tick_ms, &entry);
   close_core(&core);
@@ -405,13 +405,13 @@ START_TEST(postponing_is_one_store)
   open_core(&core, &shape);
   insert(&core, &entry, 1000);
   before = core;
-  ck_assert_int_eq(uvwheel_core_postpone(&core, &entry, 1000), 0);
-  ck_assert_int_eq(uvwheel_core_postpone(&core, &entry, 5150), 0);
+  ck_assert_int_eq(uvwheel__core_postpone(&core, &entry, 1000), 0);
+  ck_assert_int_eq(uvwheel__core_postpone(&core, &entry, 5150), 0);
   ck_assert_mem_eq(&core, &before, sizeof core);
-  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 1100);
+  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 1100);
   expect_none(&core, 1100);
   ck_assert_uint_eq(core.counters.rescheduled, 1);
-  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 5200);
+  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 5200);
   expect_only(&core, 5200, &entry);
   close_core(&core);
 }
@@ -426,11 +426,11 @@ START_TEST(postponing_to_an_earlier_time_pulls_the_wake_up_in)
   open_core(&core, &shape);
   insert(&core, &other, 3000);
   insert(&core, &entry, 5000);
-  ck_assert_int_ne(uvwheel_core_postpone(&core, &entry, 150), 0);
-  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 200);
+  ck_assert_int_ne(uvwheel__core_postpone(&core, &entry, 150), 0);
+  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 200);
   verify(&core);
   expect_only(&core, 200, &entry);
-  ck_assert_uint_eq(uvwheel_core_next_ms(&core), 3100);
+  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 3100);
   expect_only(&core, 3100, &other);
   close_core(&core);
 }
@@ -457,7 +457,7 @@ START_TEST(an_argument_out_of_range_leaves_the_memory_alone)
   before = core;
   for (i = 0; i < LENGTH(bad); i++) {
     ck_assert_int_eq(
-        uvwheel_core_init(&core, bad[i].tick_ms, bad[i].slots, bad[i].flags),
+        uvwheel__core_init(&core, bad[i].tick_ms, bad[i].slots, bad[i].flags),
         EINVAL);
     ck_assert_mem_eq(&core, &before, sizeof core);
   }
@@ -475,11 +475,11 @@ START_TEST(the_largest_tick_and_the_most_slots_work)
     return; /* they need 2.3 GB of address space in one piece */
   open_core(&core, &shape);
   insert(&core, &entry, day_ms * UVWHEEL_MAX_SLOTS);
-  ck_assert_uint_eq(uvwheel_core_slot_count(&core, 1), 1);
+  ck_assert_uint_eq(uvwheel__core_slot_count(&core, 1), 1);
   expect_none(&core, day_ms * (UVWHEEL_MAX_SLOTS + 1) - 1);
   expect_only(&core, day_ms * (UVWHEEL_MAX_SLOTS + 1), &entry);
   insert(&core, &entry, day_ms * (2 * UINT64_C(16777216) - 1) - 1);
-  ck_assert_uint_eq(uvwheel_core_slot_count(&core, UVWHEEL_MAX_SLOTS - 1), 1);
+  ck_assert_uint_eq(uvwheel__core_slot_count(&core, UVWHEEL_MAX_SLOTS - 1), 1);
   close_core(&core);
 }
 END_TEST
@@ -499,7 +499,7 @@ START_TEST(slots_are_rounded_up_to_a_power_of_two)
     open_core(&core, &shape);
     for (slot = 0; slot < count; slot++) {
       insert(&core, &entry, (slot + count) * 100 - 1);
-      ck_assert_uint_eq(uvwheel_core_slot_count(&core, slot), 1);
+      ck_assert_uint_eq(uvwheel__core_slot_count(&core, slot), 1);
       remove_entry(&core, &entry);
     }
     close_core(&core);
@@ -521,7 +521,7 @@ START_TEST(slots_are_counted)
     uint64_t expected = 0;
     for (i = 0; i < LENGTH(entries); i++)
       expected += (i + 1) % shapes[_i].slots == slot;
-    ck_assert_uint_eq(uvwheel_core_slot_count(&core, slot), expected);
+    ck_assert_uint_eq(uvwheel__core_slot_count(&core, slot), expected);
   }
   close_core(&core);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-/* uvwheel_core_check: each invariant that src/wheel.c numbers is broken on
+/* broken_invariants: each invariant that src/wheel.c numbers is broken on
  * purpose, and is what the check reports. */
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "core_support.h"
+#include "invariants.h"
 #include "suite.h"
 
 #define TICK_MS 10
@@ -29,7 +30,7 @@ open_example(uint32_t flags)
   for (i = 0; i < COUNT; i++)
     insert(&core, &items[i].entry,
            i < 6 ? 5 + i % 2 * TICK_MS * SLOTS : 15 + i / 10 * TICK_MS * SLOTS);
-  ck_assert_ptr_nonnull(uvwheel_core_expire(&core, TICK_MS, &budget));
+  ck_assert_ptr_nonnull(uvwheel__core_expire(&core, TICK_MS, &budget));
   verify(&core);
 }
 
@@ -232,14 +233,14 @@ START_TEST(a_broken_invariant_is_reported_by_its_number)
   ck_assert_ptr_nonnull(stream);
   open_example(0);
   damages[_i].damage();
-  broken = uvwheel_core_check(&core, stream);
+  broken = broken_invariants(&core, stream);
   fclose(stream);
   ck_assert_int_gt(broken, 0);
   ck_assert_int_eq(count_lines(text), broken);
   ck_assert_msg(strstr(text, damages[_i].invariant) != NULL, "%s", text);
-  ck_assert_int_eq(uvwheel_core_check(&core, NULL), broken);
+  ck_assert_int_eq(broken_invariants(&core, NULL), broken);
   free(text);
-  uvwheel_core_destroy(&core);
+  uvwheel__core_destroy(&core);
 }
 END_TEST
 
@@ -251,8 +252,8 @@ START_TEST(a_whole_wheel_has_nothing_to_report)
 
   ck_assert_ptr_nonnull(stream);
   open_example(slot_kinds[_i].flags);
-  require_in(slot_kinds[_i].name, uvwheel_core_check(&core, stream) == 0);
-  require_in(slot_kinds[_i].name, uvwheel_core_check(&core, NULL) == 0);
+  require_in(slot_kinds[_i].name, broken_invariants(&core, stream) == 0);
+  require_in(slot_kinds[_i].name, broken_invariants(&core, NULL) == 0);
   fclose(stream);
   ck_assert_str_eq(text, "");
   free(text);
@@ -264,8 +265,8 @@ START_TEST(a_next_tick_of_an_empty_wheel_is_reported)
 {
   open_core(&core, &shapes[_i]);
   core.next_tick = 5;
-  ck_assert_int_gt(uvwheel_core_check(&core, NULL), 0);
-  uvwheel_core_destroy(&core);
+  ck_assert_int_gt(broken_invariants(&core, NULL), 0);
+  uvwheel__core_destroy(&core);
 }
 END_TEST
 
@@ -274,8 +275,8 @@ START_TEST(a_wheel_that_forgets_its_next_tick_is_reported)
   open_core(&core, &shapes[_i]);
   insert(&core, &items[0].entry, 100 * TICK_MS);
   core.next_tick = UINT64_MAX;
-  ck_assert_int_gt(uvwheel_core_check(&core, NULL), 0);
-  uvwheel_core_destroy(&core);
+  ck_assert_int_gt(broken_invariants(&core, NULL), 0);
+  uvwheel__core_destroy(&core);
 }
 END_TEST
 
@@ -284,8 +285,8 @@ START_TEST(a_fifo_slot_that_fills_its_first_lane_is_reported)
 {
   open_example(UVWHEEL_FIFO);
   core.slots[2].filling = offsetof(uvwheel_slot_t, lanes);
-  ck_assert_int_gt(uvwheel_core_check(&core, NULL), 0);
-  uvwheel_core_destroy(&core);
+  ck_assert_int_gt(broken_invariants(&core, NULL), 0);
+  uvwheel__core_destroy(&core);
 }
 END_TEST
 
@@ -295,8 +296,8 @@ START_TEST(a_fifo_slot_with_more_than_two_lanes_is_reported)
   core.slots[2].lanes[2].next = core.slots[2].lanes[2].prev =
       &core.slots[2].lanes[2];
   core.slots[2].used = 3;
-  ck_assert_int_gt(uvwheel_core_check(&core, NULL), 0);
-  uvwheel_core_destroy(&core);
+  ck_assert_int_gt(broken_invariants(&core, NULL), 0);
+  uvwheel__core_destroy(&core);
 }
 END_TEST
 

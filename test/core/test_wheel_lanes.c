@@ -22,7 +22,7 @@ insert_all(uvwheel_core_t *core, item_t *items, size_t count, uint64_t due_ms)
   size_t i;
 
   for (i = 0; i < count; i++)
-    (void)uvwheel_core_insert(core, &items[i].entry, due_ms);
+    (void)uvwheel__core_insert(core, &items[i].entry, due_ms);
   verify(core);
 }
 
@@ -108,7 +108,8 @@ play_pass(uint64_t budget, size_t new_count, int event)
 
   for (i = 0; i < OLD; i++)
     insert_all(&core, &crowd[i], 1, i % 2 ? 15 + ROUND_MS : 15);
-  for (; (expired = uvwheel_core_expire(&core, 20, &budget)) != NULL; next += 2)
+  for (; (expired = uvwheel__core_expire(&core, 20, &budget)) != NULL;
+       next += 2)
     ck_assert_ptr_eq(expired, &crowd[next].entry);
   insert_all(&core, crowd + OLD, new_count, 15 + ROUND_MS);
   if (event == LATE || event == EARLIER)
@@ -155,7 +156,7 @@ play_stall(size_t old_count, size_t before, size_t after, uint64_t budget)
 
   open_core(&core, &fifo);
   insert_all(&core, crowd, old_count, 15);
-  while ((expired = uvwheel_core_expire(&core, 20, &budget)) != NULL)
+  while ((expired = uvwheel__core_expire(&core, 20, &budget)) != NULL)
     ck_assert_ptr_eq(expired, &crowd[next++].entry);
   insert_all(&core, crowd + old_count, before, 15);
   expect_none(&core, 15);
@@ -196,7 +197,7 @@ START_TEST(half_a_million_fifo_entries_of_one_tick_stay_in_order)
   insert_all(&core, items, count, 5 + ROUND_MS);
   expect_only(&core, 10, &first); /* the others are put back */
   for (i = 0; i < count; i++)
-    require(uvwheel_core_expire(&core, 10 + ROUND_MS, &budget) ==
+    require(uvwheel__core_expire(&core, 10 + ROUND_MS, &budget) ==
             &items[i].entry);
   close_core(&core);
   free(items);
@@ -255,8 +256,8 @@ live(uvwheel_core_t *core, uint64_t *now_ms, uint64_t rounds,
   uvwheel_entry_t *entry;
 
   for (; *now_ms < end_ms; *now_ms += TICK_MS)
-    while ((entry = uvwheel_core_expire(core, *now_ms, &budget)) != NULL)
-      (void)uvwheel_core_insert(
+    while ((entry = uvwheel__core_expire(core, *now_ms, &budget)) != NULL)
+      (void)uvwheel__core_insert(
           core, entry,
           next_due_ms((size_t)((item_t *)entry - crowd), *now_ms, timeout_ms));
   verify(core);
@@ -324,9 +325,9 @@ shed(uvwheel_core_t *core, unsigned count)
   unsigned i;
 
   for (i = 0; i < count; i++) {
-    require(uvwheel_core_draw(core, 0, 1) == 1);
-    require(uvwheel_core_take_drawn(core) != NULL);
-    require(uvwheel_core_take_drawn(core) == NULL);
+    require(uvwheel__core_draw(core, 0, 1) == 1);
+    require(uvwheel__core_take_drawn(core) != NULL);
+    require(uvwheel__core_take_drawn(core) == NULL);
   }
   verify(core);
 }
@@ -377,25 +378,25 @@ START_TEST(the_next_tick_is_found_in_the_largest_wheels)
 
   /* Without a check of all invariants each time. */
   ck_assert_int_eq(
-      uvwheel_core_init(&core, shape.tick_ms, shape.slots, shape.flags), 0);
-  uvwheel_entry_init(&near);
-  uvwheel_entry_init(&far);
+      uvwheel__core_init(&core, shape.tick_ms, shape.slots, shape.flags), 0);
+  uvwheel__entry_init(&near);
+  uvwheel__entry_init(&far);
   for (i = 0; i < LENGTH(ticks); i++)
     for (j = i + 1; j < LENGTH(ticks); j++) {
       uint64_t begin_ms = (i * LENGTH(ticks) + j + 1) * 12345678;
       uint64_t budget = UINT64_MAX;
-      ck_assert_ptr_null(uvwheel_core_expire(&core, begin_ms, &budget));
-      (void)uvwheel_core_insert(&core, &far, begin_ms + ticks[j] - 1);
-      (void)uvwheel_core_insert(&core, &near, begin_ms + ticks[i] - 1);
-      ck_assert_ptr_eq(uvwheel_core_expire(&core, begin_ms + ticks[i], &budget),
-                       &near);
+      ck_assert_ptr_null(uvwheel__core_expire(&core, begin_ms, &budget));
+      (void)uvwheel__core_insert(&core, &far, begin_ms + ticks[j] - 1);
+      (void)uvwheel__core_insert(&core, &near, begin_ms + ticks[i] - 1);
+      ck_assert_ptr_eq(
+          uvwheel__core_expire(&core, begin_ms + ticks[i], &budget), &near);
       ck_assert_ptr_null(
-          uvwheel_core_expire(&core, begin_ms + ticks[i], &budget));
-      ck_assert_uint_eq(uvwheel_core_next_ms(&core), begin_ms + ticks[j]);
-      uvwheel_core_remove(&core, &far);
-      ck_assert_uint_eq(uvwheel_core_next_ms(&core), UINT64_MAX);
+          uvwheel__core_expire(&core, begin_ms + ticks[i], &budget));
+      ck_assert_uint_eq(uvwheel__core_next_ms(&core), begin_ms + ticks[j]);
+      uvwheel__core_remove(&core, &far);
+      ck_assert_uint_eq(uvwheel__core_next_ms(&core), UINT64_MAX);
     }
-  uvwheel_core_destroy(&core);
+  uvwheel__core_destroy(&core);
 }
 END_TEST
 

@@ -25,7 +25,7 @@ turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
   uvwheel_entry_t *entry;
   unsigned expired = 0;
 
-  while ((entry = uvwheel_core_expire(core, now_ms, &left)) != NULL) {
+  while ((entry = uvwheel__core_expire(core, now_ms, &left)) != NULL) {
     verify(core);
     ck_assert_uint_le(tick_ms_after(TICK_MS, entry->due_ms), now_ms);
     ((item_t *)entry)->seen++;
@@ -34,7 +34,7 @@ turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
   verify(core);
   ck_assert_uint_eq(core->counters.examined - looked, budget - left);
   if (left > 0)
-    ck_assert_uint_gt(uvwheel_core_next_ms(core), now_ms);
+    ck_assert_uint_gt(uvwheel__core_next_ms(core), now_ms);
   return expired;
 }
 
@@ -62,7 +62,7 @@ spend(uint64_t budget, const shape_t *shape)
     ck_assert_uint_eq(now, budget < MANY - expired ? budget : MANY - expired);
     expired += now;
     if (expired < MANY)
-      ck_assert_uint_le(uvwheel_core_next_ms(&core), 10);
+      ck_assert_uint_le(uvwheel__core_next_ms(&core), 10);
   }
   ck_assert_uint_eq(turns, (MANY + budget - 1) / budget);
   for (i = 0; i < MANY; i++)
@@ -88,7 +88,7 @@ START_TEST(a_budget_of_nothing_leaves_all_for_later)
   insert(&core, &items[0].entry, 5);
   insert(&core, &items[1].entry, 15);
   ck_assert_uint_eq(turn(&core, 100, 0), 0);
-  ck_assert_uint_le(uvwheel_core_next_ms(&core), 100);
+  ck_assert_uint_le(uvwheel__core_next_ms(&core), 100);
   ck_assert_uint_eq(turn(&core, 100, 0), 0);
   ck_assert_uint_eq(turn(&core, 100, 1), 1);
   ck_assert_uint_eq(turn(&core, 100, 1), 1);
@@ -110,7 +110,7 @@ START_TEST(ticks_stay_in_order_when_budgets_cut_them)
     insert(&core, &items[i].entry, i * 37 % 60 * TICK_MS / 2);
   while (expired < LENGTH(items)) {
     budget = (uint64_t)_i;
-    while ((entry = uvwheel_core_expire(&core, 1000, &budget)) != NULL) {
+    while ((entry = uvwheel__core_expire(&core, 1000, &budget)) != NULL) {
       uint64_t tick_ms = tick_ms_after(TICK_MS, entry->due_ms);
       ck_assert_uint_ge(tick_ms, last_ms);
       last_ms = tick_ms;
@@ -147,7 +147,7 @@ free_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   remove_entry(core, entry);
   memset(entry, 0xA5, sizeof *entry);
-  uvwheel_entry_init(entry);
+  uvwheel__entry_init(entry);
 }
 
 static void
@@ -183,7 +183,7 @@ static const action_t actions[] = {free_entry, postpone_to_another_slot,
 static void
 act(uvwheel_core_t *core, item_t *item, action_t action)
 {
-  if (uvwheel_entry_is_active(&item->entry))
+  if (uvwheel__entry_is_active(&item->entry))
     action(core, &item->entry);
   else
     insert(core, &item->entry, 25);
@@ -258,7 +258,7 @@ START_TEST(a_removed_peer_of_the_same_tick_is_not_handed_out)
     insert(&core, &items[i].entry, 5);
   ck_assert_ptr_nonnull(expire(&core, 10));
   for (i = 0; i < LENGTH(items); i++)
-    if (uvwheel_entry_is_active(&items[i].entry))
+    if (uvwheel__entry_is_active(&items[i].entry))
       remove_entry(&core, &items[i].entry);
   ck_assert_uint_eq(core.counters.expired, 1);
   expect_none(&core, 10);
@@ -311,7 +311,7 @@ START_TEST(a_peer_postponed_during_the_turn_waits_for_its_new_time)
   ck_assert_uint_eq(drain(&core, 10), is_moved ? 1 : 2);
   ck_assert_uint_eq(core.counters.rescheduled, is_moved);
   if (is_moved) {
-    ck_assert_uint_eq(uvwheel_core_next_ms(&core), tick_ms);
+    ck_assert_uint_eq(uvwheel__core_next_ms(&core), tick_ms);
     expect_none(&core, tick_ms - 1);
     expect_only(&core, tick_ms, &items[1].entry);
   }
@@ -330,7 +330,7 @@ START_TEST(a_wheel_with_something_to_hand_out_wants_to_be_called_now)
     insert(&core, &items[i].entry, 5);
   for (i = 0; i < LENGTH(items) - 1; i++) {
     ck_assert_ptr_nonnull(expire(&core, 10));
-    ck_assert_uint_le(uvwheel_core_next_ms(&core), 10);
+    ck_assert_uint_le(uvwheel__core_next_ms(&core), 10);
   }
   expect_only(&core, 10, &items[2].entry);
   close_core(&core);
@@ -404,7 +404,7 @@ START_TEST(fifo_entries_of_several_rounds_keep_their_order_in_cut_passes)
     insert(&core, &items[i].entry, 5 + round * ROUND_MS);
     order[round][counts[round]++] = &items[i];
   }
-  ck_assert_ptr_eq(uvwheel_core_expire(&core, 10, &budget),
+  ck_assert_ptr_eq(uvwheel__core_expire(&core, 10, &budget),
                    has_budget ? &order[0][0]->entry : NULL);
   /* Those that are inserted while the pass is cut go behind those that stay. */
   for (i = 8; i < LENGTH(items); i++) {
@@ -445,7 +445,7 @@ START_TEST(an_entry_that_is_due_before_a_cut_pass_comes_first)
 
   open_core(&core, &fifo);
   insert(&core, &cut, 1248);
-  ck_assert_ptr_null(uvwheel_core_expire(&core, 1250, &budget));
+  ck_assert_ptr_null(uvwheel__core_expire(&core, 1250, &budget));
   insert(&core, &earlier, 1131);
   ck_assert_ptr_eq(expire(&core, 5000), &earlier);
   ck_assert_ptr_eq(expire(&core, 5000), &cut);

@@ -28,14 +28,14 @@ open_crowded(uvwheel_core_t *core, uint32_t flags)
   open_core(core, &shape);
   for (i = 0; i < COUNT; i++)
     insert(core, &items[i].entry, i < 16 ? i % 2 * TICK_MS * SLOTS : i * 9);
-  ck_assert_ptr_nonnull(uvwheel_core_expire(core, TICK_MS, &budget));
+  ck_assert_ptr_nonnull(uvwheel__core_expire(core, TICK_MS, &budget));
   verify(core);
 }
 
 static item_t *
 step(uvwheel_core_t *core, uvwheel_cursor_t *cursor)
 {
-  item_t *item = (item_t *)uvwheel_core_walk_next(core, cursor);
+  item_t *item = (item_t *)uvwheel__core_walk_next(core, cursor);
 
   verify(core);
   return item;
@@ -47,7 +47,7 @@ walk(uvwheel_core_t *core)
   uvwheel_cursor_t cursor;
   unsigned visits = 0;
 
-  uvwheel_core_walk_begin(core, &cursor);
+  uvwheel__core_walk_begin(core, &cursor);
   while (step(core, &cursor) != NULL)
     visits++;
   return visits;
@@ -61,15 +61,15 @@ START_TEST(a_walk_visits_each_entry_once)
   size_t i;
 
   open_crowded(&core, slot_kinds[_i].flags);
-  uvwheel_core_walk_begin(&core, &cursor);
+  uvwheel__core_walk_begin(&core, &cursor);
   verify(&core);
   while ((item = step(&core, &cursor)) != NULL)
     item->seen++;
   for (i = 0; i < COUNT; i++)
     require_in(slot_kinds[_i].name,
                items[i].seen ==
-                   (unsigned)uvwheel_entry_is_active(&items[i].entry));
-  ck_assert_uint_eq(walk(&core), uvwheel_core_count(&core));
+                   (unsigned)uvwheel__entry_is_active(&items[i].entry));
+  ck_assert_uint_eq(walk(&core), uvwheel__core_count(&core));
   close_core(&core);
 }
 END_TEST
@@ -87,14 +87,14 @@ END_TEST
 static void
 remove_if_active(uvwheel_core_t *core, item_t *item)
 {
-  if (uvwheel_entry_is_active(&item->entry))
+  if (uvwheel__entry_is_active(&item->entry))
     remove_entry(core, &item->entry);
 }
 
 static void
 restart(uvwheel_core_t *core, item_t *item)
 {
-  if (!uvwheel_entry_is_active(&item->entry))
+  if (!uvwheel__entry_is_active(&item->entry))
     return;
   remove_entry(core, &item->entry);
   insert(core, &item->entry, TICK_MS * 3);
@@ -103,14 +103,14 @@ restart(uvwheel_core_t *core, item_t *item)
 static void
 postpone_by_rounds(uvwheel_core_t *core, item_t *item)
 {
-  if (uvwheel_entry_is_active(&item->entry))
+  if (uvwheel__entry_is_active(&item->entry))
     postpone(core, &item->entry, item->entry.due_ms + 100);
 }
 
 static void
 pull_in(uvwheel_core_t *core, item_t *item)
 {
-  if (uvwheel_entry_is_active(&item->entry))
+  if (uvwheel__entry_is_active(&item->entry))
     postpone(core, &item->entry, 0);
 }
 
@@ -118,7 +118,7 @@ static void
 walk_all(uvwheel_core_t *core, item_t *item)
 {
   (void)item;
-  ck_assert_uint_eq(walk(core), uvwheel_core_count(core));
+  ck_assert_uint_eq(walk(core), uvwheel__core_count(core));
 }
 
 static void
@@ -127,7 +127,7 @@ walk_and_remove(uvwheel_core_t *core, item_t *item)
   uvwheel_cursor_t cursor;
   item_t *inner;
 
-  uvwheel_core_walk_begin(core, &cursor);
+  uvwheel__core_walk_begin(core, &cursor);
   while ((inner = step(core, &cursor)) != NULL)
     if (inner == item)
       remove_entry(core, &item->entry);
@@ -154,9 +154,9 @@ check_disturbed_walk(uint32_t flags, size_t nth, size_t victim, action_t action)
 
   open_crowded(&core, flags);
   for (i = 0; i < COUNT; i++)
-    if (!uvwheel_entry_is_active(&items[i].entry))
+    if (!uvwheel__entry_is_active(&items[i].entry))
       items[i].seen = 1;
-  uvwheel_core_walk_begin(&core, &cursor);
+  uvwheel__core_walk_begin(&core, &cursor);
   while ((item = step(&core, &cursor)) != NULL) {
     item->seen++;
     if (steps++ == nth)
@@ -165,7 +165,7 @@ check_disturbed_walk(uint32_t flags, size_t nth, size_t victim, action_t action)
   for (i = 0; i < COUNT; i++)
     if (i != victim || undisturbed)
       ck_assert_uint_eq(items[i].seen, 1);
-  ck_assert_uint_eq(walk(&core), uvwheel_core_count(&core));
+  ck_assert_uint_eq(walk(&core), uvwheel__core_count(&core));
   run_out(&core, items, COUNT, TICK_MS);
   close_core(&core);
 }
@@ -191,11 +191,11 @@ START_TEST(a_removed_entry_is_not_visited_any_more)
   unsigned visits = 0;
 
   open_crowded(&core, slot_kinds[_i].flags);
-  uvwheel_core_walk_begin(&core, &cursor);
+  uvwheel__core_walk_begin(&core, &cursor);
   while ((item = step(&core, &cursor)) != NULL) {
     visits++;
     for (i = 0; i < COUNT; i++)
-      if (&items[i] != item && uvwheel_entry_is_active(&items[i].entry))
+      if (&items[i] != item && uvwheel__entry_is_active(&items[i].entry))
         remove_entry(&core, &items[i].entry);
   }
   require_in(slot_kinds[_i].name, visits == 1);
@@ -211,13 +211,13 @@ START_TEST(a_walk_that_starts_entries_at_each_step_comes_to_an_end)
   size_t used = 0;
 
   open_crowded(&core, slot_kinds[_i].flags);
-  uvwheel_core_walk_begin(&core, &cursor);
+  uvwheel__core_walk_begin(&core, &cursor);
   while (step(&core, &cursor) != NULL) {
     require_in(slot_kinds[_i].name, used < LENGTH(more));
     insert(&core, &more[used].entry, used * TICK_MS);
     used++;
   }
-  ck_assert_uint_eq(walk(&core), uvwheel_core_count(&core));
+  ck_assert_uint_eq(walk(&core), uvwheel__core_count(&core));
   close_core(&core);
 }
 END_TEST
@@ -231,15 +231,15 @@ START_TEST(walks_can_be_nested)
   uint64_t visits = 0, count;
 
   open_crowded(&core, slot_kinds[_i].flags);
-  uvwheel_core_walk_begin(&core, &outer);
+  uvwheel__core_walk_begin(&core, &outer);
   while (step(&core, &outer) != NULL) {
-    uvwheel_core_walk_begin(&core, &inner);
+    uvwheel__core_walk_begin(&core, &inner);
     while ((item = step(&core, &inner)) != NULL) {
       item->seen++;
       visits += walk(&core);
     }
   }
-  count = uvwheel_core_count(&core);
+  count = uvwheel__core_count(&core);
   require_in(slot_kinds[_i].name, visits == count * count * count);
   ck_assert_uint_eq(count, COUNT - 1);
   close_core(&core);
@@ -256,12 +256,12 @@ START_TEST(counting_a_slot_during_a_walk_counts_entries_alone)
   open_core(&core, &shape);
   for (i = 0; i < COUNT; i++)
     insert(&core, &items[i].entry, i);
-  uvwheel_core_walk_begin(&core, &outer);
+  uvwheel__core_walk_begin(&core, &outer);
   while (step(&core, &outer) != NULL) {
-    ck_assert_uint_eq(uvwheel_core_slot_count(&core, 0), COUNT);
-    uvwheel_core_walk_begin(&core, &inner);
+    ck_assert_uint_eq(uvwheel__core_slot_count(&core, 0), COUNT);
+    uvwheel__core_walk_begin(&core, &inner);
     while (step(&core, &inner) != NULL)
-      ck_assert_uint_eq(uvwheel_core_slot_count(&core, 0), COUNT);
+      ck_assert_uint_eq(uvwheel__core_slot_count(&core, 0), COUNT);
   }
   close_core(&core);
 }

@@ -17,7 +17,7 @@
 
 #include "model.h"
 #include "play.h"
-#include "uvwheel/wheel.h"
+#include "wheel.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 

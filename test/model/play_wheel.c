@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "invariants.h"
 #include "model.h"
-#include "uvwheel/wheel.h"
+#include "wheel.h"
 
 #define DEEPEST 3
 
@@ -41,14 +42,14 @@ static void
 verify(const wheel_game_t *game)
 {
   const uvwheel_core_t *core = &game->core;
-  uint64_t next_ms = uvwheel_core_next_ms(core);
+  uint64_t next_ms = uvwheel__core_next_ms(core);
   unsigned i;
 
-  EXPECT(uvwheel_core_check(core, stderr) == 0);
-  EXPECT(uvwheel_core_count(core) == game->model.count);
+  EXPECT(broken_invariants(core, stderr) == 0);
+  EXPECT(uvwheel__core_count(core) == game->model.count);
   EXPECT(core->counters.expired == game->expired);
   EXPECT(core->counters.drawn == game->drawn);
-  EXPECT(core->inserted - uvwheel_core_count(core) ==
+  EXPECT(core->inserted - uvwheel__core_count(core) ==
          game->stopped + game->expired + game->drawn);
   EXPECT(next_ms <= model_earliest_ms(&game->model));
   EXPECT(next_ms == UINT64_MAX || game->model.count > 0);
@@ -59,7 +60,7 @@ verify(const wheel_game_t *game)
       EXPECT(!timer->active);
       continue;
     }
-    EXPECT((uvwheel_entry_is_active(&item->entry) != 0) == timer->active);
+    EXPECT((uvwheel__entry_is_active(&item->entry) != 0) == timer->active);
     EXPECT(!timer->active || item->entry.due_ms == timer->due_ms);
   }
 }
@@ -68,7 +69,7 @@ verify(const wheel_game_t *game)
 static void
 expect_told(const wheel_game_t *game, int earlier, uint64_t before_ms)
 {
-  uint64_t next_ms = uvwheel_core_next_ms(&game->core);
+  uint64_t next_ms = uvwheel__core_next_ms(&game->core);
 
   EXPECT(next_ms <= before_ms);
   if (next_ms != UINT64_MAX)
@@ -91,7 +92,7 @@ take_due_ms(wheel_game_t *game)
 static void
 take_out(wheel_game_t *game, item_t *item)
 {
-  uvwheel_core_remove(&game->core, &item->entry);
+  uvwheel__core_remove(&game->core, &item->entry);
   game->stopped++;
   model_remove(&game->model, item->index);
 }
@@ -107,14 +108,14 @@ put_in(wheel_game_t *game, unsigned index, uint64_t due_ms)
     item = malloc(sizeof *item);
     EXPECT(item != NULL);
     memset(item, 0xA5, sizeof *item);
-    uvwheel_entry_init(&item->entry);
+    uvwheel__entry_init(&item->entry);
     item->index = index;
     game->items[index] = item;
   }
   if (game->model.timers[index].active)
     take_out(game, item);
-  before_ms = uvwheel_core_next_ms(&game->core);
-  earlier = uvwheel_core_insert(&game->core, &item->entry, due_ms);
+  before_ms = uvwheel__core_next_ms(&game->core);
+  earlier = uvwheel__core_insert(&game->core, &item->entry, due_ms);
   expect_told(game, earlier, before_ms);
   model_put(&game->model, index, due_ms);
 }
@@ -149,14 +150,14 @@ static void
 postpone(wheel_game_t *game)
 {
   unsigned index = pick_index(game);
-  uint64_t before_ms = uvwheel_core_next_ms(&game->core);
+  uint64_t before_ms = uvwheel__core_next_ms(&game->core);
   uint64_t due_ms = take_due_ms(game);
   int earlier;
 
   if (!game->model.timers[index].active)
     return;
   earlier =
-      uvwheel_core_postpone(&game->core, &game->items[index]->entry, due_ms);
+      uvwheel__core_postpone(&game->core, &game->items[index]->entry, due_ms);
   expect_told(game, earlier, before_ms);
   if (due_ms >= game->model.timers[index].due_ms && !game->model.fifo)
     model_postpone(&game->model, index, due_ms);
@@ -226,14 +227,14 @@ expire_one(wheel_game_t *game, uint64_t now_ms, uint64_t *budget)
   uint64_t left = *budget, looked = counters->examined;
   item_t *item;
 
-  item = (item_t *)uvwheel_core_expire(&game->core, now_ms, budget);
+  item = (item_t *)uvwheel__core_expire(&game->core, now_ms, budget);
   EXPECT(*budget <= left && counters->examined - looked == left - *budget);
   if (item != NULL) {
     EXPECT(game->items[item->index] == item);
     model_expire(&game->model, item->index, now_ms);
     game->expired++;
   } else if (*budget > 0) {
-    uint64_t next_ms = uvwheel_core_next_ms(&game->core);
+    uint64_t next_ms = uvwheel__core_next_ms(&game->core);
     EXPECT(model_earliest_ms(&game->model) > now_ms);
     EXPECT(next_ms > now_ms);
   }
@@ -249,9 +250,9 @@ count_slots(const wheel_game_t *game)
   uint64_t slots = game->core.slot_mask + 1, slot, count = 0;
 
   for (slot = 0; slot < slots; slot++)
-    count += uvwheel_core_slot_count(&game->core, slot);
-  EXPECT(count == uvwheel_core_count(&game->core) ||
-         (game->core.passing && count < uvwheel_core_count(&game->core)));
+    count += uvwheel__core_slot_count(&game->core, slot);
+  EXPECT(count == uvwheel__core_count(&game->core) ||
+         (game->core.passing && count < uvwheel__core_count(&game->core)));
 }
 
 /* Operations run between the calls, as in the callbacks of a loop; sometimes
@@ -288,7 +289,7 @@ turn_without_budget(wheel_game_t *game)
 static void
 turn_at_next(wheel_game_t *game)
 {
-  uint64_t next_ms = uvwheel_core_next_ms(&game->core);
+  uint64_t next_ms = uvwheel__core_next_ms(&game->core);
 
   if (next_ms > game->now_ms)
     set_clock(game, next_ms);
@@ -319,11 +320,11 @@ draw(wheel_game_t *game)
   if (game->model.walk != NULL || game->model.drawing)
     return;
   expected = model_draw(&game->model, count);
-  drawn = uvwheel_core_draw(&game->core, game->now_ms, count);
+  drawn = uvwheel__core_draw(&game->core, game->now_ms, count);
   EXPECT(drawn == expected);
   EXPECT(!game->core.passing || game->core.pass_ms <= game->now_ms);
   verify(game);
-  while ((item = (item_t *)uvwheel_core_take_drawn(&game->core)) != NULL) {
+  while ((item = (item_t *)uvwheel__core_take_drawn(&game->core)) != NULL) {
     EXPECT(game->items[item->index] == item);
     model_take_drawn(&game->model, item->index);
     game->drawn++;
@@ -345,9 +346,9 @@ walk(wheel_game_t *game)
   item_t *item;
 
   model_walk_begin(&game->model, &visits);
-  uvwheel_core_walk_begin(&game->core, &cursor);
+  uvwheel__core_walk_begin(&game->core, &cursor);
   verify(game);
-  while ((item = (item_t *)uvwheel_core_walk_next(&game->core, &cursor)) !=
+  while ((item = (item_t *)uvwheel__core_walk_next(&game->core, &cursor)) !=
          NULL) {
     verify(game);
     model_walk_visit(&game->model, &visits, item->index);
@@ -387,8 +388,8 @@ open_wheel(wheel_game_t *game)
   bool fifo = pick(&game->bytes, 2);
 
   memset(&game->core, 0xA5, sizeof game->core);
-  EXPECT(uvwheel_core_init(&game->core, tick_ms, slots,
-                           fifo ? UVWHEEL_FIFO : 0) == 0);
+  EXPECT(uvwheel__core_init(&game->core, tick_ms, slots,
+                            fifo ? UVWHEEL_FIFO : 0) == 0);
   game->slots = slots;
   game->model.tick_ms = tick_ms;
   game->model.fifo = fifo;
@@ -404,7 +405,7 @@ run_out(wheel_game_t *game)
   unsigned wakes;
 
   for (wakes = 0; wakes < 2 * MODEL_TIMERS && game->model.count > 0; wakes++) {
-    uint64_t next_ms = uvwheel_core_next_ms(&game->core);
+    uint64_t next_ms = uvwheel__core_next_ms(&game->core);
     uint64_t budget = UINT64_MAX;
     if (next_ms >= CLOCK_END_MS)
       break;
@@ -430,6 +431,6 @@ play(const uint8_t *data, size_t size)
   for (i = 0; i < game.model.capacity; i++)
     free_item(&game, i);
   verify(&game);
-  EXPECT(uvwheel_core_next_ms(&game.core) == UINT64_MAX);
-  uvwheel_core_destroy(&game.core);
+  EXPECT(uvwheel__core_next_ms(&game.core) == UINT64_MAX);
+  uvwheel__core_destroy(&game.core);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "explore.h"
+#include "invariants.h"
 #include "slot.h"
 
 #define BEGIN_MS (UINT64_C(1) << 20)
@@ -36,17 +37,17 @@ index_of(const uvwheel_entry_t *entry)
 static void
 verify(void)
 {
-  uint64_t next_ms = uvwheel_core_next_ms(&game.core);
+  uint64_t next_ms = uvwheel__core_next_ms(&game.core);
   unsigned i;
 
-  EXPECT(uvwheel_core_check(&game.core, stderr) == 0);
-  EXPECT(uvwheel_core_count(&game.core) == game.model.count);
+  EXPECT(broken_invariants(&game.core, stderr) == 0);
+  EXPECT(uvwheel__core_count(&game.core) == game.model.count);
   EXPECT(game.drawing.going_on || next_ms <= model_earliest_ms(&game.model));
   EXPECT(next_ms == UINT64_MAX || game.model.count > 0);
   for (i = 0; i < game.model.capacity; i++) {
     const model_timer_t *timer = &game.model.timers[i];
     const uvwheel_entry_t *entry = &game.entries[i];
-    EXPECT((uvwheel_entry_is_active(entry) != 0) == timer->active);
+    EXPECT((uvwheel__entry_is_active(entry) != 0) == timer->active);
     EXPECT(!timer->active || entry->due_ms == timer->due_ms);
   }
 }
@@ -55,7 +56,7 @@ verify(void)
 static void
 expect_told(int earlier, uint64_t before_ms)
 {
-  uint64_t next_ms = uvwheel_core_next_ms(&game.core);
+  uint64_t next_ms = uvwheel__core_next_ms(&game.core);
 
   EXPECT(next_ms <= before_ms);
   if (next_ms != UINT64_MAX)
@@ -67,9 +68,9 @@ expect_told(int earlier, uint64_t before_ms)
 static void
 put(unsigned index, uint64_t due_ms)
 {
-  uint64_t before_ms = uvwheel_core_next_ms(&game.core);
+  uint64_t before_ms = uvwheel__core_next_ms(&game.core);
 
-  expect_told(uvwheel_core_insert(&game.core, &game.entries[index], due_ms),
+  expect_told(uvwheel__core_insert(&game.core, &game.entries[index], due_ms),
               before_ms);
   model_put(&game.model, index, due_ms);
   drawing_touch(&game.drawing, index, false);
@@ -78,7 +79,7 @@ put(unsigned index, uint64_t due_ms)
 static void
 take_out(unsigned index)
 {
-  uvwheel_core_remove(&game.core, &game.entries[index]);
+  uvwheel__core_remove(&game.core, &game.entries[index]);
   model_remove(&game.model, index);
   drawing_touch(&game.drawing, index, false);
 }
@@ -133,14 +134,14 @@ static bool
 postpone(unsigned index, uint64_t delay_ms)
 {
   uint64_t due_ms = due_after(delay_ms);
-  uint64_t before_ms = uvwheel_core_next_ms(&game.core);
+  uint64_t before_ms = uvwheel__core_next_ms(&game.core);
   uvwheel_entry_t *entry = &game.entries[index];
   const uvwheel_link_t before = entry->link;
   bool stays = due_ms >= game.model.timers[index].due_ms && !game.model.fifo;
 
   if (!game.model.timers[index].active || is_used_up(due_ms))
     return false;
-  expect_told(uvwheel_core_postpone(&game.core, entry, due_ms), before_ms);
+  expect_told(uvwheel__core_postpone(&game.core, entry, due_ms), before_ms);
   if (stays) {
     EXPECT(entry->link.prev == before.prev && entry->link.next == before.next);
     model_postpone(&game.model, index, due_ms);
@@ -175,8 +176,8 @@ use_lane_up(unsigned unused, uint64_t delay_ms)
       game.drawing.going_on)
     return false;
   for (; dealt < run; dealt++) {
-    (void)uvwheel_core_insert(&game.core, &game.spare, due_ms);
-    uvwheel_core_remove(&game.core, &game.spare);
+    (void)uvwheel__core_insert(&game.core, &game.spare, due_ms);
+    uvwheel__core_remove(&game.core, &game.spare);
   }
   EXPECT(dealt_into(slot) == run);
   return true;
@@ -193,7 +194,7 @@ hand_ms(void)
 static bool
 advance(unsigned unused, uint64_t step_ms)
 {
-  uint64_t next_ms = uvwheel_core_next_ms(&game.core);
+  uint64_t next_ms = uvwheel__core_next_ms(&game.core);
 
   (void)unused;
   if (game.drawing.going_on || game.now_ms > hand_ms() + game.round_ms ||
@@ -233,13 +234,13 @@ expire(unsigned unused, uint64_t budget)
   (void)unused;
   if (game.drawing.going_on)
     return false;
-  entry = uvwheel_core_expire(&game.core, game.now_ms, &left);
+  entry = uvwheel__core_expire(&game.core, game.now_ms, &left);
   EXPECT(left <= budget && counters->examined - looked == budget - left);
   if (entry != NULL) {
     model_expire(&game.model, index_of(entry), game.now_ms);
   } else if (left > 0) {
     EXPECT(model_earliest_ms(&game.model) > game.now_ms);
-    EXPECT(uvwheel_core_next_ms(&game.core) > game.now_ms);
+    EXPECT(uvwheel__core_next_ms(&game.core) > game.now_ms);
   }
   return true;
 }
@@ -251,7 +252,7 @@ draw(unsigned unused, uint64_t count)
   if (game.drawing.going_on)
     return false;
   drawing_begin(&game.drawing, &game.model, count,
-                uvwheel_core_draw(&game.core, game.now_ms, count));
+                uvwheel__core_draw(&game.core, game.now_ms, count));
   return true;
 }
 
@@ -264,7 +265,7 @@ take_drawn(unsigned unused, uint64_t no_time)
   (void)no_time;
   if (!game.drawing.going_on)
     return false;
-  entry = uvwheel_core_take_drawn(&game.core);
+  entry = uvwheel__core_take_drawn(&game.core);
   if (entry != NULL)
     drawing_take(&game.drawing, &game.model, index_of(entry));
   else
@@ -283,10 +284,10 @@ walk(unsigned depth, uint64_t unused)
   uvwheel_entry_t *entry;
 
   model_walk_begin(&game.model, &visits);
-  uvwheel_core_walk_begin(&game.core, &cursor);
-  while ((entry = uvwheel_core_walk_next(&game.core, &cursor)) != NULL) {
+  uvwheel__core_walk_begin(&game.core, &cursor);
+  while ((entry = uvwheel__core_walk_next(&game.core, &cursor)) != NULL) {
     model_walk_visit(&game.model, &visits, index_of(entry));
-    EXPECT(uvwheel_core_check(&game.core, stderr) == 0);
+    EXPECT(broken_invariants(&game.core, stderr) == 0);
     if (depth > 1)
       (void)walk(depth - 1, unused);
   }
@@ -304,8 +305,8 @@ walk_and_remove(unsigned unused, uint64_t no_time)
   (void)no_time;
   if (game.model.count == 0)
     return false;
-  uvwheel_core_walk_begin(&game.core, &cursor);
-  while ((entry = uvwheel_core_walk_next(&game.core, &cursor)) != NULL)
+  uvwheel__core_walk_begin(&game.core, &cursor);
+  while ((entry = uvwheel__core_walk_next(&game.core, &cursor)) != NULL)
     take_out(index_of(entry));
   EXPECT(game.model.count == 0);
   return true;
@@ -324,8 +325,8 @@ walk_and_insert(unsigned unused, uint64_t delay_ms)
   (void)unused;
   if (game.model.count < 2)
     return false;
-  uvwheel_core_walk_begin(&game.core, &cursor);
-  while ((entry = uvwheel_core_walk_next(&game.core, &cursor)) != NULL) {
+  uvwheel__core_walk_begin(&game.core, &cursor);
+  while ((entry = uvwheel__core_walk_next(&game.core, &cursor)) != NULL) {
     met[index_of(entry)] = true;
     take_out(index_of(entry));
     put(index_of(entry), game.now_ms + delay_ms);
@@ -409,8 +410,8 @@ open_core(const world_t *world)
   unsigned i;
 
   memset(&game, 0, sizeof game);
-  EXPECT(uvwheel_core_init(&game.core, world->tick_ms, world->slots,
-                           world->flags) == 0);
+  EXPECT(uvwheel__core_init(&game.core, world->tick_ms, world->slots,
+                            world->flags) == 0);
   game.now_ms = BEGIN_MS;
   game.round_ms = world->tick_ms * world->slots;
   game.model.tick_ms = world->tick_ms;
@@ -418,8 +419,8 @@ open_core(const world_t *world)
   game.model.capacity = world->timers;
   (void)expire(0, 0); /* the hand comes to the clock */
   for (i = 0; i < MOST_TIMERS; i++)
-    uvwheel_entry_init(&game.entries[i]);
-  uvwheel_entry_init(&game.spare);
+    uvwheel__entry_init(&game.entries[i]);
+  uvwheel__entry_init(&game.spare);
   add_memory(&game, offsetof(struct game_s, model.timers[MOST_TIMERS]));
   add_slots(&game.core);
   add_moves();
@@ -428,7 +429,7 @@ open_core(const world_t *world)
 static void
 close_core(void)
 {
-  uvwheel_core_destroy(&game.core);
+  uvwheel__core_destroy(&game.core);
 }
 
 const layer_t core_layer = {"core", open_core, close_core, verify, key};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "core_support.h"
+#include "invariants.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -28,9 +29,9 @@ open_core(uvwheel_core_t *core, const shape_t *shape)
 {
   memset(core, 0xA5, sizeof *core);
   ck_assert_int_eq(
-      uvwheel_core_init(core, shape->tick_ms, shape->slots, shape->flags), 0);
+      uvwheel__core_init(core, shape->tick_ms, shape->slots, shape->flags), 0);
   verify(core);
-  ck_assert_uint_eq(uvwheel_core_next_ms(core), UINT64_MAX);
+  ck_assert_uint_eq(uvwheel__core_next_ms(core), UINT64_MAX);
 }
 
 void
@@ -39,25 +40,25 @@ close_core(uvwheel_core_t *core)
   uvwheel_cursor_t cursor;
   uvwheel_entry_t *entry;
 
-  uvwheel_core_walk_begin(core, &cursor);
-  while ((entry = uvwheel_core_walk_next(core, &cursor)) != NULL)
+  uvwheel__core_walk_begin(core, &cursor);
+  while ((entry = uvwheel__core_walk_next(core, &cursor)) != NULL)
     remove_entry(core, entry);
-  ck_assert_uint_eq(uvwheel_core_count(core), 0);
-  ck_assert_uint_eq(uvwheel_core_next_ms(core), UINT64_MAX);
-  uvwheel_core_destroy(core);
+  ck_assert_uint_eq(uvwheel__core_count(core), 0);
+  ck_assert_uint_eq(uvwheel__core_next_ms(core), UINT64_MAX);
+  uvwheel__core_destroy(core);
 }
 
 void
 verify(const uvwheel_core_t *core)
 {
-  require(uvwheel_core_check(core, stderr) == 0);
+  require(broken_invariants(core, stderr) == 0);
 }
 
 /* Insert and postpone return whether the wheel has to wake up earlier. */
 static void
 expect_told(const uvwheel_core_t *core, int earlier, uint64_t before_ms)
 {
-  uint64_t next_ms = uvwheel_core_next_ms(core);
+  uint64_t next_ms = uvwheel__core_next_ms(core);
 
   require(next_ms <= before_ms);
   if (next_ms != UINT64_MAX)
@@ -67,18 +68,18 @@ expect_told(const uvwheel_core_t *core, int earlier, uint64_t before_ms)
 void
 insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  uint64_t count = uvwheel_core_count(core), inserted = core->inserted;
-  uint64_t before_ms = uvwheel_core_next_ms(core);
+  uint64_t count = uvwheel__core_count(core), inserted = core->inserted;
+  uint64_t before_ms = uvwheel__core_next_ms(core);
   int earlier;
 
   memset(entry, 0xA5, sizeof *entry);
-  uvwheel_entry_init(entry);
-  require(!uvwheel_entry_is_active(entry));
-  earlier = uvwheel_core_insert(core, entry, due_ms);
-  require(uvwheel_entry_is_active(entry));
+  uvwheel__entry_init(entry);
+  require(!uvwheel__entry_is_active(entry));
+  earlier = uvwheel__core_insert(core, entry, due_ms);
+  require(uvwheel__entry_is_active(entry));
   require(entry->due_ms == due_ms);
   expect_told(core, earlier, before_ms);
-  require(uvwheel_core_count(core) == count + 1);
+  require(uvwheel__core_count(core) == count + 1);
   require(core->inserted == inserted + 1);
   verify(core);
 }
@@ -86,35 +87,35 @@ insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 void
 postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  uint64_t count = uvwheel_core_count(core);
-  uint64_t before_ms = uvwheel_core_next_ms(core);
-  int earlier = uvwheel_core_postpone(core, entry, due_ms);
+  uint64_t count = uvwheel__core_count(core);
+  uint64_t before_ms = uvwheel__core_next_ms(core);
+  int earlier = uvwheel__core_postpone(core, entry, due_ms);
 
-  require(uvwheel_entry_is_active(entry));
+  require(uvwheel__entry_is_active(entry));
   require(entry->due_ms == due_ms);
   expect_told(core, earlier, before_ms);
-  require(uvwheel_core_count(core) == count);
+  require(uvwheel__core_count(core) == count);
   verify(core);
 }
 
 void
 remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  uint64_t count = uvwheel_core_count(core), inserted = core->inserted;
+  uint64_t count = uvwheel__core_count(core), inserted = core->inserted;
 
-  uvwheel_core_remove(core, entry);
-  require(!uvwheel_entry_is_active(entry));
-  require(uvwheel_core_count(core) == count - 1);
+  uvwheel__core_remove(core, entry);
+  require(!uvwheel__entry_is_active(entry));
+  require(uvwheel__core_count(core) == count - 1);
   require(core->inserted == inserted);
-  if (uvwheel_core_count(core) == 0)
-    require(uvwheel_core_next_ms(core) == UINT64_MAX);
+  if (uvwheel__core_count(core) == 0)
+    require(uvwheel__core_next_ms(core) == UINT64_MAX);
   verify(core);
 }
 
 static void
 expect_nothing_waits(const uvwheel_core_t *core, uint64_t now_ms)
 {
-  uint64_t next_ms = uvwheel_core_next_ms(core);
+  uint64_t next_ms = uvwheel__core_next_ms(core);
 
   require(next_ms > now_ms || next_ms == UINT64_MAX);
 }
@@ -122,17 +123,17 @@ expect_nothing_waits(const uvwheel_core_t *core, uint64_t now_ms)
 uvwheel_entry_t *
 expire(uvwheel_core_t *core, uint64_t now_ms)
 {
-  uint64_t count = uvwheel_core_count(core), expired = core->counters.expired;
+  uint64_t count = uvwheel__core_count(core), expired = core->counters.expired;
   uint64_t budget = UINT64_MAX;
-  uvwheel_entry_t *entry = uvwheel_core_expire(core, now_ms, &budget);
+  uvwheel_entry_t *entry = uvwheel__core_expire(core, now_ms, &budget);
 
   verify(core);
   if (entry == NULL) {
     expect_nothing_waits(core, now_ms);
     return NULL;
   }
-  require(!uvwheel_entry_is_active(entry));
-  require(uvwheel_core_count(core) == count - 1);
+  require(!uvwheel__entry_is_active(entry));
+  require(uvwheel__core_count(core) == count - 1);
   require(core->counters.expired == expired + 1);
   /* Never early: the tick at which it expires has come. */
   require(tick_ms_after(core->tick_ms, entry->due_ms) <= now_ms);
@@ -170,7 +171,7 @@ earliest_ms(const uvwheel_core_t *core, const item_t *items, size_t count)
   size_t i;
 
   for (i = 0; i < count; i++)
-    if (uvwheel_entry_is_active(&items[i].entry)) {
+    if (uvwheel__entry_is_active(&items[i].entry)) {
       uint64_t tick_ms = tick_ms_after(core->tick_ms, items[i].entry.due_ms);
       if (tick_ms < earliest)
         earliest = tick_ms;
@@ -186,8 +187,8 @@ run_out(uvwheel_core_t *core, const item_t *items, size_t count,
   unsigned wakes = 0;
 
   drain(core, now_ms);
-  while (uvwheel_core_count(core) > 0) {
-    uint64_t next_ms = uvwheel_core_next_ms(core);
+  while (uvwheel__core_count(core) > 0) {
+    uint64_t next_ms = uvwheel__core_next_ms(core);
     /* Never late: the wheel wakes up no later than its first entry wants. */
     require(next_ms <= earliest_ms(core, items, count));
     require(next_ms > now_ms);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "uvwheel/wheel.h"
+#include "wheel.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 

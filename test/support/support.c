@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "support.h"
+#include "invariants.h"
 
 uv_loop_t loop;
 uvwheel_t wheel;
@@ -99,7 +100,7 @@ void
 verify_wheel(void)
 {
   if (!uvwheel_is_closing(&wheel))
-    ck_assert_int_eq(uvwheel_check(&wheel, stderr), 0);
+    ck_assert_int_eq(broken_invariants(&wheel.core, stderr), 0);
 }
 
 static void

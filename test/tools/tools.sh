@@ -25,7 +25,6 @@ awk           mawk gawk gawk gawk gawk gawk
 c++           g++ gcc-c++ g++ gcc gcc-c++ -
 cc            gcc,libc6-dev gcc,glibc-devel gcc,musl-dev gcc gcc,glibc-devel -
 check         check check-devel check-dev check check-devel check check
-bpftrace      bpftrace bpftrace bpftrace bpftrace bpftrace -
 chromedriver  chromium-driver chromedriver chromium-chromedriver chromium chromedriver chromedriver
 chromium      chromium chromium chromium chromium chromium chromium
 clang         clang,libclang-rt-dev clang,compiler-rt clang,compiler-rt clang,compiler-rt clang llvm
@@ -69,10 +68,8 @@ qemu-riscv64  qemu-user qemu-user qemu-riscv64 qemu-user qemu-linux-user -
 qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
 prometheus-client python3-prometheus-client python3-prometheus_client py3-prometheus-client python-prometheus_client python3-prometheus_client -
 promtool      prometheus golang-github-prometheus prometheus prometheus golang-github-prometheus-prometheus prometheus
-readelf       binutils binutils binutils binutils binutils binutils
 selenium      python3-selenium python3-selenium py3-selenium python-selenium python3-selenium -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
-systemtap-sdt systemtap-sdt-dev systemtap-sdt-devel - - systemtap-sdt-devel -
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 uvloop        python3-uvloop python3-uvloop py3-uvloop python-uvloop python3-uvloop -
 valgrind      valgrind valgrind valgrind valgrind valgrind -
@@ -119,7 +116,6 @@ has_tool() {
     s390x-gcc) can_cross s390x-linux-gnu ;;
     selenium) # as the test finds it
       /usr/bin/python3 -c 'import selenium' ;;
-    systemtap-sdt) echo '#include <sys/sdt.h>' | cc -x c -fsyntax-only - ;;
     uvloop) # as the test finds it
       /usr/bin/python3 -c 'import uvloop' ;;
     wine) command -v wine || command -v wine64 || test -x /usr/lib/wine/wine64 ;;

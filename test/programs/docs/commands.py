@@ -61,17 +61,6 @@ COMMANDS = {
     "meson compile -C build docs": ITSELF,
     "sudo meson install -C build": "meson install -C build",
     "sudo ldconfig": "/sbin/ldconfig -n $PREFIX/lib",
-    "meson setup build/probes -Dprobes=enabled": Job("probes"),
-    "meson compile -C build/probes": Job("probes"),
-    "build/probes/examples/idle-server --port 7007": Job("tests"),
-    "sudo bpftrace -e 'usdt:./build/probes/libuvwheel.so:uvwheel:fire "
-    "{ @late_ms = hist(arg1); }'": Job("probes"),
-    "sudo bpftrace -e 'usdt:./build/probes/libuvwheel.so:uvwheel:start "
-    "{ @starts = count(); } interval:s:1 { print(@starts); clear(@starts); }'":
-        Job("probes"),
-    "sudo bpftrace -e 'usdt:./build/probes/libuvwheel.so:uvwheel:stall "
-    "{ time(\"%H:%M:%S \"); printf(\"%s[%d] deaf for %d ms%s\\n\", comm, pid, "
-    "arg1, ustack()); }'": Job("probes"),
     "meson setup build/dev -Dchecks=true": Job("checks"),
     "meson compile -C build/dev": Job("checks"),
     "meson test -C build/dev": Job("checks"),

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The check of the invariants that wheel.c numbers. */
+#include "invariants.h"
 
 #include <inttypes.h>
 
 #include "slot.h"
 #include "walk.h"
+#include "wheel.h"
 
 struct check {
   const uvwheel_core_t *core;
@@ -132,7 +133,7 @@ check_pass(struct check *check)
 }
 
 int
-uvwheel_core_check(const uvwheel_core_t *core, FILE *stream)
+broken_invariants(const uvwheel_core_t *core, FILE *stream)
 {
   struct check check = {core, stream, 0};
   uint64_t drawn = check_list(&check, DRAWN_LIST, 0), number;
@@ -142,7 +143,7 @@ uvwheel_core_check(const uvwheel_core_t *core, FILE *stream)
     count += check_slot(&check, number);
   expect(&check, core->next_tick > core->hand,
          "I4: the next tick is after the hand", 0);
-  expect(&check, uvwheel_core_count(core) == count,
+  expect(&check, uvwheel__core_count(core) == count,
          "I6: each entry is counted once", 0);
   expect(&check,
          (core->next_tick == NEVER) == (count == 0) || core->passing ||
