@@ -14,7 +14,6 @@
 
 _Atomic(record_t *) records;
 _Thread_local uv_loop_t *running;
-atomic_int running_loops;
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
@@ -116,6 +115,7 @@ take_record(uv_loop_t *loop)
     record->next = atomic_load(&records);
     atomic_store(&records, record);
   }
+  record->tally.loops++;
   atomic_store(&record->loop, loop);
   return record;
 }
@@ -188,7 +188,7 @@ close_own_handles(record_t *record)
   if (!record->has_wheel || has_foreign_handle(record, loop) ||
       uv_loop_alive(loop))
     return;
-  if (record->page == NULL)
+  if (atomic_load(&record->page) == NULL)
     keep_page(record);
   record->has_wheel = false;
   record->open_handles = 4;
@@ -220,9 +220,7 @@ run_loop(uv_loop_t *loop, uv_run_mode mode)
   int alive;
 
   running = loop;
-  atomic_fetch_add(&running_loops, 1);
   alive = real_uv_run(loop, mode);
-  atomic_fetch_sub(&running_loops, 1);
   running = outer;
   record = find_record(loop);
   if (record != NULL && mode == UV_RUN_DEFAULT)
