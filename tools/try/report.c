@@ -2,8 +2,9 @@
 
 /* Reports what the timers of the process did and took: when it ends by exit or
  * by a signal that it does not handle itself, on SIGUSR2, and in the file of
- * --output twice a second. A signal handler allocates nothing here; a wheel's
- * page needs memory and the loop's thread, so the handler wakes the loop. */
+ * --output four times a second. A signal handler allocates nothing here; a
+ * wheel's page needs memory and the loop's thread, so the handler wakes the
+ * loop. */
 
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 #include <errno.h>
@@ -332,13 +333,11 @@ write_file(void)
 static void *
 keep_fresh(void *unused)
 {
-  const struct timespec pause = {.tv_nsec = 500000000};
+  const struct timespec pause = {.tv_nsec = 250000000};
 
   (void)unused;
-  for (;;) {
+  while (nanosleep(&pause, NULL) == 0)
     (void)write_file();
-    (void)nanosleep(&pause, NULL);
-  }
   return NULL;
 }
 
