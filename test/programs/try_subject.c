@@ -159,9 +159,9 @@ on_timer(uv_timer_t *timer)
   int index = (int)(timer - timers);
 
   fires[index]++;
-  printf("timer %d, callback %s, active %d, time %d\n", index,
+  printf("timer %d, callback %s, active %d\n", index,
          timer->timer_cb == on_timer ? "set" : "not set",
-         uv_is_active((uv_handle_t *)timer), timer->timeout <= uv_now(&loop));
+         uv_is_active((uv_handle_t *)timer));
   for (size_t i = 0; i < sizeof reactions / sizeof *reactions; i++)
     if (reactions[i].timer == index && reactions[i].after == fires[index])
       take_steps(reactions[i].steps, 1);

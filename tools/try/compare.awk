@@ -30,40 +30,26 @@ $1 == "bytes" {
   slots[kind] = /for slots/ ? $8 : 0
 }
 
-# Prints a text in lines of at most 80 columns.
-function say(text,    count, words, i, line) {
-  count = split(text, words, " ")
-  for (i = 1; i <= count; i++) {
-    if (length(line) + length(words[i]) >= 80) {
-      print line
-      line = ""
-    }
-    line = line (line == "" ? "" : " ") words[i]
-  }
-  print line
-}
-
 # What the figures mean for somebody who waits for the program.
-function judge(    later, uv_ms, wheel_ms) {
-  later = late["wheel"] - late["uv"]
-  if (later >= 0.2)
-    say(sprintf("Later: with the wheel a timer fires %.1f ms later on average " \
-      "(%.1f ms -> %.1f ms), and so does every reply that waits for one.",
-      later, late["uv"], late["wheel"]))
+function judge(    uv_ms, wheel_ms) {
+  if (late["wheel"] - late["uv"] >= 0.2)
+    printf "\nLater: with the wheel a timer fires %.1f ms later on average " \
+      "(%.1f -> %.1f ms),\nand so does every reply that waits for one.\n",
+      late["wheel"] - late["uv"], late["uv"], late["wheel"]
   if (late_p99["wheel"] - late_p99["uv"] >= 2)
-    say(sprintf("Later: 99 of 100 timers were late by at most %.1f ms with uv, " \
-      "by at most %.1f ms with the wheel.", late_p99["uv"], late_p99["wheel"]))
+    printf "\nLater: 99 of 100 timers were late by at most %.1f ms with uv,\n" \
+      "by at most %.1f ms with the wheel.\n", late_p99["uv"], late_p99["wheel"]
   if (wall["wheel"] > 1.05 * wall["uv"])
-    say(sprintf("Longer: the run took %.1f s instead of %.1f s. If it had the " \
-      "same work to do, less cpu time is no gain.", wall["wheel"] / 1000,
-      wall["uv"] / 1000))
+    printf "\nLonger: the run took %.1f s instead of %.1f s. If it had the same " \
+      "work to do,\nless cpu time is no gain.\n", wall["wheel"] / 1000,
+      wall["uv"] / 1000
   uv_ms = calls["uv", "fire"] * each["uv", "fire"] / 1e6
   wheel_ms = calls["wheel", "fire"] * each["wheel", "fire"] / 1e6
   if (wheel_ms > 1.5 * uv_ms && wheel_ms - uv_ms > 0.1)
-    say(sprintf("Few timers: firing took %.2f ms in all instead of %.2f ms. A " \
-      "wheel looks at the clock after each poll and wakes at each tick in " \
-      "which something is due, for few timers as for many. Try --tick 100 if " \
-      "they may be late by that.", wheel_ms, uv_ms))
+    printf "\nFew timers: firing took %.2f ms in all instead of %.2f ms. A " \
+      "wheel looks at the\nclock after each poll and wakes at each tick in " \
+      "which something is due, for few\ntimers as for many. Try --tick 100 " \
+      "if they may be late by that.\n", wheel_ms, uv_ms
 }
 
 function row(name, what, format, values) {

@@ -29,12 +29,8 @@ find_record(const uv_loop_t *loop)
 
 /* ---- What the wheel's turns take ---------------------------------------- */
 
-/* A wheel's turn is a callback of its uv_check_t. libuv calls the one that was
- * started last first: one that was started after the wheel's and one before it
- * enclose the turn. */
-
 static uint64_t
-looked_by(const record_t *record)
+examined_by(const record_t *record)
 {
   uvwheel_stats_t stats;
 
@@ -43,36 +39,31 @@ looked_by(const record_t *record)
 }
 
 static void
-on_turn_begins(uv_check_t *before)
+on_turn(uv_check_t *check)
 {
-  record_t *record = before->data;
+  record_t *record = find_record(check->loop);
+  uint64_t examined;
 
   record->turn = begin_call(&record->tally, TURN);
-  if (record->turn.weight == 0)
+  if (record->turn.weight == 0) {
+    record->turn_cb(check);
     return;
+  }
   record->callbacks_ns = 0;
-  record->looked = looked_by(record);
+  examined = examined_by(record);
   record->turn.began_ns = now_ns();
-}
-
-static void
-on_turn_ends(uv_check_t *after)
-{
-  record_t *record = after->data;
-
-  if (record->turn.weight != 0)
-    end_turn(&record->turn, now_ns(), record->callbacks_ns,
-             looked_by(record) - record->looked);
+  record->turn_cb(check);
+  end_turn(&record->turn, now_ns(), record->callbacks_ns,
+           examined_by(record) - examined);
   record->turn.weight = 0;
 }
 
-static void
-add_check(record_t *record, uv_loop_t *loop, uv_check_t *check, uv_check_cb cb)
+/* A wheel's turn is a callback of its uv_check_t. */
+int
+start_turns(uv_check_t *check, uv_check_cb cb)
 {
-  (void)uv_check_init(loop, check);
-  check->data = record;
-  (void)uv_check_start(check, cb);
-  uv_unref((uv_handle_t *)check);
+  find_record(check->loop)->turn_cb = cb;
+  return uv_check_start(check, on_turn);
 }
 
 /* ---- What is added to a loop -------------------------------------------- */
@@ -89,14 +80,11 @@ add_wheel(record_t *record, uv_loop_t *loop)
   if (uv_async_init(loop, &record->async, on_wake) != 0)
     return;
   uv_unref((uv_handle_t *)&record->async);
-  record->async.data = record->wheel.data = record;
-  add_check(record, loop, &record->after_turn, on_turn_ends);
+  record->async.data = record;
   if (uvwheel_init(loop, &record->wheel, &options) != 0) {
-    real_uv_close((uv_handle_t *)&record->after_turn, NULL);
     real_uv_close((uv_handle_t *)&record->async, NULL);
     return;
   }
-  add_check(record, loop, &record->before_turn, on_turn_begins);
   uvwheel_unref(&record->wheel);
   (void)uvwheel_get_options(&record->wheel, &options);
   record->slot_bytes = options.slots * sizeof(uvwheel_slot_t);
@@ -142,24 +130,6 @@ is_own_handle(const record_t *record, const uv_handle_t *handle)
   return (uintptr_t)handle - (uintptr_t)record < sizeof *record;
 }
 
-static void
-on_closed(record_t *record)
-{
-  record->open_handles--;
-}
-
-static void
-on_wheel_closed(uvwheel_t *wheel)
-{
-  on_closed(wheel->data);
-}
-
-static void
-on_handle_closed(uv_handle_t *handle)
-{
-  on_closed(handle->data);
-}
-
 /* Has the program a handle in the loop? As libuv's own uv_loop_close this looks
  * no further than the first: some programs have freed those that follow. A
  * queue of libuv is two pointers, the next and the previous one; handles that
@@ -191,13 +161,10 @@ close_own_handles(record_t *record)
   if (atomic_load(&record->page) == NULL)
     keep_page(record);
   record->has_wheel = false;
-  record->open_handles = 4;
-  uvwheel_close(&record->wheel, on_wheel_closed);
-  real_uv_close((uv_handle_t *)&record->async, on_handle_closed);
-  real_uv_close((uv_handle_t *)&record->before_turn, on_handle_closed);
-  real_uv_close((uv_handle_t *)&record->after_turn, on_handle_closed);
-  while (record->open_handles != 0)
-    (void)real_uv_run(loop, UV_RUN_NOWAIT);
+  uvwheel_close(&record->wheel, NULL);
+  real_uv_close((uv_handle_t *)&record->async, NULL);
+  while (real_uv_run(loop, UV_RUN_NOWAIT) != 0)
+    continue;
 }
 
 void

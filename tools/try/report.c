@@ -110,64 +110,47 @@ emit_page(int file, record_t *record)
 
 /* ---- The report --------------------------------------------------------- */
 
-typedef struct row_s {
-  const char *name;
-  uint64_t calls;
-  uint64_t timed;
-  double ns;
-} row_t;
-
-static row_t
-row_of(const char *name, const tally_t *tally, kind_t kind)
+/* Returns the ns. */
+static double
+add_row(text_t *text, const char *name, uint64_t calls, uint64_t timed,
+        double ns)
 {
-  const cost_t *cost = &tally->costs[kind];
-
-  return (row_t){name, cost->calls, cost->timed, cost_ns(cost)};
+  add(text, "%-8s%12" PRIu64 "%12" PRIu64 "%14.1f%12.3f\n", name, calls, timed,
+      calls != 0 ? ns / (double)calls : 0, ns / 1e6);
+  return ns;
 }
 
-/* With a wheel, which fires in its turns, these are timed. */
-static row_t
-fire_row(const tally_t *tally)
+static double
+add_kind(text_t *text, const char *name, const cost_t *cost)
 {
-  const cost_t *costs = tally->costs;
-  uint64_t timed = costs[EXPIRE_STOP].timed;
-
-  return (row_t){"fire", tally->fired,
-                 timed < tally->fired ? timed : tally->fired,
-                 cost_ns(&costs[EXPIRE_STOP]) + cost_ns(&costs[EXPIRE_AGAIN]) +
-                     cost_ns(&costs[TURN])};
+  return add_row(text, name, cost->calls, cost->timed, cost_ns(cost));
 }
 
-/* Returns the ns that all calls took. */
+/* A wheel fires in its turns, whose cost is the cost of firing. Returns the ns
+ * that all calls took. */
 static double
 add_table(text_t *text, const tally_t *tally)
 {
-  const row_t rows[] = {
-      row_of("init", tally, INIT),
-      row_of("start", tally, START),
-      row_of("again", tally, AGAIN),
-      row_of("stop", tally, STOP),
-      fire_row(tally),
-      row_of("close", tally, CLOSE),
-  };
-  const cost_t *turn = &tally->costs[TURN];
+  const cost_t *costs = tally->costs, *stop = &costs[EXPIRE_STOP];
   double ns = 0;
 
   add(text, "%-8s%12s%12s%14s%12s\n", "", "calls", "timed", "ns per call",
       "ms in all");
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    const row_t *row = &rows[i];
-    add(text, "%-8s%12" PRIu64 "%12" PRIu64 "%14.1f%12.3f\n", row->name,
-        row->calls, row->timed,
-        row->calls != 0 ? row->ns / (double)row->calls : 0, row->ns / 1e6);
-    ns += row->ns;
-  }
+  ns += add_kind(text, "init", &costs[INIT]);
+  ns += add_kind(text, "start", &costs[START]);
+  ns += add_kind(text, "again", &costs[AGAIN]);
+  ns += add_kind(text, "stop", &costs[STOP]);
+  ns += add_row(text, "fire", tally->fired,
+                stop->timed < tally->fired ? stop->timed : tally->fired,
+                cost_ns(stop) + cost_ns(&costs[EXPIRE_AGAIN]) +
+                    cost_ns(&costs[TURN]));
+  ns += add_kind(text, "close", &costs[CLOSE]);
   add(text, "%-8s%50.3f\n", "all", ns / 1e6);
   if (settings.with_wheel)
     add(text,
         "turns   %" PRIu64 ", %" PRIu64 " of them timed: fire is what "
         "they took\n",
-        turn->calls, turn->timed);
+        costs[TURN].calls, costs[TURN].timed);
   return ns;
 }
 
@@ -206,34 +189,16 @@ add_memory(text_t *text, const tally_t *tally, uint64_t slot_bytes)
 static void
 add_timers(text_t *text, const tally_t *tally)
 {
-  double average =
-      tally->seen != 0 ? (double)tally->seen_active / (double)tally->seen : 0;
-
   add(text,
       "timers  %" PRIu64 " at most, loops: %" PRIu64 "; active: %" PRIu64
-      " at most, %.1f on average, %" PRIu64 " now\n",
-      tally->open_most, tally->loops, tally->active_most, average,
-      tally->active);
-  if (tally->restarted + tally->resumed != 0)
+      " at most, %" PRIu64 " now\n",
+      tally->open_most, tally->loops, tally->active_most, tally->active);
+  if (tally->restarted != 0)
     add(text,
-        "restart %" PRIu64 " calls of start and again found the timer active, "
-        "%" PRIu64 " more found one\n        that the program had stopped: a "
-        "refresh of a wheel's timer instead is one store\n",
-        tally->restarted, tally->resumed);
-}
-
-static void
-add_dropped(text_t *text, const tally_t *tally)
-{
-  uint64_t dropped = 0;
-
-  for (int kind = 0; kind < KINDS; kind++)
-    dropped += tally->costs[kind].dropped;
-  if (dropped != 0)
-    add(text,
-        "dropped %" PRIu64 " timed calls during which the process was "
-        "interrupted\n",
-        dropped);
+        "restart %" PRIu64 " starts of a timer that was active, or that the "
+        "program had stopped:\n        a refresh of a wheel's timer instead is "
+        "one store\n",
+        tally->restarted);
 }
 
 static void
@@ -250,7 +215,6 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
   add_lateness(text, tally);
   add_timers(text, tally);
   add_memory(text, tally, slot_bytes);
-  add_dropped(text, tally);
   if (!settings.with_wheel)
     add(text, "next    what a wheel takes: run it again --with wheel, and "
               "--compare the two\n        files (--output)\n");
@@ -313,16 +277,25 @@ replace_file(void)
   return rename(beside.bytes, path.bytes) == 0;
 }
 
+static sigset_t
+block_signals(void)
+{
+  sigset_t all, before;
+
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  return before;
+}
+
 static bool
 write_file(void)
 {
-  sigset_t all, before;
+  sigset_t before;
   bool written;
 
   if (*settings.output == '\0')
     return false;
-  (void)sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  before = block_signals();
   (void)pthread_mutex_lock(&writing);
   written = replace_file();
   (void)pthread_mutex_unlock(&writing);
@@ -333,10 +306,10 @@ write_file(void)
 static void *
 keep_fresh(void *unused)
 {
-  const struct timespec pause = {.tv_nsec = 250000000};
+  const struct timespec quarter_second = {.tv_nsec = 250000000};
 
   (void)unused;
-  while (nanosleep(&pause, NULL) == 0)
+  while (nanosleep(&quarter_second, NULL) == 0)
     (void)write_file();
   return NULL;
 }
@@ -345,11 +318,9 @@ keep_fresh(void *unused)
 static void
 begin_keeping_fresh(void)
 {
-  sigset_t all, before;
+  sigset_t before = block_signals();
   pthread_t thread;
 
-  (void)sigfillset(&all);
-  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
   if (pthread_create(&thread, NULL, keep_fresh, NULL) == 0)
     (void)pthread_detach(thread);
   (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

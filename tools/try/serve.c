@@ -238,8 +238,7 @@ note_start(const uv_timer_t *handle)
 {
   own_t *own = own_of(handle);
 
-  own->record->tally.restarted += is_active(handle);
-  own->record->tally.resumed += own->is_stopped;
+  own->record->tally.restarted += is_active(handle) || own->is_stopped;
   own->is_stopped = false;
 }
 

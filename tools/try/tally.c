@@ -62,7 +62,7 @@ draw(tally_t *tally, uint64_t limit)
 stopwatch_t
 begin_call(tally_t *tally, kind_t kind)
 {
-  stopwatch_t watch = {tally, &tally->costs[kind], 0, 0};
+  stopwatch_t watch = {&tally->costs[kind], 0, 0};
 
   watch.cost->calls++;
   if (watch.cost->left != 0) {
@@ -82,19 +82,14 @@ static void
 note(const stopwatch_t *watch, uint64_t took_ns, uint64_t beside_ns,
      uint64_t longest_ns)
 {
-  tally_t *tally = watch->tally;
   cost_t *cost = watch->cost;
   uint64_t ns = took_ns > beside_ns ? took_ns - beside_ns : 0;
 
-  if (ns > longest_ns) {
-    cost->dropped++;
+  if (ns > longest_ns)
     return;
-  }
   cost->timed++;
   cost->weight += watch->weight;
   cost->ns += watch->weight * ns;
-  tally->seen += watch->weight;
-  tally->seen_active += watch->weight * tally->active;
 }
 
 void
@@ -173,7 +168,6 @@ add_tally(tally_t *sum, const tally_t *tally)
     into->timed += cost->timed;
     into->weight += cost->weight;
     into->ns += cost->ns;
-    into->dropped += cost->dropped;
   }
   for (int i = 0; i < LATE_BUCKETS; i++)
     sum->late[i] += tally->late[i];
@@ -181,13 +175,10 @@ add_tally(tally_t *sum, const tally_t *tally)
   sum->loops += tally->loops;
   sum->fired += tally->fired;
   sum->restarted += tally->restarted;
-  sum->resumed += tally->resumed;
   sum->active += tally->active;
   sum->active_most += tally->active_most;
   sum->open += tally->open;
   sum->open_most += tally->open_most;
-  sum->seen += tally->seen;
-  sum->seen_active += tally->seen_active;
 }
 
 void

@@ -68,10 +68,9 @@ typedef enum kind_e {
 typedef struct cost_s {
   uint64_t calls;
   uint64_t timed;
-  uint64_t left;    /* calls until the next that is timed         */
-  uint64_t weight;  /* calls for which those that were timed stand */
-  uint64_t ns;      /* what these take                             */
-  uint64_t dropped; /* timed, but the process was not running      */
+  uint64_t left;   /* calls until the next that is timed         */
+  uint64_t weight; /* calls for which those that were timed stand */
+  uint64_t ns;     /* what these take                             */
 } cost_t;
 
 /* Lateness in us by powers of two, each in eight equal steps. */
@@ -88,16 +87,14 @@ typedef struct tally_s {
   uint64_t fired;
   uint64_t late[LATE_BUCKETS]; /* of these a sample, by weight */
   uint64_t late_ns;            /* of this sample, in all       */
-  uint64_t restarted; /* of the starts and agains: the timer was active */
-  uint64_t resumed;   /* the program had stopped it while it was active */
+  uint64_t restarted; /* of the starts and agains: the timer was active, or
+                       the program had stopped it */
   uint64_t active, active_most;
-  uint64_t open, open_most;   /* initialised and not closed */
-  uint64_t seen, seen_active; /* active ones at timed calls, by weight */
+  uint64_t open, open_most; /* initialised and not closed */
   uint64_t random;
 } tally_t;
 
 typedef struct stopwatch_s {
-  tally_t *tally;
   cost_t *cost;
   uint64_t weight; /* 0: it is not running */
   uint64_t began_ns;
@@ -151,13 +148,10 @@ struct record_s {
   bool has_wheel;
   uvwheel_t wheel;
   uint64_t slot_bytes;
-  uv_async_t async;       /* what wakes the loop                         */
-  uv_check_t before_turn; /* what runs before and after the wheel's turn */
-  uv_check_t after_turn;
-  int open_handles; /* of these three and the wheel, while they are closed */
-  stopwatch_t turn; /* its weight is 0 unless a turn is timed              */
+  uv_async_t async;    /* what wakes the loop                           */
+  uv_check_cb turn_cb; /* the wheel's                                   */
+  stopwatch_t turn;    /* its weight is 0 unless a turn is timed              */
   uint64_t callbacks_ns; /* what callbacks took in it                       */
-  uint64_t looked;       /* timers that the wheel had looked at before      */
   _Atomic(char *) page;  /* what uvwheel_print wrote last */
 };
 
@@ -191,6 +185,9 @@ void close_own_handles(record_t *record);
 
 /* The loop is gone. If it was not closed, the record must not be used again. */
 void release_record(record_t *record, bool closed);
+
+/* The wheel's sources call this instead of uv_check_start. */
+int start_turns(uv_check_t *check, uv_check_cb cb);
 
 /* Runs the loop, and remembers that it runs. */
 int run_loop(uv_loop_t *loop, uv_run_mode mode);
