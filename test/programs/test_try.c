@@ -6,7 +6,6 @@
 #include <check.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,15 +168,10 @@ START_TEST(a_signal_asks_for_a_report_and_another_ends_with_one)
   ck_assert_int_eq(kill(program.pid, SIGUSR2), 0);
   expect_line(program.err, signalled[_i].first);
   expect_line(program.err, signalled[_i].last);
-  if (strcmp(signalled[_i].how, "wait") == 0)
-    expect_line(program.out, "fired");
   stop(&program, SIGTERM, &result);
   ck_assert_int_eq(result.status, 128 + SIGTERM);
-  if (strcmp(signalled[_i].how, "wait") != 0)
-    return;
-  ck_assert_ptr_nonnull(strstr(result.err, signalled[_i].first));
-  read_calls(result.err, calls);
-  ck_assert_uint_gt(calls[4], 0);
+  if (strcmp(signalled[_i].how, "wait") == 0)
+    read_calls(strstr(result.err, signalled[_i].first), calls);
 }
 END_TEST
 
@@ -204,8 +198,10 @@ make_directory(void)
 static void
 remove_directory(void)
 {
-  for (int way = 0; way < 2; way++)
-    ck_assert(unlink(path_of(ways[way])) == 0 || errno == ENOENT);
+  static const char *const names[] = {"uv", "wheel", "uv.new", "wheel.new"};
+
+  for (int i = 0; i < 4; i++)
+    ck_assert(unlink(path_of(names[i])) == 0 || errno == ENOENT);
   ck_assert_int_eq(rmdir(directory), 0);
 }
 
@@ -279,6 +275,7 @@ START_TEST(two_reports_are_compared_in_either_order)
   }
   ck_assert_ptr_nonnull(strstr(report_in("wheel"), " x 7 ms"));
   ck_assert_ptr_nonnull(strstr(report_in("wheel"), "2 active"));
+  ck_assert_ptr_nonnull(strstr(report_in("uv"), " ms on average, "));
   for (int i = 0; i < 2; i++) {
     compare(ways[i], ways[!i]);
     ck_assert_int_eq(result.status, 0);
@@ -299,10 +296,11 @@ write_report(const char *way, const char *fire, const char *wall,
   FILE *file = fopen(path_of(way), "w");
 
   ck_assert_ptr_nonnull(file);
-  fprintf(file, "uvwheel-try: x, process 1: timers by %s (libuv 1)\n", way);
-  fprintf(file, "fire 1000 1000 %s 1\n", fire);
-  fprintf(file, "cpu 300 ms in %s ms; its timers took 1 %% of that\n", wall);
-  fprintf(file, "late %s ms at most for 99 of 100 timers\n", late);
+  fprintf(file,
+          "uvwheel-try: x, process 1: timers by %s (libuv 1)\n"
+          "fire 1000 1000 %s 1\ncpu 300 ms in %s ms; 1 %% of that\n"
+          "late %s ms at most for 99 of 100 timers\n",
+          way, fire, wall, late);
   fclose(file);
 }
 
