@@ -38,32 +38,60 @@ examined_by(const record_t *record)
   return stats.examined;
 }
 
-static void
-on_turn(uv_check_t *check)
+static record_t *
+begin_turn(const uv_loop_t *loop)
 {
-  record_t *record = find_record(check->loop);
-  uint64_t examined;
+  record_t *record = find_record(loop);
 
   record->turn = begin_call(&record->tally, TURN);
-  if (record->turn.weight == 0) {
-    record->turn_cb(check);
-    return;
+  if (record->turn.weight != 0) {
+    record->callbacks_ns = 0;
+    record->examined = examined_by(record);
+    record->turn.began_ns = now_ns();
   }
-  record->callbacks_ns = 0;
-  examined = examined_by(record);
-  record->turn.began_ns = now_ns();
-  record->turn_cb(check);
-  end_turn(&record->turn, now_ns(), record->callbacks_ns,
-           examined_by(record) - examined);
+  return record;
+}
+
+static void
+finish_turn(record_t *record)
+{
+  if (record->turn.weight != 0)
+    end_turn(&record->turn, now_ns(), record->callbacks_ns,
+             examined_by(record) - record->examined);
   record->turn.weight = 0;
 }
 
-/* A wheel's turn is a callback of its uv_check_t. */
-int
-start_turns(uv_check_t *check, uv_check_cb cb)
+static void
+on_check(uv_check_t *check)
 {
-  find_record(check->loop)->turn_cb = cb;
-  return uv_check_start(check, on_turn);
+  record_t *record = begin_turn(check->loop);
+
+  record->check_cb(check);
+  finish_turn(record);
+}
+
+static void
+on_driver(uv_timer_t *driver)
+{
+  record_t *record = begin_turn(driver->loop);
+
+  record->driver_cb(driver);
+  finish_turn(record);
+}
+
+int
+timed_uv_check_start(uv_check_t *check, uv_check_cb cb)
+{
+  find_record(check->loop)->check_cb = cb;
+  return uv_check_start(check, on_check);
+}
+
+int
+timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
+                     uint64_t repeat)
+{
+  find_record(driver->loop)->driver_cb = cb;
+  return real_uv_timer_start(driver, on_driver, timeout, repeat);
 }
 
 /* ---- What is added to a loop -------------------------------------------- */

@@ -77,15 +77,11 @@ add_path(text_t *path)
 void
 keep_page(record_t *record)
 {
-  uvwheel_stats_t stats;
   char *page = NULL;
   size_t length;
   FILE *stream;
 
-  if (!record->has_wheel)
-    return;
-  uvwheel_get_stats(&record->wheel, &stats);
-  if (stats.started == 0)
+  if (!record->has_wheel || record->tally.costs[START].calls == 0)
     return;
   stream = open_memstream(&page, &length);
   if (stream == NULL)
@@ -154,16 +150,6 @@ add_table(text_t *text, const tally_t *tally)
   return ns;
 }
 
-static void
-add_lateness(text_t *text, const tally_t *tally)
-{
-  lateness_t late = lateness_of(tally);
-
-  add(text,
-      "late    %.3f ms on average, %.3f ms at most for 99 of 100 timers\n",
-      late.mean_ms, late.p99_ms);
-}
-
 static double
 cpu_ns(void)
 {
@@ -204,6 +190,7 @@ add_timers(text_t *text, const tally_t *tally)
 static void
 add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
 {
+  lateness_t late = lateness_of(tally);
   double ns, used_ns = cpu_ns();
 
   add(text, "timers by %s (libuv %s)\n", settings.with_wheel ? "wheel" : "uv",
@@ -212,7 +199,9 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
   ns = add_table(text, tally);
   add(text, "cpu     %.1f ms in %.1f ms; its timers took %.2f %% of that\n",
       used_ns / 1e6, (double)(now_ns() - began_ns) / 1e6, 100 * ns / used_ns);
-  add_lateness(text, tally);
+  add(text,
+      "late    %.3f ms on average, %.3f ms at most for 99 of 100 timers\n",
+      late.mean_ms, late.p99_ms);
   add_timers(text, tally);
   add_memory(text, tally, slot_bytes);
   if (!settings.with_wheel)

@@ -242,25 +242,12 @@ note_start(const uv_timer_t *handle)
   own->is_stopped = false;
 }
 
-static void
-start_real(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
-           uint64_t repeat)
-{
-  own_t *own = own_of(handle);
-
-  if (cb != on_uv_timer)
-    own->by.cb = cb;
-  own->record->is_in_libuv = true;
-  (void)real_uv_timer_start(handle, libuv_is_seen ? own->by.cb : on_uv_timer,
-                            timeout, repeat);
-  own->record->is_in_libuv = false;
-}
-
 UV_EXTERN int
 uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
                uint64_t repeat)
 {
   own_t *own = own_of(handle);
+  record_t *record = own->record;
   stopwatch_t watch;
 
   if (is_for_libuv(handle) || cb == NULL)
@@ -268,11 +255,16 @@ uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
   begin_reports();
   settle(own);
   note_start(handle);
-  watch = begin_call(&own->record->tally, START);
+  if (!own->is_served && cb != on_uv_timer)
+    own->by.cb = cb;
+  watch = begin_call(&record->tally, START);
+  record->is_in_libuv = true;
   if (own->is_served)
     (void)uvwheel_timer_start(own->by.inner, on_wheel_timer, timeout, repeat);
   else
-    start_real(handle, cb, timeout, repeat);
+    (void)real_uv_timer_start(handle, libuv_is_seen ? own->by.cb : on_uv_timer,
+                              timeout, repeat);
+  record->is_in_libuv = false;
   end_call(&watch);
   if (own->is_served) {
     handle->timer_cb = cb;
@@ -298,6 +290,7 @@ UV_EXTERN int
 uv_timer_stop(uv_timer_t *handle)
 {
   own_t *own = own_of(handle);
+  record_t *record = own->record;
   stopwatch_t watch;
   bool expires;
 
@@ -306,36 +299,22 @@ uv_timer_stop(uv_timer_t *handle)
   settle(own);
   expires = is_expiry(handle);
   own->is_stopped |= is_active(handle) && !expires;
-  watch = begin_call(&own->record->tally, expires ? EXPIRE_STOP : STOP);
-  if (own->is_served) {
-    (void)uvwheel_timer_stop(own->by.inner);
-  } else {
-    own->record->is_in_libuv = true;
-    (void)real_uv_timer_stop(handle);
-    own->record->is_in_libuv = false;
-  }
+  watch = begin_call(&record->tally, expires ? EXPIRE_STOP : STOP);
+  record->is_in_libuv = true;
+  (void)(own->is_served ? uvwheel_timer_stop(own->by.inner)
+                        : real_uv_timer_stop(handle));
+  record->is_in_libuv = false;
   end_call(&watch);
   own->is_expiring = expires;
   note_active(handle);
   return 0;
 }
 
-static int
-again_real(uv_timer_t *handle)
-{
-  own_t *own = own_of(handle);
-  int status;
-
-  own->record->is_in_libuv = true;
-  status = real_uv_timer_again(handle);
-  own->record->is_in_libuv = false;
-  return status;
-}
-
 UV_EXTERN int
 uv_timer_again(uv_timer_t *handle)
 {
   own_t *own = own_of(handle);
+  record_t *record = own->record;
   stopwatch_t watch;
   int status;
 
@@ -345,10 +324,11 @@ uv_timer_again(uv_timer_t *handle)
     settle(own);
   if (!own->is_expiring && handle->repeat != 0)
     note_start(handle);
-  watch =
-      begin_call(&own->record->tally, own->is_expiring ? EXPIRE_AGAIN : AGAIN);
-  status =
-      own->is_served ? uvwheel_timer_again(own->by.inner) : again_real(handle);
+  watch = begin_call(&record->tally, own->is_expiring ? EXPIRE_AGAIN : AGAIN);
+  record->is_in_libuv = true;
+  status = own->is_served ? uvwheel_timer_again(own->by.inner)
+                          : real_uv_timer_again(handle);
+  record->is_in_libuv = false;
   end_call(&watch);
   if (own->is_expiring) {
     if (handle->timer_cb != on_uv_timer)

@@ -148,10 +148,12 @@ struct record_s {
   bool has_wheel;
   uvwheel_t wheel;
   uint64_t slot_bytes;
-  uv_async_t async;    /* what wakes the loop                           */
-  uv_check_cb turn_cb; /* the wheel's                                   */
-  stopwatch_t turn;    /* its weight is 0 unless a turn is timed              */
-  uint64_t callbacks_ns; /* what callbacks took in it                       */
+  uv_async_t async;     /* what wakes the loop                           */
+  uv_check_cb check_cb; /* the wheel's callbacks, which take its turns   */
+  uv_timer_cb driver_cb;
+  stopwatch_t turn;      /* its weight is 0 unless a turn is timed        */
+  uint64_t callbacks_ns; /* the time of the program's callbacks in it     */
+  uint64_t examined;     /* timers that the wheel had examined before     */
   _Atomic(char *) page;  /* what uvwheel_print wrote last */
 };
 
@@ -186,8 +188,11 @@ void close_own_handles(record_t *record);
 /* The loop is gone. If it was not closed, the record must not be used again. */
 void release_record(record_t *record, bool closed);
 
-/* The wheel's sources call this instead of uv_check_start. */
-int start_turns(uv_check_t *check, uv_check_cb cb);
+/* The wheel's sources call these instead of uv_check_start and uv_timer_start,
+ * so that its turns are timed. */
+int timed_uv_check_start(uv_check_t *check, uv_check_cb cb);
+int timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
+                         uint64_t repeat);
 
 /* Runs the loop, and remembers that it runs. */
 int run_loop(uv_loop_t *loop, uv_run_mode mode);
