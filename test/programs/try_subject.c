@@ -238,10 +238,12 @@ do_all(void *unused)
 static int
 do_the_same(void)
 {
+  static char output[1 << 16]; /* child and parent write one after the other */
   uv_thread_t thread;
   int status;
   pid_t child;
 
+  setvbuf(stdout, output, _IOFBF, sizeof output);
   do_all(NULL);
   do_all(NULL);
   uv_thread_create(&thread, do_all, NULL);
