@@ -386,7 +386,7 @@ on_fork(void)
   for (record_t *record = atomic_load(&records); record != NULL;
        record = record->next) {
     restart_tally(&record->tally, atomic_load(&record->loop) != NULL);
-    atomic_store(&record->page, NULL);
+    free(atomic_exchange(&record->page, NULL));
   }
 }
 
