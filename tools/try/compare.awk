@@ -49,7 +49,7 @@ function judge(    uv_ms, wheel_ms) {
     printf "\nFew timers: firing took %.2f ms in all instead of %.2f ms. A " \
       "wheel looks at the\nclock after each poll and wakes at each tick in " \
       "which something is due, for few\ntimers as for many. Try --tick 100 " \
-      "if they may be late by that.\n", wheel_ms, uv_ms
+      "if they are timeouts that may be so late.\n", wheel_ms, uv_ms
 }
 
 function row(name, what, format, values) {
