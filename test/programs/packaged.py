@@ -43,8 +43,7 @@ def command_of(way, command):
 
 
 def check_report(way, least):
-    """The processes count at least that many starts, and time no more calls
-    than there are."""
+    """It has so many starts, and no more calls are timed than were made."""
     starts = 0
     for path in directory.glob(f"{program}.{way}*"):
         if path.suffix == ".new":
@@ -95,12 +94,10 @@ SCRIPTS = {
 
 
 def script():
-    if program == "node":
-        linked = subprocess.run("ldd $(command -v node)", shell=True, check=True,
-                                capture_output=True, text=True).stdout
-        if "libuv" not in linked:
-            print("this node has a libuv of its own, linked statically")
-            sys.exit(77)
+    linked = subprocess.getoutput("ldd $(command -v node)")
+    if program == "node" and "libuv" not in linked:
+        print("this node has a libuv of its own, linked statically")
+        sys.exit(77)
     check_same(*SCRIPTS[program])
 
 
@@ -129,13 +126,13 @@ def free_port():
 
 
 def await_port(port, server):
-    while server.poll() is None:
+    while True:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
             return
         except ConnectionRefusedError:
+            assert server.poll() is None, "the server has ended"
             time.sleep(0.1)
-    raise AssertionError("the server has ended")
 
 
 async def ask(port, times):
@@ -154,8 +151,8 @@ async def ask(port, times):
 
 
 async def judge(port):
-    """Half of the clients ask once, the others for longer than the server's idle
-    timeout; it closes each of them after the last answer."""
+    """Half of the clients ask once, the others for longer than the server's
+    idle timeout; it closes each of them after the last answer."""
     closes = await asyncio.wait_for(
         asyncio.gather(*(ask(port, 1 + i % 2 * 12) for i in range(CLIENTS))),
         PATIENCE_S)

@@ -40,8 +40,8 @@ function judge(    uv_ms, wheel_ms) {
     printf "\nLater: 99 of 100 timers were late by at most %.1f ms with uv,\n" \
       "by at most %.1f ms with the wheel.\n", late_p99["uv"], late_p99["wheel"]
   if (wall["wheel"] > 1.05 * wall["uv"])
-    printf "\nLonger: the run took %.1f s instead of %.1f s. If it had the same " \
-      "work to do,\nless cpu time is no gain.\n", wall["wheel"] / 1000,
+    printf "\nLonger: the run took %.1f s instead of %.1f s. If it had the " \
+      "same work to do,\nless cpu time is no gain.\n", wall["wheel"] / 1000,
       wall["uv"] / 1000
   uv_ms = calls["uv", "fire"] * each["uv", "fire"] / 1e6
   wheel_ms = calls["wheel", "fire"] * each["wheel", "fire"] / 1e6
