@@ -41,8 +41,7 @@ read_calls(const char *report, unsigned long *calls)
   for (size_t i = 0; i < 6; i++) {
     unsigned long timed;
     const char *found;
-    char start[16];
-    char *end;
+    char start[16], *end;
 
     snprintf(start, sizeof(start), "\n%s ", rows[i]);
     found = strstr(report, start);

@@ -26,7 +26,7 @@ function serve() {
 
 function ask(port) {
   const agent = new http.Agent({keepAlive: true, maxSockets: AT_ONCE});
-  const replies = {};
+  const replies = {'/soon 0': 0, '/late 5': 0};
   let asked = 0, heard = 0;
   const next = () => {
     if (asked === REQUESTS)
@@ -34,8 +34,7 @@ function ask(port) {
     const path = asked++ % 2 ? '/late' : '/soon';
     http.get({port, host: '127.0.0.1', agent, path}, (response) => {
       response.on('data', (bytes) => {
-        const reply = path + ' ' + bytes;
-        replies[reply] = (replies[reply] || 0) + 1;
+        replies[path + ' ' + bytes]++;
       });
       response.on('end', () => {
         if (++heard === REQUESTS) {
