@@ -167,12 +167,18 @@ def others(cells):
 
 
 def faster_peers(cells):
-    for (peer, name, n), cell in cells.items():
-        ours = cells.get((OURS, name, n))
-        if (name in OPERATIONS + SERVERS + TURNS and ours
-                and cell.median <= ours.median
-                and not peer.startswith((OURS, FLOOR))):
-            yield f"{name}, {n:,} timers: {peer} needs {cell}, uvwheel {ours}"
+    """A line for each row, with the peers that are faster, fastest first."""
+    for name in OPERATIONS + SERVERS + TURNS:
+        for n in sorted(names(cells, 2)):
+            ours = cells.get((OURS, name, n))
+            faster = sorted((cell.median, peer, str(cell))
+                            for (peer, *key), cell in cells.items()
+                            if ours and key == [name, n]
+                            and cell.median <= ours.median
+                            and not peer.startswith((OURS, FLOOR)))
+            if faster:
+                yield (f"{name}, {n:,} timers, uvwheel {ours}: " +
+                       ", ".join(f"{peer} {text}" for _, peer, text in faster))
 
 
 def print_lines(title, lines):
