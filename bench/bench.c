@@ -138,7 +138,7 @@ static const struct known_workload workloads[] = {
     {workload_turns, TRAIT_LOOP, ROW_NOTHING_DUE, ROW_ONE_DUE_FAR, 1000,
      MILLION},
     {workload_week, TRAIT_TIMEOUTS, ROW_WEEK, ROW_WEEK, 10000, 100000},
-    {workload_burst, TRAIT_LOOP, ROW_BURST_TURN, ROW_BURST_TOTAL, MILLION,
+    {workload_burst, TRAIT_LOOP, ROW_BURST_TURN, ROW_BURST_TOTAL, 1000,
      MILLION},
     {workload_idle, TRAIT_LOOP, ROW_IDLE, ROW_IDLE, MILLION, MILLION},
 };
