@@ -48,6 +48,7 @@ nothing(void)
 static const struct operations operations = FLOOR(touch_each);
 static const struct operations operations_by_call = FLOOR(call_each);
 
-const struct peer peer_floor = {"floor", TRAIT_HUGE, nothing, &operations};
-const struct peer peer_floor_by_call = {"floor by call", TRAIT_HUGE, nothing,
-                                        &operations_by_call};
+const struct peer peer_floor = {"floor", TRAIT_HUGE | TRAIT_TIMEOUTS, nothing,
+                                &operations};
+const struct peer peer_floor_by_call = {
+    "floor by call", TRAIT_HUGE | TRAIT_TIMEOUTS, nothing, &operations_by_call};
