@@ -251,13 +251,14 @@ struct uvwheel_s {
   /* times of the loop's clock; turn.c explains them */
   uint64_t armed_for_ms; /* when the driver is due                          */
   uint64_t quiet_ms;     /* whoever spoke up to then was heard              */
-  uint64_t polled_ms;    /* when the last poll of the spell began           */
-  uint64_t spell_ms;     /* when the first poll of the spell returned       */
-  uint64_t asked_ms;     /* when the loop was found not quiet               */
-  uint64_t unasked;      /* polls since then after which nobody asked       */
-  uint64_t clock_ms;     /* the last time, to notice a clock that steps back */
+  uint64_t polled_ms;    /* when the last poll of the spell began,          */
+  uint64_t polled_before_ms; /* and the one before                          */
+  uint64_t spell_ms; /* when the first poll of the spell returned       */
+  uint64_t asked_ms; /* when the loop was found not quiet               */
+  uint64_t unasked;  /* polls since then after which nobody asked       */
+  uint64_t clock_ms; /* the last time, to notice a clock that steps back */
   /* stall.c explains these */
-  uint64_t seen_ms;         /* up to then, blocked_ms is known              */
+  uint64_t seen_ms;         /* when blocked_ms was reckoned                 */
   uint64_t blocked_ms;      /* since the last poll                          */
   int64_t allowance_ms;     /* how much time may still be forgiven,         */
   uint64_t allowance_at_ms; /* and when that was reckoned                   */
@@ -270,6 +271,7 @@ struct uvwheel_s {
   uvwheel_post_t *posted; /* requests that threads have queued              */
   uvwheel_post_t **posted_end;
   uvwheel_post_t *taken; /* requests that the loop has taken                */
+  uvwheel_post_t **taken_end;
   /* closing */
   uvwheel_close_cb close_cb;
   uint64_t open_handles; /* whose close uvwheel_close awaits                */

@@ -172,11 +172,8 @@ void uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch);
 
 void uvwheel__init_stalls(uvwheel_t *wheel);
 
-/* The time now on the loop's clock, which has cached when the poll returned. */
-uint64_t uvwheel__clock_ms(const uvwheel_t *wheel);
-
 /* Adds the time since the last call in which the loop neither polled nor slept
- * to blocked_ms. */
+ * to blocked_ms. Sets seen_ms to the time now. */
 void uvwheel__add_blocked(uvwheel_t *wheel);
 
 /* The wheel's own callbacks have run: sets blocked_ms back to its value before

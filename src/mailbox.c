@@ -14,45 +14,51 @@
 
 #include "binding.h"
 
-/* The loop's next request, which it takes off its list; NULL if there is none.
- */
-static uvwheel_post_t *
-next_request(uvwheel_t *wheel)
+/* Takes the requests that threads have posted, behind those that the loop has
+ * left. */
+static void
+take(uvwheel_t *wheel)
 {
-  uvwheel_post_t *post;
-
-  if (wheel->taken == NULL) {
-    uv_mutex_lock(&wheel->mutex);
-    wheel->taken = wheel->posted;
+  uv_mutex_lock(&wheel->mutex);
+  if (wheel->posted != NULL) {
+    *wheel->taken_end = wheel->posted;
+    wheel->taken_end = wheel->posted_end;
     wheel->posted = NULL;
     wheel->posted_end = &wheel->posted;
-    uv_mutex_unlock(&wheel->mutex);
   }
-  post = wheel->taken;
-  if (post != NULL)
-    wheel->taken = post->next;
-  return post;
+  uv_mutex_unlock(&wheel->mutex);
 }
 
-/* Requests that are posted meanwhile are called back as well, within the
- * limits. */
+/* Calls back the first request, whose callback may free it. */
+static void
+call_first(uvwheel_t *wheel, int status)
+{
+  uvwheel_post_t *post = wheel->taken;
+
+  wheel->taken = post->next;
+  if (wheel->taken == NULL)
+    wheel->taken_end = &wheel->taken;
+  post->cb(post, status);
+}
+
+/* A request that is posted meanwhile waits for the next call, so that one that
+ * posts itself cannot keep the loop from polling. */
 void
 uvwheel__on_wake(uv_async_t *async)
 {
   uvwheel_t *wheel = CONTAINER_OF(async, uvwheel_t, async);
   uint64_t budget = wheel->turn_budget;
-  uvwheel_post_t *post;
   batch_t batch;
 
+  take(wheel);
   uvwheel__begin_batch(wheel, &batch);
-  while (budget-- != 0 && !batch.is_over &&
-         !uv_is_closing((uv_handle_t *)async) &&
-         (post = next_request(wheel)) != NULL) {
-    post->cb(post, 0);
+  while (wheel->taken != NULL && budget-- != 0 && !batch.is_over &&
+         !uv_is_closing((uv_handle_t *)async)) {
+    call_first(wheel, 0);
     uvwheel__check_time(wheel, &batch);
   }
   uvwheel__end_batch(wheel, &batch);
-  if (wheel->taken != NULL && !uv_is_closing((uv_handle_t *)async))
+  if (!uvwheel__is_mailbox_empty(wheel))
     (void)uv_async_send(async);
 }
 
@@ -85,12 +91,11 @@ uvwheel__close_mailbox(uvwheel_t *wheel)
 void
 uvwheel__destroy_mailbox(uvwheel_t *wheel)
 {
-  uvwheel_post_t *post;
-
   if (!(wheel->flags & HAS_MAILBOX))
     return;
-  while ((post = next_request(wheel)) != NULL)
-    post->cb(post, UV_ECANCELED);
+  take(wheel);
+  while (wheel->taken != NULL)
+    call_first(wheel, UV_ECANCELED);
   uv_mutex_destroy(&wheel->mutex);
 }
 
@@ -112,6 +117,7 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
     return error;
   }
   wheel->posted_end = &wheel->posted;
+  wheel->taken_end = &wheel->taken;
   wheel->has_mailbox = 1;
   wheel->flags |= HAS_MAILBOX;
   uvwheel__update_refs(wheel);

@@ -53,9 +53,10 @@ uvwheel__init_stalls(uvwheel_t *wheel)
   wheel->allowance_at_ms = loop_now(wheel);
 }
 
-/* On Linux the coarse clock is exact enough, and takes a fifth of the time. */
-uint64_t
-uvwheel__clock_ms(const uvwheel_t *wheel)
+/* The time now on the loop's clock, which has cached when the poll returned. On
+ * Linux the coarse clock is exact enough, and takes a fifth of the time. */
+static uint64_t
+clock_ms(const uvwheel_t *wheel)
 {
   uint64_t now_ms;
 #ifdef __linux__
@@ -74,7 +75,7 @@ uvwheel__clock_ms(const uvwheel_t *wheel)
 void
 uvwheel__add_blocked(uvwheel_t *wheel)
 {
-  uint64_t now_ms = uvwheel__clock_ms(wheel), slept_ms = loop_now(wheel);
+  uint64_t now_ms = clock_ms(wheel), slept_ms = loop_now(wheel);
 
   if ((wheel->flags & ARMED) && wheel->armed_for_ms < slept_ms)
     slept_ms = wheel->armed_for_ms;
@@ -88,7 +89,7 @@ uvwheel__add_blocked(uvwheel_t *wheel)
 void
 uvwheel__forget_own(uvwheel_t *wheel, uint64_t blocked_ms)
 {
-  wheel->seen_ms = uvwheel__clock_ms(wheel);
+  wheel->seen_ms = clock_ms(wheel);
   wheel->blocked_ms = blocked_ms;
 }
 

@@ -27,11 +27,11 @@
  * and fire until nothing is due. They fire no timer that is due after the last
  * poll began (polled_ms), because timers of the loop may be due before it.
  *
- * A loop that is never quiet must have its timers as well. So in a spell, from
- * its first poll on, once a quarter of a tick has passed, quiet_ms is that
- * quarter behind the clock, and not after polled_ms: the loop has listened for
- * that long, and a whole poll began since. The wait slides, it never begins
- * anew within the spell.
+ * A loop that is never quiet must have its timers as well. So in a spell, once
+ * a quarter of a tick has passed since its first poll, quiet_ms is that quarter
+ * behind the clock, and not after the last poll but one began: since then the
+ * loop has listened for that long, in two polls. The wait slides, it never
+ * begins anew within the spell.
  *
  * There is one turn per poll. */
 
@@ -126,7 +126,7 @@ begin_spell(uvwheel_t *wheel)
   uvwheel__disarm(wheel);
   wheel->flags |= SPELL;
   wheel->spell_ms = UINT64_MAX;
-  wheel->polled_ms = loop_now(wheel);
+  wheel->polled_ms = 0;
   (void)uv_idle_start(&wheel->idle, uvwheel__on_idle);
 }
 
@@ -139,8 +139,8 @@ uvwheel__on_idle(uv_idle_t *idle)
 
   if (is_closing(wheel) || uv_is_closing((uv_handle_t *)&wheel->check))
     abandon(wheel);
-  else
-    wheel->polled_ms = loop_now(wheel);
+  wheel->polled_before_ms = wheel->polled_ms;
+  wheel->polled_ms = loop_now(wheel);
 }
 
 /* ---- Firing ------------------------------------------------------------- */
@@ -193,7 +193,7 @@ follow_clock(uvwheel_t *wheel)
     wheel->set_back_ms = now_ms;
   if (now_ms < wheel->clock_ms) {
     wheel->quiet_ms = 0;
-    wheel->polled_ms = 0;
+    wheel->polled_ms = wheel->polled_before_ms = 0;
     wheel->spell_ms = UINT64_MAX;
   }
   wheel->clock_ms = now_ms;
@@ -281,14 +281,14 @@ longest_wait_ms(const uvwheel_t *wheel)
 static void
 slide(uvwheel_t *wheel)
 {
-  uint64_t wait_ms = longest_wait_ms(wheel);
-  uint64_t now_ms = uvwheel__clock_ms(wheel), quiet_ms;
+  uint64_t now_ms = wheel->seen_ms, wait_ms = longest_wait_ms(wheel);
+  uint64_t quiet_ms;
 
   if (now_ms - wheel->spell_ms < wait_ms)
     return;
   quiet_ms = now_ms - wait_ms;
-  if (quiet_ms > wheel->polled_ms)
-    quiet_ms = wheel->polled_ms;
+  if (quiet_ms > wheel->polled_before_ms)
+    quiet_ms = wheel->polled_before_ms;
   if (quiet_ms > wheel->quiet_ms)
     wheel->quiet_ms = quiet_ms;
 }
