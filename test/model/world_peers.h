@@ -8,8 +8,8 @@
 
 #include <uv.h>
 
+#include "binding.h"
 #include "explore.h"
-#include "loop.h"
 #include "uvwheel.h"
 
 #define PEERS 2
@@ -20,7 +20,7 @@
 #define LONG_MS 12     /* a stall                       */
 #define SLEEP_MS 58000 /* two of them use the account up */
 #define WAIT_MS 25     /* for quiet: the least there is */
-#define ACCOUNT_MS 60000
+#define ALLOWANCE_MS 60000
 
 typedef struct peer_s {
   uv_poll_t socket;
@@ -56,7 +56,7 @@ typedef enum reaction_e {
 typedef struct peers_world_s {
   uv_loop_t loop;
   uvwheel_t wheel;
-  uv_prepare_t before_poll;
+  uv_check_t after_poll;
   uv_poll_t holder;
   uv_timer_t alarm;
   uvwheel_timer_t request;
@@ -75,10 +75,8 @@ typedef struct peers_world_s {
   reaction_t reaction;
   bool is_drawing;       /* uvwheel_fire_soonest is under way             */
   bool has_stepped_back; /* the clock, since the poll before                */
-  uint64_t polled_ms;    /* when its poll began */
+  uint64_t checked_ms;   /* the loop's time after the last poll */
   uint64_t held_then_ms;
-  uint64_t known_then_ms[PEERS];
-  uint64_t spoken_then_ms[PEERS];
 } peers_world_t;
 
 extern peers_world_t peers_world;
@@ -119,7 +117,8 @@ with_grace(uint64_t held_ms)
 
 /* ---- verify_peers.c ------------------------------------------------------ */
 
-/* A peer's timer fires in its time: the peer was silent when the poll began. */
+/* A peer's timer fires in its time: all that the peer has said up to the last
+ * poll was heard, and the peer was silent since. */
 void verify_silence(const peer_t *peer);
 
 /* What is known before an iteration. */
