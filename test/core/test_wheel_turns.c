@@ -71,23 +71,6 @@ START_TEST(a_budget_bounds_what_one_turn_hands_out)
 }
 END_TEST
 
-START_TEST(a_budget_of_nothing_leaves_all_for_later)
-{
-  item_t items[2];
-  uvwheel_core_t core;
-
-  open_core(&core, &lanes);
-  insert(&core, &items[0].entry, 5);
-  insert(&core, &items[1].entry, 15);
-  ck_assert_uint_eq(turn(&core, 100, 0), 0);
-  ck_assert_uint_le(uvwheel__core_next_ms(&core), 100);
-  ck_assert_uint_eq(turn(&core, 100, 0), 0);
-  ck_assert_uint_eq(turn(&core, 100, 1), 1);
-  ck_assert_uint_eq(turn(&core, 100, 1), 1);
-  close_core(&core);
-}
-END_TEST
-
 /* All that is due was handed out, so nothing is left over for another turn. */
 START_TEST(a_budget_that_is_just_enough_leaves_nothing_to_do_now)
 {
@@ -440,7 +423,6 @@ main(void)
 
   tcase_add_loop_test(turns, a_budget_bounds_what_one_turn_hands_out, 0,
                       (int)LENGTH(budgets));
-  tcase_add_test(turns, a_budget_of_nothing_leaves_all_for_later);
   tcase_add_loop_test(turns,
                       a_budget_that_is_just_enough_leaves_nothing_to_do_now, 0,
                       SLOT_KINDS);

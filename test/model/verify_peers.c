@@ -168,7 +168,7 @@ static uint64_t
 key_of_wheel(void)
 {
   const uvwheel_t *wheel = &peers_world.wheel;
-  uint64_t key = mix(4, wheel->flags);
+  uint64_t key = mix(4, wheel->flags), since_ms;
 
   key = mix(key, wheel->read_every);
   key = mix(key, wheel->unasked);
@@ -183,10 +183,10 @@ key_of_wheel(void)
     key = mix(key, key_of_time(wheel->polled_before_ms));
     key = mix(key, key_of_time(wheel->spell_ms));
   }
-  if (wheel->allowance_ms == ALLOWANCE_MS)
-    return key;
-  return mix(mix(key, (uint64_t)wheel->allowance_ms),
-             key_of_time(wheel->allowance_at_ms));
+  key = mix(key, (uint64_t)wheel->allowance_ms);
+  since_ms = uv_now(&peers_world.loop) - wheel->allowance_at_ms;
+  return mix(key, wheel->allowance_ms == ALLOWANCE_MS ? since_ms % INFLOW
+                                                      : since_ms);
 }
 
 uint64_t

@@ -21,6 +21,7 @@
 #define SLEEP_MS 58000 /* two of them use the account up */
 #define WAIT_MS 25     /* for quiet: the least there is */
 #define ALLOWANCE_MS 60000
+#define INFLOW 16 /* of the loop's time, what the allowance gains */
 
 typedef struct peer_s {
   uv_poll_t socket;
