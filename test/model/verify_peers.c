@@ -16,9 +16,10 @@ verify_silence(const peer_t *peer)
 
   if (peers_world.has_stepped_back)
     return;
-  require(!peer->waits || peer->spoken_ms >= checked_ms);
+  require(peer->waits == 0 || peer->spoken_ms >= checked_ms ||
+          peer->spoken_ms >= peer->known_ms + peer->timeout_ms);
   require(checked_ms >= peer->known_ms + peer->timeout_ms);
-  if (!peers_world.has_unforgiven && !peer->waits)
+  if (!peers_world.has_unforgiven && peer->waits == 0)
     require(checked_ms + STALL_MS >= peer->spoken_ms + peer->timeout_ms);
 }
 
@@ -27,7 +28,7 @@ verify_silence(const peer_t *peer)
 static bool
 is_noisy(void)
 {
-  return peers_world.peers[0].waits || peers_world.peers[1].waits;
+  return peers_world.peers[0].waits > 0 || peers_world.peers[1].waits > 0;
 }
 
 /* Since when it has been due for its tick; 0: it is not. */
@@ -44,13 +45,15 @@ overdue_from_ms(const peer_t *peer)
 /* It was overdue when the iteration began, and still is: that may be so once,
  * and for longer only while words wait. */
 static void
-expect_fired(peer_t *peer, uint64_t from_ms)
+expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
 {
-  peer->overdue =
-      from_ms != 0 && overdue_from_ms(peer) == from_ms ? peer->overdue + 1 : 0;
-  if (!is_noisy() && peers_world.noisy_ms == 0)
-    require(peer->overdue <= 1);
-  require(peer->overdue <= 1 || peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS);
+  bool may_wait = was_noisy && peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS;
+
+  if (from_ms == 0 || overdue_from_ms(peer) != from_ms || may_wait)
+    peer->overdue = 0;
+  else
+    peer->overdue++;
+  require(peer->overdue <= 1);
 }
 
 /* Stalls are forgiven once. Returns whether there was none, and the turn was
@@ -93,6 +96,7 @@ verify_iteration(const iteration_t *iteration)
 {
   bool is_done = expect_forgiven(&iteration->stats);
   uint64_t now_ms = uv_now(&peers_world.loop);
+  bool was_noisy = iteration->was_noisy || is_noisy();
   unsigned i;
 
   /* Until the clock is where it was, the driver may wait for that. */
@@ -100,13 +104,13 @@ verify_iteration(const iteration_t *iteration)
     is_done = false;
   else
     peers_world.latest_ms = now_ms;
-  if (iteration->was_noisy || is_noisy())
+  if (was_noisy)
     peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
   else
     peers_world.noisy_ms = 0;
   for (i = 0; i < PEERS; i++)
     expect_fired(&peers_world.peers[i],
-                 is_done ? iteration->overdue_from_ms[i] : 0);
+                 is_done ? iteration->overdue_from_ms[i] : 0, was_noisy);
 }
 
 /* ---- What holds at any time ------------------------------------------------

@@ -17,8 +17,8 @@
  * - What is forgiven is the time that the loop was held, once, and as much
  *   again, a second at most; and in all no more than the account has held.
  *
- * A word is a count in an eventfd. The kernel's state is not part of a world,
- * so each iteration first sets it to what the world says. */
+ * A word is a count in an eventfd, of its parts. The kernel's state is not part
+ * of a world, so each iteration first sets it to what the world says. */
 
 #include "world_peers.h"
 
@@ -62,13 +62,12 @@ be_held(uint64_t ms)
  */
 
 static void
-write_word(unsigned index)
+write_word(unsigned index, uint64_t parts)
 {
-  const uint64_t one = 1;
-
-  require(write(fds[index], &one, sizeof one) == sizeof one);
+  require(write(fds[index], &parts, sizeof parts) == sizeof parts);
 }
 
+/* One part of it. */
 static void
 read_word(unsigned index)
 {
@@ -78,9 +77,9 @@ read_word(unsigned index)
 }
 
 static void
-speak(unsigned index)
+speak(unsigned index, unsigned parts)
 {
-  peers_world.peers[index].waits = true;
+  peers_world.peers[index].waits = parts;
   peers_world.peers[index].spoken_ms = real_ms();
 }
 
@@ -118,9 +117,10 @@ on_word(uv_poll_t *socket, int status, int events)
 {
   peer_t *peer = CONTAINER_OF(socket, peer_t, socket);
 
-  require(status == 0 && events == UV_READABLE && peer->waits);
+  require(status == 0 && events == UV_READABLE && peer->waits > 0);
   read_word((unsigned)(peer - peers_world.peers));
-  peer->waits = false;
+  if (--peer->waits > 0)
+    return;
   peer->known_ms = earlier(peer->spoken_ms, loop_real_ms());
   if (uvwheel_timer_is_active(&peer->idle))
     require(uvwheel_timer_refresh(&peer->idle) == 0);
@@ -144,10 +144,10 @@ on_holder(uv_poll_t *holder, int status, int events)
   require(status == 0 && events == UV_READABLE);
   read_word(PEERS);
   hold_loop();
-  if (peers_world.hold != BEFORE_PEERS_SPEAK || peers_world.peers[0].waits)
+  if (peers_world.hold != BEFORE_PEERS_SPEAK || peers_world.peers[0].waits > 0)
     return;
-  speak(0);
-  write_word(0);
+  speak(0, 1);
+  write_word(0, 1);
 }
 
 static void
@@ -237,17 +237,18 @@ set_kernel_state(void)
   unsigned i;
 
   for (i = 0; i <= PEERS; i++)
-    (void)!read(fds[i], &count, sizeof count);
+    while (read(fds[i], &count, sizeof count) > 0)
+      ;
   (void)syscall(SYS_epoll_pwait, uv_backend_fd(&peers_world.loop), events,
                 LENGTH(events), 0, NULL, (size_t)0);
   if (peers_world.hold == BEFORE_PEERS ||
       peers_world.hold == BEFORE_PEERS_SPEAK)
-    write_word(PEERS);
+    write_word(PEERS, 1);
   for (i = 0; i < PEERS; i++)
-    if (peers_world.peers[i].waits)
-      write_word(i);
+    if (peers_world.peers[i].waits > 0)
+      write_word(i, peers_world.peers[i].waits);
   if (peers_world.hold == AFTER_PEERS)
-    write_word(PEERS);
+    write_word(PEERS, 1);
 }
 
 static void
@@ -262,7 +263,8 @@ run_loop(uv_run_mode mode)
   verify_iteration(&iteration);
   peers_world.hold = NO_HOLD;
   peers_world.reaction = NO_REACTION;
-  peers_world.has_stepped_back = false;
+  peers_world.has_stepped_back =
+      uv_now(&peers_world.loop) < peers_world.latest_ms;
 }
 
 /* ---- Moves -----------------------------------------------------------------
@@ -274,15 +276,16 @@ begin_move(void)
   virtual_time_set_ns(peers_world.clock_ns);
 }
 
+/* A word of two parts is read in two polls. */
 static bool
-say(unsigned index, uint64_t unused)
+say(unsigned index, uint64_t parts)
 {
-  (void)unused;
+  const peer_t *peer = &peers_world.peers[index];
+
   begin_move();
-  if (peers_world.peers[index].waits &&
-      peers_world.peers[index].spoken_ms == real_ms())
+  if (peer->waits >= parts && peer->spoken_ms == real_ms())
     return false;
-  speak(index);
+  speak(index, (unsigned)parts);
   return true;
 }
 
@@ -443,7 +446,8 @@ add_moves(void)
   unsigned i;
 
   for (i = 0; i < PEERS; i++) {
-    add_move("say", say, i, 0);
+    add_move("say", say, i, 1);
+    add_move("say", say, i, 2);
     add_move("come", come, i, 0);
   }
   add_move("run", run, NO_HOLD, 0);
@@ -463,7 +467,7 @@ add_moves(void)
 static void
 open_socket(uv_poll_t *socket, unsigned index, uv_poll_cb cb)
 {
-  fds[index] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  fds[index] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
   require(fds[index] >= 0);
   require(uv_poll_init(&peers_world.loop, socket, fds[index]) == 0);
   require(uv_poll_start(socket, UV_READABLE, cb) == 0);

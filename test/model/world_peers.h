@@ -27,7 +27,7 @@ typedef struct peer_s {
   uv_poll_t socket;
   uvwheel_timer_t idle;
   uint64_t timeout_ms;
-  bool waits;         /* its word waits to be heard                     */
+  unsigned waits;     /* for so many polls its word waits to be heard   */
   uint64_t spoken_ms; /* in time that never steps back                  */
   uint64_t known_ms;  /* the same, or the loop's time when it was heard */
   unsigned overdue;   /* iterations in which it could have fired        */
