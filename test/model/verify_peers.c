@@ -43,11 +43,14 @@ overdue_from_ms(const peer_t *peer)
 }
 
 /* It was overdue when the iteration began, and still is: that may be so once,
- * and for longer only while words wait. */
+ * and for longer only while words wait and within the millisecond, as the wheel
+ * asks once in each whether the loop is quiet. */
 static void
 expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
 {
-  bool may_wait = was_noisy && peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS;
+  bool may_wait = was_noisy
+                      ? peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS
+                      : peers_world.noisy_at_ms == uv_now(&peers_world.loop);
 
   if (from_ms == 0 || overdue_from_ms(peer) != from_ms || may_wait)
     peer->overdue = 0;
@@ -104,10 +107,12 @@ verify_iteration(const iteration_t *iteration)
     is_done = false;
   else
     peers_world.latest_ms = now_ms;
-  if (was_noisy)
+  if (was_noisy) {
     peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
-  else
+    peers_world.noisy_at_ms = now_ms;
+  } else {
     peers_world.noisy_ms = 0;
+  }
   for (i = 0; i < PEERS; i++)
     expect_fired(&peers_world.peers[i],
                  is_done ? iteration->overdue_from_ms[i] : 0, was_noisy);
@@ -207,6 +212,8 @@ key_of_peers(void)
   key = mix(key, peers_world.held_ms);
   key = mix(key, peers_world.grace_ms);
   key = mix(key, earlier(peers_world.noisy_ms, WAIT_MS + 2 * LONG_MS + 1));
+  if (peers_world.noisy_at_ms >= uv_now(&peers_world.loop))
+    key = mix(key, peers_world.noisy_at_ms - uv_now(&peers_world.loop));
   key = mix(key, peers_world.has_stepped_back);
   key = mix(key, key_of_time(peers_world.checked_ms - peers_world.ahead_ms));
   key = mix(key, peers_world.latest_ms - uv_now(&peers_world.loop));
