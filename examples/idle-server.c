@@ -200,6 +200,8 @@ calls_of(const idle_kind_t *kind)
 {
   if (strcmp(kind->name, rival_uv.name) == 0)
     return rival_uv;
+  if (strcmp(kind->name, rival_sweep.name) == 0)
+    return rival_sweep;
   if (strcmp(kind->name, rival_none.name) == 0)
     return rival_none;
   return (rival_t){kind->name, echo_init, echo_on_connection, echo_stop};

@@ -179,6 +179,10 @@ static const idle_kind_t kinds[] = {
         .release = libuv_release,
     },
     {
+        .name = "sweep", /* of idle-server alone: rivals/rival-sweep.c */
+        .timer_bytes = 3 * sizeof(uint64_t),
+    },
+    {
         .name = "none",
         .timer_bytes = 0,
         .open = open_nothing,

@@ -24,7 +24,7 @@ parse_kind(void *options, char *name)
   const idle_kind_t *kind = idle_kind(name);
 
   if (kind == NULL)
-    usage_error("--timer takes wheel, uv or none, not '%s'", name);
+    usage_error("--timer takes wheel, uv, sweep or none, not '%s'", name);
   ((server_options_t *)options)->kind = kind;
 }
 
@@ -66,6 +66,8 @@ static const option_row_t rows[] = {
      "how idle time is watched (wheel):\n"
      "  wheel  by one uvwheel_timer_t for each peer\n"
      "  uv     by one uv_timer_t for each peer\n"
+     "  sweep  by one uv_timer_t that looks at all peers each\n"
+     "         second; not for UDP\n"
      "  none   not at all",
      .parse = parse_kind},
     {ALL, "tick", "MS", "resolution of a wheel (100)",
@@ -145,6 +147,8 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
       .http_port = NO_HTTP,
   };
   parse_command_line(argc, argv, &line, options);
+  if (server != IDLE_SERVER && options->kind->open == NULL)
+    usage_error("--timer %s is not for UDP", options->kind->name);
   if (options->http_port != NO_HTTP &&
       strcmp(options->kind->name, "wheel") != 0)
     usage_error("--http shows the wheel, there is none with --timer %s",

@@ -72,8 +72,10 @@ static const damage_t damages[] = {
     {CORE(counters.inserted), COUNT - 1, "I6:"},
     {SLOT_2(filling), 8, "I7: a lane that is used is being filled"},
     {SLOT_2(filling), 9, "I7: a lane that is used is being filled"},
-    {SLOT_2(used), 1, "I7: a lane that is used is being filled"},
-    {SLOT_2(used), UVWHEEL_LANES + 1, "I7: a lane that is used"},
+    {SLOT_2(end), offsetof(uvwheel_slot_t, lanes[1]),
+     "I7: a lane that is used is being filled"},
+    {SLOT_2(end), offsetof(uvwheel_slot_t, lanes[UVWHEEL_LANES + 1]),
+     "I7: a lane that is used"},
     {CORE(pass_lanes), 0, "I7: the entries of a pass are in its first lanes"},
 };
 
@@ -145,7 +147,7 @@ START_TEST(entries_beside_the_lanes_of_a_slot_are_reported)
 {
   open_example(0);
   core.slots[2].filling = offsetof(uvwheel_slot_t, lanes);
-  core.slots[2].used = 1;
+  core.slots[2].end = offsetof(uvwheel_slot_t, lanes[1]);
   expect_reported("I7: lanes that are not used have no entries");
   uvwheel__core_destroy(&core);
 }
@@ -154,7 +156,7 @@ END_TEST
 START_TEST(a_fifo_slot_with_two_lanes_is_reported)
 {
   open_example(UVWHEEL_FIFO);
-  core.slots[2].used = 2;
+  core.slots[2].end = offsetof(uvwheel_slot_t, lanes[2]);
   expect_reported("I7: a lane that is used is being filled");
   uvwheel__core_destroy(&core);
 }

@@ -35,15 +35,17 @@ key_of_slot(const uvwheel_core_t *core, uint64_t number, uint64_t now_ms,
             key_of_entry_t key_of_entry)
 {
   const uvwheel_slot_t *slot = &core->slots[number];
-  uint64_t key = 0, i;
+  const char *end = (const char *)slot + slot->end;
+  const uvwheel_link_t *lane;
+  uint64_t key = 0;
 
   if (!is_occupied(core, number))
     return 0;
   key = mix(key, seen_from(now_ms / core->tick_ms, slot->nearest));
   key = mix(key, slot->filling);
   key = mix(key, slot->left);
-  for (i = 0; i < slot->used; i++)
-    key = mix(key, key_of_list(&slot->lanes[i], now_ms, key_of_entry));
+  for (lane = slot->lanes; (const char *)lane < end; lane++)
+    key = mix(key, key_of_list(lane, now_ms, key_of_entry));
   return key;
 }
 

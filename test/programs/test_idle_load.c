@@ -42,6 +42,8 @@ static const struct {
     {"--timer wheel --timeout 800 --slots 1",
      "--timeout 800 --duration 2 --chatty 100", 0},
     {"--timer uv --timeout 1500", "--timeout 1500 --tick 1 --duration 2", 100},
+    {"--timer sweep --timeout 1500", "--timeout 1500 --tick 1000 --duration 2",
+     100},
     {"--timer none", "--timeout 0 --duration 1", 0},
 };
 #define GOOD ((int)(sizeof(good) / sizeof(good[0])))

@@ -21,9 +21,9 @@
 #define NO_IDLE_TIME "--timeout 600000 "
 
 static const char *const kinds[] = {"--timer wheel", "--timer uv",
-                                    "--timer none"};
-#define KINDS 3
-#define KINDS_WITH_TIMEOUT 2
+                                    "--timer sweep", "--timer none"};
+#define KINDS 4
+#define KINDS_WITH_TIMEOUT 3
 
 static result_t result;
 
@@ -377,7 +377,7 @@ static const struct {
     {"--max-connections many", "--max-connections takes a number"},
     {"--when-full drop", "--when-full takes refuse or shed, not 'drop'"},
     {"--when-full shed --timer uv", "--when-full shed needs the wheel"},
-    {"--timer heap", "--timer takes wheel, uv or none, not 'heap'"},
+    {"--timer heap", "--timer takes wheel, uv, sweep or none, not 'heap'"},
     {"--bind no.such.host.invalid", "no such host"},
     {"stray", "unexpected argument 'stray'"},
 };

@@ -348,7 +348,8 @@ static const struct {
     {"--slots 16777217", "--slots takes a number from 1 to 16777216"},
     {"--budget 0", "--budget takes a number from 1"},
     {"--stats 0", "--stats takes a number from 1"},
-    {"--timer heap", "--timer takes wheel, uv or none, not 'heap'"},
+    {"--timer heap", "--timer takes wheel, uv, sweep or none, not 'heap'"},
+    {"--timer sweep", "--timer sweep is not for UDP"},
     {"--bind no.such.host.invalid", "no such host"},
     {"stray", "unexpected argument 'stray'"},
 };

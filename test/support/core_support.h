@@ -65,6 +65,10 @@ void close_core(uvwheel_core_t *core);
 /* Every invariant holds, and the counters add up. */
 void verify(const uvwheel_core_t *core);
 
+/* Puts an entry that is not active into the wheel. Returns whether the wheel
+ * may have to wake up earlier. */
+bool put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
+
 /* The operations of the same names, verified. An entry must not be active for
  * insert. */
 void insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
