@@ -22,7 +22,8 @@ cuts(void)
   return stats.wakeups_cut;
 }
 
-/* The timer is due anew; in place if the wheel is to leave it where it is. */
+/* The timer is due anew; in place if the wheel is to leave it where it is. One
+ * that never fires is moved all the same, and a walk may miss it then. */
 static void
 arm(unsigned index, uint64_t due_ms, bool in_place)
 {
@@ -32,6 +33,8 @@ arm(unsigned index, uint64_t due_ms, bool in_place)
     model_postpone(&game.model, index, due_ms);
   else
     model_put(&game.model, index, due_ms);
+  if (due_ms >= CLOCK_END_MS)
+    game.model.timers[index].must_visit = false;
   armed->cuts = cuts();
   armed->punctual =
       uv_now(&game.loop) == clock_ms() && !is_rewound() && due_ms >= now_ms();
