@@ -13,7 +13,7 @@ stall_init(stall_t *stall, judge_t *judge, const options_t *options)
 {
   *stall = (stall_t){
       .pid = (pid_t)options->pid,
-      .signal = options->stall_signal,
+      .signal = options->stalls_by_usr1 ? SIGUSR1 : SIGSTOP,
       .wait_ns = options->timeout_ms * NS_PER_MS / 2,
       .judge = judge,
   };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* A time in which the server is deaf while the peers speak on: SIGSTOP freezes
- * it until SIGCONT, as a paused machine or a swap storm would; at SIGUSR1 and
- * SIGUSR2 idle-server --block blocks itself. */
+ * it until SIGCONT, as a paused machine or a swap storm would; at SIGUSR1
+ * idle-server --block blocks itself. */
 
 #ifndef LOAD_STALL_H
 #define LOAD_STALL_H

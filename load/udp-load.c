@@ -34,8 +34,6 @@
 
 #include "../examples/common/cli.h"
 #include "options.h"
-#include "progress.h"
-#include "random.h"
 #include "stall.h"
 #include "udp-peers.h"
 #include "watch.h"
@@ -52,7 +50,6 @@ typedef struct load_s {
   uv_poll_t poll;
   uv_timer_t pace;
   end_signals_t signals;
-  progress_t progress;
   peers_t peers;
   watch_t watch;
   judge_t judge;
@@ -61,10 +58,9 @@ typedef struct load_s {
   uint32_t greeted;   /* how many have said hello, in their order         */
   int has_greeted;    /* the last that spoke said hello                   */
   uint32_t chatty;    /* how many are chatty                              */
-  uint32_t *queue;    /* their numbers in a ring, the longest silent
-                         first                                            */
-  uint32_t first;     /* where the ring begins                            */
-  uint32_t queued;    /* how many are in it: those that have said hello   */
+  uint32_t *ring;     /* their numbers: they speak in this order          */
+  uint32_t next;      /* whose turn it is in the ring                     */
+  uint32_t joined;    /* how many are in it: those that have said hello   */
   uint64_t neglected; /* how often one could not chat when it had to      */
 
   uint64_t begun_ns;
@@ -89,7 +85,6 @@ close_everything(load_t *load)
 static void
 give_up(load_t *load, const char *what)
 {
-  progress_end(&load->progress);
   complain("%s: no verdict", what);
   load->failed = 1;
   close_everything(load);
@@ -109,11 +104,14 @@ check(load_t *load, int error)
 static void
 shuffle(load_t *load)
 {
+  unsigned short random[3];
+
+  memcpy(random, &load->options.seed, sizeof(random));
   for (uint32_t left = load->chatty; left > 1; left--) {
-    uint32_t one = (uint32_t)random_below(&load->options.seed, left);
-    uint32_t number = load->queue[left - 1];
-    load->queue[left - 1] = load->queue[one];
-    load->queue[one] = number;
+    uint32_t one = (uint32_t)(erand48(random) * left);
+    uint32_t number = load->ring[left - 1];
+    load->ring[left - 1] = load->ring[one];
+    load->ring[one] = number;
   }
 }
 
@@ -130,33 +128,16 @@ may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns)
          silence_ns >= load->judge.timeout_ns / 4;
 }
 
-static void
-join_queue(load_t *load, uint32_t number)
-{
-  load->queue[(load->first + load->queued) % load->chatty] = number;
-  load->queued++;
-}
-
-static uint32_t
-leave_queue(load_t *load)
-{
-  uint32_t number = load->queue[load->first];
-
-  load->first = (load->first + 1) % load->chatty;
-  load->queued--;
-  return number;
-}
-
 /* The chatty peer whose turn it is, or NULL. Those that still wait for an
  * answer are passed over: they are few. */
 static peer_t *
 next_to_chat(load_t *load, uint64_t now_ns)
 {
-  for (uint32_t n = load->queued; n > 0; n--) {
-    peer_t *peer = &load->peers.all[load->queue[load->first]];
+  for (uint32_t n = load->joined; n > 0; n--) {
+    peer_t *peer = &load->peers.all[load->ring[load->next]];
     if (peer->waiting == 0 && !may_chat(load, peer, now_ns))
       return NULL;
-    join_queue(load, leave_queue(load));
+    load->next = (load->next + 1) % load->joined;
     if (peer->waiting == 0)
       return peer;
   }
@@ -177,7 +158,7 @@ next_to_greet(load_t *load)
   if (load->greeted == load->peers.total)
     return NULL;
   if (is_chatty(load, load->greeted))
-    join_queue(load, load->greeted);
+    load->ring[load->joined++] = load->greeted;
   return &load->peers.all[load->greeted++];
 }
 
@@ -260,7 +241,8 @@ static void
 begin_to_run(load_t *load, uint64_t now_ns)
 {
   load->running_ns = now_ns;
-  load->progress.shown_ns = 0; /* show the new phase at once */
+  fprintf(stderr, "running: %" PRIu32 " peers, %" PRIu32 " chatty\n",
+          load->peers.total, load->chatty);
   load->greetings = load->judge.echoes;
   shuffle(load);
 }
@@ -296,19 +278,6 @@ change_phase(load_t *load, uint64_t now_ns)
     close_everything(load);
 }
 
-static double
-share_done(const load_t *load, uint64_t now_ns)
-{
-  if (load->running_ns == 0)
-    return (double)load->greeted / (double)load->peers.total;
-  /* The last silent peer has just said hello. */
-  uint64_t silence_ns =
-      load->watch.count == 0 ? 0 : load->judge.timeout_ns + load->judge.tick_ns;
-  uint64_t chat_ns = load->options.duration_s * NS_PER_S;
-  uint64_t all_ns = silence_ns > chat_ns ? silence_ns : chat_ns;
-  return (double)(now_ns - load->running_ns) / (double)(all_ns + 1);
-}
-
 static void
 on_pace(uv_timer_t *timer)
 {
@@ -320,12 +289,6 @@ on_pace(uv_timer_t *timer)
   check(load, error != 0 ? error : speak(load));
   if (load->failed)
     return;
-  if (progress_is_due(&load->progress, now_ns))
-    progress_show(&load->progress,
-                  load->running_ns == 0 ? "greeting" : "running",
-                  share_done(load, now_ns),
-                  "%" PRIu64 " answers, %" PRIu64 " seen to end",
-                  load->judge.echoes, load->judge.closed);
   change_phase(load, now_ns);
   if (load->running_ns != 0 && load->draining_ns == 0 &&
       stall_pace(&load->stall, load->running_ns, now_ns) != 0)
@@ -352,20 +315,6 @@ on_signal(uv_signal_t *signal, int number)
 
 /* ---- Start -------------------------------------------------------------- */
 
-/* The peers have loopback addresses, so they reach nothing else. */
-static void
-find_server(load_t *load)
-{
-  struct sockaddr_storage address;
-
-  parse_address(load->options.host, load->options.port, &address);
-  memcpy(&load->server, &address, sizeof(load->server));
-  if (address.ss_family != AF_INET ||
-      ntohl(load->server.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
-    usage_error("--host takes an address in 127.0.0.0/8, not '%s'",
-                load->options.host);
-}
-
 /* Chatty and silent ones are spread evenly among each other. */
 static void
 choose_watched(load_t *load)
@@ -389,7 +338,6 @@ start(load_t *load)
   uv_poll_start(&load->poll, UV_READABLE, on_readable);
   uv_timer_start(&load->pace, on_pace, PACE_MS, PACE_MS);
   load->begun_ns = judge_awake(&load->judge);
-  progress_begin(&load->progress, load->begun_ns);
 }
 
 /* ---- Report ------------------------------------------------------------- */
@@ -408,13 +356,6 @@ report(load_t *load)
   double chats = rate(load->answers - load->greetings,
                       load->draining_ns - load->running_ns);
 
-  printf("peers         %" PRIu32 ": %" PRIu32 " chatty, %" PRIu32 " silent\n"
-         "datagrams     %.0f answered per second while all said hello, %.0f "
-         "then\n"
-         "lost          %" PRIu64 ", and said again; at most %u at once were "
-         "out\n",
-         peers->total, load->chatty, peers->total - load->chatty, hellos, chats,
-         peers->retries, peers->wire.room);
   printf("traffic peers=%" PRIu32 " chatty=%" PRIu32
          " hellos_per_s=%.0f chats_per_s=%.0f retries=%" PRIu64
          " repeated=%" PRIu64 " neglected=%" PRIu64 "\n",
@@ -424,7 +365,7 @@ report(load_t *load)
     complain("%" PRIu64 " times a chatty peer could not chat in time, which "
              "is not judged",
              load->neglected);
-  return judge_report(&load->judge, stdout);
+  return judge_report(&load->judge);
 }
 
 /* Returns 0, or a negative error. */
@@ -439,11 +380,10 @@ open_all(load_t *load)
   load->peers.arg = load;
   load->watch.peers = &load->peers;
   load->chatty = (uint32_t)(options->count * options->chatty_percent / 100);
-  load->queue = calloc(options->count, sizeof(*load->queue));
-  if (load->queue == NULL ||
-      judge_init(&load->judge, WATCHED_MAX, options->timeout_ms,
-                 options->tick_ms) != 0)
+  load->ring = calloc(options->count, sizeof(*load->ring));
+  if (load->ring == NULL)
     return UV_ENOMEM;
+  judge_init(&load->judge, options->timeout_ms, options->tick_ms);
   load->judge.is_never_quiet = 1;
   stall_init(&load->stall, &load->judge, options);
   return peers_open(&load->peers, (uint32_t)options->count, &load->server);
@@ -462,13 +402,10 @@ run(load_t *load)
   start(load);
   uv_run(&load->loop, UV_RUN_DEFAULT);
   uv_loop_close(&load->loop);
-  if (!load->failed) {
-    progress_end(&load->progress);
+  if (!load->failed)
     load->failed = report(load) != 0;
-  }
   peers_close(&load->peers);
-  judge_destroy(&load->judge);
-  free(load->queue);
+  free(load->ring);
   return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -478,7 +415,7 @@ main(int argc, char **argv)
   static load_t load;
 
   parse_options(argc, argv, UDP_LOAD, &load.options);
-  find_server(&load);
+  uv_ip4_addr(DEFAULT_HOST, load.options.port, &load.server);
   need_descriptors(MIN_DESCRIPTORS);
   return run(&load);
 }
