@@ -292,14 +292,12 @@ stop(server_t *server)
       complain("thread %u left handles open", worker->number);
       status = EXIT_FAILURE;
     }
-    if (!server->options.quiet)
-      print_figures("summary thread", worker->number, &worker->echo.figures,
-                    worker->cpu_s);
+    print_figures("summary thread", worker->number, &worker->echo.figures,
+                  worker->cpu_s);
     add_figures(&sum, &worker->echo.figures);
     cpu_s += worker->cpu_s;
   }
-  if (!server->options.quiet)
-    print_figures("summary threads", server->options.threads, &sum, cpu_s);
+  print_figures("summary threads", server->options.threads, &sum, cpu_s);
   return status;
 }
 
