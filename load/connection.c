@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "stall.h"
+
 #define CHAT 8 /* messages, on average, before a chat ends */
 
 /* One address has 28,000 ports for connections to one server, and once half of
@@ -74,7 +76,7 @@ close_everything(load_t *load)
     if (connection->state == CONNECTING || connection->state == OPEN)
       close_connection(connection);
   }
-  stall_end(&load->stall);
+  stall_end(&load->judge, &load->options);
   uv_close((uv_handle_t *)&load->pace, NULL);
   close_end_signals(&load->signals);
 }

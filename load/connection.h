@@ -13,7 +13,6 @@
 #include "../examples/common/cli.h"
 #include "judge.h"
 #include "options.h"
-#include "stall.h"
 
 #define CONNECTING_AT_ONCE 256 /* less than any server's backlog */
 #define MESSAGE_MAX 64
@@ -48,7 +47,6 @@ struct load_s {
   end_signals_t signals;
   struct sockaddr_storage server;
   judge_t judge;
-  stall_t stall;
   unsigned short random[3];
   connection_t *connections;
 

@@ -36,6 +36,7 @@
 
 #include "../examples/common/cli.h"
 #include "connection.h"
+#include "stall.h"
 
 #define SPARE_DESCRIPTORS 16 /* for all that is not one of the connections */
 
@@ -212,7 +213,7 @@ on_pace(uv_timer_t *timer)
     return;
   change_phase(load, now_ns);
   if (load->running_ns != 0 && load->draining_ns == 0 &&
-      stall_pace(&load->stall, load->running_ns, now_ns) != 0)
+      stall_pace(&load->judge, &load->options, load->running_ns, now_ns) != 0)
     give_up(load, "cannot signal the server", "no verdict");
 }
 
@@ -224,23 +225,6 @@ on_signal(uv_signal_t *signal, int number)
 }
 
 /* ---- Start ------------------------------------------------------------- */
-
-static void
-check_descriptors(const options_t *options)
-{
-  uint64_t limit = raise_descriptor_limit();
-  uint64_t possible = limit > SPARE_DESCRIPTORS ? limit - SPARE_DESCRIPTORS : 0;
-
-  uint64_t count = options->count + options->flood + options->newcomers;
-
-  if (count <= possible)
-    return;
-  complain("%" PRIu64 " connections need %" PRIu64
-           " descriptors, but the limit is %" PRIu64
-           " (ulimit -n): at most %" PRIu64 " connections are possible",
-           count, count + SPARE_DESCRIPTORS, limit, possible);
-  exit(EXIT_FAILURE);
-}
 
 static void
 start(load_t *load)
@@ -278,13 +262,13 @@ run(load_t *load)
 
   load->total = options->count + 1;
   load->room = load->total + options->flood + options->newcomers;
+  need_descriptors(load->room + SPARE_DESCRIPTORS);
   load->connections = calloc(load->room, sizeof(*load->connections));
   if (load->connections == NULL) {
     complain("out of memory");
     return EXIT_FAILURE;
   }
-  judge_init(&load->judge, options->timeout_ms, options->tick_ms);
-  stall_init(&load->stall, &load->judge, options);
+  judge_init(&load->judge, options);
   start(load);
   uv_run(&load->loop, UV_RUN_DEFAULT);
   uv_loop_close(&load->loop);
@@ -302,6 +286,5 @@ main(int argc, char **argv)
   parse_options(argc, argv, IDLE_LOAD, &load.options);
   parse_address(load.options.host, load.options.port, &load.server);
   signal(SIGPIPE, SIG_IGN); /* a server that is gone is an error, not the end */
-  check_descriptors(&load.options);
   return run(&load);
 }

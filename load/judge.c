@@ -18,10 +18,11 @@
 #define MOST_WAIT_NS (250 * NS_PER_MS)
 
 void
-judge_init(judge_t *judge, uint64_t timeout_ms, uint64_t tick_ms)
+judge_init(judge_t *judge, const options_t *options)
 {
-  judge->timeout_ns = timeout_ms * NS_PER_MS;
-  judge->tick_ns = tick_ms * NS_PER_MS;
+  judge->timeout_ns = options->timeout_ms * NS_PER_MS;
+  judge->tick_ns = options->tick_ms * NS_PER_MS;
+  judge->stall_ns = options->stall_s * NS_PER_S;
 }
 
 static void

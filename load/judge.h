@@ -44,6 +44,8 @@
 
 #include <stdint.h>
 
+#include "options.h"
+
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S (1000 * NS_PER_MS)
 
@@ -87,7 +89,7 @@ typedef struct closed_s {
 } closed_t;
 
 /* Begins with one that is zeroed. */
-void judge_init(judge_t *judge, uint64_t timeout_ms, uint64_t tick_ms);
+void judge_init(judge_t *judge, const options_t *options);
 
 void judge_closed(judge_t *judge, const closed_t *connection);
 

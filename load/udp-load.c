@@ -8,8 +8,7 @@
  *
  *   wire        the socket: which address sends, and which receives
  *   peers       what a peer says, repeats, and takes for a right answer
- *   this file   the pace: who speaks next, and how many at once
- *   watch       when do the silent ones' sessions end?
+ *   this file   who speaks next, how many at once, and whose session is watched
  *   judge       were the server's promises kept?
  *
  * The pace. No more datagrams are in flight than certainly fit into the
@@ -17,11 +16,15 @@
  * the next one. That is as fast as the server can go, and never faster. What is
  * lost all the same is said again after half a second, and counted.
  *
- * The verdict. Expiry is seen from outside: a sample of the silent peers asks
- * until its sessions are gone, see watch.h. Each answer to a chatty peer shows
- * that its session is still there, as it has the session's count. A judge must
- * not depend on what it judges: the load does not ask for the server's own
- * figures, and uses nothing of uvwheel. */
+ * The verdict. A UDP peer is not told that its session is gone, but it may ask,
+ * and its question refreshes nothing. So a sample of the silent peers, spread
+ * evenly over all of them, asks every 10 ms from shortly before the timeout
+ * until the answer is that there is no session. judge.h judges that moment like
+ * the close of a connection: never wrongly, as the peer's clock starts before
+ * its last datagram is sent and stops after the answer has come. Each answer to
+ * a chatty peer shows that its session is still there, as it has the session's
+ * count. A judge must not depend on what it judges: the load does not ask for
+ * the server's own figures, and uses nothing of uvwheel. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -36,10 +39,11 @@
 #include "options.h"
 #include "stall.h"
 #include "udp-peers.h"
-#include "watch.h"
 
 #define MIN_DESCRIPTORS 16
-#define BATCHES_AT_ONCE 8 /* before the timer is looked after */
+#define WATCHED_MAX 1000
+#define EARLIER_NS (100 * NS_PER_MS) /* before the timeout they first ask */
+#define BATCHES_AT_ONCE 8            /* before the timer is looked after  */
 
 const char *const program = "udp-load";
 
@@ -51,9 +55,9 @@ typedef struct load_s {
   uv_timer_t pace;
   end_signals_t signals;
   peers_t peers;
-  watch_t watch;
+  peer_t *watched[WATCHED_MAX]; /* those that the server may still know */
+  uint32_t watched_count;
   judge_t judge;
-  stall_t stall;
 
   uint32_t greeted;   /* how many have said hello, in their order         */
   int has_greeted;    /* the last that spoke said hello                   */
@@ -76,7 +80,7 @@ typedef struct load_s {
 static void
 close_everything(load_t *load)
 {
-  stall_end(&load->stall);
+  stall_end(&load->judge, &load->options);
   uv_close((uv_handle_t *)&load->poll, NULL);
   uv_close((uv_handle_t *)&load->pace, NULL);
   close_end_signals(&load->signals);
@@ -203,7 +207,7 @@ static int
 has_room(const load_t *load)
 {
   return load->peers.waiting_count < load->peers.wire.room ||
-         stall_is_on(&load->stall);
+         stall_is_on(&load->judge);
 }
 
 /* Lets as many speak as there is room for. */
@@ -235,6 +239,75 @@ on_readable(uv_poll_t *poll, int status, int events)
   check(load, received < 0 ? received : speak(load));
 }
 
+/* ---- Watch -------------------------------------------------------------- */
+
+/* Chatty and silent ones are spread evenly among each other. */
+static void
+choose_watched(load_t *load)
+{
+  uint64_t silent = load->peers.total - load->chatty, n = 0;
+  uint64_t sample = silent < WATCHED_MAX ? silent : WATCHED_MAX;
+
+  for (uint32_t i = 0; i < load->peers.total && load->options.timeout_ms; i++) {
+    if (is_chatty(load, i))
+      continue;
+    if (n * sample / silent != (n + 1) * sample / silent)
+      load->watched[load->watched_count++] = &load->peers.all[i];
+    n++;
+  }
+}
+
+/* The last one takes the place of the one that is gone. */
+static void
+forget(load_t *load, uint32_t index)
+{
+  load->watched_count--;
+  load->watched[index] = load->watched[load->watched_count];
+}
+
+/* Asks for those whose time has come. Returns 0, or a negative error. */
+static int
+ask_watched(load_t *load, uint64_t now_ns)
+{
+  judge_t *judge = &load->judge;
+  uint64_t overdue_ns =
+      judge->timeout_ns + judge_allowed_ns(judge) + load->peers.patience_ns;
+  int error = 0;
+
+  for (uint32_t i = 0; i < load->watched_count && error == 0; i++) {
+    peer_t *peer = load->watched[i];
+    uint64_t idle_ns = now_ns - peer->heard_ns;
+    if (peer->said_ns == 0 || peer->waiting != 0)
+      continue;
+    if (peer->heard_ns == 0) {
+      forget(load, i--); /* its hello was lost */
+    } else if (idle_ns + EARLIER_NS < judge->timeout_ns) {
+      continue;
+    } else if (idle_ns > overdue_ns) {
+      judge->missing++;
+      forget(load, i--);
+    } else {
+      error = peers_say(&load->peers, peer, UDP_QUESTION, now_ns);
+    }
+  }
+  return error;
+}
+
+static void
+on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns)
+{
+  load_t *load = arg;
+  uint32_t i = 0;
+
+  if (count != 0)
+    return;
+  while (load->watched[i] != peer)
+    i++;
+  closed_t closed = {.heard_ns = peer->heard_ns, .closed_ns = now_ns};
+  judge_closed(&load->judge, &closed);
+  forget(load, i);
+}
+
 /* ---- Phases ------------------------------------------------------------- */
 
 static void
@@ -253,7 +326,7 @@ is_done(const load_t *load, uint64_t now_ns)
   uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
   return load->running_ns != 0 && now_ns - load->running_ns >= duration_ns &&
-         load->watch.count == 0;
+         load->watched_count == 0;
 }
 
 /* So many lost answers are no accident: the server has stopped, or wants no
@@ -285,22 +358,14 @@ on_pace(uv_timer_t *timer)
   uint64_t now_ns = judge_awake(&load->judge);
   int error = peers_retry(&load->peers, now_ns);
   if (error == 0 && load->draining_ns == 0)
-    error = watch_ask(&load->watch, now_ns);
+    error = ask_watched(load, now_ns);
   check(load, error != 0 ? error : speak(load));
   if (load->failed)
     return;
   change_phase(load, now_ns);
   if (load->running_ns != 0 && load->draining_ns == 0 &&
-      stall_pace(&load->stall, load->running_ns, now_ns) != 0)
+      stall_pace(&load->judge, &load->options, load->running_ns, now_ns) != 0)
     give_up(load, "the server cannot be signalled");
-}
-
-static void
-on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns)
-{
-  load_t *load = arg;
-
-  watch_told(&load->watch, peer, count, now_ns);
 }
 
 static void
@@ -314,18 +379,6 @@ on_signal(uv_signal_t *signal, int number)
 }
 
 /* ---- Start -------------------------------------------------------------- */
-
-/* Chatty and silent ones are spread evenly among each other. */
-static void
-choose_watched(load_t *load)
-{
-  uint32_t silent_before = 0;
-
-  for (uint32_t i = 0; i < load->peers.total && load->options.timeout_ms; i++)
-    if (!is_chatty(load, i))
-      watch_consider(&load->watch, &load->peers.all[i], silent_before++,
-                     load->peers.total - load->chatty);
-}
 
 static void
 start(load_t *load)
@@ -361,10 +414,6 @@ report(load_t *load)
          " repeated=%" PRIu64 " neglected=%" PRIu64 "\n",
          peers->total, load->chatty, hellos, chats, peers->retries,
          peers->repeated, load->neglected);
-  if (load->neglected != 0)
-    complain("%" PRIu64 " times a chatty peer could not chat in time, which "
-             "is not judged",
-             load->neglected);
   return judge_report(&load->judge);
 }
 
@@ -378,14 +427,12 @@ open_all(load_t *load)
   load->peers.patience_ns = options->patience_ms * NS_PER_MS;
   load->peers.on_told = on_told;
   load->peers.arg = load;
-  load->watch.peers = &load->peers;
   load->chatty = (uint32_t)(options->count * options->chatty_percent / 100);
   load->ring = calloc(options->count, sizeof(*load->ring));
   if (load->ring == NULL)
     return UV_ENOMEM;
-  judge_init(&load->judge, options->timeout_ms, options->tick_ms);
+  judge_init(&load->judge, options);
   load->judge.is_never_quiet = 1;
-  stall_init(&load->stall, &load->judge, options);
   return peers_open(&load->peers, (uint32_t)options->count, &load->server);
 }
 
