@@ -232,12 +232,7 @@ run(server_t *server)
     server->status = EXIT_FAILURE;
     stop(server);
   }
-  uv_run(&server->loop, UV_RUN_DEFAULT);
-  if (uv_loop_close(&server->loop) != 0) {
-    complain("handles were left open:");
-    uv_print_all_handles(&server->loop, stderr);
-    server->status = EXIT_FAILURE;
-  }
+  run_to_end(&server->loop);
   live_free(server->live);
   if (server->status == EXIT_SUCCESS)
     print_figures(server, "summary");

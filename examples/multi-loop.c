@@ -318,12 +318,8 @@ main(int argc, char **argv)
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
   open_loop(&server.loop, &server.signals, on_signal, &server);
   start(&server);
-  uv_run(&server.loop, UV_RUN_DEFAULT);
+  run_to_end(&server.loop);
   int status = stop(&server);
-  if (uv_loop_close(&server.loop) != 0) {
-    complain("the main thread left handles open");
-    status = EXIT_FAILURE;
-  }
   live_free(server.live);
   free(server.workers);
   return status;

@@ -326,13 +326,15 @@ on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
 static void
 stop(server_t *server)
 {
+  session_t *session, *next;
+
   if (server->stopping)
     return;
   server->stopping = 1;
   if (server->status == EXIT_SUCCESS)
     udp_figures_print(&server->figures, "summary");
-  while (server->sessions != NULL)
-    remove_session(server->sessions);
+  HASH_ITER(hh, server->sessions, session, next)
+  remove_session(session);
   if (server->has_wheel)
     uvwheel_close(&server->wheel, NULL);
   turns_stop(&server->figures.turns);
@@ -429,12 +431,7 @@ run(server_t *server)
     server->status = EXIT_FAILURE;
     stop(server);
   }
-  uv_run(&server->loop, UV_RUN_DEFAULT);
-  if (uv_loop_close(&server->loop) != 0) {
-    complain("handles were left open:");
-    uv_print_all_handles(&server->loop, stderr);
-    server->status = EXIT_FAILURE;
-  }
+  run_to_end(&server->loop);
   return server->status;
 }
 

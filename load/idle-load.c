@@ -270,8 +270,7 @@ run(load_t *load)
   }
   judge_init(&load->judge, options);
   start(load);
-  uv_run(&load->loop, UV_RUN_DEFAULT);
-  uv_loop_close(&load->loop);
+  run_to_end(&load->loop);
   if (!load->failed)
     load->failed = report(load) != 0;
   free(load->connections);

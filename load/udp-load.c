@@ -447,8 +447,7 @@ run(load_t *load)
   }
   choose_watched(load);
   start(load);
-  uv_run(&load->loop, UV_RUN_DEFAULT);
-  uv_loop_close(&load->loop);
+  run_to_end(&load->loop);
   if (!load->failed)
     load->failed = report(load) != 0;
   peers_close(&load->peers);
