@@ -333,8 +333,10 @@ stop(server_t *server)
   server->stopping = 1;
   if (server->status == EXIT_SUCCESS)
     udp_figures_print(&server->figures, "summary");
-  HASH_ITER(hh, server->sessions, session, next)
-  remove_session(session);
+  for (session = server->sessions; session != NULL; session = next) {
+    next = session->hh.next;
+    remove_session(session);
+  }
   if (server->has_wheel)
     uvwheel_close(&server->wheel, NULL);
   turns_stop(&server->figures.turns);
