@@ -72,15 +72,16 @@ print_wheel(const uvwheel_t *wheel, FILE *stream)
   uvwheel_stats_t stats;
 
   uvwheel_get_stats(wheel, &stats);
-  fprintf(
-      stream,
-      " active=%" PRIu64 " fired=%" PRIu64 " moved=%" PRIu64 " turns=%" PRIu64
-      " lateness_p50_ms=%" PRIu64 " lateness_p99_ms=%" PRIu64
-      " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64 " deaf_ms=%" PRIu64
-      " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
-      stats.active, stats.fired, stats.rescheduled, stats.wakeups,
-      lateness_ms(&stats, 50), lateness_ms(&stats, 99), stats.lateness_max_ms,
-      stats.stalls, stats.stall_sum_ms, stats.wakeups_cut, stats.wakeup_max_us);
+  fprintf(stream,
+          " active=%" PRIu64 " fired=%" PRIu64 " rescheduled=%" PRIu64
+          " wakeups=%" PRIu64 " lateness_p50_ms=%" PRIu64
+          " lateness_p99_ms=%" PRIu64 " lateness_max_ms=%" PRIu64
+          " stalls=%" PRIu64 " stall_sum_ms=%" PRIu64 " wakeups_cut=%" PRIu64
+          " wakeup_max_us=%" PRIu64,
+          stats.active, stats.fired, stats.rescheduled, stats.wakeups,
+          lateness_ms(&stats, 50), lateness_ms(&stats, 99),
+          stats.lateness_max_ms, stats.stalls, stats.stall_sum_ms,
+          stats.wakeups_cut, stats.wakeup_max_us);
 }
 
 static void
