@@ -27,26 +27,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <netinet/in.h>
 #include <uv.h>
 #include <uvwheel.h>
-
-/* An addition that finds no memory leaves a session without a table. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #include "common/cli.h"
 #include "common/server-options.h"
 #include "udp/udp-figures.h"
 #include "udp/udp-protocol.h"
-
-/* uthash begins with 32 buckets and doubles them whenever they get crowded,
- * all at once: with 600,000 sessions that would be a turn of the loop of 55 ms,
- * twenty times as long as any other. These 16 MiB are room for a million. */
-#undef HASH_INITIAL_NUM_BUCKETS
-#undef HASH_INITIAL_NUM_BUCKETS_LOG2
-#define HASH_INITIAL_NUM_BUCKETS (1u << HASH_INITIAL_NUM_BUCKETS_LOG2)
-#define HASH_INITIAL_NUM_BUCKETS_LOG2 20u
+#include "udp/udp-table.h"
 
 #define BATCH 20           /* datagrams, as many as libuv reads at once */
 #define DATAGRAM_MAX 65536 /* libuv wants so much room for each         */
@@ -59,18 +47,8 @@ const char *const program = "udp-sessions";
 
 typedef struct server_s server_t;
 
-/* A peer's address without what sockaddr has between and behind it: two of
- * them are the same when their bytes are. */
-typedef struct peer_key_s {
-  uint8_t address[16]; /* of IPv4: the first four */
-  uint32_t scope;
-  uint16_t family;
-  uint16_t port;
-} peer_key_t;
-
 typedef struct session_s {
-  UT_hash_handle hh;
-  peer_key_t key;
+  udp_peer_t peer; /* makes it an item of the table */
   server_t *server;
   uint64_t seen_ns;   /* when its last datagram was read */
   uint64_t datagrams; /* how many there were             */
@@ -87,8 +65,8 @@ struct server_s {
   end_signals_t signals;
   uv_timer_t stats_timer;
   uvwheel_t wheel;
-  int has_wheel;       /* or sessions have a uv_timer_t each      */
-  session_t *sessions; /* found by their peer's address           */
+  int has_wheel;     /* or sessions have a uv_timer_t each      */
+  udp_peer_t *table; /* the sessions                            */
   udp_figures_t figures;
   uint64_t now_ns; /* since the batch was read; 0: not read yet */
   int stopping;
@@ -164,30 +142,12 @@ free_session(session_t *session)
 
 /* ---- A session's life -------------------------------------------------- */
 
-static peer_key_t
-key_of(const struct sockaddr *peer)
-{
-  peer_key_t key = {.family = peer->sa_family};
-
-  if (peer->sa_family == AF_INET6) {
-    const struct sockaddr_in6 *ip6 = (const struct sockaddr_in6 *)peer;
-    memcpy(key.address, &ip6->sin6_addr, sizeof(ip6->sin6_addr));
-    key.scope = ip6->sin6_scope_id;
-    key.port = ip6->sin6_port;
-  } else {
-    const struct sockaddr_in *ip4 = (const struct sockaddr_in *)peer;
-    memcpy(key.address, &ip4->sin_addr, sizeof(ip4->sin_addr));
-    key.port = ip4->sin_port;
-  }
-  return key;
-}
-
 static void
 remove_session(session_t *session)
 {
   server_t *server = session->server;
 
-  HASH_DELETE(hh, server->sessions, session);
+  udp_remove(&server->table, &session->peer);
   server->figures.sessions--;
   free_session(session);
 }
@@ -204,7 +164,7 @@ on_idle(session_t *session)
 
 /* Returns the session, or NULL if the server can have no more of them. */
 static session_t *
-make_session(server_t *server, const peer_key_t *key)
+make_session(server_t *server, const udp_key_t *key)
 {
   uint64_t most = server->options.most_peers;
   session_t *session = NULL;
@@ -213,11 +173,10 @@ make_session(server_t *server, const peer_key_t *key)
     session = malloc(server->figures.session_bytes);
   if (session == NULL)
     return NULL;
-  session->key = *key;
+  session->peer.key = *key;
   session->server = server;
   session->datagrams = 0;
-  HASH_ADD(hh, server->sessions, key, sizeof(session->key), session);
-  if (session->hh.tbl == NULL) {
+  if (udp_add(&server->table, &session->peer) != 0) {
     free(session);
     return NULL;
   }
@@ -228,7 +187,7 @@ make_session(server_t *server, const peer_key_t *key)
 
 /* What a datagram does, unless it only asks. */
 static session_t *
-touch_session(server_t *server, session_t *session, const peer_key_t *key)
+touch_session(server_t *server, session_t *session, const udp_key_t *key)
 {
   if (session != NULL) {
     server->figures.refreshes++;
@@ -288,11 +247,10 @@ static void
 take_datagram(server_t *server, const uv_buf_t *datagram,
               const struct sockaddr *peer)
 {
-  peer_key_t key = key_of(peer);
-  session_t *session;
+  udp_key_t key = udp_key(peer);
+  session_t *session = (session_t *)udp_find(server->table, &key);
 
   date_batch(server);
-  HASH_FIND(hh, server->sessions, &key, sizeof(key), session);
   if (datagram->len > 0 && datagram->base[0] == UDP_QUESTION) {
     server->figures.questions++;
   } else {
@@ -326,16 +284,14 @@ on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
 static void
 stop(server_t *server)
 {
-  session_t *session, *next;
-
   if (server->stopping)
     return;
   server->stopping = 1;
   if (server->status == EXIT_SUCCESS)
     udp_figures_print(&server->figures, "summary");
-  for (session = server->sessions; session != NULL; session = next) {
-    next = session->hh.next;
-    remove_session(session);
+  for (udp_peer_t *peer = server->table, *next; peer != NULL; peer = next) {
+    next = peer->hh.next;
+    remove_session((session_t *)peer);
   }
   if (server->has_wheel)
     uvwheel_close(&server->wheel, NULL);
