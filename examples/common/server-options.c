@@ -48,6 +48,8 @@ static const option_row_t rows[] = {
      "how idle time is watched (wheel):\n"
      "  wheel  by one uvwheel_timer_t for each peer\n"
      "  uv     by one uv_timer_t for each peer\n"
+     "  sweep  by one uv_timer_t that looks at all peers each\n"
+     "         second\n"
      "  none   not at all",
      TEXT(timer)},
     {UDP_SESSIONS, "timer", "KIND",

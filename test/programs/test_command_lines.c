@@ -37,7 +37,7 @@ static const struct {
     {"IDLE_SERVER", "--slots 16777217", "--slots takes a number from 1 to"},
     {"IDLE_SERVER", "--when-full drop", "takes refuse or shed, not 'drop'"},
     {"IDLE_SERVER", "--when-full shed --timer uv", "needs --timer wheel"},
-    {"IDLE_SERVER", "--timer heap", "takes wheel, uv or none, not 'heap'"},
+    {"IDLE_SERVER", "--timer heap", "wheel, uv, sweep or none, not 'heap'"},
     {"IDLE_SERVER", "--bind no.such.host.invalid", "no such host"},
     {"IDLE_SERVER", "stray", "unexpected argument 'stray'"},
     {"PLAIN_SERVER", "--timer uv --http 0", "--http needs --timer wheel"},

@@ -29,6 +29,7 @@ static const struct {
     {"IDLE_SERVER", "--timer none --port 0 --timeout", 0},
     {"IDLE_SERVER", "--timer wheel --tick 10 --port 0 --timeout", 0},
     {"IDLE_SERVER", "--timer uv --port 0 --timeout", 0},
+    {"IDLE_SERVER", "--timer sweep --port 0 --timeout", 0},
     {"MULTI_LOOP", "--threads 2 --tick 10 --port 0 --timeout", 0},
     {"MIGRATE_AFTER", "", 0},
     {"MIGRATE_BEFORE", "", 1},
@@ -37,10 +38,10 @@ static const struct {
 #define NO_TIMER 0
 #define WHEEL 1
 #define FIRST_WITH_TIMEOUT 1
-#define IDLE_SERVERS 3
-#define MULTI_LOOP 3
-#define OF_ECHO 4 /* those that run echo.c, and print a summary */
-#define SERVERS 6
+#define IDLE_SERVERS 4
+#define MULTI_LOOP 4
+#define OF_ECHO 5 /* those that run echo.c, and print a summary */
+#define SERVERS 7
 
 static result_t result;
 

@@ -72,7 +72,8 @@ COMMANDS = {
     "bench/run": BENCH,
     "bench/run --quick": BENCH,
     "bench/server":
-        "bench/server --connections 100 --rate 1000 --seconds 4 --reps 1",
+        "bench/server --connections 100 --refreshes 1 --rate 1000 --seconds 3 "
+        "--reps 1",
     "meson test": Job("tests"),
     "./configure PKG_CONFIG_PATH=/opt/uvwheel/lib/pkgconfig "
     "LDFLAGS=-Wl,-rpath,/opt/uvwheel/lib": Job("consumer"),
