@@ -117,7 +117,11 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
   if (!sheds && strcmp(options->when_full, "refuse") != 0)
     usage_error("--when-full takes refuse or shed, not '%s'",
                 options->when_full);
-  if ((sheds || options->http_port != NO_HTTP) &&
-      strcmp(options->timer, "wheel") != 0)
-    usage_error("--%s needs --timer wheel", sheds ? "when-full shed" : "http");
+  if (strcmp(options->timer, "wheel") == 0)
+    return;
+  if (options->http_port != NO_HTTP)
+    usage_error("--http shows the wheel, there is none with --timer %s",
+                options->timer);
+  if (sheds)
+    usage_error("--when-full shed needs --timer wheel");
 }

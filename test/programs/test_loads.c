@@ -199,8 +199,6 @@ static const struct {
     {&udp, EARLY, "--timeout 300", "--timeout 1000 --chatty 0"},
     {&udp, CLOSED, "--timeout 100 --tick 10",
      "--timeout 4000 --chatty 100 --interval 500 --duration 2"},
-    {&udp, CLOSED, "--timeout 100 --tick 10",
-     "--timeout 0 --chatty 100 --interval 500 --duration 2"},
     {&udp, LATE, "--timeout 4000", "--timeout 500 --chatty 0 --tick 1"},
     {&udp, MISSING, "--timeout 600000",
      "--timeout 500 --chatty 0 --patience 500"},
