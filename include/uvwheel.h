@@ -187,9 +187,9 @@ typedef enum uvwheel_missed_e {
 struct uvwheel_timer_s {
   /* private */
   uvwheel_entry_t entry;
-  uint64_t home;    /* the wheel's address, and flags */
-  uint64_t timeout; /* of the last start              */
-  uint64_t repeat;
+  uint64_t home;     /* the wheel's address, and flags                      */
+  uint64_t interval; /* what a refresh adds: the repeat, else the timeout   */
+  uint64_t timeout;  /* of the last start; UINT64_MAX: there is no repeat   */
   uvwheel_timer_cb cb;
   /* public: belongs to the user; the library never reads or writes it */
   void *data;
@@ -256,7 +256,6 @@ struct uvwheel_s {
   uint64_t spell_ms; /* when the first poll of the spell returned       */
   uint64_t asked_ms; /* when the loop was found not quiet               */
   uint64_t unasked;  /* polls since then after which nobody asked       */
-  uint64_t clock_ms; /* the last time, to notice a clock that steps back */
   /* stall.c explains these */
   uint64_t seen_ms;         /* when blocked_ms was reckoned                 */
   uint64_t blocked_ms;      /* since the last poll                          */

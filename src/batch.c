@@ -17,6 +17,7 @@ void
 uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
 {
   uvwheel__add_blocked(wheel);
+  batch->seen_ms = wheel->seen_ms;
   batch->blocked_ms = wheel->blocked_ms;
   batch->begin_ns = uv_hrtime();
   batch->read_ns = batch->begin_ns;
@@ -50,5 +51,6 @@ uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch)
 
   if (took_us > wheel->stats.wakeup_max_us)
     wheel->stats.wakeup_max_us = took_us;
-  uvwheel__forget_own(wheel, batch->blocked_ms);
+  uvwheel__forget_own(wheel, batch->seen_ms + took_us / 1000,
+                      batch->blocked_ms);
 }

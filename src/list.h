@@ -37,12 +37,10 @@ list_is_empty(const uvwheel_link_t *head)
 }
 
 static inline bool
-are_empty(const uvwheel_link_t *heads, uint64_t count)
+are_empty(const uvwheel_link_t *head, const uvwheel_link_t *end)
 {
-  uint64_t i;
-
-  for (i = 0; i < count; i++)
-    if (!list_is_empty(&heads[i]))
+  for (; head != end; head++)
+    if (!list_is_empty(head))
       return false;
   return true;
 }

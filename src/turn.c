@@ -73,11 +73,14 @@ uvwheel__disarm(uvwheel_t *wheel)
 static void
 arm_at_next_tick(uvwheel_t *wheel)
 {
-  uint64_t now_ms = to_wheel_ms(wheel, loop_now(wheel));
-  uint64_t next_ms = uvwheel__core_next_ms(&wheel->core);
-  uint64_t delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+  uint64_t now_ms, next_ms, delay_ms;
 
   /* Never push back a wake-up that is overdue. */
+  if ((wheel->flags & ARMED) && wheel->armed_for_ms <= loop_now(wheel))
+    return;
+  now_ms = to_wheel_ms(wheel, loop_now(wheel));
+  next_ms = uvwheel__core_next_ms(&wheel->core);
+  delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
   if (!(wheel->flags & ARMED) ||
       add_ms(loop_now(wheel), delay_ms) < wheel->armed_for_ms)
     start_driver(wheel, delay_ms);
@@ -158,8 +161,9 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
     stats->lateness_max_ms = late_ms;
 }
 
-/* Fires the timers that are due by a time of the loop. */
-static void
+/* Fires the timers that are due by a time of the loop. Returns whether others
+ * are due. */
+static bool
 run_turn(uvwheel_t *wheel, uint64_t until_ms)
 {
   uint64_t budget = wheel->turn_budget;
@@ -179,40 +183,28 @@ run_turn(uvwheel_t *wheel, uint64_t until_ms)
     uvwheel__check_time(wheel, &batch);
   }
   uvwheel__end_batch(wheel, &batch);
-  if (!is_closing(wheel) && is_due_by(wheel, until_ms))
-    wheel->stats.wakeups_cut++;
-}
-
-/* A clock that steps back makes quiet_ms a time to come. */
-static void
-follow_clock(uvwheel_t *wheel)
-{
-  uint64_t now_ms = loop_now(wheel);
-
-  if (now_ms < wheel->set_back_ms)
-    wheel->set_back_ms = now_ms;
-  if (now_ms < wheel->clock_ms) {
-    wheel->quiet_ms = 0;
-    wheel->polled_ms = wheel->polled_before_ms = 0;
-    wheel->spell_ms = UINT64_MAX;
-  }
-  wheel->clock_ms = now_ms;
+  if (is_closing(wheel) || !is_due_by(wheel, loop_now(wheel)))
+    return false;
+  wheel->stats.wakeups_cut += is_due_by(wheel, until_ms);
+  return true;
 }
 
 void
 uvwheel__on_driver(uv_timer_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
+  uint64_t quiet_ms = wheel->quiet_ms;
+  bool is_due;
 
-  uvwheel__add_blocked(wheel);
-  follow_clock(wheel);
-  if (is_due_by(wheel, wheel->quiet_ms))
-    run_turn(wheel, wheel->quiet_ms);
-  if (is_closing(wheel))
-    return;
+  if (is_due_by(wheel, quiet_ms)) {
+    is_due = run_turn(wheel, quiet_ms);
+  } else {
+    uvwheel__add_blocked(wheel);
+    is_due = is_due_by(wheel, loop_now(wheel));
+  }
   /* Until here, so that no start in a callback of the turn arms it. */
   wheel->flags &= ~(uint64_t)ARMED;
-  if (is_due_by(wheel, loop_now(wheel)))
+  if (is_due)
     begin_spell(wheel);
   else
     uvwheel__arm(wheel);
@@ -293,13 +285,13 @@ slide(uvwheel_t *wheel)
     wheel->quiet_ms = quiet_ms;
 }
 
-/* Something may be due that was not heard. */
+/* Something is due. Was it heard? */
 static void
 update_quiet(uvwheel_t *wheel)
 {
   bool spell = wheel->flags & SPELL;
 
-  if (!is_due_by(wheel, loop_now(wheel)) || is_due_by(wheel, wheel->quiet_ms))
+  if (is_due_by(wheel, wheel->quiet_ms))
     return;
   if (backend_of(wheel) >= 0 && is_quiet(wheel))
     wheel->quiet_ms = loop_now(wheel);
@@ -315,20 +307,32 @@ static void
 go_on(uvwheel_t *wheel)
 {
   uint64_t until_ms = wheel->quiet_ms;
+  bool is_due;
 
-  if (uv_is_closing((uv_handle_t *)&wheel->idle)) {
+  if (is_closing(wheel) || uv_is_closing((uv_handle_t *)&wheel->idle)) {
     abandon(wheel);
     return;
   }
   if (until_ms > wheel->polled_ms)
     until_ms = wheel->polled_ms;
-  if (is_due_by(wheel, until_ms))
-    run_turn(wheel, until_ms);
-  if (is_closing(wheel) || is_due_by(wheel, loop_now(wheel)))
+  is_due = is_due_by(wheel, until_ms) ? run_turn(wheel, until_ms)
+                                      : is_due_by(wheel, loop_now(wheel));
+  if (is_due)
     return;
   wheel->flags &= ~(uint64_t)SPELL;
   (void)uv_idle_stop(&wheel->idle);
   uvwheel__arm(wheel);
+}
+
+/* The loop's clock has stepped back, which makes quiet_ms a time to come. */
+static void
+follow_clock(uvwheel_t *wheel)
+{
+  if (loop_now(wheel) < wheel->set_back_ms)
+    wheel->set_back_ms = loop_now(wheel);
+  wheel->quiet_ms = 0;
+  wheel->polled_ms = wheel->polled_before_ms = 0;
+  wheel->spell_ms = UINT64_MAX;
 }
 
 /* After each poll. */
@@ -337,17 +341,16 @@ uvwheel__on_check(uv_check_t *check)
 {
   uvwheel_t *wheel = CONTAINER_OF(check, uvwheel_t, check);
 
-  if (uvwheel__core_count(&wheel->core) == 0 || is_closing(wheel))
+  if (uvwheel__core_count(&wheel->core) == 0)
     return;
-  follow_clock(wheel);
-  uvwheel__add_blocked(wheel);
-  uvwheel__end_blocked(wheel);
+  if (UNLIKELY(!uvwheel__end_blocked(wheel)))
+    follow_clock(wheel);
   if (wheel->flags & SPELL) {
     if (wheel->spell_ms == UINT64_MAX)
       wheel->spell_ms = loop_now(wheel);
     update_quiet(wheel);
     go_on(wheel);
-  } else if (wheel->armed_for_ms <= loop_now(wheel)) {
+  } else if (wheel->armed_for_ms <= loop_now(wheel) && !is_closing(wheel)) {
     update_quiet(wheel);
     /* Behind all timers of the loop that are due. */
     if (wheel->armed_for_ms < loop_now(wheel))
@@ -381,7 +384,6 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   if (!is_wheel(wheel) || is_closing(wheel) ||
       (wheel->flags & (WALKS | FIRES_SOONEST)))
     return 0;
-  follow_clock(wheel);
   uvwheel__begin_batch(wheel, &batch);
   wheel->flags |= FIRES_SOONEST;
   (void)uvwheel__core_draw(&wheel->core, to_wheel_ms(wheel, loop_now(wheel)),

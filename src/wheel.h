@@ -29,10 +29,14 @@
 #define LAST_TICK (UINT64_MAX - 1)
 #define LAST_HAND (UINT64_C(1) << 63)
 
+/* No limit to how many entries may be active. */
+#define UNLIMITED (UINT64_C(1) << 63)
+
+/* A FIFO wheel has slots of one lane. */
 static inline bool
 is_fifo(const uvwheel_core_t *core)
 {
-  return core->fifo;
+  return core->lanes_end == offsetof(uvwheel_slot_t, lanes[1]);
 }
 
 /* ---- Ticks -------------------------------------------------------------- */
@@ -53,9 +57,12 @@ tick_at(const uvwheel_core_t *core, uint64_t ms)
 static inline uint64_t
 tick_after(const uvwheel_core_t *core, uint64_t ms)
 {
-  uint64_t tick = tick_at(core, ms);
+  uint64_t tick;
 
-  return UNLIKELY(tick >= LAST_TICK) ? LAST_TICK : tick + 1;
+  if (LIKELY(ms < core->reciprocal_ms))
+    return divide(ms, core->tick_ms, core->reciprocal) + 1;
+  tick = ms / core->tick_ms;
+  return tick < LAST_TICK ? tick + 1 : LAST_TICK;
 }
 
 /* How many times the hand will pass an entry's slot before it comes to the tick
@@ -126,13 +133,26 @@ uint64_t uvwheel__slot_count(const uvwheel_core_t *core, uint64_t number);
 uint64_t uvwheel__count_later(const uvwheel_core_t *core, uint64_t now_ms,
                               uint64_t *most);
 
+/* The lane of a slot at an offset in bytes. */
+static inline uvwheel_link_t *
+lane_at(uvwheel_slot_t *slot, uint32_t offset)
+{
+  return (uvwheel_link_t *)(void *)((char *)slot + offset);
+}
+
+/* Are the lanes of a slot empty? */
+static inline bool
+is_empty(uvwheel_slot_t *slot)
+{
+  return are_empty(slot->lanes, lane_at(slot, slot->end));
+}
+
 /* Appends an entry to a slot that is claimed for its tick. */
 static inline void
 append_to_slot(uvwheel_core_t *core, uvwheel_slot_t *slot,
                uvwheel_entry_t *entry)
 {
-  append((uvwheel_link_t *)(void *)((char *)slot + slot->filling),
-         &entry->link);
+  append(lane_at(slot, slot->filling), &entry->link);
   if (--slot->left == 0)
     uvwheel__next_lane(core, slot);
 }
@@ -157,7 +177,7 @@ void uvwheel__core_destroy(uvwheel_core_t *core);
 static inline uint64_t
 uvwheel__core_count(const uvwheel_core_t *core)
 {
-  return core->counters.inserted - core->counters.removed;
+  return core->counters.inserted + core->capacity - core->insert_limit;
 }
 
 /* When uvwheel__core_expire should be called next. It may turn out that nothing
@@ -165,30 +185,30 @@ uvwheel__core_count(const uvwheel_core_t *core)
  * expires earlier. UINT64_MAX when the wheel is empty. Cost: O(1). */
 uint64_t uvwheel__core_next_ms(const uvwheel_core_t *core);
 
-/* Puts an entry that is on no list into the slot of its tick, for which the
- * slot was not claimed. Returns as uvwheel__core_insert. */
-bool uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry,
-                            uint64_t tick);
-
-/* Puts an entry that is on no list into the slot of its tick. Returns as
- * uvwheel__core_insert. */
+/* Puts an entry that is on no list into the slot of its tick, if that is
+ * claimed for the tick. Returns whether it is. */
 static inline bool
-put_into_slot(uvwheel_core_t *core, uvwheel_entry_t *entry)
+put_if_claimed(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
-  uint64_t tick = tick_after(core, entry->due_ms);
   uvwheel_slot_t *slot = slot_of(core, tick);
 
   if (UNLIKELY(!is_claimed(slot, tick)))
-    return uvwheel__put_and_claim(core, entry, tick);
+    return false;
   append_to_slot(core, slot, entry);
-  return false;
+  return true;
 }
+
+/* The same if it is not. Returns whether uvwheel__core_next_ms may have become
+ * earlier by this. */
+bool uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry);
 
 /* Puts an entry that is not active into the wheel, due at due_ms. Any value is
  * legal; an entry whose tick is past expires at the next uvwheel__core_expire.
+ * Cost: O(1), touches the entry, its slot and one entry of that slot.
  *
- * Returns whether uvwheel__core_next_ms may have become earlier by this.
- * Cost: O(1), touches the entry, its slot and one entry of that slot. */
+ * Returns false if the slot has to be claimed: then uvwheel__put_and_claim has
+ * to follow. (It does not call that, so that the usual start of a timer needs
+ * no stack.) */
 static inline bool
 uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
                      uint64_t due_ms)
@@ -196,10 +216,10 @@ uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
   MISUSE_IF(entry->link.next != POISON, entry, "inserted twice");
   entry->due_ms = due_ms;
   core->counters.inserted++;
-  return put_into_slot(core, entry);
+  return put_if_claimed(core, entry, tick_after(core, due_ms));
 }
 
-/* The last entry has left the wheel. */
+/* The last entry has left the wheel: there is nothing to wake up for. */
 void uvwheel__core_became_empty(uvwheel_core_t *core);
 
 /* Takes an active entry out of the wheel. Its memory may be freed at once.
@@ -207,36 +227,27 @@ void uvwheel__core_became_empty(uvwheel_core_t *core);
  * each slot that entries were put into since the hand passed it last.
  *
  * A slot that becomes empty is not vacated: if it were, a stop would take 12 ns
- * instead of 3. */
-static inline void
+ * instead of 3. Returns false if the entry was the last one: then
+ * uvwheel__core_became_empty has to follow. */
+static inline bool
 uvwheel__core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   MISUSE_IF_OVERWRITTEN(entry);
   unlink_one(&entry->link);
   poison(entry);
-  core->counters.removed++;
-  if (UNLIKELY(uvwheel__core_count(core) == 0))
-    uvwheel__core_became_empty(core);
+  core->insert_limit++;
+  return LIKELY(uvwheel__core_count(core) != 0);
 }
 
-/* Moves an active entry to the slot of the tick at which it is due now; with
- * UVWHEEL_FIFO, to the end of that tick's queue. Returns as
- * uvwheel__core_insert. Cost: a remove and an insert. */
+/* Moves an active entry to the slot of the tick after due_ms; with
+ * UVWHEEL_FIFO, to the end of that tick's queue. Returns whether
+ * uvwheel__core_next_ms may have become earlier by this. Cost: a remove and an
+ * insert.
+ *
+ * An entry that becomes due later need not be moved: a store to its due_ms is
+ * enough, and the hand moves it when it finds it. */
 bool uvwheel__core_move(uvwheel_core_t *core, uvwheel_entry_t *entry,
                         uint64_t due_ms);
-
-/* Changes when an active entry is due. Returns as uvwheel__core_insert.
- * Cost: one store when due_ms is not before the present due time: the hand
- * moves the entry when it finds it. Otherwise that of uvwheel__core_move. */
-static inline bool
-uvwheel__core_postpone(uvwheel_core_t *core, uvwheel_entry_t *entry,
-                       uint64_t due_ms)
-{
-  if (UNLIKELY(due_ms < entry->due_ms))
-    return uvwheel__core_move(core, entry, due_ms);
-  entry->due_ms = due_ms;
-  return false;
-}
 
 /* Moves the hand to now_ms and hands out one entry that expires by then; call
  * it until it returns NULL. The entry is no longer active and the wheel has
