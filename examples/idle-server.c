@@ -20,7 +20,6 @@
 
 #include "common/cli.h"
 #include "common/server-options.h"
-#include "common/turns.h"
 #include "common/usage.h"
 #include "echo.h"
 #include "live/live.h"

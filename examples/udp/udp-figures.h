@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../common/turns.h"
 #include "../common/usage.h"
 
 /* Lateness is counted in steps of 0.1 ms; what is later than 3 s counts for
