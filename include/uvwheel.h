@@ -54,12 +54,11 @@
  *   which is never reached.
  * - P6. Heard first. A due timer fires once a poll left no descriptor ready and
  *   no request queued; if I/O is always ready, after a quarter of a tick (25 to
- *   250 ms) in two polls, which read as much as a loop can read meanwhile. When
- *   callbacks (not the wheel's) or a frozen process blocked the loop for S ms,
- *   more than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms,
- *   while an allowance lasts: 60 s, which 1 s in 16 s fills again. (A process
- *   that is frozen in a poll is blocked once the poll should have returned.)
- *   docs/how-it-works.md explains this.
+ *   250 ms) and two polls. Bytes that the loop can read in that time are heard.
+ *   If callbacks (not the wheel's) or a freeze block the loop for S ms, more
+ *   than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms, within
+ *   an allowance (60 s, refilled by 1 s in 16). A freeze during a poll counts
+ *   from when the poll should have ended. docs/how-it-works.md explains this.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.

@@ -41,9 +41,9 @@
  *                                           ->  the slot of its tick
  *
  * An entry is on one of the wheel's own lists until it is handed out, so it can
- * be removed at any moment. Ticks at which no slot wants a pass are skipped,
- * however many. The hand can also run ahead of the clock, to draw the entries
- * that are due soonest; then it goes back to where the clock is.
+ * be removed at any moment. A remove is nothing but an unlink. A slot that is
+ * empty then is vacated when the hand, or its search for the next tick, comes
+ * to it, and all of them when the last entry leaves the wheel.
  *
  * A slot of a FIFO wheel has one lane, in order. A pass looks at the whole slot
  * before it hands out anything, so nothing can be inserted in between.
@@ -53,10 +53,6 @@
  * entries that are due and pending: before those that the pass has put back, so
  * that the next pass goes on where this one stopped. (In a FIFO wheel pending
  * ones come after those, as they did before.)
- *
- * A remove is nothing but an unlink. A slot that is empty then is vacated when
- * the hand, or its search for the next tick, comes to it, and all of them when
- * the last entry leaves the wheel.
  *
  * What holds whenever no function of this file is running (the tests check it):
  *
@@ -71,18 +67,17 @@
  *       slot. It is NEVER if no slot has an entry, unless a pass is going on.
  *   I5  Outside a pass nothing is pending or due. In a pass the hand is at
  *       its tick, and nothing that is due at that tick waits in its slot.
- *   I6  inserted + capacity - insert_limit is the number of entries on all
- * lists. I7  The entries of an occupied slot are in the lanes that it uses,
- * which are its first ones; those of a pass are in its first pass_lanes. A FIFO
- *       slot uses one.
+ *   I6  As many entries are on all lists as were inserted and not removed.
+ *   I7  The entries of an occupied slot are in the lanes that it uses, which
+ *       are its first ones; those of a pass are in its first pass_lanes.
  *
- * Costs: insert, remove and expire are O(1) and touch two, three and two
- * entries; a postponement is one store. An entry that waits for r rounds is
- * looked at r times at worst. The search for the next tick looks at one or two
- * slots when the wheel is busy; it skips 64 slots at a time if all their
- * entries are more than a round away. A draw costs O(count), plus a look at
- * each entry on the way that was postponed or waits for a later round; calls
- * that follow go on behind those, but in a FIFO wheel look at them again.
+ * Insert, remove and expire are O(1) and touch two, three and two entries. An
+ * entry that waits for r rounds is looked at r times at worst. The search for
+ * the next tick looks at one or two slots when the wheel is busy; it skips 64
+ * slots at a time if all their entries are more than a round away. A draw is
+ * O(count), plus a look at each entry on the way that was postponed or waits
+ * for a later round; calls that follow go on behind those (in a FIFO wheel they
+ * look at them again).
  *
  * Tried and dropped:
  *

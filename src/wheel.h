@@ -31,19 +31,9 @@ is_fifo(const uvwheel_core_t *core)
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-/* The last tick that is not after a time. It multiplies, because with a
- * division a start takes 19 ns instead of 13; except for times from
- * reciprocal_ms on: in 3 million years with the default tick, in 3 years with
- * ticks of a day. */
-static inline uint64_t
-tick_at(const uvwheel_core_t *core, uint64_t ms)
-{
-  if (UNLIKELY(ms >= core->reciprocal_ms))
-    return ms / core->tick_ms;
-  return divide(ms, core->tick_ms, core->reciprocal);
-}
-
-/* The first tick after a time. */
+/* The first tick after a time. It multiplies, because with a division a start
+ * takes 19 ns instead of 13; except for times from reciprocal_ms on: in 3
+ * million years with the default tick, in 3 years with ticks of a day. */
 static inline uint64_t
 tick_after(const uvwheel_core_t *core, uint64_t ms)
 {
@@ -53,6 +43,13 @@ tick_after(const uvwheel_core_t *core, uint64_t ms)
     return divide(ms, core->tick_ms, core->reciprocal) + 1;
   tick = ms / core->tick_ms;
   return tick < LAST_TICK ? tick + 1 : LAST_TICK;
+}
+
+/* The last tick that is not after a time. */
+static inline uint64_t
+tick_at(const uvwheel_core_t *core, uint64_t ms)
+{
+  return tick_after(core, ms) - 1;
 }
 
 /* How many times the hand will pass an entry's slot before it comes to the tick
