@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The promises about time, on a loop in virtual time. */
+/* When timers fire, and when the loop wakes up for them: P1 to P5 and P9, on a
+ * loop in virtual time. test_time_coarse.c has another clock. */
 
 #include "support.h"
 
@@ -131,68 +132,6 @@ START_TEST(due_in_counts_down_to_the_due_time)
 }
 END_TEST
 
-/* ---- Repeat -------------------------------------------------------------- */
-
-/* P7. Even one that is shorter than a tick. on_test_timer checks it as well.
- */
-START_TEST(a_repeat_keeps_its_beat)
-{
-  static test_timer_t timer;
-  unsigned i;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 25, (uint64_t)_i);
-  for (i = 0; i < 20; i++) {
-    uint64_t fires_ms = tick_ms_after(10, timer.due_ms);
-    run_for(fires_ms - uv_now(&loop) - 1);
-    ck_assert_uint_eq(timer.fired, i);
-    run_for(1);
-    ck_assert_uint_eq(timer.fired, i + 1);
-  }
-}
-END_TEST
-
-static void
-drop_repeat(test_timer_t *timer)
-{
-  uvwheel_timer_set_repeat(&timer->base, 0);
-}
-
-/* As with libuv, the timer is armed already, for the last time. */
-START_TEST(a_repeat_dropped_in_the_callback_fires_once_more)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  timer.then = drop_repeat;
-  test_timer_start(&timer, 25, 25);
-  run_for(1000);
-  ck_assert_uint_eq(timer.fired, 2);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
-}
-END_TEST
-
-static void
-stop_itself(test_timer_t *timer)
-{
-  test_timer_stop(timer);
-}
-
-START_TEST(a_repeating_timer_can_stop_itself)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  timer.then = stop_itself;
-  test_timer_start(&timer, 25, 25);
-  run_for(1000);
-  ck_assert_uint_eq(timer.fired, 1);
-}
-END_TEST
-
 /* ---- Waking up ----------------------------------------------------------- */
 
 static uint64_t
@@ -313,90 +252,6 @@ START_TEST(a_timer_started_in_a_callback_wakes_the_loop_in_time)
 }
 END_TEST
 
-/* ---- Budget -------------------------------------------------------------- */
-
-static unsigned iterations, fired_before, most_in_one;
-
-static void
-on_iteration(uv_check_t *check)
-{
-  (void)check;
-  iterations++;
-  if (fired_in_all - fired_before > most_in_one)
-    most_in_one = fired_in_all - fired_before;
-  fired_before = fired_in_all;
-}
-
-static const uint32_t budgets[] = {1, 7, 50, 99, 100, UINT32_MAX};
-
-/* What one iteration may handle, for 100 timers that are due at once. */
-static void
-spend(uint32_t budget, uint32_t flags)
-{
-  static test_timer_t timers[100];
-  static uv_check_t check;
-  const uvwheel_options_t options = {
-      .tick_ms = 10, .turn_budget = budget, .flags = flags};
-  uint64_t turns = 100 / options.turn_budget + (100 % options.turn_budget != 0);
-  size_t i;
-
-  iterations = fired_before = most_in_one = 0;
-  open_wheel_with(&options);
-  test_timer_init_all(timers, LENGTH(timers));
-  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
-  ck_assert_int_eq(uv_check_start(&check, on_iteration), 0);
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 50, 0);
-  run_for(500);
-  for (i = 0; i < LENGTH(timers); i++)
-    ck_assert_uint_eq(timers[i].fired, 1);
-  ck_assert_uint_le(most_in_one, options.turn_budget);
-  ck_assert_uint_ge(iterations, turns);
-  ck_assert_uint_eq(stats_of_wheel().wakeups, turns);
-  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, turns - 1);
-  if (options.turn_budget == UINT32_MAX)
-    ck_assert_uint_eq(most_in_one, 100);
-  uv_close((uv_handle_t *)&check, NULL);
-}
-
-/* P8 */
-START_TEST(a_budget_bounds_the_callbacks_of_an_iteration)
-{
-  spend(budgets[_i], 0);
-}
-END_TEST
-
-/* P8 */
-START_TEST(a_budget_bounds_the_callbacks_of_a_fifo_wheel)
-{
-  spend(budgets[_i], UVWHEEL_FIFO);
-}
-END_TEST
-
-START_TEST(a_backlog_shows_until_it_is_gone)
-{
-  const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 10};
-  static test_timer_t timers[25];
-  size_t i;
-
-  open_wheel_with(&options);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 3, 0); /* due at ..40, fires at ..50 */
-  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
-  virtual_time_advance_ms(113);
-  uv_update_time(&loop);
-  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 100);
-  run_turn();
-  ck_assert_uint_eq(fired_in_all, 10);
-  ck_assert_uint_ge(stats_of_wheel().overdue_ms, 100);
-  run_for(10);
-  ck_assert_uint_eq(fired_in_all, 25);
-  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
-  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 2);
-}
-END_TEST
-
 /* ---- Order --------------------------------------------------------------- */
 
 static unsigned order[100], order_length;
@@ -476,112 +331,223 @@ START_TEST(ticks_fire_in_order_after_a_stall)
 }
 END_TEST
 
-/* ---- Lateness ------------------------------------------------------------ */
+/* ---- As a uv_timer_t does ------------------------------------------------ */
 
-/* From the tick after the due time on. */
-START_TEST(lateness_is_counted_in_powers_of_two)
+/* How a program that drives its loop by hand comes to a timer: how much of its
+ * time has passed when uv_run is called. */
+static const struct {
+  const char *name;
+  uv_run_mode mode;
+  uint64_t timeout;
+  uint64_t late_ms; /* UINT64_MAX: it is ahead */
+} calls[] = {
+    {"ONCE, ahead", UV_RUN_ONCE, 50, UINT64_MAX},
+    {"ONCE, timeout 0", UV_RUN_ONCE, 0, UINT64_MAX},
+    {"ONCE, on time", UV_RUN_ONCE, 50, 0},
+    {"ONCE, overdue", UV_RUN_ONCE, 50, 20},
+    {"NOWAIT, on time", UV_RUN_NOWAIT, 50, 0},
+    {"NOWAIT, overdue", UV_RUN_NOWAIT, 50, 20},
+};
+
+/* P6. Scenario 37. With each tick. */
+START_TEST(one_uv_run_comes_to_a_timer)
 {
-  static const uint64_t late_ms[] = {
-      0, 1, 2, 3, 4, 7, 8, 9, 511, 512, 1023, 524288, 1048576, 8388608};
-  static const unsigned buckets[] = {0, 1, 2,  2,  3,  3,  4,
-                                     4, 9, 10, 10, 20, 21, 23};
+  const char *name = calls[_i].name;
   static test_timer_t timer;
-  uvwheel_stats_t stats;
-  uint64_t expected[UVWHEEL_LATENESS_BUCKETS] = {0}, sum_ms = 0;
   size_t i;
 
-  open_wheel_without_stalls(1, 8);
-  test_timer_init(&timer);
-  for (i = 0; i < LENGTH(late_ms); i++) {
+  for (i = 0; i < LENGTH(ticks_ms); i++) {
     uv_update_time(&loop);
-    test_timer_start(&timer, 5, 0);
-    virtual_time_advance_ms(6 + late_ms[i]);
-    run_for(0);
-    ck_assert_uint_eq(timer.fired, i + 1);
-    expected[buckets[i]]++;
-    stats = stats_of_wheel();
-    ck_assert_mem_eq(stats.lateness, expected, sizeof expected);
-    ck_assert_uint_eq(stats.lateness_max_ms, late_ms[i]);
-    ck_assert_uint_eq(stats.lateness_sum_ms, sum_ms += late_ms[i]);
+    open_wheel(ticks_ms[i], 8);
+    test_timer_init(&timer);
+    test_timer_start(&timer, calls[_i].timeout, 0);
+    if (calls[_i].late_ms != UINT64_MAX)
+      virtual_time_advance_ms(fires_at(timer.due_ms) - uv_now(&loop) +
+                              calls[_i].late_ms);
+    uv_update_time(&loop); /* since 1.45 ONCE sleeps by the time before */
+    uv_run(&loop, calls[_i].mode);
+    require_in(name, timer.fired == 1);
+    close_and_forget_wheel();
   }
-  test_timer_start(&timer, 5, 0);
-  virtual_time_advance_ms(UINT64_C(1) << 33);
-  run_for(0);
-  ck_assert_uint_eq(stats_of_wheel().lateness[UVWHEEL_LATENESS_BUCKETS - 1], 2);
-  rewind_clock();
 }
 END_TEST
 
-/* With a tick of 8 ms, due times from 1 to 8 ms before it. */
-START_TEST(lateness_is_counted_from_the_due_time_as_well)
-{
-  static test_timer_t timers[8];
-  uvwheel_stats_t stats;
-  uint64_t i, sum_ms = 0;
-
-  open_wheel_without_stalls(8, 8);
-  for (i = 0; i < LENGTH(timers); i++) {
-    test_timer_init(&timers[i]);
-    test_timer_start(&timers[i], 8 - uvwheel_now(&wheel) % 8 + i, 0);
-  }
-  virtual_time_advance_ms(2 * 8 - uvwheel_now(&wheel) % 8);
-  run_for(0);
-  for (i = 0; i < LENGTH(timers); i++)
-    sum_ms += 8 - i;
-  stats = stats_of_wheel();
-  ck_assert_uint_eq(stats.lateness[0], LENGTH(timers));
-  ck_assert_uint_eq(stats.lateness_sum_ms, 0);
-  ck_assert_uint_eq(stats.due_lateness[0], 0);
-  ck_assert_uint_eq(stats.due_lateness[1], 1); /* 1 ms      */
-  ck_assert_uint_eq(stats.due_lateness[2], 2); /* 2 to 3 ms */
-  ck_assert_uint_eq(stats.due_lateness[3], 4); /* 4 to 7 ms */
-  ck_assert_uint_eq(stats.due_lateness[4], 1); /* 8 ms      */
-  ck_assert_uint_eq(stats.due_lateness_sum_ms, sum_ms);
-  ck_assert_uint_eq(stats.due_lateness_max_ms, 8);
-}
-END_TEST
+static uint64_t polls_at_callback;
 
 static void
-add_promise_tests(TCase *tcase)
+note_polls(test_timer_t *timer)
 {
-  int ticks = LENGTH(ticks_ms);
-
-  tcase_add_loop_test(
-      tcase, a_timer_fires_exactly_at_the_first_tick_after_it_is_due, 0, ticks);
-  tcase_add_loop_test(
-      tcase, timers_of_all_timeouts_fire_at_their_ticks_side_by_side, 0, ticks);
-  tcase_add_loop_test(tcase, a_stopwatch_never_reads_less_than_the_timeout, 0,
-                      ticks);
-  tcase_add_test(tcase, a_loop_that_oversleeps_adds_its_lateness_and_no_more);
-  tcase_add_test(tcase, a_stale_loop_time_is_the_caller_s_to_update);
-  tcase_add_test(tcase, due_in_counts_down_to_the_due_time);
-  tcase_add_loop_test(tcase, a_repeat_keeps_its_beat, 1, 90);
-  tcase_add_test(tcase, a_repeat_dropped_in_the_callback_fires_once_more);
-  tcase_add_test(tcase, a_repeating_timer_can_stop_itself);
+  (void)timer;
+  polls_at_callback = virtual_time_polls();
 }
+
+static void
+note_polls_of_model(uv_timer_t *model)
+{
+  (void)model;
+  polls_at_callback = virtual_time_polls();
+}
+
+/* What the loop does until a timer has fired and nothing is left to do. */
+typedef struct costs_s {
+  uint64_t polls;
+  uint64_t polls_before; /* the callback */
+  uint64_t sleeps;
+  uint64_t peeks;
+} costs_t;
+
+static costs_t
+run_to_the_end(void)
+{
+  costs_t costs = {virtual_time_polls(), virtual_time_polls(),
+                   virtual_time_sleeps(), virtual_time_peeks()};
+
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  costs.polls = virtual_time_polls() - costs.polls;
+  costs.polls_before = polls_at_callback - costs.polls_before;
+  costs.sleeps = virtual_time_sleeps() - costs.sleeps;
+  costs.peeks = virtual_time_peeks() - costs.peeks;
+  return costs;
+}
+
+/* P6, P9. And one look at what the sockets have. */
+START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
+{
+  static uv_timer_t model;
+  static test_timer_t timer;
+  costs_t expected, costs;
+
+  open_wheel(10, 8);
+  ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
+  ck_assert_int_eq(uv_timer_start(&model, note_polls_of_model, 1000, 0), 0);
+  expected = run_to_the_end();
+  ck_assert_uint_eq(expected.polls_before, 1);
+  test_timer_init(&timer);
+  timer.then = note_polls;
+  test_timer_start(&timer, 1000, 0);
+  costs = run_to_the_end();
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_eq(costs.polls_before, expected.polls_before);
+  ck_assert_uint_eq(costs.polls, expected.polls);
+  ck_assert_uint_eq(costs.sleeps, expected.sleeps);
+  ck_assert_uint_le(costs.peeks, 1);
+  uv_close((uv_handle_t *)&model, NULL);
+}
+END_TEST
+
+/* ---- Beside a uv_timer_t ------------------------------------------------- */
+
+static uv_timer_t keeper;
+
+static void
+refresh_kept(uv_timer_t *timer)
+{
+  test_timer_refresh(timer->data);
+}
+
+static void
+be_late_between_iterations(uint64_t ms)
+{
+  virtual_time_advance_ms(ms);
+}
+
+static uint64_t late_in_io_ms;
+
+static void
+block_in_io(uv_async_t *async)
+{
+  virtual_time_advance_ms(late_in_io_ms);
+  uv_close((uv_handle_t *)async, NULL);
+}
+
+static void
+block_in_io_and_update(uv_async_t *async)
+{
+  block_in_io(async);
+  uv_update_time(&loop);
+}
+
+static void
+be_late_in_io_with(uint64_t ms, uv_async_cb cb)
+{
+  static uv_async_t async;
+
+  late_in_io_ms = ms;
+  ck_assert_int_eq(uv_async_init(&loop, &async, cb), 0);
+  ck_assert_int_eq(uv_async_send(&async), 0);
+}
+
+static void
+be_late_in_io(uint64_t ms)
+{
+  be_late_in_io_with(ms, block_in_io);
+}
+
+static void
+be_late_in_io_that_updates(uint64_t ms)
+{
+  be_late_in_io_with(ms, block_in_io_and_update);
+}
+
+static const struct {
+  const char *name;
+  void (*be_late)(uint64_t ms);
+} latenesses[] = {
+    {"between iterations", be_late_between_iterations},
+    {"in I/O", be_late_in_io},
+    {"in I/O that updates the time", be_late_in_io_that_updates},
+};
+
+/* Scenario 38. It is due a millisecond before the tick of a timer of the wheel,
+ * which it refreshes. */
+START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
+{
+  static test_timer_t timer;
+  uint64_t late_ms, at_ms;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uv_timer_init(&loop, &keeper), 0);
+  keeper.data = &timer;
+  for (late_ms = 1; late_ms <= 249; late_ms++) {
+    uv_update_time(&loop);
+    test_timer_start(&timer, 1000, 0);
+    at_ms = fires_at(timer.due_ms);
+    ck_assert_int_eq(uv_timer_start(&keeper, refresh_kept,
+                                    at_ms - uvwheel_now(&wheel) - 1, 0),
+                     0);
+    run_for(at_ms - uvwheel_now(&wheel) - 10);
+    latenesses[_i].be_late(10 + late_ms);
+    run_for(400);
+    require_in(latenesses[_i].name, timer.fired == 0);
+    test_timer_stop(&timer);
+  }
+  uv_close((uv_handle_t *)&keeper, NULL);
+}
+END_TEST
 
 int
 main(void)
 {
-  Suite *suite = suite_create("binding: time");
-  TCase *waking = loop_tcase(suite, "waking up");
-  TCase *turns = loop_tcase(suite, "turns");
+  const loop_test_t tests[] = {
+      EACH(a_timer_fires_exactly_at_the_first_tick_after_it_is_due, ticks_ms),
+      EACH(timers_of_all_timeouts_fire_at_their_ticks_side_by_side, ticks_ms),
+      EACH(a_stopwatch_never_reads_less_than_the_timeout, ticks_ms),
+      TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more),
+      TEST(a_stale_loop_time_is_the_caller_s_to_update),
+      TEST(due_in_counts_down_to_the_due_time),
+      TEST(an_empty_wheel_never_wakes_up),
+      TEST(an_entry_a_day_away_wakes_the_loop_once),
+      TEST(the_hand_goes_from_one_useful_tick_to_the_next),
+      TEST(a_refreshed_timer_wakes_the_loop_once_per_timeout),
+      TEST(an_earlier_start_pulls_the_wake_up_in),
+      TEST(a_timer_started_in_a_callback_wakes_the_loop_in_time),
+      TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
+      TEST(ticks_fire_in_order_after_a_stall),
+      EACH(one_uv_run_comes_to_a_timer, calls),
+      TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
+      EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
+  };
 
-  add_promise_tests(loop_tcase(suite, "promises"));
-  tcase_add_test(waking, an_empty_wheel_never_wakes_up);
-  tcase_add_test(waking, an_entry_a_day_away_wakes_the_loop_once);
-  tcase_add_test(waking, the_hand_goes_from_one_useful_tick_to_the_next);
-  tcase_add_test(waking, a_refreshed_timer_wakes_the_loop_once_per_timeout);
-  tcase_add_test(waking, an_earlier_start_pulls_the_wake_up_in);
-  tcase_add_test(waking, a_timer_started_in_a_callback_wakes_the_loop_in_time);
-  tcase_add_loop_test(turns, a_budget_bounds_the_callbacks_of_an_iteration, 0,
-                      LENGTH(budgets));
-  tcase_add_loop_test(turns, a_budget_bounds_the_callbacks_of_a_fifo_wheel, 0,
-                      LENGTH(budgets));
-  tcase_add_test(turns, a_backlog_shows_until_it_is_gone);
-  tcase_add_test(turns, fifo_with_a_tick_of_1_ms_is_libuv_s_own_order);
-  tcase_add_test(turns, ticks_fire_in_order_after_a_stall);
-  tcase_add_test(turns, lateness_is_counted_in_powers_of_two);
-  tcase_add_test(turns, lateness_is_counted_from_the_due_time_as_well);
-  return run_suite(suite);
+  return run_loop_tests("time", tests, LENGTH(tests));
 }

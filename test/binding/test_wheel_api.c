@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding: what its functions return and do, with good and bad input, for
- * each row of "Bad input" in docs/promises.md. */
+/* "The wheel" in the header: making one, walking over its timers, what bad
+ * input returns. test_close.c has its end. */
+
+#include <stdlib.h>
 
 #include "support.h"
 
@@ -96,11 +98,17 @@ static const uvwheel_options_t *const default_options[] = {NULL, &zero_options};
 START_TEST(all_zero_options_and_none_mean_the_defaults)
 {
   static test_timer_t timer;
+  uvwheel_options_t options;
 
   open_wheel_with(default_options[_i]);
-  ck_assert_uint_eq(wheel.core.tick_ms, UVWHEEL_DEFAULT_TICK_MS);
-  ck_assert_uint_eq(wheel.core.slot_mask + 1, UVWHEEL_DEFAULT_SLOTS);
-  ck_assert_uint_eq(wheel.turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, &options), 0);
+  ck_assert_uint_eq(options.tick_ms, UVWHEEL_DEFAULT_TICK_MS);
+  ck_assert_uint_eq(options.slots, UVWHEEL_DEFAULT_SLOTS);
+  ck_assert_uint_eq(options.turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_uint_eq(options.turn_ms, UVWHEEL_DEFAULT_TURN_MS);
+  ck_assert_uint_eq(options.stall_ms, UVWHEEL_DEFAULT_STALL_MS);
+  ck_assert_uint_eq(options.max_timers, 0);
+  ck_assert_uint_eq(options.flags, 0);
   test_timer_init(&timer);
   expect_punctual(&timer, 1000);
 }
@@ -150,7 +158,6 @@ START_TEST(slots_follow_from_the_tick)
   open_wheel_with(&options);
   ck_assert_int_eq(uvwheel_get_options(&wheel, &chosen), 0);
   ck_assert_uint_eq(chosen.slots, default_slots[_i].slots);
-  ck_assert_uint_eq(wheel.core.slot_mask + 1, default_slots[_i].slots);
 }
 END_TEST
 
@@ -300,6 +307,119 @@ START_TEST(the_version_is_the_header_s)
 }
 END_TEST
 
+/* ---- Walking ------------------------------------------------------------- */
+
+static void
+count_visit(uvwheel_timer_t *timer, void *visits)
+{
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
+  ((test_timer_t *)timer)->fired++;
+  ++*(unsigned *)visits;
+}
+
+START_TEST(a_walk_visits_each_active_timer_once)
+{
+  static test_timer_t timers[40];
+  unsigned visits = 0;
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, LENGTH(timers));
+  uvwheel_walk(&wheel, count_visit, &visits);
+  ck_assert_uint_eq(visits, 0);
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * 7, 0);
+  test_timer_stop(&timers[17]);
+  uvwheel_walk(&wheel, count_visit, &visits);
+  ck_assert_uint_eq(visits, 39);
+  for (i = 0; i < LENGTH(timers); i++)
+    ck_assert_uint_eq(timers[i].fired, i == 17 ? 0 : 1);
+}
+END_TEST
+
+static void
+stop_and_free(uvwheel_timer_t *timer, void *visits)
+{
+  ++*(unsigned *)visits;
+  verify_wheel();
+  ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
+  verify_wheel();
+  free(timer);
+}
+
+START_TEST(a_walk_may_stop_and_free_all_it_meets)
+{
+  unsigned visits = 0, i;
+
+  open_wheel(10, 8);
+  for (i = 0; i < 100; i++) {
+    test_timer_t *timer = malloc(sizeof *timer);
+    test_timer_init(timer);
+    test_timer_start(timer, i, 0);
+  }
+  uvwheel_walk(&wheel, stop_and_free, &visits);
+  ck_assert_uint_eq(visits, 100);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  ck_assert_int_eq(uv_loop_alive(&loop), 0);
+}
+END_TEST
+
+static void
+walk_again(uvwheel_timer_t *timer, void *visits)
+{
+  unsigned inner = 0;
+
+  count_visit(timer, visits);
+  uvwheel_walk(&wheel, count_visit, &inner);
+  ck_assert_uint_eq(inner, 0);
+}
+
+START_TEST(a_walk_inside_a_walk_does_nothing)
+{
+  static test_timer_t timers[40];
+  unsigned visits = 0;
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * 7, 0);
+  uvwheel_walk(&wheel, walk_again, &visits);
+  ck_assert_uint_eq(visits, LENGTH(timers));
+}
+END_TEST
+
+static void
+run_the_loop(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer;
+  (void)arg;
+  run_for(700);
+}
+
+/* Scenario 43. Forbidden, but survived: the wheel waits until the walk is over,
+ * and does not wake the loop again and again for what is due. It is one stall
+ * at most. */
+START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
+{
+  static test_timer_t timers[3];
+  uint64_t polls;
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 10 * i, 0);
+  polls = virtual_time_polls();
+  uvwheel_walk(&wheel, run_the_loop, NULL);
+  ck_assert_uint_le(virtual_time_polls() - polls, 3 * LENGTH(timers));
+  ck_assert_uint_eq(fired_in_all, 0);
+  run_for(10000);
+  ck_assert_uint_eq(fired_in_all, 3);
+  ck_assert_uint_le(stats_of_wheel().stalls, 1);
+}
+END_TEST
+
 /* ---- Bad input ----------------------------------------------------------- */
 
 static void
@@ -360,52 +480,6 @@ START_TEST(a_closed_wheel_has_nothing_to_report)
 }
 END_TEST
 
-static uvwheel_timer_t zeroed_timer;
-static uvwheel_timer_t *const no_timers[] = {NULL, &zeroed_timer};
-
-START_TEST(no_timer_is_invalid)
-{
-  static uvwheel_timer_t before;
-  uvwheel_timer_t *timer = no_timers[_i];
-
-  open_wheel(100, 8);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_start(timer, on_test_timer, 1, 1), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_stop(timer), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_again(timer), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_refresh(timer), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_is_active(timer), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(timer), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(timer), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_rounds(timer), 0);
-  ck_assert_ptr_null(uvwheel_timer_get_wheel(timer));
-  ck_assert_int_eq(uvwheel_timer_has_ref(timer), 0);
-  uvwheel_timer_ref(timer);
-  uvwheel_timer_unref(timer);
-  uvwheel_timer_set_repeat(timer, 5);
-  ck_assert_mem_eq(&zeroed_timer, &before, sizeof before);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-}
-END_TEST
-
-START_TEST(a_start_without_a_callback_changes_nothing)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_start(&timer.base, NULL, 1, 2), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer.base), 0);
-  test_timer_start(&timer, 500, 0);
-  ck_assert_int_eq(uvwheel_timer_start(&timer.base, NULL, 1, 2), UV_EINVAL);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 500);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer.base), 0);
-  run_for(700);
-  ck_assert_uint_eq(timer.fired, 1);
-}
-END_TEST
-
 START_TEST(a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing)
 {
   static test_timer_t timer;
@@ -420,137 +494,34 @@ START_TEST(a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing)
 }
 END_TEST
 
-/* netty#5647. */
-START_TEST(one_timer_more_than_max_timers_is_refused)
-{
-  const uvwheel_options_t options = {.tick_ms = 100, .max_timers = 2};
-  static test_timer_t timers[3];
-
-  open_wheel_with(&options);
-  test_timer_init_all(timers, 3);
-  test_timer_start(&timers[2], 10, 70);
-  test_timer_stop(&timers[2]);
-  test_timer_start(&timers[0], 500, 0);
-  test_timer_start(&timers[1], 500, 0);
-  ck_assert_int_eq(uvwheel_timer_start(&timers[2].base, on_test_timer, 1, 9),
-                   UV_ENOBUFS);
-  ck_assert_int_eq(uvwheel_timer_again(&timers[2].base), UV_ENOBUFS);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timers[2].base), 70);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timers[2].base), 0);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 2);
-  test_timer_start(&timers[0], 400, 30); /* a restart is always possible, */
-  test_timer_start(&timers[0], 600, 0);  /* earlier and later */
-  test_timer_stop(&timers[1]);
-  test_timer_again(&timers[2]);
-  run_for(2000);
-  ck_assert_uint_eq(timers[0].fired, 1);
-  ck_assert_uint_eq(timers[1].fired, 0);
-  ck_assert_uint_gt(timers[2].fired, 1);
-  test_timer_start(&timers[1], 1, 0);
-}
-END_TEST
-
-START_TEST(a_repeating_timer_at_the_limit_goes_on)
-{
-  const uvwheel_options_t options = {.tick_ms = 10, .max_timers = 1};
-  static test_timer_t timer;
-
-  open_wheel_with(&options);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 10, 9);
-  run_for(1000);
-  ck_assert_uint_ge(timer.fired, 50);
-}
-END_TEST
-
-START_TEST(again_needs_a_start_and_a_repeat)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
-  uvwheel_timer_set_repeat(&timer.base, 5);
-  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
-  test_timer_start(&timer, 500, 0);
-  virtual_time_advance_ms(100);
-  uv_update_time(&loop);
-  ck_assert_int_eq(uvwheel_timer_again(&timer.base), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 400);
-  test_timer_stop(&timer);
-  ck_assert_int_eq(uvwheel_timer_again(&timer.base), 0);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
-}
-END_TEST
-
-START_TEST(refresh_of_a_timer_that_is_not_active_is_invalid)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
-  test_timer_start(&timer, 100, 0);
-  run_for(300);
-  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
-  test_timer_start(&timer, 100, 50);
-  test_timer_stop(&timer);
-  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-}
-END_TEST
-
-START_TEST(stop_of_an_idle_timer_is_no_error)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  test_timer_stop(&timer);
-  test_timer_start(&timer, 100, 0);
-  test_timer_stop(&timer);
-  test_timer_stop(&timer);
-  ck_assert_uint_eq(stats_of_wheel().stopped, 1);
-}
-END_TEST
-
 int
 main(void)
 {
-  Suite *suite = suite_create("binding");
-  TCase *making = loop_tcase(suite, "making");
-  TCase *bad = loop_tcase(suite, "bad input");
+  const loop_test_t tests[] = {
+      TEST(a_timer_fits_in_64_bytes),
+      TEST(a_wheel_is_a_few_ordinary_handles),
+      EACH(options_out_of_range_leave_wheel_and_loop_alone, bad_options),
+      TEST(reserved_words_of_the_options_must_be_zero),
+      TEST(no_loop_or_no_wheel_is_invalid),
+      TEST(a_wheel_that_is_not_aligned_is_invalid),
+      EACH(all_zero_options_and_none_mean_the_defaults, default_options),
+      TEST(the_largest_options_are_legal),
+      EACH(slots_follow_from_the_tick, default_slots),
+      TEST(one_slot_is_enough),
+      TEST(what_another_thread_initialised_can_be_used),
+      TEST(a_wheel_prepared_here_can_run_on_another_thread),
+      TEST(a_wheel_prepared_here_can_be_closed_on_another_thread),
+      TEST(data_is_never_written),
+      TEST(a_loop_can_have_several_wheels),
+      TEST(the_version_is_the_header_s),
+      TEST(a_walk_visits_each_active_timer_once),
+      TEST(a_walk_may_stop_and_free_all_it_meets),
+      TEST(a_walk_inside_a_walk_does_nothing),
+      TEST(a_loop_that_is_run_inside_a_walk_fires_nothing),
+      EACH(no_wheel_is_harmless, no_wheels),
+      TEST(a_closed_wheel_has_nothing_to_report),
+      TEST(a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing),
+  };
 
-  tcase_add_test(making, a_timer_fits_in_64_bytes);
-  tcase_add_test(making, a_wheel_is_a_few_ordinary_handles);
-  tcase_add_loop_test(making, options_out_of_range_leave_wheel_and_loop_alone,
-                      0, LENGTH(bad_options));
-  tcase_add_test(making, reserved_words_of_the_options_must_be_zero);
-  tcase_add_test(making, no_loop_or_no_wheel_is_invalid);
-  tcase_add_test(making, a_wheel_that_is_not_aligned_is_invalid);
-  tcase_add_loop_test(making, all_zero_options_and_none_mean_the_defaults, 0,
-                      LENGTH(default_options));
-  tcase_add_test(making, the_largest_options_are_legal);
-  tcase_add_loop_test(making, slots_follow_from_the_tick, 0,
-                      LENGTH(default_slots));
-  tcase_add_test(making, one_slot_is_enough);
-  tcase_add_test(making, what_another_thread_initialised_can_be_used);
-  tcase_add_test(making, a_wheel_prepared_here_can_run_on_another_thread);
-  tcase_add_test(making, a_wheel_prepared_here_can_be_closed_on_another_thread);
-  tcase_add_test(making, data_is_never_written);
-  tcase_add_test(making, a_loop_can_have_several_wheels);
-  tcase_add_test(making, the_version_is_the_header_s);
-  tcase_add_loop_test(bad, no_wheel_is_harmless, 0, LENGTH(no_wheels));
-  tcase_add_test(bad, a_closed_wheel_has_nothing_to_report);
-  tcase_add_loop_test(bad, no_timer_is_invalid, 0, LENGTH(no_timers));
-  tcase_add_test(bad, a_start_without_a_callback_changes_nothing);
-  tcase_add_test(
-      bad, a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing);
-  tcase_add_test(bad, one_timer_more_than_max_timers_is_refused);
-  tcase_add_test(bad, a_repeating_timer_at_the_limit_goes_on);
-  tcase_add_test(bad, again_needs_a_start_and_a_repeat);
-  tcase_add_test(bad, refresh_of_a_timer_that_is_not_active_is_invalid);
-  tcase_add_test(bad, stop_of_an_idle_timer_is_no_error);
-  return run_suite(suite);
+  return run_loop_tests("wheel_api", tests, LENGTH(tests));
 }
