@@ -2,7 +2,7 @@
 
 /* Heard first: a timer fires only after a poll that began once it was due, when
  * nothing more waits to be read. Bytes that had reached their socket by then
- * count, however the loop was held up. docs/promises.md lists the scenarios. */
+ * count, however the loop was held up. */
 
 #include "idle_peers.h"
 
