@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "batch.h"
-
-#include "stall.h"
+#include "binding.h"
 
 /* The most callbacks between two reads of the clock. A read takes some 25 ns,
  * as long as a quick callback and its expiry. */
-#define MOST_UNREAD 16
+#define MAX_UNREAD 16
 
 /* A clock that a test has set back counts as one that stands still. */
 static uint64_t
@@ -18,7 +16,8 @@ ns_between(uint64_t then_ns, uint64_t now_ns)
 void
 uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
 {
-  batch->heard_ms = heard_until(wheel);
+  uvwheel__add_blocked(wheel);
+  batch->blocked_ms = wheel->blocked_ms;
   batch->begin_ns = uv_hrtime();
   batch->read_ns = batch->begin_ns;
   batch->unread = 0;
@@ -28,7 +27,7 @@ uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
 /* Reads the clock after each slow callback, and from time to time between quick
  * ones, judging by the last ones. */
 void
-uvwheel__count_callback(uvwheel_t *wheel, batch_t *batch)
+uvwheel__check_time(uvwheel_t *wheel, batch_t *batch)
 {
   uint64_t now_ns;
 
@@ -37,7 +36,7 @@ uvwheel__count_callback(uvwheel_t *wheel, batch_t *batch)
   now_ns = uv_hrtime();
   if (ns_between(batch->read_ns, now_ns) > wheel->turn_ns / 8)
     wheel->read_every = 1;
-  else if (wheel->read_every < MOST_UNREAD)
+  else if (wheel->read_every < MAX_UNREAD)
     wheel->read_every *= 2;
   batch->read_ns = now_ns;
   batch->unread = 0;
@@ -45,11 +44,11 @@ uvwheel__count_callback(uvwheel_t *wheel, batch_t *batch)
 }
 
 void
-uvwheel__end_batch(uvwheel_t *wheel, batch_t *batch)
+uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch)
 {
-  batch->took_us = ns_between(batch->begin_ns, uv_hrtime()) / 1000;
-  if (batch->took_us > wheel->stats.wakeup_max_us)
-    wheel->stats.wakeup_max_us = batch->took_us;
-  /* The wheel's own callbacks are no time in which the loop was deaf. */
-  wheel->heard_ms = batch->heard_ms + batch->took_us / 1000;
+  uint64_t took_us = ns_between(batch->begin_ns, uv_hrtime()) / 1000;
+
+  if (took_us > wheel->stats.wakeup_max_us)
+    wheel->stats.wakeup_max_us = took_us;
+  uvwheel__forget_own(wheel, batch->blocked_ms);
 }

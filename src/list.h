@@ -48,17 +48,10 @@ are_empty(const uvwheel_link_t *heads, uint64_t count)
 }
 
 static inline void
-insert_between(uvwheel_link_t *left, uvwheel_link_t *link,
-               uvwheel_link_t *right)
-{
-  join(left, link);
-  join(link, right);
-}
-
-static inline void
 append(uvwheel_link_t *head, uvwheel_link_t *link)
 {
-  insert_between(head->prev, link, head);
+  join(head->prev, link);
+  join(link, head);
 }
 
 /* Unlinks a link from whatever list it is on. */

@@ -2,77 +2,47 @@
 
 /* The mailbox: how other threads reach the timers of a loop.
  *
- *   threads                                the loop
+ *   threads                                  the loop
  *
- *   post 4 ---.                            take all, turn them round
- *              v                                  |
- *   newest -> 3 -> 2 -> 1 -> nothing       first -> 1 -> 2 -> 3 -> end
+ *   post 4 --> posted -> 3 -> end    taken -> 1 -> 2
  *
- * The threads push onto a stack (R. K. Treiber, "Systems Programming: Coping
- * with Parallelism", 1986) by compare-and-swap. The loop never pops: it takes
- * the whole stack by one exchange, in which no thread can hold it up, and
- * reverses it. Because nobody pops there is no ABA problem: a push only needs
- * the newest request to be the one that it has linked to. A push is one step,
- * so the loop never finds a request without the ones before it.
- *
- * Only the push that finds the stack empty wakes the loop. It counts itself as
- * a waker first: its request may be called back, and the wheel closed, while it
- * is about to call uv_async_send. The others do not touch the wheel after their
- * push; to count them as well costs a third of the throughput. (A waker that is
- * preempted before that call delays the requests behind it, but no thread waits
- * in a call.)
- *
- * Memory order. The loop's exchange acquires what the pushes release: the
- * requests and the count of wakers. A push that finds the stack empty acquires
- * what the exchange that emptied it released: libuv's flag that a wake-up is
- * pending, which the loop had cleared before. Otherwise the push could see the
- * flag set, and wake nobody. A push that is refused acquires what the close
- * released, so its thread may free the timer that the close has stopped. */
+ * Threads append requests to a list under a mutex. The loop takes the whole
+ * list at once, and calls the requests back without the mutex. Only the post
+ * that finds the list empty wakes the loop. It holds the mutex meanwhile, so
+ * that the mailbox cannot be closed before uv_async_send returns; libuv's own
+ * thread pool does the same. */
 
-#include "mailbox.h"
+#include "binding.h"
 
-#include "batch.h"
-#include "portable.h"
-#include "turn.h"
-
-/* uvwheel_t.newest, if not the address of a request */
-#define EMPTY ((uintptr_t)0)
-#define CLOSED ((uintptr_t)1) /* for good */
-#define UNOPENED ((uintptr_t)2)
-
-/* ---- The loop's side ---------------------------------------------------- */
-
-/* Takes what was posted, in order, and leaves EMPTY or CLOSED. */
+/* Takes the requests that threads have posted, behind those that the loop has
+ * left. */
 static void
-take(uvwheel_t *wheel, uintptr_t leave)
+take(uvwheel_t *wheel)
 {
-  uvwheel_post_t *post, *next, *oldest = NULL, **end;
-
-  post = (uvwheel_post_t *)ATOMIC_EXCHANGE(&wheel->newest, leave);
-  end = post == NULL ? wheel->end : &post->next;
-  for (; post != NULL; post = next) {
-    next = post->next;
-    post->next = oldest;
-    oldest = post;
+  uv_mutex_lock(&wheel->mutex);
+  if (wheel->posted != NULL) {
+    *wheel->taken_end = wheel->posted;
+    wheel->taken_end = wheel->posted_end;
+    wheel->posted = NULL;
+    wheel->posted_end = &wheel->posted;
   }
-  *wheel->end = oldest;
-  wheel->end = end;
+  uv_mutex_unlock(&wheel->mutex);
 }
 
 /* Calls back the first request, whose callback may free it. */
 static void
 call_first(uvwheel_t *wheel, int status)
 {
-  uvwheel_post_t *post = wheel->first;
+  uvwheel_post_t *post = wheel->taken;
 
-  wheel->first = post->next;
-  if (wheel->first == NULL)
-    wheel->end = &wheel->first;
-  uvwheel__unregister_post(post);
+  wheel->taken = post->next;
+  if (wheel->taken == NULL)
+    wheel->taken_end = &wheel->taken;
   post->cb(post, status);
 }
 
-/* What is posted meanwhile wakes the loop again. */
+/* A request that is posted meanwhile waits for the next call, so that one that
+ * posts itself cannot keep the loop from polling. */
 void
 uvwheel__on_wake(uv_async_t *async)
 {
@@ -80,47 +50,53 @@ uvwheel__on_wake(uv_async_t *async)
   uint64_t budget = wheel->turn_budget;
   batch_t batch;
 
-  take(wheel, EMPTY);
+  take(wheel);
   uvwheel__begin_batch(wheel, &batch);
-  while (wheel->first != NULL && budget-- != 0 && !batch.is_over &&
+  while (wheel->taken != NULL && budget-- != 0 && !batch.is_over &&
          !uv_is_closing((uv_handle_t *)async)) {
     call_first(wheel, 0);
-    uvwheel__count_callback(wheel, &batch);
+    uvwheel__check_time(wheel, &batch);
   }
   uvwheel__end_batch(wheel, &batch);
-  if (wheel->first != NULL && !uv_is_closing((uv_handle_t *)async))
+  if (!uvwheel__is_mailbox_empty(wheel))
     (void)uv_async_send(async);
 }
 
-void
-uvwheel__init_mailbox(uvwheel_t *wheel)
-{
-  wheel->end = &wheel->first;
-  wheel->newest = UNOPENED;
-}
-
 bool
-uvwheel__is_mailbox_empty(const uvwheel_t *wheel)
+uvwheel__is_mailbox_empty(uvwheel_t *wheel)
 {
-  return uv_is_closing((const uv_handle_t *)&wheel->async) ||
-         (wheel->first == NULL && ATOMIC_LOAD(&wheel->newest) <= UNOPENED);
+  bool is_empty;
+
+  if (!(wheel->flags & HAS_MAILBOX) ||
+      uv_is_closing((uv_handle_t *)&wheel->async))
+    return true;
+  if (wheel->taken != NULL)
+    return false;
+  uv_mutex_lock(&wheel->mutex);
+  is_empty = wheel->posted == NULL;
+  uv_mutex_unlock(&wheel->mutex);
+  return is_empty;
 }
 
 void
 uvwheel__close_mailbox(uvwheel_t *wheel)
 {
-  take(wheel, CLOSED);
-  /* Each has one system call left. A sleep of 0 would let no thread of lower
-   * priority run. */
-  while (ATOMIC_LOAD(&wheel->wakers) != 0)
-    uv_sleep(1);
+  if (!(wheel->flags & HAS_MAILBOX))
+    return;
+  uv_mutex_lock(&wheel->mutex);
+  wheel->is_mailbox_closed = 1;
+  uv_mutex_unlock(&wheel->mutex);
 }
 
 void
-uvwheel__cancel_posts(uvwheel_t *wheel)
+uvwheel__destroy_mailbox(uvwheel_t *wheel)
 {
-  while (wheel->first != NULL)
+  if (!(wheel->flags & HAS_MAILBOX))
+    return;
+  take(wheel);
+  while (wheel->taken != NULL)
     call_first(wheel, UV_ECANCELED);
+  uv_mutex_destroy(&wheel->mutex);
 }
 
 int
@@ -132,62 +108,42 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
     return UV_EINVAL;
   if (wheel->flags & HAS_MAILBOX)
     return UV_EALREADY;
-  error = uv_async_init(wheel->loop, &wheel->async, uvwheel__on_wake);
+  error = uv_mutex_init(&wheel->mutex);
   if (error != 0)
     return error;
+  error = uv_async_init(wheel->loop, &wheel->async, uvwheel__on_wake);
+  if (error != 0) {
+    uv_mutex_destroy(&wheel->mutex);
+    return error;
+  }
+  wheel->posted_end = &wheel->posted;
+  wheel->taken_end = &wheel->taken;
+  wheel->has_mailbox = 1;
   wheel->flags |= HAS_MAILBOX;
-  uvwheel__update_ref(wheel);
-  (void)ATOMIC_EXCHANGE(&wheel->newest, EMPTY);
+  uvwheel__update_refs(wheel);
   return 0;
-}
-
-/* ---- The threads' side -------------------------------------------------- */
-
-/* Pushes the request unless the mailbox is closed. Returns CLOSED then, else
- * the newest request before. After the push this request may be freed, and so
- * may the wheel, unless it waits for this waker. */
-static uintptr_t
-push(uvwheel_t *wheel, uvwheel_post_t *post, uintptr_t newest)
-{
-  bool is_waker = false;
-
-  do {
-    if (newest == EMPTY && !is_waker) {
-      ATOMIC_ADD(&wheel->wakers, 1);
-      is_waker = true;
-    }
-    post->next = (uvwheel_post_t *)newest;
-  } while (newest != CLOSED &&
-           !ATOMIC_REPLACE(&wheel->newest, &newest, (uintptr_t)post));
-  if (newest == EMPTY)
-    (void)uv_async_send(&wheel->async);
-  if (is_waker)
-    ATOMIC_ADD(&wheel->wakers, (uintptr_t)-1);
-  return newest;
 }
 
 int
 uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
 {
-  uvwheel_post_t *next_before;
-  uvwheel_post_cb cb_before;
-  uintptr_t newest;
+  int error = 0;
 
-  if (wheel == NULL || wheel->loop == NULL || post == NULL || cb == NULL)
+  if (wheel == NULL || wheel->loop == NULL || post == NULL || cb == NULL ||
+      !wheel->has_mailbox)
     return UV_EINVAL;
-  newest = ATOMIC_LOAD(&wheel->newest);
-  if (newest == UNOPENED)
-    return UV_EINVAL;
-  if (newest == CLOSED)
-    return UV_ECANCELED;
-  uvwheel__register_post(wheel, post);
-  next_before = post->next;
-  cb_before = post->cb;
-  post->cb = cb;
-  if (push(wheel, post, newest) != CLOSED)
-    return 0;
-  post->next = next_before; /* it was closed in between */
-  post->cb = cb_before;
-  uvwheel__unregister_post(post);
-  return UV_ECANCELED;
+  uv_mutex_lock(&wheel->mutex);
+  if (wheel->is_mailbox_closed) {
+    error = UV_ECANCELED;
+  } else {
+    bool was_empty = wheel->posted == NULL;
+    post->next = NULL;
+    post->cb = cb;
+    *wheel->posted_end = post;
+    wheel->posted_end = &post->next;
+    if (was_empty)
+      (void)uv_async_send(&wheel->async);
+  }
+  uv_mutex_unlock(&wheel->mutex);
+  return error;
 }

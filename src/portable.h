@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The compiler builtins that the library uses: those of GNU C, those of
- * Microsoft's compiler, and what does the same in plain C11.
+/* The compiler builtins that the library uses, and the same in plain C11.
  * -DUVWHEEL_PLAIN_C=1 chooses the latter with any compiler, for tests. */
 
 #ifndef UVWHEEL_PORTABLE_H
@@ -69,72 +68,13 @@ lowest_bit(uint64_t bits)
 #define THREAD_LOCAL _Thread_local
 #endif
 
-/* ATOMIC_*: words that threads share. In public structs they are plain ones,
- * because neither C99 nor C++ has _Atomic. A load acquires, an addition
- * releases, the other two do both. The replacement may fail for no reason;
- * then, as whenever it fails, *expected is what was found, and acquired. */
-
-#ifndef _MSC_VER
-
-#include <stdatomic.h>
-
-#define ATOMIC_WORD(word) ((_Atomic(uintptr_t) *)(word))
-#define ATOMIC_LOAD(word) \
-  atomic_load_explicit(ATOMIC_WORD(word), memory_order_acquire)
-#define ATOMIC_ADD(word, value)                              \
-  ((void)atomic_fetch_add_explicit(ATOMIC_WORD(word), value, \
-                                   memory_order_release))
-#define ATOMIC_EXCHANGE(word, value) \
-  atomic_exchange_explicit(ATOMIC_WORD(word), value, memory_order_acq_rel)
-#define ATOMIC_REPLACE(word, expected, value)                               \
-  atomic_compare_exchange_weak_explicit(ATOMIC_WORD(word), expected, value, \
-                                        memory_order_acq_rel,               \
-                                        memory_order_acquire)
-
-#else
-
-#include <intrin.h>
-#include <stdbool.h>
-
-/* Full barriers, all of them. <stdatomic.h> would need a recent compiler and an
- * option of it. */
-#ifdef _WIN64
-typedef __int64 interlocked_t;
-#define INTERLOCKED(operation) _Interlocked##operation##64
-#else
-typedef long interlocked_t;
-#define INTERLOCKED(operation) _Interlocked##operation
-#endif
-
-#define ATOMIC_WORD(word) ((volatile interlocked_t *)(word))
-#define ATOMIC_LOAD(word) ((uintptr_t)INTERLOCKED(Or)(ATOMIC_WORD(word), 0))
-#define ATOMIC_ADD(word, value) \
-  ((void)INTERLOCKED(ExchangeAdd)(ATOMIC_WORD(word), (interlocked_t)(value)))
-#define ATOMIC_EXCHANGE(word, value) \
-  ((uintptr_t)INTERLOCKED(Exchange)(ATOMIC_WORD(word), (interlocked_t)(value)))
-#define ATOMIC_REPLACE(word, expected, value) \
-  interlocked_replace(ATOMIC_WORD(word), expected, value)
-
-static inline bool
-interlocked_replace(volatile interlocked_t *word, uintptr_t *expected,
-                    uintptr_t value)
-{
-  uintptr_t wanted = *expected;
-
-  *expected = (uintptr_t)INTERLOCKED(CompareExchange)(
-      word, (interlocked_t)value, (interlocked_t)wanted);
-  return *expected == wanted;
-}
-
-#endif
-
-/* The reciprocal of a divisor, and the values that it is good for: those below
- * the limit. */
+/* The reciprocal of a divisor, and the limit below which values can be divided
+ * by it. */
 #define RECIPROCAL(divisor) (UINT64_MAX / (divisor))
 #define RECIPROCAL_LIMIT(divisor) ((UINT64_C(1) << 63) / (divisor))
 
 /* value / divisor. The reciprocal is (2^64 - e) / divisor with an e from 1 to
- * divisor. So the product below is (value + 1) / divisor less something above
+ * divisor. So the product below is (value + 1) / divisor minus something above
  * zero that, value + 1 being at most 2^64 / divisor, is at most 1 / divisor:
  * its whole part is that of value / divisor. (After Granlund and Montgomery,
  * "Division by invariant integers using multiplication", 1994.) */

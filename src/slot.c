@@ -8,32 +8,26 @@
  * 63 ns with 4 lanes, 40 with 8, 24 with 16 and 22 with 32; a lane costs 16
  * bytes per slot.
  *
- * Entries are dealt to the lanes in runs, and a lane is initialised when its
- * first run begins: a slot with few entries uses few lanes. In a FIFO wheel the
- * order matters more: there one lane takes all entries, and the one before it
- * what a pass puts back (see wheel.c). */
-
-#include "slot.h"
+ * A lane gets SHARE entries before the next one, and is initialised then: a
+ * slot with few entries uses few lanes. In a FIFO wheel, where the order
+ * matters more, one lane takes all entries. */
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* How many entries a lane gets before the next lane's turn: few at first (with
- * 16 a wheel of 1 ms, whose slots are sparse, expires at half the speed), and
- * one more each time that all lanes have had their turn. */
-#define RUN 4
-#define MOST_RUN (1u << 15)
+#include "wheel.h"
 
-/* The lane that takes all entries of a FIFO slot. */
-#define FIFO_LANE 1
+/* With 1 a slot of 15 entries has 15 lanes, and a wheel of 1 ms, whose slots
+ * are sparse, has a cold line for each entry. With 16 such a wheel expires at
+ * half the speed. */
+#define SHARE 4
 
 int
 uvwheel__allocate_slots(uvwheel_core_t *core)
 {
   uint64_t count = core->slot_mask + 1;
   uint64_t words = (count + 63) / 64;
-  uint64_t size = sizeof(uvwheel_slot_t) * count +
-                  sizeof(uint64_t) * (words + (words + 63) / 64);
+  uint64_t size = sizeof(uvwheel_slot_t) * count + 2 * sizeof(uint64_t) * words;
 
   if (size > SIZE_MAX)
     return ENOMEM;
@@ -41,51 +35,33 @@ uvwheel__allocate_slots(uvwheel_core_t *core)
   if (core->slots == NULL)
     return ENOMEM;
   core->occupied = (uint64_t *)(core->slots + count);
-  core->words = core->occupied + words;
+  core->soonest = core->occupied + words;
   return 0;
 }
 
 /* ---- Lanes -------------------------------------------------------------- */
 
 static void
-turn_to_lane(uvwheel_slot_t *slot, uint64_t lane, unsigned run)
+fill_lane(uvwheel_slot_t *slot, uint32_t lane)
 {
   uvwheel_link_t *head = &slot->lanes[lane];
 
   slot->filling = (uint16_t)((char *)head - (char *)slot);
-  slot->run = (uint16_t)run;
-  slot->left = (uint16_t)run;
+  slot->left = SHARE;
   if (lane >= slot->used)
-    slot->used = (uint16_t)(lane + 1);
+    slot->used = lane + 1;
   if (head->next == NULL)
     list_init(head);
 }
 
-static void
-occupy(uvwheel_core_t *core, uvwheel_slot_t *slot)
-{
-  uint64_t number = (uint64_t)(slot - core->slots);
-
-  core->occupied[number / 64] |= UINT64_C(1) << (number % 64);
-  core->words[number / 4096] |= UINT64_C(1) << (number / 64 % 64);
-  slot->left = slot->run;
-}
-
 void
-uvwheel__end_run(uvwheel_core_t *core, uvwheel_slot_t *slot)
+uvwheel__next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot)
 {
-  uint64_t lane = (uint64_t)(lane_of(slot) - slot->lanes);
+  uvwheel_link_t *head =
+      (uvwheel_link_t *)(void *)((char *)slot + slot->filling);
+  uint32_t lane = (uint32_t)(head - slot->lanes);
 
-  if (!is_occupied(core, (uint64_t)(slot - core->slots))) {
-    occupy(core, slot);
-    slot->left--;
-  } else if (is_fifo(core)) {
-    turn_to_lane(slot, FIFO_LANE, MOST_RUN);
-  } else if (lane < UVWHEEL_LANES - 1) {
-    turn_to_lane(slot, lane + 1, slot->run);
-  } else {
-    turn_to_lane(slot, 0, slot->run < MOST_RUN ? slot->run + 1u : MOST_RUN);
-  }
+  fill_lane(slot, is_fifo(core) ? 0 : (lane + 1) % UVWHEEL_LANES);
 }
 
 /* ---- Slots that are occupied -------------------------------------------- */
@@ -93,100 +69,138 @@ uvwheel__end_run(uvwheel_core_t *core, uvwheel_slot_t *slot)
 void
 uvwheel__claim(uvwheel_core_t *core, uint64_t tick)
 {
-  uint64_t number = tick & core->slot_mask;
+  uint64_t number = tick & core->slot_mask, word = number / 64;
   uvwheel_slot_t *slot = &core->slots[number];
 
-  if (!is_prepared(slot))
-    uvwheel__vacate(core, number);
+  if (core->occupied[word] == 0 || tick < core->soonest[word])
+    core->soonest[word] = tick;
+  core->occupied[word] |= UINT64_C(1) << (number % 64);
+  if (slot->nearest == 0) {
+    slot->used = 0;
+    fill_lane(slot, 0);
+  }
   slot->nearest = tick;
-  if (!is_occupied(core, number))
-    occupy(core, slot);
 }
 
 void
 uvwheel__vacate(uvwheel_core_t *core, uint64_t number)
 {
-  uvwheel_slot_t *slot = &core->slots[number];
-
   core->occupied[number / 64] &= ~(UINT64_C(1) << (number % 64));
-  if (core->occupied[number / 64] == 0)
-    core->words[number / 4096] &= ~(UINT64_C(1) << (number / 64 % 64));
-  slot->nearest = NEVER;
-  slot->used = 0;
-  turn_to_lane(slot, 0, RUN);
-  if (is_fifo(core))
-    turn_to_lane(slot, FIFO_LANE, MOST_RUN);
-  slot->left = 1;
+  core->slots[number].nearest = 0;
 }
 
-/* The first bit that is set from `from` to before `end`; `end` if there is
- * none. */
-static uint64_t
-next_bit(const uint64_t *words, uint64_t from, uint64_t end)
+void
+uvwheel__vacate_all(uvwheel_core_t *core)
 {
-  while (from < end) {
-    uint64_t bits = words[from / 64] >> (from % 64);
-    if (bits != 0)
-      return from + lowest_bit(bits);
-    from = (from / 64 + 1) * 64;
-  }
-  return end;
+  uint64_t number = 0;
+
+  while ((number = uvwheel__next_occupied(core, number)) <= core->slot_mask)
+    uvwheel__vacate(core, number);
 }
 
 uint64_t
 uvwheel__next_occupied(const uvwheel_core_t *core, uint64_t number)
 {
-  uint64_t slots = core->slot_mask + 1, words = (slots + 63) / 64;
-  uint64_t word = number / 64, end = 64 * (word + 1), found;
-
-  if (end > slots)
-    end = slots;
-  found = next_bit(core->occupied, number, end);
-  if (found < end || end == slots)
-    return found;
-  word = next_bit(core->words, word + 1, words);
-  return word < words ? next_bit(core->occupied, 64 * word, slots) : slots;
+  while (number <= core->slot_mask) {
+    uint64_t bits = core->occupied[number / 64] >> (number % 64);
+    if (bits != 0)
+      return number + lowest_bit(bits);
+    number = (number / 64 + 1) * 64;
+  }
+  return core->slot_mask + 1;
 }
 
-/* Prefetches the entries that the hand will look at first. Those in a slot of a
- * 1 ms wheel are cold, and too few for the misses of its lanes to overlap. */
-static void
-fetch_ends(const uvwheel_slot_t *slot)
-{
-  uint64_t i;
+/* ---- The next tick ------------------------------------------------------ */
 
-  for (i = 0; i < slot->used; i++) {
-    PREFETCH(slot->lanes[i].next);
-    PREFETCH(slot->lanes[i].prev);
+/* Looks at the slots of some of a word's bits until one wants a pass by `end`.
+ * Returns the first tick at which one of them wants a pass. A look through the
+ * whole word makes its bound exact. */
+static uint64_t
+find_in_word(uvwheel_core_t *core, uint64_t word, uint64_t bits, uint64_t end)
+{
+  bool is_whole = bits == core->occupied[word];
+  uint64_t soonest = NEVER;
+
+  for (; bits != 0; bits &= bits - 1) {
+    uint64_t number = 64 * word + lowest_bit(bits);
+    const uvwheel_slot_t *slot = &core->slots[number];
+    if (are_empty(slot->lanes, slot->used))
+      uvwheel__vacate(core, number);
+    else if (slot->nearest <= end)
+      return slot->nearest;
+    else if (slot->nearest < soonest)
+      soonest = slot->nearest;
   }
+  if (is_whole)
+    core->soonest[word] = soonest;
+  return soonest;
 }
 
 /* Goes through the slots in the order in which the hand meets them, so the
- * first whose nearest tick lies within this round has the earliest. */
+ * first whose nearest tick lies within this round has the earliest. A word that
+ * has none, by its bound, is not looked into. The word that the hand is in
+ * comes first and, for the end of the round, last. */
 uint64_t
 uvwheel__find_next_tick(uvwheel_core_t *core)
 {
-  uint64_t first = core->hand + 1;
-  uint64_t start = first & core->slot_mask;
-  uint64_t begin = start, end = core->slot_mask + 1;
-  uint64_t earliest = NEVER;
-  int half;
+  uint64_t words = (core->slot_mask + 64) / 64;
+  uint64_t first = (core->hand + 1) & core->slot_mask;
+  uint64_t end = core->hand + core->slot_mask + 1; /* of the round */
+  uint64_t next = NEVER, i;
 
-  for (half = 0; half < 2; half++) {
-    uint64_t number = uvwheel__next_occupied(core, begin);
-    for (; number < end; number = uvwheel__next_occupied(core, number + 1)) {
-      const uvwheel_slot_t *slot = &core->slots[number];
-      if (are_empty(slot->lanes, slot->used)) {
-        uvwheel__vacate(core, number);
-      } else if (slot->nearest - first <= core->slot_mask) {
-        fetch_ends(slot);
-        return slot->nearest;
-      } else if (slot->nearest < earliest) {
-        earliest = slot->nearest;
+  for (i = 0; i <= words; i++) {
+    uint64_t word = (first / 64 + i) & (words - 1), tick;
+    uint64_t bits = core->occupied[word];
+    if (i == 0)
+      bits &= UINT64_MAX << (first % 64);
+    if (bits == 0)
+      continue;
+    tick = core->soonest[word];
+    if (tick <= end)
+      tick = find_in_word(core, word, bits, end);
+    if (tick <= end)
+      return tick;
+    if (tick < next)
+      next = tick;
+  }
+  return next;
+}
+
+/* ---- Counting ----------------------------------------------------------- */
+
+uint64_t
+uvwheel__slot_count(const uvwheel_core_t *core, uint64_t number)
+{
+  const uvwheel_slot_t *slot = &core->slots[number];
+  const uvwheel_link_t *link;
+  uint64_t count = 0, i;
+
+  if (!is_occupied(core, number))
+    return 0;
+  for (i = 0; i < slot->used; i++)
+    for (link = slot->lanes[i].next; link != &slot->lanes[i]; link = link->next)
+      count++;
+  return count;
+}
+
+uint64_t
+uvwheel__count_later(const uvwheel_core_t *core, uint64_t now_ms,
+                     uint64_t *most)
+{
+  uint64_t number = 0, later = 0, i;
+
+  *most = 0;
+  for (; (number = uvwheel__next_occupied(core, number)) <= core->slot_mask;
+       number++) {
+    uvwheel_slot_t *slot = &core->slots[number];
+    for (i = 0; i < slot->used; i++) {
+      uvwheel_link_t *link = slot->lanes[i].next;
+      for (; link != &slot->lanes[i]; link = link->next) {
+        uint64_t rounds = rounds_of(core, entry_of(link), now_ms);
+        later += rounds > 0;
+        *most = rounds > *most ? rounds : *most;
       }
     }
-    begin = 0;
-    end = start;
   }
-  return earliest;
+  return later;
 }

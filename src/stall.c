@@ -1,85 +1,142 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Stalls: time in which the loop was deaf does not count.
+/* Stalls: time in which the loop was blocked does not count.
  *
  * A turn never fires a timer whose peer has bytes waiting in its socket (turn.c
  * says how). But datagrams are lost while nobody reads them; and in a poll in
  * which one callback blocks, the callbacks after it read bytes that are newer
- * than the loop's time and refresh their timers with that time. So when others
- * have held up the loop for S, more than stall_ms, the wheel's clock is set
- * back by S and by a grace of as much again, for peers whose datagrams were
- * lost to speak once more. Due times are times of that clock: no timer is
- * touched.
+ * than the loop's time and refresh their timers with that time. So when the
+ * loop was blocked for S ms, more than stall_ms, the wheel's clock is set back
+ * by S, and by a grace of min(S, 1000) ms: peers whose datagrams were lost have
+ * time to send again. Due times are times of that clock: no timer is touched.
  *
  *   loop's time    60 ....... 70 ........... 90 ................ 110
- *                  armed      the loop       the driver          timers fire
- *                  for 70     is deaf        finds S = 20
+ *                  armed      the loop       a poll returns,     timers fire
+ *                  for 70     is blocked     S = 20
  *
  *   wheel's clock  60 ...................... 90, back to 50 ... 70
  *
+ * The loop is blocked while the process is frozen and while callbacks run,
+ * other than the wheel's own: otherwise a repeat whose callback is slow would
+ * lose its rate. It is not blocked while a poll sleeps, at most until the
+ * driver is due. Only this file knows until when the loop was not blocked
+ * (seen_ms) and for how long it was blocked since the last poll (blocked_ms).
+ *
  * Without a limit one client that blocks the loop again and again would keep
- * every silent peer connected. So what is set back is taken from an account,
- * and a stall is forgiven only while that is not empty. The numbers:
+ * every silent peer connected. So there is an allowance: the time that is set
+ * back is taken from it, and a stall is forgiven only while some of it is left.
+ * The numbers:
  *
- *   60 s   the account at first and at most: ten stalls of 5 s in a row
- *   1/16   of the loop's time flows in: with an empty account the wheel's clock
- *          runs at 15/16 of the loop's pace at least
- *   60 s   the most that the account may owe. A stall is forgiven whole, even
- *          eight hours of suspension; 16 minutes later the next one is
- *   1 s    the most that a grace may be: longer than the time that most peers
- *          leave between two datagrams
- *
- * The wheel's own callbacks are no stall: a repeat whose callback is slow would
- * lose its rate. */
+ *   60 s   the allowance at first and at most: ten stalls of 5 s in a row
+ *   1/16   of the loop's time is added to it: when it is used up, the wheel's
+ *          clock runs at 15/16 of the loop's pace at least
+ *  -60 s   the least. Even a suspension of eight hours is forgiven completely;
+ *          then no stall is forgiven in the next 16 minutes
+ *   1 s    the longest grace: longer than the time that most peers leave
+ *          between two datagrams */
 
-#include "stall.h"
+#include "binding.h"
 
-#define ACCOUNT_MS INT64_C(60000)
+#ifdef __linux__
+#include <time.h>
+#endif
+
+#define ALLOWANCE_MS INT64_C(60000)
 #define INFLOW 16
-#define MOST_GRACE_MS 1000
+#define MAX_GRACE_MS 1000
 
 void
 uvwheel__init_stalls(uvwheel_t *wheel)
 {
-  wheel->account_ms = ACCOUNT_MS;
-  wheel->account_at_ms = loop_now(wheel);
+  wheel->seen_ms = loop_now(wheel);
+  wheel->allowance_ms = ALLOWANCE_MS;
+  wheel->allowance_at_ms = loop_now(wheel);
 }
 
-static void
-fill_account(uvwheel_t *wheel)
+/* The time now on the loop's clock, which has cached when the poll returned. On
+ * Linux the coarse clock is exact enough, and takes a fifth of the time. */
+static uint64_t
+clock_ms(const uvwheel_t *wheel)
 {
-  uint64_t now_ms = loop_now(wheel), at_ms = wheel->account_at_ms;
+  uint64_t now_ms;
+#ifdef __linux__
+  struct timespec now = {0, 0};
 
-  if (now_ms > at_ms) /* unless the clock has stepped back */
-    wheel->account_ms += (int64_t)((now_ms - at_ms) / INFLOW);
-  if (wheel->account_ms > ACCOUNT_MS)
-    wheel->account_ms = ACCOUNT_MS;
-  wheel->account_at_ms = now_ms;
+  (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+#else
+  now_ms = uv_hrtime() / 1000000;
+#endif
+  return now_ms > loop_now(wheel) ? now_ms : loop_now(wheel);
 }
 
-static void
-set_back(uvwheel_t *wheel, uint64_t deaf_ms)
+/* A poll may have slept until the loop's time, but not beyond the time for
+ * which the driver is armed, and in a spell not at all. */
+void
+uvwheel__add_blocked(uvwheel_t *wheel)
 {
-  uint64_t back_ms =
-      add_ms(deaf_ms, deaf_ms < MOST_GRACE_MS ? deaf_ms : MOST_GRACE_MS);
+  uint64_t now_ms = clock_ms(wheel), slept_ms = loop_now(wheel);
 
-  if (back_ms > now_of(wheel))
-    back_ms = now_of(wheel);
-  wheel->set_back_ms += back_ms;
-  if (back_ms < (uint64_t)(wheel->account_ms + ACCOUNT_MS))
-    wheel->account_ms -= (int64_t)back_ms;
-  else
-    wheel->account_ms = -ACCOUNT_MS;
+  if ((wheel->flags & ARMED) && wheel->armed_for_ms < slept_ms)
+    slept_ms = wheel->armed_for_ms;
+  if (!(wheel->flags & SPELL) && slept_ms > wheel->seen_ms)
+    wheel->seen_ms = slept_ms;
+  if (now_ms > wheel->seen_ms)
+    wheel->blocked_ms += now_ms - wheel->seen_ms;
+  wheel->seen_ms = now_ms;
 }
 
 void
-uvwheel__count_stall(uvwheel_t *wheel, uint64_t deaf_ms)
+uvwheel__forget_own(uvwheel_t *wheel, uint64_t blocked_ms)
 {
+  wheel->seen_ms = clock_ms(wheel);
+  wheel->blocked_ms = blocked_ms;
+}
+
+/* What the division drops counts the next time. */
+static void
+add_inflow(uvwheel_t *wheel)
+{
+  uint64_t now_ms = loop_now(wheel);
+  uint64_t inflow_ms;
+
+  if (now_ms < wheel->allowance_at_ms) /* the clock has stepped back */
+    wheel->allowance_at_ms = now_ms;
+  inflow_ms = (now_ms - wheel->allowance_at_ms) / INFLOW;
+  wheel->allowance_at_ms += inflow_ms * INFLOW;
+  wheel->allowance_ms += (int64_t)inflow_ms;
+  if (wheel->allowance_ms > ALLOWANCE_MS)
+    wheel->allowance_ms = ALLOWANCE_MS;
+}
+
+static void
+set_back(uvwheel_t *wheel, uint64_t stall_ms)
+{
+  uint64_t back_ms =
+      add_ms(stall_ms, stall_ms < MAX_GRACE_MS ? stall_ms : MAX_GRACE_MS);
+
+  if (back_ms > wheel_now(wheel))
+    back_ms = wheel_now(wheel);
+  wheel->set_back_ms += back_ms;
+  if (back_ms < (uint64_t)(wheel->allowance_ms + ALLOWANCE_MS))
+    wheel->allowance_ms -= (int64_t)back_ms;
+  else
+    wheel->allowance_ms = -ALLOWANCE_MS;
+}
+
+void
+uvwheel__end_blocked(uvwheel_t *wheel)
+{
+  uint64_t stall_ms = wheel->blocked_ms;
+
+  wheel->blocked_ms = 0;
+  if (LIKELY(stall_ms <= wheel->stall_ms))
+    return;
   wheel->stats.stalls++;
-  wheel->stats.stall_sum_ms += deaf_ms;
-  if (deaf_ms > wheel->stats.stall_max_ms)
-    wheel->stats.stall_max_ms = deaf_ms;
-  fill_account(wheel);
-  if (wheel->account_ms > 0)
-    set_back(wheel, deaf_ms);
+  wheel->stats.stall_sum_ms += stall_ms;
+  if (stall_ms > wheel->stats.stall_max_ms)
+    wheel->stats.stall_max_ms = stall_ms;
+  add_inflow(wheel);
+  if (wheel->allowance_ms > 0)
+    set_back(wheel, stall_ms);
 }

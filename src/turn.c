@@ -1,80 +1,86 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Turns: a timer fires only after the loop has heard its peer.
+/* Turns: the check listens, the driver fires.
  *
- *   the driver is due:  -->  a poll that does  -->  is anything  --no-->  turn
- *   notes the time           not wait, and          ready?
- *                            its callbacks            |
- *                                 ^------- yes -------'
+ * When a timer is due, bytes of its peer may still wait in a socket. So one
+ * time decides what may fire: quiet_ms. Whoever spoke up to then was heard.
  *
- * libuv runs its timers before it polls, or long after, so when a timer is due
- * the bytes of its peer may still wait in a socket. Therefore the driver, the
- * uv_timer_t that wakes the loop for the wheel, fires nothing. It notes the
- * loop's time (polled_ms) and makes polls return at once (by a uv_idle_t). The
- * turn runs after the next poll and its callbacks (in a uv_check_t) and fires
- * what was due by polled_ms: each of these peers was silent when that poll
- * began.
+ *   on time:    poll --> check: is the loop quiet? --> driver fires
+ *                        Then quiet_ms = now.
  *
- * One poll does not hear everything. libuv reports 1,024 events at a time and
- * reads 32 datagrams of a socket. So the turn waits until the loop is quiet:
- * after a poll no descriptor is ready, and the mailbox is empty. A loop that is
- * never quiet must have its timers as well, so the turn waits until a quarter
- * of a tick has passed, but for at least one more poll.
+ *   otherwise:  driver --> poll that does not wait --> check listens and fires
+ *                            ^                            |
+ *                            '--- something is due still -'
  *
- * There is one turn per poll. A turn that is cut by its limits goes on after
- * the next poll, up to the same time. */
+ * The check (a uv_check_t) is called after each poll. If something is due that
+ * quiet_ms does not cover yet, it asks whether the loop is quiet: no descriptor
+ * is ready, none waits to be registered, and the mailbox is empty. Then
+ * quiet_ms is the loop's time, which is when the poll returned.
+ *
+ * The driver (a uv_timer_t) fires the timers that are due by quiet_ms. It is
+ * due at the time of the wheel's next tick; if the poll returned later than
+ * that, the check moves it to the loop's time. So all timers of the loop that
+ * were due before run before it.
+ *
+ * If something is due that was not heard, or a turn was cut by its limits, a
+ * spell begins: the idle handle keeps polls from waiting, and the checks listen
+ * and fire until nothing is due. They fire no timer that is due after the last
+ * poll began (polled_ms), because timers of the loop may be due before it.
+ *
+ * A loop that is never quiet must have its timers as well. So in a spell, once
+ * a quarter of a tick has passed since its first poll, quiet_ms is that quarter
+ * behind the clock, and not after the last poll but one began: since then the
+ * loop has listened for that long, in two polls. The wait slides, it never
+ * begins anew within the spell.
+ *
+ * There is one turn per poll. */
 
-#include "turn.h"
-
-#include "batch.h"
-#include "mailbox.h"
-#include "portable.h"
-#include "stall.h"
-#include "timer.h"
-#include "wheel.h"
+#include "binding.h"
 
 #ifndef _WIN32
 #include <poll.h>
-#include <time.h>
 #endif
 
-/* Bounds of that quarter of a tick. In 25 ms a loop hears some thousand
+/* Bounds of that quarter of a tick. In 25 ms a loop reads some thousand
  * datagrams; 250 ms are little beside the timeouts of a wheel whose ticks are
  * seconds long. */
-#define LEAST_WAIT_MS 25
-#define MOST_WAIT_MS 250
+#define MIN_WAIT_MS 25
+#define MAX_WAIT_MS 250
 
-/* uvwheel_t.quiet_by_ms before the wait begins. */
-#define NO_WAIT UINT64_MAX
+/* In a spell the loop is asked whether it is quiet once per millisecond, and
+ * after so many polls. Beside a descriptor that is always ready ten wheels that
+ * ask after each poll leave a loop 88,000 iterations per second of 726,000. */
+#define MAX_UNASKED 64
 
-/* While the wheel is polling, the driver looks from time to time whether others
- * have closed the two handles that the turn needs. */
-#define WATCH_MS 1000
+/* ---- Arming ------------------------------------------------------------- */
 
-/* ---- The driver --------------------------------------------------------- */
+static void
+start_driver(uvwheel_t *wheel, uint64_t delay_ms)
+{
+  wheel->flags |= ARMED;
+  wheel->armed_for_ms = add_ms(loop_now(wheel), delay_ms);
+  (void)uv_timer_start(&wheel->driver, uvwheel__on_driver, delay_ms, 0);
+}
 
 void
 uvwheel__disarm(uvwheel_t *wheel)
 {
-  wheel->flags &= ~(uint64_t)(ARMED | POLLING);
+  wheel->flags &= ~(uint64_t)(ARMED | SPELL);
   (void)uv_timer_stop(&wheel->driver);
-  (void)uv_idle_stop(&wheel->no_wait);
+  (void)uv_idle_stop(&wheel->idle);
 }
 
 static void
 arm_at_next_tick(uvwheel_t *wheel)
 {
-  uint64_t now_ms = passed_by(wheel, loop_now(wheel));
+  uint64_t now_ms = to_wheel_ms(wheel, loop_now(wheel));
   uint64_t next_ms = uvwheel__core_next_ms(&wheel->core);
   uint64_t delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
-  uint64_t wake_ms = add_ms(loop_now(wheel), delay_ms);
 
   /* Never push back a wake-up that is overdue. */
-  if ((wheel->flags & ARMED) && wake_ms >= wheel->armed_for_ms)
-    return;
-  wheel->flags |= ARMED;
-  wheel->armed_for_ms = wake_ms;
-  (void)uv_timer_start(&wheel->driver, uvwheel__on_due, delay_ms, WATCH_MS);
+  if (!(wheel->flags & ARMED) ||
+      add_ms(loop_now(wheel), delay_ms) < wheel->armed_for_ms)
+    start_driver(wheel, delay_ms);
 }
 
 void
@@ -84,7 +90,7 @@ uvwheel__arm(uvwheel_t *wheel)
     return;
   if (uvwheel__core_count(&wheel->core) == 0)
     uvwheel__disarm(wheel);
-  else if (!(wheel->flags & POLLING))
+  else if (!(wheel->flags & SPELL))
     arm_at_next_tick(wheel);
 }
 
@@ -93,244 +99,260 @@ uvwheel__arm(uvwheel_t *wheel)
 static void
 abandon(uvwheel_t *wheel)
 {
-  (void)uv_idle_stop(&wheel->no_wait);
+  (void)uv_idle_stop(&wheel->idle);
   if (!is_closing(wheel))
     uv_close((uv_handle_t *)&wheel->driver, NULL);
 }
 
+/* Is something due by a time of the loop? A callback may find that the loop's
+ * clock has stepped back, and then nothing may fire early. */
 static bool
-is_sibling_closing(const uvwheel_t *wheel)
+is_due_by(const uvwheel_t *wheel, uint64_t loop_ms)
 {
-  return uv_is_closing((const uv_handle_t *)&wheel->no_wait) ||
-         uv_is_closing((const uv_handle_t *)&wheel->after_poll);
+  uint64_t now_ms = loop_now(wheel);
+
+  return uvwheel__core_next_ms(&wheel->core) <=
+         to_wheel_ms(wheel, loop_ms < now_ms ? loop_ms : now_ms);
+}
+
+static void
+begin_spell(uvwheel_t *wheel)
+{
+  if (uv_is_closing((uv_handle_t *)&wheel->idle) ||
+      uv_is_closing((uv_handle_t *)&wheel->check)) {
+    abandon(wheel);
+    return;
+  }
+  uvwheel__disarm(wheel);
+  wheel->flags |= SPELL;
+  wheel->spell_ms = UINT64_MAX;
+  wheel->polled_ms = 0;
+  (void)uv_idle_start(&wheel->idle, uvwheel__on_idle);
 }
 
 /* While it is active, polls do not wait. It keeps the loop alive as the driver
  * does. */
 void
-uvwheel__on_no_wait(uv_idle_t *no_wait)
+uvwheel__on_idle(uv_idle_t *idle)
 {
-  uvwheel_t *wheel = CONTAINER_OF(no_wait, uvwheel_t, no_wait);
+  uvwheel_t *wheel = CONTAINER_OF(idle, uvwheel_t, idle);
 
-  if (is_closing(wheel) || is_sibling_closing(wheel))
+  if (is_closing(wheel) || uv_is_closing((uv_handle_t *)&wheel->check))
     abandon(wheel);
-}
-
-/* Makes the loop poll before anything fires. */
-void
-uvwheel__on_due(uv_timer_t *driver)
-{
-  uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
-  uint64_t heard_ms = heard_until(wheel);
-
-  wheel->flags &= ~(uint64_t)ARMED;
-  if (is_sibling_closing(wheel)) {
-    abandon(wheel);
-    return;
-  }
-  /* A walk whose callback runs the loop has its places in the lists. At its end
-   * it arms the driver. */
-  if (wheel->core.cursor != NULL || (wheel->flags & POLLING))
-    return;
-  wheel->flags |= POLLING;
-  wheel->heard_ms = heard_ms;
+  wheel->polled_before_ms = wheel->polled_ms;
   wheel->polled_ms = loop_now(wheel);
-  wheel->quiet_by_ms = NO_WAIT;
-  (void)uv_idle_start(&wheel->no_wait, uvwheel__on_no_wait);
-}
-
-/* ---- Quiet -------------------------------------------------------------- */
-
-static uint64_t
-longest_wait_ms(const uvwheel_t *wheel)
-{
-  uint64_t quarter_ms = wheel->core.tick_ms / 4;
-
-  if (quarter_ms < LEAST_WAIT_MS)
-    return LEAST_WAIT_MS;
-  return quarter_ms < MOST_WAIT_MS ? quarter_ms : MOST_WAIT_MS;
-}
-
-/* Is nothing left that waits to be heard? poll(2) only looks: epoll_wait would
- * take edge-triggered events away from libuv. Windows has no descriptor that
- * says so for its sockets. */
-static bool
-is_quiet(const uvwheel_t *wheel)
-{
-#ifndef _WIN32
-  struct pollfd backend = {.fd = uv_backend_fd(wheel->loop), .events = POLLIN};
-
-  if (poll(&backend, 1, 0) == 1 && (backend.revents & POLLIN))
-    return false;
-#endif
-  return uvwheel__is_mailbox_empty(wheel);
-}
-
-/* May the turn run after this poll? */
-static bool
-is_wait_over(const uvwheel_t *wheel, uint64_t now_ms)
-{
-  return now_ms >= wheel->quiet_by_ms || is_quiet(wheel);
-}
-
-/* The wait begins when the first poll returns, because the loop heard nothing
- * before. At least one more poll follows, however long the callbacks of this
- * one have taken. */
-static void
-wait_for_quiet(uvwheel_t *wheel)
-{
-  if (wheel->quiet_by_ms == NO_WAIT)
-    wheel->quiet_by_ms = loop_now(wheel) + longest_wait_ms(wheel);
 }
 
 /* ---- Firing ------------------------------------------------------------- */
 
 static void
-count_in(uint64_t *buckets, uint64_t *sum_ms, uint64_t *max_ms,
-         uint64_t late_ms)
+count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
 {
   unsigned bucket = bit_width(late_ms);
 
   if (bucket >= UVWHEEL_LATENESS_BUCKETS)
     bucket = UVWHEEL_LATENESS_BUCKETS - 1;
-  buckets[bucket]++;
-  *sum_ms += late_ms;
-  if (late_ms > *max_ms)
-    *max_ms = late_ms;
+  stats->lateness[bucket]++;
+  stats->lateness_sum_ms += late_ms;
+  if (late_ms > stats->lateness_max_ms)
+    stats->lateness_max_ms = late_ms;
 }
 
-/* From the tick, and from the due time: the one is the wheel's doing or the
- * loop's, the other is what a peer sees. */
+/* Fires the timers that are due by a time of the loop. */
 static void
-count_lateness(uvwheel_stats_t *stats, uint64_t late_ms, uint64_t due_late_ms)
+run_turn(uvwheel_t *wheel, uint64_t until_ms)
 {
-  count_in(stats->lateness, &stats->lateness_sum_ms, &stats->lateness_max_ms,
-           late_ms);
-  count_in(stats->due_lateness, &stats->due_lateness_sum_ms,
-           &stats->due_lateness_max_ms, due_late_ms);
-}
-
-/* The time on the wheel's clock up to which the turn fires. A callback may find
- * that the loop's clock has stepped back, and then nothing may fire early. */
-static uint64_t
-limit_of(const uvwheel_t *wheel)
-{
-  uint64_t now_ms = loop_now(wheel);
-
-  return passed_by(wheel,
-                   now_ms < wheel->polled_ms ? now_ms : wheel->polled_ms);
-}
-
-static void
-fire(uvwheel_t *wheel, uvwheel_entry_t *entry, uint64_t limit_ms)
-{
-  /* All entries of a pass are due at its tick. */
-  uint64_t now_ms = passed_by(wheel, loop_now(wheel));
-  uint64_t late_ms = now_ms - wheel->core.pass_ms;
-
-  count_lateness(&wheel->stats, late_ms, now_ms - entry->due_ms);
-  uvwheel__fire(wheel, entry, limit_ms);
-}
-
-static void
-run_turn(uvwheel_t *wheel)
-{
-  uvwheel_core_t *core = &wheel->core;
   uint64_t budget = wheel->turn_budget;
   batch_t batch;
 
   wheel->stats.wakeups++;
   uvwheel__begin_batch(wheel, &batch);
   while (!batch.is_over && !is_closing(wheel)) {
-    uint64_t limit_ms = limit_of(wheel);
-    uvwheel_entry_t *entry = uvwheel__core_expire(core, limit_ms, &budget);
+    uint64_t now_ms = loop_now(wheel), limit_ms;
+    uvwheel_entry_t *entry;
+    limit_ms = to_wheel_ms(wheel, until_ms < now_ms ? until_ms : now_ms);
+    entry = uvwheel__core_expire(&wheel->core, limit_ms, &budget);
     if (entry == NULL)
       break;
-    fire(wheel, entry, limit_ms);
-    uvwheel__count_callback(wheel, &batch);
+    count_lateness(&wheel->stats, to_wheel_ms(wheel, now_ms) - entry->due_ms);
+    uvwheel__fire(wheel, entry, limit_ms);
+    uvwheel__check_time(wheel, &batch);
   }
   uvwheel__end_batch(wheel, &batch);
+  if (!is_closing(wheel) && is_due_by(wheel, until_ms))
+    wheel->stats.wakeups_cut++;
 }
 
-static bool
-is_due(const uvwheel_t *wheel)
-{
-  return uvwheel__core_next_ms(&wheel->core) <= limit_of(wheel);
-}
-
-/* ---- After a poll ------------------------------------------------------- */
-
-/* The time now on the loop's clock, which has cached when the poll returned. On
- * Linux the coarse clock is exact enough, and takes a fifth of the time. */
-static uint64_t
-read_clock(const uvwheel_t *wheel)
-{
-  uint64_t now_ms;
-#ifdef __linux__
-  struct timespec now = {0, 0};
-
-  (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-#else
-  now_ms = uv_hrtime() / 1000000;
-#endif
-  return now_ms > loop_now(wheel) ? now_ms : loop_now(wheel);
-}
-
-/* What is due fires now, or after another poll. */
+/* A clock that steps back makes quiet_ms a time to come. */
 static void
-try_turn(uvwheel_t *wheel, uint64_t now_ms)
+follow_clock(uvwheel_t *wheel)
 {
-  if (loop_now(wheel) < wheel->polled_ms) { /* the clock has stepped back */
-    wheel->polled_ms = loop_now(wheel);
-    wheel->quiet_by_ms = NO_WAIT;
-  }
-  /* A walk whose callback runs the loop has its places in the lists. */
-  if (wheel->core.cursor == NULL && is_due(wheel)) {
-    if (!is_wait_over(wheel, now_ms)) {
-      wait_for_quiet(wheel);
-      return;
-    }
-    wheel->quiet_by_ms = 0; /* what this turn leaves has been heard */
-    run_turn(wheel);
-    if (is_closing(wheel))
-      return;
-    if (is_due(wheel)) {
-      wheel->stats.wakeups_cut++;
-      return;
-    }
-  }
-  uvwheel__disarm(wheel);
-  uvwheel__arm(wheel);
-}
+  uint64_t now_ms = loop_now(wheel);
 
-static void
-after_poll(uvwheel_t *wheel)
-{
-  uint64_t heard_ms, now_ms;
-
-  /* On Windows a poll that does not wait leaves the loop's time alone. */
-#ifdef _WIN32
-  uv_update_time(wheel->loop);
-#endif
-  follow_clock(wheel);
-  heard_ms = heard_until(wheel);
-  now_ms = read_clock(wheel);
-  wheel->heard_ms = now_ms;
-  if (UNLIKELY(now_ms > heard_ms && now_ms - heard_ms > wheel->stall_ms))
-    uvwheel__count_stall(wheel, now_ms - heard_ms);
-  if (wheel->flags & POLLING)
-    try_turn(wheel, now_ms);
+  if (now_ms < wheel->set_back_ms)
+    wheel->set_back_ms = now_ms;
+  if (now_ms < wheel->clock_ms) {
+    wheel->quiet_ms = 0;
+    wheel->polled_ms = wheel->polled_before_ms = 0;
+    wheel->spell_ms = UINT64_MAX;
+  }
+  wheel->clock_ms = now_ms;
 }
 
 void
-uvwheel__on_after_poll(uv_check_t *handle)
+uvwheel__on_driver(uv_timer_t *driver)
 {
-  uvwheel_t *wheel = CONTAINER_OF(handle, uvwheel_t, after_poll);
+  uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
 
-  if (uvwheel__core_count(&wheel->core) != 0)
-    after_poll(wheel);
-  uvwheel__leave_loop(wheel);
+  uvwheel__add_blocked(wheel);
+  follow_clock(wheel);
+  if (is_due_by(wheel, wheel->quiet_ms))
+    run_turn(wheel, wheel->quiet_ms);
+  if (is_closing(wheel))
+    return;
+  /* Until here, so that no start in a callback of the turn arms it. */
+  wheel->flags &= ~(uint64_t)ARMED;
+  if (is_due_by(wheel, loop_now(wheel)))
+    begin_spell(wheel);
+  else
+    uvwheel__arm(wheel);
+}
+
+/* ---- Listening ---------------------------------------------------------- */
+
+/* The descriptor that tells whether others of the loop are ready; -1 if there
+ * is none, as on Windows. */
+static int
+backend_of(const uvwheel_t *wheel)
+{
+#ifdef _WIN32
+  (void)wheel;
+  return -1;
+#else
+  return uv_backend_fd(wheel->loop);
+#endif
+}
+
+/* Is no descriptor ready, and does none wait to be registered? poll(2) only
+ * looks: epoll_wait would take edge-triggered events away from libuv. The
+ * events that libuv counts do not tell, because it drops those of paused
+ * descriptors. */
+static bool
+are_descriptors_quiet(const uvwheel_t *wheel)
+{
+#ifdef _WIN32
+  (void)wheel;
+  return false;
+#else
+  const void *queue = &wheel->loop->watcher_queue;
+  struct pollfd backend = {.fd = backend_of(wheel), .events = POLLIN};
+
+  /* A queue is empty if its first link points to itself. */
+  return *(const void *const *)queue == queue &&
+         !(poll(&backend, 1, 0) == 1 && (backend.revents & POLLIN));
+#endif
+}
+
+/* Asks whether the loop is quiet, unless it was not a moment ago. */
+static bool
+is_quiet(uvwheel_t *wheel)
+{
+  bool is_quiet;
+
+  if (loop_now(wheel) == wheel->asked_ms && ++wheel->unasked < MAX_UNASKED)
+    return false;
+  is_quiet = are_descriptors_quiet(wheel) && uvwheel__is_mailbox_empty(wheel);
+  wheel->asked_ms = is_quiet ? UINT64_MAX : loop_now(wheel);
+  wheel->unasked = 0;
+  return is_quiet;
+}
+
+static uint64_t
+longest_wait_ms(const uvwheel_t *wheel)
+{
+  uint64_t quarter_ms = wheel->core.tick_ms / 4;
+
+  if (quarter_ms < MIN_WAIT_MS)
+    return MIN_WAIT_MS;
+  return quarter_ms < MAX_WAIT_MS ? quarter_ms : MAX_WAIT_MS;
+}
+
+/* The loop is not quiet: after the wait, quiet_ms follows the clock. */
+static void
+slide(uvwheel_t *wheel)
+{
+  uint64_t now_ms = wheel->seen_ms, wait_ms = longest_wait_ms(wheel);
+  uint64_t quiet_ms;
+
+  if (now_ms - wheel->spell_ms < wait_ms)
+    return;
+  quiet_ms = now_ms - wait_ms;
+  if (quiet_ms > wheel->polled_before_ms)
+    quiet_ms = wheel->polled_before_ms;
+  if (quiet_ms > wheel->quiet_ms)
+    wheel->quiet_ms = quiet_ms;
+}
+
+/* Something may be due that was not heard. */
+static void
+update_quiet(uvwheel_t *wheel)
+{
+  bool spell = wheel->flags & SPELL;
+
+  if (!is_due_by(wheel, loop_now(wheel)) || is_due_by(wheel, wheel->quiet_ms))
+    return;
+  if (backend_of(wheel) >= 0 && is_quiet(wheel))
+    wheel->quiet_ms = loop_now(wheel);
+  else if (backend_of(wheel) < 0 && spell && uvwheel__is_mailbox_empty(wheel))
+    wheel->quiet_ms = wheel->polled_ms; /* nothing tells: one poll has to do */
+  else if (spell)
+    slide(wheel);
+}
+
+/* The next poll of a spell has returned: fires what was heard, and ends the
+ * spell once nothing is due. */
+static void
+go_on(uvwheel_t *wheel)
+{
+  uint64_t until_ms = wheel->quiet_ms;
+
+  if (uv_is_closing((uv_handle_t *)&wheel->idle)) {
+    abandon(wheel);
+    return;
+  }
+  if (until_ms > wheel->polled_ms)
+    until_ms = wheel->polled_ms;
+  if (is_due_by(wheel, until_ms))
+    run_turn(wheel, until_ms);
+  if (is_closing(wheel) || is_due_by(wheel, loop_now(wheel)))
+    return;
+  wheel->flags &= ~(uint64_t)SPELL;
+  (void)uv_idle_stop(&wheel->idle);
+  uvwheel__arm(wheel);
+}
+
+/* After each poll. */
+void
+uvwheel__on_check(uv_check_t *check)
+{
+  uvwheel_t *wheel = CONTAINER_OF(check, uvwheel_t, check);
+
+  if (uvwheel__core_count(&wheel->core) == 0 || is_closing(wheel))
+    return;
+  follow_clock(wheel);
+  uvwheel__add_blocked(wheel);
+  uvwheel__end_blocked(wheel);
+  if (wheel->flags & SPELL) {
+    if (wheel->spell_ms == UINT64_MAX)
+      wheel->spell_ms = loop_now(wheel);
+    update_quiet(wheel);
+    go_on(wheel);
+  } else if (wheel->armed_for_ms <= loop_now(wheel)) {
+    update_quiet(wheel);
+    /* Behind all timers of the loop that are due. */
+    if (wheel->armed_for_ms < loop_now(wheel))
+      start_driver(wheel, 0);
+  }
 }
 
 /* ---- Before their time -------------------------------------------------- */
@@ -345,7 +367,7 @@ fire_drawn(uvwheel_t *wheel)
   while (!is_closing(wheel) &&
          (entry = uvwheel__core_take_drawn(&wheel->core)) != NULL) {
     fired++;
-    uvwheel__fire(wheel, entry, reported_now(wheel));
+    uvwheel__fire(wheel, entry, wheel_now(wheel));
   }
   return fired;
 }
@@ -356,13 +378,13 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   uint64_t fired;
   batch_t batch;
 
-  if (!is_wheel(wheel) || is_closing(wheel) || wheel->core.cursor != NULL ||
-      (wheel->flags & FIRES_SOONEST))
+  if (!is_wheel(wheel) || is_closing(wheel) ||
+      (wheel->flags & (WALKS | FIRES_SOONEST)))
     return 0;
   follow_clock(wheel);
   uvwheel__begin_batch(wheel, &batch);
   wheel->flags |= FIRES_SOONEST;
-  (void)uvwheel__core_draw(&wheel->core, passed_by(wheel, loop_now(wheel)),
+  (void)uvwheel__core_draw(&wheel->core, to_wheel_ms(wheel, loop_now(wheel)),
                            count);
   fired = fire_drawn(wheel);
   wheel->flags &= ~(uint64_t)FIRES_SOONEST;
@@ -378,15 +400,16 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
 void
 uvwheel__init_turns(uvwheel_t *wheel)
 {
+  wheel->asked_ms = UINT64_MAX;
   (void)uv_timer_init(wheel->loop, &wheel->driver);
-  (void)uv_timer_start(&wheel->driver, uvwheel__on_due, 0, 0);
+  (void)uv_timer_start(&wheel->driver, uvwheel__on_driver, 0, 0);
   (void)uv_timer_stop(&wheel->driver);
-  (void)uv_idle_init(wheel->loop, &wheel->no_wait);
-  (void)uv_idle_start(&wheel->no_wait, uvwheel__on_no_wait);
-  (void)uv_idle_stop(&wheel->no_wait);
-  (void)uv_check_init(wheel->loop, &wheel->after_poll);
-  (void)uv_check_start(&wheel->after_poll, uvwheel__on_after_poll);
-  uv_unref((uv_handle_t *)&wheel->after_poll);
+  (void)uv_idle_init(wheel->loop, &wheel->idle);
+  (void)uv_idle_start(&wheel->idle, uvwheel__on_idle);
+  (void)uv_idle_stop(&wheel->idle);
+  (void)uv_check_init(wheel->loop, &wheel->check);
+  (void)uv_check_start(&wheel->check, uvwheel__on_check);
+  uv_unref((uv_handle_t *)&wheel->check);
 }
 
 static void
@@ -401,16 +424,14 @@ set_ref(uv_handle_t *handle, bool ref)
 /* An unref'd wheel keeps no loop alive, nor does one whose timers are all
  * unref'd. */
 void
-uvwheel__update_ref(uvwheel_t *wheel)
+uvwheel__update_refs(uvwheel_t *wheel)
 {
   bool ref = !(wheel->flags & UNREF);
   bool driven = ref && (wheel->unrefd == 0 ||
                         wheel->unrefd != uvwheel__core_count(&wheel->core));
 
-  /* While timers are unref'd each start has to come here. */
-  wheel->core.usual_ms = wheel->unrefd == 0 ? wheel->core.divided_ms : 0;
   set_ref((uv_handle_t *)&wheel->driver, driven);
-  set_ref((uv_handle_t *)&wheel->no_wait, driven);
+  set_ref((uv_handle_t *)&wheel->idle, driven);
   if (wheel->flags & HAS_MAILBOX)
     set_ref((uv_handle_t *)&wheel->async, ref);
 }

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding's wheel: made, closed, walked over. turn.c has what drives it. */
+/* The wheel of a loop: init, close and walk. turn.c has what drives it. */
 
-#include "uvwheel.h"
+#include "binding.h"
 
 #include <errno.h>
 #include <string.h>
 #include <time.h>
-
-#include "mailbox.h"
-#include "misuse.h"
-#include "stall.h"
-#include "timer.h"
-#include "turn.h"
-#include "wheel.h"
 
 /* ---- Making ------------------------------------------------------------- */
 
@@ -22,16 +15,18 @@
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MOST_SLOTS 16384
 
-/* Are libuv's private fields where loop.h expects them? */
+/* Are libuv's private fields where binding.h and turn.c expect them? The queue
+ * of watchers stands two pointers behind the backend's descriptor. */
 static bool
 are_fields_known(const uv_loop_t *loop)
 {
-#ifdef UVWHEEL_PUBLIC_CALLS
-  (void)loop;
-#else
   const uv_handle_t *handle;
   uv_timer_t timer;
 
+#ifndef _WIN32
+  if (loop->backend_fd != uv_backend_fd(loop))
+    return false;
+#endif
   memset(&timer, 0, sizeof timer);
   handle = (const uv_handle_t *)&timer;
   if (loop->time != uv_now(loop) || uv_is_closing(handle))
@@ -40,10 +35,7 @@ are_fields_known(const uv_loop_t *loop)
   if (!uv_is_closing(handle))
     return false;
   timer.flags = UV__HANDLE_CLOSED;
-  if (!uv_is_closing(handle))
-    return false;
-#endif
-  return true;
+  return uv_is_closing(handle);
 }
 
 /* By how much the loop's clock may be behind a stopwatch, in addition to the
@@ -91,8 +83,8 @@ set_limits(uvwheel_t *wheel, const uvwheel_options_t *options)
   wheel->turn_ns = turn_ms == UINT64_MAX ? UINT64_MAX : turn_ms * 1000000;
   wheel->read_every = 1;
   wheel->stall_ms = choose(options->stall_ms, UVWHEEL_DEFAULT_STALL_MS);
-  if (options->max_timers != 0 && options->max_timers < UNLIMITED)
-    wheel->core.most = wheel->core.allowed = options->max_timers;
+  if (options->max_timers != 0)
+    wheel->core.capacity = options->max_timers;
 }
 
 int
@@ -126,64 +118,22 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   set_limits(wheel, &chosen);
   uvwheel__init_turns(wheel);
   uvwheel__init_stalls(wheel);
-  uvwheel__init_mailbox(wheel);
-  uvwheel__register(wheel);
   return 0;
 }
 
 /* ---- Closing ------------------------------------------------------------ */
 
-#ifndef UVWHEEL_PUBLIC_CALLS
-
-/* Is the close of a handle finished? */
-static bool
-is_closed(const uv_handle_t *handle)
-{
-  return handle->flags & UV__HANDLE_CLOSED;
-}
-
-#else
-
-struct search {
-  const uv_handle_t *handle;
-  bool found;
-};
-
-static void
-compare(uv_handle_t *handle, void *search)
-{
-  if (handle == ((struct search *)search)->handle)
-    ((struct search *)search)->found = true;
-}
-
-/* Is the close of a handle finished? The loop no longer lists it then. */
-static bool
-is_closed(const uv_handle_t *handle)
-{
-  struct search search = {handle, false};
-
-  uv_walk(uv_handle_get_loop(handle), compare, &search);
-  return !search.found;
-}
-
-#endif
-
-static void on_closer(uv_prepare_t *closer);
-
-#define MOST_HANDLES 5
+#define MAX_HANDLES 4
 
 /* Lists the handles that the wheel keeps from its init to its close. */
 static unsigned
-list_handles(uvwheel_t *wheel, uv_handle_t *handles[MOST_HANDLES])
+list_handles(uvwheel_t *wheel, uv_handle_t *handles[MAX_HANDLES])
 {
   unsigned count = 0;
 
   handles[count++] = (uv_handle_t *)&wheel->driver;
-  handles[count++] = (uv_handle_t *)&wheel->no_wait;
-  handles[count++] = (uv_handle_t *)&wheel->after_poll;
-#ifdef UVWHEEL_CHECKS
-  handles[count++] = (uv_handle_t *)&wheel->before_poll;
-#endif
+  handles[count++] = (uv_handle_t *)&wheel->idle;
+  handles[count++] = (uv_handle_t *)&wheel->check;
   if (wheel->flags & HAS_MAILBOX)
     handles[count++] = (uv_handle_t *)&wheel->async;
   return count;
@@ -192,36 +142,16 @@ list_handles(uvwheel_t *wheel, uv_handle_t *handles[MOST_HANDLES])
 static bool
 are_closed(uvwheel_t *wheel)
 {
-  uv_handle_t *handles[MOST_HANDLES];
+  uv_handle_t *handles[MAX_HANDLES];
   unsigned count = list_handles(wheel, handles), i;
 
   for (i = 0; i < count; i++)
-    if (!is_closed(handles[i]))
+    if (!(handles[i]->flags & UV__HANDLE_CLOSED))
       return false;
   return true;
 }
 
-/* Finishes once libuv does not refer to the wheel any more. If a walk still
- * does, this is called again at its end. If others have begun to close a
- * handle, no callback says when they are done: each iteration of the loop
- * looks. */
-static void
-finish_close(uvwheel_t *wheel)
-{
-  if (wheel->open_handles != 0 || wheel->core.cursor != NULL)
-    return;
-  if (!are_closed(wheel)) {
-    wheel->open_handles++;
-    (void)uv_prepare_init(wheel->loop, &wheel->closer);
-    (void)uv_prepare_start(&wheel->closer, on_closer);
-    return;
-  }
-  uvwheel__unregister(wheel);
-  uvwheel__core_destroy(&wheel->core);
-  uvwheel__cancel_posts(wheel);
-  if (wheel->close_cb != NULL)
-    wheel->close_cb(wheel);
-}
+static void finish_close(uvwheel_t *wheel);
 
 static void
 on_handle_closed(uv_handle_t *handle)
@@ -235,50 +165,54 @@ on_handle_closed(uv_handle_t *handle)
 static void
 close_handle(uvwheel_t *wheel, uv_handle_t *handle)
 {
+  wheel->open_handles++;
   handle->data = wheel;
   uv_close(handle, on_handle_closed);
 }
 
+/* Finishes once libuv does not refer to the wheel any more. If a walk still
+ * does, this is called again at its end. If others have begun to close a
+ * handle, no callback says when libuv is done with it: a handle that is made
+ * and closed at once calls back in the loop's next iteration. */
 static void
-on_closer(uv_prepare_t *closer)
+finish_close(uvwheel_t *wheel)
 {
-  uvwheel_t *wheel = CONTAINER_OF(closer, uvwheel_t, closer);
-
-  if (are_closed(wheel))
-    close_handle(wheel, (uv_handle_t *)closer);
-}
-
-static void
-stop(uvwheel_timer_t *timer, void *unused)
-{
-  (void)unused;
-  (void)uvwheel_timer_stop(timer);
+  if (wheel->open_handles != 0 || (wheel->flags & WALKS))
+    return;
+  if (!are_closed(wheel)) {
+    (void)uv_idle_init(wheel->loop, &wheel->closer);
+    close_handle(wheel, (uv_handle_t *)&wheel->closer);
+    return;
+  }
+  uvwheel__core_destroy(&wheel->core);
+  uvwheel__destroy_mailbox(wheel);
+  if (wheel->close_cb != NULL)
+    wheel->close_cb(wheel);
 }
 
 void
 uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
-  uv_handle_t *handles[MOST_HANDLES];
+  uv_handle_t *handles[MAX_HANDLES];
+  uvwheel_entry_t *entry;
   unsigned count, i;
 
   if (!is_wheel(wheel) || (wheel->flags & CLOSING))
     return;
-  uvwheel_walk(wheel, stop, NULL);
+  while ((entry = uvwheel__core_any(&wheel->core)) != NULL)
+    (void)uvwheel_timer_stop(timer_of(entry));
   wheel->flags |= CLOSING;
   wheel->close_cb = cb;
-  if (wheel->flags & HAS_MAILBOX)
-    uvwheel__close_mailbox(wheel);
+  uvwheel__close_mailbox(wheel);
   count = list_handles(wheel, handles);
-  for (i = 0; i < count; i++) {
-    if (uv_is_closing(handles[i]))
-      continue; /* others close it */
-    wheel->open_handles++;
-    close_handle(wheel, handles[i]);
-  }
+  for (i = 0; i < count; i++)
+    if (!uv_is_closing(handles[i])) /* else others close it */
+      close_handle(wheel, handles[i]);
   finish_close(wheel);
 }
 
-/* Every init of libuv sets the callback, whereas others need not set data. */
+/* Compares callbacks, not data: libuv sets the callback, but a program may
+ * leave data uninitialised. */
 int
 uvwheel_owns_handle(const uv_handle_t *handle)
 {
@@ -286,19 +220,13 @@ uvwheel_owns_handle(const uv_handle_t *handle)
     return 0;
   switch (handle->type) {
   case UV_TIMER:
-    return ((const uv_timer_t *)handle)->timer_cb == uvwheel__on_due;
+    return ((const uv_timer_t *)handle)->timer_cb == uvwheel__on_driver;
   case UV_IDLE:
-    return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_no_wait;
+    return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_idle;
   case UV_CHECK:
-    return ((const uv_check_t *)handle)->check_cb == uvwheel__on_after_poll;
+    return ((const uv_check_t *)handle)->check_cb == uvwheel__on_check;
   case UV_ASYNC:
     return ((const uv_async_t *)handle)->async_cb == uvwheel__on_wake;
-  case UV_PREPARE:
-#ifdef UVWHEEL_CHECKS
-    if (((const uv_prepare_t *)handle)->prepare_cb == uvwheel__enter_loop)
-      return 1;
-#endif
-    return ((const uv_prepare_t *)handle)->prepare_cb == on_closer;
   default:
     return 0;
   }
@@ -321,7 +249,7 @@ uvwheel_get_loop(const uvwheel_t *wheel)
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) ? reported_now(wheel) : 0;
+  return is_wheel(wheel) ? public_now(wheel) : 0;
 }
 
 uint64_t
@@ -333,17 +261,18 @@ uvwheel_count(const uvwheel_t *wheel)
 void
 uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 {
-  uvwheel_cursor_t cursor;
   uvwheel_entry_t *entry;
 
-  if (!has_slots(wheel) || cb == NULL)
+  if (!has_slots(wheel) || cb == NULL || (wheel->flags & WALKS))
     return;
-  uvwheel__core_walk_begin(&wheel->core, &cursor);
-  while ((entry = uvwheel__core_walk_next(&wheel->core, &cursor)) != NULL)
-    cb(CONTAINER_OF(entry, uvwheel_timer_t, entry), arg);
+  wheel->flags |= WALKS;
+  uvwheel__core_walk_begin(&wheel->core);
+  while ((entry = uvwheel__core_walk_next(&wheel->core)) != NULL)
+    cb(timer_of(entry), arg);
+  wheel->flags &= ~(uint64_t)WALKS;
   if (wheel->flags & CLOSING)
     finish_close(wheel);
-  else if (wheel->core.cursor == NULL)
+  else
     uvwheel__arm(wheel);
 }
 
@@ -353,7 +282,7 @@ set_unref(uvwheel_t *wheel, uint64_t unref)
   if (!is_wheel(wheel))
     return;
   wheel->flags = (wheel->flags & ~(uint64_t)UNREF) | unref;
-  uvwheel__update_ref(wheel);
+  uvwheel__update_refs(wheel);
 }
 
 void
@@ -372,4 +301,23 @@ int
 uvwheel_has_ref(const uvwheel_t *wheel)
 {
   return is_wheel(wheel) && !(wheel->flags & UNREF);
+}
+
+/* ---- Version ------------------------------------------------------------ */
+
+unsigned
+uvwheel_version(void)
+{
+  return UVWHEEL_VERSION_HEX;
+}
+
+#define QUOTE(number) #number
+#define VERSION(major, minor, patch) \
+  QUOTE(major) "." QUOTE(minor) "." QUOTE(patch)
+
+const char *
+uvwheel_version_string(void)
+{
+  return VERSION(UVWHEEL_VERSION_MAJOR, UVWHEEL_VERSION_MINOR,
+                 UVWHEEL_VERSION_PATCH);
 }

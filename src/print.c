@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What reports on a wheel and changes nothing: statistics, the page for the
- * operator, the check, the version. */
+/* Reports on a wheel, which change nothing: statistics, and the page for the
+ * operator. */
 
-#include "uvwheel.h"
+#include "binding.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#include "loop.h"
-#include "walk.h"
-#include "wheel.h"
 
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
@@ -24,18 +20,17 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   if (!is_wheel(wheel))
     return;
   *stats = wheel->stats;
-  now_ms = reported_now(wheel);
-  now_ms -= now_ms < wheel->lag_ms ? now_ms : wheel->lag_ms;
-  next_ms = uvwheel__core_next_ms(&wheel->core);
   counters = &wheel->core.counters;
   stats->active = uvwheel__core_count(&wheel->core);
-  stats->started = wheel->core.inserted;
+  stats->started = counters->inserted;
   stats->fired = counters->expired + counters->drawn;
   stats->fired_soonest = counters->drawn;
-  stats->stopped = stats->started - stats->fired - stats->active;
-  stats->set_back_ms = wheel->set_back_ms;
+  stats->stopped = counters->removed - stats->fired;
   stats->rescheduled = counters->rescheduled;
   stats->examined = counters->examined;
+  stats->set_back_ms = wheel->set_back_ms;
+  now_ms = is_closing(wheel) ? 0 : to_wheel_ms(wheel, loop_now(wheel));
+  next_ms = uvwheel__core_next_ms(&wheel->core);
   stats->overdue_ms = next_ms < now_ms ? now_ms - next_ms : 0;
 }
 
@@ -59,7 +54,8 @@ uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
                          ? option_of(wheel->turn_ns / 1000000)
                          : UINT32_MAX;
   options->stall_ms = option_of(wheel->stall_ms);
-  options->max_timers = wheel->core.most < UNLIMITED ? wheel->core.most : 0;
+  options->max_timers =
+      wheel->core.capacity < UINT64_MAX ? wheel->core.capacity : 0;
   options->flags = is_fifo(&wheel->core) ? UVWHEEL_FIFO : 0;
   return 0;
 }
@@ -69,7 +65,7 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
   if (!has_slots(wheel) || slot > wheel->core.slot_mask)
     return 0;
-  return uvwheel__core_slot_count(&wheel->core, slot);
+  return uvwheel__slot_count(&wheel->core, slot);
 }
 
 /* ---- The page for the operator ------------------------------------------ */
@@ -80,10 +76,10 @@ static void
 print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
 {
   const uvwheel_core_t *core = &wheel->core;
-  uint64_t now_ms = reported_now(wheel);
+  uint64_t now_ms = public_now(wheel);
   uint64_t next_ms = uvwheel__core_next_ms(core);
   uint64_t most_rounds;
-  uint64_t later = uvwheel__count_rounds(core, now_ms, &most_rounds);
+  uint64_t later = uvwheel__count_later(core, now_ms, &most_rounds);
 
   fprintf(stream,
           "uvwheel %s  %" PRIu64 " slots x %" PRIu64 " ms = %.1f s a round%s\n",
@@ -96,7 +92,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
   else
     fprintf(stream, "in %" PRIu64 " ms",
             next_ms > now_ms ? next_ms - now_ms : 0);
-  fprintf(stream, ", backlog %" PRIu64 " ms\n", stats->overdue_ms);
+  fprintf(stream, ", overdue by %" PRIu64 " ms\n", stats->overdue_ms);
   fprintf(stream,
           "timers    %" PRIu64 " active, %" PRIu64 " started, %" PRIu64
           " stopped, %" PRIu64 " fired\n",
@@ -106,9 +102,8 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           " in later ones, at most %" PRIu64 " ahead\n",
           stats->active - later, later, most_rounds);
   fprintf(stream,
-          "work      %" PRIu64 " looked at, %" PRIu64
-          " of them moved on; %" PRIu64 " turns, %" PRIu64
-          " cut short, the longest %.1f ms\n",
+          "work      %" PRIu64 " examined, %" PRIu64 " rescheduled; %" PRIu64
+          " wake-ups, %" PRIu64 " unfinished, the longest %.1f ms\n",
           stats->examined, stats->rescheduled, stats->wakeups,
           stats->wakeups_cut, (double)stats->wakeup_max_us / 1000);
 }
@@ -125,7 +120,7 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
   uint64_t columns = slots / per_column, i;
 
   for (i = 0; i < slots; i++)
-    counts[i / per_column] += uvwheel__core_slot_count(
+    counts[i / per_column] += uvwheel__slot_count(
         core, (now_ms / core->tick_ms + 1 + i) & core->slot_mask);
   for (i = 0; i < columns; i++)
     most = counts[i] > most ? counts[i] : most;
@@ -142,13 +137,13 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
 /* The upper bound of the bucket that reaches so many timers; of the last
  * bucket, the latest timer. */
 static uint64_t
-percentile(const uint64_t *buckets, uint64_t max_ms, double all)
+percentile(const uvwheel_stats_t *stats, double all)
 {
-  uint64_t seen = 0, bound_ms = 0;
+  uint64_t seen = 0, bound_ms = 0, max_ms = stats->lateness_max_ms;
   unsigned bucket;
 
   for (bucket = 0; bucket < UVWHEEL_LATENESS_BUCKETS - 1; bucket++) {
-    seen += buckets[bucket];
+    seen += stats->lateness[bucket];
     if ((double)seen >= all)
       return bound_ms < max_ms ? bound_ms : max_ms;
     bound_ms = 2 * bound_ms + 1;
@@ -157,31 +152,19 @@ percentile(const uint64_t *buckets, uint64_t max_ms, double all)
 }
 
 static void
-print_percentiles(const uint64_t *buckets, uint64_t max_ms, double all,
-                  FILE *stream)
-{
-  fprintf(stream,
-          "half within %" PRIu64 " ms, 99%% within %" PRIu64
-          " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
-          percentile(buckets, max_ms, 0.5 * all),
-          percentile(buckets, max_ms, 0.99 * all),
-          percentile(buckets, max_ms, 0.999 * all), max_ms);
-}
-
-static void
 print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 {
   double all = (double)(stats->fired - stats->fired_soonest);
 
   fprintf(stream, "lateness  ");
-  if (stats->fired == stats->fired_soonest) {
-    fprintf(stream, "nothing has fired in its time yet\n");
-    return;
-  }
-  print_percentiles(stats->lateness, stats->lateness_max_ms, all, stream);
-  fprintf(stream, "from due  ");
-  print_percentiles(stats->due_lateness, stats->due_lateness_max_ms, all,
-                    stream);
+  if (stats->fired == stats->fired_soonest)
+    fprintf(stream, "no timer has fired at its time yet\n");
+  else
+    fprintf(stream,
+            "half within %" PRIu64 " ms, 99%% within %" PRIu64
+            " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
+            percentile(stats, 0.5 * all), percentile(stats, 0.99 * all),
+            percentile(stats, 0.999 * all), stats->lateness_max_ms);
 }
 
 static void
@@ -190,7 +173,7 @@ print_trouble(const uvwheel_stats_t *stats, FILE *stream)
   fprintf(stream,
           "trouble   %" PRIu64 " stalls, the longest %" PRIu64
           " ms; clock set back by %" PRIu64 " ms in all; %" PRIu64
-          " fired early\n",
+          " fired to make room\n",
           stats->stalls, stats->stall_max_ms, stats->set_back_ms,
           stats->fired_soonest);
 }
@@ -204,26 +187,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel, &stats, stream);
-  print_slots(&wheel->core, reported_now(wheel), stream);
+  print_slots(&wheel->core, public_now(wheel), stream);
   print_lateness(&stats, stream);
   print_trouble(&stats, stream);
-}
-
-/* ---- Version ------------------------------------------------------------ */
-
-unsigned
-uvwheel_version(void)
-{
-  return UVWHEEL_VERSION_HEX;
-}
-
-#define QUOTE(number) #number
-#define VERSION(major, minor, patch) \
-  QUOTE(major) "." QUOTE(minor) "." QUOTE(patch)
-
-const char *
-uvwheel_version_string(void)
-{
-  return VERSION(UVWHEEL_VERSION_MAJOR, UVWHEEL_VERSION_MINOR,
-                 UVWHEEL_VERSION_PATCH);
 }

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What the files of the binding share. timer.c has the timers, turn.c what
+ * wakes the loop and fires them, stall.c what becomes of time in which the loop
+ * is blocked, mailbox.c the requests of other threads, uvwheel.c init and
+ * close, print.c what reports on a wheel. */
+
+#ifndef UVWHEEL_BINDING_H
+#define UVWHEEL_BINDING_H
+
+#include "uvwheel.h"
+
+#include "wheel.h"
+
+/* ---- The wheel ---------------------------------------------------------- */
+
+/* uvwheel_t.flags */
+#define CLOSING 1u     /* uvwheel_close was called        */
+#define UNREF 2u       /* uvwheel_unref was called        */
+#define HAS_MAILBOX 4u /* uvwheel_open_mailbox was called */
+/* The driver was started, and not called since. libuv does not say: since 1.48
+ * a timer that is due in the same pass as another one is inactive already. */
+#define ARMED 8u
+#define SPELL 16u         /* polls do not wait, see turn.c    */
+#define FIRES_SOONEST 32u /* uvwheel_fire_soonest calls back  */
+#define WALKS 64u         /* uvwheel_walk calls back          */
+
+#define CONTAINER_OF(pointer, type, member) \
+  ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/* libuv's own, in every 1.x: uv_handle_t.flags */
+#define UV__HANDLE_CLOSING 1u
+#define UV__HANDLE_CLOSED 2u
+
+/* Every start and refresh reads the loop's time and whether the driver is
+ * closing, from fields that uv.h declares as private, though with a fixed
+ * place: with calls to uv_now and uv_is_closing a refresh takes 27 ns instead
+ * of 19, a start 56 instead of 47 (random timers of a million). uvwheel_init
+ * compares the fields with the calls. */
+static inline uint64_t
+loop_now(const uvwheel_t *wheel)
+{
+  return wheel->loop->time;
+}
+
+/* The wheel is closing once its driver is, whoever closes that. */
+static inline bool
+is_closing(const uvwheel_t *wheel)
+{
+  return wheel->driver.flags & (UV__HANDLE_CLOSING | UV__HANDLE_CLOSED);
+}
+
+/* Is this an initialised wheel? */
+static inline bool
+is_wheel(const uvwheel_t *wheel)
+{
+  return wheel != NULL && wheel->loop != NULL;
+}
+
+/* The same, and its close is not finished. */
+static inline bool
+has_slots(const uvwheel_t *wheel)
+{
+  return is_wheel(wheel) && wheel->core.slots != NULL;
+}
+
+/* ---- The wheel's clock -------------------------------------------------- */
+
+/* The wheel's clock; 0 while the loop's clock has stepped back too far. */
+static inline uint64_t
+wheel_now(const uvwheel_t *wheel)
+{
+  uint64_t loop_ms = loop_now(wheel), back_ms = wheel->set_back_ms;
+
+  return loop_ms > back_ms ? loop_ms - back_ms : 0;
+}
+
+/* The same for queries: 0 once the wheel is closing, as then there may be no
+ * loop. */
+static inline uint64_t
+public_now(const uvwheel_t *wheel)
+{
+  return is_closing(wheel) ? 0 : wheel_now(wheel);
+}
+
+/* Converts a time of the loop to the wheel's clock, minus what the loop's clock
+ * may be behind real time: timers that are due before have waited for their
+ * whole timeout. */
+static inline uint64_t
+to_wheel_ms(const uvwheel_t *wheel, uint64_t loop_ms)
+{
+  uint64_t behind_ms = wheel->set_back_ms + wheel->lag_ms;
+
+  return loop_ms > behind_ms ? loop_ms - behind_ms : 0;
+}
+
+/* Due times saturate: UINT64_MAX is never reached. */
+static inline uint64_t
+add_ms(uint64_t now_ms, uint64_t delay_ms)
+{
+  uint64_t sum_ms = now_ms + delay_ms;
+
+  return LIKELY(sum_ms >= delay_ms) ? sum_ms : UINT64_MAX;
+}
+
+/* ---- Timers (timer.c) --------------------------------------------------- */
+
+/* uvwheel_timer_t.home is the wheel's address, and four flags in bits in which
+ * a wheel's address has zeros, as malloc aligns:
+ *
+ *   63 ...                                 4    3      2     1 0
+ *   |  address of the uvwheel_t            | idle | unref | missed |
+ *
+ * Where malloc aligns to 8 bytes, addresses have 32 bits, and the idle flag
+ * stands above them. A closed timer has the idle flag alone. */
+#define HOME_MISSED UINT64_C(3)
+#define HOME_UNREF UINT64_C(4)
+#define HOME_IDLE (sizeof(void *) == 8 ? UINT64_C(8) : UINT64_C(1) << 32)
+#define HOME_FLAGS (HOME_MISSED | HOME_UNREF | HOME_IDLE)
+
+static inline uvwheel_timer_t *
+timer_of(uvwheel_entry_t *entry)
+{
+  return CONTAINER_OF(entry, uvwheel_timer_t, entry);
+}
+
+/* The wheel has just handed out a timer's entry, in a turn that fires the
+ * timers that are due by limit_ms: starts it again if it repeats, and calls its
+ * callback. */
+void uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry, uint64_t limit_ms);
+
+/* ---- Turns (turn.c) ----------------------------------------------------- */
+
+/* Adds the wheel's handles to the loop. */
+void uvwheel__init_turns(uvwheel_t *wheel);
+
+/* Arms the driver for the wheel's next tick, unless it is armed for that or an
+ * earlier time. Disarms it if the wheel is empty. */
+void uvwheel__arm(uvwheel_t *wheel);
+
+/* Nothing wakes the loop for the wheel any more, and polls wait again. */
+void uvwheel__disarm(uvwheel_t *wheel);
+
+/* Sets whether the wheel's handles keep the loop alive. */
+void uvwheel__update_refs(uvwheel_t *wheel);
+
+/* The handles' callbacks, by which uvwheel_owns_handle knows them. */
+void uvwheel__on_driver(uv_timer_t *driver);
+void uvwheel__on_idle(uv_idle_t *idle);
+void uvwheel__on_check(uv_check_t *check);
+
+/* ---- Batches (batch.c) -------------------------------------------------- */
+
+/* A batch: callbacks of the wheel that run one after the other, until turn_ms
+ * is over. */
+typedef struct batch_s {
+  uint64_t begin_ns;
+  uint64_t read_ns;    /* when the clock was read last     */
+  uint64_t unread;     /* callbacks since                  */
+  uint64_t blocked_ms; /* of the loop, before the batch    */
+  bool is_over;
+} batch_t;
+
+void uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch);
+
+/* One more callback has run. Notes whether the batch is over. */
+void uvwheel__check_time(uvwheel_t *wheel, batch_t *batch);
+
+void uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch);
+
+/* ---- Stalls (stall.c) --------------------------------------------------- */
+
+void uvwheel__init_stalls(uvwheel_t *wheel);
+
+/* Adds the time since the last call in which the loop neither polled nor slept
+ * to blocked_ms. Sets seen_ms to the time now. */
+void uvwheel__add_blocked(uvwheel_t *wheel);
+
+/* The wheel's own callbacks have run: sets blocked_ms back to its value before
+ * them. */
+void uvwheel__forget_own(uvwheel_t *wheel, uint64_t blocked_ms);
+
+/* The loop has polled. Counts a stall if it was blocked for too long, and sets
+ * the wheel's clock back, unless the allowance is used up. */
+void uvwheel__end_blocked(uvwheel_t *wheel);
+
+/* ---- The mailbox (mailbox.c) -------------------------------------------- */
+
+/* Is no request queued? */
+bool uvwheel__is_mailbox_empty(uvwheel_t *wheel);
+
+/* Refuses posts from now on. */
+void uvwheel__close_mailbox(uvwheel_t *wheel);
+
+/* Calls back the queued requests with UV_ECANCELED, and frees what
+ * uvwheel_open_mailbox has made. */
+void uvwheel__destroy_mailbox(uvwheel_t *wheel);
+
+/* The callback of its uv_async_t, by which uvwheel_owns_handle knows that. */
+void uvwheel__on_wake(uv_async_t *async);
+
+#endif /* UVWHEEL_BINDING_H */
