@@ -379,7 +379,6 @@ on_closed_with_all_called(uvwheel_t *closed)
 {
   on_wheel_closed(closed);
   ck_assert_uint_eq(called_in_all, REQUESTS);
-  expect_refusal();
   forget_wheel();
 }
 

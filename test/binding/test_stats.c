@@ -266,7 +266,7 @@ START_TEST(the_page_shows_configuration_counts_and_lateness)
   test_timer_init_all(timers, 5);
   expect_on_page("8 slots x 10 ms");
   expect_on_page("0 active");
-  expect_on_page("nothing has fired in its time yet");
+  expect_on_page("no timer has fired at its time yet");
   for (i = 0; i < 5; i++)
     test_timer_start(&timers[i], i * 30, 0);
   expect_on_page("5 active, 5 started, 0 stopped, 0 fired");
@@ -313,7 +313,7 @@ START_TEST(the_page_shows_trouble)
   open_wheel(10, 8);
   test_timer_init_all(timers, LENGTH(timers));
   expect_on_page("trouble   0 stalls, the longest 0 ms; "
-                 "clock set back by 0 ms in all; 0 fired early\n");
+                 "clock set back by 0 ms in all; 0 fired to make room\n");
   for (i = 0; i < LENGTH(timers); i++)
     test_timer_start(&timers[i], 3 + 100 * i,
                      0); /* due at ..40, fires at ..50 */
@@ -322,8 +322,8 @@ START_TEST(the_page_shows_trouble)
   timers[0].may_be_early = true;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
   expect_on_page("trouble   1 stalls, the longest 400 ms; "
-                 "clock set back by 800 ms in all; 1 fired early\n");
-  expect_on_page("lateness  nothing has fired in its time yet\n");
+                 "clock set back by 800 ms in all; 1 fired to make room\n");
+  expect_on_page("lateness  no timer has fired at its time yet\n");
   run_for(2000);
   expect_on_page("lateness  half within 10 ms, 99% within 10 ms, "
                  "99.9% within 10 ms, latest 10 ms\n");
