@@ -240,68 +240,6 @@ START_TEST(a_loop_that_is_run_per_frame_closes_silent_peers)
 }
 END_TEST
 
-#define SLOW_TIMERS 1000
-
-typedef struct slow_s {
-  uvwheel_timer_t timer;
-  uint64_t due_ms; /* loop time */
-} slow_t;
-
-static slow_t slow[SLOW_TIMERS];
-static uint64_t slow_late_ms; /* the most */
-
-static void
-on_slow(uvwheel_timer_t *timer)
-{
-  uint64_t late_ms = uv_now(&loop) - ((slow_t *)timer)->due_ms;
-
-  slow_late_ms = late_ms > slow_late_ms ? late_ms : slow_late_ms;
-}
-
-/* Starts timers that are due one after the other, for half a minute. */
-static void
-start_slow(uint64_t spacing_ms)
-{
-  size_t i, count = (size_t)(30000 / spacing_ms);
-
-  for (i = 0; i < count; i++) {
-    uint64_t timeout = i * spacing_ms;
-    slow[i].due_ms = uv_now(&loop) + timeout;
-    ck_assert_int_eq(uvwheel_timer_init(&wheel, &slow[i].timer), 0);
-    ck_assert_int_eq(uvwheel_timer_start(&slow[i].timer, on_slow, timeout, 0),
-                     0);
-  }
-  slow_late_ms = 0;
-}
-
-/* P6. A program that does other things and runs its loop at times. Each of its
- * timers is late by at most what was forgiven, two iterations and a tick. */
-START_TEST(a_slow_loop_expires_at_its_pace)
-{
-  static const uint64_t periods_ms[] = {100, 251,  300,  360,  400,  500, 700,
-                                        900, 1000, 1100, 1250, 1500, 4000};
-  static const uint64_t spacings_ms[] = {30, 100, 270, 1000, 3700};
-  uint64_t period_ms, end_ms;
-  size_t i, k;
-
-  for (i = 0; i < LENGTH(periods_ms); i++)
-    for (k = 0; k < LENGTH(spacings_ms); k++) {
-      period_ms = periods_ms[i];
-      open_wheel(TICK_MS, 64);
-      start_slow(spacings_ms[k]);
-      for (end_ms = clock_now_ms() + 200000; uvwheel_count(&wheel) > 0;) {
-        ck_assert_uint_le(clock_now_ms(), end_ms);
-        virtual_time_advance_ms(period_ms);
-        uv_run(&loop, UV_RUN_NOWAIT);
-      }
-      ck_assert_uint_le(slow_late_ms,
-                        stats_of_wheel().set_back_ms + 2 * period_ms + TICK_MS);
-      close_and_forget_wheel();
-    }
-  rewind_clock();
-}
-END_TEST
-
 /* ---- The account ----------------------------------------------------------
  */
 
@@ -538,7 +476,6 @@ main(void)
       {the_account_lasts_no_longer_than_its_bound, 0, 3},
       EACH(no_stalls_keep_silent_peers_for_ever, paces),
       EACH(a_loop_that_is_run_per_frame_closes_silent_peers, frames),
-      TEST(a_slow_loop_expires_at_its_pace),
       TEST(a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most),
       TEST(the_account_holds_a_minute_and_no_more),
       EACH(a_used_up_account_cuts_no_peer_off_whose_bytes_wait, long_holds),

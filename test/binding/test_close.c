@@ -152,27 +152,6 @@ start_all(test_timer_t *timers, size_t count, uint64_t first_ms,
 }
 
 static void
-close_wheel_and_note(test_timer_t *timer)
-{
-  close_in_callback(timer);
-  *(unsigned *)timer->arg = fired_in_all;
-}
-
-START_TEST(no_callback_runs_after_the_one_that_closed)
-{
-  static test_timer_t timers[20];
-  static unsigned fired_then;
-
-  start_all(timers, LENGTH(timers), 5, 0);
-  timers[_i].then = close_wheel_and_note;
-  timers[_i].arg = &fired_then;
-  run_for(1000);
-  ck_assert_uint_eq(fired_in_all, fired_then);
-  ck_assert_uint_ge(fired_then, 1);
-}
-END_TEST
-
-static void
 close_in_walk(uvwheel_timer_t *timer, void *visits)
 {
   (void)timer;
@@ -194,28 +173,6 @@ START_TEST(close_in_a_walk_ends_the_walk)
   ck_assert_uint_eq(wheels_closed, 1);
   uvwheel_walk(&wheel, close_in_walk, &visits);
   ck_assert_uint_eq(visits, 1);
-}
-END_TEST
-
-static void
-close_and_finish_in_walk(uvwheel_timer_t *timer, void *visits)
-{
-  close_in_walk(timer, visits);
-  run_for(10);
-}
-
-/* Running the loop in a walk is forbidden, but survived. */
-START_TEST(a_close_that_is_finished_in_a_walk_waits_for_its_end)
-{
-  static test_timer_t timers[5];
-  unsigned visits = 0;
-
-  start_all(timers, LENGTH(timers), 0, 7);
-  uvwheel_walk(&wheel, close_and_finish_in_walk, &visits);
-  ck_assert_uint_eq(visits, 1);
-  run_for(10);
-  ck_assert_uint_eq(wheels_closed, 1);
-  ck_assert_uint_eq(fired_in_all, 0);
 }
 END_TEST
 
@@ -575,9 +532,7 @@ main(void)
       TEST(timers_can_be_used_again_on_another_wheel),
       TEST(a_wheel_can_be_closed_without_a_callback_and_without_timers),
       {close_in_a_callback_ends_the_batch_at_once, 0, 20},
-      {no_callback_runs_after_the_one_that_closed, 0, 20},
       TEST(close_in_a_walk_ends_the_walk),
-      TEST(a_close_that_is_finished_in_a_walk_waits_for_its_end),
       TEST(close_in_a_walk_in_a_callback_ends_both),
       TEST(a_closed_wheel_does_without_its_loop),
       TEST(a_loop_closed_too_early_is_busy_and_goes_on),

@@ -14,8 +14,6 @@
 
 #define DAY_MS (24 * 3600 * UINT64_C(1000))
 
-#define HOUR_MS INT64_C(3600000)
-
 /* ---- Life of a timer ----------------------------------------------------- */
 
 /* Which of several timers of one tick comes first must be known. */
@@ -354,57 +352,6 @@ START_TEST(a_clock_that_steps_back_fires_nothing_early)
 }
 END_TEST
 
-/* libuv#1142, tokio#3574, XXL-JOB misfire policies. */
-START_TEST(a_clock_that_jumps_ahead_fires_each_due_timer_once)
-{
-  static test_timer_t timers[20];
-  size_t i;
-
-  open_wheel_without_stalls(TICK_MS, SLOTS);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * 1000, i % 2 ? 1000 : 0);
-  virtual_time_advance_ms(8 * 3600 * 1000);
-  run_for(0);
-  for (i = 0; i < LENGTH(timers); i++) {
-    ck_assert_uint_eq(timers[i].fired, 1);
-    ck_assert_uint_eq(timers[i].fired_ms, START_MS + 8 * 3600 * 1000);
-  }
-  rewind_clock();
-}
-END_TEST
-
-/* haproxy#2704: a clock that steps back by hours and leaps ahead by more. */
-START_TEST(a_clock_that_leaps_to_and_fro_fires_each_timer_once)
-{
-  static const int64_t leaps_ms[] = {-HOUR_MS,     3 * HOUR_MS,  -2 * HOUR_MS,
-                                     8 * HOUR_MS,  -5 * HOUR_MS, 100 * HOUR_MS,
-                                     -99 * HOUR_MS};
-  static test_timer_t timers[40], timer;
-  uint64_t latest_ms = 0;
-  size_t i, leap;
-
-  open_wheel_without_stalls(TICK_MS, SLOTS);
-  test_timer_init_all(timers, LENGTH(timers));
-  test_timer_init(&timer);
-  run_for(10 * HOUR_MS);
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], (uint64_t)i * HOUR_MS / 2 + 17, 0);
-  for (leap = 0; leap < LENGTH(leaps_ms); leap++) {
-    virtual_time_advance_ms((uint64_t)leaps_ms[leap]);
-    run_for(100);
-    if (latest_ms < uv_now(&loop))
-      latest_ms = uv_now(&loop);
-    for (i = 0; i < LENGTH(timers); i++)
-      ck_assert_uint_eq(timers[i].fired,
-                        fires_at(timers[i].due_ms) <= latest_ms);
-    expect_punctual(&timer, 2 * ROUND_MS);
-  }
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  rewind_clock();
-}
-END_TEST
-
 /* ---- Beside other work --------------------------------------------------- */
 
 static echo_t echo;
@@ -459,48 +406,6 @@ START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
   require_in(restarts[_i].name, timer.fired == RESTARTS);
   require_in(restarts[_i].name, echo.pongs >= RESTARTS - 3);
   echo_close(&echo);
-}
-END_TEST
-
-#define RIVALS 3
-
-static uvwheel_t rivals[RIVALS];
-static uvwheel_timer_t rival_timers[RIVALS];
-static uint64_t polls_before[RIVALS];
-
-/* It takes longer than a tick, so that meanwhile the others become due. */
-static void
-on_rival(uvwheel_timer_t *timer)
-{
-  uint64_t *before = &polls_before[timer - rival_timers];
-
-  ck_assert_uint_lt(*before, virtual_time_polls());
-  *before = virtual_time_polls();
-  virtual_time_advance_ms(2);
-  uv_update_time(&loop);
-  fired_in_all++;
-}
-
-/* libuv#4250, with wheels that are never late one by one: together they must
- * not go on among themselves. */
-START_TEST(wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone)
-{
-  const uvwheel_options_t options = {.tick_ms = 1};
-  const uint64_t repeat_ms = (uint64_t)_i;
-  unsigned i;
-
-  for (i = 0; i < RIVALS; i++) {
-    ck_assert_int_eq(uvwheel_init(&loop, &rivals[i], &options), 0);
-    ck_assert_int_eq(uvwheel_timer_init(&rivals[i], &rival_timers[i]), 0);
-    ck_assert_int_eq(
-        uvwheel_timer_start(&rival_timers[i], on_rival, repeat_ms, repeat_ms),
-        0);
-  }
-  run_for(1000);
-  ck_assert_uint_ge(fired_in_all, 300);
-  for (i = 0; i < RIVALS; i++)
-    uvwheel_close(&rivals[i], NULL);
-  run_for(0);
 }
 END_TEST
 
@@ -566,11 +471,8 @@ main(void)
       TEST(huge_timeouts_do_not_fire_before_their_time),
       TEST(years_of_uptime_make_no_timer_early_or_late),
       {a_clock_that_steps_back_fires_nothing_early, 0, 5},
-      TEST(a_clock_that_jumps_ahead_fires_each_due_timer_once),
-      TEST(a_clock_that_leaps_to_and_fro_fires_each_timer_once),
       EACH(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone,
            restarts),
-      {wheels_whose_callbacks_take_longer_than_a_tick_leave_io_alone, 1, 7},
       TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer),
   };
 

@@ -68,12 +68,6 @@ START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
 }
 END_TEST
 
-START_TEST(timers_unref_d_before_their_start_do_not_keep_the_loop)
-{
-  unref_and_run(_i, false);
-}
-END_TEST
-
 START_TEST(ref_takes_unref_back_and_both_are_idempotent)
 {
   static test_timer_t timer;
@@ -223,20 +217,6 @@ START_TEST(restarts_and_refreshes_of_an_unref_d_timer_keep_the_loop_s_state)
 }
 END_TEST
 
-START_TEST(a_new_init_makes_a_timer_ref_d)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  uvwheel_timer_unref(&timer.base);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_has_ref(&timer.base), 1);
-  test_timer_start(&timer, 100, 0);
-  ck_assert_int_eq(is_alive(), 1);
-}
-END_TEST
-
 /* P9. bun#37096 */
 START_TEST(an_empty_wheel_does_not_bound_the_poll)
 {
@@ -284,13 +264,11 @@ main(void)
 {
   const loop_test_t tests[] = {
       EACH(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone, unrefs),
-      EACH(timers_unref_d_before_their_start_do_not_keep_the_loop, unrefs),
       TEST(ref_takes_unref_back_and_both_are_idempotent),
       EACH(the_last_ref_d_timer_lets_the_loop_end, ends),
       TEST(a_repeating_timer_can_unref_and_ref_itself),
       EACH(unref_d_timers_fire_while_something_else_keeps_the_loop, wheel_refs),
       TEST(restarts_and_refreshes_of_an_unref_d_timer_keep_the_loop_s_state),
-      TEST(a_new_init_makes_a_timer_ref_d),
       EACH(an_empty_wheel_does_not_bound_the_poll, unrefs),
       TEST(a_closed_wheel_keeps_the_loop_until_its_callback),
   };

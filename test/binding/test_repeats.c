@@ -51,25 +51,6 @@ START_TEST(a_repeat_dropped_in_the_callback_fires_once_more)
 }
 END_TEST
 
-static void
-stop_itself(test_timer_t *timer)
-{
-  test_timer_stop(timer);
-}
-
-START_TEST(a_repeating_timer_can_stop_itself)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  timer.then = stop_itself;
-  test_timer_start(&timer, 25, 25);
-  run_for(1000);
-  ck_assert_uint_eq(timer.fired, 1);
-}
-END_TEST
-
 /* ---- Rates --------------------------------------------------------------- */
 
 static uint64_t busy_ns; /* what each callback of the test's handle takes */
@@ -241,17 +222,6 @@ START_TEST(a_late_repeat_does_as_its_policy_says)
 }
 END_TEST
 
-START_TEST(nothing_missed_is_nothing_to_make_up_for)
-{
-  static repeater_t repeater;
-
-  open_wheel(10, 8);
-  start(&repeater, policies[_i].missed, 100);
-  run_for(149);
-  ck_assert_uint_eq(repeater.fired, 1);
-}
-END_TEST
-
 /* As in libuv (libuv#1142, #1381). */
 START_TEST(a_delayed_repeat_counts_from_its_callback)
 {
@@ -268,21 +238,6 @@ START_TEST(a_delayed_repeat_counts_from_its_callback)
     ck_assert_uint_eq(repeater.fired, i + 1);
     expect_due_in(&repeater, (uint64_t)_i);
     fires_ms = tick_ms_after(10, fires_ms + (uint64_t)_i);
-  }
-}
-END_TEST
-
-/* Each callback is late by up to a tick; the next one is due all the same. */
-START_TEST(a_beat_does_not_drift)
-{
-  static repeater_t repeater;
-  unsigned i;
-
-  open_wheel(10, 8);
-  start(&repeater, policies[_i].missed, 33);
-  for (i = 0; i < 1000; i++) {
-    run_for(tick_ms_after(10, START_MS + 50 + 33 * i) - uv_now(&loop));
-    ck_assert_uint_eq(repeater.fired, i + 1);
   }
 }
 END_TEST
@@ -436,26 +391,6 @@ START_TEST(a_burst_keeps_to_the_turn_budget)
 }
 END_TEST
 
-static void
-stop_at_three(uvwheel_timer_t *timer)
-{
-  if (++((repeater_t *)timer)->fired == 3)
-    uvwheel_timer_stop(timer);
-}
-
-START_TEST(a_burst_can_be_stopped_in_its_middle)
-{
-  static repeater_t repeater;
-
-  open_wheel_without_stalls(10, 8);
-  start(&repeater, UVWHEEL_MISSED_BURST, 20);
-  uvwheel_timer_start(&repeater.timer, stop_at_three, 50, 20);
-  be_late(1000);
-  ck_assert_uint_eq(repeater.fired, 3);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-}
-END_TEST
-
 /* Nothing is left of a repeat that was set to none. */
 START_TEST(a_policy_outlives_starts_and_repeats)
 {
@@ -475,26 +410,6 @@ START_TEST(a_policy_outlives_starts_and_repeats)
   be_late(390);
   ck_assert_uint_eq(repeater.fired, 3);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-}
-END_TEST
-
-/* A timeout that is never reached, and a repeat beside it. */
-START_TEST(the_largest_times_are_times_like_others)
-{
-  static repeater_t repeater;
-
-  open_wheel_without_stalls(10, 8);
-  start(&repeater, policies[_i].missed, UINT64_MAX);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&repeater.timer), UINT64_MAX);
-  be_late(390);
-  ck_assert_uint_eq(repeater.fired, 1);
-  expect_due_in(&repeater, UINT64_MAX - uv_now(&loop));
-  uvwheel_timer_start(&repeater.timer, on_repeat, UINT64_MAX, 100);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&repeater.timer), 100);
-  uvwheel_timer_set_repeat(&repeater.timer, 0);
-  ck_assert_int_eq(uvwheel_timer_refresh(&repeater.timer), 0);
-  be_late(1000);
-  ck_assert_uint_eq(repeater.fired, 1);
 }
 END_TEST
 
@@ -522,22 +437,17 @@ main(void)
   const loop_test_t tests[] = {
       {a_repeat_keeps_its_beat, 1, 90},
       TEST(a_repeat_dropped_in_the_callback_fires_once_more),
-      TEST(a_repeating_timer_can_stop_itself),
       EACH(a_repeat_whose_callback_is_slow_keeps_its_rate, slow_callbacks),
       EACH(a_repeat_beside_a_uv_timer_keeps_its_rate, beside),
       EACH(a_late_repeat_does_as_its_policy_says, policies),
-      EACH(nothing_missed_is_nothing_to_make_up_for, policies),
       {a_delayed_repeat_counts_from_its_callback, 1, 90},
-      {a_beat_does_not_drift, 1, (int)LENGTH(policies)},
       {a_repeat_has_libuv_s_rate, 0, 3},
       EACH(a_minute_s_stall_costs_a_repeat_one_callback_at_most, minutes),
       TEST(a_beat_finer_than_the_tick_bursts_inside_it_or_skips),
       {many_bursts_inside_a_tick_cost_a_look_each, 0, 2},
       EACH(a_start_again_or_refresh_begins_a_new_beat, beats_begin),
       TEST(a_burst_keeps_to_the_turn_budget),
-      TEST(a_burst_can_be_stopped_in_its_middle),
       TEST(a_policy_outlives_starts_and_repeats),
-      EACH(the_largest_times_are_times_like_others, policies),
       TEST(a_policy_that_is_none_is_refused),
   };
 

@@ -279,44 +279,6 @@ END_TEST
 
 /* ---- After it ------------------------------------------------------------ */
 
-static const struct {
-  uvwheel_missed_t missed;
-  uint64_t repeat;
-} repeats[] = {
-    {UVWHEEL_MISSED_SKIP, TICK_MS},  {UVWHEEL_MISSED_SKIP, 25},
-    {UVWHEEL_MISSED_SKIP, 100},      {UVWHEEL_MISSED_SKIP, 1000},
-    {UVWHEEL_MISSED_BURST, TICK_MS}, {UVWHEEL_MISSED_BURST, 25},
-    {UVWHEEL_MISSED_BURST, 100},     {UVWHEEL_MISSED_BURST, 1000},
-};
-
-/* P6. A test timer asserts at each callback that it keeps its beat. */
-START_TEST(a_repeating_timer_misses_nothing_in_a_stall)
-{
-  uint64_t repeat = repeats[_i].repeat, beats;
-  static test_timer_t timer;
-  unsigned fired;
-
-  open_wheel_with_stalls(0);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_set_missed(&timer.base, repeats[_i].missed),
-                   0);
-  test_timer_start(&timer, repeat, repeat);
-  run_for(3000);
-  fired = timer.fired;
-  virtual_time_advance_ms(60000);
-  run_for(998 - TICK_MS); /* the clock is a second before the tick */
-  ck_assert_uint_eq(timer.fired, fired);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
-  run_for(TICK_MS + 2);
-  ck_assert_uint_eq(timer.fired, fired + 1);
-  run_for(100 * repeat);
-  beats = (uvwheel_now(&wheel) - START_MS) / repeat;
-  ck_assert_uint_le(timer.fired, beats);
-  ck_assert_uint_ge(timer.fired + 1 + TICK_MS / repeat, beats);
-  rewind_clock();
-}
-END_TEST
-
 /* ---- What happens before the wheel finds it -------------------------------
  */
 
@@ -502,7 +464,6 @@ main(void)
            lates_ms),
       TEST(stalls_add_up),
       TEST(the_clock_is_not_set_back_to_before_zero),
-      EACH(a_repeating_timer_misses_nothing_in_a_stall, repeats),
       EACH(nothing_that_is_done_before_the_turn_hides_a_stall, acts),
       {a_stall_around_the_call_of_the_wheel_s_timer_is_one, 0, 4},
   };

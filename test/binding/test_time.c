@@ -32,28 +32,6 @@ START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
 }
 END_TEST
 
-/* P1 */
-START_TEST(timers_of_all_timeouts_fire_at_their_ticks_side_by_side)
-{
-  static test_timer_t timers[1000];
-  uint64_t last_ms = 0;
-  size_t i;
-
-  open_wheel(ticks_ms[_i], 16);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i * 7 % LENGTH(timers)], i, 0);
-  run_for(2000);
-  for (i = 0; i < LENGTH(timers); i++) {
-    ck_assert_uint_eq(timers[i * 7 % LENGTH(timers)].fired, 1);
-    ck_assert_uint_eq(timers[i * 7 % LENGTH(timers)].fired_ms,
-                      tick_ms_after(ticks_ms[_i], START_MS + i));
-    ck_assert_uint_ge(timers[i * 7 % LENGTH(timers)].fired_ms, last_ms);
-    last_ms = timers[i * 7 % LENGTH(timers)].fired_ms;
-  }
-}
-END_TEST
-
 /* P1. libuv#4773 and its kin: the loop's clock drops fractions of a
  * millisecond, a stopwatch does not. */
 START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
@@ -209,46 +187,6 @@ START_TEST(a_refreshed_timer_wakes_the_loop_once_per_timeout)
   ck_assert_uint_eq(timer.fired, 0);
   ck_assert_uint_le(stats_of_wheel().wakeups, 110);
   ck_assert_uint_le(stats_of_wheel().examined, 110);
-}
-END_TEST
-
-START_TEST(an_earlier_start_pulls_the_wake_up_in)
-{
-  static test_timer_t distant, sooner;
-
-  open_wheel(10, 8);
-  test_timer_init(&distant);
-  test_timer_init(&sooner);
-  test_timer_start(&distant, 100000, 0);
-  expect_punctual(&sooner, 50);
-  test_timer_start(&distant, 60, 0); /* a restart, too */
-  run_for(200);
-  ck_assert_uint_eq(distant.fired_ms, tick_ms_after(10, distant.fired_ms - 10));
-  ck_assert_uint_eq(distant.fired, 1);
-}
-END_TEST
-
-static void
-start_its_peer(test_timer_t *timer)
-{
-  test_timer_start(timer->arg, 0, 0);
-}
-
-START_TEST(a_timer_started_in_a_callback_wakes_the_loop_in_time)
-{
-  static test_timer_t first, second, distant;
-
-  open_wheel(10, 8);
-  test_timer_init(&first);
-  test_timer_init(&second);
-  test_timer_init(&distant);
-  test_timer_start(&distant, 100000, 0);
-  first.then = start_its_peer;
-  first.arg = &second;
-  test_timer_start(&first, 55, 0);
-  run_for(200);
-  ck_assert_uint_eq(second.fired, 1);
-  ck_assert_uint_eq(second.fired_ms, first.fired_ms + 10);
 }
 END_TEST
 
@@ -531,7 +469,6 @@ main(void)
 {
   const loop_test_t tests[] = {
       EACH(a_timer_fires_exactly_at_the_first_tick_after_it_is_due, ticks_ms),
-      EACH(timers_of_all_timeouts_fire_at_their_ticks_side_by_side, ticks_ms),
       EACH(a_stopwatch_never_reads_less_than_the_timeout, ticks_ms),
       TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more),
       TEST(a_stale_loop_time_is_the_caller_s_to_update),
@@ -540,8 +477,6 @@ main(void)
       TEST(an_entry_a_day_away_wakes_the_loop_once),
       TEST(the_hand_goes_from_one_useful_tick_to_the_next),
       TEST(a_refreshed_timer_wakes_the_loop_once_per_timeout),
-      TEST(an_earlier_start_pulls_the_wake_up_in),
-      TEST(a_timer_started_in_a_callback_wakes_the_loop_in_time),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
       TEST(ticks_fire_in_order_after_a_stall),
       EACH(one_uv_run_comes_to_a_timer, calls),

@@ -23,7 +23,7 @@ static bool is_updating;
 
 /* Callbacks between two polls, and what they took. */
 static uint64_t polls_before, in_a_row, row_began_ns, rows;
-static uint64_t most_in_a_row, longest_ns, first_row;
+static uint64_t most_in_a_row, longest_ns;
 
 static void
 begin_rows(void)
@@ -47,8 +47,6 @@ take_time(void)
   if (is_updating)
     uv_update_time(&loop);
   in_a_row++;
-  if (rows == 1)
-    first_row = in_a_row;
   if (in_a_row > most_in_a_row)
     most_in_a_row = in_a_row;
   if (virtual_time_ns() - row_began_ns > longest_ns)
@@ -146,30 +144,6 @@ START_TEST(quick_callbacks_have_the_clock_read_from_time_to_time)
 }
 END_TEST
 
-static void
-be_slow_from_the_middle(uvwheel_timer_t *timer)
-{
-  take_ns = timer < timers + TIMERS / 2 ? 1 * US : 20 * MS;
-  take_time();
-}
-
-/* P8. Within 16 callbacks the wheel finds out that they have become slow; then
- * it reads the clock after each. */
-START_TEST(callbacks_that_become_slow_are_found_out)
-{
-  const uvwheel_options_t options = {.tick_ms = TICK_MS, .flags = UVWHEEL_FIFO};
-
-  open_wheel_with(&options);
-  begin_rows();
-  start_timers(TIMERS, 50, be_slow_from_the_middle);
-  run_for(5000);
-  ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
-  ck_assert_uint_ge(first_row, TIMERS / 2);
-  ck_assert_uint_le(first_row, TIMERS / 2 + 16);
-  ck_assert_uint_eq(rows, 1 + TIMERS - first_row);
-}
-END_TEST
-
 /* P8 */
 START_TEST(no_limit_is_no_limit)
 {
@@ -181,26 +155,6 @@ START_TEST(no_limit_is_no_limit)
   ck_assert_uint_eq(most_in_a_row, TIMERS);
   ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 0);
   ck_assert_uint_eq(stats_of_wheel().wakeup_max_us, TIMERS * 30000);
-}
-END_TEST
-
-static const struct {
-  const char *name;
-  uint32_t turn_budget;
-  uint64_t callbacks;
-} first_used_up[] = {{"turn_ms", 1000, 5}, {"turn_budget", 3, 3}};
-
-/* P8. Whichever is used up first ends the turn. */
-START_TEST(turn_budget_stays_beside_it)
-{
-  take_ns = 1 * MS;
-  open_wheel_with_turns(5, first_used_up[_i].turn_budget);
-  start_timers(TIMERS, 50, on_timer);
-  run_for(1000);
-  require_in(first_used_up[_i].name,
-             most_in_a_row == first_used_up[_i].callbacks);
-  require_in(first_used_up[_i].name, stats_of_wheel().fired == TIMERS);
-  require_in(first_used_up[_i].name, stats_of_wheel().wakeups_cut == rows - 1);
 }
 END_TEST
 
@@ -567,9 +521,7 @@ main(void)
   const loop_test_t tests[] = {
       EACH(a_turn_takes_turn_ms_and_one_callback_at_most, takes_ns),
       TEST(quick_callbacks_have_the_clock_read_from_time_to_time),
-      TEST(callbacks_that_become_slow_are_found_out),
       TEST(no_limit_is_no_limit),
-      EACH(turn_budget_stays_beside_it, first_used_up),
       TEST(io_is_served_between_the_turns_of_a_mass_expiry),
       TEST(io_is_served_between_turns_that_update_the_time),
       EACH(a_budget_bounds_the_callbacks_of_an_iteration, budgets),

@@ -181,22 +181,6 @@ on_a_thread(void (*act)(void *), void *arg)
 }
 
 static void
-init(void *timer)
-{
-  open_wheel(100, 8);
-  test_timer_init(timer);
-}
-
-START_TEST(what_another_thread_initialised_can_be_used)
-{
-  static test_timer_t timer;
-
-  on_a_thread(init, &timer);
-  expect_punctual(&timer, 250);
-}
-END_TEST
-
-static void
 count_post(uvwheel_post_t *post, int status)
 {
   ck_assert_int_eq(status, 0);
@@ -272,27 +256,6 @@ START_TEST(data_is_never_written)
   uvwheel_close(&wheel, NULL);
   run_for(0);
   ck_assert_ptr_eq(wheel.data, untouched.data);
-}
-END_TEST
-
-START_TEST(a_loop_can_have_several_wheels)
-{
-  const uvwheel_options_t options = {.tick_ms = 10};
-  static uvwheel_timer_t other_timer;
-  static uvwheel_t other;
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  ck_assert_int_eq(uvwheel_init(&loop, &other, &options), 0);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_init(&other, &other_timer), 0);
-  ck_assert_int_eq(
-      uvwheel_timer_start(&other_timer, on_test_timer, UINT64_MAX, 0), 0);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  expect_punctual(&timer, 300);
-  uvwheel_close(&other, NULL);
-  ck_assert_uint_eq(uvwheel_count(&other), 0);
-  expect_punctual(&timer, 300);
 }
 END_TEST
 
@@ -480,20 +443,6 @@ START_TEST(a_closed_wheel_has_nothing_to_report)
 }
 END_TEST
 
-START_TEST(a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 500, 0);
-  uvwheel_walk(&wheel, NULL, NULL);
-  uvwheel_print(&wheel, NULL);
-  uvwheel_get_stats(&wheel, NULL);
-  verify_wheel();
-}
-END_TEST
-
 int
 main(void)
 {
@@ -508,11 +457,9 @@ main(void)
       TEST(the_largest_options_are_legal),
       EACH(slots_follow_from_the_tick, default_slots),
       TEST(one_slot_is_enough),
-      TEST(what_another_thread_initialised_can_be_used),
       TEST(a_wheel_prepared_here_can_run_on_another_thread),
       TEST(a_wheel_prepared_here_can_be_closed_on_another_thread),
       TEST(data_is_never_written),
-      TEST(a_loop_can_have_several_wheels),
       TEST(the_version_is_the_header_s),
       TEST(a_walk_visits_each_active_timer_once),
       TEST(a_walk_may_stop_and_free_all_it_meets),
@@ -520,7 +467,6 @@ main(void)
       TEST(a_loop_that_is_run_inside_a_walk_fires_nothing),
       EACH(no_wheel_is_harmless, no_wheels),
       TEST(a_closed_wheel_has_nothing_to_report),
-      TEST(a_walk_without_a_callback_and_a_page_without_a_stream_do_nothing),
   };
 
   return run_loop_tests("wheel_api", tests, LENGTH(tests));
