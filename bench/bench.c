@@ -30,7 +30,6 @@
  *
  *   start in memory order   idle timers, in the order of their addresses
  *   start shuffled          the same in random order
- *   start with a repeat     the same with a repeat
  *   refresh random          active timers, drawn at random
  *   refresh hot             drawn at random from 1000
  *   restart random          active timers are started once more
@@ -38,13 +37,12 @@
  *                           a repeat
  *   stop shuffled           active timers in random order
  *   stop + start            both at once, drawn at random from N active ones
- *   start, stop, stop + start mixed
- *                           the same three with random timeouts, 30 to 60 s
+ *   start, stop + start mixed
+ *                           the same two with random timeouts, 30 to 60 s
  *   expire                  the loop runs until all have fired; they are due
  *                           at random times within 10 s
  *   steady server           per refresh: each connection has traffic every
- *                           10 s, and the loop turns between; and the same by
- *                           again, in libuv's idiom
+ *                           10 s, and the loop turns between
  *   request deadline        stop and start of 5 s, after 50 ms, where 10,000
  *                           requests are outstanding; other timers are cold
  *   churn from 1 ms to 1 h  per timer that was started anew or fired: timeouts
@@ -52,25 +50,25 @@
  *                           once within 5 s, and those that fire are started
  *                           again
  *   fire 10 per ms          per timer that fired and was started again
- *   one start, refresh, stop, turn
- *                           tails: what single operations take in real time,
- *                           by the timestamp counter (tails.c), whose own cost
- *                           is reported and subtracted; turns are those at each
- *                           millisecond while all fire within 10 s. Time in
- *                           which the core was taken away is included, for all
- *                           peers and for the floor
+ *   turn with nothing due   an iteration of the loop, 1 ms after the one
+ *                           before, while all timers are pending
+ *   turn with one due       the loop sleeps, and a timer fires and starts anew
+ *   turn with one due beside far ones
+ *                           a timer is started and fires, while all others are
+ *                           more than an hour away
+ *   fire within a week      per timer: the loop runs for a week, in which all
+ *                           fire, at random times
  *   longest turn            CPU time of the longest iteration of the loop when
- *                           all are due at once; and of all iterations
+ *                           all are due at once
+ *   all due at once         CPU time of all iterations then
  *   idle for 10 s           all pending for 60 s, real time
- *   ten million             libuv's own benchmark, see workload_million
- *   a day away              CPU time of one hour while N timers are due in a
- *                           day, alone and beside 10,000 that fire every 10 s
  *
  * The floors do the same to the same memory without any timer. They read and
  * write one word of a connection, in the loop itself (`floor`) or in a function
  * of a shared library, as those of uvwheel and libuv are (`floor by call`, of
- * which the processor overlaps fewer). `dependent read` has to read a
- * connection to know which one is next.
+ * which the processor overlaps fewer). The sweeps write a time stamp, and look
+ * at all connections once a second of the loop's time: workloads in which the
+ * loop turns include that.
  *
  * Output: one line per result, CSV, on stdout; progress on stderr. */
 
@@ -89,56 +87,29 @@
 #include <unistd.h>
 
 #define MOST_TIMERS 2000000u /* unless the peer is TRAIT_HUGE */
-#define FEW_TIMERS 1000u     /* for a peer that is TRAIT_FEW */
 #define MOST_SIZES 16
 
 struct known_peer {
   const char *name;
-  const char *package;
   const struct peer *peer; /* NULL: was not found when this was built */
+  const char *package;
 };
 
 static const struct known_peer peers[] = {
-    {"floor", NULL, &peer_floor},
-    {"floor by call", NULL, &peer_floor_by_call},
-    {"uvwheel", NULL, &peer_uvwheel},
-    {"uvwheel FIFO", NULL, &peer_uvwheel_fifo},
-    {"uvwheel no budget", NULL, &peer_uvwheel_unlimited},
-    {"uvwheel 1 ms x 16384", NULL, &peer_uvwheel_fine},
-    {"uvwheel 1 s x 131072", NULL, &peer_uvwheel_day},
-    {"libuv uv_timer_t", NULL, &peer_libuv},
-#ifdef BENCH_LIBEV
-    {"libev ev_timer", NULL, &peer_libev},
-#else
-    {"libev ev_timer", "libev-dev", NULL},
-#endif
-#ifdef BENCH_LIBEVENT
-    {"libevent evtimer", NULL, &peer_libevent},
-    {"libevent common timeout", NULL, &peer_libevent_common},
-#else
-    {"libevent evtimer", "libevent-dev", NULL},
-    {"libevent common timeout", "libevent-dev", NULL},
-#endif
-#ifdef BENCH_ASIO
-    {"Boost.Asio steady_timer", NULL, &peer_asio},
-#else
-    {"Boost.Asio steady_timer", "libboost-dev", NULL},
-#endif
-#ifdef BENCH_H2O
-    {"h2o timeouts", NULL, &peer_h2o},
-#else
-    {"h2o timeouts", "libh2o-evloop-dev", NULL},
-#endif
-#ifdef BENCH_SYSTEMD
-    {"systemd sd-event", NULL, &peer_systemd},
-#else
-    {"systemd sd-event", "libsystemd-dev", NULL},
-#endif
-#ifdef BENCH_GLIB
-    {"GLib GSource", NULL, &peer_glib},
-#else
-    {"GLib GSource", "libglib2.0-dev", NULL},
-#endif
+    {"floor", &peer_floor, NULL},
+    {"floor by call", &peer_floor_by_call, NULL},
+    {"uvwheel", &peer_uvwheel, NULL},
+    {"uvwheel FIFO", &peer_uvwheel_fifo, NULL},
+    {"uvwheel 1 ms x 16384", &peer_uvwheel_fine, NULL},
+    {"sweep of an array", &peer_sweep_array, NULL},
+    {"sweep of a table", &peer_sweep_table, NULL},
+    {"sweep of a list", &peer_sweep_list, NULL},
+    {"libuv uv_timer_t", &peer_libuv, NULL},
+    {"libev ev_timer", &peer_libev, "libev-dev"},
+    {"libevent evtimer", &peer_libevent, "libevent-dev"},
+    {"libevent common timeout", &peer_libevent_common, "libevent-dev"},
+    {"Boost.Asio steady_timer", &peer_asio, "libboost-dev"},
+    {"h2o timeouts", &peer_h2o, "libh2o-evloop-dev"},
 };
 
 #define PEER_COUNT (sizeof(peers) / sizeof(peers[0]))
@@ -159,22 +130,20 @@ struct known_workload {
 };
 
 static const struct known_workload workloads[] = {
-    {workload_dependent, TRAIT_FLOOR, ROW_DEPENDENT, ROW_DEPENDENT, 10000, 0},
-    {workload_operations, TRAIT_BASIC, ROW_START_ORDERED, ROW_EMPTY_BYTES, 0,
-     0},
-    {workload_steady, TRAIT_BASIC, ROW_STEADY, ROW_STEADY, 1000, 0},
-    {workload_steady_again, TRAIT_BASIC | TRAIT_RESTART, ROW_STEADY_AGAIN,
-     ROW_STEADY_AGAIN, 1000, 0},
-    {workload_request, TRAIT_BASIC, ROW_REQUEST, ROW_REQUEST, 10000, MILLION},
-    {workload_churn, TRAIT_TIMEOUTS, ROW_CHURN, ROW_CHURN, 1000, MILLION},
-    {workload_fire, TRAIT_TIMEOUTS, ROW_FIRE, ROW_FIRE, 0, MILLION},
-    {workload_tails, TRAIT_TAIL, ROW_TAIL_START, ROW_TAIL_COST, 10000, MILLION},
-    {workload_burst, TRAIT_BURST, ROW_BURST_TURN, ROW_BURST_TOTAL, MILLION,
+    {workload_operations, 0, ROW_START_ORDERED, ROW_EMPTY_BYTES, 0, 0},
+    {workload_steady, 0, ROW_STEADY, ROW_STEADY, 1000, 0},
+    {workload_request, 0, ROW_REQUEST, ROW_REQUEST, 10000, MILLION},
+    {workload_churn, TRAIT_TIMEOUTS | TRAIT_LOOP, ROW_CHURN, ROW_CHURN, 1000,
      MILLION},
-    {workload_day, TRAIT_DAY, ROW_DAY_ALONE, ROW_DAY_TRAFFIC, MILLION, MILLION},
-    {workload_idle, TRAIT_IDLE, ROW_IDLE, ROW_IDLE, MILLION, MILLION},
-    {workload_million, TRAIT_MILLION, ROW_MILLION_INIT, ROW_MILLION_STOP,
-     10 * MILLION, 10 * MILLION},
+    {workload_fire, TRAIT_TIMEOUTS | TRAIT_LOOP, ROW_FIRE, ROW_FIRE, 0,
+     MILLION},
+    {workload_turns, TRAIT_LOOP, ROW_NOTHING_DUE, ROW_ONE_DUE_FAR, 1000,
+     MILLION},
+    {workload_week, TRAIT_TIMEOUTS | TRAIT_LOOP, ROW_WEEK, ROW_WEEK, 10000,
+     100000},
+    {workload_burst, TRAIT_LOOP, ROW_BURST_TURN, ROW_BURST_TOTAL, 1000,
+     MILLION},
+    {workload_idle, TRAIT_LOOP, ROW_IDLE, ROW_IDLE, MILLION, MILLION},
 };
 
 #define WORKLOAD_COUNT (sizeof(workloads) / sizeof(workloads[0]))
@@ -222,8 +191,7 @@ takes_part(const struct known_workload *workload,
 
   return peer != NULL && listed(options.peers, known->name) &&
          (peer->traits & workload->traits) == workload->traits &&
-         (n <= MOST_TIMERS || (peer->traits & TRAIT_HUGE) != 0) &&
-         (n <= FEW_TIMERS || (peer->traits & TRAIT_FEW) == 0);
+         (n <= MOST_TIMERS || (peer->traits & TRAIT_HUGE) != 0);
 }
 
 static int
@@ -350,7 +318,8 @@ read_sizes(const char *text)
   for (;; text = end + 1) {
     if (options.size_count == MOST_SIZES)
       bench_die("more than %d sizes", MOST_SIZES);
-    options.sizes[options.size_count++] = number(text, 10, 20000000, &end);
+    options.sizes[options.size_count++] =
+        number(text, 10, BENCH_MOST_TIMERS, &end);
     if (*end == '\0')
       return;
     if (*end != ',')

@@ -14,6 +14,7 @@ extern "C" {
 #endif
 
 #define BENCH_TIMEOUT_MS 60000u
+#define BENCH_MOST_TIMERS 20000000u
 
 /* Where a peer's timers are: timer i is at base + i * stride. */
 struct arena {
@@ -37,29 +38,21 @@ bench_next_rearm_ms(void)
   return bench_rearm_ms[bench_fired % BENCH_REARMS];
 }
 
-/* Which workloads a peer takes part in, and how. */
+/* What a peer can do beyond one timeout for all of its timers. */
 enum {
-  TRAIT_BASIC = 1,         /* operations and the steady server             */
-  TRAIT_BURST = 2,         /* all due at once                              */
-  TRAIT_IDLE = 4,          /* idle                                         */
-  TRAIT_MILLION = 8,       /* libuv's ten-million-timer workload           */
-  TRAIT_DAY = 16,          /* timers that are a day away                   */
-  TRAIT_FLOOR = 32,        /* what memory allows                           */
-  TRAIT_HUGE = 64,         /* as many timers as memory holds               */
-  TRAIT_ONE_TIMEOUT = 128, /* all timers must have the same timeout        */
-  TRAIT_TIMEOUTS = 256,    /* timeouts of all kinds, and timers that fire  */
-  TRAIT_RESTART = 512,     /* start takes active timers and a repeat, as
-                              uv_timer_start does                          */
-  TRAIT_TAIL = 1024,       /* single operations                            */
-  TRAIT_FEW = 2048         /* each turn costs as much as there are timers  */
+  TRAIT_HUGE = 1,     /* as many timers as memory holds                    */
+  TRAIT_TIMEOUTS = 2, /* timeouts of all kinds, and to the millisecond     */
+  TRAIT_LOOP = 4,     /* a loop, in which timers fire                      */
+  TRAIT_RESTART = 8   /* start takes active timers and a repeat, as
+                         uv_timer_start does                               */
 };
 
 /* An operation is for the timers whose indices are in an array, in that order.
  */
 typedef void (*operation_fn)(const uint32_t *order, size_t count);
 
-/* What a timer library can do. init, release, open and close are only measured
- * in the ten-million-timer workload. */
+/* What a timer library can do. init, release, open and close are not measured.
+ */
 struct operations {
   size_t timer_bytes;
   void (*close)(void); /* frees the loop; all timers are released */
@@ -73,8 +66,6 @@ struct operations {
   /* Traffic came: the next 60 s begin now. The fastest way that the library
    * offers. */
   operation_fn refresh;
-  /* The next repeat begins now; NULL unless TRAIT_RESTART. */
-  operation_fn again;
   operation_fn stop;
   /* Each timer is stopped and at once started. */
   operation_fn stop_start;
@@ -84,6 +75,11 @@ struct operations {
   void (*advance)(void);    /* the loop looks at the clock; nothing is due */
   void (*turn)(void);       /* one iteration that does not wait            */
   void (*run)(uint64_t ms); /* the loop runs for that long; NULL: no loop  */
+
+  /* The next repeat begins now; NULL unless TRAIT_RESTART. */
+  operation_fn again;
+  /* Fires the timer that is due first; NULL: cannot. */
+  void (*fire_soonest)(void);
 };
 
 /* A library, opened for a benchmark. */
@@ -127,6 +123,11 @@ bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
   BENCH_OPERATION(stop)                   \
   BENCH_OPERATION(stop_start)
 
+/* Their lines in the table. */
+#define BENCH_CAN                                                 \
+  .init = init, .start = start, .refresh = refresh, .stop = stop, \
+  .stop_start = stop_start
+
 /* What one line of memory costs when a function of a shared library touches it;
  * in a library of its own. */
 void floor_touch(void *timer);
@@ -139,17 +140,21 @@ extern const struct peer peer_floor;
 extern const struct peer peer_floor_by_call;
 extern const struct peer peer_uvwheel;
 extern const struct peer peer_uvwheel_fifo;
-extern const struct peer peer_uvwheel_unlimited;
 extern const struct peer peer_uvwheel_fine;
-extern const struct peer peer_uvwheel_day;
+extern const struct peer peer_uvwheel_vast;
+extern const struct peer peer_sweep_array;
+extern const struct peer peer_sweep_table;
+extern const struct peer peer_sweep_list;
 extern const struct peer peer_libuv;
-extern const struct peer peer_libev;
-extern const struct peer peer_libevent;
-extern const struct peer peer_libevent_common;
-extern const struct peer peer_asio;
-extern const struct peer peer_h2o;
-extern const struct peer peer_systemd;
-extern const struct peer peer_glib;
+
+/* NULL where the library was not there when this was built. */
+#define BENCH_IF_THERE __attribute__((weak))
+
+extern const struct peer peer_libev BENCH_IF_THERE;
+extern const struct peer peer_libevent BENCH_IF_THERE;
+extern const struct peer peer_libevent_common BENCH_IF_THERE;
+extern const struct peer peer_asio BENCH_IF_THERE;
+extern const struct peer peer_h2o BENCH_IF_THERE;
 
 #ifdef __cplusplus
 }

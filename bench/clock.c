@@ -7,10 +7,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,10 +16,7 @@
 #define NS_PER_S 1000000000u
 
 static uint64_t clock_ns = 1000u * (uint64_t)NS_PER_S;
-static uint64_t sleeps;
 static int is_real;
-static int has_timerfd;
-static uint64_t timerfd_ns; /* 0: not armed */
 
 void
 clock_move_ms(uint64_t step_ms)
@@ -30,22 +25,9 @@ clock_move_ms(uint64_t step_ms)
 }
 
 void
-clock_offer_timerfd(int offered)
-{
-  has_timerfd = offered;
-  timerfd_ns = 0;
-}
-
-void
 clock_be_real(int real)
 {
   is_real = real;
-}
-
-uint64_t
-clock_sleeps(void)
-{
-  return sleeps;
 }
 
 uint64_t
@@ -78,20 +60,6 @@ gettimeofday(struct timeval *restrict now, void *restrict zone)
   return 0;
 }
 
-static void
-move_on(int timeout_ms)
-{
-  uint64_t end_ns =
-      timeout_ms < 0 ? UINT64_MAX : clock_ns + (uint64_t)timeout_ms * NS_PER_MS;
-
-  if (timerfd_ns != 0 && timerfd_ns < end_ns)
-    end_ns = timerfd_ns;
-  if (end_ns == UINT64_MAX)
-    bench_die("a loop would sleep for ever");
-  if (end_ns > clock_ns)
-    clock_ns = end_ns;
-}
-
 /* In virtual time, too, each poll is a system call, which costs what it does in
  * a server; but it does not wait. */
 int
@@ -100,13 +68,14 @@ epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
 {
   int ready;
 
-  if (timeout_ms != 0)
-    sleeps++;
   /* The kernel's signal set has one bit per signal. */
   ready = (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events,
                        is_real ? timeout_ms : 0, mask, (size_t)_NSIG / 8);
-  if (!is_real && ready == 0 && timeout_ms != 0)
-    move_on(timeout_ms);
+  if (is_real || ready != 0)
+    return ready;
+  if (timeout_ms < 0)
+    bench_die("a loop would sleep for ever");
+  clock_move_ms((uint64_t)timeout_ms);
   return ready;
 }
 
@@ -117,27 +86,14 @@ epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
   return epoll_pwait(epoll_fd, events, max_events, timeout_ms, NULL);
 }
 
-/* Without one, Boost.Asio passes its timeouts to epoll_wait. The file is never
- * readable: sd-event looks at the clock whenever it was woken. */
+/* Without one, Boost.Asio passes its timeouts to epoll_wait. */
+int timerfd_create(int clock, int flags);
+
 int
 timerfd_create(int clock, int flags)
 {
   (void)clock;
-  if (has_timerfd)
-    return eventfd(0, (flags & TFD_CLOEXEC) != 0 ? EFD_CLOEXEC : 0);
+  (void)flags;
   errno = ENOSYS;
   return -1;
-}
-
-int
-timerfd_settime(int fd, int flags, const struct itimerspec *time,
-                struct itimerspec *old)
-{
-  (void)fd;
-  (void)old;
-  if ((flags & TFD_TIMER_ABSTIME) == 0)
-    bench_die("a timerfd with a time from now on");
-  timerfd_ns = (uint64_t)time->it_value.tv_sec * NS_PER_S +
-               (uint64_t)time->it_value.tv_nsec;
-  return 0;
 }

@@ -17,15 +17,8 @@
 
 void clock_move_ms(uint64_t step_ms);
 
-/* From here on a timerfd can be made, or no longer; it wakes a loop that would
- * sleep past its time. There is one at a time. */
-void clock_offer_timerfd(int offered);
-
 /* From here on the loops see the real time and really sleep, or no longer. */
 void clock_be_real(int real);
-
-/* How often a loop slept so far. */
-uint64_t clock_sleeps(void);
 
 /* CPU time of this process. */
 uint64_t clock_cpu_ns(void);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The workloads at the edges: nothing to do, everything at once, far away, and
- * what memory allows. */
+/* The workloads at the edges: nothing to do, everything at once, one at a time,
+ * and far away. */
 
 #include "workloads.h"
 
 #include "clock.h"
 
-#define IDLE_MS 10000u /* how long an idle loop is watched */
-#define DAY_MS 86400000u
-#define HOUR_MS 3600000u
-#define TRAFFIC 10000u /* short timers beside those that are a day away */
-#define TRAFFIC_MS 10000u
+#define IDLE_MS 10000u /* how long an idle loop is watched        */
+#define TURNS 10000u   /* how many are measured                   */
+#define PERIOD_MS 100u /* between those that fire: a wheel's tick */
+#define FAR_TURNS 500u /* the same beside timers of an hour       */
+#define FAR_MS 3600000u
+#define WEEK_MS (7 * 24 * 3600000u)
 
 /* Starts timers that are idle. */
 static void
@@ -68,89 +69,103 @@ workload_burst(const struct peer *peer, const struct orders *orders,
   close_peer(peer, orders);
 }
 
-/* libuv's benchmark of the same name: timers lie side by side, and each
- * thousand of them is due 1 ms later than the one before. */
-void
-workload_million(const struct peer *peer, const struct orders *orders,
-                 struct result *result)
-{
-  struct arena arena = bench_arena;
-  size_t n = orders->n;
-  uint64_t timeout_ms = 0;
-  uint64_t times[4];
+/* ---- One turn of the loop ------------------------------------------------ */
 
-  bench_arena.stride = (peer->can->timer_bytes + 7) / 8 * 8;
-  bench_rearm_ms = NULL;
-  peer->open();
-  times[0] = clock_cpu_ns();
-  peer->can->init(orders->ordered, n);
-  for (size_t i = 0; i < n; i += 1000)
-    start(peer, orders->ordered + i, n - i < 1000 ? n - i : 1000, ++timeout_ms);
-  times[1] = clock_cpu_ns();
-  peer->can->run(timeout_ms + 1000);
-  times[2] = clock_cpu_ns();
-  peer->can->release(orders->ordered, n);
-  peer->can->close();
-  times[3] = clock_cpu_ns();
-  for (int i = 0; i < 3; i++)
-    add_result(result, (enum row)(ROW_MILLION_INIT + i),
-               (double)(times[i + 1] - times[i]) / 1e9, 1);
-  bench_arena = arena;
+/* Starts timers of about an hour, each at a time of its own. */
+static void
+start_far(const struct peer *peer, const uint32_t *order, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    start(peer, order + i, 1, FAR_MS + i * FAR_MS / count);
 }
 
-/* Nearly all timers are a day away; once alone, once beside 10,000 that fire
- * every 10 s, so that the loop has something to do at every tick. */
-static double
-an_hour(const struct peer *peer, const struct orders *orders, size_t traffic)
+/* Iterations in which nothing is due, 1 ms apart. */
+static void
+measure_nothing_due(const struct peer *peer, struct result *result)
 {
-  size_t n = orders->n;
-  size_t step = n / 1000;
   uint64_t begin;
-  double ms;
 
-  open_peer(peer, orders);
-  for (size_t i = traffic; i < n; i += step)
-    start(peer, orders->shuffled[0] + i, n - i < step ? n - i : step,
-          DAY_MS + i * 100000 / n);
-  for (size_t i = 0; i < traffic; i += 10)
-    start(peer, orders->shuffled[0] + i, 10, i * TRAFFIC_MS / TRAFFIC);
-  rearm_always(TRAFFIC_MS);
-  peer->can->run(TRAFFIC_MS);
+  peer->can->turn();
   begin = clock_cpu_ns();
-  peer->can->run(HOUR_MS);
-  ms = (double)(clock_cpu_ns() - begin) / 1e6;
-  close_peer(peer, orders);
-  return ms;
+  for (size_t i = 0; i < TURNS; i++) {
+    clock_move_ms(1);
+    peer->can->turn();
+  }
+  add_result(result, ROW_NOTHING_DUE, (double)(clock_cpu_ns() - begin), TURNS);
 }
 
-void
-workload_day(const struct peer *peer, const struct orders *orders,
-             struct result *result)
+/* The loop sleeps until a timer fires, which starts anew. */
+static void
+measure_one_due(const struct peer *peer, struct result *result,
+                const uint32_t *timer)
 {
-  add_result(result, ROW_DAY_ALONE, an_hour(peer, orders, 0), 1);
-  add_result(result, ROW_DAY_TRAFFIC, an_hour(peer, orders, TRAFFIC), 1);
+  uint64_t begin;
+
+  rearm_always(PERIOD_MS);
+  start(peer, timer, 1, PERIOD_MS);
+  peer->can->run(10 * PERIOD_MS);
+  bench_fired = 0;
+  begin = clock_cpu_ns();
+  peer->can->run(TURNS * PERIOD_MS);
+  add_result(result, ROW_ONE_DUE, (double)(clock_cpu_ns() - begin),
+             (double)bench_fired);
+  peer->can->stop(timer, 1);
+  bench_rearm_ms = NULL;
 }
 
-/* ---- What memory allows ------------------------------------------------ */
+/* A timer is started and fires; then the loop looks for the next one, which is
+ * far away. */
+static void
+measure_one_due_far(const struct peer *peer, struct result *result,
+                    const uint32_t *timer)
+{
+  uint64_t begin = clock_cpu_ns();
 
-/* Each connection names the next one to read, in one big random circle. */
+  for (size_t i = 0; i < FAR_TURNS; i++) {
+    start(peer, timer, 1, PERIOD_MS);
+    peer->can->run(2 * PERIOD_MS);
+  }
+  add_result(result, ROW_ONE_DUE_FAR, (double)(clock_cpu_ns() - begin),
+             FAR_TURNS);
+}
+
+/* One turn of the loop, while all timers are pending and none is due; while
+ * only one is pending, and due; and while all others are far away. */
 void
-workload_dependent(const struct peer *peer, const struct orders *orders,
-                   struct result *result)
+workload_turns(const struct peer *peer, const struct orders *orders,
+               struct result *result)
 {
   const uint32_t *order = orders->shuffled[0];
+
+  open_peer(peer, orders);
+  start(peer, order, orders->n, BENCH_TIMEOUT_MS);
+  measure_nothing_due(peer, result);
+  peer->can->stop(order, orders->n);
+  if ((peer->traits & TRAIT_TIMEOUTS) != 0) {
+    measure_one_due(peer, result, order);
+    start_far(peer, order + 1, orders->n - 1);
+    measure_one_due_far(peer, result, order);
+  }
+  close_peer(peer, orders);
+}
+
+/* All fire, at random times. */
+void
+workload_week(const struct peer *peer, const struct orders *orders,
+              struct result *result)
+{
   size_t n = orders->n;
-  size_t at = order[0];
+  uint64_t seed = 362436069;
   uint64_t begin;
 
+  open_peer(peer, orders);
   for (size_t i = 0; i < n; i++)
-    *(volatile uint64_t *)(bench_arena.base + order[i] * bench_arena.stride) =
-        order[(i + 1) % n];
+    start(peer, orders->ordered + i, 1, random_below(&seed, WEEK_MS));
   begin = clock_cpu_ns();
-  for (size_t i = 0; i < n; i++)
-    at = *(volatile uint64_t *)(bench_arena.base + at * bench_arena.stride);
-  add_result(result, ROW_DEPENDENT, (double)(clock_cpu_ns() - begin),
-             (double)n);
-  if (at != order[0])
-    bench_die("%s: the circle is broken", peer->name);
+  peer->can->run(WEEK_MS + 1000);
+  add_result(result, ROW_WEEK, (double)(clock_cpu_ns() - begin), (double)n);
+  if (bench_fired != n)
+    bench_die("%s: %zu timers were to fire within a week, %llu did", peer->name,
+              n, (unsigned long long)bench_fired);
+  close_peer(peer, orders);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* One operation on 10,000 timers, for bench/callgrind, which counts the
- * instructions inside `measured`. */
+/* One operation on some timers, for bench/callgrind, which counts the
+ * instructions inside `measured`. Prints how often it was done. */
 
 #include "bench.h"
 
@@ -9,123 +9,213 @@
 #include "memory.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define TIMERS 10000u
-#define FIRE_MS 100u /* between two timers that fire one by one */
-#define FIRE 500u    /* so many, less than a round of the wheel */
+#define TURNS 1000u
+#define PERIOD_MS 100u /* between two timers that fire: a wheel's tick */
+#define FAR_MS 3600000u
+#define WEEK_MS (7 * 24 * 3600000u)
 
 static const struct peer *peers[] = {&peer_floor_by_call, &peer_uvwheel,
+                                     &peer_uvwheel_fine, &peer_uvwheel_vast,
                                      &peer_libuv};
 
-static const struct peer *peer;
+static const struct operations *can;
 static struct orders orders;
+
+/* ---- What is counted ----------------------------------------------------- */
 
 static void
 expire(const uint32_t *order, size_t count)
 {
   (void)order;
   (void)count;
-  if (peer->can->run != NULL)
-    peer->can->run(BENCH_TIMEOUT_MS + 1000);
+  can->run(WEEK_MS + 1000);
 }
 
-/* Turns of the loop that fire one timer each. */
+/* Turns of the loop in which nothing is due. */
 static void
-turn_by_turn(const uint32_t *order, size_t count)
+turn(const uint32_t *order, size_t count)
 {
   (void)order;
   for (size_t i = 0; i < count; i++) {
-    clock_move_ms(FIRE_MS);
-    peer->can->turn();
+    clock_move_ms(1);
+    can->turn();
   }
+}
+
+/* Turns of the loop in which a timer fires that starts anew. */
+static void
+fire(const uint32_t *order, size_t count)
+{
+  (void)order;
+  can->run(count * PERIOD_MS);
+}
+
+/* A timer is started and fires; then the loop looks for the next one. */
+static void
+start_and_fire(const uint32_t *order, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    can->set_times(PERIOD_MS, 0);
+    can->start(order, 1);
+    can->run(2 * PERIOD_MS);
+  }
+}
+
+static void
+fire_soonest(const uint32_t *order, size_t count)
+{
+  (void)order;
+  if (can->fire_soonest == NULL)
+    bench_die("the peer cannot");
+  for (size_t i = 0; i < count; i++)
+    can->fire_soonest();
 }
 
 /* The command line of callgrind names it, with what the compiler appends. */
 __attribute__((noinline)) static void
 measured(operation_fn operate, const uint32_t *order, size_t count)
 {
-  if (operate != NULL)
-    operate(order, count);
+  operate(order, count);
 }
 
 static void
-measure(operation_fn operate, const uint32_t *order)
+measure(operation_fn operate, const uint32_t *order, size_t count)
 {
-  measured(operate, order, TIMERS);
+  measured(operate, order, count);
+  printf("%zu\n", count);
+}
+
+/* ---- Before it ----------------------------------------------------------- */
+
+static void
+start_none(void)
+{
 }
 
 /* Connections come for 10 s, as in the benchmark. */
 static void
-start_all(uint64_t repeat_ms)
+start_over_10_s(uint64_t repeat_ms)
 {
-  peer->can->set_times(BENCH_TIMEOUT_MS, repeat_ms);
-  for (size_t i = 0; i < TIMERS; i += 100) {
-    peer->can->start(orders.shuffled[1] + i, 100);
+  size_t batch = orders.n / 100;
+
+  can->set_times(BENCH_TIMEOUT_MS, repeat_ms);
+  for (size_t i = 0; i + batch <= orders.n; i += batch) {
+    can->start(orders.shuffled[1] + i, batch);
     clock_move_ms(100);
-    peer->can->advance();
+    can->advance();
   }
 }
 
 static void
-fire_one_by_one(void)
+start_all(void)
 {
-  for (size_t i = 0; i < TIMERS; i += FIRE) {
-    for (size_t j = 0; j < FIRE; j++) {
-      peer->can->set_times((j + 1) * FIRE_MS - FIRE_MS / 2, 0);
-      peer->can->start(orders.shuffled[1] + i + j, 1);
-    }
-    measured(turn_by_turn, NULL, FIRE);
+  start_over_10_s(0);
+}
+
+static void
+start_repeating(void)
+{
+  start_over_10_s(BENCH_TIMEOUT_MS);
+}
+
+static void
+start_within(uint64_t least_ms, size_t span_ms)
+{
+  uint64_t seed = 362436069;
+
+  for (size_t i = 1; i < orders.n; i++) {
+    can->set_times(least_ms + random_below(&seed, span_ms), 0);
+    can->start(orders.ordered + i, 1);
   }
 }
+
+/* All but the first. */
+static void
+start_far(void)
+{
+  start_within(FAR_MS, FAR_MS);
+}
+
+static void
+start_week(void)
+{
+  start_within(1, WEEK_MS);
+}
+
+/* The first one, which will start again and again. */
+static void
+start_one(void)
+{
+  static uint32_t rearms_ms[BENCH_REARMS];
+
+  for (size_t i = 0; i < BENCH_REARMS; i++)
+    rearms_ms[i] = PERIOD_MS;
+  bench_rearm_ms = rearms_ms;
+  can->set_times(PERIOD_MS, 0);
+  can->start(orders.ordered, 1);
+  fire(NULL, 10);
+}
+
+/* ---- The operations ------------------------------------------------------ */
 
 static void
 operate(const char *name)
 {
-  const struct operations *can = peer->can;
+  const struct {
+    const char *name;
+    void (*before)(void);
+    operation_fn operate;
+    const uint32_t *order;
+    size_t count;
+  } operations[] = {
+      {"start", start_none, can->start, orders.shuffled[0], orders.n},
+      {"refresh", start_all, can->refresh, orders.random, orders.n},
+      {"restart", start_all, can->start, orders.random, orders.n},
+      {"again", start_repeating, can->again, orders.random, orders.n},
+      {"stop", start_all, can->stop, orders.shuffled[0], orders.n},
+      {"stop-start", start_all, can->stop_start, orders.random, orders.n},
+      {"expire", start_all, expire, NULL, orders.n},
+      {"idle-turn", start_all, turn, NULL, TURNS},
+      {"fire-one", start_one, fire, NULL, TURNS},
+      {"far", start_far, start_and_fire, orders.ordered, TURNS / 10},
+      {"week", start_week, expire, NULL, orders.n},
+      {"soonest", start_week, fire_soonest, NULL, TURNS / 10},
+  };
 
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  if (strcmp(name, "start") == 0) {
-    measure(can->start, orders.shuffled[0]);
-  } else if (strcmp(name, "start-repeat") == 0) {
-    can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
-    measure(can->start, orders.shuffled[0]);
-  } else if (strcmp(name, "again") == 0) {
-    start_all(BENCH_TIMEOUT_MS);
-    measure(can->again, orders.random);
-  } else if (strcmp(name, "fire-one") == 0) {
-    fire_one_by_one();
-  } else {
-    start_all(0);
-    if (strcmp(name, "refresh") == 0)
-      measure(can->refresh, orders.random);
-    else if (strcmp(name, "restart") == 0)
-      measure(can->start, orders.random);
-    else if (strcmp(name, "stop") == 0)
-      measure(can->stop, orders.shuffled[0]);
-    else if (strcmp(name, "stop-start") == 0)
-      measure(can->stop_start, orders.random);
-    else if (strcmp(name, "expire") == 0)
-      measure(expire, orders.ordered);
-    else
-      bench_die("%s: no such operation", name);
-  }
+  for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
+    if (strcmp(operations[i].name, name) == 0) {
+      if (operations[i].operate == NULL)
+        bench_die("%s: the peer cannot", name);
+      operations[i].before();
+      measure(operations[i].operate, operations[i].order, operations[i].count);
+      return;
+    }
+  bench_die("%s: no such operation", name);
 }
 
 int
 main(int argc, char **argv)
 {
-  if (argc != 3)
-    bench_die("usage: instructions PEER OPERATION");
+  const struct peer *peer = NULL;
+  size_t n;
+
+  if (argc != 4)
+    bench_die("usage: instructions PEER OPERATION TIMERS");
   for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); i++)
     if (strcmp(peers[i]->name, argv[1]) == 0)
       peer = peers[i];
   if (peer == NULL)
     bench_die("%s: no such peer", argv[1]);
-  arena_make(TIMERS);
-  orders_make(&orders, TIMERS);
+  n = strtoul(argv[3], NULL, 10);
+  arena_make(n);
+  orders_make(&orders, n);
   peer->open();
-  peer->can->init(orders.ordered, TIMERS);
+  can = peer->can;
+  can->init(orders.ordered, n);
   operate(argv[2]);
   orders_free(&orders);
   return 0;

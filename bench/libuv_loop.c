@@ -5,6 +5,15 @@
 #include "bench.h"
 
 uv_loop_t bench_loop;
+uint64_t libuv_timeout_ms;
+uint64_t libuv_repeat_ms;
+
+void
+libuv_set_times(uint64_t timeout_ms, uint64_t repeat_ms)
+{
+  libuv_timeout_ms = timeout_ms;
+  libuv_repeat_ms = repeat_ms;
+}
 
 void
 libuv_loop_open(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The libuv loop of the two peers that need one. */
+/* The loop of the peers that run on libuv's: uvwheel, uv_timer_t, the sweep. */
 
 #ifndef BENCH_LIBUV_LOOP_H
 #define BENCH_LIBUV_LOOP_H
@@ -9,11 +9,19 @@
 #include <uv.h>
 
 extern uv_loop_t bench_loop;
+extern uint64_t libuv_timeout_ms; /* the times of set_times */
+extern uint64_t libuv_repeat_ms;
 
+void libuv_set_times(uint64_t timeout_ms, uint64_t repeat_ms);
 void libuv_loop_open(void);
 void libuv_loop_close(void);
 void libuv_loop_advance(void);
 void libuv_loop_turn(void);
 void libuv_loop_run(uint64_t ms);
+
+/* These peers' lines in the table. */
+#define LIBUV_CAN                                                         \
+  BENCH_CAN, .set_times = libuv_set_times, .advance = libuv_loop_advance, \
+             .turn = libuv_loop_turn, .run = libuv_loop_run
 
 #endif /* BENCH_LIBUV_LOOP_H */

@@ -114,20 +114,21 @@ const struct operations asio_operations = {
     init,
     start,
     refresh,
-    nullptr,
     stop,
     stop_start,
     release,
     turn,
     turn,
     run,
+    nullptr,
+    nullptr,
 };
 
 } // namespace
 
 extern const struct peer peer_asio = {
     "Boost.Asio steady_timer",
-    TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_TIMEOUTS,
+    TRAIT_TIMEOUTS | TRAIT_LOOP,
     open_context,
     &asio_operations,
 };

@@ -37,44 +37,18 @@ nothing(void)
 {
 }
 
-static const struct operations operations = {
-    .timer_bytes = sizeof(uint64_t),
-    .close = nothing,
-    .set_times = set_times,
-    .init = touch_each,
-    .start = touch_each,
-    .refresh = touch_each,
-    .stop = touch_each,
-    .stop_start = touch_each,
-    .release = touch_each,
-    .advance = nothing,
-    .turn = nothing,
-};
+#define FLOOR(EACH)                                                            \
+  {                                                                            \
+    .timer_bytes = sizeof(uint64_t), .close = nothing, .set_times = set_times, \
+    .init = touch_each, .start = EACH, .refresh = EACH, .stop = EACH,          \
+    .stop_start = EACH, .release = touch_each, .advance = nothing,             \
+    .turn = nothing,                                                           \
+  }
 
-static const struct operations operations_by_call = {
-    .timer_bytes = sizeof(uint64_t),
-    .close = nothing,
-    .set_times = set_times,
-    .init = touch_each,
-    .start = call_each,
-    .refresh = call_each,
-    .stop = call_each,
-    .stop_start = call_each,
-    .release = touch_each,
-    .advance = nothing,
-    .turn = nothing,
-};
+static const struct operations operations = FLOOR(touch_each);
+static const struct operations operations_by_call = FLOOR(call_each);
 
-const struct peer peer_floor = {
-    .name = "floor",
-    .traits = TRAIT_BASIC | TRAIT_FLOOR | TRAIT_HUGE,
-    .open = nothing,
-    .can = &operations,
-};
-
+const struct peer peer_floor = {"floor", TRAIT_HUGE | TRAIT_TIMEOUTS, nothing,
+                                &operations};
 const struct peer peer_floor_by_call = {
-    .name = "floor by call",
-    .traits = TRAIT_BASIC | TRAIT_HUGE | TRAIT_TAIL,
-    .open = nothing,
-    .can = &operations_by_call,
-};
+    "floor by call", TRAIT_HUGE | TRAIT_TIMEOUTS, nothing, &operations_by_call};

@@ -102,23 +102,11 @@ run(uint64_t ms)
 }
 
 static const struct operations operations = {
-    .timer_bytes = sizeof(h2o_timeout_entry_t),
-    .close = close_loop,
-    .set_times = set_times,
-    .init = init,
-    .start = start,
-    .refresh = refresh,
-    .stop = stop,
-    .stop_start = stop_start,
-    .release = stop,
-    .advance = turn,
-    .turn = turn,
-    .run = run,
+    BENCH_CAN,           .timer_bytes = sizeof(h2o_timeout_entry_t),
+    .close = close_loop, .set_times = set_times,
+    .release = stop,     .advance = turn,
+    .turn = turn,        .run = run,
 };
 
-const struct peer peer_h2o = {
-    .name = "h2o timeouts",
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_ONE_TIMEOUT,
-    .open = open_loop,
-    .can = &operations,
-};
+const struct peer peer_h2o = {"h2o timeouts", TRAIT_LOOP, open_loop,
+                              &operations};

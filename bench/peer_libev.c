@@ -107,24 +107,11 @@ run(uint64_t ms)
 }
 
 static const struct operations operations = {
-    .timer_bytes = sizeof(ev_timer),
-    .close = close_loop,
-    .set_times = set_times,
-    .init = init,
-    .start = start,
-    .refresh = refresh,
-    .stop = stop,
-    .stop_start = stop_start,
-    .release = stop,
-    .advance = advance,
-    .turn = turn,
-    .run = run,
+    BENCH_CAN,           .timer_bytes = sizeof(ev_timer),
+    .close = close_loop, .set_times = set_times,
+    .release = stop,     .advance = advance,
+    .turn = turn,        .run = run,
 };
 
-const struct peer peer_libev = {
-    .name = "libev ev_timer",
-    .traits =
-        TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_TIMEOUTS | TRAIT_TAIL,
-    .open = open_loop,
-    .can = &operations,
-};
+const struct peer peer_libev = {"libev ev_timer", TRAIT_TIMEOUTS | TRAIT_LOOP,
+                                open_loop, &operations};

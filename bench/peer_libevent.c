@@ -115,30 +115,13 @@ run(uint64_t ms)
 }
 
 static const struct operations operations = {
-    .timer_bytes = sizeof(struct event),
-    .close = close_base,
-    .set_times = set_times,
-    .init = init,
-    .start = start,
-    .refresh = refresh,
-    .stop = stop,
-    .stop_start = stop_start,
-    .release = stop,
-    .advance = nothing,
-    .turn = turn,
-    .run = run,
+    BENCH_CAN,           .timer_bytes = sizeof(struct event),
+    .close = close_base, .set_times = set_times,
+    .release = stop,     .advance = nothing,
+    .turn = turn,        .run = run,
 };
 
 const struct peer peer_libevent = {
-    .name = "libevent evtimer",
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_TIMEOUTS,
-    .open = open_heap,
-    .can = &operations,
-};
-
-const struct peer peer_libevent_common = {
-    .name = "libevent common timeout",
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_ONE_TIMEOUT,
-    .open = open_common,
-    .can = &operations,
-};
+    "libevent evtimer", TRAIT_TIMEOUTS | TRAIT_LOOP, open_heap, &operations};
+const struct peer peer_libevent_common = {"libevent common timeout", TRAIT_LOOP,
+                                          open_common, &operations};

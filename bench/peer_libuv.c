@@ -3,9 +3,6 @@
 #include "bench.h"
 #include "libuv_loop.h"
 
-static uint64_t timeout;
-static uint64_t repeat;
-
 static void
 on_timeout(uv_timer_t *timer)
 {
@@ -23,7 +20,7 @@ init_one(void *timer)
 static void
 start_one(void *timer)
 {
-  uv_timer_start(timer, on_timeout, timeout, repeat);
+  uv_timer_start(timer, on_timeout, libuv_timeout_ms, libuv_repeat_ms);
 }
 
 static void
@@ -54,13 +51,6 @@ BENCH_OPERATIONS
 BENCH_OPERATION(again)
 
 static void
-set_times(uint64_t timeout_ms, uint64_t repeat_ms)
-{
-  timeout = timeout_ms;
-  repeat = repeat_ms;
-}
-
-static void
 release(const uint32_t *order, size_t count)
 {
   bench_each(order, count, release_one);
@@ -68,26 +58,14 @@ release(const uint32_t *order, size_t count)
 }
 
 static const struct operations operations = {
+    LIBUV_CAN,
     .timer_bytes = sizeof(uv_timer_t),
     .close = libuv_loop_close,
-    .set_times = set_times,
-    .init = init,
-    .start = start,
-    .refresh = refresh,
-    .again = again,
-    .stop = stop,
-    .stop_start = stop_start,
     .release = release,
-    .advance = libuv_loop_advance,
-    .turn = libuv_loop_turn,
-    .run = libuv_loop_run,
+    .again = again,
 };
 
-const struct peer peer_libuv = {
-    .name = "libuv uv_timer_t",
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_MILLION |
-              TRAIT_DAY | TRAIT_HUGE | TRAIT_TIMEOUTS | TRAIT_RESTART |
-              TRAIT_TAIL,
-    .open = libuv_loop_open,
-    .can = &operations,
-};
+const struct peer peer_libuv = {"libuv uv_timer_t",
+                                TRAIT_TIMEOUTS | TRAIT_LOOP | TRAIT_RESTART |
+                                    TRAIT_HUGE,
+                                libuv_loop_open, &operations};

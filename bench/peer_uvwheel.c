@@ -6,9 +6,6 @@
 #include <uvwheel.h>
 
 static uvwheel_t wheel;
-static uint64_t timeout;
-static uint64_t repeat;
-
 static void
 on_timeout(uvwheel_timer_t *timer)
 {
@@ -26,7 +23,7 @@ init_one(void *timer)
 static void
 start_one(void *timer)
 {
-  uvwheel_timer_start(timer, on_timeout, timeout, repeat);
+  uvwheel_timer_start(timer, on_timeout, libuv_timeout_ms, libuv_repeat_ms);
 }
 
 static void
@@ -51,13 +48,6 @@ BENCH_OPERATIONS
 BENCH_OPERATION(again)
 
 static void
-set_times(uint64_t timeout_ms, uint64_t repeat_ms)
-{
-  timeout = timeout_ms;
-  repeat = repeat_ms;
-}
-
-static void
 open_with(const uvwheel_options_t *options)
 {
   libuv_loop_open();
@@ -78,21 +68,21 @@ open_fifo(void)
 }
 
 static void
-open_unlimited(void)
-{
-  open_with(&(uvwheel_options_t){.turn_budget = UINT32_MAX});
-}
-
-static void
 open_fine(void)
 {
   open_with(&(uvwheel_options_t){.tick_ms = 1, .slots = 16384});
 }
 
 static void
-open_day(void)
+open_vast(void)
 {
-  open_with(&(uvwheel_options_t){.tick_ms = 1000, .slots = 131072});
+  open_with(&(uvwheel_options_t){.tick_ms = 1, .slots = 1u << 20});
+}
+
+static void
+fire_soonest(void)
+{
+  uvwheel_fire_soonest(&wheel, 1);
 }
 
 static void
@@ -103,55 +93,21 @@ close_wheel(void)
 }
 
 static const struct operations operations = {
+    LIBUV_CAN,
     .timer_bytes = sizeof(uvwheel_timer_t),
     .close = close_wheel,
-    .set_times = set_times,
-    .init = init,
-    .start = start,
-    .refresh = refresh,
-    .again = again,
-    .stop = stop,
-    .stop_start = stop_start,
     .release = stop,
-    .advance = libuv_loop_advance,
-    .turn = libuv_loop_turn,
-    .run = libuv_loop_run,
+    .again = again,
+    .fire_soonest = fire_soonest,
 };
 
-const struct peer peer_uvwheel = {
-    .name = "uvwheel",
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_IDLE | TRAIT_MILLION |
-              TRAIT_DAY | TRAIT_HUGE | TRAIT_TIMEOUTS | TRAIT_RESTART |
-              TRAIT_TAIL,
-    .open = open_default,
-    .can = &operations,
-};
+#define TRAITS (TRAIT_TIMEOUTS | TRAIT_LOOP | TRAIT_RESTART)
 
-const struct peer peer_uvwheel_fifo = {
-    .name = "uvwheel FIFO",
-    .traits = TRAIT_BASIC | TRAIT_BURST | TRAIT_TIMEOUTS | TRAIT_RESTART,
-    .open = open_fifo,
-    .can = &operations,
-};
-
-const struct peer peer_uvwheel_unlimited = {
-    .name = "uvwheel no budget",
-    .traits = TRAIT_BURST,
-    .open = open_unlimited,
-    .can = &operations,
-};
-
+const struct peer peer_uvwheel = {"uvwheel", TRAITS | TRAIT_HUGE, open_default,
+                                  &operations};
+const struct peer peer_uvwheel_fifo = {"uvwheel FIFO", TRAITS, open_fifo,
+                                       &operations};
 const struct peer peer_uvwheel_fine = {
-    .name = "uvwheel 1 ms x 16384",
-    .traits = TRAIT_BASIC | TRAIT_MILLION | TRAIT_HUGE | TRAIT_TIMEOUTS |
-              TRAIT_RESTART | TRAIT_TAIL,
-    .open = open_fine,
-    .can = &operations,
-};
-
-const struct peer peer_uvwheel_day = {
-    .name = "uvwheel 1 s x 131072",
-    .traits = TRAIT_DAY,
-    .open = open_day,
-    .can = &operations,
-};
+    "uvwheel 1 ms x 16384", TRAITS | TRAIT_HUGE, open_fine, &operations};
+const struct peer peer_uvwheel_vast = {"uvwheel 1 ms x 1048576", TRAITS,
+                                       open_vast, &operations};

@@ -13,15 +13,13 @@ import pathlib
 import statistics
 import sys
 
-OPERATIONS = ["start in memory order", "start shuffled", "start with a repeat",
-              "refresh random", "refresh hot", "restart random",
-              "again random", "stop shuffled", "stop + start", "start mixed",
-              "stop mixed", "stop + start mixed", "expire"]
-SERVERS = ["steady server", "steady server by again", "request deadline",
-           "churn from 1 ms to 1 h", "fire 10 per ms"]
-TAILS = ["one start", "one refresh", "one stop", "one turn"]
-TAIL_COST = "one timestamp"
-QUANTILES = ["p50", "p99", "p99.9", "worst"]
+OPERATIONS = ["start in memory order", "start shuffled", "refresh random",
+              "refresh hot", "restart random", "again random", "stop shuffled",
+              "stop + start", "start mixed", "stop + start mixed", "expire"]
+SERVERS = ["steady server", "request deadline", "churn from 1 ms to 1 h",
+           "fire 10 per ms"]
+TURNS = ["turn with nothing due", "turn with one due",
+         "turn with one due beside far ones", "fire within a week"]
 OURS = "uvwheel"
 FINE = "uvwheel 1 ms x 16384"
 FIFO = "uvwheel FIFO"
@@ -33,19 +31,19 @@ MILLION = 1000000
 # A peer has the same colour in every plot.
 COLOURS = {FLOOR: "0x808890", CALLED: "0xb0a898", OURS: "0xe8590c",
            FIFO: "0xf0a070", FINE: "0xa33c00", LIBUV: "0x2b7fd4",
+           "sweep of an array": "0x3fb5a8", "sweep of a table": "0x5560b0",
+           "sweep of a list": "0x8a5a44",
            "libev ev_timer": "0x2f9e61", "libevent evtimer": "0x9a5fd0",
            "libevent common timeout": "0xd08be0",
            "Boost.Asio steady_timer": "0xb08a1e",
            "Netty HashedWheelTimer": "0xd6457a",
-           "Go time.Timer": "0x3fb5a8", "h2o timeouts": "0x6f8f2f",
-           "systemd sd-event": "0x8a5a44", "GLib GSource": "0x5560b0"}
+           "h2o timeouts": "0x6f8f2f"}
 
 # How many times faster than uv_timer_t, for these peers and numbers of timers.
 COLUMNS = [(OURS, 10), (OURS, 1000), (OURS, 10000), (OURS, 100000),
            (OURS, 1000000), (FINE, 100000)]
-RATIOS = ["start shuffled", "start with a repeat", "start mixed",
-          "stop shuffled", "stop mixed", "stop + start", "stop + start mixed",
-          "expire", "refresh random", "again random", "restart random",
+RATIOS = ["start shuffled", "start mixed", "stop shuffled", "stop + start",
+          "stop + start mixed", "expire", "refresh random", "again random", "restart random",
           "refresh hot", "steady server", "fire 10 per ms"]
 
 # Beside the floor by call, with a million timers.
@@ -99,7 +97,7 @@ def print_table(title, head, rows):
 
 def print_operations(cells):
     for n in sorted(names(cells, 2)):
-        for group in OPERATIONS, SERVERS:
+        for group in OPERATIONS, SERVERS, TURNS:
             columns = [name for name in group
                        if any(key[1:] == (name, n) for key in cells)]
             rows = [[peer] + [str(cells.get((peer, name, n), ""))
@@ -111,30 +109,9 @@ def print_operations(cells):
                             [""] + columns, rows)
 
 
-def print_tails(cells):
-    """A line for each peer and operation."""
-    for n in sorted(names(cells, 2)):
-        rows = []
-        for tail in TAILS:
-            for peer in names(cells, 0):
-                quantiles = [cells.get((peer, f"{tail} {quantile}", n))
-                             for quantile in QUANTILES]
-                if all(quantiles):
-                    rows.append([f"{tail}, {peer}"] + [str(cell)
-                                                       for cell in quantiles])
-        costs = [cell.median for key, cell in cells.items()
-                 if key[1:] == (TAIL_COST, n)]
-        if rows:
-            cost = statistics.median(costs)
-            print_table(f"ns of real time of one operation, {n:,} timers; "
-                        f"{cost:.3g} ns that the timestamps take are subtracted",
-                        [""] + QUANTILES, rows)
-
-
 def print_others(cells):
     others = [name for name in names(cells, 1)
-              if not name.startswith((*OPERATIONS, *SERVERS, *TAILS,
-                                      TAIL_COST))]
+              if name not in OPERATIONS + SERVERS + TURNS]
     for name in others:
         sizes = sorted({key[2] for key in cells if key[1] == name})
         rows = [[peer] + [str(cells.get((peer, name, n), "")) for n in sizes]
@@ -190,12 +167,18 @@ def others(cells):
 
 
 def faster_peers(cells):
-    for (peer, name, n), cell in cells.items():
-        ours = cells.get((OURS, name, n))
-        if (name in OPERATIONS + SERVERS and ours
-                and cell.median <= ours.median
-                and not peer.startswith((OURS, FLOOR))):
-            yield f"{name}, {n:,} timers: {peer} needs {cell}, uvwheel {ours}"
+    """A line for each row, with the peers that are faster, fastest first."""
+    for name in OPERATIONS + SERVERS + TURNS:
+        for n in sorted(names(cells, 2)):
+            ours = cells.get((OURS, name, n))
+            faster = sorted((cell.median, peer, str(cell))
+                            for (peer, *key), cell in cells.items()
+                            if ours and key == [name, n]
+                            and cell.median <= ours.median
+                            and not peer.startswith((OURS, FLOOR)))
+            if faster:
+                yield (f"{name}, {n:,} timers, uvwheel {ours}: " +
+                       ", ".join(f"{peer} {text}" for _, peer, text in faster))
 
 
 def print_lines(title, lines):
@@ -240,7 +223,6 @@ def main():
     cells = read(directory / "results.csv")
     print_operations(cells)
     print_others(cells)
-    print_tails(cells)
     print_ratios(cells)
     print_lines("Other figures", others(cells))
     print_lines("Where a peer is faster", faster_peers(cells))

@@ -21,15 +21,9 @@
 #define ENOUGH_NS 500000000u
 #define LEAST_COUNT 100u /* fewer operations cannot be timed */
 
-/* The four rows of an operation's tail. */
-#define TAIL_ROWS(ROW, NAME)                                      \
-  [ROW] = {NAME " p50", "ns"}, [(ROW) + 1] = {NAME " p99", "ns"}, \
-  [(ROW) + 2] = {NAME " p99.9", "ns"}, [(ROW) + 3] = {NAME " worst", "ns"}
-
 const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_START_ORDERED] = {"start in memory order", "ns"},
     [ROW_START_SHUFFLED] = {"start shuffled", "ns"},
-    [ROW_START_REPEAT] = {"start with a repeat", "ns"},
     [ROW_REFRESH_RANDOM] = {"refresh random", "ns"},
     [ROW_REFRESH_HOT] = {"refresh hot", "ns"},
     [ROW_RESTART_RANDOM] = {"restart random", "ns"},
@@ -38,29 +32,20 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_STOP_START] = {"stop + start", "ns"},
     [ROW_START_MIXED] = {"start mixed", "ns"},
     [ROW_STOP_START_MIXED] = {"stop + start mixed", "ns"},
-    [ROW_STOP_MIXED] = {"stop mixed", "ns"},
     [ROW_EXPIRE] = {"expire", "ns"},
     [ROW_BYTES] = {"memory per timer", "bytes"},
     [ROW_EMPTY_BYTES] = {"memory when empty", "bytes"},
     [ROW_STEADY] = {"steady server", "ns"},
-    [ROW_STEADY_AGAIN] = {"steady server by again", "ns"},
     [ROW_REQUEST] = {"request deadline", "ns"},
     [ROW_CHURN] = {"churn from 1 ms to 1 h", "ns"},
     [ROW_FIRE] = {"fire 10 per ms", "ns"},
-    TAIL_ROWS(ROW_TAIL_START, "one start"),
-    TAIL_ROWS(ROW_TAIL_REFRESH, "one refresh"),
-    TAIL_ROWS(ROW_TAIL_STOP, "one stop"),
-    TAIL_ROWS(ROW_TAIL_TURN, "one turn"),
-    [ROW_TAIL_COST] = {"one timestamp", "ns"},
-    [ROW_DEPENDENT] = {"dependent read", "ns"},
     [ROW_BURST_TURN] = {"longest turn", "ms"},
     [ROW_BURST_TOTAL] = {"all due at once", "ms"},
     [ROW_IDLE] = {"idle for 10 s", "ms"},
-    [ROW_MILLION_INIT] = {"ten million init", "s"},
-    [ROW_MILLION_DISPATCH] = {"ten million dispatch", "s"},
-    [ROW_MILLION_STOP] = {"ten million stop", "s"},
-    [ROW_DAY_ALONE] = {"a day away", "ms"},
-    [ROW_DAY_TRAFFIC] = {"a day away with traffic", "ms"},
+    [ROW_NOTHING_DUE] = {"turn with nothing due", "ns"},
+    [ROW_ONE_DUE] = {"turn with one due", "ns"},
+    [ROW_ONE_DUE_FAR] = {"turn with one due beside far ones", "ns"},
+    [ROW_WEEK] = {"fire within a week", "ns"},
 };
 
 void
@@ -111,8 +96,8 @@ more_rounds(size_t n, size_t done, uint64_t since_ns)
 /* An operation on every timer of the order while span_ms pass; at least a batch
  * between two looks at the clock. Returns the CPU time in ns. */
 static double
-sweep(operation_fn operate, void (*after_batch)(void), const uint32_t *order,
-      size_t count, size_t batch, uint64_t span_ms)
+go_through(operation_fn operate, void (*after_batch)(void),
+           const uint32_t *order, size_t count, size_t batch, uint64_t span_ms)
 {
   uint64_t begin = clock_cpu_ns();
 
@@ -149,8 +134,8 @@ measure_batches(const struct peer *peer, struct result *result, enum row row,
                 size_t batch)
 {
   void (*advance)(void) = peer->can->advance;
-  double rest = sweep(nothing, advance, order, count, batch, 0);
-  double ns = sweep(operate, advance, order, count, batch, REFRESH_MS);
+  double rest = go_through(nothing, advance, order, count, batch, 0);
+  double ns = go_through(operate, advance, order, count, batch, REFRESH_MS);
 
   if (count >= LEAST_COUNT)
     add_result(result, row, ns - rest, (double)count);
@@ -202,7 +187,7 @@ expire_all(const struct peer *peer, const struct orders *orders,
   uint64_t begin;
 
   bench_fired = 0;
-  if ((peer->traits & TRAIT_ONE_TIMEOUT) == 0) {
+  if ((peer->traits & TRAIT_TIMEOUTS) != 0) {
     peer->can->stop(orders->ordered, n);
     for (size_t i = 0; i < n; i++) {
       peer->can->set_times(BENCH_TIMEOUT_MS - random_below(&seed, RAMP_MS), 0);
@@ -225,8 +210,7 @@ repeat_all(const struct peer *peer, const struct orders *orders,
   const struct operations *can = peer->can;
 
   can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
-  measure_starts(peer, result, ROW_START_REPEAT, can->start,
-                 orders->shuffled[1], orders->n);
+  can->start(orders->shuffled[1], orders->n);
   measure(peer, result, ROW_AGAIN_RANDOM, can->again, orders->random,
           orders->draws);
   can->stop(orders->ordered, orders->n);
@@ -275,9 +259,9 @@ measure_mixed(const struct peer *peer, struct result *result, enum row row,
 
   mixed = peer->can;
   mixed_operation = nothing;
-  ns = -sweep(with_mixed_timeouts, advance, order, count, batch, 0);
+  ns = -go_through(with_mixed_timeouts, advance, order, count, batch, 0);
   mixed_operation = operate;
-  ns += sweep(with_mixed_timeouts, advance, order, count, batch, RAMP_MS);
+  ns += go_through(with_mixed_timeouts, advance, order, count, batch, RAMP_MS);
   if (count >= LEAST_COUNT)
     add_result(result, row, ns, (double)count);
   peer->can->turn();
@@ -295,8 +279,7 @@ mix_all(const struct peer *peer, const struct orders *orders,
                 orders->n);
   measure_mixed(peer, result, ROW_STOP_START_MIXED, can->stop_start,
                 orders->random, orders->draws);
-  measure(peer, result, ROW_STOP_MIXED, can->stop, orders->shuffled[0],
-          orders->n);
+  can->stop(orders->ordered, orders->n);
 }
 
 /* Every operation once; all timers are idle before and afterwards. */
@@ -312,12 +295,10 @@ operate_once(const struct peer *peer, const struct orders *orders,
                  n);
   refresh_all(peer, orders, result);
   measure(peer, result, ROW_STOP_SHUFFLED, can->stop, orders->shuffled[0], n);
-  if ((bench_wanted(ROW_START_REPEAT) || bench_wanted(ROW_AGAIN_RANDOM)) &&
-      (peer->traits & TRAIT_RESTART) != 0)
+  if (bench_wanted(ROW_AGAIN_RANDOM) && (peer->traits & TRAIT_RESTART) != 0)
     repeat_all(peer, orders, result);
-  if ((peer->traits & TRAIT_ONE_TIMEOUT) == 0 &&
-      (bench_wanted(ROW_START_MIXED) || bench_wanted(ROW_STOP_START_MIXED) ||
-       bench_wanted(ROW_STOP_MIXED)))
+  if ((peer->traits & TRAIT_TIMEOUTS) != 0 &&
+      (bench_wanted(ROW_START_MIXED) || bench_wanted(ROW_STOP_START_MIXED)))
     mix_all(peer, orders, result);
   can->set_times(BENCH_TIMEOUT_MS, 0);
   measure_starts(peer, result, ROW_START_SHUFFLED, can->start,
@@ -325,7 +306,7 @@ operate_once(const struct peer *peer, const struct orders *orders,
   if (bench_wanted(ROW_STOP_START))
     measure_starts(peer, result, ROW_STOP_START, can->stop_start,
                    orders->random, orders->draws);
-  if (bench_wanted(ROW_EXPIRE) && can->run != NULL)
+  if (bench_wanted(ROW_EXPIRE) && (peer->traits & TRAIT_LOOP) != 0)
     expire_all(peer, orders, result);
   else
     can->stop(orders->ordered, n);
@@ -368,53 +349,41 @@ workload_operations(const struct peer *peer, const struct orders *orders,
 /* ---- Servers ----------------------------------------------------------- */
 
 static double
-sweep_turning(const struct peer *peer, operation_fn operate,
-              const uint32_t *order, size_t count, uint64_t span_ms)
+go_through_turning(const struct peer *peer, operation_fn operate,
+                   const uint32_t *order, size_t count, uint64_t span_ms)
 {
-  return sweep(operate, peer->can->turn, order, count, batch_of(count),
-               span_ms);
+  return go_through(operate, peer->can->turn, order, count, batch_of(count),
+                    span_ms);
 }
 
 /* Connections come for 50 s and from then on have traffic every 10 s, some
  * sooner, some later, never later than 20 s. */
-static void
-serve(const struct peer *peer, const struct orders *orders,
-      operation_fn refresh, struct result *result, enum row row)
-{
-  size_t n = orders->n;
-  uint64_t begin = clock_cpu_ns();
-
-  open_peer(peer, orders);
-  peer->can->set_times(BENCH_TIMEOUT_MS,
-                       refresh == peer->can->again ? BENCH_TIMEOUT_MS : 0);
-  for (size_t round = 0; more_rounds(n, round, begin); round++) {
-    double ns;
-
-    sweep_turning(peer, peer->can->start, orders->ordered, n,
-                  BENCH_TIMEOUT_MS - REFRESH_MS);
-    sweep_turning(peer, refresh, orders->shuffled[0], n, REFRESH_MS);
-    ns = sweep_turning(peer, refresh, orders->shuffled[1], n, REFRESH_MS);
-    ns += sweep_turning(peer, refresh, orders->shuffled[0], n, REFRESH_MS);
-    add_result(result, row, ns, 2 * (double)n);
-    peer->can->stop(orders->ordered, n);
-  }
-  if (bench_fired != 0)
-    bench_die("%s: a timer with traffic fired", peer->name);
-  close_peer(peer, orders);
-}
-
 void
 workload_steady(const struct peer *peer, const struct orders *orders,
                 struct result *result)
 {
-  serve(peer, orders, peer->can->refresh, result, ROW_STEADY);
-}
+  const struct operations *can = peer->can;
+  size_t n = orders->n;
+  uint64_t begin = clock_cpu_ns();
 
-void
-workload_steady_again(const struct peer *peer, const struct orders *orders,
-                      struct result *result)
-{
-  serve(peer, orders, peer->can->again, result, ROW_STEADY_AGAIN);
+  open_peer(peer, orders);
+  can->set_times(BENCH_TIMEOUT_MS, 0);
+  for (size_t round = 0; more_rounds(n, round, begin); round++) {
+    double ns;
+
+    go_through_turning(peer, can->start, orders->ordered, n,
+                       BENCH_TIMEOUT_MS - REFRESH_MS);
+    go_through_turning(peer, can->refresh, orders->shuffled[0], n, REFRESH_MS);
+    ns = go_through_turning(peer, can->refresh, orders->shuffled[1], n,
+                            REFRESH_MS);
+    ns += go_through_turning(peer, can->refresh, orders->shuffled[0], n,
+                             REFRESH_MS);
+    add_result(result, ROW_STEADY, ns, 2 * (double)n);
+    can->stop(orders->ordered, n);
+  }
+  if (bench_fired != 0)
+    bench_die("%s: a timer with traffic fired", peer->name);
+  close_peer(peer, orders);
 }
 
 /* 10,000 requests are outstanding; each is answered, and the next one sent,
@@ -444,8 +413,8 @@ workload_request(const struct peer *peer, const struct orders *orders,
   open_peer(peer, orders);
   peer->can->set_times(BENCH_TIMEOUT_MS, 0);
   if (orders->n > REQUESTS)
-    sweep_turning(peer, peer->can->start, requests + REQUESTS,
-                  orders->n - REQUESTS, RAMP_MS);
+    go_through_turning(peer, peer->can->start, requests + REQUESTS,
+                       orders->n - REQUESTS, RAMP_MS);
   peer->can->set_times(DEADLINE_MS, 0);
   peer->can->start(requests, REQUESTS);
   answer_all(peer, requests);

@@ -15,7 +15,6 @@
 enum row {
   ROW_START_ORDERED,
   ROW_START_SHUFFLED,
-  ROW_START_REPEAT,
   ROW_REFRESH_RANDOM,
   ROW_REFRESH_HOT,
   ROW_RESTART_RANDOM,
@@ -24,30 +23,20 @@ enum row {
   ROW_STOP_START,
   ROW_START_MIXED,
   ROW_STOP_START_MIXED,
-  ROW_STOP_MIXED,
   ROW_EXPIRE,
   ROW_BYTES,
   ROW_EMPTY_BYTES,
   ROW_STEADY,
-  ROW_STEADY_AGAIN,
   ROW_REQUEST,
   ROW_CHURN,
   ROW_FIRE,
-  /* Each is followed by its p99, p99.9 and worst. */
-  ROW_TAIL_START,
-  ROW_TAIL_REFRESH = ROW_TAIL_START + 4,
-  ROW_TAIL_STOP = ROW_TAIL_REFRESH + 4,
-  ROW_TAIL_TURN = ROW_TAIL_STOP + 4,
-  ROW_TAIL_COST = ROW_TAIL_TURN + 4,
-  ROW_DEPENDENT,
   ROW_BURST_TURN,
   ROW_BURST_TOTAL,
   ROW_IDLE,
-  ROW_MILLION_INIT,
-  ROW_MILLION_DISPATCH,
-  ROW_MILLION_STOP,
-  ROW_DAY_ALONE,
-  ROW_DAY_TRAFFIC,
+  ROW_NOTHING_DUE,
+  ROW_ONE_DUE,
+  ROW_ONE_DUE_FAR,
+  ROW_WEEK,
   ROW_COUNT
 };
 
@@ -85,25 +74,19 @@ void workload_operations(const struct peer *peer, const struct orders *orders,
                          struct result *result);
 void workload_steady(const struct peer *peer, const struct orders *orders,
                      struct result *result);
-void workload_steady_again(const struct peer *peer, const struct orders *orders,
-                           struct result *result);
 void workload_request(const struct peer *peer, const struct orders *orders,
                       struct result *result);
 void workload_churn(const struct peer *peer, const struct orders *orders,
                     struct result *result);
 void workload_fire(const struct peer *peer, const struct orders *orders,
                    struct result *result);
-void workload_tails(const struct peer *peer, const struct orders *orders,
-                    struct result *result);
-void workload_dependent(const struct peer *peer, const struct orders *orders,
-                        struct result *result);
 void workload_burst(const struct peer *peer, const struct orders *orders,
                     struct result *result);
 void workload_idle(const struct peer *peer, const struct orders *orders,
                    struct result *result);
-void workload_million(const struct peer *peer, const struct orders *orders,
-                      struct result *result);
-void workload_day(const struct peer *peer, const struct orders *orders,
-                  struct result *result);
+void workload_turns(const struct peer *peer, const struct orders *orders,
+                    struct result *result);
+void workload_week(const struct peer *peer, const struct orders *orders,
+                   struct result *result);
 
 #endif /* BENCH_WORKLOADS_H */

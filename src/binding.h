@@ -72,7 +72,7 @@ wheel_now(const uvwheel_t *wheel)
 {
   uint64_t loop_ms = loop_now(wheel), back_ms = wheel->set_back_ms;
 
-  return loop_ms > back_ms ? loop_ms - back_ms : 0;
+  return LIKELY(loop_ms > back_ms) ? loop_ms - back_ms : 0;
 }
 
 /* The same for queries: 0 once the wheel is closing, as then there may be no
@@ -149,7 +149,7 @@ void uvwheel__on_driver(uv_timer_t *driver);
 void uvwheel__on_idle(uv_idle_t *idle);
 void uvwheel__on_check(uv_check_t *check);
 
-/* ---- Batches (batch.c) -------------------------------------------------- */
+/* ---- Batches (turn.c) --------------------------------------------------- */
 
 /* A batch: callbacks of the wheel that run one after the other, until turn_ms
  * is over. */
@@ -157,7 +157,8 @@ typedef struct batch_s {
   uint64_t begin_ns;
   uint64_t read_ns;    /* when the clock was read last     */
   uint64_t unread;     /* callbacks since                  */
-  uint64_t blocked_ms; /* of the loop, before the batch    */
+  uint64_t seen_ms;    /* of the wheel, before the batch   */
+  uint64_t blocked_ms; /* the same                         */
   bool is_over;
 } batch_t;
 
@@ -176,13 +177,15 @@ void uvwheel__init_stalls(uvwheel_t *wheel);
  * to blocked_ms. Sets seen_ms to the time now. */
 void uvwheel__add_blocked(uvwheel_t *wheel);
 
-/* The wheel's own callbacks have run: sets blocked_ms back to its value before
- * them. */
-void uvwheel__forget_own(uvwheel_t *wheel, uint64_t blocked_ms);
+/* The wheel's own callbacks have run until seen_ms: sets blocked_ms back to its
+ * value before them. */
+void uvwheel__forget_own(uvwheel_t *wheel, uint64_t seen_ms,
+                         uint64_t blocked_ms);
 
 /* The loop has polled. Counts a stall if it was blocked for too long, and sets
- * the wheel's clock back, unless the allowance is used up. */
-void uvwheel__end_blocked(uvwheel_t *wheel);
+ * the wheel's clock back, unless the allowance is used up. Returns false if the
+ * loop's clock has stepped back. */
+bool uvwheel__end_blocked(uvwheel_t *wheel);
 
 /* ---- The mailbox (mailbox.c) -------------------------------------------- */
 

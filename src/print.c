@@ -25,7 +25,7 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   stats->started = counters->inserted;
   stats->fired = counters->expired + counters->drawn;
   stats->fired_soonest = counters->drawn;
-  stats->stopped = counters->removed - stats->fired;
+  stats->stopped = stats->started - stats->fired - stats->active;
   stats->rescheduled = counters->rescheduled;
   stats->examined = counters->examined;
   stats->set_back_ms = wheel->set_back_ms;
@@ -55,7 +55,7 @@ uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
                          : UINT32_MAX;
   options->stall_ms = option_of(wheel->stall_ms);
   options->max_timers =
-      wheel->core.capacity < UINT64_MAX ? wheel->core.capacity : 0;
+      wheel->core.capacity < UNLIMITED ? wheel->core.capacity : 0;
   options->flags = is_fifo(&wheel->core) ? UVWHEEL_FIFO : 0;
   return 0;
 }

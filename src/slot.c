@@ -22,6 +22,8 @@
  * half the speed. */
 #define SHARE 4
 
+#define FIRST_LANE ((uint32_t)offsetof(uvwheel_slot_t, lanes))
+
 int
 uvwheel__allocate_slots(uvwheel_core_t *core)
 {
@@ -44,24 +46,22 @@ uvwheel__allocate_slots(uvwheel_core_t *core)
 static void
 fill_lane(uvwheel_slot_t *slot, uint32_t lane)
 {
-  uvwheel_link_t *head = &slot->lanes[lane];
-
-  slot->filling = (uint16_t)((char *)head - (char *)slot);
+  slot->filling = lane;
   slot->left = SHARE;
-  if (lane >= slot->used)
-    slot->used = lane + 1;
-  if (head->next == NULL)
-    list_init(head);
+  if (lane == slot->end) {
+    uvwheel_link_t *head = lane_at(slot, lane);
+    slot->end += sizeof *head;
+    if (head->next == NULL)
+      list_init(head);
+  }
 }
 
 void
 uvwheel__next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot)
 {
-  uvwheel_link_t *head =
-      (uvwheel_link_t *)(void *)((char *)slot + slot->filling);
-  uint32_t lane = (uint32_t)(head - slot->lanes);
+  uint32_t next = slot->filling + (uint32_t)sizeof *slot->lanes;
 
-  fill_lane(slot, is_fifo(core) ? 0 : (lane + 1) % UVWHEEL_LANES);
+  fill_lane(slot, next != core->lanes_end ? next : FIRST_LANE);
 }
 
 /* ---- Slots that are occupied -------------------------------------------- */
@@ -76,8 +76,9 @@ uvwheel__claim(uvwheel_core_t *core, uint64_t tick)
     core->soonest[word] = tick;
   core->occupied[word] |= UINT64_C(1) << (number % 64);
   if (slot->nearest == 0) {
-    slot->used = 0;
-    fill_lane(slot, 0);
+    core->slots_in_use++;
+    slot->end = FIRST_LANE;
+    fill_lane(slot, FIRST_LANE);
   }
   slot->nearest = tick;
 }
@@ -87,15 +88,22 @@ uvwheel__vacate(uvwheel_core_t *core, uint64_t number)
 {
   core->occupied[number / 64] &= ~(UINT64_C(1) << (number % 64));
   core->slots[number].nearest = 0;
+  core->slots_in_use--;
 }
 
 void
 uvwheel__vacate_all(uvwheel_core_t *core)
 {
-  uint64_t number = 0;
+  uint64_t number = core->next_tick & core->slot_mask;
 
-  while ((number = uvwheel__next_occupied(core, number)) <= core->slot_mask)
-    uvwheel__vacate(core, number);
+  /* Usually few are in use, near the next tick. */
+  while (core->slots_in_use > 0) {
+    number = uvwheel__next_occupied(core, number);
+    if (number <= core->slot_mask)
+      uvwheel__vacate(core, number);
+    else
+      number = 0;
+  }
 }
 
 uint64_t
@@ -123,8 +131,8 @@ find_in_word(uvwheel_core_t *core, uint64_t word, uint64_t bits, uint64_t end)
 
   for (; bits != 0; bits &= bits - 1) {
     uint64_t number = 64 * word + lowest_bit(bits);
-    const uvwheel_slot_t *slot = &core->slots[number];
-    if (are_empty(slot->lanes, slot->used))
+    uvwheel_slot_t *slot = &core->slots[number];
+    if (is_empty(slot))
       uvwheel__vacate(core, number);
     else if (slot->nearest <= end)
       return slot->nearest;
@@ -171,14 +179,14 @@ uvwheel__find_next_tick(uvwheel_core_t *core)
 uint64_t
 uvwheel__slot_count(const uvwheel_core_t *core, uint64_t number)
 {
-  const uvwheel_slot_t *slot = &core->slots[number];
-  const uvwheel_link_t *link;
-  uint64_t count = 0, i;
+  uvwheel_slot_t *slot = &core->slots[number];
+  uvwheel_link_t *lane, *link;
+  uint64_t count = 0;
 
   if (!is_occupied(core, number))
     return 0;
-  for (i = 0; i < slot->used; i++)
-    for (link = slot->lanes[i].next; link != &slot->lanes[i]; link = link->next)
+  for (lane = slot->lanes; lane != lane_at(slot, slot->end); lane++)
+    for (link = lane->next; link != lane; link = link->next)
       count++;
   return count;
 }
@@ -187,20 +195,19 @@ uint64_t
 uvwheel__count_later(const uvwheel_core_t *core, uint64_t now_ms,
                      uint64_t *most)
 {
-  uint64_t number = 0, later = 0, i;
+  uint64_t number = 0, later = 0;
 
   *most = 0;
   for (; (number = uvwheel__next_occupied(core, number)) <= core->slot_mask;
        number++) {
     uvwheel_slot_t *slot = &core->slots[number];
-    for (i = 0; i < slot->used; i++) {
-      uvwheel_link_t *link = slot->lanes[i].next;
-      for (; link != &slot->lanes[i]; link = link->next) {
+    uvwheel_link_t *lane, *link;
+    for (lane = slot->lanes; lane != lane_at(slot, slot->end); lane++)
+      for (link = lane->next; link != lane; link = link->next) {
         uint64_t rounds = rounds_of(core, entry_of(link), now_ms);
         later += rounds > 0;
         *most = rounds > *most ? rounds : *most;
       }
-    }
   }
   return later;
 }

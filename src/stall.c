@@ -87,9 +87,9 @@ uvwheel__add_blocked(uvwheel_t *wheel)
 }
 
 void
-uvwheel__forget_own(uvwheel_t *wheel, uint64_t blocked_ms)
+uvwheel__forget_own(uvwheel_t *wheel, uint64_t seen_ms, uint64_t blocked_ms)
 {
-  wheel->seen_ms = clock_ms(wheel);
+  wheel->seen_ms = seen_ms;
   wheel->blocked_ms = blocked_ms;
 }
 
@@ -124,14 +124,9 @@ set_back(uvwheel_t *wheel, uint64_t stall_ms)
     wheel->allowance_ms = -ALLOWANCE_MS;
 }
 
-void
-uvwheel__end_blocked(uvwheel_t *wheel)
+static NOINLINE void
+count_stall(uvwheel_t *wheel, uint64_t stall_ms)
 {
-  uint64_t stall_ms = wheel->blocked_ms;
-
-  wheel->blocked_ms = 0;
-  if (LIKELY(stall_ms <= wheel->stall_ms))
-    return;
   wheel->stats.stalls++;
   wheel->stats.stall_sum_ms += stall_ms;
   if (stall_ms > wheel->stats.stall_max_ms)
@@ -139,4 +134,17 @@ uvwheel__end_blocked(uvwheel_t *wheel)
   add_inflow(wheel);
   if (wheel->allowance_ms > 0)
     set_back(wheel, stall_ms);
+}
+
+bool
+uvwheel__end_blocked(uvwheel_t *wheel)
+{
+  uint64_t seen_ms = wheel->seen_ms, stall_ms;
+
+  uvwheel__add_blocked(wheel);
+  stall_ms = wheel->blocked_ms;
+  wheel->blocked_ms = 0;
+  if (UNLIKELY(stall_ms > wheel->stall_ms))
+    count_stall(wheel, stall_ms);
+  return LIKELY(wheel->seen_ms >= seen_ms);
 }

@@ -73,11 +73,14 @@ uvwheel__disarm(uvwheel_t *wheel)
 static void
 arm_at_next_tick(uvwheel_t *wheel)
 {
-  uint64_t now_ms = to_wheel_ms(wheel, loop_now(wheel));
-  uint64_t next_ms = uvwheel__core_next_ms(&wheel->core);
-  uint64_t delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
+  uint64_t now_ms, next_ms, delay_ms;
 
   /* Never push back a wake-up that is overdue. */
+  if ((wheel->flags & ARMED) && wheel->armed_for_ms <= loop_now(wheel))
+    return;
+  now_ms = to_wheel_ms(wheel, loop_now(wheel));
+  next_ms = uvwheel__core_next_ms(&wheel->core);
+  delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
   if (!(wheel->flags & ARMED) ||
       add_ms(loop_now(wheel), delay_ms) < wheel->armed_for_ms)
     start_driver(wheel, delay_ms);
@@ -143,6 +146,61 @@ uvwheel__on_idle(uv_idle_t *idle)
   wheel->polled_ms = loop_now(wheel);
 }
 
+/* ---- Batches ------------------------------------------------------------ */
+
+/* The most callbacks between two reads of the clock. A read takes some 25 ns,
+ * as long as a quick callback and its expiry. */
+#define MAX_UNREAD 16
+
+/* A clock that a test has set back counts as one that stands still. */
+static uint64_t
+ns_between(uint64_t then_ns, uint64_t now_ns)
+{
+  return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+void
+uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
+{
+  uvwheel__add_blocked(wheel);
+  batch->seen_ms = wheel->seen_ms;
+  batch->blocked_ms = wheel->blocked_ms;
+  batch->begin_ns = uv_hrtime();
+  batch->read_ns = batch->begin_ns;
+  batch->unread = 0;
+  batch->is_over = false;
+}
+
+/* Reads the clock after each slow callback, and from time to time between quick
+ * ones, judging by the last ones. */
+void
+uvwheel__check_time(uvwheel_t *wheel, batch_t *batch)
+{
+  uint64_t now_ns;
+
+  if (++batch->unread < wheel->read_every)
+    return;
+  now_ns = uv_hrtime();
+  if (ns_between(batch->read_ns, now_ns) > wheel->turn_ns / 8)
+    wheel->read_every = 1;
+  else if (wheel->read_every < MAX_UNREAD)
+    wheel->read_every *= 2;
+  batch->read_ns = now_ns;
+  batch->unread = 0;
+  batch->is_over = ns_between(batch->begin_ns, now_ns) >= wheel->turn_ns;
+}
+
+void
+uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch)
+{
+  uint64_t took_us = ns_between(batch->begin_ns, uv_hrtime()) / 1000;
+
+  if (took_us > wheel->stats.wakeup_max_us)
+    wheel->stats.wakeup_max_us = took_us;
+  uvwheel__forget_own(wheel, batch->seen_ms + took_us / 1000,
+                      batch->blocked_ms);
+}
+
 /* ---- Firing ------------------------------------------------------------- */
 
 static void
@@ -158,8 +216,9 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
     stats->lateness_max_ms = late_ms;
 }
 
-/* Fires the timers that are due by a time of the loop. */
-static void
+/* Fires the timers that are due by a time of the loop. Returns whether others
+ * are due. */
+static bool
 run_turn(uvwheel_t *wheel, uint64_t until_ms)
 {
   uint64_t budget = wheel->turn_budget;
@@ -179,40 +238,28 @@ run_turn(uvwheel_t *wheel, uint64_t until_ms)
     uvwheel__check_time(wheel, &batch);
   }
   uvwheel__end_batch(wheel, &batch);
-  if (!is_closing(wheel) && is_due_by(wheel, until_ms))
-    wheel->stats.wakeups_cut++;
-}
-
-/* A clock that steps back makes quiet_ms a time to come. */
-static void
-follow_clock(uvwheel_t *wheel)
-{
-  uint64_t now_ms = loop_now(wheel);
-
-  if (now_ms < wheel->set_back_ms)
-    wheel->set_back_ms = now_ms;
-  if (now_ms < wheel->clock_ms) {
-    wheel->quiet_ms = 0;
-    wheel->polled_ms = wheel->polled_before_ms = 0;
-    wheel->spell_ms = UINT64_MAX;
-  }
-  wheel->clock_ms = now_ms;
+  if (is_closing(wheel) || !is_due_by(wheel, loop_now(wheel)))
+    return false;
+  wheel->stats.wakeups_cut += is_due_by(wheel, until_ms);
+  return true;
 }
 
 void
 uvwheel__on_driver(uv_timer_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
+  uint64_t quiet_ms = wheel->quiet_ms;
+  bool is_due;
 
-  uvwheel__add_blocked(wheel);
-  follow_clock(wheel);
-  if (is_due_by(wheel, wheel->quiet_ms))
-    run_turn(wheel, wheel->quiet_ms);
-  if (is_closing(wheel))
-    return;
+  if (is_due_by(wheel, quiet_ms)) {
+    is_due = run_turn(wheel, quiet_ms);
+  } else {
+    uvwheel__add_blocked(wheel);
+    is_due = is_due_by(wheel, loop_now(wheel));
+  }
   /* Until here, so that no start in a callback of the turn arms it. */
   wheel->flags &= ~(uint64_t)ARMED;
-  if (is_due_by(wheel, loop_now(wheel)))
+  if (is_due)
     begin_spell(wheel);
   else
     uvwheel__arm(wheel);
@@ -293,13 +340,13 @@ slide(uvwheel_t *wheel)
     wheel->quiet_ms = quiet_ms;
 }
 
-/* Something may be due that was not heard. */
+/* Something is due. Was it heard? */
 static void
 update_quiet(uvwheel_t *wheel)
 {
   bool spell = wheel->flags & SPELL;
 
-  if (!is_due_by(wheel, loop_now(wheel)) || is_due_by(wheel, wheel->quiet_ms))
+  if (is_due_by(wheel, wheel->quiet_ms))
     return;
   if (backend_of(wheel) >= 0 && is_quiet(wheel))
     wheel->quiet_ms = loop_now(wheel);
@@ -315,20 +362,32 @@ static void
 go_on(uvwheel_t *wheel)
 {
   uint64_t until_ms = wheel->quiet_ms;
+  bool is_due;
 
-  if (uv_is_closing((uv_handle_t *)&wheel->idle)) {
+  if (is_closing(wheel) || uv_is_closing((uv_handle_t *)&wheel->idle)) {
     abandon(wheel);
     return;
   }
   if (until_ms > wheel->polled_ms)
     until_ms = wheel->polled_ms;
-  if (is_due_by(wheel, until_ms))
-    run_turn(wheel, until_ms);
-  if (is_closing(wheel) || is_due_by(wheel, loop_now(wheel)))
+  is_due = is_due_by(wheel, until_ms) ? run_turn(wheel, until_ms)
+                                      : is_due_by(wheel, loop_now(wheel));
+  if (is_due)
     return;
   wheel->flags &= ~(uint64_t)SPELL;
   (void)uv_idle_stop(&wheel->idle);
   uvwheel__arm(wheel);
+}
+
+/* The loop's clock has stepped back, which makes quiet_ms a time to come. */
+static void
+follow_clock(uvwheel_t *wheel)
+{
+  if (loop_now(wheel) < wheel->set_back_ms)
+    wheel->set_back_ms = loop_now(wheel);
+  wheel->quiet_ms = 0;
+  wheel->polled_ms = wheel->polled_before_ms = 0;
+  wheel->spell_ms = UINT64_MAX;
 }
 
 /* After each poll. */
@@ -337,17 +396,16 @@ uvwheel__on_check(uv_check_t *check)
 {
   uvwheel_t *wheel = CONTAINER_OF(check, uvwheel_t, check);
 
-  if (uvwheel__core_count(&wheel->core) == 0 || is_closing(wheel))
+  if (uvwheel__core_count(&wheel->core) == 0)
     return;
-  follow_clock(wheel);
-  uvwheel__add_blocked(wheel);
-  uvwheel__end_blocked(wheel);
+  if (UNLIKELY(!uvwheel__end_blocked(wheel)))
+    follow_clock(wheel);
   if (wheel->flags & SPELL) {
     if (wheel->spell_ms == UINT64_MAX)
       wheel->spell_ms = loop_now(wheel);
     update_quiet(wheel);
     go_on(wheel);
-  } else if (wheel->armed_for_ms <= loop_now(wheel)) {
+  } else if (wheel->armed_for_ms <= loop_now(wheel) && !is_closing(wheel)) {
     update_quiet(wheel);
     /* Behind all timers of the loop that are due. */
     if (wheel->armed_for_ms < loop_now(wheel))
@@ -381,7 +439,6 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   if (!is_wheel(wheel) || is_closing(wheel) ||
       (wheel->flags & (WALKS | FIRES_SOONEST)))
     return 0;
-  follow_clock(wheel);
   uvwheel__begin_batch(wheel, &batch);
   wheel->flags |= FIRES_SOONEST;
   (void)uvwheel__core_draw(&wheel->core, to_wheel_ms(wheel, loop_now(wheel)),

@@ -83,8 +83,8 @@ set_limits(uvwheel_t *wheel, const uvwheel_options_t *options)
   wheel->turn_ns = turn_ms == UINT64_MAX ? UINT64_MAX : turn_ms * 1000000;
   wheel->read_every = 1;
   wheel->stall_ms = choose(options->stall_ms, UVWHEEL_DEFAULT_STALL_MS);
-  if (options->max_timers != 0)
-    wheel->core.capacity = options->max_timers;
+  if (options->max_timers != 0 && options->max_timers < UNLIMITED)
+    wheel->core.capacity = wheel->core.insert_limit = options->max_timers;
 }
 
 int

@@ -71,17 +71,18 @@
  *       slot. It is NEVER if no slot has an entry, unless a pass is going on.
  *   I5  Outside a pass nothing is pending or due. In a pass the hand is at
  *       its tick, and nothing that is due at that tick waits in its slot.
- *   I6  inserted - removed is the number of entries on all lists.
- *   I7  The entries of an occupied slot are in the lanes that it uses, which
- *       are its first ones; those of a pass are in its first pass_lanes. A FIFO
+ *   I6  inserted + capacity - insert_limit is the number of entries on all
+ * lists. I7  The entries of an occupied slot are in the lanes that it uses,
+ * which are its first ones; those of a pass are in its first pass_lanes. A FIFO
  *       slot uses one.
  *
  * Costs: insert, remove and expire are O(1) and touch two, three and two
- * entries; postpone to a later time is one store. An entry that waits for r
- * rounds is looked at r times at worst, once for each round in which another
- * entry of its slot was due. The search for the next tick looks at one or two
+ * entries; a postponement is one store. An entry that waits for r rounds is
+ * looked at r times at worst. The search for the next tick looks at one or two
  * slots when the wheel is busy; it skips 64 slots at a time if all their
- * entries are more than a round away.
+ * entries are more than a round away. A draw costs O(count), plus a look at
+ * each entry on the way that was postponed or waits for a later round; calls
+ * that follow go on behind those, but in a FIFO wheel look at them again.
  *
  * Tried and dropped:
  *
@@ -131,8 +132,11 @@ uvwheel__core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
   made.reciprocal = RECIPROCAL(tick_ms);
   made.reciprocal_ms = RECIPROCAL_LIMIT(tick_ms);
   made.slot_mask = (UINT64_C(1) << bit_width(slots - 1)) - 1;
-  made.fifo = flags & UVWHEEL_FIFO;
-  made.capacity = UINT64_MAX;
+  made.lanes_end = offsetof(uvwheel_slot_t, lanes[1]);
+  if (!(flags & UVWHEEL_FIFO))
+    made.lanes_end = sizeof(uvwheel_slot_t);
+  made.capacity = UNLIMITED;
+  made.insert_limit = UNLIMITED;
   made.next_tick = NEVER;
   error = uvwheel__allocate_slots(&made);
   if (error != 0)
@@ -156,13 +160,28 @@ uvwheel__core_destroy(uvwheel_core_t *core)
 
 /* ---- Operations on entries ---------------------------------------------- */
 
-/* Without entries there is nothing to wake up for. */
-NOINLINE void
+void
 uvwheel__core_became_empty(uvwheel_core_t *core)
 {
   uvwheel__vacate_all(core);
   core->passing = false;
   core->next_tick = NEVER;
+}
+
+static void
+take_out(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  if (!uvwheel__core_remove(core, entry))
+    uvwheel__core_became_empty(core);
+}
+
+static bool
+put_into_slot(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  uint64_t tick = tick_after(core, entry->due_ms);
+
+  return !put_if_claimed(core, entry, tick) &&
+         uvwheel__put_and_claim(core, entry);
 }
 
 bool
@@ -183,10 +202,10 @@ static bool
 take_lanes(uvwheel_core_t *core, uint64_t number)
 {
   uvwheel_slot_t *slot = &core->slots[number];
-  bool has_entries = !are_empty(slot->lanes, slot->used);
+  bool has_entries = !is_empty(slot);
   uint64_t i;
 
-  core->pass_lanes = slot->used;
+  core->pass_lanes = (uint64_t)(lane_at(slot, slot->end) - slot->lanes);
   for (i = 0; i < core->pass_lanes; i++)
     splice_after(&core->pending[i], &slot->lanes[i]);
   uvwheel__vacate(core, number);
@@ -286,14 +305,15 @@ give_up_pass(uvwheel_core_t *core)
   uvwheel_slot_t *slot = slot_of(core, core->pass_tick);
   uint64_t i;
 
-  if (list_is_empty(&core->due) && are_empty(core->pending, core->pass_lanes)) {
+  if (list_is_empty(&core->due) &&
+      are_empty(core->pending, &core->pending[core->pass_lanes])) {
     end_pass(core);
     return;
   }
   if (!is_claimed(slot, core->pass_tick))
     uvwheel__claim(core, core->pass_tick);
-  if (slot->used < core->pass_lanes)
-    slot->used = (uint32_t)core->pass_lanes;
+  while (lane_at(slot, slot->end) - slot->lanes < (int)core->pass_lanes)
+    uvwheel__next_lane(core, slot);
   for (i = 0; i < core->pass_lanes; i++) {
     uvwheel_link_t *lane = &slot->lanes[(i + 1) % core->pass_lanes];
     splice_after(is_fifo(core) ? lane->prev : lane, &core->pending[i]);
@@ -306,9 +326,10 @@ give_up_pass(uvwheel_core_t *core)
 }
 
 bool
-uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry,
-                       uint64_t tick)
+uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
+  uint64_t tick = tick_after(core, entry->due_ms);
+
   /* The tick has been passed. Either it is that of the present pass; or the
    * clock has stepped back, or the insert is late: then the hand goes back to
    * before the tick. */
@@ -349,7 +370,8 @@ find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
       core->counters.rescheduled++;
       (*budget)--;
     }
-    if (core->passing && are_empty(core->pending, core->pass_lanes))
+    if (core->passing &&
+        are_empty(core->pending, &core->pending[core->pass_lanes]))
       end_pass(core);
     if (*budget == 0 || (!core->passing && !begin_pass(core, now_ms)))
       return NULL;
@@ -369,7 +391,7 @@ uvwheel__core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
   if (entry != NULL) {
     (*budget)--;
     core->counters.expired++;
-    uvwheel__core_remove(core, entry);
+    take_out(core, entry);
   }
   return entry;
 }
@@ -405,7 +427,7 @@ uvwheel__core_take_drawn(uvwheel_core_t *core)
     uvwheel_entry_t *entry = entry_of(core->drawn.next);
     if (entry->due_ms < core->drawn_ms) {
       core->counters.drawn++;
-      uvwheel__core_remove(core, entry);
+      take_out(core, entry);
       return entry;
     }
     (void)uvwheel__core_move(core, entry, entry->due_ms);
@@ -432,14 +454,15 @@ uvwheel__core_next_ms(const uvwheel_core_t *core)
 static void
 gather(uvwheel_core_t *core)
 {
-  uint64_t number = 0, i;
+  uint64_t number = 0;
 
   if (core->passing)
     give_up_pass(core);
   while ((number = uvwheel__next_occupied(core, number)) <= core->slot_mask) {
     uvwheel_slot_t *slot = &core->slots[number];
-    for (i = 0; i < slot->used; i++)
-      splice_after(core->unvisited.prev, &slot->lanes[i]);
+    uvwheel_link_t *lane = slot->lanes;
+    for (; lane != lane_at(slot, slot->end); lane++)
+      splice_after(core->unvisited.prev, lane);
     uvwheel__vacate(core, number);
   }
   core->next_tick = NEVER;

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The figures of a wheel that the live page and /metrics report, in one table:
- * both go through it, and so do their tests. To report one more, add a row. */
+ * both go through it, and so do their tests. To report one more, add a row.
+ *
+ * A figure has one name everywhere: the field of uvwheel_stats_t without its
+ * unit. Frames have it as it is, the page as words, metrics between "uvwheel_"
+ * and the unit. */
 
 #ifndef EXAMPLES_LIVE_FIGURES_H
 #define EXAMPLES_LIVE_FIGURES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,7 +29,7 @@ typedef struct live_snapshot_s {
   uint64_t loop_ms;       /* the loop's clock, which never steps back */
   uint64_t now_ms;        /* the wheel's; 0: it was never asked       */
   uint64_t refreshed;
-  uint64_t in_vain;
+  uint64_t examined_too_early;
   uvwheel_options_t options;
   uvwheel_stats_t stats;
 } live_snapshot_t;
@@ -35,7 +40,8 @@ void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *wheel);
 /* Where the page shows a figure; /metrics has all of them. */
 typedef enum { LIVE_NOWHERE, LIVE_TILE, LIVE_HEALTH } live_place_t;
 
-typedef enum { LIVE_GAUGE, LIVE_COUNTER } live_type_t;
+/* A maximum is the highest since the start. */
+typedef enum { LIVE_GAUGE, LIVE_COUNTER, LIVE_MAXIMUM } live_type_t;
 
 /* What a number is a part of; LIVE_ONE means it is a count. */
 typedef enum { LIVE_ONE = 1, LIVE_MS = 1000, LIVE_US = 1000000 } live_unit_t;
@@ -45,18 +51,35 @@ typedef struct live_figure_s {
   live_place_t place;
   live_type_t type;
   live_unit_t unit;
-  const char *name;  /* in frames as it is, in metrics after "uvwheel_" */
-  const char *title; /* on the page                                     */
-  const char *help;  /* what it is                                      */
-  const char *worry; /* when it is bad, or NULL: never                  */
-  uint64_t limit;    /* bad is more than that: a gauge now, a counter in the
-                        last minute                                     */
+  const char *name;
+  const char *help;  /* what it is                     */
+  const char *worry; /* when it is bad, or NULL: never */
+  uint64_t limit;    /* bad is more than that: a counter by its growth in a
+                        second, a maximum when it has grown */
 } live_figure_t;
 
-extern const live_figure_t live_figures[];
-extern const size_t live_figure_count;
+#define LIVE_FIGURES 19
+
+extern const live_figure_t live_figures[LIVE_FIGURES];
 
 uint64_t live_figure_of(const live_figure_t *figure,
                         const live_snapshot_t *snapshot);
+
+/* ---- Trouble ------------------------------------------------------------ */
+
+#define LIVE_JUDGE_MS 1000
+
+/* When a wheel was last in trouble, by the page's clock; 0: never. The server
+ * judges each wheel once a second, whether or not somebody looks: so a page
+ * that is opened after a stall tells of it. */
+typedef struct live_judged_s {
+  live_snapshot_t last; /* that was judged */
+  uint64_t bad_ms[LIVE_FIGURES];
+  uint64_t late_ms;  /* when timers fired late      */
+  uint64_t stall_ms; /* how long the last stall was */
+} live_judged_t;
+
+void live_judge(live_judged_t *judged, const live_snapshot_t *now,
+                uint64_t page_ms);
 
 #endif /* EXAMPLES_LIVE_FIGURES_H */

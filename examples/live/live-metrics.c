@@ -1,28 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "live-metrics.h"
+#include "live-report.h"
 
 #include <inttypes.h>
+#include <string.h>
 
-/* OpenMetrics wants all samples of a metric in one place: each metric goes
+/* Both formats want all samples of a metric in one place: each metric goes
  * through the wheels. */
 typedef struct page_s {
   FILE *stream;
   const live_view_t *views;
   size_t count;
+  bool is_open_metrics;
 } page_t;
 
+/* Prometheus' own format calls a counter and an info by the names of their
+ * samples, and knows neither an info nor units. */
 static void
 put_head(const page_t *page, const char *name, const char *type, int is_time,
-         const char *help, const char *worry)
+         const char *suffix, const char *help, const char *worry)
 {
-  const char *unit = is_time ? "_seconds" : "";
+  bool is_info = strcmp(type, "info") == 0;
+  char full[64];
 
-  fprintf(page->stream, "# TYPE uvwheel_%s%s %s\n", name, unit, type);
-  if (is_time)
-    fprintf(page->stream, "# UNIT uvwheel_%s_seconds seconds\n", name);
-  fprintf(page->stream, "# HELP uvwheel_%s%s %s%s%s\n", name, unit, help,
+  snprintf(full, sizeof(full), "uvwheel_%s%s%s", name,
+           is_time ? "_seconds" : "", page->is_open_metrics ? "" : suffix);
+  fprintf(page->stream, "# HELP %s %s%s%s\n", full, help,
           worry != NULL ? " " : "", worry != NULL ? worry : "");
+  fprintf(page->stream, "# TYPE %s %s\n", full,
+          is_info && !page->is_open_metrics ? "gauge" : type);
+  if (is_time && page->is_open_metrics)
+    fprintf(page->stream, "# UNIT %s seconds\n", full);
 }
 
 /* As seconds, without the rounding of a double. */
@@ -50,11 +58,12 @@ static void
 put_figure(const page_t *page, const live_figure_t *figure)
 {
   int is_counter = figure->type == LIVE_COUNTER;
+  const char *suffix = is_counter ? "_total" : "";
 
   put_head(page, figure->name, is_counter ? "counter" : "gauge",
-           figure->unit != LIVE_ONE, figure->help, figure->worry);
+           figure->unit != LIVE_ONE, suffix, figure->help, figure->worry);
   for (size_t i = 0; i < page->count; i++)
-    put_sample(page, figure->name, is_counter ? "_total" : "", &page->views[i],
+    put_sample(page, figure->name, suffix, &page->views[i],
                live_figure_of(figure, &page->views[i].shown.snapshot),
                figure->unit);
 }
@@ -64,14 +73,14 @@ put_figure(const page_t *page, const live_figure_t *figure)
 /* Lateness is counted in whole milliseconds: what is late by less than 2^b ms
  * is late by 2^b - 1 at most. */
 static void
-put_histogram(const page_t *page, const char *name, const live_view_t *view,
-              const uint64_t *buckets, uint64_t sum_ms)
+put_histogram(const page_t *page, const live_view_t *view)
 {
+  const uvwheel_stats_t *stats = &view->shown.snapshot.stats;
   uint64_t count = 0;
 
   for (unsigned b = 0; b < UVWHEEL_LATENESS_BUCKETS; b++) {
-    count += buckets[b];
-    fprintf(page->stream, "uvwheel_%s_seconds_bucket{wheel=\"%s\",le=\"", name,
+    count += stats->lateness[b];
+    fprintf(page->stream, "uvwheel_lateness_seconds_bucket{wheel=\"%s\",le=\"",
             view->wheel.name);
     if (b == 0)
       fputs("0.0", page->stream);
@@ -81,40 +90,27 @@ put_histogram(const page_t *page, const char *name, const live_view_t *view,
       fputs("+Inf", page->stream);
     fprintf(page->stream, "\"} %" PRIu64 "\n", count);
   }
-  fprintf(page->stream, "uvwheel_%s_seconds_count{wheel=\"%s\"} %" PRIu64 "\n",
-          name, view->wheel.name, count);
-  put_sample(page, name, "_sum", view, sum_ms, LIVE_MS);
+  put_sample(page, "lateness_seconds", "_count", view, count, LIVE_ONE);
+  put_sample(page, "lateness", "_sum", view, stats->lateness_sum_ms, LIVE_MS);
 }
 
 static void
 put_lateness(const page_t *page)
 {
-  put_head(page, "due_lateness", "histogram", 1,
-           "How long after they were due timers fired: what peers see.",
-           "Bad when 99 % take over two ticks and 100 ms.");
-  for (size_t i = 0; i < page->count; i++) {
-    const uvwheel_stats_t *stats = &page->views[i].shown.snapshot.stats;
-    put_histogram(page, "due_lateness", &page->views[i], stats->due_lateness,
-                  stats->due_lateness_sum_ms);
-  }
-  put_head(page, "lateness", "histogram", 1,
-           "How long after their tick timers fired: the part of the lateness "
-           "that the loop has caused.",
-           NULL);
-  for (size_t i = 0; i < page->count; i++) {
-    const uvwheel_stats_t *stats = &page->views[i].shown.snapshot.stats;
-    put_histogram(page, "lateness", &page->views[i], stats->lateness,
-                  stats->lateness_sum_ms);
-  }
+  put_head(page, "lateness", "histogram", 1, "",
+           "How long after they were due timers fired.",
+           "Bad when 1 % take over two ticks and 100 ms.");
+  for (size_t i = 0; i < page->count; i++)
+    put_histogram(page, &page->views[i]);
 }
 
 /* ---- How the wheels were made ------------------------------------------- */
 
-/* The tick is a number as well: rules compare lateness with it. */
+/* What rules compare figures with is a number. */
 static void
 put_options(const page_t *page)
 {
-  put_head(page, "wheel", "info", 0, "How the wheel was made.", NULL);
+  put_head(page, "wheel", "info", 0, "_info", "How the wheel was made.", NULL);
   for (size_t i = 0; i < page->count; i++) {
     const live_view_t *view = &page->views[i];
     const uvwheel_options_t *options = &view->shown.snapshot.options;
@@ -124,20 +120,27 @@ put_options(const page_t *page)
             view->wheel.name, uvwheel_version_string(), options->tick_ms,
             options->slots);
   }
-  put_head(page, "tick", "gauge", 1, "The resolution of the wheel.", NULL);
+  put_head(page, "tick", "gauge", 1, "", "The resolution of the wheel.", NULL);
   for (size_t i = 0; i < page->count; i++)
     put_sample(page, "tick", "", &page->views[i],
                page->views[i].shown.snapshot.options.tick_ms, LIVE_MS);
+  put_head(page, "max_timers", "gauge", 0, "",
+           "How many timers may be active; 0: there is no limit.", NULL);
+  for (size_t i = 0; i < page->count; i++)
+    put_sample(page, "max_timers", "", &page->views[i],
+               page->views[i].shown.snapshot.options.max_timers, LIVE_ONE);
 }
 
 void
-live_metrics_write(FILE *stream, const live_wheels_t *wheels)
+live_metrics_write(FILE *stream, const live_wheels_t *wheels,
+                   bool is_open_metrics)
 {
-  const page_t page = {stream, wheels->views, wheels->count};
+  const page_t page = {stream, wheels->views, wheels->count, is_open_metrics};
 
   put_options(&page);
-  for (size_t i = 0; i < live_figure_count; i++)
+  for (size_t i = 0; i < LIVE_FIGURES; i++)
     put_figure(&page, &live_figures[i]);
   put_lateness(&page);
-  fputs("# EOF\n", stream);
+  if (is_open_metrics)
+    fputs("# EOF\n", stream);
 }

@@ -25,30 +25,8 @@ live_picture_begin(live_picture_t *picture, uvwheel_t *wheel)
 }
 
 static void
-count_timer(uvwheel_timer_t *timer, void *arg)
-{
-  uint64_t rounds = uvwheel_timer_get_rounds(timer);
-  live_rounds_t *sum = arg;
-
-  sum->walked++;
-  sum->later += rounds > 0;
-  if (rounds > sum->most)
-    sum->most = rounds;
-}
-
-static void
-count_rounds(live_picture_t *picture)
-{
-  picture->rounds = (live_rounds_t){0};
-  if (uvwheel_count(picture->wheel) <= LIVE_MAX_WALK)
-    uvwheel_walk(picture->wheel, count_timer, &picture->rounds);
-}
-
-static void
 count_cell(live_picture_t *picture)
 {
-  if (picture->next_cell == 0)
-    count_rounds(picture);
   uint64_t slot = picture->next_cell * picture->slots_per_cell;
   uint64_t count = 0;
 

@@ -7,10 +7,7 @@
  * round the slots in small steps and never takes more than its share of the
  * time. What the page shows of a slot may then be some seconds old, and the
  * page says so.
- *
- * In which rounds timers are due can only be found by one walk over all timers.
- * Each time round the slots begins with it, unless it would take longer than a
- * step may. */
+ */
 
 #ifndef EXAMPLES_LIVE_PICTURE_H
 #define EXAMPLES_LIVE_PICTURE_H
@@ -20,16 +17,8 @@
 #include <uvwheel.h>
 
 #define LIVE_INTERVAL_MS 250
-#define LIVE_SHARE 100      /* one part in so many of the time */
-#define LIVE_MAX_CELLS 512  /* more slots are shown in groups  */
-#define LIVE_MAX_WALK 20000 /* timers that a step has the time for */
-
-/* Timers by the round in which they are due. */
-typedef struct live_rounds_s {
-  uint64_t walked; /* 0: they are too many to be asked */
-  uint64_t later;  /* of those walked: due in a later round than this one */
-  uint64_t most;   /* of any                                              */
-} live_rounds_t;
+#define LIVE_SHARE 100     /* one part in so many of the time */
+#define LIVE_MAX_CELLS 512 /* more slots are shown in groups  */
 
 typedef struct live_picture_s {
   uvwheel_t *wheel;
@@ -37,7 +26,6 @@ typedef struct live_picture_s {
   uint64_t slots_per_cell;
   uint64_t cells[LIVE_MAX_CELLS]; /* timers in each, when last counted */
   uint64_t next_cell;             /* to count                          */
-  live_rounds_t rounds;           /* when the round of counting began  */
   uint64_t counted_ns;            /* when the last step was taken      */
   int64_t allowance_ns;           /* for the next step                 */
   uint64_t round_began_ns;        /* of counting                       */

@@ -5,14 +5,13 @@
  * A wheel on that loop is read at once. One on another loop is asked through
  * its mailbox: its loop fills `taken`, which is its own until then, and the
  * page copies it into `shown`. So no figure is read while it changes, a loop
- * that sleeps is woken only while the page is viewed, and one that is blocked
- * does not block the page, which reports for how long it has been silent. */
+ * that sleeps is woken once a second while nobody views the page, and one that
+ * is blocked does not block the page, which reports how long it has been so. */
 
 #ifndef EXAMPLES_LIVE_WHEELS_H
 #define EXAMPLES_LIVE_WHEELS_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 
 #include "live-figures.h"
 #include "live-picture.h"
@@ -31,11 +30,13 @@ typedef struct live_view_s {
   bool counts;          /* its slots, too                               */
   live_look_t taken;
   live_look_t shown;
+  live_judged_t judged;
 } live_view_t;
 
 typedef struct live_wheels_s {
   live_view_t *views;
   size_t count;
+  uint64_t judged_ms; /* when they were, by the page's clock */
 } live_wheels_t;
 
 /* Returns 0, UV_ENOMEM, or what uvwheel_open_mailbox returns; live_wheels_free
@@ -52,5 +53,8 @@ void live_wheels_ask(live_wheels_t *wheels, bool counts);
 
 /* Shows what has been answered since. Returns whether all wheels have. */
 bool live_wheels_collect(live_wheels_t *wheels);
+
+/* Judges what is shown, unless that was done less than LIVE_JUDGE_MS ago. */
+void live_wheels_judge(live_wheels_t *wheels, uint64_t page_ms);
 
 #endif /* EXAMPLES_LIVE_WHEELS_H */

@@ -12,10 +12,8 @@
 #include <sys/socket.h>
 
 #include "../common/cli.h"
-#include "live-frame.h"
-#include "live-metrics.h"
 #include "live-page.h"
-#include "live-wheels.h"
+#include "live-report.h"
 
 /* What the kernel may hold for a stream (Linux doubles it): some frames. A peer
  * that has stopped to read is noticed soon, and costs little until then. */
@@ -47,8 +45,9 @@ struct live_s {
   struct MHD_Daemon *daemon;
   uv_poll_t poll;         /* of the daemon's own epoll */
   uv_idle_t unfinished;   /* runs while the daemon has more to do at once */
-  uv_timer_t frame_timer; /* runs while there are viewers */
+  uv_timer_t frame_timer; /* for frames, or to judge the wheels alone */
   uv_timer_t wait_timer;  /* runs while metrics wait for a wheel */
+  uint64_t started_ms;
   live_wheels_t wheels;
   char *frame; /* the one that was written last, and of which wheel it is */
   size_t frame_length;
@@ -267,6 +266,10 @@ wait_for_wheels(peer_t *peer)
 static enum MHD_Result
 answer_metrics(peer_t *peer)
 {
+  const char *accept =
+      MHD_lookup_connection_value(peer->connection, MHD_HEADER_KIND, "Accept");
+  bool is_open_metrics =
+      accept != NULL && strstr(accept, "application/openmetrics-text") != NULL;
   live_wheels_t *wheels = &peer->live->wheels;
   char *text = NULL;
   size_t length;
@@ -281,35 +284,32 @@ answer_metrics(peer_t *peer)
   FILE *stream = open_memstream(&text, &length);
   if (stream == NULL)
     return MHD_NO;
-  live_metrics_write(stream, wheels);
+  live_metrics_write(stream, wheels, is_open_metrics);
   if (fclose(stream) != 0) {
     free(text);
     return MHD_NO;
   }
-  return answer_text(peer, MHD_HTTP_OK, LIVE_METRICS_TYPE, text, length,
-                     MHD_RESPMEM_MUST_FREE);
+  return answer_text(peer, MHD_HTTP_OK,
+                     is_open_metrics ? LIVE_OPEN_METRICS_TYPE
+                                     : LIVE_PROMETHEUS_TYPE,
+                     text, length, MHD_RESPMEM_MUST_FREE);
 }
 
 /* ---- Frames ------------------------------------------------------------- */
-
-static void
-write_frame(const live_t *live, size_t wheel, FILE *stream)
-{
-  const live_facts_t facts = {
-      .timeout_ms = live->options.timeout_ms,
-      .viewers = live->streams,
-  };
-
-  fputs("data: ", stream);
-  live_frame_write(stream, &live->wheels, wheel, &facts);
-  fputs("\n\n", stream);
-}
 
 /* Writes the newest frame of the wheel, unless that was the last to be written:
  * one is enough for all viewers of a wheel. Returns whether it is there. */
 static int
 has_frame(live_t *live, size_t wheel)
 {
+  uint64_t now_ms = uv_now(live->frame_timer.loop);
+  const live_facts_t facts = {
+      .timeout_ms = live->options.timeout_ms,
+      .viewers = live->streams,
+      .page_ms = now_ms,
+      .uptime_ms = now_ms - live->started_ms,
+  };
+
   if (live->frame != NULL && live->frame_wheel == wheel)
     return 1;
   free(live->frame);
@@ -318,24 +318,25 @@ has_frame(live_t *live, size_t wheel)
   FILE *stream = open_memstream(&live->frame, &live->frame_length);
   if (stream == NULL)
     return 0;
-  write_frame(live, wheel, stream);
+  live_frame_write(stream, &live->wheels, wheel, &facts);
   if (fclose(stream) == 0)
     live->frame_wheel = wheel;
   return live->frame != NULL && live->frame_wheel == wheel;
 }
 
-/* Those that have not taken the frame before miss this one. */
+/* Those viewers that have not taken the frame before miss this one. */
 static void
 on_frame_timer(uv_timer_t *timer)
 {
   live_t *live = timer->data;
+  bool is_viewed = live->streams > 0;
 
-  if (live->streams == 0) {
-    uv_timer_stop(timer);
-    return;
-  }
-  live_wheels_ask(&live->wheels, true);
+  uv_timer_set_repeat(timer, is_viewed ? LIVE_INTERVAL_MS : LIVE_JUDGE_MS);
+  live_wheels_ask(&live->wheels, is_viewed);
   live_wheels_collect(&live->wheels);
+  live_wheels_judge(&live->wheels, uv_now(timer->loop));
+  if (!is_viewed)
+    return;
   live->frame_wheel = NO_WHEEL;
   live->frame_number++;
   resume(live, 1);
@@ -349,9 +350,7 @@ give_figures(char *buffer, size_t size)
 
   if (stream == NULL)
     return MHD_CONTENT_READER_END_WITH_ERROR;
-  fputs("event: figures\ndata: ", stream);
   live_frame_write_figures(stream);
-  fputs("\n\n", stream);
   long length = ftell(stream);
   return fclose(stream) == 0 ? length : MHD_CONTENT_READER_END_WITH_ERROR;
 }
@@ -397,7 +396,7 @@ begin_stream(peer_t *peer)
   peer->is_stream = 1;
   peer->frame = live->frame_number;
   live->streams++;
-  if (!uv_is_active((uv_handle_t *)&live->frame_timer))
+  if (live->streams == 1)
     uv_timer_start(&live->frame_timer, on_frame_timer, 0, LIVE_INTERVAL_MS);
   return answer(peer, MHD_HTTP_OK, "text/event-stream",
                 MHD_create_response_from_callback(
@@ -564,6 +563,8 @@ live_start(const live_options_t *options, live_t **started)
     return error;
   }
   uv_poll_start(&live->poll, UV_READABLE, on_poll);
+  live->started_ms = uv_now(loop);
+  uv_timer_start(&live->frame_timer, on_frame_timer, 0, LIVE_JUDGE_MS);
   run_daemon(live);
   announce("live page: http://%s/\n", live->address);
   return 0;

@@ -4,10 +4,11 @@
 
 const by = id => document.getElementById(id);
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
-const LEVELS = 8, TABLE_ROWS = 16, SHORTEST_LATENESS = 10;
+const LEVELS = 8, SHORTEST_LATENESS = 10;
 const RING = {inner: 72, outer: 100};
 const MIDDLE = (RING.inner + RING.outer) / 2;
 const HISTORY_MS = 60000, RATE_MS = 1000;
+const RECENT_MS = 300000;
 
 let source = null;   // of events, or null while paused
 let figures = [];    // the table of live-figures.c
@@ -26,6 +27,13 @@ const counted = (n, word) => format(n) + " " + word + (n === 1 ? "" : "s");
 const percent = (part, all) => (part * 100 / all).toFixed(1) + " %";
 
 const time = ms => ms < 1000 ? `${format(ms)} ms` : seconds(ms);
+
+// In its largest unit, from two of them on.
+function span(ms) {
+  const [size, unit] = [[86400000, "days"], [3600000, "h"], [60000, "min"]]
+    .find(([least]) => ms >= 2 * least) || [1000, "s"];
+  return `${format(Math.floor(ms / size))} ${unit}`;
+}
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -135,7 +143,7 @@ function drawMiddle() {
     chosen === null ? "" : arc(chosen, RING.inner - 1.5, RING.outer + 1.5));
   write(by("above"), chosen === null ? "" : nameOf(chosen));
   write(by("middle"),
-    format(chosen === null ? frame.timers : frame.cells[chosen]));
+    format(chosen === null ? frame.active : frame.cells[chosen]));
   write(by("below"), chosen === null ? "timers active"
     : `hand in ${seconds(comesIn(chosen))}`);
 }
@@ -152,42 +160,9 @@ function drawSummary() {
     text += ` A group is ${format(slotsPerCell())} slots.`;
   if (frame.age_ms >= 1000)
     text += ` Counted in the last ${seconds(frame.age_ms)}.`;
-  if (frame.backlog > 0)
-    text += ` The hand is ${format(frame.backlog)} ms behind.`;
+  if (frame.overdue > 0)
+    text += ` The hand is ${format(frame.overdue)} ms behind.`;
   write(by("summary"), text);
-}
-
-function drawRounds() {
-  const {walked, later, most_rounds: most} = frame;
-  let text = "In which rounds so many timers are due is not counted.";
-  if (walked > 0)
-    text = `${percent(walked - later, walked)} are due in this round, ` +
-      `${percent(later, walked)} in later ones` +
-      (most > 0 ? `, at most ${counted(most, "round")} ahead.` : ".");
-  write(by("rounds"), text);
-}
-
-// The cells from the hand on, in equal parts.
-function drawSlotTable() {
-  if (!by("slots").open)
-    return;
-  const body = by("slots").querySelector("tbody");
-  const cells = frame.cells.length, rows = Math.min(TABLE_ROWS, cells);
-  const perRow = cells / rows, rowMs = perRow * slotsPerCell() * frame.tick_ms;
-  const hand = Math.floor(frame.now_ms / frame.tick_ms / slotsPerCell()) + 1;
-  while (body.children.length < rows) {
-    const row = element("tr", body);
-    element("th", row, {scope: "row"});
-    element("td", row);
-  }
-  for (let i = 0; i < rows; i++) {
-    let sum = 0;
-    for (let k = 0; k < perRow; k++)
-      sum += frame.cells[(hand + i * perRow + k) % cells];
-    const [title, value] = body.children[i].children;
-    write(title, `${seconds(i * rowMs)} to ${seconds((i + 1) * rowMs)}`);
-    write(value, format(sum));
-  }
 }
 
 // ---- The figures ---------------------------------------------------------
@@ -200,19 +175,23 @@ function show(figure, number) {
     : (number / 1000).toFixed(2) + " ms";
 }
 
-// A gauge is bad by what it is, a counter by what it has grown in a minute.
-function isBad(figure, k = wheel) {
-  const now = frame.all[figure.name][k];
-  const grown = now - history[0].all[figure.name][k];
-  return figure.worry !== "" &&
-    (figure.counts ? grown : now) > figure.limit;
+// How long ago the server found it bad.
+function agoOf(name, k = wheel) {
+  const at = frame.all[name + "_bad"]?.[k];
+  return at ? frame.page_ms - at : Infinity;
 }
+
+const isBad = (name, k) => agoOf(name, k) < RECENT_MS;
+
+// The name that the statistics and the metrics have, as words.
+const titleOf = ({name}) =>
+  name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
 const placed = place => figures.filter(figure => figure.place === place);
 
 function buildTile(figure) {
   const box = element("div", by("tiles"), {class: "tile"});
-  element("span", box, {class: "name"}).textContent = figure.title;
+  element("span", box, {class: "name"}).textContent = titleOf(figure);
   const value = element("span", box, {class: "value"});
   element("span", value, {id: figure.name});
   if (figure.counts)
@@ -227,7 +206,7 @@ function buildTile(figure) {
 
 function buildHealth(figure) {
   const box = element("div", by("health").querySelector("dl"));
-  element("dt", box).textContent = figure.title;
+  element("dt", box).textContent = titleOf(figure);
   element("dd", box, {class: "value", id: figure.name});
   element("dd", box, {class: "note"});
   return box;
@@ -244,36 +223,50 @@ function buildFigures() {
     }
 }
 
-// What it is, or, if it is bad, what that means.
-function drawNote(figure) {
-  const bad = isBad(figure);
-  figure.box.classList.toggle("bad", bad);
-  write(figure.box.querySelector(".note"), bad ? figure.worry : figure.help);
+// What it is, or, if it was bad lately, what that means.
+function drawNote(box, {name, help, worry}) {
+  const length = name === "stalls" ? `, ${time(frame.stall_ms)} long` : "";
+  box.classList.toggle("bad", isBad(name));
+  write(box.querySelector(".note"), isBad(name)
+    ? `${worry} Last: ${span(agoOf(name))} ago${length}.` : help);
 }
 
-// The mean of the last second before the frame of this index.
+// Since when the server runs, and the last stall of any wheel.
+function drawPast() {
+  const agos = frame.all.name.map((_, k) => agoOf("stalls", k));
+  const ago = Math.min(...agos), k = agos.indexOf(ago);
+  const whose = frame.all.name.length > 1 ? `, wheel ${frame.all.name[k]}` : "";
+  write(by("past"), `up ${span(frame.uptime_ms)}; ` + (ago === Infinity
+    ? "no stall" : `last stall ${span(ago)} ago, ` +
+      `${time(frame.all.stall_ms[k])} long${whose}`));
+  by("past").classList.toggle("bad", ago < RECENT_MS);
+}
+
+// The mean of the last second before the frame of this index; the first frame
+// has none.
 function rateAt(index, count) {
   const at = history[index];
   let first = index;
   while (first > 0 && at.loop_ms - history[first].loop_ms < RATE_MS)
     first--;
   const ms = at.loop_ms - history[first].loop_ms;
-  return ms === 0 ? 0 : (count(at) - count(history[first])) * 1000 / ms;
+  return (count(at) - count(history[first])) * 1000 / ms;
 }
 
-const rate = number => number < 10 ? number.toFixed(1)
-  : format(Math.round(number));
+const rate = number => isNaN(number) ? "\u2013"
+  : number < 10 ? number.toFixed(1) : format(Math.round(number));
 
 function drawTiles() {
   const end = history.length - 1;
   for (const tile of placed("tile")) {
-    const values = history.map((past, i) => // the first has no rate yet
+    const values = history.map((past, i) =>
       tile.counts ? rateAt(Math.max(i, Math.min(end, 2)), at => at[tile.name])
         : past[tile.name]);
-    const most = Math.max(1, ...values), now = values[end];
+    const now = values[end], drawn = values.map(value => value || 0);
+    const most = Math.max(1, ...drawn);
     write(by(tile.name), tile.counts ? rate(now) : show(tile, now));
-    drawNote(tile);
-    tile.box.querySelector("path").setAttribute("d", values.map((value, i) =>
+    drawNote(tile.box, tile);
+    tile.box.querySelector("path").setAttribute("d", drawn.map((value, i) =>
       (i === 0 ? "M" : "L") +
       (100 - (frame.loop_ms - history[i].loop_ms) * 100 / HISTORY_MS)
         .toFixed(2) +
@@ -284,30 +277,29 @@ function drawTiles() {
 function drawHealth() {
   for (const figure of placed("health")) {
     write(by(figure.name), show(figure, frame[figure.name]));
-    drawNote(figure);
+    drawNote(figure.box, figure);
   }
 }
 
 // ---- The wheels ----------------------------------------------------------
 
-const columns = () => ["timers", "fired", "backlog", "stalls", "unanswered"]
+const columns = () => ["active", "fired", "overdue", "stalls", "unanswered"]
   .map(name => figures.find(figure => figure.name === name));
 
 function buildWheels() {
   const table = by("wheels").querySelector("table");
   const [head, foot] = [table.tHead.rows[0], table.tFoot.rows[0]];
-  by("wheels").hidden = frame.names.length === 1;
+  by("wheels").hidden = frame.all.name.length === 1;
   for (const row of [head, table.tBodies[0], foot])
     row.replaceChildren();
   element("th", head, {scope: "col"}).textContent = "Wheel";
   element("th", foot, {scope: "row"}).textContent = "All";
   for (const figure of columns()) {
     element("th", head, {scope: "col", title: figure.help}).textContent =
-      figure.title + (figure.counts && figure.limit === 0 && !figure.worry
-        ? " /s" : "");
+      titleOf(figure) + (figure.counts && !figure.worry ? " /s" : "");
     element("td", foot);
   }
-  frame.names.forEach((name, k) => {
+  frame.all.name.forEach((name, k) => {
     const row = element("tr", table.tBodies[0]);
     const button = element("button", element("th", row, {scope: "row"}),
       {type: "button"});
@@ -329,7 +321,7 @@ function cellOf(figure, wheels) {
 
 function drawWheels() {
   const table = by("wheels").querySelector("table");
-  const everyone = frame.names.map((_, k) => k);
+  const everyone = frame.all.name.map((_, k) => k);
   const rows = [...table.tBodies[0].rows].map((row, k) => [row, [k]]);
   if (everyone.length === 1)
     return;
@@ -337,7 +329,8 @@ function drawWheels() {
     columns().forEach((figure, i) =>
       write(row.cells[i + 1], cellOf(figure, wheels)));
   rows.forEach(([row], k) => {
-    row.classList.toggle("bad", figures.some(figure => isBad(figure, k)));
+    row.classList.toggle("bad", figures.some(({name}) => isBad(name, k)) ||
+      isBad("lateness", k));
     row.querySelector("button").setAttribute("aria-pressed", k === wheel);
   });
 }
@@ -362,68 +355,44 @@ function percentile(counts, share, mostMs) {
   return Math.min(2 ** bucket - 1, mostMs);
 }
 
-function drawPercentiles(row, counts, mostMs) {
-  const [, half, most, latest] = row.cells;
-  const isEmpty = sum(counts) === 0;
-  write(half, isEmpty ? "\u2013" : time(percentile(counts, .5, mostMs)));
-  write(most, isEmpty ? "\u2013" : time(percentile(counts, .99, mostMs)));
-  write(latest, isEmpty ? "\u2013" : time(mostMs));
-}
-
-function isLate() {
-  const minute = frame.due_lateness.map(
-    (count, bucket) => count - history[0].due_lateness[bucket]);
-  return sum(minute) > 0 && percentile(minute, .99, frame.due_lateness_max) >
-    2 * frame.tick_ms + 100;
-}
-
-function drawBars() {
+function drawBars(counts) {
   const body = by("lateness").tBodies[0];
-  const lists = [frame.due_lateness, frame.lateness];
-  const last = frame.due_lateness.findLastIndex(count => count > 0);
+  const last = counts.findLastIndex(count => count > 0);
   const rows = Math.max(SHORTEST_LATENESS, last + 1);
   while (body.children.length < rows) {
     const row = element("tr", body);
     element("th", row, {scope: "row"}).textContent =
       rangeOf(body.children.length - 1);
-    const bars = element("td", row);
-    element("span", bars, {class: "bar due"});
-    element("span", bars, {class: "bar tick"});
+    element("span", element("td", row), {class: "bar"});
     element("td", row);
   }
-  const most = Math.max(1, ...frame.due_lateness, ...frame.lateness);
-  for (let i = 0; i < body.children.length; i++) {
-    const [, bars, share] = body.children[i].children;
-    lists.forEach((list, k) => {
-      bars.children[k].style.width = list[i] * 100 / most + "%";
-    });
-    write(share, lists[0][i] === 0 ? "0 %"
-      : percent(lists[0][i], sum(lists[0])));
-  }
+  const most = Math.max(1, ...counts), all = Math.max(1, sum(counts));
+  [...body.children].forEach((row, i) => {
+    row.querySelector(".bar").style.width = counts[i] * 100 / most + "%";
+    write(row.cells[2], counts[i] === 0 ? "0 %" : percent(counts[i], all));
+  });
 }
 
 function drawLateness() {
-  const fired = sum(frame.due_lateness), late = isLate();
+  const {lateness: counts, lateness_max: mostMs} = frame;
+  const fired = sum(counts);
   write(by("tick"), time(frame.tick_ms));
-  drawPercentiles(by("due-late"), frame.due_lateness, frame.due_lateness_max);
-  drawPercentiles(by("tick-late"), frame.lateness, frame.lateness_max);
-  by("due-late").classList.toggle("bad", late);
-  by("late-worry").hidden = !late;
-  drawBars();
-  write(by("late-summary"), fired === 0 ? "Nothing has fired yet."
-    : `${counted(fired, "timer")} fired since the start:`);
+  write(by("percentiles"), fired === 0 ? "Nothing has fired yet."
+    : `Half within ${time(percentile(counts, .5, mostMs))}, 99 % within ` +
+      `${time(percentile(counts, .99, mostMs))}, the latest after ` +
+      `${time(mostMs)}.`);
+  drawNote(by("late"), {name: "lateness", help: "",
+    worry: "Bad when 1 % take over two ticks and 100 ms."});
+  drawBars(counts);
 }
 
 // ---- Frames --------------------------------------------------------------
 
-// Of each figure there is a list, of all wheels. The chosen one's number gets
-// its name.
+// What is known of all wheels comes as lists. That of the chosen one gets its
+// name.
 function unpack(next) {
-  next.all = {};
-  for (const {name} of figures) {
-    next.all[name] = next[name];
+  for (const name in next.all)
     next[name] = next.all[name][next.wheel];
-  }
   return next;
 }
 
@@ -444,7 +413,8 @@ function remember(next) {
 function isOther(next) {
   return !frame || frame.cells.length !== next.cells.length ||
     frame.slots !== next.slots || frame.tick_ms !== next.tick_ms ||
-    frame.wheel !== next.wheel || frame.names.length !== next.names.length;
+    frame.wheel !== next.wheel ||
+    frame.all.name.length !== next.all.name.length;
 }
 
 function draw(next) {
@@ -461,12 +431,11 @@ function draw(next) {
     buildRing();
     buildWheels();
   }
+  drawPast();
   drawWheels();
   drawRing(isFresh);
   drawMiddle();
   drawSummary();
-  drawRounds();
-  drawSlotTable();
   drawTiles();
   drawLateness();
   drawHealth();

@@ -8,17 +8,21 @@
 #ifndef EXAMPLES_RIVALS_H
 #define EXAMPLES_RIVALS_H
 
+#include <stddef.h>
+
 #include "../echo.h"
 
 typedef struct rival_s {
-  const char *name; /* of the kind */
+  const char *name;
+  size_t timer_bytes; /* of one */
   int (*init)(echo_t *echo, uv_loop_t *loop, unsigned family,
               const server_options_t *options);
   uv_connection_cb on_connection;
   void (*stop)(echo_t *echo);
 } rival_t;
 
-extern const rival_t rival_uv;   /* one uv_timer_t per connection */
-extern const rival_t rival_none; /* no timeouts at all            */
+extern const rival_t rival_uv;    /* one uv_timer_t per connection         */
+extern const rival_t rival_sweep; /* a time stamp each, one uv_timer_t     */
+extern const rival_t rival_none;  /* no timeouts at all                    */
 
 #endif /* EXAMPLES_RIVALS_H */

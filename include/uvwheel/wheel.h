@@ -38,18 +38,17 @@ struct uvwheel_entry_s {
 struct uvwheel_slot_s {
   uint64_t nearest; /* the tick at which the hand has to look at the slot;
                        0: never, the slot is not occupied                  */
-  uint16_t filling; /* the lane that gets the next entry, in bytes from here */
-  uint16_t left;    /* how many entries that lane gets before the next one   */
-  uint32_t used;    /* how many lanes may have entries: the first ones       */
+  uint32_t filling; /* the lane that gets the next entry, in bytes from here */
+  uint16_t end;     /* behind the last lane in use, in bytes from here       */
+  uint16_t left;    /* how many entries the lane gets before the next one    */
   uvwheel_link_t lanes[UVWHEEL_LANES]; /* initialised when first filled      */
 };
 
 /* Counts since the wheel was made. */
 typedef struct uvwheel_counters_s {
-  uint64_t inserted;    /* entries put into the wheel               */
-  uint64_t removed;     /* entries taken out, in whatever way       */
-  uint64_t expired;     /* of those: handed out because they were due */
-  uint64_t drawn;       /* of those: handed out before they were due  */
+  uint64_t inserted;    /* entries put into the wheel                    */
+  uint64_t expired;     /* entries handed out because they were due  */
+  uint64_t drawn;       /* entries handed out before they were due   */
   uint64_t examined;    /* entries looked at by the hand            */
   uint64_t rescheduled; /* of those: moved to a later slot          */
 } uvwheel_counters_t;
@@ -59,12 +58,14 @@ struct uvwheel_core_s {
   uint64_t hand;          /* the last tick that was passed                */
   uint64_t next_tick;     /* when the hand has to move; UINT64_MAX: never */
   uint64_t capacity;      /* entries that may be active at once           */
+  uint64_t insert_limit;  /* the value of inserted at which the wheel is full */
   uint64_t tick_ms;       /* the resolution                               */
   uint64_t reciprocal;    /* of tick_ms, to divide by a multiplication    */
   uint64_t reciprocal_ms; /* times below this are divided that way        */
   uint64_t slot_mask;     /* slots - 1, and slots are a power of two      */
-  uint64_t fifo;          /* 1: the order within a tick matters           */
+  uint64_t lanes_end; /* behind the last lane of a slot, in bytes from there */
   uvwheel_slot_t *slots;
+  uint64_t slots_in_use;
   uint64_t *occupied; /* a bit for each slot                                */
   uint64_t *soonest;  /* for each word of those bits: no slot in it has a
                          nearest tick before this one                       */

@@ -13,37 +13,41 @@
 
 #define FRAME_SIZE 16384
 
+program_t server;
+uint16_t port, http_port;
 result_t result;
 char answer[ANSWER_SIZE];
 
 static char frame[FRAME_SIZE];
 
-program_t
-start_live(const char *options, uint16_t *port, uint16_t *http_port)
+void
+start_live(const char *options)
 {
   static const char page[] = "live page: http://127.0.0.1:";
   char line[256];
 
   snprintf(line, sizeof(line), "--http 0 %s", options);
-  program_t server = start_server(line, port);
+  server = start_server(line, &port);
   read_line(server.out, line, sizeof(line));
   ck_assert_msg(strncmp(line, page, strlen(page)) == 0, "%s", line);
-  *http_port = (uint16_t)strtoul(line + strlen(page), NULL, 10);
-  return server;
+  http_port = (uint16_t)strtoul(line + strlen(page), NULL, 10);
 }
 
 void
-assert_good_end(const program_t *server)
+end_live(void)
 {
-  stop(server, SIGTERM, &result);
+  if (server.pid == 0)
+    return;
+  stop(&server, SIGTERM, &result);
+  server.pid = 0;
   ck_assert_str_eq(result.err, "");
   ck_assert_int_eq(result.status, 0);
 }
 
 int
-ask(uint16_t port, const char *request)
+ask(const char *request)
 {
-  int connection = connect_to(port);
+  int connection = connect_to(http_port);
 
   send_all(connection, request, strlen(request));
   return connection;
@@ -79,10 +83,10 @@ body_of_answer(void)
 }
 
 int
-view(uint16_t http_port)
+view(void)
 {
   char line[1024];
-  int viewer = ask(http_port, GET("/events"));
+  int viewer = ask(GET("/events"));
 
   read_line(viewer, line, sizeof(line));
   ck_assert_str_eq(line, "HTTP/1.1 200 OK\r");
@@ -128,7 +132,8 @@ figure(const char *key)
   return strtoull(value + (*value == '['), NULL, 10);
 }
 
-uint64_t
+/* Of a list in the last frame, and how many numbers it has. */
+static uint64_t
 sum_of(const char *key, size_t *count)
 {
   char *at = (char *)(uintptr_t)value_of(key);

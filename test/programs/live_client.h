@@ -12,20 +12,21 @@
 
 #define ANSWER_SIZE 65536
 
-/* What the server has done. */
+/* An idle-server with a live page, where it listens, what it has done, and the
+ * last answer of the page. */
+extern program_t server;
+extern uint16_t port, http_port;
 extern result_t result;
-
-/* The last answer. */
 extern char answer[ANSWER_SIZE];
 
-/* Starts an idle-server with a live page. */
-program_t start_live(const char *options, uint16_t *port, uint16_t *http_port);
+void start_live(const char *options);
 
-/* Ends the server: whatever happened before, no error, no handle left open. */
-void assert_good_end(const program_t *server);
+/* Ends it, if it runs: whatever happened before, no error, no handle left open.
+ */
+void end_live(void);
 
-/* Sends the request and returns the connection. */
-int ask(uint16_t port, const char *request);
+/* Sends the page the request and returns the connection. */
+int ask(const char *request);
 
 /* Reads the answer to its end, returns its status and leaves it in answer. */
 unsigned long read_answer(int connection);
@@ -35,7 +36,7 @@ const char *body_of_answer(void);
 
 /* Begins to watch; returns the connection, on which frames come next, after the
  * table of figures. */
-int view(uint16_t http_port);
+int view(void);
 
 /* Reads the next frame. */
 void read_frame(int viewer);
@@ -43,9 +44,6 @@ void read_frame(int viewer);
 /* The number in the last frame: that of the only wheel, where there is one for
  * each. */
 uint64_t figure(const char *key);
-
-/* The sum of a list in the last frame, and how many numbers it has. */
-uint64_t sum_of(const char *key, size_t *count);
 
 /* Reads frames until one has this number. */
 void await_figure(int viewer, const char *key, uint64_t number);

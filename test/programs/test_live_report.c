@@ -11,33 +11,24 @@
 
 #include <uvwheel.h>
 
-#include "live/live-frame.h"
-#include "live/live-metrics.h"
+#include "live/live-report.h"
 #include "suite.h"
 
 #define WHEELS 3
 #define FIELDS (sizeof(uvwheel_stats_t) / sizeof(uint64_t))
 #define FIELD_OF(field) (offsetof(uvwheel_stats_t, field) / sizeof(uint64_t))
 
-static live_view_t views[WHEELS];
-static live_wheels_t wheels = {views, WHEELS};
+static live_view_t views[WHEELS] = {
+    {.wheel.name = "1"}, {.wheel.name = "2"}, {.wheel.name = "3"}};
+static live_wheels_t wheels = {.views = views, .count = WHEELS};
 static char text[LIVE_FRAME_SIZE(WHEELS) + 65536];
 
-static void
-setup(void)
-{
-  static const char *const names[] = {"1", "2", "3"};
-
-  for (int i = 0; i < WHEELS; i++)
-    views[i].wheel.name = names[i];
-}
-
 static size_t
-write_metrics(void)
+write_metrics(bool is_open_metrics)
 {
   FILE *stream = fmemopen(text, sizeof(text), "w");
 
-  live_metrics_write(stream, &wheels);
+  live_metrics_write(stream, &wheels, is_open_metrics);
   fclose(stream);
   return strlen(text);
 }
@@ -45,7 +36,8 @@ write_metrics(void)
 static size_t
 write_frame(size_t chosen)
 {
-  static const live_facts_t facts = {UINT64_MAX, UINT64_MAX};
+  static const live_facts_t facts = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
+                                     UINT64_MAX};
   FILE *stream = fmemopen(text, sizeof(text), "w");
 
   live_frame_write(stream, &wheels, chosen, &facts);
@@ -71,35 +63,33 @@ assert_line(const char *line)
 /* ---- The table ---------------------------------------------------------- */
 
 static int
-is_in_a_histogram(size_t field)
+is_in_the_histogram(size_t field)
 {
   return (field >= FIELD_OF(lateness) &&
           field < FIELD_OF(lateness) + UVWHEEL_LATENESS_BUCKETS) ||
-         (field >= FIELD_OF(due_lateness) &&
-          field < FIELD_OF(due_lateness) + UVWHEEL_LATENESS_BUCKETS) ||
-         field == FIELD_OF(lateness_sum_ms) ||
-         field == FIELD_OF(due_lateness_sum_ms);
+         field == FIELD_OF(lateness_sum_ms);
 }
 
 START_TEST(each_statistic_is_a_figure_once)
 {
   for (size_t field = 0; field < FIELD_OF(reserved); field++) {
     int rows = 0;
-    for (size_t i = 0; i < live_figure_count; i++)
+    for (size_t i = 0; i < LIVE_FIGURES; i++)
       rows += live_figures[i].offset ==
               offsetof(live_snapshot_t, stats) + field * sizeof(uint64_t);
-    ck_assert_msg(rows == !is_in_a_histogram(field), "field %zu: %d rows",
+    ck_assert_msg(rows == !is_in_the_histogram(field), "field %zu: %d rows",
                   field, rows);
   }
 }
 END_TEST
 
 /* They stand in JSON strings and in help lines as they are. */
-START_TEST(the_table_needs_no_escapes)
+START_TEST(the_table_needs_no_escapes_and_fits_into_an_event)
 {
-  for (size_t i = 0; i < live_figure_count; i++) {
+  FILE *stream = fmemopen(text, sizeof(text), "w");
+
+  for (size_t i = 0; i < LIVE_FIGURES; i++) {
     const live_figure_t *figure = &live_figures[i];
-    ck_assert_ptr_null(strpbrk(figure->title, "\"\\\n"));
     ck_assert_ptr_null(strpbrk(figure->help, "\"\\\n"));
     ck_assert_int_eq(figure->help[strlen(figure->help) - 1], '.');
     if (figure->worry == NULL)
@@ -107,69 +97,147 @@ START_TEST(the_table_needs_no_escapes)
     ck_assert_ptr_null(strpbrk(figure->worry, "\"\\\n"));
     ck_assert_int_eq(strncmp(figure->worry, "Bad when ", 9), 0);
   }
-}
-END_TEST
-
-START_TEST(the_table_fits_into_an_event)
-{
-  FILE *stream = fmemopen(text, sizeof(text), "w");
-
   live_frame_write_figures(stream);
   ck_assert_int_lt(ftell(stream), LIVE_FRAME_SIZE(1) - 64);
   fclose(stream);
 }
 END_TEST
 
+/* ---- Trouble ------------------------------------------------------------ */
+
+#define IN_SNAPSHOT(field) offsetof(live_snapshot_t, field)
+
+/* What is good is nothing to worry about, one more is. */
+static const struct {
+  size_t offset;
+  uint64_t before;
+  uint64_t good;
+} limits[] = {
+    {IN_SNAPSHOT(unanswered_ms), 5000, 1000},
+    {IN_SNAPSHOT(stats.overdue_ms), 0, 1000},
+    {IN_SNAPSHOT(stats.stalls), 7, 7},
+    {IN_SNAPSHOT(stats.fired_soonest), 7, 7},
+    {IN_SNAPSHOT(stats.wakeups_cut), 100, 120},
+    {IN_SNAPSHOT(examined_too_early), 5, 2000005},
+    {IN_SNAPSHOT(stats.wakeup_max_us), 1, 50000},
+    {IN_SNAPSHOT(stats.wakeup_max_us), 60000, 60000},
+};
+#define LIMITS ((int)(sizeof(limits) / sizeof(limits[0])))
+
+/* Two seconds pass, in which one figure changes. Says when it was bad. */
+static uint64_t
+judge_at_77(size_t offset, uint64_t before, uint64_t number)
+{
+  live_judged_t judged = {.last.loop_ms = 1000};
+  live_snapshot_t now = {.loop_ms = 3000};
+  size_t i = 0;
+
+  memcpy((char *)&judged.last + offset, &before, sizeof(before));
+  memcpy((char *)&now + offset, &number, sizeof(number));
+  live_judge(&judged, &now, 77);
+  while (live_figures[i].offset != offset)
+    i++;
+  return judged.bad_ms[i];
+}
+
+START_TEST(a_figure_is_bad_when_it_is_over_its_limit)
+{
+  size_t offset = limits[_i].offset;
+  uint64_t before = limits[_i].before, good = limits[_i].good;
+
+  ck_assert_uint_eq(judge_at_77(offset, before, good), 0);
+  ck_assert_uint_eq(judge_at_77(offset, before, good + 1), 77);
+}
+END_TEST
+
+START_TEST(trouble_is_remembered_until_there_is_more)
+{
+  static live_judged_t judged;
+  live_snapshot_t now = {.options.tick_ms = 100};
+  size_t stalls = 0;
+
+  while (strcmp(live_figures[stalls].name, "stalls") != 0)
+    stalls++;
+  for (uint64_t page_ms = 1; page_ms < 9; page_ms++) {
+    now.stats.stalls += page_ms == 2 || page_ms == 6;
+    now.stats.stall_sum_ms += page_ms == 2 || page_ms == 6 ? 1000 * page_ms : 0;
+    live_judge(&judged, &now, page_ms);
+    uint64_t last_ms = page_ms < 2 ? 0 : page_ms < 6 ? 2 : 6;
+    ck_assert_uint_eq(judged.bad_ms[stalls], last_ms);
+    ck_assert_uint_eq(judged.stall_ms, 1000 * last_ms);
+  }
+}
+END_TEST
+
+START_TEST(timers_are_late_when_one_in_a_hundred_is)
+{
+  live_judged_t judged = {.last.stats.lateness[10] = 900};
+  live_snapshot_t now = {.options.tick_ms = 100, .stats.lateness[10] = 900};
+
+  now.stats.lateness[9] = 1000; /* up to 511 ms, or 256 */
+  live_judge(&judged, &now, 1);
+  now.stats.lateness[7] = 99;
+  now.stats.lateness[10]++;
+  live_judge(&judged, &now, 2);
+  ck_assert_uint_eq(judged.late_ms, 0);
+  now.stats.lateness[7] += 98;
+  now.stats.lateness[10]++;
+  live_judge(&judged, &now, 3);
+  ck_assert_uint_eq(judged.late_ms, 3);
+}
+END_TEST
+
 /* ---- Metrics ------------------------------------------------------------ */
 
-START_TEST(each_wheel_has_a_sample_under_its_name)
+static void
+fill_wheels(void)
 {
+  uvwheel_stats_t *stats = &views[1].shown.snapshot.stats;
+
   for (unsigned i = 0; i < WHEELS; i++) {
     views[i].shown.snapshot.stats.fired = 10 + i;
     views[i].shown.snapshot.stats.wakeup_max_us = 1500000 + i;
     views[i].shown.snapshot.options.tick_ms = 100;
     views[i].shown.snapshot.options.slots = 512;
+    views[i].shown.snapshot.options.max_timers = 1000;
   }
-  write_metrics();
-  assert_line("# TYPE uvwheel_fired counter");
-  assert_text("\nuvwheel_fired_total{wheel=\"1\"} 10\n"
-              "uvwheel_fired_total{wheel=\"2\"} 11\n"
-              "uvwheel_fired_total{wheel=\"3\"} 12\n");
-  assert_line("uvwheel_turn_max_seconds{wheel=\"3\"} 1.500002");
-  assert_line("uvwheel_tick_seconds{wheel=\"2\"} 0.100");
-  assert_line("uvwheel_wheel_info{wheel=\"1\",version=\"0.1.0\","
-              "tick_ms=\"100\",slots=\"512\"} 1");
-  ck_assert_str_eq(text + strlen(text) - 6, "# EOF\n");
-}
-END_TEST
-
-START_TEST(lateness_is_two_histograms_in_seconds)
-{
-  uvwheel_stats_t *stats = &views[1].shown.snapshot.stats;
-
   stats->lateness[0] = 5;
   stats->lateness[1] = 1;
   stats->lateness[10] = 2;
   stats->lateness[23] = 1;
   stats->lateness_sum_ms = 5001235;
-  stats->due_lateness[7] = 9;
-  stats->due_lateness_sum_ms = 810;
-  write_metrics();
-  assert_line("# TYPE uvwheel_lateness_seconds histogram");
-  assert_line("uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"0.0\"} 5");
-  assert_line("uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"0.001\"} 6");
-  assert_line("uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"0.511\"} 6");
-  assert_line("uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"1.023\"} 8");
-  assert_line("uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"4194.303\"} 8");
-  assert_line("uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"+Inf\"} 9");
-  assert_line("uvwheel_lateness_seconds_count{wheel=\"2\"} 9");
-  assert_line("uvwheel_lateness_seconds_sum{wheel=\"2\"} 5001.235");
-  assert_line("# TYPE uvwheel_due_lateness_seconds histogram");
-  assert_line(
-      "uvwheel_due_lateness_seconds_bucket{wheel=\"2\",le=\"0.063\"} 0");
-  assert_line(
-      "uvwheel_due_lateness_seconds_bucket{wheel=\"2\",le=\"0.127\"} 9");
-  assert_line("uvwheel_due_lateness_seconds_sum{wheel=\"2\"} 0.810");
+}
+
+START_TEST(each_wheel_has_samples_under_its_name)
+{
+  static const char *const lines[] = {
+      "uvwheel_fired_total{wheel=\"1\"} 10",
+      "uvwheel_fired_total{wheel=\"3\"} 12",
+      "uvwheel_wakeup_max_seconds{wheel=\"3\"} 1.500002",
+      "uvwheel_tick_seconds{wheel=\"2\"} 0.100",
+      "uvwheel_max_timers{wheel=\"2\"} 1000",
+      "uvwheel_wheel_info{wheel=\"1\",version=\"0.1.0\",tick_ms=\"100\","
+      "slots=\"512\"} 1",
+      "# TYPE uvwheel_lateness_seconds histogram",
+      "uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"0.0\"} 5",
+      "uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"0.001\"} 6",
+      "uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"0.511\"} 6",
+      "uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"1.023\"} 8",
+      "uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"4194.303\"} 8",
+      "uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"+Inf\"} 9",
+      "uvwheel_lateness_seconds_count{wheel=\"2\"} 9",
+      "uvwheel_lateness_seconds_sum{wheel=\"2\"} 5001.235",
+  };
+
+  fill_wheels();
+  write_metrics(_i == 1);
+  for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+    assert_line(lines[i]);
+  assert_line(_i == 0 ? "# TYPE uvwheel_fired_total counter"
+                      : "# TYPE uvwheel_fired counter");
+  assert_line(_i == 0 ? "# TYPE uvwheel_wheel_info gauge"
+                      : "# UNIT uvwheel_tick_seconds seconds");
+  ck_assert_int_eq(strstr(text, "# EOF\n") != NULL, _i);
 }
 END_TEST
 
@@ -179,14 +247,17 @@ START_TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one)
 {
   for (unsigned i = 0; i < WHEELS; i++) {
     views[i].shown.snapshot.stats.active = 10 + i;
+    views[i].judged.stall_ms = 20 + i;
     views[i].shown.picture.cell_count = 2;
     views[i].shown.picture.cells[1] = 100 + i;
   }
   write_frame(1);
-  ck_assert_int_eq(strncmp(text, "{\"wheel\":1,", 11), 0);
-  assert_text(",\"names\":[\"1\",\"2\",\"3\"],");
-  assert_text(",\"timers\":[10,11,12],");
-  assert_text(",\"cells\":[0,101]}");
+  ck_assert_int_eq(strncmp(text, "data: {\"wheel\":1,", 17), 0);
+  assert_text(",\"all\":{\"name\":[\"1\",\"2\",\"3\"],");
+  assert_text(",\"active\":[10,11,12],");
+  assert_text(",\"overdue_bad\":[0,0,0],");
+  assert_text(",\"stall_ms\":[20,21,22]},");
+  assert_text(",\"cells\":[0,101]}\n\n");
 }
 END_TEST
 
@@ -194,12 +265,14 @@ START_TEST(the_largest_numbers_fit)
 {
   for (int i = 0; i < WHEELS; i++) {
     memset(&views[i].shown, 0xff, sizeof(views[i].shown));
+    memset(&views[i].judged, 0xff, sizeof(views[i].judged));
     views[i].shown.picture.cell_count = LIVE_MAX_CELLS;
   }
   ck_assert_uint_lt(write_frame(2), LIVE_FRAME_SIZE(WHEELS) - 64);
-  ck_assert_str_eq(text + strlen(text) - 3, "5]}");
-  write_metrics();
-  assert_line("uvwheel_deaf_seconds_total{wheel=\"1\"} 18446744073709551.615");
+  ck_assert_str_eq(text + strlen(text) - 5, "5]}\n\n");
+  write_metrics(false);
+  assert_line(
+      "uvwheel_stall_sum_seconds_total{wheel=\"1\"} 18446744073709551.615");
 }
 END_TEST
 
@@ -209,12 +282,13 @@ main(void)
   Suite *suite = suite_create("live report");
   TCase *tcase = tcase_create("text");
 
-  tcase_add_checked_fixture(tcase, setup, NULL);
   tcase_add_test(tcase, each_statistic_is_a_figure_once);
-  tcase_add_test(tcase, the_table_needs_no_escapes);
-  tcase_add_test(tcase, the_table_fits_into_an_event);
-  tcase_add_test(tcase, each_wheel_has_a_sample_under_its_name);
-  tcase_add_test(tcase, lateness_is_two_histograms_in_seconds);
+  tcase_add_test(tcase, the_table_needs_no_escapes_and_fits_into_an_event);
+  tcase_add_loop_test(tcase, a_figure_is_bad_when_it_is_over_its_limit, 0,
+                      LIMITS);
+  tcase_add_test(tcase, trouble_is_remembered_until_there_is_more);
+  tcase_add_test(tcase, timers_are_late_when_one_in_a_hundred_is);
+  tcase_add_loop_test(tcase, each_wheel_has_samples_under_its_name, 0, 2);
   tcase_add_test(tcase, a_frame_has_figures_of_all_wheels_and_slots_of_one);
   tcase_add_test(tcase, the_largest_numbers_fit);
   suite_add_tcase(suite, tcase);

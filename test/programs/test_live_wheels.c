@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* How the live page learns of wheels on other loops. The other loop is one of
- * this thread: while it is not run it is blocked. */
+/* What the live page knows of wheels. The other loop is one of this thread:
+ * while it is not run it is blocked. Counting slots takes no more than its
+ * share of the time: here each look at the clock takes as long as the test
+ * says. */
 
 #include <check.h>
 #include <stdint.h>
@@ -12,17 +14,21 @@
 #include "live/live-wheels.h"
 #include "suite.h"
 
-#define MS UINT64_C(1000000)
+#define SLOTS 1024
+#define TIMERS 100
+#define MS 1000000
 
 uint64_t __wrap_uv_hrtime(void);
 
 static uint64_t clock_ns;
+static uint64_t look_ns; /* how long one at the clock takes */
 
 static uv_loop_t loops[2];
 static uvwheel_t made[2];
-static uvwheel_timer_t timers[2];
+static uvwheel_timer_t timers[2][TIMERS];
 static uint64_t refreshes[2];
 static live_wheels_t wheels;
+static live_picture_t picture; /* of the first */
 
 static const live_wheel_t shown[] = {{"here", &made[0], &refreshes[0]},
                                      {"there", &made[1], &refreshes[1]}};
@@ -30,6 +36,7 @@ static const live_wheel_t shown[] = {{"here", &made[0], &refreshes[0]},
 uint64_t
 __wrap_uv_hrtime(void)
 {
+  clock_ns += look_ns;
   return clock_ns;
 }
 
@@ -43,15 +50,21 @@ never(uvwheel_timer_t *timer)
 static void
 setup(void)
 {
+  uvwheel_options_t options = {.slots = SLOTS};
+
   clock_ns = 1;
+  look_ns = 0;
   for (int i = 0; i < 2; i++) {
     refreshes[i] = 0;
     ck_assert_int_eq(uv_loop_init(&loops[i]), 0);
-    ck_assert_int_eq(uvwheel_init(&loops[i], &made[i], NULL), 0);
-    ck_assert_int_eq(uvwheel_timer_init(&made[i], &timers[i]), 0);
-    ck_assert_int_eq(uvwheel_timer_start(&timers[i], never, 3600000, 0), 0);
+    ck_assert_int_eq(uvwheel_init(&loops[i], &made[i], &options), 0);
+    for (unsigned k = 0; k < TIMERS; k++) {
+      uvwheel_timer_init(&made[i], &timers[i][k]);
+      uvwheel_timer_start(&timers[i][k], never, 1000 * (k + 1), 0);
+    }
   }
   ck_assert_int_eq(live_wheels_init(&wheels, shown, 2, &loops[0]), 0);
+  live_picture_begin(&picture, &made[0]);
 }
 
 static void
@@ -78,23 +91,31 @@ of(int wheel)
 }
 
 static uint64_t
-counted_timers(int wheel)
+timers_in(const live_picture_t *of)
 {
   uint64_t sum = 0;
 
   for (size_t i = 0; i < LIVE_MAX_CELLS; i++)
-    sum += wheels.views[wheel].shown.picture.cells[i];
+    sum += of->cells[i];
   return sum;
 }
+
+static uint64_t
+counted_timers(int wheel)
+{
+  return timers_in(&wheels.views[wheel].shown.picture);
+}
+
+/* ---- Wheels ------------------------------------------------------------- */
 
 START_TEST(a_wheel_of_this_loop_is_read_at_once)
 {
   refreshes[0] = 5;
   live_wheels_ask(&wheels, true);
   ck_assert(!live_wheels_collect(&wheels)); /* the other one is asked */
-  ck_assert_uint_eq(of(0)->stats.active, 1);
+  ck_assert_uint_eq(of(0)->stats.active, TIMERS);
   ck_assert_uint_eq(of(0)->refreshed, 5);
-  ck_assert_uint_eq(counted_timers(0), 1);
+  ck_assert_uint_eq(counted_timers(0), TIMERS);
   ck_assert_uint_eq(of(1)->now_ms, 0);
 }
 END_TEST
@@ -105,33 +126,24 @@ START_TEST(a_wheel_of_another_loop_answers_when_that_runs)
   refreshes[1] = 7;
   answer();
   ck_assert(live_wheels_collect(&wheels));
-  ck_assert_uint_eq(of(1)->stats.active, 1);
+  ck_assert_uint_eq(of(1)->stats.active, TIMERS);
   ck_assert_uint_eq(of(1)->refreshed, 7);
-  ck_assert_uint_eq(counted_timers(1), 1);
-}
-END_TEST
-
-START_TEST(slots_are_counted_only_on_demand)
-{
-  live_wheels_ask(&wheels, false);
-  answer();
-  ck_assert(live_wheels_collect(&wheels));
-  ck_assert_uint_eq(of(1)->stats.active, 1);
-  ck_assert_uint_eq(counted_timers(0) + counted_timers(1), 0);
+  ck_assert_uint_eq(counted_timers(1), TIMERS);
 }
 END_TEST
 
 START_TEST(an_answer_that_was_not_collected_is_not_lost)
 {
-  live_wheels_ask(&wheels, false);
+  live_wheels_ask(&wheels, false); /* to count no slots */
   answer();
-  uvwheel_timer_stop(&timers[1]);
+  uvwheel_timer_stop(&timers[1][0]);
   live_wheels_ask(&wheels, false);
   ck_assert(!live_wheels_collect(&wheels));
-  ck_assert_uint_eq(of(1)->stats.active, 1);
+  ck_assert_uint_eq(of(1)->stats.active, TIMERS);
   answer();
   ck_assert(live_wheels_collect(&wheels));
-  ck_assert_uint_eq(of(1)->stats.active, 0);
+  ck_assert_uint_eq(of(1)->stats.active, TIMERS - 1);
+  ck_assert_uint_eq(counted_timers(0) + counted_timers(1), 0);
 }
 END_TEST
 
@@ -145,7 +157,7 @@ START_TEST(a_blocked_loop_keeps_its_last_figures_and_is_reported)
     live_wheels_collect(&wheels);
     ck_assert_uint_eq(of(0)->unanswered_ms, 0);
     ck_assert_uint_eq(of(1)->unanswered_ms, i * 250);
-    ck_assert_uint_eq(of(1)->stats.active, 1);
+    ck_assert_uint_eq(of(1)->stats.active, TIMERS);
     clock_ns += 250 * MS;
   }
   answer();
@@ -167,6 +179,63 @@ START_TEST(a_closed_wheel_is_never_asked_again)
 }
 END_TEST
 
+/* ---- Slots ------------------------------------------------------------- */
+
+/* The next step, and how long it takes. */
+static uint64_t
+step_ns(void)
+{
+  clock_ns += (uint64_t)LIVE_INTERVAL_MS * MS;
+  uint64_t before_ns = clock_ns;
+  live_picture_count(&picture);
+  return clock_ns - before_ns;
+}
+
+START_TEST(a_cheap_count_is_made_in_one_step)
+{
+  ck_assert_uint_eq(picture.cell_count, LIVE_MAX_CELLS);
+  ck_assert_uint_eq(picture.slots_per_cell, SLOTS / LIVE_MAX_CELLS);
+  step_ns();
+  ck_assert_uint_eq(timers_in(&picture), TIMERS);
+  ck_assert_uint_eq(picture.next_cell, 0);
+  uvwheel_timer_stop(&timers[0][7]);
+  step_ns();
+  ck_assert_uint_eq(timers_in(&picture), TIMERS - 1);
+}
+END_TEST
+
+START_TEST(an_expensive_count_takes_its_share_of_the_time_and_no_more)
+{
+  const uint64_t cost_ns = (uint64_t)LIVE_MAX_CELLS * MS;
+  uint64_t begin_ns = clock_ns;
+
+  look_ns = MS;
+  do
+    ck_assert_uint_le(step_ns(), 5 * MS);
+  while (picture.next_cell != 0);
+  ck_assert_uint_eq(timers_in(&picture), TIMERS);
+  ck_assert_uint_ge(clock_ns - begin_ns, cost_ns * LIVE_SHARE * 98 / 100);
+  ck_assert_uint_le(clock_ns - begin_ns, cost_ns * LIVE_SHARE * 102 / 100);
+}
+END_TEST
+
+START_TEST(a_cell_that_took_long_is_made_up_for)
+{
+  look_ns = 1000 * MS;
+  step_ns();
+  ck_assert_uint_eq(picture.next_cell, 1);
+  look_ns = 0;
+  uint64_t end_ns = clock_ns + (uint64_t)(LIVE_SHARE - 2) * 1000 * MS;
+  while (clock_ns < end_ns)
+    step_ns();
+  ck_assert_uint_eq(picture.next_cell, 1);
+  end_ns += (uint64_t)3 * 1000 * MS;
+  while (clock_ns < end_ns)
+    step_ns();
+  ck_assert_uint_eq(timers_in(&picture), TIMERS);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -176,10 +245,13 @@ main(void)
   tcase_add_checked_fixture(tcase, setup, teardown);
   tcase_add_test(tcase, a_wheel_of_this_loop_is_read_at_once);
   tcase_add_test(tcase, a_wheel_of_another_loop_answers_when_that_runs);
-  tcase_add_test(tcase, slots_are_counted_only_on_demand);
   tcase_add_test(tcase, an_answer_that_was_not_collected_is_not_lost);
   tcase_add_test(tcase, a_blocked_loop_keeps_its_last_figures_and_is_reported);
   tcase_add_test(tcase, a_closed_wheel_is_never_asked_again);
+  tcase_add_test(tcase, a_cheap_count_is_made_in_one_step);
+  tcase_add_test(tcase,
+                 an_expensive_count_takes_its_share_of_the_time_and_no_more);
+  tcase_add_test(tcase, a_cell_that_took_long_is_made_up_for);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);
 }

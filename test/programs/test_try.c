@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/* uvwheel-try: a program does the same whoever serves its timers, and however
- * it ends there is a report. */
+/* uvwheel-try: a program does the same whoever serves its timers, the report
+ * counts the calls that it made, and however it ends there is a report. */
 
 #include <check.h>
+#include <errno.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,155 +15,123 @@
 #include "programs.h"
 #include "suite.h"
 
-static result_t result;
+#define PATH_SIZE 512
 
-/* `try OPTION... SUBJECT HOW`, with what was built. */
+static const char *const ways[] = {"uv", "wheel"};
+static const char *const rows[] = {"init", "start", "again",
+                                   "stop", "fire",  "close"};
+static result_t result;
+static char directory[PATH_SIZE];
+
+/* `--with WAY OPTION... SUBJECT HOW`, with what was built. */
 static const char *
-command(const char *options, const char *how)
+command(const char *way, const char *options, const char *how)
 {
   static char line[1024];
 
-  snprintf(line, sizeof(line), "--build %s %s %s %s", getenv("BUILT"), options,
-           getenv("TRY_SUBJECT"), how);
+  snprintf(line, sizeof(line), "--build %s --with %s %s %s %s", getenv("BUILT"),
+           way, options, getenv("TRY_SUBJECT"), how);
   return line;
 }
 
+/* How many calls a report has in each row. It never timed more. */
 static void
-run_try(const char *options, const char *how)
+read_calls(const char *report, unsigned long *calls)
 {
-  run_program("TRY", command(options, how), &result);
-}
+  for (size_t i = 0; i < 6; i++) {
+    unsigned long timed;
+    const char *found;
+    char start[16], *end;
 
-static unsigned
-occurrences(const char *text, const char *part)
-{
-  unsigned count = 0;
-
-  while ((text = strstr(text, part)) != NULL) {
-    text += strlen(part);
-    count++;
+    snprintf(start, sizeof(start), "\n%s ", rows[i]);
+    found = strstr(report, start);
+    ck_assert_msg(found != NULL, "no row '%s' in\n%s", rows[i], report);
+    calls[i] = strtoul(found + strlen(start), &end, 10);
+    timed = strtoul(end, NULL, 10);
+    ck_assert_uint_le(timed, calls[i]);
   }
-  return count;
-}
-
-/* How many calls the last report has in a row. */
-static unsigned long
-calls_of(const char *report, const char *row)
-{
-  const char *next, *found = NULL;
-  char start[16];
-
-  snprintf(start, sizeof(start), "\n%s ", row);
-  for (next = report; (next = strstr(next, start)) != NULL; next++)
-    found = next + strlen(start);
-  ck_assert_msg(found != NULL, "no row '%s' in\n%s", row, report);
-  return strtoul(found, NULL, 10);
 }
 
 /* ---- The same as without ------------------------------------------------ */
 
-static void
-assert_same_output(const char *options, const char *kind)
+/* The subject forks. The child does all once; the parent has done so three
+ * times before, and does once more. */
+START_TEST(a_program_does_and_counts_the_same_whoever_serves_its_timers)
 {
+  unsigned long of_child[2][6], of_parent[6];
   static result_t alone;
+  const char *second;
 
   run_program("TRY_SUBJECT", "", &alone);
-  run_try(options, "");
   ck_assert_int_eq(alone.status, 0);
-  ck_assert_int_eq(result.status, 0);
-  /* Both are too long for a message of check. */
-  ck_assert_msg(strcmp(result.out, alone.out) == 0, "the output differs");
-  ck_assert_ptr_nonnull(strstr(result.err, kind));
-}
-
-START_TEST(a_program_does_the_same_while_its_timers_are_measured)
-{
-  assert_same_output("--with uv", "timers by uv");
-}
-END_TEST
-
-START_TEST(a_program_does_the_same_when_a_wheel_serves_its_timers)
-{
-  assert_same_output("--with wheel", "timers by wheel");
-}
-END_TEST
-
-START_TEST(a_tick_of_the_wheel_can_be_chosen)
-{
-  run_try("--with wheel --tick 7 --stall 100", "leave");
-  ck_assert_int_eq(result.status, 3);
-  ck_assert_ptr_nonnull(strstr(result.err, " x 7 ms"));
-}
-END_TEST
-
-START_TEST(both_ways_count_the_same_calls)
-{
-  static const char *const rows[] = {"init", "start", "again", "fire"};
-  unsigned long counts[4];
-
-  run_try("--with uv", "");
-  for (size_t i = 0; i < 4; i++) {
-    counts[i] = calls_of(result.err, rows[i]);
-    ck_assert_uint_gt(counts[i], 0);
+  for (int way = 0; way < 2; way++) {
+    run_program("TRY", command(ways[way], "", ""), &result);
+    ck_assert_int_eq(result.status, 0);
+    /* Both are too long for a message of check. */
+    ck_assert_msg(strcmp(result.out, alone.out) == 0, "the output differs");
+    second = strstr(result.err + 1, "uvwheel-try: ");
+    ck_assert_ptr_nonnull(second);
+    ck_assert_ptr_null(strstr(second + 1, "uvwheel-try: "));
+    read_calls(second, of_parent);
+    read_calls(result.err, of_child[way]);
+    for (int i = 0; i < 6; i++)
+      ck_assert_uint_eq(of_parent[i], 4 * of_child[way][i]);
   }
-  run_try("--with wheel", "");
-  for (size_t i = 0; i < 4; i++)
-    ck_assert_uint_eq(calls_of(result.err, rows[i]), counts[i]);
+  for (int i = 0; i < 6; i++)
+    ck_assert_uint_eq(of_child[0][i], of_child[1][i]);
 }
 END_TEST
 
 /* ---- Reports ------------------------------------------------------------ */
 
-START_TEST(a_forked_child_reports_its_own_calls)
-{
-  unsigned long of_child, of_parent;
-  char *last;
+/* A run of the subject with each: a part of the report, and its calls. */
+static const struct {
+  const char *how;
+  int status;
+  const char *says;
+  unsigned long calls[6]; /* as in rows */
+} runs[] = {
+    /* an exit in a callback, with active timers */
+    {"leave", 3, " at most, 2 now", {2, 2, 0, 0, 1, 0}},
+    /* a return from main, when their memory is gone */
+    {"return", 0, " at most, 2 now", {2, 2, 0, 0, 0, 0}},
+    {"0", 0, "no timer of libuv was seen", {0}},
+    /* fifty loops, one after the other: an active timer is closed, and one that
+     * is overdue is stopped twice and closed */
+    {"50 i0 i1 s0:60000 s1:0 x1 x1 c0 c1 r",
+     0,
+     "loops: 50;",
+     {100, 100, 0, 100, 0, 100}},
+    /* two packets stop the timer and start it, another finds it active */
+    {"1 i0 s0:60000 x0 s0:60000 x0 s0:60000 s0:60000 c0 r",
+     0,
+     "\nrestart 3 starts",
+     {1, 4, 0, 2, 0, 1}},
+};
 
-  run_try("--with uv", "");
-  ck_assert_uint_eq(occurrences(result.err, "uvwheel-try: "), 2);
-  last = strstr(result.err + 1, "uvwheel-try: ");
-  of_parent = calls_of(last, "init");
-  *last = '\0';
-  of_child = calls_of(result.err, "init");
-  /* The child does all once; the parent three times before and once after. */
-  ck_assert_uint_gt(of_child, 0);
-  ck_assert_uint_eq(of_parent, 4 * of_child);
+START_TEST(a_report_says_what_the_program_did)
+{
+  for (int way = 0; way < 2; way++) {
+    unsigned long calls[6] = {0};
+
+    run_program("TRY", command(ways[way], "", runs[_i].how), &result);
+    ck_assert_int_eq(result.status, runs[_i].status);
+    ck_assert_msg(strstr(result.err, runs[_i].says) != NULL, "no '%s' in\n%s",
+                  runs[_i].says, result.err);
+    if (runs[_i].calls[0] != 0)
+      read_calls(result.err, calls);
+    ck_assert_mem_eq(calls, runs[_i].calls, sizeof(calls));
+  }
 }
 END_TEST
 
-START_TEST(a_program_without_timers_is_reported)
-{
-  char line[512];
+/* ---- Signals ------------------------------------------------------------ */
 
-  snprintf(line, sizeof(line), "--build %s true", getenv("BUILT"));
-  run_program("TRY", line, &result);
-  ck_assert_int_eq(result.status, 0);
-  ck_assert_ptr_nonnull(strstr(result.err, "no timer of libuv was seen"));
-}
-END_TEST
-
-START_TEST(an_exit_in_a_callback_is_reported_with_the_wheel_as_it_is)
-{
-  run_try("--with wheel", "leave");
-  ck_assert_int_eq(result.status, 3);
-  ck_assert_ptr_nonnull(strstr(result.err, " average, 2 now"));
-  ck_assert_ptr_nonnull(strstr(result.err, "lateness"));
-}
-END_TEST
-
-START_TEST(a_return_from_main_survives_timers_whose_memory_is_gone)
-{
-  run_try("--with wheel", "return");
-  ck_assert_int_eq(result.status, 0);
-  ck_assert_ptr_nonnull(strstr(result.err, " average, 2 now"));
-}
-END_TEST
-
-/* Starts one that does not end by itself, and waits until its loop runs. */
+/* Starts a subject that does not end by itself, and waits until it runs. */
 static program_t
-start_waiting(const char *options)
+start_waiting(const char *way, const char *options, const char *how)
 {
-  program_t program = start_program("TRY", command(options, "wait"));
+  program_t program = start_program("TRY", command(way, options, how));
   char line[80];
 
   read_line(program.out, line, sizeof(line));
@@ -172,59 +140,53 @@ start_waiting(const char *options)
 }
 
 static void
-terminate(const char *options)
+expect_line(int descriptor, const char *part)
 {
-  program_t program = start_waiting(options);
+  char line[256];
 
+  do
+    read_line(descriptor, line, sizeof(line));
+  while (strstr(line, part) == NULL && line[0] != '\0');
+  ck_assert_msg(line[0] != '\0', "no line with '%s'", part);
+}
+
+/* Programs with timers, and one without. */
+static const struct {
+  const char *how, *way, *first, *last;
+} signalled[] = {
+    {"wait", "uv", "timers by uv", "next "},
+    {"wait", "wheel", "timers by wheel", "trouble"},
+    {"idle", "uv", "no timer of libuv was seen", "linked statically"},
+};
+
+START_TEST(a_signal_asks_for_a_report_and_another_ends_with_one)
+{
+  program_t program = start_waiting(signalled[_i].way, "", signalled[_i].how);
+  unsigned long calls[6];
+
+  ck_assert_int_eq(kill(program.pid, SIGUSR2), 0);
+  expect_line(program.err, signalled[_i].first);
+  expect_line(program.err, signalled[_i].last);
   stop(&program, SIGTERM, &result);
   ck_assert_int_eq(result.status, 128 + SIGTERM);
-  ck_assert_uint_eq(occurrences(result.err, "uvwheel-try: "), 1);
-  ck_assert_uint_gt(calls_of(result.err, "fire"), 0);
-}
-
-START_TEST(a_signal_that_ends_the_program_is_reported)
-{
-  terminate("--with uv");
-  ck_assert_ptr_null(strstr(result.err, "lateness"));
-  terminate("--with wheel");
-  ck_assert_ptr_nonnull(strstr(result.err, "lateness"));
+  if (strcmp(signalled[_i].how, "wait") == 0)
+    read_calls(strstr(result.err, signalled[_i].first), calls);
 }
 END_TEST
 
-START_TEST(the_page_of_a_wheel_is_written_on_a_signal)
+/* ---- Files -------------------------------------------------------------- */
+
+static const char *
+path_of(const char *name)
 {
-  program_t program = start_waiting("--with wheel");
-  char line[256];
+  static char path[PATH_SIZE + 16];
 
-  ck_assert_int_eq(kill(program.pid, SIGUSR2), 0);
-  do
-    read_line(program.err, line, sizeof(line));
-  while (strstr(line, "trouble") == NULL && line[0] != '\0');
-  ck_assert_ptr_nonnull(strstr(line, "trouble"));
-  stop(&program, SIGTERM, &result);
+  snprintf(path, sizeof(path), "%s/%s", directory, name);
+  return path;
 }
-END_TEST
 
-START_TEST(a_report_so_far_is_written_on_a_signal)
-{
-  program_t program = start_waiting("--with uv");
-  char line[256];
-
-  ck_assert_int_eq(kill(program.pid, SIGUSR2), 0);
-  read_line(program.err, line, sizeof(line));
-  ck_assert_ptr_nonnull(strstr(line, "timers by uv"));
-  stop(&program, SIGTERM, &result);
-  ck_assert_uint_eq(occurrences(result.err, "timers by uv"), 1);
-}
-END_TEST
-
-/* ---- Two reports -------------------------------------------------------- */
-
-#define PATH_SIZE 512
-
-/* Where the system wants temporary files. */
 static void
-make_directory(char *directory)
+make_directory(void)
 {
   const char *parent = getenv("TMPDIR");
 
@@ -233,16 +195,65 @@ make_directory(char *directory)
 }
 
 static void
-remove_report(const char *directory, const char *name)
+remove_directory(void)
 {
-  char path[PATH_SIZE + 8];
+  static const char *const names[] = {"uv", "wheel", "uv.new", "wheel.new"};
 
-  snprintf(path, sizeof(path), "%s/%s", directory, name);
-  ck_assert_int_eq(unlink(path), 0);
+  for (int i = 0; i < 4; i++)
+    ck_assert(unlink(path_of(names[i])) == 0 || errno == ENOENT);
+  ck_assert_int_eq(rmdir(directory), 0);
 }
 
+/* Returns "" while there is none. */
+static const char *
+report_in(const char *name)
+{
+  static char report[OUTPUT_SIZE];
+  FILE *file = fopen(path_of(name), "r");
+  size_t length = 0;
+
+  if (file != NULL) {
+    length = fread(report, 1, sizeof(report) - 1, file);
+    fclose(file);
+  }
+  report[length] = '\0';
+  return report;
+}
+
+/* Ends that leave no time to report: by a signal that cannot be handled, and by
+ * one that the program handles and raises again. */
+static const struct {
+  const char *how;
+  int signal;
+} ends[] = {{"wait", SIGKILL}, {"raise", SIGTERM}};
+
+/* The subject prints a line each time that its timer fires. */
+START_TEST(a_file_is_kept_fresh_until_any_end)
+{
+  char options[PATH_SIZE + 48], line[80];
+
+  for (int way = 0; way < 2; way++) {
+    unsigned long calls[6] = {0};
+
+    snprintf(options, sizeof(options), "--output %s", path_of(ways[way]));
+    program_t program = start_waiting(ways[way], options, ends[_i].how);
+    while (calls[4] < 2) {
+      read_line(program.out, line, sizeof(line));
+      ck_assert_str_eq(line, "fired");
+      if (*report_in(ways[way]) != '\0')
+        read_calls(report_in(ways[way]), calls);
+    }
+    stop(&program, ends[_i].signal, &result);
+    ck_assert_int_eq(result.status, 128 + ends[_i].signal);
+    ck_assert_str_eq(result.err, "");
+    read_calls(report_in(ways[way]), calls);
+    ck_assert_uint_ge(calls[4], 2);
+  }
+}
+END_TEST
+
 static void
-compare(const char *directory, const char *one, const char *other)
+compare(const char *one, const char *other)
 {
   char line[2 * PATH_SIZE + 32];
 
@@ -253,33 +264,67 @@ compare(const char *directory, const char *one, const char *other)
 
 START_TEST(two_reports_are_compared_in_either_order)
 {
-  static const char *const names[] = {"uv", "wheel"};
-  char directory[PATH_SIZE], options[PATH_SIZE + 32];
+  char options[PATH_SIZE + 48];
 
-  make_directory(directory);
   for (int i = 0; i < 2; i++) {
-    snprintf(options, sizeof(options), "--with %s --output %s/%s", names[i],
-             directory, names[i]);
-    run_try(options, "leave");
+    snprintf(options, sizeof(options), "--tick 7 --output %s",
+             path_of(ways[i]));
+    run_program("TRY", command(ways[i], options, "leave"), &result);
     ck_assert_str_eq(result.err, "");
   }
+  ck_assert_ptr_nonnull(strstr(report_in("wheel"), " x 7 ms"));
+  ck_assert_ptr_nonnull(strstr(report_in("wheel"), "2 active"));
+  ck_assert_ptr_nonnull(strstr(report_in("uv"), " ms on average, "));
   for (int i = 0; i < 2; i++) {
-    compare(directory, names[i], names[!i]);
+    compare(ways[i], ways[!i]);
     ck_assert_int_eq(result.status, 0);
-    ck_assert_ptr_nonnull(
-        strstr(result.out, "init    calls                    2           2\n"));
     ck_assert_ptr_nonnull(
         strstr(result.out, "bytes   of timers              304         128\n"));
     ck_assert_ptr_nonnull(
-        strstr(result.out, "        of slots                 0     4194304\n"));
+        strstr(result.out, "        of slots                 0     2097152\n"));
   }
-  compare(directory, "uv", "uv");
+  compare("uv", "uv");
   assert_complaint(&result, 1, "both reports are with uv");
-  remove_report(directory, "uv");
-  remove_report(directory, "wheel");
-  ck_assert_int_eq(rmdir(directory), 0);
 }
 END_TEST
+
+static void
+write_report(const char *way, const char *fire, const char *wall,
+             const char *late)
+{
+  FILE *file = fopen(path_of(way), "w");
+
+  ck_assert_ptr_nonnull(file);
+  fprintf(file,
+          "uvwheel-try: x, process 1: timers by %s (libuv 1)\n"
+          "fire 1000 1000 %s 1\ncpu 300 ms in %s ms; 1 %% of that\n"
+          "late %s ms at most for 99 of 100 timers\n",
+          way, fire, wall, late);
+  fclose(file);
+}
+
+START_TEST(a_comparison_says_in_words_who_waits_longer)
+{
+  write_report("uv", "150", "1000.0", "0.100 ms on average, 0.400");
+  write_report("wheel", "1500", "1600.0", "1.100 ms on average, 9.400");
+  compare("uv", "wheel");
+  for (char *end = result.out; (end = strchr(end, '\n')) != NULL;)
+    *end = ' ';
+  ck_assert_ptr_nonnull(strstr(result.out, "fires 1.0 ms later on average"));
+  ck_assert_ptr_nonnull(strstr(result.out, "at most 9.4 ms with the wheel"));
+  ck_assert_ptr_nonnull(strstr(result.out, "took 1.6 s instead of 1.0 s"));
+  ck_assert_ptr_nonnull(strstr(result.out, "1.50 ms in all instead of 0.15"));
+  ck_assert_ptr_nonnull(strstr(result.out, "Try --tick 100"));
+
+  write_report("wheel", "150", "1000.0", "0.100 ms on average, 0.400");
+  compare("uv", "wheel");
+  ck_assert_ptr_null(strstr(result.out, "Later"));
+  ck_assert_ptr_null(strstr(result.out, "Longer"));
+  ck_assert_ptr_null(strstr(result.out, "--tick"));
+}
+END_TEST
+
+/* ---- Usage -------------------------------------------------------------- */
 
 START_TEST(wrong_usage_is_one_line)
 {
@@ -288,6 +333,7 @@ START_TEST(wrong_usage_is_one_line)
   assert_wrong_usage("TRY", "--tick 0 true", "--tick takes a number");
   assert_wrong_usage("TRY", "--tick", "--tick takes a value");
   assert_wrong_usage("TRY", "--compare one", "--compare takes two files");
+  assert_wrong_usage("TRY", "--output /dev/null true", "--output takes a file");
   assert_wrong_usage("TRY", "--wheel true", "unknown option '--wheel'");
 }
 END_TEST
@@ -295,7 +341,8 @@ END_TEST
 START_TEST(help_names_the_options)
 {
   static const char *const names[] = {"--with uv", "--with wheel", "--tick",
-                                      "--stall",   "--output",     "--compare"};
+                                      "--stall",   "--output",     "--compare",
+                                      "SIGUSR2",   "SIGKILL"};
 
   assert_help("TRY", names, sizeof(names) / sizeof(*names));
 }
@@ -309,20 +356,16 @@ main(void)
 
   suite_add_tcase(suite, tcase);
   tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, a_program_does_the_same_while_its_timers_are_measured);
-  tcase_add_test(tcase, a_program_does_the_same_when_a_wheel_serves_its_timers);
-  tcase_add_test(tcase, a_tick_of_the_wheel_can_be_chosen);
-  tcase_add_test(tcase, both_ways_count_the_same_calls);
-  tcase_add_test(tcase, a_forked_child_reports_its_own_calls);
-  tcase_add_test(tcase, a_program_without_timers_is_reported);
+  tcase_add_checked_fixture(tcase, make_directory, remove_directory);
   tcase_add_test(tcase,
-                 an_exit_in_a_callback_is_reported_with_the_wheel_as_it_is);
-  tcase_add_test(tcase,
-                 a_return_from_main_survives_timers_whose_memory_is_gone);
-  tcase_add_test(tcase, a_signal_that_ends_the_program_is_reported);
-  tcase_add_test(tcase, the_page_of_a_wheel_is_written_on_a_signal);
-  tcase_add_test(tcase, a_report_so_far_is_written_on_a_signal);
+                 a_program_does_and_counts_the_same_whoever_serves_its_timers);
+  tcase_add_loop_test(tcase, a_report_says_what_the_program_did, 0,
+                      sizeof(runs) / sizeof(*runs));
+  tcase_add_loop_test(
+      tcase, a_signal_asks_for_a_report_and_another_ends_with_one, 0, 3);
+  tcase_add_loop_test(tcase, a_file_is_kept_fresh_until_any_end, 0, 2);
   tcase_add_test(tcase, two_reports_are_compared_in_either_order);
+  tcase_add_test(tcase, a_comparison_says_in_words_who_waits_longer);
   tcase_add_test(tcase, wrong_usage_is_one_line);
   tcase_add_test(tcase, help_names_the_options);
   return run_suite(suite);

@@ -2,10 +2,13 @@
 
 /* A program that knows nothing of uvwheel: it does with uv_timer_t whatever
  * libuv allows, and prints what came of it, which must be the same whoever
- * serves its timers, on a busy machine as well. With `wait` it does not end by
- * itself, with `leave` it exits in a callback and with `return` from main, each
- * with active timers. */
+ * serves its timers, on a busy machine as well.
+ *
+ * With a number and steps it takes these in as many loops, one after the other.
+ * With `wait`, `raise` or `idle` it does not end by itself, with `leave` it
+ * exits in a callback and with `return` from main. */
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +27,35 @@ expect(const char *what, int value)
   printf("%s: %d\n", what, value);
 }
 
-static int closed;
+/* ---- Steps -------------------------------------------------------------- */
+
+/* A letter for what to do, the timer, then :timeout and +repeat. */
+static const char *const steps[] = {
+    /* init and start: the order of their times */
+    "i0 s0:30 i1 s1:10 i2 s2:20 i3 s3:10 i4 s4:0 i5 s5:30 r",
+    /* repeats */
+    "i0 s0:4+5 r",
+    /* again, start with no callback and stop: refused, or without effect */
+    "i6 a6 n6:1+1 x6 s6:18446744073709551615 a6 s6:15 x6 c6 s6:1",
+    "i7 s7:3600000+60 i8 s8:10 r",
+    /* restart with what the timer's own fields hold */
+    "i9 s9:3600000 x9 t9:5 r i9 s9:3600000+7 t9:6 r",
+    /* unref and ref: who keeps the loop alive */
+    "i10 i11 s10:3600000 u10 r u11 s11:3600000 f10 x10 o e c10 c11 r",
+};
+
+/* In the timer's callbacks: after so many. A timer that is not active after its
+ * callback closes itself. */
+static const struct {
+  int timer, after;
+  const char *steps;
+} reactions[] = {
+    {0, 3, "p0+7"}, {0, 5, "x0"},   {8, 1, "a7 c8 s8:1 x8 a8"},
+    {7, 1, "c7"},   {9, 1, "t9:3"}, {9, 2, "x9"},
+};
+
+static uv_timer_t timers[12];
+static int fires[12], closed;
 
 static void
 on_closed(uv_handle_t *handle)
@@ -33,111 +64,40 @@ on_closed(uv_handle_t *handle)
   closed++;
 }
 
-static void
-end(uv_timer_t *timer)
+static void on_timer(uv_timer_t *timer);
+
+static int
+take(char op, uv_timer_t *timer, uint64_t timeout, uint64_t repeat)
 {
-  uv_close((uv_handle_t *)timer, on_closed);
-}
-
-static void
-init(uv_timer_t *timer, const char *name)
-{
-  memset(timer, 0xa5, sizeof *timer);
-  uv_timer_init(&loop, timer);
-  timer->data = (void *)(uintptr_t)name;
-}
-
-/* ---- One after the other ------------------------------------------------ */
-
-static void
-on_named(uv_timer_t *timer)
-{
-  printf("%s, active %d\n", (const char *)timer->data,
-         uv_is_active((uv_handle_t *)timer));
-  end(timer);
-}
-
-static void
-fire_in_order(void)
-{
-  static const struct {
-    const char *name;
-    uint64_t timeout;
-  } rows[] = {{"thirty", 30},    {"ten", 10}, {"twenty", 20},
-              {"ten again", 10}, {"zero", 0}, {"thirty again", 30}};
-  uv_timer_t timers[6];
-
-  for (int i = 0; i < 6; i++) {
-    init(&timers[i], rows[i].name);
-    uv_timer_start(&timers[i], on_named, rows[i].timeout, 0);
-  }
-  expect("order", uv_run(&loop, UV_RUN_DEFAULT));
-}
-
-static int repeats;
-
-static void
-on_repeat(uv_timer_t *timer)
-{
-  expect("repeat, active", uv_is_active((uv_handle_t *)timer));
-  if (++repeats == 3)
-    uv_timer_set_repeat(timer, 7);
-  if (repeats == 5) {
-    uv_timer_stop(timer);
-    expect("repeat", (int)uv_timer_get_repeat(timer));
-    end(timer);
+  switch (op) {
+  case 'i':
+    memset(timer, 0xa5, sizeof *timer);
+    fires[timer - timers] = 0;
+    return uv_timer_init(&loop, timer);
+  case 's':
+    return uv_timer_start(timer, on_timer, timeout, repeat);
+  case 'n':
+    return uv_timer_start(timer, NULL, timeout, repeat);
+  case 't':
+    return uv_timer_start(timer, timer->timer_cb, timeout, timer->repeat);
+  case 'x':
+    return uv_timer_stop(timer);
+  case 'a':
+    return uv_timer_again(timer);
+  case 'p':
+    return uv_timer_set_repeat(timer, repeat), 0;
+  case 'u':
+    return uv_unref((uv_handle_t *)timer), 0;
+  case 'f':
+    return uv_ref((uv_handle_t *)timer), 0;
+  case 'c':
+    return uv_close((uv_handle_t *)timer, on_closed), 0;
+  case 'e':
+    return uv_loop_close(&loop);
+  default:
+    return uv_run(&loop, op == 'o' ? UV_RUN_ONCE : UV_RUN_DEFAULT);
   }
 }
-
-static void
-repeat(void)
-{
-  uv_timer_t timer;
-
-  init(&timer, "repeating");
-  uv_timer_start(&timer, on_repeat, 4, 5);
-  expect("repeats", uv_run(&loop, UV_RUN_DEFAULT));
-}
-
-static uv_timer_t late, early;
-
-static void
-on_early(uv_timer_t *timer)
-{
-  expect("due in", uv_timer_get_due_in(&late) > 500000);
-  expect("again", uv_timer_again(&late));
-  expect("start closing", (end(timer), uv_timer_start(timer, on_named, 1, 0)));
-  expect("stop closing", uv_timer_stop(timer));
-  expect("again closing", uv_timer_again(timer));
-}
-
-static void
-misuse_and_again(void)
-{
-  uv_timer_t never, middle;
-
-  init(&late, "late");
-  init(&early, "early");
-  init(&never, "never");
-  init(&middle, "middle");
-  expect("again unstarted", uv_timer_again(&never));
-  expect("start without callback", uv_timer_start(&never, NULL, 1, 1));
-  expect("stop unstarted", uv_timer_stop(&never));
-#if UV_VERSION_HEX >= 0x012900 /* libuv 1.40 reads what memory held before */
-  expect("due in unstarted", (int)uv_timer_get_due_in(&never));
-#endif
-  uv_timer_start(&late, on_named, 600000, 60);
-  uv_timer_start(&early, on_early, 10, 0);
-  uv_timer_start(&middle, on_named, 40, 0);
-  uv_timer_start(&never, on_named, UINT64_MAX, 0);
-  expect("again without repeat", uv_timer_again(&never));
-  uv_timer_start(&never, on_named, 15, 0);
-  uv_timer_stop(&never);
-  end(&never);
-  expect("misuse", uv_run(&loop, UV_RUN_DEFAULT));
-}
-
-/* ---- Who keeps the loop alive ------------------------------------------- */
 
 static void
 count(uv_handle_t *handle, void *counted)
@@ -150,54 +110,64 @@ count(uv_handle_t *handle, void *counted)
 }
 
 static void
-print_loop(const char *what)
+print_loop(void)
 {
   int counts[3] = {0};
 
   uv_walk(&loop, count, counts);
-  printf("%s: %d handles, %d active, %d referenced, loop %salive\n", what,
-         counts[0], counts[1], counts[2], uv_loop_alive(&loop) ? "" : "not ");
+  printf("  %d handles, %d active, %d referenced, loop alive %d\n", counts[0],
+         counts[1], counts[2], uv_loop_alive(&loop));
+}
+
+/* What a program can read of a timer. The time until it is due is the same each
+ * time as long as the loop has not run since. */
+static void
+print_timer(const uv_timer_t *timer, int starts)
+{
+  printf("  active %d, repeat %d %d, callback %s",
+         uv_is_active((const uv_handle_t *)timer),
+         (int)uv_timer_get_repeat(timer), (int)timer->repeat,
+         timer->timer_cb == on_timer ? "set" : "not set");
+  if (starts && timer->timeout != UINT64_MAX)
+    printf(", due in %d %d", (int)uv_timer_get_due_in(timer),
+           (int)(timer->timeout - uv_now(&loop)));
+  puts("");
 }
 
 static void
-on_named_closed(uv_handle_t *handle)
+take_steps(const char *text, int in_callback)
 {
-  printf("closed %s\n", (const char *)handle->data);
+  while (*text != '\0') {
+    char *end, op = *text;
+    uv_timer_t *timer = &timers[strtoul(text + 1, &end, 10)];
+    uint64_t timeout = *end == ':' ? strtoull(end + 1, &end, 10) : 0;
+    uint64_t repeat = *end == '+' ? strtoull(end + 1, &end, 10) : 0;
+    int status = take(op, timer, timeout, repeat);
+
+    printf("%.*s: %d\n", (int)(end - text), text, status);
+    if (strchr("roe", op) == NULL)
+      print_timer(timer, status == 0 && strchr("st", op) != NULL);
+    if (!in_callback)
+      print_loop();
+    text = end + (*end == ' ');
+  }
 }
 
 static void
-close_it(uv_handle_t *handle, void *unused)
+on_timer(uv_timer_t *timer)
 {
-  (void)unused;
-  if (!uv_is_closing(handle))
-    uv_close(handle, on_named_closed);
-}
+  int index = (int)(timer - timers);
 
-static void
-refer(void)
-{
-  uv_timer_t one, other;
-
-  print_loop("empty");
-  init(&one, "one");
-  init(&other, "other");
-  print_loop("idle");
-  uv_timer_start(&one, on_named, 600000, 0);
-  print_loop("active");
-  uv_unref((uv_handle_t *)&one);
-  print_loop("unreferenced");
-  expect("unreferenced", uv_run(&loop, UV_RUN_DEFAULT));
-  uv_unref((uv_handle_t *)&other);
-  uv_timer_start(&other, on_named, 600000, 0);
-  uv_ref((uv_handle_t *)&one);
-  print_loop("one referenced");
-  uv_timer_stop(&one);
-  print_loop("stopped");
-  expect("not waiting", uv_run(&loop, UV_RUN_ONCE));
-  expect("busy", uv_loop_close(&loop));
-  uv_walk(&loop, close_it, NULL);
-  print_loop("closing");
-  expect("all closed", uv_run(&loop, UV_RUN_DEFAULT));
+  fires[index]++;
+  printf("timer %d, callback %s, active %d\n", index,
+         timer->timer_cb == on_timer ? "set" : "not set",
+         uv_is_active((uv_handle_t *)timer));
+  for (size_t i = 0; i < sizeof reactions / sizeof *reactions; i++)
+    if (reactions[i].timer == index && reactions[i].after == fires[index])
+      take_steps(reactions[i].steps, 1);
+  if (!uv_is_active((uv_handle_t *)timer) &&
+      !uv_is_closing((uv_handle_t *)timer))
+    uv_close((uv_handle_t *)timer, on_closed);
 }
 
 /* ---- Many at a time ----------------------------------------------------- */
@@ -253,56 +223,83 @@ poll_file(void)
 }
 
 static void
-do_all(void)
+do_all(void *unused)
 {
-  fire_in_order();
-  repeats = 0;
-  repeat();
-  misuse_and_again();
-  refer();
+  (void)unused;
+  uv_loop_init(&loop);
+  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+    take_steps(steps[i], 0);
   start_many();
   poll_file();
   expect("close", uv_loop_close(&loop));
   expect("closed", closed);
 }
 
-static void
-do_in_thread(void *unused)
+static int
+do_the_same(void)
 {
-  (void)unused;
-  uv_loop_init(&loop);
-  do_all();
+  static char output[1 << 16]; /* child and parent write one after the other */
+  uv_thread_t thread;
+  int status;
+  pid_t child;
+
+  setvbuf(stdout, output, _IOFBF, sizeof output);
+  do_all(NULL);
+  do_all(NULL);
+  uv_thread_create(&thread, do_all, NULL);
+  uv_thread_join(&thread);
+  fflush(stdout);
+  child = fork();
+  do_all(NULL);
+  if (child == 0)
+    return 0;
+  waitpid(child, &status, 0);
+  expect("child", status);
+  return 0;
 }
 
-/* ---- Ends --------------------------------------------------------------- */
-
-static const char *how;
+/* ---- Other ends --------------------------------------------------------- */
 
 static void
 on_tick(uv_timer_t *timer)
 {
-  if (strcmp(how, "leave") == 0)
+  if (timer->data != NULL)
     exit(3);
-  if (timer->data == NULL) { /* for the first time: the loop runs */
-    puts("ready");
-    fflush(stdout);
-  }
-  timer->data = timer;
+  puts("fired");
+  fflush(stdout);
 }
 
+static void
+raise_again(int number)
+{
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+/* Runs two timers, or returns from main with them active and their memory gone.
+ * `idle` has none. */
 static int
-end_otherwise(void)
+wait_for_end(const char *how)
 {
   uv_timer_t *timer = malloc(sizeof *timer);
   uv_timer_t on_stack;
 
-  uv_timer_init(&loop, timer);
-  uv_timer_init(&loop, &on_stack);
-  timer->data = NULL;
-  uv_timer_start(timer, on_tick, 5, 5);
-  uv_timer_start(&on_stack, on_tick, 600000, 0);
-  if (strcmp(how, "return") != 0)
-    uv_run(&loop, UV_RUN_DEFAULT);
+  uv_loop_init(&loop);
+  if (strcmp(how, "idle") != 0) {
+    uv_timer_init(&loop, timer);
+    uv_timer_init(&loop, &on_stack);
+    timer->data = strcmp(how, "leave") == 0 ? timer : NULL;
+    uv_timer_start(timer, on_tick, 5, 5);
+    uv_timer_start(&on_stack, on_tick, 3600000, 0);
+  }
+  if (strcmp(how, "raise") == 0)
+    signal(SIGTERM, raise_again);
+  if (strcmp(how, "return") != 0) {
+    puts("ready");
+    fflush(stdout);
+    while (uv_run(&loop, UV_RUN_DEFAULT) == 0)
+      pause();
+  }
   memset(timer, 0xa5, sizeof *timer);
   free(timer);
   return 0;
@@ -311,27 +308,15 @@ end_otherwise(void)
 int
 main(int argc, char **argv)
 {
-  uv_thread_t thread;
-  int status;
-  pid_t child;
+  char *rest;
 
-  uv_loop_init(&loop);
-  if (argc > 1) {
-    how = argv[1];
-    return end_otherwise();
+  if (argc == 1)
+    return do_the_same();
+  for (long left = strtol(argv[1], &rest, 10); left > 0; left--) {
+    uv_loop_init(&loop);
+    for (int i = 2; i < argc; i++)
+      take_steps(argv[i], 1);
+    uv_loop_close(&loop);
   }
-  do_all();
-  uv_loop_init(&loop);
-  do_all();
-  uv_thread_create(&thread, do_in_thread, NULL);
-  uv_thread_join(&thread);
-  fflush(stdout);
-  child = fork();
-  uv_loop_init(&loop);
-  do_all();
-  if (child == 0)
-    return 0;
-  waitpid(child, &status, 0);
-  expect("child", status);
-  return 0;
+  return *rest != '\0' ? wait_for_end(argv[1]) : 0;
 }

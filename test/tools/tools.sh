@@ -52,6 +52,7 @@ mmdebstrap    mmdebstrap - - - - -
 musl-gcc      musl-tools musl-gcc - musl - -
 named         bind9 bind bind bind bind bind
 ninja         ninja-build ninja-build samurai ninja ninja ninja ninja
+node          nodejs nodejs nodejs nodejs nodejs node
 npm           npm nodejs-npm npm npm npm node
 nvim          neovim neovim neovim neovim neovim neovim
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf pkgconf
@@ -68,6 +69,7 @@ qemu-riscv64  qemu-user qemu-user qemu-riscv64 qemu-user qemu-linux-user -
 qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
 prometheus-client python3-prometheus-client python3-prometheus_client py3-prometheus-client python-prometheus_client python3-prometheus_client -
 promtool      prometheus golang-github-prometheus prometheus prometheus golang-github-prometheus-prometheus prometheus
+raku          rakudo rakudo rakudo - rakudo rakudo
 selenium      python3-selenium python3-selenium py3-selenium python-selenium python3-selenium -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash

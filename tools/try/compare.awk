@@ -22,11 +22,34 @@ $1 ~ /^(init|start|again|stop|fire|close)$/ && NF == 5 {
   each[kind, $1] = $4
 }
 $1 == "all" { all[kind] = $2 }
-$1 == "cpu" { cpu[kind] = $2; share[kind] = $(NF - 3) }
+$1 == "cpu" { cpu[kind] = $2; wall[kind] = $5; share[kind] = $(NF - 3) }
+$1 == "late" { late[kind] = $2; late_p99[kind] = $6 }
 $1 == "timers" { timers[kind] = $2 }
 $1 == "bytes" {
   bytes[kind] = $2
   slots[kind] = /for slots/ ? $8 : 0
+}
+
+# What the figures mean for somebody who waits for the program.
+function judge(    uv_ms, wheel_ms) {
+  if (late["wheel"] - late["uv"] >= 0.2)
+    printf "\nLater: with the wheel a timer fires %.1f ms later on average " \
+      "(%.1f -> %.1f ms),\nand so does every reply that waits for one.\n",
+      late["wheel"] - late["uv"], late["uv"], late["wheel"]
+  if (late_p99["wheel"] - late_p99["uv"] >= 2)
+    printf "\nLater: 99 of 100 timers were late by at most %.1f ms with uv,\n" \
+      "by at most %.1f ms with the wheel.\n", late_p99["uv"], late_p99["wheel"]
+  if (wall["wheel"] > 1.05 * wall["uv"])
+    printf "\nLonger: the run took %.1f s instead of %.1f s. If it had the " \
+      "same work to do,\nless cpu time is no gain.\n", wall["wheel"] / 1000,
+      wall["uv"] / 1000
+  uv_ms = calls["uv", "fire"] * each["uv", "fire"] / 1e6
+  wheel_ms = calls["wheel", "fire"] * each["wheel", "fire"] / 1e6
+  if (wheel_ms > 1.5 * uv_ms && wheel_ms - uv_ms > 0.1)
+    printf "\nFew timers: firing took %.2f ms in all instead of %.2f ms. A " \
+      "wheel looks at the\nclock after each poll and wakes at each tick in " \
+      "which something is due, for few\ntimers as for many. Try --tick 100 " \
+      "if they are timeouts that may be so late.\n", wheel_ms, uv_ms
 }
 
 function row(name, what, format, values) {
@@ -57,7 +80,11 @@ END {
   row("all", "ms", "%12.3f", all)
   row("cpu", "ms", "%12.1f", cpu)
   row("", "% of that", "%12.2f", share)
+  row("wall", "ms", "%12.1f", wall)
+  row("late", "mean ms", "%12.3f", late)
+  row("", "p99 ms", "%12.3f", late_p99)
   row("timers", "at most", "%12d", timers)
   row("bytes", "of timers", "%12d", bytes)
   printf "%-8s%-14s%12d%12d\n", "", "of slots", 0, slots["wheel"]
+  judge()
 }

@@ -52,10 +52,6 @@ REAL(return, int, uv_timer_stop, (uv_timer_t * handle), (handle))
 REAL(return, int, uv_timer_again, (uv_timer_t * handle), (handle))
 REAL(, void, uv_timer_set_repeat, (uv_timer_t * handle, uint64_t repeat),
      (handle, repeat))
-REAL(return, uint64_t, uv_timer_get_repeat, (const uv_timer_t *handle),
-           (handle))
-REAL(return, uint64_t, uv_timer_get_due_in, (const uv_timer_t *handle),
-           (handle))
 REAL(, void, uv_close, (uv_handle_t * handle, uv_close_cb cb), (handle, cb))
 REAL(, void, uv_walk, (uv_loop_t * loop, uv_walk_cb cb, void *arg),
      (loop, cb, arg))
@@ -64,18 +60,6 @@ REAL(return, int, uv_loop_init, (uv_loop_t * loop), (loop))
 REAL(return, int, uv_loop_close, (uv_loop_t * loop), (loop))
 
 /* ---- Is it known? ------------------------------------------------------- */
-
-/* A wheel's timer, without its `data`, takes the place of libuv's private
- * fields; serve.c says more. */
-_Static_assert(offsetof(uvwheel_timer_t, data) +
-                       offsetof(uv_timer_t, timer_cb) <=
-                   sizeof(uv_timer_t),
-               "a wheel's timer does not fit into an uv_timer_t");
-_Static_assert(offsetof(uv_timer_t, timer_cb) % _Alignof(uvwheel_timer_t) == 0,
-               "a wheel's timer is not aligned in an uv_timer_t");
-_Static_assert(offsetof(uvwheel_timer_t, data) + sizeof(void *) ==
-                   sizeof(uvwheel_timer_t),
-               "data is not the last field of a wheel's timer");
 
 /* Do libuv's functions find in uv_handle_t.flags and in the loop's count what
  * serve.c writes there? */

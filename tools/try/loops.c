@@ -14,7 +14,6 @@
 
 _Atomic(record_t *) records;
 _Thread_local uv_loop_t *running;
-atomic_int running_loops;
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
@@ -30,12 +29,8 @@ find_record(const uv_loop_t *loop)
 
 /* ---- What the wheel's turns take ---------------------------------------- */
 
-/* A wheel's turn is a callback of its uv_check_t. libuv calls the one that was
- * started last first: one that was started after the wheel's and one before it
- * enclose the turn. */
-
 static uint64_t
-looked_by(const record_t *record)
+examined_by(const record_t *record)
 {
   uvwheel_stats_t stats;
 
@@ -43,37 +38,60 @@ looked_by(const record_t *record)
   return stats.examined;
 }
 
-static void
-on_turn_begins(uv_check_t *before)
+static record_t *
+begin_turn(const uv_loop_t *loop)
 {
-  record_t *record = before->data;
+  record_t *record = find_record(loop);
 
   record->turn = begin_call(&record->tally, TURN);
-  if (record->turn.weight == 0)
-    return;
-  record->callbacks_ns = 0;
-  record->looked = looked_by(record);
-  record->turn.began_ns = now_ns();
+  if (record->turn.weight != 0) {
+    record->callbacks_ns = 0;
+    record->examined = examined_by(record);
+    record->turn.began_ns = now_ns();
+  }
+  return record;
 }
 
 static void
-on_turn_ends(uv_check_t *after)
+finish_turn(record_t *record)
 {
-  record_t *record = after->data;
-
   if (record->turn.weight != 0)
     end_turn(&record->turn, now_ns(), record->callbacks_ns,
-             looked_by(record) - record->looked);
+             examined_by(record) - record->examined);
   record->turn.weight = 0;
 }
 
 static void
-add_check(record_t *record, uv_loop_t *loop, uv_check_t *check, uv_check_cb cb)
+on_check(uv_check_t *check)
 {
-  (void)uv_check_init(loop, check);
-  check->data = record;
-  (void)uv_check_start(check, cb);
-  uv_unref((uv_handle_t *)check);
+  record_t *record = begin_turn(check->loop);
+
+  record->check_cb(check);
+  finish_turn(record);
+}
+
+static void
+on_driver(uv_timer_t *driver)
+{
+  record_t *record = begin_turn(driver->loop);
+
+  record->driver_cb(driver);
+  finish_turn(record);
+}
+
+int
+timed_uv_check_start(uv_check_t *check, uv_check_cb cb)
+{
+  find_record(check->loop)->check_cb = cb;
+  return uv_check_start(check, on_check);
+}
+
+int
+timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
+                     uint64_t repeat)
+{
+  find_record(driver->loop)->driver_cb = cb;
+  return real_uv_timer_start(driver, on_driver, timeout, repeat);
 }
 
 /* ---- What is added to a loop -------------------------------------------- */
@@ -90,14 +108,11 @@ add_wheel(record_t *record, uv_loop_t *loop)
   if (uv_async_init(loop, &record->async, on_wake) != 0)
     return;
   uv_unref((uv_handle_t *)&record->async);
-  record->async.data = record->wheel.data = record;
-  add_check(record, loop, &record->after_turn, on_turn_ends);
+  record->async.data = record;
   if (uvwheel_init(loop, &record->wheel, &options) != 0) {
-    real_uv_close((uv_handle_t *)&record->after_turn, NULL);
     real_uv_close((uv_handle_t *)&record->async, NULL);
     return;
   }
-  add_check(record, loop, &record->before_turn, on_turn_begins);
   uvwheel_unref(&record->wheel);
   (void)uvwheel_get_options(&record->wheel, &options);
   record->slot_bytes = options.slots * sizeof(uvwheel_slot_t);
@@ -116,6 +131,7 @@ take_record(uv_loop_t *loop)
     record->next = atomic_load(&records);
     atomic_store(&records, record);
   }
+  record->tally.loops++;
   atomic_store(&record->loop, loop);
   return record;
 }
@@ -140,24 +156,6 @@ bool
 is_own_handle(const record_t *record, const uv_handle_t *handle)
 {
   return (uintptr_t)handle - (uintptr_t)record < sizeof *record;
-}
-
-static void
-on_closed(record_t *record)
-{
-  record->open_handles--;
-}
-
-static void
-on_wheel_closed(uvwheel_t *wheel)
-{
-  on_closed(wheel->data);
-}
-
-static void
-on_handle_closed(uv_handle_t *handle)
-{
-  on_closed(handle->data);
 }
 
 /* Has the program a handle in the loop? As libuv's own uv_loop_close this looks
@@ -188,16 +186,13 @@ close_own_handles(record_t *record)
   if (!record->has_wheel || has_foreign_handle(record, loop) ||
       uv_loop_alive(loop))
     return;
-  if (record->page == NULL)
+  if (atomic_load(&record->page) == NULL)
     keep_page(record);
   record->has_wheel = false;
-  record->open_handles = 4;
-  uvwheel_close(&record->wheel, on_wheel_closed);
-  real_uv_close((uv_handle_t *)&record->async, on_handle_closed);
-  real_uv_close((uv_handle_t *)&record->before_turn, on_handle_closed);
-  real_uv_close((uv_handle_t *)&record->after_turn, on_handle_closed);
-  while (record->open_handles != 0)
-    (void)real_uv_run(loop, UV_RUN_NOWAIT);
+  uvwheel_close(&record->wheel, NULL);
+  real_uv_close((uv_handle_t *)&record->async, NULL);
+  while (real_uv_run(loop, UV_RUN_NOWAIT) != 0)
+    continue;
 }
 
 void
@@ -220,9 +215,7 @@ run_loop(uv_loop_t *loop, uv_run_mode mode)
   int alive;
 
   running = loop;
-  atomic_fetch_add(&running_loops, 1);
   alive = real_uv_run(loop, mode);
-  atomic_fetch_sub(&running_loops, 1);
   running = outer;
   record = find_record(loop);
   if (record != NULL && mode == UV_RUN_DEFAULT)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Reports what the timers of the process did and took: when it ends by exit or
- * by a signal that it does not handle itself, and on SIGUSR2. A signal handler
- * here needs no memory and takes no lock; a wheel's page needs both, and the
- * loop's thread, so the handler wakes the loop for it. */
+ * by a signal that it does not handle itself, on SIGUSR2, and in the file of
+ * --output four times a second. A signal handler allocates nothing here; a
+ * wheel's page needs memory and the loop's thread, so the handler wakes the
+ * loop. */
 
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 #include <errno.h>
@@ -23,7 +24,7 @@
 settings_t settings = {.stall_ms = UINT32_MAX, .output = ""};
 
 static uint64_t began_ns;
-static atomic_int end_signal;
+static atomic_bool is_begun;
 
 /* ---- Where it goes ------------------------------------------------------ */
 
@@ -46,32 +47,9 @@ add(text_t *text, const char *format, ...)
     text->length += (size_t)length < left ? (size_t)length : left - 1;
 }
 
-/* The command's own process writes to the file of --output, other processes to
- * files of their own beside it. */
-static int
-open_output(void)
-{
-  static atomic_bool is_begun;
-  int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-  text_t path = {.length = 0};
-  int file;
-
-  if (*settings.output == '\0')
-    return STDERR_FILENO;
-  add(&path, "%s", settings.output);
-  if (getpid() != settings.command_pid)
-    add(&path, ".%ld", (long)getpid());
-  if (!atomic_exchange(&is_begun, true))
-    flags |= O_TRUNC;
-  file = open(path.bytes, flags, 0666);
-  return file >= 0 ? file : STDERR_FILENO;
-}
-
 static void
-emit(const char *bytes, size_t length)
+emit(int file, const char *bytes, size_t length)
 {
-  int file = open_output();
-
   while (length > 0) {
     ssize_t written = write(file, bytes, length);
     if (written < 0 && errno == EINTR)
@@ -81,95 +59,94 @@ emit(const char *bytes, size_t length)
     bytes += written;
     length -= (size_t)written;
   }
-  if (file != STDERR_FILENO)
-    (void)close(file);
+}
+
+/* The command's own process writes to the file of --output, other processes to
+ * files of their own beside it. */
+static void
+add_path(text_t *path)
+{
+  add(path, "%s", settings.output);
+  if (getpid() != settings.command_pid)
+    add(path, ".%ld", (long)getpid());
 }
 
 /* ---- The wheels' pages -------------------------------------------------- */
 
-/* A wheel's page looks at all its timers. At the end of the process their
- * memory may be gone, so the page is written before, and kept. */
+/* Prints a wheel's page; only the loop's thread may. */
 void
 keep_page(record_t *record)
 {
-  uvwheel_stats_t stats;
+  char *page = NULL;
   size_t length;
   FILE *stream;
 
-  if (!record->has_wheel)
+  if (!record->has_wheel || record->tally.costs[START].calls == 0)
     return;
-  uvwheel_get_stats(&record->wheel, &stats);
-  if (stats.started == 0)
-    return;
-  free(record->page);
-  record->page = NULL;
-  stream = open_memstream(&record->page, &length);
+  stream = open_memstream(&page, &length);
   if (stream == NULL)
     return;
   uvwheel_print(&record->wheel, stream);
   (void)fclose(stream);
+  free(atomic_exchange(&record->page, page));
 }
 
+/* Whoever writes a page has it for himself. If there is a newer one by then,
+ * the old one is not freed: a signal handler may run this. */
 static void
-emit_page(const record_t *record)
+emit_page(int file, record_t *record)
 {
-  if (record->page != NULL)
-    emit(record->page, strlen(record->page));
+  char *page = atomic_exchange(&record->page, NULL), *none = NULL;
+
+  if (page == NULL)
+    return;
+  emit(file, page, strlen(page));
+  (void)atomic_compare_exchange_strong(&record->page, &none, page);
 }
 
 /* ---- The report --------------------------------------------------------- */
 
-typedef struct row_s {
-  const char *name;
-  uint64_t calls;
-  uint64_t timed;
-  double ns;
-} row_t;
-
-static row_t
-row_of(const char *name, const tally_t *tally, kind_t kind)
+/* Returns the ns. */
+static double
+add_row(text_t *text, const char *name, uint64_t calls, uint64_t timed,
+        double ns)
 {
-  const cost_t *cost = &tally->costs[kind];
-
-  return (row_t){name, cost->calls, cost->timed, cost_ns(cost)};
+  add(text, "%-8s%12" PRIu64 "%12" PRIu64 "%14.1f%12.3f\n", name, calls, timed,
+      calls != 0 ? ns / (double)calls : 0, ns / 1e6);
+  return ns;
 }
 
-/* The cost of firing, with either. */
-static row_t
-fire_row(const tally_t *tally)
+static double
+add_kind(text_t *text, const char *name, const cost_t *cost)
 {
-  const cost_t *costs = tally->costs;
-
-  return (row_t){"fire", tally->fired,
-                 costs[EXPIRE_STOP].timed + costs[TURN].timed,
-                 cost_ns(&costs[EXPIRE_STOP]) + cost_ns(&costs[EXPIRE_AGAIN]) +
-                     cost_ns(&costs[TURN])};
+  return add_row(text, name, cost->calls, cost->timed, cost_ns(cost));
 }
 
-/* Returns the ns that all calls took. */
+/* A wheel fires in its turns, whose cost is the cost of firing. Returns the ns
+ * that all calls took. */
 static double
 add_table(text_t *text, const tally_t *tally)
 {
-  const row_t rows[] = {
-      row_of("init", tally, INIT),
-      row_of("start", tally, START),
-      row_of("again", tally, AGAIN),
-      row_of("stop", tally, STOP),
-      fire_row(tally),
-      row_of("close", tally, CLOSE),
-  };
+  const cost_t *costs = tally->costs, *stop = &costs[EXPIRE_STOP];
   double ns = 0;
 
   add(text, "%-8s%12s%12s%14s%12s\n", "", "calls", "timed", "ns per call",
       "ms in all");
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    const row_t *row = &rows[i];
-    add(text, "%-8s%12" PRIu64 "%12" PRIu64 "%14.1f%12.3f\n", row->name,
-        row->calls, row->timed,
-        row->calls != 0 ? row->ns / (double)row->calls : 0, row->ns / 1e6);
-    ns += row->ns;
-  }
+  ns += add_kind(text, "init", &costs[INIT]);
+  ns += add_kind(text, "start", &costs[START]);
+  ns += add_kind(text, "again", &costs[AGAIN]);
+  ns += add_kind(text, "stop", &costs[STOP]);
+  ns += add_row(text, "fire", tally->fired,
+                stop->timed < tally->fired ? stop->timed : tally->fired,
+                cost_ns(stop) + cost_ns(&costs[EXPIRE_AGAIN]) +
+                    cost_ns(&costs[TURN]));
+  ns += add_kind(text, "close", &costs[CLOSE]);
   add(text, "%-8s%50.3f\n", "all", ns / 1e6);
+  if (settings.with_wheel)
+    add(text,
+        "turns   %" PRIu64 ", %" PRIu64 " of them timed: fire is what "
+        "they took\n",
+        costs[TURN].calls, costs[TURN].timed);
   return ns;
 }
 
@@ -196,39 +173,24 @@ add_memory(text_t *text, const tally_t *tally, uint64_t slot_bytes)
 }
 
 static void
-add_timers(text_t *text, const tally_t *tally, int loops)
+add_timers(text_t *text, const tally_t *tally)
 {
-  double average =
-      tally->seen != 0 ? (double)tally->seen_active / (double)tally->seen : 0;
-
   add(text,
-      "timers  %" PRIu64 " at most, loops: %d; active: %" PRIu64
-      " at most, %.1f on average, %" PRIu64 " now\n",
-      tally->open_most, loops, tally->active_most, average, tally->active);
+      "timers  %" PRIu64 " at most, loops: %" PRIu64 "; active: %" PRIu64
+      " at most, %" PRIu64 " now\n",
+      tally->open_most, tally->loops, tally->active_most, tally->active);
   if (tally->restarted != 0)
     add(text,
-        "restart %" PRIu64 " of the calls of start and again found the timer "
-        "active: a\n        refresh of a wheel's timer instead is one store\n",
+        "restart %" PRIu64 " starts of a timer that was active, or that the "
+        "program had stopped:\n        a refresh of a wheel's timer instead is "
+        "one store\n",
         tally->restarted);
 }
 
 static void
-add_dropped(text_t *text, const tally_t *tally)
+add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
 {
-  uint64_t dropped = 0;
-
-  for (int kind = 0; kind < KINDS; kind++)
-    dropped += tally->costs[kind].dropped;
-  if (dropped != 0)
-    add(text,
-        "dropped %" PRIu64 " timed calls during which the process was "
-        "interrupted\n",
-        dropped);
-}
-
-static void
-add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes, int loops)
-{
+  lateness_t late = lateness_of(tally);
   double ns, used_ns = cpu_ns();
 
   add(text, "timers by %s (libuv %s)\n", settings.with_wheel ? "wheel" : "uv",
@@ -237,112 +199,176 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes, int loops)
   ns = add_table(text, tally);
   add(text, "cpu     %.1f ms in %.1f ms; its timers took %.2f %% of that\n",
       used_ns / 1e6, (double)(now_ns() - began_ns) / 1e6, 100 * ns / used_ns);
-  add_timers(text, tally, loops);
+  add(text,
+      "late    %.3f ms on average, %.3f ms at most for 99 of 100 timers\n",
+      late.mean_ms, late.p99_ms);
+  add_timers(text, tally);
   add_memory(text, tally, slot_bytes);
-  add_dropped(text, tally);
   if (!settings.with_wheel)
     add(text, "next    what a wheel takes: run it again --with wheel, and "
               "--compare the two\n        files (--output)\n");
 }
 
 static void
-write_report(void)
+compose_report(text_t *text)
 {
   tally_t sum = {.fired = 0};
-  text_t text = {.length = 0};
   uint64_t slot_bytes = 0;
-  int loops = 0;
 
   for (record_t *record = atomic_load(&records); record != NULL;
        record = record->next) {
     add_tally(&sum, &record->tally);
     slot_bytes += record->slot_bytes;
-    loops++;
   }
-  add(&text, "uvwheel-try: %s, process %ld: ", program_invocation_short_name,
+  add(text, "uvwheel-try: %s, process %ld: ", program_invocation_short_name,
       (long)getpid());
   if (sum.open_most != 0)
-    add_report(&text, &sum, slot_bytes, loops);
+    add_report(text, &sum, slot_bytes);
   else if (getpid() == settings.command_pid)
-    add(&text, "no timer of libuv was seen.\nIt uses none, or has a libuv of "
-               "its own, linked statically.\n");
+    add(text, "no timer of libuv was seen.\nIt uses none, or has a libuv of "
+              "its own, linked statically.\n");
   else
-    return;
-  emit(text.bytes, text.length);
+    text->length = 0;
+}
+
+static void
+emit_all(int file, const text_t *report)
+{
+  emit(file, report->bytes, report->length);
+  for (record_t *record = atomic_load(&records); record != NULL;
+       record = record->next)
+    emit_page(file, record);
+}
+
+/* ---- The file ----------------------------------------------------------- */
+
+/* One thread at a time writes the file, and takes no signal meanwhile, so that
+ * a handler finds no lock that its own thread holds. */
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
+/* The file is complete at any moment: it is written beside its place. */
+static bool
+replace_file(void)
+{
+  text_t report = {.length = 0}, path = {.length = 0}, beside = {.length = 0};
+  int file;
+
+  compose_report(&report);
+  if (report.length == 0)
+    return true;
+  add_path(&path);
+  add(&beside, "%s.new", path.bytes);
+  file = open(beside.bytes, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0)
+    return false;
+  emit_all(file, &report);
+  (void)close(file);
+  return rename(beside.bytes, path.bytes) == 0;
+}
+
+static sigset_t
+block_signals(void)
+{
+  sigset_t all, before;
+
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  return before;
+}
+
+static bool
+write_file(void)
+{
+  sigset_t before;
+  bool written;
+
+  if (*settings.output == '\0')
+    return false;
+  before = block_signals();
+  (void)pthread_mutex_lock(&writing);
+  written = replace_file();
+  (void)pthread_mutex_unlock(&writing);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return written;
+}
+
+static void *
+keep_fresh(void *unused)
+{
+  const struct timespec quarter_second = {.tv_nsec = 250000000};
+
+  (void)unused;
+  while (nanosleep(&quarter_second, NULL) == 0)
+    (void)write_file();
+  return NULL;
+}
+
+/* A thread that takes none of the program's signals. */
+static void
+begin_keeping_fresh(void)
+{
+  sigset_t before = block_signals();
+  pthread_t thread;
+
+  if (pthread_create(&thread, NULL, keep_fresh, NULL) == 0)
+    (void)pthread_detach(thread);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* ---- When --------------------------------------------------------------- */
 
 static void
-finish(void)
+write_report(void)
 {
-  write_report();
-  for (record_t *record = atomic_load(&records); record != NULL;
-       record = record->next)
-    emit_page(record);
+  text_t text = {.length = 0};
+
+  if (write_file())
+    return;
+  compose_report(&text);
+  emit_all(STDERR_FILENO, &text);
 }
 
 void
 on_wake(uv_async_t *async)
 {
-  record_t *record = async->data;
-  int number = atomic_load(&end_signal);
-
-  keep_page(record);
-  if (number == 0) {
-    emit_page(record);
-    return;
-  }
-  finish();
-  (void)kill(getpid(), number);
+  keep_page(async->data);
+  if (!write_file())
+    emit_page(STDERR_FILENO, async->data);
 }
 
-/* Returns whether there is any that runs. */
-static bool
-wake_loops(void)
-{
-  if (!settings.with_wheel || atomic_load(&running_loops) == 0)
-    return false;
-  for (record_t *record = atomic_load(&records); record != NULL;
-       record = record->next)
-    if (record->has_wheel)
-      (void)uv_async_send(&record->async);
-  return true;
-}
-
-/* A loop that is woken ends the process. If it is stuck, a second signal does:
- * the handler is called once. */
 static void
 on_end_signal(int number)
 {
   int error = errno;
 
-  atomic_store(&end_signal, number);
-  if (!wake_loops()) {
-    write_report();
-    (void)kill(getpid(), number);
-  }
+  write_report();
+  (void)kill(getpid(), number); /* the handler was called once */
   errno = error;
 }
 
+/* The report at once, and the pages when the loops wake. */
 static void
 on_page_signal(int number)
 {
   int error = errno;
 
   (void)number;
-  if (!wake_loops())
-    write_report();
+  write_report();
+  for (record_t *record = atomic_load(&records); record != NULL;
+       record = record->next)
+    if (record->has_wheel)
+      (void)uv_async_send(&record->async);
   errno = error;
 }
 
-/* Unless the program handles it. */
+/* Unless the program handles it. The command ignores SIGUSR2 until here. */
 static void
 handle(int number, void (*handler)(int), int flags)
 {
   struct sigaction action;
 
-  if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_DFL)
+  if (sigaction(number, NULL, &action) != 0 ||
+      (action.sa_handler != SIG_DFL && number != SIGUSR2))
     return;
   memset(&action, 0, sizeof action);
   action.sa_handler = handler;
@@ -355,11 +381,12 @@ static void
 on_fork(void)
 {
   began_ns = now_ns();
+  atomic_store(&is_begun, false);
+  (void)pthread_mutex_init(&writing, NULL);
   for (record_t *record = atomic_load(&records); record != NULL;
        record = record->next) {
-    restart_tally(&record->tally);
-    free(record->page);
-    record->page = NULL;
+    restart_tally(&record->tally, atomic_load(&record->loop) != NULL);
+    free(atomic_exchange(&record->page, NULL));
   }
 }
 
@@ -367,12 +394,11 @@ static void
 begin(void)
 {
   expect_known_libuv();
+  look_at_libuv();
   (void)clock_ns(); /* not in the first call that is timed */
   handle(SIGTERM, on_end_signal, (int)SA_RESETHAND);
   handle(SIGINT, on_end_signal, (int)SA_RESETHAND);
   handle(SIGHUP, on_end_signal, (int)SA_RESETHAND);
-  handle(SIGUSR2, on_page_signal, SA_RESTART);
-  (void)pthread_atfork(NULL, NULL, on_fork);
 }
 
 void
@@ -380,7 +406,11 @@ begin_reports(void)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+  if (atomic_load(&is_begun))
+    return;
   (void)pthread_once(&once, begin);
+  if (!atomic_exchange(&is_begun, true) && *settings.output != '\0')
+    begin_keeping_fresh();
 }
 
 /* What the command sets, or an empty text. */
@@ -402,6 +432,8 @@ read_settings(void)
   if (*said("UVWHEEL_TRY_STALL") != '\0')
     settings.stall_ms = (uint32_t)strtoul(said("UVWHEEL_TRY_STALL"), NULL, 10);
   settings.command_pid = strtol(said("UVWHEEL_TRY_PID"), NULL, 10);
+  handle(SIGUSR2, on_page_signal, SA_RESTART);
+  (void)pthread_atfork(NULL, NULL, on_fork);
 }
 
 /* The timers of the loop that this thread runs, inside one of whose callbacks
@@ -413,5 +445,5 @@ report_at_exit(void)
 
   if (record != NULL)
     keep_page(record);
-  finish();
+  write_report();
 }

@@ -2,67 +2,53 @@
 
 /* The functions that the program calls instead of libuv's.
  *
- * With a wheel an uv_timer_t is in part libuv's and in part the wheel's:
+ * A program may read any field of its uv_timer_t, so each field holds what
+ * libuv would have written, timer_cb as well. This library keeps its own data
+ * in uv_handle_t.u, which libuv leaves alone in timers.
  *
- *   data loop type close_cb handle_queue | u    | flags   | timer_cb ...
- *   libuv's                              | ours | libuv's | the wheel's
+ * With a wheel that data points to an uvwheel_timer_t, which serves the timer,
+ * and this file writes the fields as libuv does: the flags, the loop's count of
+ * active handles, timer_cb, timeout, repeat and start_id. So uv_is_active,
+ * uv_ref, uv_loop_alive and uv_timer_get_due_in work as ever. The wheel itself
+ * does not keep the loop alive.
  *
- * Its private fields from timer_cb on hold an uvwheel_timer_t without its
- * `data`, which the wheel never touches. The rest stays a handle of libuv's:
- * uv_is_active, uv_ref, uv_loop_alive and all else that reads its flags work as
- * ever, because this file keeps the flags and the loop's count of active
- * handles as libuv does. The wheel itself does not keep the loop alive.
+ * With uv a callback has to be seen as well. libuv stops a timer that is due,
+ * calls uv_timer_again and then the callback. That uv_timer_again puts
+ * on_uv_timer into timer_cb, and on_uv_timer puts the program's back.
  *
  * libuv calls some of these functions, too: all of them for the timers of its
- * uv_fs_poll_t, uv_timer_stop and uv_timer_again for a timer that fires, and
+ * uv_fs_poll_t, uv_timer_stop and uv_timer_again for a timer that is due, and
  * each other. */
 
-#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "try.h"
 
 /* ---- What a handle holds ------------------------------------------------ */
 
-/* uv_handle_t.u.reserved, which libuv leaves alone in timers */
-#define CALLBACK 0 /* the program's                            */
-#define RECORD 1   /* of the loop; NULL: the timer is libuv's  */
-#define STATE 2    /* the bits below                           */
+typedef struct own_s {
+  record_t *record; /* of the loop; NULL: the timer is libuv's alone */
+  union {
+    uvwheel_timer_t *inner; /* if a wheel serves it                     */
+    uv_timer_cb cb;         /* else: the program's, for on_uv_timer     */
+  } by;
+  uint64_t due_ns;        /* of a start in the sample                     */
+  uint32_t weight;        /* of that start; 0: it is not in the sample    */
+  bool is_served : 1;     /* by the wheel                                 */
+  bool is_counted : 1;    /* among the active ones                        */
+  bool is_stopped : 1;    /* by the program, while it was active          */
+  bool is_expiring : 1;   /* libuv stopped it to call it back             */
+  bool is_past_again : 1; /* and has called uv_timer_again                */
+} own_t;
 
-#define SERVED 1u   /* by the wheel                                     */
-#define COUNTED 2u  /* among the active ones                            */
-#define EXPIRING 4u /* by libuv, which stopped it to call it back */
+_Static_assert(sizeof(own_t) <= sizeof((uv_timer_t *)NULL)->u,
+               "uv_handle_t.u has no room");
 
-static record_t *
-record_of(const uv_timer_t *handle)
+static own_t *
+own_of(const uv_timer_t *handle)
 {
-  return handle->u.reserved[RECORD];
-}
-
-static bool
-has_state(const uv_timer_t *handle, uintptr_t state)
-{
-  return (uintptr_t)handle->u.reserved[STATE] & state;
-}
-
-static void
-set_state(uv_timer_t *handle, uintptr_t state, bool on)
-{
-  uintptr_t others = (uintptr_t)handle->u.reserved[STATE] & ~state;
-
-  handle->u.reserved[STATE] = (void *)(others | (on ? state : 0));
-}
-
-static uvwheel_timer_t *
-inner_of(const uv_timer_t *handle)
-{
-  return (uvwheel_timer_t *)(void *)&((uv_timer_t *)(void *)handle)->timer_cb;
-}
-
-static uv_timer_t *
-outer_of(uvwheel_timer_t *inner)
-{
-  return (uv_timer_t *)(void *)((char *)inner - offsetof(uv_timer_t, timer_cb));
+  return (own_t *)(uintptr_t)&handle->u;
 }
 
 static bool
@@ -71,30 +57,29 @@ is_active(const uv_timer_t *handle)
   return handle->flags & UV__HANDLE_ACTIVE;
 }
 
-static bool
-is_closing(const uv_timer_t *handle)
-{
-  return uv_is_closing((const uv_handle_t *)handle);
-}
-
 /* Does libuv serve it, and has called back here while it did? Or is it none
- * that uv_timer_init below has seen? */
+ * that uv_timer_init below has seen, or closed? */
 static bool
 is_for_libuv(const uv_timer_t *handle)
 {
-  const record_t *record = record_of(handle);
+  const record_t *record = own_of(handle)->record;
 
   return record == NULL || record->is_in_libuv;
 }
 
 /* ---- Active or not ------------------------------------------------------ */
 
-/* Keeps libuv's books of a timer that the wheel serves. */
+/* Writes what libuv would have, had it served the timer. */
 static void
-show_active(uv_timer_t *handle)
+keep_books(uv_timer_t *handle)
 {
-  bool active = uvwheel_timer_is_active(inner_of(handle));
+  const uvwheel_timer_t *inner = own_of(handle)->by.inner;
+  bool active = uvwheel_timer_is_active(inner);
 
+  if (active) {
+    handle->timeout = uv_now(handle->loop) + uvwheel_timer_get_due_in(inner);
+    handle->start_id = handle->loop->timer_counter++;
+  }
   if (active == is_active(handle))
     return;
   handle->flags ^= UV__HANDLE_ACTIVE;
@@ -106,34 +91,66 @@ show_active(uv_timer_t *handle)
 static void
 note_active(uv_timer_t *handle)
 {
-  tally_t *tally = &record_of(handle)->tally;
+  own_t *own = own_of(handle);
+  tally_t *tally = &own->record->tally;
 
-  if (has_state(handle, SERVED))
-    show_active(handle);
-  if (is_active(handle) == has_state(handle, COUNTED))
+  if (own->is_served)
+    keep_books(handle);
+  if (is_active(handle) == own->is_counted)
     return;
-  set_state(handle, COUNTED, is_active(handle));
-  tally->active += is_active(handle) ? 1 : (uint64_t)-1;
+  own->is_counted = is_active(handle);
+  tally->active += own->is_counted ? 1 : (uint64_t)-1;
   if (tally->active > tally->active_most)
     tally->active_most = tally->active;
 }
 
+/* ---- Does libuv call these functions? ----------------------------------- */
+
+/* A libuv that was linked with -Bsymbolic-functions calls its own. Then what a
+ * timer takes that fires is not seen, and timer_cb holds on_uv_timer. */
+static bool libuv_is_seen;
+
+void
+look_at_libuv(void)
+{
+  static record_t record;
+  uv_loop_t loop;
+  uv_timer_t timer;
+
+  if (real_uv_loop_init(&loop) != 0)
+    return;
+  (void)real_uv_timer_init(&loop, &timer);
+  memset(&timer.u, 0, sizeof timer.u);
+  own_of(&timer)->record = &record;
+  real_uv_close((uv_handle_t *)&timer, NULL);
+  (void)real_uv_run(&loop, UV_RUN_DEFAULT);
+  (void)real_uv_loop_close(&loop);
+  libuv_is_seen = record.tally.costs[STOP].calls != 0;
+}
+
 /* ---- Callbacks ---------------------------------------------------------- */
 
+/* The timer is due `timeout` after this moment, by a stopwatch. */
 static void
-set_callback(uv_timer_t *handle, uv_timer_cb cb)
+expect_firing(own_t *own, uint64_t weight, uint64_t moment_ns, uint64_t timeout)
 {
-  memcpy(&handle->u.reserved[CALLBACK], &cb, sizeof cb);
+  own->weight = timeout < LONGEST_TIMEOUT ? (uint32_t)weight : 0;
+  own->due_ns = moment_ns + timeout * 1000000;
 }
 
 static void
-fire(uv_timer_t *handle)
+fire(uv_timer_t *handle, uv_timer_cb cb)
 {
-  record_t *record = record_of(handle);
-  uv_timer_cb cb;
+  own_t *own = own_of(handle);
+  record_t *record = own->record;
 
-  memcpy(&cb, &handle->u.reserved[CALLBACK], sizeof cb);
   record->tally.fired++;
+  if (own->weight != 0) {
+    uint64_t now = now_ns();
+    note_late(&record->tally, own->weight, own->due_ns, now);
+    expect_firing(own, is_active(handle) ? own->weight : 0, now,
+                  handle->repeat);
+  }
   record->is_in_callback = true;
   cb(handle);
   record->is_in_callback = false;
@@ -142,27 +159,27 @@ fire(uv_timer_t *handle)
 static void
 on_uv_timer(uv_timer_t *handle)
 {
-  set_state(handle, EXPIRING, false);
+  own_t *own = own_of(handle);
+
+  own->is_expiring = own->is_past_again = false;
+  if (libuv_is_seen)
+    handle->timer_cb = own->by.cb;
   note_active(handle);
-  fire(handle);
+  fire(handle, own->by.cb);
 }
 
 /* The time that the callback takes is not the wheel's. */
 static void
 on_wheel_timer(uvwheel_timer_t *inner)
 {
-  uv_timer_t *handle = outer_of(inner);
-  record_t *record = record_of(handle);
-  uint64_t began_ns;
+  uv_timer_t *handle = inner->data;
+  record_t *record = own_of(handle)->record;
+  uint64_t began_ns = record->turn.weight != 0 ? now_ns() : 0;
 
   note_active(handle);
-  if (record->turn.weight == 0) {
-    fire(handle);
-    return;
-  }
-  began_ns = now_ns();
-  fire(handle);
-  record->callbacks_ns += now_ns() - began_ns + clock_ns();
+  fire(handle, handle->timer_cb);
+  if (record->turn.weight != 0)
+    record->callbacks_ns += now_ns() - began_ns + clock_ns();
 }
 
 /* ---- Timers ------------------------------------------------------------- */
@@ -171,53 +188,89 @@ UV_EXTERN int
 uv_timer_init(uv_loop_t *loop, uv_timer_t *handle)
 {
   record_t *record = make_record(loop);
+  own_t *own = own_of(handle);
   stopwatch_t watch;
-  tally_t *tally;
 
   memset(&handle->u, 0, sizeof handle->u);
   if (record == NULL)
     return real_uv_timer_init(loop, handle);
-  tally = &record->tally;
-  handle->u.reserved[RECORD] = record;
-  set_state(handle, SERVED, record->has_wheel);
-  if (record->has_wheel) {
+  own->record = record;
+  if (record->has_wheel)
+    own->by.inner = calloc(1, sizeof *own->by.inner);
+  own->is_served = own->by.inner != NULL;
+  if (own->is_served) {
     (void)real_uv_timer_init(loop, handle);
-    watch = begin_call(tally, INIT);
-    (void)uvwheel_timer_init(&record->wheel, inner_of(handle));
+    watch = begin_call(&record->tally, INIT);
+    (void)uvwheel_timer_init(&record->wheel, own->by.inner);
+    own->by.inner->data = handle;
   } else {
-    watch = begin_call(tally, INIT);
+    watch = begin_call(&record->tally, INIT);
     (void)real_uv_timer_init(loop, handle);
   }
   end_call(&watch);
-  if (++tally->open > tally->open_most)
-    tally->open_most = tally->open;
+  if (++record->tally.open > record->tally.open_most)
+    record->tally.open_most = record->tally.open;
   return 0;
+}
+
+/* Libuv calls a timer back right after it has stopped it. A timer that the
+ * program uses in between was stopped by the program, at a time at which libuv
+ * could have. In a timer's callback others may wait that libuv has stopped. */
+static void
+settle(own_t *own)
+{
+  cost_t *costs = own->record->tally.costs;
+
+  if (own->is_expiring && !own->record->is_in_callback) {
+    costs[EXPIRE_STOP].calls--;
+    costs[STOP].calls++;
+    costs[EXPIRE_AGAIN].calls -= own->is_past_again;
+    costs[AGAIN].calls += own->is_past_again;
+    own->is_stopped = true;
+  }
+  own->is_expiring = own->is_past_again = false;
+}
+
+/* A refresh could take the place of a start of a timer that is active, or was
+ * until the program stopped it. */
+static void
+note_start(const uv_timer_t *handle)
+{
+  own_t *own = own_of(handle);
+
+  own->record->tally.restarted += is_active(handle) || own->is_stopped;
+  own->is_stopped = false;
 }
 
 UV_EXTERN int
 uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
                uint64_t repeat)
 {
-  record_t *record = record_of(handle);
+  own_t *own = own_of(handle);
+  record_t *record = own->record;
   stopwatch_t watch;
 
-  if (is_for_libuv(handle))
+  if (is_for_libuv(handle) || cb == NULL)
     return real_uv_timer_start(handle, cb, timeout, repeat);
-  if (cb == NULL || is_closing(handle))
-    return UV_EINVAL;
-  record->tally.restarted += is_active(handle);
-  set_callback(handle, cb);
-  set_state(handle, EXPIRING, false);
+  begin_reports();
+  settle(own);
+  note_start(handle);
+  if (!own->is_served && cb != on_uv_timer)
+    own->by.cb = cb;
   watch = begin_call(&record->tally, START);
-  if (has_state(handle, SERVED)) {
-    (void)uvwheel_timer_start(inner_of(handle), on_wheel_timer, timeout,
-                              repeat);
-  } else {
-    record->is_in_libuv = true;
-    (void)real_uv_timer_start(handle, on_uv_timer, timeout, repeat);
-    record->is_in_libuv = false;
-  }
+  record->is_in_libuv = true;
+  if (own->is_served)
+    (void)uvwheel_timer_start(own->by.inner, on_wheel_timer, timeout, repeat);
+  else
+    (void)real_uv_timer_start(handle, libuv_is_seen ? own->by.cb : on_uv_timer,
+                              timeout, repeat);
+  record->is_in_libuv = false;
   end_call(&watch);
+  if (own->is_served) {
+    handle->timer_cb = cb;
+    handle->repeat = repeat;
+  }
+  expect_firing(own, watch.weight, watch.began_ns, timeout);
   note_active(handle);
   return 0;
 }
@@ -226,40 +279,33 @@ uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
 static bool
 is_expiry(const uv_timer_t *handle)
 {
-  return is_active(handle) && handle->timeout <= uv_now(handle->loop) &&
-         !record_of(handle)->is_in_callback;
-}
+  const own_t *own = own_of(handle);
 
-static void
-stop_real(uv_timer_t *handle)
-{
-  record_t *record = record_of(handle);
-  bool expires = is_expiry(handle);
-  stopwatch_t watch = begin_call(&record->tally, expires ? EXPIRE_STOP : STOP);
-
-  record->is_in_libuv = true;
-  (void)real_uv_timer_stop(handle);
-  record->is_in_libuv = false;
-  end_call(&watch);
-  set_state(handle, EXPIRING, expires);
+  return !own->is_served && is_active(handle) &&
+         handle->timeout <= uv_now(handle->loop) &&
+         !own->record->is_in_callback;
 }
 
 UV_EXTERN int
 uv_timer_stop(uv_timer_t *handle)
 {
+  own_t *own = own_of(handle);
+  record_t *record = own->record;
   stopwatch_t watch;
+  bool expires;
 
   if (is_for_libuv(handle))
     return real_uv_timer_stop(handle);
-  if (has_state(handle, SERVED)) {
-    if (is_closing(handle))
-      return 0;
-    watch = begin_call(&record_of(handle)->tally, STOP);
-    (void)uvwheel_timer_stop(inner_of(handle));
-    end_call(&watch);
-  } else {
-    stop_real(handle);
-  }
+  settle(own);
+  expires = is_expiry(handle);
+  own->is_stopped |= is_active(handle) && !expires;
+  watch = begin_call(&record->tally, expires ? EXPIRE_STOP : STOP);
+  record->is_in_libuv = true;
+  (void)(own->is_served ? uvwheel_timer_stop(own->by.inner)
+                        : real_uv_timer_stop(handle));
+  record->is_in_libuv = false;
+  end_call(&watch);
+  own->is_expiring = expires;
   note_active(handle);
   return 0;
 }
@@ -267,26 +313,31 @@ uv_timer_stop(uv_timer_t *handle)
 UV_EXTERN int
 uv_timer_again(uv_timer_t *handle)
 {
-  record_t *record = record_of(handle);
+  own_t *own = own_of(handle);
+  record_t *record = own->record;
   stopwatch_t watch;
   int status;
 
   if (is_for_libuv(handle))
     return real_uv_timer_again(handle);
-  if (is_closing(handle))
-    return has_state(handle, SERVED) ? 0 : real_uv_timer_again(handle);
-  record->tally.restarted += is_active(handle) && uv_timer_get_repeat(handle);
-  if (has_state(handle, SERVED)) {
-    watch = begin_call(&record->tally, AGAIN);
-    status = uvwheel_timer_again(inner_of(handle));
-  } else {
-    watch = begin_call(&record->tally,
-                       has_state(handle, EXPIRING) ? EXPIRE_AGAIN : AGAIN);
-    record->is_in_libuv = true;
-    status = real_uv_timer_again(handle);
-    record->is_in_libuv = false;
-  }
+  if (own->is_past_again)
+    settle(own);
+  if (!own->is_expiring && handle->repeat != 0)
+    note_start(handle);
+  watch = begin_call(&record->tally, own->is_expiring ? EXPIRE_AGAIN : AGAIN);
+  record->is_in_libuv = true;
+  status = own->is_served ? uvwheel_timer_again(own->by.inner)
+                          : real_uv_timer_again(handle);
+  record->is_in_libuv = false;
   end_call(&watch);
+  if (own->is_expiring) {
+    if (handle->timer_cb != on_uv_timer)
+      own->by.cb = handle->timer_cb;
+    handle->timer_cb = on_uv_timer;
+    own->is_past_again = true;
+  } else if (status == 0 && handle->repeat != 0) {
+    expect_firing(own, watch.weight, watch.began_ns, handle->repeat);
+  }
   note_active(handle);
   return status;
 }
@@ -294,66 +345,45 @@ uv_timer_again(uv_timer_t *handle)
 UV_EXTERN void
 uv_timer_set_repeat(uv_timer_t *handle, uint64_t repeat)
 {
-  if (has_state(handle, SERVED))
-    uvwheel_timer_set_repeat(inner_of(handle), repeat);
-  else
-    real_uv_timer_set_repeat(handle, repeat);
-}
+  const own_t *own = own_of(handle);
 
-UV_EXTERN uint64_t
-uv_timer_get_repeat(const uv_timer_t *handle)
-{
-  if (has_state(handle, SERVED))
-    return uvwheel_timer_get_repeat(inner_of(handle));
-  return real_uv_timer_get_repeat(handle);
-}
-
-UV_EXTERN uint64_t
-uv_timer_get_due_in(const uv_timer_t *handle)
-{
-  if (has_state(handle, SERVED))
-    return uvwheel_timer_get_due_in(inner_of(handle));
-  return real_uv_timer_get_due_in(handle);
+  if (own->record != NULL && own->is_served)
+    uvwheel_timer_set_repeat(own->by.inner, repeat);
+  real_uv_timer_set_repeat(handle, repeat);
 }
 
 /* ---- Handles and loops -------------------------------------------------- */
 
-/* Gives the private fields back as libuv's own init leaves them: all zeros but
- * for an empty queue, which follows timer_cb since 1.48. */
-static void
-give_back(uv_timer_t *handle)
-{
-  void **fields = (void **)(void *)&handle->timer_cb;
-
-  memset(fields, 0, sizeof *handle - offsetof(uv_timer_t, timer_cb));
-  fields[1] = fields[2] = &fields[1];
-}
-
 static void
 close_timer(uv_timer_t *handle, uv_close_cb cb)
 {
-  record_t *record = record_of(handle);
+  own_t *own = own_of(handle);
+  record_t *record = own->record;
   stopwatch_t watch;
 
-  if (is_active(handle))
-    (void)uv_timer_stop(handle);
-  record->tally.open--;
-  if (has_state(handle, SERVED)) {
-    give_back(handle);
-    real_uv_close((uv_handle_t *)handle, cb);
-    return;
-  }
+  settle(own);
   watch = begin_call(&record->tally, CLOSE);
+  if (own->is_served) {
+    uvwheel_timer_close(own->by.inner);
+    end_call(&watch);
+    note_active(handle);
+    free(own->by.inner);
+  }
   record->is_in_libuv = true;
   real_uv_close((uv_handle_t *)handle, cb);
   record->is_in_libuv = false;
-  end_call(&watch);
+  if (!own->is_served) {
+    end_call(&watch);
+    note_active(handle);
+  }
+  record->tally.open--;
+  own->record = NULL;
 }
 
 UV_EXTERN void
 uv_close(uv_handle_t *handle, uv_close_cb cb)
 {
-  if (handle->type == UV_TIMER && record_of((uv_timer_t *)handle) != NULL)
+  if (handle->type == UV_TIMER && own_of((uv_timer_t *)handle)->record != NULL)
     close_timer((uv_timer_t *)handle, cb);
   else
     real_uv_close(handle, cb);

@@ -62,7 +62,7 @@ draw(tally_t *tally, uint64_t limit)
 stopwatch_t
 begin_call(tally_t *tally, kind_t kind)
 {
-  stopwatch_t watch = {tally, &tally->costs[kind], 0, 0};
+  stopwatch_t watch = {&tally->costs[kind], 0, 0};
 
   watch.cost->calls++;
   if (watch.cost->left != 0) {
@@ -82,19 +82,14 @@ static void
 note(const stopwatch_t *watch, uint64_t took_ns, uint64_t beside_ns,
      uint64_t longest_ns)
 {
-  tally_t *tally = watch->tally;
   cost_t *cost = watch->cost;
   uint64_t ns = took_ns > beside_ns ? took_ns - beside_ns : 0;
 
-  if (ns > longest_ns) {
-    cost->dropped++;
+  if (ns > longest_ns)
     return;
-  }
   cost->timed++;
   cost->weight += watch->weight;
   cost->ns += watch->weight * ns;
-  tally->seen += watch->weight;
-  tally->seen_active += watch->weight * tally->active;
 }
 
 void
@@ -120,6 +115,48 @@ cost_ns(const cost_t *cost)
   return (double)cost->ns / (double)cost->weight * (double)cost->calls;
 }
 
+/* ---- Lateness ----------------------------------------------------------- */
+
+void
+note_late(tally_t *tally, uint64_t weight, uint64_t due_ns, uint64_t fired_ns)
+{
+  uint64_t ns = fired_ns > due_ns ? fired_ns - due_ns : 0;
+  uint64_t us = ns / 1000, shift = 0;
+
+  while (us >> shift >= 2 * LATE_STEPS)
+    shift++;
+  tally->late[shift * LATE_STEPS + (us >> shift)] += weight;
+  tally->late_ns += weight * ns;
+}
+
+/* Where a bucket ends. */
+static double
+bucket_ms(uint64_t bucket)
+{
+  uint64_t shift = bucket < LATE_STEPS ? 0 : bucket / LATE_STEPS - 1;
+
+  return (double)((bucket - shift * LATE_STEPS + 1) << shift) / 1000;
+}
+
+lateness_t
+lateness_of(const tally_t *tally)
+{
+  lateness_t lateness = {0, 0, 0};
+  uint64_t seen = 0, bucket = 0;
+
+  for (uint64_t i = 0; i < LATE_BUCKETS; i++)
+    lateness.timers += tally->late[i];
+  if (lateness.timers == 0)
+    return lateness;
+  while ((seen += tally->late[bucket]) * 100 < lateness.timers * 99)
+    bucket++;
+  lateness.mean_ms = (double)tally->late_ns / (double)lateness.timers / 1e6;
+  lateness.p99_ms = bucket_ms(bucket);
+  return lateness;
+}
+
+/* ---- Many tallies ------------------------------------------------------- */
+
 void
 add_tally(tally_t *sum, const tally_t *tally)
 {
@@ -131,22 +168,24 @@ add_tally(tally_t *sum, const tally_t *tally)
     into->timed += cost->timed;
     into->weight += cost->weight;
     into->ns += cost->ns;
-    into->dropped += cost->dropped;
   }
+  for (int i = 0; i < LATE_BUCKETS; i++)
+    sum->late[i] += tally->late[i];
+  sum->late_ns += tally->late_ns;
+  sum->loops += tally->loops;
   sum->fired += tally->fired;
   sum->restarted += tally->restarted;
   sum->active += tally->active;
   sum->active_most += tally->active_most;
   sum->open += tally->open;
   sum->open_most += tally->open_most;
-  sum->seen += tally->seen;
-  sum->seen_active += tally->seen_active;
 }
 
 void
-restart_tally(tally_t *tally)
+restart_tally(tally_t *tally, bool has_loop)
 {
-  tally_t begun = {.active = tally->active,
+  tally_t begun = {.loops = has_loop,
+                   .active = tally->active,
                    .active_most = tally->active,
                    .open = tally->open,
                    .open_most = tally->open};

@@ -6,7 +6,7 @@
  *   serve.c   the uv_timer_* functions that the program then calls
  *   loops.c   a record of each loop, and the loop's wheel
  *   tally.c   counts the calls and times a sample of them
- *   report.c  reports at the end, and on a signal
+ *   report.c  reports at the end, on a signal, and to a file meanwhile
  *   libuv.c   how the functions of libuv itself are reached
  *
  * With uv the functions count, and libuv does the work. With a wheel each
@@ -31,8 +31,6 @@ int real_uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
 int real_uv_timer_stop(uv_timer_t *handle);
 int real_uv_timer_again(uv_timer_t *handle);
 void real_uv_timer_set_repeat(uv_timer_t *handle, uint64_t repeat);
-uint64_t real_uv_timer_get_repeat(const uv_timer_t *handle);
-uint64_t real_uv_timer_get_due_in(const uv_timer_t *handle);
 void real_uv_close(uv_handle_t *handle, uv_close_cb cb);
 void real_uv_walk(uv_loop_t *loop, uv_walk_cb cb, void *arg);
 int real_uv_run(uv_loop_t *loop, uv_run_mode mode);
@@ -46,6 +44,11 @@ int real_uv_loop_close(uv_loop_t *loop);
 /* Ends the process with a complaint unless the libuv that it uses keeps its
  * handles as the one for which this was built. */
 void expect_known_libuv(void);
+
+/* ---- serve.c ------------------------------------------------------------ */
+
+/* To be called before the first timer is started. */
+void look_at_libuv(void);
 
 /* ---- tally.c ------------------------------------------------------------ */
 
@@ -65,25 +68,33 @@ typedef enum kind_e {
 typedef struct cost_s {
   uint64_t calls;
   uint64_t timed;
-  uint64_t left;    /* calls until the next that is timed         */
-  uint64_t weight;  /* calls for which those that were timed stand */
-  uint64_t ns;      /* what these take                             */
-  uint64_t dropped; /* timed, but the process was not running      */
+  uint64_t left;   /* calls until the next that is timed         */
+  uint64_t weight; /* calls for which those that were timed stand */
+  uint64_t ns;     /* what these take                             */
 } cost_t;
+
+/* Lateness in us by powers of two, each in eight equal steps. */
+#define LATE_STEPS 8
+#define LATE_BUCKETS 496 /* all of 64 bits */
+
+/* Longer ones, in ms, are not in the sample of lateness. */
+#define LONGEST_TIMEOUT UINT64_C(1000000000)
 
 /* What the timers of a loop did. */
 typedef struct tally_s {
   cost_t costs[KINDS];
+  uint64_t loops; /* that had this tally, one after the other */
   uint64_t fired;
-  uint64_t restarted; /* of the starts and agains: the timer was active */
+  uint64_t late[LATE_BUCKETS]; /* of these a sample, by weight */
+  uint64_t late_ns;            /* of this sample, in all       */
+  uint64_t restarted; /* of the starts and agains: the timer was active, or
+                       the program had stopped it */
   uint64_t active, active_most;
-  uint64_t open, open_most;   /* initialised and not closed */
-  uint64_t seen, seen_active; /* active ones at timed calls, by weight */
+  uint64_t open, open_most; /* initialised and not closed */
   uint64_t random;
 } tally_t;
 
 typedef struct stopwatch_s {
-  tally_t *tally;
   cost_t *cost;
   uint64_t weight; /* 0: it is not running */
   uint64_t began_ns;
@@ -105,10 +116,22 @@ uint64_t clock_ns(void);
 /* Ns that all calls of the kind took, by the sample. */
 double cost_ns(const cost_t *cost);
 
+/* A timer of the sample fires. One that fires early counts as punctual. */
+void note_late(tally_t *tally, uint64_t weight, uint64_t due_ns,
+               uint64_t fired_ns);
+
+/* Ms by which timers were late: on average, and 99 of 100 at most. */
+typedef struct lateness_s {
+  uint64_t timers; /* for which the sample stands */
+  double mean_ms;
+  double p99_ms;
+} lateness_t;
+lateness_t lateness_of(const tally_t *tally);
+
 void add_tally(tally_t *sum, const tally_t *tally);
 
 /* A child begins anew, with the timers that it has inherited. */
-void restart_tally(tally_t *tally);
+void restart_tally(tally_t *tally, bool has_loop);
 
 /* ---- loops.c ------------------------------------------------------------ */
 
@@ -125,14 +148,13 @@ struct record_s {
   bool has_wheel;
   uvwheel_t wheel;
   uint64_t slot_bytes;
-  uv_async_t async;       /* what wakes the loop                         */
-  uv_check_t before_turn; /* what runs before and after the wheel's turn */
-  uv_check_t after_turn;
-  int open_handles; /* of these three and the wheel, while they are closed */
-  stopwatch_t turn; /* its weight is 0 unless a turn is timed              */
-  uint64_t callbacks_ns; /* what callbacks took in it                       */
-  uint64_t looked;       /* timers that the wheel had looked at before      */
-  char *page; /* what uvwheel_print wrote when uv_run returned last */
+  uv_async_t async;     /* what wakes the loop                           */
+  uv_check_cb check_cb; /* the wheel's callbacks, which take its turns   */
+  uv_timer_cb driver_cb;
+  stopwatch_t turn;      /* its weight is 0 unless a turn is timed        */
+  uint64_t callbacks_ns; /* the time of the program's callbacks in it     */
+  uint64_t examined;     /* timers that the wheel had examined before     */
+  _Atomic(char *) page;  /* what uvwheel_print wrote last */
 };
 
 /* As the command's options say. */
@@ -148,9 +170,8 @@ extern settings_t settings;
 /* The newest of all records; they are linked. */
 extern _Atomic(record_t *) records;
 
-/* The loop that this thread runs, and how many loops run. */
+/* The loop that this thread runs. */
 extern _Thread_local uv_loop_t *running;
-extern atomic_int running_loops;
 
 /* NULL: no timer of this loop was ever initialised. */
 record_t *find_record(const uv_loop_t *loop);
@@ -167,18 +188,25 @@ void close_own_handles(record_t *record);
 /* The loop is gone. If it was not closed, the record must not be used again. */
 void release_record(record_t *record, bool closed);
 
+/* The wheel's sources call these instead of uv_check_start and uv_timer_start,
+ * so that its turns are timed. */
+int timed_uv_check_start(uv_check_t *check, uv_check_cb cb);
+int timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
+                         uint64_t repeat);
+
 /* Runs the loop, and remembers that it runs. */
 int run_loop(uv_loop_t *loop, uv_run_mode mode);
 
 /* ---- report.c ----------------------------------------------------------- */
 
-/* The process has a timer: from now on a signal that ends it is reported. */
+/* The process has a timer: from now on a signal that ends it is reported, and
+ * the file of --output is kept fresh. */
 void begin_reports(void);
 
 /* Remembers what uvwheel_print says now, for the end. */
 void keep_page(record_t *record);
 
-/* Called by the loop after a signal. */
+/* Called by the loop after SIGUSR2. */
 void on_wake(uv_async_t *async);
 
 #endif /* TRY_H */

@@ -10,6 +10,7 @@ prometheus_client."""
 
 import base64
 import hashlib
+import json
 import pathlib
 import re
 import subprocess
@@ -20,12 +21,20 @@ import urllib.request
 import servers
 
 HERE = pathlib.Path(__file__).resolve().parent
-RULES = HERE.parents[2] / "examples/live/uvwheel.rules.yml"
+TOP = HERE.parents[2]
+RULES = TOP / "examples/live/uvwheel.rules.yml"
+DASHBOARD = TOP / "examples/live/uvwheel.dashboard.json"
+OPEN_METRICS = "application/openmetrics-text"
+# As Prometheus 2.42 asks.
+ACCEPT = (OPEN_METRICS + ";version=1.0.0," + OPEN_METRICS +
+          ";version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
 
 
-def fetch(running, path):
+def fetch(running, path, accept="*/*"):
     """Header fields and body."""
-    with urllib.request.urlopen(running.url + path, timeout=60) as answer:
+    request = urllib.request.Request(running.url + path,
+                                     headers={"Accept": accept})
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return answer.headers, answer.read().decode()
 
 
@@ -45,67 +54,74 @@ class Page(unittest.TestCase):
 
 
 class Metrics(unittest.TestCase):
-    """Prometheus's own parser is lenient, that of its Python client reads the
-    format by the letter."""
+    """Prometheus's own parser is lenient, that of its Python client reads
+    OpenMetrics by the letter."""
 
     def setUp(self):
-        with servers.serving("--timeout", "200", "--tick", "10") as running:
+        with servers.serving("--threads", "3", "--timeout", "200",
+                             program="multi-loop") as running:
             with running.connect() as connection:
                 self.assertEqual(connection.recv(1), b"")  # timed out
             self.fields, self.text = fetch(running, "metrics")
+            self.open_fields, self.open_text = fetch(running, "metrics",
+                                                     ACCEPT)
+        self.served = set(re.findall(r"^(uvwheel_\w+)", self.text,
+                                     re.MULTILINE))
 
-    def test_they_are_open_metrics(self):
+    def test_the_format_is_that_of_prometheus_unless_another_is_asked_for(self):
+        self.assertEqual(self.fields["Content-Type"],
+                         "text/plain; version=0.0.4; charset=utf-8")
+        self.assert_no_fault("check", "metrics", stdin=self.text)
+        self.assertEqual(self.open_fields["Content-Type"],
+                         OPEN_METRICS + "; version=1.0.0; charset=utf-8")
+        self.assertEqual(set(re.findall(r"^(uvwheel_\w+)", self.open_text,
+                                        re.MULTILINE)), self.served)
+
+    def test_open_metrics_are_right_by_the_letter(self):
         # pylint: disable=import-outside-toplevel
         from prometheus_client.openmetrics import parser
-        self.assertEqual(
-            self.fields["Content-Type"],
-            "application/openmetrics-text; version=1.0.0; charset=utf-8")
-        families = list(parser.text_string_to_metric_families(self.text))
-        numbers = {sample.name: sample.value
-                   for family in families for sample in family.samples}
-        self.assertEqual(numbers["uvwheel_fired_total"], 1)
+        families = list(parser.text_string_to_metric_families(self.open_text))
+        self.assertEqual([sum(sample.value for sample in family.samples)
+                          for family in families
+                          if family.name == "uvwheel_fired"], [1])
         for family in families:
+            self.assertEqual({sample.labels["wheel"]
+                              for sample in family.samples}, {"1", "2", "3"})
             self.assertTrue(family.name.startswith("uvwheel_"))
             self.assertNotEqual(family.documentation, "")
             self.assertEqual(family.unit, "seconds" if family.name.endswith(
                 "_seconds") else "")
 
-    def test_a_sample_has_the_name_of_its_wheel(self):
-        # pylint: disable=import-outside-toplevel
-        from prometheus_client.openmetrics import parser
-        with servers.serving("--threads", "3",
-                             program="multi-loop") as running:
-            _, text = fetch(running, "metrics")
-        for family in parser.text_string_to_metric_families(text):
-            self.assertEqual({sample.labels["wheel"]
-                              for sample in family.samples}, {"1", "2", "3"})
-
-    def test_promtool_finds_no_fault(self):
-        # It reads the older format, in which a counter or an info has the name
-        # of its sample, and an info is a gauge.
-        older = self.text
-        for kind, suffix in (("counter", "_total"), ("info", "_info")):
-            names = re.findall(f"^# TYPE (.*) {kind}$", older, re.MULTILINE)
-            older = re.sub(rf"^(# \w+ (?:{'|'.join(names)}))\b",
-                           rf"\1{suffix}", older, flags=re.MULTILINE)
-        older = re.sub("_info info$", "_info gauge", older, flags=re.MULTILINE)
-        self.assert_no_fault("check", "metrics", stdin=older)
+    def test_metrics_have_the_names_of_the_statistics(self):
+        header = (TOP / "include/uvwheel.h").read_text()
+        fields = re.search(r"struct uvwheel_stats_s \{(.*?)\n\}", header,
+                           re.DOTALL)[1]
+        names = set(re.findall(r"uint64_t (\w+)", fields)) - {"reserved"}
+        self.assertGreater(len(names), 15)
+        for name in names:
+            name = "uvwheel_" + re.sub("_[mu]s$", "_seconds", name)
+            self.assertTrue({name, name + "_total",
+                             name.replace("_sum_seconds", "_seconds_sum"),
+                             name + "_seconds_bucket"} & self.served, name)
 
     def test_rules_fire_when_they_should(self):
         self.assert_no_fault("check", "rules", "--lint-fatal", str(RULES))
         self.assert_no_fault("test", "rules", str(HERE / "rules.test.yml"))
 
-    def test_each_figure_that_can_be_bad_has_an_alert(self):
-        expressions = "".join(re.findall(
-            r"expr:(.*?)(?:for|labels):", RULES.read_text(), re.DOTALL))
-        used = set(re.findall(r"uvwheel_\w+", expressions))
-        served = set(re.findall(r"^(uvwheel_\w+)", self.text, re.MULTILINE))
-        self.assertEqual(used - served, set())
+    def test_rules_and_dashboard_ask_for_metrics_that_are_served(self):
+        panels = json.loads(DASHBOARD.read_text())["panels"]
+        shown = {name for panel in panels for target in panel["targets"]
+                 for name in re.findall(r"uvwheel_\w+", target["expr"])}
+        self.assertGreaterEqual(len(shown), len(panels))
+        self.assertEqual(shown - self.served, set())
+        rules = "".join(re.findall(r"expr:(.*?)(?:for|labels):",
+                                   RULES.read_text(), re.DOTALL))
+        judged = set(re.findall(r"uvwheel_\w+", rules))
+        self.assertEqual(judged - self.served, set())
         bad = re.findall(r"^# HELP (\w+) .*Bad when", self.text, re.MULTILINE)
         self.assertGreater(len(bad), 5)
         for name in bad:
-            self.assertTrue(used & {name, name + "_total", name + "_bucket"},
-                            name)
+            self.assertTrue(judged & {name, name + "_bucket"}, name)
 
     def assert_no_fault(self, *command, stdin=None):
         checked = subprocess.run(["promtool", *command], input=stdin,

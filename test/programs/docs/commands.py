@@ -46,8 +46,6 @@ COMMANDS = {
         "build/demo/examples/idle-server --port 0 --http 0",
     "build/demo/load/idle-load --connections 2000 --duration 60":
         Job("tests"),
-    "build/demo/tools/size-wheel --timeout 60s:1000000 --refresh 10s":
-        ITSELF,
     "tools/uvwheel-try": Job("try"),
     "tools/uvwheel-try --output uv.txt ./server": Job("try"),
     "tools/uvwheel-try --with wheel --output wheel.txt ./server": Job("try"),
@@ -74,7 +72,8 @@ COMMANDS = {
     "bench/run": BENCH,
     "bench/run --quick": BENCH,
     "bench/server":
-        "bench/server --connections 100 --rate 1000 --seconds 4 --reps 1",
+        "bench/server --connections 100 --refreshes 1 --rate 1000 --seconds 3 "
+        "--reps 1",
     "meson test": Job("tests"),
     "./configure PKG_CONFIG_PATH=/opt/uvwheel/lib/pkgconfig "
     "LDFLAGS=-Wl,-rpath,/opt/uvwheel/lib": Job("consumer"),
