@@ -29,12 +29,11 @@ misuse_in_child(void (*misuse)(void), int fd)
   _exit(EXIT_SUCCESS);
 }
 
-/* The misuse aborts with one line that names the wheel, the timer if any, and
- * the reason. */
+/* The misuse aborts with one line, which begins so and tells the reason. */
 static void
-expect_abort_with(const char *timer, void (*misuse)(void), const char *why)
+expect_abort_with(const char *begin, void (*misuse)(void), const char *why)
 {
-  char message[1024] = "", begin[64];
+  char message[1024] = "";
   ssize_t length = 0, more;
   int fds[2], status;
   pid_t child;
@@ -52,9 +51,7 @@ expect_abort_with(const char *timer, void (*misuse)(void), const char *why)
   ck_assert_int_eq(waitpid(child, &status, 0), child);
   ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT,
                 "status %d, said: %s", status, message);
-  snprintf(begin, sizeof begin, "uvwheel: wheel %p, ", (void *)&wheel);
   ck_assert_msg(strstr(message, begin) == message, "said: %s", message);
-  ck_assert_msg(strstr(message, timer) != NULL, "said: %s", message);
   ck_assert_msg(strstr(message, why) != NULL, "said: %s", message);
   ck_assert_ptr_eq(strchr(message, '\n'), message + length - 1);
 }
@@ -62,19 +59,18 @@ expect_abort_with(const char *timer, void (*misuse)(void), const char *why)
 static void
 expect_abort(void (*misuse)(void), const char *why)
 {
-  expect_abort_with("", misuse, why);
+  expect_abort_with("uvwheel: ", misuse, why);
 }
 
-/* The message names the first timer. */
+/* The line names the first timer and its callback. */
 static void
 expect_abort_of_first(void (*misuse)(void), const char *why)
 {
-  char timer[128];
+  char begin[128];
 
-  snprintf(timer, sizeof timer,
-           "timer %p, due at %" PRIu64 " ms, tick %" PRIu64, (void *)&first,
-           START_MS + TIMEOUT_MS, (START_MS + TIMEOUT_MS) / TICK_MS + 1);
-  expect_abort_with(timer, misuse, why);
+  snprintf(begin, sizeof begin, "uvwheel: timer %p, callback 0x%" PRIxPTR ": ",
+           (void *)&first, (uintptr_t)on_test_timer);
+  expect_abort_with(begin, misuse, why);
 }
 
 static void
@@ -208,15 +204,6 @@ START_TEST(an_entry_that_is_inserted_twice_is_reported)
 }
 END_TEST
 
-START_TEST(the_links_of_an_idle_timer_are_poisoned)
-{
-  start_two();
-  test_timer_stop(&first);
-  ck_assert_ptr_null(first.base.entry.link.next);
-  ck_assert_ptr_eq(first.base.entry.link.prev, (void *)(uintptr_t)0xdeadbeef);
-}
-END_TEST
-
 static uvwheel_post_t post;
 
 static void
@@ -241,7 +228,7 @@ START_TEST(a_request_that_is_posted_while_it_is_queued_is_reported)
 }
 END_TEST
 
-/* Called back, canceled, refused, or a mere copy of one that is queued. */
+/* Called back, or a mere copy of one that is queued. */
 START_TEST(a_request_that_is_not_queued_may_be_posted)
 {
   uvwheel_post_t copy;
@@ -252,10 +239,6 @@ START_TEST(a_request_that_is_not_queued_may_be_posted)
   copy = post;
   ck_assert_int_eq(uvwheel_post(&wheel, &copy, on_post), 0);
   run_for(1);
-  post_it();
-  uvwheel_close(&wheel, NULL);
-  run_for(1);
-  post_it();
   post_it();
 }
 END_TEST
@@ -270,7 +253,6 @@ main(void)
       EACH(a_corrupted_link_is_reported, corruptions),
       EACH(a_pass_over_corrupted_links_is_reported, passes),
       TEST(an_entry_that_is_inserted_twice_is_reported),
-      TEST(the_links_of_an_idle_timer_are_poisoned),
       TEST(a_request_that_is_posted_while_it_is_queued_is_reported),
       TEST(a_request_that_is_not_queued_may_be_posted),
   };
