@@ -293,14 +293,15 @@ echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
   int error = uv_tcp_init_ex(loop, &echo->listener, family);
   uvwheel_options_t wheel = options->wheel;
 
+  wheel.max_timers = options->most_peers;
+  echo->sheds = strcmp(options->when_full, "shed") == 0;
   /* So that there is always a descriptor for one more. */
-  if (options->sheds) {
+  if (echo->sheds) {
     uint64_t possible = possible_connections(echo->descriptor_limit);
     if (wheel.max_timers == 0 || wheel.max_timers > possible)
       wheel.max_timers = possible;
   }
   echo->listener.data = echo;
-  echo->sheds = options->sheds;
   echo->timeout_ms = options->timeout_ms;
   return error != 0 ? error : uvwheel_init(loop, &echo->wheel, &wheel);
 }

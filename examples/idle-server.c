@@ -20,7 +20,6 @@
 
 #include "common/cli.h"
 #include "common/server-options.h"
-#include "common/turns.h"
 #include "common/usage.h"
 #include "echo.h"
 #include "live/live.h"
@@ -35,15 +34,18 @@ typedef struct server_s {
   uv_loop_t loop;
   end_signals_t signals;
   uv_timer_t stats_timer;
-  uv_signal_t block[2]; /* at SIGUSR1 and SIGUSR2 */
+  uv_signal_t block;
   turns_t turns;
   echo_t echo;
-  rival_t calls;        /* those of echo.h, or of a rival */
+  const rival_t *calls; /* those of echo.h, or of a rival */
   uvwheel_t page_wheel; /* of the page's connections, not of the echo peers */
   live_t *live;
   int status; /* the exit status to be */
   server_options_t options;
 } server_t;
+
+static const rival_t wheel_calls = {"wheel", sizeof(uvwheel_timer_t), echo_init,
+                                    echo_on_connection, echo_stop};
 
 /* ---- Figures ----------------------------------------------------------- */
 
@@ -69,30 +71,32 @@ print_wheel(const uvwheel_t *wheel, FILE *stream)
   uvwheel_stats_t stats;
 
   uvwheel_get_stats(wheel, &stats);
-  fprintf(
-      stream,
-      " active=%" PRIu64 " fired=%" PRIu64 " moved=%" PRIu64 " turns=%" PRIu64
-      " lateness_p50_ms=%" PRIu64 " lateness_p99_ms=%" PRIu64
-      " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64 " deaf_ms=%" PRIu64
-      " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
-      stats.active, stats.fired, stats.rescheduled, stats.wakeups,
-      lateness_ms(&stats, 50), lateness_ms(&stats, 99), stats.lateness_max_ms,
-      stats.stalls, stats.stall_sum_ms, stats.wakeups_cut, stats.wakeup_max_us);
+  fprintf(stream,
+          " active=%" PRIu64 " fired=%" PRIu64 " rescheduled=%" PRIu64
+          " wakeups=%" PRIu64 " lateness_p50_ms=%" PRIu64
+          " lateness_p99_ms=%" PRIu64 " lateness_max_ms=%" PRIu64
+          " stalls=%" PRIu64 " stall_sum_ms=%" PRIu64 " wakeups_cut=%" PRIu64
+          " wakeup_max_us=%" PRIu64,
+          stats.active, stats.fired, stats.rescheduled, stats.wakeups,
+          lateness_ms(&stats, 50), lateness_ms(&stats, 99),
+          stats.lateness_max_ms, stats.stalls, stats.stall_sum_ms,
+          stats.wakeups_cut, stats.wakeup_max_us);
 }
 
 static void
 print_figures(const server_t *server, const char *title)
 {
-  const idle_kind_t *kind = server->options.kind;
+  const rival_t *calls = server->calls;
   usage_t usage = usage_of_process();
   char text[ECHO_TEXT_SIZE];
 
   echo_format(&server->echo.figures, text);
   printf("%s timer=%s %s timer_bytes=%zu cpu_s=%.3f rss_kib=%" PRIu64
          " max_rss_kib=%" PRIu64 " longest_turn_ms=%.1f",
-         title, kind->name, text, kind->timer_bytes, usage.cpu_s, usage.rss_kib,
-         usage.max_rss_kib, (double)server->turns.longest_ns / 1e6);
-  if (strcmp(kind->name, "wheel") == 0)
+         title, calls->name, text, calls->timer_bytes, usage.cpu_s,
+         usage.rss_kib, usage.max_rss_kib,
+         (double)server->turns.longest_ns / 1e6);
+  if (calls == &wheel_calls)
     print_wheel(&server->echo.wheel, stdout);
   putchar('\n');
   fflush(stdout);
@@ -112,22 +116,9 @@ on_block(uv_signal_t *signal, int number)
 {
   const server_t *server = signal->data;
 
+  (void)number;
   uv_sleep((unsigned)server->options.block_seconds * 1000);
-  if (number == SIGUSR1)
-    uv_update_time(signal->loop);
-}
-
-static void
-init_block(server_t *server)
-{
-  static const int numbers[] = {SIGUSR1, SIGUSR2};
-
-  for (int i = 0; i < 2; i++) {
-    uv_signal_init(&server->loop, &server->block[i]);
-    server->block[i].data = server;
-    if (server->options.block_seconds != 0)
-      uv_signal_start(&server->block[i], on_block, numbers[i]);
-  }
+  uv_update_time(signal->loop);
 }
 
 /* ---- Stop ------------------------------------------------------------- */
@@ -137,12 +128,11 @@ stop(server_t *server)
 {
   close_end_signals(&server->signals);
   uv_close((uv_handle_t *)&server->stats_timer, NULL);
-  uv_close((uv_handle_t *)&server->block[0], NULL);
-  uv_close((uv_handle_t *)&server->block[1], NULL);
+  uv_close((uv_handle_t *)&server->block, NULL);
   turns_stop(&server->turns);
   live_stop(server->live);
   uvwheel_close(&server->page_wheel, NULL);
-  server->calls.stop(&server->echo);
+  server->calls->stop(&server->echo);
 }
 
 static void
@@ -160,7 +150,7 @@ start_listening(server_t *server)
   char text[ADDRESS_TEXT_SIZE];
   int error = listen_at(&server->echo.listener, server->options.host,
                         server->options.port, BACKLOG,
-                        server->calls.on_connection, text);
+                        server->calls->on_connection, text);
 
   if (error == 0)
     announce("listening on %s\n", text);
@@ -195,16 +185,16 @@ start_live(server_t *server)
   return live_start(&options, &server->live);
 }
 
-static rival_t
-calls_of(const idle_kind_t *kind)
+static const rival_t *
+calls_of(const char *timer)
 {
-  if (strcmp(kind->name, rival_uv.name) == 0)
-    return rival_uv;
-  if (strcmp(kind->name, rival_sweep.name) == 0)
-    return rival_sweep;
-  if (strcmp(kind->name, rival_none.name) == 0)
-    return rival_none;
-  return (rival_t){kind->name, echo_init, echo_on_connection, echo_stop};
+  static const rival_t *const all[] = {&wheel_calls, &rival_uv, &rival_sweep,
+                                       &rival_none};
+
+  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    if (strcmp(timer, all[i]->name) == 0)
+      return all[i];
+  usage_error("--timer takes wheel, uv, sweep or none, not '%s'", timer);
 }
 
 static int
@@ -215,10 +205,13 @@ start(server_t *server)
   open_loop(loop, &server->signals, on_signal, server);
   uv_timer_init(loop, &server->stats_timer);
   server->stats_timer.data = server;
-  init_block(server);
+  uv_signal_init(loop, &server->block);
+  server->block.data = server;
+  if (server->options.block_seconds != 0)
+    uv_signal_start(&server->block, on_block, SIGUSR1);
   turns_start(&server->turns, loop);
   int error =
-      server->calls.init(&server->echo, loop, AF_UNSPEC, &server->options);
+      server->calls->init(&server->echo, loop, AF_UNSPEC, &server->options);
   if (error != 0) {
     complain("cannot make the wheel: %s", uv_strerror(error));
     return error;
@@ -240,14 +233,9 @@ run(server_t *server)
     server->status = EXIT_FAILURE;
     stop(server);
   }
-  uv_run(&server->loop, UV_RUN_DEFAULT);
-  if (uv_loop_close(&server->loop) != 0) {
-    complain("handles were left open:");
-    uv_print_all_handles(&server->loop, stderr);
-    server->status = EXIT_FAILURE;
-  }
+  run_to_end(&server->loop);
   live_free(server->live);
-  if (!server->options.quiet && server->status == EXIT_SUCCESS)
+  if (server->status == EXIT_SUCCESS)
     print_figures(server, "summary");
   return server->status;
 }
@@ -258,7 +246,7 @@ main(int argc, char **argv)
   static server_t server;
 
   parse_options(argc, argv, IDLE_SERVER, &server.options);
-  server.calls = calls_of(server.options.kind);
+  server.calls = calls_of(server.options.timer);
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
   server.echo.descriptor_limit = need_descriptors(MIN_DESCRIPTORS);
   return run(&server);

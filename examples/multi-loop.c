@@ -292,14 +292,12 @@ stop(server_t *server)
       complain("thread %u left handles open", worker->number);
       status = EXIT_FAILURE;
     }
-    if (!server->options.quiet)
-      print_figures("summary thread", worker->number, &worker->echo.figures,
-                    worker->cpu_s);
+    print_figures("summary thread", worker->number, &worker->echo.figures,
+                  worker->cpu_s);
     add_figures(&sum, &worker->echo.figures);
     cpu_s += worker->cpu_s;
   }
-  if (!server->options.quiet)
-    print_figures("summary threads", server->options.threads, &sum, cpu_s);
+  print_figures("summary threads", server->options.threads, &sum, cpu_s);
   return status;
 }
 
@@ -320,12 +318,8 @@ main(int argc, char **argv)
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
   open_loop(&server.loop, &server.signals, on_signal, &server);
   start(&server);
-  uv_run(&server.loop, UV_RUN_DEFAULT);
+  run_to_end(&server.loop);
   int status = stop(&server);
-  if (uv_loop_close(&server.loop) != 0) {
-    complain("the main thread left handles open");
-    status = EXIT_FAILURE;
-  }
   live_free(server.live);
   free(server.workers);
   return status;

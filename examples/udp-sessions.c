@@ -8,15 +8,16 @@
  * the answers. UDP peers do not say goodbye: without a timer per peer such a
  * server would fill up with dead ones, and no descriptor limit would stop it.
  * So it shows:
- * - a limit on sessions: beyond it max_timers of the wheel refuses the next
- *   one, and its datagram is dropped and counted; or, if the server sheds, the
- *   sessions that were idle longest make room for it
+ * - a limit on sessions: beyond it a datagram of a new peer is dropped and
+ *   counted
  * - what a mass of sessions that end at about the same time does to the loop:
  *   its longest turn is among the figures
  * - SIGINT and SIGTERM: every handle is closed, and uv_loop_close() confirms it
  *
- * Datagrams are read and answered up to 20 at a time where the system can
- * (recvmmsg, sendmmsg).
+ * To compare, --timer uv gives each session a uv_timer_t. A server of your own
+ * needs no such choice: only the calls for the wheel.
+ *
+ * Datagrams are read up to 20 at a time where the system can (recvmmsg).
  */
 
 #include <inttypes.h>
@@ -24,19 +25,19 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <uv.h>
 #include <uvwheel.h>
 
 #include "common/cli.h"
-#include "common/idle-timer.h"
 #include "common/server-options.h"
-#include "udp/udp-answers.h"
 #include "udp/udp-figures.h"
 #include "udp/udp-protocol.h"
 #include "udp/udp-table.h"
 
-#define DATAGRAM_MAX 65536 /* libuv wants so much room for each */
+#define BATCH 20           /* datagrams, as many as libuv reads at once */
+#define DATAGRAM_MAX 65536 /* libuv wants so much room for each         */
 #define MIN_DESCRIPTORS 16
 
 /* The most that Linux gives any user by default. */
@@ -44,91 +45,153 @@
 
 const char *const program = "udp-sessions";
 
-typedef struct server_s {
+typedef struct server_s server_t;
+
+typedef struct session_s {
+  udp_peer_t peer; /* makes it an item of the table */
+  server_t *server;
+  uint64_t seen_ns;   /* when its last datagram was read */
+  uint64_t datagrams; /* how many there were             */
+  /* The last member: no more of it is allocated than is used. */
+  union {
+    uvwheel_timer_t wheel;
+    uv_timer_t uv;
+  } idle;
+} session_t;
+
+struct server_s {
   uv_loop_t loop;
   uv_udp_t socket;
   end_signals_t signals;
   uv_timer_t stats_timer;
-  idle_t idle;
-  udp_table_t table;
-  udp_answers_t answers; /* to the batch that is being read */
+  uvwheel_t wheel;
+  int has_wheel;     /* or sessions have a uv_timer_t each      */
+  udp_peer_t *table; /* the sessions                            */
   udp_figures_t figures;
   uint64_t now_ns; /* since the batch was read; 0: not read yet */
   int stopping;
   int status; /* the exit status to be */
   server_options_t options;
 
-  char read_buffer[UDP_BATCH * DATAGRAM_MAX];
-} server_t;
+  char read_buffer[BATCH * DATAGRAM_MAX];
+};
+
+/* ---- A session's timer -------------------------------------------------- */
+
+static void on_idle(session_t *session);
+
+static void
+on_wheel_timer(uvwheel_timer_t *timer)
+{
+  on_idle(timer->data);
+}
+
+static void
+on_uv_timer(uv_timer_t *timer)
+{
+  on_idle(timer->data);
+}
+
+static void
+on_uv_timer_closed(uv_handle_t *timer)
+{
+  free(timer->data);
+}
+
+/* The clock of libuv drops fractions of a millisecond, so that a uv_timer_t
+ * may fire up to 1 ms early (libuv#4773): to promise "never early", as the
+ * wheel does, takes one millisecond more. */
+static void
+start_timer(server_t *server, session_t *session)
+{
+  uint64_t timeout_ms = server->options.timeout_ms;
+
+  if (server->has_wheel) {
+    uvwheel_timer_init(&server->wheel, &session->idle.wheel);
+    session->idle.wheel.data = session;
+    uvwheel_timer_start(&session->idle.wheel, on_wheel_timer, timeout_ms, 0);
+  } else {
+    uv_timer_init(&server->loop, &session->idle.uv);
+    session->idle.uv.data = session;
+    uv_timer_start(&session->idle.uv, on_uv_timer, timeout_ms + 1,
+                   timeout_ms + 1);
+  }
+}
+
+static void
+refresh_timer(session_t *session)
+{
+  if (session->server->has_wheel)
+    uvwheel_timer_refresh(&session->idle.wheel);
+  else
+    uv_timer_again(&session->idle.uv);
+}
+
+/* Once its timer is closed a session is mere memory: at once with the wheel,
+ * and with libuv when it says so. */
+static void
+free_session(session_t *session)
+{
+  if (session->server->has_wheel) {
+    uvwheel_timer_close(&session->idle.wheel);
+    free(session);
+  } else {
+    uv_close((uv_handle_t *)&session->idle.uv, on_uv_timer_closed);
+  }
+}
 
 /* ---- A session's life -------------------------------------------------- */
 
-static session_t *
-session_of(idle_timer_t *timer)
-{
-  return (session_t *)((char *)timer - offsetof(session_t, idle));
-}
-
 static void
-on_timer_released(idle_timer_t *timer)
+remove_session(session_t *session)
 {
-  free(session_of(timer));
-}
+  server_t *server = session->server;
 
-static void
-remove_session(server_t *server, session_t *session)
-{
-  udp_table_remove(&server->table, session);
+  udp_remove(&server->table, &session->peer);
   server->figures.sessions--;
-  server->idle.kind->stop(&session->idle);
-  server->idle.kind->release(&server->idle, &session->idle);
+  free_session(session);
 }
 
 static void
-on_idle(idle_timer_t *timer)
+on_idle(session_t *session)
 {
-  session_t *session = session_of(timer);
-  server_t *server = session->owner;
+  server_t *server = session->server;
 
-  if (server->idle.is_shedding)
-    server->figures.shed++;
-  else
-    udp_figures_expired(&server->figures, uv_hrtime() - session->seen_ns,
-                        server->idle.timeout_ms * 1000000);
-  remove_session(server, session);
+  udp_figures_expired(&server->figures, uv_hrtime() - session->seen_ns,
+                      server->options.timeout_ms * 1000000);
+  remove_session(session);
 }
 
 /* Returns the session, or NULL if the server can have no more of them. */
 static session_t *
-make_session(server_t *server, const peer_key_t *key)
+make_session(server_t *server, const udp_key_t *key)
 {
-  session_t *session = malloc(server->figures.bytes);
+  uint64_t most = server->options.most_peers;
+  session_t *session = NULL;
 
+  if (most == 0 || server->figures.sessions < most)
+    session = malloc(server->figures.session_bytes);
   if (session == NULL)
     return NULL;
-  session->key = *key;
-  session->owner = server;
+  session->peer.key = *key;
+  session->server = server;
   session->datagrams = 0;
-  if (idle_start(&server->idle, &session->idle) != 0) {
+  if (udp_add(&server->table, &session->peer) != 0) {
     free(session);
     return NULL;
   }
-  if (udp_table_add(&server->table, session) != 0) {
-    server->idle.kind->stop(&session->idle);
-    server->idle.kind->release(&server->idle, &session->idle);
-    return NULL;
-  }
+  start_timer(server, session);
   udp_figures_created(&server->figures);
   return session;
 }
 
 /* What a datagram does, unless it only asks. */
 static session_t *
-touch_session(server_t *server, session_t *session, const peer_key_t *key)
+touch_session(server_t *server, session_t *session, const udp_key_t *key)
 {
   if (session != NULL) {
     server->figures.refreshes++;
-    server->idle.kind->refresh(&session->idle);
+    refresh_timer(session);
   } else {
     session = make_session(server, key);
   }
@@ -144,14 +207,6 @@ touch_session(server_t *server, session_t *session, const peer_key_t *key)
 /* ---- Datagrams --------------------------------------------------------- */
 
 static void stop(server_t *server);
-
-static void
-fail(server_t *server, const char *reason)
-{
-  complain("%s", reason);
-  server->status = EXIT_FAILURE;
-  stop(server);
-}
 
 static void
 on_read_wanted(uv_handle_t *socket, size_t suggested, uv_buf_t *buffer)
@@ -174,13 +229,28 @@ date_batch(server_t *server)
   server->now_ns = uv_hrtime();
 }
 
+/* What the kernel does not take is lost like others on the way: the peer will
+ * ask again. */
+static void
+answer(server_t *server, const uv_buf_t *datagram, const struct sockaddr *peer,
+       uint64_t count)
+{
+  char head[UDP_COUNT_SIZE];
+  uv_buf_t parts[] = {uv_buf_init(head, (unsigned)udp_write_count(head, count)),
+                      *datagram};
+
+  if (uv_udp_try_send(&server->socket, parts, 2, peer) < 0)
+    server->figures.unsent++;
+}
+
 static void
 take_datagram(server_t *server, const uv_buf_t *datagram,
               const struct sockaddr *peer)
 {
-  peer_key_t key = udp_key(peer);
-  session_t *session = udp_table_find(&server->table, &key);
+  udp_key_t key = udp_key(peer);
+  session_t *session = (session_t *)udp_find(server->table, &key);
 
+  date_batch(server);
   if (datagram->len > 0 && datagram->base[0] == UDP_QUESTION) {
     server->figures.questions++;
   } else {
@@ -188,30 +258,25 @@ take_datagram(server_t *server, const uv_buf_t *datagram,
     if (session == NULL)
       return;
   }
-  udp_answer(&server->answers, peer, session != NULL ? session->datagrams : 0,
-             datagram);
+  answer(server, datagram, peer, session != NULL ? session->datagrams : 0);
 }
 
-/* Called for each datagram of a batch, then with no peer at its end. What the
- * kernel does not take of the answers is lost like others on the way: the peer
- * will ask again. */
+/* Called for each datagram of a batch, then with no peer at its end. */
 static void
 on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
             const struct sockaddr *peer, unsigned flags)
 {
   server_t *server = socket->data;
 
+  (void)flags;
   if (length < 0) {
-    fail(server, uv_strerror((int)length));
-    return;
-  }
-  if (peer != NULL) {
+    complain("%s", uv_strerror((int)length));
+    server->status = EXIT_FAILURE;
+    stop(server);
+  } else if (peer != NULL) {
     uv_buf_t datagram = uv_buf_init(buffer->base, (unsigned)length);
-    date_batch(server);
     take_datagram(server, &datagram, peer);
   }
-  if (peer == NULL || !(flags & UV_UDP_MMSG_CHUNK))
-    server->figures.unsent += udp_answers_send(&server->answers, socket);
 }
 
 /* ---- Stop -------------------------------------------------------------- */
@@ -219,18 +284,18 @@ on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
 static void
 stop(server_t *server)
 {
-  session_t *session;
-
   if (server->stopping)
     return;
   server->stopping = 1;
-  if (!server->options.quiet && server->status == EXIT_SUCCESS)
+  if (server->status == EXIT_SUCCESS)
     udp_figures_print(&server->figures, "summary");
-  while ((session = udp_table_first(&server->table)) != NULL)
-    remove_session(server, session);
-  udp_table_close(&server->table);
-  server->idle.kind->close(&server->idle);
-  udp_figures_stop(&server->figures);
+  for (udp_peer_t *peer = server->table, *next; peer != NULL; peer = next) {
+    next = peer->hh.next;
+    remove_session((session_t *)peer);
+  }
+  if (server->has_wheel)
+    uvwheel_close(&server->wheel, NULL);
+  turns_stop(&server->figures.turns);
   uv_close((uv_handle_t *)&server->socket, NULL);
   close_end_signals(&server->signals);
   uv_close((uv_handle_t *)&server->stats_timer, NULL);
@@ -280,57 +345,51 @@ start_listening(server_t *server)
 }
 
 static void
-init_handles(server_t *server)
+init_figures(server_t *server)
+{
+  size_t bytes =
+      server->has_wheel ? sizeof(uvwheel_timer_t) : sizeof(uv_timer_t);
+
+  server->figures.timer = server->options.timer;
+  server->figures.timer_bytes = bytes;
+  server->figures.session_bytes = offsetof(session_t, idle) + bytes;
+  server->figures.first_rss_kib = usage_of_process().rss_kib;
+  turns_start(&server->figures.turns, &server->loop);
+}
+
+/* Its wheel exists if this returns 0. */
+static int
+start(server_t *server)
 {
   uv_loop_t *loop = &server->loop;
+  uint64_t period_ms = server->options.stats_seconds * 1000;
 
   open_loop(loop, &server->signals, on_signal, server);
   uv_udp_init_ex(loop, &server->socket, AF_UNSPEC | UV_UDP_RECVMMSG);
   uv_timer_init(loop, &server->stats_timer);
   server->socket.data = server;
   server->stats_timer.data = server;
-  server->idle.loop = loop;
-  server->idle.on_idle = on_idle;
-  server->idle.on_released = on_timer_released;
-  server->figures.timer = server->idle.kind->name;
-  server->figures.timer_bytes = server->idle.kind->timer_bytes;
-  server->figures.bytes =
-      offsetof(session_t, idle) + server->idle.kind->timer_bytes;
-  udp_figures_start(&server->figures, loop);
-}
-
-static int
-start(server_t *server)
-{
-  int error = server->idle.kind->open(&server->idle, &server->options.wheel);
-
-  if (error == 0)
-    error = udp_table_open(&server->table);
+  init_figures(server);
+  int error = 0;
+  if (server->has_wheel)
+    error = uvwheel_init(loop, &server->wheel, &server->options.wheel);
   if (error != 0) {
-    complain("cannot start: %s", uv_strerror(error));
+    complain("cannot make the wheel: %s", uv_strerror(error));
     return error;
   }
-  if (server->options.stats_seconds != 0)
-    uv_timer_start(&server->stats_timer, on_stats_timer,
-                   server->options.stats_seconds * 1000,
-                   server->options.stats_seconds * 1000);
+  if (period_ms != 0)
+    uv_timer_start(&server->stats_timer, on_stats_timer, period_ms, period_ms);
   return start_listening(server);
 }
 
 static int
 run(server_t *server)
 {
-  init_handles(server);
   if (start(server) != 0) {
     server->status = EXIT_FAILURE;
     stop(server);
   }
-  uv_run(&server->loop, UV_RUN_DEFAULT);
-  if (uv_loop_close(&server->loop) != 0) {
-    complain("handles were left open:");
-    uv_print_all_handles(&server->loop, stderr);
-    server->status = EXIT_FAILURE;
-  }
+  run_to_end(&server->loop);
   return server->status;
 }
 
@@ -340,9 +399,9 @@ main(int argc, char **argv)
   static server_t server;
 
   parse_options(argc, argv, UDP_SESSIONS, &server.options);
-  server.idle.kind = server.options.kind;
-  server.idle.sheds = server.options.sheds;
-  server.idle.timeout_ms = server.options.timeout_ms;
+  server.has_wheel = strcmp(server.options.timer, "wheel") == 0;
+  if (!server.has_wheel && strcmp(server.options.timer, "uv") != 0)
+    usage_error("--timer takes wheel or uv, not '%s'", server.options.timer);
   need_descriptors(MIN_DESCRIPTORS);
   return run(&server);
 }

@@ -203,30 +203,24 @@ struct uvwheel_timer_s {
 
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
 typedef struct uvwheel_stats_s {
-  uint64_t active;      /* timers that are active now                        */
-  uint64_t started;     /* starts of idle timers, each rearming of a repeating
-                           timer included                                    */
-  uint64_t stopped;     /* active timers that were stopped, by close too     */
-  uint64_t fired;       /* callbacks called                                  */
-  uint64_t rescheduled; /* timers that the hand found refreshed, and moved   */
-  uint64_t examined;    /* timers that the hand looked at                    */
-  uint64_t wakeups;     /* turns, which fire what is due                     */
-  uint64_t wakeups_cut; /* turns that reached a limit and left due timers for
-                           the next turn                                     */
-  uint64_t wakeup_max_us;   /* the longest turn, or batch of the mailbox      */
-  uint64_t overdue_ms;      /* how overdue the oldest unfinished tick is; 0 if
-                               there is none                                  */
-  uint64_t fired_soonest;   /* callbacks called by uvwheel_fire_soonest; part
-                               of `fired`, not of the lateness                */
-  uint64_t stalls;          /* times that the loop was blocked for more than
-                               stall_ms                                       */
-  uint64_t stall_max_ms;    /* the longest of them                            */
-  uint64_t stall_sum_ms;    /* all of them together, forgiven or not          */
-  uint64_t set_back_ms;     /* by how much the wheel's clock is behind the
-                               loop's                                         */
-  uint64_t lateness_max_ms; /* the latest that any timer fired               */
+  uint64_t active;  /* timers that are active now                            */
+  uint64_t started; /* starts of idle timers; a repeat that fires is one too */
+  uint64_t stopped; /* active timers that were stopped, by close too         */
+  uint64_t fired;   /* callbacks called                                      */
+  uint64_t rescheduled;   /* timers that the hand found refreshed, and moved */
+  uint64_t examined;      /* timers that the hand looked at                  */
+  uint64_t wakeups;       /* turns, which fire what is due                   */
+  uint64_t wakeups_cut;   /* of these: left due timers for the next turn     */
+  uint64_t wakeup_max_us; /* the longest turn, or batch of the mailbox       */
+  uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
+  uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
+  uint64_t stalls;        /* times that the loop was blocked (P6)            */
+  uint64_t stall_max_ms;  /* the longest of them                             */
+  uint64_t stall_sum_ms;  /* all of them together, forgiven or not           */
+  uint64_t set_back_ms;   /* how far the wheel's clock is behind the loop's  */
+  uint64_t lateness_max_ms; /* the latest that any timer fired by its time   */
   uint64_t lateness_sum_ms; /* of all timers that lateness counts            */
-  uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* timers that were that late */
+  uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* without fired_soonest      */
   uint64_t reserved[8];                        /* room to grow               */
 } uvwheel_stats_t;
 

@@ -2,13 +2,22 @@
 
 #include "connection.h"
 
-#include "random.h"
+#include <stdlib.h>
+
+#include "stall.h"
 
 #define CHAT 8 /* messages, on average, before a chat ends */
 
 /* One address has 28,000 ports for connections to one server, and once half of
  * them are in use Linux searches long for a free one. */
 #define CONNECTIONS_PER_SOURCE 10000
+
+/* From 0 to limit - 1. */
+static uint64_t
+random_below(load_t *load, uint64_t limit)
+{
+  return (uint64_t)(erand48(load->random) * (double)limit);
+}
 
 int
 is_probe(const load_t *load, const connection_t *connection)
@@ -67,7 +76,7 @@ close_everything(load_t *load)
     if (connection->state == CONNECTING || connection->state == OPEN)
       close_connection(connection);
   }
-  stall_end(&load->stall);
+  stall_end(&load->judge, &load->options);
   uv_close((uv_handle_t *)&load->pace, NULL);
   close_end_signals(&load->signals);
 }
@@ -94,17 +103,17 @@ plan_next_message(load_t *load, connection_t *connection, uint64_t now_ns)
     connection->send_at_ns = now_ns;
   else if (connection->chatty)
     connection->send_at_ns =
-        now_ns + interval_ns / 2 + random_below(&load->random, interval_ns);
+        now_ns + interval_ns / 2 + random_below(load, interval_ns);
 }
 
 static void
 choose_message(load_t *load, connection_t *connection, uint64_t now_ns)
 {
-  connection->length = 1 + random_below(&load->random, MESSAGE_MAX);
+  connection->length = 1 + random_below(load, MESSAGE_MAX);
   connection->echoed = 0;
   connection->copies = 0;
   for (size_t i = 0; i < connection->length; i++)
-    connection->message[i] = (char)random_below(&load->random, 256);
+    connection->message[i] = (char)random_below(load, 256);
   connection->sent_ns = now_ns;
   load->judge.messages++;
 }
@@ -160,7 +169,7 @@ check_echo(load_t *load, connection_t *connection, const char *bytes,
   uint64_t now_ns = uv_hrtime();
   judge_echo(&load->judge, connection->sent_ns, now_ns);
   if (connection->role == NEWCOMER) {
-    flood_served(&load->flood, now_ns - connection->heard_ns);
+    load->served++;
     close_connection(connection);
     return;
   }
@@ -185,12 +194,11 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
   connection_t *connection = (connection_t *)stream;
   load_t *load = stream->data;
 
-  if (length > 0 && !connection->vanished)
+  if (length > 0)
     check_echo(load, connection, chunk->base, (size_t)length);
   if (length >= 0)
     return;
-  if (!connection->vanished && !is_probe(load, connection) &&
-      connection->role == REGULAR)
+  if (!is_probe(load, connection) && connection->role == REGULAR)
     judge_closed(&load->judge, &(closed_t){
                                    .chatty = connection->chatty,
                                    .waiting = connection->length != 0,
@@ -232,7 +240,7 @@ plan_first_message(load_t *load, connection_t *connection)
   else if (load->options.are_together && !connection->chatty)
     connection->send_at_ns = TOGETHER;
   else
-    connection->send_at_ns += random_below(&load->random, first_ns);
+    connection->send_at_ns += random_below(load, first_ns);
 }
 
 static void
@@ -326,66 +334,36 @@ connect_more(load_t *load)
 int
 is_churning(const load_t *load, uint64_t now_ns)
 {
-  return load->options.churn_s != 0 && load->running_ns != 0 &&
+  return load->options.churns && load->running_ns != 0 &&
          now_ns - load->running_ns < load->options.duration_s * NS_PER_S;
-}
-
-/* From now on the server hears nothing of it. */
-static void
-fall_silent(load_t *load, connection_t *connection)
-{
-  connection->chatty = 0;
-  load->silent++;
-  connection->send_at_ns = NEVER;
-}
-
-/* As far as the server can see: a machine that lost its network. It comes back
- * after two timeouts, only to find that it was cut off. */
-static void
-vanish(load_t *load, connection_t *connection, uint64_t now_ns)
-{
-  fall_silent(load, connection);
-  uv_read_stop((uv_stream_t *)&connection->tcp);
-  connection->vanished = 1;
-  connection->send_at_ns = now_ns + 2 * load->judge.timeout_ns;
-}
-
-static void
-come_back(connection_t *connection, uint64_t now_ns)
-{
-  connection->heard_ns = now_ns;
-  connection->send_at_ns = NEVER;
-  uv_read_start((uv_stream_t *)&connection->tcp, on_read_wanted, on_read);
 }
 
 /* Nobody waits for the last message's echo. */
 static void
-end_chat(load_t *load, connection_t *connection, uint64_t now_ns)
+end_chat(load_t *load, connection_t *connection)
 {
-  uint64_t end = random_below(&load->random, 4);
+  uint64_t end = random_below(load, 3);
   uv_buf_t goodbye = uv_buf_init(connection->message, MESSAGE_MAX);
 
-  if (end != 0)
-    uv_try_write((uv_stream_t *)&connection->tcp, &goodbye, 1);
-  if (end == 0)
-    fall_silent(load, connection);
-  else if (end == 1)
+  if (end == 0) { /* it falls silent, and has to be closed */
+    connection->chatty = 0;
+    connection->send_at_ns = NEVER;
+    load->silent++;
+    return;
+  }
+  uv_try_write((uv_stream_t *)&connection->tcp, &goodbye, 1);
+  if (end == 1)
     close_connection(connection);
-  else if (end == 2)
-    reset_connection(connection);
   else
-    vanish(load, connection, now_ns);
+    reset_connection(connection);
 }
 
 void
 take_turn(load_t *load, connection_t *connection, uint64_t now_ns)
 {
-  if (connection->vanished)
-    come_back(connection, now_ns);
-  else if (connection->chatty && is_churning(load, now_ns) &&
-           !is_probe(load, connection) &&
-           random_below(&load->random, CHAT) == 0)
-    end_chat(load, connection, now_ns);
+  if (connection->chatty && is_churning(load, now_ns) &&
+      !is_probe(load, connection) && random_below(load, CHAT) == 0)
+    end_chat(load, connection);
   else
     send_message(load, connection);
 }

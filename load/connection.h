@@ -11,11 +11,8 @@
 #include <uv.h>
 
 #include "../examples/common/cli.h"
-#include "flood.h"
 #include "judge.h"
 #include "options.h"
-#include "progress.h"
-#include "stall.h"
 
 #define CONNECTING_AT_ONCE 256 /* less than any server's backlog */
 #define MESSAGE_MAX 64
@@ -34,7 +31,6 @@ typedef struct connection_s {
   state_t state;
   role_t role;
   int chatty;
-  int vanished;        /* reads nothing until send_at_ns */
   uint64_t heard_ns;   /* see judge.h */
   uint64_t sent_ns;    /* before the last message was sent */
   uint64_t send_at_ns; /* when the next is to be sent, or NEVER */
@@ -51,9 +47,7 @@ struct load_s {
   end_signals_t signals;
   struct sockaddr_storage server;
   judge_t judge;
-  stall_t stall;
-  flood_t flood;
-  uint64_t random;
+  unsigned short random[3];
   connection_t *connections;
 
   uint64_t total;   /* connections, the probe included          */
@@ -66,8 +60,7 @@ struct load_s {
   uint64_t draining_ns; /* since when nothing more is sent, or 0 */
   uint64_t drained_ns;  /* since when the probe is alone, or 0 */
   uint64_t present_ns;  /* the server certainly was there after that */
-  uint64_t judged_ns;   /* with --churn: when that was last    */
-  progress_t progress;
+  uint64_t served;      /* newcomers that got their echo */
   int failed;
 
   char read_buffer[65536]; /* checked before the next read */

@@ -11,11 +11,16 @@
  * connection takes the place of each that is gone.
  *
  * With --stall the server is made deaf for some seconds, in which the chatty
- * ones speak on; with --flood it is full, see flood.h.
+ * ones speak on.
+ *
+ * With --flood there are more silent connections than the server has places
+ * for. They say nothing, and connect again when they are closed. Meanwhile
+ * newcomers connect, one after the other: each wants the echo of one message,
+ * and then leaves. All of them have to be served.
  *
  * One timer paces all connections: every 10 ms it looks at each of them. One
  * more connection, the probe, sends a message each time, and so measures how
- * long the server's loop lagged. Before each verdict it connects anew: if that
+ * long the server's loop lagged. Before the verdict it connects anew: if that
  * is refused the server is gone, and is not judged. The load uses nothing of
  * uvwheel: a judge must not depend on what it judges.
  */
@@ -31,38 +36,11 @@
 
 #include "../examples/common/cli.h"
 #include "connection.h"
+#include "stall.h"
 
 #define SPARE_DESCRIPTORS 16 /* for all that is not one of the connections */
 
 const char *const program = "idle-load";
-
-/* ---- Progress ---------------------------------------------------------- */
-
-static double
-share_done(const load_t *load, uint64_t now_ns)
-{
-  if (load->running_ns == 0)
-    return (double)load->started / (double)load->total;
-  /* The last silent connection speaks after half a timeout. */
-  uint64_t silence_ns = load->options.timeout_ms * NS_PER_MS * 3 / 2 +
-                        load->options.tick_ms * NS_PER_MS;
-  uint64_t chat_ns = load->options.duration_s * NS_PER_S;
-  uint64_t all_ns = silence_ns > chat_ns ? silence_ns : chat_ns;
-  return (double)(now_ns - load->running_ns) / (double)all_ns;
-}
-
-static void
-show_progress(load_t *load, uint64_t now_ns)
-{
-  /* With --churn the verdicts show progress enough. */
-  if (load->options.churn_s != 0 || !progress_is_due(&load->progress, now_ns))
-    return;
-  progress_show(&load->progress,
-                load->running_ns == 0 ? "connecting" : "running",
-                share_done(load, now_ns),
-                "%" PRIu64 " open, %" PRIu64 " echoes, %" PRIu64 " closed",
-                load->open, load->judge.echoes, load->judge.closed);
-}
 
 /* ---- Pace -------------------------------------------------------------- */
 
@@ -78,30 +56,6 @@ is_present(load_t *load, uint64_t since_ns)
   if (probe->state == OPEN)
     close_connection(probe);
   return 0;
-}
-
-static uint64_t
-period_end_ns(const load_t *load)
-{
-  return load->judged_ns + load->options.churn_s * NS_PER_S;
-}
-
-/* With --churn judges each period for itself. */
-static void
-judge_period(load_t *load, uint64_t now_ns)
-{
-  uint64_t end_ns = period_end_ns(load);
-
-  if (load->options.churn_s == 0 || load->running_ns == 0 || now_ns < end_ns ||
-      !is_present(load, end_ns))
-    return;
-  load->judged_ns = now_ns;
-  if (judge_report(&load->judge, stdout) != 0) {
-    load->failed = 1;
-    close_everything(load);
-  }
-  fflush(stdout);
-  judge_begin_anew(&load->judge);
 }
 
 static uint64_t
@@ -148,7 +102,8 @@ flood_ns(const load_t *load)
   return 4 * load->options.interval_ms * NS_PER_MS;
 }
 
-/* Is it time for a flooder, or for a newcomer, which comes once? */
+/* Is it time for a flooder, or for a newcomer, which comes once? Newcomers come
+ * evenly over the duration. */
 static int
 is_guest_due(const load_t *load, const connection_t *guest, uint64_t now_ns)
 {
@@ -160,7 +115,9 @@ is_guest_due(const load_t *load, const connection_t *guest, uint64_t now_ns)
     return 0;
   if (number >= flood)
     return guest->heard_ns == 0 && ran_ns >= flood_ns(load) &&
-           flood_is_due(&load->flood, number - flood, ran_ns - flood_ns(load));
+           ran_ns - flood_ns(load) >= load->options.duration_s * NS_PER_S /
+                                          load->options.newcomers *
+                                          (number - flood);
   if (load->connecting >= CONNECTING_AT_ONCE)
     return 0;
   if (guest->heard_ns == 0)
@@ -168,16 +125,14 @@ is_guest_due(const load_t *load, const connection_t *guest, uint64_t now_ns)
   return now_ns - guest->heard_ns >= flood_ns(load);
 }
 
-/* Does a new connection take the place of this one, which is gone? A period
- * that is over sees no more of them, see most_closes. */
+/* Does a new connection take the place of this one, which is gone? */
 static int
 is_replaced(const load_t *load, const connection_t *connection, uint64_t now_ns)
 {
   if (connection >= load->connections + load->total)
     return is_guest_due(load, connection, now_ns);
   return is_probe(load, connection) ||
-         (is_churning(load, now_ns) && now_ns < period_end_ns(load) &&
-          load->connecting < CONNECTING_AT_ONCE);
+         (is_churning(load, now_ns) && load->connecting < CONNECTING_AT_ONCE);
 }
 
 static void
@@ -212,6 +167,13 @@ is_probe_alone(const load_t *load)
          load->open == (load->connections[PROBE].state == OPEN);
 }
 
+static void
+show_running(const load_t *load)
+{
+  fprintf(stderr, "running: %" PRIu64 " connections, %" PRIu64 " silent\n",
+          load->total - 1, load->silent);
+}
+
 /* First all connect, then they run for the duration and until the server has
  * closed the silent ones, then the last echoes are awaited, and last a sign
  * that the server is still there. */
@@ -221,12 +183,12 @@ change_phase(load_t *load, uint64_t now_ns)
   uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
   /* The last newcomer has a second. */
-  if (load->flood.newcomers != 0)
+  if (load->options.newcomers != 0)
     duration_ns += flood_ns(load) + NS_PER_S;
   if (load->running_ns == 0) {
     if (is_connected(load)) {
-      load->running_ns = load->judged_ns = now_ns;
-      load->progress.shown_ns = 0; /* show the new phase at once */
+      load->running_ns = now_ns;
+      show_running(load);
     }
   } else if (load->draining_ns == 0) {
     if (now_ns - load->running_ns >= duration_ns &&
@@ -247,14 +209,11 @@ on_pace(uv_timer_t *timer)
   uint64_t now_ns = judge_awake(&load->judge);
 
   pace_connections(load, now_ns);
-  if (!load->failed)
-    judge_period(load, now_ns);
   if (load->failed)
     return;
-  show_progress(load, now_ns);
   change_phase(load, now_ns);
   if (load->running_ns != 0 && load->draining_ns == 0 &&
-      stall_pace(&load->stall, load->running_ns, now_ns) != 0)
+      stall_pace(&load->judge, &load->options, load->running_ns, now_ns) != 0)
     give_up(load, "cannot signal the server", "no verdict");
 }
 
@@ -268,55 +227,32 @@ on_signal(uv_signal_t *signal, int number)
 /* ---- Start ------------------------------------------------------------- */
 
 static void
-check_descriptors(const options_t *options)
-{
-  uint64_t limit = raise_descriptor_limit();
-  uint64_t possible = limit > SPARE_DESCRIPTORS ? limit - SPARE_DESCRIPTORS : 0;
-
-  uint64_t count = options->count + options->flood + options->newcomers;
-
-  if (count <= possible)
-    return;
-  complain("%" PRIu64 " connections need %" PRIu64
-           " descriptors, but the limit is %" PRIu64
-           " (ulimit -n): at most %" PRIu64 " connections are possible",
-           count, count + SPARE_DESCRIPTORS, limit, possible);
-  exit(EXIT_FAILURE);
-}
-
-static void
 start(load_t *load)
 {
   open_loop(&load->loop, &load->signals, on_signal, load);
   uv_timer_init(&load->loop, &load->pace);
   load->pace.data = load;
-  load->random = load->options.seed;
-  progress_begin(&load->progress, judge_awake(&load->judge));
+  memcpy(load->random, &load->options.seed, sizeof(load->random));
+  judge_awake(&load->judge);
   uv_timer_start(&load->pace, on_pace, PACE_MS, PACE_MS);
   connect_more(load);
 }
 
-static void
-print_connections(const options_t *options)
+/* Returns 0 if every promise was kept. */
+static int
+report(const load_t *load)
 {
-  uint64_t chatty = options->count * options->chatty_percent / 100;
+  const options_t *options = &load->options;
+  int broken = judge_report(&load->judge);
 
-  printf("connections   %" PRIu64 ": %" PRIu64 " chatty, %" PRIu64
-         " silent (seed %" PRIu64 ")\n",
-         options->count, chatty, options->count - chatty, options->seed);
-}
-
-/* How many idle connections a server can close, with --churn in one period:
- * between two closes in one place lies a timeout. One more may come after the
- * period's end, before it is judged. */
-static uint64_t
-most_closes(const options_t *options)
-{
-  uint64_t closes = 1;
-
-  if (options->churn_s != 0)
-    closes = options->churn_s * 1000 / options->timeout_ms + 3;
-  return options->count * closes;
+  if (options->newcomers != 0)
+    printf("flood newcomers=%" PRIu64 " served=%" PRIu64 "\n",
+           options->newcomers, load->served);
+  if (load->served == options->newcomers)
+    return broken;
+  complain("promise broken %" PRIu64 " times: a newcomer was not served",
+           options->newcomers - load->served);
+  return 1;
 }
 
 static int
@@ -326,28 +262,17 @@ run(load_t *load)
 
   load->total = options->count + 1;
   load->room = load->total + options->flood + options->newcomers;
+  need_descriptors(load->room + SPARE_DESCRIPTORS);
   load->connections = calloc(load->room, sizeof(*load->connections));
-  if (load->connections == NULL ||
-      flood_init(&load->flood, options->newcomers,
-                 options->duration_s * NS_PER_S) != 0 ||
-      judge_init(&load->judge, most_closes(options), options->timeout_ms,
-                 options->tick_ms) != 0) {
+  if (load->connections == NULL) {
     complain("out of memory");
     return EXIT_FAILURE;
   }
-  stall_init(&load->stall, &load->judge, options);
+  judge_init(&load->judge, options);
   start(load);
-  uv_run(&load->loop, UV_RUN_DEFAULT);
-  uv_loop_close(&load->loop);
-  progress_end(&load->progress);
-  if (!load->failed) {
-    print_connections(options);
-    load->failed = judge_report(&load->judge, stdout) +
-                       flood_report(&load->flood, stdout) !=
-                   0;
-  }
-  flood_destroy(&load->flood);
-  judge_destroy(&load->judge);
+  run_to_end(&load->loop);
+  if (!load->failed)
+    load->failed = report(load) != 0;
   free(load->connections);
   return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -360,6 +285,5 @@ main(int argc, char **argv)
   parse_options(argc, argv, IDLE_LOAD, &load.options);
   parse_address(load.options.host, load.options.port, &load.server);
   signal(SIGPIPE, SIG_IGN); /* a server that is gone is an error, not the end */
-  check_descriptors(&load.options);
   return run(&load);
 }

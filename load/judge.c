@@ -3,8 +3,7 @@
 #include "judge.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
 #include <uv.h>
 
@@ -18,21 +17,12 @@
 #define LEAST_WAIT_NS (25 * NS_PER_MS)
 #define MOST_WAIT_NS (250 * NS_PER_MS)
 
-int
-judge_init(judge_t *judge, uint64_t closes, uint64_t timeout_ms,
-           uint64_t tick_ms)
-{
-  memset(judge, 0, sizeof(*judge));
-  judge->timeout_ns = timeout_ms * NS_PER_MS;
-  judge->tick_ns = tick_ms * NS_PER_MS;
-  judge->lateness_ns = calloc(closes, sizeof(*judge->lateness_ns));
-  return judge->lateness_ns == NULL ? -1 : 0;
-}
-
 void
-judge_destroy(judge_t *judge)
+judge_init(judge_t *judge, const options_t *options)
 {
-  free(judge->lateness_ns);
+  judge->timeout_ns = options->timeout_ms * NS_PER_MS;
+  judge->tick_ns = options->tick_ms * NS_PER_MS;
+  judge->stall_ns = options->stall_s * NS_PER_S;
 }
 
 static void
@@ -56,7 +46,11 @@ judge_closed(judge_t *judge, const closed_t *connection)
   } else if (connection->chatty || connection->waiting) {
     judge->starved++;
   } else {
-    judge->lateness_ns[judge->closed++] = idle_ns - judge->timeout_ns;
+    uint64_t late_ns = idle_ns - judge->timeout_ns;
+    uint64_t step = late_ns / LATENESS_STEP_NS;
+    judge->lateness[step < LATENESS_STEPS ? step : LATENESS_STEPS - 1]++;
+    judge->closed++;
+    raise_to(&judge->lateness_max_ns, late_ns);
   }
 }
 
@@ -96,31 +90,9 @@ judge_awake(judge_t *judge)
 /* The lag: a message may be slow to arrive, which begins the idle time, and
  * the close may be slow to happen and to be seen. */
 static uint64_t
-recent_lag_ns(const judge_t *judge)
-{
-  return 2 * judge->longest_echo_ns + judge->longest_delay_ns + UNSEEN_LAG_NS;
-}
-
-static uint64_t
 lag_ns(const judge_t *judge)
 {
-  uint64_t lag_ns = recent_lag_ns(judge);
-
-  raise_to(&lag_ns, judge->earlier_lag_ns);
-  return lag_ns;
-}
-
-void
-judge_begin_anew(judge_t *judge)
-{
-  *judge = (judge_t){
-      .timeout_ns = judge->timeout_ns,
-      .tick_ns = judge->tick_ns,
-      .is_never_quiet = judge->is_never_quiet,
-      .lateness_ns = judge->lateness_ns,
-      .awake_ns = judge->awake_ns,
-      .earlier_lag_ns = recent_lag_ns(judge),
-  };
+  return 2 * judge->longest_echo_ns + judge->longest_delay_ns + UNSEEN_LAG_NS;
 }
 
 /* By how much a stall may make a close later. */
@@ -155,83 +127,33 @@ judge_allowed_ns(const judge_t *judge)
 
 /* ---- Report ------------------------------------------------------------ */
 
-int
-compare_ns(const void *a, const void *b)
-{
-  uint64_t left = *(const uint64_t *)a;
-  uint64_t right = *(const uint64_t *)b;
-
-  return (left > right) - (left < right);
-}
-
 static double
 ms(uint64_t ns)
 {
   return (double)ns / (double)NS_PER_MS;
 }
 
-/* The lateness, in ms, that this share of the closes does not exceed. */
+/* How late, in ms, at most was this share of the closes? */
 static double
 lateness_ms(const judge_t *judge, unsigned percent)
 {
-  if (judge->closed == 0)
-    return 0;
-  uint64_t index = (judge->closed - 1) * percent / 100;
-  return ms(judge->lateness_ns[index]);
+  uint64_t seen = judge->lateness[0], step = 0;
+
+  while (seen * 100 < judge->closed * percent)
+    seen += judge->lateness[++step];
+  uint64_t end_ns = (step + 1) * LATENESS_STEP_NS;
+  return ms(end_ns < judge->lateness_max_ns ? end_ns : judge->lateness_max_ns);
 }
 
 static uint64_t
 count_late(const judge_t *judge)
 {
-  uint64_t allowed_ns = judge_allowed_ns(judge);
   uint64_t late = 0;
 
-  for (uint64_t i = 0; i < judge->closed; i++)
-    late += judge->lateness_ns[i] > allowed_ns;
+  for (uint64_t step = judge_allowed_ns(judge) / LATENESS_STEP_NS + 1;
+       step < LATENESS_STEPS; step++)
+    late += judge->lateness[step];
   return late;
-}
-
-static void
-print_findings(const judge_t *judge, uint64_t late, FILE *stream)
-{
-  fprintf(stream,
-          "echoes        %" PRIu64 " of %" PRIu64 " came back, %" PRIu64
-          " garbled, %" PRIu64 " lost\n"
-          "idle closes   %" PRIu64 " on time, %" PRIu64 " early, %" PRIu64
-          " late, %" PRIu64 " missing\n",
-          judge->echoes, judge->messages, judge->garbled, judge->lost,
-          judge->closed - late, judge->early, late, judge->missing);
-  if (judge->closed != 0)
-    fprintf(stream,
-            "lateness      min %.1f, median %.1f, p99 %.1f, max %.1f ms\n",
-            lateness_ms(judge, 0), lateness_ms(judge, 50),
-            lateness_ms(judge, 99), lateness_ms(judge, 100));
-  fprintf(stream,
-          "allowed       %.0f ms for one tick, and %.1f ms by which this "
-          "machine lagged\n",
-          ms(judge->tick_ns), ms(NS_PER_MS + lag_ns(judge)));
-  if (judge->is_never_quiet)
-    fprintf(stream,
-            "busy          the loop was never quiet, for which a close may be "
-            "late by %.0f ms\n",
-            ms(wait_ns(judge)));
-  if (judge->stall_ns != 0)
-    fprintf(stream,
-            "stalled       %.0f ms, for which a close may be late by %.0f ms\n",
-            ms(judge->deaf_to_ns - judge->deaf_from_ns),
-            ms(set_back_ns(judge)));
-  fprintf(stream, "wrong closes  %" PRIu64 "\n",
-          judge->wrong + (judge->stall_ns != 0 ? judge->starved : 0));
-  fprintf(stream,
-          "result echoes=%" PRIu64 " on_time=%" PRIu64 " early=%" PRIu64
-          " late=%" PRIu64 " missing=%" PRIu64 " wrong=%" PRIu64
-          " garbled=%" PRIu64 " lost=%" PRIu64 " starved=%" PRIu64
-          " lateness_min_ms=%.1f lateness_median_ms=%.1f"
-          " lateness_p99_ms=%.1f lateness_max_ms=%.1f lag_ms=%.1f\n",
-          judge->echoes, judge->closed - late, judge->early, late,
-          judge->missing, judge->wrong, judge->garbled, judge->lost,
-          judge->starved, lateness_ms(judge, 0), lateness_ms(judge, 50),
-          lateness_ms(judge, 99), lateness_ms(judge, 100), ms(lag_ns(judge)));
 }
 
 /* One promise: how often it was broken, and how. */
@@ -255,14 +177,22 @@ is_excuse(const judge_t *judge)
 }
 
 int
-judge_report(judge_t *judge, FILE *stream)
+judge_report(const judge_t *judge)
 {
   uint64_t late = count_late(judge);
   uint64_t starved = is_excuse(judge) ? 0 : judge->starved;
 
-  qsort(judge->lateness_ns, judge->closed, sizeof(*judge->lateness_ns),
-        compare_ns);
-  print_findings(judge, late, stream);
+  printf("result echoes=%" PRIu64 " on_time=%" PRIu64 " early=%" PRIu64
+         " late=%" PRIu64 " missing=%" PRIu64 " wrong=%" PRIu64
+         " garbled=%" PRIu64 " lost=%" PRIu64 " starved=%" PRIu64
+         " lateness_median_ms=%.1f lateness_p99_ms=%.1f lateness_max_ms=%.1f"
+         " lag_ms=%.1f allowed_ms=%.1f\n",
+         judge->echoes, judge->closed - late, judge->early, late,
+         judge->missing, judge->wrong, judge->garbled, judge->lost,
+         judge->starved, lateness_ms(judge, 50), lateness_ms(judge, 99),
+         ms(judge->lateness_max_ns), ms(lag_ns(judge)),
+         ms(judge_allowed_ns(judge)));
+  fflush(stdout);
   if (judge->starved != starved)
     complain("%" PRIu64 " connections could not be judged, a process was "
              "stopped for too long",

@@ -43,20 +43,26 @@
 #define LOAD_JUDGE_H
 
 #include <stdint.h>
-#include <stdio.h>
+
+#include "options.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S (1000 * NS_PER_MS)
 
 #define PACE_MS 10 /* how often it is to be woken */
 
+/* Lateness is counted in steps; more than a minute counts for the last one. */
+#define LATENESS_STEP_NS (NS_PER_MS / 10)
+#define LATENESS_STEPS 600000
+
 typedef struct judge_s {
   uint64_t timeout_ns; /* 0: the server should close no connection */
   uint64_t tick_ns;
   int is_never_quiet; /* the server's loop, whose timers may then wait */
 
-  uint64_t *lateness_ns; /* of the silent connections that were closed */
-  uint64_t closed;       /* how many these are                         */
+  uint64_t closed; /* silent connections, not before their timeout */
+  uint64_t lateness[LATENESS_STEPS]; /* how many of them were how late */
+  uint64_t lateness_max_ns;
   uint64_t early;
   uint64_t missing; /* silent connections that were never closed */
   uint64_t wrong;   /* chatty connections that were closed       */
@@ -68,7 +74,6 @@ typedef struct judge_s {
   uint64_t longest_echo_ns;
   uint64_t awake_ns;         /* when the client's loop last woke him */
   uint64_t longest_delay_ns; /* of the client's own loop       */
-  uint64_t earlier_lag_ns;   /* of the time before it began anew */
 
   uint64_t stall_ns;     /* for how long the server is to be deaf, or 0 */
   uint64_t deaf_from_ns; /* when that began, or 0                       */
@@ -83,10 +88,8 @@ typedef struct closed_s {
   uint64_t closed_ns;
 } closed_t;
 
-/* Returns 0, or -1 if there is no memory for this many idle closes. */
-int judge_init(judge_t *judge, uint64_t closes, uint64_t timeout_ms,
-               uint64_t tick_ms);
-void judge_destroy(judge_t *judge);
+/* Begins with one that is zeroed. */
+void judge_init(judge_t *judge, const options_t *options);
 
 void judge_closed(judge_t *judge, const closed_t *connection);
 
@@ -100,15 +103,8 @@ uint64_t judge_awake(judge_t *judge);
 /* How late a close may be seen, given all that has been measured. */
 uint64_t judge_allowed_ns(const judge_t *judge);
 
-/* Prints what was seen on the stream, and the broken promises, one line each,
+/* Prints a line "result key=value ...", and the broken promises, one line each,
  * on stderr. Returns how many promises were broken. */
-int judge_report(judge_t *judge, FILE *stream);
-
-/* Forgets all but how much the machine lagged: the idle times that end next
- * began then. */
-void judge_begin_anew(judge_t *judge);
-
-/* For qsort: the order of two uint64_t. */
-int compare_ns(const void *a, const void *b);
+int judge_report(const judge_t *judge);
 
 #endif /* LOAD_JUDGE_H */

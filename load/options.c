@@ -3,8 +3,6 @@
 #include "options.h"
 
 #include <inttypes.h>
-#include <signal.h>
-#include <string.h>
 
 #include "../examples/common/cli.h"
 #include "../examples/common/options.h"
@@ -12,27 +10,8 @@
 #define BOTH (IDLE_LOAD | UDP_LOAD)
 #define NUMBER(field, min, max) OPTION_NUMBER(options_t, field, min, max)
 
-static void
-parse_stall_by(void *options, char *name)
-{
-  static const struct {
-    const char *name;
-    int signal;
-  } ways[] = {{"stop", SIGSTOP}, {"usr1", SIGUSR1}, {"usr2", SIGUSR2}};
-
-  for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
-    if (strcmp(name, ways[i].name) == 0) {
-      ((options_t *)options)->stall_signal = ways[i].signal;
-      return;
-    }
-  usage_error("--stall-by takes stop, usr1 or usr2, not '%s'", name);
-}
-
 static const option_row_t rows[] = {
     {IDLE_LOAD, "host", "HOST", "where the server listens (127.0.0.1)",
-     OPTION_FIELD(options_t, host)},
-    {UDP_LOAD, "host", "HOST",
-     "where the server listens, in 127.0.0.0/8 (127.0.0.1)",
      OPTION_FIELD(options_t, host)},
     {BOTH, "port", "PORT", "and on which port (7007)",
      NUMBER(port, 1, UINT16_MAX)},
@@ -58,10 +37,10 @@ static const option_row_t rows[] = {
      NUMBER(interval_ms, 0, MAX_TIMEOUT_MS)},
     {BOTH, "duration", "S", "chat for at least that many seconds (10)",
      NUMBER(duration_s, 0, MAX_SECONDS)},
-    {IDLE_LOAD, "churn", "S",
-     "connections leave, reset, vanish and are replaced;\n"
-     "every S seconds are judged on their own (never)",
-     NUMBER(churn_s, 1, MAX_SECONDS)},
+    {IDLE_LOAD, "churn", NULL,
+     "chats end: connections fall silent, leave or reset, and\n"
+     "are replaced",
+     OPTION_FIELD(options_t, churns)},
     {IDLE_LOAD, "together", NULL,
      "the silent ones send their message at the same time",
      OPTION_FIELD(options_t, are_together)},
@@ -79,12 +58,10 @@ static const option_row_t rows[] = {
      NUMBER(stall_s, 1, MAX_SECONDS)},
     {BOTH, "pid", "PID", "the process to do that to",
      NUMBER(pid, 2, INT32_MAX)},
-    {BOTH, "stall-by", "WAY",
-     "how (stop):\n"
-     "  stop  by SIGSTOP and SIGCONT\n"
-     "  usr1  by SIGUSR1 to an idle-server --block S\n"
-     "  usr2  by SIGUSR2",
-     .parse = parse_stall_by},
+    {IDLE_LOAD, "by-usr1", NULL,
+     "do it by SIGUSR1 to an idle-server --block S, instead of\n"
+     "SIGSTOP and SIGCONT",
+     OPTION_FIELD(options_t, stalls_by_usr1)},
     {BOTH, "patience", "MS",
      "wait that long for an answer, or for an end that is\n"
      "overdue (5000)",
@@ -123,15 +100,6 @@ check_interval(const options_t *options)
                 timeout_ms);
 }
 
-/* A judge that begins anew knows what happened at most one period ago. */
-static void
-check_churn(const options_t *options)
-{
-  if (options->churn_s != 0 && (options->timeout_ms == 0 ||
-                                options->churn_s * 1000 < options->timeout_ms))
-    usage_error("--churn must be at least --timeout, and that not 0");
-}
-
 /* Whoever is wrongly closed is so when the stall ends, and what is idle then
  * needs a timeout more to be closed. */
 static void
@@ -143,7 +111,7 @@ check_stall(options_t *options)
     usage_error("--stall and --pid go together");
   if (options->stall_s == 0)
     return;
-  if (options->timeout_ms == 0 || options->churn_s != 0)
+  if (options->timeout_ms == 0 || options->churns)
     usage_error("--stall goes with a --timeout and without --churn");
   if (options->duration_s < needed_s)
     options->duration_s = needed_s;
@@ -155,7 +123,7 @@ static void
 check_flood(const options_t *options)
 {
   if (options->flood != 0 &&
-      (options->chatty_percent != 100 || options->churn_s != 0))
+      (options->chatty_percent != 100 || options->churns))
     usage_error("--flood goes with --chatty 100 and without --churn");
 }
 
@@ -182,7 +150,6 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
       .tick_ms = 100,
       .duration_s = 10,
       .patience_ms = 5000,
-      .stall_signal = SIGSTOP,
       .seed = 1,
   };
   parse_command_line(argc, argv, &line, options);
@@ -192,7 +159,6 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
             ? 1000
             : options->timeout_ms / 6;
   check_interval(options);
-  check_churn(options);
   check_stall(options);
   check_flood(options);
 }

@@ -13,7 +13,7 @@
 enum { IDLE_LOAD = 1, UDP_LOAD = 2 };
 
 typedef struct options_s {
-  const char *host;
+  const char *host; /* of idle-load */
   uint16_t port;
   uint64_t count; /* of connections, or of peers */
   uint64_t chatty_percent;
@@ -21,13 +21,13 @@ typedef struct options_s {
   uint64_t tick_ms;
   uint64_t interval_ms; /* of udp-load: 0, as fast as the server answers */
   uint64_t duration_s;
-  uint64_t churn_s; /* 0: none; there is none in udp-load */
-  uint64_t flood;   /* silent connections more, that are not judged */
+  int churns;     /* chats end; idle-load alone */
+  uint64_t flood; /* silent connections more, that are not judged */
   uint64_t newcomers;
   int are_together; /* the silent ones speak at the same time */
   uint64_t stall_s; /* 0: none */
   uint64_t pid;     /* of the server, for that */
-  int stall_signal;
+  int stalls_by_usr1;
   uint64_t patience_ms;
   uint64_t seed;
 } options_t;

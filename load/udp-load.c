@@ -8,8 +8,7 @@
  *
  *   wire        the socket: which address sends, and which receives
  *   peers       what a peer says, repeats, and takes for a right answer
- *   this file   the pace: who speaks next, and how many at once
- *   watch       when do the silent ones' sessions end?
+ *   this file   who speaks next, how many at once, and whose session is watched
  *   judge       were the server's promises kept?
  *
  * The pace. No more datagrams are in flight than certainly fit into the
@@ -17,11 +16,15 @@
  * the next one. That is as fast as the server can go, and never faster. What is
  * lost all the same is said again after half a second, and counted.
  *
- * The verdict. Expiry is seen from outside: a sample of the silent peers asks
- * until its sessions are gone, see watch.h. Each answer to a chatty peer shows
- * that its session is still there, as it has the session's count. A judge must
- * not depend on what it judges: the load does not ask for the server's own
- * figures, and uses nothing of uvwheel. */
+ * The verdict. A UDP peer is not told that its session is gone, but it may ask,
+ * and its question refreshes nothing. So a sample of the silent peers, spread
+ * evenly over all of them, asks every 10 ms from shortly before the timeout
+ * until the answer is that there is no session. judge.h judges that moment like
+ * the close of a connection: never wrongly, as the peer's clock starts before
+ * its last datagram is sent and stops after the answer has come. Each answer to
+ * a chatty peer shows that its session is still there, as it has the session's
+ * count. A judge must not depend on what it judges: the load does not ask for
+ * the server's own figures, and uses nothing of uvwheel. */
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,14 +37,13 @@
 
 #include "../examples/common/cli.h"
 #include "options.h"
-#include "progress.h"
-#include "random.h"
 #include "stall.h"
 #include "udp-peers.h"
-#include "watch.h"
 
 #define MIN_DESCRIPTORS 16
-#define BATCHES_AT_ONCE 8 /* before the timer is looked after */
+#define WATCHED_MAX 1000
+#define EARLIER_NS (100 * NS_PER_MS) /* before the timeout they first ask */
+#define BATCHES_AT_ONCE 8            /* before the timer is looked after  */
 
 const char *const program = "udp-load";
 
@@ -52,19 +54,17 @@ typedef struct load_s {
   uv_poll_t poll;
   uv_timer_t pace;
   end_signals_t signals;
-  progress_t progress;
   peers_t peers;
-  watch_t watch;
+  peer_t *watched[WATCHED_MAX]; /* those that the server may still know */
+  uint32_t watched_count;
   judge_t judge;
-  stall_t stall;
 
   uint32_t greeted;   /* how many have said hello, in their order         */
   int has_greeted;    /* the last that spoke said hello                   */
   uint32_t chatty;    /* how many are chatty                              */
-  uint32_t *queue;    /* their numbers in a ring, the longest silent
-                         first                                            */
-  uint32_t first;     /* where the ring begins                            */
-  uint32_t queued;    /* how many are in it: those that have said hello   */
+  uint32_t *ring;     /* their numbers: they speak in this order          */
+  uint32_t next;      /* whose turn it is in the ring                     */
+  uint32_t joined;    /* how many are in it: those that have said hello   */
   uint64_t neglected; /* how often one could not chat when it had to      */
 
   uint64_t begun_ns;
@@ -80,7 +80,7 @@ typedef struct load_s {
 static void
 close_everything(load_t *load)
 {
-  stall_end(&load->stall);
+  stall_end(&load->judge, &load->options);
   uv_close((uv_handle_t *)&load->poll, NULL);
   uv_close((uv_handle_t *)&load->pace, NULL);
   close_end_signals(&load->signals);
@@ -89,7 +89,6 @@ close_everything(load_t *load)
 static void
 give_up(load_t *load, const char *what)
 {
-  progress_end(&load->progress);
   complain("%s: no verdict", what);
   load->failed = 1;
   close_everything(load);
@@ -109,11 +108,14 @@ check(load_t *load, int error)
 static void
 shuffle(load_t *load)
 {
+  unsigned short random[3];
+
+  memcpy(random, &load->options.seed, sizeof(random));
   for (uint32_t left = load->chatty; left > 1; left--) {
-    uint32_t one = (uint32_t)random_below(&load->options.seed, left);
-    uint32_t number = load->queue[left - 1];
-    load->queue[left - 1] = load->queue[one];
-    load->queue[one] = number;
+    uint32_t one = (uint32_t)(erand48(random) * left);
+    uint32_t number = load->ring[left - 1];
+    load->ring[left - 1] = load->ring[one];
+    load->ring[one] = number;
   }
 }
 
@@ -130,33 +132,16 @@ may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns)
          silence_ns >= load->judge.timeout_ns / 4;
 }
 
-static void
-join_queue(load_t *load, uint32_t number)
-{
-  load->queue[(load->first + load->queued) % load->chatty] = number;
-  load->queued++;
-}
-
-static uint32_t
-leave_queue(load_t *load)
-{
-  uint32_t number = load->queue[load->first];
-
-  load->first = (load->first + 1) % load->chatty;
-  load->queued--;
-  return number;
-}
-
 /* The chatty peer whose turn it is, or NULL. Those that still wait for an
  * answer are passed over: they are few. */
 static peer_t *
 next_to_chat(load_t *load, uint64_t now_ns)
 {
-  for (uint32_t n = load->queued; n > 0; n--) {
-    peer_t *peer = &load->peers.all[load->queue[load->first]];
+  for (uint32_t n = load->joined; n > 0; n--) {
+    peer_t *peer = &load->peers.all[load->ring[load->next]];
     if (peer->waiting == 0 && !may_chat(load, peer, now_ns))
       return NULL;
-    join_queue(load, leave_queue(load));
+    load->next = (load->next + 1) % load->joined;
     if (peer->waiting == 0)
       return peer;
   }
@@ -177,7 +162,7 @@ next_to_greet(load_t *load)
   if (load->greeted == load->peers.total)
     return NULL;
   if (is_chatty(load, load->greeted))
-    join_queue(load, load->greeted);
+    load->ring[load->joined++] = load->greeted;
   return &load->peers.all[load->greeted++];
 }
 
@@ -222,7 +207,7 @@ static int
 has_room(const load_t *load)
 {
   return load->peers.waiting_count < load->peers.wire.room ||
-         stall_is_on(&load->stall);
+         stall_is_on(&load->judge);
 }
 
 /* Lets as many speak as there is room for. */
@@ -254,13 +239,83 @@ on_readable(uv_poll_t *poll, int status, int events)
   check(load, received < 0 ? received : speak(load));
 }
 
+/* ---- Watch -------------------------------------------------------------- */
+
+/* Chatty and silent ones are spread evenly among each other. */
+static void
+choose_watched(load_t *load)
+{
+  uint64_t silent = load->peers.total - load->chatty, n = 0;
+  uint64_t sample = silent < WATCHED_MAX ? silent : WATCHED_MAX;
+
+  for (uint32_t i = 0; i < load->peers.total && load->options.timeout_ms; i++) {
+    if (is_chatty(load, i))
+      continue;
+    if (n * sample / silent != (n + 1) * sample / silent)
+      load->watched[load->watched_count++] = &load->peers.all[i];
+    n++;
+  }
+}
+
+/* The last one takes the place of the one that is gone. */
+static void
+forget(load_t *load, uint32_t index)
+{
+  load->watched_count--;
+  load->watched[index] = load->watched[load->watched_count];
+}
+
+/* Asks for those whose time has come. Returns 0, or a negative error. */
+static int
+ask_watched(load_t *load, uint64_t now_ns)
+{
+  judge_t *judge = &load->judge;
+  uint64_t overdue_ns =
+      judge->timeout_ns + judge_allowed_ns(judge) + load->peers.patience_ns;
+  int error = 0;
+
+  for (uint32_t i = 0; i < load->watched_count && error == 0; i++) {
+    peer_t *peer = load->watched[i];
+    uint64_t idle_ns = now_ns - peer->heard_ns;
+    if (peer->said_ns == 0 || peer->waiting != 0)
+      continue;
+    if (peer->heard_ns == 0) {
+      forget(load, i--); /* its hello was lost */
+    } else if (idle_ns + EARLIER_NS < judge->timeout_ns) {
+      continue;
+    } else if (idle_ns > overdue_ns) {
+      judge->missing++;
+      forget(load, i--);
+    } else {
+      error = peers_say(&load->peers, peer, UDP_QUESTION, now_ns);
+    }
+  }
+  return error;
+}
+
+static void
+on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns)
+{
+  load_t *load = arg;
+  uint32_t i = 0;
+
+  if (count != 0)
+    return;
+  while (load->watched[i] != peer)
+    i++;
+  closed_t closed = {.heard_ns = peer->heard_ns, .closed_ns = now_ns};
+  judge_closed(&load->judge, &closed);
+  forget(load, i);
+}
+
 /* ---- Phases ------------------------------------------------------------- */
 
 static void
 begin_to_run(load_t *load, uint64_t now_ns)
 {
   load->running_ns = now_ns;
-  load->progress.shown_ns = 0; /* show the new phase at once */
+  fprintf(stderr, "running: %" PRIu32 " peers, %" PRIu32 " chatty\n",
+          load->peers.total, load->chatty);
   load->greetings = load->judge.echoes;
   shuffle(load);
 }
@@ -271,7 +326,7 @@ is_done(const load_t *load, uint64_t now_ns)
   uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
   return load->running_ns != 0 && now_ns - load->running_ns >= duration_ns &&
-         load->watch.count == 0;
+         load->watched_count == 0;
 }
 
 /* So many lost answers are no accident: the server has stopped, or wants no
@@ -296,19 +351,6 @@ change_phase(load_t *load, uint64_t now_ns)
     close_everything(load);
 }
 
-static double
-share_done(const load_t *load, uint64_t now_ns)
-{
-  if (load->running_ns == 0)
-    return (double)load->greeted / (double)load->peers.total;
-  /* The last silent peer has just said hello. */
-  uint64_t silence_ns =
-      load->watch.count == 0 ? 0 : load->judge.timeout_ns + load->judge.tick_ns;
-  uint64_t chat_ns = load->options.duration_s * NS_PER_S;
-  uint64_t all_ns = silence_ns > chat_ns ? silence_ns : chat_ns;
-  return (double)(now_ns - load->running_ns) / (double)(all_ns + 1);
-}
-
 static void
 on_pace(uv_timer_t *timer)
 {
@@ -316,28 +358,14 @@ on_pace(uv_timer_t *timer)
   uint64_t now_ns = judge_awake(&load->judge);
   int error = peers_retry(&load->peers, now_ns);
   if (error == 0 && load->draining_ns == 0)
-    error = watch_ask(&load->watch, now_ns);
+    error = ask_watched(load, now_ns);
   check(load, error != 0 ? error : speak(load));
   if (load->failed)
     return;
-  if (progress_is_due(&load->progress, now_ns))
-    progress_show(&load->progress,
-                  load->running_ns == 0 ? "greeting" : "running",
-                  share_done(load, now_ns),
-                  "%" PRIu64 " answers, %" PRIu64 " seen to end",
-                  load->judge.echoes, load->judge.closed);
   change_phase(load, now_ns);
   if (load->running_ns != 0 && load->draining_ns == 0 &&
-      stall_pace(&load->stall, load->running_ns, now_ns) != 0)
+      stall_pace(&load->judge, &load->options, load->running_ns, now_ns) != 0)
     give_up(load, "the server cannot be signalled");
-}
-
-static void
-on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns)
-{
-  load_t *load = arg;
-
-  watch_told(&load->watch, peer, count, now_ns);
 }
 
 static void
@@ -352,32 +380,6 @@ on_signal(uv_signal_t *signal, int number)
 
 /* ---- Start -------------------------------------------------------------- */
 
-/* The peers have loopback addresses, so they reach nothing else. */
-static void
-find_server(load_t *load)
-{
-  struct sockaddr_storage address;
-
-  parse_address(load->options.host, load->options.port, &address);
-  memcpy(&load->server, &address, sizeof(load->server));
-  if (address.ss_family != AF_INET ||
-      ntohl(load->server.sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
-    usage_error("--host takes an address in 127.0.0.0/8, not '%s'",
-                load->options.host);
-}
-
-/* Chatty and silent ones are spread evenly among each other. */
-static void
-choose_watched(load_t *load)
-{
-  uint32_t silent_before = 0;
-
-  for (uint32_t i = 0; i < load->peers.total && load->options.timeout_ms; i++)
-    if (!is_chatty(load, i))
-      watch_consider(&load->watch, &load->peers.all[i], silent_before++,
-                     load->peers.total - load->chatty);
-}
-
 static void
 start(load_t *load)
 {
@@ -389,7 +391,6 @@ start(load_t *load)
   uv_poll_start(&load->poll, UV_READABLE, on_readable);
   uv_timer_start(&load->pace, on_pace, PACE_MS, PACE_MS);
   load->begun_ns = judge_awake(&load->judge);
-  progress_begin(&load->progress, load->begun_ns);
 }
 
 /* ---- Report ------------------------------------------------------------- */
@@ -408,23 +409,12 @@ report(load_t *load)
   double chats = rate(load->answers - load->greetings,
                       load->draining_ns - load->running_ns);
 
-  printf("peers         %" PRIu32 ": %" PRIu32 " chatty, %" PRIu32 " silent\n"
-         "datagrams     %.0f answered per second while all said hello, %.0f "
-         "then\n"
-         "lost          %" PRIu64 ", and said again; at most %u at once were "
-         "out\n",
-         peers->total, load->chatty, peers->total - load->chatty, hellos, chats,
-         peers->retries, peers->wire.room);
   printf("traffic peers=%" PRIu32 " chatty=%" PRIu32
          " hellos_per_s=%.0f chats_per_s=%.0f retries=%" PRIu64
          " repeated=%" PRIu64 " neglected=%" PRIu64 "\n",
          peers->total, load->chatty, hellos, chats, peers->retries,
          peers->repeated, load->neglected);
-  if (load->neglected != 0)
-    complain("%" PRIu64 " times a chatty peer could not chat in time, which "
-             "is not judged",
-             load->neglected);
-  return judge_report(&load->judge, stdout);
+  return judge_report(&load->judge);
 }
 
 /* Returns 0, or a negative error. */
@@ -437,15 +427,12 @@ open_all(load_t *load)
   load->peers.patience_ns = options->patience_ms * NS_PER_MS;
   load->peers.on_told = on_told;
   load->peers.arg = load;
-  load->watch.peers = &load->peers;
   load->chatty = (uint32_t)(options->count * options->chatty_percent / 100);
-  load->queue = calloc(options->count, sizeof(*load->queue));
-  if (load->queue == NULL ||
-      judge_init(&load->judge, WATCHED_MAX, options->timeout_ms,
-                 options->tick_ms) != 0)
+  load->ring = calloc(options->count, sizeof(*load->ring));
+  if (load->ring == NULL)
     return UV_ENOMEM;
+  judge_init(&load->judge, options);
   load->judge.is_never_quiet = 1;
-  stall_init(&load->stall, &load->judge, options);
   return peers_open(&load->peers, (uint32_t)options->count, &load->server);
 }
 
@@ -460,15 +447,11 @@ run(load_t *load)
   }
   choose_watched(load);
   start(load);
-  uv_run(&load->loop, UV_RUN_DEFAULT);
-  uv_loop_close(&load->loop);
-  if (!load->failed) {
-    progress_end(&load->progress);
+  run_to_end(&load->loop);
+  if (!load->failed)
     load->failed = report(load) != 0;
-  }
   peers_close(&load->peers);
-  judge_destroy(&load->judge);
-  free(load->queue);
+  free(load->ring);
   return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
@@ -478,7 +461,7 @@ main(int argc, char **argv)
   static load_t load;
 
   parse_options(argc, argv, UDP_LOAD, &load.options);
-  find_server(&load);
+  uv_ip4_addr(DEFAULT_HOST, load.options.port, &load.server);
   need_descriptors(MIN_DESCRIPTORS);
   return run(&load);
 }

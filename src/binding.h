@@ -149,7 +149,7 @@ void uvwheel__on_driver(uv_timer_t *driver);
 void uvwheel__on_idle(uv_idle_t *idle);
 void uvwheel__on_check(uv_check_t *check);
 
-/* ---- Batches (batch.c) -------------------------------------------------- */
+/* ---- Batches (turn.c) --------------------------------------------------- */
 
 /* A batch: callbacks of the wheel that run one after the other, until turn_ms
  * is over. */

@@ -18,6 +18,8 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE __attribute__((noinline))
 #define CONCEAL(value) __asm__("" : "+r"(value))
+#define ADD_OVERFLOWS(a, b, sum) __builtin_add_overflow(a, b, sum)
+#define SUBTRACT_OVERFLOWS(a, b, sum) __builtin_sub_overflow(a, b, sum)
 
 static inline unsigned
 lowest_bit(uint64_t bits)
@@ -38,6 +40,8 @@ bit_width(uint64_t value)
 #define UNLIKELY(condition) (condition)
 #define NOINLINE
 #define CONCEAL(value) ((void)(value))
+#define ADD_OVERFLOWS(a, b, sum) ((*(sum) = (a) + (b)) < (b))
+#define SUBTRACT_OVERFLOWS(a, b, sum) (*(sum) = (a) - (b), (a) < (b))
 
 static inline unsigned
 bit_width(uint64_t value)

@@ -77,6 +77,14 @@ due_after(const uvwheel_t *wheel, uint64_t delay_ms)
   return add_ms(wheel_now(wheel), delay_ms);
 }
 
+/* Computes the same in two instructions. Returns false if it cannot. */
+static inline bool
+is_usual_due(const uvwheel_t *wheel, uint64_t delay_ms, uint64_t *due_ms)
+{
+  return !SUBTRACT_OVERFLOWS(loop_now(wheel), wheel->set_back_ms, due_ms) &&
+         !ADD_OVERFLOWS(*due_ms, delay_ms, due_ms);
+}
+
 /* ---- Becoming active and idle ------------------------------------------- */
 
 /* A timer has become active (change is 1) or idle (-1): that may change who
@@ -100,28 +108,35 @@ claim_slot(uvwheel_t *wheel, uvwheel_timer_t *timer)
   return 0;
 }
 
-/* An active timer moves to the slot of another time. */
-static NOINLINE int
-move(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t delay_ms)
+static int
+move(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
 {
-  if (uvwheel__core_move(&wheel->core, &timer->entry,
-                         due_after(wheel, delay_ms)))
+  if (uvwheel__core_move(&wheel->core, &timer->entry, due_ms))
     uvwheel__arm(wheel);
   return 0;
 }
 
-/* An active timer is due at another time, which is usually not earlier: then
- * the difference is not negative. It is in the unusual cases, too: a due time
- * beyond INT64_MAX, and a loop's clock that has stepped back to before what the
- * wheel's was set back. */
+/* The unusual cases of a new due time: it is earlier, or was not computed. */
+static NOINLINE int
+postpone_slow(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t delay_ms)
+{
+  uint64_t due_ms = due_after(wheel, delay_ms);
+
+  if (due_ms < timer->entry.due_ms)
+    return move(wheel, timer, due_ms);
+  timer->entry.due_ms = due_ms;
+  return 0;
+}
+
+/* An active timer is due at another time, which is usually not earlier. */
 static inline int
 postpone(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
-  uint64_t due_ms = loop_now(wheel) - wheel->set_back_ms + delay_ms;
+  uint64_t due_ms;
 
-  if (UNLIKELY(due_ms < delay_ms ||
-               (int64_t)(due_ms - timer->entry.due_ms) < 0))
-    return move(wheel, timer, delay_ms);
+  if (UNLIKELY(!is_usual_due(wheel, delay_ms, &due_ms) ||
+               due_ms < timer->entry.due_ms))
+    return postpone_slow(wheel, timer, delay_ms);
   timer->entry.due_ms = due_ms;
   return 0;
 }
@@ -213,18 +228,17 @@ has_room(const uvwheel_t *wheel)
 
 /* Starts or restarts any timer. */
 static NOINLINE int
-set_due_slow(uvwheel_timer_t *timer, uint64_t delay_ms)
+set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
 {
   uvwheel_t *wheel;
 
   if (!is_initialised(timer) || is_closing(home_of(timer)))
     return UV_EINVAL;
   wheel = use_wheel(timer);
-  if (is_active(timer)) {
-    if (is_fifo(&wheel->core))
-      return move(wheel, timer, delay_ms);
-    return postpone(wheel, timer, delay_ms);
-  }
+  if (is_active(timer)) /* in a FIFO wheel it goes to the end of the queue */
+    return is_fifo(&wheel->core)
+               ? move(wheel, timer, due_after(wheel, delay_ms))
+               : postpone(wheel, timer, delay_ms);
   if (!has_room(wheel))
     return UV_ENOBUFS;
   timer->home &= ~HOME_IDLE;
@@ -239,7 +253,7 @@ static NOINLINE int
 start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
            uint64_t repeat)
 {
-  int error = set_due_slow(timer, timeout);
+  int error = set_due(timer, timeout);
 
   if (error == 0)
     set_start(timer, cb, timeout, repeat);
@@ -256,9 +270,10 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
     return UV_EINVAL;
   if (is_recent(timer, HOME_IDLE, &wheel)) {
     uvwheel_core_t *core = &wheel->core;
-    uint64_t due_ms = loop_now(wheel) - wheel->set_back_ms + timeout;
-    if (LIKELY(due_ms >= timeout && due_ms < core->reciprocal_ms &&
-               !is_closing(wheel) && has_room(wheel) && wheel->unrefd == 0)) {
+    uint64_t due_ms;
+    if (LIKELY(is_usual_due(wheel, timeout, &due_ms) &&
+               due_ms < core->reciprocal_ms && !is_closing(wheel) &&
+               has_room(wheel) && wheel->unrefd == 0)) {
       timer->home = (uintptr_t)wheel;
       set_start(timer, cb, timeout, repeat);
       if (LIKELY(uvwheel__core_insert(core, &timer->entry, due_ms)))
@@ -326,7 +341,7 @@ again_slow(uvwheel_timer_t *timer)
 {
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
-  return repeats(timer) ? set_due_slow(timer, timer->interval) : 0;
+  return repeats(timer) ? set_due(timer, timer->interval) : 0;
 }
 
 int
@@ -446,3 +461,23 @@ uvwheel_timer_has_ref(const uvwheel_timer_t *timer)
 {
   return is_initialised(timer) && !(timer->home & HOME_UNREF);
 }
+
+/* ---- Misuse ------------------------------------------------------------- */
+
+#ifdef UVWHEEL_CHECKS
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+void
+uvwheel__misuse(const uvwheel_entry_t *entry, const char *what)
+{
+  const uvwheel_timer_t *timer =
+      CONTAINER_OF((uvwheel_entry_t *)(uintptr_t)entry, uvwheel_timer_t, entry);
+
+  fprintf(stderr, "uvwheel: timer %p, callback 0x%" PRIxPTR ": %s\n",
+          (const void *)timer, (uintptr_t)timer->cb, what);
+  abort();
+}
+
+#endif

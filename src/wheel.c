@@ -77,11 +77,12 @@
  *       slot uses one.
  *
  * Costs: insert, remove and expire are O(1) and touch two, three and two
- * entries; postpone to a later time is one store. An entry that waits for r
- * rounds is looked at r times at worst, once for each round in which another
- * entry of its slot was due. The search for the next tick looks at one or two
+ * entries; a postponement is one store. An entry that waits for r rounds is
+ * looked at r times at worst. The search for the next tick looks at one or two
  * slots when the wheel is busy; it skips 64 slots at a time if all their
- * entries are more than a round away.
+ * entries are more than a round away. A draw costs O(count), plus a look at
+ * each entry on the way that was postponed or waits for a later round; calls
+ * that follow go on behind those, but in a FIFO wheel look at them again.
  *
  * Tried and dropped:
  *

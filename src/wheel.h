@@ -1,26 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The wheel: a hashed timing wheel that knows no event loop and no clock. The
- * time is an argument, nothing is called back, and the same calls always give
- * the same result.
- *
- *   uvwheel__core_init(&core, 100, 512, 0);
- *   uvwheel__core_insert(&core, &connection->entry, now_ms + 60000);
- *   ...
- *   uint64_t budget = 10000;
- *   while ((entry = uvwheel__core_expire(&core, now_ms, &budget)) != NULL)
- *     close_connection(entry);
- *   sleep_until(uvwheel__core_next_ms(&core));
+/* The wheel: a hashed timing wheel that knows no event loop and no clock.
+ * wheel.c explains it.
  *
  * All times are milliseconds of one clock that the caller chooses. It stays
- * below 2^63 (292 million years); due times may be anything. A wheel belongs to
- * one thread at a time. No call after uvwheel__core_init allocates. The caller
- * knows which entries are active. wheel.c explains the words. */
+ * below 2^63 (292 million years); due times may be anything. The caller knows
+ * which entries are active. */
 
 #ifndef UVWHEEL_CORE_H
 #define UVWHEEL_CORE_H
 
-#include "checks.h"
+#include "list.h"
 #include "portable.h"
 
 /* No tick; the last tick that an entry waits for; and the last one that the
@@ -124,12 +114,11 @@ uint64_t uvwheel__next_occupied(const uvwheel_core_t *core, uint64_t number);
  * emptied, or the loop would wake up for them. */
 uint64_t uvwheel__find_next_tick(uvwheel_core_t *core);
 
-/* How many entries wait in a slot, 0 to slots - 1. Entries of a pass that was
- * cut short by its budget are in no slot. Cost: O(entries in it). */
+/* How many entries wait in a slot. */
 uint64_t uvwheel__slot_count(const uvwheel_core_t *core, uint64_t number);
 
 /* How many entries in slots are due in later rounds than this one, and the most
- * rounds that any of them has to go. Cost: O(entries + slots in use). */
+ * rounds that any of them has to go. */
 uint64_t uvwheel__count_later(const uvwheel_core_t *core, uint64_t now_ms,
                               uint64_t *most);
 
@@ -159,14 +148,8 @@ append_to_slot(uvwheel_core_t *core, uvwheel_slot_t *slot,
 
 /* ---- The wheel (wheel.c) ------------------------------------------------ */
 
-/* Makes a wheel in uninitialised memory.
- *
- * tick_ms: the resolution, 1 to UVWHEEL_MAX_TICK_MS. slots: 1 to
- * UVWHEEL_MAX_SLOTS, rounded up to a power of two. flags: 0 or UVWHEEL_FIFO.
- *
- * Returns 0, or EINVAL (an argument out of range) or ENOMEM of <errno.h>, and
- * then the memory is as it was. Cost: one allocation of about 256 bytes per
- * slot, which are written as the slot fills. */
+/* Makes a wheel in uninitialised memory. Returns 0, or EINVAL (an argument out
+ * of range) or ENOMEM of <errno.h>, and then the memory is as it was. */
 int uvwheel__core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
                        uint32_t flags);
 
@@ -180,9 +163,9 @@ uvwheel__core_count(const uvwheel_core_t *core)
   return core->counters.inserted + core->capacity - core->insert_limit;
 }
 
-/* When uvwheel__core_expire should be called next. It may turn out that nothing
- * expires then (entries were removed or postponed meanwhile), but nothing ever
- * expires earlier. UINT64_MAX when the wheel is empty. Cost: O(1). */
+/* When uvwheel__core_expire should be called next; UINT64_MAX: never. It may
+ * turn out that nothing expires then (entries were removed or postponed), but
+ * nothing ever expires earlier. */
 uint64_t uvwheel__core_next_ms(const uvwheel_core_t *core);
 
 /* Puts an entry that is on no list into the slot of its tick, if that is
@@ -202,13 +185,9 @@ put_if_claimed(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
  * earlier by this. */
 bool uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry);
 
-/* Puts an entry that is not active into the wheel, due at due_ms. Any value is
- * legal; an entry whose tick is past expires at the next uvwheel__core_expire.
- * Cost: O(1), touches the entry, its slot and one entry of that slot.
- *
- * Returns false if the slot has to be claimed: then uvwheel__put_and_claim has
- * to follow. (It does not call that, so that the usual start of a timer needs
- * no stack.) */
+/* Puts an entry that is not active into the wheel, due at due_ms. Returns false
+ * if the slot has to be claimed: then uvwheel__put_and_claim has to follow. (It
+ * does not call that, so that the usual start of a timer needs no stack.) */
 static inline bool
 uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
                      uint64_t due_ms)
@@ -222,13 +201,9 @@ uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
 /* The last entry has left the wheel: there is nothing to wake up for. */
 void uvwheel__core_became_empty(uvwheel_core_t *core);
 
-/* Takes an active entry out of the wheel. Its memory may be freed at once.
- * Cost: O(1), touches the entry and its two neighbours; of the last entry also
- * each slot that entries were put into since the hand passed it last.
- *
- * A slot that becomes empty is not vacated: if it were, a stop would take 12 ns
- * instead of 3. Returns false if the entry was the last one: then
- * uvwheel__core_became_empty has to follow. */
+/* Takes an active entry out of the wheel. Returns false if it was the last one:
+ * then uvwheel__core_became_empty has to follow. A slot that becomes empty is
+ * not vacated: if it were, a stop would take 12 ns instead of 3. */
 static inline bool
 uvwheel__core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
@@ -239,56 +214,38 @@ uvwheel__core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
   return LIKELY(uvwheel__core_count(core) != 0);
 }
 
-/* Moves an active entry to the slot of the tick after due_ms; with
- * UVWHEEL_FIFO, to the end of that tick's queue. Returns whether
- * uvwheel__core_next_ms may have become earlier by this. Cost: a remove and an
- * insert.
- *
- * An entry that becomes due later need not be moved: a store to its due_ms is
- * enough, and the hand moves it when it finds it. */
+/* Moves an active entry to the slot of the tick after due_ms. Returns whether
+ * uvwheel__core_next_ms may have become earlier by this. An entry that becomes
+ * due later need not be moved: a store to its due_ms is enough. */
 bool uvwheel__core_move(uvwheel_core_t *core, uvwheel_entry_t *entry,
                         uint64_t due_ms);
 
 /* Moves the hand to now_ms and hands out one entry that expires by then; call
- * it until it returns NULL. The entry is no longer active and the wheel has
- * forgotten it. Between two calls the caller may do anything with the wheel.
+ * it until it returns NULL. The entry is no longer active. Between two calls
+ * the caller may do anything with the wheel. A clock that steps back is
+ * followed: nothing expires early.
  *
  * Every entry that is handed out takes one from *budget, and so does every
  * other entry that the hand looks at. When that is 0 the call returns NULL; if
- * something is left, uvwheel__core_next_ms is not after now_ms, and a later
- * call goes on from there. Ticks are handed out in order; those at which
- * nothing is due cost nothing. A clock that steps back is followed: nothing
- * expires early.
- * Cost: O(1) per entry looked at, plus the search for the next useful tick once
- * per pass. With UVWHEEL_FIFO a pass begins with a look at the whole slot. */
+ * something is left, uvwheel__core_next_ms is not after now_ms. */
 uvwheel_entry_t *uvwheel__core_expire(uvwheel_core_t *core, uint64_t now_ms,
                                       uint64_t *budget);
 
 /* Draws up to `count` active entries, those that are due soonest (to the tick;
- * a postponed one counts with its new due time), however far away that is, and
- * returns how many. They stay active until uvwheel__core_take_drawn hands them
- * out, one by one, NULL at the end; call that right away, to its end. It leaves
- * out entries that were removed or moved to an earlier time meanwhile, or are
- * now due later than all that were drawn. Entries that were not drawn keep
- * their due time. now_ms is the clock. Must not be called before all that an
- * earlier call has drawn was handed out.
- * Cost: O(count), plus a look at each entry on the way that was postponed or
- * waits for a later round. Calls that follow go on behind those, but with
- * UVWHEEL_FIFO look at them again. */
+ * a postponed one counts with its new due time), and returns how many. They
+ * stay active until uvwheel__core_take_drawn hands them out, one by one, NULL
+ * at the end. It leaves out entries that were removed or moved to an earlier
+ * time meanwhile, or are now due later than all that were drawn. now_ms is the
+ * clock. Must not be called before all that an earlier call has drawn was
+ * handed out. */
 uint64_t uvwheel__core_draw(uvwheel_core_t *core, uint64_t now_ms,
                             uint64_t count);
 uvwheel_entry_t *uvwheel__core_take_drawn(uvwheel_core_t *core);
 
-/* A walk over all active entries, in no particular order:
- *
- *   uvwheel__core_walk_begin(&core);
- *   while ((entry = uvwheel__core_walk_next(&core)) != NULL)
- *     ...
- *
+/* A walk over all active entries: begin, then next until it returns NULL.
  * Between the steps the caller may do anything with the wheel, except begin
  * another walk. Every entry that is active throughout is visited exactly once.
- * An entry that is inserted anew may be visited or not.
- * Cost: O(entries + slots in use): each entry is put into its slot anew. */
+ */
 void uvwheel__core_walk_begin(uvwheel_core_t *core);
 uvwheel_entry_t *uvwheel__core_walk_next(uvwheel_core_t *core);
 

@@ -143,6 +143,17 @@ close_end_signals(end_signals_t *signals)
   uv_close((uv_handle_t *)&signals->terminate, NULL);
 }
 
+void
+run_to_end(uv_loop_t *loop)
+{
+  uv_run(loop, UV_RUN_DEFAULT);
+  if (uv_loop_close(loop) == 0)
+    return;
+  complain("handles were left open:");
+  uv_print_all_handles(loop, stderr);
+  exit(EXIT_FAILURE);
+}
+
 int
 is_spare_descriptor(uv_os_fd_t descriptor, uint64_t limit)
 {

@@ -68,6 +68,10 @@ void open_loop(uv_loop_t *loop, end_signals_t *signals, uv_signal_cb cb,
                void *data);
 void close_end_signals(end_signals_t *signals);
 
+/* Runs the loop until all its handles are closed, and closes it. The program
+ * ends after a complaint if some are left open. */
+void run_to_end(uv_loop_t *loop);
+
 /* Are so few descriptors left that a server should keep them for what is not a
  * connection? The kernel always gives the lowest free number, so the number of
  * a new connection shows it. Waiting for accept() to fail would not do: libuv

@@ -13,9 +13,7 @@
 #include "cli.h"
 
 #define MAX_ROWS 32
-#define HELP                                                       \
-  MAX_ROWS /* what getopt_long returns for it; for others: the row \
-            */
+#define HELP MAX_ROWS /* getopt_long returns it, or the number of a row */
 
 static const option_row_t help_row = {
     .name = "help", .value = NULL, .help = "show this"};
@@ -87,9 +85,7 @@ set_value(const option_row_t *row, void *options, char *text)
 {
   void *field = (char *)options + row->offset;
 
-  if (row->parse != NULL)
-    row->parse(options, text);
-  else if (row->value == NULL)
+  if (row->value == NULL)
     *(int *)field = 1;
   else if (row->size == 0)
     *(const char **)field = text;

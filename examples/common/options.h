@@ -17,8 +17,6 @@ typedef struct option_row_s {
   size_t offset;     /* of its field, in what the program passes */
   size_t size;       /* of a number; 0: a text, as it is                 */
   uint64_t min, max; /* of a number                                      */
-  /* Called with what the program passes, if the value has to be parsed. */
-  void (*parse)(void *options, char *text);
 } option_row_t;
 
 /* The ends of a row: for a field of what the program passes. */

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include <unistd.h>
+
 #include "cli.h"
 #include "options.h"
 
@@ -18,26 +20,6 @@ enum {
   ALL = SINGLE | MULTI_LOOP
 };
 
-static void
-parse_kind(void *options, char *name)
-{
-  const idle_kind_t *kind = idle_kind(name);
-
-  if (kind == NULL)
-    usage_error("--timer takes wheel, uv, sweep or none, not '%s'", name);
-  ((server_options_t *)options)->kind = kind;
-}
-
-static void
-parse_when_full(void *options, char *name)
-{
-  int sheds = strcmp(name, "shed") == 0;
-
-  if (!sheds && strcmp(name, "refuse") != 0)
-    usage_error("--when-full takes refuse or shed, not '%s'", name);
-  ((server_options_t *)options)->sheds = sheds;
-}
-
 static const option_row_t rows[] = {
     {MULTI_LOOP, "threads", "N", "how many (one for each processor)",
      NUMBER(threads, 1, MAX_THREADS)},
@@ -51,31 +33,33 @@ static const option_row_t rows[] = {
      "remove a session after this idle time (5000)",
      NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
     {UDP_SESSIONS, "sessions", "N", "most sessions at once, 0: no limit (0)",
-     NUMBER(wheel.max_timers, 0, UINT64_MAX)},
+     NUMBER(most_peers, 0, UINT64_MAX)},
     {IDLE_SERVER, "max-connections", "N",
      "most connections at once, 0: as many as there are\n"
      "descriptors (0)",
-     NUMBER(wheel.max_timers, 0, UINT64_MAX)},
-    {SINGLE, "when-full", "WHAT",
+     NUMBER(most_peers, 0, UINT64_MAX)},
+    {IDLE_SERVER, "when-full", "WHAT",
      "what becomes of newcomers then (refuse):\n"
      "  refuse  they are turned away\n"
      "  shed    the idlest make room;\n"
      "          only with --timer wheel",
-     .parse = parse_when_full},
-    {SINGLE, "timer", "KIND",
+     TEXT(when_full)},
+    {IDLE_SERVER, "timer", "KIND",
      "how idle time is watched (wheel):\n"
      "  wheel  by one uvwheel_timer_t for each peer\n"
      "  uv     by one uv_timer_t for each peer\n"
      "  sweep  by one uv_timer_t that looks at all peers each\n"
-     "         second; not for UDP\n"
+     "         second\n"
      "  none   not at all",
-     .parse = parse_kind},
+     TEXT(timer)},
+    {UDP_SESSIONS, "timer", "KIND",
+     "wheel: a session has a uvwheel_timer_t; uv: a uv_timer_t\n"
+     "(wheel)",
+     TEXT(timer)},
     {ALL, "tick", "MS", "resolution of a wheel (100)",
      NUMBER(wheel.tick_ms, 1, UVWHEEL_MAX_TICK_MS)},
     {ALL, "slots", "N", "slots of a wheel (512)",
      NUMBER(wheel.slots, 1, UVWHEEL_MAX_SLOTS)},
-    {SINGLE, "budget", "N", "timers handled per loop iteration (10000)",
-     NUMBER(wheel.turn_budget, 1, UINT32_MAX)},
     {TCP, "http", "PORT",
      "show the wheels, live, to browsers at this port, and to\n"
      "Prometheus at /metrics; 0: at any free one (not at all)",
@@ -86,10 +70,8 @@ static const option_row_t rows[] = {
      NUMBER(stats_seconds, 1, MAX_SECONDS)},
     {IDLE_SERVER, "block", "SECONDS",
      "for tests: block the loop for that long at SIGUSR1, then\n"
-     "call uv_update_time; at SIGUSR2 the same without that",
+     "call uv_update_time",
      NUMBER(block_seconds, 1, MAX_SECONDS)},
-    {ALL, "quiet", NULL, "print only where it listens, and errors",
-     TEXT(quiet)},
 };
 
 static const char *
@@ -108,23 +90,6 @@ description_of(unsigned server)
   return "An echo server that closes connections on which nothing happens.\n";
 }
 
-/* How many there are for this process, where libuv knows. */
-static unsigned
-processors(void)
-{
-#if UV_VERSION_HEX >= 0x012C00 /* 1.44 */
-  return uv_available_parallelism();
-#else
-  uv_cpu_info_t *infos;
-  int count;
-
-  if (uv_cpu_info(&infos, &count) != 0)
-    return 1;
-  uv_free_cpu_info(infos, count);
-  return (unsigned)count;
-#endif
-}
-
 void
 parse_options(int argc, char **argv, unsigned server, server_options_t *options)
 {
@@ -138,23 +103,25 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
   };
 
   *options = (server_options_t){
-      .threads = processors(),
+      .threads = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN),
       .host = DEFAULT_HOST,
       .port = DEFAULT_PORT,
       .timeout_ms = DEFAULT_TIMEOUT_MS,
-      .kind = idle_kind("wheel"),
+      .timer = "wheel",
+      .when_full = "refuse",
       .http_host = DEFAULT_HOST,
       .http_port = NO_HTTP,
   };
   parse_command_line(argc, argv, &line, options);
-  if (server != IDLE_SERVER && options->kind->open == NULL)
-    usage_error("--timer %s is not for UDP", options->kind->name);
-  if (options->http_port != NO_HTTP &&
-      strcmp(options->kind->name, "wheel") != 0)
+  int sheds = strcmp(options->when_full, "shed") == 0;
+  if (!sheds && strcmp(options->when_full, "refuse") != 0)
+    usage_error("--when-full takes refuse or shed, not '%s'",
+                options->when_full);
+  if (strcmp(options->timer, "wheel") == 0)
+    return;
+  if (options->http_port != NO_HTTP)
     usage_error("--http shows the wheel, there is none with --timer %s",
-                options->kind->name);
-  if (options->sheds && strcmp(options->kind->name, "wheel") != 0)
-    usage_error("--when-full shed needs the wheel, there is none with "
-                "--timer %s",
-                options->kind->name);
+                options->timer);
+  if (sheds)
+    usage_error("--when-full shed needs --timer wheel");
 }

@@ -9,8 +9,6 @@
 
 #include <uvwheel.h>
 
-#include "idle-timer.h"
-
 #define NO_HTTP UINT32_MAX
 
 enum { IDLE_SERVER = 1, UDP_SESSIONS = 2, MULTI_LOOP = 4 };
@@ -20,14 +18,14 @@ typedef struct server_options_s {
   const char *host;
   uint16_t port;
   uint64_t timeout_ms;
-  const idle_kind_t *kind;
-  uvwheel_options_t wheel; /* its max_timers: most peers at once */
-  int sheds;               /* when there are that many */
+  const char *timer;   /* what watches idle time: "wheel" or a rival */
+  uint64_t most_peers; /* at once, or 0 */
+  const char *when_full;
+  uvwheel_options_t wheel;
   const char *http_host;
   uint32_t http_port;     /* of the live page, or NO_HTTP */
   uint64_t stats_seconds; /* 0: never */
   uint64_t block_seconds; /* 0: never */
-  int quiet;
 } server_options_t;
 
 /* Fills *options for one of them, or ends the program after a complaint or

@@ -3,8 +3,7 @@
 #include "usage.h"
 
 #include <stddef.h>
-
-#include <uv.h>
+#include <time.h>
 
 #if defined(__APPLE__)
 #define MAX_RSS_PER_KIB 1024 /* it counts bytes there */
@@ -31,4 +30,55 @@ usage_of_process(void)
       .rss_kib = rss / 1024,
       .max_rss_kib = usage.ru_maxrss / MAX_RSS_PER_KIB,
   };
+}
+
+/* ---- Turns --------------------------------------------------------------- */
+
+static uint64_t
+cpu_ns(void)
+{
+  struct timespec now;
+
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+static void
+on_polled(uv_check_t *after_poll)
+{
+  turns_t *turns = after_poll->data;
+
+  turns->begun_ns = cpu_ns();
+}
+
+static void
+on_poll(uv_prepare_t *before_poll)
+{
+  turns_t *turns = before_poll->data;
+  uint64_t took_ns = cpu_ns() - turns->begun_ns;
+
+  if (turns->longest_ns < took_ns)
+    turns->longest_ns = took_ns;
+}
+
+void
+turns_start(turns_t *turns, uv_loop_t *loop)
+{
+  uv_check_init(loop, &turns->after_poll);
+  uv_prepare_init(loop, &turns->before_poll);
+  turns->after_poll.data = turns;
+  turns->before_poll.data = turns;
+  turns->begun_ns = cpu_ns();
+  turns->longest_ns = 0;
+  uv_check_start(&turns->after_poll, on_polled);
+  uv_prepare_start(&turns->before_poll, on_poll);
+  uv_unref((uv_handle_t *)&turns->after_poll);
+  uv_unref((uv_handle_t *)&turns->before_poll);
+}
+
+void
+turns_stop(turns_t *turns)
+{
+  uv_close((uv_handle_t *)&turns->after_poll, NULL);
+  uv_close((uv_handle_t *)&turns->before_poll, NULL);
 }

@@ -34,4 +34,5 @@ rival_close(rival_timer_t *timer)
 
 #include "../echo.c" /* NOLINT(bugprone-suspicious-include) */
 
-const rival_t rival_none = {"none", echo_init, echo_on_connection, echo_stop};
+const rival_t rival_none = {"none", 0, echo_init, echo_on_connection,
+                            echo_stop};

@@ -90,4 +90,5 @@ rival_close(rival_timer_t *timer)
 
 #include "../echo.c" /* NOLINT(bugprone-suspicious-include) */
 
-const rival_t rival_sweep = {"sweep", echo_init, echo_on_connection, echo_stop};
+const rival_t rival_sweep = {"sweep", sizeof(rival_timer_t), echo_init,
+                             echo_on_connection, echo_stop};

@@ -51,4 +51,5 @@ rival_close(rival_timer_t *timer)
 
 #include "../echo.c" /* NOLINT(bugprone-suspicious-include) */
 
-const rival_t rival_uv = {"uv", echo_init, echo_on_connection, echo_stop};
+const rival_t rival_uv = {"uv", sizeof(rival_timer_t), echo_init,
+                          echo_on_connection, echo_stop};

@@ -8,10 +8,13 @@
 #ifndef EXAMPLES_RIVALS_H
 #define EXAMPLES_RIVALS_H
 
+#include <stddef.h>
+
 #include "../echo.h"
 
 typedef struct rival_s {
-  const char *name; /* of the kind */
+  const char *name;
+  size_t timer_bytes; /* of one */
   int (*init)(echo_t *echo, uv_loop_t *loop, unsigned family,
               const server_options_t *options);
   uv_connection_cb on_connection;

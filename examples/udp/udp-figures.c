@@ -5,21 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "../common/usage.h"
-
-void
-udp_figures_start(udp_figures_t *figures, uv_loop_t *loop)
-{
-  figures->first_rss_kib = usage_of_process().rss_kib;
-  turns_start(&figures->turns, loop);
-}
-
-void
-udp_figures_stop(udp_figures_t *figures)
-{
-  turns_stop(&figures->turns);
-}
-
 /* ---- Sessions ----------------------------------------------------------- */
 
 void
@@ -89,12 +74,10 @@ udp_figures_print(const udp_figures_t *figures, const char *title)
 
   printf("%s timer=%s sessions=%" PRIu64 " peak=%" PRIu64 " created=%" PRIu64
          " refreshes=%" PRIu64 " questions=%" PRIu64 " refused=%" PRIu64
-         " unsent=%" PRIu64 " shed=%" PRIu64 " expired=%" PRIu64
-         " expired_early=%" PRIu64,
+         " unsent=%" PRIu64 " expired=%" PRIu64 " expired_early=%" PRIu64,
          title, figures->timer, figures->sessions, figures->peak,
          figures->created, figures->refreshes, figures->questions,
-         figures->refused, figures->unsent, figures->shed, figures->expired,
-         figures->early);
+         figures->refused, figures->unsent, figures->expired, figures->early);
   printf(" lateness_p50_ms=%.1f lateness_p99_ms=%.1f lateness_max_ms=%.1f"
          " longest_turn_ms=%.1f cpu_s=%.3f",
          lateness_ms(figures, 50), lateness_ms(figures, 99),
@@ -102,7 +85,7 @@ udp_figures_print(const udp_figures_t *figures, const char *title)
          usage.cpu_s);
   printf(" timer_bytes=%zu session_bytes=%zu session_rss=%" PRIu64
          " rss_kib=%" PRIu64 " max_rss_kib=%" PRIu64 "\n",
-         figures->timer_bytes, figures->bytes, session_rss(figures, &usage),
-         usage.rss_kib, usage.max_rss_kib);
+         figures->timer_bytes, figures->session_bytes,
+         session_rss(figures, &usage), usage.rss_kib, usage.max_rss_kib);
   fflush(stdout);
 }

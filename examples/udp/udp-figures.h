@@ -9,9 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <uv.h>
-
-#include "../common/turns.h"
+#include "../common/usage.h"
 
 /* Lateness is counted in steps of 0.1 ms; what is later than 3 s counts for
  * the last one. */
@@ -19,9 +17,9 @@
 #define LATENESS_STEPS 30000
 
 typedef struct udp_figures_s {
-  const char *timer;  /* the kind                                     */
-  size_t timer_bytes; /* of one                                       */
-  size_t bytes;       /* of one session, its timer included           */
+  const char *timer;    /* the kind                                     */
+  size_t timer_bytes;   /* of one                                       */
+  size_t session_bytes; /* of one session, its timer included */
 
   uint64_t sessions;  /* now                                          */
   uint64_t peak;      /* the most that there were at once             */
@@ -30,7 +28,6 @@ typedef struct udp_figures_s {
   uint64_t questions; /* datagrams that only asked                    */
   uint64_t refused;   /* first datagrams that no session was made for */
   uint64_t unsent;    /* answers that the kernel did not take         */
-  uint64_t shed;      /* sessions that made room for others           */
   uint64_t expired;
   uint64_t early; /* of these: before the timeout, which is wrong */
 
@@ -40,10 +37,6 @@ typedef struct udp_figures_s {
   uint64_t first_rss_kib; /* resident memory before the first session */
   turns_t turns;
 } udp_figures_t;
-
-/* Begins to measure the turns of the loop, and stops it. */
-void udp_figures_start(udp_figures_t *figures, uv_loop_t *loop);
-void udp_figures_stop(udp_figures_t *figures);
 
 void udp_figures_created(udp_figures_t *figures);
 

@@ -12,10 +12,9 @@
  * two states of one key are checked to be the same: they must go on alike. */
 
 #include "explore.h"
+#include "play.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,29 +28,13 @@
 #define NOWHERE UINT32_MAX
 #define MOST_STATES (1u << 29) /* whose numbers can be doubled twice */
 
-/* Sanitizers end by abort, too, so that the moves are printed. */
-const char *__asan_default_options(void);
-const char *__ubsan_default_options(void);
-
-const char *
-__asan_default_options(void)
-{
-  return "abort_on_error=1";
-}
-
-const char *
-__ubsan_default_options(void)
-{
-  return "abort_on_error=1:print_stacktrace=1";
-}
-
 static const world_t worlds[] = {
-    {&core_layer, 2, 1, 1, 0, 0},  {&core_layer, 2, 1, 1, UVWHEEL_FIFO, 0},
-    {&core_layer, 2, 2, 2, 0, 0},  {&core_layer, 2, 2, 2, UVWHEEL_FIFO, 0},
-    {&core_layer, 3, 1, 1, 0, 0},  {&core_layer, 3, 1, 1, UVWHEEL_FIFO, 0},
-    {&core_layer, 3, 2, 1, 0, 0},  {&core_layer, 3, 2, 1, UVWHEEL_FIFO, 0},
-    {&peers_layer, 3, 1, 2, 0, 0}, {&peers_layer, 3, 2, 2, UVWHEEL_FIFO, 0},
-    {&peers_layer, 3, 2, 2, 0, 1}, {&peers_layer, 3, 1, 2, UVWHEEL_FIFO, 1},
+    {&core_layer, 2, {1, 1, 0}, 0},  {&core_layer, 2, {1, 1, UVWHEEL_FIFO}, 0},
+    {&core_layer, 2, {2, 2, 0}, 0},  {&core_layer, 2, {2, 2, UVWHEEL_FIFO}, 0},
+    {&core_layer, 3, {1, 1, 0}, 0},  {&core_layer, 3, {1, 1, UVWHEEL_FIFO}, 0},
+    {&core_layer, 3, {1, 2, 0}, 0},  {&core_layer, 3, {1, 2, UVWHEEL_FIFO}, 0},
+    {&peers_layer, 3, {2, 1, 0}, 0}, {&peers_layer, 3, {2, 2, UVWHEEL_FIFO}, 0},
+    {&peers_layer, 3, {2, 2, 0}, 1}, {&peers_layer, 3, {2, 1, UVWHEEL_FIFO}, 1},
 };
 
 typedef struct limits_s {
@@ -84,7 +67,7 @@ typedef unsigned char snapshot_t[MOST_MEMORY_BYTES];
 void
 add_memory(void *memory, size_t size)
 {
-  EXPECT(memory_count < MOST_MEMORIES);
+  require(memory_count < MOST_MEMORIES);
   memories[memory_count].at = memory;
   memories[memory_count].size = size;
   memory_count++;
@@ -93,7 +76,7 @@ add_memory(void *memory, size_t size)
 void
 add_move(const char *name, make_t make, unsigned timer, uint64_t ms)
 {
-  EXPECT(move_count < MOST_MOVES);
+  require(move_count < MOST_MOVES);
   moves[move_count].name = name;
   moves[move_count].make = make;
   moves[move_count].timer = timer;
@@ -109,7 +92,7 @@ save(snapshot_t snapshot)
   unsigned i;
 
   for (i = 0; i < memory_count; i++) {
-    EXPECT(used + memories[i].size <= MOST_MEMORY_BYTES);
+    require(used + memories[i].size <= MOST_MEMORY_BYTES);
     memcpy(snapshot + used, memories[i].at, memories[i].size);
     used += memories[i].size;
   }
@@ -162,7 +145,7 @@ make_room(uint32_t wanted)
   states = realloc(states, room * sizeof *states);
   free(places);
   places = malloc(2 * (size_t)room * sizeof *places);
-  EXPECT(states != NULL && places != NULL);
+  require(states != NULL && places != NULL);
   memset(places, 0xFF, 2 * (size_t)room * sizeof *places);
   for (i = 0; i < state_count; i++)
     *place_of(states[i].key) = i;
@@ -192,7 +175,7 @@ way_to(uint32_t state, uint32_t *way)
   unsigned length = 0, i;
 
   for (; states[state].from != NOWHERE; state = states[state].from) {
-    EXPECT(length < DEEPEST);
+    require(length < DEEPEST);
     way[length++] = states[state].move;
   }
   for (i = 0; i < length / 2; i++) {
@@ -213,9 +196,9 @@ static void
 tell_world(FILE *stream)
 {
   fprintf(stream, "%-7s %u timers, %" PRIu32 " slot%s of %" PRIu64 " ms%s",
-          world->layer->name, world->timers, world->slots,
-          world->slots > 1 ? "s" : "", world->tick_ms,
-          world->flags & UVWHEEL_FIFO ? ", FIFO" : "");
+          world->layer->name, world->timers, world->shape.slots,
+          world->shape.slots > 1 ? "s" : "", world->shape.tick_ms,
+          world->shape.flags & UVWHEEL_FIFO ? ", FIFO" : "");
   if (world->variant != 0)
     fprintf(stream, ", variant %u", world->variant);
 }
@@ -233,21 +216,19 @@ tell_move(uint32_t move)
 
 /* How what went wrong came about. It is the shortest way to it. */
 static void
-tell_way(int signal_number)
+tell_way(void)
 {
   static uint32_t way[DEEPEST];
   unsigned length, i;
 
-  signal(signal_number, SIG_DFL);
-  if (world != NULL) {
-    tell_world(stderr);
-    fprintf(stderr, ":\n");
-    length = way_to(state_now, way);
-    for (i = 0; i < length; i++)
-      tell_move(way[i]);
-    tell_move(move_now);
-  }
-  raise(signal_number);
+  if (world == NULL)
+    return;
+  tell_world(stderr);
+  fprintf(stderr, ":\n");
+  length = way_to(state_now, way);
+  for (i = 0; i < length; i++)
+    tell_move(way[i]);
+  tell_move(move_now);
 }
 
 /* The same moves lead to the same state. */
@@ -262,7 +243,7 @@ go_to(uint32_t state, const snapshot_t begin)
     move_now = way[i];
     (void)moves[way[i]].make(moves[way[i]].timer, moves[way[i]].ms);
   }
-  EXPECT(world->layer->key() == states[state].key);
+  require(world->layer->key() == states[state].key);
 }
 
 /* All that the moves lead to, whichever of the timers has which number. */
@@ -293,7 +274,7 @@ expect_same(uint32_t state, const snapshot_t begin)
   sum = sum_up(here);
   go_to(state, begin);
   save(here);
-  EXPECT(sum_up(here) == sum);
+  require(sum_up(here) == sum);
   move_now = move;
 }
 
@@ -401,13 +382,9 @@ explore_all(const limits_t *limits)
 }
 
 static bool
-parse(const char *text, uint64_t *value)
+parse_limit(const char *text, uint64_t *value)
 {
-  char *end;
-
-  errno = 0;
-  *value = strtoull(text, &end, 10);
-  return *text >= '1' && *text <= '9' && *end == '\0' && errno == 0;
+  return parse_number(text, value) && *value > 0;
 }
 
 static bool
@@ -417,11 +394,11 @@ parse_options(int argc, char **argv, limits_t *limits)
 
   for (i = 1; i + 1 < argc; i += 2)
     if (!(strcmp(argv[i], "--depth") == 0 &&
-          parse(argv[i + 1], &limits->depth)) &&
+          parse_limit(argv[i + 1], &limits->depth)) &&
         !(strcmp(argv[i], "--states") == 0 &&
-          parse(argv[i + 1], &limits->states)) &&
+          parse_limit(argv[i + 1], &limits->states)) &&
         !(strcmp(argv[i], "--seconds") == 0 &&
-          parse(argv[i + 1], &limits->seconds)))
+          parse_limit(argv[i + 1], &limits->seconds)))
       return false;
   return i == argc;
 }
@@ -438,9 +415,7 @@ main(int argc, char **argv)
   }
   if (argc == 1)
     limits.seconds = 60;
-  signal(SIGABRT, tell_way);
-  signal(SIGSEGV, tell_way);
-  signal(SIGTERM, tell_way); /* it hangs */
+  tell_at_the_end(tell_way);
   explore_all(&limits);
   free(states);
   free(places);

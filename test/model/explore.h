@@ -15,11 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core_support.h"
 #include "model.h"
-#include "play.h"
-#include "wheel.h"
-
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 #define MOST_TIMERS 3
 
@@ -48,9 +45,7 @@ typedef struct layer_s {
 struct world_s {
   const layer_t *layer;
   unsigned timers;
-  uint32_t slots;
-  uint64_t tick_ms;
-  uint32_t flags;
+  shape_t shape;
   unsigned variant; /* what else makes a difference to the layer */
 };
 
@@ -91,39 +86,8 @@ seen_from(uint64_t now, uint64_t then)
   return then < MOST / 2 ? then - now : MOST;
 }
 
-/* What the model knows about an active timer's place in its tick. */
-uint64_t key_of_place(const model_t *model, unsigned index);
-
-/* ---- Those that are due soonest ------------------------------------------ */
-
-/* What is known of those that were drawn and not yet handed out. */
-typedef struct drawing_s {
-  bool going_on;
-  bool exact;             /* no timer was touched since it began           */
-  bool may[MOST_TIMERS];  /* be among them: others may have the same tick  */
-  bool must[MOST_TIMERS]; /* be among them, since later ones are, too      */
-  unsigned least;         /* how many are among them, or more if not exact */
-  uint64_t last_ms;       /* the latest tick that any of them has          */
-} drawing_t;
-
-/* `drawn` were drawn, where `count` were wanted. */
-void drawing_begin(drawing_t *drawing, const model_t *model, uint64_t count,
-                   uint64_t drawn);
-
-/* A timer was started, stopped or, if it stays where it is, postponed. */
-void drawing_touch(drawing_t *drawing, unsigned index, bool stays);
-
-/* A timer is handed out: it was active, and none goes before those that are due
- * at an earlier tick. */
-void drawing_take(drawing_t *drawing, model_t *model, unsigned index);
-
-/* There is none left. */
-void drawing_end(drawing_t *drawing);
-
-uint64_t key_of_drawing(const drawing_t *drawing, unsigned index);
-
-/* How many entries were put into a slot since it was claimed, as long as they
- * have not come to its last lane. */
-uint64_t dealt_into(const uvwheel_slot_t *slot);
+/* What the model knows about an active timer: its place in its tick, and what a
+ * draw makes of it. */
+uint64_t key_of_timer(const model_t *model, unsigned index);
 
 #endif /* EXPLORE_H */

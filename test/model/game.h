@@ -47,7 +47,8 @@ typedef struct mail_s {
   bool closed; /* its uv_async_t, by others                         */
   uvwheel_post_t *posts[MOST_POSTS];
   unsigned count;    /* of posts, the oldest first                        */
-  uint64_t in_turn;  /* how many more this turn of the loop calls back    */
+  uint64_t allowed;  /* how many more this iteration may call back        */
+  uint64_t expected; /* and how many more it has to call back             */
   bool is_fresh;     /* it has called none yet                            */
   bool is_time_over; /* after the last one                                */
 } mail_t;
@@ -58,9 +59,11 @@ typedef struct turns_s {
   uint64_t stalls;
   uint64_t deaf_ms;
   uint64_t count;
-  bool in_turn;      /* a turn has begun, and may not have ended   */
-  uint64_t begin_ns; /* of the turn that calls back                */
-  unsigned unread;   /* callbacks after its time was over          */
+  unsigned since_poll; /* turns since the last poll began: at most one */
+  bool was_rewound;    /* since the last poll, or it is behind still */
+  bool in_turn;        /* a turn has begun, and may not have ended   */
+  uint64_t begin_ns;   /* of the turn that calls back                */
+  unsigned unread;     /* callbacks after its time was over          */
 } turns_t;
 
 typedef struct game_s {
@@ -77,7 +80,7 @@ typedef struct game_s {
   armed_t timers[MODEL_TIMERS];
   mail_t mail;
   turns_t turns;
-  unsigned foreign_closes; /* whose callback has not run yet */
+  unsigned foreign_closes; /* of others, whose callback has not run yet */
   bool closes_late;        /* the wheel, if others closed its handles */
   uint64_t fired;
   uint64_t fired_early;
@@ -105,9 +108,6 @@ uint64_t told_now_ms(void);
 /* A turn has begun, or a stall was found, if the wheel says so. */
 void watch_turns(void);
 
-/* The time on the wheel's clock up to which the turn fires. */
-uint64_t limit_ms(void);
-
 /* If one was under way it is over. */
 void end_turn(void);
 
@@ -122,7 +122,7 @@ bool is_time_over(void);
 bool is_rewound(void);
 
 /* Everything that must hold at any time, also inside callbacks. */
-void verify(void);
+void verify_game(void);
 
 /* ---- play_binding.c ------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "play.h"
+#include "core_support.h"
 
 uint64_t
 model_tick_ms(const model_t *model, uint64_t due_ms)
@@ -31,14 +31,34 @@ model_earliest_ms(const model_t *model)
   return model_tick_ms(model, earliest_ms);
 }
 
-static void
-excuse_from_walks(model_t *model, unsigned index)
-{
-  model_walk_t *walk;
+/* ---- Ticks --------------------------------------------------------------- */
 
-  for (walk = model->walk; walk != NULL; walk = walk->outer)
-    walk->must_visit[index] = false;
+bool
+model_is_tick(const model_t *model, uint64_t tick_ms)
+{
+  unsigned i;
+
+  if (model->ticks > MODEL_TICKS)
+    return true;
+  for (i = 0; i < model->ticks; i++)
+    if (model->ticks_ms[i] == tick_ms)
+      return true;
+  return false;
 }
+
+void
+model_remember_tick(model_t *model, uint64_t due_ms)
+{
+  uint64_t tick_ms = model_tick_ms(model, due_ms);
+
+  if (tick_ms == UINT64_MAX || model_is_tick(model, tick_ms))
+    return;
+  if (model->ticks < MODEL_TICKS)
+    model->ticks_ms[model->ticks] = tick_ms;
+  model->ticks++;
+}
+
+/* ---- Timers -------------------------------------------------------------- */
 
 /* Whoever moves a drawn timer takes it away from the draw. */
 static void
@@ -57,26 +77,30 @@ model_put(model_t *model, unsigned index, uint64_t due_ms)
   timer->active = true;
   timer->due_ms = due_ms;
   timer->place = ++model->places;
-  excuse_from_walks(model, index);
+  timer->must_visit = false;
   excuse_from_draw(model, index);
+  model_remember_tick(model, due_ms);
 }
 
 void
 model_postpone(model_t *model, unsigned index, uint64_t due_ms)
 {
-  EXPECT(due_ms >= model->timers[index].due_ms);
+  require(due_ms >= model->timers[index].due_ms);
   model->disturbed += model->timers[index].draw != KEPT;
   model->timers[index].due_ms = due_ms;
   model->timers[index].place = 0;
+  model_remember_tick(model, due_ms);
 }
 
 void
 model_remove(model_t *model, unsigned index)
 {
-  EXPECT(model->timers[index].active);
+  require(model->timers[index].active);
   model->timers[index].active = false;
+  model->timers[index].must_visit = false;
   model->count--;
-  excuse_from_walks(model, index);
+  if (model->count == 0)
+    model->ticks = 0;
   excuse_from_draw(model, index);
 }
 
@@ -87,9 +111,9 @@ expect_not_before(const model_t *model, const model_timer_t *timer,
   uint64_t tick_ms = model_tick_ms(model, timer->due_ms);
   uint64_t other_ms = model_tick_ms(model, other->due_ms);
 
-  EXPECT(other_ms >= tick_ms);
+  require(other_ms >= tick_ms);
   if (model->fifo && other_ms == tick_ms && other->place != 0)
-    EXPECT(other->place > timer->place);
+    require(other->place > timer->place);
 }
 
 void
@@ -99,11 +123,13 @@ model_expire(model_t *model, unsigned index, uint64_t now_ms)
   unsigned i;
 
   model_remove(model, index);
-  EXPECT(model_tick_ms(model, timer->due_ms) <= now_ms);
+  require(model_tick_ms(model, timer->due_ms) <= now_ms);
   for (i = 0; i < model->capacity; i++)
     if (model->timers[i].active)
       expect_not_before(model, timer, &model->timers[i]);
 }
+
+/* ---- Draws --------------------------------------------------------------- */
 
 static int
 compare_times(const void *left, const void *right)
@@ -155,12 +181,16 @@ void
 model_take_drawn(model_t *model, unsigned index)
 {
   model_timer_t *timer = &model->timers[index];
+  unsigned i;
 
-  EXPECT(model->drawing && timer->draw != KEPT);
-  EXPECT(model_tick_ms(model, timer->due_ms) <= model->latest_ms);
+  require(model->drawing && timer->draw != KEPT);
+  require(model_tick_ms(model, timer->due_ms) <= model->latest_ms);
   timer->draw = KEPT;
   model->taken++;
   model_remove(model, index);
+  for (i = 0; i < model->capacity && model->disturbed == 0; i++)
+    if (model->timers[i].draw != KEPT)
+      expect_not_before(model, timer, &model->timers[i]);
 }
 
 void
@@ -168,45 +198,46 @@ model_end_draw(model_t *model, bool broken_off)
 {
   unsigned i;
 
-  EXPECT(model->taken <= model->drawn);
-  EXPECT(broken_off || model->taken + model->disturbed >= model->drawn);
+  require(model->taken <= model->drawn);
+  require(broken_off || model->taken + model->disturbed >= model->drawn);
   for (i = 0; i < model->capacity; i++) {
     model_timer_t *timer = &model->timers[i];
-    EXPECT(broken_off || timer->draw != DRAWN ||
-           model_tick_ms(model, timer->due_ms) > model->latest_ms);
+    require(broken_off || timer->draw != DRAWN ||
+            model_tick_ms(model, timer->due_ms) > model->latest_ms);
     timer->draw = KEPT;
   }
   model->drawing = false;
 }
 
+/* ---- Walks --------------------------------------------------------------- */
+
 void
-model_walk_begin(model_t *model, model_walk_t *walk)
+model_walk_begin(model_t *model)
 {
   unsigned i;
 
-  walk->outer = model->walk;
+  require(!model->walking);
+  model->walking = true;
   for (i = 0; i < model->capacity; i++) {
-    walk->must_visit[i] = model->timers[i].active;
-    walk->visits[i] = 0;
+    model->timers[i].must_visit = model->timers[i].active;
+    model->timers[i].visits = 0;
   }
-  model->walk = walk;
 }
 
 void
-model_walk_visit(model_t *model, model_walk_t *walk, unsigned index)
+model_walk_visit(model_t *model, unsigned index)
 {
-  EXPECT(model->walk == walk);
-  EXPECT(model->timers[index].active);
-  walk->visits[index]++;
+  require(model->walking);
+  require(model->timers[index].active);
+  model->timers[index].visits++;
 }
 
 void
-model_walk_end(model_t *model, model_walk_t *walk)
+model_walk_end(model_t *model)
 {
   unsigned i;
 
-  EXPECT(model->walk == walk);
-  model->walk = walk->outer;
+  model->walking = false;
   for (i = 0; i < model->capacity; i++)
-    EXPECT(!walk->must_visit[i] || walk->visits[i] == 1);
+    require(!model->timers[i].must_visit || model->timers[i].visits == 1);
 }

@@ -2,20 +2,11 @@
 
 #include "play.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 
-#include "model.h"
-
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
-
-void
-contradict(const char *file, int line, const char *condition)
-{
-  fprintf(stderr, "%s:%d: the model says otherwise: %s\n", file, line,
-          condition);
-  abort();
-}
+/* ---- What the bytes say -------------------------------------------------- */
 
 bool
 has_bytes(const bytes_t *bytes)
@@ -77,7 +68,8 @@ take_delay_ms(bytes_t *bytes, uint64_t tick_ms, uint64_t slots)
     return take(bytes, 2);
   case 3:
     return tick_ms * pick(bytes, 8);
-  case 4:
+  case 4: /* in all of a large wheel */
+    tick_ms *= slots > 256 ? slots / 256 : 1;
     return take_nearby(bytes, tick_ms * pick(bytes, 256));
   case 5:
     return take_nearby(bytes, tick_ms * slots * pick(bytes, 5));
@@ -100,7 +92,7 @@ take_tick_ms(bytes_t *bytes)
 uint32_t
 take_slots(bytes_t *bytes)
 {
-  static const uint32_t slots[] = {1, 2, 3, 4, 8, 16, 64, 65, 128, 512};
+  static const uint32_t slots[] = {1, 2, 3, 4, 8, 16, 64, 65, 512, 8192};
 
   return slots[pick(bytes, LENGTH(slots))];
 }
@@ -119,4 +111,51 @@ take_capacity(bytes_t *bytes)
   static const unsigned capacities[] = {1, 2, 3, 5, 8, 20, 40, MODEL_TIMERS};
 
   return capacities[pick(bytes, LENGTH(capacities))];
+}
+
+/* ---- The programs -------------------------------------------------------- */
+
+bool
+parse_number(const char *text, uint64_t *value)
+{
+  char *end;
+
+  errno = 0;
+  *value = strtoull(text, &end, 10);
+  return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
+}
+
+/* Sanitizers end by abort, too. */
+const char *__asan_default_options(void);
+const char *__ubsan_default_options(void);
+
+const char *
+__asan_default_options(void)
+{
+  return "abort_on_error=1";
+}
+
+const char *
+__ubsan_default_options(void)
+{
+  return "abort_on_error=1:print_stacktrace=1";
+}
+
+static void (*tell_how)(void);
+
+static void
+on_signal(int number)
+{
+  signal(number, SIG_DFL);
+  tell_how();
+  raise(number);
+}
+
+void
+tell_at_the_end(void (*tell)(void))
+{
+  tell_how = tell;
+  signal(SIGABRT, on_signal);
+  signal(SIGSEGV, on_signal);
+  signal(SIGTERM, on_signal); /* it hangs */
 }

@@ -11,16 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core_support.h"
+#include "model.h"
+
 /* Does what the bytes say; reports and aborts when the model is contradicted.
  * play_wheel.c and play_binding.c each have one. */
 void play(const uint8_t *data, size_t size);
 
 /* ---- What both of them use ----------------------------------------------- */
-
-#define EXPECT(condition) \
-  ((condition) ? (void)0 : contradict(__FILE__, __LINE__, #condition))
-
-_Noreturn void contradict(const char *file, int line, const char *condition);
 
 typedef struct bytes_s {
   const uint8_t *next;
@@ -47,5 +45,14 @@ uint32_t take_budget(bytes_t *bytes);
 
 /* How many timers there are. */
 unsigned take_capacity(bytes_t *bytes);
+
+/* ---- What the programs use ----------------------------------------------- */
+
+/* A decimal number and nothing else. */
+bool parse_number(const char *text, uint64_t *value);
+
+/* Has a contradiction, a finding of a sanitizer and other fatal signals call
+ * `tell`, which says how to repeat it, before they end the program. */
+void tell_at_the_end(void (*tell)(void));
 
 #endif /* PLAY_H */

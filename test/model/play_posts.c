@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Operations on the mailbox of a wheel. All of it happens on the loop's thread,
- * where the model knows which requests a turn of the loop has to call back: the
+ * where the model knows which requests an iteration has to call back: the
  * oldest of those that wait when it is about to poll, at most turn_budget, and
- * as many as fit into turn_ms. */
+ * as many as fit into turn_ms. Those that are posted meanwhile may come, too.
+ */
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,15 +23,16 @@ is_mailbox_open(void)
 void
 on_before_poll(uv_prepare_t *prepare)
 {
-  uint64_t waiting = game.mail.count;
+  mail_t *mail = &game.mail;
 
   (void)prepare;
-  if (waiting > game.options.turn_budget)
-    waiting = game.options.turn_budget;
-  game.mail.in_turn = is_mailbox_open() ? waiting : 0;
-  game.mail.is_fresh = true;
+  mail->allowed = is_mailbox_open() ? game.options.turn_budget : 0;
+  mail->expected = mail->count < mail->allowed ? mail->count : mail->allowed;
+  mail->is_fresh = true;
   end_turn();
-  verify();
+  game.turns.since_poll = 0;
+  game.turns.was_rewound = is_rewound();
+  verify_game();
 }
 
 /* All that had to be called back has been, unless the mailbox was closed or the
@@ -39,15 +41,15 @@ void
 on_after_poll(uv_check_t *check)
 {
   (void)check;
-  if (is_mailbox_open() && game.mail.in_turn > 0)
-    EXPECT(!game.mail.is_fresh && game.mail.is_time_over);
-  verify();
+  if (is_mailbox_open() && game.mail.expected > 0)
+    require(!game.mail.is_fresh && game.mail.is_time_over);
+  verify_game();
 }
 
 void
 verify_no_posts(void)
 {
-  EXPECT(game.mail.count == 0);
+  require(game.mail.count == 0);
 }
 
 /* ---- Posting ------------------------------------------------------------- */
@@ -64,12 +66,12 @@ queue(uvwheel_post_t *post)
                  : game.state == CLOSING ? UV_ECANCELED
                                          : 0;
 
-  EXPECT(uvwheel_post(game.wheel, post, on_posted) == expected);
+  require(uvwheel_post(game.wheel, post, on_posted) == expected);
   if (expected == 0) {
     game.mail.posts[game.mail.count++] = post;
     return;
   }
-  EXPECT(memcmp(post, &before, sizeof before) == 0);
+  require(memcmp(post, &before, sizeof before) == 0);
   free(post);
 }
 
@@ -79,7 +81,7 @@ forget(const uvwheel_post_t *post)
 {
   mail_t *mail = &game.mail;
 
-  EXPECT(mail->count > 0 && mail->posts[0] == post);
+  require(mail->count > 0 && mail->posts[0] == post);
   mail->count--;
   memmove(mail->posts, mail->posts + 1, mail->count * sizeof *mail->posts);
 }
@@ -89,17 +91,18 @@ on_posted(uvwheel_post_t *post, int status)
 {
   forget(post);
   if (game.state == CLOSING) {
-    EXPECT(status == UV_ECANCELED);
+    require(status == UV_ECANCELED);
   } else {
-    EXPECT(status == 0 && game.in_run);
-    EXPECT(is_mailbox_open() && game.mail.in_turn > 0);
-    game.mail.in_turn--;
+    require(status == 0 && game.in_run);
+    require(is_mailbox_open() && game.mail.allowed > 0);
+    game.mail.allowed--;
+    game.mail.expected -= game.mail.expected > 0;
     if (game.mail.is_fresh)
       begin_callbacks();
     game.mail.is_fresh = false;
     count_callback();
   }
-  verify();
+  verify_game();
   if (pick(&game.bytes, 4) == 1) {
     queue(post);
   } else {
@@ -120,7 +123,7 @@ post(void)
   if (game.state == GONE || game.mail.count == MOST_POSTS)
     return;
   request = malloc(sizeof *request);
-  EXPECT(request != NULL);
+  require(request != NULL);
   memset(request, 0xA5, sizeof *request);
   queue(request);
 }
@@ -140,9 +143,9 @@ post_nothing(void)
   uvwheel_post_t request;
   uvwheel_t *wheel = game.state == GONE ? NULL : game.wheel;
 
-  EXPECT(uvwheel_post(NULL, &request, on_posted) == UV_EINVAL);
-  EXPECT(uvwheel_post(wheel, NULL, on_posted) == UV_EINVAL);
-  EXPECT(uvwheel_post(wheel, &request, NULL) == UV_EINVAL);
+  require(uvwheel_post(NULL, &request, on_posted) == UV_EINVAL);
+  require(uvwheel_post(wheel, NULL, on_posted) == UV_EINVAL);
+  require(uvwheel_post(wheel, &request, NULL) == UV_EINVAL);
 }
 
 void
@@ -154,6 +157,6 @@ open_mailbox(void)
 
   if (game.state == GONE)
     return;
-  EXPECT(uvwheel_open_mailbox(game.wheel) == expected);
+  require(uvwheel_open_mailbox(game.wheel) == expected);
   game.mail.opened = game.mail.opened || expected == 0;
 }

@@ -1,41 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Plays random byte strings: `model_wheel SEED COUNT` plays COUNT of them, from
- * the one of that seed on. Each seed stands for one string, always the same. */
+/* Plays byte strings. `model_wheel SEED COUNT` plays COUNT random ones, from
+ * the one of that seed on; each seed stands for one string, always the same.
+ * `model_wheel FILE...` plays what is in the files, and in all files of the
+ * directories, that are named. */
 
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "play.h"
 
-/* Sanitizers end by abort, too, so that the seed is printed. */
-const char *__asan_default_options(void);
-const char *__ubsan_default_options(void);
+#define LONGEST 1000000
 
-const char *
-__asan_default_options(void)
-{
-  return "abort_on_error=1";
-}
-
-const char *
-__ubsan_default_options(void)
-{
-  return "abort_on_error=1:print_stacktrace=1";
-}
-
+/* What is being played, if it is not a file. */
 static uint64_t seed;
+static const char *file;
+static unsigned long files_played;
 
 static void
-tell_seed(int signal_number)
+tell(void)
 {
-  fprintf(stderr, "to repeat it: SEED %" PRIu64 " COUNT 1\n", seed);
-  signal(signal_number, SIG_DFL);
-  raise(signal_number);
+  if (file != NULL)
+    fprintf(stderr, "to repeat it: %s\n", file);
+  else
+    fprintf(stderr, "to repeat it: SEED %" PRIu64 " COUNT 1\n", seed);
 }
+
+/* ---- Random strings ------------------------------------------------------ */
 
 /* The upper half of a linear congruential generator (Knuth's constants). */
 static uint32_t
@@ -54,22 +49,72 @@ play_random(void)
   size_t size = (size_t)1 << (4 + next_random(&state) % 9), i;
   uint8_t *data = malloc(size); /* so that reading beyond it shows */
 
-  if (data == NULL)
-    abort();
+  require(data != NULL);
   for (i = 0; i < size; i++)
     data[i] = (uint8_t)(next_random(&state) >> 24);
   play(data, size);
   free(data);
 }
 
-static bool
-parse(const char *text, uint64_t *value)
-{
-  char *end;
+/* ---- Files --------------------------------------------------------------- */
 
-  errno = 0;
-  *value = strtoull(text, &end, 10);
-  return *text >= '0' && *text <= '9' && *end == '\0' && errno == 0;
+static void
+give_up(void)
+{
+  fprintf(stderr, "%s: %s\n", file, strerror(errno));
+  exit(2);
+}
+
+static void
+play_file(void)
+{
+  static uint8_t buffer[LONGEST];
+  FILE *stream = fopen(file, "rb");
+  uint8_t *data;
+  size_t size;
+
+  if (stream == NULL)
+    give_up();
+  size = fread(buffer, 1, sizeof buffer, stream);
+  data = malloc(size + 1); /* so that reading beyond it shows */
+  if (ferror(stream) || data == NULL)
+    give_up();
+  memcpy(data, buffer, size);
+  play(data, size);
+  free(data);
+  fclose(stream);
+  files_played++;
+}
+
+static void
+play_directory(DIR *directory, const char *name)
+{
+  static char path[4096];
+  const struct dirent *entry;
+
+  file = path;
+  while ((entry = readdir(directory)) != NULL) {
+    if (entry->d_name[0] == '.')
+      continue;
+    snprintf(path, sizeof path, "%s/%s", name, entry->d_name);
+    play_file();
+  }
+}
+
+static void
+play_files(char **names)
+{
+  for (; *names != NULL; names++) {
+    DIR *directory = opendir(*names);
+    file = *names;
+    if (directory == NULL) {
+      play_file();
+      continue;
+    }
+    play_directory(directory, *names);
+    closedir(directory);
+  }
+  printf("as the model says, %lu files\n", files_played);
 }
 
 int
@@ -77,11 +122,17 @@ main(int argc, char **argv)
 {
   uint64_t first, count;
 
-  if (argc != 3 || !parse(argv[1], &first) || !parse(argv[2], &count)) {
-    fprintf(stderr, "usage: %s SEED COUNT\n", argv[0]);
+  if (argc < 2) {
+    fprintf(stderr, "usage: %s SEED COUNT\n       %s FILE...\n", argv[0],
+            argv[0]);
     return 2;
   }
-  signal(SIGABRT, tell_seed);
+  tell_at_the_end(tell);
+  if (argc != 3 || !parse_number(argv[1], &first) ||
+      !parse_number(argv[2], &count)) {
+    play_files(argv + 1);
+    return files_played == 0 ? 2 : 0;
+  }
   for (seed = first; seed - first < count; seed++)
     play_random();
   printf("as the model says, seeds %" PRIu64 " to %" PRIu64 "\n", first,

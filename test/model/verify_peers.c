@@ -8,19 +8,19 @@
 #include <stdio.h>
 
 /* While the clock steps back and a callback updates the loop's time, nothing
- * tells when a poll began. */
+ * tells when a poll was. */
 void
 verify_silence(const peer_t *peer)
 {
-  unsigned index = (unsigned)(peer - peers_world.peers);
-  uint64_t begin_ms = peers_world.polled_ms;
+  uint64_t checked_ms = peers_world.checked_ms;
 
   if (peers_world.has_stepped_back)
     return;
-  EXPECT(begin_ms >= peers_world.known_then_ms[index] + peer->timeout_ms);
-  if (!peers_world.has_unforgiven)
-    EXPECT(begin_ms + STALL_MS >=
-           peers_world.spoken_then_ms[index] + peer->timeout_ms);
+  require(peer->waits == 0 || peer->spoken_ms >= checked_ms ||
+          peer->spoken_ms >= peer->known_ms + peer->timeout_ms);
+  require(checked_ms >= peer->known_ms + peer->timeout_ms);
+  if (!peers_world.has_unforgiven && peer->waits == 0)
+    require(checked_ms + STALL_MS >= peer->spoken_ms + peer->timeout_ms);
 }
 
 /* ---- After an iteration -------------------------------------------------- */
@@ -28,14 +28,14 @@ verify_silence(const peer_t *peer)
 static bool
 is_noisy(void)
 {
-  return peers_world.peers[0].waits || peers_world.peers[1].waits;
+  return peers_world.peers[0].waits > 0 || peers_world.peers[1].waits > 0;
 }
 
 /* Since when it has been due for its tick; 0: it is not. */
 static uint64_t
 overdue_from_ms(const peer_t *peer)
 {
-  uint64_t now_ms = passed_by(&peers_world.wheel, uv_now(&peers_world.loop));
+  uint64_t now_ms = to_wheel_ms(&peers_world.wheel, uv_now(&peers_world.loop));
   uint64_t tick_ms = (peer->idle.entry.due_ms / TICK_MS + 1) * TICK_MS;
 
   return uvwheel_timer_is_active(&peer->idle) && tick_ms <= now_ms ? tick_ms
@@ -43,15 +43,20 @@ overdue_from_ms(const peer_t *peer)
 }
 
 /* It was overdue when the iteration began, and still is: that may be so once,
- * and for longer only while words wait. */
+ * and for longer only while words wait and within the millisecond, as the wheel
+ * asks once in each whether the loop is quiet. */
 static void
-expect_fired(peer_t *peer, uint64_t from_ms)
+expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
 {
-  peer->overdue =
-      from_ms != 0 && overdue_from_ms(peer) == from_ms ? peer->overdue + 1 : 0;
-  if (!is_noisy() && peers_world.noisy_ms == 0)
-    EXPECT(peer->overdue <= 1);
-  EXPECT(peer->overdue <= 1 || peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS);
+  bool may_wait = was_noisy
+                      ? peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS
+                      : peers_world.noisy_at_ms == uv_now(&peers_world.loop);
+
+  if (from_ms == 0 || overdue_from_ms(peer) != from_ms || may_wait)
+    peer->overdue = 0;
+  else
+    peer->overdue++;
+  require(peer->overdue <= 1);
 }
 
 /* Stalls are forgiven once. Returns whether there was none, and the turn was
@@ -65,9 +70,9 @@ expect_forgiven(const uvwheel_stats_t *before)
   uvwheel_get_stats(&peers_world.wheel, &after);
   forgiven_ms = after.set_back_ms - before->set_back_ms;
   deaf_ms = after.stall_sum_ms - before->stall_sum_ms;
-  EXPECT(deaf_ms <= peers_world.held_ms);
-  EXPECT(forgiven_ms <= peers_world.grace_ms);
-  EXPECT(forgiven_ms == 0 || deaf_ms > STALL_MS);
+  require(deaf_ms <= peers_world.held_ms);
+  require(forgiven_ms <= peers_world.grace_ms);
+  require(forgiven_ms == 0 || deaf_ms > STALL_MS);
   if (deaf_ms > 0 && forgiven_ms == 0)
     peers_world.has_unforgiven = true;
   /* What its callbacks and, since libuv 1.45, timers after them have held up.
@@ -94,6 +99,7 @@ verify_iteration(const iteration_t *iteration)
 {
   bool is_done = expect_forgiven(&iteration->stats);
   uint64_t now_ms = uv_now(&peers_world.loop);
+  bool was_noisy = iteration->was_noisy || is_noisy();
   unsigned i;
 
   /* Until the clock is where it was, the driver may wait for that. */
@@ -101,13 +107,15 @@ verify_iteration(const iteration_t *iteration)
     is_done = false;
   else
     peers_world.latest_ms = now_ms;
-  if (iteration->was_noisy || is_noisy())
+  if (was_noisy) {
     peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
-  else
+    peers_world.noisy_at_ms = now_ms;
+  } else {
     peers_world.noisy_ms = 0;
+  }
   for (i = 0; i < PEERS; i++)
     expect_fired(&peers_world.peers[i],
-                 is_done ? iteration->overdue_from_ms[i] : 0);
+                 is_done ? iteration->overdue_from_ms[i] : 0, was_noisy);
 }
 
 /* ---- What holds at any time ------------------------------------------------
@@ -116,18 +124,18 @@ verify_iteration(const iteration_t *iteration)
 void
 verify_peers(void)
 {
-  uint64_t most_ms = ACCOUNT_MS + with_grace(SLEEP_MS);
+  uint64_t most_ms = ALLOWANCE_MS + with_grace(SLEEP_MS);
   uvwheel_stats_t stats;
   unsigned i, active = uvwheel_timer_is_active(&peers_world.request) != 0;
 
   for (i = 0; i < PEERS; i++)
     active += uvwheel_timer_is_active(&peers_world.peers[i].idle) != 0;
-  EXPECT(broken_invariants(&peers_world.wheel.core, stderr) == 0);
-  EXPECT(uvwheel_count(&peers_world.wheel) == active);
+  require(broken_invariants(&peers_world.wheel.core, stderr) == 0);
+  require(uvwheel_count(&peers_world.wheel) == active);
   uvwheel_get_stats(&peers_world.wheel, &stats);
-  EXPECT(stats.set_back_ms <= most_ms + (real_ms() - BEGIN_MS) / 16);
-  EXPECT(uvwheel_now(&peers_world.wheel) ==
-         uv_now(&peers_world.loop) - peers_world.wheel.set_back_ms);
+  require(stats.set_back_ms <= most_ms + (real_ms() - BEGIN_MS) / 16);
+  require(uvwheel_now(&peers_world.wheel) ==
+          uv_now(&peers_world.loop) - peers_world.wheel.set_back_ms);
 }
 
 /* ---- The key ----------------------------------------------------------------
@@ -155,30 +163,38 @@ key_of_peer(const peer_t *peer)
   return mix(key, peer->overdue);
 }
 
-/* Times before now do not matter, but those by which a stall is measured. */
+/* A time of the loop's clock as it is seen from now. Times long ago are alike.
+ */
+static uint64_t
+key_of_time(uint64_t ms)
+{
+  uint64_t now_ms = uv_now(&peers_world.loop);
+
+  return ms + 4 * LONG_MS > now_ms && ms < MOST ? ms - now_ms : MOST;
+}
+
 static uint64_t
 key_of_wheel(void)
 {
   const uvwheel_t *wheel = &peers_world.wheel;
-  uint64_t now_ms = uv_now(&peers_world.loop), key = mix(4, wheel->flags);
+  uint64_t key = mix(4, wheel->flags), since_ms;
 
   key = mix(key, wheel->read_every);
-  key =
-      mix(key, wheel->heard_ms + 4 * LONG_MS > now_ms ? wheel->heard_ms - now_ms
-                                                      : MOST);
-  key = mix(key, wheel->flags & ARMED ? wheel->armed_for_ms - now_ms : 0);
-  if (wheel->flags & POLLING) {
-    key = mix(key, wheel->polled_ms - now_ms);
-    if (wheel->quiet_by_ms == UINT64_MAX)
-      key = mix(key, 1);
-    else
-      key = mix(key,
-                wheel->quiet_by_ms > now_ms ? wheel->quiet_by_ms - now_ms : 0);
+  key = mix(key, wheel->unasked);
+  key = mix(key, wheel->blocked_ms);
+  key = mix(key, key_of_time(wheel->asked_ms));
+  key = mix(key, key_of_time(wheel->seen_ms));
+  key = mix(key, key_of_time(wheel->quiet_ms));
+  key = mix(key, wheel->flags & ARMED ? key_of_time(wheel->armed_for_ms) : 0);
+  if (wheel->flags & SPELL) {
+    key = mix(key, key_of_time(wheel->polled_ms));
+    key = mix(key, key_of_time(wheel->polled_before_ms));
+    key = mix(key, key_of_time(wheel->spell_ms));
   }
-  if (wheel->account_ms == ACCOUNT_MS)
-    return key;
-  return mix(mix(key, (uint64_t)wheel->account_ms),
-             now_ms - wheel->account_at_ms);
+  key = mix(key, (uint64_t)wheel->allowance_ms);
+  since_ms = uv_now(&peers_world.loop) - wheel->allowance_at_ms;
+  return mix(key, wheel->allowance_ms == ALLOWANCE_MS ? since_ms % INFLOW
+                                                      : since_ms);
 }
 
 uint64_t
@@ -195,7 +211,10 @@ key_of_peers(void)
   key = mix(key, peers_world.held_ms);
   key = mix(key, peers_world.grace_ms);
   key = mix(key, earlier(peers_world.noisy_ms, WAIT_MS + 2 * LONG_MS + 1));
+  if (peers_world.noisy_at_ms >= uv_now(&peers_world.loop))
+    key = mix(key, peers_world.noisy_at_ms - uv_now(&peers_world.loop));
   key = mix(key, peers_world.has_stepped_back);
+  key = mix(key, key_of_time(peers_world.checked_ms - peers_world.ahead_ms));
   key = mix(key, peers_world.latest_ms - uv_now(&peers_world.loop));
   return mix(key, peers_world.has_unforgiven);
 }

@@ -6,18 +6,19 @@
  * after those that hear the peers. In each state the promises of a wheel must
  * hold:
  *
- * - Heard first: no timer fires whose peer had spoken within its timeout, by
- *   the peer's own clock, when the poll before it began. (A callback that holds
- *   the loop makes later callbacks of the same poll refresh with an older time:
- *   by up to stall_ms, or by more once nothing more is forgiven.)
+ * - Heard first: no timer fires while a word waits that its peer had said by
+ *   the loop's time after the last poll, nor if the peer had spoken within its
+ *   timeout before, by the peer's own clock. (A callback that holds the loop
+ *   makes later callbacks of the same poll refresh with an older time: by up to
+ *   stall_ms, or by more once nothing more is forgiven.)
  * - Each timer fires within its timeout, a tick and what is forgiven, in the
  *   iteration in which that has passed or in the next one; while the loop is
  *   never quiet, at most a quarter of a tick later.
  * - What is forgiven is the time that the loop was held, once, and as much
  *   again, a second at most; and in all no more than the account has held.
  *
- * A word is a count in an eventfd. The kernel's state is not part of a world,
- * so each iteration first sets it to what the world says. */
+ * A word is a count in an eventfd, of its parts. The kernel's state is not part
+ * of a world, so each iteration first sets it to what the world says. */
 
 #include "world_peers.h"
 
@@ -61,25 +62,24 @@ be_held(uint64_t ms)
  */
 
 static void
-write_word(unsigned index)
+write_word(unsigned index, uint64_t parts)
 {
-  const uint64_t one = 1;
-
-  EXPECT(write(fds[index], &one, sizeof one) == sizeof one);
+  require(write(fds[index], &parts, sizeof parts) == sizeof parts);
 }
 
+/* One part of it. */
 static void
 read_word(unsigned index)
 {
   uint64_t count;
 
-  EXPECT(read(fds[index], &count, sizeof count) == sizeof count);
+  require(read(fds[index], &count, sizeof count) == sizeof count);
 }
 
 static void
-speak(unsigned index)
+speak(unsigned index, unsigned parts)
 {
-  peers_world.peers[index].waits = true;
+  peers_world.peers[index].waits = parts;
   peers_world.peers[index].spoken_ms = real_ms();
 }
 
@@ -87,7 +87,7 @@ speak(unsigned index)
 static void
 start_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
 {
-  EXPECT(uvwheel_timer_start(timer, cb, timeout, 0) == 0);
+  require(uvwheel_timer_start(timer, cb, timeout, 0) == 0);
 }
 
 static void react(unsigned index);
@@ -117,12 +117,13 @@ on_word(uv_poll_t *socket, int status, int events)
 {
   peer_t *peer = CONTAINER_OF(socket, peer_t, socket);
 
-  EXPECT(status == 0 && events == UV_READABLE && peer->waits);
+  require(status == 0 && events == UV_READABLE && peer->waits > 0);
   read_word((unsigned)(peer - peers_world.peers));
-  peer->waits = false;
+  if (--peer->waits > 0)
+    return;
   peer->known_ms = earlier(peer->spoken_ms, loop_real_ms());
   if (uvwheel_timer_is_active(&peer->idle))
-    EXPECT(uvwheel_timer_refresh(&peer->idle) == 0);
+    require(uvwheel_timer_refresh(&peer->idle) == 0);
 }
 
 /* ---- What holds the loop --------------------------------------------------
@@ -140,13 +141,13 @@ static void
 on_holder(uv_poll_t *holder, int status, int events)
 {
   (void)holder;
-  EXPECT(status == 0 && events == UV_READABLE);
+  require(status == 0 && events == UV_READABLE);
   read_word(PEERS);
   hold_loop();
-  if (peers_world.hold != BEFORE_PEERS_SPEAK || peers_world.peers[0].waits)
+  if (peers_world.hold != BEFORE_PEERS_SPEAK || peers_world.peers[0].waits > 0)
     return;
-  speak(0);
-  write_word(0);
+  speak(0, 1);
+  write_word(0, 1);
 }
 
 static void
@@ -169,20 +170,15 @@ on_request(uvwheel_timer_t *timer)
     uv_update_time(&peers_world.loop);
 }
 
+/* Called before the wheel's own check, in which a wheel that is not empty
+ * counts for how long the loop was held. */
 static void
-on_before_poll(uv_prepare_t *prepare)
+on_after_poll(uv_check_t *check)
 {
-  unsigned i;
-
-  (void)prepare;
-  peers_world.polled_ms = real_ms();
-  peers_world.held_then_ms = peers_world.held_ms;
-  for (i = 0; i < PEERS; i++) {
-    const peer_t *peer = &peers_world.peers[i];
-    peers_world.spoken_then_ms[i] = peer->spoken_ms;
-    peers_world.known_then_ms[i] =
-        peer->waits ? peer->spoken_ms : peer->known_ms;
-  }
+  (void)check;
+  peers_world.checked_ms = loop_real_ms();
+  peers_world.held_then_ms =
+      uvwheel_count(&peers_world.wheel) > 0 ? peers_world.held_ms : 0;
 }
 
 static void
@@ -191,8 +187,8 @@ close_timer(unsigned index)
   peer_t *peer = &peers_world.peers[index];
 
   uvwheel_timer_close(&peer->idle);
-  EXPECT(uvwheel_timer_start(&peer->idle, on_idle, 1, 0) == UV_EINVAL);
-  EXPECT(uvwheel_timer_init(&peers_world.wheel, &peer->idle) == 0);
+  require(uvwheel_timer_start(&peer->idle, on_idle, 1, 0) == UV_EINVAL);
+  require(uvwheel_timer_init(&peers_world.wheel, &peer->idle) == 0);
 }
 
 /* Before its time the soonest fires. In its callback none does. */
@@ -205,7 +201,7 @@ fire_one(void)
   peers_world.is_drawing = true;
   fired = uvwheel_fire_soonest(&peers_world.wheel, 1);
   peers_world.is_drawing = is_inner;
-  EXPECT(fired == (!is_inner && count > 0));
+  require(fired == (!is_inner && count > 0));
 }
 
 static void
@@ -241,17 +237,18 @@ set_kernel_state(void)
   unsigned i;
 
   for (i = 0; i <= PEERS; i++)
-    (void)!read(fds[i], &count, sizeof count);
+    while (read(fds[i], &count, sizeof count) > 0)
+      ;
   (void)syscall(SYS_epoll_pwait, uv_backend_fd(&peers_world.loop), events,
                 LENGTH(events), 0, NULL, (size_t)0);
   if (peers_world.hold == BEFORE_PEERS ||
       peers_world.hold == BEFORE_PEERS_SPEAK)
-    write_word(PEERS);
+    write_word(PEERS, 1);
   for (i = 0; i < PEERS; i++)
-    if (peers_world.peers[i].waits)
-      write_word(i);
+    if (peers_world.peers[i].waits > 0)
+      write_word(i, peers_world.peers[i].waits);
   if (peers_world.hold == AFTER_PEERS)
-    write_word(PEERS);
+    write_word(PEERS, 1);
 }
 
 static void
@@ -266,7 +263,8 @@ run_loop(uv_run_mode mode)
   verify_iteration(&iteration);
   peers_world.hold = NO_HOLD;
   peers_world.reaction = NO_REACTION;
-  peers_world.has_stepped_back = false;
+  peers_world.has_stepped_back =
+      uv_now(&peers_world.loop) < peers_world.latest_ms;
 }
 
 /* ---- Moves -----------------------------------------------------------------
@@ -278,15 +276,16 @@ begin_move(void)
   virtual_time_set_ns(peers_world.clock_ns);
 }
 
+/* A word of two parts is read in two polls. */
 static bool
-say(unsigned index, uint64_t unused)
+say(unsigned index, uint64_t parts)
 {
-  (void)unused;
+  const peer_t *peer = &peers_world.peers[index];
+
   begin_move();
-  if (peers_world.peers[index].waits &&
-      peers_world.peers[index].spoken_ms == real_ms())
+  if (peer->waits >= parts && peer->spoken_ms == real_ms())
     return false;
-  speak(index);
+  speak(index, (unsigned)parts);
   return true;
 }
 
@@ -318,7 +317,7 @@ answer(unsigned unused, uint64_t also_unused)
   if (!uvwheel_timer_is_active(&peers_world.request))
     return false;
   begin_move();
-  EXPECT(uvwheel_timer_stop(&peers_world.request) == 0);
+  require(uvwheel_timer_stop(&peers_world.request) == 0);
   return true;
 }
 
@@ -348,9 +347,9 @@ run(unsigned hold, uint64_t ms)
       !uvwheel_timer_is_active(&peers_world.request))
     return false;
   if (peers_world.hold == IN_UV_TIMER)
-    EXPECT(uv_timer_start(&peers_world.alarm, on_alarm, 0, 0) == 0);
+    require(uv_timer_start(&peers_world.alarm, on_alarm, 0, 0) == 0);
   run_loop(UV_RUN_NOWAIT);
-  EXPECT(uv_timer_stop(&peers_world.alarm) == 0);
+  require(uv_timer_stop(&peers_world.alarm) == 0);
   return true;
 }
 
@@ -387,13 +386,13 @@ sleep_for(unsigned frozen_ms, uint64_t ms)
   if (peers_world.held_ms + frozen_ms > SLEEP_MS + LONG_MS)
     return false;
   begin_move();
-  EXPECT(uv_timer_start(&peers_world.alarm, on_alarm, stale_ms + ms, 0) == 0);
+  require(uv_timer_start(&peers_world.alarm, on_alarm, stale_ms + ms, 0) == 0);
   virtual_time_oversleep_ns(frozen_ms * UINT64_C(1000000));
   count_hold(frozen_ms);
   peers_world.hold = IN_SLEEP;
   run_loop(UV_RUN_ONCE);
   virtual_time_oversleep_ns(0);
-  EXPECT(uv_timer_stop(&peers_world.alarm) == 0);
+  require(uv_timer_stop(&peers_world.alarm) == 0);
   return true;
 }
 
@@ -447,7 +446,8 @@ add_moves(void)
   unsigned i;
 
   for (i = 0; i < PEERS; i++) {
-    add_move("say", say, i, 0);
+    add_move("say", say, i, 1);
+    add_move("say", say, i, 2);
     add_move("come", come, i, 0);
   }
   add_move("run", run, NO_HOLD, 0);
@@ -467,10 +467,10 @@ add_moves(void)
 static void
 open_socket(uv_poll_t *socket, unsigned index, uv_poll_cb cb)
 {
-  fds[index] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  EXPECT(fds[index] >= 0);
-  EXPECT(uv_poll_init(&peers_world.loop, socket, fds[index]) == 0);
-  EXPECT(uv_poll_start(socket, UV_READABLE, cb) == 0);
+  fds[index] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
+  require(fds[index] >= 0);
+  require(uv_poll_init(&peers_world.loop, socket, fds[index]) == 0);
+  require(uv_poll_start(socket, UV_READABLE, cb) == 0);
 }
 
 static void
@@ -478,10 +478,8 @@ open_handles(void)
 {
   unsigned i;
 
-  EXPECT(uv_loop_init(&peers_world.loop) == 0);
-  EXPECT(uv_prepare_init(&peers_world.loop, &peers_world.before_poll) == 0);
-  EXPECT(uv_prepare_start(&peers_world.before_poll, on_before_poll) == 0);
-  EXPECT(uv_timer_init(&peers_world.loop, &peers_world.alarm) == 0);
+  require(uv_loop_init(&peers_world.loop) == 0);
+  require(uv_timer_init(&peers_world.loop, &peers_world.alarm) == 0);
   for (i = 0; i < PEERS; i++)
     open_socket(&peers_world.peers[i].socket, i, on_word);
   open_socket(&peers_world.holder, PEERS, on_holder);
@@ -493,8 +491,8 @@ static void
 open_peers(const world_t *world)
 {
   uvwheel_options_t options = {.tick_ms = TICK_MS,
-                               .slots = world->slots,
-                               .flags = world->flags,
+                               .slots = world->shape.slots,
+                               .flags = world->shape.flags,
                                .stall_ms = STALL_MS};
   unsigned i;
 
@@ -503,12 +501,14 @@ open_peers(const world_t *world)
   peers_world.latest_ms = BEGIN_MS;
   set_clock_ms(BEGIN_MS);
   open_handles();
-  EXPECT(uvwheel_init(&peers_world.loop, &peers_world.wheel, &options) == 0);
-  peers_world.wheel.lag_ms = world->variant; /* whatever this machine has */
-  EXPECT(uvwheel_timer_init(&peers_world.wheel, &peers_world.request) == 0);
+  require(uvwheel_init(&peers_world.loop, &peers_world.wheel, &options) == 0);
+  /* The check that is started last is called first. */
+  require(uv_check_init(&peers_world.loop, &peers_world.after_poll) == 0);
+  require(uv_check_start(&peers_world.after_poll, on_after_poll) == 0);
+  require(uvwheel_timer_init(&peers_world.wheel, &peers_world.request) == 0);
   for (i = 0; i < PEERS; i++) {
-    EXPECT(uvwheel_timer_init(&peers_world.wheel, &peers_world.peers[i].idle) ==
-           0);
+    require(uvwheel_timer_init(&peers_world.wheel,
+                               &peers_world.peers[i].idle) == 0);
     peers_world.peers[i].idle.data = &peers_world.peers[i];
     peers_world.peers[i].timeout_ms = 3 + 4 * i;
     open_peer(i);
@@ -526,13 +526,13 @@ close_peers(void)
   unsigned i;
 
   uvwheel_close(&peers_world.wheel, NULL);
-  uv_close((uv_handle_t *)&peers_world.before_poll, NULL);
+  uv_close((uv_handle_t *)&peers_world.after_poll, NULL);
   uv_close((uv_handle_t *)&peers_world.alarm, NULL);
   uv_close((uv_handle_t *)&peers_world.holder, NULL);
   for (i = 0; i < PEERS; i++)
     uv_close((uv_handle_t *)&peers_world.peers[i].socket, NULL);
   (void)uv_run(&peers_world.loop, UV_RUN_DEFAULT);
-  EXPECT(uv_loop_close(&peers_world.loop) == 0);
+  require(uv_loop_close(&peers_world.loop) == 0);
   for (i = 0; i <= PEERS; i++)
     close(fds[i]);
 }

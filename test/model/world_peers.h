@@ -8,8 +8,8 @@
 
 #include <uv.h>
 
+#include "binding.h"
 #include "explore.h"
-#include "loop.h"
 #include "uvwheel.h"
 
 #define PEERS 2
@@ -20,13 +20,14 @@
 #define LONG_MS 12     /* a stall                       */
 #define SLEEP_MS 58000 /* two of them use the account up */
 #define WAIT_MS 25     /* for quiet: the least there is */
-#define ACCOUNT_MS 60000
+#define ALLOWANCE_MS 60000
+#define INFLOW 16 /* of the loop's time, what the allowance gains */
 
 typedef struct peer_s {
   uv_poll_t socket;
   uvwheel_timer_t idle;
   uint64_t timeout_ms;
-  bool waits;         /* its word waits to be heard                     */
+  unsigned waits;     /* for so many polls its word waits to be heard   */
   uint64_t spoken_ms; /* in time that never steps back                  */
   uint64_t known_ms;  /* the same, or the loop's time when it was heard */
   unsigned overdue;   /* iterations in which it could have fired        */
@@ -56,18 +57,19 @@ typedef enum reaction_e {
 typedef struct peers_world_s {
   uv_loop_t loop;
   uvwheel_t wheel;
-  uv_prepare_t before_poll;
+  uv_check_t after_poll;
   uv_poll_t holder;
   uv_timer_t alarm;
   uvwheel_timer_t request;
   peer_t peers[PEERS];
   uint64_t clock_ns;
-  uint64_t ahead_ms;   /* by how much the clock stepped back in all       */
-  uint64_t latest_ms;  /* that the loop's time has been                     */
-  uint64_t held_ms;    /* for how long the loop was deaf                  */
-  uint64_t grace_ms;   /* what may be forgiven for that                   */
-  uint64_t noisy_ms;   /* since a turn could have been, but for the noise */
-  bool has_unforgiven; /* a stall was not forgiven                        */
+  uint64_t ahead_ms;    /* by how much the clock stepped back in all       */
+  uint64_t latest_ms;   /* that the loop's time has been                     */
+  uint64_t held_ms;     /* for how long the loop was deaf                  */
+  uint64_t grace_ms;    /* what may be forgiven for that                   */
+  uint64_t noisy_ms;    /* since a turn could have been, but for the noise */
+  uint64_t noisy_at_ms; /* the loop's time when there was noise last */
+  bool has_unforgiven;  /* a stall was not forgiven                        */
   /* of the iteration that is under way */
   holding_t hold;
   uint64_t hold_ms;
@@ -75,10 +77,8 @@ typedef struct peers_world_s {
   reaction_t reaction;
   bool is_drawing;       /* uvwheel_fire_soonest is under way             */
   bool has_stepped_back; /* the clock, since the poll before                */
-  uint64_t polled_ms;    /* when its poll began */
+  uint64_t checked_ms;   /* the loop's time after the last poll */
   uint64_t held_then_ms;
-  uint64_t known_then_ms[PEERS];
-  uint64_t spoken_then_ms[PEERS];
 } peers_world_t;
 
 extern peers_world_t peers_world;
@@ -119,7 +119,8 @@ with_grace(uint64_t held_ms)
 
 /* ---- verify_peers.c ------------------------------------------------------ */
 
-/* A peer's timer fires in its time: the peer was silent when the poll began. */
+/* A peer's timer fires in its time: all that the peer has said up to the last
+ * poll was heard, and the peer was silent since. */
 void verify_silence(const peer_t *peer);
 
 /* What is known before an iteration. */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,21 @@ unsigned descriptor_limit;
 int stdout_is_full;
 
 /* ---- Programs ---------------------------------------------------------- */
+
+const char *
+text_of(const char *format, ...)
+{
+  static char texts[4][512];
+  static unsigned next;
+  char *text = texts[next++ % 4];
+  va_list arguments;
+
+  va_start(arguments, format);
+  int length = vsnprintf(text, sizeof(texts[0]), format, arguments);
+  va_end(arguments);
+  ck_assert_int_lt(length, (int)sizeof(texts[0]));
+  return text;
+}
 
 /* The child's side of start_program. */
 _Noreturn static void
@@ -136,28 +152,23 @@ start_listening(const char *variable, const char *command_line, uint16_t *port)
 program_t
 start_server(const char *options, uint16_t *port)
 {
-  char line[256];
-
-  snprintf(line, sizeof(line), "--port 0 %s", options);
-  return start_listening("IDLE_SERVER", line, port);
+  return start_listening("IDLE_SERVER", text_of("--port 0 %s", options), port);
 }
 
-program_t
-start_sessions(const char *options, uint16_t *port)
+void
+stop_well(const program_t *program, int signal, result_t *result)
 {
-  char line[512];
-
-  snprintf(line, sizeof(line), "--port 0 %s", options);
-  return start_listening("UDP_SESSIONS", line, port);
+  stop(program, signal, result);
+  ck_assert_str_eq(result->err, "");
+  ck_assert_int_eq(result->status, 0);
 }
 
-program_t
-start_load(uint16_t port, const char *options)
+void
+assert_has(const char *text, const char *const *parts)
 {
-  char line[256];
-
-  snprintf(line, sizeof(line), "--port %u %s", port, options);
-  return start_program("IDLE_LOAD", line);
+  for (; *parts != NULL; parts++)
+    ck_assert_msg(strstr(text, *parts) != NULL, "no '%s' in '%s'", *parts,
+                  text);
 }
 
 void
@@ -168,20 +179,6 @@ assert_complaint(const result_t *result, int status, const char *text)
   ck_assert_ptr_eq(strchr(result->err, '\n'),
                    result->err + strlen(result->err) - 1);
   ck_assert_int_eq(result->status, status);
-}
-
-void
-assert_no_verdict(const result_t *result, const char *reason)
-{
-  char last[128];
-  size_t length = strlen(result->err);
-
-  snprintf(last, sizeof(last), "%s: no verdict\n", reason);
-  ck_assert_uint_ge(length, strlen(last));
-  ck_assert_str_eq(result->err + length - strlen(last), last);
-  ck_assert_ptr_null(strstr(result->err, "broken"));
-  ck_assert_str_eq(result->out, "");
-  ck_assert_int_eq(result->status, 1);
 }
 
 void
@@ -196,17 +193,6 @@ assert_wrong_usage(const char *variable, const char *command_line,
 }
 
 void
-assert_ends_unheard(const char *variable, const char *command_line)
-{
-  static result_t result;
-
-  stdout_is_full = 1;
-  run_program(variable, command_line, &result);
-  stdout_is_full = 0;
-  assert_complaint(&result, 1, "");
-}
-
-void
 assert_help(const char *variable, const char *const *names, size_t count)
 {
   static result_t result;
@@ -215,18 +201,17 @@ assert_help(const char *variable, const char *const *names, size_t count)
   ck_assert_int_eq(result.status, 0);
   for (size_t i = 0; i < count; i++)
     ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
-  assert_ends_unheard(variable, "--help");
 }
 
 uint64_t
 number_of(const char *output, const char *key)
 {
-  char pattern[64];
+  const char *pattern = text_of(" %s=", key), *found = NULL;
 
-  snprintf(pattern, sizeof(pattern), " %s=", key);
-  const char *found = strstr(output, pattern);
-  ck_assert_msg(found != NULL, "no '%s' in '%s'", pattern, output);
-  return strtoull(found + strlen(pattern), NULL, 10);
+  while ((output = strstr(output, pattern)) != NULL)
+    found = output += strlen(pattern);
+  ck_assert_msg(found != NULL, "no '%s'", pattern);
+  return strtoull(found, NULL, 10);
 }
 
 int64_t
@@ -282,18 +267,40 @@ connect_to(uint16_t port)
   return connection;
 }
 
-int
-listen_on(uint16_t *port)
+static int
+bind_any(int type, uint16_t *port)
 {
   struct sockaddr_in address = loopback(0);
   socklen_t size = sizeof(address);
-  int listener = with_patience(socket_of(SOCK_STREAM));
+  int descriptor = with_patience(socket_of(type));
 
-  ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
-  ck_assert_int_eq(listen(listener, 16), 0);
-  getsockname(listener, (struct sockaddr *)&address, &size);
+  ck_assert_int_eq(bind(descriptor, (struct sockaddr *)&address, size), 0);
+  getsockname(descriptor, (struct sockaddr *)&address, &size);
   *port = ntohs(address.sin_port);
+  return descriptor;
+}
+
+int
+listen_on(uint16_t *port)
+{
+  int listener = bind_any(SOCK_STREAM, port);
+
+  ck_assert_int_eq(listen(listener, 16), 0);
   return listener;
+}
+
+/* A datagram socket that is connected hears only that peer. */
+uint16_t
+closed_port(int type)
+{
+  struct sockaddr_in nobody = loopback(9);
+  uint16_t port;
+  int descriptor = bind_any(type, &port);
+
+  if (type == SOCK_DGRAM)
+    ck_assert_int_eq(
+        connect(descriptor, (struct sockaddr *)&nobody, sizeof(nobody)), 0);
+  return port;
 }
 
 int
@@ -320,11 +327,20 @@ expect(int connection, const void *bytes, size_t length)
   free(answer);
 }
 
+int
+is_echoed(int connection)
+{
+  char answer[5];
+
+  return send(connection, "hello", 5, MSG_NOSIGNAL) == 5 &&
+         recv(connection, answer, 5, MSG_WAITALL) == 5 &&
+         memcmp(answer, "hello", 5) == 0;
+}
+
 void
 assert_echo(int connection)
 {
-  send_all(connection, "hello", 5);
-  expect(connection, "hello", 5);
+  ck_assert(is_echoed(connection));
 }
 
 size_t
@@ -383,12 +399,5 @@ speak_to(uint16_t port)
 int
 hear_on(uint16_t *port)
 {
-  struct sockaddr_in address = loopback(0);
-  socklen_t size = sizeof(address);
-  int listener = with_patience(socket_of(SOCK_DGRAM));
-
-  ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, size), 0);
-  getsockname(listener, (struct sockaddr *)&address, &size);
-  *port = ntohs(address.sin_port);
-  return listener;
+  return bind_any(SOCK_DGRAM, port);
 }

@@ -34,6 +34,10 @@ extern unsigned descriptor_limit;
 /* Whether they cannot write to stdout. */
 extern int stdout_is_full;
 
+/* What printf makes of it, until the next call but three. */
+const char *text_of(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
 /* Starts the program named by this environment variable, with the words of the
  * command line as its arguments. */
 program_t start_program(const char *variable, const char *command_line);
@@ -59,31 +63,25 @@ program_t start_listening(const char *variable, const char *command_line,
 /* Starts an idle-server on a free port. */
 program_t start_server(const char *options, uint16_t *port);
 
-/* Starts a udp-sessions on a free port. */
-program_t start_sessions(const char *options, uint16_t *port);
-
-/* Starts an idle-load on that port. */
-program_t start_load(uint16_t port, const char *options);
-
 /* Fails unless the program ended with this status and exactly one line on
  * stderr, in which the text occurs. */
 void assert_complaint(const result_t *result, int status, const char *text);
 
-/* The last thing that a load said is why it gives no verdict. */
-void assert_no_verdict(const result_t *result, const char *reason);
+/* The text has all of these parts, of which the last is followed by NULL. */
+void assert_has(const char *text, const char *const *parts);
+
+/* The program was stopped, and had nothing to complain of. */
+void stop_well(const program_t *program, int signal, result_t *result);
 
 /* The program takes this command line for wrong usage: it prints nothing but
  * that complaint. */
 void assert_wrong_usage(const char *variable, const char *command_line,
                         const char *complaint);
 
-/* The program ends as a failure if it cannot write to stdout. */
-void assert_ends_unheard(const char *variable, const char *command_line);
-
 /* The program's --help names these options. */
 void assert_help(const char *variable, const char *const *names, size_t count);
 
-/* A line "key=value ..." of the output holds this number for the key. */
+/* What the last line "key=value ..." that has this key says. */
 uint64_t number_of(const char *output, const char *key);
 
 /* By a clock that does not step. */
@@ -96,6 +94,10 @@ int connect_to(uint16_t port);
 /* A listening socket on a free port. */
 int listen_on(uint16_t *port);
 
+/* A port on which nobody listens, for SOCK_STREAM or SOCK_DGRAM, and which
+ * nobody else gets. */
+uint16_t closed_port(int type);
+
 /* The next connection to it. */
 int accept_from(int listener);
 
@@ -104,7 +106,8 @@ void send_all(int connection, const void *bytes, size_t length);
 /* Fails unless exactly these bytes come next. */
 void expect(int connection, const void *bytes, size_t length);
 
-/* Sends a word and expects it back. */
+/* Sends a word. Does it come back, or does the peer close? */
+int is_echoed(int connection);
 void assert_echo(int connection);
 
 /* Reads until the peer closes. Returns how many bytes came before. */
@@ -120,7 +123,7 @@ void reset(int connection);
 /* A datagram socket that speaks with this port alone. */
 int speak_to(uint16_t port);
 
-/* One on a free port, that hears everyone. */
+/* One on a free port, which hears everyone. */
 int hear_on(uint16_t *port);
 
 #endif /* PROGRAMS_H */

@@ -334,7 +334,7 @@ START_TEST(another_address_may_be_chosen)
 {
   char line[256];
 
-  server = start_server("--http 0 --http-host 127.0.0.2 --quiet", &port);
+  server = start_server("--http 0 --http-host 127.0.0.2", &port);
   read_line(server.out, line, sizeof(line));
   ck_assert_msg(strncmp(line, "live page: http://127.0.0.2:", 28) == 0, "%s",
                 line);

@@ -72,16 +72,6 @@ assert_punctual(uint64_t time_ms, uint64_t timeout_ms)
   ck_assert_uint_le(time_ms, timeout_ms + TICK_MS);
 }
 
-START_TEST(three_timeouts_end_three_kinds_of_connections)
-{
-  run_recipe("THREE_TIMEOUTS");
-  assert_punctual(expect_event("mute: closed, no handshake"), 500);
-  assert_punctual(expect_event("shy: closed, idle"), 200 + TICK_MS + 1000);
-  assert_punctual(expect_event("chatty: closed, too old"), 3000);
-  expect_end();
-}
-END_TEST
-
 /* Seconds last 100 ms there. The client's own repeat brings what it sends at
  * the tick after each of them. */
 START_TEST(http_timeouts_end_what_is_slow_and_nothing_else)
@@ -183,31 +173,6 @@ START_TEST(queue_work_leaves_the_loop_free)
 }
 END_TEST
 
-START_TEST(repeat_n_repeats_n_times)
-{
-  run_recipe("REPEAT_N");
-  for (unsigned left = 5; left-- > 0;) {
-    assert_punctual(expect_number(), (5 - left) * UINT64_C(400));
-    expect_text(" ms: ");
-    ck_assert_uint_eq(expect_number(), left);
-    expect_text(" left\n");
-  }
-  expect_end();
-}
-END_TEST
-
-START_TEST(cancel_by_key_frees_each_request_once)
-{
-  run_recipe("CANCEL_BY_KEY");
-  assert_punctual(expect_event("request 3: timed out"), 200);
-  assert_punctual(expect_event("request 1: answered"), 500);
-  expect_event("request 3: answered too late, or never asked");
-  assert_punctual(expect_event("request 2: timed out"), 1000);
-  expect_text("0 requests left\n");
-  expect_end();
-}
-END_TEST
-
 START_TEST(shed_closes_the_idlest)
 {
   static const char *const events[] = {
@@ -274,16 +239,12 @@ main(void)
   TCase *tcase = tcase_create("recipes");
 
   suite_add_tcase(suite, tcase);
-  tcase_add_test(tcase, three_timeouts_end_three_kinds_of_connections);
   tcase_add_test(tcase, http_timeouts_end_what_is_slow_and_nothing_else);
   tcase_add_test(tcase, the_idlest_are_listed_in_order_and_none_fires);
   tcase_add_test(tcase, keep_alive_pings_the_quiet_and_gives_up_the_dead);
   tcase_add_test(tcase, retries_with_jitter_are_no_herd);
   tcase_add_test(tcase, rate_limit_holds_at_any_time_and_wastes_little);
   tcase_add_test(tcase, queue_work_leaves_the_loop_free);
-  tcase_add_test(tcase, repeat_n_repeats_n_times);
-  if (getenv("CANCEL_BY_KEY") != NULL) /* without uthash it is not built */
-    tcase_add_test(tcase, cancel_by_key_frees_each_request_once);
   tcase_add_test(tcase, shed_closes_the_idlest);
   tcase_add_test(tcase, shutdown_prints_what_was_left);
   if (getenv("CPP_SESSIONS") != NULL) /* nor this without a C++ compiler */

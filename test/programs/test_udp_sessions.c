@@ -20,10 +20,8 @@
 #define NO_IDLE_TIME "--timeout 600000 "
 #define NS_PER_MS INT64_C(1000000)
 
-static const char *const kinds[] = {"--timer wheel", "--timer uv",
-                                    "--timer none"};
-#define KINDS 3
-#define KINDS_WITH_TIMEOUT 2
+static const char *const kinds[] = {"wheel", "uv"};
+#define KINDS 2
 
 static result_t result;
 
@@ -31,10 +29,9 @@ static result_t result;
 static program_t
 start_kind(int kind, const char *options, uint16_t *port)
 {
-  char line[256];
-
-  snprintf(line, sizeof(line), "%s %s", options, kinds[kind]);
-  return start_sessions(line, port);
+  return start_listening(
+      "UDP_SESSIONS", text_of("--port 0 --timer %s %s", kinds[kind], options),
+      port);
 }
 
 /* It must end well, and have made that many sessions, each of which is alive or
@@ -43,9 +40,7 @@ start_kind(int kind, const char *options, uint16_t *port)
 static void
 assert_sound(const program_t *server, uint64_t created)
 {
-  stop(server, SIGTERM, &result);
-  ck_assert_str_eq(result.err, "");
-  ck_assert_int_eq(result.status, 0);
+  stop_well(server, SIGTERM, &result);
   ck_assert_uint_eq(number_of(result.out, "created"), created);
   ck_assert_uint_eq(number_of(result.out, "sessions") +
                         number_of(result.out, "expired"),
@@ -180,20 +175,6 @@ START_TEST(traffic_keeps_a_session)
 }
 END_TEST
 
-START_TEST(without_a_timer_a_session_stays)
-{
-  uint16_t port;
-  program_t server = start_sessions("--timer none --timeout 1", &port);
-  int peer = speak_to(port);
-  int64_t begin_ns = now_ns();
-
-  ck_assert_uint_eq(say(peer, "hello", 5), 1);
-  while (now_ns() - begin_ns < 300 * NS_PER_MS)
-    ck_assert_uint_eq(ask(peer), 1);
-  assert_sound(&server, 1);
-}
-END_TEST
-
 /* ---- Limits ------------------------------------------------------------- */
 
 START_TEST(over_the_limit_a_datagram_is_refused_and_counted)
@@ -210,34 +191,6 @@ START_TEST(over_the_limit_a_datagram_is_refused_and_counted)
   ck_assert_uint_eq(say(two, "two", 3), 2);
   assert_sound(&server, 2);
   ck_assert_uint_eq(number_of(result.out, "refused"), 1);
-}
-END_TEST
-
-/* With a hundred of them, a round of newcomers takes several ticks. */
-START_TEST(over_the_limit_it_sheds_the_idlest)
-{
-  int newcomers[200];
-  uint16_t port;
-  program_t server = start_sessions(
-      NO_IDLE_TIME "--tick 1 --sessions 100 --when-full shed", &port);
-  int busy = speak_to(port);
-
-  ck_assert_uint_eq(say(busy, "on", 2), 1);
-  for (uint64_t i = 0; i < 200; i++) {
-    newcomers[i] = speak_to(port);
-    ck_assert_uint_eq(say(newcomers[i], "hello", 5), 1);
-    ck_assert_uint_eq(say(busy, "on", 2), i + 2);
-  }
-  for (int i = 0; i < 10; i++) {
-    ck_assert_uint_eq(ask(newcomers[i]), 0);
-    ck_assert_uint_eq(ask(newcomers[199 - i]), 1);
-  }
-  stop(&server, SIGTERM, &result);
-  ck_assert_str_eq(result.err, "");
-  ck_assert_int_eq(result.status, 0);
-  ck_assert_uint_eq(number_of(result.out, "refused"), 0);
-  ck_assert_uint_eq(number_of(result.out, "shed"), 101);
-  ck_assert_uint_eq(number_of(result.out, "expired"), 0);
 }
 END_TEST
 
@@ -272,14 +225,6 @@ START_TEST(many_sessions_need_few_descriptors)
 }
 END_TEST
 
-START_TEST(too_few_descriptors_are_one_line)
-{
-  descriptor_limit = 15;
-  run_program("UDP_SESSIONS", "--port 0", &result);
-  assert_complaint(&result, 1, "15 descriptors (ulimit -n) are too few");
-}
-END_TEST
-
 /* ---- Where it listens, and how it ends ---------------------------------- */
 
 START_TEST(it_serves_ipv6_as_well)
@@ -304,135 +249,44 @@ START_TEST(it_serves_ipv6_as_well)
 }
 END_TEST
 
-static void
-stop_with_sessions(int kind, int signal)
+START_TEST(a_signal_closes_everything)
 {
+  static const int signals[] = {SIGINT, SIGTERM};
   uint16_t port;
-  program_t server = start_kind(kind, NO_IDLE_TIME, &port);
+  program_t server = start_kind(_i / 2, NO_IDLE_TIME, &port);
 
   for (int i = 0; i < PEERS; i++)
     say(speak_to(port), "hello", 5);
-  stop(&server, signal, &result);
-  ck_assert_str_eq(result.err, "");
-  ck_assert_int_eq(result.status, 0);
+  stop_well(&server, signals[_i % 2], &result);
   ck_assert_uint_eq(number_of(result.out, "sessions"), PEERS);
 }
-
-START_TEST(sigterm_closes_everything)
-{
-  stop_with_sessions(_i, SIGTERM);
-}
 END_TEST
 
-START_TEST(sigint_closes_everything)
+START_TEST(figures_come_while_it_runs)
 {
-  stop_with_sessions(_i, SIGINT);
-}
-END_TEST
-
-/* ---- Command line ------------------------------------------------------- */
-
-static const struct {
-  const char *command_line;
-  const char *complaint;
-} wrong[] = {
-    {"--bogus", "unrecognized option '--bogus'"},
-    {"--port", "requires an argument"},
-    {"--port 65536", "--port takes a number from 0 to 65535"},
-    {"--timeout 0", "--timeout takes a number from 1"},
-    {"--timeout 5s", "not '5s'"},
-    {"--sessions -1", "--sessions takes a number"},
-    {"--when-full drop", "--when-full takes refuse or shed, not 'drop'"},
-    {"--when-full shed --timer none", "--when-full shed needs the wheel"},
-    {"--tick 86400001", "--tick takes a number from 1 to 86400000"},
-    {"--slots 16777217", "--slots takes a number from 1 to 16777216"},
-    {"--budget 0", "--budget takes a number from 1"},
-    {"--stats 0", "--stats takes a number from 1"},
-    {"--timer heap", "--timer takes wheel, uv, sweep or none, not 'heap'"},
-    {"--timer sweep", "--timer sweep is not for UDP"},
-    {"--bind no.such.host.invalid", "no such host"},
-    {"stray", "unexpected argument 'stray'"},
-};
-#define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
-
-START_TEST(wrong_usage_is_one_line_and_status_2)
-{
-  assert_wrong_usage("UDP_SESSIONS", wrong[_i].command_line,
-                     wrong[_i].complaint);
-}
-END_TEST
-
-START_TEST(a_port_in_use_is_one_line_and_status_1)
-{
-  char options[64];
-  uint16_t port;
-  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
-
-  snprintf(options, sizeof(options), "--port %u %s", port, kinds[_i]);
-  run_program("UDP_SESSIONS", options, &result);
-  assert_complaint(&result, 1, "address already in use");
-  ck_assert_uint_eq(say(speak_to(port), "hello", 5), 1);
-  assert_sound(&server, 1);
-}
-END_TEST
-
-START_TEST(it_ends_if_it_cannot_print_where_it_listens)
-{
-  assert_ends_unheard("UDP_SESSIONS", "--port 0");
-}
-END_TEST
-
-START_TEST(help_names_every_option)
-{
-  static const char *const names[] = {"--bind",     "--port",   "--timeout",
-                                      "--sessions", "--timer",  "--tick",
-                                      "--slots",    "--budget", "--stats",
-                                      "--quiet",    "--help",   "--when-full"};
-
-  assert_help("UDP_SESSIONS", names, sizeof(names) / sizeof(names[0]));
-}
-END_TEST
-
-START_TEST(stats_come_while_it_runs)
-{
-  static const char *const keys[] = {
-      "created",         "refused",         "expired",
-      "lateness_p50_ms", "lateness_p99_ms", "lateness_max_ms",
-      "longest_turn_ms", "cpu_s",           "rss_kib"};
+  static const char *const keys[] = {" lateness_p50_ms=", " lateness_p99_ms=",
+                                     " lateness_max_ms=", " longest_turn_ms=",
+                                     " cpu_s=",           " rss_kib=",
+                                     " timer_bytes=64 ",  NULL};
   char line[512];
   uint16_t port;
-  program_t server =
-      start_sessions(NO_IDLE_TIME "--stats 1 --slots 64 --budget 7", &port);
+  program_t server = start_kind(0, NO_IDLE_TIME "--stats 1 --slots 64", &port);
 
   say(speak_to(port), "hello", 5);
   do {
     read_line(server.out, line, sizeof(line));
     ck_assert_msg(strncmp(line, "stats timer=wheel ", 18) == 0, "%s", line);
   } while (number_of(line, "sessions") == 0);
-  ck_assert_uint_eq(number_of(line, "timer_bytes"), 64);
-  for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-    number_of(line, keys[i]);
+  assert_has(line, keys);
   assert_sound(&server, 1);
 }
 END_TEST
 
-START_TEST(quiet_prints_where_it_listens_and_no_more)
+int
+main(void)
 {
-  uint16_t port;
-  program_t server = start_sessions("--quiet", &port);
-
-  say(speak_to(port), "hello", 5);
-  stop(&server, SIGTERM, &result);
-  ck_assert_str_eq(result.out, "");
-  ck_assert_str_eq(result.err, "");
-  ck_assert_int_eq(result.status, 0);
-}
-END_TEST
-
-static TCase *
-sessions_tcase(void)
-{
-  TCase *tcase = tcase_create("sessions");
+  Suite *suite = suite_create("udp-sessions");
+  TCase *tcase = tcase_create("udp sessions");
 
   tcase_set_timeout(tcase, 60);
   tcase_add_loop_test(tcase, garbage_is_counted_and_comes_back_byte_for_byte, 0,
@@ -440,44 +294,16 @@ sessions_tcase(void)
   tcase_add_loop_test(tcase, each_address_and_port_is_a_session_of_its_own, 0,
                       KINDS);
   tcase_add_loop_test(tcase, a_question_makes_no_session, 0, KINDS);
-  tcase_add_loop_test(tcase, an_idle_session_ends_but_not_early, 0,
-                      KINDS_WITH_TIMEOUT);
-  tcase_add_loop_test(tcase, traffic_keeps_a_session, 0, KINDS_WITH_TIMEOUT);
-  tcase_add_test(tcase, without_a_timer_a_session_stays);
+  tcase_add_loop_test(tcase, an_idle_session_ends_but_not_early, 0, KINDS);
+  tcase_add_loop_test(tcase, traffic_keeps_a_session, 0, KINDS);
   tcase_add_loop_test(tcase, over_the_limit_a_datagram_is_refused_and_counted,
                       0, KINDS);
-  tcase_add_test(tcase, over_the_limit_it_sheds_the_idlest);
   tcase_add_loop_test(tcase, the_end_of_a_session_makes_room_for_another, 0,
-                      KINDS_WITH_TIMEOUT);
+                      KINDS);
   tcase_add_loop_test(tcase, many_sessions_need_few_descriptors, 0, KINDS);
-  return tcase;
-}
-
-static TCase *
-program_tcase(void)
-{
-  TCase *tcase = tcase_create("program");
-
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, too_few_descriptors_are_one_line);
   tcase_add_test(tcase, it_serves_ipv6_as_well);
-  tcase_add_loop_test(tcase, sigterm_closes_everything, 0, KINDS);
-  tcase_add_loop_test(tcase, sigint_closes_everything, 0, KINDS);
-  tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
-  tcase_add_loop_test(tcase, a_port_in_use_is_one_line_and_status_1, 0, KINDS);
-  tcase_add_test(tcase, it_ends_if_it_cannot_print_where_it_listens);
-  tcase_add_test(tcase, help_names_every_option);
-  tcase_add_test(tcase, stats_come_while_it_runs);
-  tcase_add_test(tcase, quiet_prints_where_it_listens_and_no_more);
-  return tcase;
-}
-
-int
-main(void)
-{
-  Suite *suite = suite_create("udp-sessions");
-
-  suite_add_tcase(suite, sessions_tcase());
-  suite_add_tcase(suite, program_tcase());
+  tcase_add_loop_test(tcase, a_signal_closes_everything, 0, 2 * KINDS);
+  tcase_add_test(tcase, figures_come_while_it_runs);
+  suite_add_tcase(suite, tcase);
   return run_suite(suite);
 }

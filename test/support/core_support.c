@@ -4,6 +4,7 @@
 #include "invariants.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const shape_t shapes[] = {
@@ -15,6 +16,14 @@ const int shape_count = LENGTH(shapes);
 
 const slot_kind_t slot_kinds[SLOT_KINDS] = {{"lanes", 0},
                                             {"FIFO", UVWHEEL_FIFO}};
+
+void
+contradict(const char *file, int line, const char *name, const char *condition)
+{
+  fprintf(stderr, "%s:%d: %s%s%s is not true\n", file, line, name,
+          *name == '\0' ? "" : ": ", condition);
+  abort();
+}
 
 uint64_t
 tick_ms_after(uint64_t tick_ms, uint64_t due_ms)
@@ -28,23 +37,21 @@ void
 open_core(uvwheel_core_t *core, const shape_t *shape)
 {
   memset(core, 0xA5, sizeof *core);
-  ck_assert_int_eq(
-      uvwheel__core_init(core, shape->tick_ms, shape->slots, shape->flags), 0);
+  require(uvwheel__core_init(core, shape->tick_ms, shape->slots,
+                             shape->flags) == 0);
   verify(core);
-  ck_assert_uint_eq(uvwheel__core_next_ms(core), UINT64_MAX);
+  require(uvwheel__core_next_ms(core) == UINT64_MAX);
 }
 
 void
 close_core(uvwheel_core_t *core)
 {
-  uvwheel_cursor_t cursor;
   uvwheel_entry_t *entry;
 
-  uvwheel__core_walk_begin(core, &cursor);
-  while ((entry = uvwheel__core_walk_next(core, &cursor)) != NULL)
+  while ((entry = uvwheel__core_any(core)) != NULL)
     remove_entry(core, entry);
-  ck_assert_uint_eq(uvwheel__core_count(core), 0);
-  ck_assert_uint_eq(uvwheel__core_next_ms(core), UINT64_MAX);
+  require(uvwheel__core_count(core) == 0);
+  require(uvwheel__core_next_ms(core) == UINT64_MAX);
   uvwheel__core_destroy(core);
 }
 
@@ -54,89 +61,157 @@ verify(const uvwheel_core_t *core)
   require(broken_invariants(core, stderr) == 0);
 }
 
-/* Insert and postpone return whether the wheel has to wake up earlier. */
+/* Insert and postpone return whether the wheel may have to wake up earlier. */
 static void
-expect_told(const uvwheel_core_t *core, int earlier, uint64_t before_ms)
+expect_told(const uvwheel_core_t *core, bool earlier, uint64_t before_ms)
 {
   uint64_t next_ms = uvwheel__core_next_ms(core);
 
-  require(next_ms <= before_ms);
-  if (next_ms != UINT64_MAX)
-    require((earlier != 0) == (next_ms < before_ms));
+  require(next_ms == before_ms || (next_ms < before_ms && earlier));
+}
+
+bool
+put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+{
+  poison(entry);
+  return !uvwheel__core_insert(core, entry, due_ms) &&
+         uvwheel__put_and_claim(core, entry);
 }
 
 void
 insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  uint64_t count = uvwheel__core_count(core), inserted = core->inserted;
+  const uvwheel_core_t before = *core;
   uint64_t before_ms = uvwheel__core_next_ms(core);
-  int earlier;
 
   memset(entry, 0xA5, sizeof *entry);
-  uvwheel__entry_init(entry);
-  require(!uvwheel__entry_is_active(entry));
-  earlier = uvwheel__core_insert(core, entry, due_ms);
-  require(uvwheel__entry_is_active(entry));
-  require(entry->due_ms == due_ms);
-  expect_told(core, earlier, before_ms);
-  require(uvwheel__core_count(core) == count + 1);
-  require(core->inserted == inserted + 1);
+  expect_told(core, put(core, entry, due_ms), before_ms);
+  require(is_active(entry) && entry->due_ms == due_ms);
+  require(uvwheel__core_count(core) == uvwheel__core_count(&before) + 1);
+  require(core->counters.inserted == before.counters.inserted + 1);
+  verify(core);
+}
+
+/* An entry that is due later stays where it is. One that is due earlier is
+ * moved. */
+void
+postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+{
+  if (due_ms < entry->due_ms) {
+    move(core, entry, due_ms);
+    return;
+  }
+  entry->due_ms = due_ms;
   verify(core);
 }
 
 void
-postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+move(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  uint64_t count = uvwheel__core_count(core);
   uint64_t before_ms = uvwheel__core_next_ms(core);
-  int earlier = uvwheel__core_postpone(core, entry, due_ms);
+  uint64_t count = uvwheel__core_count(core);
 
-  require(uvwheel__entry_is_active(entry));
-  require(entry->due_ms == due_ms);
-  expect_told(core, earlier, before_ms);
+  expect_told(core, uvwheel__core_move(core, entry, due_ms), before_ms);
+  require(is_active(entry) && entry->due_ms == due_ms);
   require(uvwheel__core_count(core) == count);
+  verify(core);
+}
+
+/* One entry, or none if it is NULL, has left the wheel. */
+static void
+expect_left(const uvwheel_core_t *core, uvwheel_entry_t *entry,
+            const uvwheel_core_t *before)
+{
+  uint64_t left = entry != NULL;
+
+  if (entry != NULL)
+    entry->link.next = NULL;
+  require(uvwheel__core_count(core) + left == uvwheel__core_count(before));
+  require(core->counters.inserted == before->counters.inserted);
+  if (uvwheel__core_count(core) == 0)
+    require(uvwheel__core_next_ms(core) == UINT64_MAX);
   verify(core);
 }
 
 void
 remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
-  uint64_t count = uvwheel__core_count(core), inserted = core->inserted;
+  const uvwheel_core_t before = *core;
 
-  uvwheel__core_remove(core, entry);
-  require(!uvwheel__entry_is_active(entry));
-  require(uvwheel__core_count(core) == count - 1);
-  require(core->inserted == inserted);
-  if (uvwheel__core_count(core) == 0)
-    require(uvwheel__core_next_ms(core) == UINT64_MAX);
-  verify(core);
+  if (!uvwheel__core_remove(core, entry))
+    uvwheel__core_became_empty(core);
+  expect_left(core, entry, &before);
+  require(core->counters.expired == before.counters.expired);
+  require(core->counters.drawn == before.counters.drawn);
 }
 
-static void
-expect_nothing_waits(const uvwheel_core_t *core, uint64_t now_ms)
+/* Nothing is handed out early, and the caller is told if something is left. */
+uvwheel_entry_t *
+expire_within(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 {
-  uint64_t next_ms = uvwheel__core_next_ms(core);
+  const uvwheel_core_t before = *core;
+  uint64_t budget_before = *budget;
+  uvwheel_entry_t *entry = uvwheel__core_expire(core, now_ms, budget);
+  uint64_t next_ms = uvwheel__core_next_ms(core), expired = entry != NULL;
 
-  require(next_ms > now_ms || next_ms == UINT64_MAX);
+  expect_left(core, entry, &before);
+  require(*budget + expired <= budget_before);
+  require(core->counters.expired == before.counters.expired + expired);
+  require(core->counters.drawn == before.counters.drawn);
+  if (entry != NULL)
+    require(tick_ms_after(core->tick_ms, entry->due_ms) <= now_ms);
+  else if (*budget > 0)
+    require(next_ms > now_ms || next_ms == UINT64_MAX);
+  return entry;
 }
 
 uvwheel_entry_t *
 expire(uvwheel_core_t *core, uint64_t now_ms)
 {
-  uint64_t count = uvwheel__core_count(core), expired = core->counters.expired;
   uint64_t budget = UINT64_MAX;
-  uvwheel_entry_t *entry = uvwheel__core_expire(core, now_ms, &budget);
 
-  verify(core);
-  if (entry == NULL) {
-    expect_nothing_waits(core, now_ms);
-    return NULL;
-  }
-  require(!uvwheel__entry_is_active(entry));
-  require(uvwheel__core_count(core) == count - 1);
-  require(core->counters.expired == expired + 1);
-  /* Never early: the tick at which it expires has come. */
-  require(tick_ms_after(core->tick_ms, entry->due_ms) <= now_ms);
+  return expire_within(core, now_ms, &budget);
+}
+
+uint64_t
+draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
+{
+  const uvwheel_core_t before = *core;
+  uint64_t drawn = uvwheel__core_draw(core, now_ms, count);
+
+  expect_left(core, NULL, &before);
+  require(drawn <= count && drawn <= uvwheel__core_count(core));
+  require(!core->passing);
+  return drawn;
+}
+
+uvwheel_entry_t *
+take_drawn(uvwheel_core_t *core)
+{
+  const uvwheel_core_t before = *core;
+  uvwheel_entry_t *entry = uvwheel__core_take_drawn(core);
+
+  expect_left(core, entry, &before);
+  require(core->counters.drawn - before.counters.drawn == (entry != NULL));
+  return entry;
+}
+
+void
+walk_begin(uvwheel_core_t *core)
+{
+  const uvwheel_core_t before = *core;
+
+  uvwheel__core_walk_begin(core);
+  expect_left(core, NULL, &before);
+}
+
+uvwheel_entry_t *
+walk_next(uvwheel_core_t *core)
+{
+  const uvwheel_core_t before = *core;
+  uvwheel_entry_t *entry = uvwheel__core_walk_next(core);
+
+  expect_left(core, NULL, &before);
   return entry;
 }
 
@@ -171,7 +246,7 @@ earliest_ms(const uvwheel_core_t *core, const item_t *items, size_t count)
   size_t i;
 
   for (i = 0; i < count; i++)
-    if (uvwheel__entry_is_active(&items[i].entry)) {
+    if (is_active(&items[i].entry)) {
       uint64_t tick_ms = tick_ms_after(core->tick_ms, items[i].entry.due_ms);
       if (tick_ms < earliest)
         earliest = tick_ms;
@@ -216,6 +291,50 @@ boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays)
       delays[count++] = delay_ms;
       delays[count++] = delay_ms + 1;
     }
-  ck_assert_uint_le(count, MAX_DELAYS);
+  require(count <= MAX_DELAYS);
   return count;
 }
+
+/* ---- Actions ------------------------------------------------------------- */
+
+static void
+remove_and_overwrite(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  remove_entry(core, entry);
+  memset(entry, 0, sizeof *entry);
+}
+
+static void
+postpone_to_another_slot(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  postpone(core, entry, entry->due_ms + 2 * core->tick_ms);
+}
+
+static void
+postpone_by_rounds(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  uint64_t round_ms = core->tick_ms * (core->slot_mask + 1);
+
+  postpone(core, entry, entry->due_ms + 3 * round_ms);
+}
+
+static void
+pull_in(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  postpone(core, entry, 1);
+}
+
+static void
+restart(uvwheel_core_t *core, uvwheel_entry_t *entry)
+{
+  remove_entry(core, entry);
+  insert(core, entry, 5 + core->tick_ms * (core->slot_mask + 1));
+}
+
+const entry_action_t entry_actions[ENTRY_ACTIONS] = {
+    {"remove_and_overwrite", remove_and_overwrite},
+    {"postpone_to_another_slot", postpone_to_another_slot},
+    {"postpone_by_rounds", postpone_by_rounds},
+    {"pull_in", pull_in},
+    {"restart", restart},
+};

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the tests of the wheel layer share: its operations, each followed by
- * all that must hold after it. */
+/* The operations of the wheel layer, each followed by all that must hold after
+ * it. The tests of the core, the random games and the small worlds use the same
+ * ones. */
 
 #ifndef CORE_SUPPORT_H
 #define CORE_SUPPORT_H
 
-#include <check.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,14 +15,17 @@
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
-/* For what is asserted millions of times: check's own assertions send a message
- * to the runner each time that they hold. */
-#define require(condition) \
-  ((condition) ? (void)0 : ck_abort_msg("%s is not true", #condition))
+/* For conditions that are checked millions of times, inside a suite of check
+ * and outside. */
+#define require(condition) require_in("", condition)
 
 /* In a loop test over a table: the failure names the case. */
 #define require_in(name, condition) \
-  ((condition) ? (void)0 : ck_abort_msg("%s: %s is not true", name, #condition))
+  ((condition) ? (void)0 : contradict(__FILE__, __LINE__, name, #condition))
+
+/* Reports the condition, which is not true, and aborts. */
+_Noreturn void contradict(const char *file, int line, const char *name,
+                          const char *condition);
 
 /* The wheels that the exhaustive tests go through. */
 typedef struct shape_s {
@@ -45,19 +49,40 @@ extern const slot_kind_t slot_kinds[SLOT_KINDS];
 /* The time of the first tick after due_ms; UINT64_MAX if there is none. */
 uint64_t tick_ms_after(uint64_t tick_ms, uint64_t due_ms);
 
+/* An entry whose memory is zero is not active, and neither is one that has left
+ * the wheel by one of the operations below. */
+static inline bool
+is_active(const uvwheel_entry_t *entry)
+{
+  return entry->link.next != NULL;
+}
+
 void open_core(uvwheel_core_t *core, const shape_t *shape);
 
-/* Takes out what is left, checking the counts, and destroys the wheel. */
+/* Takes out the entries that are left, and destroys the wheel. */
 void close_core(uvwheel_core_t *core);
 
 /* Every invariant holds, and the counters add up. */
 void verify(const uvwheel_core_t *core);
 
+/* Puts an entry that is not active into the wheel. Returns whether the wheel
+ * may have to wake up earlier. */
+bool put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
+
 /* The operations of the same names, verified. An entry must not be active for
  * insert. */
 void insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 void postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
+void move(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 void remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry);
+uvwheel_entry_t *expire_within(uvwheel_core_t *core, uint64_t now_ms,
+                               uint64_t *budget);
+uint64_t draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count);
+uvwheel_entry_t *take_drawn(uvwheel_core_t *core);
+void walk_begin(uvwheel_core_t *core);
+uvwheel_entry_t *walk_next(uvwheel_core_t *core);
+
+/* expire_within without a limit. */
 uvwheel_entry_t *expire(uvwheel_core_t *core, uint64_t now_ms);
 
 /* Nothing expires at now_ms. */
@@ -74,7 +99,8 @@ uint64_t drain(uvwheel_core_t *core, uint64_t now_ms);
 
 typedef struct item_s {
   uvwheel_entry_t entry;
-  unsigned seen; /* for the test that counts */
+  unsigned index; /* for the test that numbers its items       */
+  unsigned seen;  /* for the test that counts what it meets    */
 } item_t;
 
 /* Expires all of the items by going from next_ms to next_ms, beginning with
@@ -88,5 +114,14 @@ unsigned run_out(uvwheel_core_t *core, const item_t *items, size_t count,
  * Returns how many. */
 #define MAX_DELAYS 40
 size_t boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays);
+
+/* What a test may do to an active entry between two calls of the wheel. */
+typedef struct entry_action_s {
+  const char *name;
+  void (*act)(uvwheel_core_t *core, uvwheel_entry_t *entry);
+} entry_action_t;
+
+#define ENTRY_ACTIONS 5
+extern const entry_action_t entry_actions[ENTRY_ACTIONS];
 
 #endif /* CORE_SUPPORT_H */

@@ -137,8 +137,10 @@ broken_invariants(const uvwheel_core_t *core, FILE *stream)
                    check_list(&check, &core->visited, 0, 0);
   uint64_t passed = check_pass(&check), in_slots = 0, number;
 
+  /* Not in words without a slot in use, as large wheels have many. */
   for (number = 0; number <= core->slot_mask; number++)
-    in_slots += check_slot(&check, number);
+    if (core->occupied[number / 64] != 0)
+      in_slots += check_slot(&check, number);
   expect(&check, core->next_tick > core->hand,
          "I4: the next tick is after the hand", 0);
   expect(&check, uvwheel__core_count(core) == aside + passed + in_slots,

@@ -9,6 +9,14 @@ complain() {
   echo "${0##*/}: $*" >&2
 }
 
+# value_of OPTION [VALUE]...: ends the script unless there is one
+value_of() {
+  if [ $# -lt 2 ]; then
+    complain "$1 takes a value"
+    exit 2
+  fi
+}
+
 # number OPTION TEXT MAXIMUM [MINIMUM]: ends the script unless the text is one
 number() {
   case $2 in

@@ -46,8 +46,6 @@ COMMANDS = {
         "build/demo/examples/idle-server --port 0 --http 0",
     "build/demo/load/idle-load --connections 2000 --duration 60":
         Job("tests"),
-    "build/demo/tools/size-wheel --timeout 60s:1000000 --refresh 10s":
-        ITSELF,
     "tools/uvwheel-try": Job("try"),
     "tools/uvwheel-try --output uv.txt ./server": Job("try"),
     "tools/uvwheel-try --with wheel --output wheel.txt ./server": Job("try"),

@@ -1,27 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """What docs/migrating.md shows is what there is: the difference between the two
-servers, what size-wheel prints, and the names of libuv, uvwheel and recipes.
+servers, and the names of libuv, uvwheel and recipes.
 
-usage: migrating.py SIZE-WHEEL UV.H
+usage: migrating.py UV.H
 """
 
 import difflib
 import pathlib
 import re
-import subprocess
 import sys
 from collections import Counter
 
 from documents import TOP, Document
 
-size_wheel, uv_h = sys.argv[1:]
+uv_h = sys.argv[1]
 document = Document(TOP / "docs" / "migrating.md")
-
-
-def run_size_wheel(arguments):
-    return subprocess.run([size_wheel, *arguments.split()], check=True,
-                          capture_output=True, text=True).stdout
 
 
 def difference():
@@ -42,35 +36,6 @@ def wrong_steps():
         yield f"a step has the line {line}"
 
 
-def wrong_transcripts():
-    found = False
-    for _, block in document.blocks("text"):
-        for arguments, output in re.findall(r"^\$ size-wheel (.*)\n([^$]*)",
-                                            block, re.MULTILINE):
-            found = True
-            if run_size_wheel(arguments) != output:
-                yield f"size-wheel {arguments} prints something else"
-    if not found:
-        yield "size-wheel is not shown"
-
-
-def wrong_rows():
-    rows = re.findall(r"^\| (\d+\w:.*) \|$", document.text, re.MULTILINE)
-    for row in rows:
-        timeout, refresh, tick, slots, memory, looks = row.split("|")
-        output = run_size_wheel(
-            f"--timeout {timeout}" +
-            (f" --refresh {refresh}" if refresh.strip() else ""))
-        for expected in (f"tick        {tick.strip()}, recommended\n",
-                         f"slots       {slots.strip()}, recommended:",
-                         f"memory      {memory.strip()} for",
-                         f"looks       {looks.strip()} per"):
-            if expected not in output:
-                yield f"{row}: no '{expected}' in\n{output}"
-    if not rows:
-        yield "there is no table of sizes"
-
-
 def wrong_names():
     libuv = pathlib.Path(uv_h).read_text(encoding="utf-8")
     for name in set(re.findall(r"\buv_timer_\w+(?=\()", libuv)):
@@ -86,5 +51,5 @@ def wrong_names():
             yield f"{recipe.name} is not in {examples.name}"
 
 
-found = [*wrong_steps(), *wrong_transcripts(), *wrong_rows(), *wrong_names()]
+found = [*wrong_steps(), *wrong_names()]
 sys.exit("\n".join(found) or None)

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What all programs and scripts do alike: bad input is one line on stderr, and
+ * --help names every option. */
+
+#include <check.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <unistd.h>
+
+#include "programs.h"
+#include "suite.h"
+
+static result_t result;
+
+/* Without uthash or Linux some programs are not built. */
+static int
+is_built(const char *program)
+{
+  return getenv(program) != NULL;
+}
+
+static const struct {
+  const char *program;
+  const char *command_line;
+  const char *complaint;
+} wrong[] = {
+    {"IDLE_SERVER", "--bogus", "unrecognized option '--bogus'"},
+    {"IDLE_SERVER", "--port", "requires an argument"},
+    {"IDLE_SERVER", "--port 65536", "--port takes a number from 0 to 65535"},
+    {"IDLE_SERVER", "--port -1", "--port takes a number"},
+    {"IDLE_SERVER", "--timeout 5s", "not '5s'"},
+    {"IDLE_SERVER", "--timeout 99999999999999999999", "takes a number"},
+    {"IDLE_SERVER", "--slots 16777217", "--slots takes a number from 1 to"},
+    {"IDLE_SERVER", "--when-full drop", "takes refuse or shed, not 'drop'"},
+    {"IDLE_SERVER", "--when-full shed --timer uv", "needs --timer wheel"},
+    {"IDLE_SERVER", "--timer heap", "wheel, uv, sweep or none, not 'heap'"},
+    {"IDLE_SERVER", "--bind no.such.host.invalid", "no such host"},
+    {"IDLE_SERVER", "stray", "unexpected argument 'stray'"},
+    {"PLAIN_SERVER", "--timer uv --http 0", "--http shows the wheel"},
+    {"MULTI_LOOP", "--threads 0", "--threads takes a number from 1 to 1024"},
+    {"MULTI_LOOP", "--timer uv", "unrecognized option '--timer'"},
+    {"MULTI_LOOP", "--threads 65 --http 0", "--http shows at most 64 threads"},
+    {"UDP_SESSIONS", "--sessions -1", "--sessions takes a number"},
+    {"UDP_SESSIONS", "--timer none", "--timer takes wheel or uv, not 'none'"},
+    {"IDLE_LOAD", "--connections 0", "--connections takes a number from 1"},
+    {"IDLE_LOAD", "--port 0", "--port takes a number from 1 to 65535"},
+    {"IDLE_LOAD", "--chatty 101", "--chatty takes a number from 0 to 100"},
+    {"IDLE_LOAD", "--timeout 99", "--timeout must be 0 or at least 100"},
+    {"IDLE_LOAD", "--interval 1300", "--interval must be at most a quarter"},
+    {"IDLE_LOAD", "--host no.such.host.invalid", "no such host"},
+    {"IDLE_LOAD", "--stall 1", "--stall and --pid go together"},
+    {"IDLE_LOAD", "--pid 7", "--stall and --pid go together"},
+    {"IDLE_LOAD", "--stall 1 --pid 1", "--pid takes a number from 2"},
+    {"IDLE_LOAD", "--stall 1 --pid 7 --timeout 0", "goes with a --timeout"},
+    {"IDLE_LOAD", "--stall 1 --pid 7 --churn", "without --churn"},
+    {"IDLE_LOAD", "--flood 10", "--flood goes with --chatty 100"},
+    {"UDP_LOAD", "--peers 16000001", "takes a number from 1 to 16000000"},
+    {"UDP_LOAD", "--interval 1300", "--interval must be at most a quarter"},
+    {"UDP_LOAD", "--seed 18446744073709551616", "--seed takes a number"},
+    {"MIGRATE_BEFORE", "", "usage: "},
+    {"MIGRATE_BEFORE", "0", "usage: "},
+    {"MIGRATE_AFTER", "-5", "usage: "},
+    {"MIGRATE_AFTER", "5x", "usage: "},
+    {"MIGRATE_AFTER", "5 5", "usage: "},
+    {"DEMO", "--bogus", "unknown option '--bogus'"},
+    {"DEMO", "--connections", "--connections takes a value"},
+    {"DEMO", "--connections 0", "--connections takes a number from 1"},
+    {"DEMO", "--timeout 1.5", "--timeout takes a number"},
+    {"DEMO", "--sessions 10", "--sessions goes with --million"},
+    {"DEMO", "--million --connections 10", "--connections does not go with"},
+    {"DEMO", "--trouble --million", "--trouble goes without --million"},
+    {"SOAK", "", "how many minutes?"},
+    {"SOAK", "--bogus", "unknown option '--bogus'"},
+    {"SOAK", "--minute", "--minute takes a value"},
+    {"SOAK", "--minute 61 1", "takes a number from 1 to 60, not '61'"},
+    {"SOAK", "0", "MINUTES takes a number from 1"},
+};
+#define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
+
+START_TEST(wrong_usage_is_one_line_and_status_2)
+{
+  if (is_built(wrong[_i].program))
+    assert_wrong_usage(wrong[_i].program, wrong[_i].command_line,
+                       wrong[_i].complaint);
+}
+END_TEST
+
+static const struct {
+  unsigned descriptors;
+  const char *program;
+  const char *command_line;
+  const char *complaint;
+} impossible[] = {
+    {31, "IDLE_SERVER", "--port 0", "31 descriptors (ulimit -n) are too few"},
+    {31, "MULTI_LOOP", "--port 0 --threads 2", "31 descriptors (ulimit -n)"},
+    {15, "UDP_SESSIONS", "--port 0", "15 descriptors (ulimit -n) are too few"},
+    {15, "UDP_LOAD", "", "15 descriptors (ulimit -n) are too few"},
+    {64, "IDLE_LOAD", "--connections 48", "64 descriptors (ulimit -n) are too"},
+    {0, "PLAIN_SERVER", "--port 0 --http 0", "built without libmicrohttpd"},
+    {0, "DEMO", "--build /nowhere", "there is no /nowhere/examples/idle-serv"},
+    {0, "DEMO", "--million --build /nowhere", "no /nowhere/examples/udp-sess"},
+    {0, "SOAK", "--build /nowhere 1", "there is no /nowhere/examples/idle-s"},
+};
+#define IMPOSSIBLE ((int)(sizeof(impossible) / sizeof(impossible[0])))
+
+START_TEST(what_it_cannot_do_is_one_line_and_status_1)
+{
+  if (!is_built(impossible[_i].program))
+    return;
+  descriptor_limit = impossible[_i].descriptors;
+  run_program(impossible[_i].program, impossible[_i].command_line, &result);
+  assert_complaint(&result, 1, impossible[_i].complaint);
+}
+END_TEST
+
+/* Also by a server that would share it. */
+static const struct {
+  const char *first;
+  const char *second;
+} alike[] = {
+    {"IDLE_SERVER", "IDLE_SERVER"},
+    {"IDLE_SERVER", "MULTI_LOOP"},
+    {"MULTI_LOOP", "MULTI_LOOP"},
+    {"UDP_SESSIONS", "UDP_SESSIONS"},
+};
+
+START_TEST(a_port_in_use_is_one_line_and_status_1)
+{
+  uint16_t port;
+
+  if (!is_built(alike[_i].first))
+    return;
+  program_t server = start_listening(alike[_i].first, "--port 0", &port);
+  run_program(alike[_i].second, text_of("--port %u", port), &result);
+  assert_complaint(&result, 1, "address already in use");
+  ck_assert_str_eq(result.out, "");
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
+static const struct {
+  const char *program;
+  const char *names[20];
+} helps[] = {
+    {"IDLE_SERVER",
+     {"--bind", "--port", "--timeout", "--timer", "--tick", "--slots", "--http",
+      "--http-host", "--stats", "--help", "--max-connections", "--when-full",
+      "--block"}},
+    {"MULTI_LOOP",
+     {"--threads", "--port", "--timeout", "--tick", "--slots", "--stats",
+      "--http", "--http-host", "--help"}},
+    {"UDP_SESSIONS",
+     {"--bind", "--port", "--timeout", "--sessions", "--timer", "--tick",
+      "--slots", "--stats", "--help"}},
+    {"IDLE_LOAD",
+     {"--host", "--port", "--connections", "--chatty", "--timeout", "--tick",
+      "--interval", "--duration", "--seed", "--churn", "--patience", "--help",
+      "--stall", "--pid", "--by-usr1", "--flood", "--newcomers", "--together"}},
+    {"UDP_LOAD",
+     {"--port", "--peers", "--chatty", "--timeout", "--tick", "--interval",
+      "--duration", "--patience", "--seed", "--help", "--stall", "--pid"}},
+    {"DEMO",
+     {"--connections", "--million", "--sessions", "--timeout", "--build",
+      "--help", "--trouble"}},
+    {"SOAK", {"--connections", "--timeout", "--minute", "--build", "--help"}},
+};
+#define HELPS ((int)(sizeof(helps) / sizeof(helps[0])))
+
+START_TEST(help_names_every_option)
+{
+  if (!is_built(helps[_i].program))
+    return;
+  run_program(helps[_i].program, "--help", &result);
+  ck_assert_int_eq(result.status, 0);
+  assert_has(result.out, helps[_i].names);
+}
+END_TEST
+
+/* A reader waits for these lines. */
+static const struct {
+  const char *program;
+  const char *command_line;
+} spoken[] = {
+    {"IDLE_SERVER", "--port 0"},  {"MULTI_LOOP", "--port 0"},
+    {"UDP_SESSIONS", "--port 0"}, {"MIGRATE_BEFORE", "1000"},
+    {"MIGRATE_AFTER", "1000"},    {"IDLE_LOAD", "--help"},
+    {"DEMO", "--help"},           {"SOAK", "--help"},
+};
+#define SPOKEN ((int)(sizeof(spoken) / sizeof(spoken[0])))
+
+START_TEST(it_ends_as_a_failure_if_it_cannot_write_to_stdout)
+{
+  if (!is_built(spoken[_i].program))
+    return;
+  stdout_is_full = 1;
+  run_program(spoken[_i].program, spoken[_i].command_line, &result);
+  assert_complaint(&result, 1, "");
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("command-lines");
+  TCase *tcase = tcase_create("command lines");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
+  tcase_add_loop_test(tcase, what_it_cannot_do_is_one_line_and_status_1, 0,
+                      IMPOSSIBLE);
+  tcase_add_loop_test(tcase, a_port_in_use_is_one_line_and_status_1, 0, 4);
+  tcase_add_loop_test(tcase, help_names_every_option, 0, HELPS);
+  tcase_add_loop_test(tcase, it_ends_as_a_failure_if_it_cannot_write_to_stdout,
+                      0, SPOKEN);
+  suite_add_tcase(suite, tcase);
+  return run_suite(suite);
+}

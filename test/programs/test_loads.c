@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The loads: their verdicts on good servers, on servers in trouble, and on
+ * servers that break one promise each. The test itself is the worst of these.
+ */
+
+#include <check.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "programs.h"
+#include "suite.h"
+
+#define MESSAGE_MAX 64
+
+/* A server, and the load that goes with it. */
+typedef struct pair_s {
+  const char *server;
+  const char *load;
+  const char *count;  /* the option that says how many peers there are */
+  const char *made;   /* what the server's figures call those that came */
+  const char *closed; /* and those that were idle                       */
+} pair_t;
+
+static const pair_t tcp = {"IDLE_SERVER", "IDLE_LOAD", "--connections",
+                           "accepted", "idle_closes"};
+static const pair_t loops = {"MULTI_LOOP", "IDLE_LOAD", "--connections",
+                             "accepted", "idle_closes"};
+static const pair_t udp = {"UDP_SESSIONS", "UDP_LOAD", "--peers", "created",
+                           "expired"};
+
+static result_t result;
+
+/* Without uthash or Linux there is no UDP. */
+static int
+is_built(const pair_t *pair)
+{
+  return getenv(pair->server) != NULL && getenv(pair->load) != NULL;
+}
+
+static program_t
+start_server_of(const pair_t *pair, const char *options, uint16_t *port)
+{
+  return start_listening(pair->server, text_of("--port 0 %s", options), port);
+}
+
+static program_t
+start_load_of(const pair_t *pair, uint16_t port, int count, const char *options)
+{
+  return start_program(pair->load, text_of("--port %u %s %d %s", port,
+                                           pair->count, count, options));
+}
+
+/* Lets them meet until the load has its verdict. */
+static program_t
+meet(const pair_t *pair, const char *server_options, int count,
+     const char *load_options)
+{
+  uint16_t port;
+  program_t server = start_server_of(pair, server_options, &port);
+  program_t load = start_load_of(pair, port, count, load_options);
+
+  finish(&load, &result);
+  return server;
+}
+
+/* It runs: all connections are there, all peers have said hello. */
+static void
+await_running(const program_t *load)
+{
+  char line[256];
+
+  read_line(load->err, line, sizeof(line));
+  ck_assert_msg(strncmp(line, "running:", 8) == 0, "%s", line);
+}
+
+static void
+assert_good(void)
+{
+  ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
+  ck_assert_uint_eq(number_of(result.out, "wrong"), 0);
+}
+
+static void
+assert_broken(const char *promise)
+{
+  ck_assert_msg(strstr(result.err, promise) != NULL, "no '%s' in '%s%s'",
+                promise, result.err, result.out);
+  ck_assert_int_eq(result.status, 1);
+}
+
+static void
+assert_no_verdict(const char *reason)
+{
+  const char *last = text_of("%s: no verdict\n", reason);
+
+  ck_assert_msg(strstr(result.err, last) != NULL, "%s", result.err);
+  ck_assert_ptr_null(strstr(result.err, "broken"));
+  ck_assert_str_eq(result.out, "");
+  ck_assert_int_eq(result.status, 1);
+}
+
+/* ---- Real servers ------------------------------------------------------- */
+
+static const struct {
+  const pair_t *pair;
+  int count;
+  const char *server;
+  const char *load;
+  uint64_t on_time;
+  uint64_t closed;
+} good[] = {
+    {&tcp, 200, "--timer wheel --timeout 1500", "--timeout 1500 --duration 2",
+     100, 100},
+    {&tcp, 200, "--timer wheel --timeout 800 --tick 10",
+     "--timeout 800 --tick 10 --duration 1 --chatty 0", 200, 200},
+    {&tcp, 200, "--timer wheel --timeout 800 --slots 1",
+     "--timeout 800 --duration 2 --chatty 100", 0, 0},
+    {&tcp, 200, "--timer uv --timeout 1500",
+     "--timeout 1500 --tick 1 --duration 2", 100, 100},
+    {&tcp, 200, "--timer sweep --timeout 1500",
+     "--timeout 1500 --tick 1000 --duration 2", 100, 100},
+    {&tcp, 200, "--timer none", "--timeout 0 --duration 1", 0, 0},
+    {&tcp, 200, "--timeout 800 --tick 5000",
+     "--timeout 800 --tick 9999 --chatty 0 --together --duration 1", 200, 200},
+    {&loops, 200, "--threads 3 --timeout 1000", "--timeout 1000 --duration 3",
+     100, 100},
+    {&udp, 2000, "--timer wheel --timeout 1500", "--timeout 1500 --duration 2",
+     1000, 1600},
+    {&udp, 2000, "--timer wheel --timeout 800 --slots 1",
+     "--timeout 800 --duration 2 --chatty 100 --interval 200", 0, 0},
+    {&udp, 2000, "--timer uv --timeout 1500",
+     "--timeout 1500 --tick 1 --duration 2 --chatty 60", 800, 800},
+};
+#define GOOD ((int)(sizeof(good) / sizeof(good[0])))
+
+/* Of a TCP server idle-load has two connections more, its probes. */
+START_TEST(a_good_server_has_kept_every_promise)
+{
+  const pair_t *pair = good[_i].pair;
+
+  if (!is_built(pair))
+    return;
+  program_t server = meet(pair, good[_i].server, good[_i].count, good[_i].load);
+  assert_good();
+  ck_assert_uint_eq(number_of(result.out, "on_time"), good[_i].on_time);
+  ck_assert_uint_ge(number_of(result.out, "echoes"), 200);
+  stop_well(&server, SIGTERM, &result);
+  ck_assert_uint_eq(number_of(result.out, pair->made),
+                    (uint64_t)good[_i].count + (pair == &udp ? 0 : 2));
+  ck_assert_uint_eq(number_of(result.out, pair->closed), good[_i].closed);
+}
+END_TEST
+
+START_TEST(connections_that_come_and_go_are_judged)
+{
+  program_t server = meet(_i == 0 ? &tcp : &loops, "--timeout 500", 200,
+                          "--timeout 500 --duration 3 --churn");
+
+  assert_good();
+  ck_assert_uint_gt(number_of(result.out, "on_time"), 100);
+  stop_well(&server, SIGTERM, &result);
+  ck_assert_uint_gt(number_of(result.out, "accepted"), 400);
+}
+END_TEST
+
+#define CLOSED "a connection in use was closed"
+#define EARLY "a connection was closed before its timeout"
+#define LATE "an idle connection was closed too late"
+#define MISSING "an idle connection was never closed"
+#define LOST "an echo did not come back"
+#define GARBLED "an echo differs from what was sent"
+#define FLOOD \
+  "--timeout 10000 --chatty 100 --flood 60 --newcomers 20 --duration 2"
+static const struct {
+  const pair_t *pair;
+  const char *promise;
+  const char *server;
+  const char *load;
+} mismatch[] = {
+    {&tcp, EARLY, "--timeout 200", "--timeout 60000 --chatty 0"},
+    {&tcp, CLOSED, "--timeout 200",
+     "--timeout 60000 --chatty 100 --interval 15000"},
+    {&tcp, CLOSED, "--timeout 200", "--timeout 0"},
+    {&tcp, LATE, "--timeout 4000", "--timeout 500 --chatty 0 --tick 1"},
+    {&tcp, MISSING, "--timer none", "--timeout 500 --chatty 0 --patience 500"},
+    {&tcp, MISSING, "--timer none", "--timeout 500 --churn --patience 500"},
+    {&tcp, "a newcomer was not served", "--timeout 600000 --max-connections 60",
+     FLOOD},
+    {&udp, EARLY, "--timeout 300", "--timeout 1000 --chatty 0"},
+    {&udp, CLOSED, "--timeout 100 --tick 10",
+     "--timeout 4000 --chatty 100 --interval 500 --duration 2"},
+    {&udp, LATE, "--timeout 4000", "--timeout 500 --chatty 0 --tick 1"},
+    {&udp, MISSING, "--timeout 600000",
+     "--timeout 500 --chatty 0 --patience 500"},
+    {&udp, LOST, "--sessions 10", "--timeout 0 --chatty 0 --patience 500"},
+};
+#define MISMATCH ((int)(sizeof(mismatch) / sizeof(mismatch[0])))
+
+START_TEST(a_server_unlike_the_one_expected_breaks_a_promise)
+{
+  if (!is_built(mismatch[_i].pair))
+    return;
+  program_t server = meet(mismatch[_i].pair, mismatch[_i].server, 20,
+                          text_of("--duration 1 %s", mismatch[_i].load));
+  assert_broken(mismatch[_i].promise);
+  stop(&server, SIGTERM, &result);
+  ck_assert_int_eq(result.status, 0);
+}
+END_TEST
+
+/* ---- Servers in trouble ------------------------------------------------- */
+
+#define STALLED "--timeout 1000 --duration 1 "
+static const struct {
+  const pair_t *pair;
+  int count;
+  const char *server;
+  const char *load;
+} stalls[] = {
+    {&tcp, 100, "", STALLED},
+    {&tcp, 100, "--block 2", STALLED "--by-usr1"},
+    {&udp, 600, "", STALLED "--chatty 75 --interval 200"},
+};
+
+/* With libuv's timers as well, else the test could not fail. */
+START_TEST(a_stall_closes_no_peer_of_a_wheel_but_those_of_libuv_timers)
+{
+  const pair_t *pair = stalls[_i / 2].pair;
+  const char *kind = _i % 2 == 0 ? "wheel" : "uv";
+  uint16_t port;
+
+  if (!is_built(pair))
+    return;
+  program_t server = start_server_of(
+      pair,
+      text_of("--timeout 1000 --timer %s %s", kind, stalls[_i / 2].server),
+      &port);
+  program_t load = start_load_of(
+      pair, port, stalls[_i / 2].count,
+      text_of("--pid %d --stall 2 %s", server.pid, stalls[_i / 2].load));
+  finish(&load, &result);
+  if (_i % 2 == 0) {
+    assert_good();
+    ck_assert_uint_gt(number_of(result.out, "on_time"), 0);
+  } else {
+    assert_broken("a connection was closed for a stall");
+  }
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
+START_TEST(a_load_that_is_interrupted_thaws_the_server)
+{
+  int status;
+  uint16_t port;
+  program_t server = start_server_of(&tcp, "--timeout 1000", &port);
+  program_t load = start_load_of(
+      &tcp, port, 100, text_of(STALLED "--stall 60 --pid %d", server.pid));
+
+  do
+    ck_assert_int_eq(waitpid(server.pid, &status, WUNTRACED), server.pid);
+  while (!WIFSTOPPED(status));
+  stop(&load, SIGINT, &result);
+  assert_no_verdict("interrupted");
+  assert_echo(connect_to(port));
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
+START_TEST(a_server_that_cannot_be_signalled_is_not_judged)
+{
+  program_t server =
+      meet(&tcp, "--timeout 1000", 100, STALLED "--stall 1 --pid 2147483647");
+
+  assert_no_verdict("cannot signal the server");
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
+START_TEST(a_full_server_that_sheds_serves_newcomers)
+{
+  program_t server = meet(
+      &tcp, "--timeout 10000 --max-connections 60 --when-full shed", 10, FLOOD);
+
+  assert_good();
+  ck_assert_uint_eq(number_of(result.out, "served"), 20);
+  stop_well(&server, SIGTERM, &result);
+  ck_assert_uint_gt(number_of(result.out, "shed"), 0);
+  ck_assert_uint_eq(number_of(result.out, "turned_away"), 0);
+}
+END_TEST
+
+/* ---- The test as a bad TCP server --------------------------------------- */
+
+static const struct {
+  const char *promise;
+  int wrong_bytes;
+  int more_bytes;
+  int is_closed;
+} bad[] = {
+    {GARBLED, .wrong_bytes = 1},
+    {GARBLED, .more_bytes = 1},
+    {CLOSED, .is_closed = 1},
+    {LOST, .is_closed = 1},
+};
+
+START_TEST(a_bad_echo_is_found)
+{
+  char message[MESSAGE_MAX + 1];
+  ssize_t length;
+  uint16_t port;
+  int listener = listen_on(&port);
+  program_t load = start_load_of(&tcp, port, 1, "--chatty 100 --duration 1");
+  int probe = accept_from(listener), connection = accept_from(listener);
+
+  length = recv(connection, message, MESSAGE_MAX, 0);
+  ck_assert_int_gt(length, 0);
+  message[length - 1] = (char)(message[length - 1] ^ bad[_i].wrong_bytes);
+  if (bad[_i].is_closed)
+    close(connection);
+  else
+    send_all(connection, message, (size_t)(length + bad[_i].more_bytes));
+  /* The probe is served well until the load is done. */
+  while ((length = recv(probe, message, sizeof(message), 0)) > 0)
+    send_all(probe, message, (size_t)length);
+  finish(&load, &result);
+  assert_broken(bad[_i].promise);
+}
+END_TEST
+
+/* It even closes the probe, time and again. */
+START_TEST(a_server_that_closes_all_at_once_is_found)
+{
+  uint16_t port;
+  int listener = listen_on(&port);
+  program_t load = start_load_of(&tcp, port, 1, "--chatty 100 --duration 1");
+  struct pollfd awaited[] = {{.fd = listener, .events = POLLIN},
+                             {.fd = load.out, .events = POLLIN}};
+
+  while (poll(awaited, 2, -1) > 0 && awaited[1].revents == 0)
+    close(accept_from(listener));
+  finish(&load, &result);
+  assert_broken(CLOSED);
+}
+END_TEST
+
+/* ---- The test as a bad UDP server --------------------------------------- */
+
+/* What is wrong about the answers. */
+typedef enum {
+  NOTHING,
+  WRONG_TEXT, /* from here on of the second answer */
+  WRONG_PEER,
+  WRONG_COUNT,
+  SENT_TWICE,
+  COUNT_OF_ONE, /* from here on of all answers */
+  NO_ANSWER,
+  NO_SESSION
+} lie_t;
+
+#define CHATTY "--chatty 100 --timeout 0 --duration 1"
+#define SILENT "--chatty 0 --timeout 500 --duration 0"
+#define HASTY " --patience 500"
+static const struct {
+  lie_t lie;
+  const char *load;
+  const char *promise;
+} lies[] = {
+    {WRONG_TEXT, CHATTY, GARBLED},  {WRONG_PEER, CHATTY, GARBLED},
+    {WRONG_COUNT, CHATTY, GARBLED}, {SENT_TWICE, CHATTY, GARBLED},
+    {COUNT_OF_ONE, CHATTY, CLOSED}, {NO_ANSWER, CHATTY HASTY, LOST},
+    {NO_SESSION, SILENT, EARLY},    {COUNT_OF_ONE, SILENT HASTY, MISSING},
+};
+#define LIES ((int)(sizeof(lies) / sizeof(lies[0])))
+
+/* Answers the next datagram, the number of which it is given. */
+static void
+answer_one(int socket, lie_t lie, unsigned number)
+{
+  char text[MESSAGE_MAX], answer[2 * MESSAGE_MAX];
+  unsigned count = number + (lie == WRONG_COUNT && number == 2);
+  struct sockaddr_in peer;
+  socklen_t size = sizeof(peer);
+  ssize_t length =
+      recvfrom(socket, text, sizeof(text), 0, (struct sockaddr *)&peer, &size);
+
+  ck_assert_int_gt(length, 0);
+  if (number == 2 && (lie == WRONG_TEXT || lie == WRONG_PEER))
+    text[lie == WRONG_PEER ? 1 : length - 1] ^= 1;
+  if (lie == COUNT_OF_ONE)
+    count = 1;
+  if (lie == NO_SESSION && text[0] == '?')
+    count = 0;
+  int head = snprintf(answer, sizeof(answer), "%u ", count);
+  memcpy(answer + head, text, (size_t)length);
+  for (int i = 0; i < (lie == SENT_TWICE && number == 2) + (lie != NO_ANSWER);
+       i++)
+    sendto(socket, answer, (size_t)(head + length), 0, (struct sockaddr *)&peer,
+           size);
+}
+
+/* Until the load prints its verdict. */
+static void
+lie_to(const program_t *load, int socket, lie_t lie)
+{
+  struct pollfd both[] = {{.fd = socket, .events = POLLIN},
+                          {.fd = load->out, .events = POLLIN}};
+
+  for (unsigned number = 1; both[1].revents == 0; number++) {
+    ck_assert_int_gt(poll(both, 2, -1), 0);
+    if (both[0].revents != 0)
+      answer_one(socket, lie, number);
+  }
+  finish(load, &result);
+}
+
+START_TEST(a_liar_is_found)
+{
+  uint16_t port;
+  int socket = hear_on(&port);
+
+  if (!is_built(&udp))
+    return;
+  program_t load = start_load_of(&udp, port, 1, lies[_i].load);
+  lie_to(&load, socket, lies[_i].lie);
+  assert_broken(lies[_i].promise);
+}
+END_TEST
+
+/* Who is not the server cannot answer for it. */
+START_TEST(a_stranger_is_ignored)
+{
+  uint16_t port, strange_port;
+  int server = hear_on(&port), stranger = hear_on(&strange_port);
+  struct sockaddr_in peer;
+  socklen_t size = sizeof(peer);
+  char byte;
+
+  if (!is_built(&udp))
+    return;
+  program_t load = start_load_of(&udp, port, 1, CHATTY);
+  ck_assert_int_eq(
+      recvfrom(server, &byte, 1, MSG_PEEK, (struct sockaddr *)&peer, &size), 1);
+  ck_assert_int_eq(
+      sendto(stranger, "9 lies", 6, 0, (struct sockaddr *)&peer, size), 6);
+  lie_to(&load, server, NOTHING);
+  assert_good();
+}
+END_TEST
+
+/* ---- No verdict --------------------------------------------------------- */
+
+START_TEST(no_server_is_no_verdict)
+{
+  program_t load;
+
+  load = start_load_of(&tcp, closed_port(SOCK_STREAM), 10, "");
+  finish(&load, &result);
+  assert_complaint(&result, 1, "connection refused");
+  if (!is_built(&udp))
+    return;
+  load = start_load_of(&udp, closed_port(SOCK_DGRAM), 10, "");
+  finish(&load, &result);
+  assert_no_verdict("nobody listens there");
+}
+END_TEST
+
+/* Because the load was interrupted, or the server is gone. */
+static const struct {
+  const pair_t *pair;
+  int interrupts_load;
+  int signal;
+  const char *load;
+  const char *reason;
+} ends[] = {
+    {&tcp, 0, SIGTERM, "", "the server is gone"},
+    {&tcp, 0, SIGKILL, "--timeout 0", "the server is gone"},
+    {&tcp, 0, SIGTERM, "--churn", "the server is gone"},
+    {&loops, 0, SIGINT, "--interval 1", "the server is gone"},
+    {&udp, 0, SIGTERM, "", "nobody listens there"},
+    {&udp, 0, SIGKILL, "", "nobody listens there"},
+    {&tcp, 1, SIGINT, "", "interrupted"},
+    {&tcp, 1, SIGTERM, "", "interrupted"},
+    {&udp, 1, SIGINT, "", "interrupted"},
+    {&udp, 1, SIGTERM, "", "interrupted"},
+};
+#define ENDS ((int)(sizeof(ends) / sizeof(ends[0])))
+
+START_TEST(an_end_half_way_gives_no_verdict)
+{
+  const pair_t *pair = ends[_i].pair;
+  uint16_t port;
+
+  if (!is_built(pair))
+    return;
+  program_t server = start_server_of(pair, "", &port);
+  program_t load = start_load_of(pair, port, 200, ends[_i].load);
+  await_running(&load);
+  if (ends[_i].interrupts_load) {
+    stop(&load, ends[_i].signal, &result);
+    assert_no_verdict(ends[_i].reason);
+    stop_well(&server, SIGTERM, &result);
+  } else {
+    stop(&server, ends[_i].signal, &result);
+    ck_assert_str_eq(result.err, "");
+    finish(&load, &result);
+    assert_no_verdict(ends[_i].reason);
+  }
+}
+END_TEST
+
+/* The server closes all connections meanwhile, rightly. */
+START_TEST(a_load_that_was_stopped_accuses_no_server)
+{
+  const pair_t *pair = _i == 0 ? &tcp : &udp;
+  char line[512];
+  uint16_t port;
+
+  if (!is_built(pair))
+    return;
+  program_t server = start_server_of(pair, "--timeout 600 --stats 1", &port);
+  program_t load = start_load_of(pair, port, 200, "--timeout 600 --duration 2");
+  await_running(&load);
+  ck_assert_int_eq(kill(load.pid, SIGSTOP), 0);
+  do
+    read_line(server.out, line, sizeof(line));
+  while (number_of(line, pair == &udp ? "sessions" : "open") != 0);
+  ck_assert_int_eq(kill(load.pid, SIGCONT), 0);
+  finish(&load, &result);
+  assert_good();
+  ck_assert_ptr_null(strstr(result.err, "broken"));
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
+static TCase *
+verdicts_tcase(void)
+{
+  TCase *tcase = tcase_create("load verdicts");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_loop_test(tcase, a_good_server_has_kept_every_promise, 0, GOOD);
+  tcase_add_loop_test(tcase, connections_that_come_and_go_are_judged, 0, 2);
+  tcase_add_test(tcase, no_server_is_no_verdict);
+  tcase_add_loop_test(tcase, an_end_half_way_gives_no_verdict, 0, ENDS);
+  return tcase;
+}
+
+static TCase *
+promises_tcase(void)
+{
+  TCase *tcase = tcase_create("load promises");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_loop_test(tcase, a_server_unlike_the_one_expected_breaks_a_promise,
+                      0, MISMATCH);
+  tcase_add_loop_test(tcase, a_bad_echo_is_found, 0, 4);
+  tcase_add_test(tcase, a_server_that_closes_all_at_once_is_found);
+  tcase_add_loop_test(tcase, a_liar_is_found, 0, LIES);
+  tcase_add_test(tcase, a_stranger_is_ignored);
+  return tcase;
+}
+
+static TCase *
+trouble_tcase(void)
+{
+  TCase *tcase = tcase_create("load trouble");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_loop_test(
+      tcase, a_stall_closes_no_peer_of_a_wheel_but_those_of_libuv_timers, 0, 6);
+  tcase_add_test(tcase, a_load_that_is_interrupted_thaws_the_server);
+  tcase_add_test(tcase, a_server_that_cannot_be_signalled_is_not_judged);
+  tcase_add_test(tcase, a_full_server_that_sheds_serves_newcomers);
+  tcase_add_loop_test(tcase, a_load_that_was_stopped_accuses_no_server, 0, 2);
+  return tcase;
+}
+
+int
+main(void)
+{
+  Suite *suite = suite_create("loads");
+
+  suite_add_tcase(suite, verdicts_tcase());
+  suite_add_tcase(suite, promises_tcase());
+  suite_add_tcase(suite, trouble_tcase());
+  return run_suite(suite);
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The TCP servers: what a single peer sees of them, and how they end. */
+
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "programs.h"
+#include "suite.h"
+
+#define CONNECTIONS 50
+#define NS_PER_MS INT64_C(1000000)
+#define NEVER_MS 600000
+
+static const struct {
+  const char *program;
+  const char *options;
+  int early_ms; /* libuv's own timers may fire so early */
+} servers[] = {
+    {"IDLE_SERVER", "--timer none --port 0 --timeout", 0},
+    {"IDLE_SERVER", "--timer wheel --tick 10 --port 0 --timeout", 0},
+    {"IDLE_SERVER", "--timer uv --port 0 --timeout", 0},
+    {"IDLE_SERVER", "--timer sweep --port 0 --timeout", 0},
+    {"MULTI_LOOP", "--threads 2 --tick 10 --port 0 --timeout", 0},
+    {"MIGRATE_AFTER", "", 0},
+    {"MIGRATE_BEFORE", "", 1},
+};
+/* Ranges of these rows. */
+#define NO_TIMER 0
+#define WHEEL 1
+#define FIRST_WITH_TIMEOUT 1
+#define IDLE_SERVERS 4
+#define MULTI_LOOP 4
+#define OF_ECHO 5 /* those that run echo.c, and print a summary */
+#define SERVERS 7
+
+static result_t result;
+
+static program_t
+start(int row, int timeout_ms, const char *options, uint16_t *port)
+{
+  return start_listening(
+      servers[row].program,
+      text_of("%s %d %s", servers[row].options, timeout_ms, options), port);
+}
+
+/* It ends well, and has none of that many connections any more. */
+static void
+assert_ends(int row, const program_t *server, int signal, uint64_t accepted)
+{
+  stop_well(server, signal, &result);
+  if (row >= OF_ECHO)
+    return;
+  ck_assert_uint_eq(number_of(result.out, "accepted"), accepted);
+  ck_assert_uint_eq(number_of(result.out, "open"), 0);
+}
+
+/* The same for a server that must still serve. */
+static void
+assert_sound(int row, const program_t *server, uint16_t port, uint64_t accepted)
+{
+  assert_echo(connect_to(port));
+  assert_ends(row, server, SIGTERM, accepted + 1);
+}
+
+/* ---- Echo and timeout --------------------------------------------------- */
+
+START_TEST(garbage_is_echoed_byte_for_byte)
+{
+  static unsigned char bytes[16384];
+  uint16_t port;
+  program_t server = start(_i, NEVER_MS, "", &port);
+  int connection = connect_to(port);
+
+  for (unsigned round = 0; round < 20; round++) {
+    for (size_t i = 0; i < sizeof(bytes); i++)
+      bytes[i] = (unsigned char)(i * i + i / 256 + round);
+    send_all(connection, bytes, sizeof(bytes));
+    expect(connection, bytes, sizeof(bytes));
+  }
+  assert_sound(_i, &server, port, 1);
+}
+END_TEST
+
+START_TEST(silent_connections_are_closed_but_not_early)
+{
+  int connections[CONNECTIONS];
+  int64_t begin_ns[CONNECTIONS];
+  uint16_t port;
+  program_t server = start(_i, 300, "", &port);
+
+  for (int i = 0; i < CONNECTIONS; i++) {
+    begin_ns[i] = now_ns();
+    connections[i] = connect_to(port);
+  }
+  for (int i = 0; i < CONNECTIONS; i++) {
+    ck_assert_uint_eq(read_to_end(connections[i]), 0);
+    ck_assert_int_ge(now_ns() - begin_ns[i],
+                     (300 - servers[_i].early_ms) * NS_PER_MS);
+  }
+  assert_ends(_i, &server, SIGTERM, CONNECTIONS);
+  if (_i < OF_ECHO)
+    ck_assert_uint_eq(number_of(result.out, "idle_closes"), CONNECTIONS);
+}
+END_TEST
+
+static int
+is_open(int connection)
+{
+  char byte;
+
+  return recv(connection, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
+/* The end of another one shows that a timeout has passed. */
+START_TEST(traffic_keeps_a_connection_open)
+{
+  uint16_t port;
+  program_t server = start(_i, 1000, "", &port);
+  int busy = connect_to(port), silent = connect_to(port), is_kept = 1;
+  int64_t spoke_ns = now_ns();
+
+  while (is_kept && is_open(silent)) {
+    int64_t before_ns = spoke_ns;
+    spoke_ns = now_ns();
+    is_kept = is_echoed(busy);
+    /* Unless this test was stopped for a whole timeout. */
+    ck_assert(is_kept || now_ns() - before_ns >= 999 * NS_PER_MS);
+  }
+  assert_ends(_i, &server, SIGTERM, 2);
+}
+END_TEST
+
+START_TEST(without_a_timer_a_silent_connection_stays)
+{
+  struct timeval patience = {.tv_usec = 300000};
+  char byte;
+  uint16_t port;
+  program_t server = start(NO_TIMER, 1, "", &port);
+  int connection = connect_to(port);
+
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  ck_assert_int_eq(recv(connection, &byte, 1, 0), -1);
+  ck_assert_int_eq(errno, EAGAIN);
+  assert_sound(NO_TIMER, &server, port, 1);
+}
+END_TEST
+
+/* ---- Peers that behave badly ------------------------------------------- */
+
+START_TEST(a_peer_that_reads_late_gets_every_byte)
+{
+  uint16_t port;
+  program_t server = start(_i, NEVER_MS, "", &port);
+  int connection = connect_to(port);
+
+  size_t taken = send_until_stuck(connection);
+  for (int i = 0; i < 20; i++) /* others are served, by each thread */
+    assert_echo(connect_to(port));
+  shutdown(connection, SHUT_WR);
+  ck_assert_uint_eq(read_to_end(connection), taken);
+  assert_sound(_i, &server, port, 21);
+}
+END_TEST
+
+START_TEST(a_peer_that_never_reads_gets_idle)
+{
+  char byte = 0;
+  uint16_t port;
+  program_t server = start(_i, 1000, "", &port);
+  int connection = connect_to(port);
+
+  send_until_stuck(connection);
+  while (send(connection, &byte, 1, MSG_NOSIGNAL) == 1 || errno == EAGAIN)
+    continue;
+  ck_assert(errno == ECONNRESET || errno == EPIPE);
+  assert_sound(_i, &server, port, 1);
+}
+END_TEST
+
+START_TEST(peers_that_vanish_do_no_harm)
+{
+  uint16_t port;
+  program_t server = start(_i, NEVER_MS, "", &port);
+
+  for (int i = 0; i < CONNECTIONS; i++) {
+    int connection = connect_to(port);
+    if (i % 3 > 0)
+      assert_echo(connection);
+    if (_i < OF_ECHO && i % 25 == 0)
+      send_until_stuck(connection);
+    if (i % 2 == 0)
+      reset(connection);
+    else
+      close(connection);
+  }
+  assert_sound(_i, &server, port, CONNECTIONS);
+}
+END_TEST
+
+/* ---- Descriptors, places and memory used up ----------------------------- */
+
+/* The server turns a newcomer away by closing it. */
+static int
+is_served(uint16_t port)
+{
+  int connection = connect_to(port);
+  int served = is_echoed(connection);
+
+  close(connection);
+  return served;
+}
+
+static void
+assert_complained(const char *text)
+{
+  ck_assert_msg(strstr(result.err, text) != NULL, "%s", result.err);
+  ck_assert_int_eq(result.status, 0);
+  ck_assert_uint_gt(number_of(result.out, "turned_away"), 0);
+  ck_assert_uint_eq(number_of(result.out, "shed"), 0);
+  ck_assert_uint_eq(number_of(result.out, "open"), 0);
+}
+
+/* Opens as many as are served, then makes room for one. */
+static void
+fill_and_recover(uint16_t port, int most)
+{
+  int connections[2 * CONNECTIONS], served = 0;
+
+  while (is_echoed(connections[served] = connect_to(port))) {
+    served++;
+    ck_assert_int_le(served, most);
+  }
+  assert_echo(connections[0]);
+  for (int i = 1; i <= served; i++)
+    close(connections[i]);
+  while (!is_served(port)) /* as soon as it has seen them close */
+    continue;
+}
+
+START_TEST(out_of_descriptors_it_says_so_and_recovers)
+{
+  uint16_t port;
+
+  descriptor_limit = 56;
+  program_t server = start(_i, NEVER_MS, "", &port);
+  fill_and_recover(port, CONNECTIONS);
+  stop(&server, SIGTERM, &result);
+  assert_complained("out of descriptors");
+}
+END_TEST
+
+START_TEST(full_it_says_so_and_refuses)
+{
+  uint16_t port;
+  program_t server = start(_i, NEVER_MS, "--max-connections 3", &port);
+
+  fill_and_recover(port, 3);
+  stop(&server, SIGTERM, &result);
+  assert_complained("full with 3 connections");
+}
+END_TEST
+
+/* Comes, is served, and says nothing more. */
+static int
+newcomer(uint16_t port)
+{
+  int connection = connect_to(port);
+
+  assert_echo(connection);
+  return connection;
+}
+
+/* With this many places, a round of newcomers takes several ticks. */
+#define PLACES 100
+
+static const struct {
+  unsigned descriptors;
+  const char *options;
+  int newcomers;
+} full[] = {
+    {0, "--tick 1 --when-full shed --max-connections 100", 2 * PLACES},
+    {156, "--tick 1 --when-full shed", 2 * 156},
+};
+
+START_TEST(full_it_sheds_the_idlest)
+{
+  int first[10];
+  uint16_t port;
+
+  descriptor_limit = full[_i].descriptors;
+  program_t server = start(WHEEL, NEVER_MS, full[_i].options, &port);
+  int busy = newcomer(port);
+
+  for (int i = 0; i < full[_i].newcomers; i++) {
+    int connection = newcomer(port);
+    if (i < 10)
+      first[i] = connection;
+    assert_echo(busy);
+  }
+  for (int i = 0; i < 10; i++)
+    ck_assert_uint_eq(read_to_end(first[i]), 0);
+  stop_well(&server, SIGTERM, &result);
+  ck_assert_uint_eq(number_of(result.out, "turned_away"), 0);
+  ck_assert_uint_eq(number_of(result.out, "idle_closes"), 0);
+  ck_assert_uint_gt(number_of(result.out, "shed"), PLACES);
+  if (_i == 0)
+    ck_assert_uint_eq(number_of(result.out, "shed"), PLACES + 1);
+}
+END_TEST
+
+#define FAILING_CALLS 40 /* see starving.c */
+
+START_TEST(out_of_memory_it_says_so_and_goes_on)
+{
+  int starved[FAILING_CALLS];
+  uint16_t port;
+  program_t server =
+      start_listening("STARVING_SERVER",
+                      text_of("%s %d", servers[_i].options, NEVER_MS), &port);
+  int first = newcomer(port);
+
+  for (int i = 0; i < FAILING_CALLS; i++)
+    starved[i] = connect_to(port);
+  for (int i = 0; i < FAILING_CALLS; i++)
+    ck_assert_uint_eq(read_to_end(starved[i]), 0);
+  assert_echo(first);
+  assert_echo(connect_to(port));
+  stop(&server, SIGTERM, &result);
+  assert_complained("out of memory with 1 connections");
+  ck_assert_uint_eq(number_of(result.out, "accepted"), 2);
+  ck_assert_uint_eq(number_of(result.out, "turned_away"), FAILING_CALLS);
+}
+END_TEST
+
+/* ---- What it prints, and its end ---------------------------------------- */
+
+START_TEST(figures_come_while_it_runs)
+{
+  char line[512];
+  uint16_t port;
+  program_t server = start(_i, NEVER_MS, "--stats 1 --slots 64", &port);
+  int connection = newcomer(port);
+
+  do { /* of whichever thread has it */
+    read_line(server.out, line, sizeof(line));
+    ck_assert_msg(strncmp(line, "stats ", 6) == 0, "%s", line);
+  } while (number_of(line, "open") == 0);
+  ck_assert_uint_eq(number_of(line, "refreshes"), 2); /* read and written */
+  close(connection);
+  assert_sound(_i, &server, port, 1);
+}
+END_TEST
+
+START_TEST(a_signal_closes_everything)
+{
+  static const int signals[] = {SIGINT, SIGTERM};
+  int row = _i / 2, connections[CONNECTIONS];
+  uint16_t port;
+  program_t server = start(row, NEVER_MS, "", &port);
+
+  for (int i = 0; i < CONNECTIONS; i++)
+    connections[i] = newcomer(port);
+  send_until_stuck(connections[0]);
+  assert_ends(row, &server, signals[_i % 2], CONNECTIONS);
+  for (int i = 1; i < CONNECTIONS; i++)
+    ck_assert_uint_eq(read_to_end(connections[i]), 0);
+}
+END_TEST
+
+/* ---- Several threads ---------------------------------------------------- */
+
+/* By chance one of four threads gets nothing in one of 10^24 runs. */
+START_TEST(connections_are_spread_over_the_threads)
+{
+  static const char *const threads[] = {
+      "summary thread=1 ", "summary thread=2 ",  "summary thread=3 ",
+      "summary thread=4 ", "summary threads=4 ", NULL};
+  uint16_t port;
+  program_t server = start(MULTI_LOOP, NEVER_MS, "--threads 4", &port);
+
+  for (int i = 0; i < 200; i++)
+    assert_echo(connect_to(port));
+  assert_ends(MULTI_LOOP, &server, SIGTERM, 200);
+  assert_has(result.out, threads);
+  ck_assert_ptr_null(strstr(result.out, " accepted=0 "));
+}
+END_TEST
+
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+static program_t
+start_with_page(uint16_t *port, uint16_t *page_port)
+{
+  char line[256];
+  program_t server = start(MULTI_LOOP, NEVER_MS, "--threads 3 --http 0", port);
+
+  read_line(server.out, line, sizeof(line));
+  ck_assert_msg(strncmp(line, "live page: http://", 18) == 0, "%s", line);
+  *page_port = (uint16_t)strtoul(strrchr(line, ':') + 1, NULL, 10);
+  return server;
+}
+
+START_TEST(each_wheel_can_be_watched)
+{
+  static char line[65536];
+  uint16_t port, page_port;
+  program_t server = start_with_page(&port, &page_port);
+
+  for (int i = 0; i < 3; i++) {
+    int viewer = connect_to(page_port);
+    const char *request = text_of(GET("/events?wheel=%d"), i);
+    const char *beginning = text_of("data: {\"wheel\":%d,", i);
+    send_all(viewer, request, strlen(request));
+    do
+      read_line(viewer, line, sizeof(line));
+    while (strncmp(line, beginning, strlen(beginning)) != 0);
+  }
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
+START_TEST(scrapes_and_signals_may_meet)
+{
+  uint16_t port, page_port;
+  program_t server = start_with_page(&port, &page_port);
+
+  for (int i = 0; i < 100; i++)
+    send_all(connect_to(page_port), GET("/metrics"), strlen(GET("/metrics")));
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
+int
+main(void)
+{
+  Suite *suite = suite_create("servers");
+  TCase *tcase = tcase_create("servers");
+
+  tcase_set_timeout(tcase, 60);
+  tcase_add_loop_test(tcase, garbage_is_echoed_byte_for_byte, 0, SERVERS);
+  tcase_add_loop_test(tcase, silent_connections_are_closed_but_not_early,
+                      FIRST_WITH_TIMEOUT, SERVERS);
+  tcase_add_loop_test(tcase, traffic_keeps_a_connection_open,
+                      FIRST_WITH_TIMEOUT, SERVERS);
+  tcase_add_test(tcase, without_a_timer_a_silent_connection_stays);
+  tcase_add_loop_test(tcase, a_peer_that_reads_late_gets_every_byte, 0,
+                      OF_ECHO);
+  tcase_add_loop_test(tcase, a_peer_that_never_reads_gets_idle,
+                      FIRST_WITH_TIMEOUT, OF_ECHO);
+  tcase_add_loop_test(tcase, peers_that_vanish_do_no_harm, 0, SERVERS);
+  tcase_add_loop_test(tcase, out_of_descriptors_it_says_so_and_recovers, 0,
+                      OF_ECHO);
+  tcase_add_loop_test(tcase, full_it_says_so_and_refuses, 0, IDLE_SERVERS);
+  tcase_add_loop_test(tcase, full_it_sheds_the_idlest, 0, 2);
+  tcase_add_loop_test(tcase, out_of_memory_it_says_so_and_goes_on, 0,
+                      IDLE_SERVERS);
+  tcase_add_loop_test(tcase, figures_come_while_it_runs, 0, OF_ECHO);
+  tcase_add_loop_test(tcase, a_signal_closes_everything, 0, 2 * OF_ECHO);
+  tcase_add_test(tcase, connections_are_spread_over_the_threads);
+  if (strcmp(getenv("HAS_PAGE"), "yes") == 0) {
+    tcase_add_test(tcase, each_wheel_can_be_watched);
+    tcase_add_test(tcase, scrapes_and_signals_may_meet);
+  }
+  suite_add_tcase(suite, tcase);
+  return run_suite(suite);
+}
