@@ -117,6 +117,8 @@ subproject() {
       # Newer ones of Meson say whose it is. None of uvwheel's own is there.
       meson test -C $language-$kind --no-rebuild --list >list
       [ "$(sed 's/^parent://' list)" = consumer ]
+    DESTDIR=$work/root meson install -C $language-$kind --skip-subprojects
+    [ ! -e root ] # the parent installs nothing
     done
   done
 }
