@@ -15,15 +15,14 @@
 /* ---- The wheel ---------------------------------------------------------- */
 
 /* uvwheel_t.flags */
-#define CLOSING 1u     /* uvwheel_close was called        */
-#define UNREF 2u       /* uvwheel_unref was called        */
-#define HAS_MAILBOX 4u /* uvwheel_open_mailbox was called */
+#define CLOSING 1u /* uvwheel_close was called        */
+#define UNREF 2u   /* uvwheel_unref was called        */
 /* The driver was started, and not called since. libuv does not say: since 1.48
  * a timer that is due in the same pass as another one is inactive already. */
-#define ARMED 8u
-#define SPELL 16u         /* polls do not wait, see turn.c    */
-#define FIRES_SOONEST 32u /* uvwheel_fire_soonest calls back  */
-#define WALKS 64u         /* uvwheel_walk calls back          */
+#define ARMED 4u
+#define SPELL 8u          /* polls do not wait, see turn.c    */
+#define FIRES_SOONEST 16u /* uvwheel_fire_soonest calls back  */
+#define WALKS 32u         /* uvwheel_walk calls back          */
 
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
@@ -143,11 +142,6 @@ void uvwheel__disarm(uvwheel_t *wheel);
 
 /* Sets whether the wheel's handles keep the loop alive. */
 void uvwheel__update_refs(uvwheel_t *wheel);
-
-/* The handles' callbacks, by which uvwheel_owns_handle knows them. */
-void uvwheel__on_driver(uv_timer_t *driver);
-void uvwheel__on_idle(uv_idle_t *idle);
-void uvwheel__on_check(uv_check_t *check);
 
 /* ---- Batches (turn.c) --------------------------------------------------- */
 
