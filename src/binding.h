@@ -74,6 +74,15 @@ wheel_now(const uvwheel_t *wheel)
   return LIKELY(loop_ms > back_ms) ? loop_ms - back_ms : 0;
 }
 
+/* The wheel's clock begins again at 0 if the loop's has stepped back too far.
+ */
+static inline void
+follow_clock(uvwheel_t *wheel)
+{
+  if (loop_now(wheel) < wheel->set_back_ms)
+    wheel->set_back_ms = loop_now(wheel);
+}
+
 /* The same for queries: 0 once the wheel is closing, as then there may be no
  * loop. */
 static inline uint64_t

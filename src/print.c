@@ -69,7 +69,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
   fprintf(stream, "hand      tick %" PRIu64, core->hand);
-  if (stats->active != 0)
+  if (core->next_tick != NEVER)
     fprintf(stream, ", next look at tick %" PRIu64, core->next_tick);
   fprintf(stream, ", overdue by %" PRIu64 " ms\n", stats->overdue_ms);
   fprintf(stream,

@@ -72,8 +72,9 @@ repeats(const uvwheel_timer_t *timer)
 }
 
 static inline uint64_t
-due_after(const uvwheel_t *wheel, uint64_t delay_ms)
+due_after(uvwheel_t *wheel, uint64_t delay_ms)
 {
+  follow_clock(wheel);
   return add_ms(wheel_now(wheel), delay_ms);
 }
 

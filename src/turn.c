@@ -30,8 +30,9 @@
  * A loop that is never quiet must have its timers as well. So in a spell, once
  * a quarter of a tick has passed since its first poll, quiet_ms is that quarter
  * behind the clock, and not after the last poll but one began: since then the
- * loop has listened for that long, in two polls. The wait slides, it never
- * begins anew within the spell.
+ * loop has listened for that long, in two polls. (Time in which timers of the
+ * loop blocked it for longer than MIN_WAIT_MS does not count.) The wait slides,
+ * it never begins anew within the spell.
  *
  * There is one turn per poll. */
 
@@ -50,7 +51,7 @@
 /* In a spell the loop is asked whether it is quiet once per millisecond, and
  * after so many polls. Beside a descriptor that is always ready ten wheels that
  * ask after each poll leave a loop 88,000 iterations per second of 726,000. */
-#define MAX_UNASKED 64
+#define MAX_UNASKED 1000
 
 static void on_driver(uv_timer_t *driver);
 static void on_idle(uv_idle_t *idle);
@@ -366,18 +367,21 @@ on_check(uv_check_t *check)
 {
   uvwheel_t *wheel = CONTAINER_OF(check, uvwheel_t, check);
 
+  uint64_t held_ms = loop_now(wheel) - wheel->seen_ms;
+
   if (uvwheel__core_count(&wheel->core) == 0)
     return;
   if (UNLIKELY(!uvwheel__end_blocked(wheel))) {
     /* The loop's clock has stepped back: quiet_ms may be a time to come. */
-    if (loop_now(wheel) < wheel->set_back_ms)
-      wheel->set_back_ms = loop_now(wheel);
+    follow_clock(wheel);
     wheel->quiet_ms = wheel->polled_ms = wheel->polled_before_ms = 0;
     wheel->spell_ms = UINT64_MAX;
   }
   if (wheel->flags & SPELL) {
     if (wheel->spell_ms == UINT64_MAX)
       wheel->spell_ms = loop_now(wheel);
+    else if ((int64_t)held_ms > MIN_WAIT_MS) /* by timers: nobody listened */
+      wheel->spell_ms += held_ms;
     update_quiet(wheel);
     go_on(wheel);
   } else if (wheel->armed_for_ms <= loop_now(wheel) && !is_closing(wheel)) {

@@ -205,8 +205,11 @@ take_lanes(uvwheel_core_t *core, uint64_t number)
   uint64_t i;
 
   core->pass_lanes = (uint64_t)(lane_at(slot, slot->end) - slot->lanes);
-  for (i = 0; i < core->pass_lanes; i++)
+  for (i = 0; i < core->pass_lanes; i++) {
+    MISUSE_IF(!is_linked(&slot->lanes[i]), entry_of(slot->lanes[i].next),
+              OVERWRITTEN);
     splice_after(&core->pending[i], &slot->lanes[i]);
+  }
   uvwheel__vacate(core, number);
   return has_entries;
 }
