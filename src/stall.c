@@ -76,7 +76,7 @@ void
 uvwheel__add_blocked(uvwheel_t *wheel)
 {
   uint64_t now_ms = clock_ms(wheel), slept_ms = loop_now(wheel);
-  uint64_t until_ms = wheel->armed_for_ms + wheel->behind_ms;
+  uint64_t until_ms = add_ms(wheel->armed_for_ms, wheel->behind_ms);
 
   if ((wheel->flags & ARMED) && until_ms < slept_ms)
     slept_ms = until_ms;

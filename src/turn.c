@@ -136,9 +136,7 @@ begin_spell(uvwheel_t *wheel)
   wheel->flags |= SPELL;
   wheel->spell_ms = UINT64_MAX;
   wheel->is_held = 0;
-  /* Since 1.48 libuv collects the timers of a pass before it calls them. */
-  wheel->polled_ms =
-      uv_version() < 0x013000 ? loop_now(wheel) : wheel->armed_for_ms;
+  wheel->polled_ms = loop_now(wheel); /* timers due by then run in this pass */
   wheel->polled_before_ms = 0;
   (void)uv_idle_start(&wheel->idle, on_idle);
 }
