@@ -57,8 +57,8 @@
  *   250 ms) and two polls. Bytes that the loop can read in that time are heard.
  *   If callbacks (not the wheel's) or a freeze block the loop for S ms, more
  *   than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms, within
- *   an allowance (60 s, refilled by 1 s in 16). A freeze during a poll counts
- *   from when the poll should have ended. docs/how-it-works.md explains this.
+ *   an allowance (60 s, refilled by 1 s in 16). Time between polls before the
+ *   wheel's next tick counts as sleep. docs/how-it-works.md explains this.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.
@@ -77,8 +77,18 @@
 
 #include <uv.h>
 
-#include "uvwheel/version.h"
 #include "uvwheel/wheel.h"
+
+/* The version of this header; the library that runs may have another one. The
+ * build reads the three numbers from here. */
+#define UVWHEEL_VERSION_MAJOR 0
+#define UVWHEEL_VERSION_MINOR 1
+#define UVWHEEL_VERSION_PATCH 0
+
+/* One number that can be compared, laid out like libuv's UV_VERSION_HEX. */
+#define UVWHEEL_VERSION_HEX                                       \
+  ((UVWHEEL_VERSION_MAJOR << 16) | (UVWHEEL_VERSION_MINOR << 8) | \
+   UVWHEEL_VERSION_PATCH)
 
 #ifdef __cplusplus
 extern "C" {
@@ -238,14 +248,16 @@ struct uvwheel_s {
   /* times of the loop's clock; turn.c explains them */
   uint64_t armed_for_ms; /* when the driver is due                          */
   uint64_t quiet_ms;     /* whoever spoke up to then was heard              */
-  uint64_t polled_ms;    /* when the last poll of the spell began,          */
+  uint64_t polled_ms;    /* when the last check of the spell was,       */
   uint64_t polled_before_ms; /* and the one before                          */
+  uint64_t is_held;          /* 1: the wait has begun anew in this spell    */
   uint64_t spell_ms; /* when the first poll of the spell returned       */
   uint64_t asked_ms; /* when the loop was found not quiet               */
   uint64_t unasked;  /* polls since then after which nobody asked       */
   /* stall.c explains these */
   uint64_t seen_ms;         /* when blocked_ms was reckoned                 */
   uint64_t blocked_ms;      /* since the last poll                          */
+  uint64_t behind_ms;       /* the loop then was behind the clock           */
   int64_t allowance_ms;     /* how much time may still be forgiven,         */
   uint64_t allowance_at_ms; /* and when that was reckoned                   */
   uvwheel_stats_t stats;
@@ -315,12 +327,12 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
 /* Calls cb for each active timer, in no particular order. In cb any timer may
  * be started, stopped, refreshed and freed, and the wheel closed. A timer that
- * stays active is visited exactly once. A timer that is started in cb may be
- * visited or not, and so may one that is restarted or becomes due earlier. A
- * walk inside a walk does nothing.
- * Cost: O(active timers + slots in use); each timer is put into its slot anew,
- * which takes some 50 ns for each of a million. A slot is in use if timers were
- * put there since the hand passed it last, even if they have been stopped. */
+ * stays active is visited exactly once; one that is started, restarted or
+ * becomes due earlier in cb may be visited or not. A walk inside a walk does
+ * nothing.
+ * Cost: O(active timers + slots in use), some 50 ns for each of a million. A
+ * slot is in use if timers were put there since the hand passed it last, even
+ * if they have been stopped. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
@@ -333,12 +345,11 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * Returns the number of callbacks called, one per timer. That is less than
  * `count` if fewer timers are active, or if a callback stops, restarts or
  * refreshes a chosen timer or closes the wheel. (Timers that are due 2^63 ms
- * from now or later do not fire.) Called from one of its own
- * callbacks, or from a walk's, it does nothing and returns 0. turn_budget and
- * turn_ms do not limit it. A repeating timer keeps its beat. Cost: O(count),
- * the callbacks, and a look at each timer on the way that was refreshed or
- * waits for a later round. With UVWHEEL_FIFO each call looks at the latter
- * again. */
+ * from now or later do not fire.) Called from one of its own callbacks, or from
+ * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
+ * it. A repeating timer keeps its beat.
+ * Cost: O(count), the callbacks, and a look at each timer on the way that was
+ * refreshed or waits for a later round (with UVWHEEL_FIFO in each call). */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -417,7 +428,7 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
 
 /* Sets the due time of an active timer to uvwheel_now() + its interval: its
  * repeat if it has one, else the timeout of its last start.
- * Errors: UV_EINVAL (also: not active, closed).
+ * Errors: UV_EINVAL (also: not active, closed). The loop must not be closed.
  * Cost: one store; the hand moves the timer when it comes to it. If the timer
  * becomes due earlier than before (its repeat is shorter than its timeout was),
  * a stop and a start. */
@@ -460,9 +471,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   The timer drifts by what it is late; a repeat that is a multiple of tick_ms
  *   takes a tick longer each time.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
- *   is past. The callback runs again at once, within the turn's limits, until
- *   it has run as often as the beat says. What is due later waits meanwhile; a
- *   callback that takes longer than its repeat never catches up.
+ *   is past. The callback runs again, within the turn's limits, until it has
+ *   run as often as the beat says; then others have their turn.
  *
  * The choice holds until the next one or the next init. Made in the timer's own
  * callback it holds from the next time on. After uvwheel_timer_set_repeat the

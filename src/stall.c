@@ -9,12 +9,6 @@
  * by a grace of min(S, 1000) ms, in which peers may send again. Due times are
  * times of that clock: no timer is touched.
  *
- *   loop's time    60 ....... 70 ........... 90 ................ 110
- *                  armed      the loop       a poll returns,     timers fire
- *                  for 70     is blocked     S = 20
- *
- *   wheel's clock  60 ...................... 90, back to 50 ... 70
- *
  * The loop is blocked while the process is frozen and while callbacks run,
  * other than the wheel's own: otherwise a repeat whose callback is slow would
  * lose its rate. It is not blocked while a poll sleeps, at most until the
@@ -70,26 +64,24 @@ clock_ms(const uvwheel_t *wheel)
 }
 
 /* A poll may have slept until the loop's time, but not beyond the time for
- * which the driver is armed, and in a spell not at all. */
+ * which the driver is armed, by a loop's time that may have been behind the
+ * clock, and in a spell not at all. */
 void
 uvwheel__add_blocked(uvwheel_t *wheel)
 {
   uint64_t now_ms = clock_ms(wheel), slept_ms = loop_now(wheel);
+  uint64_t until_ms = add_ms(wheel->armed_for_ms, wheel->behind_ms);
 
-  if ((wheel->flags & ARMED) && wheel->armed_for_ms < slept_ms)
-    slept_ms = wheel->armed_for_ms;
+  if ((wheel->flags & ARMED) && until_ms < slept_ms)
+    slept_ms = until_ms;
   if (!(wheel->flags & SPELL) && slept_ms > wheel->seen_ms)
     wheel->seen_ms = slept_ms;
-  if (now_ms > wheel->seen_ms)
+  if (now_ms >= wheel->seen_ms)
     wheel->blocked_ms += now_ms - wheel->seen_ms;
+  else
+    uvwheel__follow_clock(wheel);
   wheel->seen_ms = now_ms;
-}
-
-void
-uvwheel__forget_own(uvwheel_t *wheel, uint64_t seen_ms, uint64_t blocked_ms)
-{
-  wheel->seen_ms = seen_ms;
-  wheel->blocked_ms = blocked_ms;
+  wheel->behind_ms = now_ms - loop_now(wheel);
 }
 
 /* What the division drops counts the next time. */
@@ -135,16 +127,14 @@ count_stall(uvwheel_t *wheel, uint64_t stall_ms)
     set_back(wheel, stall_ms);
 }
 
-bool
+void
 uvwheel__end_blocked(uvwheel_t *wheel)
 {
-  uint64_t seen_ms = wheel->seen_ms, stall_ms;
+  uint64_t stall_ms = wheel->blocked_ms;
 
-  uvwheel__add_blocked(wheel);
-  stall_ms = wheel->blocked_ms;
   wheel->blocked_ms = 0;
+  wheel->behind_ms = 0; /* libuv reads the clock before the next poll */
   if (UNLIKELY(stall_ms > wheel->options.stall_ms) &&
       wheel->options.stall_ms != UINT32_MAX)
     count_stall(wheel, stall_ms);
-  return LIKELY(wheel->seen_ms >= seen_ms);
 }
