@@ -52,14 +52,13 @@
  *   unless UVWHEEL_FIFO.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX becomes UINT64_MAX,
  *   which is never reached.
- * - P6. Heard first. A due timer waits until a poll has left the loop quiet: no
- *   descriptor is ready and no request is queued. If that does not happen, it
- *   waits for a quarter of a tick (25 to 250 ms) and a whole poll, in which a
- *   loop reads what it can. A stall is more than stall_ms in which callbacks,
- *   other than the wheel's, or a frozen process kept the loop from polling; a
- *   frozen sleep is noticed once a tick is overdue. The wheel's clock is then
- *   set back by min(2 S, S + 1000) ms for S ms, within an allowance: 60 s, and
- *   1 s more every 16 s. See docs/how-it-works.md.
+ * - P6. Heard first. A due timer fires once a poll left no descriptor ready and
+ *   no request queued; if I/O is always ready, after a quarter of a tick (25 to
+ *   250 ms) and two polls. Bytes that the loop can read in that time are heard.
+ *   If callbacks (not the wheel's) or a freeze block the loop for S ms, more
+ *   than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms, within
+ *   an allowance (60 s, refilled by 1 s in 16). A freeze during a poll counts
+ *   from when the poll should have ended. docs/how-it-works.md explains this.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.
@@ -121,10 +120,6 @@ typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 #define UVWHEEL_ALIGNED __declspec(align(16))
 #elif defined(_WIN32)
 #define UVWHEEL_ALIGNED __declspec(align(8))
-#elif defined(__cplusplus)
-#define UVWHEEL_ALIGNED alignas(2 * sizeof(void *))
-#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
-#define UVWHEEL_ALIGNED _Alignas(2 * sizeof(void *))
 #else
 #define UVWHEEL_ALIGNED
 #endif
@@ -174,8 +169,8 @@ typedef struct uvwheel_options_s {
   uint32_t reserved[7];
 } uvwheel_options_t;
 
-/* A repeating timer misses times if the loop is late. This says what becomes of
- * them; see uvwheel_timer_set_missed. */
+/* How a repeating timer makes up for times that it missed because the loop was
+ * late; see uvwheel_timer_set_missed. */
 typedef enum uvwheel_missed_e {
   UVWHEEL_MISSED_SKIP,  /* they are dropped; the beat is kept            */
   UVWHEEL_MISSED_DELAY, /* the next time is a repeat after this callback */
@@ -237,9 +232,7 @@ struct uvwheel_s {
   uv_idle_t idle;    /* active in a spell: polls do not wait                */
   uint64_t flags;
   uint64_t unrefd; /* active timers that do not keep the loop alive         */
-  uint64_t turn_budget;
-  uint64_t turn_ns;
-  uint64_t stall_ms;
+  uvwheel_options_t options;
   uint64_t lag_ms;     /* by how much uv_now() may be behind real time      */
   uint64_t read_every; /* callbacks until the clock is read                 */
   /* times of the loop's clock; turn.c explains them */
@@ -340,12 +333,12 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * Returns the number of callbacks called, one per timer. That is less than
  * `count` if fewer timers are active, or if a callback stops, restarts or
  * refreshes a chosen timer or closes the wheel. (Timers that are due 2^63 ms
- * from now or later do not fire.) Called from one of its own callbacks, or from
- * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
- * it. A repeating timer keeps its beat.
- * Cost: O(count), the callbacks, and a look at each timer on the way that was
- * refreshed or waits for a later round. With UVWHEEL_FIFO each call looks at
- * the latter again. */
+ * from now or later do not fire.) Called from one of its own
+ * callbacks, or from a walk's, it does nothing and returns 0. turn_budget and
+ * turn_ms do not limit it. A repeating timer keeps its beat. Cost: O(count),
+ * the callbacks, and a look at each timer on the way that was refreshed or
+ * waits for a later round. With UVWHEEL_FIFO each call looks at the latter
+ * again. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -498,29 +491,20 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
- * Requests are called back in the order in which they were queued, those of one
- * thread in the order of its calls; in one iteration of the loop at most
- * turn_budget of them, and for turn_ms at most.
- *
- * Who owns what:
+ * Requests are called back in the order in which they were queued; in one
+ * iteration of the loop at most turn_budget of them, and for turn_ms at most.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A call that failed has not
  *   touched it.
  * - A timer is the loop's. A thread that is done with one posts a request, in
  *   whose callback it is stopped and freed, whatever the status. If that post
- *   is refused (UV_ECANCELED), uvwheel_close has stopped the timer, and the
- *   thread may free it at once.
- * - Keep the wheel's memory until no thread can post any more: join the
- *   threads, or wait for the callback of their last request. No thread may post
- *   once uvwheel_close has called its callback.
- *
- * uvwheel_close calls back the requests that are still queued with
- * UV_ECANCELED, in order: from the loop, right before its own callback. If
- * others have closed the wheel's uv_async_t, requests wait for uvwheel_close.
- * When the loop itself is closed no thread may post any more. Do not fork while
- * requests are queued or threads post: the wake-up may reach only the parent.
- */
+ *   is refused (UV_ECANCELED), the thread may free the timer at once.
+ * - uvwheel_close calls back the requests that are still queued with
+ *   UV_ECANCELED, in order: from the loop, right before its own callback. No
+ *   thread may post once that callback is called, or once the loop is closed.
+ * - Do not fork while requests are queued or threads post: the wake-up may
+ *   reach only the parent. */
 
 /* A request is called back, on the loop's thread. status is 0, or UV_ECANCELED
  * if the wheel was closed before, which has stopped its timers. */

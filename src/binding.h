@@ -15,15 +15,14 @@
 /* ---- The wheel ---------------------------------------------------------- */
 
 /* uvwheel_t.flags */
-#define CLOSING 1u     /* uvwheel_close was called        */
-#define UNREF 2u       /* uvwheel_unref was called        */
-#define HAS_MAILBOX 4u /* uvwheel_open_mailbox was called */
+#define CLOSING 1u /* uvwheel_close was called        */
+#define UNREF 2u   /* uvwheel_unref was called        */
 /* The driver was started, and not called since. libuv does not say: since 1.48
  * a timer that is due in the same pass as another one is inactive already. */
-#define ARMED 8u
-#define SPELL 16u         /* polls do not wait, see turn.c    */
-#define FIRES_SOONEST 32u /* uvwheel_fire_soonest calls back  */
-#define WALKS 64u         /* uvwheel_walk calls back          */
+#define ARMED 4u
+#define SPELL 8u          /* polls do not wait, see turn.c    */
+#define FIRES_SOONEST 16u /* uvwheel_fire_soonest calls back  */
+#define WALKS 32u         /* uvwheel_walk calls back          */
 
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
@@ -73,6 +72,15 @@ wheel_now(const uvwheel_t *wheel)
   uint64_t loop_ms = loop_now(wheel), back_ms = wheel->set_back_ms;
 
   return LIKELY(loop_ms > back_ms) ? loop_ms - back_ms : 0;
+}
+
+/* The wheel's clock begins again at 0 if the loop's has stepped back too far.
+ */
+static inline void
+follow_clock(uvwheel_t *wheel)
+{
+  if (loop_now(wheel) < wheel->set_back_ms)
+    wheel->set_back_ms = loop_now(wheel);
 }
 
 /* The same for queries: 0 once the wheel is closing, as then there may be no
@@ -143,11 +151,6 @@ void uvwheel__disarm(uvwheel_t *wheel);
 
 /* Sets whether the wheel's handles keep the loop alive. */
 void uvwheel__update_refs(uvwheel_t *wheel);
-
-/* The handles' callbacks, by which uvwheel_owns_handle knows them. */
-void uvwheel__on_driver(uv_timer_t *driver);
-void uvwheel__on_idle(uv_idle_t *idle);
-void uvwheel__on_check(uv_check_t *check);
 
 /* ---- Batches (turn.c) --------------------------------------------------- */
 

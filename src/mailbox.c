@@ -47,7 +47,7 @@ void
 uvwheel__on_wake(uv_async_t *async)
 {
   uvwheel_t *wheel = CONTAINER_OF(async, uvwheel_t, async);
-  uint64_t budget = wheel->turn_budget;
+  uint64_t budget = wheel->options.turn_budget;
   batch_t batch;
 
   take(wheel);
@@ -67,13 +67,11 @@ uvwheel__is_mailbox_empty(uvwheel_t *wheel)
 {
   bool is_empty;
 
-  if (!(wheel->flags & HAS_MAILBOX) ||
-      uv_is_closing((uv_handle_t *)&wheel->async))
+  /* If others have closed it, requests wait for uvwheel_close. */
+  if (!wheel->has_mailbox || uv_is_closing((uv_handle_t *)&wheel->async))
     return true;
-  if (wheel->taken != NULL)
-    return false;
   uv_mutex_lock(&wheel->mutex);
-  is_empty = wheel->posted == NULL;
+  is_empty = wheel->taken == NULL && wheel->posted == NULL;
   uv_mutex_unlock(&wheel->mutex);
   return is_empty;
 }
@@ -81,7 +79,7 @@ uvwheel__is_mailbox_empty(uvwheel_t *wheel)
 void
 uvwheel__close_mailbox(uvwheel_t *wheel)
 {
-  if (!(wheel->flags & HAS_MAILBOX))
+  if (!wheel->has_mailbox)
     return;
   uv_mutex_lock(&wheel->mutex);
   wheel->is_mailbox_closed = 1;
@@ -91,7 +89,7 @@ uvwheel__close_mailbox(uvwheel_t *wheel)
 void
 uvwheel__destroy_mailbox(uvwheel_t *wheel)
 {
-  if (!(wheel->flags & HAS_MAILBOX))
+  if (!wheel->has_mailbox)
     return;
   take(wheel);
   while (wheel->taken != NULL)
@@ -106,7 +104,7 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
 
   if (!is_wheel(wheel) || is_closing(wheel))
     return UV_EINVAL;
-  if (wheel->flags & HAS_MAILBOX)
+  if (wheel->has_mailbox)
     return UV_EALREADY;
   error = uv_mutex_init(&wheel->mutex);
   if (error != 0)
@@ -119,7 +117,6 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
   wheel->posted_end = &wheel->posted;
   wheel->taken_end = &wheel->taken;
   wheel->has_mailbox = 1;
-  wheel->flags |= HAS_MAILBOX;
   uvwheel__update_refs(wheel);
   return 0;
 }

@@ -22,7 +22,7 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   *stats = wheel->stats;
   counters = &wheel->core.counters;
   stats->active = uvwheel__core_count(&wheel->core);
-  stats->started = counters->inserted;
+  stats->started = wheel->core.inserted;
   stats->fired = counters->expired + counters->drawn;
   stats->fired_soonest = counters->drawn;
   stats->stopped = stats->started - stats->fired - stats->active;
@@ -34,38 +34,24 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   stats->overdue_ms = next_ms < now_ms ? now_ms - next_ms : 0;
 }
 
-/* As an option is given. */
-static uint32_t
-option_of(uint64_t limit)
-{
-  return limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX;
-}
-
 int
 uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
 {
   if (!is_wheel(wheel) || options == NULL)
     return UV_EINVAL;
-  memset(options, 0, sizeof *options);
-  options->tick_ms = wheel->core.tick_ms;
-  options->slots = (uint32_t)wheel->core.slot_mask + 1;
-  options->turn_budget = option_of(wheel->turn_budget);
-  options->turn_ms = wheel->turn_ns < UINT64_MAX
-                         ? option_of(wheel->turn_ns / 1000000)
-                         : UINT32_MAX;
-  options->stall_ms = option_of(wheel->stall_ms);
-  options->max_timers =
-      wheel->core.capacity < UNLIMITED ? wheel->core.capacity : 0;
-  options->flags = is_fifo(&wheel->core) ? UVWHEEL_FIFO : 0;
+  *options = wheel->options;
   return 0;
 }
 
 uint64_t
 uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
+  uint64_t later = 0, most_rounds = 0;
+
   if (!has_slots(wheel) || slot > wheel->core.slot_mask)
     return 0;
-  return uvwheel__slot_count(&wheel->core, slot);
+  return uvwheel__count_slot(&wheel->core, slot, public_now(wheel), &later,
+                             &most_rounds);
 }
 
 /* ---- The page for the operator ------------------------------------------ */
@@ -76,31 +62,20 @@ static void
 print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
 {
   const uvwheel_core_t *core = &wheel->core;
-  uint64_t now_ms = public_now(wheel);
-  uint64_t next_ms = uvwheel__core_next_ms(core);
-  uint64_t most_rounds;
-  uint64_t later = uvwheel__count_later(core, now_ms, &most_rounds);
 
   fprintf(stream,
           "uvwheel %s  %" PRIu64 " slots x %" PRIu64 " ms = %.1f s a round%s\n",
           uvwheel_version_string(), core->slot_mask + 1, core->tick_ms,
           (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
-  fprintf(stream, "hand      tick %" PRIu64 ", next look ", core->hand);
-  if (stats->active == 0)
-    fprintf(stream, "never: no timer is active");
-  else
-    fprintf(stream, "in %" PRIu64 " ms",
-            next_ms > now_ms ? next_ms - now_ms : 0);
+  fprintf(stream, "hand      tick %" PRIu64, core->hand);
+  if (core->next_tick != NEVER)
+    fprintf(stream, ", next look at tick %" PRIu64, core->next_tick);
   fprintf(stream, ", overdue by %" PRIu64 " ms\n", stats->overdue_ms);
   fprintf(stream,
           "timers    %" PRIu64 " active, %" PRIu64 " started, %" PRIu64
           " stopped, %" PRIu64 " fired\n",
           stats->active, stats->started, stats->stopped, stats->fired);
-  fprintf(stream,
-          "rounds    %" PRIu64 " due in this one, %" PRIu64
-          " in later ones, at most %" PRIu64 " ahead\n",
-          stats->active - later, later, most_rounds);
   fprintf(stream,
           "work      %" PRIu64 " examined, %" PRIu64 " rescheduled; %" PRIu64
           " wake-ups, %" PRIu64 " unfinished, the longest %.1f ms\n",
@@ -117,17 +92,21 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
   static const char shades[] = " .:-=+*#%@";
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
   uint64_t per_column = slots < COLUMNS ? 1 : slots / COLUMNS;
-  uint64_t columns = slots / per_column, i;
+  uint64_t columns = slots / per_column, later = 0, most_rounds = 0, i;
 
-  for (i = 0; i < slots; i++)
-    counts[i / per_column] += uvwheel__slot_count(
-        core, (now_ms / core->tick_ms + 1 + i) & core->slot_mask);
+  for (i = 0; i < slots; i++) {
+    uint64_t number = (tick_at(core, now_ms) + 1 + i) & core->slot_mask;
+    counts[i / per_column] +=
+        uvwheel__count_slot(core, number, now_ms, &later, &most_rounds);
+  }
   for (i = 0; i < columns; i++)
     most = counts[i] > most ? counts[i] : most;
-  fprintf(stream, "slots     |");
+  fprintf(stream,
+          "rounds    %" PRIu64 " timers are due in later ones, at most %" PRIu64
+          " ahead\nslots     |",
+          later, most_rounds);
   for (i = 0; i < columns; i++)
-    fputc(counts[i] == 0 ? shades[0] : shades[1 + counts[i] * 8 / most],
-          stream);
+    fputc(shades[counts[i] == 0 ? 0 : 1 + counts[i] * 8 / most], stream);
   fprintf(stream,
           "|\n          from the next tick on, %" PRIu64 " columns of %" PRIu64
           " slots; '@' is %" PRIu64 " timers\n",
@@ -156,20 +135,11 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 {
   double all = (double)(stats->fired - stats->fired_soonest);
 
-  fprintf(stream, "lateness  ");
-  if (stats->fired == stats->fired_soonest)
-    fprintf(stream, "no timer has fired at its time yet\n");
-  else
-    fprintf(stream,
-            "half within %" PRIu64 " ms, 99%% within %" PRIu64
-            " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
-            percentile(stats, 0.5 * all), percentile(stats, 0.99 * all),
-            percentile(stats, 0.999 * all), stats->lateness_max_ms);
-}
-
-static void
-print_trouble(const uvwheel_stats_t *stats, FILE *stream)
-{
+  fprintf(stream,
+          "lateness  half within %" PRIu64 " ms, 99%% within %" PRIu64
+          " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
+          percentile(stats, 0.5 * all), percentile(stats, 0.99 * all),
+          percentile(stats, 0.999 * all), stats->lateness_max_ms);
   fprintf(stream,
           "trouble   %" PRIu64 " stalls, the longest %" PRIu64
           " ms; clock set back by %" PRIu64 " ms in all; %" PRIu64
@@ -189,5 +159,4 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
   print_counts(wheel, &stats, stream);
   print_slots(&wheel->core, public_now(wheel), stream);
   print_lateness(&stats, stream);
-  print_trouble(&stats, stream);
 }

@@ -91,21 +91,6 @@ uvwheel__vacate(uvwheel_core_t *core, uint64_t number)
   core->slots_in_use--;
 }
 
-void
-uvwheel__vacate_all(uvwheel_core_t *core)
-{
-  uint64_t number = core->next_tick & core->slot_mask;
-
-  /* Usually few are in use, near the next tick. */
-  while (core->slots_in_use > 0) {
-    number = uvwheel__next_occupied(core, number);
-    if (number <= core->slot_mask)
-      uvwheel__vacate(core, number);
-    else
-      number = 0;
-  }
-}
-
 uint64_t
 uvwheel__next_occupied(const uvwheel_core_t *core, uint64_t number)
 {
@@ -177,7 +162,8 @@ uvwheel__find_next_tick(uvwheel_core_t *core)
 /* ---- Counting ----------------------------------------------------------- */
 
 uint64_t
-uvwheel__slot_count(const uvwheel_core_t *core, uint64_t number)
+uvwheel__count_slot(const uvwheel_core_t *core, uint64_t number,
+                    uint64_t now_ms, uint64_t *later, uint64_t *most_rounds)
 {
   uvwheel_slot_t *slot = &core->slots[number];
   uvwheel_link_t *lane, *link;
@@ -186,28 +172,11 @@ uvwheel__slot_count(const uvwheel_core_t *core, uint64_t number)
   if (!is_occupied(core, number))
     return 0;
   for (lane = slot->lanes; lane != lane_at(slot, slot->end); lane++)
-    for (link = lane->next; link != lane; link = link->next)
+    for (link = lane->next; link != lane; link = link->next) {
+      uint64_t rounds = rounds_of(core, entry_of(link), now_ms);
       count++;
+      *later += rounds > 0;
+      *most_rounds = rounds > *most_rounds ? rounds : *most_rounds;
+    }
   return count;
-}
-
-uint64_t
-uvwheel__count_later(const uvwheel_core_t *core, uint64_t now_ms,
-                     uint64_t *most)
-{
-  uint64_t number = 0, later = 0;
-
-  *most = 0;
-  for (; (number = uvwheel__next_occupied(core, number)) <= core->slot_mask;
-       number++) {
-    uvwheel_slot_t *slot = &core->slots[number];
-    uvwheel_link_t *lane, *link;
-    for (lane = slot->lanes; lane != lane_at(slot, slot->end); lane++)
-      for (link = lane->next; link != lane; link = link->next) {
-        uint64_t rounds = rounds_of(core, entry_of(link), now_ms);
-        later += rounds > 0;
-        *most = rounds > *most ? rounds : *most;
-      }
-  }
-  return later;
 }

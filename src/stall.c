@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Stalls: time in which the loop was blocked does not count.
+/* Stalls: time in which the loop was blocked does not count (P6).
  *
- * A turn never fires a timer whose peer has bytes waiting in its socket (turn.c
- * says how). But datagrams are lost while nobody reads them; and in a poll in
- * which one callback blocks, the callbacks after it read bytes that are newer
- * than the loop's time and refresh their timers with that time. So when the
- * loop was blocked for S ms, more than stall_ms, the wheel's clock is set back
- * by S, and by a grace of min(S, 1000) ms: peers whose datagrams were lost have
- * time to send again. Due times are times of that clock: no timer is touched.
+ * A turn never fires a timer whose peer has bytes waiting in its socket. But
+ * datagrams are lost while nobody reads them; and in a poll in which one
+ * callback blocks, the callbacks after it refresh their timers with a time that
+ * is too old. So after a stall of S ms the wheel's clock is set back by S, and
+ * by a grace of min(S, 1000) ms, in which peers may send again. Due times are
+ * times of that clock: no timer is touched.
  *
  *   loop's time    60 ....... 70 ........... 90 ................ 110
  *                  armed      the loop       a poll returns,     timers fire
@@ -23,17 +22,9 @@
  * (seen_ms) and for how long it was blocked since the last poll (blocked_ms).
  *
  * Without a limit one client that blocks the loop again and again would keep
- * every silent peer connected. So there is an allowance: the time that is set
- * back is taken from it, and a stall is forgiven only while some of it is left.
- * The numbers:
- *
- *   60 s   the allowance at first and at most: ten stalls of 5 s in a row
- *   1/16   of the loop's time is added to it: when it is used up, the wheel's
- *          clock runs at 15/16 of the loop's pace at least
- *  -60 s   the least. Even a suspension of eight hours is forgiven completely;
- *          then no stall is forgiven in the next 16 minutes
- *   1 s    the longest grace: longer than the time that most peers leave
- *          between two datagrams */
+ * every silent peer connected. So there is an allowance, from which the time
+ * that is set back is taken. A stall is forgiven only while some of it is left.
+ */
 
 #include "binding.h"
 
@@ -41,8 +32,16 @@
 #include <time.h>
 #endif
 
+/* At first and at most: ten stalls of 5 s in a row. The least is as much below
+ * zero: even a suspension of eight hours is forgiven completely, and 16 minutes
+ * later the next one is. */
 #define ALLOWANCE_MS INT64_C(60000)
+
+/* The part of the loop's time that is added: when the allowance is used up, the
+ * wheel's clock runs at 15/16 of the loop's pace at least. */
 #define INFLOW 16
+
+/* Longer than the time that most peers leave between two datagrams. */
 #define MAX_GRACE_MS 1000
 
 void
@@ -144,7 +143,8 @@ uvwheel__end_blocked(uvwheel_t *wheel)
   uvwheel__add_blocked(wheel);
   stall_ms = wheel->blocked_ms;
   wheel->blocked_ms = 0;
-  if (UNLIKELY(stall_ms > wheel->stall_ms))
+  if (UNLIKELY(stall_ms > wheel->options.stall_ms) &&
+      wheel->options.stall_ms != UINT32_MAX)
     count_stall(wheel, stall_ms);
   return LIKELY(wheel->seen_ms >= seen_ms);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding's timers. Start, stop, again and refresh run their usual case
- * without a call. The fewer instructions they have, the more cold timers the
+/* The binding's timers. Start, stop and refresh run their usual case without a
+ * call. The fewer instructions they have, the more cold timers the
  * processor works on at a time. */
 
 #include "binding.h"
@@ -72,8 +72,9 @@ repeats(const uvwheel_timer_t *timer)
 }
 
 static inline uint64_t
-due_after(const uvwheel_t *wheel, uint64_t delay_ms)
+due_after(uvwheel_t *wheel, uint64_t delay_ms)
 {
+  follow_clock(wheel);
   return add_ms(wheel_now(wheel), delay_ms);
 }
 
@@ -220,12 +221,6 @@ set_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   set_repeat(timer, repeat);
 }
 
-static inline bool
-has_room(const uvwheel_t *wheel)
-{
-  return wheel->core.counters.inserted < wheel->core.insert_limit;
-}
-
 /* Starts or restarts any timer. */
 static NOINLINE int
 set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
@@ -239,7 +234,7 @@ set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
     return is_fifo(&wheel->core)
                ? move(wheel, timer, due_after(wheel, delay_ms))
                : postpone(wheel, timer, delay_ms);
-  if (!has_room(wheel))
+  if (wheel->core.inserted >= wheel->core.insert_limit)
     return UV_ENOBUFS;
   timer->home &= ~HOME_IDLE;
   if (!uvwheel__core_insert(&wheel->core, &timer->entry,
@@ -273,7 +268,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
     uint64_t due_ms;
     if (LIKELY(is_usual_due(wheel, timeout, &due_ms) &&
                due_ms < core->reciprocal_ms && !is_closing(wheel) &&
-               has_room(wheel) && wheel->unrefd == 0)) {
+               core->inserted < core->insert_limit && wheel->unrefd == 0)) {
       timer->home = (uintptr_t)wheel;
       set_start(timer, cb, timeout, repeat);
       if (LIKELY(uvwheel__core_insert(core, &timer->entry, due_ms)))
@@ -336,23 +331,12 @@ uvwheel_timer_close(uvwheel_timer_t *timer)
     timer->home = HOME_IDLE;
 }
 
-static NOINLINE int
-again_slow(uvwheel_timer_t *timer)
+int
+uvwheel_timer_again(uvwheel_timer_t *timer)
 {
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
   return repeats(timer) ? set_due(timer, timer->interval) : 0;
-}
-
-int
-uvwheel_timer_again(uvwheel_timer_t *timer)
-{
-  uvwheel_t *wheel;
-
-  if (timer == NULL || !is_recent(timer, 0, &wheel) || !repeats(timer) ||
-      is_closing(wheel) || is_fifo(&wheel->core))
-    return again_slow(timer);
-  return postpone(wheel, timer, timer->interval);
 }
 
 static NOINLINE int

@@ -30,8 +30,9 @@
  * A loop that is never quiet must have its timers as well. So in a spell, once
  * a quarter of a tick has passed since its first poll, quiet_ms is that quarter
  * behind the clock, and not after the last poll but one began: since then the
- * loop has listened for that long, in two polls. The wait slides, it never
- * begins anew within the spell.
+ * loop has listened for that long, in two polls. (Time in which timers of the
+ * loop blocked it for longer than MIN_WAIT_MS does not count.) The wait slides,
+ * it never begins anew within the spell.
  *
  * There is one turn per poll. */
 
@@ -50,7 +51,10 @@
 /* In a spell the loop is asked whether it is quiet once per millisecond, and
  * after so many polls. Beside a descriptor that is always ready ten wheels that
  * ask after each poll leave a loop 88,000 iterations per second of 726,000. */
-#define MAX_UNASKED 64
+#define MAX_UNASKED 1000
+
+static void on_driver(uv_timer_t *driver);
+static void on_idle(uv_idle_t *idle);
 
 /* ---- Arming ------------------------------------------------------------- */
 
@@ -59,7 +63,7 @@ start_driver(uvwheel_t *wheel, uint64_t delay_ms)
 {
   wheel->flags |= ARMED;
   wheel->armed_for_ms = add_ms(loop_now(wheel), delay_ms);
-  (void)uv_timer_start(&wheel->driver, uvwheel__on_driver, delay_ms, 0);
+  (void)uv_timer_start(&wheel->driver, on_driver, delay_ms, 0);
 }
 
 void
@@ -130,13 +134,13 @@ begin_spell(uvwheel_t *wheel)
   wheel->flags |= SPELL;
   wheel->spell_ms = UINT64_MAX;
   wheel->polled_ms = 0;
-  (void)uv_idle_start(&wheel->idle, uvwheel__on_idle);
+  (void)uv_idle_start(&wheel->idle, on_idle);
 }
 
 /* While it is active, polls do not wait. It keeps the loop alive as the driver
  * does. */
-void
-uvwheel__on_idle(uv_idle_t *idle)
+static void
+on_idle(uv_idle_t *idle)
 {
   uvwheel_t *wheel = CONTAINER_OF(idle, uvwheel_t, idle);
 
@@ -176,18 +180,18 @@ uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
 void
 uvwheel__check_time(uvwheel_t *wheel, batch_t *batch)
 {
-  uint64_t now_ns;
+  uint64_t turn_ns = wheel->options.turn_ms * UINT64_C(1000000), now_ns;
 
   if (++batch->unread < wheel->read_every)
     return;
   now_ns = uv_hrtime();
-  if (ns_between(batch->read_ns, now_ns) > wheel->turn_ns / 8)
+  if (ns_between(batch->read_ns, now_ns) > turn_ns / 8)
     wheel->read_every = 1;
   else if (wheel->read_every < MAX_UNREAD)
     wheel->read_every *= 2;
   batch->read_ns = now_ns;
   batch->unread = 0;
-  batch->is_over = ns_between(batch->begin_ns, now_ns) >= wheel->turn_ns;
+  batch->is_over = ns_between(batch->begin_ns, now_ns) >= turn_ns;
 }
 
 void
@@ -221,7 +225,7 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
 static bool
 run_turn(uvwheel_t *wheel, uint64_t until_ms)
 {
-  uint64_t budget = wheel->turn_budget;
+  uint64_t budget = wheel->options.turn_budget;
   batch_t batch;
 
   wheel->stats.wakeups++;
@@ -244,8 +248,8 @@ run_turn(uvwheel_t *wheel, uint64_t until_ms)
   return true;
 }
 
-void
-uvwheel__on_driver(uv_timer_t *driver)
+static void
+on_driver(uv_timer_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
   uint64_t quiet_ms = wheel->quiet_ms;
@@ -267,51 +271,45 @@ uvwheel__on_driver(uv_timer_t *driver)
 
 /* ---- Listening ---------------------------------------------------------- */
 
-/* The descriptor that tells whether others of the loop are ready; -1 if there
- * is none, as on Windows. */
+/* Is no descriptor ready, and does none wait to be registered? -1: nothing
+ * tells that, as on Windows. poll(2) only looks: epoll_wait would take
+ * edge-triggered events away from libuv. The events that libuv counts do not
+ * tell, because it drops those of paused descriptors. */
 static int
-backend_of(const uvwheel_t *wheel)
+are_descriptors_quiet(const uvwheel_t *wheel)
 {
 #ifdef _WIN32
   (void)wheel;
   return -1;
 #else
-  return uv_backend_fd(wheel->loop);
-#endif
-}
-
-/* Is no descriptor ready, and does none wait to be registered? poll(2) only
- * looks: epoll_wait would take edge-triggered events away from libuv. The
- * events that libuv counts do not tell, because it drops those of paused
- * descriptors. */
-static bool
-are_descriptors_quiet(const uvwheel_t *wheel)
-{
-#ifdef _WIN32
-  (void)wheel;
-  return false;
-#else
   const void *queue = &wheel->loop->watcher_queue;
-  struct pollfd backend = {.fd = backend_of(wheel), .events = POLLIN};
+  struct pollfd backend = {.fd = uv_backend_fd(wheel->loop), .events = POLLIN};
 
+  if (backend.fd < 0)
+    return -1;
   /* A queue is empty if its first link points to itself. */
   return *(const void *const *)queue == queue &&
          !(poll(&backend, 1, 0) == 1 && (backend.revents & POLLIN));
 #endif
 }
 
-/* Asks whether the loop is quiet, unless it was not a moment ago. */
-static bool
-is_quiet(uvwheel_t *wheel)
+/* The loop's time up to which all was heard, if the loop is quiet; else 0.
+ * Asks, unless the loop was not quiet a moment ago. If nothing tells, one poll
+ * has to do, from before which nobody knows more. */
+static uint64_t
+ask(uvwheel_t *wheel)
 {
-  bool is_quiet;
+  uint64_t now_ms = loop_now(wheel), quiet_ms = 0;
+  int are_quiet;
 
-  if (loop_now(wheel) == wheel->asked_ms && ++wheel->unasked < MAX_UNASKED)
-    return false;
-  is_quiet = are_descriptors_quiet(wheel) && uvwheel__is_mailbox_empty(wheel);
-  wheel->asked_ms = is_quiet ? UINT64_MAX : loop_now(wheel);
+  if (now_ms == wheel->asked_ms && ++wheel->unasked < MAX_UNASKED)
+    return 0;
+  are_quiet = are_descriptors_quiet(wheel);
+  if (are_quiet != 0 && uvwheel__is_mailbox_empty(wheel))
+    quiet_ms = are_quiet > 0 ? now_ms : wheel->polled_ms;
+  wheel->asked_ms = quiet_ms == now_ms ? UINT64_MAX : now_ms;
   wheel->unasked = 0;
-  return is_quiet;
+  return quiet_ms;
 }
 
 static uint64_t
@@ -324,36 +322,24 @@ longest_wait_ms(const uvwheel_t *wheel)
   return quarter_ms < MAX_WAIT_MS ? quarter_ms : MAX_WAIT_MS;
 }
 
-/* The loop is not quiet: after the wait, quiet_ms follows the clock. */
-static void
-slide(uvwheel_t *wheel)
-{
-  uint64_t now_ms = wheel->seen_ms, wait_ms = longest_wait_ms(wheel);
-  uint64_t quiet_ms;
-
-  if (now_ms - wheel->spell_ms < wait_ms)
-    return;
-  quiet_ms = now_ms - wait_ms;
-  if (quiet_ms > wheel->polled_before_ms)
-    quiet_ms = wheel->polled_before_ms;
-  if (quiet_ms > wheel->quiet_ms)
-    wheel->quiet_ms = quiet_ms;
-}
-
-/* Something is due. Was it heard? */
+/* Something is due. Was it heard? In a spell quiet_ms follows the clock after
+ * the wait, though the loop is not quiet. */
 static void
 update_quiet(uvwheel_t *wheel)
 {
-  bool spell = wheel->flags & SPELL;
+  uint64_t wait_ms = longest_wait_ms(wheel), quiet_ms;
 
   if (is_due_by(wheel, wheel->quiet_ms))
     return;
-  if (backend_of(wheel) >= 0 && is_quiet(wheel))
-    wheel->quiet_ms = loop_now(wheel);
-  else if (backend_of(wheel) < 0 && spell && uvwheel__is_mailbox_empty(wheel))
-    wheel->quiet_ms = wheel->polled_ms; /* nothing tells: one poll has to do */
-  else if (spell)
-    slide(wheel);
+  quiet_ms = ask(wheel);
+  if (quiet_ms == 0 && (wheel->flags & SPELL) &&
+      wheel->seen_ms - wheel->spell_ms >= wait_ms) {
+    quiet_ms = wheel->seen_ms - wait_ms;
+    if (quiet_ms > wheel->polled_before_ms)
+      quiet_ms = wheel->polled_before_ms;
+  }
+  if (quiet_ms > wheel->quiet_ms)
+    wheel->quiet_ms = quiet_ms;
 }
 
 /* The next poll of a spell has returned: fires what was heard, and ends the
@@ -364,10 +350,6 @@ go_on(uvwheel_t *wheel)
   uint64_t until_ms = wheel->quiet_ms;
   bool is_due;
 
-  if (is_closing(wheel) || uv_is_closing((uv_handle_t *)&wheel->idle)) {
-    abandon(wheel);
-    return;
-  }
   if (until_ms > wheel->polled_ms)
     until_ms = wheel->polled_ms;
   is_due = is_due_by(wheel, until_ms) ? run_turn(wheel, until_ms)
@@ -379,30 +361,27 @@ go_on(uvwheel_t *wheel)
   uvwheel__arm(wheel);
 }
 
-/* The loop's clock has stepped back, which makes quiet_ms a time to come. */
-static void
-follow_clock(uvwheel_t *wheel)
-{
-  if (loop_now(wheel) < wheel->set_back_ms)
-    wheel->set_back_ms = loop_now(wheel);
-  wheel->quiet_ms = 0;
-  wheel->polled_ms = wheel->polled_before_ms = 0;
-  wheel->spell_ms = UINT64_MAX;
-}
-
 /* After each poll. */
-void
-uvwheel__on_check(uv_check_t *check)
+static void
+on_check(uv_check_t *check)
 {
   uvwheel_t *wheel = CONTAINER_OF(check, uvwheel_t, check);
 
+  uint64_t held_ms = loop_now(wheel) - wheel->seen_ms;
+
   if (uvwheel__core_count(&wheel->core) == 0)
     return;
-  if (UNLIKELY(!uvwheel__end_blocked(wheel)))
+  if (UNLIKELY(!uvwheel__end_blocked(wheel))) {
+    /* The loop's clock has stepped back: quiet_ms may be a time to come. */
     follow_clock(wheel);
+    wheel->quiet_ms = wheel->polled_ms = wheel->polled_before_ms = 0;
+    wheel->spell_ms = UINT64_MAX;
+  }
   if (wheel->flags & SPELL) {
     if (wheel->spell_ms == UINT64_MAX)
       wheel->spell_ms = loop_now(wheel);
+    else if ((int64_t)held_ms > MIN_WAIT_MS) /* by timers: nobody listened */
+      wheel->spell_ms += held_ms;
     update_quiet(wheel);
     go_on(wheel);
   } else if (wheel->armed_for_ms <= loop_now(wheel) && !is_closing(wheel)) {
@@ -415,25 +394,11 @@ uvwheel__on_check(uv_check_t *check)
 
 /* ---- Before their time -------------------------------------------------- */
 
-/* Calls back what was drawn. */
-static uint64_t
-fire_drawn(uvwheel_t *wheel)
-{
-  uvwheel_entry_t *entry;
-  uint64_t fired = 0;
-
-  while (!is_closing(wheel) &&
-         (entry = uvwheel__core_take_drawn(&wheel->core)) != NULL) {
-    fired++;
-    uvwheel__fire(wheel, entry, wheel_now(wheel));
-  }
-  return fired;
-}
-
 uint64_t
 uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
 {
-  uint64_t fired;
+  uvwheel_entry_t *entry;
+  uint64_t fired = 0;
   batch_t batch;
 
   if (!is_wheel(wheel) || is_closing(wheel) ||
@@ -443,7 +408,11 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   wheel->flags |= FIRES_SOONEST;
   (void)uvwheel__core_draw(&wheel->core, to_wheel_ms(wheel, loop_now(wheel)),
                            count);
-  fired = fire_drawn(wheel);
+  while (!is_closing(wheel) &&
+         (entry = uvwheel__core_take_drawn(&wheel->core)) != NULL) {
+    fired++;
+    uvwheel__fire(wheel, entry, wheel_now(wheel));
+  }
   wheel->flags &= ~(uint64_t)FIRES_SOONEST;
   uvwheel__end_batch(wheel, &batch);
   uvwheel__arm(wheel);
@@ -459,14 +428,35 @@ uvwheel__init_turns(uvwheel_t *wheel)
 {
   wheel->asked_ms = UINT64_MAX;
   (void)uv_timer_init(wheel->loop, &wheel->driver);
-  (void)uv_timer_start(&wheel->driver, uvwheel__on_driver, 0, 0);
+  (void)uv_timer_start(&wheel->driver, on_driver, 0, 0);
   (void)uv_timer_stop(&wheel->driver);
   (void)uv_idle_init(wheel->loop, &wheel->idle);
-  (void)uv_idle_start(&wheel->idle, uvwheel__on_idle);
+  (void)uv_idle_start(&wheel->idle, on_idle);
   (void)uv_idle_stop(&wheel->idle);
   (void)uv_check_init(wheel->loop, &wheel->check);
-  (void)uv_check_start(&wheel->check, uvwheel__on_check);
+  (void)uv_check_start(&wheel->check, on_check);
   uv_unref((uv_handle_t *)&wheel->check);
+}
+
+/* Compares callbacks, not data: libuv sets the callback, but a program may
+ * leave data uninitialised. */
+int
+uvwheel_owns_handle(const uv_handle_t *handle)
+{
+  if (handle == NULL)
+    return 0;
+  switch (handle->type) {
+  case UV_TIMER:
+    return ((const uv_timer_t *)handle)->timer_cb == on_driver;
+  case UV_IDLE:
+    return ((const uv_idle_t *)handle)->idle_cb == on_idle;
+  case UV_CHECK:
+    return ((const uv_check_t *)handle)->check_cb == on_check;
+  case UV_ASYNC:
+    return ((const uv_async_t *)handle)->async_cb == uvwheel__on_wake;
+  default:
+    return 0;
+  }
 }
 
 static void
@@ -489,6 +479,6 @@ uvwheel__update_refs(uvwheel_t *wheel)
 
   set_ref((uv_handle_t *)&wheel->driver, driven);
   set_ref((uv_handle_t *)&wheel->idle, driven);
-  if (wheel->flags & HAS_MAILBOX)
+  if (wheel->has_mailbox)
     set_ref((uv_handle_t *)&wheel->async, ref);
 }

@@ -20,8 +20,10 @@
 static bool
 are_fields_known(const uv_loop_t *loop)
 {
+  const unsigned flags[] = {0, UV__HANDLE_CLOSING, UV__HANDLE_CLOSED};
   const uv_handle_t *handle;
   uv_timer_t timer;
+  unsigned i = 0;
 
 #ifndef _WIN32
   if (loop->backend_fd != uv_backend_fd(loop))
@@ -29,13 +31,12 @@ are_fields_known(const uv_loop_t *loop)
 #endif
   memset(&timer, 0, sizeof timer);
   handle = (const uv_handle_t *)&timer;
-  if (loop->time != uv_now(loop) || uv_is_closing(handle))
-    return false;
-  timer.flags = UV__HANDLE_CLOSING;
-  if (!uv_is_closing(handle))
-    return false;
-  timer.flags = UV__HANDLE_CLOSED;
-  return uv_is_closing(handle);
+  for (; i < 3; i++) {
+    timer.flags = flags[i];
+    if (uv_is_closing(handle) != (i > 0))
+      return false;
+  }
+  return loop->time == uv_now(loop);
 }
 
 /* By how much the loop's clock may be behind a stopwatch, in addition to the
@@ -64,27 +65,19 @@ default_slots(uint64_t tick_ms)
   return slots < DEFAULT_MOST_SLOTS ? (uint32_t)slots : DEFAULT_MOST_SLOTS;
 }
 
-/* An option, its default if it is 0, no limit if it is UINT32_MAX. */
-static uint64_t
-choose(uint32_t option, uint32_t normal)
-{
-  if (option == UINT32_MAX)
-    return UINT64_MAX;
-  return option != 0 ? option : normal;
-}
-
 static void
-set_limits(uvwheel_t *wheel, const uvwheel_options_t *options)
+choose_defaults(uvwheel_options_t *options)
 {
-  uint64_t turn_ms = choose(options->turn_ms, UVWHEEL_DEFAULT_TURN_MS);
-
-  wheel->turn_budget =
-      choose(options->turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
-  wheel->turn_ns = turn_ms == UINT64_MAX ? UINT64_MAX : turn_ms * 1000000;
-  wheel->read_every = 1;
-  wheel->stall_ms = choose(options->stall_ms, UVWHEEL_DEFAULT_STALL_MS);
-  if (options->max_timers != 0 && options->max_timers < UNLIMITED)
-    wheel->core.capacity = wheel->core.insert_limit = options->max_timers;
+  if (options->tick_ms == 0)
+    options->tick_ms = UVWHEEL_DEFAULT_TICK_MS;
+  if (options->slots == 0)
+    options->slots = default_slots(options->tick_ms);
+  if (options->turn_budget == 0)
+    options->turn_budget = UVWHEEL_DEFAULT_TURN_BUDGET;
+  if (options->turn_ms == 0)
+    options->turn_ms = UVWHEEL_DEFAULT_TURN_MS;
+  if (options->stall_ms == 0)
+    options->stall_ms = UVWHEEL_DEFAULT_STALL_MS;
 }
 
 int
@@ -102,20 +95,21 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
     return UV_EINVAL;
   if (!are_fields_known(loop))
     return UV_ENOTSUP;
-  if (chosen.tick_ms == 0)
-    chosen.tick_ms = UVWHEEL_DEFAULT_TICK_MS;
-  if (chosen.slots == 0)
-    chosen.slots = default_slots(chosen.tick_ms);
+  choose_defaults(&chosen);
   error = uvwheel__core_init(&wheel->core, chosen.tick_ms, chosen.slots,
                              chosen.flags);
   if (error != 0)
     return error == ENOMEM ? UV_ENOMEM : UV_EINVAL;
+  chosen.slots = (uint32_t)wheel->core.slot_mask + 1;
+  if (chosen.max_timers != 0 && chosen.max_timers < UNLIMITED)
+    wheel->core.capacity = wheel->core.insert_limit = chosen.max_timers;
   memset((char *)wheel + offsetof(uvwheel_t, driver), 0,
          sizeof *wheel - offsetof(uvwheel_t, driver));
   wheel->loop = loop;
   wheel->set_back_ms = 0;
+  wheel->options = chosen;
   wheel->lag_ms = clock_lag_ms();
-  set_limits(wheel, &chosen);
+  wheel->read_every = 1;
   uvwheel__init_turns(wheel);
   uvwheel__init_stalls(wheel);
   return 0;
@@ -134,7 +128,7 @@ list_handles(uvwheel_t *wheel, uv_handle_t *handles[MAX_HANDLES])
   handles[count++] = (uv_handle_t *)&wheel->driver;
   handles[count++] = (uv_handle_t *)&wheel->idle;
   handles[count++] = (uv_handle_t *)&wheel->check;
-  if (wheel->flags & HAS_MAILBOX)
+  if (wheel->has_mailbox)
     handles[count++] = (uv_handle_t *)&wheel->async;
   return count;
 }
@@ -209,27 +203,6 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
     if (!uv_is_closing(handles[i])) /* else others close it */
       close_handle(wheel, handles[i]);
   finish_close(wheel);
-}
-
-/* Compares callbacks, not data: libuv sets the callback, but a program may
- * leave data uninitialised. */
-int
-uvwheel_owns_handle(const uv_handle_t *handle)
-{
-  if (handle == NULL)
-    return 0;
-  switch (handle->type) {
-  case UV_TIMER:
-    return ((const uv_timer_t *)handle)->timer_cb == uvwheel__on_driver;
-  case UV_IDLE:
-    return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_idle;
-  case UV_CHECK:
-    return ((const uv_check_t *)handle)->check_cb == uvwheel__on_check;
-  case UV_ASYNC:
-    return ((const uv_async_t *)handle)->async_cb == uvwheel__on_wake;
-  default:
-    return 0;
-  }
 }
 
 /* ---- The wheel ---------------------------------------------------------- */

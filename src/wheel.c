@@ -41,22 +41,18 @@
  *                                           ->  the slot of its tick
  *
  * An entry is on one of the wheel's own lists until it is handed out, so it can
- * be removed at any moment. Ticks at which no slot wants a pass are skipped,
- * however many. The hand can also run ahead of the clock, to draw the entries
- * that are due soonest; then it goes back to where the clock is.
+ * be removed at any moment. A remove is nothing but an unlink. A slot that is
+ * empty then is vacated when the hand, or its search for the next tick, comes
+ * to it, and all of them when the last entry leaves the wheel.
  *
  * A slot of a FIFO wheel has one lane, in order. A pass looks at the whole slot
  * before it hands out anything, so nothing can be inserted in between.
  *
  * A pass is given up when the clock steps back behind it, when an entry of an
- * earlier tick was inserted, and after a draw. Then the slot gets back the
- * entries that are due and pending. In a FIFO wheel the due ones come before,
- * and the pending ones after those that the pass has put back. Elsewhere all of
- * them come before, so that the next pass goes on where this one stopped.
- *
- * A remove is nothing but an unlink. A slot that is empty then is vacated when
- * the hand, or its search for the next tick, comes to it, and all of them when
- * the last entry leaves the wheel.
+ * earlier tick is inserted, and after a draw. Then the slot gets back the
+ * entries that are due and pending: before those that the pass has put back, so
+ * that the next pass goes on where this one stopped. (In a FIFO wheel pending
+ * ones come after those, as they did before.)
  *
  * What holds whenever no function of this file is running (the tests check it):
  *
@@ -71,18 +67,17 @@
  *       slot. It is NEVER if no slot has an entry, unless a pass is going on.
  *   I5  Outside a pass nothing is pending or due. In a pass the hand is at
  *       its tick, and nothing that is due at that tick waits in its slot.
- *   I6  inserted + capacity - insert_limit is the number of entries on all
- * lists. I7  The entries of an occupied slot are in the lanes that it uses,
- * which are its first ones; those of a pass are in its first pass_lanes. A FIFO
- *       slot uses one.
+ *   I6  As many entries are on all lists as were inserted and not removed.
+ *   I7  The entries of an occupied slot are in the lanes that it uses, which
+ *       are its first ones; those of a pass are in its first pass_lanes.
  *
- * Costs: insert, remove and expire are O(1) and touch two, three and two
- * entries; a postponement is one store. An entry that waits for r rounds is
- * looked at r times at worst. The search for the next tick looks at one or two
- * slots when the wheel is busy; it skips 64 slots at a time if all their
- * entries are more than a round away. A draw costs O(count), plus a look at
- * each entry on the way that was postponed or waits for a later round; calls
- * that follow go on behind those, but in a FIFO wheel look at them again.
+ * Insert, remove and expire are O(1) and touch two, three and two entries. An
+ * entry that waits for r rounds is looked at r times at worst. The search for
+ * the next tick looks at one or two slots when the wheel is busy; it skips 64
+ * slots at a time if all their entries are more than a round away. A draw is
+ * O(count), plus a look at each entry on the way that was postponed or waits
+ * for a later round; calls that follow go on behind those (in a FIFO wheel they
+ * look at them again).
  *
  * Tried and dropped:
  *
@@ -109,11 +104,6 @@
  * With one look per call a timer that is put back and expires takes 101 ns
  * instead of 46, with a million timers. */
 #define CHUNK 256
-
-/* uvwheel_core_t.walk. A walk may be made while drawn entries are handed out,
- * and leaves them on their list. */
-#define VISITS_DRAWN 0
-#define VISITS_OTHERS 1
 
 /* ---- Making and unmaking ------------------------------------------------ */
 
@@ -163,7 +153,16 @@ uvwheel__core_destroy(uvwheel_core_t *core)
 void
 uvwheel__core_became_empty(uvwheel_core_t *core)
 {
-  uvwheel__vacate_all(core);
+  uint64_t number = core->next_tick & core->slot_mask;
+
+  /* Usually few slots are in use, near the next tick. */
+  while (core->slots_in_use > 0) {
+    number = uvwheel__next_occupied(core, number);
+    if (number <= core->slot_mask)
+      uvwheel__vacate(core, number);
+    else
+      number = 0;
+  }
   core->passing = false;
   core->next_tick = NEVER;
 }
@@ -206,8 +205,11 @@ take_lanes(uvwheel_core_t *core, uint64_t number)
   uint64_t i;
 
   core->pass_lanes = (uint64_t)(lane_at(slot, slot->end) - slot->lanes);
-  for (i = 0; i < core->pass_lanes; i++)
+  for (i = 0; i < core->pass_lanes; i++) {
+    MISUSE_IF(!is_linked(&slot->lanes[i]), entry_of(slot->lanes[i].next),
+              OVERWRITTEN);
     splice_after(&core->pending[i], &slot->lanes[i]);
+  }
   uvwheel__vacate(core, number);
   return has_entries;
 }
@@ -264,7 +266,7 @@ look_at(uvwheel_core_t *core, uvwheel_entry_t *entry)
 static void
 look_at_chunk(uvwheel_core_t *core, uint64_t most, uint64_t *budget)
 {
-  uint64_t lanes = core->pass_lanes, looked = 0, due = 0, before, i;
+  uint64_t lanes = core->pass_lanes, looked = 0, moved = 0, before, i;
   uvwheel_link_t *ahead[UVWHEEL_LANES]; /* what comes next in each lane */
 
   for (i = 0; i < lanes; i++)
@@ -278,14 +280,14 @@ look_at_chunk(uvwheel_core_t *core, uint64_t most, uint64_t *budget)
       MISUSE_IF(link->next->prev != link, entry_of(link), OVERWRITTEN);
       ahead[i] = link->next;
       PREFETCH(ahead[i]);
-      due += look_at(core, entry_of(link));
+      moved += !look_at(core, entry_of(link));
       looked++;
     }
   } while (looked != before);
   for (i = 0; i < lanes; i++)
     join(&core->pending[i], ahead[i]);
   core->counters.examined += looked;
-  *budget -= looked - due < *budget ? looked - due : *budget;
+  *budget -= moved < *budget ? moved : *budget;
 }
 
 static void
@@ -450,7 +452,8 @@ uvwheel__core_next_ms(const uvwheel_core_t *core)
 
 /* ---- All entries -------------------------------------------------------- */
 
-/* Moves the entries of all slots to the list of unvisited ones. */
+/* Moves the entries of all slots to the list of unvisited ones, in their order.
+ */
 static void
 gather(uvwheel_core_t *core)
 {
@@ -468,16 +471,16 @@ gather(uvwheel_core_t *core)
   core->next_tick = NEVER;
 }
 
+/* Drawn entries are visited first, and go back to their list. */
 void
 uvwheel__core_walk_begin(uvwheel_core_t *core)
 {
   splice_after(&core->unvisited, &core->drawn);
-  core->walk = VISITS_DRAWN;
+  core->visits_drawn = true;
 }
 
-/* Puts all entries back into their slots: first those that the walk has
- * visited, then those that were inserted meanwhile (a FIFO wheel keeps the
- * order). */
+/* The others go back into their slots at the end, before those that were
+ * inserted meanwhile, as a FIFO wheel keeps the order. */
 static void
 end_walk(uvwheel_core_t *core)
 {
@@ -493,33 +496,31 @@ end_walk(uvwheel_core_t *core)
 uvwheel_entry_t *
 uvwheel__core_walk_next(uvwheel_core_t *core)
 {
-  uvwheel_entry_t *entry;
+  uvwheel_link_t *link;
 
-  if (list_is_empty(&core->unvisited) && core->walk == VISITS_DRAWN) {
+  if (list_is_empty(&core->unvisited) && core->visits_drawn) {
     gather(core);
-    core->walk = VISITS_OTHERS;
+    core->visits_drawn = false;
   }
-  if (list_is_empty(&core->unvisited)) {
+  link = core->unvisited.next;
+  if (link == &core->unvisited) {
     end_walk(core);
     return NULL;
   }
-  entry = entry_of(core->unvisited.next);
-  MISUSE_IF_OVERWRITTEN(entry);
-  unlink_one(&entry->link);
-  append(core->walk == VISITS_DRAWN ? &core->drawn : &core->visited,
-         &entry->link);
-  return entry;
+  MISUSE_IF_OVERWRITTEN(entry_of(link));
+  unlink_one(link);
+  append(core->visits_drawn ? &core->drawn : &core->visited, link);
+  return entry_of(link);
 }
 
 uvwheel_entry_t *
 uvwheel__core_any(uvwheel_core_t *core)
 {
   if (list_is_empty(&core->unvisited)) {
-    splice_after(&core->unvisited, &core->drawn);
-    splice_after(&core->unvisited, &core->visited);
     gather(core);
+    splice_after(&core->unvisited, &core->visited);
+    splice_after(&core->unvisited, &core->drawn);
   }
-  if (list_is_empty(&core->unvisited))
-    return NULL;
-  return entry_of(core->unvisited.next);
+  return list_is_empty(&core->unvisited) ? NULL
+                                         : entry_of(core->unvisited.next);
 }

@@ -31,19 +31,9 @@ is_fifo(const uvwheel_core_t *core)
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-/* The last tick that is not after a time. It multiplies, because with a
- * division a start takes 19 ns instead of 13; except for times from
- * reciprocal_ms on: in 3 million years with the default tick, in 3 years with
- * ticks of a day. */
-static inline uint64_t
-tick_at(const uvwheel_core_t *core, uint64_t ms)
-{
-  if (UNLIKELY(ms >= core->reciprocal_ms))
-    return ms / core->tick_ms;
-  return divide(ms, core->tick_ms, core->reciprocal);
-}
-
-/* The first tick after a time. */
+/* The first tick after a time. It multiplies, because with a division a start
+ * takes 19 ns instead of 13; except for times from reciprocal_ms on: in 3
+ * million years with the default tick, in 3 years with ticks of a day. */
 static inline uint64_t
 tick_after(const uvwheel_core_t *core, uint64_t ms)
 {
@@ -53,6 +43,13 @@ tick_after(const uvwheel_core_t *core, uint64_t ms)
     return divide(ms, core->tick_ms, core->reciprocal) + 1;
   tick = ms / core->tick_ms;
   return tick < LAST_TICK ? tick + 1 : LAST_TICK;
+}
+
+/* The last tick that is not after a time. */
+static inline uint64_t
+tick_at(const uvwheel_core_t *core, uint64_t ms)
+{
+  return tick_after(core, ms) - 1;
 }
 
 /* How many times the hand will pass an entry's slot before it comes to the tick
@@ -100,9 +97,6 @@ void uvwheel__claim(uvwheel_core_t *core, uint64_t tick);
 /* Marks an empty slot as not occupied. */
 void uvwheel__vacate(uvwheel_core_t *core, uint64_t number);
 
-/* Vacates all slots, which are empty. */
-void uvwheel__vacate_all(uvwheel_core_t *core);
-
 /* The lane that is filled has got its share: goes on with the next one. */
 void uvwheel__next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot);
 
@@ -114,13 +108,12 @@ uint64_t uvwheel__next_occupied(const uvwheel_core_t *core, uint64_t number);
  * emptied, or the loop would wake up for them. */
 uint64_t uvwheel__find_next_tick(uvwheel_core_t *core);
 
-/* How many entries wait in a slot. */
-uint64_t uvwheel__slot_count(const uvwheel_core_t *core, uint64_t number);
-
-/* How many entries in slots are due in later rounds than this one, and the most
- * rounds that any of them has to go. */
-uint64_t uvwheel__count_later(const uvwheel_core_t *core, uint64_t now_ms,
-                              uint64_t *most);
+/* Returns how many entries wait in a slot. Adds to *later how many of them are
+ * due in later rounds than this one, and raises *most_rounds to the most rounds
+ * that any of them has to go. */
+uint64_t uvwheel__count_slot(const uvwheel_core_t *core, uint64_t number,
+                             uint64_t now_ms, uint64_t *later,
+                             uint64_t *most_rounds);
 
 /* The lane of a slot at an offset in bytes. */
 static inline uvwheel_link_t *
@@ -160,7 +153,7 @@ void uvwheel__core_destroy(uvwheel_core_t *core);
 static inline uint64_t
 uvwheel__core_count(const uvwheel_core_t *core)
 {
-  return core->counters.inserted + core->capacity - core->insert_limit;
+  return core->inserted + core->capacity - core->insert_limit;
 }
 
 /* When uvwheel__core_expire should be called next; UINT64_MAX: never. It may
@@ -194,7 +187,7 @@ uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
 {
   MISUSE_IF(entry->link.next != POISON, entry, "inserted twice");
   entry->due_ms = due_ms;
-  core->counters.inserted++;
+  core->inserted++;
   return put_if_claimed(core, entry, tick_after(core, due_ms));
 }
 

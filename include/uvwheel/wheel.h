@@ -46,7 +46,6 @@ struct uvwheel_slot_s {
 
 /* Counts since the wheel was made. */
 typedef struct uvwheel_counters_s {
-  uint64_t inserted;    /* entries put into the wheel                    */
   uint64_t expired;     /* entries handed out because they were due  */
   uint64_t drawn;       /* entries handed out before they were due   */
   uint64_t examined;    /* entries looked at by the hand            */
@@ -57,6 +56,7 @@ typedef struct uvwheel_counters_s {
 struct uvwheel_core_s {
   uint64_t hand;          /* the last tick that was passed                */
   uint64_t next_tick;     /* when the hand has to move; UINT64_MAX: never */
+  uint64_t inserted;      /* entries that were put into the wheel         */
   uint64_t capacity;      /* entries that may be active at once           */
   uint64_t insert_limit;  /* the value of inserted at which the wheel is full */
   uint64_t tick_ms;       /* the resolution                               */
@@ -70,7 +70,6 @@ struct uvwheel_core_s {
   uint64_t *soonest;  /* for each word of those bits: no slot in it has a
                          nearest tick before this one                       */
   uvwheel_counters_t counters;
-  uint64_t walk;            /* the part of the wheel that a walk visits    */
   uint64_t passing;         /* 1: a pass is going on. Then:                */
   uint64_t pass_tick;       /* the tick that it is for,                    */
   uint64_t pass_ms;         /* its time,                                   */
@@ -80,6 +79,7 @@ struct uvwheel_core_s {
   uvwheel_link_t drawn;     /* to be handed out before their time     */
   uvwheel_link_t unvisited; /* a walk has yet to visit these          */
   uvwheel_link_t visited;   /* it has visited these                   */
+  uint64_t visits_drawn;    /* 1: it visits those that are drawn now  */
   uvwheel_link_t pending[UVWHEEL_LANES]; /* not yet looked at         */
 };
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Time in which the loop was deaf does not count as long as the account is not
- * empty. It holds a minute at first and at most, and a sixteenth of the loop's
- * time flows in. So a silent peer is closed however often the loop is blocked.
- */
+/* Stalls are forgiven as long as an account is not empty (P6). It holds a
+ * minute at first and at most, and a sixteenth of the loop's time flows in. So
+ * a silent peer is closed however often the loop is blocked. */
 
 #include "idle_peers.h"
+
+#include <unistd.h>
 
 #define TICK_MS 10
 #define TIMEOUT_MS UINT64_C(5000)
@@ -148,14 +149,22 @@ END_TEST
 #define LONGEST_MS INT64_C(9000)
 #define SHORTEST_MS INT64_C(300)
 
+/* What the account has, by what was set back. */
+static int64_t
+account_left_ms(uint64_t opened_ms)
+{
+  int64_t inflow_ms = (int64_t)(uv_now(&loop) - opened_ms) / 16;
+
+  return (int64_t)MINUTE_MS + inflow_ms - (int64_t)stats_of_wheel().set_back_ms;
+}
+
 /* Stalls use the account up, but for a little, and that the longest one takes,
  * right before the timer would be closed: nothing keeps it open for longer. */
 static void
 on_adversary(uv_timer_t *timer)
 {
   const uvwheel_timer_t *idler = timer->data;
-  int64_t left_ms =
-      wheel.account_ms + (int64_t)(uv_now(&loop) - wheel.account_at_ms) / 16;
+  int64_t left_ms = account_left_ms(START_MS);
 
   if (left_ms > 2 * SHORTEST_MS)
     virtual_time_advance_ms(SHORTEST_MS);
@@ -228,122 +237,6 @@ START_TEST(a_loop_that_is_run_per_frame_closes_silent_peers)
   }
   expect_the_silent_half_closed(opened_ms);
   peers_close();
-}
-END_TEST
-
-#define SLOW_TIMERS 1000
-
-typedef struct slow_s {
-  uvwheel_timer_t timer;
-  uint64_t due_ms; /* loop time */
-} slow_t;
-
-static slow_t slow[SLOW_TIMERS];
-static uint64_t slow_late_ms; /* the most */
-
-static void
-on_slow(uvwheel_timer_t *timer)
-{
-  uint64_t late_ms = uv_now(&loop) - ((slow_t *)timer)->due_ms;
-
-  slow_late_ms = late_ms > slow_late_ms ? late_ms : slow_late_ms;
-}
-
-/* Starts timers that are due one after the other, for half a minute. */
-static void
-start_slow(uint64_t spacing_ms)
-{
-  size_t i, count = (size_t)(30000 / spacing_ms);
-
-  for (i = 0; i < count; i++) {
-    uint64_t timeout = i * spacing_ms;
-    slow[i].due_ms = uv_now(&loop) + timeout;
-    ck_assert_int_eq(uvwheel_timer_init(&wheel, &slow[i].timer), 0);
-    ck_assert_int_eq(uvwheel_timer_start(&slow[i].timer, on_slow, timeout, 0),
-                     0);
-  }
-  slow_late_ms = 0;
-}
-
-/* P6. A program that does other things and runs its loop at times. Each of its
- * timers is late by at most what was forgiven, two iterations and a tick. */
-START_TEST(a_slow_loop_expires_at_its_pace)
-{
-  static const uint64_t periods_ms[] = {100, 251,  300,  360,  400,  500, 700,
-                                        900, 1000, 1100, 1250, 1500, 4000};
-  static const uint64_t spacings_ms[] = {30, 100, 270, 1000, 3700};
-  uint64_t period_ms, end_ms;
-  size_t i, k;
-
-  for (i = 0; i < LENGTH(periods_ms); i++)
-    for (k = 0; k < LENGTH(spacings_ms); k++) {
-      period_ms = periods_ms[i];
-      open_wheel(TICK_MS, 64);
-      start_slow(spacings_ms[k]);
-      for (end_ms = clock_now_ms() + 200000; uvwheel_count(&wheel) > 0;) {
-        ck_assert_uint_le(clock_now_ms(), end_ms);
-        virtual_time_advance_ms(period_ms);
-        uv_run(&loop, UV_RUN_NOWAIT);
-      }
-      ck_assert_uint_le(slow_late_ms,
-                        stats_of_wheel().set_back_ms + 2 * period_ms + TICK_MS);
-      close_and_forget_wheel();
-    }
-  rewind_clock();
-}
-END_TEST
-
-/* ---- A machine that sleeps ------------------------------------------------
- */
-
-static const struct {
-  const char *name;
-  hold_t hold;
-  unsigned times;
-  uint64_t length_ms;
-} suspensions[] = {
-    {"2 min", FROZEN_IN_POLL, 1, 120000},
-    {"2 min, between iterations", FROZEN_BETWEEN_ITERATIONS, 1, 120000},
-    {"8 h", FROZEN_IN_POLL, 1, 28800000},
-    {"8 h, between iterations", FROZEN_BETWEEN_ITERATIONS, 1, 28800000},
-    {"3 times 1 h", FROZEN_IN_POLL, 3, 3600000},
-    {"3 times 1 h, between iterations", FROZEN_BETWEEN_ITERATIONS, 3, 3600000},
-};
-
-/* Scenario 34: what peers say while it sleeps, and in the first second after,
- * is lost. */
-START_TEST(a_machine_that_slept_cuts_no_peer_off)
-{
-  const peers_options_t crowd = {
-      .carrier = BY_UDP, .count = 100, .timeout_ms = 5000};
-  uint64_t begin_ms, end_ms, ms;
-  unsigned i;
-
-  open_wheel(100, 512);
-  peers_open(&crowd);
-  for (i = 0; i < suspensions[_i].times; i++) {
-    /* They speak once a second while it is awake. */
-    begin_ms = clock_now_ms() + 30000;
-    for (ms = clock_now_ms() + 1000; ms <= begin_ms; ms += 1000) {
-      peers_speak_at(ms);
-      run_until(ms);
-    }
-    end_ms = begin_ms + 500 + suspensions[_i].length_ms;
-    peers_lose_words_until(end_ms + 999);
-    hold_loop(suspensions[_i].hold, begin_ms + 500, end_ms, false);
-    run_until(end_ms + 500);
-    peers_speak_at(end_ms + 1000);
-    run_until(end_ms + 1000);
-    ck_assert_msg(peers_closed() == 0, "%s: %u of 100", suspensions[_i].name,
-                  peers_closed());
-  }
-  run_until(clock_now_ms() + 500);
-  ck_assert_uint_eq(peers_closed(), 0);
-  run_until(clock_now_ms() + 5000);
-  ck_assert_uint_eq(peers_closed(), crowd.count);
-  ck_assert_uint_eq(peers_cut_off(), 0);
-  peers_close();
-  rewind_clock();
 }
 END_TEST
 
@@ -454,6 +347,56 @@ START_TEST(a_stall_is_counted_once_however_much_waits_after_it)
 }
 END_TEST
 
+static void
+take_8_ms(uv_poll_t *poll, int status, int events)
+{
+  char byte;
+
+  (void)events;
+  ck_assert_int_eq(status, 0);
+  ck_assert_int_eq(read(*(int *)poll->data, &byte, 1), 1);
+  virtual_time_advance_ms(8);
+}
+
+static int short_fds[2];
+
+static uint64_t
+write_every_12_ms(void)
+{
+  ck_assert_int_eq(write(short_fds[1], "x", 1), 1);
+  return virtual_time_ns() + 12 * UINT64_C(1000000);
+}
+
+/* P6. Less than 16 ms between two stalls: what flows in is less than one of
+ * them. In 480 s it is half a minute. */
+START_TEST(short_stalls_leave_nothing_of_the_inflow_out)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS, .stall_ms = 5};
+  static uvwheel_timer_t timer;
+  static uv_poll_t poll;
+  uint64_t set_back_ms;
+
+  open_wheel_with(&options);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_request, 3600000, 0), 0);
+  ck_assert_int_eq(pipe(short_fds), 0);
+  ck_assert_int_eq(uv_poll_init(&loop, &poll, short_fds[0]), 0);
+  poll.data = &short_fds[0];
+  ck_assert_int_eq(uv_poll_start(&poll, UV_READABLE, take_8_ms), 0);
+  virtual_time_set_world(write_every_12_ms);
+  run_for(480000);
+  virtual_time_set_world(NULL);
+  set_back_ms = stats_of_wheel().set_back_ms;
+  ck_assert_uint_ge(stats_of_wheel().stalls, 480000 / 12 - 1);
+  ck_assert_uint_ge(set_back_ms, MINUTE_MS + 480000 / 16 - 16);
+  ck_assert_uint_le(set_back_ms, MINUTE_MS + 480000 / 16 + 16);
+  uv_close((uv_handle_t *)&poll, NULL);
+  run_for(1);
+  close(short_fds[0]);
+  close(short_fds[1]);
+}
+END_TEST
+
 /* By an hour: if a negative time flowed in, it would fill the account for ever.
  */
 START_TEST(a_clock_that_steps_back_fills_no_account)
@@ -486,13 +429,6 @@ start_again(uvwheel_timer_t *timer)
 }
 
 static void
-stop_and_start(uvwheel_timer_t *timer)
-{
-  ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
-  start_again(timer);
-}
-
-static void
 again(uvwheel_timer_t *timer)
 {
   ck_assert_int_eq(uvwheel_timer_again(timer), 0);
@@ -504,8 +440,8 @@ refresh(uvwheel_timer_t *timer)
   ck_assert_int_eq(uvwheel_timer_refresh(timer), 0);
 }
 
-static void (*const begins[])(uvwheel_timer_t *timer) = {
-    start_again, stop_and_start, again, refresh};
+static void (*const begins[])(uvwheel_timer_t *timer) = {start_again, again,
+                                                         refresh};
 
 START_TEST(a_clock_that_steps_back_below_what_was_forgiven_is_followed)
 {
@@ -525,7 +461,7 @@ START_TEST(a_clock_that_steps_back_below_what_was_forgiven_is_followed)
   begins[_i](&timer);
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer), 100);
   run_for(100);
-  ck_assert_uint_eq(stats_of_wheel().fired, 1); /* that of is_forgiven */
+  ck_assert_uint_eq(stats_of_wheel().fired, 1); /* in is_forgiven */
   run_for(2 * TICK_MS);
   ck_assert_uint_eq(stats_of_wheel().fired, 2);
   ck_assert_uint_le(clock_now_ms(), begin_ms + 100 + 2 * TICK_MS);
@@ -533,64 +469,21 @@ START_TEST(a_clock_that_steps_back_below_what_was_forgiven_is_followed)
 }
 END_TEST
 
-/* A walk may run the loop; the wheel's turns wait for its end. */
-static void
-run_loop(uvwheel_timer_t *timer, void *arg)
-{
-  unsigned i;
-
-  (void)timer, (void)arg;
-  for (i = 0; i < 100; i++) {
-    virtual_time_advance_ms(50);
-    uv_run(&loop, UV_RUN_NOWAIT);
-  }
-}
-
-START_TEST(a_walk_that_runs_the_loop_is_one_stall_at_most)
-{
-  static test_timer_t timer;
-
-  open_wheel(TICK_MS, 512);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 0);
-  uvwheel_walk(&wheel, run_loop, NULL);
-  run_for(10000);
-  ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_le(stats_of_wheel().stalls, 1);
-  ck_assert_uint_le(stats_of_wheel().set_back_ms, 5000 + 1000);
-}
-END_TEST
-
 int
 main(void)
 {
-  Suite *suite = suite_create("account");
-  TCase *blocked = loop_tcase(suite, "blocked again and again");
-  TCase *frame = loop_tcase(suite, "run per frame");
-  TCase *suspended = loop_tcase(suite, "suspended");
-  TCase *account = loop_tcase(suite, "account");
+  const loop_test_t tests[] = {
+      {the_account_lasts_no_longer_than_its_bound, 0, 3},
+      EACH(no_stalls_keep_silent_peers_for_ever, paces),
+      EACH(a_loop_that_is_run_per_frame_closes_silent_peers, frames),
+      TEST(a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most),
+      TEST(the_account_holds_a_minute_and_no_more),
+      EACH(a_used_up_account_cuts_no_peer_off_whose_bytes_wait, long_holds),
+      {a_stall_is_counted_once_however_much_waits_after_it, 0, 4},
+      TEST(short_stalls_leave_nothing_of_the_inflow_out),
+      TEST(a_clock_that_steps_back_fills_no_account),
+      EACH(a_clock_that_steps_back_below_what_was_forgiven_is_followed, begins),
+  };
 
-  tcase_add_loop_test(blocked, the_account_lasts_no_longer_than_its_bound, 0,
-                      3);
-  tcase_add_loop_test(blocked, no_stalls_keep_silent_peers_for_ever, 0,
-                      (int)LENGTH(paces));
-  tcase_add_loop_test(frame, a_loop_that_is_run_per_frame_closes_silent_peers,
-                      0, (int)LENGTH(frames));
-  tcase_add_test(frame, a_slow_loop_expires_at_its_pace);
-  tcase_add_loop_test(suspended, a_machine_that_slept_cuts_no_peer_off, 0,
-                      (int)LENGTH(suspensions));
-  tcase_add_test(account,
-                 a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most);
-  tcase_add_test(account, the_account_holds_a_minute_and_no_more);
-  tcase_add_loop_test(account,
-                      a_used_up_account_cuts_no_peer_off_whose_bytes_wait, 0,
-                      (int)LENGTH(long_holds));
-  tcase_add_loop_test(
-      account, a_stall_is_counted_once_however_much_waits_after_it, 0, 4);
-  tcase_add_test(account, a_clock_that_steps_back_fills_no_account);
-  tcase_add_loop_test(
-      account, a_clock_that_steps_back_below_what_was_forgiven_is_followed, 0,
-      (int)LENGTH(begins));
-  tcase_add_test(account, a_walk_that_runs_the_loop_is_one_stall_at_most);
-  return run_suite(suite);
+  return run_loop_tests("account", tests, LENGTH(tests));
 }

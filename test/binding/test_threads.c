@@ -139,13 +139,6 @@ run_worker(void *arg)
 }
 
 static void
-init_and_run_worker(void *arg)
-{
-  init_worker(arg);
-  run_worker(arg);
-}
-
-static void
 run_workers(uv_thread_cb run)
 {
   size_t i;
@@ -157,12 +150,6 @@ run_workers(uv_thread_cb run)
   for (i = 0; i < THREADS; i++)
     ck_assert_uint_eq(workers[i].errors, 0);
 }
-
-START_TEST(wheels_of_several_threads_know_nothing_of_each_other)
-{
-  run_workers(init_and_run_worker);
-}
-END_TEST
 
 START_TEST(threads_run_wheels_that_the_main_thread_made)
 {
@@ -181,7 +168,6 @@ main(void)
   TCase *tcase = tcase_create("several loops");
 
   tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, wheels_of_several_threads_know_nothing_of_each_other);
   tcase_add_test(tcase, threads_run_wheels_that_the_main_thread_made);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A turn ends in time. The clock stands still unless a test moves it, so
- * callbacks say how long they take. */
+/* Turns (P8). The clock stands still unless a test moves it, so callbacks say
+ * how long they take. */
 
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "echo_pair.h"
 #include "support.h"
@@ -21,7 +23,7 @@ static bool is_updating;
 
 /* Callbacks between two polls, and what they took. */
 static uint64_t polls_before, in_a_row, row_began_ns, rows;
-static uint64_t most_in_a_row, longest_ns, first_row;
+static uint64_t most_in_a_row, longest_ns;
 
 static void
 begin_rows(void)
@@ -45,8 +47,6 @@ take_time(void)
   if (is_updating)
     uv_update_time(&loop);
   in_a_row++;
-  if (rows == 1)
-    first_row = in_a_row;
   if (in_a_row > most_in_a_row)
     most_in_a_row = in_a_row;
   if (virtual_time_ns() - row_began_ns > longest_ns)
@@ -117,25 +117,16 @@ expect_turns_of(uint32_t turn_ms, bool updates)
   close_and_forget_wheel();
 }
 
-/* P8 */
+/* P8. Also when the callbacks call uv_update_time. */
 START_TEST(a_turn_takes_turn_ms_and_one_callback_at_most)
 {
   size_t i;
 
   take_ns = takes_ns[_i];
-  for (i = 0; i < LENGTH(turns_ms); i++)
+  for (i = 0; i < LENGTH(turns_ms); i++) {
     expect_turns_of(turns_ms[i], false);
-}
-END_TEST
-
-/* P8. The same when the callbacks call uv_update_time. */
-START_TEST(a_turn_of_callbacks_that_update_the_time_is_as_long)
-{
-  size_t i;
-
-  take_ns = takes_ns[_i];
-  for (i = 0; i < LENGTH(turns_ms); i++)
     expect_turns_of(turns_ms[i], true);
+  }
 }
 END_TEST
 
@@ -153,30 +144,6 @@ START_TEST(quick_callbacks_have_the_clock_read_from_time_to_time)
 }
 END_TEST
 
-static void
-be_slow_from_the_middle(uvwheel_timer_t *timer)
-{
-  take_ns = timer < timers + TIMERS / 2 ? 1 * US : 20 * MS;
-  take_time();
-}
-
-/* P8. Within 16 callbacks the wheel finds out that they have become slow; then
- * it reads the clock after each. */
-START_TEST(callbacks_that_become_slow_are_found_out)
-{
-  const uvwheel_options_t options = {.tick_ms = TICK_MS, .flags = UVWHEEL_FIFO};
-
-  open_wheel_with(&options);
-  begin_rows();
-  start_timers(TIMERS, 50, be_slow_from_the_middle);
-  run_for(5000);
-  ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
-  ck_assert_uint_ge(first_row, TIMERS / 2);
-  ck_assert_uint_le(first_row, TIMERS / 2 + 16);
-  ck_assert_uint_eq(rows, 1 + TIMERS - first_row);
-}
-END_TEST
-
 /* P8 */
 START_TEST(no_limit_is_no_limit)
 {
@@ -188,44 +155,6 @@ START_TEST(no_limit_is_no_limit)
   ck_assert_uint_eq(most_in_a_row, TIMERS);
   ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 0);
   ck_assert_uint_eq(stats_of_wheel().wakeup_max_us, TIMERS * 30000);
-}
-END_TEST
-
-static const struct {
-  const char *name;
-  uint32_t turn_budget;
-  uint64_t callbacks;
-} first_used_up[] = {{"turn_ms", 1000, 5}, {"turn_budget", 3, 3}};
-
-/* P8. Whichever is used up first ends the turn. */
-START_TEST(turn_budget_stays_beside_it)
-{
-  take_ns = 1 * MS;
-  open_wheel_with_turns(5, first_used_up[_i].turn_budget);
-  start_timers(TIMERS, 50, on_timer);
-  run_for(1000);
-  require_in(first_used_up[_i].name,
-             most_in_a_row == first_used_up[_i].callbacks);
-  require_in(first_used_up[_i].name, stats_of_wheel().fired == TIMERS);
-  require_in(first_used_up[_i].name, stats_of_wheel().wakeups_cut == rows - 1);
-}
-END_TEST
-
-static void
-on_timer_close_all(uvwheel_timer_t *timer)
-{
-  (void)timer;
-  ck_assert_uint_gt(close_all_handles(), 0);
-}
-
-/* By code that closes every handle. */
-START_TEST(a_turn_that_a_close_ends_is_not_cut)
-{
-  open_wheel(TICK_MS, 64);
-  start_timers(3, 100, on_timer_close_all);
-  run_for(200);
-  ck_assert_uint_eq(stats_of_wheel().fired, 1);
-  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 0);
 }
 END_TEST
 
@@ -271,6 +200,205 @@ END_TEST
 START_TEST(io_is_served_between_turns_that_update_the_time)
 {
   serve_between_turns(true);
+}
+END_TEST
+
+/* ---- In timers ----------------------------------------------------------- */
+
+static unsigned iterations, fired_before, most_in_one;
+
+static void
+on_iteration(uv_check_t *check)
+{
+  (void)check;
+  iterations++;
+  if (fired_in_all - fired_before > most_in_one)
+    most_in_one = fired_in_all - fired_before;
+  fired_before = fired_in_all;
+}
+
+static const uint32_t budgets[] = {1, 7, 50, 99, 100, UINT32_MAX};
+
+/* What one iteration may handle, for 100 timers that are due at once. */
+static void
+spend(uint32_t budget, uint32_t flags)
+{
+  static test_timer_t crowd[100];
+  static uv_check_t check;
+  const uvwheel_options_t options = {
+      .tick_ms = 10, .turn_budget = budget, .flags = flags};
+  uint64_t turns = 100 / options.turn_budget + (100 % options.turn_budget != 0);
+  size_t i;
+
+  iterations = fired_before = most_in_one = 0;
+  open_wheel_with(&options);
+  test_timer_init_all(crowd, LENGTH(crowd));
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+  ck_assert_int_eq(uv_check_start(&check, on_iteration), 0);
+  for (i = 0; i < LENGTH(crowd); i++)
+    test_timer_start(&crowd[i], 50, 0);
+  run_for(500);
+  for (i = 0; i < LENGTH(crowd); i++)
+    ck_assert_uint_eq(crowd[i].fired, 1);
+  ck_assert_uint_le(most_in_one, options.turn_budget);
+  ck_assert_uint_ge(iterations, turns);
+  ck_assert_uint_eq(stats_of_wheel().wakeups, turns);
+  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, turns - 1);
+  if (options.turn_budget == UINT32_MAX)
+    ck_assert_uint_eq(most_in_one, 100);
+  uv_close((uv_handle_t *)&check, NULL);
+}
+
+/* P8 */
+START_TEST(a_budget_bounds_the_callbacks_of_an_iteration)
+{
+  spend(budgets[_i], 0);
+  close_and_forget_wheel();
+  fired_in_all = 0;
+  spend(budgets[_i], UVWHEEL_FIFO);
+}
+END_TEST
+
+START_TEST(a_backlog_shows_until_it_is_gone)
+{
+  const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 10};
+  static test_timer_t crowd[25];
+  size_t i;
+
+  open_wheel_with(&options);
+  test_timer_init_all(crowd, LENGTH(crowd));
+  for (i = 0; i < LENGTH(crowd); i++)
+    test_timer_start(&crowd[i], 3, 0); /* due at ..40, fires at ..50 */
+  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
+  virtual_time_advance_ms(113);
+  uv_update_time(&loop);
+  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 100);
+  run_turn();
+  ck_assert_uint_eq(fired_in_all, 10);
+  ck_assert_uint_ge(stats_of_wheel().overdue_ms, 100);
+  run_for(10);
+  ck_assert_uint_eq(fired_in_all, 25);
+  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
+  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 2);
+}
+END_TEST
+
+/* ---- An idle loop -------------------------------------------------------- */
+
+#define MANY 100000u
+
+static void
+count_one(uvwheel_timer_t *timer)
+{
+  ++*(unsigned *)timer->data;
+}
+
+static const uint32_t idle_budgets[] = {10, 100, 10000};
+
+/* P8, P9. Scenario 42. Only the poll before the first turn sleeps. */
+START_TEST(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .turn_budget = idle_budgets[_i]};
+  uvwheel_timer_t *many = calloc(MANY, sizeof *many);
+  unsigned fired = 0, errors = 0, i;
+  uint64_t sleeps;
+
+  ck_assert_ptr_nonnull(many);
+  open_wheel_with(&options);
+  for (i = 0; i < MANY; i++) {
+    errors += uvwheel_timer_init(&wheel, &many[i]) != 0;
+    many[i].data = &fired;
+    errors += uvwheel_timer_start(&many[i], count_one, 50, 0) != 0;
+  }
+  ck_assert_uint_eq(errors, 0);
+  sleeps = virtual_time_sleeps();
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(virtual_time_sleeps() - sleeps, 1);
+  ck_assert_uint_eq(fired, MANY);
+  ck_assert_uint_eq(virtual_time_ns() / MS, fires_at(START_MS + 50));
+  uvwheel_close(&wheel, NULL);
+  free(many);
+}
+END_TEST
+
+/* ---- All are stopped in a cut turn --------------------------------------- */
+
+static uv_poll_t speaker;
+static int speaker_fds[2];
+static uvwheel_timer_t begun;
+
+static void
+stop_begun(uv_poll_t *poll, int status, int events)
+{
+  char byte;
+
+  (void)poll, (void)events;
+  ck_assert_int_eq(status, 0);
+  ck_assert_int_eq(read(speaker_fds[0], &byte, 1), 1);
+  ck_assert_int_eq(uvwheel_timer_stop(&begun), 0);
+}
+
+static void
+cut_off(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  ck_abort_msg("a peer is cut off whose byte waits");
+}
+
+/* The time of the loop is old: what begins now is overdue soon. And its peer
+ * speaks at once. */
+static void
+stop_all_and_begin(uvwheel_timer_t *timer)
+{
+  size_t i;
+
+  (void)timer;
+  for (i = 0; i < TIMERS; i++)
+    (void)uvwheel_timer_stop(&timers[i]);
+  virtual_time_advance_ms(2);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &begun), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&begun, cut_off, 0, 0), 0);
+  virtual_time_advance_ms(100);
+  ck_assert_int_eq(write(speaker_fds[1], "x", 1), 1);
+}
+
+static void
+stop_all_and_begin_in_io(uv_async_t *async)
+{
+  stop_all_and_begin(NULL);
+  uv_close((uv_handle_t *)async, NULL);
+}
+
+/* In the poll after the turn. */
+static void
+have_all_stopped_in_io(uvwheel_timer_t *timer)
+{
+  static uv_async_t async;
+
+  (void)timer;
+  ck_assert_int_eq(uv_async_init(&loop, &async, stop_all_and_begin_in_io), 0);
+  ck_assert_int_eq(uv_async_send(&async), 0);
+}
+
+static const uvwheel_timer_cb stoppers[] = {stop_all_and_begin,
+                                            have_all_stopped_in_io};
+
+/* P6. Scenario 43. */
+START_TEST(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard)
+{
+  open_wheel_with_turns(0, 1);
+  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, speaker_fds), 0);
+  ck_assert_int_eq(uv_poll_init(&loop, &speaker, speaker_fds[0]), 0);
+  ck_assert_int_eq(uv_poll_start(&speaker, UV_READABLE, stop_begun), 0);
+  start_timers(3, 50, stoppers[_i]);
+  run_for(1000);
+  ck_assert_uint_eq(stats_of_wheel().fired, 1);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  uv_close((uv_handle_t *)&speaker, NULL);
+  run_for(1);
+  close(speaker_fds[0]);
+  close(speaker_fds[1]);
 }
 END_TEST
 
@@ -390,27 +518,21 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("turns");
-  TCase *one = loop_tcase(suite, "one wheel");
-  TCase *mailbox = loop_tcase(suite, "mailbox");
-  TCase *several = loop_tcase(suite, "several wheels");
+  const loop_test_t tests[] = {
+      EACH(a_turn_takes_turn_ms_and_one_callback_at_most, takes_ns),
+      TEST(quick_callbacks_have_the_clock_read_from_time_to_time),
+      TEST(no_limit_is_no_limit),
+      TEST(io_is_served_between_the_turns_of_a_mass_expiry),
+      TEST(io_is_served_between_turns_that_update_the_time),
+      EACH(a_budget_bounds_the_callbacks_of_an_iteration, budgets),
+      TEST(a_backlog_shows_until_it_is_gone),
+      EACH(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry,
+           idle_budgets),
+      EACH(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard,
+           stoppers),
+      EACH(requests_obey_turn_ms_and_keep_their_order, takes_ns),
+      {several_wheels_have_one_turn_each_between_two_polls, 1, WHEELS + 1},
+  };
 
-  tcase_add_loop_test(one, a_turn_takes_turn_ms_and_one_callback_at_most, 0,
-                      (int)LENGTH(takes_ns));
-  tcase_add_loop_test(one, a_turn_of_callbacks_that_update_the_time_is_as_long,
-                      0, (int)LENGTH(takes_ns));
-  tcase_add_test(one, quick_callbacks_have_the_clock_read_from_time_to_time);
-  tcase_add_test(one, callbacks_that_become_slow_are_found_out);
-  tcase_add_test(one, no_limit_is_no_limit);
-  tcase_add_loop_test(one, turn_budget_stays_beside_it, 0,
-                      (int)LENGTH(first_used_up));
-  tcase_add_test(one, a_turn_that_a_close_ends_is_not_cut);
-  tcase_add_test(one, io_is_served_between_the_turns_of_a_mass_expiry);
-  tcase_add_test(one, io_is_served_between_turns_that_update_the_time);
-  tcase_add_loop_test(mailbox, requests_obey_turn_ms_and_keep_their_order, 0,
-                      (int)LENGTH(takes_ns));
-  tcase_add_loop_test(several,
-                      several_wheels_have_one_turn_each_between_two_polls, 1,
-                      WHEELS + 1);
-  return run_suite(suite);
+  return run_loop_tests("turns", tests, LENGTH(tests));
 }

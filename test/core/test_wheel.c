@@ -404,11 +404,11 @@ START_TEST(the_largest_tick_and_the_most_slots_work)
 
   open_core(&core, &shape);
   insert(&core, &entry, day_ms * UVWHEEL_MAX_SLOTS);
-  ck_assert_uint_eq(uvwheel__slot_count(&core, 1), 1);
+  ck_assert_uint_eq(slot_count(&core, 1), 1);
   expect_none(&core, day_ms * (UVWHEEL_MAX_SLOTS + 1) - 1);
   expect_only(&core, day_ms * (UVWHEEL_MAX_SLOTS + 1), &entry);
   insert(&core, &entry, day_ms * (UINT64_C(2) * UVWHEEL_MAX_SLOTS - 1) - 1);
-  ck_assert_uint_eq(uvwheel__slot_count(&core, UVWHEEL_MAX_SLOTS - 1), 1);
+  ck_assert_uint_eq(slot_count(&core, UVWHEEL_MAX_SLOTS - 1), 1);
   close_core(&core);
 }
 END_TEST
@@ -428,9 +428,9 @@ START_TEST(slots_are_rounded_up_to_a_power_of_two_and_counted)
     open_core(&core, &shape);
     for (slot = 0; slot < count; slot++) {
       insert(&core, &first, (slot + count) * 100 - 1);
-      ck_assert_uint_eq(uvwheel__slot_count(&core, slot), 1);
+      ck_assert_uint_eq(slot_count(&core, slot), 1);
       insert(&core, &second, (slot + 3 * count) * 100 - 1);
-      ck_assert_uint_eq(uvwheel__slot_count(&core, slot), 2);
+      ck_assert_uint_eq(slot_count(&core, slot), 2);
       remove_entry(&core, &first);
       remove_entry(&core, &second);
     }

@@ -41,7 +41,7 @@ verify_slot_counts(const pair_t *pair)
   uint64_t slot, count = 0;
 
   for (slot = 0; slot <= core->slot_mask; slot++)
-    count += uvwheel__slot_count(core, slot);
+    count += slot_count(core, slot);
   require(count <= uvwheel__core_count(core));
   require(count == uvwheel__core_count(core) || core->passing ||
           pair->model.drawing);

@@ -88,7 +88,7 @@ insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   expect_told(core, put(core, entry, due_ms), before_ms);
   require(is_active(entry) && entry->due_ms == due_ms);
   require(uvwheel__core_count(core) == uvwheel__core_count(&before) + 1);
-  require(core->counters.inserted == before.counters.inserted + 1);
+  require(core->inserted == before.inserted + 1);
   verify(core);
 }
 
@@ -127,7 +127,7 @@ expect_left(const uvwheel_core_t *core, uvwheel_entry_t *entry,
   if (entry != NULL)
     entry->link.next = NULL;
   require(uvwheel__core_count(core) + left == uvwheel__core_count(before));
-  require(core->counters.inserted == before->counters.inserted);
+  require(core->inserted == before->inserted);
   if (uvwheel__core_count(core) == 0)
     require(uvwheel__core_next_ms(core) == UINT64_MAX);
   verify(core);
@@ -338,3 +338,11 @@ const entry_action_t entry_actions[ENTRY_ACTIONS] = {
     {"pull_in", pull_in},
     {"restart", restart},
 };
+
+uint64_t
+slot_count(const uvwheel_core_t *core, uint64_t number)
+{
+  uint64_t later = 0, most_rounds = 0;
+
+  return uvwheel__count_slot(core, number, 0, &later, &most_rounds);
+}

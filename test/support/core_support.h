@@ -124,4 +124,7 @@ typedef struct entry_action_s {
 #define ENTRY_ACTIONS 5
 extern const entry_action_t entry_actions[ENTRY_ACTIONS];
 
+/* How many entries wait in a slot. */
+uint64_t slot_count(const uvwheel_core_t *core, uint64_t number);
+
 #endif /* CORE_SUPPORT_H */

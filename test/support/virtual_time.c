@@ -16,6 +16,7 @@ static uint64_t (*act_in_world)(void);
 static uint64_t act_ns = UINT64_MAX; /* when the world wants to act next */
 static uint64_t polls;
 static uint64_t sleeps;
+static uint64_t peeks;
 
 void
 virtual_time_set_ns(uint64_t now_ns)
@@ -98,6 +99,12 @@ virtual_time_sleeps(void)
   return sleeps;
 }
 
+uint64_t
+virtual_time_peeks(void)
+{
+  return peeks;
+}
+
 /* A poll found no I/O: sleeps until then instead. Returns whether the world
  * woke it up; a loop that oversleeps was frozen, and its time is over. */
 static bool
@@ -163,6 +170,7 @@ dequeue_t __imp_GetQueuedCompletionStatusEx = dequeue;
 
 #elif defined(__linux__)
 
+#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/epoll.h>
@@ -198,6 +206,17 @@ clock_getres(clockid_t id, struct timespec *step)
     return (int)syscall(SYS_clock_getres, id, step);
   *step = timespec_of(coarse_step_ns);
   return 0;
+}
+
+int
+poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
+{
+  /* As the kernel has it, also where time_t is wider. */
+  long timeout[2] = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
+
+  peeks++;
+  return (int)syscall(SYS_ppoll, descriptors, count,
+                      timeout_ms < 0 ? NULL : timeout, NULL, (size_t)0);
 }
 
 int

@@ -6,11 +6,12 @@
  * timeout and returns at once; I/O that is ready is always served first. A poll
  * that would sleep for ever fails the test.
  *
- * It works by symbol interposition: clock_gettime, clock_getres, epoll_wait and
- * epoll_pwait are defined here, in the executable, whose symbols win over the C
- * library's for a shared and for a static libuv alike. On the BSDs it is kevent
- * instead of epoll; on macOS that and the Mach clock, for a static libuv; on
- * Windows the performance counter and GetQueuedCompletionStatusEx, likewise. */
+ * It works by symbol interposition: clock_gettime, clock_getres, poll,
+ * epoll_wait and epoll_pwait are defined here, in the executable, whose symbols
+ * win over the C library's for a shared and for a static libuv alike. On the
+ * BSDs it is kevent instead of epoll; on macOS that and the Mach clock, for a
+ * static libuv; on Windows the performance counter and
+ * GetQueuedCompletionStatusEx, likewise. */
 
 #ifndef VIRTUAL_TIME_H
 #define VIRTUAL_TIME_H
@@ -45,5 +46,8 @@ void virtual_time_set_world(uint64_t (*act)(void));
 /* Polls so far: all of them, and those that slept. */
 uint64_t virtual_time_polls(void);
 uint64_t virtual_time_sleeps(void);
+
+/* Calls of poll(2) so far, on Linux alone; elsewhere 0. */
+uint64_t virtual_time_peeks(void);
 
 #endif /* VIRTUAL_TIME_H */

@@ -364,6 +364,36 @@ build_prefix() {
   sed -i 's/-lcheck_pic/-lcheck/' lib/pkgconfig/check.pc
 }
 
+# fetch_libuv SUITE: its sources in that Debian, and what is built of them
+fetch_libuv() {
+  set -- deb-src "$1" "$(dpkg --print-architecture)"
+  debian_apt "$@" update
+  debian_apt "$@" source libuv1
+  mv libuv1-*/ sources
+  cmake -S sources -B built -DCMAKE_INSTALL_PREFIX="$PWD" \
+    -DCMAKE_INSTALL_LIBDIR=lib -DBUILD_TESTING=OFF
+  cmake --build built --parallel 2
+  cmake --install built
+}
+
+# libuv's own timer tests, with timers of a wheel. The libuv of bookworm calls
+# timers before it polls, that of trixie after that.
+job_libuv_timers() {
+  for suite in bookworm trixie; do
+    keep "libuv-$suite" fetch_libuv "$suite" || continue
+    kept=$top/$build/libuv-$suite
+    export PKG_CONFIG_PATH="$kept/lib/pkgconfig"
+    export LD_LIBRARY_PATH="$kept/lib"
+    quiet "$suite" test/tools/libuv-timers.sh "$kept/sources" "$kept/timers" ||
+      continue
+    for name in $(tr '()' '  ' <"$kept/timers/libuv-timers.list"); do
+      [ "$name" = TEST ] ||
+        try "$suite: $name" "$kept/timers/timers" "$name" || true
+    done
+  done
+  unset PKG_CONFIG_PATH LD_LIBRARY_PATH
+}
+
 # compare_exports COMMAND...: it prints what the shared library exports
 compare_exports() {
   sed -n 's/^ \(uvwheel_.*\)@.*/\1/p' packaging/debian/libuvwheel0.symbols \

@@ -68,12 +68,6 @@ START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
 }
 END_TEST
 
-START_TEST(timers_unref_d_before_their_start_do_not_keep_the_loop)
-{
-  unref_and_run(_i, false);
-}
-END_TEST
-
 START_TEST(ref_takes_unref_back_and_both_are_idempotent)
 {
   static test_timer_t timer;
@@ -223,23 +217,10 @@ START_TEST(restarts_and_refreshes_of_an_unref_d_timer_keep_the_loop_s_state)
 }
 END_TEST
 
-START_TEST(a_new_init_makes_a_timer_ref_d)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  uvwheel_timer_unref(&timer.base);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_has_ref(&timer.base), 1);
-  test_timer_start(&timer, 100, 0);
-  ck_assert_int_eq(is_alive(), 1);
-}
-END_TEST
-
-/* P9. bun#37096; test_scenarios_load.c has the simple case. */
+/* P9. bun#37096 */
 START_TEST(an_empty_wheel_does_not_bound_the_poll)
 {
+  static uv_async_t forever;
   static test_timer_t timers[2];
 
   open_wheel(10, 8);
@@ -252,12 +233,14 @@ START_TEST(an_empty_wheel_does_not_bound_the_poll)
     uvwheel_timer_unref(&timers[1].base);
   test_timer_start(&timers[0], 100, 0);
   test_timer_start(&timers[1], 50, 0);
+  ck_assert_int_eq(uv_async_init(&loop, &forever, NULL), 0);
   run_for(150);
   require_in(unrefs[_i].name, fired_in_all == 2);
-  require_in(unrefs[_i].name, !uv_is_active((uv_handle_t *)&wheel.driver));
+  require_in(unrefs[_i].name, uv_backend_timeout(&loop) == -1);
   test_timer_start(&timers[1], 50, 0);
   test_timer_stop(&timers[1]);
-  require_in(unrefs[_i].name, !uv_is_active((uv_handle_t *)&wheel.driver));
+  require_in(unrefs[_i].name, uv_backend_timeout(&loop) == -1);
+  uv_close((uv_handle_t *)&forever, NULL);
 }
 END_TEST
 
@@ -279,27 +262,16 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("binding: ref");
-  TCase *ref = loop_tcase(suite, "ref");
+  const loop_test_t tests[] = {
+      EACH(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone, unrefs),
+      TEST(ref_takes_unref_back_and_both_are_idempotent),
+      EACH(the_last_ref_d_timer_lets_the_loop_end, ends),
+      TEST(a_repeating_timer_can_unref_and_ref_itself),
+      EACH(unref_d_timers_fire_while_something_else_keeps_the_loop, wheel_refs),
+      TEST(restarts_and_refreshes_of_an_unref_d_timer_keep_the_loop_s_state),
+      EACH(an_empty_wheel_does_not_bound_the_poll, unrefs),
+      TEST(a_closed_wheel_keeps_the_loop_until_its_callback),
+  };
 
-  tcase_add_loop_test(ref,
-                      the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone, 0,
-                      LENGTH(unrefs));
-  tcase_add_loop_test(ref,
-                      timers_unref_d_before_their_start_do_not_keep_the_loop, 0,
-                      LENGTH(unrefs));
-  tcase_add_test(ref, ref_takes_unref_back_and_both_are_idempotent);
-  tcase_add_loop_test(ref, the_last_ref_d_timer_lets_the_loop_end, 0,
-                      LENGTH(ends));
-  tcase_add_test(ref, a_repeating_timer_can_unref_and_ref_itself);
-  tcase_add_loop_test(ref,
-                      unref_d_timers_fire_while_something_else_keeps_the_loop,
-                      0, LENGTH(wheel_refs));
-  tcase_add_test(
-      ref, restarts_and_refreshes_of_an_unref_d_timer_keep_the_loop_s_state);
-  tcase_add_test(ref, a_new_init_makes_a_timer_ref_d);
-  tcase_add_loop_test(ref, an_empty_wheel_does_not_bound_the_poll, 0,
-                      LENGTH(unrefs));
-  tcase_add_test(ref, a_closed_wheel_keeps_the_loop_until_its_callback);
-  return run_suite(suite);
+  return run_loop_tests("ref", tests, LENGTH(tests));
 }

@@ -77,13 +77,12 @@ on_timer(uvwheel_timer_t *timer)
  */
 
 static void
-join_and_free(uvwheel_t *wheel)
+join_threads(void)
 {
   size_t i;
 
   for (i = 0; i < THREADS; i++)
     ck_assert_int_eq(uv_thread_join(&threads[i]), 0);
-  free_wheel(wheel);
 }
 
 /* Starts, refreshes and stops each timer, and starts it again. */
@@ -112,8 +111,11 @@ on_called(uvwheel_post_t *post, int status)
     sender->errors += sender->canceled != 0 || status != 0 ||
                       use_timer(sender, sender->called) != 0;
   sender->called++;
-  if (++called_in_all == close_after)
-    uvwheel_close(sender->wheel, join_and_free);
+  if (++called_in_all != close_after)
+    return;
+  /* From then on threads are refused, and end before the wheel is closed. */
+  uvwheel_close(sender->wheel, free_wheel);
+  join_threads();
 }
 
 static void
@@ -179,15 +181,23 @@ typedef struct worker_s {
   uv_sem_t room; /* for that many requests more */
 } worker_t;
 
+static worker_t workers[THREADS];
+
+/* A thread that waits for room has to be refused, too. */
 static void
 on_work(uvwheel_post_t *post, int status)
 {
   worker_t *worker = post->data;
+  size_t i;
 
   free(post);
-  if (status == 0 && ++called_in_all == close_after)
-    uvwheel_close(worker->wheel, join_and_free);
   uv_sem_post(&worker->room);
+  if (status != 0 || ++called_in_all != close_after)
+    return;
+  uvwheel_close(worker->wheel, free_wheel);
+  for (i = 0; i < THREADS; i++)
+    uv_sem_post(&workers[i].room);
+  join_threads();
 }
 
 /* The timer is the loop's until a post is refused. */
@@ -220,11 +230,9 @@ start_worker(worker_t *worker, uvwheel_t *wheel, uv_thread_t *thread)
   ck_assert_int_eq(uv_thread_create(thread, run_worker, worker), 0);
 }
 
-/* Most threads are posting then: it is the compare-and-swap that finds the
- * mailbox closed. */
+/* Most threads are posting then. */
 START_TEST(a_thread_whose_post_is_refused_may_free_its_timer)
 {
-  worker_t workers[THREADS];
   unsigned i, j;
 
   for (i = 0; i < REFUSALS; i++) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding: timers beside their namesakes of libuv, refresh, and walks. */
-
-#include <stdlib.h>
+/* "Timers" in the header: timers beside their namesakes of libuv, refresh,
+ * close, and what bad input returns. */
 
 #include "support.h"
 
@@ -238,91 +237,7 @@ START_TEST(a_timer_returns_its_wheel)
 }
 END_TEST
 
-/* ---- Walking ------------------------------------------------------------- */
-
-static void
-count_visit(uvwheel_timer_t *timer, void *visits)
-{
-  ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
-  ((test_timer_t *)timer)->fired++;
-  ++*(unsigned *)visits;
-}
-
-START_TEST(a_walk_visits_each_active_timer_once)
-{
-  static test_timer_t timers[40];
-  unsigned visits = 0;
-  size_t i;
-
-  open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
-  uvwheel_walk(&wheel, count_visit, &visits);
-  ck_assert_uint_eq(visits, 0);
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * 7, 0);
-  test_timer_stop(&timers[17]);
-  uvwheel_walk(&wheel, count_visit, &visits);
-  ck_assert_uint_eq(visits, 39);
-  for (i = 0; i < LENGTH(timers); i++)
-    ck_assert_uint_eq(timers[i].fired, i == 17 ? 0 : 1);
-}
-END_TEST
-
-static void
-stop_and_free(uvwheel_timer_t *timer, void *visits)
-{
-  ++*(unsigned *)visits;
-  verify_wheel();
-  ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
-  verify_wheel();
-  free(timer);
-}
-
-START_TEST(a_walk_may_stop_and_free_all_it_meets)
-{
-  unsigned visits = 0, i;
-
-  open_wheel(10, 8);
-  for (i = 0; i < 100; i++) {
-    test_timer_t *timer = malloc(sizeof *timer);
-    test_timer_init(timer);
-    test_timer_start(timer, i, 0);
-  }
-  uvwheel_walk(&wheel, stop_and_free, &visits);
-  ck_assert_uint_eq(visits, 100);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  ck_assert_int_eq(uv_loop_alive(&loop), 0);
-}
-END_TEST
-
-static void
-run_the_loop(uvwheel_timer_t *timer, void *arg)
-{
-  (void)timer;
-  (void)arg;
-  run_for(700);
-}
-
-/* Forbidden, but survived: the wheel waits until the walk is over, and does not
- * wake the loop again and again for what is due. */
-START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
-{
-  static test_timer_t timers[3];
-  uint64_t polls;
-  size_t i;
-
-  open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 10 * i, 0);
-  polls = virtual_time_polls();
-  uvwheel_walk(&wheel, run_the_loop, NULL);
-  ck_assert_uint_le(virtual_time_polls() - polls, 3 * LENGTH(timers));
-  ck_assert_uint_eq(fired_in_all, 0);
-  run_for(10);
-  ck_assert_uint_eq(fired_in_all, 3);
-}
-END_TEST
+/* ---- Closed timers ------------------------------------------------------- */
 
 /* Overdue, it would be refreshed in place to a time that has wrapped around. */
 START_TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time)
@@ -417,29 +332,170 @@ START_TEST(a_repeating_timer_closed_in_its_callback_fires_no_more)
 }
 END_TEST
 
+/* ---- Bad input ----------------------------------------------------------- */
+
+static uvwheel_timer_t zeroed_timer;
+static uvwheel_timer_t *const no_timers[] = {NULL, &zeroed_timer};
+
+START_TEST(no_timer_is_invalid)
+{
+  static uvwheel_timer_t before;
+  uvwheel_timer_t *timer = no_timers[_i];
+
+  open_wheel(100, 8);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_start(timer, on_test_timer, 1, 1), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_stop(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_again(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_refresh(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(timer), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_rounds(timer), 0);
+  ck_assert_ptr_null(uvwheel_timer_get_wheel(timer));
+  ck_assert_int_eq(uvwheel_timer_has_ref(timer), 0);
+  uvwheel_timer_ref(timer);
+  uvwheel_timer_unref(timer);
+  uvwheel_timer_set_repeat(timer, 5);
+  ck_assert_mem_eq(&zeroed_timer, &before, sizeof before);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+START_TEST(a_start_without_a_callback_changes_nothing)
+{
+  static test_timer_t timer;
+
+  open_wheel(100, 8);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uvwheel_timer_start(&timer.base, NULL, 1, 2), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer.base), 0);
+  test_timer_start(&timer, 500, 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer.base, NULL, 1, 2), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 500);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer.base), 0);
+  run_for(700);
+  ck_assert_uint_eq(timer.fired, 1);
+}
+END_TEST
+
+/* netty#5647. */
+START_TEST(one_timer_more_than_max_timers_is_refused)
+{
+  const uvwheel_options_t options = {.tick_ms = 100, .max_timers = 2};
+  static test_timer_t timers[3];
+
+  open_wheel_with(&options);
+  test_timer_init_all(timers, 3);
+  test_timer_start(&timers[2], 10, 70);
+  test_timer_stop(&timers[2]);
+  test_timer_start(&timers[0], 500, 0);
+  test_timer_start(&timers[1], 500, 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timers[2].base, on_test_timer, 1, 9),
+                   UV_ENOBUFS);
+  ck_assert_int_eq(uvwheel_timer_again(&timers[2].base), UV_ENOBUFS);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timers[2].base), 70);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timers[2].base), 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 2);
+  test_timer_start(&timers[0], 400, 30); /* a restart is always possible, */
+  test_timer_start(&timers[0], 600, 0);  /* earlier and later */
+  test_timer_stop(&timers[1]);
+  test_timer_again(&timers[2]);
+  run_for(2000);
+  ck_assert_uint_eq(timers[0].fired, 1);
+  ck_assert_uint_eq(timers[1].fired, 0);
+  ck_assert_uint_gt(timers[2].fired, 1);
+  test_timer_start(&timers[1], 1, 0);
+}
+END_TEST
+
+START_TEST(a_repeating_timer_at_the_limit_goes_on)
+{
+  const uvwheel_options_t options = {.tick_ms = 10, .max_timers = 1};
+  static test_timer_t timer;
+
+  open_wheel_with(&options);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 10, 9);
+  run_for(1000);
+  ck_assert_uint_ge(timer.fired, 50);
+}
+END_TEST
+
+START_TEST(again_needs_a_start_and_a_repeat)
+{
+  static test_timer_t timer;
+
+  open_wheel(100, 8);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
+  uvwheel_timer_set_repeat(&timer.base, 5);
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
+  test_timer_start(&timer, 500, 0);
+  virtual_time_advance_ms(100);
+  uv_update_time(&loop);
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 400);
+  test_timer_stop(&timer);
+  ck_assert_int_eq(uvwheel_timer_again(&timer.base), 0);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
+}
+END_TEST
+
+START_TEST(refresh_of_a_timer_that_is_not_active_is_invalid)
+{
+  static test_timer_t timer;
+
+  open_wheel(100, 8);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
+  test_timer_start(&timer, 100, 0);
+  run_for(300);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
+  test_timer_start(&timer, 100, 50);
+  test_timer_stop(&timer);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+START_TEST(stop_of_an_idle_timer_is_no_error)
+{
+  static test_timer_t timer;
+
+  open_wheel(100, 8);
+  test_timer_init(&timer);
+  test_timer_stop(&timer);
+  test_timer_start(&timer, 100, 0);
+  test_timer_stop(&timer);
+  test_timer_stop(&timer);
+  ck_assert_uint_eq(stats_of_wheel().stopped, 1);
+}
+END_TEST
+
 int
 main(void)
 {
-  Suite *suite = suite_create("binding: timers");
-  TCase *timers = loop_tcase(suite, "timers");
+  const loop_test_t tests[] = {
+      {every_function_means_what_its_namesake_means, 0, OPERATIONS},
+      TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout),
+      TEST(firing_and_again_do_not_change_what_refresh_falls_back_to),
+      {a_refreshed_timer_fires_at_its_new_time_alone, 1, 100},
+      TEST(a_timer_returns_its_wheel),
+      TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time),
+      EACH(a_closed_timer_cannot_be_started_until_it_is_initialised,
+           before_close),
+      TEST(a_repeating_timer_closed_in_its_callback_fires_no_more),
+      EACH(no_timer_is_invalid, no_timers),
+      TEST(a_start_without_a_callback_changes_nothing),
+      TEST(one_timer_more_than_max_timers_is_refused),
+      TEST(a_repeating_timer_at_the_limit_goes_on),
+      TEST(again_needs_a_start_and_a_repeat),
+      TEST(refresh_of_a_timer_that_is_not_active_is_invalid),
+      TEST(stop_of_an_idle_timer_is_no_error),
+  };
 
-  tcase_add_loop_test(timers, every_function_means_what_its_namesake_means, 0,
-                      OPERATIONS);
-  tcase_add_test(timers,
-                 refresh_takes_the_repeat_if_there_is_one_else_the_timeout);
-  tcase_add_test(timers,
-                 firing_and_again_do_not_change_what_refresh_falls_back_to);
-  tcase_add_loop_test(timers, a_refreshed_timer_fires_at_its_new_time_alone, 1,
-                      100);
-  tcase_add_test(timers, a_timer_returns_its_wheel);
-  tcase_add_test(timers, a_walk_visits_each_active_timer_once);
-  tcase_add_test(timers, a_walk_may_stop_and_free_all_it_meets);
-  tcase_add_test(timers, a_loop_that_is_run_inside_a_walk_fires_nothing);
-  tcase_add_test(timers, an_overdue_timer_can_be_refreshed_to_the_end_of_time);
-  tcase_add_loop_test(timers,
-                      a_closed_timer_cannot_be_started_until_it_is_initialised,
-                      0, LENGTH(before_close));
-  tcase_add_test(timers,
-                 a_repeating_timer_closed_in_its_callback_fires_no_more);
-  return run_suite(suite);
+  return run_loop_tests("timers_api", tests, LENGTH(tests));
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Scenarios that burnt the users of other timers, on the binding: what
- * callbacks and the clock do to timers. The comments name the issues of other
- * projects that they come from; docs/promises.md says what happened there.
- * test_scenarios_load.c has more. */
+/* What burnt the users of other timers: each test names the issue of another
+ * project that it comes from. */
 
 #include <stdlib.h>
 
+#include "echo_pair.h"
 #include "support.h"
 
 #define TICK_MS 10
@@ -15,7 +14,10 @@
 
 #define DAY_MS (24 * 3600 * UINT64_C(1000))
 
+/* ---- Life of a timer ----------------------------------------------------- */
+
 /* Which of several timers of one tick comes first must be known. */
+
 static void
 open_fifo(void)
 {
@@ -26,74 +28,31 @@ open_fifo(void)
 }
 
 static void
-open_lanes(void)
-{
-  open_wheel(TICK_MS, SLOTS);
-}
-
-static void
 free_itself(test_timer_t *timer)
 {
   free(timer);
 }
 
-static void
-stop_and_free_itself(test_timer_t *timer)
-{
-  test_timer_stop(timer);
-  free(timer);
-}
+static test_timer_t *freed[5];
 
-/* Which of several timers of a tick frees itself, and how it was started. */
-static const struct {
-  void (*open)(void);
-  int count;
-  int freed;
-  uint64_t repeat;
-  void (*then)(test_timer_t *);
-} freed[] = {
-    /* the only one */
-    {open_lanes, 1, 0, 0, free_itself},
-    {open_lanes, 1, 0, 500, stop_and_free_itself},
-    {open_fifo, 1, 0, 0, free_itself},
-    {open_fifo, 1, 0, 500, stop_and_free_itself},
-    /* the first */
-    {open_lanes, 5, 0, 0, free_itself},
-    {open_fifo, 5, 0, 0, free_itself},
-    {open_fifo, 5, 0, 500, stop_and_free_itself},
-    /* one in the middle */
-    {open_lanes, 5, 2, 500, stop_and_free_itself},
-    {open_fifo, 5, 2, 0, free_itself},
-    {open_fifo, 5, 2, 500, stop_and_free_itself},
-    /* the last */
-    {open_lanes, 5, 4, 0, free_itself},
-    {open_fifo, 5, 4, 0, free_itself},
-    {open_fifo, 5, 4, 500, stop_and_free_itself},
-};
-
-/* linmo#27, libuv#180, mediasoup#214. */
+/* linmo#27, libuv#180, mediasoup#214. Each of five timers of one tick. */
 START_TEST(a_callback_may_free_its_own_timer)
 {
-  int count = freed[_i].count, i;
-  test_timer_t *timers[5];
+  int i;
 
-  freed[_i].open();
-  for (i = 0; i < count; i++) {
-    timers[i] = malloc(sizeof *timers[i]);
-    ck_assert_ptr_nonnull(timers[i]);
-    test_timer_init(timers[i]);
-    test_timer_start(timers[i], 5, freed[_i].repeat);
-    if (i == freed[_i].freed)
-      timers[i]->then = freed[_i].then;
+  open_fifo();
+  for (i = 0; i < 5; i++) {
+    freed[i] = malloc(sizeof *freed[i]);
+    ck_assert_ptr_nonnull(freed[i]);
+    test_timer_init(freed[i]);
+    test_timer_start(freed[i], 5, 0);
   }
+  freed[_i]->then = free_itself;
   run_for(100);
-  ck_assert_uint_eq(fired_in_all, (unsigned)count);
-  for (i = 0; i < count; i++)
-    if (i != freed[_i].freed) {
-      ck_assert_uint_eq(timers[i]->fired, 1);
-      test_timer_stop(timers[i]);
-      free(timers[i]);
-    }
+  ck_assert_uint_eq(fired_in_all, 5);
+  for (i = 0; i < 5; i++)
+    if (i != _i)
+      free(freed[i]);
 }
 END_TEST
 
@@ -156,43 +115,27 @@ restart_peer(test_timer_t *timer)
   test_timer_start(timer->arg, 3 * ROUND_MS, 0);
 }
 
-static void
-refresh_peer(test_timer_t *timer)
-{
-  ck_assert_int_eq(uvwheel_timer_refresh(&((test_timer_t *)timer->arg)->base),
-                   0);
-  ((test_timer_t *)timer->arg)->due_ms = uv_now(&loop) + 5;
-}
-
-static const struct {
-  const char *name;
-  void (*act)(test_timer_t *);
-  uint64_t delay_ms;
-} delays[] = {{"restarted", restart_peer, 3 * ROUND_MS},
-              {"refreshed", refresh_peer, 5}};
-
 /* ModernUO#705. */
 START_TEST(a_peer_restarted_in_a_callback_fires_at_its_new_time_alone)
 {
-  const char *name = delays[_i].name;
   static test_timer_t timers[3];
   uint64_t due_ms;
 
   open_fifo();
   test_timer_init_all(timers, 3);
-  timers[0].then = delays[_i].act;
+  timers[0].then = restart_peer;
   timers[0].arg = &timers[2];
   test_timer_start(&timers[0], 5, 0);
   test_timer_start(&timers[1], 5, 0);
   test_timer_start(&timers[2], 5, 0);
-  run_for(tick_ms_after(TICK_MS, timers[0].due_ms) - uv_now(&loop));
-  require_in(name, fired_in_all == 2);
-  require_in(name, timers[2].fired == 0);
-  due_ms = uv_now(&loop) + delays[_i].delay_ms;
-  require_in(name, timers[2].due_ms == due_ms);
+  run_for(fires_at(timers[0].due_ms) - uv_now(&loop));
+  ck_assert_uint_eq(fired_in_all, 2);
+  ck_assert_uint_eq(timers[2].fired, 0);
+  due_ms = uv_now(&loop) + 3 * ROUND_MS;
+  ck_assert_uint_eq(timers[2].due_ms, due_ms);
   run_for(1000);
-  require_in(name, timers[2].fired == 1);
-  require_in(name, timers[2].fired_ms == tick_ms_after(TICK_MS, due_ms));
+  ck_assert_uint_eq(timers[2].fired, 1);
+  ck_assert_uint_eq(timers[2].fired_ms, fires_at(due_ms));
 }
 END_TEST
 
@@ -217,7 +160,7 @@ START_TEST(a_timer_stopped_and_started_in_its_callback_fires_once_more)
   test_timer_init(&timer);
   timer.then = stop_and_start_itself;
   test_timer_start(&timer, 5, repeats_ms[_i]);
-  run_for(tick_ms_after(TICK_MS, timer.due_ms) - START_MS);
+  run_for(fires_at(timer.due_ms) - START_MS);
   ck_assert_uint_eq(timer.fired, 1);
   ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 1);
   ck_assert_uint_eq(uvwheel_count(&wheel), 1);
@@ -226,6 +169,8 @@ START_TEST(a_timer_stopped_and_started_in_its_callback_fires_once_more)
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
 }
 END_TEST
+
+/* ---- Time ---------------------------------------------------------------- */
 
 static const uint64_t spans[] = {0,           ROUND_MS - TICK_MS, ROUND_MS - 1,
                                  ROUND_MS,    ROUND_MS + 1,       TICK_MS,
@@ -250,7 +195,7 @@ START_TEST(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch)
   timer.arg = &span_ms;
   test_timer_start(&timer, 0, 0);
   for (i = 0; i < 3 * SLOTS; i++) {
-    uint64_t tick_ms = tick_ms_after(TICK_MS, timer.due_ms);
+    uint64_t tick_ms = fires_at(timer.due_ms);
     ck_assert_uint_gt(tick_ms, fired_ms);
     run_for(tick_ms - uv_now(&loop));
     ck_assert_uint_eq(timer.fired, (unsigned)i + 1);
@@ -258,39 +203,6 @@ START_TEST(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch)
     fired_ms = tick_ms;
   }
   test_timer_stop(&timer);
-}
-END_TEST
-
-/* The rounds in which timers of one slot are due, in the order of their starts.
- */
-static const struct {
-  void (*open)(void);
-  unsigned rounds[4];
-} starts[] = {
-    {open_lanes, {0, 1, 2, 3}},
-    {open_lanes, {3, 2, 1, 0}},
-    {open_fifo, {0, 1, 2, 3}},
-    {open_fifo, {3, 2, 1, 0}},
-};
-
-/* netty#12886, #12888, #13018. */
-START_TEST(timers_of_one_slot_and_different_rounds_fire_in_their_rounds)
-{
-  static test_timer_t timers[4];
-  int i;
-
-  starts[_i].open();
-  test_timer_init_all(timers, 4);
-  for (i = 0; i < 4; i++) {
-    unsigned round = starts[_i].rounds[i];
-
-    test_timer_start(&timers[round], (uint64_t)round * ROUND_MS, 0);
-  }
-  for (i = 0; i < 4; i++) {
-    run_for(i == 0 ? TICK_MS : ROUND_MS);
-    ck_assert_uint_eq(fired_in_all, (unsigned)i + 1);
-    ck_assert_uint_eq(timers[i].fired, 1);
-  }
 }
 END_TEST
 
@@ -308,12 +220,11 @@ START_TEST(a_jump_of_several_rounds_fires_what_is_due_once_and_no_more)
   virtual_time_advance_ms(jump_ms);
   run_for(0);
   for (i = 0; i < LENGTH(timers); i++)
-    ck_assert_uint_eq(
-        timers[i].fired,
-        tick_ms_after(TICK_MS, timers[i].due_ms) <= START_MS + jump_ms ? 1 : 0);
+    ck_assert_uint_eq(timers[i].fired,
+                      fires_at(timers[i].due_ms) <= START_MS + jump_ms ? 1 : 0);
   run_for(1000);
   for (i = 0; i < LENGTH(timers); i++) {
-    uint64_t tick_ms = tick_ms_after(TICK_MS, timers[i].due_ms);
+    uint64_t tick_ms = fires_at(timers[i].due_ms);
     ck_assert_uint_eq(timers[i].fired, 1);
     ck_assert_uint_eq(timers[i].fired_ms, tick_ms < START_MS + jump_ms
                                               ? START_MS + jump_ms
@@ -347,7 +258,7 @@ START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
   run_for(short_ms + TICK_MS);
   for (i = 0; i < LENGTH(timers); i++)
     ck_assert_uint_eq(timers[i].fired_ms,
-                      tick_ms_after(TICK_MS, START_MS + 10000 + short_ms));
+                      fires_at(START_MS + 10000 + short_ms));
 }
 END_TEST
 
@@ -406,7 +317,7 @@ START_TEST(years_of_uptime_make_no_timer_early_or_late)
   ck_assert_uint_eq(pending.fired, 0);
   run_for(2 * DAY_MS);
   ck_assert_uint_eq(pending.fired, 1);
-  ck_assert_uint_eq(pending.fired_ms, tick_ms_after(TICK_MS, pending.due_ms));
+  ck_assert_uint_eq(pending.fired_ms, fires_at(pending.due_ms));
   rewind_clock();
 }
 END_TEST
@@ -441,82 +352,129 @@ START_TEST(a_clock_that_steps_back_fires_nothing_early)
 }
 END_TEST
 
-/* libuv#1142, tokio#3574, XXL-JOB misfire policies. */
-START_TEST(a_clock_that_jumps_ahead_fires_each_due_timer_once)
-{
-  static test_timer_t timers[20];
-  size_t i;
+/* ---- Beside other work --------------------------------------------------- */
 
-  open_wheel_without_stalls(TICK_MS, SLOTS);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * 1000, i % 2 ? 1000 : 0);
-  virtual_time_advance_ms(8 * 3600 * 1000);
-  run_for(0);
-  for (i = 0; i < LENGTH(timers); i++) {
-    ck_assert_uint_eq(timers[i].fired, 1);
-    ck_assert_uint_eq(timers[i].fired_ms, START_MS + 8 * 3600 * 1000);
-  }
-  rewind_clock();
+static echo_t echo;
+
+#define RESTARTS 500
+
+/* Each callback sends a ping, and finds the echoes of the callbacks before it:
+ * an echo takes two polls. A slow callback blocks the loop for longer than a
+ * tick. */
+static void
+ping_and_restart(test_timer_t *timer)
+{
+  const uint64_t *block_ms = timer->arg;
+
+  ck_assert_uint_le(echo.pings, echo.pongs + 2);
+  virtual_time_advance_ms(*block_ms);
+  if (timer->fired == RESTARTS)
+    return;
+  echo_ping(&echo);
+  if (uvwheel_timer_get_repeat(&timer->base) == 0)
+    test_timer_start(timer, 0, 0);
+}
+
+static const struct {
+  const char *name;
+  uint64_t tick_ms;
+  uint64_t block_ms;
+} restarts[] = {
+    {"in no time, fine ticks", 1, 0},
+    {"in a tick, fine ticks", 1, 1},
+    {"in 10 ticks, fine ticks", 1, TICK_MS},
+    {"in 50 ticks, fine ticks", 1, 5 * TICK_MS},
+    {"in no time", TICK_MS, 0},
+    {"in less than a tick", TICK_MS, 1},
+    {"in a tick", TICK_MS, TICK_MS},
+    {"in 5 ticks", TICK_MS, 5 * TICK_MS},
+};
+
+/* P3. libuv#4245, #4250. */
+START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
+{
+  uint64_t block_ms = restarts[_i].block_ms;
+  static test_timer_t timer;
+
+  open_wheel(restarts[_i].tick_ms, 8);
+  echo_open(&echo, &loop);
+  test_timer_init(&timer);
+  timer.then = ping_and_restart;
+  timer.arg = &block_ms;
+  test_timer_start(&timer, 0, 0);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  require_in(restarts[_i].name, timer.fired == RESTARTS);
+  require_in(restarts[_i].name, echo.pongs >= RESTARTS - 3);
+  echo_close(&echo);
 }
 END_TEST
 
-/* libuv#2072 is why refresh is cheap; this is when it must not be. */
-START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
-{
-  static test_timer_t timer, distant;
+static test_timer_t crowd[1000];
 
-  open_wheel(TICK_MS, SLOTS);
+static void
+start_another(uv_prepare_t *prepare)
+{
+  static size_t next;
+
+  (void)prepare;
+  virtual_time_advance_ms(1);
+  if (next == LENGTH(crowd))
+    return;
+  test_timer_start(&crowd[next], next % 3 * 1000, 0);
+  next++;
+}
+
+static void
+do_nothing(uv_idle_t *idle)
+{
+  (void)idle;
+}
+
+/* bun#33359. An idle handle keeps the loop from sleeping, and in each iteration
+ * another timer is started. */
+START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer)
+{
+  static uv_prepare_t prepare;
+  static uv_idle_t idle;
+  static test_timer_t timer;
+
+  open_wheel(TICK_MS, 8);
   test_timer_init(&timer);
-  test_timer_init(&distant);
-  test_timer_start(&distant, 5000, 0);
-  test_timer_start(&timer, 1000, 1000);
-  uvwheel_timer_set_repeat(&timer.base, 33);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 1000);
-  test_timer_refresh(&timer);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 33);
-  uvwheel_timer_set_repeat(&timer.base, 0);
-  run_for(tick_ms_after(TICK_MS, START_MS + 33) - START_MS);
+  test_timer_init_all(crowd, LENGTH(crowd));
+  uv_prepare_init(&loop, &prepare);
+  uv_prepare_start(&prepare, start_another);
+  uv_idle_init(&loop, &idle);
+  uv_idle_start(&idle, do_nothing);
+  test_timer_start(&timer, 50, 0);
+  while (uv_now(&loop) < START_MS + 70)
+    uv_run(&loop, UV_RUN_NOWAIT);
   ck_assert_uint_eq(timer.fired, 1);
-  run_for(10000);
-  ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(distant.fired, 1);
+  ck_assert_uint_le(timer.fired_ms, fires_at(timer.due_ms) + 2);
+  uv_close((uv_handle_t *)&prepare, NULL);
+  uv_close((uv_handle_t *)&idle, NULL);
 }
 END_TEST
 
 int
 main(void)
 {
-  Suite *suite = suite_create("scenarios");
-  TCase *life = loop_tcase(suite, "life of a handle");
-  TCase *time = loop_tcase(suite, "time");
+  const loop_test_t tests[] = {
+      {a_callback_may_free_its_own_timer, 0, 5},
+      {stop_inside_callback_silences_a_peer_of_the_same_tick, 0, PEERS},
+      TEST(a_peer_restarted_in_a_callback_fires_at_its_new_time_alone),
+      EACH(a_timer_stopped_and_started_in_its_callback_fires_once_more,
+           repeats_ms),
+      EACH(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch, spans),
+      TEST(a_jump_of_several_rounds_fires_what_is_due_once_and_no_more),
+      {a_short_timer_started_while_catching_up_is_neither_early_nor_endless, 0,
+       15},
+      TEST(huge_timeouts_do_not_fire_before_their_time),
+      TEST(years_of_uptime_make_no_timer_early_or_late),
+      {a_clock_that_steps_back_fires_nothing_early, 0, 5},
+      EACH(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone,
+           restarts),
+      TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer),
+  };
 
-  tcase_add_loop_test(life, a_callback_may_free_its_own_timer, 0,
-                      (int)LENGTH(freed));
-  tcase_add_loop_test(
-      life, stop_inside_callback_silences_a_peer_of_the_same_tick, 0, PEERS);
-  tcase_add_loop_test(
-      life, a_peer_restarted_in_a_callback_fires_at_its_new_time_alone, 0,
-      (int)LENGTH(delays));
-  tcase_add_loop_test(
-      life, a_timer_stopped_and_started_in_its_callback_fires_once_more, 0,
-      (int)LENGTH(repeats_ms));
-  tcase_add_loop_test(life,
-                      a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch,
-                      0, LENGTH(spans));
-  tcase_add_loop_test(
-      time, timers_of_one_slot_and_different_rounds_fire_in_their_rounds, 0,
-      (int)LENGTH(starts));
-  tcase_add_test(time,
-                 a_jump_of_several_rounds_fires_what_is_due_once_and_no_more);
-  tcase_add_loop_test(
-      time,
-      a_short_timer_started_while_catching_up_is_neither_early_nor_endless, 0,
-      15);
-  tcase_add_test(time, huge_timeouts_do_not_fire_before_their_time);
-  tcase_add_test(time, years_of_uptime_make_no_timer_early_or_late);
-  tcase_add_loop_test(time, a_clock_that_steps_back_fires_nothing_early, 0, 5);
-  tcase_add_test(time, a_clock_that_jumps_ahead_fires_each_due_timer_once);
-  tcase_add_test(time, a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in);
-  return run_suite(suite);
+  return run_loop_tests("others_bugs", tests, LENGTH(tests));
 }

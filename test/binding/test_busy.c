@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+
+/* A loop that is never quiet: a descriptor is ready at each poll. A timer that
+ * is due waits for a quarter of a tick, at least 25 ms and at most 250 ms, and
+ * for one whole poll (P2, P6). */
+
+#include "support.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#define NS_PER_MS 1000000u
+
+/* ---- What keeps it busy -------------------------------------------------- */
+
+static uv_poll_t noise;
+static int noise_fds[2];
+static uint64_t noise_ns; /* what its callback takes */
+
+static void
+on_noise(uv_poll_t *handle, int status, int events)
+{
+  (void)handle, (void)events;
+  ck_assert_int_eq(status, 0);
+  virtual_time_advance_ns(noise_ns);
+}
+
+static void
+begin_noise(uint64_t takes_ns)
+{
+  noise_ns = takes_ns;
+  ck_assert_int_eq(pipe(noise_fds), 0);
+  ck_assert_int_eq(write(noise_fds[1], "x", 1), 1);
+  ck_assert_int_eq(uv_poll_init(&loop, &noise, noise_fds[0]), 0);
+  ck_assert_int_eq(uv_poll_start(&noise, UV_READABLE, on_noise), 0);
+}
+
+static void
+end_noise(void)
+{
+  uv_close((uv_handle_t *)&noise, NULL);
+  run_for(1);
+  close(noise_fds[0]);
+  close(noise_fds[1]);
+}
+
+static uint64_t
+longest_wait_ms(uint64_t tick_ms)
+{
+  uint64_t quarter_ms = tick_ms / 4;
+
+  return quarter_ms < 25 ? 25 : quarter_ms > 250 ? 250 : quarter_ms;
+}
+
+/* ---- How late timers are ------------------------------------------------- */
+
+static uint64_t latest_ms; /* after its due time */
+
+static void
+note_lateness(test_timer_t *timer)
+{
+  uint64_t late_ms = timer->fired_ms - timer->due_ms;
+
+  latest_ms = late_ms > latest_ms ? late_ms : latest_ms;
+}
+
+static const struct {
+  uint64_t tick_ms;
+  uint64_t takes_us; /* each iteration */
+} quick[] = {{1, 100},   {1, 1000},   {10, 100},  {10, 1000},
+             {20, 100},  {20, 1000},  {100, 100}, {100, 1000},
+             {400, 500}, {1000, 500}, {4000, 500}};
+
+#define MOMENTS 500u
+
+/* A timer is due at each moment of two ticks, so that most of them become due
+ * while others wait. */
+static void
+run_timers_of_all_moments(uint64_t tick_ms)
+{
+  static test_timer_t timers[MOMENTS];
+  size_t i;
+
+  latest_ms = 0;
+  test_timer_init_all(timers, MOMENTS);
+  for (i = 0; i < MOMENTS; i++) {
+    timers[i].then = note_lateness;
+    test_timer_start(&timers[i], 50 + i * 2 * tick_ms / MOMENTS, 0);
+  }
+  run_for(50 + 4 * tick_ms + 1000);
+  ck_assert_uint_eq(fired_in_all, MOMENTS);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+}
+
+/* P2, P6. Scenario 39. The wait slides: it is no longer for those that become
+ * due while others wait. */
+START_TEST(in_a_loop_that_is_never_quiet_the_latest_timer_waits_a_quarter)
+{
+  uint64_t tick_ms = quick[_i].tick_ms;
+
+  open_wheel(tick_ms, 512);
+  begin_noise(quick[_i].takes_us * 1000);
+  run_timers_of_all_moments(tick_ms);
+  ck_assert_uint_le(latest_ms, tick_ms + longest_wait_ms(tick_ms));
+  end_noise();
+}
+END_TEST
+
+/* P2, P6. Each is alone: its wait begins when it is due. */
+START_TEST(in_a_loop_that_is_never_quiet_a_single_timer_waits_a_quarter)
+{
+  uint64_t tick_ms = quick[_i].tick_ms, i;
+  static test_timer_t timer;
+
+  latest_ms = 0;
+  open_wheel(tick_ms, 512);
+  begin_noise(quick[_i].takes_us * 1000);
+  test_timer_init(&timer);
+  timer.then = note_lateness;
+  for (i = 0; i < 20; i++) {
+    test_timer_start(&timer, 300 + i * 7, 0);
+    run_for(300 + i * 7 + 2 * tick_ms + 260);
+  }
+  ck_assert_uint_eq(timer.fired, 20);
+  ck_assert_uint_le(latest_ms, tick_ms + longest_wait_ms(tick_ms));
+  end_noise();
+}
+END_TEST
+
+static const struct {
+  uint64_t tick_ms;
+  uint64_t takes_ms;
+} slow[] = {{1, 5},   {10, 5},   {100, 5},  {1, 20},   {10, 20}, {100, 20},
+            {10, 60}, {100, 60}, {4000, 5}, {10, 150}, {10, 240}};
+
+/* P2, P6. The loop itself is late by an iteration, and the wait ends with one.
+ */
+START_TEST(slow_iterations_add_two_of_them)
+{
+  uint64_t tick_ms = slow[_i].tick_ms, takes_ms = slow[_i].takes_ms;
+  uint64_t wait_ms = longest_wait_ms(tick_ms);
+
+  open_wheel(tick_ms, 512);
+  begin_noise(takes_ms * NS_PER_MS);
+  run_timers_of_all_moments(tick_ms);
+  ck_assert_uint_le(latest_ms, tick_ms + 2 * takes_ms +
+                                   (wait_ms > takes_ms ? wait_ms : takes_ms));
+  end_noise();
+}
+END_TEST
+
+/* ---- Repeats ------------------------------------------------------------- */
+
+static const struct {
+  uint64_t tick_ms;
+  uint64_t repeat_ms;
+  uint64_t takes_us;
+  unsigned in_all; /* due times          */
+  unsigned least;  /* that have had calls */
+} repeats[] = {
+    {1, 10, 100, 1000, 997},     {1, 10, 1000, 1000, 997},
+    {10, 20, 100, 500, 498},     {10, 20, 1000, 500, 498},
+    {1, 100, 5000, 600, 595},    {10, 100, 5000, 600, 595},
+    {100, 100, 5000, 600, 595},  {1, 100, 20000, 600, 595},
+    {10, 100, 20000, 600, 595},  {100, 100, 20000, 600, 590},
+    {10, 100, 60000, 600, 490},  {100, 100, 60000, 600, 490},
+    {4000, 100, 5000, 600, 10},  {10, 100, 150000, 600, 190},
+    {10, 100, 240000, 600, 120},
+};
+
+/* P7. Scenarios 35 and 39. At most once in two iterations, if these are long.
+ */
+START_TEST(a_loop_that_is_never_quiet_has_its_repeats)
+{
+  static test_timer_t timer;
+
+  open_wheel(repeats[_i].tick_ms, 512);
+  begin_noise(repeats[_i].takes_us * 1000);
+  test_timer_init(&timer);
+  test_timer_start(&timer, repeats[_i].repeat_ms, repeats[_i].repeat_ms);
+  run_for(repeats[_i].in_all * repeats[_i].repeat_ms);
+  ck_assert_uint_ge(timer.fired, repeats[_i].least);
+  ck_assert_uint_le(timer.fired, repeats[_i].in_all);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  end_noise();
+}
+END_TEST
+
+/* ---- Mass expiry --------------------------------------------------------- */
+
+#define MANY 50000u
+
+static unsigned fired_since_poll, most_since_poll, polls_that_fired;
+static uint64_t first_poll, last_poll;
+static uint64_t noise_to_begin_ns; /* by the first of them; 0: none */
+
+static void
+on_one_of_many(uvwheel_timer_t *timer)
+{
+  if (virtual_time_polls() != last_poll) {
+    fired_since_poll = 0;
+    if (polls_that_fired++ == 0)
+      first_poll = virtual_time_polls();
+  }
+  last_poll = virtual_time_polls();
+  if (noise_to_begin_ns != 0)
+    begin_noise(noise_to_begin_ns);
+  noise_to_begin_ns = 0;
+  fired_since_poll++;
+  if (fired_since_poll > most_since_poll)
+    most_since_poll = fired_since_poll;
+  ++*(unsigned *)timer->data;
+}
+
+static const struct {
+  const char *name;
+  uint64_t takes_ms;
+  bool begins_in_turn;
+} crowded[] = {
+    {"5 ms", 5, false},
+    {"20 ms", 20, false},
+    {"60 ms", 60, false},
+    {"20 ms, begun by the first that fires", 20, true},
+};
+
+/* P6. What a turn leaves is fired after the next poll, and waits for nothing.
+ */
+START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
+{
+  uint64_t takes_ms = crowded[_i].takes_ms;
+  uvwheel_timer_t *timers = calloc(MANY, sizeof *timers);
+  unsigned fired = 0, i, errors = 0;
+
+  ck_assert_ptr_nonnull(timers);
+  most_since_poll = polls_that_fired = 0;
+  open_wheel(100, 512);
+  if (crowded[_i].begins_in_turn)
+    noise_to_begin_ns = takes_ms * NS_PER_MS;
+  else
+    begin_noise(takes_ms * NS_PER_MS);
+  for (i = 0; i < MANY; i++) {
+    errors += uvwheel_timer_init(&wheel, &timers[i]) != 0;
+    timers[i].data = &fired;
+    errors += uvwheel_timer_start(&timers[i], on_one_of_many, 1000, 0) != 0;
+  }
+  ck_assert_uint_eq(errors, 0);
+  run_for(1000 + 100 + longest_wait_ms(100) + 9 * takes_ms);
+  ck_assert_msg(fired == MANY, "%s: %u", crowded[_i].name, fired);
+  ck_assert_uint_le(most_since_poll, UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_uint_eq(polls_that_fired, MANY / UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_uint_eq(last_poll - first_poll, polls_that_fired - 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  end_noise();
+  uvwheel_close(&wheel, NULL);
+  free(timers);
+}
+END_TEST
+
+/* ---- While a timer waits ------------------------------------------------- */
+
+static void
+run_the_loop(uvwheel_timer_t *timer, void *unused)
+{
+  (void)unused;
+  run_for(1000);
+  ck_assert(uvwheel_timer_is_active(timer));
+}
+
+START_TEST(a_walk_that_runs_a_busy_loop_fires_nothing)
+{
+  static test_timer_t timer;
+
+  open_wheel(100, 512);
+  begin_noise(5 * NS_PER_MS);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 90, 0);
+  while (uv_now(&loop) < fires_at(timer.due_ms) + 10)
+    ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+  ck_assert_uint_eq(timer.fired, 0); /* it waits */
+  uvwheel_walk(&wheel, run_the_loop, NULL);
+  ck_assert_uint_eq(timer.fired, 0);
+  run_for(200);
+  ck_assert_uint_eq(timer.fired, 1);
+  end_noise();
+}
+END_TEST
+
+/* The turn waits for as long as it would have without. */
+START_TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet)
+{
+  const uvwheel_options_t options = {.stall_ms = UINT32_MAX};
+  static test_timer_t timer;
+
+  open_wheel_with(&options);
+  begin_noise(5 * NS_PER_MS);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 0);
+  virtual_time_advance_ms(5000);
+  ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+  ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
+  ck_assert_uint_eq(timer.fired, 0);
+  virtual_time_step_back_ms(2000);
+  run_for(25 + 3 * 5);
+  ck_assert_uint_eq(timer.fired, 1);
+  end_noise();
+}
+END_TEST
+
+/* ---- Beside ten wheels --------------------------------------------------- */
+
+#define WHEELS 10u
+
+static void
+count_repeat(uvwheel_timer_t *timer)
+{
+  ++*(unsigned *)timer->data;
+}
+
+/* Scenario 45. Each wheel has a timer that waits at any time. An iteration
+ * takes 10 us. */
+START_TEST(each_wheel_looks_for_descriptors_once_per_millisecond_at_most)
+{
+  const uvwheel_options_t options = {.tick_ms = 10};
+  static uvwheel_t wheels[WHEELS];
+  static uvwheel_timer_t timers[WHEELS];
+  uint64_t peeks, polls;
+  unsigned fired = 0, i;
+
+  for (i = 0; i < WHEELS; i++) {
+    ck_assert_int_eq(uvwheel_init(&loop, &wheels[i], &options), 0);
+    ck_assert_int_eq(uvwheel_timer_init(&wheels[i], &timers[i]), 0);
+    timers[i].data = &fired;
+    ck_assert_int_eq(uvwheel_timer_start(&timers[i], count_repeat, 10, 10), 0);
+  }
+  begin_noise(10000);
+  peeks = virtual_time_peeks();
+  polls = virtual_time_polls();
+  run_for(1000);
+  ck_assert_uint_ge(virtual_time_polls() - polls, 100000);
+  ck_assert_uint_le(virtual_time_peeks() - peeks, WHEELS * 1001);
+  ck_assert_uint_ge(fired, WHEELS * 95);
+  end_noise();
+  for (i = 0; i < WHEELS; i++)
+    uvwheel_close(&wheels[i], NULL);
+  run_for(1);
+}
+END_TEST
+
+int
+main(void)
+{
+  const loop_test_t tests[] = {
+      EACH(in_a_loop_that_is_never_quiet_the_latest_timer_waits_a_quarter,
+           quick),
+      EACH(in_a_loop_that_is_never_quiet_a_single_timer_waits_a_quarter, quick),
+      EACH(slow_iterations_add_two_of_them, slow),
+      EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
+      EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),
+      TEST(a_walk_that_runs_a_busy_loop_fires_nothing),
+      TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet),
+      TEST(each_wheel_looks_for_descriptors_once_per_millisecond_at_most),
+  };
+
+  return run_loop_tests("busy", tests, LENGTH(tests));
+}

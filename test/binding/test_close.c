@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Closing a wheel: by uvwheel_close from everywhere, and by others, who close
+ * handles of it. test_posts.c has what becomes of requests. */
+
+#include <stdlib.h>
+
+#include "support.h"
+
+/* ---- By uvwheel_close ---------------------------------------------------- */
+
+static void
+close_in_callback(test_timer_t *timer)
+{
+  (void)timer;
+  uvwheel_close(&wheel, on_wheel_closed);
+}
+
+/* After close nothing can be armed, and queries still answer. */
+static void
+expect_closed_for_business(test_timer_t *timer)
+{
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), 1);
+  ck_assert_int_eq(uvwheel_timer_start(&timer->base, on_test_timer, 1, 0),
+                   UV_EINVAL);
+  uvwheel_timer_set_repeat(&timer->base, 5);
+  ck_assert_int_lt(uvwheel_timer_again(&timer->base), 0);
+  ck_assert_int_eq(uvwheel_timer_stop(&timer->base), 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer->base), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer->base), 0);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base), 0);
+}
+
+START_TEST(close_stops_all_timers_and_calls_back_once)
+{
+  static test_timer_t timers[50];
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * 10, i % 2 * 10);
+  uvwheel_close(&wheel, on_wheel_closed);
+  ck_assert_uint_eq(wheels_closed, 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  for (i = 0; i < LENGTH(timers); i++)
+    expect_closed_for_business(&timers[i]);
+  uvwheel_close(&wheel, on_wheel_closed);
+  uvwheel_close(&wheel, NULL);
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  uvwheel_close(&wheel, on_wheel_closed);
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(fired_in_all, 0);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+static void
+poison_wheel(uvwheel_t *closed)
+{
+  on_wheel_closed(closed);
+  forget_wheel();
+}
+
+START_TEST(the_wheel_s_memory_may_be_reused_in_the_close_callback)
+{
+  static test_timer_t timer;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 10, 0);
+  uvwheel_close(&wheel, poison_wheel);
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
+static void
+open_again(uvwheel_t *closed)
+{
+  on_wheel_closed(closed);
+  open_wheel(100, 16);
+}
+
+/* Timers need no close at all. */
+START_TEST(timers_can_be_used_again_on_another_wheel)
+{
+  static test_timer_t timer;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 10, 0);
+  uvwheel_close(&wheel, open_again);
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(timer.fired, 0);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 777);
+}
+END_TEST
+
+START_TEST(a_wheel_can_be_closed_without_a_callback_and_without_timers)
+{
+  open_wheel(10, 8);
+  uvwheel_close(&wheel, NULL);
+  run_for(10);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), 1);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+/* netty (source), folly's DeleteWheelInTimeout. The nth callback of a batch
+ * closes; no other runs. */
+START_TEST(close_in_a_callback_ends_the_batch_at_once)
+{
+  static test_timer_t timers[20];
+  static uvwheel_timer_t idle;
+  bool at_first_tick = _i < 10;
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, LENGTH(timers));
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 5 + i / 10 * 20, i % 2 ? 30 : 0);
+  timers[_i].then = close_in_callback;
+  virtual_time_advance_ms(100); /* both ticks are due */
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_ge(fired_in_all, at_first_tick ? 1 : 11);
+  ck_assert_uint_le(fired_in_all, at_first_tick ? 10 : 20);
+  ck_assert_uint_eq(timers[_i].fired, 1);
+  for (i = 0; i < LENGTH(timers); i++)
+    expect_closed_for_business(&timers[i]);
+  ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
+}
+END_TEST
+
+/* On a wheel of their own, the nth due n * step_ms after the first. */
+static void
+start_all(test_timer_t *timers, size_t count, uint64_t first_ms,
+          uint64_t step_ms)
+{
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, count);
+  for (i = 0; i < count; i++)
+    test_timer_start(&timers[i], first_ms + i * step_ms, 0);
+}
+
+static void
+close_in_walk(uvwheel_timer_t *timer, void *visits)
+{
+  (void)timer;
+  ++*(unsigned *)visits;
+  uvwheel_close(&wheel, on_wheel_closed);
+}
+
+START_TEST(close_in_a_walk_ends_the_walk)
+{
+  static test_timer_t timers[20];
+  unsigned visits = 0;
+
+  start_all(timers, LENGTH(timers), 0, 7);
+  uvwheel_walk(&wheel, close_in_walk, &visits);
+  ck_assert_uint_eq(visits, 1);
+  uvwheel_walk(&wheel, close_in_walk, &visits);
+  ck_assert_uint_eq(visits, 1);
+  run_for(100);
+  ck_assert_uint_eq(wheels_closed, 1);
+  uvwheel_walk(&wheel, close_in_walk, &visits);
+  ck_assert_uint_eq(visits, 1);
+}
+END_TEST
+
+static void
+walk_and_close(test_timer_t *timer)
+{
+  uvwheel_walk(&wheel, close_in_walk, timer->arg);
+}
+
+START_TEST(close_in_a_walk_in_a_callback_ends_both)
+{
+  static test_timer_t timers[20];
+  unsigned visits = 0;
+  size_t i;
+
+  start_all(timers, LENGTH(timers), 5, 0);
+  for (i = 0; i < LENGTH(timers); i++) {
+    timers[i].then = walk_and_close;
+    timers[i].arg = &visits;
+  }
+  run_for(100);
+  ck_assert_uint_eq(visits, 1);
+  ck_assert_uint_eq(fired_in_all, 1);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
+START_TEST(a_closed_wheel_does_without_its_loop)
+{
+  uv_loop_t *own = malloc(sizeof *own);
+  uvwheel_stats_t stats;
+  uvwheel_t closed;
+
+  ck_assert_ptr_nonnull(own);
+  ck_assert_int_eq(uv_loop_init(own), 0);
+  ck_assert_int_eq(uvwheel_init(own, &closed, NULL), 0);
+  uvwheel_close(&closed, NULL);
+  uv_run(own, UV_RUN_DEFAULT);
+  ck_assert_int_eq(uv_loop_close(own), 0);
+  free(own);
+  uvwheel_get_stats(&closed, &stats);
+  ck_assert_uint_eq(stats.active, 0);
+  ck_assert_uint_eq(uvwheel_now(&closed), 0);
+  uvwheel_unref(&closed);
+  ck_assert_uint_eq(uvwheel_fire_soonest(&closed, 1), 0);
+  ck_assert_int_eq(uvwheel_open_mailbox(&closed), UV_EINVAL);
+}
+END_TEST
+
+static void
+count_timer(uvwheel_timer_t *timer)
+{
+  ++*(unsigned *)timer->data;
+}
+
+START_TEST(a_loop_closed_too_early_is_busy_and_goes_on)
+{
+  uv_loop_t early;
+  unsigned fired = 0;
+  uvwheel_timer_t timer;
+
+  ck_assert_int_eq(uv_loop_init(&early), 0);
+  ck_assert_int_eq(uvwheel_init(&early, &wheel, NULL), 0);
+  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  timer.data = &fired;
+  ck_assert_int_eq(uvwheel_timer_start(&timer, count_timer, 50, 0), 0);
+  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
+  ck_assert_int_eq(uv_run(&early, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(fired, 1);
+  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
+  uvwheel_close(&wheel, on_wheel_closed);
+  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
+  ck_assert_int_eq(uv_run(&early, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_int_eq(uv_loop_close(&early), 0);
+}
+END_TEST
+
+/* ---- Closed by others ---------------------------------------------------- */
+
+/* Programs that close every handle that uv_walk finds, or some of them. Which
+ * ones: a bit for each, in the order of the walk. */
+#define MOST_HANDLES (WHEEL_HANDLES + 1)
+#define ALL_HANDLES ((1u << MOST_HANDLES) - 1)
+
+static uv_handle_t *handles[MOST_HANDLES];
+static unsigned closing_set;
+static unsigned fired_before;
+
+static void
+close_set(test_timer_t *timer)
+{
+  unsigned i;
+
+  (void)timer;
+  for (i = 0; i < MOST_HANDLES; i++)
+    if ((closing_set & 1u << i) && !uv_is_closing(handles[i]))
+      uv_close(handles[i], NULL);
+  fired_before = fired_in_all;
+}
+
+static void
+let_it_wait(test_timer_t *timer)
+{
+  test_timer_start(timer, 1000, 0);
+  run_for(10);
+  close_set(timer);
+}
+
+static void
+let_it_be_overdue(test_timer_t *timer)
+{
+  test_timer_start(timer, 1000, 0);
+  virtual_time_advance_ms(1200);
+  close_set(timer);
+}
+
+static void
+let_it_close(test_timer_t *timer)
+{
+  timer->then = close_set;
+  test_timer_start(timer, 1000, 0);
+  run_for(1100);
+  timer->then = NULL;
+}
+
+/* When the handles are closed. */
+static void (*const moments[])(test_timer_t *) = {
+    close_set, let_it_wait, let_it_be_overdue, let_it_close};
+
+/* Nothing that libuv still has is the wheel's. */
+static void
+forget_closed(uvwheel_t *closed)
+{
+  on_wheel_closed(closed);
+  ck_assert_uint_eq(handle_count(), 0);
+  forget_wheel();
+}
+
+static void
+expect_no_spinning(void)
+{
+  uint64_t polls = virtual_time_polls();
+
+  run_for(100000);
+  ck_assert_uint_le(virtual_time_polls() - polls, 30);
+}
+
+static void
+open_and_close_set(test_timer_t *timers, size_t count, unsigned set, int moment)
+{
+  open_wheel(10, 64);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  ck_assert_uint_eq(list_handles(handles, MOST_HANDLES), MOST_HANDLES);
+  test_timer_init_all(timers, count);
+  wheels_closed = 0;
+  closing_set = set;
+  moments[moment](&timers[0]);
+}
+
+static void
+close_by_owner(void)
+{
+  uvwheel_close(&wheel, forget_closed);
+  run_for(10);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+
+START_TEST(a_wheel_whose_handles_others_have_closed_is_closing)
+{
+  static test_timer_t timers[2];
+
+  open_and_close_set(timers, LENGTH(timers), ALL_HANDLES, _i);
+  expect_closed_for_business(&timers[1]);
+  run_for(2000);
+  ck_assert_uint_eq(fired_in_all, fired_before);
+  expect_closed_for_business(&timers[1]);
+  uvwheel_ref(&wheel);
+  uvwheel_unref(&wheel);
+  uvwheel_timer_unref(&timers[0].base);
+  test_timer_stop(&timers[0]);
+  close_by_owner();
+}
+END_TEST
+
+/* Scenario 36. A timer that can be started fires, unless the wheel is found to
+ * be closing meanwhile; and no loop polls again and again. */
+START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
+{
+  static test_timer_t timers[2];
+  unsigned set;
+  int error;
+
+  for (set = 1; set <= ALL_HANDLES; set++) {
+    open_and_close_set(timers, LENGTH(timers), set, _i);
+    expect_no_spinning();
+    error = uvwheel_timer_start(&timers[1].base, on_test_timer, 1000, 0);
+    timers[1].due_ms = uvwheel_now(&wheel) + 1000;
+    ck_assert_int_eq(error, uvwheel_is_closing(&wheel) ? UV_EINVAL : 0);
+    expect_no_spinning();
+    ck_assert_msg(uvwheel_is_closing(&wheel) || timers[1].fired == 1, "%#x",
+                  set);
+    close_by_owner();
+  }
+  rewind_clock();
+}
+END_TEST
+
+/* While others' closes are under way. */
+START_TEST(the_wheel_can_be_closed_right_after_some_of_its_handles)
+{
+  static test_timer_t timers[1];
+  unsigned set;
+
+  for (set = 1; set <= ALL_HANDLES; set++) {
+    open_and_close_set(timers, LENGTH(timers), set, _i);
+    fired_before = fired_in_all;
+    close_by_owner();
+    ck_assert_uint_eq(fired_in_all, fired_before);
+    expect_no_spinning();
+  }
+  rewind_clock();
+}
+END_TEST
+
+/* The walk visits its handles and sees that they are closing already. */
+START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says)
+{
+  static test_timer_t timers[2];
+
+  open_and_close_set(timers, LENGTH(timers), 0, _i);
+  uvwheel_close(&wheel, forget_closed);
+  ck_assert_uint_eq(close_all_handles(), MOST_HANDLES);
+  run_for(100);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
+static void
+close_set_then_wheel(test_timer_t *timer)
+{
+  close_set(timer);
+  uvwheel_close(&wheel, forget_closed);
+}
+
+START_TEST(a_wheel_survives_both_closes_in_one_callback)
+{
+  static test_timer_t timers[10];
+  size_t i;
+
+  open_and_close_set(timers, LENGTH(timers), 0, 0);
+  closing_set = ALL_HANDLES;
+  for (i = 0; i < LENGTH(timers); i++) {
+    timers[i].then = close_set_then_wheel;
+    test_timer_start(&timers[i], 50, 20);
+  }
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, 1);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
+static void
+close_any(uv_handle_t *handle, void *unused)
+{
+  (void)unused;
+  uv_close(handle, NULL);
+}
+
+/* Its slots leak, by contract; here they are freed for the leak checker. */
+START_TEST(a_wheel_that_was_never_closed_can_be_left_without_its_loop)
+{
+  uv_loop_t *own = malloc(sizeof *own);
+  static uvwheel_timer_t timer;
+  uvwheel_stats_t stats;
+  uvwheel_t left;
+
+  ck_assert_ptr_nonnull(own);
+  ck_assert_int_eq(uv_loop_init(own), 0);
+  ck_assert_int_eq(uvwheel_init(own, &left, NULL), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&left, &timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_test_timer, 1000, 0), 0);
+  uv_walk(own, close_any, NULL);
+  uv_run(own, UV_RUN_DEFAULT);
+  ck_assert_int_eq(uv_loop_close(own), 0);
+  free(own); /* the address sanitizer would report a read of it */
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_test_timer, 1, 0), UV_EINVAL);
+  ck_assert_uint_eq(uvwheel_now(&left), 0);
+  uvwheel_get_stats(&left, &stats);
+  (void)uvwheel_timer_get_due_in(&timer);
+  ck_assert_int_eq(uvwheel_timer_stop(&timer), 0);
+  uvwheel__core_destroy(&left.core);
+}
+END_TEST
+
+/* ---- Whose handle is it? ------------------------------------------------- */
+
+static void
+count_if_owned(uv_handle_t *handle, void *count)
+{
+  *(unsigned *)count += uvwheel_owns_handle(handle) != 0;
+}
+
+static unsigned
+count_owned(void)
+{
+  unsigned count = 0;
+
+  uv_walk(&loop, count_if_owned, &count);
+  return count;
+}
+
+/* A server whose walk freed every timer that it met freed the inside of a wheel
+ * (ecewo). */
+START_TEST(a_wheel_s_handles_are_distinguished_from_others)
+{
+  static uv_timer_t timer;
+  static uv_idle_t idle;
+  static uv_check_t check;
+  static uv_prepare_t prepare;
+  static uv_async_t async;
+  static uv_tcp_t tcp;
+  uv_handle_t *others[] = {(uv_handle_t *)&timer, (uv_handle_t *)&idle,
+                           (uv_handle_t *)&check, (uv_handle_t *)&prepare,
+                           (uv_handle_t *)&async, (uv_handle_t *)&tcp};
+  size_t i;
+
+  ck_assert_int_eq(uvwheel_owns_handle(NULL), 0);
+  open_wheel(10, 64);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_idle_init(&loop, &idle), 0);
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, NULL), 0);
+  ck_assert_int_eq(uv_tcp_init(&loop, &tcp), 0);
+  ck_assert_uint_eq(count_owned(), MOST_HANDLES);
+  for (i = 0; i < LENGTH(others); i++)
+    ck_assert_int_eq(uvwheel_owns_handle(others[i]), 0);
+  uvwheel_close(&wheel, NULL);
+  ck_assert_uint_eq(count_owned(), MOST_HANDLES);
+  for (i = 0; i < LENGTH(others); i++)
+    uv_close(others[i], NULL);
+  run_for(1);
+  ck_assert_uint_eq(handle_count(), 0);
+  forget_wheel();
+}
+END_TEST
+
+int
+main(void)
+{
+  const loop_test_t tests[] = {
+      TEST(close_stops_all_timers_and_calls_back_once),
+      TEST(the_wheel_s_memory_may_be_reused_in_the_close_callback),
+      TEST(timers_can_be_used_again_on_another_wheel),
+      TEST(a_wheel_can_be_closed_without_a_callback_and_without_timers),
+      {close_in_a_callback_ends_the_batch_at_once, 0, 20},
+      TEST(close_in_a_walk_ends_the_walk),
+      TEST(close_in_a_walk_in_a_callback_ends_both),
+      TEST(a_closed_wheel_does_without_its_loop),
+      TEST(a_loop_closed_too_early_is_busy_and_goes_on),
+      EACH(a_wheel_whose_handles_others_have_closed_is_closing, moments),
+      EACH(some_handles_that_others_close_leave_a_loop_that_sleeps, moments),
+      EACH(the_wheel_can_be_closed_right_after_some_of_its_handles, moments),
+      {a_foreign_close_after_close_is_what_uv_is_closing_says, 1, 3},
+      TEST(a_wheel_survives_both_closes_in_one_callback),
+      TEST(a_wheel_that_was_never_closed_can_be_left_without_its_loop),
+      TEST(a_wheel_s_handles_are_distinguished_from_others),
+  };
+
+  return run_loop_tests("close", tests, LENGTH(tests));
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: MIT */
+
+/* When timers fire, and when the loop wakes up for them: P1 to P5 and P9, on a
+ * loop in virtual time. test_time_coarse.c has another clock. */
+
+#include "support.h"
+
+#define NS_PER_MS 1000000u
+
+/* ---- When a timer fires -------------------------------------------------- */
+
+static const uint64_t ticks_ms[] = {1, 3, 10, 100};
+
+/* P1. From each phase of the tick; with 4 slots the timeouts cross many rounds.
+ */
+START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
+{
+  static const uint64_t timeouts[] = {0,   1,   2,   3,   9,   10,  11,  12,
+                                      39,  40,  41,  99,  100, 101, 299, 300,
+                                      301, 399, 400, 401, 799, 800, 801, 5000};
+  static test_timer_t timer;
+  uint64_t phase;
+  size_t i;
+
+  open_wheel(ticks_ms[_i], 4);
+  test_timer_init(&timer);
+  for (phase = 0; phase < ticks_ms[_i]; phase += 1 + ticks_ms[_i] / 12)
+    for (i = 0; i < LENGTH(timeouts); i++) {
+      run_for(1);
+      expect_punctual(&timer, timeouts[i]);
+    }
+}
+END_TEST
+
+/* P1. libuv#4773 and its kin: the loop's clock drops fractions of a
+ * millisecond, a stopwatch does not. */
+START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
+{
+  static test_timer_t timer;
+  uint64_t sub_ms, step, timeout;
+
+  open_wheel(ticks_ms[_i], 8);
+  test_timer_init(&timer);
+  for (timeout = 0; timeout < 12; timeout++)
+    for (sub_ms = 0; sub_ms < 10; sub_ms++)
+      for (step = 1; step < 10; step += 2) {
+        virtual_time_set_ns(virtual_time_ns() / NS_PER_MS * NS_PER_MS +
+                            NS_PER_MS + sub_ms * 100000);
+        ck_assert_uint_ge(
+            stopwatch_ns(&timer, timeout, step * 100000, UV_RUN_ONCE),
+            timeout * NS_PER_MS);
+      }
+}
+END_TEST
+
+/* P2 */
+START_TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more)
+{
+  static test_timer_t timer;
+  uint64_t tick_ms;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  tick_ms = tick_ms_after(10, START_MS + 500);
+  test_timer_start(&timer, 500, 0);
+  virtual_time_oversleep_ns(7 * NS_PER_MS);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  virtual_time_oversleep_ns(0);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_ge(timer.fired_ms, tick_ms);
+  ck_assert_uint_le(timer.fired_ms, tick_ms + 7);
+}
+END_TEST
+
+/* As with libuv, timeouts count from the time that the loop cached. */
+START_TEST(a_stale_loop_time_is_the_caller_s_to_update)
+{
+  static test_timer_t timer;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  virtual_time_advance_ms(200);
+  test_timer_start(&timer, 100, 0);
+  ck_assert_uint_eq(timer.due_ms, START_MS + 100);
+  run_turn();
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_eq(timer.fired_ms, START_MS + 200);
+  virtual_time_advance_ms(200);
+  uv_update_time(&loop);
+  expect_punctual(&timer, 500);
+}
+END_TEST
+
+START_TEST(due_in_counts_down_to_the_due_time)
+{
+  static test_timer_t timer;
+  uint64_t ms;
+
+  open_wheel(100, 8);
+  test_timer_init(&timer);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 0);
+  test_timer_start(&timer, 50, 0);
+  for (ms = 0; ms < 60; ms++) {
+    ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base),
+                      ms < 50 ? 50 - ms : 0);
+    virtual_time_advance_ms(1);
+    uv_update_time(&loop);
+  }
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 1);
+}
+END_TEST
+
+/* ---- Waking up ----------------------------------------------------------- */
+
+static uint64_t
+sleeps_during(uint64_t ms)
+{
+  uint64_t before = virtual_time_sleeps();
+
+  run_for(ms);
+  return virtual_time_sleeps() - before;
+}
+
+/* P9. pulsar#6414, bun#9286. The last sleep is run_for's. */
+START_TEST(an_empty_wheel_never_wakes_up)
+{
+  static test_timer_t timer;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  ck_assert_uint_eq(sleeps_during(100000), 1);
+  test_timer_start(&timer, 5000, 0);
+  test_timer_stop(&timer);
+  ck_assert_uint_eq(sleeps_during(100000), 1);
+  ck_assert_uint_eq(stats_of_wheel().wakeups, 0);
+}
+END_TEST
+
+/* P9 */
+START_TEST(an_entry_a_day_away_wakes_the_loop_once)
+{
+  const uint64_t day_ms = 24 * 3600 * 1000;
+  /* On 32 bits libuv itself sleeps for half an hour at most. */
+  const uint64_t sleeps = sizeof(void *) < 8 ? 49 : 1;
+  static test_timer_t timer;
+
+  open_wheel(100, 8);
+  test_timer_init(&timer);
+  test_timer_start(&timer, day_ms, 0);
+  ck_assert_uint_le(sleeps_during(day_ms - 1000), sleeps);
+  ck_assert_uint_eq(stats_of_wheel().wakeups, 0);
+  ck_assert_uint_le(sleeps_during(2000), 2);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().wakeups, 1);
+  rewind_clock();
+}
+END_TEST
+
+/* P9 */
+START_TEST(the_hand_goes_from_one_useful_tick_to_the_next)
+{
+  static test_timer_t timers[10];
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * 12345, 0);
+  ck_assert_uint_le(sleeps_during(10 * 12345), LENGTH(timers) + 1);
+  ck_assert_uint_eq(stats_of_wheel().wakeups, LENGTH(timers));
+  ck_assert_uint_eq(fired_in_all, LENGTH(timers));
+}
+END_TEST
+
+START_TEST(a_refreshed_timer_wakes_the_loop_once_per_timeout)
+{
+  static test_timer_t timer;
+  uint64_t ms;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 1000, 0);
+  for (ms = 0; ms < 100000; ms += 100) {
+    run_for(100);
+    test_timer_refresh(&timer);
+  }
+  ck_assert_uint_eq(timer.fired, 0);
+  ck_assert_uint_le(stats_of_wheel().wakeups, 110);
+  ck_assert_uint_le(stats_of_wheel().examined, 110);
+}
+END_TEST
+
+/* ---- Order --------------------------------------------------------------- */
+
+static unsigned order[100], order_length;
+static unsigned model_order[100], model_order_length;
+
+static void
+note_order(test_timer_t *timer)
+{
+  order[order_length++] = *(unsigned *)timer->arg;
+}
+
+static void
+note_model_order(uv_timer_t *model)
+{
+  model_order[model_order_length++] = *(unsigned *)model->data;
+}
+
+/* P4. Timers never refreshed, with UVWHEEL_FIFO and tick_ms = 1. */
+START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = 1, .slots = 4, .flags = UVWHEEL_FIFO};
+  static test_timer_t timers[100];
+  static uv_timer_t models[100];
+  static unsigned numbers[100];
+  unsigned i;
+
+  order_length = 0;
+  open_wheel_with(&options);
+  test_timer_init_all(timers, 100);
+  for (i = 0; i < 100; i++) {
+    uint64_t timeout = i * 37 % 11;
+    numbers[i] = i;
+    timers[i].then = note_order;
+    timers[i].arg = &numbers[i];
+    test_timer_start(&timers[i], timeout, 0);
+    ck_assert_int_eq(uv_timer_init(&loop, &models[i]), 0);
+    models[i].data = &numbers[i];
+    ck_assert_int_eq(uv_timer_start(&models[i], note_model_order, timeout, 0),
+                     0);
+    if (i % 3 == 0) { /* restarts go to the end of the queue */
+      test_timer_start(&timers[i / 2], timeout, 0);
+      uv_timer_start(&models[i / 2], note_model_order, timeout, 0);
+    }
+  }
+  run_for(50);
+  ck_assert_uint_eq(order_length, 100);
+  ck_assert_uint_eq(model_order_length, 100);
+  ck_assert_mem_eq(order, model_order, sizeof order);
+  for (i = 0; i < 100; i++)
+    uv_close((uv_handle_t *)&models[i], NULL);
+}
+END_TEST
+
+/* P4 */
+START_TEST(ticks_fire_in_order_after_a_stall)
+{
+  static test_timer_t timers[100];
+  static unsigned numbers[100];
+  unsigned i;
+
+  order_length = 0;
+  open_wheel_without_stalls(10, 4);
+  test_timer_init_all(timers, 100);
+  for (i = 0; i < 100; i++) {
+    unsigned timeout = i * 37 % 100 * 10;
+    numbers[i] = timeout;
+    timers[i].then = note_order;
+    timers[i].arg = &numbers[i];
+    test_timer_start(&timers[i], timeout, 0);
+  }
+  virtual_time_advance_ms(5000);
+  run_for(0);
+  ck_assert_uint_eq(order_length, 100);
+  for (i = 0; i < 100; i++)
+    ck_assert_uint_eq(order[i], i * 10);
+}
+END_TEST
+
+/* ---- As a uv_timer_t does ------------------------------------------------ */
+
+/* How a program that drives its loop by hand comes to a timer: how much of its
+ * time has passed when uv_run is called. */
+static const struct {
+  const char *name;
+  uv_run_mode mode;
+  uint64_t timeout;
+  uint64_t late_ms; /* UINT64_MAX: it is ahead */
+} calls[] = {
+    {"ONCE, ahead", UV_RUN_ONCE, 50, UINT64_MAX},
+    {"ONCE, timeout 0", UV_RUN_ONCE, 0, UINT64_MAX},
+    {"ONCE, on time", UV_RUN_ONCE, 50, 0},
+    {"ONCE, overdue", UV_RUN_ONCE, 50, 20},
+    {"NOWAIT, on time", UV_RUN_NOWAIT, 50, 0},
+    {"NOWAIT, overdue", UV_RUN_NOWAIT, 50, 20},
+};
+
+/* P6. Scenario 37. With each tick. */
+START_TEST(one_uv_run_comes_to_a_timer)
+{
+  const char *name = calls[_i].name;
+  static test_timer_t timer;
+  size_t i;
+
+  for (i = 0; i < LENGTH(ticks_ms); i++) {
+    uv_update_time(&loop);
+    open_wheel(ticks_ms[i], 8);
+    test_timer_init(&timer);
+    test_timer_start(&timer, calls[_i].timeout, 0);
+    if (calls[_i].late_ms != UINT64_MAX)
+      virtual_time_advance_ms(fires_at(timer.due_ms) - uv_now(&loop) +
+                              calls[_i].late_ms);
+    uv_update_time(&loop); /* since 1.45 ONCE sleeps by the time before */
+    uv_run(&loop, calls[_i].mode);
+    require_in(name, timer.fired == 1);
+    close_and_forget_wheel();
+  }
+}
+END_TEST
+
+static uint64_t polls_at_callback;
+
+static void
+note_polls(test_timer_t *timer)
+{
+  (void)timer;
+  polls_at_callback = virtual_time_polls();
+}
+
+static void
+note_polls_of_model(uv_timer_t *model)
+{
+  (void)model;
+  polls_at_callback = virtual_time_polls();
+}
+
+/* What the loop does until a timer has fired and nothing is left to do. */
+typedef struct costs_s {
+  uint64_t polls;
+  uint64_t polls_before; /* the callback */
+  uint64_t sleeps;
+  uint64_t peeks;
+} costs_t;
+
+static costs_t
+run_to_the_end(void)
+{
+  costs_t costs = {virtual_time_polls(), virtual_time_polls(),
+                   virtual_time_sleeps(), virtual_time_peeks()};
+
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  costs.polls = virtual_time_polls() - costs.polls;
+  costs.polls_before = polls_at_callback - costs.polls_before;
+  costs.sleeps = virtual_time_sleeps() - costs.sleeps;
+  costs.peeks = virtual_time_peeks() - costs.peeks;
+  return costs;
+}
+
+/* P6, P9. And one look at what the sockets have. */
+START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
+{
+  static uv_timer_t model;
+  static test_timer_t timer;
+  costs_t expected, costs;
+
+  open_wheel(10, 8);
+  ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
+  ck_assert_int_eq(uv_timer_start(&model, note_polls_of_model, 1000, 0), 0);
+  expected = run_to_the_end();
+  ck_assert_uint_eq(expected.polls_before, 1);
+  test_timer_init(&timer);
+  timer.then = note_polls;
+  test_timer_start(&timer, 1000, 0);
+  costs = run_to_the_end();
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_eq(costs.polls_before, expected.polls_before);
+  ck_assert_uint_eq(costs.polls, expected.polls);
+  ck_assert_uint_eq(costs.sleeps, expected.sleeps);
+  ck_assert_uint_le(costs.peeks, 1);
+  uv_close((uv_handle_t *)&model, NULL);
+}
+END_TEST
+
+/* ---- Beside a uv_timer_t ------------------------------------------------- */
+
+static uv_timer_t keeper;
+
+static void
+refresh_kept(uv_timer_t *timer)
+{
+  test_timer_refresh(timer->data);
+}
+
+static void
+be_late_between_iterations(uint64_t ms)
+{
+  virtual_time_advance_ms(ms);
+}
+
+static uint64_t late_in_io_ms;
+
+static void
+block_in_io(uv_async_t *async)
+{
+  virtual_time_advance_ms(late_in_io_ms);
+  uv_close((uv_handle_t *)async, NULL);
+}
+
+static void
+block_in_io_and_update(uv_async_t *async)
+{
+  block_in_io(async);
+  uv_update_time(&loop);
+}
+
+static void
+be_late_in_io_with(uint64_t ms, uv_async_cb cb)
+{
+  static uv_async_t async;
+
+  late_in_io_ms = ms;
+  ck_assert_int_eq(uv_async_init(&loop, &async, cb), 0);
+  ck_assert_int_eq(uv_async_send(&async), 0);
+}
+
+static void
+be_late_in_io(uint64_t ms)
+{
+  be_late_in_io_with(ms, block_in_io);
+}
+
+static void
+be_late_in_io_that_updates(uint64_t ms)
+{
+  be_late_in_io_with(ms, block_in_io_and_update);
+}
+
+static const struct {
+  const char *name;
+  void (*be_late)(uint64_t ms);
+} latenesses[] = {
+    {"between iterations", be_late_between_iterations},
+    {"in I/O", be_late_in_io},
+    {"in I/O that updates the time", be_late_in_io_that_updates},
+};
+
+/* Scenario 38. It is due a millisecond before the tick of a timer of the wheel,
+ * which it refreshes. */
+START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
+{
+  static test_timer_t timer;
+  uint64_t late_ms, at_ms;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uv_timer_init(&loop, &keeper), 0);
+  keeper.data = &timer;
+  for (late_ms = 1; late_ms <= 249; late_ms++) {
+    uv_update_time(&loop);
+    test_timer_start(&timer, 1000, 0);
+    at_ms = fires_at(timer.due_ms);
+    ck_assert_int_eq(uv_timer_start(&keeper, refresh_kept,
+                                    at_ms - uvwheel_now(&wheel) - 1, 0),
+                     0);
+    run_for(at_ms - uvwheel_now(&wheel) - 10);
+    latenesses[_i].be_late(10 + late_ms);
+    run_for(400);
+    require_in(latenesses[_i].name, timer.fired == 0);
+    test_timer_stop(&timer);
+  }
+  uv_close((uv_handle_t *)&keeper, NULL);
+}
+END_TEST
+
+int
+main(void)
+{
+  const loop_test_t tests[] = {
+      EACH(a_timer_fires_exactly_at_the_first_tick_after_it_is_due, ticks_ms),
+      EACH(a_stopwatch_never_reads_less_than_the_timeout, ticks_ms),
+      TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more),
+      TEST(a_stale_loop_time_is_the_caller_s_to_update),
+      TEST(due_in_counts_down_to_the_due_time),
+      TEST(an_empty_wheel_never_wakes_up),
+      TEST(an_entry_a_day_away_wakes_the_loop_once),
+      TEST(the_hand_goes_from_one_useful_tick_to_the_next),
+      TEST(a_refreshed_timer_wakes_the_loop_once_per_timeout),
+      TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
+      TEST(ticks_fire_in_order_after_a_stall),
+      EACH(one_uv_run_comes_to_a_timer, calls),
+      TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
+      EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
+  };
+
+  return run_loop_tests("time", tests, LENGTH(tests));
+}

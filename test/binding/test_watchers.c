@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Bytes that wait in a socket which libuv does not watch at the moment: a
+ * callback has started a watcher, and libuv registers it only when it polls
+ * next. Until then no poll reports the bytes, and poll(2) on the loop's
+ * descriptor does not, either. A timer that is due waits for them (P6).
+ * Scenario 40. */
+
+#include "idle_peers.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static const uint64_t ticks_ms[] = {1, 10, 100, 1000};
+
+/* ---- Another callback of the same poll ----------------------------------- */
+
+/* It is called when the world has written a byte, at the time that it is asked
+ * for, in one poll with what else is ready then. */
+static uv_poll_t bell;
+static int bell_fds[2];
+static uint64_t ring_at_ms;
+static void (*on_ring)(void);
+static void (*before_ring)(void); /* in the world; NULL: nothing */
+
+static uint64_t
+ring(void)
+{
+  if (clock_now_ms() < ring_at_ms)
+    return ring_at_ms * 1000000;
+  if (before_ring != NULL)
+    before_ring();
+  ck_assert_int_eq(write(bell_fds[1], "x", 1), 1);
+  return NEVER;
+}
+
+static void
+on_bell(uv_poll_t *poll, int status, int events)
+{
+  char byte;
+
+  (void)poll, (void)events;
+  ck_assert_int_eq(status, 0);
+  ck_assert_int_eq(read(bell_fds[0], &byte, 1), 1);
+  on_ring();
+}
+
+static void
+open_bell(void)
+{
+  before_ring = NULL;
+  ck_assert_int_eq(pipe(bell_fds), 0);
+  ck_assert_int_eq(uv_poll_init(&loop, &bell, bell_fds[0]), 0);
+  ck_assert_int_eq(uv_poll_start(&bell, UV_READABLE, on_bell), 0);
+}
+
+static void
+ring_at(uint64_t ms, void (*act)(void))
+{
+  ring_at_ms = ms;
+  on_ring = act;
+  virtual_time_set_world(ring);
+}
+
+static void
+close_bell(void)
+{
+  virtual_time_set_world(NULL);
+  uv_close((uv_handle_t *)&bell, NULL);
+  run_for(1);
+  close(bell_fds[0]);
+  close(bell_fds[1]);
+}
+
+/* ---- A message that is read in pieces ------------------------------------ */
+
+#define PIECE 2048
+#define PIECES 75
+
+static uv_poll_t reader;
+static int message_fds[2];
+static uvwheel_timer_t idle;
+static unsigned pieces_read;
+
+static void
+cut_off(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  ck_abort_msg("a peer is cut off whose bytes wait");
+}
+
+/* Starts its own watcher anew, which takes it out of the backend until the next
+ * poll. */
+static void
+read_piece(uv_poll_t *poll, int status, int events)
+{
+  static char piece[PIECE];
+
+  (void)events;
+  ck_assert_int_eq(status, 0);
+  ck_assert_int_eq(read(message_fds[0], piece, PIECE), PIECE);
+  virtual_time_advance_ns(100000);
+  ck_assert_int_eq(uv_poll_stop(poll), 0);
+  if (++pieces_read == PIECES)
+    ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
+  else
+    ck_assert_int_eq(uv_poll_start(poll, UV_READABLE, read_piece), 0);
+}
+
+static void
+send_message(void)
+{
+  static const char message[PIECE * PIECES];
+
+  ck_assert_int_eq(write(message_fds[1], message, sizeof message),
+                   sizeof message);
+}
+
+static void
+take_50_ms(void)
+{
+  virtual_time_advance_ms(50);
+}
+
+static void
+do_nothing(void)
+{
+}
+
+/* When the message arrives, by the tick at which its peer would be closed; and
+ * what else the loop does then. */
+static const struct {
+  uint64_t before_tick_ms;
+  void (*act)(void);
+} arrivals[] = {
+    {1, do_nothing}, {5, do_nothing},  {7, do_nothing},
+    {1, take_50_ms}, {10, take_50_ms}, {45, take_50_ms},
+};
+
+static void
+read_message(uint64_t tick_ms, size_t which)
+{
+  uint64_t at_ms;
+
+  open_wheel(tick_ms, 64);
+  open_bell();
+  pieces_read = 0;
+  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, message_fds), 0);
+  ck_assert_int_eq(uv_poll_init(&loop, &reader, message_fds[0]), 0);
+  ck_assert_int_eq(uv_poll_start(&reader, UV_READABLE, read_piece), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&idle, cut_off, 2000, 0), 0);
+  at_ms = fires_at(uv_now(&loop) + 2000) - arrivals[which].before_tick_ms;
+  before_ring = send_message;
+  ring_at(at_ms, arrivals[which].act);
+  run_until(at_ms + 1000);
+  ck_assert_uint_eq(pieces_read, PIECES);
+  uv_close((uv_handle_t *)&reader, NULL);
+  close_bell();
+  close(message_fds[0]);
+  close(message_fds[1]);
+  close_and_forget_wheel();
+}
+
+/* P6 */
+START_TEST(a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece)
+{
+  size_t i;
+
+  for (i = 0; i < LENGTH(arrivals); i++)
+    read_message(ticks_ms[_i], i);
+}
+END_TEST
+
+/* ---- Reading that is resumed --------------------------------------------- */
+
+static uv_pipe_t paused;
+
+static void
+allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
+{
+  static char bytes[64];
+
+  (void)handle, (void)size;
+  *buffer = uv_buf_init(bytes, sizeof bytes);
+}
+
+static void
+stop_its_timer(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
+{
+  (void)buffer;
+  ck_assert_int_ge(length, 0);
+  if (length > 0)
+    ck_assert_int_eq(uvwheel_timer_stop(stream->data), 0);
+}
+
+static void
+resume(void)
+{
+  ck_assert_int_eq(
+      uv_read_start((uv_stream_t *)&paused, allocate, stop_its_timer), 0);
+}
+
+static void
+resume_late(void)
+{
+  resume();
+  virtual_time_advance_ms(50);
+}
+
+static void
+resume_late_and_update(void)
+{
+  resume_late();
+  uv_update_time(&loop);
+}
+
+/* When that is, before the tick. Either some last beyond the tick, or a
+ * uv_timer_t holds the loop from 20 ms before the tick to 20 ms after it. */
+static const struct {
+  uint64_t before_tick_ms;
+  void (*act)(void);
+  bool is_held;
+} resumptions[] = {
+    {0, resume, false},       {1, resume, false},
+    {10, resume_late, false}, {10, resume_late_and_update, false},
+    {10, resume, true},       {0, resume, true},
+};
+
+static void
+hold_40_ms(uv_timer_t *timer)
+{
+  virtual_time_advance_ms(40);
+  uv_update_time(&loop);
+  uv_close((uv_handle_t *)timer, NULL);
+}
+
+static void
+hold_from(uint64_t ms)
+{
+  static uv_timer_t timer;
+
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_timer_start(&timer, hold_40_ms, ms - uv_now(&loop), 0),
+                   0);
+}
+
+static void
+resume_reading(uint64_t tick_ms, size_t which)
+{
+  int fds[2];
+  uint64_t at_ms;
+
+  open_wheel(tick_ms, 64);
+  open_bell();
+  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  ck_assert_int_eq(uv_pipe_init(&loop, &paused, 0), 0);
+  ck_assert_int_eq(uv_pipe_open(&paused, fds[0]), 0);
+  ck_assert_int_eq(write(fds[1], "x", 1), 1);
+  paused.data = &idle;
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&idle, cut_off, 2000, 0), 0);
+  at_ms = fires_at(uv_now(&loop) + 2000) - resumptions[which].before_tick_ms;
+  ring_at(at_ms, resumptions[which].act);
+  if (resumptions[which].is_held)
+    hold_from(at_ms + resumptions[which].before_tick_ms - 20);
+  run_until(at_ms + 1000);
+  ck_assert_int_eq(uvwheel_timer_is_active(&idle), 0);
+  uv_close((uv_handle_t *)&paused, NULL);
+  close_bell();
+  close(fds[1]);
+  close_and_forget_wheel();
+}
+
+/* P6 */
+START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
+{
+  size_t i;
+
+  for (i = 0; i < LENGTH(resumptions); i++)
+    resume_reading(ticks_ms[_i], i);
+}
+END_TEST
+
+/* ---- A connection that is accepted --------------------------------------- */
+
+#define CLIENTS 20
+
+static uv_tcp_t listener;
+static struct sockaddr_storage address;
+static struct client {
+  uv_tcp_t tcp;
+  uvwheel_timer_t idle;
+  int fd;
+} clients[CLIENTS];
+static unsigned connected, accepted;
+
+/* It has spoken before it is accepted. */
+static void
+connect_client(void)
+{
+  struct client *client = &clients[connected++];
+
+  client->fd = socket(AF_INET, SOCK_STREAM, 0);
+  ck_assert_int_eq(connect(client->fd, (struct sockaddr *)&address,
+                           (socklen_t)sizeof(struct sockaddr_in)),
+                   0);
+  ck_assert_int_eq(send(client->fd, "x", 1, 0), 1);
+}
+
+/* With so short a timeout that it is over when the other callback returns. */
+static void
+on_connection(uv_stream_t *stream, int status)
+{
+  struct client *client = &clients[accepted++];
+
+  ck_assert_int_eq(status, 0);
+  ck_assert_int_eq(uv_tcp_init(&loop, &client->tcp), 0);
+  ck_assert_int_eq(uv_accept(stream, (uv_stream_t *)&client->tcp), 0);
+  client->tcp.data = &client->idle;
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &client->idle), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&client->idle, cut_off, 20, 0), 0);
+  ck_assert_int_eq(
+      uv_read_start((uv_stream_t *)&client->tcp, allocate, stop_its_timer), 0);
+}
+
+static void
+open_listener(void)
+{
+  int length = sizeof address;
+
+  connected = accepted = 0;
+  ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, (struct sockaddr_in *)&address),
+                   0);
+  ck_assert_int_eq(uv_tcp_init(&loop, &listener), 0);
+  ck_assert_int_eq(uv_tcp_bind(&listener, (struct sockaddr *)&address, 0), 0);
+  ck_assert_int_eq(
+      uv_tcp_getsockname(&listener, (struct sockaddr *)&address, &length), 0);
+  ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, CLIENTS, on_connection),
+                   0);
+}
+
+static void
+close_listener(void)
+{
+  unsigned i;
+
+  uv_close((uv_handle_t *)&listener, NULL);
+  for (i = 0; i < accepted; i++) {
+    ck_assert_int_eq(uvwheel_timer_is_active(&clients[i].idle), 0);
+    uv_close((uv_handle_t *)&clients[i].tcp, NULL);
+  }
+  for (i = 0; i < connected; i++)
+    close(clients[i].fd);
+}
+
+/* And the next one connects, for the poll after this one. */
+static void
+take_50_ms_and_go_on(void)
+{
+  virtual_time_advance_ms(50);
+  if (connected < CLIENTS) {
+    connect_client();
+    ck_assert_int_eq(write(bell_fds[1], "x", 1), 1);
+  }
+}
+
+static void
+take_50_ms_update_and_go_on(void)
+{
+  take_50_ms_and_go_on();
+  uv_update_time(&loop);
+}
+
+static void (*const acts[])(void) = {take_50_ms_and_go_on,
+                                     take_50_ms_update_and_go_on};
+
+/* P6. One is accepted in each poll, before the callback of the same poll that
+ * takes 50 ms. */
+START_TEST(a_connection_that_was_just_accepted_is_read_before_its_timer_fires)
+{
+  size_t i;
+
+  for (i = 0; i < LENGTH(acts); i++) {
+    open_wheel(ticks_ms[_i], 64);
+    open_bell();
+    open_listener();
+    before_ring = connect_client;
+    ring_at(clock_now_ms() + 100, acts[i]);
+    run_for(5000);
+    ck_assert_uint_eq(accepted, CLIENTS);
+    close_listener();
+    close_bell();
+    close_and_forget_wheel();
+  }
+}
+END_TEST
+
+int
+main(void)
+{
+  const loop_test_t tests[] = {
+      EACH(a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece,
+           ticks_ms),
+      EACH(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first,
+           ticks_ms),
+      EACH(a_connection_that_was_just_accepted_is_read_before_its_timer_fires,
+           ticks_ms),
+  };
+
+  return run_loop_tests("watchers", tests, LENGTH(tests));
+}

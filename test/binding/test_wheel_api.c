@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: MIT */
+
+/* "The wheel" in the header: making one, walking over its timers, what bad
+ * input returns. test_close.c has its end. */
+
+#include <stdlib.h>
+
+#include "support.h"
+
+/* ---- Making -------------------------------------------------------------- */
+
+START_TEST(a_timer_fits_in_64_bytes)
+{
+  ck_assert_uint_le(sizeof(uvwheel_timer_t), 64);
+}
+END_TEST
+
+START_TEST(a_wheel_is_a_few_ordinary_handles)
+{
+  open_wheel(100, 8);
+  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES);
+  ck_assert_int_eq(uv_loop_alive(&loop), 0);
+  ck_assert_ptr_eq(uvwheel_get_loop(&wheel), &loop);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), 0);
+  ck_assert_int_eq(uvwheel_has_ref(&wheel), 1);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+static const uvwheel_options_t bad_options[] = {
+    {.tick_ms = UVWHEEL_MAX_TICK_MS + UINT64_C(1)},
+    {.tick_ms = UINT64_MAX},
+    {.slots = UVWHEEL_MAX_SLOTS + 1},
+    {.slots = UINT32_MAX},
+    {.flags = 2},
+    {.flags = UVWHEEL_FIFO | 0x80000000u},
+};
+
+static void
+expect_refused(const uvwheel_options_t *options)
+{
+  uvwheel_t before;
+
+  memset(&wheel, 0xA5, sizeof wheel);
+  before = wheel;
+  ck_assert_int_eq(uvwheel_init(&loop, &wheel, options), UV_EINVAL);
+  ck_assert_mem_eq(&wheel, &before, sizeof wheel);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+
+START_TEST(options_out_of_range_leave_wheel_and_loop_alone)
+{
+  expect_refused(&bad_options[_i]);
+}
+END_TEST
+
+START_TEST(reserved_words_of_the_options_must_be_zero)
+{
+  uvwheel_options_t options = {0};
+  size_t i;
+
+  for (i = 0; i < LENGTH(options.reserved); i++) {
+    options.reserved[i] = UINT32_C(1) << 4 * i;
+    expect_refused(&options);
+    options.reserved[i] = 0;
+  }
+}
+END_TEST
+
+START_TEST(no_loop_or_no_wheel_is_invalid)
+{
+  uvwheel_t before;
+
+  memset(&wheel, 0xA5, sizeof wheel);
+  before = wheel;
+  ck_assert_int_eq(uvwheel_init(NULL, &wheel, NULL), UV_EINVAL);
+  ck_assert_mem_eq(&wheel, &before, sizeof wheel);
+  ck_assert_int_eq(uvwheel_init(&loop, NULL, NULL), UV_EINVAL);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+START_TEST(a_wheel_that_is_not_aligned_is_invalid)
+{
+  static uvwheel_t room[2];
+  void *between = (char *)room + sizeof(void *);
+
+  memset(room, 0xA5, sizeof room);
+  ck_assert_int_eq(uvwheel_init(&loop, between, NULL), UV_EINVAL);
+  ck_assert_int_eq(((unsigned char *)between)[0], 0xA5);
+  ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+static const uvwheel_options_t zero_options;
+static const uvwheel_options_t *const default_options[] = {NULL, &zero_options};
+
+START_TEST(all_zero_options_and_none_mean_the_defaults)
+{
+  static test_timer_t timer;
+  uvwheel_options_t options;
+
+  open_wheel_with(default_options[_i]);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, &options), 0);
+  ck_assert_uint_eq(options.tick_ms, UVWHEEL_DEFAULT_TICK_MS);
+  ck_assert_uint_eq(options.slots, UVWHEEL_DEFAULT_SLOTS);
+  ck_assert_uint_eq(options.turn_budget, UVWHEEL_DEFAULT_TURN_BUDGET);
+  ck_assert_uint_eq(options.turn_ms, UVWHEEL_DEFAULT_TURN_MS);
+  ck_assert_uint_eq(options.stall_ms, UVWHEEL_DEFAULT_STALL_MS);
+  ck_assert_uint_eq(options.max_timers, 0);
+  ck_assert_uint_eq(options.flags, 0);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 1000);
+}
+END_TEST
+
+START_TEST(the_largest_options_are_legal)
+{
+  const uvwheel_options_t options = {.tick_ms = UVWHEEL_MAX_TICK_MS,
+                                     .slots = 1 << 16,
+                                     .turn_budget = UINT32_MAX,
+                                     .max_timers = UINT64_MAX,
+                                     .flags = UVWHEEL_FIFO};
+  static test_timer_t timer;
+
+  open_wheel_with(&options);
+  test_timer_init(&timer);
+  expect_punctual(&timer, UVWHEEL_MAX_TICK_MS);
+  rewind_clock();
+}
+END_TEST
+
+/* A round of 51.2 s, as far as the limits allow. */
+static const struct {
+  uint64_t tick_ms;
+  uint32_t slots;
+} default_slots[] = {
+    {0, 512},
+    {100, 512},
+    {101, 512},
+    {99, 1024},
+    {50, 1024},
+    {49, 2048},
+    {10, 8192},
+    {7, 8192},
+    {4, 16384},
+    {3, 16384},
+    {1, 16384},
+    {1000, 512},
+    {UVWHEEL_MAX_TICK_MS, 512},
+};
+
+START_TEST(slots_follow_from_the_tick)
+{
+  const uvwheel_options_t options = {.tick_ms = default_slots[_i].tick_ms};
+  uvwheel_options_t chosen;
+
+  open_wheel_with(&options);
+  ck_assert_int_eq(uvwheel_get_options(&wheel, &chosen), 0);
+  ck_assert_uint_eq(chosen.slots, default_slots[_i].slots);
+}
+END_TEST
+
+START_TEST(one_slot_is_enough)
+{
+  static test_timer_t timer;
+
+  open_wheel(1, 1);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 1000);
+}
+END_TEST
+
+static void
+on_a_thread(void (*act)(void *), void *arg)
+{
+  uv_thread_t thread;
+
+  ck_assert_int_eq(uv_thread_create(&thread, act, arg), 0);
+  ck_assert_int_eq(uv_thread_join(&thread), 0);
+}
+
+static void
+count_post(uvwheel_post_t *post, int status)
+{
+  ck_assert_int_eq(status, 0);
+  ++*(unsigned *)post->data;
+}
+
+/* Uses the wheel before its first turn, too, and closes it if the timer has an
+ * argument. */
+static void
+run(void *arg)
+{
+  test_timer_t *timer = arg;
+
+  test_timer_refresh(timer);
+  run_for(1000);
+  if (timer->arg != NULL)
+    uvwheel_close(&wheel, on_wheel_closed);
+  run_for(10);
+}
+
+static void
+run_on_another_thread(bool closes)
+{
+  static uvwheel_post_t post;
+  static test_timer_t timer;
+  unsigned posts = 0;
+
+  open_wheel(10, 8);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 50, 100);
+  timer.arg = closes ? &timer : NULL;
+  post.data = &posts;
+  ck_assert_int_eq(uvwheel_post(&wheel, &post, count_post), 0);
+  on_a_thread(run, &timer);
+  ck_assert_uint_eq(posts, 1);
+  ck_assert_uint_eq(timer.fired, closes ? 9 : 10);
+  ck_assert_uint_eq(wheels_closed, closes);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), closes);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), !closes);
+  ck_assert_uint_eq(stats_of_wheel().fired, timer.fired);
+  test_timer_stop(&timer);
+}
+
+/* Afterwards it can be inspected and closed here. */
+START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
+{
+  run_on_another_thread(false);
+}
+END_TEST
+
+START_TEST(a_wheel_prepared_here_can_be_closed_on_another_thread)
+{
+  run_on_another_thread(true);
+}
+END_TEST
+
+/* `data` belongs to the user, from before the init to after the close. */
+START_TEST(data_is_never_written)
+{
+  uvwheel_t untouched;
+  static test_timer_t timer;
+
+  memset(&untouched, 0xA5, sizeof untouched);
+  open_wheel(100, 8);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 100);
+  run_for(1000);
+  test_timer_refresh(&timer);
+  test_timer_stop(&timer);
+  ck_assert_ptr_eq(timer.base.data, untouched.data);
+  ck_assert_ptr_eq(wheel.data, untouched.data);
+  uvwheel_close(&wheel, NULL);
+  run_for(0);
+  ck_assert_ptr_eq(wheel.data, untouched.data);
+}
+END_TEST
+
+START_TEST(the_version_is_the_header_s)
+{
+  char text[32];
+
+  snprintf(text, sizeof text, "%d.%d.%d", UVWHEEL_VERSION_MAJOR,
+           UVWHEEL_VERSION_MINOR, UVWHEEL_VERSION_PATCH);
+  ck_assert_str_eq(uvwheel_version_string(), text);
+  ck_assert_uint_eq(uvwheel_version(), UVWHEEL_VERSION_HEX);
+}
+END_TEST
+
+/* ---- Walking ------------------------------------------------------------- */
+
+static void
+count_visit(uvwheel_timer_t *timer, void *visits)
+{
+  ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
+  ((test_timer_t *)timer)->fired++;
+  ++*(unsigned *)visits;
+}
+
+START_TEST(a_walk_visits_each_active_timer_once)
+{
+  static test_timer_t timers[40];
+  unsigned visits = 0;
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, LENGTH(timers));
+  uvwheel_walk(&wheel, count_visit, &visits);
+  ck_assert_uint_eq(visits, 0);
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * 7, 0);
+  test_timer_stop(&timers[17]);
+  uvwheel_walk(&wheel, count_visit, &visits);
+  ck_assert_uint_eq(visits, 39);
+  for (i = 0; i < LENGTH(timers); i++)
+    ck_assert_uint_eq(timers[i].fired, i == 17 ? 0 : 1);
+}
+END_TEST
+
+static void
+stop_and_free(uvwheel_timer_t *timer, void *visits)
+{
+  ++*(unsigned *)visits;
+  verify_wheel();
+  ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
+  verify_wheel();
+  free(timer);
+}
+
+START_TEST(a_walk_may_stop_and_free_all_it_meets)
+{
+  unsigned visits = 0, i;
+
+  open_wheel(10, 8);
+  for (i = 0; i < 100; i++) {
+    test_timer_t *timer = malloc(sizeof *timer);
+    test_timer_init(timer);
+    test_timer_start(timer, i, 0);
+  }
+  uvwheel_walk(&wheel, stop_and_free, &visits);
+  ck_assert_uint_eq(visits, 100);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  ck_assert_int_eq(uv_loop_alive(&loop), 0);
+}
+END_TEST
+
+static void
+walk_again(uvwheel_timer_t *timer, void *visits)
+{
+  unsigned inner = 0;
+
+  count_visit(timer, visits);
+  uvwheel_walk(&wheel, count_visit, &inner);
+  ck_assert_uint_eq(inner, 0);
+}
+
+START_TEST(a_walk_inside_a_walk_does_nothing)
+{
+  static test_timer_t timers[40];
+  unsigned visits = 0;
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i * 7, 0);
+  uvwheel_walk(&wheel, walk_again, &visits);
+  ck_assert_uint_eq(visits, LENGTH(timers));
+}
+END_TEST
+
+static void
+run_the_loop(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer;
+  (void)arg;
+  run_for(700);
+}
+
+/* Scenario 43. Forbidden, but survived: the wheel waits until the walk is over,
+ * and does not wake the loop again and again for what is due. It is one stall
+ * at most. */
+START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
+{
+  static test_timer_t timers[3];
+  uint64_t polls;
+  size_t i;
+
+  open_wheel(10, 8);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 10 * i, 0);
+  polls = virtual_time_polls();
+  uvwheel_walk(&wheel, run_the_loop, NULL);
+  ck_assert_uint_le(virtual_time_polls() - polls, 3 * LENGTH(timers));
+  ck_assert_uint_eq(fired_in_all, 0);
+  run_for(10000);
+  ck_assert_uint_eq(fired_in_all, 3);
+  ck_assert_uint_le(stats_of_wheel().stalls, 1);
+}
+END_TEST
+
+/* ---- Bad input ----------------------------------------------------------- */
+
+static void
+fail_on_visit(uvwheel_timer_t *timer, void *arg)
+{
+  ck_abort_msg("a walk visits %p %p", (void *)timer, arg);
+}
+
+static uvwheel_t zeroed_wheel;
+static uvwheel_t *const no_wheels[] = {NULL, &zeroed_wheel};
+
+START_TEST(no_wheel_is_harmless)
+{
+  static uvwheel_t before;
+  static uvwheel_timer_t timer;
+  uvwheel_t *none = no_wheels[_i];
+  uvwheel_stats_t stats, zero;
+
+  memset(&stats, 0xA5, sizeof stats);
+  memset(&zero, 0, sizeof zero);
+  uvwheel_close(none, on_wheel_closed);
+  ck_assert_int_eq(uvwheel_is_closing(none), 0);
+  ck_assert_ptr_null(uvwheel_get_loop(none));
+  ck_assert_uint_eq(uvwheel_count(none), 0);
+  ck_assert_uint_eq(uvwheel_now(none), 0);
+  ck_assert_uint_eq(uvwheel_slot_count(none, 0), 0);
+  uvwheel_walk(none, fail_on_visit, NULL);
+  uvwheel_ref(none);
+  uvwheel_unref(none);
+  ck_assert_int_eq(uvwheel_has_ref(none), 0);
+  uvwheel_get_stats(none, &stats);
+  ck_assert_mem_eq(&stats, &zero, sizeof stats);
+  uvwheel_get_stats(none, NULL);
+  uvwheel_print(none, stderr);
+  ck_assert_int_eq(uvwheel_timer_init(none, &timer), UV_EINVAL);
+  run_for(10);
+  ck_assert_uint_eq(wheels_closed, 0);
+  ck_assert_mem_eq(&zeroed_wheel, &before, sizeof before);
+}
+END_TEST
+
+START_TEST(a_closed_wheel_has_nothing_to_report)
+{
+  FILE *page = tmpfile();
+  uvwheel_timer_t timer;
+
+  open_wheel(100, 512);
+  uvwheel_close(&wheel, on_wheel_closed);
+  run_for(10);
+  ck_assert_uint_eq(wheels_closed, 1);
+  uvwheel_print(&wheel, page);
+  ck_assert_int_eq(ftell(page), 0);
+  fclose(page);
+  uvwheel_walk(&wheel, fail_on_visit, NULL);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&timer, on_test_timer, 1, 0), UV_EINVAL);
+}
+END_TEST
+
+int
+main(void)
+{
+  const loop_test_t tests[] = {
+      TEST(a_timer_fits_in_64_bytes),
+      TEST(a_wheel_is_a_few_ordinary_handles),
+      EACH(options_out_of_range_leave_wheel_and_loop_alone, bad_options),
+      TEST(reserved_words_of_the_options_must_be_zero),
+      TEST(no_loop_or_no_wheel_is_invalid),
+      TEST(a_wheel_that_is_not_aligned_is_invalid),
+      EACH(all_zero_options_and_none_mean_the_defaults, default_options),
+      TEST(the_largest_options_are_legal),
+      EACH(slots_follow_from_the_tick, default_slots),
+      TEST(one_slot_is_enough),
+      TEST(a_wheel_prepared_here_can_run_on_another_thread),
+      TEST(a_wheel_prepared_here_can_be_closed_on_another_thread),
+      TEST(data_is_never_written),
+      TEST(the_version_is_the_header_s),
+      TEST(a_walk_visits_each_active_timer_once),
+      TEST(a_walk_may_stop_and_free_all_it_meets),
+      TEST(a_walk_inside_a_walk_does_nothing),
+      TEST(a_loop_that_is_run_inside_a_walk_fires_nothing),
+      EACH(no_wheel_is_harmless, no_wheels),
+      TEST(a_closed_wheel_has_nothing_to_report),
+  };
+
+  return run_loop_tests("wheel_api", tests, LENGTH(tests));
+}
