@@ -77,8 +77,18 @@
 
 #include <uv.h>
 
-#include "uvwheel/version.h"
 #include "uvwheel/wheel.h"
+
+/* The version of this header; the library that runs may have another one. The
+ * build reads the three numbers from here. */
+#define UVWHEEL_VERSION_MAJOR 0
+#define UVWHEEL_VERSION_MINOR 1
+#define UVWHEEL_VERSION_PATCH 0
+
+/* One number that can be compared, laid out like libuv's UV_VERSION_HEX. */
+#define UVWHEEL_VERSION_HEX                                       \
+  ((UVWHEEL_VERSION_MAJOR << 16) | (UVWHEEL_VERSION_MINOR << 8) | \
+   UVWHEEL_VERSION_PATCH)
 
 #ifdef __cplusplus
 extern "C" {
@@ -317,12 +327,12 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
 /* Calls cb for each active timer, in no particular order. In cb any timer may
  * be started, stopped, refreshed and freed, and the wheel closed. A timer that
- * stays active is visited exactly once. A timer that is started in cb may be
- * visited or not, and so may one that is restarted or becomes due earlier. A
- * walk inside a walk does nothing.
- * Cost: O(active timers + slots in use); each timer is put into its slot anew,
- * which takes some 50 ns for each of a million. A slot is in use if timers were
- * put there since the hand passed it last, even if they have been stopped. */
+ * stays active is visited exactly once; one that is started, restarted or
+ * becomes due earlier in cb may be visited or not. A walk inside a walk does
+ * nothing.
+ * Cost: O(active timers + slots in use), some 50 ns for each of a million. A
+ * slot is in use if timers were put there since the hand passed it last, even
+ * if they have been stopped. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
@@ -335,12 +345,11 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * Returns the number of callbacks called, one per timer. That is less than
  * `count` if fewer timers are active, or if a callback stops, restarts or
  * refreshes a chosen timer or closes the wheel. (Timers that are due 2^63 ms
- * from now or later do not fire.) Called from one of its own
- * callbacks, or from a walk's, it does nothing and returns 0. turn_budget and
- * turn_ms do not limit it. A repeating timer keeps its beat. Cost: O(count),
- * the callbacks, and a look at each timer on the way that was refreshed or
- * waits for a later round. With UVWHEEL_FIFO each call looks at the latter
- * again. */
+ * from now or later do not fire.) Called from one of its own callbacks, or from
+ * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
+ * it. A repeating timer keeps its beat.
+ * Cost: O(count), the callbacks, and a look at each timer on the way that was
+ * refreshed or waits for a later round (with UVWHEEL_FIFO in each call). */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -462,9 +471,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   The timer drifts by what it is late; a repeat that is a multiple of tick_ms
  *   takes a tick longer each time.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
- *   is past. The callback runs again at once, within the turn's limits, until
- *   it has run as often as the beat says. What is due later waits meanwhile; a
- *   callback that takes longer than its repeat never catches up.
+ *   is past. The callback runs again, within the turn's limits, until it has
+ *   run as often as the beat says; then others have their turn.
  *
  * The choice holds until the next one or the next init. Made in the timer's own
  * callback it holds from the next time on. After uvwheel_timer_set_repeat the

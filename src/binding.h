@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the files of the binding share. timer.c has the timers, turn.c what
- * wakes the loop and fires them, stall.c what becomes of time in which the loop
- * is blocked, mailbox.c the requests of other threads, uvwheel.c init and
- * close, print.c what reports on a wheel. */
+/* Shared by timer.c (timers), turn.c (wakes the loop and fires), stall.c (time
+ * in which the loop is blocked), mailbox.c (requests of other threads),
+ * uvwheel.c (init, close, walk) and print.c (reports). */
 
 #ifndef UVWHEEL_BINDING_H
 #define UVWHEEL_BINDING_H

@@ -2,10 +2,6 @@
 
 /* The mailbox: how other threads reach the timers of a loop.
  *
- *   threads                                  the loop
- *
- *   post 4 --> posted -> 3 -> end    taken -> 1 -> 2
- *
  * Threads append requests to a list under a mutex. The loop takes the whole
  * list at once, and calls the requests back without the mutex. Only the post
  * that finds the list empty wakes the loop. It holds the mutex meanwhile, so

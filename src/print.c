@@ -113,33 +113,14 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
           columns, per_column, most);
 }
 
-/* The upper bound of the bucket that reaches so many timers; of the last
- * bucket, the latest timer. */
-static uint64_t
-percentile(const uvwheel_stats_t *stats, double all)
-{
-  uint64_t seen = 0, bound_ms = 0, max_ms = stats->lateness_max_ms;
-  unsigned bucket;
-
-  for (bucket = 0; bucket < UVWHEEL_LATENESS_BUCKETS - 1; bucket++) {
-    seen += stats->lateness[bucket];
-    if ((double)seen >= all)
-      return bound_ms < max_ms ? bound_ms : max_ms;
-    bound_ms = 2 * bound_ms + 1;
-  }
-  return max_ms;
-}
-
 static void
 print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 {
-  double all = (double)(stats->fired - stats->fired_soonest);
+  uint64_t timers = stats->fired - stats->fired_soonest;
 
-  fprintf(stream,
-          "lateness  half within %" PRIu64 " ms, 99%% within %" PRIu64
-          " ms, 99.9%% within %" PRIu64 " ms, latest %" PRIu64 " ms\n",
-          percentile(stats, 0.5 * all), percentile(stats, 0.99 * all),
-          percentile(stats, 0.999 * all), stats->lateness_max_ms);
+  fprintf(stream, "lateness  %.1f ms on average, latest %" PRIu64 " ms\n",
+          (double)stats->lateness_sum_ms / (double)(timers + (timers == 0)),
+          stats->lateness_max_ms);
   fprintf(stream,
           "trouble   %" PRIu64 " stalls, the longest %" PRIu64
           " ms; clock set back by %" PRIu64 " ms in all; %" PRIu64

@@ -9,12 +9,6 @@
  * by a grace of min(S, 1000) ms, in which peers may send again. Due times are
  * times of that clock: no timer is touched.
  *
- *   loop's time    60 ....... 70 ........... 90 ................ 110
- *                  armed      the loop       a poll returns,     timers fire
- *                  for 70     is blocked     S = 20
- *
- *   wheel's clock  60 ...................... 90, back to 50 ... 70
- *
  * The loop is blocked while the process is frozen and while callbacks run,
  * other than the wheel's own: otherwise a repeat whose callback is slow would
  * lose its rate. It is not blocked while a poll sleeps, at most until the

@@ -32,9 +32,7 @@
  * behind the clock, and not after the last check but one: since then the loop
  * has listened for that long, in two polls. The wait slides. It begins anew at
  * most once in a spell, if timers of the loop have blocked it for longer than
- * MIN_WAIT_MS meanwhile.
- *
- * There is one turn per poll. */
+ * MIN_WAIT_MS meanwhile. */
 
 #include "binding.h"
 
@@ -48,9 +46,9 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
-/* In a spell the loop is asked whether it is quiet once per millisecond, and
- * after so many polls. Beside a descriptor that is always ready ten wheels that
- * ask after each poll leave a loop 88,000 iterations per second of 726,000. */
+/* A loop that was not quiet is asked again after a millisecond or so many
+ * polls. Beside a descriptor that is always ready ten wheels that ask after
+ * each poll leave a loop 88,000 iterations per second of 726,000. */
 #define MAX_UNASKED 1000
 
 static void on_driver(uv_timer_t *driver);

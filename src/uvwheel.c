@@ -21,7 +21,6 @@ static bool
 are_fields_known(const uv_loop_t *loop)
 {
   const unsigned flags[] = {0, UV__HANDLE_CLOSING, UV__HANDLE_CLOSED};
-  const uv_handle_t *handle;
   uv_timer_t timer;
   unsigned i = 0;
 
@@ -30,10 +29,9 @@ are_fields_known(const uv_loop_t *loop)
     return false;
 #endif
   memset(&timer, 0, sizeof timer);
-  handle = (const uv_handle_t *)&timer;
   for (; i < 3; i++) {
     timer.flags = flags[i];
-    if (uv_is_closing(handle) != (i > 0))
+    if (uv_is_closing((uv_handle_t *)&timer) != (i > 0))
       return false;
   }
   return loop->time == uv_now(loop);
@@ -249,25 +247,22 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
     uvwheel__arm(wheel);
 }
 
-static void
-set_unref(uvwheel_t *wheel, uint64_t unref)
-{
-  if (!is_wheel(wheel))
-    return;
-  wheel->flags = (wheel->flags & ~(uint64_t)UNREF) | unref;
-  uvwheel__update_refs(wheel);
-}
-
 void
 uvwheel_ref(uvwheel_t *wheel)
 {
-  set_unref(wheel, 0);
+  if (!is_wheel(wheel))
+    return;
+  wheel->flags &= ~(uint64_t)UNREF;
+  uvwheel__update_refs(wheel);
 }
 
 void
 uvwheel_unref(uvwheel_t *wheel)
 {
-  set_unref(wheel, UNREF);
+  if (!is_wheel(wheel))
+    return;
+  wheel->flags |= UNREF;
+  uvwheel__update_refs(wheel);
 }
 
 int

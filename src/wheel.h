@@ -103,9 +103,8 @@ void uvwheel__next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot);
 /* The first occupied slot from one on; the number of slots if there is none. */
 uint64_t uvwheel__next_occupied(const uvwheel_core_t *core, uint64_t number);
 
-/* A tick after the hand, before which no slot wants a pass. If one wants a pass
- * within a round, it is the exact tick. Vacates slots that removes have
- * emptied, or the loop would wake up for them. */
+/* A tick after the hand, before which no slot wants a pass; the exact one if it
+ * is within a round. Vacates slots that removes have emptied. */
 uint64_t uvwheel__find_next_tick(uvwheel_core_t *core);
 
 /* Returns how many entries wait in a slot. Adds to *later how many of them are

@@ -71,7 +71,7 @@ $release released "$url"
 git -C copy tag "v$version"
 refuses 1 'a tag' $release refused "$url"
 
-sed -i '/define UVWHEEL_VERSION_MINOR/s/$/9/' copy/include/uvwheel/version.h
+sed -i '/define UVWHEEL_VERSION_MINOR/s/$/9/' copy/include/uvwheel.h
 commit 'a version of which nobody has told'
 refuses 1 ' CHANGELOG.md does not begin' $release refused "$url"
 refuses 1 'debian/changelog does not begin' $release refused "$url"
