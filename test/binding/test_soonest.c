@@ -327,27 +327,6 @@ START_TEST(in_a_callback_that_it_calls_it_fires_nothing)
 }
 END_TEST
 
-static void
-fire_in_walk(uvwheel_timer_t *timer, void *arg)
-{
-  (void)timer;
-  ++*(unsigned *)arg;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 0);
-}
-
-START_TEST(in_a_walk_it_fires_nothing)
-{
-  unsigned walked = 0;
-
-  open_plain_waiters();
-  start_waiters(TIMERS, 100, 11);
-  uvwheel_walk(&wheel, fire_in_walk, &walked);
-  ck_assert_uint_eq(walked, TIMERS);
-  expect_the_soonest_fired(0);
-  expect_the_rest_in_time(TIMERS, 6000);
-}
-END_TEST
-
 /* A hundred timers are due at once: it fires fewer than a cut turn has left, or
  * more. */
 static const struct {
@@ -385,109 +364,6 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
     ck_assert_uint_eq(waiters[i].fired, 1);
   for (i = 1; i < TIMERS && cuts[_i].flags == UVWHEEL_FIFO; i++)
     ck_assert_uint_eq(order[i], i);
-}
-END_TEST
-
-/* ---- What its callbacks do ----------------------------------------------- */
-
-/* Ten are drawn. The first callback does something to the sixth, which is not
- * fired before its new time then; the others are. */
-#define VICTIM 5
-
-static void
-stop_victim(waiter_t *waiter)
-{
-  (void)waiter;
-  ck_assert_int_eq(uvwheel_timer_stop(&waiters[VICTIM].timer), 0);
-  memset(&waiters[VICTIM].timer, 0xA5, sizeof waiters[VICTIM].timer);
-}
-
-static void
-restart_victim(waiter_t *waiter)
-{
-  (void)waiter;
-  waiter_start(VICTIM, 3000);
-}
-
-static void
-stop_and_restart_victim_at_0(waiter_t *waiter)
-{
-  (void)waiter;
-  ck_assert_int_eq(uvwheel_timer_stop(&waiters[VICTIM].timer), 0);
-  waiter_start(VICTIM, 0);
-}
-
-static void
-refresh_victim(waiter_t *waiter)
-{
-  (void)waiter;
-  waiters[VICTIM].due_ms = uvwheel_now(&wheel) + 100;
-  ck_assert_int_eq(uvwheel_timer_refresh(&waiters[VICTIM].timer), 0);
-}
-
-/* What is done, and how many timers are left after it. */
-static const struct {
-  void (*then)(waiter_t *);
-  uint32_t flags;
-  unsigned left;
-} actions[] = {
-    {stop_victim, 0, 0},
-    {stop_victim, UVWHEEL_FIFO, 0},
-    {restart_victim, 0, 1},
-    {restart_victim, UVWHEEL_FIFO, 1},
-    {stop_and_restart_victim_at_0, 0, 1},
-    {stop_and_restart_victim_at_0, UVWHEEL_FIFO, 1},
-    {refresh_victim, 0, 1},
-    {refresh_victim, UVWHEEL_FIFO, 1},
-};
-
-START_TEST(one_that_was_drawn_and_then_changed_does_not_fire_with_the_others)
-{
-  const uvwheel_options_t options = {.tick_ms = TICK_MS,
-                                     .flags = actions[_i].flags};
-  unsigned left = actions[_i].left, i;
-
-  open_waiters(&options);
-  waiter_start(10, 100000); /* what an earlier call drew does not matter */
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  start_waiters(10, 100, 0);
-  run_for(50);
-  waiters[0].then = actions[_i].then;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 9);
-  ck_assert_uint_eq(uvwheel_count(&wheel), left);
-  verify_wheel();
-  for (i = 0; i < 10; i++)
-    ck_assert_uint_eq(waiters[i].fired, i != VICTIM);
-  run_for(5000);
-  ck_assert_uint_eq(waiters[VICTIM].fired, left);
-  if (left)
-    ck_assert_uint_eq(waiters[VICTIM].fired_ms,
-                      fires_at(waiters[VICTIM].due_ms));
-}
-END_TEST
-
-static void
-close_the_wheel(waiter_t *waiter)
-{
-  if (number_of(waiter) == 7)
-    uvwheel_close(&wheel, on_wheel_closed);
-}
-
-START_TEST(the_batch_stops_when_a_callback_closes_the_wheel)
-{
-  const uvwheel_options_t options = {.tick_ms = TICK_MS, .flags = UVWHEEL_FIFO};
-  unsigned i;
-
-  open_waiters(&options);
-  start_waiters(TIMERS, 100, 7);
-  set_then(close_the_wheel);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 8);
-  for (i = 0; i < TIMERS; i++)
-    ck_assert_int_eq(uvwheel_timer_is_active(&waiters[i].timer), 0);
-  run_for(100);
-  ck_assert_uint_eq(order_length, 8);
-  ck_assert_uint_eq(wheels_closed, 1);
-  open_plain_waiters();
 }
 END_TEST
 
@@ -585,11 +461,7 @@ main(void)
       TEST(a_full_wheel_has_room_again),
       TEST(a_callback_of_a_turn_may_call_it),
       EACH(in_a_callback_that_it_calls_it_fires_nothing, inner),
-      TEST(in_a_walk_it_fires_nothing),
       EACH(it_goes_on_where_a_cut_turn_has_stopped, cuts),
-      EACH(one_that_was_drawn_and_then_changed_does_not_fire_with_the_others,
-           actions),
-      TEST(the_batch_stops_when_a_callback_closes_the_wheel),
       TEST(a_repeating_timer_keeps_its_beat),
       EACH(few_are_looked_at_however_many_wait, crowds),
   };

@@ -69,21 +69,6 @@ START_TEST(an_entry_expires_exactly_at_the_first_tick_after_it_is_due)
 }
 END_TEST
 
-START_TEST(a_removed_entry_may_be_freed_and_never_expires)
-{
-  uvwheel_entry_t *entry = malloc(sizeof *entry);
-  uvwheel_core_t core;
-
-  open_core(&core, &shapes[_i]);
-  insert(&core, entry, 5);
-  remove_entry(&core, entry);
-  free(entry);
-  expect_none(&core, 10 * core.tick_ms);
-  ck_assert_uint_eq(core.counters.examined, 0);
-  close_core(&core);
-}
-END_TEST
-
 /* ---- Several entries ----------------------------------------------------- */
 
 static void
@@ -110,22 +95,6 @@ expire_together(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
 START_TEST(the_hand_wakes_once_for_each_tick_at_which_something_is_due)
 {
   at_every_hand(&shapes[_i], expire_together);
-}
-END_TEST
-
-START_TEST(the_hand_does_not_wake_for_a_slot_that_removes_have_emptied)
-{
-  uvwheel_entry_t first, removed, last;
-  uvwheel_core_t core;
-
-  open_core(&core, &shapes[_i]);
-  insert(&core, &first, 0);
-  insert(&core, &removed, core.tick_ms);
-  insert(&core, &last, 2 * core.tick_ms);
-  remove_entry(&core, &removed);
-  expect_only(&core, core.tick_ms, &first);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 3 * core.tick_ms);
-  close_core(&core);
 }
 END_TEST
 
@@ -294,41 +263,6 @@ END_TEST
 
 /* ---- Postponing ---------------------------------------------------------- */
 
-static void
-postpone_twice(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
-{
-  uint64_t round_ms = shape->tick_ms * shape->slots;
-  const uint64_t delays[] = {0,
-                             1,
-                             round_ms,
-                             shape->tick_ms,
-                             2 * round_ms - 1,
-                             round_ms + shape->tick_ms,
-                             3 * round_ms + 1};
-  const size_t kinds = LENGTH(delays), sequences = kinds * kinds * kinds;
-  item_t item;
-  size_t i;
-
-  for (i = 0; i < sequences; i++) {
-    uint64_t moved = core->counters.rescheduled;
-    insert(core, &item.entry, now_ms + delays[i % kinds]);
-    postpone(core, &item.entry, now_ms + delays[i / kinds % kinds]);
-    postpone(core, &item.entry, now_ms + delays[i / kinds / kinds]);
-    /* At worst once where it was, once in vain where it was before it became
-     * due earlier, and once where it belongs. */
-    ck_assert_uint_le(run_out(core, &item, 1, now_ms), 3);
-    ck_assert_uint_le(core->counters.rescheduled - moved, 1);
-    now_ms += 5 * round_ms;
-    expect_none(core, now_ms);
-  }
-}
-
-START_TEST(a_postponed_entry_expires_at_its_last_due_time)
-{
-  at_every_hand(&shapes[_i], postpone_twice);
-}
-END_TEST
-
 /* postpone checks that. */
 START_TEST(postponing_is_one_store)
 {
@@ -345,24 +279,6 @@ START_TEST(postponing_is_one_store)
   ck_assert_uint_eq(core.counters.rescheduled, 1);
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), 5200);
   expect_only(&core, 5200, &entry);
-  close_core(&core);
-}
-END_TEST
-
-START_TEST(postponing_to_an_earlier_time_pulls_the_wake_up_in)
-{
-  const shape_t shape = {100, 8, 0};
-  uvwheel_entry_t entry, other;
-  uvwheel_core_t core;
-
-  open_core(&core, &shape);
-  insert(&core, &other, 3000);
-  insert(&core, &entry, 5000);
-  postpone(&core, &entry, 150);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 200);
-  expect_only(&core, 200, &entry);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 3100);
-  expect_only(&core, 3100, &other);
   close_core(&core);
 }
 END_TEST
@@ -413,32 +329,6 @@ START_TEST(the_largest_tick_and_the_most_slots_work)
 }
 END_TEST
 
-START_TEST(slots_are_rounded_up_to_a_power_of_two_and_counted)
-{
-  static const uint32_t slots[][2] = {
-      {1, 1},   {2, 2},   {3, 4},    {4, 4},     {5, 8},
-      {63, 64}, {64, 64}, {65, 128}, {500, 512}, {513, 1024}};
-  uvwheel_entry_t first, second;
-  uvwheel_core_t core;
-  size_t i;
-
-  for (i = 0; i < LENGTH(slots); i++) {
-    uint64_t count = slots[i][1], slot;
-    const shape_t shape = {100, slots[i][0], 0};
-    open_core(&core, &shape);
-    for (slot = 0; slot < count; slot++) {
-      insert(&core, &first, (slot + count) * 100 - 1);
-      ck_assert_uint_eq(slot_count(&core, slot), 1);
-      insert(&core, &second, (slot + 3 * count) * 100 - 1);
-      ck_assert_uint_eq(slot_count(&core, slot), 2);
-      remove_entry(&core, &first);
-      remove_entry(&core, &second);
-    }
-    close_core(&core);
-  }
-}
-END_TEST
-
 int
 main(void)
 {
@@ -448,22 +338,17 @@ main(void)
 
 #define ADD(test) tcase_add_loop_test(expiry, test, 0, shape_count)
   ADD(an_entry_expires_exactly_at_the_first_tick_after_it_is_due);
-  ADD(a_removed_entry_may_be_freed_and_never_expires);
   ADD(the_hand_wakes_once_for_each_tick_at_which_something_is_due);
-  ADD(the_hand_does_not_wake_for_a_slot_that_removes_have_emptied);
   ADD(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion);
   ADD(a_jump_hands_out_what_is_due_in_the_order_of_ticks);
   ADD(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly);
   ADD(any_due_time_is_legal_and_the_last_ones_are_never_reached);
   ADD(a_clock_that_steps_back_makes_nothing_early_late_or_lost);
-  ADD(a_postponed_entry_expires_at_its_last_due_time);
 #undef ADD
   tcase_add_test(expiry, entries_with_rounds_to_go_are_not_looked_at_in_vain);
   tcase_add_loop_test(expiry, postponing_is_one_store, 0, SLOT_KINDS);
-  tcase_add_test(expiry, postponing_to_an_earlier_time_pulls_the_wake_up_in);
   tcase_add_test(making, an_argument_out_of_range_leaves_the_memory_alone);
   tcase_add_test(making, the_largest_tick_and_the_most_slots_work);
-  tcase_add_test(making, slots_are_rounded_up_to_a_power_of_two_and_counted);
   tcase_set_timeout(expiry, 120);
   suite_add_tcase(suite, expiry);
   suite_add_tcase(suite, making);

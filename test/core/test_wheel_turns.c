@@ -71,47 +71,6 @@ START_TEST(a_budget_bounds_what_one_turn_hands_out)
 }
 END_TEST
 
-/* All that is due was handed out, so nothing is left over for another turn. */
-START_TEST(a_budget_that_is_just_enough_leaves_nothing_to_do_now)
-{
-  item_t items[3];
-  uvwheel_core_t core;
-
-  open_core(&core, &(shape_t){TICK_MS, SLOTS, slot_kinds[_i].flags});
-  insert(&core, &items[0].entry, 5);
-  insert(&core, &items[1].entry, 5);
-  insert(&core, &items[2].entry, 2 * ROUND_MS + 35);
-  ck_assert_uint_eq(turn(&core, 10, 2), 2);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 2 * ROUND_MS + 40);
-  close_core(&core);
-}
-END_TEST
-
-/* P4 */
-START_TEST(ticks_stay_in_order_when_budgets_cut_them)
-{
-  item_t items[60];
-  uvwheel_core_t core;
-  uvwheel_entry_t *entry;
-  uint64_t budget, last_ms = 0;
-  size_t i, expired = 0;
-
-  open_core(&core, &lanes);
-  for (i = 0; i < LENGTH(items); i++)
-    insert(&core, &items[i].entry, i * 37 % 60 * TICK_MS / 2);
-  while (expired < LENGTH(items)) {
-    budget = (uint64_t)_i;
-    while ((entry = expire_within(&core, 1000, &budget)) != NULL) {
-      uint64_t tick_ms = tick_ms_after(TICK_MS, entry->due_ms);
-      ck_assert_uint_ge(tick_ms, last_ms);
-      last_ms = tick_ms;
-      expired++;
-    }
-  }
-  close_core(&core);
-}
-END_TEST
-
 /* ---- Operations in the middle of a pass ---------------------------------- */
 
 /* One slot with entries of each kind: due now, rounds to go, postponed into
@@ -175,25 +134,6 @@ START_TEST(any_operation_in_the_middle_of_a_pass_is_honoured)
 }
 END_TEST
 
-START_TEST(a_removed_peer_of_the_same_tick_is_not_handed_out)
-{
-  item_t items[5];
-  uvwheel_core_t core;
-  size_t i;
-
-  open_core(&core, &lanes);
-  for (i = 0; i < LENGTH(items); i++)
-    insert(&core, &items[i].entry, 5);
-  ck_assert_ptr_nonnull(expire(&core, 10));
-  for (i = 0; i < LENGTH(items); i++)
-    if (is_active(&items[i].entry))
-      remove_entry(&core, &items[i].entry);
-  ck_assert_uint_eq(core.counters.expired, 1);
-  expect_none(&core, 10);
-  close_core(&core);
-}
-END_TEST
-
 /* ModernUO#705. */
 START_TEST(an_entry_put_back_during_its_turn_waits_for_its_next_tick)
 {
@@ -219,31 +159,6 @@ START_TEST(an_entry_put_back_during_its_turn_waits_for_its_next_tick)
     expect_only(&core, tick_ms_after(TICK_MS, due_ms), &items[0].entry);
     close_core(&core);
   }
-}
-END_TEST
-
-START_TEST(a_peer_postponed_during_the_turn_waits_for_its_new_time)
-{
-  uint64_t due_ms = 5 + (uint64_t)_i;
-  uint64_t tick_ms = tick_ms_after(TICK_MS, due_ms);
-  bool is_moved = tick_ms > 10;
-  item_t items[3];
-  uvwheel_core_t core;
-
-  open_core(&core, &lanes);
-  insert(&core, &items[0].entry, 5);
-  insert(&core, &items[1].entry, 5);
-  insert(&core, &items[2].entry, 5);
-  ck_assert_ptr_eq(expire(&core, 10), &items[0].entry);
-  postpone(&core, &items[1].entry, due_ms);
-  ck_assert_uint_eq(drain(&core, 10), is_moved ? 1 : 2);
-  ck_assert_uint_eq(core.counters.rescheduled, is_moved);
-  if (is_moved) {
-    ck_assert_uint_eq(uvwheel__core_next_ms(&core), tick_ms);
-    expect_none(&core, tick_ms - 1);
-    expect_only(&core, tick_ms, &items[1].entry);
-  }
-  close_core(&core);
 }
 END_TEST
 
@@ -326,95 +241,6 @@ START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
 }
 END_TEST
 
-/* P4 */
-START_TEST(fifo_entries_of_several_rounds_keep_their_order_in_cut_passes)
-{
-  item_t items[12], *order[3][LENGTH(items)];
-  size_t counts[3] = {0}, i, round, expired;
-  uvwheel_core_t core;
-  uint64_t budget = (uint64_t)_i;
-
-  open_core(&core, &fifo);
-  for (i = 0; i < 8; i++) {
-    round = i * 5 % 3;
-    insert(&core, &items[i].entry, 5 + round * ROUND_MS);
-    order[round][counts[round]++] = &items[i];
-  }
-  expired = expire_within(&core, 10, &budget) != NULL;
-  ck_assert_int_eq(is_active(&order[0][0]->entry), !expired);
-  /* Those that are inserted while the pass is cut go behind those that stay. */
-  for (i = 8; i < LENGTH(items); i++) {
-    round = 1 + i % 2;
-    insert(&core, &items[i].entry, 5 + round * ROUND_MS);
-    order[round][counts[round]++] = &items[i];
-  }
-  expect_order(&core, 10, order[0] + expired, counts[0] - expired);
-  expect_order(&core, 10 + ROUND_MS, order[1], counts[1]);
-  expect_order(&core, 10 + 2 * ROUND_MS, order[2], counts[2]);
-  close_core(&core);
-}
-END_TEST
-
-/* P4 */
-START_TEST(a_fifo_entry_that_was_postponed_lines_up_when_it_is_moved)
-{
-  item_t items[3], *order[] = {&items[1], &items[0], &items[2]};
-  uvwheel_core_t core;
-
-  open_core(&core, &fifo);
-  insert(&core, &items[0].entry, 5);
-  insert(&core, &items[1].entry, 25);
-  postpone(&core, &items[0].entry, 25);
-  expect_none(&core, 10); /* here it is moved */
-  insert(&core, &items[2].entry, 25);
-  expect_order(&core, 30, order, 3);
-  close_core(&core);
-}
-END_TEST
-
-/* P4 */
-START_TEST(an_entry_that_is_due_before_a_cut_pass_comes_first)
-{
-  uvwheel_entry_t cut, earlier;
-  uvwheel_core_t core;
-  uint64_t budget = 0;
-
-  open_core(&core, &fifo);
-  insert(&core, &cut, 1248);
-  ck_assert_ptr_null(expire_within(&core, 1250, &budget));
-  insert(&core, &earlier, 1131);
-  ck_assert_ptr_eq(expire(&core, 5000), &earlier);
-  ck_assert_ptr_eq(expire(&core, 5000), &cut);
-  close_core(&core);
-}
-END_TEST
-
-/* P4. A pass is cut by its budget, the clock steps back, and more entries come
- * for its tick: before the wheel has noticed, and after. */
-START_TEST(fifo_entries_of_a_pass_that_a_stall_cuts_keep_their_order)
-{
-  item_t items[80], *order[LENGTH(items)];
-  size_t i, expired = 0;
-  uvwheel_core_t core;
-  uint64_t budget = (uint64_t)_i;
-
-  for (i = 0; i < LENGTH(items); i++)
-    order[i] = &items[i];
-  open_core(&core, &fifo);
-  for (i = 0; i < 60; i++)
-    insert(&core, &items[i].entry, 15);
-  for (; expire_within(&core, 20, &budget) != NULL; expired++)
-    ck_assert(!is_active(&items[expired].entry));
-  for (; i < 70; i++)
-    insert(&core, &items[i].entry, 15);
-  expect_none(&core, 15);
-  for (; i < LENGTH(items); i++)
-    insert(&core, &items[i].entry, 15);
-  expect_order(&core, 20, order + expired, LENGTH(items) - expired);
-  close_core(&core);
-}
-END_TEST
-
 int
 main(void)
 {
@@ -423,19 +249,11 @@ main(void)
 
   tcase_add_loop_test(turns, a_budget_bounds_what_one_turn_hands_out, 0,
                       (int)LENGTH(budgets));
-  tcase_add_loop_test(turns,
-                      a_budget_that_is_just_enough_leaves_nothing_to_do_now, 0,
-                      SLOT_KINDS);
-  tcase_add_loop_test(turns, ticks_stay_in_order_when_budgets_cut_them, 1, 20);
   tcase_add_loop_test(turns, any_operation_in_the_middle_of_a_pass_is_honoured,
                       0, ENTRY_ACTIONS);
-  tcase_add_test(turns, a_removed_peer_of_the_same_tick_is_not_handed_out);
   tcase_add_loop_test(turns,
                       an_entry_put_back_during_its_turn_waits_for_its_next_tick,
                       0, TICK_MS);
-  tcase_add_loop_test(turns,
-                      a_peer_postponed_during_the_turn_waits_for_its_new_time,
-                      0, 2 * ROUND_MS);
   tcase_add_loop_test(
       turns, an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one, 0,
       SLOT_KINDS);
@@ -443,14 +261,6 @@ main(void)
                  short_timers_started_while_catching_up_do_not_extend_the_turn);
   tcase_add_test(turns,
                  fifo_entries_of_one_tick_expire_in_the_order_of_insertion);
-  tcase_add_loop_test(
-      turns, fifo_entries_of_several_rounds_keep_their_order_in_cut_passes, 0,
-      14);
-  tcase_add_test(turns,
-                 a_fifo_entry_that_was_postponed_lines_up_when_it_is_moved);
-  tcase_add_test(turns, an_entry_that_is_due_before_a_cut_pass_comes_first);
-  tcase_add_loop_test(
-      turns, fifo_entries_of_a_pass_that_a_stall_cuts_keep_their_order, 0, 61);
   tcase_set_timeout(turns, 60);
   suite_add_tcase(suite, turns);
   return run_suite(suite);
