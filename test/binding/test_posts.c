@@ -3,8 +3,6 @@
 /* "From other threads" in the header, as the loop sees it, in virtual time.
  * test_posts_threads.c has the threads. */
 
-#include <stdlib.h>
-
 #include "allocations.h"
 #include "echo_pair.h"
 #include "support.h"
@@ -95,49 +93,6 @@ turn(void)
 /* ---- One request ----------------------------------------------------------
  */
 
-static void
-refresh_timer(request_t *request)
-{
-  (void)request;
-  test_timer_refresh(&timers[0]);
-}
-
-static void
-stop_timer(request_t *request)
-{
-  (void)request;
-  test_timer_stop(&timers[0]);
-}
-
-START_TEST(a_request_s_callback_starts_refreshes_and_stops_timers)
-{
-  open_mailbox(&fine);
-  send_request(&requests[0], &timers[0]);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timers[0].base), 0);
-  turn();
-  expect_called(&requests[0], 0, 0);
-  ck_assert_int_eq(requests[0].started, 0);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timers[0].base), 50);
-  virtual_time_advance_ms(30);
-  requests[1].then = refresh_timer;
-  send_request(&requests[1], NULL);
-  turn();
-  expect_called(&requests[1], 0, 1);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timers[0].base), 50);
-  requests[2].then = stop_timer;
-  send_request(&requests[2], NULL);
-  turn();
-  expect_called(&requests[2], 0, 2);
-  run_for(1000);
-  ck_assert_uint_eq(fired_in_all, 0);
-}
-END_TEST
-
-typedef struct job_s {
-  request_t request;
-  test_timer_t timer;
-} job_t;
-
 /* Posts a request in memory full of garbage, which stays as it is. */
 static int
 post_in_vain(uvwheel_t *to, uvwheel_post_cb cb)
@@ -165,21 +120,6 @@ START_TEST(bad_input_is_refused_and_changes_nothing)
   turn();
   ck_assert_uint_eq(called_in_all, 0);
   ck_assert_uint_eq(handle_count(), WHEEL_HANDLES + 1);
-}
-END_TEST
-
-START_TEST(a_wheel_s_mailbox_is_opened_once_before_anybody_posts)
-{
-  open_wheel(10, 8);
-  ck_assert_int_eq(post_in_vain(&wheel, on_request), UV_EINVAL);
-  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES);
-  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
-  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES + 1);
-  send_request(&requests[0], NULL);
-  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), UV_EALREADY);
-  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES + 1);
-  turn();
-  expect_called(&requests[0], 0, 0);
 }
 END_TEST
 
@@ -340,13 +280,6 @@ close_handles(request_t *request)
   ck_assert_uint_eq(close_all_handles(), WHEEL_HANDLES + 1);
 }
 
-static void
-close_both(request_t *request)
-{
-  close_handles(request);
-  close_in_callback(request);
-}
-
 /* In a turn whose budget is enough for five. */
 static void
 close_in_nth(int n, void (*close)(request_t *))
@@ -433,19 +366,11 @@ START_TEST(after_a_foreign_close_requests_wait_for_uvwheel_close)
 }
 END_TEST
 
-START_TEST(a_mailbox_survives_both_closes_in_a_request_s_callback)
-{
-  close_in_nth(_i, close_both);
-}
-END_TEST
-
 int
 main(void)
 {
   const loop_test_t tests[] = {
-      TEST(a_request_s_callback_starts_refreshes_and_stops_timers),
       TEST(bad_input_is_refused_and_changes_nothing),
-      TEST(a_wheel_s_mailbox_is_opened_once_before_anybody_posts),
       TEST(requests_allocate_nothing),
       TEST(what_is_posted_in_a_request_s_callback_follows_in_the_next_turn),
       TEST(a_turn_keeps_to_its_budget),
@@ -453,7 +378,6 @@ main(void)
       {close_in_a_request_s_callback_cancels_those_after_it, 0, REQUESTS},
       TEST(a_canceled_request_s_callback_may_use_the_wheel),
       EACH(after_a_foreign_close_requests_wait_for_uvwheel_close, closes),
-      {a_mailbox_survives_both_closes_in_a_request_s_callback, 0, REQUESTS},
   };
 
   return run_loop_tests("posts", tests, LENGTH(tests));

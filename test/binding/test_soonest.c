@@ -83,15 +83,6 @@ start_waiters(unsigned count, uint64_t first_ms, uint64_t step_ms)
     waiter_start(i, first_ms + i * step_ms);
 }
 
-static void
-set_then(void (*then)(waiter_t *))
-{
-  unsigned i;
-
-  for (i = 0; i < TIMERS; i++)
-    waiters[i].then = then;
-}
-
 /* That many have fired, each once, and none that waits is due at an earlier
  * tick than one of them. */
 static void
@@ -257,76 +248,6 @@ END_TEST
 
 /* ---- Where it is called -------------------------------------------------- */
 
-static unsigned inner_calls;
-
-static void
-fire_20(waiter_t *waiter)
-{
-  waiter->then = NULL;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 20);
-}
-
-START_TEST(a_callback_of_a_turn_may_call_it)
-{
-  open_plain_waiters();
-  start_waiters(TIMERS, 1000, 7);
-  waiter_start(0, 30);
-  waiters[0].then = fire_20;
-  run_for(50);
-  ck_assert_uint_eq(stats_of_wheel().fired_soonest, 20);
-  ck_assert_uint_eq(order_length, 21);
-  expect_the_rest_in_time(TIMERS, 5000);
-}
-END_TEST
-
-static void
-fire_inside(waiter_t *waiter)
-{
-  (void)waiter;
-  inner_calls++;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 0);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, UINT64_MAX), 0);
-}
-
-static void
-restart_and_fire_inside(waiter_t *waiter)
-{
-  waiter_start(number_of(waiter), 0);
-  fire_inside(waiter);
-}
-
-static const struct {
-  const char *name;
-  unsigned count;
-  void (*then)(waiter_t *);
-} inner[] = {
-    {"some", 10, fire_inside},
-    {"some, which restart themselves", 10, restart_and_fire_inside},
-    {"all", TIMERS, fire_inside},
-    {"all, which restart themselves", TIMERS, restart_and_fire_inside},
-};
-
-/* However many are active, those included that it would call next or that were
- * started since: no timer fires twice, and callbacks do not pile up. */
-START_TEST(in_a_callback_that_it_calls_it_fires_nothing)
-{
-  const char *name = inner[_i].name;
-  unsigned count = inner[_i].count;
-
-  open_plain_waiters();
-  start_waiters(TIMERS, 100, 11);
-  inner_calls = 0;
-  set_then(inner[_i].then);
-  require_in(name, uvwheel_fire_soonest(&wheel, count) == count);
-  require_in(name, inner_calls == count);
-  require_in(name, order_length == count);
-  verify_wheel();
-  set_then(NULL);
-  if (inner[_i].then == fire_inside)
-    expect_the_rest_in_time(TIMERS, 6000);
-}
-END_TEST
-
 /* A hundred timers are due at once: it fires fewer than a cut turn has left, or
  * more. */
 static const struct {
@@ -368,38 +289,6 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
 END_TEST
 
 /* ---- What it leaves as it was -------------------------------------------- */
-
-static unsigned beats;
-
-static void
-on_beat(uvwheel_timer_t *timer)
-{
-  beats++;
-  ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
-}
-
-/* Early once, then at the times at which it would have fired anyway. */
-START_TEST(a_repeating_timer_keeps_its_beat)
-{
-  static uvwheel_timer_t timer;
-
-  open_wheel(TICK_MS, 64);
-  beats = 0;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&timer, on_beat, 100, 250), 0);
-  run_for(40);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 1);
-  ck_assert_uint_eq(beats, 1);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer), 60 + 250);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer), 60 + 500);
-  run_for(60 + 500);
-  ck_assert_uint_eq(beats, 2);
-  run_for(TICK_MS);
-  ck_assert_uint_eq(beats, 3);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer), 250 - TICK_MS);
-}
-END_TEST
 
 static void
 on_crowd(uvwheel_timer_t *timer)
@@ -459,10 +348,7 @@ main(void)
       TEST(timers_far_away_are_reached_and_the_last_due_times_are_not),
       TEST(count_may_be_anything),
       TEST(a_full_wheel_has_room_again),
-      TEST(a_callback_of_a_turn_may_call_it),
-      EACH(in_a_callback_that_it_calls_it_fires_nothing, inner),
       EACH(it_goes_on_where_a_cut_turn_has_stopped, cuts),
-      TEST(a_repeating_timer_keeps_its_beat),
       EACH(few_are_looked_at_however_many_wait, crowds),
   };
 

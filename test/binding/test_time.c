@@ -72,25 +72,6 @@ START_TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more)
 }
 END_TEST
 
-/* As with libuv, timeouts count from the time that the loop cached. */
-START_TEST(a_stale_loop_time_is_the_caller_s_to_update)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  virtual_time_advance_ms(200);
-  test_timer_start(&timer, 100, 0);
-  ck_assert_uint_eq(timer.due_ms, START_MS + 100);
-  run_turn();
-  ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(timer.fired_ms, START_MS + 200);
-  virtual_time_advance_ms(200);
-  uv_update_time(&loop);
-  expect_punctual(&timer, 500);
-}
-END_TEST
-
 /* ---- Waking up ----------------------------------------------------------- */
 
 static uint64_t
@@ -393,7 +374,6 @@ main(void)
       EACH(a_timer_fires_exactly_at_the_first_tick_after_it_is_due, ticks_ms),
       EACH(a_stopwatch_never_reads_less_than_the_timeout, ticks_ms),
       TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more),
-      TEST(a_stale_loop_time_is_the_caller_s_to_update),
       TEST(an_empty_wheel_never_wakes_up),
       TEST(an_entry_a_day_away_wakes_the_loop_once),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),

@@ -283,6 +283,126 @@ START_TEST(postponing_is_one_store)
 }
 END_TEST
 
+/* ---- Turns --------------------------------------------------------------- */
+
+#define TICK_MS 10
+#define SLOTS 4
+
+static const shape_t lanes = {TICK_MS, SLOTS, 0};
+static const shape_t fifo = {TICK_MS, SLOTS, UVWHEEL_FIFO};
+
+/* Spends a budget at now_ms. Returns how many entries expired, marking them
+ * as seen. */
+static unsigned
+turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
+{
+  uvwheel_entry_t *entry;
+  unsigned expired = 0;
+
+  while ((entry = expire_within(core, now_ms, &budget)) != NULL) {
+    ((item_t *)entry)->seen++;
+    expired++;
+  }
+  return expired;
+}
+
+#define MANY 600 /* more than the wheel looks at in one go */
+
+static const uint64_t budgets[] = {1, 2, 7, 8, 9, 100, 255, 256, 257, 599};
+
+static void
+spend(uint64_t budget, const shape_t *shape)
+{
+  static item_t items[MANY];
+  uvwheel_core_t core;
+  unsigned expired = 0, turns = 0;
+  size_t i;
+
+  open_core(&core, shape);
+  memset(items, 0, sizeof items);
+  for (i = 0; i < MANY; i++)
+    insert(&core, &items[i].entry, 5);
+  ck_assert_uint_eq(turn(&core, 10, 0), 0);
+  for (; expired < MANY; turns++) {
+    unsigned now = turn(&core, 10, budget);
+    ck_assert_uint_eq(now, budget < MANY - expired ? budget : MANY - expired);
+    expired += now;
+    ck_assert_int_eq(uvwheel__core_next_ms(&core) <= 10, expired < MANY);
+  }
+  ck_assert_uint_eq(turns, (MANY + budget - 1) / budget);
+  for (i = 0; i < MANY; i++)
+    ck_assert_uint_eq(items[i].seen, 1);
+  ck_assert_uint_eq(core.counters.examined, MANY);
+  close_core(&core);
+}
+
+/* P8 */
+START_TEST(a_budget_bounds_what_one_turn_hands_out)
+{
+  spend(budgets[_i], &lanes);
+  spend(budgets[_i], &fifo);
+}
+END_TEST
+
+/* P1. What is due at the time of a tick expires at the next one, wherever the
+ * wheel comes to know of it: at the look, after it was found due, and when it
+ * was drawn. */
+START_TEST(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one)
+{
+  item_t items[3];
+  uvwheel_core_t core;
+
+  open_core(&core, &(shape_t){TICK_MS, SLOTS, slot_kinds[_i].flags});
+  insert(&core, &items[0].entry, 9);
+  insert(&core, &items[1].entry, 9);
+  insert(&core, &items[2].entry, 9);
+  postpone(&core, &items[0].entry, 10);
+  ck_assert_ptr_eq(expire(&core, 10), &items[1].entry);
+  postpone(&core, &items[2].entry, 10);
+  expect_none(&core, 19);
+  ck_assert_uint_eq(draw(&core, 19, 2), 2);
+  postpone(&core, &items[0].entry, 20);
+  postpone(&core, &items[2].entry, 19);
+  ck_assert_ptr_eq(take_drawn(&core), &items[2].entry);
+  ck_assert_ptr_null(take_drawn(&core));
+  expect_none(&core, 29);
+  expect_only(&core, 30, &items[0].entry);
+  close_core(&core);
+}
+END_TEST
+
+/* ---- Order --------------------------------------------------------------- */
+
+/* Expires all at now_ms, which must come in the order of the array. */
+static void
+expect_order(uvwheel_core_t *core, uint64_t now_ms, item_t **order,
+             size_t count)
+{
+  size_t i;
+
+  for (i = 0; i < count; i++)
+    ck_assert_ptr_eq(expire(core, now_ms), &order[i]->entry);
+  expect_none(core, now_ms);
+}
+
+/* P4 */
+START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
+{
+  item_t items[50], *order[LENGTH(items)];
+  uvwheel_core_t core;
+  size_t i;
+
+  open_core(&core, &fifo);
+  for (i = 0; i < LENGTH(items); i++) {
+    order[i] = &items[i];
+    /* Within the tick the due time does not matter. */
+    insert(&core, &items[i].entry, 100 + i * 7 % TICK_MS);
+  }
+  expect_order(&core, 110, order, LENGTH(items));
+  close_core(&core);
+}
+END_TEST
+
 /* ---- Making a wheel ------------------------------------------------------ */
 
 START_TEST(an_argument_out_of_range_leaves_the_memory_alone)
@@ -332,25 +452,29 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("wheel");
-  TCase *expiry = tcase_create("expiry");
-  TCase *making = tcase_create("making");
+  const loop_test_t tests[] = {
+      {an_entry_expires_exactly_at_the_first_tick_after_it_is_due, 0,
+       shape_count},
+      {the_hand_wakes_once_for_each_tick_at_which_something_is_due, 0,
+       shape_count},
+      {any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion, 0,
+       shape_count},
+      {a_jump_hands_out_what_is_due_in_the_order_of_ticks, 0, shape_count},
+      {a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly, 0,
+       shape_count},
+      {any_due_time_is_legal_and_the_last_ones_are_never_reached, 0,
+       shape_count},
+      {a_clock_that_steps_back_makes_nothing_early_late_or_lost, 0,
+       shape_count},
+      TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain),
+      EACH(postponing_is_one_store, slot_kinds),
+      EACH(a_budget_bounds_what_one_turn_hands_out, budgets),
+      EACH(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one,
+           slot_kinds),
+      TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion),
+      TEST(an_argument_out_of_range_leaves_the_memory_alone),
+      TEST(the_largest_tick_and_the_most_slots_work),
+  };
 
-#define ADD(test) tcase_add_loop_test(expiry, test, 0, shape_count)
-  ADD(an_entry_expires_exactly_at_the_first_tick_after_it_is_due);
-  ADD(the_hand_wakes_once_for_each_tick_at_which_something_is_due);
-  ADD(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion);
-  ADD(a_jump_hands_out_what_is_due_in_the_order_of_ticks);
-  ADD(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly);
-  ADD(any_due_time_is_legal_and_the_last_ones_are_never_reached);
-  ADD(a_clock_that_steps_back_makes_nothing_early_late_or_lost);
-#undef ADD
-  tcase_add_test(expiry, entries_with_rounds_to_go_are_not_looked_at_in_vain);
-  tcase_add_loop_test(expiry, postponing_is_one_store, 0, SLOT_KINDS);
-  tcase_add_test(making, an_argument_out_of_range_leaves_the_memory_alone);
-  tcase_add_test(making, the_largest_tick_and_the_most_slots_work);
-  tcase_set_timeout(expiry, 120);
-  suite_add_tcase(suite, expiry);
-  suite_add_tcase(suite, making);
-  return run_suite(suite);
+  return run_tests("wheel", NULL, NULL, tests, LENGTH(tests));
 }
