@@ -57,8 +57,8 @@
  *   250 ms) and two polls. Bytes that the loop can read in that time are heard.
  *   If callbacks (not the wheel's) or a freeze block the loop for S ms, more
  *   than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms, within
- *   an allowance (60 s, refilled by 1 s in 16). A freeze during a poll counts
- *   from when the poll should have ended. docs/how-it-works.md explains this.
+ *   an allowance (60 s, refilled by 1 s in 16). Time between polls before the
+ *   wheel's next tick counts as sleep. docs/how-it-works.md explains this.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.
@@ -238,14 +238,16 @@ struct uvwheel_s {
   /* times of the loop's clock; turn.c explains them */
   uint64_t armed_for_ms; /* when the driver is due                          */
   uint64_t quiet_ms;     /* whoever spoke up to then was heard              */
-  uint64_t polled_ms;    /* when the last poll of the spell began,          */
+  uint64_t polled_ms;    /* when the last check of the spell was,       */
   uint64_t polled_before_ms; /* and the one before                          */
+  uint64_t is_held;          /* 1: the wait has begun anew in this spell    */
   uint64_t spell_ms; /* when the first poll of the spell returned       */
   uint64_t asked_ms; /* when the loop was found not quiet               */
   uint64_t unasked;  /* polls since then after which nobody asked       */
   /* stall.c explains these */
   uint64_t seen_ms;         /* when blocked_ms was reckoned                 */
   uint64_t blocked_ms;      /* since the last poll                          */
+  uint64_t behind_ms;       /* the loop then was behind the clock           */
   int64_t allowance_ms;     /* how much time may still be forgiven,         */
   uint64_t allowance_at_ms; /* and when that was reckoned                   */
   uvwheel_stats_t stats;
@@ -417,7 +419,7 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
 
 /* Sets the due time of an active timer to uvwheel_now() + its interval: its
  * repeat if it has one, else the timeout of its last start.
- * Errors: UV_EINVAL (also: not active, closed).
+ * Errors: UV_EINVAL (also: not active, closed). The loop must not be closed.
  * Cost: one store; the hand moves the timer when it comes to it. If the timer
  * becomes due earlier than before (its repeat is shorter than its timeout was),
  * a stop and a start. */

@@ -74,15 +74,6 @@ wheel_now(const uvwheel_t *wheel)
   return LIKELY(loop_ms > back_ms) ? loop_ms - back_ms : 0;
 }
 
-/* The wheel's clock begins again at 0 if the loop's has stepped back too far.
- */
-static inline void
-follow_clock(uvwheel_t *wheel)
-{
-  if (loop_now(wheel) < wheel->set_back_ms)
-    wheel->set_back_ms = loop_now(wheel);
-}
-
 /* The same for queries: 0 once the wheel is closing, as then there may be no
  * loop. */
 static inline uint64_t
@@ -149,6 +140,9 @@ void uvwheel__arm(uvwheel_t *wheel);
 /* Nothing wakes the loop for the wheel any more, and polls wait again. */
 void uvwheel__disarm(uvwheel_t *wheel);
 
+/* The loop's clock has stepped back. */
+void uvwheel__follow_clock(uvwheel_t *wheel);
+
 /* Sets whether the wheel's handles keep the loop alive. */
 void uvwheel__update_refs(uvwheel_t *wheel);
 
@@ -160,8 +154,7 @@ typedef struct batch_s {
   uint64_t begin_ns;
   uint64_t read_ns;    /* when the clock was read last     */
   uint64_t unread;     /* callbacks since                  */
-  uint64_t seen_ms;    /* of the wheel, before the batch   */
-  uint64_t blocked_ms; /* the same                         */
+  uint64_t blocked_ms; /* of the wheel, before the batch   */
   bool is_over;
 } batch_t;
 
@@ -180,15 +173,9 @@ void uvwheel__init_stalls(uvwheel_t *wheel);
  * to blocked_ms. Sets seen_ms to the time now. */
 void uvwheel__add_blocked(uvwheel_t *wheel);
 
-/* The wheel's own callbacks have run until seen_ms: sets blocked_ms back to its
- * value before them. */
-void uvwheel__forget_own(uvwheel_t *wheel, uint64_t seen_ms,
-                         uint64_t blocked_ms);
-
 /* The loop has polled. Counts a stall if it was blocked for too long, and sets
- * the wheel's clock back, unless the allowance is used up. Returns false if the
- * loop's clock has stepped back. */
-bool uvwheel__end_blocked(uvwheel_t *wheel);
+ * the wheel's clock back, unless the allowance is used up. */
+void uvwheel__end_blocked(uvwheel_t *wheel);
 
 /* ---- The mailbox (mailbox.c) -------------------------------------------- */
 

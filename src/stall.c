@@ -70,26 +70,24 @@ clock_ms(const uvwheel_t *wheel)
 }
 
 /* A poll may have slept until the loop's time, but not beyond the time for
- * which the driver is armed, and in a spell not at all. */
+ * which the driver is armed, by a loop's time that may have been behind the
+ * clock, and in a spell not at all. */
 void
 uvwheel__add_blocked(uvwheel_t *wheel)
 {
   uint64_t now_ms = clock_ms(wheel), slept_ms = loop_now(wheel);
+  uint64_t until_ms = add_ms(wheel->armed_for_ms, wheel->behind_ms);
 
-  if ((wheel->flags & ARMED) && wheel->armed_for_ms < slept_ms)
-    slept_ms = wheel->armed_for_ms;
+  if ((wheel->flags & ARMED) && until_ms < slept_ms)
+    slept_ms = until_ms;
   if (!(wheel->flags & SPELL) && slept_ms > wheel->seen_ms)
     wheel->seen_ms = slept_ms;
-  if (now_ms > wheel->seen_ms)
+  if (now_ms >= wheel->seen_ms)
     wheel->blocked_ms += now_ms - wheel->seen_ms;
+  else
+    uvwheel__follow_clock(wheel);
   wheel->seen_ms = now_ms;
-}
-
-void
-uvwheel__forget_own(uvwheel_t *wheel, uint64_t seen_ms, uint64_t blocked_ms)
-{
-  wheel->seen_ms = seen_ms;
-  wheel->blocked_ms = blocked_ms;
+  wheel->behind_ms = now_ms - loop_now(wheel);
 }
 
 /* What the division drops counts the next time. */
@@ -135,16 +133,14 @@ count_stall(uvwheel_t *wheel, uint64_t stall_ms)
     set_back(wheel, stall_ms);
 }
 
-bool
+void
 uvwheel__end_blocked(uvwheel_t *wheel)
 {
-  uint64_t seen_ms = wheel->seen_ms, stall_ms;
+  uint64_t stall_ms = wheel->blocked_ms;
 
-  uvwheel__add_blocked(wheel);
-  stall_ms = wheel->blocked_ms;
   wheel->blocked_ms = 0;
+  wheel->behind_ms = 0; /* libuv reads the clock before the next poll */
   if (UNLIKELY(stall_ms > wheel->options.stall_ms) &&
       wheel->options.stall_ms != UINT32_MAX)
     count_stall(wheel, stall_ms);
-  return LIKELY(wheel->seen_ms >= seen_ms);
 }

@@ -74,7 +74,8 @@ repeats(const uvwheel_timer_t *timer)
 static inline uint64_t
 due_after(uvwheel_t *wheel, uint64_t delay_ms)
 {
-  follow_clock(wheel);
+  if (UNLIKELY(loop_now(wheel) < wheel->set_back_ms))
+    uvwheel__follow_clock(wheel);
   return add_ms(wheel_now(wheel), delay_ms);
 }
 
@@ -266,8 +267,8 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   if (is_recent(timer, HOME_IDLE, &wheel)) {
     uvwheel_core_t *core = &wheel->core;
     uint64_t due_ms;
-    if (LIKELY(is_usual_due(wheel, timeout, &due_ms) &&
-               due_ms < core->reciprocal_ms && !is_closing(wheel) &&
+    if (LIKELY(!is_closing(wheel) && is_usual_due(wheel, timeout, &due_ms) &&
+               due_ms < core->reciprocal_ms &&
                core->inserted < core->insert_limit && wheel->unrefd == 0)) {
       timer->home = (uintptr_t)wheel;
       set_start(timer, cb, timeout, repeat);

@@ -25,14 +25,14 @@
  * If something is due that was not heard, or a turn was cut by its limits, a
  * spell begins: the idle handle keeps polls from waiting, and the checks listen
  * and fire until nothing is due. They fire no timer that is due after the last
- * poll began (polled_ms), because timers of the loop may be due before it.
+ * check (polled_ms), because timers of the loop may be due before it.
  *
  * A loop that is never quiet must have its timers as well. So in a spell, once
  * a quarter of a tick has passed since its first poll, quiet_ms is that quarter
- * behind the clock, and not after the last poll but one began: since then the
- * loop has listened for that long, in two polls. (Time in which timers of the
- * loop blocked it for longer than MIN_WAIT_MS does not count.) The wait slides,
- * it never begins anew within the spell.
+ * behind the clock, and not after the last check but one: since then the loop
+ * has listened for that long, in two polls. The wait slides. It begins anew at
+ * most once in a spell, if timers of the loop have blocked it for longer than
+ * MIN_WAIT_MS meanwhile.
  *
  * There is one turn per poll. */
 
@@ -90,6 +90,16 @@ arm_at_next_tick(uvwheel_t *wheel)
     start_driver(wheel, delay_ms);
 }
 
+/* Others have closed some of the wheel's handles. Closes the driver, and with
+ * it the wheel, and lets polls wait again. */
+static void
+abandon(uvwheel_t *wheel)
+{
+  (void)uv_idle_stop(&wheel->idle);
+  if (!is_closing(wheel))
+    uv_close((uv_handle_t *)&wheel->driver, NULL);
+}
+
 void
 uvwheel__arm(uvwheel_t *wheel)
 {
@@ -99,16 +109,8 @@ uvwheel__arm(uvwheel_t *wheel)
     uvwheel__disarm(wheel);
   else if (!(wheel->flags & SPELL))
     arm_at_next_tick(wheel);
-}
-
-/* Others have closed some of the wheel's handles. Closes the driver, and with
- * it the wheel, and lets polls wait again. */
-static void
-abandon(uvwheel_t *wheel)
-{
-  (void)uv_idle_stop(&wheel->idle);
-  if (!is_closing(wheel))
-    uv_close((uv_handle_t *)&wheel->driver, NULL);
+  else if (uv_is_closing((uv_handle_t *)&wheel->idle))
+    abandon(wheel);
 }
 
 /* Is something due by a time of the loop? A callback may find that the loop's
@@ -133,7 +135,9 @@ begin_spell(uvwheel_t *wheel)
   uvwheel__disarm(wheel);
   wheel->flags |= SPELL;
   wheel->spell_ms = UINT64_MAX;
-  wheel->polled_ms = 0;
+  wheel->is_held = 0;
+  wheel->polled_ms = loop_now(wheel); /* timers due by then run in this pass */
+  wheel->polled_before_ms = 0;
   (void)uv_idle_start(&wheel->idle, on_idle);
 }
 
@@ -146,8 +150,6 @@ on_idle(uv_idle_t *idle)
 
   if (is_closing(wheel) || uv_is_closing((uv_handle_t *)&wheel->check))
     abandon(wheel);
-  wheel->polled_before_ms = wheel->polled_ms;
-  wheel->polled_ms = loop_now(wheel);
 }
 
 /* ---- Batches ------------------------------------------------------------ */
@@ -167,7 +169,6 @@ void
 uvwheel__begin_batch(uvwheel_t *wheel, batch_t *batch)
 {
   uvwheel__add_blocked(wheel);
-  batch->seen_ms = wheel->seen_ms;
   batch->blocked_ms = wheel->blocked_ms;
   batch->begin_ns = uv_hrtime();
   batch->read_ns = batch->begin_ns;
@@ -201,8 +202,9 @@ uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch)
 
   if (took_us > wheel->stats.wakeup_max_us)
     wheel->stats.wakeup_max_us = took_us;
-  uvwheel__forget_own(wheel, batch->seen_ms + took_us / 1000,
-                      batch->blocked_ms);
+  /* The wheel's own callbacks do not block the loop. */
+  uvwheel__add_blocked(wheel);
+  wheel->blocked_ms = batch->blocked_ms;
 }
 
 /* ---- Firing ------------------------------------------------------------- */
@@ -288,8 +290,7 @@ are_descriptors_quiet(const uvwheel_t *wheel)
   if (backend.fd < 0)
     return -1;
   /* A queue is empty if its first link points to itself. */
-  return *(const void *const *)queue == queue &&
-         !(poll(&backend, 1, 0) == 1 && (backend.revents & POLLIN));
+  return *(const void *const *)queue == queue && poll(&backend, 1, 0) == 0;
 #endif
 }
 
@@ -361,33 +362,54 @@ go_on(uvwheel_t *wheel)
   uvwheel__arm(wheel);
 }
 
+void
+uvwheel__follow_clock(uvwheel_t *wheel)
+{
+  if (loop_now(wheel) < wheel->set_back_ms)
+    wheel->set_back_ms = loop_now(wheel);
+  wheel->quiet_ms = wheel->polled_ms = wheel->polled_before_ms = 0;
+  wheel->spell_ms = UINT64_MAX;
+}
+
+/* The next poll of a spell has returned, held_ms after the last check. */
+static void
+continue_spell(uvwheel_t *wheel, uint64_t held_ms)
+{
+  if (uv_is_closing((uv_handle_t *)&wheel->idle)) {
+    abandon(wheel);
+    return;
+  }
+  if (wheel->spell_ms == UINT64_MAX) {
+    wheel->spell_ms = loop_now(wheel);
+  } else if (held_ms > MIN_WAIT_MS && !wheel->is_held) {
+    wheel->spell_ms = loop_now(wheel);
+    wheel->is_held = 1;
+  }
+  update_quiet(wheel);
+  go_on(wheel);
+  wheel->polled_before_ms = wheel->polled_ms;
+  wheel->polled_ms = wheel->seen_ms;
+}
+
 /* After each poll. */
 static void
 on_check(uv_check_t *check)
 {
   uvwheel_t *wheel = CONTAINER_OF(check, uvwheel_t, check);
+  uint64_t now_ms = loop_now(wheel), seen_ms = wheel->seen_ms;
 
-  uint64_t held_ms = loop_now(wheel) - wheel->seen_ms;
-
-  if (uvwheel__core_count(&wheel->core) == 0)
+  if (uvwheel__core_count(&wheel->core) == 0) {
+    wheel->blocked_ms = 0;
     return;
-  if (UNLIKELY(!uvwheel__end_blocked(wheel))) {
-    /* The loop's clock has stepped back: quiet_ms may be a time to come. */
-    follow_clock(wheel);
-    wheel->quiet_ms = wheel->polled_ms = wheel->polled_before_ms = 0;
-    wheel->spell_ms = UINT64_MAX;
   }
+  uvwheel__add_blocked(wheel);
+  uvwheel__end_blocked(wheel);
   if (wheel->flags & SPELL) {
-    if (wheel->spell_ms == UINT64_MAX)
-      wheel->spell_ms = loop_now(wheel);
-    else if ((int64_t)held_ms > MIN_WAIT_MS) /* by timers: nobody listened */
-      wheel->spell_ms += held_ms;
-    update_quiet(wheel);
-    go_on(wheel);
-  } else if (wheel->armed_for_ms <= loop_now(wheel) && !is_closing(wheel)) {
+    continue_spell(wheel, now_ms > seen_ms ? now_ms - seen_ms : 0);
+  } else if (wheel->armed_for_ms <= now_ms && !is_closing(wheel)) {
     update_quiet(wheel);
     /* Behind all timers of the loop that are due. */
-    if (wheel->armed_for_ms < loop_now(wheel))
+    if (wheel->armed_for_ms < now_ms)
       start_driver(wheel, 0);
   }
 }

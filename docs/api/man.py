@@ -3,7 +3,7 @@
 """Writes manual pages from what Doxygen has understood of the headers.
 
 There is a page for each function, callback, structure and enumeration, and one
-for each header in OVERVIEWS. (Doxygen's own manual pages hold a whole header
+for the header, HEADER. (Doxygen's own manual pages hold a whole header
 each: who asks for a function would have to search for it.)
 
 usage: man.py VERSION XML-DIRECTORY MAN-DIRECTORY
@@ -14,7 +14,8 @@ import re
 import sys
 from xml.etree import ElementTree
 
-OVERVIEWS = {"uvwheel.h": "uvwheel", "uvwheel/wheel.h": "uvwheel_core"}
+HEADER = "uvwheel.h"
+OVERVIEW = "uvwheel"
 
 
 # ---- Text -------------------------------------------------------------------
@@ -130,10 +131,9 @@ def pages_of(compound):
         yield (name, title(compound), forward("struct", name),
                description(compound) + members(compound, "memberdef"))
     elif compound.get("kind") == "file":
-        header = compound.find("location").get("file")
-        if header in OVERVIEWS:
+        if compound.find("location").get("file") == HEADER:
             brief = text_of(compound.find("briefdescription"))
-            yield (OVERVIEWS[header], brief.split(": ")[1].rstrip("."), "",
+            yield (OVERVIEW, brief.split(": ")[1].rstrip("."), "",
                    details(compound) + contents(compound))
         for element in compound.iter("memberdef"):
             name, kind = element.findtext("name"), element.get("kind")
@@ -149,19 +149,17 @@ def pages(directory):
     for path in sorted(directory.glob("*.xml")):
         compound = ElementTree.parse(path).getroot().find("compounddef")
         if compound is not None:
-            header = compound.find("location").get("file")
-            for page in pages_of(compound):
-                yield header, *page
+            yield from pages_of(compound)
 
 
 def main():
     version, xml, out = sys.argv[1], *map(pathlib.Path, sys.argv[2:])
     manual = list(pages(xml))
-    names = {name for _, name, *_ in manual}
+    names = {name for name, *_ in manual}
     out.mkdir(parents=True, exist_ok=True)
-    for header, name, summary, synopsis, text in manual:
-        synopsis = f"#include <{header}>\n\n{synopsis}".rstrip()
-        related = {OVERVIEWS[header]} | names.intersection(
+    for name, summary, synopsis, text in manual:
+        synopsis = f"#include <{HEADER}>\n\n{synopsis}".rstrip()
+        related = {OVERVIEW} | names.intersection(
             re.findall(r"\buvwheel_\w+\b(?! \(3\))", synopsis + text))
         related = ",\n".join(f".BR {one} (3)"
                              for one in sorted(related - {name}))

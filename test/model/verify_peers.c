@@ -182,6 +182,7 @@ key_of_wheel(void)
   key = mix(key, wheel->read_every);
   key = mix(key, wheel->unasked);
   key = mix(key, wheel->blocked_ms);
+  key = mix(key, wheel->behind_ms);
   key = mix(key, key_of_time(wheel->asked_ms));
   key = mix(key, key_of_time(wheel->seen_ms));
   key = mix(key, key_of_time(wheel->quiet_ms));
@@ -190,6 +191,7 @@ key_of_wheel(void)
     key = mix(key, key_of_time(wheel->polled_ms));
     key = mix(key, key_of_time(wheel->polled_before_ms));
     key = mix(key, key_of_time(wheel->spell_ms));
+    key = mix(key, wheel->is_held);
   }
   key = mix(key, (uint64_t)wheel->allowance_ms);
   since_ms = uv_now(&peers_world.loop) - wheel->allowance_at_ms;

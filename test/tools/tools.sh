@@ -19,7 +19,6 @@
 tool_table() {
   cat <<'END'
 # tool        apt-get dnf apk pacman zypper brew pkg
-abidiff       abigail-tools libabigail libabigail libabigail libabigail-tools -
 automake      automake,autoconf,make automake,autoconf,make automake,autoconf,make automake,autoconf,make automake,autoconf,make automake,autoconf
 awk           mawk gawk gawk gawk gawk gawk
 c++           g++ gcc-c++ g++ gcc gcc-c++ -

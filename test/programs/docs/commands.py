@@ -5,8 +5,8 @@
 The commands are the lines of blocks of shell code, and the code spans that
 begin with a script of the project or with one of TOOLS. They run in their
 order, those of blocks first, in a copy of the sources without its build
-directories, one for all documents. A block below a comment <!-- NAME --> is the
-file of that name.
+directories, one for all documents. What one of them exports holds for those
+after it. A block below a comment <!-- NAME --> is the file of that name.
 """
 
 import argparse
@@ -22,7 +22,6 @@ from documents import TOP, documents
 TOOLS = {"cc", "c++", "cmake", "git", "make", "man", "meson", "ninja", "sudo"}
 
 
-
 class Job(str):
     """A job of test/run, which does what the command does."""
 
@@ -32,7 +31,12 @@ class Job(str):
 ITSELF = ""
 BENCH = "bench/run --n 10000 --reps 1 --only refresh --peers uvwheel"
 COMMANDS = {
-    "cc -c src/*.c -Iinclude": ITSELF,
+    "export PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig LD_RUN_PATH=$PREFIX/lib":
+        ITSELF,
+    "export MANPATH=$PREFIX/share/man: CMAKE_PREFIX_PATH=$PREFIX": ITSELF,
+    "cc -O2 -Iinclude -o hello hello.c src/*.c -luv": ITSELF,
+    "cc -O2 -fno-tree-slp-vectorize -Ibuild/two-files -o hello hello.c "
+    "build/two-files/uvwheel.c -luv": ITSELF,
     "cc hello.c -o hello $(pkg-config --cflags --libs uvwheel)": ITSELF,
     "./hello": ITSELF,
     "examples/demo": "examples/demo --connections 100 --timeout 300",
@@ -47,9 +51,11 @@ COMMANDS = {
     "build/demo/load/idle-load --connections 2000 --duration 60":
         Job("tests"),
     "tools/uvwheel-try": Job("try"),
-    "tools/uvwheel-try --output uv.txt ./server": Job("try"),
-    "tools/uvwheel-try --with wheel --output wheel.txt ./server": Job("try"),
-    "tools/uvwheel-try --compare uv.txt wheel.txt": Job("try"),
+    "tools/uvwheel-try --output uv.txt ./server":
+        "cc -o server test/programs/try_subject.c -luv && "
+        "tools/uvwheel-try --output uv.txt ./server",
+    "tools/uvwheel-try --with wheel --output wheel.txt ./server": ITSELF,
+    "tools/uvwheel-try --compare uv.txt wheel.txt": ITSELF,
     "man uvwheel_timer_start": "man -P cat uvwheel_timer_start",
     "meson setup build --buildtype=release -Dtests=disabled "
     "-Dexamples=disabled":
@@ -59,10 +65,11 @@ COMMANDS = {
     "meson compile -C build docs": ITSELF,
     "sudo meson install -C build": "meson install -C build",
     "sudo ldconfig": "/sbin/ldconfig -n $PREFIX/lib",
-    "meson setup build/dev -Dchecks=true": Job("checks"),
-    "meson compile -C build/dev": Job("checks"),
-    "meson test -C build/dev": Job("checks"),
-    "meson test -C build/dev turns": Job("checks"),
+    "meson install --skip-subprojects": Job("consumer"),
+    "meson setup build/dev -Dchecks=true": ITSELF,
+    "meson compile -C build/dev": "meson compile -C build/dev test_turns",
+    "meson test -C build/dev": "meson test -C build/dev turns",
+    "meson test -C build/dev turns": ITSELF,
     "test/mutate 'not after it'": ITSELF,
     "test/run": Job("tests"),
     "test/run --far": "test/run --list",
@@ -79,10 +86,12 @@ COMMANDS = {
     "LDFLAGS=-Wl,-rpath,/opt/uvwheel/lib": Job("consumer"),
     "packaging/release ../uvwheel-release https://example.org/uvwheel":
         Job("consumer"),
+    "sudo apt-get build-dep ./packaging":
+        "! command -v apt-get || apt-get --simulate build-dep ./packaging",
     "packaging/deb ../uvwheel-release/uvwheel-0.1.0.tar.xz ../uvwheel-debian":
         Job("packaging"),
     "test/run abi": Job("abi"),
-    "test/install/abi/accept": ITSELF,
+    "test/run abi docs": Job("abi"),
     "packaging/release": Job("consumer"),
     "packaging/amalgamate build/two-files": ITSELF,
 }
@@ -120,14 +129,13 @@ def write_files(document, copy):
         (copy / name).write_text(text)
 
 
-def execute(command, copy):
+def execute(command, copy, exports):
     """Returns what it has printed if it fails."""
-    prefix = copy.parent / "prefix"
-    environment = dict(
-        os.environ, PREFIX=str(prefix), LD_RUN_PATH=f"{prefix}/lib",
-        PKG_CONFIG_PATH=f"{prefix}/lib/pkgconfig",
-        MANPATH=f"{prefix}/share/man")
-    done = subprocess.run(command, shell=True, cwd=copy, env=environment,
+    environment = dict(os.environ, PREFIX=str(copy.parent / "prefix"))
+    if command.startswith("export "):
+        exports.append(command)
+    done = subprocess.run("\n".join(["set -e", *exports, command]), shell=True,
+                          cwd=copy, env=environment,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=600)
     return done.stdout if done.returncode != 0 else None
@@ -151,7 +159,7 @@ def main():
         ".git", "build*", "__pycache__"))
     for document in documents():
         write_files(document, copy)
-    done, executed, faults = set(), set(), [*check_jobs()]
+    done, executed, exports, faults = set(), set(), [], [*check_jobs()]
     for name, command in commands():
         if command in done:
             continue
@@ -164,7 +172,7 @@ def main():
             continue
         executed.add(instead)
         print(f"{name}: {instead}", flush=True)
-        output = execute(instead, copy)
+        output = execute(instead, copy, exports)
         if output is not None:
             faults.append(f"{name}: {instead}: failed\n{output}")
     unused = COMMANDS.keys() - done
