@@ -3,8 +3,6 @@
 /* "The wheel" in the header: making one, walking over its timers, what bad
  * input returns. test_close.c has its end. */
 
-#include <stdlib.h>
-
 #include "support.h"
 
 /* ---- Making -------------------------------------------------------------- */
