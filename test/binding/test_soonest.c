@@ -9,49 +9,16 @@
 #define TIMERS 400u
 #define TICK_MS 10
 
-/* A timer that may fire early, which a test timer must not. */
-typedef struct waiter_s waiter_t;
-
-struct waiter_s {
-  uvwheel_timer_t timer;
-  uint64_t due_ms;   /* on the wheel's clock, when it was last armed */
-  uint64_t fired_ms; /* on that clock                              */
-  unsigned fired;
-  void (*then)(waiter_t *); /* what the callback does; NULL for nothing */
-};
-
-static waiter_t waiters[TIMERS];
+static test_timer_t waiters[TIMERS];
 
 /* Those that fired, in their order. */
 static unsigned order[2 * TIMERS], order_length;
 
-static unsigned
-number_of(const waiter_t *waiter)
-{
-  return (unsigned)(waiter - waiters);
-}
-
 static void
-on_waiter(uvwheel_timer_t *timer)
+note_order(test_timer_t *waiter)
 {
-  waiter_t *waiter = (waiter_t *)timer;
-
-  waiter->fired++;
-  waiter->fired_ms = uvwheel_now(&wheel);
   ck_assert_uint_lt(order_length, LENGTH(order));
-  order[order_length++] = number_of(waiter);
-  if (waiter->then != NULL)
-    waiter->then(waiter);
-}
-
-static void
-waiter_start(unsigned i, uint64_t timeout)
-{
-  waiters[i].due_ms = timeout > UINT64_MAX - uvwheel_now(&wheel)
-                          ? UINT64_MAX
-                          : uvwheel_now(&wheel) + timeout;
-  ck_assert_int_eq(
-      uvwheel_timer_start(&waiters[i].timer, on_waiter, timeout, 0), 0);
+  order[order_length++] = (unsigned)(waiter - waiters);
 }
 
 static void
@@ -60,10 +27,12 @@ open_waiters(const uvwheel_options_t *options)
   unsigned i;
 
   open_wheel_with(options);
-  memset(waiters, 0, sizeof waiters);
+  test_timer_init_all(waiters, TIMERS);
   order_length = 0;
-  for (i = 0; i < TIMERS; i++)
-    ck_assert_int_eq(uvwheel_timer_init(&wheel, &waiters[i].timer), 0);
+  for (i = 0; i < TIMERS; i++) {
+    waiters[i].then = note_order;
+    waiters[i].may_be_early = true;
+  }
 }
 
 static void
@@ -80,7 +49,7 @@ start_waiters(unsigned count, uint64_t first_ms, uint64_t step_ms)
   unsigned i;
 
   for (i = 0; i < count; i++)
-    waiter_start(i, first_ms + i * step_ms);
+    test_timer_start(&waiters[i], first_ms + i * step_ms, 0);
 }
 
 /* That many have fired, each once, and none that waits is due at an earlier
@@ -89,14 +58,14 @@ static void
 expect_the_soonest_fired(unsigned count)
 {
   uint64_t latest_ms = 0, earliest_ms = UINT64_MAX;
-  const waiter_t *waiter;
+  const test_timer_t *waiter;
 
   ck_assert_uint_eq(order_length, count);
   for (waiter = waiters; waiter < waiters + TIMERS; waiter++) {
     ck_assert_uint_le(waiter->fired, 1);
     if (waiter->fired && fires_at(waiter->due_ms) > latest_ms)
       latest_ms = fires_at(waiter->due_ms);
-    if (uvwheel_timer_is_active(&waiter->timer) &&
+    if (uvwheel_timer_is_active(&waiter->base) &&
         fires_at(waiter->due_ms) < earliest_ms)
       earliest_ms = fires_at(waiter->due_ms);
   }
@@ -140,12 +109,11 @@ fire_some(const uvwheel_options_t *options, unsigned count)
 
   open_waiters(options);
   for (i = 0; i < TIMERS; i++) {
-    waiter_start(i, 6000);
+    test_timer_start(&waiters[i], 6000, 0);
     run_for(1 + i % 20);
   }
   for (i = 0; i < 50; i++) {
-    waiters[i].due_ms = uvwheel_now(&wheel) + 6000;
-    ck_assert_int_eq(uvwheel_timer_refresh(&waiters[i].timer), 0);
+    test_timer_refresh(&waiters[i]);
   }
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
   expect_the_soonest_fired(count);
@@ -170,11 +138,11 @@ END_TEST
 START_TEST(timers_far_away_are_reached_and_the_last_due_times_are_not)
 {
   open_plain_waiters();
-  waiter_start(0, UINT64_MAX);
-  waiter_start(1, 100 * HOUR_MS);
-  waiter_start(2, UINT64_MAX - 1);
-  waiter_start(3, HOUR_MS);
-  waiter_start(4, 1000000 * HOUR_MS);
+  test_timer_start(&waiters[0], UINT64_MAX, 0);
+  test_timer_start(&waiters[1], 100 * HOUR_MS, 0);
+  test_timer_start(&waiters[2], UINT64_MAX - 1, 0);
+  test_timer_start(&waiters[3], HOUR_MS, 0);
+  test_timer_start(&waiters[4], 1000000 * HOUR_MS, 0);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
   ck_assert_uint_eq(waiters[3].fired, 1);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
@@ -185,7 +153,7 @@ START_TEST(timers_far_away_are_reached_and_the_last_due_times_are_not)
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 0);
   ck_assert_uint_eq(uvwheel_count(&wheel), 2);
   verify_wheel();
-  waiter_start(5, 20);
+  test_timer_start(&waiters[5], 20, 0);
   run_for(1000);
   ck_assert_uint_eq(waiters[5].fired_ms, fires_at(waiters[5].due_ms));
 }
@@ -216,9 +184,10 @@ START_TEST(count_may_be_anything)
 END_TEST
 
 static void
-restart_in_a_second(waiter_t *waiter)
+restart_in_a_second(test_timer_t *waiter)
 {
-  waiter_start(number_of(waiter), 1000);
+  note_order(waiter);
+  test_timer_start(waiter, 1000, 0);
 }
 
 /* What a server does when it has no place left: h2o#2932, TANK#62, envoy#43612.
@@ -232,10 +201,10 @@ START_TEST(a_full_wheel_has_room_again)
   start_waiters(100, 5000, 3);
   for (i = 100; i < TIMERS; i++) {
     ck_assert_int_eq(
-        uvwheel_timer_start(&waiters[i].timer, on_waiter, 5000 + 3 * i, 0),
+        uvwheel_timer_start(&waiters[i].base, on_test_timer, 5000 + 3 * i, 0),
         UV_ENOBUFS);
     ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-    waiter_start(i, 5000 + 3 * i);
+    test_timer_start(&waiters[i], 5000 + 3 * i, 0);
     ck_assert_uint_eq(uvwheel_count(&wheel), 100);
     ck_assert_uint_le(order[i - 100], i - 100 + 3); /* of that tick */
   }
@@ -246,7 +215,7 @@ START_TEST(a_full_wheel_has_room_again)
 }
 END_TEST
 
-/* ---- Where it is called -------------------------------------------------- */
+/* ---- Beside turns -------------------------------------------------------- */
 
 /* A hundred timers are due at once: it fires fewer than a cut turn has left, or
  * more. */
@@ -266,7 +235,7 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
   open_waiters(&options);
   start_waiters(100, 5, 0);
   for (i = 100; i < TIMERS; i++)
-    waiter_start(i, 2000 + 5 * i);
+    test_timer_start(&waiters[i], 2000 + 5 * i, 0);
   virtual_time_advance_ms(20);
   run_turn();
   fired = order_length; /* looks at others of the slot count for the budget */
@@ -288,7 +257,7 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
 }
 END_TEST
 
-/* ---- What it leaves as it was -------------------------------------------- */
+/* ---- Its cost ------------------------------------------------------------ */
 
 static void
 on_crowd(uvwheel_timer_t *timer)

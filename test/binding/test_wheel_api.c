@@ -189,9 +189,10 @@ run(void *arg)
   run_for(10);
 }
 
-static void
-run_on_another_thread(bool closes)
+/* It is closed there, or inspected and closed here afterwards. */
+START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
 {
+  bool closes = _i != 0;
   static uvwheel_post_t post;
   static test_timer_t timer;
   unsigned posts = 0;
@@ -211,18 +212,6 @@ run_on_another_thread(bool closes)
   ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), !closes);
   ck_assert_uint_eq(stats_of_wheel().fired, timer.fired);
   test_timer_stop(&timer);
-}
-
-/* Afterwards it can be inspected and closed here. */
-START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
-{
-  run_on_another_thread(false);
-}
-END_TEST
-
-START_TEST(a_wheel_prepared_here_can_be_closed_on_another_thread)
-{
-  run_on_another_thread(true);
 }
 END_TEST
 
@@ -364,8 +353,7 @@ main(void)
       EACH(all_zero_options_and_none_mean_the_defaults, default_options),
       TEST(the_largest_options_are_legal),
       EACH(slots_follow_from_the_tick, default_slots),
-      TEST(a_wheel_prepared_here_can_run_on_another_thread),
-      TEST(a_wheel_prepared_here_can_be_closed_on_another_thread),
+      {a_wheel_prepared_here_can_run_on_another_thread, 0, 2},
       TEST(data_is_never_written),
       TEST(the_version_is_the_header_s),
       TEST(a_loop_that_is_run_inside_a_walk_fires_nothing),
