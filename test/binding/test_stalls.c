@@ -225,6 +225,71 @@ START_TEST(the_clock_is_not_set_back_to_before_zero)
 }
 END_TEST
 
+/* ---- Before the wheel finds it ------------------------------------------- */
+
+static test_timer_t waiting, other;
+
+static void
+start_an_earlier_one(void)
+{
+  uv_update_time(&loop);
+  test_timer_start(&other, 0, 0);
+}
+
+static void
+start_the_one_that_waits(void)
+{
+  uv_update_time(&loop);
+  test_timer_start(&waiting, 5000, 0);
+}
+
+static void
+ignore(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer, (void)arg;
+}
+
+static void
+walk_in_uv_timer(uv_timer_t *timer)
+{
+  uvwheel_walk(&wheel, ignore, NULL);
+  uv_close((uv_handle_t *)timer, NULL);
+}
+
+/* libuv since 1.48 first gathers all timers that are due, which makes them
+ * inactive, and then calls them. The callback of another one must not arm the
+ * driver anew, which would hide how late it is. */
+static void
+let_a_uv_timer_be_due(void)
+{
+  static uv_timer_t timer;
+
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_timer_start(&timer, walk_in_uv_timer, 1, 0), 0);
+}
+
+static void (*const acts[])(void) = {
+    start_an_earlier_one, start_the_one_that_waits, let_a_uv_timer_be_due};
+
+/* P6 */
+START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
+{
+  open_wheel_with_stalls(0);
+  test_timer_init(&waiting);
+  test_timer_init(&other);
+  test_timer_start(&waiting, 100, 0);
+  virtual_time_advance_ms(9000);
+  acts[_i]();
+  run_now();
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_ge(stats_of_wheel().stall_max_ms, 9000 - 110);
+  ck_assert_uint_eq(fired_in_all, 0);
+  run_for(20000);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+}
+END_TEST
+
 /* ---- In two parts -------------------------------------------------------- */
 
 static void
@@ -278,6 +343,7 @@ main(void)
            lates_ms),
       TEST(stalls_add_up),
       TEST(the_clock_is_not_set_back_to_before_zero),
+      EACH(nothing_that_is_done_before_the_turn_hides_a_stall, acts),
       {a_stall_around_the_call_of_the_wheel_s_timer_is_one, 0, 4},
   };
 
