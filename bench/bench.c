@@ -79,7 +79,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,14 +151,12 @@ static struct {
   size_t sizes[MOST_SIZES];
   size_t size_count;
   unsigned long repetitions;
-  unsigned long cpu;
   const char *only;
   const char *peers;
 } options = {
     .sizes = {10, 100, 1000, 10000, 100000, 1000000, 5000000, 10000000},
     .size_count = 8,
-    .repetitions = 5,
-    .cpu = ULONG_MAX};
+    .repetitions = 5};
 
 /* Does the name begin with one of the words of the list? NULL lists all. */
 static int
@@ -272,18 +269,17 @@ static void
 bind_to_core(void)
 {
   cpu_set_t set;
+  size_t core = 0;
 
-  if (options.cpu == ULONG_MAX) {
-    if (sched_getaffinity(0, sizeof(set), &set) != 0)
-      bench_die("sched_getaffinity failed");
-    for (unsigned long i = 0; i < CPU_SETSIZE; i++)
-      if (CPU_ISSET(i, &set))
-        options.cpu = i;
-  }
+  if (sched_getaffinity(0, sizeof(set), &set) != 0)
+    bench_die("sched_getaffinity failed");
+  for (size_t i = 0; i < CPU_SETSIZE; i++)
+    if (CPU_ISSET(i, &set))
+      core = i;
   CPU_ZERO(&set);
-  CPU_SET(options.cpu, &set);
+  CPU_SET(core, &set);
   if (sched_setaffinity(0, sizeof(set), &set) != 0)
-    bench_die("cannot run on core %lu", options.cpu);
+    bench_die("cannot run on core %zu", core);
 }
 
 static unsigned long
@@ -328,28 +324,12 @@ read_sizes(const char *text)
 }
 
 static void
-print_help(void)
-{
-  puts("usage: bench [options] > results.csv\n"
-       "  --n N,...        numbers of timers (10,100,1000 up to 1000000, "
-       "5000000,\n"
-       "                   10000000)\n"
-       "  --only NAME,...  only workloads whose names begin like that\n"
-       "  --peers NAME,... only peers whose names begin like that\n"
-       "  --reps R         repetitions (5)\n"
-       "  --cpu C          the core to run on (the last one)\n"
-       "  --help");
-}
-
-static void
 read_options(int argc, char **argv)
 {
   static const struct option known[] = {{"n", required_argument, NULL, 'n'},
                                         {"only", required_argument, NULL, 'o'},
                                         {"peers", required_argument, NULL, 'p'},
                                         {"reps", required_argument, NULL, 'r'},
-                                        {"cpu", required_argument, NULL, 'c'},
-                                        {"help", no_argument, NULL, 'h'},
                                         {NULL, 0, NULL, 0}};
   int option;
 
@@ -362,16 +342,11 @@ read_options(int argc, char **argv)
       options.peers = optarg;
     else if (option == 'r')
       options.repetitions = whole_number(optarg, 1, 1000);
-    else if (option == 'c')
-      options.cpu = whole_number(optarg, 0, CPU_SETSIZE - 1);
-    else if (option == 'h') {
-      print_help();
-      exit(0);
-    } else
+    else
       exit(2);
   }
   if (optind != argc)
-    bench_die("%s: what is that? try --help", argv[optind]);
+    bench_die("unknown argument '%s', see bench/run --help", argv[optind]);
 }
 
 static size_t

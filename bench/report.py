@@ -36,7 +36,6 @@ COLOURS = {FLOOR: "0x808890", CALLED: "0xb0a898", OURS: "0xe8590c",
            "libev ev_timer": "0x2f9e61", "libevent evtimer": "0x9a5fd0",
            "libevent common timeout": "0xd08be0",
            "Boost.Asio steady_timer": "0xb08a1e",
-           "Netty HashedWheelTimer": "0xd6457a",
            "h2o timeouts": "0x6f8f2f"}
 
 # How many times faster than uv_timer_t, for these peers and numbers of timers.

@@ -163,7 +163,7 @@ typedef struct uvwheel_options_s {
    * started; a refreshed timer counts from when the hand moves it. With
    * tick_ms = 1 that is libuv's own order for timers that are never refreshed.
    * A mass expiry is several times slower, and its first turn begins with a
-   * look at all timers of the slot, some 100 ns for each of a million. */
+   * look at all timers of the slot, some 250 ns for each of a million. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The mailbox
@@ -318,8 +318,7 @@ UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
 
 /* The wheel's clock in ms: uv_now() minus the time that was forgiven after
- * stalls (P6). After a stall it steps back. 0 if the wheel is NULL or closing.
- */
+ * stalls (P6). After a stall it steps back. 0 for NULL or a closing wheel. */
 UVWHEEL_EXTERN uint64_t uvwheel_now(const uvwheel_t *wheel);
 
 /* The number of active timers. */
@@ -408,9 +407,8 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
  * for a timer that is not active.
  * Errors: UV_EINVAL. A closed timer is not active.
- * Cost: O(1). Stopping the last active timer also costs one uv_timer_stop, some
- * 7 to 22 ns per slot in use (see uvwheel_walk), and a look at a bit per slot.
- */
+ * Cost: O(1). Stopping the last active timer also costs one uv_timer_stop, and
+ * some 7 to 22 ns per slot in use (see uvwheel_walk). */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does: until it is initialised again,
@@ -451,8 +449,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. It takes effect when the timer next fires,
- * is refreshed, or is started by `again`. The present due time does not change.
- */
+ * is refreshed, or started by `again`. The present due time does not change. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 

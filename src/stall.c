@@ -17,8 +17,7 @@
  *
  * Without a limit one client that blocks the loop again and again would keep
  * every silent peer connected. So there is an allowance, from which the time
- * that is set back is taken. A stall is forgiven only while some of it is left.
- */
+ * that is set back is taken. A stall is forgiven only while some is left. */
 
 #include "binding.h"
 

@@ -240,8 +240,7 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
   return false;
 }
 
-/* Looks at one entry, which is on no list any more. Returns whether it is due.
- */
+/* Looks at an entry, which is on no list. Returns whether it is due. */
 static bool
 look_at(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
@@ -452,8 +451,7 @@ uvwheel__core_next_ms(const uvwheel_core_t *core)
 
 /* ---- All entries -------------------------------------------------------- */
 
-/* Moves the entries of all slots to the list of unvisited ones, in their order.
- */
+/* Moves the entries of all slots to the unvisited ones, in their order. */
 static void
 gather(uvwheel_core_t *core)
 {

@@ -235,9 +235,8 @@ uint64_t uvwheel__core_draw(uvwheel_core_t *core, uint64_t now_ms,
 uvwheel_entry_t *uvwheel__core_take_drawn(uvwheel_core_t *core);
 
 /* A walk over all active entries: begin, then next until it returns NULL.
- * Between the steps the caller may do anything with the wheel, except begin
- * another walk. Every entry that is active throughout is visited exactly once.
- */
+ * Between the steps the caller may do anything but begin another walk. Every
+ * entry that is active throughout is visited exactly once. */
 void uvwheel__core_walk_begin(uvwheel_core_t *core);
 uvwheel_entry_t *uvwheel__core_walk_next(uvwheel_core_t *core);
 

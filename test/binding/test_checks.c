@@ -96,14 +96,6 @@ START_TEST(init_of_an_active_timer_is_reported)
 }
 END_TEST
 
-START_TEST(init_of_an_unref_d_active_timer_is_reported)
-{
-  start_two();
-  uvwheel_timer_unref(&first.base);
-  expect_abort_of_first(init_again, "initialised while active");
-}
-END_TEST
-
 START_TEST(init_of_idle_timers_and_of_garbage_is_fine)
 {
   start_two();
@@ -248,7 +240,6 @@ main(void)
 {
   const loop_test_t tests[] = {
       TEST(init_of_an_active_timer_is_reported),
-      TEST(init_of_an_unref_d_active_timer_is_reported),
       TEST(init_of_idle_timers_and_of_garbage_is_fine),
       EACH(a_corrupted_link_is_reported, corruptions),
       EACH(a_pass_over_corrupted_links_is_reported, passes),

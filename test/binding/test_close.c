@@ -57,60 +57,6 @@ START_TEST(close_stops_all_timers_and_calls_back_once)
 }
 END_TEST
 
-static void
-poison_wheel(uvwheel_t *closed)
-{
-  on_wheel_closed(closed);
-  forget_wheel();
-}
-
-START_TEST(the_wheel_s_memory_may_be_reused_in_the_close_callback)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 10, 0);
-  uvwheel_close(&wheel, poison_wheel);
-  run_for(1000);
-  ck_assert_uint_eq(wheels_closed, 1);
-}
-END_TEST
-
-static void
-open_again(uvwheel_t *closed)
-{
-  on_wheel_closed(closed);
-  open_wheel(100, 16);
-}
-
-/* Timers need no close at all. */
-START_TEST(timers_can_be_used_again_on_another_wheel)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 10, 0);
-  uvwheel_close(&wheel, open_again);
-  run_for(1000);
-  ck_assert_uint_eq(wheels_closed, 1);
-  ck_assert_uint_eq(timer.fired, 0);
-  test_timer_init(&timer);
-  expect_punctual(&timer, 777);
-}
-END_TEST
-
-START_TEST(a_wheel_can_be_closed_without_a_callback_and_without_timers)
-{
-  open_wheel(10, 8);
-  uvwheel_close(&wheel, NULL);
-  run_for(10);
-  ck_assert_int_eq(uvwheel_is_closing(&wheel), 1);
-  ck_assert_uint_eq(handle_count(), 0);
-}
-END_TEST
-
 /* netty (source), folly's DeleteWheelInTimeout. The nth callback of a batch
  * closes; no other runs. */
 START_TEST(close_in_a_callback_ends_the_batch_at_once)
@@ -135,68 +81,6 @@ START_TEST(close_in_a_callback_ends_the_batch_at_once)
   for (i = 0; i < LENGTH(timers); i++)
     expect_closed_for_business(&timers[i]);
   ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
-}
-END_TEST
-
-/* On a wheel of their own, the nth due n * step_ms after the first. */
-static void
-start_all(test_timer_t *timers, size_t count, uint64_t first_ms,
-          uint64_t step_ms)
-{
-  size_t i;
-
-  open_wheel(10, 8);
-  test_timer_init_all(timers, count);
-  for (i = 0; i < count; i++)
-    test_timer_start(&timers[i], first_ms + i * step_ms, 0);
-}
-
-static void
-close_in_walk(uvwheel_timer_t *timer, void *visits)
-{
-  (void)timer;
-  ++*(unsigned *)visits;
-  uvwheel_close(&wheel, on_wheel_closed);
-}
-
-START_TEST(close_in_a_walk_ends_the_walk)
-{
-  static test_timer_t timers[20];
-  unsigned visits = 0;
-
-  start_all(timers, LENGTH(timers), 0, 7);
-  uvwheel_walk(&wheel, close_in_walk, &visits);
-  ck_assert_uint_eq(visits, 1);
-  uvwheel_walk(&wheel, close_in_walk, &visits);
-  ck_assert_uint_eq(visits, 1);
-  run_for(100);
-  ck_assert_uint_eq(wheels_closed, 1);
-  uvwheel_walk(&wheel, close_in_walk, &visits);
-  ck_assert_uint_eq(visits, 1);
-}
-END_TEST
-
-static void
-walk_and_close(test_timer_t *timer)
-{
-  uvwheel_walk(&wheel, close_in_walk, timer->arg);
-}
-
-START_TEST(close_in_a_walk_in_a_callback_ends_both)
-{
-  static test_timer_t timers[20];
-  unsigned visits = 0;
-  size_t i;
-
-  start_all(timers, LENGTH(timers), 5, 0);
-  for (i = 0; i < LENGTH(timers); i++) {
-    timers[i].then = walk_and_close;
-    timers[i].arg = &visits;
-  }
-  run_for(100);
-  ck_assert_uint_eq(visits, 1);
-  ck_assert_uint_eq(fired_in_all, 1);
-  ck_assert_uint_eq(wheels_closed, 1);
 }
 END_TEST
 
@@ -418,30 +302,6 @@ START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says)
 END_TEST
 
 static void
-close_set_then_wheel(test_timer_t *timer)
-{
-  close_set(timer);
-  uvwheel_close(&wheel, forget_closed);
-}
-
-START_TEST(a_wheel_survives_both_closes_in_one_callback)
-{
-  static test_timer_t timers[10];
-  size_t i;
-
-  open_and_close_set(timers, LENGTH(timers), 0, 0);
-  closing_set = ALL_HANDLES;
-  for (i = 0; i < LENGTH(timers); i++) {
-    timers[i].then = close_set_then_wheel;
-    test_timer_start(&timers[i], 50, 20);
-  }
-  run_for(1000);
-  ck_assert_uint_eq(fired_in_all, 1);
-  ck_assert_uint_eq(wheels_closed, 1);
-}
-END_TEST
-
-static void
 close_any(uv_handle_t *handle, void *unused)
 {
   (void)unused;
@@ -533,19 +393,13 @@ main(void)
 {
   const loop_test_t tests[] = {
       TEST(close_stops_all_timers_and_calls_back_once),
-      TEST(the_wheel_s_memory_may_be_reused_in_the_close_callback),
-      TEST(timers_can_be_used_again_on_another_wheel),
-      TEST(a_wheel_can_be_closed_without_a_callback_and_without_timers),
       {close_in_a_callback_ends_the_batch_at_once, 0, 20},
-      TEST(close_in_a_walk_ends_the_walk),
-      TEST(close_in_a_walk_in_a_callback_ends_both),
       TEST(a_closed_wheel_does_without_its_loop),
       TEST(a_loop_closed_too_early_is_busy_and_goes_on),
       EACH(a_wheel_whose_handles_others_have_closed_is_closing, moments),
       EACH(some_handles_that_others_close_leave_a_loop_that_sleeps, moments),
       EACH(the_wheel_can_be_closed_right_after_some_of_its_handles, moments),
       {a_foreign_close_after_close_is_what_uv_is_closing_says, 1, 3},
-      TEST(a_wheel_survives_both_closes_in_one_callback),
       TEST(a_wheel_that_was_never_closed_can_be_left_without_its_loop),
       TEST(a_wheel_s_handles_are_distinguished_from_others),
   };

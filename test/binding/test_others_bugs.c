@@ -17,7 +17,6 @@
 /* ---- Life of a timer ----------------------------------------------------- */
 
 /* Which of several timers of one tick comes first must be known. */
-
 static void
 open_fifo(void)
 {

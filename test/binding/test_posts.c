@@ -3,8 +3,6 @@
 /* "From other threads" in the header, as the loop sees it, in virtual time.
  * test_posts_threads.c has the threads. */
 
-#include <stdlib.h>
-
 #include "allocations.h"
 #include "echo_pair.h"
 #include "support.h"
@@ -95,88 +93,6 @@ turn(void)
 /* ---- One request ----------------------------------------------------------
  */
 
-static void
-refresh_timer(request_t *request)
-{
-  (void)request;
-  test_timer_refresh(&timers[0]);
-}
-
-static void
-stop_timer(request_t *request)
-{
-  (void)request;
-  test_timer_stop(&timers[0]);
-}
-
-START_TEST(a_request_s_callback_starts_refreshes_and_stops_timers)
-{
-  open_mailbox(&fine);
-  send_request(&requests[0], &timers[0]);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timers[0].base), 0);
-  turn();
-  expect_called(&requests[0], 0, 0);
-  ck_assert_int_eq(requests[0].started, 0);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timers[0].base), 50);
-  virtual_time_advance_ms(30);
-  requests[1].then = refresh_timer;
-  send_request(&requests[1], NULL);
-  turn();
-  expect_called(&requests[1], 0, 1);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timers[0].base), 50);
-  requests[2].then = stop_timer;
-  send_request(&requests[2], NULL);
-  turn();
-  expect_called(&requests[2], 0, 2);
-  run_for(1000);
-  ck_assert_uint_eq(fired_in_all, 0);
-}
-END_TEST
-
-START_TEST(a_timeout_counts_from_when_the_request_is_called_back)
-{
-  open_mailbox(&fine);
-  send_request(&requests[0], &timers[0]);
-  virtual_time_advance_ms(1000);
-  turn();
-  ck_assert_uint_eq(uv_now(&loop), START_MS + 1000);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timers[0].base), 50);
-  run_for(49);
-  ck_assert_uint_eq(fired_in_all, 0);
-  run_for(12);
-  ck_assert_uint_eq(fired_in_all, 1);
-}
-END_TEST
-
-typedef struct job_s {
-  request_t request;
-  test_timer_t timer;
-} job_t;
-
-static void
-stop_and_free(request_t *request)
-{
-  job_t *job = (job_t *)request;
-
-  test_timer_stop(&job->timer);
-  free(job);
-}
-
-START_TEST(a_request_may_be_freed_in_its_callback_and_a_timer_with_it)
-{
-  job_t *job = calloc(1, sizeof *job);
-
-  open_mailbox(&fine);
-  test_timer_init(&job->timer);
-  test_timer_start(&job->timer, 50, 0);
-  job->request.then = stop_and_free;
-  send_request(&job->request, NULL);
-  turn();
-  ck_assert_uint_eq(called_in_all, 1);
-  run_for(100);
-}
-END_TEST
-
 /* Posts a request in memory full of garbage, which stays as it is. */
 static int
 post_in_vain(uvwheel_t *to, uvwheel_post_cb cb)
@@ -204,21 +120,6 @@ START_TEST(bad_input_is_refused_and_changes_nothing)
   turn();
   ck_assert_uint_eq(called_in_all, 0);
   ck_assert_uint_eq(handle_count(), WHEEL_HANDLES + 1);
-}
-END_TEST
-
-START_TEST(a_wheel_s_mailbox_is_opened_once_before_anybody_posts)
-{
-  open_wheel(10, 8);
-  ck_assert_int_eq(post_in_vain(&wheel, on_request), UV_EINVAL);
-  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES);
-  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
-  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES + 1);
-  send_request(&requests[0], NULL);
-  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), UV_EALREADY);
-  ck_assert_uint_eq(handle_count(), WHEEL_HANDLES + 1);
-  turn();
-  expect_called(&requests[0], 0, 0);
 }
 END_TEST
 
@@ -304,23 +205,6 @@ START_TEST(a_turn_keeps_to_its_budget)
 }
 END_TEST
 
-START_TEST(a_budget_that_is_just_enough_needs_no_other_turn)
-{
-  const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 3};
-  uint64_t sleeps;
-  unsigned i;
-
-  open_mailbox(&options);
-  for (i = 0; i < 3; i++)
-    send_request(&requests[i], NULL);
-  turn();
-  ck_assert_uint_eq(called_in_all, 3);
-  sleeps = virtual_time_sleeps();
-  run_for(5);
-  ck_assert_uint_eq(virtual_time_sleeps(), sleeps + 1);
-}
-END_TEST
-
 /* ---- What keeps the loop alive ------------------------------------------- */
 
 START_TEST(a_mailbox_keeps_the_loop_alive_unless_the_wheel_is_unref_d)
@@ -396,29 +280,6 @@ close_handles(request_t *request)
   ck_assert_uint_eq(close_all_handles(), WHEEL_HANDLES + 1);
 }
 
-static void
-close_both(request_t *request)
-{
-  close_handles(request);
-  close_in_callback(request);
-}
-
-START_TEST(close_cancels_what_is_queued_from_the_loop)
-{
-  queue_requests(0);
-  close_in_callback(NULL);
-  ck_assert_uint_eq(called_in_all, 0);
-  expect_refusal();
-  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), UV_EINVAL);
-  run_for(10);
-  ck_assert_uint_eq(wheels_closed, 1);
-  expect_canceled_from(0);
-  run_for(1000);
-  ck_assert_uint_eq(fired_in_all, 0);
-  ck_assert_uint_eq(handle_count(), 0);
-}
-END_TEST
-
 /* In a turn whose budget is enough for five. */
 static void
 close_in_nth(int n, void (*close)(request_t *))
@@ -435,26 +296,6 @@ close_in_nth(int n, void (*close)(request_t *))
 START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
 {
   close_in_nth(_i, close_in_callback);
-}
-END_TEST
-
-static void
-send_all_and_close(test_timer_t *timer)
-{
-  (void)timer;
-  send_all();
-  close_in_callback(NULL);
-}
-
-START_TEST(close_in_a_timer_s_callback_cancels_what_it_posted)
-{
-  open_mailbox(&fine);
-  timers[0].then = send_all_and_close;
-  test_timer_start(&timers[0], 50, 0);
-  run_for(1000);
-  ck_assert_uint_eq(wheels_closed, 1);
-  expect_canceled_from(0);
-  ck_assert_uint_eq(fired_in_all, 1);
 }
 END_TEST
 
@@ -525,66 +366,18 @@ START_TEST(after_a_foreign_close_requests_wait_for_uvwheel_close)
 }
 END_TEST
 
-/* Into an empty mailbox, so that the post wakes a handle that is closed. */
-START_TEST(what_is_posted_after_a_foreign_close_waits_for_uvwheel_close)
-{
-  open_mailbox(&fine);
-  foreign_close(_i);
-  send_all();
-  run_for(10);
-  require_in(closes[_i].name, called_in_all == 0);
-  close_in_callback(NULL);
-  run_for(10);
-  require_in(closes[_i].name, wheels_closed == 1);
-  expect_canceled_from(0);
-}
-END_TEST
-
-START_TEST(a_foreign_close_in_a_request_s_callback_ends_the_turn)
-{
-  unsigned n = (unsigned)_i;
-
-  queue_requests(5);
-  requests[n].then = close_handles;
-  run_for(100);
-  ck_assert_uint_eq(called_in_all, n + 1);
-  ck_assert_uint_eq(fired_in_all, 0);
-  close_in_callback(NULL);
-  run_for(10);
-  ck_assert_uint_eq(wheels_closed, 1);
-  expect_canceled_from(n + 1);
-}
-END_TEST
-
-START_TEST(a_mailbox_survives_both_closes_in_a_request_s_callback)
-{
-  close_in_nth(_i, close_both);
-}
-END_TEST
-
 int
 main(void)
 {
   const loop_test_t tests[] = {
-      TEST(a_request_s_callback_starts_refreshes_and_stops_timers),
-      TEST(a_timeout_counts_from_when_the_request_is_called_back),
-      TEST(a_request_may_be_freed_in_its_callback_and_a_timer_with_it),
       TEST(bad_input_is_refused_and_changes_nothing),
-      TEST(a_wheel_s_mailbox_is_opened_once_before_anybody_posts),
       TEST(requests_allocate_nothing),
       TEST(what_is_posted_in_a_request_s_callback_follows_in_the_next_turn),
       TEST(a_turn_keeps_to_its_budget),
-      TEST(a_budget_that_is_just_enough_needs_no_other_turn),
       TEST(a_mailbox_keeps_the_loop_alive_unless_the_wheel_is_unref_d),
-      TEST(close_cancels_what_is_queued_from_the_loop),
       {close_in_a_request_s_callback_cancels_those_after_it, 0, REQUESTS},
-      TEST(close_in_a_timer_s_callback_cancels_what_it_posted),
       TEST(a_canceled_request_s_callback_may_use_the_wheel),
       EACH(after_a_foreign_close_requests_wait_for_uvwheel_close, closes),
-      EACH(what_is_posted_after_a_foreign_close_waits_for_uvwheel_close,
-           closes),
-      {a_foreign_close_in_a_request_s_callback_ends_the_turn, 0, REQUESTS},
-      {a_mailbox_survives_both_closes_in_a_request_s_callback, 0, REQUESTS},
   };
 
   return run_loop_tests("posts", tests, LENGTH(tests));

@@ -307,17 +307,12 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("mailbox: threads");
-  TCase *tcase = tcase_create("threads");
+  const loop_test_t tests[] = {
+      {requests_of_several_threads_are_called_back_once_and_in_order, 0, 4},
+      TEST(a_thread_whose_post_is_refused_may_free_its_timer),
+      TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last),
+  };
 
-  tcase_add_checked_fixture(tcase, setup, teardown);
-  tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(
-      tcase, requests_of_several_threads_are_called_back_once_and_in_order, 0,
-      4);
-  tcase_add_test(tcase, a_thread_whose_post_is_refused_may_free_its_timer);
-  tcase_add_test(tcase,
-                 the_request_whose_callback_closes_the_wheel_may_be_the_last);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("posts: threads", setup, teardown, tests,
+                   sizeof tests / sizeof *tests);
 }

@@ -30,27 +30,6 @@ START_TEST(a_repeat_keeps_its_beat)
 }
 END_TEST
 
-static void
-drop_repeat(test_timer_t *timer)
-{
-  uvwheel_timer_set_repeat(&timer->base, 0);
-}
-
-/* As with libuv, the timer is armed already, for the last time. */
-START_TEST(a_repeat_dropped_in_the_callback_fires_once_more)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  timer.then = drop_repeat;
-  test_timer_start(&timer, 25, 25);
-  run_for(1000);
-  ck_assert_uint_eq(timer.fired, 2);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
-}
-END_TEST
-
 /* ---- Rates --------------------------------------------------------------- */
 
 static uint64_t busy_ns; /* what each callback of the test's handle takes */
@@ -342,77 +321,6 @@ START_TEST(many_bursts_inside_a_tick_cost_a_look_each)
 }
 END_TEST
 
-static void
-start_anew(uvwheel_timer_t *timer)
-{
-  uvwheel_timer_start(timer, on_repeat, 100, 100);
-}
-
-static void
-again(uvwheel_timer_t *timer)
-{
-  uvwheel_timer_again(timer);
-}
-
-static void
-refresh(uvwheel_timer_t *timer)
-{
-  uvwheel_timer_refresh(timer);
-}
-
-static void (*const beats_begin[])(uvwheel_timer_t *) = {start_anew, again,
-                                                         refresh};
-
-START_TEST(a_start_again_or_refresh_begins_a_new_beat)
-{
-  static repeater_t repeater;
-
-  open_wheel_without_stalls(1, 64);
-  start(&repeater, UVWHEEL_MISSED_SKIP, 100);
-  run_for(77);
-  beats_begin[_i](&repeater.timer);
-  be_late(250);
-  expect_due_in(&repeater, 50);
-}
-END_TEST
-
-/* Ten times are past. */
-START_TEST(a_burst_keeps_to_the_turn_budget)
-{
-  static repeater_t repeater;
-
-  open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 3});
-  start(&repeater, UVWHEEL_MISSED_BURST, 20);
-  virtual_time_advance_ms(240);
-  run_turn();
-  ck_assert_uint_eq(repeater.fired, 3);
-  run_for(9);
-  ck_assert_uint_eq(repeater.fired, 10);
-}
-END_TEST
-
-/* Nothing is left of a repeat that was set to none. */
-START_TEST(a_policy_outlives_starts_and_repeats)
-{
-  static repeater_t repeater;
-
-  open_wheel_without_stalls(10, 8);
-  start(&repeater, UVWHEEL_MISSED_SKIP, 0);
-  be_late(1000);
-  ck_assert_uint_eq(repeater.fired, 1);
-  uvwheel_timer_start(&repeater.timer, on_repeat, 50, 100);
-  uvwheel_timer_unref(&repeater.timer);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&repeater.timer), 100);
-  be_late(390);
-  expect_due_in(&repeater, 60);
-  uvwheel_timer_ref(&repeater.timer);
-  uvwheel_timer_set_repeat(&repeater.timer, 0);
-  be_late(390);
-  ck_assert_uint_eq(repeater.fired, 3);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-}
-END_TEST
-
 START_TEST(a_policy_that_is_none_is_refused)
 {
   static repeater_t repeater;
@@ -436,7 +344,6 @@ main(void)
 {
   const loop_test_t tests[] = {
       {a_repeat_keeps_its_beat, 1, 90},
-      TEST(a_repeat_dropped_in_the_callback_fires_once_more),
       EACH(a_repeat_whose_callback_is_slow_keeps_its_rate, slow_callbacks),
       EACH(a_repeat_beside_a_uv_timer_keeps_its_rate, beside),
       EACH(a_late_repeat_does_as_its_policy_says, policies),
@@ -445,9 +352,6 @@ main(void)
       EACH(a_minute_s_stall_costs_a_repeat_one_callback_at_most, minutes),
       TEST(a_beat_finer_than_the_tick_bursts_inside_it_or_skips),
       {many_bursts_inside_a_tick_cost_a_look_each, 0, 2},
-      EACH(a_start_again_or_refresh_begins_a_new_beat, beats_begin),
-      TEST(a_burst_keeps_to_the_turn_budget),
-      TEST(a_policy_outlives_starts_and_repeats),
       TEST(a_policy_that_is_none_is_refused),
   };
 

@@ -9,49 +9,16 @@
 #define TIMERS 400u
 #define TICK_MS 10
 
-/* A timer that may fire early, which a test timer must not. */
-typedef struct waiter_s waiter_t;
-
-struct waiter_s {
-  uvwheel_timer_t timer;
-  uint64_t due_ms;   /* on the wheel's clock, when it was last armed */
-  uint64_t fired_ms; /* on that clock                              */
-  unsigned fired;
-  void (*then)(waiter_t *); /* what the callback does; NULL for nothing */
-};
-
-static waiter_t waiters[TIMERS];
+static test_timer_t waiters[TIMERS];
 
 /* Those that fired, in their order. */
 static unsigned order[2 * TIMERS], order_length;
 
-static unsigned
-number_of(const waiter_t *waiter)
-{
-  return (unsigned)(waiter - waiters);
-}
-
 static void
-on_waiter(uvwheel_timer_t *timer)
+note_order(test_timer_t *waiter)
 {
-  waiter_t *waiter = (waiter_t *)timer;
-
-  waiter->fired++;
-  waiter->fired_ms = uvwheel_now(&wheel);
   ck_assert_uint_lt(order_length, LENGTH(order));
-  order[order_length++] = number_of(waiter);
-  if (waiter->then != NULL)
-    waiter->then(waiter);
-}
-
-static void
-waiter_start(unsigned i, uint64_t timeout)
-{
-  waiters[i].due_ms = timeout > UINT64_MAX - uvwheel_now(&wheel)
-                          ? UINT64_MAX
-                          : uvwheel_now(&wheel) + timeout;
-  ck_assert_int_eq(
-      uvwheel_timer_start(&waiters[i].timer, on_waiter, timeout, 0), 0);
+  order[order_length++] = (unsigned)(waiter - waiters);
 }
 
 static void
@@ -60,10 +27,12 @@ open_waiters(const uvwheel_options_t *options)
   unsigned i;
 
   open_wheel_with(options);
-  memset(waiters, 0, sizeof waiters);
+  test_timer_init_all(waiters, TIMERS);
   order_length = 0;
-  for (i = 0; i < TIMERS; i++)
-    ck_assert_int_eq(uvwheel_timer_init(&wheel, &waiters[i].timer), 0);
+  for (i = 0; i < TIMERS; i++) {
+    waiters[i].then = note_order;
+    waiters[i].may_be_early = true;
+  }
 }
 
 static void
@@ -80,16 +49,7 @@ start_waiters(unsigned count, uint64_t first_ms, uint64_t step_ms)
   unsigned i;
 
   for (i = 0; i < count; i++)
-    waiter_start(i, first_ms + i * step_ms);
-}
-
-static void
-set_then(void (*then)(waiter_t *))
-{
-  unsigned i;
-
-  for (i = 0; i < TIMERS; i++)
-    waiters[i].then = then;
+    test_timer_start(&waiters[i], first_ms + i * step_ms, 0);
 }
 
 /* That many have fired, each once, and none that waits is due at an earlier
@@ -98,14 +58,14 @@ static void
 expect_the_soonest_fired(unsigned count)
 {
   uint64_t latest_ms = 0, earliest_ms = UINT64_MAX;
-  const waiter_t *waiter;
+  const test_timer_t *waiter;
 
   ck_assert_uint_eq(order_length, count);
   for (waiter = waiters; waiter < waiters + TIMERS; waiter++) {
     ck_assert_uint_le(waiter->fired, 1);
     if (waiter->fired && fires_at(waiter->due_ms) > latest_ms)
       latest_ms = fires_at(waiter->due_ms);
-    if (uvwheel_timer_is_active(&waiter->timer) &&
+    if (uvwheel_timer_is_active(&waiter->base) &&
         fires_at(waiter->due_ms) < earliest_ms)
       earliest_ms = fires_at(waiter->due_ms);
   }
@@ -149,12 +109,11 @@ fire_some(const uvwheel_options_t *options, unsigned count)
 
   open_waiters(options);
   for (i = 0; i < TIMERS; i++) {
-    waiter_start(i, 6000);
+    test_timer_start(&waiters[i], 6000, 0);
     run_for(1 + i % 20);
   }
   for (i = 0; i < 50; i++) {
-    waiters[i].due_ms = uvwheel_now(&wheel) + 6000;
-    ck_assert_int_eq(uvwheel_timer_refresh(&waiters[i].timer), 0);
+    test_timer_refresh(&waiters[i]);
   }
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
   expect_the_soonest_fired(count);
@@ -179,11 +138,11 @@ END_TEST
 START_TEST(timers_far_away_are_reached_and_the_last_due_times_are_not)
 {
   open_plain_waiters();
-  waiter_start(0, UINT64_MAX);
-  waiter_start(1, 100 * HOUR_MS);
-  waiter_start(2, UINT64_MAX - 1);
-  waiter_start(3, HOUR_MS);
-  waiter_start(4, 1000000 * HOUR_MS);
+  test_timer_start(&waiters[0], UINT64_MAX, 0);
+  test_timer_start(&waiters[1], 100 * HOUR_MS, 0);
+  test_timer_start(&waiters[2], UINT64_MAX - 1, 0);
+  test_timer_start(&waiters[3], HOUR_MS, 0);
+  test_timer_start(&waiters[4], 1000000 * HOUR_MS, 0);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
   ck_assert_uint_eq(waiters[3].fired, 1);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
@@ -194,7 +153,7 @@ START_TEST(timers_far_away_are_reached_and_the_last_due_times_are_not)
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 0);
   ck_assert_uint_eq(uvwheel_count(&wheel), 2);
   verify_wheel();
-  waiter_start(5, 20);
+  test_timer_start(&waiters[5], 20, 0);
   run_for(1000);
   ck_assert_uint_eq(waiters[5].fired_ms, fires_at(waiters[5].due_ms));
 }
@@ -225,9 +184,10 @@ START_TEST(count_may_be_anything)
 END_TEST
 
 static void
-restart_in_a_second(waiter_t *waiter)
+restart_in_a_second(test_timer_t *waiter)
 {
-  waiter_start(number_of(waiter), 1000);
+  note_order(waiter);
+  test_timer_start(waiter, 1000, 0);
 }
 
 /* What a server does when it has no place left: h2o#2932, TANK#62, envoy#43612.
@@ -241,10 +201,10 @@ START_TEST(a_full_wheel_has_room_again)
   start_waiters(100, 5000, 3);
   for (i = 100; i < TIMERS; i++) {
     ck_assert_int_eq(
-        uvwheel_timer_start(&waiters[i].timer, on_waiter, 5000 + 3 * i, 0),
+        uvwheel_timer_start(&waiters[i].base, on_test_timer, 5000 + 3 * i, 0),
         UV_ENOBUFS);
     ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-    waiter_start(i, 5000 + 3 * i);
+    test_timer_start(&waiters[i], 5000 + 3 * i, 0);
     ck_assert_uint_eq(uvwheel_count(&wheel), 100);
     ck_assert_uint_le(order[i - 100], i - 100 + 3); /* of that tick */
   }
@@ -255,98 +215,7 @@ START_TEST(a_full_wheel_has_room_again)
 }
 END_TEST
 
-/* ---- Where it is called -------------------------------------------------- */
-
-static unsigned inner_calls;
-
-static void
-fire_20(waiter_t *waiter)
-{
-  waiter->then = NULL;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 20);
-}
-
-START_TEST(a_callback_of_a_turn_may_call_it)
-{
-  open_plain_waiters();
-  start_waiters(TIMERS, 1000, 7);
-  waiter_start(0, 30);
-  waiters[0].then = fire_20;
-  run_for(50);
-  ck_assert_uint_eq(stats_of_wheel().fired_soonest, 20);
-  ck_assert_uint_eq(order_length, 21);
-  expect_the_rest_in_time(TIMERS, 5000);
-}
-END_TEST
-
-static void
-fire_inside(waiter_t *waiter)
-{
-  (void)waiter;
-  inner_calls++;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 0);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, UINT64_MAX), 0);
-}
-
-static void
-restart_and_fire_inside(waiter_t *waiter)
-{
-  waiter_start(number_of(waiter), 0);
-  fire_inside(waiter);
-}
-
-static const struct {
-  const char *name;
-  unsigned count;
-  void (*then)(waiter_t *);
-} inner[] = {
-    {"some", 10, fire_inside},
-    {"some, which restart themselves", 10, restart_and_fire_inside},
-    {"all", TIMERS, fire_inside},
-    {"all, which restart themselves", TIMERS, restart_and_fire_inside},
-};
-
-/* However many are active, those included that it would call next or that were
- * started since: no timer fires twice, and callbacks do not pile up. */
-START_TEST(in_a_callback_that_it_calls_it_fires_nothing)
-{
-  const char *name = inner[_i].name;
-  unsigned count = inner[_i].count;
-
-  open_plain_waiters();
-  start_waiters(TIMERS, 100, 11);
-  inner_calls = 0;
-  set_then(inner[_i].then);
-  require_in(name, uvwheel_fire_soonest(&wheel, count) == count);
-  require_in(name, inner_calls == count);
-  require_in(name, order_length == count);
-  verify_wheel();
-  set_then(NULL);
-  if (inner[_i].then == fire_inside)
-    expect_the_rest_in_time(TIMERS, 6000);
-}
-END_TEST
-
-static void
-fire_in_walk(uvwheel_timer_t *timer, void *arg)
-{
-  (void)timer;
-  ++*(unsigned *)arg;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 0);
-}
-
-START_TEST(in_a_walk_it_fires_nothing)
-{
-  unsigned walked = 0;
-
-  open_plain_waiters();
-  start_waiters(TIMERS, 100, 11);
-  uvwheel_walk(&wheel, fire_in_walk, &walked);
-  ck_assert_uint_eq(walked, TIMERS);
-  expect_the_soonest_fired(0);
-  expect_the_rest_in_time(TIMERS, 6000);
-}
-END_TEST
+/* ---- Beside turns -------------------------------------------------------- */
 
 /* A hundred timers are due at once: it fires fewer than a cut turn has left, or
  * more. */
@@ -366,7 +235,7 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
   open_waiters(&options);
   start_waiters(100, 5, 0);
   for (i = 100; i < TIMERS; i++)
-    waiter_start(i, 2000 + 5 * i);
+    test_timer_start(&waiters[i], 2000 + 5 * i, 0);
   virtual_time_advance_ms(20);
   run_turn();
   fired = order_length; /* looks at others of the slot count for the budget */
@@ -388,142 +257,7 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
 }
 END_TEST
 
-/* ---- What its callbacks do ----------------------------------------------- */
-
-/* Ten are drawn. The first callback does something to the sixth, which is not
- * fired before its new time then; the others are. */
-#define VICTIM 5
-
-static void
-stop_victim(waiter_t *waiter)
-{
-  (void)waiter;
-  ck_assert_int_eq(uvwheel_timer_stop(&waiters[VICTIM].timer), 0);
-  memset(&waiters[VICTIM].timer, 0xA5, sizeof waiters[VICTIM].timer);
-}
-
-static void
-restart_victim(waiter_t *waiter)
-{
-  (void)waiter;
-  waiter_start(VICTIM, 3000);
-}
-
-static void
-stop_and_restart_victim_at_0(waiter_t *waiter)
-{
-  (void)waiter;
-  ck_assert_int_eq(uvwheel_timer_stop(&waiters[VICTIM].timer), 0);
-  waiter_start(VICTIM, 0);
-}
-
-static void
-refresh_victim(waiter_t *waiter)
-{
-  (void)waiter;
-  waiters[VICTIM].due_ms = uvwheel_now(&wheel) + 100;
-  ck_assert_int_eq(uvwheel_timer_refresh(&waiters[VICTIM].timer), 0);
-}
-
-/* What is done, and how many timers are left after it. */
-static const struct {
-  void (*then)(waiter_t *);
-  uint32_t flags;
-  unsigned left;
-} actions[] = {
-    {stop_victim, 0, 0},
-    {stop_victim, UVWHEEL_FIFO, 0},
-    {restart_victim, 0, 1},
-    {restart_victim, UVWHEEL_FIFO, 1},
-    {stop_and_restart_victim_at_0, 0, 1},
-    {stop_and_restart_victim_at_0, UVWHEEL_FIFO, 1},
-    {refresh_victim, 0, 1},
-    {refresh_victim, UVWHEEL_FIFO, 1},
-};
-
-START_TEST(one_that_was_drawn_and_then_changed_does_not_fire_with_the_others)
-{
-  const uvwheel_options_t options = {.tick_ms = TICK_MS,
-                                     .flags = actions[_i].flags};
-  unsigned left = actions[_i].left, i;
-
-  open_waiters(&options);
-  waiter_start(10, 100000); /* what an earlier call drew does not matter */
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  start_waiters(10, 100, 0);
-  run_for(50);
-  waiters[0].then = actions[_i].then;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 9);
-  ck_assert_uint_eq(uvwheel_count(&wheel), left);
-  verify_wheel();
-  for (i = 0; i < 10; i++)
-    ck_assert_uint_eq(waiters[i].fired, i != VICTIM);
-  run_for(5000);
-  ck_assert_uint_eq(waiters[VICTIM].fired, left);
-  if (left)
-    ck_assert_uint_eq(waiters[VICTIM].fired_ms,
-                      fires_at(waiters[VICTIM].due_ms));
-}
-END_TEST
-
-static void
-close_the_wheel(waiter_t *waiter)
-{
-  if (number_of(waiter) == 7)
-    uvwheel_close(&wheel, on_wheel_closed);
-}
-
-START_TEST(the_batch_stops_when_a_callback_closes_the_wheel)
-{
-  const uvwheel_options_t options = {.tick_ms = TICK_MS, .flags = UVWHEEL_FIFO};
-  unsigned i;
-
-  open_waiters(&options);
-  start_waiters(TIMERS, 100, 7);
-  set_then(close_the_wheel);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 8);
-  for (i = 0; i < TIMERS; i++)
-    ck_assert_int_eq(uvwheel_timer_is_active(&waiters[i].timer), 0);
-  run_for(100);
-  ck_assert_uint_eq(order_length, 8);
-  ck_assert_uint_eq(wheels_closed, 1);
-  open_plain_waiters();
-}
-END_TEST
-
-/* ---- What it leaves as it was -------------------------------------------- */
-
-static unsigned beats;
-
-static void
-on_beat(uvwheel_timer_t *timer)
-{
-  beats++;
-  ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
-}
-
-/* Early once, then at the times at which it would have fired anyway. */
-START_TEST(a_repeating_timer_keeps_its_beat)
-{
-  static uvwheel_timer_t timer;
-
-  open_wheel(TICK_MS, 64);
-  beats = 0;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&timer, on_beat, 100, 250), 0);
-  run_for(40);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 1);
-  ck_assert_uint_eq(beats, 1);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer), 60 + 250);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer), 60 + 500);
-  run_for(60 + 500);
-  ck_assert_uint_eq(beats, 2);
-  run_for(TICK_MS);
-  ck_assert_uint_eq(beats, 3);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer), 250 - TICK_MS);
-}
-END_TEST
+/* ---- Its cost ------------------------------------------------------------ */
 
 static void
 on_crowd(uvwheel_timer_t *timer)
@@ -583,14 +317,7 @@ main(void)
       TEST(timers_far_away_are_reached_and_the_last_due_times_are_not),
       TEST(count_may_be_anything),
       TEST(a_full_wheel_has_room_again),
-      TEST(a_callback_of_a_turn_may_call_it),
-      EACH(in_a_callback_that_it_calls_it_fires_nothing, inner),
-      TEST(in_a_walk_it_fires_nothing),
       EACH(it_goes_on_where_a_cut_turn_has_stopped, cuts),
-      EACH(one_that_was_drawn_and_then_changed_does_not_fire_with_the_others,
-           actions),
-      TEST(the_batch_stops_when_a_callback_closes_the_wheel),
-      TEST(a_repeating_timer_keeps_its_beat),
       EACH(few_are_looked_at_however_many_wait, crowds),
   };
 

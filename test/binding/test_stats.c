@@ -127,89 +127,10 @@ START_TEST(lateness_is_counted_in_powers_of_two)
 }
 END_TEST
 
-/* With a tick of 8 ms, due times from 1 to 8 ms before it. */
-START_TEST(a_timer_that_fires_at_its_tick_is_late_by_what_is_left_of_the_tick)
-{
-  static test_timer_t timers[8];
-  uvwheel_stats_t stats;
-  uint64_t i, sum_ms = 0;
-
-  open_wheel_without_stalls(8, 8);
-  for (i = 0; i < LENGTH(timers); i++) {
-    test_timer_init(&timers[i]);
-    test_timer_start(&timers[i], 8 - uvwheel_now(&wheel) % 8 + i, 0);
-    sum_ms += 8 - i;
-  }
-  virtual_time_advance_ms(2 * 8 - uvwheel_now(&wheel) % 8);
-  run_for(0);
-  stats = stats_of_wheel();
-  ck_assert_uint_eq(stats.lateness[0], 0);
-  ck_assert_uint_eq(stats.lateness[1], 1); /* 1 ms      */
-  ck_assert_uint_eq(stats.lateness[2], 2); /* 2 to 3 ms */
-  ck_assert_uint_eq(stats.lateness[3], 4); /* 4 to 7 ms */
-  ck_assert_uint_eq(stats.lateness[4], 1); /* 8 ms      */
-  ck_assert_uint_eq(stats.lateness_sum_ms, sum_ms);
-  ck_assert_uint_eq(stats.lateness_max_ms, 8);
-}
-END_TEST
-
 /* ---- Rounds -------------------------------------------------------------- */
 
 #define TICK_MS 10
 #define SLOTS UINT64_C(8)
-
-/* How often a hand that goes tick by tick passes the timer's slot in vain. */
-static uint64_t
-passes_until_due(const test_timer_t *timer)
-{
-  uint64_t due_tick = tick_ms_after(TICK_MS, timer->due_ms) / TICK_MS;
-  uint64_t tick, passes = 0;
-
-  for (tick = uvwheel_now(&wheel) / TICK_MS + 1; tick < due_tick; tick++)
-    passes += tick % SLOTS == due_tick % SLOTS;
-  return passes;
-}
-
-/* About each multiple of a round. */
-static const uint64_t ticks_ahead[] = {
-    0,
-    1,
-    SLOTS - 1,
-    SLOTS,
-    SLOTS + 1,
-    2 * SLOTS - 1,
-    2 * SLOTS,
-    2 * SLOTS + 1,
-    3 * SLOTS - 1,
-    3 * SLOTS,
-    3 * SLOTS + 1,
-    4 * SLOTS - 1,
-    4 * SLOTS,
-    4 * SLOTS + 1,
-};
-
-/* From each position of the hand. */
-START_TEST(rounds_are_how_often_the_hand_passes_in_vain)
-{
-  const uint64_t ticks = ticks_ahead[_i];
-  static test_timer_t timer;
-  unsigned position;
-
-  open_wheel(TICK_MS, SLOTS);
-  test_timer_init(&timer);
-  for (position = 0; position < SLOTS; position++) {
-    run_for(TICK_MS);
-    test_timer_start(&timer, ticks * TICK_MS, 0);
-    ck_assert_uint_eq(uvwheel_timer_get_rounds(&timer.base), ticks / SLOTS);
-    while (uvwheel_timer_is_active(&timer.base)) {
-      ck_assert_uint_eq(uvwheel_timer_get_rounds(&timer.base),
-                        passes_until_due(&timer));
-      run_for(TICK_MS / 2);
-    }
-    ck_assert_uint_eq(uvwheel_timer_get_rounds(&timer.base), 0);
-  }
-}
-END_TEST
 
 START_TEST(rounds_follow_from_the_due_time)
 {
@@ -327,21 +248,6 @@ START_TEST(the_page_shows_trouble)
 }
 END_TEST
 
-/* The last bucket has no upper bound but the latest that fired. */
-START_TEST(the_page_says_how_late_the_latest_timers_were)
-{
-  static test_timer_t timer;
-
-  open_wheel_without_stalls(1, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 5, 0);
-  virtual_time_advance_ms(5 + (UINT64_C(1) << 24));
-  run_for(0);
-  expect_on_page("latest 16777216 ms");
-  rewind_clock();
-}
-END_TEST
-
 /* One slot, more slots than columns, and a wheel that is closed. */
 START_TEST(the_page_of_any_wheel_can_be_printed)
 {
@@ -378,13 +284,10 @@ main(void)
       TEST(a_wheel_reports_the_options_that_it_was_made_with),
       TEST(a_slot_is_counted_and_others_are_empty),
       TEST(lateness_is_counted_in_powers_of_two),
-      TEST(a_timer_that_fires_at_its_tick_is_late_by_what_is_left_of_the_tick),
-      EACH(rounds_are_how_often_the_hand_passes_in_vain, ticks_ahead),
       TEST(rounds_follow_from_the_due_time),
       TEST(the_page_shows_configuration_counts_and_lateness),
       TEST(the_page_shows_in_which_round_timers_are_due),
       TEST(the_page_shows_trouble),
-      TEST(the_page_says_how_late_the_latest_timers_were),
       {the_page_of_any_wheel_can_be_printed, 0, 5},
   };
 

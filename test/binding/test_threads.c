@@ -164,11 +164,9 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("threads");
-  TCase *tcase = tcase_create("several loops");
+  const loop_test_t tests[] = {
+      TEST(threads_run_wheels_that_the_main_thread_made),
+  };
 
-  tcase_set_timeout(tcase, 60);
-  tcase_add_test(tcase, threads_run_wheels_that_the_main_thread_made);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("threads", NULL, NULL, tests, sizeof tests / sizeof *tests);
 }

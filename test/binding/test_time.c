@@ -72,44 +72,6 @@ START_TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more)
 }
 END_TEST
 
-/* As with libuv, timeouts count from the time that the loop cached. */
-START_TEST(a_stale_loop_time_is_the_caller_s_to_update)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  virtual_time_advance_ms(200);
-  test_timer_start(&timer, 100, 0);
-  ck_assert_uint_eq(timer.due_ms, START_MS + 100);
-  run_turn();
-  ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(timer.fired_ms, START_MS + 200);
-  virtual_time_advance_ms(200);
-  uv_update_time(&loop);
-  expect_punctual(&timer, 500);
-}
-END_TEST
-
-START_TEST(due_in_counts_down_to_the_due_time)
-{
-  static test_timer_t timer;
-  uint64_t ms;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 0);
-  test_timer_start(&timer, 50, 0);
-  for (ms = 0; ms < 60; ms++) {
-    ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base),
-                      ms < 50 ? 50 - ms : 0);
-    virtual_time_advance_ms(1);
-    uv_update_time(&loop);
-  }
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 1);
-}
-END_TEST
-
 /* ---- Waking up ----------------------------------------------------------- */
 
 static uint64_t
@@ -153,40 +115,6 @@ START_TEST(an_entry_a_day_away_wakes_the_loop_once)
   ck_assert_uint_eq(timer.fired, 1);
   ck_assert_uint_eq(stats_of_wheel().wakeups, 1);
   rewind_clock();
-}
-END_TEST
-
-/* P9 */
-START_TEST(the_hand_goes_from_one_useful_tick_to_the_next)
-{
-  static test_timer_t timers[10];
-  size_t i;
-
-  open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * 12345, 0);
-  ck_assert_uint_le(sleeps_during(10 * 12345), LENGTH(timers) + 1);
-  ck_assert_uint_eq(stats_of_wheel().wakeups, LENGTH(timers));
-  ck_assert_uint_eq(fired_in_all, LENGTH(timers));
-}
-END_TEST
-
-START_TEST(a_refreshed_timer_wakes_the_loop_once_per_timeout)
-{
-  static test_timer_t timer;
-  uint64_t ms;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 1000, 0);
-  for (ms = 0; ms < 100000; ms += 100) {
-    run_for(100);
-    test_timer_refresh(&timer);
-  }
-  ck_assert_uint_eq(timer.fired, 0);
-  ck_assert_uint_le(stats_of_wheel().wakeups, 110);
-  ck_assert_uint_le(stats_of_wheel().examined, 110);
 }
 END_TEST
 
@@ -241,31 +169,6 @@ START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
   ck_assert_mem_eq(order, model_order, sizeof order);
   for (i = 0; i < 100; i++)
     uv_close((uv_handle_t *)&models[i], NULL);
-}
-END_TEST
-
-/* P4 */
-START_TEST(ticks_fire_in_order_after_a_stall)
-{
-  static test_timer_t timers[100];
-  static unsigned numbers[100];
-  unsigned i;
-
-  order_length = 0;
-  open_wheel_without_stalls(10, 4);
-  test_timer_init_all(timers, 100);
-  for (i = 0; i < 100; i++) {
-    unsigned timeout = i * 37 % 100 * 10;
-    numbers[i] = timeout;
-    timers[i].then = note_order;
-    timers[i].arg = &numbers[i];
-    test_timer_start(&timers[i], timeout, 0);
-  }
-  virtual_time_advance_ms(5000);
-  run_for(0);
-  ck_assert_uint_eq(order_length, 100);
-  for (i = 0; i < 100; i++)
-    ck_assert_uint_eq(order[i], i * 10);
 }
 END_TEST
 
@@ -471,14 +374,9 @@ main(void)
       EACH(a_timer_fires_exactly_at_the_first_tick_after_it_is_due, ticks_ms),
       EACH(a_stopwatch_never_reads_less_than_the_timeout, ticks_ms),
       TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more),
-      TEST(a_stale_loop_time_is_the_caller_s_to_update),
-      TEST(due_in_counts_down_to_the_due_time),
       TEST(an_empty_wheel_never_wakes_up),
       TEST(an_entry_a_day_away_wakes_the_loop_once),
-      TEST(the_hand_goes_from_one_useful_tick_to_the_next),
-      TEST(a_refreshed_timer_wakes_the_loop_once_per_timeout),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
-      TEST(ticks_fire_in_order_after_a_stall),
       EACH(one_uv_run_comes_to_a_timer, calls),
       TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
       EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),

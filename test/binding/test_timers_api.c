@@ -168,75 +168,6 @@ START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout)
 }
 END_TEST
 
-START_TEST(firing_and_again_do_not_change_what_refresh_falls_back_to)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 50, 400);
-  run_for(200); /* it has fired and armed itself */
-  ck_assert_uint_eq(timer.fired, 1);
-  test_timer_again(&timer);
-  uvwheel_timer_set_repeat(&timer.base, 0);
-  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
-  expect_due_in(&timer, 50);
-  test_timer_start(&timer, 60, 0);
-  advance(10);
-  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
-  expect_due_in(&timer, 60);
-}
-END_TEST
-
-START_TEST(a_refreshed_timer_fires_at_its_new_time_alone)
-{
-  static test_timer_t timer;
-  uint64_t due_ms;
-  int i;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, (uint64_t)_i, 0);
-  for (i = 0; i < 50; i++) {
-    run_for((uint64_t)_i);
-    test_timer_refresh(&timer);
-  }
-  ck_assert_uint_eq(timer.fired, 0);
-  due_ms = tick_ms_after(10, uv_now(&loop) + (uint64_t)_i);
-  run_for(due_ms - uv_now(&loop) - 1);
-  ck_assert_uint_eq(timer.fired, 0);
-  run_for(1);
-  ck_assert_uint_eq(timer.fired, 1);
-}
-END_TEST
-
-/* ---- The wheel of a timer ------------------------------------------------ */
-
-static void
-ask_for_wheel(test_timer_t *timer)
-{
-  ck_assert_ptr_eq(uvwheel_timer_get_wheel(&timer->base), &wheel);
-}
-
-/* Whatever flags it has, even in its callback. */
-START_TEST(a_timer_returns_its_wheel)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  ask_for_wheel(&timer);
-  uvwheel_timer_unref(&timer.base);
-  uvwheel_timer_set_missed(&timer.base, UVWHEEL_MISSED_BURST);
-  ask_for_wheel(&timer);
-  timer.then = ask_for_wheel;
-  test_timer_start(&timer, 50, 0);
-  ask_for_wheel(&timer);
-  run_for(100);
-  ck_assert_uint_eq(timer.fired, 1);
-}
-END_TEST
-
 /* ---- Closed timers ------------------------------------------------------- */
 
 /* Overdue, it would be refreshed in place to a time that has wrapped around. */
@@ -312,26 +243,6 @@ START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised)
 }
 END_TEST
 
-static void
-close_timer(test_timer_t *timer)
-{
-  uvwheel_timer_close(&timer->base);
-}
-
-START_TEST(a_repeating_timer_closed_in_its_callback_fires_no_more)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  timer.then = close_timer;
-  test_timer_start(&timer, 50, 50);
-  run_for(1000);
-  ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
-}
-END_TEST
-
 /* ---- Bad input ----------------------------------------------------------- */
 
 static uvwheel_timer_t zeroed_timer;
@@ -359,24 +270,6 @@ START_TEST(no_timer_is_invalid)
   uvwheel_timer_set_repeat(timer, 5);
   ck_assert_mem_eq(&zeroed_timer, &before, sizeof before);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-}
-END_TEST
-
-START_TEST(a_start_without_a_callback_changes_nothing)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_start(&timer.base, NULL, 1, 2), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer.base), 0);
-  test_timer_start(&timer, 500, 0);
-  ck_assert_int_eq(uvwheel_timer_start(&timer.base, NULL, 1, 2), UV_EINVAL);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 500);
-  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer.base), 0);
-  run_for(700);
-  ck_assert_uint_eq(timer.fired, 1);
 }
 END_TEST
 
@@ -410,91 +303,17 @@ START_TEST(one_timer_more_than_max_timers_is_refused)
 }
 END_TEST
 
-START_TEST(a_repeating_timer_at_the_limit_goes_on)
-{
-  const uvwheel_options_t options = {.tick_ms = 10, .max_timers = 1};
-  static test_timer_t timer;
-
-  open_wheel_with(&options);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 10, 9);
-  run_for(1000);
-  ck_assert_uint_ge(timer.fired, 50);
-}
-END_TEST
-
-START_TEST(again_needs_a_start_and_a_repeat)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
-  uvwheel_timer_set_repeat(&timer.base, 5);
-  ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
-  test_timer_start(&timer, 500, 0);
-  virtual_time_advance_ms(100);
-  uv_update_time(&loop);
-  ck_assert_int_eq(uvwheel_timer_again(&timer.base), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), 400);
-  test_timer_stop(&timer);
-  ck_assert_int_eq(uvwheel_timer_again(&timer.base), 0);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
-}
-END_TEST
-
-START_TEST(refresh_of_a_timer_that_is_not_active_is_invalid)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
-  test_timer_start(&timer, 100, 0);
-  run_for(300);
-  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
-  test_timer_start(&timer, 100, 50);
-  test_timer_stop(&timer);
-  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-}
-END_TEST
-
-START_TEST(stop_of_an_idle_timer_is_no_error)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  test_timer_init(&timer);
-  test_timer_stop(&timer);
-  test_timer_start(&timer, 100, 0);
-  test_timer_stop(&timer);
-  test_timer_stop(&timer);
-  ck_assert_uint_eq(stats_of_wheel().stopped, 1);
-}
-END_TEST
-
 int
 main(void)
 {
   const loop_test_t tests[] = {
       {every_function_means_what_its_namesake_means, 0, OPERATIONS},
       TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout),
-      TEST(firing_and_again_do_not_change_what_refresh_falls_back_to),
-      {a_refreshed_timer_fires_at_its_new_time_alone, 1, 100},
-      TEST(a_timer_returns_its_wheel),
       TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time),
       EACH(a_closed_timer_cannot_be_started_until_it_is_initialised,
            before_close),
-      TEST(a_repeating_timer_closed_in_its_callback_fires_no_more),
       EACH(no_timer_is_invalid, no_timers),
-      TEST(a_start_without_a_callback_changes_nothing),
       TEST(one_timer_more_than_max_timers_is_refused),
-      TEST(a_repeating_timer_at_the_limit_goes_on),
-      TEST(again_needs_a_start_and_a_repeat),
-      TEST(refresh_of_a_timer_that_is_not_active_is_invalid),
-      TEST(stop_of_an_idle_timer_is_no_error),
   };
 
   return run_loop_tests("timers_api", tests, LENGTH(tests));

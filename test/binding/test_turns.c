@@ -14,7 +14,6 @@
 #define TIMERS 200u
 
 static uvwheel_timer_t timers[TIMERS];
-static uvwheel_post_t posts[TIMERS];
 static echo_t echo;
 
 /* What each callback takes, and does then. */
@@ -189,12 +188,12 @@ want_an_echo(uvwheel_timer_t *timer)
   echo_ping(&echo);
 }
 
-static void
-serve_between_turns(bool updates)
+/* P8. Also when the callbacks call uv_update_time. */
+START_TEST(io_is_served_between_the_turns_of_a_mass_expiry)
 {
   take_ns = 2 * MS;
   open_wheel_with_turns(0, 0);
-  is_updating = updates;
+  is_updating = _i != 0;
   echo_open(&echo, &loop);
   start_timers(TIMERS, 50, want_an_echo);
   run_for(1000);
@@ -204,76 +203,9 @@ serve_between_turns(bool updates)
   ck_assert_uint_ge(echo.pongs, rows - 2);
   echo_close(&echo);
 }
-
-/* P8 */
-START_TEST(io_is_served_between_the_turns_of_a_mass_expiry)
-{
-  serve_between_turns(false);
-}
-END_TEST
-
-/* P8 */
-START_TEST(io_is_served_between_turns_that_update_the_time)
-{
-  serve_between_turns(true);
-}
 END_TEST
 
 /* ---- In timers ----------------------------------------------------------- */
-
-static unsigned iterations, fired_before, most_in_one;
-
-static void
-on_iteration(uv_check_t *check)
-{
-  (void)check;
-  iterations++;
-  if (fired_in_all - fired_before > most_in_one)
-    most_in_one = fired_in_all - fired_before;
-  fired_before = fired_in_all;
-}
-
-static const uint32_t budgets[] = {1, 7, 50, 99, 100, UINT32_MAX};
-
-/* What one iteration may handle, for 100 timers that are due at once. */
-static void
-spend(uint32_t budget, uint32_t flags)
-{
-  static test_timer_t crowd[100];
-  static uv_check_t check;
-  const uvwheel_options_t options = {
-      .tick_ms = 10, .turn_budget = budget, .flags = flags};
-  uint64_t turns = 100 / options.turn_budget + (100 % options.turn_budget != 0);
-  size_t i;
-
-  iterations = fired_before = most_in_one = 0;
-  open_wheel_with(&options);
-  test_timer_init_all(crowd, LENGTH(crowd));
-  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
-  ck_assert_int_eq(uv_check_start(&check, on_iteration), 0);
-  for (i = 0; i < LENGTH(crowd); i++)
-    test_timer_start(&crowd[i], 50, 0);
-  run_for(500);
-  for (i = 0; i < LENGTH(crowd); i++)
-    ck_assert_uint_eq(crowd[i].fired, 1);
-  ck_assert_uint_le(most_in_one, options.turn_budget);
-  ck_assert_uint_ge(iterations, turns);
-  ck_assert_uint_eq(stats_of_wheel().wakeups, turns);
-  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, turns - 1);
-  if (options.turn_budget == UINT32_MAX)
-    ck_assert_uint_eq(most_in_one, 100);
-  uv_close((uv_handle_t *)&check, NULL);
-}
-
-/* P8 */
-START_TEST(a_budget_bounds_the_callbacks_of_an_iteration)
-{
-  spend(budgets[_i], 0);
-  close_and_forget_wheel();
-  fired_in_all = 0;
-  spend(budgets[_i], UVWHEEL_FIFO);
-}
-END_TEST
 
 START_TEST(a_backlog_shows_until_it_is_gone)
 {
@@ -418,48 +350,6 @@ START_TEST(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard)
 }
 END_TEST
 
-/* ---- The mailbox --------------------------------------------------------- */
-
-static void
-on_post(uvwheel_post_t *post, int status)
-{
-  static unsigned next;
-
-  ck_assert_int_eq(status, 0);
-  if (post == posts)
-    next = 0;
-  ck_assert_ptr_eq(post, posts + next);
-  next++;
-  take_time();
-}
-
-static void
-post_all(uint32_t turn_ms)
-{
-  uint64_t in_a_turn = callbacks_of_a_turn(turn_ms);
-  unsigned i;
-
-  open_wheel_with_turns(turn_ms, 0);
-  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
-  for (i = 0; i < TIMERS; i++)
-    ck_assert_int_eq(uvwheel_post(&wheel, &posts[i], on_post), 0);
-  run_for(20000);
-  ck_assert_uint_eq(most_in_a_row, in_a_turn);
-  ck_assert_uint_eq(rows, (TIMERS + in_a_turn - 1) / in_a_turn);
-  ck_assert_uint_eq(stats_of_wheel().wakeup_max_us, in_a_turn * take_ns / 1000);
-  close_and_forget_wheel();
-}
-
-START_TEST(requests_obey_turn_ms_and_keep_their_order)
-{
-  size_t i;
-
-  take_ns = takes_ns[_i];
-  for (i = 0; i < LENGTH(turns_ms); i++)
-    post_all(turns_ms[i]);
-}
-END_TEST
-
 /* ---- Several wheels on one loop ------------------------------------------ */
 
 #define WHEELS 3u
@@ -539,15 +429,12 @@ main(void)
       TEST(quick_callbacks_have_the_clock_read_from_time_to_time),
       TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each),
       TEST(no_limit_is_no_limit),
-      TEST(io_is_served_between_the_turns_of_a_mass_expiry),
-      TEST(io_is_served_between_turns_that_update_the_time),
-      EACH(a_budget_bounds_the_callbacks_of_an_iteration, budgets),
+      {io_is_served_between_the_turns_of_a_mass_expiry, 0, 2},
       TEST(a_backlog_shows_until_it_is_gone),
       EACH(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry,
            idle_budgets),
       EACH(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard,
            stoppers),
-      EACH(requests_obey_turn_ms_and_keep_their_order, takes_ns),
       {several_wheels_have_one_turn_each_between_two_polls, 1, WHEELS + 1},
   };
 

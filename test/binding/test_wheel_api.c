@@ -3,8 +3,6 @@
 /* "The wheel" in the header: making one, walking over its timers, what bad
  * input returns. test_close.c has its end. */
 
-#include <stdlib.h>
-
 #include "support.h"
 
 /* ---- Making -------------------------------------------------------------- */
@@ -161,16 +159,6 @@ START_TEST(slots_follow_from_the_tick)
 }
 END_TEST
 
-START_TEST(one_slot_is_enough)
-{
-  static test_timer_t timer;
-
-  open_wheel(1, 1);
-  test_timer_init(&timer);
-  expect_punctual(&timer, 1000);
-}
-END_TEST
-
 static void
 on_a_thread(void (*act)(void *), void *arg)
 {
@@ -201,9 +189,10 @@ run(void *arg)
   run_for(10);
 }
 
-static void
-run_on_another_thread(bool closes)
+/* It is closed there, or inspected and closed here afterwards. */
+START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
 {
+  bool closes = _i != 0;
   static uvwheel_post_t post;
   static test_timer_t timer;
   unsigned posts = 0;
@@ -223,18 +212,6 @@ run_on_another_thread(bool closes)
   ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), !closes);
   ck_assert_uint_eq(stats_of_wheel().fired, timer.fired);
   test_timer_stop(&timer);
-}
-
-/* Afterwards it can be inspected and closed here. */
-START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
-{
-  run_on_another_thread(false);
-}
-END_TEST
-
-START_TEST(a_wheel_prepared_here_can_be_closed_on_another_thread)
-{
-  run_on_another_thread(true);
 }
 END_TEST
 
@@ -271,86 +248,6 @@ START_TEST(the_version_is_the_header_s)
 END_TEST
 
 /* ---- Walking ------------------------------------------------------------- */
-
-static void
-count_visit(uvwheel_timer_t *timer, void *visits)
-{
-  ck_assert_int_eq(uvwheel_timer_is_active(timer), 1);
-  ((test_timer_t *)timer)->fired++;
-  ++*(unsigned *)visits;
-}
-
-START_TEST(a_walk_visits_each_active_timer_once)
-{
-  static test_timer_t timers[40];
-  unsigned visits = 0;
-  size_t i;
-
-  open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
-  uvwheel_walk(&wheel, count_visit, &visits);
-  ck_assert_uint_eq(visits, 0);
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * 7, 0);
-  test_timer_stop(&timers[17]);
-  uvwheel_walk(&wheel, count_visit, &visits);
-  ck_assert_uint_eq(visits, 39);
-  for (i = 0; i < LENGTH(timers); i++)
-    ck_assert_uint_eq(timers[i].fired, i == 17 ? 0 : 1);
-}
-END_TEST
-
-static void
-stop_and_free(uvwheel_timer_t *timer, void *visits)
-{
-  ++*(unsigned *)visits;
-  verify_wheel();
-  ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
-  verify_wheel();
-  free(timer);
-}
-
-START_TEST(a_walk_may_stop_and_free_all_it_meets)
-{
-  unsigned visits = 0, i;
-
-  open_wheel(10, 8);
-  for (i = 0; i < 100; i++) {
-    test_timer_t *timer = malloc(sizeof *timer);
-    test_timer_init(timer);
-    test_timer_start(timer, i, 0);
-  }
-  uvwheel_walk(&wheel, stop_and_free, &visits);
-  ck_assert_uint_eq(visits, 100);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  ck_assert_int_eq(uv_loop_alive(&loop), 0);
-}
-END_TEST
-
-static void
-walk_again(uvwheel_timer_t *timer, void *visits)
-{
-  unsigned inner = 0;
-
-  count_visit(timer, visits);
-  uvwheel_walk(&wheel, count_visit, &inner);
-  ck_assert_uint_eq(inner, 0);
-}
-
-START_TEST(a_walk_inside_a_walk_does_nothing)
-{
-  static test_timer_t timers[40];
-  unsigned visits = 0;
-  size_t i;
-
-  open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * 7, 0);
-  uvwheel_walk(&wheel, walk_again, &visits);
-  ck_assert_uint_eq(visits, LENGTH(timers));
-}
-END_TEST
 
 static void
 run_the_loop(uvwheel_timer_t *timer, void *arg)
@@ -456,14 +353,9 @@ main(void)
       EACH(all_zero_options_and_none_mean_the_defaults, default_options),
       TEST(the_largest_options_are_legal),
       EACH(slots_follow_from_the_tick, default_slots),
-      TEST(one_slot_is_enough),
-      TEST(a_wheel_prepared_here_can_run_on_another_thread),
-      TEST(a_wheel_prepared_here_can_be_closed_on_another_thread),
+      {a_wheel_prepared_here_can_run_on_another_thread, 0, 2},
       TEST(data_is_never_written),
       TEST(the_version_is_the_header_s),
-      TEST(a_walk_visits_each_active_timer_once),
-      TEST(a_walk_may_stop_and_free_all_it_meets),
-      TEST(a_walk_inside_a_walk_does_nothing),
       TEST(a_loop_that_is_run_inside_a_walk_fires_nothing),
       EACH(no_wheel_is_harmless, no_wheels),
       TEST(a_closed_wheel_has_nothing_to_report),

@@ -69,21 +69,6 @@ START_TEST(an_entry_expires_exactly_at_the_first_tick_after_it_is_due)
 }
 END_TEST
 
-START_TEST(a_removed_entry_may_be_freed_and_never_expires)
-{
-  uvwheel_entry_t *entry = malloc(sizeof *entry);
-  uvwheel_core_t core;
-
-  open_core(&core, &shapes[_i]);
-  insert(&core, entry, 5);
-  remove_entry(&core, entry);
-  free(entry);
-  expect_none(&core, 10 * core.tick_ms);
-  ck_assert_uint_eq(core.counters.examined, 0);
-  close_core(&core);
-}
-END_TEST
-
 /* ---- Several entries ----------------------------------------------------- */
 
 static void
@@ -110,22 +95,6 @@ expire_together(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
 START_TEST(the_hand_wakes_once_for_each_tick_at_which_something_is_due)
 {
   at_every_hand(&shapes[_i], expire_together);
-}
-END_TEST
-
-START_TEST(the_hand_does_not_wake_for_a_slot_that_removes_have_emptied)
-{
-  uvwheel_entry_t first, removed, last;
-  uvwheel_core_t core;
-
-  open_core(&core, &shapes[_i]);
-  insert(&core, &first, 0);
-  insert(&core, &removed, core.tick_ms);
-  insert(&core, &last, 2 * core.tick_ms);
-  remove_entry(&core, &removed);
-  expect_only(&core, core.tick_ms, &first);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 3 * core.tick_ms);
-  close_core(&core);
 }
 END_TEST
 
@@ -294,41 +263,6 @@ END_TEST
 
 /* ---- Postponing ---------------------------------------------------------- */
 
-static void
-postpone_twice(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
-{
-  uint64_t round_ms = shape->tick_ms * shape->slots;
-  const uint64_t delays[] = {0,
-                             1,
-                             round_ms,
-                             shape->tick_ms,
-                             2 * round_ms - 1,
-                             round_ms + shape->tick_ms,
-                             3 * round_ms + 1};
-  const size_t kinds = LENGTH(delays), sequences = kinds * kinds * kinds;
-  item_t item;
-  size_t i;
-
-  for (i = 0; i < sequences; i++) {
-    uint64_t moved = core->counters.rescheduled;
-    insert(core, &item.entry, now_ms + delays[i % kinds]);
-    postpone(core, &item.entry, now_ms + delays[i / kinds % kinds]);
-    postpone(core, &item.entry, now_ms + delays[i / kinds / kinds]);
-    /* At worst once where it was, once in vain where it was before it became
-     * due earlier, and once where it belongs. */
-    ck_assert_uint_le(run_out(core, &item, 1, now_ms), 3);
-    ck_assert_uint_le(core->counters.rescheduled - moved, 1);
-    now_ms += 5 * round_ms;
-    expect_none(core, now_ms);
-  }
-}
-
-START_TEST(a_postponed_entry_expires_at_its_last_due_time)
-{
-  at_every_hand(&shapes[_i], postpone_twice);
-}
-END_TEST
-
 /* postpone checks that. */
 START_TEST(postponing_is_one_store)
 {
@@ -349,20 +283,122 @@ START_TEST(postponing_is_one_store)
 }
 END_TEST
 
-START_TEST(postponing_to_an_earlier_time_pulls_the_wake_up_in)
+/* ---- Turns --------------------------------------------------------------- */
+
+#define TICK_MS 10
+#define SLOTS 4
+
+static const shape_t lanes = {TICK_MS, SLOTS, 0};
+static const shape_t fifo = {TICK_MS, SLOTS, UVWHEEL_FIFO};
+
+/* Spends a budget at now_ms. Returns how many entries expired, marking them
+ * as seen. */
+static unsigned
+turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
 {
-  const shape_t shape = {100, 8, 0};
-  uvwheel_entry_t entry, other;
+  uvwheel_entry_t *entry;
+  unsigned expired = 0;
+
+  while ((entry = expire_within(core, now_ms, &budget)) != NULL) {
+    ((item_t *)entry)->seen++;
+    expired++;
+  }
+  return expired;
+}
+
+#define MANY 600 /* more than the wheel looks at in one go */
+
+static const uint64_t budgets[] = {1, 2, 7, 8, 9, 100, 255, 256, 257, 599};
+
+static void
+spend(uint64_t budget, const shape_t *shape)
+{
+  static item_t items[MANY];
+  uvwheel_core_t core;
+  unsigned expired = 0, turns = 0;
+  size_t i;
+
+  open_core(&core, shape);
+  memset(items, 0, sizeof items);
+  for (i = 0; i < MANY; i++)
+    insert(&core, &items[i].entry, 5);
+  ck_assert_uint_eq(turn(&core, 10, 0), 0);
+  for (; expired < MANY; turns++) {
+    unsigned now = turn(&core, 10, budget);
+    ck_assert_uint_eq(now, budget < MANY - expired ? budget : MANY - expired);
+    expired += now;
+    ck_assert_int_eq(uvwheel__core_next_ms(&core) <= 10, expired < MANY);
+  }
+  ck_assert_uint_eq(turns, (MANY + budget - 1) / budget);
+  for (i = 0; i < MANY; i++)
+    ck_assert_uint_eq(items[i].seen, 1);
+  ck_assert_uint_eq(core.counters.examined, MANY);
+  close_core(&core);
+}
+
+/* P8 */
+START_TEST(a_budget_bounds_what_one_turn_hands_out)
+{
+  spend(budgets[_i], &lanes);
+  spend(budgets[_i], &fifo);
+}
+END_TEST
+
+/* P1. What is due at the time of a tick expires at the next one, wherever the
+ * wheel comes to know of it: at the look, after it was found due, and when it
+ * was drawn. */
+START_TEST(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one)
+{
+  item_t items[3];
   uvwheel_core_t core;
 
-  open_core(&core, &shape);
-  insert(&core, &other, 3000);
-  insert(&core, &entry, 5000);
-  postpone(&core, &entry, 150);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 200);
-  expect_only(&core, 200, &entry);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 3100);
-  expect_only(&core, 3100, &other);
+  open_core(&core, &(shape_t){TICK_MS, SLOTS, slot_kinds[_i].flags});
+  insert(&core, &items[0].entry, 9);
+  insert(&core, &items[1].entry, 9);
+  insert(&core, &items[2].entry, 9);
+  postpone(&core, &items[0].entry, 10);
+  ck_assert_ptr_eq(expire(&core, 10), &items[1].entry);
+  postpone(&core, &items[2].entry, 10);
+  expect_none(&core, 19);
+  ck_assert_uint_eq(draw(&core, 19, 2), 2);
+  postpone(&core, &items[0].entry, 20);
+  postpone(&core, &items[2].entry, 19);
+  ck_assert_ptr_eq(take_drawn(&core), &items[2].entry);
+  ck_assert_ptr_null(take_drawn(&core));
+  expect_none(&core, 29);
+  expect_only(&core, 30, &items[0].entry);
+  close_core(&core);
+}
+END_TEST
+
+/* ---- Order --------------------------------------------------------------- */
+
+/* Expires all at now_ms, which must come in the order of the array. */
+static void
+expect_order(uvwheel_core_t *core, uint64_t now_ms, item_t **order,
+             size_t count)
+{
+  size_t i;
+
+  for (i = 0; i < count; i++)
+    ck_assert_ptr_eq(expire(core, now_ms), &order[i]->entry);
+  expect_none(core, now_ms);
+}
+
+/* P4 */
+START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
+{
+  item_t items[50], *order[LENGTH(items)];
+  uvwheel_core_t core;
+  size_t i;
+
+  open_core(&core, &fifo);
+  for (i = 0; i < LENGTH(items); i++) {
+    order[i] = &items[i];
+    /* Within the tick the due time does not matter. */
+    insert(&core, &items[i].entry, 100 + i * 7 % TICK_MS);
+  }
+  expect_order(&core, 110, order, LENGTH(items));
   close_core(&core);
 }
 END_TEST
@@ -413,59 +449,32 @@ START_TEST(the_largest_tick_and_the_most_slots_work)
 }
 END_TEST
 
-START_TEST(slots_are_rounded_up_to_a_power_of_two_and_counted)
-{
-  static const uint32_t slots[][2] = {
-      {1, 1},   {2, 2},   {3, 4},    {4, 4},     {5, 8},
-      {63, 64}, {64, 64}, {65, 128}, {500, 512}, {513, 1024}};
-  uvwheel_entry_t first, second;
-  uvwheel_core_t core;
-  size_t i;
-
-  for (i = 0; i < LENGTH(slots); i++) {
-    uint64_t count = slots[i][1], slot;
-    const shape_t shape = {100, slots[i][0], 0};
-    open_core(&core, &shape);
-    for (slot = 0; slot < count; slot++) {
-      insert(&core, &first, (slot + count) * 100 - 1);
-      ck_assert_uint_eq(slot_count(&core, slot), 1);
-      insert(&core, &second, (slot + 3 * count) * 100 - 1);
-      ck_assert_uint_eq(slot_count(&core, slot), 2);
-      remove_entry(&core, &first);
-      remove_entry(&core, &second);
-    }
-    close_core(&core);
-  }
-}
-END_TEST
-
 int
 main(void)
 {
-  Suite *suite = suite_create("wheel");
-  TCase *expiry = tcase_create("expiry");
-  TCase *making = tcase_create("making");
+  const loop_test_t tests[] = {
+      {an_entry_expires_exactly_at_the_first_tick_after_it_is_due, 0,
+       shape_count},
+      {the_hand_wakes_once_for_each_tick_at_which_something_is_due, 0,
+       shape_count},
+      {any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion, 0,
+       shape_count},
+      {a_jump_hands_out_what_is_due_in_the_order_of_ticks, 0, shape_count},
+      {a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly, 0,
+       shape_count},
+      {any_due_time_is_legal_and_the_last_ones_are_never_reached, 0,
+       shape_count},
+      {a_clock_that_steps_back_makes_nothing_early_late_or_lost, 0,
+       shape_count},
+      TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain),
+      EACH(postponing_is_one_store, slot_kinds),
+      EACH(a_budget_bounds_what_one_turn_hands_out, budgets),
+      EACH(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one,
+           slot_kinds),
+      TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion),
+      TEST(an_argument_out_of_range_leaves_the_memory_alone),
+      TEST(the_largest_tick_and_the_most_slots_work),
+  };
 
-#define ADD(test) tcase_add_loop_test(expiry, test, 0, shape_count)
-  ADD(an_entry_expires_exactly_at_the_first_tick_after_it_is_due);
-  ADD(a_removed_entry_may_be_freed_and_never_expires);
-  ADD(the_hand_wakes_once_for_each_tick_at_which_something_is_due);
-  ADD(the_hand_does_not_wake_for_a_slot_that_removes_have_emptied);
-  ADD(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion);
-  ADD(a_jump_hands_out_what_is_due_in_the_order_of_ticks);
-  ADD(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly);
-  ADD(any_due_time_is_legal_and_the_last_ones_are_never_reached);
-  ADD(a_clock_that_steps_back_makes_nothing_early_late_or_lost);
-  ADD(a_postponed_entry_expires_at_its_last_due_time);
-#undef ADD
-  tcase_add_test(expiry, entries_with_rounds_to_go_are_not_looked_at_in_vain);
-  tcase_add_loop_test(expiry, postponing_is_one_store, 0, SLOT_KINDS);
-  tcase_add_test(expiry, postponing_to_an_earlier_time_pulls_the_wake_up_in);
-  tcase_add_test(making, an_argument_out_of_range_leaves_the_memory_alone);
-  tcase_add_test(making, the_largest_tick_and_the_most_slots_work);
-  tcase_add_test(making, slots_are_rounded_up_to_a_power_of_two_and_counted);
-  tcase_set_timeout(expiry, 120);
-  suite_add_tcase(suite, expiry);
-  suite_add_tcase(suite, making);
-  return run_suite(suite);
+  return run_tests("wheel", NULL, NULL, tests, LENGTH(tests));
 }

@@ -165,17 +165,13 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("wheel check");
-  TCase *check = tcase_create("check");
+  const loop_test_t tests[] = {
+      EACH(a_broken_invariant_is_reported_by_its_number, damages),
+      EACH(a_whole_wheel_has_nothing_to_report, slot_kinds),
+      {a_next_tick_of_an_empty_wheel_is_reported, 0, shape_count},
+      TEST(entries_beside_the_lanes_of_a_slot_are_reported),
+      TEST(a_fifo_slot_with_two_lanes_is_reported),
+  };
 
-  tcase_add_loop_test(check, a_broken_invariant_is_reported_by_its_number, 0,
-                      LENGTH(damages));
-  tcase_add_loop_test(check, a_whole_wheel_has_nothing_to_report, 0,
-                      SLOT_KINDS);
-  tcase_add_loop_test(check, a_next_tick_of_an_empty_wheel_is_reported, 0,
-                      shape_count);
-  tcase_add_test(check, entries_beside_the_lanes_of_a_slot_are_reported);
-  tcase_add_test(check, a_fifo_slot_with_two_lanes_is_reported);
-  suite_add_tcase(suite, check);
-  return run_suite(suite);
+  return run_tests("wheel check", NULL, NULL, tests, LENGTH(tests));
 }

@@ -296,25 +296,18 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("wheel lanes");
-  TCase *tcase = tcase_create("lanes");
+  const loop_test_t tests[] = {
+      TEST(few_entries_use_few_lanes_and_many_use_all),
+      EACH(a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first,
+           lives),
+      EACH(an_entry_that_waits_for_rounds_is_looked_at_once_in_each,
+           slot_kinds),
+      EACH(draws_of_one_look_at_one_and_leave_the_lanes_even, slot_kinds),
+      TEST(draws_beside_the_next_round_do_not_look_at_the_same_again),
+      TEST(the_next_tick_is_found_in_the_largest_wheel),
+      EACH(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at,
+           slot_kinds),
+  };
 
-  tcase_add_test(tcase, few_entries_use_few_lanes_and_many_use_all);
-  tcase_add_loop_test(
-      tcase, a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first,
-      0, (int)LENGTH(lives));
-  tcase_add_loop_test(tcase,
-                      an_entry_that_waits_for_rounds_is_looked_at_once_in_each,
-                      0, SLOT_KINDS);
-  tcase_add_loop_test(tcase, draws_of_one_look_at_one_and_leave_the_lanes_even,
-                      0, SLOT_KINDS);
-  tcase_add_test(tcase,
-                 draws_beside_the_next_round_do_not_look_at_the_same_again);
-  tcase_add_test(tcase, the_next_tick_is_found_in_the_largest_wheel);
-  tcase_add_loop_test(
-      tcase, slots_whose_entries_are_more_than_a_round_away_are_not_looked_at,
-      0, SLOT_KINDS);
-  tcase_set_timeout(tcase, 60);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("wheel lanes", NULL, NULL, tests, LENGTH(tests));
 }

@@ -295,50 +295,6 @@ boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays)
   return count;
 }
 
-/* ---- Actions ------------------------------------------------------------- */
-
-static void
-remove_and_overwrite(uvwheel_core_t *core, uvwheel_entry_t *entry)
-{
-  remove_entry(core, entry);
-  memset(entry, 0, sizeof *entry);
-}
-
-static void
-postpone_to_another_slot(uvwheel_core_t *core, uvwheel_entry_t *entry)
-{
-  postpone(core, entry, entry->due_ms + 2 * core->tick_ms);
-}
-
-static void
-postpone_by_rounds(uvwheel_core_t *core, uvwheel_entry_t *entry)
-{
-  uint64_t round_ms = core->tick_ms * (core->slot_mask + 1);
-
-  postpone(core, entry, entry->due_ms + 3 * round_ms);
-}
-
-static void
-pull_in(uvwheel_core_t *core, uvwheel_entry_t *entry)
-{
-  postpone(core, entry, 1);
-}
-
-static void
-restart(uvwheel_core_t *core, uvwheel_entry_t *entry)
-{
-  remove_entry(core, entry);
-  insert(core, entry, 5 + core->tick_ms * (core->slot_mask + 1));
-}
-
-const entry_action_t entry_actions[ENTRY_ACTIONS] = {
-    {"remove_and_overwrite", remove_and_overwrite},
-    {"postpone_to_another_slot", postpone_to_another_slot},
-    {"postpone_by_rounds", postpone_by_rounds},
-    {"pull_in", pull_in},
-    {"restart", restart},
-};
-
 uint64_t
 slot_count(const uvwheel_core_t *core, uint64_t number)
 {

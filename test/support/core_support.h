@@ -115,15 +115,6 @@ unsigned run_out(uvwheel_core_t *core, const item_t *items, size_t count,
 #define MAX_DELAYS 40
 size_t boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays);
 
-/* What a test may do to an active entry between two calls of the wheel. */
-typedef struct entry_action_s {
-  const char *name;
-  void (*act)(uvwheel_core_t *core, uvwheel_entry_t *entry);
-} entry_action_t;
-
-#define ENTRY_ACTIONS 5
-extern const entry_action_t entry_actions[ENTRY_ACTIONS];
-
 /* How many entries wait in a slot. */
 uint64_t slot_count(const uvwheel_core_t *core, uint64_t number);
 

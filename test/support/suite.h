@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The end of each test program's main. */
+/* How a test program names its tests and runs them. */
 
 #ifndef SUITE_H
 #define SUITE_H
 
 #include <check.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 static inline int
@@ -18,6 +19,38 @@ run_suite(Suite *suite)
   failed = srunner_ntests_failed(runner);
   srunner_free(runner);
   return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+typedef struct loop_test_s {
+  const TTest *test;
+  int first, end; /* it runs with each _i from the one to before the other */
+} loop_test_t;
+
+#define TEST(name) \
+  {                \
+    name, 0, 1     \
+  }
+#define EACH(name, cases)                           \
+  {                                                 \
+    name, 0, (int)(sizeof(cases) / sizeof *(cases)) \
+  }
+
+/* Each is a case of its own, which CK_RUN_CASE can name. */
+static inline int
+run_tests(const char *name, SFun setup, SFun teardown, const loop_test_t *tests,
+          size_t count)
+{
+  Suite *suite = suite_create(name);
+  const loop_test_t *test;
+
+  for (test = tests; test < tests + count; test++) {
+    TCase *tcase = tcase_create(test->test->name);
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, test->test, test->first, test->end);
+    suite_add_tcase(suite, tcase);
+  }
+  return run_suite(suite);
 }
 
 #endif /* SUITE_H */

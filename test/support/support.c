@@ -43,27 +43,10 @@ teardown(void)
   ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
-/* Each is a case of its own, which CK_RUN_CASE can name. */
-static void
-add_test(Suite *suite, const loop_test_t *test)
-{
-  TCase *tcase = tcase_create(test->test->name);
-
-  tcase_add_checked_fixture(tcase, setup, teardown);
-  tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(tcase, test->test, test->first, test->end);
-  suite_add_tcase(suite, tcase);
-}
-
 int
 run_loop_tests(const char *name, const loop_test_t *tests, size_t count)
 {
-  Suite *suite = suite_create(name);
-  size_t i;
-
-  for (i = 0; i < count; i++)
-    add_test(suite, &tests[i]);
-  return run_suite(suite);
+  return run_tests(name, setup, teardown, tests, count);
 }
 
 void

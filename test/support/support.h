@@ -24,20 +24,6 @@
 extern uv_loop_t loop;
 extern uvwheel_t wheel;
 
-typedef struct loop_test_s {
-  const TTest *test;
-  int first, end; /* it runs with each _i from the one to before the other */
-} loop_test_t;
-
-#define TEST(name) \
-  {                \
-    name, 0, 1     \
-  }
-#define EACH(name, cases)       \
-  {                             \
-    name, 0, (int)LENGTH(cases) \
-  }
-
 /* Runs a suite, to be returned by main. Each test begins with a loop at
  * START_MS. It ends by closing the wheel, if one was opened, and with
  * uv_loop_close() == 0. */
