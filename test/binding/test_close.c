@@ -175,11 +175,16 @@ let_it_be_overdue(test_timer_t *timer)
   close_set(timer);
 }
 
+/* Another timer is due at the same tick. */
 static void
 let_it_close(test_timer_t *timer)
 {
+  static test_timer_t other;
+
   timer->then = close_set;
   test_timer_start(timer, 1000, 0);
+  test_timer_init(&other);
+  test_timer_start(&other, 1000, 0);
   run_for(1100);
   timer->then = NULL;
 }

@@ -367,6 +367,62 @@ START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
 }
 END_TEST
 
+/* ---- Timers of the loop beside it ---------------------------------------- */
+
+#define BESIDE 60u
+
+static uv_timer_t beside[BESIDE];
+static unsigned beside_fired;
+
+static void
+on_beside(uv_timer_t *timer)
+{
+  (void)timer;
+  beside_fired++;
+}
+
+static void
+expect_those_before(test_timer_t *timer)
+{
+  ck_assert_uint_ge(beside_fired, *(const unsigned *)timer->arg + 1);
+}
+
+static void
+block_before_poll(uv_prepare_t *prepare)
+{
+  (void)prepare;
+  virtual_time_advance_ms(20);
+}
+
+/* P10. Each timer of the wheel is due with one of the loop. */
+START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
+{
+  static test_timer_t timers[BESIDE];
+  static unsigned numbers[BESIDE];
+  uv_prepare_t prepare;
+  unsigned i;
+
+  open_wheel_without_stalls(1, 64);
+  test_timer_init_all(timers, BESIDE);
+  for (i = 0; i < BESIDE; i++) {
+    numbers[i] = i;
+    timers[i].arg = &numbers[i];
+    timers[i].then = expect_those_before;
+    test_timer_start(&timers[i], 10 + i, 0);
+    (void)uv_timer_init(&loop, &beside[i]);
+    (void)uv_timer_start(&beside[i], on_beside, 10 + i, 0);
+  }
+  (void)uv_prepare_init(&loop, &prepare);
+  (void)uv_prepare_start(&prepare, block_before_poll);
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, BESIDE);
+  uv_close((uv_handle_t *)&prepare, NULL);
+  for (i = 0; i < BESIDE; i++)
+    uv_close((uv_handle_t *)&beside[i], NULL);
+  run_for(1);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -380,6 +436,7 @@ main(void)
       EACH(one_uv_run_comes_to_a_timer, calls),
       TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
       EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
+      TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop),
   };
 
   return run_loop_tests("time", tests, LENGTH(tests));

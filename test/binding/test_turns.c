@@ -143,6 +143,22 @@ START_TEST(quick_callbacks_have_the_clock_read_from_time_to_time)
 }
 END_TEST
 
+/* P8. The first turn of slow callbacks may have 16 of them. */
+START_TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each)
+{
+  take_ns = 100 * US;
+  open_wheel_with_turns(0, 0);
+  start_timers(TIMERS, 50, on_timer);
+  run_for(1000);
+  begin_rows();
+  take_ns = 2 * MS;
+  start_timers(TIMERS, 50, on_timer);
+  run_for(1000);
+  ck_assert_uint_le(most_in_a_row, 16);
+  ck_assert_uint_ge(rows, 1 + (TIMERS - 16) / callbacks_of_a_turn(0));
+}
+END_TEST
+
 /* P8 */
 START_TEST(no_limit_is_no_limit)
 {
@@ -411,6 +427,7 @@ main(void)
   const loop_test_t tests[] = {
       EACH(a_turn_takes_turn_ms_and_one_callback_at_most, takes_ns),
       TEST(quick_callbacks_have_the_clock_read_from_time_to_time),
+      TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each),
       TEST(no_limit_is_no_limit),
       {io_is_served_between_the_turns_of_a_mass_expiry, 0, 2},
       TEST(a_backlog_shows_until_it_is_gone),
