@@ -181,6 +181,8 @@ uvwheel__check_time(uvwheel_t *wheel, batch_t *batch)
 {
   uint64_t turn_ns = wheel->options.turn_ms * UINT64_C(1000000), now_ns;
 
+  if (wheel->options.turn_ms == UINT32_MAX)
+    return;
   if (++batch->unread < wheel->read_every)
     return;
   now_ns = uv_hrtime();

@@ -109,7 +109,7 @@ START_TEST(init_of_idle_timers_and_of_garbage_is_fine)
 }
 END_TEST
 
-/* ---- Links and requests -------------------------------------------------- */
+/* ---- Links --------------------------------------------------------------- */
 
 static void
 stop_with_broken_prev(void)
@@ -196,45 +196,6 @@ START_TEST(an_entry_that_is_inserted_twice_is_reported)
 }
 END_TEST
 
-static uvwheel_post_t post;
-
-static void
-on_post(uvwheel_post_t *posted, int status)
-{
-  (void)posted;
-  (void)status;
-}
-
-static void
-post_it(void)
-{
-  (void)uvwheel_post(&wheel, &post, on_post);
-}
-
-START_TEST(a_request_that_is_posted_while_it_is_queued_is_reported)
-{
-  open_wheel(TICK_MS, 8);
-  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
-  post_it();
-  expect_abort(post_it, "posted again");
-}
-END_TEST
-
-/* Called back, or a mere copy of one that is queued. */
-START_TEST(a_request_that_is_not_queued_may_be_posted)
-{
-  uvwheel_post_t copy;
-
-  open_wheel(TICK_MS, 8);
-  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
-  post_it();
-  copy = post;
-  ck_assert_int_eq(uvwheel_post(&wheel, &copy, on_post), 0);
-  run_for(1);
-  post_it();
-}
-END_TEST
-
 int
 main(void)
 {
@@ -244,8 +205,6 @@ main(void)
       EACH(a_corrupted_link_is_reported, corruptions),
       EACH(a_pass_over_corrupted_links_is_reported, passes),
       TEST(an_entry_that_is_inserted_twice_is_reported),
-      TEST(a_request_that_is_posted_while_it_is_queued_is_reported),
-      TEST(a_request_that_is_not_queued_may_be_posted),
   };
 
   return run_loop_tests("checks", tests, LENGTH(tests));
