@@ -22,7 +22,7 @@ static const char *file;
 static unsigned long files_played;
 
 static void
-tell(void)
+report(void)
 {
   if (file != NULL)
     fprintf(stderr, "to repeat it: %s\n", file);
@@ -127,7 +127,7 @@ main(int argc, char **argv)
             argv[0]);
     return 2;
   }
-  tell_at_the_end(tell);
+  tell_at_the_end(report);
   if (argc != 3 || !parse_number(argv[1], &first) ||
       !parse_number(argv[2], &count)) {
     play_files(argv + 1);

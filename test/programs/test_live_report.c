@@ -216,8 +216,8 @@ START_TEST(each_wheel_has_samples_under_its_name)
       "uvwheel_wakeup_max_seconds{wheel=\"3\"} 1.500002",
       "uvwheel_tick_seconds{wheel=\"2\"} 0.100",
       "uvwheel_max_timers{wheel=\"2\"} 1000",
-      "uvwheel_wheel_info{wheel=\"1\",version=\"0.1.0\",tick_ms=\"100\","
-      "slots=\"512\"} 1",
+      ("uvwheel_wheel_info{wheel=\"1\",version=\"0.1.0\",tick_ms=\"100\","
+       "slots=\"512\"} 1"),
       "# TYPE uvwheel_lateness_seconds histogram",
       "uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"0.0\"} 5",
       "uvwheel_lateness_seconds_bucket{wheel=\"2\",le=\"0.001\"} 6",

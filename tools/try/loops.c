@@ -38,18 +38,19 @@ examined_by(const record_t *record)
   return stats.examined;
 }
 
-static record_t *
-begin_turn(const uv_loop_t *loop)
-{
-  record_t *record = find_record(loop);
+/* The record whose wheel has a handle. */
+#define RECORD_OF(handle, member) \
+  ((record_t *)(void *)((char *)(handle)-offsetof(record_t, wheel.member)))
 
+static void
+begin_turn(record_t *record)
+{
   record->turn = begin_call(&record->tally, TURN);
   if (record->turn.weight != 0) {
     record->callbacks_ns = 0;
     record->examined = examined_by(record);
     record->turn.began_ns = now_ns();
   }
-  return record;
 }
 
 static void
@@ -64,8 +65,9 @@ finish_turn(record_t *record)
 static void
 on_check(uv_check_t *check)
 {
-  record_t *record = begin_turn(check->loop);
+  record_t *record = RECORD_OF(check, check);
 
+  begin_turn(record);
   record->check_cb(check);
   finish_turn(record);
 }
@@ -73,8 +75,9 @@ on_check(uv_check_t *check)
 static void
 on_driver(uv_timer_t *driver)
 {
-  record_t *record = begin_turn(driver->loop);
+  record_t *record = RECORD_OF(driver, driver);
 
+  begin_turn(record);
   record->driver_cb(driver);
   finish_turn(record);
 }
@@ -82,7 +85,7 @@ on_driver(uv_timer_t *driver)
 int
 timed_uv_check_start(uv_check_t *check, uv_check_cb cb)
 {
-  find_record(check->loop)->check_cb = cb;
+  RECORD_OF(check, check)->check_cb = cb;
   return uv_check_start(check, on_check);
 }
 
@@ -90,7 +93,7 @@ int
 timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
                      uint64_t repeat)
 {
-  find_record(driver->loop)->driver_cb = cb;
+  RECORD_OF(driver, driver)->driver_cb = cb;
   return real_uv_timer_start(driver, on_driver, timeout, repeat);
 }
 
