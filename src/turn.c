@@ -111,15 +111,21 @@ uvwheel__arm(uvwheel_t *wheel)
     abandon(wheel);
 }
 
-/* Is something due by a time of the loop? A callback may find that the loop's
- * clock has stepped back, and then nothing may fire early. */
-static bool
-is_due_by(const uvwheel_t *wheel, uint64_t loop_ms)
+/* The wheel's time up to which timers may fire by a time of the loop. A
+ * callback may find that the loop's clock has stepped back: then nothing fires
+ * early. */
+static uint64_t
+limit_by(const uvwheel_t *wheel, uint64_t loop_ms)
 {
   uint64_t now_ms = loop_now(wheel);
 
-  return uvwheel__core_next_ms(&wheel->core) <=
-         to_wheel_ms(wheel, loop_ms < now_ms ? loop_ms : now_ms);
+  return to_wheel_ms(wheel, loop_ms < now_ms ? loop_ms : now_ms);
+}
+
+static bool
+is_due_by(const uvwheel_t *wheel, uint64_t loop_ms)
+{
+  return uvwheel__core_next_ms(&wheel->core) <= limit_by(wheel, loop_ms);
 }
 
 static void
@@ -222,24 +228,28 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
     stats->lateness_max_ms = late_ms;
 }
 
-/* Fires the timers that are due by a time of the loop. Returns whether others
- * are due. */
+/* Fires the timers that are due by a time of the loop, if any. Returns whether
+ * others are due. */
 static bool
 run_turn(uvwheel_t *wheel, uint64_t until_ms)
 {
   uint64_t budget = wheel->options.turn_budget;
   batch_t batch;
 
+  if (!is_due_by(wheel, until_ms)) {
+    uvwheel__add_blocked(wheel);
+    return is_due_by(wheel, loop_now(wheel));
+  }
   wheel->stats.wakeups++;
   uvwheel__begin_batch(wheel, &batch);
   while (!batch.is_over && !is_closing(wheel)) {
-    uint64_t now_ms = loop_now(wheel), limit_ms;
-    uvwheel_entry_t *entry;
-    limit_ms = to_wheel_ms(wheel, until_ms < now_ms ? until_ms : now_ms);
-    entry = uvwheel__core_expire(&wheel->core, limit_ms, &budget);
+    uint64_t limit_ms = limit_by(wheel, until_ms);
+    uvwheel_entry_t *entry =
+        uvwheel__core_expire(&wheel->core, limit_ms, &budget);
     if (entry == NULL)
       break;
-    count_lateness(&wheel->stats, to_wheel_ms(wheel, now_ms) - entry->due_ms);
+    count_lateness(&wheel->stats,
+                   to_wheel_ms(wheel, loop_now(wheel)) - entry->due_ms);
     uvwheel__fire(wheel, entry, limit_ms);
     uvwheel__check_time(wheel, &batch);
   }
@@ -254,15 +264,8 @@ static void
 on_driver(uv_timer_t *driver)
 {
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
-  uint64_t quiet_ms = wheel->quiet_ms;
-  bool is_due;
+  bool is_due = run_turn(wheel, wheel->quiet_ms);
 
-  if (is_due_by(wheel, quiet_ms)) {
-    is_due = run_turn(wheel, quiet_ms);
-  } else {
-    uvwheel__add_blocked(wheel);
-    is_due = is_due_by(wheel, loop_now(wheel));
-  }
   /* Until here, so that no start in a callback of the turn arms it. */
   wheel->flags &= ~(uint64_t)ARMED;
   if (is_due)
@@ -295,8 +298,8 @@ are_descriptors_quiet(const uvwheel_t *wheel)
 }
 
 /* The loop's time up to which all was heard, if the loop is quiet; else 0.
- * Asks, unless the loop was not quiet a moment ago. If nothing tells, one poll
- * has to do, from before which nobody knows more. */
+ * Asks, unless the loop was not quiet a moment ago. If nothing tells, all that
+ * came before the last check counts as heard. */
 static uint64_t
 ask(uvwheel_t *wheel)
 {
@@ -349,13 +352,10 @@ static void
 go_on(uvwheel_t *wheel)
 {
   uint64_t until_ms = wheel->quiet_ms;
-  bool is_due;
 
   if (until_ms > wheel->polled_ms)
     until_ms = wheel->polled_ms;
-  is_due = is_due_by(wheel, until_ms) ? run_turn(wheel, until_ms)
-                                      : is_due_by(wheel, loop_now(wheel));
-  if (is_due)
+  if (run_turn(wheel, until_ms))
     return;
   wheel->flags &= ~(uint64_t)SPELL;
   (void)uv_idle_stop(&wheel->idle);
