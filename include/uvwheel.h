@@ -248,12 +248,12 @@ struct uvwheel_s {
   /* times of the loop's clock; turn.c explains them */
   uint64_t armed_for_ms; /* when the driver is due                          */
   uint64_t quiet_ms;     /* whoever spoke up to then was heard              */
-  uint64_t polled_ms;    /* when the last check of the spell was,       */
+  uint64_t polled_ms;    /* when the last check of the spell was,           */
   uint64_t polled_before_ms; /* and the one before                          */
   uint64_t is_held;          /* 1: the wait has begun anew in this spell    */
-  uint64_t spell_ms; /* when the first poll of the spell returned       */
-  uint64_t asked_ms; /* when the loop was found not quiet               */
-  uint64_t unasked;  /* polls since then after which nobody asked       */
+  uint64_t spell_ms;         /* when the first poll of the spell returned   */
+  uint64_t asked_ms;         /* when the loop was found not quiet           */
+  uint64_t unasked;          /* polls since then after which nobody asked   */
   /* stall.c explains these */
   uint64_t seen_ms;         /* when blocked_ms was reckoned                 */
   uint64_t blocked_ms;      /* since the last poll                          */

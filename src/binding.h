@@ -14,14 +14,11 @@
 /* ---- The wheel ---------------------------------------------------------- */
 
 /* uvwheel_t.flags */
-#define CLOSING 1u /* uvwheel_close was called        */
-#define UNREF 2u   /* uvwheel_unref was called        */
-/* The driver was started, and not called since. libuv does not say: since 1.48
- * a timer that is due in the same pass as another one is inactive already. */
-#define ARMED 4u
-#define SPELL 8u          /* polls do not wait, see turn.c    */
-#define FIRES_SOONEST 16u /* uvwheel_fire_soonest calls back  */
-#define WALKS 32u         /* uvwheel_walk calls back          */
+#define CLOSING 1u       /* uvwheel_close was called        */
+#define UNREF 2u         /* uvwheel_unref was called        */
+#define SPELL 4u         /* polls do not wait, see turn.c    */
+#define FIRES_SOONEST 8u /* uvwheel_fire_soonest calls back  */
+#define WALKS 16u        /* uvwheel_walk calls back          */
 
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

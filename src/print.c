@@ -22,10 +22,10 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   *stats = wheel->stats;
   counters = &wheel->core.counters;
   stats->active = uvwheel__core_count(&wheel->core);
-  stats->started = wheel->core.inserted;
   stats->fired = counters->expired + counters->drawn;
   stats->fired_soonest = counters->drawn;
-  stats->stopped = stats->started - stats->fired - stats->active;
+  stats->started = wheel->core.removed + stats->active;
+  stats->stopped = wheel->core.removed - stats->fired;
   stats->rescheduled = counters->rescheduled;
   stats->examined = counters->examined;
   stats->set_back_ms = wheel->set_back_ms;

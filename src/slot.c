@@ -17,13 +17,6 @@
 
 #include "wheel.h"
 
-/* With 1 a slot of 15 entries has 15 lanes, and a wheel of 1 ms, whose slots
- * are sparse, has a cold line for each entry. With 16 such a wheel expires at
- * half the speed. */
-#define SHARE 4
-
-#define FIRST_LANE ((uint32_t)offsetof(uvwheel_slot_t, lanes))
-
 int
 uvwheel__allocate_slots(uvwheel_core_t *core)
 {
@@ -39,29 +32,6 @@ uvwheel__allocate_slots(uvwheel_core_t *core)
   core->occupied = (uint64_t *)(core->slots + count);
   core->soonest = core->occupied + words;
   return 0;
-}
-
-/* ---- Lanes -------------------------------------------------------------- */
-
-static void
-fill_lane(uvwheel_slot_t *slot, uint32_t lane)
-{
-  slot->filling = lane;
-  slot->left = SHARE;
-  if (lane == slot->end) {
-    uvwheel_link_t *head = lane_at(slot, lane);
-    slot->end += sizeof *head;
-    if (head->next == NULL)
-      list_init(head);
-  }
-}
-
-void
-uvwheel__next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot)
-{
-  uint32_t next = slot->filling + (uint32_t)sizeof *slot->lanes;
-
-  fill_lane(slot, next != core->lanes_end ? next : FIRST_LANE);
 }
 
 /* ---- Slots that are occupied -------------------------------------------- */

@@ -52,7 +52,7 @@ clock_ms(const uvwheel_t *wheel)
 {
   uint64_t now_ms;
 #ifdef __linux__
-  struct timespec now = {0, 0};
+  struct timespec now;
 
   (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
@@ -71,7 +71,7 @@ uvwheel__add_blocked(uvwheel_t *wheel)
   uint64_t now_ms = clock_ms(wheel), slept_ms = loop_now(wheel);
   uint64_t until_ms = add_ms(wheel->armed_for_ms, wheel->behind_ms);
 
-  if ((wheel->flags & ARMED) && until_ms < slept_ms)
+  if (until_ms < slept_ms)
     slept_ms = until_ms;
   if (!(wheel->flags & SPELL) && slept_ms > wheel->seen_ms)
     wheel->seen_ms = slept_ms;

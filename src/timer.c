@@ -235,7 +235,7 @@ set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
     return is_fifo(&wheel->core)
                ? move(wheel, timer, due_after(wheel, delay_ms))
                : postpone(wheel, timer, delay_ms);
-  if (wheel->core.inserted >= wheel->core.insert_limit)
+  if (wheel->core.vacant == 0)
     return UV_ENOBUFS;
   timer->home &= ~HOME_IDLE;
   if (!uvwheel__core_insert(&wheel->core, &timer->entry,
@@ -268,8 +268,8 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
     uvwheel_core_t *core = &wheel->core;
     uint64_t due_ms;
     if (LIKELY(!is_closing(wheel) && is_usual_due(wheel, timeout, &due_ms) &&
-               due_ms < core->reciprocal_ms &&
-               core->inserted < core->insert_limit && wheel->unrefd == 0)) {
+               due_ms < core->reciprocal_ms && core->vacant != 0 &&
+               wheel->unrefd == 0)) {
       timer->home = (uintptr_t)wheel;
       set_start(timer, cb, timeout, repeat);
       if (LIKELY(uvwheel__core_insert(core, &timer->entry, due_ms)))

@@ -56,10 +56,13 @@ static void on_idle(uv_idle_t *idle);
 
 /* ---- Arming ------------------------------------------------------------- */
 
+/* The driver was not started, or was called since. libuv does not say: since
+ * 1.48 a timer that is due in the same pass as another one is inactive. */
+#define NOT_ARMED UINT64_MAX
+
 static void
 start_driver(uvwheel_t *wheel, uint64_t delay_ms)
 {
-  wheel->flags |= ARMED;
   wheel->armed_for_ms = add_ms(loop_now(wheel), delay_ms);
   (void)uv_timer_start(&wheel->driver, on_driver, delay_ms, 0);
 }
@@ -67,23 +70,21 @@ start_driver(uvwheel_t *wheel, uint64_t delay_ms)
 void
 uvwheel__disarm(uvwheel_t *wheel)
 {
-  wheel->flags &= ~(uint64_t)(ARMED | SPELL);
+  wheel->flags &= ~(uint64_t)SPELL;
+  wheel->armed_for_ms = NOT_ARMED;
   (void)uv_timer_stop(&wheel->driver);
   (void)uv_idle_stop(&wheel->idle);
 }
 
+/* Never pushes back a wake-up that is overdue. */
 static void
 arm_at_next_tick(uvwheel_t *wheel)
 {
-  uint64_t now_ms, next_ms, delay_ms;
+  uint64_t now_ms = to_wheel_ms(wheel, loop_now(wheel));
+  uint64_t next_ms = uvwheel__core_next_ms(&wheel->core);
+  uint64_t delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
 
-  /* Never push back a wake-up that is overdue. */
-  if ((wheel->flags & ARMED) && wheel->armed_for_ms <= loop_now(wheel))
-    return;
-  now_ms = to_wheel_ms(wheel, loop_now(wheel));
-  next_ms = uvwheel__core_next_ms(&wheel->core);
-  delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
-  if (!(wheel->flags & ARMED) ||
+  if (wheel->armed_for_ms == NOT_ARMED ||
       add_ms(loop_now(wheel), delay_ms) < wheel->armed_for_ms)
     start_driver(wheel, delay_ms);
 }
@@ -107,8 +108,6 @@ uvwheel__arm(uvwheel_t *wheel)
     uvwheel__disarm(wheel);
   else if (!(wheel->flags & SPELL))
     arm_at_next_tick(wheel);
-  else if (uv_is_closing((uv_handle_t *)&wheel->idle))
-    abandon(wheel);
 }
 
 /* The wheel's time up to which timers may fire by a time of the loop. A
@@ -131,8 +130,7 @@ is_due_by(const uvwheel_t *wheel, uint64_t loop_ms)
 static void
 begin_spell(uvwheel_t *wheel)
 {
-  if (uv_is_closing((uv_handle_t *)&wheel->idle) ||
-      uv_is_closing((uv_handle_t *)&wheel->check)) {
+  if (uv_is_closing((uv_handle_t *)&wheel->idle)) {
     abandon(wheel);
     return;
   }
@@ -152,7 +150,7 @@ on_idle(uv_idle_t *idle)
 {
   uvwheel_t *wheel = CONTAINER_OF(idle, uvwheel_t, idle);
 
-  if (is_closing(wheel) || uv_is_closing((uv_handle_t *)&wheel->check))
+  if (uv_is_closing((uv_handle_t *)&wheel->check))
     abandon(wheel);
 }
 
@@ -267,7 +265,7 @@ on_driver(uv_timer_t *driver)
   bool is_due = run_turn(wheel, wheel->quiet_ms);
 
   /* Until here, so that no start in a callback of the turn arms it. */
-  wheel->flags &= ~(uint64_t)ARMED;
+  wheel->armed_for_ms = NOT_ARMED;
   if (is_due)
     begin_spell(wheel);
   else
@@ -316,34 +314,34 @@ ask(uvwheel_t *wheel)
   return quiet_ms;
 }
 
+/* The loop's time up to which a spell has waited long enough; 0: not yet. */
 static uint64_t
-longest_wait_ms(const uvwheel_t *wheel)
+waited_for_ms(const uvwheel_t *wheel)
 {
-  uint64_t quarter_ms = wheel->core.tick_ms / 4;
+  uint64_t wait_ms = wheel->core.tick_ms / 4, quiet_ms;
 
-  if (quarter_ms < MIN_WAIT_MS)
-    return MIN_WAIT_MS;
-  return quarter_ms < MAX_WAIT_MS ? quarter_ms : MAX_WAIT_MS;
+  if (wait_ms < MIN_WAIT_MS)
+    wait_ms = MIN_WAIT_MS;
+  else if (wait_ms > MAX_WAIT_MS)
+    wait_ms = MAX_WAIT_MS;
+  if (wheel->seen_ms - wheel->spell_ms < wait_ms)
+    return 0;
+  quiet_ms = wheel->seen_ms - wait_ms;
+  return quiet_ms < wheel->polled_before_ms ? quiet_ms
+                                            : wheel->polled_before_ms;
 }
 
-/* Something is due. Was it heard? In a spell quiet_ms follows the clock after
- * the wait, though the loop is not quiet. */
+/* Something is due. Was it heard? A loop that is not quiet is believed up to
+ * waited_ms. */
 static void
-update_quiet(uvwheel_t *wheel)
+update_quiet(uvwheel_t *wheel, uint64_t waited_ms)
 {
-  uint64_t wait_ms = longest_wait_ms(wheel), quiet_ms;
+  uint64_t quiet_ms;
 
   if (is_due_by(wheel, wheel->quiet_ms))
     return;
   quiet_ms = ask(wheel);
-  if (quiet_ms == 0 && (wheel->flags & SPELL) &&
-      wheel->seen_ms - wheel->spell_ms >= wait_ms) {
-    quiet_ms = wheel->seen_ms - wait_ms;
-    if (quiet_ms > wheel->polled_before_ms)
-      quiet_ms = wheel->polled_before_ms;
-  }
-  if (quiet_ms > wheel->quiet_ms)
-    wheel->quiet_ms = quiet_ms;
+  wheel->quiet_ms = quiet_ms > waited_ms ? quiet_ms : waited_ms;
 }
 
 /* The next poll of a spell has returned: fires what was heard, and ends the
@@ -385,7 +383,7 @@ continue_spell(uvwheel_t *wheel, uint64_t held_ms)
     wheel->spell_ms = loop_now(wheel);
     wheel->is_held = 1;
   }
-  update_quiet(wheel);
+  update_quiet(wheel, waited_for_ms(wheel));
   go_on(wheel);
   wheel->polled_before_ms = wheel->polled_ms;
   wheel->polled_ms = wheel->seen_ms;
@@ -407,7 +405,7 @@ on_check(uv_check_t *check)
   if (wheel->flags & SPELL) {
     continue_spell(wheel, now_ms > seen_ms ? now_ms - seen_ms : 0);
   } else if (wheel->armed_for_ms <= now_ms && !is_closing(wheel)) {
-    update_quiet(wheel);
+    update_quiet(wheel, 0);
     /* Behind all timers of the loop that are due. */
     if (wheel->armed_for_ms < now_ms)
       start_driver(wheel, 0);
@@ -448,6 +446,7 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
 void
 uvwheel__init_turns(uvwheel_t *wheel)
 {
+  wheel->armed_for_ms = NOT_ARMED;
   wheel->asked_ms = UINT64_MAX;
   (void)uv_timer_init(wheel->loop, &wheel->driver);
   (void)uv_timer_start(&wheel->driver, on_driver, 0, 0);

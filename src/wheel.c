@@ -63,8 +63,9 @@
  *   I3  The nearest tick of an occupied slot is one of its own ticks, after the
  *       hand, and no entry of the slot is due at an earlier tick. (None needs
  *       to be due at it, either: it may have been postponed or removed since.)
- *   I4  next_tick is after the hand, and not after the nearest tick of any
- *       slot. It is NEVER if no slot has an entry, unless a pass is going on.
+ *   I4  next_tick is after the hand, or in a pass at the hand; and not after
+ * the nearest tick of any slot. It is NEVER if no slot has an entry, unless a
+ *       pass is going on.
  *   I5  Outside a pass nothing is pending or due. In a pass the hand is at
  *       its tick, and nothing that is due at that tick waits in its slot.
  *   I6  As many entries are on all lists as were inserted and not removed.
@@ -126,7 +127,7 @@ uvwheel__core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
   if (!(flags & UVWHEEL_FIFO))
     made.lanes_end = sizeof(uvwheel_slot_t);
   made.capacity = UNLIMITED;
-  made.insert_limit = UNLIMITED;
+  made.vacant = UNLIMITED;
   made.next_tick = NEVER;
   error = uvwheel__allocate_slots(&made);
   if (error != 0)
@@ -163,7 +164,6 @@ uvwheel__core_became_empty(uvwheel_core_t *core)
     else
       number = 0;
   }
-  core->passing = false;
   core->next_tick = NEVER;
 }
 
@@ -195,13 +195,11 @@ uvwheel__core_move(uvwheel_core_t *core, uvwheel_entry_t *entry,
 
 /* ---- The pass ----------------------------------------------------------- */
 
-/* Moves the lanes of a slot to the pending ones, and vacates it; false if they
- * are empty. */
-static bool
+/* Moves the lanes of a slot to the pending ones, and vacates it. */
+static void
 take_lanes(uvwheel_core_t *core, uint64_t number)
 {
   uvwheel_slot_t *slot = &core->slots[number];
-  bool has_entries = !is_empty(slot);
   uint64_t i;
 
   core->pass_lanes = (uint64_t)(lane_at(slot, slot->end) - slot->lanes);
@@ -211,7 +209,6 @@ take_lanes(uvwheel_core_t *core, uint64_t number)
     splice_after(&core->pending[i], &slot->lanes[i]);
   }
   uvwheel__vacate(core, number);
-  return has_entries;
 }
 
 /* Moves the hand to the next tick at which a slot wants a pass, if that is not
@@ -221,16 +218,12 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
 {
   uint64_t now_tick = tick_at(core, now_ms);
 
-  if (now_tick > LAST_HAND)
-    now_tick = LAST_HAND;
   while (core->next_tick <= now_tick) {
     uint64_t number = core->next_tick & core->slot_mask;
     core->hand = core->next_tick;
-    if (core->slots[number].nearest == core->hand && take_lanes(core, number)) {
-      core->pass_tick = core->hand;
+    if (core->slots[number].nearest == core->hand) {
+      take_lanes(core, number);
       core->pass_ms = core->hand * core->tick_ms;
-      core->passing = true;
-      core->next_tick = core->hand + 1;
       return true;
     }
     core->next_tick = uvwheel__find_next_tick(core);
@@ -251,8 +244,7 @@ look_at(uvwheel_core_t *core, uvwheel_entry_t *entry)
     return true;
   }
   tick = tick_after(core, entry->due_ms);
-  core->counters.rescheduled +=
-      ((tick ^ core->pass_tick) & core->slot_mask) != 0;
+  core->counters.rescheduled += ((tick ^ core->hand) & core->slot_mask) != 0;
   (void)put_into_slot(core, entry);
   return false;
 }
@@ -292,7 +284,6 @@ look_at_chunk(uvwheel_core_t *core, uint64_t most, uint64_t *budget)
 static void
 end_pass(uvwheel_core_t *core)
 {
-  core->passing = false;
   core->next_tick = uvwheel__find_next_tick(core);
 }
 
@@ -303,7 +294,7 @@ end_pass(uvwheel_core_t *core)
 static void
 give_up_pass(uvwheel_core_t *core)
 {
-  uvwheel_slot_t *slot = slot_of(core, core->pass_tick);
+  uvwheel_slot_t *slot = slot_of(core, core->hand);
   uint64_t i;
 
   if (list_is_empty(&core->due) &&
@@ -311,19 +302,16 @@ give_up_pass(uvwheel_core_t *core)
     end_pass(core);
     return;
   }
-  if (!is_claimed(slot, core->pass_tick))
-    uvwheel__claim(core, core->pass_tick);
+  if (!is_claimed(slot, core->hand))
+    uvwheel__claim(core, core->hand);
   while (lane_at(slot, slot->end) - slot->lanes < (int)core->pass_lanes)
-    uvwheel__next_lane(core, slot);
+    fill_next_lane(core, slot);
   for (i = 0; i < core->pass_lanes; i++) {
     uvwheel_link_t *lane = &slot->lanes[(i + 1) % core->pass_lanes];
     splice_after(is_fifo(core) ? lane->prev : lane, &core->pending[i]);
   }
   splice_after(&slot->lanes[0], &core->due);
-  core->hand = core->pass_tick - 1;
-  if (core->next_tick > core->pass_tick)
-    core->next_tick = core->pass_tick;
-  core->passing = false;
+  core->hand--;
 }
 
 bool
@@ -335,11 +323,11 @@ uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry)
    * clock has stepped back, or the insert is late: then the hand goes back to
    * before the tick. */
   if (UNLIKELY(tick <= core->hand)) {
-    if (core->passing && tick == core->pass_tick) {
+    if (is_passing(core) && tick == core->hand) {
       append(&core->pending[core->pass_lanes - 1], &entry->link);
       return false;
     }
-    if (core->passing)
+    if (is_passing(core))
       give_up_pass(core);
     core->hand = tick - 1;
   }
@@ -357,7 +345,7 @@ uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry)
 static uvwheel_entry_t *
 find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
 {
-  if (UNLIKELY(core->passing && now_ms < core->pass_ms))
+  if (UNLIKELY(is_passing(core) && now_ms < core->pass_ms))
     give_up_pass(core);
   for (;;) {
     while (!list_is_empty(&core->due)) {
@@ -371,10 +359,10 @@ find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
       core->counters.rescheduled++;
       (*budget)--;
     }
-    if (core->passing &&
+    if (is_passing(core) &&
         are_empty(core->pending, &core->pending[core->pass_lanes]))
       end_pass(core);
-    if (*budget == 0 || (!core->passing && !begin_pass(core, now_ms)))
+    if (*budget == 0 || (!is_passing(core) && !begin_pass(core, now_ms)))
       return NULL;
     look_at_chunk(core, is_fifo(core) || most < *budget ? most : *budget,
                   budget);
@@ -413,7 +401,7 @@ uvwheel__core_draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
     core->drawn_ms = core->pass_ms;
     drawn++;
   }
-  if (core->passing)
+  if (is_passing(core))
     give_up_pass(core);
   now_tick = tick_at(core, now_ms);
   if (core->hand > now_tick)
@@ -436,19 +424,6 @@ uvwheel__core_take_drawn(uvwheel_core_t *core)
   return NULL;
 }
 
-uint64_t
-uvwheel__core_next_ms(const uvwheel_core_t *core)
-{
-  uint64_t tick = core->next_tick;
-
-  if (core->passing && core->pass_tick < tick)
-    tick = core->pass_tick;
-  /* The reciprocal is UINT64_MAX / tick_ms. */
-  if (tick > LAST_HAND || tick > core->reciprocal)
-    return UINT64_MAX;
-  return tick * core->tick_ms;
-}
-
 /* ---- All entries -------------------------------------------------------- */
 
 /* Moves the entries of all slots to the unvisited ones, in their order. */
@@ -457,7 +432,7 @@ gather(uvwheel_core_t *core)
 {
   uint64_t number = 0;
 
-  if (core->passing)
+  if (is_passing(core))
     give_up_pass(core);
   while ((number = uvwheel__next_occupied(core, number)) <= core->slot_mask) {
     uvwheel_slot_t *slot = &core->slots[number];

@@ -13,11 +13,9 @@
 #include "list.h"
 #include "portable.h"
 
-/* No tick; the last tick that an entry waits for; and the last one that the
- * hand goes to. */
+/* No tick, and the last tick that an entry waits for. */
 #define NEVER UINT64_MAX
 #define LAST_TICK (UINT64_MAX - 1)
-#define LAST_HAND (UINT64_C(1) << 63)
 
 /* No limit to how many entries may be active. */
 #define UNLIMITED (UINT64_C(1) << 63)
@@ -27,6 +25,13 @@ static inline bool
 is_fifo(const uvwheel_core_t *core)
 {
   return core->lanes_end == offsetof(uvwheel_slot_t, lanes[1]);
+}
+
+/* Is a pass going on? Its tick stays the next one until it ends. */
+static inline bool
+is_passing(const uvwheel_core_t *core)
+{
+  return core->next_tick == core->hand;
 }
 
 /* ---- Ticks -------------------------------------------------------------- */
@@ -97,9 +102,6 @@ void uvwheel__claim(uvwheel_core_t *core, uint64_t tick);
 /* Marks an empty slot as not occupied. */
 void uvwheel__vacate(uvwheel_core_t *core, uint64_t number);
 
-/* The lane that is filled has got its share: goes on with the next one. */
-void uvwheel__next_lane(uvwheel_core_t *core, uvwheel_slot_t *slot);
-
 /* The first occupied slot from one on; the number of slots if there is none. */
 uint64_t uvwheel__next_occupied(const uvwheel_core_t *core, uint64_t number);
 
@@ -128,6 +130,33 @@ is_empty(uvwheel_slot_t *slot)
   return are_empty(slot->lanes, lane_at(slot, slot->end));
 }
 
+/* How many entries a lane gets before the next one. With 1 a slot of 15 entries
+ * has 15 lanes, and a wheel of 1 ms, whose slots are sparse, has a cold line
+ * for each entry. With 16 such a wheel expires at half the speed. */
+#define SHARE 4
+
+#define FIRST_LANE ((uint32_t)offsetof(uvwheel_slot_t, lanes))
+
+/* Gives a lane its share; one that was not in use is initialised. */
+static inline void
+fill_lane(uvwheel_slot_t *slot, uint32_t lane)
+{
+  slot->filling = lane;
+  slot->left = SHARE;
+  if (lane == slot->end) {
+    list_init(lane_at(slot, lane));
+    slot->end += sizeof *slot->lanes;
+  }
+}
+
+static inline void
+fill_next_lane(const uvwheel_core_t *core, uvwheel_slot_t *slot)
+{
+  uint32_t next = slot->filling + (uint32_t)sizeof *slot->lanes;
+
+  fill_lane(slot, next != core->lanes_end ? next : FIRST_LANE);
+}
+
 /* Appends an entry to a slot that is claimed for its tick. */
 static inline void
 append_to_slot(uvwheel_core_t *core, uvwheel_slot_t *slot,
@@ -135,7 +164,7 @@ append_to_slot(uvwheel_core_t *core, uvwheel_slot_t *slot,
 {
   append(lane_at(slot, slot->filling), &entry->link);
   if (--slot->left == 0)
-    uvwheel__next_lane(core, slot);
+    fill_next_lane(core, slot);
 }
 
 /* ---- The wheel (wheel.c) ------------------------------------------------ */
@@ -152,13 +181,19 @@ void uvwheel__core_destroy(uvwheel_core_t *core);
 static inline uint64_t
 uvwheel__core_count(const uvwheel_core_t *core)
 {
-  return core->inserted + core->capacity - core->insert_limit;
+  return core->capacity - core->vacant;
 }
 
 /* When uvwheel__core_expire should be called next; UINT64_MAX: never. It may
  * turn out that nothing expires then (entries were removed or postponed), but
  * nothing ever expires earlier. */
-uint64_t uvwheel__core_next_ms(const uvwheel_core_t *core);
+static inline uint64_t
+uvwheel__core_next_ms(const uvwheel_core_t *core)
+{
+  /* The reciprocal is UINT64_MAX / tick_ms. */
+  return core->next_tick <= core->reciprocal ? core->next_tick * core->tick_ms
+                                             : UINT64_MAX;
+}
 
 /* Puts an entry that is on no list into the slot of its tick, if that is
  * claimed for the tick. Returns whether it is. */
@@ -186,7 +221,7 @@ uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
 {
   MISUSE_IF(entry->link.next != POISON, entry, "inserted twice");
   entry->due_ms = due_ms;
-  core->inserted++;
+  core->vacant--;
   return put_if_claimed(core, entry, tick_after(core, due_ms));
 }
 
@@ -202,7 +237,8 @@ uvwheel__core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
   MISUSE_IF_OVERWRITTEN(entry);
   unlink_one(&entry->link);
   poison(entry);
-  core->insert_limit++;
+  core->removed++;
+  core->vacant++;
   return LIKELY(uvwheel__core_count(core) != 0);
 }
 

@@ -56,9 +56,9 @@ typedef struct uvwheel_counters_s {
 struct uvwheel_core_s {
   uint64_t hand;          /* the last tick that was passed                */
   uint64_t next_tick;     /* when the hand has to move; UINT64_MAX: never */
-  uint64_t inserted;      /* entries that were put into the wheel         */
   uint64_t capacity;      /* entries that may be active at once           */
-  uint64_t insert_limit;  /* the value of inserted at which the wheel is full */
+  uint64_t vacant;        /* of those: that are not active                */
+  uint64_t removed;       /* entries that have left the wheel             */
   uint64_t tick_ms;       /* the resolution                               */
   uint64_t reciprocal;    /* of tick_ms, to divide by a multiplication    */
   uint64_t reciprocal_ms; /* times below this are divided that way        */
@@ -70,9 +70,7 @@ struct uvwheel_core_s {
   uint64_t *soonest;  /* for each word of those bits: no slot in it has a
                          nearest tick before this one                       */
   uvwheel_counters_t counters;
-  uint64_t passing;         /* 1: a pass is going on. Then:                */
-  uint64_t pass_tick;       /* the tick that it is for,                    */
-  uint64_t pass_ms;         /* its time,                                   */
+  uint64_t pass_ms;         /* the time of the pass that is going on,      */
   uint64_t pass_lanes;      /* and how many lanes it has                   */
   uint64_t drawn_ms;        /* the drawn entries are due before this       */
   uvwheel_link_t due;       /* found due, not yet handed out          */

@@ -189,9 +189,38 @@ let_it_close(test_timer_t *timer)
   timer->then = NULL;
 }
 
+static void
+ignore_post(uvwheel_post_t *post, int status)
+{
+  (void)post;
+  (void)status;
+}
+
+static void
+post_again(uvwheel_post_t *post, int status)
+{
+  ck_assert_int_eq(status, 0);
+  ck_assert_int_eq(uvwheel_post(&wheel, post, ignore_post), 0);
+}
+
+/* A request that waits keeps the loop from being quiet. */
+static void
+let_it_listen(test_timer_t *timer)
+{
+  static uvwheel_post_t post;
+
+  test_timer_start(timer, 1000, 0);
+  virtual_time_advance_ms(1200);
+  ck_assert_int_eq(uvwheel_post(&wheel, &post, post_again), 0);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(timer->fired, 0);
+  close_set(timer);
+  virtual_time_advance_ms(1); /* so that the loop is asked again */
+}
+
 /* When the handles are closed. */
 static void (*const moments[])(test_timer_t *) = {
-    close_set, let_it_wait, let_it_be_overdue, let_it_close};
+    close_set, let_it_wait, let_it_be_overdue, let_it_close, let_it_listen};
 
 /* Nothing that libuv still has is the wheel's. */
 static void
@@ -249,7 +278,9 @@ START_TEST(a_wheel_whose_handles_others_have_closed_is_closing)
 END_TEST
 
 /* Scenario 36. A timer that can be started fires, unless the wheel is found to
- * be closing meanwhile; and no loop polls again and again. */
+ * be closing meanwhile; and no loop polls again and again. While the wheel
+ * listens, its idle handle and its check notice each other's close; if both are
+ * closed (6), nothing does. */
 START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
 {
   static test_timer_t timers[2];
@@ -263,8 +294,9 @@ START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
     timers[1].due_ms = uvwheel_now(&wheel) + 1000;
     ck_assert_int_eq(error, uvwheel_is_closing(&wheel) ? UV_EINVAL : 0);
     expect_no_spinning();
-    ck_assert_msg(uvwheel_is_closing(&wheel) || timers[1].fired == 1, "%#x",
-                  set);
+    ck_assert_msg(uvwheel_is_closing(&wheel) || timers[1].fired == 1 ||
+                      (moments[_i] == let_it_listen && (set & 7) == 6),
+                  "%#x", set);
     close_by_owner();
   }
   rewind_clock();

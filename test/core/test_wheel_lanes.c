@@ -121,13 +121,13 @@ live_a_tick(uint64_t now_ms)
 static uint64_t
 live(uint64_t *now_ms, uint64_t rounds)
 {
-  uint64_t examined = core.counters.examined, inserted = core.inserted;
+  uint64_t examined = core.counters.examined, removed = core.removed;
   uint64_t end_ms = *now_ms + rounds * ROUND_MS;
 
   for (; *now_ms < end_ms; *now_ms += TICK_MS)
     live_a_tick(*now_ms);
   verify(&core);
-  return 100 * (core.counters.examined - examined) / (core.inserted - inserted);
+  return 100 * (core.counters.examined - examined) / (core.removed - removed);
 }
 
 static unsigned

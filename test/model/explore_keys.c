@@ -53,9 +53,9 @@ static uint64_t
 key_of_pass(const uvwheel_core_t *core, uint64_t now_ms,
             key_of_entry_t key_of_entry)
 {
-  uint64_t key = mix(1, seen_from(now_ms / core->tick_ms, core->pass_tick)), i;
+  uint64_t key = mix(1, seen_from(now_ms / core->tick_ms, core->hand)), i;
 
-  if (!core->passing)
+  if (!is_passing(core))
     return 0;
   key = mix(key, key_of_list(&core->due, now_ms, key_of_entry));
   for (i = 0; i < core->pass_lanes; i++)

@@ -186,7 +186,7 @@ key_of_wheel(void)
   key = mix(key, key_of_time(wheel->asked_ms));
   key = mix(key, key_of_time(wheel->seen_ms));
   key = mix(key, key_of_time(wheel->quiet_ms));
-  key = mix(key, wheel->flags & ARMED ? key_of_time(wheel->armed_for_ms) : 0);
+  key = mix(key, key_of_time(wheel->armed_for_ms));
   if (wheel->flags & SPELL) {
     key = mix(key, key_of_time(wheel->polled_ms));
     key = mix(key, key_of_time(wheel->polled_before_ms));

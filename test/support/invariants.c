@@ -121,9 +121,10 @@ check_pass(struct check *check)
     expect(check, i < core->pass_lanes || entries == 0,
            "I7: the entries of a pass are in its first lanes", i);
   }
-  expect(check, core->passing || count == 0,
+  expect(check, is_passing(core) || count == 0,
          "I5: nothing is pending or due outside a pass", 0);
-  expect(check, !core->passing || core->hand == core->pass_tick,
+  expect(check,
+         !is_passing(core) || core->pass_ms == core->hand * core->tick_ms,
          "I5: in a pass the hand is at its tick", 0);
   return count;
 }
@@ -141,11 +142,11 @@ broken_invariants(const uvwheel_core_t *core, FILE *stream)
   for (number = 0; number <= core->slot_mask; number++)
     if (core->occupied[number / 64] != 0)
       in_slots += check_slot(&check, number);
-  expect(&check, core->next_tick > core->hand,
-         "I4: the next tick is after the hand", 0);
+  expect(&check, core->next_tick >= core->hand,
+         "I4: the next tick is not before the hand", 0);
   expect(&check, uvwheel__core_count(core) == aside + passed + in_slots,
          "I6: each entry is counted once", 0);
-  expect(&check, core->next_tick != NEVER || core->passing || in_slots == 0,
+  expect(&check, core->next_tick != NEVER || is_passing(core) || in_slots == 0,
          "I4: there is a next tick if a slot has an entry", 0);
   expect(&check, core->next_tick == NEVER || uvwheel__core_count(core) != 0,
          "I4: there is no next tick if the wheel is empty", 0);

@@ -22,6 +22,7 @@ import time
 import unittest
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -75,7 +76,9 @@ class Page:
         self.until(lambda: self.text("active") != "")
 
     def until(self, condition):
-        WebDriverWait(self.browser, PATIENCE_S, 0.1).until(
+        """A frame may replace an element while its text is read."""
+        WebDriverWait(self.browser, PATIENCE_S, 0.1,
+                      [StaleElementReferenceException]).until(
             lambda _: condition())
 
     def run(self, script, *arguments):
@@ -83,6 +86,11 @@ class Page:
 
     def text(self, name):
         return self.browser.find_element(By.ID, name).text
+
+    def texts(self, place):
+        """Of all elements at once: the next frame may replace them."""
+        return self.run("[...document.querySelectorAll(arguments[0])]"
+                        ".map(element => element.innerText)", place)
 
     def number(self, name):
         """NaN while there is none yet."""
@@ -123,8 +131,8 @@ class Live(unittest.TestCase):
 
     def bad(self):
         """The figures that are, as text."""
-        return [box.text for box in self.browser.find_elements(
-            By.CSS_SELECTOR, ".tile.bad, #health .bad, #late.bad, #past.bad")]
+        return self.page.texts(
+            ".tile.bad, #health .bad, #late.bad, #past.bad")
 
     @contextlib.contextmanager
     def viewing(self, *options, **more):
@@ -227,12 +235,10 @@ class Live(unittest.TestCase):
 
     def test_one_of_several_wheels_is_chosen(self):
         def rows():
-            return [row.text.split() for row in self.browser.find_elements(
-                By.CSS_SELECTOR, "#wheels tr")]
+            return [row.split() for row in self.page.texts("#wheels tr")]
 
         def pressed():
-            return [button.text for button in self.browser.find_elements(
-                By.CSS_SELECTOR, "#wheels button[aria-pressed=true]")]
+            return self.page.texts("#wheels button[aria-pressed=true]")
 
         with self.viewing("--threads", "3", "--timeout", "60000",
                           program="multi-loop") as server:
