@@ -64,7 +64,7 @@ clock_ms(const uvwheel_t *wheel)
 
 /* A poll may have slept until the loop's time, but not beyond the time for
  * which the driver is armed, by a loop's time that may have been behind the
- * clock, and in a spell not at all. */
+ * clock. */
 void
 uvwheel__add_blocked(uvwheel_t *wheel)
 {
@@ -73,7 +73,7 @@ uvwheel__add_blocked(uvwheel_t *wheel)
 
   if (until_ms < slept_ms)
     slept_ms = until_ms;
-  if (!(wheel->flags & SPELL) && slept_ms > wheel->seen_ms)
+  if (slept_ms > wheel->seen_ms)
     wheel->seen_ms = slept_ms;
   if (now_ms >= wheel->seen_ms)
     wheel->blocked_ms += now_ms - wheel->seen_ms;

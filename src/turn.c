@@ -136,6 +136,7 @@ begin_spell(uvwheel_t *wheel)
   }
   uvwheel__disarm(wheel);
   wheel->flags |= SPELL;
+  wheel->armed_for_ms = 0; /* no poll sleeps */
   wheel->spell_ms = UINT64_MAX;
   wheel->is_held = 0;
   wheel->polled_ms = loop_now(wheel); /* timers due by then run in this pass */
@@ -355,8 +356,7 @@ go_on(uvwheel_t *wheel)
     until_ms = wheel->polled_ms;
   if (run_turn(wheel, until_ms))
     return;
-  wheel->flags &= ~(uint64_t)SPELL;
-  (void)uv_idle_stop(&wheel->idle);
+  uvwheel__disarm(wheel);
   uvwheel__arm(wheel);
 }
 
