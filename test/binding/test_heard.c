@@ -179,7 +179,7 @@ START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off)
     opened_ms = clock_now_ms();
     hold_loop(holds[_i].hold, opened_ms + 50, opened_ms + until_ms,
               holds[_i].update);
-    run_until(opened_ms + 15000);
+    run_until(opened_ms + 8000);
     ck_assert_msg(peers_closed() == 0, "%s, until %d ms: %u of %u",
                   holds[_i].name, (int)until_ms, peers_closed(), crowd.count);
     peers_close();
@@ -205,7 +205,7 @@ START_TEST(exactly_the_silent_half_is_closed)
       hold_loop(hold, opened_ms + 1000, opened_ms + 1000 + length_ms,
                 holds[_i].update);
       peers_lose_words_until(is_lossy ? opened_ms + 1000 + length_ms : 0);
-      run_until(opened_ms + 30000);
+      run_until(opened_ms + 15000);
       ck_assert_msg(peers_cut_off() == 0, "%s, for %d ms%s: %u", holds[_i].name,
                     (int)length_ms, is_lossy ? ", lost" : "", peers_cut_off());
       ck_assert_uint_eq(peers_closed(), half_silent.count / 2);
