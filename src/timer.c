@@ -143,6 +143,15 @@ postpone(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t delay_ms)
   return 0;
 }
 
+/* May postpone start the timer again? Not in a FIFO wheel, where that puts the
+ * timer at the end of the queue. */
+static inline bool
+is_usual_restart(const uvwheel_timer_t *timer, uvwheel_t **wheel)
+{
+  return is_recent(timer, 0, wheel) && !is_closing(*wheel) &&
+         !is_fifo(&(*wheel)->core);
+}
+
 /* When a repeating timer that fires in a turn up to limit_ms is due again: at
  * the first time of the beat that is not before the last tick of that turn. A
  * later time, such as the loop's time now, would halve the rate of a beat in
@@ -277,8 +286,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
       return claim_slot(wheel, timer);
     }
   }
-  if (is_recent(timer, 0, &wheel) && !is_closing(wheel) &&
-      !is_fifo(&wheel->core)) {
+  if (is_usual_restart(timer, &wheel)) {
     set_start(timer, cb, timeout, repeat);
     return postpone(wheel, timer, timeout);
   }
@@ -335,6 +343,10 @@ uvwheel_timer_close(uvwheel_timer_t *timer)
 int
 uvwheel_timer_again(uvwheel_timer_t *timer)
 {
+  uvwheel_t *wheel;
+
+  if (timer != NULL && repeats(timer) && is_usual_restart(timer, &wheel))
+    return postpone(wheel, timer, timer->interval);
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
   return repeats(timer) ? set_due(timer, timer->interval) : 0;
