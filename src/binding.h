@@ -169,8 +169,9 @@ void uvwheel__init_stalls(uvwheel_t *wheel);
  * to blocked_ms. Sets seen_ms to the time now. */
 void uvwheel__add_blocked(uvwheel_t *wheel);
 
-/* The loop has polled. Counts a stall if it was blocked for too long, and sets
- * the wheel's clock back, unless the allowance is used up. */
+/* The loop has polled: adds the time before. Counts a stall if the loop was
+ * blocked for too long, and sets the wheel's clock back, unless the allowance is
+ * used up. */
 void uvwheel__end_blocked(uvwheel_t *wheel);
 
 /* ---- The mailbox (mailbox.c) -------------------------------------------- */

@@ -129,8 +129,10 @@ count_stall(uvwheel_t *wheel, uint64_t stall_ms)
 void
 uvwheel__end_blocked(uvwheel_t *wheel)
 {
-  uint64_t stall_ms = wheel->blocked_ms;
+  uint64_t stall_ms;
 
+  uvwheel__add_blocked(wheel);
+  stall_ms = wheel->blocked_ms;
   wheel->blocked_ms = 0;
   wheel->behind_ms = 0; /* libuv reads the clock before the next poll */
   if (UNLIKELY(stall_ms > wheel->options.stall_ms) &&

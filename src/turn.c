@@ -400,7 +400,6 @@ on_check(uv_check_t *check)
     wheel->blocked_ms = 0;
     return;
   }
-  uvwheel__add_blocked(wheel);
   uvwheel__end_blocked(wheel);
   if (wheel->flags & SPELL) {
     continue_spell(wheel, now_ms > seen_ms ? now_ms - seen_ms : 0);
