@@ -68,7 +68,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           uvwheel_version_string(), core->slot_mask + 1, core->tick_ms,
           (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
-  fprintf(stream, "hand      tick %" PRIu64, core->hand);
+  fprintf(stream, "hand      tick %" PRIu64, tick_at(core, public_now(wheel)));
   if (core->next_tick != NEVER)
     fprintf(stream, ", next look at tick %" PRIu64, core->next_tick);
   fprintf(stream, ", overdue by %" PRIu64 " ms\n", stats->overdue_ms);
@@ -84,8 +84,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
 }
 
 /* A character per column, from the slot of the next tick on: how full its slots
- * are, compared with the fullest column. (The hand itself stays behind the
- * clock while it has nothing to look at.) */
+ * are, compared with the fullest column. */
 static void
 print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
 {

@@ -425,8 +425,7 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
     return 0;
   uvwheel__begin_batch(wheel, &batch);
   wheel->flags |= FIRES_SOONEST;
-  (void)uvwheel__core_draw(&wheel->core, to_wheel_ms(wheel, loop_now(wheel)),
-                           count);
+  (void)uvwheel__core_draw(&wheel->core, count);
   while (!is_closing(wheel) &&
          (entry = uvwheel__core_take_drawn(&wheel->core)) != NULL) {
     fired++;

@@ -18,7 +18,7 @@
  *   due    an entry is due at due_ms and expires at the first tick after that
  *   slot   the place where the entries of the ticks k, k + slots ... wait
  *   lane   one of the lists of a slot
- *   hand   the tick that the wheel has reached
+ *   hand   the tick up to which the wheel has looked
  *   round  one revolution of the hand around all slots
  *   claim  to have the hand look at a slot at a tick
  *   pass   at a claimed tick the hand looks at each entry of the slot, and
@@ -64,8 +64,8 @@
  *       hand, and no entry of the slot is due at an earlier tick. (None needs
  *       to be due at it, either: it may have been postponed or removed since.)
  *   I4  next_tick is after the hand, or in a pass at the hand; and not after
- * the nearest tick of any slot. It is NEVER if no slot has an entry, unless a
- *       pass is going on.
+ *       the nearest tick of any slot. It is NEVER if no slot has an entry,
+ *       unless a pass is going on.
  *   I5  Outside a pass nothing is pending or due. In a pass the hand is at
  *       its tick, and nothing that is due at that tick waits in its slot.
  *   I6  As many entries are on all lists as were inserted and not removed.
@@ -228,8 +228,6 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
     }
     core->next_tick = uvwheel__find_next_tick(core);
   }
-  if (now_tick > core->hand)
-    core->hand = now_tick;
   return false;
 }
 
@@ -388,9 +386,9 @@ uvwheel__core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 /* ---- Before their time -------------------------------------------------- */
 
 uint64_t
-uvwheel__core_draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
+uvwheel__core_draw(uvwheel_core_t *core, uint64_t count)
 {
-  uint64_t drawn = 0, unlimited = UINT64_MAX, now_tick;
+  uint64_t drawn = 0, unlimited = UINT64_MAX;
 
   while (drawn < count) {
     uvwheel_entry_t *entry = find_due(core, LAST_MS, count - drawn, &unlimited);
@@ -403,9 +401,6 @@ uvwheel__core_draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
   }
   if (is_passing(core))
     give_up_pass(core);
-  now_tick = tick_at(core, now_ms);
-  if (core->hand > now_tick)
-    core->hand = now_tick;
   return drawn;
 }
 

@@ -248,10 +248,10 @@ uvwheel__core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 bool uvwheel__core_move(uvwheel_core_t *core, uvwheel_entry_t *entry,
                         uint64_t due_ms);
 
-/* Moves the hand to now_ms and hands out one entry that expires by then; call
- * it until it returns NULL. The entry is no longer active. Between two calls
- * the caller may do anything with the wheel. A clock that steps back is
- * followed: nothing expires early.
+/* Moves the hand on, at most to now_ms, and hands out one entry that expires by
+ * then; call it until it returns NULL. The entry is no longer active. Between
+ * two calls the caller may do anything with the wheel. A clock that steps back
+ * is followed: nothing expires early.
  *
  * Every entry that is handed out takes one from *budget, and so does every
  * other entry that the hand looks at. When that is 0 the call returns NULL; if
@@ -263,11 +263,9 @@ uvwheel_entry_t *uvwheel__core_expire(uvwheel_core_t *core, uint64_t now_ms,
  * a postponed one counts with its new due time), and returns how many. They
  * stay active until uvwheel__core_take_drawn hands them out, one by one, NULL
  * at the end. It leaves out entries that were removed or moved to an earlier
- * time meanwhile, or are now due later than all that were drawn. now_ms is the
- * clock. Must not be called before all that an earlier call has drawn was
- * handed out. */
-uint64_t uvwheel__core_draw(uvwheel_core_t *core, uint64_t now_ms,
-                            uint64_t count);
+ * time meanwhile, or are now due later than all that were drawn. Must not be
+ * called before all that an earlier call has drawn was handed out. */
+uint64_t uvwheel__core_draw(uvwheel_core_t *core, uint64_t count);
 uvwheel_entry_t *uvwheel__core_take_drawn(uvwheel_core_t *core);
 
 /* A walk over all active entries: begin, then next until it returns NULL.

@@ -359,7 +359,7 @@ START_TEST(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one)
   ck_assert_ptr_eq(expire(&core, 10), &items[1].entry);
   postpone(&core, &items[2].entry, 10);
   expect_none(&core, 19);
-  ck_assert_uint_eq(draw(&core, 19, 2), 2);
+  ck_assert_uint_eq(draw(&core, 2), 2);
   postpone(&core, &items[0].entry, 20);
   postpone(&core, &items[2].entry, 19);
   ck_assert_ptr_eq(take_drawn(&core), &items[2].entry);

@@ -109,7 +109,7 @@ live_a_tick(uint64_t now_ms)
     entry->due_ms = now_ms + lives[life].timeout_ms + TICK_MS;
   }
   for (i = 0; i < lives[life].drawn; i++) {
-    (void)uvwheel__core_draw(&core, now_ms, 1);
+    (void)uvwheel__core_draw(&core, 1);
     while ((entry = uvwheel__core_take_drawn(&core)) != NULL)
       start_again(entry, now_ms);
   }
@@ -193,7 +193,7 @@ shed(unsigned count)
   unsigned i;
 
   for (i = 0; i < count; i++) {
-    require(draw(&core, 0, 1) == 1);
+    require(draw(&core, 1) == 1);
     require(take_drawn(&core) != NULL);
     require(take_drawn(&core) == NULL);
   }

@@ -309,7 +309,7 @@ open_world(const world_t *world)
   pair.now_ms = BEGIN_MS;
   pair.model.capacity = world->timers;
   round_ms = world->shape.tick_ms * world->shape.slots;
-  (void)expire_one(0, 0); /* the hand comes to the clock */
+  pair.core.hand = BEGIN_MS / world->shape.tick_ms;
   for (i = 0; i < MOST_TIMERS; i++) {
     pair.items[i] = &items[i];
     items[i].index = i;

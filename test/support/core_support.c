@@ -174,10 +174,10 @@ expire(uvwheel_core_t *core, uint64_t now_ms)
 }
 
 uint64_t
-draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count)
+draw(uvwheel_core_t *core, uint64_t count)
 {
   const uvwheel_core_t before = *core;
-  uint64_t drawn = uvwheel__core_draw(core, now_ms, count);
+  uint64_t drawn = uvwheel__core_draw(core, count);
 
   expect_left(core, NULL, &before);
   require(drawn <= count && drawn <= uvwheel__core_count(core));

@@ -77,7 +77,7 @@ void move(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 void remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry);
 uvwheel_entry_t *expire_within(uvwheel_core_t *core, uint64_t now_ms,
                                uint64_t *budget);
-uint64_t draw(uvwheel_core_t *core, uint64_t now_ms, uint64_t count);
+uint64_t draw(uvwheel_core_t *core, uint64_t count);
 uvwheel_entry_t *take_drawn(uvwheel_core_t *core);
 void walk_begin(uvwheel_core_t *core);
 uvwheel_entry_t *walk_next(uvwheel_core_t *core);
