@@ -421,7 +421,8 @@ uvwheel__core_take_drawn(uvwheel_core_t *core)
 
 /* ---- All entries -------------------------------------------------------- */
 
-/* Moves the entries of all slots to the unvisited ones, in their order. */
+/* Moves the entries of all slots to the unvisited ones, each slot's in their
+ * order. */
 static void
 gather(uvwheel_core_t *core)
 {
@@ -433,7 +434,7 @@ gather(uvwheel_core_t *core)
     uvwheel_slot_t *slot = &core->slots[number];
     uvwheel_link_t *lane = slot->lanes;
     for (; lane != lane_at(slot, slot->end); lane++)
-      splice_after(core->unvisited.prev, lane);
+      splice_after(&core->unvisited, lane);
     uvwheel__vacate(core, number);
   }
   core->next_tick = NEVER;
