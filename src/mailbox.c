@@ -3,10 +3,10 @@
 /* The mailbox: how other threads reach the timers of a loop.
  *
  * Threads append requests to a list under a mutex. The loop takes the whole
- * list at once, and calls the requests back without the mutex. Only the post
- * that finds the list empty wakes the loop. It holds the mutex meanwhile, so
- * that the mailbox cannot be closed before uv_async_send returns; libuv's own
- * thread pool does the same. */
+ * list at once, and calls the requests back without the mutex. A post holds the
+ * mutex until uv_async_send returns, so that the mailbox cannot be closed
+ * meanwhile; libuv's own thread pool does the same. While a wake-up is pending,
+ * uv_async_send does nothing. */
 
 #include "binding.h"
 
@@ -129,13 +129,11 @@ uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
   if (wheel->is_mailbox_closed) {
     error = UV_ECANCELED;
   } else {
-    bool was_empty = wheel->posted == NULL;
     post->next = NULL;
     post->cb = cb;
     *wheel->posted_end = post;
     wheel->posted_end = &post->next;
-    if (was_empty)
-      (void)uv_async_send(&wheel->async);
+    (void)uv_async_send(&wheel->async);
   }
   uv_mutex_unlock(&wheel->mutex);
   return error;
