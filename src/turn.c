@@ -310,7 +310,7 @@ ask(uvwheel_t *wheel)
   are_quiet = are_descriptors_quiet(wheel);
   if (are_quiet != 0 && uvwheel__is_mailbox_empty(wheel))
     quiet_ms = are_quiet > 0 ? now_ms : wheel->polled_ms;
-  wheel->asked_ms = quiet_ms == now_ms ? UINT64_MAX : now_ms;
+  wheel->asked_ms = are_quiet == 0 ? now_ms : UINT64_MAX;
   wheel->unasked = 0;
   return quiet_ms;
 }
