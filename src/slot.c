@@ -24,8 +24,6 @@ uvwheel__allocate_slots(uvwheel_core_t *core)
   uint64_t words = (count + 63) / 64;
   uint64_t size = sizeof(uvwheel_slot_t) * count + 2 * sizeof(uint64_t) * words;
 
-  if (size > SIZE_MAX)
-    return ENOMEM;
   core->slots = calloc(1, (size_t)size);
   if (core->slots == NULL)
     return ENOMEM;

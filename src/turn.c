@@ -140,7 +140,6 @@ begin_spell(uvwheel_t *wheel)
   wheel->spell_ms = UINT64_MAX;
   wheel->is_held = 0;
   wheel->polled_ms = loop_now(wheel); /* timers due by then run in this pass */
-  wheel->polled_before_ms = 0;
   (void)uv_idle_start(&wheel->idle, on_idle);
 }
 
@@ -186,8 +185,6 @@ uvwheel__check_time(uvwheel_t *wheel, batch_t *batch)
 {
   uint64_t turn_ns = wheel->options.turn_ms * UINT64_C(1000000), now_ns;
 
-  if (wheel->options.turn_ms == UINT32_MAX)
-    return;
   if (++batch->unread < wheel->read_every)
     return;
   now_ns = uv_hrtime();
@@ -396,10 +393,6 @@ on_check(uv_check_t *check)
   uvwheel_t *wheel = CONTAINER_OF(check, uvwheel_t, check);
   uint64_t now_ms = loop_now(wheel), seen_ms = wheel->seen_ms;
 
-  if (uvwheel__core_count(&wheel->core) == 0) {
-    wheel->blocked_ms = 0;
-    return;
-  }
   uvwheel__end_blocked(wheel);
   if (wheel->flags & SPELL) {
     continue_spell(wheel, now_ms > seen_ms ? now_ms - seen_ms : 0);
@@ -445,7 +438,6 @@ void
 uvwheel__init_turns(uvwheel_t *wheel)
 {
   wheel->armed_for_ms = NOT_ARMED;
-  wheel->asked_ms = UINT64_MAX;
   (void)uv_timer_init(wheel->loop, &wheel->driver);
   (void)uv_timer_start(&wheel->driver, on_driver, 0, 0);
   (void)uv_timer_stop(&wheel->driver);

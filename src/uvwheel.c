@@ -99,7 +99,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   if (error != 0)
     return error == ENOMEM ? UV_ENOMEM : UV_EINVAL;
   chosen.slots = (uint32_t)wheel->core.slot_mask + 1;
-  if (chosen.max_timers != 0 && chosen.max_timers < UNLIMITED)
+  if (chosen.max_timers != 0)
     wheel->core.capacity = wheel->core.vacant = chosen.max_timers;
   memset((char *)wheel + offsetof(uvwheel_t, driver), 0,
          sizeof *wheel - offsetof(uvwheel_t, driver));

@@ -63,9 +63,8 @@
  *   I3  The nearest tick of an occupied slot is one of its own ticks, after the
  *       hand, and no entry of the slot is due at an earlier tick. (None needs
  *       to be due at it, either: it may have been postponed or removed since.)
- *   I4  next_tick is after the hand, or in a pass at the hand; and not after
- *       the nearest tick of any slot. It is NEVER if no slot has an entry,
- *       unless a pass is going on.
+ *   I4  next_tick is after the hand, in a pass at the hand, and not after the
+ *       nearest tick of any slot. It is NEVER if the wheel is empty.
  *   I5  Outside a pass nothing is pending or due. In a pass the hand is at
  *       its tick, and nothing that is due at that tick waits in its slot.
  *   I6  As many entries are on all lists as were inserted and not removed.
@@ -126,8 +125,7 @@ uvwheel__core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
   made.lanes_end = offsetof(uvwheel_slot_t, lanes[1]);
   if (!(flags & UVWHEEL_FIFO))
     made.lanes_end = sizeof(uvwheel_slot_t);
-  made.capacity = UNLIMITED;
-  made.vacant = UNLIMITED;
+  made.capacity = made.vacant = UINT64_MAX; /* no limit */
   made.next_tick = NEVER;
   error = uvwheel__allocate_slots(&made);
   if (error != 0)
@@ -136,6 +134,7 @@ uvwheel__core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
   list_init(&core->due);
   list_init(&core->drawn);
   list_init(&core->unvisited);
+  list_init(&core->unvisited_drawn);
   list_init(&core->visited);
   for (i = 0; i < UVWHEEL_LANES; i++)
     list_init(&core->pending[i]);
@@ -440,16 +439,15 @@ gather(uvwheel_core_t *core)
   core->next_tick = NEVER;
 }
 
-/* Drawn entries are visited first, and go back to their list. */
 void
 uvwheel__core_walk_begin(uvwheel_core_t *core)
 {
-  splice_after(&core->unvisited, &core->drawn);
-  core->visits_drawn = true;
+  gather(core);
+  splice_after(&core->unvisited_drawn, &core->drawn);
 }
 
-/* The others go back into their slots at the end, before those that were
- * inserted meanwhile, as a FIFO wheel keeps the order. */
+/* The entries go back into their slots, before those that were inserted
+ * meanwhile, as a FIFO wheel keeps the order. */
 static void
 end_walk(uvwheel_core_t *core)
 {
@@ -465,20 +463,17 @@ end_walk(uvwheel_core_t *core)
 uvwheel_entry_t *
 uvwheel__core_walk_next(uvwheel_core_t *core)
 {
-  uvwheel_link_t *link;
+  bool is_drawn = !list_is_empty(&core->unvisited_drawn);
+  uvwheel_link_t *link =
+      is_drawn ? core->unvisited_drawn.next : core->unvisited.next;
 
-  if (list_is_empty(&core->unvisited) && core->visits_drawn) {
-    gather(core);
-    core->visits_drawn = false;
-  }
-  link = core->unvisited.next;
   if (link == &core->unvisited) {
     end_walk(core);
     return NULL;
   }
   MISUSE_IF_OVERWRITTEN(entry_of(link));
   unlink_one(link);
-  append(core->visits_drawn ? &core->drawn : &core->visited, link);
+  append(is_drawn ? &core->drawn : &core->visited, link);
   return entry_of(link);
 }
 
@@ -488,6 +483,7 @@ uvwheel__core_any(uvwheel_core_t *core)
   if (list_is_empty(&core->unvisited)) {
     gather(core);
     splice_after(&core->unvisited, &core->visited);
+    splice_after(&core->unvisited, &core->unvisited_drawn);
     splice_after(&core->unvisited, &core->drawn);
   }
   return list_is_empty(&core->unvisited) ? NULL

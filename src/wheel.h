@@ -17,9 +17,6 @@
 #define NEVER UINT64_MAX
 #define LAST_TICK (UINT64_MAX - 1)
 
-/* No limit to how many entries may be active. */
-#define UNLIMITED (UINT64_C(1) << 63)
-
 /* A FIFO wheel has slots of one lane. */
 static inline bool
 is_fifo(const uvwheel_core_t *core)

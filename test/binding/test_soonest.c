@@ -257,6 +257,36 @@ START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
 }
 END_TEST
 
+static void
+visit_and_start_again(uvwheel_timer_t *timer, void *visits)
+{
+  ++*(unsigned *)visits;
+  ck_assert_int_eq(uvwheel_timer_start(timer, timer->cb, 100000, 0), 0);
+}
+
+static void
+walk_once(test_timer_t *timer)
+{
+  unsigned visits = 0;
+
+  uvwheel_walk(&wheel, visit_and_start_again, &visits);
+  ck_assert_uint_eq(visits, 2);
+  timer->then = NULL;
+}
+
+/* Of three timers one fires, and one that is to fire next is visited. */
+START_TEST(a_walk_in_its_callback_visits_each_timer_once)
+{
+  unsigned i;
+
+  open_waiters(&wheels[_i]);
+  start_waiters(3, 5000, 0);
+  for (i = 0; i < 3; i++)
+    waiters[i].then = walk_once;
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 2), 1);
+}
+END_TEST
+
 /* ---- Its cost ------------------------------------------------------------ */
 
 static void
@@ -318,6 +348,7 @@ main(void)
       TEST(count_may_be_anything),
       TEST(a_full_wheel_has_room_again),
       EACH(it_goes_on_where_a_cut_turn_has_stopped, cuts),
+      EACH(a_walk_in_its_callback_visits_each_timer_once, wheels),
       EACH(few_are_looked_at_however_many_wait, crowds),
   };
 
