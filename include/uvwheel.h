@@ -57,8 +57,9 @@
  *   250 ms) and two polls. Bytes that the loop can read in that time are heard.
  *   If callbacks (not the wheel's) or a freeze block the loop for S ms, more
  *   than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms, within
- *   an allowance (60 s, refilled by 1 s in 16). Time between polls before the
- *   wheel's next tick counts as sleep. docs/how-it-works.md explains this.
+ *   an allowance (60 s, refilled by 1 s in 16). Until the wheel's next tick
+ *   the loop counts as asleep between polls. docs/how-it-works.md explains
+ * this.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.
@@ -123,7 +124,8 @@ typedef void (*uvwheel_close_cb)(uvwheel_t *wheel);
 /* One active timer of a walk. */
 typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 
-/* As malloc aligns; see uvwheel_timer_t.home. */
+/* As malloc aligns: uvwheel_timer_t.home keeps flags where a wheel's address
+ * has zeros. */
 #if defined(__GNUC__)
 #define UVWHEEL_ALIGNED __attribute__((aligned(2 * sizeof(void *))))
 #elif defined(_WIN64)
@@ -193,17 +195,19 @@ struct uvwheel_timer_s {
   /* private */
   uvwheel_entry_t entry;
   uint64_t home;     /* the wheel's address, and flags                      */
-  uint64_t interval; /* what a refresh adds: the repeat, else the timeout   */
+  uint64_t interval; /* a refresh adds this to the time: the repeat, else the
+                        timeout; as one field, because with a look at the
+                        repeat first a refresh has 7 % more instructions    */
   uint64_t timeout;  /* of the last start; UINT64_MAX: there is no repeat   */
   uvwheel_timer_cb cb;
   /* public: belongs to the user; the library never reads or writes it */
   void *data;
 };
 
-/* Lateness is the time from a timer's due time to its callback, in powers of
- * two: bucket 0 counts timers that were late by 0 ms, bucket b those that were
- * late by 2^(b-1) ms or more and less than 2^b, the last bucket all that were
- * later. */
+/* Lateness is the time from a timer's due time to its callback, by the time
+ * that the loop has cached, in powers of two: bucket 0 counts timers that were
+ * late by 0 ms, bucket b those that were late by 2^(b-1) ms or more and less
+ * than 2^b, the last bucket all that were later. */
 #define UVWHEEL_LATENESS_BUCKETS 24
 
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
@@ -212,10 +216,10 @@ typedef struct uvwheel_stats_s {
   uint64_t started; /* starts of idle timers; a repeat that fires is one too */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
-  uint64_t rescheduled;   /* timers that the hand found refreshed, and moved */
+  uint64_t rescheduled;   /* refreshed timers that the hand moved to a slot  */
   uint64_t examined;      /* timers that the hand looked at                  */
-  uint64_t wakeups;       /* turns, which fire what is due                   */
-  uint64_t wakeups_cut;   /* of these: left due timers for the next turn     */
+  uint64_t wakeups;       /* turns: they had something due                   */
+  uint64_t wakeups_cut;   /* of these: a limit ended them before all fired   */
   uint64_t wakeup_max_us; /* the longest turn, or batch of the mailbox       */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
@@ -223,8 +227,8 @@ typedef struct uvwheel_stats_s {
   uint64_t stall_max_ms;  /* the longest of them                             */
   uint64_t stall_sum_ms;  /* all of them together, forgiven or not           */
   uint64_t set_back_ms;   /* how far the wheel's clock is behind the loop's  */
-  uint64_t lateness_max_ms; /* the latest that any timer fired by its time   */
-  uint64_t lateness_sum_ms; /* of all timers that lateness counts            */
+  uint64_t lateness_max_ms; /* the largest                                   */
+  uint64_t lateness_sum_ms; /* of all timers in lateness                     */
   uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* without fired_soonest      */
   uint64_t reserved[8];                        /* room to grow               */
 } uvwheel_stats_t;
@@ -253,11 +257,11 @@ struct uvwheel_s {
   uint64_t is_held;          /* 1: the wait has begun anew in this spell    */
   uint64_t spell_ms;         /* when the first poll of the spell returned   */
   uint64_t asked_ms;         /* when the loop was found not quiet           */
-  uint64_t unasked;          /* polls since then after which nobody asked   */
+  uint64_t unasked;          /* checks since then that did not ask          */
   /* stall.c explains these */
   uint64_t seen_ms;         /* when blocked_ms was reckoned                 */
   uint64_t blocked_ms;      /* since the last poll                          */
-  uint64_t behind_ms;       /* the loop then was behind the clock           */
+  uint64_t behind_ms;       /* how far the loop's time was behind then      */
   int64_t allowance_ms;     /* how much time may still be forgiven,         */
   uint64_t allowance_at_ms; /* and when that was reckoned                   */
   uvwheel_stats_t stats;
@@ -368,11 +372,10 @@ UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
 UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
                                        uvwheel_options_t *options);
 
-/* The number of timers in a slot, 0 to slots - 1; 0 for any other number.
- * Timers that a turn took from their slot and has not handled yet are not
- * counted. Tick t belongs to slot t % slots, and the hand is at tick
- * uvwheel_now() / tick_ms.
- * Cost: O(timers in it). */
+/* The number of timers in the slot; 0 if there is no such slot. Timers that a
+ * turn or a walk took from their slot and has not put back are not counted.
+ * Tick t belongs to slot t % slots, and the hand is at tick uvwheel_now() /
+ * tick_ms. Cost: O(timers in it). */
 UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
                                            uint64_t slot);
 
@@ -465,16 +468,16 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   earlier ones are dropped. So a repeat keeps its rate, with at most one
  *   callback per tick.
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after this callback.
- *   The timer drifts by what it is late; a repeat that is a multiple of tick_ms
+ *   The timer drifts by its lateness; a repeat that is a multiple of tick_ms
  *   takes a tick longer each time.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
  *   is past. The callback runs again, within the turn's limits, until it has
  *   run as often as the beat says; then others have their turn.
  *
- * The choice holds until the next one or the next init. Made in the timer's own
- * callback it holds from the next time on. After uvwheel_timer_set_repeat the
- * beat goes on with the new repeat.
- * Errors: UV_EINVAL (also: not one of the three). */
+ * The choice holds until the next one or the next init. A choice made in
+ * the timer's callback takes effect at its next callback. After
+ * uvwheel_timer_set_repeat the beat goes on with the new repeat. Errors:
+ * UV_EINVAL (also: not one of the three). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);
 
@@ -508,7 +511,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   whose callback it is stopped and freed, whatever the status. If that post
  *   is refused (UV_ECANCELED), the thread may free the timer at once.
  * - uvwheel_close calls back the requests that are still queued with
- *   UV_ECANCELED, in order: from the loop, right before its own callback. No
+ *   UV_ECANCELED, in order, right before its own callback. No
  *   thread may post once that callback is called, or once the loop is closed.
  * - Do not fork while requests are queued or threads post: the wake-up may
  *   reach only the parent. */
@@ -538,8 +541,8 @@ UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
  *
  * Errors: UV_EINVAL (a NULL, or the mailbox was never opened), UV_ECANCELED
  * (uvwheel_close was called). Then nothing is queued, cb is not called and the
- * request is as it was. Cost: a mutex, and one uv_async_send if nothing was
- * queued. */
+ * request is as it was. Cost: a mutex and an uv_async_send, which returns at
+ * once while a wake-up is pending. */
 UVWHEEL_EXTERN int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post,
                                 uvwheel_post_cb cb);
 

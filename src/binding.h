@@ -78,9 +78,8 @@ public_now(const uvwheel_t *wheel)
   return is_closing(wheel) ? 0 : wheel_now(wheel);
 }
 
-/* Converts a time of the loop to the wheel's clock, minus what the loop's clock
- * may be behind real time: timers that are due before have waited for their
- * whole timeout. */
+/* A time of the loop on the wheel's clock, minus lag_ms: a timer that is due
+ * before it has waited for its whole timeout. */
 static inline uint64_t
 to_wheel_ms(const uvwheel_t *wheel, uint64_t loop_ms)
 {
@@ -170,8 +169,8 @@ void uvwheel__init_stalls(uvwheel_t *wheel);
 void uvwheel__add_blocked(uvwheel_t *wheel);
 
 /* The loop has polled: adds the time before. Counts a stall if the loop was
- * blocked for too long, and sets the wheel's clock back, unless the allowance is
- * used up. */
+ * blocked for too long, and sets the wheel's clock back, unless the allowance
+ * is used up. */
 void uvwheel__end_blocked(uvwheel_t *wheel);
 
 /* ---- The mailbox (mailbox.c) -------------------------------------------- */

@@ -10,7 +10,7 @@
 
 #include "uvwheel/wheel.h"
 
-/* An entry begins with its link, and no other struct has one. */
+/* Every link that is not a head is the first field of an entry. */
 static inline uvwheel_entry_t *
 entry_of(uvwheel_link_t *link)
 {

@@ -12,7 +12,7 @@
  * The loop is blocked while the process is frozen and while callbacks run,
  * other than the wheel's own: otherwise a repeat whose callback is slow would
  * lose its rate. It is not blocked while a poll sleeps, at most until the
- * driver is due. Only this file knows until when the loop was not blocked
+ * driver is due. This file reckons until when the loop was not blocked
  * (seen_ms) and for how long it was blocked since the last poll (blocked_ms).
  *
  * Without a limit one client that blocks the loop again and again would keep
@@ -45,8 +45,9 @@ uvwheel__init_stalls(uvwheel_t *wheel)
   wheel->allowance_at_ms = loop_now(wheel);
 }
 
-/* The time now on the loop's clock, which has cached when the poll returned. On
- * Linux the coarse clock is exact enough, and takes a fifth of the time. */
+/* The time now, by the clock that the loop reads. (uv_now is when the last poll
+ * returned.) On Linux the coarse clock is exact enough, and takes a fifth of
+ * the time. */
 static uint64_t
 clock_ms(const uvwheel_t *wheel)
 {
@@ -62,9 +63,9 @@ clock_ms(const uvwheel_t *wheel)
   return now_ms > loop_now(wheel) ? now_ms : loop_now(wheel);
 }
 
-/* A poll may have slept until the loop's time, but not beyond the time for
- * which the driver is armed, by a loop's time that may have been behind the
- * clock. */
+/* A poll may have slept: until it returned, or until the driver was due, if
+ * that was earlier. The driver was armed by the loop's time, which may have
+ * been behind the clock; then the poll slept for longer by that. */
 void
 uvwheel__add_blocked(uvwheel_t *wheel)
 {

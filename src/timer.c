@@ -61,8 +61,7 @@ is_active(const uvwheel_timer_t *timer)
   return is_initialised(timer) && !(timer->home & HOME_IDLE);
 }
 
-/* One field has what a refresh adds: with a look at the repeat first, a refresh
- * would have 7 % more instructions. */
+/* uvwheel_timer_t.timeout of a timer without a repeat. */
 #define NO_REPEAT UINT64_MAX
 
 static inline bool

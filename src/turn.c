@@ -27,12 +27,12 @@
  * and fire until nothing is due. They fire no timer that is due after the last
  * check (polled_ms), because timers of the loop may be due before it.
  *
- * A loop that is never quiet must have its timers as well. So in a spell, once
- * a quarter of a tick has passed since its first poll, quiet_ms is that quarter
- * behind the clock, and not after the last check but one: since then the loop
- * has listened for that long, in two polls. The wait slides. It begins anew at
- * most once in a spell, if timers of the loop have blocked it for longer than
- * MIN_WAIT_MS meanwhile. */
+ * A loop that is never quiet must have its timers, too. Once a spell has polled
+ * for a quarter of a tick, the wheel fires timers that were due a quarter of a
+ * tick ago and before the last check but one: since then the loop has polled
+ * twice, and for that long. The limit moves with the clock. If timers of the
+ * loop block it for longer than MIN_WAIT_MS, the wait begins anew, once in a
+ * spell. */
 
 #include "binding.h"
 
@@ -56,8 +56,8 @@ static void on_idle(uv_idle_t *idle);
 
 /* ---- Arming ------------------------------------------------------------- */
 
-/* The driver was not started, or was called since. libuv does not say: since
- * 1.48 a timer that is due in the same pass as another one is inactive. */
+/* The driver was not started since its last call. uv_is_active cannot tell:
+ * since libuv 1.48 a timer is inactive once libuv has found it due. */
 #define NOT_ARMED UINT64_MAX
 
 static void
@@ -110,9 +110,8 @@ uvwheel__arm(uvwheel_t *wheel)
     arm_at_next_tick(wheel);
 }
 
-/* The wheel's time up to which timers may fire by a time of the loop. A
- * callback may find that the loop's clock has stepped back: then nothing fires
- * early. */
+/* Converts a time of the loop to the time of the wheel up to which timers may
+ * fire. If the loop's clock has stepped back below it: the loop's time now. */
 static uint64_t
 limit_by(const uvwheel_t *wheel, uint64_t loop_ms)
 {
@@ -262,7 +261,7 @@ on_driver(uv_timer_t *driver)
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
   bool is_due = run_turn(wheel, wheel->quiet_ms);
 
-  /* Until here, so that no start in a callback of the turn arms it. */
+  /* Only now: no start in a callback of the turn arms it. */
   wheel->armed_for_ms = NOT_ARMED;
   if (is_due)
     begin_spell(wheel);
@@ -293,9 +292,9 @@ are_descriptors_quiet(const uvwheel_t *wheel)
 #endif
 }
 
-/* The loop's time up to which all was heard, if the loop is quiet; else 0.
- * Asks, unless the loop was not quiet a moment ago. If nothing tells, all that
- * came before the last check counts as heard. */
+/* Asks whether the loop is quiet, unless it was not a moment ago. Returns the
+ * loop's time if it is, else 0. If nothing can tell, returns the time of the
+ * last check: bytes that came before count as heard. */
 static uint64_t
 ask(uvwheel_t *wheel)
 {
@@ -329,8 +328,8 @@ waited_for_ms(const uvwheel_t *wheel)
                                             : wheel->polled_before_ms;
 }
 
-/* Something is due. Was it heard? A loop that is not quiet is believed up to
- * waited_ms. */
+/* The driver's time has come. Was heard what is due? If the loop is not quiet,
+ * quiet_ms is waited_ms. */
 static void
 update_quiet(uvwheel_t *wheel, uint64_t waited_ms)
 {
@@ -398,7 +397,7 @@ on_check(uv_check_t *check)
     continue_spell(wheel, now_ms > seen_ms ? now_ms - seen_ms : 0);
   } else if (wheel->armed_for_ms <= now_ms && !is_closing(wheel)) {
     update_quiet(wheel, 0);
-    /* Behind all timers of the loop that are due. */
+    /* The driver runs behind all timers of the loop that are due. */
     if (wheel->armed_for_ms < now_ms)
       start_driver(wheel, 0);
   }

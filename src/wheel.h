@@ -205,8 +205,8 @@ put_if_claimed(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
   return true;
 }
 
-/* The same if it is not. Returns whether uvwheel__core_next_ms may have become
- * earlier by this. */
+/* Claims the slot of the entry's tick and puts the entry there. Returns whether
+ * uvwheel__core_next_ms may have become earlier by this. */
 bool uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry);
 
 /* Puts an entry that is not active into the wheel, due at due_ms. Returns false

@@ -79,7 +79,7 @@ live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown)
 
   uvwheel_get_stats(shown->wheel, stats);
   (void)uvwheel_get_options(shown->wheel, &snapshot->options);
-  useful = stats->rescheduled + stats->fired - stats->fired_soonest;
+  useful = stats->rescheduled + stats->fired;
   snapshot->examined_too_early =
       stats->examined > useful ? stats->examined - useful : 0;
   snapshot->refreshed = *shown->refreshes;

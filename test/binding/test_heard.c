@@ -445,7 +445,7 @@ static const struct {
 };
 
 /* Timers assert that they do not fire early: between the driver's call and the
- * turn the clock steps back below the time that the driver has noted. */
+ * turn the clock steps back below the time of that call. */
 START_TEST(a_clock_that_steps_back_before_the_turn_makes_nothing_early)
 {
   static const uint64_t steps_ms[] = {1, 5, 11, 100, 60000};

@@ -34,7 +34,7 @@ static const struct {
     {"IDLE_SERVER", "--port -1", "--port takes a number"},
     {"IDLE_SERVER", "--timeout 5s", "not '5s'"},
     {"IDLE_SERVER", "--timeout 99999999999999999999", "takes a number"},
-    {"IDLE_SERVER", "--slots 16777217", "--slots takes a number from 1 to"},
+    {"IDLE_SERVER", "--slots 1048577", "--slots takes a number from 1 to"},
     {"IDLE_SERVER", "--when-full drop", "takes refuse or shed, not 'drop'"},
     {"IDLE_SERVER", "--when-full shed --timer uv", "needs --timer wheel"},
     {"IDLE_SERVER", "--timer heap", "wheel, uv, sweep or none, not 'heap'"},
