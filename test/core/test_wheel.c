@@ -313,12 +313,14 @@ static void
 spend(uint64_t budget, const shape_t *shape)
 {
   static item_t items[MANY];
+  uvwheel_entry_t later;
   uvwheel_core_t core;
   unsigned expired = 0, turns = 0;
   size_t i;
 
   open_core(&core, shape);
   memset(items, 0, sizeof items);
+  insert(&core, &later, 15);
   for (i = 0; i < MANY; i++)
     insert(&core, &items[i].entry, 5);
   ck_assert_uint_eq(turn(&core, 10, 0), 0);
@@ -340,6 +342,25 @@ START_TEST(a_budget_bounds_what_one_turn_hands_out)
 {
   spend(budgets[_i], &lanes);
   spend(budgets[_i], &fifo);
+}
+END_TEST
+
+/* P8. Postponed ones take from it, too, whether they were found due or not. */
+START_TEST(a_budget_bounds_what_one_turn_moves)
+{
+  static item_t items[MANY];
+  uvwheel_core_t core;
+  unsigned i;
+
+  open_core(&core, &(shape_t){TICK_MS, SLOTS, slot_kinds[_i].flags});
+  for (i = 0; i < MANY; i++)
+    insert(&core, &items[i].entry, 5);
+  ck_assert_ptr_nonnull(expire(&core, 10));
+  for (i = 0; i < MANY; i++)
+    items[i].entry.due_ms = 15;
+  ck_assert_uint_eq(turn(&core, 10, 400), 0);
+  ck_assert_uint_eq(core.counters.rescheduled, 400);
+  close_core(&core);
 }
 END_TEST
 
@@ -372,32 +393,28 @@ END_TEST
 
 /* ---- Order --------------------------------------------------------------- */
 
-/* Expires all at now_ms, which must come in the order of the array. */
-static void
-expect_order(uvwheel_core_t *core, uint64_t now_ms, item_t **order,
-             size_t count)
-{
-  size_t i;
-
-  for (i = 0; i < count; i++)
-    ck_assert_ptr_eq(expire(core, now_ms), &order[i]->entry);
-  expect_none(core, now_ms);
-}
-
-/* P4 */
+/* P4. Of later rounds as well, beside a draw and a pass that is going on. */
 START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
 {
-  item_t items[50], *order[LENGTH(items)];
+  static item_t items[MANY], later[4];
   uvwheel_core_t core;
   size_t i;
 
   open_core(&core, &fifo);
-  for (i = 0; i < LENGTH(items); i++) {
-    order[i] = &items[i];
-    /* Within the tick the due time does not matter. */
+  insert(&core, &later[0].entry, 105 + TICK_MS * SLOTS);
+  insert(&core, &later[1].entry, 105 + TICK_MS * SLOTS);
+  /* Within the tick the due time does not matter. */
+  for (i = 0; i < MANY; i++)
     insert(&core, &items[i].entry, 100 + i * 7 % TICK_MS);
-  }
-  expect_order(&core, 110, order, LENGTH(items));
+  insert(&core, &later[2].entry, 105 + TICK_MS * SLOTS);
+  ck_assert_uint_eq(draw(&core, 1), 1);
+  ck_assert_ptr_eq(take_drawn(&core), &items[0].entry);
+  ck_assert_ptr_eq(expire(&core, 110), &items[1].entry);
+  insert(&core, &later[3].entry, 105 + TICK_MS * SLOTS);
+  for (i = 2; i < MANY; i++)
+    ck_assert_ptr_eq(expire(&core, 110), &items[i].entry);
+  for (i = 0; i < LENGTH(later); i++)
+    ck_assert_ptr_eq(expire(&core, 110 + TICK_MS * SLOTS), &later[i].entry);
   close_core(&core);
 }
 END_TEST
@@ -438,6 +455,7 @@ START_TEST(the_largest_tick_and_the_most_slots_work)
   uvwheel_core_t core;
 
   open_core(&core, &shape);
+  ck_assert_uint_gt(core.reciprocal_ms, 3 * 365 * day_ms); /* no division */
   insert(&core, &entry, day_ms * UVWHEEL_MAX_SLOTS);
   ck_assert_uint_eq(slot_count(&core, 1), 1);
   expect_none(&core, day_ms * (UVWHEEL_MAX_SLOTS + 1) - 1);
@@ -468,6 +486,7 @@ main(void)
       TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain),
       EACH(postponing_is_one_store, slot_kinds),
       EACH(a_budget_bounds_what_one_turn_hands_out, budgets),
+      EACH(a_budget_bounds_what_one_turn_moves, slot_kinds),
       EACH(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one,
            slot_kinds),
       TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion),
