@@ -167,8 +167,17 @@ pass_with_broken_end(void)
   run_for(2 * TIMEOUT_MS);
 }
 
+static void
+walk_with_broken_middle(void)
+{
+  third.base.entry.link.prev = &first.base.entry.link;
+  uvwheel__core_walk_begin(&wheel.core);
+  (void)uvwheel__core_walk_next(&wheel.core);
+}
+
 static void (*const passes[])(void) = {
-    pass_with_broken_begin, pass_with_broken_middle, pass_with_broken_end};
+    pass_with_broken_begin, pass_with_broken_middle, pass_with_broken_end,
+    walk_with_broken_middle};
 
 /* Although the pass itself could go on with them, and would mend the outer
  * ones. */

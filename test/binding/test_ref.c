@@ -39,11 +39,11 @@ START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
 {
   const bool unref_timers[] = {unrefs[_i].first, unrefs[_i].second};
   const char *name = unrefs[_i].name;
-  static test_timer_t timers[2];
+  static test_timer_t timers[3];
   int i;
 
   open_wheel(10, 8);
-  test_timer_init_all(timers, 2);
+  test_timer_init_all(timers, 3);
   for (i = 0; i < 2; i++) {
     test_timer_start(&timers[i], 100, 0);
     if (unref_timers[i])
@@ -55,6 +55,9 @@ START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
     uvwheel_unref(&wheel);
   require_in(name, uvwheel_has_ref(&wheel) == !unrefs[_i].wheel);
   require_in(name, is_alive() == unrefs[_i].stays);
+  test_timer_start(&timers[2], 100, 0);
+  require_in(name, is_alive() == !unrefs[_i].wheel);
+  test_timer_stop(&timers[2]);
   require_in(name, stays() == unrefs[_i].stays);
 }
 END_TEST
