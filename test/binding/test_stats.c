@@ -185,7 +185,7 @@ START_TEST(the_page_shows_configuration_counts_and_lateness)
 
   open_wheel(10, 8);
   test_timer_init_all(timers, 5);
-  expect_on_page("8 slots x 10 ms");
+  expect_on_page("8 slots x 10 ms = 0.1 s a round\nhand      tick 100003,");
   expect_on_page("0 active");
   for (i = 0; i < 5; i++)
     test_timer_start(&timers[i], i * 30, 0);
