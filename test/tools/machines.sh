@@ -248,11 +248,17 @@ job_compilers() {
 
 # ---- A machine with nothing on it ------------------------------------------
 
-# see_it_work: the commands of the README's section of that name, one a line
-see_it_work() {
-  awk '/^##/ { on = $0 == "## See it work" }
+# commands_of SECTION: of the README, one a line
+commands_of() {
+  awk -v section="## $1" '/^##/ { on = $0 == section }
     /^```/ { code = $0 == "```sh"; next }
     on && code { sub(/ *#.*/, ""); print }' README.md
+}
+
+# using_it: an install into the usual place, by root, and the first program.
+# The manual pages need more than that.
+using_it() {
+  commands_of 'Using it' | grep -Ev '^(export|man) | docs$' | sed 's/^sudo //'
 }
 
 # newcomer_script: runs these commands in their order, as written, and leaves
@@ -269,6 +275,8 @@ attempt() {
   fi
   printf '%s\t1\t%s\t\n' "$outcome" "$1" >>/srv/newcomer/results.tsv
 }
+awk '/^<!-- hello.c -->/ { on = 1 } on && /^```$/ { exit }
+  on && code { print } on && /^```c/ { code = 1 }' README.md >hello.c
 serve() {
   sh -c "exec $1" >/srv/newcomer/server &
   server=$!
@@ -278,7 +286,7 @@ serve() {
   done
 }
 END
-  see_it_work | while read -r command; do
+  { commands_of 'See it work' && using_it; } | while read -r command; do
     case $command in
       *idle-server*) echo "serve '$command'" ;;
       *idle-load*) echo "attempt '$command'; attempt \"kill \$server\"" ;;

@@ -57,10 +57,10 @@ COMMANDS = {
     "tools/uvwheel-try --with wheel --output wheel.txt ./server": ITSELF,
     "tools/uvwheel-try --compare uv.txt wheel.txt": ITSELF,
     "man uvwheel_timer_start": "man -P cat uvwheel_timer_start",
-    "meson setup build --buildtype=release -Dtests=disabled "
+    "meson setup build --buildtype=release --libdir=lib -Dtests=disabled "
     "-Dexamples=disabled":
-        "meson setup build --buildtype=release -Dtests=disabled "
-        "-Dexamples=disabled --prefix=$PREFIX --libdir=lib",
+        "meson setup build --buildtype=release --libdir=lib -Dtests=disabled "
+        "-Dexamples=disabled --prefix=$PREFIX",
     "meson compile -C build": ITSELF,
     "meson compile -C build docs": ITSELF,
     "sudo meson install -C build": "meson install -C build",
