@@ -117,8 +117,11 @@ subproject() {
       # Newer ones of Meson say whose it is. None of uvwheel's own is there.
       meson test -C $language-$kind --no-rebuild --list >list
       [ "$(sed 's/^parent://' list)" = consumer ]
-    DESTDIR=$work/root meson install -C $language-$kind --skip-subprojects
-    [ ! -e root ] # the parent installs nothing
+      DESTDIR=$work/root meson install -C $language-$kind --skip-subprojects
+      installed=$(find root -type f)
+      [ "$(basename "$installed" .exe)" = consumer ] # and nothing else
+      [ $kind = shared ] || "$installed"
+      rm -r root
     done
   done
 }
