@@ -9,8 +9,10 @@ const RING = {inner: 72, outer: 100};
 const MIDDLE = (RING.inner + RING.outer) / 2;
 const HISTORY_MS = 60000, RATE_MS = 1000;
 const RECENT_MS = 300000;
+const SILENCE_MS = 2000; // of a server that sends frames all the time
 
 let source = null;   // of events, or null while paused
+let heard = 0;       // when it last sent one
 let figures = [];    // the table of live-figures.c
 let wheel = 0;       // the one that is looked at
 let frame = null;    // the last one drawn
@@ -446,14 +448,29 @@ function say(state, text) {
   write(by("status"), text);
 }
 
+function hear() {
+  heard = performance.now();
+  say("live", "live");
+}
+
+// A server that is frozen or blocked keeps its connections.
+setInterval(() => {
+  if (source && source.readyState === EventSource.OPEN &&
+      performance.now() - heard > SILENCE_MS)
+    say("lost", "no answer");
+}, 500);
+
 function connect() {
   source = new EventSource(`/events?wheel=${wheel}`);
-  source.onopen = () => say("live", "live");
+  source.onopen = hear;
   source.addEventListener("figures", event => {
     figures = JSON.parse(event.data);
     buildFigures();
   });
-  source.onmessage = event => draw(unpack(JSON.parse(event.data)));
+  source.onmessage = event => {
+    hear();
+    draw(unpack(JSON.parse(event.data)));
+  };
   source.onerror = () => {
     say("lost", "no connection, trying again");
     if (source.readyState !== EventSource.CLOSED)

@@ -360,6 +360,16 @@ class Live(unittest.TestCase):
                 self.page.until(lambda: self.page.hand() != before)
                 self.assertEqual(self.page.run(moving), 0)
 
+    def test_a_server_that_is_frozen_gives_no_answer(self):
+        with self.viewing() as server:
+            server.process.send_signal(signal.SIGSTOP)
+            try:
+                self.page.until(lambda: self.page.text("status") ==
+                                "no answer")
+            finally:
+                server.process.send_signal(signal.SIGCONT)
+            self.page.until(lambda: self.page.text("status") == "live")
+
     def test_a_server_that_ends_and_comes_back(self):
         with serving() as server:
             self.page.open(server.url)
