@@ -263,7 +263,8 @@ START_TEST(a_frame_tells_of_an_earlier_stall)
   ck_assert_int_eq(
       uvwheel_timer_start(&timer, on_due, LIVE_JUDGE_MS, LIVE_JUDGE_MS), 0);
   pass(LIVE_JUDGE_MS + 16000);
-  pass(LIVE_JUDGE_MS);
+  if (uv_version() < 0x012d00) /* it judged before the poll */
+    pass(LIVE_JUDGE_MS);
   uint64_t found_ms = uv_now(&loop);
   for (int i = 0; i < 40; i++)
     pass(LIVE_JUDGE_MS);
