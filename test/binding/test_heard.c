@@ -130,62 +130,6 @@ START_TEST(what_waits_in_sockets_is_heard_before_timers_fire)
 }
 END_TEST
 
-/* ---- A loop that cannot be asked ----------------------------------------- */
-
-/* A loop that has no backend while the checks of its wheels are called, as on
- * Windows and where libuv uses poll(2). */
-static uv_check_t before_wheel, after_wheel;
-static int backend_fd;
-
-static void
-hide_backend(uv_check_t *check)
-{
-  (void)check;
-  backend_fd = loop.backend_fd;
-  loop.backend_fd = -1;
-}
-
-static void
-show_backend(uv_check_t *check)
-{
-  (void)check;
-  loop.backend_fd = backend_fd;
-}
-
-/* Two polls read the datagrams, four the requests. */
-static const peers_options_t in_parts[] = {
-    {SPEAKING_ONCE(BY_UDP, 40)},
-    {SPEAKING_ONCE(BY_POST, 10), .hearing_ns = 2000000},
-};
-
-/* P6. What came before one whole poll counts as heard, if no request waits. */
-START_TEST(a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll)
-{
-  static test_timer_t timer;
-  uint64_t at_ms;
-
-  /* The check that is started last is called first. */
-  ck_assert_int_eq(uv_check_init(&loop, &after_wheel), 0);
-  ck_assert_int_eq(uv_check_start(&after_wheel, show_backend), 0);
-  open_wheel_for(100, 0);
-  ck_assert_int_eq(uv_check_init(&loop, &before_wheel), 0);
-  ck_assert_int_eq(uv_check_start(&before_wheel, hide_backend), 0);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 0);
-  uv_run(&loop, UV_RUN_ONCE); /* until it is due */
-  run_turn();
-  ck_assert_uint_eq(timer.fired, 1);
-  peers_open(&in_parts[_i]);
-  at_ms = fires_at(uv_now(&loop) + TIMEOUT_MS);
-  peers_speak_at(at_ms);
-  run_until(at_ms + TIMEOUT_MS - 1);
-  ck_assert_uint_eq(peers_closed(), 0);
-  peers_close();
-  uv_close((uv_handle_t *)&before_wheel, NULL);
-  uv_close((uv_handle_t *)&after_wheel, NULL);
-}
-END_TEST
-
 /* ---- However the loop is held -------------------------------------------- */
 
 static const struct {
@@ -483,7 +427,6 @@ main(void)
 {
   const loop_test_t tests[] = {
       EACH(what_waits_in_sockets_is_heard_before_timers_fire, crowds),
-      EACH(a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll, in_parts),
       EACH(a_peer_that_speaks_within_its_timeout_is_never_cut_off, holds),
       EACH(exactly_the_silent_half_is_closed, holds),
       EACH(without_stalls_what_waits_is_heard_all_the_same, holds),
