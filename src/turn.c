@@ -395,7 +395,7 @@ on_check(uv_check_t *check)
   uvwheel__end_blocked(wheel);
   if (wheel->flags & SPELL) {
     continue_spell(wheel, now_ms > seen_ms ? now_ms - seen_ms : 0);
-  } else if (wheel->armed_for_ms <= now_ms && !is_closing(wheel)) {
+  } else if (wheel->armed_for_ms <= now_ms) {
     update_quiet(wheel, 0);
     /* The driver runs behind all timers of the loop that are due. */
     if (wheel->armed_for_ms < now_ms)
