@@ -40,9 +40,7 @@
 void
 uvwheel__init_stalls(uvwheel_t *wheel)
 {
-  wheel->seen_ms = loop_now(wheel);
   wheel->allowance_ms = ALLOWANCE_MS;
-  wheel->allowance_at_ms = loop_now(wheel);
 }
 
 /* The time now, by the clock that the loop reads. (uv_now is when the last poll
