@@ -422,6 +422,38 @@ START_TEST(a_clock_that_steps_back_before_the_turn_makes_nothing_early)
 }
 END_TEST
 
+/* In parts of 32 datagrams that take longer than the wait, and shorter. */
+static const peers_options_t in_many_parts[] = {
+    {SPEAKING_ONCE(BY_UDP, 100), .hearing_ns = 1000000},
+    {SPEAKING_ONCE(BY_UDP, 200), .hearing_ns = 100000},
+};
+
+/* P6. Before the peers speak, and once more while the loop hears them. */
+START_TEST(a_clock_that_steps_back_leaves_nothing_unheard)
+{
+  static test_timer_t timer;
+  uint64_t at_ms;
+
+  open_wheel_for(100, UINT32_MAX);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 100);
+  virtual_time_step_back_ms(2 * TIMEOUT_MS);
+  uv_update_time(&loop);
+  peers_open(&in_many_parts[_i]);
+  at_ms = tick_ms_after(100, clock_now_ms() + TIMEOUT_MS);
+  peers_speak_at(at_ms - 10);
+  hold_loop(HELD_BY_UV_TIMER, at_ms - 50, at_ms + 1000, false);
+  ck_assert_int_eq(uv_prepare_init(&loop, &before_poll), 0);
+  ck_assert_int_eq(uv_prepare_start(&before_poll, on_before_poll), 0);
+  step_ms = 500;
+  step_back_at_ms = at_ms + 1005;
+  run_until(at_ms + TIMEOUT_MS);
+  ck_assert_uint_eq(peers_closed(), 0);
+  uv_close((uv_handle_t *)&before_poll, NULL);
+  peers_close();
+}
+END_TEST
+
 int
 main(void)
 {
@@ -434,6 +466,7 @@ main(void)
       EACH(a_machine_that_slept_cuts_no_peer_off, suspensions),
       EACH(a_clock_that_steps_back_before_the_turn_makes_nothing_early,
            step_backs),
+      EACH(a_clock_that_steps_back_leaves_nothing_unheard, in_many_parts),
   };
 
   return run_loop_tests("heard", tests, LENGTH(tests));
