@@ -384,7 +384,11 @@ on_beside(uv_timer_t *timer)
 static void
 expect_those_before(test_timer_t *timer)
 {
-  ck_assert_uint_ge(beside_fired, *(const unsigned *)timer->arg + 1);
+  unsigned number = *(const unsigned *)timer->arg;
+
+  ck_assert_uint_ge(beside_fired, number + 1);
+  if (number == 0)
+    virtual_time_advance_ms(UVWHEEL_DEFAULT_TURN_MS);
 }
 
 static void
@@ -394,7 +398,7 @@ block_before_poll(uv_prepare_t *prepare)
   virtual_time_advance_ms(20);
 }
 
-/* P10. Each timer of the wheel is due with one of the loop. */
+/* Each timer of the wheel is due with one of the loop. One turn is cut. */
 START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
 {
   static test_timer_t timers[BESIDE];
