@@ -129,7 +129,7 @@ is_due_by(const uvwheel_t *wheel, uint64_t loop_ms)
 static void
 begin_spell(uvwheel_t *wheel)
 {
-  if (uv_is_closing((uv_handle_t *)&wheel->idle)) {
+  if (uv_is_closing((uv_handle_t *)&wheel->idle)) { /* libuv would start it */
     abandon(wheel);
     return;
   }
