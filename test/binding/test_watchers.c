@@ -139,29 +139,41 @@ static const struct {
     {1, take_50_ms}, {10, take_50_ms}, {45, take_50_ms},
 };
 
+/* Opens a socket whose peer is closed at a tick. Returns that time. */
+static uint64_t
+open_idle(uint64_t tick_ms)
+{
+  open_wheel(tick_ms, 64);
+  open_bell();
+  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, message_fds), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&idle, cut_off, 2000, 0), 0);
+  return fires_at(uv_now(&loop) + 2000);
+}
+
+static void
+close_idle(uv_handle_t *watcher)
+{
+  uv_close(watcher, NULL);
+  close_bell();
+  close(message_fds[1]);
+  close_and_forget_wheel();
+}
+
 static void
 read_message(uint64_t tick_ms, size_t which)
 {
-  uint64_t at_ms;
+  uint64_t at_ms = open_idle(tick_ms) - arrivals[which].before_tick_ms;
 
-  open_wheel(tick_ms, 64);
-  open_bell();
   pieces_read = 0;
-  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, message_fds), 0);
   ck_assert_int_eq(uv_poll_init(&loop, &reader, message_fds[0]), 0);
   ck_assert_int_eq(uv_poll_start(&reader, UV_READABLE, read_piece), 0);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&idle, cut_off, 2000, 0), 0);
-  at_ms = fires_at(uv_now(&loop) + 2000) - arrivals[which].before_tick_ms;
   before_ring = send_message;
   ring_at(at_ms, arrivals[which].act);
   run_until(at_ms + 1000);
   ck_assert_uint_eq(pieces_read, PIECES);
-  uv_close((uv_handle_t *)&reader, NULL);
-  close_bell();
+  close_idle((uv_handle_t *)&reader);
   close(message_fds[0]);
-  close(message_fds[1]);
-  close_and_forget_wheel();
 }
 
 /* P6 */
@@ -250,28 +262,19 @@ hold_from(uint64_t ms)
 static void
 resume_reading(uint64_t tick_ms, size_t which)
 {
-  int fds[2];
-  uint64_t at_ms;
+  uint64_t fires_ms = open_idle(tick_ms);
+  uint64_t at_ms = fires_ms - resumptions[which].before_tick_ms;
 
-  open_wheel(tick_ms, 64);
-  open_bell();
-  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
   ck_assert_int_eq(uv_pipe_init(&loop, &paused, 0), 0);
-  ck_assert_int_eq(uv_pipe_open(&paused, fds[0]), 0);
-  ck_assert_int_eq(write(fds[1], "x", 1), 1);
+  ck_assert_int_eq(uv_pipe_open(&paused, message_fds[0]), 0);
+  ck_assert_int_eq(write(message_fds[1], "x", 1), 1);
   paused.data = &idle;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&idle, cut_off, 2000, 0), 0);
-  at_ms = fires_at(uv_now(&loop) + 2000) - resumptions[which].before_tick_ms;
   ring_at(at_ms, resumptions[which].act);
   if (resumptions[which].is_held)
-    hold_from(at_ms + resumptions[which].before_tick_ms - 20);
+    hold_from(fires_ms - 20);
   run_until(at_ms + 1000);
   ck_assert_int_eq(uvwheel_timer_is_active(&idle), 0);
-  uv_close((uv_handle_t *)&paused, NULL);
-  close_bell();
-  close(fds[1]);
-  close_and_forget_wheel();
+  close_idle((uv_handle_t *)&paused);
 }
 
 /* P6 */
