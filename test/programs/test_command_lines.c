@@ -205,17 +205,14 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("command-lines");
-  TCase *tcase = tcase_create("command lines");
+  const loop_test_t tests[] = {
+      {wrong_usage_is_one_line_and_status_2, 0, WRONG},
+      {what_it_cannot_do_is_one_line_and_status_1, 0, IMPOSSIBLE},
+      {a_port_in_use_is_one_line_and_status_1, 0, 4},
+      {help_names_every_option, 0, HELPS},
+      {it_ends_as_a_failure_if_it_cannot_write_to_stdout, 0, SPOKEN},
+  };
 
-  tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(tcase, wrong_usage_is_one_line_and_status_2, 0, WRONG);
-  tcase_add_loop_test(tcase, what_it_cannot_do_is_one_line_and_status_1, 0,
-                      IMPOSSIBLE);
-  tcase_add_loop_test(tcase, a_port_in_use_is_one_line_and_status_1, 0, 4);
-  tcase_add_loop_test(tcase, help_names_every_option, 0, HELPS);
-  tcase_add_loop_test(tcase, it_ends_as_a_failure_if_it_cannot_write_to_stdout,
-                      0, SPOKEN);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("command-lines", NULL, NULL, tests,
+                   sizeof tests / sizeof *tests);
 }

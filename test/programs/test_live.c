@@ -344,28 +344,24 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("live");
-  TCase *tcase = tcase_create("end to end");
+  const loop_test_t tests[] = {
+      TEST(the_page_is_served_and_may_load_nothing_else),
+      TEST(head_gets_the_head_alone),
+      TEST(bad_requests_get_an_error_and_nothing_of_theirs_back),
+      TEST(a_header_without_end_is_refused),
+      TEST(a_request_may_come_byte_by_byte_and_end_with_a_shutdown),
+      TEST(metrics_have_the_format_that_is_asked_for),
+      TEST(frames_show_what_the_wheel_holds),
+      TEST(one_viewer_too_many_is_refused),
+      TEST(a_viewer_that_talks_is_not_listened_to),
+      TEST(the_last_descriptors_are_kept),
+      {viewers_take_no_places_of_peers, 0, 2},
+      TEST(viewers_come_and_go),
+      TEST(sigterm_ends_it_whatever_its_connections_do),
+      {impossible_options_are_one_line, 0, WRONG},
+      TEST(a_port_in_use_is_one_line_and_status_1),
+      TEST(another_address_may_be_chosen),
+  };
 
-  tcase_set_timeout(tcase, 60);
-  tcase_add_checked_fixture(tcase, NULL, end_live);
-  tcase_add_test(tcase, the_page_is_served_and_may_load_nothing_else);
-  tcase_add_test(tcase, head_gets_the_head_alone);
-  tcase_add_test(tcase, bad_requests_get_an_error_and_nothing_of_theirs_back);
-  tcase_add_test(tcase, a_header_without_end_is_refused);
-  tcase_add_test(tcase,
-                 a_request_may_come_byte_by_byte_and_end_with_a_shutdown);
-  tcase_add_test(tcase, metrics_have_the_format_that_is_asked_for);
-  tcase_add_test(tcase, frames_show_what_the_wheel_holds);
-  tcase_add_test(tcase, one_viewer_too_many_is_refused);
-  tcase_add_test(tcase, a_viewer_that_talks_is_not_listened_to);
-  tcase_add_test(tcase, the_last_descriptors_are_kept);
-  tcase_add_loop_test(tcase, viewers_take_no_places_of_peers, 0, 2);
-  tcase_add_test(tcase, viewers_come_and_go);
-  tcase_add_test(tcase, sigterm_ends_it_whatever_its_connections_do);
-  tcase_add_loop_test(tcase, impossible_options_are_one_line, 0, WRONG);
-  tcase_add_test(tcase, a_port_in_use_is_one_line_and_status_1);
-  tcase_add_test(tcase, another_address_may_be_chosen);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("live", NULL, end_live, tests, sizeof tests / sizeof *tests);
 }

@@ -279,18 +279,17 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("live report");
-  TCase *tcase = tcase_create("text");
+  const loop_test_t tests[] = {
+      TEST(each_statistic_is_a_figure_once),
+      TEST(the_table_needs_no_escapes_and_fits_into_an_event),
+      {a_figure_is_bad_when_it_is_over_its_limit, 0, LIMITS},
+      TEST(trouble_is_remembered_until_there_is_more),
+      TEST(timers_are_late_when_one_in_a_hundred_is),
+      {each_wheel_has_samples_under_its_name, 0, 2},
+      TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one),
+      TEST(the_largest_numbers_fit),
+  };
 
-  tcase_add_test(tcase, each_statistic_is_a_figure_once);
-  tcase_add_test(tcase, the_table_needs_no_escapes_and_fits_into_an_event);
-  tcase_add_loop_test(tcase, a_figure_is_bad_when_it_is_over_its_limit, 0,
-                      LIMITS);
-  tcase_add_test(tcase, trouble_is_remembered_until_there_is_more);
-  tcase_add_test(tcase, timers_are_late_when_one_in_a_hundred_is);
-  tcase_add_loop_test(tcase, each_wheel_has_samples_under_its_name, 0, 2);
-  tcase_add_test(tcase, a_frame_has_figures_of_all_wheels_and_slots_of_one);
-  tcase_add_test(tcase, the_largest_numbers_fit);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("live report", NULL, NULL, tests,
+                   sizeof tests / sizeof *tests);
 }

@@ -328,17 +328,16 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("live page in virtual time");
-  TCase *tcase = tcase_create("live");
+  const loop_test_t tests[] = {
+      {patience_ends_at_its_tick, 0, 2},
+      TEST(a_request_that_comes_byte_by_byte_has_no_more_time),
+      TEST(newcomers_wait_while_all_connections_are_taken),
+      TEST(frames_are_made_only_while_there_are_viewers),
+      TEST(a_frame_tells_of_an_earlier_stall),
+      TEST(a_hundred_viewers_get_the_same_frame),
+      TEST(a_viewer_that_does_not_read_is_dropped_alone),
+  };
 
-  tcase_add_checked_fixture(tcase, start, stop_all);
-  tcase_add_loop_test(tcase, patience_ends_at_its_tick, 0, 2);
-  tcase_add_test(tcase, a_request_that_comes_byte_by_byte_has_no_more_time);
-  tcase_add_test(tcase, newcomers_wait_while_all_connections_are_taken);
-  tcase_add_test(tcase, frames_are_made_only_while_there_are_viewers);
-  tcase_add_test(tcase, a_frame_tells_of_an_earlier_stall);
-  tcase_add_test(tcase, a_hundred_viewers_get_the_same_frame);
-  tcase_add_test(tcase, a_viewer_that_does_not_read_is_dropped_alone);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("live page in virtual time", start, stop_all, tests,
+                   sizeof tests / sizeof *tests);
 }

@@ -239,19 +239,17 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("live wheels");
-  TCase *tcase = tcase_create("loops");
+  const loop_test_t tests[] = {
+      TEST(a_wheel_of_this_loop_is_read_at_once),
+      TEST(a_wheel_of_another_loop_answers_when_that_runs),
+      TEST(an_answer_that_was_not_collected_is_not_lost),
+      TEST(a_blocked_loop_keeps_its_last_figures_and_is_reported),
+      TEST(a_closed_wheel_is_never_asked_again),
+      TEST(a_cheap_count_is_made_in_one_step),
+      TEST(an_expensive_count_takes_its_share_of_the_time_and_no_more),
+      TEST(a_cell_that_took_long_is_made_up_for),
+  };
 
-  tcase_add_checked_fixture(tcase, setup, teardown);
-  tcase_add_test(tcase, a_wheel_of_this_loop_is_read_at_once);
-  tcase_add_test(tcase, a_wheel_of_another_loop_answers_when_that_runs);
-  tcase_add_test(tcase, an_answer_that_was_not_collected_is_not_lost);
-  tcase_add_test(tcase, a_blocked_loop_keeps_its_last_figures_and_is_reported);
-  tcase_add_test(tcase, a_closed_wheel_is_never_asked_again);
-  tcase_add_test(tcase, a_cheap_count_is_made_in_one_step);
-  tcase_add_test(tcase,
-                 an_expensive_count_takes_its_share_of_the_time_and_no_more);
-  tcase_add_test(tcase, a_cell_that_took_long_is_made_up_for);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("live wheels", setup, teardown, tests,
+                   sizeof tests / sizeof *tests);
 }

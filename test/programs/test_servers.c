@@ -443,34 +443,28 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("servers");
-  TCase *tcase = tcase_create("servers");
+  const loop_test_t tests[] = {
+      {garbage_is_echoed_byte_for_byte, 0, SERVERS},
+      {silent_connections_are_closed_but_not_early, FIRST_WITH_TIMEOUT,
+       SERVERS},
+      {traffic_keeps_a_connection_open, FIRST_WITH_TIMEOUT, SERVERS},
+      TEST(without_a_timer_a_silent_connection_stays),
+      {a_peer_that_reads_late_gets_every_byte, 0, OF_ECHO},
+      {a_peer_that_never_reads_gets_idle, FIRST_WITH_TIMEOUT, OF_ECHO},
+      {peers_that_vanish_do_no_harm, 0, SERVERS},
+      {out_of_descriptors_it_says_so_and_recovers, 0, OF_ECHO},
+      {full_it_says_so_and_refuses, 0, IDLE_SERVERS},
+      {full_it_sheds_the_idlest, 0, 2},
+      {out_of_memory_it_says_so_and_goes_on, 0, IDLE_SERVERS},
+      {figures_come_while_it_runs, 0, OF_ECHO},
+      {a_signal_closes_everything, 0, 2 * OF_ECHO},
+      TEST(connections_are_spread_over_the_threads),
+      TEST(each_wheel_can_be_watched),
+      TEST(scrapes_and_signals_may_meet),
+  };
+  size_t count = sizeof tests / sizeof *tests;
 
-  tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(tcase, garbage_is_echoed_byte_for_byte, 0, SERVERS);
-  tcase_add_loop_test(tcase, silent_connections_are_closed_but_not_early,
-                      FIRST_WITH_TIMEOUT, SERVERS);
-  tcase_add_loop_test(tcase, traffic_keeps_a_connection_open,
-                      FIRST_WITH_TIMEOUT, SERVERS);
-  tcase_add_test(tcase, without_a_timer_a_silent_connection_stays);
-  tcase_add_loop_test(tcase, a_peer_that_reads_late_gets_every_byte, 0,
-                      OF_ECHO);
-  tcase_add_loop_test(tcase, a_peer_that_never_reads_gets_idle,
-                      FIRST_WITH_TIMEOUT, OF_ECHO);
-  tcase_add_loop_test(tcase, peers_that_vanish_do_no_harm, 0, SERVERS);
-  tcase_add_loop_test(tcase, out_of_descriptors_it_says_so_and_recovers, 0,
-                      OF_ECHO);
-  tcase_add_loop_test(tcase, full_it_says_so_and_refuses, 0, IDLE_SERVERS);
-  tcase_add_loop_test(tcase, full_it_sheds_the_idlest, 0, 2);
-  tcase_add_loop_test(tcase, out_of_memory_it_says_so_and_goes_on, 0,
-                      IDLE_SERVERS);
-  tcase_add_loop_test(tcase, figures_come_while_it_runs, 0, OF_ECHO);
-  tcase_add_loop_test(tcase, a_signal_closes_everything, 0, 2 * OF_ECHO);
-  tcase_add_test(tcase, connections_are_spread_over_the_threads);
-  if (strcmp(getenv("HAS_PAGE"), "yes") == 0) {
-    tcase_add_test(tcase, each_wheel_can_be_watched);
-    tcase_add_test(tcase, scrapes_and_signals_may_meet);
-  }
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  if (strcmp(getenv("HAS_PAGE"), "yes") != 0)
+    count -= 2; /* those that scrape */
+  return run_tests("servers", NULL, NULL, tests, count);
 }

@@ -351,22 +351,17 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("try");
-  TCase *tcase = tcase_create("try");
+  const loop_test_t tests[] = {
+      TEST(a_program_does_and_counts_the_same_whoever_serves_its_timers),
+      EACH(a_report_says_what_the_program_did, runs),
+      {a_signal_asks_for_a_report_and_another_ends_with_one, 0, 3},
+      {a_file_is_kept_fresh_until_any_end, 0, 2},
+      TEST(two_reports_are_compared_in_either_order),
+      TEST(a_comparison_says_in_words_who_waits_longer),
+      TEST(wrong_usage_is_one_line),
+      TEST(help_names_the_options),
+  };
 
-  suite_add_tcase(suite, tcase);
-  tcase_set_timeout(tcase, 60);
-  tcase_add_checked_fixture(tcase, make_directory, remove_directory);
-  tcase_add_test(tcase,
-                 a_program_does_and_counts_the_same_whoever_serves_its_timers);
-  tcase_add_loop_test(tcase, a_report_says_what_the_program_did, 0,
-                      sizeof(runs) / sizeof(*runs));
-  tcase_add_loop_test(
-      tcase, a_signal_asks_for_a_report_and_another_ends_with_one, 0, 3);
-  tcase_add_loop_test(tcase, a_file_is_kept_fresh_until_any_end, 0, 2);
-  tcase_add_test(tcase, two_reports_are_compared_in_either_order);
-  tcase_add_test(tcase, a_comparison_says_in_words_who_waits_longer);
-  tcase_add_test(tcase, wrong_usage_is_one_line);
-  tcase_add_test(tcase, help_names_the_options);
-  return run_suite(suite);
+  return run_tests("try", make_directory, remove_directory, tests,
+                   sizeof tests / sizeof *tests);
 }

@@ -285,25 +285,20 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("udp-sessions");
-  TCase *tcase = tcase_create("udp sessions");
+  const loop_test_t tests[] = {
+      {garbage_is_counted_and_comes_back_byte_for_byte, 0, KINDS},
+      {each_address_and_port_is_a_session_of_its_own, 0, KINDS},
+      {a_question_makes_no_session, 0, KINDS},
+      {an_idle_session_ends_but_not_early, 0, KINDS},
+      {traffic_keeps_a_session, 0, KINDS},
+      {over_the_limit_a_datagram_is_refused_and_counted, 0, KINDS},
+      {the_end_of_a_session_makes_room_for_another, 0, KINDS},
+      {many_sessions_need_few_descriptors, 0, KINDS},
+      TEST(it_serves_ipv6_as_well),
+      {a_signal_closes_everything, 0, 2 * KINDS},
+      TEST(figures_come_while_it_runs),
+  };
 
-  tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(tcase, garbage_is_counted_and_comes_back_byte_for_byte, 0,
-                      KINDS);
-  tcase_add_loop_test(tcase, each_address_and_port_is_a_session_of_its_own, 0,
-                      KINDS);
-  tcase_add_loop_test(tcase, a_question_makes_no_session, 0, KINDS);
-  tcase_add_loop_test(tcase, an_idle_session_ends_but_not_early, 0, KINDS);
-  tcase_add_loop_test(tcase, traffic_keeps_a_session, 0, KINDS);
-  tcase_add_loop_test(tcase, over_the_limit_a_datagram_is_refused_and_counted,
-                      0, KINDS);
-  tcase_add_loop_test(tcase, the_end_of_a_session_makes_room_for_another, 0,
-                      KINDS);
-  tcase_add_loop_test(tcase, many_sessions_need_few_descriptors, 0, KINDS);
-  tcase_add_test(tcase, it_serves_ipv6_as_well);
-  tcase_add_loop_test(tcase, a_signal_closes_everything, 0, 2 * KINDS);
-  tcase_add_test(tcase, figures_come_while_it_runs);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("udp-sessions", NULL, NULL, tests,
+                   sizeof tests / sizeof *tests);
 }
