@@ -206,10 +206,7 @@ START_TEST(exactly_the_silent_half_is_closed)
                 holds[_i].update);
       peers_lose_words_until(is_lossy ? opened_ms + 1000 + length_ms : 0);
       run_until(opened_ms + 15000);
-      ck_assert_msg(peers_cut_off() == 0, "%s, for %d ms%s: %u", holds[_i].name,
-                    (int)length_ms, is_lossy ? ", lost" : "", peers_cut_off());
-      ck_assert_uint_eq(peers_closed(), half_silent.count / 2);
-      expect_silent_peers_closed(opened_ms + 3000,
+      expect_silent_peers_closed(holds[_i].name, opened_ms + 3000,
                                  opened_ms + 3000 + 200 + length_ms + 1000);
       peers_close();
       close_and_forget_wheel();
@@ -235,10 +232,8 @@ START_TEST(without_stalls_what_waits_is_heard_all_the_same)
     until_ms = begin_ms + 550 + lengths_ms[i];
     hold_loop(holds[_i].hold, begin_ms + 550, until_ms, holds[_i].update);
     run_until(until_ms + 6000);
-    ck_assert_msg(peers_cut_off() == 0, "%s, for %d ms", holds[_i].name,
-                  (int)lengths_ms[i]);
-    ck_assert_uint_eq(peers_closed(), half_silent.count / 2);
-    expect_silent_peers_closed(begin_ms + 3000, until_ms + 3000);
+    expect_silent_peers_closed(holds[_i].name, begin_ms + 3000,
+                               until_ms + 3000);
     ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop));
     peers_close();
     close_and_forget_wheel();

@@ -365,16 +365,16 @@ peers_cut_off(void)
 }
 
 void
-expect_silent_peers_closed(uint64_t from_ms, uint64_t until_ms)
+expect_silent_peers_closed(const char *name, uint64_t from_ms,
+                           uint64_t until_ms)
 {
-  unsigned i;
+  const peer_t *peer;
 
-  for (i = 0; i < options.count; i++) {
-    if (!is_silent(&peers[i]))
-      continue;
-    ck_assert_uint_ge(peers[i].closed_ms, from_ms);
-    ck_assert_uint_le(peers[i].closed_ms, until_ms);
-  }
+  require_in(name, peers_cut_off() == 0);
+  require_in(name, peers_closed() == options.count / 2);
+  for (peer = peers; peer < peers + options.count; peer++)
+    require_in(name, !is_silent(peer) || (peer->closed_ms >= from_ms &&
+                                          peer->closed_ms <= until_ms));
 }
 
 /* ---- What holds the loop --------------------------------------------------

@@ -58,8 +58,9 @@ void peers_lose_words_until(uint64_t last_ms);
 unsigned peers_closed(void);
 unsigned peers_cut_off(void);
 
-/* Each silent peer was closed in that range of time. */
-void expect_silent_peers_closed(uint64_t from_ms, uint64_t until_ms);
+/* The silent half was closed, each in that range of time, and no other peer. */
+void expect_silent_peers_closed(const char *name, uint64_t from_ms,
+                                uint64_t until_ms);
 
 /* ---- What holds the loop --------------------------------------------------
  */
