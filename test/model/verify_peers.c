@@ -187,9 +187,9 @@ key_of_wheel(void)
   key = mix(key, key_of_time(wheel->seen_ms));
   key = mix(key, key_of_time(wheel->quiet_ms));
   key = mix(key, key_of_time(wheel->armed_for_ms));
+  key = mix(key, key_of_time(wheel->polled_before_ms));
   if (wheel->flags & SPELL) {
     key = mix(key, key_of_time(wheel->polled_ms));
-    key = mix(key, key_of_time(wheel->polled_before_ms));
     key = mix(key, key_of_time(wheel->spell_ms));
     key = mix(key, wheel->is_held);
   }
