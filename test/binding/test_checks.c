@@ -170,7 +170,7 @@ pass_with_broken_end(void)
 static void
 walk_with_broken_middle(void)
 {
-  third.base.entry.link.prev = &first.base.entry.link;
+  second.base.entry.link.prev = &third.base.entry.link;
   uvwheel__core_walk_begin(&wheel.core);
   (void)uvwheel__core_walk_next(&wheel.core);
 }
