@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What a stall is, and how it sets the clock of the wheel back (P6).
- * test_heard.c shows the use of that, test_account.c its limit. */
+ * test_heard.c shows the use of that, test_allowance.c its limit. */
 
 #include "support.h"
 

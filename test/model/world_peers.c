@@ -15,7 +15,7 @@
  *   iteration in which that has passed or in the next one; while the loop is
  *   never quiet, at most a quarter of a tick later.
  * - What is forgiven is the time that the loop was held, once, and as much
- *   again, a second at most; and in all no more than the account has held.
+ *   again, a second at most; and in all no more than the allowance has held.
  *
  * A word is a count in an eventfd, of its parts. The kernel's state is not part
  * of a world, so each iteration first sets it to what the world says. */

@@ -18,7 +18,7 @@
 #define STALL_MS 7
 #define SHORT_MS 5     /* no stall                      */
 #define LONG_MS 12     /* a stall                       */
-#define SLEEP_MS 58000 /* two of them use the account up */
+#define SLEEP_MS 58000 /* two of them use the allowance up */
 #define WAIT_MS 25     /* for quiet: the least there is */
 #define ALLOWANCE_MS 60000
 #define INFLOW 16 /* of the loop's time, what the allowance gains */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Stalls are forgiven as long as an account is not empty (P6). It holds a
- * minute at first and at most, and a sixteenth of the loop's time flows in. So
- * a silent peer is closed however often the loop is blocked. */
+/* Stalls are forgiven while an allowance lasts (P6). It is a minute at first and
+ * at most, and grows by a sixteenth of the loop's time. So a silent peer is
+ * closed however often the loop is blocked. */
 
 #include "idle_peers.h"
 
@@ -136,7 +136,7 @@ START_TEST(no_stalls_keep_silent_peers_for_ever)
   expect_the_silent_half_closed(paces[_i].name, opened_ms);
   ck_assert_uint_ge(idler_closed_ms, opened_ms + long_ms);
   ck_assert_uint_le(idler_closed_ms, opened_ms + latest_ms(long_ms));
-  /* What the account held and got, and the stall that used it up. */
+  /* What the allowance held and got, and the stall that used it up. */
   ck_assert_uint_le(stats_of_wheel().set_back_ms,
                     MINUTE_MS + elapsed_ms / 16 + paces[_i].busy_ms + 5000);
   end_pace();
@@ -147,22 +147,23 @@ END_TEST
 #define LONGEST_MS INT64_C(9000)
 #define SHORTEST_MS INT64_C(300)
 
-/* What the account has, by what was set back. */
+/* What is left of the allowance, by what was set back. */
 static int64_t
-account_left_ms(uint64_t opened_ms)
+allowance_left_ms(uint64_t opened_ms)
 {
   int64_t inflow_ms = (int64_t)(uv_now(&loop) - opened_ms) / 16;
 
   return (int64_t)MINUTE_MS + inflow_ms - (int64_t)stats_of_wheel().set_back_ms;
 }
 
-/* Stalls use the account up, but for a little, and that the longest one takes,
- * right before the timer would be closed: nothing keeps it open for longer. */
+/* Stalls use the allowance up, but for a little, and that the longest one
+ * takes, right before the timer would be closed: nothing keeps it open for
+ * longer. */
 static void
 on_adversary(uv_timer_t *timer)
 {
   const uvwheel_timer_t *idler = timer->data;
-  int64_t left_ms = account_left_ms(START_MS);
+  int64_t left_ms = allowance_left_ms(START_MS);
 
   if (left_ms > 2 * SHORTEST_MS)
     virtual_time_advance_ms(SHORTEST_MS);
@@ -171,7 +172,7 @@ on_adversary(uv_timer_t *timer)
 }
 
 /* P6 */
-START_TEST(the_account_lasts_no_longer_than_its_bound)
+START_TEST(the_allowance_lasts_no_longer_than_its_bound)
 {
   static const uint64_t timeouts_ms[] = {5000, 30000, 600000};
   uint64_t timeout_ms = timeouts_ms[_i], opened_ms = clock_now_ms();
@@ -238,7 +239,7 @@ START_TEST(a_loop_that_is_run_per_frame_closes_silent_peers)
 }
 END_TEST
 
-/* ---- The account ----------------------------------------------------------
+/* ---- The allowance ----------------------------------------------------------
  */
 
 /* Is a stall of that length forgiven now? */
@@ -275,7 +276,7 @@ START_TEST(a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most)
 END_TEST
 
 /* P6 */
-START_TEST(the_account_holds_a_minute_and_no_more)
+START_TEST(the_allowance_holds_a_minute_and_no_more)
 {
   unsigned forgiven = 0;
 
@@ -299,7 +300,7 @@ static const struct {
 };
 
 /* P6 */
-START_TEST(a_used_up_account_cuts_no_peer_off_whose_bytes_wait)
+START_TEST(a_used_up_allowance_cuts_no_peer_off_whose_bytes_wait)
 {
   const peers_options_t crowd = {
       .carrier = BY_PIPE, .count = 200, .timeout_ms = 3000, .every_ms = 500};
@@ -395,9 +396,10 @@ START_TEST(short_stalls_leave_nothing_of_the_inflow_out)
 }
 END_TEST
 
-/* By an hour: if a negative time flowed in, it would fill the account for ever.
+/* By an hour: if a negative time flowed in, it would fill the allowance for
+ * ever.
  */
-START_TEST(a_clock_that_steps_back_fills_no_account)
+START_TEST(a_clock_that_steps_back_fills_no_allowance)
 {
   uint64_t opened_ms;
 
@@ -471,17 +473,17 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      {the_account_lasts_no_longer_than_its_bound, 0, 3},
+      {the_allowance_lasts_no_longer_than_its_bound, 0, 3},
       EACH(no_stalls_keep_silent_peers_for_ever, paces),
       EACH(a_loop_that_is_run_per_frame_closes_silent_peers, frames),
       TEST(a_stall_is_forgiven_whole_and_leaves_a_minute_of_debt_at_most),
-      TEST(the_account_holds_a_minute_and_no_more),
-      EACH(a_used_up_account_cuts_no_peer_off_whose_bytes_wait, long_holds),
+      TEST(the_allowance_holds_a_minute_and_no_more),
+      EACH(a_used_up_allowance_cuts_no_peer_off_whose_bytes_wait, long_holds),
       {a_stall_is_counted_once_however_much_waits_after_it, 0, 4},
       TEST(short_stalls_leave_nothing_of_the_inflow_out),
-      TEST(a_clock_that_steps_back_fills_no_account),
+      TEST(a_clock_that_steps_back_fills_no_allowance),
       EACH(a_clock_that_steps_back_below_what_was_forgiven_is_followed, begins),
   };
 
-  return run_loop_tests("account", tests, LENGTH(tests));
+  return run_loop_tests("allowance", tests, LENGTH(tests));
 }
