@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Stalls are forgiven while an allowance lasts (P6). It is a minute at first and
- * at most, and grows by a sixteenth of the loop's time. So a silent peer is
+/* Stalls are forgiven while an allowance lasts (P6). It is a minute at first
+ * and at most, and grows by a sixteenth of the loop's time. So a silent peer is
  * closed however often the loop is blocked. */
 
 #include "idle_peers.h"

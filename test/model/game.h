@@ -57,7 +57,7 @@ typedef struct mail_s {
 typedef struct turns_s {
   uint64_t set_back_ms;
   uint64_t stalls;
-  uint64_t deaf_ms;
+  uint64_t stalled_ms;
   uint64_t count;
   unsigned since_poll; /* turns since the last poll began: at most one */
   bool was_rewound;    /* since the last poll, or it is behind still */

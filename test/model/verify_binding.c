@@ -50,19 +50,19 @@ watch_stalls(const uvwheel_stats_t *stats)
 {
   turns_t *turns = &game.turns;
   uint64_t stalls = stats->stalls - turns->stalls;
-  uint64_t deaf_ms = stats->stall_sum_ms - turns->deaf_ms;
+  uint64_t stalled_ms = stats->stall_sum_ms - turns->stalled_ms;
   uint64_t back_ms = stats->set_back_ms - turns->set_back_ms;
 
   require(stats->stalls >= turns->stalls &&
-          stats->stall_sum_ms >= turns->deaf_ms);
-  require(deaf_ms / (stalls != 0 ? stalls : 1) >
+          stats->stall_sum_ms >= turns->stalled_ms);
+  require(stalled_ms / (stalls != 0 ? stalls : 1) >
               no_limit(game.options.stall_ms) ||
-          deaf_ms == 0);
+          stalled_ms == 0);
   require(stats->stall_sum_ms <= game.advanced_ns / 1000000 + 1);
   require(stats->set_back_ms >= turns->set_back_ms);
-  require(back_ms <= deaf_ms + stalls * 1000 && back_ms <= 2 * deaf_ms);
+  require(back_ms <= stalled_ms + stalls * 1000 && back_ms <= 2 * stalled_ms);
   turns->stalls = stats->stalls;
-  turns->deaf_ms = stats->stall_sum_ms;
+  turns->stalled_ms = stats->stall_sum_ms;
   turns->set_back_ms = stats->set_back_ms;
 }
 

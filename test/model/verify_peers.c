@@ -64,16 +64,16 @@ expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
 static bool
 expect_forgiven(const uvwheel_stats_t *before)
 {
-  uint64_t forgiven_ms, deaf_ms;
+  uint64_t forgiven_ms, stalled_ms;
   uvwheel_stats_t after;
 
   uvwheel_get_stats(&peers_world.wheel, &after);
   forgiven_ms = after.set_back_ms - before->set_back_ms;
-  deaf_ms = after.stall_sum_ms - before->stall_sum_ms;
-  require(deaf_ms <= peers_world.held_ms);
+  stalled_ms = after.stall_sum_ms - before->stall_sum_ms;
+  require(stalled_ms <= peers_world.held_ms);
   require(forgiven_ms <= peers_world.grace_ms);
-  require(forgiven_ms == 0 || deaf_ms > STALL_MS);
-  if (deaf_ms > 0 && forgiven_ms == 0)
+  require(forgiven_ms == 0 || stalled_ms > STALL_MS);
+  if (stalled_ms > 0 && forgiven_ms == 0)
     peers_world.has_unforgiven = true;
   /* What its callbacks and, since libuv 1.45, timers after them have held up.
    */

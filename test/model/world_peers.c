@@ -2,7 +2,7 @@
 
 /* Small worlds of peers that speak to a real loop in virtual time, each with an
  * idle timeout on the wheel. A move is a word of a peer, time in which the loop
- * is deaf, or an iteration, in which callbacks may hold the loop before or
+ * is blocked, or an iteration, in which callbacks may hold the loop before or
  * after those that hear the peers. In each state the promises of a wheel must
  * hold:
  *
@@ -158,7 +158,7 @@ on_alarm(uv_timer_t *alarm)
     hold_loop();
 }
 
-/* What the wheel's own callbacks take is no deafness. */
+/* What the wheel's own callbacks take blocks nothing. */
 static void
 on_request(uvwheel_timer_t *timer)
 {
@@ -323,7 +323,7 @@ answer(unsigned unused, uint64_t also_unused)
 
 /* The process is frozen between two iterations. */
 static bool
-be_deaf(unsigned unused, uint64_t ms)
+block(unsigned unused, uint64_t ms)
 {
   (void)unused;
   if (peers_world.held_ms + ms > SLEEP_MS + LONG_MS)
@@ -435,7 +435,7 @@ add_rare_moves(void)
   add_move("sleep", sleep_for, 0, 2);
   add_move("sleep, frozen", sleep_for, LONG_MS, 1);
   add_move("sleep, frozen", sleep_for, SLEEP_MS, 1);
-  add_move("be_deaf", be_deaf, 0, SHORT_MS);
+  add_move("block", block, 0, SHORT_MS);
   add_move("step_back", step_back, 0, 1);
   add_move("step_back", step_back, 0, LONG_MS);
 }
@@ -459,9 +459,9 @@ add_moves(void)
            LONG_MS);
   add_move("sleep", sleep_for, 0, 1);
   add_move("sleep", sleep_for, 0, 100);
-  add_move("be_deaf", be_deaf, 0, 1);
-  add_move("be_deaf", be_deaf, 0, LONG_MS);
-  add_move("be_deaf", be_deaf, 0, SLEEP_MS);
+  add_move("block", block, 0, 1);
+  add_move("block", block, 0, LONG_MS);
+  add_move("block", block, 0, SLEEP_MS);
 }
 
 static void

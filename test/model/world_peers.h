@@ -65,7 +65,7 @@ typedef struct peers_world_s {
   uint64_t clock_ns;
   uint64_t ahead_ms;    /* by how much the clock stepped back in all       */
   uint64_t latest_ms;   /* that the loop's time has been                     */
-  uint64_t held_ms;     /* for how long the loop was deaf                  */
+  uint64_t held_ms;     /* for how long the loop was blocked                */
   uint64_t grace_ms;    /* what may be forgiven for that                   */
   uint64_t noisy_ms;    /* since a turn could have been, but for the noise */
   uint64_t noisy_at_ms; /* the loop's time when there was noise last */
