@@ -110,7 +110,7 @@ on_stats_timer(uv_timer_t *timer)
 
 /* ---- Trouble ----------------------------------------------------------- */
 
-/* What a callback does that waits for something: the loop is deaf. */
+/* What a callback does that waits for something: the loop is blocked. */
 static void
 on_block(uv_signal_t *signal, int number)
 {

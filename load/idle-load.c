@@ -10,7 +10,7 @@
  * ones sooner or later end their chat in one of several ways, and a new
  * connection takes the place of each that is gone.
  *
- * With --stall the server is made deaf for some seconds, in which the chatty
+ * With --stall the server is blocked for some seconds, in which the chatty
  * ones speak on.
  *
  * With --flood there are more silent connections than the server has places

@@ -54,16 +54,16 @@ judge_closed(judge_t *judge, const closed_t *connection)
   }
 }
 
-/* How much of this time the server was made deaf. */
+/* How much of this time the server was blocked. */
 static uint64_t
-deaf_ns(const judge_t *judge, uint64_t from_ns, uint64_t to_ns)
+blocked_ns(const judge_t *judge, uint64_t from_ns, uint64_t to_ns)
 {
-  if (judge->deaf_from_ns == 0)
+  if (judge->blocked_from_ns == 0)
     return 0;
-  if (from_ns < judge->deaf_from_ns)
-    from_ns = judge->deaf_from_ns;
-  if (judge->deaf_to_ns != 0 && to_ns > judge->deaf_to_ns)
-    to_ns = judge->deaf_to_ns;
+  if (from_ns < judge->blocked_from_ns)
+    from_ns = judge->blocked_from_ns;
+  if (judge->blocked_to_ns != 0 && to_ns > judge->blocked_to_ns)
+    to_ns = judge->blocked_to_ns;
   return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
@@ -72,7 +72,7 @@ judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns)
 {
   judge->echoes++;
   raise_to(&judge->longest_echo_ns,
-           now_ns - sent_ns - deaf_ns(judge, sent_ns, now_ns));
+           now_ns - sent_ns - blocked_ns(judge, sent_ns, now_ns));
 }
 
 uint64_t

@@ -30,8 +30,8 @@
  *   got lost, which breaks a promise, or a process was stopped for very long,
  *   which breaks none. The lag tells which.
  *
- * - Stalled. With --stall the server is made deaf while peers speak on. That
- *   excuses no closed connection: time in which the loop was deaf does not
+ * - Stalled. With --stall the server is blocked while peers speak on. That
+ *   excuses no closed connection: time in which the loop was blocked does not
  *   count, so all peers that speak have to stay. Only the load's own delay is
  *   an excuse, since then they did not speak. Silent peers may be closed later,
  *   by what the server's clock is set back (the stall and as much again, a
@@ -75,9 +75,9 @@ typedef struct judge_s {
   uint64_t awake_ns;         /* when the client's loop last woke him */
   uint64_t longest_delay_ns; /* of the client's own loop       */
 
-  uint64_t stall_ns;     /* for how long the server is to be deaf, or 0 */
-  uint64_t deaf_from_ns; /* when that began, or 0                       */
-  uint64_t deaf_to_ns;   /* and when it ended, or 0                     */
+  uint64_t stall_ns;        /* for how long the server is to be blocked, or 0 */
+  uint64_t blocked_from_ns; /* when that began, or 0                       */
+  uint64_t blocked_to_ns;   /* and when it ended, or 0                     */
 } judge_t;
 
 /* What the judge needs to know of a connection that the server has closed. */

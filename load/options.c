@@ -53,7 +53,7 @@ static const option_row_t rows[] = {
      "to be served (0)",
      NUMBER(newcomers, 0, 1000000)},
     {BOTH, "stall", "S",
-     "make the server deaf for that many seconds, in which the\n"
+     "block the server for that many seconds, in which the\n"
      "chatty ones speak on (never)",
      NUMBER(stall_s, 1, MAX_SECONDS)},
     {BOTH, "pid", "PID", "the process to do that to",

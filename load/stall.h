@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A time in which the server is deaf while the peers speak on: SIGSTOP freezes
- * it until SIGCONT, as a paused machine or a swap storm would; at SIGUSR1
- * idle-server --block blocks itself. The judge notes when it is. */
+/* A time in which the server is blocked while the peers speak on: SIGSTOP
+ * freezes it until SIGCONT, as a paused machine or a swap storm would; at
+ * SIGUSR1 idle-server --block blocks itself. The judge notes when it is. */
 
 #ifndef LOAD_STALL_H
 #define LOAD_STALL_H
@@ -17,7 +17,7 @@
 int stall_pace(judge_t *judge, const options_t *options, uint64_t running_ns,
                uint64_t now_ns);
 
-/* Is the server deaf now? */
+/* Is the server blocked now? */
 int stall_is_on(const judge_t *judge);
 
 /* Ends it, if it is on. */

@@ -188,8 +188,8 @@ START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off)
 }
 END_TEST
 
-/* P6. The clock is set back by the time that the loop was deaf, and by a second
- * more at most; not for the time of the wheel's own callbacks. */
+/* P6. The clock is set back by the time that the loop was blocked, and by a
+ * second more at most; not for the time of the wheel's own callbacks. */
 START_TEST(exactly_the_silent_half_is_closed)
 {
   hold_t hold = holds[_i].hold;

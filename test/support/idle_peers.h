@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Peers that speak to the loop over real sockets, each with an idle timeout on
- * the wheel. They speak at their own times, even when the loop is deaf. */
+ * the wheel. They speak at their own times, even when the loop is blocked. */
 
 #ifndef IDLE_PEERS_H
 #define IDLE_PEERS_H
