@@ -333,6 +333,7 @@ START_TEST(wrong_usage_is_one_line)
   assert_wrong_usage("TRY", "--tick 0 true", "--tick takes a number");
   assert_wrong_usage("TRY", "--tick", "--tick takes a value");
   assert_wrong_usage("TRY", "--compare one", "--compare takes two files");
+  assert_wrong_usage("TRY", "--compare no yes", "cannot read 'no'");
   assert_wrong_usage("TRY", "--output /dev/null true", "--output takes a file");
   assert_wrong_usage("TRY", "--wheel true", "unknown option '--wheel'");
 }
