@@ -92,9 +92,10 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
   uint64_t per_column = slots < COLUMNS ? 1 : slots / COLUMNS;
   uint64_t columns = slots / per_column, later = 0, most_rounds = 0, i;
+  uint64_t next = tick_at(core, now_ms) + 1;
 
   for (i = 0; i < slots; i++) {
-    uint64_t number = (tick_at(core, now_ms) + 1 + i) & core->slot_mask;
+    uint64_t number = (next + i) & core->slot_mask;
     counts[i / per_column] +=
         uvwheel__count_slot(core, number, now_ms, &later, &most_rounds);
   }

@@ -33,8 +33,8 @@ is_passing(const uvwheel_core_t *core)
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-/* The first tick after a time. It multiplies, because with a division a start
- * takes 19 ns instead of 13; except for times from reciprocal_ms on: in 3
+/* The first tick after a time. It multiplies, because with a division a warm
+ * start takes 19 ns instead of 13; except for times from reciprocal_ms on: in 3
  * million years with the default tick, in 3 years with ticks of a day. */
 static inline uint64_t
 tick_after(const uvwheel_core_t *core, uint64_t ms)
