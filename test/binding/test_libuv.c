@@ -7,14 +7,16 @@
 #include "idle_peers.h"
 
 /* What is different. */
-static enum {
+typedef enum difference_e {
   NOTHING,
   TIME,
   BACKEND,
   CLOSING_FLAGS,
   NO_MUTEX,
   NO_ASYNC
-} difference;
+} difference_t;
+
+static difference_t difference;
 
 uint64_t __wrap_uv_now(const uv_loop_t *loop);
 int __wrap_uv_backend_fd(const uv_loop_t *loop);
@@ -57,7 +59,7 @@ __wrap_uv_async_init(uv_loop_t *in, uv_async_t *async, uv_async_cb cb)
                                 : __real_uv_async_init(in, async, cb);
 }
 
-static const int unknown_fields[] = {TIME, BACKEND, CLOSING_FLAGS};
+static const difference_t unknown_fields[] = {TIME, BACKEND, CLOSING_FLAGS};
 
 START_TEST(a_libuv_whose_fields_hold_something_else_is_refused)
 {
