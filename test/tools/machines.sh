@@ -109,7 +109,7 @@ cpu = '$1'
 endian = '$3'
 END
   configure --cross-file "$build/$job.machine" -Dexamples=disabled && compile &&
-    run_library_tests --no-suite simulation --timeout-multiplier 20
+    run_quick_tests --timeout-multiplier 20
 }
 
 job_arm64() {
