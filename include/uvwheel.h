@@ -315,8 +315,8 @@ UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
  * A program that closes or frees every handle that it meets in uv_walk passes
- * these over. (If others have closed some, uvwheel_close waits by one more,
- * which is closing; for that one this returns 0.) */
+ * these over. (If others have closed some, uvwheel_close waits by one more, for
+ * which this returns 0.) */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */

@@ -162,10 +162,18 @@ close_handle(uvwheel_t *wheel, uv_handle_t *handle)
   uv_close(handle, on_handle_closed);
 }
 
+/* In each iteration, until libuv is done with the handles that others close. */
+static void
+on_closer(uv_idle_t *closer)
+{
+  if (are_closed(closer->data))
+    uv_close((uv_handle_t *)closer, on_handle_closed);
+}
+
 /* Finishes once libuv does not refer to the wheel any more. If a walk still
  * does, this is called again at its end. If others have begun to close a
- * handle, no callback says when libuv is done with it: a handle that is made
- * and closed at once calls back in the loop's next iteration. */
+ * handle, no callback says when libuv is done with it: then the closer looks.
+ */
 static void
 finish_close(uvwheel_t *wheel)
 {
@@ -173,7 +181,9 @@ finish_close(uvwheel_t *wheel)
     return;
   if (!are_closed(wheel)) {
     (void)uv_idle_init(wheel->loop, &wheel->closer);
-    close_handle(wheel, (uv_handle_t *)&wheel->closer);
+    (void)uv_idle_start(&wheel->closer, on_closer);
+    wheel->closer.data = wheel;
+    wheel->open_handles++;
     return;
   }
   uvwheel__core_destroy(&wheel->core);
