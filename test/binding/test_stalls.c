@@ -17,14 +17,17 @@ open_wheel_with_stalls(uint32_t stall_ms)
 }
 
 /* Runs what the loop would do now: a turn takes one or two iterations after the
- * one in which the driver is called. */
+ * one in which the driver is called. (On Windows a poll that does not wait
+ * leaves the loop's time as it was.) */
 static void
 run_now(void)
 {
   unsigned i;
 
-  for (i = 0; i < 4; i++)
+  for (i = 0; i < 4; i++) {
+    uv_update_time(&loop);
     uv_run(&loop, UV_RUN_NOWAIT);
+  }
 }
 
 /* Starts the timer, and has the loop come late to its tick by that much. */
