@@ -57,9 +57,8 @@
  *   250 ms) and two polls. Bytes that the loop can read in that time are heard.
  *   If callbacks (not the wheel's) or a freeze block the loop for S ms, more
  *   than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms, within
- *   an allowance (60 s, refilled by 1 s in 16). Until the wheel's next tick
- *   the loop counts as asleep between polls. docs/how-it-works.md explains
- * this.
+ *   an allowance (60 s, refilled by 1 s in 16). Until the wheel's next tick the
+ *   loop counts as asleep between polls. See docs/how-it-works.md.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.
@@ -475,10 +474,10 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   is past. The callback runs again, within the turn's limits, until it has
  *   run as often as the beat says; then others have their turn.
  *
- * The choice holds until the next one or the next init. A choice made in
- * the timer's callback takes effect at its next callback. After
- * uvwheel_timer_set_repeat the beat goes on with the new repeat. Errors:
- * UV_EINVAL (also: not one of the three). */
+ * The choice holds until the next one or the next init. A choice made in the
+ * timer's callback takes effect at its next callback. The beat goes on after
+ * uvwheel_timer_set_repeat, with the new repeat.
+ * Errors: UV_EINVAL (also: not one of the three). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);
 
@@ -512,8 +511,8 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   whose callback it is stopped and freed, whatever the status. If that post
  *   is refused (UV_ECANCELED), the thread may free the timer at once.
  * - uvwheel_close calls back the requests that are still queued with
- *   UV_ECANCELED, in order, right before its own callback. No
- *   thread may post once that callback is called, or once the loop is closed.
+ *   UV_ECANCELED, in order, right before its own callback. No thread may post
+ *   once that callback is called, or once the loop is closed.
  * - Do not fork while requests are queued or threads post: the wake-up may
  *   reach only the parent. */
 

@@ -16,9 +16,9 @@
 /* uvwheel_t.flags */
 #define CLOSING 1u       /* uvwheel_close was called        */
 #define UNREF 2u         /* uvwheel_unref was called        */
-#define SPELL 4u         /* polls do not wait, see turn.c    */
-#define FIRES_SOONEST 8u /* uvwheel_fire_soonest calls back  */
-#define WALKS 16u        /* uvwheel_walk calls back          */
+#define SPELL 4u         /* polls do not wait, see turn.c   */
+#define FIRES_SOONEST 8u /* uvwheel_fire_soonest calls back */
+#define WALKS 16u        /* uvwheel_walk calls back         */
 
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))

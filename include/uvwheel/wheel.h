@@ -70,15 +70,15 @@ struct uvwheel_core_s {
   uint64_t *soonest;  /* for each word of those bits: no slot in it has a
                          nearest tick before this one                       */
   uvwheel_counters_t counters;
-  uint64_t pass_ms;     /* the time of the pass that is going on,      */
-  uint64_t pass_lanes;  /* and how many lanes it has                   */
-  uint64_t drawn_ms;    /* the drawn entries are due before this       */
-  uvwheel_link_t due;   /* found due, not yet handed out          */
-  uvwheel_link_t drawn; /* to be handed out before their time     */
+  uint64_t pass_ms;     /* the time of the pass that is going on,             */
+  uint64_t pass_lanes;  /* and how many lanes it has                          */
+  uint64_t drawn_ms;    /* the drawn entries are due before this              */
+  uvwheel_link_t due;   /* found due, not yet handed out                      */
+  uvwheel_link_t drawn; /* to be handed out before their time                 */
   uvwheel_link_t unvisited_drawn; /* a walk has yet to visit these, and then  */
   uvwheel_link_t unvisited;       /* these                                    */
   uvwheel_link_t visited;         /* it has visited these                     */
-  uvwheel_link_t pending[UVWHEEL_LANES]; /* not yet looked at         */
+  uvwheel_link_t pending[UVWHEEL_LANES]; /* not yet looked at                 */
 };
 
 #endif /* UVWHEEL_WHEEL_H */
