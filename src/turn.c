@@ -193,7 +193,8 @@ uvwheel__check_time(uvwheel_t *wheel, batch_t *batch)
     wheel->read_every *= 2;
   batch->read_ns = now_ns;
   batch->unread = 0;
-  batch->is_over = ns_between(batch->begin_ns, now_ns) >= turn_ns;
+  batch->is_over = wheel->options.turn_ms != UINT32_MAX &&
+                   ns_between(batch->begin_ns, now_ns) >= turn_ns;
 }
 
 void
