@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
-/* uvwheel beside its peers.
+/* uvwheel beside its rivals.
  *
  * This measures the CPU time of this process, which is bound to one core. The
- * same code (workloads.c) runs every peer through one table of operations
- * (bench.h). For each number of timers and each repetition all peers take their
- * turn, so that whatever else the machine does hits all of them alike; the
- * report takes medians and shows the spread. All random orders come from fixed
- * seeds.
+ * same code (workloads.c) runs every rival through one table of operations
+ * (bench.h). For each number of timers and each repetition all rivals run once,
+ * so that whatever else the machine does hits all of them alike; the report
+ * takes medians and shows the spread. All random orders come from fixed seeds.
  *
  * A timer is part of its connection: N connections of 256 bytes, aligned to
- * cache lines, the timer at offset 64. All peers and the floors use the same
+ * cache lines, the timer at offset 64. All rivals and the floors use the same
  * memory, whose pages (of 4 KiB, without huge pages) have been written to
  * before. The order of the timers is read from an array, front to back, which
  * the processor's prefetcher hides.
@@ -42,7 +41,7 @@
  *   expire                  the loop runs until all have fired; they are due
  *                           at random times within 10 s
  *   steady server           per refresh: each connection has traffic every
- *                           10 s, and the loop turns between
+ *                           10 s, and the loop iterates between
  *   request deadline        stop and start of 5 s, after 50 ms, where 10,000
  *                           requests are outstanding; other timers are cold
  *   churn from 1 ms to 1 h  per timer that was started anew or fired: timeouts
@@ -50,15 +49,15 @@
  *                           once within 5 s, and those that fire are started
  *                           again
  *   fire 10 per ms          per timer that fired and was started again
- *   turn with nothing due   an iteration of the loop, 1 ms after the one
+ *   nothing due             per iteration of the loop, 1 ms after the one
  *                           before, while all timers are pending
- *   turn with one due       the loop sleeps, and a timer fires and starts anew
- *   turn with one due beside far ones
- *                           a timer is started and fires, while all others are
+ *   one due                 per iteration: the loop sleeps, and a timer fires
+ *                           and starts anew
+ *   one due beside far ones a timer is started and fires, while all others are
  *                           more than an hour away
  *   fire within a week      per timer: the loop runs for a week, in which all
  *                           fire, at random times
- *   longest turn            CPU time of the longest iteration of the loop when
+ *   longest iteration       CPU time of the longest iteration of the loop when
  *                           all are due at once
  *   all due at once         CPU time of all iterations then
  *   idle for 10 s           all pending for 60 s, real time
@@ -68,7 +67,7 @@
  * of a shared library, as those of uvwheel and libuv are (`floor by call`, of
  * which the processor overlaps fewer). The sweeps write a time stamp, and look
  * at all connections once a second of the loop's time: workloads in which the
- * loop turns include that.
+ * iterations include that.
  *
  * Output: one line per result, CSV, on stdout; progress on stderr. */
 
@@ -85,35 +84,35 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MOST_TIMERS 2000000u /* unless the peer is TRAIT_HUGE */
+#define MOST_TIMERS 2000000u /* unless the rival is TRAIT_HUGE */
 #define MOST_SIZES 16
 
-struct known_peer {
+struct known_rival {
   const char *name;
-  const struct peer *peer; /* NULL: was not found when this was built */
+  const struct rival *rival; /* NULL: was not found when this was built */
   const char *package;
 };
 
-static const struct known_peer peers[] = {
-    {"floor", &peer_floor, NULL},
-    {"floor by call", &peer_floor_by_call, NULL},
-    {"uvwheel", &peer_uvwheel, NULL},
-    {"uvwheel FIFO", &peer_uvwheel_fifo, NULL},
-    {"uvwheel 1 ms x 16384", &peer_uvwheel_fine, NULL},
-    {"sweep of an array", &peer_sweep_array, NULL},
-    {"sweep of a table", &peer_sweep_table, NULL},
-    {"sweep of a list", &peer_sweep_list, NULL},
-    {"libuv uv_timer_t", &peer_libuv, NULL},
-    {"libev ev_timer", &peer_libev, "libev-dev"},
-    {"libevent evtimer", &peer_libevent, "libevent-dev"},
-    {"libevent common timeout", &peer_libevent_common, "libevent-dev"},
-    {"Boost.Asio steady_timer", &peer_asio, "libboost-dev"},
-    {"h2o timeouts", &peer_h2o, "libh2o-evloop-dev"},
+static const struct known_rival rivals[] = {
+    {"floor", &rival_floor, NULL},
+    {"floor by call", &rival_floor_by_call, NULL},
+    {"uvwheel", &rival_uvwheel, NULL},
+    {"uvwheel FIFO", &rival_uvwheel_fifo, NULL},
+    {"uvwheel 1 ms x 16384", &rival_uvwheel_fine, NULL},
+    {"sweep of an array", &rival_sweep_array, NULL},
+    {"sweep of a table", &rival_sweep_table, NULL},
+    {"sweep of a list", &rival_sweep_list, NULL},
+    {"libuv uv_timer_t", &rival_libuv, NULL},
+    {"libev ev_timer", &rival_libev, "libev-dev"},
+    {"libevent evtimer", &rival_libevent, "libevent-dev"},
+    {"libevent common timeout", &rival_libevent_common, "libevent-dev"},
+    {"Boost.Asio steady_timer", &rival_asio, "libboost-dev"},
+    {"h2o timeouts", &rival_h2o, "libh2o-evloop-dev"},
 };
 
-#define PEER_COUNT (sizeof(peers) / sizeof(peers[0]))
+#define RIVAL_COUNT (sizeof(rivals) / sizeof(rivals[0]))
 
-typedef void (*workload_fn)(const struct peer *peer,
+typedef void (*workload_fn)(const struct rival *rival,
                             const struct orders *orders, struct result *result);
 
 #define MILLION 1000000u
@@ -121,7 +120,7 @@ typedef void (*workload_fn)(const struct peer *peer,
 /* A workload and the rows that come out of it. */
 struct known_workload {
   workload_fn run;
-  unsigned traits; /* peers need all of these to take part */
+  unsigned traits; /* rivals need all of these to take part */
   enum row first;
   enum row last;
   size_t least; /* numbers of timers; a most of 0 is no limit */
@@ -136,11 +135,11 @@ static const struct known_workload workloads[] = {
      MILLION},
     {workload_fire, TRAIT_TIMEOUTS | TRAIT_LOOP, ROW_FIRE, ROW_FIRE, 0,
      MILLION},
-    {workload_turns, TRAIT_LOOP, ROW_NOTHING_DUE, ROW_ONE_DUE_FAR, 1000,
+    {workload_iterations, TRAIT_LOOP, ROW_NOTHING_DUE, ROW_ONE_DUE_FAR, 1000,
      MILLION},
     {workload_week, TRAIT_TIMEOUTS | TRAIT_LOOP, ROW_WEEK, ROW_WEEK, 10000,
      100000},
-    {workload_burst, TRAIT_LOOP, ROW_BURST_TURN, ROW_BURST_TOTAL, 1000,
+    {workload_burst, TRAIT_LOOP, ROW_BURST_ITERATION, ROW_BURST_TOTAL, 1000,
      MILLION},
     {workload_idle, TRAIT_LOOP, ROW_IDLE, ROW_IDLE, MILLION, MILLION},
 };
@@ -152,7 +151,7 @@ static struct {
   size_t size_count;
   unsigned long repetitions;
   const char *only;
-  const char *peers;
+  const char *rivals;
 } options = {
     .sizes = {10, 100, 1000, 10000, 100000, 1000000, 5000000, 10000000},
     .size_count = 8,
@@ -182,13 +181,13 @@ bench_wanted(enum row row)
 
 static int
 takes_part(const struct known_workload *workload,
-           const struct known_peer *known, size_t n)
+           const struct known_rival *known, size_t n)
 {
-  const struct peer *peer = known->peer;
+  const struct rival *rival = known->rival;
 
-  return peer != NULL && listed(options.peers, known->name) &&
-         (peer->traits & workload->traits) == workload->traits &&
-         (n <= MOST_TIMERS || (peer->traits & TRAIT_HUGE) != 0);
+  return rival != NULL && listed(options.rivals, known->name) &&
+         (rival->traits & workload->traits) == workload->traits &&
+         (n <= MOST_TIMERS || (rival->traits & TRAIT_HUGE) != 0);
 }
 
 static int
@@ -203,12 +202,12 @@ workload_wanted(const struct known_workload *workload, size_t n)
 }
 
 static void
-print_result(const struct peer *peer, size_t n, unsigned long repetition,
+print_result(const struct rival *rival, size_t n, unsigned long repetition,
              const struct result *result)
 {
   for (enum row row = 0; row < ROW_COUNT; row++)
     if (result->count[row] > 0 && bench_wanted(row))
-      printf("%s,%s,%zu,%lu,%.6g,%s\n", peer->name, bench_rows[row].name, n,
+      printf("%s,%s,%zu,%lu,%.6g,%s\n", rival->name, bench_rows[row].name, n,
              repetition, result->total[row] / result->count[row],
              bench_rows[row].unit);
   fflush(stdout);
@@ -216,7 +215,7 @@ print_result(const struct peer *peer, size_t n, unsigned long repetition,
 
 /* On a terminal one line that is written over, else one line per workload. */
 static void
-show_progress(const struct known_workload *workload, const struct peer *peer,
+show_progress(const struct known_workload *workload, const struct rival *rival,
               size_t n, unsigned long repetition)
 {
   static const struct known_workload *last;
@@ -224,30 +223,30 @@ show_progress(const struct known_workload *workload, const struct peer *peer,
 
   if (isatty(STDERR_FILENO))
     fprintf(stderr, "\r\033[K%9zu timers, %-20s %lu/%lu  %s", n, name,
-            repetition, options.repetitions, peer->name);
+            repetition, options.repetitions, rival->name);
   else if (workload != last)
     fprintf(stderr, "%9zu timers, %s ...\n", n, name);
   last = workload;
 }
 
 static void
-run_once(const struct known_workload *workload, const struct peer *peer,
+run_once(const struct known_workload *workload, const struct rival *rival,
          const struct orders *orders, unsigned long repetition)
 {
   struct result result = {{0}, {0}};
 
-  show_progress(workload, peer, orders->n, repetition);
-  workload->run(peer, orders, &result);
-  print_result(peer, orders->n, repetition, &result);
+  show_progress(workload, rival, orders->n, repetition);
+  workload->run(rival, orders, &result);
+  print_result(rival, orders->n, repetition, &result);
 }
 
 static void
 run_workload(const struct known_workload *workload, const struct orders *orders)
 {
   for (unsigned long i = 1; i <= options.repetitions; i++)
-    for (size_t j = 0; j < PEER_COUNT; j++)
-      if (takes_part(workload, &peers[j], orders->n))
-        run_once(workload, peers[j].peer, orders, i);
+    for (size_t j = 0; j < RIVAL_COUNT; j++)
+      if (takes_part(workload, &rivals[j], orders->n))
+        run_once(workload, rivals[j].rival, orders, i);
 }
 
 static void
@@ -326,11 +325,12 @@ read_sizes(const char *text)
 static void
 read_options(int argc, char **argv)
 {
-  static const struct option known[] = {{"n", required_argument, NULL, 'n'},
-                                        {"only", required_argument, NULL, 'o'},
-                                        {"peers", required_argument, NULL, 'p'},
-                                        {"reps", required_argument, NULL, 'r'},
-                                        {NULL, 0, NULL, 0}};
+  static const struct option known[] = {
+      {"n", required_argument, NULL, 'n'},
+      {"only", required_argument, NULL, 'o'},
+      {"rivals", required_argument, NULL, 'v'},
+      {"reps", required_argument, NULL, 'r'},
+      {NULL, 0, NULL, 0}};
   int option;
 
   while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
@@ -338,8 +338,8 @@ read_options(int argc, char **argv)
       read_sizes(optarg);
     else if (option == 'o')
       options.only = optarg;
-    else if (option == 'p')
-      options.peers = optarg;
+    else if (option == 'v')
+      options.rivals = optarg;
     else if (option == 'r')
       options.repetitions = whole_number(optarg, 1, 1000);
     else
@@ -366,11 +366,11 @@ main(int argc, char **argv)
   read_options(argc, argv);
   bind_to_core();
   arena_make(most_timers());
-  for (size_t i = 0; i < PEER_COUNT; i++)
-    if (peers[i].peer == NULL)
+  for (size_t i = 0; i < RIVAL_COUNT; i++)
+    if (rivals[i].rival == NULL)
       fprintf(stderr, "skipped: %s, for want of the package %s\n",
-              peers[i].name, peers[i].package);
-  puts("peer,workload,n,repetition,value,unit");
+              rivals[i].name, rivals[i].package);
+  puts("rival,workload,n,repetition,value,unit");
   for (size_t i = 0; i < options.size_count; i++)
     run_size(options.sizes[i]);
   if (isatty(STDERR_FILENO))

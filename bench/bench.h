@@ -16,7 +16,7 @@ extern "C" {
 #define BENCH_TIMEOUT_MS 60000u
 #define BENCH_MOST_TIMERS 20000000u
 
-/* Where a peer's timers are: timer i is at base + i * stride. */
+/* Where a rival's timers are: timer i is at base + i * stride. */
 struct arena {
   char *base;
   size_t stride;
@@ -24,10 +24,11 @@ struct arena {
 
 extern struct arena bench_arena;
 
-/* The callbacks of all peers do the same: count, and start again when the
+/* The callbacks of all rivals do the same: count, and start again when the
  * workload wants that. */
 extern uint64_t bench_fired;
-/* The timeouts to take, in turn; NULL: a timer that fired stays idle. */
+/* The timeouts to take, one after the other; NULL: a timer that fired stays
+ * idle. */
 extern const uint32_t *bench_rearm_ms;
 
 #define BENCH_REARMS 1024u
@@ -38,7 +39,7 @@ bench_next_rearm_ms(void)
   return bench_rearm_ms[bench_fired % BENCH_REARMS];
 }
 
-/* What a peer can do beyond one timeout for all of its timers. */
+/* What a rival can do beyond one timeout for all of its timers. */
 enum {
   TRAIT_HUGE = 1,     /* as many timers as memory holds                    */
   TRAIT_TIMEOUTS = 2, /* timeouts of all kinds, and to the millisecond     */
@@ -58,7 +59,7 @@ struct operations {
   void (*close)(void); /* frees the loop; all timers are released */
 
   /* The times with which timers are started from here on. The repeat is 0
-   * unless the peer is TRAIT_RESTART. */
+   * unless the rival is TRAIT_RESTART. */
   void (*set_times)(uint64_t timeout_ms, uint64_t repeat_ms);
 
   operation_fn init;
@@ -73,7 +74,7 @@ struct operations {
   operation_fn release;
 
   void (*advance)(void);    /* the loop looks at the clock; nothing is due */
-  void (*turn)(void);       /* one iteration that does not wait            */
+  void (*iterate)(void);    /* one iteration that does not wait            */
   void (*run)(uint64_t ms); /* the loop runs for that long; NULL: no loop  */
 
   /* The next repeat begins now; NULL unless TRAIT_RESTART. */
@@ -83,14 +84,14 @@ struct operations {
 };
 
 /* A library, opened for a benchmark. */
-struct peer {
+struct rival {
   const char *name;
   unsigned traits;
   void (*open)(void); /* makes a loop */
   const struct operations *can;
 };
 
-/* The loop around each operation, for all peers. The operation is inlined in
+/* The loop around each operation, for all rivals. The operation is inlined in
  * it, so that no call by pointer is measured. */
 __attribute__((always_inline)) static inline void
 bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
@@ -110,7 +111,7 @@ bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
     bench_each(order, count, NAME##_one);               \
   }
 
-/* Those that every peer has. */
+/* Those that every rival has. */
 #define BENCH_OPERATIONS                  \
   static void stop_start_one(void *timer) \
   {                                       \
@@ -136,25 +137,25 @@ void floor_touch(void *timer);
 __attribute__((noreturn, format(printf, 1, 2))) void
 bench_die(const char *format, ...);
 
-extern const struct peer peer_floor;
-extern const struct peer peer_floor_by_call;
-extern const struct peer peer_uvwheel;
-extern const struct peer peer_uvwheel_fifo;
-extern const struct peer peer_uvwheel_fine;
-extern const struct peer peer_uvwheel_vast;
-extern const struct peer peer_sweep_array;
-extern const struct peer peer_sweep_table;
-extern const struct peer peer_sweep_list;
-extern const struct peer peer_libuv;
+extern const struct rival rival_floor;
+extern const struct rival rival_floor_by_call;
+extern const struct rival rival_uvwheel;
+extern const struct rival rival_uvwheel_fifo;
+extern const struct rival rival_uvwheel_fine;
+extern const struct rival rival_uvwheel_vast;
+extern const struct rival rival_sweep_array;
+extern const struct rival rival_sweep_table;
+extern const struct rival rival_sweep_list;
+extern const struct rival rival_libuv;
 
 /* NULL where the library was not there when this was built. */
 #define BENCH_IF_THERE __attribute__((weak))
 
-extern const struct peer peer_libev BENCH_IF_THERE;
-extern const struct peer peer_libevent BENCH_IF_THERE;
-extern const struct peer peer_libevent_common BENCH_IF_THERE;
-extern const struct peer peer_asio BENCH_IF_THERE;
-extern const struct peer peer_h2o BENCH_IF_THERE;
+extern const struct rival rival_libev BENCH_IF_THERE;
+extern const struct rival rival_libevent BENCH_IF_THERE;
+extern const struct rival rival_libevent_common BENCH_IF_THERE;
+extern const struct rival rival_asio BENCH_IF_THERE;
+extern const struct rival rival_h2o BENCH_IF_THERE;
 
 #ifdef __cplusplus
 }

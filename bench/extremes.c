@@ -7,165 +7,166 @@
 
 #include "clock.h"
 
-#define IDLE_MS 10000u /* how long an idle loop is watched        */
-#define TURNS 10000u   /* how many are measured                   */
-#define PERIOD_MS 100u /* between those that fire: a wheel's tick */
-#define FAR_TURNS 500u /* the same beside timers of an hour       */
+#define IDLE_MS 10000u      /* how long an idle loop is watched        */
+#define ITERATIONS 10000u   /* how many are measured                   */
+#define PERIOD_MS 100u      /* between those that fire: a wheel's tick */
+#define FAR_ITERATIONS 500u /* the same beside timers of an hour       */
 #define FAR_MS 3600000u
 #define WEEK_MS (7 * 24 * 3600000u)
 
 /* Starts timers that are idle. */
 static void
-start(const struct peer *peer, const uint32_t *order, size_t count,
+start(const struct rival *rival, const uint32_t *order, size_t count,
       uint64_t timeout_ms)
 {
-  peer->can->set_times(timeout_ms, 0);
-  peer->can->start(order, count);
+  rival->can->set_times(timeout_ms, 0);
+  rival->can->start(order, count);
 }
 
 /* Nothing but timers that are at least 60 s away, for 10 s of real time. */
 void
-workload_idle(const struct peer *peer, const struct orders *orders,
+workload_idle(const struct rival *rival, const struct orders *orders,
               struct result *result)
 {
   uint64_t begin;
 
   clock_be_real(1);
-  open_peer(peer, orders);
-  start(peer, orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
-  peer->can->turn();
+  open_rival(rival, orders);
+  start(rival, orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
+  rival->can->iterate();
   begin = clock_cpu_ns();
-  peer->can->run(IDLE_MS);
+  rival->can->run(IDLE_MS);
   add_result(result, ROW_IDLE, (double)(clock_cpu_ns() - begin) / 1e6, 1);
-  close_peer(peer, orders);
+  close_rival(rival, orders);
   clock_be_real(0);
 }
 
-/* All are due at the same time. Each turn of the loop takes 1 ms of virtual
- * time. */
+/* All are due at the same time. Each iteration of the loop takes 1 ms of
+ * virtual time. */
 void
-workload_burst(const struct peer *peer, const struct orders *orders,
+workload_burst(const struct rival *rival, const struct orders *orders,
                struct result *result)
 {
   double longest = 0;
   double total = 0;
 
-  open_peer(peer, orders);
-  start(peer, orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
+  open_rival(rival, orders);
+  start(rival, orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
   clock_move_ms(BENCH_TIMEOUT_MS + 1000);
   while (bench_fired < orders->n) {
     uint64_t begin = clock_cpu_ns();
     double ms;
 
-    peer->can->turn();
+    rival->can->iterate();
     clock_move_ms(1);
     ms = (double)(clock_cpu_ns() - begin) / 1e6;
     total += ms;
     if (ms > longest)
       longest = ms;
   }
-  add_result(result, ROW_BURST_TURN, longest, 1);
+  add_result(result, ROW_BURST_ITERATION, longest, 1);
   add_result(result, ROW_BURST_TOTAL, total, 1);
-  close_peer(peer, orders);
+  close_rival(rival, orders);
 }
 
-/* ---- One turn of the loop ------------------------------------------------ */
+/* ---- One iteration of the loop ------------------------------------------- */
 
 /* Starts timers of about an hour, each at a time of its own. */
 static void
-start_far(const struct peer *peer, const uint32_t *order, size_t count)
+start_far(const struct rival *rival, const uint32_t *order, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    start(peer, order + i, 1, FAR_MS + i * FAR_MS / count);
+    start(rival, order + i, 1, FAR_MS + i * FAR_MS / count);
 }
 
 /* Iterations in which nothing is due, 1 ms apart. */
 static void
-measure_nothing_due(const struct peer *peer, struct result *result)
+measure_nothing_due(const struct rival *rival, struct result *result)
 {
   uint64_t begin;
 
-  peer->can->turn();
+  rival->can->iterate();
   begin = clock_cpu_ns();
-  for (size_t i = 0; i < TURNS; i++) {
+  for (size_t i = 0; i < ITERATIONS; i++) {
     clock_move_ms(1);
-    peer->can->turn();
+    rival->can->iterate();
   }
-  add_result(result, ROW_NOTHING_DUE, (double)(clock_cpu_ns() - begin), TURNS);
+  add_result(result, ROW_NOTHING_DUE, (double)(clock_cpu_ns() - begin),
+             ITERATIONS);
 }
 
 /* The loop sleeps until a timer fires, which starts anew. */
 static void
-measure_one_due(const struct peer *peer, struct result *result,
+measure_one_due(const struct rival *rival, struct result *result,
                 const uint32_t *timer)
 {
   uint64_t begin;
 
   rearm_always(PERIOD_MS);
-  start(peer, timer, 1, PERIOD_MS);
-  peer->can->run(10 * PERIOD_MS);
+  start(rival, timer, 1, PERIOD_MS);
+  rival->can->run(10 * PERIOD_MS);
   bench_fired = 0;
   begin = clock_cpu_ns();
-  peer->can->run(TURNS * PERIOD_MS);
+  rival->can->run(ITERATIONS * PERIOD_MS);
   add_result(result, ROW_ONE_DUE, (double)(clock_cpu_ns() - begin),
              (double)bench_fired);
-  peer->can->stop(timer, 1);
+  rival->can->stop(timer, 1);
   bench_rearm_ms = NULL;
 }
 
 /* A timer is started and fires; then the loop looks for the next one, which is
  * far away. */
 static void
-measure_one_due_far(const struct peer *peer, struct result *result,
+measure_one_due_far(const struct rival *rival, struct result *result,
                     const uint32_t *timer)
 {
   uint64_t begin = clock_cpu_ns();
 
-  for (size_t i = 0; i < FAR_TURNS; i++) {
-    start(peer, timer, 1, PERIOD_MS);
-    peer->can->run(2 * PERIOD_MS);
+  for (size_t i = 0; i < FAR_ITERATIONS; i++) {
+    start(rival, timer, 1, PERIOD_MS);
+    rival->can->run(2 * PERIOD_MS);
   }
   add_result(result, ROW_ONE_DUE_FAR, (double)(clock_cpu_ns() - begin),
-             FAR_TURNS);
+             FAR_ITERATIONS);
 }
 
-/* One turn of the loop, while all timers are pending and none is due; while
- * only one is pending, and due; and while all others are far away. */
+/* One iteration of the loop, while all timers are pending and none is due;
+ * while only one is pending, and due; and while all others are far away. */
 void
-workload_turns(const struct peer *peer, const struct orders *orders,
-               struct result *result)
+workload_iterations(const struct rival *rival, const struct orders *orders,
+                    struct result *result)
 {
   const uint32_t *order = orders->shuffled[0];
 
-  open_peer(peer, orders);
-  start(peer, order, orders->n, BENCH_TIMEOUT_MS);
-  measure_nothing_due(peer, result);
-  peer->can->stop(order, orders->n);
-  if ((peer->traits & TRAIT_TIMEOUTS) != 0) {
-    measure_one_due(peer, result, order);
-    start_far(peer, order + 1, orders->n - 1);
-    measure_one_due_far(peer, result, order);
+  open_rival(rival, orders);
+  start(rival, order, orders->n, BENCH_TIMEOUT_MS);
+  measure_nothing_due(rival, result);
+  rival->can->stop(order, orders->n);
+  if ((rival->traits & TRAIT_TIMEOUTS) != 0) {
+    measure_one_due(rival, result, order);
+    start_far(rival, order + 1, orders->n - 1);
+    measure_one_due_far(rival, result, order);
   }
-  close_peer(peer, orders);
+  close_rival(rival, orders);
 }
 
 /* All fire, at random times. */
 void
-workload_week(const struct peer *peer, const struct orders *orders,
+workload_week(const struct rival *rival, const struct orders *orders,
               struct result *result)
 {
   size_t n = orders->n;
   uint64_t seed = 362436069;
   uint64_t begin;
 
-  open_peer(peer, orders);
+  open_rival(rival, orders);
   for (size_t i = 0; i < n; i++)
-    start(peer, orders->ordered + i, 1, random_below(&seed, WEEK_MS));
+    start(rival, orders->ordered + i, 1, random_below(&seed, WEEK_MS));
   begin = clock_cpu_ns();
-  peer->can->run(WEEK_MS + 1000);
+  rival->can->run(WEEK_MS + 1000);
   add_result(result, ROW_WEEK, (double)(clock_cpu_ns() - begin), (double)n);
   if (bench_fired != n)
-    bench_die("%s: %zu timers were to fire within a week, %llu did", peer->name,
-              n, (unsigned long long)bench_fired);
-  close_peer(peer, orders);
+    bench_die("%s: %zu timers were to fire within a week, %llu did",
+              rival->name, n, (unsigned long long)bench_fired);
+  close_rival(rival, orders);
 }

@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TURNS 1000u
+#define ITERATIONS 1000u
 #define PERIOD_MS 100u /* between two timers that fire: a wheel's tick */
 #define FAR_MS 3600000u
 #define WEEK_MS (7 * 24 * 3600000u)
 
-static const struct peer *peers[] = {&peer_floor_by_call, &peer_uvwheel,
-                                     &peer_uvwheel_fine, &peer_uvwheel_vast,
-                                     &peer_libuv};
+static const struct rival *rivals[] = {&rival_floor_by_call, &rival_uvwheel,
+                                       &rival_uvwheel_fine, &rival_uvwheel_vast,
+                                       &rival_libuv};
 
 static const struct operations *can;
 static struct orders orders;
@@ -34,18 +34,18 @@ expire(const uint32_t *order, size_t count)
   can->run(WEEK_MS + 1000);
 }
 
-/* Turns of the loop in which nothing is due. */
+/* Iterations of the loop in which nothing is due. */
 static void
-turn(const uint32_t *order, size_t count)
+iterate(const uint32_t *order, size_t count)
 {
   (void)order;
   for (size_t i = 0; i < count; i++) {
     clock_move_ms(1);
-    can->turn();
+    can->iterate();
   }
 }
 
-/* Turns of the loop in which a timer fires that starts anew. */
+/* Iterations of the loop in which a timer fires that starts anew. */
 static void
 fire(const uint32_t *order, size_t count)
 {
@@ -69,7 +69,7 @@ fire_soonest(const uint32_t *order, size_t count)
 {
   (void)order;
   if (can->fire_soonest == NULL)
-    bench_die("the peer cannot");
+    bench_die("the rival cannot");
   for (size_t i = 0; i < count; i++)
     can->fire_soonest();
 }
@@ -178,18 +178,18 @@ operate(const char *name)
       {"stop", start_all, can->stop, orders.shuffled[0], orders.n},
       {"stop-start", start_all, can->stop_start, orders.random, orders.n},
       {"expire", start_all, expire, NULL, orders.n},
-      {"idle-turn", start_all, turn, NULL, TURNS},
-      {"fire-one", start_one, fire, NULL, TURNS},
-      {"far", start_far, start_and_fire, orders.ordered, TURNS / 10},
+      {"iteration", start_all, iterate, NULL, ITERATIONS},
+      {"fire-one", start_one, fire, NULL, ITERATIONS},
+      {"far", start_far, start_and_fire, orders.ordered, ITERATIONS / 10},
       {"week", start_week, expire, NULL, orders.n},
-      {"soonest", start_week, fire_soonest, NULL, TURNS / 10},
+      {"soonest", start_week, fire_soonest, NULL, ITERATIONS / 10},
   };
 
   can->set_times(BENCH_TIMEOUT_MS, 0);
   for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
     if (strcmp(operations[i].name, name) == 0) {
       if (operations[i].operate == NULL)
-        bench_die("%s: the peer cannot", name);
+        bench_die("%s: the rival cannot", name);
       operations[i].before();
       measure(operations[i].operate, operations[i].order, operations[i].count);
       return;
@@ -200,21 +200,21 @@ operate(const char *name)
 int
 main(int argc, char **argv)
 {
-  const struct peer *peer = NULL;
+  const struct rival *rival = NULL;
   size_t n;
 
   if (argc != 4)
-    bench_die("usage: instructions PEER OPERATION TIMERS");
-  for (size_t i = 0; i < sizeof(peers) / sizeof(peers[0]); i++)
-    if (strcmp(peers[i]->name, argv[1]) == 0)
-      peer = peers[i];
-  if (peer == NULL)
-    bench_die("%s: no such peer", argv[1]);
+    bench_die("usage: instructions RIVAL OPERATION TIMERS");
+  for (size_t i = 0; i < sizeof(rivals) / sizeof(rivals[0]); i++)
+    if (strcmp(rivals[i]->name, argv[1]) == 0)
+      rival = rivals[i];
+  if (rival == NULL)
+    bench_die("%s: no such rival", argv[1]);
   n = strtoul(argv[3], NULL, 10);
   arena_make(n);
   orders_make(&orders, n);
-  peer->open();
-  can = peer->can;
+  rival->open();
+  can = rival->can;
   can->init(orders.ordered, n);
   operate(argv[2]);
   orders_free(&orders);

@@ -37,7 +37,7 @@ libuv_loop_advance(void)
 }
 
 void
-libuv_loop_turn(void)
+libuv_loop_iterate(void)
 {
   uv_run(&bench_loop, UV_RUN_NOWAIT);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The loop of the peers that run on libuv's: uvwheel, uv_timer_t, the sweep. */
+/* The loop of the rivals that use libuv: uvwheel, uv_timer_t, the sweep. */
 
 #ifndef BENCH_LIBUV_LOOP_H
 #define BENCH_LIBUV_LOOP_H
@@ -16,12 +16,12 @@ void libuv_set_times(uint64_t timeout_ms, uint64_t repeat_ms);
 void libuv_loop_open(void);
 void libuv_loop_close(void);
 void libuv_loop_advance(void);
-void libuv_loop_turn(void);
+void libuv_loop_iterate(void);
 void libuv_loop_run(uint64_t ms);
 
-/* These peers' lines in the table. */
+/* These rivals' lines in the table. */
 #define LIBUV_CAN                                                         \
   BENCH_CAN, .set_times = libuv_set_times, .advance = libuv_loop_advance, \
-             .turn = libuv_loop_turn, .run = libuv_loop_run
+             .iterate = libuv_loop_iterate, .run = libuv_loop_run
 
 #endif /* BENCH_LIBUV_LOOP_H */

@@ -4,7 +4,7 @@
 # Colours of middle brightness on no background, for light pages and dark ones.
 #
 #   gnuplot -e "name = 'refresh random'; data = 'refresh-random.dat'; \
-#     peers = 5; image = 'refresh-random.svg'" plot.gp
+#     rivals = 5; image = 'refresh-random.svg'" plot.gp
 
 set terminal svg size 720,420 dynamic noenhanced font 'sans-serif,13'
 set output image
@@ -24,6 +24,6 @@ set xtics ('10' 1e1, '100' 1e2, '1k' 1e3, '10k' 1e4, '100k' 1e5, '1M' 1e6, \
   '10M' 1e7)
 set format y '%g'
 
-plot for [i = 0:peers - 1] data index i using 1:2:3 with linespoints \
+plot for [i = 0:rivals - 1] data index i using 1:2:3 with linespoints \
   linecolor rgb variable linewidth 2 pointtype 7 pointsize 0.5 \
   title columnheader(1)

@@ -18,8 +18,8 @@ OPERATIONS = ["start in memory order", "start shuffled", "refresh random",
               "stop + start", "start mixed", "stop + start mixed", "expire"]
 SERVERS = ["steady server", "request deadline", "churn from 1 ms to 1 h",
            "fire 10 per ms"]
-TURNS = ["turn with nothing due", "turn with one due",
-         "turn with one due beside far ones", "fire within a week"]
+ITERATIONS = ["nothing due", "one due", "one due beside far ones",
+              "fire within a week"]
 OURS = "uvwheel"
 FINE = "uvwheel 1 ms x 16384"
 FIFO = "uvwheel FIFO"
@@ -28,7 +28,7 @@ FLOOR = "floor"
 CALLED = "floor by call"
 MILLION = 1000000
 
-# A peer has the same colour in every plot.
+# A rival has the same colour in every plot.
 COLOURS = {FLOOR: "0x808890", CALLED: "0xb0a898", OURS: "0xe8590c",
            FIFO: "0xf0a070", FINE: "0xa33c00", LIBUV: "0x2b7fd4",
            "sweep of an array": "0x3fb5a8", "sweep of a table": "0x5560b0",
@@ -38,7 +38,7 @@ COLOURS = {FLOOR: "0x808890", CALLED: "0xb0a898", OURS: "0xe8590c",
            "Boost.Asio steady_timer": "0xb08a1e",
            "h2o timeouts": "0x6f8f2f"}
 
-# How many times faster than uv_timer_t, for these peers and numbers of timers.
+# How many times faster than uv_timer_t, for these rivals and numbers of timers.
 COLUMNS = [(OURS, 10), (OURS, 1000), (OURS, 10000), (OURS, 100000),
            (OURS, 1000000), (FINE, 100000)]
 RATIOS = ["start shuffled", "start mixed", "stop shuffled", "stop + start",
@@ -50,7 +50,7 @@ FLOORS = ["refresh random", "steady server"]
 
 
 class Cell:
-    """One peer, one workload, one number of timers."""
+    """One rival, one workload, one number of timers."""
 
     def __init__(self):
         self.values = []
@@ -73,7 +73,7 @@ def read(path):
     cells = {}
     with open(path, newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            key = row["peer"], row["workload"], int(row["n"])
+            key = row["rival"], row["workload"], int(row["n"])
             cell = cells.setdefault(key, Cell())
             cell.values.append(float(row["value"]))
             cell.unit = row["unit"]
@@ -96,13 +96,13 @@ def print_table(title, head, rows):
 
 def print_operations(cells):
     for n in sorted(names(cells, 2)):
-        for group in OPERATIONS, SERVERS, TURNS:
+        for group in OPERATIONS, SERVERS, ITERATIONS:
             columns = [name for name in group
                        if any(key[1:] == (name, n) for key in cells)]
-            rows = [[peer] + [str(cells.get((peer, name, n), ""))
+            rows = [[rival] + [str(cells.get((rival, name, n), ""))
                               for name in columns]
-                    for peer in names(cells, 0)
-                    if any((peer, name, n) in cells for name in columns)]
+                    for rival in names(cells, 0)
+                    if any((rival, name, n) in cells for name in columns)]
             if rows:
                 print_table(f"ns of CPU time per operation, {n:,} timers",
                             [""] + columns, rows)
@@ -110,20 +110,20 @@ def print_operations(cells):
 
 def print_others(cells):
     others = [name for name in names(cells, 1)
-              if name not in OPERATIONS + SERVERS + TURNS]
+              if name not in OPERATIONS + SERVERS + ITERATIONS]
     for name in others:
         sizes = sorted({key[2] for key in cells if key[1] == name})
-        rows = [[peer] + [str(cells.get((peer, name, n), "")) for n in sizes]
-                for peer in names(cells, 0)
-                if any((peer, name, n) in cells for n in sizes)]
+        rows = [[rival] + [str(cells.get((rival, name, n), "")) for n in sizes]
+                for rival in names(cells, 0)
+                if any((rival, name, n) in cells for n in sizes)]
         unit = next(cell.unit for key, cell in cells.items() if key[1] == name)
         print_table(f"{name}, {unit}", ["timers"] + [f"{n:,}" for n in sizes],
                     rows)
 
 
-def ratio(cells, peer, name, n):
+def ratio(cells, rival, name, n):
     """How many times faster than uv_timer_t, or None."""
-    ours = cells.get((peer, name, n))
+    ours = cells.get((rival, name, n))
     libuv = cells.get((LIBUV, name, n))
     return libuv.median / ours.median if ours and libuv else None
 
@@ -131,13 +131,13 @@ def ratio(cells, peer, name, n):
 def print_ratios(cells):
     rows = []
     for name in RATIOS:
-        times = [ratio(cells, peer, name, n) for peer, n in COLUMNS]
+        times = [ratio(cells, rival, name, n) for rival, n in COLUMNS]
         if any(times):
             rows.append([name] + [f"{x:.1f}x" if x else "" for x in times])
     if rows:
         print_table("Times faster than uv_timer_t",
-                    [""] + [f"{n:,}" + (" on 1 ms" if peer == FINE else "")
-                            for peer, n in COLUMNS], rows)
+                    [""] + [f"{n:,}" + (" on 1 ms" if rival == FINE else "")
+                            for rival, n in COLUMNS], rows)
 
 
 def others(cells):
@@ -145,12 +145,12 @@ def others(cells):
     idle = cells.get((OURS, "idle for 10 s", MILLION))
     if idle:
         yield f"idle for 10 s: {idle.median:.3g} ms of CPU time"
-    turn = cells.get((OURS, "longest turn", MILLION))
-    if turn:
-        yield f"longest turn: {turn.median:.3g} ms"
+    iteration = cells.get((OURS, "longest iteration", MILLION))
+    if iteration:
+        yield f"longest iteration: {iteration.median:.3g} ms"
     for name in FLOORS:
-        ours, floor = (cells.get((peer, name, MILLION))
-                       for peer in (OURS, CALLED))
+        ours, floor = (cells.get((rival, name, MILLION))
+                       for rival in (OURS, CALLED))
         if ours and floor:
             times = ours.median / floor.median
             yield f"{name}: {times:.2f}x the floor by call"
@@ -165,19 +165,20 @@ def others(cells):
             yield f"{name}: {times:.2f}x at ten times as many timers"
 
 
-def faster_peers(cells):
-    """A line for each row, with the peers that are faster, fastest first."""
-    for name in OPERATIONS + SERVERS + TURNS:
+def faster_rivals(cells):
+    """A line for each row, with the rivals that are faster, fastest first."""
+    for name in OPERATIONS + SERVERS + ITERATIONS:
         for n in sorted(names(cells, 2)):
             ours = cells.get((OURS, name, n))
-            faster = sorted((cell.median, peer, str(cell))
-                            for (peer, *key), cell in cells.items()
+            faster = sorted((cell.median, rival, str(cell))
+                            for (rival, *key), cell in cells.items()
                             if ours and key == [name, n]
                             and cell.median <= ours.median
-                            and not peer.startswith((OURS, FLOOR)))
+                            and not rival.startswith((OURS, FLOOR)))
             if faster:
                 yield (f"{name}, {n:,} timers, uvwheel {ours}: " +
-                       ", ".join(f"{peer} {text}" for _, peer, text in faster))
+                       ", ".join(f"{rival} {text}"
+                                 for _, rival, text in faster))
 
 
 def print_lines(title, lines):
@@ -190,28 +191,28 @@ def print_lines(title, lines):
 def write_summary(cells, path):
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["peer", "workload", "n", "median", "min", "max",
+        writer.writerow(["rival", "workload", "n", "median", "min", "max",
                          "repetitions", "unit"])
-        for (peer, name, n), cell in cells.items():
-            writer.writerow([peer, name, n, f"{cell.median:.6g}",
+        for (rival, name, n), cell in cells.items():
+            writer.writerow([rival, name, n, f"{cell.median:.6g}",
                              f"{min(cell.values):.6g}",
                              f"{max(cell.values):.6g}", len(cell.values),
                              cell.unit])
 
 
 def write_plot_data(cells, directory, plots):
-    """One block per peer, as gnuplot's index and columnheader want it."""
+    """One block per rival, as gnuplot's index and columnheader want it."""
     for name in OPERATIONS + SERVERS:
         file_name = name.replace(" + ", "-").replace(" ", "-")
         (directory / (file_name + ".svg")).unlink(missing_ok=True)
         blocks = []
-        for peer, colour in COLOURS.items():
+        for rival, colour in COLOURS.items():
             points = sorted((key[2], cell.median)
                             for key, cell in cells.items()
-                            if key[:2] == (peer, name))
+                            if key[:2] == (rival, name))
             if points:
                 lines = "\n".join(f"{n} {value} {colour}" for n, value in points)
-                blocks.append(f'"{peer}"\n{lines}\n')
+                blocks.append(f'"{rival}"\n{lines}\n')
         if blocks:
             path = plots / (file_name + ".dat")
             path.write_text("\n\n".join(blocks), encoding="utf-8")
@@ -224,7 +225,7 @@ def main():
     print_others(cells)
     print_ratios(cells)
     print_lines("Other figures", others(cells))
-    print_lines("Where a peer is faster", faster_peers(cells))
+    print_lines("Where a rival is faster", faster_rivals(cells))
     write_summary(cells, directory / "summary.csv")
     write_plot_data(cells, directory, plots)
 

@@ -39,12 +39,12 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_REQUEST] = {"request deadline", "ns"},
     [ROW_CHURN] = {"churn from 1 ms to 1 h", "ns"},
     [ROW_FIRE] = {"fire 10 per ms", "ns"},
-    [ROW_BURST_TURN] = {"longest turn", "ms"},
+    [ROW_BURST_ITERATION] = {"longest iteration", "ms"},
     [ROW_BURST_TOTAL] = {"all due at once", "ms"},
     [ROW_IDLE] = {"idle for 10 s", "ms"},
-    [ROW_NOTHING_DUE] = {"turn with nothing due", "ns"},
-    [ROW_ONE_DUE] = {"turn with one due", "ns"},
-    [ROW_ONE_DUE_FAR] = {"turn with one due beside far ones", "ns"},
+    [ROW_NOTHING_DUE] = {"nothing due", "ns"},
+    [ROW_ONE_DUE] = {"one due", "ns"},
+    [ROW_ONE_DUE_FAR] = {"one due beside far ones", "ns"},
     [ROW_WEEK] = {"fire within a week", "ns"},
 };
 
@@ -56,20 +56,20 @@ add_result(struct result *result, enum row row, double total, double count)
 }
 
 void
-open_peer(const struct peer *peer, const struct orders *orders)
+open_rival(const struct rival *rival, const struct orders *orders)
 {
   bench_fired = 0;
   bench_rearm_ms = NULL;
-  peer->open();
-  peer->can->init(orders->ordered, orders->n);
+  rival->open();
+  rival->can->init(orders->ordered, orders->n);
 }
 
 void
-close_peer(const struct peer *peer, const struct orders *orders)
+close_rival(const struct rival *rival, const struct orders *orders)
 {
-  peer->can->stop(orders->ordered, orders->n);
-  peer->can->release(orders->ordered, orders->n);
-  peer->can->close();
+  rival->can->stop(orders->ordered, orders->n);
+  rival->can->release(orders->ordered, orders->n);
+  rival->can->close();
 }
 
 static uint32_t rearms_ms[BENCH_REARMS];
@@ -83,7 +83,7 @@ rearm_always(uint32_t ms)
 }
 
 int
-more_rounds(size_t n, size_t done, uint64_t since_ns)
+goes_on(size_t n, size_t done, uint64_t since_ns)
 {
   if (done == 0)
     return 1;
@@ -127,26 +127,26 @@ batch_of(size_t count)
 }
 
 /* The time of the looks at the clock alone is subtracted. Afterwards the loop
- * turns, so that the next operation finds it up to date. */
+ * runs once, so that the next operation finds it up to date. */
 static void
-measure_batches(const struct peer *peer, struct result *result, enum row row,
+measure_batches(const struct rival *rival, struct result *result, enum row row,
                 operation_fn operate, const uint32_t *order, size_t count,
                 size_t batch)
 {
-  void (*advance)(void) = peer->can->advance;
+  void (*advance)(void) = rival->can->advance;
   double rest = go_through(nothing, advance, order, count, batch, 0);
   double ns = go_through(operate, advance, order, count, batch, REFRESH_MS);
 
   if (count >= LEAST_COUNT)
     add_result(result, row, ns - rest, (double)count);
-  peer->can->turn();
+  rival->can->iterate();
 }
 
 static void
-measure(const struct peer *peer, struct result *result, enum row row,
+measure(const struct rival *rival, struct result *result, enum row row,
         operation_fn operate, const uint32_t *order, size_t count)
 {
-  measure_batches(peer, result, row, operate, order, count, batch_of(count));
+  measure_batches(rival, result, row, operate, order, count, batch_of(count));
 }
 
 static size_t
@@ -159,10 +159,10 @@ starts_batch(size_t count)
  * which there is one to start, since it matters how many of them share a slot.
  */
 static void
-measure_starts(const struct peer *peer, struct result *result, enum row row,
+measure_starts(const struct rival *rival, struct result *result, enum row row,
                operation_fn operate, const uint32_t *order, size_t count)
 {
-  measure_batches(peer, result, row, operate, order, count,
+  measure_batches(rival, result, row, operate, order, count,
                   starts_batch(count));
 }
 
@@ -179,7 +179,7 @@ allocated(void)
  * within 10 s. Where all timers must have the same timeout they remain as they
  * were started. */
 static void
-expire_all(const struct peer *peer, const struct orders *orders,
+expire_all(const struct rival *rival, const struct orders *orders,
            struct result *result)
 {
   size_t n = orders->n;
@@ -187,50 +187,50 @@ expire_all(const struct peer *peer, const struct orders *orders,
   uint64_t begin;
 
   bench_fired = 0;
-  if ((peer->traits & TRAIT_TIMEOUTS) != 0) {
-    peer->can->stop(orders->ordered, n);
+  if ((rival->traits & TRAIT_TIMEOUTS) != 0) {
+    rival->can->stop(orders->ordered, n);
     for (size_t i = 0; i < n; i++) {
-      peer->can->set_times(BENCH_TIMEOUT_MS - random_below(&seed, RAMP_MS), 0);
-      peer->can->start(orders->shuffled[1] + i, 1);
+      rival->can->set_times(BENCH_TIMEOUT_MS - random_below(&seed, RAMP_MS), 0);
+      rival->can->start(orders->shuffled[1] + i, 1);
     }
   }
   begin = clock_cpu_ns();
-  peer->can->run(BENCH_TIMEOUT_MS + 1000);
+  rival->can->run(BENCH_TIMEOUT_MS + 1000);
   add_result(result, ROW_EXPIRE, (double)(clock_cpu_ns() - begin), (double)n);
   if (bench_fired != n)
-    bench_die("%s: %zu timers were to expire, %llu did", peer->name, n,
+    bench_die("%s: %zu timers were to expire, %llu did", rival->name, n,
               (unsigned long long)bench_fired);
 }
 
 /* libuv's idiom: a start with a repeat, and `again` at each packet. */
 static void
-repeat_all(const struct peer *peer, const struct orders *orders,
+repeat_all(const struct rival *rival, const struct orders *orders,
            struct result *result)
 {
-  const struct operations *can = peer->can;
+  const struct operations *can = rival->can;
 
   can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
   can->start(orders->shuffled[1], orders->n);
-  measure(peer, result, ROW_AGAIN_RANDOM, can->again, orders->random,
+  measure(rival, result, ROW_AGAIN_RANDOM, can->again, orders->random,
           orders->draws);
   can->stop(orders->ordered, orders->n);
 }
 
 /* What is done to active timers. */
 static void
-refresh_all(const struct peer *peer, const struct orders *orders,
+refresh_all(const struct rival *rival, const struct orders *orders,
             struct result *result)
 {
-  const struct operations *can = peer->can;
+  const struct operations *can = rival->can;
 
   if (bench_wanted(ROW_REFRESH_RANDOM))
-    measure(peer, result, ROW_REFRESH_RANDOM, can->refresh, orders->random,
+    measure(rival, result, ROW_REFRESH_RANDOM, can->refresh, orders->random,
             orders->draws);
   if (bench_wanted(ROW_REFRESH_HOT))
-    measure(peer, result, ROW_REFRESH_HOT, can->refresh, orders->hot,
+    measure(rival, result, ROW_REFRESH_HOT, can->refresh, orders->hot,
             orders->draws);
-  if (bench_wanted(ROW_RESTART_RANDOM) && (peer->traits & TRAIT_RESTART) != 0)
-    measure(peer, result, ROW_RESTART_RANDOM, can->start, orders->random,
+  if (bench_wanted(ROW_RESTART_RANDOM) && (rival->traits & TRAIT_RESTART) != 0)
+    measure(rival, result, ROW_RESTART_RANDOM, can->start, orders->random,
             orders->draws);
 }
 
@@ -250,179 +250,180 @@ with_mixed_timeouts(const uint32_t *order, size_t count)
 }
 
 static void
-measure_mixed(const struct peer *peer, struct result *result, enum row row,
+measure_mixed(const struct rival *rival, struct result *result, enum row row,
               operation_fn operate, const uint32_t *order, size_t count)
 {
-  void (*advance)(void) = peer->can->advance;
+  void (*advance)(void) = rival->can->advance;
   size_t batch = starts_batch(count);
   double ns;
 
-  mixed = peer->can;
+  mixed = rival->can;
   mixed_operation = nothing;
   ns = -go_through(with_mixed_timeouts, advance, order, count, batch, 0);
   mixed_operation = operate;
   ns += go_through(with_mixed_timeouts, advance, order, count, batch, RAMP_MS);
   if (count >= LEAST_COUNT)
     add_result(result, row, ns, (double)count);
-  peer->can->turn();
+  rival->can->iterate();
 }
 
 /* Timeouts of 30 to 60 s: timers lie apart, and a heap cannot put each new one
  * at its end. */
 static void
-mix_all(const struct peer *peer, const struct orders *orders,
+mix_all(const struct rival *rival, const struct orders *orders,
         struct result *result)
 {
-  const struct operations *can = peer->can;
+  const struct operations *can = rival->can;
 
-  measure_mixed(peer, result, ROW_START_MIXED, can->start, orders->shuffled[1],
+  measure_mixed(rival, result, ROW_START_MIXED, can->start, orders->shuffled[1],
                 orders->n);
-  measure_mixed(peer, result, ROW_STOP_START_MIXED, can->stop_start,
+  measure_mixed(rival, result, ROW_STOP_START_MIXED, can->stop_start,
                 orders->random, orders->draws);
   can->stop(orders->ordered, orders->n);
 }
 
 /* Every operation once; all timers are idle before and afterwards. */
 static void
-operate_once(const struct peer *peer, const struct orders *orders,
+operate_once(const struct rival *rival, const struct orders *orders,
              struct result *result)
 {
-  const struct operations *can = peer->can;
+  const struct operations *can = rival->can;
   size_t n = orders->n;
 
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  measure_starts(peer, result, ROW_START_ORDERED, can->start, orders->ordered,
+  measure_starts(rival, result, ROW_START_ORDERED, can->start, orders->ordered,
                  n);
-  refresh_all(peer, orders, result);
-  measure(peer, result, ROW_STOP_SHUFFLED, can->stop, orders->shuffled[0], n);
-  if (bench_wanted(ROW_AGAIN_RANDOM) && (peer->traits & TRAIT_RESTART) != 0)
-    repeat_all(peer, orders, result);
-  if ((peer->traits & TRAIT_TIMEOUTS) != 0 &&
+  refresh_all(rival, orders, result);
+  measure(rival, result, ROW_STOP_SHUFFLED, can->stop, orders->shuffled[0], n);
+  if (bench_wanted(ROW_AGAIN_RANDOM) && (rival->traits & TRAIT_RESTART) != 0)
+    repeat_all(rival, orders, result);
+  if ((rival->traits & TRAIT_TIMEOUTS) != 0 &&
       (bench_wanted(ROW_START_MIXED) || bench_wanted(ROW_STOP_START_MIXED)))
-    mix_all(peer, orders, result);
+    mix_all(rival, orders, result);
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  measure_starts(peer, result, ROW_START_SHUFFLED, can->start,
+  measure_starts(rival, result, ROW_START_SHUFFLED, can->start,
                  orders->shuffled[1], n);
   if (bench_wanted(ROW_STOP_START))
-    measure_starts(peer, result, ROW_STOP_START, can->stop_start,
+    measure_starts(rival, result, ROW_STOP_START, can->stop_start,
                    orders->random, orders->draws);
-  if (bench_wanted(ROW_EXPIRE) && (peer->traits & TRAIT_LOOP) != 0)
-    expire_all(peer, orders, result);
+  if (bench_wanted(ROW_EXPIRE) && (rival->traits & TRAIT_LOOP) != 0)
+    expire_all(rival, orders, result);
   else
     can->stop(orders->ordered, n);
 }
 
 static void
-weigh(const struct peer *peer, const struct orders *orders,
+weigh(const struct rival *rival, const struct orders *orders,
       struct result *result)
 {
   double before = allocated();
   double empty;
 
-  peer->open();
+  rival->open();
   empty = allocated();
-  peer->can->init(orders->ordered, orders->n);
-  peer->can->set_times(BENCH_TIMEOUT_MS, 0);
-  peer->can->start(orders->ordered, orders->n);
+  rival->can->init(orders->ordered, orders->n);
+  rival->can->set_times(BENCH_TIMEOUT_MS, 0);
+  rival->can->start(orders->ordered, orders->n);
   add_result(result, ROW_EMPTY_BYTES, empty - before, 1);
   add_result(result, ROW_BYTES,
-             (double)peer->can->timer_bytes * (double)orders->n + allocated() -
+             (double)rival->can->timer_bytes * (double)orders->n + allocated() -
                  empty,
              (double)orders->n);
-  close_peer(peer, orders);
+  close_rival(rival, orders);
 }
 
 void
-workload_operations(const struct peer *peer, const struct orders *orders,
+workload_operations(const struct rival *rival, const struct orders *orders,
                     struct result *result)
 {
   uint64_t begin = clock_cpu_ns();
 
   if (bench_wanted(ROW_BYTES) || bench_wanted(ROW_EMPTY_BYTES))
-    weigh(peer, orders, result);
-  open_peer(peer, orders);
-  for (size_t round = 0; more_rounds(orders->n, round, begin); round++)
-    operate_once(peer, orders, result);
-  close_peer(peer, orders);
+    weigh(rival, orders, result);
+  open_rival(rival, orders);
+  for (size_t done = 0; goes_on(orders->n, done, begin); done++)
+    operate_once(rival, orders, result);
+  close_rival(rival, orders);
 }
 
 /* ---- Servers ----------------------------------------------------------- */
 
 static double
-go_through_turning(const struct peer *peer, operation_fn operate,
-                   const uint32_t *order, size_t count, uint64_t span_ms)
+go_through_iterating(const struct rival *rival, operation_fn operate,
+                     const uint32_t *order, size_t count, uint64_t span_ms)
 {
-  return go_through(operate, peer->can->turn, order, count, batch_of(count),
+  return go_through(operate, rival->can->iterate, order, count, batch_of(count),
                     span_ms);
 }
 
 /* Connections come for 50 s and from then on have traffic every 10 s, some
  * sooner, some later, never later than 20 s. */
 void
-workload_steady(const struct peer *peer, const struct orders *orders,
+workload_steady(const struct rival *rival, const struct orders *orders,
                 struct result *result)
 {
-  const struct operations *can = peer->can;
+  const struct operations *can = rival->can;
   size_t n = orders->n;
   uint64_t begin = clock_cpu_ns();
 
-  open_peer(peer, orders);
+  open_rival(rival, orders);
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  for (size_t round = 0; more_rounds(n, round, begin); round++) {
+  for (size_t done = 0; goes_on(n, done, begin); done++) {
     double ns;
 
-    go_through_turning(peer, can->start, orders->ordered, n,
-                       BENCH_TIMEOUT_MS - REFRESH_MS);
-    go_through_turning(peer, can->refresh, orders->shuffled[0], n, REFRESH_MS);
-    ns = go_through_turning(peer, can->refresh, orders->shuffled[1], n,
-                            REFRESH_MS);
-    ns += go_through_turning(peer, can->refresh, orders->shuffled[0], n,
-                             REFRESH_MS);
+    go_through_iterating(rival, can->start, orders->ordered, n,
+                         BENCH_TIMEOUT_MS - REFRESH_MS);
+    go_through_iterating(rival, can->refresh, orders->shuffled[0], n,
+                         REFRESH_MS);
+    ns = go_through_iterating(rival, can->refresh, orders->shuffled[1], n,
+                              REFRESH_MS);
+    ns += go_through_iterating(rival, can->refresh, orders->shuffled[0], n,
+                               REFRESH_MS);
     add_result(result, ROW_STEADY, ns, 2 * (double)n);
     can->stop(orders->ordered, n);
   }
   if (bench_fired != 0)
-    bench_die("%s: a timer with traffic fired", peer->name);
-  close_peer(peer, orders);
+    bench_die("%s: a timer with traffic fired", rival->name);
+  close_rival(rival, orders);
 }
 
 /* 10,000 requests are outstanding; each is answered, and the next one sent,
  * after 50 ms: a stop and a start. The other timers are those of silent
  * connections. */
 static double
-answer_all(const struct peer *peer, const uint32_t *requests)
+answer_all(const struct rival *rival, const uint32_t *requests)
 {
   const size_t batch = REQUESTS / 50;
   uint64_t begin = clock_cpu_ns();
 
   for (size_t i = 0; i < REQUESTS; i += batch) {
-    peer->can->stop_start(requests + i, batch);
+    rival->can->stop_start(requests + i, batch);
     clock_move_ms(1);
-    peer->can->turn();
+    rival->can->iterate();
   }
   return (double)(clock_cpu_ns() - begin);
 }
 
 void
-workload_request(const struct peer *peer, const struct orders *orders,
+workload_request(const struct rival *rival, const struct orders *orders,
                  struct result *result)
 {
   const uint32_t *requests = orders->shuffled[0];
   uint64_t begin = clock_cpu_ns();
 
-  open_peer(peer, orders);
-  peer->can->set_times(BENCH_TIMEOUT_MS, 0);
+  open_rival(rival, orders);
+  rival->can->set_times(BENCH_TIMEOUT_MS, 0);
   if (orders->n > REQUESTS)
-    go_through_turning(peer, peer->can->start, requests + REQUESTS,
-                       orders->n - REQUESTS, RAMP_MS);
-  peer->can->set_times(DEADLINE_MS, 0);
-  peer->can->start(requests, REQUESTS);
-  answer_all(peer, requests);
-  for (size_t round = 0; more_rounds(REQUESTS, round, begin); round++)
-    add_result(result, ROW_REQUEST, answer_all(peer, requests), REQUESTS);
+    go_through_iterating(rival, rival->can->start, requests + REQUESTS,
+                         orders->n - REQUESTS, RAMP_MS);
+  rival->can->set_times(DEADLINE_MS, 0);
+  rival->can->start(requests, REQUESTS);
+  answer_all(rival, requests);
+  for (size_t done = 0; goes_on(REQUESTS, done, begin); done++)
+    add_result(result, ROW_REQUEST, answer_all(rival, requests), REQUESTS);
   if (bench_fired != 0)
-    bench_die("%s: a request's deadline fired", peer->name);
-  close_peer(peer, orders);
+    bench_die("%s: a request's deadline fired", rival->name);
+  close_rival(rival, orders);
 }
 
 /* ---- Timeouts of all kinds --------------------------------------------- */
@@ -445,10 +446,10 @@ random_timeout_ms(uint64_t *seed)
 /* All timers have been started; each is started anew once, and those that fire
  * are started again. Per timer that was started anew or fired. */
 void
-workload_churn(const struct peer *peer, const struct orders *orders,
+workload_churn(const struct rival *rival, const struct orders *orders,
                struct result *result)
 {
-  const struct operations *can = peer->can;
+  const struct operations *can = rival->can;
   size_t n = orders->n;
   size_t batch = n / 1000;
   uint64_t seed = 521288629;
@@ -456,7 +457,7 @@ workload_churn(const struct peer *peer, const struct orders *orders,
 
   for (size_t i = 0; i < BENCH_REARMS; i++)
     rearms_ms[i] = random_timeout_ms(&seed);
-  open_peer(peer, orders);
+  open_rival(rival, orders);
   for (size_t i = 0; i < n; i++) {
     can->set_times(rearms_ms[i % BENCH_REARMS], 0);
     can->start(orders->shuffled[0] + i, 1);
@@ -468,34 +469,34 @@ workload_churn(const struct peer *peer, const struct orders *orders,
     can->stop_start(orders->random + i, 1);
     if ((i + 1) % batch == 0) {
       clock_move_ms(CHURN_MS / 1000);
-      can->turn();
+      can->iterate();
     }
   }
   add_result(result, ROW_CHURN, (double)(clock_cpu_ns() - begin),
              (double)(n + bench_fired));
-  close_peer(peer, orders);
+  close_rival(rival, orders);
 }
 
 /* 10 timers are due at each millisecond, and when they fire they are started
  * again. */
 void
-workload_fire(const struct peer *peer, const struct orders *orders,
+workload_fire(const struct rival *rival, const struct orders *orders,
               struct result *result)
 {
   size_t n = orders->n;
   uint64_t begin;
 
-  open_peer(peer, orders);
+  open_rival(rival, orders);
   for (size_t i = 0; i < n; i += 10) {
-    peer->can->set_times(i / 10 + 1, 0);
-    peer->can->start(orders->shuffled[0] + i, n - i < 10 ? n - i : 10);
+    rival->can->set_times(i / 10 + 1, 0);
+    rival->can->start(orders->shuffled[0] + i, n - i < 10 ? n - i : 10);
   }
   rearm_always((uint32_t)(n / 10));
-  peer->can->run(100);
+  rival->can->run(100);
   bench_fired = 0;
   begin = clock_cpu_ns();
-  peer->can->run(FIRE_MS);
+  rival->can->run(FIRE_MS);
   add_result(result, ROW_FIRE, (double)(clock_cpu_ns() - begin),
              (double)bench_fired);
-  close_peer(peer, orders);
+  close_rival(rival, orders);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The workloads, the same code for every peer. bench.c says what they are. */
+/* The workloads, the same code for every rival. bench.c says what they are. */
 
 #ifndef BENCH_WORKLOADS_H
 #define BENCH_WORKLOADS_H
@@ -30,7 +30,7 @@ enum row {
   ROW_REQUEST,
   ROW_CHURN,
   ROW_FIRE,
-  ROW_BURST_TURN,
+  ROW_BURST_ITERATION,
   ROW_BURST_TOTAL,
   ROW_IDLE,
   ROW_NOTHING_DUE,
@@ -60,33 +60,33 @@ void add_result(struct result *result, enum row row, double total,
                 double count);
 
 /* A loop, its timers initialised; the callbacks have not fired anything. */
-void open_peer(const struct peer *peer, const struct orders *orders);
-void close_peer(const struct peer *peer, const struct orders *orders);
+void open_rival(const struct rival *rival, const struct orders *orders);
+void close_rival(const struct rival *rival, const struct orders *orders);
 
-/* Is there another round of a workload that handles n timers in each? */
-int more_rounds(size_t n, size_t done, uint64_t since_ns);
+/* Does a workload that handles n timers each time run again? */
+int goes_on(size_t n, size_t done, uint64_t since_ns);
 
 /* From here on timers that fire are started again. */
 void rearm_always(uint32_t ms);
 
 /* Each runs one workload and adds to the result. */
-void workload_operations(const struct peer *peer, const struct orders *orders,
+void workload_operations(const struct rival *rival, const struct orders *orders,
                          struct result *result);
-void workload_steady(const struct peer *peer, const struct orders *orders,
+void workload_steady(const struct rival *rival, const struct orders *orders,
                      struct result *result);
-void workload_request(const struct peer *peer, const struct orders *orders,
+void workload_request(const struct rival *rival, const struct orders *orders,
                       struct result *result);
-void workload_churn(const struct peer *peer, const struct orders *orders,
+void workload_churn(const struct rival *rival, const struct orders *orders,
                     struct result *result);
-void workload_fire(const struct peer *peer, const struct orders *orders,
+void workload_fire(const struct rival *rival, const struct orders *orders,
                    struct result *result);
-void workload_burst(const struct peer *peer, const struct orders *orders,
+void workload_burst(const struct rival *rival, const struct orders *orders,
                     struct result *result);
-void workload_idle(const struct peer *peer, const struct orders *orders,
+void workload_idle(const struct rival *rival, const struct orders *orders,
                    struct result *result);
-void workload_turns(const struct peer *peer, const struct orders *orders,
-                    struct result *result);
-void workload_week(const struct peer *peer, const struct orders *orders,
+void workload_iterations(const struct rival *rival, const struct orders *orders,
+                         struct result *result);
+void workload_week(const struct rival *rival, const struct orders *orders,
                    struct result *result);
 
 #endif /* BENCH_WORKLOADS_H */

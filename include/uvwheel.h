@@ -472,7 +472,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   takes a tick longer each time.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
  *   is past. The callback runs again, within the turn's limits, until it has
- *   run as often as the beat says; then others have their turn.
+ *   run as often as the beat says; then other timers fire.
  *
  * The choice holds until the next one or the next init. A choice made in the
  * timer's callback takes effect at its next callback. The beat goes on after

@@ -29,7 +29,7 @@ class Job(str):
 # What is executed for each command: itself, or what ends sooner or asks for
 # less, or nothing where there is a job.
 ITSELF = ""
-BENCH = "bench/run --n 10000 --reps 1 --only refresh --peers uvwheel"
+BENCH = "bench/run --n 10000 --reps 1 --only refresh --rivals uvwheel"
 COMMANDS = {
     "export PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig LD_RUN_PATH=$PREFIX/lib":
         ITSELF,

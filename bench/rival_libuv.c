@@ -54,7 +54,7 @@ static void
 release(const uint32_t *order, size_t count)
 {
   bench_each(order, count, release_one);
-  libuv_loop_turn();
+  libuv_loop_iterate();
 }
 
 static const struct operations operations = {
@@ -65,7 +65,7 @@ static const struct operations operations = {
     .again = again,
 };
 
-const struct peer peer_libuv = {"libuv uv_timer_t",
-                                TRAIT_TIMEOUTS | TRAIT_LOOP | TRAIT_RESTART |
-                                    TRAIT_HUGE,
-                                libuv_loop_open, &operations};
+const struct rival rival_libuv = {"libuv uv_timer_t",
+                                  TRAIT_TIMEOUTS | TRAIT_LOOP | TRAIT_RESTART |
+                                      TRAIT_HUGE,
+                                  libuv_loop_open, &operations};

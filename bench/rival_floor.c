@@ -42,13 +42,13 @@ nothing(void)
     .timer_bytes = sizeof(uint64_t), .close = nothing, .set_times = set_times, \
     .init = touch_each, .start = EACH, .refresh = EACH, .stop = EACH,          \
     .stop_start = EACH, .release = touch_each, .advance = nothing,             \
-    .turn = nothing,                                                           \
+    .iterate = nothing,                                                        \
   }
 
 static const struct operations operations = FLOOR(touch_each);
 static const struct operations operations_by_call = FLOOR(call_each);
 
-const struct peer peer_floor = {"floor", TRAIT_HUGE | TRAIT_TIMEOUTS, nothing,
-                                &operations};
-const struct peer peer_floor_by_call = {
+const struct rival rival_floor = {"floor", TRAIT_HUGE | TRAIT_TIMEOUTS, nothing,
+                                  &operations};
+const struct rival rival_floor_by_call = {
     "floor by call", TRAIT_HUGE | TRAIT_TIMEOUTS, nothing, &operations_by_call};

@@ -2,7 +2,7 @@
 
 // Boost.Asio, one thread. A wait that is cancelled still calls its handler, at
 // the next iteration of the loop; those calls belong to the operation that
-// cancelled, so the loop turns whenever it looks at the clock.
+// cancelled, so the loop iterates whenever it looks at the clock.
 
 #include "bench.h"
 
@@ -70,7 +70,7 @@ set_times(uint64_t timeout_ms, uint64_t)
 }
 
 void
-turn()
+iterate()
 {
   context->restart();
   context->poll();
@@ -79,7 +79,7 @@ turn()
 void
 release(const uint32_t *order, size_t count)
 {
-  turn();
+  iterate();
   bench_each(order, count, [](void *timer) {
     static_cast<steady_timer *>(timer)->~steady_timer();
   });
@@ -117,8 +117,8 @@ const struct operations asio_operations = {
     stop,
     stop_start,
     release,
-    turn,
-    turn,
+    iterate,
+    iterate,
     run,
     nullptr,
     nullptr,
@@ -126,7 +126,7 @@ const struct operations asio_operations = {
 
 } // namespace
 
-extern const struct peer peer_asio = {
+extern const struct rival rival_asio = {
     "Boost.Asio steady_timer",
     TRAIT_TIMEOUTS | TRAIT_LOOP,
     open_context,

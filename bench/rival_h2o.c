@@ -85,7 +85,7 @@ close_loop(void)
 }
 
 static void
-turn(void)
+iterate(void)
 {
   h2o_evloop_run(loop, 0);
 }
@@ -95,7 +95,7 @@ run(uint64_t ms)
 {
   uint64_t end;
 
-  turn();
+  iterate();
   end = h2o_now(loop) + ms;
   while (h2o_now(loop) < end)
     h2o_evloop_run(loop, (int32_t)(end - h2o_now(loop)));
@@ -104,9 +104,9 @@ run(uint64_t ms)
 static const struct operations operations = {
     BENCH_CAN,           .timer_bytes = sizeof(h2o_timeout_entry_t),
     .close = close_loop, .set_times = set_times,
-    .release = stop,     .advance = turn,
-    .turn = turn,        .run = run,
+    .release = stop,     .advance = iterate,
+    .iterate = iterate,  .run = run,
 };
 
-const struct peer peer_h2o = {"h2o timeouts", TRAIT_LOOP, open_loop,
-                              &operations};
+const struct rival rival_h2o = {"h2o timeouts", TRAIT_LOOP, open_loop,
+                                &operations};

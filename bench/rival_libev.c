@@ -91,7 +91,7 @@ advance(void)
 }
 
 static void
-turn(void)
+iterate(void)
 {
   ev_run(loop, EVRUN_NOWAIT);
 }
@@ -110,8 +110,8 @@ static const struct operations operations = {
     BENCH_CAN,           .timer_bytes = sizeof(ev_timer),
     .close = close_loop, .set_times = set_times,
     .release = stop,     .advance = advance,
-    .turn = turn,        .run = run,
+    .iterate = iterate,  .run = run,
 };
 
-const struct peer peer_libev = {"libev ev_timer", TRAIT_TIMEOUTS | TRAIT_LOOP,
-                                open_loop, &operations};
+const struct rival rival_libev = {"libev ev_timer", TRAIT_TIMEOUTS | TRAIT_LOOP,
+                                  open_loop, &operations};

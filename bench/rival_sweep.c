@@ -169,9 +169,9 @@ static const struct operations linked_can = {
 
 #define TRAITS (TRAIT_LOOP | TRAIT_HUGE)
 
-const struct peer peer_sweep_array = {"sweep of an array", TRAITS, open_array,
-                                      &array_can};
-const struct peer peer_sweep_table = {"sweep of a table", TRAITS, open_table,
-                                      &linked_can};
-const struct peer peer_sweep_list = {"sweep of a list", TRAITS, open_list,
-                                     &linked_can};
+const struct rival rival_sweep_array = {"sweep of an array", TRAITS, open_array,
+                                        &array_can};
+const struct rival rival_sweep_table = {"sweep of a table", TRAITS, open_table,
+                                        &linked_can};
+const struct rival rival_sweep_list = {"sweep of a list", TRAITS, open_list,
+                                       &linked_can};

@@ -103,11 +103,11 @@ static const struct operations operations = {
 
 #define TRAITS (TRAIT_TIMEOUTS | TRAIT_LOOP | TRAIT_RESTART)
 
-const struct peer peer_uvwheel = {"uvwheel", TRAITS | TRAIT_HUGE, open_default,
-                                  &operations};
-const struct peer peer_uvwheel_fifo = {"uvwheel FIFO", TRAITS, open_fifo,
-                                       &operations};
-const struct peer peer_uvwheel_fine = {
+const struct rival rival_uvwheel = {"uvwheel", TRAITS | TRAIT_HUGE,
+                                    open_default, &operations};
+const struct rival rival_uvwheel_fifo = {"uvwheel FIFO", TRAITS, open_fifo,
+                                         &operations};
+const struct rival rival_uvwheel_fine = {
     "uvwheel 1 ms x 16384", TRAITS | TRAIT_HUGE, open_fine, &operations};
-const struct peer peer_uvwheel_vast = {"uvwheel 1 ms x 1048576", TRAITS,
-                                       open_vast, &operations};
+const struct rival rival_uvwheel_vast = {"uvwheel 1 ms x 1048576", TRAITS,
+                                         open_vast, &operations};

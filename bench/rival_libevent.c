@@ -100,7 +100,7 @@ nothing(void)
 }
 
 static void
-turn(void)
+iterate(void)
 {
   event_base_loop(base, EVLOOP_NONBLOCK);
 }
@@ -118,10 +118,10 @@ static const struct operations operations = {
     BENCH_CAN,           .timer_bytes = sizeof(struct event),
     .close = close_base, .set_times = set_times,
     .release = stop,     .advance = nothing,
-    .turn = turn,        .run = run,
+    .iterate = iterate,  .run = run,
 };
 
-const struct peer peer_libevent = {
+const struct rival rival_libevent = {
     "libevent evtimer", TRAIT_TIMEOUTS | TRAIT_LOOP, open_heap, &operations};
-const struct peer peer_libevent_common = {"libevent common timeout", TRAIT_LOOP,
-                                          open_common, &operations};
+const struct rival rival_libevent_common = {
+    "libevent common timeout", TRAIT_LOOP, open_common, &operations};
