@@ -239,6 +239,23 @@ START_TEST(draws_beside_the_next_round_do_not_look_at_the_same_again)
 }
 END_TEST
 
+/* The bound of its word stays behind when an insert sets the hand back. */
+START_TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied)
+{
+  const shape_t shape = {TICK_MS, 128, 0};
+  uvwheel_entry_t near, far, farther;
+
+  open_core(&core, &shape);
+  insert(&core, &far, 9005);
+  insert(&core, &farther, 9015);
+  shed(1);
+  insert(&core, &near, 645);
+  expect_only(&core, 650, &near);
+  expect_only(&core, 9020, &farther);
+  close_core(&core);
+}
+END_TEST
+
 /* ---- The search for the next tick ---------------------------------------- */
 
 /* The most slots that a wheel can have, and what there is to find at the far
@@ -310,6 +327,7 @@ main(void)
            slot_kinds),
       EACH(draws_of_one_look_at_one_and_leave_the_lanes_even, slot_kinds),
       TEST(draws_beside_the_next_round_do_not_look_at_the_same_again),
+      TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied),
       TEST(the_next_tick_is_found_in_the_largest_wheel),
       EACH(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at,
            slot_kinds),

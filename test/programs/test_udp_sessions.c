@@ -23,24 +23,26 @@
 static const char *const kinds[] = {"wheel", "uv"};
 #define KINDS 2
 
+static program_t server;
+static uint16_t port;
 static result_t result;
 
 /* A server with this kind of timer. */
-static program_t
-start_kind(int kind, const char *options, uint16_t *port)
+static void
+start_kind(int kind, const char *options)
 {
-  return start_listening(
+  server = start_listening(
       "UDP_SESSIONS", text_of("--port 0 --timer %s %s", kinds[kind], options),
-      port);
+      &port);
 }
 
 /* It must end well, and have made that many sessions, each of which is alive or
  * has expired: which of the two depends on the machine if the timeout is short.
  */
 static void
-assert_sound(const program_t *server, uint64_t created)
+assert_sound(uint64_t created)
 {
-  stop_well(server, SIGTERM, &result);
+  stop_well(&server, SIGTERM, &result);
   ck_assert_uint_eq(number_of(result.out, "created"), created);
   ck_assert_uint_eq(number_of(result.out, "sessions") +
                         number_of(result.out, "expired"),
@@ -80,15 +82,14 @@ START_TEST(garbage_is_counted_and_comes_back_byte_for_byte)
 {
   static unsigned char bytes[60000];
   static const size_t lengths[] = {1, 0, 1000, 60000, 17};
-  uint16_t port;
-  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+  start_kind(_i, NO_IDLE_TIME);
   int peer = speak_to(port);
 
   for (size_t i = 0; i < sizeof(bytes); i++)
     bytes[i] = (unsigned char)(i * i + i / 256);
   for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
     ck_assert_uint_eq(say(peer, bytes, lengths[i]), i + 1);
-  assert_sound(&server, 1);
+  assert_sound(1);
   ck_assert_uint_eq(number_of(result.out, "refreshes"), 4);
 }
 END_TEST
@@ -98,8 +99,7 @@ START_TEST(each_address_and_port_is_a_session_of_its_own)
   struct sockaddr_in other = {.sin_family = AF_INET,
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1)};
   socklen_t size = sizeof(other);
-  uint16_t port;
-  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+  start_kind(_i, NO_IDLE_TIME);
   int one = speak_to(port), two = speak_to(port);
   int three = socket(AF_INET, SOCK_DGRAM, 0);
 
@@ -114,19 +114,18 @@ START_TEST(each_address_and_port_is_a_session_of_its_own)
   getpeername(two, (struct sockaddr *)&address, &size);
   ck_assert_int_eq(connect(three, (struct sockaddr *)&address, size), 0);
   ck_assert_uint_eq(say(three, "three", 5), 1);
-  assert_sound(&server, 3);
+  assert_sound(3);
 }
 END_TEST
 
 START_TEST(a_question_makes_no_session)
 {
-  uint16_t port;
-  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+  start_kind(_i, NO_IDLE_TIME);
   int peer = speak_to(port);
 
   ck_assert_uint_eq(ask(peer), 0);
   ck_assert_uint_eq(say(peer, "?what", 5), 0);
-  assert_sound(&server, 0);
+  assert_sound(0);
   ck_assert_uint_eq(number_of(result.out, "questions"), 2);
 }
 END_TEST
@@ -134,8 +133,7 @@ END_TEST
 /* Nor does asking keep it alive. */
 START_TEST(an_idle_session_ends_but_not_early)
 {
-  uint16_t port;
-  program_t server = start_kind(_i, "--timeout 300 --tick 10", &port);
+  start_kind(_i, "--timeout 300 --tick 10");
   int peer = speak_to(port);
   int64_t begin_ns = now_ns();
 
@@ -144,7 +142,7 @@ START_TEST(an_idle_session_ends_but_not_early)
     continue;
   ck_assert_int_ge(now_ns() - begin_ns, 300 * NS_PER_MS);
   ck_assert_uint_eq(say(peer, "hello", 5), 1);
-  assert_sound(&server, 2);
+  assert_sound(2);
   ck_assert_uint_ge(number_of(result.out, "expired"), 1);
 }
 END_TEST
@@ -152,8 +150,7 @@ END_TEST
 /* The end of another session shows that a timeout has passed. */
 START_TEST(traffic_keeps_a_session)
 {
-  uint16_t port;
-  program_t server = start_kind(_i, "--timeout 500 --tick 10", &port);
+  start_kind(_i, "--timeout 500 --tick 10");
   int busy = speak_to(port), silent = speak_to(port);
   int64_t said_ns = now_ns();
   uint64_t created = 2, count = say(busy, "on", 2), is_there;
@@ -171,7 +168,7 @@ START_TEST(traffic_keeps_a_session)
       ck_assert_uint_eq(next, count + 1);
     count = next;
   } while (is_there);
-  assert_sound(&server, created);
+  assert_sound(created);
 }
 END_TEST
 
@@ -179,8 +176,7 @@ END_TEST
 
 START_TEST(over_the_limit_a_datagram_is_refused_and_counted)
 {
-  uint16_t port;
-  program_t server = start_kind(_i, NO_IDLE_TIME "--sessions 2", &port);
+  start_kind(_i, NO_IDLE_TIME "--sessions 2");
   int one = speak_to(port), two = speak_to(port), three = speak_to(port);
 
   say(one, "one", 3);
@@ -189,38 +185,34 @@ START_TEST(over_the_limit_a_datagram_is_refused_and_counted)
   ck_assert_uint_eq(ask(three), 0); /* no other answer came before */
   ck_assert_uint_eq(say(one, "one", 3), 2);
   ck_assert_uint_eq(say(two, "two", 3), 2);
-  assert_sound(&server, 2);
+  assert_sound(2);
   ck_assert_uint_eq(number_of(result.out, "refused"), 1);
 }
 END_TEST
 
 START_TEST(the_end_of_a_session_makes_room_for_another)
 {
-  uint16_t port;
-  program_t server =
-      start_kind(_i, "--timeout 300 --tick 10 --sessions 1", &port);
+  start_kind(_i, "--timeout 300 --tick 10 --sessions 1");
   int one = speak_to(port), two = speak_to(port);
 
   say(one, "one", 3);
   while (ask(one) != 0)
     continue;
   ck_assert_uint_eq(say(two, "two", 3), 1);
-  assert_sound(&server, 2);
+  assert_sound(2);
   ck_assert_uint_eq(number_of(result.out, "refused"), 0);
 }
 END_TEST
 
 START_TEST(many_sessions_need_few_descriptors)
 {
-  uint16_t port;
-
   descriptor_limit = 16;
-  program_t server = start_kind(_i, NO_IDLE_TIME, &port);
+  start_kind(_i, NO_IDLE_TIME);
   for (int i = 0; i < PEERS; i++) {
     int peer = speak_to(port);
     ck_assert_uint_eq(say(peer, "hello", 5), 1);
   }
-  assert_sound(&server, PEERS);
+  assert_sound(PEERS);
   ck_assert_uint_eq(number_of(result.out, "peak"), PEERS);
 }
 END_TEST
@@ -237,7 +229,7 @@ START_TEST(it_serves_ipv6_as_well)
   /* The machine may have no IPv6 at all. */
   if (bind(peer, (struct sockaddr *)&address, sizeof(address)) != 0)
     return;
-  program_t server = start_program("UDP_SESSIONS", "--port 0 --bind ::1");
+  server = start_program("UDP_SESSIONS", "--port 0 --bind ::1");
   read_line(server.out, line, sizeof(line));
   ck_assert_msg(strncmp(line, "listening on [::1]:", 19) == 0, "%s", line);
   address.sin6_port = htons((uint16_t)strtoul(line + 19, NULL, 10));
@@ -245,15 +237,14 @@ START_TEST(it_serves_ipv6_as_well)
                    0);
   ck_assert_uint_eq(say(peer, "one", 3), 1);
   ck_assert_uint_eq(say(peer, "two", 3), 2);
-  assert_sound(&server, 1);
+  assert_sound(1);
 }
 END_TEST
 
 START_TEST(a_signal_closes_everything)
 {
   static const int signals[] = {SIGINT, SIGTERM};
-  uint16_t port;
-  program_t server = start_kind(_i / 2, NO_IDLE_TIME, &port);
+  start_kind(_i / 2, NO_IDLE_TIME);
 
   for (int i = 0; i < PEERS; i++)
     say(speak_to(port), "hello", 5);
@@ -269,8 +260,7 @@ START_TEST(figures_come_while_it_runs)
                                      " cpu_s=",           " rss_kib=",
                                      " timer_bytes=64 ",  NULL};
   char line[512];
-  uint16_t port;
-  program_t server = start_kind(0, NO_IDLE_TIME "--stats 1 --slots 64", &port);
+  start_kind(0, NO_IDLE_TIME "--stats 1 --slots 64");
 
   say(speak_to(port), "hello", 5);
   do {
@@ -278,7 +268,7 @@ START_TEST(figures_come_while_it_runs)
     ck_assert_msg(strncmp(line, "stats timer=wheel ", 18) == 0, "%s", line);
   } while (number_of(line, "sessions") == 0);
   assert_has(line, keys);
-  assert_sound(&server, 1);
+  assert_sound(1);
 }
 END_TEST
 

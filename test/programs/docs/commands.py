@@ -39,10 +39,10 @@ COMMANDS = {
     "build/two-files/uvwheel.c -luv": ITSELF,
     "cc hello.c -o hello $(pkg-config --cflags --libs uvwheel)": ITSELF,
     "./hello": ITSELF,
-    "examples/demo": "examples/demo --connections 100 --timeout 300",
+    "examples/demo": Job("tests"),
     "examples/demo --million": Job("tests"),
     "examples/demo --trouble": Job("tests"),
-    "bench/callgrind": ITSELF,
+    "bench/callgrind": "bench/callgrind start refresh",
     "test/exhaustive": "test/exhaustive --seconds 1",
     "test/stress 60": "test/stress 1",
     "build/demo/examples/idle-server --http 8080":
