@@ -9,7 +9,7 @@
 
 #include "uvwheel.h"
 
-#include "wheel.h"
+#include "core.h"
 
 /* ---- The wheel ---------------------------------------------------------- */
 
@@ -136,7 +136,7 @@ void uvwheel__arm(uvwheel_t *wheel);
 void uvwheel__disarm(uvwheel_t *wheel);
 
 /* The loop's clock has stepped back. */
-void uvwheel__follow_clock(uvwheel_t *wheel);
+void uvwheel__clock_stepped_back(uvwheel_t *wheel);
 
 /* Sets whether the wheel's handles keep the loop alive. */
 void uvwheel__update_refs(uvwheel_t *wheel);

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "wheel.h"
+#include "core.h"
 
 int
 uvwheel__allocate_slots(uvwheel_core_t *core)

@@ -77,7 +77,7 @@ uvwheel__add_blocked(uvwheel_t *wheel)
   if (now_ms >= wheel->seen_ms)
     wheel->blocked_ms += now_ms - wheel->seen_ms;
   else
-    uvwheel__follow_clock(wheel);
+    uvwheel__clock_stepped_back(wheel);
   wheel->seen_ms = now_ms;
   wheel->behind_ms = now_ms - loop_now(wheel);
 }
@@ -114,7 +114,7 @@ set_back(uvwheel_t *wheel, uint64_t stall_ms)
 }
 
 static NOINLINE void
-count_stall(uvwheel_t *wheel, uint64_t stall_ms)
+end_stall(uvwheel_t *wheel, uint64_t stall_ms)
 {
   wheel->stats.stalls++;
   wheel->stats.stall_sum_ms += stall_ms;
@@ -140,5 +140,5 @@ uvwheel__end_blocked(uvwheel_t *wheel)
   wheel->behind_ms = 0; /* libuv reads the clock before the next poll */
   if (UNLIKELY(stall_ms > wheel->options.stall_ms) &&
       wheel->options.stall_ms != UINT32_MAX)
-    count_stall(wheel, stall_ms);
+    end_stall(wheel, stall_ms);
 }

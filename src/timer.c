@@ -74,7 +74,7 @@ static inline uint64_t
 due_after(uvwheel_t *wheel, uint64_t delay_ms)
 {
   if (UNLIKELY(loop_now(wheel) < wheel->set_back_ms))
-    uvwheel__follow_clock(wheel);
+    uvwheel__clock_stepped_back(wheel);
   return add_ms(wheel_now(wheel), delay_ms);
 }
 

@@ -358,7 +358,7 @@ go_on(uvwheel_t *wheel)
 }
 
 void
-uvwheel__follow_clock(uvwheel_t *wheel)
+uvwheel__clock_stepped_back(uvwheel_t *wheel)
 {
   if (loop_now(wheel) < wheel->set_back_ms)
     wheel->set_back_ms = loop_now(wheel);

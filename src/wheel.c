@@ -91,7 +91,7 @@
  *   a hierarchy of wheels               moves each entry several times
  */
 
-#include "wheel.h"
+#include "core.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -149,7 +149,7 @@ on_repeat(uvwheel_timer_t *timer)
   ((repeater_t *)timer)->fired++;
 }
 
-/* A timer with that policy: due in 50 ms and then after every repeat. */
+/* Due in 50 ms and then after every repeat. */
 static void
 start(repeater_t *repeater, uvwheel_missed_t missed, uint64_t repeat)
 {

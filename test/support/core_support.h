@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wheel.h"
+#include "core.h"
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 

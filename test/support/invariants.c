@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-#include "wheel.h"
+#include "core.h"
 
 struct check {
   const uvwheel_core_t *core;

@@ -45,9 +45,7 @@ COMMANDS = {
     "bench/callgrind": "bench/callgrind start refresh",
     "test/exhaustive": "test/exhaustive --seconds 1",
     "test/stress 60": "test/stress 1",
-    "build/demo/examples/idle-server --http 8080":
-        "timeout --foreground --preserve-status -s INT 1 "
-        "build/demo/examples/idle-server --port 0 --http 0",
+    "build/demo/examples/idle-server --http 8080": Job("tests"),
     "build/demo/load/idle-load --connections 2000 --duration 60":
         Job("tests"),
     "tools/uvwheel-try": Job("try"),
