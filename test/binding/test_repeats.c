@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Repeats: they keep their beat and their rate (P7), and what becomes of times
- * that a late loop missed (tokio#3574, libuv#1142, the misfire policies of
+ * that a late loop missed (tokio#3574, libuv#1142, the misfire instructions of
  * XXL-JOB). */
 
 #include "support.h"
@@ -179,25 +179,25 @@ static const struct {
   uvwheel_missed_t missed;
   unsigned at_once; /* callbacks when the loop comes to it */
   uint64_t due_in;  /* after them                          */
-} policies[] = {
+} choices[] = {
     {UVWHEEL_MISSED_DELAY, 1, 100},
     {UVWHEEL_MISSED_SKIP, 1, 60}, /* from here on: on the beat */
     {UVWHEEL_MISSED_BURST, 4, 60},
 };
 
-START_TEST(a_late_repeat_does_as_its_policy_says)
+START_TEST(a_late_repeat_does_as_its_choice_says)
 {
   static repeater_t repeater;
 
   open_wheel_without_stalls(10, 8);
-  start(&repeater, policies[_i].missed, 100);
+  start(&repeater, choices[_i].missed, 100);
   be_late(390);
-  ck_assert_uint_eq(repeater.fired, policies[_i].at_once);
-  expect_due_in(&repeater, policies[_i].due_in);
-  run_for(policies[_i].due_in);
-  ck_assert_uint_eq(repeater.fired, policies[_i].at_once);
+  ck_assert_uint_eq(repeater.fired, choices[_i].at_once);
+  expect_due_in(&repeater, choices[_i].due_in);
+  run_for(choices[_i].due_in);
+  ck_assert_uint_eq(repeater.fired, choices[_i].at_once);
   run_for(10);
-  ck_assert_uint_eq(repeater.fired, policies[_i].at_once + 1);
+  ck_assert_uint_eq(repeater.fired, choices[_i].at_once + 1);
 }
 END_TEST
 
@@ -321,7 +321,7 @@ START_TEST(many_bursts_inside_a_tick_cost_a_look_each)
 }
 END_TEST
 
-START_TEST(a_policy_that_is_none_is_refused)
+START_TEST(a_choice_that_is_none_is_refused)
 {
   static repeater_t repeater;
   static uvwheel_timer_t zeroed;
@@ -346,13 +346,13 @@ main(void)
       {a_repeat_keeps_its_beat, 1, 90},
       EACH(a_repeat_whose_callback_is_slow_keeps_its_rate, slow_callbacks),
       EACH(a_repeat_beside_a_uv_timer_keeps_its_rate, beside),
-      EACH(a_late_repeat_does_as_its_policy_says, policies),
+      EACH(a_late_repeat_does_as_its_choice_says, choices),
       {a_delayed_repeat_counts_from_its_callback, 1, 90},
       {a_repeat_has_libuv_s_rate, 0, 3},
       EACH(a_minute_s_stall_costs_a_repeat_one_callback_at_most, minutes),
       TEST(a_beat_finer_than_the_tick_bursts_inside_it_or_skips),
       {many_bursts_inside_a_tick_cost_a_look_each, 0, 2},
-      TEST(a_policy_that_is_none_is_refused),
+      TEST(a_choice_that_is_none_is_refused),
   };
 
   return run_loop_tests("repeats", tests, LENGTH(tests));
