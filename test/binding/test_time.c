@@ -174,6 +174,13 @@ END_TEST
 
 /* ---- As a uv_timer_t does ------------------------------------------------ */
 
+/* On Windows nothing tells that the loop is quiet. */
+#ifdef _WIN32
+#define POLLS_MORE 1
+#else
+#define POLLS_MORE 0
+#endif
+
 /* How a program that drives its loop by hand comes to a timer: how much of its
  * time has passed when uv_run is called. */
 static const struct {
@@ -207,9 +214,8 @@ START_TEST(one_uv_run_comes_to_a_timer)
                               calls[_i].late_ms);
     uv_update_time(&loop); /* since 1.45 ONCE sleeps by the time before */
     uv_run(&loop, calls[_i].mode);
-#ifdef _WIN32 /* nothing tells that the loop is quiet: one poll more */
-    uv_run(&loop, UV_RUN_NOWAIT);
-#endif
+    if (POLLS_MORE > 0)
+      uv_run(&loop, UV_RUN_NOWAIT);
     require_in(name, timer.fired == 1);
     close_and_forget_wheel();
   }
@@ -271,8 +277,8 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
   test_timer_start(&timer, 1000, 0);
   costs = run_to_the_end();
   ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(costs.polls_before, expected.polls_before);
-  ck_assert_uint_eq(costs.polls, expected.polls);
+  ck_assert_uint_eq(costs.polls_before, expected.polls_before + POLLS_MORE);
+  ck_assert_uint_eq(costs.polls, expected.polls + POLLS_MORE);
   ck_assert_uint_eq(costs.sleeps, expected.sleeps);
   ck_assert_uint_le(costs.peeks, 1);
   uv_close((uv_handle_t *)&model, NULL);
