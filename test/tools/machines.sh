@@ -402,13 +402,6 @@ job_libuv_timers() {
   unset PKG_CONFIG_PATH LD_LIBRARY_PATH
 }
 
-# compare_exports COMMAND...: it prints what the shared library exports
-compare_exports() {
-  sed -n 's/^ \(uvwheel_.*\)@.*/\1/p' packaging/debian/libuvwheel0.symbols \
-    >"$build/$job.symbols"
-  "$@" | diff -u "$build/$job.symbols" -
-}
-
 # build_musl: sets $prefix to what is built of them for musl
 build_musl() {
   prefix=$top/$build/musl-prefix
@@ -488,12 +481,6 @@ END
   done
 }
 
-# exported_by_dylib FILE: its functions, sorted
-exported_by_dylib() {
-  llvm-nm --extern-only --defined-only --just-symbol-name "$1" |
-    sed 's/^_//' | LC_ALL=C sort
-}
-
 # build_macos ARCHITECTURE FAMILY: the library, its tests and the examples. They
 # cannot be run here. The tests need a static libuv, in whose place they put
 # functions of their own.
@@ -521,8 +508,7 @@ endian = 'little'
 END
   configure --cross-file "$build/$job.machine" -Dprefer_static=true &&
     try build meson compile -C "$build/$job" || return 0
-  try exports compare_exports exported_by_dylib \
-    "$build/$job/libuvwheel.0.dylib" || true
+  try exports test/install/exports "$build/$job/libuvwheel.0.dylib" || true
 }
 
 job_macos() {
