@@ -35,7 +35,7 @@ typedef struct server_s {
   end_signals_t signals;
   uv_timer_t stats_timer;
   uv_signal_t block;
-  turns_t turns;
+  iterations_t iterations;
   echo_t echo;
   const rival_t *calls; /* those of echo.h, or of a rival */
   uvwheel_t page_wheel; /* of the page's connections, not of the echo peers */
@@ -92,10 +92,10 @@ print_figures(const server_t *server, const char *title)
 
   echo_format(&server->echo.figures, text);
   printf("%s timer=%s %s timer_bytes=%zu cpu_s=%.3f rss_kib=%" PRIu64
-         " max_rss_kib=%" PRIu64 " longest_turn_ms=%.1f",
+         " max_rss_kib=%" PRIu64 " longest_iteration_ms=%.1f",
          title, calls->name, text, calls->timer_bytes, usage.cpu_s,
          usage.rss_kib, usage.max_rss_kib,
-         (double)server->turns.longest_ns / 1e6);
+         (double)server->iterations.longest_ns / 1e6);
   if (calls == &wheel_calls)
     print_wheel(&server->echo.wheel, stdout);
   putchar('\n');
@@ -129,7 +129,7 @@ stop(server_t *server)
   close_end_signals(&server->signals);
   uv_close((uv_handle_t *)&server->stats_timer, NULL);
   uv_close((uv_handle_t *)&server->block, NULL);
-  turns_stop(&server->turns);
+  iterations_stop(&server->iterations);
   live_stop(server->live);
   uvwheel_close(&server->page_wheel, NULL);
   server->calls->stop(&server->echo);
@@ -209,7 +209,7 @@ start(server_t *server)
   server->block.data = server;
   if (server->options.block_seconds != 0)
     uv_signal_start(&server->block, on_block, SIGUSR1);
-  turns_start(&server->turns, loop);
+  iterations_start(&server->iterations, loop);
   int error =
       server->calls->init(&server->echo, loop, AF_UNSPEC, &server->options);
   if (error != 0) {

@@ -11,7 +11,7 @@
  * - a limit on sessions: beyond it a datagram of a new peer is dropped and
  *   counted
  * - what a mass of sessions that end at about the same time does to the loop:
- *   its longest turn is among the figures
+ *   its longest iteration is among the figures
  * - SIGINT and SIGTERM: every handle is closed, and uv_loop_close() confirms it
  *
  * To compare, --timer uv gives each session a uv_timer_t. A server of your own
@@ -219,7 +219,7 @@ on_read_wanted(uv_handle_t *socket, size_t suggested, uv_buf_t *buffer)
 }
 
 /* All of a batch had come when its first datagram is seen: from then on, not
- * from the beginning of the loop's turn, their timers have to count. */
+ * from the beginning of the iteration, their timers have to count. */
 static void
 date_batch(server_t *server)
 {
@@ -295,7 +295,7 @@ stop(server_t *server)
   }
   if (server->has_wheel)
     uvwheel_close(&server->wheel, NULL);
-  turns_stop(&server->figures.turns);
+  iterations_stop(&server->figures.iterations);
   uv_close((uv_handle_t *)&server->socket, NULL);
   close_end_signals(&server->signals);
   uv_close((uv_handle_t *)&server->stats_timer, NULL);
@@ -354,7 +354,7 @@ init_figures(server_t *server)
   server->figures.timer_bytes = bytes;
   server->figures.session_bytes = offsetof(session_t, idle) + bytes;
   server->figures.first_rss_kib = usage_of_process().rss_kib;
-  turns_start(&server->figures.turns, &server->loop);
+  iterations_start(&server->figures.iterations, &server->loop);
 }
 
 /* Its wheel exists if this returns 0. */

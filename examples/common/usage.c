@@ -32,7 +32,7 @@ usage_of_process(void)
   };
 }
 
-/* ---- Turns --------------------------------------------------------------- */
+/* ---- Iterations ---------------------------------------------------------- */
 
 static uint64_t
 cpu_ns(void)
@@ -46,39 +46,39 @@ cpu_ns(void)
 static void
 on_polled(uv_check_t *after_poll)
 {
-  turns_t *turns = after_poll->data;
+  iterations_t *iterations = after_poll->data;
 
-  turns->begun_ns = cpu_ns();
+  iterations->begun_ns = cpu_ns();
 }
 
 static void
 on_poll(uv_prepare_t *before_poll)
 {
-  turns_t *turns = before_poll->data;
-  uint64_t took_ns = cpu_ns() - turns->begun_ns;
+  iterations_t *iterations = before_poll->data;
+  uint64_t took_ns = cpu_ns() - iterations->begun_ns;
 
-  if (turns->longest_ns < took_ns)
-    turns->longest_ns = took_ns;
+  if (iterations->longest_ns < took_ns)
+    iterations->longest_ns = took_ns;
 }
 
 void
-turns_start(turns_t *turns, uv_loop_t *loop)
+iterations_start(iterations_t *iterations, uv_loop_t *loop)
 {
-  uv_check_init(loop, &turns->after_poll);
-  uv_prepare_init(loop, &turns->before_poll);
-  turns->after_poll.data = turns;
-  turns->before_poll.data = turns;
-  turns->begun_ns = cpu_ns();
-  turns->longest_ns = 0;
-  uv_check_start(&turns->after_poll, on_polled);
-  uv_prepare_start(&turns->before_poll, on_poll);
-  uv_unref((uv_handle_t *)&turns->after_poll);
-  uv_unref((uv_handle_t *)&turns->before_poll);
+  uv_check_init(loop, &iterations->after_poll);
+  uv_prepare_init(loop, &iterations->before_poll);
+  iterations->after_poll.data = iterations;
+  iterations->before_poll.data = iterations;
+  iterations->begun_ns = cpu_ns();
+  iterations->longest_ns = 0;
+  uv_check_start(&iterations->after_poll, on_polled);
+  uv_prepare_start(&iterations->before_poll, on_poll);
+  uv_unref((uv_handle_t *)&iterations->after_poll);
+  uv_unref((uv_handle_t *)&iterations->before_poll);
 }
 
 void
-turns_stop(turns_t *turns)
+iterations_stop(iterations_t *iterations)
 {
-  uv_close((uv_handle_t *)&turns->after_poll, NULL);
-  uv_close((uv_handle_t *)&turns->before_poll, NULL);
+  uv_close((uv_handle_t *)&iterations->after_poll, NULL);
+  uv_close((uv_handle_t *)&iterations->before_poll, NULL);
 }

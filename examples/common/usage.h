@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What this process has used so far, and for how long a loop left its sockets
- * alone. A turn of the loop is what it does between two polls, once the first
- * one's I/O is handled: it calls timers, and closes what they wanted closed. It
- * is measured in CPU time, without waiting and other processes. */
+ * alone. An iteration of the loop is what it does between two polls, once the
+ * first one's I/O is handled: it calls timers, and closes what they wanted
+ * closed. It is measured in CPU time, without waiting and other processes. */
 
 #ifndef EXAMPLES_USAGE_H
 #define EXAMPLES_USAGE_H
@@ -25,11 +25,11 @@ typedef struct turns_s {
   uv_prepare_t before_poll;
   uint64_t begun_ns; /* CPU time */
   uint64_t longest_ns;
-} turns_t;
+} iterations_t;
 
 /* Begins to measure, and stops it: the handles are then closed. They do not
  * keep the loop alive. */
-void turns_start(turns_t *turns, uv_loop_t *loop);
-void turns_stop(turns_t *turns);
+void iterations_start(iterations_t *iterations, uv_loop_t *loop);
+void iterations_stop(iterations_t *iterations);
 
 #endif /* EXAMPLES_USAGE_H */

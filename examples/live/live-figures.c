@@ -43,7 +43,7 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "later by that.",
      NEVER},
     {IN_STATS(wakeups_cut), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "wakeups_cut",
-     "Wake-ups that left timers to the next one, so that I/O had its turn "
+     "Wake-ups that left timers to the next one, so that I/O came between "
      "(turn_budget, turn_ms).",
      "Bad when over ten a second: callbacks are slow, or very many timers "
      "expire.",

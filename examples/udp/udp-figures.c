@@ -79,9 +79,9 @@ udp_figures_print(const udp_figures_t *figures, const char *title)
          figures->created, figures->refreshes, figures->questions,
          figures->refused, figures->unsent, figures->expired, figures->early);
   printf(" lateness_p50_ms=%.1f lateness_p99_ms=%.1f lateness_max_ms=%.1f"
-         " longest_turn_ms=%.1f cpu_s=%.3f",
+         " longest_iteration_ms=%.1f cpu_s=%.3f",
          lateness_ms(figures, 50), lateness_ms(figures, 99),
-         ms(figures->lateness_max_ns), ms(figures->turns.longest_ns),
+         ms(figures->lateness_max_ns), ms(figures->iterations.longest_ns),
          usage.cpu_s);
   printf(" timer_bytes=%zu session_bytes=%zu session_rss=%" PRIu64
          " rss_kib=%" PRIu64 " max_rss_kib=%" PRIu64 "\n",

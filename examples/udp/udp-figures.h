@@ -35,7 +35,7 @@ typedef struct udp_figures_s {
   uint64_t lateness[LATENESS_STEPS];
 
   uint64_t first_rss_kib; /* resident memory before the first session */
-  turns_t turns;
+  iterations_t iterations;
 } udp_figures_t;
 
 void udp_figures_created(udp_figures_t *figures);

@@ -50,7 +50,7 @@ static const struct {
       "sessions expired                                    800              "
       "800",
       "before their timeout                                0                0",
-      "lateness: median", "99 % below", "max", "longest turn of the loop"}},
+      "lateness: median", "99 % below", "max", "longest iteration of the loop"}},
     {"DEMO",
      0,
      "--trouble --connections 100",
@@ -58,7 +58,7 @@ static const struct {
      {"uv_timer_t      uvwheel\n", "frozen for 5 s, 50 speak on: closed",
       "blocked for 4 s, 15 speak on: closed",
       "UDP, frozen for 4 s, 15 speak on: lost",
-      "100 expire at once: longest turn", "full: served of 1 newcomers"}},
+      "100 expire at once: longest iteration", "full: served of 1 newcomers"}},
     {"SOAK",
      0,
      SHORT_MINUTES " 3",
