@@ -161,10 +161,10 @@ typedef struct uvwheel_options_s {
    * limit. */
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
-   * started; a refreshed timer counts from when the hand moves it. With
-   * tick_ms = 1 that is libuv's own order for timers that are never refreshed.
-   * A mass expiry is several times slower, and its first turn begins with a
-   * look at all timers of the slot, some 250 ns for each of a million. */
+   * started; a refreshed timer counts from when the hand or a walk moves it.
+   * With tick_ms = 1 that is libuv's own order for timers that are never
+   * refreshed. A mass expiry is several times slower, and its first turn begins
+   * with a look at all timers of the slot, 250 ns for each of a million. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The mailbox
@@ -303,9 +303,9 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  *
  * A program that closes all handles in uv_walk should call this before the
  * walk. If others have closed handles of the wheel, this still frees the slots,
- * and calls cb from the loop when all of them are closed or, if they already
- * are, before it returns.
- * Cost: O(active timers + slots in use). */
+ * and calls cb from the loop when all of them are closed. If they already are,
+ * it calls cb before it returns, or at the end of the walk that runs.
+ * Cost: O(active timers + slots in use + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* 1 once the wheel is closing, by uvwheel_close or because others have closed
@@ -314,8 +314,8 @@ UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
  * A program that closes or frees every handle that it meets in uv_walk passes
- * these over. (If others have closed some, uvwheel_close waits by one more, for
- * which this returns 0.) */
+ * these over. If others have closed some, uvwheel_close adds an idle handle, by
+ * which it waits for them: nobody else may close that one. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -333,9 +333,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * stays active is visited exactly once; one that is started, restarted or
  * becomes due earlier in cb may be visited or not. A walk inside a walk does
  * nothing.
- * Cost: O(active timers + slots in use), some 50 ns for each of a million. A
- * slot is in use if timers were put there since the hand passed it last, even
- * if they have been stopped. */
+ * Cost: O(active timers + slots in use + slots / 64), some 50 ns for each of a
+ * million timers. A slot is in use if timers were put there since the hand
+ * passed it last, even if they have been stopped. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
@@ -346,11 +346,11 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * their due time. Timers that must not come early belong on another wheel.
  *
  * Returns the number of callbacks called, one per timer. That is less than
- * `count` if fewer timers are active, or if a callback stops, restarts or
- * refreshes a chosen timer or closes the wheel. (Timers that are due 2^63 ms
- * from now or later do not fire.) Called from one of its own callbacks, or from
- * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
- * it. A repeating timer keeps its beat.
+ * `count` if fewer timers are active, or if a callback closes the wheel, stops
+ * a chosen timer, or makes it due earlier, or later than all that were chosen.
+ * (Timers that are due 2^63 ms from now or later do not fire.) Called from one
+ * of its own callbacks, or from a walk's, it does nothing and returns 0.
+ * turn_budget and turn_ms do not limit it. A repeating timer keeps its beat.
  * Cost: O(count), the callbacks, and a look at each timer on the way that was
  * refreshed or waits for a later round (with UVWHEEL_FIFO in each call). */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
@@ -411,7 +411,7 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
  * for a timer that is not active.
  * Errors: UV_EINVAL. A closed timer is not active.
  * Cost: O(1). Stopping the last active timer also costs one uv_timer_stop, and
- * some 7 to 22 ns per slot in use (see uvwheel_walk). */
+ * some 7 to 22 ns per slot in use, and O(slots / 64) (see uvwheel_walk). */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does: until it is initialised again,

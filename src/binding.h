@@ -160,6 +160,11 @@ void uvwheel__check_time(uvwheel_t *wheel, batch_t *batch);
 
 void uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch);
 
+/* ---- Closing (uvwheel.c) ------------------------------------------------ */
+
+/* The callback of the closer, by which uvwheel_owns_handle knows that. */
+void uvwheel__on_closer(uv_idle_t *closer);
+
 /* ---- Stalls (stall.c) --------------------------------------------------- */
 
 void uvwheel__init_stalls(uvwheel_t *wheel);

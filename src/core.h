@@ -80,8 +80,8 @@ is_occupied(const uvwheel_core_t *core, uint64_t number)
   return (core->occupied[number / 64] >> (number % 64)) & 1;
 }
 
-/* Will the hand look at the slot by that tick? (0, for never, becomes the
- * largest number.) */
+/* Will the hand look at the slot by that tick? If it never will, nearest is 0,
+ * and nearest - 1 is the largest number. */
 static inline bool
 is_claimed(const uvwheel_slot_t *slot, uint64_t tick)
 {

@@ -131,13 +131,12 @@ uvwheel__end_blocked(uvwheel_t *wheel)
   uint64_t stall_ms;
 
   if (uvwheel__core_count(&wheel->core) == 0) {
-    wheel->blocked_ms = wheel->behind_ms = 0;
+    wheel->blocked_ms = 0;
     return;
   }
   uvwheel__add_blocked(wheel);
   stall_ms = wheel->blocked_ms;
   wheel->blocked_ms = 0;
-  wheel->behind_ms = 0; /* libuv reads the clock before the next poll */
   if (UNLIKELY(stall_ms > wheel->options.stall_ms) &&
       wheel->options.stall_ms != UINT32_MAX)
     end_stall(wheel, stall_ms);

@@ -238,7 +238,7 @@ run_turn(uvwheel_t *wheel, uint64_t until_ms)
   }
   wheel->stats.wakeups++;
   uvwheel__begin_batch(wheel, &batch);
-  while (!batch.is_over && !is_closing(wheel)) {
+  while (!is_closing(wheel)) {
     uint64_t limit_ms = limit_by(wheel, until_ms);
     uvwheel_entry_t *entry =
         uvwheel__core_expire(&wheel->core, limit_ms, &budget);
@@ -248,6 +248,8 @@ run_turn(uvwheel_t *wheel, uint64_t until_ms)
                    to_wheel_ms(wheel, loop_now(wheel)) - entry->due_ms);
     uvwheel__fire(wheel, entry, limit_ms);
     uvwheel__check_time(wheel, &batch);
+    if (batch.is_over)
+      budget = 0;
   }
   uvwheel__end_batch(wheel, &batch);
   if (is_closing(wheel) || !is_due_by(wheel, loop_now(wheel)))
@@ -402,6 +404,7 @@ on_check(uv_check_t *check)
     if (wheel->armed_for_ms < now_ms)
       start_driver(wheel, 0);
   }
+  wheel->behind_ms = 0; /* libuv reads the clock before the next poll */
 }
 
 /* ---- Before their time -------------------------------------------------- */
@@ -460,7 +463,8 @@ uvwheel_owns_handle(const uv_handle_t *handle)
   case UV_TIMER:
     return ((const uv_timer_t *)handle)->timer_cb == on_driver;
   case UV_IDLE:
-    return ((const uv_idle_t *)handle)->idle_cb == on_idle;
+    return ((const uv_idle_t *)handle)->idle_cb == on_idle ||
+           ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_closer;
   case UV_CHECK:
     return ((const uv_check_t *)handle)->check_cb == on_check;
   case UV_ASYNC:

@@ -163,8 +163,8 @@ close_handle(uvwheel_t *wheel, uv_handle_t *handle)
 }
 
 /* In each iteration, until libuv is done with the handles that others close. */
-static void
-on_closer(uv_idle_t *closer)
+void
+uvwheel__on_closer(uv_idle_t *closer)
 {
   if (are_closed(closer->data))
     uv_close((uv_handle_t *)closer, on_handle_closed);
@@ -181,7 +181,7 @@ finish_close(uvwheel_t *wheel)
     return;
   if (!are_closed(wheel)) {
     (void)uv_idle_init(wheel->loop, &wheel->closer);
-    (void)uv_idle_start(&wheel->closer, on_closer);
+    (void)uv_idle_start(&wheel->closer, uvwheel__on_closer);
     wheel->closer.data = wheel;
     wheel->open_handles++;
     return;

@@ -45,14 +45,14 @@
  * empty then is vacated when the hand, or its search for the next tick, comes
  * to it, and all of them when the last entry leaves the wheel.
  *
- * A slot of a FIFO wheel has one lane, in order. A pass looks at the whole slot
- * before it hands out anything, so nothing can be inserted in between.
+ * A slot of a FIFO wheel has one lane, in order. Before a pass hands out an
+ * entry it looks at the whole slot, so nothing can be inserted in between.
  *
  * A pass is given up when the clock steps back behind it, when an entry of an
  * earlier tick is inserted, and after a draw. Then the slot gets back the
  * entries that are due and pending: before those that the pass has put back, so
- * that the next pass goes on where this one stopped. (In a FIFO wheel pending
- * ones come after those, as they did before.)
+ * that the next pass goes on where this one stopped. In a FIFO wheel those that
+ * are pending go behind the ones that were put back, to keep their order.
  *
  * What holds whenever no function of this file is running (the tests check it):
  *
@@ -338,8 +338,8 @@ uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry)
 }
 
 /* Moves the hand until an entry is found that is due by now. It stays active.
- * The first look takes at most `most` entries. If it finds nothing due, the
- * next one takes twice as many, up to a chunk. */
+ * The first look takes at most `most` entries; while that is less than a chunk,
+ * each next one takes twice as many. */
 static uvwheel_entry_t *
 find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
 {
@@ -362,7 +362,7 @@ find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
       end_pass(core);
     if (*budget == 0 || (!is_passing(core) && !begin_pass(core, now_ms)))
       return NULL;
-    look_at_chunk(core, is_fifo(core) || most < *budget ? most : *budget,
+    look_at_chunk(core, (is_fifo(core) || most < *budget) ? most : *budget,
                   budget);
     if (most < CHUNK)
       most *= 2;

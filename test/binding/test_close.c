@@ -420,8 +420,11 @@ START_TEST(a_wheel_s_handles_are_distinguished_from_others)
   ck_assert_uint_eq(count_owned(), MOST_HANDLES);
   for (i = 0; i < LENGTH(others); i++)
     ck_assert_int_eq(uvwheel_owns_handle(others[i]), 0);
+  uv_close((uv_handle_t *)&wheel.check, NULL); /* so one more has to wait */
   uvwheel_close(&wheel, NULL);
   ck_assert_uint_eq(count_owned(), MOST_HANDLES);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(count_owned(), 1);
   for (i = 0; i < LENGTH(others); i++)
     uv_close(others[i], NULL);
   run_for(1);

@@ -316,6 +316,32 @@ START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
 }
 END_TEST
 
+/* P6. The first timer fires in the driver, the slow one in the check after it;
+ * then the loop sleeps for 1 s longer than until the third is due. */
+START_TEST(a_slow_turn_does_not_hide_the_stall_after_it)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS, .turn_budget = 1};
+  static test_timer_t timers[3];
+  unsigned i;
+
+  open_wheel_with(&options);
+  for (i = 0; i < 3; i++) {
+    test_timer_init(&timers[i]);
+    test_timer_start(&timers[i], i < 2 ? 100 : 9000, 0);
+  }
+  timers[1].then = take_2_s;
+  virtual_time_advance_ms(100 + TICK_MS);
+  while (timers[1].fired == 0) {
+    uv_update_time(&loop);
+    uv_run(&loop, UV_RUN_NOWAIT);
+  }
+  virtual_time_advance_ms(9000 - 100 - 2000 + 1000);
+  run_now();
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_ge(stats_of_wheel().stall_sum_ms, 1000);
+}
+END_TEST
+
 /* ---- In two parts -------------------------------------------------------- */
 
 static void
@@ -370,6 +396,7 @@ main(void)
       TEST(stalls_add_up),
       TEST(the_clock_is_not_set_back_to_before_zero),
       EACH(nothing_that_is_done_before_the_turn_hides_a_stall, acts),
+      TEST(a_slow_turn_does_not_hide_the_stall_after_it),
       {a_stall_around_the_call_of_the_wheel_s_timer_is_one, 0, 4},
   };
 

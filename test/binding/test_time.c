@@ -175,11 +175,7 @@ END_TEST
 /* ---- As a uv_timer_t does ------------------------------------------------ */
 
 /* On Windows nothing tells that the loop is quiet. */
-#ifdef _WIN32
-#define POLLS_MORE 1
-#else
-#define POLLS_MORE 0
-#endif
+#define POLLS_MORE (uv_backend_fd(&loop) < 0 ? 1u : 0u)
 
 /* How a program that drives its loop by hand comes to a timer: how much of its
  * time has passed when uv_run is called. */

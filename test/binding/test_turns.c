@@ -59,6 +59,8 @@ on_timer(uvwheel_timer_t *timer)
   take_time();
 }
 
+static uvwheel_timer_t far;
+
 static void
 start_timers(unsigned count, uint64_t timeout, uvwheel_timer_cb cb)
 {
@@ -104,6 +106,8 @@ expect_turns_of(uint32_t turn_ms, bool updates)
 
   open_wheel_with_turns(turn_ms, 0);
   is_updating = updates;
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &far), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&far, on_timer, 100000, 0), 0);
   start_timers(TIMERS, 50, on_timer);
   run_for(20000);
   ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);

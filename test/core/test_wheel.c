@@ -34,6 +34,14 @@ at_every_hand(const shape_t *shape,
     }
 }
 
+/* The test of that name. */
+#define AT_EVERY_HAND(name, test)     \
+  START_TEST(name)                    \
+  {                                   \
+    at_every_hand(&shapes[_i], test); \
+  }                                   \
+  END_TEST
+
 /* ---- One entry ----------------------------------------------------------- */
 
 static void
@@ -63,11 +71,8 @@ expire_alone(uvwheel_core_t *core, const shape_t *shape, uint64_t start_ms)
 }
 
 /* P1 */
-START_TEST(an_entry_expires_exactly_at_the_first_tick_after_it_is_due)
-{
-  at_every_hand(&shapes[_i], expire_alone);
-}
-END_TEST
+AT_EVERY_HAND(an_entry_expires_exactly_at_the_first_tick_after_it_is_due,
+              expire_alone)
 
 /* ---- Several entries ----------------------------------------------------- */
 
@@ -92,11 +97,8 @@ expire_together(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
 }
 
 /* P9 */
-START_TEST(the_hand_wakes_once_for_each_tick_at_which_something_is_due)
-{
-  at_every_hand(&shapes[_i], expire_together);
-}
-END_TEST
+AT_EVERY_HAND(the_hand_wakes_once_for_each_tick_at_which_something_is_due,
+              expire_together)
 
 static void
 expire_pairs(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
@@ -120,11 +122,8 @@ expire_pairs(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
 }
 
 /* netty#12886 and its kin: never assume an order inside a slot. */
-START_TEST(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion)
-{
-  at_every_hand(&shapes[_i], expire_pairs);
-}
-END_TEST
+AT_EVERY_HAND(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
+              expire_pairs)
 
 static void
 jump(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
@@ -151,11 +150,7 @@ jump(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
 }
 
 /* agrona#73, tokio-core#2. */
-START_TEST(a_jump_hands_out_what_is_due_in_the_order_of_ticks)
-{
-  at_every_hand(&shapes[_i], jump);
-}
-END_TEST
+AT_EVERY_HAND(a_jump_hands_out_what_is_due_in_the_order_of_ticks, jump)
 
 /* P10 */
 START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
@@ -254,11 +249,8 @@ step_back(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
 }
 
 /* haproxy#2704. */
-START_TEST(a_clock_that_steps_back_makes_nothing_early_late_or_lost)
-{
-  at_every_hand(&shapes[_i], step_back);
-}
-END_TEST
+AT_EVERY_HAND(a_clock_that_steps_back_makes_nothing_early_late_or_lost,
+              step_back)
 
 /* ---- Postponing ---------------------------------------------------------- */
 

@@ -335,7 +335,7 @@ close_handle(uv_handle_t *handle, void *arg)
   bool has_callback = pick(&game.bytes, 2) || is_mailbox;
 
   if (uv_is_closing(handle) || !uvwheel_owns_handle(handle) ||
-      !(is_mailbox ? choice->mailbox : choice->rest))
+      game.state == CLOSING || !(is_mailbox ? choice->mailbox : choice->rest))
     return;
   game.foreign_closes += has_callback;
   uv_close(handle, has_callback ? on_foreign_close : NULL);
