@@ -186,18 +186,18 @@ make_debian() {
 }
 
 # run_debian SUITE DIRECTORY COMMAND: a shell command in the sources there, in
-# the system that was kept in the directory; its $results are ours
+# the system that was kept in the directory; its $results are ours. (mmdebstrap's
+# own tar-in is killed by SIGPIPE now and then.)
 run_debian() {
   tar --exclude=./build --create --file "$build/$job.tar" .
   rm -rf "$build/$job-results"
   mkdir "$build/$job-results"
-  # $1 is for the shell that mmdebstrap runs.
-  # shellcheck disable=SC2016
+  # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
   mmdebstrap --variant=custom --format=null --quiet \
     --skip=update,setup,cleanup \
-    --setup-hook="tar-in '$build/$2/root.tar' /" \
+    --setup-hook='tar -xf "'"$top/$build/$2"'/root.tar" -C "$1"' \
     --setup-hook='mkdir "$1/srv/uvwheel"' \
-    --setup-hook="tar-in '$build/$job.tar' /srv/uvwheel" \
+    --setup-hook='tar -xf "'"$top/$build/$job"'.tar" -C "$1/srv/uvwheel"' \
     --customize-hook='chroot "$1" sh -c '"'cd /srv/uvwheel && { $3; } || true'" \
     --customize-hook="copy-out '/srv/uvwheel/$results' '$build/$job-results'" \
     "$1" - || true
