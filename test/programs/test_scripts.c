@@ -50,7 +50,8 @@ static const struct {
       "sessions expired                                    800              "
       "800",
       "before their timeout                                0                0",
-      "lateness: median", "99 % below", "max", "longest iteration of the loop"}},
+      "lateness: median", "99 % below", "max",
+      "longest iteration of the loop"}},
     {"DEMO",
      0,
      "--trouble --connections 100",
