@@ -144,8 +144,8 @@ add_table(text_t *text, const tally_t *tally)
   add(text, "%-8s%50.3f\n", "all", ns / 1e6);
   if (settings.with_wheel)
     add(text,
-        "turns   %" PRIu64 ", %" PRIu64 " of them timed: fire is what "
-        "they took\n",
+        "turns   %" PRIu64 ", %" PRIu64 " of them timed: fire is their "
+        "time\n",
         costs[TURN].calls, costs[TURN].timed);
   return ns;
 }
