@@ -205,7 +205,7 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
   add_timers(text, tally);
   add_memory(text, tally, slot_bytes);
   if (!settings.with_wheel)
-    add(text, "next    what a wheel takes: run it again --with wheel, and "
+    add(text, "next    to measure a wheel, run it again --with wheel, and "
               "--compare the two\n        files (--output)\n");
 }
 
