@@ -40,7 +40,7 @@
 #include <poll.h>
 #endif
 
-/* Bounds of that quarter of a tick. In 25 ms a loop reads some thousand
+/* Bounds of that quarter of a tick. In 25 ms a loop reads a few thousand
  * datagrams; 250 ms are little beside the timeouts of a wheel whose ticks are
  * seconds long. */
 #define MIN_WAIT_MS 25
