@@ -189,7 +189,7 @@ typedef enum uvwheel_missed_e {
                            the beat is kept                              */
 } uvwheel_missed_t;
 
-/* A timer. Embed it in what it belongs to. */
+/* A timer. Embed it in the object that it belongs to. */
 struct uvwheel_timer_s {
   /* private */
   uvwheel_entry_t entry;
@@ -367,8 +367,8 @@ UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
                                       uvwheel_stats_t *stats);
 
-/* Fills *options with those of the wheel: the values of defaults, and slots
- * rounded up. Errors: UV_EINVAL. */
+/* Fills *options with the options of the wheel. Instead of 0 they have the
+ * default, and slots is rounded up. Errors: UV_EINVAL. */
 UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
                                        uvwheel_options_t *options);
 
@@ -381,7 +381,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
 
 /* Writes a page for a human: the options, the hand, counts, in which round
  * timers are due, how full the slots are from the hand on, how late timers
- * fired, and what trouble the loop was in.
+ * fired, and stalls.
  * Cost: O(active timers + slots), and the output. */
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 
@@ -394,7 +394,7 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
 /* Starts the timer: cb is called once timeout ms have passed since
  * uvwheel_now(). If repeat is not 0 it is called again each repeat ms;
- * uvwheel_timer_set_missed says what becomes of times that are missed. An
+ * uvwheel_timer_set_missed chooses how it makes up for times that it missed. An
  * active timer is restarted.
  *
  * Errors: UV_EINVAL (also: cb is NULL, the timer is closed, the wheel is
@@ -520,7 +520,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  * if the wheel was closed before, which has stopped its timers. */
 typedef void (*uvwheel_post_cb)(uvwheel_post_t *post, int status);
 
-/* A request. Embed it in what posts it; it needs no initialising. */
+/* A request. Embed it in the object that posts it. It needs no initialising. */
 struct uvwheel_post_s {
   /* public: belongs to the user; the library never reads or writes it */
   void *data;
@@ -534,7 +534,7 @@ struct uvwheel_post_s {
  * keeps the loop alive, unless the wheel is unref'd. uvwheel_close closes it.
  *
  * Errors: UV_EINVAL (also: the wheel is closing), UV_EALREADY (it is open),
- * those of uv_mutex_init and uv_async_init. Cost: one of each. */
+ * an error of uv_mutex_init or uv_async_init. Cost: one of each. */
 UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 
 /* Has the loop call cb. Any thread may call it, inside any callback.

@@ -54,7 +54,7 @@ is_wheel(const uvwheel_t *wheel)
 
 /* The same, and its close is not finished. */
 static inline bool
-has_slots(const uvwheel_t *wheel)
+is_open(const uvwheel_t *wheel)
 {
   return is_wheel(wheel) && wheel->core.slots != NULL;
 }
@@ -173,10 +173,17 @@ void uvwheel__init_stalls(uvwheel_t *wheel);
  * to blocked_ms. Sets counted_ms to the time now. */
 void uvwheel__add_blocked(uvwheel_t *wheel);
 
+/* The same, after callbacks of the wheel, which do not block the loop. Their
+ * time does not count: blocked_ms had this value before them. */
+void uvwheel__excuse_blocked(uvwheel_t *wheel, uint64_t blocked_ms);
+
 /* The loop has polled: adds the time before. Counts a stall if the loop was
  * blocked for too long, and sets the wheel's clock back, unless the allowance
  * is used up. */
 void uvwheel__end_blocked(uvwheel_t *wheel);
+
+/* The check returns to libuv, which reads the clock before it polls again. */
+void uvwheel__end_check(uvwheel_t *wheel);
 
 /* ---- The mailbox (mailbox.c) -------------------------------------------- */
 
@@ -186,8 +193,8 @@ bool uvwheel__is_mailbox_empty(uvwheel_t *wheel);
 /* Refuses posts from now on. */
 void uvwheel__close_mailbox(uvwheel_t *wheel);
 
-/* Calls back the queued requests with UV_ECANCELED, and frees what
- * uvwheel_open_mailbox has made. */
+/* Calls back the queued requests with UV_ECANCELED, and undoes
+ * uvwheel_open_mailbox. */
 void uvwheel__destroy_mailbox(uvwheel_t *wheel);
 
 /* The callback of its uv_async_t, by which uvwheel_owns_handle knows it. */

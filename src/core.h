@@ -41,9 +41,9 @@ is_passing(const uvwheel_core_t *core)
  * on: in 3 million years with the default tick, in 3 years with ticks of a day.
  *
  * The reciprocal is (2^64 - e) / tick_ms with an e from 1 to tick_ms, and the
- * factor, ms + 1, is at most 2^64 / tick_ms. So the upper half of the product
- * is less than (ms + 1) / tick_ms, by 1 / tick_ms at most. Its whole part is
- * that of ms / tick_ms. (After Granlund and Montgomery, "Division by invariant
+ * factor, ms + 1, is at most 2^64 / tick_ms. So the product, divided by 2^64,
+ * is less than (ms + 1) / tick_ms, but not less than ms / tick_ms. Its whole
+ * part is the quotient. (After Granlund and Montgomery, "Division by invariant
  * integers using multiplication", 1994.) */
 static inline uint64_t
 tick_after(const uvwheel_core_t *core, uint64_t ms)

@@ -67,7 +67,7 @@ lowest_bit(uint64_t bits)
 #endif
 
 /* Systems other than glibc refuse to dlopen a library with the initial-exec
- * model, and glibc does when what it keeps for that is used up. */
+ * model. glibc refuses it when it has no room left for such variables. */
 #if defined(_MSC_VER)
 #define THREAD_LOCAL __declspec(thread)
 #elif defined(__GLIBC__) && !defined(UVWHEEL_NO_INITIAL_EXEC) && \

@@ -48,7 +48,7 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
   uint64_t later = 0, most_rounds = 0;
 
-  if (!has_slots(wheel) || slot > wheel->core.slot_mask)
+  if (!is_open(wheel) || slot > wheel->core.slot_mask)
     return 0;
   return uvwheel__count_slot(&wheel->core, slot, public_now(wheel), &later,
                              &most_rounds);
@@ -78,7 +78,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           stats->active, stats->started, stats->stopped, stats->fired);
   fprintf(stream,
           "work      %" PRIu64 " examined, %" PRIu64 " rescheduled; %" PRIu64
-          " wake-ups, %" PRIu64 " unfinished, the longest %.1f ms\n",
+          " wake-ups, %" PRIu64 " cut, the longest %.1f ms\n",
           stats->examined, stats->rescheduled, stats->wakeups,
           stats->wakeups_cut, (double)stats->wakeup_max_us / 1000);
 }
@@ -124,7 +124,7 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
   fprintf(stream,
           "trouble   %" PRIu64 " stalls, the longest %" PRIu64
           " ms; clock set back by %" PRIu64 " ms in all; %" PRIu64
-          " fired to make room\n",
+          " fired soonest\n",
           stats->stalls, stats->stall_max_ms, stats->set_back_ms,
           stats->fired_soonest);
 }
@@ -134,7 +134,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
 {
   uvwheel_stats_t stats;
 
-  if (!has_slots(wheel) || stream == NULL)
+  if (!is_open(wheel) || stream == NULL)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel, &stats, stream);

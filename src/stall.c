@@ -82,7 +82,20 @@ uvwheel__add_blocked(uvwheel_t *wheel)
   wheel->behind_ms = now_ms - loop_now(wheel);
 }
 
-/* What the division drops counts the next time. */
+void
+uvwheel__excuse_blocked(uvwheel_t *wheel, uint64_t blocked_ms)
+{
+  uvwheel__add_blocked(wheel);
+  wheel->blocked_ms = blocked_ms;
+}
+
+void
+uvwheel__end_check(uvwheel_t *wheel)
+{
+  wheel->behind_ms = 0;
+}
+
+/* The remainder of the division counts the next time. */
 static void
 add_inflow(uvwheel_t *wheel)
 {

@@ -70,6 +70,18 @@ repeats(const uvwheel_timer_t *timer)
   return timer->timeout != NO_REPEAT;
 }
 
+/* Sets what a refresh and a repeat add to the time. */
+static inline void
+set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
+{
+  timer->interval = timeout;
+  timer->timeout = NO_REPEAT;
+  if (repeat != 0) {
+    timer->interval = repeat;
+    timer->timeout = timeout != NO_REPEAT ? timeout : NO_REPEAT - 1;
+  }
+}
+
 static inline uint64_t
 due_after(uvwheel_t *wheel, uint64_t delay_ms)
 {
@@ -91,7 +103,7 @@ is_usual_due(const uvwheel_t *wheel, uint64_t delay_ms, uint64_t *due_ms)
 /* A timer has become active (change is 1) or idle (-1): that may change who
  * keeps the loop alive. */
 static inline void
-count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
+update_unrefd(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
 {
   if (((timer->wheel_and_flags & TIMER_UNREF) | wheel->unrefd) == 0)
     return;
@@ -188,7 +200,7 @@ uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry, uint64_t limit_ms)
     (void)insert(wheel, timer, next_due_ms(wheel, timer, limit_ms));
   } else {
     timer->wheel_and_flags |= TIMER_IDLE;
-    count_ref(wheel, timer, -1);
+    update_unrefd(wheel, timer, -1);
   }
   timer->cb(timer);
 }
@@ -208,21 +220,9 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
             &timer->entry, "initialised while active");
   poison(&timer->entry);
   timer->wheel_and_flags = (uintptr_t)wheel | TIMER_IDLE;
-  timer->interval = 0;
-  timer->timeout = NO_REPEAT;
   timer->cb = NULL;
+  set_times(timer, 0, 0);
   return 0;
-}
-
-static inline void
-set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
-{
-  timer->interval = timeout;
-  timer->timeout = NO_REPEAT;
-  if (repeat != 0) {
-    timer->interval = repeat;
-    timer->timeout = timeout != NO_REPEAT ? timeout : NO_REPEAT - 1;
-  }
 }
 
 /* Starts or restarts any timer. */
@@ -242,7 +242,7 @@ set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
     return UV_ENOBUFS;
   timer->wheel_and_flags &= ~TIMER_IDLE;
   (void)insert(wheel, timer, due_after(wheel, delay_ms));
-  count_ref(wheel, timer, 1);
+  update_unrefd(wheel, timer, 1);
   return 0;
 }
 
@@ -306,7 +306,7 @@ stop_slow(uvwheel_timer_t *timer)
   timer->wheel_and_flags |= TIMER_IDLE;
   if (!uvwheel__core_remove(&wheel->core, &timer->entry))
     (void)stop_last(wheel);
-  count_ref(wheel, timer, -1);
+  update_unrefd(wheel, timer, -1);
   return 0;
 }
 

@@ -138,7 +138,7 @@ begin_spell(uvwheel_t *wheel)
   wheel->armed_for_ms = 0; /* no poll sleeps */
   wheel->wait_began_ms = UINT64_MAX;
   wheel->wait_began_anew = 0;
-  wheel->polled_ms = loop_now(wheel); /* timers due by then run in this pass */
+  wheel->polled_ms = loop_now(wheel); /* libuv now runs timers due by then */
   (void)uv_idle_start(&wheel->idle, on_idle);
 }
 
@@ -204,9 +204,7 @@ uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch)
 
   if (took_us > wheel->stats.wakeup_max_us)
     wheel->stats.wakeup_max_us = took_us;
-  /* The wheel's own callbacks do not block the loop. */
-  uvwheel__add_blocked(wheel);
-  wheel->blocked_ms = batch->blocked_ms;
+  uvwheel__excuse_blocked(wheel, batch->blocked_ms);
 }
 
 /* ---- Firing ------------------------------------------------------------- */
@@ -274,8 +272,8 @@ on_driver(uv_timer_t *driver)
 
 /* ---- Listening ---------------------------------------------------------- */
 
-/* Is no descriptor ready, and does none wait to be registered? -1: nothing
- * tells that, as on Windows. poll(2) only looks: epoll_wait would take
+/* Is no descriptor ready, and does none wait to be registered? -1 if libuv does
+ * not tell, as on Windows. poll(2) only looks: epoll_wait would take
  * edge-triggered events away from libuv. The events that libuv counts do not
  * tell, because it drops those of paused descriptors. */
 static int
@@ -296,8 +294,8 @@ are_descriptors_quiet(const uvwheel_t *wheel)
 }
 
 /* Asks whether the loop is quiet, unless it was not a moment ago. Returns the
- * loop's time if it is, else 0. If nothing can tell, returns the time of the
- * last check: bytes that came before count as heard. */
+ * loop's time if it is, else 0. If libuv does not tell, returns the time of the
+ * last check: bytes that came before that count as heard. */
 static uint64_t
 ask(uvwheel_t *wheel)
 {
@@ -331,8 +329,8 @@ waited_for_ms(const uvwheel_t *wheel)
                                             : wheel->polled_before_ms;
 }
 
-/* The driver's time has come. Was heard what is due? If the loop is not quiet,
- * quiet_ms is waited_ms. */
+/* The driver's time has come. If timers are due that quiet_ms does not cover,
+ * asks whether the loop is quiet. If it is not, quiet_ms is waited_ms. */
 static void
 update_quiet(uvwheel_t *wheel, uint64_t waited_ms)
 {
@@ -404,7 +402,7 @@ on_check(uv_check_t *check)
     if (wheel->armed_for_ms < now_ms)
       start_driver(wheel, 0);
   }
-  wheel->behind_ms = 0; /* libuv reads the clock before the next poll */
+  uvwheel__end_check(wheel);
 }
 
 /* ---- Before their time -------------------------------------------------- */

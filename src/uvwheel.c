@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The wheel of a loop: init, close and walk. turn.c has what drives it. */
+/* The wheel of a loop: init, close and walk. turn.c drives it. */
 
 #include "binding.h"
 
@@ -13,7 +13,7 @@
 /* Without slots in the options: as many as make a round of 51.2 s, but no more
  * than fit the second cache level. */
 #define DEFAULT_ROUND_MS 51200
-#define DEFAULT_MOST_SLOTS 16384
+#define DEFAULT_MAX_SLOTS 16384
 
 /* Are libuv's private fields where binding.h and turn.c expect them? The queue
  * of watchers stands two pointers behind the backend's descriptor. */
@@ -60,7 +60,7 @@ default_slots(uint64_t tick_ms)
 
   if (slots < UVWHEEL_DEFAULT_SLOTS)
     return UVWHEEL_DEFAULT_SLOTS;
-  return slots < DEFAULT_MOST_SLOTS ? (uint32_t)slots : DEFAULT_MOST_SLOTS;
+  return slots < DEFAULT_MAX_SLOTS ? (uint32_t)slots : DEFAULT_MAX_SLOTS;
 }
 
 static void
@@ -244,7 +244,7 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 {
   uvwheel_entry_t *entry;
 
-  if (!has_slots(wheel) || cb == NULL || (wheel->flags & WALKS))
+  if (!is_open(wheel) || cb == NULL || (wheel->flags & WALKS))
     return;
   wheel->flags |= WALKS;
   uvwheel__core_walk_begin(&wheel->core);

@@ -51,7 +51,7 @@
  * that the next pass goes on where this one stopped. In a FIFO wheel those that
  * are pending go behind the ones that were put back, to keep their order.
  *
- * What holds whenever no function of this file is running (the tests check it):
+ * The invariants, outside of the functions of this file (the tests check them):
  *
  *   I1  The lists are circular, and links agree in both directions.
  *   I2  A slot that has an entry is occupied. (One that is occupied may have
@@ -66,7 +66,7 @@
  *       its tick, and nothing that is due at that tick waits in its slot.
  *   I6  As many entries are on all lists as were inserted and not removed.
  *   I7  The entries of an occupied slot are in the lanes that it uses, which
- *       are its first ones; those of a pass are in its first pass_lanes.
+ *       are its first ones. The pending entries are in the first pass_lanes.
  *
  * Insert, remove and expire are O(1) and touch two, three and two entries. An
  * entry that waits for r rounds is looked at r times at worst. The search for
@@ -84,7 +84,7 @@
  *                                         decay over days
  *   shares of a lane that grow          an expiry takes 24.4 ns instead of 24.2
  *   a slot vacated by its last remove   a stop takes 12 ns instead of 3
- *   unlinking what a pass takes         writes to neighbours that are cold
+ *   each entry unlinked by the pass     writes to neighbours that are cold
  *   a hierarchy of wheels               moves each entry several times
  */
 
@@ -244,16 +244,16 @@ look_at(uvwheel_core_t *core, uvwheel_entry_t *entry)
   return false;
 }
 
-/* Looks at the next entries of the pass: at one of each lane in turn, so that
- * the lanes' cache misses overlap. All of them leave their lanes at once, at
- * the end: an unlink of each would write to neighbours that are cold in the
- * cache. Those that are not due take from the budget now, the others when they
- * are handed out. */
+/* Looks at the next entries of the pass: at one of each lane, again and again,
+ * so that the lanes' cache misses overlap. All of them leave their lanes at
+ * once, at the end: an unlink of each would write to neighbours that are cold
+ * in the cache. Those that are not due take from the budget now, the others
+ * when they are handed out. */
 static void
 look_at_chunk(uvwheel_core_t *core, uint64_t most, uint64_t *budget)
 {
   uint64_t lanes = core->pass_lanes, looked = 0, moved = 0, before, i;
-  uvwheel_link_t *ahead[UVWHEEL_LANES]; /* what comes next in each lane */
+  uvwheel_link_t *ahead[UVWHEEL_LANES]; /* the next entry of each lane */
 
   for (i = 0; i < lanes; i++)
     ahead[i] = core->pending[i].next;
@@ -282,10 +282,10 @@ end_pass(uvwheel_core_t *core)
   core->next_tick = uvwheel__find_next_tick(core);
 }
 
-/* Returns what is left of a pass to its slot, as its tick, or an earlier one,
- * is yet to come. Each lane goes to the next one: passes that are given up
- * again and again, as by draws of a few entries, put entries into the first
- * lanes, which would become longer than the others. */
+/* Returns the entries that a pass has not handled to its slot, because its tick
+ * or an earlier one is still to come. Each lane goes to the next one: passes
+ * that are given up again and again, as by draws of a few entries, put entries
+ * into the first lanes, which would become longer than the others. */
 static void
 give_up_pass(uvwheel_core_t *core)
 {
@@ -314,9 +314,9 @@ uvwheel__plan_and_put(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   uint64_t tick = tick_after(core, entry->due_ms);
 
-  /* The tick has been passed. Either it is that of the present pass; or the
-   * clock has stepped back, or the insert is late: then the hand goes back to
-   * before the tick. */
+  /* The hand has passed the tick, because a pass of that tick goes on, because
+   * the clock has stepped back, or because the insert is late. In the last two
+   * cases the hand goes back to before the tick. */
   if (UNLIKELY(tick <= core->hand)) {
     if (is_passing(core) && tick == core->hand) {
       append(&core->pending[core->pass_lanes - 1], &entry->link);
@@ -419,7 +419,7 @@ uvwheel__core_take_drawn(uvwheel_core_t *core)
 /* ---- All entries -------------------------------------------------------- */
 
 /* Moves the entries of all slots to the unvisited ones, each slot's in their
- * order. */
+ * order. next_tick may be too early then. */
 static void
 gather(uvwheel_core_t *core)
 {
@@ -434,7 +434,6 @@ gather(uvwheel_core_t *core)
       splice_after(&core->unvisited, lane);
     uvwheel__vacate(core, number);
   }
-  core->next_tick = NEVER;
 }
 
 void
