@@ -192,17 +192,6 @@ assert_wrong_usage(const char *variable, const char *command_line,
   ck_assert_str_eq(result.out, "");
 }
 
-void
-assert_help(const char *variable, const char *const *names, size_t count)
-{
-  static result_t result;
-
-  run_program(variable, "--help", &result);
-  ck_assert_int_eq(result.status, 0);
-  for (size_t i = 0; i < count; i++)
-    ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
-}
-
 uint64_t
 number_of(const char *output, const char *key)
 {

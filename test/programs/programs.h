@@ -78,9 +78,6 @@ void stop_well(const program_t *program, int signal, result_t *result);
 void assert_wrong_usage(const char *variable, const char *command_line,
                         const char *complaint);
 
-/* The program's --help names these options. */
-void assert_help(const char *variable, const char *const *names, size_t count);
-
 /* What the last line "key=value ..." that has this key says. */
 uint64_t number_of(const char *output, const char *key);
 

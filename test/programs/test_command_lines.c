@@ -40,6 +40,8 @@ static const struct {
     {"IDLE_SERVER", "--timer heap", "wheel, uv, sweep or none, not 'heap'"},
     {"IDLE_SERVER", "--bind no.such.host.invalid", "no such host"},
     {"IDLE_SERVER", "stray", "unexpected argument 'stray'"},
+    {"IDLE_SERVER", "--http 65536", "--http takes a number from 0 to 65535"},
+    {"IDLE_SERVER", "--timer none --http 0", "--http shows the wheel, there"},
     {"PLAIN_SERVER", "--timer uv --http 0", "--http shows the wheel"},
     {"MULTI_LOOP", "--threads 0", "--threads takes a number from 1 to 1024"},
     {"MULTI_LOOP", "--timer uv", "unrecognized option '--timer'"},
@@ -78,6 +80,14 @@ static const struct {
     {"SOAK", "--minute", "--minute takes a value"},
     {"SOAK", "--minute 61 1", "takes a number from 1 to 60, not '61'"},
     {"SOAK", "0", "MINUTES takes a number from 1"},
+    {"TRY", "--with sundial true", "--with takes uv or wheel"},
+    {"TRY", "--with uv", "no command is given"},
+    {"TRY", "--tick 0 true", "--tick takes a number"},
+    {"TRY", "--tick", "--tick takes a value"},
+    {"TRY", "--compare one", "--compare takes two files"},
+    {"TRY", "--compare no yes", "cannot read 'no'"},
+    {"TRY", "--output /dev/null true", "--output takes a file"},
+    {"TRY", "--wheel true", "unknown option '--wheel'"},
 };
 #define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
 
@@ -167,6 +177,9 @@ static const struct {
      {"--connections", "--million", "--sessions", "--timeout", "--build",
       "--help", "--trouble"}},
     {"SOAK", {"--connections", "--timeout", "--minute", "--build", "--help"}},
+    {"TRY",
+     {"--with uv", "--with wheel", "--tick", "--stall", "--output", "--compare",
+      "SIGUSR2", "SIGKILL"}},
 };
 #define HELPS ((int)(sizeof(helps) / sizeof(helps[0])))
 
