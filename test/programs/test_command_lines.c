@@ -89,7 +89,6 @@ static const struct {
     {"TRY", "--output /dev/null true", "--output takes a file"},
     {"TRY", "--wheel true", "unknown option '--wheel'"},
 };
-#define WRONG ((int)(sizeof(wrong) / sizeof(wrong[0])))
 
 START_TEST(wrong_usage_is_one_line_and_status_2)
 {
@@ -115,7 +114,6 @@ static const struct {
     {0, "DEMO", "--million --build /nowhere", "no /nowhere/examples/udp-sess"},
     {0, "SOAK", "--build /nowhere 1", "there is no /nowhere/examples/idle-s"},
 };
-#define IMPOSSIBLE ((int)(sizeof(impossible) / sizeof(impossible[0])))
 
 START_TEST(what_it_cannot_do_is_one_line_and_status_1)
 {
@@ -181,7 +179,6 @@ static const struct {
      {"--with uv", "--with wheel", "--tick", "--stall", "--output", "--compare",
       "SIGUSR2", "SIGKILL"}},
 };
-#define HELPS ((int)(sizeof(helps) / sizeof(helps[0])))
 
 START_TEST(help_names_every_option)
 {
@@ -203,7 +200,6 @@ static const struct {
     {"MIGRATE_AFTER", "1000"},    {"IDLE_LOAD", "--help"},
     {"DEMO", "--help"},           {"SOAK", "--help"},
 };
-#define SPOKEN ((int)(sizeof(spoken) / sizeof(spoken[0])))
 
 START_TEST(it_ends_as_a_failure_if_it_cannot_write_to_stdout)
 {
@@ -219,11 +215,11 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      {wrong_usage_is_one_line_and_status_2, 0, WRONG},
-      {what_it_cannot_do_is_one_line_and_status_1, 0, IMPOSSIBLE},
-      {a_port_in_use_is_one_line_and_status_1, 0, 4},
-      {help_names_every_option, 0, HELPS},
-      {it_ends_as_a_failure_if_it_cannot_write_to_stdout, 0, SPOKEN},
+      EACH(wrong_usage_is_one_line_and_status_2, wrong),
+      EACH(what_it_cannot_do_is_one_line_and_status_1, impossible),
+      EACH(a_port_in_use_is_one_line_and_status_1, alike),
+      EACH(help_names_every_option, helps),
+      EACH(it_ends_as_a_failure_if_it_cannot_write_to_stdout, spoken),
   };
 
   return run_tests("command-lines", NULL, NULL, tests,

@@ -81,9 +81,9 @@ START_TEST(garbage_is_echoed_byte_for_byte)
   program_t server = start(_i, NEVER_MS, "", &port);
   int connection = connect_to(port);
 
-  for (unsigned round = 0; round < 20; round++) {
+  for (unsigned part = 0; part < 20; part++) {
     for (size_t i = 0; i < sizeof(bytes); i++)
-      bytes[i] = (unsigned char)(i * i + i / 256 + round);
+      bytes[i] = (unsigned char)(i * i + i / 256 + part);
     send_all(connection, bytes, sizeof(bytes));
     expect(connection, bytes, sizeof(bytes));
   }
@@ -529,7 +529,7 @@ main(void)
       {peers_that_vanish_do_no_harm, 0, SERVERS},
       {out_of_descriptors_it_says_so_and_recovers, 0, OF_ECHO},
       {full_it_says_so_and_refuses, 0, IDLE_SERVERS},
-      {full_it_sheds_the_idlest, 0, 2},
+      EACH(full_it_sheds_the_idlest, full),
       {out_of_memory_it_says_so_and_goes_on, 0, IDLE_SERVERS},
       {figures_come_while_it_runs, 0, OF_ECHO},
       {a_signal_closes_everything, 0, 2 * OF_ECHO},

@@ -330,8 +330,8 @@ main(void)
   const loop_test_t tests[] = {
       TEST(a_program_does_and_counts_the_same_whoever_serves_its_timers),
       EACH(a_report_says_what_the_program_did, runs),
-      {a_signal_asks_for_a_report_and_another_ends_with_one, 0, 3},
-      {a_file_is_kept_fresh_until_any_end, 0, 2},
+      EACH(a_signal_asks_for_a_report_and_another_ends_with_one, signalled),
+      EACH(a_file_is_kept_fresh_until_any_end, ends),
       TEST(two_reports_are_compared_in_either_order),
       TEST(a_comparison_says_in_words_who_waits_longer),
   };
