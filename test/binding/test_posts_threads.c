@@ -199,7 +199,7 @@ END_TEST
 /* ---- The last request closes ----------------------------------------------
  */
 
-#define ROUNDS 1000
+#define TIMES 1000
 
 static struct {
   uv_sem_t ready, back;
@@ -236,7 +236,7 @@ START_TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last)
   ck_assert_int_eq(uv_sem_init(&last.ready, 0), 0);
   ck_assert_int_eq(uv_sem_init(&last.back, 0), 0);
   ck_assert_int_eq(uv_thread_create(&thread, post_last, NULL), 0);
-  for (i = 0; i < ROUNDS; i++) {
+  for (i = 0; i < TIMES; i++) {
     last.wheel = open_wheel();
     uv_sem_post(&last.ready);
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);

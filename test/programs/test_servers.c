@@ -280,7 +280,7 @@ newcomer(uint16_t port)
   return connection;
 }
 
-/* With this many places, a round of newcomers takes several ticks. */
+/* With so many places, it takes several ticks until all are taken anew. */
 #define PLACES 100
 
 static const struct {
