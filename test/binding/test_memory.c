@@ -71,11 +71,11 @@ static void
 use_everything(void)
 {
   uvwheel_stats_t stats;
-  size_t i, round;
+  size_t i, times;
 
-  for (round = 0; round < 20; round++) {
+  for (times = 0; times < 20; times++) {
     for (i = 0; i < LENGTH(timers); i++)
-      (void)uvwheel_timer_start(&timers[i], keep_busy, i * round, i % 2 * 40);
+      (void)uvwheel_timer_start(&timers[i], keep_busy, i * times, i % 2 * 40);
     for (i = 0; i < LENGTH(timers); i += 2)
       (void)uvwheel_timer_refresh(&timers[i]);
     for (i = 0; i < LENGTH(timers); i += 3)

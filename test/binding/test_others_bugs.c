@@ -56,40 +56,40 @@ START_TEST(a_callback_may_free_its_own_timer)
 END_TEST
 
 static void
-stop_and_free_peer(test_timer_t *timer)
+stop_and_free_neighbour(test_timer_t *timer)
 {
-  test_timer_t **peer = timer->arg;
+  test_timer_t **neighbour = timer->arg;
 
-  if (*peer == NULL)
+  if (*neighbour == NULL)
     return;
-  test_timer_stop(*peer);
-  memset(*peer, 0xA5, sizeof **peer);
-  free(*peer);
-  *peer = NULL;
+  test_timer_stop(*neighbour);
+  memset(*neighbour, 0xA5, sizeof **neighbour);
+  free(*neighbour);
+  *neighbour = NULL;
 }
 
-#define PEERS 6
+#define NEIGHBOURS 6
 
 static void
 stop_one_inside_callback(int actor, int victim)
 {
-  static test_timer_t *timers[PEERS];
+  static test_timer_t *timers[NEIGHBOURS];
   int i;
 
   open_fifo();
   fired_in_all = 0;
-  for (i = 0; i < PEERS; i++) {
+  for (i = 0; i < NEIGHBOURS; i++) {
     timers[i] = malloc(sizeof *timers[i]);
     ck_assert_ptr_nonnull(timers[i]);
     test_timer_init(timers[i]);
     test_timer_start(timers[i], 5, 0);
   }
-  timers[actor]->then = stop_and_free_peer;
+  timers[actor]->then = stop_and_free_neighbour;
   timers[actor]->arg = &timers[victim];
   run_for(1000);
   ck_assert_ptr_null(timers[victim]);
-  ck_assert_uint_eq(fired_in_all, victim > actor ? PEERS - 1 : PEERS);
-  for (i = 0; i < PEERS; i++)
+  ck_assert_uint_eq(fired_in_all, victim > actor ? NEIGHBOURS - 1 : NEIGHBOURS);
+  for (i = 0; i < NEIGHBOURS; i++)
     if (i != victim) {
       ck_assert_uint_eq(timers[i]->fired, 1);
       free(timers[i]);
@@ -98,31 +98,31 @@ stop_one_inside_callback(int actor, int victim)
 }
 
 /* muduo#668, ModernUO#782, connectedhomeip#19387. Each stops each other one. */
-START_TEST(stop_inside_callback_silences_a_peer_of_the_same_tick)
+START_TEST(stop_inside_callback_silences_a_neighbour_of_the_same_tick)
 {
   int victim;
 
-  for (victim = 0; victim < PEERS; victim++)
+  for (victim = 0; victim < NEIGHBOURS; victim++)
     if (victim != _i)
       stop_one_inside_callback(_i, victim);
 }
 END_TEST
 
 static void
-restart_peer(test_timer_t *timer)
+restart_neighbour(test_timer_t *timer)
 {
   test_timer_start(timer->arg, 3 * ROUND_MS, 0);
 }
 
 /* ModernUO#705. */
-START_TEST(a_peer_restarted_in_a_callback_fires_at_its_new_time_alone)
+START_TEST(a_neighbour_restarted_in_a_callback_fires_at_its_new_time_alone)
 {
   static test_timer_t timers[3];
   uint64_t due_ms;
 
   open_fifo();
   test_timer_init_all(timers, 3);
-  timers[0].then = restart_peer;
+  timers[0].then = restart_neighbour;
   timers[0].arg = &timers[2];
   test_timer_start(&timers[0], 5, 0);
   test_timer_start(&timers[1], 5, 0);
@@ -459,8 +459,9 @@ main(void)
 {
   const loop_test_t tests[] = {
       {a_callback_may_free_its_own_timer, 0, 5},
-      {stop_inside_callback_silences_a_peer_of_the_same_tick, 0, PEERS},
-      TEST(a_peer_restarted_in_a_callback_fires_at_its_new_time_alone),
+      {stop_inside_callback_silences_a_neighbour_of_the_same_tick, 0,
+       NEIGHBOURS},
+      TEST(a_neighbour_restarted_in_a_callback_fires_at_its_new_time_alone),
       EACH(a_timer_stopped_and_started_in_its_callback_fires_once_more,
            repeats_ms),
       EACH(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch, spans),

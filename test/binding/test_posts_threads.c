@@ -14,10 +14,11 @@
 #define THREADS 4
 #define POSTS 5000 /* of each thread */
 #define TIMERS 50  /* of each thread */
+#define CLOSES 300
 
 typedef struct sender_s {
   uvwheel_t *wheel;
-  uvwheel_timer_t timers[TIMERS];
+  uvwheel_timer_t *timers; /* the loop's, until a post is refused */
   uvwheel_post_t posts[POSTS];
   unsigned posted;   /* the thread's: how many were queued      */
   unsigned called;   /* the loop's: how many were called back   */
@@ -29,15 +30,13 @@ static uv_loop_t loop;
 static uv_thread_t threads[THREADS];
 static sender_t senders[THREADS];
 static unsigned called_in_all;
-static unsigned close_after; /* that many; 0: all */
+static unsigned close_after; /* that many were called back */
 static unsigned wheels_closed;
 
 /* The next test in the same process would find what one leaves behind. */
 static void
 setup(void)
 {
-  memset(senders, 0, sizeof senders);
-  called_in_all = 0;
   wheels_closed = 0;
   ck_assert_int_eq(uv_loop_init(&loop), 0);
 }
@@ -118,6 +117,7 @@ on_called(uvwheel_post_t *post, int status)
   join_threads();
 }
 
+/* Posts until it is refused, or has posted all. */
 static void
 run_sender(void *arg)
 {
@@ -126,125 +126,72 @@ run_sender(void *arg)
   while (sender->posted < POSTS) {
     uvwheel_post_t *post = &sender->posts[sender->posted];
     post->data = sender;
-    if (uvwheel_post(sender->wheel, post, on_called) != 0)
-      break;
+    if (uvwheel_post(sender->wheel, post, on_called) != 0) {
+      free(sender->timers);
+      sender->timers = NULL;
+      return;
+    }
     sender->posted++;
   }
 }
 
 static void
-start_senders(uvwheel_t *wheel)
+start_sender(sender_t *sender, uvwheel_t *wheel, uv_thread_t *thread)
 {
-  size_t i, j;
+  size_t i;
 
-  for (i = 0; i < THREADS; i++) {
-    sender_t *sender = &senders[i];
-    sender->wheel = wheel;
-    for (j = 0; j < TIMERS; j++)
-      ck_assert_int_eq(uvwheel_timer_init(wheel, &sender->timers[j]), 0);
-    ck_assert_int_eq(uv_thread_create(&threads[i], run_sender, sender), 0);
+  memset(sender, 0, sizeof *sender);
+  sender->wheel = wheel;
+  sender->timers = malloc(TIMERS * sizeof *sender->timers);
+  ck_assert_ptr_nonnull(sender->timers);
+  for (i = 0; i < TIMERS; i++) {
+    ck_assert_int_eq(uvwheel_timer_init(wheel, &sender->timers[i]), 0);
+    ck_assert_int_eq(
+        uvwheel_timer_start(&sender->timers[i], on_timer, 60000, 0), 0);
   }
+  ck_assert_int_eq(uv_thread_create(thread, run_sender, sender), 0);
 }
 
-/* All of them; or the wheel is closed while the threads still post, and freed
- * when they have noticed. */
-START_TEST(requests_of_several_threads_are_called_back_once_and_in_order)
+/* The wheel is closed after so many requests, and freed when the threads have
+ * noticed, each of which frees its timers then. */
+static void
+close_after_requests(unsigned count)
 {
-  const unsigned closes_after[] = {THREADS * POSTS, 1, 100,
-                                   THREADS * POSTS / 2};
+  uvwheel_t *wheel = open_wheel();
   unsigned posted = 0;
   size_t i;
 
-  close_after = closes_after[_i];
-  start_senders(open_wheel());
+  called_in_all = 0;
+  close_after = count;
+  for (i = 0; i < THREADS; i++)
+    start_sender(&senders[i], wheel, &threads[i]);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(wheels_closed, 1);
   for (i = 0; i < THREADS; i++) {
     ck_assert_uint_eq(senders[i].called, senders[i].posted);
     ck_assert_uint_eq(senders[i].errors, 0);
     posted += senders[i].posted;
+    free(senders[i].timers);
   }
   ck_assert_uint_eq(called_in_all, posted);
   ck_assert_uint_ge(posted, close_after);
 }
+
+START_TEST(requests_of_several_threads_are_called_back_once_and_in_order)
+{
+  close_after_requests(THREADS * POSTS);
+  close_after_requests(THREADS * POSTS / 2);
+  ck_assert_uint_eq(wheels_closed, 2);
+}
 END_TEST
 
-/* ---- A thread that is refused ---------------------------------------------
- */
-
-#define REFUSALS 300 /* of each thread */
-#define MOST_QUEUED 1000
-
-typedef struct worker_s {
-  uvwheel_t *wheel;
-  uvwheel_timer_t *timer;
-  uv_sem_t room; /* for that many requests more */
-} worker_t;
-
-static worker_t workers[THREADS];
-
-/* A thread that waits for room has to be refused, too. */
-static void
-on_work(uvwheel_post_t *post, int status)
-{
-  worker_t *worker = post->data;
-  size_t i;
-
-  free(post);
-  uv_sem_post(&worker->room);
-  if (status != 0 || ++called_in_all != close_after)
-    return;
-  uvwheel_close(worker->wheel, free_wheel);
-  for (i = 0; i < THREADS; i++)
-    uv_sem_post(&workers[i].room);
-  join_threads();
-}
-
-/* The timer is the loop's until a post is refused. */
-static void
-run_worker(void *arg)
-{
-  worker_t *worker = arg;
-  uvwheel_post_t *post;
-
-  do {
-    uv_sem_wait(&worker->room);
-    post = malloc(sizeof *post);
-    if (post == NULL)
-      abort();
-    post->data = worker;
-  } while (uvwheel_post(worker->wheel, post, on_work) == 0);
-  free(post);
-  free(worker->timer);
-}
-
-static void
-start_worker(worker_t *worker, uvwheel_t *wheel, uv_thread_t *thread)
-{
-  worker->wheel = wheel;
-  worker->timer = malloc(sizeof *worker->timer);
-  ck_assert_ptr_nonnull(worker->timer);
-  ck_assert_int_eq(uvwheel_timer_init(wheel, worker->timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(worker->timer, on_timer, 60000, 0), 0);
-  ck_assert_int_eq(uv_sem_init(&worker->room, MOST_QUEUED), 0);
-  ck_assert_int_eq(uv_thread_create(thread, run_worker, worker), 0);
-}
-
 /* Most threads are posting then. */
-START_TEST(a_thread_whose_post_is_refused_may_free_its_timer)
+START_TEST(a_thread_whose_post_is_refused_may_free_its_timers)
 {
-  unsigned i, j;
+  unsigned count;
 
-  for (i = 0; i < REFUSALS; i++) {
-    uvwheel_t *wheel = open_wheel();
-    called_in_all = 0;
-    close_after = 1 + i;
-    for (j = 0; j < THREADS; j++)
-      start_worker(&workers[j], wheel, &threads[j]);
-    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    ck_assert_uint_eq(wheels_closed, i + 1);
-    for (j = 0; j < THREADS; j++)
-      uv_sem_destroy(&workers[j].room);
+  for (count = 1; count <= CLOSES; count++) {
+    close_after_requests(count);
+    ck_assert_uint_eq(wheels_closed, count);
   }
 }
 END_TEST
@@ -252,7 +199,7 @@ END_TEST
 /* ---- The last request closes ----------------------------------------------
  */
 
-#define ROUNDS 1000
+#define TIMES 1000
 
 static struct {
   uv_sem_t ready, back;
@@ -289,7 +236,7 @@ START_TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last)
   ck_assert_int_eq(uv_sem_init(&last.ready, 0), 0);
   ck_assert_int_eq(uv_sem_init(&last.back, 0), 0);
   ck_assert_int_eq(uv_thread_create(&thread, post_last, NULL), 0);
-  for (i = 0; i < ROUNDS; i++) {
+  for (i = 0; i < TIMES; i++) {
     last.wheel = open_wheel();
     uv_sem_post(&last.ready);
     ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
@@ -308,8 +255,8 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      {requests_of_several_threads_are_called_back_once_and_in_order, 0, 4},
-      TEST(a_thread_whose_post_is_refused_may_free_its_timer),
+      TEST(requests_of_several_threads_are_called_back_once_and_in_order),
+      TEST(a_thread_whose_post_is_refused_may_free_its_timers),
       TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last),
   };
 

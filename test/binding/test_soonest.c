@@ -215,78 +215,6 @@ START_TEST(a_full_wheel_has_room_again)
 }
 END_TEST
 
-/* ---- Beside turns -------------------------------------------------------- */
-
-/* A hundred timers are due at once: it fires fewer than a cut turn has left, or
- * more. */
-static const struct {
-  uint32_t flags;
-  unsigned count;
-} cuts[] = {{0, 20}, {UVWHEEL_FIFO, 20}, {0, 300}, {UVWHEEL_FIFO, 300}};
-
-START_TEST(it_goes_on_where_a_cut_turn_has_stopped)
-{
-  const uvwheel_options_t options = {.tick_ms = TICK_MS,
-                                     .slots = 64,
-                                     .turn_budget = 30,
-                                     .flags = cuts[_i].flags};
-  unsigned count = cuts[_i].count, fired, i;
-
-  open_waiters(&options);
-  start_waiters(100, 5, 0);
-  for (i = 100; i < TIMERS; i++)
-    test_timer_start(&waiters[i], 2000 + 5 * i, 0);
-  virtual_time_advance_ms(20);
-  run_turn();
-  fired = order_length; /* looks at others of the slot count for the budget */
-  ck_assert_uint_ge(fired, 20);
-  ck_assert_uint_le(fired, 30);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
-  verify_wheel();
-  for (i = 0; i < fired + count && i < 100; i++)
-    ck_assert_uint_lt(order[i], 100);
-  ck_assert_uint_eq(order_length, fired + count);
-  run_for(100);
-  ck_assert_uint_eq(order_length, fired + count > 100 ? fired + count : 100);
-  run_for(5000);
-  ck_assert_uint_eq(order_length, TIMERS);
-  for (i = 0; i < TIMERS; i++)
-    ck_assert_uint_eq(waiters[i].fired, 1);
-  for (i = 1; i < TIMERS && cuts[_i].flags == UVWHEEL_FIFO; i++)
-    ck_assert_uint_eq(order[i], i);
-}
-END_TEST
-
-static void
-visit_and_start_again(uvwheel_timer_t *timer, void *visits)
-{
-  ++*(unsigned *)visits;
-  ck_assert_int_eq(uvwheel_timer_start(timer, timer->cb, 100000, 0), 0);
-}
-
-static void
-walk_once(test_timer_t *timer)
-{
-  unsigned visits = 0;
-
-  uvwheel_walk(&wheel, visit_and_start_again, &visits);
-  ck_assert_uint_eq(visits, 2);
-  timer->then = NULL;
-}
-
-/* Of three timers one fires, and one that is to fire next is visited. */
-START_TEST(a_walk_in_its_callback_visits_each_timer_once)
-{
-  unsigned i;
-
-  open_waiters(&wheels[_i]);
-  start_waiters(3, 5000, 0);
-  for (i = 0; i < 3; i++)
-    waiters[i].then = walk_once;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 2), 1);
-}
-END_TEST
-
 /* ---- Its cost ------------------------------------------------------------ */
 
 static void
@@ -347,8 +275,6 @@ main(void)
       TEST(timers_far_away_are_reached_and_the_last_due_times_are_not),
       TEST(count_may_be_anything),
       TEST(a_full_wheel_has_room_again),
-      EACH(it_goes_on_where_a_cut_turn_has_stopped, cuts),
-      EACH(a_walk_in_its_callback_visits_each_timer_once, wheels),
       EACH(few_are_looked_at_however_many_wait, crowds),
   };
 

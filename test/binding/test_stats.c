@@ -127,32 +127,6 @@ START_TEST(lateness_is_counted_in_powers_of_two)
 }
 END_TEST
 
-/* ---- Rounds -------------------------------------------------------------- */
-
-#define TICK_MS 10
-#define SLOTS UINT64_C(8)
-
-START_TEST(rounds_follow_from_the_due_time)
-{
-  static test_timer_t timer;
-
-  open_wheel(TICK_MS, SLOTS);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 5 * SLOTS * TICK_MS, 0);
-  run_for(2 * SLOTS * TICK_MS);
-  ck_assert_uint_eq(uvwheel_timer_get_rounds(&timer.base), 3);
-  ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
-  ck_assert_uint_eq(uvwheel_timer_get_rounds(&timer.base), 5);
-  test_timer_start(&timer, UINT64_MAX, 0);
-  ck_assert_uint_gt(uvwheel_timer_get_rounds(&timer.base), UINT32_MAX);
-  test_timer_start(&timer, 5, 0);
-  virtual_time_advance_ms(100);
-  uv_update_time(&loop);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 1);
-  ck_assert_uint_eq(uvwheel_timer_get_rounds(&timer.base), 0);
-}
-END_TEST
-
 /* ---- The page ------------------------------------------------------------ */
 
 static char *
@@ -210,7 +184,7 @@ START_TEST(the_page_shows_in_which_round_timers_are_due)
   static test_timer_t timers[10];
   size_t i;
 
-  open_wheel(TICK_MS, SLOTS);
+  open_wheel(10, 8);
   test_timer_init_all(timers, LENGTH(timers));
   expect_on_page("rounds    0 timers are due in later ones, "
                  "at most 0 ahead\n");
@@ -284,7 +258,6 @@ main(void)
       TEST(a_wheel_reports_the_options_that_it_was_made_with),
       TEST(a_slot_is_counted_and_others_are_empty),
       TEST(lateness_is_counted_in_powers_of_two),
-      TEST(rounds_follow_from_the_due_time),
       TEST(the_page_shows_configuration_counts_and_lateness),
       TEST(the_page_shows_in_which_round_timers_are_due),
       TEST(the_page_shows_trouble),

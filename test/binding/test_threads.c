@@ -16,7 +16,7 @@
 #define THREADS 4
 #define WHEELS 2 /* for each thread, used in turn */
 #define TIMERS 300
-#define ROUNDS 5
+#define CALLBACKS 5
 
 typedef struct worker_s worker_t;
 
@@ -114,7 +114,7 @@ init_worker(worker_t *worker)
            uvwheel_timer_init(&worker->wheels[i % WHEELS], &item->timer) == 0);
     item->timer.data = item;
     item->worker = worker;
-    item->left = ROUNDS;
+    item->left = CALLBACKS;
   }
 }
 
@@ -127,7 +127,7 @@ run_worker(void *arg)
   for (i = 0; i < TIMERS; i++)
     start_item(&worker->items[i]);
   expect(worker, uv_run(&worker->loop, UV_RUN_DEFAULT) == 0);
-  expect(worker, worker->fired == TIMERS * ROUNDS);
+  expect(worker, worker->fired == TIMERS * CALLBACKS);
   for (i = 0; i < WHEELS; i++) {
     expect(worker, uvwheel_count(&worker->wheels[i]) == 0);
     expect(worker, broken_invariants(&worker->wheels[i].core, stderr) == 0);

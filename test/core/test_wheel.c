@@ -3,7 +3,6 @@
 /* The wheel on a fake clock: when entries expire, from every position of the
  * hand. test/model runs random operations against a model. */
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,33 +124,6 @@ expire_pairs(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
 AT_EVERY_HAND(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
               expire_pairs)
 
-static void
-jump(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
-{
-  item_t items[MAX_DELAYS];
-  uint64_t delays[MAX_DELAYS], last_ms = 0;
-  size_t i, count = boundary_delays(shape, ROUNDS, delays), due = 0;
-  uint64_t far_ms = now_ms + shape->tick_ms * shape->slots * 7 / 2;
-  uvwheel_entry_t *entry;
-
-  for (i = count; i-- > 0;) {
-    insert(core, &items[i].entry, now_ms + delays[i]);
-    due += tick_ms_after(shape->tick_ms, now_ms + delays[i]) <= far_ms;
-  }
-  while ((entry = expire(core, far_ms)) != NULL) {
-    uint64_t tick_ms = tick_ms_after(shape->tick_ms, entry->due_ms);
-    ck_assert_uint_ge(tick_ms, last_ms);
-    last_ms = tick_ms;
-    due--;
-  }
-  ck_assert_uint_eq(due, 0);
-  run_out(core, items, count, far_ms);
-  ck_assert_uint_eq(core->counters.expired, count);
-}
-
-/* agrona#73, tokio-core#2. */
-AT_EVERY_HAND(a_jump_hands_out_what_is_due_in_the_order_of_ticks, jump)
-
 /* P10 */
 START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
 {
@@ -195,7 +167,7 @@ START_TEST(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly)
 }
 END_TEST
 
-/* ---- Large and backward times -------------------------------------------- */
+/* ---- Large times --------------------------------------------------------- */
 
 /* P5. Around powers of two, and around the ticks before them. */
 START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
@@ -224,33 +196,6 @@ START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
   close_core(&core);
 }
 END_TEST
-
-static void
-step_back(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
-{
-  uint64_t round_ms = shape->tick_ms * shape->slots, back_ms;
-  uint64_t delays[MAX_DELAYS];
-  size_t i, count = boundary_delays(shape, 2, delays);
-  item_t items[2 * MAX_DELAYS];
-
-  for (back_ms = 1; back_ms <= now_ms && back_ms <= 2 * round_ms;
-       back_ms += 1 + round_ms / 8) {
-    for (i = 0; i < count; i++)
-      insert(core, &items[i].entry, now_ms + delays[i]);
-    expect_none(core, now_ms);
-    expect_none(core, now_ms - back_ms);
-    for (i = 0; i < count; i++)
-      insert(core, &items[count + i].entry, now_ms - back_ms + delays[i]);
-    expect_none(core, now_ms - back_ms);
-    run_out(core, items, 2 * count, now_ms - back_ms);
-    now_ms += 3 * round_ms;
-    expect_none(core, now_ms);
-  }
-}
-
-/* haproxy#2704. */
-AT_EVERY_HAND(a_clock_that_steps_back_makes_nothing_early_late_or_lost,
-              step_back)
 
 /* ---- Postponing ---------------------------------------------------------- */
 
@@ -413,32 +358,6 @@ END_TEST
 
 /* ---- Making a wheel ------------------------------------------------------ */
 
-START_TEST(an_argument_out_of_range_leaves_the_memory_alone)
-{
-  static const shape_t bad[] = {
-      {0, 8, 0},
-      {UVWHEEL_MAX_TICK_MS + UINT64_C(1), 8, 0},
-      {UINT64_MAX, 8, 0},
-      {100, 0, 0},
-      {100, UVWHEEL_MAX_SLOTS + 1, 0},
-      {100, UINT32_MAX, 0},
-      {100, 8, 2},
-      {100, 8, UINT32_MAX},
-  };
-  uvwheel_core_t core, before;
-  size_t i;
-
-  memset(&core, 0xA5, sizeof core);
-  before = core;
-  for (i = 0; i < LENGTH(bad); i++) {
-    ck_assert_int_eq(
-        uvwheel__core_init(&core, bad[i].tick_ms, bad[i].slots, bad[i].flags),
-        EINVAL);
-    ck_assert_mem_eq(&core, &before, sizeof core);
-  }
-}
-END_TEST
-
 START_TEST(the_largest_tick_and_the_most_slots_work)
 {
   const shape_t shape = {UVWHEEL_MAX_TICK_MS, UVWHEEL_MAX_SLOTS, UVWHEEL_FIFO};
@@ -468,12 +387,9 @@ main(void)
        shape_count},
       {any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion, 0,
        shape_count},
-      {a_jump_hands_out_what_is_due_in_the_order_of_ticks, 0, shape_count},
       {a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly, 0,
        shape_count},
       {any_due_time_is_legal_and_the_last_ones_are_never_reached, 0,
-       shape_count},
-      {a_clock_that_steps_back_makes_nothing_early_late_or_lost, 0,
        shape_count},
       TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain),
       EACH(postponing_is_one_store, slot_kinds),
@@ -482,7 +398,6 @@ main(void)
       EACH(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one,
            slot_kinds),
       TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion),
-      TEST(an_argument_out_of_range_leaves_the_memory_alone),
       TEST(the_largest_tick_and_the_most_slots_work),
   };
 

@@ -101,9 +101,8 @@ extern binding_game_t game;
 
 uint64_t clock_ms(void);
 
-/* The wheel's clock; and what it reports, which is 0 once it is closed. */
+/* The wheel's clock. */
 uint64_t now_ms(void);
-uint64_t told_now_ms(void);
 
 /* A turn has begun, or a stall was found, if the wheel says so. */
 void watch_turns(void);
@@ -148,14 +147,6 @@ void init_again(void);
 
 /* Makes the timer one of the present wheel. */
 void init_timer(holder_t *holder);
-
-/* The timer of an index that the bytes tell; NULL if there can be none. */
-uvwheel_timer_t *pick_timer(unsigned *index);
-
-uint64_t take_repeat(void);
-
-/* What all timers are started with. */
-void on_fire(uvwheel_timer_t *timer);
 
 /* ---- play_posts.c -------------------------------------------------------- */
 

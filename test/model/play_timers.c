@@ -199,7 +199,8 @@ fire_early(unsigned index)
   game.fired_early++;
 }
 
-void
+/* What all timers are started with. */
+static void
 on_fire(uvwheel_timer_t *timer)
 {
   unsigned index = ((holder_t *)timer)->index;
@@ -233,7 +234,8 @@ init_timer(holder_t *holder)
   armed->holder = holder;
 }
 
-uvwheel_timer_t *
+/* The timer of an index that the bytes tell; NULL if there can be none. */
+static uvwheel_timer_t *
 pick_timer(unsigned *index)
 {
   holder_t *holder;
@@ -251,7 +253,7 @@ pick_timer(unsigned *index)
   return &holder->timer;
 }
 
-uint64_t
+static uint64_t
 take_repeat(void)
 {
   return pick(&game.bytes, 2) == 0 ? 0 : take_delay();

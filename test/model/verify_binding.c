@@ -19,7 +19,8 @@ now_ms(void)
   return uv_now(&game.loop) - game.turns.set_back_ms;
 }
 
-uint64_t
+/* What it reports, which is 0 once it is closed. */
+static uint64_t
 told_now_ms(void)
 {
   return game.state == OPEN ? now_ms() : 0;

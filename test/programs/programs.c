@@ -149,12 +149,6 @@ start_listening(const char *variable, const char *command_line, uint16_t *port)
   return server;
 }
 
-program_t
-start_server(const char *options, uint16_t *port)
-{
-  return start_listening("IDLE_SERVER", text_of("--port 0 %s", options), port);
-}
-
 void
 stop_well(const program_t *program, int signal, result_t *result)
 {
@@ -179,28 +173,6 @@ assert_complaint(const result_t *result, int status, const char *text)
   ck_assert_ptr_eq(strchr(result->err, '\n'),
                    result->err + strlen(result->err) - 1);
   ck_assert_int_eq(result->status, status);
-}
-
-void
-assert_wrong_usage(const char *variable, const char *command_line,
-                   const char *complaint)
-{
-  static result_t result;
-
-  run_program(variable, command_line, &result);
-  assert_complaint(&result, 2, complaint);
-  ck_assert_str_eq(result.out, "");
-}
-
-void
-assert_help(const char *variable, const char *const *names, size_t count)
-{
-  static result_t result;
-
-  run_program(variable, "--help", &result);
-  ck_assert_int_eq(result.status, 0);
-  for (size_t i = 0; i < count; i++)
-    ck_assert_msg(strstr(result.out, names[i]) != NULL, "%s", names[i]);
 }
 
 uint64_t

@@ -60,9 +60,6 @@ void run_program(const char *variable, const char *command_line,
 program_t start_listening(const char *variable, const char *command_line,
                           uint16_t *port);
 
-/* Starts an idle-server on a free port. */
-program_t start_server(const char *options, uint16_t *port);
-
 /* Fails unless the program ended with this status and exactly one line on
  * stderr, in which the text occurs. */
 void assert_complaint(const result_t *result, int status, const char *text);
@@ -72,14 +69,6 @@ void assert_has(const char *text, const char *const *parts);
 
 /* The program was stopped, and had nothing to complain of. */
 void stop_well(const program_t *program, int signal, result_t *result);
-
-/* The program takes this command line for wrong usage: it prints nothing but
- * that complaint. */
-void assert_wrong_usage(const char *variable, const char *command_line,
-                        const char *complaint);
-
-/* The program's --help names these options. */
-void assert_help(const char *variable, const char *const *names, size_t count);
 
 /* What the last line "key=value ..." that has this key says. */
 uint64_t number_of(const char *output, const char *key);

@@ -122,7 +122,6 @@ static const struct {
     {IN_SNAPSHOT(stats.wakeup_max_us), 1, 50000},
     {IN_SNAPSHOT(stats.wakeup_max_us), 60000, 60000},
 };
-#define LIMITS ((int)(sizeof(limits) / sizeof(limits[0])))
 
 /* Two seconds pass, in which one figure changes. Says when it was bad. */
 static uint64_t
@@ -282,7 +281,7 @@ main(void)
   const loop_test_t tests[] = {
       TEST(each_statistic_is_a_figure_once),
       TEST(the_table_needs_no_escapes_and_fits_into_an_event),
-      {a_figure_is_bad_when_it_is_over_its_limit, 0, LIMITS},
+      EACH(a_figure_is_bad_when_it_is_over_its_limit, limits),
       TEST(trouble_is_remembered_until_there_is_more),
       TEST(timers_are_late_when_one_in_a_hundred_is),
       {each_wheel_has_samples_under_its_name, 0, 2},

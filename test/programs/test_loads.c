@@ -359,29 +359,14 @@ END_TEST
 /* What is wrong about the answers. */
 typedef enum {
   NOTHING,
-  WRONG_TEXT, /* from here on of the second answer */
+  WRONG_TEXT, /* all of them of the second answer */
   WRONG_PEER,
   WRONG_COUNT,
   SENT_TWICE,
-  COUNT_OF_ONE, /* from here on of all answers */
-  NO_ANSWER,
-  NO_SESSION
+  LIES
 } lie_t;
 
 #define CHATTY "--chatty 100 --timeout 0 --duration 1"
-#define SILENT "--chatty 0 --timeout 500 --duration 0"
-#define HASTY " --patience 500"
-static const struct {
-  lie_t lie;
-  const char *load;
-  const char *promise;
-} lies[] = {
-    {WRONG_TEXT, CHATTY, GARBLED},  {WRONG_PEER, CHATTY, GARBLED},
-    {WRONG_COUNT, CHATTY, GARBLED}, {SENT_TWICE, CHATTY, GARBLED},
-    {COUNT_OF_ONE, CHATTY, CLOSED}, {NO_ANSWER, CHATTY HASTY, LOST},
-    {NO_SESSION, SILENT, EARLY},    {COUNT_OF_ONE, SILENT HASTY, MISSING},
-};
-#define LIES ((int)(sizeof(lies) / sizeof(lies[0])))
 
 /* Answers the next datagram, the number of which it is given. */
 static void
@@ -397,14 +382,9 @@ answer_one(int socket, lie_t lie, unsigned number)
   ck_assert_int_gt(length, 0);
   if (number == 2 && (lie == WRONG_TEXT || lie == WRONG_PEER))
     text[lie == WRONG_PEER ? 1 : length - 1] ^= 1;
-  if (lie == COUNT_OF_ONE)
-    count = 1;
-  if (lie == NO_SESSION && text[0] == '?')
-    count = 0;
   int head = snprintf(answer, sizeof(answer), "%u ", count);
   memcpy(answer + head, text, (size_t)length);
-  for (int i = 0; i < (lie == SENT_TWICE && number == 2) + (lie != NO_ANSWER);
-       i++)
+  for (int i = 0; i <= (lie == SENT_TWICE && number == 2); i++)
     sendto(socket, answer, (size_t)(head + length), 0, (struct sockaddr *)&peer,
            size);
 }
@@ -431,9 +411,9 @@ START_TEST(a_liar_is_found)
 
   if (!is_built(&udp))
     return;
-  program_t load = start_load_of(&udp, port, 1, lies[_i].load);
-  lie_to(&load, socket, lies[_i].lie);
-  assert_broken(lies[_i].promise);
+  program_t load = start_load_of(&udp, port, 1, CHATTY);
+  lie_to(&load, socket, (lie_t)_i);
+  assert_broken(GARBLED);
 }
 END_TEST
 
@@ -566,7 +546,7 @@ promises_tcase(void)
                       0, MISMATCH);
   tcase_add_loop_test(tcase, a_bad_echo_is_found, 0, 4);
   tcase_add_test(tcase, a_server_that_closes_all_at_once_is_found);
-  tcase_add_loop_test(tcase, a_liar_is_found, 0, LIES);
+  tcase_add_loop_test(tcase, a_liar_is_found, WRONG_TEXT, LIES);
   tcase_add_test(tcase, a_stranger_is_ignored);
   return tcase;
 }

@@ -160,11 +160,11 @@ END_TEST
 START_TEST(queue_work_leaves_the_loop_free)
 {
   run_recipe("QUEUE_WORK");
-  for (unsigned round = 1; round <= 3; round++) {
+  for (unsigned work = 1; work <= 3; work++) {
     expect_text("work ");
-    ck_assert_uint_eq(expect_number(), round);
+    ck_assert_uint_eq(expect_number(), work);
     expect_text(" begins\nwork ");
-    ck_assert_uint_eq(expect_number(), round);
+    ck_assert_uint_eq(expect_number(), work);
     expect_text(" done, the loop's heart beat ");
     ck_assert_uint_ge(expect_number(), 3);
     expect_text(" times meanwhile\n");

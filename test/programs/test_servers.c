@@ -81,9 +81,9 @@ START_TEST(garbage_is_echoed_byte_for_byte)
   program_t server = start(_i, NEVER_MS, "", &port);
   int connection = connect_to(port);
 
-  for (unsigned round = 0; round < 20; round++) {
+  for (unsigned part = 0; part < 20; part++) {
     for (size_t i = 0; i < sizeof(bytes); i++)
-      bytes[i] = (unsigned char)(i * i + i / 256 + round);
+      bytes[i] = (unsigned char)(i * i + i / 256 + part);
     send_all(connection, bytes, sizeof(bytes));
     expect(connection, bytes, sizeof(bytes));
   }
@@ -280,7 +280,7 @@ newcomer(uint16_t port)
   return connection;
 }
 
-/* With this many places, a round of newcomers takes several ticks. */
+/* With so many places, it takes several ticks until all are taken anew. */
 #define PLACES 100
 
 static const struct {
@@ -396,13 +396,17 @@ START_TEST(connections_are_spread_over_the_threads)
 }
 END_TEST
 
+/* ---- The live page; more of it in test_live.c --------------------------- */
+
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 static program_t
-start_with_page(uint16_t *port, uint16_t *page_port)
+start_with_page(int row, const char *options, uint16_t *port,
+                uint16_t *page_port)
 {
   char line[256];
-  program_t server = start(MULTI_LOOP, NEVER_MS, "--threads 3 --http 0", port);
+  program_t server =
+      start(row, NEVER_MS, text_of("--http 0 %s", options), port);
 
   read_line(server.out, line, sizeof(line));
   ck_assert_msg(strncmp(line, "live page: http://", 18) == 0, "%s", line);
@@ -410,21 +414,35 @@ start_with_page(uint16_t *port, uint16_t *page_port)
   return server;
 }
 
-START_TEST(each_wheel_can_be_watched)
+static int
+ask_page(uint16_t page_port, const char *request)
+{
+  int connection = connect_to(page_port);
+
+  send_all(connection, request, strlen(request));
+  return connection;
+}
+
+/* Reads lines until one has this. */
+static void
+await_line(int viewer, const char *part)
 {
   static char line[65536];
-  uint16_t port, page_port;
-  program_t server = start_with_page(&port, &page_port);
 
-  for (int i = 0; i < 3; i++) {
-    int viewer = connect_to(page_port);
-    const char *request = text_of(GET("/events?wheel=%d"), i);
-    const char *beginning = text_of("data: {\"wheel\":%d,", i);
-    send_all(viewer, request, strlen(request));
-    do
-      read_line(viewer, line, sizeof(line));
-    while (strncmp(line, beginning, strlen(beginning)) != 0);
-  }
+  do
+    read_line(viewer, line, sizeof(line));
+  while (strstr(line, part) == NULL);
+}
+
+START_TEST(each_wheel_can_be_watched)
+{
+  uint16_t port, page_port;
+  program_t server =
+      start_with_page(MULTI_LOOP, "--threads 3", &port, &page_port);
+
+  for (int i = 0; i < 3; i++)
+    await_line(ask_page(page_port, text_of(GET("/events?wheel=%d"), i)),
+               text_of("data: {\"wheel\":%d,", i));
   stop_well(&server, SIGTERM, &result);
 }
 END_TEST
@@ -432,10 +450,67 @@ END_TEST
 START_TEST(scrapes_and_signals_may_meet)
 {
   uint16_t port, page_port;
-  program_t server = start_with_page(&port, &page_port);
+  program_t server =
+      start_with_page(MULTI_LOOP, "--threads 3", &port, &page_port);
 
   for (int i = 0; i < 100; i++)
-    send_all(connect_to(page_port), GET("/metrics"), strlen(GET("/metrics")));
+    ask_page(page_port, GET("/metrics"));
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
+static const char *const when_full[] = {"refuse", "shed"};
+
+START_TEST(viewers_take_no_places_of_peers)
+{
+  int viewers[3], peers[3];
+  uint16_t port, page_port;
+  program_t server = start_with_page(
+      WHEEL, text_of("--max-connections 3 --when-full %s", when_full[_i]),
+      &port, &page_port);
+
+  for (int i = 0; i < 3; i++)
+    viewers[i] = ask_page(page_port, GET("/events"));
+  for (int i = 0; i < 3; i++)
+    peers[i] = newcomer(port);
+  for (int i = 0; i < 3; i++) {
+    await_line(viewers[i], "\"active\":[3]");
+    assert_echo(peers[i]);
+  }
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
+START_TEST(a_signal_ends_the_page_whatever_its_connections_do)
+{
+  int viewers[10];
+  uint16_t port, page_port;
+  program_t server = start_with_page(WHEEL, "", &port, &page_port);
+
+  for (int i = 0; i < 10; i++)
+    viewers[i] = ask_page(page_port, GET("/events"));
+  connect_to(page_port);
+  ask_page(page_port, "GET / HT");
+  ask_page(page_port, GET("/"));
+  await_line(viewers[9], "data: {");
+  assert_sound(WHEEL, &server, port, 0);
+  for (int i = 0; i < 10; i++)
+    read_to_end(viewers[i]);
+}
+END_TEST
+
+START_TEST(an_address_that_the_page_cannot_have_is_one_line)
+{
+  const char *other = "--http-host 127.0.0.2";
+  uint16_t port, page_port;
+  program_t server = start_with_page(WHEEL, other, &port, &page_port);
+
+  run_program("IDLE_SERVER", text_of("--port 0 --http %u %s", page_port, other),
+              &result);
+  assert_complaint(&result, 1, "address already in use");
+  run_program("IDLE_SERVER", "--port 0 --http 0 --http-host no.host.invalid",
+              &result);
+  assert_complaint(&result, 2, "no such host");
   stop_well(&server, SIGTERM, &result);
 }
 END_TEST
@@ -454,17 +529,20 @@ main(void)
       {peers_that_vanish_do_no_harm, 0, SERVERS},
       {out_of_descriptors_it_says_so_and_recovers, 0, OF_ECHO},
       {full_it_says_so_and_refuses, 0, IDLE_SERVERS},
-      {full_it_sheds_the_idlest, 0, 2},
+      EACH(full_it_sheds_the_idlest, full),
       {out_of_memory_it_says_so_and_goes_on, 0, IDLE_SERVERS},
       {figures_come_while_it_runs, 0, OF_ECHO},
       {a_signal_closes_everything, 0, 2 * OF_ECHO},
       TEST(connections_are_spread_over_the_threads),
       TEST(each_wheel_can_be_watched),
       TEST(scrapes_and_signals_may_meet),
+      EACH(viewers_take_no_places_of_peers, when_full),
+      TEST(a_signal_ends_the_page_whatever_its_connections_do),
+      TEST(an_address_that_the_page_cannot_have_is_one_line),
   };
   size_t count = sizeof tests / sizeof *tests;
 
   if (strcmp(getenv("HAS_PAGE"), "yes") != 0)
-    count -= 2; /* those that scrape */
+    count -= 5; /* those with a page */
   return run_tests("servers", NULL, NULL, tests, count);
 }

@@ -324,43 +324,16 @@ START_TEST(a_comparison_says_in_words_who_waits_longer)
 }
 END_TEST
 
-/* ---- Usage -------------------------------------------------------------- */
-
-START_TEST(wrong_usage_is_one_line)
-{
-  assert_wrong_usage("TRY", "--with sundial true", "--with takes uv or wheel");
-  assert_wrong_usage("TRY", "--with uv", "no command is given");
-  assert_wrong_usage("TRY", "--tick 0 true", "--tick takes a number");
-  assert_wrong_usage("TRY", "--tick", "--tick takes a value");
-  assert_wrong_usage("TRY", "--compare one", "--compare takes two files");
-  assert_wrong_usage("TRY", "--compare no yes", "cannot read 'no'");
-  assert_wrong_usage("TRY", "--output /dev/null true", "--output takes a file");
-  assert_wrong_usage("TRY", "--wheel true", "unknown option '--wheel'");
-}
-END_TEST
-
-START_TEST(help_names_the_options)
-{
-  static const char *const names[] = {"--with uv", "--with wheel", "--tick",
-                                      "--stall",   "--output",     "--compare",
-                                      "SIGUSR2",   "SIGKILL"};
-
-  assert_help("TRY", names, sizeof(names) / sizeof(*names));
-}
-END_TEST
-
 int
 main(void)
 {
   const loop_test_t tests[] = {
       TEST(a_program_does_and_counts_the_same_whoever_serves_its_timers),
       EACH(a_report_says_what_the_program_did, runs),
-      {a_signal_asks_for_a_report_and_another_ends_with_one, 0, 3},
-      {a_file_is_kept_fresh_until_any_end, 0, 2},
+      EACH(a_signal_asks_for_a_report_and_another_ends_with_one, signalled),
+      EACH(a_file_is_kept_fresh_until_any_end, ends),
       TEST(two_reports_are_compared_in_either_order),
       TEST(a_comparison_says_in_words_who_waits_longer),
-      TEST(wrong_usage_is_one_line),
-      TEST(help_names_the_options),
   };
 
   return run_tests("try", make_directory, remove_directory, tests,

@@ -18,7 +18,6 @@
 
 #define PEERS 50
 #define NO_IDLE_TIME "--timeout 600000 "
-#define NS_PER_MS INT64_C(1000000)
 
 static const char *const kinds[] = {"wheel", "uv"};
 #define KINDS 2
@@ -130,48 +129,6 @@ START_TEST(a_question_makes_no_session)
 }
 END_TEST
 
-/* Nor does asking keep it alive. */
-START_TEST(an_idle_session_ends_but_not_early)
-{
-  start_kind(_i, "--timeout 300 --tick 10");
-  int peer = speak_to(port);
-  int64_t begin_ns = now_ns();
-
-  ck_assert_uint_eq(say(peer, "hello", 5), 1);
-  while (ask(peer) == 1)
-    continue;
-  ck_assert_int_ge(now_ns() - begin_ns, 300 * NS_PER_MS);
-  ck_assert_uint_eq(say(peer, "hello", 5), 1);
-  assert_sound(2);
-  ck_assert_uint_ge(number_of(result.out, "expired"), 1);
-}
-END_TEST
-
-/* The end of another session shows that a timeout has passed. */
-START_TEST(traffic_keeps_a_session)
-{
-  start_kind(_i, "--timeout 500 --tick 10");
-  int busy = speak_to(port), silent = speak_to(port);
-  int64_t said_ns = now_ns();
-  uint64_t created = 2, count = say(busy, "on", 2), is_there;
-
-  ck_assert_uint_eq(say(silent, "hello", 5), 1);
-  do {
-    is_there = ask(silent);
-    int64_t before_ns = said_ns;
-    said_ns = now_ns();
-    uint64_t next = say(busy, "on", 2);
-    /* Unless this test was stopped for a whole timeout. */
-    if (next == 1 && now_ns() - before_ns >= 500 * NS_PER_MS)
-      created++;
-    else
-      ck_assert_uint_eq(next, count + 1);
-    count = next;
-  } while (is_there);
-  assert_sound(created);
-}
-END_TEST
-
 /* ---- Limits ------------------------------------------------------------- */
 
 START_TEST(over_the_limit_a_datagram_is_refused_and_counted)
@@ -190,6 +147,7 @@ START_TEST(over_the_limit_a_datagram_is_refused_and_counted)
 }
 END_TEST
 
+/* Asking does not keep it alive. */
 START_TEST(the_end_of_a_session_makes_room_for_another)
 {
   start_kind(_i, "--timeout 300 --tick 10 --sessions 1");
@@ -280,8 +238,6 @@ main(void)
       {garbage_is_counted_and_comes_back_byte_for_byte, 0, KINDS},
       {each_address_and_port_is_a_session_of_its_own, 0, KINDS},
       {a_question_makes_no_session, 0, KINDS},
-      {an_idle_session_ends_but_not_early, 0, KINDS},
-      {traffic_keeps_a_session, 0, KINDS},
       {over_the_limit_a_datagram_is_refused_and_counted, 0, KINDS},
       {the_end_of_a_session_makes_room_for_another, 0, KINDS},
       {many_sessions_need_few_descriptors, 0, KINDS},

@@ -43,7 +43,6 @@ libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv libuv
 lld           lld lld lld lld lld lld
 lintian       lintian - - - - -
 llvm-ar       llvm llvm llvm llvm llvm llvm
-luv           lua-luv,lua5.1 - - - - -
 man           man-db man-db man-db man-db man -
 meson         meson meson meson meson meson meson meson,python3
 mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
@@ -53,12 +52,10 @@ named         bind9 bind bind bind bind bind
 ninja         ninja-build ninja-build samurai ninja ninja ninja ninja
 node          nodejs nodejs nodejs nodejs nodejs node
 npm           npm nodejs-npm npm npm npm node
-nvim          neovim neovim neovim neovim neovim neovim
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf pkgconf
 arm64-gcc     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - - -
 armhf-gcc     gcc-arm-linux-gnueabihf,libc6-dev-armhf-cross - - - - -
 i686-gcc      gcc-i686-linux-gnu,libc6-dev-i386-cross - - - - -
-kresd         knot-resolver knot-resolver knot-resolver knot-resolver knot-resolver knot-resolver
 riscv64-gcc   gcc-riscv64-linux-gnu,libc6-dev-riscv64-cross - - - - -
 s390x-gcc     gcc-s390x-linux-gnu,libc6-dev-s390x-cross - - - - -
 qemu-aarch64  qemu-user qemu-user qemu-aarch64 qemu-user qemu-linux-user -
@@ -68,7 +65,6 @@ qemu-riscv64  qemu-user qemu-user qemu-riscv64 qemu-user qemu-linux-user -
 qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
 prometheus-client python3-prometheus-client python3-prometheus_client py3-prometheus-client python-prometheus_client python3-prometheus_client -
 promtool      prometheus golang-github-prometheus prometheus prometheus golang-github-prometheus-prometheus prometheus
-raku          rakudo rakudo rakudo - rakudo rakudo
 selenium      python3-selenium python3-selenium py3-selenium python-selenium python3-selenium -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
@@ -100,8 +96,7 @@ has_tool() {
         clang -fsanitize=address -x c -o /dev/null - ;;
     check | libuv) pkg-config --exists "$1" ;;
     microhttpd) echo '#include <microhttpd.h>' | cc -x c -fsyntax-only - ;;
-    kresd | named) command -v "$1" || test -x "/usr/sbin/$1" ;;
-    luv) lua5.1 -e "require('luv')" ;;
+    named) command -v named || test -x /usr/sbin/named ;;
     arm64-gcc) can_cross aarch64-linux-gnu ;;
     armhf-gcc) can_cross arm-linux-gnueabihf ;;
     i686-gcc) can_cross i686-linux-gnu ;;

@@ -3,10 +3,10 @@
 """What a release has for Meson's wrap database would be accepted there.
 
 The rules are those of its README and of the checks that it runs: names and
-forms, and that the wrap configures without a warning, builds and installs on
-each platform, or else says there that it is not supported, if and only if
-ci_config.json has told so. Of the platforms that are tried there, two can be
-had here: Linux, and Windows as far as configuring by MinGW.
+forms, and that the wrap configures without a warning on each platform, or else
+says there that it is not supported, if and only if ci_config.json has told so.
+Of the platforms that are tried there, two can be had here: Linux, and Windows by
+MinGW. consume.sh builds and installs what it gets.
 
 usage: wrap.py RELEASE
 """
@@ -114,7 +114,6 @@ def run(*command):
 
 
 def check_platform(platform, ci, here, *options):
-    """Returns whether there is something to be built."""
     works = ci.get("build_on", {}).get(platform, True)
     done = run("meson", "setup", here / platform, here, *options,
                *(["--fatal-meson-warnings"] if works else []))
@@ -125,7 +124,6 @@ def check_platform(platform, ci, here, *options):
     else:
         expect(done.returncode != 0 and told,
                f"{platform}: configures, though it is not supported")
-    return done.returncode == 0
 
 
 def main():
@@ -147,13 +145,7 @@ def main():
         (here / "libuv.pc").write_text(LIBUV)
         (here / "mingw").write_text(MINGW.format(here=here))
         check_platform("windows", ci, here, "--cross-file", here / "mingw")
-        if check_platform("linux", ci, here):
-            linux = here / "linux"
-            for command in (["compile", "-C", linux],
-                            ["test", "-C", linux, "--suite", NAME],
-                            ["install", "-C", linux, "--destdir", "pkg"]):
-                done = run("meson", *command)
-                expect(done.returncode == 0, done.stdout)
+        check_platform("linux", ci, here)
 
 
 main()
