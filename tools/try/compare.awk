@@ -15,7 +15,6 @@ function fail(reason) {
   if (in_report)
     kind_of[FILENAME] = kind
 }
-/^uvwheel / { in_report = 0 } # a wheel's page
 !in_report { next }
 $1 ~ /^(init|start|again|stop|fire|close)$/ && NF == 5 {
   calls[kind, $1] = $2
