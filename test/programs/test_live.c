@@ -138,29 +138,16 @@ END_TEST
 
 /* ---- Metrics; more of them in test_live_report.c, browser/served.py ------ */
 
-static const char *const accepts[][2] = {
-    {"", "text/plain; version=0.0.4; charset=utf-8"},
-    {"Accept: text/plain;version=0.0.4;q=1,*/*;q=0.1\r\n",
-     "text/plain; version=0.0.4; charset=utf-8"},
-    {"Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n",
-     "application/openmetrics-text; version=1.0.0; charset=utf-8"},
-};
-
-START_TEST(metrics_have_the_format_that_is_asked_for)
+START_TEST(metrics_are_those_of_this_moment)
 {
-  char text[256];
-
-  start_live("");
-
-  for (int i = 0; i < 3; i++) {
-    snprintf(text, sizeof(text), "GET /metrics HTTP/1.1\r\n" HOST "%s\r\n",
-             accepts[i][0]);
-    ck_assert_uint_eq(read_answer(ask(text)), 200);
-    snprintf(text, sizeof(text), "\r\nContent-Type: %s\r\n", accepts[i][1]);
-    ck_assert_ptr_nonnull(strstr(answer, text));
-    ck_assert_ptr_nonnull(
-        strstr(body_of_answer(), "\nuvwheel_active{wheel=\"idle\"} 0\n"));
-  }
+  start_live(NO_IDLE_TIME);
+  assert_echo(connect_to(port));
+  ck_assert_uint_eq(read_answer(ask(GET("/metrics"))), 200);
+  ck_assert_ptr_nonnull(strstr(answer,
+                               "\r\nContent-Type: text/plain; version=0.0.4; "
+                               "charset=utf-8\r\n"));
+  ck_assert_ptr_nonnull(
+      strstr(body_of_answer(), "\nuvwheel_active{wheel=\"idle\"} 1\n"));
 }
 END_TEST
 
@@ -350,7 +337,7 @@ main(void)
       TEST(bad_requests_get_an_error_and_nothing_of_theirs_back),
       TEST(a_header_without_end_is_refused),
       TEST(a_request_may_come_byte_by_byte_and_end_with_a_shutdown),
-      TEST(metrics_have_the_format_that_is_asked_for),
+      TEST(metrics_are_those_of_this_moment),
       TEST(frames_show_what_the_wheel_holds),
       TEST(one_viewer_too_many_is_refused),
       TEST(a_viewer_that_talks_is_not_listened_to),
