@@ -50,8 +50,7 @@ typedef struct server_s server_t;
 typedef struct session_s {
   udp_peer_t peer; /* makes it an item of the table */
   server_t *server;
-  uint64_t seen_ns;   /* when its last datagram was read */
-  uint64_t datagrams; /* how many there were             */
+  uint64_t datagrams; /* that have come from the peer */
   /* The last member: no more of it is allocated than is used. */
   union {
     uvwheel_timer_t wheel;
@@ -65,10 +64,10 @@ struct server_s {
   end_signals_t signals;
   uv_timer_t stats_timer;
   uvwheel_t wheel;
-  int has_wheel;     /* or sessions have a uv_timer_t each      */
-  udp_peer_t *table; /* the sessions                            */
+  int has_wheel;     /* or sessions have a uv_timer_t each */
+  udp_peer_t *table; /* the sessions                       */
   udp_figures_t figures;
-  uint64_t now_ns; /* since the batch was read; 0: not read yet */
+  int is_batch_dated; /* see date_batch */
   int stopping;
   int status; /* the exit status to be */
   server_options_t options;
@@ -155,10 +154,7 @@ remove_session(session_t *session)
 static void
 on_idle(session_t *session)
 {
-  server_t *server = session->server;
-
-  udp_figures_expired(&server->figures, uv_hrtime() - session->seen_ns,
-                      server->options.timeout_ms * 1000000);
+  session->server->figures.expired++;
   remove_session(session);
 }
 
@@ -195,12 +191,10 @@ touch_session(server_t *server, session_t *session, const udp_key_t *key)
   } else {
     session = make_session(server, key);
   }
-  if (session == NULL) {
+  if (session == NULL)
     server->figures.refused++;
-  } else {
-    session->seen_ns = server->now_ns;
+  else
     session->datagrams++;
-  }
   return session;
 }
 
@@ -214,7 +208,7 @@ on_read_wanted(uv_handle_t *socket, size_t suggested, uv_buf_t *buffer)
   server_t *server = socket->data;
 
   (void)suggested;
-  server->now_ns = 0;
+  server->is_batch_dated = 0;
   *buffer = uv_buf_init(server->read_buffer, sizeof(server->read_buffer));
 }
 
@@ -223,10 +217,9 @@ on_read_wanted(uv_handle_t *socket, size_t suggested, uv_buf_t *buffer)
 static void
 date_batch(server_t *server)
 {
-  if (server->now_ns != 0)
-    return;
-  uv_update_time(&server->loop);
-  server->now_ns = uv_hrtime();
+  if (!server->is_batch_dated)
+    uv_update_time(&server->loop);
+  server->is_batch_dated = 1;
 }
 
 /* What the kernel does not take is lost like others on the way: the peer will

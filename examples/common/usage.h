@@ -20,7 +20,7 @@ typedef struct usage_s {
 
 usage_t usage_of_process(void);
 
-typedef struct turns_s {
+typedef struct iterations_s {
   uv_check_t after_poll;
   uv_prepare_t before_poll;
   uint64_t begun_ns; /* CPU time */
