@@ -33,6 +33,9 @@ extern const uint32_t *bench_rearm_ms;
 
 #define BENCH_REARMS 1024u
 
+/* From here on timers that fire are started again, with this timeout. */
+void bench_rearm_always(uint32_t ms);
+
 static inline uint64_t
 bench_next_rearm_ms(void)
 {

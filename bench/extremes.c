@@ -102,7 +102,7 @@ measure_one_due(const struct rival *rival, struct result *result,
 {
   uint64_t begin;
 
-  rearm_always(PERIOD_MS);
+  bench_rearm_always(PERIOD_MS);
   start(rival, timer, 1, PERIOD_MS);
   rival->can->run(10 * PERIOD_MS);
   bench_fired = 0;

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 
-"""Turns results.csv of a benchmark run into tables and data for the plots.
+"""Makes tables and data for the plots of results.csv, which a benchmark wrote.
 
 usage: report.py DIRECTORY PLOTS
 
-Prints the tables. Writes summary.csv (medians and spread) into the directory,
-where results.csv is, and for each operation NAME.dat for plot.gp into PLOTS.
-Plots of an earlier run are removed."""
+Prints the tables of the results.csv in DIRECTORY. Writes NAME.dat for plot.gp
+into PLOTS, for each operation, and removes the plots of an earlier run from
+DIRECTORY."""
 
 import csv
 import pathlib
@@ -188,18 +188,6 @@ def print_lines(title, lines):
         print("\n".join(lines))
 
 
-def write_summary(cells, path):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["rival", "workload", "n", "median", "min", "max",
-                         "repetitions", "unit"])
-        for (rival, name, n), cell in cells.items():
-            writer.writerow([rival, name, n, f"{cell.median:.6g}",
-                             f"{min(cell.values):.6g}",
-                             f"{max(cell.values):.6g}", len(cell.values),
-                             cell.unit])
-
-
 def write_plot_data(cells, directory, plots):
     """One block per rival, as gnuplot's index and columnheader want it."""
     for name in OPERATIONS + SERVERS:
@@ -226,7 +214,6 @@ def main():
     print_ratios(cells)
     print_lines("Other figures", others(cells))
     print_lines("Where a rival is faster", faster_rivals(cells))
-    write_summary(cells, directory / "summary.csv")
     write_plot_data(cells, directory, plots)
 
 

@@ -17,7 +17,7 @@
 /* Few timers are used again and again, on the same loop, until there is
  * something to measure. */
 #define ENOUGH_TIMERS 200000u
-#define ENOUGH_ROUNDS 500u
+#define ENOUGH_REPETITIONS 500u
 #define ENOUGH_NS 500000000u
 #define LEAST_COUNT 100u /* fewer operations cannot be timed */
 
@@ -72,22 +72,12 @@ close_rival(const struct rival *rival, const struct orders *orders)
   rival->can->close();
 }
 
-static uint32_t rearms_ms[BENCH_REARMS];
-
-void
-rearm_always(uint32_t ms)
-{
-  for (size_t i = 0; i < BENCH_REARMS; i++)
-    rearms_ms[i] = ms;
-  bench_rearm_ms = rearms_ms;
-}
-
 int
 goes_on(size_t n, size_t done, uint64_t since_ns)
 {
   if (done == 0)
     return 1;
-  return done * n < ENOUGH_TIMERS && done < ENOUGH_ROUNDS &&
+  return done * n < ENOUGH_TIMERS && done < ENOUGH_REPETITIONS &&
          clock_cpu_ns() - since_ns < ENOUGH_NS;
 }
 
@@ -216,7 +206,7 @@ repeat_all(const struct rival *rival, const struct orders *orders,
   can->stop(orders->ordered, orders->n);
 }
 
-/* What is done to active timers. */
+/* The operations on active timers. */
 static void
 refresh_all(const struct rival *rival, const struct orders *orders,
             struct result *result)
@@ -449,6 +439,7 @@ void
 workload_churn(const struct rival *rival, const struct orders *orders,
                struct result *result)
 {
+  static uint32_t rearms_ms[BENCH_REARMS];
   const struct operations *can = rival->can;
   size_t n = orders->n;
   size_t batch = n / 1000;
@@ -491,7 +482,7 @@ workload_fire(const struct rival *rival, const struct orders *orders,
     rival->can->set_times(i / 10 + 1, 0);
     rival->can->start(orders->shuffled[0] + i, n - i < 10 ? n - i : 10);
   }
-  rearm_always((uint32_t)(n / 10));
+  bench_rearm_always((uint32_t)(n / 10));
   rival->can->run(100);
   bench_fired = 0;
   begin = clock_cpu_ns();
