@@ -66,7 +66,7 @@ static const option_row_t rows[] = {
      NUMBER(http_port, 0, UINT16_MAX)},
     {TCP, "http-host", "ADDRESS",
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
-    {ALL, "stats", "SECONDS", "print figures that often (never)",
+    {SINGLE, "stats", "SECONDS", "print figures that often (never)",
      NUMBER(stats_seconds, 1, MAX_SECONDS)},
     {IDLE_SERVER, "block", "SECONDS",
      "for tests: block the loop for that long at SIGUSR1, then\n"
