@@ -132,7 +132,6 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
 {
   command_line_t line = {
       .program = load,
-      .usage = "[OPTION]...",
       .description = description_of(load),
       .ending = "Exit status: 0 every promise was kept, 1 not so, or the "
                 "server could\n"

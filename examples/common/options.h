@@ -27,7 +27,6 @@ typedef struct option_row_s {
 
 typedef struct command_line_s {
   unsigned program;        /* its bit                            */
-  const char *usage;       /* what follows its name in a line    */
   const char *description; /* whole lines: what it does          */
   const char *ending;      /* whole lines, after the options     */
   const option_row_t *rows;

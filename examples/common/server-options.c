@@ -38,12 +38,10 @@ static const option_row_t rows[] = {
      "most connections at once, 0: as many as there are\n"
      "descriptors (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
-    {IDLE_SERVER, "when-full", "WHAT",
-     "what becomes of newcomers then (refuse):\n"
-     "  refuse  they are turned away\n"
-     "  shed    the idlest make room;\n"
-     "          only with --timer wheel",
-     TEXT(when_full)},
+    {IDLE_SERVER, "shed", NULL,
+     "then close the idlest to make room for newcomers, instead\n"
+     "of turning newcomers away; only with --timer wheel",
+     OPTION_FIELD(server_options_t, sheds)},
     {IDLE_SERVER, "timer", "KIND",
      "how idle time is watched (wheel):\n"
      "  wheel  by one uvwheel_timer_t for each peer\n"
@@ -95,7 +93,6 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
 {
   command_line_t line = {
       .program = server,
-      .usage = "[OPTION]...",
       .description = description_of(server),
       .ending = "Stop it with Ctrl-C or SIGTERM.\n",
       .rows = rows,
@@ -108,20 +105,15 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
       .port = DEFAULT_PORT,
       .timeout_ms = DEFAULT_TIMEOUT_MS,
       .timer = "wheel",
-      .when_full = "refuse",
       .http_host = DEFAULT_HOST,
       .http_port = NO_HTTP,
   };
   parse_command_line(argc, argv, &line, options);
-  int sheds = strcmp(options->when_full, "shed") == 0;
-  if (!sheds && strcmp(options->when_full, "refuse") != 0)
-    usage_error("--when-full takes refuse or shed, not '%s'",
-                options->when_full);
   if (strcmp(options->timer, "wheel") == 0)
     return;
   if (options->http_port != NO_HTTP)
     usage_error("--http shows the wheel, there is none with --timer %s",
                 options->timer);
-  if (sheds)
-    usage_error("--when-full shed needs --timer wheel");
+  if (options->sheds)
+    usage_error("--shed needs --timer wheel");
 }

@@ -35,8 +35,7 @@ static const struct {
     {"IDLE_SERVER", "--timeout 5s", "not '5s'"},
     {"IDLE_SERVER", "--timeout 99999999999999999999", "takes a number"},
     {"IDLE_SERVER", "--slots 1048577", "--slots takes a number from 1 to"},
-    {"IDLE_SERVER", "--when-full drop", "takes refuse or shed, not 'drop'"},
-    {"IDLE_SERVER", "--when-full shed --timer uv", "needs --timer wheel"},
+    {"IDLE_SERVER", "--shed --timer uv", "needs --timer wheel"},
     {"IDLE_SERVER", "--timer heap", "wheel, uv, sweep or none, not 'heap'"},
     {"IDLE_SERVER", "--bind no.such.host.invalid", "no such host"},
     {"IDLE_SERVER", "stray", "unexpected argument 'stray'"},
@@ -148,7 +147,7 @@ static const struct {
 } helps[] = {
     {"IDLE_SERVER",
      {"--bind", "--port", "--timeout", "--timer", "--tick", "--slots", "--http",
-      "--http-host", "--stats", "--help", "--max-connections", "--when-full",
+      "--http-host", "--stats", "--help", "--max-connections", "--shed",
       "--block"}},
     {"MULTI_LOOP",
      {"--threads", "--port", "--timeout", "--tick", "--slots", "--http",

@@ -288,8 +288,8 @@ static const struct {
   const char *options;
   int newcomers;
 } full[] = {
-    {0, "--tick 1 --when-full shed --max-connections 100", 2 * PLACES},
-    {156, "--tick 1 --when-full shed", 2 * 156},
+    {0, "--tick 1 --shed --max-connections 100", 2 * PLACES},
+    {156, "--tick 1 --shed", 2 * 156},
 };
 
 START_TEST(full_it_sheds_the_idlest)
