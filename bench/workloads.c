@@ -72,7 +72,8 @@ close_rival(const struct rival *rival, const struct orders *orders)
   rival->can->close();
 }
 
-int
+/* Does a workload that handles n timers each time run again? */
+static int
 goes_on(size_t n, size_t done, uint64_t since_ns)
 {
   if (done == 0)

@@ -63,9 +63,6 @@ void add_result(struct result *result, enum row row, double total,
 void open_rival(const struct rival *rival, const struct orders *orders);
 void close_rival(const struct rival *rival, const struct orders *orders);
 
-/* Does a workload that handles n timers each time run again? */
-int goes_on(size_t n, size_t done, uint64_t since_ns);
-
 /* Each runs one workload and adds to the result. */
 typedef void workload_fn(const struct rival *rival, const struct orders *orders,
                          struct result *result);

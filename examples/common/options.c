@@ -65,7 +65,8 @@ show_help(const command_line_t *line)
 
 /* ---- Values ------------------------------------------------------------- */
 
-uint64_t
+/* The whole text as a decimal number from min to max, or a usage error. */
+static uint64_t
 parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
 {
   char *end;

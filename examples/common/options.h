@@ -38,8 +38,4 @@ typedef struct command_line_s {
 void parse_command_line(int argc, char **argv, const command_line_t *line,
                         void *options);
 
-/* The whole text as a decimal number from min to max, or a usage error. */
-uint64_t parse_number(const char *option, const char *text, uint64_t min,
-                      uint64_t max);
-
 #endif /* EXAMPLES_OPTIONS_H */
