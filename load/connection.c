@@ -359,7 +359,7 @@ end_chat(load_t *load, connection_t *connection)
 }
 
 void
-take_turn(load_t *load, connection_t *connection, uint64_t now_ns)
+speak(load_t *load, connection_t *connection, uint64_t now_ns)
 {
   if (connection->chatty && is_churning(load, now_ns) &&
       !is_probe(load, connection) && random_below(load, CHAT) == 0)
