@@ -91,7 +91,7 @@ on_stats_timer(uv_timer_t *timer)
 
 /* ---- Trouble ----------------------------------------------------------- */
 
-/* What a callback does that waits for something: the loop is blocked. */
+/* As a callback that waits for something: the loop is blocked. */
 static void
 on_block(uv_signal_t *signal, int number)
 {

@@ -206,7 +206,7 @@ make_session(server_t *server, const peer_key_t *peer)
   return session;
 }
 
-/* What a datagram does, unless it only asks. */
+/* For each datagram that does not only ask. */
 static session_t *
 touch_session(server_t *server, session_t *session, const peer_key_t *peer)
 {
@@ -247,8 +247,8 @@ date_batch(server_t *server)
   server->is_batch_dated = 1;
 }
 
-/* What the kernel does not take is lost like others on the way: the peer will
- * ask again. */
+/* An answer that the kernel does not take is lost, like others on the way: the
+ * peer will ask again. */
 static void
 answer(server_t *server, const uv_buf_t *datagram, const struct sockaddr *peer,
        uint64_t count)
@@ -372,8 +372,8 @@ start_listening(server_t *server)
     complain("cannot listen on %s: %s", text, uv_strerror(error));
     return error;
   }
-  /* What comes while the loop is busy waits there. Should the system refuse,
-   * the socket keeps what it has. */
+  /* Datagrams that come while the loop is busy wait there. Should the system
+   * refuse, the socket keeps its buffer. */
   uv_recv_buffer_size((uv_handle_t *)&server->socket, &bytes);
   /* Port 0 has become a real one. */
   uv_udp_getsockname(&server->socket, (struct sockaddr *)&address, &size);

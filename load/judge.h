@@ -80,7 +80,7 @@ typedef struct judge_s {
   uint64_t blocked_to_ns;   /* and when it ended, or 0                     */
 } judge_t;
 
-/* What the judge needs to know of a connection that the server has closed. */
+/* The judge's facts about a connection that the server has closed. */
 typedef struct closed_s {
   int chatty;
   int waiting; /* for an echo */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the example programs share beside their real work: complaints,
+/* Shared by the example programs, beside their real work: complaints,
  * addresses, descriptors, a loop that signals end. */
 
 #ifndef EXAMPLES_CLI_H

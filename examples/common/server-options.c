@@ -27,10 +27,9 @@ static const option_row_t rows[] = {
      TEXT(host)},
     {ALL, "port", "PORT", "listen on this port, 0: on any free one (7007)",
      NUMBER(port, 0, UINT16_MAX)},
-    {TCP, "timeout", "MS", "close a connection after this idle time (5000)",
-     NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
-    {UDP_SESSIONS, "timeout", "MS",
-     "remove a session after this idle time (5000)",
+    {ALL, "timeout", "MS",
+     "end a connection or a session after this idle time\n"
+     "(5000)",
      NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
     {UDP_SESSIONS, "sessions", "N", "most sessions at once, 0: no limit (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},

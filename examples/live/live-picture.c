@@ -2,7 +2,7 @@
 
 #include "live-picture.h"
 
-/* What a step may take, and what is left of earlier ones at most. */
+/* The time for a step, and the most that earlier ones may leave to it. */
 #define STEP_NS (LIVE_INTERVAL_MS * 1000000 / LIVE_SHARE)
 
 void

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What is told of the wheels: to the live page events of JSON, first the table
+/* The reports of the wheels: to the live page events of JSON, first the table
  * of figures and then frames; to Prometheus metrics in its text format, with
  * each wheel's name as a label. uvwheel.rules.yml has alert rules for them,
  * uvwheel.dashboard.json shows them in Grafana. */
@@ -12,7 +12,7 @@
 
 #include "live-wheels.h"
 
-/* What the wheels do not know. */
+/* The facts that the wheels do not know. */
 typedef struct live_facts_s {
   uint64_t timeout_ms;
   uint64_t viewers;

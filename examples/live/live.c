@@ -15,8 +15,9 @@
 #include "live-page.h"
 #include "live-report.h"
 
-/* What the kernel may hold for a stream (Linux doubles it): some frames. A peer
- * that has stopped to read is noticed soon, and costs little until then. */
+/* The kernel may hold so much for a stream (Linux doubles it): some frames. A
+ * peer that has stopped to read is noticed soon, and costs little until then.
+ */
 #define STREAM_BUFFER_BYTES 16384
 
 #define BACKLOG 128
@@ -372,7 +373,7 @@ is_host_allowed(const peer_t *peer)
           strcmp(host, peer->live->address) == 0); /* 127.0.0.2 */
 }
 
-/* What follows the header is not waited for: the connection is closed after the
+/* The body of a request is not waited for: the connection is closed after the
  * answer. */
 static enum MHD_Result
 on_request(void *data, struct MHD_Connection *connection, const char *path,

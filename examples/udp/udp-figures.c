@@ -14,7 +14,7 @@ udp_figures_created(udp_figures_t *figures)
     figures->peak = figures->sessions;
 }
 
-/* What a session has made the process grow by, when there were most. */
+/* The bytes by which a session made the process grow, when there were most. */
 static uint64_t
 session_rss(const udp_figures_t *figures, const usage_t *usage)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What udp-sessions counts and measures, in the same way for each kind of
- * timer: nothing here comes from the wheel. */
+/* The figures of udp-sessions, counted and measured in the same way for each
+ * kind of timer: nothing here comes from the wheel. */
 
 #ifndef EXAMPLES_UDP_FIGURES_H
 #define EXAMPLES_UDP_FIGURES_H

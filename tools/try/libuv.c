@@ -12,7 +12,7 @@
 
 /* ---- The real functions ------------------------------------------------- */
 
-/* What the program would have called without this library. */
+/* The function that the program would have called without this library. */
 static void *
 find_real(const char *name)
 {

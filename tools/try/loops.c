@@ -25,7 +25,7 @@ find_record(const uv_loop_t *loop)
   return record;
 }
 
-/* ---- What the wheel's turns take ---------------------------------------- */
+/* ---- The cost of the wheel's turns -------------------------------------- */
 
 static uint64_t
 examined_by(const record_t *record)

@@ -274,7 +274,8 @@ begin_keeping_fresh(void)
 
 /* ---- When --------------------------------------------------------------- */
 
-static void
+/* At exit as well. */
+__attribute__((destructor)) static void
 write_report(void)
 {
   text_t text = {.length = 0};
@@ -355,7 +356,7 @@ begin_reports(void)
     begin_keeping_fresh();
 }
 
-/* What the command sets, or an empty text. */
+/* The value that the command has set, or an empty text. */
 static const char *
 said(const char *name)
 {
@@ -376,10 +377,4 @@ read_settings(void)
   settings.command_pid = strtol(said("UVWHEEL_TRY_PID"), NULL, 10);
   handle(SIGUSR2, on_report_signal, SA_RESTART);
   (void)pthread_atfork(NULL, NULL, on_fork);
-}
-
-__attribute__((destructor)) static void
-report_at_exit(void)
-{
-  write_report();
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the files of uvwheel-try share. Its command preloads them, as one shared
+/* Shared by the files of uvwheel-try. Its command preloads them, as one shared
  * library, into a program that links libuv dynamically:
  *
  *   serve.c   the uv_timer_* functions that the program then calls
@@ -57,9 +57,9 @@ typedef enum kind_e {
   AGAIN,
   STOP,
   CLOSE,
-  EXPIRE_STOP,  /* what libuv does to a timer that fires: it is stopped, */
+  EXPIRE_STOP,  /* libuv fires a timer: it is stopped,                    */
   EXPIRE_AGAIN, /* and started again if it repeats                       */
-  TURN,         /* what a wheel does, without the callbacks that it calls */
+  TURN,         /* of a wheel, without the callbacks that it calls        */
   KINDS
 } kind_t;
 
@@ -79,7 +79,7 @@ typedef struct cost_s {
 /* Longer ones, in ms, are not in the sample of lateness. */
 #define LONGEST_TIMEOUT UINT64_C(1000000000)
 
-/* What the timers of a loop did. */
+/* Counts of all that the timers of a loop did. */
 typedef struct tally_s {
   cost_t costs[KINDS];
   uint64_t loops; /* that had this tally, one after the other */
