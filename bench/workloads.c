@@ -65,6 +65,14 @@ open_rival(const struct rival *rival, const struct orders *orders)
 }
 
 void
+expect_fired(const struct rival *rival, size_t count)
+{
+  if (bench_fired != count)
+    bench_die("%s: %zu timers were to fire, %llu did", rival->name, count,
+              (unsigned long long)bench_fired);
+}
+
+void
 close_rival(const struct rival *rival, const struct orders *orders)
 {
   rival->can->stop(orders->ordered, orders->n);
@@ -188,9 +196,7 @@ expire_all(const struct rival *rival, const struct orders *orders,
   begin = clock_cpu_ns();
   rival->can->run(BENCH_TIMEOUT_MS + 1000);
   add_result(result, ROW_EXPIRE, (double)(clock_cpu_ns() - begin), (double)n);
-  if (bench_fired != n)
-    bench_die("%s: %zu timers were to expire, %llu did", rival->name, n,
-              (unsigned long long)bench_fired);
+  expect_fired(rival, n);
 }
 
 /* libuv's idiom: a start with a repeat, and `again` at each packet. */
@@ -373,8 +379,7 @@ workload_steady(const struct rival *rival, const struct orders *orders,
     add_result(result, ROW_STEADY, ns, 2 * (double)n);
     can->stop(orders->ordered, n);
   }
-  if (bench_fired != 0)
-    bench_die("%s: a timer with traffic fired", rival->name);
+  expect_fired(rival, 0);
   close_rival(rival, orders);
 }
 
@@ -412,8 +417,7 @@ workload_request(const struct rival *rival, const struct orders *orders,
   answer_all(rival, requests);
   for (size_t done = 0; goes_on(REQUESTS, done, begin); done++)
     add_result(result, ROW_REQUEST, answer_all(rival, requests), REQUESTS);
-  if (bench_fired != 0)
-    bench_die("%s: a request's deadline fired", rival->name);
+  expect_fired(rival, 0);
   close_rival(rival, orders);
 }
 

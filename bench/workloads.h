@@ -63,6 +63,9 @@ void add_result(struct result *result, enum row row, double total,
 void open_rival(const struct rival *rival, const struct orders *orders);
 void close_rival(const struct rival *rival, const struct orders *orders);
 
+/* Ends the program unless bench_fired is that count. */
+void expect_fired(const struct rival *rival, size_t count);
+
 /* Each runs one workload and adds to the result. */
 typedef void workload_fn(const struct rival *rival, const struct orders *orders,
                          struct result *result);

@@ -66,7 +66,6 @@ peers_say(peers_t *peers, peer_t *peer, char what, uint64_t now_ns)
   peer->sequence++;
   peer->said_ns = now_ns;
   peers->waiting_count++;
-  peers->judge->messages++;
   return try_to_say(peers, peer, now_ns);
 }
 
