@@ -112,14 +112,11 @@ static const struct known_rival rivals[] = {
 
 #define RIVAL_COUNT (sizeof(rivals) / sizeof(rivals[0]))
 
-typedef void (*workload_fn)(const struct rival *rival,
-                            const struct orders *orders, struct result *result);
-
 #define MILLION 1000000u
 
 /* A workload and the rows that come out of it. */
 struct known_workload {
-  workload_fn run;
+  workload_fn *run;
   unsigned traits; /* rivals need all of these to take part */
   enum row first;
   enum row last;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the benchmark knows of a timer library: one table of operations. bench.c
+/* A timer library, as the benchmark knows it: one table of operations. bench.c
  * begins with the method. */
 
 #ifndef BENCH_H
@@ -33,13 +33,16 @@ extern const uint32_t *bench_rearm_ms;
 
 #define BENCH_REARMS 1024u
 
+/* From here on timers that fire are started again, with this timeout. */
+void bench_rearm_always(uint32_t ms);
+
 static inline uint64_t
 bench_next_rearm_ms(void)
 {
   return bench_rearm_ms[bench_fired % BENCH_REARMS];
 }
 
-/* What a rival can do beyond one timeout for all of its timers. */
+/* The abilities of a rival beyond one timeout for all of its timers. */
 enum {
   TRAIT_HUGE = 1,     /* as many timers as memory holds                    */
   TRAIT_TIMEOUTS = 2, /* timeouts of all kinds, and to the millisecond     */
@@ -52,8 +55,8 @@ enum {
  */
 typedef void (*operation_fn)(const uint32_t *order, size_t count);
 
-/* What a timer library can do. init, release, open and close are not measured.
- */
+/* The operations of a timer library. init, release, open and close are not
+ * measured. */
 struct operations {
   size_t timer_bytes;
   void (*close)(void); /* frees the loop; all timers are released */
@@ -129,8 +132,7 @@ bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
   .init = init, .start = start, .refresh = refresh, .stop = stop, \
   .stop_start = stop_start
 
-/* What one line of memory costs when a function of a shared library touches it;
- * in a library of its own. */
+/* Touches one line of memory, in a shared library of its own. */
 void floor_touch(void *timer);
 
 /* Ends the program with one line on stderr. */

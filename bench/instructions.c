@@ -149,11 +149,7 @@ start_week(void)
 static void
 start_one(void)
 {
-  static uint32_t rearms_ms[BENCH_REARMS];
-
-  for (size_t i = 0; i < BENCH_REARMS; i++)
-    rearms_ms[i] = PERIOD_MS;
-  bench_rearm_ms = rearms_ms;
+  bench_rearm_always(PERIOD_MS);
   can->set_times(PERIOD_MS, 0);
   can->start(orders.ordered, 1);
   fire(NULL, 10);

@@ -20,6 +20,16 @@ const uint32_t *bench_rearm_ms;
 struct arena bench_arena;
 
 void
+bench_rearm_always(uint32_t ms)
+{
+  static uint32_t rearms_ms[BENCH_REARMS];
+
+  for (size_t i = 0; i < BENCH_REARMS; i++)
+    rearms_ms[i] = ms;
+  bench_rearm_ms = rearms_ms;
+}
+
+void
 bench_die(const char *format, ...)
 {
   va_list arguments;

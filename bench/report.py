@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 
-"""Turns results.csv of a benchmark run into tables and data for the plots.
+"""Makes tables and data for the plots of results.csv, which a benchmark wrote.
 
 usage: report.py DIRECTORY PLOTS
 
-Prints the tables. Writes summary.csv (medians and spread) into the directory,
-where results.csv is, and for each operation NAME.dat for plot.gp into PLOTS.
-Plots of an earlier run are removed."""
+Prints the tables of the results.csv in DIRECTORY. Writes NAME.dat for plot.gp
+into PLOTS, for each operation, and removes the plots of an earlier run from
+DIRECTORY."""
 
 import csv
 import pathlib
@@ -22,15 +22,12 @@ ITERATIONS = ["nothing due", "one due", "one due beside far ones",
               "fire within a week"]
 OURS = "uvwheel"
 FINE = "uvwheel 1 ms x 16384"
-FIFO = "uvwheel FIFO"
 LIBUV = "libuv uv_timer_t"
 FLOOR = "floor"
-CALLED = "floor by call"
-MILLION = 1000000
 
 # A rival has the same colour in every plot.
-COLOURS = {FLOOR: "0x808890", CALLED: "0xb0a898", OURS: "0xe8590c",
-           FIFO: "0xf0a070", FINE: "0xa33c00", LIBUV: "0x2b7fd4",
+COLOURS = {FLOOR: "0x808890", "floor by call": "0xb0a898", OURS: "0xe8590c",
+           "uvwheel FIFO": "0xf0a070", FINE: "0xa33c00", LIBUV: "0x2b7fd4",
            "sweep of an array": "0x3fb5a8", "sweep of a table": "0x5560b0",
            "sweep of a list": "0x8a5a44",
            "libev ev_timer": "0x2f9e61", "libevent evtimer": "0x9a5fd0",
@@ -42,11 +39,8 @@ COLOURS = {FLOOR: "0x808890", CALLED: "0xb0a898", OURS: "0xe8590c",
 COLUMNS = [(OURS, 10), (OURS, 1000), (OURS, 10000), (OURS, 100000),
            (OURS, 1000000), (FINE, 100000)]
 RATIOS = ["start shuffled", "start mixed", "stop shuffled", "stop + start",
-          "stop + start mixed", "expire", "refresh random", "again random", "restart random",
-          "refresh hot", "steady server", "fire 10 per ms"]
-
-# Beside the floor by call, with a million timers.
-FLOORS = ["refresh random", "steady server"]
+          "stop + start mixed", "expire", "refresh random", "again random",
+          "restart random", "refresh hot", "steady server", "fire 10 per ms"]
 
 
 class Cell:
@@ -140,33 +134,9 @@ def print_ratios(cells):
                             for rival, n in COLUMNS], rows)
 
 
-def others(cells):
-    """What is no ratio to uv_timer_t of the same operation."""
-    idle = cells.get((OURS, "idle for 10 s", MILLION))
-    if idle:
-        yield f"idle for 10 s: {idle.median:.3g} ms of CPU time"
-    iteration = cells.get((OURS, "longest iteration", MILLION))
-    if iteration:
-        yield f"longest iteration: {iteration.median:.3g} ms"
-    for name in FLOORS:
-        ours, floor = (cells.get((rival, name, MILLION))
-                       for rival in (OURS, CALLED))
-        if ours and floor:
-            times = ours.median / floor.median
-            yield f"{name}: {times:.2f}x the floor by call"
-    fifo = ratio(cells, FIFO, "expire", MILLION)
-    if fifo:
-        yield f"expire, FIFO: {fifo:.1f}x faster than uv_timer_t"
-    for name in OPERATIONS + SERVERS:
-        big = cells.get((OURS, name, 10 * MILLION))
-        base = cells.get((OURS, name, MILLION))
-        if big and base:
-            times = big.median / base.median
-            yield f"{name}: {times:.2f}x at ten times as many timers"
-
-
-def faster_rivals(cells):
+def print_faster_rivals(cells):
     """A line for each row, with the rivals that are faster, fastest first."""
+    print("\nWhere a rival is faster\n")
     for name in OPERATIONS + SERVERS + ITERATIONS:
         for n in sorted(names(cells, 2)):
             ours = cells.get((OURS, name, n))
@@ -176,28 +146,9 @@ def faster_rivals(cells):
                             and cell.median <= ours.median
                             and not rival.startswith((OURS, FLOOR)))
             if faster:
-                yield (f"{name}, {n:,} timers, uvwheel {ours}: " +
-                       ", ".join(f"{rival} {text}"
-                                 for _, rival, text in faster))
-
-
-def print_lines(title, lines):
-    lines = list(lines)
-    if lines:
-        print(f"\n{title}\n")
-        print("\n".join(lines))
-
-
-def write_summary(cells, path):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["rival", "workload", "n", "median", "min", "max",
-                         "repetitions", "unit"])
-        for (rival, name, n), cell in cells.items():
-            writer.writerow([rival, name, n, f"{cell.median:.6g}",
-                             f"{min(cell.values):.6g}",
-                             f"{max(cell.values):.6g}", len(cell.values),
-                             cell.unit])
+                print(f"{name}, {n:,} timers, uvwheel {ours}: " +
+                      ", ".join(f"{rival} {text}"
+                                for _, rival, text in faster))
 
 
 def write_plot_data(cells, directory, plots):
@@ -224,9 +175,7 @@ def main():
     print_operations(cells)
     print_others(cells)
     print_ratios(cells)
-    print_lines("Other figures", others(cells))
-    print_lines("Where a rival is faster", faster_rivals(cells))
-    write_summary(cells, directory / "summary.csv")
+    print_faster_rivals(cells)
     write_plot_data(cells, directory, plots)
 
 

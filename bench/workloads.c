@@ -17,7 +17,7 @@
 /* Few timers are used again and again, on the same loop, until there is
  * something to measure. */
 #define ENOUGH_TIMERS 200000u
-#define ENOUGH_ROUNDS 500u
+#define ENOUGH_REPETITIONS 500u
 #define ENOUGH_NS 500000000u
 #define LEAST_COUNT 100u /* fewer operations cannot be timed */
 
@@ -65,6 +65,14 @@ open_rival(const struct rival *rival, const struct orders *orders)
 }
 
 void
+expect_fired(const struct rival *rival, size_t count)
+{
+  if (bench_fired != count)
+    bench_die("%s: %zu timers were to fire, %llu did", rival->name, count,
+              (unsigned long long)bench_fired);
+}
+
+void
 close_rival(const struct rival *rival, const struct orders *orders)
 {
   rival->can->stop(orders->ordered, orders->n);
@@ -72,22 +80,13 @@ close_rival(const struct rival *rival, const struct orders *orders)
   rival->can->close();
 }
 
-static uint32_t rearms_ms[BENCH_REARMS];
-
-void
-rearm_always(uint32_t ms)
-{
-  for (size_t i = 0; i < BENCH_REARMS; i++)
-    rearms_ms[i] = ms;
-  bench_rearm_ms = rearms_ms;
-}
-
-int
+/* Does a workload that handles n timers each time run again? */
+static int
 goes_on(size_t n, size_t done, uint64_t since_ns)
 {
   if (done == 0)
     return 1;
-  return done * n < ENOUGH_TIMERS && done < ENOUGH_ROUNDS &&
+  return done * n < ENOUGH_TIMERS && done < ENOUGH_REPETITIONS &&
          clock_cpu_ns() - since_ns < ENOUGH_NS;
 }
 
@@ -197,9 +196,7 @@ expire_all(const struct rival *rival, const struct orders *orders,
   begin = clock_cpu_ns();
   rival->can->run(BENCH_TIMEOUT_MS + 1000);
   add_result(result, ROW_EXPIRE, (double)(clock_cpu_ns() - begin), (double)n);
-  if (bench_fired != n)
-    bench_die("%s: %zu timers were to expire, %llu did", rival->name, n,
-              (unsigned long long)bench_fired);
+  expect_fired(rival, n);
 }
 
 /* libuv's idiom: a start with a repeat, and `again` at each packet. */
@@ -216,7 +213,7 @@ repeat_all(const struct rival *rival, const struct orders *orders,
   can->stop(orders->ordered, orders->n);
 }
 
-/* What is done to active timers. */
+/* The operations on active timers. */
 static void
 refresh_all(const struct rival *rival, const struct orders *orders,
             struct result *result)
@@ -382,8 +379,7 @@ workload_steady(const struct rival *rival, const struct orders *orders,
     add_result(result, ROW_STEADY, ns, 2 * (double)n);
     can->stop(orders->ordered, n);
   }
-  if (bench_fired != 0)
-    bench_die("%s: a timer with traffic fired", rival->name);
+  expect_fired(rival, 0);
   close_rival(rival, orders);
 }
 
@@ -421,8 +417,7 @@ workload_request(const struct rival *rival, const struct orders *orders,
   answer_all(rival, requests);
   for (size_t done = 0; goes_on(REQUESTS, done, begin); done++)
     add_result(result, ROW_REQUEST, answer_all(rival, requests), REQUESTS);
-  if (bench_fired != 0)
-    bench_die("%s: a request's deadline fired", rival->name);
+  expect_fired(rival, 0);
   close_rival(rival, orders);
 }
 
@@ -449,6 +444,7 @@ void
 workload_churn(const struct rival *rival, const struct orders *orders,
                struct result *result)
 {
+  static uint32_t rearms_ms[BENCH_REARMS];
   const struct operations *can = rival->can;
   size_t n = orders->n;
   size_t batch = n / 1000;
@@ -491,7 +487,7 @@ workload_fire(const struct rival *rival, const struct orders *orders,
     rival->can->set_times(i / 10 + 1, 0);
     rival->can->start(orders->shuffled[0] + i, n - i < 10 ? n - i : 10);
   }
-  rearm_always((uint32_t)(n / 10));
+  bench_rearm_always((uint32_t)(n / 10));
   rival->can->run(100);
   bench_fired = 0;
   begin = clock_cpu_ns();

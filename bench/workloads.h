@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is measured. */
+/* The kinds of results. */
 enum row {
   ROW_START_ORDERED,
   ROW_START_SHUFFLED,
@@ -63,30 +63,20 @@ void add_result(struct result *result, enum row row, double total,
 void open_rival(const struct rival *rival, const struct orders *orders);
 void close_rival(const struct rival *rival, const struct orders *orders);
 
-/* Does a workload that handles n timers each time run again? */
-int goes_on(size_t n, size_t done, uint64_t since_ns);
-
-/* From here on timers that fire are started again. */
-void rearm_always(uint32_t ms);
+/* Ends the program unless bench_fired is that count. */
+void expect_fired(const struct rival *rival, size_t count);
 
 /* Each runs one workload and adds to the result. */
-void workload_operations(const struct rival *rival, const struct orders *orders,
+typedef void workload_fn(const struct rival *rival, const struct orders *orders,
                          struct result *result);
-void workload_steady(const struct rival *rival, const struct orders *orders,
-                     struct result *result);
-void workload_request(const struct rival *rival, const struct orders *orders,
-                      struct result *result);
-void workload_churn(const struct rival *rival, const struct orders *orders,
-                    struct result *result);
-void workload_fire(const struct rival *rival, const struct orders *orders,
-                   struct result *result);
-void workload_burst(const struct rival *rival, const struct orders *orders,
-                    struct result *result);
-void workload_idle(const struct rival *rival, const struct orders *orders,
-                   struct result *result);
-void workload_iterations(const struct rival *rival, const struct orders *orders,
-                         struct result *result);
-void workload_week(const struct rival *rival, const struct orders *orders,
-                   struct result *result);
+workload_fn workload_operations;
+workload_fn workload_steady;
+workload_fn workload_request;
+workload_fn workload_churn;
+workload_fn workload_fire;
+workload_fn workload_burst;
+workload_fn workload_idle;
+workload_fn workload_iterations;
+workload_fn workload_week;
 
 #endif /* BENCH_WORKLOADS_H */

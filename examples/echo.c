@@ -294,7 +294,7 @@ echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
   uvwheel_options_t wheel = options->wheel;
 
   wheel.max_timers = options->most_peers;
-  echo->sheds = strcmp(options->when_full, "shed") == 0;
+  echo->sheds = options->sheds;
   /* So that there is always a descriptor for one more. */
   if (echo->sheds) {
     uint64_t possible = possible_connections(echo->descriptor_limit);

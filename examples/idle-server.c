@@ -49,38 +49,19 @@ static const rival_t wheel_calls = {"wheel", sizeof(uvwheel_timer_t), echo_init,
 
 /* ---- Figures ----------------------------------------------------------- */
 
-/* How late at most were this many per cent of the timers that fired? The
- * buckets are powers of two, so the answer is the upper end of one. */
-static uint64_t
-lateness_ms(const uvwheel_stats_t *stats, unsigned percent)
-{
-  uint64_t end_ms = 1, seen = stats->lateness[0];
-  uint64_t fired = stats->fired - stats->fired_soonest;
-
-  for (unsigned i = 1; seen * 100 < fired * percent; i++) {
-    seen += stats->lateness[i];
-    end_ms *= 2;
-  }
-  return end_ms - 1 < stats->lateness_max_ms ? end_ms - 1
-                                             : stats->lateness_max_ms;
-}
-
 static void
-print_wheel(const uvwheel_t *wheel, FILE *stream)
+print_wheel(const uvwheel_t *wheel)
 {
   uvwheel_stats_t stats;
 
   uvwheel_get_stats(wheel, &stats);
-  fprintf(stream,
-          " active=%" PRIu64 " fired=%" PRIu64 " rescheduled=%" PRIu64
-          " wakeups=%" PRIu64 " lateness_p50_ms=%" PRIu64
-          " lateness_p99_ms=%" PRIu64 " lateness_max_ms=%" PRIu64
-          " stalls=%" PRIu64 " stall_sum_ms=%" PRIu64 " wakeups_cut=%" PRIu64
-          " wakeup_max_us=%" PRIu64,
-          stats.active, stats.fired, stats.rescheduled, stats.wakeups,
-          lateness_ms(&stats, 50), lateness_ms(&stats, 99),
-          stats.lateness_max_ms, stats.stalls, stats.stall_sum_ms,
-          stats.wakeups_cut, stats.wakeup_max_us);
+  printf(" active=%" PRIu64 " fired=%" PRIu64 " rescheduled=%" PRIu64
+         " wakeups=%" PRIu64 " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64
+         " stall_sum_ms=%" PRIu64 " wakeups_cut=%" PRIu64
+         " wakeup_max_us=%" PRIu64,
+         stats.active, stats.fired, stats.rescheduled, stats.wakeups,
+         stats.lateness_max_ms, stats.stalls, stats.stall_sum_ms,
+         stats.wakeups_cut, stats.wakeup_max_us);
 }
 
 static void
@@ -97,7 +78,7 @@ print_figures(const server_t *server, const char *title)
          usage.rss_kib, usage.max_rss_kib,
          (double)server->iterations.longest_ns / 1e6);
   if (calls == &wheel_calls)
-    print_wheel(&server->echo.wheel, stdout);
+    print_wheel(&server->echo.wheel);
   putchar('\n');
   fflush(stdout);
 }
@@ -110,7 +91,7 @@ on_stats_timer(uv_timer_t *timer)
 
 /* ---- Trouble ----------------------------------------------------------- */
 
-/* What a callback does that waits for something: the loop is blocked. */
+/* As a callback that waits for something: the loop is blocked. */
 static void
 on_block(uv_signal_t *signal, int number)
 {

@@ -8,8 +8,8 @@
  * over, and a connection's timer lives where its socket lives. Two things cross
  * threads. The main thread, whose loop waits for a signal, asks the others to
  * stop, by uv_async_send(). With --http, its page asks their wheels for figures
- * through their mailboxes. Each thread prints its own figures; they are added
- * up when all threads have ended.
+ * through their mailboxes. The figures of all threads are printed, and added
+ * up, when the threads have ended.
  */
 
 #include <errno.h>
@@ -45,7 +45,6 @@ typedef struct worker_s {
   uv_thread_t thread;
   uv_loop_t loop;
   uv_async_t stop;
-  uv_timer_t stats_timer;
   echo_t echo;
   double cpu_s;
   int error; /* of closing the loop */
@@ -62,7 +61,6 @@ typedef struct server_s {
 
 /* ---- Figures ------------------------------------------------------------ */
 
-/* In one call, so that lines of several threads do not mix. */
 static void
 print_figures(const char *title, unsigned number, const echo_figures_t *figures,
               double cpu_s)
@@ -74,34 +72,17 @@ print_figures(const char *title, unsigned number, const echo_figures_t *figures,
   fflush(stdout);
 }
 
-static void
-measure_cpu(worker_t *worker)
-{
-  struct timespec cpu;
-
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-  worker->cpu_s = (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9;
-}
-
-static void
-on_stats_timer(uv_timer_t *timer)
-{
-  worker_t *worker = timer->data;
-
-  measure_cpu(worker);
-  print_figures("stats thread", worker->number, &worker->echo.figures,
-                worker->cpu_s);
-}
-
 /* ---- A thread ----------------------------------------------------------- */
 
 static void
 run(void *data)
 {
   worker_t *worker = data;
+  struct timespec cpu;
 
   uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all is closed */
-  measure_cpu(worker);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+  worker->cpu_s = (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9;
   worker->error = uv_loop_close(&worker->loop);
 }
 
@@ -111,7 +92,6 @@ on_stop(uv_async_t *stop)
   worker_t *worker = stop->data;
 
   uv_close((uv_handle_t *)stop, NULL);
-  uv_close((uv_handle_t *)&worker->stats_timer, NULL);
   echo_stop(&worker->echo);
 }
 
@@ -137,7 +117,6 @@ open_worker(worker_t *worker, unsigned number, const server_options_t *options,
 {
   uv_loop_t *loop = &worker->loop;
   uv_tcp_t *listener = &worker->echo.listener;
-  uint64_t period_ms = options->stats_seconds * 1000;
   int error;
 
   worker->number = number;
@@ -145,15 +124,12 @@ open_worker(worker_t *worker, unsigned number, const server_options_t *options,
   worker->echo.descriptor_limit = descriptor_limit;
   if ((error = uv_loop_init(loop)) != 0 ||
       (error = uv_async_init(loop, &worker->stop, on_stop)) != 0 ||
-      (error = uv_timer_init(loop, &worker->stats_timer)) != 0 ||
       (error = echo_init(&worker->echo, loop, address->sa_family, options)) !=
           0 ||
       (error = share_port(listener)) != 0 ||
       (error = uv_tcp_bind(listener, address, 0)) != 0)
     return error;
-  worker->stop.data = worker->stats_timer.data = worker;
-  if (period_ms != 0)
-    uv_timer_start(&worker->stats_timer, on_stats_timer, period_ms, period_ms);
+  worker->stop.data = worker;
   return uv_listen((uv_stream_t *)listener, BACKLOG, echo_on_connection);
 }
 

@@ -20,6 +20,10 @@
  * Datagrams are read up to 20 at a time where the system can (recvmmsg).
  */
 
+/* An addition to the table that finds no memory leaves the session as it was.
+ */
+#define HASH_NONFATAL_OOM 1
+
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,6 +31,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <netinet/in.h>
+#include <uthash.h>
 #include <uv.h>
 #include <uvwheel.h>
 
@@ -34,7 +40,6 @@
 #include "common/server-options.h"
 #include "udp/udp-figures.h"
 #include "udp/udp-protocol.h"
-#include "udp/udp-table.h"
 
 #define BATCH 20           /* datagrams, as many as libuv reads at once */
 #define DATAGRAM_MAX 65536 /* libuv wants so much room for each         */
@@ -43,15 +48,33 @@
 /* The most that Linux gives any user by default. */
 #define RECEIVE_BUFFER (4 << 20)
 
+/* uthash begins with 32 buckets and doubles them whenever they get crowded,
+ * all at once: with 600,000 sessions that would be an iteration of the loop of
+ * 55 ms, twenty times as long as any other. These 16 MiB are room for a
+ * million. */
+#undef HASH_INITIAL_NUM_BUCKETS
+#undef HASH_INITIAL_NUM_BUCKETS_LOG2
+#define HASH_INITIAL_NUM_BUCKETS (1u << HASH_INITIAL_NUM_BUCKETS_LOG2)
+#define HASH_INITIAL_NUM_BUCKETS_LOG2 20u
+
 const char *const program = "udp-sessions";
 
 typedef struct server_s server_t;
 
+/* A peer's address without what sockaddr has between and behind it: two of
+ * them are the same when their bytes are. */
+typedef struct peer_key_s {
+  uint8_t address[16]; /* of IPv4: the first four */
+  uint32_t scope;
+  uint16_t family;
+  uint16_t port;
+} peer_key_t;
+
 typedef struct session_s {
-  udp_peer_t peer; /* makes it an item of the table */
+  UT_hash_handle hh; /* makes it an item of the table */
+  peer_key_t peer;
   server_t *server;
-  uint64_t seen_ns;   /* when its last datagram was read */
-  uint64_t datagrams; /* how many there were             */
+  uint64_t datagrams; /* that have come from the peer */
   /* The last member: no more of it is allocated than is used. */
   union {
     uvwheel_timer_t wheel;
@@ -65,10 +88,10 @@ struct server_s {
   end_signals_t signals;
   uv_timer_t stats_timer;
   uvwheel_t wheel;
-  int has_wheel;     /* or sessions have a uv_timer_t each      */
-  udp_peer_t *table; /* the sessions                            */
+  int has_wheel;       /* or sessions have a uv_timer_t each */
+  session_t *sessions; /* a table, by the peers' addresses   */
   udp_figures_t figures;
-  uint64_t now_ns; /* since the batch was read; 0: not read yet */
+  int is_batch_dated; /* see date_batch */
   int stopping;
   int status; /* the exit status to be */
   server_options_t options;
@@ -147,7 +170,7 @@ remove_session(session_t *session)
 {
   server_t *server = session->server;
 
-  udp_remove(&server->table, &session->peer);
+  HASH_DELETE(hh, server->sessions, session);
   server->figures.sessions--;
   free_session(session);
 }
@@ -155,16 +178,13 @@ remove_session(session_t *session)
 static void
 on_idle(session_t *session)
 {
-  server_t *server = session->server;
-
-  udp_figures_expired(&server->figures, uv_hrtime() - session->seen_ns,
-                      server->options.timeout_ms * 1000000);
+  session->server->figures.expired++;
   remove_session(session);
 }
 
 /* Returns the session, or NULL if the server can have no more of them. */
 static session_t *
-make_session(server_t *server, const udp_key_t *key)
+make_session(server_t *server, const peer_key_t *peer)
 {
   uint64_t most = server->options.most_peers;
   session_t *session = NULL;
@@ -173,10 +193,11 @@ make_session(server_t *server, const udp_key_t *key)
     session = malloc(server->figures.session_bytes);
   if (session == NULL)
     return NULL;
-  session->peer.key = *key;
+  session->peer = *peer;
   session->server = server;
   session->datagrams = 0;
-  if (udp_add(&server->table, &session->peer) != 0) {
+  HASH_ADD(hh, server->sessions, peer, sizeof(session->peer), session);
+  if (session->hh.tbl == NULL) {
     free(session);
     return NULL;
   }
@@ -185,22 +206,20 @@ make_session(server_t *server, const udp_key_t *key)
   return session;
 }
 
-/* What a datagram does, unless it only asks. */
+/* For each datagram that does not only ask. */
 static session_t *
-touch_session(server_t *server, session_t *session, const udp_key_t *key)
+touch_session(server_t *server, session_t *session, const peer_key_t *peer)
 {
   if (session != NULL) {
     server->figures.refreshes++;
     refresh_timer(session);
   } else {
-    session = make_session(server, key);
+    session = make_session(server, peer);
   }
-  if (session == NULL) {
+  if (session == NULL)
     server->figures.refused++;
-  } else {
-    session->seen_ns = server->now_ns;
+  else
     session->datagrams++;
-  }
   return session;
 }
 
@@ -214,7 +233,7 @@ on_read_wanted(uv_handle_t *socket, size_t suggested, uv_buf_t *buffer)
   server_t *server = socket->data;
 
   (void)suggested;
-  server->now_ns = 0;
+  server->is_batch_dated = 0;
   *buffer = uv_buf_init(server->read_buffer, sizeof(server->read_buffer));
 }
 
@@ -223,14 +242,13 @@ on_read_wanted(uv_handle_t *socket, size_t suggested, uv_buf_t *buffer)
 static void
 date_batch(server_t *server)
 {
-  if (server->now_ns != 0)
-    return;
-  uv_update_time(&server->loop);
-  server->now_ns = uv_hrtime();
+  if (!server->is_batch_dated)
+    uv_update_time(&server->loop);
+  server->is_batch_dated = 1;
 }
 
-/* What the kernel does not take is lost like others on the way: the peer will
- * ask again. */
+/* An answer that the kernel does not take is lost, like others on the way: the
+ * peer will ask again. */
 static void
 answer(server_t *server, const uv_buf_t *datagram, const struct sockaddr *peer,
        uint64_t count)
@@ -243,13 +261,32 @@ answer(server_t *server, const uv_buf_t *datagram, const struct sockaddr *peer,
     server->figures.unsent++;
 }
 
+static peer_key_t
+key_of(const struct sockaddr *address)
+{
+  peer_key_t key = {.family = address->sa_family};
+
+  if (address->sa_family == AF_INET6) {
+    const struct sockaddr_in6 *ip6 = (const struct sockaddr_in6 *)address;
+    memcpy(key.address, &ip6->sin6_addr, sizeof(ip6->sin6_addr));
+    key.scope = ip6->sin6_scope_id;
+    key.port = ip6->sin6_port;
+  } else {
+    const struct sockaddr_in *ip4 = (const struct sockaddr_in *)address;
+    memcpy(key.address, &ip4->sin_addr, sizeof(ip4->sin_addr));
+    key.port = ip4->sin_port;
+  }
+  return key;
+}
+
 static void
 take_datagram(server_t *server, const uv_buf_t *datagram,
               const struct sockaddr *peer)
 {
-  udp_key_t key = udp_key(peer);
-  session_t *session = (session_t *)udp_find(server->table, &key);
+  peer_key_t key = key_of(peer);
+  session_t *session;
 
+  HASH_FIND(hh, server->sessions, &key, sizeof(key), session);
   date_batch(server);
   if (datagram->len > 0 && datagram->base[0] == UDP_QUESTION) {
     server->figures.questions++;
@@ -289,9 +326,10 @@ stop(server_t *server)
   server->stopping = 1;
   if (server->status == EXIT_SUCCESS)
     udp_figures_print(&server->figures, "summary");
-  for (udp_peer_t *peer = server->table, *next; peer != NULL; peer = next) {
-    next = peer->hh.next;
-    remove_session((session_t *)peer);
+  for (session_t *session = server->sessions, *next; session != NULL;
+       session = next) {
+    next = session->hh.next;
+    remove_session(session);
   }
   if (server->has_wheel)
     uvwheel_close(&server->wheel, NULL);
@@ -334,8 +372,8 @@ start_listening(server_t *server)
     complain("cannot listen on %s: %s", text, uv_strerror(error));
     return error;
   }
-  /* What comes while the loop is busy waits there. Should the system refuse,
-   * the socket keeps what it has. */
+  /* Datagrams that come while the loop is busy wait there. Should the system
+   * refuse, the socket keeps its buffer. */
   uv_recv_buffer_size((uv_handle_t *)&server->socket, &bytes);
   /* Port 0 has become a real one. */
   uv_udp_getsockname(&server->socket, (struct sockaddr *)&address, &size);

@@ -115,7 +115,6 @@ choose_message(load_t *load, connection_t *connection, uint64_t now_ns)
   for (size_t i = 0; i < connection->length; i++)
     connection->message[i] = (char)random_below(load, 256);
   connection->sent_ns = now_ns;
-  load->judge.messages++;
 }
 
 /* With --stall peers speak on when there is no answer: they say the same
@@ -133,12 +132,10 @@ send_message(load_t *load, connection_t *connection)
   uv_buf_t buffer =
       uv_buf_init(connection->message, (unsigned)connection->length);
   if (uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1) ==
-      (int)connection->length) {
+      (int)connection->length)
     connection->copies++;
-  } else if (connection->copies == 0) {
+  else if (connection->copies == 0)
     connection->length = 0; /* it is closed, as on_read will see */
-    load->judge.messages--;
-  }
 }
 
 /* Is this how the echo goes on? */
@@ -359,7 +356,7 @@ end_chat(load_t *load, connection_t *connection)
 }
 
 void
-take_turn(load_t *load, connection_t *connection, uint64_t now_ns)
+speak(load_t *load, connection_t *connection, uint64_t now_ns)
 {
   if (connection->chatty && is_churning(load, now_ns) &&
       !is_probe(load, connection) && random_below(load, CHAT) == 0)

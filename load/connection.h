@@ -79,8 +79,8 @@ void connect_one(load_t *load, uint64_t index);
  * more. */
 void connect_more(load_t *load);
 
-/* What an open connection does when its send_at_ns has come. */
-void take_turn(load_t *load, connection_t *connection, uint64_t now_ns);
+/* Lets an open connection speak whose send_at_ns has come, or end its chat. */
+void speak(load_t *load, connection_t *connection, uint64_t now_ns);
 
 void close_connection(connection_t *connection);
 

@@ -90,7 +90,7 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
     close_connection(connection);
   } else if (connection->send_at_ns <= now_ns ||
              (connection->send_at_ns == TOGETHER && load->running_ns != 0)) {
-    take_turn(load, connection, now_ns);
+    speak(load, connection, now_ns);
   }
 }
 

@@ -69,7 +69,6 @@ typedef struct judge_s {
   uint64_t starved;
   uint64_t garbled; /* echoes that differ from what was sent */
   uint64_t lost;    /* echoes that did not come           */
-  uint64_t messages;
   uint64_t echoes;
   uint64_t longest_echo_ns;
   uint64_t awake_ns;         /* when the client's loop last woke him */
@@ -80,7 +79,7 @@ typedef struct judge_s {
   uint64_t blocked_to_ns;   /* and when it ended, or 0                     */
 } judge_t;
 
-/* What the judge needs to know of a connection that the server has closed. */
+/* The judge's facts about a connection that the server has closed. */
 typedef struct closed_s {
   int chatty;
   int waiting; /* for an echo */

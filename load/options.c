@@ -133,7 +133,6 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
 {
   command_line_t line = {
       .program = load,
-      .usage = "[OPTION]...",
       .description = description_of(load),
       .ending =
           "Exit status: 0 the server kept every promise, 1 it did not, or "

@@ -63,7 +63,7 @@ typedef struct load_s {
   int has_greeted;    /* the last that spoke said hello                   */
   uint32_t chatty;    /* how many are chatty                              */
   uint32_t *ring;     /* their numbers: they speak in this order          */
-  uint32_t next;      /* whose turn it is in the ring                     */
+  uint32_t next;      /* the index in the ring of the one to speak next   */
   uint32_t joined;    /* how many are in it: those that have said hello   */
   uint64_t neglected; /* how often one could not chat when it had to      */
 
@@ -132,7 +132,7 @@ may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns)
          silence_ns >= load->judge.timeout_ns / 4;
 }
 
-/* The chatty peer whose turn it is, or NULL. Those that still wait for an
+/* The chatty peer that speaks next, or NULL. Those that still wait for an
  * answer are passed over: they are few. */
 static peer_t *
 next_to_chat(load_t *load, uint64_t now_ns)
@@ -183,7 +183,7 @@ excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
   }
 }
 
-/* Peers that say hello and peers that chat take turns: on a slow machine the
+/* A peer that says hello and one that chats alternate: on a slow machine the
  * latter, which have to keep their sessions, would leave no room for the rest.
  */
 static peer_t *

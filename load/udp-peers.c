@@ -11,7 +11,7 @@
 
 #define RETRY_NS (500 * NS_PER_MS)
 
-/* What a peer says: '!' or '?', its number, and a count of what it said. */
+/* A peer's datagram: '!' or '?', its number, and how many it has sent. */
 #define SAYING_SIZE (1 + 2 * sizeof(uint32_t))
 
 int
@@ -66,7 +66,6 @@ peers_say(peers_t *peers, peer_t *peer, char what, uint64_t now_ns)
   peer->sequence++;
   peer->said_ns = now_ns;
   peers->waiting_count++;
-  peers->judge->messages++;
   return try_to_say(peers, peer, now_ns);
 }
 
@@ -100,8 +99,9 @@ peers_retry(peers_t *peers, uint64_t now_ns)
 
 /* ---- Listen ------------------------------------------------------------- */
 
-/* What was sent again may be answered more than once, and the second answer
- * may come while the next one is awaited. What else comes unasked is wrong. */
+/* A datagram that was sent again may be answered more than once, and the second
+ * answer may come while the next one is awaited. Any other answer that comes
+ * unasked is wrong. */
 static void
 take_repeated(peers_t *peers)
 {

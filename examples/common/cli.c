@@ -90,7 +90,7 @@ listen_at(uv_tcp_t *listener, const char *host, uint16_t port, int backlog,
   return 0;
 }
 
-uint64_t
+static uint64_t
 raise_descriptor_limit(void)
 {
   struct rlimit limit;

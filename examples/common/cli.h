@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the example programs share beside their real work: complaints,
+/* Shared by the example programs, beside their real work: complaints,
  * addresses, descriptors, a loop that signals end. */
 
 #ifndef EXAMPLES_CLI_H
@@ -52,10 +52,8 @@ void format_address(const struct sockaddr_storage *address,
 int listen_at(uv_tcp_t *listener, const char *host, uint16_t port, int backlog,
               uv_connection_cb cb, char text[ADDRESS_TEXT_SIZE]);
 
-/* Raises the limit of open descriptors as far as it goes; returns it. */
-uint64_t raise_descriptor_limit(void);
-
-/* The same; ends the program after a complaint if the limit is less. */
+/* Raises the limit of open descriptors as far as it goes; returns it. If it is
+ * less the program ends after a complaint. */
 uint64_t need_descriptors(uint64_t least);
 
 /* Makes a loop on which SIGINT and SIGTERM call cb. If that fails the program

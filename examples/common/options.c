@@ -54,7 +54,7 @@ show_help(const command_line_t *line)
     if ((line->rows[i].programs & line->program) != 0 &&
         width_of(&line->rows[i]) > widest)
       widest = width_of(&line->rows[i]);
-  announce("Usage: %s %s\n%s\n", program, line->usage, line->description);
+  announce("Usage: %s [OPTION]...\n%s\n", program, line->description);
   for (size_t i = 0; i < line->count; i++)
     if ((line->rows[i].programs & line->program) != 0)
       show_row(&line->rows[i], (int)widest + 2);
@@ -65,7 +65,8 @@ show_help(const command_line_t *line)
 
 /* ---- Values ------------------------------------------------------------- */
 
-uint64_t
+/* The whole text as a decimal number from min to max, or a usage error. */
+static uint64_t
 parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
 {
   char *end;

@@ -27,7 +27,6 @@ typedef struct option_row_s {
 
 typedef struct command_line_s {
   unsigned program;        /* its bit                            */
-  const char *usage;       /* what follows its name in a line    */
   const char *description; /* whole lines: what it does          */
   const char *ending;      /* whole lines, after the options     */
   const option_row_t *rows;
@@ -38,9 +37,5 @@ typedef struct command_line_s {
  * complaint. */
 void parse_command_line(int argc, char **argv, const command_line_t *line,
                         void *options);
-
-/* The whole text as a decimal number from min to max, or a usage error. */
-uint64_t parse_number(const char *option, const char *text, uint64_t min,
-                      uint64_t max);
 
 #endif /* EXAMPLES_OPTIONS_H */

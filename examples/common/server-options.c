@@ -27,10 +27,9 @@ static const option_row_t rows[] = {
      TEXT(host)},
     {ALL, "port", "PORT", "listen on this port, 0: on any free one (7007)",
      NUMBER(port, 0, UINT16_MAX)},
-    {TCP, "timeout", "MS", "close a connection after this idle time (5000)",
-     NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
-    {UDP_SESSIONS, "timeout", "MS",
-     "remove a session after this idle time (5000)",
+    {ALL, "timeout", "MS",
+     "end a connection or a session after this idle time\n"
+     "(5000)",
      NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
     {UDP_SESSIONS, "sessions", "N", "most sessions at once, 0: no limit (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
@@ -38,12 +37,10 @@ static const option_row_t rows[] = {
      "most connections at once, 0: as many as there are\n"
      "descriptors (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
-    {IDLE_SERVER, "when-full", "WHAT",
-     "when there are so many (refuse):\n"
-     "  refuse  turn newcomers away\n"
-     "  shed    close the idlest connections;\n"
-     "          only with --timer wheel",
-     TEXT(when_full)},
+    {IDLE_SERVER, "shed", NULL,
+     "then close the idlest to make room for newcomers, instead\n"
+     "of turning newcomers away; only with --timer wheel",
+     OPTION_FIELD(server_options_t, sheds)},
     {IDLE_SERVER, "timer", "KIND",
      "how to watch idle time (wheel):\n"
      "  wheel  by one uvwheel_timer_t for each peer\n"
@@ -66,7 +63,7 @@ static const option_row_t rows[] = {
      NUMBER(http_port, 0, UINT16_MAX)},
     {TCP, "http-host", "ADDRESS",
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
-    {ALL, "stats", "SECONDS", "print figures every so many seconds (never)",
+    {SINGLE, "stats", "SECONDS", "print figures every so many seconds (never)",
      NUMBER(stats_seconds, 1, MAX_SECONDS)},
     {IDLE_SERVER, "block", "SECONDS",
      "for tests: at SIGUSR1 block the loop for so many seconds,\n"
@@ -96,7 +93,6 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
 {
   command_line_t line = {
       .program = server,
-      .usage = "[OPTION]...",
       .description = description_of(server),
       .ending = "Stop it with Ctrl-C or SIGTERM.\n",
       .rows = rows,
@@ -109,20 +105,15 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
       .port = DEFAULT_PORT,
       .timeout_ms = DEFAULT_TIMEOUT_MS,
       .timer = "wheel",
-      .when_full = "refuse",
       .http_host = DEFAULT_HOST,
       .http_port = NO_HTTP,
   };
   parse_command_line(argc, argv, &line, options);
-  int sheds = strcmp(options->when_full, "shed") == 0;
-  if (!sheds && strcmp(options->when_full, "refuse") != 0)
-    usage_error("--when-full takes refuse or shed, not '%s'",
-                options->when_full);
   if (strcmp(options->timer, "wheel") == 0)
     return;
   if (options->http_port != NO_HTTP)
     usage_error("--http shows the wheel, there is none with --timer %s",
                 options->timer);
-  if (sheds)
-    usage_error("--when-full shed needs --timer wheel");
+  if (options->sheds)
+    usage_error("--shed needs --timer wheel");
 }

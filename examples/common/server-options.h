@@ -20,7 +20,7 @@ typedef struct server_options_s {
   uint64_t timeout_ms;
   const char *timer;   /* what watches idle time: "wheel" or a rival */
   uint64_t most_peers; /* at once, or 0 */
-  const char *when_full;
+  int sheds;           /* when full, the idlest make room */
   uvwheel_options_t wheel;
   const char *http_host;
   uint32_t http_port;     /* of the live page, or NO_HTTP */

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What this process has used so far, and for how long a loop left its sockets
- * alone. An iteration of the loop is what it does between two polls, once the
- * first one's I/O is handled: it calls timers, and closes what they wanted
- * closed. It is measured in CPU time, without waiting and other processes. */
+/* The CPU time and memory of this process, and for how long a loop left its
+ * sockets alone. An iteration of the loop begins when the I/O of a poll is
+ * handled, and ends with the next poll: the loop calls timers, and closes the
+ * handles that they wanted closed. It is measured in CPU time, without waiting
+ * and other processes. */
 
 #ifndef EXAMPLES_USAGE_H
 #define EXAMPLES_USAGE_H
@@ -20,7 +21,7 @@ typedef struct usage_s {
 
 usage_t usage_of_process(void);
 
-typedef struct turns_s {
+typedef struct iterations_s {
   uv_check_t after_poll;
   uv_prepare_t before_poll;
   uint64_t begun_ns; /* CPU time */

@@ -16,12 +16,12 @@
  * - The member function is part of the type, and the pointer to the owner is
  *   the timer's `data`: a timer has the 64 bytes of a uvwheel_timer_t, and
  *   nothing is allocated. A std::function would take a heap block for each
- * timer whose lambda captures more than two pointers, and a shared one, as a
- * lambda must not die while it runs.
+ *   timer whose lambda captures more than two pointers, and a shared one, as a
+ *   lambda must not die while it runs.
  * - A timer cannot be moved or copied. While it is active its neighbours in
  *   the wheel point to it, and it points to its owner. Whatever has a timer as
- * a member cannot be moved either, and the compiler says so. Keep such objects
- *   where they stay: in a std::map, std::list or std::unordered_map
+ *   a member cannot be moved either, and the compiler says so. Keep such
+ *   objects where they stay: in a std::map, std::list or std::unordered_map
  *   (try_emplace, emplace_back), or behind a std::unique_ptr, which can be
  *   moved.
  * - The wheel's memory is on the heap. Closing it ends with a callback from
@@ -30,9 +30,9 @@
  * - A timer may be destroyed in its own callback, with its owner.
  * - No exception may pass through libuv, which is C and would not clean up. So
  *   an exception of a callback is caught and kept, uv_run is made to return,
- * and wheel::rethrow throws it again. Timers that are due at the same time
- * still fire before that; if one of them throws as well, the first exception
- * counts.
+ *   and wheel::rethrow throws it again. Timers that are due at the same time
+ *   still fire before that; if one of them throws as well, the first exception
+ *   counts.
  */
 
 #ifndef EXAMPLES_CPP_TIMER_HPP

@@ -23,7 +23,7 @@ typedef struct live_wheel_s {
   const uint64_t *refreshes; /* the server's own count: see live_figures */
 } live_wheel_t;
 
-/* What is known of a wheel at one moment. */
+/* All that is known of a wheel at one moment. */
 typedef struct live_snapshot_s {
   uint64_t unanswered_ms; /* for the page to set */
   uint64_t loop_ms;       /* the loop's clock, which never steps back */
@@ -43,7 +43,7 @@ typedef enum { LIVE_NOWHERE, LIVE_TILE, LIVE_HEALTH } live_place_t;
 /* A maximum is the highest since the start. */
 typedef enum { LIVE_GAUGE, LIVE_COUNTER, LIVE_MAXIMUM } live_type_t;
 
-/* What a number is a part of; LIVE_ONE means it is a count. */
+/* A number is so many parts of a second; LIVE_ONE: it is a count. */
 typedef enum { LIVE_ONE = 1, LIVE_MS = 1000, LIVE_US = 1000000 } live_unit_t;
 
 typedef struct live_figure_s {

@@ -2,7 +2,7 @@
 
 #include "live-picture.h"
 
-/* What a step may take, and what is left of earlier ones at most. */
+/* The time for a step, and the most that earlier ones may leave to it. */
 #define STEP_NS (LIVE_INTERVAL_MS * 1000000 / LIVE_SHARE)
 
 void
@@ -20,7 +20,7 @@ live_picture_begin(live_picture_t *picture, uvwheel_t *wheel)
       .slots_per_cell = slots / cells,
       .counted_ns = uv_hrtime(),
       .allowance_ns = STEP_NS,
-      .round_began_ns = uv_hrtime(),
+      .first_ns = uv_hrtime(),
   };
 }
 
@@ -54,8 +54,8 @@ live_picture_count(live_picture_t *picture)
     now_ns = uv_hrtime();
     picture->allowance_ns -= (int64_t)(now_ns - before_ns);
     if (picture->next_cell == 0) {
-      picture->round_ns = now_ns - picture->round_began_ns;
-      picture->round_began_ns = now_ns;
+      picture->all_ns = now_ns - picture->first_ns;
+      picture->first_ns = now_ns;
     }
   }
 }
@@ -63,8 +63,8 @@ live_picture_count(live_picture_t *picture)
 uint64_t
 live_picture_age_ms(const live_picture_t *picture)
 {
-  uint64_t present_ns = uv_hrtime() - picture->round_began_ns;
+  uint64_t present_ns = uv_hrtime() - picture->first_ns;
 
-  return (picture->round_ns > present_ns ? picture->round_ns : present_ns) /
+  return (picture->all_ns > present_ns ? picture->all_ns : present_ns) /
          1000000;
 }

@@ -3,10 +3,10 @@
 /* How many timers the slots of a wheel hold, for the live page.
  *
  * The timers of a slot have to be counted one by one, in cold memory. Some
- * thousands take no time; a million would stall the loop. So the counting goes
- * round the slots in small steps and never takes more than its share of the
- * time. What the page shows of a slot may then be some seconds old, and the
- * page says so.
+ * thousands take no time; a million would stall the loop. So the slots are
+ * counted in small steps, which never take more than their share of the time.
+ * A count that the page shows may then be some seconds old, and the page says
+ * so.
  */
 
 #ifndef EXAMPLES_LIVE_PICTURE_H
@@ -28,8 +28,8 @@ typedef struct live_picture_s {
   uint64_t next_cell;             /* to count                          */
   uint64_t counted_ns;            /* when the last step was taken      */
   int64_t allowance_ns;           /* for the next step                 */
-  uint64_t round_began_ns;        /* of counting                       */
-  uint64_t round_ns;              /* how long the last one took        */
+  uint64_t first_ns;              /* when the first cell was counted   */
+  uint64_t all_ns;                /* how long all cells took last time */
 } live_picture_t;
 
 /* Begins anew, with nothing counted. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What is told of the wheels: to the live page events of JSON, first the table
- * of figures and then frames; to Prometheus metrics, in its own text format or
- * in OpenMetrics, with each wheel's name as a label. uvwheel.rules.yml has
- * alert rules for them, uvwheel.dashboard.json shows them in Grafana. */
+/* The reports of the wheels: to the live page events of JSON, first the table
+ * of figures and then frames; to Prometheus metrics in its text format, with
+ * each wheel's name as a label. uvwheel.rules.yml has alert rules for them,
+ * uvwheel.dashboard.json shows them in Grafana. */
 
 #ifndef EXAMPLES_LIVE_REPORT_H
 #define EXAMPLES_LIVE_REPORT_H
@@ -12,7 +12,7 @@
 
 #include "live-wheels.h"
 
-/* What the wheels do not know. */
+/* The facts that the wheels do not know. */
 typedef struct live_facts_s {
   uint64_t timeout_ms;
   uint64_t viewers;
@@ -28,10 +28,7 @@ void live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
                       const live_facts_t *facts);
 
 #define LIVE_PROMETHEUS_TYPE "text/plain; version=0.0.4; charset=utf-8"
-#define LIVE_OPEN_METRICS_TYPE \
-  "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-void live_metrics_write(FILE *stream, const live_wheels_t *wheels,
-                        bool is_open_metrics);
+void live_metrics_write(FILE *stream, const live_wheels_t *wheels);
 
 #endif /* EXAMPLES_LIVE_REPORT_H */

@@ -15,28 +15,23 @@
 #include "live-page.h"
 #include "live-report.h"
 
-/* What the kernel may hold for a stream (Linux doubles it): some frames. A peer
- * that has stopped to read is noticed soon, and costs little until then. */
+/* The kernel may hold so much for a stream (Linux doubles it): some frames. A
+ * peer that has stopped to read is noticed soon, and costs little until then.
+ */
 #define STREAM_BUFFER_BYTES 16384
 
 #define BACKLOG 128
-
-#define NO_WHEEL SIZE_MAX
-
-/* How long /metrics waits for wheels of other loops, and how often it looks. */
-#define MOST_WAIT_NS UINT64_C(1000000000)
-#define WAIT_MS 10
 
 typedef struct peer_s {
   live_t *live;
   struct MHD_Connection *connection; /* NULL: free */
   uvwheel_timer_t patience;
   int is_stream;
-  int is_suspended;  /* a stream: it has taken the newest frame */
-  size_t wheel;      /* a stream: of that one                      */
-  int has_figures;   /* a stream: their table was sent             */
-  uint64_t frame;    /* a stream: the number of its last frame     */
-  uint64_t asked_ns; /* metrics: when the wheels were asked */
+  /* Of a stream: */
+  size_t wheel;
+  int has_figures;  /* their table was sent          */
+  uint64_t frame;   /* the number of the last one    */
+  int is_suspended; /* it has taken the newest frame */
 } peer_t;
 
 struct live_s {
@@ -46,13 +41,9 @@ struct live_s {
   uv_poll_t poll;         /* of the daemon's own epoll */
   uv_idle_t unfinished;   /* runs while the daemon has more to do at once */
   uv_timer_t frame_timer; /* for frames, or to judge the wheels alone */
-  uv_timer_t wait_timer;  /* runs while metrics wait for a wheel */
   uint64_t started_ms;
   live_wheels_t wheels;
-  char *frame; /* the one that was written last, and of which wheel it is */
-  size_t frame_length;
-  size_t frame_wheel;
-  uint64_t frame_number; /* of the newest; each is that of every wheel */
+  uint64_t frame_number; /* of the newest frames, one of each wheel */
   uint64_t streams;
   int is_place_free; /* one has become free in this run of the daemon */
   peer_t peers[LIVE_MAX_CONNECTIONS];
@@ -228,100 +219,41 @@ answer_status(const peer_t *peer, unsigned status)
 
 /* ---- Metrics ------------------------------------------------------------ */
 
-static void
-resume(live_t *live, int is_stream)
-{
-  for (int i = 0; i < LIVE_MAX_CONNECTIONS; i++) {
-    peer_t *peer = &live->peers[i];
-    if (!peer->is_suspended || peer->is_stream != is_stream)
-      continue;
-    peer->is_suspended = 0;
-    MHD_resume_connection(peer->connection);
-  }
-}
-
-/* The daemon asks for their answers again. */
-static void
-on_wait_timer(uv_timer_t *timer)
-{
-  live_t *live = timer->data;
-
-  uv_timer_stop(timer);
-  resume(live, 0);
-  run_daemon(live);
-}
-
+/* A wheel of this loop is read now. One of another loop has answered within the
+ * last second, unless that loop is blocked. */
 static enum MHD_Result
-wait_for_wheels(peer_t *peer)
+answer_metrics(const peer_t *peer)
 {
-  uv_timer_t *timer = &peer->live->wait_timer;
-
-  if (!uv_is_active((uv_handle_t *)timer))
-    uv_timer_start(timer, on_wait_timer, WAIT_MS, 0);
-  peer->is_suspended = 1;
-  MHD_suspend_connection(peer->connection);
-  return MHD_YES;
-}
-
-static enum MHD_Result
-answer_metrics(peer_t *peer)
-{
-  const char *accept =
-      MHD_lookup_connection_value(peer->connection, MHD_HEADER_KIND, "Accept");
-  bool is_open_metrics =
-      accept != NULL && strstr(accept, "application/openmetrics-text") != NULL;
   live_wheels_t *wheels = &peer->live->wheels;
   char *text = NULL;
   size_t length;
-
-  if (peer->asked_ns == 0) {
-    live_wheels_ask(wheels, false);
-    peer->asked_ns = uv_hrtime();
-  }
-  if (!live_wheels_collect(wheels) &&
-      uv_hrtime() - peer->asked_ns < MOST_WAIT_NS)
-    return wait_for_wheels(peer);
   FILE *stream = open_memstream(&text, &length);
+
   if (stream == NULL)
     return MHD_NO;
-  live_metrics_write(stream, wheels, is_open_metrics);
+  live_wheels_ask(wheels, false);
+  live_wheels_collect(wheels);
+  live_metrics_write(stream, wheels);
   if (fclose(stream) != 0) {
     free(text);
     return MHD_NO;
   }
-  return answer_text(peer, MHD_HTTP_OK,
-                     is_open_metrics ? LIVE_OPEN_METRICS_TYPE
-                                     : LIVE_PROMETHEUS_TYPE,
-                     text, length, MHD_RESPMEM_MUST_FREE);
+  return answer_text(peer, MHD_HTTP_OK, LIVE_PROMETHEUS_TYPE, text, length,
+                     MHD_RESPMEM_MUST_FREE);
 }
 
 /* ---- Frames ------------------------------------------------------------- */
 
-/* Writes the newest frame of the wheel, unless that was the last to be written:
- * one is enough for all viewers of a wheel. Returns whether it is there. */
-static int
-has_frame(live_t *live, size_t wheel)
+static void
+resume_streams(live_t *live)
 {
-  uint64_t now_ms = uv_now(live->frame_timer.loop);
-  const live_facts_t facts = {
-      .timeout_ms = live->options.timeout_ms,
-      .viewers = live->streams,
-      .page_ms = now_ms,
-      .uptime_ms = now_ms - live->started_ms,
-  };
-
-  if (live->frame != NULL && live->frame_wheel == wheel)
-    return 1;
-  free(live->frame);
-  live->frame = NULL;
-  live->frame_wheel = NO_WHEEL;
-  FILE *stream = open_memstream(&live->frame, &live->frame_length);
-  if (stream == NULL)
-    return 0;
-  live_frame_write(stream, &live->wheels, wheel, &facts);
-  if (fclose(stream) == 0)
-    live->frame_wheel = wheel;
-  return live->frame != NULL && live->frame_wheel == wheel;
+  for (int i = 0; i < LIVE_MAX_CONNECTIONS; i++) {
+    peer_t *peer = &live->peers[i];
+    if (!peer->is_suspended)
+      continue;
+    peer->is_suspended = 0;
+    MHD_resume_connection(peer->connection);
+  }
 }
 
 /* Those viewers that have not taken the frame before miss this one. */
@@ -337,46 +269,53 @@ on_frame_timer(uv_timer_t *timer)
   live_wheels_judge(&live->wheels, uv_now(timer->loop));
   if (!is_viewed)
     return;
-  live->frame_wheel = NO_WHEEL;
   live->frame_number++;
-  resume(live, 1);
+  resume_streams(live);
   run_daemon(live);
 }
 
-static ssize_t
-give_figures(char *buffer, size_t size)
+/* The table of figures first, then frames. */
+static void
+write_event(FILE *stream, peer_t *peer)
 {
-  FILE *stream = fmemopen(buffer, size, "w");
+  const live_t *live = peer->live;
+  uint64_t now_ms = uv_now(live->frame_timer.loop);
+  const live_facts_t facts = {
+      .timeout_ms = live->options.timeout_ms,
+      .viewers = live->streams,
+      .page_ms = now_ms,
+      .uptime_ms = now_ms - live->started_ms,
+  };
 
-  if (stream == NULL)
-    return MHD_CONTENT_READER_END_WITH_ERROR;
-  live_frame_write_figures(stream);
-  long length = ftell(stream);
-  return fclose(stream) == 0 ? length : MHD_CONTENT_READER_END_WITH_ERROR;
+  if (peer->has_figures)
+    live_frame_write(stream, &live->wheels, peer->wheel, &facts);
+  else
+    live_frame_write_figures(stream);
 }
 
 /* The stream has sent all that it was given, so its peer is alive. The
- * buffer is its own, and as large as a frame can be. */
+ * buffer is its own, and as large as an event can be. */
 static ssize_t
-give_frame(void *data, uint64_t position, char *buffer, size_t size)
+give_event(void *data, uint64_t position, char *buffer, size_t size)
 {
   peer_t *peer = data;
-  live_t *live = peer->live;
 
   (void)position;
   uvwheel_timer_refresh(&peer->patience);
-  if (!peer->has_figures) {
-    peer->has_figures = 1;
-    return give_figures(buffer, size);
-  }
-  if (peer->frame == live->frame_number || !has_frame(live, peer->wheel)) {
+  if (peer->has_figures && peer->frame == peer->live->frame_number) {
     peer->is_suspended = 1;
     MHD_suspend_connection(peer->connection);
     return 0;
   }
-  memcpy(buffer, live->frame, live->frame_length);
-  peer->frame = live->frame_number;
-  return (ssize_t)live->frame_length;
+  FILE *stream = fmemopen(buffer, size, "w");
+  if (stream == NULL)
+    return MHD_CONTENT_READER_END_WITH_ERROR;
+  write_event(stream, peer);
+  long length = ftell(stream);
+  if (peer->has_figures)
+    peer->frame = peer->live->frame_number;
+  peer->has_figures = 1;
+  return fclose(stream) == 0 ? length : MHD_CONTENT_READER_END_WITH_ERROR;
 }
 
 static enum MHD_Result
@@ -401,7 +340,7 @@ begin_stream(peer_t *peer)
   return answer(peer, MHD_HTTP_OK, "text/event-stream",
                 MHD_create_response_from_callback(
                     MHD_SIZE_UNKNOWN, LIVE_FRAME_SIZE(live->wheels.count),
-                    give_frame, peer, NULL));
+                    give_event, peer, NULL));
 }
 
 /* ---- Requests ----------------------------------------------------------- */
@@ -434,7 +373,7 @@ is_host_allowed(const peer_t *peer)
           strcmp(host, peer->live->address) == 0); /* 127.0.0.2 */
 }
 
-/* What follows the header is not waited for: the connection is closed after the
+/* The body of a request is not waited for: the connection is closed after the
  * answer. */
 static enum MHD_Result
 on_request(void *data, struct MHD_Connection *connection, const char *path,
@@ -515,6 +454,22 @@ start_daemon(live_t *live)
 }
 
 static int
+watch_daemon(live_t *live, uv_loop_t *loop)
+{
+  int epoll =
+      MHD_get_daemon_info(live->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+  int error = uv_poll_init(loop, &live->poll, epoll);
+
+  if (error != 0) {
+    complain("cannot serve http://%s/: %s", live->address, uv_strerror(error));
+    MHD_stop_daemon(live->daemon);
+    live->daemon = NULL;
+    return error;
+  }
+  return uv_poll_start(&live->poll, UV_READABLE, on_poll);
+}
+
+static int
 init_wheels(live_t *live)
 {
   const live_options_t *options = &live->options;
@@ -539,30 +494,20 @@ live_start(const live_options_t *options, live_t **started)
     return UV_ENOMEM;
   }
   live->options = *options;
-  live->frame_wheel = NO_WHEEL;
   write_policy(live);
   uv_timer_init(loop, &live->frame_timer);
-  uv_timer_init(loop, &live->wait_timer);
   uv_idle_init(loop, &live->unfinished);
-  live->frame_timer.data = live->wait_timer.data = live;
+  live->frame_timer.data = live;
   live->unfinished.data = live->poll.data = live;
   uv_tcp_init(loop, &live->listener);
   int error = init_wheels(live);
   if (error == 0)
     error = start_daemon(live);
   uv_close((uv_handle_t *)&live->listener, NULL);
+  if (error == 0)
+    error = watch_daemon(live, loop);
   if (error != 0)
     return error;
-  error = uv_poll_init(
-      loop, &live->poll,
-      MHD_get_daemon_info(live->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
-  if (error != 0) {
-    complain("cannot serve http://%s/: %s", live->address, uv_strerror(error));
-    MHD_stop_daemon(live->daemon);
-    live->daemon = NULL;
-    return error;
-  }
-  uv_poll_start(&live->poll, UV_READABLE, on_poll);
   live->started_ms = uv_now(loop);
   uv_timer_start(&live->frame_timer, on_frame_timer, 0, LIVE_JUDGE_MS);
   run_daemon(live);
@@ -576,13 +521,11 @@ live_stop(live_t *live)
   if (live == NULL || uv_is_closing((uv_handle_t *)&live->frame_timer))
     return;
   uv_close((uv_handle_t *)&live->frame_timer, NULL);
-  uv_close((uv_handle_t *)&live->wait_timer, NULL);
   uv_close((uv_handle_t *)&live->unfinished, NULL);
   if (live->daemon == NULL)
     return;
   uv_close((uv_handle_t *)&live->poll, NULL);
-  resume(live, 0);
-  resume(live, 1);
+  resume_streams(live);
   MHD_stop_daemon(live->daemon);
 }
 
@@ -592,6 +535,5 @@ live_free(live_t *live)
   if (live == NULL)
     return;
   live_wheels_free(&live->wheels);
-  free(live->frame);
   free(live);
 }

@@ -56,12 +56,12 @@ function write(node, text) {
 // ---- The ring ------------------------------------------------------------
 
 function arc(cell, inner, outer) {
-  const turn = 2 * Math.PI / frame.cells.length;
-  const gap = frame.cells.length > 128 ? 0 : turn / 16;
+  const width = 2 * Math.PI / frame.cells.length;
+  const gap = frame.cells.length > 128 ? 0 : width / 16;
   const at = (radius, angle) =>
     (radius * Math.sin(angle)).toFixed(2) + " " +
     (-radius * Math.cos(angle)).toFixed(2);
-  const from = cell * turn + gap, to = (cell + 1) * turn - gap;
+  const from = cell * width + gap, to = (cell + 1) * width - gap;
   const large = to - from > Math.PI ? 1 : 0;
   return `M${at(outer, from)}A${outer} ${outer} 0 ${large} 1 ${at(outer, to)}` +
     `L${at(inner, to)}A${inner} ${inner} 0 ${large} 0 ${at(inner, from)}Z`;
@@ -131,11 +131,11 @@ function drawRing(isFresh) {
       cells[cell].setAttribute("class", level);
   });
   const round = frame.slots * frame.tick_ms;
-  const turns = frame.now_ms / round - firstRound;
+  const rounds = frame.now_ms / round - firstRound;
   const ahead = frame.timeout_ms / round;
   for (const [id, part] of [["hand", 0], ["ahead", ahead]]) {
     by(id).classList.toggle("moving", !isFresh && !calm.matches);
-    by(id).style.transform = `rotate(${360 * (turns + part)}deg)`;
+    by(id).style.transform = `rotate(${360 * (rounds + part)}deg)`;
   }
   write(by("most"), format(scale));
 }
@@ -390,8 +390,8 @@ function drawLateness() {
 
 // ---- Frames --------------------------------------------------------------
 
-// What is known of all wheels comes as lists. That of the chosen one gets its
-// name.
+// The figures of all wheels come as lists. The chosen wheel's own get the names
+// of the lists.
 function unpack(next) {
   for (const name in next.all)
     next[name] = next.all[name][next.wheel];
@@ -539,9 +539,9 @@ function choosePointed(event) {
   const box = by("ring").getBoundingClientRect();
   const x = (event.clientX - box.left) / box.width - .5;
   const y = (event.clientY - box.top) / box.height - .5;
-  const radius = Math.hypot(x, y) * 214, turn = Math.atan2(x, -y) / 2 / Math.PI;
+  const radius = Math.hypot(x, y) * 214, part = Math.atan2(x, -y) / 2 / Math.PI;
   choose(radius < RING.inner - 4 || radius > RING.outer + 4 ? null
-    : Math.floor((turn + 1) % 1 * frame.cells.length));
+    : Math.floor((part + 1) % 1 * frame.cells.length));
 }
 by("ring").onpointermove = choosePointed;
 by("ring").onpointerdown = choosePointed;

@@ -132,7 +132,7 @@ end_head(connection_t *connection)
                         RATE_PERIOD);
 }
 
-/* What your read callback does. Here no chunk contains both the end of a head
+/* Your read callback. Here no chunk contains both the end of a head
  * and the start of a body. */
 static void
 receive(connection_t *connection, const char *bytes, size_t length)

@@ -51,8 +51,8 @@ on_alive(uvwheel_timer_t *timer)
   send_ping();
 }
 
-/* What your read callback does. A refresh alone would wait for PONG_MS again
- * after a ping, since that is what the timer was started with then. */
+/* Your read callback. After a ping a refresh alone would wait for PONG_MS
+ * again, because the timer was started with it. */
 static void
 receive(const char *what)
 {

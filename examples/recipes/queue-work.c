@@ -14,9 +14,8 @@
  * - What the work uses has to stay until its callback on the loop; a stopped
  *   timer does not end work that has begun.
  *
- * To show that the loop goes on, the work here waits until another timer, the
- * heartbeat, has fired three times. Done in the callback, it would wait for
- * ever. */
+ * To show that the loop goes on, the work here waits until another timer has
+ * fired three times. Done in the callback, it would wait for ever. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,28 +23,28 @@
 #include <uvwheel.h>
 
 #define INTERVAL_MS 100
-#define HEARTBEAT_MS 20
-#define BEATS 3 /* how long the work takes */
-#define ROUNDS 3
+#define OTHER_MS 20
+#define FIRINGS 3 /* of the other timer: how long the work takes */
+#define JOBS 3
 
 typedef struct job_s {
   uvwheel_timer_t timer;
   uv_work_t work;
-  unsigned rounds; /* that are done */
+  unsigned done; /* how often */
 } job_t;
 
 static uv_loop_t loop;
 static uvwheel_t wheel;
-static uvwheel_timer_t heartbeat;
-static unsigned beats; /* since the work began */
-static uv_sem_t beaten;
+static uvwheel_timer_t other;
+static unsigned fired; /* the other timer, since the work began */
+static uv_sem_t has_fired;
 
 static void
-on_heartbeat(uvwheel_timer_t *timer)
+on_other(uvwheel_timer_t *timer)
 {
   (void)timer;
-  beats++;
-  uv_sem_post(&beaten);
+  fired++;
+  uv_sem_post(&has_fired);
 }
 
 /* On another thread. */
@@ -53,8 +52,8 @@ static void
 work(uv_work_t *request)
 {
   (void)request;
-  for (int i = 0; i < BEATS; i++)
-    uv_sem_wait(&beaten);
+  for (int i = 0; i < FIRINGS; i++)
+    uv_sem_wait(&has_fired);
 }
 
 static void on_timer(uvwheel_timer_t *timer);
@@ -66,13 +65,13 @@ on_work_done(uv_work_t *request, int status)
   job_t *job = request->data;
 
   (void)status; /* UV_ECANCELED after uv_cancel */
-  job->rounds++;
-  printf("work %u done, the loop's heart beat %u times meanwhile\n",
-         job->rounds, beats);
-  if (job->rounds < ROUNDS)
+  job->done++;
+  printf("work %u done, the other timer fired %u times meanwhile\n", job->done,
+         fired);
+  if (job->done < JOBS)
     uvwheel_timer_start(&job->timer, on_timer, INTERVAL_MS, 0);
   else
-    uvwheel_timer_stop(&heartbeat);
+    uvwheel_timer_stop(&other);
 }
 
 static void
@@ -80,13 +79,13 @@ on_timer(uvwheel_timer_t *timer)
 {
   job_t *job = timer->data;
 
-  beats = 0;
-  while (uv_sem_trywait(&beaten) == 0) /* beats of before do not count */
+  fired = 0;
+  while (uv_sem_trywait(&has_fired) == 0) /* earlier ones do not count */
     continue;
   job->work.data = job;
   if (uv_queue_work(&loop, &job->work, work, on_work_done) != 0)
     abort();
-  printf("work %u begins\n", job->rounds + 1);
+  printf("work %u begins\n", job->done + 1);
 }
 
 int
@@ -96,15 +95,15 @@ main(void)
   uvwheel_options_t options = {.tick_ms = 10};
 
   if (uv_loop_init(&loop) != 0 || uvwheel_init(&loop, &wheel, &options) != 0 ||
-      uv_sem_init(&beaten, 0) != 0)
+      uv_sem_init(&has_fired, 0) != 0)
     return EXIT_FAILURE;
-  uvwheel_timer_init(&wheel, &heartbeat);
-  uvwheel_timer_start(&heartbeat, on_heartbeat, HEARTBEAT_MS, HEARTBEAT_MS);
+  uvwheel_timer_init(&wheel, &other);
+  uvwheel_timer_start(&other, on_other, OTHER_MS, OTHER_MS);
   uvwheel_timer_init(&wheel, &job.timer);
   uvwheel_timer_start(&job.timer, on_timer, INTERVAL_MS, 0);
   uv_run(&loop, UV_RUN_DEFAULT); /* until no timer is active, no work done */
   uvwheel_close(&wheel, NULL);
   uv_run(&loop, UV_RUN_DEFAULT);
-  uv_sem_destroy(&beaten);
+  uv_sem_destroy(&has_fired);
   return uv_loop_close(&loop) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -3,8 +3,8 @@
 /* A full server makes room: the connections that were idle longest go first.
  *
  * This server has PLACES for connections, as others have descriptors or memory.
- * Without room a newcomer would be turned away until a peer
- * times out, and a few hundred peers that connect and say nothing would shut
+ * When they are taken it would have to turn newcomers away until a peer times
+ * out, and a few hundred peers that connect and say nothing would shut
  * everybody out. uvwheel_fire_soonest calls the callbacks of the timers that
  * are due soonest, which close their connections as always. It is time for that
  * when a start fails at max_timers.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What all rivals share. A rival includes this before echo.c, which then calls
- * what the rival defines, and defines what RIVAL names. There is one server in
- * a process. */
+/* Shared by all rivals. A rival includes this before echo.c, which then calls
+ * the rival's functions. The server's own functions get the names that RIVAL
+ * makes. There is one server in a process. */
 
 #define echo_init RIVAL(init)
 #define echo_on_connection RIVAL(on_connection)
@@ -41,7 +41,7 @@ rival_open(uv_loop_t *loop, uvwheel_t *wheel, const uvwheel_options_t *options)
   return 0;
 }
 
-/* What a wheel sees to itself. */
+/* A wheel limits its timers itself. */
 static int
 count_timer(void)
 {

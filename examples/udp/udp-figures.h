@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What udp-sessions counts and measures, in the same way for each kind of
- * timer: nothing here comes from the wheel. */
+/* The figures of udp-sessions, counted and measured in the same way for each
+ * kind of timer: nothing here comes from the wheel. */
 
 #ifndef EXAMPLES_UDP_FIGURES_H
 #define EXAMPLES_UDP_FIGURES_H
@@ -10,11 +10,6 @@
 #include <stdint.h>
 
 #include "../common/usage.h"
-
-/* Lateness is counted in steps of 0.1 ms; what is later than 3 s counts for
- * the last one. */
-#define LATENESS_STEP_NS UINT64_C(100000)
-#define LATENESS_STEPS 30000
 
 typedef struct udp_figures_s {
   const char *timer;    /* the kind                                     */
@@ -29,20 +24,12 @@ typedef struct udp_figures_s {
   uint64_t refused;   /* first datagrams that no session was made for */
   uint64_t unsent;    /* answers that the kernel did not take         */
   uint64_t expired;
-  uint64_t early; /* of these: before the timeout, which is wrong */
-
-  uint64_t lateness_max_ns;
-  uint64_t lateness[LATENESS_STEPS];
 
   uint64_t first_rss_kib; /* resident memory before the first session */
   iterations_t iterations;
 } udp_figures_t;
 
 void udp_figures_created(udp_figures_t *figures);
-
-/* A session ended that long after its last datagram. */
-void udp_figures_expired(udp_figures_t *figures, uint64_t idle_ns,
-                         uint64_t timeout_ns);
 
 /* One line "title key=value ..." on stdout. */
 void udp_figures_print(const udp_figures_t *figures, const char *title);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What udp-sessions and udp-load say to each other.
+/* The datagrams between udp-sessions and udp-load.
  *
  * A datagram is anything. It is answered by the number of datagrams that its
  * session has sent so far, in decimal, a blank, and the datagram itself:

@@ -289,8 +289,8 @@ END_TEST
 
 START_TEST(a_full_server_that_sheds_serves_newcomers)
 {
-  program_t server = meet(
-      &tcp, "--timeout 10000 --max-connections 60 --when-full shed", 10, FLOOD);
+  program_t server =
+      meet(&tcp, "--timeout 10000 --max-connections 60 --shed", 10, FLOOD);
 
   assert_good();
   ck_assert_uint_eq(number_of(result.out, "served"), 20);

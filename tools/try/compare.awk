@@ -15,7 +15,6 @@ function fail(reason) {
   if (in_report)
     kind_of[FILENAME] = kind
 }
-/^uvwheel / { in_report = 0 } # a wheel's page
 !in_report { next }
 $1 ~ /^(init|start|again|stop|fire|close)$/ && NF == 5 {
   calls[kind, $1] = $2
@@ -30,7 +29,7 @@ $1 == "bytes" {
   slots[kind] = /for slots/ ? $8 : 0
 }
 
-# What the figures mean for somebody who waits for the program.
+# The meaning of the figures for somebody who waits for the program.
 function judge(    uv_ms, wheel_ms) {
   if (late["wheel"] - late["uv"] >= 0.2)
     printf "\nLater: with the wheel a timer fires %.1f ms later on average " \

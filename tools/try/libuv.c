@@ -12,7 +12,7 @@
 
 /* ---- The real functions ------------------------------------------------- */
 
-/* What the program would have called without this library. */
+/* The function that the program would have called without this library. */
 static void *
 find_real(const char *name)
 {
@@ -55,7 +55,6 @@ REAL(, void, uv_timer_set_repeat, (uv_timer_t * handle, uint64_t repeat),
 REAL(, void, uv_close, (uv_handle_t * handle, uv_close_cb cb), (handle, cb))
 REAL(, void, uv_walk, (uv_loop_t * loop, uv_walk_cb cb, void *arg),
      (loop, cb, arg))
-REAL(return, int, uv_run, (uv_loop_t * loop, uv_run_mode mode), (loop, mode))
 REAL(return, int, uv_loop_init, (uv_loop_t * loop), (loop))
 REAL(return, int, uv_loop_close, (uv_loop_t * loop), (loop))
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A record of each loop that has timers, and what is added to the loop for it:
- * with a wheel, that and what wakes the loop so that it prints the wheel's page
- * on its own thread. Neither keeps the loop alive, is met by uv_walk, or holds
- * up uv_loop_close. With uv nothing is added. */
+/* A record of each loop that has timers, and the wheel that is added to the
+ * loop. The wheel does not keep the loop alive, uv_walk does not meet it, and
+ * it does not hold up uv_loop_close. With uv nothing is added. */
 
 #include <pthread.h>
 #include <stddef.h>
@@ -13,7 +12,6 @@
 #include "try.h"
 
 _Atomic(record_t *) records;
-_Thread_local uv_loop_t *running;
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
@@ -27,7 +25,7 @@ find_record(const uv_loop_t *loop)
   return record;
 }
 
-/* ---- What the wheel's turns take ---------------------------------------- */
+/* ---- The cost of the wheel's turns -------------------------------------- */
 
 static uint64_t
 examined_by(const record_t *record)
@@ -108,14 +106,8 @@ add_wheel(record_t *record, uv_loop_t *loop)
                                .stall_ms = settings.stall_ms};
 
   record->is_tried = true;
-  if (uv_async_init(loop, &record->async, on_wake) != 0)
+  if (uvwheel_init(loop, &record->wheel, &options) != 0)
     return;
-  uv_unref((uv_handle_t *)&record->async);
-  record->async.data = record;
-  if (uvwheel_init(loop, &record->wheel, &options) != 0) {
-    real_uv_close((uv_handle_t *)&record->async, NULL);
-    return;
-  }
   uvwheel_unref(&record->wheel);
   (void)uvwheel_get_options(&record->wheel, &options);
   record->slot_bytes = options.slots * sizeof(uvwheel_slot_t);
@@ -179,8 +171,8 @@ has_foreign_handle(record_t *record, uv_loop_t *loop)
   return false;
 }
 
-/* Nothing but what was added to the loop is left: uv_run then calls nothing of
- * the program's. */
+/* If only the wheel is left in the loop, uv_run calls nothing of the program's.
+ */
 void
 close_own_handles(record_t *record)
 {
@@ -189,12 +181,9 @@ close_own_handles(record_t *record)
   if (!record->has_wheel || has_foreign_handle(record, loop) ||
       uv_loop_alive(loop))
     return;
-  if (atomic_load(&record->page) == NULL)
-    keep_page(record);
   record->has_wheel = false;
   uvwheel_close(&record->wheel, NULL);
-  real_uv_close((uv_handle_t *)&record->async, NULL);
-  while (real_uv_run(loop, UV_RUN_NOWAIT) != 0)
+  while (uv_run(loop, UV_RUN_NOWAIT) != 0)
     continue;
 }
 
@@ -208,20 +197,4 @@ release_record(record_t *record, bool closed)
   record->tally.active = 0;
   record->tally.open = 0;
   atomic_store(&record->loop, closed ? NULL : &nowhere);
-}
-
-int
-run_loop(uv_loop_t *loop, uv_run_mode mode)
-{
-  uv_loop_t *outer = running;
-  record_t *record;
-  int alive;
-
-  running = loop;
-  alive = real_uv_run(loop, mode);
-  running = outer;
-  record = find_record(loop);
-  if (record != NULL && mode == UV_RUN_DEFAULT)
-    keep_page(record);
-  return alive;
 }

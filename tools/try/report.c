@@ -2,9 +2,8 @@
 
 /* Reports what the timers of the process did and took: when it ends by exit or
  * by a signal that it does not handle itself, on SIGUSR2, and in the file of
- * --output four times a second. A signal handler allocates nothing here; a
- * wheel's page needs memory and the loop's thread, so the handler wakes the
- * loop. */
+ * --output four times a second. A signal handler may write a report, so none of
+ * this allocates memory. */
 
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 #include <errno.h>
@@ -48,16 +47,16 @@ add(text_t *text, const char *format, ...)
 }
 
 static void
-emit(int file, const char *bytes, size_t length)
+emit(int file, const text_t *text)
 {
-  while (length > 0) {
-    ssize_t written = write(file, bytes, length);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
+  size_t done = 0;
+
+  while (done < text->length) {
+    ssize_t written = write(file, text->bytes + done, text->length - done);
+    if (written > 0)
+      done += (size_t)written;
+    else if (written == 0 || errno != EINTR)
       break;
-    bytes += written;
-    length -= (size_t)written;
   }
 }
 
@@ -69,39 +68,6 @@ add_path(text_t *path)
   add(path, "%s", settings.output);
   if (getpid() != settings.command_pid)
     add(path, ".%ld", (long)getpid());
-}
-
-/* ---- The wheels' pages -------------------------------------------------- */
-
-/* Prints a wheel's page; only the loop's thread may. */
-void
-keep_page(record_t *record)
-{
-  char *page = NULL;
-  size_t length;
-  FILE *stream;
-
-  if (!record->has_wheel || record->tally.costs[START].calls == 0)
-    return;
-  stream = open_memstream(&page, &length);
-  if (stream == NULL)
-    return;
-  uvwheel_print(&record->wheel, stream);
-  (void)fclose(stream);
-  free(atomic_exchange(&record->page, page));
-}
-
-/* Whoever writes a page has it for himself. If there is a newer one by then,
- * the old one is not freed: a signal handler may run this. */
-static void
-emit_page(int file, record_t *record)
-{
-  char *page = atomic_exchange(&record->page, NULL), *none = NULL;
-
-  if (page == NULL)
-    return;
-  emit(file, page, strlen(page));
-  (void)atomic_compare_exchange_strong(&record->page, &none, page);
 }
 
 /* ---- The report --------------------------------------------------------- */
@@ -231,15 +197,6 @@ compose_report(text_t *text)
     text->length = 0;
 }
 
-static void
-emit_all(int file, const text_t *report)
-{
-  emit(file, report->bytes, report->length);
-  for (record_t *record = atomic_load(&records); record != NULL;
-       record = record->next)
-    emit_page(file, record);
-}
-
 /* ---- The file ----------------------------------------------------------- */
 
 /* One thread at a time writes the file, and takes no signal meanwhile, so that
@@ -261,7 +218,7 @@ replace_file(void)
   file = open(beside.bytes, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0)
     return false;
-  emit_all(file, &report);
+  emit(file, &report);
   (void)close(file);
   return rename(beside.bytes, path.bytes) == 0;
 }
@@ -317,7 +274,8 @@ begin_keeping_fresh(void)
 
 /* ---- When --------------------------------------------------------------- */
 
-static void
+/* At exit as well. */
+__attribute__((destructor)) static void
 write_report(void)
 {
   text_t text = {.length = 0};
@@ -325,15 +283,7 @@ write_report(void)
   if (write_file())
     return;
   compose_report(&text);
-  emit_all(STDERR_FILENO, &text);
-}
-
-void
-on_wake(uv_async_t *async)
-{
-  keep_page(async->data);
-  if (!write_file())
-    emit_page(STDERR_FILENO, async->data);
+  emit(STDERR_FILENO, &text);
 }
 
 static void
@@ -346,18 +296,13 @@ on_end_signal(int number)
   errno = error;
 }
 
-/* The report at once, and the pages when the loops wake. */
 static void
-on_page_signal(int number)
+on_report_signal(int number)
 {
   int error = errno;
 
   (void)number;
   write_report();
-  for (record_t *record = atomic_load(&records); record != NULL;
-       record = record->next)
-    if (record->has_wheel)
-      (void)uv_async_send(&record->async);
   errno = error;
 }
 
@@ -384,10 +329,8 @@ on_fork(void)
   atomic_store(&is_begun, false);
   (void)pthread_mutex_init(&writing, NULL);
   for (record_t *record = atomic_load(&records); record != NULL;
-       record = record->next) {
+       record = record->next)
     restart_tally(&record->tally, atomic_load(&record->loop) != NULL);
-    free(atomic_exchange(&record->page, NULL));
-  }
 }
 
 static void
@@ -413,7 +356,7 @@ begin_reports(void)
     begin_keeping_fresh();
 }
 
-/* What the command sets, or an empty text. */
+/* The value that the command has set, or an empty text. */
 static const char *
 said(const char *name)
 {
@@ -432,18 +375,6 @@ read_settings(void)
   if (*said("UVWHEEL_TRY_STALL") != '\0')
     settings.stall_ms = (uint32_t)strtoul(said("UVWHEEL_TRY_STALL"), NULL, 10);
   settings.command_pid = strtol(said("UVWHEEL_TRY_PID"), NULL, 10);
-  handle(SIGUSR2, on_page_signal, SA_RESTART);
+  handle(SIGUSR2, on_report_signal, SA_RESTART);
   (void)pthread_atfork(NULL, NULL, on_fork);
-}
-
-/* The timers of the loop that this thread runs, inside one of whose callbacks
- * exit was called, are all still there. */
-__attribute__((destructor)) static void
-report_at_exit(void)
-{
-  record_t *record = running != NULL ? find_record(running) : NULL;
-
-  if (record != NULL)
-    keep_page(record);
-  write_report();
 }

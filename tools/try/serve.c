@@ -123,7 +123,7 @@ look_at_libuv(void)
   memset(&timer.u, 0, sizeof timer.u);
   own_of(&timer)->record = &record;
   real_uv_close((uv_handle_t *)&timer, NULL);
-  (void)real_uv_run(&loop, UV_RUN_DEFAULT);
+  (void)uv_run(&loop, UV_RUN_DEFAULT);
   (void)real_uv_loop_close(&loop);
   libuv_is_seen = record.tally.costs[STOP].calls != 0;
 }
@@ -413,12 +413,6 @@ uv_walk(uv_loop_t *loop, uv_walk_cb cb, void *arg)
     real_uv_walk(loop, visit, &walk);
   else
     real_uv_walk(loop, cb, arg);
-}
-
-UV_EXTERN int
-uv_run(uv_loop_t *loop, uv_run_mode mode)
-{
-  return run_loop(loop, mode);
 }
 
 /* A program may use the memory of a loop that it never closed. */

@@ -4,7 +4,7 @@
  * short run has figures, then some at random, so that no rhythm of the program
  * distorts the sample. */
 
-#include <string.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "try.h"
@@ -46,19 +46,6 @@ clock_ns(void)
   return least;
 }
 
-/* A number below the limit; xorshift. */
-static uint64_t
-draw(tally_t *tally, uint64_t limit)
-{
-  uint64_t random = tally->random != 0 ? tally->random : 88172645463325252;
-
-  random ^= random << 13;
-  random ^= random >> 7;
-  random ^= random << 17;
-  tally->random = random;
-  return random % limit;
-}
-
 stopwatch_t
 begin_call(tally_t *tally, kind_t kind)
 {
@@ -72,7 +59,7 @@ begin_call(tally_t *tally, kind_t kind)
   watch.weight = 1;
   if (watch.cost->calls > ALL_UNTIL) {
     watch.weight = ONE_OF;
-    watch.cost->left = draw(tally, 2 * ONE_OF - 1);
+    watch.cost->left = (uint64_t)nrand48(tally->random) % (2 * ONE_OF - 1);
   }
   watch.began_ns = now_ns();
   return watch;

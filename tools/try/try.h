@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the files of uvwheel-try share. Its command preloads them, as one shared
+/* Shared by the files of uvwheel-try. Its command preloads them, as one shared
  * library, into a program that links libuv dynamically:
  *
  *   serve.c   the uv_timer_* functions that the program then calls
@@ -33,7 +33,6 @@ int real_uv_timer_again(uv_timer_t *handle);
 void real_uv_timer_set_repeat(uv_timer_t *handle, uint64_t repeat);
 void real_uv_close(uv_handle_t *handle, uv_close_cb cb);
 void real_uv_walk(uv_loop_t *loop, uv_walk_cb cb, void *arg);
-int real_uv_run(uv_loop_t *loop, uv_run_mode mode);
 int real_uv_loop_init(uv_loop_t *loop);
 int real_uv_loop_close(uv_loop_t *loop);
 
@@ -58,9 +57,9 @@ typedef enum kind_e {
   AGAIN,
   STOP,
   CLOSE,
-  EXPIRE_STOP,  /* what libuv does to a timer that fires: it is stopped, */
+  EXPIRE_STOP,  /* libuv fires a timer: it is stopped,                    */
   EXPIRE_AGAIN, /* and started again if it repeats                       */
-  TURN,         /* what a wheel does, without the callbacks that it calls */
+  TURN,         /* of a wheel, without the callbacks that it calls        */
   KINDS
 } kind_t;
 
@@ -80,7 +79,7 @@ typedef struct cost_s {
 /* Longer ones, in ms, are not in the sample of lateness. */
 #define LONGEST_TIMEOUT UINT64_C(1000000000)
 
-/* What the timers of a loop did. */
+/* Counts of all that the timers of a loop did. */
 typedef struct tally_s {
   cost_t costs[KINDS];
   uint64_t loops; /* that had this tally, one after the other */
@@ -91,7 +90,7 @@ typedef struct tally_s {
                        the program had stopped it */
   uint64_t active, active_most;
   uint64_t open, open_most; /* initialised and not closed */
-  uint64_t random;
+  unsigned short random[3]; /* the state of nrand48 */
 } tally_t;
 
 typedef struct stopwatch_s {
@@ -148,13 +147,11 @@ struct record_s {
   bool has_wheel;
   uvwheel_t wheel;
   uint64_t slot_bytes;
-  uv_async_t async;     /* what wakes the loop                           */
-  uv_check_cb check_cb; /* the wheel's callbacks, which take its turns   */
+  uv_check_cb check_cb; /* the wheel's callbacks, which take its turns */
   uv_timer_cb driver_cb;
-  stopwatch_t turn;      /* its weight is 0 unless a turn is timed        */
-  uint64_t callbacks_ns; /* the time of the program's callbacks in it     */
-  uint64_t examined;     /* timers that the wheel had examined before     */
-  _Atomic(char *) page;  /* what uvwheel_print wrote last */
+  stopwatch_t turn;      /* its weight is 0 unless a turn is timed    */
+  uint64_t callbacks_ns; /* the time of the program's callbacks in it */
+  uint64_t examined;     /* timers that the wheel had examined before */
 };
 
 /* As the command's options say. */
@@ -170,19 +167,16 @@ extern settings_t settings;
 /* The newest of all records; they are linked. */
 extern _Atomic(record_t *) records;
 
-/* The loop that this thread runs. */
-extern _Thread_local uv_loop_t *running;
-
 /* NULL: no timer of this loop was ever initialised. */
 record_t *find_record(const uv_loop_t *loop);
 
 /* The loop's record, made on first use, with its wheel; NULL: no memory. */
 record_t *make_record(uv_loop_t *loop);
 
-/* Is it a handle that make_record has added to the loop? */
+/* Is it a handle of the wheel that make_record has added to the loop? */
 bool is_own_handle(const record_t *record, const uv_handle_t *handle);
 
-/* Closes what make_record has added, if nothing else is left in the loop. */
+/* Closes the wheel if nothing else is left in the loop. */
 void close_own_handles(record_t *record);
 
 /* The loop is gone. If it was not closed, the record must not be used again. */
@@ -194,19 +188,10 @@ int timed_uv_check_start(uv_check_t *check, uv_check_cb cb);
 int timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
                          uint64_t repeat);
 
-/* Runs the loop, and remembers that it runs. */
-int run_loop(uv_loop_t *loop, uv_run_mode mode);
-
 /* ---- report.c ----------------------------------------------------------- */
 
 /* The process has a timer: from now on a signal that ends it is reported, and
  * the file of --output is kept fresh. */
 void begin_reports(void);
-
-/* Remembers what uvwheel_print says now, for the end. */
-void keep_page(record_t *record);
-
-/* Called by the loop after SIGUSR2. */
-void on_wake(uv_async_t *async);
 
 #endif /* TRY_H */
