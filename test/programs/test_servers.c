@@ -465,9 +465,9 @@ START_TEST(viewers_take_no_places_of_peers)
 {
   int viewers[3], peers[3];
   uint16_t port, page_port;
-  program_t server = start_with_page(
-      WHEEL, text_of("--max-connections 3 %s", when_full[_i]),
-      &port, &page_port);
+  program_t server =
+      start_with_page(WHEEL, text_of("--max-connections 3 %s", when_full[_i]),
+                      &port, &page_port);
 
   for (int i = 0; i < 3; i++)
     viewers[i] = ask_page(page_port, GET("/events"));
