@@ -54,10 +54,11 @@
  *   which is never reached.
  * - P6. Heard first. A due timer fires once a poll leaves no descriptor ready
  *   and no request queued. If I/O is always ready, it fires after two polls and
- *   a quarter of a tick (25 to 250 ms): the loop reads what it can until then.
- *   If a freeze, or callbacks other than the wheel's, block the loop for S ms,
- *   more than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms,
- *   within an allowance (60 s, refilled by 1 s in 16). A freeze before the
+ *   a quarter of a tick (25 to 250 ms); this wait begins anew, at most once, if
+ *   timers of the loop block it. Bytes that the loop can read meanwhile are
+ *   heard. If a freeze, or callbacks other than the wheel's, block the loop for
+ *   S ms, more than stall_ms, the wheel's clock is set back by S + min(S, 1000)
+ *   ms, within an allowance (60 s, refilled by 1 s in 16). A freeze before the
  *   wheel's next tick counts as sleep. See docs/how-it-works.md.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
@@ -161,10 +162,11 @@ typedef struct uvwheel_options_s {
    * limit. */
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
-   * started; a refreshed timer counts from when the hand or a walk moves it.
-   * With tick_ms = 1 that is libuv's own order for timers that are never
-   * refreshed. A mass expiry is several times slower, and its first turn begins
-   * with a look at all timers of the slot, 250 ns for each of a million. */
+   * started; a refreshed timer counts from when the hand moves it. A walk may
+   * put it at any place of its tick. With tick_ms = 1 that is libuv's own order
+   * for timers that are never refreshed. A mass expiry is several times slower,
+   * and its first turn begins with a look at all timers of the slot, 250 ns for
+   * each of a million. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The mailbox
@@ -218,8 +220,9 @@ typedef struct uvwheel_stats_s {
   uint64_t rescheduled;   /* refreshed timers that the hand moved to a slot  */
   uint64_t examined;      /* timers that the hand looked at                  */
   uint64_t wakeups;       /* turns: they had something due                   */
-  uint64_t wakeups_cut;   /* of these: a limit ended them before all fired   */
-  uint64_t wakeup_max_us; /* the longest turn, or batch of the mailbox       */
+  uint64_t wakeups_cut;   /* of these: a limit ended them                    */
+  uint64_t wakeup_max_us; /* the longest turn, batch of the mailbox, or call of
+                             uvwheel_fire_soonest                            */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
   uint64_t stalls;        /* times that the loop was blocked (P6)            */
@@ -351,6 +354,8 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * (Timers that are due 2^63 ms from now or later do not fire.) Called from one
  * of its own callbacks, or from a walk's, it does nothing and returns 0.
  * turn_budget and turn_ms do not limit it. A repeating timer keeps its beat.
+ * Outside of uv_run() call uv_update_time() first, or the time since the last
+ * poll counts as blocked (P6).
  * Cost: O(count), the callbacks, and a look at each timer on the way that was
  * refreshed or waits for a later round (with UVWHEEL_FIFO in each call). */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
@@ -471,8 +476,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   The timer drifts by its lateness; a repeat that is a multiple of tick_ms
  *   takes a tick longer each time.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
- *   is past. The callback runs again, within the turn's limits, until it has
- *   run as often as the beat says; then other timers fire.
+ *   is past. The callback runs again, in its order among other timers, until it
+ *   has run as often as the beat says.
  *
  * The choice holds until the next one or the next init. A choice made in the
  * timer's callback takes effect at its next callback. The beat goes on after

@@ -362,7 +362,7 @@ uvwheel__clock_stepped_back(uvwheel_t *wheel)
 {
   if (loop_now(wheel) < wheel->set_back_ms)
     wheel->set_back_ms = loop_now(wheel);
-  wheel->quiet_ms = wheel->polled_ms = wheel->polled_before_ms = 0;
+  wheel->quiet_ms = wheel->polled_ms = 0;
   wheel->wait_began_ms = UINT64_MAX;
 }
 
