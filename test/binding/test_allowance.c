@@ -117,8 +117,8 @@ on_idler(uvwheel_timer_t *timer)
   idler_closed_ms = clock_now_ms();
 }
 
-/* P6. Scenario 26. Beside the peers there is a silent one with a timeout of ten
- * minutes. */
+/* P6. Scenarios 23 and 26. Beside the peers there is a silent one with a
+ * timeout of ten minutes. */
 START_TEST(no_stalls_keep_silent_peers_for_ever)
 {
   const uint64_t long_ms = 600000;

@@ -31,6 +31,7 @@ expect_closed_for_business(test_timer_t *timer)
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base), 0);
 }
 
+/* libuv#2416, netty#366. */
 START_TEST(close_stops_all_timers_and_calls_back_once)
 {
   static test_timer_t timers[50];
@@ -54,6 +55,61 @@ START_TEST(close_stops_all_timers_and_calls_back_once)
   ck_assert_uint_eq(wheels_closed, 1);
   ck_assert_uint_eq(fired_in_all, 0);
   ck_assert_uint_eq(handle_count(), 0);
+}
+END_TEST
+
+#define CROWD 100000u
+
+static uvwheel_timer_t crowd[CROWD];
+static unsigned crowd_fired, close_at;
+
+static void
+close_in_crowd(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  if (++crowd_fired == close_at)
+    uvwheel_close(&wheel, on_wheel_closed);
+}
+
+static void
+start_crowd(uvwheel_t *on)
+{
+  unsigned errors = 0, i;
+
+  for (i = 0; i < CROWD; i++) {
+    errors += uvwheel_timer_is_active(&crowd[i]) != 0;
+    errors += uvwheel_timer_init(on, &crowd[i]) != 0;
+    errors += uvwheel_timer_start(&crowd[i], close_in_crowd, 5 + i % 2, 0) != 0;
+  }
+  ck_assert_uint_eq(errors, 0);
+  ck_assert_uint_eq(uvwheel_count(on), CROWD);
+}
+
+/* In which callback the wheel is closed; 0: outside. */
+static const unsigned crowd_closes[] = {0, 1, CROWD / 2, CROWD};
+
+/* Scenario 19. libuv#2416, netty#366. */
+START_TEST(a_crowd_is_silenced_by_close_and_can_be_started_on_another_wheel)
+{
+  static uvwheel_t another;
+
+  open_wheel(10, 8);
+  ck_assert_int_eq(uvwheel_init(&loop, &another, NULL), 0);
+  start_crowd(&wheel);
+  crowd_fired = 0;
+  close_at = crowd_closes[_i];
+  if (close_at == 0)
+    uvwheel_close(&wheel, on_wheel_closed);
+  run_for(1000);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(crowd_fired, close_at);
+  ck_assert_int_eq(uvwheel_timer_start(crowd, close_in_crowd, 1, 0), UV_EINVAL);
+  start_crowd(&another);
+  crowd_fired = close_at = 0;
+  run_for(1000);
+  ck_assert_uint_eq(crowd_fired, CROWD);
+  ck_assert_uint_eq(wheels_closed, 1);
+  uvwheel_close(&another, NULL);
 }
 END_TEST
 
@@ -438,6 +494,8 @@ main(void)
 {
   const loop_test_t tests[] = {
       TEST(close_stops_all_timers_and_calls_back_once),
+      EACH(a_crowd_is_silenced_by_close_and_can_be_started_on_another_wheel,
+           crowd_closes),
       {close_in_a_callback_ends_the_batch_at_once, 0, 20},
       TEST(a_closed_wheel_does_without_its_loop),
       TEST(a_loop_closed_too_early_is_busy_and_goes_on),

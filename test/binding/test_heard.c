@@ -37,7 +37,7 @@ static const struct {
      {SPEAKING_ONCE(BY_UDP, 40), .hearing_ns = 1000000}},
     {"pipes and a signal",
      {SPEAKING_ONCE(BY_PIPE, 1100), .is_after_signal = true}},
-    {"messages of 150 KB", {SPEAKING_ONCE(BY_PIPE, 3), .bytes = 150 * 1024}},
+    {"messages of 300 KB", {SPEAKING_ONCE(BY_PIPE, 3), .bytes = 300 * 1024}},
     {"20,000 requests", {SPEAKING_ONCE(BY_POST, 20000), .hearing_ns = 500}},
 };
 
@@ -48,7 +48,7 @@ static const struct {
 
 /* The peers speak before the tick at which all of them would be closed, and
  * another handle's callback holds the loop until after that tick: no stall. */
-static const struct {
+typedef struct held_s {
   uint64_t spoken_ms; /* before the tick */
   uint64_t from_ms;   /* before the tick */
   uint64_t until_ms;  /* after the tick  */
@@ -56,7 +56,9 @@ static const struct {
   uint64_t again_ms;  /* a uv_timer_t holds it again for so long,  */
   uint64_t paused_ms; /* after a pause: before the next poll if 0, */
                       /* else between two polls that read          */
-} held[] = {
+} held_t;
+
+static const held_t held[] = {
     {10, 60, 40, false, 0, 0},  {10, 60, 40, true, 0, 0},
     {10, 100, 100, true, 0, 0}, {50, 90, 20, false, 0, 0},
     {50, 90, 0, true, 0, 0},    {150, 190, 10, false, 0, 0},
@@ -91,23 +93,26 @@ hold_again(uint64_t at_ms, uint64_t *for_ms)
 /* All timers begin 5 ms before a multiple of 100 ms, so that at most ticks the
  * tick comes right after they are due. */
 static void
-hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms, size_t i)
+hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms,
+                   const held_t *how)
 {
-  uint64_t again_ms = held[i].again_ms, at_ms, heard_ms;
+  uint64_t again_ms = how->again_ms, at_ms, heard_ms;
 
   run_until(clock_now_ms() / 100 * 100 + 195);
   peers_open(crowd);
   at_ms = tick_ms_after(tick_ms, clock_now_ms() + TIMEOUT_MS);
-  peers_speak_at(at_ms - held[i].spoken_ms);
-  hold_loop(HELD_BY_UV_TIMER, at_ms - held[i].from_ms, at_ms + held[i].until_ms,
-            held[i].update);
-  hold_again(at_ms + held[i].until_ms + held[i].paused_ms, &again_ms);
+  peers_speak_at(at_ms - how->spoken_ms);
+  hold_loop(HELD_BY_UV_TIMER, at_ms - how->from_ms, at_ms + how->until_ms,
+            how->update);
+  hold_again(at_ms + how->until_ms + how->paused_ms, &again_ms);
   /* At the earliest: since 1.48 libuv polls before it is held again. */
-  heard_ms = at_ms + held[i].until_ms;
+  heard_ms = at_ms + how->until_ms;
   run_until(heard_ms + TIMEOUT_MS - 1);
-  ck_assert_msg(peers_closed() == 0,
-                "tick of %d ms, held as in row %d: %u of %u", (int)tick_ms,
-                (int)i, peers_closed(), crowd->count);
+  ck_assert_msg(
+      peers_closed() == 0,
+      "tick of %d ms, held from %d to %d ms, then for %d ms: %u of %u",
+      (int)tick_ms, -(int)how->from_ms, (int)how->until_ms, (int)again_ms,
+      peers_closed(), crowd->count);
   run_until(heard_ms + again_ms + TIMEOUT_MS + tick_ms + 100);
   ck_assert_uint_eq(peers_closed(), crowd->count);
   ck_assert_uint_eq(peers_cut_off(), 0);
@@ -124,9 +129,24 @@ START_TEST(what_waits_in_sockets_is_heard_before_timers_fire)
   for (which = 0; which < LENGTH(wheels); which++) {
     open_wheel_for(wheels[which].tick_ms, wheels[which].stall_ms);
     for (i = 0; i < LENGTH(held); i++)
-      hold_past_the_tick(crowd, wheels[which].tick_ms, i);
+      hold_past_the_tick(crowd, wheels[which].tick_ms, &held[i]);
     close_and_forget_wheel();
   }
+}
+END_TEST
+
+/* P6. Scenario 41. From the poll that reads the first of the datagrams on. */
+START_TEST(a_uv_timer_that_blocks_between_two_polls_leaves_nothing_unheard)
+{
+  const peers_options_t crowd = {SPEAKING_ONCE(BY_UDP, 1000),
+                                 .hearing_ns = 20000};
+  held_t how = {1, 2, 1, true, 0, 0};
+
+  open_wheel_for(wheels[_i].tick_ms, wheels[_i].stall_ms);
+  for (how.again_ms = 40; how.again_ms <= 240; how.again_ms += 20)
+    for (how.paused_ms = 0; how.paused_ms <= 3; how.paused_ms += 3)
+      hold_past_the_tick(&crowd, wheels[_i].tick_ms, &how);
+  close_and_forget_wheel();
 }
 END_TEST
 
@@ -188,8 +208,9 @@ START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off)
 }
 END_TEST
 
-/* P6. The clock is set back by the time that the loop was blocked, and by a
- * second more at most; not for the time of the wheel's own callbacks. */
+/* P6. Scenario 22. logstash-input-beats#141, bytedance/g3#929, ballerina
+ * http#2669. The clock is set back by the time that the loop was blocked, and
+ * by a second more at most; not for the time of the wheel's own callbacks. */
 START_TEST(exactly_the_silent_half_is_closed)
 {
   hold_t hold = holds[_i].hold;
@@ -259,7 +280,7 @@ static const struct {
     {"ten, 3 s, pipes, little between", BY_PIPE, 10, 3000, 110},
 };
 
-/* P6. Scenario 28, with words that wait and words that are lost. */
+/* P6. Scenarios 23 and 28, with words that wait and words that are lost. */
 START_TEST(stalls_in_a_row_cut_no_peer_off)
 {
   const peers_options_t crowd = {.carrier = in_a_row[_i].carrier,
@@ -305,8 +326,8 @@ static const struct {
     {"3 times 1 h, between iterations", FROZEN_BETWEEN_ITERATIONS, 3, 3600000},
 };
 
-/* Scenario 34: what peers say while it sleeps, and in the first second after,
- * is lost. */
+/* Scenario 34, where the clock counts sleep (tokio#3185, node#6763): what peers
+ * say while it sleeps, and in the first second after, is lost. */
 START_TEST(a_machine_that_slept_cuts_no_peer_off)
 {
   const peers_options_t crowd = {
@@ -454,6 +475,8 @@ main(void)
 {
   const loop_test_t tests[] = {
       EACH(what_waits_in_sockets_is_heard_before_timers_fire, crowds),
+      EACH(a_uv_timer_that_blocks_between_two_polls_leaves_nothing_unheard,
+           wheels),
       EACH(a_peer_that_speaks_within_its_timeout_is_never_cut_off, holds),
       EACH(exactly_the_silent_half_is_closed, holds),
       EACH(without_stalls_what_waits_is_heard_all_the_same, holds),

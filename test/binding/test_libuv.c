@@ -61,6 +61,7 @@ __wrap_uv_async_init(uv_loop_t *in, uv_async_t *async, uv_async_cb cb)
 
 static const difference_t unknown_fields[] = {TIME, BACKEND, CLOSING_FLAGS};
 
+/* libuv#4797: the time in another unit. */
 START_TEST(a_libuv_whose_fields_hold_something_else_is_refused)
 {
   static uvwheel_t before;

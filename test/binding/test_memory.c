@@ -111,7 +111,7 @@ START_TEST(no_operation_after_init_allocates)
 }
 END_TEST
 
-/* libuv#2072, node#20298. */
+/* Scenario 13. libuv#2072, node#20298. */
 START_TEST(a_million_refreshes_leave_one_timer_and_allocate_nothing)
 {
   uint64_t before;

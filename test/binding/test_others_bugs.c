@@ -32,26 +32,35 @@ free_itself(test_timer_t *timer)
   free(timer);
 }
 
-static test_timer_t *freed[5];
+/* Which of the timers of one tick does it. */
+static const struct {
+  const char *name;
+  unsigned count;
+  unsigned which;
+} frees[] = {{"alone", 1, 0},
+             {"the first", 5, 0},
+             {"in the middle", 5, 2},
+             {"the last", 5, 4}};
 
-/* linmo#27, libuv#180, mediasoup#214. Each of five timers of one tick. */
+/* Scenario 1. linmo#27, libuv#180, mediasoup#214. */
 START_TEST(a_callback_may_free_its_own_timer)
 {
-  int i;
+  unsigned count = frees[_i].count, i;
+  static test_timer_t *timers[5];
 
   open_fifo();
-  for (i = 0; i < 5; i++) {
-    freed[i] = malloc(sizeof *freed[i]);
-    ck_assert_ptr_nonnull(freed[i]);
-    test_timer_init(freed[i]);
-    test_timer_start(freed[i], 5, 0);
+  for (i = 0; i < count; i++) {
+    timers[i] = malloc(sizeof *timers[i]);
+    ck_assert_ptr_nonnull(timers[i]);
+    test_timer_init(timers[i]);
+    test_timer_start(timers[i], 5, 0);
   }
-  freed[_i]->then = free_itself;
+  timers[frees[_i].which]->then = free_itself;
   run_for(100);
-  ck_assert_uint_eq(fired_in_all, 5);
-  for (i = 0; i < 5; i++)
-    if (i != _i)
-      free(freed[i]);
+  require_in(frees[_i].name, fired_in_all == count);
+  for (i = 0; i < count; i++)
+    if (i != frees[_i].which)
+      free(timers[i]);
 }
 END_TEST
 
@@ -97,7 +106,8 @@ stop_one_inside_callback(int actor, int victim)
   close_and_forget_wheel();
 }
 
-/* muduo#668, ModernUO#782, connectedhomeip#19387. Each stops each other one. */
+/* Scenario 2. muduo#668, ModernUO#782, connectedhomeip#19387. Each stops each
+ * other one, which is free at once (netty#2541, kafka#15902). */
 START_TEST(stop_inside_callback_silences_a_neighbour_of_the_same_tick)
 {
   int victim;
@@ -114,7 +124,7 @@ restart_neighbour(test_timer_t *timer)
   test_timer_start(timer->arg, 3 * ROUND_MS, 0);
 }
 
-/* ModernUO#705. */
+/* Scenario 3. ModernUO#705. */
 START_TEST(a_neighbour_restarted_in_a_callback_fires_at_its_new_time_alone)
 {
   static test_timer_t timers[3];
@@ -150,7 +160,7 @@ stop_and_start_itself(test_timer_t *timer)
 
 static const uint64_t repeats_ms[] = {0, 70};
 
-/* ModernUO#705, h2o#1958. */
+/* Scenario 4. ModernUO#705, h2o#1958. */
 START_TEST(a_timer_stopped_and_started_in_its_callback_fires_once_more)
 {
   static test_timer_t timer;
@@ -181,7 +191,7 @@ rearm_itself(test_timer_t *timer)
   test_timer_start(timer, *(const uint64_t *)timer->arg, 0);
 }
 
-/* akka-core#1016, nebula#802, rpc-perf#180. */
+/* Scenario 5. akka-core#1016, nebula#802, rpc-perf#180. */
 START_TEST(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch)
 {
   uint64_t span_ms = spans[_i], fired_ms = 0;
@@ -205,7 +215,7 @@ START_TEST(a_timer_rearmed_by_about_a_round_is_not_of_this_dispatch)
 }
 END_TEST
 
-/* agrona#73, camunda#767, tokio-core#2. */
+/* Scenario 8. agrona#73, camunda#767, tokio-core#2. */
 START_TEST(a_jump_of_several_rounds_fires_what_is_due_once_and_no_more)
 {
   const uint64_t jump_ms = ROUND_MS * 7 / 2;
@@ -232,7 +242,7 @@ START_TEST(a_jump_of_several_rounds_fires_what_is_due_once_and_no_more)
 }
 END_TEST
 
-/* RussellLuo/timingwheel#45, libuv#4245, #4250. */
+/* Scenario 9. RussellLuo/timingwheel#45, libuv#4245, #4250. */
 START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
 {
   static uint64_t short_ms;
@@ -261,7 +271,7 @@ START_TEST(a_short_timer_started_while_catching_up_is_neither_early_nor_endless)
 }
 END_TEST
 
-/* P5. netty#7760, haproxy#109, uWebSockets.js#1025. */
+/* P5. Scenario 10. netty#7760, haproxy#109, uWebSockets.js#1025. */
 START_TEST(huge_timeouts_do_not_fire_before_their_time)
 {
   static const uint64_t huge_ms[] = {UINT32_MAX / 2,
@@ -296,7 +306,7 @@ START_TEST(huge_timeouts_do_not_fire_before_their_time)
 }
 END_TEST
 
-/* tokio#8334. */
+/* Scenario 11. tokio#8334. */
 START_TEST(years_of_uptime_make_no_timer_early_or_late)
 {
   static const uint64_t uptimes_ms[] = {12 * DAY_MS, INT32_MAX, UINT32_MAX,
@@ -321,7 +331,7 @@ START_TEST(years_of_uptime_make_no_timer_early_or_late)
 }
 END_TEST
 
-/* haproxy#2704, h2o source. */
+/* Scenario 12. haproxy#2704, h2o source. */
 START_TEST(a_clock_that_steps_back_fires_nothing_early)
 {
   static const uint64_t back_ms[] = {1, TICK_MS, ROUND_MS, 5000, 900000};
@@ -348,6 +358,47 @@ START_TEST(a_clock_that_steps_back_fires_nothing_early)
     else
       ck_assert_uint_gt(timers[i].fired, 20);
   }
+}
+END_TEST
+
+#define HOUR_MS INT64_C(3600000)
+
+/* Scenario 12. Repeats, too, fire once when the clock leaps ahead, and not at
+ * all when it steps back. */
+START_TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once)
+{
+  static const int64_t leaps_h[] = {8, -1, 3, -2, 8, -5, 100, -99};
+  static const uint64_t every_ms[] = {20, 1000, 60000, HOUR_MS};
+  static test_timer_t once[40], beats[LENGTH(every_ms)], timer;
+  uint64_t latest_ms = 0;
+  unsigned fired[LENGTH(every_ms)];
+  size_t i, which;
+
+  open_wheel_without_stalls(TICK_MS, SLOTS);
+  test_timer_init_all(once, LENGTH(once));
+  test_timer_init_all(beats, LENGTH(beats));
+  test_timer_init(&timer);
+  run_for(10 * HOUR_MS);
+  for (i = 0; i < LENGTH(once); i++)
+    test_timer_start(&once[i], i * HOUR_MS / 2 + 17, 0);
+  for (i = 0; i < LENGTH(beats); i++)
+    test_timer_start(&beats[i], every_ms[i], every_ms[i]);
+  for (which = 0; which < LENGTH(leaps_h); which++) {
+    expect_punctual(&timer, 2 * ROUND_MS);
+    for (i = 0; i < LENGTH(beats); i++)
+      fired[i] = beats[i].fired;
+    virtual_time_set_ns(virtual_time_ns() +
+                        (uint64_t)(leaps_h[which] * HOUR_MS * 1000000));
+    run_turn();
+    for (i = 0; i < LENGTH(beats); i++)
+      ck_assert_msg(beats[i].fired - fired[i] == (leaps_h[which] > 0),
+                    "leap %d, beat %d", (int)which, (int)i);
+    latest_ms = latest_ms < uv_now(&loop) ? uv_now(&loop) : latest_ms;
+    for (i = 0; i < LENGTH(once); i++)
+      ck_assert_msg(once[i].fired == (fires_at(once[i].due_ms) <= latest_ms),
+                    "leap %d, timer %d", (int)which, (int)i);
+  }
+  rewind_clock();
 }
 END_TEST
 
@@ -389,7 +440,7 @@ static const struct {
     {"in 5 ticks", TICK_MS, 5 * TICK_MS},
 };
 
-/* P3. libuv#4245, #4250. */
+/* P3. Scenario 6. libuv#4245, #4250. */
 START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
 {
   uint64_t block_ms = restarts[_i].block_ms;
@@ -429,8 +480,8 @@ do_nothing(uv_idle_t *idle)
   (void)idle;
 }
 
-/* bun#33359. An idle handle keeps the loop from sleeping, and in each iteration
- * another timer is started. */
+/* Scenario 15. bun#33359. An idle handle keeps the loop from sleeping, and in
+ * each iteration another timer is started. */
 START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer)
 {
   static uv_prepare_t prepare;
@@ -458,7 +509,7 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      {a_callback_may_free_its_own_timer, 0, 5},
+      EACH(a_callback_may_free_its_own_timer, frees),
       {stop_inside_callback_silences_a_neighbour_of_the_same_tick, 0,
        NEIGHBOURS},
       TEST(a_neighbour_restarted_in_a_callback_fires_at_its_new_time_alone),
@@ -471,6 +522,7 @@ main(void)
       TEST(huge_timeouts_do_not_fire_before_their_time),
       TEST(years_of_uptime_make_no_timer_early_or_late),
       {a_clock_that_steps_back_fires_nothing_early, 0, 5},
+      TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once),
       EACH(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone,
            restarts),
       TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer),

@@ -35,6 +35,7 @@ static const struct {
     {"all", true, true, true, false},
 };
 
+/* Scenario 17. node#16105, libuv#4048. */
 START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
 {
   const bool unref_timers[] = {unrefs[_i].first, unrefs[_i].second};
@@ -62,7 +63,7 @@ START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
 }
 END_TEST
 
-/* P9. bun#37096 */
+/* P9. Scenario 16. bun#37096. */
 START_TEST(an_empty_wheel_does_not_bound_the_poll)
 {
   static uv_async_t forever;

@@ -227,8 +227,9 @@ count_model(uv_timer_t *model)
   ++*(unsigned *)model->data;
 }
 
-/* P7. Repeats of 1, 2.5 and 10 ticks, from every phase of the tick: in 20 s as
- * many callbacks as a uv_timer_t's, or the last one is not due yet. */
+/* P7. Scenario 25. Repeats of 1, 2.5 and 10 ticks, from every phase of the
+ * tick: in 20 s as many callbacks as a uv_timer_t's, or the last one is not due
+ * yet. */
 START_TEST(a_repeat_has_libuv_s_rate)
 {
   static const uint64_t repeats_ms[] = {100, 250, 1000};
@@ -263,7 +264,7 @@ static const struct {
 } minutes[] = {{"the clock is set back", 0, 0, 1000},
                {"the minute counts", UINT32_MAX, 1, 0}};
 
-/* P7 */
+/* P7. Scenario 25. */
 START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most)
 {
   static test_timer_t timer;

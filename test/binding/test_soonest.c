@@ -29,6 +29,7 @@ open_waiters(const uvwheel_options_t *options)
   open_wheel_with(options);
   test_timer_init_all(waiters, TIMERS);
   order_length = 0;
+  fired_in_all = 0;
   for (i = 0; i < TIMERS; i++) {
     waiters[i].then = note_order;
     waiters[i].may_be_early = true;
@@ -87,7 +88,7 @@ expect_the_rest_in_time(unsigned all, uint64_t within_ms)
                       fires_at(waiters[order[i]].due_ms));
   for (i = 0; i < all; i++)
     ck_assert_uint_eq(waiters[i].fired, 1);
-  ck_assert_uint_eq(stats_of_wheel().fired, all);
+  ck_assert_uint_eq(stats_of_wheel().fired, fired_in_all);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
 }
 
@@ -102,26 +103,32 @@ static const uvwheel_options_t wheels[] = {
     {.tick_ms = 1000, .slots = 1, .flags = UVWHEEL_FIFO},
 };
 
+/* The first fifty are refreshed. */
 static void
-fire_some(const uvwheel_options_t *options, unsigned count)
+start_and_refresh_waiters(void)
 {
   unsigned i;
 
-  open_waiters(options);
   for (i = 0; i < TIMERS; i++) {
     test_timer_start(&waiters[i], 6000, 0);
     run_for(1 + i % 20);
   }
-  for (i = 0; i < 50; i++) {
+  for (i = 0; i < 50; i++)
     test_timer_refresh(&waiters[i]);
-  }
+}
+
+static void
+fire_some(const uvwheel_options_t *options, unsigned count)
+{
+  open_waiters(options);
+  start_and_refresh_waiters();
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
   expect_the_soonest_fired(count);
   expect_the_rest_in_time(TIMERS, 8000);
   close_and_forget_wheel();
 }
 
-/* nginx#437, nginx#456: the peer heard last is closed last. */
+/* Scenario 24. nginx#437, nginx#456: the peer heard last is closed last. */
 START_TEST(the_soonest_fire_now_and_the_rest_in_time)
 {
   static const unsigned counts[] = {1, 20, 49, 50, 351, 399, 400};
@@ -129,6 +136,66 @@ START_TEST(the_soonest_fire_now_and_the_rest_in_time)
 
   for (i = 0; i < LENGTH(counts); i++)
     fire_some(&wheels[_i], counts[i]);
+}
+END_TEST
+
+static uint64_t fired_twenty; /* what it returned */
+
+static void
+fire_twenty(test_timer_t *unused)
+{
+  (void)unused;
+  fired_twenty = uvwheel_fire_soonest(&wheel, 20);
+}
+
+static void
+fire_twenty_on_request(uvwheel_post_t *post, int status)
+{
+  (void)post;
+  ck_assert_int_eq(status, 0);
+  fire_twenty(NULL);
+}
+
+static void
+fire_in_timer(void)
+{
+  static test_timer_t caller;
+
+  test_timer_init(&caller);
+  caller.then = fire_twenty;
+  test_timer_start(&caller, 0, 0);
+  run_for(fires_at(caller.due_ms) - uv_now(&loop));
+  ck_assert_uint_eq(caller.fired, 1);
+}
+
+static void
+fire_in_request(void)
+{
+  static uvwheel_post_t post;
+
+  ck_assert_int_eq(uvwheel_post(&wheel, &post, fire_twenty_on_request), 0);
+  run_for(1);
+}
+
+static void (*const places[])(void) = {fire_in_timer, fire_in_request};
+
+/* Scenario 24. Also when the wheel is empty, or has its caller alone. */
+START_TEST(the_soonest_fire_in_callbacks_of_the_same_wheel)
+{
+  size_t i;
+
+  for (i = 0; i < LENGTH(wheels); i++) {
+    open_waiters(&wheels[i]);
+    ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+    places[_i]();
+    ck_assert_uint_eq(fired_twenty, 0);
+    start_and_refresh_waiters();
+    places[_i]();
+    ck_assert_uint_eq(fired_twenty, 20);
+    expect_the_soonest_fired(20);
+    expect_the_rest_in_time(TIMERS, 8000);
+    close_and_forget_wheel();
+  }
 }
 END_TEST
 
@@ -272,6 +339,7 @@ main(void)
 {
   const loop_test_t tests[] = {
       EACH(the_soonest_fire_now_and_the_rest_in_time, wheels),
+      EACH(the_soonest_fire_in_callbacks_of_the_same_wheel, places),
       TEST(timers_far_away_are_reached_and_the_last_due_times_are_not),
       TEST(count_may_be_anything),
       TEST(a_full_wheel_has_room_again),

@@ -127,7 +127,8 @@ static const struct {
     {0, UINT32_MAX, 0, true},
 };
 
-/* P6. Whether its limits cut it or nothing does. Some fire before a poll. */
+/* P6. Scenario 23. Whether its limits cut it or nothing does. Some fire before
+ * a poll. */
 START_TEST(a_mass_expiry_is_no_stall)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,

@@ -32,7 +32,7 @@ START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
 }
 END_TEST
 
-/* P1. libuv#4773 and its kin: the loop's clock drops fractions of a
+/* P1. libuv#4773, node#26578, uvloop#755: the loop's clock drops fractions of a
  * millisecond, a stopwatch does not. */
 START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
 {
@@ -114,6 +114,34 @@ START_TEST(an_entry_a_day_away_wakes_the_loop_once)
   ck_assert_uint_le(sleeps_during(2000), 2);
   ck_assert_uint_eq(timer.fired, 1);
   ck_assert_uint_eq(stats_of_wheel().wakeups, 1);
+  rewind_clock();
+}
+END_TEST
+
+/* The tick whose number has one bit more comes while timers wait for it. */
+static const struct {
+  uint64_t tick_ms;
+  unsigned bits;
+} long_lives[] = {{1, 32}, {7, 32}, {100, 32}, {1, 33}, {10, 34}, {1, 40}};
+
+/* P1, P10 */
+START_TEST(nothing_happens_when_the_ticks_need_more_than_32_bits)
+{
+  uint64_t tick_ms = long_lives[_i].tick_ms;
+  uint64_t at_ms = (UINT64_C(1) << long_lives[_i].bits) * tick_ms;
+  static test_timer_t around[3], timer;
+  unsigned i;
+
+  open_wheel(tick_ms, 8);
+  test_timer_init_all(around, 3);
+  test_timer_init(&timer);
+  for (i = 0; i < 3; i++)
+    test_timer_start(&around[i], at_ms + i * tick_ms - tick_ms - START_MS, 0);
+  run_for(at_ms - 20 * tick_ms - START_MS);
+  while (uv_now(&loop) < at_ms + 20 * tick_ms)
+    expect_punctual(&timer, uv_now(&loop) % (16 * tick_ms));
+  for (i = 0; i < 3; i++)
+    ck_assert_uint_eq(around[i].fired_ms, at_ms + i * tick_ms);
   rewind_clock();
 }
 END_TEST
@@ -281,6 +309,40 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
 }
 END_TEST
 
+/* What each call of a program takes beside its loop. */
+static const struct {
+  uint64_t tick_ms;
+  uint64_t takes_ms;
+} by_hand[] = {{1, 0},  {10, 0},  {100, 0},   {1000, 0},
+               {1, 20}, {10, 20}, {100, 200}, {1000, 200}};
+
+/* P6. Scenario 31. The program sleeps on the loop's descriptor for as long as
+ * the loop says, does something else, and calls uv_run. */
+START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
+{
+  uint64_t takes_ms = by_hand[_i].takes_ms, runs = 0, late_ms;
+  static test_timer_t timers[40];
+  size_t i;
+
+  open_wheel(by_hand[_i].tick_ms, 512);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 77 * i * i, 0);
+  for (; uvwheel_count(&wheel) > 0; runs++) {
+    ck_assert_uint_le(runs, (1 + POLLS_MORE) * LENGTH(timers));
+    ck_assert_int_ge(uv_backend_timeout(&loop), 0);
+    virtual_time_advance_ms((uint64_t)uv_backend_timeout(&loop) + takes_ms);
+    uv_run(&loop, UV_RUN_NOWAIT);
+  }
+  for (i = 0; i < LENGTH(timers); i++) {
+    late_ms = timers[i].fired_ms - fires_at(timers[i].due_ms);
+    ck_assert_msg(late_ms <= takes_ms * (1 + POLLS_MORE), "%d: %d ms", (int)i,
+                  (int)late_ms);
+  }
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+}
+END_TEST
+
 /* ---- Beside a uv_timer_t ------------------------------------------------- */
 
 static uv_timer_t keeper;
@@ -355,7 +417,7 @@ START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
   test_timer_init(&timer);
   ck_assert_int_eq(uv_timer_init(&loop, &keeper), 0);
   keeper.data = &timer;
-  for (late_ms = 1; late_ms <= 249; late_ms++) {
+  for (late_ms = 1; late_ms <= 250; late_ms++) {
     uv_update_time(&loop);
     test_timer_start(&timer, 1000, 0);
     at_ms = fires_at(timer.due_ms);
@@ -441,9 +503,11 @@ main(void)
       TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more),
       TEST(an_empty_wheel_never_wakes_up),
       TEST(an_entry_a_day_away_wakes_the_loop_once),
+      EACH(nothing_happens_when_the_ticks_need_more_than_32_bits, long_lives),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
       EACH(one_uv_run_comes_to_a_timer, calls),
       TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
+      EACH(a_program_that_drives_the_loop_by_hand_has_no_stalls, by_hand),
       EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
       TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop),
   };

@@ -66,6 +66,15 @@ let_a_millisecond_pass(uvwheel_timer_t *timer, uv_timer_t *model)
   uv_update_time(&loop);
 }
 
+/* Starts use the time that the loop has cached. */
+static void
+hide_a_millisecond(uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  (void)timer;
+  (void)model;
+  virtual_time_advance_ms(1);
+}
+
 static void
 set_repeat(uvwheel_timer_t *timer, uv_timer_t *model)
 {
@@ -81,11 +90,17 @@ drop_repeat(uvwheel_timer_t *timer, uv_timer_t *model)
 }
 
 /* Each does the same to both timers, which must answer alike. */
-static void (*const operations[])(uvwheel_timer_t *, uv_timer_t *) = {
-    start_once, start_repeating, start_at_once,
-    stop,       again,           start_at_the_end_of_time,
-    set_repeat, drop_repeat,     let_a_millisecond_pass,
-};
+static void (*const operations[])(uvwheel_timer_t *,
+                                  uv_timer_t *) = {start_once,
+                                                   start_repeating,
+                                                   start_at_once,
+                                                   start_at_the_end_of_time,
+                                                   stop,
+                                                   again,
+                                                   set_repeat,
+                                                   drop_repeat,
+                                                   let_a_millisecond_pass,
+                                                   hide_a_millisecond};
 
 #define OPERATIONS ((int)LENGTH(operations))
 
@@ -100,7 +115,8 @@ expect_alike(const uvwheel_timer_t *timer, const uv_timer_t *model)
           (active ? uv_timer_get_due_in(model) : 0));
 }
 
-/* Each sequence of five operations, with the same results on both. */
+/* libuv#1068, uvloop#29. Each sequence of five operations, with the same
+ * results on both. */
 START_TEST(every_function_means_what_its_namesake_means)
 {
   static uvwheel_timer_t timer;
@@ -165,6 +181,36 @@ START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout)
   expect_due_in(&timer, 500);
   run_for(1000);
   ck_assert_uint_eq(timer.fired, 1);
+}
+END_TEST
+
+/* The repeat is set after the start, and shorter than what remains. */
+static const struct {
+  uint64_t timeout;
+  uint64_t repeat;
+  uint64_t set;
+} shorter[] = {
+    {5000, 100, 100}, {5000, 3000, 70}, {5000, 0, 1}, {UINT64_MAX, 1, 1}};
+
+/* P2. Scenario 14. */
+START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
+{
+  static test_timer_t timer;
+  uint64_t fires_ms;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  test_timer_start(&timer, shorter[_i].timeout, shorter[_i].repeat);
+  run_for(40);
+  uvwheel_timer_set_repeat(&timer.base, shorter[_i].set);
+  test_timer_refresh(&timer);
+  fires_ms = fires_at(timer.due_ms);
+  ck_assert_uint_eq(fires_ms, fires_at(START_MS + 40 + shorter[_i].set));
+  run_for(fires_ms - uv_now(&loop) - 1);
+  ck_assert_uint_eq(timer.fired, 0);
+  run_for(1);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_eq(timer.fired_ms, fires_ms);
 }
 END_TEST
 
@@ -309,6 +355,7 @@ main(void)
   const loop_test_t tests[] = {
       {every_function_means_what_its_namesake_means, 0, OPERATIONS},
       TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout),
+      EACH(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in, shorter),
       TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time),
       EACH(a_closed_timer_cannot_be_started_until_it_is_initialised,
            before_close),

@@ -192,7 +192,8 @@ want_an_echo(uvwheel_timer_t *timer)
   echo_ping(&echo);
 }
 
-/* P8. Also when the callbacks call uv_update_time. */
+/* P8. netty#11724, hertzbeat#4328. Also when the callbacks call uv_update_time.
+ */
 START_TEST(io_is_served_between_the_turns_of_a_mass_expiry)
 {
   take_ns = 2 * MS;
@@ -237,40 +238,162 @@ END_TEST
 
 /* ---- An idle loop -------------------------------------------------------- */
 
-#define MANY 100000u
+#define MILLION 1000000u
 
+static uvwheel_timer_t *many;
+static unsigned many_fired, many_errors;
+
+/* It must not come again. (A million assertions would take check too long.) */
 static void
-count_one(uvwheel_timer_t *timer)
+on_one_of_many(uvwheel_timer_t *timer)
 {
-  ++*(unsigned *)timer->data;
+  many_errors += timer->data == NULL;
+  timer->data = NULL;
+  many_fired++;
 }
 
-static const uint32_t idle_budgets[] = {10, 100, 10000};
+static void
+start_many(unsigned count)
+{
+  unsigned i;
 
-/* P8, P9. Scenario 42. Only the poll before the first turn sleeps. */
+  many_fired = many_errors = 0;
+  many = calloc(count, sizeof *many);
+  ck_assert_ptr_nonnull(many);
+  for (i = 0; i < count; i++) {
+    many_errors += uvwheel_timer_init(&wheel, &many[i]) != 0;
+    many[i].data = many;
+    many_errors += uvwheel_timer_start(&many[i], on_one_of_many, 50, 0) != 0;
+  }
+}
+
+static const struct {
+  uint32_t turn_budget;
+  unsigned count;
+} idle_loops[] = {{10, 100000}, {100, MILLION}, {10000, MILLION}};
+
+/* P8, P9. Scenario 42, with fewer timers for the smallest budget. Only the poll
+ * before the first turn sleeps. */
 START_TEST(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry)
 {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,
-                                     .turn_budget = idle_budgets[_i]};
-  uvwheel_timer_t *many = calloc(MANY, sizeof *many);
-  unsigned fired = 0, errors = 0, i;
+                                     .turn_budget = idle_loops[_i].turn_budget};
   uint64_t sleeps;
 
-  ck_assert_ptr_nonnull(many);
   open_wheel_with(&options);
-  for (i = 0; i < MANY; i++) {
-    errors += uvwheel_timer_init(&wheel, &many[i]) != 0;
-    many[i].data = &fired;
-    errors += uvwheel_timer_start(&many[i], count_one, 50, 0) != 0;
-  }
-  ck_assert_uint_eq(errors, 0);
+  start_many(idle_loops[_i].count);
   sleeps = virtual_time_sleeps();
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
   ck_assert_uint_eq(virtual_time_sleeps() - sleeps, 1);
-  ck_assert_uint_eq(fired, MANY);
+  ck_assert_uint_eq(many_fired, idle_loops[_i].count);
+  ck_assert_uint_eq(many_errors, 0);
   ck_assert_uint_eq(virtual_time_ns() / MS, fires_at(START_MS + 50));
   uvwheel_close(&wheel, NULL);
   free(many);
+}
+END_TEST
+
+/* ---- Beside I/O and stops ----------------------------------------------- */
+
+#define BUDGET 10000u
+
+static unsigned fired_before, next_to_stop, stopped_while_due;
+
+/* After each poll, once the first turn was cut: no more have fired than the
+ * budget, an echo is on its way, and a thousand of those that wait are stopped
+ * and their memory is used for other things. */
+static void
+stop_some(uv_check_t *check)
+{
+  unsigned stopped = 0;
+
+  (void)check;
+  virtual_time_advance_ms(1);
+  ck_assert_uint_le(many_fired - fired_before, BUDGET);
+  fired_before = many_fired;
+  if (many_fired == 0 || uvwheel_count(&wheel) == 0)
+    return;
+  for (; next_to_stop < MILLION && stopped < 1000; next_to_stop += 7)
+    if (uvwheel_timer_is_active(&many[next_to_stop])) {
+      many_errors += uvwheel_timer_stop(&many[next_to_stop]) != 0;
+      memset(&many[next_to_stop], 0, sizeof *many);
+      stopped++;
+    }
+  stopped_while_due += stopped;
+  ck_assert_uint_le(echo.pings, echo.pongs + 3);
+  echo_ping(&echo);
+}
+
+/* P8. Scenario 18. netty#11724, hertzbeat#4328. */
+START_TEST(a_million_due_at_once_leave_room_for_io_and_stops)
+{
+  const uvwheel_options_t options = {.tick_ms = TICK_MS,
+                                     .turn_budget = BUDGET,
+                                     .turn_ms = UINT32_MAX,
+                                     .flags = slot_kinds[_i].flags};
+  const char *name = slot_kinds[_i].name;
+  static uv_check_t check;
+
+  fired_before = next_to_stop = stopped_while_due = 0;
+  open_wheel_with(&options);
+  echo_open(&echo, &loop);
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+  ck_assert_int_eq(uv_check_start(&check, stop_some), 0);
+  uv_unref((uv_handle_t *)&check);
+  start_many(MILLION);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  require_in(name, many_errors == 0);
+  require_in(name, stopped_while_due > 50000);
+  require_in(name, many_fired + stopped_while_due == MILLION);
+  require_in(name, echo.pongs > 50 && echo.pings - echo.pongs <= 3);
+  echo_close(&echo);
+  uv_close((uv_handle_t *)&check, NULL);
+  uvwheel_close(&wheel, NULL);
+  free(many);
+}
+END_TEST
+
+static void
+stop_the_loop(test_timer_t *timer)
+{
+  (void)timer;
+  uv_stop(&loop);
+}
+
+#define STOPPERS 20u
+
+/* The loop stops in that callback; the last timer is due at a later tick. */
+static void
+stop_the_loop_in(unsigned number, uint32_t turn_budget)
+{
+  static test_timer_t stoppers[STOPPERS + 1];
+  unsigned i;
+
+  open_wheel_with_turns(0, turn_budget);
+  test_timer_init_all(stoppers, STOPPERS + 1);
+  for (i = 0; i <= STOPPERS; i++)
+    test_timer_start(&stoppers[i], i < STOPPERS ? 5 : 95, 0);
+  stoppers[number].then = stop_the_loop;
+  ck_assert_int_ne(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_eq(stoppers[number].fired, 1);
+  ck_assert_uint_eq(stoppers[STOPPERS].fired, 0);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  for (i = 0; i <= STOPPERS; i++)
+    ck_assert_msg(stoppers[i].fired == 1, "stopped in %u, budget %u: %u",
+                  number, turn_budget, i);
+  close_and_forget_wheel();
+}
+
+/* P8. Scenario 20. */
+START_TEST(what_uv_stop_in_a_callback_leaves_fires_once)
+{
+  static const uint32_t budgets[] = {1, 7, UINT32_MAX};
+  unsigned number;
+  size_t i;
+
+  for (i = 0; i < LENGTH(budgets); i++)
+    for (number = 0; number < STOPPERS; number++)
+      stop_the_loop_in(number, budgets[i]);
 }
 END_TEST
 
@@ -436,7 +559,9 @@ main(void)
       {io_is_served_between_the_turns_of_a_mass_expiry, 0, 2},
       TEST(a_backlog_shows_until_it_is_gone),
       EACH(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry,
-           idle_budgets),
+           idle_loops),
+      EACH(a_million_due_at_once_leave_room_for_io_and_stops, slot_kinds),
+      TEST(what_uv_stop_in_a_callback_leaves_fires_once),
       EACH(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard,
            stoppers),
       {several_wheels_have_one_turn_each_between_two_polls, 1, WHEELS + 1},

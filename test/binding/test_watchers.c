@@ -76,8 +76,8 @@ close_bell(void)
 
 /* ---- A message that is read in pieces ------------------------------------ */
 
-#define PIECE 2048
-#define PIECES 75
+#define PIECE 4096
+#define PIECES 75 /* 300 KB */
 
 static uv_poll_t reader;
 static int message_fds[2];
@@ -145,7 +145,7 @@ open_idle(uint64_t tick_ms)
 {
   open_wheel(tick_ms, 64);
   open_bell();
-  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, message_fds), 0);
+  open_wide_pair(message_fds);
   ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
   ck_assert_int_eq(uvwheel_timer_start(&idle, cut_off, 2000, 0), 0);
   return fires_at(uv_now(&loop) + 2000);
@@ -176,7 +176,7 @@ read_message(uint64_t tick_ms, size_t which)
   close(message_fds[0]);
 }
 
-/* P6 */
+/* P6. Scenario 40. */
 START_TEST(a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece)
 {
   size_t i;
@@ -277,7 +277,7 @@ resume_reading(uint64_t tick_ms, size_t which)
   close_idle((uv_handle_t *)&paused);
 }
 
-/* P6 */
+/* P6. Scenario 40. */
 START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
 {
   size_t i;
@@ -380,8 +380,8 @@ take_50_ms_update_and_go_on(void)
 static void (*const acts[])(void) = {take_50_ms_and_go_on,
                                      take_50_ms_update_and_go_on};
 
-/* P6. One is accepted in each poll, before the callback of the same poll that
- * takes 50 ms. */
+/* P6. Scenario 40. One is accepted in each poll, before the callback of the
+ * same poll that takes 50 ms. */
 START_TEST(a_connection_that_was_just_accepted_is_read_before_its_timer_fires)
 {
   size_t i;

@@ -280,6 +280,61 @@ START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
 }
 END_TEST
 
+#define MET 3000u
+
+static unsigned walked;
+
+static void
+free_in_walk(uvwheel_timer_t *timer, void *unused)
+{
+  (void)unused;
+  uvwheel_timer_close(timer);
+  free(timer);
+  walked++;
+}
+
+static void
+free_in_callback(uvwheel_timer_t *timer)
+{
+  free(timer);
+}
+
+static void
+free_all(test_timer_t *unused)
+{
+  (void)unused;
+  uvwheel_walk(&wheel, free_in_walk, NULL);
+}
+
+/* In a turn that has more timers than a look finds, and of two rounds. */
+START_TEST(a_walk_may_free_each_timer_that_it_meets)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = 10, .slots = 8, .flags = slot_kinds[_i].flags};
+  static test_timer_t walker;
+  uvwheel_timer_t *timer;
+  unsigned i;
+
+  walked = 0;
+  open_wheel_with(&options);
+  test_timer_init(&walker);
+  walker.then = free_all;
+  for (i = 0; i < MET; i++) {
+    timer = malloc(sizeof *timer);
+    ck_assert_int_eq(uvwheel_timer_init(&wheel, timer), 0);
+    ck_assert_int_eq(uvwheel_timer_start(timer, free_in_callback,
+                                         20 + i % 40 + i % 2 * 80, 0),
+                     0);
+    if (i == MET / 2)
+      test_timer_start(&walker, 45, 0);
+  }
+  run_for(5000);
+  require_in(slot_kinds[_i].name, walker.fired == 1);
+  require_in(slot_kinds[_i].name, stats_of_wheel().fired > 100);
+  require_in(slot_kinds[_i].name, stats_of_wheel().fired - 1 + walked == MET);
+}
+END_TEST
+
 /* ---- Bad input ----------------------------------------------------------- */
 
 static void
@@ -357,6 +412,7 @@ main(void)
       TEST(data_is_never_written),
       TEST(the_version_is_the_header_s),
       TEST(a_loop_that_is_run_inside_a_walk_fires_nothing),
+      EACH(a_walk_may_free_each_timer_that_it_meets, slot_kinds),
       EACH(no_wheel_is_harmless, no_wheels),
       TEST(a_closed_wheel_has_nothing_to_report),
   };

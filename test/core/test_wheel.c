@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The wheel on a fake clock: when entries expire, from every position of the
- * hand. test/model runs random operations against a model. */
+ * hand. test/model runs random operations against a model (scenario 21). */
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +120,8 @@ expire_pairs(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
     }
 }
 
-/* netty#12886 and its kin: never assume an order inside a slot. */
+/* Scenario 7. netty#12886, #12888, #13018: never assume an order inside a slot.
+ */
 AT_EVERY_HAND(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
               expire_pairs)
 

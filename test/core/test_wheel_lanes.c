@@ -143,7 +143,7 @@ longest_of_all(void)
   return longest;
 }
 
-/* P10 */
+/* P10. Scenario 32. */
 START_TEST(a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first)
 {
   uint64_t now_ms = 0, looked;
@@ -165,7 +165,8 @@ START_TEST(a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first)
 }
 END_TEST
 
-/* P10. An entry is looked at once in each round that it waits for, no more. */
+/* P10. cats-effect#1731. An entry is looked at once in each round that it waits
+ * for, no more. */
 START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
 {
   uvwheel_entry_t near;
@@ -284,6 +285,36 @@ START_TEST(the_next_tick_is_found_in_the_largest_wheel)
 }
 END_TEST
 
+#define MINUTE_MS 60000u
+#define TURNS 1000u
+
+/* P10. Scenario 44. A thousand slots have twenty each. The trap, as in the test
+ * after this one, is laid after the first of the short one's turns. */
+START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute)
+{
+  const shape_t shape = {1, 16384, slot_kinds[_i].flags};
+  static uvwheel_entry_t minutes[20000], near;
+  uint64_t budget = UINT64_MAX, turn;
+  unsigned i;
+
+  open_core(&core, &shape);
+  for (i = 0; i < LENGTH(minutes); i++)
+    (void)put(&core, &minutes[i], MINUTE_MS + i % TURNS);
+  for (turn = 1; turn <= TURNS; turn++) {
+    (void)put(&core, &near, turn - 1);
+    require(uvwheel__core_next_ms(&core) == turn);
+    require(uvwheel__core_expire(&core, turn, &budget) == &near);
+    require(uvwheel__core_expire(&core, turn, &budget) == NULL);
+    require(uvwheel__core_next_ms(&core) == MINUTE_MS + 1);
+    for (i = 0; turn == 1 && i < TURNS; i++)
+      core.slots[(MINUTE_MS + 1 + i) % shape.slots].next_pass = 7;
+  }
+  ck_assert_uint_eq(core.counters.examined, TURNS);
+  ck_assert_uint_eq(core.counters.rescheduled, 0);
+  uvwheel__core_destroy(&core);
+}
+END_TEST
+
 #define FAR_SLOTS 1024u
 
 /* Behind the first word of 64 slots, the first slot of each word had an entry
@@ -329,6 +360,8 @@ main(void)
       TEST(draws_beside_the_next_round_do_not_look_at_the_same_again),
       TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied),
       TEST(the_next_tick_is_found_in_the_largest_wheel),
+      EACH(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute,
+           slot_kinds),
       EACH(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at,
            slot_kinds),
   };

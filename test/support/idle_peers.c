@@ -211,12 +211,24 @@ on_idle(uvwheel_timer_t *timer)
 
 /* ---- Opening and closing them -------------------------------------------- */
 
+void
+open_wide_pair(int fds[2])
+{
+  const int room = 600 * 1024; /* Linux may allow two thirds of that */
+
+  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  ck_assert_int_eq(
+      setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
+  ck_assert_int_eq(
+      setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+}
+
 static void
 open_pipe(uv_pipe_t *pipe, int *fd, uv_read_cb cb)
 {
   int fds[2];
 
-  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  open_wide_pair(fds);
   ck_assert_int_eq(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
   ck_assert_int_eq(uv_pipe_init(&loop, pipe, 0), 0);
   ck_assert_int_eq(uv_pipe_open(pipe, fds[0]), 0);

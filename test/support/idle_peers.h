@@ -82,6 +82,9 @@ void hold_loop(hold_t hold, uint64_t from_ms, uint64_t until_ms, bool update);
 /* The time, which the loop may not know yet. */
 uint64_t clock_now_ms(void);
 
+/* Opens two sockets. 300 KB that the second sends may wait in the first. */
+void open_wide_pair(int fds[2]);
+
 /* Runs the loop until that time. */
 void run_until(uint64_t ms);
 
