@@ -54,8 +54,8 @@ read_calls(const char *report, unsigned long *calls)
 
 /* ---- The same as without ------------------------------------------------ */
 
-/* The subject forks. The child does all once; the parent has done so three
- * times before, and does once more. */
+/* Scenario 46 is one of the calls. The subject forks. The child does all once;
+ * the parent has done so three times before, and does once more. */
 START_TEST(a_program_does_and_counts_the_same_whoever_serves_its_timers)
 {
   unsigned long of_child[2][6], of_parent[6];
