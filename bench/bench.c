@@ -368,7 +368,7 @@ main(int argc, char **argv)
   arena_make(most_timers());
   for (size_t i = 0; i < RIVAL_COUNT; i++)
     if (rivals[i].rival == NULL)
-      fprintf(stderr, "skipped: %s, for want of the package %s\n",
+      fprintf(stderr, "skipped: %s, which needs the package %s\n",
               rivals[i].name, rivals[i].package);
   puts("rival,workload,n,repetition,value,unit");
   for (size_t i = 0; i < options.size_count; i++)

@@ -52,13 +52,13 @@
  *   unless UVWHEEL_FIFO.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX becomes UINT64_MAX,
  *   which is never reached.
- * - P6. Heard first. A due timer fires once a poll left no descriptor ready and
- *   no request queued; if I/O is always ready, after a quarter of a tick (25 to
- *   250 ms) and two polls. Bytes that the loop can read in that time are heard.
- *   If callbacks (not the wheel's) or a freeze block the loop for S ms, more
- *   than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms, within
- *   an allowance (60 s, refilled by 1 s in 16). Until the wheel's next tick the
- *   loop counts as asleep between polls. See docs/how-it-works.md.
+ * - P6. Heard first. A due timer fires once a poll leaves no descriptor ready
+ *   and no request queued. If I/O is always ready, it fires after two polls and
+ *   a quarter of a tick (25 to 250 ms): the loop reads what it can until then.
+ *   If a freeze, or callbacks other than the wheel's, block the loop for S ms,
+ *   more than stall_ms, the wheel's clock is set back by S + min(S, 1000) ms,
+ *   within an allowance (60 s, refilled by 1 s in 16). A freeze before the
+ *   wheel's next tick counts as sleep. See docs/how-it-works.md.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.
@@ -123,8 +123,8 @@ typedef void (*uvwheel_close_cb)(uvwheel_t *wheel);
 /* One active timer of a walk. */
 typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 
-/* As malloc aligns: uvwheel_timer_t.home keeps flags where a wheel's address
- * has zeros. */
+/* As malloc aligns: uvwheel_timer_t.wheel_and_flags keeps flags where a wheel's
+ * address has zeros. */
 #if defined(__GNUC__)
 #define UVWHEEL_ALIGNED __attribute__((aligned(2 * sizeof(void *))))
 #elif defined(_WIN64)
@@ -193,10 +193,10 @@ typedef enum uvwheel_missed_e {
 struct uvwheel_timer_s {
   /* private */
   uvwheel_entry_t entry;
-  uint64_t home;     /* the wheel's address, and flags                      */
-  uint64_t interval; /* a refresh adds this to the time: the repeat, else the
-                        timeout; as one field, because with a look at the
-                        repeat first a refresh has 7 % more instructions    */
+  uint64_t wheel_and_flags; /* the wheel's address, and flags               */
+  uint64_t interval; /* a refresh adds this to the time: the repeat, or the
+                        timeout if there is none. A refresh that looked at the
+                        repeat first would have 7 % more instructions.      */
   uint64_t timeout;  /* of the last start; UINT64_MAX: there is no repeat   */
   uvwheel_timer_cb cb;
   /* public: belongs to the user; the library never reads or writes it */
@@ -251,18 +251,18 @@ struct uvwheel_s {
   /* times of the loop's clock; turn.c explains them */
   uint64_t armed_for_ms; /* when the driver is due                          */
   uint64_t quiet_ms;     /* whoever spoke up to then was heard              */
-  uint64_t polled_ms;    /* when the last check of the spell was,           */
-  uint64_t polled_before_ms; /* and the one before                          */
-  uint64_t is_held;          /* 1: the wait has begun anew in this spell    */
-  uint64_t spell_ms;         /* when the first poll of the spell returned   */
-  uint64_t asked_ms;         /* when the loop was found not quiet           */
+  uint64_t polled_ms;    /* when the last check of the spell was            */
+  uint64_t polled_before_ms; /* when the check before that was              */
+  uint64_t wait_began_ms;    /* when the wait of the spell began            */
+  uint64_t wait_began_anew;  /* 1: timers of the loop have restarted it     */
+  uint64_t not_quiet_ms;     /* when the loop was found not quiet           */
   uint64_t unasked;          /* checks since then that did not ask          */
   /* stall.c explains these */
-  uint64_t seen_ms;         /* when blocked_ms was reckoned                 */
-  uint64_t blocked_ms;      /* since the last poll                          */
-  uint64_t behind_ms;       /* how far the loop's time was behind then      */
-  int64_t allowance_ms;     /* how much time may still be forgiven,         */
-  uint64_t allowance_at_ms; /* and when that was reckoned                   */
+  uint64_t counted_ms;      /* up to when blocked_ms is counted             */
+  uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
+  uint64_t behind_ms;       /* by how much uv_now() was behind counted_ms   */
+  int64_t allowance_ms;     /* how much time may still be forgiven          */
+  uint64_t allowance_at_ms; /* up to when the inflow is added to that       */
   uvwheel_stats_t stats;
   /* the mailbox */
   uv_async_t async;
@@ -276,7 +276,7 @@ struct uvwheel_s {
   /* closing */
   uvwheel_close_cb close_cb;
   uint64_t open_handles; /* whose close uvwheel_close awaits                */
-  uv_idle_t closer;      /* waits for handles that others close             */
+  uv_idle_t close_watch; /* waits for handles that others close             */
   uint64_t reserved[8];  /* room to grow                                    */
 };
 

@@ -11,9 +11,9 @@
 #define NUMBER(field, min, max) OPTION_NUMBER(options_t, field, min, max)
 
 static const option_row_t rows[] = {
-    {IDLE_LOAD, "host", "HOST", "where the server listens (127.0.0.1)",
+    {IDLE_LOAD, "host", "HOST", "the server's address (127.0.0.1)",
      OPTION_FIELD(options_t, host)},
-    {BOTH, "port", "PORT", "and on which port (7007)",
+    {BOTH, "port", "PORT", "the server's port (7007)",
      NUMBER(port, 1, UINT16_MAX)},
     {IDLE_LOAD, "connections", "N", "how many to open (10000)",
      NUMBER(count, 1, 1000000)},
@@ -35,38 +35,38 @@ static const option_row_t rows[] = {
      "least time between two datagrams of a chatty peer\n"
      "(0: as fast as the server answers)",
      NUMBER(interval_ms, 0, MAX_TIMEOUT_MS)},
-    {BOTH, "duration", "S", "chat for at least that many seconds (10)",
+    {BOTH, "duration", "S", "chat for at least so many seconds (10)",
      NUMBER(duration_s, 0, MAX_SECONDS)},
     {IDLE_LOAD, "churn", NULL,
-     "chats end: connections fall silent, leave or reset, and\n"
-     "are replaced",
+     "end chats: connections fall silent, close or reset, and\n"
+     "new ones replace them",
      OPTION_FIELD(options_t, churns)},
     {IDLE_LOAD, "together", NULL,
-     "the silent ones send their message at the same time",
+     "all silent connections send their message at once",
      OPTION_FIELD(options_t, are_together)},
     {IDLE_LOAD, "flood", "N",
-     "that many more connections, which are silent and come\n"
-     "again when they are closed, to fill the server (0)",
+     "open so many more, silent connections to fill the\n"
+     "server, and open them again when it closes them (0)",
      NUMBER(flood, 0, 1000000)},
     {IDLE_LOAD, "newcomers", "N",
-     "that many connect then, want one echo and leave; all have\n"
-     "to be served (0)",
+     "then open so many, which wait for one echo and close; the\n"
+     "server has to serve them all (0)",
      NUMBER(newcomers, 0, 1000000)},
     {BOTH, "stall", "S",
-     "block the server for that many seconds, in which the\n"
-     "chatty ones speak on (never)",
+     "block the server for so many seconds, while the chatty\n"
+     "ones keep sending (never)",
      NUMBER(stall_s, 1, MAX_SECONDS)},
-    {BOTH, "pid", "PID", "the process to do that to",
+    {BOTH, "pid", "PID", "the process that --stall blocks",
      NUMBER(pid, 2, INT32_MAX)},
     {IDLE_LOAD, "by-usr1", NULL,
-     "do it by SIGUSR1 to an idle-server --block S, instead of\n"
+     "block an idle-server --block S by SIGUSR1, instead of by\n"
      "SIGSTOP and SIGCONT",
      OPTION_FIELD(options_t, stalls_by_usr1)},
     {BOTH, "patience", "MS",
-     "wait that long for an answer, or for an end that is\n"
+     "wait so long for an answer, or for a close that is\n"
      "overdue (5000)",
      NUMBER(patience_ms, 1, MAX_TIMEOUT_MS)},
-    {BOTH, "seed", "N", "of the random numbers (1)",
+    {BOTH, "seed", "N", "the seed of the random numbers (1)",
      NUMBER(seed, 0, UINT64_MAX)},
 };
 
@@ -76,12 +76,13 @@ description_of(unsigned load)
   if (load == UDP_LOAD)
     return "Plays very many peers of udp-sessions on this machine, each with "
            "an\n"
-           "address of its own, and judges the server: were idle sessions "
-           "removed in\n"
-           "time, was no other removed, was every answer right?\n";
-  return "Opens many connections to an idle-server and judges it: were idle\n"
-         "connections closed in time, was no other closed, did every echo "
-         "come back?\n";
+           "address of its own, and judges the server: did it remove idle "
+           "sessions in\n"
+           "time, and no others, and was every answer right?\n";
+  return "Opens many connections to an idle-server and judges it: did it "
+         "close\n"
+         "idle connections in time, and no others, and did every echo come "
+         "back?\n";
 }
 
 /* A peer that chats too seldom is idle. A pause is at most 1.5 intervals long,
@@ -134,9 +135,10 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
       .program = load,
       .usage = "[OPTION]...",
       .description = description_of(load),
-      .ending = "Exit status: 0 every promise was kept, 1 not so, or the "
-                "server could\n"
-                "not be judged, 2 wrong usage.\n",
+      .ending =
+          "Exit status: 0 the server kept every promise, 1 it did not, or "
+          "could not\n"
+          "be judged, 2 wrong usage.\n",
       .rows = rows,
       .count = sizeof(rows) / sizeof(rows[0]),
   };

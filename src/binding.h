@@ -99,18 +99,18 @@ add_ms(uint64_t now_ms, uint64_t delay_ms)
 
 /* ---- Timers (timer.c) --------------------------------------------------- */
 
-/* uvwheel_timer_t.home is the wheel's address, and four flags in bits in which
- * a wheel's address has zeros, as malloc aligns:
+/* uvwheel_timer_t.wheel_and_flags is the wheel's address, and four flags in
+ * bits in which a wheel's address has zeros, as malloc aligns:
  *
  *   63 ...                                 4    3      2     1 0
  *   |  address of the uvwheel_t            | idle | unref | missed |
  *
  * Where malloc aligns to 8 bytes, addresses have 32 bits, and the idle flag
  * stands above them. A closed timer has the idle flag alone. */
-#define HOME_MISSED UINT64_C(3)
-#define HOME_UNREF UINT64_C(4)
-#define HOME_IDLE (sizeof(void *) == 8 ? UINT64_C(8) : UINT64_C(1) << 32)
-#define HOME_FLAGS (HOME_MISSED | HOME_UNREF | HOME_IDLE)
+#define TIMER_MISSED UINT64_C(3)
+#define TIMER_UNREF UINT64_C(4)
+#define TIMER_IDLE (sizeof(void *) == 8 ? UINT64_C(8) : UINT64_C(1) << 32)
+#define TIMER_FLAGS (TIMER_MISSED | TIMER_UNREF | TIMER_IDLE)
 
 static inline uvwheel_timer_t *
 timer_of(uvwheel_entry_t *entry)
@@ -162,15 +162,15 @@ void uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch);
 
 /* ---- Closing (uvwheel.c) ------------------------------------------------ */
 
-/* The callback of the closer, by which uvwheel_owns_handle knows that. */
-void uvwheel__on_closer(uv_idle_t *closer);
+/* The callback of close_watch, by which uvwheel_owns_handle knows it. */
+void uvwheel__on_close_watch(uv_idle_t *close_watch);
 
 /* ---- Stalls (stall.c) --------------------------------------------------- */
 
 void uvwheel__init_stalls(uvwheel_t *wheel);
 
 /* Adds the time since the last call in which the loop neither polled nor slept
- * to blocked_ms. Sets seen_ms to the time now. */
+ * to blocked_ms. Sets counted_ms to the time now. */
 void uvwheel__add_blocked(uvwheel_t *wheel);
 
 /* The loop has polled: adds the time before. Counts a stall if the loop was
@@ -190,7 +190,7 @@ void uvwheel__close_mailbox(uvwheel_t *wheel);
  * uvwheel_open_mailbox has made. */
 void uvwheel__destroy_mailbox(uvwheel_t *wheel);
 
-/* The callback of its uv_async_t, by which uvwheel_owns_handle knows that. */
+/* The callback of its uv_async_t, by which uvwheel_owns_handle knows it. */
 void uvwheel__on_wake(uv_async_t *async);
 
 #endif /* UVWHEEL_BINDING_H */

@@ -33,16 +33,27 @@ is_passing(const uvwheel_core_t *core)
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-/* The first tick after a time. It multiplies, because with a division a warm
- * start takes 19 ns instead of 13; except for times from reciprocal_ms on: in 3
- * million years with the default tick, in 3 years with ticks of a day. */
+#define RECIPROCAL(tick_ms) (UINT64_MAX / (tick_ms))
+#define RECIPROCAL_MS(tick_ms) ((UINT64_C(1) << 63) / (tick_ms))
+
+/* The first tick after a time. With a division a warm start takes 19 ns instead
+ * of 13. So it multiplies by a reciprocal, except for times from reciprocal_ms
+ * on: in 3 million years with the default tick, in 3 years with ticks of a day.
+ *
+ * The reciprocal is (2^64 - e) / tick_ms with an e from 1 to tick_ms, and the
+ * factor, ms + 1, is at most 2^64 / tick_ms. So the upper half of the product
+ * is less than (ms + 1) / tick_ms, by 1 / tick_ms at most. Its whole part is
+ * that of ms / tick_ms. (After Granlund and Montgomery, "Division by invariant
+ * integers using multiplication", 1994.) */
 static inline uint64_t
 tick_after(const uvwheel_core_t *core, uint64_t ms)
 {
   uint64_t tick;
 
+#ifdef HAS_WIDE
   if (LIKELY(ms < core->reciprocal_ms))
-    return divide(ms, core->tick_ms, core->reciprocal) + 1;
+    return (uint64_t)(((wide_t)(ms + 1) * core->reciprocal) >> 64) + 1;
+#endif
   tick = ms / core->tick_ms;
   return tick < LAST_TICK ? tick + 1 : LAST_TICK;
 }
@@ -80,21 +91,21 @@ is_occupied(const uvwheel_core_t *core, uint64_t number)
   return (core->occupied[number / 64] >> (number % 64)) & 1;
 }
 
-/* Will the hand look at the slot by that tick? If it never will, nearest is 0,
- * and nearest - 1 is the largest number. */
+/* Is the next pass of the slot at that tick or before? If none is planned,
+ * next_pass is 0, and next_pass - 1 is the largest number. */
 static inline bool
-is_claimed(const uvwheel_slot_t *slot, uint64_t tick)
+is_pass_planned(const uvwheel_slot_t *slot, uint64_t tick)
 {
-  return slot->nearest - 1 < tick;
+  return slot->next_pass - 1 < tick;
 }
 
 /* Allocates the slots and their bits as one block, whose pages stay untouched
  * until a slot is used. Returns 0 or an error of <errno.h>. */
 int uvwheel__allocate_slots(uvwheel_core_t *core);
 
-/* Has the hand look at the slot of a tick at that tick (I2, I3). The slot was
- * not claimed for it. */
-void uvwheel__claim(uvwheel_core_t *core, uint64_t tick);
+/* Plans the next pass of a slot at one of its ticks (I2, I3). None was planned,
+ * or it was later. */
+void uvwheel__plan_pass(uvwheel_core_t *core, uint64_t tick);
 
 /* Marks an empty slot as not occupied. */
 void uvwheel__vacate(uvwheel_core_t *core, uint64_t number);
@@ -154,7 +165,7 @@ fill_next_lane(const uvwheel_core_t *core, uvwheel_slot_t *slot)
   fill_lane(slot, next != core->lanes_end ? next : FIRST_LANE);
 }
 
-/* Appends an entry to a slot that is claimed for its tick. */
+/* Appends an entry to a slot whose next pass is not after the entry's tick. */
 static inline void
 append_to_slot(uvwheel_core_t *core, uvwheel_slot_t *slot,
                uvwheel_entry_t *entry)
@@ -192,26 +203,26 @@ uvwheel__core_next_ms(const uvwheel_core_t *core)
                                              : UINT64_MAX;
 }
 
-/* Puts an entry that is on no list into the slot of its tick, if that is
- * claimed for the tick. Returns whether it is. */
+/* Puts an entry that is on no list into the slot of its tick, if a pass of the
+ * slot is planned by then. Returns whether it is. */
 static inline bool
-put_if_claimed(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
+put_if_planned(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
   uvwheel_slot_t *slot = slot_of(core, tick);
 
-  if (UNLIKELY(!is_claimed(slot, tick)))
+  if (UNLIKELY(!is_pass_planned(slot, tick)))
     return false;
   append_to_slot(core, slot, entry);
   return true;
 }
 
-/* Claims the slot of the entry's tick and puts the entry there. Returns whether
+/* Plans the pass and puts the entry there. Returns whether
  * uvwheel__core_next_ms may have become earlier by this. */
-bool uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry);
+bool uvwheel__plan_and_put(uvwheel_core_t *core, uvwheel_entry_t *entry);
 
 /* Puts an entry that is not active into the wheel, due at due_ms. Returns false
- * if the slot has to be claimed: then uvwheel__put_and_claim has to follow. (It
- * does not call that, so that the usual start of a timer needs no stack.) */
+ * if uvwheel__plan_and_put has to follow. (It does not call that, so that the
+ * usual start of a timer needs no stack.) */
 static inline bool
 uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
                      uint64_t due_ms)
@@ -219,7 +230,7 @@ uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
   MISUSE_IF(entry->link.next != POISON, entry, "inserted twice");
   entry->due_ms = due_ms;
   core->vacant--;
-  return put_if_claimed(core, entry, tick_after(core, due_ms));
+  return put_if_planned(core, entry, tick_after(core, due_ms));
 }
 
 /* The last entry has left the wheel: there is nothing to wake up for. */

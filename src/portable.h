@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The compiler builtins that the library uses, and the same in plain C11.
- * -DUVWHEEL_PLAIN_C=1 chooses the latter with any compiler, for tests. */
+ * -DUVWHEEL_PLAIN_C=1 chooses the latter with any compiler, for tests.
+ * Compilers without 128-bit integers divide where others multiply. */
 
 #ifndef UVWHEEL_PORTABLE_H
 #define UVWHEEL_PORTABLE_H
@@ -20,6 +21,10 @@
 #define CONCEAL(value) __asm__("" : "+r"(value))
 #define ADD_OVERFLOWS(a, b, sum) __builtin_add_overflow(a, b, sum)
 #define SUBTRACT_OVERFLOWS(a, b, sum) __builtin_sub_overflow(a, b, sum)
+#ifdef __SIZEOF_INT128__
+#define HAS_WIDE
+__extension__ typedef unsigned __int128 wide_t;
+#endif
 
 static inline unsigned
 lowest_bit(uint64_t bits)
@@ -71,28 +76,5 @@ lowest_bit(uint64_t bits)
 #else
 #define THREAD_LOCAL _Thread_local
 #endif
-
-/* The reciprocal of a divisor, and the limit below which values can be divided
- * by it. */
-#define RECIPROCAL(divisor) (UINT64_MAX / (divisor))
-#define RECIPROCAL_LIMIT(divisor) ((UINT64_C(1) << 63) / (divisor))
-
-/* value / divisor. The reciprocal is (2^64 - e) / divisor with an e from 1 to
- * divisor. So the product below is (value + 1) / divisor minus something above
- * zero that, value + 1 being at most 2^64 / divisor, is at most 1 / divisor:
- * its whole part is that of value / divisor. (After Granlund and Montgomery,
- * "Division by invariant integers using multiplication", 1994.) */
-static inline uint64_t
-divide(uint64_t value, uint64_t divisor, uint64_t reciprocal)
-{
-#if defined(__SIZEOF_INT128__) && defined(__GNUC__) && !defined(UVWHEEL_PLAIN_C)
-  __extension__ typedef unsigned __int128 wide_t;
-  (void)divisor;
-  return (uint64_t)(((wide_t)(value + 1) * reciprocal) >> 64);
-#else
-  (void)reciprocal;
-  return value / divisor;
-#endif
-}
 
 #endif /* UVWHEEL_PORTABLE_H */

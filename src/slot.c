@@ -35,7 +35,7 @@ uvwheel__allocate_slots(uvwheel_core_t *core)
 /* ---- Slots that are occupied -------------------------------------------- */
 
 void
-uvwheel__claim(uvwheel_core_t *core, uint64_t tick)
+uvwheel__plan_pass(uvwheel_core_t *core, uint64_t tick)
 {
   uint64_t number = tick & core->slot_mask, word = number / 64;
   uvwheel_slot_t *slot = &core->slots[number];
@@ -43,19 +43,19 @@ uvwheel__claim(uvwheel_core_t *core, uint64_t tick)
   if (core->occupied[word] == 0 || tick < core->soonest[word])
     core->soonest[word] = tick;
   core->occupied[word] |= UINT64_C(1) << (number % 64);
-  if (slot->nearest == 0) {
+  if (slot->next_pass == 0) {
     core->slots_in_use++;
     slot->end = FIRST_LANE;
     fill_lane(slot, FIRST_LANE);
   }
-  slot->nearest = tick;
+  slot->next_pass = tick;
 }
 
 void
 uvwheel__vacate(uvwheel_core_t *core, uint64_t number)
 {
   core->occupied[number / 64] &= ~(UINT64_C(1) << (number % 64));
-  core->slots[number].nearest = 0;
+  core->slots[number].next_pass = 0;
   core->slots_in_use--;
 }
 
@@ -87,10 +87,10 @@ find_in_word(uvwheel_core_t *core, uint64_t word, uint64_t bits, uint64_t end)
     uvwheel_slot_t *slot = &core->slots[number];
     if (is_empty(slot))
       uvwheel__vacate(core, number);
-    else if (slot->nearest <= end)
-      return slot->nearest;
-    else if (slot->nearest < soonest)
-      soonest = slot->nearest;
+    else if (slot->next_pass <= end)
+      return slot->next_pass;
+    else if (slot->next_pass < soonest)
+      soonest = slot->next_pass;
   }
   if (is_whole)
     core->soonest[word] = soonest;
@@ -98,7 +98,7 @@ find_in_word(uvwheel_core_t *core, uint64_t word, uint64_t bits, uint64_t end)
 }
 
 /* Goes through the slots in the order in which the hand meets them, so the
- * first whose nearest tick lies within this round has the earliest. A word that
+ * first whose next pass is within this round has the earliest. A word that
  * has none, by its bound, is not looked into. The word that the hand is in
  * comes first and, for the end of the round, last. */
 uint64_t

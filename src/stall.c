@@ -12,8 +12,8 @@
  * The loop is blocked while the process is frozen and while callbacks run,
  * other than the wheel's own: otherwise a repeat whose callback is slow would
  * lose its rate. It is not blocked while a poll sleeps, at most until the
- * driver is due. This file reckons until when the loop was not blocked
- * (seen_ms) and for how long it was blocked since the last poll (blocked_ms).
+ * driver is due. This file counts for how long the loop was blocked since the
+ * last poll (blocked_ms), up to the time counted_ms.
  *
  * Without a limit one client that blocks the loop again and again would keep
  * every silent peer connected. So there is an allowance, from which the time
@@ -72,13 +72,13 @@ uvwheel__add_blocked(uvwheel_t *wheel)
 
   if (until_ms < slept_ms)
     slept_ms = until_ms;
-  if (slept_ms > wheel->seen_ms)
-    wheel->seen_ms = slept_ms;
-  if (now_ms >= wheel->seen_ms)
-    wheel->blocked_ms += now_ms - wheel->seen_ms;
+  if (slept_ms > wheel->counted_ms)
+    wheel->counted_ms = slept_ms;
+  if (now_ms >= wheel->counted_ms)
+    wheel->blocked_ms += now_ms - wheel->counted_ms;
   else
     uvwheel__clock_stepped_back(wheel);
-  wheel->seen_ms = now_ms;
+  wheel->counted_ms = now_ms;
   wheel->behind_ms = now_ms - loop_now(wheel);
 }
 

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The binding's timers. Start, stop and refresh run their usual case without a
- * call. The fewer instructions they have, the more cold timers the
- * processor works on at a time. */
+ * call. The fewer instructions they have, the more cold timers the processor
+ * works on at a time. */
 
 #include "binding.h"
 
 /* ---- The wheel of a timer ----------------------------------------------- */
 
-/* The wheel that this thread used last, as uvwheel_timer_t.home has it; at
- * first a value that no timer has. */
+/* The wheel that this thread used last, as uvwheel_timer_t.wheel_and_flags has
+ * it; at first a value that no timer has. */
 static THREAD_LOCAL uint64_t recent_wheel = 1;
 
 static uvwheel_t *
-home_of(const uvwheel_timer_t *timer)
+wheel_of(const uvwheel_timer_t *timer)
 {
-  return (uvwheel_t *)(uintptr_t)(timer->home & ~HOME_FLAGS);
+  return (uvwheel_t *)(uintptr_t)(timer->wheel_and_flags & ~TIMER_FLAGS);
 }
 
-/* Is the timer's home that wheel, with these flags? If so, *wheel is the wheel.
+/* Is the timer's wheel that one, with these flags? If so, *wheel is the wheel.
  * A usual active timer has no flags, so one comparison shows that it is active,
  * and on which wheel.
  *
@@ -35,7 +35,7 @@ is_recent(const uvwheel_timer_t *timer, uint64_t flags, uvwheel_t **wheel)
 
   CONCEAL(guess);
   *wheel = (uvwheel_t *)guess;
-  return LIKELY(timer->home == recent + flags);
+  return LIKELY(timer->wheel_and_flags == recent + flags);
 }
 
 /* The wheel of an initialised timer, noted because the next timer is likely to
@@ -43,7 +43,7 @@ is_recent(const uvwheel_timer_t *timer, uint64_t flags, uvwheel_t **wheel)
 static uvwheel_t *
 use_wheel(const uvwheel_timer_t *timer)
 {
-  uvwheel_t *wheel = home_of(timer);
+  uvwheel_t *wheel = wheel_of(timer);
 
   recent_wheel = (uintptr_t)wheel;
   return wheel;
@@ -52,13 +52,13 @@ use_wheel(const uvwheel_timer_t *timer)
 static bool
 is_initialised(const uvwheel_timer_t *timer)
 {
-  return timer != NULL && home_of(timer) != NULL;
+  return timer != NULL && wheel_of(timer) != NULL;
 }
 
 static bool
 is_active(const uvwheel_timer_t *timer)
 {
-  return is_initialised(timer) && !(timer->home & HOME_IDLE);
+  return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_IDLE);
 }
 
 /* uvwheel_timer_t.timeout of a timer without a repeat. */
@@ -93,20 +93,28 @@ is_usual_due(const uvwheel_t *wheel, uint64_t delay_ms, uint64_t *due_ms)
 static inline void
 count_ref(uvwheel_t *wheel, const uvwheel_timer_t *timer, int change)
 {
-  if (((timer->home & HOME_UNREF) | wheel->unrefd) == 0)
+  if (((timer->wheel_and_flags & TIMER_UNREF) | wheel->unrefd) == 0)
     return;
-  if (timer->home & HOME_UNREF)
+  if (timer->wheel_and_flags & TIMER_UNREF)
     wheel->unrefd += (uint64_t)(int64_t)change;
   uvwheel__update_refs(wheel);
 }
 
 /* The usual cases call this only at their end, so that they need no stack. */
 static NOINLINE int
-claim_slot(uvwheel_t *wheel, uvwheel_timer_t *timer)
+plan_and_put(uvwheel_t *wheel, uvwheel_timer_t *timer)
 {
-  if (uvwheel__put_and_claim(&wheel->core, &timer->entry))
+  if (uvwheel__plan_and_put(&wheel->core, &timer->entry))
     uvwheel__arm(wheel);
   return 0;
+}
+
+static inline int
+insert(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t due_ms)
+{
+  if (LIKELY(uvwheel__core_insert(&wheel->core, &timer->entry, due_ms)))
+    return 0;
+  return plan_and_put(wheel, timer);
 }
 
 static int
@@ -159,7 +167,8 @@ static uint64_t
 next_due_ms(const uvwheel_t *wheel, const uvwheel_timer_t *timer,
             uint64_t limit_ms)
 {
-  uint64_t missed = timer->home & HOME_MISSED, repeat = timer->interval;
+  uint64_t missed = timer->wheel_and_flags & TIMER_MISSED,
+           repeat = timer->interval;
   uint64_t next_ms = add_ms(timer->entry.due_ms, repeat);
   uint64_t tick_ms = limit_ms - limit_ms % wheel->core.tick_ms;
 
@@ -176,11 +185,9 @@ uvwheel__fire(uvwheel_t *wheel, uvwheel_entry_t *entry, uint64_t limit_ms)
   uvwheel_timer_t *timer = timer_of(entry);
 
   if (repeats(timer)) {
-    if (!uvwheel__core_insert(&wheel->core, entry,
-                              next_due_ms(wheel, timer, limit_ms)))
-      (void)claim_slot(wheel, timer);
+    (void)insert(wheel, timer, next_due_ms(wheel, timer, limit_ms));
   } else {
-    timer->home |= HOME_IDLE;
+    timer->wheel_and_flags |= TIMER_IDLE;
     count_ref(wheel, timer, -1);
   }
   timer->cb(timer);
@@ -195,11 +202,12 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
     return UV_EINVAL;
   /* The memory may hold anything, but hardly an active timer of this wheel to
    * which its neighbours are linked. */
-  MISUSE_IF((timer->home & ~(HOME_MISSED | HOME_UNREF)) == (uintptr_t)wheel &&
+  MISUSE_IF((timer->wheel_and_flags & ~(TIMER_MISSED | TIMER_UNREF)) ==
+                    (uintptr_t)wheel &&
                 is_linked(&timer->entry.link),
             &timer->entry, "initialised while active");
   poison(&timer->entry);
-  timer->home = (uintptr_t)wheel | HOME_IDLE;
+  timer->wheel_and_flags = (uintptr_t)wheel | TIMER_IDLE;
   timer->interval = 0;
   timer->timeout = NO_REPEAT;
   timer->cb = NULL;
@@ -207,27 +215,14 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 }
 
 static inline void
-set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
+set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
 {
-  uint64_t timeout = repeats(timer) ? timer->timeout : timer->interval;
-
+  timer->interval = timeout;
+  timer->timeout = NO_REPEAT;
   if (repeat != 0) {
     timer->interval = repeat;
     timer->timeout = timeout != NO_REPEAT ? timeout : NO_REPEAT - 1;
-  } else {
-    timer->interval = timeout;
-    timer->timeout = NO_REPEAT;
   }
-}
-
-static inline void
-set_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
-          uint64_t repeat)
-{
-  timer->cb = cb;
-  timer->interval = timeout;
-  timer->timeout = NO_REPEAT;
-  set_repeat(timer, repeat);
 }
 
 /* Starts or restarts any timer. */
@@ -236,7 +231,7 @@ set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
 {
   uvwheel_t *wheel;
 
-  if (!is_initialised(timer) || is_closing(home_of(timer)))
+  if (!is_initialised(timer) || is_closing(wheel_of(timer)))
     return UV_EINVAL;
   wheel = use_wheel(timer);
   if (is_active(timer)) /* in a FIFO wheel it goes to the end of the queue */
@@ -245,10 +240,8 @@ set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
                : postpone(wheel, timer, delay_ms);
   if (wheel->core.vacant == 0)
     return UV_ENOBUFS;
-  timer->home &= ~HOME_IDLE;
-  if (!uvwheel__core_insert(&wheel->core, &timer->entry,
-                            due_after(wheel, delay_ms)))
-    (void)claim_slot(wheel, timer);
+  timer->wheel_and_flags &= ~TIMER_IDLE;
+  (void)insert(wheel, timer, due_after(wheel, delay_ms));
   count_ref(wheel, timer, 1);
   return 0;
 }
@@ -259,8 +252,10 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
 {
   int error = set_due(timer, timeout);
 
-  if (error == 0)
-    set_start(timer, cb, timeout, repeat);
+  if (error == 0) {
+    timer->cb = cb;
+    set_times(timer, timeout, repeat);
+  }
   return error;
 }
 
@@ -269,24 +264,22 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                     uint64_t timeout, uint64_t repeat)
 {
   uvwheel_t *wheel;
+  uint64_t due_ms;
 
   if (timer == NULL || cb == NULL)
     return UV_EINVAL;
-  if (is_recent(timer, HOME_IDLE, &wheel)) {
-    uvwheel_core_t *core = &wheel->core;
-    uint64_t due_ms;
-    if (LIKELY(!is_closing(wheel) && is_usual_due(wheel, timeout, &due_ms) &&
-               due_ms < core->reciprocal_ms && core->vacant != 0 &&
-               wheel->unrefd == 0)) {
-      timer->home = (uintptr_t)wheel;
-      set_start(timer, cb, timeout, repeat);
-      if (LIKELY(uvwheel__core_insert(core, &timer->entry, due_ms)))
-        return 0;
-      return claim_slot(wheel, timer);
-    }
+  if (is_recent(timer, TIMER_IDLE, &wheel) && !is_closing(wheel) &&
+      is_usual_due(wheel, timeout, &due_ms) &&
+      due_ms < wheel->core.reciprocal_ms && wheel->core.vacant != 0 &&
+      LIKELY(wheel->unrefd == 0)) {
+    timer->wheel_and_flags = (uintptr_t)wheel;
+    timer->cb = cb;
+    set_times(timer, timeout, repeat);
+    return insert(wheel, timer, due_ms);
   }
   if (is_usual_restart(timer, &wheel)) {
-    set_start(timer, cb, timeout, repeat);
+    timer->cb = cb;
+    set_times(timer, timeout, repeat);
     return postpone(wheel, timer, timeout);
   }
   return start_slow(timer, cb, timeout, repeat);
@@ -305,12 +298,12 @@ stop_slow(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
-  if (timer == NULL || timer->home == 0)
+  if (timer == NULL || timer->wheel_and_flags == 0)
     return UV_EINVAL;
   if (!is_active(timer))
     return 0; /* and there may be no wheel any more */
   wheel = use_wheel(timer);
-  timer->home |= HOME_IDLE;
+  timer->wheel_and_flags |= TIMER_IDLE;
   if (!uvwheel__core_remove(&wheel->core, &timer->entry))
     (void)stop_last(wheel);
   count_ref(wheel, timer, -1);
@@ -324,7 +317,7 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
 
   if (timer == NULL || !is_recent(timer, 0, &wheel) || wheel->unrefd != 0)
     return stop_slow(timer);
-  timer->home = (uintptr_t)wheel | HOME_IDLE;
+  timer->wheel_and_flags = (uintptr_t)wheel | TIMER_IDLE;
   if (UNLIKELY(!uvwheel__core_remove(&wheel->core, &timer->entry)))
     return stop_last(wheel);
   return 0;
@@ -336,7 +329,7 @@ void
 uvwheel_timer_close(uvwheel_timer_t *timer)
 {
   if (uvwheel_timer_stop(timer) == 0)
-    timer->home = HOME_IDLE;
+    timer->wheel_and_flags = TIMER_IDLE;
 }
 
 int
@@ -380,7 +373,7 @@ uvwheel_timer_is_active(const uvwheel_timer_t *timer)
 uvwheel_t *
 uvwheel_timer_get_wheel(const uvwheel_timer_t *timer)
 {
-  return timer != NULL ? home_of(timer) : NULL;
+  return timer != NULL ? wheel_of(timer) : NULL;
 }
 
 uint64_t
@@ -390,7 +383,7 @@ uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
 
   if (!is_active(timer))
     return 0;
-  now_ms = public_now(home_of(timer));
+  now_ms = public_now(wheel_of(timer));
   return timer->entry.due_ms > now_ms ? timer->entry.due_ms - now_ms : 0;
 }
 
@@ -401,7 +394,7 @@ uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
 
   if (!is_active(timer))
     return 0;
-  wheel = home_of(timer);
+  wheel = wheel_of(timer);
   return rounds_of(&wheel->core, &timer->entry, public_now(wheel));
 }
 
@@ -409,7 +402,7 @@ void
 uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
   if (is_initialised(timer))
-    set_repeat(timer, repeat);
+    set_times(timer, repeats(timer) ? timer->timeout : timer->interval, repeat);
 }
 
 uint64_t
@@ -423,21 +416,22 @@ uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed)
 {
   if (!is_initialised(timer) || (unsigned)missed > UVWHEEL_MISSED_BURST)
     return UV_EINVAL;
-  timer->home = (timer->home & ~HOME_MISSED) | (uint64_t)missed;
+  timer->wheel_and_flags =
+      (timer->wheel_and_flags & ~TIMER_MISSED) | (uint64_t)missed;
   return 0;
 }
 
 static void
 set_timer_unref(uvwheel_timer_t *timer, uint64_t unref)
 {
-  if (!is_initialised(timer) || (timer->home & HOME_UNREF) == unref)
+  if (!is_initialised(timer) || (timer->wheel_and_flags & TIMER_UNREF) == unref)
     return;
   if (is_active(timer)) {
-    uvwheel_t *wheel = home_of(timer);
+    uvwheel_t *wheel = wheel_of(timer);
     wheel->unrefd += unref ? 1 : (uint64_t)-1;
     uvwheel__update_refs(wheel);
   }
-  timer->home ^= HOME_UNREF;
+  timer->wheel_and_flags ^= TIMER_UNREF;
 }
 
 void
@@ -449,13 +443,13 @@ uvwheel_timer_ref(uvwheel_timer_t *timer)
 void
 uvwheel_timer_unref(uvwheel_timer_t *timer)
 {
-  set_timer_unref(timer, HOME_UNREF);
+  set_timer_unref(timer, TIMER_UNREF);
 }
 
 int
 uvwheel_timer_has_ref(const uvwheel_timer_t *timer)
 {
-  return is_initialised(timer) && !(timer->home & HOME_UNREF);
+  return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_UNREF);
 }
 
 /* ---- Misuse ------------------------------------------------------------- */

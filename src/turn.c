@@ -40,7 +40,7 @@
 #include <poll.h>
 #endif
 
-/* Bounds of that quarter of a tick. In 25 ms a loop reads some thousand
+/* Bounds of that quarter of a tick. In 25 ms a loop reads a few thousand
  * datagrams; 250 ms are little beside the timeouts of a wheel whose ticks are
  * seconds long. */
 #define MIN_WAIT_MS 25
@@ -136,8 +136,8 @@ begin_spell(uvwheel_t *wheel)
   uvwheel__disarm(wheel);
   wheel->flags |= SPELL;
   wheel->armed_for_ms = 0; /* no poll sleeps */
-  wheel->spell_ms = UINT64_MAX;
-  wheel->is_held = 0;
+  wheel->wait_began_ms = UINT64_MAX;
+  wheel->wait_began_anew = 0;
   wheel->polled_ms = loop_now(wheel); /* timers due by then run in this pass */
   (void)uv_idle_start(&wheel->idle, on_idle);
 }
@@ -304,12 +304,12 @@ ask(uvwheel_t *wheel)
   uint64_t now_ms = loop_now(wheel), quiet_ms = 0;
   int are_quiet;
 
-  if (now_ms == wheel->asked_ms && ++wheel->unasked < MAX_UNASKED)
+  if (now_ms == wheel->not_quiet_ms && ++wheel->unasked < MAX_UNASKED)
     return 0;
   are_quiet = are_descriptors_quiet(wheel);
   if (are_quiet != 0 && uvwheel__is_mailbox_empty(wheel))
     quiet_ms = are_quiet > 0 ? now_ms : wheel->polled_ms;
-  wheel->asked_ms = are_quiet == 0 ? now_ms : UINT64_MAX;
+  wheel->not_quiet_ms = are_quiet == 0 ? now_ms : UINT64_MAX;
   wheel->unasked = 0;
   return quiet_ms;
 }
@@ -324,9 +324,9 @@ waited_for_ms(const uvwheel_t *wheel)
     wait_ms = MIN_WAIT_MS;
   else if (wait_ms > MAX_WAIT_MS)
     wait_ms = MAX_WAIT_MS;
-  if (wheel->seen_ms - wheel->spell_ms < wait_ms)
+  if (wheel->counted_ms - wheel->wait_began_ms < wait_ms)
     return 0;
-  quiet_ms = wheel->seen_ms - wait_ms;
+  quiet_ms = wheel->counted_ms - wait_ms;
   return quiet_ms < wheel->polled_before_ms ? quiet_ms
                                             : wheel->polled_before_ms;
 }
@@ -365,7 +365,7 @@ uvwheel__clock_stepped_back(uvwheel_t *wheel)
   if (loop_now(wheel) < wheel->set_back_ms)
     wheel->set_back_ms = loop_now(wheel);
   wheel->quiet_ms = wheel->polled_ms = wheel->polled_before_ms = 0;
-  wheel->spell_ms = UINT64_MAX;
+  wheel->wait_began_ms = UINT64_MAX;
 }
 
 /* The next poll of a spell has returned, held_ms after the last check. */
@@ -376,16 +376,16 @@ continue_spell(uvwheel_t *wheel, uint64_t held_ms)
     abandon(wheel);
     return;
   }
-  if (wheel->spell_ms == UINT64_MAX) {
-    wheel->spell_ms = loop_now(wheel);
-  } else if (held_ms > MIN_WAIT_MS && !wheel->is_held) {
-    wheel->spell_ms = loop_now(wheel);
-    wheel->is_held = 1;
+  if (wheel->wait_began_ms == UINT64_MAX) {
+    wheel->wait_began_ms = loop_now(wheel);
+  } else if (held_ms > MIN_WAIT_MS && !wheel->wait_began_anew) {
+    wheel->wait_began_ms = loop_now(wheel);
+    wheel->wait_began_anew = 1;
   }
   update_quiet(wheel, waited_for_ms(wheel));
   go_on(wheel);
   wheel->polled_before_ms = wheel->polled_ms;
-  wheel->polled_ms = wheel->seen_ms;
+  wheel->polled_ms = wheel->counted_ms;
 }
 
 /* After each poll. */
@@ -393,11 +393,11 @@ static void
 on_check(uv_check_t *check)
 {
   uvwheel_t *wheel = CONTAINER_OF(check, uvwheel_t, check);
-  uint64_t now_ms = loop_now(wheel), seen_ms = wheel->seen_ms;
+  uint64_t now_ms = loop_now(wheel), counted_ms = wheel->counted_ms;
 
   uvwheel__end_blocked(wheel);
   if (wheel->flags & SPELL) {
-    continue_spell(wheel, now_ms > seen_ms ? now_ms - seen_ms : 0);
+    continue_spell(wheel, now_ms > counted_ms ? now_ms - counted_ms : 0);
   } else if (wheel->armed_for_ms <= now_ms) {
     update_quiet(wheel, 0);
     /* The driver runs behind all timers of the loop that are due. */
@@ -464,7 +464,7 @@ uvwheel_owns_handle(const uv_handle_t *handle)
     return ((const uv_timer_t *)handle)->timer_cb == on_driver;
   case UV_IDLE:
     return ((const uv_idle_t *)handle)->idle_cb == on_idle ||
-           ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_closer;
+           ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_close_watch;
   case UV_CHECK:
     return ((const uv_check_t *)handle)->check_cb == on_check;
   case UV_ASYNC:

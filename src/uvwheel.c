@@ -85,7 +85,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   uvwheel_options_t none = {0}, chosen = none;
   int error;
 
-  if (loop == NULL || wheel == NULL || ((uintptr_t)wheel & HOME_FLAGS) != 0)
+  if (loop == NULL || wheel == NULL || ((uintptr_t)wheel & TIMER_FLAGS) != 0)
     return UV_EINVAL;
   if (options != NULL)
     chosen = *options;
@@ -164,15 +164,15 @@ close_handle(uvwheel_t *wheel, uv_handle_t *handle)
 
 /* In each iteration, until libuv is done with the handles that others close. */
 void
-uvwheel__on_closer(uv_idle_t *closer)
+uvwheel__on_close_watch(uv_idle_t *close_watch)
 {
-  if (are_closed(closer->data))
-    uv_close((uv_handle_t *)closer, on_handle_closed);
+  if (are_closed(close_watch->data))
+    uv_close((uv_handle_t *)close_watch, on_handle_closed);
 }
 
 /* Finishes once libuv does not refer to the wheel any more. If a walk still
  * does, this is called again at its end. If others have begun to close a
- * handle, no callback says when libuv is done with it: then the closer looks.
+ * handle, no callback says when libuv is done with it: then close_watch looks.
  */
 static void
 finish_close(uvwheel_t *wheel)
@@ -180,9 +180,9 @@ finish_close(uvwheel_t *wheel)
   if (wheel->open_handles != 0 || (wheel->flags & WALKS))
     return;
   if (!are_closed(wheel)) {
-    (void)uv_idle_init(wheel->loop, &wheel->closer);
-    (void)uv_idle_start(&wheel->closer, uvwheel__on_closer);
-    wheel->closer.data = wheel;
+    (void)uv_idle_init(wheel->loop, &wheel->close_watch);
+    (void)uv_idle_start(&wheel->close_watch, uvwheel__on_close_watch);
+    wheel->close_watch.data = wheel;
     wheel->open_handles++;
     return;
   }

@@ -5,7 +5,7 @@
  *              slot 0     1     2     3        4 ... 511        512 slots,
  *             +-------+-----+-----+-------+-----+-----+         the default
  *   occupied  |   1   |  0  |  0  |   1   |  0  | ... |  a bit each
- *   nearest   |  512  |  -  |  -  | 1027  |  -  | ... |  a tick each
+ *   next_pass |  512  |  -  |  -  | 1027  |  -  | ... |  a tick each
  *             +-------+-----+-----+-------+-----+-----+
  *   lanes       up to 15 circular lists each
  *               |                   |
@@ -20,9 +20,7 @@
  *   lane   one of the lists of a slot
  *   hand   the tick up to which the wheel has looked
  *   round  one revolution of the hand around all slots
- *   claim  to have the hand look at a slot at a tick
- *   pass   at a claimed tick the hand looks at each entry of the slot, and
- *          either hands it out or puts it into the slot of its tick
+ *   pass   a look at each entry of the slot that the hand has come to
  *   draw   to take the entries that are due soonest out before their time
  *
  * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, in slot
@@ -31,11 +29,10 @@
  *
  * A refresh changes the due time and nothing else. So an entry may stand in a
  * slot that the hand reaches before the entry is due, never in one that it
- * reaches after. When the hand comes to a slot at its nearest tick it makes a
- * pass: it takes the lanes of the slot, which is empty then, and looks at each
- * entry. Either the entry is due, or it is put where an insert would put it:
- * into the slot of its tick, which is the same slot if it waits for a later
- * round.
+ * reaches after. When the hand comes to the tick of a slot's next pass, it
+ * takes the lanes of the slot, which is empty then, and looks at each entry.
+ * Either the entry is due, or it is put where an insert would put it: into the
+ * slot of its tick, which is the same slot if it waits for a later round.
  *
  *   pass:   lanes of the slot  ->  pending  ->  due, handed out one by one
  *                                           ->  the slot of its tick
@@ -58,13 +55,13 @@
  *
  *   I1  The lists are circular, and links agree in both directions.
  *   I2  A slot that has an entry is occupied. (One that is occupied may have
- *       none.) A slot that is not occupied has no nearest tick. No slot of a
- *       word of the occupied bits has a nearest tick before the word's bound.
- *   I3  The nearest tick of an occupied slot is one of its own ticks, after the
+ *       none.) A slot that is not occupied has no next pass. No slot of a
+ *       word of the occupied bits has a next pass before the word's bound.
+ *   I3  The next pass of an occupied slot is at one of its own ticks, after the
  *       hand, and no entry of the slot is due at an earlier tick. (None needs
  *       to be due at it, either: it may have been postponed or removed since.)
  *   I4  next_tick is after the hand, in a pass at the hand, and not after the
- *       nearest tick of any slot. It is NEVER if the wheel is empty.
+ *       next pass of any slot. It is NEVER if the wheel is empty.
  *   I5  Outside a pass nothing is pending or due. In a pass the hand is at
  *       its tick, and nothing that is due at that tick waits in its slot.
  *   I6  As many entries are on all lists as were inserted and not removed.
@@ -121,7 +118,7 @@ uvwheel__core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
     return EINVAL;
   made.tick_ms = tick_ms;
   made.reciprocal = RECIPROCAL(tick_ms);
-  made.reciprocal_ms = RECIPROCAL_LIMIT(tick_ms);
+  made.reciprocal_ms = RECIPROCAL_MS(tick_ms);
   made.slot_mask = (UINT64_C(1) << bit_width(slots - 1)) - 1;
   made.lanes_end = offsetof(uvwheel_slot_t, lanes[1]);
   if (!(flags & UVWHEEL_FIFO))
@@ -179,8 +176,8 @@ put_into_slot(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   uint64_t tick = tick_after(core, entry->due_ms);
 
-  return !put_if_claimed(core, entry, tick) &&
-         uvwheel__put_and_claim(core, entry);
+  return !put_if_planned(core, entry, tick) &&
+         uvwheel__plan_and_put(core, entry);
 }
 
 bool
@@ -221,7 +218,7 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
   while (core->next_tick <= now_tick) {
     uint64_t number = core->next_tick & core->slot_mask;
     core->hand = core->next_tick;
-    if (core->slots[number].nearest == core->hand) {
+    if (core->slots[number].next_pass == core->hand) {
       take_lanes(core, number);
       core->pass_ms = core->hand * core->tick_ms;
       return true;
@@ -300,8 +297,8 @@ give_up_pass(uvwheel_core_t *core)
     end_pass(core);
     return;
   }
-  if (!is_claimed(slot, core->hand))
-    uvwheel__claim(core, core->hand);
+  if (!is_pass_planned(slot, core->hand))
+    uvwheel__plan_pass(core, core->hand);
   while (lane_at(slot, slot->end) - slot->lanes < (int)core->pass_lanes)
     fill_next_lane(core, slot);
   for (i = 0; i < core->pass_lanes; i++) {
@@ -313,7 +310,7 @@ give_up_pass(uvwheel_core_t *core)
 }
 
 bool
-uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry)
+uvwheel__plan_and_put(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   uint64_t tick = tick_after(core, entry->due_ms);
 
@@ -329,7 +326,7 @@ uvwheel__put_and_claim(uvwheel_core_t *core, uvwheel_entry_t *entry)
       give_up_pass(core);
     core->hand = tick - 1;
   }
-  uvwheel__claim(core, tick);
+  uvwheel__plan_pass(core, tick);
   append_to_slot(core, slot_of(core, tick), entry);
   if (tick >= core->next_tick)
     return false;

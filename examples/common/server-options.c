@@ -21,7 +21,7 @@ enum {
 };
 
 static const option_row_t rows[] = {
-    {MULTI_LOOP, "threads", "N", "how many (one for each processor)",
+    {MULTI_LOOP, "threads", "N", "how many threads (one for each processor)",
      NUMBER(threads, 1, MAX_THREADS)},
     {SINGLE, "bind", "ADDRESS", "listen on this address (127.0.0.1)",
      TEXT(host)},
@@ -39,13 +39,13 @@ static const option_row_t rows[] = {
      "descriptors (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
     {IDLE_SERVER, "when-full", "WHAT",
-     "what becomes of newcomers then (refuse):\n"
-     "  refuse  they are turned away\n"
-     "  shed    the idlest make room;\n"
+     "when there are so many (refuse):\n"
+     "  refuse  turn newcomers away\n"
+     "  shed    close the idlest connections;\n"
      "          only with --timer wheel",
      TEXT(when_full)},
     {IDLE_SERVER, "timer", "KIND",
-     "how idle time is watched (wheel):\n"
+     "how to watch idle time (wheel):\n"
      "  wheel  by one uvwheel_timer_t for each peer\n"
      "  uv     by one uv_timer_t for each peer\n"
      "  sweep  by one uv_timer_t that looks at all peers each\n"
@@ -58,19 +58,19 @@ static const option_row_t rows[] = {
      TEXT(timer)},
     {ALL, "tick", "MS", "resolution of a wheel (100)",
      NUMBER(wheel.tick_ms, 1, UVWHEEL_MAX_TICK_MS)},
-    {ALL, "slots", "N", "slots of a wheel (512)",
+    {ALL, "slots", "N", "slots of a wheel (512, more for a shorter tick)",
      NUMBER(wheel.slots, 1, UVWHEEL_MAX_SLOTS)},
     {TCP, "http", "PORT",
      "show the wheels, live, to browsers at this port, and to\n"
-     "Prometheus at /metrics; 0: at any free one (not at all)",
+     "Prometheus at /metrics; 0: at any free one (no page)",
      NUMBER(http_port, 0, UINT16_MAX)},
     {TCP, "http-host", "ADDRESS",
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
-    {ALL, "stats", "SECONDS", "print figures that often (never)",
+    {ALL, "stats", "SECONDS", "print figures every so many seconds (never)",
      NUMBER(stats_seconds, 1, MAX_SECONDS)},
     {IDLE_SERVER, "block", "SECONDS",
-     "for tests: block the loop for that long at SIGUSR1, then\n"
-     "call uv_update_time",
+     "for tests: at SIGUSR1 block the loop for so many seconds,\n"
+     "then call uv_update_time",
      NUMBER(block_seconds, 1, MAX_SECONDS)},
 };
 
@@ -78,16 +78,17 @@ static const char *
 description_of(unsigned server)
 {
   if (server == UDP_SESSIONS)
-    return "A UDP server with a session for each peer, which answers each "
-           "datagram\n"
-           "with the number of its session's datagrams and the datagram "
-           "itself. What\n"
-           "begins with a question mark only asks for that number.\n";
+    return "A UDP server with a session for each peer. It answers each "
+           "datagram "
+           "with the\n"
+           "number of its session's datagrams, then the datagram itself. To a "
+           "datagram that\n"
+           "begins with a question mark it answers with the number alone.\n";
   if (server == MULTI_LOOP)
-    return "An echo server on several threads, each with a loop and a wheel "
-           "of its\n"
-           "own, that closes connections on which nothing happens.\n";
-  return "An echo server that closes connections on which nothing happens.\n";
+    return "An echo server that closes idle connections. It has several "
+           "threads, each with\n"
+           "a loop and a wheel of its own.\n";
+  return "An echo server that closes idle connections.\n";
 }
 
 void

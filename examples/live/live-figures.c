@@ -9,21 +9,21 @@
 
 const live_figure_t live_figures[LIVE_FIGURES] = {
     {IN_STATS(active), LIVE_TILE, LIVE_GAUGE, LIVE_ONE, "active",
-     "Timers that are running.", NEVER},
+     "Timers that are active now.", NEVER},
     {IN_SNAPSHOT(refreshed), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "refreshed",
-     "Timers that were put off. The server counts these: to the library a "
-     "refresh is one store.",
+     "Refreshes of timers. The server counts them, because to the library "
+     "a refresh is one store.",
      NEVER},
     {IN_STATS(fired), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "fired",
-     "Timers that called back.", NEVER},
+     "Timers that fired.", NEVER},
     {IN_STATS(rescheduled), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "rescheduled",
-     "Timers that the wheel found refreshed and moved to a later slot.", NEVER},
+     "Refreshed timers that the wheel moved to a later slot.", NEVER},
     {IN_SNAPSHOT(examined_too_early), LIVE_TILE, LIVE_COUNTER, LIVE_ONE,
      "examined_too_early",
      "Timers that the wheel examined a round or more before they were due.",
      "Bad when over a million a second: the wheel needs more slots.", 1000000},
     {IN_STATS(wakeups), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "wakeups",
-     "Times the loop ran the wheel.", NEVER},
+     "Turns: times that the wheel had something due.", NEVER},
     {IN_SNAPSHOT(unanswered_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "unanswered",
      "For how long the loop has not answered the page.",
      "Bad when over a second: something blocks the loop.", 1000},
@@ -37,32 +37,33 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
     {IN_STATS(stall_max_ms), LIVE_HEALTH, LIVE_MAXIMUM, LIVE_MS, "stall_max",
      "The longest stall since the start.", NEVER},
     {IN_STATS(stall_sum_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "stall_sum",
-     "Time of all stalls together, in which the loop read nothing.", NEVER},
+     "The total time of all stalls, in which the loop read nothing.", NEVER},
     {IN_STATS(set_back_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "set_back",
-     "By how much the wheel's clock was set back after stalls: timers fire "
-     "later by that.",
+     "By how much stalls have set back the wheel's clock: timers fire later "
+     "by that time.",
      NEVER},
     {IN_STATS(wakeups_cut), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "wakeups_cut",
-     "Wake-ups that left timers to the next one, so that I/O came between "
-     "(turn_budget, turn_ms).",
+     "Wake-ups that left due timers to the next one, so that the loop did "
+     "I/O first (turn_budget, turn_ms).",
      "Bad when over ten a second: callbacks are slow, or very many timers "
      "expire.",
      10},
     {IN_STATS(wakeup_max_us), LIVE_HEALTH, LIVE_MAXIMUM, LIVE_US, "wakeup_max",
-     "For how long the callbacks of one wake-up kept the loop from I/O, at "
-     "most.",
+     "The longest time for which the callbacks of one wake-up kept the loop "
+     "from I/O.",
      "Bad when over 50 ms: a callback is slow.", 50000},
     {IN_STATS(fired_soonest), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
      "fired_soonest", "Timers that fired before their time, to make room.",
      "Bad when it grows: the server is full.", 0},
     {IN_STATS(started), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "started",
-     "Timers that were started, or armed themselves again.", NEVER},
+     "Starts of timers, also by a repeat that fired.", NEVER},
     {IN_STATS(stopped), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "stopped",
      "Timers that were stopped before they fired.", NEVER},
     {IN_STATS(examined), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "examined",
-     "Timers that the wheel examined, whatever it then did.", NEVER},
+     "Timers that the wheel examined, to fire, to move or in vain.", NEVER},
     {IN_STATS(lateness_max_ms), LIVE_NOWHERE, LIVE_MAXIMUM, LIVE_MS,
-     "lateness_max", "The latest that a timer fired after it was due.", NEVER},
+     "lateness_max",
+     "The longest time from a timer's due time to its callback.", NEVER},
 };
 
 uint64_t

@@ -98,7 +98,7 @@ static void
 put_lateness(const page_t *page)
 {
   put_head(page, "lateness", "histogram", 1, "",
-           "How long after they were due timers fired.",
+           "The time from a timer's due time to its callback.",
            "Bad when 1 % take over two ticks and 100 ms.");
   for (size_t i = 0; i < page->count; i++)
     put_histogram(page, &page->views[i]);
@@ -110,7 +110,8 @@ put_lateness(const page_t *page)
 static void
 put_options(const page_t *page)
 {
-  put_head(page, "wheel", "info", 0, "_info", "How the wheel was made.", NULL);
+  put_head(page, "wheel", "info", 0, "_info", "The options of the wheel.",
+           NULL);
   for (size_t i = 0; i < page->count; i++) {
     const live_view_t *view = &page->views[i];
     const uvwheel_options_t *options = &view->shown.snapshot.options;

@@ -36,8 +36,8 @@ struct uvwheel_entry_s {
 
 /* A slot. */
 struct uvwheel_slot_s {
-  uint64_t nearest; /* the tick at which the hand has to look at the slot;
-                       0: never, the slot is not occupied                  */
+  uint64_t next_pass; /* the tick at which the hand looks at the entries;
+                         0: never, the slot is not occupied                */
   uint32_t filling; /* the lane that gets the next entry, in bytes from here */
   uint16_t end;     /* behind the last lane in use, in bytes from here       */
   uint16_t left;    /* how many entries the lane gets before the next one    */
@@ -68,7 +68,7 @@ struct uvwheel_core_s {
   uint64_t slots_in_use;
   uint64_t *occupied; /* a bit for each slot                                */
   uint64_t *soonest;  /* for each word of those bits: no slot in it has a
-                         nearest tick before this one                       */
+                         next pass before this tick                         */
   uvwheel_counters_t counters;
   uint64_t pass_ms;     /* the time of the pass that is going on,             */
   uint64_t pass_lanes;  /* and how many lanes it has                          */

@@ -213,12 +213,12 @@ static void (*const before_close[])(test_timer_t *) = {
  * be freed (xSocks). */
 START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised)
 {
-  uvwheel_timer_t zeroed = {.home = 0};
+  uvwheel_timer_t zeroed = {.wheel_and_flags = 0};
   static test_timer_t timer;
 
   uvwheel_timer_close(NULL);
   uvwheel_timer_close(&zeroed);
-  ck_assert_uint_eq(zeroed.home, 0);
+  ck_assert_uint_eq(zeroed.wheel_and_flags, 0);
   open_wheel(100, 8);
   test_timer_init(&timer);
   before_close[_i](&timer);

@@ -39,7 +39,7 @@ longest_lane(const uvwheel_slot_t *slot)
   uint64_t i;
   const uvwheel_link_t *link;
 
-  for (i = 0; slot->nearest != 0 && i < lanes_in_use(slot); i++) {
+  for (i = 0; slot->next_pass != 0 && i < lanes_in_use(slot); i++) {
     length = 0;
     for (link = slot->lanes[i].next; link != &slot->lanes[i]; link = link->next)
       length++;
@@ -288,8 +288,8 @@ END_TEST
 
 /* Behind the first word of 64 slots, the first slot of each word had an entry
  * of this round, and the others have one that is more than a round away. After
- * the first search a trap is laid in the others: they claim the next tick,
- * which a search that looks at one of them reports. */
+ * the first search a trap is laid in the others: they want a look at the next
+ * tick, which a search that looks at one of them reports. */
 START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at)
 {
   const shape_t shape = {1, FAR_SLOTS, slot_kinds[_i].flags};
@@ -308,7 +308,7 @@ START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at)
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), FAR_SLOTS + 9);
   insert(&core, &near, 5);
   for (i = 64; i < FAR_SLOTS; i++)
-    core.slots[i].nearest = i % 64 == 0 ? 0 : 7;
+    core.slots[i].next_pass = i % 64 == 0 ? 0 : 7;
   ck_assert_ptr_eq(uvwheel__core_expire(&core, 6, &budget), &near);
   ck_assert_ptr_null(uvwheel__core_expire(&core, 6, &budget));
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), FAR_SLOTS + 9);

@@ -41,7 +41,7 @@ key_of_slot(const uvwheel_core_t *core, uint64_t number, uint64_t now_ms,
 
   if (!is_occupied(core, number))
     return 0;
-  key = mix(key, seen_from(now_ms / core->tick_ms, slot->nearest));
+  key = mix(key, seen_from(now_ms / core->tick_ms, slot->next_pass));
   key = mix(key, slot->filling);
   key = mix(key, slot->left);
   for (lane = slot->lanes; (const char *)lane < end; lane++)

@@ -183,15 +183,15 @@ key_of_wheel(void)
   key = mix(key, wheel->unasked);
   key = mix(key, wheel->blocked_ms);
   key = mix(key, wheel->behind_ms);
-  key = mix(key, key_of_time(wheel->asked_ms));
-  key = mix(key, key_of_time(wheel->seen_ms));
+  key = mix(key, key_of_time(wheel->not_quiet_ms));
+  key = mix(key, key_of_time(wheel->counted_ms));
   key = mix(key, key_of_time(wheel->quiet_ms));
   key = mix(key, key_of_time(wheel->armed_for_ms));
   key = mix(key, key_of_time(wheel->polled_before_ms));
   if (wheel->flags & SPELL) {
     key = mix(key, key_of_time(wheel->polled_ms));
-    key = mix(key, key_of_time(wheel->spell_ms));
-    key = mix(key, wheel->is_held);
+    key = mix(key, key_of_time(wheel->wait_began_ms));
+    key = mix(key, wheel->wait_began_anew);
   }
   key = mix(key, (uint64_t)wheel->allowance_ms);
   since_ms = uv_now(&peers_world.loop) - wheel->allowance_at_ms;

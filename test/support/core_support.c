@@ -75,7 +75,7 @@ put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   poison(entry);
   return !uvwheel__core_insert(core, entry, due_ms) &&
-         uvwheel__put_and_claim(core, entry);
+         uvwheel__plan_and_put(core, entry);
 }
 
 void

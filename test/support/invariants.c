@@ -46,7 +46,7 @@ check_list(struct check *check, const uvwheel_link_t *head, uint64_t where,
     expect(check,
            tick_after(check->core, ((const uvwheel_entry_t *)link)->due_ms) >=
                tick,
-           "I3: no entry is due before its slot's nearest tick", where);
+           "I3: no entry is due before its slot's next pass", where);
   }
 }
 
@@ -80,7 +80,7 @@ check_lanes(struct check *check, uint64_t number)
     return 0;
   }
   for (i = 0; i < used; i++)
-    count += check_list(check, &slot->lanes[i], number, slot->nearest);
+    count += check_list(check, &slot->lanes[i], number, slot->next_pass);
   for (; i < UVWHEEL_LANES; i++)
     expect(check,
            slot->lanes[i].next == NULL ||
@@ -93,19 +93,19 @@ static uint64_t
 check_slot(struct check *check, uint64_t number)
 {
   const uvwheel_core_t *core = check->core;
-  uint64_t nearest = core->slots[number].nearest;
+  uint64_t next_pass = core->slots[number].next_pass;
 
-  expect(check, is_occupied(core, number) == (nearest != 0),
-         "I2: a slot has a nearest tick exactly if it is occupied", number);
-  if (nearest == 0)
+  expect(check, is_occupied(core, number) == (next_pass != 0),
+         "I2: a slot has a next pass exactly if it is occupied", number);
+  if (next_pass == 0)
     return 0;
-  expect(check, core->soonest[number / 64] <= nearest,
-         "I2: a word's bound is not after the nearest tick of its slots",
-         number);
-  expect(check, (nearest & core->slot_mask) == number && nearest > core->hand,
-         "I3: the nearest tick is one of the slot's, after the hand", number);
-  expect(check, core->next_tick <= nearest,
-         "I4: the next tick is not after any slot's nearest", number);
+  expect(check, core->soonest[number / 64] <= next_pass,
+         "I2: a word's bound is not after the next pass of its slots", number);
+  expect(check,
+         (next_pass & core->slot_mask) == number && next_pass > core->hand,
+         "I3: the next pass is one of the slot's, after the hand", number);
+  expect(check, core->next_tick <= next_pass,
+         "I4: the next tick is not after any next pass", number);
   return check_lanes(check, number);
 }
 

@@ -47,9 +47,9 @@ function judge(    uv_ms, wheel_ms) {
   wheel_ms = calls["wheel", "fire"] * each["wheel", "fire"] / 1e6
   if (wheel_ms > 1.5 * uv_ms && wheel_ms - uv_ms > 0.1)
     printf "\nFew timers: firing took %.2f ms in all instead of %.2f ms. A " \
-      "wheel looks at the\nclock after each poll and wakes at each tick in " \
-      "which something is due, for few\ntimers as for many. Try --tick 100 " \
-      "if they are timeouts that may be so late.\n", wheel_ms, uv_ms
+      "wheel reads the\nclock after each poll and wakes at each tick in " \
+      "which something is due, with few\ntimers as with many. Try --tick " \
+      "100 if the timers may be late by that.\n", wheel_ms, uv_ms
 }
 
 function row(name, what, format, values) {
@@ -64,8 +64,8 @@ END {
     if (!(ARGV[i] in kind_of))
       fail(ARGV[i] " holds no report of timers")
   if (kind_of[ARGV[1]] == kind_of[ARGV[2]])
-    fail("both reports are with " kind_of[ARGV[1]] ": one with uv and one " \
-      "with wheel can be compared")
+    fail("both reports are with " kind_of[ARGV[1]] ": give one with uv and " \
+      "one with wheel")
   printf "%-22s%12s%12s\n", "", "uv", "wheel"
   count = split("init start again stop fire close", names)
   for (i = 1; i <= count; i++) {

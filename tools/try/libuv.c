@@ -91,7 +91,7 @@ expect_known_libuv(void)
       uv_loop_size() == sizeof(uv_loop_t) && are_flags_known())
     return;
   (void)fprintf(stderr,
-                "uvwheel-try: libuv %s keeps its handles otherwise than libuv "
+                "uvwheel-try: libuv %s lays out its handles unlike libuv "
                 "%d.%d.%d, for which this was built\n",
                 uv_version_string(), UV_VERSION_MAJOR, UV_VERSION_MINOR,
                 UV_VERSION_PATCH);

@@ -144,8 +144,8 @@ add_table(text_t *text, const tally_t *tally)
   add(text, "%-8s%50.3f\n", "all", ns / 1e6);
   if (settings.with_wheel)
     add(text,
-        "turns   %" PRIu64 ", %" PRIu64 " of them timed: fire is what "
-        "they took\n",
+        "turns   %" PRIu64 ", %" PRIu64 " of them timed: fire is their "
+        "time\n",
         costs[TURN].calls, costs[TURN].timed);
   return ns;
 }
@@ -205,7 +205,7 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
   add_timers(text, tally);
   add_memory(text, tally, slot_bytes);
   if (!settings.with_wheel)
-    add(text, "next    what a wheel takes: run it again --with wheel, and "
+    add(text, "next    to measure a wheel, run it again --with wheel, and "
               "--compare the two\n        files (--output)\n");
 }
 
