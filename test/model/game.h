@@ -8,6 +8,7 @@
 #include <uv.h>
 
 #include "model.h"
+#include "operations.h"
 #include "play.h"
 #include "uvwheel.h"
 
@@ -131,20 +132,7 @@ void operate_inside(void);
 
 uint64_t take_delay(void);
 
-/* ---- play_timers.c, the operations --------------------------------------- */
-
-void start(void);
-void start_many(void);
-void start_without_callback(void);
-void stop(void);
-void stop_and_free(void);
-void fire_soonest(void);
-void refresh(void);
-void again(void);
-void set_repeat(void);
-void set_missed(void);
-void set_timer_ref(void);
-void init_again(void);
+/* ---- play_timers.c ------------------------------------------------------- */
 
 /* Makes the timer one of the present wheel. */
 void init_timer(holder_t *holder);
@@ -158,12 +146,6 @@ uint64_t take_repeat(void);
 void on_fire(uvwheel_timer_t *timer);
 
 /* ---- play_posts.c -------------------------------------------------------- */
-
-/* The operations. */
-void open_mailbox(void);
-void post(void);
-void post_many(void);
-void post_nothing(void);
 
 bool is_mailbox_open(void);
 
