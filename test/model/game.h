@@ -13,7 +13,7 @@
 #include "uvwheel.h"
 
 /* Requests that wait: more than some turns carry out. */
-#define MOST_POSTS (2 * MODEL_TIMERS)
+#define MAX_POSTS (2 * MODEL_TIMERS)
 
 typedef enum wheel_state_e {
   OPEN,
@@ -46,7 +46,7 @@ typedef struct armed_s {
 typedef struct mail_s {
   bool opened;
   bool closed; /* its uv_async_t, by others                         */
-  uvwheel_post_t *posts[MOST_POSTS];
+  uvwheel_post_t *posts[MAX_POSTS];
   unsigned count;    /* of posts, the oldest first                        */
   uint64_t allowed;  /* how many more this iteration may call back        */
   uint64_t expected; /* and how many more it has to call back             */

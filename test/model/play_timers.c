@@ -9,7 +9,7 @@
 
 /* A run ends after this many callbacks: some timers repeat every millisecond,
  * and some make up for each one of years. */
-#define MOST_IN_RUN 400
+#define MAX_IN_RUN 400
 
 /* ---- What the model is told ---------------------------------------------- */
 
@@ -215,7 +215,7 @@ on_fire(uvwheel_timer_t *timer)
   if (armed->repeat != 0)
     arm_again(index, due_ms);
   verify_game();
-  if (game.fired_in_run >= MOST_IN_RUN)
+  if (game.fired_in_run >= MAX_IN_RUN)
     end_run(index);
   operate_inside();
 }

@@ -5,6 +5,7 @@
 #include "game.h"
 #include "invariants.h"
 #include "older_libuv.h"
+#include "p6.h"
 #include "virtual_time.h"
 
 uint64_t
@@ -34,7 +35,7 @@ is_rewound(void)
 /* ---- Turns --------------------------------------------------------------- */
 
 /* Many callbacks may run before the clock is read. */
-#define MOST_UNREAD 16
+#define MAX_UNREAD 16
 
 /* As the options say it; 0 is none of what the game chooses from. */
 static uint64_t
@@ -60,7 +61,8 @@ watch_stalls(const uvwheel_stats_t *stats)
           stalled_ms == 0);
   require(stats->stall_sum_ms <= game.advanced_ns / 1000000 + 1);
   require(stats->set_back_ms >= turns->set_back_ms);
-  require(back_ms <= stalled_ms + stalls * 1000 && back_ms <= 2 * stalled_ms);
+  require(back_ms <= stalled_ms + stalls * MAX_GRACE_MS &&
+          back_ms <= 2 * stalled_ms);
   turns->stalls = stats->stalls;
   turns->stalled_ms = stats->stall_sum_ms;
   turns->set_back_ms = stats->set_back_ms;
@@ -112,7 +114,7 @@ void
 count_callback(void)
 {
   game.turns.unread = is_time_over() ? game.turns.unread + 1 : 0;
-  require(game.turns.unread < MOST_UNREAD);
+  require(game.turns.unread < MAX_UNREAD);
 }
 
 /* ---- The wheel and its timers -------------------------------------------- */

@@ -49,7 +49,7 @@ static void
 expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
 {
   bool may_wait = was_noisy
-                      ? peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS
+                      ? peers_world.noisy_ms <= MIN_WAIT_MS + 2 * LONG_MS
                       : peers_world.noisy_at_ms == uv_now(&peers_world.loop);
 
   if (from_ms == 0 || overdue_from_ms(peer) != from_ms || may_wait)
@@ -133,7 +133,7 @@ verify_peers(void)
   require(broken_invariants(&peers_world.wheel.core, stderr) == 0);
   require(uvwheel_count(&peers_world.wheel) == active);
   uvwheel_get_stats(&peers_world.wheel, &stats);
-  require(stats.set_back_ms <= most_ms + (real_ms() - BEGIN_MS) / 16);
+  require(stats.set_back_ms <= most_ms + (real_ms() - BEGIN_MS) / INFLOW);
   require(uvwheel_now(&peers_world.wheel) ==
           uv_now(&peers_world.loop) - peers_world.wheel.set_back_ms);
 }
@@ -212,7 +212,7 @@ key_of_peers(void)
   key = mix(key, peers_clock_ms() - uv_now(&peers_world.loop));
   key = mix(key, peers_world.held_ms);
   key = mix(key, peers_world.grace_ms);
-  key = mix(key, earlier(peers_world.noisy_ms, WAIT_MS + 2 * LONG_MS + 1));
+  key = mix(key, earlier(peers_world.noisy_ms, MIN_WAIT_MS + 2 * LONG_MS + 1));
   if (peers_world.noisy_at_ms >= uv_now(&peers_world.loop))
     key = mix(key, peers_world.noisy_at_ms - uv_now(&peers_world.loop));
   key = mix(key, peers_world.has_stepped_back);

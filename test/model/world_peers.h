@@ -10,6 +10,7 @@
 
 #include "binding.h"
 #include "explore.h"
+#include "p6.h"
 #include "uvwheel.h"
 
 #define PEERS 2
@@ -19,9 +20,6 @@
 #define SHORT_MS 5     /* no stall                      */
 #define LONG_MS 12     /* a stall                       */
 #define SLEEP_MS 58000 /* two of them use the allowance up */
-#define WAIT_MS 25     /* for quiet: the least there is */
-#define ALLOWANCE_MS 60000
-#define INFLOW 16 /* of the loop's time, what the allowance gains */
 
 typedef struct peer_s {
   uv_poll_t socket;
@@ -108,13 +106,6 @@ static inline uint64_t
 earlier(uint64_t one, uint64_t other)
 {
   return one < other ? one : other;
-}
-
-/* A stall is forgiven with as much again, a second at most. */
-static inline uint64_t
-with_grace(uint64_t held_ms)
-{
-  return held_ms + earlier(held_ms, 1000);
 }
 
 /* ---- verify_peers.c ------------------------------------------------------ */
