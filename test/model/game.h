@@ -15,6 +15,9 @@
 /* Requests that wait: more than some turns carry out. */
 #define MAX_POSTS (2 * MODEL_TIMERS)
 
+/* Of those that may still count. With more any wake-up is right. */
+#define MAX_SET_BACKS 16
+
 typedef enum wheel_state_e {
   OPEN,
   FOREIGN, /* others have closed the handles that drive the wheel */
@@ -57,6 +60,8 @@ typedef struct mail_s {
 /* The wheel's clock and its turns. */
 typedef struct turns_s {
   uint64_t set_back_ms;
+  uint64_t set_backs_ms[MAX_SET_BACKS]; /* as it was when the wheel may have */
+  unsigned set_backs;                   /* chosen its next wake-up           */
   uint64_t stalls;
   uint64_t stalled_ms;
   uint64_t count;

@@ -193,10 +193,12 @@ run_turn(void)
     return;
   advance_ns(1000000);
   began_ms = clock_ms() - game.turns.set_back_ms;
-  if (uv_loop_alive(&game.loop) && run_iteration() &&
-      uv_loop_alive(&game.loop) && run_iteration() &&
-      game.rewound_to_ms == rewound_to_ms)
-    require(model_earliest_ms(&game.model) > began_ms);
+  if (!uv_loop_alive(&game.loop) || !run_iteration() ||
+      !uv_loop_alive(&game.loop) || !run_iteration() ||
+      game.rewound_to_ms != rewound_to_ms)
+    return;
+  require(model_earliest_ms(&game.model) > began_ms);
+  model_forget_ticks(&game.model, began_ms);
 }
 
 /* The process was frozen. */

@@ -124,6 +124,16 @@ next_beat(const armed_t *armed, uint64_t due_ms, uint64_t end_ms)
   return add_saturated(due_ms + (beats - 1) * armed->repeat, armed->repeat);
 }
 
+/* The wheel may have chosen any of them. */
+static void
+remember_ticks(uint64_t from_ms, uint64_t to_ms)
+{
+  for (; from_ms < to_ms && game.model.ticks <= MODEL_TICKS;
+       from_ms += game.model.tick_ms)
+    model_remember_tick(&game.model, from_ms);
+  model_remember_tick(&game.model, to_ms);
+}
+
 /* A timer that skips what it missed is due at the first time of its beat that
  * is not before the last tick of the turn. That tick is the timer's own one, or
  * a later one up to now; uvwheel_fire_soonest takes that of now. A wheel whose
@@ -146,6 +156,7 @@ arm_after_skipping(unsigned index, uint64_t due_ms)
     arm(index, told_ms, false);
   } else {
     arm(index, least_ms, false);
+    remember_ticks(least_ms, now_ms());
     require(uvwheel_timer_refresh(&armed->holder->timer) ==
             expect_refresh(index));
   }
@@ -195,7 +206,10 @@ fire_in_time(unsigned index)
 static void
 fire_early(unsigned index)
 {
+  unsigned ticks = game.model.ticks;
+
   model_take_drawn(&game.model, index);
+  game.model.ticks = ticks; /* if it repeats, the wheel may wake up for them */
   game.fired_early++;
 }
 
