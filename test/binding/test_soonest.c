@@ -282,6 +282,46 @@ START_TEST(a_full_wheel_has_room_again)
 }
 END_TEST
 
+/* ---- In its callbacks ---------------------------------------------------- */
+
+static unsigned visits;
+
+static void
+close_at_first(uvwheel_timer_t *timer, void *arg)
+{
+  (void)timer, (void)arg;
+  visits++;
+  uvwheel_close(&wheel, on_wheel_closed);
+}
+
+static void
+walk_and_close(test_timer_t *waiter)
+{
+  note_order(waiter);
+  uvwheel_walk(&wheel, close_at_first, NULL);
+}
+
+/* The timers that were chosen and those that the walk has not visited stand in
+ * lists of their own. */
+START_TEST(a_walk_in_a_callback_may_close_the_wheel)
+{
+  unsigned i;
+
+  open_plain_waiters();
+  start_waiters(10, 50, 100);
+  waiters[0].then = walk_and_close;
+  visits = 0;
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 5), 1);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  ck_assert_uint_eq(visits, 1);
+  for (i = 0; i < 10; i++)
+    ck_assert(!uvwheel_timer_is_active(&waiters[i].base));
+  run_for(2000);
+  ck_assert_uint_eq(order_length, 1);
+  ck_assert_uint_eq(wheels_closed, 1);
+}
+END_TEST
+
 /* ---- Its cost ------------------------------------------------------------ */
 
 static void
@@ -343,6 +383,7 @@ main(void)
       TEST(timers_far_away_are_reached_and_the_last_due_times_are_not),
       TEST(count_may_be_anything),
       TEST(a_full_wheel_has_room_again),
+      TEST(a_walk_in_a_callback_may_close_the_wheel),
       EACH(few_are_looked_at_however_many_wait, crowds),
   };
 

@@ -81,6 +81,24 @@ START_TEST(a_loop_that_is_late_by_more_than_stall_ms_has_stalled)
 }
 END_TEST
 
+static uv_async_t io;
+static uint64_t io_blocks_ms;
+
+static void
+on_io(uv_async_t *async)
+{
+  (void)async;
+  virtual_time_advance_ms(io_blocks_ms);
+}
+
+/* In the next poll, which does not sleep then. */
+static void
+let_io_block(uint64_t ms)
+{
+  io_blocks_ms = ms;
+  ck_assert_int_eq(uv_async_send(&io), 0);
+}
+
 /* P6 */
 START_TEST(a_wheel_without_timers_has_no_stalls)
 {
@@ -91,9 +109,12 @@ START_TEST(a_wheel_without_timers_has_no_stalls)
   test_timer_start(&timer, 100, 0);
   test_timer_stop(&timer);
   virtual_time_advance_ms(9000);
+  ck_assert_int_eq(uv_async_init(&loop, &io, on_io), 0);
+  let_io_block(9000);
   run_for(100);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop));
+  uv_close((uv_handle_t *)&io, NULL);
 }
 END_TEST
 
@@ -385,6 +406,53 @@ START_TEST(a_stall_around_the_call_of_the_wheel_s_timer_is_one)
 }
 END_TEST
 
+static void
+block_200_ms(uv_timer_t *timer)
+{
+  (void)timer;
+  virtual_time_advance_ms(200);
+}
+
+/* Once the wheel is empty, the second poll blocks. */
+static void
+start_another(uv_prepare_t *prepare)
+{
+  if (uvwheel_count(&wheel) != 0)
+    return;
+  let_io_block(prepare->data == NULL ? 0 : 100);
+  if (prepare->data != NULL)
+    test_timer_start(&other, 5000, 0);
+  prepare->data = &other;
+}
+
+/* P6. What blocked the loop before the last timer fired is past when the next
+ * one starts. */
+START_TEST(an_empty_wheel_forgets_what_has_blocked_the_loop)
+{
+  static uv_timer_t blocker;
+  static uv_prepare_t prepare;
+
+  open_wheel_with_stalls(0);
+  test_timer_init(&waiting);
+  test_timer_init(&other);
+  ck_assert_int_eq(uv_async_init(&loop, &io, on_io), 0);
+  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
+  ck_assert_int_eq(uv_prepare_start(&prepare, start_another), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &blocker), 0);
+  ck_assert_int_eq(uv_timer_start(&blocker, block_200_ms,
+                                  fires_at(START_MS + 100) - START_MS, 0),
+                   0);
+  test_timer_start(&waiting, 100, 0);
+  run_for(1000);
+  ck_assert_uint_eq(waiting.fired, 1);
+  ck_assert(uvwheel_timer_is_active(&other.base));
+  ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 0);
+  uv_close((uv_handle_t *)&blocker, NULL);
+  uv_close((uv_handle_t *)&prepare, NULL);
+  uv_close((uv_handle_t *)&io, NULL);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -399,6 +467,7 @@ main(void)
       EACH(nothing_that_is_done_before_the_turn_hides_a_stall, acts),
       TEST(a_slow_turn_does_not_hide_the_stall_after_it),
       {a_stall_around_the_call_of_the_wheel_s_timer_is_one, 0, 4},
+      TEST(an_empty_wheel_forgets_what_has_blocked_the_loop),
   };
 
   return run_loop_tests("stalls", tests, LENGTH(tests));

@@ -20,13 +20,13 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_MEMORIES 8
-#define MOST_MOVES 200
-#define MOST_MEMORY_BYTES 16384
+#define MAX_MEMORIES 8
+#define MAX_MOVES 200
+#define MAX_MEMORY_BYTES 16384
 #define DEEPEST 1000
 #define SAMPLED 1000 /* one transition in so many is looked at closely */
 #define NOWHERE UINT32_MAX
-#define MOST_STATES (1u << 29) /* whose numbers can be doubled twice */
+#define MAX_STATES (1u << 29) /* whose numbers can be doubled twice */
 
 static const world_t worlds[] = {
     {&core_layer, 2, {1, 1, 0}, 0},  {&core_layer, 2, {1, 1, UVWHEEL_FIFO}, 0},
@@ -57,17 +57,17 @@ typedef struct move_s {
   uint64_t ms;
 } move_t;
 
-static memory_t memories[MOST_MEMORIES];
+static memory_t memories[MAX_MEMORIES];
 static unsigned memory_count;
-static move_t moves[MOST_MOVES];
+static move_t moves[MAX_MOVES];
 static unsigned move_count;
 
-typedef unsigned char snapshot_t[MOST_MEMORY_BYTES];
+typedef unsigned char snapshot_t[MAX_MEMORY_BYTES];
 
 void
 add_memory(void *memory, size_t size)
 {
-  require(memory_count < MOST_MEMORIES);
+  require(memory_count < MAX_MEMORIES);
   memories[memory_count].at = memory;
   memories[memory_count].size = size;
   memory_count++;
@@ -76,7 +76,7 @@ add_memory(void *memory, size_t size)
 void
 add_move(const char *name, make_t make, unsigned timer, uint64_t ms)
 {
-  require(move_count < MOST_MOVES);
+  require(move_count < MAX_MOVES);
   moves[move_count].name = name;
   moves[move_count].make = make;
   moves[move_count].timer = timer;
@@ -92,7 +92,7 @@ save(snapshot_t snapshot)
   unsigned i;
 
   for (i = 0; i < memory_count; i++) {
-    require(used + memories[i].size <= MOST_MEMORY_BYTES);
+    require(used + memories[i].size <= MAX_MEMORY_BYTES);
     memcpy(snapshot + used, memories[i].at, memories[i].size);
     used += memories[i].size;
   }
@@ -406,7 +406,7 @@ parse_options(int argc, char **argv, limits_t *limits)
 int
 main(int argc, char **argv)
 {
-  limits_t limits = {DEEPEST, MOST_STATES, 0};
+  limits_t limits = {DEEPEST, MAX_STATES, 0};
 
   if (!parse_options(argc, argv, &limits)) {
     fprintf(stderr, "usage: %s [--depth N] [--states N] [--seconds N]\n",

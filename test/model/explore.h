@@ -18,7 +18,7 @@
 #include "core_support.h"
 #include "model.h"
 
-#define MOST_TIMERS 3
+#define MAX_TIMERS 3
 
 typedef struct world_s world_t;
 

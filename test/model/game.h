@@ -8,11 +8,15 @@
 #include <uv.h>
 
 #include "model.h"
+#include "operations.h"
 #include "play.h"
 #include "uvwheel.h"
 
 /* Requests that wait: more than some turns carry out. */
-#define MOST_POSTS (2 * MODEL_TIMERS)
+#define MAX_POSTS (2 * MODEL_TIMERS)
+
+/* Of those that may still count. With more any wake-up is right. */
+#define MAX_SET_BACKS 16
 
 typedef enum wheel_state_e {
   OPEN,
@@ -45,7 +49,7 @@ typedef struct armed_s {
 typedef struct mail_s {
   bool opened;
   bool closed; /* its uv_async_t, by others                         */
-  uvwheel_post_t *posts[MOST_POSTS];
+  uvwheel_post_t *posts[MAX_POSTS];
   unsigned count;    /* of posts, the oldest first                        */
   uint64_t allowed;  /* how many more this iteration may call back        */
   uint64_t expected; /* and how many more it has to call back             */
@@ -56,6 +60,8 @@ typedef struct mail_s {
 /* The wheel's clock and its turns. */
 typedef struct turns_s {
   uint64_t set_back_ms;
+  uint64_t set_backs_ms[MAX_SET_BACKS]; /* as it was when the wheel may have */
+  unsigned set_backs;                   /* chosen its next wake-up           */
   uint64_t stalls;
   uint64_t stalled_ms;
   uint64_t count;
@@ -130,31 +136,12 @@ void operate_inside(void);
 
 uint64_t take_delay(void);
 
-/* ---- play_timers.c, the operations --------------------------------------- */
-
-void start(void);
-void start_many(void);
-void start_without_callback(void);
-void stop(void);
-void stop_and_free(void);
-void fire_soonest(void);
-void refresh(void);
-void again(void);
-void set_repeat(void);
-void set_missed(void);
-void set_timer_ref(void);
-void init_again(void);
+/* ---- play_timers.c ------------------------------------------------------- */
 
 /* Makes the timer one of the present wheel. */
 void init_timer(holder_t *holder);
 
 /* ---- play_posts.c -------------------------------------------------------- */
-
-/* The operations. */
-void open_mailbox(void);
-void post(void);
-void post_many(void);
-void post_nothing(void);
 
 bool is_mailbox_open(void);
 

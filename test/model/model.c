@@ -34,14 +34,14 @@ model_earliest_ms(const model_t *model)
 /* ---- Ticks --------------------------------------------------------------- */
 
 bool
-model_is_tick(const model_t *model, uint64_t tick_ms)
+model_has_tick(const model_t *model, uint64_t from_ms, uint64_t to_ms)
 {
   unsigned i;
 
   if (model->ticks > MODEL_TICKS)
     return true;
   for (i = 0; i < model->ticks; i++)
-    if (model->ticks_ms[i] == tick_ms)
+    if (model->ticks_ms[i] >= from_ms && model->ticks_ms[i] <= to_ms)
       return true;
   return false;
 }
@@ -51,11 +51,24 @@ model_remember_tick(model_t *model, uint64_t due_ms)
 {
   uint64_t tick_ms = model_tick_ms(model, due_ms);
 
-  if (tick_ms == UINT64_MAX || model_is_tick(model, tick_ms))
+  if (tick_ms == UINT64_MAX || model_has_tick(model, tick_ms, tick_ms))
     return;
   if (model->ticks < MODEL_TICKS)
     model->ticks_ms[model->ticks] = tick_ms;
   model->ticks++;
+}
+
+void
+model_forget_ticks(model_t *model, uint64_t by_ms)
+{
+  unsigned kept = 0, i;
+
+  if (model->ticks > MODEL_TICKS)
+    return;
+  for (i = 0; i < model->ticks; i++)
+    if (model->ticks_ms[i] > by_ms)
+      model->ticks_ms[kept++] = model->ticks_ms[i];
+  model->ticks = kept;
 }
 
 /* ---- Timers -------------------------------------------------------------- */

@@ -63,9 +63,12 @@ uint64_t model_earliest_ms(const model_t *model);
 /* An entry that is due then was in the wheel. */
 void model_remember_tick(model_t *model, uint64_t due_ms);
 
-/* Is it the tick of a timer, or was it since the wheel was empty, so that the
- * wheel has a reason to wake up for it? */
-bool model_is_tick(const model_t *model, uint64_t tick_ms);
+/* Is there a tick of a timer between the two times, or was there since the
+ * wheel was empty, so that the wheel has a reason to wake up for it? */
+bool model_has_tick(const model_t *model, uint64_t from_ms, uint64_t to_ms);
+
+/* The wheel has fired all that was due by then. */
+void model_forget_ticks(model_t *model, uint64_t by_ms);
 
 /* The timer, active or not, takes its place among those of a tick. */
 void model_put(model_t *model, unsigned index, uint64_t due_ms);

@@ -28,7 +28,7 @@ verify_next(const pair_t *pair)
 
   require(next_ms <= model_earliest_ms(&pair->model) || pair->model.walking);
   if (next_ms < CLOCK_END_MS)
-    require(model_is_tick(&pair->model, next_ms));
+    require(model_has_tick(&pair->model, next_ms, next_ms));
   require(next_ms == UINT64_MAX || pair->model.count > 0);
 }
 

@@ -88,7 +88,7 @@ advance_ns(uint64_t step_ns)
       game.timers[i].punctual = false;
 }
 
-static void
+void
 advance(void)
 {
   uint64_t step_ms = take_step_ms();
@@ -99,7 +99,7 @@ advance(void)
 
 /* The loop sees it at once: libuv itself sleeps too long otherwise. Its timers,
  * that of the wheel among them, stay armed for the time that was before. */
-static void
+void
 step_back(void)
 {
   uint64_t step_ms = take_step_ms();
@@ -116,13 +116,13 @@ step_back(void)
     game.timers[i].punctual = false;
 }
 
-static void
+void
 update_time(void)
 {
   uv_update_time(&game.loop);
 }
 
-static void
+void
 advance_and_update(void)
 {
   advance();
@@ -130,7 +130,7 @@ advance_and_update(void)
 }
 
 /* What a callback that is slow takes: as long as turns may, more or less. */
-static void
+void
 be_slow(void)
 {
   advance_ns((uint64_t)pick(&game.bytes, 64) * 250000);
@@ -184,7 +184,7 @@ run_iteration(void)
 }
 
 /* With libuv since 1.45 the poll that follows its timers is in the next one. */
-static void
+void
 run_turn(void)
 {
   uint64_t began_ms, rewound_to_ms = game.rewound_to_ms;
@@ -193,14 +193,16 @@ run_turn(void)
     return;
   advance_ns(1000000);
   began_ms = clock_ms() - game.turns.set_back_ms;
-  if (uv_loop_alive(&game.loop) && run_iteration() &&
-      uv_loop_alive(&game.loop) && run_iteration() &&
-      game.rewound_to_ms == rewound_to_ms)
-    require(model_earliest_ms(&game.model) > began_ms);
+  if (!uv_loop_alive(&game.loop) || !run_iteration() ||
+      !uv_loop_alive(&game.loop) || !run_iteration() ||
+      game.rewound_to_ms != rewound_to_ms)
+    return;
+  require(model_earliest_ms(&game.model) > began_ms);
+  model_forget_ticks(&game.model, began_ms);
 }
 
 /* The process was frozen. */
-static void
+void
 stall(void)
 {
   uint64_t stall_ms = game.options.stall_ms;
@@ -212,7 +214,7 @@ stall(void)
   run_turn();
 }
 
-static void
+void
 run_without_waiting(void)
 {
   run(UV_RUN_NOWAIT);
@@ -236,19 +238,19 @@ run_no_longer(uv_run_mode mode, uint64_t delay_ms)
   require(uv_timer_stop(&game.stopper) == 0);
 }
 
-static void
+void
 run_once(void)
 {
   run_no_longer(UV_RUN_ONCE, LONGEST_MS);
 }
 
-static void
+void
 run_for(void)
 {
   run_no_longer(UV_RUN_DEFAULT, take_step_ms());
 }
 
-static void
+void
 stop_loop(void)
 {
   if (game.in_run)
@@ -269,7 +271,7 @@ forget_all(void)
     }
 }
 
-static void
+void
 set_wheel_ref(void)
 {
   if (game.state == GONE)
@@ -288,7 +290,7 @@ never_visits(uvwheel_timer_t *timer, void *arg)
 }
 
 /* A walk inside a walk does nothing. */
-static void
+void
 walk(void)
 {
   if (game.state == GONE)
@@ -385,7 +387,7 @@ open_wheel(void)
     open_mailbox();
 }
 
-static void
+void
 print(void)
 {
   FILE *nowhere;
@@ -399,7 +401,7 @@ print(void)
 }
 
 /* A wheel that has gone is followed by another one, with the same timers. */
-static void
+void
 open_again(void)
 {
   unsigned i;
@@ -413,7 +415,7 @@ open_again(void)
 }
 
 /* Closing ends what the other bytes could do, so it does not come often. */
-static void
+void
 end_wheel(void)
 {
   unsigned choice = pick(&game.bytes, 16);
@@ -426,63 +428,26 @@ end_wheel(void)
 
 /* ---- A game -------------------------------------------------------------- */
 
-static void (*const operations[])(void) = {
-    start,
-    start,
-    start,
-    start,
-    refresh,
-    refresh,
-    refresh,
-    run_turn,
-    run_turn,
-    run_without_waiting,
-    run_once,
-    run_once,
-    run_for,
-    run_for,
-    run_for,
-    again,
-    set_repeat,
-    set_missed,
-    stop,
-    stop_and_free,
-    start_many,
-    print,
-    start_without_callback,
-    init_again,
-    set_timer_ref,
-    set_wheel_ref,
-    advance,
-    advance_and_update,
-    update_time,
-    step_back,
-    stop_loop,
-    be_slow,
-    be_slow,
-    stall,
-    stall,
-    fire_soonest,
-    fire_soonest,
-    walk,
-    post,
-    post,
-    post,
-    post,
-    post_many,
-    post_nothing,
-    open_mailbox,
-    open_again,
-    end_wheel,
-};
+typedef struct operation_s {
+  void (*run)(void);
+  unsigned shares;
+} operation_t;
+
+#define ROW(name, shares) {name, shares},
+#define ADD(name, shares) +(shares)
+
+static const operation_t operations[] = {OPERATIONS(ROW)};
 
 static void
 operate(void)
 {
-  unsigned count = sizeof operations / sizeof *operations;
+  const operation_t *operation = operations;
+  unsigned share = pick(&game.bytes, 0 OPERATIONS(ADD));
 
+  for (; share >= operation->shares; operation++)
+    share -= operation->shares;
   game.depth++;
-  operations[pick(&game.bytes, count)]();
+  operation->run();
   game.depth--;
   verify_game();
 }

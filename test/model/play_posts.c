@@ -120,7 +120,7 @@ post(void)
 {
   uvwheel_post_t *request;
 
-  if (game.state == GONE || game.mail.count == MOST_POSTS)
+  if (game.state == GONE || game.mail.count == MAX_POSTS)
     return;
   request = malloc(sizeof *request);
   require(request != NULL);

@@ -9,7 +9,7 @@
 
 /* A run ends after this many callbacks: some timers repeat every millisecond,
  * and some make up for each one of years. */
-#define MOST_IN_RUN 400
+#define MAX_IN_RUN 400
 
 /* ---- What the model is told ---------------------------------------------- */
 
@@ -124,6 +124,16 @@ next_beat(const armed_t *armed, uint64_t due_ms, uint64_t end_ms)
   return add_saturated(due_ms + (beats - 1) * armed->repeat, armed->repeat);
 }
 
+/* The wheel may have chosen any of them. */
+static void
+remember_ticks(uint64_t from_ms, uint64_t to_ms)
+{
+  for (; from_ms < to_ms && game.model.ticks <= MODEL_TICKS;
+       from_ms += game.model.tick_ms)
+    model_remember_tick(&game.model, from_ms);
+  model_remember_tick(&game.model, to_ms);
+}
+
 /* A timer that skips what it missed is due at the first time of its beat that
  * is not before the last tick of the turn. That tick is the timer's own one, or
  * a later one up to now; uvwheel_fire_soonest takes that of now. A wheel whose
@@ -146,6 +156,7 @@ arm_after_skipping(unsigned index, uint64_t due_ms)
     arm(index, told_ms, false);
   } else {
     arm(index, least_ms, false);
+    remember_ticks(least_ms, now_ms());
     require(uvwheel_timer_refresh(&armed->holder->timer) ==
             expect_refresh(index));
   }
@@ -195,7 +206,10 @@ fire_in_time(unsigned index)
 static void
 fire_early(unsigned index)
 {
+  unsigned ticks = game.model.ticks;
+
   model_take_drawn(&game.model, index);
+  game.model.ticks = ticks; /* if it repeats, the wheel may wake up for them */
   game.fired_early++;
 }
 
@@ -216,7 +230,7 @@ on_fire(uvwheel_timer_t *timer)
   if (armed->repeat != 0)
     arm_again(index, due_ms);
   verify_game();
-  if (game.fired_in_run >= MOST_IN_RUN)
+  if (game.fired_in_run >= MAX_IN_RUN)
     end_run(index);
   operate_inside();
 }

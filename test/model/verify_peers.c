@@ -35,11 +35,12 @@ is_noisy(void)
 static uint64_t
 overdue_from_ms(const peer_t *peer)
 {
-  uint64_t now_ms = to_wheel_ms(&peers_world.wheel, uv_now(&peers_world.loop));
-  uint64_t tick_ms = (peer->idle.entry.due_ms / TICK_MS + 1) * TICK_MS;
+  uint64_t now_ms = uvwheel_now(&peers_world.wheel) - LAG_MS;
+  uint64_t tick_ms = (peer->idle.due_ms / TICK_MS + 1) * TICK_MS;
 
-  return uvwheel_timer_is_active(&peer->idle) && tick_ms <= now_ms ? tick_ms
-                                                                   : 0;
+  return uvwheel_timer_is_active(&peer->idle.timer) && tick_ms <= now_ms
+             ? tick_ms
+             : 0;
 }
 
 /* It was overdue when the iteration began, and still is: that may be so once,
@@ -49,7 +50,7 @@ static void
 expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
 {
   bool may_wait = was_noisy
-                      ? peers_world.noisy_ms <= WAIT_MS + 2 * LONG_MS
+                      ? peers_world.noisy_ms <= MIN_WAIT_MS + 2 * LONG_MS
                       : peers_world.noisy_at_ms == uv_now(&peers_world.loop);
 
   if (from_ms == 0 || overdue_from_ms(peer) != from_ms || may_wait)
@@ -82,6 +83,30 @@ expect_forgiven(const uvwheel_stats_t *before)
   return forgiven_ms == 0 && after.wakeups_cut == before->wakeups_cut;
 }
 
+/* Has the check of this iteration set quiet_ms? Then whoever spoke up to that
+ * time had been heard: a word takes two polls at most. */
+static void
+expect_listened(uint64_t quiet_before_ms)
+{
+  uint64_t quiet_ms = peers_world.wheel.quiet_ms + peers_world.ahead_ms;
+  bool was_quiet = peers_world.unheard_ms == UINT64_MAX;
+  unsigned i;
+
+  /* Also if the clock has stepped back; an empty wheel does not see it. */
+  if (uvwheel_count(&peers_world.wheel) > 0)
+    require(quiet_ms <= peers_world.clock_then_ms);
+  if (peers_world.wheel.quiet_ms == quiet_before_ms)
+    return;
+  for (i = 0; i < DEADLINES; i++)
+    deadline_at(i)->is_after_quiet = deadline_at(i)->is_after_poll;
+  if (peers_world.has_stepped_back)
+    return;
+  require(quiet_ms <= peers_world.checked_ms);
+  require(quiet_ms < peers_world.unheard_ms);
+  require(was_quiet || quiet_ms <= peers_world.checked_before_ms);
+  require(was_quiet || quiet_ms + MIN_WAIT_MS <= peers_world.clock_then_ms);
+}
+
 void
 begin_iteration(iteration_t *iteration)
 {
@@ -89,6 +114,7 @@ begin_iteration(iteration_t *iteration)
 
   uvwheel_get_stats(&peers_world.wheel, &iteration->stats);
   iteration->began_ms = peers_clock_ms();
+  iteration->quiet_ms = peers_world.wheel.quiet_ms;
   iteration->was_noisy = is_noisy();
   for (i = 0; i < PEERS; i++)
     iteration->overdue_from_ms[i] = overdue_from_ms(&peers_world.peers[i]);
@@ -102,6 +128,7 @@ verify_iteration(const iteration_t *iteration)
   bool was_noisy = iteration->was_noisy || is_noisy();
   unsigned i;
 
+  expect_listened(iteration->quiet_ms);
   /* Until the clock is where it was, the driver may wait for that. */
   if (now_ms < peers_world.latest_ms || peers_world.has_stepped_back)
     is_done = false;
@@ -121,21 +148,41 @@ verify_iteration(const iteration_t *iteration)
 /* ---- What holds at any time ------------------------------------------------
  */
 
+/* What begins after the check that has set quiet_ms is due after that time.
+ * (The wheel fires nothing before its tick, which is later than its due time.)
+ */
+static void
+verify_deadline(const deadline_t *deadline, uint64_t quiet_ms)
+{
+  uint64_t now_ms = uvwheel_now(&peers_world.wheel), due_ms = deadline->due_ms;
+
+  if (!uvwheel_timer_is_active(&deadline->timer))
+    return;
+  require(uvwheel_timer_get_due_in(&deadline->timer) ==
+          (due_ms > now_ms ? due_ms - now_ms : 0));
+  require(!deadline->is_after_quiet || due_ms >= quiet_ms);
+}
+
 void
 verify_peers(void)
 {
-  uint64_t most_ms = ALLOWANCE_MS + with_grace(SLEEP_MS);
+  uint64_t most_ms = ALLOWANCE_MS + with_grace(SLEEP_MS), quiet_ms;
   uvwheel_stats_t stats;
-  unsigned i, active = uvwheel_timer_is_active(&peers_world.request) != 0;
+  unsigned i, active = 0;
 
-  for (i = 0; i < PEERS; i++)
-    active += uvwheel_timer_is_active(&peers_world.peers[i].idle) != 0;
+  uvwheel_get_stats(&peers_world.wheel, &stats);
+  require(stats.set_back_ms <= most_ms + (real_ms() - BEGIN_MS) / INFLOW);
+  require(uvwheel_now(&peers_world.wheel) ==
+          uv_now(&peers_world.loop) - stats.set_back_ms);
+  /* By the wheel's clock; a loop whose clock is behind it takes its own. */
+  quiet_ms = earlier(peers_world.wheel.quiet_ms, uv_now(&peers_world.loop));
+  quiet_ms -= earlier(quiet_ms, stats.set_back_ms);
+  for (i = 0; i < DEADLINES; i++) {
+    active += uvwheel_timer_is_active(&deadline_at(i)->timer) != 0;
+    verify_deadline(deadline_at(i), quiet_ms);
+  }
   require(broken_invariants(&peers_world.wheel.core, stderr) == 0);
   require(uvwheel_count(&peers_world.wheel) == active);
-  uvwheel_get_stats(&peers_world.wheel, &stats);
-  require(stats.set_back_ms <= most_ms + (real_ms() - BEGIN_MS) / 16);
-  require(uvwheel_now(&peers_world.wheel) ==
-          uv_now(&peers_world.loop) - peers_world.wheel.set_back_ms);
 }
 
 /* ---- The key ----------------------------------------------------------------
@@ -146,7 +193,7 @@ key_of_entry(const uvwheel_entry_t *entry)
 {
   const uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
 
-  return mix(2, timer == &peers_world.request
+  return mix(2, timer == &peers_world.request.timer
                     ? PEERS
                     : (uint64_t)((peer_t *)timer->data - peers_world.peers));
 }
@@ -155,7 +202,7 @@ static uint64_t
 key_of_peer(const peer_t *peer)
 {
   uint64_t longest_ms = peer->timeout_ms + STALL_MS;
-  uint64_t key = mix(3, uvwheel_timer_is_active(&peer->idle) != 0);
+  uint64_t key = mix(3, uvwheel_timer_is_active(&peer->idle.timer) != 0);
 
   key = mix(key, peer->waits);
   key = mix(key, earlier(real_ms() - peer->spoken_ms, longest_ms));
@@ -208,11 +255,14 @@ key_of_peers(void)
 
   for (i = 0; i < PEERS; i++)
     key = mix(key, key_of_peer(&peers_world.peers[i]));
+  for (i = 0; i < DEADLINES; i++)
+    key = mix(key, deadline_at(i)->is_after_quiet &&
+                       uvwheel_timer_is_active(&deadline_at(i)->timer));
   key = mix(key, key_of_wheel());
   key = mix(key, peers_clock_ms() - uv_now(&peers_world.loop));
   key = mix(key, peers_world.held_ms);
   key = mix(key, peers_world.grace_ms);
-  key = mix(key, earlier(peers_world.noisy_ms, WAIT_MS + 2 * LONG_MS + 1));
+  key = mix(key, earlier(peers_world.noisy_ms, MIN_WAIT_MS + 2 * LONG_MS + 1));
   if (peers_world.noisy_at_ms >= uv_now(&peers_world.loop))
     key = mix(key, peers_world.noisy_at_ms - uv_now(&peers_world.loop));
   key = mix(key, peers_world.has_stepped_back);

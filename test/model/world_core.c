@@ -15,7 +15,7 @@
 #define BEGIN_MS (UINT64_C(1) << 20)
 
 static pair_t pair;
-static item_t items[MOST_TIMERS];
+static item_t items[MAX_TIMERS];
 static uvwheel_entry_t spare;
 static uint64_t round_ms;
 
@@ -310,12 +310,12 @@ open_world(const world_t *world)
   pair.model.capacity = world->timers;
   round_ms = world->shape.tick_ms * world->shape.slots;
   pair.core.hand = BEGIN_MS / world->shape.tick_ms;
-  for (i = 0; i < MOST_TIMERS; i++) {
+  for (i = 0; i < MAX_TIMERS; i++) {
     pair.items[i] = &items[i];
     items[i].index = i;
     items[i].entry.link.next = NULL;
   }
-  add_memory(&pair, offsetof(pair_t, model.timers[MOST_TIMERS]));
+  add_memory(&pair, offsetof(pair_t, model.timers[MAX_TIMERS]));
   add_memory(items, sizeof items);
   add_slots(&pair.core);
   add_moves();

@@ -17,6 +17,11 @@
  * - What is forgiven is the time that the loop was held, once, and as much
  *   again, a second at most; and in all no more than the allowance has held.
  *
+ * - In each state quiet_ms is a time up to which the wheel has listened: when
+ *   the check set it, no word waited that a peer had said by then. If another
+ *   one did wait, a whole poll had begun after that time, and a quarter of a
+ *   tick had passed. A timer that began after the check is due after that time.
+ *
  * A word is a count in an eventfd, of its parts. The kernel's state is not part
  * of a world, so each iteration first sets it to what the world says. */
 
@@ -83,11 +88,20 @@ speak(unsigned index, unsigned parts)
   peers_world.peers[index].spoken_ms = real_ms();
 }
 
-/* A timer that begins by the loop's time. */
+/* The timer was started or refreshed. */
 static void
-start_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout)
+note_begin(deadline_t *deadline, uint64_t timeout)
 {
-  require(uvwheel_timer_start(timer, cb, timeout, 0) == 0);
+  deadline->due_ms = uvwheel_now(&peers_world.wheel) + timeout;
+  deadline->is_after_poll = !peers_world.has_stepped_back;
+  deadline->is_after_quiet = deadline->is_after_poll;
+}
+
+static void
+start_timer(deadline_t *deadline, uvwheel_timer_cb cb, uint64_t timeout)
+{
+  require(uvwheel_timer_start(&deadline->timer, cb, timeout, 0) == 0);
+  note_begin(deadline, timeout);
 }
 
 static void react(unsigned index);
@@ -122,8 +136,10 @@ on_word(uv_poll_t *socket, int status, int events)
   if (--peer->waits > 0)
     return;
   peer->known_ms = earlier(peer->spoken_ms, loop_real_ms());
-  if (uvwheel_timer_is_active(&peer->idle))
-    require(uvwheel_timer_refresh(&peer->idle) == 0);
+  if (!uvwheel_timer_is_active(&peer->idle.timer))
+    return;
+  require(uvwheel_timer_refresh(&peer->idle.timer) == 0);
+  note_begin(&peer->idle, peer->timeout_ms);
 }
 
 /* ---- What holds the loop --------------------------------------------------
@@ -175,8 +191,20 @@ on_request(uvwheel_timer_t *timer)
 static void
 on_after_poll(uv_check_t *check)
 {
+  unsigned i;
+
   (void)check;
+  peers_world.checked_before_ms = peers_world.checked_ms;
   peers_world.checked_ms = loop_real_ms();
+  peers_world.clock_ns = virtual_time_ns(); /* it may have slept */
+  peers_world.clock_then_ms = real_ms();
+  peers_world.unheard_ms = UINT64_MAX;
+  for (i = 0; i < PEERS; i++)
+    if (peers_world.peers[i].waits > 0)
+      peers_world.unheard_ms =
+          earlier(peers_world.unheard_ms, peers_world.peers[i].spoken_ms);
+  for (i = 0; i < DEADLINES; i++)
+    deadline_at(i)->is_after_poll = false;
   peers_world.held_then_ms =
       uvwheel_count(&peers_world.wheel) > 0 ? peers_world.held_ms : 0;
 }
@@ -184,11 +212,11 @@ on_after_poll(uv_check_t *check)
 static void
 close_timer(unsigned index)
 {
-  peer_t *peer = &peers_world.peers[index];
+  uvwheel_timer_t *timer = &peers_world.peers[index].idle.timer;
 
-  uvwheel_timer_close(&peer->idle);
-  require(uvwheel_timer_start(&peer->idle, on_idle, 1, 0) == UV_EINVAL);
-  require(uvwheel_timer_init(&peers_world.wheel, &peer->idle) == 0);
+  uvwheel_timer_close(timer);
+  require(uvwheel_timer_start(timer, on_idle, 1, 0) == UV_EINVAL);
+  require(uvwheel_timer_init(&peers_world.wheel, timer) == 0);
 }
 
 /* Before its time the soonest fires. In its callback none does. */
@@ -294,7 +322,7 @@ static bool
 come(unsigned index, uint64_t unused)
 {
   (void)unused;
-  if (uvwheel_timer_is_active(&peers_world.peers[index].idle))
+  if (uvwheel_timer_is_active(&peers_world.peers[index].idle.timer))
     return false;
   begin_move();
   open_peer(index);
@@ -314,10 +342,10 @@ static bool
 answer(unsigned unused, uint64_t also_unused)
 {
   (void)unused, (void)also_unused;
-  if (!uvwheel_timer_is_active(&peers_world.request))
+  if (!uvwheel_timer_is_active(&peers_world.request.timer))
     return false;
   begin_move();
-  require(uvwheel_timer_stop(&peers_world.request) == 0);
+  require(uvwheel_timer_stop(&peers_world.request.timer) == 0);
   return true;
 }
 
@@ -344,7 +372,7 @@ run(unsigned hold, uint64_t ms)
   peers_world.is_updating = hold >= UPDATING;
   peers_world.hold_ms = ms;
   if (peers_world.hold == IN_WHEEL_TIMER &&
-      !uvwheel_timer_is_active(&peers_world.request))
+      !uvwheel_timer_is_active(&peers_world.request.timer))
     return false;
   if (peers_world.hold == IN_UV_TIMER)
     require(uv_timer_start(&peers_world.alarm, on_alarm, 0, 0) == 0);
@@ -497,7 +525,7 @@ open_peers(const world_t *world)
   unsigned i;
 
   memset(&peers_world, 0, sizeof peers_world);
-  virtual_time_set_coarse_step_ns(1000000);
+  virtual_time_set_coarse_step_ns(LAG_MS * 1000000);
   peers_world.latest_ms = BEGIN_MS;
   set_clock_ms(BEGIN_MS);
   open_handles();
@@ -505,11 +533,11 @@ open_peers(const world_t *world)
   /* The check that is started last is called first. */
   require(uv_check_init(&peers_world.loop, &peers_world.after_poll) == 0);
   require(uv_check_start(&peers_world.after_poll, on_after_poll) == 0);
-  require(uvwheel_timer_init(&peers_world.wheel, &peers_world.request) == 0);
+  for (i = 0; i < DEADLINES; i++)
+    require(uvwheel_timer_init(&peers_world.wheel, &deadline_at(i)->timer) ==
+            0);
   for (i = 0; i < PEERS; i++) {
-    require(uvwheel_timer_init(&peers_world.wheel,
-                               &peers_world.peers[i].idle) == 0);
-    peers_world.peers[i].idle.data = &peers_world.peers[i];
+    peers_world.peers[i].idle.timer.data = &peers_world.peers[i];
     peers_world.peers[i].timeout_ms = 3 + 4 * i;
     open_peer(i);
   }

@@ -10,22 +10,30 @@
 
 #include "binding.h"
 #include "explore.h"
+#include "p6.h"
 #include "uvwheel.h"
 
 #define PEERS 2
 #define BEGIN_MS (UINT64_C(1) << 20)
 #define TICK_MS 2
+#define LAG_MS 1 /* the step of the clock that the loop reads */
 #define STALL_MS 7
 #define SHORT_MS 5     /* no stall                      */
 #define LONG_MS 12     /* a stall                       */
 #define SLEEP_MS 58000 /* two of them use the allowance up */
-#define WAIT_MS 25     /* for quiet: the least there is */
-#define ALLOWANCE_MS 60000
-#define INFLOW 16 /* of the loop's time, what the allowance gains */
+
+/* A timer, and what is known of it. */
+typedef struct deadline_s {
+  uvwheel_timer_t timer;
+  uint64_t due_ms;     /* by the wheel's clock                              */
+  bool is_after_poll;  /* it began after the last poll had returned         */
+  bool is_after_quiet; /* it began after the check that has set quiet_ms;
+                          not known if the clock had stepped back           */
+} deadline_t;
 
 typedef struct peer_s {
   uv_poll_t socket;
-  uvwheel_timer_t idle;
+  deadline_t idle;
   uint64_t timeout_ms;
   unsigned waits;     /* for so many polls its word waits to be heard   */
   uint64_t spoken_ms; /* in time that never steps back                  */
@@ -60,7 +68,7 @@ typedef struct peers_world_s {
   uv_check_t after_poll;
   uv_poll_t holder;
   uv_timer_t alarm;
-  uvwheel_timer_t request;
+  deadline_t request;
   peer_t peers[PEERS];
   uint64_t clock_ns;
   uint64_t ahead_ms;    /* by how much the clock stepped back in all       */
@@ -78,10 +86,22 @@ typedef struct peers_world_s {
   bool is_drawing;       /* uvwheel_fire_soonest is under way             */
   bool has_stepped_back; /* the clock, since the poll before                */
   uint64_t checked_ms;   /* the loop's time after the last poll */
+  uint64_t checked_before_ms; /* and after the one before                  */
+  uint64_t clock_then_ms;     /* when the check was called                 */
+  uint64_t unheard_ms; /* when the first peer had spoken that waited then  */
   uint64_t held_then_ms;
 } peers_world_t;
 
 extern peers_world_t peers_world;
+
+/* Those of the peers, and the request. */
+#define DEADLINES (PEERS + 1)
+
+static inline deadline_t *
+deadline_at(unsigned index)
+{
+  return index < PEERS ? &peers_world.peers[index].idle : &peers_world.request;
+}
 
 /* ---- Times --------------------------------------------------------------- */
 
@@ -110,13 +130,6 @@ earlier(uint64_t one, uint64_t other)
   return one < other ? one : other;
 }
 
-/* A stall is forgiven with as much again, a second at most. */
-static inline uint64_t
-with_grace(uint64_t held_ms)
-{
-  return held_ms + earlier(held_ms, 1000);
-}
-
 /* ---- verify_peers.c ------------------------------------------------------ */
 
 /* A peer's timer fires in its time: all that the peer has said up to the last
@@ -127,6 +140,7 @@ void verify_silence(const peer_t *peer);
 typedef struct iteration_s {
   uvwheel_stats_t stats;
   uint64_t began_ms;
+  uint64_t quiet_ms;
   bool was_noisy;
   uint64_t overdue_from_ms[PEERS];
 } iteration_t;

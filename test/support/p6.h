@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The figures of P6, with which tests and models judge the library. */
+
+#ifndef P6_H
+#define P6_H
+
+#include <stdint.h>
+
+/* How much time may be forgiven at first and at most, and the part of the
+ * loop's time that is added to that. */
+#define ALLOWANCE_MS 60000
+#define INFLOW 16
+
+/* A stall is forgiven with as much again, but no more than this. */
+#define MAX_GRACE_MS 1000
+
+/* Bounds of the quarter of a tick for which a due timer waits at least while
+ * I/O is always ready. */
+#define MIN_WAIT_MS 25
+#define MAX_WAIT_MS 250
+
+static inline uint64_t
+with_grace(uint64_t stall_ms)
+{
+  return stall_ms + (stall_ms < MAX_GRACE_MS ? stall_ms : MAX_GRACE_MS);
+}
+
+#endif /* P6_H */
