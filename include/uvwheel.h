@@ -63,9 +63,9 @@
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
  *   one turn per poll.
- * - P9. No idle wake-ups. An empty wheel keeps no timer armed. Others sleep
- *   until the next tick that has something due. A turn that is on time adds no
- *   poll.
+ * - P9. No idle wake-ups. An empty wheel keeps no timer armed. Others wake the
+ *   loop only at ticks for which a timer has waited. A turn that is on time
+ *   adds no poll.
  * - P10. A wheel does not age. The cost of a call does not depend on how long
  *   the wheel has run.
  */

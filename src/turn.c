@@ -111,13 +111,12 @@ uvwheel__arm(uvwheel_t *wheel)
 }
 
 /* Converts a time of the loop to the time of the wheel up to which timers may
- * fire. If the loop's clock has stepped back below it: the loop's time now. */
+ * fire. 0 if the loop's clock has stepped back below it: then it tells nothing
+ * of the bytes that came since. */
 static uint64_t
 limit_by(const uvwheel_t *wheel, uint64_t loop_ms)
 {
-  uint64_t now_ms = loop_now(wheel);
-
-  return to_wheel_ms(wheel, loop_ms < now_ms ? loop_ms : now_ms);
+  return loop_ms <= loop_now(wheel) ? to_wheel_ms(wheel, loop_ms) : 0;
 }
 
 static bool

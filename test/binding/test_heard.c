@@ -470,6 +470,26 @@ START_TEST(a_clock_that_steps_back_leaves_nothing_unheard)
 }
 END_TEST
 
+/* P6. libuv before 1.45 calls the driver first, before any check. */
+START_TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard)
+{
+  static test_timer_t timer;
+
+  open_wheel_for(100, UINT32_MAX);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 100);
+  virtual_time_step_back_ms(2 * TIMEOUT_MS);
+  uv_update_time(&loop);
+  peers_open(&in_many_parts[1]);
+  peers_speak_at(clock_now_ms() + TIMEOUT_MS - 10);
+  virtual_time_advance_ms(TIMEOUT_MS + 500);
+  run_until(clock_now_ms() + 500);
+  ck_assert_uint_eq(peers_closed(), 0);
+  peers_close();
+  virtual_time_advance_ms(TIMEOUT_MS);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -485,6 +505,7 @@ main(void)
       EACH(a_clock_that_steps_back_before_the_turn_makes_nothing_early,
            step_backs),
       EACH(a_clock_that_steps_back_leaves_nothing_unheard, in_many_parts),
+      TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard),
   };
 
   return run_loop_tests("heard", tests, LENGTH(tests));
