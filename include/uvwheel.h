@@ -162,11 +162,11 @@ typedef struct uvwheel_options_s {
    * limit. */
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
-   * started; a refreshed timer counts from when the hand moves it. A walk may
-   * put it at any place of its tick. With tick_ms = 1 that is libuv's own order
-   * for timers that are never refreshed. A mass expiry is several times slower,
-   * and its first turn begins with a look at all timers of the slot, 250 ns for
-   * each of a million. */
+   * started; a refreshed timer counts from when the hand moves it, and after a
+   * walk may fire anywhere among the timers of its tick. With tick_ms = 1 that
+   * is libuv's own order for timers that are never refreshed. A mass expiry is
+   * several times slower, and its first turn begins with a look at all timers
+   * of the slot, 250 ns for each of a million. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The mailbox
@@ -217,20 +217,20 @@ typedef struct uvwheel_stats_s {
   uint64_t started; /* starts of idle timers; a repeat that fires is one too */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
-  uint64_t rescheduled;   /* refreshed timers that the hand moved to a slot  */
+  uint64_t rescheduled;   /* timers that the hand moved after a refresh      */
   uint64_t examined;      /* timers that the hand looked at                  */
-  uint64_t wakeups;       /* turns: they had something due                   */
+  uint64_t wakeups;       /* turns, also those that fired nothing            */
   uint64_t wakeups_cut;   /* of these: a limit ended them                    */
   uint64_t wakeup_max_us; /* the longest turn, batch of the mailbox, or call of
                              uvwheel_fire_soonest                            */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
-  uint64_t stalls;        /* times that the loop was blocked (P6)            */
+  uint64_t stalls;        /* how often the loop was blocked (P6)             */
   uint64_t stall_max_ms;  /* the longest of them                             */
   uint64_t stall_sum_ms;  /* all of them together, forgiven or not           */
   uint64_t set_back_ms;   /* how far the wheel's clock is behind the loop's  */
   uint64_t lateness_max_ms; /* the largest                                   */
-  uint64_t lateness_sum_ms; /* of all timers in lateness                     */
+  uint64_t lateness_sum_ms; /* the sum for all timers in lateness            */
   uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* without fired_soonest      */
   uint64_t reserved[8];                        /* room to grow               */
 } uvwheel_stats_t;
@@ -257,20 +257,20 @@ struct uvwheel_s {
   uint64_t polled_ms;    /* when the last check of the spell was            */
   uint64_t polled_before_ms; /* when the check before that was              */
   uint64_t wait_began_ms;    /* when the wait of the spell began            */
-  uint64_t wait_began_anew;  /* 1: timers of the loop have restarted it     */
-  uint64_t not_quiet_ms;     /* when the loop was found not quiet           */
+  uint64_t wait_began_anew;  /* 1: it has begun anew in this spell          */
+  uint64_t ready_ms;         /* when descriptors were found ready           */
   uint64_t unasked;          /* checks since then that did not ask          */
   /* stall.c explains these */
   uint64_t counted_ms;      /* up to when blocked_ms is counted             */
   uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
   uint64_t behind_ms;       /* by how much uv_now() was behind counted_ms   */
   int64_t allowance_ms;     /* how much time may still be forgiven          */
-  uint64_t allowance_at_ms; /* up to when the inflow is added to that       */
+  uint64_t allowance_at_ms; /* up to when the inflow was added to it        */
   uvwheel_stats_t stats;
   /* the mailbox */
   uv_async_t async;
-  uv_mutex_t mutex; /* of the next four                                     */
-  uint64_t has_mailbox;
+  uint64_t has_mailbox; /* does not change once threads may post            */
+  uv_mutex_t mutex;     /* guards the next three                            */
   uint64_t is_mailbox_closed;
   uvwheel_post_t *posted; /* requests that threads have queued              */
   uvwheel_post_t **posted_end;
@@ -291,9 +291,9 @@ struct uvwheel_s {
  *
  * Errors: UV_EINVAL (NULL loop or wheel; a wheel that is not aligned to two
  * pointers, as malloc's memory is; an option out of range), UV_ENOMEM,
- * UV_ENOTSUP (this libuv has the private fields that the library reads
- * elsewhere than all known versions: the loop's time, its queue of watchers,
- * the flags of a handle). Wheel and loop are then as they were.
+ * UV_ENOTSUP (the library reads private fields of libuv: the loop's time, its
+ * queue of watchers, the flags of a handle. This libuv does not have them where
+ * all known versions have them). Wheel and loop are then as they were.
  * Cost: one allocation, 256 bytes per slot. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
@@ -317,8 +317,8 @@ UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
  * A program that closes or frees every handle that it meets in uv_walk passes
- * these over. If others have closed some, uvwheel_close adds an idle handle, by
- * which it waits for them: nobody else may close that one. */
+ * these over. If others have closed some, uvwheel_close adds an idle handle
+ * that waits for them. Only the wheel may close that one. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -372,13 +372,13 @@ UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
                                       uvwheel_stats_t *stats);
 
-/* Fills *options with the options of the wheel. Instead of 0 they have the
+/* Fills *options with the options of the wheel. Options that were 0 have their
  * default, and slots is rounded up. Errors: UV_EINVAL. */
 UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
                                        uvwheel_options_t *options);
 
 /* The number of timers in the slot; 0 if there is no such slot. Timers that a
- * turn or a walk took from their slot and has not put back are not counted.
+ * turn, a walk or uvwheel_fire_soonest has taken from their slot do not count.
  * Tick t belongs to slot t % slots, and the hand is at tick uvwheel_now() /
  * tick_ms. Cost: O(timers in it). */
 UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
@@ -506,8 +506,9 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
- * Requests are called back in the order in which they were queued; in one
- * iteration of the loop at most turn_budget of them, and for turn_ms at most.
+ * Requests are called back in the order in which they were queued. One
+ * iteration of the loop calls back at most turn_budget of them, for at most
+ * turn_ms.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A call that failed has not

@@ -143,8 +143,8 @@ void uvwheel__update_refs(uvwheel_t *wheel);
 
 /* ---- Batches (turn.c) --------------------------------------------------- */
 
-/* A batch: callbacks of the wheel that run one after the other, until turn_ms
- * is over. */
+/* A batch: callbacks of the wheel that run one after the other. is_over tells a
+ * turn and the mailbox that turn_ms is over. */
 typedef struct batch_s {
   uint64_t begin_ns;
   uint64_t read_ns;    /* when the clock was read last     */
@@ -169,8 +169,8 @@ void uvwheel__on_close_watch(uv_idle_t *close_watch);
 
 void uvwheel__init_stalls(uvwheel_t *wheel);
 
-/* Adds the time since the last call in which the loop neither polled nor slept
- * to blocked_ms. Sets counted_ms to the time now. */
+/* Adds to blocked_ms the time since the last call, without the time in which
+ * the loop polled or slept. Sets counted_ms to the time now. */
 void uvwheel__add_blocked(uvwheel_t *wheel);
 
 /* The same, after callbacks of the wheel, which do not block the loop. Their
@@ -180,7 +180,7 @@ void uvwheel__excuse_blocked(uvwheel_t *wheel, uint64_t blocked_ms);
 /* The loop has polled: adds the time before. Counts a stall if the loop was
  * blocked for too long, and sets the wheel's clock back, unless the allowance
  * is used up. */
-void uvwheel__end_blocked(uvwheel_t *wheel);
+void uvwheel__judge_blocked(uvwheel_t *wheel);
 
 /* The check returns to libuv, which reads the clock before it polls again. */
 void uvwheel__end_check(uvwheel_t *wheel);

@@ -24,7 +24,7 @@ is_fifo(const uvwheel_core_t *core)
   return core->lanes_end == offsetof(uvwheel_slot_t, lanes[1]);
 }
 
-/* Is a pass going on? Its tick stays the next one until it ends. */
+/* Is a pass going on? Until it ends, next_tick stays at the hand (I4). */
 static inline bool
 is_passing(const uvwheel_core_t *core)
 {

@@ -122,8 +122,7 @@ uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
 {
   int error = 0;
 
-  if (wheel == NULL || wheel->loop == NULL || post == NULL || cb == NULL ||
-      !wheel->has_mailbox)
+  if (!is_wheel(wheel) || post == NULL || cb == NULL || !wheel->has_mailbox)
     return UV_EINVAL;
   uv_mutex_lock(&wheel->mutex);
   if (wheel->is_mailbox_closed) {

@@ -127,7 +127,7 @@ set_back(uvwheel_t *wheel, uint64_t stall_ms)
 }
 
 static NOINLINE void
-end_stall(uvwheel_t *wheel, uint64_t stall_ms)
+forgive_stall(uvwheel_t *wheel, uint64_t stall_ms)
 {
   wheel->stats.stalls++;
   wheel->stats.stall_sum_ms += stall_ms;
@@ -139,7 +139,7 @@ end_stall(uvwheel_t *wheel, uint64_t stall_ms)
 }
 
 void
-uvwheel__end_blocked(uvwheel_t *wheel)
+uvwheel__judge_blocked(uvwheel_t *wheel)
 {
   uint64_t stall_ms;
 
@@ -152,5 +152,5 @@ uvwheel__end_blocked(uvwheel_t *wheel)
   wheel->blocked_ms = 0;
   if (UNLIKELY(stall_ms > wheel->options.stall_ms) &&
       wheel->options.stall_ms != UINT32_MAX)
-    end_stall(wheel, stall_ms);
+    forgive_stall(wheel, stall_ms);
 }

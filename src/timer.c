@@ -28,7 +28,7 @@ wheel_of(const uvwheel_timer_t *timer)
  * 23 ns instead of 60. CONCEAL keeps the compiler from loading the wheel from
  * the timer. */
 static inline bool
-is_recent(const uvwheel_timer_t *timer, uint64_t flags, uvwheel_t **wheel)
+guess_wheel(const uvwheel_timer_t *timer, uint64_t flags, uvwheel_t **wheel)
 {
   uint64_t recent = recent_wheel;
   uintptr_t guess = (uintptr_t)recent;
@@ -70,7 +70,7 @@ repeats(const uvwheel_timer_t *timer)
   return timer->timeout != NO_REPEAT;
 }
 
-/* Sets what a refresh and a repeat add to the time. */
+/* Notes the timeout and the repeat of a start. */
 static inline void
 set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
 {
@@ -90,9 +90,9 @@ due_after(uvwheel_t *wheel, uint64_t delay_ms)
   return add_ms(wheel_now(wheel), delay_ms);
 }
 
-/* Computes the same in two instructions. Returns false if it cannot. */
+/* Sets *due_ms to the same, in two instructions. Returns false if it cannot. */
 static inline bool
-is_usual_due(const uvwheel_t *wheel, uint64_t delay_ms, uint64_t *due_ms)
+add_to_now(const uvwheel_t *wheel, uint64_t delay_ms, uint64_t *due_ms)
 {
   return !SUBTRACT_OVERFLOWS(loop_now(wheel), wheel->set_back_ms, due_ms) &&
          !ADD_OVERFLOWS(*due_ms, delay_ms, due_ms);
@@ -155,7 +155,7 @@ postpone(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
   uint64_t due_ms;
 
-  if (UNLIKELY(!is_usual_due(wheel, delay_ms, &due_ms) ||
+  if (UNLIKELY(!add_to_now(wheel, delay_ms, &due_ms) ||
                due_ms < timer->entry.due_ms))
     return postpone_slow(wheel, timer, delay_ms);
   timer->entry.due_ms = due_ms;
@@ -165,9 +165,9 @@ postpone(uvwheel_t *wheel, uvwheel_timer_t *timer, uint64_t delay_ms)
 /* May postpone start the timer again? Not in a FIFO wheel, where that puts the
  * timer at the end of the queue. */
 static inline bool
-is_usual_restart(const uvwheel_timer_t *timer, uvwheel_t **wheel)
+can_postpone(const uvwheel_timer_t *timer, uvwheel_t **wheel)
 {
-  return is_recent(timer, 0, wheel) && !is_closing(*wheel) &&
+  return guess_wheel(timer, 0, wheel) && !is_closing(*wheel) &&
          !is_fifo(&(*wheel)->core);
 }
 
@@ -268,8 +268,8 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
 
   if (timer == NULL || cb == NULL)
     return UV_EINVAL;
-  if (is_recent(timer, TIMER_IDLE, &wheel) && !is_closing(wheel) &&
-      is_usual_due(wheel, timeout, &due_ms) &&
+  if (guess_wheel(timer, TIMER_IDLE, &wheel) && !is_closing(wheel) &&
+      add_to_now(wheel, timeout, &due_ms) &&
       due_ms < wheel->core.reciprocal_ms && wheel->core.vacant != 0 &&
       LIKELY(wheel->unrefd == 0)) {
     timer->wheel_and_flags = (uintptr_t)wheel;
@@ -277,7 +277,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
     set_times(timer, timeout, repeat);
     return insert(wheel, timer, due_ms);
   }
-  if (is_usual_restart(timer, &wheel)) {
+  if (can_postpone(timer, &wheel)) {
     timer->cb = cb;
     set_times(timer, timeout, repeat);
     return postpone(wheel, timer, timeout);
@@ -315,7 +315,7 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
-  if (timer == NULL || !is_recent(timer, 0, &wheel) || wheel->unrefd != 0)
+  if (timer == NULL || !guess_wheel(timer, 0, &wheel) || wheel->unrefd != 0)
     return stop_slow(timer);
   timer->wheel_and_flags = (uintptr_t)wheel | TIMER_IDLE;
   if (UNLIKELY(!uvwheel__core_remove(&wheel->core, &timer->entry)))
@@ -337,7 +337,7 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
-  if (timer != NULL && repeats(timer) && is_usual_restart(timer, &wheel))
+  if (timer != NULL && repeats(timer) && can_postpone(timer, &wheel))
     return postpone(wheel, timer, timer->interval);
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
@@ -357,7 +357,7 @@ uvwheel_timer_refresh(uvwheel_timer_t *timer)
 {
   uvwheel_t *wheel;
 
-  if (timer == NULL || !is_recent(timer, 0, &wheel))
+  if (timer == NULL || !guess_wheel(timer, 0, &wheel))
     return refresh_slow(timer);
   return postpone(wheel, timer, timer->interval);
 }

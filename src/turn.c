@@ -76,7 +76,7 @@ uvwheel__disarm(uvwheel_t *wheel)
   (void)uv_idle_stop(&wheel->idle);
 }
 
-/* Never pushes back a wake-up that is overdue. */
+/* Never makes a wake-up later. One that is overdue may be awaited. */
 static void
 arm_at_next_tick(uvwheel_t *wheel)
 {
@@ -230,7 +230,7 @@ run_turn(uvwheel_t *wheel, uint64_t until_ms)
   batch_t batch;
 
   if (!is_due_by(wheel, until_ms)) {
-    uvwheel__add_blocked(wheel);
+    uvwheel__add_blocked(wheel); /* by armed_for_ms, which changes now */
     return is_due_by(wheel, loop_now(wheel));
   }
   wheel->stats.wakeups++;
@@ -261,7 +261,8 @@ on_driver(uv_timer_t *driver)
   uvwheel_t *wheel = CONTAINER_OF(driver, uvwheel_t, driver);
   bool is_due = run_turn(wheel, wheel->quiet_ms);
 
-  /* Only now: no start in a callback of the turn arms it. */
+  /* Not before the turn: while the driver counts as armed, no start in a
+   * callback arms it. */
   wheel->armed_for_ms = NOT_ARMED;
   if (is_due)
     begin_spell(wheel);
@@ -294,19 +295,19 @@ are_descriptors_quiet(const uvwheel_t *wheel)
 
 /* Asks whether the loop is quiet, unless it was not a moment ago. Returns the
  * loop's time if it is, else 0. If libuv does not tell, returns the time of the
- * last check: bytes that came before that count as heard. */
+ * spell's last check: bytes that came before that count as heard. */
 static uint64_t
 ask(uvwheel_t *wheel)
 {
   uint64_t now_ms = loop_now(wheel), quiet_ms = 0;
   int are_quiet;
 
-  if (now_ms == wheel->not_quiet_ms && ++wheel->unasked < MAX_UNASKED)
+  if (now_ms == wheel->ready_ms && ++wheel->unasked < MAX_UNASKED)
     return 0;
   are_quiet = are_descriptors_quiet(wheel);
   if (are_quiet != 0 && uvwheel__is_mailbox_empty(wheel))
     quiet_ms = are_quiet > 0 ? now_ms : wheel->polled_ms;
-  wheel->not_quiet_ms = are_quiet == 0 ? now_ms : UINT64_MAX;
+  wheel->ready_ms = are_quiet == 0 ? now_ms : UINT64_MAX;
   wheel->unasked = 0;
   return quiet_ms;
 }
@@ -361,22 +362,25 @@ uvwheel__clock_stepped_back(uvwheel_t *wheel)
 {
   if (loop_now(wheel) < wheel->set_back_ms)
     wheel->set_back_ms = loop_now(wheel);
-  wheel->quiet_ms = wheel->polled_ms = 0;
+  wheel->quiet_ms = wheel->polled_ms = wheel->polled_before_ms = 0;
   wheel->wait_began_ms = UINT64_MAX;
 }
 
-/* The next poll of a spell has returned, held_ms after the last check. */
+/* The next poll of a spell has returned. */
 static void
-continue_spell(uvwheel_t *wheel, uint64_t held_ms)
+continue_spell(uvwheel_t *wheel)
 {
+  uint64_t now_ms = loop_now(wheel);
+
   if (uv_is_closing((uv_handle_t *)&wheel->idle)) {
     abandon(wheel);
     return;
   }
   if (wheel->wait_began_ms == UINT64_MAX) {
-    wheel->wait_began_ms = loop_now(wheel);
-  } else if (held_ms > MIN_WAIT_MS && !wheel->wait_began_anew) {
-    wheel->wait_began_ms = loop_now(wheel);
+    wheel->wait_began_ms = now_ms;
+  } else if (now_ms > wheel->polled_ms + MIN_WAIT_MS &&
+             !wheel->wait_began_anew) {
+    wheel->wait_began_ms = now_ms;
     wheel->wait_began_anew = 1;
   }
   update_quiet(wheel, waited_for_ms(wheel));
@@ -390,11 +394,11 @@ static void
 on_check(uv_check_t *check)
 {
   uvwheel_t *wheel = CONTAINER_OF(check, uvwheel_t, check);
-  uint64_t now_ms = loop_now(wheel), counted_ms = wheel->counted_ms;
+  uint64_t now_ms = loop_now(wheel);
 
-  uvwheel__end_blocked(wheel);
+  uvwheel__judge_blocked(wheel);
   if (wheel->flags & SPELL) {
-    continue_spell(wheel, now_ms > counted_ms ? now_ms - counted_ms : 0);
+    continue_spell(wheel);
   } else if (wheel->armed_for_ms <= now_ms) {
     update_quiet(wheel, 0);
     /* The driver runs behind all timers of the loop that are due. */

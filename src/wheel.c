@@ -42,8 +42,9 @@
  * empty then is vacated when the hand, or its search for the next tick, comes
  * to it, and all of them when the last entry leaves the wheel.
  *
- * A slot of a FIFO wheel has one lane, in order. Before a pass hands out an
- * entry it looks at the whole slot, so nothing can be inserted in between.
+ * A slot of a FIFO wheel has one lane, in order. A pass that expires entries
+ * looks at the whole slot before it hands out the first one, so nothing can be
+ * inserted in between. A draw ends before anything can be inserted.
  *
  * A pass is given up when the clock steps back behind it, when an entry of an
  * earlier tick is inserted, and after a draw. Then the slot gets back the

@@ -46,10 +46,10 @@ struct uvwheel_slot_s {
 
 /* Counts since the wheel was made. */
 typedef struct uvwheel_counters_s {
-  uint64_t expired;     /* entries handed out because they were due  */
-  uint64_t drawn;       /* entries handed out before they were due   */
-  uint64_t examined;    /* entries looked at by the hand            */
-  uint64_t rescheduled; /* of those: moved to a later slot          */
+  uint64_t expired;     /* entries handed out because they were due */
+  uint64_t drawn;       /* entries handed out before they were due  */
+  uint64_t examined;    /* entries that the hand looked at          */
+  uint64_t rescheduled; /* of those: moved after a refresh          */
 } uvwheel_counters_t;
 
 /* A wheel. */
@@ -57,7 +57,7 @@ struct uvwheel_core_s {
   uint64_t hand;          /* the last tick that was passed                */
   uint64_t next_tick;     /* when the hand has to move; UINT64_MAX: never */
   uint64_t capacity;      /* entries that may be active at once           */
-  uint64_t vacant;        /* of those: that are not active                */
+  uint64_t vacant;        /* how many more may become active              */
   uint64_t removed;       /* entries that have left the wheel             */
   uint64_t tick_ms;       /* the resolution                               */
   uint64_t reciprocal;    /* of tick_ms, to divide by a multiplication    */

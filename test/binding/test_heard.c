@@ -68,10 +68,23 @@ static const held_t held[] = {
     {1, 2, 1, true, 200, 3},
 };
 
+static bool posts; /* it also posts a request, which the next poll finds */
+
+static void
+on_request(uvwheel_post_t *request, int status)
+{
+  (void)request;
+  (void)status;
+}
+
 static void
 on_held_again(uv_timer_t *timer)
 {
+  static uvwheel_post_t request;
+
   virtual_time_advance_ms(*(uint64_t *)timer->data);
+  if (posts)
+    ck_assert_int_eq(uvwheel_post(&wheel, &request, on_request), 0);
   uv_close((uv_handle_t *)timer, NULL);
 }
 
@@ -141,12 +154,16 @@ START_TEST(a_uv_timer_that_blocks_between_two_polls_leaves_nothing_unheard)
   const peers_options_t crowd = {SPEAKING_ONCE(BY_UDP, 1000),
                                  .hearing_ns = 20000};
   held_t how = {1, 2, 1, true, 0, 0};
+  int i;
 
-  open_wheel_for(wheels[_i].tick_ms, wheels[_i].stall_ms);
-  for (how.again_ms = 40; how.again_ms <= 240; how.again_ms += 20)
-    for (how.paused_ms = 0; how.paused_ms <= 3; how.paused_ms += 3)
-      hold_past_the_tick(&crowd, wheels[_i].tick_ms, &how);
-  close_and_forget_wheel();
+  for (i = 0; i < 2; i++) {
+    posts = i > 0;
+    open_wheel_for(wheels[_i].tick_ms, wheels[_i].stall_ms);
+    for (how.again_ms = 40; how.again_ms <= 240; how.again_ms += 20)
+      for (how.paused_ms = 0; how.paused_ms <= 3; how.paused_ms += 3)
+        hold_past_the_tick(&crowd, wheels[_i].tick_ms, &how);
+    close_and_forget_wheel();
+  }
 }
 END_TEST
 
@@ -470,6 +487,19 @@ START_TEST(a_clock_that_steps_back_leaves_nothing_unheard)
 }
 END_TEST
 
+/* P6. Between two spells. */
+START_TEST(a_clock_that_steps_back_after_a_spell_leaves_nothing_unheard)
+{
+  const peers_options_t crowd = {SPEAKING_ONCE(BY_UDP, 60),
+                                 .hearing_ns = 1000000};
+
+  open_wheel_for(100, 0);
+  hold_past_the_tick(&crowd, 100, &held[_i]);
+  virtual_time_step_back_ms(4 * TIMEOUT_MS);
+  hold_past_the_tick(&crowd, 100, &held[_i]);
+}
+END_TEST
+
 /* P6. libuv before 1.45 calls the driver first, before any check. */
 START_TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard)
 {
@@ -505,6 +535,7 @@ main(void)
       EACH(a_clock_that_steps_back_before_the_turn_makes_nothing_early,
            step_backs),
       EACH(a_clock_that_steps_back_leaves_nothing_unheard, in_many_parts),
+      EACH(a_clock_that_steps_back_after_a_spell_leaves_nothing_unheard, held),
       TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard),
   };
 

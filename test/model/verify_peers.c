@@ -230,7 +230,7 @@ key_of_wheel(void)
   key = mix(key, wheel->unasked);
   key = mix(key, wheel->blocked_ms);
   key = mix(key, wheel->behind_ms);
-  key = mix(key, key_of_time(wheel->not_quiet_ms));
+  key = mix(key, key_of_time(wheel->ready_ms));
   key = mix(key, key_of_time(wheel->counted_ms));
   key = mix(key, key_of_time(wheel->quiet_ms));
   key = mix(key, key_of_time(wheel->armed_for_ms));
