@@ -122,7 +122,7 @@ END_TEST
 static const struct {
   uint64_t tick_ms;
   unsigned bits;
-} long_lives[] = {{1, 32}, {7, 32}, {100, 32}, {1, 33}, {10, 34}, {1, 40}};
+} long_lives[] = {{1, 32}, {7, 32}, {100, 32}, {1, 33}, {10, 34}, {1, 34}};
 
 /* P1, P10 */
 START_TEST(nothing_happens_when_the_ticks_need_more_than_32_bits)
@@ -329,9 +329,11 @@ START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
   for (i = 0; i < LENGTH(timers); i++)
     test_timer_start(&timers[i], 77 * i * i, 0);
   for (; uvwheel_count(&wheel) > 0; runs++) {
-    ck_assert_uint_le(runs, (1 + POLLS_MORE) * LENGTH(timers));
+    ck_assert_uint_le(runs, (1 + POLLS_MORE) * (LENGTH(timers) + 1));
     ck_assert_int_ge(uv_backend_timeout(&loop), 0);
     virtual_time_advance_ms((uint64_t)uv_backend_timeout(&loop) + takes_ms);
+    if (POLLS_MORE > 0) /* as docs/platforms.md says */
+      uv_update_time(&loop);
     uv_run(&loop, UV_RUN_NOWAIT);
   }
   for (i = 0; i < LENGTH(timers); i++) {
