@@ -76,7 +76,7 @@ uvwheel__disarm(uvwheel_t *wheel)
   (void)uv_idle_stop(&wheel->idle);
 }
 
-/* Never makes a wake-up later. One that is overdue may be awaited. */
+/* Never makes a wake-up later: starts could starve one that is overdue. */
 static void
 arm_at_next_tick(uvwheel_t *wheel)
 {
