@@ -461,6 +461,19 @@ static const peers_options_t in_many_parts[] = {
     {SPEAKING_ONCE(BY_UDP, 200), .hearing_ns = 100000},
 };
 
+/* The clock steps back once the wheel has listened, fired and become empty. */
+static void
+open_wheel_and_step_back(void)
+{
+  static test_timer_t timer;
+
+  open_wheel_for(100, UINT32_MAX);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 100);
+  virtual_time_step_back_ms(2 * TIMEOUT_MS);
+  uv_update_time(&loop);
+}
+
 static const struct {
   unsigned crowd;
   uint64_t again_ms; /* a uv_timer_t holds the loop again, before the step */
@@ -470,13 +483,8 @@ static const struct {
 START_TEST(a_clock_that_steps_back_leaves_nothing_unheard)
 {
   uint64_t again_ms = within_spells[_i].again_ms, at_ms;
-  static test_timer_t timer;
 
-  open_wheel_for(100, UINT32_MAX);
-  test_timer_init(&timer);
-  expect_punctual(&timer, 100);
-  virtual_time_step_back_ms(2 * TIMEOUT_MS);
-  uv_update_time(&loop);
+  open_wheel_and_step_back();
   peers_open(&in_many_parts[within_spells[_i].crowd]);
   at_ms = tick_ms_after(100, clock_now_ms() + TIMEOUT_MS);
   peers_speak_at(at_ms - 10);
@@ -509,13 +517,7 @@ END_TEST
 /* P6. libuv before 1.45 calls the driver first, before any check. */
 START_TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard)
 {
-  static test_timer_t timer;
-
-  open_wheel_for(100, UINT32_MAX);
-  test_timer_init(&timer);
-  expect_punctual(&timer, 100);
-  virtual_time_step_back_ms(2 * TIMEOUT_MS);
-  uv_update_time(&loop);
+  open_wheel_and_step_back();
   peers_open(&in_many_parts[1]);
   peers_speak_at(clock_now_ms() + TIMEOUT_MS - 10);
   virtual_time_advance_ms(TIMEOUT_MS + 500);
