@@ -361,7 +361,7 @@ START_TEST(a_clock_that_steps_back_fires_nothing_early)
 }
 END_TEST
 
-#define HOUR_MS INT64_C(3600000)
+#define HOUR_MS UINT64_C(3600000)
 
 /* Scenario 12. Repeats, too, fire once when the clock leaps ahead, and not at
  * all when it steps back. */
@@ -388,7 +388,7 @@ START_TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once)
     for (i = 0; i < LENGTH(beats); i++)
       fired[i] = beats[i].fired;
     virtual_time_set_ns(virtual_time_ns() +
-                        (uint64_t)(leaps_h[which] * HOUR_MS * 1000000));
+                        (uint64_t)leaps_h[which] * HOUR_MS * 1000000);
     run_turn();
     for (i = 0; i < LENGTH(beats); i++)
       ck_assert_msg(beats[i].fired - fired[i] == (leaps_h[which] > 0),
