@@ -20,10 +20,6 @@
  * Datagrams are read up to 20 at a time where the system can (recvmmsg).
  */
 
-/* An addition to the table that finds no memory leaves the session as it was.
- */
-#define HASH_NONFATAL_OOM 1
-
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,8 +27,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <netinet/in.h>
-#include <uthash.h>
 #include <uv.h>
 #include <uvwheel.h>
 
@@ -40,6 +34,7 @@
 #include "common/server-options.h"
 #include "udp/udp-figures.h"
 #include "udp/udp-protocol.h"
+#include "udp/udp-table.h"
 
 #define BATCH 20           /* datagrams, as many as libuv reads at once */
 #define DATAGRAM_MAX 65536 /* libuv wants so much room for each         */
@@ -48,31 +43,12 @@
 /* The most that Linux gives any user by default. */
 #define RECEIVE_BUFFER (4 << 20)
 
-/* uthash begins with 32 buckets and doubles them whenever they get crowded,
- * all at once: with 600,000 sessions that would be an iteration of the loop of
- * 55 ms, twenty times as long as any other. These 16 MiB are room for a
- * million. */
-#undef HASH_INITIAL_NUM_BUCKETS
-#undef HASH_INITIAL_NUM_BUCKETS_LOG2
-#define HASH_INITIAL_NUM_BUCKETS (1u << HASH_INITIAL_NUM_BUCKETS_LOG2)
-#define HASH_INITIAL_NUM_BUCKETS_LOG2 20u
-
 const char *const program = "udp-sessions";
 
 typedef struct server_s server_t;
 
-/* A peer's address without what sockaddr has between and behind it: two of
- * them are the same when their bytes are. */
-typedef struct peer_key_s {
-  uint8_t address[16]; /* of IPv4: the first four */
-  uint32_t scope;
-  uint16_t family;
-  uint16_t port;
-} peer_key_t;
-
 typedef struct session_s {
-  UT_hash_handle hh; /* makes it an item of the table */
-  peer_key_t peer;
+  udp_peer_t peer; /* makes it an item of the table */
   server_t *server;
   uint64_t datagrams; /* that have come from the peer */
   /* The last member: no more of it is allocated than is used. */
@@ -88,8 +64,8 @@ struct server_s {
   end_signals_t signals;
   uv_timer_t stats_timer;
   uvwheel_t wheel;
-  int has_wheel;       /* or sessions have a uv_timer_t each */
-  session_t *sessions; /* a table, by the peers' addresses   */
+  int has_wheel;     /* or sessions have a uv_timer_t each */
+  udp_peer_t *table; /* the sessions                       */
   udp_figures_t figures;
   int is_batch_dated; /* see date_batch */
   int stopping;
@@ -170,7 +146,7 @@ remove_session(session_t *session)
 {
   server_t *server = session->server;
 
-  HASH_DELETE(hh, server->sessions, session);
+  udp_remove(&server->table, &session->peer);
   server->figures.sessions--;
   free_session(session);
 }
@@ -184,7 +160,7 @@ on_idle(session_t *session)
 
 /* Returns the session, or NULL if the server can have no more of them. */
 static session_t *
-make_session(server_t *server, const peer_key_t *peer)
+make_session(server_t *server, const udp_key_t *key)
 {
   uint64_t most = server->options.most_peers;
   session_t *session = NULL;
@@ -193,11 +169,10 @@ make_session(server_t *server, const peer_key_t *peer)
     session = malloc(server->figures.session_bytes);
   if (session == NULL)
     return NULL;
-  session->peer = *peer;
+  session->peer.key = *key;
   session->server = server;
   session->datagrams = 0;
-  HASH_ADD(hh, server->sessions, peer, sizeof(session->peer), session);
-  if (session->hh.tbl == NULL) {
+  if (udp_add(&server->table, &session->peer) != 0) {
     free(session);
     return NULL;
   }
@@ -208,13 +183,13 @@ make_session(server_t *server, const peer_key_t *peer)
 
 /* For each datagram that does not only ask. */
 static session_t *
-touch_session(server_t *server, session_t *session, const peer_key_t *peer)
+touch_session(server_t *server, session_t *session, const udp_key_t *key)
 {
   if (session != NULL) {
     server->figures.refreshes++;
     refresh_timer(session);
   } else {
-    session = make_session(server, peer);
+    session = make_session(server, key);
   }
   if (session == NULL)
     server->figures.refused++;
@@ -261,32 +236,13 @@ answer(server_t *server, const uv_buf_t *datagram, const struct sockaddr *peer,
     server->figures.unsent++;
 }
 
-static peer_key_t
-key_of(const struct sockaddr *address)
-{
-  peer_key_t key = {.family = address->sa_family};
-
-  if (address->sa_family == AF_INET6) {
-    const struct sockaddr_in6 *ip6 = (const struct sockaddr_in6 *)address;
-    memcpy(key.address, &ip6->sin6_addr, sizeof(ip6->sin6_addr));
-    key.scope = ip6->sin6_scope_id;
-    key.port = ip6->sin6_port;
-  } else {
-    const struct sockaddr_in *ip4 = (const struct sockaddr_in *)address;
-    memcpy(key.address, &ip4->sin_addr, sizeof(ip4->sin_addr));
-    key.port = ip4->sin_port;
-  }
-  return key;
-}
-
 static void
 take_datagram(server_t *server, const uv_buf_t *datagram,
               const struct sockaddr *peer)
 {
-  peer_key_t key = key_of(peer);
-  session_t *session;
+  udp_key_t key = udp_key(peer);
+  session_t *session = (session_t *)udp_find(server->table, &key);
 
-  HASH_FIND(hh, server->sessions, &key, sizeof(key), session);
   date_batch(server);
   if (datagram->len > 0 && datagram->base[0] == UDP_QUESTION) {
     server->figures.questions++;
@@ -326,10 +282,9 @@ stop(server_t *server)
   server->stopping = 1;
   if (server->status == EXIT_SUCCESS)
     udp_figures_print(&server->figures, "summary");
-  for (session_t *session = server->sessions, *next; session != NULL;
-       session = next) {
-    next = session->hh.next;
-    remove_session(session);
+  for (udp_peer_t *peer = server->table, *next; peer != NULL; peer = next) {
+    next = peer->hh.next;
+    remove_session((session_t *)peer);
   }
   if (server->has_wheel)
     uvwheel_close(&server->wheel, NULL);
