@@ -91,14 +91,6 @@ is_occupied(const uvwheel_core_t *core, uint64_t number)
   return (core->occupied[number / 64] >> (number % 64)) & 1;
 }
 
-/* Is the next pass of the slot at that tick or before? If none is planned,
- * next_pass is 0, and next_pass - 1 is the largest number. */
-static inline bool
-is_pass_planned(const uvwheel_slot_t *slot, uint64_t tick)
-{
-  return slot->next_pass - 1 < tick;
-}
-
 /* Allocates the slots and their bits as one block, whose pages stay untouched
  * until a slot is used. Returns 0 or an error of <errno.h>. */
 int uvwheel__allocate_slots(uvwheel_core_t *core);
@@ -210,7 +202,8 @@ put_if_planned(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
   uvwheel_slot_t *slot = slot_of(core, tick);
 
-  if (UNLIKELY(!is_pass_planned(slot, tick)))
+  /* If none is planned, next_pass - 1 is the largest number. */
+  if (UNLIKELY(slot->next_pass - 1 >= tick))
     return false;
   append_to_slot(core, slot, entry);
   return true;

@@ -299,8 +299,7 @@ give_up_pass(uvwheel_core_t *core)
     end_pass(core);
     return;
   }
-  if (!is_pass_planned(slot, core->hand))
-    uvwheel__plan_pass(core, core->hand);
+  uvwheel__plan_pass(core, core->hand);
   while (lane_at(slot, slot->end) - slot->lanes < (int)core->pass_lanes)
     fill_next_lane(core, slot);
   for (i = 0; i < core->pass_lanes; i++) {
