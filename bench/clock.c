@@ -54,9 +54,12 @@ clock_gettime(clockid_t id, struct timespec *now)
 int
 gettimeofday(struct timeval *restrict now, void *restrict zone)
 {
+  struct timespec time;
+
   (void)zone;
-  now->tv_sec = (time_t)(clock_ns / NS_PER_S);
-  now->tv_usec = (suseconds_t)(clock_ns % NS_PER_S / 1000);
+  clock_gettime(CLOCK_REALTIME, &time);
+  now->tv_sec = time.tv_sec;
+  now->tv_usec = (suseconds_t)(time.tv_nsec / 1000);
   return 0;
 }
 
