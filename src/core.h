@@ -181,7 +181,14 @@ void uvwheel__core_destroy(uvwheel_core_t *core);
 static inline uint64_t
 uvwheel__core_count(const uvwheel_core_t *core)
 {
-  return core->capacity - core->vacant;
+  return core->inserted - (core->insert_limit - core->capacity);
+}
+
+/* Are as many active as may be? */
+static inline bool
+uvwheel__core_is_full(const uvwheel_core_t *core)
+{
+  return core->inserted == core->insert_limit;
 }
 
 /* When uvwheel__core_expire should be called next; UINT64_MAX: never. It may
@@ -222,7 +229,7 @@ uvwheel__core_insert(uvwheel_core_t *core, uvwheel_entry_t *entry,
 {
   MISUSE_IF(entry->link.next != POISON, entry, "inserted twice");
   entry->due_ms = due_ms;
-  core->vacant--;
+  core->inserted++;
   return put_if_planned(core, entry, tick_after(core, due_ms));
 }
 
@@ -231,15 +238,15 @@ void uvwheel__core_became_empty(uvwheel_core_t *core);
 
 /* Takes an active entry out of the wheel. Returns false if it was the last one:
  * then uvwheel__core_became_empty has to follow. A slot that becomes empty is
- * not vacated: if it were, a stop would take 12 ns instead of 3. */
+ * not vacated: if it were, a stop would take 12 ns instead of 3. Nor does it
+ * write to two counters: then it takes 32.7 ns instead of 31.3 (a million). */
 static inline bool
 uvwheel__core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
   MISUSE_IF_OVERWRITTEN(entry);
   unlink_one(&entry->link);
   poison(entry);
-  core->removed++;
-  core->vacant++;
+  core->insert_limit++;
   return LIKELY(uvwheel__core_count(core) != 0);
 }
 

@@ -24,8 +24,8 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   stats->active = uvwheel__core_count(&wheel->core);
   stats->fired = counters->expired + counters->drawn;
   stats->fired_soonest = counters->drawn;
-  stats->started = wheel->core.removed + stats->active;
-  stats->stopped = wheel->core.removed - stats->fired;
+  stats->started = wheel->core.inserted;
+  stats->stopped = stats->started - stats->active - stats->fired;
   stats->rescheduled = counters->rescheduled;
   stats->examined = counters->examined;
   stats->set_back_ms = wheel->set_back_ms;

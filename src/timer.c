@@ -238,7 +238,7 @@ set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
     return is_fifo(&wheel->core)
                ? move(wheel, timer, due_after(wheel, delay_ms))
                : postpone(wheel, timer, delay_ms);
-  if (wheel->core.vacant == 0)
+  if (uvwheel__core_is_full(&wheel->core))
     return UV_ENOBUFS;
   timer->wheel_and_flags &= ~TIMER_IDLE;
   (void)insert(wheel, timer, due_after(wheel, delay_ms));
@@ -270,8 +270,8 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
     return UV_EINVAL;
   if (guess_wheel(timer, TIMER_IDLE, &wheel) && !is_closing(wheel) &&
       add_to_now(wheel, timeout, &due_ms) &&
-      due_ms < wheel->core.reciprocal_ms && wheel->core.vacant != 0 &&
-      LIKELY(wheel->unrefd == 0)) {
+      due_ms < wheel->core.reciprocal_ms &&
+      !uvwheel__core_is_full(&wheel->core) && LIKELY(wheel->unrefd == 0)) {
     timer->wheel_and_flags = (uintptr_t)wheel;
     timer->cb = cb;
     set_times(timer, timeout, repeat);

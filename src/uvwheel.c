@@ -100,7 +100,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
     return error == ENOMEM ? UV_ENOMEM : UV_EINVAL;
   chosen.slots = (uint32_t)wheel->core.slot_mask + 1;
   if (chosen.max_timers != 0)
-    wheel->core.capacity = wheel->core.vacant = chosen.max_timers;
+    wheel->core.capacity = wheel->core.insert_limit = chosen.max_timers;
   memset((char *)wheel + offsetof(uvwheel_t, driver), 0,
          sizeof *wheel - offsetof(uvwheel_t, driver));
   wheel->loop = loop;

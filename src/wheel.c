@@ -124,7 +124,7 @@ uvwheel__core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
   made.lanes_end = offsetof(uvwheel_slot_t, lanes[1]);
   if (!(flags & UVWHEEL_FIFO))
     made.lanes_end = sizeof(uvwheel_slot_t);
-  made.capacity = made.vacant = UINT64_MAX; /* no limit */
+  made.capacity = made.insert_limit = UINT64_MAX; /* no limit */
   made.next_tick = NEVER;
   error = uvwheel__allocate_slots(&made);
   if (error != 0)

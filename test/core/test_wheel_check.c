@@ -69,7 +69,7 @@ static const damage_t damages[] = {
     {CORE(pass_ms), 7, "I5: in a pass the hand"},
     {OF_WORD, 0, 8, 0, "I6:"},
     {CORE(capacity), COUNT + 1, "I6:"},
-    {CORE(vacant), COUNT - 1, "I6:"},
+    {CORE(inserted), COUNT - 1, "I6:"},
     {SLOT_2(filling), 8, "I7: a lane that is used is being filled"},
     {SLOT_2(filling), 9, "I7: a lane that is used is being filled"},
     {SLOT_2(end), offsetof(uvwheel_slot_t, lanes[1]),

@@ -119,17 +119,17 @@ live_a_tick(uint64_t now_ms)
     start_again(entry, now_ms);
 }
 
-/* Returns how many entries were looked at for each 100 that left the wheel. */
+/* Returns how many entries were looked at for each 100 that were inserted. */
 static uint64_t
 live(uint64_t *now_ms, uint64_t rounds)
 {
-  uint64_t examined = core.counters.examined, removed = core.removed;
+  uint64_t examined = core.counters.examined, inserted = core.inserted;
   uint64_t end_ms = *now_ms + rounds * ROUND_MS;
 
   for (; *now_ms < end_ms; *now_ms += TICK_MS)
     live_a_tick(*now_ms);
   verify(&core);
-  return 100 * (core.counters.examined - examined) / (core.removed - removed);
+  return 100 * (core.counters.examined - examined) / (core.inserted - inserted);
 }
 
 static unsigned

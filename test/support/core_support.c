@@ -88,7 +88,7 @@ insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   expect_told(core, put(core, entry, due_ms), before_ms);
   require(is_active(entry) && entry->due_ms == due_ms);
   require(uvwheel__core_count(core) == uvwheel__core_count(&before) + 1);
-  require(core->removed == before.removed);
+  require(core->inserted == before.inserted + 1);
   verify(core);
 }
 
@@ -127,7 +127,7 @@ expect_left(const uvwheel_core_t *core, uvwheel_entry_t *entry,
   if (entry != NULL)
     entry->link.next = NULL;
   require(uvwheel__core_count(core) + left == uvwheel__core_count(before));
-  require(core->removed == before->removed + left);
+  require(core->inserted == before->inserted);
   if (uvwheel__core_count(core) == 0)
     require(uvwheel__core_next_ms(core) == UINT64_MAX);
   verify(core);
