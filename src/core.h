@@ -238,8 +238,8 @@ void uvwheel__core_became_empty(uvwheel_core_t *core);
 
 /* Takes an active entry out of the wheel. Returns false if it was the last one:
  * then uvwheel__core_became_empty has to follow. A slot that becomes empty is
- * not vacated: if it were, a stop would take 12 ns instead of 3. Nor does it
- * write to two counters: then it takes 32.7 ns instead of 31.3 (a million). */
+ * not vacated: if it were, a stop would take 12 ns instead of 3. It writes to
+ * one counter: with two a stop of a million would take 32.7 ns, not 31.3. */
 static inline bool
 uvwheel__core_remove(uvwheel_core_t *core, uvwheel_entry_t *entry)
 {
