@@ -58,7 +58,8 @@ struct uvwheel_core_s {
   uint64_t next_tick;     /* when the hand has to move; UINT64_MAX: never */
   uint64_t capacity;      /* entries that may be active at once           */
   uint64_t inserted;      /* entries that were inserted so far            */
-  uint64_t insert_limit;  /* capacity + those of them that have left      */
+  uint64_t insert_limit;  /* what that is when the wheel is full: the
+                             capacity and the entries that have left      */
   uint64_t tick_ms;       /* the resolution                               */
   uint64_t reciprocal;    /* of tick_ms, to divide by a multiplication    */
   uint64_t reciprocal_ms; /* times below this are divided that way        */
