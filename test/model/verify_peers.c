@@ -263,8 +263,7 @@ key_of_peers(void)
   key = mix(key, peers_world.held_ms);
   key = mix(key, peers_world.grace_ms);
   key = mix(key, earlier(peers_world.noisy_ms, MIN_WAIT_MS + 2 * LONG_MS + 1));
-  if (peers_world.noisy_at_ms >= uv_now(&peers_world.loop))
-    key = mix(key, peers_world.noisy_at_ms - uv_now(&peers_world.loop));
+  key = mix(key, key_of_time(peers_world.noisy_at_ms));
   key = mix(key, peers_world.has_stepped_back);
   key = mix(key, key_of_time(peers_world.checked_ms - peers_world.ahead_ms));
   key = mix(key, peers_world.latest_ms - uv_now(&peers_world.loop));
