@@ -118,11 +118,19 @@ START_TEST(an_entry_a_day_away_wakes_the_loop_once)
 }
 END_TEST
 
+/* The clock of Windows cannot be set beyond this. */
+#ifdef _WIN32
+#define MOST_BITS 34
+#else
+#define MOST_BITS 40
+#endif
+
 /* The tick whose number has one bit more comes while timers wait for it. */
 static const struct {
   uint64_t tick_ms;
   unsigned bits;
-} long_lives[] = {{1, 32}, {7, 32}, {100, 32}, {1, 33}, {10, 34}, {1, 34}};
+} long_lives[] = {{1, 32}, {7, 32},  {100, 32},
+                  {1, 33}, {10, 34}, {1, MOST_BITS}};
 
 /* P1, P10 */
 START_TEST(nothing_happens_when_the_ticks_need_more_than_32_bits)
