@@ -165,8 +165,8 @@ typedef struct uvwheel_options_s {
    * started; a refreshed timer counts from when the hand moves it, and after a
    * walk may fire anywhere among the timers of its tick. With tick_ms = 1 that
    * is libuv's own order for timers that are never refreshed. A mass expiry is
-   * several times slower, and its first turn begins with a look at all timers
-   * of the slot, 250 ns for each of a million. */
+   * up to 12 times slower, and its first turn begins with a look at all timers
+   * of the slot, up to 260 ns for each of a million. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The mailbox
