@@ -214,25 +214,27 @@ struct uvwheel_timer_s {
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
 typedef struct uvwheel_stats_s {
   uint64_t active;  /* timers that are active now                            */
-  uint64_t started; /* starts of idle timers; a repeat that fires is one too */
+  uint64_t started; /* starts of idle timers; each firing of a repeat is one */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
   uint64_t rescheduled;   /* timers that the hand moved after a refresh      */
   uint64_t examined;      /* timers that the hand looked at                  */
-  uint64_t wakeups;       /* turns, also those that fired nothing            */
-  uint64_t wakeups_cut;   /* of these: a limit ended them                    */
-  uint64_t wakeup_max_us; /* the longest turn, batch of the mailbox, or call of
+  uint64_t turns;         /* times that due timers were fired or examined    */
+  uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
+  uint64_t turn_max_us;   /* the longest turn, batch of the mailbox, or call of
                              uvwheel_fire_soonest                            */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
   uint64_t stalls;        /* how often the loop was blocked (P6)             */
-  uint64_t stall_max_ms;  /* the longest of them                             */
-  uint64_t stall_sum_ms;  /* all of them together, forgiven or not           */
-  uint64_t set_back_ms;   /* how far the wheel's clock is behind the loop's  */
+  uint64_t stalls_unforgiven; /* stalls that found the allowance used up     */
+  uint64_t stall_max_ms;      /* the longest stall                           */
+  uint64_t stall_sum_ms;      /* all stalls together, forgiven or not        */
+  uint64_t allowance_ms; /* how much time may be forgiven now                */
+  uint64_t set_back_ms;  /* how far the wheel's clock is behind the loop's   */
   uint64_t lateness_max_ms; /* the largest                                   */
   uint64_t lateness_sum_ms; /* the sum for all timers in lateness            */
   uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* without fired_soonest      */
-  uint64_t reserved[8];                        /* room to grow               */
+  uint64_t reserved[6];                        /* room to grow               */
 } uvwheel_stats_t;
 
 /* A wheel. Embed it, or allocate it, beside the loop. */

@@ -182,6 +182,9 @@ void uvwheel__excuse_blocked(uvwheel_t *wheel, uint64_t blocked_ms);
  * is used up. */
 void uvwheel__judge_blocked(uvwheel_t *wheel);
 
+/* How much time may be forgiven now, in ms. */
+uint64_t uvwheel__get_allowance(const uvwheel_t *wheel);
+
 /* The check returns to libuv, which reads the clock before it polls again. */
 void uvwheel__end_check(uvwheel_t *wheel);
 

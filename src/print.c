@@ -30,6 +30,7 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   stats->examined = counters->examined;
   stats->set_back_ms = wheel->set_back_ms;
   now_ms = is_closing(wheel) ? 0 : to_wheel_ms(wheel, loop_now(wheel));
+  stats->allowance_ms = uvwheel__get_allowance(wheel);
   next_ms = uvwheel__core_next_ms(&wheel->core);
   stats->overdue_ms = next_ms < now_ms ? now_ms - next_ms : 0;
 }
@@ -78,9 +79,9 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
           stats->active, stats->started, stats->stopped, stats->fired);
   fprintf(stream,
           "work      %" PRIu64 " examined, %" PRIu64 " rescheduled; %" PRIu64
-          " wake-ups, %" PRIu64 " cut, the longest %.1f ms\n",
-          stats->examined, stats->rescheduled, stats->wakeups,
-          stats->wakeups_cut, (double)stats->wakeup_max_us / 1000);
+          " turns, %" PRIu64 " cut, the longest %.1f ms\n",
+          stats->examined, stats->rescheduled, stats->turns, stats->turns_cut,
+          (double)stats->turn_max_us / 1000);
 }
 
 /* A character per column, from the slot of the next tick on: how full its slots

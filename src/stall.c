@@ -111,6 +111,19 @@ add_inflow(uvwheel_t *wheel)
     wheel->allowance_ms = ALLOWANCE_MS;
 }
 
+uint64_t
+uvwheel__get_allowance(const uvwheel_t *wheel)
+{
+  uvwheel_t copy = {.loop = wheel->loop,
+                    .allowance_ms = wheel->allowance_ms,
+                    .allowance_at_ms = wheel->allowance_at_ms};
+
+  if (is_closing(wheel))
+    return 0;
+  add_inflow(&copy);
+  return copy.allowance_ms > 0 ? (uint64_t)copy.allowance_ms : 0;
+}
+
 static void
 set_back(uvwheel_t *wheel, uint64_t stall_ms)
 {
@@ -136,6 +149,8 @@ forgive_stall(uvwheel_t *wheel, uint64_t stall_ms)
   add_inflow(wheel);
   if (wheel->allowance_ms > 0)
     set_back(wheel, stall_ms);
+  else
+    wheel->stats.stalls_unforgiven++;
 }
 
 void

@@ -201,8 +201,8 @@ uvwheel__end_batch(uvwheel_t *wheel, const batch_t *batch)
 {
   uint64_t took_us = ns_between(batch->begin_ns, uv_hrtime()) / 1000;
 
-  if (took_us > wheel->stats.wakeup_max_us)
-    wheel->stats.wakeup_max_us = took_us;
+  if (took_us > wheel->stats.turn_max_us)
+    wheel->stats.turn_max_us = took_us;
   uvwheel__excuse_blocked(wheel, batch->blocked_ms);
 }
 
@@ -233,7 +233,7 @@ run_turn(uvwheel_t *wheel, uint64_t until_ms)
     uvwheel__add_blocked(wheel); /* by armed_for_ms, which changes now */
     return is_due_by(wheel, loop_now(wheel));
   }
-  wheel->stats.wakeups++;
+  wheel->stats.turns++;
   uvwheel__begin_batch(wheel, &batch);
   while (!is_closing(wheel)) {
     uint64_t limit_ms = limit_by(wheel, until_ms);
@@ -251,7 +251,7 @@ run_turn(uvwheel_t *wheel, uint64_t until_ms)
   uvwheel__end_batch(wheel, &batch);
   if (is_closing(wheel) || !is_due_by(wheel, loop_now(wheel)))
     return false;
-  wheel->stats.wakeups_cut += is_due_by(wheel, until_ms);
+  wheel->stats.turns_cut += is_due_by(wheel, until_ms);
   return true;
 }
 

@@ -22,7 +22,7 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "examined_too_early",
      "Timers that the wheel examined a round or more before they were due.",
      "Bad when over a million a second: the wheel needs more slots.", 1000000},
-    {IN_STATS(wakeups), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "wakeups",
+    {IN_STATS(turns), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "turns",
      "Turns: times that the wheel had something due.", NEVER},
     {IN_SNAPSHOT(unanswered_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "unanswered",
      "For how long the loop has not answered the page.",
@@ -34,6 +34,12 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
     {IN_STATS(stalls), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "stalls",
      "Times the loop was blocked, or the process frozen, for over stall_ms.",
      "Bad when it grows: find what blocks the loop.", 0},
+    {IN_STATS(stalls_unforgiven), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
+     "stalls_unforgiven",
+     "Stalls that were not forgiven, because the allowance was used up.",
+     NEVER},
+    {IN_STATS(allowance_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "allowance",
+     "How much time of stalls may still be forgiven.", NEVER},
     {IN_STATS(stall_max_ms), LIVE_HEALTH, LIVE_MAXIMUM, LIVE_MS, "stall_max",
      "The longest stall since the start.", NEVER},
     {IN_STATS(stall_sum_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "stall_sum",
@@ -42,14 +48,14 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "By how much stalls have set back the wheel's clock: timers fire later "
      "by that time.",
      NEVER},
-    {IN_STATS(wakeups_cut), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "wakeups_cut",
-     "Wake-ups that left due timers to the next one, so that the loop did "
+    {IN_STATS(turns_cut), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "turns_cut",
+     "Turns that left due timers to the next one, so that the loop did "
      "I/O first (turn_budget, turn_ms).",
      "Bad when over ten a second: callbacks are slow, or very many timers "
      "expire.",
      10},
-    {IN_STATS(wakeup_max_us), LIVE_HEALTH, LIVE_MAXIMUM, LIVE_US, "wakeup_max",
-     "The longest time for which the callbacks of one wake-up kept the loop "
+    {IN_STATS(turn_max_us), LIVE_HEALTH, LIVE_MAXIMUM, LIVE_US, "turn_max",
+     "The longest time for which the callbacks of one turn kept the loop "
      "from I/O.",
      "Bad when over 50 ms: a callback is slow.", 50000},
     {IN_STATS(fired_soonest), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,

@@ -58,7 +58,7 @@ typedef struct live_figure_s {
                         second, a maximum when it has grown */
 } live_figure_t;
 
-#define LIVE_FIGURES 19
+#define LIVE_FIGURES 21
 
 extern const live_figure_t live_figures[LIVE_FIGURES];
 

@@ -46,7 +46,7 @@ START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
     ck_assert_uint_eq(timer.fired, ms);
     run_for(1);
     ck_assert_uint_eq(timer.fired, ms + 1);
-    ck_assert_uint_eq(stats_of_wheel().wakeups, ms + 1);
+    ck_assert_uint_eq(stats_of_wheel().turns, ms + 1);
     run_for(ms % 7);
   }
 }

@@ -113,9 +113,9 @@ expect_turns_of(uint32_t turn_ms, bool updates)
   ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
   ck_assert_uint_eq(most_in_a_row, in_a_turn);
   ck_assert_uint_eq(rows, (TIMERS + in_a_turn - 1) / in_a_turn);
-  ck_assert_uint_eq(stats_of_wheel().wakeup_max_us, in_a_turn * take_ns / 1000);
+  ck_assert_uint_eq(stats_of_wheel().turn_max_us, in_a_turn * take_ns / 1000);
   ck_assert_uint_eq(longest_ns, in_a_turn * take_ns);
-  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, rows - 1);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, rows - 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   close_and_forget_wheel();
 }
@@ -172,8 +172,8 @@ START_TEST(no_limit_is_no_limit)
   run_for(1000);
   ck_assert_uint_eq(rows, 1);
   ck_assert_uint_eq(most_in_a_row, TIMERS);
-  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 0);
-  ck_assert_uint_eq(stats_of_wheel().wakeup_max_us, TIMERS * take_ns / US);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 0);
+  ck_assert_uint_eq(stats_of_wheel().turn_max_us, TIMERS * take_ns / US);
 }
 END_TEST
 
@@ -232,7 +232,7 @@ START_TEST(a_backlog_shows_until_it_is_gone)
   run_for(10);
   ck_assert_uint_eq(fired_in_all, 25);
   ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
-  ck_assert_uint_eq(stats_of_wheel().wakeups_cut, 2);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 2);
 }
 END_TEST
 

@@ -176,10 +176,10 @@ run_iteration(void)
   used = fired + after.examined - before.examined + after.rescheduled -
          before.rescheduled;
   require(game.drew_in_run ||
-          fired <= budget * (after.wakeups - before.wakeups));
-  if (after.wakeups_cut != before.wakeups_cut)
+          fired <= budget * (after.turns - before.turns));
+  if (after.turns_cut != before.turns_cut)
     require(used >= budget || game.spent_in_run_ns >= turn_ns);
-  return after.wakeups_cut == before.wakeups_cut &&
+  return after.turns_cut == before.turns_cut &&
          after.stalls == before.stalls && game.mail.count == 0;
 }
 

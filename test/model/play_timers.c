@@ -19,7 +19,7 @@ cuts(void)
   uvwheel_stats_t stats;
 
   uvwheel_get_stats(game.wheel, &stats);
-  return stats.wakeups_cut;
+  return stats.turns_cut;
 }
 
 /* The timer is due anew; in place if the wheel is to leave it where it is. One

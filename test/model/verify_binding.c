@@ -81,9 +81,9 @@ watch_turns(void)
     return;
   uvwheel_get_stats(game.wheel, &stats);
   watch_stalls(&stats);
-  if (stats.wakeups == turns->count)
+  if (stats.turns == turns->count)
     return;
-  require(stats.wakeups == ++turns->count && game.in_run);
+  require(stats.turns == ++turns->count && game.in_run);
   require(++turns->since_poll == 1 || turns->was_rewound);
   turns->in_turn = true;
   begin_callbacks();
@@ -173,7 +173,7 @@ verify_stats(void)
   require(stats.started == stats.active + stats.stopped + stats.fired);
   require(sum == game.fired);
   require(stats.lateness_max_ms == game.lateness_max_ms);
-  require(stats.wakeups_cut <= stats.wakeups);
+  require(stats.turns_cut <= stats.turns);
   require(stats.stall_max_ms <= stats.stall_sum_ms);
 }
 

@@ -80,7 +80,7 @@ expect_forgiven(const uvwheel_stats_t *before)
    */
   peers_world.held_ms -= peers_world.held_then_ms;
   peers_world.grace_ms = with_grace(peers_world.held_ms);
-  return forgiven_ms == 0 && after.wakeups_cut == before->wakeups_cut;
+  return forgiven_ms == 0 && after.turns_cut == before->turns_cut;
 }
 
 /* Has the check of this iteration set quiet_ms? Then whoever spoke up to that

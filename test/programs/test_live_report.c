@@ -117,10 +117,10 @@ static const struct {
     {IN_SNAPSHOT(stats.overdue_ms), 0, 1000},
     {IN_SNAPSHOT(stats.stalls), 7, 7},
     {IN_SNAPSHOT(stats.fired_soonest), 7, 7},
-    {IN_SNAPSHOT(stats.wakeups_cut), 100, 120},
+    {IN_SNAPSHOT(stats.turns_cut), 100, 120},
     {IN_SNAPSHOT(examined_too_early), 5, 2000005},
-    {IN_SNAPSHOT(stats.wakeup_max_us), 1, 50000},
-    {IN_SNAPSHOT(stats.wakeup_max_us), 60000, 60000},
+    {IN_SNAPSHOT(stats.turn_max_us), 1, 50000},
+    {IN_SNAPSHOT(stats.turn_max_us), 60000, 60000},
 };
 
 /* Two seconds pass, in which one figure changes. Says when it was bad. */
@@ -195,7 +195,7 @@ fill_wheels(void)
 
   for (unsigned i = 0; i < WHEELS; i++) {
     views[i].shown.snapshot.stats.fired = 10 + i;
-    views[i].shown.snapshot.stats.wakeup_max_us = 1500000 + i;
+    views[i].shown.snapshot.stats.turn_max_us = 1500000 + i;
     views[i].shown.snapshot.options.tick_ms = 100;
     views[i].shown.snapshot.options.slots = 512;
     views[i].shown.snapshot.options.max_timers = 1000;
@@ -212,7 +212,7 @@ START_TEST(each_wheel_has_samples_under_its_name)
   static const char *const lines[] = {
       "uvwheel_fired_total{wheel=\"1\"} 10",
       "uvwheel_fired_total{wheel=\"3\"} 12",
-      "uvwheel_wakeup_max_seconds{wheel=\"3\"} 1.500002",
+      "uvwheel_turn_max_seconds{wheel=\"3\"} 1.500002",
       "uvwheel_tick_seconds{wheel=\"2\"} 0.100",
       "uvwheel_max_timers{wheel=\"2\"} 1000",
       ("uvwheel_wheel_info{wheel=\"1\",version=\"0.1.0\",tick_ms=\"100\","

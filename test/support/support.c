@@ -128,10 +128,10 @@ run_nowait(void)
 void
 run_turn(void)
 {
-  uint64_t turns = stats_of_wheel().wakeups;
+  uint64_t turns = stats_of_wheel().turns;
   unsigned i;
 
-  for (i = 0; i < 3 && stats_of_wheel().wakeups == turns; i++)
+  for (i = 0; i < 3 && stats_of_wheel().turns == turns; i++)
     run_nowait();
 }
 

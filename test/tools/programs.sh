@@ -66,7 +66,7 @@ programs_in() {
     build_release "$1" -Dexamples=enabled -Dbenchmarks=disabled
     built=$top/$1
   fi
-  for name in "examples/${3-idle-server}" "load/${4-idle-load}"; do
+  for name in "examples/${3-idle-server}" "tools/load/${4-idle-load}"; do
     if [ ! -x "$built/$name" ]; then
       complain "there is no $built/$name"
       exit 1

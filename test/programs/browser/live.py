@@ -357,7 +357,7 @@ def start_loads(server, timeout_ms):
     loads = []
     for i in range(24):
         loads.append(subprocess.Popen(
-            [servers.build / "load/idle-load",
+            [servers.build / "tools/load/idle-load",
                  "--port", str(server.port),
              "--connections", str(80 + i * 37 % 11 * 20),
              "--timeout", str(timeout_ms), "--chatty", "75",

@@ -46,7 +46,7 @@ COMMANDS = {
     "test/exhaustive": "test/exhaustive --seconds 1",
     "test/stress 60": "test/stress 1",
     "build/demo/examples/idle-server --http 8080": Job("tests"),
-    "build/demo/load/idle-load --connections 2000 --duration 60":
+    "build/demo/tools/load/idle-load --connections 2000 --duration 60":
         Job("tests"),
     "tools/uvwheel-try": Job("try"),
     "tools/uvwheel-try --output uv.txt ./server":

@@ -10,7 +10,7 @@
 
 #include <uv.h>
 
-#include "../examples/common/cli.h"
+#include "../../examples/common/cli.h"
 #include "judge.h"
 #include "options.h"
 

@@ -35,7 +35,7 @@
 
 #include <uv.h>
 
-#include "../examples/common/cli.h"
+#include "../../examples/common/cli.h"
 #include "options.h"
 #include "stall.h"
 #include "udp-peers.h"

@@ -7,7 +7,7 @@
 
 #include <uv.h>
 
-#include "../examples/common/cli.h"
+#include "../../examples/common/cli.h"
 
 #define PACE_NS (PACE_MS * NS_PER_MS)
 

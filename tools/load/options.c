@@ -4,8 +4,8 @@
 
 #include <inttypes.h>
 
-#include "../examples/common/cli.h"
-#include "../examples/common/options.h"
+#include "../../examples/common/cli.h"
+#include "../../examples/common/options.h"
 
 #define BOTH (IDLE_LOAD | UDP_LOAD)
 #define NUMBER(field, min, max) OPTION_NUMBER(options_t, field, min, max)

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "../examples/udp/udp-protocol.h"
+#include "../../examples/udp/udp-protocol.h"
 #include "judge.h"
 #include "wire.h"
 

@@ -34,7 +34,7 @@
 
 #include <uv.h>
 
-#include "../examples/common/cli.h"
+#include "../../examples/common/cli.h"
 #include "connection.h"
 #include "stall.h"
 
