@@ -25,9 +25,9 @@
  *   functions use the time that the loop has cached. After a callback that took
  *   long, call uv_update_time() before you start a timer.
  * - A function that can fail returns 0 or a negative UV_E* code, and changes
- *   nothing when it fails. A NULL wheel or timer, or a timer that is all zeros,
- *   is UV_EINVAL; functions that return no error code ignore such a call and
- *   return 0 or NULL.
+ *   nothing when it fails. A NULL wheel or timer, or one that is all zeros, is
+ *   UV_EINVAL; functions that return no error code ignore such a call and
+ *   return 0 or NULL. After its close callback a wheel counts as all zeros.
  * - Every function may be called inside any callback, on any timer of the
  *   wheel. Do not run the loop inside a callback. A callback must return: a
  *   longjmp or a C++ exception out of one stops the wheel for good.
@@ -44,28 +44,33 @@
  *   after its due time. The loop's clock is rounded down to milliseconds, so
  *   the full timeout has always passed. (With 1000 timer interrupts per second
  *   Linux's clock is up to 1 ms behind, and timers fire 1 ms later.)
- * - P2. At most one tick late. Added to that: the loop's own delay; one
- *   iteration; in a mass expiry, the turns that it takes; in a loop that always
- *   has I/O ready, the wait of P6.
+ * - P2. A timer fires at most one tick after its due time, plus the loop's own
+ *   delay, plus one iteration. A mass expiry adds the turns before it. A loop
+ *   that always has I/O ready adds the wait of P6.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order. Timers of one tick fire in no particular order,
  *   unless UVWHEEL_FIFO.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX becomes UINT64_MAX,
  *   which is never reached.
- * - P6. Heard first. A due timer fires once a poll leaves no descriptor ready
- *   and no request queued. If I/O is always ready, it fires after two polls and
- *   a quarter of a tick (25 to 250 ms); this wait begins anew, at most once, if
- *   timers of the loop block it. Bytes that the loop can read meanwhile are
- *   heard. If a freeze, or callbacks other than the wheel's, block the loop for
- *   S ms, more than stall_ms, the wheel's clock is set back by S + min(S, 1000)
- *   ms, within an allowance (60 s, refilled by 1 s in 16). A freeze before the
- *   wheel's next tick counts as sleep. See docs/how-it-works.md.
- * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how.
- * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. There is
- *   one turn per poll.
- * - P9. No idle wake-ups. An empty wheel keeps no timer armed. Others wake the
- *   loop only at ticks for which a timer has waited. A turn that is on time
- *   adds no poll.
+ * - P6. Heard first. A due timer fires once a poll leaves no descriptor ready,
+ *   none waits to be registered, and no request is queued. If I/O is always
+ *   ready, the timer fires after two polls and a quarter of a tick (25 to 250
+ *   ms). If a uv_timer_t blocks the loop for more than 25 ms meanwhile, this
+ *   wait starts over, once. Whatever the loop reads in that time counts.
+ *   Time between two polls in which callbacks run, anybody's, or in which the
+ *   process is frozen, blocks the loop. If that is S ms, more than stall_ms,
+ *   the loop has stalled: the wheel's clock is set back by S + min(S, 1000) ms.
+ *   The wheel forgives 60 s at first, and 1 s more for each 16 s, up to 60 s. A
+ *   loop may sleep in its poll, or between two calls of uv_run(), until the
+ *   wheel's next tick: a freeze before that tick counts as sleep.
+ * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. (But a
+ * stall delays it as all timers; so does its own callback if that stalls the
+ * loop.)
+ * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. Each
+ * wheel has one turn per poll.
+ * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel with
+ *   timers wakes the loop only at ticks for which a timer was started. A turn
+ *   that is on time adds no poll.
  * - P10. A wheel does not age. The cost of a call does not depend on how long
  *   the wheel has run.
  */
@@ -77,8 +82,6 @@
 #include <stdio.h>
 
 #include <uv.h>
-
-#include "uvwheel/wheel.h"
 
 /* The version of this header; the library that runs may have another one. The
  * build reads the three numbers from here. */
@@ -124,17 +127,11 @@ typedef void (*uvwheel_close_cb)(uvwheel_t *wheel);
 /* One active timer of a walk. */
 typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 
-/* As malloc aligns: uvwheel_timer_t.wheel_and_flags keeps flags where a wheel's
- * address has zeros. */
-#if defined(__GNUC__)
-#define UVWHEEL_ALIGNED __attribute__((aligned(2 * sizeof(void *))))
-#elif defined(_WIN64)
-#define UVWHEEL_ALIGNED __declspec(align(16))
-#elif defined(_WIN32)
-#define UVWHEEL_ALIGNED __declspec(align(8))
-#else
-#define UVWHEEL_ALIGNED
-#endif
+/* Limits of the options, and a flag of theirs. */
+#define UVWHEEL_MAX_TICK_MS 86400000u /* one day */
+#define UVWHEEL_MAX_SLOTS 65536u
+#define UVWHEEL_FIFO \
+  1u /* timers of one tick fire in the order of their starts */
 
 /* The defaults, for options that are 0. */
 #define UVWHEEL_DEFAULT_TICK_MS 100
@@ -152,7 +149,8 @@ typedef struct uvwheel_options_s {
    * make a round, tick_ms * slots, of 51.2 s, between 512 and 16,384. Choose
    * enough slots that a round is longer than most timeouts. A timer that waits
    * for several rounds may be examined in vain once per round. A slot takes 256
-   * bytes, which are written as it fills. */
+   * bytes, which are written as it fills; the first start in each 4 KiB of them
+   * is a page fault, some 2 us. */
   uint32_t slots;
   /* How many timers one turn handles (fires or examines) before the loop polls
    * again and the rest waits. 0 means 10000, UINT32_MAX means no limit. The
@@ -165,8 +163,7 @@ typedef struct uvwheel_options_s {
    * started; a refreshed timer counts from when the hand moves it, and after a
    * walk may fire anywhere among the timers of its tick. With tick_ms = 1 that
    * is libuv's own order for timers that are never refreshed. A mass expiry is
-   * up to 12 times slower, and its first turn begins with a look at all timers
-   * of the slot, up to 260 ns for each of a million. */
+   * up to 12 times slower. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The mailbox
@@ -174,9 +171,11 @@ typedef struct uvwheel_options_s {
    * and after at most 16 quick ones. */
   uint32_t turn_ms;
   /* A loop that is blocked for more ms than this has stalled (P6). 0 means 250.
-   * UINT32_MAX means never: for timers that must follow the world's clock, such
-   * as heartbeats. Even then, data that waits in a socket is read before the
-   * timer fires. */
+   * With less than 20 the precision of the clock, 10 ms on some systems, may
+   * look like a stall. UINT32_MAX means never: for timers that must follow the
+   * world's clock, such as heartbeats, and for repeats whose own callbacks take
+   * long. Even then, data that waits in a socket is read before the timer
+   * fires. */
   uint32_t stall_ms;
   /* Room to grow; must be zero. */
   uint32_t reserved[7];
@@ -191,18 +190,35 @@ typedef enum uvwheel_missed_e {
                            the beat is kept                              */
 } uvwheel_missed_t;
 
+/* private: a place in a list of the wheel, and what waits there */
+typedef struct uvwheel_link_s {
+  struct uvwheel_link_s *prev;
+  struct uvwheel_link_s *next;
+} uvwheel_link_t;
+
+typedef struct uvwheel_entry_s {
+  uvwheel_link_t link; /* in the wheel while the timer is active */
+  uint64_t due_ms;     /* meaningless unless active              */
+} uvwheel_entry_t;
+
 /* A timer. Embed it in the object that it belongs to. */
 struct uvwheel_timer_s {
   /* private */
   uvwheel_entry_t entry;
-  uint64_t wheel_and_flags; /* the wheel's address, and flags               */
-  uint64_t interval; /* a refresh adds this to the time: the repeat, or the
-                        timeout if there is none. A refresh that looked at the
-                        repeat first would have 7 % more instructions.      */
-  uint64_t timeout;  /* of the last start; UINT64_MAX: there is no repeat   */
+  uint64_t wheel_and_flags;
+  uint64_t interval;
+  uint64_t timeout;
   uvwheel_timer_cb cb;
   /* public: belongs to the user; the library never reads or writes it */
   void *data;
+};
+
+/* A wheel. Embed it, or allocate it, beside the loop. */
+struct uvwheel_s {
+  /* public: belongs to the user; the library never reads or writes it */
+  void *data;
+  /* private: NULL before uvwheel_init and after the close callback */
+  struct uvwheel_state_s *state;
 };
 
 /* Lateness is the time from a timer's due time to its callback, by the time
@@ -237,74 +253,27 @@ typedef struct uvwheel_stats_s {
   uint64_t reserved[6];                        /* room to grow               */
 } uvwheel_stats_t;
 
-/* A wheel. Embed it, or allocate it, beside the loop. */
-struct uvwheel_s {
-  /* public: belongs to the user; the library never reads or writes it */
-  UVWHEEL_ALIGNED void *data;
-  /* private */
-  uv_loop_t *loop;
-  uint64_t set_back_ms; /* by how much the clock is behind the loop's       */
-  uvwheel_core_t core;
-  uv_timer_t driver; /* fires the timers that are due                       */
-  uv_check_t check;  /* listens after each poll                             */
-  uv_idle_t idle;    /* active in a spell: polls do not wait                */
-  uint64_t flags;
-  uint64_t unrefd; /* active timers that do not keep the loop alive         */
-  uvwheel_options_t options;
-  uint64_t lag_ms;     /* by how much uv_now() may be behind real time      */
-  uint64_t read_every; /* callbacks until the clock is read                 */
-  /* times of the loop's clock; turn.c explains them */
-  uint64_t armed_for_ms; /* when the driver is due                          */
-  uint64_t quiet_ms;     /* whoever spoke up to then was heard              */
-  uint64_t polled_ms;    /* when the last check of the spell was            */
-  uint64_t polled_before_ms; /* when the check before that was              */
-  uint64_t wait_began_ms;    /* when the wait of the spell began            */
-  uint64_t wait_began_anew;  /* 1: it has begun anew in this spell          */
-  uint64_t ready_ms;         /* when descriptors were found ready           */
-  uint64_t unasked;          /* checks since then that did not ask          */
-  /* stall.c explains these */
-  uint64_t counted_ms;      /* up to when blocked_ms is counted             */
-  uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
-  uint64_t behind_ms;       /* by how much uv_now() was behind counted_ms   */
-  int64_t allowance_ms;     /* how much time may still be forgiven          */
-  uint64_t allowance_at_ms; /* up to when the inflow was added to it        */
-  uvwheel_stats_t stats;
-  /* the mailbox */
-  uv_async_t async;
-  uint64_t has_mailbox; /* does not change once threads may post            */
-  uv_mutex_t mutex;     /* guards the next three                            */
-  uint64_t is_mailbox_closed;
-  uvwheel_post_t *posted; /* requests that threads have queued              */
-  uvwheel_post_t **posted_end;
-  uvwheel_post_t *taken; /* requests that the loop has taken                */
-  uvwheel_post_t **taken_end;
-  /* closing */
-  uvwheel_close_cb close_cb;
-  uint64_t open_handles; /* whose close uvwheel_close awaits                */
-  uv_idle_t close_watch; /* waits for handles that others close             */
-  uint64_t reserved[8];  /* room to grow                                    */
-};
-
 /* ---- The wheel ---------------------------------------------------------- */
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
- * libuv's own inits do, it adds handles to the loop (a timer, an idle and a
- * check handle). A loop may have any number of wheels; one is usual.
+ * libuv's own inits do, it adds handles to the loop (a timer, an idle, a
+ * prepare and a check handle). A loop may have any number of wheels; one is
+ * usual.
  *
- * Errors: UV_EINVAL (NULL loop or wheel; a wheel that is not aligned to two
- * pointers, as malloc's memory is; an option out of range), UV_ENOMEM,
+ * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM,
  * UV_ENOTSUP (the library reads private fields of libuv: the loop's time, its
  * queue of watchers, the flags of a handle. This libuv does not have them where
- * all known versions have them). Wheel and loop are then as they were.
- * Cost: one allocation, 256 bytes per slot. */
+ * all known versions have them; or it is older than 1.44.2, on Windows). Wheel
+ * and loop are then as they were.
+ * Cost: one allocation, 2 KiB and 256 bytes per slot. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
 
 /* Closes the wheel: stops all its timers, calls no timer callback any more (not
  * even the rest of the turn that is running) and calls cb, which may be NULL,
  * from the loop once the wheel's memory may be reused. Its timers have to be
- * initialised before they are used again; to stop one, or to ask whether it is
- * active, is harmless. A second call is ignored.
+ * initialised before they are used again; only to stop or close such a timer,
+ * or to ask whether it is active, is harmless. A second call is ignored.
  *
  * A program that closes all handles in uv_walk should call this before the
  * walk. If others have closed handles of the wheel, this still frees the slots,
@@ -335,9 +304,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
 /* Calls cb for each active timer, in no particular order. In cb any timer may
  * be started, stopped, refreshed and freed, and the wheel closed. A timer that
- * stays active is visited exactly once; one that is started, restarted or
- * becomes due earlier in cb may be visited or not. A walk inside a walk does
- * nothing.
+ * stays active is visited exactly once; another timer that is started,
+ * restarted or becomes due earlier in cb may be visited or not. A walk inside a
+ * walk does nothing. A walk ends the uvwheel_fire_soonest that called it.
  * Cost: O(active timers + slots in use + slots / 64), some 50 ns for each of a
  * million timers. A slot is in use if timers were put there since the hand
  * passed it last, even if they have been stopped. */
@@ -350,16 +319,18 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * has no descriptor, no memory or no place left makes room. All others keep
  * their due time. Timers that must not come early belong on another wheel.
  *
+ * A server that makes room inside a read callback refreshes the timer of that
+ * connection first: else the connection in hand may be the one to go.
+ *
  * Returns the number of callbacks called, one per timer. That is less than
- * `count` if fewer timers are active, or if a callback closes the wheel, stops
- * a chosen timer, or makes it due earlier, or later than all that were chosen.
- * (Timers that are due 2^63 ms from now or later do not fire.) Called from one
- * of its own callbacks, or from a walk's, it does nothing and returns 0.
- * turn_budget and turn_ms do not limit it. A repeating timer keeps its beat.
- * Outside of uv_run() call uv_update_time() first, or the time since the last
- * poll counts as blocked (P6).
- * Cost: O(count), the callbacks, and a look at each timer on the way that was
- * refreshed or waits for a later round (with UVWHEEL_FIFO in each call). */
+ * `count` if fewer timers are active, or if a callback closes or walks the
+ * wheel, stops a chosen timer, or moves its due time before the old one or
+ * behind that of the last chosen timer. (Timers that are due 2^63 ms from now
+ * or later do not fire.) Called from one of its own callbacks, or from a
+ * walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
+ * it. A repeating timer keeps its beat. Cost: O(count) and the callbacks.
+ * Timers on the way that were refreshed, or wait for a later round, are
+ * examined too; with UVWHEEL_FIFO every call examines them again. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -370,7 +341,7 @@ UVWHEEL_EXTERN void uvwheel_unref(uvwheel_t *wheel);
 /* 1 if the wheel keeps the loop alive, 0 after uvwheel_unref. */
 UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
 
-/* Fills *stats; with zeros if the wheel is NULL. */
+/* Fills *stats; with zeros if the wheel is NULL or all zeros. */
 UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
                                       uvwheel_stats_t *stats);
 
@@ -402,7 +373,10 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 /* Starts the timer: cb is called once timeout ms have passed since
  * uvwheel_now(). If repeat is not 0 it is called again each repeat ms;
  * uvwheel_timer_set_missed chooses how it makes up for times that it missed. An
- * active timer is restarted.
+ * active timer is restarted. A timeout of 0 fires at the next tick; it does not
+ * mean never. Timeouts are unsigned: clamp a difference that may be negative.
+ * Refreshes use the timeout of the last start: a start with the time that is
+ * left gives them that time.
  *
  * Errors: UV_EINVAL (also: cb is NULL, the timer is closed, the wheel is
  * closing), UV_ENOBUFS (max_timers are active; a restart is always possible).
@@ -417,8 +391,9 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
  * for a timer that is not active.
  * Errors: UV_EINVAL. A closed timer is not active.
- * Cost: O(1). Stopping the last active timer also costs one uv_timer_stop, and
- * some 7 to 22 ns per slot in use, and O(slots / 64) (see uvwheel_walk). */
+ * Cost: O(1). Stopping the last active timer also costs one uv_timer_stop and 7
+ * to 22 ns per slot in use, and looks at slots / 64 words (see uvwheel_walk).
+ */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does: until it is initialised again,
@@ -429,14 +404,17 @@ UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
 /* Starts the timer again with its repeat as the timeout, active or not. Without
- * a repeat it does nothing and returns 0, as uv_timer_again does.
+ * a repeat it does nothing and returns 0, as uv_timer_again does. A repeat goes
+ * on by itself: an again in its own callback begins a new beat.
  * Errors: UV_EINVAL (also: never started, closed, the wheel is closing),
  * UV_ENOBUFS. Cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
 
 /* Sets the due time of an active timer to uvwheel_now() + its interval: its
  * repeat if it has one, else the timeout of its last start.
- * Errors: UV_EINVAL (also: not active, closed). The loop must not be closed.
+ * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
+ * without a repeat is not active: who wants more time starts it again. The loop
+ * must not be closed.
  * Cost: one store; the hand moves the timer when it comes to it. If the timer
  * becomes due earlier than before (its repeat is shorter than its timeout was),
  * a stop and a start. */
@@ -455,7 +433,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
 /* The wheel of the timer, as timer->loop is the loop of a uv_timer_t; NULL if
- * the timer is NULL, closed or was never initialised. */
+ * the timer is NULL, closed or was never initialised. The wheel's close
+ * callback must not have been called. */
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. It takes effect when the timer next fires,
@@ -519,8 +498,11 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   whose callback it is stopped and freed, whatever the status. If that post
  *   is refused (UV_ECANCELED), the thread may free the timer at once.
  * - uvwheel_close calls back the requests that are still queued with
- *   UV_ECANCELED, in order, right before its own callback. No thread may post
- *   once that callback is called, or once the loop is closed.
+ *   UV_ECANCELED, in order, right before its own callback. Posts are refused
+ *   until that callback returns: it may join the threads that post. No thread
+ *   may post after that, or once the loop is closed.
+ * - Nothing tells of another call from another thread: it is a data race, and
+ *   timers fire late or not at all. Build with -fsanitize=thread to find it.
  * - Do not fork while requests are queued or threads post: the wake-up may
  *   reach only the parent. */
 
@@ -548,9 +530,9 @@ UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 /* Has the loop call cb. Any thread may call it, inside any callback.
  *
  * Errors: UV_EINVAL (a NULL, or the mailbox was never opened), UV_ECANCELED
- * (uvwheel_close was called). Then nothing is queued, cb is not called and the
- * request is as it was. Cost: a mutex and an uv_async_send, which returns at
- * once while a wake-up is pending. */
+ * (uvwheel_close was called; the wheel is all zeros). Then nothing is queued,
+ * cb is not called and the request is as it was. Cost: a mutex and an
+ * uv_async_send, which returns at once while a wake-up is pending. */
 UVWHEEL_EXTERN int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post,
                                 uvwheel_post_cb cb);
 

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "uvwheel/wheel.h"
+#include "uvwheel.h"
 
 /* Every link that is not a head is the first field of an entry. */
 static inline uvwheel_entry_t *
@@ -76,6 +76,11 @@ splice_after(uvwheel_link_t *left, uvwheel_link_t *from)
  * line on stderr, then abort. In other builds the macros do nothing. */
 #ifdef UVWHEEL_CHECKS
 
+#include <assert.h>
+
+/* What the library relies on. */
+#define MUST_HOLD(condition) assert(condition)
+
 /* Reports misuse of the timer that an entry belongs to, and aborts. */
 _Noreturn void uvwheel__misuse(const uvwheel_entry_t *entry, const char *what);
 
@@ -99,6 +104,7 @@ is_linked(const uvwheel_link_t *link)
 
 #else
 
+#define MUST_HOLD(condition) ((void)0)
 #define MISUSE_IF(condition, entry, what) ((void)0)
 #define poison(entry) ((void)0)
 

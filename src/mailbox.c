@@ -10,130 +10,144 @@
 
 #include "binding.h"
 
-/* Takes the requests that threads have posted, behind those that the loop has
- * left. */
+/* Takes the requests that threads have posted. None is left of the last time.
+ */
 static void
-take(uvwheel_t *wheel)
+take(uvwheel_state_t *state)
 {
-  uv_mutex_lock(&wheel->mutex);
-  if (wheel->posted != NULL) {
-    *wheel->taken_end = wheel->posted;
-    wheel->taken_end = wheel->posted_end;
-    wheel->posted = NULL;
-    wheel->posted_end = &wheel->posted;
-  }
-  uv_mutex_unlock(&wheel->mutex);
+  uv_mutex_lock(&state->mutex);
+  state->taken = state->posted;
+  state->posted = NULL;
+  state->posted_end = &state->posted;
+  uv_mutex_unlock(&state->mutex);
 }
 
 /* Calls back the first request, whose callback may free it. */
 static void
-call_first(uvwheel_t *wheel, int status)
+call_first(uvwheel_state_t *state, int status)
 {
-  uvwheel_post_t *post = wheel->taken;
+  uvwheel_post_t *post = state->taken;
 
-  wheel->taken = post->next;
-  if (wheel->taken == NULL)
-    wheel->taken_end = &wheel->taken;
+  state->taken = post->next;
   post->cb(post, status);
 }
 
 /* A request that is posted meanwhile waits for the next call, so that one that
  * posts itself cannot keep the loop from polling. */
 void
-uvwheel__on_wake(uv_async_t *async)
+uvwheel__on_post(uv_async_t *async)
 {
-  uvwheel_t *wheel = CONTAINER_OF(async, uvwheel_t, async);
-  uint64_t budget = wheel->options.turn_budget;
+  uvwheel_state_t *state = CONTAINER_OF(async, uvwheel_state_t, async);
+  uint64_t budget = state->options.turn_budget;
   batch_t batch;
 
-  take(wheel);
-  uvwheel__begin_batch(wheel, &batch);
-  while (wheel->taken != NULL && budget-- != 0 && !batch.is_over &&
+  if (state->taken == NULL)
+    take(state);
+  uvwheel__begin_batch(&batch);
+  while (state->taken != NULL && budget-- != 0 && !batch.is_over &&
          !uv_is_closing((uv_handle_t *)async)) {
-    call_first(wheel, 0);
-    uvwheel__check_time(wheel, &batch);
+    call_first(state, 0);
+    uvwheel__count_callback(state, &batch);
   }
-  uvwheel__end_batch(wheel, &batch);
-  if (!uvwheel__is_mailbox_empty(wheel))
+  uvwheel__end_batch(state, &batch);
+  if (!uvwheel__is_mailbox_empty(state))
     (void)uv_async_send(async);
 }
 
 bool
-uvwheel__is_mailbox_empty(uvwheel_t *wheel)
+uvwheel__is_mailbox_empty(uvwheel_state_t *state)
 {
   bool is_empty;
 
   /* If others have closed it, requests wait for uvwheel_close. */
-  if (!wheel->has_mailbox || uv_is_closing((uv_handle_t *)&wheel->async))
+  if (!state->has_mailbox || uv_is_closing((uv_handle_t *)&state->async))
     return true;
-  uv_mutex_lock(&wheel->mutex);
-  is_empty = wheel->taken == NULL && wheel->posted == NULL;
-  uv_mutex_unlock(&wheel->mutex);
+  uv_mutex_lock(&state->mutex);
+  is_empty = state->taken == NULL && state->posted == NULL;
+  uv_mutex_unlock(&state->mutex);
   return is_empty;
 }
 
 void
-uvwheel__close_mailbox(uvwheel_t *wheel)
+uvwheel__close_mailbox(uvwheel_state_t *state)
 {
-  if (!wheel->has_mailbox)
+  if (!state->has_mailbox)
     return;
-  uv_mutex_lock(&wheel->mutex);
-  wheel->is_mailbox_closed = 1;
-  uv_mutex_unlock(&wheel->mutex);
+  uv_mutex_lock(&state->mutex);
+  state->is_mailbox_closed = true;
+  uv_mutex_unlock(&state->mutex);
 }
 
 void
-uvwheel__destroy_mailbox(uvwheel_t *wheel)
+uvwheel__cancel_posts(uvwheel_state_t *state)
 {
-  if (!wheel->has_mailbox)
+  if (!state->has_mailbox)
     return;
-  take(wheel);
-  while (wheel->taken != NULL)
-    call_first(wheel, UV_ECANCELED);
-  uv_mutex_destroy(&wheel->mutex);
+  do {
+    while (state->taken != NULL)
+      call_first(state, UV_ECANCELED);
+    take(state);
+  } while (state->taken != NULL);
+}
+
+void
+uvwheel__destroy_mailbox(uvwheel_state_t *state)
+{
+  if (state->has_mailbox)
+    uv_mutex_destroy(&state->mutex);
 }
 
 int
 uvwheel_open_mailbox(uvwheel_t *wheel)
 {
+  uvwheel_state_t *state;
   int error;
 
-  if (!is_wheel(wheel) || is_closing(wheel))
+  if (!is_wheel(wheel) || is_closing(wheel->state))
     return UV_EINVAL;
-  if (wheel->has_mailbox)
+  state = wheel->state;
+  if (state->has_mailbox)
     return UV_EALREADY;
-  error = uv_mutex_init(&wheel->mutex);
+  error = uv_mutex_init(&state->mutex);
   if (error != 0)
     return error;
-  error = uv_async_init(wheel->loop, &wheel->async, uvwheel__on_wake);
+  error = uv_async_init(state->loop, &state->async, uvwheel__on_post);
   if (error != 0) {
-    uv_mutex_destroy(&wheel->mutex);
+    uv_mutex_destroy(&state->mutex);
     return error;
   }
-  wheel->posted_end = &wheel->posted;
-  wheel->taken_end = &wheel->taken;
-  wheel->has_mailbox = 1;
-  uvwheel__update_refs(wheel);
+  state->posted_end = &state->posted;
+  state->has_mailbox = true;
+  uvwheel__update_refs(state);
   return 0;
 }
 
+/* The state of a wheel that is closing goes once the close callback has
+ * returned. Before that callback the pointer to it becomes NULL. So a thread
+ * that posts meanwhile finds a closed mailbox, or no state. */
 int
 uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
 {
+  uvwheel_state_t *state;
   int error = 0;
 
-  if (!is_wheel(wheel) || post == NULL || cb == NULL || !wheel->has_mailbox)
+  if (wheel == NULL || post == NULL || cb == NULL)
     return UV_EINVAL;
-  uv_mutex_lock(&wheel->mutex);
-  if (wheel->is_mailbox_closed) {
+  state = LOAD_STATE(&wheel->state);
+  if (state == NULL)
+    return UV_ECANCELED;
+  if (!state->has_mailbox)
+    return UV_EINVAL;
+  uv_mutex_lock(&state->mutex);
+  if (state->is_mailbox_closed) {
     error = UV_ECANCELED;
   } else {
     post->next = NULL;
     post->cb = cb;
-    *wheel->posted_end = post;
-    wheel->posted_end = &post->next;
-    (void)uv_async_send(&wheel->async);
+    *state->posted_end = post;
+    state->posted_end = &post->next;
+    (void)uv_async_send(&state->async);
   }
-  uv_mutex_unlock(&wheel->mutex);
+  uv_mutex_unlock(&state->mutex);
   return error;
 }

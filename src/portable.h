@@ -9,7 +9,9 @@
 
 #include <stdint.h>
 
-/* lowest_bit: the position of the lowest bit that is set; not for 0.
+/* LOAD_STATE, STORE_STATE: as one atomic. Where the compiler has no builtins
+ * for it, as MSVC, it loads and stores a volatile pointer so.
+ * lowest_bit: the position of the lowest bit that is set; not for 0.
  * bit_width: how many bits are needed to write the value down; 0 for 0. */
 
 #if defined(__GNUC__) && !defined(UVWHEEL_PLAIN_C)
@@ -21,6 +23,9 @@
 #define CONCEAL(value) __asm__("" : "+r"(value))
 #define ADD_OVERFLOWS(a, b, sum) __builtin_add_overflow(a, b, sum)
 #define SUBTRACT_OVERFLOWS(a, b, sum) __builtin_sub_overflow(a, b, sum)
+#define LOAD_STATE(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
+#define STORE_STATE(place, value) \
+  __atomic_store_n(place, value, __ATOMIC_RELEASE)
 #ifdef __SIZEOF_INT128__
 #define HAS_WIDE
 __extension__ typedef unsigned __int128 wide_t;
@@ -47,6 +52,9 @@ bit_width(uint64_t value)
 #define CONCEAL(value) ((void)(value))
 #define ADD_OVERFLOWS(a, b, sum) ((*(sum) = (a) + (b)) < (b))
 #define SUBTRACT_OVERFLOWS(a, b, sum) (*(sum) = (a) - (b), (a) < (b))
+#define LOAD_STATE(place) (*(struct uvwheel_state_s *volatile *)(place))
+#define STORE_STATE(place, value) \
+  (*(struct uvwheel_state_s *volatile *)(place) = (value))
 
 static inline unsigned
 bit_width(uint64_t value)
@@ -65,6 +73,12 @@ lowest_bit(uint64_t bits)
 }
 
 #endif
+
+static inline uint64_t
+rotate_right(uint64_t bits, uint64_t places)
+{
+  return bits >> places | bits << (-places % 64);
+}
 
 /* Systems other than glibc refuse to dlopen a library with the initial-exec
  * model. glibc refuses it when it has no room left for such variables. */

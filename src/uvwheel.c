@@ -4,7 +4,7 @@
 
 #include "binding.h"
 
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -15,16 +15,26 @@
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MAX_SLOTS 16384
 
+/* A cache line. The flags of a timer need 16. */
+#define ALIGNMENT 64
+#define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
+
 /* Are libuv's private fields where binding.h and turn.c expect them? The queue
- * of watchers stands two pointers behind the backend's descriptor. */
+ * of watchers stands two pointers behind the backend's descriptor. On Windows,
+ * libuv before 1.44.2 calls back what a poll has found after the check and the
+ * timers: then no timer could wait until its peer was heard. */
 static bool
-are_fields_known(const uv_loop_t *loop)
+is_libuv_known(const uv_loop_t *loop)
 {
   const unsigned flags[] = {0, UV__HANDLE_CLOSING, UV__HANDLE_CLOSED};
   uv_timer_t timer;
+  uv_loop_t stopped;
   unsigned i = 0;
 
-#ifndef _WIN32
+#ifdef _WIN32
+  if (uv_version() < 0x012c02)
+    return false;
+#else
   if (loop->backend_fd != uv_backend_fd(loop))
     return false;
 #endif
@@ -34,7 +44,9 @@ are_fields_known(const uv_loop_t *loop)
     if (uv_is_closing((uv_handle_t *)&timer) != (i > 0))
       return false;
   }
-  return loop->time == uv_now(loop);
+  memset(&stopped, 0, sizeof stopped);
+  uv_stop(&stopped);
+  return stopped.stop_flag != 0 && loop->time == uv_now(loop);
 }
 
 /* By how much the loop's clock may be behind a stopwatch, in addition to the
@@ -78,64 +90,83 @@ choose_defaults(uvwheel_options_t *options)
     options->stall_ms = UVWHEEL_DEFAULT_STALL_MS;
 }
 
+/* Allocates the state of a wheel with its slots behind it, all zeros. */
+static uvwheel_state_t *
+allocate(size_t slots_size)
+{
+  size_t size = ALIGN_UP(sizeof(uvwheel_state_t)) + slots_size + ALIGNMENT - 1;
+  void *memory = calloc(1, size);
+  uvwheel_state_t *state;
+
+  if (memory == NULL)
+    return NULL;
+  state = (uvwheel_state_t *)ALIGN_UP((uintptr_t)memory);
+  state->memory = memory;
+  return state;
+}
+
 int
 uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
              const uvwheel_options_t *options)
 {
   uvwheel_options_t none = {0}, chosen = none;
-  int error;
+  uvwheel_state_t *state;
+  size_t slots_size;
 
-  if (loop == NULL || wheel == NULL || ((uintptr_t)wheel & TIMER_FLAGS) != 0)
+  if (loop == NULL || wheel == NULL)
     return UV_EINVAL;
   if (options != NULL)
     chosen = *options;
   if (memcmp(chosen.reserved, none.reserved, sizeof none.reserved) != 0)
     return UV_EINVAL;
-  if (!are_fields_known(loop))
+  if (!is_libuv_known(loop))
     return UV_ENOTSUP;
   choose_defaults(&chosen);
-  error = uvwheel__core_init(&wheel->core, chosen.tick_ms, chosen.slots,
-                             chosen.flags);
-  if (error != 0)
-    return error == ENOMEM ? UV_ENOMEM : UV_EINVAL;
-  chosen.slots = (uint32_t)wheel->core.slot_mask + 1;
+  slots_size = uvwheel__core_size(chosen.tick_ms, chosen.slots, chosen.flags);
+  if (slots_size == 0)
+    return UV_EINVAL;
+  state = allocate(slots_size);
+  if (state == NULL)
+    return UV_ENOMEM;
+  uvwheel__core_init(&state->core, chosen.tick_ms, chosen.slots, chosen.flags,
+                     (char *)state + ALIGN_UP(sizeof *state));
+  chosen.slots = (uint32_t)state->core.slot_mask + 1;
   if (chosen.max_timers != 0)
-    wheel->core.capacity = wheel->core.insert_limit = chosen.max_timers;
-  memset((char *)wheel + offsetof(uvwheel_t, driver), 0,
-         sizeof *wheel - offsetof(uvwheel_t, driver));
-  wheel->loop = loop;
-  wheel->set_back_ms = 0;
-  wheel->options = chosen;
-  wheel->lag_ms = clock_lag_ms();
-  wheel->read_every = 1;
-  uvwheel__init_turns(wheel);
-  uvwheel__init_stalls(wheel);
+    state->core.capacity = chosen.max_timers;
+  state->loop = loop;
+  state->wheel = wheel;
+  state->options = chosen;
+  state->lag_ms = clock_lag_ms();
+  uvwheel__init_clock(state);
+  uvwheel__init_turns(state);
+  wheel->state = state;
   return 0;
 }
 
 /* ---- Closing ------------------------------------------------------------ */
 
-#define MAX_HANDLES 4
+#define MAX_HANDLES 5
 
 /* Lists the handles that the wheel keeps from its init to its close. */
 static unsigned
-list_handles(uvwheel_t *wheel, uv_handle_t *handles[MAX_HANDLES])
+list_handles(uvwheel_state_t *state, uv_handle_t *handles[MAX_HANDLES])
 {
   unsigned count = 0;
 
-  handles[count++] = (uv_handle_t *)&wheel->driver;
-  handles[count++] = (uv_handle_t *)&wheel->idle;
-  handles[count++] = (uv_handle_t *)&wheel->check;
-  if (wheel->has_mailbox)
-    handles[count++] = (uv_handle_t *)&wheel->async;
+  handles[count++] = (uv_handle_t *)&state->driver;
+  handles[count++] = (uv_handle_t *)&state->idle;
+  handles[count++] = (uv_handle_t *)&state->prepare;
+  handles[count++] = (uv_handle_t *)&state->check;
+  if (state->has_mailbox)
+    handles[count++] = (uv_handle_t *)&state->async;
   return count;
 }
 
 static bool
-are_closed(uvwheel_t *wheel)
+are_closed(uvwheel_state_t *state)
 {
   uv_handle_t *handles[MAX_HANDLES];
-  unsigned count = list_handles(wheel, handles), i;
+  unsigned count = list_handles(state, handles), i;
 
   for (i = 0; i < count; i++)
     if (!(handles[i]->flags & UV__HANDLE_CLOSED))
@@ -143,74 +174,110 @@ are_closed(uvwheel_t *wheel)
   return true;
 }
 
-static void finish_close(uvwheel_t *wheel);
+static void finish_close(uvwheel_state_t *state);
 
 static void
 on_handle_closed(uv_handle_t *handle)
 {
-  uvwheel_t *wheel = handle->data;
+  uvwheel_state_t *state = handle->data;
 
-  wheel->open_handles--;
-  finish_close(wheel);
+  state->open_handles--;
+  finish_close(state);
 }
 
 static void
-close_handle(uvwheel_t *wheel, uv_handle_t *handle)
+close_handle(uvwheel_state_t *state, uv_handle_t *handle)
 {
-  wheel->open_handles++;
-  handle->data = wheel;
+  state->open_handles++;
+  handle->data = state;
   uv_close(handle, on_handle_closed);
 }
 
 /* In each iteration, until libuv is done with the handles that others close. */
-void
-uvwheel__on_close_watch(uv_idle_t *close_watch)
+static void
+on_close_watch(uv_idle_t *close_watch)
 {
   if (are_closed(close_watch->data))
     uv_close((uv_handle_t *)close_watch, on_handle_closed);
 }
 
-/* Finishes once libuv does not refer to the wheel any more. If a walk still
- * does, this is called again at its end. If others have begun to close a
- * handle, no callback says when libuv is done with it: then close_watch looks.
- */
+/* Others have begun to close a handle. No callback says when libuv is done with
+ * it. */
 static void
-finish_close(uvwheel_t *wheel)
+watch_close(uvwheel_state_t *state)
 {
-  if (wheel->open_handles != 0 || (wheel->flags & WALKS))
+  (void)uv_idle_init(state->loop, &state->close_watch);
+  (void)uv_idle_start(&state->close_watch, on_close_watch);
+  state->close_watch.data = state;
+  state->open_handles++;
+}
+
+/* Finishes once libuv does not refer to the state any more. If a walk still
+ * does, this is called again at its end. Threads may be in a post until the
+ * close callback returns, which may join them: so the state goes last. */
+static void
+finish_close(uvwheel_state_t *state)
+{
+  if (state->open_handles != 0 || (state->flags & WALKS))
     return;
-  if (!are_closed(wheel)) {
-    (void)uv_idle_init(wheel->loop, &wheel->close_watch);
-    (void)uv_idle_start(&wheel->close_watch, uvwheel__on_close_watch);
-    wheel->close_watch.data = wheel;
-    wheel->open_handles++;
+  if (!are_closed(state)) {
+    watch_close(state);
     return;
   }
-  uvwheel__core_destroy(&wheel->core);
-  uvwheel__destroy_mailbox(wheel);
-  if (wheel->close_cb != NULL)
-    wheel->close_cb(wheel);
+  MUST_HOLD(state->core.active == 0 && state->core.slots_in_use == 0);
+  uvwheel__cancel_posts(state);
+  STORE_STATE(&state->wheel->state, NULL);
+  if (state->close_cb != NULL)
+    state->close_cb(state->wheel);
+  uvwheel__destroy_mailbox(state);
+  free(state->memory);
 }
 
 void
 uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
   uv_handle_t *handles[MAX_HANDLES];
+  uvwheel_state_t *state;
   uvwheel_entry_t *entry;
   unsigned count, i;
 
-  if (!is_wheel(wheel) || (wheel->flags & CLOSING))
+  if (!is_wheel(wheel) || (wheel->state->flags & CLOSING))
     return;
-  while ((entry = uvwheel__core_any(&wheel->core)) != NULL)
+  state = wheel->state;
+  while ((entry = uvwheel__core_any(&state->core)) != NULL)
     (void)uvwheel_timer_stop(timer_of(entry));
-  wheel->flags |= CLOSING;
-  wheel->close_cb = cb;
-  uvwheel__close_mailbox(wheel);
-  count = list_handles(wheel, handles);
+  state->flags |= CLOSING;
+  state->close_cb = cb;
+  uvwheel__close_mailbox(state);
+  count = list_handles(state, handles);
   for (i = 0; i < count; i++)
     if (!uv_is_closing(handles[i])) /* else others close it */
-      close_handle(wheel, handles[i]);
-  finish_close(wheel);
+      close_handle(state, handles[i]);
+  finish_close(state);
+}
+
+/* Compares callbacks, not data: libuv sets the callback, but a program may
+ * leave data uninitialised. */
+int
+uvwheel_owns_handle(const uv_handle_t *handle)
+{
+  if (handle == NULL)
+    return 0;
+  switch (handle->type) {
+  case UV_TIMER:
+    return ((const uv_timer_t *)handle)->timer_cb == uvwheel__on_driver;
+  case UV_IDLE:
+    return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_idle ||
+           ((const uv_idle_t *)handle)->idle_cb == on_close_watch;
+  case UV_PREPARE:
+    return ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_prepare;
+  case UV_CHECK:
+    return ((const uv_check_t *)handle)->check_cb == uvwheel__on_check;
+  case UV_ASYNC:
+    return ((const uv_async_t *)handle)->async_cb == uvwheel__on_post;
+  default:
+    return 0;
+  }
 }
 
 /* ---- The wheel ---------------------------------------------------------- */
@@ -218,67 +285,73 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 int
 uvwheel_is_closing(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) && is_closing(wheel);
+  return is_wheel(wheel) && is_closing(wheel->state);
 }
 
 uv_loop_t *
 uvwheel_get_loop(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) ? wheel->loop : NULL;
+  return is_wheel(wheel) ? wheel->state->loop : NULL;
 }
 
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) ? public_now(wheel) : 0;
+  return is_wheel(wheel) ? public_now(wheel->state) : 0;
 }
 
 uint64_t
 uvwheel_count(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) ? uvwheel__core_count(&wheel->core) : 0;
+  return is_wheel(wheel) ? wheel->state->core.active : 0;
 }
 
 void
 uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 {
+  uvwheel_state_t *state;
   uvwheel_entry_t *entry;
 
-  if (!is_open(wheel) || cb == NULL || (wheel->flags & WALKS))
+  if (!is_wheel(wheel) || cb == NULL ||
+      (wheel->state->flags & (CLOSING | WALKS)))
     return;
-  wheel->flags |= WALKS;
-  uvwheel__core_walk_begin(&wheel->core);
-  while ((entry = uvwheel__core_walk_next(&wheel->core)) != NULL)
+  state = wheel->state;
+  state->flags |= WALKS;
+  uvwheel__core_walk_begin(&state->core);
+  while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
     cb(timer_of(entry), arg);
-  wheel->flags &= ~(uint64_t)WALKS;
-  if (wheel->flags & CLOSING)
-    finish_close(wheel);
+  state->flags &= ~(uint64_t)WALKS;
+  if (state->flags & CLOSING)
+    finish_close(state);
   else
-    uvwheel__arm(wheel);
+    uvwheel__arm(state);
+}
+
+static void
+set_unref(uvwheel_t *wheel, uint64_t unref)
+{
+  if (!is_wheel(wheel))
+    return;
+  wheel->state->flags = (wheel->state->flags & ~(uint64_t)UNREF) | unref;
+  uvwheel__update_refs(wheel->state);
 }
 
 void
 uvwheel_ref(uvwheel_t *wheel)
 {
-  if (!is_wheel(wheel))
-    return;
-  wheel->flags &= ~(uint64_t)UNREF;
-  uvwheel__update_refs(wheel);
+  set_unref(wheel, 0);
 }
 
 void
 uvwheel_unref(uvwheel_t *wheel)
 {
-  if (!is_wheel(wheel))
-    return;
-  wheel->flags |= UNREF;
-  uvwheel__update_refs(wheel);
+  set_unref(wheel, UNREF);
 }
 
 int
 uvwheel_has_ref(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) && !(wheel->flags & UNREF);
+  return is_wheel(wheel) && !(wheel->state->flags & UNREF);
 }
 
 /* ---- Version ------------------------------------------------------------ */

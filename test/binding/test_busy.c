@@ -332,8 +332,9 @@ count_repeat(uvwheel_timer_t *timer)
 }
 
 /* Scenario 45. Each wheel has a timer that waits at any time. An iteration
- * takes 10 us. */
-START_TEST(each_wheel_looks_for_descriptors_once_per_millisecond_at_most)
+ * takes 10 us, so a millisecond has a hundred polls: a wheel asks after the
+ * 1st, 2nd, 4th ... 64th. */
+START_TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls)
 {
   const uvwheel_options_t options = {.tick_ms = 10};
   static uvwheel_t wheels[WHEELS];
@@ -352,7 +353,7 @@ START_TEST(each_wheel_looks_for_descriptors_once_per_millisecond_at_most)
   polls = virtual_time_polls();
   run_for(1000);
   ck_assert_uint_ge(virtual_time_polls() - polls, 100000);
-  ck_assert_uint_le(virtual_time_peeks() - peeks, WHEELS * 1001);
+  ck_assert_uint_le(virtual_time_peeks() - peeks, WHEELS * 7 * 1001);
   ck_assert_uint_ge(fired, WHEELS * 95);
   end_noise();
   for (i = 0; i < WHEELS; i++)
@@ -372,7 +373,7 @@ main(void)
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),
       TEST(a_walk_that_runs_a_busy_loop_fires_nothing),
       TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet),
-      TEST(each_wheel_looks_for_descriptors_once_per_millisecond_at_most),
+      TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls),
   };
 
   return run_loop_tests("busy", tests, LENGTH(tests));

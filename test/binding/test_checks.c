@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "binding.h"
 #include "support.h"
 
 #define TICK_MS 10
@@ -138,8 +139,8 @@ pass(void)
 static void
 walk(void)
 {
-  uvwheel__core_walk_begin(&wheel.core);
-  (void)uvwheel__core_walk_next(&wheel.core);
+  uvwheel__core_walk_begin(&wheel.state->core);
+  (void)uvwheel__core_walk_next(&wheel.state->core);
 }
 
 #define LINK(timer) (&(timer).base.entry.link)
@@ -182,7 +183,7 @@ END_TEST
 static void
 insert_again(void)
 {
-  (void)uvwheel__core_insert(&wheel.core, &first.base.entry, 5);
+  (void)uvwheel__core_insert(&wheel.state->core, &first.base.entry, 5);
 }
 
 START_TEST(an_entry_that_is_inserted_twice_is_reported)

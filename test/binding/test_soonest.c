@@ -207,7 +207,7 @@ START_TEST(timers_far_away_are_reached_and_the_last_due_times_are_not)
   open_plain_waiters();
   test_timer_start(&waiters[0], UINT64_MAX, 0);
   test_timer_start(&waiters[1], 100 * HOUR_MS, 0);
-  test_timer_start(&waiters[2], UINT64_MAX - 1, 0);
+  test_timer_start(&waiters[2], INT64_MAX, 0);
   test_timer_start(&waiters[3], HOUR_MS, 0);
   test_timer_start(&waiters[4], 1000000 * HOUR_MS, 0);
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);

@@ -130,7 +130,7 @@ run_worker(void *arg)
   expect(worker, worker->fired == TIMERS * CALLBACKS);
   for (i = 0; i < WHEELS; i++) {
     expect(worker, uvwheel_count(&worker->wheels[i]) == 0);
-    expect(worker, broken_invariants(&worker->wheels[i].core, stderr) == 0);
+    expect(worker, broken_wheel_invariants(&worker->wheels[i], stderr) == 0);
     uvwheel_close(&worker->wheels[i], on_closed);
   }
   expect(worker, uv_run(&worker->loop, UV_RUN_DEFAULT) == 0);

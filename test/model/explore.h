@@ -58,7 +58,7 @@ extern const layer_t peers_layer;
 void add_memory(void *memory, size_t size);
 
 /* What a wheel has allocated is. */
-void add_slots(const uvwheel_core_t *core);
+void add_slots(const core_t *core);
 
 /* `make` returns false if the move is not possible now; then it has done
  * nothing. */
@@ -76,7 +76,7 @@ mix(uint64_t key, uint64_t value)
 
 /* The key of a wheel at a time. What it has in common with one of a round later
  * is the same; entries have no names, but a key of what belongs to them. */
-uint64_t key_of_core(const uvwheel_core_t *core, uint64_t now_ms,
+uint64_t key_of_core(const core_t *core, uint64_t now_ms,
                      uint64_t (*key_of_entry)(const uvwheel_entry_t *entry));
 
 /* A time, or a tick, as it is seen from another one, if it will ever come. */

@@ -6,7 +6,7 @@
 #include "explore.h"
 
 void
-add_slots(const uvwheel_core_t *core)
+add_slots(const core_t *core)
 {
   const char *end = (const char *)(core->soonest + core->slot_mask / 64 + 1);
 
@@ -31,41 +31,40 @@ key_of_list(const uvwheel_link_t *head, uint64_t now_ms,
 }
 
 static uint64_t
-key_of_slot(const uvwheel_core_t *core, uint64_t number, uint64_t now_ms,
+key_of_slot(const core_t *core, uint64_t number, uint64_t now_ms,
             key_of_entry_t key_of_entry)
 {
-  const uvwheel_slot_t *slot = &core->slots[number];
-  const char *end = (const char *)slot + slot->end;
+  const slot_t *slot = &core->slots[number];
+  const char *end = (const char *)slot + slot->lanes_used;
   const uvwheel_link_t *lane;
   uint64_t key = 0;
 
   if (!is_occupied(core, number))
     return 0;
   key = mix(key, seen_from(now_ms / core->tick_ms, slot->next_pass));
-  key = mix(key, slot->filling);
-  key = mix(key, slot->left);
+  key = mix(key, slot->lane);
+  key = mix(key, slot->share_left);
   for (lane = slot->lanes; (const char *)lane < end; lane++)
     key = mix(key, key_of_list(lane, now_ms, key_of_entry));
   return key;
 }
 
 static uint64_t
-key_of_pass(const uvwheel_core_t *core, uint64_t now_ms,
-            key_of_entry_t key_of_entry)
+key_of_pass(const core_t *core, uint64_t now_ms, key_of_entry_t key_of_entry)
 {
   uint64_t key = mix(1, seen_from(now_ms / core->tick_ms, core->hand)), i;
 
   if (!is_passing(core))
     return 0;
   key = mix(key, key_of_list(&core->due, now_ms, key_of_entry));
+  key = mix(key, key_of_list(&core->kept, now_ms, key_of_entry));
   for (i = 0; i < core->pass_lanes; i++)
     key = mix(key, key_of_list(&core->pending[i], now_ms, key_of_entry));
   return key;
 }
 
 uint64_t
-key_of_core(const uvwheel_core_t *core, uint64_t now_ms,
-            key_of_entry_t key_of_entry)
+key_of_core(const core_t *core, uint64_t now_ms, key_of_entry_t key_of_entry)
 {
   uint64_t now_tick = now_ms / core->tick_ms, slots = core->slot_mask + 1, i;
   uint64_t key = mix(0, now_ms % (slots * core->tick_ms));

@@ -53,6 +53,7 @@ typedef struct mail_s {
   unsigned count;    /* of posts, the oldest first                        */
   uint64_t allowed;  /* how many more this iteration may call back        */
   uint64_t expected; /* and how many more it has to call back             */
+  unsigned left;     /* of those that the loop has taken                  */
   bool is_fresh;     /* it has called none yet                            */
   bool is_time_over; /* after the last one                                */
 } mail_t;
@@ -99,6 +100,7 @@ typedef struct game_s {
   uint64_t advanced_ns;   /* by how much the clock has moved in all        */
   bool in_run;
   unsigned depth; /* of operations inside callbacks and walks */
+  const uvwheel_timer_t *called_back;
 } binding_game_t;
 
 extern binding_game_t game;

@@ -224,6 +224,7 @@ model_end_draw(model_t *model, bool broken_off)
 
 /* ---- Walks --------------------------------------------------------------- */
 
+/* A walk ends a draw. */
 void
 model_walk_begin(model_t *model)
 {
@@ -231,7 +232,9 @@ model_walk_begin(model_t *model)
 
   require(!model->walking);
   model->walking = true;
+  model->drawn = model->taken = model->disturbed = 0;
   for (i = 0; i < model->capacity; i++) {
+    model->timers[i].draw = KEPT;
     model->timers[i].must_visit = model->timers[i].active;
     model->timers[i].visits = 0;
   }

@@ -37,14 +37,13 @@ verify_next(const pair_t *pair)
 static void
 verify_slot_counts(const pair_t *pair)
 {
-  const uvwheel_core_t *core = &pair->core;
+  const core_t *core = &pair->core;
   uint64_t slot, count = 0;
 
   for (slot = 0; slot <= core->slot_mask; slot++)
     count += slot_count(core, slot);
-  require(count <= uvwheel__core_count(core));
-  require(count == uvwheel__core_count(core) || is_passing(core) ||
-          pair->model.drawing);
+  require(count <= core->active);
+  require(count == core->active || is_passing(core) || pair->model.drawing);
 }
 
 void
@@ -53,7 +52,7 @@ pair_verify(const pair_t *pair)
   unsigned i;
 
   verify(&pair->core);
-  require(uvwheel__core_count(&pair->core) == pair->model.count);
+  require(pair->core.active == pair->model.count);
   verify_next(pair);
   for (i = 0; i < pair->model.capacity; i++) {
     const model_timer_t *timer = &pair->model.timers[i];

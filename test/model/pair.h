@@ -10,7 +10,7 @@
 #include "model.h"
 
 typedef struct pair_s {
-  uvwheel_core_t core;
+  core_t core;
   uint64_t now_ms;
   model_t model;
   item_t *items[MODEL_TIMERS]; /* NULL: there is none; then it is not active */

@@ -41,8 +41,8 @@ static uint64_t
 take_huge(bytes_t *bytes)
 {
   static const uint64_t huge[] = {
-      86400000,          INT32_MAX, UINT32_MAX,    UINT64_C(315576000000),
-      (uint64_t)1 << 62, INT64_MAX, UINT64_MAX - 1};
+      86400000,          INT32_MAX, UINT32_MAX, UINT64_C(315576000000),
+      (uint64_t)1 << 62, INT64_MAX, UINT64_MAX};
 
   return huge[pick(bytes, LENGTH(huge))];
 }

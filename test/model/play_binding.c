@@ -28,7 +28,10 @@ operate_inside(void)
 uint64_t
 take_delay(void)
 {
-  return take_delay_ms(&game.bytes, game.model.tick_ms, game.options.slots);
+  uint64_t delay_ms =
+      take_delay_ms(&game.bytes, game.model.tick_ms, game.options.slots);
+
+  return delay_ms >> 63 != 0 ? UINT64_MAX : delay_ms; /* others are misuse */
 }
 
 /* ---- Callbacks ----------------------------------------------------------- */
@@ -175,12 +178,11 @@ run_iteration(void)
   fired = after.fired - before.fired;
   used = fired + after.examined - before.examined + after.rescheduled -
          before.rescheduled;
-  require(game.drew_in_run ||
-          fired <= budget * (after.turns - before.turns));
+  require(game.drew_in_run || fired <= budget * (after.turns - before.turns));
   if (after.turns_cut != before.turns_cut)
     require(used >= budget || game.spent_in_run_ns >= turn_ns);
-  return after.turns_cut == before.turns_cut &&
-         after.stalls == before.stalls && game.mail.count == 0;
+  return after.turns_cut == before.turns_cut && after.stalls == before.stalls &&
+         game.mail.count == 0;
 }
 
 /* With libuv since 1.45 the poll that follows its timers is in the next one. */

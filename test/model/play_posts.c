@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Operations on the mailbox of a wheel. All of it happens on the loop's thread,
- * where the model knows which requests an iteration has to call back: the
- * oldest of those that wait when it is about to poll, at most turn_budget, and
- * as many as fit into turn_ms. Those that are posted meanwhile may come, too.
- */
+ * where the model knows which requests an iteration has to call back: those
+ * that are left of what the loop has taken, else the oldest of those that wait
+ * when it is about to poll; at most turn_budget, and as many as fit into
+ * turn_ms. Those that are posted meanwhile may come, too. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,9 @@ on_before_poll(uv_prepare_t *prepare)
 
   (void)prepare;
   mail->allowed = is_mailbox_open() ? game.options.turn_budget : 0;
-  mail->expected = mail->count < mail->allowed ? mail->count : mail->allowed;
+  mail->expected = mail->left > 0 ? mail->left : mail->count;
+  if (mail->expected > mail->allowed)
+    mail->expected = mail->allowed;
   mail->is_fresh = true;
   end_turn();
   game.turns.since_poll = 0;
@@ -97,6 +99,9 @@ on_posted(uvwheel_post_t *post, int status)
     require(is_mailbox_open() && game.mail.allowed > 0);
     game.mail.allowed--;
     game.mail.expected -= game.mail.expected > 0;
+    if (game.mail.left == 0)
+      game.mail.left = game.mail.count + 1;
+    game.mail.left--;
     if (game.mail.is_fresh)
       begin_callbacks();
     game.mail.is_fresh = false;

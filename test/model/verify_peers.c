@@ -83,28 +83,29 @@ expect_forgiven(const uvwheel_stats_t *before)
   return forgiven_ms == 0 && after.turns_cut == before->turns_cut;
 }
 
-/* Has the check of this iteration set quiet_ms? Then whoever spoke up to that
+/* Has the check of this iteration set heard_ms? Then whoever spoke up to that
  * time had been heard: a word takes two polls at most. */
 static void
-expect_listened(uint64_t quiet_before_ms)
+expect_listened(uint64_t heard_before_ms)
 {
-  uint64_t quiet_ms = peers_world.wheel.quiet_ms + peers_world.ahead_ms;
+  uint64_t heard_ms =
+      peers_world.wheel.state->heard_loop_ms + peers_world.ahead_ms;
   bool was_quiet = peers_world.unheard_ms == UINT64_MAX;
   unsigned i;
 
   /* Also if the clock has stepped back; an empty wheel does not see it. */
   if (uvwheel_count(&peers_world.wheel) > 0)
-    require(quiet_ms <= peers_world.clock_then_ms);
-  if (peers_world.wheel.quiet_ms == quiet_before_ms)
+    require(heard_ms <= peers_world.clock_then_ms);
+  if (peers_world.wheel.state->heard_loop_ms == heard_before_ms)
     return;
   for (i = 0; i < DEADLINES; i++)
-    deadline_at(i)->is_after_quiet = deadline_at(i)->is_after_poll;
+    deadline_at(i)->is_after_heard = deadline_at(i)->is_after_poll;
   if (peers_world.has_stepped_back)
     return;
-  require(quiet_ms <= peers_world.checked_ms);
-  require(quiet_ms < peers_world.unheard_ms);
-  require(was_quiet || quiet_ms <= peers_world.checked_before_ms);
-  require(was_quiet || quiet_ms + MIN_WAIT_MS <= peers_world.clock_then_ms);
+  require(heard_ms <= peers_world.checked_ms);
+  require(heard_ms <= peers_world.unheard_ms);
+  require(was_quiet || heard_ms <= peers_world.checked_before_ms);
+  require(was_quiet || heard_ms + MIN_WAIT_MS <= peers_world.clock_then_ms);
 }
 
 void
@@ -114,7 +115,7 @@ begin_iteration(iteration_t *iteration)
 
   uvwheel_get_stats(&peers_world.wheel, &iteration->stats);
   iteration->began_ms = peers_clock_ms();
-  iteration->quiet_ms = peers_world.wheel.quiet_ms;
+  iteration->heard_ms = peers_world.wheel.state->heard_loop_ms;
   iteration->was_noisy = is_noisy();
   for (i = 0; i < PEERS; i++)
     iteration->overdue_from_ms[i] = overdue_from_ms(&peers_world.peers[i]);
@@ -128,7 +129,7 @@ verify_iteration(const iteration_t *iteration)
   bool was_noisy = iteration->was_noisy || is_noisy();
   unsigned i;
 
-  expect_listened(iteration->quiet_ms);
+  expect_listened(iteration->heard_ms);
   /* Until the clock is where it was, the driver may wait for that. */
   if (now_ms < peers_world.latest_ms || peers_world.has_stepped_back)
     is_done = false;
@@ -148,11 +149,11 @@ verify_iteration(const iteration_t *iteration)
 /* ---- What holds at any time ------------------------------------------------
  */
 
-/* What begins after the check that has set quiet_ms is due after that time.
+/* What begins after the check that has set heard_ms is due after that time.
  * (The wheel fires nothing before its tick, which is later than its due time.)
  */
 static void
-verify_deadline(const deadline_t *deadline, uint64_t quiet_ms)
+verify_deadline(const deadline_t *deadline, uint64_t heard_ms)
 {
   uint64_t now_ms = uvwheel_now(&peers_world.wheel), due_ms = deadline->due_ms;
 
@@ -160,13 +161,13 @@ verify_deadline(const deadline_t *deadline, uint64_t quiet_ms)
     return;
   require(uvwheel_timer_get_due_in(&deadline->timer) ==
           (due_ms > now_ms ? due_ms - now_ms : 0));
-  require(!deadline->is_after_quiet || due_ms >= quiet_ms);
+  require(!deadline->is_after_heard || due_ms >= heard_ms);
 }
 
 void
 verify_peers(void)
 {
-  uint64_t most_ms = ALLOWANCE_MS + with_grace(SLEEP_MS), quiet_ms;
+  uint64_t most_ms = ALLOWANCE_MS + with_grace(SLEEP_MS), heard_ms;
   uvwheel_stats_t stats;
   unsigned i, active = 0;
 
@@ -175,13 +176,14 @@ verify_peers(void)
   require(uvwheel_now(&peers_world.wheel) ==
           uv_now(&peers_world.loop) - stats.set_back_ms);
   /* By the wheel's clock; a loop whose clock is behind it takes its own. */
-  quiet_ms = earlier(peers_world.wheel.quiet_ms, uv_now(&peers_world.loop));
-  quiet_ms -= earlier(quiet_ms, stats.set_back_ms);
+  heard_ms = earlier(peers_world.wheel.state->heard_loop_ms,
+                     uv_now(&peers_world.loop));
+  heard_ms -= earlier(heard_ms, stats.set_back_ms);
   for (i = 0; i < DEADLINES; i++) {
     active += uvwheel_timer_is_active(&deadline_at(i)->timer) != 0;
-    verify_deadline(deadline_at(i), quiet_ms);
+    verify_deadline(deadline_at(i), heard_ms);
   }
-  require(broken_invariants(&peers_world.wheel.core, stderr) == 0);
+  require(broken_wheel_invariants(&peers_world.wheel, stderr) == 0);
   require(uvwheel_count(&peers_world.wheel) == active);
 }
 
@@ -223,40 +225,39 @@ key_of_time(uint64_t ms)
 static uint64_t
 key_of_wheel(void)
 {
-  const uvwheel_t *wheel = &peers_world.wheel;
-  uint64_t key = mix(4, wheel->flags), since_ms;
+  const uvwheel_state_t *state = peers_world.wheel.state;
+  int64_t spent_ms = state->spent_until_loop_ms, full_ms;
+  uint64_t key = mix(4, state->flags);
 
-  key = mix(key, wheel->read_every);
-  key = mix(key, wheel->unasked);
-  key = mix(key, wheel->blocked_ms);
-  key = mix(key, wheel->behind_ms);
-  key = mix(key, key_of_time(wheel->ready_ms));
-  key = mix(key, key_of_time(wheel->counted_ms));
-  key = mix(key, key_of_time(wheel->quiet_ms));
-  key = mix(key, key_of_time(wheel->armed_for_ms));
-  key = mix(key, key_of_time(wheel->polled_before_ms));
-  if (wheel->flags & SPELL) {
-    key = mix(key, key_of_time(wheel->polled_ms));
-    key = mix(key, key_of_time(wheel->wait_began_ms));
-    key = mix(key, wheel->wait_began_anew);
+  key = mix(key, state->blocked_ms);
+  key = mix(key, state->has_stepped_back);
+  key = mix(key, key_of_time(state->busy_loop_ms));
+  key = mix(key, state->busy_polls);
+  key = mix(key, key_of_time(state->counted_loop_ms));
+  key = mix(key, key_of_time(state->sleep_until_loop_ms));
+  key = mix(key, key_of_time(state->heard_loop_ms));
+  key = mix(key, key_of_time(state->armed_for_loop_ms));
+  key = mix(key, key_of_time(state->checked_before_loop_ms));
+  if (state->armed_for_loop_ms == 0) {
+    key = mix(key, key_of_time(state->checked_loop_ms));
+    key = mix(key, key_of_time(state->wait_began_loop_ms));
+    key = mix(key, state->wait_began_anew);
   }
-  key = mix(key, (uint64_t)wheel->allowance_ms);
-  since_ms = uv_now(&peers_world.loop) - wheel->allowance_at_ms;
-  return mix(key, wheel->allowance_ms == ALLOWANCE_MS ? since_ms % INFLOW
-                                                      : since_ms);
+  full_ms = (int64_t)uv_now(&peers_world.loop) - INFLOW * ALLOWANCE_MS;
+  return mix(key, spent_ms > full_ms ? (uint64_t)(spent_ms - full_ms) : 0);
 }
 
 uint64_t
 key_of_peers(void)
 {
-  uint64_t key = key_of_core(&peers_world.wheel.core,
+  uint64_t key = key_of_core(&peers_world.wheel.state->core,
                              uvwheel_now(&peers_world.wheel), key_of_entry);
   unsigned i;
 
   for (i = 0; i < PEERS; i++)
     key = mix(key, key_of_peer(&peers_world.peers[i]));
   for (i = 0; i < DEADLINES; i++)
-    key = mix(key, deadline_at(i)->is_after_quiet &&
+    key = mix(key, deadline_at(i)->is_after_heard &&
                        uvwheel_timer_is_active(&deadline_at(i)->timer));
   key = mix(key, key_of_wheel());
   key = mix(key, peers_clock_ms() - uv_now(&peers_world.loop));

@@ -28,7 +28,7 @@ due_after(uint64_t delay_ms)
 }
 
 /* The slot for what is due then; NULL if it is not occupied. */
-static const uvwheel_slot_t *
+static const slot_t *
 slot_at(uint64_t due_ms)
 {
   uint64_t number = tick_after(&pair.core, due_ms) & pair.core.slot_mask;
@@ -41,9 +41,9 @@ slot_at(uint64_t due_ms)
 static bool
 is_used_up(uint64_t due_ms)
 {
-  const uvwheel_slot_t *slot = slot_at(due_ms);
+  const slot_t *slot = slot_at(due_ms);
 
-  return slot != NULL && slot->filling >= offsetof(uvwheel_slot_t, lanes[2]);
+  return slot != NULL && slot->lane >= offsetof(slot_t, lanes[2]);
 }
 
 /* Idle entries are all alike. */
@@ -86,13 +86,13 @@ static bool
 use_lane_up(unsigned unused, uint64_t delay_ms)
 {
   uint64_t due_ms = due_after(delay_ms);
-  const uvwheel_slot_t *slot = slot_at(due_ms);
+  const slot_t *slot = slot_at(due_ms);
 
   (void)unused;
-  if (slot == NULL || slot->filling != offsetof(uvwheel_slot_t, lanes[0]) ||
+  if (slot == NULL || slot->lane != offsetof(slot_t, lanes[0]) ||
       pair.model.fifo || is_passing(&pair.core) || pair.model.drawing)
     return false;
-  while (slot->filling == offsetof(uvwheel_slot_t, lanes[0])) {
+  while (slot->lane == offsetof(slot_t, lanes[0])) {
     insert(&pair.core, &spare, due_ms);
     remove_entry(&pair.core, &spare);
   }
@@ -102,19 +102,13 @@ use_lane_up(unsigned unused, uint64_t delay_ms)
 
 /* ---- The clock ----------------------------------------------------------- */
 
-static uint64_t
-hand_ms(void)
-{
-  return pair.core.hand * pair.core.tick_ms;
-}
-
 static bool
 advance(unsigned unused, uint64_t step_ms)
 {
   uint64_t next_ms = uvwheel__core_next_ms(&pair.core);
 
   (void)unused;
-  if (pair.model.drawing || pair.now_ms > hand_ms() + round_ms ||
+  if (pair.model.drawing || pair.now_ms > hand_ms(&pair.core) + round_ms ||
       (next_ms < pair.now_ms && pair.now_ms - next_ms > round_ms))
     return false;
   pair.now_ms += step_ms;
@@ -127,7 +121,7 @@ step_back(unsigned unused, uint64_t step_ms)
   unsigned i;
 
   (void)unused;
-  if (pair.model.drawing || hand_ms() > pair.now_ms + round_ms)
+  if (pair.model.drawing || hand_ms(&pair.core) > pair.now_ms + round_ms)
     return false;
   for (i = 0; i < pair.model.capacity; i++) {
     const model_timer_t *timer = &pair.model.timers[i];
@@ -324,7 +318,7 @@ open_world(const world_t *world)
 static void
 close_world(void)
 {
-  uvwheel__core_destroy(&pair.core);
+  free_core(&pair.core);
 }
 
 const layer_t core_layer = {"core", open_world, close_world, verify_pair, key};

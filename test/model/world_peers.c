@@ -17,10 +17,11 @@
  * - What is forgiven is the time that the loop was held, once, and as much
  *   again, a second at most; and in all no more than the allowance has held.
  *
- * - In each state quiet_ms is a time up to which the wheel has listened: when
- *   the check set it, no word waited that a peer had said by then. If another
- *   one did wait, a whole poll had begun after that time, and a quarter of a
- *   tick had passed. A timer that began after the check is due after that time.
+ * - In each state heard_loop_ms is a time up to which the wheel has listened:
+ * when the check set it, no word waited that a peer had said by then. If
+ * another one did wait, a whole poll had begun after that time, and a quarter
+ * of a tick had passed. A timer that began after the check is due after that
+ * time.
  *
  * A word is a count in an eventfd, of its parts. The kernel's state is not part
  * of a world, so each iteration first sets it to what the world says. */
@@ -94,7 +95,7 @@ note_begin(deadline_t *deadline, uint64_t timeout)
 {
   deadline->due_ms = uvwheel_now(&peers_world.wheel) + timeout;
   deadline->is_after_poll = !peers_world.has_stepped_back;
-  deadline->is_after_quiet = deadline->is_after_poll;
+  deadline->is_after_heard = deadline->is_after_poll;
 }
 
 static void
@@ -174,16 +175,12 @@ on_alarm(uv_timer_t *alarm)
     hold_loop();
 }
 
-/* What the wheel's own callbacks take blocks nothing. */
 static void
 on_request(uvwheel_timer_t *timer)
 {
   (void)timer;
-  if (peers_world.hold != IN_WHEEL_TIMER)
-    return;
-  set_clock_ms(peers_clock_ms() + peers_world.hold_ms);
-  if (peers_world.is_updating)
-    uv_update_time(&peers_world.loop);
+  if (peers_world.hold == IN_WHEEL_TIMER)
+    hold_loop();
 }
 
 /* Called before the wheel's own check, in which a wheel that is not empty
@@ -542,7 +539,8 @@ open_peers(const world_t *world)
     open_peer(i);
   }
   add_memory(&peers_world, sizeof peers_world);
-  add_slots(&peers_world.wheel.core);
+  add_memory(peers_world.wheel.state, sizeof *peers_world.wheel.state);
+  add_slots(&peers_world.wheel.state->core);
   add_moves();
   if (world->variant != 0)
     add_rare_moves();

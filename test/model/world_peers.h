@@ -27,7 +27,7 @@ typedef struct deadline_s {
   uvwheel_timer_t timer;
   uint64_t due_ms;     /* by the wheel's clock                              */
   bool is_after_poll;  /* it began after the last poll had returned         */
-  bool is_after_quiet; /* it began after the check that has set quiet_ms;
+  bool is_after_heard; /* it began after the check that has set heard_ms;
                           not known if the clock had stepped back           */
 } deadline_t;
 
@@ -140,7 +140,7 @@ void verify_silence(const peer_t *peer);
 typedef struct iteration_s {
   uvwheel_stats_t stats;
   uint64_t began_ms;
-  uint64_t quiet_ms;
+  uint64_t heard_ms;
   bool was_noisy;
   uint64_t overdue_from_ms[PEERS];
 } iteration_t;

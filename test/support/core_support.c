@@ -34,36 +34,45 @@ tick_ms_after(uint64_t tick_ms, uint64_t due_ms)
 }
 
 void
-open_core(uvwheel_core_t *core, const shape_t *shape)
+open_core(core_t *core, const shape_t *shape)
 {
+  size_t size = uvwheel__core_size(shape->tick_ms, shape->slots, shape->flags);
+  void *slots = calloc(1, size);
+
+  require(size != 0 && slots != NULL);
   memset(core, 0xA5, sizeof *core);
-  require(uvwheel__core_init(core, shape->tick_ms, shape->slots,
-                             shape->flags) == 0);
+  uvwheel__core_init(core, shape->tick_ms, shape->slots, shape->flags, slots);
   verify(core);
   require(uvwheel__core_next_ms(core) == UINT64_MAX);
 }
 
 void
-close_core(uvwheel_core_t *core)
+free_core(core_t *core)
+{
+  free(core->slots);
+}
+
+void
+close_core(core_t *core)
 {
   uvwheel_entry_t *entry;
 
   while ((entry = uvwheel__core_any(core)) != NULL)
     remove_entry(core, entry);
-  require(uvwheel__core_count(core) == 0);
+  require(core->active == 0);
   require(uvwheel__core_next_ms(core) == UINT64_MAX);
-  uvwheel__core_destroy(core);
+  free_core(core);
 }
 
 void
-verify(const uvwheel_core_t *core)
+verify(const core_t *core)
 {
   require(broken_invariants(core, stderr) == 0);
 }
 
 /* Insert and postpone return whether the wheel may have to wake up earlier. */
 static void
-expect_told(const uvwheel_core_t *core, bool earlier, uint64_t before_ms)
+expect_told(const core_t *core, bool earlier, uint64_t before_ms)
 {
   uint64_t next_ms = uvwheel__core_next_ms(core);
 
@@ -71,23 +80,23 @@ expect_told(const uvwheel_core_t *core, bool earlier, uint64_t before_ms)
 }
 
 bool
-put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+put(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   poison(entry);
   return !uvwheel__core_insert(core, entry, due_ms) &&
-         uvwheel__plan_and_put(core, entry);
+         uvwheel__core_insert_slow(core, entry);
 }
 
 void
-insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  const uvwheel_core_t before = *core;
+  const core_t before = *core;
   uint64_t before_ms = uvwheel__core_next_ms(core);
 
   memset(entry, 0xA5, sizeof *entry);
   expect_told(core, put(core, entry, due_ms), before_ms);
   require(is_active(entry) && entry->due_ms == due_ms);
-  require(uvwheel__core_count(core) == uvwheel__core_count(&before) + 1);
+  require(core->active == before.active + 1);
   require(core->inserted == before.inserted + 1);
   verify(core);
 }
@@ -95,7 +104,7 @@ insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 /* An entry that is due later stays where it is. One that is due earlier is
  * moved. */
 void
-postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+postpone(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   if (due_ms < entry->due_ms) {
     move(core, entry, due_ms);
@@ -106,58 +115,57 @@ postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 }
 
 void
-move(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
+move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   uint64_t before_ms = uvwheel__core_next_ms(core);
-  uint64_t count = uvwheel__core_count(core);
+  uint64_t count = core->active;
 
   expect_told(core, uvwheel__core_move(core, entry, due_ms), before_ms);
   require(is_active(entry) && entry->due_ms == due_ms);
-  require(uvwheel__core_count(core) == count);
+  require(core->active == count);
   verify(core);
 }
 
 /* One entry, or none if it is NULL, has left the wheel. */
 static void
-expect_left(const uvwheel_core_t *core, uvwheel_entry_t *entry,
-            const uvwheel_core_t *before)
+expect_left(const core_t *core, uvwheel_entry_t *entry, const core_t *before)
 {
   uint64_t left = entry != NULL;
 
   if (entry != NULL)
     entry->link.next = NULL;
-  require(uvwheel__core_count(core) + left == uvwheel__core_count(before));
+  require(core->active + left == before->active);
   require(core->inserted == before->inserted);
-  if (uvwheel__core_count(core) == 0)
+  if (core->active == 0)
     require(uvwheel__core_next_ms(core) == UINT64_MAX);
   verify(core);
 }
 
 void
-remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry)
+remove_entry(core_t *core, uvwheel_entry_t *entry)
 {
-  const uvwheel_core_t before = *core;
+  const core_t before = *core;
 
   if (!uvwheel__core_remove(core, entry))
     uvwheel__core_became_empty(core);
   expect_left(core, entry, &before);
-  require(core->counters.expired == before.counters.expired);
-  require(core->counters.drawn == before.counters.drawn);
+  require(core->expired == before.expired);
+  require(core->drawn_count == before.drawn_count);
 }
 
 /* Nothing is handed out early, and the caller is told if something is left. */
 uvwheel_entry_t *
-expire_within(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
+expire_within(core_t *core, uint64_t now_ms, uint64_t *budget)
 {
-  const uvwheel_core_t before = *core;
+  const core_t before = *core;
   uint64_t budget_before = *budget;
   uvwheel_entry_t *entry = uvwheel__core_expire(core, now_ms, budget);
   uint64_t next_ms = uvwheel__core_next_ms(core), expired = entry != NULL;
 
   expect_left(core, entry, &before);
   require(*budget + expired <= budget_before);
-  require(core->counters.expired == before.counters.expired + expired);
-  require(core->counters.drawn == before.counters.drawn);
+  require(core->expired == before.expired + expired);
+  require(core->drawn_count == before.drawn_count);
   if (entry != NULL)
     require(tick_ms_after(core->tick_ms, entry->due_ms) <= now_ms);
   else if (*budget > 0)
@@ -166,7 +174,7 @@ expire_within(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 }
 
 uvwheel_entry_t *
-expire(uvwheel_core_t *core, uint64_t now_ms)
+expire(core_t *core, uint64_t now_ms)
 {
   uint64_t budget = UINT64_MAX;
 
@@ -174,41 +182,41 @@ expire(uvwheel_core_t *core, uint64_t now_ms)
 }
 
 uint64_t
-draw(uvwheel_core_t *core, uint64_t count)
+draw(core_t *core, uint64_t count)
 {
-  const uvwheel_core_t before = *core;
+  const core_t before = *core;
   uint64_t drawn = uvwheel__core_draw(core, count);
 
   expect_left(core, NULL, &before);
-  require(drawn <= count && drawn <= uvwheel__core_count(core));
+  require(drawn <= count && drawn <= core->active);
   require(!is_passing(core));
   return drawn;
 }
 
 uvwheel_entry_t *
-take_drawn(uvwheel_core_t *core)
+take_drawn(core_t *core)
 {
-  const uvwheel_core_t before = *core;
+  const core_t before = *core;
   uvwheel_entry_t *entry = uvwheel__core_take_drawn(core);
 
   expect_left(core, entry, &before);
-  require(core->counters.drawn - before.counters.drawn == (entry != NULL));
+  require(core->drawn_count - before.drawn_count == (entry != NULL));
   return entry;
 }
 
 void
-walk_begin(uvwheel_core_t *core)
+walk_begin(core_t *core)
 {
-  const uvwheel_core_t before = *core;
+  const core_t before = *core;
 
   uvwheel__core_walk_begin(core);
   expect_left(core, NULL, &before);
 }
 
 uvwheel_entry_t *
-walk_next(uvwheel_core_t *core)
+walk_next(core_t *core)
 {
-  const uvwheel_core_t before = *core;
+  const core_t before = *core;
   uvwheel_entry_t *entry = uvwheel__core_walk_next(core);
 
   expect_left(core, NULL, &before);
@@ -216,20 +224,20 @@ walk_next(uvwheel_core_t *core)
 }
 
 void
-expect_none(uvwheel_core_t *core, uint64_t now_ms)
+expect_none(core_t *core, uint64_t now_ms)
 {
   require(expire(core, now_ms) == NULL);
 }
 
 void
-expect_only(uvwheel_core_t *core, uint64_t now_ms, const uvwheel_entry_t *entry)
+expect_only(core_t *core, uint64_t now_ms, const uvwheel_entry_t *entry)
 {
   require(expire(core, now_ms) == entry);
   expect_none(core, now_ms);
 }
 
 uint64_t
-drain(uvwheel_core_t *core, uint64_t now_ms)
+drain(core_t *core, uint64_t now_ms)
 {
   uint64_t expired = 0;
 
@@ -240,7 +248,7 @@ drain(uvwheel_core_t *core, uint64_t now_ms)
 
 /* When the first of the items that are active has to expire. */
 static uint64_t
-earliest_ms(const uvwheel_core_t *core, const item_t *items, size_t count)
+earliest_ms(const core_t *core, const item_t *items, size_t count)
 {
   uint64_t earliest = UINT64_MAX;
   size_t i;
@@ -255,14 +263,13 @@ earliest_ms(const uvwheel_core_t *core, const item_t *items, size_t count)
 }
 
 unsigned
-run_out(uvwheel_core_t *core, const item_t *items, size_t count,
-        uint64_t now_ms)
+run_out(core_t *core, const item_t *items, size_t count, uint64_t now_ms)
 {
   const uvwheel_entry_t *entry;
   unsigned wakes = 0;
 
   drain(core, now_ms);
-  while (uvwheel__core_count(core) > 0) {
+  while (core->active > 0) {
     uint64_t next_ms = uvwheel__core_next_ms(core);
     /* Never late: the wheel wakes up no later than its first entry wants. */
     require(next_ms <= earliest_ms(core, items, count));
@@ -296,9 +303,9 @@ boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays)
 }
 
 uint64_t
-slot_count(const uvwheel_core_t *core, uint64_t number)
+slot_count(const core_t *core, uint64_t number)
 {
   uint64_t later = 0, most_rounds = 0;
 
-  return uvwheel__count_slot(core, number, 0, &later, &most_rounds);
+  return uvwheel__core_count_slot(core, number, 0, &later, &most_rounds);
 }

@@ -57,43 +57,44 @@ is_active(const uvwheel_entry_t *entry)
   return entry->link.next != NULL;
 }
 
-void open_core(uvwheel_core_t *core, const shape_t *shape);
+void open_core(core_t *core, const shape_t *shape);
 
-/* Takes out the entries that are left, and destroys the wheel. */
-void close_core(uvwheel_core_t *core);
+/* Takes out the entries that are left, and frees the slots. */
+void close_core(core_t *core);
+
+/* Frees the slots alone. */
+void free_core(core_t *core);
 
 /* Every invariant holds, and the counters add up. */
-void verify(const uvwheel_core_t *core);
+void verify(const core_t *core);
 
 /* Puts an entry that is not active into the wheel. Returns whether the wheel
  * may have to wake up earlier. */
-bool put(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
+bool put(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
 /* The operations of the same names, verified. An entry must not be active for
  * insert. */
-void insert(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
-void postpone(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
-void move(uvwheel_core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
-void remove_entry(uvwheel_core_t *core, uvwheel_entry_t *entry);
-uvwheel_entry_t *expire_within(uvwheel_core_t *core, uint64_t now_ms,
-                               uint64_t *budget);
-uint64_t draw(uvwheel_core_t *core, uint64_t count);
-uvwheel_entry_t *take_drawn(uvwheel_core_t *core);
-void walk_begin(uvwheel_core_t *core);
-uvwheel_entry_t *walk_next(uvwheel_core_t *core);
+void insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
+void postpone(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
+void move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
+void remove_entry(core_t *core, uvwheel_entry_t *entry);
+uvwheel_entry_t *expire_within(core_t *core, uint64_t now_ms, uint64_t *budget);
+uint64_t draw(core_t *core, uint64_t count);
+uvwheel_entry_t *take_drawn(core_t *core);
+void walk_begin(core_t *core);
+uvwheel_entry_t *walk_next(core_t *core);
 
 /* expire_within without a limit. */
-uvwheel_entry_t *expire(uvwheel_core_t *core, uint64_t now_ms);
+uvwheel_entry_t *expire(core_t *core, uint64_t now_ms);
 
 /* Nothing expires at now_ms. */
-void expect_none(uvwheel_core_t *core, uint64_t now_ms);
+void expect_none(core_t *core, uint64_t now_ms);
 
 /* The entry expires at now_ms, and nothing after it. */
-void expect_only(uvwheel_core_t *core, uint64_t now_ms,
-                 const uvwheel_entry_t *entry);
+void expect_only(core_t *core, uint64_t now_ms, const uvwheel_entry_t *entry);
 
 /* How many entries expire at now_ms. */
-uint64_t drain(uvwheel_core_t *core, uint64_t now_ms);
+uint64_t drain(core_t *core, uint64_t now_ms);
 
 /* ---- Many entries -------------------------------------------------------- */
 
@@ -106,7 +107,7 @@ typedef struct item_s {
 /* Expires all of the items by going from next_ms to next_ms, beginning with
  * what waits at now_ms. Each must expire exactly at its tick. Returns how often
  * the wheel woke up. */
-unsigned run_out(uvwheel_core_t *core, const item_t *items, size_t count,
+unsigned run_out(core_t *core, const item_t *items, size_t count,
                  uint64_t now_ms);
 
 /* Delays at which an off-by-one shows: a millisecond before, at and after
@@ -116,6 +117,6 @@ unsigned run_out(uvwheel_core_t *core, const item_t *items, size_t count,
 size_t boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays);
 
 /* How many entries wait in a slot. */
-uint64_t slot_count(const uvwheel_core_t *core, uint64_t number);
+uint64_t slot_count(const core_t *core, uint64_t number);
 
 #endif /* CORE_SUPPORT_H */

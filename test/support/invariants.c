@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "invariants.h"
+#include "binding.h"
 
 #include <inttypes.h>
 
-#include "core.h"
-
 struct check {
-  const uvwheel_core_t *core;
+  const core_t *core;
   FILE *stream;
   int broken;
 };
@@ -54,26 +53,27 @@ check_list(struct check *check, const uvwheel_link_t *head, uint64_t where,
 static uint64_t
 lanes_before(uint64_t offset)
 {
-  return (offset - offsetof(uvwheel_slot_t, lanes)) / sizeof(uvwheel_link_t);
+  return (offset - offsetof(slot_t, lanes)) / sizeof(uvwheel_link_t);
 }
 
 /* The lane that is being filled is in use, and a FIFO slot uses one. */
 static bool
-fills_a_lane(const uvwheel_core_t *core, const uvwheel_slot_t *slot)
+fills_a_lane(const core_t *core, const slot_t *slot)
 {
-  const uint64_t first = offsetof(uvwheel_slot_t, lanes);
+  const uint64_t first = offsetof(slot_t, lanes);
   const uint64_t size = sizeof(uvwheel_link_t);
 
-  return slot->filling >= first && slot->filling < slot->end &&
-         slot->end <= core->lanes_end && (slot->filling - first) % size == 0 &&
-         (slot->end - first) % size == 0;
+  return slot->lane >= first && slot->lane < slot->lanes_used &&
+         slot->lanes_used <= core->lanes_end &&
+         (slot->lane - first) % size == 0 &&
+         (slot->lanes_used - first) % size == 0;
 }
 
 static uint64_t
 check_lanes(struct check *check, uint64_t number)
 {
-  const uvwheel_slot_t *slot = &check->core->slots[number];
-  uint64_t used = lanes_before(slot->end), count = 0, i;
+  const slot_t *slot = &check->core->slots[number];
+  uint64_t used = lanes_before(slot->lanes_used), count = 0, i;
 
   if (!fills_a_lane(check->core, slot)) {
     expect(check, false, "I7: a lane that is used is being filled", number);
@@ -81,7 +81,7 @@ check_lanes(struct check *check, uint64_t number)
   }
   for (i = 0; i < used; i++)
     count += check_list(check, &slot->lanes[i], number, slot->next_pass);
-  for (; i < UVWHEEL_LANES; i++)
+  for (; i < MAX_LANES; i++)
     expect(check,
            slot->lanes[i].next == NULL ||
                check_list(check, &slot->lanes[i], number, 0) == 0,
@@ -92,7 +92,7 @@ check_lanes(struct check *check, uint64_t number)
 static uint64_t
 check_slot(struct check *check, uint64_t number)
 {
-  const uvwheel_core_t *core = check->core;
+  const core_t *core = check->core;
   uint64_t next_pass = core->slots[number].next_pass;
 
   expect(check, is_occupied(core, number) == (next_pass != 0),
@@ -112,29 +112,29 @@ check_slot(struct check *check, uint64_t number)
 static uint64_t
 check_pass(struct check *check)
 {
-  const uvwheel_core_t *core = check->core;
-  uint64_t count = check_list(check, &core->due, 0, 0), i;
+  const core_t *core = check->core;
+  uint64_t kept_tick = slot_of(core, core->hand)->next_pass, i;
+  uint64_t count = check_list(check, &core->due, 0, 0) +
+                   check_list(check, &core->kept, 0, kept_tick);
 
-  for (i = 0; i < UVWHEEL_LANES; i++) {
+  for (i = 0; i < MAX_LANES; i++) {
     uint64_t entries = check_list(check, &core->pending[i], i, 0);
     count += entries;
     expect(check, i < core->pass_lanes || entries == 0,
            "I7: the entries of a pass are in its first lanes", i);
   }
   expect(check, is_passing(core) || count == 0,
-         "I5: nothing is pending or due outside a pass", 0);
-  expect(check,
-         !is_passing(core) || core->pass_ms == core->hand * core->tick_ms,
-         "I5: in a pass the hand is at its tick", 0);
+         "I5: nothing is pending, due or kept outside a pass", 0);
+  expect(check, !is_passing(core) || core->next_tick == core->hand,
+         "I4: in a pass the next tick is at the hand", 0);
   return count;
 }
 
 int
-broken_invariants(const uvwheel_core_t *core, FILE *stream)
+broken_invariants(const core_t *core, FILE *stream)
 {
   struct check check = {core, stream, 0};
   uint64_t aside = check_list(&check, &core->drawn, 0, 0) +
-                   check_list(&check, &core->unvisited_drawn, 0, 0) +
                    check_list(&check, &core->unvisited, 0, 0) +
                    check_list(&check, &core->visited, 0, 0);
   uint64_t passed = check_pass(&check), in_slots = 0, number;
@@ -145,11 +145,17 @@ broken_invariants(const uvwheel_core_t *core, FILE *stream)
       in_slots += check_slot(&check, number);
   expect(&check, core->next_tick >= core->hand,
          "I4: the next tick is not before the hand", 0);
-  expect(&check, uvwheel__core_count(core) == aside + passed + in_slots,
+  expect(&check, core->active == aside + passed + in_slots,
          "I6: each entry is counted once", 0);
   expect(&check, core->next_tick != NEVER || in_slots == 0,
          "I4: there is a next tick if a slot has an entry", 0);
-  expect(&check, core->next_tick == NEVER || uvwheel__core_count(core) != 0,
+  expect(&check, core->next_tick == NEVER || core->active != 0,
          "I4: there is no next tick if the wheel is empty", 0);
   return check.broken;
+}
+
+int
+broken_wheel_invariants(const uvwheel_t *wheel, FILE *stream)
+{
+  return is_wheel(wheel) ? broken_invariants(&wheel->state->core, stream) : 0;
 }

@@ -15,11 +15,11 @@ mingw_gcc() {
 
 # The wheel layer knows no libuv and no POSIX.
 job_mingw() {
-  for file in src/slot.c src/wheel.c; do
+  for file in src/core_slots.c src/core.c; do
     try "$file" mingw_gcc -c -o "$build/$job.o" "$file" || true
   done
   try 'model of the wheel' mingw_gcc -Isrc -Itest/support \
-    -o "$build/$job.exe" src/slot.c src/wheel.c test/model/random.c \
+    -o "$build/$job.exe" src/core_slots.c src/core.c test/model/random.c \
     test/model/model.c test/model/pair.c test/model/play.c \
     test/model/play_wheel.c test/support/core_support.c \
     test/support/invariants.c

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "binding.h"
 #include "try.h"
 
 _Atomic(record_t *) records;
@@ -37,8 +38,9 @@ examined_by(const record_t *record)
 }
 
 /* The record whose wheel has a handle. */
-#define RECORD_OF(handle, member) \
-  ((record_t *)(void *)((char *)(handle)-offsetof(record_t, wheel.member)))
+#define RECORD_OF(handle, member)                                              \
+  CONTAINER_OF(CONTAINER_OF(handle, uvwheel_state_t, member)->wheel, record_t, \
+               wheel)
 
 static void
 begin_turn(record_t *record)
@@ -110,7 +112,7 @@ add_wheel(record_t *record, uv_loop_t *loop)
     return;
   uvwheel_unref(&record->wheel);
   (void)uvwheel_get_options(&record->wheel, &options);
-  record->slot_bytes = options.slots * sizeof(uvwheel_slot_t);
+  record->slot_bytes = options.slots * sizeof(slot_t);
   record->has_wheel = true;
 }
 
@@ -150,7 +152,9 @@ make_record(uv_loop_t *loop)
 bool
 is_own_handle(const record_t *record, const uv_handle_t *handle)
 {
-  return (uintptr_t)handle - (uintptr_t)record < sizeof *record;
+  const uvwheel_state_t *state = record->wheel.state;
+
+  return (uintptr_t)handle - (uintptr_t)state < sizeof *state;
 }
 
 /* Has the program a handle in the loop? As libuv's own uv_loop_close this looks

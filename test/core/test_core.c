@@ -15,8 +15,7 @@
  * rounds (at most 40), and with times at the start and at the end of a tick. */
 static void
 at_every_hand(const shape_t *shape,
-              void (*test)(uvwheel_core_t *core, const shape_t *shape,
-                           uint64_t now_ms))
+              void (*test)(core_t *core, const shape_t *shape, uint64_t now_ms))
 {
   uint64_t phases[] = {0, shape->tick_ms - 1};
   uint64_t hand, hands = 2 * shape->slots + 1;
@@ -25,7 +24,7 @@ at_every_hand(const shape_t *shape,
   for (hand = 0; hand < hands; hand += 1 + hands / 40)
     for (phase = 0; phase < phase_count; phase++) {
       uint64_t now_ms = hand * shape->tick_ms + phases[phase];
-      uvwheel_core_t core;
+      core_t core;
       open_core(&core, shape);
       expect_none(&core, now_ms);
       test(&core, shape, now_ms);
@@ -44,7 +43,7 @@ at_every_hand(const shape_t *shape,
 /* ---- One entry ----------------------------------------------------------- */
 
 static void
-expire_alone(uvwheel_core_t *core, const shape_t *shape, uint64_t start_ms)
+expire_alone(core_t *core, const shape_t *shape, uint64_t start_ms)
 {
   uint64_t delays[MAX_DELAYS], now_ms = start_ms;
   size_t i, count = boundary_delays(shape, ROUNDS, delays);
@@ -65,8 +64,8 @@ expire_alone(uvwheel_core_t *core, const shape_t *shape, uint64_t start_ms)
     now_ms += shape->slots * shape->tick_ms;
     expect_none(core, now_ms);
   }
-  ck_assert_uint_eq(core->counters.examined, count);
-  ck_assert_uint_eq(core->counters.rescheduled, 0);
+  ck_assert_uint_eq(core->examined, count);
+  ck_assert_uint_eq(core->moved, 0);
 }
 
 /* P1 */
@@ -76,7 +75,7 @@ AT_EVERY_HAND(an_entry_expires_exactly_at_the_first_tick_after_it_is_due,
 /* ---- Several entries ----------------------------------------------------- */
 
 static void
-expire_together(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
+expire_together(core_t *core, const shape_t *shape, uint64_t now_ms)
 {
   item_t items[MAX_DELAYS];
   uint64_t delays[MAX_DELAYS], ticks[MAX_DELAYS];
@@ -92,7 +91,7 @@ expire_together(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
   }
   /* One wake-up for each tick at which something is due, no more. */
   ck_assert_uint_eq(run_out(core, items, count, now_ms), different);
-  ck_assert_uint_eq(core->counters.expired, count);
+  ck_assert_uint_eq(core->expired, count);
 }
 
 /* P9 */
@@ -100,7 +99,7 @@ AT_EVERY_HAND(the_hand_wakes_once_for_each_tick_at_which_something_is_due,
               expire_together)
 
 static void
-expire_pairs(uvwheel_core_t *core, const shape_t *shape, uint64_t now_ms)
+expire_pairs(core_t *core, const shape_t *shape, uint64_t now_ms)
 {
   item_t pair[2];
   uint64_t delays[MAX_DELAYS], round_ms = shape->tick_ms * shape->slots;
@@ -130,19 +129,19 @@ START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
 {
   const shape_t shape = {10, 4, 0};
   uvwheel_entry_t far, near;
-  uvwheel_core_t core;
+  core_t core;
   uint64_t now_ms;
 
   open_core(&core, &shape);
   insert(&core, &far, 4000);
   for (now_ms = 0; now_ms <= 4000; now_ms++)
     expect_none(&core, now_ms);
-  ck_assert_uint_eq(core.counters.examined, 0);
+  ck_assert_uint_eq(core.examined, 0);
   insert(&core, &near, 4010); /* in another slot */
   expect_only(&core, 4010, &far);
-  ck_assert_uint_eq(core.counters.examined, 1);
+  ck_assert_uint_eq(core.examined, 1);
   expect_only(&core, 4020, &near);
-  ck_assert_uint_eq(core.counters.examined, 2);
+  ck_assert_uint_eq(core.examined, 2);
   close_core(&core);
 }
 END_TEST
@@ -152,7 +151,7 @@ START_TEST(a_wheel_that_was_idle_for_years_serves_the_first_entry_exactly)
 {
   const uint64_t year_ms = UINT64_C(31557600000);
   uvwheel_entry_t entry;
-  uvwheel_core_t core;
+  core_t core;
   uint64_t year;
 
   open_core(&core, &shapes[_i]);
@@ -174,7 +173,7 @@ END_TEST
 START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
 {
   uvwheel_entry_t never, never_too, entry;
-  uvwheel_core_t core;
+  core_t core;
   uint64_t due_ms, tick_ms;
   unsigned bit, i;
 
@@ -205,7 +204,7 @@ START_TEST(postponing_is_one_store)
 {
   const shape_t shape = {100, 8, slot_kinds[_i].flags};
   uvwheel_entry_t entry;
-  uvwheel_core_t core;
+  core_t core;
 
   open_core(&core, &shape);
   insert(&core, &entry, 1000);
@@ -213,7 +212,7 @@ START_TEST(postponing_is_one_store)
   postpone(&core, &entry, 5150);
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), 1100);
   expect_none(&core, 1100);
-  ck_assert_uint_eq(core.counters.rescheduled, 1);
+  ck_assert_uint_eq(core.moved, 1);
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), 5200);
   expect_only(&core, 5200, &entry);
   close_core(&core);
@@ -231,7 +230,7 @@ static const shape_t fifo = {TICK_MS, SLOTS, UVWHEEL_FIFO};
 /* Spends a budget at now_ms. Returns how many entries expired, marking them
  * as seen. */
 static unsigned
-turn(uvwheel_core_t *core, uint64_t now_ms, uint64_t budget)
+turn(core_t *core, uint64_t now_ms, uint64_t budget)
 {
   uvwheel_entry_t *entry;
   unsigned expired = 0;
@@ -252,7 +251,7 @@ spend(uint64_t budget, const shape_t *shape)
 {
   static item_t items[MANY];
   uvwheel_entry_t later;
-  uvwheel_core_t core;
+  core_t core;
   unsigned expired = 0, turns = 0;
   size_t i;
 
@@ -271,7 +270,7 @@ spend(uint64_t budget, const shape_t *shape)
   ck_assert_uint_eq(turns, (MANY + budget - 1) / budget);
   for (i = 0; i < MANY; i++)
     ck_assert_uint_eq(items[i].seen, 1);
-  ck_assert_uint_eq(core.counters.examined, MANY);
+  ck_assert_uint_eq(core.examined, MANY);
   close_core(&core);
 }
 
@@ -287,7 +286,7 @@ END_TEST
 START_TEST(a_budget_bounds_what_one_turn_moves)
 {
   static item_t items[MANY];
-  uvwheel_core_t core;
+  core_t core;
   unsigned i;
 
   open_core(&core, &(shape_t){TICK_MS, SLOTS, slot_kinds[_i].flags});
@@ -297,7 +296,7 @@ START_TEST(a_budget_bounds_what_one_turn_moves)
   for (i = 0; i < MANY; i++)
     items[i].entry.due_ms = 15;
   ck_assert_uint_eq(turn(&core, 10, 400), 0);
-  ck_assert_uint_eq(core.counters.rescheduled, 400);
+  ck_assert_uint_eq(core.moved, 400);
   close_core(&core);
 }
 END_TEST
@@ -308,7 +307,7 @@ END_TEST
 START_TEST(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one)
 {
   item_t items[3];
-  uvwheel_core_t core;
+  core_t core;
 
   open_core(&core, &(shape_t){TICK_MS, SLOTS, slot_kinds[_i].flags});
   insert(&core, &items[0].entry, 9);
@@ -335,7 +334,7 @@ END_TEST
 START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
 {
   static item_t items[MANY], later[4];
-  uvwheel_core_t core;
+  core_t core;
   size_t i;
 
   open_core(&core, &fifo);
@@ -364,7 +363,7 @@ START_TEST(the_largest_tick_and_the_most_slots_work)
   const shape_t shape = {UVWHEEL_MAX_TICK_MS, UVWHEEL_MAX_SLOTS, UVWHEEL_FIFO};
   const uint64_t day_ms = UVWHEEL_MAX_TICK_MS;
   uvwheel_entry_t entry;
-  uvwheel_core_t core;
+  core_t core;
 
   open_core(&core, &shape);
   ck_assert_uint_gt(core.reciprocal_ms, 3 * 365 * day_ms); /* no division */
@@ -402,5 +401,5 @@ main(void)
       TEST(the_largest_tick_and_the_most_slots_work),
   };
 
-  return run_tests("wheel", NULL, NULL, tests, LENGTH(tests));
+  return run_tests("core", NULL, NULL, tests, LENGTH(tests));
 }

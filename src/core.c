@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The wheel.
+/* The core: the wheel itself.
  *
  *              slot 0     1     2     3        4 ... 511        512 slots,
  *             +-------+-----+-----+-------+-----+-----+         the default
@@ -23,6 +23,14 @@
  *   pass   a look at each entry of the slot that the hand has come to
  *   draw   to take the entries that are due soonest out before their time
  *
+ * One wheel, and no hierarchy of wheels, suits idle timeouts. A server starts a
+ * timer for each connection and refreshes the timer at each packet; few timers
+ * ever expire. So a refresh has to be cheap: here it is one store. The timeouts
+ * of a server are few and alike, so a round can be longer than most of them,
+ * and an entry is looked at once per timeout. Nobody notices whether a silent
+ * connection is closed after 60.0 or 60.1 s, so entries need no order within a
+ * tick, and the entries of a tick can be handed out together.
+ *
  * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, in slot
  * tick % slots. At now_ms it has (tick - 1 - now_ms / tick_ms) / slots rounds
  * to go. The number of rounds is not stored; it follows from the due time.
@@ -40,42 +48,44 @@
  * An entry is on one of the wheel's own lists until it is handed out, so it can
  * be removed at any moment. A remove is nothing but an unlink. A slot that is
  * empty then is vacated when the hand, or its search for the next tick, comes
- * to it, and all of them when the last entry leaves the wheel.
+ * to the slot; all slots are vacated when the last entry leaves the wheel.
  *
- * A slot of a FIFO wheel has one lane, in order. A pass that expires entries
- * looks at the whole slot before it hands out the first one, so nothing can be
- * inserted in between. A draw ends before anything can be inserted.
+ * A slot of a FIFO wheel has one lane, in order. Callbacks may insert entries
+ * into the slot whose pass goes on. So a pass puts the entries that stay in the
+ * slot on a list of their own (kept), which goes back to the front of the lane
+ * when the pass ends.
  *
  * A pass is given up when the clock steps back behind it, when an entry of an
- * earlier tick is inserted, and after a draw. Then the slot gets back the
- * entries that are due and pending: before those that the pass has put back, so
- * that the next pass goes on where this one stopped. In a FIFO wheel those that
- * are pending go behind the ones that were put back, to keep their order.
+ * earlier tick is inserted, after a draw, and before a walk. Then the entries
+ * that are due, kept and pending go back to the front of the slot's lanes, so
+ * that the next pass goes on where this pass stopped.
  *
  * The invariants, outside of the functions of this file (the tests check them):
  *
  *   I1  The lists are circular, and links agree in both directions.
- *   I2  A slot that has an entry is occupied. (One that is occupied may have
- *       none.) A slot that is not occupied has no next pass. No slot of a
- *       word of the occupied bits has a next pass before the word's bound.
+ *   I2  A slot that has an entry is occupied. (An occupied slot may have none.)
+ *       A slot that is not occupied has no next pass. No slot of a word of the
+ *       occupied bits has a next pass before the word's bound.
  *   I3  The next pass of an occupied slot is at one of its own ticks, after the
- *       hand, and no entry of the slot is due at an earlier tick. (None needs
- *       to be due at it, either: it may have been postponed or removed since.)
+ *       hand, and no entry of the slot is due at an earlier tick. (No entry
+ *       needs to be due at it, either: entries may have been postponed or
+ *       removed since.)
  *   I4  next_tick is after the hand, in a pass at the hand, and not after the
  *       next pass of any slot. It is NEVER if the wheel is empty.
- *   I5  Outside a pass nothing is pending or due. In a pass the hand is at
- *       its tick, and nothing that is due at that tick waits in its slot.
- *   I6  As many entries are on all lists as were inserted and not removed.
+ *   I5  Outside a pass nothing is pending, due or kept. In a pass the hand is
+ *       at its tick, and nothing that is due at that tick waits in its slot.
+ *       Kept entries are due at the tick of their slot's next pass or later.
+ *   I6  As many entries are on all lists as are active.
  *   I7  The entries of an occupied slot are in the lanes that it uses, which
- *       are its first ones. The pending entries are in the first pass_lanes.
+ *       are its first lanes. The pending entries are in the first pass_lanes.
  *
  * Insert, remove and expire are O(1) and touch two, three and two entries. An
  * entry that waits for r rounds is looked at r times at worst. The search for
  * the next tick looks at one or two slots when the wheel is busy; it skips 64
  * slots at a time if all their entries are more than a round away. A draw is
  * O(count), plus a look at each entry on the way that was postponed or waits
- * for a later round; calls that follow go on behind those (in a FIFO wheel they
- * look at them again).
+ * for a later round; draws that follow go on behind those entries (in a FIFO
+ * wheel they look at them again).
  *
  * Tried and dropped:
  *
@@ -86,13 +96,11 @@
  *   shares of a lane that grow          an expiry takes 24.4 ns instead of 24.2
  *   a slot vacated by its last remove   a stop takes 12 ns instead of 3
  *   each entry unlinked by the pass     writes to neighbours that are cold
+ *   2^20 slots                          a turn looks at 16,384 words of bits
  *   a hierarchy of wheels               moves each entry several times
  */
 
 #include "core.h"
-
-#include <errno.h>
-#include <stdlib.h>
 
 /* The clock never gets beyond this. Entries that are due later neither expire
  * nor are drawn. */
@@ -104,86 +112,96 @@
  * million timers. */
 #define CHUNK 256
 
-/* ---- Making and unmaking ------------------------------------------------ */
+/* ---- Making ------------------------------------------------------------- */
 
-int
-uvwheel__core_init(uvwheel_core_t *core, uint64_t tick_ms, uint32_t slots,
-                   uint32_t flags)
+static uint64_t
+mask_of(uint32_t slots)
 {
-  uvwheel_core_t made = {0};
-  unsigned i;
-  int error;
+  return (UINT64_C(1) << bit_width(slots - 1)) - 1;
+}
 
+static uint64_t
+count_words(uint64_t slot_mask)
+{
+  return (slot_mask + 64) / 64;
+}
+
+size_t
+uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags)
+{
   if (tick_ms == 0 || tick_ms > UVWHEEL_MAX_TICK_MS || slots == 0 ||
       slots > UVWHEEL_MAX_SLOTS || (flags & ~UVWHEEL_FIFO) != 0)
-    return EINVAL;
-  made.tick_ms = tick_ms;
-  made.reciprocal = RECIPROCAL(tick_ms);
-  made.reciprocal_ms = RECIPROCAL_MS(tick_ms);
-  made.slot_mask = (UINT64_C(1) << bit_width(slots - 1)) - 1;
-  made.lanes_end = offsetof(uvwheel_slot_t, lanes[1]);
-  if (!(flags & UVWHEEL_FIFO))
-    made.lanes_end = sizeof(uvwheel_slot_t);
-  made.capacity = made.insert_limit = UINT64_MAX; /* no limit */
-  made.next_tick = NEVER;
-  error = uvwheel__allocate_slots(&made);
-  if (error != 0)
-    return error;
-  *core = made;
-  list_init(&core->due);
-  list_init(&core->drawn);
-  list_init(&core->unvisited);
-  list_init(&core->unvisited_drawn);
-  list_init(&core->visited);
-  for (i = 0; i < UVWHEEL_LANES; i++)
-    list_init(&core->pending[i]);
-  return 0;
+    return 0;
+  return (size_t)(mask_of(slots) + 1) * sizeof(slot_t) +
+         (size_t)count_words(mask_of(slots)) * 2 * sizeof(uint64_t);
 }
 
 void
-uvwheel__core_destroy(uvwheel_core_t *core)
+uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
+                   uint32_t flags, void *memory)
 {
-  free(core->slots);
-  core->slots = NULL;
+  uint64_t mask = mask_of(slots), i;
+
+  *core =
+      (core_t){.tick_ms = tick_ms,
+               .reciprocal = RECIPROCAL(tick_ms),
+               .reciprocal_ms = RECIPROCAL_MS(tick_ms),
+               .slot_mask = mask,
+               .lanes_end = (flags & UVWHEEL_FIFO) ? offsetof(slot_t, lanes[1])
+                                                   : sizeof(slot_t),
+               .capacity = UINT64_MAX,
+               .slots = memory,
+               .next_tick = NEVER};
+  core->occupied = (uint64_t *)(core->slots + mask + 1);
+  core->soonest = core->occupied + count_words(mask);
+  for (i = 0; i < count_words(mask); i++)
+    core->soonest[i] = NEVER;
+  for (i = 0; i < MAX_LANES; i++)
+    list_init(&core->pending[i]);
+  list_init(&core->due);
+  list_init(&core->kept);
+  list_init(&core->drawn);
+  list_init(&core->unvisited);
+  list_init(&core->visited);
 }
 
 /* ---- Operations on entries ---------------------------------------------- */
 
 void
-uvwheel__core_became_empty(uvwheel_core_t *core)
+uvwheel__core_became_empty(core_t *core)
 {
   uint64_t number = core->next_tick & core->slot_mask;
 
   /* Usually few slots are in use, near the next tick. */
   while (core->slots_in_use > 0) {
-    number = uvwheel__next_occupied(core, number);
+    number = uvwheel__core_next_occupied(core, number);
     if (number <= core->slot_mask)
-      uvwheel__vacate(core, number);
+      uvwheel__core_vacate(core, number);
     else
       number = 0;
   }
+  core->pass_lanes = 0;
   core->next_tick = NEVER;
 }
 
 static void
-take_out(uvwheel_core_t *core, uvwheel_entry_t *entry)
+take_out(core_t *core, uvwheel_entry_t *entry)
 {
   if (!uvwheel__core_remove(core, entry))
     uvwheel__core_became_empty(core);
 }
 
 static bool
-put_into_slot(uvwheel_core_t *core, uvwheel_entry_t *entry)
+put_into_slot(core_t *core, uvwheel_entry_t *entry)
 {
   uint64_t tick = tick_after(core, entry->due_ms);
 
   return !put_if_planned(core, entry, tick) &&
-         uvwheel__plan_and_put(core, entry);
+         uvwheel__core_insert_slow(core, entry);
 }
 
 bool
-uvwheel__core_move(uvwheel_core_t *core, uvwheel_entry_t *entry,
-                   uint64_t due_ms)
+uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   MISUSE_IF_OVERWRITTEN(entry);
   unlink_one(&entry->link);
@@ -193,26 +211,26 @@ uvwheel__core_move(uvwheel_core_t *core, uvwheel_entry_t *entry,
 
 /* ---- The pass ----------------------------------------------------------- */
 
-/* Moves the lanes of a slot to the pending ones, and vacates it. */
+/* Moves the lanes of a slot to the pending ones, and vacates the slot. */
 static void
-take_lanes(uvwheel_core_t *core, uint64_t number)
+take_lanes(core_t *core, uint64_t number)
 {
-  uvwheel_slot_t *slot = &core->slots[number];
+  slot_t *slot = &core->slots[number];
   uint64_t i;
 
-  core->pass_lanes = (uint64_t)(lane_at(slot, slot->end) - slot->lanes);
+  core->pass_lanes = (uint64_t)(lane_at(slot, slot->lanes_used) - slot->lanes);
   for (i = 0; i < core->pass_lanes; i++) {
     MISUSE_IF(!is_linked(&slot->lanes[i]), entry_of(slot->lanes[i].next),
               OVERWRITTEN);
     splice_after(&core->pending[i], &slot->lanes[i]);
   }
-  uvwheel__vacate(core, number);
+  uvwheel__core_vacate(core, number);
 }
 
 /* Moves the hand to the next tick at which a slot wants a pass, if that is not
  * after now. */
 static bool
-begin_pass(uvwheel_core_t *core, uint64_t now_ms)
+begin_pass(core_t *core, uint64_t now_ms)
 {
   uint64_t now_tick = tick_at(core, now_ms);
 
@@ -221,27 +239,41 @@ begin_pass(uvwheel_core_t *core, uint64_t now_ms)
     core->hand = core->next_tick;
     if (core->slots[number].next_pass == core->hand) {
       take_lanes(core, number);
-      core->pass_ms = core->hand * core->tick_ms;
       return true;
     }
-    core->next_tick = uvwheel__find_next_tick(core);
+    core->next_tick = uvwheel__core_find_next_tick(core);
   }
   return false;
 }
 
+/* Keeps an entry of a FIFO wheel for a later round of the slot whose pass goes
+ * on. */
+static void
+keep(core_t *core, uvwheel_entry_t *entry, uint64_t tick)
+{
+  if (!has_pass_by(slot_of(core, tick), tick))
+    uvwheel__core_plan_pass(core, tick);
+  append(&core->kept, &entry->link);
+}
+
 /* Looks at an entry, which is on no list. Returns whether it is due. */
 static bool
-look_at(uvwheel_core_t *core, uvwheel_entry_t *entry)
+look_at(core_t *core, uvwheel_entry_t *entry)
 {
   uint64_t tick;
+  bool stays;
 
-  if (entry->due_ms < core->pass_ms) {
+  if (entry->due_ms < hand_ms(core)) {
     append(&core->due, &entry->link);
     return true;
   }
   tick = tick_after(core, entry->due_ms);
-  core->counters.rescheduled += ((tick ^ core->hand) & core->slot_mask) != 0;
-  (void)put_into_slot(core, entry);
+  stays = ((tick ^ core->hand) & core->slot_mask) == 0;
+  core->moved += !stays;
+  if (stays && is_fifo(core))
+    keep(core, entry, tick);
+  else
+    (void)put_into_slot(core, entry);
   return false;
 }
 
@@ -249,13 +281,13 @@ look_at(uvwheel_core_t *core, uvwheel_entry_t *entry)
  * so that the lanes' cache misses overlap. (Without the prefetch an expiry
  * takes 26 ns instead of 22.) All of them leave their lanes at once, at the
  * end: an unlink of each would write to neighbours that are cold in the cache.
- * Those that are not due take from the budget now, the others when they are
+ * Entries that are not due take from the budget now, the others when they are
  * handed out. */
 static void
-look_at_chunk(uvwheel_core_t *core, uint64_t most, uint64_t *budget)
+look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
 {
   uint64_t lanes = core->pass_lanes, looked = 0, moved = 0, before, i;
-  uvwheel_link_t *ahead[UVWHEEL_LANES]; /* the next entry of each lane */
+  uvwheel_link_t *ahead[MAX_LANES]; /* the next entry of each lane */
 
   for (i = 0; i < lanes; i++)
     ahead[i] = core->pending[i].next;
@@ -274,14 +306,23 @@ look_at_chunk(uvwheel_core_t *core, uint64_t most, uint64_t *budget)
   } while (looked != before);
   for (i = 0; i < lanes; i++)
     join(&core->pending[i], ahead[i]);
-  core->counters.examined += looked;
+  core->examined += looked;
   *budget -= moved < *budget ? moved : *budget;
 }
 
-static void
-end_pass(uvwheel_core_t *core)
+static bool
+is_pass_over(const core_t *core)
 {
-  core->next_tick = uvwheel__find_next_tick(core);
+  return list_is_empty(&core->due) &&
+         are_empty(core->pending, &core->pending[core->pass_lanes]);
+}
+
+static void
+end_pass(core_t *core)
+{
+  splice_after(&slot_of(core, core->hand)->lanes[0], &core->kept);
+  core->pass_lanes = 0;
+  core->next_tick = uvwheel__core_find_next_tick(core);
 }
 
 /* Returns the entries that a pass has not handled to its slot, because its tick
@@ -289,29 +330,28 @@ end_pass(uvwheel_core_t *core)
  * that are given up again and again, as by draws of a few entries, put entries
  * into the first lanes, which would become longer than the others. */
 static void
-give_up_pass(uvwheel_core_t *core)
+give_up_pass(core_t *core)
 {
-  uvwheel_slot_t *slot = slot_of(core, core->hand);
+  slot_t *slot = slot_of(core, core->hand);
   uint64_t i;
 
-  if (list_is_empty(&core->due) &&
-      are_empty(core->pending, &core->pending[core->pass_lanes])) {
+  if (is_pass_over(core)) {
     end_pass(core);
     return;
   }
-  uvwheel__plan_pass(core, core->hand);
-  while (lane_at(slot, slot->end) - slot->lanes < (int)core->pass_lanes)
+  uvwheel__core_plan_pass(core, core->hand);
+  while (lane_at(slot, slot->lanes_used) - slot->lanes < (int)core->pass_lanes)
     fill_next_lane(core, slot);
-  for (i = 0; i < core->pass_lanes; i++) {
-    uvwheel_link_t *lane = &slot->lanes[(i + 1) % core->pass_lanes];
-    splice_after(is_fifo(core) ? lane->prev : lane, &core->pending[i]);
-  }
+  for (i = 0; i < core->pass_lanes; i++)
+    splice_after(&slot->lanes[(i + 1) % core->pass_lanes], &core->pending[i]);
+  splice_after(&slot->lanes[0], &core->kept);
   splice_after(&slot->lanes[0], &core->due);
+  core->pass_lanes = 0;
   core->hand--;
 }
 
 bool
-uvwheel__plan_and_put(uvwheel_core_t *core, uvwheel_entry_t *entry)
+uvwheel__core_insert_slow(core_t *core, uvwheel_entry_t *entry)
 {
   uint64_t tick = tick_after(core, entry->due_ms);
 
@@ -327,7 +367,7 @@ uvwheel__plan_and_put(uvwheel_core_t *core, uvwheel_entry_t *entry)
       give_up_pass(core);
     core->hand = tick - 1;
   }
-  uvwheel__plan_pass(core, tick);
+  uvwheel__core_plan_pass(core, tick);
   append_to_slot(core, slot_of(core, tick), entry);
   if (tick >= core->next_tick)
     return false;
@@ -335,47 +375,46 @@ uvwheel__plan_and_put(uvwheel_core_t *core, uvwheel_entry_t *entry)
   return true;
 }
 
-/* Moves the hand until an entry is found that is due by now. It stays active.
- * The first look takes at most `most` entries; while that is less than a chunk,
- * each next one takes twice as many. */
+/* Moves the hand until an entry is found that is due by now. The entry stays
+ * active. The first look takes at most `most` entries. While that is less than
+ * a chunk, each next look takes twice as many: a draw of one timer should look
+ * at few that it does not need, but find its way through many that were
+ * postponed as fast as an expiry does. */
 static uvwheel_entry_t *
-find_due(uvwheel_core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
+find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
 {
-  if (UNLIKELY(is_passing(core) && now_ms < core->pass_ms))
+  if (UNLIKELY(is_passing(core) && now_ms < hand_ms(core)))
     give_up_pass(core);
   for (;;) {
     while (!list_is_empty(&core->due)) {
       uvwheel_entry_t *entry = entry_of(core->due.next);
       if (*budget == 0)
         return NULL;
-      if (entry->due_ms < core->pass_ms)
+      if (entry->due_ms < hand_ms(core))
         return entry;
       /* It was postponed after it was found due. */
       (void)uvwheel__core_move(core, entry, entry->due_ms);
-      core->counters.rescheduled++;
+      core->moved++;
       (*budget)--;
     }
-    if (is_passing(core) &&
-        are_empty(core->pending, &core->pending[core->pass_lanes]))
+    if (is_passing(core) && is_pass_over(core))
       end_pass(core);
     if (*budget == 0 || (!is_passing(core) && !begin_pass(core, now_ms)))
       return NULL;
-    look_at_chunk(core, (is_fifo(core) || most < *budget) ? most : *budget,
-                  budget);
+    look_at_chunk(core, most < *budget ? most : *budget, budget);
     if (most < CHUNK)
       most *= 2;
   }
 }
 
 uvwheel_entry_t *
-uvwheel__core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
+uvwheel__core_expire(core_t *core, uint64_t now_ms, uint64_t *budget)
 {
-  uint64_t most = is_fifo(core) ? UINT64_MAX : CHUNK;
-  uvwheel_entry_t *entry = find_due(core, now_ms, most, budget);
+  uvwheel_entry_t *entry = find_due(core, now_ms, CHUNK, budget);
 
   if (entry != NULL) {
     (*budget)--;
-    core->counters.expired++;
+    core->expired++;
     take_out(core, entry);
   }
   return entry;
@@ -384,17 +423,18 @@ uvwheel__core_expire(uvwheel_core_t *core, uint64_t now_ms, uint64_t *budget)
 /* ---- Before their time -------------------------------------------------- */
 
 uint64_t
-uvwheel__core_draw(uvwheel_core_t *core, uint64_t count)
+uvwheel__core_draw(core_t *core, uint64_t count)
 {
   uint64_t drawn = 0, unlimited = UINT64_MAX;
 
+  MUST_HOLD(list_is_empty(&core->drawn));
   while (drawn < count) {
     uvwheel_entry_t *entry = find_due(core, LAST_MS, count - drawn, &unlimited);
     if (entry == NULL)
       break;
     unlink_one(&entry->link);
     append(&core->drawn, &entry->link);
-    core->drawn_ms = core->pass_ms;
+    core->drawn_ms = hand_ms(core);
     drawn++;
   }
   if (is_passing(core))
@@ -403,12 +443,12 @@ uvwheel__core_draw(uvwheel_core_t *core, uint64_t count)
 }
 
 uvwheel_entry_t *
-uvwheel__core_take_drawn(uvwheel_core_t *core)
+uvwheel__core_take_drawn(core_t *core)
 {
   while (!list_is_empty(&core->drawn)) {
     uvwheel_entry_t *entry = entry_of(core->drawn.next);
     if (entry->due_ms < core->drawn_ms) {
-      core->counters.drawn++;
+      core->drawn_count++;
       take_out(core, entry);
       return entry;
     }
@@ -422,32 +462,33 @@ uvwheel__core_take_drawn(uvwheel_core_t *core)
 /* Moves the entries of all slots to the unvisited ones, each slot's in their
  * order. next_tick may be too early then. */
 static void
-gather(uvwheel_core_t *core)
+gather(core_t *core)
 {
   uint64_t number = 0;
 
   if (is_passing(core))
     give_up_pass(core);
-  while ((number = uvwheel__next_occupied(core, number)) <= core->slot_mask) {
-    uvwheel_slot_t *slot = &core->slots[number];
+  while ((number = uvwheel__core_next_occupied(core, number)) <=
+         core->slot_mask) {
+    slot_t *slot = &core->slots[number];
     uvwheel_link_t *lane = slot->lanes;
-    for (; lane != lane_at(slot, slot->end); lane++)
+    for (; lane != lane_at(slot, slot->lanes_used); lane++)
       splice_after(&core->unvisited, lane);
-    uvwheel__vacate(core, number);
+    uvwheel__core_vacate(core, number);
   }
 }
 
 void
-uvwheel__core_walk_begin(uvwheel_core_t *core)
+uvwheel__core_walk_begin(core_t *core)
 {
   gather(core);
-  splice_after(&core->unvisited_drawn, &core->drawn);
+  splice_after(&core->unvisited, &core->drawn);
 }
 
-/* The entries go back into their slots, before those that were inserted
+/* The entries go back into their slots, before the entries that were inserted
  * meanwhile, as a FIFO wheel keeps the order. */
 static void
-end_walk(uvwheel_core_t *core)
+end_walk(core_t *core)
 {
   gather(core);
   splice_after(&core->unvisited, &core->visited);
@@ -459,11 +500,9 @@ end_walk(uvwheel_core_t *core)
 }
 
 uvwheel_entry_t *
-uvwheel__core_walk_next(uvwheel_core_t *core)
+uvwheel__core_walk_next(core_t *core)
 {
-  bool is_drawn = !list_is_empty(&core->unvisited_drawn);
-  uvwheel_link_t *link =
-      is_drawn ? core->unvisited_drawn.next : core->unvisited.next;
+  uvwheel_link_t *link = core->unvisited.next;
 
   if (link == &core->unvisited) {
     end_walk(core);
@@ -471,17 +510,16 @@ uvwheel__core_walk_next(uvwheel_core_t *core)
   }
   MISUSE_IF_OVERWRITTEN(entry_of(link));
   unlink_one(link);
-  append(is_drawn ? &core->drawn : &core->visited, link);
+  append(&core->visited, link);
   return entry_of(link);
 }
 
 uvwheel_entry_t *
-uvwheel__core_any(uvwheel_core_t *core)
+uvwheel__core_any(core_t *core)
 {
   if (list_is_empty(&core->unvisited)) {
     gather(core);
     splice_after(&core->unvisited, &core->visited);
-    splice_after(&core->unvisited, &core->unvisited_drawn);
     splice_after(&core->unvisited, &core->drawn);
   }
   return list_is_empty(&core->unvisited) ? NULL

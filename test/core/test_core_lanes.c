@@ -13,7 +13,7 @@
 #define ROUND_MS (TICK_MS * SLOTS)
 #define CROWD 1200u
 
-static uvwheel_core_t core;
+static core_t core;
 static item_t crowd[CROWD];
 static int life; /* the row of the table */
 
@@ -27,13 +27,13 @@ open_crowd(uint32_t flags)
 }
 
 static uint64_t
-lanes_in_use(const uvwheel_slot_t *slot)
+lanes_in_use(const slot_t *slot)
 {
-  return (slot->end - offsetof(uvwheel_slot_t, lanes)) / sizeof *slot->lanes;
+  return (slot->lanes_used - offsetof(slot_t, lanes)) / sizeof *slot->lanes;
 }
 
 static unsigned
-longest_lane(const uvwheel_slot_t *slot)
+longest_lane(const slot_t *slot)
 {
   unsigned longest = 0, length;
   uint64_t i;
@@ -60,8 +60,8 @@ START_TEST(few_entries_use_few_lanes_and_many_use_all)
   ck_assert_uint_eq(lanes_in_use(&core.slots[1]), 1);
   for (; i < CROWD; i++)
     insert(&core, &crowd[i].entry, 5);
-  ck_assert_uint_eq(lanes_in_use(&core.slots[1]), UVWHEEL_LANES);
-  ck_assert_uint_eq(longest_lane(&core.slots[1]), CROWD / UVWHEEL_LANES);
+  ck_assert_uint_eq(lanes_in_use(&core.slots[1]), MAX_LANES);
+  ck_assert_uint_eq(longest_lane(&core.slots[1]), CROWD / MAX_LANES);
   ck_assert_uint_eq(drain(&core, 10), CROWD);
   insert(&core, &crowd[0].entry, 5 + ROUND_MS);
   ck_assert_uint_eq(lanes_in_use(&core.slots[1]), 1);
@@ -123,13 +123,13 @@ live_a_tick(uint64_t now_ms)
 static uint64_t
 live(uint64_t *now_ms, uint64_t rounds)
 {
-  uint64_t examined = core.counters.examined, inserted = core.inserted;
+  uint64_t examined = core.examined, inserted = core.inserted;
   uint64_t end_ms = *now_ms + rounds * ROUND_MS;
 
   for (; *now_ms < end_ms; *now_ms += TICK_MS)
     live_a_tick(*now_ms);
   verify(&core);
-  return 100 * (core.counters.examined - examined) / (core.inserted - inserted);
+  return 100 * (core.examined - examined) / (core.inserted - inserted);
 }
 
 static unsigned
@@ -161,7 +161,7 @@ START_TEST(a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first)
   (void)live(&now_ms, 4000);
   require_in(lives[life].name, live(&now_ms, 40) <= looked + looked / 20);
   require_in(lives[life].name, longest_of_all() <= 2 * longest);
-  uvwheel__core_destroy(&core);
+  free_core(&core);
 }
 END_TEST
 
@@ -179,9 +179,9 @@ START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
   for (round = 0; round < 50; round++) {
     insert(&core, &near, 5 + round * ROUND_MS);
     expect_only(&core, 10 + round * ROUND_MS, &near);
-    ck_assert_uint_eq(core.counters.examined, (round + 1) * (CROWD + 1));
+    ck_assert_uint_eq(core.examined, (round + 1) * (CROWD + 1));
   }
-  ck_assert_uint_eq(core.counters.rescheduled, 0);
+  ck_assert_uint_eq(core.moved, 0);
   ck_assert_uint_eq(drain(&core, 10 + 50 * ROUND_MS), CROWD);
   close_core(&core);
 }
@@ -213,10 +213,9 @@ START_TEST(draws_of_one_look_at_one_and_leave_the_lanes_even)
   for (i = 0; i < CROWD; i++)
     insert(&core, &crowd[i].entry, 15);
   shed(CROWD / 2);
-  ck_assert_uint_eq(core.counters.examined, CROWD / 2);
+  ck_assert_uint_eq(core.examined, CROWD / 2);
   if (slot_kinds[_i].flags != UVWHEEL_FIFO)
-    ck_assert_uint_le(longest_lane(&core.slots[2]),
-                      CROWD / 2 / UVWHEEL_LANES + 8);
+    ck_assert_uint_le(longest_lane(&core.slots[2]), CROWD / 2 / MAX_LANES + 8);
   shed(CROWD / 2);
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), 40);
   close_core(&core);
@@ -233,7 +232,7 @@ START_TEST(draws_beside_the_next_round_do_not_look_at_the_same_again)
   for (i = 0; i < CROWD; i++)
     insert(&core, &crowd[i].entry, i % 10 == 7 ? 15 : 15 + ROUND_MS);
   shed(CROWD / 10);
-  ck_assert_uint_le(core.counters.examined, CROWD + CROWD / 4);
+  ck_assert_uint_le(core.examined, CROWD + CROWD / 4);
   ck_assert_uint_le(longest_lane(&core.slots[2]), CROWD / 10);
   ck_assert_uint_eq(drain(&core, 20 + ROUND_MS), CROWD - CROWD / 10);
   close_core(&core);
@@ -309,9 +308,9 @@ START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute)
     for (i = 0; turn == 1 && i < TURNS; i++)
       core.slots[(MINUTE_MS + 1 + i) % shape.slots].next_pass = 7;
   }
-  ck_assert_uint_eq(core.counters.examined, TURNS);
-  ck_assert_uint_eq(core.counters.rescheduled, 0);
-  uvwheel__core_destroy(&core);
+  ck_assert_uint_eq(core.examined, TURNS);
+  ck_assert_uint_eq(core.moved, 0);
+  free_core(&core);
 }
 END_TEST
 
@@ -343,7 +342,7 @@ START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at)
   ck_assert_ptr_eq(uvwheel__core_expire(&core, 6, &budget), &near);
   ck_assert_ptr_null(uvwheel__core_expire(&core, 6, &budget));
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), FAR_SLOTS + 9);
-  uvwheel__core_destroy(&core);
+  free_core(&core);
 }
 END_TEST
 
@@ -366,5 +365,5 @@ main(void)
            slot_kinds),
   };
 
-  return run_tests("wheel lanes", NULL, NULL, tests, LENGTH(tests));
+  return run_tests("core lanes", NULL, NULL, tests, LENGTH(tests));
 }

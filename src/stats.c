@@ -11,7 +11,8 @@
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
 {
-  const uvwheel_counters_t *counters;
+  const uvwheel_state_t *state;
+  const core_t *core;
   uint64_t now_ms, next_ms;
 
   if (stats == NULL)
@@ -19,19 +20,20 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   memset(stats, 0, sizeof *stats);
   if (!is_wheel(wheel))
     return;
-  *stats = wheel->stats;
-  counters = &wheel->core.counters;
-  stats->active = uvwheel__core_count(&wheel->core);
-  stats->fired = counters->expired + counters->drawn;
-  stats->fired_soonest = counters->drawn;
-  stats->started = wheel->core.inserted;
+  state = wheel->state;
+  core = &state->core;
+  *stats = state->stats;
+  stats->active = core->active;
+  stats->started = core->inserted;
+  stats->fired = core->expired + core->drawn_count;
+  stats->fired_soonest = core->drawn_count;
   stats->stopped = stats->started - stats->active - stats->fired;
-  stats->rescheduled = counters->rescheduled;
-  stats->examined = counters->examined;
-  stats->set_back_ms = wheel->set_back_ms;
-  now_ms = is_closing(wheel) ? 0 : to_wheel_ms(wheel, loop_now(wheel));
-  stats->allowance_ms = uvwheel__get_allowance(wheel);
-  next_ms = uvwheel__core_next_ms(&wheel->core);
+  stats->rescheduled = core->moved;
+  stats->examined = core->examined;
+  stats->set_back_ms = state->set_back_ms;
+  stats->allowance_ms = uvwheel__get_allowance(state);
+  now_ms = is_closing(state) ? 0 : to_wheel_ms(state, loop_now(state));
+  next_ms = uvwheel__core_next_ms(core);
   stats->overdue_ms = next_ms < now_ms ? now_ms - next_ms : 0;
 }
 
@@ -40,7 +42,7 @@ uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
 {
   if (!is_wheel(wheel) || options == NULL)
     return UV_EINVAL;
-  *options = wheel->options;
+  *options = wheel->state->options;
   return 0;
 }
 
@@ -49,10 +51,11 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
   uint64_t later = 0, most_rounds = 0;
 
-  if (!is_open(wheel) || slot > wheel->core.slot_mask)
+  if (!is_wheel(wheel) || slot > wheel->state->core.slot_mask)
     return 0;
-  return uvwheel__count_slot(&wheel->core, slot, public_now(wheel), &later,
-                             &most_rounds);
+  return uvwheel__core_count_slot(&wheel->state->core, slot,
+                                  public_now(wheel->state), &later,
+                                  &most_rounds);
 }
 
 /* ---- The page for the operator ------------------------------------------ */
@@ -60,16 +63,17 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 #define COLUMNS 64
 
 static void
-print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
+print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
+             FILE *stream)
 {
-  const uvwheel_core_t *core = &wheel->core;
+  const core_t *core = &state->core;
 
   fprintf(stream,
           "uvwheel %s  %" PRIu64 " slots x %" PRIu64 " ms = %.1f s a round%s\n",
           uvwheel_version_string(), core->slot_mask + 1, core->tick_ms,
           (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
-  fprintf(stream, "hand      tick %" PRIu64, tick_at(core, public_now(wheel)));
+  fprintf(stream, "hand      tick %" PRIu64, tick_at(core, public_now(state)));
   if (core->next_tick != NEVER)
     fprintf(stream, ", next look at tick %" PRIu64, core->next_tick);
   fprintf(stream, ", overdue by %" PRIu64 " ms\n", stats->overdue_ms);
@@ -87,7 +91,7 @@ print_counts(const uvwheel_t *wheel, const uvwheel_stats_t *stats, FILE *stream)
 /* A character per column, from the slot of the next tick on: how full its slots
  * are, compared with the fullest column. */
 static void
-print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
+print_slots(const core_t *core, uint64_t now_ms, FILE *stream)
 {
   static const char shades[] = " .:-=+*#%@";
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
@@ -98,7 +102,7 @@ print_slots(const uvwheel_core_t *core, uint64_t now_ms, FILE *stream)
   for (i = 0; i < slots; i++) {
     uint64_t number = (next + i) & core->slot_mask;
     counts[i / per_column] +=
-        uvwheel__count_slot(core, number, now_ms, &later, &most_rounds);
+        uvwheel__core_count_slot(core, number, now_ms, &later, &most_rounds);
   }
   for (i = 0; i < columns; i++)
     most = counts[i] > most ? counts[i] : most;
@@ -124,10 +128,10 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
           stats->lateness_max_ms);
   fprintf(stream,
           "trouble   %" PRIu64 " stalls, the longest %" PRIu64
-          " ms; clock set back by %" PRIu64 " ms in all; %" PRIu64
-          " fired soonest\n",
+          " ms; clock set back by %" PRIu64 " ms in all, %" PRIu64
+          " ms allowed now; %" PRIu64 " fired soonest\n",
           stats->stalls, stats->stall_max_ms, stats->set_back_ms,
-          stats->fired_soonest);
+          stats->allowance_ms, stats->fired_soonest);
 }
 
 void
@@ -135,10 +139,10 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
 {
   uvwheel_stats_t stats;
 
-  if (!is_open(wheel) || stream == NULL)
+  if (!is_wheel(wheel) || stream == NULL)
     return;
   uvwheel_get_stats(wheel, &stats);
-  print_counts(wheel, &stats, stream);
-  print_slots(&wheel->core, public_now(wheel), stream);
+  print_counts(wheel->state, &stats, stream);
+  print_slots(&wheel->state->core, public_now(wheel->state), stream);
   print_lateness(&stats, stream);
 }

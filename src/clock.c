@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+
+/* The wheel's clock, and stalls: time in which the loop was blocked does not
+ * count (P6).
+ *
+ * A turn never fires a timer whose peer has bytes waiting in its socket. But
+ * datagrams are lost while nobody reads them; and in a poll in which one
+ * callback blocks, the callbacks after it refresh their timers with a time that
+ * is too old. So after a stall of S ms the wheel's clock is set back by S, and
+ * by a grace of min(S, 1000) ms, in which peers may send again. Due times are
+ * times of that clock: no timer is touched.
+ *
+ * The loop is blocked in all the time between two polls in which callbacks run,
+ * whoever they belong to, or in which the process is frozen. This file counts
+ * it (blocked_ms), up to the time counted_loop_ms:
+ *
+ *      poll     |  callbacks of the poll  |  other callbacks  |     poll
+ *   ... sleep   |                         |                   |  sleep ...
+ *       uv_now() is read                check              prepare
+ *
+ * A poll may sleep until it returns, but not after the driver is due. A program
+ * that drives the loop by hand may sleep between two runs. That looks like
+ * callbacks between the check and the prepare. So the check, and the driver,
+ * ask libuv before they return: if the loop has something to do at once,
+ * callbacks follow; if it has not, it may sleep until the driver is due.
+ *
+ * Without a limit one client that blocks the loop again and again would keep
+ * every silent peer connected. So there is an allowance, from which the time
+ * that is set back is taken. A stall is forgiven only while some is left. */
+
+#include "binding.h"
+
+#ifdef __linux__
+#include <time.h>
+#endif
+
+/* The allowance, at first and at most: ten stalls of 5 s in a row. The debt has
+ * the same limit: a suspension of eight hours is forgiven whole, and then no
+ * stall for 16 minutes. */
+#define ALLOWANCE_MS 60000
+
+/* The part of the loop's time that flows into the allowance: once it is used
+ * up, the wheel's clock runs at 15/16 of the loop's pace at least. */
+#define INFLOW 16
+
+/* In this time the allowance becomes full. */
+#define FILL_MS (ALLOWANCE_MS * INFLOW)
+
+/* Longer than the time that most peers leave between two datagrams. */
+#define MAX_GRACE_MS 1000
+
+void
+uvwheel__init_clock(uvwheel_state_t *state)
+{
+  state->spent_until_loop_ms = (int64_t)loop_now(state) - FILL_MS;
+}
+
+void
+uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
+{
+  state->spent_until_loop_ms -= (int64_t)by_ms;
+  if (loop_now(state) < state->set_back_ms)
+    state->set_back_ms = loop_now(state);
+  state->has_stepped_back = true;
+}
+
+/* ---- How long the loop was blocked --------------------------------------- */
+
+/* The time now, by the clock that the loop reads. (uv_now is when the last poll
+ * returned.) On Linux the coarse clock is exact enough, and takes a fifth of
+ * the time. */
+static uint64_t
+clock_ms(const uvwheel_state_t *state)
+{
+  uint64_t now_ms;
+#ifdef __linux__
+  struct timespec now;
+
+  (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  now_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+#else
+  now_ms = uv_hrtime() / 1000000;
+#endif
+  return now_ms > loop_now(state) ? now_ms : loop_now(state);
+}
+
+/* Adds the time since the last call, except that the loop may have slept until
+ * a time, or until sleep_until_loop_ms if that is earlier. */
+static void
+add_blocked(uvwheel_state_t *state, uint64_t now_loop_ms,
+            uint64_t slept_loop_ms)
+{
+  if (slept_loop_ms > state->sleep_until_loop_ms)
+    slept_loop_ms = state->sleep_until_loop_ms;
+  if (slept_loop_ms > state->counted_loop_ms)
+    state->counted_loop_ms = slept_loop_ms;
+  if (now_loop_ms >= state->counted_loop_ms)
+    state->blocked_ms += now_loop_ms - state->counted_loop_ms;
+  else
+    uvwheel__step_back(state, state->counted_loop_ms - now_loop_ms);
+  state->counted_loop_ms = now_loop_ms;
+}
+
+/* The driver was armed by the loop's time, which may have been behind the
+ * clock; then the poll sleeps for longer by that. */
+void
+uvwheel__begin_poll(uvwheel_state_t *state)
+{
+  uint64_t now_loop_ms;
+
+  if (state->core.active == 0)
+    return;
+  now_loop_ms = clock_ms(state);
+  add_blocked(state, now_loop_ms, now_loop_ms);
+  state->sleep_until_loop_ms =
+      add_ms(state->armed_for_loop_ms, now_loop_ms - loop_now(state));
+}
+
+void
+uvwheel__add_blocked(uvwheel_state_t *state)
+{
+  add_blocked(state, clock_ms(state), loop_now(state));
+}
+
+/* libuv's timeout is 0 also in a loop that was stopped, or is not alive: its
+ * run returns. */
+void
+uvwheel__end_callback(uvwheel_state_t *state)
+{
+  const uv_loop_t *loop = state->loop;
+  bool is_busy;
+
+  if (state->core.active == 0)
+    return;
+  is_busy = uv_backend_timeout(loop) == 0 && loop->stop_flag == 0 &&
+            uv_loop_alive(loop);
+  state->sleep_until_loop_ms = is_busy ? 0 : state->armed_for_loop_ms;
+}
+
+/* ---- Stalls -------------------------------------------------------------- */
+
+/* The allowance is kept as the time at which it is empty. It may be forgiven
+ * from then on, and grows with each ms by 1/16 ms. To take from it makes that
+ * time later. */
+uint64_t
+uvwheel__get_allowance(const uvwheel_state_t *state)
+{
+  int64_t left_ms;
+
+  if (is_closing(state))
+    return 0;
+  left_ms = ((int64_t)loop_now(state) - state->spent_until_loop_ms) / INFLOW;
+  if (left_ms < 0)
+    return 0;
+  return left_ms < ALLOWANCE_MS ? (uint64_t)left_ms : ALLOWANCE_MS;
+}
+
+static void
+set_back(uvwheel_state_t *state, uint64_t stall_ms)
+{
+  int64_t now_loop_ms = (int64_t)loop_now(state), taken_ms;
+  uint64_t back_ms =
+      add_ms(stall_ms, stall_ms < MAX_GRACE_MS ? stall_ms : MAX_GRACE_MS);
+
+  if (back_ms > wheel_now(state))
+    back_ms = wheel_now(state);
+  state->set_back_ms += back_ms;
+  taken_ms = back_ms < 2 * ALLOWANCE_MS ? (int64_t)back_ms : 2 * ALLOWANCE_MS;
+  if (state->spent_until_loop_ms < now_loop_ms - FILL_MS)
+    state->spent_until_loop_ms = now_loop_ms - FILL_MS;
+  state->spent_until_loop_ms += taken_ms * INFLOW;
+  if (state->spent_until_loop_ms > now_loop_ms + FILL_MS)
+    state->spent_until_loop_ms = now_loop_ms + FILL_MS;
+}
+
+static NOINLINE void
+count_stall(uvwheel_state_t *state, uint64_t stall_ms)
+{
+  state->stats.stalls++;
+  state->stats.stall_sum_ms += stall_ms;
+  if (stall_ms > state->stats.stall_max_ms)
+    state->stats.stall_max_ms = stall_ms;
+  if (state->spent_until_loop_ms <= (int64_t)loop_now(state))
+    set_back(state, stall_ms);
+  else
+    state->stats.stalls_unforgiven++;
+}
+
+/* An empty wheel has nothing to forgive, and does not read the clock. After the
+ * poll, no sleep until uvwheel__end_callback. */
+void
+uvwheel__end_poll(uvwheel_state_t *state)
+{
+  bool is_empty = state->core.active == 0;
+  uint64_t now_loop_ms = loop_now(state), stall_ms;
+
+  add_blocked(state, is_empty ? now_loop_ms : clock_ms(state), now_loop_ms);
+  state->sleep_until_loop_ms = 0;
+  stall_ms = is_empty ? 0 : state->blocked_ms;
+  state->blocked_ms = 0;
+  if (UNLIKELY(stall_ms > state->options.stall_ms) &&
+      state->options.stall_ms != UINT32_MAX)
+    count_stall(state, stall_ms);
+}
+
+/* ---- Batches ------------------------------------------------------------- */
+
+/* The most callbacks between two reads of the clock. A read takes some 25 ns,
+ * as long as a quick callback and its expiry. */
+#define MAX_UNREAD 16
+
+/* A clock that a test has set back counts as one that stands still. */
+static uint64_t
+ns_between(uint64_t then_ns, uint64_t now_ns)
+{
+  return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
+void
+uvwheel__begin_batch(batch_t *batch)
+{
+  batch->begin_ns = uv_hrtime();
+  batch->read_ns = batch->begin_ns;
+  batch->unread = 0;
+  batch->read_every = 1;
+  batch->is_over = false;
+}
+
+/* Reads the clock after each slow callback, and from time to time between quick
+ * ones, judging by the last callbacks. */
+void
+uvwheel__count_callback(const uvwheel_state_t *state, batch_t *batch)
+{
+  uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000), now_ns;
+
+  if (++batch->unread < batch->read_every)
+    return;
+  now_ns = uv_hrtime();
+  if (ns_between(batch->read_ns, now_ns) > turn_ns / 8)
+    batch->read_every = 1;
+  else if (batch->read_every < MAX_UNREAD)
+    batch->read_every *= 2;
+  batch->read_ns = now_ns;
+  batch->unread = 0;
+  batch->is_over = state->options.turn_ms != UINT32_MAX &&
+                   ns_between(batch->begin_ns, now_ns) >= turn_ns;
+}
+
+void
+uvwheel__end_batch(uvwheel_state_t *state, const batch_t *batch)
+{
+  uint64_t took_us = ns_between(batch->begin_ns, uv_hrtime()) / 1000;
+
+  if (took_us > state->stats.turn_max_us)
+    state->stats.turn_max_us = took_us;
+}
