@@ -85,6 +85,8 @@ struct uvwheel_state_s {
 /* libuv's own, in every 1.x: uv_handle_t.flags */
 #define UV__HANDLE_CLOSING 1u
 #define UV__HANDLE_CLOSED 2u
+#define IS_CLOSING(handle) \
+  (((handle).flags & (UV__HANDLE_CLOSING | UV__HANDLE_CLOSED)) != 0)
 
 /* Every start and refresh reads the loop's time and whether the driver is
  * closing, from fields that uv.h declares as private, though with a fixed
@@ -101,7 +103,7 @@ loop_now(const uvwheel_state_t *state)
 static inline bool
 is_closing(const uvwheel_state_t *state)
 {
-  return state->driver.flags & (UV__HANDLE_CLOSING | UV__HANDLE_CLOSED);
+  return IS_CLOSING(state->driver);
 }
 
 /* Is this a wheel that was initialised, and whose close is not finished? */
@@ -184,8 +186,16 @@ typedef struct batch_s {
 
 void uvwheel__begin_batch(batch_t *batch);
 
-/* One more callback has run. Notes whether the batch is over. */
-void uvwheel__count_callback(const uvwheel_state_t *state, batch_t *batch);
+/* Notes whether the batch is over. */
+void uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch);
+
+/* One more callback has run. */
+static inline void
+count_callback(const uvwheel_state_t *state, batch_t *batch)
+{
+  if (++batch->unread >= batch->read_every)
+    uvwheel__read_clock(state, batch);
+}
 
 void uvwheel__end_batch(uvwheel_state_t *state, const batch_t *batch);
 

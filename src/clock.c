@@ -229,13 +229,11 @@ uvwheel__begin_batch(batch_t *batch)
 /* Reads the clock after each slow callback, and from time to time between quick
  * ones, judging by the last callbacks. */
 void
-uvwheel__count_callback(const uvwheel_state_t *state, batch_t *batch)
+uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch)
 {
-  uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000), now_ns;
+  uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000);
+  uint64_t now_ns = uv_hrtime();
 
-  if (++batch->unread < batch->read_every)
-    return;
-  now_ns = uv_hrtime();
   if (ns_between(batch->read_ns, now_ns) > turn_ns / 8)
     batch->read_every = 1;
   else if (batch->read_every < MAX_UNREAD)

@@ -59,18 +59,17 @@ uvwheel__core_next_occupied(const core_t *core, uint64_t number)
 
 /* ---- The next tick ------------------------------------------------------ */
 
-/* Returns the first tick at which a slot of a word wants a pass. The hand comes
- * to the word at `tick`; its bits are rotated into the order in which the hand
- * meets the slots. In that order the first slot whose pass is within this
- * round, which ends at `end`, has the earliest pass of the word. */
+/* Returns the first tick at which a slot of a word wants a pass. Its bits are
+ * rotated into the order in which the hand meets the slots, from `first` on. In
+ * that order the first slot whose pass is within this round, which ends at
+ * `end`, has the earliest pass of the word. */
 static uint64_t
-search_word(core_t *core, uint64_t tick, uint64_t end)
+search_word(core_t *core, uint64_t word, uint64_t first, uint64_t end)
 {
-  uint64_t first = tick & core->slot_mask, soonest = NEVER;
-  uint64_t bits = rotate_right(core->occupied[first / 64], first % 64);
+  uint64_t bits = rotate_right(core->occupied[word], first), soonest = NEVER;
 
   for (; bits != 0; bits &= bits - 1) {
-    uint64_t number = first / 64 * 64 + (first + lowest_bit(bits)) % 64;
+    uint64_t number = 64 * word + (first + lowest_bit(bits)) % 64;
     slot_t *slot = &core->slots[number];
     if (is_slot_empty(slot))
       uvwheel__core_vacate(core, number);
@@ -82,24 +81,41 @@ search_word(core_t *core, uint64_t tick, uint64_t end)
   return soonest;
 }
 
-/* Goes through the words in the order in which the hand comes to them, until no
- * later word can have an earlier pass. A word whose bound is beyond this round
- * is not searched. */
+/* Searches some words, in the order of the hand, for a pass that is earlier
+ * than `next`; a word whose bound is beyond this round is not searched. Returns
+ * the tick of that pass, or of the earliest bound, or `next`. */
+static uint64_t
+search_words(core_t *core, uint64_t word, uint64_t stop, uint64_t end,
+             uint64_t next)
+{
+  for (; word < stop; word++) {
+    if (LIKELY(core->soonest[word] >= next))
+      continue;
+    if (core->soonest[word] <= end)
+      core->soonest[word] = search_word(core, word, 0, end);
+    if (core->soonest[word] <= end)
+      return core->soonest[word];
+    if (core->soonest[word] < next)
+      next = core->soonest[word];
+  }
+  return next;
+}
+
+/* The word that the hand is in comes first: some of its slots are the last of
+ * the round. Goes on until no other word can have an earlier pass. */
 uint64_t
 uvwheel__core_find_next_tick(core_t *core)
 {
-  uint64_t words = (core->slot_mask + 64) / 64, next = NEVER, i;
-  uint64_t tick = core->hand + 1; /* when the hand comes to the word */
-  uint64_t end = core->hand + core->slot_mask + 1;
+  uint64_t tick = core->hand + 1, mask = core->slot_mask;
+  uint64_t end = core->hand + mask + 1, word = (tick & mask) / 64;
+  uint64_t next = core->soonest[word];
 
-  for (i = 0; i < words && tick < next; i++) {
-    uint64_t *soonest = &core->soonest[(tick & core->slot_mask) / 64];
-    if (*soonest <= end)
-      *soonest = search_word(core, tick, end);
-    if (*soonest < next)
-      next = *soonest;
-    tick = (tick / 64 + 1) * 64;
-  }
+  if (next <= end)
+    next = core->soonest[word] = search_word(core, word, tick & mask & 63, end);
+  if (next > (tick | 63))
+    next = search_words(core, word + 1, (mask + 64) / 64, end, next);
+  if (next > (tick | mask))
+    next = search_words(core, 0, word, end, next);
   return next;
 }
 

@@ -45,9 +45,9 @@ uvwheel__on_post(uv_async_t *async)
     take(state);
   uvwheel__begin_batch(&batch);
   while (state->taken != NULL && budget-- != 0 && !batch.is_over &&
-         !uv_is_closing((uv_handle_t *)async)) {
+         !IS_CLOSING(*async)) {
     call_first(state, 0);
-    uvwheel__count_callback(state, &batch);
+    count_callback(state, &batch);
   }
   uvwheel__end_batch(state, &batch);
   if (!uvwheel__is_mailbox_empty(state))
@@ -60,7 +60,7 @@ uvwheel__is_mailbox_empty(uvwheel_state_t *state)
   bool is_empty;
 
   /* If others have closed it, requests wait for uvwheel_close. */
-  if (!state->has_mailbox || uv_is_closing((uv_handle_t *)&state->async))
+  if (!state->has_mailbox || IS_CLOSING(state->async))
     return true;
   uv_mutex_lock(&state->mutex);
   is_empty = state->taken == NULL && state->posted == NULL;

@@ -122,7 +122,7 @@ run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
     count_lateness(&state->stats,
                    to_wheel_ms(state, loop_now(state)) - entry->due_ms);
     uvwheel__fire(state, entry, limit_ms);
-    uvwheel__count_callback(state, &batch);
+    count_callback(state, &batch);
     if (batch.is_over)
       budget = 0;
   }
@@ -252,7 +252,7 @@ update_heard(uvwheel_state_t *state, uint64_t waited_loop_ms)
 static void
 begin_spell(uvwheel_state_t *state)
 {
-  if (uv_is_closing((uv_handle_t *)&state->idle)) { /* libuv would start it */
+  if (IS_CLOSING(state->idle)) { /* libuv would start it */
     uvwheel__abandon(state);
     return;
   }
@@ -282,7 +282,7 @@ continue_spell(uvwheel_state_t *state)
 {
   uint64_t now_loop_ms = loop_now(state), checked_loop_ms;
 
-  if (uv_is_closing((uv_handle_t *)&state->idle)) {
+  if (IS_CLOSING(state->idle)) {
     uvwheel__abandon(state);
     return;
   }
@@ -338,7 +338,7 @@ uvwheel__on_check(uv_check_t *check)
   uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, check);
   uint64_t now_loop_ms = loop_now(state);
 
-  if (uv_is_closing((uv_handle_t *)&state->prepare)) {
+  if (IS_CLOSING(state->prepare)) {
     uvwheel__abandon(state);
     return;
   }

@@ -89,7 +89,7 @@ uvwheel__on_idle(uv_idle_t *idle)
 {
   uvwheel_state_t *state = CONTAINER_OF(idle, uvwheel_state_t, idle);
 
-  if (uv_is_closing((uv_handle_t *)&state->check))
+  if (IS_CLOSING(state->check))
     uvwheel__abandon(state);
 }
 
