@@ -33,12 +33,12 @@ const char *const program = "idle-server";
 typedef struct server_s {
   uv_loop_t loop;
   end_signals_t signals;
-  uv_timer_t stats_timer;
-  uv_signal_t block;
+  extras_t extras;
   iterations_t iterations;
   echo_t echo;
-  const rival_t *calls; /* those of echo.h, or of a rival */
-  uvwheel_t page_wheel; /* of the page's connections, not of the echo peers */
+  uvwheel_stats_t stats; /* of its wheel, which has none once it is closed */
+  const rival_t *calls;  /* those of echo.h, or of a rival */
+  uvwheel_t page_wheel;  /* of the page's connections, not of the echo peers */
   live_t *live;
   int status; /* the exit status to be */
   server_options_t options;
@@ -50,55 +50,30 @@ static const rival_t wheel_calls = {"wheel", sizeof(uvwheel_timer_t), echo_init,
 /* ---- Figures ----------------------------------------------------------- */
 
 static void
-print_wheel(const uvwheel_t *wheel)
-{
-  uvwheel_stats_t stats;
-
-  uvwheel_get_stats(wheel, &stats);
-  printf(" active=%" PRIu64 " fired=%" PRIu64 " rescheduled=%" PRIu64
-         " turns=%" PRIu64 " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64
-         " stall_sum_ms=%" PRIu64 " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
-         stats.active, stats.fired, stats.rescheduled, stats.turns,
-         stats.lateness_max_ms, stats.stalls, stats.stall_sum_ms,
-         stats.turns_cut, stats.turn_max_us);
-}
-
-static void
 print_figures(const server_t *server, const char *title)
 {
   const rival_t *calls = server->calls;
   usage_t usage = usage_of_process();
-  char text[ECHO_TEXT_SIZE];
+  char text[ECHO_TEXT_SIZE], wheel[WHEEL_TEXT_SIZE] = "";
 
   echo_format(&server->echo.figures, text);
+  if (calls == &wheel_calls)
+    wheel_format(&server->stats, wheel);
   printf("%s timer=%s %s timer_bytes=%zu cpu_s=%.3f rss_kib=%" PRIu64
-         " max_rss_kib=%" PRIu64 " longest_iteration_ms=%.1f",
+         " max_rss_kib=%" PRIu64 " longest_iteration_ms=%.1f%s\n",
          title, calls->name, text, calls->timer_bytes, usage.cpu_s,
          usage.rss_kib, usage.max_rss_kib,
-         (double)server->iterations.longest_ns / 1e6);
-  if (calls == &wheel_calls)
-    print_wheel(&server->echo.wheel);
-  putchar('\n');
+         (double)server->iterations.longest_ns / 1e6, wheel);
   fflush(stdout);
 }
 
 static void
 on_stats_timer(uv_timer_t *timer)
 {
-  print_figures(timer->data, "stats");
-}
+  server_t *server = timer->data;
 
-/* ---- Trouble ----------------------------------------------------------- */
-
-/* As a callback that waits for something: the loop is blocked. */
-static void
-on_block(uv_signal_t *signal, int number)
-{
-  const server_t *server = signal->data;
-
-  (void)number;
-  uv_sleep((unsigned)server->options.block_seconds * 1000);
-  uv_update_time(signal->loop);
+  uvwheel_get_stats(&server->echo.wheel, &server->stats);
+  print_figures(server, "stats");
 }
 
 /* ---- Stop ------------------------------------------------------------- */
@@ -107,11 +82,11 @@ static void
 stop(server_t *server)
 {
   close_end_signals(&server->signals);
-  uv_close((uv_handle_t *)&server->stats_timer, NULL);
-  uv_close((uv_handle_t *)&server->block, NULL);
+  extras_stop(&server->extras);
   iterations_stop(&server->iterations);
   live_stop(server->live);
   uvwheel_close(&server->page_wheel, NULL);
+  uvwheel_get_stats(&server->echo.wheel, &server->stats);
   server->calls->stop(&server->echo);
 }
 
@@ -183,12 +158,7 @@ start(server_t *server)
   uv_loop_t *loop = &server->loop;
 
   open_loop(loop, &server->signals, on_signal, server);
-  uv_timer_init(loop, &server->stats_timer);
-  server->stats_timer.data = server;
-  uv_signal_init(loop, &server->block);
-  server->block.data = server;
-  if (server->options.block_seconds != 0)
-    uv_signal_start(&server->block, on_block, SIGUSR1);
+  extras_start(&server->extras, loop, &server->options, on_stats_timer, server);
   iterations_start(&server->iterations, loop);
   int error =
       server->calls->init(&server->echo, loop, AF_UNSPEC, &server->options);
@@ -196,10 +166,6 @@ start(server_t *server)
     complain("cannot make the wheel: %s", uv_strerror(error));
     return error;
   }
-  if (server->options.stats_seconds != 0)
-    uv_timer_start(&server->stats_timer, on_stats_timer,
-                   server->options.stats_seconds * 1000,
-                   server->options.stats_seconds * 1000);
   error = start_listening(server);
   if (error == 0 && server->options.http_port != NO_HTTP)
     error = start_live(server);

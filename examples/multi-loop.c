@@ -45,7 +45,9 @@ typedef struct worker_s {
   uv_thread_t thread;
   uv_loop_t loop;
   uv_async_t stop;
+  extras_t extras;
   echo_t echo;
+  uvwheel_stats_t stats; /* of its wheel, which has none once it is closed */
   double cpu_s;
   int error; /* of closing the loop */
 } worker_t;
@@ -63,13 +65,24 @@ typedef struct server_s {
 
 static void
 print_figures(const char *title, unsigned number, const echo_figures_t *figures,
-              double cpu_s)
+              double cpu_s, const uvwheel_stats_t *stats)
 {
-  char text[ECHO_TEXT_SIZE];
+  char text[ECHO_TEXT_SIZE], wheel[WHEEL_TEXT_SIZE] = "";
 
   echo_format(figures, text);
-  printf("%s=%u %s cpu_s=%.3f\n", title, number, text, cpu_s);
+  if (stats != NULL)
+    wheel_format(stats, wheel);
+  printf("%s=%u %s cpu_s=%.3f%s\n", title, number, text, cpu_s, wheel);
   fflush(stdout);
+}
+
+static double
+cpu_s_of_thread(void)
+{
+  struct timespec cpu;
+
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+  return (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9;
 }
 
 /* ---- A thread ----------------------------------------------------------- */
@@ -78,12 +91,20 @@ static void
 run(void *data)
 {
   worker_t *worker = data;
-  struct timespec cpu;
 
   uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all is closed */
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-  worker->cpu_s = (double)cpu.tv_sec + (double)cpu.tv_nsec / 1e9;
+  worker->cpu_s = cpu_s_of_thread();
   worker->error = uv_loop_close(&worker->loop);
+}
+
+static void
+on_stats_timer(uv_timer_t *timer)
+{
+  worker_t *worker = timer->data;
+
+  uvwheel_get_stats(&worker->echo.wheel, &worker->stats);
+  print_figures("stats thread", worker->number, &worker->echo.figures,
+                cpu_s_of_thread(), &worker->stats);
 }
 
 static void
@@ -91,7 +112,9 @@ on_stop(uv_async_t *stop)
 {
   worker_t *worker = stop->data;
 
+  uvwheel_get_stats(&worker->echo.wheel, &worker->stats);
   uv_close((uv_handle_t *)stop, NULL);
+  extras_stop(&worker->extras);
   echo_stop(&worker->echo);
 }
 
@@ -112,7 +135,7 @@ share_port(const uv_tcp_t *listener)
 /* Makes all that the thread needs, and listens. Returns 0 or a UV_E* code; the
  * caller should then end the program. */
 static int
-open_worker(worker_t *worker, unsigned number, const server_options_t *options,
+open_worker(worker_t *worker, unsigned number, server_options_t *options,
             uint64_t descriptor_limit, const struct sockaddr *address)
 {
   uv_loop_t *loop = &worker->loop;
@@ -130,6 +153,7 @@ open_worker(worker_t *worker, unsigned number, const server_options_t *options,
       (error = uv_tcp_bind(listener, address, 0)) != 0)
     return error;
   worker->stop.data = worker;
+  extras_start(&worker->extras, loop, options, on_stats_timer, worker);
   return uv_listen((uv_stream_t *)listener, BACKLOG, echo_on_connection);
 }
 
@@ -140,7 +164,8 @@ open_worker(worker_t *worker, unsigned number, const server_options_t *options,
 static int
 claim_port(struct sockaddr *address)
 {
-  socklen_t size = sizeof(struct sockaddr_in);
+  socklen_t size = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                  : sizeof(struct sockaddr_in);
   int on = 1, error = 0;
   int claim = socket(address->sa_family, SOCK_STREAM, 0);
 
@@ -198,16 +223,20 @@ check_listening(const server_t *server, const char *address, int error)
 }
 
 /* Newcomers may come to all threads at once: one descriptor for each is kept.
- */
+ * Threads that shed make room before the descriptors of all are used up. */
 static void
 start(server_t *server)
 {
   unsigned threads = server->options.threads;
-  uint64_t limit =
-      need_descriptors(DESCRIPTORS_OF_ALL + threads * DESCRIPTORS_PER_THREAD);
+  uint64_t needed = DESCRIPTORS_OF_ALL + threads * DESCRIPTORS_PER_THREAD;
+  uint64_t limit = need_descriptors(needed);
+  uint64_t share = 1 + (limit - needed) / threads;
+  uint64_t *most = &server->options.most_peers;
   struct sockaddr_storage address;
   char text[ADDRESS_TEXT_SIZE];
 
+  if (server->options.sheds && (*most == 0 || *most > share))
+    *most = share;
   parse_address(server->options.host, server->options.port, &address);
   format_address(&address, text);
   int error = claim_port((struct sockaddr *)&address);
@@ -249,6 +278,7 @@ add_figures(echo_figures_t *sum, const echo_figures_t *figures)
   sum->turned_away += figures->turned_away;
   sum->refreshes += figures->refreshes;
   sum->idle_closes += figures->idle_closes;
+  sum->shed += figures->shed;
 }
 
 /* Returns the exit status. */
@@ -269,11 +299,11 @@ stop(server_t *server)
       status = EXIT_FAILURE;
     }
     print_figures("summary thread", worker->number, &worker->echo.figures,
-                  worker->cpu_s);
+                  worker->cpu_s, &worker->stats);
     add_figures(&sum, &worker->echo.figures);
     cpu_s += worker->cpu_s;
   }
-  print_figures("summary threads", server->options.threads, &sum, cpu_s);
+  print_figures("summary threads", server->options.threads, &sum, cpu_s, NULL);
   return status;
 }
 

@@ -2,6 +2,9 @@
 
 #include "server-options.h"
 
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <unistd.h>
@@ -14,17 +17,12 @@
 #define TEXT(field) OPTION_FIELD(server_options_t, field)
 #define NUMBER(field, min, max) OPTION_NUMBER(server_options_t, field, min, max)
 
-enum {
-  SINGLE = IDLE_SERVER | UDP_SESSIONS, /* those with one thread */
-  TCP = IDLE_SERVER | MULTI_LOOP,
-  ALL = SINGLE | MULTI_LOOP
-};
+enum { TCP = IDLE_SERVER | MULTI_LOOP, ALL = TCP | UDP_SESSIONS };
 
 static const option_row_t rows[] = {
     {MULTI_LOOP, "threads", "N", "how many threads (one for each processor)",
      NUMBER(threads, 1, MAX_THREADS)},
-    {SINGLE, "bind", "ADDRESS", "listen on this address (127.0.0.1)",
-     TEXT(host)},
+    {ALL, "bind", "ADDRESS", "listen on this address (127.0.0.1)", TEXT(host)},
     {ALL, "port", "PORT", "listen on this port, 0: on any free one (7007)",
      NUMBER(port, 0, UINT16_MAX)},
     {ALL, "timeout", "MS",
@@ -33,13 +31,13 @@ static const option_row_t rows[] = {
      NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
     {UDP_SESSIONS, "sessions", "N", "most sessions at once, 0: no limit (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
-    {IDLE_SERVER, "max-connections", "N",
-     "most connections at once, 0: as many as there are\n"
-     "descriptors (0)",
+    {TCP, "max-connections", "N",
+     "most connections of a wheel at once, 0: as many as there\n"
+     "are descriptors (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
-    {IDLE_SERVER, "shed", NULL,
+    {TCP, "shed", NULL,
      "then close the idlest to make room for newcomers, instead\n"
-     "of turning newcomers away; only with --timer wheel",
+     "of turning newcomers away",
      OPTION_FIELD(server_options_t, sheds)},
     {IDLE_SERVER, "timer", "KIND",
      "how to watch idle time (wheel):\n"
@@ -63,11 +61,11 @@ static const option_row_t rows[] = {
      NUMBER(http_port, 0, UINT16_MAX)},
     {TCP, "http-host", "ADDRESS",
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
-    {SINGLE, "stats", "SECONDS", "print figures every so many seconds (never)",
+    {ALL, "stats", "SECONDS", "print figures every so many seconds (never)",
      NUMBER(stats_seconds, 1, MAX_SECONDS)},
-    {IDLE_SERVER, "block", "SECONDS",
-     "for tests: at SIGUSR1 block the loop for so many seconds,\n"
-     "then call uv_update_time",
+    {TCP, "block", "SECONDS",
+     "for tests: at SIGUSR1 block each loop for so many\n"
+     "seconds, then call uv_update_time",
      NUMBER(block_seconds, 1, MAX_SECONDS)},
 };
 
@@ -116,4 +114,55 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
                 options->timer);
   if (options->sheds)
     usage_error("--shed needs --timer wheel");
+}
+
+/* ---- --stats and --block ------------------------------------------------ */
+
+/* As a callback that waits for something: the loop is blocked. */
+static void
+on_block(uv_signal_t *signal, int number)
+{
+  const server_options_t *options = signal->data;
+
+  (void)number;
+  uv_sleep((unsigned)options->block_seconds * 1000);
+  uv_update_time(signal->loop);
+}
+
+void
+extras_start(extras_t *extras, uv_loop_t *loop, server_options_t *options,
+             uv_timer_cb on_stats, void *data)
+{
+  uint64_t stats_ms = options->stats_seconds * 1000;
+
+  uv_timer_init(loop, &extras->stats_timer);
+  uv_signal_init(loop, &extras->block);
+  extras->stats_timer.data = data;
+  extras->block.data = options;
+  if (stats_ms != 0)
+    uv_timer_start(&extras->stats_timer, on_stats, stats_ms, stats_ms);
+  if (options->block_seconds != 0)
+    uv_signal_start(&extras->block, on_block, SIGUSR1);
+}
+
+void
+extras_stop(extras_t *extras)
+{
+  uv_close((uv_handle_t *)&extras->stats_timer, NULL);
+  uv_close((uv_handle_t *)&extras->block, NULL);
+}
+
+void
+wheel_format(const uvwheel_stats_t *stats, char text[WHEEL_TEXT_SIZE])
+{
+  snprintf(text, WHEEL_TEXT_SIZE,
+           " active=%" PRIu64 " fired=%" PRIu64 " rescheduled=%" PRIu64
+           " turns=%" PRIu64 " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64
+           " stalls_unforgiven=%" PRIu64 " stall_sum_ms=%" PRIu64
+           " set_back_ms=%" PRIu64 " allowance_ms=%" PRIu64
+           " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
+           stats->active, stats->fired, stats->rescheduled, stats->turns,
+           stats->lateness_max_ms, stats->stalls, stats->stalls_unforgiven,
+           stats->stall_sum_ms, stats->set_back_ms, stats->allowance_ms,
+           stats->turns_cut, stats->turn_max_us);
 }

@@ -37,9 +37,12 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
     {IN_STATS(stalls_unforgiven), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
      "stalls_unforgiven",
      "Stalls that were not forgiven, because the allowance was used up.",
-     NEVER},
-    {IN_STATS(allowance_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "allowance",
-     "How much time of stalls may still be forgiven.", NEVER},
+     "Bad when it grows: connections of live peers may have been closed.", 0},
+    {IN_STATS(allowance_ms), LIVE_HEALTH, LIVE_STOCK, LIVE_MS, "allowance",
+     "How much time of stalls may still be forgiven, a minute at most.",
+     "Bad when under 30 s: the loop is blocked so often that the next stalls "
+     "will not be forgiven.",
+     30000},
     {IN_STATS(stall_max_ms), LIVE_HEALTH, LIVE_MAXIMUM, LIVE_MS, "stall_max",
      "The longest stall since the start.", NEVER},
     {IN_STATS(stall_sum_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "stall_sum",
@@ -107,6 +110,8 @@ is_bad(const live_figure_t *figure, const live_snapshot_t *last,
     return false;
   if (figure->type == LIVE_GAUGE)
     return number > figure->limit;
+  if (figure->type == LIVE_STOCK)
+    return number < figure->limit;
   if (number <= before)
     return false;
   if (figure->type == LIVE_MAXIMUM)

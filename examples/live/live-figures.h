@@ -27,7 +27,7 @@ typedef struct live_wheel_s {
 typedef struct live_snapshot_s {
   uint64_t unanswered_ms; /* for the page to set */
   uint64_t loop_ms;       /* the loop's clock, which never steps back */
-  uint64_t now_ms;        /* the wheel's; 0: it was never asked       */
+  uint64_t now_ms;        /* the wheel's                              */
   uint64_t refreshed;
   uint64_t examined_too_early;
   uvwheel_options_t options;
@@ -40,8 +40,8 @@ void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *wheel);
 /* Where the page shows a figure; /metrics has all of them. */
 typedef enum { LIVE_NOWHERE, LIVE_TILE, LIVE_HEALTH } live_place_t;
 
-/* A maximum is the highest since the start. */
-typedef enum { LIVE_GAUGE, LIVE_COUNTER, LIVE_MAXIMUM } live_type_t;
+/* A maximum is the highest since the start. A stock can be too small. */
+typedef enum { LIVE_GAUGE, LIVE_STOCK, LIVE_COUNTER, LIVE_MAXIMUM } live_type_t;
 
 /* A number is so many parts of a second; LIVE_ONE: it is a count. */
 typedef enum { LIVE_ONE = 1, LIVE_MS = 1000, LIVE_US = 1000000 } live_unit_t;
@@ -54,8 +54,8 @@ typedef struct live_figure_s {
   const char *name;
   const char *help;  /* what it is                     */
   const char *worry; /* when it is bad, or NULL: never */
-  uint64_t limit;    /* bad is more than that: a counter by its growth in a
-                        second, a maximum when it has grown */
+  uint64_t limit;    /* bad is more than that, for a stock less: a counter by
+                        its growth in a second, a maximum when it has grown */
 } live_figure_t;
 
 #define LIVE_FIGURES 21

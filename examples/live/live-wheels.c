@@ -21,6 +21,8 @@ live_wheels_init(live_wheels_t *wheels, const live_wheel_t *shown, size_t count,
     view->wheel = shown[i];
     view->is_local = uvwheel_get_loop(shown[i].wheel) == loop;
     view->post.data = view;
+    /* A report never has figures that are 0 because nobody asked. */
+    live_snapshot_take(&view->taken.snapshot, &view->wheel);
     if (!view->is_local)
       error = uvwheel_open_mailbox(shown[i].wheel);
   }

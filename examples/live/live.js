@@ -9,6 +9,7 @@ const RING = {inner: 72, outer: 100};
 const MIDDLE = (RING.inner + RING.outer) / 2;
 const HISTORY_MS = 60000, RATE_MS = 1000;
 const RECENT_MS = 300000;
+const TOGETHER_MS = 2000; // stalls of several loops, as each is judged
 const SILENCE_MS = 2000; // of a server that sends frames all the time
 
 let source = null;   // of events, or null while paused
@@ -138,6 +139,8 @@ function drawRing(isFresh) {
     by(id).style.transform = `rotate(${360 * (rounds + part)}deg)`;
   }
   write(by("most"), format(scale));
+  by("scale-legend").style.visibility =
+    Math.max(...frame.cells) > 1 ? "" : "hidden";
 }
 
 function drawMiddle() {
@@ -233,14 +236,18 @@ function drawNote(box, {name, help, worry}) {
     ? `${worry} Last: ${span(agoOf(name))} ago${length}.` : help);
 }
 
-// Since when the server runs, and the last stall of any wheel.
+// Since when the server runs, and the last stall, which may be of many loops.
 function drawPast() {
-  const agos = frame.all.name.map((_, k) => agoOf("stalls", k));
-  const ago = Math.min(...agos), k = agos.indexOf(ago);
-  const whose = frame.all.name.length > 1 ? `, wheel ${frame.all.name[k]}` : "";
+  const {name: names, stall_ms: lengths} = frame.all;
+  const agos = names.map((_, k) => agoOf("stalls", k));
+  const ago = Math.min(...agos);
+  const hit = [...names.keys()].filter(k => agos[k] - ago < TOGETHER_MS);
+  const whose = names.length === 1 ? ""
+    : `, wheel${hit.length === 1 ? "" : "s"} ${hit.map(k => names[k])
+      .join(", ")}`;
   write(by("past"), `up ${span(frame.uptime_ms)}; ` + (ago === Infinity
     ? "no stall" : `last stall ${span(ago)} ago, ` +
-      `${time(frame.all.stall_ms[k])} long${whose}`));
+      `${time(Math.max(...hit.map(k => lengths[k])))} long${whose}`));
   by("past").classList.toggle("bad", ago < RECENT_MS);
 }
 
@@ -321,19 +328,26 @@ function cellOf(figure, wheels) {
     : format(sum(frame));
 }
 
+// A wheel's name is marked if one of its figures is bad that has no column.
 function drawWheels() {
   const table = by("wheels").querySelector("table");
   const everyone = frame.all.name.map((_, k) => k);
   const rows = [...table.tBodies[0].rows].map((row, k) => [row, [k]]);
+  const others = [...figures, {name: "lateness"}]
+    .filter(figure => !columns().includes(figure));
   if (everyone.length === 1)
     return;
   for (const [row, wheels] of [...rows, [table.tFoot.rows[0], everyone]])
     columns().forEach((figure, i) =>
       write(row.cells[i + 1], cellOf(figure, wheels)));
   rows.forEach(([row], k) => {
-    row.classList.toggle("bad", figures.some(({name}) => isBad(name, k)) ||
-      isBad("lateness", k));
-    row.querySelector("button").setAttribute("aria-pressed", k === wheel);
+    const bad = others.filter(({name}) => isBad(name, k)).map(titleOf);
+    const button = row.querySelector("button");
+    columns().forEach(({name}, i) =>
+      row.cells[i + 1].classList.toggle("bad", isBad(name, k)));
+    button.classList.toggle("bad", bad.length > 0);
+    button.title = bad.length > 0 ? `Bad: ${bad.join(", ")}` : "";
+    button.setAttribute("aria-pressed", k === wheel);
   });
 }
 
@@ -420,8 +434,8 @@ function isOther(next) {
 }
 
 function draw(next) {
-  if (next.now_ms === 0)
-    return; // its loop has not answered yet
+  if (next.cells.length === 0)
+    return; // its loop has not counted them yet
   const isNew = isOther(next);
   const isFresh = isNew || Math.abs(next.now_ms - frame.now_ms) > 2000;
   remember(next);

@@ -262,7 +262,9 @@ END_TEST
 START_TEST(full_it_says_so_and_refuses)
 {
   uint16_t port;
-  program_t server = start(_i, NEVER_MS, "--max-connections 3", &port);
+  const char *one = _i == MULTI_LOOP ? "--threads 1" : "";
+  program_t server =
+      start(_i, NEVER_MS, text_of("--max-connections 3 %s", one), &port);
 
   fill_and_recover(port, 3);
   stop(&server, SIGTERM, &result);
@@ -284,12 +286,14 @@ newcomer(uint16_t port)
 #define PLACES 100
 
 static const struct {
+  int row;
   unsigned descriptors;
   const char *options;
   int newcomers;
 } full[] = {
-    {0, "--tick 1 --shed --max-connections 100", 2 * PLACES},
-    {156, "--tick 1 --shed", 2 * 156},
+    {WHEEL, 0, "--tick 1 --shed --max-connections 100", 2 * PLACES},
+    {WHEEL, 156, "--tick 1 --shed", 2 * 156},
+    {MULTI_LOOP, 156, "--tick 1 --shed", 3 * 156},
 };
 
 START_TEST(full_it_sheds_the_idlest)
@@ -298,7 +302,7 @@ START_TEST(full_it_sheds_the_idlest)
   uint16_t port;
 
   descriptor_limit = full[_i].descriptors;
-  program_t server = start(WHEEL, NEVER_MS, full[_i].options, &port);
+  program_t server = start(full[_i].row, NEVER_MS, full[_i].options, &port);
   int busy = newcomer(port);
 
   for (int i = 0; i < full[_i].newcomers; i++) {
@@ -346,7 +350,7 @@ END_TEST
 
 START_TEST(figures_come_while_it_runs)
 {
-  char line[512];
+  char line[1024];
   uint16_t port;
   program_t server = start(_i, NEVER_MS, "--stats 1 --slots 64", &port);
   int connection = newcomer(port);
@@ -356,6 +360,8 @@ START_TEST(figures_come_while_it_runs)
     ck_assert_msg(strncmp(line, "stats ", 6) == 0, "%s", line);
   } while (number_of(line, "open") == 0);
   ck_assert_uint_eq(number_of(line, "refreshes"), 2); /* read and written */
+  if (_i == WHEEL || _i == MULTI_LOOP)
+    ck_assert_uint_gt(number_of(line, "allowance_ms"), 0);
   close(connection);
   assert_sound(_i, &server, port, 1);
 }
@@ -528,10 +534,10 @@ main(void)
       {a_peer_that_never_reads_gets_idle, FIRST_WITH_TIMEOUT, OF_ECHO},
       {peers_that_vanish_do_no_harm, 0, SERVERS},
       {out_of_descriptors_it_says_so_and_recovers, 0, OF_ECHO},
-      {full_it_says_so_and_refuses, 0, IDLE_SERVERS},
+      {full_it_says_so_and_refuses, 0, OF_ECHO},
       EACH(full_it_sheds_the_idlest, full),
       {out_of_memory_it_says_so_and_goes_on, 0, IDLE_SERVERS},
-      {figures_come_while_it_runs, 0, IDLE_SERVERS},
+      {figures_come_while_it_runs, 0, OF_ECHO},
       {a_signal_closes_everything, 0, 2 * OF_ECHO},
       TEST(connections_are_spread_over_the_threads),
       TEST(each_wheel_can_be_watched),

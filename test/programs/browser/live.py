@@ -251,6 +251,36 @@ class Live(unittest.TestCase):
             for connection in connections:
                 connection.close()
 
+    def test_a_stall_of_six_loops_names_six(self):
+        names = [str(i) for i in range(1, 7)]
+
+        def cells(selector):
+            return self.page.run(
+                """[...document.querySelectorAll('#wheels tbody tr')].map(row =>
+                [...row.querySelectorAll(arguments[0])].map(cell =>
+                row.closest('table').rows[0].cells[cell.cellIndex].innerText))
+                """, selector)
+
+        with self.viewing("--threads", "6", "--block", "4", "--timeout", "1000",
+                          "--shed", "--max-connections", "9",
+                          program="multi-loop") as server:
+            scale = self.browser.find_element(By.ID, "scale-legend")
+            self.assertEqual(cells(".bad"), [[]] * 6)
+            self.assertFalse(scale.is_displayed())
+            # Too many for each of them.
+            connections = [server.connect() for _ in range(200)]
+            self.page.until(scale.is_displayed)
+            server.process.send_signal(signal.SIGUSR1)
+            self.page.until(lambda: self.page.text("past").endswith(
+                "s long, wheels " + ", ".join(names)))
+            self.assertEqual(cells("td.bad"), [["Stalls", "Unanswered"]] * 6)
+            self.assertEqual(self.page.texts("#wheels button.bad"), names)
+            self.assertEqual(self.page.run(
+                "document.querySelector('#wheels .bad').title"),
+                "Bad: Fired soonest")
+            for connection in connections:
+                connection.close()
+
     def test_pause_and_resume_by_keyboard(self):
         with self.viewing() as server:
             self.page.press(Keys.TAB)
