@@ -280,7 +280,7 @@ fire_heard(uvwheel_state_t *state)
 static void
 continue_spell(uvwheel_state_t *state)
 {
-  uint64_t now_loop_ms = loop_now(state), checked_loop_ms;
+  uint64_t now_loop_ms = loop_now(state);
 
   if (IS_CLOSING(state->idle)) {
     uvwheel__abandon(state);
@@ -294,10 +294,10 @@ continue_spell(uvwheel_state_t *state)
     state->wait_began_anew = true;
   }
   update_heard(state, waited_for_ms(state));
-  checked_loop_ms = state->counted_loop_ms;
   fire_heard(state);
+  uvwheel__add_blocked(state);
   state->checked_before_loop_ms = state->checked_loop_ms;
-  state->checked_loop_ms = checked_loop_ms;
+  state->checked_loop_ms = state->counted_loop_ms;
 }
 
 /* ---- The handles --------------------------------------------------------- */
@@ -346,7 +346,6 @@ uvwheel__on_check(uv_check_t *check)
   forget_if_stepped_back(state);
   if (state->armed_for_loop_ms == 0) {
     continue_spell(state);
-    uvwheel__add_blocked(state);
   } else if (state->armed_for_loop_ms <= now_loop_ms) {
     update_heard(state, 0);
     /* The driver runs behind all timers of the loop that are due. */
