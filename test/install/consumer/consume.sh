@@ -291,10 +291,10 @@ cmake_source() {
       meson-$build "$tree"
     compiled $build >by-cmake
     compiled meson-$build >by-meson
-    grep 'wheel\.c' by-meson # it found them
+    grep 'uvwheel\.c' by-meson # it found them
     diff by-meson by-cmake
   done
-  grep -e '-O2.*/src/wheel\.c' shared/compile_commands.json
+  grep -e '-O2.*/src/uvwheel\.c' shared/compile_commands.json
   "$tree/test/install/exports" shared/uvwheel/libuvwheel.so
 
   # A project that exports a library of its own installs it, too.
