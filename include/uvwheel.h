@@ -85,8 +85,8 @@
 
 /* The version of this header; the library that runs may have another one. The
  * build reads the three numbers from here. */
-#define UVWHEEL_VERSION_MAJOR 0
-#define UVWHEEL_VERSION_MINOR 1
+#define UVWHEEL_VERSION_MAJOR 1
+#define UVWHEEL_VERSION_MINOR 0
 #define UVWHEEL_VERSION_PATCH 0
 
 /* One number that can be compared, laid out like libuv's UV_VERSION_HEX. */

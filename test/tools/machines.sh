@@ -441,7 +441,7 @@ END
 job_musl_shared() {
   build_musl || return 0
   configure_musl musl-gcc &&
-    compile test_dlopen filler uvwheel:shared_library &&
+    compile test_dlopen uvwheel:shared_library &&
     run_tests uvwheel:loader
 }
 

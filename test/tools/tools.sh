@@ -65,6 +65,7 @@ qemu-riscv64  qemu-user qemu-user qemu-riscv64 qemu-user qemu-linux-user -
 qemu-s390x    qemu-user qemu-user qemu-s390x qemu-user qemu-linux-user -
 prometheus-client python3-prometheus-client python3-prometheus_client py3-prometheus-client python-prometheus_client python3-prometheus_client -
 promtool      prometheus golang-github-prometheus prometheus prometheus golang-github-prometheus-prometheus prometheus
+rpmbuild      rpm rpm-build - rpm-tools rpm-build rpm -
 selenium      python3-selenium python3-selenium py3-selenium python-selenium python3-selenium -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash

@@ -229,7 +229,7 @@ cmake_finds() {
 }
 
 cmake_uses() {
-  cmake_finds 0.1 "$1"
+  cmake_finds 1.0 "$1"
   cmake --build parent
   (cd parent && ctest --output-on-failure)
 }
@@ -239,10 +239,10 @@ by_cmake() {
   command -v cmake >/dev/null || skip "cmake is missing"
   install_place
   mv prefix moved
-  if cmake_finds 0.99 uvwheel >log 2>&1; then
+  if cmake_finds 1.99 uvwheel >log 2>&1; then
     return 1
   fi
-  grep 'version: 0\.[0-9.]*$' log # CMake names what it found and refused
+  grep 'version: 1\.[0-9.]*$' log # CMake names what it found and refused
   cmake_uses 'uvwheel;uvwheel_static'
 }
 
@@ -291,10 +291,10 @@ cmake_source() {
       meson-$build "$tree"
     compiled $build >by-cmake
     compiled meson-$build >by-meson
-    grep 'wheel\.c' by-meson # it found them
+    grep 'uvwheel\.c' by-meson # it found them
     diff by-meson by-cmake
   done
-  grep -e '-O2.*/src/wheel\.c' shared/compile_commands.json
+  grep -e '-O2.*/src/uvwheel\.c' shared/compile_commands.json
   "$tree/test/install/exports" shared/uvwheel/libuvwheel.so
 
   # A project that exports a library of its own installs it, too.

@@ -3,29 +3,16 @@
 /* The shared library loaded while the program runs, as plugins and other
  * languages do it.
  *
- * usage: test_dlopen LIBRARY FILLER */
-
-#define _GNU_SOURCE
+ * usage: test_dlopen LIBRARY */
 
 #include <check.h>
 #include <dlfcn.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include "portable.h"
 #include "suite.h"
 #include "uvwheel.h"
 
-#define TEXT_OF(macro) #macro
-#define EXPANDED(macro) TEXT_OF(macro)
-
-/* More times 8 bytes than the loader keeps */
-#define MANY 1000
-
-static const char *library_path, *filler_path;
+static const char *library_path;
 
 static void
 on_fired(uvwheel_timer_t *timer)
@@ -77,25 +64,6 @@ use(void *library)
   ck_assert_int_eq(its_uv_loop_close(loop), 0);
 }
 
-/* A library of its own for the loader, with what the file has in it. */
-static void *
-load_copy(const char *path)
-{
-  char buffer[65536], name[32];
-  FILE *original = fopen(path, "rb");
-  int copy = memfd_create("filler", 0);
-  size_t length;
-
-  ck_assert_ptr_nonnull(original);
-  ck_assert_int_ge(copy, 0);
-  while ((length = fread(buffer, 1, sizeof buffer, original)) > 0)
-    ck_assert_int_eq(write(copy, buffer, length), (ssize_t)length);
-  (void)fclose(original);
-  (void)snprintf(name, sizeof name, "/proc/self/fd/%d", copy);
-  /* It stays open, or the next one would have the same name. */
-  return dlopen(name, RTLD_NOW | RTLD_LOCAL);
-}
-
 START_TEST(a_library_that_is_loaded_late_works)
 {
   void *library = dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
@@ -105,41 +73,16 @@ START_TEST(a_library_that_is_loaded_late_works)
 }
 END_TEST
 
-/* jemalloc#937, mimalloc#147: other libraries may have taken all the room for
- * thread-local variables of the initial-exec model. (Where there never is any
- * for late comers, the first filler is refused.) A library that has such a one
- * is then not loaded, and says why; one built without is. */
-START_TEST(without_static_tls_initial_exec_alone_is_refused)
-{
-  bool has_initial_exec = strcmp(EXPANDED(THREAD_LOCAL), "_Thread_local") != 0;
-  void *library;
-  unsigned count = 0;
-
-  while (load_copy(filler_path) != NULL)
-    ck_assert_uint_lt(++count, MANY);
-  library = dlopen(library_path, RTLD_NOW | RTLD_LOCAL);
-  if (has_initial_exec) {
-    ck_assert_ptr_null(library);
-    ck_assert_ptr_nonnull(strstr(dlerror(), "static TLS"));
-  } else {
-    ck_assert_msg(library != NULL, "%s", dlerror());
-    use(library);
-  }
-}
-END_TEST
-
 int
 main(int argc, char **argv)
 {
   Suite *suite = suite_create("dlopen");
   TCase *tcase = tcase_create("late");
 
-  if (argc != 3)
+  if (argc != 2)
     return EXIT_FAILURE;
   library_path = argv[1];
-  filler_path = argv[2];
   tcase_add_test(tcase, a_library_that_is_loaded_late_works);
-  tcase_add_test(tcase, without_static_tls_initial_exec_alone_is_refused);
   suite_add_tcase(suite, tcase);
   return run_suite(suite);
 }

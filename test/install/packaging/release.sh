@@ -71,8 +71,9 @@ $release released "$url"
 git -C copy tag "v$version"
 refuses 1 'a tag' $release refused "$url"
 
-sed -i '/define UVWHEEL_VERSION_MINOR/s/$/9/' copy/include/uvwheel.h
+sed -i '/define UVWHEEL_VERSION_MINOR/s/[0-9]*$/99/' copy/include/uvwheel.h
 commit 'a version of which nobody has told'
 refuses 1 ' CHANGELOG.md does not begin' $release refused "$url"
 refuses 1 'debian/changelog does not begin' $release refused "$url"
+refuses 1 'uvwheel.spec is not of' $release refused "$url"
 refuses 1 'README.md does not tell' $release refused "$url"

@@ -126,6 +126,14 @@ def check_platform(platform, ci, here, *options):
                f"{platform}: configures, though it is not supported")
 
 
+def check_oldest(here):
+    """On Windows libuv 1.44.1 is too old."""
+    (here / "libuv.pc").write_text(LIBUV.replace("1.51.0", "1.44.1"))
+    done = run("meson", "setup", here / "oldest", here, "--wrap-mode=nofallback",
+               "--cross-file", here / "mingw")
+    expect("need: '>=1.44.2'" in done.stdout, f"1.44.1: {done.stdout}")
+
+
 def main():
     wrap_text = (RELEASE / f"{NAME}.wrap").read_text()
     wrap = configparser.ConfigParser(interpolation=None)
@@ -145,6 +153,7 @@ def main():
         (here / "libuv.pc").write_text(LIBUV)
         (here / "mingw").write_text(MINGW.format(here=here))
         check_platform("windows", ci, here, "--cross-file", here / "mingw")
+        check_oldest(here)
         check_platform("linux", ci, here)
 
 

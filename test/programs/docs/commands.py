@@ -86,8 +86,11 @@ COMMANDS = {
         Job("consumer"),
     "sudo apt-get build-dep ./packaging":
         "! command -v apt-get || apt-get --simulate build-dep ./packaging",
-    "packaging/deb ../uvwheel-release/uvwheel-0.1.0.tar.xz ../uvwheel-debian":
+    "packaging/deb ../uvwheel-release/uvwheel-1.0.0.tar.xz ../uvwheel-debian":
         Job("packaging"),
+    "rpmbuild -ta ../uvwheel-release/uvwheel-1.0.0.tar.xz": Job("rpm"),
+    "test/run rpm": Job("rpm"),
+    "test/run packaging": Job("packaging"),
     "test/run abi": Job("abi"),
     "test/run abi docs": Job("abi"),
     "packaging/release": Job("consumer"),

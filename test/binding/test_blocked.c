@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Whoever blocks the loop, time between two polls counts; where a loop sleeps,
+ * it does not (P6). Scenarios 27 and 47. */
+
+#include "p6.h"
+#include "support.h"
+
+/* ---- Who blocks the loop ------------------------------------------------- */
+
+static uv_timer_t starter, timer;
+static uv_async_t async;
+static uv_prepare_t prepare;
+static uv_check_t check;
+static test_timer_t own;
+static uint64_t length_ms;
+
+static void
+block(void)
+{
+  virtual_time_advance_ms(length_ms);
+}
+
+static void
+block_in_timer(uv_timer_t *unused)
+{
+  (void)unused;
+  block();
+}
+
+static void
+by_timer(void)
+{
+  ck_assert_int_eq(uv_timer_start(&timer, block_in_timer, 0, 0), 0);
+}
+
+static void
+block_in_poll(uv_async_t *unused)
+{
+  (void)unused;
+  block();
+}
+
+static void
+by_poll(void)
+{
+  ck_assert_int_eq(uv_async_send(&async), 0);
+}
+
+static void
+block_in_prepare(uv_prepare_t *handle)
+{
+  uv_prepare_stop(handle);
+  block();
+}
+
+static void
+by_prepare(void)
+{
+  ck_assert_int_eq(uv_prepare_start(&prepare, block_in_prepare), 0);
+}
+
+static void
+block_in_check(uv_check_t *handle)
+{
+  uv_check_stop(handle);
+  block();
+}
+
+static void
+by_check(void)
+{
+  ck_assert_int_eq(uv_check_start(&check, block_in_check), 0);
+}
+
+static void
+block_in_close(uv_handle_t *unused)
+{
+  (void)unused;
+  block();
+}
+
+static void
+by_close(void)
+{
+  uv_close((uv_handle_t *)&check, block_in_close);
+}
+
+static void
+block_in_own(test_timer_t *unused)
+{
+  (void)unused;
+  block();
+}
+
+static void
+by_own(void)
+{
+  own.then = block_in_own;
+  test_timer_start(&own, 0, 0);
+}
+
+#define WAYS 6
+
+static const struct {
+  const char *name;
+  void (*begin)(void);
+} ways[WAYS] = {{"uv_timer_t", by_timer}, {"poll", by_poll},
+                {"prepare", by_prepare},  {"check", by_check},
+                {"close", by_close},      {"the wheel's own", by_own}};
+
+static unsigned way;
+
+static void
+begin_way(uv_timer_t *unused)
+{
+  (void)unused;
+  ways[way].begin();
+}
+
+static void
+open_handles(void)
+{
+  ck_assert_int_eq(uv_timer_init(&loop, &starter), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, block_in_poll), 0);
+  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+}
+
+/* The clock that counts has steps of 4 ms. */
+static bool
+is_about(uint64_t counted_ms, uint64_t ms)
+{
+  return counted_ms + 4 >= ms && counted_ms <= ms + 4;
+}
+
+/* By each way 10 and 20 s, on a wheel with one timer of 15 s and on one that
+ * has a timer at each tick. */
+START_TEST(each_callback_that_blocks_the_loop_is_a_stall)
+{
+  bool is_dense = _i & 1;
+  static test_timer_t timers[100];
+  size_t i;
+
+  way = (unsigned)_i / 4;
+  length_ms = _i & 2 ? 20000 : 10000;
+  open_handles();
+  open_wheel(10, 512);
+  test_timer_init(&own);
+  test_timer_init_all(timers, LENGTH(timers));
+  test_timer_start(&timers[0], 15000, 0);
+  for (i = 1; is_dense && i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 10 * i, 1000);
+  ck_assert_int_eq(uv_timer_start(&starter, begin_way, 3000, 0), 0);
+  run_for(3000 + length_ms + 5);
+  require_in(ways[way].name, stats_of_wheel().stalls == 1);
+  require_in(ways[way].name,
+             is_about(stats_of_wheel().stall_sum_ms, length_ms));
+  require_in(ways[way].name,
+             is_about(stats_of_wheel().set_back_ms, length_ms + 1000));
+  require_in(ways[way].name, timers[0].fired == 0);
+  run_for(15000);
+  require_in(ways[way].name, timers[0].fired == 1);
+  close_all_handles();
+}
+END_TEST
+
+/* ---- Programs that drive the loop by hand -------------------------------- */
+
+static const struct {
+  const char *name;
+  uv_run_mode mode;
+  unsigned runs; /* in each frame                   */
+  bool stops;    /* a callback stops the loop first */
+} drives[] = {
+    {"NOWAIT", UV_RUN_NOWAIT, 1, false},
+    {"NOWAIT three times", UV_RUN_NOWAIT, 3, false},
+    {"NOWAIT, stopped", UV_RUN_NOWAIT, 1, true},
+    {"DEFAULT, stopped", UV_RUN_DEFAULT, 1, true},
+};
+
+static void
+stop_loop(uv_async_t *handle)
+{
+  uv_stop(handle->loop);
+}
+
+/* Frames of up to a second, in which nothing is due. */
+START_TEST(a_frame_between_two_runs_is_no_stall)
+{
+  static const uint64_t frames_ms[] = {300, 500, 700, 1000};
+  static test_timer_t distant;
+  unsigned frame, run;
+
+  open_wheel(10, 512);
+  test_timer_init(&distant);
+  test_timer_start(&distant, 100000, 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, stop_loop), 0);
+  for (frame = 0; frame < 40; frame++) {
+    virtual_time_advance_ms(frames_ms[frame % LENGTH(frames_ms)]);
+    for (run = 0; run < drives[_i].runs; run++) {
+      if (drives[_i].stops)
+        ck_assert_int_eq(uv_async_send(&async), 0);
+      (void)uv_run(&loop, drives[_i].mode);
+    }
+    require_in(drives[_i].name, stats_of_wheel().stalls == 0);
+  }
+  close_all_handles();
+}
+END_TEST
+
+/* What is not alive does not run. */
+START_TEST(a_loop_that_was_not_alive_for_a_week_has_no_stall)
+{
+  const uint64_t week_ms = 7 * 24 * 3600 * UINT64_C(1000);
+  static test_timer_t distant;
+
+  open_wheel(10, 512);
+  test_timer_init(&distant);
+  test_timer_start(&distant, 2 * week_ms, 0);
+  run_for(100);
+  uvwheel_unref(&wheel);
+  (void)uv_run(&loop, UV_RUN_ONCE);
+  virtual_time_advance_ms(week_ms);
+  run_for(100);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  rewind_clock();
+}
+END_TEST
+
+/* ---- What the allowance shows -------------------------------------------- */
+
+/* A server that saves for 4 s each minute is forgiven for 49 minutes. The
+ * allowance tells it before, and a figure after. */
+START_TEST(the_allowance_tells_when_stalls_will_not_be_forgiven)
+{
+  static test_timer_t distant;
+  uint64_t allowed_ms = ALLOWANCE_MS, before_ms;
+  uint64_t minutes = 0;
+
+  open_handles();
+  open_wheel(100, 512);
+  test_timer_init(&distant);
+  test_timer_start(&distant, 100000000, 0);
+  length_ms = 4000;
+  ck_assert_uint_eq(stats_of_wheel().allowance_ms, ALLOWANCE_MS);
+  while (stats_of_wheel().stalls_unforgiven == 0) {
+    before_ms = allowed_ms;
+    ck_assert_int_eq(uv_timer_start(&timer, block_in_timer, 1000, 0), 0);
+    run_for(60000 - length_ms); /* the poll after it sleeps by that longer */
+    ck_assert_uint_eq(stats_of_wheel().stalls, ++minutes);
+    allowed_ms = stats_of_wheel().allowance_ms;
+    ck_assert(allowed_ms < before_ms || allowed_ms < 60000 / INFLOW);
+  }
+  ck_assert_uint_eq(minutes, 50);
+  ck_assert(is_about(stats_of_wheel().set_back_ms, 49 * 5000));
+  run_for(UINT64_C(2) * INFLOW * ALLOWANCE_MS);
+  ck_assert_uint_eq(stats_of_wheel().allowance_ms, ALLOWANCE_MS);
+  close_all_handles();
+  rewind_clock();
+}
+END_TEST
+
+int
+main(void)
+{
+  const loop_test_t tests[] = {
+      {each_callback_that_blocks_the_loop_is_a_stall, 0, 4 * WAYS},
+      EACH(a_frame_between_two_runs_is_no_stall, drives),
+      TEST(a_loop_that_was_not_alive_for_a_week_has_no_stall),
+      TEST(the_allowance_tells_when_stalls_will_not_be_forgiven),
+  };
+
+  return run_loop_tests("blocked", tests, LENGTH(tests));
+}
