@@ -48,26 +48,22 @@
  *   delay, plus one iteration. A mass expiry adds the turns before it. A loop
  *   that always has I/O ready adds the wait of P6.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
- * - P4. Ticks fire in order. Timers of one tick fire in no particular order,
- *   unless UVWHEEL_FIFO.
- * - P5. Any timeout is legal. A due time beyond UINT64_MAX becomes UINT64_MAX,
- *   which is never reached.
+ * - P4. Ticks fire in order; timers of one tick in any, unless UVWHEEL_FIFO.
+ * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires once a poll leaves no descriptor ready,
  *   none waits to be registered, and no request is queued. If I/O is always
- *   ready, the timer fires after two polls and a quarter of a tick (25 to 250
- *   ms). If a uv_timer_t blocks the loop for more than 25 ms meanwhile, this
- *   wait starts over, once. Whatever the loop reads in that time counts.
- *   Time between two polls in which callbacks run, anybody's, or in which the
- *   process is frozen, blocks the loop. If that is S ms, more than stall_ms,
- *   the loop has stalled: the wheel's clock is set back by S + min(S, 1000) ms.
- *   The wheel forgives 60 s at first, and 1 s more for each 16 s, up to 60 s. A
- *   loop may sleep in its poll, or between two calls of uv_run(), until the
- *   wheel's next tick: a freeze before that tick counts as sleep.
- * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. (But a
- * stall delays it as all timers; so does its own callback if that stalls the
- * loop.)
- * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. Each
- * wheel has one turn per poll.
+ *   ready, it fires after two polls and a quarter of a tick (25 to 250 ms). If
+ *   a uv_timer_t blocks the loop for more than 25 ms meanwhile, this wait
+ *   starts over, once. Whatever the loop reads in that time counts.
+ *   A stall is a time of S ms between two polls, longer than stall_ms, in which
+ *   callbacks ran, anybody's, or the process was frozen. After it the wheel's
+ *   clock is set back by S + min(S, 1000) ms. The wheel forgives 60 s at most,
+ *   and 1 s more for each 16 s. A loop may sleep in its poll, or between two
+ *   runs, until the wheel's next tick: a freeze before that counts as sleep.
+ * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall,
+ *   also one by the repeat's own callback, delays it.
+ * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel
+ *   has one turn per poll.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel with
  *   timers wakes the loop only at ticks for which a timer was started. A turn
  *   that is on time adds no poll.
@@ -83,8 +79,7 @@
 
 #include <uv.h>
 
-/* The version of this header; the library that runs may have another one. The
- * build reads the three numbers from here. */
+/* The version of this header; the library that runs may have another one. */
 #define UVWHEEL_VERSION_MAJOR 1
 #define UVWHEEL_VERSION_MINOR 0
 #define UVWHEEL_VERSION_PATCH 0
@@ -117,8 +112,8 @@ typedef struct uvwheel_timer_s uvwheel_timer_t; /* one per connection */
 typedef struct uvwheel_post_s uvwheel_post_t;   /* one per request    */
 
 /* A timer fired. A one-shot timer is idle by now; a repeating one is active
- * again. This timer and every other may be started, stopped and freed here. The
- * wheel does not touch the timer after the return. */
+ * again. Any timer may be started, stopped and freed here. The wheel does not
+ * touch the timer after the return. */
 typedef void (*uvwheel_timer_cb)(uvwheel_timer_t *timer);
 
 /* The wheel is closed. Its memory may be reused from here on. */
@@ -127,13 +122,10 @@ typedef void (*uvwheel_close_cb)(uvwheel_t *wheel);
 /* One active timer of a walk. */
 typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 
-/* Limits of the options, and a flag of theirs. */
+/* A flag, the limits and the defaults of the options. */
+#define UVWHEEL_FIFO 1u
 #define UVWHEEL_MAX_TICK_MS 86400000u /* one day */
 #define UVWHEEL_MAX_SLOTS 65536u
-#define UVWHEEL_FIFO \
-  1u /* timers of one tick fire in the order of their starts */
-
-/* The defaults, for options that are 0. */
 #define UVWHEEL_DEFAULT_TICK_MS 100
 #define UVWHEEL_DEFAULT_SLOTS 512 /* with the default tick */
 #define UVWHEEL_DEFAULT_TURN_BUDGET 10000
@@ -149,15 +141,13 @@ typedef struct uvwheel_options_s {
    * make a round, tick_ms * slots, of 51.2 s, between 512 and 16,384. Choose
    * enough slots that a round is longer than most timeouts. A timer that waits
    * for several rounds may be examined in vain once per round. A slot takes 256
-   * bytes, which are written as it fills; the first start in each 4 KiB of them
-   * is a page fault, some 2 us. */
+   * bytes. The first start in 4 KiB of them is a page fault, some 2 us. */
   uint32_t slots;
-  /* How many timers one turn handles (fires or examines) before the loop polls
-   * again and the rest waits. 0 means 10000, UINT32_MAX means no limit. The
-   * mailbox has the same limit of its own. */
+  /* How many timers one turn fires or examines before the loop polls again and
+   * the rest waits. 0 means 10000, UINT32_MAX means no limit. The mailbox has
+   * the same limit of its own. */
   uint32_t turn_budget;
-  /* How many timers may be active at once; one more is UV_ENOBUFS. 0 means no
-   * limit. */
+  /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
    * started; a refreshed timer counts from when the hand moves it, and after a
@@ -171,23 +161,21 @@ typedef struct uvwheel_options_s {
    * and after at most 16 quick ones. */
   uint32_t turn_ms;
   /* A loop that is blocked for more ms than this has stalled (P6). 0 means 250.
-   * With less than 20 the precision of the clock, 10 ms on some systems, may
-   * look like a stall. UINT32_MAX means never: for timers that must follow the
-   * world's clock, such as heartbeats, and for repeats whose own callbacks take
-   * long. Even then, data that waits in a socket is read before the timer
-   * fires. */
+   * Below 20, the step of a clock of 10 ms may count as a stall. UINT32_MAX
+   * means never: for timers that must follow the world's clock, such as
+   * heartbeats, and for repeats with slow callbacks. Even then, data that waits
+   * in a socket is read before the timer fires. */
   uint32_t stall_ms;
   /* Room to grow; must be zero. */
   uint32_t reserved[7];
 } uvwheel_options_t;
 
-/* How a repeating timer makes up for times that it missed because the loop was
- * late; see uvwheel_timer_set_missed. */
+/* What a repeating timer does about times that a late loop has missed; see
+ * uvwheel_timer_set_missed. */
 typedef enum uvwheel_missed_e {
-  UVWHEEL_MISSED_SKIP,  /* they are dropped; the beat is kept            */
-  UVWHEEL_MISSED_DELAY, /* the next time is a repeat after this callback */
-  UVWHEEL_MISSED_BURST  /* each has its callback, one after the other;
-                           the beat is kept                              */
+  UVWHEEL_MISSED_SKIP,  /* drops them and keeps the beat */
+  UVWHEEL_MISSED_DELAY, /* begins a new beat             */
+  UVWHEEL_MISSED_BURST  /* has a callback for each       */
 } uvwheel_missed_t;
 
 /* private: a place in a list of the wheel, and what waits there */
@@ -209,22 +197,20 @@ struct uvwheel_timer_s {
   uint64_t interval;
   uint64_t timeout;
   uvwheel_timer_cb cb;
-  /* public: belongs to the user; the library never reads or writes it */
+  /* public: belongs to the user; the library never reads or writes any data */
   void *data;
 };
 
 /* A wheel. Embed it, or allocate it, beside the loop. */
 struct uvwheel_s {
-  /* public: belongs to the user; the library never reads or writes it */
-  void *data;
-  /* private: NULL before uvwheel_init and after the close callback */
-  struct uvwheel_state_s *state;
+  void *data;                    /* public: belongs to the user */
+  struct uvwheel_state_s *state; /* private                     */
 };
 
 /* Lateness is the time from a timer's due time to its callback, by the time
- * that the loop has cached, in powers of two: bucket 0 counts timers that were
- * late by 0 ms, bucket b those that were late by 2^(b-1) ms or more and less
- * than 2^b, the last bucket all that were later. */
+ * that the loop has cached. Bucket 0 counts timers that were late by 0 ms,
+ * bucket b timers late by 2^(b-1) ms or more and less than 2^b, the last one no
+ * less. */
 #define UVWHEEL_LATENESS_BUCKETS 24
 
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
@@ -237,8 +223,7 @@ typedef struct uvwheel_stats_s {
   uint64_t examined;      /* timers that the hand looked at                  */
   uint64_t turns;         /* times that due timers were fired or examined    */
   uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
-  uint64_t turn_max_us;   /* the longest turn, batch of the mailbox, or call of
-                             uvwheel_fire_soonest                            */
+  uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
   uint64_t stalls;        /* how often the loop was blocked (P6)             */
@@ -257,39 +242,37 @@ typedef struct uvwheel_stats_s {
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
  * libuv's own inits do, it adds handles to the loop (a timer, an idle, a
- * prepare and a check handle). A loop may have any number of wheels; one is
- * usual.
+ * prepare and a check handle). A loop may have any number of wheels.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM,
  * UV_ENOTSUP (the library reads private fields of libuv: the loop's time, its
  * queue of watchers, the flags of a handle. This libuv does not have them where
- * all known versions have them; or it is older than 1.44.2, on Windows). Wheel
- * and loop are then as they were.
+ * all known versions have them; or, on Windows, it is older than 1.44.2).
  * Cost: one allocation, 2 KiB and 256 bytes per slot. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
 
 /* Closes the wheel: stops all its timers, calls no timer callback any more (not
  * even the rest of the turn that is running) and calls cb, which may be NULL,
- * from the loop once the wheel's memory may be reused. Its timers have to be
- * initialised before they are used again; only to stop or close such a timer,
- * or to ask whether it is active, is harmless. A second call is ignored.
+ * from the loop once the wheel's memory may be reused. After that its timers
+ * may be stopped, closed, and asked whether they are active; before all else
+ * they have to be initialised again. A second call is ignored.
  *
  * A program that closes all handles in uv_walk should call this before the
- * walk. If others have closed handles of the wheel, this still frees the slots,
- * and calls cb from the loop when all of them are closed. If they already are,
- * it calls cb before it returns, or at the end of the walk that runs.
+ * walk. If others have closed handles of the wheel, this still frees its
+ * memory, and calls cb from the loop when all of them are closed. If they
+ * already are, it calls cb at once, or at the end of the walk that runs.
  * Cost: O(active timers + slots in use + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* 1 once the wheel is closing, by uvwheel_close or because others have closed
- * its handles. No timer can be started then. */
+ * its handles: no timer can be started. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
  * A program that closes or frees every handle that it meets in uv_walk passes
- * these over. If others have closed some, uvwheel_close adds an idle handle
- * that waits for them. Only the wheel may close that one. */
+ * these over. (If others have closed some, uvwheel_close adds an idle handle
+ * that waits for them. Only the wheel may close that handle.) */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -304,9 +287,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
 /* Calls cb for each active timer, in no particular order. In cb any timer may
  * be started, stopped, refreshed and freed, and the wheel closed. A timer that
- * stays active is visited exactly once; another timer that is started,
- * restarted or becomes due earlier in cb may be visited or not. A walk inside a
- * walk does nothing. A walk ends the uvwheel_fire_soonest that called it.
+ * stays active is visited exactly once; another one that is started, restarted
+ * or becomes due earlier in cb may be visited or not. A walk inside a walk does
+ * nothing. A walk ends a uvwheel_fire_soonest that is under way.
  * Cost: O(active timers + slots in use + slots / 64), some 50 ns for each of a
  * million timers. A slot is in use if timers were put there since the hand
  * passed it last, even if they have been stopped. */
@@ -316,11 +299,9 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
 /* Fires up to `count` active timers now, before their time: the timers due
  * soonest (in any order within a tick). A refreshed timer counts with its new
  * due time. On a wheel of idle timeouts these are the idlest: so a server that
- * has no descriptor, no memory or no place left makes room. All others keep
- * their due time. Timers that must not come early belong on another wheel.
- *
- * A server that makes room inside a read callback refreshes the timer of that
- * connection first: else the connection in hand may be the one to go.
+ * has no descriptor, no memory or no place left makes room. (In a read callback
+ * it refreshes the connection in hand first, or that one may go.) Timers that
+ * must not come early belong on another wheel.
  *
  * Returns the number of callbacks called, one per timer. That is less than
  * `count` if fewer timers are active, or if a callback closes or walks the
@@ -328,9 +309,9 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * behind that of the last chosen timer. (Timers that are due 2^63 ms from now
  * or later do not fire.) Called from one of its own callbacks, or from a
  * walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
- * it. A repeating timer keeps its beat. Cost: O(count) and the callbacks.
- * Timers on the way that were refreshed, or wait for a later round, are
- * examined too; with UVWHEEL_FIFO every call examines them again. */
+ * it. A repeating timer keeps its beat.
+ * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
+ * wait for a later round, are examined too; with UVWHEEL_FIFO each time. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -338,7 +319,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 UVWHEEL_EXTERN void uvwheel_ref(uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_unref(uvwheel_t *wheel);
 
-/* 1 if the wheel keeps the loop alive, 0 after uvwheel_unref. */
+/* 1 if the wheel keeps the loop alive, 0 after an unref. */
 UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
 
 /* Fills *stats; with zeros if the wheel is NULL or all zeros. */
@@ -350,33 +331,30 @@ UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
 UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
                                        uvwheel_options_t *options);
 
-/* The number of timers in the slot; 0 if there is no such slot. Timers that a
- * turn, a walk or uvwheel_fire_soonest has taken from their slot do not count.
- * Tick t belongs to slot t % slots, and the hand is at tick uvwheel_now() /
- * tick_ms. Cost: O(timers in it). */
+/* The number of timers in the slot, without those that a turn, a walk or
+ * uvwheel_fire_soonest has taken out; 0 if there is no such slot. Tick t
+ * belongs to slot t % slots, and the hand is at tick uvwheel_now() / tick_ms.
+ * Cost: O(timers in it). */
 UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
                                            uint64_t slot);
 
-/* Writes a page for a human: the options, the hand, counts, in which round
- * timers are due, how full the slots are from the hand on, how late timers
- * fired, and stalls.
+/* Writes a page for a human: the options, counts, how full the slots are from
+ * the hand on, how late timers fired, and stalls.
  * Cost: O(active timers + slots), and the output. */
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 
 /* ---- Timers ------------------------------------------------------------- */
 
-/* Makes a timer of the wheel, in uninitialised memory. It is not active. The
- * memory of a timer that is not active may simply be freed or reused.
- * Errors: UV_EINVAL. */
+/* Makes a timer of the wheel, in uninitialised memory. It is not active: then
+ * its memory may simply be freed or reused. Errors: UV_EINVAL. */
 UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
 /* Starts the timer: cb is called once timeout ms have passed since
- * uvwheel_now(). If repeat is not 0 it is called again each repeat ms;
- * uvwheel_timer_set_missed chooses how it makes up for times that it missed. An
- * active timer is restarted. A timeout of 0 fires at the next tick; it does not
- * mean never. Timeouts are unsigned: clamp a difference that may be negative.
- * Refreshes use the timeout of the last start: a start with the time that is
- * left gives them that time.
+ * uvwheel_now(). If repeat is not 0 it is called again each repeat ms (see
+ * uvwheel_timer_set_missed). An active timer is restarted. A timeout of 0 fires
+ * at the next tick; it does not mean never. Timeouts are unsigned: clamp a
+ * difference that may be negative. Refreshes use this timeout: a restart with
+ * the time that is left shortens them, too.
  *
  * Errors: UV_EINVAL (also: cb is NULL, the timer is closed, the wheel is
  * closing), UV_ENOBUFS (max_timers are active; a restart is always possible).
@@ -389,11 +367,10 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
 
 /* Stops the timer: its callback is not called any more, not even if it was due
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
- * for a timer that is not active.
- * Errors: UV_EINVAL. A closed timer is not active.
- * Cost: O(1). Stopping the last active timer also costs one uv_timer_stop and 7
- * to 22 ns per slot in use, and looks at slots / 64 words (see uvwheel_walk).
- */
+ * for a timer that is not active, or closed.
+ * Errors: UV_EINVAL.
+ * Cost: O(1). The stop of the last active timer adds one uv_timer_stop, 7 to 22
+ * ns per slot in use, and a look at slots / 64 words (see uvwheel_walk). */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does: until it is initialised again,
@@ -427,14 +404,13 @@ UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
  * active. It fires at the first tick after that. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
-/* How many rounds the timer has to go: how often the hand will pass its slot
- * before it reaches the tick at which the timer is due. 0 in the last round, or
- * if the timer is not active. */
+/* How many rounds the timer has to go: how often the hand passes its slot
+ * before the timer is due. 0 in the last round, or if the timer is not active.
+ */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
-/* The wheel of the timer, as timer->loop is the loop of a uv_timer_t; NULL if
- * the timer is NULL, closed or was never initialised. The wheel's close
- * callback must not have been called. */
+/* The wheel of the timer, before its close callback; NULL if the timer is NULL,
+ * closed or was never initialised. */
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. It takes effect when the timer next fires,
@@ -450,31 +426,27 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * Each start, again and refresh begins a new one.
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
- *   time of the beat that is at or after the last tick that this turn handles;
- *   earlier ones are dropped. So a repeat keeps its rate, with at most one
- *   callback per tick.
+ *   time of the beat that is not before the last tick that this turn handles.
+ *   So a repeat keeps its rate, with at most one callback per tick.
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after this callback.
  *   The timer drifts by its lateness; a repeat that is a multiple of tick_ms
  *   takes a tick longer each time.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
- *   is past. The callback runs again, in its order among other timers, until it
- *   has run as often as the beat says.
+ *   is past, until it was called as often as the beat says.
  *
- * The choice holds until the next one or the next init. A choice made in the
- * timer's callback takes effect at its next callback. The beat goes on after
+ * The choice holds until the next one or the next init. Made in the timer's
+ * callback, it takes effect at the next callback. The beat goes on after
  * uvwheel_timer_set_repeat, with the new repeat.
  * Errors: UV_EINVAL (also: not one of the three). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);
 
 /* An unref'd timer does not keep the loop alive; uvwheel_timer_ref undoes that.
- * Both are idempotent. While all active timers of a wheel are unref'd the loop
- * may end, unless an open mailbox keeps it alive. */
+ * Both are idempotent. An open mailbox keeps the loop alive all the same. */
 UVWHEEL_EXTERN void uvwheel_timer_ref(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN void uvwheel_timer_unref(uvwheel_timer_t *timer);
 
-/* 1 if the timer keeps the loop alive while it is active, 0 after
- * uvwheel_timer_unref. */
+/* 1 if the timer keeps the loop alive while active, 0 after an unref. */
 UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
 
 /* ---- From other threads ------------------------------------------------- */
@@ -487,9 +459,8 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
- * Requests are called back in the order in which they were queued. One
- * iteration of the loop calls back at most turn_budget of them, for at most
- * turn_ms.
+ * Requests are called back in the order in which they were queued; in one
+ * iteration of the loop at most turn_budget of them, for at most turn_ms.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A call that failed has not
@@ -512,8 +483,7 @@ typedef void (*uvwheel_post_cb)(uvwheel_post_t *post, int status);
 
 /* A request. Embed it in the object that posts it. It needs no initialising. */
 struct uvwheel_post_s {
-  /* public: belongs to the user; the library never reads or writes it */
-  void *data;
+  void *data; /* public: belongs to the user */
   /* private */
   uvwheel_post_t *next;
   uvwheel_post_cb cb;
@@ -530,19 +500,17 @@ UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 /* Has the loop call cb. Any thread may call it, inside any callback.
  *
  * Errors: UV_EINVAL (a NULL, or the mailbox was never opened), UV_ECANCELED
- * (uvwheel_close was called; the wheel is all zeros). Then nothing is queued,
- * cb is not called and the request is as it was. Cost: a mutex and an
- * uv_async_send, which returns at once while a wake-up is pending. */
+ * (uvwheel_close was called, or the wheel is all zeros). The request is then as
+ * it was. Cost: a mutex and a uv_async_send, which returns at once while a
+ * wake-up is pending. */
 UVWHEEL_EXTERN int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post,
                                 uvwheel_post_cb cb);
 
 /* ---- Version ------------------------------------------------------------ */
 
-/* The version of the library that runs, as uv_version() returns it; compare it
- * with the header's UVWHEEL_VERSION_HEX. Any thread. */
+/* The version of the library that runs, as uv_version() returns it (compare it
+ * with the header's UVWHEEL_VERSION_HEX), and as text, "1.0.0". Any thread. */
 UVWHEEL_EXTERN unsigned uvwheel_version(void);
-
-/* The version of the library that runs as text, "0.1.0". Any thread. */
 UVWHEEL_EXTERN const char *uvwheel_version_string(void);
 
 #ifdef __cplusplus

@@ -43,8 +43,7 @@ struct uvwheel_state_s {
   /* The clock's (clock.c): changed by polls and turns. */
   uint64_t set_back_ms;     /* by how much it is behind the loop's clock     */
   uint64_t counted_loop_ms; /* up to when blocked_ms is counted              */
-  uint64_t blocked_ms;      /* for how long the loop was blocked since it
-                               polled last                                   */
+  uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
   uint64_t sleep_until_loop_ms; /* how long the loop may sleep               */
   int64_t spent_until_loop_ms;  /* the allowance is empty at this time       */
   bool has_stepped_back;        /* since turn.c looked last                  */
@@ -151,26 +150,26 @@ add_ms(uint64_t now_ms, uint64_t delay_ms)
   return LIKELY(sum_ms >= delay_ms) ? sum_ms : UINT64_MAX;
 }
 
+static inline int64_t
+clamp_ms(int64_t ms, int64_t least_ms, int64_t most_ms)
+{
+  return ms < least_ms ? least_ms : ms < most_ms ? ms : most_ms;
+}
+
 void uvwheel__init_clock(uvwheel_state_t *state);
-
-/* The loop's clock is now behind what it was. */
+/* The loop's clock is behind what it was. */
 void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
-
+/* Counts the time up to now as blocked, except that the loop may have slept
+ * until a time, or until sleep_until_loop_ms if that is earlier. */
+void uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms);
 /* A poll begins. It may sleep until the driver is due. */
 void uvwheel__begin_poll(uvwheel_state_t *state);
-
-/* A poll has returned. If the loop was blocked for too long since the last one,
- * counts a stall, and sets the wheel's clock back, unless the allowance is used
- * up. */
+/* A poll has returned. Counts a stall if the loop was blocked for too long, and
+ * sets the wheel's clock back, unless the allowance is used up. */
 void uvwheel__end_poll(uvwheel_state_t *state);
-
-/* Counts the time up to now, after a callback that may have run a turn. */
-void uvwheel__add_blocked(uvwheel_state_t *state);
-
-/* A callback returns to libuv: the loop may sleep until the driver is due, if
- * it has nothing to do at once. */
+/* A callback returns to libuv. If the loop has nothing to do at once, it may
+ * sleep until the driver is due. */
 void uvwheel__end_callback(uvwheel_state_t *state);
-
 /* How much time may be forgiven now, in ms. */
 uint64_t uvwheel__get_allowance(const uvwheel_state_t *state);
 
@@ -185,9 +184,9 @@ typedef struct batch_s {
 } batch_t;
 
 void uvwheel__begin_batch(batch_t *batch);
-
 /* Notes whether the batch is over. */
 void uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch);
+void uvwheel__end_batch(uvwheel_state_t *state, const batch_t *batch);
 
 /* One more callback has run. */
 static inline void
@@ -196,8 +195,6 @@ count_callback(const uvwheel_state_t *state, batch_t *batch)
   if (++batch->unread >= batch->read_every)
     uvwheel__read_clock(state, batch);
 }
-
-void uvwheel__end_batch(uvwheel_state_t *state, const batch_t *batch);
 
 /* ---- What wakes the loop (wake.c) ---------------------------------------- */
 
@@ -208,24 +205,18 @@ void uvwheel__end_batch(uvwheel_state_t *state, const batch_t *batch);
 
 /* Adds the driver and the idle handle to the loop. */
 void uvwheel__init_wake(uvwheel_state_t *state, uv_timer_cb on_driver);
-
 /* Arms the driver for so many ms from the loop's time. */
 void uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms);
-
 /* Arms the driver for the wheel's next tick, unless it is armed for that or an
  * earlier time. Disarms it if the wheel is empty. */
 void uvwheel__arm(uvwheel_state_t *state);
-
 /* Polls do not wait until uvwheel__disarm. */
 void uvwheel__keep_awake(uvwheel_state_t *state);
-
 /* Nothing wakes the loop for the wheel any more, and polls wait again. */
 void uvwheel__disarm(uvwheel_state_t *state);
-
 /* Others have closed some of the wheel's handles. Closes the driver, and with
  * it the wheel, and lets polls wait again. */
 void uvwheel__abandon(uvwheel_state_t *state);
-
 /* Sets whether the wheel's handles keep the loop alive. */
 void uvwheel__update_refs(uvwheel_state_t *state);
 
@@ -259,13 +250,10 @@ void uvwheel__fire(uvwheel_state_t *state, uvwheel_entry_t *entry,
 
 /* Is no request queued? */
 bool uvwheel__is_mailbox_empty(uvwheel_state_t *state);
-
 /* Refuses posts from now on. */
 void uvwheel__close_mailbox(uvwheel_state_t *state);
-
 /* Calls back the queued requests with UV_ECANCELED. */
 void uvwheel__cancel_posts(uvwheel_state_t *state);
-
 /* Undoes uvwheel_open_mailbox. No thread is in a post any more. */
 void uvwheel__destroy_mailbox(uvwheel_state_t *state);
 
@@ -274,9 +262,7 @@ void uvwheel__destroy_mailbox(uvwheel_state_t *state);
 /* Adds the wheel's handles to the loop. */
 void uvwheel__init_turns(uvwheel_state_t *state);
 
-/* ---- The callbacks of the wheel's handles -------------------------------- */
-
-/* uvwheel_owns_handle knows the handles by them. */
+/* The callbacks of the wheel's handles: uvwheel_owns_handle knows them. */
 void uvwheel__on_driver(uv_timer_t *driver);
 void uvwheel__on_idle(uv_idle_t *idle);
 void uvwheel__on_prepare(uv_prepare_t *prepare);

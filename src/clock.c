@@ -5,24 +5,23 @@
  *
  * A turn never fires a timer whose peer has bytes waiting in its socket. But
  * datagrams are lost while nobody reads them; and in a poll in which one
- * callback blocks, the callbacks after it refresh their timers with a time that
- * is too old. So after a stall of S ms the wheel's clock is set back by S, and
- * by a grace of min(S, 1000) ms, in which peers may send again. Due times are
- * times of that clock: no timer is touched.
+ * callback blocks, later callbacks refresh their timers with a time that is too
+ * old. So after a stall of S ms the wheel's clock is set back by S, and by a
+ * grace of min(S, 1000) ms, in which peers may send again. Due times are times
+ * of that clock: no timer is touched.
  *
- * The loop is blocked in all the time between two polls in which callbacks run,
- * whoever they belong to, or in which the process is frozen. This file counts
- * it (blocked_ms), up to the time counted_loop_ms:
+ * The loop is blocked between two polls, while callbacks run, whoever they
+ * belong to, or the process is frozen. This file counts that time:
  *
  *      poll     |  callbacks of the poll  |  other callbacks  |     poll
  *   ... sleep   |                         |                   |  sleep ...
  *       uv_now() is read                check              prepare
  *
  * A poll may sleep until it returns, but not after the driver is due. A program
- * that drives the loop by hand may sleep between two runs. That looks like
- * callbacks between the check and the prepare. So the check, and the driver,
- * ask libuv before they return: if the loop has something to do at once,
- * callbacks follow; if it has not, it may sleep until the driver is due.
+ * that drives the loop by hand may sleep between two runs, which looks like
+ * callbacks between the check and the prepare. So the check and the driver ask
+ * libuv before they return. If the loop has something to do at once, callbacks
+ * follow; else it may sleep until the driver is due.
  *
  * Without a limit one client that blocks the loop again and again would keep
  * every silent peer connected. So there is an allowance, from which the time
@@ -39,12 +38,10 @@
  * stall for 16 minutes. */
 #define ALLOWANCE_MS 60000
 
-/* The part of the loop's time that flows into the allowance: once it is used
+/* The part of the loop's time that flows into the allowance: once that is used
  * up, the wheel's clock runs at 15/16 of the loop's pace at least. */
 #define INFLOW 16
-
-/* In this time the allowance becomes full. */
-#define FILL_MS (ALLOWANCE_MS * INFLOW)
+#define FILL_MS (ALLOWANCE_MS * INFLOW) /* until the allowance is full */
 
 /* Longer than the time that most peers leave between two datagrams. */
 #define MAX_GRACE_MS 1000
@@ -84,14 +81,15 @@ clock_ms(const uvwheel_state_t *state)
   return now_ms > loop_now(state) ? now_ms : loop_now(state);
 }
 
-/* Adds the time since the last call, except that the loop may have slept until
- * a time, or until sleep_until_loop_ms if that is earlier. */
-static void
-add_blocked(uvwheel_state_t *state, uint64_t now_loop_ms,
-            uint64_t slept_loop_ms)
+void
+uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
 {
+  uint64_t now_loop_ms = clock_ms(state);
+
   if (slept_loop_ms > state->sleep_until_loop_ms)
     slept_loop_ms = state->sleep_until_loop_ms;
+  if (slept_loop_ms > now_loop_ms)
+    slept_loop_ms = now_loop_ms;
   if (slept_loop_ms > state->counted_loop_ms)
     state->counted_loop_ms = slept_loop_ms;
   if (now_loop_ms >= state->counted_loop_ms)
@@ -106,20 +104,11 @@ add_blocked(uvwheel_state_t *state, uint64_t now_loop_ms,
 void
 uvwheel__begin_poll(uvwheel_state_t *state)
 {
-  uint64_t now_loop_ms;
-
   if (state->core.active == 0)
     return;
-  now_loop_ms = clock_ms(state);
-  add_blocked(state, now_loop_ms, now_loop_ms);
-  state->sleep_until_loop_ms =
-      add_ms(state->armed_for_loop_ms, now_loop_ms - loop_now(state));
-}
-
-void
-uvwheel__add_blocked(uvwheel_state_t *state)
-{
-  add_blocked(state, clock_ms(state), loop_now(state));
+  uvwheel__add_blocked(state, UINT64_MAX);
+  state->sleep_until_loop_ms = add_ms(state->armed_for_loop_ms,
+                                      state->counted_loop_ms - loop_now(state));
 }
 
 /* libuv's timeout is 0 also in a loop that was stopped, or is not alive: its
@@ -128,49 +117,45 @@ void
 uvwheel__end_callback(uvwheel_state_t *state)
 {
   const uv_loop_t *loop = state->loop;
-  bool is_busy;
 
   if (state->core.active == 0)
     return;
-  is_busy = uv_backend_timeout(loop) == 0 && loop->stop_flag == 0 &&
-            uv_loop_alive(loop);
-  state->sleep_until_loop_ms = is_busy ? 0 : state->armed_for_loop_ms;
+  state->sleep_until_loop_ms = state->armed_for_loop_ms;
+  if (uv_backend_timeout(loop) == 0 && loop->stop_flag == 0 &&
+      uv_loop_alive(loop))
+    state->sleep_until_loop_ms = 0;
 }
 
 /* ---- Stalls -------------------------------------------------------------- */
 
-/* The allowance is kept as the time at which it is empty. It may be forgiven
- * from then on, and grows with each ms by 1/16 ms. To take from it makes that
- * time later. */
+/* The allowance is kept as the time at which it is empty. To take from it makes
+ * that time later. */
 uint64_t
 uvwheel__get_allowance(const uvwheel_state_t *state)
 {
-  int64_t left_ms;
+  int64_t now_loop_ms = is_closing(state) ? 0 : (int64_t)loop_now(state);
 
-  if (is_closing(state))
-    return 0;
-  left_ms = ((int64_t)loop_now(state) - state->spent_until_loop_ms) / INFLOW;
-  if (left_ms < 0)
-    return 0;
-  return left_ms < ALLOWANCE_MS ? (uint64_t)left_ms : ALLOWANCE_MS;
+  return (uint64_t)clamp_ms((now_loop_ms - state->spent_until_loop_ms) / INFLOW,
+                            0, ALLOWANCE_MS);
 }
 
 static void
 set_back(uvwheel_state_t *state, uint64_t stall_ms)
 {
-  int64_t now_loop_ms = (int64_t)loop_now(state), taken_ms;
+  int64_t now_loop_ms = (int64_t)loop_now(state);
+  int64_t empty_ms = now_loop_ms + FILL_MS, full_ms = now_loop_ms - FILL_MS;
   uint64_t back_ms =
       add_ms(stall_ms, stall_ms < MAX_GRACE_MS ? stall_ms : MAX_GRACE_MS);
 
   if (back_ms > wheel_now(state))
     back_ms = wheel_now(state);
   state->set_back_ms += back_ms;
-  taken_ms = back_ms < 2 * ALLOWANCE_MS ? (int64_t)back_ms : 2 * ALLOWANCE_MS;
-  if (state->spent_until_loop_ms < now_loop_ms - FILL_MS)
-    state->spent_until_loop_ms = now_loop_ms - FILL_MS;
-  state->spent_until_loop_ms += taken_ms * INFLOW;
-  if (state->spent_until_loop_ms > now_loop_ms + FILL_MS)
-    state->spent_until_loop_ms = now_loop_ms + FILL_MS;
+  if (back_ms > 2 * ALLOWANCE_MS)
+    back_ms = 2 * ALLOWANCE_MS;
+  state->spent_until_loop_ms =
+      clamp_ms(clamp_ms(state->spent_until_loop_ms, full_ms, empty_ms) +
+                   (int64_t)back_ms * INFLOW,
+               full_ms, empty_ms);
 }
 
 static NOINLINE void
@@ -186,18 +171,19 @@ count_stall(uvwheel_state_t *state, uint64_t stall_ms)
     state->stats.stalls_unforgiven++;
 }
 
-/* An empty wheel has nothing to forgive, and does not read the clock. After the
- * poll, no sleep until uvwheel__end_callback. */
+/* An empty wheel has nothing to forgive, and does not read the clock. */
 void
 uvwheel__end_poll(uvwheel_state_t *state)
 {
-  bool is_empty = state->core.active == 0;
-  uint64_t now_loop_ms = loop_now(state), stall_ms;
+  uint64_t stall_ms;
 
-  add_blocked(state, is_empty ? now_loop_ms : clock_ms(state), now_loop_ms);
-  state->sleep_until_loop_ms = 0;
-  stall_ms = is_empty ? 0 : state->blocked_ms;
+  if (state->core.active != 0)
+    uvwheel__add_blocked(state, loop_now(state));
+  else
+    state->blocked_ms = 0;
+  stall_ms = state->blocked_ms;
   state->blocked_ms = 0;
+  state->sleep_until_loop_ms = 0; /* until uvwheel__end_callback */
   if (UNLIKELY(stall_ms > state->options.stall_ms) &&
       state->options.stall_ms != UINT32_MAX)
     count_stall(state, stall_ms);

@@ -486,6 +486,7 @@ void
 uvwheel__core_walk_begin(core_t *core)
 {
   gather(core);
+  splice_after(&core->unvisited, &core->visited);
   splice_after(&core->unvisited, &core->drawn);
 }
 
@@ -516,16 +517,4 @@ uvwheel__core_walk_next(core_t *core)
   unlink_one(link);
   append(&core->visited, link);
   return entry_of(link);
-}
-
-uvwheel_entry_t *
-uvwheel__core_any(core_t *core)
-{
-  if (list_is_empty(&core->unvisited)) {
-    gather(core);
-    splice_after(&core->unvisited, &core->visited);
-    splice_after(&core->unvisited, &core->drawn);
-  }
-  return list_is_empty(&core->unvisited) ? NULL
-                                         : entry_of(core->unvisited.next);
 }

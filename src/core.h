@@ -337,13 +337,10 @@ uint64_t uvwheel__core_draw(core_t *core, uint64_t count);
 uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core);
 
 /* A walk over all active entries: begin, then next until it returns NULL.
- * Between the steps the caller may do anything but begin another walk. Every
- * entry that is active throughout is visited exactly once. */
+ * Between the steps the caller may do anything. Every entry that is active
+ * throughout is visited exactly once. A walk inside a walk visits all entries,
+ * and then the first one is at its end, too. */
 void uvwheel__core_walk_begin(core_t *core);
 uvwheel_entry_t *uvwheel__core_walk_next(core_t *core);
-
-/* Some active entry; NULL if there is none. To empty a wheel, remove the entry
- * and call this again. Cost: O(slots in use) for the first call. */
-uvwheel_entry_t *uvwheel__core_any(core_t *core);
 
 #endif /* UVWHEEL_CORE_H */

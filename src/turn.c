@@ -217,18 +217,14 @@ ask(uvwheel_state_t *state)
 static uint64_t
 waited_for_ms(const uvwheel_state_t *state)
 {
-  uint64_t now_loop_ms = state->counted_loop_ms, heard_loop_ms;
-  uint64_t wait_ms = state->core.tick_ms / 4;
+  uint64_t now_loop_ms = state->counted_loop_ms;
+  uint64_t wait_ms = (uint64_t)clamp_ms((int64_t)state->core.tick_ms / 4,
+                                        MIN_WAIT_MS, MAX_WAIT_MS);
 
-  if (wait_ms < MIN_WAIT_MS)
-    wait_ms = MIN_WAIT_MS;
-  else if (wait_ms > MAX_WAIT_MS)
-    wait_ms = MAX_WAIT_MS;
   if (now_loop_ms - state->wait_began_loop_ms < wait_ms)
     return 0;
-  heard_loop_ms = now_loop_ms - wait_ms;
-  return heard_loop_ms < state->checked_before_loop_ms
-             ? heard_loop_ms
+  return now_loop_ms - wait_ms < state->checked_before_loop_ms
+             ? now_loop_ms - wait_ms
              : state->checked_before_loop_ms;
 }
 
@@ -295,7 +291,7 @@ continue_spell(uvwheel_state_t *state)
   }
   update_heard(state, waited_for_ms(state));
   fire_heard(state);
-  uvwheel__add_blocked(state);
+  uvwheel__add_blocked(state, loop_now(state));
   state->checked_before_loop_ms = state->checked_loop_ms;
   state->checked_loop_ms = state->counted_loop_ms;
 }
@@ -320,7 +316,7 @@ uvwheel__on_driver(uv_timer_t *driver)
     begin_spell(state);
   else
     uvwheel__arm(state);
-  uvwheel__add_blocked(state);
+  uvwheel__add_blocked(state, loop_now(state));
   uvwheel__end_callback(state);
 }
 

@@ -145,31 +145,31 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 
 /* ---- Closing ------------------------------------------------------------ */
 
-#define MAX_HANDLES 5
+/* The handles that a wheel keeps from its init to its close. */
+static const size_t places[] = {
+    offsetof(uvwheel_state_t, driver), offsetof(uvwheel_state_t, idle),
+    offsetof(uvwheel_state_t, prepare), offsetof(uvwheel_state_t, check),
+    offsetof(uvwheel_state_t, async)};
 
-/* Lists the handles that the wheel keeps from its init to its close. */
 static unsigned
-list_handles(uvwheel_state_t *state, uv_handle_t *handles[MAX_HANDLES])
+count_handles(const uvwheel_state_t *state)
 {
-  unsigned count = 0;
+  return state->has_mailbox ? 5 : 4;
+}
 
-  handles[count++] = (uv_handle_t *)&state->driver;
-  handles[count++] = (uv_handle_t *)&state->idle;
-  handles[count++] = (uv_handle_t *)&state->prepare;
-  handles[count++] = (uv_handle_t *)&state->check;
-  if (state->has_mailbox)
-    handles[count++] = (uv_handle_t *)&state->async;
-  return count;
+static uv_handle_t *
+handle_at(uvwheel_state_t *state, unsigned index)
+{
+  return (uv_handle_t *)(void *)((char *)state + places[index]);
 }
 
 static bool
 are_closed(uvwheel_state_t *state)
 {
-  uv_handle_t *handles[MAX_HANDLES];
-  unsigned count = list_handles(state, handles), i;
+  unsigned i;
 
-  for (i = 0; i < count; i++)
-    if (!(handles[i]->flags & UV__HANDLE_CLOSED))
+  for (i = 0; i < count_handles(state); i++)
+    if (!(handle_at(state, i)->flags & UV__HANDLE_CLOSED))
       return false;
   return true;
 }
@@ -201,27 +201,21 @@ on_close_watch(uv_idle_t *close_watch)
     uv_close((uv_handle_t *)close_watch, on_handle_closed);
 }
 
-/* Others have begun to close a handle. No callback says when libuv is done with
- * it. */
-static void
-watch_close(uvwheel_state_t *state)
-{
-  (void)uv_idle_init(state->loop, &state->close_watch);
-  (void)uv_idle_start(&state->close_watch, on_close_watch);
-  state->close_watch.data = state;
-  state->open_handles++;
-}
-
 /* Finishes once libuv does not refer to the state any more. If a walk still
- * does, this is called again at its end. Threads may be in a post until the
- * close callback returns, which may join them: so the state goes last. */
+ * does, this is called again at its end. If others have begun to close a
+ * handle, no callback says when libuv is done with it: then close_watch looks.
+ * Threads may be in a post until the close callback returns, which may join
+ * them: so the state goes last. */
 static void
 finish_close(uvwheel_state_t *state)
 {
   if (state->open_handles != 0 || (state->flags & WALKS))
     return;
   if (!are_closed(state)) {
-    watch_close(state);
+    (void)uv_idle_init(state->loop, &state->close_watch);
+    (void)uv_idle_start(&state->close_watch, on_close_watch);
+    state->close_watch.data = state;
+    state->open_handles++;
     return;
   }
   MUST_HOLD(state->core.active == 0 && state->core.slots_in_use == 0);
@@ -236,23 +230,22 @@ finish_close(uvwheel_state_t *state)
 void
 uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
-  uv_handle_t *handles[MAX_HANDLES];
   uvwheel_state_t *state;
   uvwheel_entry_t *entry;
-  unsigned count, i;
+  unsigned i;
 
   if (!is_wheel(wheel) || (wheel->state->flags & CLOSING))
     return;
   state = wheel->state;
-  while ((entry = uvwheel__core_any(&state->core)) != NULL)
+  uvwheel__core_walk_begin(&state->core);
+  while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
     (void)uvwheel_timer_stop(timer_of(entry));
   state->flags |= CLOSING;
   state->close_cb = cb;
   uvwheel__close_mailbox(state);
-  count = list_handles(state, handles);
-  for (i = 0; i < count; i++)
-    if (!uv_is_closing(handles[i])) /* else others close it */
-      close_handle(state, handles[i]);
+  for (i = 0; i < count_handles(state); i++)
+    if (!uv_is_closing(handle_at(state, i))) /* else others close it */
+      close_handle(state, handle_at(state, i));
   finish_close(state);
 }
 

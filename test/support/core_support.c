@@ -57,7 +57,8 @@ close_core(core_t *core)
 {
   uvwheel_entry_t *entry;
 
-  while ((entry = uvwheel__core_any(core)) != NULL)
+  uvwheel__core_walk_begin(core);
+  while ((entry = uvwheel__core_walk_next(core)) != NULL)
     remove_entry(core, entry);
   require(core->active == 0);
   require(uvwheel__core_next_ms(core) == UINT64_MAX);
