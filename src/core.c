@@ -23,13 +23,13 @@
  *   pass   a look at each entry of the slot that the hand has come to
  *   draw   to take the entries that are due soonest out before their time
  *
- * One wheel, and no hierarchy of wheels, suits idle timeouts. A server starts a
- * timer for each connection and refreshes the timer at each packet; few timers
- * ever expire. So a refresh has to be cheap: here it is one store. The timeouts
- * of a server are few and alike, so a round can be longer than most of them,
- * and an entry is looked at once per timeout. Nobody notices whether a silent
- * connection is closed after 60.0 or 60.1 s, so entries need no order within a
- * tick, and the entries of a tick can be handed out together.
+ * One wheel suits idle timeouts. A server starts a timer for each connection
+ * and refreshes it at each packet; few timers ever expire. So a refresh has to
+ * be cheap: here it is one store. The timeouts of a server are few and alike,
+ * so a round can be longer than most of them, and an entry is looked at once
+ * per timeout. Nobody notices whether a silent connection is closed after 60.0
+ * or 60.1 s, so the entries of a tick need no order and can be handed out
+ * together.
  *
  * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, in slot
  * tick % slots. At now_ms it has (tick - 1 - now_ms / tick_ms) / slots rounds
@@ -38,27 +38,26 @@
  * A refresh changes the due time and nothing else. So an entry may stand in a
  * slot that the hand reaches before the entry is due, never in one that it
  * reaches after. When the hand comes to the tick of a slot's next pass, it
- * takes the lanes of the slot, which is empty then, and looks at each entry.
- * Either the entry is due, or it is put where an insert would put it: into the
- * slot of its tick, which is the same slot if it waits for a later round.
+ * takes the lanes of the slot, which is empty then, and looks at each entry. An
+ * entry that is not due is put where an insert would put it: into the slot of
+ * its tick, which is the same slot if the entry waits for a later round.
  *
  *   pass:   lanes of the slot  ->  pending  ->  due, handed out one by one
  *                                           ->  the slot of its tick
  *
  * An entry is on one of the wheel's own lists until it is handed out, so it can
- * be removed at any moment. A remove is nothing but an unlink. A slot that is
- * empty then is vacated when the hand, or its search for the next tick, comes
- * to the slot; all slots are vacated when the last entry leaves the wheel.
+ * be removed at any moment: an unlink. A slot that is empty then is vacated
+ * when the hand, or its search for the next tick, comes to it, or when the last
+ * entry leaves the wheel.
  *
- * A slot of a FIFO wheel has one lane, in order. Callbacks may insert entries
- * into the slot whose pass goes on. So a pass puts the entries that stay in the
- * slot on a list of their own (kept), which goes back to the front of the lane
- * when the pass ends.
+ * A slot of a FIFO wheel has one lane, in order. A pass puts the entries that
+ * stay in the slot on a list of their own (kept), which goes back to the front
+ * of the lane at the end: behind it is what callbacks have inserted meanwhile.
  *
  * A pass is given up when the clock steps back behind it, when an entry of an
- * earlier tick is inserted, after a draw, and before a walk. Then the entries
- * that are due, kept and pending go back to the front of the slot's lanes, so
- * that the next pass goes on where this pass stopped.
+ * earlier tick is inserted, after a draw, and before a walk. Its entries go
+ * back to the front of the slot's lanes; the next pass goes on where it has
+ * stopped.
  *
  * The invariants, outside of the functions of this file (the tests check them):
  *
@@ -84,8 +83,7 @@
  * the next tick looks at one or two slots when the wheel is busy; it skips 64
  * slots at a time if all their entries are more than a round away. A draw is
  * O(count), plus a look at each entry on the way that was postponed or waits
- * for a later round; draws that follow go on behind those entries (in a FIFO
- * wheel they look at them again).
+ * for a later round (in a FIFO wheel in each draw).
  *
  * Tried and dropped:
  *
@@ -106,10 +104,10 @@
  * nor are drawn. */
 #define LAST_MS ((UINT64_C(1) << 63) - 1)
 
-/* How many entries a pass looks at before it hands out those that are due. So
- * many (16 KiB) are still in the first cache level then. With one look per call
- * a timer that is put back and expires takes 101 ns instead of 46, with a
- * million timers. */
+/* How many entries a pass looks at before it hands out those that are due,
+ * while they (16 KiB) are still in the first cache level. With one look per
+ * call a timer that is put back and expires takes 101 ns instead of 46 (a
+ * million). */
 #define CHUNK 256
 
 /* ---- Making ------------------------------------------------------------- */
@@ -211,7 +209,6 @@ uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 
 /* ---- The pass ----------------------------------------------------------- */
 
-/* Moves the lanes of a slot to the pending ones, and vacates the slot. */
 static void
 take_lanes(core_t *core, uint64_t number)
 {
@@ -246,8 +243,7 @@ begin_pass(core_t *core, uint64_t now_ms)
   return false;
 }
 
-/* Keeps an entry of a FIFO wheel for a later round of the slot whose pass goes
- * on. */
+/* An entry of a FIFO wheel stays in the slot whose pass goes on. */
 static void
 keep(core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 {
@@ -280,10 +276,9 @@ look_at(core_t *core, uvwheel_entry_t *entry, uint64_t pass_ms)
 
 /* Looks at the next entries of the pass: at one of each lane, again and again,
  * so that the lanes' cache misses overlap. (Without the prefetch an expiry
- * takes 26 ns instead of 22.) All of them leave their lanes at once, at the
- * end: an unlink of each would write to neighbours that are cold in the cache.
- * Entries that are not due take from the budget now, the others when they are
- * handed out. */
+ * takes 26 ns instead of 22.) They leave their lanes at once, at the end: an
+ * unlink of each would write to neighbours that are cold. Entries that are not
+ * due take from the budget now, the others when they are handed out. */
 static NOINLINE void
 look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
 {
@@ -327,10 +322,9 @@ end_pass(core_t *core)
   core->next_tick = uvwheel__core_find_next_tick(core);
 }
 
-/* Returns the entries that a pass has not handled to its slot, because its tick
- * or an earlier one is still to come. Each lane goes to the next one: passes
- * that are given up again and again, as by draws of a few entries, put entries
- * into the first lanes, which would become longer than the others. */
+/* Returns the entries that a pass has not handled to its slot. Each lane goes
+ * to the next one: else passes that are given up again and again, as by draws
+ * of a few entries, would make the first lanes longer than the others. */
 static void
 give_up_pass(core_t *core)
 {
@@ -357,9 +351,8 @@ uvwheel__core_insert_slow(core_t *core, uvwheel_entry_t *entry)
 {
   uint64_t tick = tick_after(core, entry->due_ms);
 
-  /* The hand has passed the tick, because a pass of that tick goes on, because
-   * the clock has stepped back, or because the insert is late. In the last two
-   * cases the hand goes back to before the tick. */
+  /* The hand has passed the tick: a pass of that tick goes on, or the clock has
+   * stepped back, or the insert is late; then the hand goes back, too. */
   if (UNLIKELY(tick <= core->hand)) {
     if (is_passing(core) && tick == core->hand) {
       append(&core->pending[core->pass_lanes - 1], &entry->link);

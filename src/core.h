@@ -167,19 +167,13 @@ has_pass_by(const slot_t *slot, uint64_t tick)
 /* Plans the next pass of a slot at one of its ticks (I2, I3). No pass was
  * planned, or it was planned for a later tick. */
 void uvwheel__core_plan_pass(core_t *core, uint64_t tick);
-
 /* Marks an empty slot as not occupied. */
 void uvwheel__core_vacate(core_t *core, uint64_t number);
-
-/* Returns the first occupied slot from a number on; the number of slots if
- * there is none. */
+/* Returns the first occupied slot from a number on, or the number of slots. */
 uint64_t uvwheel__core_next_occupied(const core_t *core, uint64_t number);
-
 /* Returns the tick of the next pass if that is within a round; else some tick
- * after the hand that is not after the next pass. Vacates slots that removes
- * have emptied. */
+ * after the hand that is not after the next pass. Vacates empty slots. */
 uint64_t uvwheel__core_find_next_tick(core_t *core);
-
 /* Returns how many entries wait in a slot. Adds to *later how many of them are
  * due in later rounds than this one, and raises *most_rounds to the most rounds
  * that any of them has to go. */
@@ -204,10 +198,8 @@ is_slot_empty(slot_t *slot)
  * entry then costs a cache line. With 16, such a wheel expires half as fast,
  * because its slots use one lane. */
 #define SHARE 4
-
 #define FIRST_LANE ((uint32_t)offsetof(slot_t, lanes))
 
-/* Gives a lane its share; a lane that was not in use is initialised. */
 static inline void
 fill_lane(slot_t *slot, uint32_t lane)
 {
@@ -241,9 +233,8 @@ append_to_slot(core_t *core, slot_t *slot, uvwheel_entry_t *entry)
 /* How many bytes the slots of a core take; 0 if an option is out of range. */
 size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags);
 
-/* Makes a core in uninitialised memory, with options that are in range, whose
- * slots are memory of that size. The memory is all zeros and aligned to 8
- * bytes. Its pages stay untouched until a slot is used. */
+/* Makes a core in uninitialised memory, with options that are in range. The
+ * slots are memory of that size, all zeros and aligned to 8 bytes. */
 void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                         uint32_t flags, void *memory);
 
@@ -255,8 +246,7 @@ uvwheel__core_is_full(const core_t *core)
 }
 
 /* When uvwheel__core_expire should be called next; UINT64_MAX: never. Nothing
- * expires earlier. Maybe nothing expires then, because entries were removed or
- * postponed. */
+ * expires earlier; maybe nothing expires then. */
 static inline uint64_t
 uvwheel__core_next_ms(const core_t *core)
 {
@@ -283,8 +273,8 @@ put_if_planned(core_t *core, uvwheel_entry_t *entry, uint64_t tick)
 bool uvwheel__core_insert_slow(core_t *core, uvwheel_entry_t *entry);
 
 /* Puts an entry that is not active into the wheel, due at due_ms. Returns false
- * if uvwheel__core_insert_slow has to follow. (The insert does not call that
- * function, so that the usual start of a timer needs no stack.) */
+ * if uvwheel__core_insert_slow has to follow. (It is not called here, so that
+ * the usual start of a timer needs no stack.) */
 static inline bool
 uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
@@ -311,19 +301,17 @@ uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry)
   return LIKELY(core->active != 0);
 }
 
-/* Moves an active entry to the slot of the tick after due_ms. Returns whether
- * uvwheel__core_next_ms may have become earlier. An entry that becomes due
- * later need not be moved: a store to its due_ms is enough. */
+/* Moves an active entry to the slot of the tick after due_ms, and returns what
+ * an insert would. For a later due_ms a store to the entry is enough. */
 bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
 /* Moves the hand on, at most to now_ms, and hands out one entry that expires by
- * then; call it until it returns NULL. The entry is no longer active. Between
- * two calls the caller may do anything with the wheel. A clock that steps back
- * is followed: nothing expires early.
- *
- * Every entry that is handed out takes one from *budget, and so does every
- * other entry that the hand looks at. When the budget is 0 the call returns
- * NULL; if something is left, uvwheel__core_next_ms is not after now_ms. */
+ * then, which is no longer active; call it until it returns NULL. Between two
+ * calls the caller may do anything with the wheel. A clock that steps back is
+ * followed: nothing expires early. Each entry that is handed out, or that the
+ * hand looks at in vain, takes one from *budget. When that is 0 the call
+ * returns NULL; if something is left, uvwheel__core_next_ms is not after
+ * now_ms. */
 uvwheel_entry_t *uvwheel__core_expire(core_t *core, uint64_t now_ms,
                                       uint64_t *budget);
 
