@@ -317,6 +317,27 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
 }
 END_TEST
 
+/* P9. Scenario 50. Nobody tells then whether a descriptor is ready; a poll more
+ * for each turn does. (On Windows nobody ever does.) */
+START_TEST(a_poll_2_that_fails_leaves_an_idle_loop_idle)
+{
+  static test_timer_t timer;
+  uint64_t polls, turns;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 100);
+  virtual_time_fail_peeks(true);
+  polls = virtual_time_polls();
+  run_for(10000);
+  virtual_time_fail_peeks(false);
+  turns = stats_of_wheel().turns;
+  ck_assert_uint_ge(timer.fired, 99);
+  ck_assert_uint_le(turns, 100);
+  ck_assert_uint_le(virtual_time_polls() - polls, 3 * turns + 5);
+}
+END_TEST
+
 /* What each call of a program takes beside its loop. */
 static const struct {
   uint64_t tick_ms;
@@ -517,6 +538,7 @@ main(void)
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
       EACH(one_uv_run_comes_to_a_timer, calls),
       TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
+      TEST(a_poll_2_that_fails_leaves_an_idle_loop_idle),
       EACH(a_program_that_drives_the_loop_by_hand_has_no_stalls, by_hand),
       EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
       TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop),

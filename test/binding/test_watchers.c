@@ -229,6 +229,57 @@ resume_late_and_update(void)
   uv_update_time(&loop);
 }
 
+/* Between the check and the driver: a check that is called after the wheel's, a
+ * close callback, and a uv_timer_t that was due before the driver. */
+static uv_check_t later_check;
+static uv_idle_t closed_handle;
+static uv_timer_t resumer;
+static bool resumes_in_check;
+
+static void
+on_later_check(uv_check_t *check)
+{
+  (void)check;
+  if (resumes_in_check)
+    resume();
+  resumes_in_check = false;
+}
+
+static void
+resume_in_check(void)
+{
+  resumes_in_check = true;
+}
+
+static void
+on_closed(uv_handle_t *handle)
+{
+  (void)handle;
+  resume();
+}
+
+static void
+resume_in_close(void)
+{
+  ck_assert_int_eq(uv_idle_init(&loop, &closed_handle), 0);
+  uv_close((uv_handle_t *)&closed_handle, on_closed);
+}
+
+static void
+on_resumer(uv_timer_t *timer)
+{
+  (void)timer;
+  resume();
+}
+
+static void
+resume_in_timer(void)
+{
+  ck_assert_int_eq(uv_timer_start(&resumer, on_resumer, 0, 0), 0);
+  virtual_time_advance_ms(20);
+  uv_update_time(&loop);
+}
+
 /* When that is, before the tick. Either some last beyond the tick, or a
  * uv_timer_t holds the loop from 20 ms before the tick to 20 ms after it. */
 static const struct {
@@ -236,9 +287,11 @@ static const struct {
   void (*act)(void);
   bool is_held;
 } resumptions[] = {
-    {0, resume, false},       {1, resume, false},
-    {10, resume_late, false}, {10, resume_late_and_update, false},
-    {10, resume, true},       {0, resume, true},
+    {0, resume, false},           {1, resume, false},
+    {10, resume_late, false},     {10, resume_late_and_update, false},
+    {10, resume, true},           {0, resume, true},
+    {0, resume_in_check, false},  {0, resume_in_close, false},
+    {10, resume_in_timer, false},
 };
 
 static void
@@ -262,9 +315,14 @@ hold_from(uint64_t ms)
 static void
 resume_reading(uint64_t tick_ms, size_t which)
 {
-  uint64_t fires_ms = open_idle(tick_ms);
-  uint64_t at_ms = fires_ms - resumptions[which].before_tick_ms;
+  uint64_t fires_ms, at_ms;
 
+  /* The check that is started first is called last. */
+  ck_assert_int_eq(uv_check_init(&loop, &later_check), 0);
+  ck_assert_int_eq(uv_check_start(&later_check, on_later_check), 0);
+  ck_assert_int_eq(uv_timer_init(&loop, &resumer), 0);
+  fires_ms = open_idle(tick_ms);
+  at_ms = fires_ms - resumptions[which].before_tick_ms;
   ck_assert_int_eq(uv_pipe_init(&loop, &paused, 0), 0);
   ck_assert_int_eq(uv_pipe_open(&paused, message_fds[0]), 0);
   ck_assert_int_eq(write(message_fds[1], "x", 1), 1);
@@ -274,6 +332,8 @@ resume_reading(uint64_t tick_ms, size_t which)
     hold_from(fires_ms - 20);
   run_until(at_ms + 1000);
   ck_assert_int_eq(uvwheel_timer_is_active(&idle), 0);
+  uv_close((uv_handle_t *)&later_check, NULL);
+  uv_close((uv_handle_t *)&resumer, NULL);
   close_idle((uv_handle_t *)&paused);
 }
 

@@ -202,6 +202,32 @@ shed(unsigned count)
   }
 }
 
+/* P8. Scenario 53. In the order of their inserts, whatever is due later in the
+ * same slot, and whatever is inserted there meanwhile. */
+START_TEST(a_fifo_slot_is_looked_at_in_parts_and_keeps_its_order)
+{
+  unsigned expired = 0, i;
+  const uvwheel_entry_t *entry;
+
+  open_crowd(UVWHEEL_FIFO);
+  for (i = 0; i < CROWD / 2; i++)
+    insert(&core, &crowd[i].entry, i % 2 * ROUND_MS + 5);
+  while ((entry = expire(&core, TICK_MS)) != NULL) {
+    ck_assert_ptr_eq(entry, &crowd[2 * expired].entry);
+    if (++expired == 1)
+      ck_assert_uint_le(core.examined, CROWD / 4);
+    insert(&core, &crowd[CROWD / 2 + expired].entry, ROUND_MS + 5);
+  }
+  ck_assert_uint_eq(expired, CROWD / 4);
+  for (i = 1; i < CROWD / 2; i += 2)
+    ck_assert_ptr_eq(expire(&core, TICK_MS + ROUND_MS), &crowd[i].entry);
+  for (i = 1; i <= expired; i++)
+    ck_assert_ptr_eq(expire(&core, TICK_MS + ROUND_MS),
+                     &crowd[CROWD / 2 + i].entry);
+  close_core(&core);
+}
+END_TEST
+
 /* P9, too: a slot that draws have emptied wakes nobody. */
 START_TEST(draws_of_one_look_at_one_and_leave_the_lanes_even)
 {
@@ -355,6 +381,7 @@ main(void)
            lives),
       EACH(an_entry_that_waits_for_rounds_is_looked_at_once_in_each,
            slot_kinds),
+      TEST(a_fifo_slot_is_looked_at_in_parts_and_keeps_its_order),
       EACH(draws_of_one_look_at_one_and_leave_the_lanes_even, slot_kinds),
       TEST(draws_beside_the_next_round_do_not_look_at_the_same_again),
       TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied),

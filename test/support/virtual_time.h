@@ -16,6 +16,7 @@
 #ifndef VIRTUAL_TIME_H
 #define VIRTUAL_TIME_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Sets the clock; also back. */
@@ -47,7 +48,9 @@ void virtual_time_set_world(uint64_t (*act)(void));
 uint64_t virtual_time_polls(void);
 uint64_t virtual_time_sleeps(void);
 
-/* Calls of poll(2) so far, on Linux alone; elsewhere 0. */
+/* Calls of poll(2) so far, on Linux alone; elsewhere 0. Makes them fail, as
+ * they do without descriptors (RLIMIT_NOFILE) or under a seccomp filter. */
 uint64_t virtual_time_peeks(void);
+void virtual_time_fail_peeks(bool fail);
 
 #endif /* VIRTUAL_TIME_H */
