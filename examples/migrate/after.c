@@ -78,6 +78,7 @@ on_connection(uv_stream_t *stream, int status)
   connection->tcp.data = connection;
   connection->idle.data = connection;
   uv_tcp_init(&loop, &connection->tcp);
+  uv_update_time(&loop); /* others may have been accepted before */
   uvwheel_timer_init(&wheel, &connection->idle);
   uvwheel_timer_start(&connection->idle, on_idle, idle_ms, 0);
   if (uv_accept(stream, (uv_stream_t *)&connection->tcp) != 0 ||

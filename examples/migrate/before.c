@@ -81,6 +81,7 @@ on_connection(uv_stream_t *stream, int status)
   connection->idle.data = connection;
   connection->open_handles = 2;
   uv_tcp_init(&loop, &connection->tcp);
+  uv_update_time(&loop); /* others may have been accepted before */
   uv_timer_init(&loop, &connection->idle);
   uv_timer_start(&connection->idle, on_idle, idle_ms, idle_ms);
   if (uv_accept(stream, (uv_stream_t *)&connection->tcp) != 0 ||

@@ -329,3 +329,17 @@ clock_gettime(clockid_t id, struct timespec *now)
 
 #endif
 #endif
+
+#ifndef _WIN32
+
+/* uv_sleep calls this: a callback that blocks its loop. */
+int
+nanosleep(const struct timespec *time, struct timespec *left)
+{
+  (void)left;
+  virtual_time_advance_ns((uint64_t)time->tv_sec * NS_PER_S +
+                          (uint64_t)time->tv_nsec);
+  return 0;
+}
+
+#endif

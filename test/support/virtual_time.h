@@ -4,13 +4,14 @@
  * monotonic clock that stands still until a test moves it, and loops that never
  * sleep. A poll that finds no I/O and has a timeout moves the clock on by that
  * timeout and returns at once; I/O that is ready is always served first. A poll
- * that would sleep for ever fails the test.
+ * that would sleep for ever fails the test. uv_sleep moves the clock, too (not
+ * on Windows).
  *
  * It works by symbol interposition: clock_gettime, clock_getres, poll,
- * epoll_wait and epoll_pwait are defined here, in the executable, whose symbols
- * win over the C library's for a shared and for a static libuv alike. On the
- * BSDs it is kevent instead of epoll; on macOS that and the Mach clock, for a
- * static libuv; on Windows the performance counter and
+ * nanosleep, epoll_wait and epoll_pwait are defined here, in the executable,
+ * whose symbols win over the C library's for a shared and for a static libuv
+ * alike. On the BSDs it is kevent instead of epoll; on macOS that and the Mach
+ * clock, for a static libuv; on Windows the performance counter and
  * GetQueuedCompletionStatusEx, likewise. */
 
 #ifndef VIRTUAL_TIME_H

@@ -45,10 +45,9 @@ def wrong_names():
     for name in set(re.findall(r"\buvwheel_\w+", document.text)):
         if not re.search(rf"\b{name}\b", headers):
             yield f"there is no {name}"
-    examples = Document(TOP / "examples" / "README.md")
     for recipe in TOP.glob("examples/recipes/*.c"):
-        if f"(recipes/{recipe.name})" not in examples.text:
-            yield f"{recipe.name} is not in {examples.name}"
+        if f"(../examples/recipes/{recipe.name})" not in document.text:
+            yield f"{recipe.name} is not in {document.name}"
 
 
 found = [*wrong_steps(), *wrong_names()]

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+
+/* When memory is short, a server that changes only the timeout of newcomers
+ * keeps the idle connections that it has, each for up to a minute more.
+ *
+ * So a walk gives each timer what is left of the new timeout: 100,000 take some
+ * milliseconds. It starts the timer with the new timeout as its repeat: that is
+ * what a refresh takes, and without one it would take what was left.
+ *
+ * 2,000 peers a second connect for 50 s. All but the first, which speaks every
+ * 5 s, say nothing. Then memory is short. Time runs ten times as fast. */
+
+#include "recipe.h"
+
+#define SECOND 100 /* ms; in your server 1000 */
+#define ARRIVALS 2000
+
+static uint64_t idle_ms = 60 * SECOND;
+static uvwheel_timer_t *speaker;
+
+static void
+on_idle(uvwheel_timer_t *timer)
+{
+  uvwheel_timer_close(timer); /* it has a repeat: it is active */
+  free(timer);
+}
+
+/* Its timer is all of it. */
+static void
+open_connection(void)
+{
+  uvwheel_timer_t *idle = allocate(sizeof(*idle));
+
+  uvwheel_timer_init(&wheel, idle);
+  uvwheel_timer_start(idle, on_idle, idle_ms, idle_ms);
+  if (speaker == NULL)
+    speaker = idle;
+}
+
+static void
+adjust(uvwheel_timer_t *timer, void *old_ms)
+{
+  uint64_t silent_ms = *(uint64_t *)old_ms - uvwheel_timer_get_due_in(timer);
+
+  uvwheel_timer_start(timer, on_idle,
+                      silent_ms < idle_ms ? idle_ms - silent_ms : 0, idle_ms);
+}
+
+/* Also for the way back to the longer timeout. */
+static void
+set_idle(uint64_t new_ms)
+{
+  uint64_t old_ms = idle_ms;
+
+  idle_ms = new_ms;
+  uvwheel_walk(&wheel, adjust, &old_ms);
+}
+
+/* In place of the network. */
+static void
+on_second(uv_timer_t *timer)
+{
+  static unsigned seconds;
+
+  seconds++;
+  for (int i = 0; i < ARRIVALS && seconds <= 50; i++)
+    open_connection();
+  if (seconds % 5 == 1)
+    uvwheel_timer_refresh(speaker);
+  if (seconds == 50)
+    set_idle(6 * SECOND);
+  if (seconds == 60)
+    open_connection();
+  if (seconds >= 50)
+    printf("%u s: %" PRIu64 " open\n", seconds, uvwheel_count(&wheel));
+  if (seconds == 70) {
+    uv_close((uv_handle_t *)timer, NULL);
+    uvwheel_fire_soonest(&wheel, UINT64_MAX); /* all */
+  }
+}
+
+int
+main(void)
+{
+  uv_timer_t network;
+
+  begin(&(uvwheel_options_t){.tick_ms = 10});
+  if (uv_timer_init(&loop, &network) != 0)
+    return EXIT_FAILURE;
+  uv_timer_start(&network, on_second, SECOND, SECOND);
+  uv_run(&loop, UV_RUN_DEFAULT); /* until no timer is active */
+  return end();
+}
