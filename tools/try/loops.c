@@ -93,7 +93,8 @@ int
 timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
                      uint64_t repeat)
 {
-  RECORD_OF(driver, driver)->driver_cb = cb;
+  if (cb != on_driver) /* the wheel starts it with the callback that it has */
+    RECORD_OF(driver, driver)->driver_cb = cb;
   return real_uv_timer_start(driver, on_driver, timeout, repeat);
 }
 
