@@ -57,10 +57,11 @@ print_wheel(const uvwheel_t *wheel)
   uvwheel_get_stats(wheel, &stats);
   printf(" active=%" PRIu64 " fired=%" PRIu64 " rescheduled=%" PRIu64
          " turns=%" PRIu64 " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64
-         " stall_sum_ms=%" PRIu64 " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
+         " stall_sum_ms=%" PRIu64 " set_back_ms=%" PRIu64 " turns_cut=%" PRIu64
+         " turn_max_us=%" PRIu64,
          stats.active, stats.fired, stats.rescheduled, stats.turns,
          stats.lateness_max_ms, stats.stalls, stats.stall_sum_ms,
-         stats.turns_cut, stats.turn_max_us);
+         stats.set_back_ms, stats.turns_cut, stats.turn_max_us);
 }
 
 static void
