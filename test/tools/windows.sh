@@ -155,7 +155,6 @@ serve_peers() (
   test/programs/wine/peers.py "$port" 2000
 )
 
-# The DLL exports what the shared library elsewhere does, and serves a program.
 job_windows_dll() {
   build_windows || return 0
   configure_windows -static-libgcc &&
