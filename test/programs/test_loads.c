@@ -275,7 +275,7 @@ START_TEST(a_stall_closes_no_peer_of_a_wheel_but_those_of_libuv_timers)
     assert_broken("a peer that spoke got no answer, and was closed");
   stop_well(&server, SIGTERM, &result);
   ck_assert_uint_gt(number_of(result.out, pair->closed), 0);
-  if (_i % 2 == 0 && pair == &tcp)
+  if (_i == 2) /* a wheel in a loop that blocked itself */
     ck_assert_uint_gt(number_of(result.out, "set_back_ms"),
                       number_of(result.out, "stall_sum_ms"));
 }
