@@ -432,7 +432,6 @@ END
     -Ddefault_library=static && compile && run_library_tests
 }
 
-# The shared library, loaded late.
 job_musl_shared() {
   build_musl || return 0
   configure_musl musl-gcc &&

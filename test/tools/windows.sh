@@ -44,7 +44,6 @@ msvc() {
   "$build/$job.cc" -Wall -Wextra -Wpedantic -Werror -Iinclude -fsyntax-only "$@"
 }
 
-# What Microsoft's compiler would see of the sources, and of the headers in C++.
 job_msvc() {
   uv=$(pkg-config --variable=includedir libuv)
   mkdir -p "$build/$job"
