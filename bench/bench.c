@@ -210,20 +210,35 @@ print_result(const struct rival *rival, size_t n, unsigned long repetition,
   fflush(stdout);
 }
 
+static size_t begun; /* workloads, each with each number of timers */
+
+static size_t
+count_wanted(void)
+{
+  size_t count = 0;
+
+  for (size_t i = 0; i < options.size_count; i++)
+    for (size_t j = 0; j < WORKLOAD_COUNT; j++)
+      count += (size_t)workload_wanted(&workloads[j], options.sizes[i]);
+  return count;
+}
+
 /* On a terminal one line that is written over, else one line per workload. */
 static void
 show_progress(const struct known_workload *workload, const struct rival *rival,
               size_t n, unsigned long repetition)
 {
-  static const struct known_workload *last;
+  static size_t shown;
   const char *name = bench_rows[workload->first].name;
 
   if (isatty(STDERR_FILENO))
-    fprintf(stderr, "\r\033[K%9zu timers, %-20s %lu/%lu  %s", n, name,
-            repetition, options.repetitions, rival->name);
-  else if (workload != last)
-    fprintf(stderr, "%9zu timers, %s ...\n", n, name);
-  last = workload;
+    fprintf(stderr, "\r\033[K%zu of %zu: %zu timers, %s %lu/%lu  %s", begun,
+            count_wanted(), n, name, repetition, options.repetitions,
+            rival->name);
+  else if (begun != shown)
+    fprintf(stderr, "%zu of %zu: %zu timers, %s ...\n", begun, count_wanted(),
+            n, name);
+  shown = begun;
 }
 
 static void
@@ -240,6 +255,7 @@ run_once(const struct known_workload *workload, const struct rival *rival,
 static void
 run_workload(const struct known_workload *workload, const struct orders *orders)
 {
+  begun++;
   for (unsigned long i = 1; i <= options.repetitions; i++)
     for (size_t j = 0; j < RIVAL_COUNT; j++)
       if (takes_part(workload, &rivals[j], orders->n))

@@ -12,6 +12,7 @@ import csv
 import pathlib
 import statistics
 import sys
+import textwrap
 
 OPERATIONS = ["start in memory order", "start shuffled", "refresh random",
               "refresh hot", "restart random", "again random", "stop shuffled",
@@ -20,6 +21,7 @@ SERVERS = ["steady server", "request deadline", "churn from 1 ms to 1 h",
            "fire 10 per ms"]
 ITERATIONS = ["nothing due", "one due", "one due beside far ones",
               "fire within a week"]
+WIDTH = 100  # of what is printed
 OURS = "uvwheel"
 FINE = "uvwheel 1 ms x 16384"
 LIBUV = "libuv uv_timer_t"
@@ -79,13 +81,26 @@ def names(cells, position):
     return list(dict.fromkeys(key[position] for key in cells))
 
 
+def print_columns(rows, widths, shown):
+    print()
+    for row in rows:
+        print(row[0].ljust(widths[0]) +
+              "".join("  " + row[i].rjust(widths[i]) for i in shown))
+
+
 def print_table(title, head, rows):
-    widths = [max(len(row[i]) for row in [head] + rows)
-              for i in range(len(head))]
-    print(f"\n{title}\n")
-    for row in [head] + rows:
-        print("  ".join(text.ljust(width) if i == 0 else text.rjust(width)
-                        for i, (text, width) in enumerate(zip(row, widths))))
+    """As many parts as it takes, each with the first column."""
+    rows = [head] + rows
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    print(f"\n{title}")
+    shown, width = [], widths[0]
+    for i in range(1, len(head)):
+        if width + 2 + widths[i] > WIDTH:
+            print_columns(rows, widths, shown)
+            shown, width = [], widths[0]
+        shown.append(i)
+        width += 2 + widths[i]
+    print_columns(rows, widths, shown)
 
 
 def print_operations(cells):
@@ -146,9 +161,9 @@ def print_faster_rivals(cells):
                             and cell.median <= ours.median
                             and not rival.startswith((OURS, FLOOR)))
             if faster:
-                print(f"{name}, {n:,} timers, uvwheel {ours}: " +
-                      ", ".join(f"{rival} {text}"
-                                for _, rival, text in faster))
+                line = f"{name}, {n:,} timers, uvwheel {ours}: " + ", ".join(
+                    f"{rival} {text}" for _, rival, text in faster)
+                print(textwrap.fill(line, WIDTH, subsequent_indent="  "))
 
 
 def write_plot_data(cells, directory, plots):

@@ -244,7 +244,7 @@ bind_any(int type, uint16_t *port)
 {
   struct sockaddr_in address = loopback(0);
   socklen_t size = sizeof(address);
-  int descriptor = with_patience(socket_of(type));
+  int descriptor = socket_of(type);
 
   ck_assert_int_eq(bind(descriptor, (struct sockaddr *)&address, size), 0);
   getsockname(descriptor, (struct sockaddr *)&address, &size);
@@ -288,15 +288,31 @@ send_all(int connection, const void *bytes, size_t length)
                    (ssize_t)length);
 }
 
+ssize_t
+receive(int connection, void *bytes, size_t length)
+{
+  ssize_t received;
+
+  do
+    received = recv(connection, bytes, length, 0);
+  while (received < 0 && errno == EINTR);
+  return received;
+}
+
 void
 expect(int connection, const void *bytes, size_t length)
 {
-  char *answer = malloc(length);
+  char answer[4096];
+  size_t done = 0;
 
-  ck_assert_int_eq(recv(connection, answer, length, MSG_WAITALL),
-                   (ssize_t)length);
-  ck_assert_mem_eq(answer, bytes, length);
-  free(answer);
+  while (done < length) {
+    size_t left = length - done;
+    ssize_t more = receive(connection, answer,
+                           left < sizeof(answer) ? left : sizeof(answer));
+    ck_assert_int_gt(more, 0);
+    ck_assert_mem_eq(answer, (const char *)bytes + done, (size_t)more);
+    done += (size_t)more;
+  }
 }
 
 int
@@ -305,8 +321,7 @@ is_echoed(int connection)
   char answer[5];
 
   return send(connection, "hello", 5, MSG_NOSIGNAL) == 5 &&
-         recv(connection, answer, 5, MSG_WAITALL) == 5 &&
-         memcmp(answer, "hello", 5) == 0;
+         receive(connection, answer, 5) == 5 && memcmp(answer, "hello", 5) == 0;
 }
 
 void
@@ -322,7 +337,7 @@ read_to_end(int connection)
   size_t length = 0;
   ssize_t more;
 
-  while ((more = recv(connection, buffer, sizeof(buffer), 0)) > 0)
+  while ((more = receive(connection, buffer, sizeof(buffer))) > 0)
     length += (size_t)more;
   ck_assert_msg(more == 0 || errno == ECONNRESET, "not closed: %s",
                 strerror(errno));
@@ -338,8 +353,9 @@ send_until_stuck(int connection)
   ssize_t sent;
 
   setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-  while ((sent = send(connection, bytes, sizeof(bytes), MSG_NOSIGNAL)) > 0) {
-    taken += (size_t)sent;
+  while ((sent = send(connection, bytes, sizeof(bytes), MSG_NOSIGNAL)) > 0 ||
+         errno == EINTR) {
+    taken += sent > 0 ? (size_t)sent : 0;
     ck_assert_uint_lt(taken, 256u << 20);
   }
   ck_assert_int_eq(errno, EAGAIN);
@@ -371,5 +387,5 @@ speak_to(uint16_t port)
 int
 hear_on(uint16_t *port)
 {
-  return bind_any(SOCK_DGRAM, port);
+  return with_patience(bind_any(SOCK_DGRAM, port));
 }

@@ -92,6 +92,9 @@ int accept_from(int listener);
 
 void send_all(int connection, const void *bytes, size_t length);
 
+/* As recv, also if the test is stopped meanwhile and goes on. */
+ssize_t receive(int connection, void *bytes, size_t length);
+
 /* Fails unless exactly these bytes come next. */
 void expect(int connection, const void *bytes, size_t length);
 

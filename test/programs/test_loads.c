@@ -79,8 +79,19 @@ await_running(const program_t *load)
 {
   char line[256];
 
-  read_line(load->err, line, sizeof(line));
-  ck_assert_msg(strncmp(line, "running:", 8) == 0, "%s", line);
+  do
+    read_line(load->err, line, sizeof(line));
+  while (strncmp(line, "running:", 8) != 0 && line[0] != '\0');
+}
+
+/* Unless the machine lagged. */
+static int
+is_lateness_judged(void)
+{
+  int is_judged = number_of(result.out, "lateness_judged") != 0;
+
+  ck_assert(is_judged || number_of(result.out, "lag_ms") > 100);
+  return is_judged;
 }
 
 static void
@@ -88,6 +99,9 @@ assert_good(void)
 {
   ck_assert_msg(result.status == 0, "%s%s", result.err, result.out);
   ck_assert_uint_eq(number_of(result.out, "wrong"), 0);
+  const char *verdict =
+      is_lateness_judged() ? "kept every promise\n" : "lateness is not judged";
+  ck_assert_msg(strstr(result.err, verdict) != NULL, "%s", result.err);
 }
 
 static void
@@ -152,12 +166,15 @@ START_TEST(a_good_server_has_kept_every_promise)
     return;
   program_t server = meet(pair, good[_i].server, good[_i].count, good[_i].load);
   assert_good();
-  ck_assert_uint_eq(number_of(result.out, "on_time"), good[_i].on_time);
+  int is_starved = number_of(result.out, "starved") != 0;
+  if (is_lateness_judged())
+    ck_assert_uint_eq(number_of(result.out, "on_time"), good[_i].on_time);
   ck_assert_uint_ge(number_of(result.out, "echoes"), 200);
   stop_well(&server, SIGTERM, &result);
   ck_assert_uint_eq(number_of(result.out, pair->made),
                     (uint64_t)good[_i].count + (pair == &udp ? 0 : 2));
-  ck_assert_uint_eq(number_of(result.out, pair->closed), good[_i].closed);
+  if (!is_starved)
+    ck_assert_uint_eq(number_of(result.out, pair->closed), good[_i].closed);
 }
 END_TEST
 
@@ -167,8 +184,8 @@ START_TEST(connections_that_come_and_go_are_judged)
                           "--timeout 500 --duration 3 --churn");
 
   assert_good();
-  ck_assert_uint_gt(number_of(result.out, "on_time"), 100);
   stop_well(&server, SIGTERM, &result);
+  ck_assert_uint_gt(number_of(result.out, "idle_closes"), 100);
   ck_assert_uint_gt(number_of(result.out, "accepted"), 400);
 }
 END_TEST
@@ -187,23 +204,24 @@ static const struct {
   const char *server;
   const char *load;
 } mismatch[] = {
+    {&tcp, LATE, "--timeout 4000", "--timeout 500 --chatty 0 --tick 1"},
+    {&udp, LATE, "--timeout 4000", "--timeout 500 --chatty 0 --tick 1"},
+    {&udp, EARLY, "--timeout 300", "--timeout 1000 --chatty 0"},
     {&tcp, EARLY, "--timeout 200", "--timeout 60000 --chatty 0"},
     {&tcp, CLOSED, "--timeout 200",
-     "--timeout 60000 --chatty 100 --interval 15000"},
-    {&tcp, CLOSED, "--timeout 200", "--timeout 0"},
-    {&tcp, LATE, "--timeout 4000", "--timeout 500 --chatty 0 --tick 1"},
+     "--timeout 60000 --chatty 100 --interval 15000 --duration 3"},
+    {&tcp, CLOSED, "--timeout 200", "--timeout 0 --duration 3"},
     {&tcp, MISSING, "--timer none", "--timeout 500 --chatty 0 --patience 500"},
     {&tcp, MISSING, "--timer none", "--timeout 500 --churn --patience 500"},
     {&tcp, "a newcomer was not served", "--timeout 600000 --max-connections 60",
      FLOOD},
-    {&udp, EARLY, "--timeout 300", "--timeout 1000 --chatty 0"},
     {&udp, CLOSED, "--timeout 100 --tick 10",
      "--timeout 4000 --chatty 100 --interval 500 --duration 2"},
-    {&udp, LATE, "--timeout 4000", "--timeout 500 --chatty 0 --tick 1"},
     {&udp, MISSING, "--timeout 600000",
      "--timeout 500 --chatty 0 --patience 500"},
     {&udp, LOST, "--sessions 10", "--timeout 0 --chatty 0 --patience 500"},
 };
+#define SEEN_IN_TIME 3 /* first rows: or not, if the machine lags */
 #define MISMATCH ((int)(sizeof(mismatch) / sizeof(mismatch[0])))
 
 START_TEST(a_server_unlike_the_one_expected_breaks_a_promise)
@@ -212,7 +230,8 @@ START_TEST(a_server_unlike_the_one_expected_breaks_a_promise)
     return;
   program_t server = meet(mismatch[_i].pair, mismatch[_i].server, 20,
                           text_of("--duration 1 %s", mismatch[_i].load));
-  assert_broken(mismatch[_i].promise);
+  if (_i >= SEEN_IN_TIME || is_lateness_judged())
+    assert_broken(mismatch[_i].promise);
   stop(&server, SIGTERM, &result);
   ck_assert_int_eq(result.status, 0);
 }
@@ -249,13 +268,16 @@ START_TEST(a_stall_closes_no_peer_of_a_wheel_but_those_of_libuv_timers)
       pair, port, stalls[_i / 2].count,
       text_of("--pid %d --stall 2 %s", server.pid, stalls[_i / 2].load));
   finish(&load, &result);
-  if (_i % 2 == 0) {
+  ck_assert(!is_lateness_judged());
+  if (_i % 2 == 0)
     assert_good();
-    ck_assert_uint_gt(number_of(result.out, "on_time"), 0);
-  } else {
-    assert_broken("a connection was closed for a stall");
-  }
+  else if (number_of(result.out, "delay_ms") <= 100)
+    assert_broken("a peer that spoke got no answer, and was closed");
   stop_well(&server, SIGTERM, &result);
+  ck_assert_uint_gt(number_of(result.out, pair->closed), 0);
+  if (_i == 2) /* a wheel in a loop that blocked itself */
+    ck_assert_uint_gt(number_of(result.out, "set_back_ms"),
+                      number_of(result.out, "stall_sum_ms"));
 }
 END_TEST
 
@@ -294,6 +316,7 @@ START_TEST(a_full_server_that_sheds_serves_newcomers)
 
   assert_good();
   ck_assert_uint_eq(number_of(result.out, "served"), 20);
+  ck_assert_ptr_nonnull(strstr(result.err, "\nso far: "));
   stop_well(&server, SIGTERM, &result);
   ck_assert_uint_gt(number_of(result.out, "shed"), 0);
   ck_assert_uint_eq(number_of(result.out, "turned_away"), 0);
@@ -323,7 +346,7 @@ START_TEST(a_bad_echo_is_found)
   program_t load = start_load_of(&tcp, port, 1, "--chatty 100 --duration 1");
   int probe = accept_from(listener), connection = accept_from(listener);
 
-  length = recv(connection, message, MESSAGE_MAX, 0);
+  length = receive(connection, message, MESSAGE_MAX);
   ck_assert_int_gt(length, 0);
   message[length - 1] = (char)(message[length - 1] ^ bad[_i].wrong_bytes);
   if (bad[_i].is_closed)
@@ -331,7 +354,7 @@ START_TEST(a_bad_echo_is_found)
   else
     send_all(connection, message, (size_t)(length + bad[_i].more_bytes));
   /* The probe is served well until the load is done. */
-  while ((length = recv(probe, message, sizeof(message), 0)) > 0)
+  while ((length = receive(probe, message, sizeof(message))) > 0)
     send_all(probe, message, (size_t)length);
   finish(&load, &result);
   assert_broken(bad[_i].promise);
@@ -499,26 +522,25 @@ START_TEST(an_end_half_way_gives_no_verdict)
 }
 END_TEST
 
-/* The server closes all connections meanwhile, rightly. */
-START_TEST(a_load_that_was_stopped_accuses_no_server)
+/* The load is not told of it, or could not speak, so that the server closed all
+ * connections, rightly. */
+START_TEST(a_server_or_a_load_that_was_stopped_is_no_fault)
 {
-  const pair_t *pair = _i == 0 ? &tcp : &udp;
-  char line[512];
+  const pair_t *pair = _i % 2 == 0 ? &tcp : &udp;
   uint16_t port;
 
   if (!is_built(pair))
     return;
-  program_t server = start_server_of(pair, "--timeout 600 --stats 1", &port);
+  program_t server = start_server_of(pair, "--timeout 600", &port);
   program_t load = start_load_of(pair, port, 200, "--timeout 600 --duration 2");
+  pid_t stopped = _i < 2 ? server.pid : load.pid;
   await_running(&load);
-  ck_assert_int_eq(kill(load.pid, SIGSTOP), 0);
-  do
-    read_line(server.out, line, sizeof(line));
-  while (number_of(line, pair == &udp ? "sessions" : "open") != 0);
-  ck_assert_int_eq(kill(load.pid, SIGCONT), 0);
+  ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
+  poll(NULL, 0, 1000);
+  ck_assert_int_eq(kill(stopped, SIGCONT), 0);
   finish(&load, &result);
   assert_good();
-  ck_assert_ptr_null(strstr(result.err, "broken"));
+  ck_assert(!is_lateness_judged());
   stop_well(&server, SIGTERM, &result);
 }
 END_TEST
@@ -562,7 +584,8 @@ trouble_tcase(void)
   tcase_add_test(tcase, a_load_that_is_interrupted_thaws_the_server);
   tcase_add_test(tcase, a_server_that_cannot_be_signalled_is_not_judged);
   tcase_add_test(tcase, a_full_server_that_sheds_serves_newcomers);
-  tcase_add_loop_test(tcase, a_load_that_was_stopped_accuses_no_server, 0, 2);
+  tcase_add_loop_test(tcase, a_server_or_a_load_that_was_stopped_is_no_fault, 0,
+                      4);
   return tcase;
 }
 

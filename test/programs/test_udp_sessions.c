@@ -58,7 +58,7 @@ say(int peer, const void *bytes, size_t length)
   char *end;
 
   send_all(peer, bytes, length);
-  ssize_t received = recv(peer, answer, sizeof(answer) - 1, 0);
+  ssize_t received = receive(peer, answer, sizeof(answer) - 1);
   ck_assert_int_gt(received, 0);
   answer[received] = '\0';
   uint64_t count = strtoull(answer, &end, 10);

@@ -126,7 +126,6 @@ job_riscv64() {
   run_foreign riscv64 riscv64-linux-gnu little riscv64 qemu-riscv64 trixie
 }
 
-# Big-endian.
 job_s390x() {
   run_foreign s390x s390x-linux-gnu big s390x qemu-s390x
 }
@@ -211,7 +210,6 @@ all_of() {
   run_debian "$1" "debian-$1" 'test/run tests abi consumer packaging'
 }
 
-# libuv 1.40, gcc 10
 job_bullseye() {
   all_of bullseye
 }
@@ -237,8 +235,7 @@ compilers_of() {
     mv build/all.tsv $results"
 }
 
-# Each gcc from 10 and each clang from 11 on, in a Debian that has it. None has
-# clang 12.
+# Each in a Debian that has it. None has clang 12.
 job_compilers() {
   compilers_of bullseye gcc-10 clang-11 clang-13
   compilers_of bookworm gcc-11 gcc-12 clang-14 clang-15 clang-16
@@ -295,7 +292,6 @@ END
   done
 }
 
-# The README's first commands on a Debian with nothing but itself and apt.
 job_newcomer() {
   find_mirror
   kept=$build/$job
@@ -384,8 +380,7 @@ fetch_libuv() {
   cmake --install built
 }
 
-# libuv's own timer tests, with timers of a wheel. The libuv of bookworm calls
-# timers before it polls, that of trixie after that.
+# libuv calls timers before it polls in bookworm, after that in trixie.
 job_libuv_timers() {
   for suite in bookworm trixie; do
     keep "libuv-$suite" fetch_libuv "$suite" || continue
@@ -437,7 +432,6 @@ END
     -Ddefault_library=static && compile && run_library_tests
 }
 
-# The shared library, loaded late.
 job_musl_shared() {
   build_musl || return 0
   configure_musl musl-gcc &&

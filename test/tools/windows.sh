@@ -44,7 +44,6 @@ msvc() {
   "$build/$job.cc" -Wall -Wextra -Wpedantic -Werror -Iinclude -fsyntax-only "$@"
 }
 
-# What Microsoft's compiler would see of the sources, and of the headers in C++.
 job_msvc() {
   uv=$(pkg-config --variable=includedir libuv)
   mkdir -p "$build/$job"
@@ -155,7 +154,6 @@ serve_peers() (
   test/programs/wine/peers.py "$port" 2000
 )
 
-# The DLL exports what the shared library elsewhere does, and serves a program.
 job_windows_dll() {
   build_windows || return 0
   configure_windows -static-libgcc &&

@@ -195,6 +195,8 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
     check_echo(load, connection, chunk->base, (size_t)length);
   if (length >= 0)
     return;
+  if (connection->length != 0)
+    judge_answer(&load->judge, connection->sent_ns, uv_hrtime());
   if (!is_probe(load, connection) && connection->role == REGULAR)
     judge_closed(&load->judge, &(closed_t){
                                    .chatty = connection->chatty,

@@ -55,12 +55,13 @@ struct load_s {
   uint64_t started; /* connections begun               */
   uint64_t connecting;
   uint64_t open;
-  uint64_t silent;      /* open ones that are to be closed by the server */
-  uint64_t running_ns;  /* since when all are connected, or 0  */
-  uint64_t draining_ns; /* since when nothing more is sent, or 0 */
-  uint64_t drained_ns;  /* since when the probe is alone, or 0 */
-  uint64_t present_ns;  /* the server certainly was there after that */
-  uint64_t served;      /* newcomers that got their echo */
+  uint64_t silent;        /* open ones that are to be closed by the server */
+  uint64_t running_ns;    /* since when all are connected, or 0  */
+  uint64_t draining_ns;   /* since when nothing more is sent, or 0 */
+  uint64_t drained_ns;    /* since when the probe is alone, or 0 */
+  uint64_t present_ns;    /* the server certainly was there after that */
+  uint64_t flooder_at_ns; /* when the next one is due */
+  uint64_t served;        /* newcomers that got their echo */
   int failed;
 
   char read_buffer[65536]; /* checked before the next read */

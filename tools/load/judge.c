@@ -14,6 +14,11 @@
 /* The time between two measurements: a lag that short may not be seen. */
 #define UNSEEN_LAG_NS PACE_NS
 
+/* With a longer one lateness is not judged. */
+#define MOST_LAG_NS (100 * NS_PER_MS)
+
+#define SIGN_NS (5 * NS_PER_S) /* between two signs of life */
+
 #define LEAST_WAIT_NS (25 * NS_PER_MS)
 #define MOST_WAIT_NS (250 * NS_PER_MS)
 
@@ -54,25 +59,29 @@ judge_closed(judge_t *judge, const closed_t *connection)
   }
 }
 
-/* How much of this time the server was blocked. */
-static uint64_t
-blocked_ns(const judge_t *judge, uint64_t from_ns, uint64_t to_ns)
+void
+judge_answer(judge_t *judge, uint64_t sent_ns, uint64_t now_ns)
 {
-  if (judge->blocked_from_ns == 0)
-    return 0;
-  if (from_ns < judge->blocked_from_ns)
-    from_ns = judge->blocked_from_ns;
-  if (judge->blocked_to_ns != 0 && to_ns > judge->blocked_to_ns)
-    to_ns = judge->blocked_to_ns;
-  return to_ns > from_ns ? to_ns - from_ns : 0;
+  raise_to(&judge->longest_echo_ns, now_ns - sent_ns);
 }
 
 void
 judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns)
 {
   judge->echoes++;
-  raise_to(&judge->longest_echo_ns,
-           now_ns - sent_ns - blocked_ns(judge, sent_ns, now_ns));
+  judge_answer(judge, sent_ns, now_ns);
+}
+
+static void
+show_life(judge_t *judge, uint64_t now_ns)
+{
+  if (judge->shown_ns == 0)
+    judge->shown_ns = now_ns;
+  if (now_ns - judge->shown_ns < SIGN_NS)
+    return;
+  judge->shown_ns = now_ns;
+  fprintf(stderr, "so far: %" PRIu64 " echoes, %" PRIu64 " idle closes\n",
+          judge->echoes, judge->closed);
 }
 
 uint64_t
@@ -84,6 +93,7 @@ judge_awake(judge_t *judge)
   if (judge->awake_ns != 0 && gap_ns > PACE_NS)
     raise_to(&judge->longest_delay_ns, gap_ns - PACE_NS);
   judge->awake_ns = now_ns;
+  show_life(judge, now_ns);
   return now_ns;
 }
 
@@ -95,13 +105,12 @@ lag_ns(const judge_t *judge)
   return 2 * judge->longest_echo_ns + judge->longest_delay_ns + UNSEEN_LAG_NS;
 }
 
-/* By how much a stall may make a close later. */
 static uint64_t
-set_back_ns(const judge_t *judge)
+longest_lag_ns(const judge_t *judge)
 {
-  uint64_t grace_ns = judge->stall_ns < NS_PER_S ? judge->stall_ns : NS_PER_S;
-
-  return 2 * (judge->stall_ns + grace_ns);
+  return judge->longest_echo_ns > judge->longest_delay_ns
+             ? judge->longest_echo_ns
+             : judge->longest_delay_ns;
 }
 
 /* For how long a timer that is due may wait in a loop that is never quiet. */
@@ -121,8 +130,7 @@ uint64_t
 judge_allowed_ns(const judge_t *judge)
 {
   /* The millisecond is the resolution of the server's clock. */
-  return judge->tick_ns + wait_ns(judge) + NS_PER_MS + lag_ns(judge) +
-         set_back_ns(judge);
+  return judge->tick_ns + wait_ns(judge) + NS_PER_MS + lag_ns(judge);
 }
 
 /* ---- Report ------------------------------------------------------------ */
@@ -166,44 +174,40 @@ broken(uint64_t count, const char *how)
   return 1;
 }
 
-/* Could the starved not be heard, or not speak? */
-static int
-is_excuse(const judge_t *judge)
-{
-  uint64_t delay_ns =
-      judge->stall_ns != 0 ? judge->longest_delay_ns : lag_ns(judge);
-
-  return delay_ns > judge->timeout_ns / 2;
-}
-
 int
 judge_report(const judge_t *judge)
 {
   uint64_t late = count_late(judge);
-  uint64_t starved = is_excuse(judge) ? 0 : judge->starved;
+  int is_lateness_judged = longest_lag_ns(judge) <= MOST_LAG_NS;
+  int is_starved = judge->longest_delay_ns <= judge->timeout_ns / 2;
 
   printf("result echoes=%" PRIu64 " on_time=%" PRIu64 " early=%" PRIu64
          " late=%" PRIu64 " missing=%" PRIu64 " wrong=%" PRIu64
          " garbled=%" PRIu64 " lost=%" PRIu64 " starved=%" PRIu64
          " lateness_median_ms=%.1f lateness_p99_ms=%.1f lateness_max_ms=%.1f"
-         " lag_ms=%.1f allowed_ms=%.1f\n",
+         " delay_ms=%.1f lag_ms=%.1f allowed_ms=%.1f lateness_judged=%d\n",
          judge->echoes, judge->closed - late, judge->early, late,
          judge->missing, judge->wrong, judge->garbled, judge->lost,
          judge->starved, lateness_ms(judge, 50), lateness_ms(judge, 99),
-         ms(judge->lateness_max_ns), ms(lag_ns(judge)),
-         ms(judge_allowed_ns(judge)));
+         ms(judge->lateness_max_ns), ms(judge->longest_delay_ns),
+         ms(lag_ns(judge)), ms(judge_allowed_ns(judge)), is_lateness_judged);
   fflush(stdout);
-  if (judge->starved != starved)
-    complain("%" PRIu64 " connections could not be judged, a process was "
-             "stopped for too long",
-             judge->starved);
-  return broken(judge->early, "a connection was closed before its timeout") +
-         broken(late, "an idle connection was closed too late") +
-         broken(judge->missing, "an idle connection was never closed") +
-         broken(judge->wrong, "a connection in use was closed") +
-         broken(starved, judge->stall_ns == 0
-                             ? "messages were not answered"
-                             : "a connection was closed for a stall") +
-         broken(judge->lost, "an echo did not come back") +
-         broken(judge->garbled, "an echo differs from what was sent");
+  int count =
+      broken(judge->early, "a connection was closed before its timeout") +
+      broken(is_lateness_judged ? late : 0,
+             "an idle connection was closed too late") +
+      broken(judge->missing, "an idle connection was never closed") +
+      broken(judge->wrong, "a connection in use was closed") +
+      broken(is_starved ? judge->starved : 0,
+             "a peer that spoke got no answer, and was closed") +
+      broken(judge->lost, "an echo did not come back") +
+      broken(judge->garbled, "an echo differs from what was sent") +
+      broken(judge->unserved, "a newcomer was not served");
+  if (count == 0 && is_lateness_judged)
+    complain("the server kept every promise");
+  else if (count == 0)
+    complain("the server kept every promise; lateness is not judged, it or the "
+             "machine lagged by %.0f ms",
+             ms(longest_lag_ns(judge)));
+  return count;
 }

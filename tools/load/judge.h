@@ -25,18 +25,18 @@
  *   timers due at once spreads them over many iterations on purpose; here that
  *   counts as late.
  *
- * - Starved. A connection that should have chatted, but got no answer for a
- *   whole timeout, was rightly closed by the server's timer. Either messages
- *   got lost, which breaks a promise, or a process was stopped for very long,
- *   which breaks none. The lag tells which.
+ * - Not judged. If one of the two lags is over 100 ms the server may have
+ *   stalled for longer than was seen here. It forgives a stall, more than once
+ *   within a timeout if it has to, and only the server knows by how much that
+ *   makes timers later (its set_back_ms). Then, and so with --stall, late
+ *   closes are counted but break no promise. The server's stall_ms is more than
+ *   twice as long: a shorter lag makes no timer later.
  *
- * - Stalled. With --stall the server is blocked while peers speak on. That
- *   excuses no closed connection: time in which the loop was blocked does not
- *   count, so all peers that speak have to stay. Only the load's own delay is
- *   an excuse, since then they did not speak. Silent peers may be closed later,
- *   by what the server's clock is set back (the stall and as much again, a
- *   second at most), and by as much again if the server heard of it right after
- *   the stall. The stall itself is no lag.
+ * - Starved. A connection that spoke, but got no answer for a whole timeout,
+ *   was closed by the server's timer. Time in which the loop was blocked does
+ *   not count, so that breaks a promise, also with --stall, when the server is
+ *   blocked while peers speak on. Only the load's own delay is an excuse, since
+ *   then they did not speak.
  */
 
 #ifndef LOAD_JUDGE_H
@@ -67,10 +67,12 @@ typedef struct judge_s {
   uint64_t missing; /* silent connections that were never closed */
   uint64_t wrong;   /* chatty connections that were closed       */
   uint64_t starved;
-  uint64_t garbled; /* echoes that differ from what was sent */
-  uint64_t lost;    /* echoes that did not come           */
+  uint64_t garbled;  /* echoes that differ from what was sent */
+  uint64_t lost;     /* echoes that did not come           */
+  uint64_t unserved; /* newcomers that got none           */
   uint64_t echoes;
   uint64_t longest_echo_ns;
+  uint64_t shown_ns;         /* when the last sign of life was shown */
   uint64_t awake_ns;         /* when the client's loop last woke him */
   uint64_t longest_delay_ns; /* of the client's own loop       */
 
@@ -92,18 +94,22 @@ void judge_init(judge_t *judge, const options_t *options);
 
 void judge_closed(judge_t *judge, const closed_t *connection);
 
-/* The answer came now to what was said then. */
+/* The server did something now that shows that it has read what was said then:
+ * it closed the connection. */
+void judge_answer(judge_t *judge, uint64_t sent_ns, uint64_t now_ns);
+
+/* Or it sent the echo. */
 void judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns);
 
-/* To be called every PACE_MS: its lateness is the lag of the machine.
- * Returns the time. */
+/* To be called every PACE_MS: its lateness is the lag of the machine. From time
+ * to time it shows on stderr that all goes on. Returns the time. */
 uint64_t judge_awake(judge_t *judge);
 
 /* How late a close may be seen, given all that has been measured. */
 uint64_t judge_allowed_ns(const judge_t *judge);
 
-/* Prints a line "result key=value ...", and the broken promises, one line each,
- * on stderr. Returns how many promises were broken. */
+/* Prints a line "result key=value ...", and the verdict on stderr: a line for
+ * each broken promise, or one line. Returns how many promises were broken. */
 int judge_report(const judge_t *judge);
 
 #endif /* LOAD_JUDGE_H */

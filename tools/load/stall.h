@@ -2,7 +2,7 @@
 
 /* A time in which the server is blocked while the peers speak on: SIGSTOP
  * freezes it until SIGCONT, as a paused machine or a swap storm would; at
- * SIGUSR1 idle-server --block blocks itself. The judge notes when it is. */
+ * SIGUSR1 idle-server --block blocks itself. */
 
 #ifndef LOAD_STALL_H
 #define LOAD_STALL_H

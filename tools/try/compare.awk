@@ -44,7 +44,8 @@ function judge(    uv_ms, wheel_ms) {
       wall["uv"] / 1000
   uv_ms = calls["uv", "fire"] * each["uv", "fire"] / 1e6
   wheel_ms = calls["wheel", "fire"] * each["wheel", "fire"] / 1e6
-  if (wheel_ms > 1.5 * uv_ms && wheel_ms - uv_ms > 0.1)
+  if (all["wheel"] > all["uv"] && wheel_ms > 1.5 * uv_ms &&
+      wheel_ms - uv_ms > 0.1)
     printf "\nFew timers: firing took %.2f ms in all instead of %.2f ms. A " \
       "wheel reads the\nclock after each poll and wakes at each tick in " \
       "which something is due, with few\ntimers as with many. Try --tick " \
