@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Operations on the timers of a wheel on a libuv loop. */
+/* Operations on the timers of a wheel on a libuv loop, also inside the callbacks
+ * of any of them. So a game has what burnt the users of other timers:
+ *
+ * - scenario 1: a callback frees its own timer (linmo#27, libuv#180,
+ *   mediasoup#214);
+ * - scenario 2: it stops and frees another timer of the same tick (muduo#668,
+ *   ModernUO#782, connectedhomeip#19387);
+ * - scenarios 3 and 4: it restarts another one, or itself (ModernUO#705,
+ *   h2o#1958);
+ * - scenario 5: it starts itself anew by about a round (akka-core#1016,
+ *   nebula#802, rpc-perf#180);
+ * - scenario 8: the clock jumps over several rounds (agrona#73, camunda#767,
+ *   tokio-core#2);
+ * - scenario 9: it starts a short timer while the wheel catches up
+ *   (RussellLuo/timingwheel#45, libuv#4245, #4250). */
 
 #include <stdlib.h>
 #include <string.h>
