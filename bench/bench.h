@@ -144,7 +144,7 @@ extern const struct rival rival_floor_by_call;
 extern const struct rival rival_uvwheel;
 extern const struct rival rival_uvwheel_fifo;
 extern const struct rival rival_uvwheel_fine;
-extern const struct rival rival_uvwheel_vast;
+extern const struct rival rival_uvwheel_largest;
 extern const struct rival rival_sweep_array;
 extern const struct rival rival_sweep_table;
 extern const struct rival rival_sweep_list;

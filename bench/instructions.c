@@ -18,8 +18,8 @@
 #define WEEK_MS (7 * 24 * 3600000u)
 
 static const struct rival *rivals[] = {&rival_floor_by_call, &rival_uvwheel,
-                                       &rival_uvwheel_fine, &rival_uvwheel_vast,
-                                       &rival_libuv};
+                                       &rival_uvwheel_fine,
+                                       &rival_uvwheel_largest, &rival_libuv};
 
 static const struct operations *can;
 static struct orders orders;
