@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The core: a hashed timing wheel that knows no event loop and no clock. core.c
- * explains it.
- *
- * All times are milliseconds of one clock that the caller chooses. The clock
+ * explains it. All times are milliseconds of one clock of the caller, which
  * stays below 2^63 (292 million years); due times may be anything. The caller
  * knows which entries are active. */
 

@@ -3,8 +3,8 @@
 /* Turns: the check listens, the driver fires.
  *
  * When a timer is due, bytes of its peer may still wait in a socket. So one
- * time decides what may fire: heard_loop_ms. Every byte that arrived before
- * that time was read.
+ * time decides what may fire: every byte that arrived before heard_loop_ms was
+ * read.
  *
  *   on time:    poll --> check: is the loop quiet? --> driver fires
  *                        Then heard_loop_ms is now.
@@ -13,33 +13,28 @@
  *                            ^                            |
  *                            '--- something is due still -'
  *
- * The check (a uv_check_t) is called after each poll. If something is due that
- * heard_loop_ms does not cover yet, the check asks whether the loop is quiet:
- * no descriptor is ready, none waits to be registered, and the mailbox is
- * empty. Then heard_loop_ms is the loop's time, which is when the poll
- * returned.
+ * After each poll the check (a uv_check_t) is called. If something is due that
+ * heard_loop_ms does not cover yet, it asks whether the loop is quiet: no
+ * descriptor is ready, none waits to be registered, and the mailbox is empty.
+ * Then heard_loop_ms is the loop's time, which is when the poll returned.
  *
  * The driver (a uv_timer_t) fires the timers that are due by heard_loop_ms. It
- * is due at the time of the wheel's next tick; if the poll returned later than
- * that, the check moves it to the loop's time. So all timers of the loop that
- * were due before run before it.
- *
- * Between the check and the driver other callbacks run. One of them may resume
+ * is due at the time of the wheel's next tick; if the poll returned later, the
+ * check moves it to the loop's time. So all timers of the loop that were due
+ * before run before it. Such a callback, or one of another check, may resume
  * the reading of a socket in which bytes have waited for long. libuv registers
- * such a socket before its next poll. So the driver fires nothing while a
- * descriptor waits to be registered.
+ * the socket before its next poll. Until then the driver fires nothing.
  *
- * Then, if something is due that was not heard, or if a turn was cut by its
- * limits, a spell begins: the idle handle keeps polls from waiting, and the
- * checks listen and fire until nothing is due. They fire only timers that were
- * due at the check before (checked_loop_ms): libuv has run its own timers up to
- * that time, and no later ones.
+ * If something is due that was not heard, or if a turn was cut by its limits, a
+ * spell begins: the idle handle keeps polls from waiting, and the checks listen
+ * and fire until nothing is due. They fire only timers that were due at the
+ * check before (checked_loop_ms): libuv has run its own timers up to that time.
  *
  * Timers must also fire in a loop that always has I/O ready. There a timer
  * waits until two polls and a quarter of a tick have passed since it was due.
- * The limit moves with the clock, so a timer that becomes due in a long spell
- * waits no longer than the first. If timers of the loop block it for longer
- * than MIN_WAIT_MS, the wait begins anew, once in a spell. */
+ * The limit moves with the clock: a timer that becomes due meanwhile waits as
+ * long. If timers of the loop block it for longer than MIN_WAIT_MS, the wait
+ * begins anew, once in a spell. */
 
 #include "binding.h"
 
@@ -73,8 +68,8 @@ is_due_by(const uvwheel_state_t *state, uint64_t loop_ms)
   return uvwheel__core_next_ms(&state->core) <= limit_by(state, loop_ms);
 }
 
-/* After the loop's clock has stepped back nothing was heard, though the times
- * at which something was heard will come again. */
+/* After the loop's clock has stepped back nothing was heard: the times at which
+ * something was heard will come again. */
 static void
 forget_if_stepped_back(uvwheel_state_t *state)
 {
@@ -154,8 +149,7 @@ enum answer { READY, QUIET, UNKNOWN };
 
 /* Is a descriptor ready, or does one wait to be registered? Unknown on Windows,
  * on AIX, and where poll(2) fails. poll(2) only looks: epoll_wait would take
- * edge-triggered events away from libuv. The events that libuv counts do not
- * tell, because it drops those of paused descriptors. */
+ * edge-triggered events away from libuv. */
 static enum answer
 ask_backend(const uvwheel_state_t *state)
 {
@@ -190,9 +184,9 @@ was_just_asked(uvwheel_state_t *state)
   return (state->busy_polls & (state->busy_polls - 1)) != 0;
 }
 
-/* Asks whether the loop is quiet. Returns the loop's time if it is, else 0. If
- * nobody tells, returns the time of the spell's last check: bytes that came
- * before that count as heard. */
+/* Returns the loop's time if the loop is quiet, else 0. If nobody tells,
+ * returns the time of the spell's last check: bytes that came before count as
+ * heard. */
 static uint64_t
 ask(uvwheel_state_t *state)
 {
