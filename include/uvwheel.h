@@ -42,8 +42,8 @@
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
  *   after its due time. The loop's clock is rounded down to milliseconds, so
- *   the full timeout has always passed. (With 1000 timer interrupts per second
- *   Linux's clock is up to 1 ms behind, and timers fire 1 ms later.)
+ *   the full timeout has always passed. (On a Linux with 1000 timer interrupts
+ *   per second timers fire 1 ms later: its clock is that far behind.)
  * - P2. A timer fires at most one tick after its due time, plus the loop's own
  *   delay, plus one iteration. A mass expiry adds the turns before it. A loop
  *   that always has I/O ready adds the wait of P6.
@@ -178,15 +178,17 @@ typedef enum uvwheel_missed_e {
   UVWHEEL_MISSED_BURST  /* has a callback for each       */
 } uvwheel_missed_t;
 
-/* private: a place in a list of the wheel, and what waits there */
+/* A place in a list of the wheel. */
 typedef struct uvwheel_link_s {
-  struct uvwheel_link_s *prev;
-  struct uvwheel_link_s *next;
+  /* private */
+  struct uvwheel_link_s *prev, *next;
 } uvwheel_link_t;
 
+/* What a timer is to the wheel's core. */
 typedef struct uvwheel_entry_s {
-  uvwheel_link_t link; /* in the wheel while the timer is active */
-  uint64_t due_ms;     /* meaningless unless active              */
+  /* private */
+  uvwheel_link_t link;
+  uint64_t due_ms;
 } uvwheel_entry_t;
 
 /* A timer. Embed it in the object that it belongs to. */
@@ -203,8 +205,9 @@ struct uvwheel_timer_s {
 
 /* A wheel. Embed it, or allocate it, beside the loop. */
 struct uvwheel_s {
-  void *data;                    /* public: belongs to the user */
-  struct uvwheel_state_s *state; /* private                     */
+  void *data; /* public: belongs to the user */
+  /* private */
+  struct uvwheel_state_s *state;
 };
 
 /* Lateness is the time from a timer's due time to its callback, by the time
@@ -265,8 +268,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * Cost: O(active timers + slots in use + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
-/* 1 once the wheel is closing, by uvwheel_close or because others have closed
- * its handles: no timer can be started. */
+/* 1 once the wheel is closing, by uvwheel_close or as others close its handles.
+ */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
@@ -278,8 +281,8 @@ UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 /* The loop given to uvwheel_init. */
 UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
 
-/* The wheel's clock in ms: uv_now() minus the time that was forgiven after
- * stalls (P6). After a stall it steps back. 0 for NULL or a closing wheel. */
+/* The wheel's clock: uv_now() minus the ms that were forgiven after stalls
+ * (P6). After a stall it steps back. 0 for NULL or a closing wheel. */
 UVWHEEL_EXTERN uint64_t uvwheel_now(const uvwheel_t *wheel);
 
 /* The number of active timers. */
@@ -373,11 +376,10 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
  * ns per slot in use, and a look at slots / 64 words (see uvwheel_walk). */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
-/* Stops the timer for good, as uv_close does: until it is initialised again,
- * start and again are UV_EINVAL. Nothing is waited for; the timer may be freed
- * when this returns. Before you free a connection, close its timer instead of
- * stopping it: then a late callback cannot start it again.
- * Cost: as uvwheel_timer_stop. */
+/* Stops the timer for good, as uv_close does, but waits for nothing: it may be
+ * freed when this returns. Until it is initialised again, start and again are
+ * UV_EINVAL. Before you free a connection, close its timer instead of stopping
+ * it: then a late callback cannot start it. Cost: as uvwheel_timer_stop. */
 UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
 /* Starts the timer again with its repeat as the timeout, active or not. Without
@@ -492,13 +494,11 @@ struct uvwheel_post_s {
 
 /* Opens the wheel's mailbox, before other threads post. Like any uv_async_t it
  * keeps the loop alive, unless the wheel is unref'd. uvwheel_close closes it.
- *
- * Errors: UV_EINVAL (also: the wheel is closing), UV_EALREADY (it is open),
- * an error of uv_mutex_init or uv_async_init. Cost: one of each. */
+ * Errors: UV_EINVAL (also: the wheel is closing), UV_EALREADY (it is open), an
+ * error of uv_mutex_init or uv_async_init. Cost: one of each. */
 UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 
-/* Has the loop call cb. Any thread may call it, inside any callback.
- *
+/* Has the loop call cb. Any thread may call this, inside any callback.
  * Errors: UV_EINVAL (a NULL, or the mailbox was never opened), UV_ECANCELED
  * (uvwheel_close was called, or the wheel is all zeros). The request is then as
  * it was. Cost: a mutex and a uv_async_send, which returns at once while a

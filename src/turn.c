@@ -171,40 +171,30 @@ ask_backend(const uvwheel_state_t *state)
 #endif
 }
 
-/* A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
- * the same millisecond. Ten wheels beside a descriptor that is always ready,
- * and that ask after each poll, leave a loop 88,000 iterations per second of
- * 726,000. */
-static bool
-was_just_asked(uvwheel_state_t *state)
-{
-  if (state->busy_loop_ms != loop_now(state))
-    return false;
-  state->busy_polls++;
-  return (state->busy_polls & (state->busy_polls - 1)) != 0;
-}
-
 /* Returns the loop's time if the loop is quiet, else 0. If nobody tells,
  * returns the time of the spell's last check: bytes that came before count as
- * heard. */
+ * heard.
+ *
+ * A loop in which a descriptor was ready is asked again after its 2nd, 4th, 8th
+ * ... poll in the same millisecond. Ten wheels that ask after each poll beside
+ * a descriptor that is always ready leave a loop 88,000 iterations per second
+ * of 726,000. */
 static uint64_t
 ask(uvwheel_state_t *state)
 {
+  uint64_t now_loop_ms = loop_now(state);
   enum answer answer;
 
-  if (was_just_asked(state))
+  if (state->busy_loop_ms != now_loop_ms)
+    state->busy_polls = 0;
+  state->busy_polls++;
+  if ((state->busy_polls & (state->busy_polls - 1)) != 0)
     return 0;
   answer = ask_backend(state);
-  if (answer == READY) {
-    if (state->busy_loop_ms != loop_now(state))
-      state->busy_polls = 1;
-    state->busy_loop_ms = loop_now(state);
+  state->busy_loop_ms = answer == READY ? now_loop_ms : 0;
+  if (answer == READY || !uvwheel__is_mailbox_empty(state))
     return 0;
-  }
-  state->busy_loop_ms = 0;
-  if (!uvwheel__is_mailbox_empty(state))
-    return 0;
-  return answer == QUIET ? loop_now(state) : state->checked_loop_ms;
+  return answer == QUIET ? now_loop_ms : state->checked_loop_ms;
 }
 
 /* The loop's time up to which a spell has waited long enough; 0: not yet. */

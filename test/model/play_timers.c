@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Operations on the timers of a wheel on a libuv loop, also inside the callbacks
- * of any of them. So a game has what burnt the users of other timers:
+/* Operations on the timers of a wheel on a libuv loop, also inside the
+ * callbacks of any of them. So a game has what burnt the users of other timers:
  *
  * - scenario 1: a callback frees its own timer (linmo#27, libuv#180,
  *   mediasoup#214);
