@@ -47,6 +47,7 @@ struct uvwheel_state_s {
   uint64_t sleep_until_loop_ms; /* how long the loop may sleep               */
   int64_t spent_until_loop_ms;  /* the allowance is empty at this time       */
   bool has_stepped_back;        /* since turn.c looked last                  */
+  bool is_time_new; /* each run begins with a read of the loop's time        */
 
   /* What wakes the loop (wake.c). */
   uv_timer_t driver;          /* fires the timers that are due               */
@@ -112,6 +113,21 @@ is_wheel(const uvwheel_t *wheel)
   return wheel != NULL && wheel->state != NULL;
 }
 
+/* Does a descriptor wait for the next poll, which registers it? */
+static inline bool
+is_watcher_waiting(const uvwheel_state_t *state)
+{
+#ifdef _WIN32
+  (void)state;
+  return false;
+#else
+  const void *queue = &state->loop->watcher_queue;
+
+  /* A queue is empty if its first link points to itself. */
+  return *(const void *const *)queue != queue;
+#endif
+}
+
 /* ---- The clock (clock.c) ------------------------------------------------- */
 
 /* The wheel's clock; 0 while the loop's clock has stepped back too far. */
@@ -167,9 +183,14 @@ void uvwheel__begin_poll(uvwheel_state_t *state);
 /* A poll has returned. Counts a stall if the loop was blocked for too long, and
  * sets the wheel's clock back, unless the allowance is used up. */
 void uvwheel__end_poll(uvwheel_state_t *state);
-/* A callback returns to libuv. If the loop has nothing to do at once, it may
- * sleep until the driver is due. */
-void uvwheel__end_callback(uvwheel_state_t *state);
+/* The check returns to libuv. Returns whether callbacks of others follow,
+ * behind which the driver has to be called; until then the loop may not sleep.
+ */
+bool uvwheel__end_check(uvwheel_state_t *state);
+/* The driver returns to libuv: the loop may sleep until it is due. */
+void uvwheel__end_driver(uvwheel_state_t *state);
+/* The loop may sleep no longer than now, or until a later time. */
+void uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms);
 /* How much time may be forgiven now, in ms. */
 uint64_t uvwheel__get_allowance(const uvwheel_state_t *state);
 

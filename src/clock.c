@@ -19,9 +19,10 @@
  *
  * A poll may sleep until it returns, but not after the driver is due. A program
  * that drives the loop by hand may sleep between two runs, which looks like
- * callbacks between the check and the prepare. So the check and the driver ask
- * libuv before they return. If the loop has something to do at once, callbacks
- * follow; else it may sleep until the driver is due.
+ * callbacks between the check and the prepare. So the check asks libuv before
+ * it returns. If callbacks follow, such as those of timers that are due, the
+ * loop may not sleep, and the driver is called behind them, to end that.
+ * Otherwise the loop may sleep until the driver is due.
  *
  * Without a limit one client that blocks the loop again and again would keep
  * every silent peer connected. So there is an allowance, from which the time
@@ -99,31 +100,63 @@ uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
   state->counted_loop_ms = now_loop_ms;
 }
 
-/* The driver was armed by the loop's time, which may have been behind the
- * clock; then the poll sleeps for longer by that. */
+/* Before 1.45 libuv reads the clock when a run begins, and after each poll's
+ * callbacks: then only callbacks are behind the loop's time. The driver was
+ * armed by that time; if the clock is ahead, the poll sleeps for longer. */
 void
 uvwheel__begin_poll(uvwheel_state_t *state)
 {
   if (state->core.active == 0)
     return;
-  uvwheel__add_blocked(state, UINT64_MAX);
+  uvwheel__add_blocked(state,
+                       state->is_time_new ? loop_now(state) : UINT64_MAX);
   state->sleep_until_loop_ms = add_ms(state->armed_for_loop_ms,
                                       state->counted_loop_ms - loop_now(state));
 }
 
-/* libuv's timeout is 0 also in a loop that was stopped, or is not alive: its
- * run returns. */
-void
-uvwheel__end_callback(uvwheel_state_t *state)
+/* Does libuv call callbacks before it polls or returns: of timers that are due
+ * within some time, of idle handles, of handles that close? Its timeout is 0
+ * also in a loop that was stopped, or is not alive: its run returns. */
+static bool
+do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
 {
-  const uv_loop_t *loop = state->loop;
+  int timeout_ms = uv_backend_timeout(state->loop);
 
-  if (state->core.active == 0)
-    return;
+  return timeout_ms >= 0 && (uint64_t)timeout_ms <= within_ms &&
+         state->loop->stop_flag == 0 && uv_loop_alive(state->loop);
+}
+
+bool
+uvwheel__end_check(uvwheel_state_t *state)
+{
+  uint64_t behind_ms = state->counted_loop_ms - loop_now(state);
+  bool follow =
+      state->core.active != 0 && do_callbacks_follow(state, behind_ms);
+
+  state->sleep_until_loop_ms = follow ? 0 : state->armed_for_loop_ms;
+  return follow && state->armed_for_loop_ms > state->counted_loop_ms;
+}
+
+/* A watcher that waits to be registered, for which libuv's timeout is 0 since
+ * 1.45, calls nothing before the poll. */
+void
+uvwheel__end_driver(uvwheel_state_t *state)
+{
   state->sleep_until_loop_ms = state->armed_for_loop_ms;
-  if (uv_backend_timeout(loop) == 0 && loop->stop_flag == 0 &&
-      uv_loop_alive(loop))
+  if (!is_watcher_waiting(state) && do_callbacks_follow(state, 0))
     state->sleep_until_loop_ms = 0;
+}
+
+void
+uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms)
+{
+  uint64_t now_loop_ms;
+
+  if (until_loop_ms >= state->sleep_until_loop_ms)
+    return;
+  now_loop_ms = clock_ms(state);
+  state->sleep_until_loop_ms =
+      until_loop_ms > now_loop_ms ? until_loop_ms : now_loop_ms;
 }
 
 /* ---- Stalls -------------------------------------------------------------- */
@@ -183,7 +216,7 @@ uvwheel__end_poll(uvwheel_state_t *state)
     state->blocked_ms = 0;
   stall_ms = state->blocked_ms;
   state->blocked_ms = 0;
-  state->sleep_until_loop_ms = 0; /* until uvwheel__end_callback */
+  state->sleep_until_loop_ms = 0; /* until uvwheel__end_check */
   if (UNLIKELY(stall_ms > state->options.stall_ms) &&
       state->options.stall_ms != UINT32_MAX)
     count_stall(state, stall_ms);

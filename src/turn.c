@@ -130,21 +130,6 @@ run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
 
 /* ---- Listening ----------------------------------------------------------- */
 
-/* Does a descriptor wait for the next poll, which registers it? */
-static bool
-is_watcher_waiting(const uvwheel_state_t *state)
-{
-#ifdef _WIN32
-  (void)state;
-  return false;
-#else
-  const void *queue = &state->loop->watcher_queue;
-
-  /* A queue is empty if its first link points to itself. */
-  return *(const void *const *)queue != queue;
-#endif
-}
-
 enum answer { READY, QUIET, UNKNOWN };
 
 /* Is a descriptor ready, or does one wait to be registered? Unknown on Windows,
@@ -242,25 +227,12 @@ begin_spell(uvwheel_state_t *state)
   state->checked_loop_ms = loop_now(state); /* libuv runs timers due by then */
 }
 
-/* Fires what was heard, and ends the spell once nothing is due. */
-static void
-fire_heard(uvwheel_state_t *state)
-{
-  uint64_t until_loop_ms = state->heard_loop_ms;
-
-  if (until_loop_ms > state->checked_loop_ms)
-    until_loop_ms = state->checked_loop_ms;
-  if (run_turn(state, until_loop_ms))
-    return;
-  uvwheel__disarm(state);
-  uvwheel__arm(state);
-}
-
 /* The next poll of a spell has returned. */
 static void
 continue_spell(uvwheel_state_t *state)
 {
-  uint64_t now_loop_ms = loop_now(state);
+  uint64_t now_loop_ms = loop_now(state), until_loop_ms;
+  bool is_due;
 
   if (IS_CLOSING(state->idle)) {
     uvwheel__abandon(state);
@@ -274,10 +246,17 @@ continue_spell(uvwheel_state_t *state)
     state->wait_began_anew = true;
   }
   update_heard(state, waited_for_ms(state));
-  fire_heard(state);
+  until_loop_ms = state->heard_loop_ms;
+  if (until_loop_ms > state->checked_loop_ms)
+    until_loop_ms = state->checked_loop_ms;
+  is_due = run_turn(state, until_loop_ms);
   uvwheel__add_blocked(state, loop_now(state));
   state->checked_before_loop_ms = state->checked_loop_ms;
   state->checked_loop_ms = state->counted_loop_ms;
+  if (is_due)
+    return;
+  uvwheel__disarm(state);
+  uvwheel__arm(state);
 }
 
 /* ---- The handles --------------------------------------------------------- */
@@ -293,6 +272,7 @@ uvwheel__on_driver(uv_timer_t *driver)
     is_due = is_due_by(state, loop_now(state));
   else
     is_due = run_turn(state, state->heard_loop_ms);
+  uvwheel__add_blocked(state, loop_now(state));
   /* Not before the turn: while the driver counts as armed, no start in a
    * callback arms it. */
   state->armed_for_loop_ms = NOT_ARMED;
@@ -300,8 +280,7 @@ uvwheel__on_driver(uv_timer_t *driver)
     begin_spell(state);
   else
     uvwheel__arm(state);
-  uvwheel__add_blocked(state, loop_now(state));
-  uvwheel__end_callback(state);
+  uvwheel__end_driver(state);
 }
 
 /* Before each poll. */
@@ -332,7 +311,8 @@ uvwheel__on_check(uv_check_t *check)
     if (state->armed_for_loop_ms < now_loop_ms)
       uvwheel__start_driver(state, 0);
   }
-  uvwheel__end_callback(state);
+  if (uvwheel__end_check(state))
+    uvwheel__start_driver(state, state->counted_loop_ms - loop_now(state));
 }
 
 /* The prepare and the check do not keep the loop alive. */

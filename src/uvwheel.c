@@ -137,6 +137,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->wheel = wheel;
   state->options = chosen;
   state->lag_ms = clock_lag_ms();
+  state->is_time_new = uv_version() < 0x012d00;
   uvwheel__init_clock(state);
   uvwheel__init_turns(state);
   wheel->state = state;

@@ -27,9 +27,9 @@ uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms)
 {
   uint64_t due_loop_ms = add_ms(loop_now(state), delay_ms);
 
-  if (state->armed_for_loop_ms == NOT_ARMED ||
-      due_loop_ms < state->sleep_until_loop_ms)
-    state->sleep_until_loop_ms = due_loop_ms;
+  if (state->armed_for_loop_ms == NOT_ARMED)
+    state->sleep_until_loop_ms = NOT_ARMED;
+  uvwheel__limit_sleep(state, due_loop_ms);
   state->armed_for_loop_ms = due_loop_ms;
   (void)uv_timer_start(&state->driver, state->driver.timer_cb, delay_ms, 0);
 }

@@ -66,11 +66,12 @@ typedef struct turns_s {
   uint64_t stalls;
   uint64_t stalled_ms;
   uint64_t count;
-  unsigned since_poll; /* turns since the last poll began: at most one */
-  bool was_rewound;    /* since the last poll, or it is behind still */
-  bool in_turn;        /* a turn has begun, and may not have ended   */
-  uint64_t begin_ns;   /* of the turn that calls back                */
-  unsigned unread;     /* callbacks after its time was over          */
+  unsigned since_poll;   /* turns since the last poll began: at most one */
+  bool was_rewound;      /* since the last poll, or it is behind still */
+  bool in_turn;          /* a turn has begun, and may not have ended   */
+  bool callbacks_follow; /* of others, behind which the driver is called */
+  uint64_t begin_ns;     /* of the turn that calls back                */
+  unsigned unread;       /* callbacks after its time was over          */
 } turns_t;
 
 typedef struct game_s {

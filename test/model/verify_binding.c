@@ -249,6 +249,9 @@ verify_sleep(void)
     return;
   }
   require(timeout_ms <= latest_wake_up_ms() - uv_now(&game.loop));
+  if (game.turns.callbacks_follow &&
+      uv_now(&game.loop) + timeout_ms <= clock_ms())
+    return;
   if (timeout_ms < long_ms && !is_rewound())
     expect_reason(uv_now(&game.loop) + timeout_ms);
 }
