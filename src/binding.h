@@ -47,7 +47,6 @@ struct uvwheel_state_s {
   uint64_t sleep_until_loop_ms; /* how long the loop may sleep               */
   int64_t spent_until_loop_ms;  /* the allowance is empty at this time       */
   bool has_stepped_back;        /* since turn.c looked last                  */
-  bool is_time_new; /* each run begins with a read of the loop's time        */
 
   /* What wakes the loop (wake.c). */
   uv_timer_t driver;          /* fires the timers that are due               */
@@ -56,6 +55,7 @@ struct uvwheel_state_s {
 
   /* The turn's (turn.c): changed by checks. */
   uv_prepare_t prepare;     /* tells when a poll begins                      */
+  uv_prepare_t first;       /* called before other prepare handles           */
   uv_check_t check;         /* listens after each poll                       */
   uint64_t heard_loop_ms;   /* every byte that arrived before was read       */
   uint64_t checked_loop_ms; /* when the last check of the spell was          */
@@ -178,6 +178,8 @@ void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
 /* Counts the time up to now as blocked, except that the loop may have slept
  * until a time, or until sleep_until_loop_ms if that is earlier. */
 void uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms);
+/* The loop does not sleep any more before it polls. */
+void uvwheel__end_sleep(uvwheel_state_t *state);
 /* A poll begins. It may sleep until the driver is due. */
 void uvwheel__begin_poll(uvwheel_state_t *state);
 /* A poll has returned. Counts a stall if the loop was blocked for too long, and
@@ -287,6 +289,7 @@ void uvwheel__init_turns(uvwheel_state_t *state);
 void uvwheel__on_driver(uv_timer_t *driver);
 void uvwheel__on_idle(uv_idle_t *idle);
 void uvwheel__on_prepare(uv_prepare_t *prepare);
+void uvwheel__on_first(uv_prepare_t *first);
 void uvwheel__on_check(uv_check_t *check);
 void uvwheel__on_post(uv_async_t *async);
 

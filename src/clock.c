@@ -100,16 +100,23 @@ uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
   state->counted_loop_ms = now_loop_ms;
 }
 
-/* Before 1.45 libuv reads the clock when a run begins, and after each poll's
- * callbacks: then only callbacks are behind the loop's time. The driver was
- * armed by that time; if the clock is ahead, the poll sleeps for longer. */
+void
+uvwheel__end_sleep(uvwheel_state_t *state)
+{
+  if (state->core.active == 0)
+    return;
+  uvwheel__add_blocked(state, UINT64_MAX);
+  state->sleep_until_loop_ms = 0;
+}
+
+/* The driver was armed by the loop's time. If the clock is ahead of that, the
+ * poll sleeps for longer. */
 void
 uvwheel__begin_poll(uvwheel_state_t *state)
 {
   if (state->core.active == 0)
     return;
-  uvwheel__add_blocked(state,
-                       state->is_time_new ? loop_now(state) : UINT64_MAX);
+  uvwheel__add_blocked(state, loop_now(state));
   state->sleep_until_loop_ms = add_ms(state->armed_for_loop_ms,
                                       state->counted_loop_ms - loop_now(state));
 }

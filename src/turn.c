@@ -290,6 +290,23 @@ uvwheel__on_prepare(uv_prepare_t *prepare)
   uvwheel__begin_poll(CONTAINER_OF(prepare, uvwheel_state_t, prepare));
 }
 
+/* Before others' prepare callbacks, which may block the loop. Before 1.45 libuv
+ * reads the clock when a run begins, behind the sleep of a program that drives
+ * the loop by hand; since then this handle tells when that ends. libuv calls
+ * the handle first that was started last. */
+void
+uvwheel__on_first(uv_prepare_t *first)
+{
+  uvwheel__end_sleep(CONTAINER_OF(first, uvwheel_state_t, first));
+}
+
+static void
+start_first(uvwheel_state_t *state)
+{
+  (void)uv_prepare_stop(&state->first);
+  (void)uv_prepare_start(&state->first, uvwheel__on_first);
+}
+
 /* After each poll. */
 void
 uvwheel__on_check(uv_check_t *check)
@@ -297,7 +314,7 @@ uvwheel__on_check(uv_check_t *check)
   uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, check);
   uint64_t now_loop_ms = loop_now(state);
 
-  if (IS_CLOSING(state->prepare)) {
+  if (IS_CLOSING(state->prepare) || IS_CLOSING(state->first)) {
     uvwheel__abandon(state);
     return;
   }
@@ -313,9 +330,11 @@ uvwheel__on_check(uv_check_t *check)
   }
   if (uvwheel__end_check(state))
     uvwheel__start_driver(state, state->counted_loop_ms - loop_now(state));
+  if (state->first.type == UV_PREPARE)
+    start_first(state);
 }
 
-/* The prepare and the check do not keep the loop alive. */
+/* The prepares and the check do not keep the loop alive. */
 void
 uvwheel__init_turns(uvwheel_state_t *state)
 {
@@ -326,6 +345,11 @@ uvwheel__init_turns(uvwheel_state_t *state)
   (void)uv_check_init(state->loop, &state->check);
   (void)uv_check_start(&state->check, uvwheel__on_check);
   uv_unref((uv_handle_t *)&state->check);
+  if (uv_version() < 0x012d00)
+    return;
+  (void)uv_prepare_init(state->loop, &state->first);
+  start_first(state);
+  uv_unref((uv_handle_t *)&state->first);
 }
 
 /* ---- Before their time --------------------------------------------------- */

@@ -137,7 +137,6 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->wheel = wheel;
   state->options = chosen;
   state->lag_ms = clock_lag_ms();
-  state->is_time_new = uv_version() < 0x012d00;
   uvwheel__init_clock(state);
   uvwheel__init_turns(state);
   wheel->state = state;
@@ -148,29 +147,32 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 
 /* The handles that a wheel keeps from its init to its close. */
 static const size_t places[] = {
-    offsetof(uvwheel_state_t, driver), offsetof(uvwheel_state_t, idle),
-    offsetof(uvwheel_state_t, prepare), offsetof(uvwheel_state_t, check),
-    offsetof(uvwheel_state_t, async)};
+    offsetof(uvwheel_state_t, driver),  offsetof(uvwheel_state_t, idle),
+    offsetof(uvwheel_state_t, prepare), offsetof(uvwheel_state_t, first),
+    offsetof(uvwheel_state_t, check),   offsetof(uvwheel_state_t, async)};
 
-static unsigned
-count_handles(const uvwheel_state_t *state)
-{
-  return state->has_mailbox ? 5 : 4;
-}
+#define HANDLES (sizeof places / sizeof *places)
 
 static uv_handle_t *
-handle_at(uvwheel_state_t *state, unsigned index)
+handle_at(uvwheel_state_t *state, size_t index)
 {
   return (uv_handle_t *)(void *)((char *)state + places[index]);
+}
+
+/* A handle that was not initialised is all zeros. */
+static bool
+is_open(const uv_handle_t *handle, unsigned closing)
+{
+  return handle->type != UV_UNKNOWN_HANDLE && !(handle->flags & closing);
 }
 
 static bool
 are_closed(uvwheel_state_t *state)
 {
-  unsigned i;
+  size_t i;
 
-  for (i = 0; i < count_handles(state); i++)
-    if (!(handle_at(state, i)->flags & UV__HANDLE_CLOSED))
+  for (i = 0; i < HANDLES; i++)
+    if (is_open(handle_at(state, i), UV__HANDLE_CLOSED))
       return false;
   return true;
 }
@@ -233,7 +235,7 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
   uvwheel_state_t *state;
   uvwheel_entry_t *entry;
-  unsigned i;
+  size_t i;
 
   if (!is_wheel(wheel) || (wheel->state->flags & CLOSING))
     return;
@@ -244,8 +246,8 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   state->flags |= CLOSING;
   state->close_cb = cb;
   uvwheel__close_mailbox(state);
-  for (i = 0; i < count_handles(state); i++)
-    if (!uv_is_closing(handle_at(state, i))) /* else others close it */
+  for (i = 0; i < HANDLES; i++) /* if others close some, they do */
+    if (is_open(handle_at(state, i), UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
       close_handle(state, handle_at(state, i));
   finish_close(state);
 }
@@ -264,7 +266,8 @@ uvwheel_owns_handle(const uv_handle_t *handle)
     return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_idle ||
            ((const uv_idle_t *)handle)->idle_cb == on_close_watch;
   case UV_PREPARE:
-    return ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_prepare;
+    return ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_prepare ||
+           ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_first;
   case UV_CHECK:
     return ((const uv_check_t *)handle)->check_cb == uvwheel__on_check;
   case UV_ASYNC:

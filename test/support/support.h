@@ -60,7 +60,7 @@ void rewind_clock(void);
 unsigned close_all_handles(void);
 
 /* The handles that a wheel without a mailbox adds to its loop. */
-#define WHEEL_HANDLES 4
+#define WHEEL_HANDLES (uv_version() < 0x012d00 ? 4u : 5u)
 
 /* How many handles uv_walk finds, except the one for run_for; and which, as far
  * as there is room. */
