@@ -261,6 +261,25 @@ continue_spell(uvwheel_state_t *state)
 
 /* ---- The handles --------------------------------------------------------- */
 
+/* Before others' prepare callbacks, which may block the loop. Before 1.45 libuv
+ * reads the clock when a run begins, behind the sleep of a program that drives
+ * the loop by hand; since then this handle tells when that ends. */
+void
+uvwheel__on_first(uv_prepare_t *first)
+{
+  uvwheel__end_sleep(CONTAINER_OF(first, uvwheel_state_t, first));
+}
+
+/* libuv calls the prepare handle first that was started last. */
+static void
+start_first(uvwheel_state_t *state)
+{
+  if (state->first.type == UV_UNKNOWN_HANDLE) /* it was not initialised */
+    return;
+  (void)uv_prepare_stop(&state->first);
+  (void)uv_prepare_start(&state->first, uvwheel__on_first);
+}
+
 void
 uvwheel__on_driver(uv_timer_t *driver)
 {
@@ -281,6 +300,7 @@ uvwheel__on_driver(uv_timer_t *driver)
   else
     uvwheel__arm(state);
   uvwheel__end_driver(state);
+  start_first(state);
 }
 
 /* Before each poll. */
@@ -288,23 +308,6 @@ void
 uvwheel__on_prepare(uv_prepare_t *prepare)
 {
   uvwheel__begin_poll(CONTAINER_OF(prepare, uvwheel_state_t, prepare));
-}
-
-/* Before others' prepare callbacks, which may block the loop. Before 1.45 libuv
- * reads the clock when a run begins, behind the sleep of a program that drives
- * the loop by hand; since then this handle tells when that ends. libuv calls
- * the handle first that was started last. */
-void
-uvwheel__on_first(uv_prepare_t *first)
-{
-  uvwheel__end_sleep(CONTAINER_OF(first, uvwheel_state_t, first));
-}
-
-static void
-start_first(uvwheel_state_t *state)
-{
-  (void)uv_prepare_stop(&state->first);
-  (void)uv_prepare_start(&state->first, uvwheel__on_first);
 }
 
 /* After each poll. */
@@ -330,8 +333,7 @@ uvwheel__on_check(uv_check_t *check)
   }
   if (uvwheel__end_check(state))
     uvwheel__start_driver(state, state->counted_loop_ms - loop_now(state));
-  if (state->first.type == UV_PREPARE)
-    start_first(state);
+  start_first(state);
 }
 
 /* The prepares and the check do not keep the loop alive. */
