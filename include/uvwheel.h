@@ -244,8 +244,8 @@ typedef struct uvwheel_stats_s {
 /* ---- The wheel ---------------------------------------------------------- */
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
- * libuv's own inits do, it adds handles to the loop (a timer, an idle, a
- * prepare and a check handle). A loop may have any number of wheels.
+ * libuv's own inits do, it adds handles to the loop (a timer, an idle, a check
+ * and one or two prepare handles). A loop may have any number of wheels.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM,
  * UV_ENOTSUP (the library reads private fields of libuv: the loop's time, its

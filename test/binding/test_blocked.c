@@ -14,11 +14,14 @@ static uv_prepare_t prepare;
 static uv_check_t check;
 static test_timer_t own;
 static uint64_t length_ms;
+static bool updates;
 
 static void
 block(void)
 {
   virtual_time_advance_ms(length_ms);
+  if (updates)
+    uv_update_time(&loop);
 }
 
 static void
@@ -105,9 +108,11 @@ by_own(void)
 static const struct {
   const char *name;
   void (*begin)(void);
-} ways[WAYS] = {{"uv_timer_t", by_timer}, {"poll", by_poll},
-                {"prepare", by_prepare},  {"check", by_check},
-                {"close", by_close},      {"the wheel's own", by_own}};
+  bool may_update; /* in a poll or before one that hides when it returned */
+} ways[WAYS] = {
+    {"uv_timer_t", by_timer, true}, {"poll", by_poll, false},
+    {"prepare", by_prepare, false}, {"check", by_check, false},
+    {"close", by_close, true},      {"the wheel's own", by_own, true}};
 
 static unsigned way;
 
@@ -136,14 +141,17 @@ is_about(uint64_t counted_ms, uint64_t ms)
 }
 
 /* By each way 10 and 20 s, on a wheel with one timer of 15 s and on one that
- * has a timer at each tick. */
+ * has a timer at each tick; with and without uv_update_time. */
 START_TEST(each_callback_that_blocks_the_loop_is_a_stall)
 {
   bool is_dense = _i & 1;
   static test_timer_t timers[100];
   size_t i;
 
-  way = (unsigned)_i / 4;
+  way = (unsigned)_i / 8;
+  updates = _i & 4;
+  if (updates && !ways[way].may_update)
+    return;
   length_ms = _i & 2 ? 20000 : 10000;
   open_handles();
   open_wheel(10, 512);
@@ -210,6 +218,56 @@ START_TEST(a_frame_between_two_runs_is_no_stall)
 }
 END_TEST
 
+static void
+ignore(uv_timer_t *handle)
+{
+  (void)handle;
+}
+
+/* Scenario 31. A program sleeps for as long as the loop says. Another's timer
+ * is due more often than the wheel's. */
+START_TEST(a_program_that_sleeps_on_its_loop_has_no_stall)
+{
+  static test_timer_t distant;
+  int timeout_ms;
+
+  open_handles();
+  open_wheel(10, 512);
+  test_timer_init(&distant);
+  test_timer_start(&distant, 10000, 0);
+  ck_assert_int_eq(uv_timer_start(&timer, ignore, 700, 700), 0);
+  while (distant.fired == 0) {
+    timeout_ms = uv_backend_timeout(&loop);
+    if (timeout_ms > 0)
+      virtual_time_advance_ms((uint64_t)timeout_ms);
+    (void)uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  }
+  close_all_handles();
+}
+END_TEST
+
+/* With a time of the loop from before the sleep: in an empty wheel, and where
+ * the loop might have slept for longer. */
+START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
+{
+  static test_timer_t distant, late;
+
+  open_wheel(10, 512);
+  test_timer_init(&distant);
+  test_timer_init(&late);
+  run_for(10);
+  virtual_time_advance_ms(90000);
+  test_timer_start(&distant, 100000, 0);
+  (void)uv_run(&loop, UV_RUN_NOWAIT);
+  virtual_time_advance_ms(600);
+  test_timer_start(&late, 50, 0);
+  run_for(100);
+  ck_assert_uint_eq(late.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+}
+END_TEST
+
 /* What is not alive does not run. */
 START_TEST(a_loop_that_was_not_alive_for_a_week_has_no_stall)
 {
@@ -266,8 +324,10 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      {each_callback_that_blocks_the_loop_is_a_stall, 0, 4 * WAYS},
+      {each_callback_that_blocks_the_loop_is_a_stall, 0, 8 * WAYS},
       EACH(a_frame_between_two_runs_is_no_stall, drives),
+      TEST(a_program_that_sleeps_on_its_loop_has_no_stall),
+      TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it),
       TEST(a_loop_that_was_not_alive_for_a_week_has_no_stall),
       TEST(the_allowance_tells_when_stalls_will_not_be_forgiven),
   };
