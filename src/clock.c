@@ -50,6 +50,7 @@
 void
 uvwheel__init_clock(uvwheel_state_t *state)
 {
+  state->counted_loop_ms = loop_now(state);
   state->spent_until_loop_ms = (int64_t)loop_now(state) - FILL_MS;
 }
 

@@ -270,11 +270,12 @@ uvwheel__on_first(uv_prepare_t *first)
   uvwheel__end_sleep(CONTAINER_OF(first, uvwheel_state_t, first));
 }
 
-/* libuv calls the prepare handle first that was started last. */
+/* libuv calls the prepare handle first that was started last. It would also
+ * start a handle that is closing. */
 static void
 start_first(uvwheel_state_t *state)
 {
-  if (state->first.type == UV_UNKNOWN_HANDLE) /* it was not initialised */
+  if (state->first.type == UV_UNKNOWN_HANDLE || IS_CLOSING(state->first))
     return;
   (void)uv_prepare_stop(&state->first);
   (void)uv_prepare_start(&state->first, uvwheel__on_first);
