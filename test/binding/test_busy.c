@@ -144,7 +144,7 @@ static const struct {
             {10, 60}, {100, 60}, {4000, 5}, {10, 150}, {10, 240}};
 
 /* P2, P6. The loop itself is late by an iteration, and the wait ends with one.
- */
+ * Two polls have passed then. */
 START_TEST(slow_iterations_add_two_of_them)
 {
   uint64_t tick_ms = slow[_i].tick_ms, takes_ms = slow[_i].takes_ms;
@@ -153,6 +153,7 @@ START_TEST(slow_iterations_add_two_of_them)
   open_wheel(tick_ms, 512);
   begin_noise(takes_ms * NS_PER_MS);
   run_timers_of_all_moments(tick_ms);
+  ck_assert_uint_ge(shortest_wait_ms, 2 * takes_ms);
   ck_assert_uint_le(latest_ms, tick_ms + 2 * takes_ms +
                                    (wait_ms > takes_ms ? wait_ms : takes_ms));
   end_noise();
@@ -321,6 +322,33 @@ START_TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet)
 }
 END_TEST
 
+static void
+take_30_ms(uv_timer_t *timer)
+{
+  (void)timer;
+  virtual_time_advance_ms(30);
+}
+
+/* P6. In each iteration one blocks the loop, so that the wait could begin anew
+ * in each. */
+START_TEST(uv_timers_that_block_prolong_the_wait_once)
+{
+  static test_timer_t timer;
+  static uv_timer_t blocker;
+
+  open_wheel(10, 512);
+  begin_noise(NS_PER_MS);
+  ck_assert_int_eq(uv_timer_init(&loop, &blocker), 0);
+  ck_assert_int_eq(uv_timer_start(&blocker, take_30_ms, 1, 1), 0);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 100, 0);
+  run_for(100 + 10 + 2 * wait_of(10) + 4 * 31);
+  ck_assert_uint_eq(timer.fired, 1);
+  uv_close((uv_handle_t *)&blocker, NULL);
+  end_noise();
+}
+END_TEST
+
 /* ---- Beside ten wheels --------------------------------------------------- */
 
 #define WHEELS 10u
@@ -354,6 +382,7 @@ START_TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls)
   run_for(1000);
   ck_assert_uint_ge(virtual_time_polls() - polls, 100000);
   ck_assert_uint_le(virtual_time_peeks() - peeks, WHEELS * 7 * 1001);
+  ck_assert_uint_ge(virtual_time_peeks() - peeks, WHEELS * 6 * 1000);
   ck_assert_uint_ge(fired, WHEELS * 95);
   end_noise();
   for (i = 0; i < WHEELS; i++)
@@ -373,6 +402,7 @@ main(void)
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),
       TEST(a_walk_that_runs_a_busy_loop_fires_nothing),
       TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet),
+      TEST(uv_timers_that_block_prolong_the_wait_once),
       TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls),
   };
 

@@ -110,6 +110,27 @@ START_TEST(init_of_idle_timers_and_of_garbage_is_fine)
 }
 END_TEST
 
+static void
+refresh_itself(test_timer_t *timer)
+{
+  (void)uvwheel_timer_refresh(&timer->base);
+}
+
+static void
+fire_and_refresh(void)
+{
+  first.then = refresh_itself;
+  uvwheel_timer_set_repeat(&first.base, 0);
+  run_for(2 * TIMEOUT_MS);
+}
+
+START_TEST(a_refresh_in_its_own_callback_is_reported)
+{
+  start_two();
+  expect_abort_of_first(fire_and_refresh, "refreshed in its own callback");
+}
+END_TEST
+
 /* ---- Links --------------------------------------------------------------- */
 
 /* A link is broken, and then something is done. Those of a pass stand behind
@@ -199,6 +220,7 @@ main(void)
   const loop_test_t tests[] = {
       TEST(init_of_an_active_timer_is_reported),
       TEST(init_of_idle_timers_and_of_garbage_is_fine),
+      TEST(a_refresh_in_its_own_callback_is_reported),
       EACH(a_corrupted_link_is_reported, breaks),
       TEST(an_entry_that_is_inserted_twice_is_reported),
   };

@@ -514,20 +514,6 @@ START_TEST(a_clock_that_steps_back_after_a_spell_leaves_nothing_unheard)
 }
 END_TEST
 
-/* P6. libuv before 1.45 calls the driver first, before any check. */
-START_TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard)
-{
-  open_wheel_and_step_back();
-  peers_open(&in_many_parts[1]);
-  peers_speak_at(clock_now_ms() + TIMEOUT_MS - 10);
-  virtual_time_advance_ms(TIMEOUT_MS + 500);
-  run_until(clock_now_ms() + 500);
-  ck_assert_uint_eq(peers_closed(), 0);
-  peers_close();
-  virtual_time_advance_ms(TIMEOUT_MS);
-}
-END_TEST
-
 int
 main(void)
 {
@@ -544,7 +530,6 @@ main(void)
            step_backs),
       EACH(a_clock_that_steps_back_leaves_nothing_unheard, within_spells),
       EACH(a_clock_that_steps_back_after_a_spell_leaves_nothing_unheard, held),
-      TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard),
   };
 
   return run_loop_tests("heard", tests, LENGTH(tests));

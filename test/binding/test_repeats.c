@@ -321,6 +321,29 @@ START_TEST(many_bursts_inside_a_tick_cost_a_look_each)
 }
 END_TEST
 
+static repeater_t trio[3];
+
+static void
+take_turns(uvwheel_timer_t *timer)
+{
+  ck_assert_ptr_eq(timer, &trio[fired_in_all++ % LENGTH(trio)].timer);
+}
+
+/* P4. Each comes ten times in a tick, and then waits behind the others. */
+START_TEST(bursts_inside_a_fifo_tick_take_turns)
+{
+  size_t i;
+
+  open_wheel_with(&(uvwheel_options_t){.tick_ms = 1000, .flags = UVWHEEL_FIFO});
+  for (i = 0; i < LENGTH(trio); i++) {
+    start(&trio[i], UVWHEEL_MISSED_BURST, 100);
+    (void)uvwheel_timer_start(&trio[i].timer, take_turns, 50, 100);
+  }
+  run_for(2000);
+  ck_assert_uint_ge(fired_in_all, 10 * LENGTH(trio));
+}
+END_TEST
+
 START_TEST(a_choice_that_is_none_is_refused)
 {
   static repeater_t repeater;
@@ -352,6 +375,7 @@ main(void)
       EACH(a_minute_s_stall_costs_a_repeat_one_callback_at_most, minutes),
       TEST(a_beat_finer_than_the_tick_bursts_inside_it_or_skips),
       {many_bursts_inside_a_tick_cost_a_look_each, 0, 2},
+      TEST(bursts_inside_a_fifo_tick_take_turns),
       TEST(a_choice_that_is_none_is_refused),
   };
 

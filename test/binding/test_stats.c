@@ -36,6 +36,7 @@ START_TEST(each_thing_that_happens_is_counted_once)
   uvwheel_close(&wheel, NULL);
   ck_assert_uint_eq(stats_of_wheel().active, 0);
   ck_assert_uint_eq(stats_of_wheel().stopped, 3);
+  ck_assert_uint_eq(stats_of_wheel().allowance_ms, 0);
 }
 END_TEST
 
@@ -76,19 +77,19 @@ START_TEST(a_slot_is_counted_and_others_are_empty)
   static test_timer_t timers[3];
   uint64_t slot, tick;
 
-  open_wheel(10, 8);
+  open_wheel(10, 64);
   test_timer_init_all(timers, LENGTH(timers));
   test_timer_start(&timers[0], 25, 0);
   test_timer_start(&timers[1], 25, 0);
-  test_timer_start(&timers[2], 25 + 80, 0);
+  test_timer_start(&timers[2], 25 + 640, 0);
   tick = tick_ms_after(10, uv_now(&loop) + 25) / 10;
-  for (slot = 0; slot < 9; slot++)
+  for (slot = 0; slot <= 64; slot++)
     ck_assert_uint_eq(uvwheel_slot_count(&wheel, slot),
-                      slot == tick % 8 ? 3 : 0);
+                      slot == tick % 64 ? 3 : 0);
   ck_assert_uint_eq(uvwheel_slot_count(NULL, 0), 0);
   uvwheel_close(&wheel, on_wheel_closed);
   run_for(0);
-  ck_assert_uint_eq(uvwheel_slot_count(&wheel, tick % 8), 0);
+  ck_assert_uint_eq(uvwheel_slot_count(&wheel, tick % 64), 0);
 }
 END_TEST
 
@@ -198,6 +199,21 @@ START_TEST(the_page_shows_in_which_round_timers_are_due)
   run_for(200);
   expect_on_page("rounds    3 timers are due in later ones, "
                  "at most 2 ahead\n");
+  ck_assert_uint_eq(stats_of_wheel().rescheduled, 0);
+}
+END_TEST
+
+/* From the next tick on: a full slot, and a slot with one timer. */
+START_TEST(the_page_shows_which_slots_are_full)
+{
+  static test_timer_t timers[21];
+  size_t i;
+
+  open_wheel(10, 4);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], i == 0 ? 20 : 0, 0);
+  expect_on_page("slots     |@ . |\n");
 }
 END_TEST
 
@@ -264,6 +280,7 @@ main(void)
       TEST(lateness_is_counted_in_powers_of_two),
       TEST(the_page_shows_configuration_counts_and_lateness),
       TEST(the_page_shows_in_which_round_timers_are_due),
+      TEST(the_page_shows_which_slots_are_full),
       TEST(the_page_shows_trouble),
       {the_page_of_any_wheel_can_be_printed, 0, 5},
   };

@@ -374,6 +374,37 @@ START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
 }
 END_TEST
 
+/* uv_stop was called, or nothing keeps the loop alive. */
+static void
+end_run(uv_async_t *async)
+{
+  if (async->data != NULL)
+    uv_stop(async->loop);
+  else
+    uv_unref((uv_handle_t *)async);
+}
+
+/* P6. Its run returns, and the program does something else for 10 s. */
+START_TEST(a_loop_that_has_ended_may_sleep)
+{
+  static test_timer_t timer;
+  static uv_async_t async;
+
+  open_wheel(100, 512);
+  uvwheel_unref(&wheel);
+  test_timer_init(&timer);
+  test_timer_start(&timer, 60000, 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, end_run), 0);
+  async.data = _i == 0 ? &timer : NULL;
+  ck_assert_int_eq(uv_async_send(&async), 0);
+  uv_run(&loop, UV_RUN_DEFAULT);
+  virtual_time_advance_ms(10000);
+  run_for(0);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  uv_close((uv_handle_t *)&async, NULL);
+}
+END_TEST
+
 /* ---- Beside a uv_timer_t ------------------------------------------------- */
 
 static uv_timer_t keeper;
@@ -518,6 +549,7 @@ START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
   (void)uv_prepare_start(&prepare, block_before_poll);
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, BESIDE);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 1);
   uv_close((uv_handle_t *)&prepare, NULL);
   for (i = 0; i < BESIDE; i++)
     uv_close((uv_handle_t *)&beside[i], NULL);
@@ -540,6 +572,7 @@ main(void)
       TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
       TEST(a_poll_2_that_fails_leaves_an_idle_loop_idle),
       EACH(a_program_that_drives_the_loop_by_hand_has_no_stalls, by_hand),
+      {a_loop_that_has_ended_may_sleep, 0, 2},
       EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
       TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop),
   };

@@ -347,6 +347,44 @@ START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
 }
 END_TEST
 
+/* ---- A clock that steps back --------------------------------------------- */
+
+static void
+stop_idle(uv_poll_t *poll, int status, int events)
+{
+  char byte;
+
+  (void)poll, (void)events;
+  ck_assert_int_eq(status, 0);
+  ck_assert_int_eq(read(message_fds[0], &byte, 1), 1);
+  ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
+}
+
+/* P6. The clock steps back once the wheel has listened, fired and become empty.
+ * libuv before 1.45 then calls the driver first, before any check. */
+START_TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard)
+{
+  static test_timer_t timer;
+
+  (void)open_idle(ticks_ms[_i]);
+  ck_assert_int_eq(uv_poll_init(&loop, &reader, message_fds[0]), 0);
+  ck_assert_int_eq(uv_poll_start(&reader, UV_READABLE, stop_idle), 0);
+  ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
+  test_timer_init(&timer);
+  expect_punctual(&timer, 100);
+  virtual_time_step_back_ms(5000);
+  uv_update_time(&loop);
+  ck_assert_int_eq(uvwheel_timer_start(&idle, cut_off, 100, 0), 0);
+  ck_assert_int_eq(write(message_fds[1], "x", 1), 1);
+  virtual_time_advance_ms(100 + ticks_ms[_i]);
+  run_for(100);
+  ck_assert_int_eq(uvwheel_timer_is_active(&idle), 0);
+  close_idle((uv_handle_t *)&reader);
+  close(message_fds[0]);
+  virtual_time_advance_ms(5000);
+}
+END_TEST
+
 /* ---- A connection that is accepted --------------------------------------- */
 
 #define CLIENTS 20
@@ -469,6 +507,7 @@ main(void)
            ticks_ms),
       EACH(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first,
            ticks_ms),
+      EACH(a_step_back_that_no_check_has_seen_leaves_nothing_unheard, ticks_ms),
       EACH(a_connection_that_was_just_accepted_is_read_before_its_timer_fires,
            ticks_ms),
   };

@@ -168,29 +168,35 @@ keep(uint64_t key, uint32_t from, uint32_t move)
   return state_count - 1;
 }
 
-/* The moves that lead to a state. Returns how many. */
-static unsigned
-way_to(uint32_t state, uint32_t *way)
-{
-  unsigned length = 0, i;
-
-  for (; states[state].from != NOWHERE; state = states[state].from) {
-    require(length < DEEPEST);
-    way[length++] = states[state].move;
-  }
-  for (i = 0; i < length / 2; i++) {
-    uint32_t move = way[i];
-    way[i] = way[length - 1 - i];
-    way[length - 1 - i] = move;
-  }
-  return length;
-}
-
 /* ---- Exploring ----------------------------------------------------------- */
 
 static const world_t *world;
-static uint32_t state_now;
-static uint32_t move_now;
+
+/* The moves made since the world began: the shortest way to where it is. */
+static uint32_t way[DEEPEST + 2];
+static unsigned way_length;
+
+/* Makes a move after the first moves of the way. */
+static bool
+make_after(unsigned length, uint32_t move)
+{
+  way[length] = move;
+  way_length = length + 1;
+  return moves[move].make(moves[move].timer, moves[move].ms);
+}
+
+static void
+set_way_to(uint32_t state)
+{
+  unsigned i;
+
+  way_length = 0;
+  for (i = state; states[i].from != NOWHERE; i = states[i].from)
+    way_length++;
+  require(way_length <= DEEPEST);
+  for (i = way_length; i > 0; state = states[state].from)
+    way[--i] = states[state].move;
+}
 
 static void
 tell_world(FILE *stream)
@@ -204,45 +210,41 @@ tell_world(FILE *stream)
 }
 
 static void
-tell_move(uint32_t move)
+tell_move(const move_t *move)
 {
-  fprintf(stderr, "  %s", moves[move].name);
-  if (moves[move].ms == MOST)
-    fprintf(stderr, "(%u, most)\n", moves[move].timer);
+  fprintf(stderr, "  %s", move->name);
+  if (move->ms == MOST)
+    fprintf(stderr, "(%u, most)\n", move->timer);
   else
-    fprintf(stderr, "(%u, %" PRId64 ")\n", moves[move].timer,
-            (int64_t)moves[move].ms);
+    fprintf(stderr, "(%u, %" PRId64 ")\n", move->timer, (int64_t)move->ms);
 }
 
-/* How what went wrong came about. It is the shortest way to it. */
+/* How what went wrong came about. */
 static void
 tell_way(void)
 {
-  static uint32_t way[DEEPEST];
-  unsigned length, i;
+  unsigned i;
 
   if (world == NULL)
     return;
   tell_world(stderr);
   fprintf(stderr, ":\n");
-  length = way_to(state_now, way);
-  for (i = 0; i < length; i++)
-    tell_move(way[i]);
-  tell_move(move_now);
+  for (i = 0; i < way_length; i++)
+    tell_move(&moves[way[i]]);
 }
 
 /* The same moves lead to the same state. */
 static void
 go_to(uint32_t state, const snapshot_t begin)
 {
-  static uint32_t way[DEEPEST];
-  unsigned length = way_to(state, way), i;
+  unsigned length, i;
 
+  set_way_to(state);
+  length = way_length;
   restore(begin);
-  for (i = 0; i < length; i++) {
-    move_now = way[i];
-    (void)moves[way[i]].make(moves[way[i]].timer, moves[way[i]].ms);
-  }
+  way_length = 0;
+  for (i = 0; i < length; i++)
+    (void)make_after(i, way[i]);
   require(world->layer->key() == states[state].key);
 }
 
@@ -250,48 +252,60 @@ go_to(uint32_t state, const snapshot_t begin)
 static uint64_t
 sum_up(const snapshot_t here)
 {
+  unsigned length = way_length;
   uint64_t sum = 0;
   uint32_t i;
 
   for (i = 0; i < move_count; i++) {
-    if (moves[i].make(moves[i].timer, moves[i].ms))
+    if (make_after(length, i))
       sum += mix(1, world->layer->key());
     restore(here);
   }
+  way_length = length;
   return sum;
 }
 
-/* The state at hand, to which another way leads than to one that has the same
- * key, goes on as that one does. */
+/* The world, to which another way leads than to the state of the same key, goes
+ * on as that state does. */
 static void
 expect_same(uint32_t state, const snapshot_t begin)
 {
   static snapshot_t here;
-  uint32_t move = move_now;
+  static uint32_t way_here[LENGTH(way)];
+  unsigned length = way_length;
   uint64_t sum;
+  bool is_same;
 
   save(here);
   sum = sum_up(here);
+  memcpy(way_here, way, sizeof way);
   go_to(state, begin);
   save(here);
-  require(sum_up(here) == sum);
-  move_now = move;
+  is_same = sum_up(here) == sum;
+  if (!is_same) {
+    fprintf(stderr, "two ways to one key, which do not go on alike:\n");
+    tell_way();
+  }
+  memcpy(way, way_here, sizeof way);
+  way_length = length;
+  require(is_same);
 }
 
 /* Makes all moves. Returns how many were possible. */
 static uint64_t
-go_on(const snapshot_t here, const snapshot_t begin)
+go_on(uint32_t from, const snapshot_t here, const snapshot_t begin)
 {
   static uint64_t made_in_all;
   uint64_t before = made_in_all;
+  unsigned length = way_length;
+  uint32_t move;
 
-  for (move_now = 0; move_now < move_count; move_now++) {
-    const move_t *move = &moves[move_now];
+  for (move = 0; move < move_count; move++) {
     uint32_t known = state_count, state;
-    if (!move->make(move->timer, move->ms))
+    if (!make_after(length, move))
       continue;
     world->layer->verify();
-    state = keep(world->layer->key(), state_now, move_now);
+    state = keep(world->layer->key(), from, move);
     if (++made_in_all % SAMPLED == 0 && state < known)
       expect_same(state, begin);
     restore(here);
@@ -317,25 +331,25 @@ static void
 explore(const limits_t *limits, time_t end, found_t *found)
 {
   static snapshot_t begin, here;
-  uint32_t level_end = 1;
+  uint32_t level_end = 1, state;
 
   memset(found, 0, sizeof *found);
   save(begin);
   state_count = 0;
   make_room(1024);
   (void)keep(world->layer->key(), NOWHERE, 0);
-  for (state_now = 0; state_now < state_count; state_now++) {
-    if (state_now == level_end) {
+  for (state = 0; state < state_count; state++) {
+    if (state == level_end) {
       found->depth++;
       level_end = state_count;
     }
     if (is_enough(limits, found->depth, end))
       break;
-    go_to(state_now, begin);
+    go_to(state, begin);
     save(here);
-    found->transitions += go_on(here, begin);
+    found->transitions += go_on(state, here, begin);
   }
-  found->complete = state_now == state_count;
+  found->complete = state == state_count;
   found->states = state_count;
 }
 
@@ -348,6 +362,8 @@ tell_found(const found_t *found)
          found->transitions);
   if (found->complete)
     printf(", all there are\n");
+  else if (found->depth == 0)
+    printf(", not played\n");
   else
     printf(", all of %" PRIu64 " moves\n", found->depth);
   fflush(stdout);
@@ -358,7 +374,7 @@ explore_all(const limits_t *limits)
 {
   time_t begin = time(NULL);
   found_t found, sum = {0, 0, 0, false};
-  unsigned i;
+  unsigned not_played = 0, i;
 
   for (i = 0; i < LENGTH(worlds); i++) {
     time_t now = time(NULL), end = 0;
@@ -369,6 +385,7 @@ explore_all(const limits_t *limits)
     world = &worlds[i];
     memory_count = 0;
     move_count = 0;
+    way_length = 0;
     world->layer->open(world);
     tell_world(stdout);
     explore(limits, end, &found);
@@ -376,9 +393,13 @@ explore_all(const limits_t *limits)
     tell_found(&found);
     sum.states += found.states;
     sum.transitions += found.transitions;
+    not_played += found.transitions == 0;
   }
-  printf("as the model says: %" PRIu64 " states, %" PRIu64 " transitions\n",
+  printf("as the model says: %" PRIu64 " states, %" PRIu64 " transitions",
          sum.states, sum.transitions);
+  if (not_played > 0)
+    printf("; %u worlds not played", not_played);
+  printf("\n");
 }
 
 static bool

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+
+/* How many instructions a call takes depends on the compiler. But on a timer of
+ * the wheel that the thread used last it takes fewer than on another's. */
+
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support.h"
+
+/* Two wheels, each with an active timer, an idle one, and another. */
+static uvwheel_t wheels[2];
+static uvwheel_timer_t timers[2][3];
+
+static int
+start(uvwheel_timer_t *timer)
+{
+  return uvwheel_timer_start(timer, on_test_timer, 1000, 1000);
+}
+
+static int (*const calls[])(uvwheel_timer_t *) = {
+    uvwheel_timer_refresh, uvwheel_timer_again, uvwheel_timer_stop, start};
+
+/* Makes a call in a child that stops after each instruction, as for a debugger.
+ * Returns 0 where the system cannot do that, as in an emulator. */
+static uint64_t
+count_instructions(int (*call)(uvwheel_timer_t *), uvwheel_timer_t *timer)
+{
+  uint64_t count = 0;
+  int status = 0;
+  pid_t child = fork();
+
+  ck_assert_int_ge(child, 0);
+  if (child == 0) {
+    if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+      (void)raise(SIGSTOP);
+    _exit(call(timer) != 0);
+  }
+  while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
+    count++;
+    if (ptrace(PTRACE_SINGLESTEP, child, NULL, NULL) != 0) {
+      (void)kill(child, SIGKILL);
+      return 0;
+    }
+  }
+  ck_assert_int_eq(status, 0);
+  return count;
+}
+
+START_TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions)
+{
+  uint64_t on_last, on_other;
+  int i, j;
+
+  for (i = 0; i < 2; i++) {
+    ck_assert_int_eq(uvwheel_init(&loop, &wheels[i], NULL), 0);
+    for (j = 0; j < 3; j++)
+      ck_assert_int_eq(uvwheel_timer_init(&wheels[i], &timers[i][j]), 0);
+    ck_assert_int_eq(start(&timers[i][0]) | start(&timers[i][2]), 0);
+  }
+  for (i = 0; i <= (int)LENGTH(calls); i++) {
+    j = i == LENGTH(calls); /* the last start is of the idle timer */
+    on_last = count_instructions(calls[i - j], &timers[1][j]);
+    on_other = count_instructions(calls[i - j], &timers[0][j]);
+    require(on_last == 0 || on_last < on_other);
+  }
+  for (i = 0; i < 2; i++)
+    uvwheel_close(&wheels[i], NULL);
+  run_for(0);
+}
+END_TEST
+
+int
+main(void)
+{
+  const loop_test_t tests[] = {
+      TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions)};
+
+  return run_loop_tests("instructions", tests, LENGTH(tests));
+}
