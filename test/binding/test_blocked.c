@@ -268,25 +268,6 @@ START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
 }
 END_TEST
 
-/* What is not alive does not run. */
-START_TEST(a_loop_that_was_not_alive_for_a_week_has_no_stall)
-{
-  const uint64_t week_ms = 7 * 24 * 3600 * UINT64_C(1000);
-  static test_timer_t distant;
-
-  open_wheel(10, 512);
-  test_timer_init(&distant);
-  test_timer_start(&distant, 2 * week_ms, 0);
-  run_for(100);
-  uvwheel_unref(&wheel);
-  (void)uv_run(&loop, UV_RUN_ONCE);
-  virtual_time_advance_ms(week_ms);
-  run_for(100);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-  rewind_clock();
-}
-END_TEST
-
 /* ---- What the allowance shows -------------------------------------------- */
 
 /* A server that saves for 4 s each minute is forgiven for 49 minutes. The
@@ -328,7 +309,6 @@ main(void)
       EACH(a_frame_between_two_runs_is_no_stall, drives),
       TEST(a_program_that_sleeps_on_its_loop_has_no_stall),
       TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it),
-      TEST(a_loop_that_was_not_alive_for_a_week_has_no_stall),
       TEST(the_allowance_tells_when_stalls_will_not_be_forgiven),
   };
 

@@ -19,7 +19,8 @@ typedef enum difference_e {
   NO_MUTEX,
   NO_ASYNC,
   POLL_FAILS,
-  POLL_REFUSES
+  POLL_REFUSES,
+  SINCE_1_45
 } difference_t;
 
 static difference_t difference;
@@ -31,6 +32,8 @@ int __wrap_uv_is_closing(const uv_handle_t *handle);
 int __wrap_uv_mutex_init(uv_mutex_t *mutex);
 int __wrap_uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb cb);
 void __wrap_uv_stop(uv_loop_t *loop);
+unsigned __wrap_uv_version(void);
+unsigned __real_uv_version(void);
 void __wrap_uv_mutex_destroy(uv_mutex_t *mutex);
 int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms);
 int __real_uv_mutex_init(uv_mutex_t *mutex);
@@ -75,6 +78,12 @@ void
 __wrap_uv_stop(uv_loop_t *stopped)
 {
   stopped->stop_flag = difference == STOP_FLAG ? 0 : 1;
+}
+
+unsigned
+__wrap_uv_version(void)
+{
+  return difference == SINCE_1_45 ? 0x012d00 : __real_uv_version();
 }
 
 void
@@ -146,6 +155,56 @@ START_TEST(a_mailbox_that_cannot_be_opened_leaves_nothing)
 }
 END_TEST
 
+static bool blocks;
+
+static void
+block_once(uv_prepare_t *prepare)
+{
+  (void)prepare;
+  if (blocks)
+    virtual_time_advance_ms(10000);
+  blocks = false;
+}
+
+static void
+close_wheel(test_timer_t *timer)
+{
+  (void)timer;
+  uvwheel_close(&wheel, on_wheel_closed);
+}
+
+/* P6. Since 1.45 libuv does not read the clock when a run begins. A handle of
+ * its own tells a program's sleep from prepare callbacks that block. */
+START_TEST(since_1_45_a_handle_tells_sleep_from_prepare_callbacks)
+{
+  static uv_prepare_t prepare;
+  static test_timer_t distant, closer;
+
+  difference = SINCE_1_45;
+  open_wheel(10, 512);
+  ck_assert_uint_eq(handle_count(), 5);
+  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
+  ck_assert_int_eq(uv_prepare_start(&prepare, block_once), 0);
+  test_timer_init(&distant);
+  test_timer_init(&closer);
+  test_timer_start(&distant, 60000, 0);
+  run_for(100);
+  virtual_time_advance_ms(5000);
+  blocks = true;
+  run_for(100);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_ge(stats_of_wheel().stall_sum_ms, 9990);
+  ck_assert_uint_le(stats_of_wheel().stall_sum_ms, 10010);
+  closer.then = close_wheel;
+  test_timer_start(&closer, 10, 0);
+  uv_close((uv_handle_t *)&prepare, NULL);
+  run_for(100);
+  ck_assert_uint_eq(wheels_closed, 1);
+  ck_assert_uint_eq(handle_count(), 0);
+  difference = NOTHING;
+}
+END_TEST
+
 /* Why nothing tells whether a descriptor is ready. */
 static const difference_t silences[] = {BACKEND, POLL_FAILS, POLL_REFUSES};
 
@@ -190,6 +249,7 @@ main(void)
   const loop_test_t tests[] = {
       EACH(a_libuv_whose_fields_hold_something_else_is_refused, unknown_fields),
       TEST(a_mailbox_that_cannot_be_opened_leaves_nothing),
+      TEST(since_1_45_a_handle_tells_sleep_from_prepare_callbacks),
       {a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll, 0,
        LENGTH(in_parts) * LENGTH(silences)},
   };
