@@ -50,16 +50,16 @@
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; timers of one tick in any, unless UVWHEEL_FIFO.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
- * - P6. Heard first. A due timer fires once a poll leaves no descriptor ready,
- *   none waits to be registered, and no request is queued. If I/O is always
+ * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
+ *   ready or waiting to be registered, and no request queued. If I/O is always
  *   ready, it fires after two polls and a quarter of a tick (25 to 250 ms). If
- *   a uv_timer_t blocks the loop for more than 25 ms meanwhile, this wait
- *   starts over, once. Whatever the loop reads in that time counts.
+ *   the loop is blocked for more than 25 ms between two of these polls, this
+ *   wait starts over, once. Whatever the loop reads in that time counts.
  *   A stall is a time of S ms between two polls, longer than stall_ms, in which
- *   callbacks ran, anybody's, or the process was frozen. After it the wheel's
- *   clock is set back by S + min(S, 1000) ms. The wheel forgives 60 s at most,
- *   and 1 s more for each 16 s. A loop may sleep in its poll, or between two
- *   runs, until the wheel's next tick: a freeze before that counts as sleep.
+ *   callbacks ran, anybody's, or the process was frozen. It sets the wheel's
+ *   clock back by S + min(S, 1000) ms, while an allowance is not used up: 60 s
+ *   at most; 1 s flows in each 16 s. A loop may sleep in its poll, or between
+ *   two runs, until the wheel's next tick: a freeze before that is no stall.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall,
  *   also one by the repeat's own callback, delays it.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel
@@ -249,9 +249,9 @@ typedef struct uvwheel_stats_s {
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM,
  * UV_ENOTSUP (the library reads private fields of libuv: the loop's time, its
- * queue of watchers, the flags of a handle. This libuv does not have them where
- * all known versions have them; or, on Windows, it is older than 1.44.2).
- * Cost: one allocation, 2 KiB and 256 bytes per slot. */
+ * queue of watchers, its stop flag, the flags of a handle. This libuv does not
+ * have them where all known versions have them; or, on Windows, it is older
+ * than 1.44.2). Cost: one allocation, 2 KiB and 256 bytes per slot. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
 
@@ -392,7 +392,7 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
 /* Sets the due time of an active timer to uvwheel_now() + its interval: its
  * repeat if it has one, else the timeout of its last start.
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
- * without a repeat is not active: who wants more time starts it again. The loop
+ * without a repeat is not active: to get more time, start it again. The loop
  * must not be closed.
  * Cost: one store; the hand moves the timer when it comes to it. If the timer
  * becomes due earlier than before (its repeat is shorter than its timeout was),

@@ -44,7 +44,7 @@ struct uvwheel_state_s {
   uint64_t set_back_ms;     /* by how much it is behind the loop's clock     */
   uint64_t counted_loop_ms; /* up to when blocked_ms is counted              */
   uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
-  uint64_t sleep_until_loop_ms; /* how long the loop may sleep               */
+  uint64_t sleep_until_loop_ms; /* until when the loop may sleep             */
   int64_t spent_until_loop_ms;  /* the allowance is empty at this time       */
   bool has_stepped_back;        /* since turn.c looked last                  */
 
@@ -53,12 +53,12 @@ struct uvwheel_state_s {
   uv_idle_t idle;             /* active in a spell: polls do not wait        */
   uint64_t armed_for_loop_ms; /* when the driver is due; 0: a spell goes on  */
 
-  /* The turn's (turn.c): changed by checks. */
+  /* The turn's (turn.c): changed by checks and the driver. */
   uv_prepare_t prepare;     /* tells when a poll begins                      */
   uv_prepare_t first;       /* called before other prepare handles           */
   uv_check_t check;         /* listens after each poll                       */
   uint64_t heard_loop_ms;   /* every byte that arrived before was read       */
-  uint64_t checked_loop_ms; /* when the last check of the spell was          */
+  uint64_t checked_loop_ms; /* when the last check of the spell has ended    */
   uint64_t checked_before_loop_ms; /* when the check before that was         */
   uint64_t wait_began_loop_ms;     /* when the wait of the spell began       */
   bool wait_began_anew;  /* in this spell. Without it 680 of 1,000 peers
@@ -191,7 +191,7 @@ void uvwheel__end_poll(uvwheel_state_t *state);
 bool uvwheel__end_check(uvwheel_state_t *state);
 /* The driver returns to libuv: the loop may sleep until it is due. */
 void uvwheel__end_driver(uvwheel_state_t *state);
-/* The loop may sleep no longer than now, or until a later time. */
+/* The loop may sleep until a time, but at least until now. */
 void uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms);
 /* How much time may be forgiven now, in ms. */
 uint64_t uvwheel__get_allowance(const uvwheel_state_t *state);

@@ -17,12 +17,13 @@
  *   ... sleep   |                         |                   |  sleep ...
  *       uv_now() is read                check              prepare
  *
- * A poll may sleep until it returns, but not after the driver is due. A program
- * that drives the loop by hand may sleep between two runs, which looks like
- * callbacks between the check and the prepare. So the check asks libuv before
- * it returns. If callbacks follow, such as those of timers that are due, the
- * loop may not sleep, and the driver is called behind them, to end that.
- * Otherwise the loop may sleep until the driver is due.
+ * A poll counts as sleep until it returns, or until the driver is due if that
+ * is earlier. A program that drives the loop by hand may sleep between two
+ * runs, which looks like callbacks between the check and the prepare. So the
+ * check asks libuv before it returns whether callbacks follow, such as those of
+ * timers that are due. If so, the driver is called behind them, and what
+ * follows the driver may be sleep. Otherwise the loop may sleep until the
+ * driver is due.
  *
  * Without a limit one client that blocks the loop again and again would keep
  * every silent peer connected. So there is an allowance, from which the time
@@ -115,8 +116,8 @@ uvwheel__end_sleep(uvwheel_state_t *state)
   state->sleep_until_loop_ms = 0;
 }
 
-/* The driver was armed by the loop's time. If the clock is ahead of that, the
- * poll sleeps for longer. */
+/* libuv computes the timeout of the poll from its cached time. If the clock is
+ * ahead of that, the poll ends later by as much. */
 void
 uvwheel__begin_poll(uvwheel_state_t *state)
 {

@@ -122,7 +122,7 @@ tick_at(const core_t *core, uint64_t ms)
   return tick_after(core, ms) - 1;
 }
 
-/* The time at which the hand was passed. */
+/* The time of the tick that the hand is at. */
 static inline uint64_t
 hand_ms(const core_t *core)
 {

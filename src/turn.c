@@ -224,7 +224,8 @@ begin_spell(uvwheel_state_t *state)
   uvwheel__keep_awake(state);
   state->wait_began_loop_ms = NOT_BEGUN;
   state->wait_began_anew = false;
-  state->checked_loop_ms = loop_now(state); /* libuv runs timers due by then */
+  state->checked_loop_ms =
+      loop_now(state); /* libuv has run its timers up to here */
 }
 
 /* The next poll of a spell has returned. */
@@ -294,7 +295,7 @@ uvwheel__on_driver(uv_timer_t *driver)
     is_due = run_turn(state, state->heard_loop_ms);
   uvwheel__add_blocked(state, loop_now(state));
   /* Not before the turn: while the driver counts as armed, no start in a
-   * callback arms it. */
+   * callback arms it, unless the wheel was empty meanwhile. */
   state->armed_for_loop_ms = NOT_ARMED;
   if (is_due)
     begin_spell(state);
@@ -318,7 +319,8 @@ uvwheel__on_check(uv_check_t *check)
   uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, check);
   uint64_t now_loop_ms = loop_now(state);
 
-  if (IS_CLOSING(state->prepare) || IS_CLOSING(state->first)) {
+  if (is_closing(state) || IS_CLOSING(state->prepare) ||
+      IS_CLOSING(state->first)) {
     uvwheel__abandon(state);
     return;
   }

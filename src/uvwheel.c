@@ -196,7 +196,8 @@ close_handle(uvwheel_state_t *state, uv_handle_t *handle)
   uv_close(handle, on_handle_closed);
 }
 
-/* In each iteration, until libuv is done with the handles that others close. */
+/* Looks in each iteration whether libuv is done with the handles that others
+ * close. */
 static void
 on_close_watch(uv_idle_t *close_watch)
 {
