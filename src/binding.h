@@ -68,13 +68,13 @@ struct uvwheel_state_s {
   uint64_t busy_polls;   /* polls in that millisecond                      */
 
   /* The mailbox's (mailbox.c). */
-  bool has_mailbox; /* does not change once threads may post                 */
   uv_async_t async;
-  uvwheel_post_t *taken; /* requests that the loop has taken                 */
-  uv_mutex_t mutex;      /* guards the next three                            */
-  bool is_mailbox_closed;
+  uvwheel_post_t *taken;  /* requests that the loop has taken                 */
+  uv_mutex_t mutex;       /* guards the next three                            */
   uvwheel_post_t *posted; /* requests that threads have queued               */
   uvwheel_post_t **posted_end;
+  bool is_mailbox_closed;
+  bool has_mailbox; /* does not change once threads may post                 */
 
   /* The close's (uvwheel.c). */
   uvwheel_close_cb close_cb;

@@ -95,12 +95,12 @@ static uvwheel_state_t *
 allocate(size_t slots_size)
 {
   size_t size = ALIGN_UP(sizeof(uvwheel_state_t)) + slots_size + ALIGNMENT - 1;
-  void *memory = calloc(1, size);
+  char *memory = calloc(1, size);
   uvwheel_state_t *state;
 
   if (memory == NULL)
     return NULL;
-  state = (uvwheel_state_t *)ALIGN_UP((uintptr_t)memory);
+  state = (void *)(memory + (-(uintptr_t)memory % ALIGNMENT));
   state->memory = memory;
   return state;
 }

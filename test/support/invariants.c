@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "invariants.h"
-#include "binding.h"
 
 #include <inttypes.h>
 
@@ -152,10 +151,4 @@ broken_invariants(const core_t *core, FILE *stream)
   expect(&check, core->next_tick == NEVER || core->active != 0,
          "I4: there is no next tick if the wheel is empty", 0);
   return check.broken;
-}
-
-int
-broken_wheel_invariants(const uvwheel_t *wheel, FILE *stream)
-{
-  return is_wheel(wheel) ? broken_invariants(&wheel->state->core, stream) : 0;
 }

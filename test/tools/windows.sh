@@ -10,11 +10,14 @@
 
 mingw_gcc() {
   x86_64-w64-mingw32-gcc -std=c11 -Wall -Wextra -Werror -O2 \
-    -D__USE_MINGW_ANSI_STDIO=1 -Iinclude "$@"
+    -D__USE_MINGW_ANSI_STDIO=1 -Iinclude -I"$build/$job-types" "$@"
 }
 
-# The wheel layer knows no libuv and no POSIX.
+# The core knows no libuv and no POSIX. The header names two types of libuv.
 job_mingw() {
+  mkdir -p "$build/$job-types"
+  echo 'typedef struct uv_loop_s uv_loop_t; typedef struct uv_handle_s uv_handle_t;' \
+    >"$build/$job-types/uv.h"
   for file in src/core_slots.c src/core.c; do
     try "$file" mingw_gcc -c -o "$build/$job.o" "$file" || true
   done
