@@ -247,6 +247,27 @@ START_TEST(a_program_that_sleeps_on_its_loop_has_no_stall)
 }
 END_TEST
 
+/* Another's timer ends the run. It was due at the check, so callbacks followed.
+ */
+START_TEST(a_program_may_sleep_after_a_run_that_a_timer_has_ended)
+{
+  static test_timer_t distant;
+
+  open_handles();
+  open_wheel(10, 512);
+  test_timer_init(&distant);
+  test_timer_start(&distant, 100000, 0);
+  run_for(10);
+  ck_assert_int_eq(uv_timer_start(&timer, ignore, 100, 0), 0);
+  (void)uv_run(&loop, UV_RUN_ONCE);
+  virtual_time_advance_ms(50000);
+  (void)uv_run(&loop, UV_RUN_NOWAIT);
+  (void)uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  close_all_handles();
+}
+END_TEST
+
 /* With a time of the loop from before the sleep: in an empty wheel, and where
  * the loop might have slept for longer. */
 START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
@@ -258,12 +279,16 @@ START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
   test_timer_init(&late);
   run_for(10);
   virtual_time_advance_ms(90000);
+  test_timer_start(&late, 5000, 0);
+  run_for(100);
+  ck_assert_uint_eq(late.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   test_timer_start(&distant, 100000, 0);
-  (void)uv_run(&loop, UV_RUN_NOWAIT);
+  run_for(10);
   virtual_time_advance_ms(600);
   test_timer_start(&late, 50, 0);
   run_for(100);
-  ck_assert_uint_eq(late.fired, 1);
+  ck_assert_uint_eq(late.fired, 2);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
 }
 END_TEST
@@ -308,6 +333,7 @@ main(void)
       {each_callback_that_blocks_the_loop_is_a_stall, 0, 8 * WAYS},
       EACH(a_frame_between_two_runs_is_no_stall, drives),
       TEST(a_program_that_sleeps_on_its_loop_has_no_stall),
+      TEST(a_program_may_sleep_after_a_run_that_a_timer_has_ended),
       TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it),
       TEST(the_allowance_tells_when_stalls_will_not_be_forgiven),
   };

@@ -163,6 +163,7 @@ block_once(uv_prepare_t *prepare)
   (void)prepare;
   if (blocks)
     virtual_time_advance_ms(10000);
+  uv_update_time(&loop);
   blocks = false;
 }
 
