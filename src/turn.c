@@ -224,8 +224,8 @@ begin_spell(uvwheel_state_t *state)
   uvwheel__keep_awake(state);
   state->wait_began_loop_ms = NOT_BEGUN;
   state->wait_began_anew = false;
-  state->checked_loop_ms =
-      loop_now(state); /* libuv has run its timers up to here */
+  /* libuv has run its timers up to here. */
+  state->checked_loop_ms = loop_now(state);
 }
 
 /* The next poll of a spell has returned. */
