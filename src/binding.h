@@ -55,7 +55,7 @@ struct uvwheel_state_s {
 
   /* The turn's (turn.c): changed by checks and the driver. */
   uv_prepare_t prepare;     /* tells when a poll begins                      */
-  uv_prepare_t first;       /* called before other prepare handles           */
+  uv_prepare_t sleep_end;   /* called before other prepare handles           */
   uv_check_t check;         /* listens after each poll                       */
   uint64_t heard_loop_ms;   /* every byte that arrived before was read       */
   uint64_t checked_loop_ms; /* when the last check of the spell has ended    */
@@ -289,7 +289,7 @@ void uvwheel__init_turns(uvwheel_state_t *state);
 void uvwheel__on_driver(uv_timer_t *driver);
 void uvwheel__on_idle(uv_idle_t *idle);
 void uvwheel__on_prepare(uv_prepare_t *prepare);
-void uvwheel__on_first(uv_prepare_t *first);
+void uvwheel__on_sleep_end(uv_prepare_t *sleep_end);
 void uvwheel__on_check(uv_check_t *check);
 void uvwheel__on_post(uv_async_t *async);
 

@@ -19,11 +19,11 @@
  * Then heard_loop_ms is the loop's time, which is when the poll returned.
  *
  * The driver (a uv_timer_t) fires the timers that are due by heard_loop_ms. It
- * is due at the time of the wheel's next tick; if the poll returned later, the
- * check moves it to the loop's time. So all timers of the loop that were due
- * before run before it. Such a callback, or one of another check, may resume
- * the reading of a socket in which bytes have waited for long. libuv registers
- * the socket before its next poll. Until then the driver fires nothing.
+ * is due at the time of the wheel's next tick. The check moves it to the loop's
+ * time, behind all timers of the loop that are due by then. Their callbacks,
+ * or those of another check, may resume the reading of a socket in which bytes
+ * have waited for long. libuv registers the socket before its next poll. Until
+ * then the driver fires nothing.
  *
  * If something is due that was not heard, or if a turn was cut by its limits, a
  * spell begins: the idle handle keeps polls from waiting, and the checks listen
@@ -266,20 +266,21 @@ continue_spell(uvwheel_state_t *state)
  * reads the clock when a run begins, behind the sleep of a program that drives
  * the loop by hand; since then this handle tells when that ends. */
 void
-uvwheel__on_first(uv_prepare_t *first)
+uvwheel__on_sleep_end(uv_prepare_t *sleep_end)
 {
-  uvwheel__end_sleep(CONTAINER_OF(first, uvwheel_state_t, first));
+  uvwheel__end_sleep(CONTAINER_OF(sleep_end, uvwheel_state_t, sleep_end));
 }
 
 /* libuv calls the prepare handle first that was started last. It would also
  * start a handle that is closing. */
 static void
-start_first(uvwheel_state_t *state)
+restart_sleep_end(uvwheel_state_t *state)
 {
-  if (state->first.type == UV_UNKNOWN_HANDLE || IS_CLOSING(state->first))
+  if (state->sleep_end.type == UV_UNKNOWN_HANDLE ||
+      IS_CLOSING(state->sleep_end))
     return;
-  (void)uv_prepare_stop(&state->first);
-  (void)uv_prepare_start(&state->first, uvwheel__on_first);
+  (void)uv_prepare_stop(&state->sleep_end);
+  (void)uv_prepare_start(&state->sleep_end, uvwheel__on_sleep_end);
 }
 
 void
@@ -302,7 +303,7 @@ uvwheel__on_driver(uv_timer_t *driver)
   else
     uvwheel__arm(state);
   uvwheel__end_driver(state);
-  start_first(state);
+  restart_sleep_end(state);
 }
 
 /* Before each poll. */
@@ -320,7 +321,7 @@ uvwheel__on_check(uv_check_t *check)
   uint64_t now_loop_ms = loop_now(state);
 
   if (is_closing(state) || IS_CLOSING(state->prepare) ||
-      IS_CLOSING(state->first)) {
+      IS_CLOSING(state->sleep_end)) {
     uvwheel__abandon(state);
     return;
   }
@@ -330,13 +331,11 @@ uvwheel__on_check(uv_check_t *check)
     continue_spell(state);
   } else if (state->armed_for_loop_ms <= now_loop_ms) {
     update_heard(state, 0);
-    /* The driver runs behind all timers of the loop that are due. */
-    if (state->armed_for_loop_ms < now_loop_ms)
-      uvwheel__start_driver(state, 0);
+    uvwheel__start_driver(state, 0); /* behind others that are due */
   }
   if (uvwheel__end_check(state))
     uvwheel__start_driver(state, state->counted_loop_ms - loop_now(state));
-  start_first(state);
+  restart_sleep_end(state);
 }
 
 /* The prepares and the check do not keep the loop alive. */
@@ -352,9 +351,9 @@ uvwheel__init_turns(uvwheel_state_t *state)
   uv_unref((uv_handle_t *)&state->check);
   if (uv_version() < 0x012d00)
     return;
-  (void)uv_prepare_init(state->loop, &state->first);
-  start_first(state);
-  uv_unref((uv_handle_t *)&state->first);
+  (void)uv_prepare_init(state->loop, &state->sleep_end);
+  restart_sleep_end(state);
+  uv_unref((uv_handle_t *)&state->sleep_end);
 }
 
 /* ---- Before their time --------------------------------------------------- */

@@ -146,17 +146,17 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 /* ---- Closing ------------------------------------------------------------ */
 
 /* The handles that a wheel keeps from its init to its close. */
-static const size_t places[] = {
+static const size_t handle_offsets[] = {
     offsetof(uvwheel_state_t, driver),  offsetof(uvwheel_state_t, idle),
-    offsetof(uvwheel_state_t, prepare), offsetof(uvwheel_state_t, first),
+    offsetof(uvwheel_state_t, prepare), offsetof(uvwheel_state_t, sleep_end),
     offsetof(uvwheel_state_t, check),   offsetof(uvwheel_state_t, async)};
 
-#define HANDLES (sizeof places / sizeof *places)
+#define HANDLES (sizeof handle_offsets / sizeof *handle_offsets)
 
 static uv_handle_t *
 handle_at(uvwheel_state_t *state, size_t index)
 {
-  return (uv_handle_t *)(void *)((char *)state + places[index]);
+  return (uv_handle_t *)(void *)((char *)state + handle_offsets[index]);
 }
 
 /* A handle that was not initialised is all zeros. */
@@ -268,7 +268,7 @@ uvwheel_owns_handle(const uv_handle_t *handle)
            ((const uv_idle_t *)handle)->idle_cb == on_close_watch;
   case UV_PREPARE:
     return ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_prepare ||
-           ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_first;
+           ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_sleep_end;
   case UV_CHECK:
     return ((const uv_check_t *)handle)->check_cb == uvwheel__on_check;
   case UV_ASYNC:

@@ -174,6 +174,31 @@ START_TEST(each_callback_that_blocks_the_loop_is_a_stall)
 }
 END_TEST
 
+/* It was started after the driver, which is due in the same millisecond. */
+START_TEST(a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks)
+{
+  static test_timer_t due, distant;
+
+  open_handles();
+  open_wheel(10, 512);
+  test_timer_init(&due);
+  test_timer_init(&distant);
+  run_for(10); /* nothing waits for the first poll */
+  test_timer_start(&due, 3000, 0);
+  test_timer_start(&distant, 100000, 0);
+  length_ms = 10000;
+  ck_assert_int_gt(uv_backend_timeout(&loop), 0);
+  ck_assert_int_eq(uv_timer_start(&timer, block_in_timer,
+                                  (uint64_t)uv_backend_timeout(&loop), 0),
+                   0);
+  run_for(3000 + length_ms + 100);
+  ck_assert_uint_eq(due.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert(is_about(stats_of_wheel().stall_sum_ms, length_ms));
+  close_all_handles();
+}
+END_TEST
+
 /* ---- Programs that drive the loop by hand -------------------------------- */
 
 static const struct {
@@ -331,6 +356,7 @@ main(void)
 {
   const loop_test_t tests[] = {
       {each_callback_that_blocks_the_loop_is_a_stall, 0, 8 * WAYS},
+      TEST(a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks),
       EACH(a_frame_between_two_runs_is_no_stall, drives),
       TEST(a_program_that_sleeps_on_its_loop_has_no_stall),
       TEST(a_program_may_sleep_after_a_run_that_a_timer_has_ended),
