@@ -236,13 +236,6 @@ size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags);
 void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                         uint32_t flags, void *memory);
 
-/* Are as many entries active as may be? */
-static inline bool
-uvwheel__core_is_full(const core_t *core)
-{
-  return core->active >= core->capacity;
-}
-
 /* When uvwheel__core_expire should be called next; UINT64_MAX: never. Nothing
  * expires earlier; maybe nothing expires then. */
 static inline uint64_t
@@ -270,9 +263,10 @@ put_if_planned(core_t *core, uvwheel_entry_t *entry, uint64_t tick)
  * uvwheel__core_next_ms may have become earlier. */
 bool uvwheel__core_insert_slow(core_t *core, uvwheel_entry_t *entry);
 
-/* Puts an entry that is not active into the wheel, due at due_ms. Returns false
- * if uvwheel__core_insert_slow has to follow. (It is not called here, so that
- * the usual start of a timer needs no stack.) */
+/* Puts an entry that is not active into the wheel, due at due_ms; fewer than
+ * capacity must be active. Returns false if uvwheel__core_insert_slow has to
+ * follow. (It is not called here, so that the usual start of a timer needs no
+ * stack.) */
 static inline bool
 uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {

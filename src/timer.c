@@ -255,7 +255,7 @@ set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
     return is_fifo(&state->core)
                ? move(state, timer, due_after(state, delay_ms))
                : postpone(state, timer, delay_ms);
-  if (uvwheel__core_is_full(&state->core))
+  if (state->core.active >= state->core.capacity)
     return UV_ENOBUFS;
   timer->wheel_and_flags &= ~TIMER_IDLE;
   (void)insert(state, timer, due_after(state, delay_ms));
@@ -292,7 +292,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   if (guess_state(timer, TIMER_IDLE, &state) && !is_closing(state) &&
       !ADD_OVERFLOWS(loop_now(state) - state->set_back_ms, timeout, &due_ms) &&
       due_ms < state->core.reciprocal_ms &&
-      !uvwheel__core_is_full(&state->core) && LIKELY(state->unrefd == 0)) {
+      state->core.active < state->core.capacity && LIKELY(state->unrefd == 0)) {
     timer->wheel_and_flags = (uintptr_t)state;
     timer->cb = cb;
     set_times(timer, timeout, repeat);
