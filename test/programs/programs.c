@@ -40,6 +40,12 @@ text_of(const char *format, ...)
   return text;
 }
 
+int
+is_built(const char *variable)
+{
+  return getenv(variable) != NULL;
+}
+
 /* The child's side of start_program. */
 _Noreturn static void
 become(const char *path, const char *command_line, int out, int err)

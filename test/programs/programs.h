@@ -38,6 +38,9 @@ extern int stdout_is_full;
 const char *text_of(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
+/* Without uthash or Linux some programs are not built. */
+int is_built(const char *variable);
+
 /* Starts the program named by this environment variable, with the words of the
  * command line as its arguments. */
 program_t start_program(const char *variable, const char *command_line);
