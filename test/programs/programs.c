@@ -28,7 +28,7 @@ int stdout_is_full;
 const char *
 text_of(const char *format, ...)
 {
-  static char texts[4][512];
+  static char texts[4][1024];
   static unsigned next;
   char *text = texts[next++ % 4];
   va_list arguments;
@@ -103,7 +103,7 @@ read_line(int descriptor, char *line, size_t size)
   line[length] = '\0';
 }
 
-static void
+void
 read_all(int descriptor, char *text)
 {
   size_t length = 0;

@@ -48,6 +48,9 @@ program_t start_program(const char *variable, const char *command_line);
 /* Reads one line, without its end, of what a program writes. */
 void read_line(int descriptor, char *line, size_t size);
 
+/* Reads all that comes, then closes. The text has OUTPUT_SIZE bytes. */
+void read_all(int descriptor, char *text);
+
 /* Reads all that it (and whatever it has started) still writes, then waits for
  * its end. Returns only when none of them holds stdout or stderr any more. */
 void finish(const program_t *program, result_t *result);
