@@ -234,15 +234,27 @@ socket_of(int type)
   return descriptor;
 }
 
-int
-connect_to(uint16_t port)
+static int
+connect_by(int type, uint16_t port)
 {
   struct sockaddr_in address = loopback(port);
-  int connection = with_patience(socket_of(SOCK_STREAM));
+  int connection = with_patience(socket_of(type));
 
   ck_assert_int_eq(
       connect(connection, (struct sockaddr *)&address, sizeof(address)), 0);
   return connection;
+}
+
+int
+connect_to(uint16_t port)
+{
+  return connect_by(SOCK_STREAM, port);
+}
+
+int
+speak_to(uint16_t port)
+{
+  return connect_by(SOCK_DGRAM, port);
 }
 
 static int
@@ -377,17 +389,6 @@ reset(int connection)
       setsockopt(connection, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)),
       0);
   ck_assert_int_eq(close(connection), 0);
-}
-
-int
-speak_to(uint16_t port)
-{
-  struct sockaddr_in address = loopback(port);
-  int speaker = with_patience(socket_of(SOCK_DGRAM));
-
-  ck_assert_int_eq(
-      connect(speaker, (struct sockaddr *)&address, sizeof(address)), 0);
-  return speaker;
 }
 
 int

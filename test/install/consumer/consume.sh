@@ -81,9 +81,20 @@ two_files() {
 # parent c|cpp: makes a Meson project that can have uvwheel as a subproject
 parent() {
   mkdir -p "$1/subprojects/packagecache"
-  cp "$here/$1/meson.build" "main.$1" "$1"
+  cp "main.$1" "$1"
   cp "$place/uvwheel.wrap" "$1/subprojects"
   cp "$place"/uvwheel-*.tar.xz "$1/subprojects/packagecache"
+  standard=c99
+  [ "$1" = c ] || standard='c++17'
+  cat >"$1/meson.build" <<END
+project('parent', '$1',
+  default_options: ['warning_level=3', 'werror=true', '$1_std=$standard'])
+test('consumer',
+  executable('consumer', 'main.$1',
+    c_args: '-D_POSIX_C_SOURCE=200809L', # or strict c99 cannot include <uv.h>
+    dependencies: dependency('uvwheel'),
+    install: true))
+END
 }
 
 # build c|cpp shared|static SUBPROJECTS: that parent, without the network
@@ -131,7 +142,7 @@ libuv_source() {
   fi
   version=$(pkg-config --modversion libuv)
   [ "$version" = 1.44.2 ] || skip "no build file for libuv $version"
-  fetch_debian_source >log 2>&1 || skip "no source of libuv: $(tail -n 1 log)"
+  fetch_libuv >log 2>&1 || skip "no source of libuv: $(tail -n 1 log)"
   name=libuv1_$version.orig.tar.gz
   mkdir "$1/packagefiles"
   cp -R "$here/libuv" "$name" "$1/packagefiles"
@@ -143,18 +154,13 @@ patch_directory = libuv
 END
 }
 
-# No root, and the machine's own lists stay as they are.
-fetch_debian_source() {
-  # shellcheck source=/dev/null
-  . /etc/os-release
-  mkdir -p lists/partial archives/partial
-  # shellcheck disable=SC2016 # apt-get's own variables
-  mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' \
-    'Created-By: Packages' "Codename: $VERSION_CODENAME" | head -n 1)
-  echo "deb-src ${mirror%% *} $VERSION_CODENAME main" >sources
-  set -- -o Dir::State="$work" -o Dir::Cache="$work" \
-    -o Dir::Etc::SourceList="$work/sources" -o Dir::Etc::SourceParts=-
-  apt-get "$@" update && apt-get "$@" source --download-only libuv1
+# Debian's source.
+fetch_libuv() {
+  # shellcheck source=test/tools/machines.sh
+  . "$here/../../tools/machines.sh"
+  find_mirror
+  set -- deb-src "$codename" "$(dpkg --print-architecture)"
+  debian_apt "$@" update && debian_apt "$@" source --download-only libuv1
 }
 
 # by_pkg_config [--static]
