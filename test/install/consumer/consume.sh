@@ -84,7 +84,7 @@ parent() {
   cp "main.$1" "$1"
   cp "$place/uvwheel.wrap" "$1/subprojects"
   cp "$place"/uvwheel-*.tar.xz "$1/subprojects/packagecache"
-  standard=c99
+  standard='c99'
   [ "$1" = c ] || standard='c++17'
   cat >"$1/meson.build" <<END
 project('parent', '$1',
