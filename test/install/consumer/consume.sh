@@ -142,7 +142,7 @@ libuv_source() {
   fi
   version=$(pkg-config --modversion libuv)
   [ "$version" = 1.44.2 ] || skip "no build file for libuv $version"
-  fetch_libuv >log 2>&1 || skip "no source of libuv: $(tail -n 1 log)"
+  fetch_debian_source >log 2>&1 || skip "no source of libuv: $(tail -n 1 log)"
   name=libuv1_$version.orig.tar.gz
   mkdir "$1/packagefiles"
   cp -R "$here/libuv" "$name" "$1/packagefiles"
@@ -155,7 +155,7 @@ END
 }
 
 # Debian's source.
-fetch_libuv() {
+fetch_debian_source() {
   # shellcheck source=test/tools/machines.sh
   . "$here/../../tools/machines.sh"
   find_mirror
