@@ -380,7 +380,7 @@ fetch_libuv() {
   cmake --install built
 }
 
-# build_timer_tests: libuv's own, as they are; `timers NAME` runs one of them
+# build_timer_tests: libuv's own, as they are; `timer-tests NAME` runs one of them
 build_timer_tests() {
   sed -n 's/^TEST_IMPL(\(.*\)).*/\1/p' "$kept"/sources/test/test-timer*.c \
     >"$kept/names"
@@ -391,10 +391,10 @@ build_timer_tests() {
     sed 's/.*/if (strcmp(argv[argc - 1], "&") == 0) return run_test_&();/' \
       "$kept/names"
     echo 'return 1; }'
-  } >"$kept/timers.c"
+  } >"$kept/timer-tests.c"
   # shellcheck disable=SC2046 # several words
-  cc -std=gnu11 -g -o "$kept/timers" -I "$kept/sources/test" \
-    "$kept"/sources/test/test-timer*.c "$kept/timers.c" \
+  cc -std=gnu11 -g -o "$kept/timer-tests" -I "$kept/sources/test" \
+    "$kept"/sources/test/test-timer*.c "$kept/timer-tests.c" \
     $(pkg-config --cflags --libs libuv) -lpthread
 }
 
@@ -413,10 +413,12 @@ job_libuv_timers() {
     directory=$build/$job-$suite
     export PKG_CONFIG_PATH="$kept/lib/pkgconfig"
     export LD_LIBRARY_PATH="$kept/lib"
-    configure -Dtests=disabled && compile uvwheel-try:shared_library &&
-      quiet "$suite" build_timer_tests || continue
+    if ! { configure -Dtests=disabled && compile uvwheel-try:shared_library &&
+        quiet "$suite" build_timer_tests; }; then
+      continue
+    fi
     while read -r name; do
-      try "$suite: $name" on_a_wheel "$kept/timers" "$name" </dev/null || true
+      try "$suite: $name" on_a_wheel "$kept/timer-tests" "$name" </dev/null || true
     done <"$kept/names"
   done
   unset PKG_CONFIG_PATH LD_LIBRARY_PATH
