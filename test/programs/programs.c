@@ -28,7 +28,7 @@ int stdout_is_full;
 const char *
 text_of(const char *format, ...)
 {
-  static char texts[4][512];
+  static char texts[4][1024];
   static unsigned next;
   char *text = texts[next++ % 4];
   va_list arguments;
@@ -38,6 +38,12 @@ text_of(const char *format, ...)
   va_end(arguments);
   ck_assert_int_lt(length, (int)sizeof(texts[0]));
   return text;
+}
+
+int
+is_built(const char *variable)
+{
+  return getenv(variable) != NULL;
 }
 
 /* The child's side of start_program. */
@@ -97,7 +103,7 @@ read_line(int descriptor, char *line, size_t size)
   line[length] = '\0';
 }
 
-static void
+void
 read_all(int descriptor, char *text)
 {
   size_t length = 0;
@@ -228,15 +234,27 @@ socket_of(int type)
   return descriptor;
 }
 
-int
-connect_to(uint16_t port)
+static int
+connect_by(int type, uint16_t port)
 {
   struct sockaddr_in address = loopback(port);
-  int connection = with_patience(socket_of(SOCK_STREAM));
+  int connection = with_patience(socket_of(type));
 
   ck_assert_int_eq(
       connect(connection, (struct sockaddr *)&address, sizeof(address)), 0);
   return connection;
+}
+
+int
+connect_to(uint16_t port)
+{
+  return connect_by(SOCK_STREAM, port);
+}
+
+int
+speak_to(uint16_t port)
+{
+  return connect_by(SOCK_DGRAM, port);
 }
 
 static int
@@ -371,17 +389,6 @@ reset(int connection)
       setsockopt(connection, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)),
       0);
   ck_assert_int_eq(close(connection), 0);
-}
-
-int
-speak_to(uint16_t port)
-{
-  struct sockaddr_in address = loopback(port);
-  int speaker = with_patience(socket_of(SOCK_DGRAM));
-
-  ck_assert_int_eq(
-      connect(speaker, (struct sockaddr *)&address, sizeof(address)), 0);
-  return speaker;
 }
 
 int

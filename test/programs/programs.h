@@ -38,12 +38,18 @@ extern int stdout_is_full;
 const char *text_of(const char *format, ...)
     __attribute__((format(printf, 1, 2)));
 
+/* Without uthash or Linux some programs are not built. */
+int is_built(const char *variable);
+
 /* Starts the program named by this environment variable, with the words of the
  * command line as its arguments. */
 program_t start_program(const char *variable, const char *command_line);
 
 /* Reads one line, without its end, of what a program writes. */
 void read_line(int descriptor, char *line, size_t size);
+
+/* Reads all that comes, then closes. The text has OUTPUT_SIZE bytes. */
+void read_all(int descriptor, char *text);
 
 /* Reads all that it (and whatever it has started) still writes, then waits for
  * its end. Returns only when none of them holds stdout or stderr any more. */

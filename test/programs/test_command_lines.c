@@ -16,13 +16,6 @@
 
 static result_t result;
 
-/* Without uthash or Linux some programs are not built. */
-static int
-is_built(const char *program)
-{
-  return getenv(program) != NULL;
-}
-
 static const struct {
   const char *program;
   const char *command_line;

@@ -38,49 +38,50 @@ static const pair_t loops = {"MULTI_LOOP", "IDLE_LOAD", "--connections",
 static const pair_t udp = {"UDP_SESSIONS", "UDP_LOAD", "--peers", "created",
                            "expired"};
 
+static const pair_t *pair = &tcp; /* unless another one is chosen */
+static program_t server, load;
+static uint16_t port;
 static result_t result;
 
-/* Without uthash or Linux there is no UDP. */
+/* Says whether it is built. Without uthash or Linux there is no UDP. */
 static int
-is_built(const pair_t *pair)
+choose(const pair_t *chosen)
 {
-  return getenv(pair->server) != NULL && getenv(pair->load) != NULL;
+  pair = chosen;
+  return is_built(pair->server) && is_built(pair->load);
 }
 
-static program_t
-start_server_of(const pair_t *pair, const char *options, uint16_t *port)
+static void
+start_server(const char *options)
 {
-  return start_listening(pair->server, text_of("--port 0 %s", options), port);
+  server =
+      start_listening(pair->server, text_of("--port 0 %s", options), &port);
 }
 
-static program_t
-start_load_of(const pair_t *pair, uint16_t port, int count, const char *options)
+static void
+start_load(int count, const char *options)
 {
-  return start_program(pair->load, text_of("--port %u %s %d %s", port,
+  load = start_program(pair->load, text_of("--port %u %s %d %s", port,
                                            pair->count, count, options));
 }
 
 /* Lets them meet until the load has its verdict. */
-static program_t
-meet(const pair_t *pair, const char *server_options, int count,
-     const char *load_options)
+static void
+meet(const char *server_options, int count, const char *load_options)
 {
-  uint16_t port;
-  program_t server = start_server_of(pair, server_options, &port);
-  program_t load = start_load_of(pair, port, count, load_options);
-
+  start_server(server_options);
+  start_load(count, load_options);
   finish(&load, &result);
-  return server;
 }
 
 /* It runs: all connections are there, all peers have said hello. */
 static void
-await_running(const program_t *load)
+await_running(void)
 {
   char line[256];
 
   do
-    read_line(load->err, line, sizeof(line));
+    read_line(load.err, line, sizeof(line));
   while (strncmp(line, "running:", 8) != 0 && line[0] != '\0');
 }
 
@@ -155,16 +156,13 @@ static const struct {
     {&udp, 2000, "--timer uv --timeout 1500",
      "--timeout 1500 --tick 1 --duration 2 --chatty 60", 800, 800},
 };
-#define GOOD ((int)(sizeof(good) / sizeof(good[0])))
 
 /* Of a TCP server idle-load has two connections more, its probes. */
 START_TEST(a_good_server_has_kept_every_promise)
 {
-  const pair_t *pair = good[_i].pair;
-
-  if (!is_built(pair))
+  if (!choose(good[_i].pair))
     return;
-  program_t server = meet(pair, good[_i].server, good[_i].count, good[_i].load);
+  meet(good[_i].server, good[_i].count, good[_i].load);
   assert_good();
   int is_starved = number_of(result.out, "starved") != 0;
   if (is_lateness_judged())
@@ -180,9 +178,8 @@ END_TEST
 
 START_TEST(connections_that_come_and_go_are_judged)
 {
-  program_t server = meet(_i == 0 ? &tcp : &loops, "--timeout 500", 200,
-                          "--timeout 500 --duration 3 --churn");
-
+  pair = _i == 0 ? &tcp : &loops;
+  meet("--timeout 500", 200, "--timeout 500 --duration 3 --churn");
   assert_good();
   stop_well(&server, SIGTERM, &result);
   ck_assert_uint_gt(number_of(result.out, "idle_closes"), 100);
@@ -222,14 +219,12 @@ static const struct {
     {&udp, LOST, "--sessions 10", "--timeout 0 --chatty 0 --patience 500"},
 };
 #define SEEN_IN_TIME 3 /* first rows: or not, if the machine lags */
-#define MISMATCH ((int)(sizeof(mismatch) / sizeof(mismatch[0])))
 
 START_TEST(a_server_unlike_the_one_expected_breaks_a_promise)
 {
-  if (!is_built(mismatch[_i].pair))
+  if (!choose(mismatch[_i].pair))
     return;
-  program_t server = meet(mismatch[_i].pair, mismatch[_i].server, 20,
-                          text_of("--duration 1 %s", mismatch[_i].load));
+  meet(mismatch[_i].server, 20, text_of("--duration 1 %s", mismatch[_i].load));
   if (_i >= SEEN_IN_TIME || is_lateness_judged())
     assert_broken(mismatch[_i].promise);
   stop(&server, SIGTERM, &result);
@@ -254,19 +249,14 @@ static const struct {
 /* With libuv's timers as well, else the test could not fail. */
 START_TEST(a_stall_closes_no_peer_of_a_wheel_but_those_of_libuv_timers)
 {
-  const pair_t *pair = stalls[_i / 2].pair;
   const char *kind = _i % 2 == 0 ? "wheel" : "uv";
-  uint16_t port;
 
-  if (!is_built(pair))
+  if (!choose(stalls[_i / 2].pair))
     return;
-  program_t server = start_server_of(
-      pair,
-      text_of("--timeout 1000 --timer %s %s", kind, stalls[_i / 2].server),
-      &port);
-  program_t load = start_load_of(
-      pair, port, stalls[_i / 2].count,
-      text_of("--pid %d --stall 2 %s", server.pid, stalls[_i / 2].load));
+  start_server(
+      text_of("--timeout 1000 --timer %s %s", kind, stalls[_i / 2].server));
+  start_load(stalls[_i / 2].count,
+             text_of("--pid %d --stall 2 %s", server.pid, stalls[_i / 2].load));
   finish(&load, &result);
   ck_assert(!is_lateness_judged());
   if (_i % 2 == 0)
@@ -284,11 +274,9 @@ END_TEST
 START_TEST(a_load_that_is_interrupted_thaws_the_server)
 {
   int status;
-  uint16_t port;
-  program_t server = start_server_of(&tcp, "--timeout 1000", &port);
-  program_t load = start_load_of(
-      &tcp, port, 100, text_of(STALLED "--stall 60 --pid %d", server.pid));
 
+  start_server("--timeout 1000");
+  start_load(100, text_of(STALLED "--stall 60 --pid %d", server.pid));
   do
     ck_assert_int_eq(waitpid(server.pid, &status, WUNTRACED), server.pid);
   while (!WIFSTOPPED(status));
@@ -301,9 +289,7 @@ END_TEST
 
 START_TEST(a_server_that_cannot_be_signalled_is_not_judged)
 {
-  program_t server =
-      meet(&tcp, "--timeout 1000", 100, STALLED "--stall 1 --pid 2147483647");
-
+  meet("--timeout 1000", 100, STALLED "--stall 1 --pid 2147483647");
   assert_no_verdict("cannot signal the server");
   stop_well(&server, SIGTERM, &result);
 }
@@ -311,9 +297,7 @@ END_TEST
 
 START_TEST(a_full_server_that_sheds_serves_newcomers)
 {
-  program_t server =
-      meet(&tcp, "--timeout 10000 --max-connections 60 --shed", 10, FLOOD);
-
+  meet("--timeout 10000 --max-connections 60 --shed", 10, FLOOD);
   assert_good();
   ck_assert_uint_eq(number_of(result.out, "served"), 20);
   ck_assert_ptr_nonnull(strstr(result.err, "\nso far: "));
@@ -341,9 +325,8 @@ START_TEST(a_bad_echo_is_found)
 {
   char message[MESSAGE_MAX + 1];
   ssize_t length;
-  uint16_t port;
   int listener = listen_on(&port);
-  program_t load = start_load_of(&tcp, port, 1, "--chatty 100 --duration 1");
+  start_load(1, "--chatty 100 --duration 1");
   int probe = accept_from(listener), connection = accept_from(listener);
 
   length = receive(connection, message, MESSAGE_MAX);
@@ -364,9 +347,8 @@ END_TEST
 /* It even closes the probe, time and again. */
 START_TEST(a_server_that_closes_all_at_once_is_found)
 {
-  uint16_t port;
   int listener = listen_on(&port);
-  program_t load = start_load_of(&tcp, port, 1, "--chatty 100 --duration 1");
+  start_load(1, "--chatty 100 --duration 1");
   struct pollfd awaited[] = {{.fd = listener, .events = POLLIN},
                              {.fd = load.out, .events = POLLIN}};
 
@@ -414,28 +396,27 @@ answer_one(int socket, lie_t lie, unsigned number)
 
 /* Until the load prints its verdict. */
 static void
-lie_to(const program_t *load, int socket, lie_t lie)
+lie_to(int socket, lie_t lie)
 {
   struct pollfd both[] = {{.fd = socket, .events = POLLIN},
-                          {.fd = load->out, .events = POLLIN}};
+                          {.fd = load.out, .events = POLLIN}};
 
   for (unsigned number = 1; both[1].revents == 0; number++) {
     ck_assert_int_gt(poll(both, 2, -1), 0);
     if (both[0].revents != 0)
       answer_one(socket, lie, number);
   }
-  finish(load, &result);
+  finish(&load, &result);
 }
 
 START_TEST(a_liar_is_found)
 {
-  uint16_t port;
   int socket = hear_on(&port);
 
-  if (!is_built(&udp))
+  if (!choose(&udp))
     return;
-  program_t load = start_load_of(&udp, port, 1, CHATTY);
-  lie_to(&load, socket, (lie_t)_i);
+  start_load(1, CHATTY);
+  lie_to(socket, (lie_t)_i);
   assert_broken(GARBLED);
 }
 END_TEST
@@ -443,20 +424,20 @@ END_TEST
 /* Who is not the server cannot answer for it. */
 START_TEST(a_stranger_is_ignored)
 {
-  uint16_t port, strange_port;
-  int server = hear_on(&port), stranger = hear_on(&strange_port);
+  uint16_t strange_port;
+  int hearer = hear_on(&port), stranger = hear_on(&strange_port);
   struct sockaddr_in peer;
   socklen_t size = sizeof(peer);
   char byte;
 
-  if (!is_built(&udp))
+  if (!choose(&udp))
     return;
-  program_t load = start_load_of(&udp, port, 1, CHATTY);
+  start_load(1, CHATTY);
   ck_assert_int_eq(
-      recvfrom(server, &byte, 1, MSG_PEEK, (struct sockaddr *)&peer, &size), 1);
+      recvfrom(hearer, &byte, 1, MSG_PEEK, (struct sockaddr *)&peer, &size), 1);
   ck_assert_int_eq(
       sendto(stranger, "9 lies", 6, 0, (struct sockaddr *)&peer, size), 6);
-  lie_to(&load, server, NOTHING);
+  lie_to(hearer, NOTHING);
   assert_good();
 }
 END_TEST
@@ -465,14 +446,14 @@ END_TEST
 
 START_TEST(no_server_is_no_verdict)
 {
-  program_t load;
-
-  load = start_load_of(&tcp, closed_port(SOCK_STREAM), 10, "");
+  port = closed_port(SOCK_STREAM);
+  start_load(10, "");
   finish(&load, &result);
   assert_complaint(&result, 1, "connection refused");
-  if (!is_built(&udp))
+  if (!choose(&udp))
     return;
-  load = start_load_of(&udp, closed_port(SOCK_DGRAM), 10, "");
+  port = closed_port(SOCK_DGRAM);
+  start_load(10, "");
   finish(&load, &result);
   assert_no_verdict("nobody listens there");
 }
@@ -497,18 +478,14 @@ static const struct {
     {&udp, 1, SIGINT, "", "interrupted"},
     {&udp, 1, SIGTERM, "", "interrupted"},
 };
-#define ENDS ((int)(sizeof(ends) / sizeof(ends[0])))
 
 START_TEST(an_end_half_way_gives_no_verdict)
 {
-  const pair_t *pair = ends[_i].pair;
-  uint16_t port;
-
-  if (!is_built(pair))
+  if (!choose(ends[_i].pair))
     return;
-  program_t server = start_server_of(pair, "", &port);
-  program_t load = start_load_of(pair, port, 200, ends[_i].load);
-  await_running(&load);
+  start_server("");
+  start_load(200, ends[_i].load);
+  await_running();
   if (ends[_i].interrupts_load) {
     stop(&load, ends[_i].signal, &result);
     assert_no_verdict(ends[_i].reason);
@@ -526,15 +503,12 @@ END_TEST
  * connections, rightly. */
 START_TEST(a_server_or_a_load_that_was_stopped_is_no_fault)
 {
-  const pair_t *pair = _i % 2 == 0 ? &tcp : &udp;
-  uint16_t port;
-
-  if (!is_built(pair))
+  if (!choose(_i % 2 == 0 ? &tcp : &udp))
     return;
-  program_t server = start_server_of(pair, "--timeout 600", &port);
-  program_t load = start_load_of(pair, port, 200, "--timeout 600 --duration 2");
+  start_server("--timeout 600");
+  start_load(200, "--timeout 600 --duration 2");
   pid_t stopped = _i < 2 ? server.pid : load.pid;
-  await_running(&load);
+  await_running();
   ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
   poll(NULL, 0, 1000);
   ck_assert_int_eq(kill(stopped, SIGCONT), 0);
@@ -545,57 +519,34 @@ START_TEST(a_server_or_a_load_that_was_stopped_is_no_fault)
 }
 END_TEST
 
-static TCase *
-verdicts_tcase(void)
-{
-  TCase *tcase = tcase_create("load verdicts");
-
-  tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(tcase, a_good_server_has_kept_every_promise, 0, GOOD);
-  tcase_add_loop_test(tcase, connections_that_come_and_go_are_judged, 0, 2);
-  tcase_add_test(tcase, no_server_is_no_verdict);
-  tcase_add_loop_test(tcase, an_end_half_way_gives_no_verdict, 0, ENDS);
-  return tcase;
-}
-
-static TCase *
-promises_tcase(void)
-{
-  TCase *tcase = tcase_create("load promises");
-
-  tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(tcase, a_server_unlike_the_one_expected_breaks_a_promise,
-                      0, MISMATCH);
-  tcase_add_loop_test(tcase, a_bad_echo_is_found, 0, 4);
-  tcase_add_test(tcase, a_server_that_closes_all_at_once_is_found);
-  tcase_add_loop_test(tcase, a_liar_is_found, WRONG_TEXT, LIES);
-  tcase_add_test(tcase, a_stranger_is_ignored);
-  return tcase;
-}
-
-static TCase *
-trouble_tcase(void)
-{
-  TCase *tcase = tcase_create("load trouble");
-
-  tcase_set_timeout(tcase, 60);
-  tcase_add_loop_test(
-      tcase, a_stall_closes_no_peer_of_a_wheel_but_those_of_libuv_timers, 0, 6);
-  tcase_add_test(tcase, a_load_that_is_interrupted_thaws_the_server);
-  tcase_add_test(tcase, a_server_that_cannot_be_signalled_is_not_judged);
-  tcase_add_test(tcase, a_full_server_that_sheds_serves_newcomers);
-  tcase_add_loop_test(tcase, a_server_or_a_load_that_was_stopped_is_no_fault, 0,
-                      4);
-  return tcase;
-}
-
 int
 main(void)
 {
-  Suite *suite = suite_create("loads");
+  const loop_test_t verdicts[] = {
+      EACH(a_good_server_has_kept_every_promise, good),
+      {connections_that_come_and_go_are_judged, 0, 2},
+      TEST(no_server_is_no_verdict),
+      EACH(an_end_half_way_gives_no_verdict, ends),
+  };
+  const loop_test_t promises[] = {
+      EACH(a_server_unlike_the_one_expected_breaks_a_promise, mismatch),
+      EACH(a_bad_echo_is_found, bad),
+      TEST(a_server_that_closes_all_at_once_is_found),
+      {a_liar_is_found, WRONG_TEXT, LIES},
+      TEST(a_stranger_is_ignored),
+  };
+  const loop_test_t trouble[] = {
+      {a_stall_closes_no_peer_of_a_wheel_but_those_of_libuv_timers, 0, 6},
+      TEST(a_load_that_is_interrupted_thaws_the_server),
+      TEST(a_server_that_cannot_be_signalled_is_not_judged),
+      TEST(a_full_server_that_sheds_serves_newcomers),
+      {a_server_or_a_load_that_was_stopped_is_no_fault, 0, 4},
+  };
 
-  suite_add_tcase(suite, verdicts_tcase());
-  suite_add_tcase(suite, promises_tcase());
-  suite_add_tcase(suite, trouble_tcase());
-  return run_suite(suite);
+  return run_tests("load verdicts", NULL, NULL, verdicts,
+                   sizeof verdicts / sizeof *verdicts) |
+         run_tests("load promises", NULL, NULL, promises,
+                   sizeof promises / sizeof *promises) |
+         run_tests("load trouble", NULL, NULL, trouble,
+                   sizeof trouble / sizeof *trouble);
 }

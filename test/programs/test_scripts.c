@@ -83,7 +83,7 @@ in_build(const char *options)
 
 START_TEST(a_small_run_prints_its_table)
 {
-  if (tables[_i].needs_udp && getenv("UDP_LOAD") == NULL)
+  if (tables[_i].needs_udp && !is_built("UDP_LOAD"))
     return;
   descriptor_limit = tables[_i].descriptors;
   run_program(tables[_i].script, in_build(tables[_i].options), &result);
@@ -114,7 +114,6 @@ static const struct {
     {"2", "", LEAK, "the server's memory grew from"},
     {"1", "", "s/ active=[0-9]*/ active=7/", "has 0 connections and 7 timers"},
 };
-#define BAD ((int)(sizeof(bad) / sizeof(bad[0])))
 
 START_TEST(a_bad_server_fails_a_soak_with_one_line)
 {
@@ -166,19 +165,16 @@ END_TEST
 int
 main(void)
 {
-  Suite *suite = suite_create("scripts");
-  TCase *demo = tcase_create("demo"), *soak = tcase_create("soak");
+  const loop_test_t demo[] = {
+      {a_small_run_prints_its_table, 0, DEMOS},
+      {a_script_that_is_stopped_leaves_nothing_running, 0, 2},
+  };
+  const loop_test_t soak[] = {
+      {a_small_run_prints_its_table, DEMOS, TABLES},
+      EACH(a_bad_server_fails_a_soak_with_one_line, bad),
+      {a_script_that_is_stopped_leaves_nothing_running, 2, 4},
+  };
 
-  tcase_set_timeout(demo, 120);
-  tcase_add_loop_test(demo, a_small_run_prints_its_table, 0, DEMOS);
-  tcase_add_loop_test(demo, a_script_that_is_stopped_leaves_nothing_running, 0,
-                      2);
-  suite_add_tcase(suite, demo);
-  tcase_set_timeout(soak, 60);
-  tcase_add_loop_test(soak, a_small_run_prints_its_table, DEMOS, TABLES);
-  tcase_add_loop_test(soak, a_bad_server_fails_a_soak_with_one_line, 0, BAD);
-  tcase_add_loop_test(soak, a_script_that_is_stopped_leaves_nothing_running, 2,
-                      4);
-  suite_add_tcase(suite, soak);
-  return run_suite(suite);
+  return run_tests("demo", NULL, NULL, demo, 2) |
+         run_tests("soak", NULL, NULL, soak, 3);
 }

@@ -43,21 +43,25 @@ static const struct {
 #define OF_ECHO 5 /* those that run echo.c, and print a summary */
 #define SERVERS 7
 
+static program_t server;
+static int row; /* which it is */
+static uint16_t port, page_port;
 static result_t result;
 
-static program_t
-start(int row, int timeout_ms, const char *options, uint16_t *port)
+static void
+start(int which, int timeout_ms, const char *options)
 {
-  return start_listening(
+  row = which;
+  server = start_listening(
       servers[row].program,
-      text_of("%s %d %s", servers[row].options, timeout_ms, options), port);
+      text_of("%s %d %s", servers[row].options, timeout_ms, options), &port);
 }
 
 /* It ends well, and has none of that many connections any more. */
 static void
-assert_ends(int row, const program_t *server, int signal, uint64_t accepted)
+assert_ends(int signal, uint64_t accepted)
 {
-  stop_well(server, signal, &result);
+  stop_well(&server, signal, &result);
   if (row >= OF_ECHO)
     return;
   ck_assert_uint_eq(number_of(result.out, "accepted"), accepted);
@@ -66,10 +70,10 @@ assert_ends(int row, const program_t *server, int signal, uint64_t accepted)
 
 /* The same for a server that must still serve. */
 static void
-assert_sound(int row, const program_t *server, uint16_t port, uint64_t accepted)
+assert_sound(uint64_t accepted)
 {
   assert_echo(connect_to(port));
-  assert_ends(row, server, SIGTERM, accepted + 1);
+  assert_ends(SIGTERM, accepted + 1);
 }
 
 /* ---- Echo and timeout --------------------------------------------------- */
@@ -77,8 +81,7 @@ assert_sound(int row, const program_t *server, uint16_t port, uint64_t accepted)
 START_TEST(garbage_is_echoed_byte_for_byte)
 {
   static unsigned char bytes[16384];
-  uint16_t port;
-  program_t server = start(_i, NEVER_MS, "", &port);
+  start(_i, NEVER_MS, "");
   int connection = connect_to(port);
 
   for (unsigned part = 0; part < 20; part++) {
@@ -87,7 +90,7 @@ START_TEST(garbage_is_echoed_byte_for_byte)
     send_all(connection, bytes, sizeof(bytes));
     expect(connection, bytes, sizeof(bytes));
   }
-  assert_sound(_i, &server, port, 1);
+  assert_sound(1);
 }
 END_TEST
 
@@ -95,8 +98,7 @@ START_TEST(silent_connections_are_closed_but_not_early)
 {
   int connections[CONNECTIONS];
   int64_t begin_ns[CONNECTIONS];
-  uint16_t port;
-  program_t server = start(_i, 300, "", &port);
+  start(_i, 300, "");
 
   for (int i = 0; i < CONNECTIONS; i++) {
     begin_ns[i] = now_ns();
@@ -107,7 +109,7 @@ START_TEST(silent_connections_are_closed_but_not_early)
     ck_assert_int_ge(now_ns() - begin_ns[i],
                      (300 - servers[_i].early_ms) * NS_PER_MS);
   }
-  assert_ends(_i, &server, SIGTERM, CONNECTIONS);
+  assert_ends(SIGTERM, CONNECTIONS);
   if (_i < OF_ECHO)
     ck_assert_uint_eq(number_of(result.out, "idle_closes"), CONNECTIONS);
 }
@@ -124,8 +126,7 @@ is_open(int connection)
 /* The end of another one shows that a timeout has passed. */
 START_TEST(traffic_keeps_a_connection_open)
 {
-  uint16_t port;
-  program_t server = start(_i, 1000, "", &port);
+  start(_i, 1000, "");
   int busy = connect_to(port), silent = connect_to(port), is_kept = 1;
   int64_t spoke_ns = now_ns();
 
@@ -136,18 +137,17 @@ START_TEST(traffic_keeps_a_connection_open)
     /* Unless this test was stopped for a whole timeout. */
     ck_assert(is_kept || now_ns() - before_ns >= 999 * NS_PER_MS);
   }
-  assert_ends(_i, &server, SIGTERM, 2);
+  assert_ends(SIGTERM, 2);
 }
 END_TEST
 
 START_TEST(without_a_timer_a_silent_connection_stays)
 {
-  uint16_t port;
-  program_t server = start(NO_TIMER, 1, "", &port);
+  start(NO_TIMER, 1, "");
   struct pollfd connection = {.fd = connect_to(port), .events = POLLIN};
 
   ck_assert_int_eq(poll(&connection, 1, 300), 0);
-  assert_sound(NO_TIMER, &server, port, 1);
+  assert_sound(1);
 }
 END_TEST
 
@@ -155,8 +155,7 @@ END_TEST
 
 START_TEST(a_peer_that_reads_late_gets_every_byte)
 {
-  uint16_t port;
-  program_t server = start(_i, NEVER_MS, "", &port);
+  start(_i, NEVER_MS, "");
   int connection = connect_to(port);
 
   size_t taken = send_until_stuck(connection);
@@ -164,29 +163,27 @@ START_TEST(a_peer_that_reads_late_gets_every_byte)
     assert_echo(connect_to(port));
   shutdown(connection, SHUT_WR);
   ck_assert_uint_eq(read_to_end(connection), taken);
-  assert_sound(_i, &server, port, 21);
+  assert_sound(21);
 }
 END_TEST
 
 START_TEST(a_peer_that_never_reads_gets_idle)
 {
   static const char bytes[4096];
-  uint16_t port;
-  program_t server = start(_i, 1000, "", &port);
+  start(_i, 1000, "");
   int connection = connect_to(port);
 
   while (send(connection, bytes, sizeof(bytes), MSG_NOSIGNAL) > 0 ||
          errno == EINTR)
     continue;
   ck_assert(errno == ECONNRESET || errno == EPIPE);
-  assert_sound(_i, &server, port, 1);
+  assert_sound(1);
 }
 END_TEST
 
 START_TEST(peers_that_vanish_do_no_harm)
 {
-  uint16_t port;
-  program_t server = start(_i, NEVER_MS, "", &port);
+  start(_i, NEVER_MS, "");
 
   for (int i = 0; i < CONNECTIONS; i++) {
     int connection = connect_to(port);
@@ -199,7 +196,7 @@ START_TEST(peers_that_vanish_do_no_harm)
     else
       close(connection);
   }
-  assert_sound(_i, &server, port, CONNECTIONS);
+  assert_sound(CONNECTIONS);
 }
 END_TEST
 
@@ -207,7 +204,7 @@ END_TEST
 
 /* The server turns a newcomer away by closing it. */
 static int
-is_served(uint16_t port)
+is_served(void)
 {
   int connection = connect_to(port);
   int served = is_echoed(connection);
@@ -228,7 +225,7 @@ assert_complained(const char *text)
 
 /* Opens as many as are served, then makes room for one. */
 static void
-fill_and_recover(uint16_t port, int most)
+fill_and_recover(int most)
 {
   int connections[2 * CONNECTIONS], served = 0;
 
@@ -239,17 +236,15 @@ fill_and_recover(uint16_t port, int most)
   assert_echo(connections[0]);
   for (int i = 1; i <= served; i++)
     close(connections[i]);
-  while (!is_served(port)) /* as soon as it has seen them close */
+  while (!is_served()) /* as soon as it has seen them close */
     continue;
 }
 
 START_TEST(out_of_descriptors_it_says_so_and_recovers)
 {
-  uint16_t port;
-
   descriptor_limit = 56;
-  program_t server = start(_i, NEVER_MS, "", &port);
-  fill_and_recover(port, CONNECTIONS);
+  start(_i, NEVER_MS, "");
+  fill_and_recover(CONNECTIONS);
   stop(&server, SIGTERM, &result);
   assert_complained("out of descriptors");
 }
@@ -257,12 +252,10 @@ END_TEST
 
 START_TEST(full_it_says_so_and_refuses)
 {
-  uint16_t port;
   const char *one = _i == MULTI_LOOP ? "--threads 1" : "";
-  program_t server =
-      start(_i, NEVER_MS, text_of("--max-connections 3 %s", one), &port);
 
-  fill_and_recover(port, 3);
+  start(_i, NEVER_MS, text_of("--max-connections 3 %s", one));
+  fill_and_recover(3);
   stop(&server, SIGTERM, &result);
   assert_complained("full with 3 connections");
 }
@@ -270,7 +263,7 @@ END_TEST
 
 /* Comes, is served, and says nothing more. */
 static int
-newcomer(uint16_t port)
+newcomer(void)
 {
   int connection = connect_to(port);
 
@@ -298,11 +291,10 @@ START_TEST(full_it_sheds_the_idlest)
 {
   int first[10], is_good = 1;
   char byte;
-  uint16_t port;
 
   descriptor_limit = full[_i].descriptors;
-  program_t server = start(full[_i].row, NEVER_MS, full[_i].options, &port);
-  int busy = newcomer(port);
+  start(full[_i].row, NEVER_MS, full[_i].options);
+  int busy = newcomer();
 
   for (int i = 0; i < full[_i].newcomers; i++) {
     int connection = connect_to(port);
@@ -327,11 +319,10 @@ END_TEST
 START_TEST(out_of_memory_it_says_so_and_goes_on)
 {
   int starved[FAILING_CALLS];
-  uint16_t port;
-  program_t server =
+  server =
       start_listening("STARVING_SERVER",
                       text_of("%s %d", servers[_i].options, NEVER_MS), &port);
-  int first = newcomer(port);
+  int first = newcomer();
 
   for (int i = 0; i < FAILING_CALLS; i++)
     starved[i] = connect_to(port);
@@ -351,9 +342,8 @@ END_TEST
 START_TEST(figures_come_while_it_runs)
 {
   char line[1024];
-  uint16_t port;
-  program_t server = start(_i, NEVER_MS, "--stats 1 --slots 64", &port);
-  int connection = newcomer(port);
+  start(_i, NEVER_MS, "--stats 1 --slots 64");
+  int connection = newcomer();
 
   do {
     read_line(server.out, line, sizeof(line));
@@ -363,21 +353,20 @@ START_TEST(figures_come_while_it_runs)
   if (_i == WHEEL || _i == MULTI_LOOP)
     ck_assert_uint_gt(number_of(line, "allowance_ms"), 0);
   close(connection);
-  assert_sound(_i, &server, port, 1);
+  assert_sound(1);
 }
 END_TEST
 
 START_TEST(a_signal_closes_everything)
 {
   static const int signals[] = {SIGINT, SIGTERM};
-  int row = _i / 2, connections[CONNECTIONS];
-  uint16_t port;
-  program_t server = start(row, NEVER_MS, "", &port);
+  int connections[CONNECTIONS];
+  start(_i / 2, NEVER_MS, "");
 
   for (int i = 0; i < CONNECTIONS; i++)
-    connections[i] = newcomer(port);
+    connections[i] = newcomer();
   send_until_stuck(connections[0]);
-  assert_ends(row, &server, signals[_i % 2], CONNECTIONS);
+  assert_ends(signals[_i % 2], CONNECTIONS);
   for (int i = 1; i < CONNECTIONS; i++)
     ck_assert_uint_eq(read_to_end(connections[i]), 0);
 }
@@ -391,12 +380,11 @@ START_TEST(connections_are_spread_over_the_threads)
   static const char *const threads[] = {
       "summary thread=1 ", "summary thread=2 ",  "summary thread=3 ",
       "summary thread=4 ", "summary threads=4 ", NULL};
-  uint16_t port;
-  program_t server = start(MULTI_LOOP, NEVER_MS, "--threads 4", &port);
+  start(MULTI_LOOP, NEVER_MS, "--threads 4");
 
   for (int i = 0; i < 200; i++)
     assert_echo(connect_to(port));
-  assert_ends(MULTI_LOOP, &server, SIGTERM, 200);
+  assert_ends(SIGTERM, 200);
   assert_has(result.out, threads);
   ck_assert_ptr_null(strstr(result.out, " accepted=0 "));
 }
@@ -406,22 +394,19 @@ END_TEST
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-static program_t
-start_with_page(int row, const char *options, uint16_t *port,
-                uint16_t *page_port)
+static void
+start_with_page(int which, const char *options)
 {
   char line[256];
-  program_t server =
-      start(row, NEVER_MS, text_of("--http 0 %s", options), port);
 
+  start(which, NEVER_MS, text_of("--http 0 %s", options));
   read_line(server.out, line, sizeof(line));
   ck_assert_msg(strncmp(line, "live page: http://", 18) == 0, "%s", line);
-  *page_port = (uint16_t)strtoul(strrchr(line, ':') + 1, NULL, 10);
-  return server;
+  page_port = (uint16_t)strtoul(strrchr(line, ':') + 1, NULL, 10);
 }
 
 static int
-ask_page(uint16_t page_port, const char *request)
+ask_page(const char *request)
 {
   int connection = connect_to(page_port);
 
@@ -442,12 +427,10 @@ await_line(int viewer, const char *part)
 
 START_TEST(each_wheel_can_be_watched)
 {
-  uint16_t port, page_port;
-  program_t server =
-      start_with_page(MULTI_LOOP, "--threads 3", &port, &page_port);
+  start_with_page(MULTI_LOOP, "--threads 3");
 
   for (int i = 0; i < 3; i++)
-    await_line(ask_page(page_port, text_of(GET("/events?wheel=%d"), i)),
+    await_line(ask_page(text_of(GET("/events?wheel=%d"), i)),
                text_of("data: {\"wheel\":%d,", i));
   stop_well(&server, SIGTERM, &result);
 }
@@ -455,12 +438,10 @@ END_TEST
 
 START_TEST(scrapes_and_signals_may_meet)
 {
-  uint16_t port, page_port;
-  program_t server =
-      start_with_page(MULTI_LOOP, "--threads 3", &port, &page_port);
+  start_with_page(MULTI_LOOP, "--threads 3");
 
   for (int i = 0; i < 100; i++)
-    ask_page(page_port, GET("/metrics"));
+    ask_page(GET("/metrics"));
   stop_well(&server, SIGTERM, &result);
 }
 END_TEST
@@ -470,15 +451,12 @@ static const char *const when_full[] = {"", "--shed"};
 START_TEST(viewers_take_no_places_of_peers)
 {
   int viewers[3], peers[3];
-  uint16_t port, page_port;
-  program_t server =
-      start_with_page(WHEEL, text_of("--max-connections 3 %s", when_full[_i]),
-                      &port, &page_port);
+  start_with_page(WHEEL, text_of("--max-connections 3 %s", when_full[_i]));
 
   for (int i = 0; i < 3; i++)
-    viewers[i] = ask_page(page_port, GET("/events"));
+    viewers[i] = ask_page(GET("/events"));
   for (int i = 0; i < 3; i++)
-    peers[i] = newcomer(port);
+    peers[i] = newcomer();
   for (int i = 0; i < 3; i++) {
     await_line(viewers[i], "\"active\":[3]");
     assert_echo(peers[i]);
@@ -490,16 +468,15 @@ END_TEST
 START_TEST(a_signal_ends_the_page_whatever_its_connections_do)
 {
   int viewers[10];
-  uint16_t port, page_port;
-  program_t server = start_with_page(WHEEL, "", &port, &page_port);
+  start_with_page(WHEEL, "");
 
   for (int i = 0; i < 10; i++)
-    viewers[i] = ask_page(page_port, GET("/events"));
+    viewers[i] = ask_page(GET("/events"));
   connect_to(page_port);
-  ask_page(page_port, "GET / HT");
-  ask_page(page_port, GET("/"));
+  ask_page("GET / HT");
+  ask_page(GET("/"));
   await_line(viewers[9], "data: {");
-  assert_sound(WHEEL, &server, port, 0);
+  assert_sound(0);
   for (int i = 0; i < 10; i++)
     read_to_end(viewers[i]);
 }
@@ -508,8 +485,7 @@ END_TEST
 START_TEST(an_address_that_the_page_cannot_have_is_one_line)
 {
   const char *other = "--http-host 127.0.0.2";
-  uint16_t port, page_port;
-  program_t server = start_with_page(WHEEL, other, &port, &page_port);
+  start_with_page(WHEEL, other);
 
   run_program("IDLE_SERVER", text_of("--port 0 --http %u %s", page_port, other),
               &result);

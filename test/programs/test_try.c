@@ -4,6 +4,7 @@
  * counts the calls that it made, and however it ends there is a report. */
 
 #include <check.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,23 +15,18 @@
 #include "programs.h"
 #include "suite.h"
 
-#define PATH_SIZE 512
-
 static const char *const ways[] = {"uv", "wheel"};
 static const char *const rows[] = {"init", "start", "again",
                                    "stop", "fire",  "close"};
 static result_t result;
-static char directory[PATH_SIZE];
+static char directory[256];
 
 /* `--with WAY OPTION... SUBJECT HOW`, with what was built. */
 static const char *
 command(const char *way, const char *options, const char *how)
 {
-  static char line[1024];
-
-  snprintf(line, sizeof(line), "--build %s --with %s %s %s %s", getenv("BUILT"),
-           way, options, getenv("TRY_SUBJECT"), how);
-  return line;
+  return text_of("--build %s --with %s %s %s %s", getenv("BUILT"), way, options,
+                 getenv("TRY_SUBJECT"), how);
 }
 
 /* How many calls a report has in each row. It never timed more. */
@@ -38,16 +34,13 @@ static void
 read_calls(const char *report, unsigned long *calls)
 {
   for (size_t i = 0; i < 6; i++) {
-    unsigned long timed;
-    const char *found;
-    char start[16], *end;
+    const char *start = text_of("\n%s ", rows[i]);
+    const char *found = strstr(report, start);
+    char *end;
 
-    snprintf(start, sizeof(start), "\n%s ", rows[i]);
-    found = strstr(report, start);
     ck_assert_msg(found != NULL, "no row '%s' in\n%s", rows[i], report);
     calls[i] = strtoul(found + strlen(start), &end, 10);
-    timed = strtoul(end, NULL, 10);
-    ck_assert_uint_le(timed, calls[i]);
+    ck_assert_uint_le(strtoul(end, NULL, 10), calls[i]);
   }
 }
 
@@ -178,10 +171,7 @@ END_TEST
 static const char *
 path_of(const char *name)
 {
-  static char path[PATH_SIZE + 16];
-
-  snprintf(path, sizeof(path), "%s/%s", directory, name);
-  return path;
+  return text_of("%s/%s", directory, name);
 }
 
 static void
@@ -189,7 +179,8 @@ make_directory(void)
 {
   const char *parent = getenv("TMPDIR");
 
-  snprintf(directory, PATH_SIZE, "%s/try-XXXXXX", parent ? parent : "/tmp");
+  snprintf(directory, sizeof(directory), "%s/try-XXXXXX",
+           parent ? parent : "/tmp");
   ck_assert_ptr_nonnull(mkdtemp(directory));
 }
 
@@ -204,14 +195,11 @@ static const char *
 report_in(const char *name)
 {
   static char report[OUTPUT_SIZE];
-  FILE *file = fopen(path_of(name), "r");
-  size_t length = 0;
+  int file = open(path_of(name), O_RDONLY);
 
-  if (file != NULL) {
-    length = fread(report, 1, sizeof(report) - 1, file);
-    fclose(file);
-  }
-  report[length] = '\0';
+  report[0] = '\0';
+  if (file >= 0)
+    read_all(file, report);
   return report;
 }
 
@@ -225,12 +213,12 @@ static const struct {
 /* The subject prints a line each time that its timer fires. */
 START_TEST(a_file_is_kept_fresh_until_any_end)
 {
-  char options[PATH_SIZE + 48], line[80];
+  char line[80];
 
   for (int way = 0; way < 2; way++) {
+    const char *options = text_of("--output %s", path_of(ways[way]));
     unsigned long calls[6] = {0};
 
-    snprintf(options, sizeof(options), "--output %s", path_of(ways[way]));
     program_t program = start_waiting(ways[way], options, ends[_i].how);
     while (calls[4] < 2) {
       read_line(program.out, line, sizeof(line));
@@ -250,20 +238,14 @@ END_TEST
 static void
 compare(const char *one, const char *other)
 {
-  char line[2 * PATH_SIZE + 32];
-
-  snprintf(line, sizeof(line), "--compare %s/%s %s/%s", directory, one,
-           directory, other);
-  run_program("TRY", line, &result);
+  run_program("TRY", text_of("--compare %s %s", path_of(one), path_of(other)),
+              &result);
 }
 
 START_TEST(two_reports_are_compared_in_either_order)
 {
-  char options[PATH_SIZE + 48];
-
   for (int i = 0; i < 2; i++) {
-    snprintf(options, sizeof(options), "--tick 7 --output %s",
-             path_of(ways[i]));
+    const char *options = text_of("--tick 7 --output %s", path_of(ways[i]));
     run_program("TRY", command(ways[i], options, "leave"), &result);
     ck_assert_str_eq(result.err, "");
   }

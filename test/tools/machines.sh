@@ -380,19 +380,46 @@ fetch_libuv() {
   cmake --install built
 }
 
+# build_timer_tests: libuv's own, as they are; `timer-tests NAME` runs one of them
+build_timer_tests() {
+  sed -n 's/^TEST_IMPL(\(.*\)).*/\1/p' "$kept"/sources/test/test-timer*.c \
+    >"$kept/names"
+  {
+    echo '#include <string.h>'
+    sed 's/.*/int run_test_&(void);/' "$kept/names"
+    echo 'int main(int argc, char **argv) {'
+    sed 's/.*/if (strcmp(argv[argc - 1], "&") == 0) return run_test_&();/' \
+      "$kept/names"
+    echo 'return 1; }'
+  } >"$kept/timer-tests.c"
+  # shellcheck disable=SC2046 # several words
+  cc -std=gnu11 -g -o "$kept/timer-tests" -I "$kept/sources/test" \
+    "$kept"/sources/test/test-timer*.c "$kept/timer-tests.c" \
+    $(pkg-config --cflags --libs libuv) -lpthread
+}
+
+# on_a_wheel PROGRAM ARGUMENT: a wheel serves its timers
+on_a_wheel() {
+  rm -f "$kept/report"
+  tools/uvwheel-try --build "$directory" --with wheel \
+    --output "$kept/report" "$@" && grep -q ': timers by wheel' "$kept/report"
+}
+
 # libuv calls timers before it polls in bookworm, after that in trixie.
 job_libuv_timers() {
   for suite in bookworm trixie; do
     keep "libuv-$suite" fetch_libuv "$suite" || continue
     kept=$top/$build/libuv-$suite
+    directory=$build/$job-$suite
     export PKG_CONFIG_PATH="$kept/lib/pkgconfig"
     export LD_LIBRARY_PATH="$kept/lib"
-    quiet "$suite" test/tools/libuv-timers.sh "$kept/sources" "$kept/timers" ||
+    if ! { configure -Dtests=disabled && compile uvwheel-try:shared_library &&
+        quiet "$suite" build_timer_tests; }; then
       continue
-    for name in $(tr '()' '  ' <"$kept/timers/libuv-timers.list"); do
-      [ "$name" = TEST ] ||
-        try "$suite: $name" "$kept/timers/timers" "$name" || true
-    done
+    fi
+    while read -r name; do
+      try "$suite: $name" on_a_wheel "$kept/timer-tests" "$name" </dev/null || true
+    done <"$kept/names"
   done
   unset PKG_CONFIG_PATH LD_LIBRARY_PATH
 }

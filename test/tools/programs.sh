@@ -96,6 +96,26 @@ build_release() {
   echo "$setup" >"$release/.setup"
 }
 
+# build_once DIRECTORY 'TARGET...' OPTION...: targets of a release build with the
+# tests
+build_once() {
+  # shellcheck source=test/tools/tools.sh
+  . "$top/test/tools/tools.sh"
+  need cc meson ninja pkg-config libuv check
+  release=$1
+  targets=$2
+  shift 2
+  mkdir -p "$release"
+  # shellcheck disable=SC2086 # several words
+  if ! { [ -e "$release/build.ninja" ] ||
+    meson setup "$release" --buildtype=release -Dtests=enabled \
+      -Dexamples=disabled "$@"; } >"$release.log" 2>&1 ||
+    ! ninja -C "$release" $targets >>"$release.log" 2>&1; then
+    cat "$release.log" >&2
+    exit 1
+  fi
+}
+
 # start_listening SERVER FILE OPTION...: its output goes to the file. Sets
 # $server, the process, and $port, on which it listens. $under, if set, is the
 # command that runs it.

@@ -77,18 +77,16 @@ yamllint      yamllint yamllint yamllint yamllint python3-yamllint yamllint
 END
 }
 
-# can_cross TRIPLET: a cross compiler may come without the C library, too
-can_cross() {
-  echo '#include <stdio.h>' | "$1-gcc" -x c -fsyntax-only -
+# can_include COMPILER [HEADER]: a compiler may come without the C library
+can_include() {
+  echo "#include <${2-stdio.h}>" | "$1" -x "${3-c}" -fsyntax-only -
 }
 
 # Is the tool there, and does it work?
 has_tool() {
   case $1 in
-    cc) # a compiler without the C library's headers is of no use
-      echo '#include <stdio.h>' | cc -x c -fsyntax-only - ;;
-    c++)
-      echo '#include <cstdio>' | c++ -x c++ -fsyntax-only - ;;
+    cc) can_include cc ;;
+    c++) can_include c++ cstdio c++ ;;
     chromium)
       command -v chromium || command -v chromium-browser ||
         command -v google-chrome ;;
@@ -96,53 +94,38 @@ has_tool() {
       echo 'int main(void) { return 0; }' |
         clang -fsanitize=address -x c -o /dev/null - ;;
     check | libuv) pkg-config --exists "$1" ;;
-    microhttpd) echo '#include <microhttpd.h>' | cc -x c -fsyntax-only - ;;
+    microhttpd | uthash) can_include cc "$1.h" ;;
     named) command -v named || test -x /usr/sbin/named ;;
-    arm64-gcc) can_cross aarch64-linux-gnu ;;
-    armhf-gcc) can_cross arm-linux-gnueabihf ;;
-    i686-gcc) can_cross i686-linux-gnu ;;
-    riscv64-gcc) can_cross riscv64-linux-gnu ;;
+    arm64-gcc) can_include aarch64-linux-gnu-gcc ;;
+    armhf-gcc) can_include arm-linux-gnueabihf-gcc ;;
+    i686-gcc | riscv64-gcc | s390x-gcc) can_include "${1%-gcc}-linux-gnu-gcc" ;;
     lld) # clang finds it beside itself
       command -v "$(clang -print-prog-name=ld64.lld)" ;;
     meson) # 1.0 or newer
       meson --version | awk -F . '{new = $1 >= 1} END {exit !new}' ;;
     mingw) command -v x86_64-w64-mingw32-gcc ;;
     ninja) command -v ninja || command -v ninja-build || command -v samu ;;
-    prometheus-client) # as the test finds it
-      /usr/bin/python3 -c 'import prometheus_client' ;;
-    s390x-gcc) can_cross s390x-linux-gnu ;;
-    selenium) # as the test finds it
-      /usr/bin/python3 -c 'import selenium' ;;
-    uvloop) # as the test finds it
-      /usr/bin/python3 -c 'import uvloop' ;;
+    prometheus-client | selenium | uvloop) # as the tests find it
+      /usr/bin/python3 -c "import $(echo "$1" | tr - _)" ;;
     wine) command -v wine || command -v wine64 || test -x /usr/lib/wine/wine64 ;;
-    uthash) echo '#include <uthash.h>' | cc -x c -fsyntax-only - ;;
     *) command -v "$1" ;;
   esac >/dev/null 2>&1
 }
 
-# Sets $manager, to nothing if none is known.
+# Sets $manager, to nothing if none is known, and its $column of the table.
 find_manager() {
+  column=2
   for manager in apt-get dnf apk pacman zypper brew pkg; do
     ! command -v "$manager" >/dev/null 2>&1 || return 0
+    column=$((column + 1))
   done
   manager=
 }
 
 # packages_of TOOL: its packages here, or nothing
 packages_of() {
-  tool_table | while read -r tool apt dnf apk pacman zypper brew pkg; do
-    [ "$tool" = "$1" ] || continue
-    case $manager in
-      apt-get) echo "$apt" ;;
-      dnf) echo "$dnf" ;;
-      apk) echo "$apk" ;;
-      pacman) echo "$pacman" ;;
-      zypper) echo "$zypper" ;;
-      brew) echo "$brew" ;;
-      pkg) echo "$pkg" ;;
-    esac
-  done | sed 's/^-$//; s/,/ /g'
+  tool_table | sed -n "s/^$1  */$1 /p" | cut -d ' ' -f "$column" |
+    sed 's/^-$//; s/,/ /g'
 }
 
 # install_command PACKAGE...: what installs them

@@ -2,19 +2,16 @@
 # SPDX-License-Identifier: MIT
 
 # usage: consume.sh WAY PLACE
-# Uses uvwheel from outside, in one of the ways in which projects do:
+# Uses uvwheel from outside, in one of the ways in which projects do. PLACE is
+# what packaging/release made:
 #
-#   by-hand     compiles the sources of PLACE together with its own
-#   two-files   the same with the uvwheel.c and uvwheel.h of a release, by every
-#               compiler and standard there is
-#   subproject  is a Meson project with a subproject: PLACE is a source tree,
-#               or what packaging/release made
+#   two-files   compiles its uvwheel.c and uvwheel.h together with its own, by
+#               every compiler and standard there is
+#   subproject  is a Meson project with a subproject
 #   libuv       the same, and libuv is a subproject, too
-#   installed   installs PLACE, a source tree, and finds it by pkg-config
-#   autoconf    the same by autoconf, in a prefix that no system searches
-#   cmake       the same by CMake
-#   cmake-source  is a CMake project of which PLACE is a part: a source tree, or
-#               the tarball that packaging/release made
+#   cmake-source  is a CMake project of which the sources are a part
+#   installed   installs PLACE, here a source tree, and finds it by pkg-config,
+#               by autoconf and by CMake
 #
 # Exit status 77: not possible here, the last line says why.
 
@@ -38,14 +35,6 @@ cd "$work"
 cp "$here/main.c" .
 cp main.c main.cpp
 
-# Words of flags are split on purpose throughout.
-# shellcheck disable=SC2046,SC2086
-by_hand() {
-  ${CC:-cc} -std=gnu11 $strict $strict_c -I "$place/include" -o program \
-    "$place"/src/*.c main.c $(pkg-config --cflags --libs libuv)
-  ./program
-}
-
 # accepts COMPILER STANDARD LANGUAGE: does it know the standard?
 accepts() {
   command -v "$1" >/dev/null &&
@@ -53,7 +42,8 @@ accepts() {
 }
 
 # each_standard LANGUAGE 'COMPILER...' STANDARD...: the program in each of them,
-# with what each C compiler made of uvwheel.c; $made counts the programs
+# with what each C compiler made of uvwheel.c; $made counts the programs. Words of
+# flags are split on purpose throughout.
 # shellcheck disable=SC2046,SC2086
 each_standard() {
   language=$1 compilers=$2
@@ -91,13 +81,20 @@ two_files() {
 # parent c|cpp: makes a Meson project that can have uvwheel as a subproject
 parent() {
   mkdir -p "$1/subprojects/packagecache"
-  cp "$here/$1/meson.build" "main.$1" "$1"
-  if [ -e "$place/uvwheel.wrap" ]; then
-    cp "$place/uvwheel.wrap" "$1/subprojects"
-    cp "$place"/uvwheel-*.tar.xz "$1/subprojects/packagecache"
-  else
-    ln -s "$place" "$1/subprojects/uvwheel"
-  fi
+  cp "main.$1" "$1"
+  cp "$place/uvwheel.wrap" "$1/subprojects"
+  cp "$place"/uvwheel-*.tar.xz "$1/subprojects/packagecache"
+  standard='c99'
+  [ "$1" = c ] || standard='c++17'
+  cat >"$1/meson.build" <<END
+project('parent', '$1',
+  default_options: ['warning_level=3', 'werror=true', '$1_std=$standard'])
+test('consumer',
+  executable('consumer', 'main.$1',
+    c_args: '-D_POSIX_C_SOURCE=200809L', # or strict c99 cannot include <uv.h>
+    dependencies: dependency('uvwheel'),
+    install: true))
+END
 }
 
 # build c|cpp shared|static SUBPROJECTS: that parent, without the network
@@ -108,22 +105,19 @@ build() {
   meson test -C "$1-$2" --no-rebuild
 }
 
-# Its own test is all that the parent's `meson test` runs.
+# subproject c|cpp shared|static: the parent's own test is all that its `meson
+# test` runs. The way `libuv` has the other kind of library for each language.
 subproject() {
-  for language in c cpp; do
-    parent $language
-    for kind in shared static; do
-      build $language $kind uvwheel
-      # Newer ones of Meson say whose it is. None of uvwheel's own is there.
-      meson test -C $language-$kind --no-rebuild --list >list
-      [ "$(sed 's/^parent://' list)" = consumer ]
-      DESTDIR=$work/root meson install -C $language-$kind --skip-subprojects
-      installed=$(find root -type f)
-      [ "$(basename "$installed" .exe)" = consumer ] # and nothing else
-      [ $kind = shared ] || "$installed"
-      rm -r root
-    done
-  done
+  parent "$1"
+  build "$1" "$2" uvwheel
+  # Newer ones of Meson say whose it is. None of uvwheel's own is there.
+  meson test -C "$1-$2" --no-rebuild --list >list
+  [ "$(sed 's/^parent://' list)" = consumer ]
+  DESTDIR=$work/root meson install -C "$1-$2" --skip-subprojects
+  installed=$(find root -type f)
+  [ "$(basename "$installed" .exe)" = consumer ] # and nothing else
+  [ "$2" = shared ] || "$installed"
+  rm -r root
 }
 
 libuv() {
@@ -160,66 +154,35 @@ patch_directory = libuv
 END
 }
 
-# No root, and the machine's own lists stay as they are.
+# Debian's source.
 fetch_debian_source() {
-  # shellcheck source=/dev/null
-  . /etc/os-release
-  mkdir -p lists/partial archives/partial
-  # shellcheck disable=SC2016 # apt-get's own variables
-  mirror=$(apt-get indextargets --format '$(SITE) $(RELEASE)' \
-    'Created-By: Packages' "Codename: $VERSION_CODENAME" | head -n 1)
-  echo "deb-src ${mirror%% *} $VERSION_CODENAME main" >sources
-  set -- -o Dir::State="$work" -o Dir::Cache="$work" \
-    -o Dir::Etc::SourceList="$work/sources" -o Dir::Etc::SourceParts=-
-  apt-get "$@" update && apt-get "$@" source --download-only libuv1
+  # shellcheck source=test/tools/machines.sh
+  . "$here/../../tools/machines.sh"
+  find_mirror
+  set -- deb-src "$codename" "$(dpkg --print-architecture)"
+  debian_apt "$@" update && debian_apt "$@" source --download-only libuv1
 }
 
-install_place() {
-  meson setup --prefix="$work/prefix" --libdir=lib -Dtests=disabled \
-    -Dexamples=disabled -Ddocs=disabled build "$place"
-  meson install -C build --quiet
-}
-
+# by_pkg_config [--static]
 # shellcheck disable=SC2046,SC2086
-installed() {
-  install_place
-  export PKG_CONFIG_PATH="$work/prefix/lib/pkgconfig"
-  c="${CC:-cc} -std=c99 -D_POSIX_C_SOURCE=200809L $strict main.c -o program"
-  cpp="${CXX:-c++} -std=c++17 $strict main.cpp -o program"
-  for compile in "$c" "$cpp"; do
-    $compile $(pkg-config --cflags --libs uvwheel)
-    LD_LIBRARY_PATH=$work/prefix/lib ./program
-  done
-  rm prefix/lib/libuvwheel.so* # so that the linker must take the static one
-  for compile in "$c" "$cpp"; do
-    $compile $(pkg-config --static --cflags --libs uvwheel)
-    ./program
+by_pkg_config() {
+  for compile in \
+    "${CC:-cc} -std=c99 -D_POSIX_C_SOURCE=200809L $strict main.c" \
+    "${CXX:-c++} -std=c++17 $strict main.cpp"; do
+    $compile -o program $(PKG_CONFIG_PATH=$prefix/lib/pkgconfig \
+      pkg-config "$@" --cflags --libs uvwheel)
+    LD_LIBRARY_PATH=$prefix/lib ./program
   done
 }
 
-# What docs/migrating.md says: with an rpath the program runs as it is, and with
-# the static library of a prefix that has no other.
+# by_autoconf DIRECTORY ARGUMENT: the program runs as it is
 by_autoconf() {
-  command -v automake >/dev/null || skip "automake is missing"
-  install_place
-  cp -R "$here/autoconf" parent
-  cp main.c parent
-  prefix=$work/prefix
-  (cd parent && autoreconf --install)
-  mkdir rpath
-  cd rpath
-  ../parent/configure "PKG_CONFIG_PATH=$prefix/lib/pkgconfig" \
-    "LDFLAGS=-Wl,-rpath,$prefix/lib"
+  mkdir "$1"
+  cd "$1"
+  ../project/configure "PKG_CONFIG_PATH=$prefix/lib/pkgconfig" "$2"
   make
   env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH ./server
   cd ..
-  rm "$prefix"/lib/libuvwheel.so*
-  mkdir static
-  cd static
-  ../parent/configure "PKG_CONFIG_PATH=$prefix/lib/pkgconfig" \
-    'PKG_CONFIG=pkg-config --static'
-  make
-  ./server
 }
 
 # cmake_finds VERSION LIBRARIES: in the directory moved
@@ -234,11 +197,24 @@ cmake_uses() {
   (cd parent && ctest --output-on-failure)
 }
 
-# The tree is not where it was installed, and is found all the same.
-by_cmake() {
-  command -v cmake >/dev/null || skip "cmake is missing"
-  install_place
-  mv prefix moved
+# The last one finds the tree where it was not installed.
+installed() {
+  prefix=$work/prefix
+  meson setup --prefix="$prefix" --libdir=lib -Dtests=disabled \
+    -Dexamples=disabled -Ddocs=disabled build "$place"
+  meson install -C build --quiet
+  cp -R prefix moved
+  cp -R "$here/autoconf" project
+  cp main.c project
+  (cd project && autoreconf --install)
+
+  by_pkg_config
+  by_autoconf rpath "LDFLAGS=-Wl,-rpath,$prefix/lib" # as docs/migrating.md says
+  rm prefix/lib/libuvwheel.so* # so that the linker must take the static one
+  by_pkg_config --static
+  by_autoconf static 'PKG_CONFIG=pkg-config --static'
+  rm -r prefix
+
   if cmake_finds 1.99 uvwheel >log 2>&1; then
     return 1
   fi
@@ -273,16 +249,23 @@ print("\n".join(sorted(lines)))
 END
 }
 
+# A project that exports a library of its own installs uvwheel, too.
+installs() {
+  rm -rf moved parent
+  cmake --build "$1" --target install
+  mv prefix moved
+  cmake_uses uvwheel
+}
+
 cmake_source() {
-  command -v cmake >/dev/null || skip "cmake is missing"
-  tree=$place
-  if [ -e "$place/uvwheel.wrap" ]; then
-    tar -xJf "$place"/uvwheel-*.tar.xz
-    tree=$(echo "$work"/uvwheel-*/)
-    source_by_cmake fetched "$(echo "$place"/uvwheel-*.tar.xz)"
-  fi
+  set -- -DUVWHEEL_INSTALL=ON -DCMAKE_INSTALL_PREFIX="$work/prefix"
+  tar -xJf "$place"/uvwheel-*.tar.xz
+  tree=$(echo "$work"/uvwheel-*/)
+  source_by_cmake fetched "$(echo "$place"/uvwheel-*.tar.xz)" "$@"
+  installs fetched
   source_by_cmake static "$tree" -DOWN_LIBUV=ON -DUVWHEEL_CHECKS=ON
-  source_by_cmake shared "$tree" -DBUILD_SHARED_LIBS=ON
+  source_by_cmake shared "$tree" -DBUILD_SHARED_LIBS=ON "$@"
+  installs shared
 
   # It is the library that Meson builds, too.
   for build in static shared; do
@@ -296,26 +279,15 @@ cmake_source() {
   done
   grep -e '-O2.*/src/uvwheel\.c' shared/compile_commands.json
   "$tree/test/install/exports" shared/uvwheel/libuvwheel.so
-
-  # A project that exports a library of its own installs it, too.
-  for shared in OFF ON; do
-    rm -rf exported prefix moved parent
-    source_by_cmake exported "$tree" -DUVWHEEL_INSTALL=ON \
-      -DBUILD_SHARED_LIBS=$shared -DCMAKE_INSTALL_PREFIX="$work/prefix"
-    cmake --build exported --target install
-    mv prefix moved
-    cmake_uses uvwheel
-  done
 }
 
 set -x
 case $1 in
-  by-hand) by_hand ;;
   two-files) two_files ;;
-  subproject) subproject ;;
+  subproject)
+    subproject c shared
+    subproject cpp static ;;
   libuv) libuv ;;
   installed) installed ;;
-  autoconf) by_autoconf ;;
-  cmake) by_cmake ;;
   cmake-source) cmake_source ;;
 esac

@@ -1,10 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 
-# A release of the last commit is the same whoever makes it, and what is not
-# ready is not released.
+# usage: release.sh DIRECTORY
+# A release of the last commit is the same as that in the directory, whoever
+# makes it, and what is not ready is not released.
 
 set -eu
+files=$(cd "$1" && pwd)
 top=$(cd "$(dirname "$0")/../../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -16,6 +18,13 @@ fail() {
   exit 1
 }
 
+# says TEXT...: the last command did
+says() {
+  for text; do
+    grep -q -- "$text" log || fail "no word of '$text'"
+  done
+}
+
 # refuses STATUS TEXT ARGUMENT...: exits with that status, says that text and
 # leaves nothing
 refuses() {
@@ -24,21 +33,20 @@ refuses() {
   status=0
   "$@" >log 2>&1 || status=$?
   [ "$status" -eq "$expected" ] || fail "status $status of: $*"
-  grep -q -- "$text" log || fail "no word of '$text' from: $*"
+  says "$text"
   [ ! -e refused ] || fail "refused, and yet made something: $*"
 }
 
-"$top/packaging/release" --dry-run files "$url"
 (umask 077 && "$top/packaging/release" --dry-run again "$url/" >log 2>&1)
-diff -r files again
-(cd files && sha256sum --check --strict SHA256SUMS)
-find files -type f ! -name SHA256SUMS -printf '%P\n' | sort >made
-sed 's/^[^ ]*  //' files/SHA256SUMS | sort | diff made - ||
+diff -r "$files" again
+(cd again && sha256sum --check --strict SHA256SUMS)
+find again -type f ! -name SHA256SUMS -printf '%P\n' | sort >made
+sed 's/^[^ ]*  //' again/SHA256SUMS | sort | diff made - ||
   fail "these files have no checksum"
 "$top/packaging/release" --dry-run nowhere >log 2>&1
-cmp files/uvwheel-*.tar.xz nowhere/uvwheel-*.tar.xz
-grep -q 'find an address' log || fail "no word of what is missing"
-for made in files nowhere; do
+cmp again/uvwheel-*.tar.xz nowhere/uvwheel-*.tar.xz
+says 'find an address'
+for made in again nowhere; do
   "$top/test/install/packaging/sbom.py" $made
 done
 
@@ -53,9 +61,9 @@ commit() {
 refuses 2 'usage: ' $release
 refuses 2 'usage: ' $release --refused
 refuses 2 'usage: ' $release refused ftp://example.org
-refuses 1 'files is there' $release files "$url"
+refuses 1 'again is there' $release again "$url"
 
-version=$(basename files/uvwheel-*.tar.xz .tar.xz)
+version=$(basename again/uvwheel-*.tar.xz .tar.xz)
 version=${version#uvwheel-}
 printf '#!/bin/sh\nfalse\n' >copy/test/run
 sed -i "1,/^## /s/^## .*/## $version (2000-01-01)/" copy/CHANGELOG.md
@@ -74,6 +82,5 @@ refuses 1 'a tag' $release refused "$url"
 sed -i '/define UVWHEEL_VERSION_MINOR/s/[0-9]*$/99/' copy/include/uvwheel.h
 commit 'a version of which nobody has told'
 refuses 1 ' CHANGELOG.md does not begin' $release refused "$url"
-refuses 1 'debian/changelog does not begin' $release refused "$url"
-refuses 1 'uvwheel.spec is not of' $release refused "$url"
-refuses 1 'README.md does not tell' $release refused "$url"
+says 'debian/changelog does not begin' 'uvwheel.spec is not of' \
+  'README.md does not tell'

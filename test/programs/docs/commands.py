@@ -50,6 +50,8 @@ COMMANDS = {
         Job("tests"),
     "tools/uvwheel-try": Job("try"),
     "tools/uvwheel-try --output uv.txt ./server":
+        # bench/server has built the same.
+        "ln -s bench/server build/demo && "
         "cc -o server test/programs/try_subject.c -luv && "
         "tools/uvwheel-try --output uv.txt ./server",
     "tools/uvwheel-try --with wheel --output wheel.txt ./server": ITSELF,
