@@ -326,8 +326,7 @@ START_TEST(stalls_in_a_row_cut_no_peer_off)
 }
 END_TEST
 
-/* ---- A machine that sleeps ------------------------------------------------
- */
+/* ---- A machine that sleeps ----------------------------------------------- */
 
 static const struct {
   const char *name;

@@ -11,8 +11,7 @@
 
 static const uint64_t ticks_ms[] = {1, 3, 10, 100};
 
-/* P1. From each phase of the tick; with 4 slots the timeouts cross many rounds.
- */
+/* P1. From each phase of the tick; with 4 slots timeouts cross many rounds. */
 START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
 {
   static const uint64_t timeouts[] = {0,   1,   2,   3,   9,   10,  11,  12,
@@ -190,10 +189,8 @@ START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
     timers[i].then = note_order;
     timers[i].arg = &numbers[i];
     test_timer_start(&timers[i], timeout, 0);
-    ck_assert_int_eq(uv_timer_init(&loop, &models[i]), 0);
+    begin_uv_timer(&models[i], note_model_order, timeout, 0);
     models[i].data = &numbers[i];
-    ck_assert_int_eq(uv_timer_start(&models[i], note_model_order, timeout, 0),
-                     0);
     if (i % 3 == 0) { /* restarts go to the end of the queue */
       test_timer_start(&timers[i / 2], timeout, 0);
       uv_timer_start(&models[i / 2], note_model_order, timeout, 0);
@@ -203,8 +200,6 @@ START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
   ck_assert_uint_eq(order_length, 100);
   ck_assert_uint_eq(model_order_length, 100);
   ck_assert_mem_eq(order, model_order, sizeof order);
-  for (i = 0; i < 100; i++)
-    uv_close((uv_handle_t *)&models[i], NULL);
 }
 END_TEST
 
@@ -300,8 +295,7 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
   costs_t expected, costs;
 
   open_wheel(10, 8);
-  ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
-  ck_assert_int_eq(uv_timer_start(&model, note_polls_of_model, 1000, 0), 0);
+  begin_uv_timer(&model, note_polls_of_model, 1000, 0);
   expected = run_to_the_end();
   ck_assert_uint_eq(expected.polls_before, 1);
   test_timer_init(&timer);
@@ -313,28 +307,6 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
   ck_assert_uint_eq(costs.polls, expected.polls + POLLS_MORE);
   ck_assert_uint_eq(costs.sleeps, expected.sleeps);
   ck_assert_uint_le(costs.peeks, 1);
-  uv_close((uv_handle_t *)&model, NULL);
-}
-END_TEST
-
-/* P9. Scenario 50. Nobody tells then whether a descriptor is ready; a poll more
- * for each turn does. (On Windows nobody ever does.) */
-START_TEST(a_poll_2_that_fails_leaves_an_idle_loop_idle)
-{
-  static test_timer_t timer;
-  uint64_t polls, turns;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 100);
-  virtual_time_fail_peeks(true);
-  polls = virtual_time_polls();
-  run_for(10000);
-  virtual_time_fail_peeks(false);
-  turns = stats_of_wheel().turns;
-  ck_assert_uint_ge(timer.fired, 99);
-  ck_assert_uint_le(turns, 100);
-  ck_assert_uint_le(virtual_time_polls() - polls, 3 * turns + 5);
 }
 END_TEST
 
@@ -492,7 +464,6 @@ START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
     require_in(latenesses[_i].name, timer.fired == 0);
     test_timer_stop(&timer);
   }
-  uv_close((uv_handle_t *)&keeper, NULL);
 }
 END_TEST
 
@@ -532,7 +503,7 @@ START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
 {
   static test_timer_t timers[BESIDE];
   static unsigned numbers[BESIDE];
-  uv_prepare_t prepare;
+  static uv_prepare_t prepare;
   unsigned i;
 
   open_wheel_without_stalls(1, 64);
@@ -542,18 +513,12 @@ START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
     timers[i].arg = &numbers[i];
     timers[i].then = expect_those_before;
     test_timer_start(&timers[i], 10 + i, 0);
-    (void)uv_timer_init(&loop, &beside[i]);
-    (void)uv_timer_start(&beside[i], on_beside, 10 + i, 0);
+    begin_uv_timer(&beside[i], on_beside, 10 + i, 0);
   }
-  (void)uv_prepare_init(&loop, &prepare);
-  (void)uv_prepare_start(&prepare, block_before_poll);
+  begin_prepare(&prepare, block_before_poll);
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, BESIDE);
   ck_assert_uint_eq(stats_of_wheel().turns_cut, 1);
-  uv_close((uv_handle_t *)&prepare, NULL);
-  for (i = 0; i < BESIDE; i++)
-    uv_close((uv_handle_t *)&beside[i], NULL);
-  run_for(1);
 }
 END_TEST
 
@@ -570,7 +535,6 @@ main(void)
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
       EACH(one_uv_run_comes_to_a_timer, calls),
       TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
-      TEST(a_poll_2_that_fails_leaves_an_idle_loop_idle),
       EACH(a_program_that_drives_the_loop_by_hand_has_no_stalls, by_hand),
       {a_loop_that_has_ended_may_sleep, 0, 2},
       EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),

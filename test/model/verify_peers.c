@@ -146,8 +146,7 @@ verify_iteration(const iteration_t *iteration)
                  is_done ? iteration->overdue_from_ms[i] : 0, was_noisy);
 }
 
-/* ---- What holds at any time ------------------------------------------------
- */
+/* ---- What holds at any time ---------------------------------------------- */
 
 /* What begins after the check that has set heard_ms is due after that time.
  * (The wheel fires nothing before its tick, which is later than its due time.)
@@ -187,8 +186,7 @@ verify_peers(void)
   require(uvwheel_count(&peers_world.wheel) == active);
 }
 
-/* ---- The key ----------------------------------------------------------------
- */
+/* ---- The key ------------------------------------------------------------- */
 
 static uint64_t
 key_of_entry(const uvwheel_entry_t *entry)

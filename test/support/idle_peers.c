@@ -145,8 +145,7 @@ peers_lose_words_until(uint64_t last_ms)
   lost_until_ms = last_ms;
 }
 
-/* ---- The loop hears them --------------------------------------------------
- */
+/* ---- The loop hears them ------------------------------------------------- */
 
 static void
 allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
@@ -389,8 +388,7 @@ expect_silent_peers_closed(const char *name, uint64_t from_ms,
                                           peer->closed_ms <= until_ms));
 }
 
-/* ---- What holds the loop --------------------------------------------------
- */
+/* ---- What holds the loop ------------------------------------------------- */
 
 static void
 stand_still(void)
