@@ -124,18 +124,26 @@ END_TEST
 #define MOST_BITS 40
 #endif
 
-/* The tick whose number has one bit more comes while timers wait for it. */
+#define DAY_MS UINT64_C(86400000)
+
+/* Timers wait for a time: when the number of the tick gets one bit more, and
+ * after years. */
 static const struct {
   uint64_t tick_ms;
-  unsigned bits;
-} long_lives[] = {{1, 32}, {7, 32},  {100, 32},
-                  {1, 33}, {10, 34}, {1, MOST_BITS}};
+  uint64_t at_tick;
+} long_lives[] = {
+    {1, UINT64_C(1) << 32},    {7, UINT64_C(1) << 32},
+    {100, UINT64_C(1) << 32},  {1, UINT64_C(1) << 33},
+    {10, UINT64_C(1) << 34},   {1, UINT64_C(1) << MOST_BITS},
+    {10, 12 * DAY_MS / 10},    {10, INT32_MAX / 10 + 1},
+    {10, UINT32_MAX / 10 + 1}, {10, 3653 * DAY_MS / 10},
+};
 
-/* P1, P10 */
-START_TEST(nothing_happens_when_the_ticks_need_more_than_32_bits)
+/* P1, P10. Scenario 11. tokio#8334. */
+START_TEST(years_of_uptime_make_no_timer_early_or_late)
 {
   uint64_t tick_ms = long_lives[_i].tick_ms;
-  uint64_t at_ms = (UINT64_C(1) << long_lives[_i].bits) * tick_ms;
+  uint64_t at_ms = long_lives[_i].at_tick * tick_ms;
   static test_timer_t around[3], timer;
   unsigned i;
 
@@ -310,18 +318,28 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
 }
 END_TEST
 
-/* What each call of a program takes beside its loop. */
+static void
+ignore(uv_timer_t *timer)
+{
+  (void)timer;
+}
+
+/* What each call of a program takes beside its loop, and how often another's
+ * timer is due. */
 static const struct {
   uint64_t tick_ms;
   uint64_t takes_ms;
-} by_hand[] = {{1, 0},  {10, 0},  {100, 0},   {1000, 0},
-               {1, 20}, {10, 20}, {100, 200}, {1000, 200}};
+  uint64_t every_ms;
+} by_hand[] = {{1, 0, 0},     {10, 0, 0},     {100, 0, 0},
+               {1000, 0, 0},  {1, 20, 0},     {10, 20, 0},
+               {100, 200, 0}, {1000, 200, 0}, {10, 0, 700}};
 
 /* P6. Scenario 31. The program sleeps on the loop's descriptor for as long as
  * the loop says, does something else, and calls uv_run. */
 START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
 {
   uint64_t takes_ms = by_hand[_i].takes_ms, runs = 0, late_ms;
+  static uv_timer_t others;
   static test_timer_t timers[40];
   size_t i;
 
@@ -329,8 +347,11 @@ START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
   test_timer_init_all(timers, LENGTH(timers));
   for (i = 0; i < LENGTH(timers); i++)
     test_timer_start(&timers[i], 77 * i * i, 0);
+  if (by_hand[_i].every_ms != 0)
+    begin_uv_timer(&others, ignore, by_hand[_i].every_ms, by_hand[_i].every_ms);
   for (; uvwheel_count(&wheel) > 0; runs++) {
-    ck_assert_uint_le(runs, (1 + POLLS_MORE) * (LENGTH(timers) + 1));
+    if (by_hand[_i].every_ms == 0)
+      ck_assert_uint_le(runs, (1 + POLLS_MORE) * (LENGTH(timers) + 1));
     ck_assert_int_ge(uv_backend_timeout(&loop), 0);
     virtual_time_advance_ms((uint64_t)uv_backend_timeout(&loop) + takes_ms);
     if (POLLS_MORE > 0) /* as docs/platforms.md says */
@@ -343,37 +364,6 @@ START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
                   (int)late_ms);
   }
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-}
-END_TEST
-
-/* uv_stop was called, or nothing keeps the loop alive. */
-static void
-end_run(uv_async_t *async)
-{
-  if (async->data != NULL)
-    uv_stop(async->loop);
-  else
-    uv_unref((uv_handle_t *)async);
-}
-
-/* P6. Its run returns, and the program does something else for 10 s. */
-START_TEST(a_loop_that_has_ended_may_sleep)
-{
-  static test_timer_t timer;
-  static uv_async_t async;
-
-  open_wheel(100, 512);
-  uvwheel_unref(&wheel);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 60000, 0);
-  ck_assert_int_eq(uv_async_init(&loop, &async, end_run), 0);
-  async.data = _i == 0 ? &timer : NULL;
-  ck_assert_int_eq(uv_async_send(&async), 0);
-  uv_run(&loop, UV_RUN_DEFAULT);
-  virtual_time_advance_ms(10000);
-  run_for(0);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-  uv_close((uv_handle_t *)&async, NULL);
 }
 END_TEST
 
@@ -531,12 +521,11 @@ main(void)
       TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more),
       TEST(an_empty_wheel_never_wakes_up),
       TEST(an_entry_a_day_away_wakes_the_loop_once),
-      EACH(nothing_happens_when_the_ticks_need_more_than_32_bits, long_lives),
+      EACH(years_of_uptime_make_no_timer_early_or_late, long_lives),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
       EACH(one_uv_run_comes_to_a_timer, calls),
       TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
       EACH(a_program_that_drives_the_loop_by_hand_has_no_stalls, by_hand),
-      {a_loop_that_has_ended_may_sleep, 0, 2},
       EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
       TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop),
   };
