@@ -224,8 +224,7 @@ post_last(void *arg)
   }
 }
 
-/* The call may still be on its way back then, and must not touch what is freed.
- */
+/* The call may still be on its way back, and must not touch what is freed. */
 START_TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last)
 {
   uv_thread_t thread;

@@ -272,9 +272,7 @@ open_peer(unsigned index)
   if (options.carrier == BY_UDP)
     peer->fd = clients[socket_index];
   peer->pipe.data = peer->post.data = peer->idle.data = peer;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &peer->idle), 0);
-  ck_assert_int_eq(
-      uvwheel_timer_start(&peer->idle, on_idle, options.timeout_ms, 0), 0);
+  begin_timer(&peer->idle, on_idle, options.timeout_ms, 0);
   peer->spoken_ms = clock_now_ms();
   peer->closed_ms = NEVER;
   peer->next_ms = options.every_ms != 0 && !is_silent(peer)
