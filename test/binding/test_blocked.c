@@ -91,15 +91,6 @@ begin_way(uv_timer_t *unused)
     test_timer_start(&own, 0, 0);
 }
 
-static void
-open_handles(void)
-{
-  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
-  ck_assert_int_eq(uv_async_init(&loop, &async, block_in_poll), 0);
-  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
-  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
-}
-
 /* The clock that counts has steps of 4 ms. */
 static bool
 is_about(uint64_t counted_ms, uint64_t ms)
@@ -122,7 +113,10 @@ START_TEST(each_callback_that_blocks_the_loop_is_a_stall)
   if (updates && (way == POLL || way == PREPARE || way == CHECK))
     return;
   length_ms = _i & 2 ? 20000 : 10000;
-  open_handles();
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, block_in_poll), 0);
+  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
   open_wheel(10, 512);
   test_timer_init(&own);
   own.then = block_in_own;

@@ -334,18 +334,12 @@ static const struct {
 /* The first thousand were refreshed, which the hand finds out once. */
 START_TEST(few_are_looked_at_however_many_wait)
 {
-  uvwheel_timer_t *timers = calloc(CROWD, sizeof *timers);
   unsigned fired = 0, errors = 0, i;
+  uvwheel_timer_t *timers;
   uint64_t looked;
 
-  ck_assert_ptr_nonnull(timers);
   open_wheel(TICK_MS, 16384);
-  for (i = 0; i < CROWD; i++) {
-    errors += uvwheel_timer_init(&wheel, &timers[i]) != 0;
-    timers[i].data = &fired;
-    errors += uvwheel_timer_start(&timers[i], on_crowd,
-                                  20000 + i * crowds[_i].step_ms, 0) != 0;
-  }
+  timers = begin_timers(CROWD, on_crowd, 20000, crowds[_i].step_ms, &fired);
   run_for(1000);
   for (i = 0; i < 1000; i++)
     errors += uvwheel_timer_refresh(&timers[i]) != 0;

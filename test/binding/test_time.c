@@ -377,11 +377,15 @@ refresh_kept(uv_timer_t *timer)
   test_timer_refresh(timer->data);
 }
 
-static void
-be_late_between_iterations(uint64_t ms)
-{
-  virtual_time_advance_ms(ms);
-}
+static const struct {
+  const char *name;
+  bool is_in_io; /* else between iterations */
+  bool updates;
+} latenesses[] = {
+    {"between iterations", false, false},
+    {"in I/O", true, false},
+    {"in I/O that updates the time", true, true},
+};
 
 static uint64_t late_in_io_ms;
 
@@ -389,46 +393,25 @@ static void
 block_in_io(uv_async_t *async)
 {
   virtual_time_advance_ms(late_in_io_ms);
+  if (async->data != NULL)
+    uv_update_time(&loop);
   uv_close((uv_handle_t *)async, NULL);
 }
 
 static void
-block_in_io_and_update(uv_async_t *async)
-{
-  block_in_io(async);
-  uv_update_time(&loop);
-}
-
-static void
-be_late_in_io_with(uint64_t ms, uv_async_cb cb)
+be_late(int row, uint64_t ms)
 {
   static uv_async_t async;
 
+  if (!latenesses[row].is_in_io) {
+    virtual_time_advance_ms(ms);
+    return;
+  }
   late_in_io_ms = ms;
-  ck_assert_int_eq(uv_async_init(&loop, &async, cb), 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, block_in_io), 0);
+  async.data = latenesses[row].updates ? &async : NULL;
   ck_assert_int_eq(uv_async_send(&async), 0);
 }
-
-static void
-be_late_in_io(uint64_t ms)
-{
-  be_late_in_io_with(ms, block_in_io);
-}
-
-static void
-be_late_in_io_that_updates(uint64_t ms)
-{
-  be_late_in_io_with(ms, block_in_io_and_update);
-}
-
-static const struct {
-  const char *name;
-  void (*be_late)(uint64_t ms);
-} latenesses[] = {
-    {"between iterations", be_late_between_iterations},
-    {"in I/O", be_late_in_io},
-    {"in I/O that updates the time", be_late_in_io_that_updates},
-};
 
 /* Scenario 38. It is due a millisecond before the tick of a timer of the wheel,
  * which it refreshes. */
@@ -449,7 +432,7 @@ START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
                                     at_ms - uvwheel_now(&wheel) - 1, 0),
                      0);
     run_for(at_ms - uvwheel_now(&wheel) - 10);
-    latenesses[_i].be_late(10 + late_ms);
+    be_late(_i, 10 + late_ms);
     run_for(400);
     require_in(latenesses[_i].name, timer.fired == 0);
     test_timer_stop(&timer);

@@ -281,16 +281,8 @@ on_one_of_many(uvwheel_timer_t *timer)
 static void
 start_many(unsigned count)
 {
-  unsigned i;
-
   many_fired = many_errors = 0;
-  many = calloc(count, sizeof *many);
-  ck_assert_ptr_nonnull(many);
-  for (i = 0; i < count; i++) {
-    many_errors += uvwheel_timer_init(&wheel, &many[i]) != 0;
-    many[i].data = many;
-    many_errors += uvwheel_timer_start(&many[i], on_one_of_many, 50, 0) != 0;
-  }
+  many = begin_timers(count, on_one_of_many, 50, 0, &many);
 }
 
 static const struct {

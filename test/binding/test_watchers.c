@@ -443,6 +443,8 @@ close_listener(void)
     close(clients[i].fd);
 }
 
+static bool updates;
+
 /* And the next one connects, for the poll after this one. */
 static void
 take_50_ms_and_go_on(void)
@@ -452,30 +454,23 @@ take_50_ms_and_go_on(void)
     connect_client();
     ck_assert_int_eq(write(bell_fds[1], "x", 1), 1);
   }
+  if (updates)
+    uv_update_time(&loop);
 }
-
-static void
-take_50_ms_update_and_go_on(void)
-{
-  take_50_ms_and_go_on();
-  uv_update_time(&loop);
-}
-
-static void (*const acts[])(void) = {take_50_ms_and_go_on,
-                                     take_50_ms_update_and_go_on};
 
 /* P6. Scenario 40. One is accepted in each poll, before the callback of the
  * same poll that takes 50 ms. */
 START_TEST(a_connection_that_was_just_accepted_is_read_before_its_timer_fires)
 {
-  size_t i;
+  int i;
 
-  for (i = 0; i < LENGTH(acts); i++) {
+  for (i = 0; i < 2; i++) {
+    updates = i > 0;
     open_wheel(ticks_ms[_i], 64);
     open_bell();
     open_listener();
     before_ring = connect_client;
-    ring_at(clock_now_ms() + 100, acts[i]);
+    ring_at(clock_now_ms() + 100, take_50_ms_and_go_on);
     run_for(5000);
     ck_assert_uint_eq(accepted, CLIENTS);
     close_listener();

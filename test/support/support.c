@@ -100,6 +100,23 @@ begin_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   ck_assert_int_eq(uvwheel_timer_start(timer, cb, timeout, repeat), 0);
 }
 
+/* Without an assertion for each: a million would take check too long. */
+uvwheel_timer_t *
+begin_timers(unsigned count, uvwheel_timer_cb cb, uint64_t timeout,
+             uint64_t step_ms, void *data)
+{
+  uvwheel_timer_t *timers = calloc(count, sizeof *timers);
+  unsigned i;
+
+  ck_assert_ptr_nonnull(timers);
+  for (i = 0; i < count; i++) {
+    require(uvwheel_timer_init(&wheel, &timers[i]) == 0);
+    timers[i].data = data;
+    require(uvwheel_timer_start(&timers[i], cb, timeout + i * step_ms, 0) == 0);
+  }
+  return timers;
+}
+
 void
 open_wheel(uint64_t tick_ms, uint32_t slots)
 {

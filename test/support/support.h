@@ -50,6 +50,11 @@ void run_for(uint64_t ms);
 /* Runs one turn of each wheel that has something due. No time passes. */
 void run_turn(void);
 
+/* Allocates, initialises and starts that many, each by step_ms later than the
+ * one before. Each has the data. To be freed. */
+uvwheel_timer_t *begin_timers(unsigned count, uvwheel_timer_cb cb,
+                              uint64_t timeout, uint64_t step_ms, void *data);
+
 /* Sets the clock back to the beginning. A test that moves it by more than half
  * an hour ends with this: check measures tests by the same clock, in an int of
  * microseconds. */
