@@ -186,12 +186,6 @@ let_loop_end(uv_async_t *handle)
   uv_unref((uv_handle_t *)handle);
 }
 
-static void
-ignore(uv_timer_t *handle)
-{
-  (void)handle;
-}
-
 /* How a run ends: by uv_stop, by itself, or, with UV_RUN_ONCE, by another's
  * timer. That was due at the check, so callbacks followed. */
 static const uv_async_cb ends[] = {stop_loop, let_loop_end, NULL};
@@ -210,7 +204,7 @@ START_TEST(a_program_may_sleep_after_a_run_has_ended)
   if (ends[_i] != NULL)
     ck_assert_int_eq(uv_async_send(&async), 0);
   else
-    begin_uv_timer(&timer, ignore, 100, 0);
+    begin_uv_timer(&timer, ignore_uv_timer, 100, 0);
   (void)uv_run(&loop, ends[_i] != NULL ? UV_RUN_DEFAULT : UV_RUN_ONCE);
   virtual_time_advance_ms(50000);
   run_for(0);

@@ -122,10 +122,8 @@ static void
 start(repeater_t *repeater, uvwheel_missed_t missed, uint64_t repeat)
 {
   repeater->fired = 0;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &repeater->timer), 0);
+  begin_timer(&repeater->timer, on_repeat, 50, repeat);
   ck_assert_int_eq(uvwheel_timer_set_missed(&repeater->timer, missed), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&repeater->timer, on_repeat, 50, repeat),
-                   0);
 }
 
 static void

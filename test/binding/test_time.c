@@ -318,12 +318,6 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
 }
 END_TEST
 
-static void
-ignore(uv_timer_t *timer)
-{
-  (void)timer;
-}
-
 /* What each call of a program takes beside its loop, and how often another's
  * timer is due. */
 static const struct {
@@ -348,7 +342,8 @@ START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
   for (i = 0; i < LENGTH(timers); i++)
     test_timer_start(&timers[i], 77 * i * i, 0);
   if (by_hand[_i].every_ms != 0)
-    begin_uv_timer(&others, ignore, by_hand[_i].every_ms, by_hand[_i].every_ms);
+    begin_uv_timer(&others, ignore_uv_timer, by_hand[_i].every_ms,
+                   by_hand[_i].every_ms);
   for (; uvwheel_count(&wheel) > 0; runs++) {
     if (by_hand[_i].every_ms == 0)
       ck_assert_uint_le(runs, (1 + POLLS_MORE) * (LENGTH(timers) + 1));

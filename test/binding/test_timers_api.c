@@ -8,17 +8,11 @@
 /* ---- The same as uv_timer_t ---------------------------------------------- */
 
 static void
-ignore(uv_timer_t *timer)
-{
-  (void)timer;
-}
-
-static void
 start(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t timeout,
       uint64_t repeat)
 {
   require(uvwheel_timer_start(timer, on_test_timer, timeout, repeat) ==
-          uv_timer_start(model, ignore, timeout, repeat));
+          uv_timer_start(model, ignore_uv_timer, timeout, repeat));
 }
 
 static void

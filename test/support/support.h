@@ -50,11 +50,6 @@ void run_for(uint64_t ms);
 /* Runs one turn of each wheel that has something due. No time passes. */
 void run_turn(void);
 
-/* Allocates, initialises and starts that many, each by step_ms later than the
- * one before. Each has the data. To be freed. */
-uvwheel_timer_t *begin_timers(unsigned count, uvwheel_timer_cb cb,
-                              uint64_t timeout, uint64_t step_ms, void *data);
-
 /* Sets the clock back to the beginning. A test that moves it by more than half
  * an hour ends with this: check measures tests by the same clock, in an int of
  * microseconds. */
@@ -68,9 +63,15 @@ void step_back_loop_ms(uint64_t ms);
 /* Initialise on the loop, or on the wheel, and start. */
 void begin_uv_timer(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
                     uint64_t repeat);
+void ignore_uv_timer(uv_timer_t *timer); /* a callback */
 void begin_prepare(uv_prepare_t *prepare, uv_prepare_cb cb);
 void begin_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
                  uint64_t repeat);
+
+/* Allocates, initialises and starts that many, each by step_ms later than the
+ * one before. Each has the data. To be freed. */
+uvwheel_timer_t *begin_timers(unsigned count, uvwheel_timer_cb cb,
+                              uint64_t timeout, uint64_t step_ms, void *data);
 
 /* Closes all that uv_walk finds, as a careless program does, except the loop's
  * timer for run_for. Returns how many handles there were. */
