@@ -252,6 +252,7 @@ START_TEST(the_allowance_tells_when_stalls_will_not_be_forgiven)
   test_timer_init(&distant);
   test_timer_start(&distant, 100000000, 0);
   length_ms = 4000;
+  updates = false;
   ck_assert_uint_eq(stats_of_wheel().allowance_ms, ALLOWANCE_MS);
   while (stats_of_wheel().stalls_unforgiven == 0) {
     before_ms = allowed_ms;
