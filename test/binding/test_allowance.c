@@ -32,8 +32,7 @@ expect_the_silent_half_closed(const char *name, uint64_t opened_ms)
                              opened_ms + latest_ms(TIMEOUT_MS));
 }
 
-/* ---- A loop that is blocked again and again -------------------------------
- */
+/* ---- A loop that is blocked again and again ------------------------------ */
 
 static const struct {
   const char *name;
@@ -94,18 +93,8 @@ begin_pace(int which)
   requests_begun = 0;
   for (i = 0; i < REQUESTS; i++)
     ck_assert_int_eq(uvwheel_timer_init(&wheel, &requests[i]), 0);
-  ck_assert_int_eq(uv_timer_init(&loop, &blocker), 0);
-  ck_assert_int_eq(uv_timer_init(&loop, &client), 0);
-  ck_assert_int_eq(uv_timer_start(&blocker, on_blocker, paces[pace].idle_ms, 0),
-                   0);
-  ck_assert_int_eq(uv_timer_start(&client, on_client, 10, 10), 0);
-}
-
-static void
-end_pace(void)
-{
-  uv_close((uv_handle_t *)&blocker, NULL);
-  uv_close((uv_handle_t *)&client, NULL);
+  begin_uv_timer(&blocker, on_blocker, paces[pace].idle_ms, 0);
+  begin_uv_timer(&client, on_client, 10, 10);
 }
 
 static uint64_t idler_closed_ms;
@@ -128,8 +117,7 @@ START_TEST(no_stalls_keep_silent_peers_for_ever)
   open_wheel(TICK_MS, 512);
   peers_open(&half_silent);
   idler_closed_ms = NEVER;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idler), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&idler, on_idler, long_ms, 0), 0);
+  begin_timer(&idler, on_idler, long_ms, 0);
   begin_pace(_i);
   run_until(opened_ms + latest_ms(long_ms) + 1000);
   elapsed_ms = clock_now_ms() - opened_ms;
@@ -139,7 +127,6 @@ START_TEST(no_stalls_keep_silent_peers_for_ever)
   /* What the allowance held and got, and the stall that used it up. */
   ck_assert_uint_le(stats_of_wheel().set_back_ms,
                     ALLOWANCE_MS + elapsed_ms / INFLOW + busy_ms + 5000);
-  end_pace();
   peers_close();
 }
 END_TEST
@@ -180,23 +167,18 @@ START_TEST(the_allowance_lasts_no_longer_than_its_bound)
 
   open_wheel(TICK_MS, 512);
   idler_closed_ms = NEVER;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &beat), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&beat, on_request, 10, 10), 0);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &idler), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&idler, on_idler, timeout_ms, 0), 0);
-  ck_assert_int_eq(uv_timer_init(&loop, &blocker), 0);
+  begin_timer(&beat, on_request, 10, 10);
+  begin_timer(&idler, on_idler, timeout_ms, 0);
+  begin_uv_timer(&blocker, on_adversary, 50, 50);
   blocker.data = &idler;
-  ck_assert_int_eq(uv_timer_start(&blocker, on_adversary, 50, 50), 0);
   run_for(latest_ms(timeout_ms));
   ck_assert_uint_le(idler_closed_ms, opened_ms + latest_ms(timeout_ms));
   ck_assert_uint_gt(idler_closed_ms, opened_ms + timeout_ms + MINUTE_MS);
   ck_assert_uint_ge(stats_of_wheel().stall_max_ms, LONGEST_MS);
-  uv_close((uv_handle_t *)&blocker, NULL);
 }
 END_TEST
 
-/* ---- A loop that is run once per frame ------------------------------------
- */
+/* ---- A loop that is run once per frame ----------------------------------- */
 
 static const struct {
   const char *name;
@@ -226,8 +208,7 @@ START_TEST(a_loop_that_is_run_per_frame_closes_silent_peers)
 
   open_wheel(frames[_i].tick_ms, 512);
   peers_open(&half_silent);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &beat), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&beat, on_request, 10, 10), 0);
+  begin_timer(&beat, on_request, 10, 10);
   for (next_ms = opened_ms; next_ms < opened_ms + 300000; next_ms += frame_ms) {
     if (clock_now_ms() < next_ms)
       virtual_time_advance_ms(next_ms - clock_now_ms());
@@ -239,8 +220,7 @@ START_TEST(a_loop_that_is_run_per_frame_closes_silent_peers)
 }
 END_TEST
 
-/* ---- The allowance ----------------------------------------------------------
- */
+/* ---- The allowance ------------------------------------------------------- */
 
 /* Is a stall of that length forgiven now? */
 static bool
@@ -249,8 +229,7 @@ is_forgiven(uint64_t length_ms)
   static uvwheel_timer_t timer;
   uint64_t before_ms = stats_of_wheel().set_back_ms;
 
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&timer, on_request, 1, 0), 0);
+  begin_timer(&timer, on_request, 1, 0);
   virtual_time_advance_ms(length_ms);
   run_for(2000);
   ck_assert_int_eq(uvwheel_timer_stop(&timer), 0);
@@ -352,19 +331,16 @@ START_TEST(a_stall_is_counted_once_however_much_waits_after_it)
 }
 END_TEST
 
-/* By an hour: if a negative time flowed in, it would fill the allowance for
- * ever.
- */
+/* By an hour: if a negative time flowed in, the allowance would be full for
+ * ever. */
 START_TEST(a_clock_that_steps_back_fills_no_allowance)
 {
   uint64_t opened_ms;
 
-  virtual_time_set_ns(UINT64_C(100000) * 1000000000);
-  uv_update_time(&loop);
+  set_clock_ms(100000000);
   open_wheel(TICK_MS, 512);
   ck_assert(is_forgiven(2 * MINUTE_MS));
-  virtual_time_step_back_ms(60 * MINUTE_MS);
-  uv_update_time(&loop);
+  step_back_loop_ms(60 * MINUTE_MS);
   ck_assert(!is_forgiven(5000));
   ck_assert(!is_forgiven(5000)); /* by a loop that has polled since */
   peers_open(&half_silent);
@@ -372,7 +348,6 @@ START_TEST(a_clock_that_steps_back_fills_no_allowance)
   begin_pace(0);
   run_until(opened_ms + 1200000);
   expect_the_silent_half_closed(paces[0].name, opened_ms);
-  end_pace();
   peers_close();
   rewind_clock();
 }
@@ -381,8 +356,7 @@ END_TEST
 /* P6. By an hour, before anything was forgiven. */
 START_TEST(a_clock_that_steps_back_leaves_the_allowance_full)
 {
-  virtual_time_set_ns(UINT64_C(100000) * 1000000000);
-  uv_update_time(&loop);
+  set_clock_ms(100000000);
   open_wheel(TICK_MS, 512);
   run_for(1);
   virtual_time_step_back_ms(60 * MINUTE_MS);
@@ -393,50 +367,35 @@ START_TEST(a_clock_that_steps_back_leaves_the_allowance_full)
 }
 END_TEST
 
-static void
+static int
+start_again(uvwheel_timer_t *timer)
+{
+  return uvwheel_timer_start(timer, on_request, 100, 100);
+}
+
+static int
 stop_and_start(uvwheel_timer_t *timer)
 {
   ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(timer, on_request, 100, 100), 0);
+  return start_again(timer);
 }
 
-static void
-start_again(uvwheel_timer_t *timer)
-{
-  ck_assert_int_eq(uvwheel_timer_start(timer, on_request, 100, 100), 0);
-}
-
-static void
-again(uvwheel_timer_t *timer)
-{
-  ck_assert_int_eq(uvwheel_timer_again(timer), 0);
-}
-
-static void
-refresh(uvwheel_timer_t *timer)
-{
-  ck_assert_int_eq(uvwheel_timer_refresh(timer), 0);
-}
-
-static void (*const begins[])(uvwheel_timer_t *timer) = {
-    stop_and_start, start_again, again, refresh};
+static int (*const begins[])(uvwheel_timer_t *timer) = {
+    stop_and_start, start_again, uvwheel_timer_again, uvwheel_timer_refresh};
 
 START_TEST(a_clock_that_steps_back_below_what_was_forgiven_is_followed)
 {
   static uvwheel_timer_t timer;
   uint64_t begin_ms;
 
-  virtual_time_set_ns(UINT64_C(10000) * 1000000);
-  uv_update_time(&loop);
+  set_clock_ms(10000);
   open_wheel(TICK_MS, 512);
   ck_assert(is_forgiven(5000));
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&timer, on_request, 100, 100), 0);
-  virtual_time_set_ns(UINT64_C(3000) * 1000000);
-  uv_update_time(&loop);
+  begin_timer(&timer, on_request, 100, 100);
+  set_clock_ms(3000);
   ck_assert_uint_le(uvwheel_now(&wheel), uv_now(&loop));
   begin_ms = clock_now_ms();
-  begins[_i](&timer);
+  ck_assert_int_eq(begins[_i](&timer), 0);
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer), 100);
   virtual_time_advance_ms(50); /* before the next poll */
   run_for(50);

@@ -8,7 +8,7 @@
 
 /* ---- Who blocks the loop ------------------------------------------------- */
 
-static uv_timer_t starter, timer;
+static uv_timer_t timer;
 static uv_async_t async;
 static uv_prepare_t prepare;
 static uv_check_t check;
@@ -32,22 +32,10 @@ block_in_timer(uv_timer_t *unused)
 }
 
 static void
-by_timer(void)
-{
-  ck_assert_int_eq(uv_timer_start(&timer, block_in_timer, 0, 0), 0);
-}
-
-static void
 block_in_poll(uv_async_t *unused)
 {
   (void)unused;
   block();
-}
-
-static void
-by_poll(void)
-{
-  ck_assert_int_eq(uv_async_send(&async), 0);
 }
 
 static void
@@ -58,22 +46,10 @@ block_in_prepare(uv_prepare_t *handle)
 }
 
 static void
-by_prepare(void)
-{
-  ck_assert_int_eq(uv_prepare_start(&prepare, block_in_prepare), 0);
-}
-
-static void
 block_in_check(uv_check_t *handle)
 {
   uv_check_stop(handle);
   block();
-}
-
-static void
-by_check(void)
-{
-  ck_assert_int_eq(uv_check_start(&check, block_in_check), 0);
 }
 
 static void
@@ -84,53 +60,35 @@ block_in_close(uv_handle_t *unused)
 }
 
 static void
-by_close(void)
-{
-  uv_close((uv_handle_t *)&check, block_in_close);
-}
-
-static void
 block_in_own(test_timer_t *unused)
 {
   (void)unused;
   block();
 }
 
-static void
-by_own(void)
-{
-  own.then = block_in_own;
-  test_timer_start(&own, 0, 0);
-}
+enum way { TIMER, POLL, PREPARE, CHECK, CLOSE, OWN, WAYS };
 
-#define WAYS 6
+static const char *const names[WAYS] = {"uv_timer_t", "poll",  "prepare",
+                                        "check",      "close", "the wheel's"};
 
-static const struct {
-  const char *name;
-  void (*begin)(void);
-  bool may_update; /* in a poll or before one that hides when it returned */
-} ways[WAYS] = {
-    {"uv_timer_t", by_timer, true}, {"poll", by_poll, false},
-    {"prepare", by_prepare, false}, {"check", by_check, false},
-    {"close", by_close, true},      {"the wheel's own", by_own, true}};
-
-static unsigned way;
+static enum way way;
 
 static void
 begin_way(uv_timer_t *unused)
 {
   (void)unused;
-  ways[way].begin();
-}
-
-static void
-open_handles(void)
-{
-  ck_assert_int_eq(uv_timer_init(&loop, &starter), 0);
-  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
-  ck_assert_int_eq(uv_async_init(&loop, &async, block_in_poll), 0);
-  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
-  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+  if (way == TIMER)
+    ck_assert_int_eq(uv_timer_start(&timer, block_in_timer, 0, 0), 0);
+  else if (way == POLL)
+    ck_assert_int_eq(uv_async_send(&async), 0);
+  else if (way == PREPARE)
+    ck_assert_int_eq(uv_prepare_start(&prepare, block_in_prepare), 0);
+  else if (way == CHECK)
+    ck_assert_int_eq(uv_check_start(&check, block_in_check), 0);
+  else if (way == CLOSE)
+    uv_close((uv_handle_t *)&check, block_in_close);
+  else
+    test_timer_start(&own, 0, 0);
 }
 
 /* The clock that counts has steps of 4 ms. */
@@ -145,32 +103,36 @@ is_about(uint64_t counted_ms, uint64_t ms)
 START_TEST(each_callback_that_blocks_the_loop_is_a_stall)
 {
   bool is_dense = _i & 1;
+  static uv_timer_t starter;
   static test_timer_t timers[100];
   size_t i;
 
-  way = (unsigned)_i / 8;
+  way = (enum way)(_i / 8);
   updates = _i & 4;
-  if (updates && !ways[way].may_update)
+  /* In a poll or before one that hides when it returned. */
+  if (updates && (way == POLL || way == PREPARE || way == CHECK))
     return;
   length_ms = _i & 2 ? 20000 : 10000;
-  open_handles();
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, block_in_poll), 0);
+  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
   open_wheel(10, 512);
   test_timer_init(&own);
+  own.then = block_in_own;
   test_timer_init_all(timers, LENGTH(timers));
   test_timer_start(&timers[0], 15000, 0);
   for (i = 1; is_dense && i < LENGTH(timers); i++)
     test_timer_start(&timers[i], 10 * i, 1000);
-  ck_assert_int_eq(uv_timer_start(&starter, begin_way, 3000, 0), 0);
+  begin_uv_timer(&starter, begin_way, 3000, 0);
   run_for(3000 + length_ms + 5);
-  require_in(ways[way].name, stats_of_wheel().stalls == 1);
-  require_in(ways[way].name,
-             is_about(stats_of_wheel().stall_sum_ms, length_ms));
-  require_in(ways[way].name,
+  require_in(names[way], stats_of_wheel().stalls == 1);
+  require_in(names[way], is_about(stats_of_wheel().stall_sum_ms, length_ms));
+  require_in(names[way],
              is_about(stats_of_wheel().set_back_ms, length_ms + 1000));
-  require_in(ways[way].name, timers[0].fired == 0);
+  require_in(names[way], timers[0].fired == 0);
   run_for(15000);
-  require_in(ways[way].name, timers[0].fired == 1);
-  close_all_handles();
+  require_in(names[way], timers[0].fired == 1);
 }
 END_TEST
 
@@ -239,57 +201,39 @@ START_TEST(a_frame_between_two_runs_is_no_stall)
     }
     require_in(drives[_i].name, stats_of_wheel().stalls == 0);
   }
-  close_all_handles();
 }
 END_TEST
 
+/* Nothing keeps the loop alive any more. */
 static void
-ignore(uv_timer_t *handle)
+let_loop_end(uv_async_t *handle)
 {
-  (void)handle;
+  uv_unref((uv_handle_t *)handle);
 }
 
-/* Scenario 31. A program sleeps for as long as the loop says. Another's timer
- * is due more often than the wheel's. */
-START_TEST(a_program_that_sleeps_on_its_loop_has_no_stall)
-{
-  static test_timer_t distant;
-  int timeout_ms;
+/* How a run ends: by uv_stop, by itself, or, with UV_RUN_ONCE, by another's
+ * timer. That was due at the check, so callbacks followed. */
+static const uv_async_cb ends[] = {stop_loop, let_loop_end, NULL};
 
-  open_handles();
-  open_wheel(10, 512);
-  test_timer_init(&distant);
-  test_timer_start(&distant, 10000, 0);
-  ck_assert_int_eq(uv_timer_start(&timer, ignore, 700, 700), 0);
-  while (distant.fired == 0) {
-    timeout_ms = uv_backend_timeout(&loop);
-    if (timeout_ms > 0)
-      virtual_time_advance_ms((uint64_t)timeout_ms);
-    (void)uv_run(&loop, UV_RUN_NOWAIT);
-    ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-  }
-  close_all_handles();
-}
-END_TEST
-
-/* Another's timer ends the run. It was due at the check, so callbacks followed.
- */
-START_TEST(a_program_may_sleep_after_a_run_that_a_timer_has_ended)
+/* The run returns, and the program does something else for 50 s. */
+START_TEST(a_program_may_sleep_after_a_run_has_ended)
 {
   static test_timer_t distant;
 
-  open_handles();
   open_wheel(10, 512);
+  uvwheel_unref(&wheel);
   test_timer_init(&distant);
   test_timer_start(&distant, 100000, 0);
   run_for(10);
-  ck_assert_int_eq(uv_timer_start(&timer, ignore, 100, 0), 0);
-  (void)uv_run(&loop, UV_RUN_ONCE);
+  ck_assert_int_eq(uv_async_init(&loop, &async, ends[_i]), 0);
+  if (ends[_i] != NULL)
+    ck_assert_int_eq(uv_async_send(&async), 0);
+  else
+    begin_uv_timer(&timer, ignore_uv_timer, 100, 0);
+  (void)uv_run(&loop, ends[_i] != NULL ? UV_RUN_DEFAULT : UV_RUN_ONCE);
   virtual_time_advance_ms(50000);
-  (void)uv_run(&loop, UV_RUN_NOWAIT);
-  (void)uv_run(&loop, UV_RUN_NOWAIT);
+  run_for(0);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-  close_all_handles();
 }
 END_TEST
 
@@ -328,11 +272,12 @@ START_TEST(the_allowance_tells_when_stalls_will_not_be_forgiven)
   uint64_t allowed_ms = ALLOWANCE_MS, before_ms;
   uint64_t minutes = 0;
 
-  open_handles();
+  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
   open_wheel(100, 512);
   test_timer_init(&distant);
   test_timer_start(&distant, 100000000, 0);
   length_ms = 4000;
+  updates = false;
   ck_assert_uint_eq(stats_of_wheel().allowance_ms, ALLOWANCE_MS);
   while (stats_of_wheel().stalls_unforgiven == 0) {
     before_ms = allowed_ms;
@@ -346,7 +291,6 @@ START_TEST(the_allowance_tells_when_stalls_will_not_be_forgiven)
   ck_assert(is_about(stats_of_wheel().set_back_ms, 49 * 5000));
   run_for(UINT64_C(2) * INFLOW * ALLOWANCE_MS);
   ck_assert_uint_eq(stats_of_wheel().allowance_ms, ALLOWANCE_MS);
-  close_all_handles();
   rewind_clock();
 }
 END_TEST
@@ -358,8 +302,7 @@ main(void)
       {each_callback_that_blocks_the_loop_is_a_stall, 0, 8 * WAYS},
       TEST(a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks),
       EACH(a_frame_between_two_runs_is_no_stall, drives),
-      TEST(a_program_that_sleeps_on_its_loop_has_no_stall),
-      TEST(a_program_may_sleep_after_a_run_that_a_timer_has_ended),
+      EACH(a_program_may_sleep_after_a_run_has_ended, ends),
       TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it),
       TEST(the_allowance_tells_when_stalls_will_not_be_forgiven),
   };

@@ -79,12 +79,13 @@ static const struct {
 
 #define MOMENTS 500u
 
+static test_timer_t timers[MOMENTS];
+
 /* A timer is due at each moment of two ticks, so that most of them become due
  * while others wait. */
 static void
 run_timers_of_all_moments(uint64_t tick_ms)
 {
-  static test_timer_t timers[MOMENTS];
   size_t i;
 
   latest_ms = 0;
@@ -104,33 +105,16 @@ run_timers_of_all_moments(uint64_t tick_ms)
  * those that become due while others wait. */
 START_TEST(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter)
 {
-  uint64_t tick_ms = quick[_i].tick_ms;
+  uint64_t tick_ms = quick[_i].tick_ms, i;
 
   open_wheel(tick_ms, 512);
   begin_noise(quick[_i].takes_us * 1000);
   run_timers_of_all_moments(tick_ms);
-  ck_assert_uint_le(latest_ms, tick_ms + wait_of(tick_ms));
-  end_noise();
-}
-END_TEST
-
-/* P2, P6. Each is alone: its wait begins when it is due. */
-START_TEST(in_a_loop_that_is_never_quiet_a_single_timer_waits_a_quarter)
-{
-  uint64_t tick_ms = quick[_i].tick_ms, i;
-  static test_timer_t timer;
-
-  latest_ms = 0;
-  shortest_wait_ms = UINT64_MAX;
-  open_wheel(tick_ms, 512);
-  begin_noise(quick[_i].takes_us * 1000);
-  test_timer_init(&timer);
-  timer.then = note_lateness;
-  for (i = 0; i < 20; i++) {
-    test_timer_start(&timer, 300 + i * 7, 0);
+  for (i = 0; i < 20; i++) { /* each alone: its wait begins when it is due */
+    test_timer_start(&timers[0], 300 + i * 7, 0);
     run_for(300 + i * 7 + 2 * tick_ms + 260);
   }
-  ck_assert_uint_eq(timer.fired, 20);
+  ck_assert_uint_eq(timers[0].fired, 1 + 20);
   ck_assert_uint_gt(shortest_wait_ms, wait_of(tick_ms));
   ck_assert_uint_le(latest_ms, tick_ms + wait_of(tick_ms));
   end_noise();
@@ -238,28 +222,20 @@ static const struct {
     {"20 ms, begun by the first that fires", 20, true},
 };
 
-/* P6. Scenario 35. What a turn leaves is fired after the next poll, and waits
- * for nothing.
- */
+/* P6. Scenario 35. What a turn leaves fires after the next poll. */
 START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
 {
   uint64_t takes_ms = crowded[_i].takes_ms;
-  uvwheel_timer_t *timers = calloc(MANY, sizeof *timers);
-  unsigned fired = 0, i, errors = 0;
+  uvwheel_timer_t *many;
+  unsigned fired = 0;
 
-  ck_assert_ptr_nonnull(timers);
   most_since_poll = polls_that_fired = 0;
   open_wheel(100, 512);
   if (crowded[_i].begins_in_turn)
     noise_to_begin_ns = takes_ms * NS_PER_MS;
   else
     begin_noise(takes_ms * NS_PER_MS);
-  for (i = 0; i < MANY; i++) {
-    errors += uvwheel_timer_init(&wheel, &timers[i]) != 0;
-    timers[i].data = &fired;
-    errors += uvwheel_timer_start(&timers[i], on_one_of_many, 1000, 0) != 0;
-  }
-  ck_assert_uint_eq(errors, 0);
+  many = begin_timers(MANY, on_one_of_many, 1000, 0, &fired);
   run_for(1000 + 100 + wait_of(100) + 9 * takes_ms);
   ck_assert_msg(fired == MANY, "%s: %u", crowded[_i].name, fired);
   ck_assert_uint_le(most_since_poll, UVWHEEL_DEFAULT_TURN_BUDGET);
@@ -268,7 +244,7 @@ START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   end_noise();
   uvwheel_close(&wheel, NULL);
-  free(timers);
+  free(many);
 }
 END_TEST
 
@@ -338,13 +314,11 @@ START_TEST(uv_timers_that_block_prolong_the_wait_once)
 
   open_wheel(10, 512);
   begin_noise(NS_PER_MS);
-  ck_assert_int_eq(uv_timer_init(&loop, &blocker), 0);
-  ck_assert_int_eq(uv_timer_start(&blocker, take_30_ms, 1, 1), 0);
+  begin_uv_timer(&blocker, take_30_ms, 1, 1);
   test_timer_init(&timer);
   test_timer_start(&timer, 100, 0);
   run_for(100 + 10 + 2 * wait_of(10) + 4 * 31);
   ck_assert_uint_eq(timer.fired, 1);
-  uv_close((uv_handle_t *)&blocker, NULL);
   end_noise();
 }
 END_TEST
@@ -366,15 +340,16 @@ START_TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls)
 {
   const uvwheel_options_t options = {.tick_ms = 10};
   static uvwheel_t wheels[WHEELS];
-  static uvwheel_timer_t timers[WHEELS];
+  static uvwheel_timer_t repeating[WHEELS];
   uint64_t peeks, polls;
   unsigned fired = 0, i;
 
   for (i = 0; i < WHEELS; i++) {
     ck_assert_int_eq(uvwheel_init(&loop, &wheels[i], &options), 0);
-    ck_assert_int_eq(uvwheel_timer_init(&wheels[i], &timers[i]), 0);
-    timers[i].data = &fired;
-    ck_assert_int_eq(uvwheel_timer_start(&timers[i], count_repeat, 10, 10), 0);
+    ck_assert_int_eq(uvwheel_timer_init(&wheels[i], &repeating[i]), 0);
+    repeating[i].data = &fired;
+    ck_assert_int_eq(uvwheel_timer_start(&repeating[i], count_repeat, 10, 10),
+                     0);
   }
   begin_noise(10000);
   peeks = virtual_time_peeks();
@@ -396,7 +371,6 @@ main(void)
 {
   const loop_test_t tests[] = {
       EACH(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter, quick),
-      EACH(in_a_loop_that_is_never_quiet_a_single_timer_waits_a_quarter, quick),
       EACH(slow_iterations_add_two_of_them, slow),
       EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),

@@ -134,8 +134,7 @@ END_TEST
 /* ---- Links --------------------------------------------------------------- */
 
 /* A link is broken, and then something is done. Those of a pass stand behind
- * the first two; a pass itself could go on with them, and would mend the outer
- * ones.
+ * the first two; a pass could go on with them, and would mend the outer ones.
  */
 static test_timer_t third, last;
 

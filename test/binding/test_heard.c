@@ -88,7 +88,7 @@ on_held_again(uv_timer_t *timer)
   uv_close((uv_handle_t *)timer, NULL);
 }
 
-/* Due when the first callback ends or later, and so called after the driver.
+/* Due when the first callback ends or later, and so called behind the driver.
  */
 static void
 hold_again(uint64_t at_ms, uint64_t *for_ms)
@@ -97,10 +97,8 @@ hold_again(uint64_t at_ms, uint64_t *for_ms)
 
   if (*for_ms == 0)
     return;
-  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
+  begin_uv_timer(&timer, on_held_again, at_ms - uv_now(&loop), 0);
   timer.data = for_ms;
-  ck_assert_int_eq(
-      uv_timer_start(&timer, on_held_again, at_ms - uv_now(&loop), 0), 0);
 }
 
 /* All timers begin 5 ms before a multiple of 100 ms, so that at most ticks the
@@ -253,8 +251,7 @@ START_TEST(exactly_the_silent_half_is_closed)
 END_TEST
 
 /* P6. A wheel that forgives no time; so without callbacks that hold the loop in
- * a poll, after which others refresh with the time at which the poll returned.
- */
+ * a poll, after which others refresh with the time when the poll returned. */
 START_TEST(without_stalls_what_waits_is_heard_all_the_same)
 {
   static const uint64_t lengths_ms[] = {100, 2900, 3000, 3400, 9000, 60000};
@@ -326,8 +323,7 @@ START_TEST(stalls_in_a_row_cut_no_peer_off)
 }
 END_TEST
 
-/* ---- A machine that sleeps ------------------------------------------------
- */
+/* ---- A machine that sleeps ----------------------------------------------- */
 
 static const struct {
   const char *name;
@@ -392,8 +388,7 @@ step_back(void)
   if (clock_now_ms() < step_back_at_ms)
     return;
   step_back_at_ms = NEVER;
-  virtual_time_step_back_ms(step_ms);
-  uv_update_time(&loop);
+  step_back_loop_ms(step_ms);
 }
 
 static void
@@ -470,8 +465,7 @@ open_wheel_and_step_back(void)
   open_wheel_for(100, UINT32_MAX);
   test_timer_init(&timer);
   expect_punctual(&timer, 100);
-  virtual_time_step_back_ms(2 * TIMEOUT_MS);
-  uv_update_time(&loop);
+  step_back_loop_ms(2 * TIMEOUT_MS);
 }
 
 static const struct {
@@ -489,14 +483,12 @@ START_TEST(a_clock_that_steps_back_leaves_nothing_unheard)
   at_ms = tick_ms_after(100, clock_now_ms() + TIMEOUT_MS);
   peers_speak_at(at_ms - 10);
   hold_loop(HELD_BY_UV_TIMER, at_ms - 50, at_ms + 1000, false);
-  ck_assert_int_eq(uv_prepare_init(&loop, &before_poll), 0);
-  ck_assert_int_eq(uv_prepare_start(&before_poll, on_before_poll), 0);
+  begin_prepare(&before_poll, on_before_poll);
   step_ms = 500;
   hold_again(at_ms + 1005, &again_ms);
   step_back_at_ms = at_ms + 1008 + again_ms;
   run_until(at_ms + TIMEOUT_MS);
   ck_assert_uint_eq(peers_closed(), 0);
-  uv_close((uv_handle_t *)&before_poll, NULL);
   peers_close();
 }
 END_TEST

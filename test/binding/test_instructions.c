@@ -10,8 +10,7 @@
 
 #include "support.h"
 
-/* Two wheels, each with an active timer, an idle one, and another. */
-static uvwheel_t wheels[2];
+/* On each wheel one is active, one is idle, and one more is active. */
 static uvwheel_timer_t timers[2][3];
 
 static int
@@ -51,6 +50,7 @@ count_instructions(int (*call)(uvwheel_timer_t *), uvwheel_timer_t *timer)
 
 START_TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions)
 {
+  static uvwheel_t wheels[2];
   uint64_t on_last, on_other;
   int i, j;
 

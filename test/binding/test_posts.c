@@ -90,8 +90,7 @@ iterate(void)
   verify_wheel();
 }
 
-/* ---- One request ----------------------------------------------------------
- */
+/* ---- One request --------------------------------------------------------- */
 
 /* Posts a request in memory full of garbage, which stays as it is. */
 static int
@@ -123,8 +122,7 @@ START_TEST(bad_input_is_refused_and_changes_nothing)
 }
 END_TEST
 
-/* ---- Many requests --------------------------------------------------------
- */
+/* ---- Many requests ------------------------------------------------------- */
 
 static void
 count_called(uvwheel_post_t *post, int status)

@@ -72,8 +72,7 @@ on_timer(uvwheel_timer_t *timer)
   (void)timer;
 }
 
-/* ---- All requests come back -----------------------------------------------
- */
+/* ---- All requests come back ---------------------------------------------- */
 
 static void
 join_threads(void)
@@ -196,8 +195,7 @@ START_TEST(a_thread_whose_post_is_refused_may_free_its_timers)
 }
 END_TEST
 
-/* ---- The last request closes ----------------------------------------------
- */
+/* ---- The last request closes --------------------------------------------- */
 
 #define TIMES 1000
 
@@ -226,8 +224,7 @@ post_last(void *arg)
   }
 }
 
-/* The call may still be on its way back then, and must not touch what is freed.
- */
+/* The call may still be on its way back, and must not touch what is freed. */
 START_TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last)
 {
   uv_thread_t thread;

@@ -35,26 +35,35 @@ static const struct {
     {"all", true, true, true, false},
 };
 
+static test_timer_t timers[3];
+
+static void
+unref_as(int row)
+{
+  const bool unref_timers[] = {unrefs[row].first, unrefs[row].second};
+  int i;
+
+  for (i = 0; i < 2; i++) {
+    if (unref_timers[i])
+      uvwheel_timer_unref(&timers[i].base);
+    require_in(unrefs[row].name,
+               uvwheel_timer_has_ref(&timers[i].base) == !unref_timers[i]);
+  }
+  if (unrefs[row].wheel)
+    uvwheel_unref(&wheel);
+  require_in(unrefs[row].name, uvwheel_has_ref(&wheel) == !unrefs[row].wheel);
+}
+
 /* Scenario 17. node#16105, libuv#4048. */
 START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
 {
-  const bool unref_timers[] = {unrefs[_i].first, unrefs[_i].second};
   const char *name = unrefs[_i].name;
-  static test_timer_t timers[3];
-  int i;
 
   open_wheel(10, 8);
   test_timer_init_all(timers, 3);
-  for (i = 0; i < 2; i++) {
-    test_timer_start(&timers[i], 100, 0);
-    if (unref_timers[i])
-      uvwheel_timer_unref(&timers[i].base);
-    require_in(name,
-               uvwheel_timer_has_ref(&timers[i].base) == !unref_timers[i]);
-  }
-  if (unrefs[_i].wheel)
-    uvwheel_unref(&wheel);
-  require_in(name, uvwheel_has_ref(&wheel) == !unrefs[_i].wheel);
+  test_timer_start(&timers[0], 100, 0);
+  test_timer_start(&timers[1], 100, 0);
+  unref_as(_i);
   require_in(name, is_alive() == unrefs[_i].stays);
   test_timer_start(&timers[2], 100, 0);
   require_in(name, is_alive() == !unrefs[_i].wheel);
@@ -67,16 +76,10 @@ END_TEST
 START_TEST(an_empty_wheel_does_not_bound_the_poll)
 {
   static uv_async_t forever;
-  static test_timer_t timers[2];
 
   open_wheel(10, 8);
   test_timer_init_all(timers, 2);
-  if (unrefs[_i].wheel)
-    uvwheel_unref(&wheel);
-  if (unrefs[_i].first)
-    uvwheel_timer_unref(&timers[0].base);
-  if (unrefs[_i].second)
-    uvwheel_timer_unref(&timers[1].base);
+  unref_as(_i);
   test_timer_start(&timers[0], 100, 0);
   test_timer_start(&timers[1], 50, 0);
   ck_assert_int_eq(uv_async_init(&loop, &forever, NULL), 0);
@@ -86,7 +89,6 @@ START_TEST(an_empty_wheel_does_not_bound_the_poll)
   test_timer_start(&timers[1], 50, 0);
   test_timer_stop(&timers[1]);
   require_in(unrefs[_i].name, uv_backend_timeout(&loop) == -1);
-  uv_close((uv_handle_t *)&forever, NULL);
 }
 END_TEST
 

@@ -114,7 +114,6 @@ START_TEST(a_wheel_without_timers_has_no_stalls)
   run_for(100);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop));
-  uv_close((uv_handle_t *)&io, NULL);
 }
 END_TEST
 
@@ -169,56 +168,12 @@ START_TEST(a_mass_expiry_is_no_stall_if_limits_cut_it)
     timers[i].may_be_early = true;
     test_timer_start(&timers[i], 300 + i % 20, 0);
   }
-  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
-  ck_assert_int_eq(uv_prepare_start(&prepare, fire_soonest), 0);
+  begin_prepare(&prepare, fire_soonest);
   run_for(5000);
   ck_assert_uint_eq(fired_in_all, LENGTH(timers));
   ck_assert_uint_gt(stats_of_wheel().lateness_max_ms, 20);
   ck_assert_int_eq(stats_of_wheel().stalls > 0, limits[_i].stalls);
   ck_assert_uint_ge(stats_of_wheel().turn_max_us, 50 * 3000); /* the soonest */
-  uv_close((uv_handle_t *)&prepare, NULL);
-}
-END_TEST
-
-static void
-block_10_s(uv_timer_t *timer)
-{
-  virtual_time_advance_ms(10000);
-  uv_close((uv_handle_t *)timer, NULL);
-}
-
-static void
-take_1_ms(uv_idle_t *idle)
-{
-  (void)idle;
-  virtual_time_advance_ms(1);
-}
-
-/* P6. Though the wheel's next tick is far, so that the loop might sleep as long
- * in a poll: a uv_timer_t on its own, and behind the driver in a busy loop. */
-START_TEST(a_uv_timer_that_blocks_beside_a_far_tick_is_a_stall)
-{
-  static test_timer_t timers[2];
-  static uv_timer_t blocker;
-  static uv_idle_t idle;
-
-  open_wheel_with_stalls(0);
-  test_timer_init_all(timers, 2);
-  test_timer_start(&timers[0], 60000, 0);
-  ck_assert_int_eq(uv_idle_init(&loop, &idle), 0);
-  if (_i == 1) {
-    test_timer_start(&timers[1], 100, 0);
-    ck_assert_int_eq(uv_idle_start(&idle, take_1_ms), 0);
-  }
-  ck_assert_int_eq(uv_timer_init(&loop, &blocker), 0);
-  ck_assert_int_eq(uv_timer_start(&blocker, block_10_s,
-                                  fires_at(START_MS + 100) - START_MS, 0),
-                   0);
-  run_for(15000);
-  ck_assert_int_eq((int)timers[1].fired, _i);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
-  ck_assert_uint_ge(stats_of_wheel().set_back_ms, 10990);
-  uv_close((uv_handle_t *)&idle, NULL);
 }
 END_TEST
 
@@ -287,8 +242,7 @@ START_TEST(the_clock_is_not_set_back_to_before_zero)
 {
   static test_timer_t timer, second;
 
-  virtual_time_set_ns(UINT64_C(40) * 1000000);
-  uv_update_time(&loop);
+  set_clock_ms(40);
   open_wheel_with_stalls(0);
   test_timer_init(&timer);
   test_timer_init(&second);
@@ -341,8 +295,8 @@ ignore(uvwheel_timer_t *timer, void *arg)
 static void
 walk_in_uv_timer(uv_timer_t *timer)
 {
+  (void)timer;
   uvwheel_walk(&wheel, ignore, NULL);
-  uv_close((uv_handle_t *)timer, NULL);
 }
 
 /* libuv since 1.48 first gathers all timers that are due, which makes them
@@ -353,8 +307,7 @@ let_a_uv_timer_be_due(void)
 {
   static uv_timer_t timer;
 
-  ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
-  ck_assert_int_eq(uv_timer_start(&timer, walk_in_uv_timer, 1, 0), 0);
+  begin_uv_timer(&timer, walk_in_uv_timer, 1, 0);
 }
 
 static void (*const acts[])(void) = {
@@ -392,14 +345,6 @@ block_249_ms(uv_timer_t *timer)
     uv_update_time(&loop);
 }
 
-static void
-start_blocker(uv_timer_t *blocker, bool update)
-{
-  ck_assert_int_eq(uv_timer_init(&loop, blocker), 0);
-  blocker->data = update ? blocker : NULL;
-  ck_assert_int_eq(uv_timer_start(blocker, block_249_ms, 100, 0), 0);
-}
-
 /* P6. Scenario 41. Timers of libuv that are due at one moment are called in the
  * order of their starts: one blocks before the wheel's, the other after it. */
 START_TEST(a_stall_around_the_call_of_the_wheel_s_timer_is_one)
@@ -411,25 +356,18 @@ START_TEST(a_stall_around_the_call_of_the_wheel_s_timer_is_one)
   test_timer_init(&timer);
   test_timer_init(&next);
   test_timer_start(&next, 100, 0);
-  start_blocker(&before, _i & 1);
+  begin_uv_timer(&before, block_249_ms, 100, 0);
+  before.data = _i & 1 ? &timer : NULL;
   test_timer_start(&timer, 99, 0);
-  start_blocker(&after, _i & 2);
+  begin_uv_timer(&after, block_249_ms, 100, 0);
+  after.data = _i & 2 ? &timer : NULL;
   run_for(2000);
   ck_assert_uint_eq(fired_in_all, 2);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert_uint_ge(stats_of_wheel().stall_max_ms, 2 * 249 - 1);
   ck_assert_uint_le(stats_of_wheel().stall_max_ms, 2 * 249 + 1);
-  uv_close((uv_handle_t *)&before, NULL);
-  uv_close((uv_handle_t *)&after, NULL);
 }
 END_TEST
-
-static void
-block_200_ms(uv_timer_t *timer)
-{
-  (void)timer;
-  virtual_time_advance_ms(200);
-}
 
 /* Once the wheel is empty, the second poll blocks. */
 static void
@@ -454,20 +392,14 @@ START_TEST(an_empty_wheel_forgets_what_has_blocked_the_loop)
   test_timer_init(&waiting);
   test_timer_init(&other);
   ck_assert_int_eq(uv_async_init(&loop, &io, on_io), 0);
-  ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
-  ck_assert_int_eq(uv_prepare_start(&prepare, start_another), 0);
-  ck_assert_int_eq(uv_timer_init(&loop, &blocker), 0);
-  ck_assert_int_eq(uv_timer_start(&blocker, block_200_ms,
-                                  fires_at(START_MS + 100) - START_MS, 0),
-                   0);
+  begin_prepare(&prepare, start_another);
+  begin_uv_timer(&blocker, block_249_ms, fires_at(START_MS + 100) - START_MS,
+                 0);
   test_timer_start(&waiting, 100, 0);
   run_for(1000);
   ck_assert_uint_eq(waiting.fired, 1);
   ck_assert(uvwheel_timer_is_active(&other.base));
   ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 0);
-  uv_close((uv_handle_t *)&blocker, NULL);
-  uv_close((uv_handle_t *)&prepare, NULL);
-  uv_close((uv_handle_t *)&io, NULL);
 }
 END_TEST
 
@@ -478,7 +410,6 @@ main(void)
       EACH(a_loop_that_is_late_by_more_than_stall_ms_has_stalled, thresholds),
       TEST(a_wheel_without_timers_has_no_stalls),
       EACH(a_mass_expiry_is_no_stall_if_limits_cut_it, limits),
-      {a_uv_timer_that_blocks_beside_a_far_tick_is_a_stall, 0, 2},
       EACH(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more,
            lates_ms),
       TEST(stalls_add_up),

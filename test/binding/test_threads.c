@@ -138,26 +138,18 @@ run_worker(void *arg)
   expect(worker, uv_loop_close(&worker->loop) == 0);
 }
 
-static void
-run_workers(uv_thread_cb run)
-{
-  size_t i;
-
-  for (i = 0; i < THREADS; i++)
-    ck_assert_int_eq(uv_thread_create(&workers[i].thread, run, &workers[i]), 0);
-  for (i = 0; i < THREADS; i++)
-    ck_assert_int_eq(uv_thread_join(&workers[i].thread), 0);
-  for (i = 0; i < THREADS; i++)
-    ck_assert_uint_eq(workers[i].errors, 0);
-}
-
 START_TEST(threads_run_wheels_that_the_main_thread_made)
 {
-  size_t i;
+  worker_t *worker;
 
-  for (i = 0; i < THREADS; i++)
-    init_worker(&workers[i]);
-  run_workers(run_worker);
+  for (worker = workers; worker < workers + THREADS; worker++) {
+    init_worker(worker);
+    ck_assert_int_eq(uv_thread_create(&worker->thread, run_worker, worker), 0);
+  }
+  for (worker = workers; worker < workers + THREADS; worker++) {
+    ck_assert_int_eq(uv_thread_join(&worker->thread), 0);
+    ck_assert_uint_eq(worker->errors, 0);
+  }
 }
 END_TEST
 

@@ -11,8 +11,7 @@
 
 static const uint64_t ticks_ms[] = {1, 3, 10, 100};
 
-/* P1. From each phase of the tick; with 4 slots the timeouts cross many rounds.
- */
+/* P1. From each phase of the tick; with 4 slots timeouts cross many rounds. */
 START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
 {
   static const uint64_t timeouts[] = {0,   1,   2,   3,   9,   10,  11,  12,
@@ -125,18 +124,26 @@ END_TEST
 #define MOST_BITS 40
 #endif
 
-/* The tick whose number has one bit more comes while timers wait for it. */
+#define DAY_MS UINT64_C(86400000)
+
+/* Timers wait for a time: when the number of the tick gets one bit more, and
+ * after years. */
 static const struct {
   uint64_t tick_ms;
-  unsigned bits;
-} long_lives[] = {{1, 32}, {7, 32},  {100, 32},
-                  {1, 33}, {10, 34}, {1, MOST_BITS}};
+  uint64_t at_tick;
+} long_lives[] = {
+    {1, UINT64_C(1) << 32},    {7, UINT64_C(1) << 32},
+    {100, UINT64_C(1) << 32},  {1, UINT64_C(1) << 33},
+    {10, UINT64_C(1) << 34},   {1, UINT64_C(1) << MOST_BITS},
+    {10, 12 * DAY_MS / 10},    {10, INT32_MAX / 10 + 1},
+    {10, UINT32_MAX / 10 + 1}, {10, 3653 * DAY_MS / 10},
+};
 
-/* P1, P10 */
-START_TEST(nothing_happens_when_the_ticks_need_more_than_32_bits)
+/* P1, P10. Scenario 11. tokio#8334. */
+START_TEST(years_of_uptime_make_no_timer_early_or_late)
 {
   uint64_t tick_ms = long_lives[_i].tick_ms;
-  uint64_t at_ms = (UINT64_C(1) << long_lives[_i].bits) * tick_ms;
+  uint64_t at_ms = long_lives[_i].at_tick * tick_ms;
   static test_timer_t around[3], timer;
   unsigned i;
 
@@ -190,10 +197,8 @@ START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
     timers[i].then = note_order;
     timers[i].arg = &numbers[i];
     test_timer_start(&timers[i], timeout, 0);
-    ck_assert_int_eq(uv_timer_init(&loop, &models[i]), 0);
+    begin_uv_timer(&models[i], note_model_order, timeout, 0);
     models[i].data = &numbers[i];
-    ck_assert_int_eq(uv_timer_start(&models[i], note_model_order, timeout, 0),
-                     0);
     if (i % 3 == 0) { /* restarts go to the end of the queue */
       test_timer_start(&timers[i / 2], timeout, 0);
       uv_timer_start(&models[i / 2], note_model_order, timeout, 0);
@@ -203,8 +208,6 @@ START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
   ck_assert_uint_eq(order_length, 100);
   ck_assert_uint_eq(model_order_length, 100);
   ck_assert_mem_eq(order, model_order, sizeof order);
-  for (i = 0; i < 100; i++)
-    uv_close((uv_handle_t *)&models[i], NULL);
 }
 END_TEST
 
@@ -300,8 +303,7 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
   costs_t expected, costs;
 
   open_wheel(10, 8);
-  ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
-  ck_assert_int_eq(uv_timer_start(&model, note_polls_of_model, 1000, 0), 0);
+  begin_uv_timer(&model, note_polls_of_model, 1000, 0);
   expected = run_to_the_end();
   ck_assert_uint_eq(expected.polls_before, 1);
   test_timer_init(&timer);
@@ -313,43 +315,25 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
   ck_assert_uint_eq(costs.polls, expected.polls + POLLS_MORE);
   ck_assert_uint_eq(costs.sleeps, expected.sleeps);
   ck_assert_uint_le(costs.peeks, 1);
-  uv_close((uv_handle_t *)&model, NULL);
 }
 END_TEST
 
-/* P9. Scenario 50. Nobody tells then whether a descriptor is ready; a poll more
- * for each turn does. (On Windows nobody ever does.) */
-START_TEST(a_poll_2_that_fails_leaves_an_idle_loop_idle)
-{
-  static test_timer_t timer;
-  uint64_t polls, turns;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 100);
-  virtual_time_fail_peeks(true);
-  polls = virtual_time_polls();
-  run_for(10000);
-  virtual_time_fail_peeks(false);
-  turns = stats_of_wheel().turns;
-  ck_assert_uint_ge(timer.fired, 99);
-  ck_assert_uint_le(turns, 100);
-  ck_assert_uint_le(virtual_time_polls() - polls, 3 * turns + 5);
-}
-END_TEST
-
-/* What each call of a program takes beside its loop. */
+/* What each call of a program takes beside its loop, and how often another's
+ * timer is due. */
 static const struct {
   uint64_t tick_ms;
   uint64_t takes_ms;
-} by_hand[] = {{1, 0},  {10, 0},  {100, 0},   {1000, 0},
-               {1, 20}, {10, 20}, {100, 200}, {1000, 200}};
+  uint64_t every_ms;
+} by_hand[] = {{1, 0, 0},     {10, 0, 0},     {100, 0, 0},
+               {1000, 0, 0},  {1, 20, 0},     {10, 20, 0},
+               {100, 200, 0}, {1000, 200, 0}, {10, 0, 700}};
 
 /* P6. Scenario 31. The program sleeps on the loop's descriptor for as long as
  * the loop says, does something else, and calls uv_run. */
 START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
 {
   uint64_t takes_ms = by_hand[_i].takes_ms, runs = 0, late_ms;
+  static uv_timer_t others;
   static test_timer_t timers[40];
   size_t i;
 
@@ -357,8 +341,12 @@ START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
   test_timer_init_all(timers, LENGTH(timers));
   for (i = 0; i < LENGTH(timers); i++)
     test_timer_start(&timers[i], 77 * i * i, 0);
+  if (by_hand[_i].every_ms != 0)
+    begin_uv_timer(&others, ignore_uv_timer, by_hand[_i].every_ms,
+                   by_hand[_i].every_ms);
   for (; uvwheel_count(&wheel) > 0; runs++) {
-    ck_assert_uint_le(runs, (1 + POLLS_MORE) * (LENGTH(timers) + 1));
+    if (by_hand[_i].every_ms == 0)
+      ck_assert_uint_le(runs, (1 + POLLS_MORE) * (LENGTH(timers) + 1));
     ck_assert_int_ge(uv_backend_timeout(&loop), 0);
     virtual_time_advance_ms((uint64_t)uv_backend_timeout(&loop) + takes_ms);
     if (POLLS_MORE > 0) /* as docs/platforms.md says */
@@ -374,37 +362,6 @@ START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
 }
 END_TEST
 
-/* uv_stop was called, or nothing keeps the loop alive. */
-static void
-end_run(uv_async_t *async)
-{
-  if (async->data != NULL)
-    uv_stop(async->loop);
-  else
-    uv_unref((uv_handle_t *)async);
-}
-
-/* P6. Its run returns, and the program does something else for 10 s. */
-START_TEST(a_loop_that_has_ended_may_sleep)
-{
-  static test_timer_t timer;
-  static uv_async_t async;
-
-  open_wheel(100, 512);
-  uvwheel_unref(&wheel);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 60000, 0);
-  ck_assert_int_eq(uv_async_init(&loop, &async, end_run), 0);
-  async.data = _i == 0 ? &timer : NULL;
-  ck_assert_int_eq(uv_async_send(&async), 0);
-  uv_run(&loop, UV_RUN_DEFAULT);
-  virtual_time_advance_ms(10000);
-  run_for(0);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-  uv_close((uv_handle_t *)&async, NULL);
-}
-END_TEST
-
 /* ---- Beside a uv_timer_t ------------------------------------------------- */
 
 static uv_timer_t keeper;
@@ -415,11 +372,15 @@ refresh_kept(uv_timer_t *timer)
   test_timer_refresh(timer->data);
 }
 
-static void
-be_late_between_iterations(uint64_t ms)
-{
-  virtual_time_advance_ms(ms);
-}
+static const struct {
+  const char *name;
+  bool is_in_io; /* else between iterations */
+  bool updates;
+} latenesses[] = {
+    {"between iterations", false, false},
+    {"in I/O", true, false},
+    {"in I/O that updates the time", true, true},
+};
 
 static uint64_t late_in_io_ms;
 
@@ -427,46 +388,25 @@ static void
 block_in_io(uv_async_t *async)
 {
   virtual_time_advance_ms(late_in_io_ms);
+  if (async->data != NULL)
+    uv_update_time(&loop);
   uv_close((uv_handle_t *)async, NULL);
 }
 
 static void
-block_in_io_and_update(uv_async_t *async)
-{
-  block_in_io(async);
-  uv_update_time(&loop);
-}
-
-static void
-be_late_in_io_with(uint64_t ms, uv_async_cb cb)
+be_late(int row, uint64_t ms)
 {
   static uv_async_t async;
 
+  if (!latenesses[row].is_in_io) {
+    virtual_time_advance_ms(ms);
+    return;
+  }
   late_in_io_ms = ms;
-  ck_assert_int_eq(uv_async_init(&loop, &async, cb), 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, block_in_io), 0);
+  async.data = latenesses[row].updates ? &async : NULL;
   ck_assert_int_eq(uv_async_send(&async), 0);
 }
-
-static void
-be_late_in_io(uint64_t ms)
-{
-  be_late_in_io_with(ms, block_in_io);
-}
-
-static void
-be_late_in_io_that_updates(uint64_t ms)
-{
-  be_late_in_io_with(ms, block_in_io_and_update);
-}
-
-static const struct {
-  const char *name;
-  void (*be_late)(uint64_t ms);
-} latenesses[] = {
-    {"between iterations", be_late_between_iterations},
-    {"in I/O", be_late_in_io},
-    {"in I/O that updates the time", be_late_in_io_that_updates},
-};
 
 /* Scenario 38. It is due a millisecond before the tick of a timer of the wheel,
  * which it refreshes. */
@@ -487,12 +427,11 @@ START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
                                     at_ms - uvwheel_now(&wheel) - 1, 0),
                      0);
     run_for(at_ms - uvwheel_now(&wheel) - 10);
-    latenesses[_i].be_late(10 + late_ms);
+    be_late(_i, 10 + late_ms);
     run_for(400);
     require_in(latenesses[_i].name, timer.fired == 0);
     test_timer_stop(&timer);
   }
-  uv_close((uv_handle_t *)&keeper, NULL);
 }
 END_TEST
 
@@ -532,7 +471,7 @@ START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
 {
   static test_timer_t timers[BESIDE];
   static unsigned numbers[BESIDE];
-  uv_prepare_t prepare;
+  static uv_prepare_t prepare;
   unsigned i;
 
   open_wheel_without_stalls(1, 64);
@@ -542,18 +481,12 @@ START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
     timers[i].arg = &numbers[i];
     timers[i].then = expect_those_before;
     test_timer_start(&timers[i], 10 + i, 0);
-    (void)uv_timer_init(&loop, &beside[i]);
-    (void)uv_timer_start(&beside[i], on_beside, 10 + i, 0);
+    begin_uv_timer(&beside[i], on_beside, 10 + i, 0);
   }
-  (void)uv_prepare_init(&loop, &prepare);
-  (void)uv_prepare_start(&prepare, block_before_poll);
+  begin_prepare(&prepare, block_before_poll);
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, BESIDE);
   ck_assert_uint_eq(stats_of_wheel().turns_cut, 1);
-  uv_close((uv_handle_t *)&prepare, NULL);
-  for (i = 0; i < BESIDE; i++)
-    uv_close((uv_handle_t *)&beside[i], NULL);
-  run_for(1);
 }
 END_TEST
 
@@ -566,13 +499,11 @@ main(void)
       TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more),
       TEST(an_empty_wheel_never_wakes_up),
       TEST(an_entry_a_day_away_wakes_the_loop_once),
-      EACH(nothing_happens_when_the_ticks_need_more_than_32_bits, long_lives),
+      EACH(years_of_uptime_make_no_timer_early_or_late, long_lives),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
       EACH(one_uv_run_comes_to_a_timer, calls),
       TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
-      TEST(a_poll_2_that_fails_leaves_an_idle_loop_idle),
       EACH(a_program_that_drives_the_loop_by_hand_has_no_stalls, by_hand),
-      {a_loop_that_has_ended_may_sleep, 0, 2},
       EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
       TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop),
   };

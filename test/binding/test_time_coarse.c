@@ -2,8 +2,7 @@
 
 /* The promises about time with a coarse clock, as on Linux with 1000 timer
  * interrupts per second: it is a millisecond behind a stopwatch, besides the
- * fraction of one that libuv drops. libuv chooses its clock once per program.
- */
+ * fraction of one that libuv drops. It chooses its clock once per program. */
 
 #include "support.h"
 
@@ -44,8 +43,7 @@ START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
     test_timer_start(&timer, ms, 0);
     run_for(tick_ms_after(10, timer.due_ms) - uv_now(&loop));
     ck_assert_uint_eq(timer.fired, ms);
-    virtual_time_advance_ms(1);
-    uv_update_time(&loop);
+    advance_loop_ms(1);
     ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
     run_for(0);
     ck_assert_uint_eq(timer.fired, ms + 1);
@@ -60,8 +58,7 @@ START_TEST(at_zero_a_coarse_clock_has_passed_nothing)
 {
   static test_timer_t timer;
 
-  virtual_time_set_ns(UINT64_C(40) * NS_PER_MS);
-  uv_update_time(&loop);
+  set_clock_ms(40);
   open_wheel(10, 8);
   test_timer_init(&timer);
   test_timer_start(&timer, 100, 0);

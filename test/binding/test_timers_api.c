@@ -8,101 +8,67 @@
 /* ---- The same as uv_timer_t ---------------------------------------------- */
 
 static void
-ignore(uv_timer_t *timer)
-{
-  (void)timer;
-}
-
-static void
-expect_same_start(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t timeout,
-                  uint64_t repeat)
+start(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t timeout,
+      uint64_t repeat)
 {
   require(uvwheel_timer_start(timer, on_test_timer, timeout, repeat) ==
-          uv_timer_start(model, ignore, timeout, repeat));
+          uv_timer_start(model, ignore_uv_timer, timeout, repeat));
 }
 
 static void
-start_once(uvwheel_timer_t *timer, uv_timer_t *model)
+stop(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t unused,
+     uint64_t also_unused)
 {
-  expect_same_start(timer, model, 5, 0);
-}
-
-static void
-start_repeating(uvwheel_timer_t *timer, uv_timer_t *model)
-{
-  expect_same_start(timer, model, 5, 3);
-}
-
-static void
-start_at_once(uvwheel_timer_t *timer, uv_timer_t *model)
-{
-  expect_same_start(timer, model, 0, 0);
-}
-
-static void
-start_at_the_end_of_time(uvwheel_timer_t *timer, uv_timer_t *model)
-{
-  expect_same_start(timer, model, UINT64_MAX, UINT64_MAX);
-}
-
-static void
-stop(uvwheel_timer_t *timer, uv_timer_t *model)
-{
+  (void)unused, (void)also_unused;
   require(uvwheel_timer_stop(timer) == uv_timer_stop(model));
 }
 
 static void
-again(uvwheel_timer_t *timer, uv_timer_t *model)
+again(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t unused,
+      uint64_t also_unused)
 {
+  (void)unused, (void)also_unused;
   require(uvwheel_timer_again(timer) == uv_timer_again(model));
 }
 
 static void
-let_a_millisecond_pass(uvwheel_timer_t *timer, uv_timer_t *model)
+set_repeat(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t unused,
+           uint64_t repeat)
 {
-  (void)timer;
-  (void)model;
-  virtual_time_advance_ms(1);
-  uv_update_time(&loop);
+  (void)unused;
+  uvwheel_timer_set_repeat(timer, repeat);
+  uv_timer_set_repeat(model, repeat);
 }
 
 /* Starts use the time that the loop has cached. */
 static void
-hide_a_millisecond(uvwheel_timer_t *timer, uv_timer_t *model)
+advance(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t ms, uint64_t update)
 {
-  (void)timer;
-  (void)model;
-  virtual_time_advance_ms(1);
-}
-
-static void
-set_repeat(uvwheel_timer_t *timer, uv_timer_t *model)
-{
-  uvwheel_timer_set_repeat(timer, 7);
-  uv_timer_set_repeat(model, 7);
-}
-
-static void
-drop_repeat(uvwheel_timer_t *timer, uv_timer_t *model)
-{
-  uvwheel_timer_set_repeat(timer, 0);
-  uv_timer_set_repeat(model, 0);
+  (void)timer, (void)model;
+  virtual_time_advance_ms(ms);
+  if (update)
+    uv_update_time(&loop);
 }
 
 /* Each does the same to both timers, which must answer alike. */
-static void (*const operations[])(uvwheel_timer_t *,
-                                  uv_timer_t *) = {start_once,
-                                                   start_repeating,
-                                                   start_at_once,
-                                                   start_at_the_end_of_time,
-                                                   stop,
-                                                   again,
-                                                   set_repeat,
-                                                   drop_repeat,
-                                                   let_a_millisecond_pass,
-                                                   hide_a_millisecond};
+static const struct {
+  void (*act)(uvwheel_timer_t *, uv_timer_t *, uint64_t, uint64_t);
+  uint64_t first, second; /* what it does that with */
+} operations[] = {
+    {start, 5, 0},       {start, 5, 3},      {start, 0, 0},
+    {stop, 0, 0},        {again, 0, 0},      {start, UINT64_MAX, UINT64_MAX},
+    {advance, 1, false}, {advance, 1, true}, {set_repeat, 0, 7},
+    {set_repeat, 0, 0},
+};
 
 #define OPERATIONS ((int)LENGTH(operations))
+
+static void
+operate(int which, uvwheel_timer_t *timer, uv_timer_t *model)
+{
+  operations[which].act(timer, model, operations[which].first,
+                        operations[which].second);
+}
 
 static void
 expect_alike(const uvwheel_timer_t *timer, const uv_timer_t *model)
@@ -131,25 +97,17 @@ START_TEST(every_function_means_what_its_namesake_means)
     require(uvwheel_timer_init(&wheel, &timer) == 0);
     model.timer_cb = NULL; /* as it is before the first start */
     uv_timer_set_repeat(&model, 0);
-    operations[_i](&timer, &model);
+    operate(_i, &timer, &model);
     for (step = 0, rest = sequence; step < 4; step++, rest /= OPERATIONS) {
-      operations[rest % OPERATIONS](&timer, &model);
+      operate(rest % OPERATIONS, &timer, &model);
       expect_alike(&timer, &model);
     }
     require(uvwheel_timer_stop(&timer) == uv_timer_stop(&model));
   }
-  uv_close((uv_handle_t *)&model, NULL);
 }
 END_TEST
 
 /* ---- Refresh ------------------------------------------------------------- */
-
-static void
-advance(uint64_t ms)
-{
-  virtual_time_advance_ms(ms);
-  uv_update_time(&loop);
-}
 
 static void
 expect_due_in(test_timer_t *timer, uint64_t ms)
@@ -165,11 +123,11 @@ START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout)
   open_wheel(100, 8);
   test_timer_init(&timer);
   test_timer_start(&timer, 500, 0);
-  advance(40);
+  advance_loop_ms(40);
   ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
   expect_due_in(&timer, 500);
   test_timer_start(&timer, 500, 300);
-  advance(40);
+  advance_loop_ms(40);
   ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
   expect_due_in(&timer, 300);
   uvwheel_timer_set_repeat(&timer.base, 700);
@@ -214,8 +172,6 @@ START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
 }
 END_TEST
 
-/* ---- Closed timers ------------------------------------------------------- */
-
 /* Overdue, it would be refreshed in place to a time that has wrapped around. */
 START_TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time)
 {
@@ -224,39 +180,17 @@ START_TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time)
   open_wheel(10, 8);
   test_timer_init(&timer);
   test_timer_start(&timer, 10, UINT64_MAX - 5);
-  virtual_time_advance_ms(100);
-  uv_update_time(&loop);
+  advance_loop_ms(100);
   ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
   run_for(1000);
   ck_assert_uint_eq(timer.fired, 0);
 }
 END_TEST
 
-static void
-leave_idle(test_timer_t *timer)
-{
-  (void)timer;
-}
-
-static void
-start_to_close(test_timer_t *timer)
-{
-  test_timer_start(timer, 50, 200);
-}
-
-static void
-start_and_stop(test_timer_t *timer)
-{
-  test_timer_start(timer, 50, 200);
-  test_timer_stop(timer);
-}
-
-/* In which state it is closed. */
-static void (*const before_close[])(test_timer_t *) = {
-    leave_idle, start_to_close, start_and_stop};
+/* ---- Closed timers ------------------------------------------------------- */
 
 /* A late write callback that starts the timer of a connection which is about to
- * be freed (xSocks). */
+ * be freed (xSocks). It is closed when it is idle, active, or stopped. */
 START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised)
 {
   uvwheel_timer_t zeroed = {.wheel_and_flags = 0};
@@ -267,7 +201,10 @@ START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised)
   ck_assert_uint_eq(zeroed.wheel_and_flags, 0);
   open_wheel(100, 8);
   test_timer_init(&timer);
-  before_close[_i](&timer);
+  if (_i > 0)
+    test_timer_start(&timer, 50, 200);
+  if (_i > 1)
+    test_timer_stop(&timer);
   uvwheel_timer_close(&timer.base);
   uvwheel_timer_close(&timer.base);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
@@ -357,8 +294,7 @@ main(void)
       TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout),
       EACH(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in, shorter),
       TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time),
-      EACH(a_closed_timer_cannot_be_started_until_it_is_initialised,
-           before_close),
+      {a_closed_timer_cannot_be_started_until_it_is_initialised, 0, 3},
       EACH(no_timer_is_invalid, no_timers),
       TEST(one_timer_more_than_max_timers_is_refused),
   };

@@ -66,10 +66,8 @@ start_timers(unsigned count, uint64_t timeout, uvwheel_timer_cb cb)
 {
   unsigned i;
 
-  for (i = 0; i < count; i++) {
-    ck_assert_int_eq(uvwheel_timer_init(&wheel, &timers[i]), 0);
-    ck_assert_int_eq(uvwheel_timer_start(&timers[i], cb, timeout, 0), 0);
-  }
+  for (i = 0; i < count; i++)
+    begin_timer(&timers[i], cb, timeout, 0);
 }
 
 static void
@@ -106,8 +104,7 @@ expect_turns_of(uint32_t turn_ms, bool updates)
 
   open_wheel_with_turns(turn_ms, 0);
   is_updating = updates;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &far), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&far, on_timer, 100000, 0), 0);
+  begin_timer(&far, on_timer, 100000, 0);
   start_timers(TIMERS, 50, on_timer);
   run_for(20000);
   ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);
@@ -176,8 +173,7 @@ post_once_more(uvwheel_post_t *post, int status)
     ck_assert_int_eq(uvwheel_post(&wheel, post, post_once_more), 0);
 }
 
-/* P8. Scenario 52. The mailbox's quick callbacks tell nothing of the timers'.
- */
+/* P8. Scenario 52. Quick callbacks of the mailbox tell nothing of others. */
 START_TEST(slow_callbacks_beside_quick_requests_have_the_clock_read_after_each)
 {
   static uvwheel_post_t posts[100];
@@ -224,8 +220,7 @@ want_an_echo(uvwheel_timer_t *timer)
   echo_ping(&echo);
 }
 
-/* P8. netty#11724, hertzbeat#4328. Also when the callbacks call uv_update_time.
- */
+/* P8. netty#11724, hertzbeat#4328. Also when callbacks call uv_update_time. */
 START_TEST(io_is_served_between_the_turns_of_a_mass_expiry)
 {
   take_ns = 2 * MS;
@@ -255,8 +250,7 @@ START_TEST(a_backlog_shows_until_it_is_gone)
   for (i = 0; i < LENGTH(crowd); i++)
     test_timer_start(&crowd[i], 3, 0); /* due at ..40, fires at ..50 */
   ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
-  virtual_time_advance_ms(113);
-  uv_update_time(&loop);
+  advance_loop_ms(113);
   ck_assert_uint_eq(stats_of_wheel().overdue_ms, 100);
   run_turn();
   ck_assert_uint_eq(fired_in_all, 10);
@@ -287,16 +281,8 @@ on_one_of_many(uvwheel_timer_t *timer)
 static void
 start_many(unsigned count)
 {
-  unsigned i;
-
   many_fired = many_errors = 0;
-  many = calloc(count, sizeof *many);
-  ck_assert_ptr_nonnull(many);
-  for (i = 0; i < count; i++) {
-    many_errors += uvwheel_timer_init(&wheel, &many[i]) != 0;
-    many[i].data = many;
-    many_errors += uvwheel_timer_start(&many[i], on_one_of_many, 50, 0) != 0;
-  }
+  many = begin_timers(count, on_one_of_many, 50, 0, &many);
 }
 
 static const struct {
@@ -464,8 +450,7 @@ stop_all_and_begin(uvwheel_timer_t *timer)
   for (i = 0; i < TIMERS; i++)
     (void)uvwheel_timer_stop(&timers[i]);
   virtual_time_advance_ms(2);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &begun), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&begun, cut_off, 0, 0), 0);
+  begin_timer(&begun, cut_off, 0, 0);
   virtual_time_advance_ms(100);
   ck_assert_int_eq(write(speaker_fds[1], "x", 1), 1);
 }
@@ -533,8 +518,7 @@ on_crowded(uvwheel_timer_t *timer)
   crowded_t *mine = timer->data;
   unsigned i;
 
-  virtual_time_advance_ms(2);
-  uv_update_time(&loop);
+  advance_loop_ms(2);
   if (mine->polls != virtual_time_polls())
     mine->in_a_row = 0;
   mine->polls = virtual_time_polls();

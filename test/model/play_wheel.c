@@ -19,8 +19,7 @@ static unsigned depth; /* of operations between the steps of others */
 
 static void operate(void);
 
-/* Between two steps of a turn, a draw or a walk, as in the callbacks of a loop.
- */
+/* Between two steps of a turn, a draw or a walk, as in callbacks of a loop. */
 static void
 operate_between(void)
 {

@@ -146,12 +146,10 @@ verify_iteration(const iteration_t *iteration)
                  is_done ? iteration->overdue_from_ms[i] : 0, was_noisy);
 }
 
-/* ---- What holds at any time ------------------------------------------------
- */
+/* ---- What holds at any time ---------------------------------------------- */
 
 /* What begins after the check that has set heard_ms is due after that time.
- * (The wheel fires nothing before its tick, which is later than its due time.)
- */
+ * (The wheel fires nothing before its tick, which is after its due time.) */
 static void
 verify_deadline(const deadline_t *deadline, uint64_t heard_ms)
 {
@@ -187,8 +185,7 @@ verify_peers(void)
   require(uvwheel_count(&peers_world.wheel) == active);
 }
 
-/* ---- The key ----------------------------------------------------------------
- */
+/* ---- The key ------------------------------------------------------------- */
 
 static uint64_t
 key_of_entry(const uvwheel_entry_t *entry)
@@ -212,8 +209,7 @@ key_of_peer(const peer_t *peer)
   return mix(key, peer->overdue);
 }
 
-/* A time of the loop's clock as it is seen from now. Times long ago are alike.
- */
+/* A time of the loop's clock as seen from now. Times long ago are alike. */
 static uint64_t
 key_of_time(uint64_t ms)
 {

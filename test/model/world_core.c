@@ -166,14 +166,7 @@ take_one(unsigned unused, uint64_t no_time)
   return true;
 }
 
-static bool
-walk(unsigned unused, uint64_t no_time)
-{
-  (void)unused;
-  (void)no_time;
-  pair_walk(&pair, NULL);
-  return true;
-}
+static uint64_t restarted_ms;
 
 static void
 remove_visited(pair_t *unused, item_t *item)
@@ -182,20 +175,6 @@ remove_visited(pair_t *unused, item_t *item)
   pair_remove(&pair, item->index);
 }
 
-static bool
-walk_and_remove(unsigned unused, uint64_t no_time)
-{
-  (void)unused;
-  (void)no_time;
-  if (pair.model.count == 0)
-    return false;
-  pair_walk(&pair, remove_visited);
-  require(pair.model.count == 0);
-  return true;
-}
-
-static uint64_t restarted_ms;
-
 static void
 restart_visited(pair_t *unused, item_t *item)
 {
@@ -203,19 +182,24 @@ restart_visited(pair_t *unused, item_t *item)
   pair_insert(&pair, item->index, restarted_ms);
 }
 
-/* Each one starts itself anew. The walk comes to an end, after it has met each
- * of them. */
+/* What is done with each entry. */
+enum { LEAVE, REMOVE, RESTART };
+
+/* If each one starts itself anew, the walk comes to an end, after it has met
+ * each of them. */
 static bool
-walk_and_insert(unsigned unused, uint64_t delay_ms)
+walk(unsigned what, uint64_t delay_ms)
 {
+  void (*const steps[])(pair_t *, item_t *) = {NULL, remove_visited,
+                                               restart_visited};
   unsigned i;
 
-  (void)unused;
-  if (pair.model.count < 2)
+  if (pair.model.count < what)
     return false;
   restarted_ms = pair.now_ms + delay_ms;
-  pair_walk(&pair, restart_visited);
-  for (i = 0; i < pair.model.capacity; i++)
+  pair_walk(&pair, steps[what]);
+  require(what != REMOVE || pair.model.count == 0);
+  for (i = 0; what == RESTART && i < pair.model.capacity; i++)
     require((pair.model.timers[i].visits > 0) == pair.model.timers[i].active);
   return true;
 }
@@ -288,9 +272,9 @@ add_moves(void)
   add_move("take_drawn", take_one, 0, 0);
   add_move("use_lane_up", use_lane_up, 0, 0);
   add_move("use_lane_up", use_lane_up, 0, -tick_ms);
-  add_move("walk", walk, 0, 0);
-  add_move("walk_and_remove", walk_and_remove, 0, 0);
-  add_move("walk_and_insert", walk_and_insert, 0, 0);
+  add_move("walk", walk, LEAVE, 0);
+  add_move("walk_and_remove", walk, REMOVE, 0);
+  add_move("walk_and_insert", walk, RESTART, 0);
 }
 
 static void

@@ -64,8 +64,7 @@ be_held(uint64_t ms)
   count_hold(ms);
 }
 
-/* ---- Peers ----------------------------------------------------------------
- */
+/* ---- Peers --------------------------------------------------------------- */
 
 static void
 write_word(unsigned index, uint64_t parts)
@@ -143,8 +142,7 @@ on_word(uv_poll_t *socket, int status, int events)
   note_begin(&peer->idle, peer->timeout_ms);
 }
 
-/* ---- What holds the loop --------------------------------------------------
- */
+/* ---- What holds the loop ------------------------------------------------- */
 
 static void
 hold_loop(void)
@@ -250,8 +248,7 @@ react(unsigned index)
   }
 }
 
-/* ---- An iteration ---------------------------------------------------------
- */
+/* ---- An iteration -------------------------------------------------------- */
 
 /* The order in which descriptors become ready is that of the callbacks. */
 static void
@@ -292,8 +289,7 @@ run_loop(uv_run_mode mode)
       uv_now(&peers_world.loop) < peers_world.latest_ms;
 }
 
-/* ---- Moves -----------------------------------------------------------------
- */
+/* ---- Moves --------------------------------------------------------------- */
 
 static void
 begin_move(void)
@@ -432,8 +428,7 @@ step_back(unsigned unused, uint64_t ms)
   return true;
 }
 
-/* ---- The world --------------------------------------------------------------
- */
+/* ---- The world ----------------------------------------------------------- */
 
 static void
 add_holds(uint64_t ms, unsigned update)

@@ -145,8 +145,7 @@ peers_lose_words_until(uint64_t last_ms)
   lost_until_ms = last_ms;
 }
 
-/* ---- The loop hears them --------------------------------------------------
- */
+/* ---- The loop hears them ------------------------------------------------- */
 
 static void
 allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
@@ -273,9 +272,7 @@ open_peer(unsigned index)
   if (options.carrier == BY_UDP)
     peer->fd = clients[socket_index];
   peer->pipe.data = peer->post.data = peer->idle.data = peer;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &peer->idle), 0);
-  ck_assert_int_eq(
-      uvwheel_timer_start(&peer->idle, on_idle, options.timeout_ms, 0), 0);
+  begin_timer(&peer->idle, on_idle, options.timeout_ms, 0);
   peer->spoken_ms = clock_now_ms();
   peer->closed_ms = NEVER;
   peer->next_ms = options.every_ms != 0 && !is_silent(peer)
@@ -389,8 +386,7 @@ expect_silent_peers_closed(const char *name, uint64_t from_ms,
                                           peer->closed_ms <= until_ms));
 }
 
-/* ---- What holds the loop --------------------------------------------------
- */
+/* ---- What holds the loop ------------------------------------------------- */
 
 static void
 stand_still(void)

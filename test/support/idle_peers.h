@@ -62,8 +62,7 @@ unsigned peers_cut_off(void);
 void expect_silent_peers_closed(const char *name, uint64_t from_ms,
                                 uint64_t until_ms);
 
-/* ---- What holds the loop --------------------------------------------------
- */
+/* ---- What holds the loop ------------------------------------------------- */
 
 typedef enum hold_e {
   FROZEN_BETWEEN_ITERATIONS,

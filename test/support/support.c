@@ -31,13 +31,21 @@ setup(void)
 }
 
 static void
+close_handle_of_test(uv_handle_t *handle, void *unused)
+{
+  (void)unused;
+  if (!uvwheel_owns_handle(handle) && !uv_is_closing(handle))
+    uv_close(handle, NULL);
+}
+
+static void
 teardown(void)
 {
   if (has_wheel) {
     verify_wheel();
     uvwheel_close(&wheel, NULL);
   }
-  uv_close((uv_handle_t *)&stopper, NULL);
+  uv_walk(&loop, close_handle_of_test, NULL);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
   ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
@@ -46,6 +54,73 @@ int
 run_loop_tests(const char *name, const loop_test_t *tests, size_t count)
 {
   return run_tests(name, setup, teardown, tests, count);
+}
+
+void
+set_clock_ms(uint64_t ms)
+{
+  virtual_time_set_ns(ms * 1000000);
+  uv_update_time(&loop);
+}
+
+void
+advance_loop_ms(uint64_t ms)
+{
+  virtual_time_advance_ms(ms);
+  uv_update_time(&loop);
+}
+
+void
+step_back_loop_ms(uint64_t ms)
+{
+  virtual_time_step_back_ms(ms);
+  uv_update_time(&loop);
+}
+
+void
+begin_uv_timer(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
+               uint64_t repeat)
+{
+  ck_assert_int_eq(uv_timer_init(&loop, timer), 0);
+  ck_assert_int_eq(uv_timer_start(timer, cb, timeout, repeat), 0);
+}
+
+void
+ignore_uv_timer(uv_timer_t *timer)
+{
+  (void)timer;
+}
+
+void
+begin_prepare(uv_prepare_t *prepare, uv_prepare_cb cb)
+{
+  ck_assert_int_eq(uv_prepare_init(&loop, prepare), 0);
+  ck_assert_int_eq(uv_prepare_start(prepare, cb), 0);
+}
+
+void
+begin_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
+            uint64_t repeat)
+{
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, timer), 0);
+  ck_assert_int_eq(uvwheel_timer_start(timer, cb, timeout, repeat), 0);
+}
+
+/* Without an assertion for each: a million would take check too long. */
+uvwheel_timer_t *
+begin_timers(unsigned count, uvwheel_timer_cb cb, uint64_t timeout,
+             uint64_t step_ms, void *data)
+{
+  uvwheel_timer_t *timers = calloc(count, sizeof *timers);
+  unsigned i;
+
+  ck_assert_ptr_nonnull(timers);
+  for (i = 0; i < count; i++) {
+    require(uvwheel_timer_init(&wheel, &timers[i]) == 0);
+    timers[i].data = data;
+    require(uvwheel_timer_start(&timers[i], cb, timeout + i * step_ms, 0) == 0);
+  }
+  return timers;
 }
 
 void

@@ -25,8 +25,8 @@ extern uv_loop_t loop;
 extern uvwheel_t wheel;
 
 /* Runs a suite, to be returned by main. Each test begins with a loop at
- * START_MS. It ends by closing the wheel, if one was opened, and with
- * uv_loop_close() == 0. */
+ * START_MS. It ends by closing the wheel, if one was opened, and the handles
+ * that are not a wheel's, and with uv_loop_close() == 0. */
 int run_loop_tests(const char *name, const loop_test_t *tests, size_t count);
 
 void open_wheel(uint64_t tick_ms, uint32_t slots);
@@ -54,6 +54,24 @@ void run_turn(void);
  * an hour ends with this: check measures tests by the same clock, in an int of
  * microseconds. */
 void rewind_clock(void);
+
+/* These move the clock, and have the loop see it. */
+void set_clock_ms(uint64_t ms);
+void advance_loop_ms(uint64_t ms);
+void step_back_loop_ms(uint64_t ms);
+
+/* Initialise on the loop, or on the wheel, and start. */
+void begin_uv_timer(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
+                    uint64_t repeat);
+void ignore_uv_timer(uv_timer_t *timer); /* a callback */
+void begin_prepare(uv_prepare_t *prepare, uv_prepare_cb cb);
+void begin_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
+                 uint64_t repeat);
+
+/* Allocates, initialises and starts that many, each by step_ms later than the
+ * one before. Each has the data. To be freed. */
+uvwheel_timer_t *begin_timers(unsigned count, uvwheel_timer_cb cb,
+                              uint64_t timeout, uint64_t step_ms, void *data);
 
 /* Closes all that uv_walk finds, as a careless program does, except the loop's
  * timer for run_for. Returns how many handles there were. */
@@ -107,8 +125,7 @@ void test_timer_again(test_timer_t *timer);
 void test_timer_stop(test_timer_t *timer);
 
 /* The callback of test timers. It checks that the timer is not early unless it
- * may be, that it has no time left, and that it keeps its beat if it repeats.
- */
+ * may be, that it has no time left, and that a repeating one keeps its beat. */
 void on_test_timer(uvwheel_timer_t *timer);
 
 /* Starts the timer and runs the loop: it fires once, at the first tick after

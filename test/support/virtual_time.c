@@ -3,7 +3,6 @@
 #include "virtual_time.h"
 
 #include <check.h>
-#include <errno.h>
 #include <stdbool.h>
 
 #define NS_PER_MS 1000000u
@@ -18,7 +17,6 @@ static uint64_t act_ns = UINT64_MAX; /* when the world wants to act next */
 static uint64_t polls;
 static uint64_t sleeps;
 static uint64_t peeks;
-static bool peeks_fail;
 
 void
 virtual_time_set_ns(uint64_t now_ns)
@@ -105,12 +103,6 @@ uint64_t
 virtual_time_peeks(void)
 {
   return peeks;
-}
-
-void
-virtual_time_fail_peeks(bool fail)
-{
-  peeks_fail = fail;
 }
 
 /* A poll found no I/O: sleeps until then instead. Returns whether the world
@@ -223,10 +215,6 @@ poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
   long timeout[2] = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
 
   peeks++;
-  if (peeks_fail) {
-    errno = EINVAL;
-    return -1;
-  }
   return (int)syscall(SYS_ppoll, descriptors, count,
                       timeout_ms < 0 ? NULL : timeout, NULL, (size_t)0);
 }

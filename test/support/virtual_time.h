@@ -17,7 +17,6 @@
 #ifndef VIRTUAL_TIME_H
 #define VIRTUAL_TIME_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Sets the clock; also back. */
@@ -49,9 +48,7 @@ void virtual_time_set_world(uint64_t (*act)(void));
 uint64_t virtual_time_polls(void);
 uint64_t virtual_time_sleeps(void);
 
-/* Calls of poll(2) so far, on Linux alone; elsewhere 0. Makes them fail, as
- * they do without descriptors (RLIMIT_NOFILE) or under a seccomp filter. */
+/* Calls of poll(2) so far, on Linux alone; elsewhere 0. */
 uint64_t virtual_time_peeks(void);
-void virtual_time_fail_peeks(bool fail);
 
 #endif /* VIRTUAL_TIME_H */
