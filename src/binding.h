@@ -185,9 +185,9 @@ void uvwheel__begin_poll(uvwheel_state_t *state);
 /* A poll has returned. Counts a stall if the loop was blocked for too long, and
  * sets the wheel's clock back, unless the allowance is used up. */
 void uvwheel__end_poll(uvwheel_state_t *state);
-/* The check returns to libuv. Returns whether callbacks of others follow,
- * behind which the driver has to be called; until then the loop may not sleep.
- */
+/* The check returns to libuv: the loop may sleep until the driver is due.
+ * Returns whether the driver has to be called earlier, behind callbacks of
+ * others that follow. */
 bool uvwheel__end_check(uvwheel_state_t *state);
 /* The driver returns to libuv: the loop may sleep until it is due. */
 void uvwheel__end_driver(uvwheel_state_t *state);

@@ -144,11 +144,11 @@ bool
 uvwheel__end_check(uvwheel_state_t *state)
 {
   uint64_t behind_ms = state->counted_loop_ms - loop_now(state);
-  bool follow =
-      state->core.active != 0 && do_callbacks_follow(state, behind_ms);
 
-  state->sleep_until_loop_ms = follow ? 0 : state->armed_for_loop_ms;
-  return follow && state->armed_for_loop_ms > state->counted_loop_ms;
+  state->sleep_until_loop_ms = state->armed_for_loop_ms;
+  return state->core.active != 0 &&
+         state->armed_for_loop_ms > state->counted_loop_ms &&
+         do_callbacks_follow(state, behind_ms);
 }
 
 /* A watcher that waits to be registered, for which libuv's timeout is 0 since

@@ -141,7 +141,6 @@ START_TEST(a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks)
 {
   static test_timer_t due, distant;
 
-  open_handles();
   open_wheel(10, 512);
   test_timer_init(&due);
   test_timer_init(&distant);
@@ -150,14 +149,12 @@ START_TEST(a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks)
   test_timer_start(&distant, 100000, 0);
   length_ms = 10000;
   ck_assert_int_gt(uv_backend_timeout(&loop), 0);
-  ck_assert_int_eq(uv_timer_start(&timer, block_in_timer,
-                                  (uint64_t)uv_backend_timeout(&loop), 0),
-                   0);
+  begin_uv_timer(&timer, block_in_timer, (uint64_t)uv_backend_timeout(&loop),
+                 0);
   run_for(3000 + length_ms + 100);
   ck_assert_uint_eq(due.fired, 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert(is_about(stats_of_wheel().stall_sum_ms, length_ms));
-  close_all_handles();
 }
 END_TEST
 

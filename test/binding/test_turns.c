@@ -59,7 +59,7 @@ on_timer(uvwheel_timer_t *timer)
   take_time();
 }
 
-static uvwheel_timer_t far;
+static uvwheel_timer_t distant;
 
 static void
 start_timers(unsigned count, uint64_t timeout, uvwheel_timer_cb cb)
@@ -104,7 +104,7 @@ expect_turns_of(uint32_t turn_ms, bool updates)
 
   open_wheel_with_turns(turn_ms, 0);
   is_updating = updates;
-  begin_timer(&far, on_timer, 100000, 0);
+  begin_timer(&distant, on_timer, 100000, 0);
   start_timers(TIMERS, 50, on_timer);
   run_for(20000);
   ck_assert_uint_eq(stats_of_wheel().fired, TIMERS);

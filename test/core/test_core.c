@@ -127,19 +127,19 @@ AT_EVERY_HAND(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
 START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
 {
   const shape_t shape = {10, 4, 0};
-  uvwheel_entry_t far, near;
+  uvwheel_entry_t distant, early;
   core_t core;
   uint64_t now_ms;
 
   open_core(&core, &shape);
-  insert(&core, &far, 4000);
+  insert(&core, &distant, 4000);
   for (now_ms = 0; now_ms <= 4000; now_ms++)
     expect_none(&core, now_ms);
   ck_assert_uint_eq(core.examined, 0);
-  insert(&core, &near, 4010); /* in another slot */
-  expect_only(&core, 4010, &far);
+  insert(&core, &early, 4010); /* in another slot */
+  expect_only(&core, 4010, &distant);
   ck_assert_uint_eq(core.examined, 1);
-  expect_only(&core, 4020, &near);
+  expect_only(&core, 4020, &early);
   ck_assert_uint_eq(core.examined, 2);
   close_core(&core);
 }

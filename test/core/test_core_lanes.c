@@ -169,7 +169,7 @@ END_TEST
  * for, no more. */
 START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
 {
-  uvwheel_entry_t near;
+  uvwheel_entry_t early;
   uint64_t round;
   unsigned i;
 
@@ -177,8 +177,8 @@ START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
   for (i = 0; i < CROWD; i++)
     insert(&core, &crowd[i].entry, 5 + 50 * ROUND_MS);
   for (round = 0; round < 50; round++) {
-    insert(&core, &near, 5 + round * ROUND_MS);
-    expect_only(&core, 10 + round * ROUND_MS, &near);
+    insert(&core, &early, 5 + round * ROUND_MS);
+    expect_only(&core, 10 + round * ROUND_MS, &early);
     ck_assert_uint_eq(core.examined, (round + 1) * (CROWD + 1));
   }
   ck_assert_uint_eq(core.moved, 0);
@@ -269,14 +269,14 @@ END_TEST
 START_TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied)
 {
   const shape_t shape = {TICK_MS, 128, 0};
-  uvwheel_entry_t near, far, farther;
+  uvwheel_entry_t early, distant, farther;
 
   open_core(&core, &shape);
-  insert(&core, &far, 9005);
+  insert(&core, &distant, 9005);
   insert(&core, &farther, 9015);
   shed(1);
-  insert(&core, &near, 645);
-  expect_only(&core, 650, &near);
+  insert(&core, &early, 645);
+  expect_only(&core, 650, &early);
   expect_only(&core, 9020, &farther);
   close_core(&core);
 }
@@ -291,7 +291,7 @@ START_TEST(the_next_tick_is_found_in_the_largest_wheel)
   static const uint64_t ticks[] = {1,    63,   64,      65,      4095,   4096,
                                    4097, 8191, 1 << 19, 1048574, 1048575};
   const shape_t shape = {1, UVWHEEL_MAX_SLOTS, 0};
-  uvwheel_entry_t near, far;
+  uvwheel_entry_t early, distant;
   size_t i, j;
 
   open_core(&core, &shape);
@@ -299,11 +299,11 @@ START_TEST(the_next_tick_is_found_in_the_largest_wheel)
     for (j = i + 1; j < LENGTH(ticks); j++) {
       uint64_t begin_ms = (i * LENGTH(ticks) + j + 1) * 12345678;
       expect_none(&core, begin_ms);
-      insert(&core, &far, begin_ms + ticks[j] - 1);
-      insert(&core, &near, begin_ms + ticks[i] - 1);
-      expect_only(&core, begin_ms + ticks[i], &near);
+      insert(&core, &distant, begin_ms + ticks[j] - 1);
+      insert(&core, &early, begin_ms + ticks[i] - 1);
+      expect_only(&core, begin_ms + ticks[i], &early);
       ck_assert_uint_eq(uvwheel__core_next_ms(&core), begin_ms + ticks[j]);
-      remove_entry(&core, &far);
+      remove_entry(&core, &distant);
       ck_assert_uint_eq(uvwheel__core_next_ms(&core), UINT64_MAX);
     }
   close_core(&core);
@@ -318,7 +318,7 @@ END_TEST
 START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute)
 {
   const shape_t shape = {1, 16384, slot_kinds[_i].flags};
-  static uvwheel_entry_t minutes[20000], near;
+  static uvwheel_entry_t minutes[20000], early;
   uint64_t budget = UINT64_MAX, turn;
   unsigned i;
 
@@ -326,9 +326,9 @@ START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute)
   for (i = 0; i < LENGTH(minutes); i++)
     (void)put(&core, &minutes[i], MINUTE_MS + i % TURNS);
   for (turn = 1; turn <= TURNS; turn++) {
-    (void)put(&core, &near, turn - 1);
+    (void)put(&core, &early, turn - 1);
     require(uvwheel__core_next_ms(&core) == turn);
-    require(uvwheel__core_expire(&core, turn, &budget) == &near);
+    require(uvwheel__core_expire(&core, turn, &budget) == &early);
     require(uvwheel__core_expire(&core, turn, &budget) == NULL);
     require(uvwheel__core_next_ms(&core) == MINUTE_MS + 1);
     for (i = 0; turn == 1 && i < TURNS; i++)
@@ -349,23 +349,23 @@ END_TEST
 START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at)
 {
   const shape_t shape = {1, FAR_SLOTS, slot_kinds[_i].flags};
-  uvwheel_entry_t near, next;
+  uvwheel_entry_t early, next;
   uint64_t budget = UINT64_MAX;
   unsigned i;
 
   open_core(&core, &shape);
-  insert(&core, &near, 4);
+  insert(&core, &early, 4);
   insert(&core, &next, FAR_SLOTS + 8);
   for (i = 64; i < FAR_SLOTS; i++)
     insert(&core, &crowd[i].entry, (i % 64 == 0 ? 0 : FAR_SLOTS) + i - 1);
   for (i = 64; i < FAR_SLOTS; i += 64)
     remove_entry(&core, &crowd[i].entry);
-  expect_only(&core, 5, &near);
+  expect_only(&core, 5, &early);
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), FAR_SLOTS + 9);
-  insert(&core, &near, 5);
+  insert(&core, &early, 5);
   for (i = 64; i < FAR_SLOTS; i++)
     core.slots[i].next_pass = i % 64 == 0 ? 0 : 7;
-  ck_assert_ptr_eq(uvwheel__core_expire(&core, 6, &budget), &near);
+  ck_assert_ptr_eq(uvwheel__core_expire(&core, 6, &budget), &early);
   ck_assert_ptr_null(uvwheel__core_expire(&core, 6, &budget));
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), FAR_SLOTS + 9);
   free_core(&core);

@@ -529,7 +529,7 @@ endian = 'little'
 END
   configure --cross-file "$build/$job.machine" -Dprefer_static=true &&
     try build meson compile -C "$build/$job" || return 0
-  try exports test/install/exports "$build/$job/libuvwheel.0.dylib" || true
+  try exports test/install/exports "$build/$job/libuvwheel.1.dylib" || true
 }
 
 job_macos() {

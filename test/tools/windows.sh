@@ -142,7 +142,7 @@ serve_peers() (
   # shellcheck source=test/tools/programs.sh
   . test/tools/programs.sh
   begin
-  cp "$prefix/bin/libuv.dll" "$build/$job/libuvwheel-0.dll" "$dir"
+  cp "$prefix/bin/libuv.dll" "$build/$job/libuvwheel-1.dll" "$dir"
   x86_64-w64-mingw32-gcc -static-libgcc -DSIGPIPE=13 \
     -DUVWHEEL_USING_SHARED=1 -Iinclude -I"$prefix/include" -o "$dir/after.exe" \
     examples/migrate/after.c "$build/$job/libuvwheel.dll.a" \
@@ -161,7 +161,7 @@ job_windows_dll() {
   build_windows || return 0
   configure_windows -static-libgcc &&
     compile headers_c uvwheel:shared_library || return 0
-  try exports test/install/exports "$build/$job/libuvwheel-0.dll" || true
+  try exports test/install/exports "$build/$job/libuvwheel-1.dll" || true
   cp "$prefix/bin/libuv.dll" "$build/$job/test/install/headers"
   run_tests uvwheel headers_c
   try sockets serve_peers || true
