@@ -147,14 +147,16 @@ START_TEST(a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks)
   run_for(10); /* nothing waits for the first poll */
   test_timer_start(&due, 3000, 0);
   test_timer_start(&distant, 100000, 0);
+  updates = false;
   length_ms = 10000;
   ck_assert_int_gt(uv_backend_timeout(&loop), 0);
   begin_uv_timer(&timer, block_in_timer, (uint64_t)uv_backend_timeout(&loop),
                  0);
   run_for(3000 + length_ms + 100);
-  ck_assert_uint_eq(due.fired, 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert(is_about(stats_of_wheel().stall_sum_ms, length_ms));
+  run_for(length_ms + 1100); /* where nobody tells whether the loop is quiet */
+  ck_assert_uint_eq(due.fired, 1);
 }
 END_TEST
 
