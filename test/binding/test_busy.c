@@ -366,10 +366,30 @@ START_TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls)
 }
 END_TEST
 
+/* After a turn that was on time nothing keeps the loop awake. */
+START_TEST(a_wheel_on_time_needs_one_poll_per_turn)
+{
+  static test_timer_t timers[5];
+  uint64_t polls;
+  size_t i;
+
+  open_wheel(10, 512);
+  test_timer_init_all(timers, LENGTH(timers));
+  for (i = 0; i < LENGTH(timers); i++)
+    test_timer_start(&timers[i], 100, 100);
+  run_for(50);
+  polls = virtual_time_polls();
+  run_for(1000);
+  ck_assert_uint_eq(timers[0].fired, 10);
+  ck_assert_uint_le(virtual_time_polls() - polls, 10 + 2);
+}
+END_TEST
+
 int
 main(void)
 {
   const loop_test_t tests[] = {
+      TEST(a_wheel_on_time_needs_one_poll_per_turn),
       EACH(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter, quick),
       EACH(slow_iterations_add_two_of_them, slow),
       EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
