@@ -369,18 +369,18 @@ END_TEST
 /* After a turn that was on time nothing keeps the loop awake. */
 START_TEST(a_wheel_on_time_needs_one_poll_per_turn)
 {
-  static test_timer_t timers[5];
+  static test_timer_t repeating[5];
   uint64_t polls;
   size_t i;
 
   open_wheel(10, 512);
-  test_timer_init_all(timers, LENGTH(timers));
-  for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 100, 100);
+  test_timer_init_all(repeating, LENGTH(repeating));
+  for (i = 0; i < LENGTH(repeating); i++)
+    test_timer_start(&repeating[i], 100, 100);
   run_for(50);
   polls = virtual_time_polls();
   run_for(1000);
-  ck_assert_uint_eq(timers[0].fired, 10);
+  ck_assert_uint_eq(repeating[0].fired, 10);
   ck_assert_uint_le(virtual_time_polls() - polls, 10 + 2);
 }
 END_TEST
