@@ -64,7 +64,7 @@ struct uvwheel_state_s {
   bool wait_began_anew;  /* in this spell. Without it 680 of 1,000 peers
                             whose datagrams wait are closed when a uv_timer_t
                             blocks 40 ms between two polls                 */
-  uint64_t busy_loop_ms; /* when descriptors were found ready              */
+  uint64_t busy_loop_ms; /* when the loop was found not quiet              */
   uint64_t busy_polls;   /* polls in that millisecond                      */
 
   /* The mailbox's (mailbox.c). */

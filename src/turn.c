@@ -160,10 +160,9 @@ ask_backend(const uvwheel_state_t *state)
  * returns the time of the spell's last check: bytes that came before count as
  * heard.
  *
- * A loop in which a descriptor was ready is asked again after its 2nd, 4th, 8th
- * ... poll in the same millisecond. Ten wheels that ask after each poll beside
- * a descriptor that is always ready leave a loop 88,000 iterations per second
- * of 726,000. */
+ * A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
+ * the same millisecond. Ten wheels that ask after each poll beside a descriptor
+ * that is always ready leave a loop 88,000 iterations per second of 726,000. */
 static uint64_t
 ask(uvwheel_state_t *state)
 {
@@ -176,7 +175,7 @@ ask(uvwheel_state_t *state)
   if ((state->busy_polls & (state->busy_polls - 1)) != 0)
     return 0;
   answer = ask_backend(state);
-  state->busy_loop_ms = answer == READY ? now_loop_ms : 0;
+  state->busy_loop_ms = answer == QUIET ? 0 : now_loop_ms;
   if (answer == READY || !uvwheel__is_mailbox_empty(state))
     return 0;
   return answer == QUIET ? now_loop_ms : state->checked_loop_ms;
