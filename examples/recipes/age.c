@@ -9,7 +9,7 @@
  * traffic refreshes it.
  *
  * The program does it both ways. Half of the peers go when they are asked. Time
- * runs a hundred times as fast. */
+ * runs a hundred times as fast: each way takes some 40 s. */
 
 #include "recipe.h"
 

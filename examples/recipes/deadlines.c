@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Timeouts are unsigned: the timer of a deadline that has passed would fire in
- * 584 million years. And a timer that is started for a date comes too late if
+/* Timeouts are unsigned: the timer of a deadline that has passed would never
+ * fire. And a timer that is started for a date comes too late if
  * the machine is suspended, and not at all if the program is started again.
  *
- * start_at clamps a deadline that has passed: it fires at the next tick. Of a
- * date, the date itself is kept, on disk. Its timer runs for a minute at most
+ * start_at clamps a deadline that has passed: it fires at the next tick. For a
+ * date, keep the date itself, on disk. Its timer runs for a minute at most
  * (here a second), and whenever it fires the program looks at the date.
  *
- * A request with a deadline of 500 ms is handed on after 1 s, when the program
- * is started again. A reminder is for an hour and 3 s from now. After 2 s the
- * machine is suspended for an hour. */
+ * A wheel of deadlines has no grace: a stall does not move a point in time.
+ *
+ * A request has a deadline of 500 ms. After 1 s, when that has passed, the
+ * program starts again and takes the request up. A reminder is for an hour and
+ * 3 s from now. After 2 s the machine is suspended for an hour. */
 
 #include "recipe.h"
 
@@ -70,7 +72,7 @@ on_restart(uvwheel_timer_t *timer)
 int
 main(void)
 {
-  begin(&(uvwheel_options_t){.tick_ms = 10});
+  begin(&(uvwheel_options_t){.tick_ms = 10, .stall_ms = UINT32_MAX});
   uvwheel_timer_init(&wheel, &request);
   uvwheel_timer_init(&wheel, &reminder);
   uvwheel_timer_init(&wheel, &restart);

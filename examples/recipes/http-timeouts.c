@@ -153,11 +153,12 @@ on_client(uvwheel_timer_t *timer)
     receive(connection, 3 * step);
     connection->pause = 1;
     return;
-  case 30: /* it stops reading: the client is not to blame */
+  case 30: /* it stops reading: the client is not to blame. `request` goes on:
+              no pause may take longer than that                           */
     connection->is_unread = 1;
     uvwheel_timer_stop(&connection->stage);
     break;
-  case 37:
+  case 37: /* in a head this would start `stage` with on_timeout */
     connection->is_unread = 0;
     begin_period(connection);
     break;

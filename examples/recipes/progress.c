@@ -5,7 +5,8 @@
  *
  * So on_idle asks first whether the answer has moved since it asked last, and
  * whether it is the server that does not read. A peer that is stuck is closed
- * after one to two timeouts.
+ * after one to two timeouts. (What a peer sends refreshes the timer only while
+ * nothing is left to be written, or a stuck peer that talks would stay.)
  *
  * One peer takes its 4 MB slowly, one stops in the middle, and one is not read
  * for 3 s. */
@@ -96,9 +97,10 @@ open_connection(const char *name, size_t answer, int steps)
   uvwheel_timer_init(&wheel, &connection->step);
   uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0);
   uvwheel_timer_start(&connection->step, on_step, 100, 100);
-  if (answer != 0)
-    uv_write(&connection->request, (uv_stream_t *)&connection->stream, &buffer,
-             1, NULL);
+  if (answer != 0 &&
+      uv_write(&connection->request, (uv_stream_t *)&connection->stream,
+               &buffer, 1, NULL) != 0)
+    abort();
 }
 
 int

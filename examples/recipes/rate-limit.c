@@ -57,6 +57,8 @@ static void
 on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer)
 {
   (void)buffer;
+  if (length == 0)
+    return; /* libuv's word for "try again" */
   if (length < 0) {
     close_stream(&timer);
     return;

@@ -5,10 +5,10 @@
  *
  * When a start fails at max_timers (or a descriptor or memory is missing),
  * uvwheel_fire_soonest calls the callbacks of the timers that are due soonest,
- * which close their connections as always. That may free the connection in
- * hand: so a request refreshes its connection first, which then is not the
- * idlest. Timers that must not fire early, such as those of retries, belong on
- * another wheel. */
+ * which close their connections as always. In a read callback that may be the
+ * connection in hand. A refresh is not enough: others may be due in the same
+ * tick. So a connection that is served has no active timer. Timers that must
+ * not fire early, such as those of retries, belong on another wheel. */
 
 #include "recipe.h"
 
@@ -32,6 +32,17 @@ on_idle(uvwheel_timer_t *timer)
   free(connection);
 }
 
+/* Makes room first if there is none. */
+static void
+begin_idle(connection_t *connection)
+{
+  if (uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0) == 0)
+    return;
+  uvwheel_fire_soonest(&wheel, AT_ONCE);
+  if (uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0) != 0)
+    on_idle(&connection->idle);
+}
+
 static connection_t *
 welcome(const char *name)
 {
@@ -40,11 +51,8 @@ welcome(const char *name)
   connection->name = name;
   uvwheel_timer_init(&wheel, &connection->idle);
   connection->idle.data = connection;
-  if (uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0) != 0) {
-    uvwheel_fire_soonest(&wheel, AT_ONCE);
-    uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0);
-  }
   say(name, "welcome");
+  begin_idle(connection);
   return connection;
 }
 
@@ -53,9 +61,10 @@ welcome(const char *name)
 static void
 receive(connection_t *connection, const char *wants)
 {
-  uvwheel_timer_refresh(&connection->idle); /* before anything makes room */
+  uvwheel_timer_stop(&connection->idle); /* before anything makes room */
   (void)welcome(wants);
   say(connection->name, "served");
+  begin_idle(connection);
 }
 
 /* The network's part: somebody comes every 100 ms, and once it is the idlest

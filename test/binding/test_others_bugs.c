@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What burnt the users of other timers: each test names the issue of another
- * project that it comes from. Those about the life of a timer are played by the
- * model: see test/model/play_timers.c. */
+ * project that it comes from. The model plays seven more: see
+ * test/model/play_timers.c. */
 
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
 /* What a stall is, and how it sets the clock of the wheel back (P6).
  * test_heard.c shows the use of that, test_allowance.c its limit. */
 
+#include "p6.h"
 #include "support.h"
 
 #define TICK_MS 10
@@ -42,12 +43,6 @@ come_late_by(test_timer_t *timer, uint64_t late_ms)
   at_ms = tick_ms + late_ms + stats_of_wheel().set_back_ms;
   virtual_time_advance_ms(at_ms - virtual_time_ns() / 1000000);
   run_now();
-}
-
-static uint64_t
-set_back_by(uint64_t late_ms)
-{
-  return late_ms + (late_ms < 1000 ? late_ms : 1000);
 }
 
 /* ---- What is a stall ----------------------------------------------------- */
@@ -184,7 +179,7 @@ static const uint64_t lates_ms[] = {251, 252, 999, 1000, 1001, 9000, 86400000};
 /* P6 */
 START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
 {
-  uint64_t late_ms = lates_ms[_i], back_ms = set_back_by(late_ms), tick_ms;
+  uint64_t late_ms = lates_ms[_i], back_ms = with_grace(late_ms), tick_ms;
   static test_timer_t timer, distant;
 
   open_wheel_with_stalls(0);
@@ -225,7 +220,7 @@ START_TEST(stalls_add_up)
   for (i = 0; i < LENGTH(lengths_ms); i++) {
     come_late_by(&timer, lengths_ms[i]);
     sum_ms += lengths_ms[i];
-    back_ms += set_back_by(lengths_ms[i]);
+    back_ms += with_grace(lengths_ms[i]);
     ck_assert_uint_eq(stats_of_wheel().stalls, i + 1);
     ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, sum_ms);
     ck_assert_uint_eq(stats_of_wheel().set_back_ms, back_ms);

@@ -181,7 +181,7 @@ END_TEST
 
 /* ---- Postponing ---------------------------------------------------------- */
 
-/* postpone checks that. */
+/* The store is all that postpone() does; the hand does the rest. */
 START_TEST(postponing_is_one_store)
 {
   const shape_t shape = {100, 8, slot_kinds[_i].flags};

@@ -288,8 +288,8 @@ END_TEST
  * end of them. */
 START_TEST(the_next_tick_is_found_in_the_largest_wheel)
 {
-  static const uint64_t ticks[] = {1,    63,   64,      65,      4095,   4096,
-                                   4097, 8191, 1 << 19, 1048574, 1048575};
+  static const uint64_t ticks[] = {1,    63,   64,      65,    4095, 4096,
+                                   4097, 8191, 1 << 15, 65534, 65535};
   const shape_t shape = {1, UVWHEEL_MAX_SLOTS, 0};
   uvwheel_entry_t early, distant;
   size_t i, j;

@@ -31,7 +31,7 @@ typedef struct holder_s {
   unsigned index;
 } holder_t;
 
-/* What the model of the wheel layer does not know of a timer. */
+/* What the model of the core does not know of a timer. */
 typedef struct armed_s {
   holder_t *holder;
   bool started; /* ever, since its init */

@@ -43,9 +43,9 @@ overdue_from_ms(const peer_t *peer)
              : 0;
 }
 
-/* It was overdue when the iteration began, and still is: that may be so once,
- * and for longer only while words wait and within the millisecond, as the wheel
- * asks once in each whether the loop is quiet. */
+/* The peer was overdue when the iteration began, and still is. That may happen
+ * once. It may last longer while words wait, and until the next millisecond: in
+ * a millisecond the wheel asks only after the 1st, 2nd, 4th, 8th ... poll. */
 static void
 expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
 {
@@ -83,7 +83,7 @@ expect_forgiven(const uvwheel_stats_t *before)
   return forgiven_ms == 0 && after.turns_cut == before->turns_cut;
 }
 
-/* Has the check of this iteration set heard_ms? Then whoever spoke up to that
+/* Has the check of this iteration set heard_ms? Then whoever spoke before that
  * time had been heard: a word takes two polls at most. */
 static void
 expect_listened(uint64_t heard_before_ms)

@@ -17,11 +17,10 @@
  * - What is forgiven is the time that the loop was held, once, and as much
  *   again, a second at most; and in all no more than the allowance has held.
  *
- * - In each state heard_loop_ms is a time up to which the wheel has listened:
- * when the check set it, no word waited that a peer had said by then. If
- * another one did wait, a whole poll had begun after that time, and a quarter
- * of a tick had passed. A timer that began after the check is due after that
- * time.
+ * - heard_loop_ms is a time up to which the wheel has listened: when the check
+ *   set it, no word waited that a peer had said before then. If another one did
+ *   wait, a whole poll had begun after that time, and a quarter of a tick had
+ *   passed. A timer that began after the check is due after that time.
  *
  * A word is a count in an eventfd, of its parts. The kernel's state is not part
  * of a world, so each iteration first sets it to what the world says. */

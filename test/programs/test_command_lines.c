@@ -27,7 +27,7 @@ static const struct {
     {"IDLE_SERVER", "--port -1", "--port takes a number"},
     {"IDLE_SERVER", "--timeout 5s", "not '5s'"},
     {"IDLE_SERVER", "--timeout 99999999999999999999", "takes a number"},
-    {"IDLE_SERVER", "--slots 1048577", "--slots takes a number from 1 to"},
+    {"IDLE_SERVER", "--slots 65537", "--slots takes a number from 1 to 65536"},
     {"IDLE_SERVER", "--shed --timer uv", "needs --timer wheel"},
     {"IDLE_SERVER", "--timer heap", "wheel, uv, sweep or none, not 'heap'"},
     {"IDLE_SERVER", "--bind no.such.host.invalid", "no such host"},

@@ -41,14 +41,12 @@ static const struct {
      "--million --sessions 1000 --timeout 1000",
      1,
      {"uv_timer_t          uvwheel\n",
-      "sessions at once                                  1,000            "
-      "1,000",
+      "sessions at once                                 ",
       "sessions made per second", "datagrams answered per second",
       "CPU time of the server",
       "its timer                                   152 bytes         64 bytes",
       "memory of the server",
-      "sessions expired                                    800              "
-      "800",
+      "sessions expired                                 ",
       "before their timeout                                0                0",
       "lateness: median", "99 % below", "max",
       "longest iteration of the loop"}},
@@ -177,6 +175,6 @@ main(void)
       {a_script_that_is_stopped_leaves_nothing_running, 2, 4},
   };
 
-  return run_tests("demo", NULL, NULL, demo, 2) |
-         run_tests("soak", NULL, NULL, soak, 3);
+  return run_tests("demo", NULL, NULL, demo, sizeof demo / sizeof *demo) |
+         run_tests("soak", NULL, NULL, soak, sizeof soak / sizeof *soak);
 }

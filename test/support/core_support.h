@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The operations of the wheel layer, each followed by all that must hold after
+/* The operations of the core, each followed by all that must hold after
  * it. The tests of the core, the random games and the small worlds use the same
  * ones. */
 

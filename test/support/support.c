@@ -166,7 +166,7 @@ close_and_forget_wheel(void)
   verify_wheel();
   uvwheel_close(&wheel, NULL);
   has_wheel = false;
-  run_for(1); /* with some libuvs 0 is no iteration */
+  run_for(1);
   memset(&wheel, 0xA5, sizeof wheel);
 }
 

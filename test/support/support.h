@@ -47,7 +47,7 @@ uint64_t fires_at(uint64_t due_ms);
 /* Runs the loop for that long, even when nothing keeps it alive. */
 void run_for(uint64_t ms);
 
-/* Runs one turn of each wheel that has something due. No time passes. */
+/* Runs one turn of the wheel if something is due. No time passes. */
 void run_turn(void);
 
 /* Sets the clock back to the beginning. A test that moves it by more than half

@@ -24,13 +24,14 @@ def commands(job):
                              lambda found: names[found[1]], command)
 
 
-known = subprocess.check_output([TOP / "test/run", "--list"], text=True).split()
+known = {line.split()[0] for line in subprocess.check_output(
+    [TOP / "test/run", "--list"], text=True).splitlines()}
 found = [command for path in (TOP / ".github/workflows").glob("*.yml")
          for job in yaml.safe_load(path.read_text())["jobs"].values()
          for command in commands(job)]
 wrong = [command for command in found
          if not re.match("test/run .", command)
-         or set(command.split()[1:]) - set(known)]
+         or set(command.split()[1:]) - known]
 if not found:
     wrong = ["no workflow runs anything"]
 sys.exit("\n".join(wrong) or None)
