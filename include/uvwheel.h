@@ -303,8 +303,8 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * soonest (in any order within a tick). A refreshed timer counts with its new
  * due time. On a wheel of idle timeouts these are the idlest: so a server that
  * has no descriptor, no memory or no place left makes room. (In a read callback
- * it refreshes the connection in hand first, or that one may go.) Timers that
- * must not come early belong on another wheel.
+ * it first stops the timer of the connection in hand; a refresh is not enough.)
+ * Timers that must not come early belong on another wheel.
  *
  * Returns the number of callbacks called, one per timer. That is less than
  * `count` if fewer timers are active, or if a callback closes or walks the
@@ -474,7 +474,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   UV_ECANCELED, in order, right before its own callback. Posts are refused
  *   until that callback returns: it may join the threads that post. No thread
  *   may post after that, or once the loop is closed.
- * - Nothing tells of another call from another thread: it is a data race, and
+ * - Any other call from another thread is a data race, which nothing reports:
  *   timers fire late or not at all. Build with -fsanitize=thread to find it.
  * - Do not fork while requests are queued or threads post: the wake-up may
  *   reach only the parent. */
