@@ -45,7 +45,8 @@ struct uvwheel_state_s {
   uint64_t counted_loop_ms; /* up to when blocked_ms is counted              */
   uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
   uint64_t sleep_until_loop_ms; /* until when the loop may sleep             */
-  int64_t spent_until_loop_ms;  /* the allowance is empty at this time       */
+  int64_t spent_until_loop_ms;  /* when the allowance is 0; it grows from
+                                   then on                                   */
   bool has_stepped_back;        /* since turn.c looked last                  */
 
   /* What wakes the loop (wake.c). */
@@ -134,9 +135,7 @@ is_watcher_waiting(const uvwheel_state_t *state)
 static inline uint64_t
 wheel_now(const uvwheel_state_t *state)
 {
-  uint64_t now_loop_ms = loop_now(state), back_ms = state->set_back_ms;
-
-  return LIKELY(now_loop_ms > back_ms) ? now_loop_ms - back_ms : 0;
+  return excess(loop_now(state), state->set_back_ms);
 }
 
 /* The wheel's clock for queries: 0 once the wheel is closing, as then there may
@@ -152,9 +151,7 @@ public_now(const uvwheel_state_t *state)
 static inline uint64_t
 to_wheel_ms(const uvwheel_state_t *state, uint64_t loop_ms)
 {
-  uint64_t behind_ms = state->set_back_ms + state->lag_ms;
-
-  return loop_ms > behind_ms ? loop_ms - behind_ms : 0;
+  return excess(loop_ms, state->set_back_ms + state->lag_ms);
 }
 
 /* Due times saturate: UINT64_MAX is never reached. */
@@ -166,28 +163,19 @@ add_ms(uint64_t now_ms, uint64_t delay_ms)
   return LIKELY(sum_ms >= delay_ms) ? sum_ms : UINT64_MAX;
 }
 
-static inline int64_t
-clamp_ms(int64_t ms, int64_t least_ms, int64_t most_ms)
-{
-  return ms < least_ms ? least_ms : ms < most_ms ? ms : most_ms;
-}
-
 void uvwheel__init_clock(uvwheel_state_t *state);
 /* The loop's clock is behind what it was. */
 void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
-/* Counts the time up to now as blocked, except that the loop may have slept
- * until a time, or until sleep_until_loop_ms if that is earlier. */
+/* Counts the time up to now as blocked, except what lies before both
+ * slept_loop_ms and sleep_until_loop_ms: that counts as sleep. An empty wheel
+ * has nothing to forgive, and does not read the clock. */
 void uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms);
-/* The loop does not sleep any more before it polls. */
-void uvwheel__end_sleep(uvwheel_state_t *state);
-/* A poll begins. It may sleep until the driver is due. */
-void uvwheel__begin_poll(uvwheel_state_t *state);
 /* A poll has returned. Counts a stall if the loop was blocked for too long, and
  * sets the wheel's clock back, unless the allowance is used up. */
 void uvwheel__end_poll(uvwheel_state_t *state);
 /* The check returns to libuv: the loop may sleep until the driver is due.
- * Returns whether the driver has to be called earlier, behind callbacks of
- * others that follow. */
+ * Returns whether callbacks of others follow: then the driver has to be started
+ * at once, so that libuv calls it behind them. */
 bool uvwheel__end_check(uvwheel_state_t *state);
 /* The driver returns to libuv: the loop may sleep until it is due. */
 void uvwheel__end_driver(uvwheel_state_t *state);
@@ -196,27 +184,25 @@ void uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms);
 /* How much time may be forgiven now, in ms. */
 uint64_t uvwheel__get_allowance(const uvwheel_state_t *state);
 
-/* A batch: callbacks of the wheel that run one after the other. is_over tells a
- * turn and the mailbox that turn_ms is over. */
+/* A batch: callbacks of the wheel that run one after the other. */
 typedef struct batch_s {
   uint64_t begin_ns;
   uint64_t read_ns;    /* when the clock was read last */
   uint64_t unread;     /* callbacks since              */
   uint64_t read_every; /* callbacks until it is read   */
-  bool is_over;
 } batch_t;
 
 void uvwheel__begin_batch(batch_t *batch);
-/* Notes whether the batch is over. */
-void uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch);
+/* Is turn_ms over? */
+bool uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch);
 void uvwheel__end_batch(uvwheel_state_t *state, const batch_t *batch);
 
-/* One more callback has run. */
-static inline void
+/* One more callback has run. Is turn_ms over, as far as is known? */
+static inline bool
 count_callback(const uvwheel_state_t *state, batch_t *batch)
 {
-  if (++batch->unread >= batch->read_every)
-    uvwheel__read_clock(state, batch);
+  return ++batch->unread >= batch->read_every &&
+         uvwheel__read_clock(state, batch);
 }
 
 /* ---- What wakes the loop (wake.c) ---------------------------------------- */
@@ -277,8 +263,6 @@ bool uvwheel__is_mailbox_empty(uvwheel_state_t *state);
 void uvwheel__close_mailbox(uvwheel_state_t *state);
 /* Calls back the queued requests with UV_ECANCELED. */
 void uvwheel__cancel_posts(uvwheel_state_t *state);
-/* Undoes uvwheel_open_mailbox. No thread is in a post any more. */
-void uvwheel__destroy_mailbox(uvwheel_state_t *state);
 
 /* ---- Turns (turn.c) ------------------------------------------------------ */
 

@@ -66,9 +66,9 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
 
 /* ---- How long the loop was blocked --------------------------------------- */
 
-/* The time now, by the clock that the loop reads. (uv_now is when the last poll
- * returned.) On Linux the coarse clock is exact enough, and takes a fifth of
- * the time. */
+/* The time now, by the clock that the loop reads. (uv_now is older: the end
+ * of the last poll, or a later uv_update_time.) On Linux the coarse clock is
+ * exact enough, and takes a fifth of the time. */
 static uint64_t
 clock_ms(const uvwheel_state_t *state)
 {
@@ -81,19 +81,16 @@ clock_ms(const uvwheel_state_t *state)
 #else
   now_ms = uv_hrtime() / 1000000;
 #endif
-  return now_ms > loop_now(state) ? now_ms : loop_now(state);
+  return max_of(now_ms, loop_now(state));
 }
 
 static void
 count_until(uvwheel_state_t *state, uint64_t now_loop_ms,
             uint64_t slept_loop_ms)
 {
-  if (slept_loop_ms > state->sleep_until_loop_ms)
-    slept_loop_ms = state->sleep_until_loop_ms;
-  if (slept_loop_ms > now_loop_ms)
-    slept_loop_ms = now_loop_ms;
-  if (slept_loop_ms > state->counted_loop_ms)
-    state->counted_loop_ms = slept_loop_ms;
+  slept_loop_ms = min_of(slept_loop_ms, state->sleep_until_loop_ms);
+  state->counted_loop_ms =
+      max_of(state->counted_loop_ms, min_of(slept_loop_ms, now_loop_ms));
   if (now_loop_ms >= state->counted_loop_ms)
     state->blocked_ms += now_loop_ms - state->counted_loop_ms;
   else
@@ -104,28 +101,8 @@ count_until(uvwheel_state_t *state, uint64_t now_loop_ms,
 void
 uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
 {
-  count_until(state, clock_ms(state), slept_loop_ms);
-}
-
-void
-uvwheel__end_sleep(uvwheel_state_t *state)
-{
-  if (state->core.active == 0)
-    return;
-  uvwheel__add_blocked(state, UINT64_MAX);
-  state->sleep_until_loop_ms = 0;
-}
-
-/* libuv computes the timeout of the poll from its cached time. If the clock is
- * ahead of that, the poll ends later by as much. */
-void
-uvwheel__begin_poll(uvwheel_state_t *state)
-{
-  if (state->core.active == 0)
-    return;
-  uvwheel__add_blocked(state, loop_now(state));
-  state->sleep_until_loop_ms = add_ms(state->armed_for_loop_ms,
-                                      state->counted_loop_ms - loop_now(state));
+  if (state->core.active != 0)
+    count_until(state, clock_ms(state), slept_loop_ms);
 }
 
 /* Does libuv call callbacks before it polls or returns: of timers that are due
@@ -151,8 +128,8 @@ uvwheel__end_check(uvwheel_state_t *state)
          do_callbacks_follow(state, behind_ms);
 }
 
-/* A watcher that waits to be registered, for which libuv's timeout is 0 since
- * 1.45, calls nothing before the poll. */
+/* uv_backend_timeout may be 0 while a watcher waits to be registered, though
+ * nothing is called before the poll then. */
 void
 uvwheel__end_driver(uvwheel_state_t *state)
 {
@@ -164,13 +141,8 @@ uvwheel__end_driver(uvwheel_state_t *state)
 void
 uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms)
 {
-  uint64_t now_loop_ms;
-
-  if (until_loop_ms >= state->sleep_until_loop_ms)
-    return;
-  now_loop_ms = clock_ms(state);
-  state->sleep_until_loop_ms =
-      until_loop_ms > now_loop_ms ? until_loop_ms : now_loop_ms;
+  if (until_loop_ms < state->sleep_until_loop_ms)
+    state->sleep_until_loop_ms = max_of(until_loop_ms, clock_ms(state));
 }
 
 /* ---- Stalls -------------------------------------------------------------- */
@@ -180,29 +152,29 @@ uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms)
 uint64_t
 uvwheel__get_allowance(const uvwheel_state_t *state)
 {
-  int64_t now_loop_ms = is_closing(state) ? 0 : (int64_t)loop_now(state);
+  int64_t now_loop_ms;
 
-  return (uint64_t)clamp_ms((now_loop_ms - state->spent_until_loop_ms) / INFLOW,
-                            0, ALLOWANCE_MS);
+  if (is_closing(state)) /* then there may be no loop */
+    return 0;
+  now_loop_ms = (int64_t)loop_now(state);
+  if (state->spent_until_loop_ms >= now_loop_ms)
+    return 0;
+  return min_of((uint64_t)(now_loop_ms - state->spent_until_loop_ms) / INFLOW,
+                ALLOWANCE_MS);
 }
 
 static void
 set_back(uvwheel_state_t *state, uint64_t stall_ms)
 {
   int64_t now_loop_ms = (int64_t)loop_now(state);
-  int64_t empty_ms = now_loop_ms + FILL_MS, full_ms = now_loop_ms - FILL_MS;
+  uint64_t left_ms = uvwheel__get_allowance(state);
   uint64_t back_ms =
-      add_ms(stall_ms, stall_ms < MAX_GRACE_MS ? stall_ms : MAX_GRACE_MS);
+      min_of(stall_ms + min_of(stall_ms, MAX_GRACE_MS), wheel_now(state));
 
-  if (back_ms > wheel_now(state))
-    back_ms = wheel_now(state);
   state->set_back_ms += back_ms;
-  if (back_ms > 2 * ALLOWANCE_MS)
-    back_ms = 2 * ALLOWANCE_MS;
+  back_ms = min_of(back_ms, left_ms + ALLOWANCE_MS); /* or a minute of debt */
   state->spent_until_loop_ms =
-      clamp_ms(clamp_ms(state->spent_until_loop_ms, full_ms, empty_ms) +
-                   (int64_t)back_ms * INFLOW,
-               full_ms, empty_ms);
+      now_loop_ms + INFLOW * ((int64_t)back_ms - (int64_t)left_ms);
 }
 
 static NOINLINE void
@@ -210,15 +182,13 @@ count_stall(uvwheel_state_t *state, uint64_t stall_ms)
 {
   state->stats.stalls++;
   state->stats.stall_sum_ms += stall_ms;
-  if (stall_ms > state->stats.stall_max_ms)
-    state->stats.stall_max_ms = stall_ms;
+  state->stats.stall_max_ms = max_of(state->stats.stall_max_ms, stall_ms);
   if (state->spent_until_loop_ms <= (int64_t)loop_now(state))
     set_back(state, stall_ms);
   else
     state->stats.stalls_unforgiven++;
 }
 
-/* An empty wheel has nothing to forgive, and does not read the clock. */
 void
 uvwheel__end_poll(uvwheel_state_t *state)
 {
@@ -241,13 +211,6 @@ uvwheel__end_poll(uvwheel_state_t *state)
  * as long as a quick callback and its expiry. */
 #define MAX_UNREAD 16
 
-/* A clock that a test has set back counts as one that stands still. */
-static uint64_t
-ns_between(uint64_t then_ns, uint64_t now_ns)
-{
-  return now_ns > then_ns ? now_ns - then_ns : 0;
-}
-
 void
 uvwheel__begin_batch(batch_t *batch)
 {
@@ -255,32 +218,29 @@ uvwheel__begin_batch(batch_t *batch)
   batch->read_ns = batch->begin_ns;
   batch->unread = 0;
   batch->read_every = 1;
-  batch->is_over = false;
 }
 
 /* Reads the clock after each slow callback, and from time to time between quick
  * ones, judging by the last callbacks. */
-void
+bool
 uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch)
 {
   uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000);
   uint64_t now_ns = uv_hrtime();
 
-  if (ns_between(batch->read_ns, now_ns) > turn_ns / 8)
+  if (excess(now_ns, batch->read_ns) > turn_ns / 8)
     batch->read_every = 1;
   else if (batch->read_every < MAX_UNREAD)
     batch->read_every *= 2;
   batch->read_ns = now_ns;
   batch->unread = 0;
-  batch->is_over = state->options.turn_ms != UINT32_MAX &&
-                   ns_between(batch->begin_ns, now_ns) >= turn_ns;
+  return state->options.turn_ms != UINT32_MAX &&
+         excess(now_ns, batch->begin_ns) >= turn_ns;
 }
 
 void
 uvwheel__end_batch(uvwheel_state_t *state, const batch_t *batch)
 {
-  uint64_t took_us = ns_between(batch->begin_ns, uv_hrtime()) / 1000;
-
-  if (took_us > state->stats.turn_max_us)
-    state->stats.turn_max_us = took_us;
+  state->stats.turn_max_us = max_of(
+      state->stats.turn_max_us, excess(uv_hrtime(), batch->begin_ns) / 1000);
 }

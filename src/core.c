@@ -69,8 +69,8 @@
  *       hand, and no entry of the slot is due at an earlier tick. (No entry
  *       needs to be due at it, either: entries may have been postponed or
  *       removed since.)
- *   I4  next_tick is after the hand, in a pass at the hand, and not after the
- *       next pass of any slot. It is NEVER if the wheel is empty.
+ *   I4  next_tick is after the hand; in a pass it equals the hand. It is not
+ *       after the next pass of any slot, and NEVER if the wheel is empty.
  *   I5  Outside a pass nothing is pending, due or kept. In a pass the hand is
  *       at its tick, and nothing that is due at that tick waits in its slot.
  *       Kept entries are due at the tick of their slot's next pass or later.
@@ -304,7 +304,7 @@ look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
   for (i = 0; i < lanes; i++)
     join(&core->pending[i], ahead[i]);
   core->examined += looked;
-  *budget -= moved < *budget ? moved : *budget;
+  *budget -= moved;
 }
 
 static bool
@@ -398,7 +398,7 @@ find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
       end_pass(core);
     if (*budget == 0 || (!is_passing(core) && !begin_pass(core, now_ms)))
       return NULL;
-    look_at_chunk(core, most < *budget ? most : *budget, budget);
+    look_at_chunk(core, min_of(most, *budget), budget);
     if (most < CHUNK)
       most *= 2;
   }
@@ -488,8 +488,7 @@ uvwheel__core_walk_begin(core_t *core)
 static void
 end_walk(core_t *core)
 {
-  gather(core);
-  splice_after(&core->unvisited, &core->visited);
+  uvwheel__core_walk_begin(core);
   while (!list_is_empty(&core->unvisited)) {
     uvwheel_entry_t *entry = entry_of(core->unvisited.next);
     unlink_one(&entry->link);

@@ -293,8 +293,9 @@ uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry)
   return LIKELY(core->active != 0);
 }
 
-/* Moves an active entry to the slot of the tick after due_ms, and returns what
- * an insert would. For a later due_ms a store to the entry is enough. */
+/* Moves an active entry to the slot of the tick after due_ms. Returns whether
+ * uvwheel__core_next_ms may have become earlier. For a later due_ms a store to
+ * the entry is enough. */
 bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
 /* Moves the hand on, at most to now_ms, and hands out one entry that expires by

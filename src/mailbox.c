@@ -10,8 +10,8 @@
 
 #include "binding.h"
 
-/* Takes the requests that threads have posted. None is left of the last time.
- */
+/* Takes the requests that threads have posted. All that were taken before have
+ * been called back. */
 static void
 take(uvwheel_state_t *state)
 {
@@ -44,10 +44,10 @@ uvwheel__on_post(uv_async_t *async)
   if (state->taken == NULL)
     take(state);
   uvwheel__begin_batch(&batch);
-  while (state->taken != NULL && budget-- != 0 && !batch.is_over &&
-         !IS_CLOSING(*async)) {
+  while (state->taken != NULL && budget-- != 0 && !IS_CLOSING(*async)) {
     call_first(state, 0);
-    count_callback(state, &batch);
+    if (count_callback(state, &batch))
+      break;
   }
   uvwheel__end_batch(state, &batch);
   if (!uvwheel__is_mailbox_empty(state))
@@ -88,13 +88,6 @@ uvwheel__cancel_posts(uvwheel_state_t *state)
       call_first(state, UV_ECANCELED);
     take(state);
   } while (state->taken != NULL);
-}
-
-void
-uvwheel__destroy_mailbox(uvwheel_state_t *state)
-{
-  if (state->has_mailbox)
-    uv_mutex_destroy(&state->mutex);
 }
 
 int

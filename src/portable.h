@@ -9,10 +9,10 @@
 
 #include <stdint.h>
 
-/* LOAD_STATE, STORE_STATE: as one atomic. Where the compiler has no builtins
- * for it, as MSVC, it loads and stores a volatile pointer so.
- * lowest_bit: the position of the lowest bit that is set; not for 0.
- * bit_width: how many bits are needed to write the value down; 0 for 0. */
+/* LOAD_STATE, STORE_STATE: an atomic load and store of a wheel's pointer.
+ * Without builtins (MSVC) a volatile access does that. lowest_bit: the position
+ * of the lowest bit that is set; not for 0. bit_width: how many bits are needed
+ * to write the value down; 0 for 0. */
 
 #if defined(__GNUC__) && !defined(UVWHEEL_PLAIN_C)
 
@@ -73,6 +73,25 @@ lowest_bit(uint64_t bits)
 }
 
 #endif
+
+static inline uint64_t
+min_of(uint64_t a, uint64_t b)
+{
+  return a < b ? a : b;
+}
+
+static inline uint64_t
+max_of(uint64_t a, uint64_t b)
+{
+  return a > b ? a : b;
+}
+
+/* a - b, but not less than 0. */
+static inline uint64_t
+excess(uint64_t a, uint64_t b)
+{
+  return a > b ? a - b : 0;
+}
 
 static inline uint64_t
 rotate_right(uint64_t bits, uint64_t places)

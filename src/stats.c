@@ -6,18 +6,16 @@
 #include "binding.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
 {
   const uvwheel_state_t *state;
   const core_t *core;
-  uint64_t now_ms, next_ms;
 
   if (stats == NULL)
     return;
-  memset(stats, 0, sizeof *stats);
+  *stats = (uvwheel_stats_t){0};
   if (!is_wheel(wheel))
     return;
   state = wheel->state;
@@ -32,9 +30,9 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   stats->examined = core->examined;
   stats->set_back_ms = state->set_back_ms;
   stats->allowance_ms = uvwheel__get_allowance(state);
-  now_ms = is_closing(state) ? 0 : to_wheel_ms(state, loop_now(state));
-  next_ms = uvwheel__core_next_ms(core);
-  stats->overdue_ms = next_ms < now_ms ? now_ms - next_ms : 0;
+  if (!is_closing(state))
+    stats->overdue_ms = excess(to_wheel_ms(state, loop_now(state)),
+                               uvwheel__core_next_ms(core));
 }
 
 int

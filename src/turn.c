@@ -22,8 +22,7 @@
  * is due at the time of the wheel's next tick. The check moves it to the loop's
  * time, behind all timers of the loop that are due by then. Their callbacks,
  * or those of another check, may resume the reading of a socket in which bytes
- * have waited for long. libuv registers the socket before its next poll. Until
- * then the driver fires nothing.
+ * have waited for long. Then nothing counts as heard any more.
  *
  * If something is due that was not heard, or if a turn was cut by its limits, a
  * spell begins: the idle handle keeps polls from waiting, and the checks listen
@@ -33,8 +32,8 @@
  * Timers must also fire in a loop that always has I/O ready. There a timer
  * waits until two polls and a quarter of a tick have passed since it was due.
  * The limit moves with the clock: a timer that becomes due meanwhile waits as
- * long. If timers of the loop block it for longer than MIN_WAIT_MS, the wait
- * begins anew, once in a spell. */
+ * long. If callbacks that follow a check, such as timers of the loop, take
+ * longer than MIN_WAIT_MS, the wait begins anew, once in a spell. */
 
 #include "binding.h"
 
@@ -42,9 +41,9 @@
 #include <poll.h>
 #endif
 
-/* Bounds of that quarter of a tick. In 25 ms a loop reads a few thousand
- * datagrams; 250 ms are little beside the timeouts of a wheel whose ticks are
- * seconds long. */
+/* Bounds of the wait in a loop that is never quiet, a quarter of a tick. In 25
+ * ms a loop reads a few thousand datagrams; 250 ms are little beside the
+ * timeouts of a wheel whose ticks are seconds long. */
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
@@ -81,19 +80,24 @@ forget_if_stepped_back(uvwheel_state_t *state)
   state->wait_began_loop_ms = NOT_BEGUN;
 }
 
+/* Bytes may have waited for long in a socket whose reading a callback has just
+ * resumed. libuv registers the socket before its next poll, which reads some of
+ * them. */
+static void
+forget_if_watcher_waits(uvwheel_state_t *state)
+{
+  if (is_watcher_waiting(state))
+    state->heard_loop_ms = 0;
+}
+
 /* ---- Firing -------------------------------------------------------------- */
 
 static void
 count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
 {
-  unsigned bucket = bit_width(late_ms);
-
-  if (bucket >= UVWHEEL_LATENESS_BUCKETS)
-    bucket = UVWHEEL_LATENESS_BUCKETS - 1;
-  stats->lateness[bucket]++;
+  stats->lateness[min_of(bit_width(late_ms), UVWHEEL_LATENESS_BUCKETS - 1)]++;
   stats->lateness_sum_ms += late_ms;
-  if (late_ms > stats->lateness_max_ms)
-    stats->lateness_max_ms = late_ms;
+  stats->lateness_max_ms = max_of(stats->lateness_max_ms, late_ms);
 }
 
 /* Fires the timers that are due by a time of the loop, if any. Returns whether
@@ -117,8 +121,7 @@ run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
     count_lateness(&state->stats,
                    to_wheel_ms(state, loop_now(state)) - entry->due_ms);
     uvwheel__fire(state, entry, limit_ms);
-    count_callback(state, &batch);
-    if (batch.is_over)
+    if (count_callback(state, &batch))
       budget = 0;
   }
   uvwheel__end_batch(state, &batch);
@@ -186,14 +189,12 @@ static uint64_t
 waited_for_ms(const uvwheel_state_t *state)
 {
   uint64_t now_loop_ms = state->counted_loop_ms;
-  uint64_t wait_ms = (uint64_t)clamp_ms((int64_t)state->core.tick_ms / 4,
-                                        MIN_WAIT_MS, MAX_WAIT_MS);
+  uint64_t wait_ms =
+      min_of(max_of(state->core.tick_ms / 4, MIN_WAIT_MS), MAX_WAIT_MS);
 
   if (now_loop_ms - state->wait_began_loop_ms < wait_ms)
     return 0;
-  return now_loop_ms - wait_ms < state->checked_before_loop_ms
-             ? now_loop_ms - wait_ms
-             : state->checked_before_loop_ms;
+  return min_of(now_loop_ms - wait_ms, state->checked_before_loop_ms);
 }
 
 /* Something is due. If heard_loop_ms does not cover it, asks whether the loop
@@ -202,13 +203,8 @@ waited_for_ms(const uvwheel_state_t *state)
 static void
 update_heard(uvwheel_state_t *state, uint64_t waited_loop_ms)
 {
-  uint64_t heard_loop_ms;
-
-  if (is_due_by(state, state->heard_loop_ms))
-    return;
-  heard_loop_ms = ask(state);
-  state->heard_loop_ms =
-      heard_loop_ms > waited_loop_ms ? heard_loop_ms : waited_loop_ms;
+  if (!is_due_by(state, state->heard_loop_ms))
+    state->heard_loop_ms = max_of(ask(state), waited_loop_ms);
 }
 
 /* ---- Spells -------------------------------------------------------------- */
@@ -216,7 +212,7 @@ update_heard(uvwheel_state_t *state, uint64_t waited_loop_ms)
 static void
 begin_spell(uvwheel_state_t *state)
 {
-  if (IS_CLOSING(state->idle)) { /* libuv would start it */
+  if (IS_CLOSING(state->idle)) { /* uv_idle_start would start it all the same */
     uvwheel__abandon(state);
     return;
   }
@@ -231,13 +227,9 @@ begin_spell(uvwheel_state_t *state)
 static void
 continue_spell(uvwheel_state_t *state)
 {
-  uint64_t now_loop_ms = loop_now(state), until_loop_ms;
+  uint64_t now_loop_ms = loop_now(state);
   bool is_due;
 
-  if (IS_CLOSING(state->idle)) {
-    uvwheel__abandon(state);
-    return;
-  }
   if (state->wait_began_loop_ms == NOT_BEGUN) {
     state->wait_began_loop_ms = now_loop_ms;
   } else if (now_loop_ms > state->checked_loop_ms + MIN_WAIT_MS &&
@@ -245,11 +237,10 @@ continue_spell(uvwheel_state_t *state)
     state->wait_began_loop_ms = now_loop_ms;
     state->wait_began_anew = true;
   }
+  forget_if_watcher_waits(state);
   update_heard(state, waited_for_ms(state));
-  until_loop_ms = state->heard_loop_ms;
-  if (until_loop_ms > state->checked_loop_ms)
-    until_loop_ms = state->checked_loop_ms;
-  is_due = run_turn(state, until_loop_ms);
+  is_due =
+      run_turn(state, min_of(state->heard_loop_ms, state->checked_loop_ms));
   uvwheel__add_blocked(state, loop_now(state));
   state->checked_before_loop_ms = state->checked_loop_ms;
   state->checked_loop_ms = state->counted_loop_ms;
@@ -261,13 +252,17 @@ continue_spell(uvwheel_state_t *state)
 
 /* ---- The handles --------------------------------------------------------- */
 
-/* Before others' prepare callbacks, which may block the loop. Before 1.45 libuv
- * reads the clock when a run begins, behind the sleep of a program that drives
- * the loop by hand; since then this handle tells when that ends. */
+/* Called before others' prepare callbacks, which may block the loop. libuv
+ * before 1.45 updates uv_now when a run begins, which tells when a program that
+ * drives the loop by hand has stopped sleeping. Later ones do not in
+ * UV_RUN_ONCE and UV_RUN_NOWAIT: there this handle tells. */
 void
 uvwheel__on_sleep_end(uv_prepare_t *sleep_end)
 {
-  uvwheel__end_sleep(CONTAINER_OF(sleep_end, uvwheel_state_t, sleep_end));
+  uvwheel_state_t *state = CONTAINER_OF(sleep_end, uvwheel_state_t, sleep_end);
+
+  uvwheel__add_blocked(state, UINT64_MAX);
+  state->sleep_until_loop_ms = 0;
 }
 
 /* libuv calls the prepare handle first that was started last. It would also
@@ -289,10 +284,8 @@ uvwheel__on_driver(uv_timer_t *driver)
   bool is_due;
 
   forget_if_stepped_back(state);
-  if (is_watcher_waiting(state))
-    is_due = is_due_by(state, loop_now(state));
-  else
-    is_due = run_turn(state, state->heard_loop_ms);
+  forget_if_watcher_waits(state);
+  is_due = run_turn(state, state->heard_loop_ms);
   uvwheel__add_blocked(state, loop_now(state));
   /* Not before the turn: while the driver counts as armed, no start in a
    * callback arms it, unless the wheel was empty meanwhile. */
@@ -305,11 +298,18 @@ uvwheel__on_driver(uv_timer_t *driver)
   restart_sleep_end(state);
 }
 
-/* Before each poll. */
+/* A poll begins, and may sleep until the driver is due. libuv computes the
+ * timeout of the poll from its cached time: if the clock is ahead of that, the
+ * poll ends later by as much. */
 void
 uvwheel__on_prepare(uv_prepare_t *prepare)
 {
-  uvwheel__begin_poll(CONTAINER_OF(prepare, uvwheel_state_t, prepare));
+  uvwheel_state_t *state = CONTAINER_OF(prepare, uvwheel_state_t, prepare);
+
+  forget_if_watcher_waits(state);
+  uvwheel__add_blocked(state, loop_now(state));
+  state->sleep_until_loop_ms = add_ms(state->armed_for_loop_ms,
+                                      state->counted_loop_ms - loop_now(state));
 }
 
 /* After each poll. */
@@ -317,10 +317,9 @@ void
 uvwheel__on_check(uv_check_t *check)
 {
   uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, check);
-  uint64_t now_loop_ms = loop_now(state);
 
   if (is_closing(state) || IS_CLOSING(state->prepare) ||
-      IS_CLOSING(state->sleep_end)) {
+      IS_CLOSING(state->sleep_end) || IS_CLOSING(state->idle)) {
     uvwheel__abandon(state);
     return;
   }
@@ -328,7 +327,7 @@ uvwheel__on_check(uv_check_t *check)
   forget_if_stepped_back(state);
   if (state->armed_for_loop_ms == 0) {
     continue_spell(state);
-  } else if (state->armed_for_loop_ms <= now_loop_ms) {
+  } else if (state->armed_for_loop_ms <= loop_now(state)) {
     update_heard(state, 0);
     uvwheel__start_driver(state, 0); /* behind others that are due */
   }

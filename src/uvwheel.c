@@ -27,8 +27,8 @@ static bool
 is_libuv_known(const uv_loop_t *loop)
 {
   const unsigned flags[] = {0, UV__HANDLE_CLOSING, UV__HANDLE_CLOSED};
-  uv_timer_t timer;
-  uv_loop_t stopped;
+  uv_timer_t timer = {0};
+  uv_loop_t stopped = {0};
   unsigned i = 0;
 
 #ifdef _WIN32
@@ -38,13 +38,11 @@ is_libuv_known(const uv_loop_t *loop)
   if (loop->backend_fd != uv_backend_fd(loop))
     return false;
 #endif
-  memset(&timer, 0, sizeof timer);
   for (; i < 3; i++) {
     timer.flags = flags[i];
     if (uv_is_closing((uv_handle_t *)&timer) != (i > 0))
       return false;
   }
-  memset(&stopped, 0, sizeof stopped);
   uv_stop(&stopped);
   return stopped.stop_flag != 0 && loop->time == uv_now(loop);
 }
@@ -70,9 +68,8 @@ default_slots(uint64_t tick_ms)
 {
   uint64_t slots = (DEFAULT_ROUND_MS + tick_ms - 1) / tick_ms;
 
-  if (slots < UVWHEEL_DEFAULT_SLOTS)
-    return UVWHEEL_DEFAULT_SLOTS;
-  return slots < DEFAULT_MAX_SLOTS ? (uint32_t)slots : DEFAULT_MAX_SLOTS;
+  slots = min_of(slots, DEFAULT_MAX_SLOTS);
+  return (uint32_t)max_of(slots, UVWHEEL_DEFAULT_SLOTS);
 }
 
 static void
@@ -227,7 +224,8 @@ finish_close(uvwheel_state_t *state)
   STORE_STATE(&state->wheel->state, NULL);
   if (state->close_cb != NULL)
     state->close_cb(state->wheel);
-  uvwheel__destroy_mailbox(state);
+  if (state->has_mailbox)
+    uv_mutex_destroy(&state->mutex);
   free(state->memory);
 }
 
@@ -247,7 +245,7 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   state->flags |= CLOSING;
   state->close_cb = cb;
   uvwheel__close_mailbox(state);
-  for (i = 0; i < HANDLES; i++) /* if others close some, they do */
+  for (i = 0; i < HANDLES; i++) /* except those that others close */
     if (is_open(handle_at(state, i), UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
       close_handle(state, handle_at(state, i));
   finish_close(state);

@@ -6,8 +6,8 @@
 
 #include "binding.h"
 
-/* They are started once, so that libuv and uvwheel_owns_handle know their
- * callbacks. */
+/* The driver and the idle handle are started and stopped once, so that libuv
+ * and uvwheel_owns_handle know their callbacks. */
 void
 uvwheel__init_wake(uvwheel_state_t *state, uv_timer_cb on_driver)
 {
@@ -20,8 +20,8 @@ uvwheel__init_wake(uvwheel_state_t *state, uv_timer_cb on_driver)
   (void)uv_idle_stop(&state->idle);
 }
 
-/* The loop may not sleep for longer from now on. An empty wheel, whose driver
- * is not armed, may sleep for ever; its first start ends that. */
+/* Shortens the sleep that clock.c allows. While the wheel is empty, and its
+ * driver not armed, the loop may sleep for ever; the first start ends that. */
 void
 uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms)
 {
@@ -42,28 +42,22 @@ uvwheel__disarm(uvwheel_state_t *state)
   (void)uv_idle_stop(&state->idle);
 }
 
-/* Never makes a wake-up later: starts could starve a driver that is overdue. */
-static void
-arm_at_next_tick(uvwheel_state_t *state)
-{
-  uint64_t now_ms = to_wheel_ms(state, loop_now(state));
-  uint64_t next_ms = uvwheel__core_next_ms(&state->core);
-  uint64_t delay_ms = next_ms > now_ms ? next_ms - now_ms : 0;
-
-  if (state->armed_for_loop_ms == NOT_ARMED ||
-      add_ms(loop_now(state), delay_ms) < state->armed_for_loop_ms)
-    uvwheel__start_driver(state, delay_ms);
-}
-
+/* Moves the driver to an earlier time only. If each start could move it to a
+ * later one, an overdue driver would never be called. */
 void
 uvwheel__arm(uvwheel_state_t *state)
 {
+  uint64_t delay_ms;
+
   if (is_closing(state)) /* then there may be no loop */
     return;
+  delay_ms = excess(uvwheel__core_next_ms(&state->core),
+                    to_wheel_ms(state, loop_now(state)));
   if (state->core.active == 0)
     uvwheel__disarm(state);
-  else
-    arm_at_next_tick(state);
+  else if (state->armed_for_loop_ms == NOT_ARMED ||
+           add_ms(loop_now(state), delay_ms) < state->armed_for_loop_ms)
+    uvwheel__start_driver(state, delay_ms);
 }
 
 void
@@ -82,8 +76,8 @@ uvwheel__abandon(uvwheel_state_t *state)
     uv_close((uv_handle_t *)&state->driver, NULL);
 }
 
-/* While the idle handle is active, polls do not wait. It keeps the loop alive
- * as the driver does. */
+/* An active idle handle keeps polls from waiting, and the loop alive as the
+ * driver does. If others have closed the check, nothing else ends the spell. */
 void
 uvwheel__on_idle(uv_idle_t *idle)
 {
@@ -95,15 +89,6 @@ uvwheel__on_idle(uv_idle_t *idle)
 
 /* ---- Who keeps the loop alive -------------------------------------------- */
 
-static void
-set_ref(uv_handle_t *handle, bool ref)
-{
-  if (ref)
-    uv_ref(handle);
-  else
-    uv_unref(handle);
-}
-
 /* An unref'd wheel keeps no loop alive, nor does a wheel whose timers are all
  * unref'd. */
 void
@@ -114,8 +99,8 @@ uvwheel__update_refs(uvwheel_state_t *state)
       ref && (state->unrefd == 0 || state->unrefd != state->core.active);
 
   MUST_HOLD(state->unrefd <= state->core.active);
-  set_ref((uv_handle_t *)&state->driver, driven);
-  set_ref((uv_handle_t *)&state->idle, driven);
+  (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->driver);
+  (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->idle);
   if (state->has_mailbox)
-    set_ref((uv_handle_t *)&state->async, ref);
+    (ref ? uv_ref : uv_unref)((uv_handle_t *)&state->async);
 }

@@ -225,7 +225,8 @@ static const struct {
     {"20 ms, begun by the first that fires", 20, true},
 };
 
-/* P6. Scenario 35. What a turn leaves fires after the next poll. */
+/* P6. Scenario 35. What a turn leaves fires after the next poll, or a poll
+ * later where a descriptor is new, which has to be heard first. */
 START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
 {
   uint64_t takes_ms = crowded[_i].takes_ms;
@@ -243,7 +244,8 @@ START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
   ck_assert_msg(fired == MANY, "%s: %u", crowded[_i].name, fired);
   ck_assert_uint_le(most_since_poll, UVWHEEL_DEFAULT_TURN_BUDGET);
   ck_assert_uint_eq(polls_that_fired, MANY / UVWHEEL_DEFAULT_TURN_BUDGET);
-  ck_assert_uint_eq(last_poll - first_poll, polls_that_fired - 1);
+  ck_assert_uint_eq(last_poll - first_poll,
+                    polls_that_fired - 1 + crowded[_i].begins_in_turn);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   end_noise();
   uvwheel_close(&wheel, NULL);

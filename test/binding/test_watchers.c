@@ -335,6 +335,110 @@ START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
 }
 END_TEST
 
+/* A socket of many peers, in which a poll reads 32 datagrams. */
+#define PEERS 100
+
+static uv_udp_t shared;
+static uvwheel_timer_t sharers[PEERS];
+
+static void
+stop_timer_of_peer(uv_udp_t *udp, ssize_t length, const uv_buf_t *buffer,
+                   const struct sockaddr *peer, unsigned flags)
+{
+  (void)udp, (void)flags;
+  ck_assert_int_ge(length, 0);
+  if (peer != NULL)
+    ck_assert_int_eq(uvwheel_timer_stop(&sharers[(unsigned char)*buffer->base]),
+                     0);
+}
+
+static void
+resume_shared(void)
+{
+  ck_assert_int_eq(uv_udp_recv_start(&shared, allocate, stop_timer_of_peer), 0);
+}
+
+static void
+resume_by_timer(uv_timer_t *timer)
+{
+  (void)timer;
+  resume_shared();
+}
+
+static void
+resume_by_first(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  resume_shared();
+}
+
+static uv_async_t resumption;
+
+static void
+on_resumption(uv_async_t *async)
+{
+  (void)async;
+  resume_shared();
+}
+
+static void
+resume_in_poll_after_first(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  ck_assert_int_eq(uv_async_send(&resumption), 0);
+}
+
+static const uvwheel_timer_cb firsts[] = {NULL, resume_by_first,
+                                          resume_in_poll_after_first};
+
+static void
+send_as_each_peer(void)
+{
+  struct sockaddr_in address;
+  int length = sizeof address;
+  int fd = socket(AF_INET, SOCK_DGRAM, 0);
+  unsigned char number;
+
+  ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &address), 0);
+  ck_assert_int_eq(uv_udp_init(&loop, &shared), 0);
+  ck_assert_int_eq(uv_udp_bind(&shared, (struct sockaddr *)&address, 0), 0);
+  ck_assert_int_eq(
+      uv_udp_getsockname(&shared, (struct sockaddr *)&address, &length), 0);
+  for (number = 0; number < PEERS; number++)
+    ck_assert_int_eq(
+        sendto(fd, &number, 1, 0, (struct sockaddr *)&address, sizeof address),
+        1);
+  close(fd);
+}
+
+/* P6. All are due at one tick, at which the loop was quiet. Before they fire,
+ * reading is resumed by a uv_timer_t that is due in the same millisecond, by
+ * the first of them, after which the turn is cut, or in the poll after that. */
+START_TEST(reading_that_is_resumed_after_a_quiet_poll_comes_first)
+{
+  const uvwheel_options_t options = {
+      .tick_ms = 10, .slots = 64, .flags = UVWHEEL_FIFO, .turn_budget = 1};
+  uvwheel_timer_t first;
+  unsigned i;
+
+  open_wheel_with(&options);
+  send_as_each_peer();
+  run_for(10);
+  ck_assert_int_eq(uv_async_init(&loop, &resumption, on_resumption), 0);
+  if (firsts[_i] != NULL)
+    begin_timer(&first, firsts[_i], 300, 0);
+  for (i = 0; i < PEERS; i++)
+    begin_timer(&sharers[i], cut_off, 300, 0);
+  if (firsts[_i] == NULL)
+    begin_uv_timer(&resumer, resume_by_timer,
+                   (uint64_t)uv_backend_timeout(&loop), 0);
+  run_for(1000);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  uv_close((uv_handle_t *)&shared, NULL);
+  close_and_forget_wheel();
+}
+END_TEST
+
 /* ---- A clock that steps back --------------------------------------------- */
 
 static void
@@ -488,6 +592,7 @@ main(void)
            ticks_ms),
       EACH(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first,
            ticks_ms),
+      EACH(reading_that_is_resumed_after_a_quiet_poll_comes_first, firsts),
       EACH(a_step_back_that_no_check_has_seen_leaves_nothing_unheard, ticks_ms),
       EACH(a_connection_that_was_just_accepted_is_read_before_its_timer_fires,
            ticks_ms),
