@@ -35,7 +35,7 @@
  *   loop is not running, other threads may call them, one at a time.
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
- *   -Dchecks=true, which reports misuse on stderr and calls abort().
+ *   -Dchecks=true, which reports misuse and likely mistakes on stderr first.
  * - A call costs O(1).
  *
  * Promises about time. A timer is due at uvwheel_now() + timeout.
@@ -53,7 +53,7 @@
  * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
  *   ready or waiting to be registered, and no request queued. If I/O is always
  *   ready, it fires after two polls and a quarter of a tick (25 to 250 ms). If
- *   the loop is blocked for more than 25 ms between two of these polls, this
+ *   callbacks after those of a poll, such as timers, take more than 25 ms, this
  *   wait starts over, once. Whatever the loop reads in that time counts.
  *   A stall is a time of S ms between two polls, longer than stall_ms, in which
  *   callbacks ran, anybody's, or the process was frozen. It sets the wheel's
@@ -229,7 +229,7 @@ typedef struct uvwheel_stats_s {
   uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
-  uint64_t stalls;        /* how often the loop was blocked (P6)             */
+  uint64_t stalls;        /* of the loop, while a timer was active (P6)      */
   uint64_t stalls_unforgiven; /* stalls that found the allowance used up     */
   uint64_t stall_max_ms;      /* the longest stall                           */
   uint64_t stall_sum_ms;      /* all stalls together, forgiven or not        */
@@ -268,8 +268,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * Cost: O(active timers + slots in use + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
-/* 1 once the wheel is closing, by uvwheel_close or as others close its handles.
- */
+/* 1 from uvwheel_close, or from when the wheel finds that others have closed one
+ * of its handles, until the close callback is called. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
@@ -322,7 +322,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 UVWHEEL_EXTERN void uvwheel_ref(uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_unref(uvwheel_t *wheel);
 
-/* 1 if the wheel keeps the loop alive, 0 after an unref. */
+/* 0 after uvwheel_unref, else 1. */
 UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
 
 /* Fills *stats; with zeros if the wheel is NULL or all zeros. */
@@ -341,7 +341,7 @@ UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
 UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
                                            uint64_t slot);
 
-/* Writes a page for a human: the options, counts, how full the slots are from
+/* Writes a page for a human: tick, slots, counts, how full the slots are from
  * the hand on, how late timers fired, and stalls.
  * Cost: O(active timers + slots), and the output. */
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
@@ -385,8 +385,8 @@ UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 /* Starts the timer again with its repeat as the timeout, active or not. Without
  * a repeat it does nothing and returns 0, as uv_timer_again does. A repeat goes
  * on by itself: an again in its own callback begins a new beat.
- * Errors: UV_EINVAL (also: never started, closed, the wheel is closing),
- * UV_ENOBUFS. Cost: as uvwheel_timer_start. */
+ * Errors: UV_EINVAL (also: never started, closed; with a repeat, the wheel is
+ * closing), UV_ENOBUFS. Cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
 
 /* Sets the due time of an active timer to uvwheel_now() + its interval: its

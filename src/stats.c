@@ -125,11 +125,11 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
           (double)stats->lateness_sum_ms / (double)(timers + (timers == 0)),
           stats->lateness_max_ms);
   fprintf(stream,
-          "trouble   %" PRIu64 " stalls, the longest %" PRIu64
-          " ms; clock set back by %" PRIu64 " ms in all, %" PRIu64
+          "trouble   %" PRIu64 " stalls, the longest %" PRIu64 " ms, %" PRIu64
+          " not forgiven; clock set back by %" PRIu64 " ms in all, %" PRIu64
           " ms allowed now; %" PRIu64 " fired soonest\n",
-          stats->stalls, stats->stall_max_ms, stats->set_back_ms,
-          stats->allowance_ms, stats->fired_soonest);
+          stats->stalls, stats->stall_max_ms, stats->stalls_unforgiven,
+          stats->set_back_ms, stats->allowance_ms, stats->fired_soonest);
 }
 
 void

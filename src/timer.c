@@ -39,10 +39,10 @@ guess_state(const uvwheel_timer_t *timer, uint64_t flags,
   return LIKELY(timer->wheel_and_flags == recent + flags);
 }
 
-/* The state of an initialised timer's wheel. The next timer is likely to have
- * the same wheel. */
+/* Returns the state of an initialised timer's wheel, and remembers it: the next
+ * timer is likely to have the same wheel. */
 static uvwheel_state_t *
-use_state(const uvwheel_timer_t *timer)
+remember_state(const uvwheel_timer_t *timer)
 {
   uvwheel_state_t *state = state_of(timer);
 
@@ -245,13 +245,13 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 
 /* Starts or restarts any timer. */
 static NOINLINE int
-set_due(uvwheel_timer_t *timer, uint64_t delay_ms)
+start_any(uvwheel_timer_t *timer, uint64_t delay_ms)
 {
   uvwheel_state_t *state;
 
   if (!is_initialised(timer) || is_closing(state_of(timer)))
     return UV_EINVAL;
-  state = use_state(timer);
+  state = remember_state(timer);
   if (is_active(timer)) /* in a FIFO wheel it goes to the end of the queue */
     return is_fifo(&state->core)
                ? move(state, timer, due_after(state, delay_ms))
@@ -268,7 +268,7 @@ static NOINLINE int
 start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
            uint64_t repeat)
 {
-  int error = set_due(timer, timeout);
+  int error = start_any(timer, timeout);
 
   if (error != 0)
     return error;
@@ -324,7 +324,7 @@ stop_slow(uvwheel_timer_t *timer)
     return UV_EINVAL;
   if (!is_active(timer))
     return 0; /* and there may be no wheel any more */
-  state = use_state(timer);
+  state = remember_state(timer);
   timer->wheel_and_flags |= TIMER_IDLE;
   if (!uvwheel__core_remove(&state->core, &timer->entry))
     (void)stop_last(state);
@@ -364,7 +364,7 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
     return postpone(state, timer, timer->interval);
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
-  return repeats(timer) ? set_due(timer, timer->interval) : 0;
+  return repeats(timer) ? start_any(timer, timer->interval) : 0;
 }
 
 static NOINLINE int
@@ -375,7 +375,7 @@ refresh_slow(uvwheel_timer_t *timer)
             "refreshed in its own callback, where it is not active: start it");
   if (!is_active(timer))
     return UV_EINVAL;
-  return postpone(use_state(timer), timer, timer->interval);
+  return postpone(remember_state(timer), timer, timer->interval);
 }
 
 int

@@ -225,7 +225,7 @@ START_TEST(the_page_shows_trouble)
 
   open_wheel(10, 8);
   test_timer_init_all(timers, LENGTH(timers));
-  expect_on_page("trouble   0 stalls, the longest 0 ms; "
+  expect_on_page("trouble   0 stalls, the longest 0 ms, 0 not forgiven; "
                  "clock set back by 0 ms in all, 60000 ms allowed now; "
                  "0 fired soonest\n");
   for (i = 0; i < LENGTH(timers); i++)
@@ -235,7 +235,7 @@ START_TEST(the_page_shows_trouble)
   run_for(0);
   timers[0].may_be_early = true;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  expect_on_page("trouble   1 stalls, the longest 400 ms; "
+  expect_on_page("trouble   1 stalls, the longest 400 ms, 0 not forgiven; "
                  "clock set back by 800 ms in all, 59200 ms allowed now; "
                  "1 fired soonest\n");
   run_for(2000);
