@@ -268,8 +268,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * Cost: O(active timers + slots in use + slots / 64). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
-/* 1 from uvwheel_close, or from when the wheel finds that others have closed one
- * of its handles, until the close callback is called. */
+/* 1 from uvwheel_close, or from when the wheel finds that others have closed
+ * one of its handles, until the close callback is called. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
