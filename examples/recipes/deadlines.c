@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Timeouts are unsigned: the timer of a deadline that has passed would never
- * fire. And a timer that is started for a date comes too late if
- * the machine is suspended, and not at all if the program is started again.
+ * fire. And a timer that is started for a date comes too late if the machine is
+ * suspended, and not at all if the program is started again.
  *
  * start_at clamps a deadline that has passed: it fires at the next tick. For a
  * date, keep the date itself, on disk. Its timer runs for a minute at most
- * (here a second), and whenever it fires the program looks at the date.
- *
- * A wheel of deadlines has no grace: a stall does not move a point in time.
+ * (here a second), and whenever it fires the program looks at the date. The
+ * wheel forgives no stall: that would move the deadlines.
  *
  * A request has a deadline of 500 ms. After 1 s, when that has passed, the
  * program starts again and takes the request up. A reminder is for an hour and

@@ -6,10 +6,9 @@
  * On SIGTERM its idle connections go, spread over 5 s: a walk starts each timer
  * again with a random time. 20,000 connections are some 450 in 100 ms at most.
  * While a request is in flight its connection has no idle timer, so the walk
- * passes it over, and it goes after the answer. (The request has a timer of
- * its own, as in http-timeouts, or the end may never come.) A job is taken out
- * of its wheel with the time that it had left, and could be written to a file.
- */
+ * passes it over, and it goes after the answer; the request's own timer (see
+ * http-timeouts) ends the wait. A job is taken out of its wheel with the time
+ * that it had left, and could be written to a file. */
 
 #include <signal.h>
 

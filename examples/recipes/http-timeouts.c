@@ -153,8 +153,7 @@ on_client(uvwheel_timer_t *timer)
     receive(connection, 3 * step);
     connection->pause = 1;
     return;
-  case 30: /* it stops reading: the client is not to blame. `request` goes on:
-              no pause may take longer than that                           */
+  case 30: /* it stops reading; no pause may be longer than `request` */
     connection->is_unread = 1;
     uvwheel_timer_stop(&connection->stage);
     break;

@@ -40,14 +40,10 @@ static const struct {
   uint64_t idle_ms;
   bool update;
 } paces[] = {
-    {"600 of 900 ms", 600, 300, false},
-    {"600 of 900 ms, updating", 600, 300, true},
-    {"300 of 550 ms", 300, 250, false},
-    {"300 of 550 ms, updating", 300, 250, true},
-    {"1.0 of 1.9 s", 1000, 900, false},
-    {"1.0 of 1.9 s, updating", 1000, 900, true},
-    {"5 of 6 s, updating", 5000, 1000, true},
-    {"260 of 261 ms, updating", 260, 1, true},
+    {"600 of 900 ms", 600, 300, false}, {"the same, updating", 600, 300, true},
+    {"300 of 550 ms", 300, 250, false}, {"the same, updating", 300, 250, true},
+    {"1.0 of 1.9 s", 1000, 900, false}, {"the same, updating", 1000, 900, true},
+    {"5 of 6 s", 5000, 1000, true},     {"260 of 261 ms", 260, 1, true},
 };
 
 #define REQUESTS 8u

@@ -4,21 +4,17 @@
 
 """The live page of idle-server and multi-loop in headless Chromium.
 
-usage: live.py BUILD [NAME...]             runs the tests, or those of them
-       live.py BUILD --pictures DIRECTORY  remakes the pictures of the manual
+usage: live.py BUILD [NAME...]
 
-BUILD is a build directory with the examples. Pictures take some minutes, and
-pngquant."""
+Runs the tests, or those of them. BUILD is a build directory with the
+examples."""
 
 import contextlib
 import os
-import pathlib
 import re
 import shutil
 import signal
-import subprocess
 import sys
-import time
 import unittest
 
 from selenium import webdriver
@@ -379,60 +375,7 @@ class Live(unittest.TestCase):
             self.browser.get("about:blank")
 
 
-# ---- The pictures ----------------------------------------------------------
-
-def start_loads(server, timeout_ms):
-    """Some thousand connections that come, chat and fall silent one after
-    another, until every part of the wheel is in use."""
-    loads = []
-    for i in range(24):
-        loads.append(subprocess.Popen(
-            [servers.build / "tools/load/idle-load",
-                 "--port", str(server.port),
-             "--connections", str(80 + i * 37 % 11 * 20),
-             "--timeout", str(timeout_ms), "--chatty", "75",
-             "--interval", str(2000 + i * 31 % 24 * 320),
-             "--duration", "1000", "--seed", str(i)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        time.sleep(timeout_ms / 24000)
-    return loads
-
-
-def take_pictures(directory):
-    timeout_ms = 40000
-    with serving("--timeout", str(timeout_ms)) as server:
-        browser = start_browser()
-        loads = []
-        try:
-            page = Page(browser)
-            page.emulate()
-            page.open(server.url)
-            loads = start_loads(server, timeout_ms)
-            time.sleep(timeout_ms / 900)
-            for theme, name in zip(THEMES, ["live.png", "live-dark.png"]):
-                page.emulate(theme=theme, height=page.run(
-                    "document.documentElement.scrollHeight"))
-                before = page.hand()
-                page.until(lambda: page.hand() != before)
-                picture = str(directory / name)
-                browser.save_screenshot(picture)
-                subprocess.run(["pngquant", "--force", "--output", picture,
-                                picture], check=True)
-        finally:
-            for load in loads:
-                load.kill()
-                load.wait()
-            browser.quit()
-
-
-def main():
+if __name__ == "__main__":
     if len(sys.argv) < 2 or not servers.find_build(sys.argv[1]):
         sys.exit(__doc__)
-    if sys.argv[2:3] == ["--pictures"] and len(sys.argv) == 4:
-        take_pictures(pathlib.Path(sys.argv[3]))
-    else:
-        unittest.main(argv=[sys.argv[0], *sys.argv[2:]], defaultTest="Live")
-
-
-if __name__ == "__main__":
-    main()
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], defaultTest="Live")
