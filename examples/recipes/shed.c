@@ -6,9 +6,8 @@
  * When a start fails at max_timers (or a descriptor or memory is missing),
  * uvwheel_fire_soonest calls the callbacks of the timers that are due soonest,
  * which close their connections as always. In a read callback that may be the
- * connection in hand. A refresh is not enough: others may be due in the same
- * tick. So a connection that is served has no active timer. Timers that must
- * not fire early, such as those of retries, belong on another wheel. */
+ * connection in hand, even after a refresh: so that has no active timer then.
+ * Timers that must not come early, as of retries, belong on another wheel. */
 
 #include "recipe.h"
 
