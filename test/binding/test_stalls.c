@@ -82,7 +82,9 @@ static uint64_t io_blocks_ms;
 static void
 on_io(uv_async_t *async)
 {
-  if (async->data != NULL)
+  if (uvwheel_timer_is_active(async->data))
+    test_timer_stop(async->data);
+  else if (async->data != NULL)
     test_timer_start(async->data, 300, 0);
   virtual_time_advance_ms(io_blocks_ms);
 }
@@ -95,7 +97,7 @@ let_io_block(uint64_t ms)
   ck_assert_int_eq(uv_async_send(&io), 0);
 }
 
-/* The next poll starts the timer again. */
+/* The next poll starts the timer, or stops it. */
 static void
 block_1_s(test_timer_t *timer)
 {
@@ -104,10 +106,18 @@ block_1_s(test_timer_t *timer)
   virtual_time_advance_ms(1000);
 }
 
+static void
+block_1_s_too(uv_timer_t *unused)
+{
+  (void)unused;
+  block_1_s(io.data);
+}
+
 /* P6 */
 START_TEST(a_wheel_without_timers_has_no_stalls)
 {
   static test_timer_t timer;
+  static uv_timer_t blocker;
 
   open_wheel_with_stalls(0);
   test_timer_init(&timer);
@@ -119,7 +129,13 @@ START_TEST(a_wheel_without_timers_has_no_stalls)
   run_for(100);
   test_timer_start(&timer, 100, 0);
   timer.then = block_1_s;
-  run_for(250);
+  run_for(200);
+  begin_uv_timer(&blocker, block_1_s_too, 0, 0);
+  run_for(50);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  let_io_block(0);
+  run_for(50);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop));
 }
