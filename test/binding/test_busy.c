@@ -372,6 +372,25 @@ START_TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls)
 }
 END_TEST
 
+/* P9. After a turn that was on time nothing keeps the loop awake. */
+START_TEST(a_wheel_on_time_needs_one_poll_per_turn)
+{
+  static test_timer_t repeating[5];
+  uint64_t polls;
+  size_t i;
+
+  open_wheel(10, 512);
+  test_timer_init_all(repeating, LENGTH(repeating));
+  for (i = 0; i < LENGTH(repeating); i++)
+    test_timer_start(&repeating[i], 100, 100);
+  run_for(50);
+  polls = virtual_time_polls();
+  run_for(1000);
+  ck_assert_uint_eq(repeating[0].fired, 10);
+  ck_assert_uint_le(virtual_time_polls() - polls, 10 + 2);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -384,6 +403,7 @@ main(void)
       TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet),
       TEST(uv_timers_that_block_prolong_the_wait_once),
       TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls),
+      TEST(a_wheel_on_time_needs_one_poll_per_turn),
   };
 
   return run_loop_tests("busy", tests, LENGTH(tests));

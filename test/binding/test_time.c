@@ -97,25 +97,6 @@ START_TEST(an_empty_wheel_never_wakes_up)
 }
 END_TEST
 
-/* P9. After a turn that was on time nothing keeps the loop awake. */
-START_TEST(a_wheel_on_time_needs_one_poll_per_turn)
-{
-  static test_timer_t repeating[5];
-  uint64_t polls;
-  size_t i;
-
-  open_wheel(10, 512);
-  test_timer_init_all(repeating, LENGTH(repeating));
-  for (i = 0; i < LENGTH(repeating); i++)
-    test_timer_start(&repeating[i], 100, 100);
-  run_for(50);
-  polls = virtual_time_polls();
-  run_for(1000);
-  ck_assert_uint_eq(repeating[0].fired, 10);
-  ck_assert_uint_le(virtual_time_polls() - polls, 10 + 2);
-}
-END_TEST
-
 /* P9 */
 START_TEST(an_entry_a_day_away_wakes_the_loop_once)
 {
@@ -513,7 +494,6 @@ main(void)
       EACH(a_stopwatch_never_reads_less_than_the_timeout, ticks_ms),
       TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more),
       TEST(an_empty_wheel_never_wakes_up),
-      TEST(a_wheel_on_time_needs_one_poll_per_turn),
       TEST(an_entry_a_day_away_wakes_the_loop_once),
       EACH(years_of_uptime_make_no_timer_early_or_late, long_lives),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
