@@ -134,7 +134,6 @@ START_TEST(each_callback_that_blocks_the_loop_is_a_stall)
 }
 END_TEST
 
-/* Keeps the loop busy. Time passes. */
 static void
 on_idle(uv_idle_t *unused)
 {

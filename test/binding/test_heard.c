@@ -185,8 +185,6 @@ static const struct {
     {"a read after the peers', updating", HELD_BY_READ_AFTER_PEERS, true},
 };
 
-#define HELD_OUTSIDE_A_POLL 6 /* the first of these */
-
 static const peers_options_t half_silent = {.carrier = BY_PIPE,
                                             .count = 40,
                                             .timeout_ms = 3000,
@@ -509,7 +507,8 @@ main(void)
            wheels),
       EACH(a_peer_that_speaks_within_its_timeout_is_never_cut_off, holds),
       EACH(exactly_the_silent_half_is_closed, holds),
-      {without_stalls_what_waits_is_heard_all_the_same, 0, HELD_OUTSIDE_A_POLL},
+      {without_stalls_what_waits_is_heard_all_the_same, 0,
+       6 /* not in a poll */},
       EACH(stalls_in_a_row_cut_no_peer_off, in_a_row),
       EACH(a_machine_that_slept_cuts_no_peer_off, suspensions),
       EACH(a_clock_that_steps_back_before_the_turn_makes_nothing_early,

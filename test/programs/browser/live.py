@@ -6,8 +6,7 @@
 
 usage: live.py BUILD [NAME...]
 
-Runs the tests, or those of them. BUILD is a build directory with the
-examples."""
+Runs the tests, or those of them. BUILD is a directory with the examples."""
 
 import contextlib
 import os
