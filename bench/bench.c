@@ -340,6 +340,7 @@ read_options(int argc, char **argv)
 {
   static const struct option known[] = {
       {"n", required_argument, NULL, 'n'},
+      {"quick", no_argument, NULL, 'q'},
       {"only", required_argument, NULL, 'o'},
       {"rivals", required_argument, NULL, 'v'},
       {"reps", required_argument, NULL, 'r'},
@@ -349,6 +350,8 @@ read_options(int argc, char **argv)
   while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
     if (option == 'n')
       read_sizes(optarg);
+    else if (option == 'q')
+      read_sizes("1000,10000,100000");
     else if (option == 'o')
       options.only = optarg;
     else if (option == 'v')

@@ -153,7 +153,7 @@ typedef struct uvwheel_options_s {
    * started; a refreshed timer counts from when the hand moves it, and after a
    * walk may fire anywhere among the timers of its tick. With tick_ms = 1 that
    * is libuv's own order for timers that are never refreshed. A mass expiry is
-   * up to 12 times slower. */
+   * up to 10 times slower. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The mailbox
