@@ -168,7 +168,7 @@ END_TEST
 static void
 post_once_more(uvwheel_post_t *post, int status)
 {
-  virtual_time_advance_ns(1 * US);
+  virtual_time_advance_ns(20 * US);
   if (status == 0)
     ck_assert_int_eq(uvwheel_post(&wheel, post, post_once_more), 0);
 }

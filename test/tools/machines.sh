@@ -108,7 +108,7 @@ cpu_family = '$4'
 cpu = '$1'
 endian = '$3'
 END
-  configure --cross-file "$build/$job.machine" -Dexamples=disabled && compile &&
+  configure --cross-file "$build/$job.machine" -Dexamples=disabled &&
     run_quick_tests --timeout-multiplier 20
 }
 
@@ -319,7 +319,7 @@ test_tarball() {
   mkdir "$build/$job-results"
   # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
   mmdebstrap --variant=apt --include=xz-utils --format=null --quiet \
-    --customize-hook="sync-in '$release/files' /srv" \
+    --customize-hook="sync-in '$released/files' /srv" \
     --customize-hook='chroot "$1" sh -c "cd /srv &&
       sha256sum --check --strict SHA256SUMS && tar -xJf uvwheel-*.tar.xz &&
       cd uvwheel-*/ && { test/run tests amalgamated || true; }"' \
@@ -331,13 +331,13 @@ test_tarball() {
 # list_files NAME: what the tarball has and the checkout lacks, or the reverse
 list_files() {
   git ls-files | LC_ALL=C sort >"$build/$job.files"
-  tar -tJf "$release/files/$1.tar.xz" | sed -n "s|^$1/||; /[^/]\$/p" |
+  tar -tJf "$released/files/$1.tar.xz" | sed -n "s|^$1/||; /[^/]\$/p" |
     LC_ALL=C sort | diff "$build/$job.files" -
 }
 
 job_release() {
   make_release || return 0
-  name=$(basename "$release"/files/*.tar.xz .tar.xz)
+  name=$(basename "$released"/files/*.tar.xz .tar.xz)
   try files list_files "$name" || true
   find_mirror
   test_tarball "$name"
