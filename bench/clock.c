@@ -95,8 +95,7 @@ int timerfd_create(int clock, int flags);
 int
 timerfd_create(int clock, int flags)
 {
-  (void)clock;
-  (void)flags;
+  (void)clock, (void)flags;
   errno = ENOSYS;
   return -1;
 }

@@ -29,8 +29,7 @@ static struct orders orders;
 static void
 expire(const uint32_t *order, size_t count)
 {
-  (void)order;
-  (void)count;
+  (void)order, (void)count;
   can->run(WEEK_MS + 1000);
 }
 

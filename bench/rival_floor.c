@@ -28,8 +28,7 @@ call_each(const uint32_t *order, size_t count)
 static void
 set_times(uint64_t timeout_ms, uint64_t repeat_ms)
 {
-  (void)timeout_ms;
-  (void)repeat_ms;
+  (void)timeout_ms, (void)repeat_ms;
 }
 
 static void

@@ -23,8 +23,7 @@ on_timeout(struct ev_loop *of, ev_timer *timer, int events)
 static void
 on_end(struct ev_loop *of, ev_timer *timer, int events)
 {
-  (void)timer;
-  (void)events;
+  (void)timer, (void)events;
   ev_break(of, EVBREAK_ALL);
 }
 

@@ -29,8 +29,7 @@ on_timeout(evutil_socket_t fd, short events, void *timer)
 {
   struct timeval rearm;
 
-  (void)fd;
-  (void)events;
+  (void)fd, (void)events;
   bench_fired++;
   if (bench_rearm_ms != NULL)
     event_add(timer, set_time(&rearm, bench_next_rearm_ms()));

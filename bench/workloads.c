@@ -113,8 +113,7 @@ go_through(operation_fn operate, void (*after_batch)(void),
 static void
 nothing(const uint32_t *order, size_t count)
 {
-  (void)order;
-  (void)count;
+  (void)order, (void)count;
 }
 
 /* Between two looks at the clock a server handles the traffic of 10 ms, or of

@@ -170,6 +170,9 @@ void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
  * slept_loop_ms and sleep_until_loop_ms: that counts as sleep. An empty wheel
  * has nothing to forgive, and does not read the clock. */
 void uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms);
+/* The first timer of an empty wheel starts: what has blocked the loop before
+ * the loop's time does not count. */
+void uvwheel__forget_blocked(uvwheel_state_t *state);
 /* A poll has returned. Counts a stall if the loop was blocked for too long, and
  * sets the wheel's clock back, unless the allowance is used up. */
 void uvwheel__end_poll(uvwheel_state_t *state);

@@ -105,6 +105,13 @@ uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
     count_until(state, clock_ms(state), slept_loop_ms);
 }
 
+void
+uvwheel__forget_blocked(uvwheel_state_t *state)
+{
+  state->blocked_ms = 0;
+  state->counted_loop_ms = max_of(state->counted_loop_ms, loop_now(state));
+}
+
 /* Does libuv call callbacks before it polls or returns: of timers that are due
  * within some time, of idle handles, of handles that close? Its timeout is 0
  * also in a loop that was stopped, or is not alive: its run returns. */

@@ -65,8 +65,7 @@ on_unfinished(uv_idle_t *idle)
 static void
 on_poll(uv_poll_t *poll, int status, int events)
 {
-  (void)status;
-  (void)events;
+  (void)status, (void)events;
   run_daemon(poll->data);
 }
 
@@ -385,10 +384,8 @@ on_request(void *data, struct MHD_Connection *connection, const char *path,
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
           ->socket_context;
 
-  (void)version;
-  (void)upload;
-  (void)upload_size;
-  (void)context;
+  (void)version, (void)upload;
+  (void)upload_size, (void)context;
   if (is_spare_descriptor(socket_of(peer), live->options.descriptor_limit))
     return answer_status(peer, MHD_HTTP_SERVICE_UNAVAILABLE);
   if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)

@@ -102,8 +102,8 @@ static void
 on_terminate(uv_signal_t *handle, int number)
 {
   (void)handle, (void)number;
-  uv_walk(&loop, close_handle, NULL);
   uvwheel_close(&wheel, NULL);
+  uv_walk(&loop, close_handle, NULL);
 }
 
 static int

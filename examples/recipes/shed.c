@@ -31,17 +31,20 @@ on_idle(uvwheel_timer_t *timer)
   free(connection);
 }
 
-/* Makes room first if there is none. */
-static void
+/* Makes room first if there is none. Closes the connection if that fails. */
+static int
 begin_idle(connection_t *connection)
 {
-  if (uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0) == 0)
-    return;
-  uvwheel_fire_soonest(&wheel, AT_ONCE);
-  if (uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0) != 0)
+  int error = uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0);
+
+  if (error == UV_ENOBUFS && uvwheel_fire_soonest(&wheel, AT_ONCE) > 0)
+    error = uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0);
+  if (error != 0)
     on_idle(&connection->idle);
+  return error;
 }
 
+/* NULL: there is no room. */
 static connection_t *
 welcome(const char *name)
 {
@@ -51,8 +54,7 @@ welcome(const char *name)
   uvwheel_timer_init(&wheel, &connection->idle);
   connection->idle.data = connection;
   say(name, "welcome");
-  begin_idle(connection);
-  return connection;
+  return begin_idle(connection) == 0 ? connection : NULL;
 }
 
 /* Your read callback. What the peer wants needs a place, such as a connection
@@ -63,7 +65,7 @@ receive(connection_t *connection, const char *wants)
   uvwheel_timer_stop(&connection->idle); /* before anything makes room */
   (void)welcome(wants);
   say(connection->name, "served");
-  begin_idle(connection);
+  (void)begin_idle(connection);
 }
 
 /* The network's part: somebody comes every 100 ms, and once it is the idlest

@@ -13,9 +13,7 @@ struct rival_timer_s {
 static int
 rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout)
 {
-  (void)timer;
-  (void)cb;
-  (void)timeout;
+  (void)timer, (void)cb, (void)timeout;
   return count_timer();
 }
 

@@ -238,8 +238,7 @@ let_it_close(test_timer_t *timer)
 static void
 ignore_post(uvwheel_post_t *post, int status)
 {
-  (void)post;
-  (void)status;
+  (void)post, (void)status;
 }
 
 static void

@@ -73,8 +73,7 @@ static bool posts; /* it also posts a request, which the next poll finds */
 static void
 on_request(uvwheel_post_t *request, int status)
 {
-  (void)request;
-  (void)status;
+  (void)request, (void)status;
 }
 
 static void

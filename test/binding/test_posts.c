@@ -127,8 +127,7 @@ END_TEST
 static void
 count_called(uvwheel_post_t *post, int status)
 {
-  (void)post;
-  (void)status;
+  (void)post, (void)status;
   called_in_all++;
 }
 

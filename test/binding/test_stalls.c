@@ -393,37 +393,52 @@ START_TEST(a_stall_around_the_call_of_the_wheel_s_timer_is_one)
 }
 END_TEST
 
-/* Once the wheel is empty, the second poll blocks. */
+/* The loop was blocked while this one was active. */
 static void
-start_another(uv_prepare_t *prepare)
+stop_other(uv_prepare_t *prepare)
 {
-  if (uvwheel_count(&wheel) != 0)
-    return;
-  let_io_block(prepare->data == NULL ? 0 : 100);
-  if (prepare->data != NULL)
-    test_timer_start(&other, 5000, 0);
-  prepare->data = &other;
+  (void)prepare;
+  if (waiting.fired == 1)
+    ck_assert_int_eq(uvwheel_timer_stop(&other.base), 0);
 }
 
-/* P6. What blocked the loop before the last timer fired is past when the next
- * one starts. */
+/* P6. The next poll starts a timer. */
 START_TEST(an_empty_wheel_forgets_what_has_blocked_the_loop)
 {
-  static uv_timer_t blocker;
   static uv_prepare_t prepare;
 
   open_wheel_with_stalls(0);
   test_timer_init(&waiting);
   test_timer_init(&other);
   ck_assert_int_eq(uv_async_init(&loop, &io, on_io), 0);
-  begin_prepare(&prepare, start_another);
-  begin_uv_timer(&blocker, block_249_ms, fires_at(START_MS + 100) - START_MS,
-                 0);
+  begin_prepare(&prepare, stop_other);
+  waiting.then = block_1_s;
+  test_timer_start(&other, 5000, 0);
   test_timer_start(&waiting, 100, 0);
-  run_for(1000);
-  ck_assert_uint_eq(waiting.fired, 1);
-  ck_assert(uvwheel_timer_is_active(&other.base));
-  ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 0);
+  run_for(1200);
+  ck_assert(uvwheel_timer_is_active(&waiting.base));
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+}
+END_TEST
+
+static void
+work_1_s(test_timer_t *timer)
+{
+  virtual_time_advance_ms(1000);
+  uv_update_time(&loop);
+  test_timer_start(timer, 100, 0);
+}
+
+/* P6. No other timer waits for it. */
+START_TEST(a_job_that_starts_itself_again_is_no_stall)
+{
+  open_wheel_with_stalls(0);
+  test_timer_init(&waiting);
+  waiting.then = work_1_s;
+  test_timer_start(&waiting, 100, 0);
+  run_for(20000);
+  ck_assert_uint_ge(waiting.fired, 17);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
 }
 END_TEST
 
@@ -441,6 +456,7 @@ main(void)
       EACH(nothing_that_is_done_before_the_turn_hides_a_stall, acts),
       {a_stall_around_the_call_of_the_wheel_s_timer_is_one, 0, 4},
       TEST(an_empty_wheel_forgets_what_has_blocked_the_loop),
+      TEST(a_job_that_starts_itself_again_is_no_stall),
   };
 
   return run_loop_tests("stalls", tests, LENGTH(tests));

@@ -357,33 +357,56 @@ START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
 END_TEST
 
 static void
-resume_by_first(uvwheel_timer_t *timer)
+resume_by_itself(uvwheel_timer_t *timer)
 {
   (void)timer;
   resume();
 }
 
 static void
-resume_after_first(uvwheel_timer_t *timer)
+resume_next_poll(uvwheel_timer_t *timer)
 {
   (void)timer;
   on_ring = resume;
   ck_assert_int_eq(write(bell_fds[1], "x", 1), 1);
 }
 
-static const uvwheel_timer_cb firsts[] = {resume_by_first, resume_after_first};
+/* Its watcher waits to be registered, then reads them in two polls. */
+static void
+ring_twice(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  on_ring = do_nothing;
+  ck_assert_int_eq(write(bell_fds[1], "xx", 2), 2);
+  ck_assert_int_eq(uv_poll_stop(&bell), 0);
+  ck_assert_int_eq(uv_poll_start(&bell, UV_READABLE, on_bell), 0);
+}
 
-/* P6. The loop was quiet at the tick of two timers. The first resumes reading,
- * itself or in the next poll, and the turn is cut. */
+static void
+take_5_ms(uvwheel_timer_t *timer)
+{
+  (void)timer;
+  virtual_time_advance_ms(5);
+}
+
+static const uvwheel_timer_cb resumers[] = {resume_by_itself, resume_next_poll};
+
+/* P6. The loop was quiet at the tick of all timers. The first rings; after 60
+ * ms of a quiet loop one resumes reading, itself or in the next poll. */
 START_TEST(reading_that_is_resumed_in_a_cut_turn_comes_first)
 {
-  const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 1};
-  uvwheel_timer_t first;
+  const uvwheel_options_t options = {
+      .tick_ms = 10, .flags = UVWHEEL_FIFO, .turn_budget = 1};
+  uvwheel_timer_t ringer, slow[12], resuming;
+  size_t i;
 
   open_wheel_with(&options);
   open_bell();
   open_wide_pair(message_fds);
-  begin_timer(&first, firsts[_i], 2000, 0);
+  begin_timer(&ringer, ring_twice, 2000, 0);
+  for (i = 0; i < LENGTH(slow); i++)
+    begin_timer(&slow[i], take_5_ms, 2000, 0);
+  begin_timer(&resuming, resumers[_i], 2000, 0);
   begin_timer(&idle, cut_off, 2000, 0);
   open_paused();
   run_for(3000);
@@ -545,7 +568,7 @@ main(void)
            ticks_ms),
       EACH(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first,
            ticks_ms),
-      EACH(reading_that_is_resumed_in_a_cut_turn_comes_first, firsts),
+      EACH(reading_that_is_resumed_in_a_cut_turn_comes_first, resumers),
       EACH(a_step_back_that_no_check_has_seen_leaves_nothing_unheard, ticks_ms),
       EACH(a_connection_that_was_just_accepted_is_read_before_its_timer_fires,
            ticks_ms),

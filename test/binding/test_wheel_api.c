@@ -228,8 +228,7 @@ END_TEST
 static void
 run_the_loop(uvwheel_timer_t *timer, void *arg)
 {
-  (void)timer;
-  (void)arg;
+  (void)timer, (void)arg;
   run_for(700);
 }
 

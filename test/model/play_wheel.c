@@ -210,8 +210,7 @@ draw_some(void)
 static void
 step(pair_t *unused, item_t *item)
 {
-  (void)unused;
-  (void)item;
+  (void)unused, (void)item;
   operate_between();
 }
 

@@ -174,9 +174,9 @@ verify_peers(void)
   require(uvwheel_now(&peers_world.wheel) ==
           uv_now(&peers_world.loop) - stats.set_back_ms);
   /* By the wheel's clock; a loop whose clock is behind it takes its own. */
-  heard_ms = earlier(peers_world.wheel.state->heard_loop_ms,
-                     uv_now(&peers_world.loop));
-  heard_ms -= earlier(heard_ms, stats.set_back_ms);
+  heard_ms =
+      min_of(peers_world.wheel.state->heard_loop_ms, uv_now(&peers_world.loop));
+  heard_ms -= min_of(heard_ms, stats.set_back_ms);
   for (i = 0; i < DEADLINES; i++) {
     active += uvwheel_timer_is_active(&deadline_at(i)->timer) != 0;
     verify_deadline(deadline_at(i), heard_ms);
@@ -204,8 +204,8 @@ key_of_peer(const peer_t *peer)
   uint64_t key = mix(3, uvwheel_timer_is_active(&peer->idle.timer) != 0);
 
   key = mix(key, peer->waits);
-  key = mix(key, earlier(real_ms() - peer->spoken_ms, longest_ms));
-  key = mix(key, earlier(real_ms() - peer->known_ms, longest_ms));
+  key = mix(key, min_of(real_ms() - peer->spoken_ms, longest_ms));
+  key = mix(key, min_of(real_ms() - peer->known_ms, longest_ms));
   return mix(key, peer->overdue);
 }
 
@@ -259,7 +259,7 @@ key_of_peers(void)
   key = mix(key, peers_clock_ms() - uv_now(&peers_world.loop));
   key = mix(key, peers_world.held_ms);
   key = mix(key, peers_world.grace_ms);
-  key = mix(key, earlier(peers_world.noisy_ms, MIN_WAIT_MS + 2 * LONG_MS + 1));
+  key = mix(key, min_of(peers_world.noisy_ms, MIN_WAIT_MS + 2 * LONG_MS + 1));
   key = mix(key, key_of_time(peers_world.noisy_at_ms));
   key = mix(key, peers_world.has_stepped_back);
   key = mix(key, key_of_time(peers_world.checked_ms - peers_world.ahead_ms));

@@ -158,8 +158,7 @@ draw_some(unsigned unused, uint64_t count)
 static bool
 take_one(unsigned unused, uint64_t no_time)
 {
-  (void)unused;
-  (void)no_time;
+  (void)unused, (void)no_time;
   if (!pair.model.drawing)
     return false;
   (void)pair_take_drawn(&pair);

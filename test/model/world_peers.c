@@ -120,7 +120,7 @@ open_peer(unsigned index)
 {
   peer_t *peer = &peers_world.peers[index];
 
-  peer->spoken_ms = peer->known_ms = earlier(real_ms(), loop_real_ms());
+  peer->spoken_ms = peer->known_ms = min_of(real_ms(), loop_real_ms());
   peer->overdue = 0;
   start_timer(&peer->idle, on_idle, peer->timeout_ms);
 }
@@ -134,7 +134,7 @@ on_word(uv_poll_t *socket, int status, int events)
   read_word((unsigned)(peer - peers_world.peers));
   if (--peer->waits > 0)
     return;
-  peer->known_ms = earlier(peer->spoken_ms, loop_real_ms());
+  peer->known_ms = min_of(peer->spoken_ms, loop_real_ms());
   if (!uvwheel_timer_is_active(&peer->idle.timer))
     return;
   require(uvwheel_timer_refresh(&peer->idle.timer) == 0);
@@ -196,7 +196,7 @@ on_after_poll(uv_check_t *check)
   for (i = 0; i < PEERS; i++)
     if (peers_world.peers[i].waits > 0)
       peers_world.unheard_ms =
-          earlier(peers_world.unheard_ms, peers_world.peers[i].spoken_ms);
+          min_of(peers_world.unheard_ms, peers_world.peers[i].spoken_ms);
   for (i = 0; i < DEADLINES; i++)
     deadline_at(i)->is_after_poll = false;
   peers_world.held_then_ms =

@@ -124,12 +124,6 @@ loop_real_ms(void)
   return uv_now(&peers_world.loop) + peers_world.ahead_ms;
 }
 
-static inline uint64_t
-earlier(uint64_t one, uint64_t other)
-{
-  return one < other ? one : other;
-}
-
 /* ---- verify_peers.c ------------------------------------------------------ */
 
 /* A peer's timer fires in its time: all that the peer has said up to the last

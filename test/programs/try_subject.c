@@ -207,8 +207,7 @@ static void
 on_polled(uv_fs_poll_t *handle, int status, const uv_stat_t *before,
           const uv_stat_t *now)
 {
-  (void)before;
-  (void)now;
+  (void)before, (void)now;
   expect("polled", status);
   uv_close((uv_handle_t *)handle, NULL);
 }

@@ -87,12 +87,6 @@ let_hold(hold_t which)
     ck_assert_int_eq(write(holding_fd, "x", 1), 1);
 }
 
-static uint64_t
-earlier(uint64_t one, uint64_t other)
-{
-  return one < other ? one : other;
-}
-
 /* When the earliest of them wants to speak, or the holding byte is sent. */
 static uint64_t
 next_act_ms(void)
@@ -101,11 +95,11 @@ next_act_ms(void)
   unsigned i;
 
   for (i = 0; options.every_ms != 0 && i < options.count; i++)
-    next_ms = earlier(next_ms, peers[i].next_ms);
+    next_ms = min_of(next_ms, peers[i].next_ms);
   if (speak_at_ms > now_ms)
-    next_ms = earlier(next_ms, speak_at_ms);
+    next_ms = min_of(next_ms, speak_at_ms);
   if (hold_from_ms > now_ms)
-    next_ms = earlier(next_ms, hold_from_ms);
+    next_ms = min_of(next_ms, hold_from_ms);
   return next_ms;
 }
 
@@ -152,8 +146,7 @@ allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
 {
   static char bytes[1024];
 
-  (void)handle;
-  (void)size;
+  (void)handle, (void)size;
   *buffer = uv_buf_init(bytes, sizeof bytes);
 }
 
