@@ -229,9 +229,9 @@ take_lanes(core_t *core, uint64_t number)
 static NOINLINE bool
 begin_pass(core_t *core, uint64_t now_ms)
 {
-  uint64_t now_tick = tick_at(core, now_ms);
+  uint64_t not_yet = tick_after(core, now_ms);
 
-  while (core->next_tick <= now_tick) {
+  while (core->next_tick < not_yet) {
     uint64_t number = core->next_tick & core->slot_mask;
     core->hand = core->next_tick;
     if (core->slots[number].next_pass == core->hand) {
@@ -337,7 +337,7 @@ give_up_pass(core_t *core)
   }
   uvwheel__core_plan_pass(core, core->hand);
   while (lane_at(slot, slot->lanes_used) - slot->lanes < (int)core->pass_lanes)
-    fill_next_lane(core, slot);
+    fill_lane(core, slot, slot->lanes_used);
   for (i = 0; i < core->pass_lanes; i++)
     splice_after(&slot->lanes[(i + 1) % core->pass_lanes], &core->pending[i]);
   splice_after(&slot->lanes[0], &core->kept);

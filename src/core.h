@@ -115,13 +115,6 @@ tick_after(const core_t *core, uint64_t ms)
   return tick < LAST_TICK ? tick + 1 : LAST_TICK;
 }
 
-/* The last tick that is not after a time. */
-static inline uint64_t
-tick_at(const core_t *core, uint64_t ms)
-{
-  return tick_after(core, ms) - 1;
-}
-
 /* The time of the tick that the hand is at. */
 static inline uint64_t
 hand_ms(const core_t *core)
@@ -135,9 +128,8 @@ static inline uint64_t
 rounds_of(const core_t *core, const uvwheel_entry_t *entry, uint64_t now_ms)
 {
   uint64_t tick = tick_after(core, entry->due_ms);
-  uint64_t now_tick = tick_at(core, now_ms);
 
-  return tick > now_tick ? (tick - 1 - now_tick) / (core->slot_mask + 1) : 0;
+  return excess(tick, tick_after(core, now_ms)) / (core->slot_mask + 1);
 }
 
 /* ---- Slots (core_slots.c) ------------------------------------------------ */
@@ -198,9 +190,13 @@ is_slot_empty(slot_t *slot)
 #define SHARE 4
 #define FIRST_LANE ((uint32_t)offsetof(slot_t, lanes))
 
+/* The next entries go to the lane at that place; behind the last lane comes the
+ * first one. */
 static inline void
-fill_lane(slot_t *slot, uint32_t lane)
+fill_lane(const core_t *core, slot_t *slot, uint32_t lane)
 {
+  if (lane == core->lanes_end)
+    lane = FIRST_LANE;
   slot->lane = lane;
   slot->share_left = SHARE;
   if (lane == slot->lanes_used) {
@@ -209,21 +205,13 @@ fill_lane(slot_t *slot, uint32_t lane)
   }
 }
 
-static inline void
-fill_next_lane(const core_t *core, slot_t *slot)
-{
-  uint32_t next = slot->lane + (uint32_t)sizeof *slot->lanes;
-
-  fill_lane(slot, next != core->lanes_end ? next : FIRST_LANE);
-}
-
 /* Appends an entry to a slot whose next pass is not after the entry's tick. */
 static inline void
 append_to_slot(core_t *core, slot_t *slot, uvwheel_entry_t *entry)
 {
   append(lane_at(slot, slot->lane), &entry->link);
   if (--slot->share_left == 0)
-    fill_next_lane(core, slot);
+    fill_lane(core, slot, slot->lane + (uint32_t)sizeof *slot->lanes);
 }
 
 /* ---- The core (core.c) -------------------------------------------------- */

@@ -71,7 +71,8 @@ print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
           uvwheel_version_string(), core->slot_mask + 1, core->tick_ms,
           (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
-  fprintf(stream, "hand      tick %" PRIu64, tick_at(core, public_now(state)));
+  fprintf(stream, "hand      tick %" PRIu64,
+          tick_after(core, public_now(state)) - 1);
   if (core->next_tick != NEVER)
     fprintf(stream, ", next look at tick %" PRIu64, core->next_tick);
   fprintf(stream, ", overdue by %" PRIu64 " ms\n", stats->overdue_ms);
@@ -95,7 +96,7 @@ print_slots(const core_t *core, uint64_t now_ms, FILE *stream)
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
   uint64_t per_column = slots < COLUMNS ? 1 : slots / COLUMNS;
   uint64_t columns = slots / per_column, later = 0, most_rounds = 0, i;
-  uint64_t next = tick_at(core, now_ms) + 1;
+  uint64_t next = tick_after(core, now_ms);
 
   for (i = 0; i < slots; i++) {
     uint64_t number = (next + i) & core->slot_mask;
