@@ -189,22 +189,13 @@ take_out(core_t *core, uvwheel_entry_t *entry)
     uvwheel__core_became_empty(core);
 }
 
-static bool
-put_into_slot(core_t *core, uvwheel_entry_t *entry)
-{
-  uint64_t tick = tick_after(core, entry->due_ms);
-
-  return !put_if_planned(core, entry, tick) &&
-         uvwheel__core_insert_slow(core, entry);
-}
-
-bool
+NOINLINE bool
 uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   MISUSE_IF_OVERWRITTEN(entry);
   unlink_one(&entry->link);
   entry->due_ms = due_ms;
-  return put_into_slot(core, entry);
+  return uvwheel__core_put(core, entry);
 }
 
 /* ---- The pass ----------------------------------------------------------- */
@@ -270,7 +261,7 @@ look_at(core_t *core, uvwheel_entry_t *entry, uint64_t pass_ms)
   if (stays && is_fifo(core))
     keep(core, entry, tick);
   else
-    (void)put_into_slot(core, entry);
+    (void)uvwheel__core_put(core, entry);
   return false;
 }
 
@@ -347,10 +338,15 @@ give_up_pass(core_t *core)
 }
 
 bool
-uvwheel__core_insert_slow(core_t *core, uvwheel_entry_t *entry)
+uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
 {
   uint64_t tick = tick_after(core, entry->due_ms);
+  slot_t *slot = slot_of(core, tick);
 
+  if (LIKELY(has_pass_by(slot, tick))) {
+    append_to_slot(core, slot, entry);
+    return false;
+  }
   /* The hand has passed the tick: a pass of that tick goes on, or the clock has
    * stepped back, or the insert is late; then the hand goes back, too. */
   if (UNLIKELY(tick <= core->hand)) {
@@ -363,7 +359,7 @@ uvwheel__core_insert_slow(core_t *core, uvwheel_entry_t *entry)
     core->hand = tick - 1;
   }
   uvwheel__core_plan_pass(core, tick);
-  append_to_slot(core, slot_of(core, tick), entry);
+  append_to_slot(core, slot, entry);
   if (tick >= core->next_tick)
     return false;
   core->next_tick = tick;
@@ -492,7 +488,7 @@ end_walk(core_t *core)
   while (!list_is_empty(&core->unvisited)) {
     uvwheel_entry_t *entry = entry_of(core->unvisited.next);
     unlink_one(&entry->link);
-    (void)put_into_slot(core, entry);
+    (void)uvwheel__core_put(core, entry);
   }
 }
 

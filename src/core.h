@@ -234,35 +234,28 @@ uvwheel__core_next_ms(const core_t *core)
                                              : UINT64_MAX;
 }
 
-/* Puts an entry that is on no list into the slot of its tick, if a pass of the
- * slot is planned by then. Returns whether the entry was put there. */
-static inline bool
-put_if_planned(core_t *core, uvwheel_entry_t *entry, uint64_t tick)
-{
-  slot_t *slot = slot_of(core, tick);
-
-  if (UNLIKELY(!has_pass_by(slot, tick)))
-    return false;
-  append_to_slot(core, slot, entry);
-  return true;
-}
-
-/* Plans the pass and puts the entry there. Returns whether
+/* Puts an entry that is on no list into the slot of its tick. Returns whether
  * uvwheel__core_next_ms may have become earlier. */
-bool uvwheel__core_insert_slow(core_t *core, uvwheel_entry_t *entry);
+bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry);
 
 /* Puts an entry that is not active into the wheel, due at due_ms; fewer than
- * capacity must be active. Returns false if uvwheel__core_insert_slow has to
- * follow. (It is not called here, so that the usual start of a timer needs no
- * stack.) */
+ * capacity must be active. Returns false if uvwheel__core_put has to follow,
+ * which is not called here, so that the usual start of a timer needs no stack.
+ */
 static inline bool
 uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
+  uint64_t tick = tick_after(core, due_ms);
+  slot_t *slot = slot_of(core, tick);
+
   MISUSE_IF(entry->link.next != POISON, entry, "inserted twice");
   entry->due_ms = due_ms;
   core->inserted++;
   core->active++;
-  return put_if_planned(core, entry, tick_after(core, due_ms));
+  if (UNLIKELY(!has_pass_by(slot, tick)))
+    return false;
+  append_to_slot(core, slot, entry);
+  return true;
 }
 
 /* The last entry has left the wheel: there is nothing to wake up for. */

@@ -127,7 +127,7 @@ insert_slow(uvwheel_state_t *state, uvwheel_timer_t *timer)
 {
   if (state->core.active == 1)
     uvwheel__forget_blocked(state);
-  if (uvwheel__core_insert_slow(&state->core, &timer->entry))
+  if (uvwheel__core_put(&state->core, &timer->entry))
     uvwheel__arm(state);
   return 0;
 }

@@ -85,7 +85,7 @@ put(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
   poison(entry);
   return !uvwheel__core_insert(core, entry, due_ms) &&
-         uvwheel__core_insert_slow(core, entry);
+         uvwheel__core_put(core, entry);
 }
 
 void
