@@ -134,35 +134,29 @@ run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
 
 /* ---- Listening ----------------------------------------------------------- */
 
-enum answer { READY, QUIET, UNKNOWN };
-
-/* Is a descriptor ready, or does one wait to be registered? Unknown on Windows,
- * on AIX, and where poll(2) fails. poll(2) only looks: epoll_wait would take
- * edge-triggered events away from libuv. */
-static enum answer
+/* Returns the loop's time if no descriptor is ready, and none waits to be
+ * registered; else 0. Where nobody tells (Windows, AIX, a poll(2) that fails),
+ * bytes that came before the spell's last check count as heard. poll(2) only
+ * looks: epoll_wait would take edge-triggered events away from libuv. */
+static uint64_t
 ask_backend(const uvwheel_state_t *state)
 {
 #ifdef _WIN32
-  (void)state;
-  return UNKNOWN;
+  return state->checked_loop_ms;
 #else
   struct pollfd backend = {.fd = uv_backend_fd(state->loop), .events = POLLIN};
   int count;
 
   if (is_watcher_waiting(state))
-    return READY;
-  if (backend.fd < 0)
-    return UNKNOWN;
-  count = poll(&backend, 1, 0);
+    return 0;
+  count = backend.fd < 0 ? -1 : poll(&backend, 1, 0);
   if (count == 0)
-    return QUIET;
-  return count > 0 && (backend.revents & POLLIN) ? READY : UNKNOWN;
+    return loop_now(state);
+  return count > 0 && (backend.revents & POLLIN) ? 0 : state->checked_loop_ms;
 #endif
 }
 
-/* Returns the loop's time if the loop is quiet, else 0. If nobody tells,
- * returns the time of the spell's last check: bytes that came before count as
- * heard.
+/* Returns the loop's time if the loop is quiet, the mailbox included; else 0.
  *
  * A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
@@ -170,19 +164,16 @@ ask_backend(const uvwheel_state_t *state)
 static uint64_t
 ask(uvwheel_state_t *state)
 {
-  uint64_t now_loop_ms = loop_now(state);
-  enum answer answer;
+  uint64_t now_loop_ms = loop_now(state), heard_loop_ms;
 
   if (state->busy_loop_ms != now_loop_ms)
     state->busy_polls = 0;
   state->busy_polls++;
   if ((state->busy_polls & (state->busy_polls - 1)) != 0)
     return 0;
-  answer = ask_backend(state);
-  state->busy_loop_ms = answer == QUIET ? 0 : now_loop_ms;
-  if (answer == READY || !uvwheel__is_mailbox_empty(state))
-    return 0;
-  return answer == QUIET ? now_loop_ms : state->checked_loop_ms;
+  heard_loop_ms = uvwheel__is_mailbox_empty(state) ? ask_backend(state) : 0;
+  state->busy_loop_ms = heard_loop_ms == now_loop_ms ? 0 : now_loop_ms;
+  return heard_loop_ms;
 }
 
 /* The loop's time up to which a spell has waited long enough; 0: not yet. */
