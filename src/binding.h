@@ -16,12 +16,6 @@
 
 /* ---- The state of a wheel ------------------------------------------------ */
 
-/* uvwheel_state_t.flags */
-#define CLOSING 1u       /* uvwheel_close was called        */
-#define UNREF 2u         /* uvwheel_unref was called        */
-#define FIRES_SOONEST 4u /* uvwheel_fire_soonest calls back */
-#define WALKS 8u         /* uvwheel_walk calls back         */
-
 typedef struct uvwheel_state_s uvwheel_state_t;
 
 /* All of a wheel but its data. The core's slots follow in the same block of
@@ -36,7 +30,9 @@ struct uvwheel_state_s {
   uvwheel_options_t options;
 
   core_t core;
-  uint64_t flags;
+  bool is_unref;      /* uvwheel_unref was called                           */
+  bool walks;         /* uvwheel_walk calls back                            */
+  bool fires_soonest; /* uvwheel_fire_soonest calls back                    */
   uint64_t unrefd; /* active timers that do not keep the loop alive          */
   uvwheel_stats_t stats;
 
@@ -78,6 +74,7 @@ struct uvwheel_state_s {
   bool has_mailbox; /* does not change once threads may post                 */
 
   /* The close's (uvwheel.c). */
+  bool was_closed; /* uvwheel_close was called                             */
   uvwheel_close_cb close_cb;
   unsigned open_handles; /* whose close uvwheel_close awaits                 */
   uv_idle_t close_watch; /* waits for handles that others close              */

@@ -364,17 +364,17 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   if (!is_wheel(wheel))
     return 0;
   state = wheel->state;
-  if (is_closing(state) || (state->flags & (WALKS | FIRES_SOONEST)))
+  if (is_closing(state) || state->walks || state->fires_soonest)
     return 0;
   uvwheel__begin_batch(&batch);
-  state->flags |= FIRES_SOONEST;
+  state->fires_soonest = true;
   (void)uvwheel__core_draw(&state->core, count);
   while (!is_closing(state) &&
          (entry = uvwheel__core_take_drawn(&state->core)) != NULL) {
     fired++;
     uvwheel__fire(state, entry, wheel_now(state));
   }
-  state->flags &= ~(uint64_t)FIRES_SOONEST;
+  state->fires_soonest = false;
   uvwheel__end_batch(state, &batch);
   uvwheel__arm(state);
   return fired;

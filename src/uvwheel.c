@@ -210,7 +210,7 @@ on_close_watch(uv_idle_t *close_watch)
 static void
 finish_close(uvwheel_state_t *state)
 {
-  if (state->open_handles != 0 || (state->flags & WALKS))
+  if (state->open_handles != 0 || state->walks)
     return;
   if (!are_closed(state)) {
     (void)uv_idle_init(state->loop, &state->close_watch);
@@ -236,13 +236,13 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   uvwheel_entry_t *entry;
   size_t i;
 
-  if (!is_wheel(wheel) || (wheel->state->flags & CLOSING))
+  if (!is_wheel(wheel) || wheel->state->was_closed)
     return;
   state = wheel->state;
   uvwheel__core_walk_begin(&state->core);
   while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
     (void)uvwheel_timer_stop(timer_of(entry));
-  state->flags |= CLOSING;
+  state->was_closed = true;
   state->close_cb = cb;
   uvwheel__close_mailbox(state);
   for (i = 0; i < HANDLES; i++) /* except those that others close */
@@ -308,46 +308,47 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
   uvwheel_state_t *state;
   uvwheel_entry_t *entry;
 
-  if (!is_wheel(wheel) || cb == NULL ||
-      (wheel->state->flags & (CLOSING | WALKS)))
+  if (!is_wheel(wheel) || cb == NULL)
     return;
   state = wheel->state;
-  state->flags |= WALKS;
+  if (state->was_closed || state->walks)
+    return;
+  state->walks = true;
   uvwheel__core_walk_begin(&state->core);
   while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
     cb(timer_of(entry), arg);
-  state->flags &= ~(uint64_t)WALKS;
-  if (state->flags & CLOSING)
+  state->walks = false;
+  if (state->was_closed)
     finish_close(state);
   else
     uvwheel__arm(state);
 }
 
 static void
-set_unref(uvwheel_t *wheel, uint64_t unref)
+set_unref(uvwheel_t *wheel, bool is_unref)
 {
   if (!is_wheel(wheel))
     return;
-  wheel->state->flags = (wheel->state->flags & ~(uint64_t)UNREF) | unref;
+  wheel->state->is_unref = is_unref;
   uvwheel__update_refs(wheel->state);
 }
 
 void
 uvwheel_ref(uvwheel_t *wheel)
 {
-  set_unref(wheel, 0);
+  set_unref(wheel, false);
 }
 
 void
 uvwheel_unref(uvwheel_t *wheel)
 {
-  set_unref(wheel, UNREF);
+  set_unref(wheel, true);
 }
 
 int
 uvwheel_has_ref(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) && !(wheel->state->flags & UNREF);
+  return is_wheel(wheel) && !wheel->state->is_unref;
 }
 
 /* ---- Version ------------------------------------------------------------ */

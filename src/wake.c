@@ -94,7 +94,7 @@ uvwheel__on_idle(uv_idle_t *idle)
 void
 uvwheel__update_refs(uvwheel_state_t *state)
 {
-  bool ref = !(state->flags & UNREF);
+  bool ref = !state->is_unref;
   bool driven =
       ref && (state->unrefd == 0 || state->unrefd != state->core.active);
 

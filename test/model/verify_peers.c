@@ -223,9 +223,8 @@ key_of_wheel(void)
 {
   const uvwheel_state_t *state = peers_world.wheel.state;
   int64_t spent_ms = state->spent_until_loop_ms, full_ms;
-  uint64_t key = mix(4, state->flags);
+  uint64_t key = mix(4, state->blocked_ms);
 
-  key = mix(key, state->blocked_ms);
   key = mix(key, state->has_stepped_back);
   key = mix(key, key_of_time(state->busy_loop_ms));
   key = mix(key, state->busy_polls);
