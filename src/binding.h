@@ -76,7 +76,6 @@ struct uvwheel_state_s {
   /* The close's (uvwheel.c). */
   bool was_closed; /* uvwheel_close was called                             */
   uvwheel_close_cb close_cb;
-  unsigned open_handles; /* whose close uvwheel_close awaits                 */
   uv_idle_t close_watch; /* waits for handles that others close              */
 };
 
