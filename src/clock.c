@@ -170,30 +170,24 @@ uvwheel__get_allowance(const uvwheel_state_t *state)
                 ALLOWANCE_MS);
 }
 
-static void
-set_back(uvwheel_state_t *state, uint64_t stall_ms)
-{
-  int64_t now_loop_ms = (int64_t)loop_now(state);
-  uint64_t left_ms = uvwheel__get_allowance(state);
-  uint64_t back_ms =
-      min_of(stall_ms + min_of(stall_ms, MAX_GRACE_MS), wheel_now(state));
-
-  state->set_back_ms += back_ms;
-  back_ms = min_of(back_ms, left_ms + ALLOWANCE_MS); /* or a minute of debt */
-  state->spent_until_loop_ms =
-      now_loop_ms + INFLOW * ((int64_t)back_ms - (int64_t)left_ms);
-}
-
 static NOINLINE void
 count_stall(uvwheel_state_t *state, uint64_t stall_ms)
 {
+  uint64_t back_ms = stall_ms + min_of(stall_ms, MAX_GRACE_MS);
+  uint64_t left_ms = uvwheel__get_allowance(state);
+
   state->stats.stalls++;
   state->stats.stall_sum_ms += stall_ms;
   state->stats.stall_max_ms = max_of(state->stats.stall_max_ms, stall_ms);
-  if (state->spent_until_loop_ms <= (int64_t)loop_now(state))
-    set_back(state, stall_ms);
-  else
+  if (state->spent_until_loop_ms > (int64_t)loop_now(state)) {
     state->stats.stalls_unforgiven++;
+    return;
+  }
+  back_ms = min_of(back_ms, wheel_now(state));
+  state->set_back_ms += back_ms;
+  back_ms = min_of(back_ms, left_ms + ALLOWANCE_MS); /* or a minute of debt */
+  state->spent_until_loop_ms =
+      (int64_t)loop_now(state) + INFLOW * ((int64_t)back_ms - (int64_t)left_ms);
 }
 
 void
