@@ -127,19 +127,12 @@ is_watcher_waiting(const uvwheel_state_t *state)
 
 /* ---- The clock (clock.c) ------------------------------------------------- */
 
-/* The wheel's clock; 0 while the loop's clock has stepped back too far. */
+/* The wheel's clock; 0 once the wheel is closing, as then there may be no loop,
+ * and while the loop's clock has stepped back too far. */
 static inline uint64_t
 wheel_now(const uvwheel_state_t *state)
 {
-  return excess(loop_now(state), state->set_back_ms);
-}
-
-/* The wheel's clock for queries: 0 once the wheel is closing, as then there may
- * be no loop. */
-static inline uint64_t
-public_now(const uvwheel_state_t *state)
-{
-  return is_closing(state) ? 0 : wheel_now(state);
+  return is_closing(state) ? 0 : excess(loop_now(state), state->set_back_ms);
 }
 
 /* A time of the loop on the wheel's clock, minus lag_ms: a timer that is due

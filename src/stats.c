@@ -51,9 +51,8 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 
   if (!is_wheel(wheel) || slot > wheel->state->core.slot_mask)
     return 0;
-  return uvwheel__core_count_slot(&wheel->state->core, slot,
-                                  public_now(wheel->state), &later,
-                                  &most_rounds);
+  return uvwheel__core_count_slot(
+      &wheel->state->core, slot, wheel_now(wheel->state), &later, &most_rounds);
 }
 
 /* ---- The page for the operator ------------------------------------------ */
@@ -72,7 +71,7 @@ print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
           (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
   fprintf(stream, "hand      tick %" PRIu64,
-          tick_after(core, public_now(state)) - 1);
+          tick_after(core, wheel_now(state)) - 1);
   if (core->next_tick != NEVER)
     fprintf(stream, ", next look at tick %" PRIu64, core->next_tick);
   fprintf(stream, ", overdue by %" PRIu64 " ms\n", stats->overdue_ms);
@@ -142,6 +141,6 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel->state, &stats, stream);
-  print_slots(&wheel->state->core, public_now(wheel->state), stream);
+  print_slots(&wheel->state->core, wheel_now(wheel->state), stream);
   print_lateness(&stats, stream);
 }

@@ -95,7 +95,7 @@ due_after(uvwheel_state_t *state, uint64_t delay_ms)
 {
   if (UNLIKELY(loop_now(state) < state->set_back_ms))
     uvwheel__step_back(state, 0);
-  return add_ms(wheel_now(state), delay_ms);
+  return add_ms(loop_now(state) - state->set_back_ms, delay_ms);
 }
 
 /* Returns false if the sum is past UINT64_MAX, or if the loop's clock has
@@ -409,7 +409,7 @@ uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
 {
   if (!is_active(timer))
     return 0;
-  return excess(timer->entry.due_ms, public_now(state_of(timer)));
+  return excess(timer->entry.due_ms, wheel_now(state_of(timer)));
 }
 
 uint64_t
@@ -418,7 +418,7 @@ uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
   if (!is_active(timer))
     return 0;
   return rounds_of(&state_of(timer)->core, &timer->entry,
-                   public_now(state_of(timer)));
+                   wheel_now(state_of(timer)));
 }
 
 void

@@ -291,7 +291,7 @@ uvwheel_get_loop(const uvwheel_t *wheel)
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) ? public_now(wheel->state) : 0;
+  return is_wheel(wheel) ? wheel_now(wheel->state) : 0;
 }
 
 uint64_t
