@@ -313,15 +313,18 @@ end_pass(core_t *core)
   core->next_tick = uvwheel__core_find_next_tick(core);
 }
 
-/* Returns the entries that a pass has not handled to its slot. Each lane goes
- * to the next one: else passes that are given up again and again, as by draws
- * of a few entries, would make the first lanes longer than the others. */
-static void
+/* Returns the entries that a pass has not handled to its slot, if a pass goes
+ * on. Each lane goes to the next one: else passes that are given up again and
+ * again, as by draws of a few entries, would make the first lanes longer than
+ * the others. */
+static NOINLINE void
 give_up_pass(core_t *core)
 {
   slot_t *slot = slot_of(core, core->hand);
   uint64_t i;
 
+  if (!is_passing(core))
+    return;
   if (is_pass_over(core)) {
     end_pass(core);
     return;
@@ -354,8 +357,7 @@ uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
       append(&core->pending[core->pass_lanes - 1], &entry->link);
       return false;
     }
-    if (is_passing(core))
-      give_up_pass(core);
+    give_up_pass(core);
     core->hand = tick - 1;
   }
   uvwheel__core_plan_pass(core, tick);
@@ -376,7 +378,7 @@ uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
 static uvwheel_entry_t *
 find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
 {
-  if (UNLIKELY(is_passing(core) && now_ms < hand_ms(core)))
+  if (UNLIKELY(now_ms < hand_ms(core)))
     give_up_pass(core);
   for (;;) {
     while (!list_is_empty(&core->due)) {
@@ -430,8 +432,7 @@ uvwheel__core_draw(core_t *core, uint64_t count)
     core->drawn_ms = hand_ms(core);
     drawn++;
   }
-  if (is_passing(core))
-    give_up_pass(core);
+  give_up_pass(core);
   return drawn;
 }
 
@@ -459,8 +460,7 @@ gather(core_t *core)
 {
   uint64_t number = 0;
 
-  if (is_passing(core))
-    give_up_pass(core);
+  give_up_pass(core);
   while ((number = uvwheel__core_next_occupied(core, number)) <=
          core->slot_mask) {
     slot_t *slot = &core->slots[number];

@@ -177,12 +177,6 @@ lane_at(slot_t *slot, uint32_t place)
   return (uvwheel_link_t *)(void *)((char *)slot + place);
 }
 
-static inline bool
-is_slot_empty(slot_t *slot)
-{
-  return are_empty(slot->lanes, lane_at(slot, slot->lanes_used));
-}
-
 /* How many entries a lane gets before the next lane. With a share of 1, 15
  * entries use 15 lanes: on a wheel of 1 ms, with few entries per slot, each
  * entry then costs a cache line. With 16, such a wheel expires half as fast,

@@ -71,7 +71,7 @@ search_word(core_t *core, uint64_t word, uint64_t first, uint64_t end)
   for (; bits != 0; bits &= bits - 1) {
     uint64_t number = 64 * word + (first + lowest_bit(bits)) % 64;
     slot_t *slot = &core->slots[number];
-    if (is_slot_empty(slot))
+    if (are_empty(slot->lanes, lane_at(slot, slot->lanes_used)))
       uvwheel__core_vacate(core, number);
     else if (slot->next_pass < soonest)
       soonest = slot->next_pass;
