@@ -73,8 +73,8 @@ search_word(core_t *core, uint64_t word, uint64_t first, uint64_t end)
     slot_t *slot = &core->slots[number];
     if (are_empty(slot->lanes, lane_at(slot, slot->lanes_used)))
       uvwheel__core_vacate(core, number);
-    else if (slot->next_pass < soonest)
-      soonest = slot->next_pass;
+    else
+      soonest = min_of(soonest, slot->next_pass);
     if (soonest <= end)
       break;
   }
@@ -136,7 +136,7 @@ uvwheel__core_count_slot(const core_t *core, uint64_t number, uint64_t now_ms,
       uint64_t rounds = rounds_of(core, entry_of(link), now_ms);
       count++;
       *later += rounds > 0;
-      *most_rounds = rounds > *most_rounds ? rounds : *most_rounds;
+      *most_rounds = max_of(*most_rounds, rounds);
     }
   return count;
 }

@@ -58,30 +58,29 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 /* ---- The page for the operator ------------------------------------------ */
 
 #define COLUMNS 64
+#define N "%" PRIu64
 
 static void
 print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
              FILE *stream)
 {
   const core_t *core = &state->core;
+  uint64_t slots = core->slot_mask + 1;
 
-  fprintf(stream,
-          "uvwheel %s  %" PRIu64 " slots x %" PRIu64 " ms = %.1f s a round%s\n",
-          uvwheel_version_string(), core->slot_mask + 1, core->tick_ms,
-          (double)(core->slot_mask + 1) * (double)core->tick_ms / 1000,
+  fprintf(stream, "uvwheel %s  " N " slots x " N " ms = %.1f s a round%s\n",
+          uvwheel_version_string(), slots, core->tick_ms,
+          (double)slots * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
-  fprintf(stream, "hand      tick %" PRIu64,
-          tick_after(core, wheel_now(state)) - 1);
+  fprintf(stream, "hand      tick " N, tick_after(core, wheel_now(state)) - 1);
   if (core->next_tick != NEVER)
-    fprintf(stream, ", next look at tick %" PRIu64, core->next_tick);
-  fprintf(stream, ", overdue by %" PRIu64 " ms\n", stats->overdue_ms);
+    fprintf(stream, ", next look at tick " N, core->next_tick);
+  fprintf(stream, ", overdue by " N " ms\n", stats->overdue_ms);
   fprintf(stream,
-          "timers    %" PRIu64 " active, %" PRIu64 " started, %" PRIu64
-          " stopped, %" PRIu64 " fired\n",
+          "timers    " N " active, " N " started, " N " stopped, " N " fired\n",
           stats->active, stats->started, stats->stopped, stats->fired);
   fprintf(stream,
-          "work      %" PRIu64 " examined, %" PRIu64 " rescheduled; %" PRIu64
-          " turns, %" PRIu64 " cut, the longest %.1f ms\n",
+          "work      " N " examined, " N " rescheduled; " N " turns, " N
+          " cut, the longest %.1f ms\n",
           stats->examined, stats->rescheduled, stats->turns, stats->turns_cut,
           (double)stats->turn_max_us / 1000);
 }
@@ -93,26 +92,24 @@ print_slots(const core_t *core, uint64_t now_ms, FILE *stream)
 {
   static const char shades[] = " .:-=+*#%@";
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
-  uint64_t per_column = slots < COLUMNS ? 1 : slots / COLUMNS;
-  uint64_t columns = slots / per_column, later = 0, most_rounds = 0, i;
-  uint64_t next = tick_after(core, now_ms);
+  uint64_t columns = min_of(slots, COLUMNS), per_column = slots / columns;
+  uint64_t later = 0, most_rounds = 0, next = tick_after(core, now_ms), i;
 
   for (i = 0; i < slots; i++) {
-    uint64_t number = (next + i) & core->slot_mask;
-    counts[i / per_column] +=
-        uvwheel__core_count_slot(core, number, now_ms, &later, &most_rounds);
+    uint64_t *count = &counts[i / per_column];
+    *count += uvwheel__core_count_slot(core, (next + i) & core->slot_mask,
+                                       now_ms, &later, &most_rounds);
+    most = max_of(most, *count);
   }
-  for (i = 0; i < columns; i++)
-    most = counts[i] > most ? counts[i] : most;
   fprintf(stream,
-          "rounds    %" PRIu64 " timers are due in later ones, at most %" PRIu64
+          "rounds    " N " timers are due in later ones, at most " N
           " ahead\nslots     |",
           later, most_rounds);
   for (i = 0; i < columns; i++)
     fputc(shades[counts[i] == 0 ? 0 : 1 + counts[i] * 8 / most], stream);
   fprintf(stream,
-          "|\n          from the next tick on, %" PRIu64 " columns of %" PRIu64
-          " slots; '@' is %" PRIu64 " timers\n",
+          "|\n          from the next tick on, " N " columns of " N
+          " slots; '@' is " N " timers\n",
           columns, per_column, most);
 }
 
@@ -121,13 +118,13 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 {
   uint64_t timers = stats->fired - stats->fired_soonest;
 
-  fprintf(stream, "lateness  %.1f ms on average, latest %" PRIu64 " ms\n",
+  fprintf(stream, "lateness  %.1f ms on average, latest " N " ms\n",
           (double)stats->lateness_sum_ms / (double)(timers + (timers == 0)),
           stats->lateness_max_ms);
   fprintf(stream,
-          "trouble   %" PRIu64 " stalls, the longest %" PRIu64 " ms, %" PRIu64
-          " not forgiven; clock set back by %" PRIu64 " ms in all, %" PRIu64
-          " ms allowed now; %" PRIu64 " fired soonest\n",
+          "trouble   " N " stalls, the longest " N " ms, " N
+          " not forgiven; clock set back by " N " ms in all, " N
+          " ms allowed now; " N " fired soonest\n",
           stats->stalls, stats->stall_max_ms, stats->stalls_unforgiven,
           stats->set_back_ms, stats->allowance_ms, stats->fired_soonest);
 }
