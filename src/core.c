@@ -142,8 +142,8 @@ uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
 
   *core =
       (core_t){.tick_ms = tick_ms,
-               .reciprocal = RECIPROCAL(tick_ms),
-               .reciprocal_ms = RECIPROCAL_MS(tick_ms),
+               .reciprocal = UINT64_MAX / tick_ms,
+               .reciprocal_ms = (UINT64_C(1) << 63) / tick_ms,
                .slot_mask = mask,
                .lanes_end = (flags & UVWHEEL_FIFO) ? offsetof(slot_t, lanes[1])
                                                    : sizeof(slot_t),

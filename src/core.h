@@ -89,9 +89,6 @@ is_passing(const core_t *core)
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-#define RECIPROCAL(tick_ms) (UINT64_MAX / (tick_ms))
-#define RECIPROCAL_MS(tick_ms) ((UINT64_C(1) << 63) / (tick_ms))
-
 /* The first tick after a time. With a division a warm start takes 19 ns instead
  * of 13. So the time is multiplied by a reciprocal, unless it is reciprocal_ms
  * or later: in 3 million years with the default tick, in 3 years with ticks of

@@ -26,10 +26,8 @@
 static bool
 is_libuv_known(const uv_loop_t *loop)
 {
-  const unsigned flags[] = {0, UV__HANDLE_CLOSING, UV__HANDLE_CLOSED};
   uv_timer_t timer = {0};
   uv_loop_t stopped = {0};
-  unsigned i = 0;
 
 #ifdef _WIN32
   if (uv_version() < 0x012c02)
@@ -38,11 +36,9 @@ is_libuv_known(const uv_loop_t *loop)
   if (loop->backend_fd != uv_backend_fd(loop))
     return false;
 #endif
-  for (; i < 3; i++) {
-    timer.flags = flags[i];
-    if (uv_is_closing((uv_handle_t *)&timer) != (i > 0))
+  for (; timer.flags <= UV__HANDLE_CLOSED; timer.flags++)
+    if (uv_is_closing((uv_handle_t *)&timer) != IS_CLOSING(timer))
       return false;
-  }
   uv_stop(&stopped);
   return stopped.stop_flag != 0 && loop->time == uv_now(loop);
 }
@@ -63,22 +59,17 @@ clock_lag_ms(void)
   return 0;
 }
 
-static uint32_t
-default_slots(uint64_t tick_ms)
-{
-  uint64_t slots = (DEFAULT_ROUND_MS + tick_ms - 1) / tick_ms;
-
-  slots = min_of(slots, DEFAULT_MAX_SLOTS);
-  return (uint32_t)max_of(slots, UVWHEEL_DEFAULT_SLOTS);
-}
-
 static void
 choose_defaults(uvwheel_options_t *options)
 {
+  uint64_t slots;
+
   if (options->tick_ms == 0)
     options->tick_ms = UVWHEEL_DEFAULT_TICK_MS;
+  slots = (DEFAULT_ROUND_MS + options->tick_ms - 1) / options->tick_ms;
+  slots = max_of(min_of(slots, DEFAULT_MAX_SLOTS), UVWHEEL_DEFAULT_SLOTS);
   if (options->slots == 0)
-    options->slots = default_slots(options->tick_ms);
+    options->slots = (uint32_t)slots;
   if (options->turn_budget == 0)
     options->turn_budget = UVWHEEL_DEFAULT_TURN_BUDGET;
   if (options->turn_ms == 0)
