@@ -86,8 +86,8 @@ set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
   }
 }
 
-/* A due time is computed in three places: here, for every case; in add_to_now,
- * in two instructions; and in uvwheel_timer_start, with one test less. With
+/* A due time is computed in three places: here, for every case; in postpone, in
+ * two instructions; and in uvwheel_timer_start, with one test less. With
  * this way alone a refresh of a cold timer takes 18.3 ns instead of 17.1, a
  * start 36.2 instead of 34.7. */
 static uint64_t
@@ -96,15 +96,6 @@ due_after(uvwheel_state_t *state, uint64_t delay_ms)
   if (UNLIKELY(loop_now(state) < state->set_back_ms))
     uvwheel__step_back(state, 0);
   return add_ms(loop_now(state) - state->set_back_ms, delay_ms);
-}
-
-/* Returns false if the sum is past UINT64_MAX, or if the loop's clock has
- * stepped back. */
-static inline bool
-add_to_now(const uvwheel_state_t *state, uint64_t delay_ms, uint64_t *due_ms)
-{
-  return !SUBTRACT_OVERFLOWS(loop_now(state), state->set_back_ms, due_ms) &&
-         !ADD_OVERFLOWS(*due_ms, delay_ms, due_ms);
 }
 
 /* ---- Becoming active and idle ------------------------------------------- */
@@ -148,7 +139,8 @@ move(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t due_ms)
   return 0;
 }
 
-/* The unusual cases of a new due time: it is earlier, or was not computed. */
+/* The unusual cases: the due time is earlier than before, or past UINT64_MAX,
+ * or the loop's clock has stepped back. */
 static NOINLINE int
 postpone_slow(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
@@ -166,8 +158,10 @@ postpone(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
   uint64_t due_ms;
 
-  if (UNLIKELY(!add_to_now(state, delay_ms, &due_ms) ||
-               due_ms < timer->entry.due_ms))
+  if (UNLIKELY(
+          SUBTRACT_OVERFLOWS(loop_now(state), state->set_back_ms, &due_ms) ||
+          ADD_OVERFLOWS(due_ms, delay_ms, &due_ms) ||
+          due_ms < timer->entry.due_ms))
     return postpone_slow(state, timer, delay_ms);
   timer->entry.due_ms = due_ms;
   return 0;
