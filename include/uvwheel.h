@@ -144,8 +144,7 @@ typedef struct uvwheel_options_s {
    * bytes. The first start in 4 KiB of them is a page fault, some 2 us. */
   uint32_t slots;
   /* How many timers one turn fires or examines before the loop polls again and
-   * the rest waits. 0 means 10000, UINT32_MAX means no limit. The mailbox has
-   * the same limit of its own. */
+   * the rest waits. 0 means 10000, UINT32_MAX means no limit. */
   uint32_t turn_budget;
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
@@ -156,9 +155,8 @@ typedef struct uvwheel_options_s {
    * up to 10 times slower. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
-   * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The mailbox
-   * has the same limit of its own. The clock is read after each slow callback,
-   * and after at most 16 quick ones. */
+   * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The clock
+   * is read after each slow callback, and after at most 16 quick ones. */
   uint32_t turn_ms;
   /* A loop that is blocked for more ms than this has stalled (P6). 0 means 250.
    * Below 20, the step of a clock of 10 ms may count as a stall. UINT32_MAX
@@ -370,8 +368,7 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
 
 /* Stops the timer: its callback is not called any more, not even if it was due
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
- * for a timer that is not active, or closed.
- * Errors: UV_EINVAL.
+ * for a timer that is not active, or closed. Errors: UV_EINVAL.
  * Cost: O(1). The stop of the last active timer adds one uv_timer_stop, 7 to 22
  * ns per slot in use, and a look at slots / 64 words (see uvwheel_walk). */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
@@ -462,7 +459,8 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
  * Requests are called back in the order in which they were queued; in one
- * iteration of the loop at most turn_budget of them, for at most turn_ms.
+ * iteration of the loop at most turn_budget of them, for at most turn_ms. (A
+ * turn of the wheel counts for itself.)
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A call that failed has not
