@@ -159,15 +159,12 @@ uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms)
 uint64_t
 uvwheel__get_allowance(const uvwheel_state_t *state)
 {
-  int64_t now_loop_ms;
+  int64_t left_ms;
 
   if (is_closing(state)) /* then there may be no loop */
     return 0;
-  now_loop_ms = (int64_t)loop_now(state);
-  if (state->spent_until_loop_ms >= now_loop_ms)
-    return 0;
-  return min_of((uint64_t)(now_loop_ms - state->spent_until_loop_ms) / INFLOW,
-                ALLOWANCE_MS);
+  left_ms = ((int64_t)loop_now(state) - state->spent_until_loop_ms) / INFLOW;
+  return left_ms > 0 ? min_of((uint64_t)left_ms, ALLOWANCE_MS) : 0;
 }
 
 static NOINLINE void
@@ -215,10 +212,9 @@ uvwheel__end_poll(uvwheel_state_t *state)
 void
 uvwheel__begin_batch(batch_t *batch)
 {
-  batch->begin_ns = uv_hrtime();
-  batch->read_ns = batch->begin_ns;
-  batch->unread = 0;
-  batch->read_every = 1;
+  uint64_t now_ns = uv_hrtime();
+
+  *batch = (batch_t){.begin_ns = now_ns, .read_ns = now_ns, .read_every = 1};
 }
 
 /* Reads the clock after each slow callback, and from time to time between quick

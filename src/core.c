@@ -453,10 +453,11 @@ uvwheel__core_take_drawn(core_t *core)
 
 /* ---- All entries -------------------------------------------------------- */
 
-/* Moves the entries of all slots to the unvisited ones, each slot's in their
- * order. next_tick may be too early then. */
-static void
-gather(core_t *core)
+/* Moves all entries to the unvisited ones: each slot's in their order, then
+ * those of a walk or a draw that is under way. next_tick may be too early then.
+ */
+void
+uvwheel__core_walk_begin(core_t *core)
 {
   uint64_t number = 0;
 
@@ -469,12 +470,6 @@ gather(core_t *core)
       splice_after(&core->unvisited, lane);
     uvwheel__core_vacate(core, number);
   }
-}
-
-void
-uvwheel__core_walk_begin(core_t *core)
-{
-  gather(core);
   splice_after(&core->unvisited, &core->visited);
   splice_after(&core->unvisited, &core->drawn);
 }
