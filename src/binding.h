@@ -30,14 +30,14 @@ struct uvwheel_state_s {
   uvwheel_options_t options;
 
   core_t core;
-  bool is_unref;      /* uvwheel_unref was called                           */
-  bool walks;         /* uvwheel_walk calls back                            */
-  bool fires_soonest; /* uvwheel_fire_soonest calls back                    */
+  bool is_unref;          /* uvwheel_unref was called                        */
+  bool is_walking;        /* uvwheel_walk calls back                         */
+  bool is_firing_soonest; /* uvwheel_fire_soonest calls back                 */
   uint64_t unrefd; /* active timers that do not keep the loop alive          */
   uvwheel_stats_t stats;
 
   /* The clock's (clock.c): changed by polls and turns. */
-  uint64_t set_back_ms;     /* by how much it is behind the loop's clock     */
+  uint64_t set_back_ms;     /* by how much it is behind the loop's           */
   uint64_t counted_loop_ms; /* up to when blocked_ms is counted              */
   uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
   uint64_t sleep_until_loop_ms; /* until when the loop may sleep             */
@@ -56,7 +56,7 @@ struct uvwheel_state_s {
   uv_check_t check;         /* listens after each poll                       */
   uint64_t heard_loop_ms;   /* every byte that arrived before was read       */
   uint64_t checked_loop_ms; /* when the last check of the spell has ended    */
-  uint64_t checked_before_loop_ms; /* when the check before that was         */
+  uint64_t checked_before_loop_ms; /* when the check before has ended        */
   uint64_t wait_began_loop_ms;     /* when the wait of the spell began       */
   bool wait_began_anew;  /* in this spell. Without it 680 of 1,000 peers
                             whose datagrams wait are closed when a uv_timer_t
@@ -74,7 +74,7 @@ struct uvwheel_state_s {
   bool has_mailbox; /* does not change once threads may post                 */
 
   /* The close's (uvwheel.c). */
-  bool was_closed; /* uvwheel_close was called                             */
+  bool is_close_called;
   uvwheel_close_cb close_cb;
   uv_idle_t close_watch; /* waits for handles that others close              */
 };

@@ -37,7 +37,7 @@
 
 /* The allowance, at first and at most: ten stalls of 5 s in a row. The debt has
  * the same limit: a suspension of eight hours is forgiven whole, and then no
- * stall for 16 minutes. */
+ * stall is forgiven for 16 minutes. */
 #define ALLOWANCE_MS 60000
 
 /* The part of the loop's time that flows into the allowance: once that is used
@@ -67,8 +67,9 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
 /* ---- How long the loop was blocked --------------------------------------- */
 
 /* The time now, by the clock that the loop reads. (uv_now is older: the end
- * of the last poll, or a later uv_update_time.) On Linux the coarse clock is
- * exact enough, and takes a fifth of the time. */
+ * of the last poll, or a later uv_update_time.) On Linux the coarse clock,
+ * whose step is 10 ms at most, is exact enough for stalls of hundreds of ms,
+ * and takes a fifth of the time. */
 static uint64_t
 clock_ms(const uvwheel_state_t *state)
 {

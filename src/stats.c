@@ -58,7 +58,7 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 /* ---- The page for the operator ------------------------------------------ */
 
 #define COLUMNS 64
-#define N "%" PRIu64
+#define U64 "%" PRIu64
 
 static void
 print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
@@ -67,19 +67,21 @@ print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
   const core_t *core = &state->core;
   uint64_t slots = core->slot_mask + 1;
 
-  fprintf(stream, "uvwheel %s  " N " slots x " N " ms = %.1f s a round%s\n",
+  fprintf(stream, "uvwheel %s  " U64 " slots x " U64 " ms = %.1f s a round%s\n",
           uvwheel_version_string(), slots, core->tick_ms,
           (double)slots * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
-  fprintf(stream, "hand      tick " N, tick_after(core, wheel_now(state)) - 1);
+  fprintf(stream, "hand      tick " U64,
+          tick_after(core, wheel_now(state)) - 1);
   if (core->next_tick != NEVER)
-    fprintf(stream, ", next look at tick " N, core->next_tick);
-  fprintf(stream, ", overdue by " N " ms\n", stats->overdue_ms);
+    fprintf(stream, ", next look at tick " U64, core->next_tick);
+  fprintf(stream, ", overdue by " U64 " ms\n", stats->overdue_ms);
   fprintf(stream,
-          "timers    " N " active, " N " started, " N " stopped, " N " fired\n",
+          "timers    " U64 " active, " U64 " started, " U64 " stopped, " U64
+          " fired\n",
           stats->active, stats->started, stats->stopped, stats->fired);
   fprintf(stream,
-          "work      " N " examined, " N " rescheduled; " N " turns, " N
+          "work      " U64 " examined, " U64 " rescheduled; " U64 " turns, " U64
           " cut, the longest %.1f ms\n",
           stats->examined, stats->rescheduled, stats->turns, stats->turns_cut,
           (double)stats->turn_max_us / 1000);
@@ -102,14 +104,14 @@ print_slots(const core_t *core, uint64_t now_ms, FILE *stream)
     most = max_of(most, *count);
   }
   fprintf(stream,
-          "rounds    " N " timers are due in later ones, at most " N
+          "rounds    " U64 " timers are due in later ones, at most " U64
           " ahead\nslots     |",
           later, most_rounds);
   for (i = 0; i < columns; i++)
     fputc(shades[counts[i] == 0 ? 0 : 1 + counts[i] * 8 / most], stream);
   fprintf(stream,
-          "|\n          from the next tick on, " N " columns of " N
-          " slots; '@' is " N " timers\n",
+          "|\n          from the next tick on, " U64 " columns of " U64
+          " slots; '@' is " U64 " timers\n",
           columns, per_column, most);
 }
 
@@ -118,13 +120,13 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 {
   uint64_t timers = stats->fired - stats->fired_soonest;
 
-  fprintf(stream, "lateness  %.1f ms on average, latest " N " ms\n",
+  fprintf(stream, "lateness  %.1f ms on average, latest " U64 " ms\n",
           (double)stats->lateness_sum_ms / (double)(timers + (timers == 0)),
           stats->lateness_max_ms);
   fprintf(stream,
-          "trouble   " N " stalls, the longest " N " ms, " N
-          " not forgiven; clock set back by " N " ms in all, " N
-          " ms allowed now; " N " fired soonest\n",
+          "trouble   " U64 " stalls, the longest " U64 " ms, " U64
+          " not forgiven; clock set back by " U64 " ms in all, " U64
+          " ms allowed now; " U64 " fired soonest\n",
           stats->stalls, stats->stall_max_ms, stats->stalls_unforgiven,
           stats->set_back_ms, stats->allowance_ms, stats->fired_soonest);
 }

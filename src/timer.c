@@ -341,9 +341,7 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
   return 0;
 }
 
-/* A closed timer has no wheel, and by the flag uvwheel_timer_stop finds it
- * idle.
- */
+/* The idle flag lets a closed timer, which has no wheel, be stopped again. */
 void
 uvwheel_timer_close(uvwheel_timer_t *timer)
 {

@@ -54,8 +54,8 @@
 /* ---- What may fire ------------------------------------------------------- */
 
 /* Converts a time of the loop to the time of the wheel up to which timers may
- * fire. 0 if the loop's clock has stepped back below it: then it tells nothing
- * of the bytes that came since. */
+ * fire. 0 if the loop's clock has stepped back below it: then that time is yet
+ * to come, and so are the bytes that arrive before it. */
 static uint64_t
 limit_by(const uvwheel_state_t *state, uint64_t loop_ms)
 {
@@ -156,7 +156,7 @@ ask_backend(const uvwheel_state_t *state)
 #endif
 }
 
-/* Returns the loop's time if the loop is quiet, the mailbox included; else 0.
+/* Returns the answer of the backend, or 0 while requests wait in the mailbox.
  *
  * A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
@@ -364,17 +364,17 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   if (!is_wheel(wheel))
     return 0;
   state = wheel->state;
-  if (is_closing(state) || state->walks || state->fires_soonest)
+  if (is_closing(state) || state->is_walking || state->is_firing_soonest)
     return 0;
   uvwheel__begin_batch(&batch);
-  state->fires_soonest = true;
+  state->is_firing_soonest = true;
   (void)uvwheel__core_draw(&state->core, count);
   while (!is_closing(state) &&
          (entry = uvwheel__core_take_drawn(&state->core)) != NULL) {
     fired++;
     uvwheel__fire(state, entry, wheel_now(state));
   }
-  state->fires_soonest = false;
+  state->is_firing_soonest = false;
   uvwheel__end_batch(state, &batch);
   uvwheel__arm(state);
   return fired;

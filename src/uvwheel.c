@@ -15,7 +15,7 @@
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MAX_SLOTS 16384
 
-/* A cache line. The flags of a timer need 16. */
+/* A cache line. The flags that stand in an address of the state need 16. */
 #define ALIGNMENT 64
 #define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
@@ -206,7 +206,7 @@ close_handle(uvwheel_state_t *state, uv_handle_t *handle)
 static void
 finish_close(uvwheel_state_t *state)
 {
-  if (state->walks || !are_closed(state) ||
+  if (state->is_walking || !are_closed(state) ||
       is_open((uv_handle_t *)&state->close_watch, UV__HANDLE_CLOSED))
     return;
   MUST_HOLD(state->core.active == 0 && state->core.slots_in_use == 0);
@@ -226,13 +226,13 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   uvwheel_entry_t *entry;
   size_t i;
 
-  if (!is_wheel(wheel) || wheel->state->was_closed)
+  if (!is_wheel(wheel) || wheel->state->is_close_called)
     return;
   state = wheel->state;
   uvwheel__core_walk_begin(&state->core);
   while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
     (void)uvwheel_timer_stop(timer_of(entry));
-  state->was_closed = true;
+  state->is_close_called = true;
   state->close_cb = cb;
   uvwheel__close_mailbox(state);
   for (i = 0; i < HANDLES; i++)
@@ -300,14 +300,14 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
   if (!is_wheel(wheel) || cb == NULL)
     return;
   state = wheel->state;
-  if (state->was_closed || state->walks)
+  if (state->is_close_called || state->is_walking)
     return;
-  state->walks = true;
+  state->is_walking = true;
   uvwheel__core_walk_begin(&state->core);
   while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
     cb(timer_of(entry), arg);
-  state->walks = false;
-  if (state->was_closed)
+  state->is_walking = false;
+  if (state->is_close_called)
     finish_close(state);
   else
     uvwheel__arm(state);
