@@ -136,8 +136,8 @@ uvwheel__end_check(uvwheel_state_t *state)
          do_callbacks_follow(state, behind_ms);
 }
 
-/* uv_backend_timeout may be 0 while a watcher waits to be registered, though
- * nothing is called before the poll then. */
+/* While a watcher waits to be registered, uv_backend_timeout is 0, whether
+ * callbacks follow or not. Then the loop may sleep. */
 void
 uvwheel__end_driver(uvwheel_state_t *state)
 {

@@ -8,7 +8,6 @@
 
 #include "idle_peers.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>

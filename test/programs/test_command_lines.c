@@ -7,9 +7,6 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include <unistd.h>
 
 #include "programs.h"
 #include "suite.h"
@@ -26,7 +23,6 @@ static const struct {
     {"IDLE_SERVER", "--port 65536", "--port takes a number from 0 to 65535"},
     {"IDLE_SERVER", "--port -1", "--port takes a number"},
     {"IDLE_SERVER", "--timeout 5s", "not '5s'"},
-    {"IDLE_SERVER", "--timeout 99999999999999999999", "takes a number"},
     {"IDLE_SERVER", "--slots 65537", "--slots takes a number from 1 to 65536"},
     {"IDLE_SERVER", "--shed --timer uv", "needs --timer wheel"},
     {"IDLE_SERVER", "--timer heap", "wheel, uv, sweep or none, not 'heap'"},
@@ -37,7 +33,6 @@ static const struct {
     {"PLAIN_SERVER", "--timer uv --http 0", "--http shows the wheel"},
     {"MULTI_LOOP", "--threads 0", "--threads takes a number from 1 to 1024"},
     {"MULTI_LOOP", "--timer uv", "unrecognized option '--timer'"},
-    {"MULTI_LOOP", "--bind no.such.host.invalid", "no such host"},
     {"MULTI_LOOP", "--threads 65 --http 0", "--http shows at most 64 threads"},
     {"UDP_SESSIONS", "--sessions -1", "--sessions takes a number"},
     {"UDP_SESSIONS", "--timer none", "--timer takes wheel or uv, not 'none'"},
@@ -54,12 +49,10 @@ static const struct {
     {"IDLE_LOAD", "--stall 1 --pid 7 --churn", "without --churn"},
     {"IDLE_LOAD", "--flood 10", "--flood goes with --chatty 100"},
     {"UDP_LOAD", "--peers 16000001", "takes a number from 1 to 16000000"},
-    {"UDP_LOAD", "--interval 1300", "--interval must be at most a quarter"},
     {"UDP_LOAD", "--seed 18446744073709551616", "--seed takes a number"},
     {"MIGRATE_BEFORE", "", "usage: "},
     {"MIGRATE_BEFORE", "0", "usage: "},
     {"MIGRATE_AFTER", "-5", "usage: "},
-    {"MIGRATE_AFTER", "5x", "usage: "},
     {"MIGRATE_AFTER", "5 5", "usage: "},
     {"DEMO", "--bogus", "unknown option '--bogus'"},
     {"DEMO", "--connections", "--connections takes a value"},

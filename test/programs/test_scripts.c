@@ -18,28 +18,20 @@ static result_t result;
 
 #define SHORT_MINUTES "--minute 1 --timeout 800 --connections 100"
 static const struct {
-  const char *script;
+  const char *script, *options, *says[16];
   unsigned descriptors; /* they raise no limit, but make do */
-  const char *options;
   int needs_udp;
-  const char *says[16];
 } tables[] = {
+    {"DEMO", "--connections 100 --timeout 600",
+     .says = {"connections", "messages echoed", "timer refreshes", "on time",
+              "lateness", "wrong closes", "CPU", "bytes per timer",
+              "uv_timer_t", "no timeouts\n"}},
     {"DEMO",
-     0,
-     "--connections 100 --timeout 600",
-     0,
-     {"connections", "messages echoed", "timer refreshes", "on time",
-      "lateness", "wrong closes", "CPU", "bytes per timer", "uv_timer_t",
-      "no timeouts\n"}},
-    {"DEMO",
-     132,
      "--timeout 600",
-     0,
-     {"100 connections instead of 10000", "no timeouts\n"}},
+     {"100 connections instead of 10000", "no timeouts\n"},
+     .descriptors = 132},
     {"DEMO",
-     0,
      "--million --sessions 1000 --timeout 1000",
-     1,
      {"uv_timer_t          uvwheel\n",
       "sessions at once                                  1,000            "
       "1,000",
@@ -50,30 +42,22 @@ static const struct {
       "sessions expired                                    800              "
       "800",
       "before their timeout                                0                0",
-      "lateness: median", "99 % below", "max",
-      "longest iteration of the loop"}},
+      "lateness: median", "99 % below", "max", "longest iteration of the loop"},
+     .needs_udp = 1},
     {"DEMO",
-     0,
      "--trouble --connections 100",
-     1,
      {"uv_timer_t      uvwheel\n", "frozen for 5 s, 50 keep sending: closed",
       "blocked for 4 s, 15 keep sending: closed",
       "UDP, frozen for 4 s, 15 keep sending: lost",
-      "100 expire at once: longest iteration", "full: served of 1 newcomers"}},
-    {"SOAK",
-     0,
-     SHORT_MINUTES " 3",
-     0,
-     {"\n     3 ", "none wrong, none left.\n", " KiB after minute 1, ",
-      " KiB at the end: not growing.\n"}},
-    {"SOAK",
-     0,
-     SHORT_MINUTES " 1",
-     0,
-     {"none wrong, none left.\n", "does not tell whether it grows"}},
+      "100 expire at once: longest iteration", "full: served of 1 newcomers"},
+     .needs_udp = 1},
+    {"SOAK", SHORT_MINUTES " 3",
+     .says = {"\n     3 ", "none wrong, none left.\n", " KiB after minute 1, ",
+              " KiB at the end: not growing.\n"}},
+    {"SOAK", SHORT_MINUTES " 1",
+     .says = {"none wrong, none left.\n", "does not tell whether it grows"}},
 };
 #define DEMOS 4
-#define TABLES 6
 
 static const char *
 in_build(const char *options)
@@ -173,7 +157,7 @@ main(void)
       {a_script_that_is_stopped_leaves_nothing_running, 0, 2},
   };
   const loop_test_t soak[] = {
-      {a_small_run_prints_its_table, DEMOS, TABLES},
+      {a_small_run_prints_its_table, DEMOS, sizeof tables / sizeof *tables},
       EACH(a_bad_server_fails_a_soak_with_one_line, bad),
       {a_script_that_is_stopped_leaves_nothing_running, 2, 4},
   };
