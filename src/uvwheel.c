@@ -170,7 +170,18 @@ static void finish_close(uvwheel_state_t *state);
 static void
 on_handle_closed(uv_handle_t *handle)
 {
-  finish_close(handle->data);
+  uvwheel_state_t *state = handle->data;
+
+  state->open_handles--;
+  finish_close(state);
+}
+
+static void
+close_handle(uvwheel_state_t *state, uv_handle_t *handle)
+{
+  state->open_handles++;
+  handle->data = state;
+  uv_close(handle, on_handle_closed);
 }
 
 /* Looks in each iteration whether libuv is done with the handles that others
@@ -182,33 +193,23 @@ on_close_watch(uv_idle_t *close_watch)
     uv_close((uv_handle_t *)close_watch, on_handle_closed);
 }
 
-/* Closes a handle. If others have begun to, no callback says when libuv is done
- * with it: then close_watch looks. */
-static void
-close_handle(uvwheel_state_t *state, uv_handle_t *handle)
-{
-  uv_idle_t *watch = &state->close_watch;
-
-  if (is_open(handle, UV__HANDLE_CLOSING | UV__HANDLE_CLOSED)) {
-    handle->data = state;
-    uv_close(handle, on_handle_closed);
-  } else if (is_open(handle, UV__HANDLE_CLOSED) &&
-             watch->type == UV_UNKNOWN_HANDLE) {
-    (void)uv_idle_init(state->loop, watch);
-    (void)uv_idle_start(watch, on_close_watch);
-    watch->data = state;
-  }
-}
-
-/* Finishes if libuv does not refer to the state any more. If a walk still does,
- * this is called again at its end. Threads may be in a post until the close
- * callback returns, which may join them: so the state goes last. */
+/* Finishes once libuv does not refer to the state any more. If a walk still
+ * does, this is called again at its end. If others have begun to close a
+ * handle, no callback says when libuv is done with it: then close_watch looks.
+ * Threads may be in a post until the close callback returns, which may join
+ * them: so the state goes last. */
 static void
 finish_close(uvwheel_state_t *state)
 {
-  if (state->is_walking || !are_closed(state) ||
-      is_open((uv_handle_t *)&state->close_watch, UV__HANDLE_CLOSED))
+  if (state->open_handles != 0 || state->is_walking)
     return;
+  if (!are_closed(state)) {
+    (void)uv_idle_init(state->loop, &state->close_watch);
+    (void)uv_idle_start(&state->close_watch, on_close_watch);
+    state->close_watch.data = state;
+    state->open_handles++;
+    return;
+  }
   MUST_HOLD(state->core.active == 0 && state->core.slots_in_use == 0);
   uvwheel__cancel_posts(state);
   STORE_STATE(&state->wheel->state, NULL);
@@ -235,8 +236,9 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   state->is_close_called = true;
   state->close_cb = cb;
   uvwheel__close_mailbox(state);
-  for (i = 0; i < HANDLES; i++)
-    close_handle(state, handle_at(state, i));
+  for (i = 0; i < HANDLES; i++) /* except those that others close */
+    if (is_open(handle_at(state, i), UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
+      close_handle(state, handle_at(state, i));
   finish_close(state);
 }
 
