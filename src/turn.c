@@ -77,7 +77,7 @@ forget_if_stepped_back(uvwheel_state_t *state)
     return;
   state->has_stepped_back = false;
   state->heard_loop_ms = 0;
-  state->checked_loop_ms = state->checked_before_loop_ms = 0;
+  state->checked_loop_ms = 0;
   state->wait_began_loop_ms = NOT_BEGUN;
 }
 
