@@ -459,8 +459,8 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
  * Requests are called back in the order in which they were queued; in one
- * iteration of the loop at most turn_budget of them, for at most turn_ms. (A
- * turn of the wheel counts for itself.)
+ * iteration of the loop at most turn_budget of them, for at most turn_ms. The
+ * wheel's turns have these limits for themselves.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A call that failed has not

@@ -109,7 +109,9 @@ uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
 void
 uvwheel__forget_blocked(uvwheel_state_t *state)
 {
-  state->blocked_ms = 0;
+  uint64_t since_ms = excess(state->counted_loop_ms, loop_now(state));
+
+  state->blocked_ms = min_of(state->blocked_ms, since_ms);
   state->counted_loop_ms = max_of(state->counted_loop_ms, loop_now(state));
 }
 

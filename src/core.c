@@ -453,9 +453,9 @@ uvwheel__core_take_drawn(core_t *core)
 
 /* ---- All entries -------------------------------------------------------- */
 
-/* Moves all entries to the unvisited ones: each slot's in their order, then
- * those of a walk or a draw that is under way. next_tick may be too early then.
- */
+/* Moves all entries to the unvisited ones, where the drawn ones come first,
+ * then the visited ones, then each slot's in their order. next_tick may be too
+ * early then. */
 void
 uvwheel__core_walk_begin(core_t *core)
 {

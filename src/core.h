@@ -225,14 +225,15 @@ uvwheel__core_next_ms(const core_t *core)
                                              : UINT64_MAX;
 }
 
-/* Puts an entry that is on no list into the slot of its tick. Returns whether
- * uvwheel__core_next_ms may have become earlier. */
+/* Puts an entry that is on no list into the slot of its tick, or, if a pass of
+ * that tick goes on, among the entries that it has yet to look at. Returns
+ * whether uvwheel__core_next_ms may have become earlier. */
 bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry);
 
 /* Puts an entry that is not active into the wheel, due at due_ms; fewer than
- * capacity must be active. Returns false if uvwheel__core_put has to follow,
- * which is not called here, so that the usual start of a timer needs no stack.
- */
+ * capacity must be active. Returns false if the caller has to call
+ * uvwheel__core_put next. (It is not called here, so that the usual start of a
+ * timer needs no stack.) */
 static inline bool
 uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {

@@ -207,8 +207,11 @@ uvwheel__fire(uvwheel_state_t *state, uvwheel_entry_t *entry, uint64_t limit_ms)
 {
   uvwheel_timer_t *timer = timer_of(entry);
 
-  if (repeats(timer)) {
-    (void)insert(state, timer, next_due_ms(state, timer, limit_ms));
+  if (repeats(timer)) { /* it counts as active all the time: no insert_slow */
+    if (!uvwheel__core_insert(&state->core, entry,
+                              next_due_ms(state, timer, limit_ms)) &&
+        uvwheel__core_put(&state->core, entry))
+      uvwheel__arm(state);
   } else {
     timer->wheel_and_flags |= TIMER_IDLE;
     update_unrefd(state, timer, -1);

@@ -31,10 +31,10 @@
  *
  * Timers must also fire in a loop that always has I/O ready. There a timer
  * waits until two polls and a quarter of a tick have passed since it was due.
- * The wait begins when a check finds that the loop is not quiet. Its limit
- * moves with the clock: a timer that becomes due meanwhile waits as long. If
- * callbacks that follow a check, such as timers of the loop, take longer than
- * MIN_WAIT_MS, the wait begins anew, once in a spell. */
+ * The wait of a spell begins when a check first finds that the loop is not
+ * quiet. Its limit moves with the clock: a timer that becomes due meanwhile
+ * waits as long. If callbacks that follow a check, such as timers of the loop,
+ * take longer than MIN_WAIT_MS, the wait begins anew, once in a spell. */
 
 #include "binding.h"
 
@@ -48,7 +48,7 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
-/* wait_began_loop_ms: the loop was quiet whenever the spell asked. */
+/* wait_began_loop_ms: the spell has found the loop quiet whenever it asked. */
 #define NOT_BEGUN UINT64_MAX
 
 /* ---- What may fire ------------------------------------------------------- */
@@ -189,21 +189,16 @@ waited_for_ms(const uvwheel_state_t *state)
   return min_of(now_loop_ms - wait_ms, state->checked_before_loop_ms);
 }
 
-/* Something is due. If heard_loop_ms does not cover it, asks whether the loop
- * is quiet. If it is not, whoever spoke before waited_loop_ms counts as heard,
- * and a wait begins, unless one goes on. */
+/* Something is due: asks whether the loop is quiet. If it is not, whoever spoke
+ * before waited_loop_ms counts as heard, and the wait of the spell begins. */
 static void
 update_heard(uvwheel_state_t *state, uint64_t waited_loop_ms)
 {
-  uint64_t quiet_loop_ms;
+  uint64_t quiet_loop_ms = ask(state);
 
-  if (is_due_by(state, state->heard_loop_ms))
-    return;
-  quiet_loop_ms = ask(state);
-  state->heard_loop_ms = max_of(quiet_loop_ms, waited_loop_ms);
-  if (quiet_loop_ms != 0)
-    state->wait_began_loop_ms = NOT_BEGUN;
-  else if (state->wait_began_loop_ms == NOT_BEGUN)
+  state->heard_loop_ms =
+      max_of(state->heard_loop_ms, max_of(quiet_loop_ms, waited_loop_ms));
+  if (quiet_loop_ms == 0 && state->wait_began_loop_ms == NOT_BEGUN)
     state->wait_began_loop_ms = loop_now(state);
 }
 
