@@ -195,6 +195,18 @@ next_due_ms(const uvwheel_state_t *state, const uvwheel_timer_t *timer,
   return add_ms(tick_ms, (repeat - (tick_ms - next_ms) % repeat) % repeat);
 }
 
+/* A repeat counts as active all the time. So, unlike insert_slow, this does not
+ * forget what has blocked the loop. */
+static NOINLINE void
+start_repeat(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
+{
+  uint64_t due_ms = next_due_ms(state, timer, limit_ms);
+
+  if (!uvwheel__core_insert(&state->core, &timer->entry, due_ms) &&
+      uvwheel__core_put(&state->core, &timer->entry))
+    uvwheel__arm(state);
+}
+
 #ifdef UVWHEEL_CHECKS
 static THREAD_LOCAL const uvwheel_timer_t *called_back; /* its callback runs */
 #define SET_CALLED_BACK(timer) (called_back = (timer))
@@ -207,11 +219,8 @@ uvwheel__fire(uvwheel_state_t *state, uvwheel_entry_t *entry, uint64_t limit_ms)
 {
   uvwheel_timer_t *timer = timer_of(entry);
 
-  if (repeats(timer)) { /* it counts as active all the time: no insert_slow */
-    if (!uvwheel__core_insert(&state->core, entry,
-                              next_due_ms(state, timer, limit_ms)) &&
-        uvwheel__core_put(&state->core, entry))
-      uvwheel__arm(state);
+  if (repeats(timer)) {
+    start_repeat(state, timer, limit_ms);
   } else {
     timer->wheel_and_flags |= TIMER_IDLE;
     update_unrefd(state, timer, -1);

@@ -431,7 +431,7 @@ START_TEST(a_repeat_that_is_alone_on_its_wheel_has_stalls)
 
   open_wheel_with_stalls(100);
   test_timer_init(&waiting);
-  begin_uv_timer(&blocker, block_249_ms, 110, 0);
+  begin_uv_timer(&blocker, block_249_ms, 103, 0); /* before that tick */
   blocker.data = &blocker;
   test_timer_start(&waiting, 100, 1000);
   run_for(1000);
