@@ -49,11 +49,7 @@ end_noise(void)
 static uint64_t
 wait_of(uint64_t tick_ms)
 {
-  uint64_t quarter_ms = tick_ms / 4;
-
-  return quarter_ms < MIN_WAIT_MS   ? MIN_WAIT_MS
-         : quarter_ms > MAX_WAIT_MS ? MAX_WAIT_MS
-                                    : quarter_ms;
+  return min_of(max_of(tick_ms / 4, MIN_WAIT_MS), MAX_WAIT_MS);
 }
 
 /* ---- How late timers are ------------------------------------------------- */
@@ -68,9 +64,8 @@ note_lateness(test_timer_t *timer)
   uint64_t late_ms = timer->fired_ms - timer->due_ms;
   uint64_t waited_ms = virtual_time_ns() / NS_PER_MS - timer->due_ms;
 
-  latest_ms = late_ms > latest_ms ? late_ms : latest_ms;
-  shortest_wait_ms =
-      waited_ms < shortest_wait_ms ? waited_ms : shortest_wait_ms;
+  latest_ms = max_of(latest_ms, late_ms);
+  shortest_wait_ms = min_of(shortest_wait_ms, waited_ms);
 }
 
 static const struct {

@@ -403,8 +403,7 @@ stop_other(uv_prepare_t *prepare)
     test_timer_start(&other, 300, 0);
 }
 
-/* P6. The next poll starts a timer. Or one is started before, with a time from
- * before the block: that counts, so that it is not early. */
+/* P6. But not for a timer that starts by a time from before the block. */
 START_TEST(an_empty_wheel_forgets_what_has_blocked_the_loop)
 {
   static uv_prepare_t prepare;

@@ -379,8 +379,7 @@ take_5_ms(uvwheel_timer_t *timer)
 
 static const uvwheel_timer_cb resumers[] = {resume_by_itself, resume_next_poll};
 
-/* P6. The loop is quiet for 60 ms after the tick of all timers; then one
- * resumes reading, itself or in the next poll. */
+/* P6. A turn that was cut resumes reading, at once or after 60 quiet ms. */
 START_TEST(reading_that_is_resumed_in_a_cut_turn_comes_first)
 {
   const uvwheel_options_t options = {
@@ -391,9 +390,9 @@ START_TEST(reading_that_is_resumed_in_a_cut_turn_comes_first)
   open_wheel_with(&options);
   open_bell();
   open_wide_pair(message_fds);
-  for (i = 0; i < LENGTH(slow); i++)
+  for (i = 0; i < (_i < 2 ? 0 : LENGTH(slow)); i++)
     begin_timer(&slow[i], take_5_ms, 2000, 0);
-  begin_timer(&resuming, resumers[_i], 2000, 0);
+  begin_timer(&resuming, resumers[_i % 2], 2000, 0);
   begin_timer(&idle, cut_off, 2000, 0);
   open_paused();
   run_for(3000);
@@ -555,7 +554,7 @@ main(void)
            ticks_ms),
       EACH(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first,
            ticks_ms),
-      EACH(reading_that_is_resumed_in_a_cut_turn_comes_first, resumers),
+      {reading_that_is_resumed_in_a_cut_turn_comes_first, 0, 4},
       EACH(a_step_back_that_no_check_has_seen_leaves_nothing_unheard, ticks_ms),
       EACH(a_connection_that_was_just_accepted_is_read_before_its_timer_fires,
            ticks_ms),

@@ -257,8 +257,7 @@ earliest_ms(const core_t *core, const item_t *items, size_t count)
   for (i = 0; i < count; i++)
     if (is_active(&items[i].entry)) {
       uint64_t tick_ms = tick_ms_after(core->tick_ms, items[i].entry.due_ms);
-      if (tick_ms < earliest)
-        earliest = tick_ms;
+      earliest = min_of(earliest, tick_ms);
     }
   return earliest;
 }
