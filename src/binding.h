@@ -157,8 +157,7 @@ void uvwheel__init_clock(uvwheel_state_t *state);
 /* The loop's clock is behind what it was. */
 void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
 /* Counts the time up to now as blocked, except what lies before both
- * slept_loop_ms and sleep_until_loop_ms: that counts as sleep. An empty wheel
- * has nothing to forgive, and does not read the clock. */
+ * slept_loop_ms and sleep_until_loop_ms: that counts as sleep. */
 void uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms);
 /* The first timer of an empty wheel starts: what has blocked the loop before
  * the loop's time does not count. */

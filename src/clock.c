@@ -85,10 +85,11 @@ clock_ms(const uvwheel_state_t *state)
   return max_of(now_ms, loop_now(state));
 }
 
-static void
-count_until(uvwheel_state_t *state, uint64_t now_loop_ms,
-            uint64_t slept_loop_ms)
+void
+uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
 {
+  uint64_t now_loop_ms = clock_ms(state);
+
   slept_loop_ms = min_of(slept_loop_ms, state->sleep_until_loop_ms);
   state->counted_loop_ms =
       max_of(state->counted_loop_ms, min_of(slept_loop_ms, now_loop_ms));
@@ -97,13 +98,6 @@ count_until(uvwheel_state_t *state, uint64_t now_loop_ms,
   else
     uvwheel__step_back(state, state->counted_loop_ms - now_loop_ms);
   state->counted_loop_ms = now_loop_ms;
-}
-
-void
-uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
-{
-  if (state->core.active != 0)
-    count_until(state, clock_ms(state), slept_loop_ms);
 }
 
 void
@@ -193,12 +187,10 @@ count_stall(uvwheel_state_t *state, uint64_t stall_ms)
 void
 uvwheel__end_poll(uvwheel_state_t *state)
 {
-  bool is_empty = state->core.active == 0;
-  uint64_t polled_loop_ms = loop_now(state), stall_ms;
+  uint64_t stall_ms;
 
-  count_until(state, is_empty ? polled_loop_ms : clock_ms(state),
-              polled_loop_ms);
-  stall_ms = is_empty ? 0 : state->blocked_ms;
+  uvwheel__add_blocked(state, loop_now(state));
+  stall_ms = state->core.active != 0 ? state->blocked_ms : 0;
   state->blocked_ms = 0;
   state->sleep_until_loop_ms = 0; /* until uvwheel__end_check */
   if (UNLIKELY(stall_ms > state->options.stall_ms) &&
