@@ -257,7 +257,7 @@ look_at(core_t *core, uvwheel_entry_t *entry, uint64_t pass_ms)
   }
   tick = tick_after(core, entry->due_ms);
   stays = ((tick ^ core->hand) & core->slot_mask) == 0;
-  core->moved += !stays;
+  core->rescheduled += !stays;
   if (stays && is_fifo(core))
     keep(core, entry, tick);
   else
@@ -389,7 +389,7 @@ find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
         return entry;
       /* It was postponed after it was found due. */
       (void)uvwheel__core_move(core, entry, entry->due_ms);
-      core->moved++;
+      core->rescheduled++;
       (*budget)--;
     }
     if (is_passing(core) && is_pass_over(core))
@@ -442,7 +442,7 @@ uvwheel__core_take_drawn(core_t *core)
   while (!list_is_empty(&core->drawn)) {
     uvwheel_entry_t *entry = entry_of(core->drawn.next);
     if (entry->due_ms < core->drawn_ms) {
-      core->drawn_count++;
+      core->fired_soonest++;
       take_out(core, entry);
       return entry;
     }

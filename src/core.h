@@ -46,7 +46,7 @@ typedef struct core_s {
 
   /* Changed by each insert and remove. */
   uint64_t active;       /* entries that are in the wheel                    */
-  uint64_t inserted;     /* entries that were inserted so far                */
+  uint64_t started;      /* entries that were inserted so far                */
   uint64_t slots_in_use; /* occupied slots. Without this count the remove of a
                             lone entry goes through all words of the bits: it
                             takes 652 ns with 16,384 slots, not 16 to 40     */
@@ -58,16 +58,16 @@ typedef struct core_s {
   /* Changed by a pass. */
   uint64_t pass_lanes; /* how many lanes the pass has; 0: no pass goes on    */
   uvwheel_link_t pending[MAX_LANES]; /* not yet looked at                    */
-  uvwheel_link_t due;  /* found due, not yet handed out                      */
-  uvwheel_link_t kept; /* of a FIFO wheel: they stay in the slot             */
-  uint64_t expired;    /* entries handed out because they were due           */
-  uint64_t examined;   /* entries that the hand looked at                    */
-  uint64_t moved;      /* entries that the hand moved after a refresh        */
+  uvwheel_link_t due;   /* found due, not yet handed out                     */
+  uvwheel_link_t kept;  /* of a FIFO wheel: they stay in the slot            */
+  uint64_t expired;     /* entries handed out because they were due          */
+  uint64_t examined;    /* entries that the hand looked at                   */
+  uint64_t rescheduled; /* entries that the hand moved after a refresh       */
 
   /* Changed by a draw. */
-  uvwheel_link_t drawn; /* to be handed out before their time                */
-  uint64_t drawn_ms;    /* the drawn entries are due before this             */
-  uint64_t drawn_count; /* entries handed out before they were due           */
+  uvwheel_link_t drawn;   /* to be handed out before their time              */
+  uint64_t drawn_ms;      /* the drawn entries are due before this           */
+  uint64_t fired_soonest; /* entries handed out before they were due         */
 
   /* Changed by a walk. */
   uvwheel_link_t unvisited; /* the walk has yet to visit these               */
@@ -242,7 +242,7 @@ uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 
   MISUSE_IF(entry->link.next != POISON, entry, "inserted twice");
   entry->due_ms = due_ms;
-  core->inserted++;
+  core->started++;
   core->active++;
   if (UNLIKELY(!has_pass_by(slot, tick)))
     return false;

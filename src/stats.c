@@ -22,11 +22,11 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   core = &state->core;
   *stats = state->stats;
   stats->active = core->active;
-  stats->started = core->inserted;
-  stats->fired = core->expired + core->drawn_count;
-  stats->fired_soonest = core->drawn_count;
+  stats->started = core->started;
+  stats->fired = core->expired + core->fired_soonest;
+  stats->fired_soonest = core->fired_soonest;
   stats->stopped = stats->started - stats->active - stats->fired;
-  stats->rescheduled = core->moved;
+  stats->rescheduled = core->rescheduled;
   stats->examined = core->examined;
   stats->set_back_ms = state->set_back_ms;
   stats->allowance_ms = uvwheel__get_allowance(state);

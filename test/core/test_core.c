@@ -65,7 +65,7 @@ expire_alone(core_t *core, const shape_t *shape, uint64_t start_ms)
     expect_none(core, now_ms);
   }
   ck_assert_uint_eq(core->examined, count);
-  ck_assert_uint_eq(core->moved, 0);
+  ck_assert_uint_eq(core->rescheduled, 0);
 }
 
 /* P1 */
@@ -194,7 +194,7 @@ START_TEST(postponing_is_one_store)
   postpone(&core, &entry, 5150);
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), 1100);
   expect_none(&core, 1100);
-  ck_assert_uint_eq(core.moved, 1);
+  ck_assert_uint_eq(core.rescheduled, 1);
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), 5200);
   expect_only(&core, 5200, &entry);
   close_core(&core);
@@ -270,7 +270,7 @@ START_TEST(a_budget_bounds_what_one_turn_moves)
   for (i = 0; i < MANY; i++)
     items[i].entry.due_ms = 15;
   ck_assert_uint_eq(turn(&core, 10, 400), 0);
-  ck_assert_uint_eq(core.moved, 400);
+  ck_assert_uint_eq(core.rescheduled, 400);
   close_core(&core);
 }
 END_TEST

@@ -123,13 +123,13 @@ live_a_tick(uint64_t now_ms)
 static uint64_t
 live(uint64_t *now_ms, uint64_t rounds)
 {
-  uint64_t examined = core.examined, inserted = core.inserted;
+  uint64_t examined = core.examined, started = core.started;
   uint64_t end_ms = *now_ms + rounds * ROUND_MS;
 
   for (; *now_ms < end_ms; *now_ms += TICK_MS)
     live_a_tick(*now_ms);
   verify(&core);
-  return 100 * (core.examined - examined) / (core.inserted - inserted);
+  return 100 * (core.examined - examined) / (core.started - started);
 }
 
 static unsigned
@@ -181,7 +181,7 @@ START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
     expect_only(&core, 10 + round * ROUND_MS, &early);
     ck_assert_uint_eq(core.examined, (round + 1) * (CROWD + 1));
   }
-  ck_assert_uint_eq(core.moved, 0);
+  ck_assert_uint_eq(core.rescheduled, 0);
   ck_assert_uint_eq(drain(&core, 10 + 50 * ROUND_MS), CROWD);
   close_core(&core);
 }
@@ -335,7 +335,7 @@ START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute)
       core.slots[(MINUTE_MS + 1 + i) % shape.slots].next_pass = 7;
   }
   ck_assert_uint_eq(core.examined, TURNS);
-  ck_assert_uint_eq(core.moved, 0);
+  ck_assert_uint_eq(core.rescheduled, 0);
   free_core(&core);
 }
 END_TEST

@@ -98,7 +98,7 @@ insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   expect_told(core, put(core, entry, due_ms), before_ms);
   require(is_active(entry) && entry->due_ms == due_ms);
   require(core->active == before.active + 1);
-  require(core->inserted == before.inserted + 1);
+  require(core->started == before.started + 1);
   verify(core);
 }
 
@@ -136,7 +136,7 @@ expect_left(const core_t *core, uvwheel_entry_t *entry, const core_t *before)
   if (entry != NULL)
     entry->link.next = NULL;
   require(core->active + left == before->active);
-  require(core->inserted == before->inserted);
+  require(core->started == before->started);
   if (core->active == 0)
     require(uvwheel__core_next_ms(core) == UINT64_MAX);
   verify(core);
@@ -151,7 +151,7 @@ remove_entry(core_t *core, uvwheel_entry_t *entry)
     uvwheel__core_became_empty(core);
   expect_left(core, entry, &before);
   require(core->expired == before.expired);
-  require(core->drawn_count == before.drawn_count);
+  require(core->fired_soonest == before.fired_soonest);
 }
 
 /* Nothing is handed out early, and the caller is told if something is left. */
@@ -166,7 +166,7 @@ expire_within(core_t *core, uint64_t now_ms, uint64_t *budget)
   expect_left(core, entry, &before);
   require(*budget + expired <= budget_before);
   require(core->expired == before.expired + expired);
-  require(core->drawn_count == before.drawn_count);
+  require(core->fired_soonest == before.fired_soonest);
   if (entry != NULL)
     require(tick_ms_after(core->tick_ms, entry->due_ms) <= now_ms);
   else if (*budget > 0)
@@ -201,7 +201,7 @@ take_drawn(core_t *core)
   uvwheel_entry_t *entry = uvwheel__core_take_drawn(core);
 
   expect_left(core, entry, &before);
-  require(core->drawn_count - before.drawn_count == (entry != NULL));
+  require(core->fired_soonest - before.fired_soonest == (entry != NULL));
   return entry;
 }
 
