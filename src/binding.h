@@ -43,7 +43,6 @@ struct uvwheel_state_s {
   uint64_t sleep_until_loop_ms; /* until when the loop may sleep             */
   int64_t spent_until_loop_ms;  /* when the allowance is 0; it grows from
                                    then on                                   */
-  bool has_stepped_back;        /* since turn.c looked last                  */
 
   /* What wakes the loop (wake.c). */
   uv_timer_t driver;          /* fires the timers that are due               */
@@ -165,13 +164,15 @@ void uvwheel__forget_blocked(uvwheel_state_t *state);
 /* A poll has returned. Counts a stall if the loop was blocked for too long, and
  * sets the wheel's clock back, unless the allowance is used up. */
 void uvwheel__end_poll(uvwheel_state_t *state);
-/* The check returns to libuv: the loop may sleep until the driver is due.
- * Returns whether callbacks of others follow: then the driver has to be started
- * at once, so that libuv calls it behind them. */
-bool uvwheel__end_check(uvwheel_state_t *state);
+/* The check returns to libuv: the loop may sleep until the driver is due. If
+ * callbacks follow, the driver's or others', returns the delay with which the
+ * driver has to be started, so that libuv calls it at once and behind the
+ * others; else UINT64_MAX. */
+uint64_t uvwheel__end_check(uvwheel_state_t *state);
 /* The driver returns to libuv: the loop may sleep until it is due. */
 void uvwheel__end_driver(uvwheel_state_t *state);
-/* The loop may sleep until a time, but at least until now. */
+/* The loop may sleep no longer than until a time, or until now if that is
+ * later. This never lengthens a sleep. */
 void uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms);
 /* How much time may be forgiven now, in ms. */
 uint64_t uvwheel__get_allowance(const uvwheel_state_t *state);

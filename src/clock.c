@@ -61,15 +61,16 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
   state->spent_until_loop_ms -= (int64_t)by_ms;
   if (loop_now(state) < state->set_back_ms)
     state->set_back_ms = loop_now(state);
-  state->has_stepped_back = true;
 }
 
 /* ---- How long the loop was blocked --------------------------------------- */
 
+/* The step of Linux's coarse clock, at most. */
+#define CLOCK_STEP_MS 10
+
 /* The time now, by the clock that the loop reads. (uv_now is older: the end
- * of the last poll, or a later uv_update_time.) On Linux the coarse clock,
- * whose step is 10 ms at most, is exact enough for stalls of hundreds of ms,
- * and takes a fifth of the time. */
+ * of the last poll, or a later uv_update_time.) On Linux the coarse clock is
+ * exact enough for stalls of hundreds of ms, and takes a fifth of the time. */
 static uint64_t
 clock_ms(const uvwheel_state_t *state)
 {
@@ -111,25 +112,40 @@ uvwheel__forget_blocked(uvwheel_state_t *state)
 
 /* Does libuv call callbacks before it polls or returns: of timers that are due
  * within some time, of idle handles, of handles that close? Its timeout is 0
- * also in a loop that was stopped, or is not alive: its run returns. */
+ * also in a loop that was stopped, or is not alive: its run returns. It is -1,
+ * here the largest number, if there is nothing to wait for. */
 static bool
 do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
 {
-  int timeout_ms = uv_backend_timeout(state->loop);
-
-  return timeout_ms >= 0 && (uint64_t)timeout_ms <= within_ms &&
+  return (uint64_t)uv_backend_timeout(state->loop) <= within_ms &&
          state->loop->stop_flag == 0 && uv_loop_alive(state->loop);
 }
 
-bool
+/* By how much libuv will move its time at least when it reads the clock next.
+ * If lag_ms is not 0, libuv reads the coarse clock, too. */
+static uint64_t
+find_behind_ms(const uvwheel_state_t *state)
+{
+  uint64_t now_loop_ms = state->counted_loop_ms;
+
+  if (state->lag_ms == 0)
+    now_loop_ms = max_of(now_loop_ms, uv_hrtime() / 1000000);
+  return now_loop_ms - loop_now(state);
+}
+
+uint64_t
 uvwheel__end_check(uvwheel_state_t *state)
 {
   uint64_t behind_ms = state->counted_loop_ms - loop_now(state);
+  bool is_due = state->armed_for_loop_ms <= state->counted_loop_ms;
 
   state->sleep_until_loop_ms = state->armed_for_loop_ms;
-  return state->core.active != 0 &&
-         state->armed_for_loop_ms > state->counted_loop_ms &&
-         do_callbacks_follow(state, behind_ms);
+  if (state->core.active == 0 || state->armed_for_loop_ms == 0 ||
+      (!is_due && !do_callbacks_follow(state, behind_ms + CLOCK_STEP_MS)))
+    return UINT64_MAX;
+  behind_ms = find_behind_ms(state);
+  return is_due || do_callbacks_follow(state, behind_ms) ? behind_ms
+                                                         : UINT64_MAX;
 }
 
 /* While a watcher waits to be registered, uv_backend_timeout is 0, whether
@@ -146,7 +162,8 @@ void
 uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms)
 {
   if (until_loop_ms < state->sleep_until_loop_ms)
-    state->sleep_until_loop_ms = max_of(until_loop_ms, clock_ms(state));
+    state->sleep_until_loop_ms = min_of(state->sleep_until_loop_ms,
+                                        max_of(until_loop_ms, clock_ms(state)));
 }
 
 /* ---- Stalls -------------------------------------------------------------- */

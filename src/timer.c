@@ -453,12 +453,11 @@ set_timer_unref(uvwheel_timer_t *timer, uint64_t unref)
 {
   if (!is_initialised(timer) || (timer->wheel_and_flags & TIMER_UNREF) == unref)
     return;
-  if (is_active(timer)) {
-    uvwheel_state_t *state = state_of(timer);
-    state->unrefd += unref ? 1 : (uint64_t)-1;
-    uvwheel__update_refs(state);
-  }
   timer->wheel_and_flags ^= TIMER_UNREF;
+  if (is_active(timer)) {
+    state_of(timer)->unrefd += unref ? 1 : (uint64_t)-1;
+    uvwheel__update_refs(state_of(timer));
+  }
 }
 
 void

@@ -48,7 +48,8 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
-/* wait_began_loop_ms: the spell has found the loop quiet whenever it asked. */
+/* wait_began_loop_ms: the spell has found the loop quiet whenever it asked. Any
+ * time that is yet to come says the same. */
 #define NOT_BEGUN UINT64_MAX
 
 /* ---- What may fire ------------------------------------------------------- */
@@ -68,17 +69,15 @@ is_due_by(const uvwheel_state_t *state, uint64_t loop_ms)
   return uvwheel__core_next_ms(&state->core) <= limit_by(state, loop_ms);
 }
 
-/* After the loop's clock has stepped back nothing was heard: the times at which
- * something was heard will come again. */
+/* The loop's clock has stepped back behind times that will come again. Nothing
+ * was heard up to them. */
 static void
-forget_if_stepped_back(uvwheel_state_t *state)
+forget_times_to_come(uvwheel_state_t *state)
 {
-  if (!state->has_stepped_back)
-    return;
-  state->has_stepped_back = false;
-  state->heard_loop_ms = 0;
-  state->checked_loop_ms = 0;
-  state->wait_began_loop_ms = NOT_BEGUN;
+  if (state->heard_loop_ms > loop_now(state))
+    state->heard_loop_ms = 0;
+  if (state->checked_loop_ms > loop_now(state))
+    state->checked_loop_ms = 0;
 }
 
 /* Bytes may have waited for long in a socket whose reading a callback has just
@@ -166,9 +165,8 @@ ask(uvwheel_state_t *state)
 {
   uint64_t now_loop_ms = loop_now(state), heard_loop_ms;
 
-  if (state->busy_loop_ms != now_loop_ms)
-    state->busy_polls = 0;
-  state->busy_polls++;
+  state->busy_polls =
+      state->busy_loop_ms == now_loop_ms ? state->busy_polls + 1 : 1;
   if ((state->busy_polls & (state->busy_polls - 1)) != 0)
     return 0;
   heard_loop_ms = uvwheel__is_mailbox_empty(state) ? ask_backend(state) : 0;
@@ -198,7 +196,7 @@ update_heard(uvwheel_state_t *state, uint64_t waited_loop_ms)
 
   state->heard_loop_ms =
       max_of(state->heard_loop_ms, max_of(quiet_loop_ms, waited_loop_ms));
-  if (quiet_loop_ms == 0 && state->wait_began_loop_ms == NOT_BEGUN)
+  if (quiet_loop_ms == 0 && state->wait_began_loop_ms > loop_now(state))
     state->wait_began_loop_ms = loop_now(state);
 }
 
@@ -224,7 +222,7 @@ continue_spell(uvwheel_state_t *state)
 {
   bool is_due;
 
-  if (state->wait_began_loop_ms != NOT_BEGUN && !state->wait_began_anew &&
+  if (state->wait_began_loop_ms <= loop_now(state) && !state->wait_began_anew &&
       loop_now(state) > state->checked_loop_ms + MIN_WAIT_MS) {
     state->wait_began_loop_ms = loop_now(state);
     state->wait_began_anew = true;
@@ -275,7 +273,6 @@ uvwheel__on_driver(uv_timer_t *driver)
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, driver);
   bool is_due;
 
-  forget_if_stepped_back(state);
   forget_if_watcher_waits(state);
   is_due = run_turn(state, state->heard_loop_ms);
   uvwheel__add_blocked(state, loop_now(state));
@@ -309,6 +306,7 @@ void
 uvwheel__on_check(uv_check_t *check)
 {
   uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, check);
+  uint64_t delay_ms;
 
   if (is_closing(state) || IS_CLOSING(state->prepare) ||
       IS_CLOSING(state->sleep_end) || IS_CLOSING(state->idle)) {
@@ -316,15 +314,14 @@ uvwheel__on_check(uv_check_t *check)
     return;
   }
   uvwheel__end_poll(state);
-  forget_if_stepped_back(state);
-  if (state->armed_for_loop_ms == 0) {
+  forget_times_to_come(state);
+  if (state->armed_for_loop_ms == 0)
     continue_spell(state);
-  } else if (state->armed_for_loop_ms <= loop_now(state)) {
+  else if (state->armed_for_loop_ms <= loop_now(state))
     update_heard(state, 0);
-    uvwheel__start_driver(state, 0); /* behind others that are due */
-  }
-  if (uvwheel__end_check(state))
-    uvwheel__start_driver(state, state->counted_loop_ms - loop_now(state));
+  delay_ms = uvwheel__end_check(state);
+  if (delay_ms != UINT64_MAX)
+    uvwheel__start_driver(state, delay_ms);
   restart_sleep_end(state);
 }
 

@@ -170,6 +170,67 @@ START_TEST(a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks)
 }
 END_TEST
 
+/* A poll's callback takes poll_ms, and then others block for 10 s: a
+ * uv_timer_t, or a close callback, which starts a timer that is due before the
+ * next one. */
+static const struct {
+  const char *name;
+  uint64_t next_ms, poll_ms, uv_timer_ms;
+  uint64_t stalls, sum_ms;
+} late_polls[] = {
+    {"due by the exact clock alone", 9000, 1, 1, 1, 10000},
+    {"due behind the driver", 1000, 5000, 1100, 2, 15000},
+    {"a shorter sleep", 100, 220, 0, 1, 10000},
+};
+
+static void
+block_and_start(uv_handle_t *unused)
+{
+  (void)unused;
+  block();
+  test_timer_start(&own, 10, 0);
+}
+
+static void
+on_late_poll(uv_async_t *handle)
+{
+  virtual_time_advance_ms(*(const uint64_t *)handle->data);
+  if (!uv_is_active((uv_handle_t *)&timer))
+    uv_close((uv_handle_t *)&timer, block_and_start);
+}
+
+/* P6. */
+START_TEST(a_late_poll_hides_no_stall_that_follows)
+{
+  static test_timer_t next, distant;
+  uint64_t poll_ms = late_polls[_i].poll_ms, end_ms;
+
+  updates = false;
+  length_ms = 10000;
+  open_wheel(10, 512);
+  test_timer_init(&next);
+  test_timer_init(&distant);
+  test_timer_init(&own);
+  run_for(10);
+  test_timer_start(&distant, 20000, 0);
+  test_timer_start(&next, late_polls[_i].next_ms, 0);
+  test_timer_stop(&next); /* the driver stays armed for it */
+  begin_uv_timer(&timer, block_in_timer, late_polls[_i].uv_timer_ms, 0);
+  if (late_polls[_i].uv_timer_ms == 0)
+    uv_timer_stop(&timer);
+  ck_assert_int_eq(uv_async_init(&loop, &async, on_late_poll), 0);
+  async.data = &poll_ms;
+  ck_assert_int_eq(uv_async_send(&async), 0);
+  end_ms = uv_now(&loop) + 16000;
+  while (uv_now(&loop) < end_ms)
+    (void)uv_run(&loop, UV_RUN_ONCE);
+  require_in(late_polls[_i].name,
+             stats_of_wheel().stalls == late_polls[_i].stalls);
+  require_in(late_polls[_i].name,
+             is_about(stats_of_wheel().stall_sum_ms, late_polls[_i].sum_ms));
+}
+END_TEST
+
 /* ---- Programs that drive the loop by hand -------------------------------- */
 
 static const struct {
@@ -310,6 +371,7 @@ main(void)
   const loop_test_t tests[] = {
       {each_callback_that_blocks_the_loop_is_a_stall, 0, 4 * (WAYS + POLL)},
       {a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks, 0, 2},
+      EACH(a_late_poll_hides_no_stall_that_follows, late_polls),
       EACH(a_frame_between_two_runs_is_no_stall, drives),
       EACH(a_program_may_sleep_after_a_run_has_ended, ends),
       TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it),

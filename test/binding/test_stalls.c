@@ -393,17 +393,22 @@ START_TEST(a_stall_around_the_call_of_the_wheel_s_timer_is_one)
 }
 END_TEST
 
+static bool starts_late; /* by a time from before the block */
+
 static void
 stop_other(uv_prepare_t *prepare)
 {
   if (waiting.fired == 0 || !uvwheel_timer_is_active(&other.base))
     return;
   test_timer_stop(&other);
-  if (prepare->data != NULL)
-    test_timer_start(&other, 300, 0);
+  if (prepare->data == NULL)
+    return;
+  starts_late |= uv_now(&loop) < virtual_time_ns() / 1000000;
+  test_timer_start(&other, 300, 0);
 }
 
-/* P6. But not for a timer that starts by a time from before the block. */
+/* P6. But not for a timer that starts by a time from before the block. (Where
+ * nobody tells whether the loop is quiet, libuv has updated its time.) */
 START_TEST(an_empty_wheel_forgets_what_has_blocked_the_loop)
 {
   static uv_prepare_t prepare;
@@ -419,7 +424,7 @@ START_TEST(an_empty_wheel_forgets_what_has_blocked_the_loop)
   test_timer_start(&waiting, 100, 0);
   run_for(1200);
   ck_assert(uvwheel_timer_is_active(&waiting.base));
-  ck_assert_uint_eq(stats_of_wheel().stalls, (unsigned)_i);
+  ck_assert_uint_eq(stats_of_wheel().stalls, starts_late);
 }
 END_TEST
 

@@ -53,6 +53,36 @@ START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
 }
 END_TEST
 
+static uint64_t
+polls_until_loop_ends(void)
+{
+  uint64_t polls = virtual_time_polls();
+
+  virtual_time_advance_ns(NS_PER_MS / 7);
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  return virtual_time_polls() - polls;
+}
+
+/* P9. In each phase of the clock, beside a uv_timer_t that is due then, too. */
+START_TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer)
+{
+  static uv_timer_t model;
+  static test_timer_t timer;
+  uint64_t expected = 0, polls = 0, i;
+
+  virtual_time_set_coarse_step_ns(NS_PER_MS * 9 / 10);
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  for (i = 0; i < 400; i++) {
+    begin_uv_timer(&model, ignore_uv_timer, 100, 0);
+    expected += polls_until_loop_ends();
+    test_timer_start(&timer, 100, 0);
+    polls += polls_until_loop_ends();
+  }
+  ck_assert_uint_le(polls, expected + expected / 10);
+}
+END_TEST
+
 /* After a stall in the first seconds of a machine. */
 START_TEST(at_zero_a_coarse_clock_has_passed_nothing)
 {
@@ -82,6 +112,7 @@ main(void)
       EACH(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock,
            ticks_ms),
       TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick),
+      TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer),
       TEST(at_zero_a_coarse_clock_has_passed_nothing),
   };
 

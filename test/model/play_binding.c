@@ -110,8 +110,7 @@ step_back(void)
 
   if (step_ms >= clock_ms() - game.turns.set_back_ms)
     return;
-  if (game.rewound_to_ms <= uv_now(&game.loop))
-    game.rewound_to_ms = uv_now(&game.loop) + 1;
+  game.rewound_to_ms = max_of(game.rewound_to_ms, clock_ms() + 1);
   game.turns.was_rewound = true;
   virtual_time_step_back_ms(step_ms);
   uv_update_time(&game.loop);

@@ -248,7 +248,8 @@ verify_sleep(void)
     game.model.ticks = game.turns.set_backs = 0;
     return;
   }
-  require(timeout_ms <= latest_wake_up_ms() - uv_now(&game.loop));
+  require(uv_now(&game.loop) + timeout_ms <=
+          max_of(latest_wake_up_ms(), clock_ms()));
   if (game.turns.callbacks_follow &&
       uv_now(&game.loop) + timeout_ms <= clock_ms())
     return;
