@@ -55,11 +55,12 @@
  *   ready, it fires after two polls and a quarter of a tick (25 to 250 ms). If
  *   callbacks after those of a poll, such as timers, take more than 25 ms, this
  *   wait starts over, once. Whatever the loop reads in that time counts.
- *   A stall is a time of S ms between two polls, longer than stall_ms, in which
- *   callbacks ran, anybody's, or the process was frozen. It sets the wheel's
- *   clock back by S + min(S, 1000) ms, while an allowance is not used up: 60 s
- *   at most; 1 s flows in each 16 s. A loop may sleep in its poll, or between
- *   two runs, until the wheel's next tick: a freeze before that is no stall.
+ *   A stall is a time of S ms, longer than stall_ms, in which callbacks ran,
+ *   anybody's, or the process was frozen, from the end of one poll's callbacks
+ *   to the end of the next one's. It sets the wheel's clock back by
+ *   S + min(S, 1000) ms, while an allowance is not used up: 60 s at most; 1 s
+ *   flows in each 16 s. A loop may sleep in its poll, or between two runs,
+ *   until the wheel's next tick: a freeze before that is no stall.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall,
  *   also one by the repeat's own callback, delays it.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel
@@ -156,7 +157,8 @@ typedef struct uvwheel_options_s {
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The clock
-   * is read after each slow callback, and after at most 16 quick ones. */
+   * is read after each slow callback, and after 16 quick ones: up to 16
+   * callbacks that are suddenly slow run before it is read. */
   uint32_t turn_ms;
   /* A loop that is blocked for more ms than this has stalled (P6). 0 means 250.
    * Below 20, the step of a clock of 10 ms may count as a stall. UINT32_MAX
@@ -209,9 +211,9 @@ struct uvwheel_s {
 };
 
 /* Lateness is the time from a timer's due time to its callback, by the time
- * that the loop has cached. Bucket 0 counts timers that were late by 0 ms,
- * bucket b timers late by 2^(b-1) ms or more and less than 2^b, the last one no
- * less. */
+ * that the loop has cached, less the 1 ms of P1. Bucket 0 counts timers that
+ * were late by 0 ms, bucket b those late by 2^(b-1) ms or more and less than
+ * 2^b, the last one no less. */
 #define UVWHEEL_LATENESS_BUCKETS 24
 
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
@@ -222,7 +224,7 @@ typedef struct uvwheel_stats_s {
   uint64_t fired;   /* callbacks called                                      */
   uint64_t rescheduled;   /* timers that the hand moved after a refresh      */
   uint64_t examined;      /* timers that the hand looked at                  */
-  uint64_t turns;         /* times that due timers were fired or examined    */
+  uint64_t turns;         /* turns, also for a tick whose timers are stopped */
   uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
   uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
@@ -267,7 +269,7 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* 1 from uvwheel_close, or from when the wheel finds that others have closed
- * one of its handles, until the close callback is called. */
+ * one of its handles (the mailbox's aside), until the close callback. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
@@ -306,11 +308,11 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  *
  * Returns the number of callbacks called, one per timer. That is less than
  * `count` if fewer timers are active, or if a callback closes or walks the
- * wheel, stops a chosen timer, or moves its due time before the old one or
- * behind that of the last chosen timer. (Timers that are due 2^63 ms from now
- * or later do not fire.) Called from one of its own callbacks, or from a
- * walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
- * it. A repeating timer keeps its beat.
+ * wheel, stops a chosen timer (with UVWHEEL_FIFO: restarts it), or moves its
+ * due time before the old one or behind that of the last chosen timer. (Timers
+ * due at 2^63 ms of the wheel's clock or later do not fire.) Called from one of
+ * its own callbacks, or from a walk's, it does nothing and returns 0.
+ * turn_budget and turn_ms do not limit it. A repeating timer keeps its beat.
  * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
  * wait for a later round, are examined too; with UVWHEEL_FIFO each time. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
@@ -350,7 +352,7 @@ UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
  * its memory may simply be freed or reused. Errors: UV_EINVAL. */
 UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
-/* Starts the timer: cb is called once timeout ms have passed since
+/* Starts the timer: cb is called when timeout ms have passed since
  * uvwheel_now(). If repeat is not 0 it is called again each repeat ms (see
  * uvwheel_timer_set_missed). An active timer is restarted. A timeout of 0 fires
  * at the next tick; it does not mean never. Timeouts are unsigned: clamp a
@@ -408,8 +410,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
  */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
-/* The wheel of the timer, before its close callback; NULL if the timer is NULL,
- * closed or was never initialised. */
+/* The wheel of the timer; NULL if the timer is NULL, closed or was never
+ * initialised. Do not ask after the wheel's close callback. */
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. It takes effect when the timer next fires,
@@ -425,7 +427,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * Each start, again and refresh begins a new one.
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
- *   time of the beat that is not before the last tick that this turn handles.
+ *   time of the beat that is not before the latest tick of this turn.
  *   So a repeat keeps its rate, with at most one callback per tick.
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after this callback.
  *   The timer drifts by its lateness; a repeat that is a multiple of tick_ms
@@ -458,9 +460,9 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
- * Requests are called back in the order in which they were queued; in one
- * iteration of the loop at most turn_budget of them, for at most turn_ms. The
- * wheel's turns have these limits for themselves.
+ * Requests are called back in the order in which they were queued; after one
+ * poll at most turn_budget of them, for at most turn_ms. The wheel's turns have
+ * these limits for themselves.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A call that failed has not

@@ -41,8 +41,7 @@ struct uvwheel_state_s {
   uint64_t counted_loop_ms; /* up to when blocked_ms is counted              */
   uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
   uint64_t sleep_until_loop_ms; /* until when the loop may sleep             */
-  int64_t spent_until_loop_ms;  /* when the allowance is 0; it grows from
-                                   then on                                   */
+  int64_t spent_until_loop_ms;  /* when the allowance was or will be 0       */
 
   /* What wakes the loop (wake.c). */
   uv_timer_t driver;          /* fires the timers that are due               */
@@ -57,9 +56,9 @@ struct uvwheel_state_s {
   uint64_t checked_loop_ms; /* when the last check of the spell has ended    */
   uint64_t checked_before_loop_ms; /* when the check before has ended        */
   uint64_t wait_began_loop_ms;     /* when the wait of the spell began       */
-  bool wait_began_anew;  /* in this spell. Without it 680 of 1,000 peers
-                            whose datagrams wait are closed when a uv_timer_t
-                            blocks 40 ms between two polls                 */
+  bool wait_began_anew;  /* once in the spell, after slow callbacks. Without
+                            that 680 of 1,000 peers whose datagrams wait are
+                            closed when a uv_timer_t blocks for 40 ms      */
   uint64_t busy_loop_ms; /* when the loop was found not quiet              */
   uint64_t busy_polls;   /* polls in that millisecond                      */
 
@@ -159,7 +158,8 @@ void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
  * slept_loop_ms and sleep_until_loop_ms: that counts as sleep. */
 void uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms);
 /* The first timer of an empty wheel starts: what has blocked the loop before
- * the loop's time does not count. */
+ * the loop's time does not count. What did since then does: the timer's due
+ * time counts from there. */
 void uvwheel__forget_blocked(uvwheel_state_t *state);
 /* A poll has returned. Counts a stall if the loop was blocked for too long, and
  * sets the wheel's clock back, unless the allowance is used up. */

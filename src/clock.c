@@ -11,7 +11,8 @@
  * of that clock: no timer is touched.
  *
  * The loop is blocked between two polls, while callbacks run, whoever they
- * belong to, or the process is frozen. This file counts that time:
+ * belong to, or the process is frozen. This file counts that time, and the
+ * check judges what was counted since the check before:
  *
  *      poll     |  callbacks of the poll  |  other callbacks  |     poll
  *   ... sleep   |                         |                   |  sleep ...

@@ -79,11 +79,11 @@
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
  * Insert, remove and expire are O(1) and touch two, three and two entries. An
- * entry that waits for r rounds is looked at r times at worst. The search for
- * the next tick looks at one or two slots when the wheel is busy; it skips 64
- * slots at a time if all their entries are more than a round away. A draw is
- * O(count), plus a look at each entry on the way that was postponed or waits
- * for a later round (in a FIFO wheel in each draw).
+ * entry that waits for r rounds is looked at in vain r times at worst. The
+ * search for the next tick looks at one or two slots when the wheel is busy; it
+ * skips 64 slots at a time if all their entries are more than a round away. A
+ * draw is O(count), plus a look at each entry on the way that was postponed or
+ * waits for a later round (in a FIFO wheel in each draw).
  *
  * Tried and dropped:
  *

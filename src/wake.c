@@ -20,8 +20,8 @@ uvwheel__init_wake(uvwheel_state_t *state, uv_timer_cb on_driver)
   (void)uv_idle_stop(&state->idle);
 }
 
-/* Shortens the sleep that clock.c allows. While the wheel is empty, and its
- * driver not armed, the loop may sleep for ever; the first start ends that. */
+/* Shortens the sleep that clock.c allows. While the driver is not armed, the
+ * loop may sleep for ever: a limit from before does not hold any more. */
 void
 uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms)
 {
