@@ -66,7 +66,7 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
 
 /* ---- How long the loop was blocked --------------------------------------- */
 
-/* The step of Linux's coarse clock, at most. */
+/* The step of Linux's coarse clock, at most: by so much it is behind. */
 #define CLOCK_STEP_MS 10
 
 /* The time now, by the clock that the loop reads. (uv_now is older: the end
@@ -134,6 +134,7 @@ find_behind_ms(const uvwheel_state_t *state)
   return now_loop_ms - loop_now(state);
 }
 
+/* Reads the exact clock only if something is due within a step of the other. */
 uint64_t
 uvwheel__end_check(uvwheel_state_t *state)
 {
