@@ -88,10 +88,9 @@ run_timers_of_all_moments(uint64_t tick_ms)
 
   latest_ms = 0;
   shortest_wait_ms = UINT64_MAX;
-  test_timer_init_all(timers, MOMENTS);
   for (i = 0; i < MOMENTS; i++) {
+    begin_test_timer(&timers[i], 50 + i * 2 * tick_ms / MOMENTS, 0);
     timers[i].then = note_lateness;
-    test_timer_start(&timers[i], 50 + i * 2 * tick_ms / MOMENTS, 0);
   }
   run_for(50 + 4 * tick_ms + 1000);
   ck_assert_uint_eq(fired_in_all, MOMENTS);
@@ -173,8 +172,7 @@ START_TEST(a_loop_that_is_never_quiet_has_its_repeats)
 
   open_wheel(tick_ms, 512);
   begin_noise(repeats[_i].takes_us * 1000);
-  test_timer_init(&timer);
-  test_timer_start(&timer, repeat_ms, repeat_ms);
+  begin_test_timer(&timer, repeat_ms, repeat_ms);
   run_for(repeats[_i].due * repeat_ms + more_ms);
   ck_assert_uint_ge(timer.fired, repeats[_i].least);
   ck_assert_uint_le(timer.fired, repeats[_i].due + more_ms / repeat_ms);
@@ -263,8 +261,7 @@ START_TEST(a_walk_that_runs_a_busy_loop_fires_nothing)
 
   open_wheel(100, 512);
   begin_noise(5 * NS_PER_MS);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 90, 0);
+  begin_test_timer(&timer, 90, 0);
   while (uv_now(&loop) < fires_at(timer.due_ms) + 10)
     ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
   ck_assert_uint_eq(timer.fired, 0); /* it waits */
@@ -284,8 +281,7 @@ START_TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet)
 
   open_wheel_with(&options);
   begin_noise(5 * NS_PER_MS);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 0);
+  begin_test_timer(&timer, 100, 0);
   virtual_time_advance_ms(5000);
   ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
   virtual_time_advance_ms(30); /* so that the wait begins anew */
@@ -315,8 +311,7 @@ START_TEST(uv_timers_that_block_prolong_the_wait_once)
   open_wheel(10, 512);
   begin_noise(NS_PER_MS);
   begin_uv_timer(&blocker, take_30_ms, 1, 1);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 0);
+  begin_test_timer(&timer, 100, 0);
   run_for(100 + 10 + 2 * wait_of(10) + 4 * 31);
   ck_assert_uint_eq(timer.fired, 1);
   end_noise();
@@ -376,9 +371,8 @@ START_TEST(a_wheel_on_time_needs_one_poll_per_turn)
   size_t i;
 
   open_wheel(10, 512);
-  test_timer_init_all(repeating, LENGTH(repeating));
   for (i = 0; i < LENGTH(repeating); i++)
-    test_timer_start(&repeating[i], 100, 100);
+    begin_test_timer(&repeating[i], 100, 100);
   run_for(50);
   polls = virtual_time_polls();
   run_for(1000);

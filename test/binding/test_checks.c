@@ -78,10 +78,8 @@ static void
 start_two(void)
 {
   open_wheel(TICK_MS, 8);
-  test_timer_init(&first);
-  test_timer_init(&second);
-  test_timer_start(&first, TIMEOUT_MS, 500);
-  test_timer_start(&second, TIMEOUT_MS + 1, 0);
+  begin_test_timer(&first, TIMEOUT_MS, 500);
+  begin_test_timer(&second, TIMEOUT_MS + 1, 0);
 }
 
 static void
@@ -192,10 +190,8 @@ START_TEST(a_corrupted_link_is_reported)
 {
   row = _i;
   start_two();
-  test_timer_init(&third);
-  test_timer_init(&last);
-  test_timer_start(&third, TIMEOUT_MS, 0);
-  test_timer_start(&last, TIMEOUT_MS, 0);
+  begin_test_timer(&third, TIMEOUT_MS, 0);
+  begin_test_timer(&last, TIMEOUT_MS, 0);
   expect_abort(break_and_act, "links were overwritten");
 }
 END_TEST

@@ -50,9 +50,8 @@ START_TEST(close_stops_all_timers_and_calls_back_once)
   size_t i;
 
   open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
   for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * 10, i % 2 * 10);
+    begin_test_timer(&timers[i], i * 10, i % 2 * 10);
   uvwheel_close(&wheel, on_wheel_closed);
   ck_assert_uint_eq(wheels_closed, 0);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
@@ -135,10 +134,9 @@ START_TEST(close_in_a_callback_ends_the_batch_at_once)
   size_t i;
 
   open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
   ck_assert_int_eq(uvwheel_timer_init(&wheel, &idle), 0);
   for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 5 + i / 10 * 20, i % 2 ? 30 : 0);
+    begin_test_timer(&timers[i], 5 + i / 10 * 20, i % 2 ? 30 : 0);
   timers[_i].then = close_in_callback;
   virtual_time_advance_ms(100); /* both ticks are due */
   run_for(1000);
@@ -229,8 +227,7 @@ let_it_close(test_timer_t *timer)
 
   timer->then = close_set;
   test_timer_start(timer, 1000, 0);
-  test_timer_init(&other);
-  test_timer_start(&other, 1000, 0);
+  begin_test_timer(&other, 1000, 0);
   run_for(1100);
   timer->then = NULL;
 }

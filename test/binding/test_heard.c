@@ -424,8 +424,7 @@ START_TEST(a_clock_that_steps_back_before_the_turn_makes_nothing_early)
       uv_prepare_start(&before_poll, on_before_poll);
     else
       uv_check_start(&after_poll, on_after_poll);
-    test_timer_init(&timer);
-    test_timer_start(&timer, 100, 0);
+    begin_test_timer(&timer, 100, 0);
     step_ms = steps_ms[i];
     step_back_at_ms =
         tick_ms_after(10, timer.due_ms) + step_backs[_i].after_due_ms;

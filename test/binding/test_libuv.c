@@ -186,9 +186,7 @@ START_TEST(since_1_45_a_handle_tells_sleep_from_prepare_callbacks)
   open_wheel(10, 512);
   ck_assert_uint_eq(handle_count(), 5);
   begin_prepare(&prepare, block_once);
-  test_timer_init(&distant);
-  test_timer_init(&closer);
-  test_timer_start(&distant, 60000, 0);
+  begin_test_timer(&distant, 60000, 0);
   run_for(100);
   virtual_time_advance_ms(5000);
   blocks = true;
@@ -196,8 +194,8 @@ START_TEST(since_1_45_a_handle_tells_sleep_from_prepare_callbacks)
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert_uint_ge(stats_of_wheel().stall_sum_ms, 9990);
   ck_assert_uint_le(stats_of_wheel().stall_sum_ms, 10010);
+  begin_test_timer(&closer, 10, 0);
   closer.then = close_wheel;
-  test_timer_start(&closer, 10, 0);
   uv_close((uv_handle_t *)&prepare, NULL);
   run_for(100);
   ck_assert_uint_eq(wheels_closed, 1);
@@ -229,8 +227,7 @@ START_TEST(a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll)
   open_wheel(100, 512);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   difference = silences[_i % (int)LENGTH(silences)];
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 100);
+  begin_test_timer(&timer, 100, 100);
   polls = virtual_time_polls();
   run_for(10000);
   turns = stats_of_wheel().turns;

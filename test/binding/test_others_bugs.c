@@ -33,9 +33,8 @@ START_TEST(huge_timeouts_do_not_fire_before_their_time)
   size_t i;
 
   open_wheel(TICK_MS, SLOTS);
-  test_timer_init_all(timers, LENGTH(timers));
   for (i = 0; i < LENGTH(timers); i++) {
-    test_timer_start(&timers[i], huge_ms[i], huge_ms[i]);
+    begin_test_timer(&timers[i], huge_ms[i], huge_ms[i]);
     test_timer_refresh(&timers[i]);
     test_timer_again(&timers[i]);
   }
@@ -58,11 +57,10 @@ START_TEST(a_clock_that_steps_back_fires_nothing_early)
   size_t i;
 
   open_wheel(TICK_MS, SLOTS);
-  test_timer_init_all(timers, LENGTH(timers));
   test_timer_init(&timer);
   run_for(1000);
   for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * 13, i % 3 ? 0 : 29);
+    begin_test_timer(&timers[i], i * 13, i % 3 ? 0 : 29);
   run_for(50);
   virtual_time_step_back_ms(back_ms[_i]);
   i = fired_in_all;
@@ -94,14 +92,12 @@ START_TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once)
   size_t i, which;
 
   open_wheel_without_stalls(TICK_MS, SLOTS);
-  test_timer_init_all(once, LENGTH(once));
-  test_timer_init_all(beats, LENGTH(beats));
   test_timer_init(&timer);
   run_for(10 * HOUR_MS);
   for (i = 0; i < LENGTH(once); i++)
-    test_timer_start(&once[i], i * HOUR_MS / 2 + 17, 0);
+    begin_test_timer(&once[i], i * HOUR_MS / 2 + 17, 0);
   for (i = 0; i < LENGTH(beats); i++)
-    test_timer_start(&beats[i], every_ms[i], every_ms[i]);
+    begin_test_timer(&beats[i], every_ms[i], every_ms[i]);
   for (which = 0; which < LENGTH(leaps_h); which++) {
     expect_punctual(&timer, 2 * ROUND_MS);
     for (i = 0; i < LENGTH(beats); i++)
@@ -167,10 +163,9 @@ START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
 
   open_wheel(restarts[_i].tick_ms, 8);
   echo_open(&echo, &loop);
-  test_timer_init(&timer);
+  begin_test_timer(&timer, 0, 0);
   timer.then = ping_and_restart;
   timer.arg = &block_ms;
-  test_timer_start(&timer, 0, 0);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
   require_in(restarts[_i].name, timer.fired == RESTARTS);
   require_in(restarts[_i].name, echo.pongs >= RESTARTS - 3);
@@ -208,12 +203,11 @@ START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer)
   static test_timer_t timer;
 
   open_wheel(TICK_MS, 8);
-  test_timer_init(&timer);
   test_timer_init_all(crowd, LENGTH(crowd));
   begin_prepare(&prepare, start_another);
   uv_idle_init(&loop, &idle);
   uv_idle_start(&idle, do_nothing);
-  test_timer_start(&timer, 50, 0);
+  begin_test_timer(&timer, 50, 0);
   while (uv_now(&loop) < START_MS + 70)
     uv_run(&loop, UV_RUN_NOWAIT);
   ck_assert_uint_eq(timer.fired, 1);

@@ -60,12 +60,11 @@ START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
   const char *name = unrefs[_i].name;
 
   open_wheel(10, 8);
-  test_timer_init_all(timers, 3);
-  test_timer_start(&timers[0], 100, 0);
-  test_timer_start(&timers[1], 100, 0);
+  begin_test_timer(&timers[0], 100, 0);
+  begin_test_timer(&timers[1], 100, 0);
   unref_as(_i);
   require_in(name, is_alive() == unrefs[_i].stays);
-  test_timer_start(&timers[2], 100, 0);
+  begin_test_timer(&timers[2], 100, 0);
   require_in(name, is_alive() == !unrefs[_i].wheel);
   test_timer_stop(&timers[2]);
   require_in(name, stays() == unrefs[_i].stays);
@@ -97,8 +96,7 @@ START_TEST(a_closed_wheel_keeps_the_loop_until_its_callback)
   static test_timer_t timer;
 
   open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 0);
+  begin_test_timer(&timer, 100, 0);
   uvwheel_unref(&wheel);
   uvwheel_close(&wheel, on_wheel_closed);
   ck_assert_int_eq(is_alive(), 1);

@@ -59,8 +59,7 @@ START_TEST(a_repeat_whose_callback_is_slow_keeps_its_rate)
   is_updating = slow_callbacks[_i].update;
   test_timer_init(&timer);
   timer.then = take_busy_ns;
-  test_timer_init(&quick);
-  test_timer_start(&quick, 50, 50);
+  begin_test_timer(&quick, 50, 50);
   ck_assert_uint_ge(count_calls(&timer, slow_callbacks[_i].repeat), 599);
 }
 END_TEST
@@ -244,8 +243,7 @@ START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most)
   unsigned fired;
 
   open_wheel_with(&(uvwheel_options_t){.stall_ms = minutes[_i].stall_ms});
-  test_timer_init(&timer);
-  test_timer_start(&timer, 50, 250);
+  begin_test_timer(&timer, 50, 250);
   run_for(1000);
   fired = timer.fired;
   be_late(60000);

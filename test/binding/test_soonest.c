@@ -161,9 +161,8 @@ fire_in_timer(void)
 {
   static test_timer_t caller;
 
-  test_timer_init(&caller);
+  begin_test_timer(&caller, 0, 0);
   caller.then = fire_twenty;
-  test_timer_start(&caller, 0, 0);
   run_for(fires_at(caller.due_ms) - uv_now(&loop));
   ck_assert_uint_eq(caller.fired, 1);
 }

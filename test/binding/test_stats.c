@@ -14,11 +14,10 @@ START_TEST(each_thing_that_happens_is_counted_once)
   uvwheel_stats_t stats;
 
   open_wheel(10, 8);
-  test_timer_init_all(timers, 4);
-  test_timer_start(&timers[0], 5, 0);    /* fires                  */
-  test_timer_start(&timers[1], 5, 0);    /* is stopped             */
-  test_timer_start(&timers[2], 50, 500); /* fires and arms itself  */
-  test_timer_start(&timers[3], 25, 0);   /* is refreshed and moved */
+  begin_test_timer(&timers[0], 5, 0);    /* fires                  */
+  begin_test_timer(&timers[1], 5, 0);    /* is stopped             */
+  begin_test_timer(&timers[2], 50, 500); /* fires and arms itself  */
+  begin_test_timer(&timers[3], 25, 0);   /* is refreshed and moved */
   test_timer_stop(&timers[1]);
   run_for(20);
   test_timer_refresh(&timers[3]);
@@ -79,10 +78,9 @@ START_TEST(a_slot_is_counted_and_others_are_empty)
   uint64_t slot, tick;
 
   open_wheel(10, 64);
-  test_timer_init_all(timers, LENGTH(timers));
-  test_timer_start(&timers[0], 25, 0);
-  test_timer_start(&timers[1], 25, 0);
-  test_timer_start(&timers[2], 25 + 640, 0);
+  begin_test_timer(&timers[0], 25, 0);
+  begin_test_timer(&timers[1], 25, 0);
+  begin_test_timer(&timers[2], 25 + 640, 0);
   tick = tick_ms_after(10, uv_now(&loop) + 25) / 10;
   for (slot = 0; slot <= 64; slot++)
     ck_assert_uint_eq(uvwheel_slot_count(&wheel, slot),
@@ -161,11 +159,10 @@ START_TEST(the_page_shows_configuration_counts_and_lateness)
   size_t i;
 
   open_wheel(10, 8);
-  test_timer_init_all(timers, 5);
   expect_on_page("8 slots x 10 ms = 0.1 s a round\nhand      tick 100003,");
   expect_on_page("0 active");
   for (i = 0; i < 5; i++)
-    test_timer_start(&timers[i], i * 30, 0);
+    begin_test_timer(&timers[i], i * 30, 0);
   expect_on_page("5 active, 5 started, 0 stopped, 0 fired");
   run_for(50);
   test_timer_stop(&timers[4]);
@@ -189,11 +186,10 @@ START_TEST(the_page_shows_in_which_round_timers_are_due)
   size_t i;
 
   open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
   expect_on_page("rounds    0 timers are due in later ones, "
                  "at most 0 ahead\n");
   for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * 40, 0);
+    begin_test_timer(&timers[i], i * 40, 0);
   expect_on_page("rounds    8 timers are due in later ones, "
                  "at most 4 ahead\n");
   uvwheel_walk(&wheel, print_in_a_walk, NULL);
@@ -211,9 +207,8 @@ START_TEST(the_page_shows_which_slots_are_full)
   size_t i;
 
   open_wheel(10, 4);
-  test_timer_init_all(timers, LENGTH(timers));
   for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i == 0 ? 20 : 0, 0);
+    begin_test_timer(&timers[i], i == 0 ? 20 : 0, 0);
   expect_on_page("slots     |@ . |\n");
 }
 END_TEST
@@ -224,12 +219,11 @@ START_TEST(the_page_shows_trouble)
   size_t i;
 
   open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
   expect_on_page("trouble   0 stalls, the longest 0 ms, 0 not forgiven; "
                  "clock set back by 0 ms in all, 60000 ms allowed now; "
                  "0 fired soonest\n");
   for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 3 + 100 * i,
+    begin_test_timer(&timers[i], 3 + 100 * i,
                      0); /* due at ..40, fires at ..50 */
   virtual_time_advance_ms(13 + 400);
   run_for(0);
@@ -252,10 +246,9 @@ START_TEST(the_page_of_any_wheel_can_be_printed)
   size_t i;
 
   open_wheel(1, slots[_i]);
-  test_timer_init_all(timers, LENGTH(timers));
   free(page());
   for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], i * i, 0);
+    begin_test_timer(&timers[i], i * i, 0);
   expect_on_page("300 active");
   test_timer_start(&timers[0], UINT64_MAX, 0);
   free(page());

@@ -59,9 +59,8 @@ START_TEST(a_loop_that_oversleeps_adds_its_lateness_and_no_more)
   uint64_t tick_ms;
 
   open_wheel(10, 8);
-  test_timer_init(&timer);
   tick_ms = tick_ms_after(10, START_MS + 500);
-  test_timer_start(&timer, 500, 0);
+  begin_test_timer(&timer, 500, 0);
   virtual_time_oversleep_ns(7 * NS_PER_MS);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
   virtual_time_oversleep_ns(0);
@@ -106,8 +105,7 @@ START_TEST(an_entry_a_day_away_wakes_the_loop_once)
   static test_timer_t timer;
 
   open_wheel(100, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, day_ms, 0);
+  begin_test_timer(&timer, day_ms, 0);
   ck_assert_uint_le(sleeps_during(day_ms - 1000), sleeps);
   ck_assert_uint_eq(stats_of_wheel().turns, 0);
   ck_assert_uint_le(sleeps_during(2000), 2);
@@ -144,10 +142,9 @@ START_TEST(years_of_uptime_make_no_timer_early_or_late)
   unsigned i;
 
   open_wheel(tick_ms, 8);
-  test_timer_init_all(around, 3);
   test_timer_init(&timer);
   for (i = 0; i < 3; i++)
-    test_timer_start(&around[i], at_ms + i * tick_ms - tick_ms - START_MS, 0);
+    begin_test_timer(&around[i], at_ms + i * tick_ms - tick_ms - START_MS, 0);
   run_for(at_ms - 20 * tick_ms - START_MS);
   while (uv_now(&loop) < at_ms + 20 * tick_ms)
     expect_punctual(&timer, uv_now(&loop) % (16 * tick_ms));
@@ -186,13 +183,12 @@ START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
 
   order_length = 0;
   open_wheel_with(&options);
-  test_timer_init_all(timers, 100);
   for (i = 0; i < 100; i++) {
     uint64_t timeout = i * 37 % 11;
     numbers[i] = i;
+    begin_test_timer(&timers[i], timeout, 0);
     timers[i].then = note_order;
     timers[i].arg = &numbers[i];
-    test_timer_start(&timers[i], timeout, 0);
     begin_uv_timer(&models[i], note_model_order, timeout, 0);
     models[i].data = &numbers[i];
     if (i % 3 == 0) { /* restarts go to the end of the queue */
@@ -238,8 +234,7 @@ START_TEST(one_uv_run_comes_to_a_timer)
   for (i = 0; i < LENGTH(ticks_ms); i++) {
     uv_update_time(&loop);
     open_wheel(ticks_ms[i], 8);
-    test_timer_init(&timer);
-    test_timer_start(&timer, calls[_i].timeout, 0);
+    begin_test_timer(&timer, calls[_i].timeout, 0);
     if (calls[_i].late_ms != UINT64_MAX)
       virtual_time_advance_ms(fires_at(timer.due_ms) - uv_now(&loop) +
                               calls[_i].late_ms);
@@ -302,9 +297,8 @@ START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
   begin_uv_timer(&model, note_polls_of_model, 1000, 0);
   expected = run_to_the_end();
   ck_assert_uint_eq(expected.polls_before, 1);
-  test_timer_init(&timer);
+  begin_test_timer(&timer, 1000, 0);
   timer.then = note_polls;
-  test_timer_start(&timer, 1000, 0);
   costs = run_to_the_end();
   ck_assert_uint_eq(timer.fired, 1);
   ck_assert_uint_eq(costs.polls_before, expected.polls_before + POLLS_MORE);
@@ -334,9 +328,8 @@ START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
   size_t i;
 
   open_wheel(by_hand[_i].tick_ms, 512);
-  test_timer_init_all(timers, LENGTH(timers));
   for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 77 * i * i, 0);
+    begin_test_timer(&timers[i], 77 * i * i, 0);
   if (by_hand[_i].every_ms != 0)
     begin_uv_timer(&others, ignore_uv_timer, by_hand[_i].every_ms,
                    by_hand[_i].every_ms);
@@ -471,12 +464,11 @@ START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
   unsigned i;
 
   open_wheel_without_stalls(1, 64);
-  test_timer_init_all(timers, BESIDE);
   for (i = 0; i < BESIDE; i++) {
     numbers[i] = i;
-    timers[i].arg = &numbers[i];
+    begin_test_timer(&timers[i], 10 + i, 0);
     timers[i].then = expect_those_before;
-    test_timer_start(&timers[i], 10 + i, 0);
+    timers[i].arg = &numbers[i];
     begin_uv_timer(&beside[i], on_beside, 10 + i, 0);
   }
   begin_prepare(&prepare, block_before_poll);

@@ -121,8 +121,7 @@ START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout)
   static test_timer_t timer;
 
   open_wheel(100, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 500, 0);
+  begin_test_timer(&timer, 500, 0);
   advance_loop_ms(40);
   ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
   expect_due_in(&timer, 500);
@@ -157,8 +156,7 @@ START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
   uint64_t fires_ms;
 
   open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, shorter[_i].timeout, shorter[_i].repeat);
+  begin_test_timer(&timer, shorter[_i].timeout, shorter[_i].repeat);
   run_for(40);
   uvwheel_timer_set_repeat(&timer.base, shorter[_i].set);
   test_timer_refresh(&timer);
@@ -178,8 +176,7 @@ START_TEST(an_overdue_timer_can_be_refreshed_to_the_end_of_time)
   static test_timer_t timer;
 
   open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 10, UINT64_MAX - 5);
+  begin_test_timer(&timer, 10, UINT64_MAX - 5);
   advance_loop_ms(100);
   ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), 0);
   run_for(1000);
@@ -264,11 +261,10 @@ START_TEST(one_timer_more_than_max_timers_is_refused)
   static test_timer_t timers[3];
 
   open_wheel_with(&options);
-  test_timer_init_all(timers, 3);
-  test_timer_start(&timers[2], 10, 70);
+  begin_test_timer(&timers[2], 10, 70);
   test_timer_stop(&timers[2]);
-  test_timer_start(&timers[0], 500, 0);
-  test_timer_start(&timers[1], 500, 0);
+  begin_test_timer(&timers[0], 500, 0);
+  begin_test_timer(&timers[1], 500, 0);
   ck_assert_int_eq(uvwheel_timer_start(&timers[2].base, on_test_timer, 1, 9),
                    UV_ENOBUFS);
   ck_assert_int_eq(uvwheel_timer_again(&timers[2].base), UV_ENOBUFS);

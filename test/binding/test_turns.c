@@ -246,9 +246,8 @@ START_TEST(a_backlog_shows_until_it_is_gone)
   size_t i;
 
   open_wheel_with(&options);
-  test_timer_init_all(crowd, LENGTH(crowd));
   for (i = 0; i < LENGTH(crowd); i++)
-    test_timer_start(&crowd[i], 3, 0); /* due at ..40, fires at ..50 */
+    begin_test_timer(&crowd[i], 3, 0); /* due at ..40, fires at ..50 */
   ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
   advance_loop_ms(113);
   ck_assert_uint_eq(stats_of_wheel().overdue_ms, 100);
@@ -388,9 +387,8 @@ stop_the_loop_in(unsigned number, uint32_t turn_budget)
   unsigned i;
 
   open_wheel_with_turns(0, turn_budget);
-  test_timer_init_all(stoppers, STOPPERS + 1);
   for (i = 0; i <= STOPPERS; i++)
-    test_timer_start(&stoppers[i], i < STOPPERS ? 5 : 95, 0);
+    begin_test_timer(&stoppers[i], i < STOPPERS ? 5 : 95, 0);
   stoppers[number].then = stop_the_loop;
   ck_assert_int_ne(uv_run(&loop, UV_RUN_DEFAULT), 0);
   ck_assert_uint_eq(stoppers[number].fired, 1);

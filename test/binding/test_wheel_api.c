@@ -175,8 +175,7 @@ START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
 
   open_wheel(10, 8);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 50, 100);
+  begin_test_timer(&timer, 50, 100);
   timer.arg = closes ? &timer : NULL;
   post.data = &posts;
   ck_assert_int_eq(uvwheel_post(&wheel, &post, count_post), 0);
@@ -199,8 +198,7 @@ START_TEST(data_is_never_written)
 
   memset(&untouched, 0xA5, sizeof untouched);
   open_wheel(100, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 100);
+  begin_test_timer(&timer, 100, 100);
   run_for(1000);
   test_timer_refresh(&timer);
   test_timer_stop(&timer);
@@ -242,9 +240,8 @@ START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
   size_t i;
 
   open_wheel(10, 8);
-  test_timer_init_all(timers, LENGTH(timers));
   for (i = 0; i < LENGTH(timers); i++)
-    test_timer_start(&timers[i], 10 * i, 0);
+    begin_test_timer(&timers[i], 10 * i, 0);
   polls = virtual_time_polls();
   uvwheel_walk(&wheel, run_the_loop, NULL);
   ck_assert_uint_le(virtual_time_polls() - polls, 3 * LENGTH(timers));
@@ -402,8 +399,7 @@ START_TEST(a_wheel_can_be_made_again_in_its_close_callback)
   uvwheel_close(&wheel, reopen);
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 10, 0);
+  begin_test_timer(&timer, 10, 0);
   run_for(100);
   ck_assert_uint_eq(timer.fired, 1);
 }

@@ -339,6 +339,13 @@ test_timer_start(test_timer_t *timer, uint64_t timeout, uint64_t repeat)
 }
 
 void
+begin_test_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat)
+{
+  test_timer_init(timer);
+  test_timer_start(timer, timeout, repeat);
+}
+
+void
 test_timer_refresh(test_timer_t *timer)
 {
   uint64_t repeat = uvwheel_timer_get_repeat(&timer->base);

@@ -124,6 +124,9 @@ void test_timer_refresh(test_timer_t *timer);
 void test_timer_again(test_timer_t *timer);
 void test_timer_stop(test_timer_t *timer);
 
+/* Initialises and starts. */
+void begin_test_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat);
+
 /* The callback of test timers. It checks that the timer is not early unless it
  * may be, that it has no time left, and that a repeating one keeps its beat. */
 void on_test_timer(uvwheel_timer_t *timer);
