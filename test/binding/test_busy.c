@@ -322,12 +322,6 @@ END_TEST
 
 #define WHEELS 10u
 
-static void
-count_repeat(uvwheel_timer_t *timer)
-{
-  ++*(unsigned *)timer->data;
-}
-
 /* Scenario 45. Each wheel has a timer that waits at any time. An iteration
  * takes 10 us, so a millisecond has a hundred polls: a wheel asks after the
  * 1st, 2nd, 4th ... 64th. */
@@ -343,7 +337,7 @@ START_TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls)
     ck_assert_int_eq(uvwheel_init(&loop, &wheels[i], &options), 0);
     ck_assert_int_eq(uvwheel_timer_init(&wheels[i], &repeating[i]), 0);
     repeating[i].data = &fired;
-    ck_assert_int_eq(uvwheel_timer_start(&repeating[i], count_repeat, 10, 10),
+    ck_assert_int_eq(uvwheel_timer_start(&repeating[i], count_timer, 10, 10),
                      0);
   }
   begin_noise(10000);

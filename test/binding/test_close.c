@@ -150,12 +150,6 @@ START_TEST(close_in_a_callback_ends_the_batch_at_once)
 }
 END_TEST
 
-static void
-count_timer(uvwheel_timer_t *timer)
-{
-  ++*(unsigned *)timer->data;
-}
-
 START_TEST(a_loop_closed_too_early_is_busy_and_goes_on)
 {
   uv_loop_t early;
@@ -165,9 +159,8 @@ START_TEST(a_loop_closed_too_early_is_busy_and_goes_on)
   ck_assert_int_eq(uv_loop_init(&early), 0);
   ck_assert_int_eq(uvwheel_init(&early, &wheel, NULL), 0);
   ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  begin_timer(&timer, count_timer, 50, 0);
   timer.data = &fired;
-  ck_assert_int_eq(uvwheel_timer_start(&timer, count_timer, 50, 0), 0);
   ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
   ck_assert_int_eq(uv_run(&early, UV_RUN_DEFAULT), 0);
   ck_assert_uint_eq(fired, 1);
@@ -230,12 +223,6 @@ let_it_close(test_timer_t *timer)
   begin_test_timer(&other, 1000, 0);
   run_for(1100);
   timer->then = NULL;
-}
-
-static void
-ignore_post(uvwheel_post_t *post, int status)
-{
-  (void)post, (void)status;
 }
 
 static void

@@ -119,8 +119,7 @@ START_TEST(a_million_refreshes_leave_one_timer_and_allocate_nothing)
   int i, errors = 0;
 
   open_wheel(100, 64);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timers[0]), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&timers[0], keep_busy, 60000, 0), 0);
+  begin_timer(&timers[0], keep_busy, 60000, 0);
   before = allocations();
   for (i = 0; i < 1000000; i++)
     errors += uvwheel_timer_refresh(&timers[0]) != 0;

@@ -317,12 +317,6 @@ END_TEST
 
 /* ---- Its cost ------------------------------------------------------------ */
 
-static void
-on_crowd(uvwheel_timer_t *timer)
-{
-  ++*(unsigned *)timer->data;
-}
-
 #define CROWD 100000u
 
 static const struct {
@@ -338,7 +332,7 @@ START_TEST(few_are_looked_at_however_many_wait)
   uint64_t looked;
 
   open_wheel(TICK_MS, 16384);
-  timers = begin_timers(CROWD, on_crowd, 20000, crowds[_i].step_ms, &fired);
+  timers = begin_timers(CROWD, count_timer, 20000, crowds[_i].step_ms, &fired);
   run_for(1000);
   for (i = 0; i < 1000; i++)
     errors += uvwheel_timer_refresh(&timers[i]) != 0;

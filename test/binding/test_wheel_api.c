@@ -293,10 +293,7 @@ START_TEST(a_walk_may_free_each_timer_that_it_meets)
   walker.then = free_all;
   for (i = 0; i < MET; i++) {
     timer = malloc(sizeof *timer);
-    ck_assert_int_eq(uvwheel_timer_init(&wheel, timer), 0);
-    ck_assert_int_eq(uvwheel_timer_start(timer, free_in_callback,
-                                         20 + i % 40 + i % 2 * 80, 0),
-                     0);
+    begin_timer(timer, free_in_callback, 20 + i % 40 + i % 2 * 80, 0);
     if (i == MET / 2)
       test_timer_start(&walker, 45, 0);
   }

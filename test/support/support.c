@@ -106,6 +106,18 @@ begin_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   ck_assert_int_eq(uvwheel_timer_start(timer, cb, timeout, repeat), 0);
 }
 
+void
+count_timer(uvwheel_timer_t *timer)
+{
+  ++*(unsigned *)timer->data;
+}
+
+void
+ignore_post(uvwheel_post_t *post, int status)
+{
+  (void)post, (void)status;
+}
+
 /* Without an assertion for each: a million would take check too long. */
 uvwheel_timer_t *
 begin_timers(unsigned count, uvwheel_timer_cb cb, uint64_t timeout,

@@ -68,6 +68,10 @@ void begin_prepare(uv_prepare_t *prepare, uv_prepare_cb cb);
 void begin_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
                  uint64_t repeat);
 
+/* Callbacks: one counts in the unsigned at the timer's `data`. */
+void count_timer(uvwheel_timer_t *timer);
+void ignore_post(uvwheel_post_t *post, int status);
+
 /* Allocates, initialises and starts that many, each by step_ms later than the
  * one before. Each has the data. To be freed. */
 uvwheel_timer_t *begin_timers(unsigned count, uvwheel_timer_cb cb,
