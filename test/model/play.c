@@ -31,12 +31,6 @@ pick(bytes_t *bytes, unsigned count)
   return (unsigned)take(bytes, 1) % count;
 }
 
-uint64_t
-add_saturated(uint64_t time_ms, uint64_t delay_ms)
-{
-  return delay_ms > UINT64_MAX - time_ms ? UINT64_MAX : time_ms + delay_ms;
-}
-
 static uint64_t
 take_huge(bytes_t *bytes)
 {

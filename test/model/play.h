@@ -33,8 +33,6 @@ uint64_t take(bytes_t *bytes, unsigned size);
 /* A number below count, which is at most 256. */
 unsigned pick(bytes_t *bytes, unsigned count);
 
-uint64_t add_saturated(uint64_t time_ms, uint64_t delay_ms);
-
 /* A delay: often short, or close to a multiple of a tick or a round, sometimes
  * huge. */
 uint64_t take_delay_ms(bytes_t *bytes, uint64_t tick_ms, uint64_t slots);

@@ -33,6 +33,12 @@ tick_ms_after(uint64_t tick_ms, uint64_t due_ms)
   return tick < UINT64_MAX / tick_ms ? (tick + 1) * tick_ms : UINT64_MAX;
 }
 
+uint64_t
+add_saturated(uint64_t time_ms, uint64_t delay_ms)
+{
+  return delay_ms > UINT64_MAX - time_ms ? UINT64_MAX : time_ms + delay_ms;
+}
+
 void
 open_core(core_t *core, const shape_t *shape)
 {

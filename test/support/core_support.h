@@ -49,6 +49,9 @@ extern const slot_kind_t slot_kinds[SLOT_KINDS];
 /* The time of the first tick after due_ms; UINT64_MAX if there is none. */
 uint64_t tick_ms_after(uint64_t tick_ms, uint64_t due_ms);
 
+/* UINT64_MAX if the sum is beyond it. */
+uint64_t add_saturated(uint64_t time_ms, uint64_t delay_ms);
+
 /* An entry whose memory is zero is not active, and neither is one that has left
  * the wheel by one of the operations below. */
 static inline bool

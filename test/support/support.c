@@ -320,18 +320,12 @@ test_timer_init_all(test_timer_t *timers, size_t count)
     test_timer_init(&timers[i]);
 }
 
-static uint64_t
-add_ms(uint64_t ms, uint64_t more_ms)
-{
-  return more_ms > UINT64_MAX - ms ? UINT64_MAX : ms + more_ms;
-}
-
 static void
 expect_due_in(test_timer_t *timer, uint64_t delay_ms)
 {
   uint64_t now_ms = uvwheel_now(&wheel);
 
-  timer->due_ms = add_ms(now_ms, delay_ms);
+  timer->due_ms = add_saturated(now_ms, delay_ms);
   ck_assert_int_eq(uvwheel_timer_is_active(&timer->base), 1);
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base),
                     timer->due_ms - now_ms);
@@ -396,11 +390,11 @@ expect_beat(test_timer_t *timer, uint64_t repeat)
   uint64_t beats = missed_ms / repeat + (missed_ms % repeat != 0);
   uint64_t due_in_ms = uvwheel_timer_get_due_in(&timer->base);
   uint64_t due_ms = due_in_ms > 0 ? timer->fired_ms + due_in_ms
-                                  : add_ms(timer->due_ms, repeat);
+                                  : add_saturated(timer->due_ms, repeat);
 
   ck_assert_uint_gt(due_ms, timer->due_ms);
-  ck_assert_uint_le(due_ms,
-                    add_ms(timer->due_ms, (beats > 0 ? beats : 1) * repeat));
+  ck_assert_uint_le(
+      due_ms, add_saturated(timer->due_ms, (beats > 0 ? beats : 1) * repeat));
   if (due_ms < UINT64_MAX)
     ck_assert_uint_eq((due_ms - timer->due_ms) % repeat, 0);
   timer->due_ms = due_ms;
