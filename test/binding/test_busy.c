@@ -129,14 +129,13 @@ static const struct {
 START_TEST(slow_iterations_add_two_of_them)
 {
   uint64_t tick_ms = slow[_i].tick_ms, takes_ms = slow[_i].takes_ms;
-  uint64_t wait_ms = wait_of(tick_ms);
 
   open_wheel(tick_ms, 512);
   begin_noise(takes_ms * NS_PER_MS);
   run_timers_of_all_moments(tick_ms);
   ck_assert_uint_ge(shortest_wait_ms, 2 * takes_ms);
   ck_assert_uint_le(latest_ms, tick_ms + 2 * takes_ms +
-                                   (wait_ms > takes_ms ? wait_ms : takes_ms));
+                                   max_of(wait_of(tick_ms), takes_ms));
   end_noise();
 }
 END_TEST
@@ -185,8 +184,8 @@ END_TEST
 
 #define MANY 50000u
 
-static unsigned fired_since_poll, most_since_poll, polls_that_fired;
-static uint64_t first_poll, last_poll;
+static unsigned polls_that_fired;
+static uint64_t fired_since_poll, most_since_poll, first_poll, last_poll;
 static bool begins_noise; /* the first of them does */
 
 static void
@@ -202,8 +201,7 @@ on_one_of_many(uvwheel_timer_t *timer)
     ck_assert_int_eq(write(noise_fds[1], "x", 1), 1);
   begins_noise = false;
   fired_since_poll++;
-  if (fired_since_poll > most_since_poll)
-    most_since_poll = fired_since_poll;
+  most_since_poll = max_of(most_since_poll, fired_since_poll);
   ++*(unsigned *)timer->data;
 }
 

@@ -108,7 +108,7 @@ START_TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once)
     for (i = 0; i < LENGTH(beats); i++)
       ck_assert_msg(beats[i].fired - fired[i] == (leaps_h[which] > 0),
                     "leap %d, beat %d", (int)which, (int)i);
-    latest_ms = latest_ms < uv_now(&loop) ? uv_now(&loop) : latest_ms;
+    latest_ms = max_of(latest_ms, uv_now(&loop));
     for (i = 0; i < LENGTH(once); i++)
       ck_assert_msg(once[i].fired == (fires_at(once[i].due_ms) <= latest_ms),
                     "leap %d, timer %d", (int)which, (int)i);

@@ -64,11 +64,10 @@ expect_the_soonest_fired(unsigned count)
   ck_assert_uint_eq(order_length, count);
   for (waiter = waiters; waiter < waiters + TIMERS; waiter++) {
     ck_assert_uint_le(waiter->fired, 1);
-    if (waiter->fired && fires_at(waiter->due_ms) > latest_ms)
-      latest_ms = fires_at(waiter->due_ms);
-    if (uvwheel_timer_is_active(&waiter->base) &&
-        fires_at(waiter->due_ms) < earliest_ms)
-      earliest_ms = fires_at(waiter->due_ms);
+    if (waiter->fired)
+      latest_ms = max_of(latest_ms, fires_at(waiter->due_ms));
+    if (uvwheel_timer_is_active(&waiter->base))
+      earliest_ms = min_of(earliest_ms, fires_at(waiter->due_ms));
   }
   ck_assert_uint_le(latest_ms, earliest_ms);
   ck_assert_uint_eq(stats_of_wheel().fired_soonest, count);

@@ -46,10 +46,8 @@ take_time(void)
   if (is_updating)
     uv_update_time(&loop);
   in_a_row++;
-  if (in_a_row > most_in_a_row)
-    most_in_a_row = in_a_row;
-  if (virtual_time_ns() - row_began_ns > longest_ns)
-    longest_ns = virtual_time_ns() - row_began_ns;
+  most_in_a_row = max_of(most_in_a_row, in_a_row);
+  longest_ns = max_of(longest_ns, virtual_time_ns() - row_began_ns);
 }
 
 static void

@@ -112,7 +112,7 @@ expire_pairs(core_t *core, const shape_t *shape, uint64_t now_ms)
       insert(core, &pair[1].entry, other_ms);
       ck_assert_uint_eq(
           uvwheel__core_next_ms(core),
-          tick_ms_after(shape->tick_ms, due_ms < other_ms ? due_ms : other_ms));
+          tick_ms_after(shape->tick_ms, min_of(due_ms, other_ms)));
       ck_assert_uint_le(run_out(core, pair, 2, now_ms), 2);
       now_ms += 4 * round_ms;
       expect_none(core, now_ms);
@@ -244,7 +244,7 @@ START_TEST(a_budget_bounds_what_one_turn_hands_out)
   ck_assert_uint_eq(turn(&core, 10, 0), 0);
   for (; expired < MANY; turns++) {
     unsigned now = turn(&core, 10, budget);
-    ck_assert_uint_eq(now, budget < MANY - expired ? budget : MANY - expired);
+    ck_assert_uint_eq(now, min_of(budget, MANY - expired));
     expired += now;
     ck_assert_int_eq(uvwheel__core_next_ms(&core) <= 10, expired < MANY);
   }

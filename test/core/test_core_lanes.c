@@ -32,18 +32,17 @@ lanes_in_use(const slot_t *slot)
   return (slot->lanes_used - offsetof(slot_t, lanes)) / sizeof *slot->lanes;
 }
 
-static unsigned
+static uint64_t
 longest_lane(const slot_t *slot)
 {
-  unsigned longest = 0, length;
-  uint64_t i;
+  uint64_t longest = 0, length, i;
   const uvwheel_link_t *link;
 
   for (i = 0; slot->next_pass != 0 && i < lanes_in_use(slot); i++) {
     length = 0;
     for (link = slot->lanes[i].next; link != &slot->lanes[i]; link = link->next)
       length++;
-    longest = length > longest ? length : longest;
+    longest = max_of(longest, length);
   }
   return longest;
 }
@@ -132,22 +131,21 @@ live(uint64_t *now_ms, uint64_t rounds)
   return 100 * (core.examined - examined) / (core.started - started);
 }
 
-static unsigned
+static uint64_t
 longest_of_all(void)
 {
-  unsigned longest = 0, slot;
+  uint64_t longest = 0, slot;
 
   for (slot = 0; slot < SLOTS; slot++)
-    if (longest_lane(&core.slots[slot]) > longest)
-      longest = longest_lane(&core.slots[slot]);
+    longest = max_of(longest, longest_lane(&core.slots[slot]));
   return longest;
 }
 
 /* P10. Scenario 32. */
 START_TEST(a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first)
 {
-  uint64_t now_ms = 0, looked;
-  unsigned longest, i;
+  uint64_t now_ms = 0, looked, longest;
+  unsigned i;
 
   life = _i;
   open_crowd(lives[life].flags);

@@ -175,7 +175,7 @@ model_draw(model_t *model, uint64_t count)
   unsigned known = sort_ticks(model, ticks_ms), i;
 
   model->drawing = true;
-  model->drawn = count < known ? count : known;
+  model->drawn = min_of(count, known);
   model->taken = 0;
   model->disturbed = 0;
   model->latest_ms = model->drawn != 0 ? ticks_ms[model->drawn - 1] : 0;

@@ -27,9 +27,8 @@ on_before_poll(uv_prepare_t *prepare)
 
   (void)prepare;
   mail->allowed = is_mailbox_open() ? game.options.turn_budget : 0;
-  mail->expected = mail->left > 0 ? mail->left : mail->count;
-  if (mail->expected > mail->allowed)
-    mail->expected = mail->allowed;
+  mail->expected =
+      min_of(mail->left > 0 ? mail->left : mail->count, mail->allowed);
   mail->is_fresh = true;
   end_turn();
   game.turns.since_poll = 0;

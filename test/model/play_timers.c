@@ -212,8 +212,7 @@ fire_in_time(unsigned index)
   require(!armed->punctual || armed->cuts != cuts() ||
           now_ms() == model_tick_ms(&game.model, due_ms));
   game.fired++;
-  if (now_ms() - due_ms > game.lateness_max_ms)
-    game.lateness_max_ms = now_ms() - due_ms;
+  game.lateness_max_ms = max_of(game.lateness_max_ms, now_ms() - due_ms);
   game.fired_in_run++;
 }
 
