@@ -91,16 +91,29 @@ start_program(const char *variable, const char *command_line)
   return (program_t){pid, out[0], err[0]};
 }
 
-void
+int
 read_line(int descriptor, char *line, size_t size)
 {
   size_t length = 0;
+  ssize_t more;
 
-  while (read(descriptor, line + length, 1) == 1 && line[length] != '\n') {
+  while ((more = read(descriptor, line + length, 1)) == 1 &&
+         line[length] != '\n') {
     length++;
     ck_assert_uint_lt(length, size);
   }
   line[length] = '\0';
+  return more != 0;
+}
+
+void
+await_line(int descriptor, const char *part)
+{
+  static char line[OUTPUT_SIZE];
+
+  do
+    ck_assert_msg(read_line(descriptor, line, sizeof(line)), "no '%s'", part);
+  while (strstr(line, part) == NULL);
 }
 
 void
@@ -304,6 +317,15 @@ send_all(int connection, const void *bytes, size_t length)
 {
   ck_assert_int_eq(send(connection, bytes, length, MSG_NOSIGNAL),
                    (ssize_t)length);
+}
+
+int
+ask_page(uint16_t port, const char *request)
+{
+  int connection = connect_to(port);
+
+  send_all(connection, request, strlen(request));
+  return connection;
 }
 
 ssize_t

@@ -45,8 +45,12 @@ int is_built(const char *variable);
  * command line as its arguments. */
 program_t start_program(const char *variable, const char *command_line);
 
-/* Reads one line, without its end, of what a program writes. */
-void read_line(int descriptor, char *line, size_t size);
+/* Reads one line, without its end, of what a program writes. Returns 0 if
+ * there is no more. */
+int read_line(int descriptor, char *line, size_t size);
+
+/* Reads lines until one has this. */
+void await_line(int descriptor, const char *part);
 
 /* Reads all that comes, then closes. The text has OUTPUT_SIZE bytes. */
 void read_all(int descriptor, char *text);
@@ -97,6 +101,10 @@ uint16_t closed_port(int type);
 int accept_from(int listener);
 
 void send_all(int connection, const void *bytes, size_t length);
+
+/* Connects to a live page, and sends this. */
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+int ask_page(uint16_t port, const char *request);
 
 /* As recv, also if the test is stopped meanwhile and goes on. */
 ssize_t receive(int connection, void *bytes, size_t length);

@@ -27,7 +27,6 @@
 
 #define TICK_MS 100 /* the default */
 #define HOST "Host: localhost\r\n"
-#define GET(path) "GET " path " HTTP/1.1\r\n" HOST "\r\n"
 
 const char *const program = "live";
 
@@ -75,15 +74,6 @@ static uint64_t
 connections(void)
 {
   return stats().active;
-}
-
-static int
-ask(const char *request)
-{
-  int peer = connect_to(port);
-
-  send_all(peer, request, strlen(request));
-  return peer;
 }
 
 static char taken[1 << 20]; /* last, of any peer */
@@ -152,7 +142,7 @@ await_something(int viewer)
 static int
 view(void)
 {
-  int viewer = ask(GET("/events"));
+  int viewer = ask_page(port, GET("/events"));
 
   await_something(viewer);
   return viewer;
@@ -209,7 +199,7 @@ stop_all(void)
 
 START_TEST(the_page_is_served_and_may_load_nothing_else)
 {
-  ck_assert_uint_eq(read_answer(ask(GET("/"))), 200);
+  ck_assert_uint_eq(read_answer(ask_page(port, GET("/"))), 200);
   ck_assert_ptr_nonnull(strstr(taken, "Content-Type: text/html"));
   ck_assert_ptr_nonnull(strstr(taken, "Cache-Control: no-store"));
   ck_assert_ptr_nonnull(strstr(taken,
@@ -229,7 +219,7 @@ START_TEST(head_gets_the_head_alone)
   };
 
   for (int i = 0; i < 2; i++) {
-    ck_assert_uint_eq(read_answer(ask(heads[i])), 200);
+    ck_assert_uint_eq(read_answer(ask_page(port, heads[i])), 200);
     ck_assert_str_eq(strstr(taken, "\r\n\r\n"), "\r\n\r\n");
   }
 }
@@ -267,7 +257,7 @@ static const struct {
 
 START_TEST(bad_requests_get_an_error_and_nothing_of_theirs_back)
 {
-  unsigned long status = read_answer(ask(requests[_i].request));
+  unsigned long status = read_answer(ask_page(port, requests[_i].request));
 
   ck_assert_uint_eq(status, requests[_i].status);
   if (status == 200)
@@ -288,7 +278,7 @@ static const char *const too_little[] = {
 
 START_TEST(patience_ends_at_its_tick)
 {
-  int peer = ask(too_little[_i]);
+  int peer = ask_page(port, too_little[_i]);
 
   iterate_until(connections() == 1);
   pass(LIVE_PATIENCE_MS);
@@ -322,7 +312,7 @@ START_TEST(newcomers_wait_while_all_connections_are_taken)
     peers[i] = connect_to(port);
     iterate_until(connections() > i);
   }
-  int waiting[] = {ask(GET("/")), ask(GET("/"))};
+  int waiting[] = {ask_page(port, GET("/")), ask_page(port, GET("/"))};
   for (int i = 0; i < 100; i++)
     iterate();
   ck_assert(!take(waiting[0], &length));
@@ -341,9 +331,9 @@ START_TEST(one_viewer_too_many_is_refused)
 
   for (int i = 0; i < LIVE_MAX_VIEWERS; i++)
     viewers[i] = view();
-  ck_assert_uint_eq(read_answer(ask(GET("/events"))), 503);
+  ck_assert_uint_eq(read_answer(ask_page(port, GET("/events"))), 503);
   ck_assert_ptr_nonnull(strstr(taken, "\r\nRetry-After: "));
-  ck_assert_uint_eq(read_answer(ask(GET("/"))), 200);
+  ck_assert_uint_eq(read_answer(ask_page(port, GET("/"))), 200);
   reset(viewers[0]);
   while (connections() == LIVE_MAX_VIEWERS)
     pass(LIVE_INTERVAL_MS);
@@ -358,7 +348,7 @@ START_TEST(the_last_descriptors_are_kept)
   stop_all();
   descriptor_limit = 64;
   start();
-  while ((status = read_answer(ask(GET("/")))) == 200)
+  while ((status = read_answer(ask_page(port, GET("/")))) == 200)
     view();
   ck_assert_uint_eq(status, 503);
   ck_assert_ptr_nonnull(strstr(taken, "\r\nRetry-After: "));
@@ -413,7 +403,7 @@ START_TEST(a_frame_tells_of_an_earlier_stall)
   ck_assert_uint_eq(stats().stalls, 1);
   snprintf(figures, sizeof(figures),
            "\"stalls\":[1],\"stalls_bad\":[%" PRIu64 "],", found_ms);
-  int viewer = ask(GET("/events"));
+  int viewer = ask_page(port, GET("/events"));
   do {
     pass(LIVE_INTERVAL_MS);
     snprintf(times, sizeof(times),
@@ -449,8 +439,8 @@ END_TEST
 START_TEST(a_viewer_that_does_not_read_is_dropped_alone)
 {
   int least = 1;
-  int idle = ask(GET("/events"));
-  int viewer = ask(GET("/events"));
+  int idle = ask_page(port, GET("/events"));
+  int viewer = ask_page(port, GET("/events"));
 
   setsockopt(idle, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least));
   iterate_until(connections() == 2);

@@ -22,6 +22,10 @@
 
 #define MESSAGE_MAX 64
 
+/* What a load says when all connections are there, all peers have said hello.
+ */
+#define RUNNING "running:"
+
 /* A server, and the load that goes with it. */
 typedef struct pair_s {
   const char *server;
@@ -72,17 +76,6 @@ meet(const char *server_options, int count, const char *load_options)
   start_server(server_options);
   start_load(count, load_options);
   finish(&load, &result);
-}
-
-/* It runs: all connections are there, all peers have said hello. */
-static void
-await_running(void)
-{
-  char line[256];
-
-  do
-    read_line(load.err, line, sizeof(line));
-  while (strncmp(line, "running:", 8) != 0 && line[0] != '\0');
 }
 
 /* Unless the machine lagged. */
@@ -487,7 +480,7 @@ START_TEST(an_end_half_way_gives_no_verdict)
     return;
   start_server("");
   start_load(200, ends[_i].load);
-  await_running();
+  await_line(load.err, RUNNING);
   if (ends[_i].interrupts_load) {
     stop(&load, ends[_i].signal, &result);
     assert_no_verdict(ends[_i].reason);
@@ -510,7 +503,7 @@ START_TEST(a_server_or_a_load_that_was_stopped_is_no_fault)
   start_server("--timeout 600");
   start_load(200, "--timeout 600 --duration 2");
   pid_t stopped = _i < 2 ? server.pid : load.pid;
-  await_running();
+  await_line(load.err, RUNNING);
   ck_assert_int_eq(kill(stopped, SIGSTOP), 0);
   poll(NULL, 0, 1000);
   ck_assert_int_eq(kill(stopped, SIGCONT), 0);

@@ -391,8 +391,6 @@ END_TEST
 
 /* ---- The live page; more of it in test_live.c --------------------------- */
 
-#define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
 static void
 start_with_page(int which, const char *options)
 {
@@ -404,32 +402,12 @@ start_with_page(int which, const char *options)
   page_port = (uint16_t)strtoul(strrchr(line, ':') + 1, NULL, 10);
 }
 
-static int
-ask_page(const char *request)
-{
-  int connection = connect_to(page_port);
-
-  send_all(connection, request, strlen(request));
-  return connection;
-}
-
-/* Reads lines until one has this. */
-static void
-await_line(int viewer, const char *part)
-{
-  static char line[65536];
-
-  do
-    read_line(viewer, line, sizeof(line));
-  while (strstr(line, part) == NULL);
-}
-
 START_TEST(each_wheel_can_be_watched)
 {
   start_with_page(MULTI_LOOP, "--threads 3");
 
   for (int i = 0; i < 3; i++)
-    await_line(ask_page(text_of(GET("/events?wheel=%d"), i)),
+    await_line(ask_page(page_port, text_of(GET("/events?wheel=%d"), i)),
                text_of("data: {\"wheel\":%d,", i));
   stop_well(&server, SIGTERM, &result);
 }
@@ -440,7 +418,7 @@ START_TEST(scrapes_and_signals_may_meet)
   start_with_page(MULTI_LOOP, "--threads 3");
 
   for (int i = 0; i < 100; i++)
-    ask_page(GET("/metrics"));
+    ask_page(page_port, GET("/metrics"));
   stop_well(&server, SIGTERM, &result);
 }
 END_TEST
@@ -453,7 +431,7 @@ START_TEST(viewers_take_no_places_of_peers)
   start_with_page(WHEEL, text_of("--max-connections 3 %s", when_full[_i]));
 
   for (int i = 0; i < 3; i++)
-    viewers[i] = ask_page(GET("/events"));
+    viewers[i] = ask_page(page_port, GET("/events"));
   for (int i = 0; i < 3; i++)
     peers[i] = newcomer();
   for (int i = 0; i < 3; i++) {
@@ -470,10 +448,10 @@ START_TEST(a_signal_ends_the_page_whatever_its_connections_do)
   start_with_page(WHEEL, "");
 
   for (int i = 0; i < 10; i++)
-    viewers[i] = ask_page(GET("/events"));
+    viewers[i] = ask_page(page_port, GET("/events"));
   connect_to(page_port);
-  ask_page("GET / HT");
-  ask_page(GET("/"));
+  ask_page(page_port, "GET / HT");
+  ask_page(page_port, GET("/"));
   await_line(viewers[9], "data: {");
   assert_sound(0);
   for (int i = 0; i < 10; i++)

@@ -131,17 +131,6 @@ start_waiting(const char *way, const char *options, const char *how)
   return program;
 }
 
-static void
-expect_line(int descriptor, const char *part)
-{
-  char line[256];
-
-  do
-    read_line(descriptor, line, sizeof(line));
-  while (strstr(line, part) == NULL && line[0] != '\0');
-  ck_assert_msg(line[0] != '\0', "no line with '%s'", part);
-}
-
 /* Programs with timers, and one without. */
 static const struct {
   const char *how, *way, *first, *last;
@@ -157,8 +146,8 @@ START_TEST(a_signal_asks_for_a_report_and_another_ends_with_one)
   unsigned long calls[6];
 
   ck_assert_int_eq(kill(program.pid, SIGUSR2), 0);
-  expect_line(program.err, signalled[_i].first);
-  expect_line(program.err, signalled[_i].last);
+  await_line(program.err, signalled[_i].first);
+  await_line(program.err, signalled[_i].last);
   stop(&program, SIGTERM, &result);
   ck_assert_int_eq(result.status, 128 + SIGTERM);
   if (strcmp(signalled[_i].how, "wait") == 0)
