@@ -257,6 +257,5 @@ main(void)
       TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last),
   };
 
-  return run_tests("posts: threads", setup, teardown, tests,
-                   sizeof tests / sizeof *tests);
+  return run_tests("posts: threads", setup, teardown, tests, LENGTH(tests));
 }

@@ -160,5 +160,5 @@ main(void)
       TEST(threads_run_wheels_that_the_main_thread_made),
   };
 
-  return run_tests("threads", NULL, NULL, tests, sizeof tests / sizeof *tests);
+  return run_tests("threads", NULL, NULL, tests, LENGTH(tests));
 }

@@ -151,13 +151,13 @@ END_TEST
  * empty in between must not remember an old time: RussellLuo/timingwheel#45. */
 START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
 {
-  bool is_empty = _i >= shape_count;
+  bool is_empty = _i >= SHAPES;
   uvwheel_entry_t never, never_too, entry;
   core_t core;
   uint64_t due_ms, tick_ms;
   unsigned bit, i;
 
-  open_core(&core, &shapes[_i % shape_count]);
+  open_core(&core, &shapes[_i % SHAPES]);
   insert(&core, &never, UINT64_MAX);
   if (is_empty)
     remove_entry(&core, &never);
@@ -355,14 +355,12 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      {an_entry_expires_exactly_at_the_first_tick_after_it_is_due, 0,
-       shape_count},
-      {the_hand_wakes_once_for_each_tick_at_which_something_is_due, 0,
-       shape_count},
-      {any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion, 0,
-       shape_count},
+      EACH(an_entry_expires_exactly_at_the_first_tick_after_it_is_due, shapes),
+      EACH(the_hand_wakes_once_for_each_tick_at_which_something_is_due, shapes),
+      EACH(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
+           shapes),
       {any_due_time_is_legal_and_the_last_ones_are_never_reached, 0,
-       2 * shape_count},
+       2 * SHAPES},
       TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain),
       EACH(postponing_is_one_store, slot_kinds),
       {a_budget_bounds_what_one_turn_hands_out, 0,

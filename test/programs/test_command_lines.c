@@ -215,6 +215,5 @@ main(void)
       EACH(it_ends_as_a_failure_if_it_cannot_write_to_stdout, spoken),
   };
 
-  return run_tests("command-lines", NULL, NULL, tests,
-                   sizeof tests / sizeof *tests);
+  return run_tests("command-lines", NULL, NULL, tests, LENGTH(tests));
 }

@@ -494,6 +494,5 @@ main(void)
       TEST(a_viewer_that_talks_is_not_listened_to),
   };
 
-  return run_tests("live", start, stop_all, tests,
-                   sizeof tests / sizeof *tests);
+  return run_tests("live", start, stop_all, tests, LENGTH(tests));
 }

@@ -239,7 +239,7 @@ START_TEST(each_wheel_has_samples_under_its_name)
                  "tick_ms=\"100\",slots=\"512\"} 1",
                  uvwheel_version_string());
   assert_line(info);
-  for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+  for (size_t i = 0; i < LENGTH(lines); i++)
     assert_line(lines[i]);
 }
 END_TEST
@@ -293,6 +293,5 @@ main(void)
       TEST(the_largest_numbers_fit),
   };
 
-  return run_tests("live report", NULL, NULL, tests,
-                   sizeof tests / sizeof *tests);
+  return run_tests("live report", NULL, NULL, tests, LENGTH(tests));
 }

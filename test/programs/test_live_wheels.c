@@ -251,6 +251,5 @@ main(void)
       TEST(a_cell_that_took_long_is_made_up_for),
   };
 
-  return run_tests("live wheels", setup, teardown, tests,
-                   sizeof tests / sizeof *tests);
+  return run_tests("live wheels", setup, teardown, tests, LENGTH(tests));
 }

@@ -538,10 +538,7 @@ main(void)
       {a_server_or_a_load_that_was_stopped_is_no_fault, 0, 4},
   };
 
-  return run_tests("load verdicts", NULL, NULL, verdicts,
-                   sizeof verdicts / sizeof *verdicts) |
-         run_tests("load promises", NULL, NULL, promises,
-                   sizeof promises / sizeof *promises) |
-         run_tests("load trouble", NULL, NULL, trouble,
-                   sizeof trouble / sizeof *trouble);
+  return run_tests("load verdicts", NULL, NULL, verdicts, LENGTH(verdicts)) |
+         run_tests("load promises", NULL, NULL, promises, LENGTH(promises)) |
+         run_tests("load trouble", NULL, NULL, trouble, LENGTH(trouble));
 }

@@ -235,7 +235,7 @@ START_TEST(shed_closes_the_idlest_but_not_who_is_served)
   };
 
   run_recipe("SHED");
-  for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+  for (size_t i = 0; i < LENGTH(events); i++)
     ck_assert_uint_lt(expect_event(events[i]), 60000);
   expect_text("3 left\n");
   expect_event("ann: closed");
@@ -276,7 +276,7 @@ main(void)
       TEST(shed_closes_the_idlest_but_not_who_is_served),
       TEST(cpp_sessions_end_and_their_exceptions_arrive),
   };
-  size_t count = sizeof tests / sizeof *tests;
+  size_t count = LENGTH(tests);
 
   if (!is_built("CPP_SESSIONS"))
     count--; /* the last one */

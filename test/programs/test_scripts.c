@@ -157,11 +157,11 @@ main(void)
       {a_script_that_is_stopped_leaves_nothing_running, 0, 2},
   };
   const loop_test_t soak[] = {
-      {a_small_run_prints_its_table, DEMOS, sizeof tables / sizeof *tables},
+      {a_small_run_prints_its_table, DEMOS, LENGTH(tables)},
       EACH(a_bad_server_fails_a_soak_with_one_line, bad),
       {a_script_that_is_stopped_leaves_nothing_running, 2, 4},
   };
 
-  return run_tests("demo", NULL, NULL, demo, sizeof demo / sizeof *demo) |
-         run_tests("soak", NULL, NULL, soak, sizeof soak / sizeof *soak);
+  return run_tests("demo", NULL, NULL, demo, LENGTH(demo)) |
+         run_tests("soak", NULL, NULL, soak, LENGTH(soak));
 }

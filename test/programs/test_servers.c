@@ -499,7 +499,7 @@ main(void)
       TEST(a_signal_ends_the_page_whatever_its_connections_do),
       TEST(an_address_that_the_page_cannot_have_is_one_line),
   };
-  size_t count = sizeof tests / sizeof *tests;
+  size_t count = LENGTH(tests);
 
   if (strcmp(getenv("HAS_PAGE"), "yes") != 0)
     count -= 5; /* those with a page */

@@ -338,9 +338,9 @@ main(void)
       TEST(two_reports_are_compared_in_either_order),
       TEST(a_comparison_says_in_words_who_waits_longer),
       {what_cannot_work_is_told_before_it_runs, 0,
-       geteuid() == 0 ? (int)(sizeof told / sizeof *told) : ROOT_TOLD},
+       geteuid() == 0 ? (int)LENGTH(told) : ROOT_TOLD},
   };
 
   return run_tests("try", make_directory, remove_directory, tests,
-                   sizeof tests / sizeof *tests);
+                   LENGTH(tests));
 }

@@ -84,7 +84,7 @@ START_TEST(garbage_is_counted_and_comes_back_byte_for_byte)
 
   for (size_t i = 0; i < sizeof(bytes); i++)
     bytes[i] = (unsigned char)(i * i + i / 256);
-  for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+  for (size_t i = 0; i < LENGTH(lengths); i++)
     ck_assert_uint_eq(say(peer, bytes, lengths[i]), i + 1);
   assert_sound(1);
   ck_assert_uint_eq(number_of(result.out, "refreshes"), 4);
@@ -241,6 +241,5 @@ main(void)
       TEST(figures_come_while_it_runs),
   };
 
-  return run_tests("udp-sessions", NULL, NULL, tests,
-                   sizeof tests / sizeof *tests);
+  return run_tests("udp-sessions", NULL, NULL, tests, LENGTH(tests));
 }

@@ -7,12 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const shape_t shapes[] = {
+const shape_t shapes[SHAPES] = {
     {1, 1, 0},   {1, 2, 0},   {1, 4, UVWHEEL_FIFO},   {1, 64, 0},
     {1, 128, 0}, {3, 1, 0},   {3, 2, UVWHEEL_FIFO},   {3, 8, 0},
     {100, 1, 0}, {100, 4, 0}, {100, 8, UVWHEEL_FIFO}, {100, 16, 0},
 };
-const int shape_count = LENGTH(shapes);
 
 const slot_kind_t slot_kinds[SLOT_KINDS] = {{"lanes", 0},
                                             {"FIFO", UVWHEEL_FIFO}};

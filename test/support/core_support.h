@@ -12,8 +12,7 @@
 #include <stdint.h>
 
 #include "core.h"
-
-#define LENGTH(array) (sizeof(array) / sizeof *(array))
+#include "length.h"
 
 /* For conditions that are checked millions of times, inside a suite of check
  * and outside. */
@@ -34,8 +33,8 @@ typedef struct shape_s {
   uint32_t flags;
 } shape_t;
 
-extern const shape_t shapes[];
-extern const int shape_count;
+#define SHAPES 12
+extern const shape_t shapes[SHAPES];
 
 /* The two kinds of slot. */
 typedef struct slot_kind_s {

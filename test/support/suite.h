@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "length.h"
+
 static inline int
 run_suite(Suite *suite)
 {
@@ -30,9 +32,9 @@ typedef struct loop_test_s {
   {                \
     name, 0, 1     \
   }
-#define EACH(name, cases)                           \
-  {                                                 \
-    name, 0, (int)(sizeof(cases) / sizeof *(cases)) \
+#define EACH(name, cases)       \
+  {                             \
+    name, 0, (int)LENGTH(cases) \
   }
 
 /* Each is a case of its own, which CK_RUN_CASE can name. */
