@@ -11,18 +11,6 @@
 
 #include "length.h"
 
-static inline int
-run_suite(Suite *suite)
-{
-  SRunner *runner = srunner_create(suite);
-  int failed;
-
-  srunner_run_all(runner, CK_ENV);
-  failed = srunner_ntests_failed(runner);
-  srunner_free(runner);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
 typedef struct loop_test_s {
   const TTest *test;
   int first, end; /* it runs with each _i from the one to before the other */
@@ -43,7 +31,9 @@ run_tests(const char *name, SFun setup, SFun teardown, const loop_test_t *tests,
           size_t count)
 {
   Suite *suite = suite_create(name);
+  SRunner *runner = srunner_create(suite);
   const loop_test_t *test;
+  int failed;
 
   for (test = tests; test < tests + count; test++) {
     TCase *tcase = tcase_create(test->test->name);
@@ -52,7 +42,10 @@ run_tests(const char *name, SFun setup, SFun teardown, const loop_test_t *tests,
     tcase_add_loop_test(tcase, test->test, test->first, test->end);
     suite_add_tcase(suite, tcase);
   }
-  return run_suite(suite);
+  srunner_run_all(runner, CK_ENV);
+  failed = srunner_ntests_failed(runner);
+  srunner_free(runner);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 #endif /* SUITE_H */

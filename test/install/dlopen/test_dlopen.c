@@ -76,13 +76,10 @@ END_TEST
 int
 main(int argc, char **argv)
 {
-  Suite *suite = suite_create("dlopen");
-  TCase *tcase = tcase_create("late");
+  const loop_test_t tests[] = {TEST(a_library_that_is_loaded_late_works)};
 
   if (argc != 2)
     return EXIT_FAILURE;
   library_path = argv[1];
-  tcase_add_test(tcase, a_library_that_is_loaded_late_works);
-  suite_add_tcase(suite, tcase);
-  return run_suite(suite);
+  return run_tests("dlopen", NULL, NULL, tests, LENGTH(tests));
 }
