@@ -274,10 +274,9 @@ END_TEST
 /* The turn waits for as long as it would have without. */
 START_TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet)
 {
-  const uvwheel_options_t options = {.stall_ms = UINT32_MAX};
   static test_timer_t timer;
 
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){.stall_ms = UINT32_MAX});
   begin_noise(5 * NS_PER_MS);
   begin_test_timer(&timer, 100, 0);
   virtual_time_advance_ms(5000);

@@ -11,10 +11,8 @@
 static void
 open_wheel_for(uint64_t tick_ms, uint32_t stall_ms)
 {
-  const uvwheel_options_t options = {
-      .tick_ms = tick_ms, .slots = 512, .stall_ms = stall_ms};
-
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = tick_ms, .slots = 512, .stall_ms = stall_ms});
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
 }
 

@@ -26,9 +26,8 @@ END_TEST
 
 START_TEST(init_allocates_once)
 {
-  const uvwheel_options_t options = {.slots = 64};
   uint64_t before = allocations(), after;
-  int error = uvwheel_init(&loop, &wheel, &options);
+  int error = uvwheel_init(&loop, &wheel, &(uvwheel_options_t){.slots = 64});
 
   after = allocations();
   ck_assert_int_eq(error, 0);
@@ -90,12 +89,11 @@ use_everything(void)
 
 START_TEST(no_operation_after_init_allocates)
 {
-  const uvwheel_options_t options = {
-      .tick_ms = 10, .slots = 16, .turn_budget = 20, .flags = (uint32_t)_i};
   uint64_t during;
   size_t i;
 
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = 10, .slots = 16, .turn_budget = 20, .flags = (uint32_t)_i});
   allocations_fail(true);
   during = allocations();
   for (i = 0; i < LENGTH(timers); i++)

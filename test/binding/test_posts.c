@@ -161,11 +161,10 @@ send_again(request_t *request)
 /* Even with no limit on a turn. */
 START_TEST(what_is_posted_in_a_request_s_callback_follows_in_the_next_turn)
 {
-  const uvwheel_options_t options = {.turn_budget = UINT32_MAX,
-                                     .turn_ms = UINT32_MAX};
   unsigned i;
 
-  open_mailbox(&options);
+  open_mailbox(
+      &(uvwheel_options_t){.turn_budget = UINT32_MAX, .turn_ms = UINT32_MAX});
   for (i = 0; i < 2; i++) {
     requests[i].then = send_again;
     send_request(&requests[i], &timers[i]);
@@ -187,11 +186,10 @@ END_TEST
  * time that they take. */
 START_TEST(a_turn_keeps_to_its_budget)
 {
-  const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 3};
   static echo_t echo;
   unsigned i;
 
-  open_mailbox(&options);
+  open_mailbox(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 3});
   echo_open(&echo, &loop);
   send_all();
   echo_ping(&echo);
@@ -228,10 +226,9 @@ close_in_callback(request_t *request)
 /* In a turn whose budget is enough for five. */
 START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
 {
-  const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 5};
   int i;
 
-  open_mailbox(&options);
+  open_mailbox(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 5});
   send_all();
   requests[_i].then = close_in_callback;
   run_for(10);

@@ -39,9 +39,7 @@ open_waiters(const uvwheel_options_t *options)
 static void
 open_plain_waiters(void)
 {
-  const uvwheel_options_t options = {.tick_ms = TICK_MS, .slots = 64};
-
-  open_waiters(&options);
+  open_waiters(&(uvwheel_options_t){.tick_ms = TICK_MS, .slots = 64});
 }
 
 static void
@@ -253,10 +251,9 @@ restart_in_a_second(test_timer_t *waiter)
 /* For a server that has no place left: h2o#2932, TANK#62, envoy#43612. */
 START_TEST(a_full_wheel_has_room_again)
 {
-  const uvwheel_options_t options = {.tick_ms = TICK_MS, .max_timers = 100};
   unsigned i;
 
-  open_waiters(&options);
+  open_waiters(&(uvwheel_options_t){.tick_ms = TICK_MS, .max_timers = 100});
   start_waiters(100, 5000, 3);
   for (i = 100; i < TIMERS; i++) {
     ck_assert_int_eq(

@@ -174,15 +174,14 @@ note_model_order(uv_timer_t *model)
 /* P4. Timers never refreshed, with UVWHEEL_FIFO and tick_ms = 1. */
 START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
 {
-  const uvwheel_options_t options = {
-      .tick_ms = 1, .slots = 4, .flags = UVWHEEL_FIFO};
   static test_timer_t timers[100];
   static uv_timer_t models[100];
   static unsigned numbers[100];
   unsigned i;
 
   order_length = 0;
-  open_wheel_with(&options);
+  open_wheel_with(
+      &(uvwheel_options_t){.tick_ms = 1, .slots = 4, .flags = UVWHEEL_FIFO});
   for (i = 0; i < 100; i++) {
     uint64_t timeout = i * 37 % 11;
     numbers[i] = i;

@@ -257,10 +257,9 @@ END_TEST
 /* netty#5647. */
 START_TEST(one_timer_more_than_max_timers_is_refused)
 {
-  const uvwheel_options_t options = {.tick_ms = 100, .max_timers = 2};
   static test_timer_t timers[3];
 
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){.tick_ms = 100, .max_timers = 2});
   begin_test_timer(&timers[2], 10, 70);
   test_timer_stop(&timers[2]);
   begin_test_timer(&timers[0], 500, 0);

@@ -71,10 +71,8 @@ start_timers(unsigned count, uint64_t timeout, uvwheel_timer_cb cb)
 static void
 open_wheel_with_turns(uint32_t turn_ms, uint32_t turn_budget)
 {
-  const uvwheel_options_t options = {
-      .tick_ms = TICK_MS, .turn_ms = turn_ms, .turn_budget = turn_budget};
-
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = TICK_MS, .turn_ms = turn_ms, .turn_budget = turn_budget});
   begin_rows();
 }
 
@@ -239,11 +237,10 @@ END_TEST
 
 START_TEST(a_backlog_shows_until_it_is_gone)
 {
-  const uvwheel_options_t options = {.tick_ms = 10, .turn_budget = 10};
   static test_timer_t crowd[25];
   size_t i;
 
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 10});
   for (i = 0; i < LENGTH(crowd); i++)
     begin_test_timer(&crowd[i], 3, 0); /* due at ..40, fires at ..50 */
   ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
@@ -291,11 +288,10 @@ static const struct {
  * before the first turn sleeps. */
 START_TEST(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry)
 {
-  const uvwheel_options_t options = {.tick_ms = TICK_MS,
-                                     .turn_budget = idle_loops[_i].turn_budget};
   uint64_t sleeps;
 
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = TICK_MS, .turn_budget = idle_loops[_i].turn_budget});
   start_many(idle_loops[_i].count);
   sleeps = virtual_time_sleeps();
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);

@@ -382,12 +382,11 @@ static const uvwheel_timer_cb resumers[] = {resume_by_itself, resume_next_poll};
 /* P6. A turn that was cut resumes reading, at once or after 60 quiet ms. */
 START_TEST(reading_that_is_resumed_in_a_cut_turn_comes_first)
 {
-  const uvwheel_options_t options = {
-      .tick_ms = 10, .flags = UVWHEEL_FIFO, .turn_budget = 1};
   uvwheel_timer_t slow[12], resuming;
   size_t i;
 
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = 10, .flags = UVWHEEL_FIFO, .turn_budget = 1});
   open_bell();
   open_wide_pair(message_fds);
   for (i = 0; i < (_i < 2 ? 0 : LENGTH(slow)); i++)

@@ -134,10 +134,9 @@ static const struct {
 
 START_TEST(slots_follow_from_the_tick)
 {
-  const uvwheel_options_t options = {.tick_ms = default_slots[_i].tick_ms};
   uvwheel_options_t chosen;
 
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){.tick_ms = default_slots[_i].tick_ms});
   ck_assert_int_eq(uvwheel_get_options(&wheel, &chosen), 0);
   ck_assert_uint_eq(chosen.slots, default_slots[_i].slots);
 }
@@ -281,14 +280,13 @@ free_all(test_timer_t *unused)
 /* In a turn that has more timers than a look finds, and of two rounds. */
 START_TEST(a_walk_may_free_each_timer_that_it_meets)
 {
-  const uvwheel_options_t options = {
-      .tick_ms = 10, .slots = 8, .flags = slot_kinds[_i].flags};
   static test_timer_t walker;
   uvwheel_timer_t *timer;
   unsigned i;
 
   walked = 0;
-  open_wheel_with(&options);
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = 10, .slots = 8, .flags = slot_kinds[_i].flags});
   test_timer_init(&walker);
   walker.then = free_all;
   for (i = 0; i < MET; i++) {

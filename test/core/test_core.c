@@ -126,12 +126,11 @@ AT_EVERY_HAND(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
 /* P10 */
 START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
 {
-  const shape_t shape = {10, 4, 0};
   uvwheel_entry_t distant, early;
   core_t core;
   uint64_t now_ms;
 
-  open_core(&core, &shape);
+  open_core(&core, &(shape_t){10, 4, 0});
   insert(&core, &distant, 4000);
   for (now_ms = 0; now_ms <= 4000; now_ms++)
     expect_none(&core, now_ms);
@@ -184,11 +183,10 @@ END_TEST
 /* The store is all that postpone() does; the hand does the rest. */
 START_TEST(postponing_is_one_store)
 {
-  const shape_t shape = {100, 8, slot_kinds[_i].flags};
   uvwheel_entry_t entry;
   core_t core;
 
-  open_core(&core, &shape);
+  open_core(&core, &(shape_t){100, 8, slot_kinds[_i].flags});
   insert(&core, &entry, 1000);
   postpone(&core, &entry, 1000);
   postpone(&core, &entry, 5150);

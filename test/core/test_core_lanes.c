@@ -20,9 +20,7 @@ static int life; /* the row of the table */
 static void
 open_crowd(uint32_t flags)
 {
-  const shape_t shape = {TICK_MS, SLOTS, flags};
-
-  open_core(&core, &shape);
+  open_core(&core, &(shape_t){TICK_MS, SLOTS, flags});
   memset(crowd, 0, sizeof crowd);
 }
 
@@ -266,10 +264,9 @@ END_TEST
 /* The bound of its word stays behind when an insert sets the hand back. */
 START_TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied)
 {
-  const shape_t shape = {TICK_MS, 128, 0};
   uvwheel_entry_t early, distant, farther;
 
-  open_core(&core, &shape);
+  open_core(&core, &(shape_t){TICK_MS, 128, 0});
   insert(&core, &distant, 9005);
   insert(&core, &farther, 9015);
   shed(1);
@@ -288,11 +285,10 @@ START_TEST(the_next_tick_is_found_in_the_largest_wheel)
 {
   static const uint64_t ticks[] = {1,    63,   64,      65,    4095, 4096,
                                    4097, 8191, 1 << 15, 65534, 65535};
-  const shape_t shape = {1, UVWHEEL_MAX_SLOTS, 0};
   uvwheel_entry_t early, distant;
   size_t i, j;
 
-  open_core(&core, &shape);
+  open_core(&core, &(shape_t){1, UVWHEEL_MAX_SLOTS, 0});
   for (i = 0; i < LENGTH(ticks); i++)
     for (j = i + 1; j < LENGTH(ticks); j++) {
       uint64_t begin_ms = (i * LENGTH(ticks) + j + 1) * 12345678;
@@ -346,12 +342,11 @@ END_TEST
  * tick, which a search that looks at one of them reports. */
 START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at)
 {
-  const shape_t shape = {1, FAR_SLOTS, slot_kinds[_i].flags};
   uvwheel_entry_t early, next;
   uint64_t budget = UINT64_MAX;
   unsigned i;
 
-  open_core(&core, &shape);
+  open_core(&core, &(shape_t){1, FAR_SLOTS, slot_kinds[_i].flags});
   insert(&core, &early, 4);
   insert(&core, &next, FAR_SLOTS + 8);
   for (i = 64; i < FAR_SLOTS; i++)
