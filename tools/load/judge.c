@@ -193,16 +193,16 @@ judge_report(const judge_t *judge)
          ms(lag_ns(judge)), ms(judge_allowed_ns(judge)), is_lateness_judged);
   fflush(stdout);
   int count =
-      broken(judge->early, "a connection was closed before its timeout") +
-      broken(is_lateness_judged ? late : 0,
-             "an idle connection was closed too late") +
-      broken(judge->missing, "an idle connection was never closed") +
-      broken(judge->wrong, "a connection in use was closed") +
-      broken(is_starved ? judge->starved : 0,
-             "a peer that spoke got no answer, and was closed") +
-      broken(judge->lost, "an echo did not come back") +
-      broken(judge->garbled, "an echo differs from what was sent") +
-      broken(judge->unserved, "a newcomer was not served");
+      broken(judge->early, "a connection was closed before its timeout");
+  count += broken(is_lateness_judged ? late : 0,
+                  "an idle connection was closed too late");
+  count += broken(judge->missing, "an idle connection was never closed");
+  count += broken(judge->wrong, "a connection in use was closed");
+  count += broken(is_starved ? judge->starved : 0,
+                  "a peer that spoke got no answer, and was closed");
+  count += broken(judge->lost, "an echo did not come back");
+  count += broken(judge->garbled, "an echo differs from what was sent");
+  count += broken(judge->unserved, "a newcomer was not served");
   if (count == 0 && is_lateness_judged)
     complain("the server kept every promise");
   else if (count == 0)
