@@ -49,7 +49,7 @@
 #define MAX_WAIT_MS 250
 
 /* wait_began_loop_ms: the spell has found the loop quiet whenever it asked. Any
- * time that is yet to come says the same. */
+ * time to come means that, too. */
 #define NOT_BEGUN UINT64_MAX
 
 /* ---- What may fire ------------------------------------------------------- */
@@ -69,8 +69,8 @@ is_due_by(const uvwheel_state_t *state, uint64_t loop_ms)
   return uvwheel__core_next_ms(&state->core) <= limit_by(state, loop_ms);
 }
 
-/* The loop's clock has stepped back behind times that will come again. Nothing
- * was heard up to them. */
+/* If the loop's clock has stepped back, such a time will come again, and so
+ * will bytes that arrive before it. */
 static void
 forget_times_to_come(uvwheel_state_t *state)
 {
