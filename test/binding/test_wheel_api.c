@@ -245,6 +245,7 @@ START_TEST(a_loop_that_is_run_inside_a_walk_fires_nothing)
   uvwheel_walk(&wheel, run_the_loop, NULL);
   ck_assert_uint_le(virtual_time_polls() - polls, 3 * LENGTH(timers));
   ck_assert_uint_eq(fired_in_all, 0);
+  ck_assert_int_eq(uv_backend_timeout(&loop), 0);
   run_for(10000);
   ck_assert_uint_eq(fired_in_all, 3);
   ck_assert_uint_le(stats_of_wheel().stalls, 1);
