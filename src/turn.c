@@ -19,8 +19,8 @@
  * which is when the poll returned.
  *
  * The driver (a uv_timer_t) fires the timers that are due by heard_loop_ms. It
- * is due at the time of the wheel's next tick. The check moves it to the loop's
- * time, behind all timers of the loop that are due by then. Their callbacks,
+ * is due at the time of the wheel's next tick. The check moves it to the
+ * present, behind all timers of the loop that are due by then. Their callbacks,
  * or those of another check, may resume the reading of a socket in which bytes
  * have waited for long. Then nothing counts as heard any more.
  *
