@@ -212,7 +212,8 @@ START_TEST(a_file_is_kept_fresh_until_any_end)
     while (calls[4] < 2) {
       read_line(program.out, line, sizeof(line));
       ck_assert_str_eq(line, "fired");
-      if (*report_in(ways[way]) != '\0')
+      /* The first file may be from before the first timer. */
+      if (strstr(report_in(ways[way]), "\ninit ") != NULL)
         read_calls(report_in(ways[way]), calls);
     }
     stop(&program, ends[_i].signal, &result);
