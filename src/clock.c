@@ -122,30 +122,21 @@ do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
          state->loop->stop_flag == 0 && uv_loop_alive(state->loop);
 }
 
-/* By how much libuv will move its time at least when it reads the clock next.
- * If lag_ms is not 0, libuv reads the coarse clock, too. */
-static uint64_t
-find_behind_ms(const uvwheel_state_t *state)
-{
-  uint64_t now_loop_ms = state->counted_loop_ms;
-
-  if (state->lag_ms == 0)
-    now_loop_ms = max_of(now_loop_ms, uv_hrtime() / 1000000);
-  return now_loop_ms - loop_now(state);
-}
-
 /* Reads the exact clock only if something is due within a step of the other. */
 uint64_t
 uvwheel__end_check(uvwheel_state_t *state)
 {
-  uint64_t behind_ms = state->counted_loop_ms - loop_now(state);
-  bool is_due = state->armed_for_loop_ms <= state->counted_loop_ms;
+  uint64_t now_loop_ms = state->counted_loop_ms;
+  uint64_t behind_ms = now_loop_ms - loop_now(state);
+  bool is_due = state->armed_for_loop_ms <= now_loop_ms;
 
   state->sleep_until_loop_ms = state->armed_for_loop_ms;
   if (state->core.active == 0 || state->armed_for_loop_ms == 0 ||
       (!is_due && !do_callbacks_follow(state, behind_ms + CLOCK_STEP_MS)))
     return UINT64_MAX;
-  behind_ms = find_behind_ms(state);
+  if (state->lag_ms == 0) /* else libuv reads the coarse clock, too */
+    now_loop_ms = max_of(now_loop_ms, uv_hrtime() / 1000000);
+  behind_ms = now_loop_ms - loop_now(state);
   return is_due || do_callbacks_follow(state, behind_ms) ? behind_ms
                                                          : UINT64_MAX;
 }
