@@ -63,7 +63,7 @@ polls_until_loop_ends(void)
   return virtual_time_polls() - polls;
 }
 
-/* P9. In each phase of the clock, beside a uv_timer_t that is due then, too. */
+/* P9. In each phase of the clock, after a uv_timer_t that takes as long. */
 START_TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer)
 {
   static uv_timer_t model;
@@ -73,12 +73,14 @@ START_TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer)
   virtual_time_set_coarse_step_ns(NS_PER_MS * 9 / 10);
   open_wheel(10, 8);
   test_timer_init(&timer);
+  ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
   for (i = 0; i < 400; i++) {
-    begin_uv_timer(&model, ignore_uv_timer, 100, 0);
+    ck_assert_int_eq(uv_timer_start(&model, ignore_uv_timer, 100, 0), 0);
     expected += polls_until_loop_ends();
     test_timer_start(&timer, 100, 0);
     polls += polls_until_loop_ends();
   }
+  ck_assert_uint_eq(timer.fired, 400);
   ck_assert_uint_le(polls, expected + expected / 10);
 }
 END_TEST
