@@ -42,6 +42,7 @@ struct uvwheel_state_s {
   uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
   uint64_t sleep_until_loop_ms; /* until when the loop may sleep             */
   int64_t spent_until_loop_ms;  /* when the allowance was or will be 0       */
+  bool has_stepped_back;        /* since turn.c looked last                  */
 
   /* What wakes the loop (wake.c). */
   uv_timer_t driver;          /* fires the timers that are due               */

@@ -62,6 +62,7 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
   state->spent_until_loop_ms -= (int64_t)by_ms;
   if (loop_now(state) < state->set_back_ms)
     state->set_back_ms = loop_now(state);
+  state->has_stepped_back = true;
 }
 
 /* ---- How long the loop was blocked --------------------------------------- */

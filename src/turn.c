@@ -48,19 +48,17 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
-/* wait_began_loop_ms: the spell has found the loop quiet whenever it asked. Any
- * time to come means that, too. */
+/* wait_began_loop_ms: the spell has found the loop quiet whenever it asked. */
 #define NOT_BEGUN UINT64_MAX
 
 /* ---- What may fire ------------------------------------------------------- */
 
 /* Converts a time of the loop to the time of the wheel up to which timers may
- * fire. 0 if the loop's clock has stepped back below it: then that time is yet
- * to come, and so are the bytes that arrive before it. */
+ * fire: no later than now, should the loop's clock have stepped back. */
 static uint64_t
 limit_by(const uvwheel_state_t *state, uint64_t loop_ms)
 {
-  return loop_ms <= loop_now(state) ? to_wheel_ms(state, loop_ms) : 0;
+  return to_wheel_ms(state, min_of(loop_ms, loop_now(state)));
 }
 
 static bool
@@ -69,15 +67,17 @@ is_due_by(const uvwheel_state_t *state, uint64_t loop_ms)
   return uvwheel__core_next_ms(&state->core) <= limit_by(state, loop_ms);
 }
 
-/* If the loop's clock has stepped back, such a time will come again, and so
- * will bytes that arrive before it. */
+/* After the loop's clock has stepped back nothing was heard: the times at which
+ * something was heard will come again. */
 static void
-forget_times_to_come(uvwheel_state_t *state)
+forget_if_stepped_back(uvwheel_state_t *state)
 {
-  if (state->heard_loop_ms > loop_now(state))
-    state->heard_loop_ms = 0;
-  if (state->checked_loop_ms > loop_now(state))
-    state->checked_loop_ms = 0;
+  if (!state->has_stepped_back)
+    return;
+  state->has_stepped_back = false;
+  state->heard_loop_ms = 0;
+  state->checked_loop_ms = 0;
+  state->wait_began_loop_ms = NOT_BEGUN;
 }
 
 /* Bytes may have waited for long in a socket whose reading a callback has just
@@ -196,7 +196,7 @@ update_heard(uvwheel_state_t *state, uint64_t waited_loop_ms)
 
   state->heard_loop_ms =
       max_of(state->heard_loop_ms, max_of(quiet_loop_ms, waited_loop_ms));
-  if (quiet_loop_ms == 0 && state->wait_began_loop_ms > loop_now(state))
+  if (quiet_loop_ms == 0 && state->wait_began_loop_ms == NOT_BEGUN)
     state->wait_began_loop_ms = loop_now(state);
 }
 
@@ -222,7 +222,7 @@ continue_spell(uvwheel_state_t *state)
 {
   bool is_due;
 
-  if (state->wait_began_loop_ms <= loop_now(state) && !state->wait_began_anew &&
+  if (state->wait_began_loop_ms != NOT_BEGUN && !state->wait_began_anew &&
       loop_now(state) > state->checked_loop_ms + MIN_WAIT_MS) {
     state->wait_began_loop_ms = loop_now(state);
     state->wait_began_anew = true;
@@ -236,6 +236,7 @@ continue_spell(uvwheel_state_t *state)
   state->checked_loop_ms = state->counted_loop_ms;
   if (is_due)
     return;
+  state->heard_loop_ms = 0; /* the next turn has to listen anew */
   uvwheel__disarm(state);
   uvwheel__arm(state);
 }
@@ -273,16 +274,19 @@ uvwheel__on_driver(uv_timer_t *driver)
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, driver);
   bool is_due;
 
+  forget_if_stepped_back(state);
   forget_if_watcher_waits(state);
   is_due = run_turn(state, state->heard_loop_ms);
   uvwheel__add_blocked(state, loop_now(state));
   /* Not before the turn: while the driver counts as armed, no start in a
    * callback arms it, unless the wheel was empty meanwhile. */
   state->armed_for_loop_ms = NOT_ARMED;
-  if (is_due)
+  if (is_due) {
     begin_spell(state);
-  else
+  } else {
+    state->heard_loop_ms = 0; /* the next turn has to listen anew */
     uvwheel__arm(state);
+  }
   uvwheel__end_driver(state);
   restart_sleep_end(state);
 }
@@ -314,7 +318,7 @@ uvwheel__on_check(uv_check_t *check)
     return;
   }
   uvwheel__end_poll(state);
-  forget_times_to_come(state);
+  forget_if_stepped_back(state);
   if (state->armed_for_loop_ms == 0)
     continue_spell(state);
   else if (state->armed_for_loop_ms <= loop_now(state))

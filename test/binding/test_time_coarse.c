@@ -81,7 +81,7 @@ START_TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer)
     polls += polls_until_loop_ends();
   }
   ck_assert_uint_eq(timer.fired, 400);
-  ck_assert_uint_le(polls, expected + expected / 10);
+  ck_assert_uint_le(polls, expected);
 }
 END_TEST
 

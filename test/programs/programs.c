@@ -95,15 +95,17 @@ int
 read_line(int descriptor, char *line, size_t size)
 {
   size_t length = 0;
-  ssize_t more;
+  ssize_t more = 1;
 
-  while ((more = read(descriptor, line + length, 1)) == 1 &&
-         line[length] != '\n') {
-    length++;
+  while (more > 0 || (more < 0 && errno == EINTR)) {
+    more = read(descriptor, line + length, 1);
+    if (more > 0 && line[length] == '\n')
+      break;
+    length += more > 0;
     ck_assert_uint_lt(length, size);
   }
   line[length] = '\0';
-  return more != 0;
+  return more > 0 || length > 0;
 }
 
 void
