@@ -16,7 +16,7 @@
  * After each poll the check (a uv_check_t) is called. If something is due, it
  * asks whether the loop is quiet: no descriptor is ready, none waits to be
  * registered, and the mailbox is empty. Then heard_loop_ms is the loop's time,
- * which is when the poll returned.
+ * which is when the poll returned. It counts until nothing is due any more.
  *
  * The driver (a uv_timer_t) fires the timers that are due by heard_loop_ms. It
  * is due at the time of the wheel's next tick. The check moves it to the
