@@ -53,7 +53,8 @@ struct uvwheel_state_s {
   uv_prepare_t prepare;     /* tells when a poll begins                      */
   uv_prepare_t sleep_end;   /* called before other prepare handles           */
   uv_check_t check;         /* listens after each poll                       */
-  uint64_t heard_loop_ms;   /* every byte that arrived before was read       */
+  uint64_t heard_loop_ms;   /* every byte that arrived before was read; 0:
+                               nothing was heard                             */
   uint64_t checked_loop_ms; /* when the last check of the spell has ended    */
   uint64_t checked_before_loop_ms; /* when the check before has ended        */
   uint64_t wait_began_loop_ms;     /* when the wait of the spell began       */

@@ -67,7 +67,7 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
 
 /* ---- How long the loop was blocked --------------------------------------- */
 
-/* The step of Linux's coarse clock, at most: by so much it is behind. */
+/* Linux's coarse clock is at most so far behind. */
 #define CLOCK_STEP_MS 10
 
 /* The time now, by the clock that the loop reads. (uv_now is older: the end
@@ -114,8 +114,8 @@ uvwheel__forget_blocked(uvwheel_state_t *state)
 
 /* Does libuv call callbacks before it polls or returns: of timers that are due
  * within some time, of idle handles, of handles that close? Its timeout is 0
- * also in a loop that was stopped, or is not alive: its run returns. It is -1,
- * here the largest number, if there is nothing to wait for. */
+ * also in a loop that was stopped, or is not alive: its run returns. If there
+ * is nothing to wait for it is -1, which the cast makes the largest number. */
 static bool
 do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
 {
@@ -123,7 +123,8 @@ do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
          state->loop->stop_flag == 0 && uv_loop_alive(state->loop);
 }
 
-/* Reads the exact clock only if something is due within a step of the other. */
+/* Reads the exact clock only if something is due within a step of the coarse
+ * one. */
 uint64_t
 uvwheel__end_check(uvwheel_state_t *state)
 {
@@ -224,21 +225,22 @@ uvwheel__begin_batch(batch_t *batch)
 }
 
 /* Reads the clock after each slow callback, and from time to time between quick
- * ones, judging by the last callbacks. */
+ * ones, judging by the last callbacks. A clock that has stepped back ends the
+ * turn: the difference wraps. */
 bool
 uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch)
 {
   uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000);
   uint64_t now_ns = uv_hrtime();
 
-  if (excess(now_ns, batch->read_ns) > turn_ns / 8)
+  if (now_ns - batch->read_ns > turn_ns / 8)
     batch->read_every = 1;
   else if (batch->read_every < MAX_UNREAD)
     batch->read_every *= 2;
   batch->read_ns = now_ns;
   batch->unread = 0;
   return state->options.turn_ms != UINT32_MAX &&
-         excess(now_ns, batch->begin_ns) >= turn_ns;
+         now_ns - batch->begin_ns >= turn_ns;
 }
 
 void

@@ -2,12 +2,12 @@
 
 /* Turns: the check listens, the driver fires.
  *
- * When a timer is due, bytes of its peer may still wait in a socket. So one
- * time decides what may fire: every byte that arrived before heard_loop_ms was
- * read.
+ * When a timer is due, bytes of its peer may still wait in a socket. So what
+ * may fire depends on one time: every byte that arrived before heard_loop_ms
+ * was read.
  *
  *   on time:    poll --> check: is the loop quiet? --> driver fires
- *                        Then heard_loop_ms is now.
+ *                        Then heard_loop_ms becomes the loop's time.
  *
  *   otherwise:  driver --> poll that does not wait --> check listens and fires
  *                            ^                            |
@@ -16,13 +16,15 @@
  * After each poll the check (a uv_check_t) is called. If something is due, it
  * asks whether the loop is quiet: no descriptor is ready, none waits to be
  * registered, and the mailbox is empty. Then heard_loop_ms is the loop's time,
- * which is when the poll returned. It counts until nothing is due any more.
+ * which is when the poll returned. Once nothing is due it becomes 0: the clock
+ * may step back, and come to it again before the wheel looks.
  *
  * The driver (a uv_timer_t) fires the timers that are due by heard_loop_ms. It
  * is due at the time of the wheel's next tick. The check moves it to the
  * present, behind all timers of the loop that are due by then. Their callbacks,
  * or those of another check, may resume the reading of a socket in which bytes
- * have waited for long. Then nothing counts as heard any more.
+ * have waited for long. Then nothing counts as heard any more, unless a spell
+ * has waited long enough.
  *
  * If something is due that was not heard, or if a turn was cut by its limits, a
  * spell begins: the idle handle keeps polls from waiting, and the checks listen
@@ -54,11 +56,12 @@
 /* ---- What may fire ------------------------------------------------------- */
 
 /* Converts a time of the loop to the time of the wheel up to which timers may
- * fire: no later than now, should the loop's clock have stepped back. */
+ * fire. 0 if that time lies ahead: the loop's clock has stepped back, and what
+ * begins now has not been heard. */
 static uint64_t
 limit_by(const uvwheel_state_t *state, uint64_t loop_ms)
 {
-  return to_wheel_ms(state, min_of(loop_ms, loop_now(state)));
+  return loop_ms <= loop_now(state) ? to_wheel_ms(state, loop_ms) : 0;
 }
 
 static bool
@@ -67,8 +70,8 @@ is_due_by(const uvwheel_state_t *state, uint64_t loop_ms)
   return uvwheel__core_next_ms(&state->core) <= limit_by(state, loop_ms);
 }
 
-/* After the loop's clock has stepped back nothing was heard: the times at which
- * something was heard will come again. */
+/* If clock.c has counted a step back, these times are of the clock before it,
+ * and will come again. (limit_by sees a step that nobody has counted yet.) */
 static void
 forget_if_stepped_back(uvwheel_state_t *state)
 {
@@ -101,7 +104,7 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
 }
 
 /* Fires the timers that are due by a time of the loop, if any. Returns whether
- * others are due. */
+ * any timer is due then. */
 static bool
 run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
 {
@@ -236,7 +239,7 @@ continue_spell(uvwheel_state_t *state)
   state->checked_loop_ms = state->counted_loop_ms;
   if (is_due)
     return;
-  state->heard_loop_ms = 0; /* the next turn has to listen anew */
+  state->heard_loop_ms = 0;
   uvwheel__disarm(state);
   uvwheel__arm(state);
 }
@@ -284,7 +287,7 @@ uvwheel__on_driver(uv_timer_t *driver)
   if (is_due) {
     begin_spell(state);
   } else {
-    state->heard_loop_ms = 0; /* the next turn has to listen anew */
+    state->heard_loop_ms = 0;
     uvwheel__arm(state);
   }
   uvwheel__end_driver(state);

@@ -103,14 +103,14 @@ begin_callbacks(void)
   game.turns.unread = 0;
 }
 
+/* Also if the clock is behind the begin: the difference wraps. */
 bool
 is_time_over(void)
 {
   uint64_t turn_ms = no_limit(game.options.turn_ms);
   uint64_t turn_ns = turn_ms == UINT64_MAX ? UINT64_MAX : turn_ms * 1000000;
 
-  return virtual_time_ns() >= game.turns.begin_ns &&
-         virtual_time_ns() - game.turns.begin_ns >= turn_ns;
+  return virtual_time_ns() - game.turns.begin_ns >= turn_ns;
 }
 
 void

@@ -95,13 +95,11 @@ int
 read_line(int descriptor, char *line, size_t size)
 {
   size_t length = 0;
-  ssize_t more = 1;
+  ssize_t more;
 
-  while (more > 0 || (more < 0 && errno == EINTR)) {
-    more = read(descriptor, line + length, 1);
-    if (more > 0 && line[length] == '\n')
-      break;
-    length += more > 0;
+  while ((more = read(descriptor, line + length, 1)) > 0 &&
+         line[length] != '\n') {
+    length++;
     ck_assert_uint_lt(length, size);
   }
   line[length] = '\0';

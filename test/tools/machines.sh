@@ -76,9 +76,13 @@ fetch_foreign() {
   [ -e lib ] || ln -s usr/lib lib
 }
 
-# machine_file: Meson's, as it is read; the job begins anew with another one
+# machine_file [SYSTEM FAMILY CPU ENDIAN]: the job begins anew with another one
 machine_file() {
-  cat >"$build/$job.new"
+  {
+    cat
+    [ $# -eq 0 ] || printf '%s\n' '[host_machine]' "system = '$1'" \
+      "cpu_family = '$2'" "cpu = '$3'" "endian = '$4'"
+  } >"$build/$job.new"
   cmp -s "$build/$job.new" "$build/$job.machine" || rm -rf "${build:?}/$job"
   mv "$build/$job.new" "$build/$job.machine"
 }
@@ -89,7 +93,7 @@ run_foreign() {
   keep "foreign-$1" fetch_foreign "$1" ${6-} || return 0
   root=$top/$build/foreign-$1
   libraries=$(echo "$root"/usr/lib/*-linux-gnu*)
-  machine_file <<END
+  machine_file linux "$4" "$1" "$3" <<END
 [binaries]
 c = '$2-gcc'
 ar = '$2-ar'
@@ -102,11 +106,6 @@ pkg_config_libdir = '$libraries/pkgconfig'
 c_args = ['-isystem', '$root/usr/include/$(basename "$libraries")',
   '-isystem', '$root/usr/include']
 c_link_args = ['--sysroot=$root', '-L$libraries']
-[host_machine]
-system = 'linux'
-cpu_family = '$4'
-cpu = '$1'
-endian = '$3'
 END
   configure --cross-file "$build/$job.machine" -Dexamples=disabled &&
     run_quick_tests --timeout-multiplier 20
@@ -511,7 +510,7 @@ build_macos() {
   prefix=$top/$build/macos-$1-prefix
   keep sources fetch_sources && keep macos-sdk fetch_sdk &&
     keep "macos-$1-prefix" build_for_macos "$1" || return 0
-  machine_file <<END
+  machine_file darwin "$2" "$2" little <<END
 [binaries]
 c = '$prefix/bin/cc'
 cpp = 'none'
@@ -522,11 +521,6 @@ pkgconfig = 'pkg-config'
 pkg_config_libdir = '$prefix/lib/pkgconfig'
 [built-in options]
 c_args = ['-isystem', '$prefix/include']
-[host_machine]
-system = 'darwin'
-cpu_family = '$2'
-cpu = '$2'
-endian = 'little'
 END
   configure --cross-file "$build/$job.machine" -Dprefer_static=true &&
     try build meson compile -C "$build/$job" || return 0

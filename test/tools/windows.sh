@@ -89,7 +89,7 @@ mingw_args='-D__USE_MINGW_ANSI_STDIO=1 -Wno-format -Wno-format-extra-args'
 # put in their place. Wine's disk is below the build directory.
 configure_windows() {
   wine=$(command -v wine64 || echo /usr/lib/wine/wine64)
-  machine_file <<END
+  machine_file windows x86_64 x86_64 little <<END
 [binaries]
 c = '${windows_cc:-x86_64-w64-mingw32-gcc}'
 ar = 'x86_64-w64-mingw32-ar'
@@ -102,11 +102,6 @@ pkg_config_libdir = '$prefix/lib/pkgconfig'
 [built-in options]
 c_args = '$mingw_args'
 c_link_args = ['$1', '-Wl,--allow-multiple-definition']
-[host_machine]
-system = 'windows'
-cpu_family = 'x86_64'
-cpu = 'x86_64'
-endian = 'little'
 END
   shift
   configure --cross-file "$build/$job.machine" -Dexamples=disabled "$@"
