@@ -67,7 +67,7 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
 
 /* ---- How long the loop was blocked --------------------------------------- */
 
-/* Linux's coarse clock is at most so far behind. */
+/* Linux's coarse clock is at most this far behind. */
 #define CLOCK_STEP_MS 10
 
 /* The time now, by the clock that the loop reads. (uv_now is older: the end
