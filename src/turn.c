@@ -104,7 +104,7 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
 }
 
 /* Fires the timers that are due by a time of the loop, if any. Returns whether
- * any timer is due then. */
+ * any timer is due afterwards. */
 static bool
 run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
 {

@@ -408,9 +408,9 @@ stop_idle(uv_poll_t *poll, int status, int events)
   ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
 }
 
-/* The clock steps back when a timer has fired, or in a uv_timer_t between the
- * check and the driver, to so long before the start of the timer. If the timer
- * is late it fires in a spell. */
+/* The clock steps back to before_ms before the start of a timer: once the timer
+ * has fired, or in a uv_timer_t between the check and the driver. A timer that
+ * is late fires in a spell. */
 static const struct {
   bool is_between, is_late;
   uint64_t before_ms;
