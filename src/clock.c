@@ -225,8 +225,8 @@ uvwheel__begin_batch(batch_t *batch)
 }
 
 /* Reads the clock after each slow callback, and from time to time between quick
- * ones, judging by the last callbacks. A clock that has stepped back ends the
- * turn: the difference wraps. */
+ * ones, judging by the last callbacks. A clock that has stepped back behind the
+ * begin of the turn ends it: the difference wraps. */
 bool
 uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch)
 {

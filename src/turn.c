@@ -17,7 +17,7 @@
  * asks whether the loop is quiet: no descriptor is ready, none waits to be
  * registered, and the mailbox is empty. Then heard_loop_ms is the loop's time,
  * which is when the poll returned. Once nothing is due it becomes 0: the clock
- * may step back, and come to it again before the wheel looks.
+ * may step back, and reach that time a second time, unnoticed.
  *
  * The driver (a uv_timer_t) fires the timers that are due by heard_loop_ms. It
  * is due at the time of the wheel's next tick. The check moves it to the
@@ -50,14 +50,15 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
-/* wait_began_loop_ms: the spell has found the loop quiet whenever it asked. */
+/* wait_began_loop_ms: no check has found the loop not quiet since the spell
+ * began, or the clock stepped back. */
 #define NOT_BEGUN UINT64_MAX
 
 /* ---- What may fire ------------------------------------------------------- */
 
 /* Converts a time of the loop to the time of the wheel up to which timers may
- * fire. 0 if that time lies ahead: the loop's clock has stepped back, and what
- * begins now has not been heard. */
+ * fire. 0 if that time lies ahead: the loop's clock has stepped back, and bytes
+ * that arrive from now on have not been read. */
 static uint64_t
 limit_by(const uvwheel_state_t *state, uint64_t loop_ms)
 {
@@ -70,8 +71,8 @@ is_due_by(const uvwheel_state_t *state, uint64_t loop_ms)
   return uvwheel__core_next_ms(&state->core) <= limit_by(state, loop_ms);
 }
 
-/* If clock.c has counted a step back, these times are of the clock before it,
- * and will come again. (limit_by sees a step that nobody has counted yet.) */
+/* If clock.c has counted a step back, these times are older than the step, and
+ * will come again. (limit_by sees a step that nobody has counted yet.) */
 static void
 forget_if_stepped_back(uvwheel_state_t *state)
 {

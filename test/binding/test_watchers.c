@@ -410,7 +410,7 @@ stop_idle(uv_poll_t *poll, int status, int events)
 
 /* The clock steps back to before_ms before the start of a timer: once the timer
  * has fired, or in a uv_timer_t between the check and the driver. A timer that
- * is late fires in a spell. */
+ * is late fires in a spell, with libuv before 1.45. */
 static const struct {
   bool is_between, is_late;
   uint64_t before_ms;
