@@ -42,14 +42,14 @@ struct uvwheel_state_s {
   uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
   uint64_t sleep_until_loop_ms; /* until when the loop may sleep             */
   int64_t spent_until_loop_ms;  /* when the allowance was or will be 0       */
-  bool has_stepped_back;        /* since turn.c looked last                  */
 
   /* What wakes the loop (wake.c). */
   uv_timer_t driver;          /* fires the timers that are due               */
   uv_idle_t idle;             /* active in a spell: polls do not wait        */
   uint64_t armed_for_loop_ms; /* when the driver is due; 0: a spell goes on  */
 
-  /* The turn's (turn.c): changed by checks and the driver. */
+  /* The turn's (turn.c): changed by checks and the driver. A clock that steps
+   * back resets those that are times. */
   uv_prepare_t prepare;     /* tells when a poll begins                      */
   uv_prepare_t sleep_end;   /* called before other prepare handles           */
   uv_check_t check;         /* listens after each poll                       */
@@ -154,7 +154,12 @@ add_ms(uint64_t now_ms, uint64_t delay_ms)
 }
 
 void uvwheel__init_clock(uvwheel_state_t *state);
-/* The loop's clock is behind what it was. */
+/* wait_began_loop_ms: no check has found the loop not quiet since the spell
+ * began, or since the clock stepped back. */
+#define NOT_BEGUN UINT64_MAX
+
+/* The loop's clock is behind what it was: all times of the loop that are kept
+ * are older than the step, and will come again. */
 void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
 /* Counts the time up to now as blocked, except what lies before both
  * slept_loop_ms and sleep_until_loop_ms: that counts as sleep. */

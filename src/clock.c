@@ -62,7 +62,9 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
   state->spent_until_loop_ms -= (int64_t)by_ms;
   if (loop_now(state) < state->set_back_ms)
     state->set_back_ms = loop_now(state);
-  state->has_stepped_back = true;
+  state->heard_loop_ms = 0;
+  state->checked_loop_ms = 0;
+  state->wait_began_loop_ms = NOT_BEGUN;
 }
 
 /* ---- How long the loop was blocked --------------------------------------- */

@@ -50,10 +50,6 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
-/* wait_began_loop_ms: no check has found the loop not quiet since the spell
- * began, or the clock stepped back. */
-#define NOT_BEGUN UINT64_MAX
-
 /* ---- What may fire ------------------------------------------------------- */
 
 /* Converts a time of the loop to the time of the wheel up to which timers may
@@ -69,19 +65,6 @@ static bool
 is_due_by(const uvwheel_state_t *state, uint64_t loop_ms)
 {
   return uvwheel__core_next_ms(&state->core) <= limit_by(state, loop_ms);
-}
-
-/* If clock.c has counted a step back, these times are older than the step, and
- * will come again. (limit_by sees a step that nobody has counted yet.) */
-static void
-forget_if_stepped_back(uvwheel_state_t *state)
-{
-  if (!state->has_stepped_back)
-    return;
-  state->has_stepped_back = false;
-  state->heard_loop_ms = 0;
-  state->checked_loop_ms = 0;
-  state->wait_began_loop_ms = NOT_BEGUN;
 }
 
 /* Bytes may have waited for long in a socket whose reading a callback has just
@@ -278,7 +261,6 @@ uvwheel__on_driver(uv_timer_t *driver)
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, driver);
   bool is_due;
 
-  forget_if_stepped_back(state);
   forget_if_watcher_waits(state);
   is_due = run_turn(state, state->heard_loop_ms);
   uvwheel__add_blocked(state, loop_now(state));
@@ -322,7 +304,6 @@ uvwheel__on_check(uv_check_t *check)
     return;
   }
   uvwheel__end_poll(state);
-  forget_if_stepped_back(state);
   if (state->armed_for_loop_ms == 0)
     continue_spell(state);
   else if (state->armed_for_loop_ms <= loop_now(state))

@@ -152,10 +152,12 @@ close_idle(uv_handle_t *watcher)
   close_and_forget_wheel();
 }
 
-static void
-read_message(uint64_t tick_ms, size_t which)
+/* P6. Scenario 40. */
+START_TEST(a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece)
 {
-  uint64_t at_ms = open_idle(tick_ms) - arrivals[which].before_tick_ms;
+  size_t which = (size_t)_i % LENGTH(arrivals);
+  uint64_t at_ms = open_idle(ticks_ms[(size_t)_i / LENGTH(arrivals)]) -
+                   arrivals[which].before_tick_ms;
 
   pieces_read = 0;
   ck_assert_int_eq(uv_poll_init(&loop, &reader, message_fds[0]), 0);
@@ -167,15 +169,6 @@ read_message(uint64_t tick_ms, size_t which)
   ck_assert_uint_eq(pieces_read, PIECES);
   close_idle((uv_handle_t *)&reader);
   close(message_fds[0]);
-}
-
-/* P6. Scenario 40. */
-START_TEST(a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece)
-{
-  size_t i;
-
-  for (i = 0; i < LENGTH(arrivals); i++)
-    read_message(ticks_ms[_i], i);
 }
 END_TEST
 
@@ -317,17 +310,18 @@ hold_40_ms(uv_timer_t *timer)
   uv_close((uv_handle_t *)timer, NULL);
 }
 
-static void
-resume_reading(uint64_t tick_ms, size_t which)
+/* P6. Scenario 40. */
+START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
 {
   static uv_timer_t holder;
+  size_t which = (size_t)_i % LENGTH(resumptions);
   uint64_t fires_ms, at_ms;
 
   /* The check that is started first is called last. */
   ck_assert_int_eq(uv_check_init(&loop, &later_check), 0);
   ck_assert_int_eq(uv_check_start(&later_check, on_later_check), 0);
   ck_assert_int_eq(uv_timer_init(&loop, &resumer), 0);
-  fires_ms = open_idle(tick_ms);
+  fires_ms = open_idle(ticks_ms[(size_t)_i / LENGTH(resumptions)]);
   at_ms = fires_ms - resumptions[which].before_tick_ms;
   open_paused();
   ring_at(at_ms, resumptions[which].act);
@@ -338,15 +332,6 @@ resume_reading(uint64_t tick_ms, size_t which)
   uv_close((uv_handle_t *)&later_check, NULL);
   uv_close((uv_handle_t *)&resumer, NULL);
   close_idle((uv_handle_t *)&paused);
-}
-
-/* P6. Scenario 40. */
-START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
-{
-  size_t i;
-
-  for (i = 0; i < LENGTH(resumptions); i++)
-    resume_reading(ticks_ms[_i], i);
 }
 END_TEST
 
@@ -408,19 +393,7 @@ stop_idle(uv_poll_t *poll, int status, int events)
   ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
 }
 
-/* The clock steps back to before_ms before the start of a timer: once the timer
- * has fired, or in a uv_timer_t between the check and the driver. A timer that
- * is late fires in a spell, with libuv before 1.45. */
-static const struct {
-  bool is_between, is_late;
-  uint64_t before_ms;
-} steps[] = {
-    {true, false, 5000},
-    {false, false, 5000},
-    {false, false, 0},
-    {false, true, 0},
-};
-
+static test_timer_t first;
 static uint64_t steps_to_ms;
 
 /* How long after its start a timer of 100 ms fires. */
@@ -441,10 +414,31 @@ step_back_and_speak(uv_timer_t *timer)
   advance_loop_ms(fires_after_ms());
 }
 
+static void
+stop_first(uv_timer_t *timer)
+{
+  (void)timer;
+  ck_assert_int_eq(uvwheel_timer_stop(&first.base), 0);
+}
+
+/* The clock steps back to before_ms before the start of a timer: once that is
+ * not active any more, or in a uv_timer_t between the check and the driver. A
+ * timer that is late fires in a spell, with libuv before 1.45. */
+static const struct {
+  uv_timer_cb between;
+  bool is_late;
+  uint64_t before_ms;
+} steps[] = {
+    {step_back_and_speak, false, 5000},
+    {NULL, false, 5000},
+    {NULL, false, 0},
+    {NULL, true, 0},
+    {stop_first, false, 0},
+};
+
 /* P6. With libuv before 1.45 the driver is called before any check. */
 START_TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard)
 {
-  static test_timer_t timer;
   size_t step = (size_t)_i % LENGTH(steps);
 
   (void)open_idle(ticks_ms[(size_t)_i / LENGTH(steps)]);
@@ -452,14 +446,14 @@ START_TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard)
   ck_assert_int_eq(uv_poll_start(&reader, UV_READABLE, stop_idle), 0);
   ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
   steps_to_ms = clock_now_ms() - steps[step].before_ms;
-  begin_test_timer(&timer, 100, 0);
-  if (steps[step].is_between)
-    begin_uv_timer(&resumer, step_back_and_speak, fires_after_ms(), 0);
+  begin_test_timer(&first, 100, 0);
+  if (steps[step].between != NULL)
+    begin_uv_timer(&resumer, steps[step].between, fires_after_ms(), 0);
   if (steps[step].is_late)
     advance_loop_ms(fires_after_ms());
-  while (timer.fired == 0)
+  while (uvwheel_timer_is_active(&first.base))
     uv_run(&loop, UV_RUN_ONCE);
-  if (!steps[step].is_between)
+  if (steps[step].between != step_back_and_speak)
     step_back_and_speak(NULL);
   run_for(100);
   ck_assert_int_eq(uvwheel_timer_is_active(&idle), 0);
@@ -581,10 +575,10 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      EACH(a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece,
-           ticks_ms),
-      EACH(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first,
-           ticks_ms),
+      {a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece, 0,
+       LENGTH(ticks_ms) * LENGTH(arrivals)},
+      {reading_that_is_resumed_in_the_poll_before_the_turn_comes_first, 0,
+       LENGTH(ticks_ms) * LENGTH(resumptions)},
       {reading_that_is_resumed_in_a_cut_turn_comes_first, 0, 4},
       {a_step_back_that_no_check_has_seen_leaves_nothing_unheard, 0,
        LENGTH(ticks_ms) * LENGTH(steps)},

@@ -225,7 +225,6 @@ key_of_wheel(void)
   int64_t spent_ms = state->spent_until_loop_ms, full_ms;
   uint64_t key = mix(4, state->blocked_ms);
 
-  key = mix(key, state->has_stepped_back);
   key = mix(key, key_of_time(state->busy_loop_ms));
   key = mix(key, state->busy_polls);
   key = mix(key, key_of_time(state->counted_loop_ms));
