@@ -41,7 +41,7 @@ struct uvwheel_state_s {
   uint64_t counted_loop_ms; /* up to when blocked_ms is counted              */
   uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
   uint64_t sleep_until_loop_ms; /* until when the loop may sleep             */
-  int64_t spent_until_loop_ms;  /* when the allowance was or will be 0       */
+  uint64_t full_loop_ms;        /* when the allowance was or will be full    */
 
   /* What wakes the loop (wake.c). */
   uv_timer_t driver;          /* fires the timers that are due               */
@@ -153,7 +153,6 @@ add_ms(uint64_t now_ms, uint64_t delay_ms)
   return LIKELY(sum_ms >= delay_ms) ? sum_ms : UINT64_MAX;
 }
 
-void uvwheel__init_clock(uvwheel_state_t *state);
 /* wait_began_loop_ms: no check has found the loop not quiet since the spell
  * began, or since the clock stepped back. */
 #define NOT_BEGUN UINT64_MAX

@@ -44,22 +44,15 @@
 /* The part of the loop's time that flows into the allowance: once that is used
  * up, the wheel's clock runs at 15/16 of the loop's pace at least. */
 #define INFLOW 16
-#define FILL_MS (ALLOWANCE_MS * INFLOW) /* until the allowance is full */
+#define FILL_MS (ALLOWANCE_MS * INFLOW) /* from empty to full */
 
 /* Longer than the time that most peers leave between two datagrams. */
 #define MAX_GRACE_MS 1000
 
 void
-uvwheel__init_clock(uvwheel_state_t *state)
-{
-  state->counted_loop_ms = loop_now(state);
-  state->spent_until_loop_ms = (int64_t)loop_now(state) - FILL_MS;
-}
-
-void
 uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
 {
-  state->spent_until_loop_ms -= (int64_t)by_ms;
+  state->full_loop_ms = excess(state->full_loop_ms, by_ms);
   if (loop_now(state) < state->set_back_ms)
     state->set_back_ms = loop_now(state);
   state->heard_loop_ms = 0;
@@ -165,37 +158,35 @@ uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms)
 
 /* ---- Stalls -------------------------------------------------------------- */
 
-/* The allowance is kept as the time at which it is empty. To take from it makes
- * that time later. */
+/* The allowance is kept as the time at which it is full. To take from it makes
+ * that time later. The allowance is empty while that is FILL_MS ahead, and in
+ * debt while that is further ahead. */
 uint64_t
 uvwheel__get_allowance(const uvwheel_state_t *state)
 {
-  int64_t left_ms;
-
   if (is_closing(state)) /* then there may be no loop */
     return 0;
-  left_ms = ((int64_t)loop_now(state) - state->spent_until_loop_ms) / INFLOW;
-  return left_ms > 0 ? min_of((uint64_t)left_ms, ALLOWANCE_MS) : 0;
+  return excess(FILL_MS, excess(state->full_loop_ms, loop_now(state))) / INFLOW;
 }
 
 static NOINLINE void
 count_stall(uvwheel_state_t *state, uint64_t stall_ms)
 {
   uint64_t back_ms = stall_ms + min_of(stall_ms, MAX_GRACE_MS);
-  uint64_t left_ms = uvwheel__get_allowance(state);
+  uint64_t until_full_ms = excess(state->full_loop_ms, loop_now(state));
 
   state->stats.stalls++;
   state->stats.stall_sum_ms += stall_ms;
   state->stats.stall_max_ms = max_of(state->stats.stall_max_ms, stall_ms);
-  if (state->spent_until_loop_ms > (int64_t)loop_now(state)) {
+  if (until_full_ms > FILL_MS) {
     state->stats.stalls_unforgiven++;
     return;
   }
   back_ms = min_of(back_ms, wheel_now(state));
   state->set_back_ms += back_ms;
-  back_ms = min_of(back_ms, left_ms + ALLOWANCE_MS); /* or a minute of debt */
-  state->spent_until_loop_ms =
-      (int64_t)loop_now(state) + INFLOW * ((int64_t)back_ms - (int64_t)left_ms);
+  until_full_ms += INFLOW * back_ms;
+  until_full_ms = min_of(until_full_ms, 2 * FILL_MS); /* a minute of debt */
+  state->full_loop_ms = loop_now(state) + until_full_ms;
 }
 
 void

@@ -125,7 +125,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->wheel = wheel;
   state->options = chosen;
   state->lag_ms = clock_lag_ms();
-  uvwheel__init_clock(state);
+  state->counted_loop_ms = loop_now(state);
   uvwheel__init_turns(state);
   wheel->state = state;
   return 0;

@@ -222,7 +222,6 @@ static uint64_t
 key_of_wheel(void)
 {
   const uvwheel_state_t *state = peers_world.wheel.state;
-  int64_t spent_ms = state->spent_until_loop_ms, full_ms;
   uint64_t key = mix(4, state->blocked_ms);
 
   key = mix(key, key_of_time(state->busy_loop_ms));
@@ -237,8 +236,7 @@ key_of_wheel(void)
     key = mix(key, key_of_time(state->wait_began_loop_ms));
     key = mix(key, state->wait_began_anew);
   }
-  full_ms = (int64_t)uv_now(&peers_world.loop) - INFLOW * ALLOWANCE_MS;
-  return mix(key, spent_ms > full_ms ? (uint64_t)(spent_ms - full_ms) : 0);
+  return mix(key, excess(state->full_loop_ms, uv_now(&peers_world.loop)));
 }
 
 uint64_t
