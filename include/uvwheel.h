@@ -247,11 +247,11 @@ typedef struct uvwheel_stats_s {
  * libuv's own inits do, it adds handles to the loop (a timer, an idle, a check
  * and one or two prepare handles). A loop may have any number of wheels.
  *
- * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM,
- * UV_ENOTSUP (the library reads private fields of libuv: the loop's time, its
- * queue of watchers, its stop flag, the flags of a handle. This libuv does not
- * have them where all known versions have them; or, on Windows, it is older
- * than 1.44.2). Cost: one allocation, 2 KiB and 256 bytes per slot. */
+ * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
+ * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
+ * libuv: the loop's time, its queue of watchers, its stop flag, the flags of a
+ * handle. This libuv has them in other places; or, on Windows, it is older than
+ * 1.44.2). Cost: one allocation, 2 KiB and 256 bytes per slot. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
 
@@ -495,7 +495,7 @@ struct uvwheel_post_s {
 /* Opens the wheel's mailbox, before other threads post. Like any uv_async_t it
  * keeps the loop alive, unless the wheel is unref'd. uvwheel_close closes it.
  * Errors: UV_EINVAL (also: the wheel is closing), UV_EALREADY (it is open), an
- * error of uv_mutex_init or uv_async_init. Cost: one of each. */
+ * error of uv_async_init. Cost: one of these. */
 UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 
 /* Has the loop call cb. Any thread may call this, inside any callback.

@@ -66,15 +66,14 @@ struct uvwheel_state_s {
 
   /* The mailbox's (mailbox.c). */
   uv_async_t async;
-  uvwheel_post_t *taken;  /* requests that the loop has taken                 */
-  uv_mutex_t mutex;       /* guards the next three                            */
+  uvwheel_post_t *taken;  /* requests that the loop has taken                */
+  uv_mutex_t mutex;       /* guards the next three                           */
   uvwheel_post_t *posted; /* requests that threads have queued               */
   uvwheel_post_t **posted_end;
-  bool is_mailbox_closed;
-  bool has_mailbox; /* does not change once threads may post                 */
+  bool is_close_called; /* posts are refused. Only the loop changes it       */
+  bool has_mailbox;     /* does not change once threads may post             */
 
   /* The close's (uvwheel.c). */
-  bool is_close_called;
   uvwheel_close_cb close_cb;
   unsigned open_handles; /* whose close uvwheel_close awaits                 */
   uv_idle_t close_watch; /* waits for handles that others close              */
@@ -256,10 +255,6 @@ void uvwheel__fire(uvwheel_state_t *state, uvwheel_entry_t *entry,
 
 /* ---- The mailbox (mailbox.c) --------------------------------------------- */
 
-/* Is no request queued? */
-bool uvwheel__is_mailbox_empty(uvwheel_state_t *state);
-/* Refuses posts from now on. */
-void uvwheel__close_mailbox(uvwheel_state_t *state);
 /* Calls back the queued requests with UV_ECANCELED. */
 void uvwheel__cancel_posts(uvwheel_state_t *state);
 

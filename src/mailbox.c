@@ -10,16 +10,19 @@
 
 #include "binding.h"
 
-/* Takes the requests that threads have posted. All that were taken before have
- * been called back. */
-static void
+/* Takes the requests that threads have posted, once all that were taken before
+ * have been called back. Returns whether there are any to call back. */
+static bool
 take(uvwheel_state_t *state)
 {
-  uv_mutex_lock(&state->mutex);
-  state->taken = state->posted;
-  state->posted = NULL;
-  state->posted_end = &state->posted;
-  uv_mutex_unlock(&state->mutex);
+  if (state->taken == NULL) {
+    uv_mutex_lock(&state->mutex);
+    state->taken = state->posted;
+    state->posted = NULL;
+    state->posted_end = &state->posted;
+    uv_mutex_unlock(&state->mutex);
+  }
+  return state->taken != NULL;
 }
 
 /* Calls back the first request, whose callback may free it. */
@@ -33,16 +36,18 @@ call_first(uvwheel_state_t *state, int status)
 }
 
 /* A request that is posted meanwhile waits for the next call, so that one that
- * posts itself cannot keep the loop from polling. */
+ * posts itself cannot keep the loop from polling. That call may have to call
+ * requests back that were left. Then nothing tells of those that were posted
+ * before it, so they are taken at its end. */
 void
 uvwheel__on_post(uv_async_t *async)
 {
   uvwheel_state_t *state = CONTAINER_OF(async, uvwheel_state_t, async);
   uint64_t budget = state->options.turn_budget;
+  bool were_left = state->taken != NULL;
   batch_t batch;
 
-  if (state->taken == NULL)
-    take(state);
+  (void)take(state);
   uvwheel__begin_batch(&batch);
   while (state->taken != NULL && budget-- != 0 && !IS_CLOSING(*async)) {
     call_first(state, 0);
@@ -50,44 +55,17 @@ uvwheel__on_post(uv_async_t *async)
       break;
   }
   uvwheel__end_batch(state, &batch);
-  if (!uvwheel__is_mailbox_empty(state))
+  if (were_left)
+    (void)take(state);
+  if (state->taken != NULL && !IS_CLOSING(*async))
     (void)uv_async_send(async);
-}
-
-bool
-uvwheel__is_mailbox_empty(uvwheel_state_t *state)
-{
-  bool is_empty;
-
-  /* If others have closed it, requests wait for uvwheel_close. */
-  if (!state->has_mailbox || IS_CLOSING(state->async))
-    return true;
-  uv_mutex_lock(&state->mutex);
-  is_empty = state->taken == NULL && state->posted == NULL;
-  uv_mutex_unlock(&state->mutex);
-  return is_empty;
-}
-
-void
-uvwheel__close_mailbox(uvwheel_state_t *state)
-{
-  if (!state->has_mailbox)
-    return;
-  uv_mutex_lock(&state->mutex);
-  state->is_mailbox_closed = true;
-  uv_mutex_unlock(&state->mutex);
 }
 
 void
 uvwheel__cancel_posts(uvwheel_state_t *state)
 {
-  if (!state->has_mailbox)
-    return;
-  do {
-    while (state->taken != NULL)
-      call_first(state, UV_ECANCELED);
-    take(state);
-  } while (state->taken != NULL);
+  while (take(state))
+    call_first(state, UV_ECANCELED);
 }
 
 int
@@ -101,14 +79,9 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
   state = wheel->state;
   if (state->has_mailbox)
     return UV_EALREADY;
-  error = uv_mutex_init(&state->mutex);
+  error = uv_async_init(state->loop, &state->async, uvwheel__on_post);
   if (error != 0)
     return error;
-  error = uv_async_init(state->loop, &state->async, uvwheel__on_post);
-  if (error != 0) {
-    uv_mutex_destroy(&state->mutex);
-    return error;
-  }
   state->posted_end = &state->posted;
   state->has_mailbox = true;
   uvwheel__update_refs(state);
@@ -132,7 +105,7 @@ uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
   if (!state->has_mailbox)
     return UV_EINVAL;
   uv_mutex_lock(&state->mutex);
-  if (state->is_mailbox_closed) {
+  if (state->is_close_called) {
     error = UV_ECANCELED;
   } else {
     post->next = NULL;

@@ -142,7 +142,9 @@ ask_backend(const uvwheel_state_t *state)
 #endif
 }
 
-/* Returns the answer of the backend, or 0 while requests wait in the mailbox.
+/* Returns the answer of the backend, or 0 while requests wait that the loop has
+ * taken. (If others have closed the mailbox, these wait for uvwheel_close. For
+ * a request that is not taken yet the mailbox's own descriptor is ready.)
  *
  * A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
@@ -156,7 +158,8 @@ ask(uvwheel_state_t *state)
       state->busy_loop_ms == now_loop_ms ? state->busy_polls + 1 : 1;
   if ((state->busy_polls & (state->busy_polls - 1)) != 0)
     return 0;
-  heard_loop_ms = uvwheel__is_mailbox_empty(state) ? ask_backend(state) : 0;
+  heard_loop_ms =
+      state->taken == NULL || IS_CLOSING(state->async) ? ask_backend(state) : 0;
   state->busy_loop_ms = heard_loop_ms == now_loop_ms ? 0 : now_loop_ms;
   return heard_loop_ms;
 }

@@ -100,6 +100,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   uvwheel_options_t none = {0}, chosen = none;
   uvwheel_state_t *state;
   size_t slots_size;
+  int error;
 
   if (loop == NULL || wheel == NULL)
     return UV_EINVAL;
@@ -116,6 +117,11 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state = allocate(slots_size);
   if (state == NULL)
     return UV_ENOMEM;
+  error = uv_mutex_init(&state->mutex);
+  if (error != 0) {
+    free(state->memory);
+    return error;
+  }
   uvwheel__core_init(&state->core, chosen.tick_ms, chosen.slots, chosen.flags,
                      (char *)state + ALIGN_UP(sizeof *state));
   chosen.slots = (uint32_t)state->core.slot_mask + 1;
@@ -215,8 +221,7 @@ finish_close(uvwheel_state_t *state)
   STORE_STATE(&state->wheel->state, NULL);
   if (state->close_cb != NULL)
     state->close_cb(state->wheel);
-  if (state->has_mailbox)
-    uv_mutex_destroy(&state->mutex);
+  uv_mutex_destroy(&state->mutex);
   free(state->memory);
 }
 
@@ -233,9 +238,10 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   uvwheel__core_walk_begin(&state->core);
   while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
     (void)uvwheel_timer_stop(timer_of(entry));
+  uv_mutex_lock(&state->mutex);
   state->is_close_called = true;
+  uv_mutex_unlock(&state->mutex);
   state->close_cb = cb;
-  uvwheel__close_mailbox(state);
   for (i = 0; i < HANDLES; i++) /* except those that others close */
     if (is_open(handle_at(state, i), UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
       close_handle(state, handle_at(state, i));
