@@ -168,13 +168,6 @@ void uvwheel__forget_blocked(uvwheel_state_t *state);
 /* A poll has returned. Counts a stall if the loop was blocked for too long, and
  * sets the wheel's clock back, unless the allowance is used up. */
 void uvwheel__end_poll(uvwheel_state_t *state);
-/* The check returns to libuv: the loop may sleep until the driver is due. If
- * callbacks follow, the driver's or others', returns the delay with which the
- * driver has to be started, so that libuv calls it at once and behind the
- * others; else UINT64_MAX. */
-uint64_t uvwheel__end_check(uvwheel_state_t *state);
-/* The driver returns to libuv: the loop may sleep until it is due. */
-void uvwheel__end_driver(uvwheel_state_t *state);
 /* The loop may sleep no longer than until a time, or until now if that is
  * later. This never lengthens a sleep. */
 void uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms);
@@ -209,16 +202,13 @@ count_callback(const uvwheel_state_t *state, batch_t *batch)
  * found it due. */
 #define NOT_ARMED UINT64_MAX
 
-/* Adds the driver and the idle handle to the loop. */
-void uvwheel__init_wake(uvwheel_state_t *state, uv_timer_cb on_driver);
 /* Arms the driver for so many ms from the loop's time. */
 void uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms);
 /* Arms the driver for the wheel's next tick, unless it is armed for that or an
  * earlier time. Disarms it if the wheel is empty. */
 void uvwheel__arm(uvwheel_state_t *state);
-/* Polls do not wait until uvwheel__disarm. */
-void uvwheel__keep_awake(uvwheel_state_t *state);
-/* Nothing wakes the loop for the wheel any more, and polls wait again. */
+/* Nothing wakes the loop for the wheel any more, and polls wait again. What was
+ * heard up to now does not count for later timers. */
 void uvwheel__disarm(uvwheel_state_t *state);
 /* Others have closed some of the wheel's handles. Closes the driver, and with
  * it the wheel, and lets polls wait again. */

@@ -62,9 +62,6 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
 
 /* ---- How long the loop was blocked --------------------------------------- */
 
-/* Linux's coarse clock is at most this far behind. */
-#define CLOCK_STEP_MS 10
-
 /* The time now, by the clock that the loop reads. (uv_now is older: the end
  * of the last poll, or a later uv_update_time.) On Linux the coarse clock is
  * exact enough for stalls of hundreds of ms, and takes a fifth of the time. */
@@ -105,47 +102,6 @@ uvwheel__forget_blocked(uvwheel_state_t *state)
 
   state->blocked_ms = min_of(state->blocked_ms, since_ms);
   state->counted_loop_ms = max_of(state->counted_loop_ms, loop_now(state));
-}
-
-/* Does libuv call callbacks before it polls or returns: of timers that are due
- * within some time, of idle handles, of handles that close? Its timeout is 0
- * also in a loop that was stopped, or is not alive: its run returns. If there
- * is nothing to wait for it is -1, which the cast makes the largest number. */
-static bool
-do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
-{
-  return (uint64_t)uv_backend_timeout(state->loop) <= within_ms &&
-         state->loop->stop_flag == 0 && uv_loop_alive(state->loop);
-}
-
-/* Reads the exact clock only if something is due within a step of the coarse
- * one. */
-uint64_t
-uvwheel__end_check(uvwheel_state_t *state)
-{
-  uint64_t now_loop_ms = state->counted_loop_ms;
-  uint64_t behind_ms = now_loop_ms - loop_now(state);
-  bool is_due = state->armed_for_loop_ms <= now_loop_ms;
-
-  state->sleep_until_loop_ms = state->armed_for_loop_ms;
-  if (state->core.active == 0 || state->armed_for_loop_ms == 0 ||
-      (!is_due && !do_callbacks_follow(state, behind_ms + CLOCK_STEP_MS)))
-    return UINT64_MAX;
-  if (state->lag_ms == 0) /* else libuv reads the coarse clock, too */
-    now_loop_ms = max_of(now_loop_ms, uv_hrtime() / 1000000);
-  behind_ms = now_loop_ms - loop_now(state);
-  return is_due || do_callbacks_follow(state, behind_ms) ? behind_ms
-                                                         : UINT64_MAX;
-}
-
-/* While a watcher waits to be registered, uv_backend_timeout is 0, whether
- * callbacks follow or not. Then the loop may sleep. */
-void
-uvwheel__end_driver(uvwheel_state_t *state)
-{
-  state->sleep_until_loop_ms = state->armed_for_loop_ms;
-  if (!is_watcher_waiting(state) && do_callbacks_follow(state, 0))
-    state->sleep_until_loop_ms = 0;
 }
 
 void
@@ -197,7 +153,7 @@ uvwheel__end_poll(uvwheel_state_t *state)
   uvwheel__add_blocked(state, loop_now(state));
   stall_ms = state->core.active != 0 ? state->blocked_ms : 0;
   state->blocked_ms = 0;
-  state->sleep_until_loop_ms = 0; /* until uvwheel__end_check */
+  state->sleep_until_loop_ms = 0; /* until the check ends */
   if (UNLIKELY(stall_ms > state->options.stall_ms) &&
       state->options.stall_ms != UINT32_MAX)
     count_stall(state, stall_ms);

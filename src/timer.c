@@ -320,7 +320,6 @@ stop_last(uvwheel_state_t *state)
 {
   uvwheel__core_became_empty(&state->core);
   uvwheel__disarm(state);
-  state->heard_loop_ms = 0; /* no turn follows that would do it */
   return 0;
 }
 

@@ -177,20 +177,17 @@ waited_for_ms(const uvwheel_state_t *state)
   return min_of(now_loop_ms - wait_ms, state->checked_before_loop_ms);
 }
 
-/* Something is due: asks whether the loop is quiet. If it is not, whoever spoke
- * before waited_loop_ms counts as heard, and the wait of the spell begins. */
-static void
-update_heard(uvwheel_state_t *state, uint64_t waited_loop_ms)
-{
-  uint64_t quiet_loop_ms = ask(state);
-
-  state->heard_loop_ms =
-      max_of(state->heard_loop_ms, max_of(quiet_loop_ms, waited_loop_ms));
-  if (quiet_loop_ms == 0 && state->wait_began_loop_ms == NOT_BEGUN)
-    state->wait_began_loop_ms = loop_now(state);
-}
-
 /* ---- Spells -------------------------------------------------------------- */
+
+/* Nothing is due after a turn: arms the driver for the next tick. (Until then
+ * it counts as armed, so that no start in a callback arms it, unless the wheel
+ * was empty meanwhile.) */
+static void
+arm_anew(uvwheel_state_t *state)
+{
+  uvwheel__disarm(state);
+  uvwheel__arm(state);
+}
 
 static void
 begin_spell(uvwheel_state_t *state)
@@ -199,7 +196,9 @@ begin_spell(uvwheel_state_t *state)
     uvwheel__abandon(state);
     return;
   }
-  uvwheel__keep_awake(state);
+  state->armed_for_loop_ms = 0; /* no poll sleeps */
+  (void)uv_timer_stop(&state->driver);
+  (void)uv_idle_start(&state->idle, uvwheel__on_idle);
   state->wait_began_loop_ms = NOT_BEGUN;
   state->wait_began_anew = false;
   /* libuv has run its timers up to here. */
@@ -210,6 +209,7 @@ begin_spell(uvwheel_state_t *state)
 static void
 continue_spell(uvwheel_state_t *state)
 {
+  uint64_t quiet_loop_ms;
   bool is_due;
 
   if (state->wait_began_loop_ms != NOT_BEGUN && !state->wait_began_anew &&
@@ -218,17 +218,67 @@ continue_spell(uvwheel_state_t *state)
     state->wait_began_anew = true;
   }
   forget_if_watcher_waits(state);
-  update_heard(state, waited_for_ms(state));
+  quiet_loop_ms = ask(state);
+  state->heard_loop_ms =
+      max_of(state->heard_loop_ms, max_of(quiet_loop_ms, waited_for_ms(state)));
+  if (quiet_loop_ms == 0 && state->wait_began_loop_ms == NOT_BEGUN)
+    state->wait_began_loop_ms = loop_now(state);
   is_due =
       run_turn(state, min_of(state->heard_loop_ms, state->checked_loop_ms));
   uvwheel__add_blocked(state, loop_now(state));
   state->checked_before_loop_ms = state->checked_loop_ms;
   state->checked_loop_ms = state->counted_loop_ms;
-  if (is_due)
+  if (!is_due)
+    arm_anew(state);
+}
+
+/* ---- What follows a turn ------------------------------------------------- */
+
+/* Linux's coarse clock is at most this far behind. */
+#define CLOCK_STEP_MS 10
+
+/* Does libuv call callbacks before it polls or returns: of timers that are due
+ * within some time, of idle handles, of handles that close? Its timeout is 0
+ * also in a loop that was stopped, or is not alive: its run returns. If there
+ * is nothing to wait for it is -1, which the cast makes the largest number. */
+static bool
+do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
+{
+  return (uint64_t)uv_backend_timeout(state->loop) <= within_ms &&
+         state->loop->stop_flag == 0 && uv_loop_alive(state->loop);
+}
+
+/* The check returns to libuv: the loop may sleep until the driver is due. If
+ * callbacks follow, the driver's or others', moves the driver, so that libuv
+ * calls it at once and behind the others. Reads the exact clock only if
+ * something is due within a step of the coarse one. */
+static void
+end_check(uvwheel_state_t *state)
+{
+  uint64_t now_loop_ms = state->counted_loop_ms;
+  uint64_t behind_ms = now_loop_ms - loop_now(state);
+  bool is_due = state->armed_for_loop_ms <= now_loop_ms;
+
+  state->sleep_until_loop_ms = state->armed_for_loop_ms;
+  if (state->core.active == 0 || state->armed_for_loop_ms == 0 ||
+      (!is_due && !do_callbacks_follow(state, behind_ms + CLOCK_STEP_MS)))
     return;
-  state->heard_loop_ms = 0;
-  uvwheel__disarm(state);
-  uvwheel__arm(state);
+  if (state->lag_ms == 0) /* else libuv reads the coarse clock, too */
+    now_loop_ms = max_of(now_loop_ms, uv_hrtime() / 1000000);
+  behind_ms = now_loop_ms - loop_now(state);
+  if (is_due || do_callbacks_follow(state, behind_ms))
+    uvwheel__start_driver(state, behind_ms);
+}
+
+/* The driver returns to libuv: the loop may sleep until it is due, unless
+ * callbacks follow. While a watcher waits to be registered, uv_backend_timeout
+ * is 0, whether callbacks follow or not. Then the loop may sleep. */
+static void
+end_driver(uvwheel_state_t *state)
+{
+  state->sleep_until_loop_ms = state->armed_for_loop_ms;
+  if (!is_watcher_waiting(state) && do_callbacks_follow(state, 0))
+    state->sleep_until_loop_ms = 0;
 }
 
 /* ---- The handles --------------------------------------------------------- */
@@ -267,16 +317,11 @@ uvwheel__on_driver(uv_timer_t *driver)
   forget_if_watcher_waits(state);
   is_due = run_turn(state, state->heard_loop_ms);
   uvwheel__add_blocked(state, loop_now(state));
-  /* Not before the turn: while the driver counts as armed, no start in a
-   * callback arms it, unless the wheel was empty meanwhile. */
-  state->armed_for_loop_ms = NOT_ARMED;
-  if (is_due) {
+  if (is_due)
     begin_spell(state);
-  } else {
-    state->heard_loop_ms = 0;
-    uvwheel__arm(state);
-  }
-  uvwheel__end_driver(state);
+  else
+    arm_anew(state);
+  end_driver(state);
   restart_sleep_end(state);
 }
 
@@ -299,7 +344,6 @@ void
 uvwheel__on_check(uv_check_t *check)
 {
   uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, check);
-  uint64_t delay_ms;
 
   if (is_closing(state) || IS_CLOSING(state->prepare) ||
       IS_CLOSING(state->sleep_end) || IS_CLOSING(state->idle)) {
@@ -310,18 +354,22 @@ uvwheel__on_check(uv_check_t *check)
   if (state->armed_for_loop_ms == 0)
     continue_spell(state);
   else if (state->armed_for_loop_ms <= loop_now(state))
-    update_heard(state, 0);
-  delay_ms = uvwheel__end_check(state);
-  if (delay_ms != UINT64_MAX)
-    uvwheel__start_driver(state, delay_ms);
+    state->heard_loop_ms = max_of(state->heard_loop_ms, ask(state));
+  end_check(state);
   restart_sleep_end(state);
 }
 
-/* The prepares and the check do not keep the loop alive. */
+/* The driver and the idle handle are started and stopped once, so that libuv
+ * and uvwheel_owns_handle know their callbacks. The prepares and the check do
+ * not keep the loop alive. */
 void
 uvwheel__init_turns(uvwheel_state_t *state)
 {
-  uvwheel__init_wake(state, uvwheel__on_driver);
+  (void)uv_timer_init(state->loop, &state->driver);
+  (void)uv_timer_start(&state->driver, uvwheel__on_driver, 0, 0);
+  (void)uv_idle_init(state->loop, &state->idle);
+  (void)uv_idle_start(&state->idle, uvwheel__on_idle);
+  uvwheel__disarm(state);
   (void)uv_prepare_init(state->loop, &state->prepare);
   (void)uv_prepare_start(&state->prepare, uvwheel__on_prepare);
   uv_unref((uv_handle_t *)&state->prepare);

@@ -6,20 +6,6 @@
 
 #include "binding.h"
 
-/* The driver and the idle handle are started and stopped once, so that libuv
- * and uvwheel_owns_handle know their callbacks. */
-void
-uvwheel__init_wake(uvwheel_state_t *state, uv_timer_cb on_driver)
-{
-  state->armed_for_loop_ms = NOT_ARMED;
-  (void)uv_timer_init(state->loop, &state->driver);
-  (void)uv_timer_start(&state->driver, on_driver, 0, 0);
-  (void)uv_timer_stop(&state->driver);
-  (void)uv_idle_init(state->loop, &state->idle);
-  (void)uv_idle_start(&state->idle, uvwheel__on_idle);
-  (void)uv_idle_stop(&state->idle);
-}
-
 /* Shortens the sleep that clock.c allows. While the driver is not armed, the
  * loop may sleep for ever: a limit from before does not hold any more. */
 void
@@ -38,6 +24,7 @@ void
 uvwheel__disarm(uvwheel_state_t *state)
 {
   state->armed_for_loop_ms = NOT_ARMED;
+  state->heard_loop_ms = 0;
   (void)uv_timer_stop(&state->driver);
   (void)uv_idle_stop(&state->idle);
 }
@@ -58,14 +45,6 @@ uvwheel__arm(uvwheel_state_t *state)
   else if (state->armed_for_loop_ms == NOT_ARMED ||
            add_ms(loop_now(state), delay_ms) < state->armed_for_loop_ms)
     uvwheel__start_driver(state, delay_ms);
-}
-
-void
-uvwheel__keep_awake(uvwheel_state_t *state)
-{
-  uvwheel__disarm(state);
-  state->armed_for_loop_ms = 0; /* no poll sleeps */
-  (void)uv_idle_start(&state->idle, uvwheel__on_idle);
 }
 
 void
