@@ -34,7 +34,6 @@ struct uvwheel_state_s {
   bool is_walking;        /* uvwheel_walk calls back                         */
   bool is_firing_soonest; /* uvwheel_fire_soonest calls back                 */
   uint64_t unrefd; /* active timers that do not keep the loop alive          */
-  uvwheel_stats_t stats;
 
   /* The clock's (clock.c): changed by polls and turns. */
   uint64_t set_back_ms;     /* by how much it is behind the loop's           */
@@ -46,7 +45,10 @@ struct uvwheel_state_s {
   /* What wakes the loop (wake.c). */
   uv_timer_t driver;          /* fires the timers that are due               */
   uv_idle_t idle;             /* active in a spell: polls do not wait        */
-  uint64_t armed_for_loop_ms; /* when the driver is due; 0: a spell goes on  */
+  uint64_t armed_for_loop_ms; /* when the driver is due; 0: a spell goes on;
+                                 NEVER: not started since its last call.
+                                 uv_is_active cannot tell: since libuv 1.48 a
+                                 timer is inactive once libuv finds it due   */
 
   /* The turn's (turn.c): changed by checks and the driver. A clock that steps
    * back resets those that are times. */
@@ -57,7 +59,8 @@ struct uvwheel_state_s {
                                nothing was heard                             */
   uint64_t checked_loop_ms; /* when the last check of the spell has ended    */
   uint64_t checked_before_loop_ms; /* when the check before has ended        */
-  uint64_t wait_began_loop_ms;     /* when the wait of the spell began       */
+  uint64_t wait_began_loop_ms;     /* when the wait of the spell began; NEVER:
+                                      the loop was quiet in all its checks   */
   bool wait_began_anew;  /* once in the spell, after slow callbacks. Without
                             that 680 of 1,000 peers whose datagrams wait are
                             closed when a uv_timer_t blocks for 40 ms      */
@@ -102,11 +105,11 @@ is_closing(const uvwheel_state_t *state)
   return IS_CLOSING(state->driver);
 }
 
-/* Is this a wheel that was initialised, and whose close is not finished? */
-static inline bool
-is_wheel(const uvwheel_t *wheel)
+/* NULL for a wheel that was not initialised, or whose close is finished. */
+static inline uvwheel_state_t *
+get_state(const uvwheel_t *wheel)
 {
-  return wheel != NULL && wheel->state != NULL;
+  return wheel != NULL ? wheel->state : NULL;
 }
 
 /* Does a descriptor wait for the next poll, which registers it? */
@@ -151,10 +154,9 @@ add_ms(uint64_t now_ms, uint64_t delay_ms)
   return LIKELY(sum_ms >= delay_ms) ? sum_ms : UINT64_MAX;
 }
 
-/* wait_began_loop_ms: no check has found the loop not quiet since the spell
- * began, or since the clock stepped back. */
-#define NOT_BEGUN UINT64_MAX
-
+/* The time now, by the clock that the loop reads. (uv_now is older: the end of
+ * the last poll, or a later uv_update_time.) */
+uint64_t uvwheel__clock_ms(const uvwheel_state_t *state);
 /* The loop's clock is behind what it was: all times of the loop that are kept
  * are older than the step, and will come again. */
 void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
@@ -168,9 +170,6 @@ void uvwheel__forget_blocked(uvwheel_state_t *state);
 /* A poll has returned. Counts a stall if the loop was blocked for too long, and
  * sets the wheel's clock back, unless the allowance is used up. */
 void uvwheel__end_poll(uvwheel_state_t *state);
-/* The loop may sleep no longer than until a time, or until now if that is
- * later. This never lengthens a sleep. */
-void uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms);
 /* How much time may be forgiven now, in ms. */
 uint64_t uvwheel__get_allowance(const uvwheel_state_t *state);
 
@@ -183,24 +182,19 @@ typedef struct batch_s {
 } batch_t;
 
 void uvwheel__begin_batch(batch_t *batch);
-/* Is turn_ms over? */
-bool uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch);
-void uvwheel__end_batch(uvwheel_state_t *state, const batch_t *batch);
+/* Updates turn_max_us: call it at the end, too. Returns whether turn_ms is
+ * over. */
+bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch);
 
 /* One more callback has run. Is turn_ms over, as far as is known? */
 static inline bool
-count_callback(const uvwheel_state_t *state, batch_t *batch)
+count_callback(uvwheel_state_t *state, batch_t *batch)
 {
   return ++batch->unread >= batch->read_every &&
          uvwheel__read_clock(state, batch);
 }
 
 /* ---- What wakes the loop (wake.c) ---------------------------------------- */
-
-/* armed_for_loop_ms: the driver was not started since its last call.
- * uv_is_active cannot tell: since libuv 1.48 a timer is inactive once libuv has
- * found it due. */
-#define NOT_ARMED UINT64_MAX
 
 /* Arms the driver for so many ms from the loop's time. */
 void uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms);
@@ -248,9 +242,6 @@ void uvwheel__fire(uvwheel_state_t *state, uvwheel_entry_t *entry,
 void uvwheel__cancel_posts(uvwheel_state_t *state);
 
 /* ---- Turns (turn.c) ------------------------------------------------------ */
-
-/* Adds the wheel's handles to the loop. */
-void uvwheel__init_turns(uvwheel_state_t *state);
 
 /* The callbacks of the wheel's handles: uvwheel_owns_handle knows them. */
 void uvwheel__on_driver(uv_timer_t *driver);

@@ -57,16 +57,15 @@ uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms)
     state->set_back_ms = loop_now(state);
   state->heard_loop_ms = 0;
   state->checked_loop_ms = 0;
-  state->wait_began_loop_ms = NOT_BEGUN;
+  state->wait_began_loop_ms = NEVER;
 }
 
 /* ---- How long the loop was blocked --------------------------------------- */
 
-/* The time now, by the clock that the loop reads. (uv_now is older: the end
- * of the last poll, or a later uv_update_time.) On Linux the coarse clock is
- * exact enough for stalls of hundreds of ms, and takes a fifth of the time. */
-static uint64_t
-clock_ms(const uvwheel_state_t *state)
+/* On Linux the coarse clock is exact enough for stalls of hundreds of ms, and
+ * takes a fifth of the time of uv_hrtime. */
+uint64_t
+uvwheel__clock_ms(const uvwheel_state_t *state)
 {
   uint64_t now_ms;
 #ifdef __linux__
@@ -83,7 +82,7 @@ clock_ms(const uvwheel_state_t *state)
 void
 uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
 {
-  uint64_t now_loop_ms = clock_ms(state);
+  uint64_t now_loop_ms = uvwheel__clock_ms(state);
 
   slept_loop_ms = min_of(slept_loop_ms, state->sleep_until_loop_ms);
   state->counted_loop_ms =
@@ -104,14 +103,6 @@ uvwheel__forget_blocked(uvwheel_state_t *state)
   state->counted_loop_ms = max_of(state->counted_loop_ms, loop_now(state));
 }
 
-void
-uvwheel__limit_sleep(uvwheel_state_t *state, uint64_t until_loop_ms)
-{
-  if (until_loop_ms < state->sleep_until_loop_ms)
-    state->sleep_until_loop_ms = min_of(state->sleep_until_loop_ms,
-                                        max_of(until_loop_ms, clock_ms(state)));
-}
-
 /* ---- Stalls -------------------------------------------------------------- */
 
 /* The allowance is kept as the time at which it is full. To take from it makes
@@ -130,12 +121,13 @@ count_stall(uvwheel_state_t *state, uint64_t stall_ms)
 {
   uint64_t back_ms = stall_ms + min_of(stall_ms, MAX_GRACE_MS);
   uint64_t until_full_ms = excess(state->full_loop_ms, loop_now(state));
+  uvwheel_stats_t *stats = &state->core.stats;
 
-  state->stats.stalls++;
-  state->stats.stall_sum_ms += stall_ms;
-  state->stats.stall_max_ms = max_of(state->stats.stall_max_ms, stall_ms);
+  stats->stalls++;
+  stats->stall_sum_ms += stall_ms;
+  stats->stall_max_ms = max_of(stats->stall_max_ms, stall_ms);
   if (until_full_ms > FILL_MS) {
-    state->stats.stalls_unforgiven++;
+    stats->stalls_unforgiven++;
     return;
   }
   back_ms = min_of(back_ms, wheel_now(state));
@@ -177,11 +169,13 @@ uvwheel__begin_batch(batch_t *batch)
  * ones, judging by the last callbacks. A clock that has stepped back behind the
  * begin of the turn ends it: the difference wraps. */
 bool
-uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch)
+uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch)
 {
   uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000);
   uint64_t now_ns = uv_hrtime();
 
+  state->core.stats.turn_max_us = max_of(
+      state->core.stats.turn_max_us, excess(now_ns, batch->begin_ns) / 1000);
   if (now_ns - batch->read_ns > turn_ns / 8)
     batch->read_every = 1;
   else if (batch->read_every < MAX_UNREAD)
@@ -190,11 +184,4 @@ uvwheel__read_clock(const uvwheel_state_t *state, batch_t *batch)
   batch->unread = 0;
   return state->options.turn_ms != UINT32_MAX &&
          now_ns - batch->begin_ns >= turn_ns;
-}
-
-void
-uvwheel__end_batch(uvwheel_state_t *state, const batch_t *batch)
-{
-  state->stats.turn_max_us = max_of(
-      state->stats.turn_max_us, excess(uv_hrtime(), batch->begin_ns) / 1000);
 }

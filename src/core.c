@@ -113,15 +113,9 @@
 /* ---- Making ------------------------------------------------------------- */
 
 static uint64_t
-mask_of(uint32_t slots)
+count_words(uint64_t slots)
 {
-  return (UINT64_C(1) << bit_width(slots - 1)) - 1;
-}
-
-static uint64_t
-count_words(uint64_t slot_mask)
-{
-  return (slot_mask + 64) / 64;
+  return (slots + 63) / 64;
 }
 
 size_t
@@ -130,29 +124,29 @@ uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags)
   if (tick_ms == 0 || tick_ms > UVWHEEL_MAX_TICK_MS || slots == 0 ||
       slots > UVWHEEL_MAX_SLOTS || (flags & ~UVWHEEL_FIFO) != 0)
     return 0;
-  return (size_t)(mask_of(slots) + 1) * sizeof(slot_t) +
-         (size_t)count_words(mask_of(slots)) * 2 * sizeof(uint64_t);
+  return slots * sizeof(slot_t) +
+         (size_t)count_words(slots) * 2 * sizeof(uint64_t);
 }
 
 void
 uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                    uint32_t flags, void *memory)
 {
-  uint64_t mask = mask_of(slots), i;
+  uint64_t i;
 
   *core =
       (core_t){.tick_ms = tick_ms,
                .reciprocal = UINT64_MAX / tick_ms,
                .reciprocal_ms = (UINT64_C(1) << 63) / tick_ms,
-               .slot_mask = mask,
+               .slot_mask = slots - 1,
                .lanes_end = (flags & UVWHEEL_FIFO) ? offsetof(slot_t, lanes[1])
                                                    : sizeof(slot_t),
                .capacity = UINT64_MAX,
                .slots = memory,
                .next_tick = NEVER};
-  core->occupied = (uint64_t *)(core->slots + mask + 1);
-  core->soonest = core->occupied + count_words(mask);
-  for (i = 0; i < count_words(mask); i++)
+  core->occupied = (uint64_t *)(core->slots + slots);
+  core->soonest = core->occupied + count_words(slots);
+  for (i = 0; i < count_words(slots); i++)
     core->soonest[i] = NEVER;
   for (i = 0; i < MAX_LANES; i++)
     list_init(&core->pending[i]);
@@ -165,28 +159,31 @@ uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
 
 /* ---- Operations on entries ---------------------------------------------- */
 
+/* Usually few slots are in use, near the next tick. */
 void
-uvwheel__core_became_empty(core_t *core)
+uvwheel__core_vacate_all(core_t *core)
 {
-  uint64_t number = core->next_tick & core->slot_mask;
+  uint64_t word = (core->next_tick & core->slot_mask) / 64;
 
-  /* Usually few slots are in use, near the next tick. */
-  while (core->slots_in_use > 0) {
-    number = uvwheel__core_next_occupied(core, number);
-    if (number <= core->slot_mask)
+  for (; core->slots_in_use > 0; word = (word + 1) & (core->slot_mask / 64))
+    while (core->occupied[word] != 0) {
+      uint64_t number = 64 * word + lowest_bit(core->occupied[word]);
+      slot_t *slot = &core->slots[number];
+      uvwheel_link_t *lane = slot->lanes;
+      for (; lane != lane_at(slot, slot->lanes_used); lane++)
+        splice_after(&core->unvisited, lane);
       uvwheel__core_vacate(core, number);
-    else
-      number = 0;
-  }
+    }
   core->pass_lanes = 0;
   core->next_tick = NEVER;
 }
 
 static void
-take_out(core_t *core, uvwheel_entry_t *entry)
+hand_out(core_t *core, uvwheel_entry_t *entry)
 {
+  core->stats.fired++;
   if (!uvwheel__core_remove(core, entry))
-    uvwheel__core_became_empty(core);
+    uvwheel__core_vacate_all(core);
 }
 
 NOINLINE bool
@@ -234,15 +231,6 @@ begin_pass(core_t *core, uint64_t now_ms)
   return false;
 }
 
-/* An entry of a FIFO wheel stays in the slot whose pass goes on. */
-static void
-keep(core_t *core, uvwheel_entry_t *entry, uint64_t tick)
-{
-  if (!has_pass_by(slot_of(core, tick), tick))
-    uvwheel__core_plan_pass(core, tick);
-  append(&core->kept, &entry->link);
-}
-
 /* Looks at an entry, which is on no list, in a pass of that time. Returns
  * whether the entry is due. */
 static bool
@@ -257,11 +245,14 @@ look_at(core_t *core, uvwheel_entry_t *entry, uint64_t pass_ms)
   }
   tick = tick_after(core, entry->due_ms);
   stays = ((tick ^ core->hand) & core->slot_mask) == 0;
-  core->rescheduled += !stays;
-  if (stays && is_fifo(core))
-    keep(core, entry, tick);
-  else
+  core->stats.rescheduled += !stays;
+  if (UNLIKELY(stays && is_fifo(core))) {
+    if (!has_pass_by(slot_of(core, tick), tick))
+      uvwheel__core_plan_pass(core, tick);
+    append(&core->kept, &entry->link);
+  } else {
     (void)uvwheel__core_put(core, entry);
+  }
   return false;
 }
 
@@ -294,23 +285,21 @@ look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
   } while (looked != before);
   for (i = 0; i < lanes; i++)
     join(&core->pending[i], ahead[i]);
-  core->examined += looked;
+  core->stats.examined += looked;
   *budget -= moved;
 }
 
-static bool
-is_pass_over(const core_t *core)
+/* Ends the pass if it has no entries left. Returns whether a pass goes on. */
+static NOINLINE bool
+end_pass_if_over(core_t *core)
 {
-  return list_is_empty(&core->due) &&
-         are_empty(core->pending, &core->pending[core->pass_lanes]);
-}
-
-static NOINLINE void
-end_pass(core_t *core)
-{
-  splice_after(&slot_of(core, core->hand)->lanes[0], &core->kept);
-  core->pass_lanes = 0;
-  core->next_tick = uvwheel__core_find_next_tick(core);
+  if (is_passing(core) && list_is_empty(&core->due) &&
+      are_empty(core->pending, &core->pending[core->pass_lanes])) {
+    splice_after(&slot_of(core, core->hand)->lanes[0], &core->kept);
+    core->pass_lanes = 0;
+    core->next_tick = uvwheel__core_find_next_tick(core);
+  }
+  return is_passing(core);
 }
 
 /* Returns the entries that a pass has not handled to its slot, if a pass goes
@@ -323,12 +312,8 @@ give_up_pass(core_t *core)
   slot_t *slot = slot_of(core, core->hand);
   uint64_t i;
 
-  if (!is_passing(core))
+  if (!end_pass_if_over(core))
     return;
-  if (is_pass_over(core)) {
-    end_pass(core);
-    return;
-  }
   uvwheel__core_plan_pass(core, core->hand);
   while (lane_at(slot, slot->lanes_used) - slot->lanes < (int)core->pass_lanes)
     fill_lane(core, slot, slot->lanes_used);
@@ -389,12 +374,10 @@ find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
         return entry;
       /* It was postponed after it was found due. */
       (void)uvwheel__core_move(core, entry, entry->due_ms);
-      core->rescheduled++;
+      core->stats.rescheduled++;
       (*budget)--;
     }
-    if (is_passing(core) && is_pass_over(core))
-      end_pass(core);
-    if (*budget == 0 || (!is_passing(core) && !begin_pass(core, now_ms)))
+    if ((!end_pass_if_over(core) && !begin_pass(core, now_ms)) || *budget == 0)
       return NULL;
     look_at_chunk(core, min_of(most, *budget), budget);
     if (most < CHUNK)
@@ -409,31 +392,28 @@ uvwheel__core_expire(core_t *core, uint64_t now_ms, uint64_t *budget)
 
   if (entry != NULL) {
     (*budget)--;
-    core->expired++;
-    take_out(core, entry);
+    hand_out(core, entry);
   }
   return entry;
 }
 
 /* ---- Before their time -------------------------------------------------- */
 
-uint64_t
+void
 uvwheel__core_draw(core_t *core, uint64_t count)
 {
-  uint64_t drawn = 0, unlimited = UINT64_MAX;
+  uint64_t unlimited = UINT64_MAX;
 
   MUST_HOLD(list_is_empty(&core->drawn));
-  while (drawn < count) {
-    uvwheel_entry_t *entry = find_due(core, LAST_MS, count - drawn, &unlimited);
+  for (; count > 0; count--) {
+    uvwheel_entry_t *entry = find_due(core, LAST_MS, count, &unlimited);
     if (entry == NULL)
       break;
     unlink_one(&entry->link);
     append(&core->drawn, &entry->link);
     core->drawn_ms = hand_ms(core);
-    drawn++;
   }
   give_up_pass(core);
-  return drawn;
 }
 
 uvwheel_entry_t *
@@ -442,8 +422,8 @@ uvwheel__core_take_drawn(core_t *core)
   while (!list_is_empty(&core->drawn)) {
     uvwheel_entry_t *entry = entry_of(core->drawn.next);
     if (entry->due_ms < core->drawn_ms) {
-      core->fired_soonest++;
-      take_out(core, entry);
+      core->stats.fired_soonest++;
+      hand_out(core, entry);
       return entry;
     }
     (void)uvwheel__core_move(core, entry, entry->due_ms);
@@ -454,22 +434,12 @@ uvwheel__core_take_drawn(core_t *core)
 /* ---- All entries -------------------------------------------------------- */
 
 /* Moves all entries to the unvisited ones, where the drawn ones come first,
- * then the visited ones, then each slot's in their order. next_tick may be too
- * early then. */
+ * then the visited ones, then each slot's in their order. */
 void
 uvwheel__core_walk_begin(core_t *core)
 {
-  uint64_t number = 0;
-
   give_up_pass(core);
-  while ((number = uvwheel__core_next_occupied(core, number)) <=
-         core->slot_mask) {
-    slot_t *slot = &core->slots[number];
-    uvwheel_link_t *lane = slot->lanes;
-    for (; lane != lane_at(slot, slot->lanes_used); lane++)
-      splice_after(&core->unvisited, lane);
-    uvwheel__core_vacate(core, number);
-  }
+  uvwheel__core_vacate_all(core);
   splice_after(&core->unvisited, &core->visited);
   splice_after(&core->unvisited, &core->drawn);
 }

@@ -11,7 +11,7 @@
 #include "list.h"
 #include "portable.h"
 
-/* No tick, and the last tick that an entry waits for. */
+/* No tick or time, and the last tick that an entry waits for. */
 #define NEVER UINT64_MAX
 #define LAST_TICK (UINT64_MAX - 1)
 
@@ -46,10 +46,12 @@ typedef struct core_s {
 
   /* Changed by each insert and remove. */
   uint64_t active;       /* entries that are in the wheel                    */
-  uint64_t started;      /* entries that were inserted so far                */
   uint64_t slots_in_use; /* occupied slots. Without this count the remove of a
                             lone entry goes through all words of the bits: it
                             takes 652 ns with 16,384 slots, not 16 to 40     */
+
+  uvwheel_stats_t stats; /* started, fired, fired_soonest, examined and
+                            rescheduled; the others are the caller's         */
 
   /* Changed when the hand moves. */
   uint64_t hand;      /* the last tick that was passed                       */
@@ -58,16 +60,12 @@ typedef struct core_s {
   /* Changed by a pass. */
   uint64_t pass_lanes; /* how many lanes the pass has; 0: no pass goes on    */
   uvwheel_link_t pending[MAX_LANES]; /* not yet looked at                    */
-  uvwheel_link_t due;   /* found due, not yet handed out                     */
-  uvwheel_link_t kept;  /* of a FIFO wheel: they stay in the slot            */
-  uint64_t expired;     /* entries handed out because they were due          */
-  uint64_t examined;    /* entries that the hand looked at                   */
-  uint64_t rescheduled; /* entries that the hand moved after a refresh       */
+  uvwheel_link_t due;  /* found due, not yet handed out                     */
+  uvwheel_link_t kept; /* of a FIFO wheel: they stay in the slot            */
 
   /* Changed by a draw. */
-  uvwheel_link_t drawn;   /* to be handed out before their time              */
-  uint64_t drawn_ms;      /* the drawn entries are due before this           */
-  uint64_t fired_soonest; /* entries handed out before they were due         */
+  uvwheel_link_t drawn; /* to be handed out before their time              */
+  uint64_t drawn_ms;    /* the drawn entries are due before this             */
 
   /* Changed by a walk. */
   uvwheel_link_t unvisited; /* the walk has yet to visit these               */
@@ -124,9 +122,8 @@ hand_ms(const core_t *core)
 static inline uint64_t
 rounds_of(const core_t *core, const uvwheel_entry_t *entry, uint64_t now_ms)
 {
-  uint64_t tick = tick_after(core, entry->due_ms);
-
-  return excess(tick, tick_after(core, now_ms)) / (core->slot_mask + 1);
+  return excess(tick_after(core, entry->due_ms), tick_after(core, now_ms)) /
+         (core->slot_mask + 1);
 }
 
 /* ---- Slots (core_slots.c) ------------------------------------------------ */
@@ -135,12 +132,6 @@ static inline slot_t *
 slot_of(const core_t *core, uint64_t tick)
 {
   return &core->slots[tick & core->slot_mask];
-}
-
-static inline bool
-is_occupied(const core_t *core, uint64_t number)
-{
-  return (core->occupied[number / 64] >> (number % 64)) & 1;
 }
 
 /* Is the next pass of a slot planned for a tick, or for an earlier one? If no
@@ -156,8 +147,6 @@ has_pass_by(const slot_t *slot, uint64_t tick)
 void uvwheel__core_plan_pass(core_t *core, uint64_t tick);
 /* Marks an empty slot as not occupied. */
 void uvwheel__core_vacate(core_t *core, uint64_t number);
-/* Returns the first occupied slot from a number on, or the number of slots. */
-uint64_t uvwheel__core_next_occupied(const core_t *core, uint64_t number);
 /* Returns the tick of the next pass if that is within a round; else some tick
  * after the hand that is not after the next pass. Vacates empty slots. */
 uint64_t uvwheel__core_find_next_tick(core_t *core);
@@ -207,7 +196,8 @@ append_to_slot(core_t *core, slot_t *slot, uvwheel_entry_t *entry)
 
 /* ---- The core (core.c) -------------------------------------------------- */
 
-/* How many bytes the slots of a core take; 0 if an option is out of range. */
+/* How many bytes the slots of a core, a power of two, take; 0 if an option is
+ * out of range. */
 size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags);
 
 /* Makes a core in uninitialised memory, with options that are in range. The
@@ -242,7 +232,7 @@ uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 
   MISUSE_IF(entry->link.next != POISON, entry, "inserted twice");
   entry->due_ms = due_ms;
-  core->started++;
+  core->stats.started++;
   core->active++;
   if (UNLIKELY(!has_pass_by(slot, tick)))
     return false;
@@ -250,11 +240,12 @@ uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   return true;
 }
 
-/* The last entry has left the wheel: there is nothing to wake up for. */
-void uvwheel__core_became_empty(core_t *core);
+/* Vacates all slots; what is still in them becomes unvisited. Then there is
+ * nothing to wake up for. */
+void uvwheel__core_vacate_all(core_t *core);
 
 /* Takes an active entry out of the wheel. Returns false if it was the last one:
- * then uvwheel__core_became_empty has to follow. A slot that becomes empty is
+ * then uvwheel__core_vacate_all has to follow. A slot that becomes empty is
  * not vacated: if it were, a stop would take 12 ns instead of 3. */
 static inline bool
 uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry)
@@ -282,12 +273,12 @@ uvwheel_entry_t *uvwheel__core_expire(core_t *core, uint64_t now_ms,
                                       uint64_t *budget);
 
 /* Draws up to `count` active entries, those that are due soonest (to the tick;
- * a postponed entry counts with its new due time), and returns how many. The
- * entries stay active until uvwheel__core_take_drawn hands them out, one by
- * one, NULL at the end. It leaves out entries that were removed or moved to an
- * earlier time meanwhile, or are now due later than all that were drawn. A walk
- * ends a draw. A draw must not begin before the last one has ended. */
-uint64_t uvwheel__core_draw(core_t *core, uint64_t count);
+ * a postponed entry counts with its new due time). They stay active until
+ * uvwheel__core_take_drawn hands them out, one by one, NULL at the end. It
+ * leaves out entries that were removed or moved to an earlier time meanwhile,
+ * or are now due later than all that were drawn. A walk ends a draw. A draw
+ * must not begin before the last one has ended. */
+void uvwheel__core_draw(core_t *core, uint64_t count);
 uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core);
 
 /* A walk over all active entries: begin, then next until it returns NULL.

@@ -45,18 +45,6 @@ uvwheel__core_vacate(core_t *core, uint64_t number)
   core->slots_in_use--;
 }
 
-uint64_t
-uvwheel__core_next_occupied(const core_t *core, uint64_t number)
-{
-  while (number <= core->slot_mask) {
-    uint64_t bits = core->occupied[number / 64] >> (number % 64);
-    if (bits != 0)
-      return number + lowest_bit(bits);
-    number = (number / 64 + 1) * 64;
-  }
-  return core->slot_mask + 1;
-}
-
 /* ---- The next tick ------------------------------------------------------ */
 
 /* Returns the first tick at which a slot of a word wants a pass. Its bits are
@@ -95,8 +83,7 @@ search_words(core_t *core, uint64_t word, uint64_t stop, uint64_t end,
       core->soonest[word] = search_word(core, word, 0, end);
     if (core->soonest[word] <= end)
       return core->soonest[word];
-    if (core->soonest[word] < next)
-      next = core->soonest[word];
+    next = min_of(next, core->soonest[word]);
   }
   return next;
 }
@@ -129,7 +116,7 @@ uvwheel__core_count_slot(const core_t *core, uint64_t number, uint64_t now_ms,
   uvwheel_link_t *lane, *link;
   uint64_t count = 0;
 
-  if (!is_occupied(core, number))
+  if (slot->next_pass == 0)
     return 0;
   for (lane = slot->lanes; lane != lane_at(slot, slot->lanes_used); lane++)
     for (link = lane->next; link != lane; link = link->next) {

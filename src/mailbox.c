@@ -54,7 +54,7 @@ uvwheel__on_post(uv_async_t *async)
     if (count_callback(state, &batch))
       break;
   }
-  uvwheel__end_batch(state, &batch);
+  (void)uvwheel__read_clock(state, &batch);
   if (were_left)
     (void)take(state);
   if (state->taken != NULL && !IS_CLOSING(*async))
@@ -71,12 +71,11 @@ uvwheel__cancel_posts(uvwheel_state_t *state)
 int
 uvwheel_open_mailbox(uvwheel_t *wheel)
 {
-  uvwheel_state_t *state;
+  uvwheel_state_t *state = get_state(wheel);
   int error;
 
-  if (!is_wheel(wheel) || is_closing(wheel->state))
+  if (state == NULL || is_closing(state))
     return UV_EINVAL;
-  state = wheel->state;
   if (state->has_mailbox)
     return UV_EALREADY;
   error = uv_async_init(state->loop, &state->async, uvwheel__on_post);
@@ -95,7 +94,7 @@ int
 uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
 {
   uvwheel_state_t *state;
-  int error = 0;
+  int error;
 
   if (wheel == NULL || post == NULL || cb == NULL)
     return UV_EINVAL;
@@ -105,9 +104,8 @@ uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
   if (!state->has_mailbox)
     return UV_EINVAL;
   uv_mutex_lock(&state->mutex);
-  if (state->is_close_called) {
-    error = UV_ECANCELED;
-  } else {
+  error = state->is_close_called ? UV_ECANCELED : 0;
+  if (error == 0) {
     post->next = NULL;
     post->cb = cb;
     *state->posted_end = post;

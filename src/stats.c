@@ -10,35 +10,27 @@
 void
 uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
 {
-  const uvwheel_state_t *state;
-  const core_t *core;
+  const uvwheel_state_t *state = get_state(wheel);
 
   if (stats == NULL)
     return;
   *stats = (uvwheel_stats_t){0};
-  if (!is_wheel(wheel))
+  if (state == NULL)
     return;
-  state = wheel->state;
-  core = &state->core;
-  *stats = state->stats;
-  stats->active = core->active;
-  stats->started = core->started;
-  stats->fired = core->expired + core->fired_soonest;
-  stats->fired_soonest = core->fired_soonest;
+  *stats = state->core.stats;
+  stats->active = state->core.active;
   stats->stopped = stats->started - stats->active - stats->fired;
-  stats->rescheduled = core->rescheduled;
-  stats->examined = core->examined;
   stats->set_back_ms = state->set_back_ms;
   stats->allowance_ms = uvwheel__get_allowance(state);
   if (!is_closing(state))
     stats->overdue_ms = excess(to_wheel_ms(state, loop_now(state)),
-                               uvwheel__core_next_ms(core));
+                               uvwheel__core_next_ms(&state->core));
 }
 
 int
 uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
 {
-  if (!is_wheel(wheel) || options == NULL)
+  if (get_state(wheel) == NULL || options == NULL)
     return UV_EINVAL;
   *options = wheel->state->options;
   return 0;
@@ -49,7 +41,7 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 {
   uint64_t later = 0, most_rounds = 0;
 
-  if (!is_wheel(wheel) || slot > wheel->state->core.slot_mask)
+  if (get_state(wheel) == NULL || slot > wheel->state->core.slot_mask)
     return 0;
   return uvwheel__core_count_slot(
       &wheel->state->core, slot, wheel_now(wheel->state), &later, &most_rounds);
@@ -136,7 +128,7 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
 {
   uvwheel_stats_t stats;
 
-  if (!is_wheel(wheel) || stream == NULL)
+  if (get_state(wheel) == NULL || stream == NULL)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel->state, &stats, stream);

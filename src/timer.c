@@ -131,24 +131,18 @@ insert(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t due_ms)
   return insert_slow(state, timer);
 }
 
-static int
-move(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t due_ms)
-{
-  if (uvwheel__core_move(&state->core, &timer->entry, due_ms))
-    uvwheel__arm(state);
-  return 0;
-}
-
 /* The unusual cases: the due time is earlier than before, or past UINT64_MAX,
- * or the loop's clock has stepped back. */
+ * or the loop's clock has stepped back, or a timer of a FIFO wheel goes to the
+ * end of the queue. */
 static NOINLINE int
-postpone_slow(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
+move(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
   uint64_t due_ms = due_after(state, delay_ms);
 
-  if (due_ms < timer->entry.due_ms)
-    return move(state, timer, due_ms);
-  timer->entry.due_ms = due_ms;
+  if (due_ms == UINT64_MAX) /* never reached, wherever the timer waits */
+    timer->entry.due_ms = due_ms;
+  else if (uvwheel__core_move(&state->core, &timer->entry, due_ms))
+    uvwheel__arm(state);
   return 0;
 }
 
@@ -162,7 +156,7 @@ postpone(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
           SUBTRACT_OVERFLOWS(loop_now(state), state->set_back_ms, &due_ms) ||
           ADD_OVERFLOWS(due_ms, delay_ms, &due_ms) ||
           due_ms < timer->entry.due_ms))
-    return postpone_slow(state, timer, delay_ms);
+    return move(state, timer, delay_ms);
   timer->entry.due_ms = due_ms;
   return 0;
 }
@@ -235,7 +229,7 @@ uvwheel__fire(uvwheel_state_t *state, uvwheel_entry_t *entry, uint64_t limit_ms)
 int
 uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 {
-  if (!is_wheel(wheel) || timer == NULL)
+  if (get_state(wheel) == NULL || timer == NULL)
     return UV_EINVAL;
   /* The memory may hold anything, but hardly an active timer of this wheel to
    * which its neighbours are linked. */
@@ -260,10 +254,8 @@ start_any(uvwheel_timer_t *timer, uint64_t delay_ms)
   if (!is_initialised(timer) || is_closing(state_of(timer)))
     return UV_EINVAL;
   state = remember_state(timer);
-  if (is_active(timer)) /* in a FIFO wheel it goes to the end of the queue */
-    return is_fifo(&state->core)
-               ? move(state, timer, due_after(state, delay_ms))
-               : postpone(state, timer, delay_ms);
+  if (is_active(timer))
+    return (is_fifo(&state->core) ? move : postpone)(state, timer, delay_ms);
   if (state->core.active >= state->core.capacity)
     return UV_ENOBUFS;
   timer->wheel_and_flags &= ~TIMER_IDLE;
@@ -318,7 +310,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
 static NOINLINE int
 stop_last(uvwheel_state_t *state)
 {
-  uvwheel__core_became_empty(&state->core);
+  uvwheel__core_vacate_all(&state->core);
   uvwheel__disarm(state);
   return 0;
 }

@@ -97,7 +97,7 @@ run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
 
   if (!is_due_by(state, until_loop_ms))
     return is_due_by(state, loop_now(state));
-  state->stats.turns++;
+  state->core.stats.turns++;
   uvwheel__begin_batch(&batch);
   while (!is_closing(state)) {
     uint64_t limit_ms = limit_by(state, until_loop_ms);
@@ -105,16 +105,16 @@ run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
         uvwheel__core_expire(&state->core, limit_ms, &budget);
     if (entry == NULL)
       break;
-    count_lateness(&state->stats,
+    count_lateness(&state->core.stats,
                    to_wheel_ms(state, loop_now(state)) - entry->due_ms);
     uvwheel__fire(state, entry, limit_ms);
     if (count_callback(state, &batch))
       budget = 0;
   }
-  uvwheel__end_batch(state, &batch);
+  (void)uvwheel__read_clock(state, &batch);
   if (is_closing(state) || !is_due_by(state, loop_now(state)))
     return false;
-  state->stats.turns_cut += is_due_by(state, until_loop_ms);
+  state->core.stats.turns_cut += is_due_by(state, until_loop_ms);
   return true;
 }
 
@@ -179,16 +179,6 @@ waited_for_ms(const uvwheel_state_t *state)
 
 /* ---- Spells -------------------------------------------------------------- */
 
-/* Nothing is due after a turn: arms the driver for the next tick. (Until then
- * it counts as armed, so that no start in a callback arms it, unless the wheel
- * was empty meanwhile.) */
-static void
-arm_anew(uvwheel_state_t *state)
-{
-  uvwheel__disarm(state);
-  uvwheel__arm(state);
-}
-
 static void
 begin_spell(uvwheel_state_t *state)
 {
@@ -199,7 +189,7 @@ begin_spell(uvwheel_state_t *state)
   state->armed_for_loop_ms = 0; /* no poll sleeps */
   (void)uv_timer_stop(&state->driver);
   (void)uv_idle_start(&state->idle, uvwheel__on_idle);
-  state->wait_began_loop_ms = NOT_BEGUN;
+  state->wait_began_loop_ms = NEVER;
   state->wait_began_anew = false;
   /* libuv has run its timers up to here. */
   state->checked_loop_ms = loop_now(state);
@@ -212,7 +202,7 @@ continue_spell(uvwheel_state_t *state)
   uint64_t quiet_loop_ms;
   bool is_due;
 
-  if (state->wait_began_loop_ms != NOT_BEGUN && !state->wait_began_anew &&
+  if (state->wait_began_loop_ms != NEVER && !state->wait_began_anew &&
       loop_now(state) > state->checked_loop_ms + MIN_WAIT_MS) {
     state->wait_began_loop_ms = loop_now(state);
     state->wait_began_anew = true;
@@ -221,15 +211,17 @@ continue_spell(uvwheel_state_t *state)
   quiet_loop_ms = ask(state);
   state->heard_loop_ms =
       max_of(state->heard_loop_ms, max_of(quiet_loop_ms, waited_for_ms(state)));
-  if (quiet_loop_ms == 0 && state->wait_began_loop_ms == NOT_BEGUN)
+  if (quiet_loop_ms == 0 && state->wait_began_loop_ms == NEVER)
     state->wait_began_loop_ms = loop_now(state);
   is_due =
       run_turn(state, min_of(state->heard_loop_ms, state->checked_loop_ms));
   uvwheel__add_blocked(state, loop_now(state));
   state->checked_before_loop_ms = state->checked_loop_ms;
   state->checked_loop_ms = state->counted_loop_ms;
-  if (!is_due)
-    arm_anew(state);
+  if (is_due)
+    return;
+  uvwheel__disarm(state);
+  uvwheel__arm(state);
 }
 
 /* ---- What follows a turn ------------------------------------------------- */
@@ -317,10 +309,15 @@ uvwheel__on_driver(uv_timer_t *driver)
   forget_if_watcher_waits(state);
   is_due = run_turn(state, state->heard_loop_ms);
   uvwheel__add_blocked(state, loop_now(state));
-  if (is_due)
+  /* Not before the turn: while the driver counts as armed, no start in a
+   * callback arms it, unless the wheel was empty meanwhile. */
+  state->armed_for_loop_ms = NEVER;
+  if (is_due) {
     begin_spell(state);
-  else
-    arm_anew(state);
+  } else {
+    state->heard_loop_ms = 0;
+    uvwheel__arm(state);
+  }
   end_driver(state);
   restart_sleep_end(state);
 }
@@ -359,55 +356,29 @@ uvwheel__on_check(uv_check_t *check)
   restart_sleep_end(state);
 }
 
-/* The driver and the idle handle are started and stopped once, so that libuv
- * and uvwheel_owns_handle know their callbacks. The prepares and the check do
- * not keep the loop alive. */
-void
-uvwheel__init_turns(uvwheel_state_t *state)
-{
-  (void)uv_timer_init(state->loop, &state->driver);
-  (void)uv_timer_start(&state->driver, uvwheel__on_driver, 0, 0);
-  (void)uv_idle_init(state->loop, &state->idle);
-  (void)uv_idle_start(&state->idle, uvwheel__on_idle);
-  uvwheel__disarm(state);
-  (void)uv_prepare_init(state->loop, &state->prepare);
-  (void)uv_prepare_start(&state->prepare, uvwheel__on_prepare);
-  uv_unref((uv_handle_t *)&state->prepare);
-  (void)uv_check_init(state->loop, &state->check);
-  (void)uv_check_start(&state->check, uvwheel__on_check);
-  uv_unref((uv_handle_t *)&state->check);
-  if (uv_version() < 0x012d00)
-    return;
-  (void)uv_prepare_init(state->loop, &state->sleep_end);
-  restart_sleep_end(state);
-  uv_unref((uv_handle_t *)&state->sleep_end);
-}
-
 /* ---- Before their time --------------------------------------------------- */
 
 uint64_t
 uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
 {
-  uvwheel_state_t *state;
+  uvwheel_state_t *state = get_state(wheel);
   uvwheel_entry_t *entry;
   uint64_t fired = 0;
   batch_t batch;
 
-  if (!is_wheel(wheel))
-    return 0;
-  state = wheel->state;
-  if (is_closing(state) || state->is_walking || state->is_firing_soonest)
+  if (state == NULL || is_closing(state) || state->is_walking ||
+      state->is_firing_soonest)
     return 0;
   uvwheel__begin_batch(&batch);
   state->is_firing_soonest = true;
-  (void)uvwheel__core_draw(&state->core, count);
+  uvwheel__core_draw(&state->core, count);
   while (!is_closing(state) &&
          (entry = uvwheel__core_take_drawn(&state->core)) != NULL) {
     fired++;
     uvwheel__fire(state, entry, wheel_now(state));
   }
   state->is_firing_soonest = false;
-  uvwheel__end_batch(state, &batch);
+  (void)uvwheel__read_clock(state, &batch);
   uvwheel__arm(state);
   return fired;
 }

@@ -70,6 +70,7 @@ choose_defaults(uvwheel_options_t *options)
   slots = max_of(min_of(slots, DEFAULT_MAX_SLOTS), UVWHEEL_DEFAULT_SLOTS);
   if (options->slots == 0)
     options->slots = (uint32_t)slots;
+  options->slots = (uint32_t)(UINT64_C(1) << bit_width(options->slots - 1));
   if (options->turn_budget == 0)
     options->turn_budget = UVWHEEL_DEFAULT_TURN_BUDGET;
   if (options->turn_ms == 0)
@@ -91,6 +92,30 @@ allocate(size_t slots_size)
   state = (void *)(memory + (-(uintptr_t)memory % ALIGNMENT));
   state->memory = memory;
   return state;
+}
+
+/* The driver and the idle handle are started and stopped once, so that libuv
+ * and uvwheel_owns_handle know their callbacks. The prepares and the check do
+ * not keep the loop alive. */
+static void
+add_handles(uvwheel_state_t *state)
+{
+  (void)uv_timer_init(state->loop, &state->driver);
+  (void)uv_timer_start(&state->driver, uvwheel__on_driver, 0, 0);
+  (void)uv_idle_init(state->loop, &state->idle);
+  (void)uv_idle_start(&state->idle, uvwheel__on_idle);
+  uvwheel__disarm(state);
+  (void)uv_prepare_init(state->loop, &state->prepare);
+  (void)uv_prepare_start(&state->prepare, uvwheel__on_prepare);
+  uv_unref((uv_handle_t *)&state->prepare);
+  (void)uv_check_init(state->loop, &state->check);
+  (void)uv_check_start(&state->check, uvwheel__on_check);
+  uv_unref((uv_handle_t *)&state->check);
+  if (uv_version() < 0x012d00)
+    return;
+  (void)uv_prepare_init(state->loop, &state->sleep_end);
+  (void)uv_prepare_start(&state->sleep_end, uvwheel__on_sleep_end);
+  uv_unref((uv_handle_t *)&state->sleep_end);
 }
 
 int
@@ -124,7 +149,6 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   }
   uvwheel__core_init(&state->core, chosen.tick_ms, chosen.slots, chosen.flags,
                      (char *)state + ALIGN_UP(sizeof *state));
-  chosen.slots = (uint32_t)state->core.slot_mask + 1;
   if (chosen.max_timers != 0)
     state->core.capacity = chosen.max_timers;
   state->loop = loop;
@@ -132,7 +156,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->options = chosen;
   state->lag_ms = clock_lag_ms();
   state->counted_loop_ms = loop_now(state);
-  uvwheel__init_turns(state);
+  add_handles(state);
   wheel->state = state;
   return 0;
 }
@@ -209,14 +233,13 @@ on_close_watch(uv_idle_t *close_watch)
 void
 uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
-  uvwheel_state_t *state;
+  uvwheel_state_t *state = get_state(wheel);
   uvwheel_entry_t *entry;
   bool others_close = false;
   size_t i;
 
-  if (!is_wheel(wheel) || wheel->state->is_close_called)
+  if (state == NULL || state->is_close_called)
     return;
-  state = wheel->state;
   uvwheel__core_walk_begin(&state->core);
   while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
     (void)uvwheel_timer_stop(timer_of(entry));
@@ -271,37 +294,35 @@ uvwheel_owns_handle(const uv_handle_t *handle)
 int
 uvwheel_is_closing(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) && is_closing(wheel->state);
+  return get_state(wheel) != NULL && is_closing(wheel->state);
 }
 
 uv_loop_t *
 uvwheel_get_loop(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) ? wheel->state->loop : NULL;
+  return get_state(wheel) != NULL ? wheel->state->loop : NULL;
 }
 
 uint64_t
 uvwheel_now(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) ? wheel_now(wheel->state) : 0;
+  return get_state(wheel) != NULL ? wheel_now(wheel->state) : 0;
 }
 
 uint64_t
 uvwheel_count(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) ? wheel->state->core.active : 0;
+  return get_state(wheel) != NULL ? wheel->state->core.active : 0;
 }
 
 void
 uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 {
-  uvwheel_state_t *state;
+  uvwheel_state_t *state = get_state(wheel);
   uvwheel_entry_t *entry;
 
-  if (!is_wheel(wheel) || cb == NULL)
-    return;
-  state = wheel->state;
-  if (state->is_close_called || state->is_walking)
+  if (state == NULL || cb == NULL || state->is_close_called ||
+      state->is_walking)
     return;
   state->is_walking = true;
   uvwheel__core_walk_begin(&state->core);
@@ -317,10 +338,12 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
 static void
 set_unref(uvwheel_t *wheel, bool is_unref)
 {
-  if (!is_wheel(wheel))
+  uvwheel_state_t *state = get_state(wheel);
+
+  if (state == NULL)
     return;
-  wheel->state->is_unref = is_unref;
-  uvwheel__update_refs(wheel->state);
+  state->is_unref = is_unref;
+  uvwheel__update_refs(state);
 }
 
 void
@@ -338,7 +361,7 @@ uvwheel_unref(uvwheel_t *wheel)
 int
 uvwheel_has_ref(const uvwheel_t *wheel)
 {
-  return is_wheel(wheel) && !wheel->state->is_unref;
+  return get_state(wheel) != NULL && !wheel->state->is_unref;
 }
 
 /* ---- Version ------------------------------------------------------------ */

@@ -6,16 +6,19 @@
 
 #include "binding.h"
 
-/* Shortens the sleep that clock.c allows. While the driver is not armed, the
- * loop may sleep for ever: a limit from before does not hold any more. */
+/* Shortens the sleep that clock.c allows, but not to less than until now. While
+ * the driver is not armed, the loop may sleep for ever: a limit from before
+ * does not hold any more. */
 void
 uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms)
 {
   uint64_t due_loop_ms = add_ms(loop_now(state), delay_ms);
 
-  if (state->armed_for_loop_ms == NOT_ARMED)
-    state->sleep_until_loop_ms = NOT_ARMED;
-  uvwheel__limit_sleep(state, due_loop_ms);
+  if (state->armed_for_loop_ms == NEVER)
+    state->sleep_until_loop_ms = NEVER;
+  state->sleep_until_loop_ms =
+      min_of(state->sleep_until_loop_ms,
+             max_of(due_loop_ms, uvwheel__clock_ms(state)));
   state->armed_for_loop_ms = due_loop_ms;
   (void)uv_timer_start(&state->driver, state->driver.timer_cb, delay_ms, 0);
 }
@@ -23,7 +26,7 @@ uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms)
 void
 uvwheel__disarm(uvwheel_state_t *state)
 {
-  state->armed_for_loop_ms = NOT_ARMED;
+  state->armed_for_loop_ms = NEVER;
   state->heard_loop_ms = 0;
   (void)uv_timer_stop(&state->driver);
   (void)uv_idle_stop(&state->idle);
@@ -42,7 +45,7 @@ uvwheel__arm(uvwheel_state_t *state)
                     to_wheel_ms(state, loop_now(state)));
   if (state->core.active == 0)
     uvwheel__disarm(state);
-  else if (state->armed_for_loop_ms == NOT_ARMED ||
+  else if (state->armed_for_loop_ms == NEVER ||
            add_ms(loop_now(state), delay_ms) < state->armed_for_loop_ms)
     uvwheel__start_driver(state, delay_ms);
 }

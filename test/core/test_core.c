@@ -64,8 +64,8 @@ expire_alone(core_t *core, const shape_t *shape, uint64_t start_ms)
     now_ms += shape->slots * shape->tick_ms;
     expect_none(core, now_ms);
   }
-  ck_assert_uint_eq(core->examined, count);
-  ck_assert_uint_eq(core->rescheduled, 0);
+  ck_assert_uint_eq(core->stats.examined, count);
+  ck_assert_uint_eq(core->stats.rescheduled, 0);
 }
 
 /* P1 */
@@ -91,7 +91,7 @@ expire_together(core_t *core, const shape_t *shape, uint64_t now_ms)
   }
   /* One wake-up for each tick at which something is due, no more. */
   ck_assert_uint_eq(run_out(core, items, count, now_ms), different);
-  ck_assert_uint_eq(core->expired, count);
+  ck_assert_uint_eq(core->stats.fired, count);
 }
 
 /* P9 */
@@ -134,12 +134,12 @@ START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
   insert(&core, &distant, 4000);
   for (now_ms = 0; now_ms <= 4000; now_ms++)
     expect_none(&core, now_ms);
-  ck_assert_uint_eq(core.examined, 0);
+  ck_assert_uint_eq(core.stats.examined, 0);
   insert(&core, &early, 4010); /* in another slot */
   expect_only(&core, 4010, &distant);
-  ck_assert_uint_eq(core.examined, 1);
+  ck_assert_uint_eq(core.stats.examined, 1);
   expect_only(&core, 4020, &early);
-  ck_assert_uint_eq(core.examined, 2);
+  ck_assert_uint_eq(core.stats.examined, 2);
   close_core(&core);
 }
 END_TEST
@@ -192,7 +192,7 @@ START_TEST(postponing_is_one_store)
   postpone(&core, &entry, 5150);
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), 1100);
   expect_none(&core, 1100);
-  ck_assert_uint_eq(core.rescheduled, 1);
+  ck_assert_uint_eq(core.stats.rescheduled, 1);
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), 5200);
   expect_only(&core, 5200, &entry);
   close_core(&core);
@@ -249,7 +249,7 @@ START_TEST(a_budget_bounds_what_one_turn_hands_out)
   ck_assert_uint_eq(turns, (MANY + budget - 1) / budget);
   for (i = 0; i < MANY; i++)
     ck_assert_uint_eq(items[i].seen, 1);
-  ck_assert_uint_eq(core.examined, MANY);
+  ck_assert_uint_eq(core.stats.examined, MANY);
   close_core(&core);
 }
 END_TEST
@@ -268,7 +268,7 @@ START_TEST(a_budget_bounds_what_one_turn_moves)
   for (i = 0; i < MANY; i++)
     items[i].entry.due_ms = 15;
   ck_assert_uint_eq(turn(&core, 10, 400), 0);
-  ck_assert_uint_eq(core.rescheduled, 400);
+  ck_assert_uint_eq(core.stats.rescheduled, 400);
   close_core(&core);
 }
 END_TEST

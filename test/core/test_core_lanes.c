@@ -108,7 +108,7 @@ live_a_tick(uint64_t now_ms)
     entry->due_ms = now_ms + lives[life].timeout_ms + TICK_MS;
   }
   for (i = 0; i < lives[life].drawn; i++) {
-    (void)uvwheel__core_draw(&core, 1);
+    uvwheel__core_draw(&core, 1);
     while ((entry = uvwheel__core_take_drawn(&core)) != NULL)
       start_again(entry, now_ms);
   }
@@ -120,13 +120,14 @@ live_a_tick(uint64_t now_ms)
 static uint64_t
 live(uint64_t *now_ms, uint64_t rounds)
 {
-  uint64_t examined = core.examined, started = core.started;
+  uint64_t examined = core.stats.examined, started = core.stats.started;
   uint64_t end_ms = *now_ms + rounds * ROUND_MS;
 
   for (; *now_ms < end_ms; *now_ms += TICK_MS)
     live_a_tick(*now_ms);
   verify(&core);
-  return 100 * (core.examined - examined) / (core.started - started);
+  return 100 * (core.stats.examined - examined) /
+         (core.stats.started - started);
 }
 
 static uint64_t
@@ -175,9 +176,9 @@ START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
   for (round = 0; round < 50; round++) {
     insert(&core, &early, 5 + round * ROUND_MS);
     expect_only(&core, 10 + round * ROUND_MS, &early);
-    ck_assert_uint_eq(core.examined, (round + 1) * (CROWD + 1));
+    ck_assert_uint_eq(core.stats.examined, (round + 1) * (CROWD + 1));
   }
-  ck_assert_uint_eq(core.rescheduled, 0);
+  ck_assert_uint_eq(core.stats.rescheduled, 0);
   ck_assert_uint_eq(drain(&core, 10 + 50 * ROUND_MS), CROWD);
   close_core(&core);
 }
@@ -211,7 +212,7 @@ START_TEST(a_fifo_slot_is_looked_at_in_parts_and_keeps_its_order)
   while ((entry = expire(&core, TICK_MS)) != NULL) {
     ck_assert_ptr_eq(entry, &crowd[2 * expired].entry);
     if (++expired == 1)
-      ck_assert_uint_le(core.examined, CROWD / 4);
+      ck_assert_uint_le(core.stats.examined, CROWD / 4);
     insert(&core, &crowd[CROWD / 2 + expired].entry, ROUND_MS + 5);
   }
   ck_assert_uint_eq(expired, CROWD / 4);
@@ -235,7 +236,7 @@ START_TEST(draws_of_one_look_at_one_and_leave_the_lanes_even)
   for (i = 0; i < CROWD; i++)
     insert(&core, &crowd[i].entry, 15);
   shed(CROWD / 2);
-  ck_assert_uint_eq(core.examined, CROWD / 2);
+  ck_assert_uint_eq(core.stats.examined, CROWD / 2);
   if (slot_kinds[_i].flags != UVWHEEL_FIFO)
     ck_assert_uint_le(longest_lane(&core.slots[2]), CROWD / 2 / MAX_LANES + 8);
   shed(CROWD / 2);
@@ -254,7 +255,7 @@ START_TEST(draws_beside_the_next_round_do_not_look_at_the_same_again)
   for (i = 0; i < CROWD; i++)
     insert(&core, &crowd[i].entry, i % 10 == 7 ? 15 : 15 + ROUND_MS);
   shed(CROWD / 10);
-  ck_assert_uint_le(core.examined, CROWD + CROWD / 4);
+  ck_assert_uint_le(core.stats.examined, CROWD + CROWD / 4);
   ck_assert_uint_le(longest_lane(&core.slots[2]), CROWD / 10);
   ck_assert_uint_eq(drain(&core, 20 + ROUND_MS), CROWD - CROWD / 10);
   close_core(&core);
@@ -328,8 +329,8 @@ START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute)
     for (i = 0; turn == 1 && i < TURNS; i++)
       core.slots[(MINUTE_MS + 1 + i) % shape.slots].next_pass = 7;
   }
-  ck_assert_uint_eq(core.examined, TURNS);
-  ck_assert_uint_eq(core.rescheduled, 0);
+  ck_assert_uint_eq(core.stats.examined, TURNS);
+  ck_assert_uint_eq(core.stats.rescheduled, 0);
   free_core(&core);
 }
 END_TEST

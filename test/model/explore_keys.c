@@ -39,7 +39,7 @@ key_of_slot(const core_t *core, uint64_t number, uint64_t now_ms,
   const uvwheel_link_t *lane;
   uint64_t key = 0;
 
-  if (!is_occupied(core, number))
+  if (core->slots[number].next_pass == 0)
     return 0;
   key = mix(key, seen_from(now_ms / core->tick_ms, slot->next_pass));
   key = mix(key, slot->lane);

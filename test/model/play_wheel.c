@@ -250,7 +250,7 @@ begin(const uint8_t *data, size_t size)
   bytes.next = data;
   bytes.end = data + size;
   shape.tick_ms = take_tick_ms(&bytes);
-  shape.slots = take_slots(&bytes);
+  shape.slots = UINT32_C(1) << pick(&bytes, 14);
   shape.flags = pick(&bytes, 2) ? UVWHEEL_FIFO : 0;
   slots = shape.slots;
   pair_open(&pair, &shape);

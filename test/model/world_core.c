@@ -31,9 +31,9 @@ due_after(uint64_t delay_ms)
 static const slot_t *
 slot_at(uint64_t due_ms)
 {
-  uint64_t number = tick_after(&pair.core, due_ms) & pair.core.slot_mask;
+  slot_t *slot = slot_of(&pair.core, tick_after(&pair.core, due_ms));
 
-  return is_occupied(&pair.core, number) ? &pair.core.slots[number] : NULL;
+  return slot->next_pass != 0 ? slot : NULL;
 }
 
 /* How many entries a slot has had makes a difference, so worlds end where the

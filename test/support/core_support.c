@@ -103,7 +103,7 @@ insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   expect_told(core, put(core, entry, due_ms), before_ms);
   require(is_active(entry) && entry->due_ms == due_ms);
   require(core->active == before.active + 1);
-  require(core->started == before.started + 1);
+  require(core->stats.started == before.stats.started + 1);
   verify(core);
 }
 
@@ -141,7 +141,7 @@ expect_left(const core_t *core, uvwheel_entry_t *entry, const core_t *before)
   if (entry != NULL)
     entry->link.next = NULL;
   require(core->active + left == before->active);
-  require(core->started == before->started);
+  require(core->stats.started == before->stats.started);
   if (core->active == 0)
     require(uvwheel__core_next_ms(core) == UINT64_MAX);
   verify(core);
@@ -153,10 +153,10 @@ remove_entry(core_t *core, uvwheel_entry_t *entry)
   const core_t before = *core;
 
   if (!uvwheel__core_remove(core, entry))
-    uvwheel__core_became_empty(core);
+    uvwheel__core_vacate_all(core);
   expect_left(core, entry, &before);
-  require(core->expired == before.expired);
-  require(core->fired_soonest == before.fired_soonest);
+  require(core->stats.fired == before.stats.fired);
+  require(core->stats.fired_soonest == before.stats.fired_soonest);
 }
 
 /* Nothing is handed out early, and the caller is told if something is left. */
@@ -170,8 +170,8 @@ expire_within(core_t *core, uint64_t now_ms, uint64_t *budget)
 
   expect_left(core, entry, &before);
   require(*budget + expired <= budget_before);
-  require(core->expired == before.expired + expired);
-  require(core->fired_soonest == before.fired_soonest);
+  require(core->stats.fired == before.stats.fired + expired);
+  require(core->stats.fired_soonest == before.stats.fired_soonest);
   if (entry != NULL)
     require(tick_ms_after(core->tick_ms, entry->due_ms) <= now_ms);
   else if (*budget > 0)
@@ -191,8 +191,12 @@ uint64_t
 draw(core_t *core, uint64_t count)
 {
   const core_t before = *core;
-  uint64_t drawn = uvwheel__core_draw(core, count);
+  const uvwheel_link_t *link;
+  uint64_t drawn = 0;
 
+  uvwheel__core_draw(core, count);
+  for (link = core->drawn.next; link != &core->drawn; link = link->next)
+    drawn++;
   expect_left(core, NULL, &before);
   require(drawn <= count && drawn <= core->active);
   require(!is_passing(core));
@@ -206,7 +210,8 @@ take_drawn(core_t *core)
   uvwheel_entry_t *entry = uvwheel__core_take_drawn(core);
 
   expect_left(core, entry, &before);
-  require(core->fired_soonest - before.fired_soonest == (entry != NULL));
+  require(core->stats.fired_soonest - before.stats.fired_soonest ==
+          (entry != NULL));
   return entry;
 }
 

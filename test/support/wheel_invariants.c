@@ -6,5 +6,7 @@
 int
 broken_wheel_invariants(const uvwheel_t *wheel, FILE *stream)
 {
-  return is_wheel(wheel) ? broken_invariants(&wheel->state->core, stream) : 0;
+  const uvwheel_state_t *state = get_state(wheel);
+
+  return state != NULL ? broken_invariants(&state->core, stream) : 0;
 }
