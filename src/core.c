@@ -112,27 +112,20 @@
 
 /* ---- Making ------------------------------------------------------------- */
 
-static uint64_t
-count_words(uint64_t slots)
-{
-  return (slots + 63) / 64;
-}
-
 size_t
 uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags)
 {
   if (tick_ms == 0 || tick_ms > UVWHEEL_MAX_TICK_MS || slots == 0 ||
       slots > UVWHEEL_MAX_SLOTS || (flags & ~UVWHEEL_FIFO) != 0)
     return 0;
-  return slots * sizeof(slot_t) +
-         (size_t)count_words(slots) * 2 * sizeof(uint64_t);
+  return slots * sizeof(slot_t) + (slots + 63) / 64 * 2 * sizeof(uint64_t);
 }
 
 void
 uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                    uint32_t flags, void *memory)
 {
-  uint64_t i;
+  uint64_t words = (slots + 63) / 64, i;
 
   *core =
       (core_t){.tick_ms = tick_ms,
@@ -145,8 +138,8 @@ uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                .slots = memory,
                .next_tick = NEVER};
   core->occupied = (uint64_t *)(core->slots + slots);
-  core->soonest = core->occupied + count_words(slots);
-  for (i = 0; i < count_words(slots); i++)
+  core->soonest = core->occupied + words;
+  for (i = 0; i < words; i++)
     core->soonest[i] = NEVER;
   for (i = 0; i < MAX_LANES; i++)
     list_init(&core->pending[i]);

@@ -16,9 +16,10 @@ uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms)
 
   if (state->armed_for_loop_ms == NEVER)
     state->sleep_until_loop_ms = NEVER;
-  state->sleep_until_loop_ms =
-      min_of(state->sleep_until_loop_ms,
-             max_of(due_loop_ms, uvwheel__clock_ms(state)));
+  if (due_loop_ms < state->sleep_until_loop_ms)
+    state->sleep_until_loop_ms =
+        min_of(state->sleep_until_loop_ms,
+               max_of(due_loop_ms, uvwheel__clock_ms(state)));
   state->armed_for_loop_ms = due_loop_ms;
   (void)uv_timer_start(&state->driver, state->driver.timer_cb, delay_ms, 0);
 }
