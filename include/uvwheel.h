@@ -45,8 +45,8 @@
  *   the full timeout has always passed. (On a Linux with 1000 timer interrupts
  *   per second timers fire 1 ms later: its clock is that far behind.)
  * - P2. A timer fires at most one tick after its due time, plus the loop's own
- *   delay, plus one iteration. A mass expiry adds the turns before it. A loop
- *   that always has I/O ready adds the wait of P6.
+ *   delay, plus one iteration. In a mass expiry a timer waits for the turns
+ *   before its own. A loop that always has I/O ready adds the wait of P6.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; timers of one tick in any, unless UVWHEEL_FIFO.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
@@ -59,8 +59,9 @@
  *   anybody's, or the process was frozen, from the end of one poll's callbacks
  *   to the end of the next one's. It sets the wheel's clock back by
  *   S + min(S, 1000) ms, while an allowance is not used up: 60 s at most; 1 s
- *   flows in each 16 s. A loop may sleep in its poll, or between two runs,
- *   until the wheel's next tick: a freeze before that is no stall.
+ *   flows in each 16 s. A loop may sleep in its poll, or between two runs if it
+ *   has nothing to do at once, until the wheel's next tick: a freeze before
+ *   that is no stall. (docs/how-it-works.md lists what can hide a stall.)
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall,
  *   also one by the repeat's own callback, delays it.
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel
@@ -224,7 +225,7 @@ typedef struct uvwheel_stats_s {
   uint64_t fired;   /* callbacks called                                      */
   uint64_t rescheduled;   /* timers that the hand moved after a refresh      */
   uint64_t examined;      /* timers that the hand looked at                  */
-  uint64_t turns;         /* turns, also for a tick whose timers are stopped */
+  uint64_t turns;         /* turns; one may find all its timers stopped      */
   uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
   uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
@@ -406,8 +407,7 @@ UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* How many rounds the timer has to go: how often the hand passes its slot
- * before the timer is due. 0 in the last round, or if the timer is not active.
- */
+ * before the timer is due. 0 in the last round, or if it is not active. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
 /* The wheel of the timer; NULL if the timer is NULL, closed or was never

@@ -35,9 +35,9 @@ struct uvwheel_state_s {
   bool is_firing_soonest; /* uvwheel_fire_soonest calls back                 */
   uint64_t unrefd; /* active timers that do not keep the loop alive          */
 
-  /* The clock's (clock.c): changed by polls and turns. */
+  /* The clock's (clock.c): changed by polls, turns, and starts. */
   uint64_t set_back_ms;     /* by how much it is behind the loop's           */
-  uint64_t counted_loop_ms; /* up to when blocked_ms is counted              */
+  uint64_t counted_loop_ms; /* the clock, when blocked_ms was counted last   */
   uint64_t blocked_ms;      /* how long the loop was blocked since it polled */
   uint64_t sleep_until_loop_ms; /* until when the loop may sleep             */
   uint64_t full_loop_ms;        /* when the allowance was or will be full    */
@@ -55,9 +55,10 @@ struct uvwheel_state_s {
   uv_prepare_t prepare;     /* tells when a poll begins                      */
   uv_prepare_t sleep_end;   /* called before other prepare handles           */
   uv_check_t check;         /* listens after each poll                       */
-  uint64_t heard_loop_ms;   /* every byte that arrived before was read; 0:
-                               nothing was heard                             */
-  uint64_t checked_loop_ms; /* when the last check of the spell has ended    */
+  uint64_t heard_loop_ms;   /* every byte that arrived before was read, or
+                               had its wait (P6); 0: nothing was heard       */
+  uint64_t checked_loop_ms; /* when the last check of the spell has ended, or
+                               the spell has begun                           */
   uint64_t checked_before_loop_ms; /* when the check before has ended        */
   uint64_t wait_began_loop_ms;     /* when the wait of the spell began; NEVER:
                                       the loop was quiet in all its checks   */
@@ -161,8 +162,8 @@ uint64_t uvwheel__clock_ms(const uvwheel_state_t *state);
  * are older than the step, and will come again. */
 void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
 /* Counts the time up to now as blocked, except what lies before both
- * slept_loop_ms and sleep_until_loop_ms: that counts as sleep. */
-void uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms);
+ * woke_loop_ms and sleep_until_loop_ms: that counts as sleep. */
+void uvwheel__add_blocked(uvwheel_state_t *state, uint64_t woke_loop_ms);
 /* The first timer of an empty wheel starts: what has blocked the loop before
  * the loop's time does not count. What did since then does: the timer's due
  * time counts from there. */

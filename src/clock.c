@@ -80,13 +80,13 @@ uvwheel__clock_ms(const uvwheel_state_t *state)
 }
 
 void
-uvwheel__add_blocked(uvwheel_state_t *state, uint64_t slept_loop_ms)
+uvwheel__add_blocked(uvwheel_state_t *state, uint64_t woke_loop_ms)
 {
   uint64_t now_loop_ms = uvwheel__clock_ms(state);
 
-  slept_loop_ms = min_of(slept_loop_ms, state->sleep_until_loop_ms);
+  woke_loop_ms = min_of(woke_loop_ms, state->sleep_until_loop_ms);
   state->counted_loop_ms =
-      max_of(state->counted_loop_ms, min_of(slept_loop_ms, now_loop_ms));
+      max_of(state->counted_loop_ms, min_of(woke_loop_ms, now_loop_ms));
   if (now_loop_ms >= state->counted_loop_ms)
     state->blocked_ms += now_loop_ms - state->counted_loop_ms;
   else

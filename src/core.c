@@ -74,7 +74,7 @@
  *   I5  Outside a pass nothing is pending, due or kept. In a pass the hand is
  *       at its tick, and nothing that is due at that tick waits in its slot.
  *       Kept entries are due at the tick of their slot's next pass or later.
- *   I6  As many entries are on all lists as are active.
+ *   I6  All lists together have as many entries as are active.
  *   I7  The entries of an occupied slot are in the lanes that it uses, which
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
@@ -104,7 +104,7 @@
  * nor are drawn. */
 #define LAST_MS ((UINT64_C(1) << 63) - 1)
 
-/* How many entries a pass looks at before it hands out those that are due,
+/* How many entries an expiry looks at before it hands out those that are due,
  * while they (16 KiB) are still in the first cache level. With one look per
  * call a timer that is put back and expires takes 101 ns instead of 46 (a
  * million). */
@@ -309,7 +309,7 @@ give_up_pass(core_t *core)
     return;
   uvwheel__core_plan_pass(core, core->hand);
   while (lane_at(slot, slot->lanes_used) - slot->lanes < (int)core->pass_lanes)
-    fill_lane(core, slot, slot->lanes_used);
+    open_lane(core, slot, slot->lanes_used);
   for (i = 0; i < core->pass_lanes; i++)
     splice_after(&slot->lanes[(i + 1) % core->pass_lanes], &core->pending[i]);
   splice_after(&slot->lanes[0], &core->kept);

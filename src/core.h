@@ -65,7 +65,7 @@ typedef struct core_s {
 
   /* Changed by a draw. */
   uvwheel_link_t drawn; /* to be handed out before their time              */
-  uint64_t drawn_ms;    /* the drawn entries are due before this             */
+  uint64_t drawn_ms;    /* a drawn entry is handed out if it is due before   */
 
   /* Changed by a walk. */
   uvwheel_link_t unvisited; /* the walk has yet to visit these               */
@@ -173,7 +173,7 @@ lane_at(slot_t *slot, uint32_t place)
 /* The next entries go to the lane at that place; behind the last lane comes the
  * first one. */
 static inline void
-fill_lane(const core_t *core, slot_t *slot, uint32_t lane)
+open_lane(const core_t *core, slot_t *slot, uint32_t lane)
 {
   if (lane == core->lanes_end)
     lane = FIRST_LANE;
@@ -191,7 +191,7 @@ append_to_slot(core_t *core, slot_t *slot, uvwheel_entry_t *entry)
 {
   append(lane_at(slot, slot->lane), &entry->link);
   if (--slot->share_left == 0)
-    fill_lane(core, slot, slot->lane + (uint32_t)sizeof *slot->lanes);
+    open_lane(core, slot, slot->lane + (uint32_t)sizeof *slot->lanes);
 }
 
 /* ---- The core (core.c) -------------------------------------------------- */

@@ -28,7 +28,7 @@ uvwheel__core_plan_pass(core_t *core, uint64_t tick)
   if (slot->next_pass == 0) {
     core->slots_in_use++;
     slot->lanes_used = FIRST_LANE;
-    fill_lane(core, slot, FIRST_LANE);
+    open_lane(core, slot, FIRST_LANE);
   }
   slot->next_pass = tick;
 }

@@ -88,7 +88,7 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
 }
 
 /* Fires the timers that are due by a time of the loop, if any. Returns whether
- * any timer is due afterwards. */
+ * any timer is due afterwards; false if the wheel is closing. */
 static bool
 run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
 {
@@ -150,7 +150,7 @@ ask_backend(const uvwheel_state_t *state)
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
  * that is always ready leave a loop 88,000 iterations per second of 726,000. */
 static uint64_t
-ask(uvwheel_state_t *state)
+ask_if_quiet(uvwheel_state_t *state)
 {
   uint64_t now_loop_ms = loop_now(state), heard_loop_ms;
 
@@ -166,7 +166,7 @@ ask(uvwheel_state_t *state)
 
 /* The loop's time up to which a spell has waited long enough; 0: not yet. */
 static uint64_t
-waited_for_ms(const uvwheel_state_t *state)
+waited_until(const uvwheel_state_t *state)
 {
   uint64_t now_loop_ms = state->counted_loop_ms;
   uint64_t wait_ms =
@@ -208,9 +208,9 @@ continue_spell(uvwheel_state_t *state)
     state->wait_began_anew = true;
   }
   forget_if_watcher_waits(state);
-  quiet_loop_ms = ask(state);
+  quiet_loop_ms = ask_if_quiet(state);
   state->heard_loop_ms =
-      max_of(state->heard_loop_ms, max_of(quiet_loop_ms, waited_for_ms(state)));
+      max_of(state->heard_loop_ms, max_of(quiet_loop_ms, waited_until(state)));
   if (quiet_loop_ms == 0 && state->wait_began_loop_ms == NEVER)
     state->wait_began_loop_ms = loop_now(state);
   is_due =
@@ -230,9 +230,10 @@ continue_spell(uvwheel_state_t *state)
 #define CLOCK_STEP_MS 10
 
 /* Does libuv call callbacks before it polls or returns: of timers that are due
- * within some time, of idle handles, of handles that close? Its timeout is 0
- * also in a loop that was stopped, or is not alive: its run returns. If there
- * is nothing to wait for it is -1, which the cast makes the largest number. */
+ * within some time, of idle handles, of handles that close? The timeout is also
+ * 0 in a loop that was stopped or is not alive: there none follow, uv_run
+ * returns. Without anything to wait for the timeout is -1, which the cast makes
+ * the largest number. */
 static bool
 do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
 {
@@ -243,7 +244,7 @@ do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
 /* The check returns to libuv: the loop may sleep until the driver is due. If
  * callbacks follow, the driver's or others', moves the driver, so that libuv
  * calls it at once and behind the others. Reads the exact clock only if
- * something is due within a step of the coarse one. */
+ * something is due, or will be within a step of the coarse one. */
 static void
 end_check(uvwheel_state_t *state)
 {
@@ -351,7 +352,7 @@ uvwheel__on_check(uv_check_t *check)
   if (state->armed_for_loop_ms == 0)
     continue_spell(state);
   else if (state->armed_for_loop_ms <= loop_now(state))
-    state->heard_loop_ms = max_of(state->heard_loop_ms, ask(state));
+    state->heard_loop_ms = max_of(state->heard_loop_ms, ask_if_quiet(state));
   end_check(state);
   restart_sleep_end(state);
 }

@@ -19,8 +19,9 @@
 #define ALIGNMENT 64
 #define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
-/* Are libuv's private fields where binding.h and turn.c expect them? The queue
- * of watchers stands two pointers behind the backend's descriptor. On Windows,
+/* Are libuv's private fields where the library expects them? The queue of
+ * watchers, which no call tells, stands two pointers behind the backend's
+ * descriptor, which a call does. On Windows,
  * libuv before 1.44.2 calls back what a poll has found after the check and the
  * timers: then no timer could wait until its peer was heard. */
 static bool
