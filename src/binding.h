@@ -51,7 +51,7 @@ struct uvwheel_state_s {
                                  timer is inactive once libuv finds it due   */
 
   /* The turn's (turn.c): changed by checks and the driver. A clock that steps
-   * back resets those that are times. */
+   * back resets three of the times. */
   uv_prepare_t prepare;     /* tells when a poll begins                      */
   uv_prepare_t sleep_end;   /* called before other prepare handles           */
   uv_check_t check;         /* listens after each poll                       */
@@ -60,8 +60,7 @@ struct uvwheel_state_s {
   uint64_t checked_loop_ms; /* when the last check of the spell has ended, or
                                the spell has begun                           */
   uint64_t checked_before_loop_ms; /* when the check before has ended        */
-  uint64_t wait_began_loop_ms;     /* when the wait of the spell began; NEVER:
-                                      the loop was quiet in all its checks   */
+  uint64_t wait_began_loop_ms; /* when the wait of the spell began, or NEVER */
   bool wait_began_anew;  /* once in the spell, after slow callbacks. Without
                             that 680 of 1,000 peers whose datagrams wait are
                             closed when a uv_timer_t blocks for 40 ms      */

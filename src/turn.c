@@ -15,7 +15,7 @@
  *
  * After each poll the check (a uv_check_t) is called. If something is due, it
  * asks whether the loop is quiet: no descriptor is ready, none waits to be
- * registered, and the mailbox is empty. Then heard_loop_ms is the loop's time,
+ * registered, and no request is queued. Then heard_loop_ms is the loop's time,
  * which is when the poll returned. Once nothing is due it becomes 0: the clock
  * may step back, and reach that time a second time, unnoticed.
  *
