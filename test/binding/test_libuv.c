@@ -140,6 +140,7 @@ expect_none_destroyed(uvwheel_t *closed)
 /* A thread may be in a post until the close callback has joined it. */
 START_TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing)
 {
+  mutexes_destroyed = 0;
   difference = NO_MUTEX;
   ck_assert_int_eq(uvwheel_init(&loop, &wheel, NULL), UV_ENOMEM);
   ck_assert_uint_eq(handle_count(), 0);

@@ -198,8 +198,7 @@ draw(core_t *core, uint64_t count)
   for (link = core->drawn.next; link != &core->drawn; link = link->next)
     drawn++;
   expect_left(core, NULL, &before);
-  require(drawn <= count && drawn <= core->active);
-  require(!is_passing(core));
+  require(drawn <= count && drawn <= core->active && !is_passing(core));
   return drawn;
 }
 
