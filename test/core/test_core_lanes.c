@@ -262,18 +262,21 @@ START_TEST(draws_beside_the_next_round_do_not_look_at_the_same_again)
 }
 END_TEST
 
-/* The bound of its word stays behind when an insert sets the hand back. */
+/* It is the last slot of its word, whose bound stays behind when an insert sets
+ * the hand back. */
 START_TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied)
 {
-  uvwheel_entry_t early, distant, farther;
+  uvwheel_entry_t early, distant, farther, farthest;
 
   open_core(&core, &(shape_t){TICK_MS, 128, 0});
-  insert(&core, &distant, 9005);
-  insert(&core, &farther, 9015);
+  insert(&core, &distant, 9585);
+  insert(&core, &farther, 9605);
+  insert(&core, &farthest, 10855);
   shed(1);
-  insert(&core, &early, 645);
-  expect_only(&core, 650, &early);
-  expect_only(&core, 9020, &farther);
+  insert(&core, &early, 695);
+  expect_only(&core, 700, &early);
+  expect_only(&core, 9610, &farther);
+  expect_only(&core, 10860, &farthest);
   close_core(&core);
 }
 END_TEST

@@ -84,14 +84,6 @@ take_tick_ms(bytes_t *bytes)
 }
 
 uint32_t
-take_slots(bytes_t *bytes)
-{
-  static const uint32_t slots[] = {1, 2, 3, 4, 8, 16, 64, 65, 512, 8192};
-
-  return slots[pick(bytes, LENGTH(slots))];
-}
-
-uint32_t
 take_budget(bytes_t *bytes)
 {
   static const uint32_t budgets[] = {1, 2, 3, 7, 100, 256, 257, UINT32_MAX};

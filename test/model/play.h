@@ -38,7 +38,6 @@ unsigned pick(bytes_t *bytes, unsigned count);
 uint64_t take_delay_ms(bytes_t *bytes, uint64_t tick_ms, uint64_t slots);
 
 uint64_t take_tick_ms(bytes_t *bytes);
-uint32_t take_slots(bytes_t *bytes);
 uint32_t take_budget(bytes_t *bytes);
 
 /* How many timers there are. */

@@ -360,11 +360,12 @@ close_foreign_handles(void)
 static void
 open_wheel(void)
 {
+  static const uint32_t slots[] = {1, 2, 3, 4, 8, 16, 64, 65, 512, 8192};
   static const uint32_t turns_ms[] = {1, 5, 100, UINT32_MAX};
   static const uint32_t stalls_ms[] = {1, 20, 250, 5000, UINT32_MAX};
 
   game.options.tick_ms = take_tick_ms(&game.bytes);
-  game.options.slots = take_slots(&game.bytes);
+  game.options.slots = slots[pick(&game.bytes, LENGTH(slots))];
   game.options.turn_budget = take_budget(&game.bytes);
   game.options.max_timers =
       pick(&game.bytes, 4) == 1 ? pick(&game.bytes, 8) : 0;
