@@ -20,10 +20,10 @@
 #define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
 /* Are libuv's private fields where the library expects them? The queue of
- * watchers, which no call tells, stands two pointers behind the backend's
- * descriptor, which a call does. On Windows,
- * libuv before 1.44.2 calls back what a poll has found after the check and the
- * timers: then no timer could wait until its peer was heard. */
+ * watchers, which no call returns, stands two pointers behind the backend's
+ * descriptor, which uv_backend_fd does. On Windows, libuv before 1.44.2 calls
+ * back what a poll has found after the check and the timers: then no timer
+ * could wait until its peer was heard. */
 static bool
 is_libuv_known(const uv_loop_t *loop)
 {

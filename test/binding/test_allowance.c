@@ -353,11 +353,14 @@ START_TEST(a_clock_that_steps_back_fills_no_allowance)
 }
 END_TEST
 
-/* P6. By an hour, once 10 s were forgiven. */
+/* P6. By an hour, while it is full, and once 10 s were forgiven. */
 START_TEST(a_clock_that_steps_back_leaves_the_allowance_as_it_is)
 {
   set_clock_ms(100000000);
   open_wheel(TICK_MS, 512);
+  virtual_time_step_back_ms(60 * MINUTE_MS);
+  run_for(1);
+  ck_assert_uint_eq(stats_of_wheel().allowance_ms, MINUTE_MS);
   ck_assert(is_forgiven(9000));
   virtual_time_step_back_ms(60 * MINUTE_MS);
   run_for(1);

@@ -262,8 +262,7 @@ START_TEST(draws_beside_the_next_round_do_not_look_at_the_same_again)
 }
 END_TEST
 
-/* It is the last slot of its word, whose bound stays behind when an insert sets
- * the hand back. */
+/* The last of its word, whose bound stays when an insert sets the hand back. */
 START_TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied)
 {
   uvwheel_entry_t early, distant, farther, farthest;
