@@ -168,7 +168,8 @@ uvwheel__core_vacate_all(core_t *core)
       uvwheel__core_vacate(core, number);
     }
   core->pass_lanes = 0;
-  core->next_tick = NEVER;
+  if (core->active == 0) /* in a walk it stays, maybe too early */
+    core->next_tick = NEVER;
 }
 
 static void

@@ -64,7 +64,7 @@ typedef struct core_s {
   uvwheel_link_t kept; /* of a FIFO wheel: they stay in the slot            */
 
   /* Changed by a draw. */
-  uvwheel_link_t drawn; /* to be handed out before their time              */
+  uvwheel_link_t drawn; /* to be handed out before their time                */
   uint64_t drawn_ms;    /* a drawn entry is handed out if it is due before   */
 
   /* Changed by a walk. */
@@ -240,8 +240,8 @@ uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   return true;
 }
 
-/* Vacates all slots; what is still in them becomes unvisited. Then there is
- * nothing to wake up for. */
+/* Vacates all slots; what is still in them becomes unvisited. If no entry is
+ * active, there is nothing to wake up for. */
 void uvwheel__core_vacate_all(core_t *core);
 
 /* Takes an active entry out of the wheel. Returns false if it was the last one:
