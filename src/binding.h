@@ -78,6 +78,7 @@ struct uvwheel_state_s {
 
   /* The close's (uvwheel.c). */
   uvwheel_close_cb close_cb;
+  unsigned open_handles; /* whose close uvwheel_close awaits                 */
   uv_idle_t close_watch; /* waits for handles that others close              */
 };
 

@@ -164,13 +164,11 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 
 /* ---- Closing ------------------------------------------------------------ */
 
-/* The handles of a wheel. The last one waits for those that others close; it is
- * all zeros before. */
+/* The handles that a wheel keeps from its init to its close. */
 static const size_t handle_offsets[] = {
-    offsetof(uvwheel_state_t, driver),     offsetof(uvwheel_state_t, idle),
-    offsetof(uvwheel_state_t, prepare),    offsetof(uvwheel_state_t, sleep_end),
-    offsetof(uvwheel_state_t, check),      offsetof(uvwheel_state_t, async),
-    offsetof(uvwheel_state_t, close_watch)};
+    offsetof(uvwheel_state_t, driver),  offsetof(uvwheel_state_t, idle),
+    offsetof(uvwheel_state_t, prepare), offsetof(uvwheel_state_t, sleep_end),
+    offsetof(uvwheel_state_t, check),   offsetof(uvwheel_state_t, async)};
 
 #define HANDLES (sizeof handle_offsets / sizeof *handle_offsets)
 
@@ -187,26 +185,52 @@ is_open(const uv_handle_t *handle, unsigned closing)
   return handle->type != UV_UNKNOWN_HANDLE && !(handle->flags & closing);
 }
 
-/* Is libuv done with so many of the handles, from the first one on? */
 static bool
-are_closed(uvwheel_state_t *state, size_t count)
+are_closed(uvwheel_state_t *state)
 {
   size_t i;
 
-  for (i = 0; i < count; i++)
+  for (i = 0; i < HANDLES; i++)
     if (is_open(handle_at(state, i), UV__HANDLE_CLOSED))
       return false;
   return true;
 }
 
+static void finish_close(uvwheel_state_t *state);
+
+static void
+on_handle_closed(uv_handle_t *handle)
+{
+  uvwheel_state_t *state = handle->data;
+
+  state->open_handles--;
+  finish_close(state);
+}
+
+static void
+on_close_watch(uv_idle_t *close_watch)
+{
+  if (are_closed(close_watch->data))
+    uv_close((uv_handle_t *)close_watch, on_handle_closed);
+}
+
 /* Finishes once libuv does not refer to the state any more. If a walk still
- * does, this is called again at its end. Threads may be in a post until the
- * close callback returns, which may join them: so the state goes last. */
+ * does, this is called again at its end. If others have begun to close a
+ * handle, no callback says when libuv is done with it: then close_watch looks
+ * in each iteration. Threads may be in a post until the close callback returns,
+ * which may join them: so the state goes last. */
 static void
 finish_close(uvwheel_state_t *state)
 {
-  if (!are_closed(state, HANDLES) || state->is_walking)
+  if (state->open_handles != 0 || state->is_walking)
     return;
+  if (!are_closed(state)) {
+    (void)uv_idle_init(state->loop, &state->close_watch);
+    (void)uv_idle_start(&state->close_watch, on_close_watch);
+    state->close_watch.data = state;
+    state->open_handles++;
+    return;
+  }
   MUST_HOLD(state->core.active == 0 && state->core.slots_in_use == 0);
   uvwheel__cancel_posts(state);
   STORE_STATE(&state->wheel->state, NULL);
@@ -216,27 +240,11 @@ finish_close(uvwheel_state_t *state)
   free(state->memory);
 }
 
-static void
-on_handle_closed(uv_handle_t *handle)
-{
-  finish_close(handle->data);
-}
-
-/* If others have begun to close a handle, no callback says when libuv is done
- * with it. So this looks in each iteration. */
-static void
-on_close_watch(uv_idle_t *close_watch)
-{
-  if (are_closed(close_watch->data, HANDLES - 1))
-    uv_close((uv_handle_t *)close_watch, on_handle_closed);
-}
-
 void
 uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 {
   uvwheel_state_t *state = get_state(wheel);
   uvwheel_entry_t *entry;
-  bool others_close = false;
   size_t i;
 
   if (state == NULL || state->is_close_called)
@@ -250,17 +258,11 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   state->close_cb = cb;
   for (i = 0; i < HANDLES; i++) {
     uv_handle_t *handle = handle_at(state, i);
-    if (is_open(handle, UV__HANDLE_CLOSING | UV__HANDLE_CLOSED)) {
-      handle->data = state;
-      uv_close(handle, on_handle_closed);
-    } else if (is_open(handle, UV__HANDLE_CLOSED)) {
-      others_close = true;
-    }
-  }
-  if (others_close) {
-    (void)uv_idle_init(state->loop, &state->close_watch);
-    (void)uv_idle_start(&state->close_watch, on_close_watch);
-    state->close_watch.data = state;
+    if (!is_open(handle, UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
+      continue; /* others close it */
+    state->open_handles++;
+    handle->data = state;
+    uv_close(handle, on_handle_closed);
   }
   finish_close(state);
 }
