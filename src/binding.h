@@ -161,9 +161,11 @@ uint64_t uvwheel__clock_ms(const uvwheel_state_t *state);
 /* The loop's clock is behind what it was: all times of the loop that are kept
  * are older than the step, and will come again. */
 void uvwheel__step_back(uvwheel_state_t *state, uint64_t by_ms);
-/* Counts the time up to now as blocked, except what lies before both
- * woke_loop_ms and sleep_until_loop_ms: that counts as sleep. */
-void uvwheel__add_blocked(uvwheel_state_t *state, uint64_t woke_loop_ms);
+/* Counts the time up to now as blocked, except what lies before both the loop's
+ * time and sleep_until_loop_ms: that counts as sleep. */
+void uvwheel__add_blocked(uvwheel_state_t *state);
+/* The callback of sleep_end: the loop does not sleep any more. */
+void uvwheel__on_sleep_end(uv_prepare_t *sleep_end);
 /* The first timer of an empty wheel starts: what has blocked the loop before
  * the loop's time does not count. What did since then does: the timer's due
  * time counts from there. */
@@ -244,11 +246,10 @@ void uvwheel__cancel_posts(uvwheel_state_t *state);
 
 /* ---- Turns (turn.c) ------------------------------------------------------ */
 
-/* The callbacks of the wheel's handles: uvwheel_owns_handle knows them. */
+/* The callbacks of the wheel's other handles: uvwheel_owns_handle knows all. */
 void uvwheel__on_driver(uv_timer_t *driver);
 void uvwheel__on_idle(uv_idle_t *idle);
 void uvwheel__on_prepare(uv_prepare_t *prepare);
-void uvwheel__on_sleep_end(uv_prepare_t *sleep_end);
 void uvwheel__on_check(uv_check_t *check);
 void uvwheel__on_post(uv_async_t *async);
 

@@ -79,19 +79,41 @@ uvwheel__clock_ms(const uvwheel_state_t *state)
   return max_of(now_ms, loop_now(state));
 }
 
+/* What lies before both woke_loop_ms and sleep_until_loop_ms counts as sleep.
+ */
+static void
+count_up_to(uvwheel_state_t *state, uint64_t now_loop_ms, uint64_t woke_loop_ms)
+{
+  uint64_t from_loop_ms = max_of(
+      state->counted_loop_ms, min_of(woke_loop_ms, state->sleep_until_loop_ms));
+
+  state->counted_loop_ms = now_loop_ms;
+  if (now_loop_ms >= from_loop_ms)
+    state->blocked_ms += now_loop_ms - from_loop_ms;
+  else
+    uvwheel__step_back(state, from_loop_ms - now_loop_ms);
+}
+
 void
-uvwheel__add_blocked(uvwheel_state_t *state, uint64_t woke_loop_ms)
+uvwheel__add_blocked(uvwheel_state_t *state)
 {
   uint64_t now_loop_ms = uvwheel__clock_ms(state);
 
-  woke_loop_ms = min_of(woke_loop_ms, state->sleep_until_loop_ms);
-  state->counted_loop_ms =
-      max_of(state->counted_loop_ms, min_of(woke_loop_ms, now_loop_ms));
-  if (now_loop_ms >= state->counted_loop_ms)
-    state->blocked_ms += now_loop_ms - state->counted_loop_ms;
-  else
-    uvwheel__step_back(state, state->counted_loop_ms - now_loop_ms);
-  state->counted_loop_ms = now_loop_ms;
+  count_up_to(state, now_loop_ms, loop_now(state));
+}
+
+/* Called before others' prepare callbacks, which may block the loop. libuv
+ * before 1.45 updates uv_now when a run begins, which tells when a program that
+ * drives the loop by hand has stopped sleeping. Later ones do not in
+ * UV_RUN_ONCE and UV_RUN_NOWAIT: there this handle tells. */
+void
+uvwheel__on_sleep_end(uv_prepare_t *sleep_end)
+{
+  uvwheel_state_t *state = CONTAINER_OF(sleep_end, uvwheel_state_t, sleep_end);
+  uint64_t now_loop_ms = uvwheel__clock_ms(state);
+
+  count_up_to(state, now_loop_ms, now_loop_ms);
+  state->sleep_until_loop_ms = 0;
 }
 
 void
@@ -142,7 +164,7 @@ uvwheel__end_poll(uvwheel_state_t *state)
 {
   uint64_t stall_ms;
 
-  uvwheel__add_blocked(state, loop_now(state));
+  uvwheel__add_blocked(state);
   stall_ms = state->core.active != 0 ? state->blocked_ms : 0;
   state->blocked_ms = 0;
   state->sleep_until_loop_ms = 0; /* until the check ends */

@@ -287,13 +287,13 @@ look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
 static NOINLINE bool
 end_pass_if_over(core_t *core)
 {
-  if (is_passing(core) && list_is_empty(&core->due) &&
+  if (core->pass_lanes != 0 && list_is_empty(&core->due) &&
       are_empty(core->pending, &core->pending[core->pass_lanes])) {
     splice_after(&slot_of(core, core->hand)->lanes[0], &core->kept);
     core->pass_lanes = 0;
     core->next_tick = uvwheel__core_find_next_tick(core);
   }
-  return is_passing(core);
+  return core->pass_lanes != 0;
 }
 
 /* Returns the entries that a pass has not handled to its slot, if a pass goes
@@ -332,7 +332,7 @@ uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
   /* The hand has passed the tick: a pass of that tick goes on, or the clock has
    * stepped back, or the insert is late; then the hand goes back, too. */
   if (UNLIKELY(tick <= core->hand)) {
-    if (is_passing(core) && tick == core->hand) {
+    if (core->pass_lanes != 0 && tick == core->hand) {
       append(&core->pending[core->pass_lanes - 1], &entry->link);
       return false;
     }

@@ -79,12 +79,6 @@ is_fifo(const core_t *core)
   return core->lanes_end == offsetof(slot_t, lanes[1]);
 }
 
-static inline bool
-is_passing(const core_t *core)
-{
-  return core->pass_lanes != 0;
-}
-
 /* ---- Ticks -------------------------------------------------------------- */
 
 /* The first tick after a time. With a division a warm start takes 19 ns instead

@@ -54,8 +54,9 @@ uvwheel__core_vacate(core_t *core, uint64_t number)
 static uint64_t
 search_word(core_t *core, uint64_t word, uint64_t first, uint64_t end)
 {
-  uint64_t bits = rotate_right(core->occupied[word], first), soonest = NEVER;
+  uint64_t bits = core->occupied[word], soonest = NEVER;
 
+  bits = bits >> first | bits << (-first % 64);
   for (; bits != 0; bits &= bits - 1) {
     uint64_t number = 64 * word + (first + lowest_bit(bits)) % 64;
     slot_t *slot = &core->slots[number];

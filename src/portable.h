@@ -95,12 +95,6 @@ excess(uint64_t a, uint64_t b)
   return a > b ? a - b : 0;
 }
 
-static inline uint64_t
-rotate_right(uint64_t bits, uint64_t places)
-{
-  return bits >> places | bits << (-places % 64);
-}
-
 /* Systems other than glibc refuse to dlopen a library with the initial-exec
  * model. glibc refuses it when it has no room left for such variables. */
 #if defined(_MSC_VER)

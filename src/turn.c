@@ -215,7 +215,7 @@ continue_spell(uvwheel_state_t *state)
     state->wait_began_loop_ms = loop_now(state);
   is_due =
       run_turn(state, min_of(state->heard_loop_ms, state->checked_loop_ms));
-  uvwheel__add_blocked(state, loop_now(state));
+  uvwheel__add_blocked(state);
   state->checked_before_loop_ms = state->checked_loop_ms;
   state->checked_loop_ms = state->counted_loop_ms;
   if (is_due)
@@ -263,31 +263,7 @@ end_check(uvwheel_state_t *state)
     uvwheel__start_driver(state, behind_ms);
 }
 
-/* The driver returns to libuv: the loop may sleep until it is due, unless
- * callbacks follow. While a watcher waits to be registered, uv_backend_timeout
- * is 0, whether callbacks follow or not. Then the loop may sleep. */
-static void
-end_driver(uvwheel_state_t *state)
-{
-  state->sleep_until_loop_ms = state->armed_for_loop_ms;
-  if (!is_watcher_waiting(state) && do_callbacks_follow(state, 0))
-    state->sleep_until_loop_ms = 0;
-}
-
 /* ---- The handles --------------------------------------------------------- */
-
-/* Called before others' prepare callbacks, which may block the loop. libuv
- * before 1.45 updates uv_now when a run begins, which tells when a program that
- * drives the loop by hand has stopped sleeping. Later ones do not in
- * UV_RUN_ONCE and UV_RUN_NOWAIT: there this handle tells. */
-void
-uvwheel__on_sleep_end(uv_prepare_t *sleep_end)
-{
-  uvwheel_state_t *state = CONTAINER_OF(sleep_end, uvwheel_state_t, sleep_end);
-
-  uvwheel__add_blocked(state, UINT64_MAX);
-  state->sleep_until_loop_ms = 0;
-}
 
 /* libuv calls the prepare handle first that was started last. It would also
  * start a handle that is closing. */
@@ -309,7 +285,7 @@ uvwheel__on_driver(uv_timer_t *driver)
 
   forget_if_watcher_waits(state);
   is_due = run_turn(state, state->heard_loop_ms);
-  uvwheel__add_blocked(state, loop_now(state));
+  uvwheel__add_blocked(state);
   /* Not before the turn: while the driver counts as armed, no start in a
    * callback arms it, unless the wheel was empty meanwhile. */
   state->armed_for_loop_ms = NEVER;
@@ -319,7 +295,12 @@ uvwheel__on_driver(uv_timer_t *driver)
     state->heard_loop_ms = 0;
     uvwheel__arm(state);
   }
-  end_driver(state);
+  /* The loop may sleep until the driver is due, unless callbacks follow. While
+   * a watcher waits to be registered, uv_backend_timeout is 0, whether
+   * callbacks follow or not. Then the loop may sleep. */
+  state->sleep_until_loop_ms = state->armed_for_loop_ms;
+  if (!is_watcher_waiting(state) && do_callbacks_follow(state, 0))
+    state->sleep_until_loop_ms = 0;
   restart_sleep_end(state);
 }
 
@@ -332,7 +313,7 @@ uvwheel__on_prepare(uv_prepare_t *prepare)
   uvwheel_state_t *state = CONTAINER_OF(prepare, uvwheel_state_t, prepare);
 
   forget_if_watcher_waits(state);
-  uvwheel__add_blocked(state, loop_now(state));
+  uvwheel__add_blocked(state);
   state->sleep_until_loop_ms = add_ms(state->armed_for_loop_ms,
                                       state->counted_loop_ms - loop_now(state));
 }

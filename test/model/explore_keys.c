@@ -54,7 +54,7 @@ key_of_pass(const core_t *core, uint64_t now_ms, key_of_entry_t key_of_entry)
 {
   uint64_t key = mix(1, seen_from(now_ms / core->tick_ms, core->hand)), i;
 
-  if (!is_passing(core))
+  if (core->pass_lanes == 0)
     return 0;
   key = mix(key, key_of_list(&core->due, now_ms, key_of_entry));
   key = mix(key, key_of_list(&core->kept, now_ms, key_of_entry));

@@ -90,7 +90,7 @@ use_lane_up(unsigned unused, uint64_t delay_ms)
 
   (void)unused;
   if (slot == NULL || slot->lane != offsetof(slot_t, lanes[0]) ||
-      pair.model.fifo || is_passing(&pair.core) || pair.model.drawing)
+      pair.model.fifo || pair.core.pass_lanes != 0 || pair.model.drawing)
     return false;
   while (slot->lane == offsetof(slot_t, lanes[0])) {
     insert(&pair.core, &spare, due_ms);

@@ -198,7 +198,7 @@ draw(core_t *core, uint64_t count)
   for (link = core->drawn.next; link != &core->drawn; link = link->next)
     drawn++;
   expect_left(core, NULL, &before);
-  require(drawn <= count && drawn <= core->active && !is_passing(core));
+  require(drawn <= count && drawn <= core->active && core->pass_lanes == 0);
   return drawn;
 }
 
