@@ -127,6 +127,7 @@ uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
 {
   uint64_t words = (slots + 63) / 64, i;
 
+  MUST_HOLD((slots & (slots - 1)) == 0);
   *core =
       (core_t){.tick_ms = tick_ms,
                .reciprocal = UINT64_MAX / tick_ms,
