@@ -79,8 +79,7 @@ uvwheel__clock_ms(const uvwheel_state_t *state)
   return max_of(now_ms, loop_now(state));
 }
 
-/* What lies before both woke_loop_ms and sleep_until_loop_ms counts as sleep.
- */
+/* Time before both woke_loop_ms and sleep_until_loop_ms counts as sleep. */
 static void
 count_up_to(uvwheel_state_t *state, uint64_t now_loop_ms, uint64_t woke_loop_ms)
 {
