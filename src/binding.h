@@ -212,6 +212,8 @@ void uvwheel__disarm(uvwheel_state_t *state);
 void uvwheel__abandon(uvwheel_state_t *state);
 /* Sets whether the wheel's handles keep the loop alive. */
 void uvwheel__update_refs(uvwheel_state_t *state);
+/* The callback of idle: a spell goes on. */
+void uvwheel__on_idle(uv_idle_t *idle);
 
 /* ---- Timers (timer.c) ---------------------------------------------------- */
 
@@ -243,14 +245,14 @@ void uvwheel__fire(uvwheel_state_t *state, uvwheel_entry_t *entry,
 
 /* Calls back the queued requests with UV_ECANCELED. */
 void uvwheel__cancel_posts(uvwheel_state_t *state);
+/* The callback of async: threads have posted requests, or some are left. */
+void uvwheel__on_post(uv_async_t *async);
 
 /* ---- Turns (turn.c) ------------------------------------------------------ */
 
-/* The callbacks of the wheel's other handles: uvwheel_owns_handle knows all. */
+/* The callbacks of the handles of the same names. */
 void uvwheel__on_driver(uv_timer_t *driver);
-void uvwheel__on_idle(uv_idle_t *idle);
 void uvwheel__on_prepare(uv_prepare_t *prepare);
 void uvwheel__on_check(uv_check_t *check);
-void uvwheel__on_post(uv_async_t *async);
 
 #endif /* UVWHEEL_BINDING_H */
