@@ -149,11 +149,9 @@ START_TEST(a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks)
   static uv_idle_t idle;
 
   open_wheel(10, 512);
-  test_timer_init(&due);
-  test_timer_init(&distant);
   run_for(10); /* nothing waits for the first poll */
-  test_timer_start(&due, 3000, 0);
-  test_timer_start(&distant, 100000, 0);
+  begin_test_timer(&due, 3000, 0);
+  begin_test_timer(&distant, 100000, 0);
   updates = false;
   length_ms = 10000;
   ck_assert_int_gt(uv_backend_timeout(&loop), 0);
@@ -208,12 +206,10 @@ START_TEST(a_late_poll_hides_no_stall_that_follows)
   updates = false;
   length_ms = 10000;
   open_wheel(10, 512);
-  test_timer_init(&next);
-  test_timer_init(&distant);
   test_timer_init(&own);
   run_for(10);
-  test_timer_start(&distant, 20000, 0);
-  test_timer_start(&next, late_polls[_i].next_ms, 0);
+  begin_test_timer(&distant, 20000, 0);
+  begin_test_timer(&next, late_polls[_i].next_ms, 0);
   test_timer_stop(&next); /* the driver stays armed for it */
   begin_uv_timer(&timer, block_in_timer, late_polls[_i].uv_timer_ms, 0);
   if (late_polls[_i].uv_timer_ms == 0)
@@ -259,8 +255,7 @@ START_TEST(a_frame_between_two_runs_is_no_stall)
   unsigned frame, run;
 
   open_wheel(10, 512);
-  test_timer_init(&distant);
-  test_timer_start(&distant, 100000, 0);
+  begin_test_timer(&distant, 100000, 0);
   ck_assert_int_eq(uv_async_init(&loop, &async, stop_loop), 0);
   for (frame = 0; frame < 40; frame++) {
     virtual_time_advance_ms(frames_ms[frame % LENGTH(frames_ms)]);
@@ -281,8 +276,22 @@ let_loop_end(uv_async_t *handle)
   uv_unref((uv_handle_t *)handle);
 }
 
+static void
+begin_to_listen(uv_timer_t *handle)
+{
+  static uv_tcp_t listener;
+  struct sockaddr_in address;
+
+  ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &address), 0);
+  ck_assert_int_eq(uv_tcp_init(handle->loop, &listener), 0);
+  ck_assert_int_eq(uv_tcp_bind(&listener, (const struct sockaddr *)&address, 0),
+                   0);
+  ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, 1, NULL), 0);
+}
+
 /* How a run ends: by uv_stop, by itself, or, with UV_RUN_ONCE, by another's
- * timer. That was due at the check, so callbacks followed. */
+ * timer. That was due at the check, so callbacks followed; and it has started a
+ * watcher. */
 static const uv_async_cb ends[] = {stop_loop, let_loop_end, NULL};
 
 /* P6. The run returns, and the program does something else for 50 s. */
@@ -292,14 +301,13 @@ START_TEST(a_program_may_sleep_after_a_run_has_ended)
 
   open_wheel(10, 512);
   uvwheel_unref(&wheel);
-  test_timer_init(&distant);
-  test_timer_start(&distant, 100000, 0);
+  begin_test_timer(&distant, 100000, 0);
   run_for(10);
   ck_assert_int_eq(uv_async_init(&loop, &async, ends[_i]), 0);
   if (ends[_i] != NULL)
     ck_assert_int_eq(uv_async_send(&async), 0);
   else
-    begin_uv_timer(&timer, ignore_uv_timer, 100, 0);
+    begin_uv_timer(&timer, begin_to_listen, 100, 0);
   (void)uv_run(&loop, ends[_i] != NULL ? UV_RUN_DEFAULT : UV_RUN_ONCE);
   virtual_time_advance_ms(50000);
   run_for(0);
@@ -314,15 +322,13 @@ START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
   static test_timer_t distant, late;
 
   open_wheel(10, 512);
-  test_timer_init(&distant);
-  test_timer_init(&late);
   run_for(10);
   virtual_time_advance_ms(90000);
-  test_timer_start(&late, 5000, 0);
+  begin_test_timer(&late, 5000, 0);
   run_for(100);
   ck_assert_uint_eq(late.fired, 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-  test_timer_start(&distant, 100000, 0);
+  begin_test_timer(&distant, 100000, 0);
   run_for(10);
   virtual_time_advance_ms(600);
   test_timer_start(&late, 50, 0);
@@ -344,8 +350,7 @@ START_TEST(the_allowance_tells_when_stalls_will_not_be_forgiven)
 
   ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
   open_wheel(100, 512);
-  test_timer_init(&distant);
-  test_timer_start(&distant, 100000000, 0);
+  begin_test_timer(&distant, 100000000, 0);
   length_ms = 4000;
   updates = false;
   ck_assert_uint_eq(stats_of_wheel().allowance_ms, ALLOWANCE_MS);

@@ -120,8 +120,7 @@ START_TEST(a_wheel_without_timers_has_no_stalls)
   static uv_timer_t blocker;
 
   open_wheel_with_stalls(0);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 0);
+  begin_test_timer(&timer, 100, 0);
   test_timer_stop(&timer);
   virtual_time_advance_ms(9000);
   ck_assert_int_eq(uv_async_init(&loop, &io, on_io), 0);
@@ -213,8 +212,7 @@ START_TEST(a_stall_sets_the_clock_back_by_itself_and_at_most_a_second_more)
 
   open_wheel_with_stalls(0);
   test_timer_init(&timer);
-  test_timer_init(&distant);
-  test_timer_start(&distant, 100000000, 0);
+  begin_test_timer(&distant, 100000000, 0);
   come_late_by(&timer, late_ms);
   tick_ms = tick_ms_after(TICK_MS, timer.due_ms);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
@@ -378,8 +376,7 @@ START_TEST(a_stall_around_the_call_of_the_wheel_s_timer_is_one)
 
   open_wheel(1, 64);
   test_timer_init(&timer);
-  test_timer_init(&next);
-  test_timer_start(&next, 100, 0);
+  begin_test_timer(&next, 100, 0);
   begin_uv_timer(&before, block_249_ms, 100, 0);
   before.data = _i & 1 ? &timer : NULL;
   test_timer_start(&timer, 99, 0);

@@ -92,8 +92,7 @@ START_TEST(at_zero_a_coarse_clock_has_passed_nothing)
 
   set_clock_ms(40);
   open_wheel(10, 8);
-  test_timer_init(&timer);
-  test_timer_start(&timer, 100, 0);
+  begin_test_timer(&timer, 100, 0);
   virtual_time_advance_ms(1000);
   run_for(0);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
