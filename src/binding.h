@@ -139,11 +139,15 @@ wheel_now(const uvwheel_state_t *state)
 }
 
 /* A time of the loop on the wheel's clock, minus lag_ms: a timer that is due
- * before it has waited for its whole timeout. */
+ * before it has waited for its whole timeout. 0 if the time lies ahead: the
+ * loop's clock has stepped back, and bytes that arrive from now on have not
+ * been read. */
 static inline uint64_t
 to_wheel_ms(const uvwheel_state_t *state, uint64_t loop_ms)
 {
-  return excess(loop_ms, state->set_back_ms + state->lag_ms);
+  return loop_ms <= loop_now(state)
+             ? excess(loop_ms, state->set_back_ms + state->lag_ms)
+             : 0;
 }
 
 /* Due times saturate: UINT64_MAX is never reached. */

@@ -52,19 +52,10 @@
 
 /* ---- What may fire ------------------------------------------------------- */
 
-/* Converts a time of the loop to the time of the wheel up to which timers may
- * fire. 0 if that time lies ahead: the loop's clock has stepped back, and bytes
- * that arrive from now on have not been read. */
-static uint64_t
-limit_by(const uvwheel_state_t *state, uint64_t loop_ms)
-{
-  return loop_ms <= loop_now(state) ? to_wheel_ms(state, loop_ms) : 0;
-}
-
 static bool
 is_due_by(const uvwheel_state_t *state, uint64_t loop_ms)
 {
-  return uvwheel__core_next_ms(&state->core) <= limit_by(state, loop_ms);
+  return uvwheel__core_next_ms(&state->core) <= to_wheel_ms(state, loop_ms);
 }
 
 /* Bytes may have waited for long in a socket whose reading a callback has just
@@ -100,7 +91,7 @@ run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
   state->core.stats.turns++;
   uvwheel__begin_batch(&batch);
   while (!is_closing(state)) {
-    uint64_t limit_ms = limit_by(state, until_loop_ms);
+    uint64_t limit_ms = to_wheel_ms(state, until_loop_ms);
     uvwheel_entry_t *entry =
         uvwheel__core_expire(&state->core, limit_ms, &budget);
     if (entry == NULL)
