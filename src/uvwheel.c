@@ -259,7 +259,7 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   for (i = 0; i < HANDLES; i++) {
     uv_handle_t *handle = handle_at(state, i);
     if (!is_open(handle, UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
-      continue; /* others close it */
+      continue; /* not initialised, or others close it */
     state->open_handles++;
     handle->data = state;
     uv_close(handle, on_handle_closed);
