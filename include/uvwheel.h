@@ -275,8 +275,8 @@ UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
  * A program that closes or frees every handle that it meets in uv_walk passes
- * these over. (If others have closed some, uvwheel_close adds an idle handle
- * that waits for them. Only the wheel may close that handle.) */
+ * these over. (If others have closed some, an idle handle waits for them, once
+ * uvwheel_close has closed the rest. Only the wheel may close that handle.) */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */

@@ -208,8 +208,9 @@ void uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms);
 /* Arms the driver for the wheel's next tick, unless it is armed for that or an
  * earlier time. Disarms it if the wheel is empty. */
 void uvwheel__arm(uvwheel_state_t *state);
-/* Nothing wakes the loop for the wheel any more, and polls wait again. What was
- * heard up to now does not count for later timers. */
+/* Nothing wakes the loop for the wheel any more, and polls wait again: the loop
+ * may sleep for ever. What was heard up to now does not count for later timers.
+ */
 void uvwheel__disarm(uvwheel_state_t *state);
 /* Others have closed some of the wheel's handles. Closes the driver, and with
  * it the wheel, and lets polls wait again. */

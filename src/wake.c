@@ -6,16 +6,12 @@
 
 #include "binding.h"
 
-/* Shortens the sleep that clock.c allows, but not to less than until now. While
- * the driver is not armed, the loop may sleep for ever: a limit from before
- * does not hold any more. */
+/* Shortens the sleep that clock.c allows, but not to less than until now. */
 void
 uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms)
 {
   uint64_t due_loop_ms = add_ms(loop_now(state), delay_ms);
 
-  if (state->armed_for_loop_ms == NEVER)
-    state->sleep_until_loop_ms = NEVER;
   if (due_loop_ms < state->sleep_until_loop_ms)
     state->sleep_until_loop_ms =
         min_of(state->sleep_until_loop_ms,
@@ -28,6 +24,7 @@ void
 uvwheel__disarm(uvwheel_state_t *state)
 {
   state->armed_for_loop_ms = NEVER;
+  state->sleep_until_loop_ms = NEVER;
   state->heard_loop_ms = 0;
   (void)uv_timer_stop(&state->driver);
   (void)uv_idle_stop(&state->idle);

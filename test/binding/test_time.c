@@ -401,7 +401,7 @@ be_late(int row, uint64_t ms)
 START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
 {
   static test_timer_t timer;
-  uint64_t late_ms, at_ms;
+  uint64_t late_ms, wait_ms;
 
   open_wheel(10, 8);
   test_timer_init(&timer);
@@ -410,11 +410,9 @@ START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
   for (late_ms = 1; late_ms <= 250; late_ms++) {
     uv_update_time(&loop);
     test_timer_start(&timer, 1000, 0);
-    at_ms = fires_at(timer.due_ms);
-    ck_assert_int_eq(uv_timer_start(&keeper, refresh_kept,
-                                    at_ms - uvwheel_now(&wheel) - 1, 0),
-                     0);
-    run_for(at_ms - uvwheel_now(&wheel) - 10);
+    wait_ms = fires_at(timer.due_ms) - uvwheel_now(&wheel);
+    ck_assert_int_eq(uv_timer_start(&keeper, refresh_kept, wait_ms - 1, 0), 0);
+    run_for(wait_ms - 10);
     be_late(_i, 10 + late_ms);
     run_for(400);
     require_in(latenesses[_i].name, timer.fired == 0);

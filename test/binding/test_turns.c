@@ -4,8 +4,6 @@
  * how long they take. */
 
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "echo_pair.h"
 #include "support.h"
@@ -407,85 +405,6 @@ START_TEST(what_uv_stop_in_a_callback_leaves_fires_once)
 }
 END_TEST
 
-/* ---- All are stopped in a cut turn --------------------------------------- */
-
-static uv_poll_t speaker;
-static int speaker_fds[2];
-static uvwheel_timer_t begun;
-
-static void
-stop_begun(uv_poll_t *poll, int status, int events)
-{
-  char byte;
-
-  (void)poll, (void)events;
-  ck_assert_int_eq(status, 0);
-  ck_assert_int_eq(read(speaker_fds[0], &byte, 1), 1);
-  ck_assert_int_eq(uvwheel_timer_stop(&begun), 0);
-}
-
-static void
-cut_off(uvwheel_timer_t *timer)
-{
-  (void)timer;
-  ck_abort_msg("a peer is cut off whose byte waits");
-}
-
-/* The time of the loop is old: what begins now is overdue soon. And its peer
- * speaks at once. */
-static void
-stop_all_and_begin(uvwheel_timer_t *timer)
-{
-  size_t i;
-
-  (void)timer;
-  for (i = 0; i < TIMERS; i++)
-    (void)uvwheel_timer_stop(&timers[i]);
-  virtual_time_advance_ms(2);
-  begin_timer(&begun, cut_off, 0, 0);
-  virtual_time_advance_ms(100);
-  ck_assert_int_eq(write(speaker_fds[1], "x", 1), 1);
-}
-
-static void
-stop_all_and_begin_in_io(uv_async_t *async)
-{
-  stop_all_and_begin(NULL);
-  uv_close((uv_handle_t *)async, NULL);
-}
-
-/* In the poll after the turn. */
-static void
-have_all_stopped_in_io(uvwheel_timer_t *timer)
-{
-  static uv_async_t async;
-
-  (void)timer;
-  ck_assert_int_eq(uv_async_init(&loop, &async, stop_all_and_begin_in_io), 0);
-  ck_assert_int_eq(uv_async_send(&async), 0);
-}
-
-static const uvwheel_timer_cb stoppers[] = {stop_all_and_begin,
-                                            have_all_stopped_in_io};
-
-/* P6. Scenario 43. */
-START_TEST(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard)
-{
-  open_wheel_with_turns(0, 1);
-  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, speaker_fds), 0);
-  ck_assert_int_eq(uv_poll_init(&loop, &speaker, speaker_fds[0]), 0);
-  ck_assert_int_eq(uv_poll_start(&speaker, UV_READABLE, stop_begun), 0);
-  start_timers(3, 50, stoppers[_i]);
-  run_for(1000);
-  ck_assert_uint_eq(stats_of_wheel().fired, 1);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  uv_close((uv_handle_t *)&speaker, NULL);
-  run_for(1);
-  close(speaker_fds[0]);
-  close(speaker_fds[1]);
-}
-END_TEST
-
 /* ---- Several wheels on one loop ------------------------------------------ */
 
 #define WHEELS 3u
@@ -571,8 +490,6 @@ main(void)
            idle_loops),
       EACH(a_million_due_at_once_leave_room_for_io_and_stops, slot_kinds),
       TEST(what_uv_stop_in_a_callback_leaves_fires_once),
-      EACH(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard,
-           stoppers),
       {several_wheels_have_one_turn_each_between_two_polls, 1, WHEELS + 1},
   };
 

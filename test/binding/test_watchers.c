@@ -466,12 +466,70 @@ START_TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard)
 }
 END_TEST
 
+/* ---- All are stopped in a cut turn --------------------------------------- */
+
+static uvwheel_timer_t due[3];
+
+/* The time of the loop is old: what begins now is overdue soon. And its peer
+ * speaks at once. */
+static void
+stop_all_and_begin(uvwheel_timer_t *unused)
+{
+  size_t i;
+
+  (void)unused;
+  for (i = 0; i < LENGTH(due); i++)
+    (void)uvwheel_timer_stop(&due[i]);
+  virtual_time_advance_ms(2);
+  begin_timer(&idle, cut_off, 0, 0);
+  virtual_time_advance_ms(100);
+  ck_assert_int_eq(write(message_fds[1], "x", 1), 1);
+}
+
+static void
+stop_all_and_begin_in_io(void)
+{
+  stop_all_and_begin(NULL);
+}
+
+/* In the poll after the turn. */
+static void
+have_all_stopped_in_io(uvwheel_timer_t *unused)
+{
+  (void)unused;
+  on_ring = stop_all_and_begin_in_io;
+  ck_assert_int_eq(write(bell_fds[1], "x", 1), 1);
+}
+
+static const uvwheel_timer_cb stoppers[] = {stop_all_and_begin,
+                                            have_all_stopped_in_io};
+
+/* P6. Scenario 43. */
+START_TEST(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard)
+{
+  size_t i;
+
+  open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 1});
+  open_bell();
+  open_wide_pair(message_fds);
+  ck_assert_int_eq(uv_poll_init(&loop, &reader, message_fds[0]), 0);
+  ck_assert_int_eq(uv_poll_start(&reader, UV_READABLE, stop_idle), 0);
+  for (i = 0; i < LENGTH(due); i++)
+    begin_timer(&due[i], stoppers[_i], 50, 0);
+  run_for(1000);
+  ck_assert_uint_eq(stats_of_wheel().fired, 1);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  close_idle((uv_handle_t *)&reader);
+  close(message_fds[0]);
+}
+END_TEST
+
 /* ---- A connection that is accepted --------------------------------------- */
 
 #define CLIENTS 20
 
 static uv_tcp_t listener;
-static struct sockaddr_storage address;
+static struct sockaddr_in address;
 static struct client {
   uv_tcp_t tcp;
   uvwheel_timer_t idle;
@@ -486,9 +544,8 @@ connect_client(void)
   struct client *client = &clients[connected++];
 
   client->fd = socket(AF_INET, SOCK_STREAM, 0);
-  ck_assert_int_eq(connect(client->fd, (struct sockaddr *)&address,
-                           (socklen_t)sizeof(struct sockaddr_in)),
-                   0);
+  ck_assert_int_eq(
+      connect(client->fd, (struct sockaddr *)&address, sizeof address), 0);
   ck_assert_int_eq(send(client->fd, "x", 1, 0), 1);
 }
 
@@ -513,8 +570,7 @@ open_listener(void)
   int length = sizeof address;
 
   connected = accepted = 0;
-  ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, (struct sockaddr_in *)&address),
-                   0);
+  ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &address), 0);
   ck_assert_int_eq(uv_tcp_init(&loop, &listener), 0);
   ck_assert_int_eq(uv_tcp_bind(&listener, (struct sockaddr *)&address, 0), 0);
   ck_assert_int_eq(
@@ -585,6 +641,8 @@ main(void)
       {reading_that_is_resumed_in_a_cut_turn_comes_first, 0, 4},
       {a_step_back_that_no_check_has_seen_leaves_nothing_unheard, 0,
        LENGTH(ticks_ms) * LENGTH(steps)},
+      EACH(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard,
+           stoppers),
       EACH(a_connection_that_was_just_accepted_is_read_before_its_timer_fires,
            ticks_ms),
   };

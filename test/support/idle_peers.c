@@ -232,24 +232,19 @@ open_pipe(uv_pipe_t *pipe, int *fd, uv_read_cb cb)
 static void
 open_socket(unsigned index)
 {
-  struct sockaddr_storage address;
-  int length = sizeof address;
+  uv_udp_t *server = &servers[index];
+  struct sockaddr_in ipv4;
+  struct sockaddr *address = (struct sockaddr *)&ipv4;
+  int length = sizeof ipv4, client = socket(AF_INET, SOCK_DGRAM, 0);
 
-  ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, (struct sockaddr_in *)&address),
-                   0);
-  ck_assert_int_eq(uv_udp_init(&loop, &servers[index]), 0);
-  ck_assert_int_eq(uv_udp_bind(&servers[index], (struct sockaddr *)&address, 0),
-                   0);
-  ck_assert_int_eq(
-      uv_udp_getsockname(&servers[index], (struct sockaddr *)&address, &length),
-      0);
-  ck_assert_int_eq(uv_udp_recv_start(&servers[index], allocate, on_datagram),
-                   0);
-  clients[index] = socket(AF_INET, SOCK_DGRAM, 0);
-  ck_assert_int_eq(fcntl(clients[index], F_SETFL, O_NONBLOCK), 0);
-  ck_assert_int_eq(
-      connect(clients[index], (struct sockaddr *)&address, (socklen_t)length),
-      0);
+  ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &ipv4), 0);
+  ck_assert_int_eq(uv_udp_init(&loop, server), 0);
+  ck_assert_int_eq(uv_udp_bind(server, address, 0), 0);
+  ck_assert_int_eq(uv_udp_getsockname(server, address, &length), 0);
+  ck_assert_int_eq(uv_udp_recv_start(server, allocate, on_datagram), 0);
+  ck_assert_int_eq(fcntl(client, F_SETFL, O_NONBLOCK), 0);
+  ck_assert_int_eq(connect(client, address, (socklen_t)length), 0);
+  clients[index] = client;
 }
 
 static void
@@ -310,7 +305,6 @@ peers_open(const peers_options_t *wanted)
   if (options.is_after_signal)
     ck_assert_int_eq(uv_signal_start(&on_usr1, ignore_signal, SIGUSR1), 0);
   ck_assert_int_eq(uv_timer_init(&loop, &holding_timer), 0);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &holding_wheel_timer), 0);
   open_pipe(&holding_pipe, &holding_fd, on_holding_read);
   peers = calloc(options.count, sizeof *peers);
   ck_assert_ptr_nonnull(peers);
@@ -426,6 +420,8 @@ on_holding_timer(uv_timer_t *timer)
 void
 hold_loop(hold_t way, uint64_t from_ms, uint64_t until_ms, bool update)
 {
+  uint64_t delay_ms = from_ms - clock_now_ms();
+
   hold = way;
   hold_from_ms = from_ms;
   hold_until_ms = until_ms;
@@ -433,14 +429,10 @@ hold_loop(hold_t way, uint64_t from_ms, uint64_t until_ms, bool update)
   virtual_time_set_world(act);
   uv_update_time(&loop);
   if (way == HELD_BY_WHEEL_TIMER)
-    ck_assert_int_eq(uvwheel_timer_start(&holding_wheel_timer,
-                                         on_holding_wheel_timer,
-                                         from_ms - clock_now_ms(), 0),
-                     0);
+    begin_timer(&holding_wheel_timer, on_holding_wheel_timer, delay_ms, 0);
   else if (way == HELD_BY_UV_TIMER || way == FROZEN_IN_POLL)
-    ck_assert_int_eq(uv_timer_start(&holding_timer, on_holding_timer,
-                                    from_ms - clock_now_ms(), 0),
-                     0);
+    ck_assert_int_eq(
+        uv_timer_start(&holding_timer, on_holding_timer, delay_ms, 0), 0);
   if (way == FROZEN_BETWEEN_ITERATIONS) {
     run_until(from_ms);
     virtual_time_advance_ms(until_ms - from_ms);
