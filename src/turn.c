@@ -286,10 +286,10 @@ uvwheel__on_driver(uv_timer_t *driver)
     state->heard_loop_ms = 0;
     uvwheel__arm(state);
   }
-  /* The loop may sleep until the driver is due, unless callbacks follow; for
-   * ever if the wheel is empty. While a watcher waits to be registered,
-   * uv_backend_timeout is 0, whether callbacks follow or not. Then the loop may
-   * sleep. */
+  /* The loop may sleep until the driver is due; for ever if the wheel is empty.
+   * It may not sleep if callbacks follow. While a watcher waits to be
+   * registered, uv_backend_timeout is 0 whether callbacks follow or not. Then
+   * the loop may sleep. */
   state->sleep_until_loop_ms = state->armed_for_loop_ms;
   if (state->core.active != 0 && !is_watcher_waiting(state) &&
       do_callbacks_follow(state, 0))

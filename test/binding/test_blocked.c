@@ -337,9 +337,8 @@ start_in_prepare(uv_prepare_t *handle)
   handle->data = NULL;
 }
 
-/* P6. A timer starts by a time of the loop from before the sleep: between the
- * runs, and with libuv from 1.45 on also in a prepare callback of the second
- * one. The wheel is empty, or the loop might have slept for longer. */
+/* P6. By a time of the loop from before the sleep: between the runs, and with
+ * libuv from 1.45 on in a prepare callback of the second one, too. */
 START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
 {
   static test_timer_t distant;

@@ -350,8 +350,7 @@ START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
 }
 END_TEST
 
-/* The walk visits the wheel's handles, which are closing already: by
- * uvwheel_close or, the check, by others before that. */
+/* The walk finds them all closing. In some cases others closed the check. */
 START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says)
 {
   static test_timer_t timers[2];

@@ -228,12 +228,11 @@ loopback(uint16_t port)
 static int
 with_patience(int connection)
 {
-  struct timeval patience = {.tv_sec = 15};
+  struct timeval most = {.tv_sec = 15};
 
   ck_assert_int_ge(connection, 0);
-  ck_assert_int_eq(setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience,
-                              sizeof(patience)),
-                   0);
+  ck_assert_int_eq(
+      setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof(most)), 0);
   return connection;
 }
 
@@ -405,11 +404,10 @@ send_until_stuck(int connection)
 void
 reset(int connection)
 {
-  struct linger linger = {.l_onoff = 1, .l_linger = 0};
+  struct linger zero = {.l_onoff = 1, .l_linger = 0};
 
   ck_assert_int_eq(
-      setsockopt(connection, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)),
-      0);
+      setsockopt(connection, SOL_SOCKET, SO_LINGER, &zero, sizeof(zero)), 0);
   ck_assert_int_eq(close(connection), 0);
 }
 
