@@ -104,13 +104,16 @@ uvwheel__add_blocked(uvwheel_state_t *state)
 /* Called before others' prepare callbacks, which may block the loop. libuv
  * before 1.45 updates uv_now when a run begins, which tells when a program that
  * drives the loop by hand has stopped sleeping. Later ones do not in
- * UV_RUN_ONCE and UV_RUN_NOWAIT: there this handle tells. */
+ * UV_RUN_ONCE and UV_RUN_NOWAIT: there this handle tells. An empty wheel
+ * forgets first: its next timer counts from before the sleep. */
 void
 uvwheel__on_sleep_end(uv_prepare_t *sleep_end)
 {
   uvwheel_state_t *state = CONTAINER_OF(sleep_end, uvwheel_state_t, sleep_end);
   uint64_t now_loop_ms = uvwheel__clock_ms(state);
 
+  if (state->core.active == 0)
+    uvwheel__forget_blocked(state);
   count_up_to(state, now_loop_ms, now_loop_ms);
   state->sleep_until_loop_ms = 0;
 }

@@ -307,10 +307,15 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return start_slow(timer, cb, timeout, repeat);
 }
 
+/* From now on the loop may sleep for ever. Up to now callbacks may have blocked
+ * it: that is counted first, unless the loop may have slept instead. */
 static NOINLINE int
 stop_last(uvwheel_state_t *state)
 {
   uvwheel__core_vacate_all(&state->core);
+  if (!is_closing(state) &&
+      state->sleep_until_loop_ms <= state->counted_loop_ms)
+    uvwheel__add_blocked(state);
   uvwheel__disarm(state);
   return 0;
 }

@@ -232,10 +232,10 @@ do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
          state->loop->stop_flag == 0 && uv_loop_alive(state->loop);
 }
 
-/* The check returns to libuv: the loop may sleep until the driver is due. If
- * callbacks follow, the driver's or others', moves the driver, so that libuv
- * calls it at once and behind the others. Reads the exact clock only if
- * something is due, or will be within a step of the coarse one. */
+/* The check returns to libuv: the loop may sleep until the driver is due. It
+ * may not if callbacks follow, the driver's or others': then moves the driver,
+ * so that libuv calls it at once and behind the others. Reads the exact clock
+ * only if something is due, or will be within a step of the coarse one. */
 static void
 end_check(uvwheel_state_t *state)
 {
@@ -250,8 +250,10 @@ end_check(uvwheel_state_t *state)
   if (state->lag_ms == 0) /* else libuv reads the coarse clock, too */
     now_loop_ms = max_of(now_loop_ms, uv_hrtime() / 1000000);
   behind_ms = now_loop_ms - loop_now(state);
-  if (is_due || do_callbacks_follow(state, behind_ms))
+  if (is_due || do_callbacks_follow(state, behind_ms)) {
     uvwheel__start_driver(state, behind_ms);
+    state->sleep_until_loop_ms = 0;
+  }
 }
 
 /* ---- The handles --------------------------------------------------------- */

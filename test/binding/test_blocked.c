@@ -8,20 +8,31 @@
 
 /* ---- Who blocks the loop ------------------------------------------------- */
 
+enum way { TIMER, CLOSE, OWN, POLL, PREPARE, CHECK, WAYS };
+
+static const char *const names[WAYS] = {"uv_timer_t", "close",   "the wheel's",
+                                        "poll",       "prepare", "check"};
+
+static enum way way;
 static uv_timer_t timer;
 static uv_async_t async;
 static uv_prepare_t prepare;
 static uv_check_t check;
 static test_timer_t own;
+static test_timer_t timers[100];
 static uint64_t length_ms;
-static bool updates;
+static enum { RETURN, UPDATE, RESTART } then;
 
 static void
 block(void)
 {
   virtual_time_advance_ms(length_ms);
-  if (updates)
+  if (then == UPDATE)
     uv_update_time(&loop);
+  if (then == RESTART) {
+    test_timer_stop(&timers[0]);
+    test_timer_start(&timers[0], 15000, 0);
+  }
 }
 
 static void
@@ -32,10 +43,13 @@ block_in_timer(uv_timer_t *unused)
 }
 
 static void
-block_in_poll(uv_async_t *unused)
+on_poll(uv_async_t *unused)
 {
   (void)unused;
-  block();
+  if (way == POLL)
+    block();
+  else
+    virtual_time_advance_ms(2);
 }
 
 static void
@@ -66,28 +80,20 @@ block_in_own(test_timer_t *unused)
   block();
 }
 
-enum way { TIMER, CLOSE, OWN, POLL, PREPARE, CHECK, WAYS };
-
-static const char *const names[WAYS] = {"uv_timer_t", "close",   "the wheel's",
-                                        "poll",       "prepare", "check"};
-
-static enum way way;
-
 static void
 begin_way(uv_timer_t *unused)
 {
   (void)unused;
+  ck_assert_int_eq(uv_async_send(&async), 0);
   if (way == TIMER)
     ck_assert_int_eq(uv_timer_start(&timer, block_in_timer, 0, 0), 0);
-  else if (way == POLL)
-    ck_assert_int_eq(uv_async_send(&async), 0);
   else if (way == PREPARE)
     ck_assert_int_eq(uv_prepare_start(&prepare, block_in_prepare), 0);
   else if (way == CHECK)
     ck_assert_int_eq(uv_check_start(&check, block_in_check), 0);
   else if (way == CLOSE)
     uv_close((uv_handle_t *)&check, block_in_close);
-  else
+  else if (way == OWN)
     test_timer_start(&own, 0, 0);
 }
 
@@ -100,19 +106,19 @@ is_about(uint64_t counted_ms, uint64_t ms)
 
 /* P6. By each way 10 and 20 s, on a wheel with one timer of 15 s and on one
  * that has a timer at each tick. The first three ways also with uv_update_time;
- * in a poll, prepare or check callback that hides when the poll returned. */
+ * in a poll, prepare or check callback that hides when the poll returned. And
+ * with a stop of the only timer, which starts again at once. */
 START_TEST(each_callback_that_blocks_the_loop_is_a_stall)
 {
   bool is_dense = _i & 1;
   static uv_timer_t starter;
-  static test_timer_t timers[100];
-  size_t i;
+  size_t row = (size_t)_i / 4, i;
 
-  way = (enum way)(_i / 4 % WAYS);
-  updates = _i >= 4 * WAYS;
+  way = (enum way)(row < WAYS ? row : (row - WAYS) % POLL);
+  then = row < WAYS ? RETURN : row < WAYS + POLL ? UPDATE : RESTART;
   length_ms = _i & 2 ? 20000 : 10000;
   ck_assert_int_eq(uv_timer_init(&loop, &timer), 0);
-  ck_assert_int_eq(uv_async_init(&loop, &async, block_in_poll), 0);
+  ck_assert_int_eq(uv_async_init(&loop, &async, on_poll), 0);
   ck_assert_int_eq(uv_prepare_init(&loop, &prepare), 0);
   ck_assert_int_eq(uv_check_init(&loop, &check), 0);
   open_wheel(10, 512);
@@ -122,14 +128,14 @@ START_TEST(each_callback_that_blocks_the_loop_is_a_stall)
   test_timer_start(&timers[0], 15000, 0);
   for (i = 1; is_dense && i < LENGTH(timers); i++)
     test_timer_start(&timers[i], 10 * i, 1000);
-  begin_uv_timer(&starter, begin_way, 3000, 0);
-  run_for(3000 + length_ms + 5);
+  begin_uv_timer(&starter, begin_way, 3003, 0);
+  run_for(3003 + length_ms + 5);
   require_in(names[way], stats_of_wheel().stalls == 1);
   require_in(names[way], is_about(stats_of_wheel().stall_sum_ms, length_ms));
   require_in(names[way],
              is_about(stats_of_wheel().set_back_ms, length_ms + 1000));
   require_in(names[way], timers[0].fired == 0);
-  run_for(15000);
+  run_for(17000);
   require_in(names[way], timers[0].fired == 1);
 }
 END_TEST
@@ -152,7 +158,7 @@ START_TEST(a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks)
   run_for(10); /* nothing waits for the first poll */
   begin_test_timer(&due, 3000, 0);
   begin_test_timer(&distant, 100000, 0);
-  updates = false;
+  then = RETURN;
   length_ms = 10000;
   ck_assert_int_gt(uv_backend_timeout(&loop), 0);
   begin_uv_timer(&timer, block_in_timer, (uint64_t)uv_backend_timeout(&loop),
@@ -203,7 +209,7 @@ START_TEST(a_late_poll_hides_no_stall_that_follows)
   static test_timer_t next, distant;
   uint64_t poll_ms = late_polls[_i].poll_ms, end_ms;
 
-  updates = false;
+  then = RETURN;
   length_ms = 10000;
   open_wheel(10, 512);
   test_timer_init(&own);
@@ -317,10 +323,24 @@ START_TEST(a_program_may_sleep_after_a_run_has_ended)
 END_TEST
 
 /* Why the wheel is empty before the sleep, or that it is not. */
-enum before { UNUSED, STOPPED, FIRED, FIRED_AND_CLOSES, NOT_EMPTY, BEFORES };
+enum before {
+  UNUSED,
+  STOPPED,
+  BLOCKED,
+  FIRED,
+  CLOSES,
+  LATE,
+  NOT_EMPTY,
+  BEFORES
+};
 
-static const char *const befores[BEFORES] = {
-    "unused", "stopped", "fired", "fired, a close follows", "not empty"};
+static const char *const befores[BEFORES] = {"unused",
+                                             "stopped",
+                                             "blocked before the stop",
+                                             "fired",
+                                             "fired, a close follows",
+                                             "stopped after the sleep",
+                                             "not empty"};
 
 static void
 close_another(test_timer_t *fired)
@@ -343,8 +363,10 @@ START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
 {
   static test_timer_t distant;
   enum before before = (enum before)(_i / 2);
-  unsigned fired = before == FIRED || before == FIRED_AND_CLOSES;
+  unsigned fired = before == FIRED || before == CLOSES;
 
+  then = RETURN;
+  length_ms = 10000;
   open_wheel(10, 512);
   test_timer_init(&own);
   begin_prepare(&prepare, start_in_prepare);
@@ -353,13 +375,20 @@ START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
   if (before == NOT_EMPTY)
     begin_test_timer(&distant, 100000, 0);
   else if (before != UNUSED)
-    test_timer_start(&own, 100, 0);
-  if (before == STOPPED)
+    test_timer_start(&own, before == BLOCKED || before == LATE ? 70000 : 100,
+                     0);
+  if (before == BLOCKED) {
+    uv_close((uv_handle_t *)&check, block_in_close);
+    (void)uv_run(&loop, UV_RUN_ONCE);
+  }
+  if (before == STOPPED || before == BLOCKED)
     test_timer_stop(&own);
-  own.then = before == FIRED_AND_CLOSES ? close_another : NULL;
+  own.then = before == CLOSES ? close_another : NULL;
   while (own.fired < fired)
     (void)uv_run(&loop, UV_RUN_ONCE);
   virtual_time_advance_ms(50000);
+  if (before == LATE)
+    test_timer_stop(&own);
   prepare.data = _i % 2 ? &own : NULL;
   if (prepare.data == NULL)
     test_timer_start(&own, 5000, 0);
@@ -384,7 +413,7 @@ START_TEST(the_allowance_tells_when_stalls_will_not_be_forgiven)
   open_wheel(100, 512);
   begin_test_timer(&distant, 100000000, 0);
   length_ms = 4000;
-  updates = false;
+  then = RETURN;
   ck_assert_uint_eq(stats_of_wheel().allowance_ms, ALLOWANCE_MS);
   while (stats_of_wheel().stalls_unforgiven == 0) {
     before_ms = allowed_ms;
@@ -406,7 +435,7 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      {each_callback_that_blocks_the_loop_is_a_stall, 0, 4 * (WAYS + POLL)},
+      {each_callback_that_blocks_the_loop_is_a_stall, 0, 4 * (WAYS + 2 * POLL)},
       {a_uv_timer_that_is_due_with_the_driver_is_a_stall_if_it_blocks, 0, 2},
       EACH(a_late_poll_hides_no_stall_that_follows, late_polls),
       EACH(a_frame_between_two_runs_is_no_stall, drives),

@@ -390,43 +390,6 @@ START_TEST(a_stall_around_the_call_of_the_wheel_s_timer_is_one)
 }
 END_TEST
 
-static bool starts_late; /* by a time from before the block */
-
-static void
-stop_other(uv_prepare_t *prepare)
-{
-  if (waiting.fired == 0 || !uvwheel_timer_is_active(&other.base))
-    return;
-  test_timer_stop(&other);
-  if (prepare->data == NULL)
-    return;
-  starts_late |= uv_now(&loop) < virtual_time_ns() / 1000000;
-  test_timer_start(&other, 300, 0);
-}
-
-/* P6. But not for a timer that starts by a time from before the block. (Where
- * nobody tells whether the loop is quiet, libuv has updated its time.) */
-START_TEST(an_empty_wheel_forgets_what_has_blocked_the_loop)
-{
-  static uv_prepare_t prepare;
-
-  open_wheel_with_stalls(0);
-  test_timer_init(&waiting);
-  test_timer_init(&other);
-  ck_assert_int_eq(uv_async_init(&loop, &io, on_io), 0);
-  begin_prepare(&prepare, stop_other);
-  prepare.data = _i == 0 ? NULL : &other;
-  waiting.then = block_1_s;
-  test_timer_start(&other, 5000, 0);
-  test_timer_start(&waiting, 100, 0);
-  run_for(1200);
-  ck_assert(uvwheel_timer_is_active(&waiting.base));
-  ck_assert_uint_eq(stats_of_wheel().stalls, starts_late);
-  if (uv_backend_fd(&loop) >= 0)
-    ck_assert_uint_eq(starts_late, (unsigned)_i);
-}
-END_TEST
-
 /* P6. The wheel is not empty while it fires. */
 START_TEST(a_repeat_that_is_alone_on_its_wheel_has_stalls)
 {
@@ -476,7 +439,6 @@ main(void)
       TEST(the_clock_is_not_set_back_to_before_zero),
       EACH(nothing_that_is_done_before_the_turn_hides_a_stall, acts),
       {a_stall_around_the_call_of_the_wheel_s_timer_is_one, 0, 4},
-      {an_empty_wheel_forgets_what_has_blocked_the_loop, 0, 2},
       TEST(a_repeat_that_is_alone_on_its_wheel_has_stalls),
       TEST(a_job_that_starts_itself_again_is_no_stall),
   };
