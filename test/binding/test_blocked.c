@@ -322,25 +322,14 @@ START_TEST(a_program_may_sleep_after_a_run_has_ended)
 }
 END_TEST
 
-/* Why the wheel is empty before the sleep, or that it is not. */
-enum before {
-  UNUSED,
-  STOPPED,
-  BLOCKED,
-  FIRED,
-  CLOSES,
-  LATE,
-  NOT_EMPTY,
-  BEFORES
-};
+/* What has become of the timer before the sleep: it was not used; it was
+ * stopped, perhaps after a callback had blocked the loop; it has fired, perhaps
+ * with a close that follows; it is stopped late, after the sleep. Or another
+ * timer is active. */
+enum before { UNUSED, STOPPED, BLOCKED, FIRED, CLOSES, LATE, OTHER, BEFORES };
 
-static const char *const befores[BEFORES] = {"unused",
-                                             "stopped",
-                                             "blocked before the stop",
-                                             "fired",
-                                             "fired, a close follows",
-                                             "stopped after the sleep",
-                                             "not empty"};
+static const char *const befores[BEFORES] = {
+    "unused", "stopped", "blocked", "fired", "closes", "late", "other"};
 
 static void
 close_another(test_timer_t *fired)
@@ -372,7 +361,7 @@ START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
   begin_prepare(&prepare, start_in_prepare);
   ck_assert_int_eq(uv_check_init(&loop, &check), 0);
   run_for(10);
-  if (before == NOT_EMPTY)
+  if (before == OTHER)
     begin_test_timer(&distant, 100000, 0);
   else if (before != UNUSED)
     test_timer_start(&own, before == BLOCKED || before == LATE ? 70000 : 100,
