@@ -388,6 +388,22 @@ START_TEST(a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it)
 }
 END_TEST
 
+/* P6. By a time of the loop from before the sleep. */
+START_TEST(a_start_hides_no_sleep_that_was_too_long)
+{
+  static test_timer_t distant, late;
+
+  open_wheel(10, 512);
+  begin_test_timer(&distant, 20000, 0);
+  run_for(10);
+  virtual_time_advance_ms(50000);
+  begin_test_timer(&late, 5000, 0);
+  run_for(10);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_ge(stats_of_wheel().stall_sum_ms, 50000 - 20000);
+}
+END_TEST
+
 /* ---- What the allowance shows -------------------------------------------- */
 
 /* P6. A server that saves for 4 s each minute is forgiven for 49 minutes. The
@@ -431,6 +447,7 @@ main(void)
       EACH(a_program_may_sleep_after_a_run_has_ended, ends),
       {a_start_after_a_sleep_between_two_runs_makes_no_stall_of_it, 0,
        2 * BEFORES},
+      TEST(a_start_hides_no_sleep_that_was_too_long),
       TEST(the_allowance_tells_when_stalls_will_not_be_forgiven),
   };
 
