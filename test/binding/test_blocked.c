@@ -322,10 +322,9 @@ START_TEST(a_program_may_sleep_after_a_run_has_ended)
 }
 END_TEST
 
-/* What has become of the timer before the sleep: it was not used; it was
- * stopped, perhaps after a callback had blocked the loop; it has fired, perhaps
- * with a close that follows; it is stopped late, after the sleep. Or another
- * timer is active. */
+/* What became of the timer before the sleep: it was unused; stopped, at once or
+ * after a callback has blocked the loop; or it has fired, and a close follows.
+ * Late: it is stopped after the sleep. Or another timer is active. */
 enum before { UNUSED, STOPPED, BLOCKED, FIRED, CLOSES, LATE, OTHER, BEFORES };
 
 static const char *const befores[BEFORES] = {

@@ -225,8 +225,7 @@ close_in_callback(request_t *request)
   ck_assert_int_eq(post_in_vain(&wheel, on_request), UV_ECANCELED);
 }
 
-/* In a turn whose budget is enough for five. Nothing wakes the loop for those
- * that are left: on Windows libuv aborts if a closing handle is sent to. */
+/* A turn calls back five. For the rest nothing sends to the closing handle. */
 START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
 {
   struct pollfd backend = {.fd = uv_backend_fd(&loop), .events = POLLIN};
