@@ -227,15 +227,14 @@ typedef struct uvwheel_stats_s {
   uint64_t examined;      /* timers that the hand looked at                  */
   uint64_t turns;         /* turns; one may find all its timers stopped      */
   uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
+  uint64_t turns_overrun; /* turns that took more than twice turn_ms         */
   uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
   uint64_t stalls;        /* of the loop, while a timer was active (P6)      */
-  uint64_t stalls_unforgiven; /* stalls that found the allowance used up     */
-  uint64_t stall_max_ms;      /* the longest stall                           */
-  uint64_t stall_sum_ms;      /* all stalls together, forgiven or not        */
-  uint64_t allowance_ms; /* how much time may be forgiven now                */
-  uint64_t set_back_ms;  /* how far the wheel's clock is behind the loop's   */
+  uint64_t stall_max_ms;  /* the longest stall                               */
+  uint64_t stall_sum_ms;  /* all stalls together                             */
+  uint64_t put_back;      /* timers put back after a stall                   */
   uint64_t lateness_max_ms; /* the largest                                   */
   uint64_t lateness_sum_ms; /* the sum for all timers in lateness            */
   uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* without fired_soonest      */
@@ -281,10 +280,6 @@ UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
 UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
-
-/* The wheel's clock: uv_now() minus the ms that were forgiven after stalls
- * (P6). After a stall it steps back. 0 for NULL or a closing wheel. */
-UVWHEEL_EXTERN uint64_t uvwheel_now(const uvwheel_t *wheel);
 
 /* The number of active timers. */
 UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);

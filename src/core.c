@@ -54,8 +54,8 @@
  * stay in the slot on a list of their own (kept), which goes back to the front
  * of the lane at the end: behind it is what callbacks have inserted meanwhile.
  *
- * A pass is given up when the clock steps back behind it, when an entry of an
- * earlier tick is inserted, after a draw, and before a walk. Its entries go
+ * A pass is given up when an entry of an earlier tick is inserted, after a
+ * draw, and before a walk. Its entries go
  * back to the front of the slot's lanes; the next pass goes on where it has
  * stopped.
  *
@@ -135,7 +135,6 @@ uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                .slot_mask = slots - 1,
                .lanes_end = (flags & UVWHEEL_FIFO) ? offsetof(slot_t, lanes[1])
                                                    : sizeof(slot_t),
-               .capacity = UINT64_MAX,
                .slots = memory,
                .next_tick = NEVER};
   core->occupied = (uint64_t *)(core->slots + slots);
@@ -171,14 +170,6 @@ uvwheel__core_vacate_all(core_t *core)
   core->pass_lanes = 0;
   if (core->active == 0) /* in a walk it stays, maybe too early */
     core->next_tick = NEVER;
-}
-
-static void
-hand_out(core_t *core, uvwheel_entry_t *entry)
-{
-  core->stats.fired++;
-  if (!uvwheel__core_remove(core, entry))
-    uvwheel__core_vacate_all(core);
 }
 
 NOINLINE bool
@@ -227,11 +218,13 @@ begin_pass(core_t *core, uint64_t now_ms)
 }
 
 /* Looks at an entry, which is on no list, in a pass of that time. Returns
- * whether the entry is due. */
-static bool
+ * whether the entry is due. (The usual put is inlined: in a server nearly all
+ * entries were refreshed.) */
+static inline bool
 look_at(core_t *core, uvwheel_entry_t *entry, uint64_t pass_ms)
 {
   uint64_t tick;
+  slot_t *slot;
   bool stays;
 
   if (entry->due_ms < pass_ms) {
@@ -239,12 +232,15 @@ look_at(core_t *core, uvwheel_entry_t *entry, uint64_t pass_ms)
     return true;
   }
   tick = tick_after(core, entry->due_ms);
+  slot = slot_of(core, tick);
   stays = ((tick ^ core->hand) & core->slot_mask) == 0;
   core->stats.rescheduled += !stays;
   if (UNLIKELY(stays && is_fifo(core))) {
-    if (!has_pass_by(slot_of(core, tick), tick))
+    if (!has_pass_by(slot, tick))
       uvwheel__core_plan_pass(core, tick);
     append(&core->kept, &entry->link);
+  } else if (LIKELY(has_pass_by(slot, tick))) {
+    append_to_slot(core, slot, entry);
   } else {
     (void)uvwheel__core_put(core, entry);
   }
@@ -330,8 +326,8 @@ uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
     append_to_slot(core, slot, entry);
     return false;
   }
-  /* The hand has passed the tick: a pass of that tick goes on, or the clock has
-   * stepped back, or the insert is late; then the hand goes back, too. */
+  /* The hand has passed the tick: a pass of that tick goes on, or the insert is
+   * late; then the hand goes back, too. */
   if (UNLIKELY(tick <= core->hand)) {
     if (core->pass_lanes != 0 && tick == core->hand) {
       append(&core->pending[core->pass_lanes - 1], &entry->link);
@@ -358,8 +354,7 @@ uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
 static uvwheel_entry_t *
 find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
 {
-  if (UNLIKELY(now_ms < hand_ms(core)))
-    give_up_pass(core);
+  MUST_HOLD(core->pass_lanes == 0 || hand_ms(core) <= now_ms);
   for (;;) {
     while (!list_is_empty(&core->due)) {
       uvwheel_entry_t *entry = entry_of(core->due.next);
@@ -381,15 +376,9 @@ find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
 }
 
 uvwheel_entry_t *
-uvwheel__core_expire(core_t *core, uint64_t now_ms, uint64_t *budget)
+uvwheel__core_find_due(core_t *core, uint64_t now_ms, uint64_t *budget)
 {
-  uvwheel_entry_t *entry = find_due(core, now_ms, CHUNK, budget);
-
-  if (entry != NULL) {
-    (*budget)--;
-    hand_out(core, entry);
-  }
-  return entry;
+  return find_due(core, now_ms, CHUNK, budget);
 }
 
 /* ---- Before their time -------------------------------------------------- */
@@ -418,7 +407,7 @@ uvwheel__core_take_drawn(core_t *core)
     uvwheel_entry_t *entry = entry_of(core->drawn.next);
     if (entry->due_ms < core->drawn_ms) {
       core->stats.fired_soonest++;
-      hand_out(core, entry);
+      uvwheel__core_hand_out(core, entry);
       return entry;
     }
     (void)uvwheel__core_move(core, entry, entry->due_ms);

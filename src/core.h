@@ -38,7 +38,6 @@ typedef struct core_s {
   uint64_t reciprocal_ms; /* times below this are divided that way           */
   uint64_t slot_mask;     /* slots - 1, and slots are a power of two         */
   uint64_t lanes_end;     /* the place behind the last lane of a slot        */
-  uint64_t capacity;      /* entries that may be active at once              */
   slot_t *slots;
   uint64_t *occupied; /* a bit for each slot                                 */
   uint64_t *soonest;  /* for each word of those bits: no slot of the word has a
@@ -199,7 +198,7 @@ size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags);
 void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                         uint32_t flags, void *memory);
 
-/* When uvwheel__core_expire should be called next; UINT64_MAX: never. Nothing
+/* When uvwheel__core_find_due should be called next; UINT64_MAX: never. Nothing
  * expires earlier; maybe nothing expires then. */
 static inline uint64_t
 uvwheel__core_next_ms(const core_t *core)
@@ -214,10 +213,9 @@ uvwheel__core_next_ms(const core_t *core)
  * whether uvwheel__core_next_ms may have become earlier. */
 bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry);
 
-/* Puts an entry that is not active into the wheel, due at due_ms; fewer than
- * capacity must be active. Returns false if the caller has to call
- * uvwheel__core_put next. (It is not called here, so that the usual start of a
- * timer needs no stack.) */
+/* Puts an entry that is not active into the wheel, due at due_ms. Returns false
+ * if the caller has to call uvwheel__core_put next. (It is not called here, so
+ * that the usual start of a timer needs no stack.) */
 static inline bool
 uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
@@ -256,15 +254,22 @@ uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry)
  * the entry is enough. */
 bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
-/* Moves the hand on, at most to now_ms, and hands out one entry that expires by
- * then, which is no longer active; call it until it returns NULL. Between two
- * calls the caller may do anything with the wheel. A clock that steps back is
- * followed: nothing expires early. Each entry that is handed out, or that the
- * hand looks at in vain, takes one from *budget. When that is 0 the call
- * returns NULL; if something is left, uvwheel__core_next_ms is not after
- * now_ms. */
-uvwheel_entry_t *uvwheel__core_expire(core_t *core, uint64_t now_ms,
-                                      uint64_t *budget);
+/* Moves the hand on, at most to now_ms, and returns an entry that has expired
+ * by then, which stays active; NULL if there is none, or *budget is 0. Each
+ * entry that is looked at in vain takes one from *budget. If that becomes 0 and
+ * something is left, uvwheel__core_next_ms is not after now_ms. Requires that a
+ * pass that goes on is not after now_ms: uvwheel__core_next_ms tells. */
+uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
+                                        uint64_t *budget);
+
+/* Takes an entry that was found due out of the wheel, to be fired. */
+static inline void
+uvwheel__core_hand_out(core_t *core, uvwheel_entry_t *entry)
+{
+  core->stats.fired++;
+  if (!uvwheel__core_remove(core, entry))
+    uvwheel__core_vacate_all(core);
+}
 
 /* Draws up to `count` active entries, those that are due soonest (to the tick;
  * a postponed entry counts with its new due time). They stay active until

@@ -15,23 +15,23 @@
 static bool
 take(uvwheel_state_t *state)
 {
-  if (state->taken == NULL) {
-    uv_mutex_lock(&state->mutex);
-    state->taken = state->posted;
-    state->posted = NULL;
-    state->posted_end = &state->posted;
-    uv_mutex_unlock(&state->mutex);
+  if (state->mailbox.taken == NULL) {
+    uv_mutex_lock(&state->mailbox.mutex);
+    state->mailbox.taken = state->mailbox.posted;
+    state->mailbox.posted = NULL;
+    state->mailbox.posted_end = &state->mailbox.posted;
+    uv_mutex_unlock(&state->mailbox.mutex);
   }
-  return state->taken != NULL;
+  return state->mailbox.taken != NULL;
 }
 
 /* Calls back the first request, whose callback may free it. */
 static void
 call_first(uvwheel_state_t *state, int status)
 {
-  uvwheel_post_t *post = state->taken;
+  uvwheel_post_t *post = state->mailbox.taken;
 
-  state->taken = post->next;
+  state->mailbox.taken = post->next;
   post->cb(post, status);
 }
 
@@ -42,14 +42,14 @@ call_first(uvwheel_state_t *state, int status)
 void
 uvwheel__on_post(uv_async_t *async)
 {
-  uvwheel_state_t *state = CONTAINER_OF(async, uvwheel_state_t, async);
+  uvwheel_state_t *state = CONTAINER_OF(async, uvwheel_state_t, mailbox.async);
   uint64_t budget = state->options.turn_budget;
-  bool were_left = state->taken != NULL;
+  bool were_left = state->mailbox.taken != NULL;
   batch_t batch;
 
   (void)take(state);
   uvwheel__begin_batch(&batch);
-  while (state->taken != NULL && budget-- != 0 && !IS_CLOSING(*async)) {
+  while (state->mailbox.taken != NULL && budget-- != 0 && !IS_CLOSING(*async)) {
     call_first(state, 0);
     if (count_callback(state, &batch))
       break;
@@ -57,7 +57,7 @@ uvwheel__on_post(uv_async_t *async)
   (void)uvwheel__read_clock(state, &batch);
   if (were_left)
     (void)take(state);
-  if (state->taken != NULL && !IS_CLOSING(*async))
+  if (state->mailbox.taken != NULL && !IS_CLOSING(*async))
     (void)uv_async_send(async);
 }
 
@@ -76,14 +76,14 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
 
   if (state == NULL || is_closing(state))
     return UV_EINVAL;
-  if (state->has_mailbox)
+  if (state->mailbox.is_open)
     return UV_EALREADY;
-  error = uv_async_init(state->loop, &state->async, uvwheel__on_post);
+  error = uv_async_init(state->loop, &state->mailbox.async, uvwheel__on_post);
   if (error != 0)
     return error;
-  state->posted_end = &state->posted;
-  state->has_mailbox = true;
-  uvwheel__update_refs(state);
+  state->mailbox.posted_end = &state->mailbox.posted;
+  state->mailbox.is_open = true;
+  uvwheel__set_unref(state, state->wake.is_unref);
   return 0;
 }
 
@@ -101,17 +101,17 @@ uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
   state = LOAD_STATE(&wheel->state);
   if (state == NULL)
     return UV_ECANCELED;
-  if (!state->has_mailbox)
+  if (!state->mailbox.is_open)
     return UV_EINVAL;
-  uv_mutex_lock(&state->mutex);
+  uv_mutex_lock(&state->mailbox.mutex);
   error = state->is_close_called ? UV_ECANCELED : 0;
   if (error == 0) {
     post->next = NULL;
     post->cb = cb;
-    *state->posted_end = post;
-    state->posted_end = &post->next;
-    (void)uv_async_send(&state->async);
+    *state->mailbox.posted_end = post;
+    state->mailbox.posted_end = &post->next;
+    (void)uv_async_send(&state->mailbox.async);
   }
-  uv_mutex_unlock(&state->mutex);
+  uv_mutex_unlock(&state->mailbox.mutex);
   return error;
 }

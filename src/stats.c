@@ -20,10 +20,8 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   *stats = state->core.stats;
   stats->active = state->core.active;
   stats->stopped = stats->started - stats->active - stats->fired;
-  stats->set_back_ms = state->set_back_ms;
-  stats->allowance_ms = uvwheel__get_allowance(state);
   if (!is_closing(state))
-    stats->overdue_ms = excess(to_wheel_ms(state, loop_now(state)),
+    stats->overdue_ms = excess(without_lag(state, loop_now(state)),
                                uvwheel__core_next_ms(&state->core));
 }
 
@@ -43,8 +41,8 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 
   if (get_state(wheel) == NULL || slot > wheel->state->core.slot_mask)
     return 0;
-  return uvwheel__core_count_slot(
-      &wheel->state->core, slot, wheel_now(wheel->state), &later, &most_rounds);
+  return uvwheel__core_count_slot(&wheel->state->core, slot,
+                                  now_or_0(wheel->state), &later, &most_rounds);
 }
 
 /* ---- The page for the operator ------------------------------------------ */
@@ -63,8 +61,7 @@ print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
           uvwheel_version_string(), slots, core->tick_ms,
           (double)slots * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
-  fprintf(stream, "hand      tick " U64,
-          tick_after(core, wheel_now(state)) - 1);
+  fprintf(stream, "hand      tick " U64, tick_after(core, now_or_0(state)) - 1);
   if (core->next_tick != NEVER)
     fprintf(stream, ", next look at tick " U64, core->next_tick);
   fprintf(stream, ", overdue by " U64 " ms\n", stats->overdue_ms);
@@ -74,9 +71,9 @@ print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
           stats->active, stats->started, stats->stopped, stats->fired);
   fprintf(stream,
           "work      " U64 " examined, " U64 " rescheduled; " U64 " turns, " U64
-          " cut, the longest %.1f ms\n",
+          " cut, " U64 " overrun, the longest %.1f ms\n",
           stats->examined, stats->rescheduled, stats->turns, stats->turns_cut,
-          (double)stats->turn_max_us / 1000);
+          stats->turns_overrun, (double)stats->turn_max_us / 1000);
 }
 
 /* A character per column, from the slot of the next tick on: how full its slots
@@ -116,11 +113,10 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
           (double)stats->lateness_sum_ms / (double)(timers + (timers == 0)),
           stats->lateness_max_ms);
   fprintf(stream,
-          "trouble   " U64 " stalls, the longest " U64 " ms, " U64
-          " not forgiven; clock set back by " U64 " ms in all, " U64
-          " ms allowed now; " U64 " fired soonest\n",
-          stats->stalls, stats->stall_max_ms, stats->stalls_unforgiven,
-          stats->set_back_ms, stats->allowance_ms, stats->fired_soonest);
+          "trouble   " U64 " stalls, the longest " U64 " ms; " U64
+          " timers put back, " U64 " fired soonest\n",
+          stats->stalls, stats->stall_max_ms, stats->put_back,
+          stats->fired_soonest);
 }
 
 void
@@ -132,6 +128,6 @@ uvwheel_print(const uvwheel_t *wheel, FILE *stream)
     return;
   uvwheel_get_stats(wheel, &stats);
   print_counts(wheel->state, &stats, stream);
-  print_slots(&wheel->state->core, wheel_now(wheel->state), stream);
+  print_slots(&wheel->state->core, now_or_0(wheel->state), stream);
   print_lateness(&stats, stream);
 }

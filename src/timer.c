@@ -62,19 +62,7 @@ is_active(const uvwheel_timer_t *timer)
   return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_IDLE);
 }
 
-/* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without
- * one, the timeout. (If a refresh had to choose between two fields, it would
- * take 0.3 ns more, 1 ns more if the timer is cold.)
- * uvwheel_timer_t.timeout is that of the last start if the timer repeats, else
- * NO_REPEAT. */
-#define NO_REPEAT UINT64_MAX
-
-static inline bool
-repeats(const uvwheel_timer_t *timer)
-{
-  return timer->timeout != NO_REPEAT;
-}
-
+/* Requires that the timer has no flag of an earlier wait. */
 static inline void
 set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
 {
@@ -83,41 +71,17 @@ set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
   if (repeat != 0) {
     timer->interval = repeat;
     timer->timeout = timeout != NO_REPEAT ? timeout : NO_REPEAT - 1;
+    if (timeout != repeat)
+      timer->wheel_and_flags |= TIMER_FIRST;
   }
 }
 
-/* A due time is computed in three places: here, for every case; in postpone, in
- * two instructions; and in uvwheel_timer_start, with one test less. With
- * due_after alone a refresh of a cold timer takes 18.3 ns instead of 17.1, a
- * start 36.2 instead of 34.7. */
-static uint64_t
-due_after(uvwheel_state_t *state, uint64_t delay_ms)
-{
-  if (UNLIKELY(loop_now(state) < state->set_back_ms))
-    uvwheel__step_back(state, 0);
-  return add_ms(loop_now(state) - state->set_back_ms, delay_ms);
-}
-
 /* ---- Becoming active and idle ------------------------------------------- */
-
-/* A timer has become active (change is 1) or idle (-1): that may change who
- * keeps the loop alive. */
-static inline void
-update_unrefd(uvwheel_state_t *state, const uvwheel_timer_t *timer, int change)
-{
-  if (((timer->wheel_and_flags & TIMER_UNREF) | state->unrefd) == 0)
-    return;
-  if (timer->wheel_and_flags & TIMER_UNREF)
-    state->unrefd += (uint64_t)(int64_t)change;
-  uvwheel__update_refs(state);
-}
 
 /* The usual cases call this only at their end, so that they need no stack. */
 static NOINLINE int
 insert_slow(uvwheel_state_t *state, uvwheel_timer_t *timer)
 {
-  if (state->core.active == 1)
-    uvwheel__forget_blocked(state);
   if (uvwheel__core_put(&state->core, &timer->entry))
     uvwheel__arm(state);
   return 0;
@@ -132,12 +96,11 @@ insert(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t due_ms)
 }
 
 /* The unusual cases: the due time is earlier than before, or past UINT64_MAX,
- * or the loop's clock has stepped back, or a timer of a FIFO wheel goes to the
- * end of the queue. */
+ * or a timer of a FIFO wheel goes to the end of the queue. */
 static NOINLINE int
 move(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
-  uint64_t due_ms = due_after(state, delay_ms);
+  uint64_t due_ms = add_ms(loop_now(state), delay_ms);
 
   if (due_ms == UINT64_MAX) /* never reached, wherever the timer waits */
     timer->entry.due_ms = due_ms;
@@ -152,10 +115,8 @@ postpone(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
 {
   uint64_t due_ms;
 
-  if (UNLIKELY(
-          SUBTRACT_OVERFLOWS(loop_now(state), state->set_back_ms, &due_ms) ||
-          ADD_OVERFLOWS(due_ms, delay_ms, &due_ms) ||
-          due_ms < timer->entry.due_ms))
+  if (UNLIKELY(ADD_OVERFLOWS(loop_now(state), delay_ms, &due_ms) ||
+               due_ms < timer->entry.due_ms))
     return move(state, timer, delay_ms);
   timer->entry.due_ms = due_ms;
   return 0;
@@ -170,59 +131,15 @@ can_postpone(const uvwheel_timer_t *timer, uvwheel_state_t **state)
          !is_fifo(&(*state)->core);
 }
 
-/* When a repeat that fires in a turn up to limit_ms is due again: at the first
- * time of the beat that is not before the last tick of that turn. A later time,
- * such as now, would halve the rate of a beat in phase with the ticks. */
-static uint64_t
-next_due_ms(const uvwheel_state_t *state, const uvwheel_timer_t *timer,
-            uint64_t limit_ms)
-{
-  uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;
-  uint64_t repeat = timer->interval;
-  uint64_t next_ms = add_ms(timer->entry.due_ms, repeat);
-  uint64_t tick_ms = limit_ms - limit_ms % state->core.tick_ms;
-
-  if (missed == UVWHEEL_MISSED_DELAY)
-    return add_ms(wheel_now(state), repeat);
-  if (missed == UVWHEEL_MISSED_BURST || next_ms >= tick_ms)
-    return next_ms;
-  return add_ms(tick_ms, (repeat - (tick_ms - next_ms) % repeat) % repeat);
-}
-
-/* A repeat counts as active all the time. So, unlike insert_slow, this does not
- * forget what has blocked the loop. */
-static NOINLINE void
-start_repeat(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
-{
-  uint64_t due_ms = next_due_ms(state, timer, limit_ms);
-
-  if (!uvwheel__core_insert(&state->core, &timer->entry, due_ms) &&
-      uvwheel__core_put(&state->core, &timer->entry))
-    uvwheel__arm(state);
-}
-
 #ifdef UVWHEEL_CHECKS
 static THREAD_LOCAL const uvwheel_timer_t *called_back; /* its callback runs */
-#define SET_CALLED_BACK(timer) (called_back = (timer))
-#else
-#define SET_CALLED_BACK(timer) ((void)0)
-#endif
 
 void
-uvwheel__fire(uvwheel_state_t *state, uvwheel_entry_t *entry, uint64_t limit_ms)
+uvwheel__set_called_back(const uvwheel_timer_t *timer)
 {
-  uvwheel_timer_t *timer = timer_of(entry);
-
-  if (repeats(timer)) {
-    start_repeat(state, timer, limit_ms);
-  } else {
-    timer->wheel_and_flags |= TIMER_IDLE;
-    update_unrefd(state, timer, -1);
-  }
-  SET_CALLED_BACK(timer);
-  timer->cb(timer);
-  SET_CALLED_BACK(NULL);
+  called_back = timer;
 }
+#endif
 
 /* ---- Functions ---------------------------------------------------------- */
 
@@ -250,17 +167,18 @@ static NOINLINE int
 start_any(uvwheel_timer_t *timer, uint64_t delay_ms)
 {
   uvwheel_state_t *state;
+  bool was_active = is_active(timer);
 
   if (!is_initialised(timer) || is_closing(state_of(timer)))
     return UV_EINVAL;
   state = remember_state(timer);
-  if (is_active(timer))
-    return (is_fifo(&state->core) ? move : postpone)(state, timer, delay_ms);
-  if (state->core.active >= state->core.capacity)
+  if (!was_active && state->core.active >= state->max_timers)
     return UV_ENOBUFS;
-  timer->wheel_and_flags &= ~TIMER_IDLE;
-  (void)insert(state, timer, due_after(state, delay_ms));
-  update_unrefd(state, timer, 1);
+  timer->wheel_and_flags &= ~(TIMER_IDLE | TIMER_WAIT);
+  if (was_active)
+    return (is_fifo(&state->core) ? move : postpone)(state, timer, delay_ms);
+  (void)insert(state, timer, add_ms(loop_now(state), delay_ms));
+  update_unref(state, timer, 1);
   return 0;
 }
 
@@ -289,11 +207,11 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   MISUSE_IF(
       timeout >> 63 != 0 && timeout != UINT64_MAX, &timer->entry,
       "started with a timeout of 2^63 ms or more: a negative difference?");
-  /* If the clock has stepped back, the difference wraps to 2^63 or more. */
   if (guess_state(timer, TIMER_IDLE, &state) && !is_closing(state) &&
-      !ADD_OVERFLOWS(loop_now(state) - state->set_back_ms, timeout, &due_ms) &&
+      !ADD_OVERFLOWS(loop_now(state), timeout, &due_ms) &&
       due_ms < state->core.reciprocal_ms &&
-      state->core.active < state->core.capacity && LIKELY(state->unrefd == 0)) {
+      state->core.active < state->max_timers &&
+      LIKELY(state->wake.unref_timers == 0)) {
     timer->wheel_and_flags = (uintptr_t)state;
     timer->cb = cb;
     set_times(timer, timeout, repeat);
@@ -307,15 +225,10 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return start_slow(timer, cb, timeout, repeat);
 }
 
-/* From now on the loop may sleep for ever. Up to now callbacks may have blocked
- * it: that is counted first, unless the loop may have slept instead. */
 static NOINLINE int
 stop_last(uvwheel_state_t *state)
 {
   uvwheel__core_vacate_all(&state->core);
-  if (!is_closing(state) &&
-      state->sleep_until_loop_ms <= state->counted_loop_ms)
-    uvwheel__add_blocked(state);
   uvwheel__disarm(state);
   return 0;
 }
@@ -331,9 +244,10 @@ stop_slow(uvwheel_timer_t *timer)
     return 0; /* and there may be no wheel any more */
   state = remember_state(timer);
   timer->wheel_and_flags |= TIMER_IDLE;
+  timer->wheel_and_flags &= ~TIMER_WAIT;
   if (!uvwheel__core_remove(&state->core, &timer->entry))
     (void)stop_last(state);
-  update_unrefd(state, timer, -1);
+  update_unref(state, timer, -1);
   return 0;
 }
 
@@ -342,7 +256,8 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
 {
   uvwheel_state_t *state;
 
-  if (timer == NULL || !guess_state(timer, 0, &state) || state->unrefd != 0)
+  if (timer == NULL || !guess_state(timer, 0, &state) ||
+      state->wake.unref_timers != 0)
     return stop_slow(timer);
   timer->wheel_and_flags = (uintptr_t)state | TIMER_IDLE;
   if (UNLIKELY(!uvwheel__core_remove(&state->core, &timer->entry)))
@@ -378,6 +293,7 @@ refresh_slow(uvwheel_timer_t *timer)
             "refreshed in its own callback, where it is not active: start it");
   if (!is_active(timer))
     return UV_EINVAL;
+  timer->wheel_and_flags &= ~TIMER_WAIT;
   return postpone(remember_state(timer), timer, timer->interval);
 }
 
@@ -410,7 +326,7 @@ uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
 {
   if (!is_active(timer))
     return 0;
-  return excess(timer->entry.due_ms, wheel_now(state_of(timer)));
+  return excess(timer->entry.due_ms, now_or_0(state_of(timer)));
 }
 
 uint64_t
@@ -419,14 +335,16 @@ uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
   if (!is_active(timer))
     return 0;
   return rounds_of(&state_of(timer)->core, &timer->entry,
-                   wheel_now(state_of(timer)));
+                   now_or_0(state_of(timer)));
 }
 
 void
 uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
-  if (is_initialised(timer))
-    set_times(timer, repeats(timer) ? timer->timeout : timer->interval, repeat);
+  if (!is_initialised(timer))
+    return;
+  timer->wheel_and_flags &= ~TIMER_FIRST;
+  set_times(timer, repeats(timer) ? timer->timeout : timer->interval, repeat);
 }
 
 uint64_t
@@ -451,10 +369,8 @@ set_timer_unref(uvwheel_timer_t *timer, uint64_t unref)
   if (!is_initialised(timer) || (timer->wheel_and_flags & TIMER_UNREF) == unref)
     return;
   timer->wheel_and_flags ^= TIMER_UNREF;
-  if (is_active(timer)) {
-    state_of(timer)->unrefd += unref ? 1 : (uint64_t)-1;
-    uvwheel__update_refs(state_of(timer));
-  }
+  if (is_active(timer))
+    uvwheel__count_unref(state_of(timer), unref ? 1 : -1);
 }
 
 void

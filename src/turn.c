@@ -2,41 +2,54 @@
 
 /* Turns: the check listens, the driver fires.
  *
- * When a timer is due, bytes of its peer may still wait in a socket. So what
- * may fire depends on one time: every byte that arrived before heard_loop_ms
- * was read.
+ * When a timer is due, bytes of its peer may still wait in a socket. So after
+ * each poll the check (a uv_check_t) is called. If something is due, it asks
+ * whether the loop is quiet: no descriptor is ready, none waits to be
+ * registered, and no request is queued. Then every byte that arrived before
+ * that poll returned was read, and the driver (a uv_timer_t) may fire what is
+ * due by that time, heard_ms. This is how libuv calls them, with what may run
+ * in between:
+ *
+ *   before 1.45                from 1.45 on               from 1.48 on
+ *   -----------                ------------               ------------
+ *   driver, other timers       (driver, other timers:     (as from 1.45 on)
+ *   idle, prepare               only as the run begins)
+ *   poll, and its callbacks    idle, prepare
+ *   check                      poll, and its callbacks    timers that are due
+ *   closes                     check                      are collected first,
+ *   after UV_RUN_ONCE: driver, closes                     then called; one that
+ *    other timers              driver, other timers       is started at 0 waits
+ *                                                         for the next pass
+ *
+ * The driver is due at the time of the wheel's next tick. If it is late, the
+ * check moves it behind all other timers that are due by now. Between the check
+ * and the driver callbacks may run: of closes, of those timers, of other
+ * checks. There are two outcomes. Usually they leave the sockets alone. If one
+ * resumes the reading of a socket, in which bytes may have waited for long, the
+ * driver finds a watcher that waits to be registered, and fires nothing.
+ *
+ * If something is due that was not heard, or if a turn was cut by its limits, a
+ * spell begins: polls do not wait, and the checks listen and fire until nothing
+ * is due.
  *
  *   on time:    poll --> check: is the loop quiet? --> driver fires
- *                        Then heard_loop_ms becomes the loop's time.
  *
  *   otherwise:  driver --> poll that does not wait --> check listens and fires
  *                            ^                            |
  *                            '--- something is due still -'
  *
- * After each poll the check (a uv_check_t) is called. If something is due, it
- * asks whether the loop is quiet: no descriptor is ready, none waits to be
- * registered, and no request is queued. Then heard_loop_ms is the loop's time,
- * which is when the poll returned. Once nothing is due it becomes 0: the clock
- * may step back, and reach that time a second time, unnoticed.
- *
- * The driver (a uv_timer_t) fires the timers that are due by heard_loop_ms. It
- * is due at the time of the wheel's next tick. The check moves it to the
- * present, behind all timers of the loop that are due by then. Their callbacks,
- * or those of another check, may resume the reading of a socket in which bytes
- * have waited for long. Then nothing counts as heard any more, unless a spell
- * has waited long enough.
- *
- * If something is due that was not heard, or if a turn was cut by its limits, a
- * spell begins: the idle handle keeps polls from waiting, and the checks listen
- * and fire until nothing is due. They fire only timers that were due at the
- * check before (checked_loop_ms): libuv has run its own timers up to that time.
+ * In a spell only timers fire that were due at the look before: libuv has run
+ * its own timers up to that time.
  *
  * Timers must also fire in a loop that always has I/O ready. There a timer
  * waits until two polls and a quarter of a tick have passed since it was due.
  * The wait of a spell begins when a check first finds that the loop is not
  * quiet. Its limit moves with the clock: a timer that becomes due meanwhile
  * waits as long. If callbacks that follow a check, such as timers of the loop,
- * take longer than MIN_WAIT_MS, the wait begins anew, once in a spell. */
+ * take longer than MIN_WAIT_MS, the wait begins anew, once in a spell.
+ *
+ * A timer that expires after a stall is put back, once, instead of fired. The
+ * stall was noticed when the wheel was looked at late (wake.c). */
 
 #include "binding.h"
 
@@ -50,25 +63,91 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
-/* ---- What may fire ------------------------------------------------------- */
+/* How many timers the check looks at before it asks whether the loop is quiet.
+ * If all of them were refreshed, as most are, the tick costs no system call. */
+#define MAX_LOOKS 256
 
-static bool
-is_due_by(const uvwheel_state_t *state, uint64_t loop_ms)
+/* ---- Batches ------------------------------------------------------------- */
+
+/* The most callbacks between two reads of the clock. A read takes some 25 ns,
+ * as long as a quick callback and its expiry. */
+#define MAX_UNREAD 16
+
+void
+uvwheel__begin_batch(batch_t *batch)
 {
-  return uvwheel__core_next_ms(&state->core) <= to_wheel_ms(state, loop_ms);
+  uint64_t now_ns = uv_hrtime();
+
+  *batch = (batch_t){.begin_ns = now_ns, .read_ns = now_ns, .read_every = 1};
 }
 
-/* Bytes may have waited for long in a socket whose reading a callback has just
- * resumed. libuv registers the socket before its next poll, which reads some of
- * them. */
-static void
-forget_if_watcher_waits(uvwheel_state_t *state)
+/* Reads the clock after each slow callback, and from time to time between quick
+ * ones, judging by the last callbacks. */
+bool
+uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch)
 {
-  if (is_watcher_waiting(state))
-    state->heard_loop_ms = 0;
+  uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000);
+  uint64_t now_ns = uv_hrtime();
+
+  state->core.stats.turn_max_us = max_of(
+      state->core.stats.turn_max_us, excess(now_ns, batch->begin_ns) / 1000);
+  if (now_ns - batch->read_ns > turn_ns / 8)
+    batch->read_every = 1;
+  else if (batch->read_every < MAX_UNREAD)
+    batch->read_every *= 2;
+  batch->read_ns = now_ns;
+  batch->unread = 0;
+  return state->options.turn_ms != UINT32_MAX &&
+         now_ns - batch->begin_ns >= turn_ns;
 }
 
 /* ---- Firing -------------------------------------------------------------- */
+
+/* When a repeat that fires in a turn up to limit_ms is due again: at the first
+ * time of the beat that is not before the last tick of that turn. A later time,
+ * such as now, would halve the rate of a beat in phase with the ticks. */
+static uint64_t
+next_due_ms(const uvwheel_state_t *state, const uvwheel_timer_t *timer,
+            uint64_t limit_ms)
+{
+  uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;
+  uint64_t repeat = timer->interval;
+  uint64_t next_ms = add_ms(timer->entry.due_ms, repeat);
+  uint64_t tick_ms = limit_ms - limit_ms % state->core.tick_ms;
+
+  if (missed == UVWHEEL_MISSED_DELAY)
+    return add_ms(loop_now(state), repeat);
+  if (missed == UVWHEEL_MISSED_BURST || next_ms >= tick_ms)
+    return next_ms;
+  return add_ms(tick_ms, (repeat - (tick_ms - next_ms) % repeat) % repeat);
+}
+
+static NOINLINE void
+start_repeat(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
+{
+  uint64_t due_ms = next_due_ms(state, timer, limit_ms);
+
+  if (!uvwheel__core_insert(&state->core, &timer->entry, due_ms) &&
+      uvwheel__core_put(&state->core, &timer->entry))
+    uvwheel__arm(state);
+}
+
+/* A turn that fires the timers that are due by limit_ms has taken the timer out
+ * of the core: starts it again if it repeats, and calls its callback. */
+static void
+fire(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
+{
+  timer->wheel_and_flags &= ~TIMER_WAIT;
+  if (repeats(timer)) {
+    start_repeat(state, timer, limit_ms);
+  } else {
+    timer->wheel_and_flags |= TIMER_IDLE;
+    update_unref(state, timer, -1);
+  }
+  SET_CALLED_BACK(timer);
+  timer->cb(timer);
+  SET_CALLED_BACK(NULL);
+}
 
 static void
 count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
@@ -78,34 +157,80 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
   stats->lateness_max_ms = max_of(stats->lateness_max_ms, late_ms);
 }
 
-/* Fires the timers that are due by a time of the loop, if any. Returns whether
- * any timer is due afterwards; false if the wheel is closing. */
+/* Puts a timer back that has expired, if it waited when the last stall was
+ * noticed and was not put back since its last start or refresh: by as much as
+ * the stall says, but not beyond what a refresh at the end of the stall would
+ * have given. Returns whether it did. */
 static bool
-run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
+put_back(uvwheel_state_t *state, uvwheel_timer_t *timer)
 {
-  uint64_t budget = state->options.turn_budget;
+  uint64_t due_ms = timer->entry.due_ms;
+  uint64_t stalled_until_ms = state->wake.stalled_until_ms;
+  uint64_t wait_ms =
+      (timer->wheel_and_flags & TIMER_FIRST) ? timer->timeout : timer->interval;
+
+  if (LIKELY(excess(due_ms, wait_ms) >= stalled_until_ms) ||
+      (timer->wheel_and_flags & TIMER_PUT_BACK) != 0)
+    return false;
+  timer->wheel_and_flags |= TIMER_PUT_BACK;
+  (void)uvwheel__core_move(&state->core, &timer->entry,
+                           min_of(add_ms(due_ms, state->wake.put_back_ms),
+                                  add_ms(stalled_until_ms, wait_ms)));
+  state->core.stats.put_back++;
+  return true;
+}
+
+/* A turn that began at began_ms is over. If it took long, the loop has stalled,
+ * whether a callback has updated the loop's time or not. */
+static void
+end_batch(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
+{
+  uint64_t took_ns, late_ms;
+
+  (void)uvwheel__read_clock(state, batch);
+  took_ns = excess(batch->read_ns, batch->begin_ns);
+  if (took_ns / 2 > state->options.turn_ms * UINT64_C(1000000))
+    state->core.stats.turns_overrun++;
+  if (is_closing(state))
+    return;
+  late_ms = max_of(took_ns / 1000000, excess(loop_now(state), began_ms));
+  if (UNLIKELY(is_stall(state, late_ms)))
+    uvwheel__look(state, began_ms + late_ms, late_ms);
+}
+
+/* Fires the timers that are due by until_ms, if any, or puts them back. Returns
+ * whether any timer is due afterwards; false if the wheel is closing. A clock
+ * that steps back ends the turn: no timer fires with time remaining. */
+static bool
+run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
+{
+  uint64_t began_ms = loop_now(state);
+  uint64_t limit_ms = without_lag(state, until_ms);
+  uvwheel_entry_t *entry;
   batch_t batch;
 
-  if (!is_due_by(state, until_loop_ms))
-    return is_due_by(state, loop_now(state));
+  if (until_ms > began_ms || !needs_turn_by(state, until_ms))
+    return needs_turn_by(state, began_ms);
   state->core.stats.turns++;
   uvwheel__begin_batch(&batch);
-  while (!is_closing(state)) {
-    uint64_t limit_ms = to_wheel_ms(state, until_loop_ms);
-    uvwheel_entry_t *entry =
-        uvwheel__core_expire(&state->core, limit_ms, &budget);
+  while (!is_closing(state) && until_ms <= loop_now(state)) {
+    entry = uvwheel__core_find_due(&state->core, limit_ms, &budget);
     if (entry == NULL)
       break;
-    count_lateness(&state->core.stats,
-                   to_wheel_ms(state, loop_now(state)) - entry->due_ms);
-    uvwheel__fire(state, entry, limit_ms);
+    budget--;
+    if (!put_back(state, timer_of(entry))) {
+      count_lateness(&state->core.stats,
+                     without_lag(state, loop_now(state)) - entry->due_ms);
+      uvwheel__core_hand_out(&state->core, entry);
+      fire(state, timer_of(entry), limit_ms);
+    }
     if (count_callback(state, &batch))
       budget = 0;
   }
-  (void)uvwheel__read_clock(state, &batch);
-  if (is_closing(state) || !is_due_by(state, loop_now(state)))
+  end_batch(state, &batch, began_ms);
+  if (is_closing(state) || !needs_turn_by(state, loop_now(state)))
     return false;
-  state->core.stats.turns_cut += is_due_by(state, until_loop_ms);
+  state->core.stats.turns_cut += needs_turn_by(state, until_ms);
   return true;
 }
 
@@ -113,13 +238,15 @@ run_turn(uvwheel_state_t *state, uint64_t until_loop_ms)
 
 /* Returns the loop's time if no descriptor is ready, and none waits to be
  * registered; else 0. Where nobody tells (Windows, AIX, a poll(2) that fails),
- * bytes that came before the spell's last check count as heard. poll(2) only
- * looks: epoll_wait would take edge-triggered events away from libuv. */
+ * bytes that came before looked_ms, the spell's last look, count as heard.
+ * poll(2) only looks: epoll_wait would take edge-triggered events away from
+ * libuv. */
 static uint64_t
-ask_backend(const uvwheel_state_t *state)
+ask_backend(const uvwheel_state_t *state, uint64_t looked_ms)
 {
 #ifdef _WIN32
-  return state->checked_loop_ms;
+  (void)state;
+  return looked_ms;
 #else
   struct pollfd backend = {.fd = uv_backend_fd(state->loop), .events = POLLIN};
   int count;
@@ -129,7 +256,7 @@ ask_backend(const uvwheel_state_t *state)
   count = backend.fd < 0 ? -1 : poll(&backend, 1, 0);
   if (count == 0)
     return loop_now(state);
-  return count > 0 && (backend.revents & POLLIN) ? 0 : state->checked_loop_ms;
+  return count > 0 && (backend.revents & POLLIN) ? 0 : looked_ms;
 #endif
 }
 
@@ -141,31 +268,31 @@ ask_backend(const uvwheel_state_t *state)
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
  * that is always ready leave a loop 88,000 iterations per second of 726,000. */
 static uint64_t
-ask_if_quiet(uvwheel_state_t *state)
+ask_if_quiet(uvwheel_state_t *state, uint64_t looked_ms)
 {
-  uint64_t now_loop_ms = loop_now(state), heard_loop_ms;
+  turn_t *turn = &state->turn;
+  uint64_t now_ms = loop_now(state), heard_ms = 0;
 
-  state->busy_polls =
-      state->busy_loop_ms == now_loop_ms ? state->busy_polls + 1 : 1;
-  if ((state->busy_polls & (state->busy_polls - 1)) != 0)
+  turn->busy_polls = turn->busy_ms == now_ms ? turn->busy_polls + 1 : 1;
+  if ((turn->busy_polls & (turn->busy_polls - 1)) != 0)
     return 0;
-  heard_loop_ms =
-      state->taken == NULL || IS_CLOSING(state->async) ? ask_backend(state) : 0;
-  state->busy_loop_ms = heard_loop_ms == now_loop_ms ? 0 : now_loop_ms;
-  return heard_loop_ms;
+  if (state->mailbox.taken == NULL || IS_CLOSING(state->mailbox.async))
+    heard_ms = ask_backend(state, looked_ms);
+  turn->busy_ms = heard_ms == now_ms ? 0 : now_ms;
+  return heard_ms;
 }
 
 /* The loop's time up to which a spell has waited long enough; 0: not yet. */
 static uint64_t
 waited_until(const uvwheel_state_t *state)
 {
-  uint64_t now_loop_ms = state->counted_loop_ms;
+  uint64_t now_ms = loop_now(state);
   uint64_t wait_ms =
       min_of(max_of(state->core.tick_ms / 4, MIN_WAIT_MS), MAX_WAIT_MS);
 
-  if (excess(now_loop_ms, state->wait_began_loop_ms) < wait_ms)
+  if (excess(now_ms, state->turn.wait_began_ms) < wait_ms)
     return 0;
-  return min_of(now_loop_ms - wait_ms, state->checked_before_loop_ms);
+  return min_of(now_ms - wait_ms, state->turn.checked_before_ms);
 }
 
 /* ---- Spells -------------------------------------------------------------- */
@@ -173,164 +300,91 @@ waited_until(const uvwheel_state_t *state)
 static void
 begin_spell(uvwheel_state_t *state)
 {
-  if (IS_CLOSING(state->idle)) { /* uv_idle_start would start it all the same */
-    uvwheel__abandon(state);
-    return;
-  }
-  state->armed_for_loop_ms = 0; /* no poll sleeps */
-  (void)uv_timer_stop(&state->driver);
-  (void)uv_idle_start(&state->idle, uvwheel__on_idle);
-  state->wait_began_loop_ms = NEVER;
-  state->wait_began_anew = false;
-  /* libuv has run its timers up to here. */
-  state->checked_loop_ms = loop_now(state);
+  state->turn.wait_began_ms = NEVER;
+  state->turn.wait_began_anew = false;
+  uvwheel__begin_spell(state);
 }
 
 /* The next poll of a spell has returned. */
 static void
 continue_spell(uvwheel_state_t *state)
 {
-  uint64_t quiet_loop_ms;
-  bool is_due;
+  turn_t *turn = &state->turn;
+  uint64_t now_ms = loop_now(state), looked_ms = state->wake.awaited_ms;
+  uint64_t quiet_ms, until_ms;
 
-  if (state->wait_began_loop_ms != NEVER && !state->wait_began_anew &&
-      loop_now(state) > state->checked_loop_ms + MIN_WAIT_MS) {
-    state->wait_began_loop_ms = loop_now(state);
-    state->wait_began_anew = true;
+  uvwheel__look(state, now_ms, excess(now_ms, looked_ms));
+  if (turn->wait_began_ms != NEVER && !turn->wait_began_anew &&
+      now_ms > looked_ms + MIN_WAIT_MS) {
+    turn->wait_began_ms = now_ms;
+    turn->wait_began_anew = true;
   }
-  forget_if_watcher_waits(state);
-  quiet_loop_ms = ask_if_quiet(state);
-  state->heard_loop_ms =
-      max_of(state->heard_loop_ms, max_of(quiet_loop_ms, waited_until(state)));
-  if (quiet_loop_ms == 0 && state->wait_began_loop_ms == NEVER)
-    state->wait_began_loop_ms = loop_now(state);
-  is_due =
-      run_turn(state, min_of(state->heard_loop_ms, state->checked_loop_ms));
-  uvwheel__add_blocked(state);
-  state->checked_before_loop_ms = state->checked_loop_ms;
-  state->checked_loop_ms = state->counted_loop_ms;
-  if (is_due)
-    return;
-  uvwheel__disarm(state);
-  uvwheel__arm(state);
+  quiet_ms = ask_if_quiet(state, looked_ms);
+  if (quiet_ms == 0 && turn->wait_began_ms == NEVER)
+    turn->wait_began_ms = now_ms;
+  until_ms = min_of(max_of(quiet_ms, waited_until(state)), looked_ms);
+  turn->checked_before_ms = looked_ms;
+  if (!run_turn(state, until_ms, state->options.turn_budget))
+    uvwheel__rearm(state);
 }
 
-/* ---- What follows a turn ------------------------------------------------- */
-
-/* Linux's coarse clock is at most this far behind. */
-#define CLOCK_STEP_MS 10
-
-/* Does libuv call callbacks before it polls or returns: of timers that are due
- * within some time, of idle handles, of handles that close? The timeout is also
- * 0 in a loop that was stopped or is not alive: there none follow, uv_run
- * returns. Without anything to wait for the timeout is -1, which the cast makes
- * the largest number. */
-static bool
-do_callbacks_follow(const uvwheel_state_t *state, uint64_t within_ms)
-{
-  return (uint64_t)uv_backend_timeout(state->loop) <= within_ms &&
-         state->loop->stop_flag == 0 && uv_loop_alive(state->loop);
-}
-
-/* The check returns to libuv: the loop may sleep until the driver is due. It
- * may not if callbacks follow, the driver's or others': then moves the driver,
- * so that libuv calls it at once and behind the others. Reads the exact clock
- * only if something is due, or will be within a step of the coarse one. */
+/* The driver is due. Moves timers that were refreshed, and listens if one is
+ * really due. */
 static void
-end_check(uvwheel_state_t *state)
+prepare_turn(uvwheel_state_t *state)
 {
-  uint64_t now_loop_ms = state->counted_loop_ms;
-  uint64_t behind_ms = now_loop_ms - loop_now(state);
-  bool is_due = state->armed_for_loop_ms <= now_loop_ms;
+  uint64_t now_ms = loop_now(state);
+  uint64_t late_ms = now_ms - state->wake.awaited_ms;
+  uint64_t budget = state->options.turn_budget;
+  uint64_t looks = min_of(budget, MAX_LOOKS);
 
-  state->sleep_until_loop_ms = state->armed_for_loop_ms;
-  if (state->core.active == 0 || state->armed_for_loop_ms == 0 ||
-      (!is_due && !do_callbacks_follow(state, behind_ms + CLOCK_STEP_MS)))
+  uvwheel__look(state, now_ms, late_ms);
+  budget -= looks;
+  if (needs_turn_by(state, now_ms))
+    (void)uvwheel__core_find_due(&state->core, without_lag(state, now_ms),
+                                 &looks);
+  if (!needs_turn_by(state, now_ms)) {
+    uvwheel__rearm(state);
     return;
-  if (state->lag_ms == 0) /* else libuv reads the coarse clock, too */
-    now_loop_ms = max_of(now_loop_ms, uv_hrtime() / 1000000);
-  behind_ms = now_loop_ms - loop_now(state);
-  if (is_due || do_callbacks_follow(state, behind_ms)) {
-    uvwheel__start_driver(state, behind_ms);
-    state->sleep_until_loop_ms = 0;
   }
+  state->turn.budget = budget + looks;
+  state->turn.heard_ms = ask_if_quiet(state, 0);
+  if (late_ms != 0)
+    uvwheel__let_others_first(state);
 }
 
 /* ---- The handles --------------------------------------------------------- */
 
-/* libuv calls the prepare handle first that was started last. It would also
- * start a handle that is closing. */
-static void
-restart_sleep_end(uvwheel_state_t *state)
-{
-  if (state->sleep_end.type == UV_UNKNOWN_HANDLE ||
-      IS_CLOSING(state->sleep_end))
-    return;
-  (void)uv_prepare_stop(&state->sleep_end);
-  (void)uv_prepare_start(&state->sleep_end, uvwheel__on_sleep_end);
-}
-
 void
 uvwheel__on_driver(uv_timer_t *driver)
 {
-  uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, driver);
-  bool is_due;
+  uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, wake.driver);
+  uint64_t heard_ms = is_watcher_waiting(state) ? 0 : state->turn.heard_ms;
+  uint64_t now_ms = loop_now(state);
 
-  forget_if_watcher_waits(state);
-  is_due = run_turn(state, state->heard_loop_ms);
-  uvwheel__add_blocked(state);
-  /* Not before the turn: while the driver counts as armed, no start in a
-   * callback arms it, unless the wheel was empty meanwhile. */
-  state->armed_for_loop_ms = NEVER;
-  if (is_due) {
+  state->turn.heard_ms = 0;
+  uvwheel__look(state, now_ms, excess(now_ms, state->wake.awaited_ms));
+  if (run_turn(state, heard_ms, state->turn.budget))
     begin_spell(state);
-  } else {
-    state->heard_loop_ms = 0;
-    uvwheel__arm(state);
-  }
-  /* The loop may sleep until the driver is due; for ever if the wheel is empty.
-   * It may not sleep if callbacks follow. While a watcher waits to be
-   * registered, uv_backend_timeout is 0 whether callbacks follow or not. Then
-   * the loop may sleep. */
-  state->sleep_until_loop_ms = state->armed_for_loop_ms;
-  if (state->core.active != 0 && !is_watcher_waiting(state) &&
-      do_callbacks_follow(state, 0))
-    state->sleep_until_loop_ms = 0;
-  restart_sleep_end(state);
-}
-
-/* A poll begins, and may sleep until the driver is due. libuv computes the
- * timeout of the poll from its cached time: if the clock is ahead of that, the
- * poll ends later by as much. */
-void
-uvwheel__on_prepare(uv_prepare_t *prepare)
-{
-  uvwheel_state_t *state = CONTAINER_OF(prepare, uvwheel_state_t, prepare);
-
-  forget_if_watcher_waits(state);
-  uvwheel__add_blocked(state);
-  state->sleep_until_loop_ms = add_ms(state->armed_for_loop_ms,
-                                      state->counted_loop_ms - loop_now(state));
+  else
+    uvwheel__rearm(state);
 }
 
 /* After each poll. */
 void
 uvwheel__on_check(uv_check_t *check)
 {
-  uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, check);
+  uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, turn.check);
 
-  if (is_closing(state) || IS_CLOSING(state->prepare) ||
-      IS_CLOSING(state->sleep_end) || IS_CLOSING(state->idle)) {
+  state->turn.heard_ms = 0;
+  if (is_closing(state) || IS_CLOSING(state->wake.idle))
     uvwheel__abandon(state);
-    return;
-  }
-  uvwheel__end_poll(state);
-  if (state->armed_for_loop_ms == 0)
+  else if (state->wake.phase == IN_SPELL)
     continue_spell(state);
-  else if (state->armed_for_loop_ms <= loop_now(state))
-    state->heard_loop_ms = max_of(state->heard_loop_ms, ask_if_quiet(state));
-  end_check(state);
-  restart_sleep_end(state);
+  else if (state->wake.awaited_ms <= loop_now(state))
+    prepare_turn(state);
+  else
+    uvwheel__look_in(state);
 }
 
 /* ---- Before their time --------------------------------------------------- */
@@ -344,17 +398,17 @@ uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
   batch_t batch;
 
   if (state == NULL || is_closing(state) || state->is_walking ||
-      state->is_firing_soonest)
+      state->turn.is_firing_soonest)
     return 0;
   uvwheel__begin_batch(&batch);
-  state->is_firing_soonest = true;
+  state->turn.is_firing_soonest = true;
   uvwheel__core_draw(&state->core, count);
   while (!is_closing(state) &&
          (entry = uvwheel__core_take_drawn(&state->core)) != NULL) {
     fired++;
-    uvwheel__fire(state, entry, wheel_now(state));
+    fire(state, timer_of(entry), loop_now(state));
   }
-  state->is_firing_soonest = false;
+  state->turn.is_firing_soonest = false;
   (void)uvwheel__read_clock(state, &batch);
   uvwheel__arm(state);
   return fired;

@@ -96,27 +96,19 @@ allocate(size_t slots_size)
 }
 
 /* The driver and the idle handle are started and stopped once, so that libuv
- * and uvwheel_owns_handle know their callbacks. The prepares and the check do
- * not keep the loop alive. */
+ * and uvwheel_owns_handle know their callbacks. The check does not keep the
+ * loop alive. */
 static void
 add_handles(uvwheel_state_t *state)
 {
-  (void)uv_timer_init(state->loop, &state->driver);
-  (void)uv_timer_start(&state->driver, uvwheel__on_driver, 0, 0);
-  (void)uv_idle_init(state->loop, &state->idle);
-  (void)uv_idle_start(&state->idle, uvwheel__on_idle);
+  (void)uv_timer_init(state->loop, &state->wake.driver);
+  (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
+  (void)uv_idle_init(state->loop, &state->wake.idle);
+  (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);
   uvwheel__disarm(state);
-  (void)uv_prepare_init(state->loop, &state->prepare);
-  (void)uv_prepare_start(&state->prepare, uvwheel__on_prepare);
-  uv_unref((uv_handle_t *)&state->prepare);
-  (void)uv_check_init(state->loop, &state->check);
-  (void)uv_check_start(&state->check, uvwheel__on_check);
-  uv_unref((uv_handle_t *)&state->check);
-  if (uv_version() < 0x012d00)
-    return;
-  (void)uv_prepare_init(state->loop, &state->sleep_end);
-  (void)uv_prepare_start(&state->sleep_end, uvwheel__on_sleep_end);
-  uv_unref((uv_handle_t *)&state->sleep_end);
+  (void)uv_check_init(state->loop, &state->turn.check);
+  (void)uv_check_start(&state->turn.check, uvwheel__on_check);
+  uv_unref((uv_handle_t *)&state->turn.check);
 }
 
 int
@@ -128,7 +120,10 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   size_t slots_size;
   int error;
 
-  if (loop == NULL || wheel == NULL)
+  if (wheel == NULL)
+    return UV_EINVAL;
+  wheel->state = NULL;
+  if (loop == NULL)
     return UV_EINVAL;
   if (options != NULL)
     chosen = *options;
@@ -143,20 +138,18 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state = allocate(slots_size);
   if (state == NULL)
     return UV_ENOMEM;
-  error = uv_mutex_init(&state->mutex);
+  error = uv_mutex_init(&state->mailbox.mutex);
   if (error != 0) {
     free(state->memory);
     return error;
   }
   uvwheel__core_init(&state->core, chosen.tick_ms, chosen.slots, chosen.flags,
                      (char *)state + ALIGN_UP(sizeof *state));
-  if (chosen.max_timers != 0)
-    state->core.capacity = chosen.max_timers;
   state->loop = loop;
   state->wheel = wheel;
   state->options = chosen;
   state->lag_ms = clock_lag_ms();
-  state->counted_loop_ms = loop_now(state);
+  state->max_timers = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
   add_handles(state);
   wheel->state = state;
   return 0;
@@ -166,9 +159,9 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 
 /* The handles that a wheel keeps from its init to its close. */
 static const size_t handle_offsets[] = {
-    offsetof(uvwheel_state_t, driver),  offsetof(uvwheel_state_t, idle),
-    offsetof(uvwheel_state_t, prepare), offsetof(uvwheel_state_t, sleep_end),
-    offsetof(uvwheel_state_t, check),   offsetof(uvwheel_state_t, async)};
+    offsetof(uvwheel_state_t, wake.driver),
+    offsetof(uvwheel_state_t, wake.idle), offsetof(uvwheel_state_t, turn.check),
+    offsetof(uvwheel_state_t, mailbox.async)};
 
 #define HANDLES (sizeof handle_offsets / sizeof *handle_offsets)
 
@@ -236,7 +229,7 @@ finish_close(uvwheel_state_t *state)
   STORE_STATE(&state->wheel->state, NULL);
   if (state->close_cb != NULL)
     state->close_cb(state->wheel);
-  uv_mutex_destroy(&state->mutex);
+  uv_mutex_destroy(&state->mailbox.mutex);
   free(state->memory);
 }
 
@@ -251,10 +244,10 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
     return;
   uvwheel__core_walk_begin(&state->core);
   while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
-    (void)uvwheel_timer_stop(timer_of(entry));
-  uv_mutex_lock(&state->mutex);
+    uvwheel_timer_close(timer_of(entry));
+  uv_mutex_lock(&state->mailbox.mutex);
   state->is_close_called = true;
-  uv_mutex_unlock(&state->mutex);
+  uv_mutex_unlock(&state->mailbox.mutex);
   state->close_cb = cb;
   for (i = 0; i < HANDLES; i++) {
     uv_handle_t *handle = handle_at(state, i);
@@ -280,9 +273,6 @@ uvwheel_owns_handle(const uv_handle_t *handle)
   case UV_IDLE:
     return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_idle ||
            ((const uv_idle_t *)handle)->idle_cb == on_close_watch;
-  case UV_PREPARE:
-    return ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_prepare ||
-           ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_sleep_end;
   case UV_CHECK:
     return ((const uv_check_t *)handle)->check_cb == uvwheel__on_check;
   case UV_ASYNC:
@@ -304,12 +294,6 @@ uv_loop_t *
 uvwheel_get_loop(const uvwheel_t *wheel)
 {
   return get_state(wheel) != NULL ? wheel->state->loop : NULL;
-}
-
-uint64_t
-uvwheel_now(const uvwheel_t *wheel)
-{
-  return get_state(wheel) != NULL ? wheel_now(wheel->state) : 0;
 }
 
 uint64_t
@@ -338,33 +322,24 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
     uvwheel__arm(state);
 }
 
-static void
-set_unref(uvwheel_t *wheel, bool is_unref)
-{
-  uvwheel_state_t *state = get_state(wheel);
-
-  if (state == NULL)
-    return;
-  state->is_unref = is_unref;
-  uvwheel__update_refs(state);
-}
-
 void
 uvwheel_ref(uvwheel_t *wheel)
 {
-  set_unref(wheel, false);
+  if (get_state(wheel) != NULL)
+    uvwheel__set_unref(wheel->state, false);
 }
 
 void
 uvwheel_unref(uvwheel_t *wheel)
 {
-  set_unref(wheel, true);
+  if (get_state(wheel) != NULL)
+    uvwheel__set_unref(wheel->state, true);
 }
 
 int
 uvwheel_has_ref(const uvwheel_t *wheel)
 {
-  return get_state(wheel) != NULL && !wheel->state->is_unref;
+  return get_state(wheel) != NULL && !wheel->state->wake.is_unref;
 }
 
 /* ---- Version ------------------------------------------------------------ */

@@ -1,59 +1,168 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What wakes the loop for the wheel: the driver, a uv_timer_t that is due at
- * the next tick at which something is due; and in a spell (turn.c) an idle
- * handle, which keeps polls from waiting. */
+/* What wakes the loop, and stalls.
+ *
+ * The driver, a uv_timer_t, is due at the next tick at which something may be
+ * due. In a spell (turn.c) an idle handle keeps polls from waiting instead.
+ *
+ * A stall is noticed because the wheel is looked at late: by the driver, or by
+ * the check if the driver is due or a spell goes on, or because a turn of its
+ * own took long. Nobody has to know who has blocked or frozen the loop. Two
+ * numbers are kept, the time and by how much a timer is put back. A stall
+ * touches no timer: the turn asks when a timer expires (turn.c).
+ *
+ * If the next tick is far away, a stall may end before it. So in a loop that
+ * polls meanwhile the driver is armed for a look half-way:
+ *
+ *   poll returns          look       look  look tick
+ *   |----------------------|----------|-----|----|
+ *
+ * A stall that ends before a look leaves at least half of the way that it
+ * began in; one that ends after it is noticed. In a loop that only sleeps there
+ * are no looks: a start does not arm one, and a look after which no poll has
+ * returned is the last one. */
 
 #include "binding.h"
 
-/* Shortens the sleep that clock.c allows, but not to less than until now. */
-void
-uvwheel__start_driver(uvwheel_state_t *state, uint64_t delay_ms)
-{
-  uint64_t due_loop_ms = add_ms(loop_now(state), delay_ms);
+/* A timer is put back by the stall and by as much again, at most this: longer
+ * than the time that most peers leave between two datagrams. */
+#define MAX_GRACE_MS 1000
 
-  if (due_loop_ms < state->sleep_until_loop_ms)
-    state->sleep_until_loop_ms =
-        min_of(state->sleep_until_loop_ms,
-               max_of(due_loop_ms, uvwheel__clock_ms(state)));
-  state->armed_for_loop_ms = due_loop_ms;
-  (void)uv_timer_start(&state->driver, state->driver.timer_cb, delay_ms, 0);
+/* ---- Stalls -------------------------------------------------------------- */
+
+/* If the stall before has ended less than put_back_ms ago, the timers that it
+ * has put back are still waiting: then the larger of the two numbers stays. */
+static NOINLINE void
+write_stall_down(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
+{
+  uvwheel_stats_t *stats = &state->core.stats;
+  wake_t *wake = &state->wake;
+  uint64_t back_ms = add_ms(late_ms, min_of(late_ms, MAX_GRACE_MS));
+
+  stats->stalls++;
+  stats->stall_sum_ms += late_ms;
+  stats->stall_max_ms = max_of(stats->stall_max_ms, late_ms);
+  if (excess(now_ms, wake->stalled_until_ms) < wake->put_back_ms)
+    back_ms = max_of(back_ms, wake->put_back_ms);
+  wake->put_back_ms = back_ms;
+  wake->stalled_until_ms = now_ms;
+}
+
+void
+uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
+{
+  state->wake.awaited_ms = now_ms;
+  if (UNLIKELY(is_stall(state, late_ms)) && state->core.active != 0)
+    write_stall_down(state, now_ms, late_ms);
+}
+
+/* ---- The driver ---------------------------------------------------------- */
+
+static void
+start_driver(uvwheel_state_t *state, phase_t phase, uint64_t delay_ms)
+{
+  state->wake.phase = phase;
+  state->wake.has_polled = false;
+  state->wake.awaited_ms = add_ms(loop_now(state), delay_ms);
+  (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb,
+                       delay_ms, 0);
+}
+
+/* How far the wheel's next tick is away. */
+static uint64_t
+way_to_tick(const uvwheel_state_t *state)
+{
+  return excess(uvwheel__core_next_ms(&state->core),
+                without_lag(state, loop_now(state)));
+}
+
+/* Usually moves the driver to an earlier time only. If each start could move it
+ * to a later one, an overdue driver would never be called. An exception is a
+ * look that comes later than half-way to the new tick. */
+void
+uvwheel__arm(uvwheel_state_t *state)
+{
+  uint64_t way_ms, latest_ms;
+
+  if (is_closing(state)) /* then there may be no loop */
+    return;
+  way_ms = way_to_tick(state);
+  latest_ms = state->wake.phase == ARMED_FOR_LOOK ? way_ms / 2 : way_ms;
+  if (state->core.active == 0)
+    uvwheel__disarm(state);
+  else if (state->wake.phase == DISARMED ||
+           (state->wake.phase != IN_SPELL &&
+            add_ms(loop_now(state), latest_ms) < state->wake.awaited_ms))
+    start_driver(state, ARMED_FOR_TICK, way_ms);
+}
+
+void
+uvwheel__rearm(uvwheel_state_t *state)
+{
+  uint64_t way_ms;
+
+  if (is_closing(state))
+    return;
+  if (state->wake.phase == IN_SPELL)
+    (void)uv_idle_stop(&state->wake.idle);
+  way_ms = way_to_tick(state);
+  if (state->core.active == 0)
+    uvwheel__disarm(state);
+  else if (state->wake.has_polled && is_stall(state, way_ms / 2))
+    start_driver(state, ARMED_FOR_LOOK, way_ms / 2);
+  else
+    start_driver(state, ARMED_FOR_TICK, way_ms);
+}
+
+void
+uvwheel__look_in(uvwheel_state_t *state)
+{
+  uint64_t way_ms;
+
+  if (state->wake.phase == ARMED_FOR_LOOK)
+    state->wake.has_polled = true;
+  if (state->wake.phase != ARMED_FOR_TICK)
+    return;
+  way_ms = way_to_tick(state);
+  if (is_stall(state, way_ms / 2))
+    start_driver(state, ARMED_FOR_LOOK, way_ms / 2);
+}
+
+void
+uvwheel__let_others_first(uvwheel_state_t *state)
+{
+  (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb, 0, 0);
 }
 
 void
 uvwheel__disarm(uvwheel_state_t *state)
 {
-  state->armed_for_loop_ms = NEVER;
-  state->sleep_until_loop_ms = NEVER;
-  state->heard_loop_ms = 0;
-  (void)uv_timer_stop(&state->driver);
-  (void)uv_idle_stop(&state->idle);
+  state->wake.phase = DISARMED;
+  state->wake.awaited_ms = NEVER;
+  (void)uv_timer_stop(&state->wake.driver);
+  (void)uv_idle_stop(&state->wake.idle);
 }
 
-/* Moves the driver to an earlier time only. If each start could move it to a
- * later one, an overdue driver would never be called. */
-void
-uvwheel__arm(uvwheel_state_t *state)
-{
-  uint64_t delay_ms;
+/* ---- Spells -------------------------------------------------------------- */
 
-  if (is_closing(state)) /* then there may be no loop */
+void
+uvwheel__begin_spell(uvwheel_state_t *state)
+{
+  if (IS_CLOSING(state->wake.idle)) { /* uv_idle_start would start it */
+    uvwheel__abandon(state);
     return;
-  delay_ms = excess(uvwheel__core_next_ms(&state->core),
-                    to_wheel_ms(state, loop_now(state)));
-  if (state->core.active == 0)
-    uvwheel__disarm(state);
-  else if (state->armed_for_loop_ms == NEVER ||
-           add_ms(loop_now(state), delay_ms) < state->armed_for_loop_ms)
-    uvwheel__start_driver(state, delay_ms);
+  }
+  state->wake.phase = IN_SPELL;
+  (void)uv_timer_stop(&state->wake.driver);
+  (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);
 }
 
 void
 uvwheel__abandon(uvwheel_state_t *state)
 {
-  (void)uv_idle_stop(&state->idle);
+  (void)uv_idle_stop(&state->wake.idle);
   if (!is_closing(state))
-    uv_close((uv_handle_t *)&state->driver, NULL);
+    uv_close((uv_handle_t *)&state->wake.driver, NULL);
 }
 
 /* An active idle handle keeps polls from waiting, and the loop alive as the
@@ -61,9 +170,9 @@ uvwheel__abandon(uvwheel_state_t *state)
 void
 uvwheel__on_idle(uv_idle_t *idle)
 {
-  uvwheel_state_t *state = CONTAINER_OF(idle, uvwheel_state_t, idle);
+  uvwheel_state_t *state = CONTAINER_OF(idle, uvwheel_state_t, wake.idle);
 
-  if (IS_CLOSING(state->check))
+  if (IS_CLOSING(state->turn.check))
     uvwheel__abandon(state);
 }
 
@@ -71,16 +180,31 @@ uvwheel__on_idle(uv_idle_t *idle)
 
 /* An unref'd wheel keeps no loop alive, nor does a wheel whose timers are all
  * unref'd. */
-void
-uvwheel__update_refs(uvwheel_state_t *state)
+static void
+apply_refs(uvwheel_state_t *state)
 {
-  bool ref = !state->is_unref;
+  bool ref = !state->wake.is_unref;
+  uint64_t unref_timers = state->wake.unref_timers;
   bool driven =
-      ref && (state->unrefd == 0 || state->unrefd != state->core.active);
+      ref && (unref_timers == 0 || unref_timers != state->core.active);
 
-  MUST_HOLD(state->unrefd <= state->core.active);
-  (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->driver);
-  (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->idle);
-  if (state->has_mailbox)
-    (ref ? uv_ref : uv_unref)((uv_handle_t *)&state->async);
+  MUST_HOLD(unref_timers <= state->core.active);
+  (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.driver);
+  (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.idle);
+  if (state->mailbox.is_open)
+    (ref ? uv_ref : uv_unref)((uv_handle_t *)&state->mailbox.async);
+}
+
+void
+uvwheel__count_unref(uvwheel_state_t *state, int change)
+{
+  state->wake.unref_timers += (uint64_t)(int64_t)change;
+  apply_refs(state);
+}
+
+void
+uvwheel__set_unref(uvwheel_state_t *state, bool is_unref)
+{
+  state->wake.is_unref = is_unref;
+  apply_refs(state);
 }
