@@ -62,15 +62,21 @@ is_active(const uvwheel_timer_t *timer)
   return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_IDLE);
 }
 
-/* Requires that the timer has no flag of an earlier wait. */
 static inline void
-set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
+set_timeout(uvwheel_timer_t *timer, uint64_t timeout)
 {
   timer->interval = timeout;
   timer->timeout = NO_REPEAT;
+}
+
+/* Requires that the timer has no flag of an earlier wait. */
+static void
+set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
+{
+  set_timeout(timer, timeout);
   if (repeat != 0) {
     timer->interval = repeat;
-    timer->timeout = timeout != NO_REPEAT ? timeout : NO_REPEAT - 1;
+    timer->timeout = min_of(timeout, NO_REPEAT - 1);
     if (timeout != repeat)
       timer->wheel_and_flags |= TIMER_FIRST;
   }
@@ -207,19 +213,19 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   MISUSE_IF(
       timeout >> 63 != 0 && timeout != UINT64_MAX, &timer->entry,
       "started with a timeout of 2^63 ms or more: a negative difference?");
-  if (guess_state(timer, TIMER_IDLE, &state) && !is_closing(state) &&
-      !ADD_OVERFLOWS(loop_now(state), timeout, &due_ms) &&
+  if (LIKELY(repeat == 0) && guess_state(timer, TIMER_IDLE, &state) &&
+      !is_closing(state) && !ADD_OVERFLOWS(loop_now(state), timeout, &due_ms) &&
       due_ms < state->core.reciprocal_ms &&
       state->core.active < state->max_timers &&
       LIKELY(state->wake.unref_timers == 0)) {
     timer->wheel_and_flags = (uintptr_t)state;
     timer->cb = cb;
-    set_times(timer, timeout, repeat);
+    set_timeout(timer, timeout);
     return insert(state, timer, due_ms);
   }
-  if (can_postpone(timer, &state)) {
+  if (repeat == 0 && can_postpone(timer, &state)) {
     timer->cb = cb;
-    set_times(timer, timeout, repeat);
+    set_timeout(timer, timeout);
     return postpone(state, timer, timeout);
   }
   return start_slow(timer, cb, timeout, repeat);
