@@ -20,10 +20,9 @@
  *
  * Rules for every function, unless its comment says otherwise:
  *
- * - Times are milliseconds of the wheel's clock, uvwheel_now(): uv_now() minus
- *   the time that was forgiven after stalls (P6). Like libuv's timers, the
- *   functions use the time that the loop has cached. After a callback that took
- *   long, call uv_update_time() before you start a timer.
+ * - Times are milliseconds of the loop's clock, uv_now(). Like libuv's timers,
+ *   the functions use the time that the loop has cached. After a callback that
+ *   took long, call uv_update_time() before you start a timer.
  * - A function that can fail returns 0 or a negative UV_E* code, and changes
  *   nothing when it fails. A NULL wheel or timer, or one that is all zeros, is
  *   UV_EINVAL; functions that return no error code ignore such a call and
@@ -38,7 +37,7 @@
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first.
  * - A call costs O(1).
  *
- * Promises about time. A timer is due at uvwheel_now() + timeout.
+ * Promises about time. A timer is due at uv_now() + timeout.
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
  *   after its due time. The loop's clock is rounded down to milliseconds, so
@@ -46,29 +45,51 @@
  *   per second timers fire 1 ms later: its clock is that far behind.)
  * - P2. A timer fires at most one tick after its due time, plus the loop's own
  *   delay, plus one iteration. In a mass expiry a timer waits for the turns
- *   before its own. A loop that always has I/O ready adds the wait of P6.
+ *   before its own. A loop that always has I/O ready adds the wait of P6, and a
+ *   stall adds, once, what it puts the timer back by (P6).
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
- * - P4. Ticks fire in order; timers of one tick in any, unless UVWHEEL_FIFO.
+ * - P4. Ticks fire in order. Within a tick the order is unspecified, unless
+ *   UVWHEEL_FIFO is set.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
- *   ready or waiting to be registered, and no request queued. If I/O is always
- *   ready, it fires after two polls and a quarter of a tick (25 to 250 ms). If
- *   callbacks after those of a poll, such as timers, take more than 25 ms, this
- *   wait starts over, once. Whatever the loop reads in that time counts.
- *   A stall is a time of S ms, longer than stall_ms, in which callbacks ran,
- *   anybody's, or the process was frozen, from the end of one poll's callbacks
- *   to the end of the next one's. It sets the wheel's clock back by
- *   S + min(S, 1000) ms, while an allowance is not used up: 60 s at most; 1 s
- *   flows in each 16 s. A loop may sleep in its poll, or between two runs if it
- *   has nothing to do at once, until the wheel's next tick: a freeze before
- *   that is no stall. (docs/how-it-works.md lists what can hide a stall.)
- * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall,
- *   also one by the repeat's own callback, delays it.
+ *   ready or waiting to be registered, and no request queued. Whatever the loop
+ *   has read by then counts. If I/O is always ready, the timer fires after two
+ *   polls and a quarter of a tick (25 to 250 ms). This wait starts over, at
+ * most once, if timer or close callbacks block the loop for more than 25 ms.
+ *
+ *   A stall puts a timer back, once. While a loop is blocked or frozen,
+ *   datagrams are lost, and live peers look silent.
+ *   - The loop has stalled for S ms if the wheel is looked at S ms late, and S
+ *     is more than stall_ms. It does not matter whose callbacks have blocked
+ * it, or what has frozen the process.
+ *   - A timer that was waiting then, and expires, is put back: its due time
+ *     becomes S + min(S, 1000) ms later, but no later than a refresh at the end
+ *     of the stall would have made it. If it expires again, it fires, unless it
+ *     was started or refreshed meanwhile. A repeat counts as started when it
+ *     fires; its beat moves with it.
+ *   - If a second stall ends while the first one still gives time, the larger
+ *     of the two S counts.
+ *   - S is counted from when the wheel should have been looked at: at the next
+ *     tick with a timer, or, while polls return before that, half-way to it. So
+ *     if few timers are active, S may be less than the block. A stall that ends
+ *     before the look is not noticed; at least half of the way to the tick is
+ *     left then.
+ *   - Once is once. After two freezes of 10 s with 2 s between them, UDP peers
+ *     that could not be heard between them are closed.
+ *   - A program that calls uv_run() by hand, later than stall_ms after the time
+ *     that uv_backend_timeout() gave, stalls. Two blocks in one iteration, each
+ *     shorter than stall_ms, need not count as one.
+ *   - A timer whose slow callback starts it again may be put back by that
+ *     callback's own stall.
+ * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall
+ *   delays it (P6).
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel
  *   has one turn per poll.
- * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel with
- *   timers wakes the loop only at ticks for which a timer was started. A turn
- *   that is on time adds no poll.
+ * - P9. No idle wake-ups. An empty wheel keeps no timer armed. In a loop
+ *   without I/O a wheel wakes the loop only at ticks for which a timer was
+ *   started; beside I/O also for the looks of P6, a handful per tick. A turn
+ *   that is on time adds no poll. A tick at which all timers turn out to be
+ *   refreshed costs no system call.
  * - P10. A wheel does not age. The cost of a call does not depend on how long
  *   the wheel has run.
  */
@@ -151,21 +172,21 @@ typedef struct uvwheel_options_s {
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
-   * started; a refreshed timer counts from when the hand moves it, and after a
-   * walk may fire anywhere among the timers of its tick. With tick_ms = 1 that
-   * is libuv's own order for timers that are never refreshed. A mass expiry is
-   * up to 10 times slower. */
+   * started; a timer that was refreshed or put back counts from when the hand
+   * moves it, and after a walk may fire anywhere among the timers of its tick.
+   * With tick_ms = 1 that is libuv's own order for timers that are never
+   * refreshed. A mass expiry is up to 10 times slower. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
-   * again and the rest waits. 0 means 5, UINT32_MAX means no limit. The clock
-   * is read after each slow callback, and after 16 quick ones: up to 16
-   * callbacks that are suddenly slow run before it is read. */
+   * again and the rest waits. 0 means 5, UINT32_MAX means no limit. While
+   * callbacks are quick, the clock is read after every 16th. So a turn may run
+   * up to 16 slow callbacks before it notices. */
   uint32_t turn_ms;
-  /* A loop that is blocked for more ms than this has stalled (P6). 0 means 250.
-   * Below 20, the step of a clock of 10 ms may count as a stall. UINT32_MAX
-   * means never: for timers that must follow the world's clock, such as
-   * heartbeats, and for repeats with slow callbacks. Even then, data that waits
-   * in a socket is read before the timer fires. */
+  /* A wheel that is looked at more ms late than this has met a stall (P6). 0
+   * means 250. Below 20, the step of a clock of 10 ms may count as a stall.
+   * UINT32_MAX means never: for timers that must follow the world's clock, such
+   * as heartbeats. Even then, data that waits in a socket is read before the
+   * timer fires. */
   uint32_t stall_ms;
   /* Room to grow; must be zero. */
   uint32_t reserved[7];
@@ -204,7 +225,8 @@ struct uvwheel_timer_s {
   void *data;
 };
 
-/* A wheel. Embed it, or allocate it, beside the loop. */
+/* A wheel. Embed it, or allocate it, beside the loop. Do not copy or move it
+ * before its close callback. */
 struct uvwheel_s {
   void *data; /* public: belongs to the user */
   /* private */
@@ -212,9 +234,10 @@ struct uvwheel_s {
 };
 
 /* Lateness is the time from a timer's due time to its callback, by the time
- * that the loop has cached, less the 1 ms of P1. Bucket 0 counts timers that
- * were late by 0 ms, bucket b those late by 2^(b-1) ms or more and less than
- * 2^b, the last one no less. */
+ * that the loop has cached, less the 1 ms of P1. If the timer was put back, it
+ * is counted from its new due time. lateness[0] counts timers that were 0 ms
+ * late, lateness[b] those that were 2^(b-1) to 2^b - 1 ms late. The last bucket
+ * also counts all that were later. */
 #define UVWHEEL_LATENESS_BUCKETS 24
 
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
@@ -225,7 +248,7 @@ typedef struct uvwheel_stats_s {
   uint64_t fired;   /* callbacks called                                      */
   uint64_t rescheduled;   /* timers that the hand moved after a refresh      */
   uint64_t examined;      /* timers that the hand looked at                  */
-  uint64_t turns;         /* turns; one may find all its timers stopped      */
+  uint64_t turns;         /* turns, without ticks at which nothing was due   */
   uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
   uint64_t turns_overrun; /* turns that took more than twice turn_ms         */
   uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
@@ -244,22 +267,24 @@ typedef struct uvwheel_stats_s {
 /* ---- The wheel ---------------------------------------------------------- */
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
- * libuv's own inits do, it adds handles to the loop (a timer, an idle, a check
- * and one or two prepare handles). A loop may have any number of wheels.
+ * libuv's own inits do, it adds handles to the loop (a timer, an idle and a
+ * check). A loop may have any number of wheels. If it fails, the wheel counts
+ * as all zeros.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
  * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
- * libuv: the loop's time, its queue of watchers, its stop flag, the flags of a
- * handle. This libuv has them in other places; or, on Windows, it is older than
- * 1.44.2). Cost: one allocation, 2 KiB and 256 bytes per slot. */
+ * libuv: the loop's time, its queue of watchers, the flags of a handle. This
+ * libuv has them in other places; or, on Windows, it is older than 1.44.2).
+ * Cost: one allocation, 2 KiB and 256 bytes per slot. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
 
 /* Closes the wheel: stops all its timers, calls no timer callback any more (not
  * even the rest of the turn that is running) and calls cb, which may be NULL,
- * from the loop once the wheel's memory may be reused. After that its timers
- * may be stopped, closed, and asked whether they are active; before all else
- * they have to be initialised again. A second call is ignored.
+ * from the loop once the wheel's memory may be reused. The timers that it has
+ * stopped are closed (uvwheel_timer_close). Any other timer of the wheel may be
+ * stopped, closed, and asked whether it is active; all else has to wait until
+ * it is initialised again. A second call is ignored.
  *
  * A program that closes all handles in uv_walk should call this before the
  * walk. If others have closed handles of the wheel, this still frees its
@@ -274,8 +299,7 @@ UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
  * A program that closes or frees every handle that it meets in uv_walk passes
- * these over. (If others have closed some, an idle handle waits for them, once
- * uvwheel_close has closed the rest. Only the wheel may close that handle.) */
+ * these over. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -302,15 +326,15 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * it first stops the timer of the connection in hand; a refresh is not enough.)
  * Timers that must not come early belong on another wheel.
  *
- * Returns the number of callbacks called, one per timer. That is less than
- * `count` if fewer timers are active, or if a callback closes or walks the
- * wheel, stops a chosen timer (with UVWHEEL_FIFO: restarts it), or moves its
- * due time before the old one or behind that of the last chosen timer. (Timers
- * due at 2^63 ms of the wheel's clock or later do not fire.) Called from one of
- * its own callbacks, or from a walk's, it does nothing and returns 0.
- * turn_budget and turn_ms do not limit it. A repeating timer keeps its beat.
- * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
- * wait for a later round, are examined too; with UVWHEEL_FIFO each time. */
+ * Returns the number of callbacks called, one per timer. Fewer than `count`
+ * fire if fewer are active, or if a callback closes or walks the wheel or
+ * changes a chosen timer: stops it (with UVWHEEL_FIFO: restarts it), or makes
+ * it due earlier than it was or later than all chosen timers. (Timers due at
+ * 2^63 ms or later do not fire.) Called from one of its own callbacks, or from
+ * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
+ * it. A repeating timer keeps its beat. Cost: O(count) and the callbacks.
+ * Timers on the way that were refreshed, or wait for a later round, are
+ * examined too; with UVWHEEL_FIFO each time. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -332,7 +356,7 @@ UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
 
 /* The number of timers in the slot, without those that a turn, a walk or
  * uvwheel_fire_soonest has taken out; 0 if there is no such slot. Tick t
- * belongs to slot t % slots, and the hand is at tick uvwheel_now() / tick_ms.
+ * belongs to slot t % slots, and the hand is at tick uv_now() / tick_ms.
  * Cost: O(timers in it). */
 UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
                                            uint64_t slot);
@@ -348,8 +372,8 @@ UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
  * its memory may simply be freed or reused. Errors: UV_EINVAL. */
 UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
-/* Starts the timer: cb is called when timeout ms have passed since
- * uvwheel_now(). If repeat is not 0 it is called again each repeat ms (see
+/* Starts the timer: cb is called when timeout ms have passed since uv_now(). If
+ * repeat is not 0 it is called again each repeat ms (see
  * uvwheel_timer_set_missed). An active timer is restarted. A timeout of 0 fires
  * at the next tick; it does not mean never. Timeouts are unsigned: clamp a
  * difference that may be negative. Refreshes use this timeout: a restart with
@@ -357,6 +381,9 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  *
  * Errors: UV_EINVAL (also: cb is NULL, the timer is closed, the wheel is
  * closing), UV_ENOBUFS (max_timers are active; a restart is always possible).
+ * After the wheel's close callback, a start of a timer that was not active when
+ * the wheel was closed is undefined, as its state is freed. If a callback of
+ * another kind may come that late, such as that of a write, close the timer.
  * Cost: O(1). A restart with the same or a later due time costs as much as a
  * refresh, except with UVWHEEL_FIFO. If the timer becomes the first one due,
  * add one uv_timer_start. */
@@ -384,7 +411,7 @@ UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
  * closing), UV_ENOBUFS. Cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
 
-/* Sets the due time of an active timer to uvwheel_now() + its interval: its
+/* Sets the due time of an active timer to uv_now() + its interval: its
  * repeat if it has one, else the timeout of its last start.
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to get more time, start it again. The loop
@@ -397,8 +424,9 @@ UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 /* 1 from start until stop or, without a repeat, until the callback. */
 UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 
-/* The ms from uvwheel_now() until the timer is due; 0 if it is due or not
- * active. It fires at the first tick after that. */
+/* The ms from uv_now() until the timer is due; 0 if it is due or not active. It
+ * fires at the first tick after that. It increases if a stall puts the timer
+ * back. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* How many rounds the timer has to go: how often the hand passes its slot

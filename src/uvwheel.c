@@ -28,7 +28,6 @@ static bool
 is_libuv_known(const uv_loop_t *loop)
 {
   uv_timer_t timer = {0};
-  uv_loop_t stopped = {0};
 
 #ifdef _WIN32
   if (uv_version() < 0x012c02)
@@ -40,8 +39,7 @@ is_libuv_known(const uv_loop_t *loop)
   for (; timer.flags <= UV__HANDLE_CLOSED; timer.flags++)
     if (uv_is_closing((uv_handle_t *)&timer) != IS_CLOSING(timer))
       return false;
-  uv_stop(&stopped);
-  return stopped.stop_flag != 0 && loop->time == uv_now(loop);
+  return loop->time == uv_now(loop);
 }
 
 /* By how much the loop's clock may be behind a stopwatch, in addition to the
