@@ -55,13 +55,13 @@
  *   ready or waiting to be registered, and no request queued. Whatever the loop
  *   has read by then counts. If I/O is always ready, the timer fires after two
  *   polls and a quarter of a tick (25 to 250 ms). This wait starts over, at
- * most once, if timer or close callbacks block the loop for more than 25 ms.
+ *   most once, if timer or close callbacks block the loop for more than 25 ms.
  *
  *   A stall puts a timer back, once. While a loop is blocked or frozen,
  *   datagrams are lost, and live peers look silent.
  *   - The loop has stalled for S ms if the wheel is looked at S ms late, and S
  *     is more than stall_ms. It does not matter whose callbacks have blocked
- * it, or what has frozen the process.
+ *     it, or what has frozen the process.
  *   - A timer that was waiting then, and expires, is put back: its due time
  *     becomes S + min(S, 1000) ms later, but no later than a refresh at the end
  *     of the stall would have made it. If it expires again, it fires, unless it
