@@ -189,7 +189,8 @@ end_batch(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
 
   (void)uvwheel__read_clock(state, batch);
   took_ns = excess(batch->read_ns, batch->begin_ns);
-  if (took_ns / 2 > state->options.turn_ms * UINT64_C(1000000))
+  if (state->options.turn_ms != UINT32_MAX &&
+      took_ns > 2 * UINT64_C(1000000) * state->options.turn_ms)
     state->core.stats.turns_overrun++;
   if (is_closing(state))
     return;

@@ -96,22 +96,28 @@ uvwheel__arm(uvwheel_state_t *state)
     start_driver(state, ARMED_FOR_TICK, way_ms);
 }
 
+/* The loop's time may be older than the look that has just been made, if a
+ * callback has blocked the loop: then what it took does not count again. */
 void
 uvwheel__rearm(uvwheel_state_t *state)
 {
-  uint64_t way_ms;
+  wake_t *wake = &state->wake;
+  uint64_t looked_ms = wake->awaited_ms, way_ms;
+  bool looks_in;
 
   if (is_closing(state))
     return;
-  if (state->wake.phase == IN_SPELL)
-    (void)uv_idle_stop(&state->wake.idle);
-  way_ms = way_to_tick(state);
-  if (state->core.active == 0)
+  if (wake->phase == IN_SPELL)
+    (void)uv_idle_stop(&wake->idle);
+  if (state->core.active == 0) {
     uvwheel__disarm(state);
-  else if (state->wake.has_polled && is_stall(state, way_ms / 2))
-    start_driver(state, ARMED_FOR_LOOK, way_ms / 2);
-  else
-    start_driver(state, ARMED_FOR_TICK, way_ms);
+    return;
+  }
+  way_ms = way_to_tick(state);
+  looks_in = wake->has_polled && is_stall(state, way_ms / 2);
+  start_driver(state, looks_in ? ARMED_FOR_LOOK : ARMED_FOR_TICK,
+               looks_in ? way_ms / 2 : way_ms);
+  wake->awaited_ms = max_of(wake->awaited_ms, looked_ms);
 }
 
 void
