@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Where the fragments of README.md belong. */
+/* Where the fragment of README.md belongs. */
 
 #include <uvwheel.h>
 
-#include "README-1.c"
+struct connection {
+  uvwheel_timer_t idle;
+};
 
 void fragment(uv_loop_t *loop, struct connection *connection,
               uvwheel_timer_cb on_idle);
@@ -15,5 +17,6 @@ fragment(uv_loop_t *loop, struct connection *connection,
 {
   uvwheel_t wheel;
 
+  uvwheel_init(loop, &wheel, NULL);
 #include "README-2.c"
 }
