@@ -54,10 +54,16 @@
  * stay in the slot on a list of their own (kept), which goes back to the front
  * of the lane at the end: behind it is what callbacks have inserted meanwhile.
  *
+ * A walk vacates all slots. Their lanes become unvisited ones, which it takes
+ * entries from in turn, so that their cache misses overlap, too. It puts each
+ * entry back before it hands it out, so callbacks find a wheel like any other.
+ * It begins at the end of each lane and puts entries in front of their slots:
+ * so they keep their order in a FIFO wheel, and come before what callbacks have
+ * inserted meanwhile.
+ *
  * A pass is given up when an entry of an earlier tick is inserted, after a
- * draw, and before a walk. Its entries go
- * back to the front of the slot's lanes; the next pass goes on where it has
- * stopped.
+ * draw, and before a walk. Its entries go back to the front of the slot's
+ * lanes; the next pass goes on where it has stopped.
  *
  * The invariants, outside of the functions of this file (the tests check them):
  *
@@ -141,16 +147,29 @@ uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
   core->soonest = core->occupied + words;
   for (i = 0; i < words; i++)
     core->soonest[i] = NEVER;
-  for (i = 0; i < MAX_LANES; i++)
+  for (i = 0; i < MAX_LANES; i++) {
     list_init(&core->pending[i]);
+    list_init(&core->unvisited[i]);
+  }
   list_init(&core->due);
   list_init(&core->kept);
   list_init(&core->drawn);
-  list_init(&core->unvisited);
-  list_init(&core->visited);
 }
 
 /* ---- Operations on entries ---------------------------------------------- */
+
+/* What is in a slot becomes unvisited. The first lanes of slots with few
+ * entries go to different lists. A FIFO slot's entries always go to the end of
+ * the same list, which may have some that a walk has left behind. */
+static void
+take_unvisited(core_t *core, uint64_t number)
+{
+  slot_t *slot = &core->slots[number];
+  uvwheel_link_t *lane = slot->lanes;
+
+  for (; lane != lane_at(slot, slot->lanes_used); lane++)
+    splice_after(core->unvisited[number++ % MAX_LANES].prev, lane);
+}
 
 /* Usually few slots are in use, near the next tick. */
 void
@@ -161,10 +180,8 @@ uvwheel__core_vacate_all(core_t *core)
   for (; core->slots_in_use > 0; word = (word + 1) & (core->slot_mask / 64))
     while (core->occupied[word] != 0) {
       uint64_t number = 64 * word + lowest_bit(core->occupied[word]);
-      slot_t *slot = &core->slots[number];
-      uvwheel_link_t *lane = slot->lanes;
-      for (; lane != lane_at(slot, slot->lanes_used); lane++)
-        splice_after(&core->unvisited, lane);
+      if (core->active != 0)
+        take_unvisited(core, number);
       uvwheel__core_vacate(core, number);
     }
   core->pass_lanes = 0;
@@ -417,41 +434,45 @@ uvwheel__core_take_drawn(core_t *core)
 
 /* ---- All entries -------------------------------------------------------- */
 
-/* Moves all entries to the unvisited ones, where the drawn ones come first,
- * then the visited ones, then each slot's in their order. */
+/* Puts an entry of some list into the slot of its tick (or, if a pass of that
+ * tick goes on, among the entries to look at), before those that are there. */
+static void
+put_first(core_t *core, uvwheel_entry_t *entry)
+{
+  uvwheel_link_t *head;
+
+  unlink_one(&entry->link);
+  (void)uvwheel__core_put(core, entry);
+  head = entry->link.next;
+  unlink_one(&entry->link);
+  prepend(head, &entry->link);
+}
+
 void
 uvwheel__core_walk_begin(core_t *core)
 {
   give_up_pass(core);
+  while (!list_is_empty(&core->drawn))
+    put_first(core, entry_of(core->drawn.prev));
   uvwheel__core_vacate_all(core);
-  splice_after(&core->unvisited, &core->visited);
-  splice_after(&core->unvisited, &core->drawn);
-}
-
-/* The entries go back into their slots, before the entries that were inserted
- * meanwhile, as a FIFO wheel keeps the order. */
-static void
-end_walk(core_t *core)
-{
-  uvwheel__core_walk_begin(core);
-  while (!list_is_empty(&core->unvisited)) {
-    uvwheel_entry_t *entry = entry_of(core->unvisited.next);
-    unlink_one(&entry->link);
-    (void)uvwheel__core_put(core, entry);
-  }
+  core->walk_lane = 0;
 }
 
 uvwheel_entry_t *
 uvwheel__core_walk_next(core_t *core)
 {
-  uvwheel_link_t *link = core->unvisited.next;
+  uint64_t i;
 
-  if (link == &core->unvisited) {
-    end_walk(core);
-    return NULL;
+  /* The next of a lane was prefetched when the last one was visited. */
+  for (i = 0; i < MAX_LANES; i++) {
+    uvwheel_link_t *lane = &core->unvisited[core->walk_lane++ % MAX_LANES];
+    uvwheel_link_t *link = lane->prev;
+    if (link == lane)
+      continue;
+    MISUSE_IF_OVERWRITTEN(entry_of(link));
+    PREFETCH(link->prev->prev);
+    put_first(core, entry_of(link));
+    return entry_of(link);
   }
-  MISUSE_IF_OVERWRITTEN(entry_of(link));
-  unlink_one(link);
-  append(&core->visited, link);
-  return entry_of(link);
+  return NULL;
 }

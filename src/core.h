@@ -67,8 +67,8 @@ typedef struct core_s {
   uint64_t drawn_ms;    /* a drawn entry is handed out if it is due before   */
 
   /* Changed by a walk. */
-  uvwheel_link_t unvisited; /* the walk has yet to visit these               */
-  uvwheel_link_t visited;   /* the walk has visited these                    */
+  uint64_t walk_lane;                  /* the walk takes the next entry there */
+  uvwheel_link_t unvisited[MAX_LANES]; /* the walk has yet to visit these     */
 } core_t;
 
 /* A FIFO wheel has slots of one lane. */
@@ -232,8 +232,9 @@ uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   return true;
 }
 
-/* Vacates all slots; what is still in them becomes unvisited. If no entry is
- * active, there is nothing to wake up for. */
+/* Vacates all slots; what is still in them becomes unvisited, in lanes that are
+ * about as long as each other. If no entry is active, there is nothing to wake
+ * up for. */
 void uvwheel__core_vacate_all(core_t *core);
 
 /* Takes an active entry out of the wheel. Returns false if it was the last one:

@@ -52,6 +52,13 @@ append(uvwheel_link_t *head, uvwheel_link_t *link)
   join(link, head);
 }
 
+static inline void
+prepend(uvwheel_link_t *head, uvwheel_link_t *link)
+{
+  join(link, head->next);
+  join(head, link);
+}
+
 /* Unlinks a link from whatever list it is on. */
 static inline void
 unlink_one(uvwheel_link_t *link)

@@ -157,8 +157,11 @@ pass(void)
 static void
 walk(void)
 {
-  uvwheel__core_walk_begin(&wheel.state->core);
-  (void)uvwheel__core_walk_next(&wheel.state->core);
+  core_t *core = &wheel.state->core;
+
+  uvwheel__core_walk_begin(core);
+  while (uvwheel__core_walk_next(core) != NULL)
+    ;
 }
 
 #define LINK(timer) (&(timer).base.entry.link)

@@ -328,6 +328,40 @@ START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
 }
 END_TEST
 
+static void
+visit(core_t *core, unsigned count)
+{
+  for (; count > 0; count--)
+    ck_assert_ptr_nonnull(walk_next(core));
+}
+
+/* P4. A draw is under way when a walk begins, which is left for another one;
+ * meanwhile others are inserted. */
+START_TEST(fifo_entries_keep_their_order_in_walks)
+{
+  static item_t items[MANY];
+  core_t core;
+  unsigned i, half = MANY / 2;
+
+  open_core(&core, &(shape_t){TICK_MS, SLOTS, UVWHEEL_FIFO});
+  for (i = 0; i < half; i++)
+    insert(&core, &items[i].entry, 105);
+  ck_assert_uint_eq(draw(&core, 3), 3);
+  walk_begin(&core);
+  visit(&core, half / 2);
+  for (; i < MANY - 1; i++)
+    insert(&core, &items[i].entry, 105);
+  walk_begin(&core);
+  visit(&core, MANY - 2);
+  insert(&core, &items[i].entry, 105);
+  visit(&core, 1);
+  ck_assert_ptr_null(walk_next(&core));
+  for (i = 0; i < MANY; i++)
+    ck_assert_ptr_eq(expire(&core, 110), &items[i].entry);
+  close_core(&core);
+}
+END_TEST
+
 /* ---- Making a wheel ------------------------------------------------------ */
 
 START_TEST(the_largest_tick_and_the_most_slots_work)
@@ -367,6 +401,7 @@ main(void)
       EACH(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one,
            slot_kinds),
       TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion),
+      TEST(fifo_entries_keep_their_order_in_walks),
       TEST(the_largest_tick_and_the_most_slots_work),
   };
 

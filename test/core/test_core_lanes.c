@@ -31,18 +31,24 @@ lanes_in_use(const slot_t *slot)
 }
 
 static uint64_t
-longest_lane(const slot_t *slot)
+longest_of(const uvwheel_link_t *lanes, uint64_t count)
 {
   uint64_t longest = 0, length, i;
   const uvwheel_link_t *link;
 
-  for (i = 0; slot->next_pass != 0 && i < lanes_in_use(slot); i++) {
+  for (i = 0; i < count; i++) {
     length = 0;
-    for (link = slot->lanes[i].next; link != &slot->lanes[i]; link = link->next)
+    for (link = lanes[i].next; link != &lanes[i]; link = link->next)
       length++;
     longest = max_of(longest, length);
   }
   return longest;
+}
+
+static uint64_t
+longest_lane(const slot_t *slot)
+{
+  return slot->next_pass != 0 ? longest_of(slot->lanes, lanes_in_use(slot)) : 0;
 }
 
 /* Lanes that are not used are not in memory. Those that are used are as long as
@@ -280,6 +286,30 @@ START_TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied)
 }
 END_TEST
 
+/* ---- Walks --------------------------------------------------------------- */
+
+/* Those of one slot, and those of slots that use one lane each. */
+START_TEST(a_walk_takes_entries_from_lanes_that_are_even)
+{
+  const bool one_slot = _i == 0;
+  unsigned visited = 0, i;
+
+  open_core(&core, &(shape_t){TICK_MS, one_slot ? SLOTS : 512, 0});
+  for (i = 0; i < CROWD; i++)
+    insert(&core, &crowd[i].entry, one_slot ? 5 : i % 500 * TICK_MS);
+  walk_begin(&core);
+  ck_assert_uint_le(longest_of(core.unvisited, MAX_LANES),
+                    CROWD / MAX_LANES + CROWD / 100);
+  while (walk_next(&core) != NULL)
+    visited++;
+  ck_assert_uint_eq(visited, CROWD);
+  if (one_slot)
+    ck_assert_uint_eq(longest_lane(&core.slots[1]), CROWD / MAX_LANES);
+  ck_assert_uint_eq(drain(&core, 500 * TICK_MS), CROWD);
+  close_core(&core);
+}
+END_TEST
+
 /* ---- The search for the next tick ---------------------------------------- */
 
 /* The most slots that a wheel can have, and what there is to find at the far
@@ -381,6 +411,7 @@ main(void)
       EACH(draws_of_one_look_at_one_and_leave_the_lanes_even, slot_kinds),
       TEST(draws_beside_the_next_round_do_not_look_at_the_same_again),
       TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied),
+      {a_walk_takes_entries_from_lanes_that_are_even, 0, 2},
       TEST(the_next_tick_is_found_in_the_largest_wheel),
       EACH(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute,
            slot_kinds),
