@@ -118,7 +118,7 @@ live_a_tick(uint64_t now_ms)
     while ((entry = uvwheel__core_take_drawn(&core)) != NULL)
       start_again(entry, now_ms);
   }
-  while ((entry = uvwheel__core_expire(&core, now_ms, &budget)) != NULL)
+  while ((entry = take_due(&core, now_ms, &budget)) != NULL)
     start_again(entry, now_ms);
 }
 
@@ -355,8 +355,8 @@ START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute)
   for (turn = 1; turn <= TURNS; turn++) {
     (void)put(&core, &early, turn - 1);
     require(uvwheel__core_next_ms(&core) == turn);
-    require(uvwheel__core_expire(&core, turn, &budget) == &early);
-    require(uvwheel__core_expire(&core, turn, &budget) == NULL);
+    require(take_due(&core, turn, &budget) == &early);
+    require(take_due(&core, turn, &budget) == NULL);
     require(uvwheel__core_next_ms(&core) == MINUTE_MS + 1);
     for (i = 0; turn == 1 && i < TURNS; i++)
       core.slots[(MINUTE_MS + 1 + i) % shape.slots].next_pass = 7;
@@ -391,8 +391,8 @@ START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at)
   insert(&core, &early, 5);
   for (i = 64; i < FAR_SLOTS; i++)
     core.slots[i].next_pass = i % 64 == 0 ? 0 : 7;
-  ck_assert_ptr_eq(uvwheel__core_expire(&core, 6, &budget), &early);
-  ck_assert_ptr_null(uvwheel__core_expire(&core, 6, &budget));
+  ck_assert_ptr_eq(take_due(&core, 6, &budget), &early);
+  ck_assert_ptr_null(take_due(&core, 6, &budget));
   ck_assert_uint_eq(uvwheel__core_next_ms(&core), FAR_SLOTS + 9);
   free_core(&core);
 }

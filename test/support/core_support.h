@@ -86,6 +86,9 @@ uvwheel_entry_t *take_drawn(core_t *core);
 void walk_begin(core_t *core);
 uvwheel_entry_t *walk_next(core_t *core);
 
+/* The entry that expires at now_ms leaves the wheel, as one that fires. */
+uvwheel_entry_t *take_due(core_t *core, uint64_t now_ms, uint64_t *budget);
+
 /* expire_within without a limit. */
 uvwheel_entry_t *expire(core_t *core, uint64_t now_ms);
 
