@@ -31,14 +31,15 @@ call_first(uvwheel_state_t *state, int status)
 {
   uvwheel_post_t *post = state->mailbox.taken;
 
+  MUST_HOLD(post != NULL);
   state->mailbox.taken = post->next;
   post->cb(post, status);
 }
 
 /* A request that is posted meanwhile waits for the next call, so that one that
- * posts itself cannot keep the loop from polling. That call may have to call
- * requests back that were left. Then nothing tells of those that were posted
- * before it, so they are taken at its end. */
+ * posts itself cannot keep the loop from polling. If that call begins with
+ * requests that were left, the wake-up of newer ones is used up; so it takes
+ * those before it returns. */
 void
 uvwheel__on_post(uv_async_t *async)
 {

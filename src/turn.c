@@ -137,6 +137,7 @@ start_repeat(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
 static void
 fire(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
 {
+  MUST_HOLD(timer->cb != NULL && (timer->wheel_and_flags & TIMER_IDLE) == 0);
   timer->wheel_and_flags &= ~TIMER_WAIT;
   if (repeats(timer)) {
     start_repeat(state, timer, limit_ms);
@@ -168,14 +169,16 @@ put_back(uvwheel_state_t *state, uvwheel_timer_t *timer)
   uint64_t stalled_until_ms = state->wake.stalled_until_ms;
   uint64_t wait_ms =
       (timer->wheel_and_flags & TIMER_FIRST) ? timer->timeout : timer->interval;
+  uint64_t later_ms;
 
   if (LIKELY(excess(due_ms, wait_ms) >= stalled_until_ms) ||
       (timer->wheel_and_flags & TIMER_PUT_BACK) != 0)
     return false;
+  later_ms = min_of(add_ms(due_ms, state->wake.put_back_ms),
+                    add_ms(stalled_until_ms, wait_ms));
+  MUST_HOLD(later_ms > due_ms);
   timer->wheel_and_flags |= TIMER_PUT_BACK;
-  (void)uvwheel__core_move(&state->core, &timer->entry,
-                           min_of(add_ms(due_ms, state->wake.put_back_ms),
-                                  add_ms(stalled_until_ms, wait_ms)));
+  (void)uvwheel__core_move(&state->core, &timer->entry, later_ms);
   state->core.stats.put_back++;
   return true;
 }
@@ -219,6 +222,7 @@ run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
     if (entry == NULL)
       break;
     budget--;
+    MUST_HOLD(entry->due_ms < limit_ms);
     if (!put_back(state, timer_of(entry))) {
       count_lateness(&state->core.stats,
                      without_lag(state, loop_now(state)) - entry->due_ms);
@@ -314,6 +318,7 @@ continue_spell(uvwheel_state_t *state)
   uint64_t now_ms = loop_now(state), looked_ms = state->wake.awaited_ms;
   uint64_t quiet_ms, until_ms;
 
+  MUST_HOLD(state->core.active != 0);
   uvwheel__look(state, now_ms, excess(now_ms, looked_ms));
   if (turn->wait_began_ms != NEVER && !turn->wait_began_anew &&
       now_ms > looked_ms + MIN_WAIT_MS) {
@@ -339,6 +344,7 @@ prepare_turn(uvwheel_state_t *state)
   uint64_t budget = state->options.turn_budget;
   uint64_t looks = min_of(budget, MAX_LOOKS);
 
+  MUST_HOLD(state->wake.phase != DISARMED && state->core.active != 0);
   uvwheel__look(state, now_ms, late_ms);
   budget -= looks;
   if (needs_turn_by(state, now_ms))
@@ -363,6 +369,7 @@ uvwheel__on_driver(uv_timer_t *driver)
   uint64_t heard_ms = is_watcher_waiting(state) ? 0 : state->turn.heard_ms;
   uint64_t now_ms = loop_now(state);
 
+  MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
   state->turn.heard_ms = 0;
   uvwheel__look(state, now_ms, excess(now_ms, state->wake.awaited_ms));
   if (run_turn(state, heard_ms, state->turn.budget))

@@ -194,6 +194,7 @@ on_handle_closed(uv_handle_t *handle)
 {
   uvwheel_state_t *state = handle->data;
 
+  MUST_HOLD(state->open_handles != 0);
   state->open_handles--;
   finish_close(state);
 }

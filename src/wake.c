@@ -44,6 +44,7 @@ write_stall_down(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
   stats->stall_max_ms = max_of(stats->stall_max_ms, late_ms);
   if (excess(now_ms, wake->stalled_until_ms) < wake->put_back_ms)
     back_ms = max_of(back_ms, wake->put_back_ms);
+  MUST_HOLD(back_ms > late_ms);
   wake->put_back_ms = back_ms;
   wake->stalled_until_ms = now_ms;
 }
@@ -61,6 +62,7 @@ uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
 static void
 start_driver(uvwheel_state_t *state, phase_t phase, uint64_t delay_ms)
 {
+  MUST_HOLD(!is_closing(state) && state->core.active != 0);
   state->wake.phase = phase;
   state->wake.has_polled = false;
   state->wake.awaited_ms = add_ms(loop_now(state), delay_ms);
@@ -113,6 +115,7 @@ uvwheel__rearm(uvwheel_state_t *state)
     uvwheel__disarm(state);
     return;
   }
+  MUST_HOLD(!needs_turn_by(state, loop_now(state)));
   way_ms = way_to_tick(state);
   looks_in = wake->has_polled && is_stall(state, way_ms / 2);
   start_driver(state, looks_in ? ARMED_FOR_LOOK : ARMED_FOR_TICK,
@@ -137,6 +140,7 @@ uvwheel__look_in(uvwheel_state_t *state)
 void
 uvwheel__let_others_first(uvwheel_state_t *state)
 {
+  MUST_HOLD(state->wake.awaited_ms <= loop_now(state));
   (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb, 0, 0);
 }
 
@@ -158,6 +162,7 @@ uvwheel__begin_spell(uvwheel_state_t *state)
     uvwheel__abandon(state);
     return;
   }
+  MUST_HOLD(state->wake.phase != IN_SPELL && state->core.active != 0);
   state->wake.phase = IN_SPELL;
   (void)uv_timer_stop(&state->wake.driver);
   (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);
