@@ -157,12 +157,11 @@ wheel_format(const uvwheel_stats_t *stats, char text[WHEEL_TEXT_SIZE])
 {
   snprintf(text, WHEEL_TEXT_SIZE,
            " active=%" PRIu64 " fired=%" PRIu64 " rescheduled=%" PRIu64
-           " turns=%" PRIu64 " lateness_max_ms=%" PRIu64 " stalls=%" PRIu64
-           " stalls_unforgiven=%" PRIu64 " stall_sum_ms=%" PRIu64
-           " set_back_ms=%" PRIu64 " allowance_ms=%" PRIu64
-           " turns_cut=%" PRIu64 " turn_max_us=%" PRIu64,
+           " turns=%" PRIu64 " turns_cut=%" PRIu64 " turns_overrun=%" PRIu64
+           " turn_max_us=%" PRIu64 " lateness_max_ms=%" PRIu64
+           " stalls=%" PRIu64 " stall_sum_ms=%" PRIu64 " put_back=%" PRIu64,
            stats->active, stats->fired, stats->rescheduled, stats->turns,
-           stats->lateness_max_ms, stats->stalls, stats->stalls_unforgiven,
-           stats->stall_sum_ms, stats->set_back_ms, stats->allowance_ms,
-           stats->turns_cut, stats->turn_max_us);
+           stats->turns_cut, stats->turns_overrun, stats->turn_max_us,
+           stats->lateness_max_ms, stats->stalls, stats->stall_sum_ms,
+           stats->put_back);
 }

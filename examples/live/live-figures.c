@@ -24,43 +24,33 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "Bad when over a million a second: the wheel needs more slots.", 1000000},
     {IN_STATS(turns), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "turns",
      "Turns: times that the wheel had something due.", NEVER},
-    {IN_SNAPSHOT(unanswered_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "unanswered",
+    {IN_SNAPSHOT(unanswered_ms), LIVE_FIRST, LIVE_GAUGE, LIVE_MS, "unanswered",
      "For how long the loop has not answered the page.",
      "Bad when over a second: something blocks the loop.", 1000},
-    {IN_STATS(overdue_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "overdue",
+    {IN_STATS(overdue_ms), LIVE_FIRST, LIVE_GAUGE, LIVE_MS, "overdue",
      "For how long the oldest due timer has been waiting.",
      "Bad when over a second: timers come due faster than they can fire.",
      1000},
-    {IN_STATS(stalls), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "stalls",
+    {IN_STATS(stalls), LIVE_FIRST, LIVE_COUNTER, LIVE_ONE, "stalls",
      "Times the loop was blocked, or the process frozen, for over stall_ms.",
      "Bad when it grows: find what blocks the loop.", 0},
-    {IN_STATS(stalls_unforgiven), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
-     "stalls_unforgiven",
-     "Stalls that were not forgiven, because the allowance was used up.",
-     "Bad when it grows: connections of live peers may have been closed.", 0},
-    {IN_STATS(allowance_ms), LIVE_HEALTH, LIVE_STOCK, LIVE_MS, "allowance",
-     "How much time of stalls may still be forgiven, a minute at most.",
-     "Bad when under 30 s: the loop is blocked so often that the next stalls "
-     "will not be forgiven.",
-     30000},
-    {IN_STATS(stall_max_ms), LIVE_HEALTH, LIVE_MAXIMUM, LIVE_MS, "stall_max",
+    {IN_STATS(put_back), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "put_back",
+     "Timers that fire later because of a stall.", NEVER},
+    {IN_STATS(stall_max_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "stall_max",
      "The longest stall since the start.", NEVER},
     {IN_STATS(stall_sum_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "stall_sum",
      "The total time of all stalls, in which the loop read nothing.", NEVER},
-    {IN_STATS(set_back_ms), LIVE_HEALTH, LIVE_COUNTER, LIVE_MS, "set_back",
-     "By how much stalls have set back the wheel's clock: timers fire later "
-     "by that time.",
-     NEVER},
     {IN_STATS(turns_cut), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "turns_cut",
      "Turns that left due timers to the next one, so that the loop did "
      "I/O first (turn_budget, turn_ms).",
      "Bad when over ten a second: callbacks are slow, or very many timers "
      "expire.",
      10},
-    {IN_STATS(turn_max_us), LIVE_HEALTH, LIVE_MAXIMUM, LIVE_US, "turn_max",
-     "The longest time for which the callbacks of one turn kept the loop "
-     "from I/O.",
-     "Bad when over 50 ms: a callback is slow.", 50000},
+    {IN_STATS(turns_overrun), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
+     "turns_overrun", "Turns that took more than twice turn_ms.",
+     "Bad when it grows: a callback is slow.", 0},
+    {IN_STATS(turn_max_us), LIVE_HEALTH, LIVE_GAUGE, LIVE_US, "turn_max",
+     "The longest turn since the start.", NEVER},
     {IN_STATS(fired_soonest), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
      "fired_soonest", "Timers that fired before their time, to make room.",
      "Bad when it grows: the server is full.", 0},
@@ -70,7 +60,7 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "Timers that were stopped before they fired.", NEVER},
     {IN_STATS(examined), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "examined",
      "Timers that the wheel examined, to fire, to move or in vain.", NEVER},
-    {IN_STATS(lateness_max_ms), LIVE_NOWHERE, LIVE_MAXIMUM, LIVE_MS,
+    {IN_STATS(lateness_max_ms), LIVE_NOWHERE, LIVE_GAUGE, LIVE_MS,
      "lateness_max",
      "The longest time from a timer's due time to its callback.", NEVER},
 };
@@ -93,8 +83,7 @@ live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown)
   snapshot->examined_too_early =
       stats->examined > useful ? stats->examined - useful : 0;
   snapshot->refreshed = *shown->refreshes;
-  snapshot->now_ms = uvwheel_now(shown->wheel);
-  snapshot->loop_ms = uv_now(uvwheel_get_loop(shown->wheel));
+  snapshot->now_ms = uv_now(uvwheel_get_loop(shown->wheel));
 }
 
 /* ---- Trouble ------------------------------------------------------------ */
@@ -110,14 +99,8 @@ is_bad(const live_figure_t *figure, const live_snapshot_t *last,
     return false;
   if (figure->type == LIVE_GAUGE)
     return number > figure->limit;
-  if (figure->type == LIVE_STOCK)
-    return number < figure->limit;
-  if (number <= before)
-    return false;
-  if (figure->type == LIVE_MAXIMUM)
-    return number > figure->limit;
-  return (number - before) * 1000 >
-         figure->limit * (now->loop_ms - last->loop_ms);
+  return number > before && (number - before) * 1000 >
+                                figure->limit * (now->now_ms - last->now_ms);
 }
 
 /* Of the timers that have fired since, over 1 % took more than two ticks and
@@ -142,9 +125,15 @@ live_judge(live_judged_t *judged, const live_snapshot_t *now, uint64_t page_ms)
 {
   const live_snapshot_t *last = &judged->last;
 
-  for (size_t i = 0; i < LIVE_FIGURES; i++)
-    if (is_bad(&live_figures[i], last, now))
-      judged->bad_ms[i] = page_ms;
+  for (size_t i = 0; i < LIVE_FIGURES; i++) {
+    uint64_t number = live_figure_of(&live_figures[i], now);
+    if (!is_bad(&live_figures[i], last, now))
+      continue;
+    if (judged->worst[i] < number ||
+        page_ms - judged->bad_ms[i] > LIVE_RECENT_MS)
+      judged->worst[i] = number;
+    judged->bad_ms[i] = page_ms;
+  }
   if (is_late(last, now))
     judged->late_ms = page_ms;
   if (now->stats.stalls > last->stats.stalls)

@@ -26,8 +26,7 @@ typedef struct live_wheel_s {
 /* All that is known of a wheel at one moment. */
 typedef struct live_snapshot_s {
   uint64_t unanswered_ms; /* for the page to set */
-  uint64_t loop_ms;       /* the loop's clock, which never steps back */
-  uint64_t now_ms;        /* the wheel's                              */
+  uint64_t now_ms;        /* by the clock of the wheel's loop */
   uint64_t refreshed;
   uint64_t examined_too_early;
   uvwheel_options_t options;
@@ -38,10 +37,11 @@ typedef struct live_snapshot_s {
 void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *wheel);
 
 /* Where the page shows a figure; /metrics has all of them. */
-typedef enum { LIVE_NOWHERE, LIVE_TILE, LIVE_HEALTH } live_place_t;
+typedef enum { LIVE_NOWHERE, LIVE_TILE, LIVE_FIRST, LIVE_HEALTH } live_place_t;
 
-/* A maximum is the highest since the start. A stock can be too small. */
-typedef enum { LIVE_GAUGE, LIVE_STOCK, LIVE_COUNTER, LIVE_MAXIMUM } live_type_t;
+/* A maximum since the start is a gauge that is never bad: once it is high it
+ * says nothing new. A count does. */
+typedef enum { LIVE_GAUGE, LIVE_COUNTER } live_type_t;
 
 /* A number is so many parts of a second; LIVE_ONE: it is a count. */
 typedef enum { LIVE_ONE = 1, LIVE_MS = 1000, LIVE_US = 1000000 } live_unit_t;
@@ -54,11 +54,10 @@ typedef struct live_figure_s {
   const char *name;
   const char *help;  /* what it is                     */
   const char *worry; /* when it is bad, or NULL: never */
-  uint64_t limit;    /* bad is more than that, for a stock less: a counter by
-                        its growth in a second, a maximum when it has grown */
+  uint64_t limit;    /* bad is more, for a counter its growth in a second */
 } live_figure_t;
 
-#define LIVE_FIGURES 21
+#define LIVE_FIGURES 20
 
 extern const live_figure_t live_figures[LIVE_FIGURES];
 
@@ -68,6 +67,7 @@ uint64_t live_figure_of(const live_figure_t *figure,
 /* ---- Trouble ------------------------------------------------------------ */
 
 #define LIVE_JUDGE_MS 1000
+#define LIVE_RECENT_MS 300000 /* so long the page tells of trouble */
 
 /* When a wheel was last in trouble, by the page's clock; 0: never. The server
  * judges each wheel once a second, whether or not somebody looks: so a page
@@ -75,8 +75,9 @@ uint64_t live_figure_of(const live_figure_t *figure,
 typedef struct live_judged_s {
   live_snapshot_t last; /* that was judged */
   uint64_t bad_ms[LIVE_FIGURES];
-  uint64_t late_ms;  /* when timers fired late      */
-  uint64_t stall_ms; /* how long the last stall was */
+  uint64_t worst[LIVE_FIGURES]; /* of a gauge, in this trouble */
+  uint64_t late_ms;             /* when timers fired late      */
+  uint64_t stall_ms;            /* how long the last stall was */
 } live_judged_t;
 
 void live_judge(live_judged_t *judged, const live_snapshot_t *now,

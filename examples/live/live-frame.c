@@ -7,7 +7,7 @@
 void
 live_frame_write_figures(FILE *stream)
 {
-  static const char *const places[] = {"nowhere", "tile", "health"};
+  static const char *const places[] = {"nowhere", "tile", "first", "health"};
 
   fputs("event: figures\ndata: ", stream);
   for (size_t i = 0; i < LIVE_FIGURES; i++) {
@@ -68,6 +68,9 @@ put_figures(FILE *stream, const live_wheels_t *wheels)
     if (figure->worry != NULL)
       put_of_all(stream, figure->name, "_bad", wheels,
                  IN_VIEW(judged.bad_ms) + i * sizeof(uint64_t));
+    if (figure->worry != NULL && figure->type == LIVE_GAUGE)
+      put_of_all(stream, figure->name, "_worst", wheels,
+                 IN_VIEW(judged.worst) + i * sizeof(uint64_t));
   }
   put_of_all(stream, "lateness", "_bad", wheels, IN_VIEW(judged.late_ms));
   put_of_all(stream, "stall_ms", "", wheels, IN_VIEW(judged.stall_ms));
@@ -84,7 +87,6 @@ live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
 
   fprintf(stream, "data: {\"wheel\":%zu", chosen);
   put_number(stream, "now_ms", snapshot->now_ms);
-  put_number(stream, "loop_ms", snapshot->loop_ms);
   put_number(stream, "tick_ms", snapshot->options.tick_ms);
   put_number(stream, "slots", snapshot->options.slots);
   put_number(stream, "timeout_ms", facts->timeout_ms);

@@ -256,9 +256,9 @@ function drawPast() {
 function rateAt(index, count) {
   const at = history[index];
   let first = index;
-  while (first > 0 && at.loop_ms - history[first].loop_ms < RATE_MS)
+  while (first > 0 && at.now_ms - history[first].now_ms < RATE_MS)
     first--;
-  const ms = at.loop_ms - history[first].loop_ms;
+  const ms = at.now_ms - history[first].now_ms;
   return (count(at) - count(history[first])) * 1000 / ms;
 }
 
@@ -277,7 +277,7 @@ function drawTiles() {
     drawNote(tile.box, tile);
     tile.box.querySelector("path").setAttribute("d", drawn.map((value, i) =>
       (i === 0 ? "M" : "L") +
-      (100 - (frame.loop_ms - history[i].loop_ms) * 100 / HISTORY_MS)
+      (100 - (frame.now_ms - history[i].now_ms) * 100 / HISTORY_MS)
         .toFixed(2) +
       " " + (97 - value * 94 / most).toFixed(1)).join(""));
   }
@@ -416,14 +416,14 @@ function unpack(next) {
 function remember(next) {
   const {cells, lateness, ...past} = next;
   const last = history[history.length - 1];
-  if (last && (past.wheel !== last.wheel || past.loop_ms < last.loop_ms ||
+  if (last && (past.wheel !== last.wheel || past.now_ms < last.now_ms ||
       past.started < last.started))
     history = []; // another wheel, or another server
-  else if (last && past.loop_ms === last.loop_ms)
+  else if (last && past.now_ms === last.now_ms)
     history.pop();
   history.push(past);
-  history = history.filter(({loop_ms: then}) =>
-    past.loop_ms - then <= HISTORY_MS);
+  history = history.filter(({now_ms: then}) =>
+    past.now_ms - then <= HISTORY_MS);
 }
 
 function isOther(next) {
@@ -439,7 +439,7 @@ function draw(next) {
   const isNew = isOther(next);
   const isFresh = isNew || Math.abs(next.now_ms - frame.now_ms) > 2000;
   remember(next);
-  if (!isFresh && calm.matches && next.loop_ms - frame.loop_ms < 1000)
+  if (!isFresh && calm.matches && next.now_ms - frame.now_ms < 1000)
     return;
   frame = next;
   if (isNew) {

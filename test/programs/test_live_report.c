@@ -116,29 +116,33 @@ static const struct {
     {IN_SNAPSHOT(unanswered_ms), 5000, 1000, 1001},
     {IN_SNAPSHOT(stats.overdue_ms), 0, 1000, 1001},
     {IN_SNAPSHOT(stats.stalls), 7, 7, 8},
-    {IN_SNAPSHOT(stats.stalls_unforgiven), 7, 7, 8},
-    {IN_SNAPSHOT(stats.allowance_ms), 0, 30000, 29999},
     {IN_SNAPSHOT(stats.fired_soonest), 7, 7, 8},
     {IN_SNAPSHOT(stats.turns_cut), 100, 120, 121},
     {IN_SNAPSHOT(examined_too_early), 5, 2000005, 2000006},
-    {IN_SNAPSHOT(stats.turn_max_us), 1, 50000, 50001},
-    {IN_SNAPSHOT(stats.turn_max_us), 60000, 60000, 60001},
+    {IN_SNAPSHOT(stats.turns_overrun), 7, 7, 8},
 };
+
+static size_t
+index_of(size_t offset)
+{
+  size_t i = 0;
+
+  while (live_figures[i].offset != offset)
+    i++;
+  return i;
+}
 
 /* Two seconds pass, in which one figure changes. Says when it was bad. */
 static uint64_t
 judge_at_77(size_t offset, uint64_t before, uint64_t number)
 {
-  live_judged_t judged = {.last.loop_ms = 1000};
-  live_snapshot_t now = {.loop_ms = 3000};
-  size_t i = 0;
+  live_judged_t judged = {.last.now_ms = 1000};
+  live_snapshot_t now = {.now_ms = 3000};
 
   memcpy((char *)&judged.last + offset, &before, sizeof(before));
   memcpy((char *)&now + offset, &number, sizeof(number));
   live_judge(&judged, &now, 77);
-  while (live_figures[i].offset != offset)
-    i++;
-  return judged.bad_ms[i];
+  return judged.bad_ms[index_of(offset)];
 }
 
 START_TEST(a_figure_is_bad_beyond_its_limit)
@@ -155,10 +159,8 @@ START_TEST(trouble_is_remembered_until_there_is_more)
 {
   static live_judged_t judged;
   live_snapshot_t now = {.options.tick_ms = 100};
-  size_t stalls = 0;
+  size_t stalls = index_of(IN_SNAPSHOT(stats.stalls));
 
-  while (strcmp(live_figures[stalls].name, "stalls") != 0)
-    stalls++;
   for (uint64_t page_ms = 1; page_ms < 9; page_ms++) {
     now.stats.stalls += page_ms == 2 || page_ms == 6;
     now.stats.stall_sum_ms += page_ms == 2 || page_ms == 6 ? 1000 * page_ms : 0;
@@ -166,6 +168,28 @@ START_TEST(trouble_is_remembered_until_there_is_more)
     uint64_t last_ms = page_ms < 2 ? 0 : page_ms < 6 ? 2 : 6;
     ck_assert_uint_eq(judged.bad_ms[stalls], last_ms);
     ck_assert_uint_eq(judged.stall_ms, 1000 * last_ms);
+  }
+}
+END_TEST
+
+/* For as long as the page tells of it. */
+START_TEST(the_worst_of_a_trouble_is_remembered)
+{
+  static const struct {
+    uint64_t page_ms, unanswered_ms, worst_ms, bad_ms;
+  } rows[] = {
+      {1000, 1000, 0, 0},           {2000, 3000, 3000, 2000},
+      {3000, 2000, 3000, 3000},     {4000, 0, 3000, 3000},
+      {303000, 1001, 3000, 303000}, {603001, 1001, 1001, 603001},
+  };
+  static live_judged_t judged;
+
+  for (size_t i = 0; i < LENGTH(rows); i++) {
+    live_snapshot_t now = {.unanswered_ms = rows[i].unanswered_ms};
+    size_t figure = index_of(IN_SNAPSHOT(unanswered_ms));
+    live_judge(&judged, &now, rows[i].page_ms);
+    ck_assert_uint_eq(judged.worst[figure], rows[i].worst_ms);
+    ck_assert_uint_eq(judged.bad_ms[figure], rows[i].bad_ms);
   }
 }
 END_TEST
@@ -287,6 +311,7 @@ main(void)
       TEST(the_table_needs_no_escapes_and_fits_into_an_event),
       EACH(a_figure_is_bad_beyond_its_limit, limits),
       TEST(trouble_is_remembered_until_there_is_more),
+      TEST(the_worst_of_a_trouble_is_remembered),
       TEST(timers_are_late_when_one_in_a_hundred_is),
       TEST(each_wheel_has_samples_under_its_name),
       TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one),

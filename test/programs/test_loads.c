@@ -263,8 +263,7 @@ START_TEST(a_stall_closes_no_peer_of_a_wheel_but_those_of_libuv_timers)
   stop_well(&server, SIGTERM, &result);
   ck_assert_uint_gt(number_of(result.out, pair->closed), 0);
   if (_i == 2) /* a wheel in a loop that blocked itself */
-    ck_assert_uint_gt(number_of(result.out, "set_back_ms"),
-                      number_of(result.out, "stall_sum_ms"));
+    ck_assert_uint_gt(number_of(result.out, "stalls"), 0);
 }
 END_TEST
 

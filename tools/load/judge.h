@@ -26,17 +26,15 @@
  *   counts as late.
  *
  * - Not judged. If one of the two lags is over 100 ms the server may have
- *   stalled for longer than was seen here. It forgives a stall, more than once
- *   within a timeout if it has to, and only the server knows by how much that
- *   makes timers later (its set_back_ms). Then, and so with --stall, late
- *   closes are counted but break no promise. The server's stall_ms is more than
- *   twice as long: a shorter lag makes no timer later.
+ *   stalled for longer than was seen here, and have put timers back. Then, and
+ *   so with --stall, late closes are counted but break no promise. The server's
+ *   stall_ms is more than twice as long: a shorter lag makes no timer later.
  *
  * - Starved. A connection that spoke, but got no answer for a whole timeout,
- *   was closed by the server's timer. Time in which the loop was blocked does
- *   not count, so that breaks a promise, also with --stall, when the server is
- *   blocked while peers speak on. Only the load's own delay is an excuse, since
- *   then they did not speak.
+ *   was closed by the server's timer. A peer that speaks is heard before its
+ *   timer fires, so that breaks a promise, also with --stall, when the server
+ *   is blocked while peers speak on. Only the load's own delay is an excuse,
+ *   since then they did not speak.
  */
 
 #ifndef LOAD_JUDGE_H
