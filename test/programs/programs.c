@@ -91,13 +91,24 @@ start_program(const char *variable, const char *command_line)
   return (program_t){pid, out[0], err[0]};
 }
 
+ssize_t
+receive(int descriptor, void *bytes, size_t length)
+{
+  ssize_t received;
+
+  do
+    received = read(descriptor, bytes, length);
+  while (received < 0 && errno == EINTR);
+  return received;
+}
+
 int
 read_line(int descriptor, char *line, size_t size)
 {
   size_t length = 0;
   ssize_t more;
 
-  while ((more = read(descriptor, line + length, 1)) > 0 &&
+  while ((more = receive(descriptor, line + length, 1)) > 0 &&
          line[length] != '\n') {
     length++;
     ck_assert_uint_lt(length, size);
@@ -122,7 +133,8 @@ read_all(int descriptor, char *text)
   size_t length = 0;
   ssize_t more;
 
-  while ((more = read(descriptor, text + length, OUTPUT_SIZE - 1 - length)) > 0)
+  while ((more = receive(descriptor, text + length, OUTPUT_SIZE - 1 - length)) >
+         0)
     length += (size_t)more;
   text[length] = '\0';
   close(descriptor);
@@ -325,17 +337,6 @@ ask_page(uint16_t port, const char *request)
 
   send_all(connection, request, strlen(request));
   return connection;
-}
-
-ssize_t
-receive(int connection, void *bytes, size_t length)
-{
-  ssize_t received;
-
-  do
-    received = recv(connection, bytes, length, 0);
-  while (received < 0 && errno == EINTR);
-  return received;
 }
 
 void

@@ -45,6 +45,9 @@ int is_built(const char *variable);
  * command line as its arguments. */
 program_t start_program(const char *variable, const char *command_line);
 
+/* As read, also if the test is stopped meanwhile and goes on. */
+ssize_t receive(int descriptor, void *bytes, size_t length);
+
 /* Reads one line, without its end, of what a program writes. Returns 0 if
  * there is no more. */
 int read_line(int descriptor, char *line, size_t size);
@@ -105,9 +108,6 @@ void send_all(int connection, const void *bytes, size_t length);
 /* Connects to a live page, and sends this. */
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: localhost\r\n\r\n"
 int ask_page(uint16_t port, const char *request);
-
-/* As recv, also if the test is stopped meanwhile and goes on. */
-ssize_t receive(int connection, void *bytes, size_t length);
 
 /* Fails unless exactly these bytes come next. */
 void expect(int connection, const void *bytes, size_t length);

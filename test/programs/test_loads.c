@@ -5,6 +5,7 @@
  */
 
 #include <check.h>
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -150,9 +151,9 @@ static const struct {
      "--timeout 1500 --tick 1 --duration 2 --chatty 60", 800, 800},
 };
 
-/* Of a TCP server idle-load has two connections more, its probes. The timeout
- * of a UDP server is longer than a machine is frozen: it has a session anew for
- * each peer that is silent for that long, with the machine or not. */
+/* Of a TCP server idle-load has two connections more, its probes. If the
+ * machine is frozen there may be more: a probe that was closed connects again,
+ * and a UDP peer that was silent for the timeout begins a new session. */
 START_TEST(a_good_server_has_kept_every_promise)
 {
   if (!choose(good[_i].pair))
@@ -165,10 +166,12 @@ START_TEST(a_good_server_has_kept_every_promise)
     ck_assert_uint_eq(number_of(result.out, "on_time"), good[_i].on_time);
   ck_assert_uint_ge(number_of(result.out, "echoes"), 200);
   stop_well(&server, SIGTERM, &result);
-  ck_assert_uint_eq(number_of(result.out, pair->made),
-                    (uint64_t)good[_i].count + (pair == &udp ? 0 : 2));
-  if (is_judged && !is_starved)
-    ck_assert_uint_eq(number_of(result.out, pair->closed), good[_i].closed);
+  uint64_t made = (uint64_t)good[_i].count + (pair == &udp ? 0 : 2);
+  ck_assert_uint_ge(number_of(result.out, pair->made), made);
+  if (!is_judged || is_starved)
+    return;
+  ck_assert_uint_eq(number_of(result.out, pair->made), made);
+  ck_assert_uint_eq(number_of(result.out, pair->closed), good[_i].closed);
 }
 END_TEST
 
@@ -369,16 +372,28 @@ typedef enum {
 
 #define CHATTY "--chatty 100 --timeout 0 --duration 1"
 
+/* Who sent the next datagram. The test may be stopped meanwhile. */
+static struct sockaddr_in
+peer_of_next(int socket)
+{
+  struct sockaddr_in peer;
+  socklen_t size = sizeof(peer);
+  char byte;
+
+  while (recvfrom(socket, &byte, 1, MSG_PEEK, (struct sockaddr *)&peer,
+                  &size) != 1)
+    ck_assert_int_eq(errno, EINTR);
+  return peer;
+}
+
 /* Answers the next datagram, the number of which it is given. */
 static void
 answer_one(int socket, lie_t lie, unsigned number)
 {
   char text[MESSAGE_MAX], answer[2 * MESSAGE_MAX];
   unsigned count = number + (lie == WRONG_COUNT && number == 2);
-  struct sockaddr_in peer;
-  socklen_t size = sizeof(peer);
-  ssize_t length =
-      recvfrom(socket, text, sizeof(text), 0, (struct sockaddr *)&peer, &size);
+  struct sockaddr_in peer = peer_of_next(socket);
+  ssize_t length = receive(socket, text, sizeof(text));
 
   ck_assert_int_gt(length, 0);
   if (number == 2 && (lie == WRONG_TEXT || lie == WRONG_PEER))
@@ -387,7 +402,7 @@ answer_one(int socket, lie_t lie, unsigned number)
   memcpy(answer + head, text, (size_t)length);
   for (int i = 0; i <= (lie == SENT_TWICE && number == 2); i++)
     sendto(socket, answer, (size_t)(head + length), 0, (struct sockaddr *)&peer,
-           size);
+           sizeof(peer));
 }
 
 /* Until the load prints its verdict. */
@@ -422,17 +437,14 @@ START_TEST(a_stranger_is_ignored)
 {
   uint16_t strange_port;
   int hearer = hear_on(&port), stranger = hear_on(&strange_port);
-  struct sockaddr_in peer;
-  socklen_t size = sizeof(peer);
-  char byte;
 
   if (!choose(&udp))
     return;
   start_load(1, CHATTY);
+  struct sockaddr_in peer = peer_of_next(hearer);
   ck_assert_int_eq(
-      recvfrom(hearer, &byte, 1, MSG_PEEK, (struct sockaddr *)&peer, &size), 1);
-  ck_assert_int_eq(
-      sendto(stranger, "9 lies", 6, 0, (struct sockaddr *)&peer, size), 6);
+      sendto(stranger, "9 lies", 6, 0, (struct sockaddr *)&peer, sizeof(peer)),
+      6);
   lie_to(hearer, NOTHING);
   assert_good();
 }
