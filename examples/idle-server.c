@@ -143,13 +143,14 @@ start_live(server_t *server)
 static const rival_t *
 calls_of(const char *timer)
 {
-  static const rival_t *const all[] = {&wheel_calls, &rival_uv, &rival_sweep,
-                                       &rival_none};
+  static const rival_t *const all[] = {&wheel_calls, &rival_uv, &rival_chance,
+                                       &rival_sweep, &rival_none};
 
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
     if (strcmp(timer, all[i]->name) == 0)
       return all[i];
-  usage_error("--timer takes wheel, uv, sweep or none, not '%s'", timer);
+  usage_error("--timer takes wheel, uv, chance, sweep or none, not '%s'",
+              timer);
 }
 
 static int

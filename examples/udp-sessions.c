@@ -14,8 +14,8 @@
  *   its longest iteration is among the figures
  * - SIGINT and SIGTERM: every handle is closed, and uv_loop_close() confirms it
  *
- * To compare, --timer uv gives each session a uv_timer_t. A server of your own
- * needs no such choice: only the calls for the wheel.
+ * To compare, --timer uv and chance give each session a uv_timer_t. A server of
+ * your own needs no such choice: only the calls for the wheel.
  *
  * Datagrams are read up to 20 at a time where the system can (recvmmsg).
  */
@@ -51,6 +51,7 @@ typedef struct session_s {
   udp_peer_t peer; /* makes it an item of the table */
   server_t *server;
   uint64_t datagrams; /* that have come from the peer */
+  int is_last_chance; /* see on_uv_timer */
   /* The last member: no more of it is allocated than is used. */
   union {
     uvwheel_timer_t wheel;
@@ -65,6 +66,7 @@ struct server_s {
   uv_timer_t stats_timer;
   uvwheel_t wheel;
   int has_wheel;     /* or sessions have a uv_timer_t each */
+  int gives_chances; /* --timer chance */
   udp_peer_t *table; /* the sessions                       */
   udp_figures_t figures;
   int is_batch_dated; /* see date_batch */
@@ -85,10 +87,19 @@ on_wheel_timer(uvwheel_timer_t *timer)
   on_idle(timer->data);
 }
 
+/* With a second chance a timer that expires waits a little longer, once. Data
+ * that waited in the socket while the loop was held up is read in that time. */
 static void
 on_uv_timer(uv_timer_t *timer)
 {
-  on_idle(timer->data);
+  session_t *session = timer->data;
+
+  if (session->server->gives_chances && !session->is_last_chance) {
+    session->is_last_chance = 1;
+    uv_timer_start(timer, on_uv_timer, CHANCE_MS, uv_timer_get_repeat(timer));
+  } else {
+    on_idle(session);
+  }
 }
 
 static void
@@ -120,6 +131,7 @@ start_timer(server_t *server, session_t *session)
 static void
 refresh_timer(session_t *session)
 {
+  session->is_last_chance = 0;
   if (session->server->has_wheel)
     uvwheel_timer_refresh(&session->idle.wheel);
   else
@@ -172,6 +184,7 @@ make_session(server_t *server, const udp_key_t *key)
   session->peer.key = *key;
   session->server = server;
   session->datagrams = 0;
+  session->is_last_chance = 0;
   if (udp_add(&server->table, &session->peer) != 0) {
     free(session);
     return NULL;
@@ -393,8 +406,11 @@ main(int argc, char **argv)
 
   parse_options(argc, argv, UDP_SESSIONS, &server.options);
   server.has_wheel = strcmp(server.options.timer, "wheel") == 0;
-  if (!server.has_wheel && strcmp(server.options.timer, "uv") != 0)
-    usage_error("--timer takes wheel or uv, not '%s'", server.options.timer);
+  server.gives_chances = strcmp(server.options.timer, "chance") == 0;
+  if (!server.has_wheel && !server.gives_chances &&
+      strcmp(server.options.timer, "uv") != 0)
+    usage_error("--timer takes wheel, uv or chance, not '%s'",
+                server.options.timer);
   need_descriptors(MIN_DESCRIPTORS);
   return run(&server);
 }

@@ -12,6 +12,7 @@
 #include <uvwheel.h>
 
 #define NO_HTTP UINT32_MAX
+#define CHANCE_MS 100 /* see --timer chance */
 
 enum { IDLE_SERVER = 1, UDP_SESSIONS = 2, MULTI_LOOP = 4 };
 

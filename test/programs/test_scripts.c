@@ -46,7 +46,7 @@ static const struct {
      .needs_udp = 1},
     {"DEMO",
      "--trouble --connections 100",
-     {"uv_timer_t      uvwheel\n", "frozen for 5 s, 50 keep sending: closed",
+     {"uv_timer_t  2nd chance     uvwheel\n", "frozen for 5 s, 50 keep sending: closed",
       "blocked for 4 s, 15 keep sending: closed",
       "UDP, frozen for 4 s, 15 keep sending: lost",
       "100 expire at once: longest iteration", "full: served of 1 newcomers"},
