@@ -3,12 +3,9 @@
 "use strict";
 
 const by = id => document.getElementById(id);
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
 const LEVELS = 8, SHORTEST_LATENESS = 10;
-const RING = {inner: 72, outer: 100};
-const MIDDLE = (RING.inner + RING.outer) / 2;
 const HISTORY_MS = 60000, RATE_MS = 1000;
-const RECENT_MS = 300000;
+const RECENT_MS = 300000; // LIVE_RECENT_MS
 const TOGETHER_MS = 2000; // stalls of several loops, as each is judged
 const SILENCE_MS = 2000; // of a server that sends frames all the time
 
@@ -18,7 +15,6 @@ let figures = [];    // the table of live-figures.c
 let wheel = 0;       // the one that is looked at
 let frame = null;    // the last one drawn
 let history = [];    // of frames without their slots, for HISTORY_MS
-let chosen = null;   // the cell that is looked into
 let scale = 1;       // the number of timers that is shaded darkest
 let firstRound = 0;  // keeps angles small
 
@@ -26,10 +22,9 @@ const number = new Intl.NumberFormat("en");
 const format = n => number.format(n);
 const seconds = ms => ms < 9950 ? (ms / 1000).toFixed(1) + " s"
   : format(Math.round(ms / 1000)) + " s";
-const counted = (n, word) => format(n) + " " + word + (n === 1 ? "" : "s");
-const percent = (part, all) => (part * 100 / all).toFixed(1) + " %";
-
 const time = ms => ms < 1000 ? `${format(ms)} ms` : seconds(ms);
+const counted = (n, word) => format(n) + " " + word + (n === 1 ? "" : "s");
+const sum = numbers => numbers.reduce((all, n) => all + n, 0);
 
 // In its largest unit, from two of them on.
 function span(ms) {
@@ -56,52 +51,21 @@ function write(node, text) {
 
 // ---- The ring ------------------------------------------------------------
 
-function arc(cell, inner, outer) {
-  const width = 2 * Math.PI / frame.cells.length;
-  const gap = frame.cells.length > 128 ? 0 : width / 16;
-  const at = (radius, angle) =>
-    (radius * Math.sin(angle)).toFixed(2) + " " +
-    (-radius * Math.cos(angle)).toFixed(2);
-  const from = cell * width + gap, to = (cell + 1) * width - gap;
-  const large = to - from > Math.PI ? 1 : 0;
-  return `M${at(outer, from)}A${outer} ${outer} 0 ${large} 1 ${at(outer, to)}` +
-    `L${at(inner, to)}A${inner} ${inner} 0 ${large} 0 ${at(inner, from)}Z`;
-}
-
-const slotsPerCell = () => frame.slots / frame.cells.length;
-
-function nameOf(cell) {
-  const first = cell * slotsPerCell(), last = first + slotsPerCell() - 1;
-  return first === last ? `slot ${first}` : `slots ${first} to ${last}`;
-}
-
-// How long until the hand comes to the cell.
-function comesIn(cell) {
-  const position = frame.now_ms / frame.tick_ms;
-  const begin = cell * slotsPerCell();
-  const round = frame.slots;
-  return ((begin - position) % round + round) % round * frame.tick_ms;
-}
-
+// Each cell is a dash of a circle, whose length is the number of cells.
 function buildRing() {
-  by("rim").setAttribute("d", `M0-${MIDDLE}a${MIDDLE} ${MIDDLE} 0 1 1-.01 0Z`);
-  by("rim").setAttribute("stroke-width", RING.outer - RING.inner);
-  by("cells").replaceChildren();
-  by("marks").replaceChildren();
-  frame.cells.forEach((_, cell) => element("path", by("cells"),
-    {d: arc(cell, RING.inner, RING.outer), class: "l0"}));
-  for (let quarter = 0; quarter < 4; quarter++) {
-    const angle = quarter * Math.PI / 2;
-    element("text", by("marks"), {
-      x: 62 * Math.sin(angle), y: 2.2 - 62 * Math.cos(angle)
-    }).textContent = frame.slots * quarter / 4;
-  }
-  const round = frame.slots * frame.tick_ms;
+  const count = frame.cells.length, round = frame.slots * frame.tick_ms;
+  by("cells").replaceChildren(by("rim"));
+  frame.cells.forEach((_, cell) => element("circle", by("cells"), {
+    r: by("rim").getAttribute("r"), pathLength: count, class: "l0",
+    "stroke-dasharray": `${count > 128 ? 1 : .94} ${count}`,
+    "stroke-dashoffset": -cell
+  }));
+  [...by("marks").children].forEach((mark, quarter) =>
+    write(mark, String(frame.slots * quarter / 4)));
   firstRound = Math.floor(frame.now_ms / round);
   const hasAhead = frame.timeout_ms < round;
   by("ahead").style.display = hasAhead ? "" : "none";
   by("ahead-legend").style.display = hasAhead ? "" : "none";
-  by("ring").setAttribute("aria-valuemax", frame.cells.length - 1);
   write(by("setup"), `${counted(frame.slots, "slot")} of ` +
     `${format(frame.tick_ms)} ms, ${seconds(round)} a round; ` +
     `connections time out after ${seconds(frame.timeout_ms)}`);
@@ -121,52 +85,38 @@ function levelOf(count) {
     1 + Math.round(Math.log(count) / Math.log(scale) * (LEVELS - 1)));
 }
 
-function drawRing(isFresh) {
-  const most = roundUp(Math.max(...frame.cells));
+function drawRing() {
+  const fullest = Math.max(...frame.cells), most = roundUp(fullest);
   if (most > scale || most < scale / 4)
     scale = most;
-  const cells = by("cells").children;
+  const cells = by("cells").children; // the first is the rim
   frame.cells.forEach((count, cell) => {
     const level = "l" + levelOf(count);
-    if (cells[cell].getAttribute("class") !== level)
-      cells[cell].setAttribute("class", level);
+    if (cells[cell + 1].getAttribute("class") !== level)
+      cells[cell + 1].setAttribute("class", level);
   });
   const round = frame.slots * frame.tick_ms;
   const rounds = frame.now_ms / round - firstRound;
-  const ahead = frame.timeout_ms / round;
-  for (const [id, part] of [["hand", 0], ["ahead", ahead]]) {
-    by(id).classList.toggle("moving", !isFresh && !calm.matches);
-    by(id).style.transform = `rotate(${360 * (rounds + part)}deg)`;
-  }
+  by("hand").style.transform = `rotate(${360 * rounds}deg)`;
+  by("ahead").style.transform =
+    `rotate(${360 * (rounds + frame.timeout_ms / round)}deg)`;
+  write(by("middle"), format(frame.active));
   write(by("most"), format(scale));
-  by("scale-legend").style.visibility =
-    Math.max(...frame.cells) > 1 ? "" : "hidden";
-}
-
-function drawMiddle() {
-  by("chosen").setAttribute("d",
-    chosen === null ? "" : arc(chosen, RING.inner - 1.5, RING.outer + 1.5));
-  write(by("above"), chosen === null ? "" : nameOf(chosen));
-  write(by("middle"),
-    format(chosen === null ? frame.active : frame.cells[chosen]));
-  write(by("below"), chosen === null ? "timers active"
-    : `hand in ${seconds(comesIn(chosen))}`);
+  by("scale-legend").style.visibility = fullest > 1 ? "" : "hidden";
 }
 
 function drawSummary() {
   const used = frame.cells.filter(count => count > 0).length;
   const most = Math.max(...frame.cells);
-  const fullest = frame.cells.indexOf(most);
-  const unit = slotsPerCell() === 1 ? "slot" : "group";
+  const group = frame.slots / frame.cells.length;
   let text = used === 0 ? "No slot holds a timer."
-    : `${format(used)} of ${counted(frame.cells.length, unit)} in use, ` +
-      `at most ${counted(most, "timer")} in one (${nameOf(fullest)}).`;
-  if (slotsPerCell() > 1)
-    text += ` A group is ${format(slotsPerCell())} slots.`;
+    : `${format(used)} of ` +
+      `${counted(frame.cells.length, group === 1 ? "slot" : "group")} in ` +
+      `use, at most ${counted(most, "timer")} in one.`;
+  if (group > 1)
+    text += ` A group is ${format(group)} slots.`;
   if (frame.age_ms >= 1000)
     text += ` Counted in the last ${seconds(frame.age_ms)}.`;
-  if (frame.overdue > 0)
-    text += ` The hand is ${format(frame.overdue)} ms behind.`;
   write(by("summary"), text);
 }
 
@@ -188,52 +138,47 @@ function agoOf(name, k = wheel) {
 
 const isBad = (name, k) => agoOf(name, k) < RECENT_MS;
 
+// A time that was bad lately stays at its worst.
+const worstOf = (name, k = wheel) =>
+  frame.all[isBad(name, k) ? name + "_worst" : name]?.[k] ??
+  frame.all[name][k];
+
 // The name that the statistics and the metrics have, as words.
 const titleOf = ({name}) =>
   name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
-const placed = place => figures.filter(figure => figure.place === place);
-
-function buildTile(figure) {
-  const box = element("div", by("tiles"), {class: "tile"});
-  element("span", box, {class: "name"}).textContent = titleOf(figure);
-  const value = element("span", box, {class: "value"});
-  element("span", value, {id: figure.name});
-  if (figure.counts)
-    element("abbr", value, {class: "muted", title: "per second"})
-      .textContent = " /s";
-  element("span", box, {class: "note"});
-  const svg = element("svg", box, {viewBox: "0 0 100 100",
-    preserveAspectRatio: "none", "aria-hidden": "true"});
-  element("path", svg);
-  return box;
-}
-
-function buildHealth(figure) {
-  const box = element("div", by("health").querySelector("dl"));
-  element("dt", box).textContent = titleOf(figure);
-  element("dd", box, {class: "value", id: figure.name});
-  element("dd", box, {class: "note"});
-  return box;
-}
+const isTile = ({place}) => place === "tile";
+const placed = () => figures.filter(({place}) => place !== "nowhere");
 
 function buildFigures() {
-  by("tiles").replaceChildren();
-  by("health").querySelector("dl").replaceChildren();
-  for (const [place, build] of
-    [["tile", buildTile], ["health", buildHealth]])
-    for (const figure of placed(place)) {
-      figure.box = build(figure);
-      figure.box.title = `${figure.help} ${figure.worry}`.trim();
-    }
+  for (const place of ["tile", "first", "health"])
+    by(place).replaceChildren();
+  for (const figure of placed()) {
+    const box = element("div", by(figure.place));
+    element("dt", box).textContent = titleOf(figure);
+    const value = element("dd", box, {class: "value"});
+    element("span", value, {id: figure.name});
+    if (isTile(figure) && figure.counts)
+      element("abbr", value, {class: "muted", title: "per second"})
+        .textContent = " /s";
+    element("dd", box, {class: "note"});
+    if (isTile(figure))
+      element("path", element("svg", box, {viewBox: "0 0 100 100",
+        preserveAspectRatio: "none", "aria-hidden": "true"}));
+    box.title = `${figure.help} ${figure.worry}`.trim();
+    figure.box = box;
+  }
 }
 
 // What it is, or, if it was bad lately, what that means.
-function drawNote(box, {name, help, worry}) {
-  const length = name === "stalls" ? `, ${time(frame.stall_ms)} long` : "";
+function drawNote(box, figure) {
+  const {name, help, worry} = figure, ago = span(agoOf(name));
+  const last = name + "_worst" in frame.all
+    ? `Worst, ${ago} ago; now ${show(figure, frame[name])}.`
+    : `Last: ${ago} ago` +
+      (name === "stalls" ? `, ${time(frame.stall_ms)} long.` : ".");
   box.classList.toggle("bad", isBad(name));
-  write(box.querySelector(".note"), isBad(name)
-    ? `${worry} Last: ${span(agoOf(name))} ago${length}.` : help);
+  write(box.querySelector(".note"), isBad(name) ? `${worry} ${last}` : help);
 }
 
 // Since when the server runs, and the last stall, which may be of many loops.
@@ -265,28 +210,24 @@ function rateAt(index, count) {
 const rate = number => isNaN(number) ? "\u2013"
   : number < 10 ? number.toFixed(1) : format(Math.round(number));
 
-function drawTiles() {
+function drawTile({name, counts, box}) {
   const end = history.length - 1;
-  for (const tile of placed("tile")) {
-    const values = history.map((past, i) =>
-      tile.counts ? rateAt(Math.max(i, Math.min(end, 2)), at => at[tile.name])
-        : past[tile.name]);
-    const now = values[end], drawn = values.map(value => value || 0);
-    const most = Math.max(1, ...drawn);
-    write(by(tile.name), tile.counts ? rate(now) : show(tile, now));
-    drawNote(tile.box, tile);
-    tile.box.querySelector("path").setAttribute("d", drawn.map((value, i) =>
-      (i === 0 ? "M" : "L") +
-      (100 - (frame.now_ms - history[i].now_ms) * 100 / HISTORY_MS)
-        .toFixed(2) +
-      " " + (97 - value * 94 / most).toFixed(1)).join(""));
-  }
+  const values = history.map((past, i) => !counts ? past[name]
+    : rateAt(Math.max(i, Math.min(end, 2)), at => at[name]));
+  const most = Math.max(1, ...values.filter(value => value));
+  write(by(name), counts ? rate(values[end]) : format(values[end]));
+  box.querySelector("path").setAttribute("d", "M" + values.map((value, i) =>
+    (100 - (frame.now_ms - history[i].now_ms) * 100 / HISTORY_MS).toFixed(2) +
+    " " + (97 - (value || 0) * 94 / most).toFixed(1)).join("L"));
 }
 
-function drawHealth() {
-  for (const figure of placed("health")) {
-    write(by(figure.name), show(figure, frame[figure.name]));
+function drawFigures() {
+  for (const figure of placed()) {
     drawNote(figure.box, figure);
+    if (isTile(figure))
+      drawTile(figure);
+    else
+      write(by(figure.name), show(figure, worstOf(figure.name)));
   }
 }
 
@@ -321,11 +262,11 @@ function buildWheels() {
 
 // A figure that always grows is shown per second, any other as it is.
 function cellOf(figure, wheels) {
-  const sum = at => wheels.reduce((all, k) => all + at.all[figure.name][k], 0);
+  const all = at => sum(wheels.map(k => at.all[figure.name][k]));
   if (figure.unit !== 1) // a time: the longest
-    return time(Math.max(...wheels.map(k => frame.all[figure.name][k])));
-  return figure.counts && !figure.worry ? rate(rateAt(history.length - 1, sum))
-    : format(sum(frame));
+    return time(Math.max(...wheels.map(k => worstOf(figure.name, k))));
+  return figure.counts && !figure.worry ? rate(rateAt(history.length - 1, all))
+    : format(all(frame));
 }
 
 // A wheel's name is marked if one of its figures is bad that has no column.
@@ -335,16 +276,15 @@ function drawWheels() {
   const rows = [...table.tBodies[0].rows].map((row, k) => [row, [k]]);
   const others = [...figures, {name: "lateness"}]
     .filter(figure => !columns().includes(figure));
-  if (everyone.length === 1)
-    return;
   for (const [row, wheels] of [...rows, [table.tFoot.rows[0], everyone]])
-    columns().forEach((figure, i) =>
-      write(row.cells[i + 1], cellOf(figure, wheels)));
+    columns().forEach((figure, i) => {
+      write(row.cells[i + 1], cellOf(figure, wheels));
+      row.cells[i + 1].classList.toggle("bad",
+        wheels.length === 1 && isBad(figure.name, wheels[0]));
+    });
   rows.forEach(([row], k) => {
     const bad = others.filter(({name}) => isBad(name, k)).map(titleOf);
     const button = row.querySelector("button");
-    columns().forEach(({name}, i) =>
-      row.cells[i + 1].classList.toggle("bad", isBad(name, k)));
     button.classList.toggle("bad", bad.length > 0);
     button.title = bad.length > 0 ? `Bad: ${bad.join(", ")}` : "";
     button.setAttribute("aria-pressed", k === wheel);
@@ -360,8 +300,6 @@ function rangeOf(bucket) {
     return `${format(from)} ms and more`;
   return (from === to ? from : format(from) + "\u2013" + format(to)) + " ms";
 }
-
-const sum = counts => counts.reduce((all, count) => all + count, 0);
 
 // Within how many ms this share of them fired.
 function percentile(counts, share, mostMs) {
@@ -384,16 +322,16 @@ function drawBars(counts) {
   }
   const most = Math.max(1, ...counts), all = Math.max(1, sum(counts));
   [...body.children].forEach((row, i) => {
+    const percent = counts[i] * 100 / all;
     row.querySelector(".bar").style.width = counts[i] * 100 / most + "%";
-    write(row.cells[2], counts[i] === 0 ? "0 %" : percent(counts[i], all));
+    write(row.cells[2], `${percent === 0 ? 0 : percent.toFixed(1)} %`);
   });
 }
 
 function drawLateness() {
   const {lateness: counts, lateness_max: mostMs} = frame;
-  const fired = sum(counts);
   write(by("tick"), time(frame.tick_ms));
-  write(by("percentiles"), fired === 0 ? "Nothing has fired yet."
+  write(by("percentiles"), sum(counts) === 0 ? "Nothing has fired yet."
     : `Half within ${time(percentile(counts, .5, mostMs))}, 99 % within ` +
       `${time(percentile(counts, .99, mostMs))}, the latest after ` +
       `${time(mostMs)}.`);
@@ -426,35 +364,26 @@ function remember(next) {
     past.now_ms - then <= HISTORY_MS);
 }
 
-function isOther(next) {
-  return !frame || frame.cells.length !== next.cells.length ||
-    frame.slots !== next.slots || frame.tick_ms !== next.tick_ms ||
-    frame.wheel !== next.wheel ||
-    frame.all.name.length !== next.all.name.length;
-}
+const shapeOf = ({wheel, slots, cells, tick_ms, all}) =>
+  [wheel, slots, cells.length, tick_ms, all.name.length].join();
 
 function draw(next) {
   if (next.cells.length === 0)
     return; // its loop has not counted them yet
-  const isNew = isOther(next);
-  const isFresh = isNew || Math.abs(next.now_ms - frame.now_ms) > 2000;
+  const isNew = !frame || shapeOf(frame) !== shapeOf(next);
   remember(next);
-  if (!isFresh && calm.matches && next.now_ms - frame.now_ms < 1000)
-    return;
   frame = next;
   if (isNew) {
-    chosen = null;
     buildRing();
     buildWheels();
+    document.querySelector("main").hidden = false;
   }
   drawPast();
   drawWheels();
-  drawRing(isFresh);
-  drawMiddle();
+  drawRing();
   drawSummary();
-  drawTiles();
+  drawFigures();
   drawLateness();
-  drawHealth();
 }
 
 function say(state, text) {
@@ -515,54 +444,4 @@ by("pause").onclick = () => {
   write(by("pause"), source ? "Pause" : "Resume");
 };
 
-// ---- Looking into slots --------------------------------------------------
-
-function choose(cell) {
-  chosen = cell;
-  drawMiddle();
-  const ring = by("ring");
-  ring.setAttribute("aria-valuenow", cell === null ? 0 : cell);
-  ring.setAttribute("aria-valuetext", cell === null
-    ? "none; use the arrow keys"
-    : `${nameOf(cell)}: ${counted(frame.cells[cell], "timer")}, ` +
-      `the hand comes in ${seconds(comesIn(cell))}`);
-}
-
-by("ring").onkeydown = event => {
-  if (!frame)
-    return;
-  const cells = frame.cells.length, page = Math.max(1, cells / 16);
-  const hand = Math.floor(frame.now_ms / frame.tick_ms / slotsPerCell());
-  const from = chosen === null ? hand % cells : chosen;
-  const target = {
-    ArrowRight: from + 1, ArrowUp: from + 1,
-    ArrowLeft: from - 1, ArrowDown: from - 1,
-    PageUp: from + page, PageDown: from - page,
-    Home: 0, End: cells - 1, Escape: null
-  }[event.key];
-  if (target === undefined)
-    return;
-  event.preventDefault();
-  choose(target === null ? null : (target + cells) % cells);
-};
-
-// A mouse, or a finger.
-function choosePointed(event) {
-  if (!frame)
-    return;
-  const box = by("ring").getBoundingClientRect();
-  const x = (event.clientX - box.left) / box.width - .5;
-  const y = (event.clientY - box.top) / box.height - .5;
-  const radius = Math.hypot(x, y) * 214, part = Math.atan2(x, -y) / 2 / Math.PI;
-  choose(radius < RING.inner - 4 || radius > RING.outer + 4 ? null
-    : Math.floor((part + 1) % 1 * frame.cells.length));
-}
-by("ring").onpointermove = choosePointed;
-by("ring").onpointerdown = choosePointed;
-by("ring").onpointerleave = event =>
-  event.pointerType === "mouse" && frame && choose(null);
-
-for (let level = 1; level <= LEVELS; level++)
-  element("rect", by("scale"), {x: (level - 1) * 14, width: 14, height: 14,
-    class: "l" + level});
 connect();
