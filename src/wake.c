@@ -98,14 +98,14 @@ uvwheel__arm(uvwheel_state_t *state)
     start_driver(state, ARMED_FOR_TICK, way_ms);
 }
 
-/* The loop's time may be older than the look that has just been made, if a
- * callback has blocked the loop: then what it took does not count again. */
+/* The last look may be ahead of the loop's time, if a callback has blocked the
+ * loop. The driver is not armed for a time before it: that would count what the
+ * callback took a second time. */
 void
 uvwheel__rearm(uvwheel_state_t *state)
 {
   wake_t *wake = &state->wake;
-  uint64_t looked_ms = wake->awaited_ms, way_ms;
-  bool looks_in;
+  uint64_t way_ms, ahead_ms;
 
   if (is_closing(state))
     return;
@@ -117,10 +117,11 @@ uvwheel__rearm(uvwheel_state_t *state)
   }
   MUST_HOLD(!needs_turn_by(state, loop_now(state)));
   way_ms = way_to_tick(state);
-  looks_in = wake->has_polled && is_stall(state, way_ms / 2);
-  start_driver(state, looks_in ? ARMED_FOR_LOOK : ARMED_FOR_TICK,
-               looks_in ? way_ms / 2 : way_ms);
-  wake->awaited_ms = max_of(wake->awaited_ms, looked_ms);
+  ahead_ms = excess(wake->awaited_ms, loop_now(state));
+  if (wake->has_polled && is_stall(state, way_ms / 2))
+    start_driver(state, ARMED_FOR_LOOK, max_of(way_ms / 2, ahead_ms));
+  else
+    start_driver(state, ARMED_FOR_TICK, max_of(way_ms, ahead_ms));
 }
 
 void
