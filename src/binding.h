@@ -53,6 +53,11 @@ typedef struct turn_s {
   uint64_t busy_ms;           /* when the loop was found not quiet           */
   uint64_t busy_polls;        /* polls in that millisecond                   */
   bool is_firing_soonest;     /* uvwheel_fire_soonest calls back             */
+#ifdef UVWHEEL_CHECKS
+  uv_prepare_t prepare; /* tells when a poll begins                          */
+  const void *poller;   /* the thread that runs the loop, from there to the
+                           check; else NULL                                  */
+#endif
 } turn_t;
 
 typedef struct mailbox_s {
@@ -120,11 +125,26 @@ now_or_0(const uvwheel_state_t *state)
   return is_closing(state) ? 0 : loop_now(state);
 }
 
+#ifdef UVWHEEL_CHECKS
+/* Tells this thread from all others. */
+const void *uvwheel__this_thread(void);
+/* Reports a call by another thread than that whose loop polls. entry is the
+ * timer's, or NULL. */
+void uvwheel__check_thread(const uvwheel_state_t *state,
+                           const uvwheel_entry_t *entry);
+#else
+#define uvwheel__check_thread(state, entry) ((void)0)
+#endif
+
 /* NULL for a wheel that was not initialised, or whose close is finished. */
 static inline uvwheel_state_t *
 get_state(const uvwheel_t *wheel)
 {
-  return wheel != NULL ? wheel->state : NULL;
+  uvwheel_state_t *state = wheel != NULL ? wheel->state : NULL;
+
+  if (state != NULL)
+    uvwheel__check_thread(state, NULL);
+  return state;
 }
 
 /* Does a descriptor wait for the next poll, which registers it? */
@@ -278,6 +298,9 @@ void uvwheel__set_called_back(const uvwheel_timer_t *timer);
 /* The callbacks of the handles of the same names. */
 void uvwheel__on_driver(uv_timer_t *driver);
 void uvwheel__on_check(uv_check_t *check);
+#ifdef UVWHEEL_CHECKS
+void uvwheel__on_prepare(uv_prepare_t *prepare);
+#endif
 
 /* A batch: callbacks of the wheel that run one after the other. */
 typedef struct batch_s {

@@ -18,6 +18,23 @@ state_of(const uvwheel_timer_t *timer)
   return (uvwheel_state_t *)(uintptr_t)(timer->wheel_and_flags & ~TIMER_FLAGS);
 }
 
+#ifdef UVWHEEL_CHECKS
+/* Each thread has its own variable, at another address. */
+const void *
+uvwheel__this_thread(void)
+{
+  return &recent_state;
+}
+
+static inline bool
+is_other_thread(const uvwheel_state_t *state)
+{
+  return state->turn.poller != NULL && state->turn.poller != &recent_state;
+}
+#else
+#define is_other_thread(state) false
+#endif
+
 /* Is the timer's wheel the recent one, and does the timer have these flags? If
  * so, *state is the state of the wheel. A usual active timer has no flags, so
  * one comparison shows that it is active, and on which wheel.
@@ -36,7 +53,8 @@ guess_state(const uvwheel_timer_t *timer, uint64_t flags,
 
   CONCEAL(guess);
   *state = (uvwheel_state_t *)guess;
-  return LIKELY(timer->wheel_and_flags == recent + flags);
+  return LIKELY(timer->wheel_and_flags == recent + flags) &&
+         !is_other_thread(*state);
 }
 
 /* Returns the state of an initialised timer's wheel, and remembers it: the next
@@ -46,6 +64,7 @@ remember_state(const uvwheel_timer_t *timer)
 {
   uvwheel_state_t *state = state_of(timer);
 
+  uvwheel__check_thread(state, &timer->entry);
   recent_state = (uintptr_t)state;
   return state;
 }
@@ -403,6 +422,20 @@ uvwheel_timer_has_ref(const uvwheel_timer_t *timer)
 
 #include <inttypes.h>
 #include <stdlib.h>
+
+void
+uvwheel__check_thread(const uvwheel_state_t *state,
+                      const uvwheel_entry_t *entry)
+{
+  static const char what[] = "used by another thread while its loop polls";
+
+  if (!is_other_thread(state) || is_closing(state))
+    return;
+  if (entry != NULL)
+    uvwheel__misuse(entry, what);
+  fprintf(stderr, "uvwheel: wheel %p: %s\n", (const void *)state->wheel, what);
+  abort();
+}
 
 void
 uvwheel__misuse(const uvwheel_entry_t *entry, const char *what)

@@ -384,6 +384,9 @@ uvwheel__on_check(uv_check_t *check)
 {
   uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, turn.check);
 
+#ifdef UVWHEEL_CHECKS
+  state->turn.poller = NULL;
+#endif
   state->turn.heard_ms = 0;
   if (is_closing(state) || IS_CLOSING(state->wake.idle))
     uvwheel__abandon(state);
@@ -394,6 +397,18 @@ uvwheel__on_check(uv_check_t *check)
   else
     uvwheel__look_in(state);
 }
+
+#ifdef UVWHEEL_CHECKS
+/* Before each poll. */
+void
+uvwheel__on_prepare(uv_prepare_t *prepare)
+{
+  uvwheel_state_t *state = CONTAINER_OF(prepare, uvwheel_state_t, turn.prepare);
+
+  if (!IS_CLOSING(state->turn.check))
+    state->turn.poller = uvwheel__this_thread();
+}
+#endif
 
 /* ---- Before their time --------------------------------------------------- */
 

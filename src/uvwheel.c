@@ -107,6 +107,11 @@ add_handles(uvwheel_state_t *state)
   (void)uv_check_init(state->loop, &state->turn.check);
   (void)uv_check_start(&state->turn.check, uvwheel__on_check);
   uv_unref((uv_handle_t *)&state->turn.check);
+#ifdef UVWHEEL_CHECKS
+  (void)uv_prepare_init(state->loop, &state->turn.prepare);
+  (void)uv_prepare_start(&state->turn.prepare, uvwheel__on_prepare);
+  uv_unref((uv_handle_t *)&state->turn.prepare);
+#endif
 }
 
 int
@@ -159,6 +164,9 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 static const size_t handle_offsets[] = {
     offsetof(uvwheel_state_t, wake.driver),
     offsetof(uvwheel_state_t, wake.idle), offsetof(uvwheel_state_t, turn.check),
+#ifdef UVWHEEL_CHECKS
+    offsetof(uvwheel_state_t, turn.prepare),
+#endif
     offsetof(uvwheel_state_t, mailbox.async)};
 
 #define HANDLES (sizeof handle_offsets / sizeof *handle_offsets)
@@ -272,6 +280,10 @@ uvwheel_owns_handle(const uv_handle_t *handle)
   case UV_IDLE:
     return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_idle ||
            ((const uv_idle_t *)handle)->idle_cb == on_close_watch;
+#ifdef UVWHEEL_CHECKS
+  case UV_PREPARE:
+    return ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_prepare;
+#endif
   case UV_CHECK:
     return ((const uv_check_t *)handle)->check_cb == uvwheel__on_check;
   case UV_ASYNC:
