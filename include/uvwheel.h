@@ -54,44 +54,34 @@
  *   UVWHEEL_FIFO is set.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
- *   ready or waiting to be registered, and no request queued. Whatever the loop
- *   has read by then counts. If I/O is always ready, the timer fires after two
- *   polls and a quarter of a tick (25 to 250 ms). This wait starts over, at
- *   most once, if timer or close callbacks block the loop for more than 25 ms.
- *
- *   A stall puts a timer back, once. While a loop is blocked or frozen,
- *   datagrams are lost, and live peers look silent.
+ *   ready or waiting to be registered, and no request queued. If I/O is always
+ *   ready, it fires after two polls and a quarter of a tick (25 to 250 ms).
+ *   This wait starts over, at most once, if timer or close callbacks block the
+ *   loop for more than 25 ms. Whatever the loop has read by then counts.
  *   - The loop has stalled for S ms if the wheel is looked at S ms late, and S
- *     is more than stall_ms. It does not matter whose callbacks have blocked
- *     it, or what has frozen the process.
- *   - A timer that was waiting then, and expires, is put back: its due time
- *     becomes S + min(S, 1000) ms later, but no later than a refresh at the end
- *     of the stall would have made it. If it expires again, it fires, unless it
- *     was started or refreshed meanwhile. A repeat counts as started when it
- *     fires; its beat moves with it.
- *   - If a second stall ends while the first one still gives time, the larger
- *     of the two S counts.
- *   - S is counted from when the wheel should have been looked at: at the next
- *     tick with a timer, or, while polls return before that, half-way to it. So
- *     if few timers are active, S may be less than the block. A stall that ends
- *     before the look is not noticed; at least half of the way to the tick is
- *     left then.
- *   - Once is once. After two freezes of 10 s with 2 s between them, UDP peers
- *     that could not be heard between them are closed.
- *   - A program that calls uv_run() by hand, later than stall_ms after the time
- *     that uv_backend_timeout() gave, stalls. Two blocks in one iteration, each
- *     shorter than stall_ms, need not count as one.
- *   - A timer whose slow callback starts it again may be put back by that
- *     callback's own stall.
+ *     is more than stall_ms, no matter what has blocked or frozen it.
+ *   - A timer that was waiting then is put back when it expires: by S +
+ *     min(S, 1000) ms, but to no later than a refresh at the end of the stall
+ *     would have. If a second stall ends within that time, the larger S counts.
+ *   - When it expires again it fires, unless it was started or refreshed
+ *     meanwhile. So after two freezes of 10 s, 2 s apart, UDP peers that could
+ *     not be heard in between are closed. A repeat starts when it fires.
+ *   - S is counted from the look that was missed: at the next tick with a timer
+ *     or, while polls return, half-way to it. So S may be less than the block.
+ *     A stall that ends before that look is not noticed. It leaves half of the
+ *     way to the tick, or more.
+ *   - A program stalls that calls uv_run() by hand, more than stall_ms later
+ *     than uv_backend_timeout() told. A timer whose slow callback starts it
+ *     again may be put back by that. Two blocks in one iteration, each shorter
+ *     than stall_ms, need not be a stall.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall
  *   delays it (P6).
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel
  *   has one turn per poll.
- * - P9. No idle wake-ups. An empty wheel keeps no timer armed. In a loop
- *   without I/O a wheel wakes the loop only at ticks for which a timer was
- *   started; beside I/O also for the looks of P6, a handful per tick. A turn
- *   that is on time adds no poll. A tick at which all timers turn out to be
- *   refreshed costs no system call.
+ * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
+ *   loop only at ticks for which a timer was started and, beside I/O, for a
+ *   handful of looks (P6). A turn that is on time adds no poll. A tick at which
+ *   all timers turn out to be refreshed adds no system call.
  * - P10. A wheel does not age. The cost of a call does not depend on how long
  *   the wheel has run.
  */
@@ -263,7 +253,7 @@ typedef struct uvwheel_stats_s {
   uint64_t lateness_max_ms; /* the largest                                   */
   uint64_t lateness_sum_ms; /* the sum for all timers in lateness            */
   uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* without fired_soonest      */
-  uint64_t reserved[6];                        /* room to grow               */
+  uint64_t reserved[7];                        /* room to grow               */
 } uvwheel_stats_t;
 
 /* ---- The wheel ---------------------------------------------------------- */
