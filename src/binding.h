@@ -188,7 +188,7 @@ needs_turn_by(const uvwheel_state_t *state, uint64_t ms)
 
 /* ---- What wakes the loop, and stalls (wake.c) ---------------------------- */
 
-/* Is that a stall? */
+/* Is a wheel that is looked at so late in a stall? */
 static inline bool
 is_stall(const uvwheel_state_t *state, uint64_t late_ms)
 {
@@ -198,40 +198,30 @@ is_stall(const uvwheel_state_t *state, uint64_t late_ms)
 
 /* The wheel is looked at now, late by so many ms. Writes a stall down. */
 void uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms);
-
 /* A timer was started or moved: arms the driver for the wheel's next tick,
- * unless it is due in time for that. Disarms it if the wheel is empty. Does
- * nothing in a spell. */
+ * unless it is due in time for that, or a spell goes on. Disarms it if the
+ * wheel is empty. */
 void uvwheel__arm(uvwheel_state_t *state);
-
-/* A turn or a spell is over, or a look: arms the driver anew, and lets polls
- * wait. Requires that nothing is due. */
+/* Ends a turn, a look or a spell after which nothing is due: arms the driver
+ * anew, and lets polls wait. */
 void uvwheel__rearm(uvwheel_state_t *state);
-
 /* A poll has returned before the driver is due: arms it for a look if the way
  * to the next tick is long. */
 void uvwheel__look_in(uvwheel_state_t *state);
-
-/* Lets the loop's other timers that are due by now run before the driver, which
- * is due. */
+/* The driver is due: lets the loop's other timers that are due run before it.
+ */
 void uvwheel__let_others_first(uvwheel_state_t *state);
-
 /* Polls do not wait from now on, until uvwheel__rearm. */
 void uvwheel__begin_spell(uvwheel_state_t *state);
-
 /* Nothing wakes the loop for the wheel any more, and polls wait again. */
 void uvwheel__disarm(uvwheel_state_t *state);
-
 /* Others have closed some of the wheel's handles. Closes the driver, and with
  * it the wheel, and lets polls wait again. */
 void uvwheel__abandon(uvwheel_state_t *state);
-
 /* The callback of idle: a spell goes on. */
 void uvwheel__on_idle(uv_idle_t *idle);
-
-/* Sets whether the wheel's handles keep the loop alive: after the mailbox was
- * opened, or active timers that do not keep it alive became so many more or
- * fewer. */
+/* Set whether the wheel's handles keep the loop alive: after uvwheel_ref, or
+ * when the mailbox was opened; and when that many more timers are unref'd. */
 void uvwheel__set_unref(uvwheel_state_t *state, bool is_unref);
 void uvwheel__count_unref(uvwheel_state_t *state, int change);
 

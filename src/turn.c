@@ -3,43 +3,36 @@
 /* Turns: the check listens, the driver fires.
  *
  * When a timer is due, bytes of its peer may still wait in a socket. So after
- * each poll the check (a uv_check_t) is called. If something is due, it asks
- * whether the loop is quiet: no descriptor is ready, none waits to be
- * registered, and no request is queued. Then every byte that arrived before
- * that poll returned was read, and the driver (a uv_timer_t) may fire what is
- * due by that time, heard_ms. This is how libuv calls them, with what may run
- * in between:
+ * each poll the check (a uv_check_t) asks, if something is due, whether the
+ * loop is quiet: no descriptor is ready, none waits to be registered, and no
+ * request is queued. Then every byte that arrived before that poll returned was
+ * read, and the driver (a uv_timer_t) may fire what is due by that time,
+ * heard_ms. One iteration of libuv:
  *
- *   before 1.45                from 1.45 on               from 1.48 on
- *   -----------                ------------               ------------
- *   driver, other timers       (driver, other timers:     (as from 1.45 on)
- *   idle, prepare               only as the run begins)
- *   poll, and its callbacks    idle, prepare
- *   check                      poll, and its callbacks    timers that are due
- *   closes                     check                      are collected first,
- *   after UV_RUN_ONCE: driver, closes                     then called; one that
- *    other timers              driver, other timers       is started at 0 waits
- *                                                         for the next pass
+ *   before 1.45                 from 1.45 on
+ *   DRIVER, other timers        (UV_RUN_DEFAULT begins with the timers)
+ *   idle, prepare handles       idle, prepare handles
+ *   poll, and its callbacks     poll, and its callbacks
+ *   CHECK, other checks         CHECK, other checks
+ *   closes                      closes
+ *   (UV_RUN_ONCE ends with      DRIVER, other timers (from 1.48 on those that
+ *    the timers)                 are due are collected before one is called)
  *
  * The driver is due at the time of the wheel's next tick. If it is late, the
- * check moves it behind all other timers that are due by now. Between the check
- * and the driver callbacks may run: of closes, of those timers, of other
- * checks. There are two outcomes. Usually they leave the sockets alone. If one
- * resumes the reading of a socket, in which bytes may have waited for long, the
- * driver finds a watcher that waits to be registered, and fires nothing.
+ * check moves it behind all other timers that are due by now. Callbacks may run
+ * between the check and the driver. There are two outcomes. Usually they leave
+ * the sockets alone. If one resumes the reading of a socket, in which bytes may
+ * have waited for long, the driver finds a watcher that waits to be registered,
+ * and fires nothing.
  *
  * If something is due that was not heard, or if a turn was cut by its limits, a
  * spell begins: polls do not wait, and the checks listen and fire until nothing
- * is due.
+ * is due. They fire only timers that were due at the look before: libuv has run
+ * its own timers up to that time.
  *
  *   on time:    poll --> check: is the loop quiet? --> driver fires
- *
  *   otherwise:  driver --> poll that does not wait --> check listens and fires
- *                            ^                            |
- *                            '--- something is due still -'
- *
- * In a spell only timers fire that were due at the look before: libuv has run
- * its own timers up to that time.
+ *                            ^-- something is due still --'
  *
  * Timers must also fire in a loop that always has I/O ready. There a timer
  * waits until two polls and a quarter of a tick have passed since it was due.
@@ -48,8 +41,7 @@
  * waits as long. If callbacks that follow a check, such as timers of the loop,
  * take longer than MIN_WAIT_MS, the wait begins anew, once in a spell.
  *
- * A timer that expires after a stall is put back, once, instead of fired. The
- * stall was noticed when the wheel was looked at late (wake.c). */
+ * A timer that expires after a stall (wake.c) is put back instead, once. */
 
 #include "binding.h"
 
