@@ -175,7 +175,7 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
     return UV_EINVAL;
   /* The memory may hold anything, but hardly an active timer of this wheel to
    * which its neighbours are linked. */
-  MISUSE_IF((timer->wheel_and_flags & ~(TIMER_MISSED | TIMER_UNREF)) ==
+  MISUSE_IF((timer->wheel_and_flags & ~(TIMER_FLAGS & ~TIMER_IDLE)) ==
                     (uintptr_t)wheel->state &&
                 is_linked(&timer->entry.link),
             &timer->entry, "initialised while active");
