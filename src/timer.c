@@ -366,10 +366,15 @@ uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
 void
 uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
 {
+  bool is_first;
+
   if (!is_initialised(timer))
     return;
+  is_first = !repeats(timer) || (timer->wheel_and_flags & TIMER_FIRST) != 0;
   timer->wheel_and_flags &= ~TIMER_FIRST;
   set_times(timer, repeats(timer) ? timer->timeout : timer->interval, repeat);
+  if (!is_first)
+    timer->wheel_and_flags &= ~TIMER_FIRST;
 }
 
 uint64_t

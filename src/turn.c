@@ -176,7 +176,8 @@ put_back(uvwheel_state_t *state, uvwheel_timer_t *timer)
 }
 
 /* A turn that began at began_ms is over. If it took long, the loop has stalled,
- * whether a callback has updated the loop's time or not. */
+ * and libuv has to know the time: else the next poll would sleep for as long
+ * again. */
 static void
 end_batch(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
 {
@@ -190,8 +191,10 @@ end_batch(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
   if (is_closing(state))
     return;
   late_ms = max_of(took_ns / 1000000, excess(loop_now(state), began_ms));
-  if (UNLIKELY(is_stall(state, late_ms)))
-    uvwheel__look(state, began_ms + late_ms, late_ms);
+  if (UNLIKELY(is_stall(state, late_ms))) {
+    uv_update_time(state->loop);
+    uvwheel__look(state, loop_now(state), late_ms);
+  }
 }
 
 /* Fires the timers that are due by until_ms, if any, or puts them back. Returns

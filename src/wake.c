@@ -98,30 +98,25 @@ uvwheel__arm(uvwheel_state_t *state)
     start_driver(state, ARMED_FOR_TICK, way_ms);
 }
 
-/* The last look may be ahead of the loop's time, if a callback has blocked the
- * loop. The driver is not armed for a time before it: that would count what the
- * callback took a second time. */
 void
 uvwheel__rearm(uvwheel_state_t *state)
 {
-  wake_t *wake = &state->wake;
-  uint64_t way_ms, ahead_ms;
+  uint64_t way_ms;
 
   if (is_closing(state))
     return;
-  if (wake->phase == IN_SPELL)
-    (void)uv_idle_stop(&wake->idle);
+  if (state->wake.phase == IN_SPELL)
+    (void)uv_idle_stop(&state->wake.idle);
   if (state->core.active == 0) {
     uvwheel__disarm(state);
     return;
   }
   MUST_HOLD(!needs_turn_by(state, loop_now(state)));
   way_ms = way_to_tick(state);
-  ahead_ms = excess(wake->awaited_ms, loop_now(state));
-  if (wake->has_polled && is_stall(state, way_ms / 2))
-    start_driver(state, ARMED_FOR_LOOK, max_of(way_ms / 2, ahead_ms));
+  if (state->wake.has_polled && is_stall(state, way_ms / 2))
+    start_driver(state, ARMED_FOR_LOOK, way_ms / 2);
   else
-    start_driver(state, ARMED_FOR_TICK, max_of(way_ms, ahead_ms));
+    start_driver(state, ARMED_FOR_TICK, way_ms);
 }
 
 void
