@@ -128,12 +128,12 @@ now_or_0(const uvwheel_state_t *state)
 #ifdef UVWHEEL_CHECKS
 /* Tells this thread from all others. */
 const void *uvwheel__this_thread(void);
-/* Reports a call by another thread than that whose loop polls. entry is the
- * timer's, or NULL. */
+/* Reports a call by another thread than that whose loop polls, for a timer or
+ * NULL. */
 void uvwheel__check_thread(const uvwheel_state_t *state,
-                           const uvwheel_entry_t *entry);
+                           const uvwheel_timer_t *timer);
 #else
-#define uvwheel__check_thread(state, entry) ((void)0)
+#define uvwheel__check_thread(state, timer) ((void)0)
 #endif
 
 /* NULL for a wheel that was not initialised, or whose close is finished. */

@@ -167,8 +167,10 @@ take_unvisited(core_t *core, uint64_t number)
   slot_t *slot = &core->slots[number];
   uvwheel_link_t *lane = slot->lanes;
 
-  for (; lane != lane_at(slot, slot->lanes_used); lane++)
+  for (; lane != lane_at(slot, slot->lanes_used); lane++) {
+    check_linked(core, lane);
     splice_after(core->unvisited[number++ % MAX_LANES].prev, lane);
+  }
 }
 
 /* Usually few slots are in use, near the next tick. */
@@ -192,7 +194,7 @@ uvwheel__core_vacate_all(core_t *core)
 NOINLINE bool
 uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
-  MISUSE_IF_OVERWRITTEN(entry);
+  check_linked(core, &entry->link);
   unlink_one(&entry->link);
   entry->due_ms = due_ms;
   return uvwheel__core_put(core, entry);
@@ -208,8 +210,7 @@ take_lanes(core_t *core, uint64_t number)
 
   core->pass_lanes = (uint64_t)(lane_at(slot, slot->lanes_used) - slot->lanes);
   for (i = 0; i < core->pass_lanes; i++) {
-    MISUSE_IF(!is_linked(&slot->lanes[i]), entry_of(slot->lanes[i].next),
-              OVERWRITTEN);
+    check_linked(core, &slot->lanes[i]);
     splice_after(&core->pending[i], &slot->lanes[i]);
   }
   uvwheel__core_vacate(core, number);
@@ -276,15 +277,17 @@ look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
   uint64_t looked = 0, moved = 0, before, i;
   uvwheel_link_t *ahead[MAX_LANES]; /* the next entry of each lane */
 
-  for (i = 0; i < lanes; i++)
+  for (i = 0; i < lanes; i++) {
+    check_next(core, &core->pending[i]);
     ahead[i] = core->pending[i].next;
+  }
   do {
     before = looked;
     for (i = 0; i < lanes && looked < most; i++) {
       uvwheel_link_t *link = ahead[i];
       if (link == &core->pending[i])
         continue;
-      MISUSE_IF(link->next->prev != link, entry_of(link), OVERWRITTEN);
+      check_next(core, link);
       ahead[i] = link->next;
       PREFETCH(ahead[i]);
       moved += !look_at(core, entry_of(link), pass_ms);
@@ -375,6 +378,7 @@ find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
   for (;;) {
     while (!list_is_empty(&core->due)) {
       uvwheel_entry_t *entry = entry_of(core->due.next);
+      check_next(core, &core->due);
       if (*budget == 0)
         return NULL;
       if (entry->due_ms < hand_ms(core))
@@ -422,6 +426,7 @@ uvwheel__core_take_drawn(core_t *core)
 {
   while (!list_is_empty(&core->drawn)) {
     uvwheel_entry_t *entry = entry_of(core->drawn.next);
+    check_next(core, &core->drawn);
     if (entry->due_ms < core->drawn_ms) {
       core->stats.fired_soonest++;
       uvwheel__core_hand_out(core, entry);
@@ -469,7 +474,8 @@ uvwheel__core_walk_next(core_t *core)
     uvwheel_link_t *link = lane->prev;
     if (link == lane)
       continue;
-    MISUSE_IF_OVERWRITTEN(entry_of(link));
+    check_linked(core, lane);
+    check_linked(core, link);
     PREFETCH(link->prev->prev);
     put_first(core, entry_of(link));
     return entry_of(link);

@@ -222,7 +222,8 @@ uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   uint64_t tick = tick_after(core, due_ms);
   slot_t *slot = slot_of(core, tick);
 
-  MISUSE_IF(entry->link.next != POISON, entry, "inserted twice");
+  MISUSE_IF(entry->link.next != POISON, "timer", (uvwheel_timer_t *)entry,
+            "inserted twice");
   entry->due_ms = due_ms;
   core->stats.started++;
   core->active++;
@@ -243,7 +244,7 @@ void uvwheel__core_vacate_all(core_t *core);
 static inline bool
 uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry)
 {
-  MISUSE_IF_OVERWRITTEN(entry);
+  check_linked(core, &entry->link);
   unlink_one(&entry->link);
   poison(entry);
   core->active--;

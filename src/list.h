@@ -10,6 +10,8 @@
 
 #include "uvwheel.h"
 
+struct core_s;
+
 /* Every link that is not a head is the first field of an entry. */
 static inline uvwheel_entry_t *
 entry_of(uvwheel_link_t *link)
@@ -88,11 +90,21 @@ splice_after(uvwheel_link_t *left, uvwheel_link_t *from)
 /* What the library relies on. */
 #define MUST_HOLD(condition) assert(condition)
 
-/* Reports misuse of the timer that an entry belongs to, and aborts. */
-_Noreturn void uvwheel__misuse(const uvwheel_entry_t *entry, const char *what);
+/* Reports misuse of a timer or a request, and aborts. */
+_Noreturn void uvwheel__misuse(const char *kind, const void *object,
+                               uintptr_t callback, const char *what);
+/* Reports that an entry of a core was overwritten, or freed while active. */
+_Noreturn void uvwheel__overwritten(const struct core_s *core,
+                                    const uvwheel_link_t *link);
+/* Reports the first entry of a list that does not lead back to the one before
+ * it: its links are wrong, those of its neighbours agree with the rest. If all
+ * lists are right, `link` is a copy of a timer. */
+_Noreturn void uvwheel__core_misuse(const struct core_s *core,
+                                    const uvwheel_link_t *link);
 
-#define MISUSE_IF(condition, entry, what) \
-  ((condition) ? uvwheel__misuse(entry, what) : (void)0)
+#define MISUSE_IF(condition, kind, object, what)                              \
+  ((condition) ? uvwheel__misuse(kind, object, (uintptr_t)(object)->cb, what) \
+               : (void)0)
 
 /* The links of an idle entry hold this, so that their use is noticed. */
 #define POISON ((uvwheel_link_t *)(uintptr_t)0xdeadbeef)
@@ -104,21 +116,44 @@ poison(uvwheel_entry_t *entry)
 }
 
 static inline bool
+may_be_link(const uvwheel_link_t *link)
+{
+  return link != NULL && (uintptr_t)link % sizeof(void *) == 0;
+}
+
+/* Do both neighbours lead back to the link? */
+static inline bool
 is_linked(const uvwheel_link_t *link)
 {
-  return link->next->prev == link && link->prev->next == link;
+  return may_be_link(link->prev) && may_be_link(link->next) &&
+         link->next->prev == link && link->prev->next == link;
+}
+
+static inline void
+check_linked(const struct core_s *core, const uvwheel_link_t *link)
+{
+  if (!is_linked(link))
+    uvwheel__core_misuse(core, link);
+}
+
+/* The links of a list up to this one are right. */
+static inline void
+check_next(const struct core_s *core, const uvwheel_link_t *link)
+{
+  if (!may_be_link(link->next))
+    uvwheel__overwritten(core, link);
+  if (link->next->prev != link)
+    uvwheel__overwritten(core, link->next);
 }
 
 #else
 
 #define MUST_HOLD(condition) ((void)0)
-#define MISUSE_IF(condition, entry, what) ((void)0)
+#define MISUSE_IF(condition, kind, object, what) ((void)0)
+#define check_linked(core, link) ((void)0)
+#define check_next(core, link) ((void)0)
 #define poison(entry) ((void)0)
 
 #endif
-
-#define OVERWRITTEN "its links were overwritten, or it was freed while active"
-#define MISUSE_IF_OVERWRITTEN(entry) \
-  MISUSE_IF(!is_linked(&(entry)->link), entry, OVERWRITTEN)
 
 #endif /* UVWHEEL_LIST_H */

@@ -10,6 +10,15 @@
 
 #include "binding.h"
 
+#ifdef UVWHEEL_CHECKS
+/* A mark of requests that are queued. Their memory was not initialised, but
+ * hardly holds this. */
+#define QUEUED(post) ((void *)~(uintptr_t)(post))
+#define SET_MARK(post, mark) ((post)->reserved[0] = (mark))
+#else
+#define SET_MARK(post, mark) ((void)0)
+#endif
+
 /* Takes the requests that threads have posted, once all that were taken before
  * have been called back. Returns whether there are any to call back. */
 static bool
@@ -33,6 +42,7 @@ call_first(uvwheel_state_t *state, int status)
 
   MUST_HOLD(post != NULL);
   state->mailbox.taken = post->next;
+  SET_MARK(post, NULL);
   post->cb(post, status);
 }
 
@@ -107,6 +117,9 @@ uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
   uv_mutex_lock(&state->mailbox.mutex);
   error = state->is_close_called ? UV_ECANCELED : 0;
   if (error == 0) {
+    MISUSE_IF(post->reserved[0] == QUEUED(post), "request", post,
+              "posted while it is queued, which loses those behind it");
+    SET_MARK(post, QUEUED(post));
     post->next = NULL;
     post->cb = cb;
     *state->mailbox.posted_end = post;

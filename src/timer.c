@@ -64,7 +64,7 @@ remember_state(const uvwheel_timer_t *timer)
 {
   uvwheel_state_t *state = state_of(timer);
 
-  uvwheel__check_thread(state, &timer->entry);
+  uvwheel__check_thread(state, timer);
   recent_state = (uintptr_t)state;
   return state;
 }
@@ -175,10 +175,9 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
     return UV_EINVAL;
   /* The memory may hold anything, but hardly an active timer of this wheel to
    * which its neighbours are linked. */
-  MISUSE_IF((timer->wheel_and_flags & ~(TIMER_FLAGS & ~TIMER_IDLE)) ==
-                    (uintptr_t)wheel->state &&
+  MISUSE_IF(state_of(timer) == wheel->state && is_active(timer) &&
                 is_linked(&timer->entry.link),
-            &timer->entry, "initialised while active");
+            "timer", timer, "initialised while active");
   poison(&timer->entry);
   timer->wheel_and_flags = (uintptr_t)wheel->state | TIMER_IDLE;
   timer->cb = NULL;
@@ -230,7 +229,7 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   if (timer == NULL || cb == NULL)
     return UV_EINVAL;
   MISUSE_IF(
-      timeout >> 63 != 0 && timeout != UINT64_MAX, &timer->entry,
+      timeout >> 63 != 0 && timeout != UINT64_MAX, "timer", timer,
       "started with a timeout of 2^63 ms or more: a negative difference?");
   if (LIKELY(repeat == 0) && guess_state(timer, TIMER_IDLE, &state) &&
       !is_closing(state) && !ADD_OVERFLOWS(loop_now(state), timeout, &due_ms) &&
@@ -313,8 +312,8 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
 static NOINLINE int
 refresh_slow(uvwheel_timer_t *timer)
 {
-  MISUSE_IF(timer != NULL && timer == called_back && !is_active(timer),
-            &timer->entry,
+  MISUSE_IF(timer != NULL && timer == called_back && !is_active(timer), "timer",
+            timer,
             "refreshed in its own callback, where it is not active: start it");
   if (!is_active(timer))
     return UV_EINVAL;
@@ -430,26 +429,41 @@ uvwheel_timer_has_ref(const uvwheel_timer_t *timer)
 
 void
 uvwheel__check_thread(const uvwheel_state_t *state,
-                      const uvwheel_entry_t *entry)
+                      const uvwheel_timer_t *timer)
 {
   static const char what[] = "used by another thread while its loop polls";
 
   if (!is_other_thread(state) || is_closing(state))
     return;
-  if (entry != NULL)
-    uvwheel__misuse(entry, what);
+  MISUSE_IF(timer != NULL, "timer", timer, what);
   fprintf(stderr, "uvwheel: wheel %p: %s\n", (const void *)state->wheel, what);
   abort();
 }
 
 void
-uvwheel__misuse(const uvwheel_entry_t *entry, const char *what)
+uvwheel__misuse(const char *kind, const void *object, uintptr_t callback,
+                const char *what)
 {
-  const uvwheel_timer_t *timer =
-      CONTAINER_OF((uvwheel_entry_t *)(uintptr_t)entry, uvwheel_timer_t, entry);
+  fprintf(stderr, "uvwheel: %s %p, callback 0x%" PRIxPTR ": %s\n", kind, object,
+          callback, what);
+  abort();
+}
 
-  fprintf(stderr, "uvwheel: timer %p, callback 0x%" PRIxPTR ": %s\n",
-          (const void *)timer, (uintptr_t)timer->cb, what);
+/* The memory may hold anything, and may even be gone: so first says where it
+ * is. */
+void
+uvwheel__overwritten(const core_t *core, const uvwheel_link_t *link)
+{
+  const uvwheel_state_t *state = CONTAINER_OF(core, uvwheel_state_t, core);
+  uvwheel_timer_t *timer = timer_of(entry_of((uvwheel_link_t *)link));
+
+  fprintf(stderr, "uvwheel: timer %p, ", (void *)timer);
+  if (state_of(timer) == state)
+    fprintf(stderr, "callback 0x%" PRIxPTR, (uintptr_t)timer->cb);
+  else
+    fprintf(stderr, "whose memory holds no timer of this wheel");
+  fprintf(stderr,
+          ": its links were overwritten, or it was freed while active\n");
   abort();
 }
 

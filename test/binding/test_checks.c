@@ -57,12 +57,6 @@ expect_abort_with(const char *begin, void (*misuse)(void), const char *why)
   ck_assert_ptr_eq(strchr(message, '\n'), message + length - 1);
 }
 
-static void
-expect_abort(void (*misuse)(void), const char *why)
-{
-  expect_abort_with("uvwheel: ", misuse, why);
-}
-
 /* The line names the first timer and its callback. */
 static void
 expect_abort_of_first(void (*misuse)(void), const char *why)
@@ -129,73 +123,249 @@ START_TEST(a_refresh_in_its_own_callback_is_reported)
 }
 END_TEST
 
-/* ---- Links --------------------------------------------------------------- */
+/* ---- Timers that are gone ------------------------------------------------ */
 
-/* A link is broken, and then something is done. Those of a pass stand behind
- * the first two; a pass could go on with them, and would mend the outer ones.
- */
-static test_timer_t third, last;
+/* Scenario 61. One of many timers is freed while active, or overwritten: before
+ * something is done with the others or with itself, or in the first callback of
+ * that. Six are due at each tick, so that in a wheel with lanes some of them
+ * are in the second one. */
+#define CROWD 200u
+#define PER_TICK 6u
 
+static uvwheel_timer_t crowd[CROWD];
+static unsigned gone;
+
+/* An allocator's list of free memory begins where the links were. */
 static void
-stop(void)
+free_links(uvwheel_timer_t *timer)
 {
-  (void)uvwheel_timer_stop(&second.base);
+  memset(&timer->entry.link, 0x35, sizeof timer->entry.link);
 }
 
 static void
-restart_earlier(void)
+clear_links(uvwheel_timer_t *timer)
 {
-  (void)uvwheel_timer_start(&second.base, on_test_timer, 1, 0);
+  memset(&timer->entry.link, 0, sizeof timer->entry.link);
+}
+
+/* What stands before it is too long. */
+static void
+overrun(uvwheel_timer_t *timer)
+{
+  *(char *)&timer->entry.link.prev ^= sizeof(void *);
+}
+
+static void
+clear(uvwheel_timer_t *timer)
+{
+  memset(timer, 0, sizeof *timer);
+}
+
+static void
+fill(uvwheel_timer_t *timer)
+{
+  memset(timer, 0xA5, sizeof *timer);
+}
+
+static void
+clear_next(uvwheel_timer_t *timer)
+{
+  timer->entry.link.next = NULL;
+}
+
+static void on_crowd(uvwheel_timer_t *timer);
+
+/* Its memory is used for another timer. */
+static void
+reuse(uvwheel_timer_t *timer)
+{
+  fill(timer);
+  (void)uvwheel_timer_init(&wheel, timer);
+  (void)uvwheel_timer_start(timer, on_crowd, 5000, 0);
+}
+
+/* How it goes, and what its memory is afterwards. (A close may stop the other
+ * timer first.) */
+enum { TIMER, NO_TIMER, MAYBE_TIMER };
+static const struct {
+  void (*go)(uvwheel_timer_t *timer);
+  int memory;
+} ways[] = {
+    {free_links, TIMER}, {clear_links, TIMER}, {overrun, TIMER},
+    {clear, NO_TIMER},   {fill, NO_TIMER},     {reuse, MAYBE_TIMER},
+    {clear_next, TIMER},
+};
+
+static int way;
+
+/* Before the others do something, in their first callback, or in a callback
+ * that also stops them. */
+enum { BEFORE, IN_CALLBACK, BEFORE_STOPS };
+static int when;
+
+static void stop_others(void);
+
+static void
+on_crowd(uvwheel_timer_t *timer)
+{
+  int now = when;
+
+  (void)timer;
+  when = BEFORE;
+  if (now != BEFORE)
+    ways[way].go(&crowd[gone]);
+  if (now == BEFORE_STOPS)
+    stop_others();
+}
+
+static void
+visit(uvwheel_timer_t *timer, void *arg)
+{
+  (void)arg;
+  on_crowd(timer);
+}
+
+static void
+stop_others(void)
+{
+  unsigned i;
+
+  for (i = 0; i < CROWD; i++)
+    if (i != gone)
+      (void)uvwheel_timer_stop(&crowd[i]);
+}
+
+static void
+restart_others(void)
+{
+  unsigned i;
+
+  for (i = 0; i < CROWD; i++)
+    if (i != gone)
+      (void)uvwheel_timer_start(&crowd[i], on_crowd, 1, 0);
 }
 
 static void
 pass(void)
 {
-  run_for(2 * TIMEOUT_MS);
+  run_for(1000);
+}
+
+static void
+draw_all(void)
+{
+  (void)uvwheel_fire_soonest(&wheel, CROWD);
 }
 
 static void
 walk(void)
 {
-  core_t *core = &wheel.state->core;
-
-  uvwheel__core_walk_begin(core);
-  while (uvwheel__core_walk_next(core) != NULL)
-    ;
+  uvwheel_walk(&wheel, visit, NULL);
 }
-
-#define LINK(timer) (&(timer).base.entry.link)
-
-static const struct {
-  void (*act)(void);
-  uvwheel_link_t **broken;
-  uvwheel_link_t *link;
-} breaks[] = {
-    {stop, &LINK(third)->prev, LINK(first)},
-    {stop, &LINK(first)->next, LINK(third)},
-    {restart_earlier, &LINK(first)->next, LINK(third)},
-    {pass, &LINK(first)->prev, LINK(second)},
-    {pass, &LINK(third)->prev, LINK(first)},
-    {pass, &LINK(last)->next, LINK(second)},
-    {walk, &LINK(second)->prev, LINK(third)},
-};
-
-static int row;
 
 static void
-break_and_act(void)
+close_all(void)
 {
-  *breaks[row].broken = breaks[row].link;
-  breaks[row].act();
+  uvwheel_close(&wheel, NULL);
 }
 
-START_TEST(a_corrupted_link_is_reported)
+static void
+stop_itself(void)
 {
-  row = _i;
+  (void)uvwheel_timer_stop(&crowd[gone]);
+}
+
+static void
+restart_itself(void)
+{
+  (void)uvwheel_timer_start(&crowd[gone], on_crowd, 1, 0);
+}
+
+/* The last two are the first of a lane, to which no other timer leads. */
+static const unsigned places[] = {1, 2, 3, 5, 99, CROWD - 1, 4, 0};
+
+/* Itself can be stopped if only its links are gone. */
+static const struct {
+  void (*act)(void);
+  unsigned ways, places;
+  bool has_callbacks;
+  uint32_t turn_budget;
+} acts[] = {
+    {stop_others, LENGTH(ways) - 1, 6, false, 0},
+    {restart_others, LENGTH(ways) - 1, 6, false, 0},
+    {close_all, LENGTH(ways), LENGTH(places), false, 0},
+    {stop_itself, 3, LENGTH(places), false, 0},
+    {restart_itself, 3, LENGTH(places), false, 0},
+    {pass, LENGTH(ways), LENGTH(places), true, 0},
+    {pass, LENGTH(ways), LENGTH(places), true, 1},
+    {draw_all, LENGTH(ways), LENGTH(places), true, 0},
+    {walk, LENGTH(ways), LENGTH(places), true, 0},
+};
+
+static int act;
+
+static void
+go_and_act(void)
+{
+  if (when == BEFORE)
+    ways[way].go(&crowd[gone]);
+  acts[act].act();
+}
+
+static void
+expect_gone_is_named(void)
+{
+  char begin[64], callback[128];
+  const char *why[] = {callback,
+                       "whose memory holds no timer of this wheel: its links "
+                       "were overwritten, or it was freed while active",
+                       ": its links were overwritten"};
+
+  snprintf(begin, sizeof begin, "uvwheel: timer %p, ", (void *)&crowd[gone]);
+  snprintf(callback, sizeof callback,
+           "callback 0x%" PRIxPTR ": its links were overwritten",
+           (uintptr_t)on_crowd);
+  expect_abort_with(begin, go_and_act, why[ways[way].memory]);
+}
+
+/* Not just its neighbour, which is intact. */
+START_TEST(a_timer_that_is_gone_is_named)
+{
+  unsigned i, kind;
+
+  act = _i;
+  for (kind = 0; kind < SLOT_KINDS; kind++) {
+    open_wheel_with(&(uvwheel_options_t){.tick_ms = TICK_MS,
+                                         .slots = 16,
+                                         .flags = slot_kinds[kind].flags,
+                                         .turn_budget = acts[act].turn_budget});
+    for (i = 0; i < CROWD; i++)
+      begin_timer(&crowd[i], on_crowd, 100 + i / PER_TICK * TICK_MS, 0);
+    for (i = 0; i < acts[act].places * acts[act].ways; i++) {
+      gone = places[i % acts[act].places];
+      way = (int)(i / acts[act].places);
+      for (when = BEFORE; when <= BEFORE_STOPS; when++)
+        if (when == BEFORE ||
+            (acts[act].has_callbacks && gone % (CROWD - 1) != 0))
+          expect_gone_is_named();
+    }
+    close_and_forget_wheel();
+  }
+}
+END_TEST
+
+/* A timer must not be copied: its neighbours lead to the old place. */
+static void
+stop_a_copy(void)
+{
+  first.base = second.base;
+  (void)uvwheel_timer_stop(&first.base);
+}
+
+START_TEST(a_copy_of_a_timer_is_named)
+{
   start_two();
-  begin_test_timer(&third, TIMEOUT_MS, 0);
-  begin_test_timer(&last, TIMEOUT_MS, 0);
-  expect_abort(break_and_act, "links were overwritten");
+  expect_abort_of_first(stop_a_copy, "links were overwritten");
 }
 END_TEST
 
@@ -212,6 +382,79 @@ START_TEST(an_entry_that_is_inserted_twice_is_reported)
 }
 END_TEST
 
+/* ---- Requests ------------------------------------------------------------ */
+
+static uvwheel_post_t request, other;
+static unsigned called;
+
+static void
+count_post(uvwheel_post_t *post, int status)
+{
+  (void)post, (void)status;
+  called++;
+}
+
+static void
+post_again(void)
+{
+  (void)uvwheel_post(&wheel, &request, count_post);
+}
+
+static void
+post_in_callback(uvwheel_post_t *post, int status)
+{
+  (void)post, (void)status;
+  post_again();
+}
+
+static void
+take_and_post_again(void)
+{
+  run_for(1);
+}
+
+static void
+post_two(uvwheel_post_cb cb_of_other)
+{
+  open_wheel(TICK_MS, 8);
+  ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
+  ck_assert_int_eq(uvwheel_post(&wheel, &other, cb_of_other), 0);
+  ck_assert_int_eq(uvwheel_post(&wheel, &request, count_post), 0);
+}
+
+/* It would lose those behind it: one that threads have queued, and one that
+ * waits for its callback. */
+START_TEST(a_request_that_is_posted_twice_is_reported)
+{
+  char begin[128];
+
+  snprintf(begin, sizeof begin,
+           "uvwheel: request %p, callback 0x%" PRIxPTR ": ", (void *)&request,
+           (uintptr_t)count_post);
+  post_two(count_post);
+  expect_abort_with(begin, post_again, "posted while it is queued");
+  run_for(1);
+  close_and_forget_wheel();
+  post_two(post_in_callback);
+  expect_abort_with(begin, take_and_post_again, "posted while it is queued");
+  uvwheel_timer_init(&wheel, &first.base);
+}
+END_TEST
+
+START_TEST(requests_that_were_called_back_and_copies_are_fine)
+{
+  post_two(count_post);
+  called = 0;
+  run_for(1);
+  ck_assert_uint_eq(called, 2);
+  post_again();
+  other = request;
+  ck_assert_int_eq(uvwheel_post(&wheel, &other, count_post), 0);
+  run_for(1);
+  ck_assert_uint_eq(called, 4);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -219,8 +462,11 @@ main(void)
       TEST(init_of_an_active_timer_is_reported),
       TEST(init_of_idle_timers_and_of_garbage_is_fine),
       TEST(a_refresh_in_its_own_callback_is_reported),
-      EACH(a_corrupted_link_is_reported, breaks),
+      EACH(a_timer_that_is_gone_is_named, acts),
+      TEST(a_copy_of_a_timer_is_named),
       TEST(an_entry_that_is_inserted_twice_is_reported),
+      TEST(a_request_that_is_posted_twice_is_reported),
+      TEST(requests_that_were_called_back_and_copies_are_fine),
   };
 
   return run_loop_tests("checks", tests, LENGTH(tests));
