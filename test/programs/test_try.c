@@ -117,6 +117,27 @@ START_TEST(a_report_says_what_the_program_did)
 }
 END_TEST
 
+/* A timer that is overdue when the loop was blocked, and one that is started
+ * after that: a stall puts the first one back, by default as in the library. */
+START_TEST(the_wheel_has_the_default_for_stalls)
+{
+  static const struct {
+    const char *way, *options;
+    int is_put_back;
+  } cases[] = {{"uv", "", 0}, {"wheel", "", 1}, {"wheel", "--stall never", 0}};
+
+  for (size_t i = 0; i < LENGTH(cases); i++) {
+    run_program("TRY",
+                command(cases[i].way, cases[i].options,
+                        "1 i2 i3 s2:400 b0:1000 s3:100 r"),
+                &result);
+    const char *first = strstr(result.out, "timer ");
+    ck_assert_ptr_nonnull(first);
+    ck_assert_int_eq(first[6], cases[i].is_put_back ? '3' : '2');
+  }
+}
+END_TEST
+
 /* ---- Signals ------------------------------------------------------------ */
 
 /* Starts a subject that does not end by itself, and waits until it runs. */
@@ -334,6 +355,7 @@ main(void)
   const loop_test_t tests[] = {
       TEST(a_program_does_and_counts_the_same_whoever_serves_its_timers),
       EACH(a_report_says_what_the_program_did, runs),
+      TEST(the_wheel_has_the_default_for_stalls),
       EACH(a_signal_asks_for_a_report_and_another_ends_with_one, signalled),
       EACH(a_file_is_kept_fresh_until_any_end, ends),
       TEST(two_reports_are_compared_in_either_order),

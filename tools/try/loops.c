@@ -65,7 +65,7 @@ finish_turn(record_t *record)
 static void
 on_check(uv_check_t *check)
 {
-  record_t *record = RECORD_OF(check, check);
+  record_t *record = RECORD_OF(check, turn.check);
 
   begin_turn(record);
   record->check_cb(check);
@@ -75,7 +75,7 @@ on_check(uv_check_t *check)
 static void
 on_driver(uv_timer_t *driver)
 {
-  record_t *record = RECORD_OF(driver, driver);
+  record_t *record = RECORD_OF(driver, wake.driver);
 
   begin_turn(record);
   record->driver_cb(driver);
@@ -85,7 +85,7 @@ on_driver(uv_timer_t *driver)
 int
 timed_uv_check_start(uv_check_t *check, uv_check_cb cb)
 {
-  RECORD_OF(check, check)->check_cb = cb;
+  RECORD_OF(check, turn.check)->check_cb = cb;
   return uv_check_start(check, on_check);
 }
 
@@ -94,7 +94,7 @@ timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
                      uint64_t repeat)
 {
   if (cb != on_driver) /* the wheel starts it with the callback that it has */
-    RECORD_OF(driver, driver)->driver_cb = cb;
+    RECORD_OF(driver, wake.driver)->driver_cb = cb;
   return real_uv_timer_start(driver, on_driver, timeout, repeat);
 }
 

@@ -20,7 +20,7 @@
 
 #include "try.h"
 
-settings_t settings = {.stall_ms = UINT32_MAX, .output = ""};
+settings_t settings = {.output = ""};
 
 static uint64_t began_ns;
 static atomic_bool is_begun;
@@ -372,8 +372,7 @@ read_settings(void)
   settings.with_wheel = strcmp(said("UVWHEEL_TRY_WITH"), "wheel") == 0;
   settings.output = said("UVWHEEL_TRY_OUTPUT");
   settings.tick_ms = strtoull(said("UVWHEEL_TRY_TICK"), NULL, 10);
-  if (*said("UVWHEEL_TRY_STALL") != '\0')
-    settings.stall_ms = (uint32_t)strtoul(said("UVWHEEL_TRY_STALL"), NULL, 10);
+  settings.stall_ms = (uint32_t)strtoul(said("UVWHEEL_TRY_STALL"), NULL, 10);
   settings.command_pid = strtol(said("UVWHEEL_TRY_PID"), NULL, 10);
   handle(SIGUSR2, on_report_signal, SA_RESTART);
   (void)pthread_atfork(NULL, NULL, on_fork);
