@@ -50,6 +50,14 @@ for made in again nowhere; do
   "$top/test/install/packaging/sbom.py" $made
 done
 
+# Meson takes a release from where it was made.
+"$top/packaging/release" --dry-run local "file://$work/local" >log 2>&1
+mkdir -p user/subprojects
+echo "project('user')" >user/meson.build
+cp local/uvwheel.wrap user/subprojects
+meson subprojects download --sourcedir user >log 2>&1 || { cat log; exit 1; }
+cmp user/subprojects/packagecache/uvwheel-*.tar.xz local/uvwheel-*.tar.xz
+
 # From here on of a copy, whose tests are what we make them.
 git clone --quiet "$top" copy
 release=copy/packaging/release
