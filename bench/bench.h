@@ -9,10 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 #define BENCH_TIMEOUT_MS 60000u
 #define BENCH_MOST_TIMERS 20000000u
 
@@ -42,27 +38,25 @@ bench_next_rearm_ms(void)
   return bench_rearm_ms[bench_fired % BENCH_REARMS];
 }
 
-/* The abilities of a rival beyond one timeout for all of its timers. */
+/* The abilities of a rival beyond operations on timers of one timeout. */
 enum {
-  TRAIT_HUGE = 1,     /* as many timers as memory holds                    */
-  TRAIT_TIMEOUTS = 2, /* timeouts of all kinds, and to the millisecond     */
-  TRAIT_LOOP = 4,     /* a loop, in which timers fire                      */
-  TRAIT_RESTART = 8   /* start takes active timers and a repeat, as
-                         uv_timer_start does                               */
+  TRAIT_LOOP = 1,     /* a loop, in which timers fire        */
+  TRAIT_TIMEOUTS = 2, /* each timer may have its own timeout */
+  TRAIT_WALK = 4,     /* it can visit all active timers      */
+  TRAIT_SERVER = 8    /* messages.c compares it              */
 };
 
 /* An operation is for the timers whose indices are in an array, in that order.
  */
 typedef void (*operation_fn)(const uint32_t *order, size_t count);
 
-/* The operations of a timer library. init, release, open and close are not
- * measured. */
+/* The operations of a timer library. init, open and close are not measured. */
 struct operations {
   size_t timer_bytes;
   void (*close)(void); /* frees the loop; all timers are released */
 
-  /* The times with which timers are started from here on. The repeat is 0
-   * unless the rival is TRAIT_RESTART. */
+  /* The times with which timers are started from here on. The repeat is 0,
+   * except before `again`. */
   void (*set_times)(uint64_t timeout_ms, uint64_t repeat_ms);
 
   operation_fn init;
@@ -73,14 +67,16 @@ struct operations {
   operation_fn stop;
   /* Each timer is stopped and at once started. */
   operation_fn stop_start;
-  /* All that must be done before a timer's memory may be freed. */
-  operation_fn release;
+  /* All that must be done before the memory of timers that may be active can be
+   * freed, all of it at once; NULL: nothing. */
+  void (*release)(void);
 
   void (*advance)(void);    /* the loop looks at the clock; nothing is due */
   void (*iterate)(void);    /* one iteration that does not wait            */
   void (*run)(uint64_t ms); /* the loop runs for that long; NULL: no loop  */
 
-  /* The next repeat begins now; NULL unless TRAIT_RESTART. */
+  void (*walk)(void); /* counts the active timers in bench_fired */
+  /* The next repeat begins now; NULL: cannot. */
   operation_fn again;
   /* Fires the timer that is due first; NULL: cannot. */
   void (*fire_soonest)(void);
@@ -140,27 +136,17 @@ __attribute__((noreturn, format(printf, 1, 2))) void
 bench_die(const char *format, ...);
 
 extern const struct rival rival_floor;
-extern const struct rival rival_floor_by_call;
 extern const struct rival rival_uvwheel;
 extern const struct rival rival_uvwheel_fifo;
 extern const struct rival rival_uvwheel_fine;
 extern const struct rival rival_uvwheel_largest;
+extern const struct rival rival_list;
+extern const struct rival rival_lazy;
 extern const struct rival rival_sweep_array;
-extern const struct rival rival_sweep_table;
 extern const struct rival rival_sweep_list;
 extern const struct rival rival_libuv;
 
 /* NULL where the library was not there when this was built. */
-#define BENCH_IF_THERE __attribute__((weak))
-
-extern const struct rival rival_libev BENCH_IF_THERE;
-extern const struct rival rival_libevent BENCH_IF_THERE;
-extern const struct rival rival_libevent_common BENCH_IF_THERE;
-extern const struct rival rival_asio BENCH_IF_THERE;
-extern const struct rival rival_h2o BENCH_IF_THERE;
-
-#ifdef __cplusplus
-}
-#endif
+extern const struct rival rival_libev __attribute__((weak));
 
 #endif /* BENCH_H */

@@ -4,7 +4,6 @@
 
 #include "bench.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -16,18 +15,11 @@
 #define NS_PER_S 1000000000u
 
 static uint64_t clock_ns = 1000u * (uint64_t)NS_PER_S;
-static int is_real;
 
 void
 clock_move_ms(uint64_t step_ms)
 {
   clock_ns += step_ms * NS_PER_MS;
-}
-
-void
-clock_be_real(int real)
-{
-  is_real = real;
 }
 
 uint64_t
@@ -42,8 +34,7 @@ clock_cpu_ns(void)
 int
 clock_gettime(clockid_t id, struct timespec *now)
 {
-  if (is_real || id == CLOCK_PROCESS_CPUTIME_ID ||
-      id == CLOCK_THREAD_CPUTIME_ID)
+  if (id == CLOCK_PROCESS_CPUTIME_ID || id == CLOCK_THREAD_CPUTIME_ID)
     return (int)syscall(SYS_clock_gettime, id, now);
   clock_ns++; /* libev waits until it is after the due time, not at it */
   now->tv_sec = (time_t)(clock_ns / NS_PER_S);
@@ -72,9 +63,9 @@ epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
   int ready;
 
   /* The kernel's signal set has one bit per signal. */
-  ready = (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events,
-                       is_real ? timeout_ms : 0, mask, (size_t)_NSIG / 8);
-  if (is_real || ready != 0)
+  ready = (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events, 0, mask,
+                       (size_t)_NSIG / 8);
+  if (ready != 0)
     return ready;
   if (timeout_ms < 0)
     bench_die("a loop would sleep for ever");
@@ -87,15 +78,4 @@ epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
            int timeout_ms)
 {
   return epoll_pwait(epoll_fd, events, max_events, timeout_ms, NULL);
-}
-
-/* Without one, Boost.Asio passes its timeouts to epoll_wait. */
-int timerfd_create(int clock, int flags);
-
-int
-timerfd_create(int clock, int flags)
-{
-  (void)clock, (void)flags;
-  errno = ENOSYS;
-  return -1;
 }

@@ -3,10 +3,10 @@
 /* The clock of all event loops of this program.
  *
  * It is virtual: it stands still until the benchmark moves it, and a loop that
- * would sleep moves it on and returns at once, without a system call. So a
- * minute of a server takes only the CPU time of its timers. The functions by
- * which the event libraries read the time and sleep are defined here, in the
- * executable, whose symbols win over those of the C library.
+ * would sleep moves it on and returns at once. So a minute of a server takes
+ * only the CPU time of its timers and polls. The functions by which the event
+ * libraries read the time and sleep are defined here, in the executable, whose
+ * symbols win over those of the C library.
  *
  * CPU time is measured by system calls that bypass all this. */
 
@@ -16,9 +16,6 @@
 #include <stdint.h>
 
 void clock_move_ms(uint64_t step_ms);
-
-/* From here on the loops see the real time and really sleep, or no longer. */
-void clock_be_real(int real);
 
 /* CPU time of this process. */
 uint64_t clock_cpu_ns(void);

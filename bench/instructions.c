@@ -17,7 +17,7 @@
 #define FAR_MS 3600000u
 #define WEEK_MS (7 * 24 * 3600000u)
 
-static const struct rival *rivals[] = {&rival_floor_by_call, &rival_uvwheel,
+static const struct rival *rivals[] = {&rival_floor, &rival_uvwheel,
                                        &rival_uvwheel_fine,
                                        &rival_uvwheel_largest, &rival_libuv};
 

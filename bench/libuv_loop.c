@@ -22,12 +22,32 @@ libuv_loop_open(void)
     bench_die("libuv: no loop");
 }
 
+static void
+close_handle(uv_handle_t *handle, void *unused)
+{
+  (void)unused;
+  uv_close(handle, NULL);
+}
+
+void
+libuv_close_handles(uv_loop_t *loop)
+{
+  uv_walk(loop, close_handle, NULL);
+  uv_run(loop, UV_RUN_NOWAIT);
+}
+
+void
+libuv_close_loop(uv_loop_t *loop)
+{
+  libuv_close_handles(loop);
+  if (uv_loop_close(loop) != 0)
+    bench_die("libuv: the loop has handles left");
+}
+
 void
 libuv_loop_close(void)
 {
-  uv_run(&bench_loop, UV_RUN_DEFAULT);
-  if (uv_loop_close(&bench_loop) != 0)
-    bench_die("libuv: the loop has handles left");
+  libuv_close_loop(&bench_loop);
 }
 
 void

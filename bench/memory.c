@@ -12,8 +12,6 @@
 
 #define CONNECTION_BYTES 256u
 #define TIMER_OFFSET 64u
-#define HOT 1000u         /* how many timers are hot */
-#define LEAST_DRAWS 1000u /* fewer are over too soon to be timed */
 
 uint64_t bench_fired;
 const uint32_t *bench_rearm_ms;
@@ -101,22 +99,16 @@ void
 orders_make(struct orders *orders, size_t n)
 {
   uint64_t state = 88172645463325252u;
-  size_t draws = n > LEAST_DRAWS ? n : LEAST_DRAWS;
 
   orders->n = n;
-  orders->draws = draws;
   orders->ordered = new_order(n);
   for (int i = 0; i < 2; i++) {
     orders->shuffled[i] = new_order(n);
     shuffle(orders->shuffled[i], n, &state);
   }
-  orders->random = new_order(draws);
-  orders->hot = new_order(draws);
-  for (size_t i = 0; i < draws; i++) {
+  orders->random = new_order(n);
+  for (size_t i = 0; i < n; i++)
     orders->random[i] = random_below(&state, n);
-    orders->hot[i] =
-        orders->shuffled[0][random_below(&state, n < HOT ? n : HOT)];
-  }
 }
 
 void
@@ -126,5 +118,4 @@ orders_free(struct orders *orders)
   free(orders->shuffled[0]);
   free(orders->shuffled[1]);
   free(orders->random);
-  free(orders->hot);
 }

@@ -17,9 +17,7 @@ struct orders {
   size_t n;
   uint32_t *ordered;     /* as they lie in memory          */
   uint32_t *shuffled[2]; /* each timer once, in two orders */
-  size_t draws;          /* n, at least 1000               */
-  uint32_t *random;      /* draws of any timer             */
-  uint32_t *hot;         /* draws of 1000 of them          */
+  uint32_t *random;      /* n draws of any timer           */
 };
 
 void orders_make(struct orders *orders, size_t n);

@@ -2,181 +2,142 @@
 
 """Makes tables and data for the plots of results.csv, which a benchmark wrote.
 
-usage: report.py DIRECTORY PLOTS
+usage: report.py DIRECTORY PLOTS [DOCUMENT]
 
-Prints the tables of the results.csv in DIRECTORY. Writes NAME.dat for plot.gp
-into PLOTS, for each operation, and removes the plots of an earlier run from
-DIRECTORY."""
+Prints the tables of the results.csv in DIRECTORY, as Markdown. Writes NAME.dat
+for plot.gp into PLOTS, for some workloads, and removes the plots of an earlier
+run from DIRECTORY. In the DOCUMENT replaces the table below each comment
+<!-- bench/run: TABLE -->."""
 
 import csv
 import pathlib
+import re
 import statistics
 import sys
 import textwrap
 
-OPERATIONS = ["start in memory order", "start shuffled", "refresh random",
-              "refresh hot", "restart random", "again random", "stop shuffled",
-              "stop + start", "start mixed", "stop + start mixed", "expire"]
-SERVERS = ["steady server", "request deadline", "churn from 1 ms to 1 h",
-           "fire 10 per ms"]
-ITERATIONS = ["nothing due", "one due", "one due beside far ones",
-              "fire within a week"]
-WIDTH = 100  # of what is printed
 OURS = "uvwheel"
-FINE = "uvwheel 1 ms x 16384"
-LIBUV = "libuv uv_timer_t"
-FLOOR = "floor"
-
-# A rival has the same colour in every plot.
-COLOURS = {FLOOR: "0x808890", "floor by call": "0xb0a898", OURS: "0xe8590c",
-           "uvwheel FIFO": "0xf0a070", FINE: "0xa33c00", LIBUV: "0x2b7fd4",
-           "sweep of an array": "0x3fb5a8", "sweep of a table": "0x5560b0",
-           "sweep of a list": "0x8a5a44",
-           "libev ev_timer": "0x2f9e61", "libevent evtimer": "0x9a5fd0",
-           "libevent common timeout": "0xd08be0",
-           "Boost.Asio steady_timer": "0xb08a1e",
-           "h2o timeouts": "0x6f8f2f"}
-
-# How many times faster than uv_timer_t, for these rivals and numbers of timers.
-COLUMNS = [(OURS, 10), (OURS, 1000), (OURS, 10000), (OURS, 100000),
-           (OURS, 1000000), (FINE, 100000)]
-RATIOS = ["start shuffled", "start mixed", "stop shuffled", "stop + start",
-          "stop + start mixed", "expire", "refresh random", "again random",
-          "restart random", "refresh hot", "steady server", "fire 10 per ms"]
-
-
-class Cell:
-    """One rival, one workload, one number of timers."""
-
-    def __init__(self):
-        self.values = []
-        self.unit = ""
-
-    @property
-    def median(self):
-        return statistics.median(self.values)
-
-    def __str__(self):
-        median = self.median
-        text = f"{median:.0f}" if median >= 99.5 else f"{median:.3g}"
-        if len(self.values) > 1 and median > 0:
-            half = (max(self.values) - min(self.values)) / 2
-            text += f" ±{100 * half / median:.0f}%"
-        return text
+FLOOR = "floor by call"
+# Those that a program would choose from, with their colours in plots.
+RIVALS = {OURS: "0xe8590c", "LRU list": "0x8a5a44", "50-line wheel": "0xb08a1e",
+          "stamp + sweep": "0x3fb5a8", "libuv uv_timer_t": "0x2b7fd4",
+          "libev ev_timer": "0x2f9e61"}
+PLOTTED = {FLOOR: "0x808890", **RIVALS}
+OTHERS = [OURS, FLOOR, "uvwheel FIFO", "uvwheel 1 ms x 16384",
+          "stamp + sweep of a list"]
+OPERATIONS = ["start shuffled", "refresh random", "stop shuffled",
+              "stop + start", "steady server", "churn from 1 ms to 1 h",
+              "expire", "walk in memory order", "walk shuffled",
+              "close in memory order", "close shuffled"]
+ITERATIONS = ["nothing due", "one due", "one due beside far ones",
+              "longest iteration", "a second at rest", "memory per timer"]
+ADDED = "timer per message"
+PLOTS = ["refresh random", "steady server", "expire"]
+SIZES = [1000, 10000, 100000, 1000000]
+# Of each table: its workloads, its columns, its numbers of timers.
+TABLES = {"summary": (["refresh random", "steady server", "start shuffled",
+                       "stop shuffled", "expire", "longest iteration",
+                       "memory per timer", ADDED], [*RIVALS][:-1], SIZES[1:2]),
+          "messages": (["message without timers", ADDED], [FLOOR, *RIVALS][:-1],
+                       SIZES[:2]),
+          "operations": (OPERATIONS, RIVALS, SIZES),
+          "iterations": (ITERATIONS, RIVALS, SIZES[1::2]),
+          "others": (OPERATIONS[:-1] + ITERATIONS[:-1], OTHERS, SIZES[1::2])}
 
 
 def read(path):
-    cells = {}
+    """Units by workload, and lists of values by rival, workload and number."""
+    units, cells = {}, {}
     with open(path, newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             key = row["rival"], row["workload"], int(row["n"])
-            cell = cells.setdefault(key, Cell())
-            cell.values.append(float(row["value"]))
-            cell.unit = row["unit"]
-    return cells
+            cells.setdefault(key, []).append(float(row["value"]))
+            units[row["workload"]] = row["unit"]
+    return units, cells
 
 
-def names(cells, position):
-    """What stands at a position of the keys, in order of first sight."""
-    return list(dict.fromkeys(key[position] for key in cells))
+def number(value):
+    if abs(value) >= 99.5:
+        return f"{value:,.0f}"
+    return f"{value:.2g}" if abs(value) >= 0.1 else f"{value:.2f}"
 
 
-def print_columns(rows, widths, shown):
-    print()
-    for row in rows:
-        print(row[0].ljust(widths[0]) +
-              "".join("  " + row[i].rjust(widths[i]) for i in shown))
+def text(values, workload):
+    """Their median; where that may be noise, with the least and the most."""
+    shown = number(statistics.median(values))
+    if workload == ADDED:
+        shown += f" ({min(values):.2f} to {max(values):.2f})"
+    return shown
 
 
-def print_table(title, head, rows):
-    """As many parts as it takes, each with the first column."""
-    rows = [head] + rows
-    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
-    print(f"\n{title}")
-    shown, width = [], widths[0]
-    for i in range(1, len(head)):
-        if width + 2 + widths[i] > WIDTH:
-            print_columns(rows, widths, shown)
-            shown, width = [], widths[0]
-        shown.append(i)
-        width += 2 + widths[i]
-    print_columns(rows, widths, shown)
-
-
-def print_operations(cells):
-    for n in sorted(names(cells, 2)):
-        for group in OPERATIONS, SERVERS, ITERATIONS:
-            columns = [name for name in group
-                       if any(key[1:] == (name, n) for key in cells)]
-            rows = [[rival] + [str(cells.get((rival, name, n), ""))
-                              for name in columns]
-                    for rival in names(cells, 0)
-                    if any((rival, name, n) in cells for name in columns)]
-            if rows:
-                print_table(f"ns of CPU time per operation, {n:,} timers",
-                            [""] + columns, rows)
-
-
-def print_others(cells):
-    others = [name for name in names(cells, 1)
-              if name not in OPERATIONS + SERVERS + ITERATIONS]
-    for name in others:
-        sizes = sorted({key[2] for key in cells if key[1] == name})
-        rows = [[rival] + [str(cells.get((rival, name, n), "")) for n in sizes]
-                for rival in names(cells, 0)
-                if any((rival, name, n) in cells for n in sizes)]
-        unit = next(cell.unit for key, cell in cells.items() if key[1] == name)
-        print_table(f"{name}, {unit}", ["timers"] + [f"{n:,}" for n in sizes],
-                    rows)
-
-
-def ratio(cells, rival, name, n):
-    """How many times faster than uv_timer_t, or None."""
-    ours = cells.get((rival, name, n))
-    libuv = cells.get((LIBUV, name, n))
-    return libuv.median / ours.median if ours and libuv else None
+def table(units, cells, name):
+    workloads, rivals, sizes = TABLES[name]
+    sizes = [n for n in sizes if any(key[2] == n for key in cells)]
+    heads = [f"**{rival}**" if rival == OURS else rival for rival in rivals]
+    lines = ["| | " + " | ".join(heads) + " |",
+             "|---|" + "---:|" * len(heads)]
+    for workload in workloads:
+        lists = [[cells.get((rival, workload, n)) for n in sizes]
+                 for rival in rivals]
+        shown = [i for i in range(len(sizes)) if any(row[i] for row in lists)]
+        texts = [" / ".join(text(row[i], workload) if row[i] else "-" for i in shown)
+                 if any(row) else "" for row in lists]
+        if any(texts):
+            lines.append(f"| {workload}, {units[workload]} | "
+                         + " | ".join(texts) + " |")
+    return sizes, "\n".join(lines) + "\n" if lines[2:] else ""
 
 
 def print_ratios(cells):
-    rows = []
-    for name in RATIOS:
-        times = [ratio(cells, rival, name, n) for rival, n in COLUMNS]
-        if any(times):
-            rows.append([name] + [f"{x:.1f}x" if x else "" for x in times])
-    if rows:
-        print_table("Times faster than uv_timer_t",
-                    [""] + [f"{n:,}" + (" on 1 ms" if rival == FINE else "")
-                            for rival, n in COLUMNS], rows)
+    print("\nHow many times as fast as each rival\n")
+    for workload in OPERATIONS + ITERATIONS:
+        for n in SIZES[1::2]:
+            found = {rival: statistics.median(cells[rival, workload, n])
+                     for rival in PLOTTED if (rival, workload, n) in cells}
+            if OURS in found and len(found) > 1:
+                print(f"{workload}, {n:,} timers: " + ", ".join(
+                    f"{rival} {median / found[OURS]:.2g}"
+                    for rival, median in found.items() if rival != OURS))
+
+
+def print_spread(cells):
+    spreads = sorted(
+        (max(values) - min(values)) / 2 / statistics.median(values)
+        for values in cells.values() if len(values) > 1 and min(values) > 0)
+    if spreads:
+        print(f"\nHalf of the cells vary by up to ±{spreads[len(spreads) // 2]:.0%}"
+              f", nine of ten by up to ±{spreads[len(spreads) * 9 // 10]:.0%}.")
 
 
 def print_faster_rivals(cells):
-    """A line for each row, with the rivals that are faster, fastest first."""
+    """A line for each workload, with the rivals that are faster."""
     print("\nWhere a rival is faster\n")
-    for name in OPERATIONS + SERVERS + ITERATIONS:
-        for n in sorted(names(cells, 2)):
-            ours = cells.get((OURS, name, n))
-            faster = sorted((cell.median, rival, str(cell))
-                            for (rival, *key), cell in cells.items()
-                            if ours and key == [name, n]
-                            and cell.median <= ours.median
-                            and not rival.startswith((OURS, FLOOR)))
-            if faster:
-                line = f"{name}, {n:,} timers, uvwheel {ours}: " + ", ".join(
-                    f"{rival} {text}" for _, rival, text in faster)
-                print(textwrap.fill(line, WIDTH, subsequent_indent="  "))
+    for (rival, workload, n), ours in cells.items():
+        if rival != OURS or workload.startswith(("memory", "message")):
+            continue
+        others = {other: cells.get((other, workload, n)) for other in RIVALS}
+        medians = {other: statistics.median(values)
+                   for other, values in others.items() if values}
+        faster = [f"{other} {number(medians[other])}"
+                  for other in sorted(medians, key=medians.get)
+                  if medians[other] < medians[OURS]]
+        if faster:
+            line = (f"{workload}, {n:,} timers, uvwheel "
+                    f"{number(medians[OURS])}: " + ", ".join(faster))
+            print(textwrap.fill(line, 100, subsequent_indent="  "))
 
 
 def write_plot_data(cells, directory, plots):
     """One block per rival, as gnuplot's index and columnheader want it."""
-    for name in OPERATIONS + SERVERS:
-        file_name = name.replace(" + ", "-").replace(" ", "-")
+    for name in PLOTS:
+        file_name = name.replace(" ", "-")
         (directory / (file_name + ".svg")).unlink(missing_ok=True)
         blocks = []
-        for rival, colour in COLOURS.items():
-            points = sorted((key[2], cell.median)
-                            for key, cell in cells.items()
+        for rival, colour in PLOTTED.items():
+            points = sorted((key[2], statistics.median(values))
+                            for key, values in cells.items()
                             if key[:2] == (rival, name))
-            if points:
+            if points[1:]:
                 lines = "\n".join(f"{n} {value} {colour}" for n, value in points)
                 blocks.append(f'"{rival}"\n{lines}\n')
         if blocks:
@@ -185,13 +146,22 @@ def write_plot_data(cells, directory, plots):
 
 
 def main():
-    directory, plots = map(pathlib.Path, sys.argv[1:])
-    cells = read(directory / "results.csv")
-    print_operations(cells)
-    print_others(cells)
+    directory, plots, *documents = map(pathlib.Path, sys.argv[1:])
+    units, cells = read(directory / "results.csv")
+    tables = {name: table(units, cells, name) for name in TABLES}
+    for name, (sizes, lines) in tables.items():
+        if lines:
+            print(f"\n{name}, with " + " / ".join(f"{n:,}" for n in sizes)
+                  + f" timers\n\n{lines}", end="")
     print_ratios(cells)
+    print_spread(cells)
     print_faster_rivals(cells)
     write_plot_data(cells, directory, plots)
+    for document in documents:
+        document.write_text(re.sub(
+            r"(<!-- bench/run: (\w+) -->\n)(?:\|.*\n)*",
+            lambda match: match[1] + tables[match[2]][1],
+            document.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 main()

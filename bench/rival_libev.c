@@ -108,9 +108,9 @@ run(uint64_t ms)
 static const struct operations operations = {
     BENCH_CAN,           .timer_bytes = sizeof(ev_timer),
     .close = close_loop, .set_times = set_times,
-    .release = stop,     .advance = advance,
-    .iterate = iterate,  .run = run,
+    .advance = advance,  .iterate = iterate,
+    .run = run,
 };
 
-const struct rival rival_libev = {"libev ev_timer", TRAIT_TIMEOUTS | TRAIT_LOOP,
+const struct rival rival_libev = {"libev ev_timer", TRAIT_LOOP | TRAIT_TIMEOUTS,
                                   open_loop, &operations};

@@ -41,31 +41,34 @@ stop_one(void *timer)
   uv_timer_stop(timer);
 }
 
-static void
-release_one(void *timer)
-{
-  uv_close(timer, NULL);
-}
-
 BENCH_OPERATIONS
 BENCH_OPERATION(again)
 
 static void
-release(const uint32_t *order, size_t count)
+count_active(uv_handle_t *handle, void *unused)
 {
-  bench_each(order, count, release_one);
-  libuv_loop_iterate();
+  (void)unused;
+  bench_fired += (uint64_t)uv_is_active(handle);
+}
+
+static void
+walk(void)
+{
+  uv_walk(&bench_loop, count_active, NULL);
+}
+
+static void
+release(void)
+{
+  libuv_close_handles(&bench_loop);
 }
 
 static const struct operations operations = {
-    LIBUV_CAN,
-    .timer_bytes = sizeof(uv_timer_t),
-    .close = libuv_loop_close,
-    .release = release,
+    LIBUV_CAN,      .timer_bytes = sizeof(uv_timer_t),
+    .walk = walk,   .release = release,
     .again = again,
 };
 
-const struct rival rival_libuv = {"libuv uv_timer_t",
-                                  TRAIT_TIMEOUTS | TRAIT_LOOP | TRAIT_RESTART |
-                                      TRAIT_HUGE,
-                                  libuv_loop_open, &operations};
+const struct rival rival_libuv = {
+    "libuv uv_timer_t", TRAIT_LOOP | TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_SERVER,
+    libuv_loop_open, &operations};

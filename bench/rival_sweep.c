@@ -3,12 +3,8 @@
 /* No timer library: traffic writes a time stamp into its connection, and one
  * uv_timer_t looks at all connections once a second. The stamp is the due time,
  * so that connections may have different timeouts; they end up to a second
- * late.
- *
- * It finds the connections in three ways: they are one array; or they were
- * allocated one by one, and a table has their addresses, or a list links them.
- * The order of the table and of the list has nothing to do with that of the
- * addresses. */
+ * late. The connections are one array; or they were allocated one by one, and a
+ * list links them, whose order has nothing to do with that of the addresses. */
 
 #include "bench.h"
 #include "libuv_loop.h"
@@ -22,7 +18,6 @@ struct stamp {
   struct stamp *next; /* of the list */
 };
 
-static struct stamp *table[BENCH_MOST_TIMERS];
 static uv_timer_t period;
 static size_t connections;
 static uint64_t seed = 521288629;
@@ -34,21 +29,19 @@ stamp_at(size_t i)
 }
 
 static void
-stamp_for(struct stamp *stamp, uint64_t ms)
-{
-  stamp->due_ms = uv_now(&bench_loop) + ms;
-}
-
-static void
 start_one(void *timer)
 {
-  stamp_for(timer, libuv_timeout_ms);
+  struct stamp *stamp = timer;
+
+  stamp->due_ms = uv_now(&bench_loop) + libuv_timeout_ms;
 }
 
 static void
 refresh_one(void *timer)
 {
-  stamp_for(timer, BENCH_TIMEOUT_MS);
+  struct stamp *stamp = timer;
+
+  stamp->due_ms = uv_now(&bench_loop) + BENCH_TIMEOUT_MS;
 }
 
 static void
@@ -59,20 +52,16 @@ stop_one(void *timer)
   stamp->due_ms = NEVER;
 }
 
-/* A new one goes to the end of the table, and changes places with one that was
- * drawn; in the list it follows one that was drawn. */
+/* A new one follows one of the list that was drawn. */
 static void
 init_one(void *timer)
 {
   struct stamp *stamp = timer;
-  size_t drawn = random_below(&seed, connections + 1);
 
   stop_one(stamp);
-  table[connections] = table[drawn];
-  table[drawn] = stamp;
   stamp->next = NULL;
   if (connections > 0) {
-    struct stamp *before = stamp_at(drawn % connections);
+    struct stamp *before = stamp_at(random_below(&seed, connections));
 
     stamp->next = before->next;
     before->next = stamp;
@@ -88,8 +77,7 @@ look_at(struct stamp *stamp, uint64_t now_ms)
   if (stamp->due_ms > now_ms)
     return;
   bench_fired++;
-  stamp->due_ms =
-      bench_rearm_ms != NULL ? now_ms + bench_next_rearm_ms() : NEVER;
+  stamp->due_ms = NEVER;
 }
 
 static void
@@ -99,15 +87,6 @@ sweep_array(uv_timer_t *timer)
 
   for (size_t i = 0; i < connections; i++)
     look_at(stamp_at(i), now_ms);
-}
-
-static void
-sweep_table(uv_timer_t *timer)
-{
-  uint64_t now_ms = uv_now(timer->loop);
-
-  for (size_t i = 0; i < connections; i++)
-    look_at(table[i], now_ms);
 }
 
 static void
@@ -136,42 +115,17 @@ open_array(void)
 }
 
 static void
-open_table(void)
-{
-  open_with(sweep_table);
-}
-
-static void
 open_list(void)
 {
   open_with(sweep_list);
 }
 
-static void
-close_loop(void)
-{
-  uv_close((uv_handle_t *)&period, NULL);
-  libuv_loop_close();
-}
+static const struct operations array_can = {LIBUV_CAN,
+                                            .timer_bytes = sizeof(uint64_t)};
+static const struct operations list_can = {LIBUV_CAN,
+                                           .timer_bytes = sizeof(struct stamp)};
 
-static const struct operations array_can = {
-    LIBUV_CAN,
-    .timer_bytes = sizeof(uint64_t),
-    .close = close_loop,
-    .release = stop,
-};
-static const struct operations linked_can = {
-    LIBUV_CAN,
-    .timer_bytes = sizeof(uint64_t) + sizeof(struct stamp *),
-    .close = close_loop,
-    .release = stop,
-};
-
-#define TRAITS (TRAIT_LOOP | TRAIT_HUGE)
-
-const struct rival rival_sweep_array = {"sweep of an array", TRAITS, open_array,
-                                        &array_can};
-const struct rival rival_sweep_table = {"sweep of a table", TRAITS, open_table,
-                                        &linked_can};
-const struct rival rival_sweep_list = {"sweep of a list", TRAITS, open_list,
-                                       &linked_can};
+const struct rival rival_sweep_array = {
+    "stamp + sweep", TRAIT_LOOP | TRAIT_SERVER, open_array, &array_can};
+const struct rival rival_sweep_list = {"stamp + sweep of a list", TRAIT_LOOP,
+                                       open_list, &list_can};

@@ -6,6 +6,7 @@
 #include <uvwheel.h>
 
 static uvwheel_t wheel;
+
 static void
 on_timeout(uvwheel_timer_t *timer)
 {
@@ -86,28 +87,38 @@ fire_soonest(void)
 }
 
 static void
+count_one(uvwheel_timer_t *timer, void *unused)
+{
+  (void)timer, (void)unused;
+  bench_fired++;
+}
+
+static void
+walk(void)
+{
+  uvwheel_walk(&wheel, count_one, NULL);
+}
+
+static void
 close_wheel(void)
 {
   uvwheel_close(&wheel, NULL);
-  libuv_loop_close();
+  libuv_loop_iterate();
 }
 
 static const struct operations operations = {
-    LIBUV_CAN,
-    .timer_bytes = sizeof(uvwheel_timer_t),
-    .close = close_wheel,
-    .release = stop,
-    .again = again,
-    .fire_soonest = fire_soonest,
+    LIBUV_CAN,      .timer_bytes = sizeof(uvwheel_timer_t),
+    .walk = walk,   .release = close_wheel,
+    .again = again, .fire_soonest = fire_soonest,
 };
 
-#define TRAITS (TRAIT_TIMEOUTS | TRAIT_LOOP | TRAIT_RESTART)
+#define TRAITS (TRAIT_LOOP | TRAIT_TIMEOUTS | TRAIT_WALK)
 
-const struct rival rival_uvwheel = {"uvwheel", TRAITS | TRAIT_HUGE,
+const struct rival rival_uvwheel = {"uvwheel", TRAITS | TRAIT_SERVER,
                                     open_default, &operations};
 const struct rival rival_uvwheel_fifo = {"uvwheel FIFO", TRAITS, open_fifo,
                                          &operations};
-const struct rival rival_uvwheel_fine = {
-    "uvwheel 1 ms x 16384", TRAITS | TRAIT_HUGE, open_fine, &operations};
+const struct rival rival_uvwheel_fine = {"uvwheel 1 ms x 16384", TRAITS,
+                                         open_fine, &operations};
 const struct rival rival_uvwheel_largest = {"uvwheel 1 ms x 65536", TRAITS,
                                             open_largest, &operations};

@@ -8,44 +8,36 @@
 
 #define RAMP_MS 10000u    /* time that passes while all are started once */
 #define REFRESH_MS 10000u /* mean time between two refreshes of a timer     */
-#define REQUESTS 10000u   /* that are outstanding at a time                 */
-#define DEADLINE_MS 5000u /* of a request; it is answered after 50 ms       */
 #define CHURN_MS 5000u    /* in which each timer is started anew once       */
 #define LONGEST_MS 3600000u
-#define FIRE_MS 10000u
 
 /* Few timers are used again and again, on the same loop, until there is
  * something to measure. */
 #define ENOUGH_TIMERS 200000u
 #define ENOUGH_REPETITIONS 500u
 #define ENOUGH_NS 500000000u
-#define LEAST_COUNT 100u /* fewer operations cannot be timed */
 
 const struct row_info bench_rows[ROW_COUNT] = {
-    [ROW_START_ORDERED] = {"start in memory order", "ns"},
-    [ROW_START_SHUFFLED] = {"start shuffled", "ns"},
-    [ROW_REFRESH_RANDOM] = {"refresh random", "ns"},
-    [ROW_REFRESH_HOT] = {"refresh hot", "ns"},
-    [ROW_RESTART_RANDOM] = {"restart random", "ns"},
-    [ROW_AGAIN_RANDOM] = {"again random", "ns"},
-    [ROW_STOP_SHUFFLED] = {"stop shuffled", "ns"},
+    [ROW_REFRESH] = {"refresh random", "ns"},
+    [ROW_START] = {"start shuffled", "ns"},
+    [ROW_STOP] = {"stop shuffled", "ns"},
     [ROW_STOP_START] = {"stop + start", "ns"},
-    [ROW_START_MIXED] = {"start mixed", "ns"},
-    [ROW_STOP_START_MIXED] = {"stop + start mixed", "ns"},
     [ROW_EXPIRE] = {"expire", "ns"},
     [ROW_BYTES] = {"memory per timer", "bytes"},
     [ROW_EMPTY_BYTES] = {"memory when empty", "bytes"},
     [ROW_STEADY] = {"steady server", "ns"},
-    [ROW_REQUEST] = {"request deadline", "ns"},
     [ROW_CHURN] = {"churn from 1 ms to 1 h", "ns"},
-    [ROW_FIRE] = {"fire 10 per ms", "ns"},
-    [ROW_BURST_ITERATION] = {"longest iteration", "ms"},
-    [ROW_BURST_TOTAL] = {"all due at once", "ms"},
-    [ROW_IDLE] = {"idle for 10 s", "ms"},
+    [ROW_WALK_ORDERED] = {"walk in memory order", "ns"},
+    [ROW_WALK_SHUFFLED] = {"walk shuffled", "ns"},
+    [ROW_CLOSE_ORDERED] = {"close in memory order", "ns"},
+    [ROW_CLOSE_SHUFFLED] = {"close shuffled", "ns"},
+    [ROW_BURST] = {"longest iteration", "ms"},
+    [ROW_REST] = {"a second at rest", "us"},
     [ROW_NOTHING_DUE] = {"nothing due", "ns"},
     [ROW_ONE_DUE] = {"one due", "ns"},
     [ROW_ONE_DUE_FAR] = {"one due beside far ones", "ns"},
-    [ROW_WEEK] = {"fire within a week", "ns"},
+    [ROW_MESSAGE] = {"message without timers", "us"},
+    [ROW_ADDED] = {"timer per message", "us"},
 };
 
 void
@@ -73,10 +65,10 @@ expect_fired(const struct rival *rival, size_t count)
 }
 
 void
-close_rival(const struct rival *rival, const struct orders *orders)
+close_rival(const struct rival *rival)
 {
-  rival->can->stop(orders->ordered, orders->n);
-  rival->can->release(orders->ordered, orders->n);
+  if (rival->can->release != NULL)
+    rival->can->release();
   rival->can->close();
 }
 
@@ -135,8 +127,7 @@ measure_batches(const struct rival *rival, struct result *result, enum row row,
   double rest = go_through(nothing, advance, order, count, batch, 0);
   double ns = go_through(operate, advance, order, count, batch, REFRESH_MS);
 
-  if (count >= LEAST_COUNT)
-    add_result(result, row, ns - rest, (double)count);
+  add_result(result, row, ns - rest, (double)count);
   rival->can->iterate();
 }
 
@@ -198,86 +189,6 @@ expire_all(const struct rival *rival, const struct orders *orders,
   expect_fired(rival, n);
 }
 
-/* libuv's idiom: a start with a repeat, and `again` at each packet. */
-static void
-repeat_all(const struct rival *rival, const struct orders *orders,
-           struct result *result)
-{
-  const struct operations *can = rival->can;
-
-  can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
-  can->start(orders->shuffled[1], orders->n);
-  measure(rival, result, ROW_AGAIN_RANDOM, can->again, orders->random,
-          orders->draws);
-  can->stop(orders->ordered, orders->n);
-}
-
-/* The operations on active timers. */
-static void
-refresh_all(const struct rival *rival, const struct orders *orders,
-            struct result *result)
-{
-  const struct operations *can = rival->can;
-
-  if (bench_wanted(ROW_REFRESH_RANDOM))
-    measure(rival, result, ROW_REFRESH_RANDOM, can->refresh, orders->random,
-            orders->draws);
-  if (bench_wanted(ROW_REFRESH_HOT))
-    measure(rival, result, ROW_REFRESH_HOT, can->refresh, orders->hot,
-            orders->draws);
-  if (bench_wanted(ROW_RESTART_RANDOM) && (rival->traits & TRAIT_RESTART) != 0)
-    measure(rival, result, ROW_RESTART_RANDOM, can->start, orders->random,
-            orders->draws);
-}
-
-static const struct operations *mixed;
-static operation_fn mixed_operation;
-
-static void
-with_mixed_timeouts(const uint32_t *order, size_t count)
-{
-  static uint64_t seed = 88675123;
-
-  for (size_t i = 0; i < count; i++) {
-    mixed->set_times(
-        BENCH_TIMEOUT_MS / 2 + random_below(&seed, BENCH_TIMEOUT_MS / 2), 0);
-    mixed_operation(order + i, 1);
-  }
-}
-
-static void
-measure_mixed(const struct rival *rival, struct result *result, enum row row,
-              operation_fn operate, const uint32_t *order, size_t count)
-{
-  void (*advance)(void) = rival->can->advance;
-  size_t batch = starts_batch(count);
-  double ns;
-
-  mixed = rival->can;
-  mixed_operation = nothing;
-  ns = -go_through(with_mixed_timeouts, advance, order, count, batch, 0);
-  mixed_operation = operate;
-  ns += go_through(with_mixed_timeouts, advance, order, count, batch, RAMP_MS);
-  if (count >= LEAST_COUNT)
-    add_result(result, row, ns, (double)count);
-  rival->can->iterate();
-}
-
-/* Timeouts of 30 to 60 s: timers lie apart, and a heap cannot put each new one
- * at its end. */
-static void
-mix_all(const struct rival *rival, const struct orders *orders,
-        struct result *result)
-{
-  const struct operations *can = rival->can;
-
-  measure_mixed(rival, result, ROW_START_MIXED, can->start, orders->shuffled[1],
-                orders->n);
-  measure_mixed(rival, result, ROW_STOP_START_MIXED, can->stop_start,
-                orders->random, orders->draws);
-  can->stop(orders->ordered, orders->n);
-}
-
 /* Every operation once; all timers are idle before and afterwards. */
 static void
 operate_once(const struct rival *rival, const struct orders *orders,
@@ -287,21 +198,17 @@ operate_once(const struct rival *rival, const struct orders *orders,
   size_t n = orders->n;
 
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  measure_starts(rival, result, ROW_START_ORDERED, can->start, orders->ordered,
-                 n);
-  refresh_all(rival, orders, result);
-  measure(rival, result, ROW_STOP_SHUFFLED, can->stop, orders->shuffled[0], n);
-  if (bench_wanted(ROW_AGAIN_RANDOM) && (rival->traits & TRAIT_RESTART) != 0)
-    repeat_all(rival, orders, result);
-  if ((rival->traits & TRAIT_TIMEOUTS) != 0 &&
-      (bench_wanted(ROW_START_MIXED) || bench_wanted(ROW_STOP_START_MIXED)))
-    mix_all(rival, orders, result);
-  can->set_times(BENCH_TIMEOUT_MS, 0);
-  measure_starts(rival, result, ROW_START_SHUFFLED, can->start,
-                 orders->shuffled[1], n);
+  measure_starts(rival, result, ROW_START, can->start, orders->shuffled[1], n);
+  if (bench_wanted(ROW_REFRESH))
+    measure(rival, result, ROW_REFRESH, can->refresh, orders->random, n);
+  measure(rival, result, ROW_STOP, can->stop, orders->shuffled[0], n);
+  if (!bench_wanted(ROW_STOP_START) && !bench_wanted(ROW_EXPIRE))
+    return;
+  go_through(can->start, can->advance, orders->shuffled[1], n, starts_batch(n),
+             RAMP_MS);
   if (bench_wanted(ROW_STOP_START))
     measure_starts(rival, result, ROW_STOP_START, can->stop_start,
-                   orders->random, orders->draws);
+                   orders->random, n);
   if (bench_wanted(ROW_EXPIRE) && (rival->traits & TRAIT_LOOP) != 0)
     expire_all(rival, orders, result);
   else
@@ -325,7 +232,7 @@ weigh(const struct rival *rival, const struct orders *orders,
              (double)rival->can->timer_bytes * (double)orders->n + allocated() -
                  empty,
              (double)orders->n);
-  close_rival(rival, orders);
+  close_rival(rival);
 }
 
 void
@@ -339,7 +246,47 @@ workload_operations(const struct rival *rival, const struct orders *orders,
   open_rival(rival, orders);
   for (size_t done = 0; goes_on(orders->n, done, begin); done++)
     operate_once(rival, orders, result);
-  close_rival(rival, orders);
+  close_rival(rival);
+}
+
+/* What one call does to all timers, which were started in this order. */
+static void
+measure_call(const struct rival *rival, const struct orders *orders,
+             const uint32_t *order, void (*call)(void), struct result *result,
+             enum row row)
+{
+  const struct operations *can = rival->can;
+  size_t n = orders->n;
+  uint64_t begin;
+
+  if (call == NULL)
+    return;
+  open_rival(rival, orders);
+  can->set_times(BENCH_TIMEOUT_MS, 0);
+  go_through(can->start, can->advance, order, n, starts_batch(n), RAMP_MS);
+  begin = clock_cpu_ns();
+  call();
+  add_result(result, row, (double)(clock_cpu_ns() - begin), (double)n);
+  expect_fired(rival, call == can->walk ? n : 0);
+  close_rival(rival);
+}
+
+void
+workload_walk(const struct rival *rival, const struct orders *orders,
+              struct result *result)
+{
+  const struct operations *can = rival->can;
+  const uint32_t *ordered = orders->ordered, *shuffled = orders->shuffled[0];
+  uint64_t begin = clock_cpu_ns();
+
+  for (size_t done = 0; goes_on(orders->n, done, begin); done++) {
+    measure_call(rival, orders, ordered, can->walk, result, ROW_WALK_ORDERED);
+    measure_call(rival, orders, shuffled, can->walk, result, ROW_WALK_SHUFFLED);
+    measure_call(rival, orders, ordered, can->release, result,
+                 ROW_CLOSE_ORDERED);
+    measure_call(rival, orders, shuffled, can->release, result,
+                 ROW_CLOSE_SHUFFLED);
+  }
 }
 
 /* ---- Servers ----------------------------------------------------------- */
@@ -379,45 +326,7 @@ workload_steady(const struct rival *rival, const struct orders *orders,
     can->stop(orders->ordered, n);
   }
   expect_fired(rival, 0);
-  close_rival(rival, orders);
-}
-
-/* 10,000 requests are outstanding; each is answered, and the next one sent,
- * after 50 ms: a stop and a start. The other timers are those of silent
- * connections. */
-static double
-answer_all(const struct rival *rival, const uint32_t *requests)
-{
-  const size_t batch = REQUESTS / 50;
-  uint64_t begin = clock_cpu_ns();
-
-  for (size_t i = 0; i < REQUESTS; i += batch) {
-    rival->can->stop_start(requests + i, batch);
-    clock_move_ms(1);
-    rival->can->iterate();
-  }
-  return (double)(clock_cpu_ns() - begin);
-}
-
-void
-workload_request(const struct rival *rival, const struct orders *orders,
-                 struct result *result)
-{
-  const uint32_t *requests = orders->shuffled[0];
-  uint64_t begin = clock_cpu_ns();
-
-  open_rival(rival, orders);
-  rival->can->set_times(BENCH_TIMEOUT_MS, 0);
-  if (orders->n > REQUESTS)
-    go_through_iterating(rival, rival->can->start, requests + REQUESTS,
-                         orders->n - REQUESTS, RAMP_MS);
-  rival->can->set_times(DEADLINE_MS, 0);
-  rival->can->start(requests, REQUESTS);
-  answer_all(rival, requests);
-  for (size_t done = 0; goes_on(REQUESTS, done, begin); done++)
-    add_result(result, ROW_REQUEST, answer_all(rival, requests), REQUESTS);
-  expect_fired(rival, 0);
-  close_rival(rival, orders);
+  close_rival(rival);
 }
 
 /* ---- Timeouts of all kinds --------------------------------------------- */
@@ -469,29 +378,5 @@ workload_churn(const struct rival *rival, const struct orders *orders,
   }
   add_result(result, ROW_CHURN, (double)(clock_cpu_ns() - begin),
              (double)(n + bench_fired));
-  close_rival(rival, orders);
-}
-
-/* 10 timers are due at each millisecond, and when they fire they are started
- * again. */
-void
-workload_fire(const struct rival *rival, const struct orders *orders,
-              struct result *result)
-{
-  size_t n = orders->n;
-  uint64_t begin;
-
-  open_rival(rival, orders);
-  for (size_t i = 0; i < n; i += 10) {
-    rival->can->set_times(i / 10 + 1, 0);
-    rival->can->start(orders->shuffled[0] + i, n - i < 10 ? n - i : 10);
-  }
-  bench_rearm_always((uint32_t)(n / 10));
-  rival->can->run(100);
-  bench_fired = 0;
-  begin = clock_cpu_ns();
-  rival->can->run(FIRE_MS);
-  add_result(result, ROW_FIRE, (double)(clock_cpu_ns() - begin),
-             (double)bench_fired);
-  close_rival(rival, orders);
+  close_rival(rival);
 }

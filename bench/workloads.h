@@ -13,30 +13,26 @@
 
 /* The kinds of results. */
 enum row {
-  ROW_START_ORDERED,
-  ROW_START_SHUFFLED,
-  ROW_REFRESH_RANDOM,
-  ROW_REFRESH_HOT,
-  ROW_RESTART_RANDOM,
-  ROW_AGAIN_RANDOM,
-  ROW_STOP_SHUFFLED,
+  ROW_START,
+  ROW_REFRESH,
+  ROW_STOP,
   ROW_STOP_START,
-  ROW_START_MIXED,
-  ROW_STOP_START_MIXED,
   ROW_EXPIRE,
   ROW_BYTES,
   ROW_EMPTY_BYTES,
   ROW_STEADY,
-  ROW_REQUEST,
   ROW_CHURN,
-  ROW_FIRE,
-  ROW_BURST_ITERATION,
-  ROW_BURST_TOTAL,
-  ROW_IDLE,
+  ROW_WALK_ORDERED,
+  ROW_WALK_SHUFFLED,
+  ROW_CLOSE_ORDERED,
+  ROW_CLOSE_SHUFFLED,
+  ROW_BURST,
+  ROW_REST,
   ROW_NOTHING_DUE,
   ROW_ONE_DUE,
   ROW_ONE_DUE_FAR,
-  ROW_WEEK,
+  ROW_MESSAGE,
+  ROW_ADDED,
   ROW_COUNT
 };
 
@@ -61,7 +57,7 @@ void add_result(struct result *result, enum row row, double total,
 
 /* A loop, its timers initialised; the callbacks have not fired anything. */
 void open_rival(const struct rival *rival, const struct orders *orders);
-void close_rival(const struct rival *rival, const struct orders *orders);
+void close_rival(const struct rival *rival);
 
 /* Ends the program unless bench_fired is that count. */
 void expect_fired(const struct rival *rival, size_t count);
@@ -71,12 +67,11 @@ typedef void workload_fn(const struct rival *rival, const struct orders *orders,
                          struct result *result);
 workload_fn workload_operations;
 workload_fn workload_steady;
-workload_fn workload_request;
 workload_fn workload_churn;
-workload_fn workload_fire;
+workload_fn workload_walk;
 workload_fn workload_burst;
-workload_fn workload_idle;
+workload_fn workload_rest;
 workload_fn workload_iterations;
-workload_fn workload_week;
+workload_fn workload_messages;
 
 #endif /* BENCH_WORKLOADS_H */
