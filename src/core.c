@@ -133,7 +133,9 @@ uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
 {
   uint64_t words = (slots + 63) / 64, i;
 
+  MUST_HOLD(uvwheel__core_size(tick_ms, slots, flags) != 0);
   MUST_HOLD((slots & (slots - 1)) == 0);
+  MUST_HOLD((uintptr_t)memory % sizeof(uint64_t) == 0);
   *core =
       (core_t){.tick_ms = tick_ms,
                .reciprocal = UINT64_MAX / tick_ms,
@@ -179,6 +181,8 @@ uvwheel__core_vacate_all(core_t *core)
 {
   uint64_t word = (core->next_tick & core->slot_mask) / 64;
 
+  MUST_HOLD(are_empty(core->pending, core->pending + MAX_LANES));
+  MUST_HOLD(list_is_empty(&core->due) && list_is_empty(&core->kept));
   for (; core->slots_in_use > 0; word = (word + 1) & (core->slot_mask / 64))
     while (core->occupied[word] != 0) {
       uint64_t number = 64 * word + lowest_bit(core->occupied[word]);
@@ -208,6 +212,7 @@ take_lanes(core_t *core, uint64_t number)
   slot_t *slot = &core->slots[number];
   uint64_t i;
 
+  MUST_HOLD(core->pass_lanes == 0 && slot->next_pass == core->hand);
   core->pass_lanes = (uint64_t)(lane_at(slot, slot->lanes_used) - slot->lanes);
   for (i = 0; i < core->pass_lanes; i++) {
     check_linked(core, &slot->lanes[i]);
@@ -225,6 +230,7 @@ begin_pass(core_t *core, uint64_t now_ms)
 
   while (core->next_tick < end_tick) {
     uint64_t number = core->next_tick & core->slot_mask;
+    MUST_HOLD(core->next_tick > core->hand);
     core->hand = core->next_tick;
     if (core->slots[number].next_pass == core->hand) {
       take_lanes(core, number);
@@ -296,6 +302,7 @@ look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
   } while (looked != before);
   for (i = 0; i < lanes; i++)
     join(&core->pending[i], ahead[i]);
+  MUST_HOLD(looked <= most && moved <= *budget);
   core->stats.examined += looked;
   *budget -= moved;
 }
@@ -332,6 +339,7 @@ give_up_pass(core_t *core)
     splice_after(&slot->lanes[(i + 1) % core->pass_lanes], &core->pending[i]);
   splice_after(&slot->lanes[0], &core->kept);
   splice_after(&slot->lanes[0], &core->due);
+  MUST_HOLD(are_empty(core->pending, core->pending + MAX_LANES));
   core->pass_lanes = 0;
   core->hand--;
 }
@@ -342,6 +350,7 @@ uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
   uint64_t tick = tick_after(core, entry->due_ms);
   slot_t *slot = slot_of(core, tick);
 
+  MUST_HOLD(core->active != 0);
   if (LIKELY(has_pass_by(slot, tick))) {
     append_to_slot(core, slot, entry);
     return false;
@@ -419,6 +428,7 @@ uvwheel__core_draw(core_t *core, uint64_t count)
     core->drawn_ms = hand_ms(core);
   }
   give_up_pass(core);
+  MUST_HOLD(core->pass_lanes == 0);
 }
 
 uvwheel_entry_t *
@@ -459,6 +469,7 @@ uvwheel__core_walk_begin(core_t *core)
   give_up_pass(core);
   while (!list_is_empty(&core->drawn))
     put_first(core, entry_of(core->drawn.prev));
+  MUST_HOLD(core->pass_lanes == 0);
   uvwheel__core_vacate_all(core);
   core->walk_lane = 0;
 }
@@ -480,5 +491,6 @@ uvwheel__core_walk_next(core_t *core)
     put_first(core, entry_of(link));
     return entry_of(link);
   }
+  MUST_HOLD(are_empty(core->unvisited, core->unvisited + MAX_LANES));
   return NULL;
 }

@@ -135,10 +135,12 @@ has_pass_by(const slot_t *slot, uint64_t tick)
   return slot->next_pass - 1 < tick;
 }
 
-/* Plans the next pass of a slot at one of its ticks (I2, I3). No pass was
- * planned, or it was planned for a later tick. */
+/* Plans the next pass of a slot at one of its ticks (I2, I3).
+ * Requires: no pass of the slot is planned, or for a later tick.
+ * Ensures: the slot is occupied, and its first lane is in use. */
 void uvwheel__core_plan_pass(core_t *core, uint64_t tick);
-/* Marks an empty slot as not occupied. */
+/* Marks a slot as not occupied.
+ * Requires: it is occupied, and has no entry. */
 void uvwheel__core_vacate(core_t *core, uint64_t number);
 /* Returns the tick of the next pass if that is within a round; else some tick
  * after the hand that is not after the next pass. Vacates empty slots. */
@@ -193,8 +195,9 @@ append_to_slot(core_t *core, slot_t *slot, uvwheel_entry_t *entry)
  * out of range. */
 size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags);
 
-/* Makes a core in uninitialised memory, with options that are in range. The
- * slots are memory of that size, all zeros and aligned to 8 bytes. */
+/* Makes a core in uninitialised memory.
+ * Requires: options that are in range, and for the slots memory of that size,
+ * all zeros and aligned to 8 bytes. */
 void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                         uint32_t flags, void *memory);
 
@@ -208,14 +211,17 @@ uvwheel__core_next_ms(const core_t *core)
                                              : UINT64_MAX;
 }
 
-/* Puts an entry that is on no list into the slot of its tick, or, if a pass of
- * that tick goes on, among the entries that it has yet to look at. Returns
- * whether uvwheel__core_next_ms may have become earlier. */
+/* Puts an entry into the slot of its tick, or, if a pass of that tick goes on,
+ * among the entries that it has yet to look at. Returns whether
+ * uvwheel__core_next_ms may have become earlier.
+ * Requires: the entry counts as active, and is on no list. */
 bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry);
 
-/* Puts an entry that is not active into the wheel, due at due_ms. Returns false
- * if the caller has to call uvwheel__core_put next. (It is not called here, so
- * that the usual start of a timer needs no stack.) */
+/* Puts an entry into the wheel, due at due_ms. Returns false if the caller has
+ * to call uvwheel__core_put next. (It is not called here, so that the usual
+ * start of a timer needs no stack.)
+ * Requires: the entry is not active.
+ * Ensures: it is active until it is handed out or removed. */
 static inline bool
 uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 {
@@ -234,13 +240,16 @@ uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 }
 
 /* Vacates all slots; what is still in them becomes unvisited, in lanes that are
- * about as long as each other. If no entry is active, there is nothing to wake
- * up for. */
+ * about as long as each other.
+ * Requires: no pass goes on, or no entry is active.
+ * Ensures: if no entry is active, uvwheel__core_next_ms is never. */
 void uvwheel__core_vacate_all(core_t *core);
 
-/* Takes an active entry out of the wheel. Returns false if it was the last one:
- * then uvwheel__core_vacate_all has to follow. A slot that becomes empty is
- * not vacated: if it were, a stop would take 12 ns instead of 3. */
+/* Takes an entry out of the wheel. Returns false if it was the last one: then
+ * uvwheel__core_vacate_all has to follow. A slot that becomes empty is not
+ * vacated: if it were, a stop would take 12 ns instead of 3.
+ * Requires: the entry is active, in whatever list it is.
+ * Ensures: the wheel does not refer to it any more. */
 static inline bool
 uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry)
 {
@@ -251,23 +260,28 @@ uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry)
   return LIKELY(core->active != 0);
 }
 
-/* Moves an active entry to the slot of the tick after due_ms. Returns whether
+/* Moves an entry to the slot of the tick after due_ms. Returns whether
  * uvwheel__core_next_ms may have become earlier. For a later due_ms a store to
- * the entry is enough. */
+ * the entry is enough.
+ * Requires: the entry is active. */
 bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
  * by then, which stays active; NULL if there is none, or *budget is 0. Each
- * entry that is looked at in vain takes one from *budget. If that becomes 0 and
- * something is left, uvwheel__core_next_ms is not after now_ms. Requires that a
- * pass that goes on is not after now_ms: uvwheel__core_next_ms tells. */
+ * entry that is looked at in vain takes one from *budget.
+ * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
+ * tells). The caller hands out or moves what is returned before it asks again.
+ * Ensures: if *budget has become 0 and something is left,
+ * uvwheel__core_next_ms is not after now_ms; else it is. */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
                                         uint64_t *budget);
 
-/* Takes an entry that was found due out of the wheel, to be fired. */
+/* Takes an entry out of the wheel, to be fired.
+ * Requires: it was found due or drawn last. */
 static inline void
 uvwheel__core_hand_out(core_t *core, uvwheel_entry_t *entry)
 {
+  MUST_HOLD(core->due.next == &entry->link || core->drawn.next == &entry->link);
   core->stats.fired++;
   if (!uvwheel__core_remove(core, entry))
     uvwheel__core_vacate_all(core);
@@ -277,15 +291,17 @@ uvwheel__core_hand_out(core_t *core, uvwheel_entry_t *entry)
  * a postponed entry counts with its new due time). They stay active until
  * uvwheel__core_take_drawn hands them out, one by one, NULL at the end. It
  * leaves out entries that were removed or moved to an earlier time meanwhile,
- * or are now due later than all that were drawn. A walk ends a draw. A draw
- * must not begin before the last one has ended. */
+ * or are now due later than all that were drawn. A walk ends a draw.
+ * Requires: the last draw has ended.
+ * Ensures: no pass goes on. */
 void uvwheel__core_draw(core_t *core, uint64_t count);
 uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core);
 
 /* A walk over all active entries: begin, then next until it returns NULL.
- * Between the steps the caller may do anything. Every entry that is active
- * throughout is visited exactly once. A walk inside a walk visits all entries,
- * and then the first one is at its end, too. */
+ * Between the steps the caller may do anything. A walk inside a walk visits all
+ * entries, and then the first one is at its end, too.
+ * Ensures: every entry that is active throughout is visited exactly once; one
+ * that is visited is in the slot of its tick. */
 void uvwheel__core_walk_begin(core_t *core);
 uvwheel_entry_t *uvwheel__core_walk_next(core_t *core);
 

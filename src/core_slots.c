@@ -16,12 +16,19 @@
 
 /* ---- Slots that are occupied -------------------------------------------- */
 
+static bool
+is_slot_empty(slot_t *slot)
+{
+  return are_empty(slot->lanes, lane_at(slot, slot->lanes_used));
+}
+
 void
 uvwheel__core_plan_pass(core_t *core, uint64_t tick)
 {
   uint64_t number = tick & core->slot_mask, word = number / 64;
   slot_t *slot = &core->slots[number];
 
+  MUST_HOLD(tick >= core->hand && !has_pass_by(slot, tick));
   if (tick < core->soonest[word])
     core->soonest[word] = tick;
   core->occupied[word] |= UINT64_C(1) << (number % 64);
@@ -38,6 +45,8 @@ uvwheel__core_vacate(core_t *core, uint64_t number)
 {
   uint64_t word = number / 64;
 
+  MUST_HOLD(core->slots[number].next_pass != 0);
+  MUST_HOLD(is_slot_empty(&core->slots[number]));
   core->occupied[word] &= ~(UINT64_C(1) << (number % 64));
   if (core->occupied[word] == 0)
     core->soonest[word] = NEVER;
@@ -60,7 +69,7 @@ search_word(core_t *core, uint64_t word, uint64_t first, uint64_t end)
   for (; bits != 0; bits &= bits - 1) {
     uint64_t number = 64 * word + (first + lowest_bit(bits)) % 64;
     slot_t *slot = &core->slots[number];
-    if (are_empty(slot->lanes, lane_at(slot, slot->lanes_used)))
+    if (is_slot_empty(slot))
       uvwheel__core_vacate(core, number);
     else
       soonest = min_of(soonest, slot->next_pass);
@@ -104,6 +113,7 @@ uvwheel__core_find_next_tick(core_t *core)
     next = search_words(core, word + 1, (mask + 64) / 64, end, next);
   if (next > (tick | mask))
     next = search_words(core, 0, word, end, next);
+  MUST_HOLD(next > core->hand);
   return next;
 }
 
@@ -117,6 +127,7 @@ uvwheel__core_count_slot(const core_t *core, uint64_t number, uint64_t now_ms,
   uvwheel_link_t *lane, *link;
   uint64_t count = 0;
 
+  MUST_HOLD(number <= core->slot_mask);
   if (slot->next_pass == 0)
     return 0;
   for (lane = slot->lanes; lane != lane_at(slot, slot->lanes_used); lane++)
