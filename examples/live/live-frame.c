@@ -4,22 +4,22 @@
 
 #include <inttypes.h>
 
-void
-live_frame_write_figures(FILE *stream)
+/* The table of figures. */
+static void
+put_table(FILE *stream)
 {
   static const char *const places[] = {"nowhere", "tile", "first", "health"};
 
-  fputs("event: figures\ndata: ", stream);
   for (size_t i = 0; i < LIVE_FIGURES; i++) {
     const live_figure_t *figure = &live_figures[i];
     fprintf(stream,
             "%s{\"name\":\"%s\",\"help\":\"%s\",\"worry\":\"%s\",\"place\":"
             "\"%s\",\"counts\":%s,\"unit\":%d}",
-            i == 0 ? "[" : ",", figure->name, figure->help,
+            i == 0 ? ",\"figures\":[" : ",", figure->name, figure->help,
             figure->worry != NULL ? figure->worry : "", places[figure->place],
             figure->type == LIVE_COUNTER ? "true" : "false", (int)figure->unit);
   }
-  fputs("]\n\n", stream);
+  fputs("]", stream);
 }
 
 static void
@@ -85,18 +85,18 @@ live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
   const live_snapshot_t *snapshot = &look->snapshot;
   const live_picture_t *picture = &look->picture;
 
-  fprintf(stream, "data: {\"wheel\":%zu", chosen);
+  fprintf(stream, "{\"wheel\":%zu", chosen);
   put_number(stream, "now_ms", snapshot->now_ms);
   put_number(stream, "tick_ms", snapshot->options.tick_ms);
   put_number(stream, "slots", snapshot->options.slots);
   put_number(stream, "timeout_ms", facts->timeout_ms);
-  put_number(stream, "viewers", facts->viewers);
   put_number(stream, "page_ms", facts->page_ms);
   put_number(stream, "uptime_ms", facts->uptime_ms);
   put_number(stream, "age_ms", live_picture_age_ms(picture));
+  put_table(stream);
   put_figures(stream, wheels);
   put_numbers(stream, "lateness", snapshot->stats.lateness,
               UVWHEEL_LATENESS_BUCKETS);
   put_numbers(stream, "cells", picture->cells, picture->cell_count);
-  fputs("}\n\n", stream);
+  fputs("}\n", stream);
 }

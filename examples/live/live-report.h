@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The reports of the wheels: to the live page events of JSON, first the table
- * of figures and then frames; to Prometheus metrics in its text format, with
- * each wheel's name as a label. uvwheel.rules.yml has alert rules for them,
- * uvwheel.dashboard.json shows them in Grafana. */
+/* The reports of the wheels: to the live page frames of JSON; to Prometheus
+ * metrics in its text format, with each wheel's name as a label.
+ * uvwheel.rules.yml has alert rules for them, uvwheel.dashboard.json shows them
+ * in Grafana. */
 
 #ifndef EXAMPLES_LIVE_REPORT_H
 #define EXAMPLES_LIVE_REPORT_H
@@ -15,15 +15,10 @@
 /* The facts that the wheels do not know. */
 typedef struct live_facts_s {
   uint64_t timeout_ms;
-  uint64_t viewers;
   uint64_t page_ms; /* the page's clock, by which wheels are judged */
   uint64_t uptime_ms;
 } live_facts_t;
 
-/* The most bytes in a frame of that many wheels. */
-#define LIVE_FRAME_SIZE(wheels) (16384 + (wheels) * (size_t)896)
-
-void live_frame_write_figures(FILE *stream);
 void live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
                       const live_facts_t *facts);
 

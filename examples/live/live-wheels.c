@@ -102,9 +102,6 @@ live_wheels_collect(live_wheels_t *wheels)
 void
 live_wheels_judge(live_wheels_t *wheels, uint64_t page_ms)
 {
-  if (page_ms - wheels->judged_ms < LIVE_JUDGE_MS)
-    return;
-  wheels->judged_ms = page_ms;
   for (size_t i = 0; i < wheels->count; i++) {
     live_view_t *view = &wheels->views[i];
     live_judge(&view->judged, &view->shown.snapshot, page_ms);

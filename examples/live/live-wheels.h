@@ -36,7 +36,6 @@ typedef struct live_view_s {
 typedef struct live_wheels_s {
   live_view_t *views;
   size_t count;
-  uint64_t judged_ms; /* when they were, by the page's clock */
 } live_wheels_t;
 
 /* Returns 0, UV_ENOMEM, or what uvwheel_open_mailbox returns; live_wheels_free
@@ -54,7 +53,7 @@ void live_wheels_ask(live_wheels_t *wheels, bool counts);
 /* Shows what has been answered since. Returns whether all wheels have. */
 bool live_wheels_collect(live_wheels_t *wheels);
 
-/* Judges what is shown, unless that was done less than LIVE_JUDGE_MS ago. */
+/* Judges what is shown; to be called each LIVE_JUDGE_MS. */
 void live_wheels_judge(live_wheels_t *wheels, uint64_t page_ms);
 
 #endif /* EXAMPLES_LIVE_WHEELS_H */

@@ -15,36 +15,23 @@
 #include "live-page.h"
 #include "live-report.h"
 
-/* The kernel may hold so much for a stream (Linux doubles it): some frames. A
- * peer that has stopped to read is noticed soon, and costs little until then.
- */
-#define STREAM_BUFFER_BYTES 16384
-
 #define BACKLOG 128
 
 typedef struct peer_s {
   live_t *live;
   struct MHD_Connection *connection; /* NULL: free */
   uvwheel_timer_t patience;
-  int is_stream;
-  /* Of a stream: */
-  size_t wheel;
-  int has_figures;  /* their table was sent          */
-  uint64_t frame;   /* the number of the last one    */
-  int is_suspended; /* it has taken the newest frame */
 } peer_t;
 
 struct live_s {
   live_options_t options;
   uv_tcp_t listener; /* until the daemon has its socket */
   struct MHD_Daemon *daemon;
-  uv_poll_t poll;         /* of the daemon's own epoll */
-  uv_idle_t unfinished;   /* runs while the daemon has more to do at once */
-  uv_timer_t frame_timer; /* for frames, or to judge the wheels alone */
+  uv_poll_t poll;       /* of the daemon's own epoll */
+  uv_idle_t unfinished; /* runs while the daemon has more to do at once */
+  uv_timer_t judge_timer;
   uint64_t started_ms;
   live_wheels_t wheels;
-  uint64_t frame_number; /* of the newest frames, one of each wheel */
-  uint64_t streams;
   int is_place_free; /* one has become free in this run of the daemon */
   peer_t peers[LIVE_MAX_CONNECTIONS];
   char address[ADDRESS_TEXT_SIZE]; /* where it listens */
@@ -136,7 +123,6 @@ on_connection(void *data, struct MHD_Connection *connection, void **context,
     return;
   }
   uvwheel_timer_close(&peer->patience);
-  live->streams -= (uint64_t)peer->is_stream;
   live->is_place_free = 1;
   peer->connection = NULL;
 }
@@ -180,8 +166,7 @@ add_fields(struct MHD_Response *response, const live_t *live, unsigned status,
 }
 
 /* Consumes the response. Without memory for it the connection is closed, as it
- * is after each answer. The close is what ends a stream: without chunks HEAD
- * gets nothing but its head. */
+ * is after each answer. */
 static enum MHD_Result
 answer(const peer_t *peer, unsigned status, const char *type,
        struct MHD_Response *response)
@@ -190,8 +175,6 @@ answer(const peer_t *peer, unsigned status, const char *type,
 
   if (response == NULL)
     return MHD_NO;
-  MHD_set_response_options(response, MHD_RF_HTTP_1_0_COMPATIBLE_STRICT,
-                           MHD_RO_END);
   if (add_fields(response, peer->live, status, type))
     result = MHD_queue_response(peer->connection, status, response);
   MHD_destroy_response(response);
@@ -216,130 +199,68 @@ answer_status(const peer_t *peer, unsigned status)
                      MHD_RESPMEM_PERSISTENT);
 }
 
-/* ---- Metrics ------------------------------------------------------------ */
+/* ---- Reports ------------------------------------------------------------ */
 
-/* A wheel of this loop is read now. One of another loop has answered within the
- * last second, unless that loop is blocked. */
-static enum MHD_Result
-answer_metrics(const peer_t *peer)
+/* A frame for the page, or metrics if no wheel is chosen. A wheel of this loop
+ * is read now. One of another loop has answered within the last second, unless
+ * that loop is blocked. */
+static void
+write_report(FILE *stream, live_t *live, const char *wheel)
 {
-  live_wheels_t *wheels = &peer->live->wheels;
+  uint64_t now_ms = uv_now(live->judge_timer.loop);
+  const live_facts_t facts = {
+      .timeout_ms = live->options.timeout_ms,
+      .page_ms = now_ms,
+      .uptime_ms = now_ms - live->started_ms,
+  };
+
+  live_wheels_ask(&live->wheels, wheel != NULL);
+  live_wheels_collect(&live->wheels);
+  if (wheel != NULL)
+    live_frame_write(stream, &live->wheels, strtoul(wheel, NULL, 10), &facts);
+  else
+    live_metrics_write(stream, &live->wheels);
+}
+
+static enum MHD_Result
+answer_report(const peer_t *peer, const char *type, const char *wheel)
+{
   char *text = NULL;
   size_t length;
   FILE *stream = open_memstream(&text, &length);
 
   if (stream == NULL)
     return MHD_NO;
-  live_wheels_ask(wheels, false);
-  live_wheels_collect(wheels);
-  live_metrics_write(stream, wheels);
+  write_report(stream, peer->live, wheel);
   if (fclose(stream) != 0) {
     free(text);
     return MHD_NO;
   }
-  return answer_text(peer, MHD_HTTP_OK, LIVE_PROMETHEUS_TYPE, text, length,
+  return answer_text(peer, MHD_HTTP_OK, type, text, length,
                      MHD_RESPMEM_MUST_FREE);
 }
 
-/* ---- Frames ------------------------------------------------------------- */
-
-static void
-resume_streams(live_t *live)
-{
-  for (int i = 0; i < LIVE_MAX_CONNECTIONS; i++) {
-    peer_t *peer = &live->peers[i];
-    if (!peer->is_suspended)
-      continue;
-    peer->is_suspended = 0;
-    MHD_resume_connection(peer->connection);
-  }
-}
-
-/* Those viewers that have not taken the frame before miss this one. */
-static void
-on_frame_timer(uv_timer_t *timer)
-{
-  live_t *live = timer->data;
-  bool is_viewed = live->streams > 0;
-
-  uv_timer_set_repeat(timer, is_viewed ? LIVE_INTERVAL_MS : LIVE_JUDGE_MS);
-  live_wheels_ask(&live->wheels, is_viewed);
-  live_wheels_collect(&live->wheels);
-  live_wheels_judge(&live->wheels, uv_now(timer->loop));
-  if (!is_viewed)
-    return;
-  live->frame_number++;
-  resume_streams(live);
-  run_daemon(live);
-}
-
-/* The table of figures first, then frames. */
-static void
-write_event(FILE *stream, peer_t *peer)
-{
-  const live_t *live = peer->live;
-  uint64_t now_ms = uv_now(live->frame_timer.loop);
-  const live_facts_t facts = {
-      .timeout_ms = live->options.timeout_ms,
-      .viewers = live->streams,
-      .page_ms = now_ms,
-      .uptime_ms = now_ms - live->started_ms,
-  };
-
-  if (peer->has_figures)
-    live_frame_write(stream, &live->wheels, peer->wheel, &facts);
-  else
-    live_frame_write_figures(stream);
-}
-
-/* The stream has sent all that it was given, so its peer is alive. The
- * buffer is its own, and as large as an event can be. */
-static ssize_t
-give_event(void *data, uint64_t position, char *buffer, size_t size)
-{
-  peer_t *peer = data;
-
-  (void)position;
-  uvwheel_timer_refresh(&peer->patience);
-  if (peer->has_figures && peer->frame == peer->live->frame_number) {
-    peer->is_suspended = 1;
-    MHD_suspend_connection(peer->connection);
-    return 0;
-  }
-  FILE *stream = fmemopen(buffer, size, "w");
-  if (stream == NULL)
-    return MHD_CONTENT_READER_END_WITH_ERROR;
-  write_event(stream, peer);
-  long length = ftell(stream);
-  if (peer->has_figures)
-    peer->frame = peer->live->frame_number;
-  peer->has_figures = 1;
-  return fclose(stream) == 0 ? length : MHD_CONTENT_READER_END_WITH_ERROR;
-}
-
 static enum MHD_Result
-begin_stream(peer_t *peer)
+answer_frame(const peer_t *peer)
 {
-  live_t *live = peer->live;
   const char *wheel = MHD_lookup_connection_value(
       peer->connection, MHD_GET_ARGUMENT_KIND, "wheel");
-  int size = STREAM_BUFFER_BYTES;
 
-  if (live->streams >= LIVE_MAX_VIEWERS)
-    return answer_status(peer, MHD_HTTP_SERVICE_UNAVAILABLE);
-  peer->wheel = wheel != NULL ? strtoul(wheel, NULL, 10) : 0;
-  if (peer->wheel >= live->wheels.count)
+  if (wheel == NULL)
+    wheel = "0";
+  if (strtoul(wheel, NULL, 10) >= peer->live->wheels.count)
     return answer_status(peer, MHD_HTTP_NOT_FOUND);
-  setsockopt(socket_of(peer), SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-  peer->is_stream = 1;
-  peer->frame = live->frame_number;
-  live->streams++;
-  if (live->streams == 1)
-    uv_timer_start(&live->frame_timer, on_frame_timer, 0, LIVE_INTERVAL_MS);
-  return answer(peer, MHD_HTTP_OK, "text/event-stream",
-                MHD_create_response_from_callback(
-                    MHD_SIZE_UNKNOWN, LIVE_FRAME_SIZE(live->wheels.count),
-                    give_event, peer, NULL));
+  return answer_report(peer, "application/json", wheel);
+}
+
+static void
+on_judge_timer(uv_timer_t *timer)
+{
+  live_t *live = timer->data;
+
+  live_wheels_ask(&live->wheels, false);
+  live_wheels_collect(&live->wheels);
+  live_wheels_judge(&live->wheels, uv_now(timer->loop));
 }
 
 /* ---- Requests ----------------------------------------------------------- */
@@ -395,10 +316,10 @@ on_request(void *data, struct MHD_Connection *connection, const char *path,
   if (strcmp(path, "/") == 0)
     return answer_text(peer, MHD_HTTP_OK, "text/html; charset=utf-8", live_page,
                        live_page_size, MHD_RESPMEM_PERSISTENT);
-  if (strcmp(path, "/events") == 0)
-    return begin_stream(peer);
+  if (strcmp(path, "/frame") == 0)
+    return answer_frame(peer);
   if (strcmp(path, "/metrics") == 0)
-    return answer_metrics(peer);
+    return answer_report(peer, LIVE_PROMETHEUS_TYPE, NULL);
   return answer_status(peer, MHD_HTTP_NOT_FOUND);
 }
 
@@ -438,10 +359,10 @@ start_daemon(live_t *live)
     return UV_EMFILE;
   }
   live->daemon = MHD_start_daemon(
-      MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, live,
-      MHD_OPTION_LISTEN_SOCKET, descriptor, MHD_OPTION_NOTIFY_CONNECTION,
-      on_connection, live, MHD_OPTION_CONNECTION_LIMIT,
-      (unsigned)LIVE_MAX_CONNECTIONS, MHD_OPTION_END);
+      MHD_USE_EPOLL, 0, NULL, NULL, on_request, live, MHD_OPTION_LISTEN_SOCKET,
+      descriptor, MHD_OPTION_NOTIFY_CONNECTION, on_connection, live,
+      MHD_OPTION_CONNECTION_LIMIT, (unsigned)LIVE_MAX_CONNECTIONS,
+      MHD_OPTION_END);
   if (live->daemon == NULL) {
     complain("cannot serve http://%s/: out of memory or descriptors",
              live->address);
@@ -492,9 +413,9 @@ live_start(const live_options_t *options, live_t **started)
   }
   live->options = *options;
   write_policy(live);
-  uv_timer_init(loop, &live->frame_timer);
+  uv_timer_init(loop, &live->judge_timer);
   uv_idle_init(loop, &live->unfinished);
-  live->frame_timer.data = live;
+  live->judge_timer.data = live;
   live->unfinished.data = live->poll.data = live;
   uv_tcp_init(loop, &live->listener);
   int error = init_wheels(live);
@@ -506,7 +427,7 @@ live_start(const live_options_t *options, live_t **started)
   if (error != 0)
     return error;
   live->started_ms = uv_now(loop);
-  uv_timer_start(&live->frame_timer, on_frame_timer, 0, LIVE_JUDGE_MS);
+  uv_timer_start(&live->judge_timer, on_judge_timer, 0, LIVE_JUDGE_MS);
   run_daemon(live);
   announce("live page: http://%s/\n", live->address);
   return 0;
@@ -515,14 +436,13 @@ live_start(const live_options_t *options, live_t **started)
 void
 live_stop(live_t *live)
 {
-  if (live == NULL || uv_is_closing((uv_handle_t *)&live->frame_timer))
+  if (live == NULL || uv_is_closing((uv_handle_t *)&live->judge_timer))
     return;
-  uv_close((uv_handle_t *)&live->frame_timer, NULL);
+  uv_close((uv_handle_t *)&live->judge_timer, NULL);
   uv_close((uv_handle_t *)&live->unfinished, NULL);
   if (live->daemon == NULL)
     return;
   uv_close((uv_handle_t *)&live->poll, NULL);
-  resume_streams(live);
   MHD_stop_daemon(live->daemon);
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Shows running wheels to browsers: GET / is the page (live.html, with live.css
- * and live.js in it), GET /events?wheel=0 the stream of what it draws of that
- * wheel (server-sent events). And to Prometheus: GET /metrics. live-figures.c
+ * and live.js in it), GET /frame?wheel=0 what it draws of that wheel, and asks
+ * for four times a second. And to Prometheus: GET /metrics. live-figures.c
  * lists what is reported of a wheel.
  *
  * libmicrohttpd speaks HTTP, on the thread of the loop. Nothing that a peer
  * does can make the server grow: the number of connections is fixed, and
  * newcomers wait in the backlog when all are taken. Each connection has one
- * timer, which ends it if its request does not come, its answer does not leave
- * or its frames are not taken. */
+ * timer, which ends it if its request does not come or its answer does not
+ * leave. */
 
 #ifndef EXAMPLES_LIVE_H
 #define EXAMPLES_LIVE_H
@@ -20,7 +20,6 @@
 
 #include "live-figures.h"
 
-#define LIVE_MAX_VIEWERS 128
 #define LIVE_MAX_CONNECTIONS 160
 #define LIVE_PATIENCE_MS 5000
 #define LIVE_MAX_WHEELS 64

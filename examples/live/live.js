@@ -7,10 +7,10 @@ const LEVELS = 8, SHORTEST_LATENESS = 10;
 const HISTORY_MS = 60000, RATE_MS = 1000;
 const RECENT_MS = 300000; // LIVE_RECENT_MS
 const TOGETHER_MS = 2000; // stalls of several loops, as each is judged
-const SILENCE_MS = 2000; // of a server that sends frames all the time
+const INTERVAL_MS = 250; // between two frames
+const SILENCE_MS = 2000; // then the server is frozen, or blocked
 
-let source = null;   // of events, or null while paused
-let heard = 0;       // when it last sent one
+let isPaused = false;
 let figures = [];    // the table of live-figures.c
 let wheel = 0;       // the one that is looked at
 let frame = null;    // the last one drawn
@@ -254,7 +254,7 @@ function buildWheels() {
     const button = element("button", element("th", row, {scope: "row"}),
       {type: "button"});
     button.textContent = name;
-    button.onclick = () => look(k);
+    button.onclick = () => wheel = k;
     for (const _ of columns())
       element("td", row);
   });
@@ -352,7 +352,7 @@ function unpack(next) {
 
 // A blocked loop says nothing new: its last frame is replaced.
 function remember(next) {
-  const {cells, lateness, ...past} = next;
+  const {cells, lateness, figures, ...past} = next;
   const last = history[history.length - 1];
   if (last && (past.wheel !== last.wheel || past.now_ms < last.now_ms ||
       past.started < last.started))
@@ -374,6 +374,8 @@ function draw(next) {
   remember(next);
   frame = next;
   if (isNew) {
+    figures = next.figures;
+    buildFigures();
     buildRing();
     buildWheels();
     document.querySelector("main").hidden = false;
@@ -391,57 +393,29 @@ function say(state, text) {
   write(by("status"), text);
 }
 
-function hear() {
-  heard = performance.now();
-  say("live", "live");
-}
-
-// A server that is frozen or blocked keeps its connections.
-setInterval(() => {
-  if (source && source.readyState === EventSource.OPEN &&
-      performance.now() - heard > SILENCE_MS)
-    say("lost", "no answer");
-}, 500);
-
-function connect() {
-  source = new EventSource(`/events?wheel=${wheel}`);
-  source.onopen = hear;
-  source.addEventListener("figures", event => {
-    figures = JSON.parse(event.data);
-    buildFigures();
-  });
-  source.onmessage = event => {
-    hear();
-    draw(unpack(JSON.parse(event.data)));
-  };
-  source.onerror = () => {
-    say("lost", "no connection, trying again");
-    if (source.readyState !== EventSource.CLOSED)
-      return; // the browser tries again by itself
-    const refused = source; // too many viewers, or there is no such wheel
-    wheel = 0;
-    setTimeout(() => source === refused && connect(), 5000);
-  };
-}
-
-function look(at) {
-  wheel = at;
-  if (!source)
-    return;
-  source.close();
-  connect();
+async function ask() {
+  try {
+    const answer = isPaused ? {} : await fetch(`/frame?wheel=${wheel}`,
+      {signal: AbortSignal.timeout(SILENCE_MS)});
+    if (answer.status === 404)
+      wheel = 0; // the server has fewer wheels now
+    const next = answer.ok ? await answer.json() : null;
+    if (next && !isPaused) {
+      say("live", "live");
+      draw(unpack(next));
+    }
+  } catch ({name}) {
+    if (!isPaused)
+      say("lost", name === "TimeoutError" ? "no answer"
+        : "no connection, trying again");
+  }
+  setTimeout(ask, INTERVAL_MS);
 }
 
 by("pause").onclick = () => {
-  if (source) {
-    source.close();
-    source = null;
-    say("", "paused");
-  } else {
-    say("", "connecting");
-    connect();
-  }
-  write(by("pause"), source ? "Pause" : "Resume");
+  isPaused = !isPaused;
+  say("", isPaused ? "paused" : "connecting");
+  write(by("pause"), isPaused ? "Resume" : "Pause");
 };
 
-connect();
+ask();

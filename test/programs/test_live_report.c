@@ -21,28 +21,25 @@
 static live_view_t views[WHEELS] = {
     {.wheel.name = "1"}, {.wheel.name = "2"}, {.wheel.name = "3"}};
 static live_wheels_t wheels = {.views = views, .count = WHEELS};
-static char text[LIVE_FRAME_SIZE(WHEELS) + 65536];
+static char text[131072];
 
-static size_t
+static void
 write_metrics(void)
 {
   FILE *stream = fmemopen(text, sizeof(text), "w");
 
   live_metrics_write(stream, &wheels);
   fclose(stream);
-  return strlen(text);
 }
 
-static size_t
+static void
 write_frame(size_t chosen)
 {
-  static const live_facts_t facts = {UINT64_MAX, UINT64_MAX, UINT64_MAX,
-                                     UINT64_MAX};
+  static const live_facts_t facts = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
   FILE *stream = fmemopen(text, sizeof(text), "w");
 
   live_frame_write(stream, &wheels, chosen, &facts);
   fclose(stream);
-  return strlen(text);
 }
 
 static void
@@ -84,10 +81,8 @@ START_TEST(each_statistic_is_a_figure_once)
 END_TEST
 
 /* They stand in JSON strings and in help lines as they are. */
-START_TEST(the_table_needs_no_escapes_and_fits_into_an_event)
+START_TEST(the_table_needs_no_escapes)
 {
-  FILE *stream = fmemopen(text, sizeof(text), "w");
-
   for (size_t i = 0; i < LIVE_FIGURES; i++) {
     const live_figure_t *figure = &live_figures[i];
     ck_assert_ptr_null(strpbrk(figure->help, "\"\\\n"));
@@ -97,9 +92,6 @@ START_TEST(the_table_needs_no_escapes_and_fits_into_an_event)
     ck_assert_ptr_null(strpbrk(figure->worry, "\"\\\n"));
     ck_assert_int_eq(strncmp(figure->worry, "Bad when ", 9), 0);
   }
-  live_frame_write_figures(stream);
-  ck_assert_int_lt(ftell(stream), LIVE_FRAME_SIZE(1) - 64);
-  fclose(stream);
 }
 END_TEST
 
@@ -279,24 +271,23 @@ START_TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one)
     views[i].shown.picture.cells[1] = 100 + i;
   }
   write_frame(1);
-  ck_assert_int_eq(strncmp(text, "data: {\"wheel\":1,", 17), 0);
+  ck_assert_int_eq(strncmp(text, "{\"wheel\":1,", 11), 0);
   assert_text(",\"all\":{\"name\":[\"1\",\"2\",\"3\"],");
   assert_text(",\"active\":[10,11,12],");
   assert_text(",\"overdue_bad\":[0,0,0],");
   assert_text(",\"stall_ms\":[20,21,22]},");
-  assert_text(",\"cells\":[0,101]}\n\n");
+  assert_text(",\"cells\":[0,101]}\n");
 }
 END_TEST
 
-START_TEST(the_largest_numbers_fit)
+START_TEST(the_largest_numbers_are_written)
 {
   for (int i = 0; i < WHEELS; i++) {
     memset(&views[i].shown, 0xff, sizeof(views[i].shown));
-    memset(&views[i].judged, 0xff, sizeof(views[i].judged));
     views[i].shown.picture.cell_count = LIVE_MAX_CELLS;
   }
-  ck_assert_uint_lt(write_frame(2), LIVE_FRAME_SIZE(WHEELS) - 64);
-  ck_assert_str_eq(text + strlen(text) - 5, "5]}\n\n");
+  write_frame(2);
+  ck_assert_str_eq(text + strlen(text) - 9, "551615]}\n");
   write_metrics();
   assert_line(
       "uvwheel_stall_sum_seconds_total{wheel=\"1\"} 18446744073709551.615");
@@ -308,14 +299,14 @@ main(void)
 {
   const loop_test_t tests[] = {
       TEST(each_statistic_is_a_figure_once),
-      TEST(the_table_needs_no_escapes_and_fits_into_an_event),
+      TEST(the_table_needs_no_escapes),
       EACH(a_figure_is_bad_beyond_its_limit, limits),
       TEST(trouble_is_remembered_until_there_is_more),
       TEST(the_worst_of_a_trouble_is_remembered),
       TEST(timers_are_late_when_one_in_a_hundred_is),
       TEST(each_wheel_has_samples_under_its_name),
       TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one),
-      TEST(the_largest_numbers_fit),
+      TEST(the_largest_numbers_are_written),
   };
 
   return run_tests("live report", NULL, NULL, tests, LENGTH(tests));

@@ -406,8 +406,8 @@ START_TEST(each_wheel_can_be_watched)
   start_with_page(MULTI_LOOP, "--threads 3");
 
   for (int i = 0; i < 3; i++)
-    await_line(ask_page(page_port, text_of(GET("/events?wheel=%d"), i)),
-               text_of("data: {\"wheel\":%d,", i));
+    await_line(ask_page(page_port, text_of(GET("/frame?wheel=%d"), i)),
+               text_of("{\"wheel\":%d,", i));
   stop_well(&server, SIGTERM, &result);
 }
 END_TEST
@@ -426,35 +426,29 @@ static const char *const when_full[] = {"", "--shed"};
 
 START_TEST(viewers_take_no_places_of_peers)
 {
-  int viewers[3], peers[3];
+  int peers[3];
   start_with_page(WHEEL, text_of("--max-connections 3 %s", when_full[_i]));
 
   for (int i = 0; i < 3; i++)
-    viewers[i] = ask_page(page_port, GET("/events"));
+    connect_to(page_port);
   for (int i = 0; i < 3; i++)
     peers[i] = newcomer();
-  for (int i = 0; i < 3; i++) {
-    await_line(viewers[i], "\"active\":[3]");
+  await_line(ask_page(page_port, GET("/frame")), "\"active\":[3]");
+  for (int i = 0; i < 3; i++)
     assert_echo(peers[i]);
-  }
   stop_well(&server, SIGTERM, &result);
 }
 END_TEST
 
 START_TEST(a_signal_ends_the_page_whatever_its_connections_do)
 {
-  int viewers[10];
   start_with_page(WHEEL, "");
 
-  for (int i = 0; i < 10; i++)
-    viewers[i] = ask_page(page_port, GET("/events"));
   connect_to(page_port);
   ask_page(page_port, "GET / HT");
   ask_page(page_port, GET("/"));
-  await_line(viewers[9], "data: {");
+  ask_page(page_port, GET("/frame"));
   assert_sound(0);
-  for (int i = 0; i < 10; i++)
-    read_to_end(viewers[i]);
 }
 END_TEST
 

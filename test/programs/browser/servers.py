@@ -2,10 +2,12 @@
 """Servers of a build directory, with their pages."""
 
 import contextlib
+import json
 import pathlib
 import re
 import socket
 import subprocess
+import urllib.request
 
 build = None  # the directory
 
@@ -35,10 +37,9 @@ class Server:
     def connect(self):
         return socket.create_connection(("127.0.0.1", self.port))
 
-    def view(self):
-        viewer = socket.create_connection(("127.0.0.1", self.http_port))
-        viewer.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        return viewer
+    def frame(self):
+        with urllib.request.urlopen(self.url + "frame", timeout=60) as answer:
+            return json.load(answer)
 
     def stop(self):
         self.process.terminate()
