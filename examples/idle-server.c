@@ -122,22 +122,14 @@ start_live(server_t *server)
       .wheel = &server->echo.wheel,
       .refreshes = &server->echo.figures.refreshes,
   };
-  live_options_t options = {
-      .wheel = &server->page_wheel,
-      .shown = &shown,
-      .shown_count = 1,
-      .timeout_ms = server->options.timeout_ms,
-      .descriptor_limit = server->echo.descriptor_limit,
-      .host = server->options.http_host,
-      .port = (uint16_t)server->options.http_port,
-  };
   int error = uvwheel_init(&server->loop, &server->page_wheel, NULL);
 
   if (error != 0) {
     complain("cannot make a wheel for the page: %s", uv_strerror(error));
     return error;
   }
-  return live_start(&options, &server->live);
+  return live_start(&server->page_wheel, &server->options,
+                    server->echo.descriptor_limit, &shown, 1, &server->live);
 }
 
 static const rival_t *

@@ -184,15 +184,6 @@ static int
 start_live(server_t *server, uint64_t descriptor_limit)
 {
   live_wheel_t shown[LIVE_MAX_WHEELS];
-  live_options_t options = {
-      .wheel = &server->wheel,
-      .shown = shown,
-      .shown_count = server->options.threads,
-      .timeout_ms = server->options.timeout_ms,
-      .descriptor_limit = descriptor_limit,
-      .host = server->options.http_host,
-      .port = (uint16_t)server->options.http_port,
-  };
 
   for (unsigned i = 0; i < server->options.threads; i++)
     shown[i] = (live_wheel_t){
@@ -205,7 +196,8 @@ start_live(server_t *server, uint64_t descriptor_limit)
     complain("cannot make a wheel for the page: %s", uv_strerror(error));
     return error;
   }
-  return live_start(&options, &server->live);
+  return live_start(&server->wheel, &server->options, descriptor_limit, shown,
+                    server->options.threads, &server->live);
 }
 
 /* When something is missing the program can simply end: all is made before the

@@ -8,9 +8,12 @@
 #include "live.h"
 
 int
-live_start(const live_options_t *options, live_t **live)
+live_start(uvwheel_t *wheel, const server_options_t *options,
+           uint64_t descriptor_limit, const live_wheel_t *shown,
+           size_t shown_count, live_t **live)
 {
-  (void)options;
+  (void)wheel, (void)options, (void)descriptor_limit;
+  (void)shown, (void)shown_count;
   *live = NULL;
   complain("built without libmicrohttpd: --http is not available");
   return UV_ENOTSUP;

@@ -10,9 +10,6 @@
 extern const unsigned char live_page[];
 extern const size_t live_page_size;
 
-/* The sources of its script and of its style for a Content-Security-Policy:
- * their hashes. */
-extern const char live_page_script[];
-extern const char live_page_style[];
+extern const char live_page_policy[]; /* its Content-Security-Policy */
 
 #endif /* EXAMPLES_LIVE_PAGE_H */

@@ -24,7 +24,9 @@ typedef struct peer_s {
 } peer_t;
 
 struct live_s {
-  live_options_t options;
+  uvwheel_t *wheel;
+  const server_options_t *options;
+  uint64_t descriptor_limit;
   uv_tcp_t listener; /* until the daemon has its socket */
   struct MHD_Daemon *daemon;
   uv_poll_t poll;       /* of the daemon's own epoll */
@@ -36,7 +38,6 @@ struct live_s {
   peer_t peers[LIVE_MAX_CONNECTIONS];
   char address[ADDRESS_TEXT_SIZE]; /* where it listens */
   int is_on_loopback;
-  char policy[512];
 };
 
 /* ---- The daemon on the loop --------------------------------------------- */
@@ -101,7 +102,7 @@ static void
 welcome(live_t *live, peer_t *peer, struct MHD_Connection *connection)
 {
   *peer = (peer_t){.live = live, .connection = connection};
-  uvwheel_timer_init(live->options.wheel, &peer->patience);
+  uvwheel_timer_init(live->wheel, &peer->patience);
   peer->patience.data = peer;
   if (uvwheel_timer_start(&peer->patience, on_patience_ended, LIVE_PATIENCE_MS,
                           0) != 0)
@@ -129,27 +130,14 @@ on_connection(void *data, struct MHD_Connection *connection, void **context,
 
 /* ---- Answers ------------------------------------------------------------ */
 
-/* The page may run its own script and style, and ask its own server for events,
- * and nothing else. No other page may frame it or read it. */
-static void
-write_policy(live_t *live)
-{
-  snprintf(live->policy, sizeof(live->policy),
-           "default-src 'none'; script-src %s; style-src %s; img-src data:; "
-           "connect-src 'self'; base-uri 'none'; form-action 'none'; "
-           "frame-ancestors 'none'",
-           live_page_script, live_page_style);
-}
-
 static int
-add_fields(struct MHD_Response *response, const live_t *live, unsigned status,
-           const char *type)
+add_fields(struct MHD_Response *response, unsigned status, const char *type)
 {
   const char *const fields[][2] = {
       {"Content-Type", type},
       {"Connection", "close"},
       {"Cache-Control", "no-store"},
-      {"Content-Security-Policy", live->policy},
+      {"Content-Security-Policy", live_page_policy},
       {"Cross-Origin-Resource-Policy", "same-origin"},
       {"Referrer-Policy", "no-referrer"},
       {"X-Content-Type-Options", "nosniff"},
@@ -175,7 +163,7 @@ answer(const peer_t *peer, unsigned status, const char *type,
 
   if (response == NULL)
     return MHD_NO;
-  if (add_fields(response, peer->live, status, type))
+  if (add_fields(response, status, type))
     result = MHD_queue_response(peer->connection, status, response);
   MHD_destroy_response(response);
   return result;
@@ -209,7 +197,7 @@ write_report(FILE *stream, live_t *live, const char *wheel)
 {
   uint64_t now_ms = uv_now(live->judge_timer.loop);
   const live_facts_t facts = {
-      .timeout_ms = live->options.timeout_ms,
+      .timeout_ms = live->options->timeout_ms,
       .page_ms = now_ms,
       .uptime_ms = now_ms - live->started_ms,
   };
@@ -307,7 +295,7 @@ on_request(void *data, struct MHD_Connection *connection, const char *path,
 
   (void)version, (void)upload;
   (void)upload_size, (void)context;
-  if (is_spare_descriptor(socket_of(peer), live->options.descriptor_limit))
+  if (is_spare_descriptor(socket_of(peer), live->descriptor_limit))
     return answer_status(peer, MHD_HTTP_SERVICE_UNAVAILABLE);
   if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
     return answer_status(peer, MHD_HTTP_METHOD_NOT_ALLOWED);
@@ -336,74 +324,67 @@ is_loopback(const struct sockaddr_storage *address)
   return IN6_IS_ADDR_LOOPBACK(&ip6->sin6_addr);
 }
 
-/* The listening socket becomes the daemon's own. Given none the daemon would
- * open one itself, for all the world. */
+/* Returns the listening socket's descriptor for the daemon, which will own it,
+ * or -1. Given none the daemon would open one itself, for all the world. */
 static int
-start_daemon(live_t *live)
+copy_listener(live_t *live)
 {
-  const uv_handle_t *listener = (const uv_handle_t *)&live->listener;
   struct sockaddr_storage address;
   int size = sizeof(address);
-  uv_os_fd_t descriptor;
-  int error = listen_at(&live->listener, live->options.host, live->options.port,
-                        BACKLOG, NULL, live->address);
+  uv_os_fd_t descriptor = -1;
 
-  if (error != 0)
-    return error;
   uv_tcp_getsockname(&live->listener, (struct sockaddr *)&address, &size);
   live->is_on_loopback = is_loopback(&address);
-  uv_fileno(listener, &descriptor);
-  descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (descriptor == -1) {
-    complain("cannot serve http://%s/: out of descriptors", live->address);
+  uv_fileno((uv_handle_t *)&live->listener, &descriptor);
+  return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+}
+
+static int
+start_daemon(live_t *live, uv_loop_t *loop)
+{
+  int descriptor = copy_listener(live);
+
+  if (descriptor == -1)
     return UV_EMFILE;
-  }
   live->daemon = MHD_start_daemon(
       MHD_USE_EPOLL, 0, NULL, NULL, on_request, live, MHD_OPTION_LISTEN_SOCKET,
       descriptor, MHD_OPTION_NOTIFY_CONNECTION, on_connection, live,
       MHD_OPTION_CONNECTION_LIMIT, (unsigned)LIVE_MAX_CONNECTIONS,
       MHD_OPTION_END);
-  if (live->daemon == NULL) {
-    complain("cannot serve http://%s/: out of memory or descriptors",
-             live->address);
+  if (live->daemon == NULL)
     return UV_ENOMEM;
-  }
-  return 0;
+  int error = uv_poll_init(
+      loop, &live->poll,
+      MHD_get_daemon_info(live->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+  if (error == 0)
+    return uv_poll_start(&live->poll, UV_READABLE, on_poll);
+  MHD_stop_daemon(live->daemon);
+  live->daemon = NULL;
+  return error;
 }
 
+/* Complains, if it fails. */
 static int
-watch_daemon(live_t *live, uv_loop_t *loop)
+serve(live_t *live, uv_loop_t *loop)
 {
-  int epoll =
-      MHD_get_daemon_info(live->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-  int error = uv_poll_init(loop, &live->poll, epoll);
-
-  if (error != 0) {
-    complain("cannot serve http://%s/: %s", live->address, uv_strerror(error));
-    MHD_stop_daemon(live->daemon);
-    live->daemon = NULL;
-    return error;
-  }
-  return uv_poll_start(&live->poll, UV_READABLE, on_poll);
-}
-
-static int
-init_wheels(live_t *live)
-{
-  const live_options_t *options = &live->options;
-  int error =
-      live_wheels_init(&live->wheels, options->shown, options->shown_count,
-                       uvwheel_get_loop(options->wheel));
+  int error = listen_at(&live->listener, live->options->http_host,
+                        (uint16_t)live->options->http_port, BACKLOG, NULL,
+                        live->address);
 
   if (error != 0)
-    complain("cannot show the wheels: %s", uv_strerror(error));
+    return error;
+  error = start_daemon(live, loop);
+  if (error != 0)
+    complain("cannot serve http://%s/: %s", live->address, uv_strerror(error));
   return error;
 }
 
 int
-live_start(const live_options_t *options, live_t **started)
+live_start(uvwheel_t *wheel, const server_options_t *options,
+           uint64_t descriptor_limit, const live_wheel_t *shown,
+           size_t shown_count, live_t **started)
 {
-  uv_loop_t *loop = uvwheel_get_loop(options->wheel);
+  uv_loop_t *loop = uvwheel_get_loop(wheel);
   live_t *live = calloc(1, sizeof(*live));
 
   *started = live;
@@ -411,19 +392,20 @@ live_start(const live_options_t *options, live_t **started)
     complain("out of memory");
     return UV_ENOMEM;
   }
-  live->options = *options;
-  write_policy(live);
+  live->wheel = wheel;
+  live->options = options;
+  live->descriptor_limit = descriptor_limit;
   uv_timer_init(loop, &live->judge_timer);
   uv_idle_init(loop, &live->unfinished);
   live->judge_timer.data = live;
   live->unfinished.data = live->poll.data = live;
   uv_tcp_init(loop, &live->listener);
-  int error = init_wheels(live);
-  if (error == 0)
-    error = start_daemon(live);
+  int error = live_wheels_init(&live->wheels, shown, shown_count, loop);
+  if (error != 0)
+    complain("cannot show the wheels: %s", uv_strerror(error));
+  else
+    error = serve(live, loop);
   uv_close((uv_handle_t *)&live->listener, NULL);
-  if (error == 0)
-    error = watch_daemon(live, loop);
   if (error != 0)
     return error;
   live->started_ms = uv_now(loop);

@@ -18,6 +18,7 @@
 
 #include <uvwheel.h>
 
+#include "../common/server-options.h"
 #include "live-figures.h"
 
 #define LIVE_MAX_CONNECTIONS 160
@@ -26,23 +27,15 @@
 
 typedef struct live_s live_t;
 
-typedef struct live_options_s {
-  /* It times the page's connections, and its loop serves them. If it were one
-   * of those shown, max_timers and uvwheel_fire_soonest would count them. */
-  uvwheel_t *wheel;
-  const live_wheel_t *shown; /* on any loop; see live-wheels.h */
-  size_t shown_count;        /* at most LIVE_MAX_WHEELS */
-  uint64_t timeout_ms;
-  uint64_t descriptor_limit;
-  const char *host;
-  uint16_t port;
-} live_options_t;
-
-/* Starts to serve, and says where; before the loops of the shown wheels run,
- * unless it is the same one. On failure it complains and returns a UV_E* code;
- * what *live points to, if anything, is to be stopped and freed all the same.
- */
-int live_start(const live_options_t *options, live_t **live);
+/* Starts to serve where --http says, and tells it; before the loops of the
+ * shown wheels run, unless it is the same one. `wheel` times the page's
+ * connections, and its loop serves them: if it were one of those shown,
+ * max_timers and uvwheel_fire_soonest would count them. The options have to
+ * stay. On failure it complains and returns a UV_E* code; what *live points to,
+ * if anything, is to be stopped and freed all the same. */
+int live_start(uvwheel_t *wheel, const server_options_t *options,
+               uint64_t descriptor_limit, const live_wheel_t *shown,
+               size_t shown_count, live_t **live);
 
 /* Closes all its handles; before the wheel is closed. NULL is legal. */
 void live_stop(live_t *live);

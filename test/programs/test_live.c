@@ -158,18 +158,13 @@ start(void)
 {
   static const uint64_t refreshes;
   static const live_wheel_t shown = {"one", &wheel, &refreshes};
-  live_options_t options = {
-      .wheel = &wheel,
-      .shown = &shown,
-      .shown_count = 1,
-      .descriptor_limit = descriptor_limit != 0 ? descriptor_limit : UINT64_MAX,
-      .host = DEFAULT_HOST,
-  };
+  static const server_options_t options = {.http_host = DEFAULT_HOST};
+  uint64_t limit = descriptor_limit != 0 ? descriptor_limit : UINT64_MAX;
 
   virtual_time_set_ns(UINT64_C(1000000000));
   ck_assert_int_eq(uv_loop_init(&loop), 0);
   ck_assert_int_eq(uvwheel_init(&loop, &wheel, NULL), 0);
-  ck_assert_int_eq(live_start(&options, &live), 0);
+  ck_assert_int_eq(live_start(&wheel, &options, limit, &shown, 1, &live), 0);
   port = find_port();
 }
 

@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#include "stall.h"
-
 #define CHAT 8 /* messages, on average, before a chat ends */
 
 /* One address has 28,000 ports for connections to one server, and once half of
@@ -76,7 +74,7 @@ close_everything(load_t *load)
     if (connection->state == CONNECTING || connection->state == OPEN)
       close_connection(connection);
   }
-  stall_end(&load->judge, &load->options);
+  judge_end_stall(&load->judge);
   uv_close((uv_handle_t *)&load->pace, NULL);
   close_end_signals(&load->signals);
 }
@@ -212,15 +210,11 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
 static void
 cannot_connect(load_t *load, int error)
 {
-  char text[ADDRESS_TEXT_SIZE];
-
   if (load->running_ns != 0 &&
-      (error == UV_ECONNREFUSED || error == UV_ECONNRESET)) {
+      (error == UV_ECONNREFUSED || error == UV_ECONNRESET))
     give_up(load, "the server is gone", "no verdict");
-    return;
-  }
-  format_address(&load->server, text);
-  give_up(load, text, uv_strerror(error));
+  else
+    give_up(load, "cannot connect", uv_strerror(error));
 }
 
 static void
@@ -266,18 +260,16 @@ on_connect(uv_connect_t *request, int status)
   connect_more(load);
 }
 
-/* On this machine's own network 127.0.0.0/8 there are as many addresses to
- * connect from as one likes. The port is better chosen when the connection's
- * other end is known, too: bind() takes none that was in use a minute ago. */
+/* All of 127.0.0.0/8 is this machine: there are as many addresses to connect
+ * from as one likes. The port is better chosen when the connection's other end
+ * is known, too: bind() takes none that was in use a minute ago. */
 static int
-choose_source(const load_t *load, connection_t *connection, uint64_t index)
+choose_source(connection_t *connection, uint64_t index)
 {
-  const struct sockaddr_in *server = (const struct sockaddr_in *)&load->server;
   uint32_t number = (uint32_t)(index / CONNECTIONS_PER_SOURCE);
   struct sockaddr_in source = {.sin_family = AF_INET};
 
-  if (number == 0 || server->sin_family != AF_INET ||
-      ntohl(server->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET)
+  if (number == 0)
     return 0;
   source.sin_addr.s_addr = htonl(INADDR_LOOPBACK + number);
 #ifdef IP_BIND_ADDRESS_NO_PORT
@@ -296,8 +288,7 @@ connect_one(load_t *load, uint64_t index)
   uint64_t percent = load->options.chatty_percent;
 
   *connection = (connection_t){.state = UNUSED};
-  int error =
-      uv_tcp_init_ex(&load->loop, &connection->tcp, load->server.ss_family);
+  int error = uv_tcp_init_ex(&load->loop, &connection->tcp, AF_INET);
   if (error != 0) {
     cannot_connect(load, error);
     return;
@@ -311,7 +302,7 @@ connect_one(load_t *load, uint64_t index)
     connection->chatty =
         index == PROBE || (index - 1) * percent / 100 != index * percent / 100;
   load->connecting++;
-  error = choose_source(load, connection, index);
+  error = choose_source(connection, index);
   connection->heard_ns = uv_hrtime();
   if (error == 0)
     error = uv_tcp_connect(&connection->connect, &connection->tcp,

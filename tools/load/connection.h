@@ -45,7 +45,7 @@ struct load_s {
   uv_loop_t loop;
   uv_timer_t pace;
   end_signals_t signals;
-  struct sockaddr_storage server;
+  struct sockaddr_in server;
   judge_t judge;
   unsigned short random[3];
   connection_t *connections;

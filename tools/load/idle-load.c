@@ -36,7 +36,6 @@
 
 #include "../../examples/common/cli.h"
 #include "connection.h"
-#include "stall.h"
 
 #define SPARE_DESCRIPTORS 16 /* for all that is not one of the connections */
 
@@ -222,7 +221,7 @@ on_pace(uv_timer_t *timer)
     return;
   change_phase(load, now_ns);
   if (load->running_ns != 0 && load->draining_ns == 0 &&
-      stall_pace(&load->judge, &load->options, load->running_ns, now_ns) != 0)
+      judge_stall(&load->judge, load->running_ns, now_ns) != 0)
     give_up(load, "cannot signal the server", "no verdict");
 }
 
@@ -288,7 +287,7 @@ main(int argc, char **argv)
   static load_t load;
 
   parse_options(argc, argv, IDLE_LOAD, &load.options);
-  parse_address(load.options.host, load.options.port, &load.server);
+  uv_ip4_addr(DEFAULT_HOST, load.options.port, &load.server);
   signal(SIGPIPE, SIG_IGN); /* a server that is gone is an error, not the end */
   return run(&load);
 }

@@ -2,7 +2,9 @@
 
 #include "judge.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include <uv.h>
@@ -17,17 +19,15 @@
 /* With a longer one lateness is not judged. */
 #define MOST_LAG_NS (100 * NS_PER_MS)
 
-#define SIGN_NS (5 * NS_PER_S) /* between two signs of life */
-
 #define LEAST_WAIT_NS (25 * NS_PER_MS)
 #define MOST_WAIT_NS (250 * NS_PER_MS)
 
 void
 judge_init(judge_t *judge, const options_t *options)
 {
+  judge->options = options;
   judge->timeout_ns = options->timeout_ms * NS_PER_MS;
   judge->tick_ns = options->tick_ms * NS_PER_MS;
-  judge->stall_ns = options->stall_s * NS_PER_S;
 }
 
 static void
@@ -72,18 +72,6 @@ judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns)
   judge_answer(judge, sent_ns, now_ns);
 }
 
-static void
-show_life(judge_t *judge, uint64_t now_ns)
-{
-  if (judge->shown_ns == 0)
-    judge->shown_ns = now_ns;
-  if (now_ns - judge->shown_ns < SIGN_NS)
-    return;
-  judge->shown_ns = now_ns;
-  fprintf(stderr, "so far: %" PRIu64 " echoes, %" PRIu64 " idle closes\n",
-          judge->echoes, judge->closed);
-}
-
 uint64_t
 judge_awake(judge_t *judge)
 {
@@ -93,7 +81,6 @@ judge_awake(judge_t *judge)
   if (judge->awake_ns != 0 && gap_ns > PACE_NS)
     raise_to(&judge->longest_delay_ns, gap_ns - PACE_NS);
   judge->awake_ns = now_ns;
-  show_life(judge, now_ns);
   return now_ns;
 }
 
@@ -131,6 +118,44 @@ judge_allowed_ns(const judge_t *judge)
 {
   /* The millisecond is the resolution of the server's clock. */
   return judge->tick_ns + wait_ns(judge) + NS_PER_MS + lag_ns(judge);
+}
+
+/* ---- Stall -------------------------------------------------------------- */
+
+int
+judge_stalls(const judge_t *judge)
+{
+  return judge->blocked_from_ns != 0 && judge->blocked_to_ns == 0;
+}
+
+/* It begins when the silent ones are silent, and their timers wait. */
+int
+judge_stall(judge_t *judge, uint64_t running_ns, uint64_t now_ns)
+{
+  const options_t *options = judge->options;
+  int number = options->stalls_by_usr1 ? SIGUSR1 : SIGSTOP;
+
+  if (options->stall_s == 0 || judge->blocked_to_ns != 0)
+    return 0;
+  if (judge->blocked_from_ns == 0) {
+    if (now_ns - running_ns < judge->timeout_ns / 2)
+      return 0;
+    judge->blocked_from_ns = now_ns;
+    return kill((pid_t)options->pid, number) == 0 ? 0 : errno;
+  }
+  if (now_ns - judge->blocked_from_ns >= options->stall_s * NS_PER_S)
+    judge_end_stall(judge);
+  return 0;
+}
+
+void
+judge_end_stall(judge_t *judge)
+{
+  if (!judge_stalls(judge))
+    return;
+  judge->blocked_to_ns = uv_hrtime();
+  if (!judge->options->stalls_by_usr1)
+    kill((pid_t)judge->options->pid, SIGCONT);
 }
 
 /* ---- Report ------------------------------------------------------------ */

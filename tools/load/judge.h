@@ -54,6 +54,7 @@
 #define LATENESS_STEPS 600000
 
 typedef struct judge_s {
+  const options_t *options;
   uint64_t timeout_ns; /* 0: the server should close no connection */
   uint64_t tick_ns;
   int is_never_quiet; /* the server's loop, whose timers may then wait */
@@ -70,13 +71,11 @@ typedef struct judge_s {
   uint64_t unserved; /* newcomers that got none           */
   uint64_t echoes;
   uint64_t longest_echo_ns;
-  uint64_t shown_ns;         /* when the last sign of life was shown */
   uint64_t awake_ns;         /* when the client's loop last woke him */
   uint64_t longest_delay_ns; /* of the client's own loop       */
 
-  uint64_t stall_ns;        /* for how long the server is to be blocked, or 0 */
-  uint64_t blocked_from_ns; /* when that began, or 0                       */
-  uint64_t blocked_to_ns;   /* and when it ended, or 0                     */
+  uint64_t blocked_from_ns; /* when the server was, or 0 */
+  uint64_t blocked_to_ns;   /* and when that ended, or 0 */
 } judge_t;
 
 /* The judge's facts about a connection that the server has closed. */
@@ -99,12 +98,25 @@ void judge_answer(judge_t *judge, uint64_t sent_ns, uint64_t now_ns);
 /* Or it sent the echo. */
 void judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns);
 
-/* To be called every PACE_MS: its lateness is the lag of the machine. From time
- * to time it shows on stderr that all goes on. Returns the time. */
+/* To be called every PACE_MS: its lateness is the lag of the machine. Returns
+ * the time. */
 uint64_t judge_awake(judge_t *judge);
 
 /* How late a close may be seen, given all that has been measured. */
 uint64_t judge_allowed_ns(const judge_t *judge);
+
+/* With --stall the server is blocked for a time while the peers speak on:
+ * SIGSTOP freezes it until SIGCONT, as a paused machine or a swap storm would;
+ * at SIGUSR1 idle-server --block blocks itself. To be called from time to time
+ * while all run, since running_ns. Returns 0, or an errno if the server cannot
+ * be signalled. */
+int judge_stall(judge_t *judge, uint64_t running_ns, uint64_t now_ns);
+
+/* Is the server blocked now? */
+int judge_stalls(const judge_t *judge);
+
+/* Ends that. */
+void judge_end_stall(judge_t *judge);
 
 /* Prints a line "result key=value ...", and the verdict on stderr: a line for
  * each broken promise, or one line. Returns how many promises were broken. */

@@ -11,8 +11,6 @@
 #define NUMBER(field, min, max) OPTION_NUMBER(options_t, field, min, max)
 
 static const option_row_t rows[] = {
-    {IDLE_LOAD, "host", "HOST", "the server's address (127.0.0.1)",
-     OPTION_FIELD(options_t, host)},
     {BOTH, "port", "PORT", "the server's port (7007)",
      NUMBER(port, 1, UINT16_MAX)},
     {IDLE_LOAD, "connections", "N", "how many to open (10000)",
@@ -143,7 +141,6 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
   };
 
   *options = (options_t){
-      .host = DEFAULT_HOST,
       .port = DEFAULT_PORT,
       .count = load == UDP_LOAD ? 1000000 : 10000,
       .chatty_percent = load == UDP_LOAD ? 20 : 50,

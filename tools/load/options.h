@@ -7,13 +7,12 @@
 
 #include <stdint.h>
 
-/* Each has an address of its own, see wire.h. */
+/* Each has an address of its own, see udp-peers.h. */
 #define PEERS_MAX 16000000
 
 enum { IDLE_LOAD = 1, UDP_LOAD = 2 };
 
 typedef struct options_s {
-  const char *host; /* of idle-load */
   uint16_t port;
   uint64_t count; /* of connections, or of peers */
   uint64_t chatty_percent;

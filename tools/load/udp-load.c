@@ -6,8 +6,7 @@
  * chatty ones go on, one after the other in a random order, as fast as the
  * server answers. The work is divided:
  *
- *   wire        the socket: which address sends, and which receives
- *   peers       what a peer says, repeats, and takes for a right answer
+ *   udp-peers   what a peer says, repeats, and takes for a right answer
  *   this file   who speaks next, how many at once, and whose session is watched
  *   judge       were the server's promises kept?
  *
@@ -37,7 +36,6 @@
 
 #include "../../examples/common/cli.h"
 #include "options.h"
-#include "stall.h"
 #include "udp-peers.h"
 
 #define MIN_DESCRIPTORS 16
@@ -80,7 +78,7 @@ typedef struct load_s {
 static void
 close_everything(load_t *load)
 {
-  stall_end(&load->judge, &load->options);
+  judge_end_stall(&load->judge);
   uv_close((uv_handle_t *)&load->poll, NULL);
   uv_close((uv_handle_t *)&load->pace, NULL);
   close_end_signals(&load->signals);
@@ -174,7 +172,7 @@ excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
 {
   uint64_t timeout_ns = load->judge.timeout_ns;
   uint64_t spoke_ns =
-      load->judge.stall_ns != 0 ? peer->tried_ns : peer->heard_ns;
+      load->options.stall_s != 0 ? peer->tried_ns : peer->heard_ns;
 
   if (timeout_ns != 0 && peer->counted != 0 &&
       now_ns - spoke_ns >= timeout_ns / 2) {
@@ -206,8 +204,8 @@ next_to_speak(load_t *load, uint64_t now_ns)
 static int
 has_room(const load_t *load)
 {
-  return load->peers.waiting_count < load->peers.wire.room ||
-         stall_is_on(&load->judge);
+  return load->peers.waiting_count < load->peers.room ||
+         judge_stalls(&load->judge);
 }
 
 /* Lets as many speak as there is room for. */
@@ -223,18 +221,18 @@ speak(load_t *load)
       break;
     error = peers_say(&load->peers, peer, UDP_TRAFFIC, now_ns);
   }
-  return error != 0 ? error : wire_flush(&load->peers.wire);
+  return error != 0 ? error : peers_flush(&load->peers);
 }
 
 static void
 on_readable(uv_poll_t *poll, int status, int events)
 {
   load_t *load = poll->data;
-  int received = WIRE_BATCH;
+  int received = UDP_BATCH;
 
   (void)status; /* an error shows when the socket is read */
   (void)events;
-  for (int i = 0; i < BATCHES_AT_ONCE && received == WIRE_BATCH; i++)
+  for (int i = 0; i < BATCHES_AT_ONCE && received == UDP_BATCH; i++)
     received = peers_listen(&load->peers);
   check(load, received < 0 ? received : speak(load));
 }
@@ -334,7 +332,7 @@ is_done(const load_t *load, uint64_t now_ns)
 static int
 is_hopeless(const load_t *load)
 {
-  return load->judge.lost >= load->peers.wire.room;
+  return load->judge.lost >= load->peers.room;
 }
 
 static void
@@ -364,7 +362,7 @@ on_pace(uv_timer_t *timer)
     return;
   change_phase(load, now_ns);
   if (load->running_ns != 0 && load->draining_ns == 0 &&
-      stall_pace(&load->judge, &load->options, load->running_ns, now_ns) != 0)
+      judge_stall(&load->judge, load->running_ns, now_ns) != 0)
     give_up(load, "the server cannot be signalled");
 }
 
@@ -384,7 +382,7 @@ static void
 start(load_t *load)
 {
   open_loop(&load->loop, &load->signals, on_signal, load);
-  uv_poll_init(&load->loop, &load->poll, load->peers.wire.descriptor);
+  uv_poll_init(&load->loop, &load->poll, load->peers.descriptor);
   uv_timer_init(&load->loop, &load->pace);
   load->poll.data = load;
   load->pace.data = load;

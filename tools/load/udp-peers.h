@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The peers of udp-load: each says one thing at a time, says it again until it
- * is answered, and checks the answer. */
+ * is answered, and checks the answer.
+ *
+ * One socket speaks for a million peers. All of 127.0.0.0/8 is this machine, so
+ * each peer gets an address of its own there, from 127.1.0.0 on (127.0.x.y is
+ * left to servers). IP_PKTINFO says with each datagram which address sends it,
+ * or received it. That, and many datagrams in one call, needs Linux. */
 
 #ifndef LOAD_UDP_PEERS_H
 #define LOAD_UDP_PEERS_H
 
 #include <stdint.h>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include "../../examples/udp/udp-protocol.h"
 #include "judge.h"
-#include "wire.h"
 
 #define UDP_TRAFFIC '!' /* the first byte of what is no question */
+#define UDP_BATCH 64    /* datagrams in one call */
 
 typedef struct peer_s peer_t;
 
@@ -27,11 +35,30 @@ struct peer_s {
   char waiting;        /* for the answer to what: '!', '?', or 0 */
 };
 
+/* A datagram, and all that the kernel wants to know of it. */
+typedef struct letter_s {
+  struct sockaddr_in address;
+  struct iovec part;
+  char text[64];
+  _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct in_pktinfo))];
+} letter_t;
+
+/* Those to send, or those received. */
+typedef struct letters_s {
+  letter_t all[UDP_BATCH];
+  struct mmsghdr headers[UDP_BATCH];
+} letters_t;
+
 typedef struct peers_s {
   peer_t *all;
   uint32_t total;
-  wire_t wire;
   judge_t *judge;
+
+  int descriptor;
+  struct sockaddr_in server;
+  unsigned room; /* datagrams that certainly fit into the socket */
+  unsigned queued;
+  letters_t sent, received;
 
   peer_t *waiting; /* the one that has tried longest ago comes first */
   uint32_t waiting_count;
@@ -51,14 +78,17 @@ int peers_open(peers_t *peers, uint32_t total,
                const struct sockaddr_in *server);
 void peers_close(peers_t *peers);
 
-/* Lets a peer that does not wait say something. What is said is sent at the
- * latest at wire_flush. */
+/* Lets a peer that does not wait say something. What is said is sent together
+ * with others, at the latest at peers_flush. What the kernel does not take is
+ * lost as it could be on the way. */
 int peers_say(peers_t *peers, peer_t *peer, char what, uint64_t now_ns);
+int peers_flush(peers_t *peers);
 
 /* Lets those that have waited for long try again, or give up. */
 int peers_retry(peers_t *peers, uint64_t now_ns);
 
-/* Takes in a batch of answers. Returns how many datagrams came. */
+/* Takes in a batch of answers. Returns how many datagrams came, strangers'
+ * included. */
 int peers_listen(peers_t *peers);
 
 #endif /* LOAD_UDP_PEERS_H */
