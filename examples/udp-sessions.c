@@ -32,7 +32,7 @@
 
 #include "common/cli.h"
 #include "common/server-options.h"
-#include "udp/udp-figures.h"
+#include "common/usage.h"
 #include "udp/udp-protocol.h"
 #include "udp/udp-table.h"
 
@@ -46,6 +46,19 @@
 const char *const program = "udp-sessions";
 
 typedef struct server_s server_t;
+
+/* Counted in the same way for each kind of timer: nothing here comes from the
+ * wheel. */
+typedef struct figures_s {
+  uint64_t sessions;  /* now                                          */
+  uint64_t peak;      /* the most that there were at once             */
+  uint64_t created;   /* by a first datagram                          */
+  uint64_t refreshes; /* by a later one                               */
+  uint64_t questions; /* datagrams that only asked                    */
+  uint64_t refused;   /* first datagrams that no session was made for */
+  uint64_t unsent;    /* answers that the kernel did not take         */
+  uint64_t expired;
+} figures_t;
 
 typedef struct session_s {
   udp_peer_t peer; /* makes it an item of the table */
@@ -65,10 +78,13 @@ struct server_s {
   end_signals_t signals;
   uv_timer_t stats_timer;
   uvwheel_t wheel;
-  int has_wheel;     /* or sessions have a uv_timer_t each */
-  int gives_chances; /* --timer chance */
-  udp_peer_t *table; /* the sessions                       */
-  udp_figures_t figures;
+  int has_wheel;      /* or sessions have a uv_timer_t each */
+  int gives_chances;  /* --timer chance */
+  udp_peer_t *table;  /* the sessions                       */
+  size_t timer_bytes; /* of one                             */
+  figures_t figures;
+  uint64_t first_rss_kib; /* resident memory before the first session */
+  iterations_t iterations;
   int is_batch_dated; /* see date_batch */
   int stopping;
   int status; /* the exit status to be */
@@ -76,6 +92,39 @@ struct server_s {
 
   char read_buffer[BATCH * DATAGRAM_MAX];
 };
+
+/* ---- Figures ------------------------------------------------------------ */
+
+/* The bytes by which a session made the process grow, when there were most. */
+static uint64_t
+session_rss(const server_t *server, const usage_t *usage)
+{
+  if (server->figures.peak == 0 || usage->max_rss_kib < server->first_rss_kib)
+    return 0;
+  return (usage->max_rss_kib - server->first_rss_kib) * 1024 /
+         server->figures.peak;
+}
+
+static void
+print_figures(const server_t *server, const char *title)
+{
+  const figures_t *figures = &server->figures;
+  usage_t usage = usage_of_process();
+
+  printf("%s timer=%s sessions=%" PRIu64 " peak=%" PRIu64 " created=%" PRIu64
+         " refreshes=%" PRIu64 " questions=%" PRIu64 " refused=%" PRIu64
+         " unsent=%" PRIu64 " expired=%" PRIu64,
+         title, server->options.timer, figures->sessions, figures->peak,
+         figures->created, figures->refreshes, figures->questions,
+         figures->refused, figures->unsent, figures->expired);
+  printf(" longest_iteration_ms=%.1f cpu_s=%.3f timer_bytes=%zu"
+         " session_rss=%" PRIu64 " rss_kib=%" PRIu64 " max_rss_kib=%" PRIu64
+         "\n",
+         (double)server->iterations.longest_ns / 1e6, usage.cpu_s,
+         server->timer_bytes, session_rss(server, &usage), usage.rss_kib,
+         usage.max_rss_kib);
+  fflush(stdout);
+}
 
 /* ---- A session's timer -------------------------------------------------- */
 
@@ -178,7 +227,7 @@ make_session(server_t *server, const udp_key_t *key)
   session_t *session = NULL;
 
   if (most == 0 || server->figures.sessions < most)
-    session = malloc(server->figures.session_bytes);
+    session = malloc(offsetof(session_t, idle) + server->timer_bytes);
   if (session == NULL)
     return NULL;
   session->peer.key = *key;
@@ -190,7 +239,10 @@ make_session(server_t *server, const udp_key_t *key)
     return NULL;
   }
   start_timer(server, session);
-  udp_figures_created(&server->figures);
+  server->figures.created++;
+  server->figures.sessions++;
+  if (server->figures.peak < server->figures.sessions)
+    server->figures.peak = server->figures.sessions;
   return session;
 }
 
@@ -294,14 +346,14 @@ stop(server_t *server)
     return;
   server->stopping = 1;
   if (server->status == EXIT_SUCCESS)
-    udp_figures_print(&server->figures, "summary");
+    print_figures(server, "summary");
   for (udp_peer_t *peer = server->table, *next; peer != NULL; peer = next) {
     next = peer->hh.next;
     remove_session((session_t *)peer);
   }
   if (server->has_wheel)
     uvwheel_close(&server->wheel, NULL);
-  iterations_stop(&server->figures.iterations);
+  iterations_stop(&server->iterations);
   uv_close((uv_handle_t *)&server->socket, NULL);
   close_end_signals(&server->signals);
   uv_close((uv_handle_t *)&server->stats_timer, NULL);
@@ -319,7 +371,7 @@ on_stats_timer(uv_timer_t *timer)
 {
   server_t *server = timer->data;
 
-  udp_figures_print(&server->figures, "stats");
+  print_figures(server, "stats");
 }
 
 /* ---- Start ------------------------------------------------------------- */
@@ -350,19 +402,6 @@ start_listening(server_t *server)
   return 0;
 }
 
-static void
-init_figures(server_t *server)
-{
-  size_t bytes =
-      server->has_wheel ? sizeof(uvwheel_timer_t) : sizeof(uv_timer_t);
-
-  server->figures.timer = server->options.timer;
-  server->figures.timer_bytes = bytes;
-  server->figures.session_bytes = offsetof(session_t, idle) + bytes;
-  server->figures.first_rss_kib = usage_of_process().rss_kib;
-  iterations_start(&server->figures.iterations, &server->loop);
-}
-
 /* Its wheel exists if this returns 0. */
 static int
 start(server_t *server)
@@ -375,7 +414,10 @@ start(server_t *server)
   uv_timer_init(loop, &server->stats_timer);
   server->socket.data = server;
   server->stats_timer.data = server;
-  init_figures(server);
+  server->timer_bytes =
+      server->has_wheel ? sizeof(uvwheel_timer_t) : sizeof(uv_timer_t);
+  server->first_rss_kib = usage_of_process().rss_kib;
+  iterations_start(&server->iterations, loop);
   int error = 0;
   if (server->has_wheel)
     error = uvwheel_init(loop, &server->wheel, &server->options.wheel);
