@@ -64,7 +64,7 @@ static const option_row_t rows[] = {
      "wait so long for an answer, or for a close that is\n"
      "overdue (5000)",
      NUMBER(patience_ms, 1, MAX_TIMEOUT_MS)},
-    {BOTH, "seed", "N", "the seed of the random numbers (1)",
+    {IDLE_LOAD, "seed", "N", "the seed of the random numbers (1)",
      NUMBER(seed, 0, UINT64_MAX)},
 };
 

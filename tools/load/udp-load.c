@@ -3,7 +3,7 @@
 /* A million peers for udp-sessions, and a judge of it from outside.
  *
  * First each peer says hello. Then the silent ones say nothing more; the
- * chatty ones go on, one after the other in a random order, as fast as the
+ * chatty ones go on, one after the other in a mixed order, as fast as the
  * server answers. The work is divided:
  *
  *   udp-peers   what a peer says, repeats, and takes for a right answer
@@ -41,6 +41,7 @@
 #define MIN_DESCRIPTORS 16
 #define WATCHED_MAX 1000
 #define EARLIER_NS (100 * NS_PER_MS) /* before the timeout they first ask */
+#define STRIDE UINT64_C(2654435761)  /* a prime above PEERS_MAX            */
 #define BATCHES_AT_ONCE 8            /* before the timer is looked after  */
 
 const char *const program = "udp-load";
@@ -60,9 +61,8 @@ typedef struct load_s {
   uint32_t greeted;   /* how many have said hello, in their order         */
   int has_greeted;    /* the last that spoke said hello                   */
   uint32_t chatty;    /* how many are chatty                              */
-  uint32_t *ring;     /* their numbers: they speak in this order          */
-  uint32_t next;      /* the index in the ring of the one to speak next   */
-  uint32_t joined;    /* how many are in it: those that have said hello   */
+  uint32_t next;      /* which of them speaks next                        */
+  uint32_t joined;    /* how many of them have said hello                 */
   uint64_t neglected; /* how often one could not chat when it had to      */
 
   uint64_t begun_ns;
@@ -102,19 +102,25 @@ check(load_t *load, int error)
 
 /* ---- Pace --------------------------------------------------------------- */
 
-/* Real peers do not speak in the order in which they came. */
-static void
-shuffle(load_t *load)
+/* They are spread evenly over all. */
+static int
+is_chatty(const load_t *load, uint64_t number)
 {
-  unsigned short random[3];
+  uint64_t percent = load->options.chatty_percent;
 
-  memcpy(random, &load->options.seed, sizeof(random));
-  for (uint32_t left = load->chatty; left > 1; left--) {
-    uint32_t one = (uint32_t)(erand48(random) * left);
-    uint32_t number = load->ring[left - 1];
-    load->ring[left - 1] = load->ring[one];
-    load->ring[one] = number;
-  }
+  return number * percent / 100 != (number + 1) * percent / 100;
+}
+
+/* Real peers do not speak in the order in which they came: once all are there,
+ * a prime stride visits each of them once. */
+static peer_t *
+chatty_peer(const load_t *load, uint64_t index)
+{
+  uint64_t percent = load->options.chatty_percent;
+
+  if (load->running_ns != 0)
+    index = index * STRIDE % load->joined;
+  return &load->peers.all[((index + 1) * 100 + percent - 1) / percent - 1];
 }
 
 /* Is it time for a chatty peer to speak? While others still say hello, it does
@@ -136,7 +142,7 @@ static peer_t *
 next_to_chat(load_t *load, uint64_t now_ns)
 {
   for (uint32_t n = load->joined; n > 0; n--) {
-    peer_t *peer = &load->peers.all[load->ring[load->next]];
+    peer_t *peer = chatty_peer(load, load->next);
     if (peer->waiting == 0 && !may_chat(load, peer, now_ns))
       return NULL;
     load->next = (load->next + 1) % load->joined;
@@ -146,21 +152,12 @@ next_to_chat(load_t *load, uint64_t now_ns)
   return NULL;
 }
 
-static int
-is_chatty(const load_t *load, uint64_t number)
-{
-  uint64_t percent = load->options.chatty_percent;
-
-  return number * percent / 100 != (number + 1) * percent / 100;
-}
-
 static peer_t *
 next_to_greet(load_t *load)
 {
   if (load->greeted == load->peers.total)
     return NULL;
-  if (is_chatty(load, load->greeted))
-    load->ring[load->joined++] = load->greeted;
+  load->joined += is_chatty(load, load->greeted) != 0;
   return &load->peers.all[load->greeted++];
 }
 
@@ -315,7 +312,7 @@ begin_to_run(load_t *load, uint64_t now_ns)
   fprintf(stderr, "running: %" PRIu32 " peers, %" PRIu32 " chatty\n",
           load->peers.total, load->chatty);
   load->greetings = load->judge.echoes;
-  shuffle(load);
+  load->next = 0;
 }
 
 static int
@@ -426,9 +423,6 @@ open_all(load_t *load)
   load->peers.on_told = on_told;
   load->peers.arg = load;
   load->chatty = (uint32_t)(options->count * options->chatty_percent / 100);
-  load->ring = calloc(options->count, sizeof(*load->ring));
-  if (load->ring == NULL)
-    return UV_ENOMEM;
   judge_init(&load->judge, options);
   load->judge.is_never_quiet = 1;
   return peers_open(&load->peers, (uint32_t)options->count, &load->server);
@@ -449,7 +443,6 @@ run(load_t *load)
   if (!load->failed)
     load->failed = report(load) != 0;
   peers_close(&load->peers);
-  free(load->ring);
   return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
