@@ -23,7 +23,7 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "Timers that the wheel examined a round or more before they were due.",
      "Bad when over a million a second: the wheel needs more slots.", 1000000},
     {IN_STATS(turns), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "turns",
-     "Turns: times that the wheel had something due.", NEVER},
+     "Turns: times that the wheel had timers to fire.", NEVER},
     {IN_SNAPSHOT(unanswered_ms), LIVE_FIRST, LIVE_GAUGE, LIVE_MS, "unanswered",
      "For how long the loop has not answered the page.",
      "Bad when over a second: something blocks the loop.", 1000},

@@ -3,7 +3,7 @@
 "use strict";
 
 const by = id => document.getElementById(id);
-const LEVELS = 8, SHORTEST_LATENESS = 10;
+const LEVELS = 8;
 const HISTORY_MS = 60000, RATE_MS = 1000;
 const RECENT_MS = 300000; // LIVE_RECENT_MS
 const TOGETHER_MS = 2000; // stalls of several loops, as each is judged
@@ -56,7 +56,7 @@ function buildRing() {
   const count = frame.cells.length, round = frame.slots * frame.tick_ms;
   by("cells").replaceChildren(by("rim"));
   frame.cells.forEach((_, cell) => element("circle", by("cells"), {
-    r: by("rim").getAttribute("r"), pathLength: count, class: "l0",
+    r: by("rim").getAttribute("r"), pathLength: count, stroke: "none",
     "stroke-dasharray": `${count > 128 ? 1 : .94} ${count}`,
     "stroke-dashoffset": -cell
   }));
@@ -78,12 +78,8 @@ function roundUp(n) {
 }
 
 // By the logarithm: a slot may hold a thousand times what another one does.
-function levelOf(count) {
-  if (count === 0)
-    return 0;
-  return scale === 1 ? LEVELS : Math.min(LEVELS,
-    1 + Math.round(Math.log(count) / Math.log(scale) * (LEVELS - 1)));
-}
+const levelOf = count => scale === 1 ? LEVELS : Math.min(LEVELS,
+  1 + Math.round(Math.log(count) / Math.log(scale) * (LEVELS - 1)));
 
 function drawRing() {
   const fullest = Math.max(...frame.cells), most = roundUp(fullest);
@@ -91,9 +87,9 @@ function drawRing() {
     scale = most;
   const cells = by("cells").children; // the first is the rim
   frame.cells.forEach((count, cell) => {
-    const level = "l" + levelOf(count);
-    if (cells[cell + 1].getAttribute("class") !== level)
-      cells[cell + 1].setAttribute("class", level);
+    const colour = count === 0 ? "none" : `var(--s${levelOf(count)})`;
+    if (cells[cell + 1].getAttribute("stroke") !== colour)
+      cells[cell + 1].setAttribute("stroke", colour);
   });
   const round = frame.slots * frame.tick_ms;
   const rounds = frame.now_ms / round - firstRound;
@@ -294,38 +290,12 @@ function drawWheels() {
 // ---- Lateness ------------------------------------------------------------
 
 // Bucket b is from 2^(b-1) ms to 2^b - 1, bucket 0 is not late at all.
-function rangeOf(bucket) {
-  const from = bucket === 0 ? 0 : 2 ** (bucket - 1), to = 2 ** bucket - 1;
-  if (bucket === frame.lateness.length - 1)
-    return `${format(from)} ms and more`;
-  return (from === to ? from : format(from) + "\u2013" + format(to)) + " ms";
-}
-
 // Within how many ms this share of them fired.
 function percentile(counts, share, mostMs) {
   const all = sum(counts);
   let seen = 0;
   const bucket = counts.findIndex(count => (seen += count) >= share * all);
   return Math.min(2 ** bucket - 1, mostMs);
-}
-
-function drawBars(counts) {
-  const body = by("lateness").tBodies[0];
-  const last = counts.findLastIndex(count => count > 0);
-  const rows = Math.max(SHORTEST_LATENESS, last + 1);
-  while (body.children.length < rows) {
-    const row = element("tr", body);
-    element("th", row, {scope: "row"}).textContent =
-      rangeOf(body.children.length - 1);
-    element("span", element("td", row), {class: "bar"});
-    element("td", row);
-  }
-  const most = Math.max(1, ...counts), all = Math.max(1, sum(counts));
-  [...body.children].forEach((row, i) => {
-    const percent = counts[i] * 100 / all;
-    row.querySelector(".bar").style.width = counts[i] * 100 / most + "%";
-    write(row.cells[2], `${percent === 0 ? 0 : percent.toFixed(1)} %`);
-  });
 }
 
 function drawLateness() {
@@ -337,7 +307,6 @@ function drawLateness() {
       `${time(mostMs)}.`);
   drawNote(by("late"), {name: "lateness", help: "",
     worry: "Bad when 1 % take over two ticks and 100 ms."});
-  drawBars(counts);
 }
 
 // ---- Frames --------------------------------------------------------------

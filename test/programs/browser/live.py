@@ -104,7 +104,7 @@ class Page:
 
     def shaded_slots(self):
         return len(self.browser.find_elements(
-            By.CSS_SELECTOR, "#cells [class]:not(.l0)"))
+            By.CSS_SELECTOR, "#cells [stroke^=var]"))
 
 
 # ---- The tests -------------------------------------------------------------
@@ -175,12 +175,6 @@ class Live(unittest.TestCase):
             self.assertRegex(self.page.text("percentiles"),
                              r"^Half within \d+ ms, 99 % within \d+ ms, "
                              r"the latest after \d+ ms\.$")
-            widths, shares = zip(*self.page.run(
-                """[...document.querySelectorAll('#lateness tr')].map(row =>
-                [parseFloat(row.querySelector('.bar').style.width),
-                 parseFloat(row.cells[2].textContent)])"""))
-            self.assertAlmostEqual(sum(shares), 100, delta=1)
-            self.assertEqual(widths.index(100), shares.index(max(shares)))
 
     def test_a_page_that_is_opened_after_a_stall_tells_of_it(self):
         with serving("--block", "6", "--timeout", "1000") as server:
@@ -313,7 +307,7 @@ class Live(unittest.TestCase):
             self.assertEqual(self.page.focused().text, "Pause")
 
     def test_everything_has_a_name(self):
-        named = {"button", "image", "table", "region", "heading", "status"}
+        named = {"button", "image", "region", "heading", "status"}
         with self.viewing():
             tree = self.browser.execute_cdp_cmd(
                 "Accessibility.getFullAXTree", {})["nodes"]
