@@ -9,8 +9,9 @@
  * - a peer that does not read: while bytes wait to be sent to it, nothing more
  *   is read from it, so at most one read buffer is held for each connection
  * - places, descriptors or memory used up: new connections are turned away,
- *   aloud, until there is some again; or, if the server sheds, those that were
- *   idle longest make room before descriptors run out
+ *   aloud, until there is some again; or, if the server sheds, newcomers that
+ *   have said nothing, then those that were idle longest, make room before
+ *   descriptors run out
  */
 
 #ifndef EXAMPLES_ECHO_H

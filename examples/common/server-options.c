@@ -37,7 +37,8 @@ static const option_row_t rows[] = {
      NUMBER(most_peers, 0, UINT64_MAX)},
     {TCP, "shed", NULL,
      "then close the idlest to make room for newcomers, instead\n"
-     "of turning newcomers away",
+     "of turning newcomers away; a newcomer that says nothing\n"
+     "has a fifth of the timeout",
      OPTION_FIELD(server_options_t, sheds)},
     {IDLE_SERVER, "timer", "KIND",
      "how to watch idle time (wheel):\n"

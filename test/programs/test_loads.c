@@ -297,9 +297,10 @@ START_TEST(a_server_that_cannot_be_signalled_is_not_judged)
 }
 END_TEST
 
+/* Its flooders have 12 s until they say something. */
 START_TEST(a_full_server_that_sheds_serves_newcomers)
 {
-  meet("--timeout 10000 --max-connections 60 --shed", 10, FLOOD);
+  meet("--timeout 60000 --max-connections 60 --shed", 10, FLOOD);
   assert_good();
   ck_assert_uint_eq(number_of(result.out, "served"), 20);
   stop_well(&server, SIGTERM, &result);

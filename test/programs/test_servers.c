@@ -312,6 +312,35 @@ START_TEST(full_it_sheds_the_idlest)
 }
 END_TEST
 
+/* Places for twice as many: they would be the idlest. */
+START_TEST(newcomers_that_say_nothing_push_out_nobody)
+{
+  int speakers[CONNECTIONS];
+
+  start(WHEEL, NEVER_MS, "--shed --max-connections 100");
+  for (int i = 0; i < CONNECTIONS; i++)
+    speakers[i] = newcomer();
+  for (int i = 0; i < 4 * CONNECTIONS; i++)
+    connect_to(port);
+  newcomer(); /* those before it have been let in */
+  for (int i = 0; i < CONNECTIONS; i++)
+    assert_echo(speakers[i]);
+  stop_well(&server, SIGTERM, &result);
+  ck_assert_uint_ge(number_of(result.out, "shed"), 3 * CONNECTIONS);
+}
+END_TEST
+
+START_TEST(a_newcomer_that_says_nothing_has_less_time_where_others_are_shed)
+{
+  start(WHEEL, 10000, "--shed");
+  int speaker = newcomer();
+
+  ck_assert_uint_eq(read_to_end(connect_to(port)), 0);
+  assert_echo(speaker);
+  stop_well(&server, SIGTERM, &result);
+}
+END_TEST
+
 #define FAILING_CALLS 40 /* see starving.c */
 
 START_TEST(out_of_memory_it_says_so_and_goes_on)
@@ -482,6 +511,8 @@ main(void)
       {out_of_descriptors_it_says_so_and_recovers, 0, OF_ECHO},
       {full_it_says_so_and_refuses, 0, OF_ECHO},
       EACH(full_it_sheds_the_idlest, full),
+      TEST(newcomers_that_say_nothing_push_out_nobody),
+      TEST(a_newcomer_that_says_nothing_has_less_time_where_others_are_shed),
       {out_of_memory_it_says_so_and_goes_on, 0, IDLE_SERVERS},
       {figures_come_while_it_runs, 0, OF_ECHO},
       {a_signal_closes_everything, 0, 2 * OF_ECHO},
