@@ -21,11 +21,11 @@
 static uvwheel_timer_t request, reminder, restart;
 static uint64_t deadline_ms, date_ms;
 
-/* The deadline is a time of the wheel's clock. */
+/* time_ms is a time of uv_now(). */
 static void
 start_at(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t time_ms)
 {
-  uint64_t now_ms = uvwheel_now(&wheel);
+  uint64_t now_ms = uv_now(&loop);
 
   uvwheel_timer_start(timer, cb, time_ms > now_ms ? time_ms - now_ms : 0, 0);
 }
@@ -75,7 +75,7 @@ main(void)
   uvwheel_timer_init(&wheel, &request);
   uvwheel_timer_init(&wheel, &reminder);
   uvwheel_timer_init(&wheel, &restart);
-  deadline_ms = uvwheel_now(&wheel) + 500;
+  deadline_ms = uv_now(&loop) + 500;
   start_at(&request, on_deadline, deadline_ms);
   date_ms = get_date_ms() + HOUR_MS + 3000;
   on_look(&reminder);

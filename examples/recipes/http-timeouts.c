@@ -1,24 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 
 /* An idle timeout alone lets a client that sends a byte now and then keep its
- * connection for ever. The timeouts of an HTTP server, on one connection:
+ * connection for ever. A limit for the whole request ends downloads. The
+ * timeouts of an HTTP server, on one connection:
  *
  *   the head of a request within 10 s     `stage`, which no byte refreshes. A
  *                                         TLS handshake is such a stage, too
  *   a body of 500 bytes/s at least        `stage` again, which looks each 5 s
  *                                         at what has come since the last look
- *   the whole request within 60 s         `request`, from beginning to end
+ *   the request within 60 s               `request`, until the answer begins
+ *   an answer that is taken as fast       `stage` again: what has been
+ *                                         acknowledged (see progress)
+ *   a stream with nothing to say          `stage` again sends a heartbeat: the
+ *                                         next look finds who is gone
  *   5 s between requests (keep-alive)     `idle`
+ *   1 s after UV_EOF                      `request` again. Most who end what
+ *                                         they send are gone. An answer that
+ *                                         has begun goes on
  *
- * The head and the body of a request never come at the same time: one timer
- * serves both, and is started anew with another callback. The idle timers have
- * a wheel of their own: uvwheel_fire_soonest must not cut off requests.
+ * The stages of a request never come at the same time: one timer serves them,
+ * and is started anew with another callback. (Stop it while you do not read,
+ * and begin a period when you read again.) The idle timers have a wheel of
+ * their own: uvwheel_fire_soonest must not cut off requests.
  *
- * Four clients: one is slow with the head, one with the body, one makes two
- * requests and stays, and one takes too long in all. The network is left out: a
- * timer brings what a client sends. The server blocks its loop for 2.4 s, and
- * stops reading for 7 s, and closes nobody for that. Time runs ten times as
- * fast. */
+ * The network is left out: a timer brings what a client sends and takes. Time
+ * runs ten times as fast. */
 
 #include "recipe.h"
 
@@ -26,29 +32,34 @@
 #define HEAD_TIMEOUT (10 * SECOND)
 #define REQUEST_TIMEOUT (60 * SECOND)
 #define KEEP_ALIVE (5 * SECOND)
-#define RATE_PERIOD (5 * SECOND)
+#define EOF_TIMEOUT (1 * SECOND)
+#define PERIOD (5 * SECOND)
 #define LEAST_RATE 500 /* bytes in a SECOND */
 #define HEAD_LENGTH 46
-#define BODY_LENGTH 60000
+#define HEARTBEAT 3 /* bytes */
+
+enum { HEAD, BODY, WORK, ANSWER, IDLE, STAGES };
 
 typedef struct connection_s {
   const char *name;
-  size_t head_left, body_left;
-  size_t body_in_period;
-  uint64_t period_began_ms;
+  size_t speed[STAGES]; /* what the client sends or takes each second */
+  size_t body, answer;  /* how long they are, if there are any */
+  int is_stream;
+  unsigned seconds;                /* since it came */
+  unsigned asks_again, ends, dies; /* in these seconds */
+  uvwheel_timer_t client;
+  int at;           /* a stage */
+  size_t left;      /* of the head, the body or the answer */
+  size_t left_then; /* at the last look */
+  size_t moved;     /* since then */
+  uint64_t looked_ms;
   uvwheel_timer_t stage, request; /* on `wheel` */
   uvwheel_timer_t idle;           /* on `idles` */
-  uvwheel_timer_t client;
-  size_t head_step, body_step; /* what the client sends each second */
-  unsigned requests;           /* that the client still makes */
-  unsigned pause;              /* seconds before the next one */
-  unsigned seconds;            /* since it came */
-  int is_unread;               /* after uv_read_stop */
 } connection_t;
 
 static uvwheel_t idles;
 
-/* Its timers are closed, so the connection is freed here and now. */
+/* A real one is freed here and now: its timers are closed. */
 static void
 close_connection(connection_t *connection, const char *reason)
 {
@@ -57,7 +68,6 @@ close_connection(connection_t *connection, const char *reason)
   uvwheel_timer_close(&connection->request);
   uvwheel_timer_close(&connection->idle);
   uvwheel_timer_close(&connection->client);
-  free(connection);
 }
 
 static void
@@ -71,7 +81,7 @@ on_timeout(uvwheel_timer_t *timer)
                                    : "closed, the request took too long");
 }
 
-static void on_period(uvwheel_timer_t *timer);
+static void on_look(uvwheel_timer_t *timer);
 
 /* A start for each period, no repeat. A repeat keeps its beat: after a late
  * call the next period would be short, and cut off a client that is fast
@@ -79,22 +89,26 @@ static void on_period(uvwheel_timer_t *timer);
 static void
 begin_period(connection_t *connection)
 {
-  connection->body_in_period = 0;
-  connection->period_began_ms = uvwheel_now(&wheel);
-  uvwheel_timer_start(&connection->stage, on_period, RATE_PERIOD, 0);
+  connection->left_then = connection->left;
+  connection->moved = 0;
+  connection->looked_ms = uv_now(&loop);
+  uvwheel_timer_start(&connection->stage, on_look, PERIOD, 0);
 }
 
-/* The wheel's clock leaves out the time that it has forgiven. */
+/* What was not there at the last look is not missed. */
 static void
-on_period(uvwheel_timer_t *timer)
+on_look(uvwheel_timer_t *timer)
 {
   connection_t *connection = timer->data;
-  uint64_t passed_ms = uvwheel_now(&wheel) - connection->period_began_ms;
+  uint64_t passed_ms = uv_now(&loop) - connection->looked_ms;
 
-  if (connection->body_in_period < passed_ms * LEAST_RATE / SECOND) {
-    close_connection(connection, "closed, the body is too slow");
-    return; /* the connection is freed */
+  if (connection->moved < connection->left_then &&
+      connection->moved < passed_ms * LEAST_RATE / SECOND) {
+    close_connection(connection, "closed, too slow");
+    return;
   }
+  if (connection->left == 0) /* a stream */
+    connection->left = HEARTBEAT;
   begin_period(connection);
 }
 
@@ -102,84 +116,82 @@ on_period(uvwheel_timer_t *timer)
 static void
 begin_request(connection_t *connection)
 {
+  connection->at = HEAD;
+  connection->left = HEAD_LENGTH;
   uvwheel_timer_stop(&connection->idle);
   uvwheel_timer_start(&connection->stage, on_timeout, HEAD_TIMEOUT, 0);
   uvwheel_timer_start(&connection->request, on_timeout, REQUEST_TIMEOUT, 0);
 }
 
+/* The hand-over: from here on the look at the stage is the only limit. */
 static void
-end_request(connection_t *connection)
+begin_answer(connection_t *connection)
 {
-  say(connection->name, "answered");
-  connection->head_left = HEAD_LENGTH; /* of the next one */
-  uvwheel_timer_stop(&connection->stage);
+  connection->at = ANSWER;
+  connection->left = connection->answer;
   uvwheel_timer_stop(&connection->request);
-  uvwheel_timer_start(&connection->idle, on_timeout, KEEP_ALIVE, 0);
+  begin_period(connection);
 }
 
-/* Your read callback and your parser. */
+/* Your read callback, your parser, and what progress counts. */
 static void
-receive(connection_t *connection, size_t length)
+move(connection_t *connection, size_t length)
 {
-  if (uvwheel_timer_is_active(&connection->idle))
-    begin_request(connection);
-  if (connection->head_left != 0) {
-    connection->head_left -= length;
-    if (connection->head_left == 0) {
-      connection->body_left = BODY_LENGTH;
-      begin_period(connection);
-    }
+  connection->left -= length;
+  connection->moved += length;
+  if (connection->left != 0)
     return;
+  if (connection->at == HEAD && connection->body != 0) {
+    connection->at = BODY;
+    connection->left = connection->body;
+    begin_period(connection);
+  } else if (connection->at != ANSWER) {
+    connection->at = WORK;
+    uvwheel_timer_stop(&connection->stage);
+    if (connection->answer != 0)
+      begin_answer(connection);
+  } else if (!connection->is_stream) {
+    connection->at = IDLE;
+    uvwheel_timer_stop(&connection->stage);
+    uvwheel_timer_start(&connection->idle, on_timeout, KEEP_ALIVE, 0);
+    say(connection->name, "answered");
   }
-  connection->body_in_period += length;
-  connection->body_left -= length;
-  if (connection->body_left == 0)
-    end_request(connection);
 }
 
-/* ---- The clients, and what holds up the server -------------------------- */
+/* UV_EOF */
+static void
+on_end(connection_t *connection)
+{
+  if (connection->at == WORK)
+    uvwheel_timer_start(&connection->request, on_timeout, EOF_TIMEOUT, 0);
+  else if (connection->at != ANSWER)
+    close_connection(connection, "closed, the client has ended");
+}
+
+/* ---- The clients --------------------------------------------------------- */
 
 static void
 on_client(uvwheel_timer_t *timer)
 {
   connection_t *connection = timer->data;
-  int in_head = connection->head_left != 0;
-  size_t left = in_head ? connection->head_left : connection->body_left;
-  size_t step = in_head ? connection->head_step : connection->body_step;
+  unsigned second = ++connection->seconds;
 
-  switch (++connection->seconds) { /* the last client sees the troubles */
-  case 22: /* it blocks its loop, then reads what has come meanwhile */
-    uv_sleep(24 * SECOND / 10);
-    receive(connection, 3 * step);
-    connection->pause = 1;
-    return;
-  case 30: /* it stops reading; no pause may be longer than `request` */
-    connection->is_unread = 1;
-    uvwheel_timer_stop(&connection->stage);
-    break;
-  case 37: /* in a head this would start `stage` with on_timeout */
-    connection->is_unread = 0;
-    begin_period(connection);
-    break;
-  }
-  if (connection->requests == 0 || connection->is_unread ||
-      connection->pause-- > 0)
-    return;
-  connection->pause = 0;
-  receive(connection, left < step ? left : step);
-  if (in_head || connection->body_left > 0)
-    return;
-  connection->requests--;
-  connection->pause = 3;
+  if (connection->at == IDLE && second == connection->asks_again)
+    begin_request(connection);
+  size_t length = connection->speed[connection->at];
+  if (length > connection->left)
+    length = connection->left;
+  if (length != 0)
+    move(connection, length);
+  if (second == connection->dies)
+    uvwheel_timer_stop(timer);
+  if (second == connection->ends)
+    on_end(connection);
 }
 
 static void
-open_connection(const connection_t *client)
+open_connection(connection_t *connection)
 {
-  connection_t *connection = allocate(sizeof(*connection));
-
-  *connection = *client;
-  connection->head_left = HEAD_LENGTH;
   uvwheel_timer_init(&wheel, &connection->stage);
   uvwheel_timer_init(&wheel, &connection->request);
   uvwheel_timer_init(&idles, &connection->idle);
@@ -193,11 +205,15 @@ open_connection(const connection_t *client)
 int
 main(void)
 {
-  static const connection_t clients[] = {
-      {.name = "slow head", .head_step = 1, .requests = 1},
-      {.name = "slow body", .head_step = 40, .body_step = 100, .requests = 1},
-      {.name = "good", .head_step = 40, .body_step = 20000, .requests = 2},
-      {.name = "long body", .head_step = 40, .body_step = 800, .requests = 1},
+  static connection_t clients[] = {
+      {.name = "slow head", .speed = {1}},
+      {"slow body", {23, 100}, .body = 60000},
+      {"long body", {46, 800}, .body = 60000},
+      {"good", {46, 20000, 0, 20000}, 60000, 20000, .asks_again = 8},
+      {"download", {46, 0, 0, 800}, .answer = 60000},
+      {"stuck", {46, 0, 0, 100}, .answer = 60000},
+      {"stream", {46, 0, 0, 50}, .answer = 100, .is_stream = 1, .dies = 33},
+      {"gone", {46}, .ends = 3},
   };
   uvwheel_options_t options = {.tick_ms = 10};
 

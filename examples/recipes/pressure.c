@@ -5,7 +5,8 @@
  *
  * So a walk gives each timer what is left of the new timeout: 100,000 take some
  * milliseconds. It starts the timer with the new timeout as its repeat: that is
- * what a refresh takes, and without one it would take what was left.
+ * what a refresh takes, and without one it would take what was left. The walk
+ * meets all timers of its wheel: deadlines and ages belong on another one.
  *
  * 2,000 peers a second connect for 50 s. All but the first, which speaks every
  * 5 s, say nothing. Then memory is short. Time runs ten times as fast. */
@@ -40,12 +41,10 @@ open_connection(void)
 static void
 adjust(uvwheel_timer_t *timer, void *old_ms)
 {
-  uint64_t left_ms = uvwheel_timer_get_due_in(timer), silent_ms = 0;
+  uint64_t old = *(uint64_t *)old_ms;
+  uint64_t sum = uvwheel_timer_get_due_in(timer) + idle_ms;
 
-  if (left_ms < *(uint64_t *)old_ms) /* more is left after a stall */
-    silent_ms = *(uint64_t *)old_ms - left_ms;
-  uvwheel_timer_start(timer, on_idle,
-                      silent_ms < idle_ms ? idle_ms - silent_ms : 0, idle_ms);
+  uvwheel_timer_start(timer, on_idle, sum > old ? sum - old : 0, idle_ms);
 }
 
 /* Also for the way back to the longer timeout. */
@@ -58,16 +57,13 @@ set_idle(uint64_t new_ms)
   uvwheel_walk(&wheel, adjust, &old_ms);
 }
 
-/* In place of the network. Where memory is short, the machine swaps: that
- * blocks the loop for 5 s. */
+/* In place of the network. */
 static void
 on_second(uv_timer_t *timer)
 {
   static unsigned seconds;
 
   seconds++;
-  if (seconds == 49)
-    uv_sleep(5 * SECOND);
   for (int i = 0; i < ARRIVALS && seconds <= 50; i++)
     open_connection();
   if (seconds % 5 == 1)

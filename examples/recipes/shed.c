@@ -5,15 +5,20 @@
  *
  * When a start fails at max_timers (or a descriptor or memory is missing),
  * uvwheel_fire_soonest calls the callbacks of the timers that are due soonest,
- * which close their connections as always. In a read callback that may be the
- * connection in hand, even after a refresh: so that has no active timer then.
- * Timers that must not come early, as of retries, belong on another wheel. */
+ * which close their connections as always. A newcomer would be due last, and
+ * silent ones would push out all others. So until its first packet it has only
+ * FIRST_MS; its timer has IDLE_MS as its repeat, and a refresh takes that.
+ *
+ * In a read callback the connection in hand may be the one that is due soonest,
+ * even after a refresh: so it has no active timer then. Timers that must not
+ * come early, as of retries, belong on another wheel. */
 
 #include "recipe.h"
 
 #define PLACES 4
 #define AT_ONCE 2 /* more than one, for the next newcomers */
 #define IDLE_MS 60000
+#define FIRST_MS 5000 /* less than IDLE_MS by the longest usual silence */
 
 typedef struct connection_s {
   const char *name;
@@ -28,19 +33,21 @@ on_idle(uvwheel_timer_t *timer)
   connection_t *connection = timer->data;
 
   say(connection->name, "closed");
+  uvwheel_timer_close(timer); /* it has a repeat: it is active */
   free(connection);
 }
 
 /* Makes room first if there is none. Closes the connection if that fails. */
 static int
-begin_idle(connection_t *connection)
+begin_idle(connection_t *connection, uint64_t idle_ms)
 {
-  int error = uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0);
+  uvwheel_timer_t *idle = &connection->idle;
+  int error = uvwheel_timer_start(idle, on_idle, idle_ms, IDLE_MS);
 
   if (error == UV_ENOBUFS && uvwheel_fire_soonest(&wheel, AT_ONCE) > 0)
-    error = uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0);
+    error = uvwheel_timer_start(idle, on_idle, idle_ms, IDLE_MS);
   if (error != 0)
-    on_idle(&connection->idle);
+    on_idle(idle);
   return error;
 }
 
@@ -54,7 +61,7 @@ welcome(const char *name)
   uvwheel_timer_init(&wheel, &connection->idle);
   connection->idle.data = connection;
   say(name, "welcome");
-  return begin_idle(connection) == 0 ? connection : NULL;
+  return begin_idle(connection, FIRST_MS) == 0 ? connection : NULL;
 }
 
 /* Your read callback. What the peer wants needs a place, such as a connection
@@ -65,25 +72,25 @@ receive(connection_t *connection, const char *wants)
   uvwheel_timer_stop(&connection->idle); /* before anything makes room */
   (void)welcome(wants);
   say(connection->name, "served");
-  (void)begin_idle(connection);
+  (void)begin_idle(connection, IDLE_MS);
 }
 
-/* The network's part: somebody comes every 100 ms, and once it is the idlest
- * that wants something. */
+/* The network's part: somebody comes every 100 ms. Only ann says something, and
+ * dan, who wants something when the server is full. */
 static void
 on_network(uv_timer_t *timer)
 {
   static const char *const names[] = {"ann",        "ben",  "cat", "dan",
-                                      "ann's file", "emil", "fay"};
+                                      "dan's file", "emil", "fay"};
   static size_t count;
-  static connection_t *ann;
+  static connection_t *last;
 
-  if (count == 0)
-    ann = welcome(names[count]);
-  else if (count == PLACES)
-    receive(ann, names[count]);
+  if (count == PLACES)
+    receive(last, names[count]);
   else
-    (void)welcome(names[count]);
+    last = welcome(names[count]);
+  if (count == 0)
+    uvwheel_timer_refresh(&last->idle); /* a packet that needs no place */
   if (++count == sizeof(names) / sizeof(names[0])) {
     printf("%" PRIu64 " left\n", uvwheel_count(&wheel));
     uv_close((uv_handle_t *)timer, NULL);
