@@ -297,14 +297,6 @@ waited_until(const uvwheel_state_t *state)
 
 /* ---- Spells -------------------------------------------------------------- */
 
-static void
-begin_spell(uvwheel_state_t *state)
-{
-  state->turn.wait_began_ms = NEVER;
-  state->turn.wait_began_anew = false;
-  uvwheel__begin_spell(state);
-}
-
 /* The next poll of a spell has returned. */
 static void
 continue_spell(uvwheel_state_t *state)
@@ -367,10 +359,13 @@ uvwheel__on_driver(uv_timer_t *driver)
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
   state->turn.heard_ms = 0;
   uvwheel__look(state, now_ms, excess(now_ms, state->wake.awaited_ms));
-  if (run_turn(state, heard_ms, state->turn.budget))
-    begin_spell(state);
-  else
+  if (run_turn(state, heard_ms, state->turn.budget)) {
+    state->turn.wait_began_ms = NEVER;
+    state->turn.wait_began_anew = false;
+    uvwheel__begin_spell(state);
+  } else {
     uvwheel__rearm(state);
+  }
 }
 
 /* After each poll. */

@@ -5,22 +5,21 @@
  * The driver, a uv_timer_t, is due at the next tick at which something may be
  * due. In a spell (turn.c) an idle handle keeps polls from waiting instead.
  *
- * A stall is noticed because the wheel is looked at late: by the driver, or by
- * the check if the driver is due or a spell goes on, or because a turn of its
- * own took long. Nobody has to know who has blocked or frozen the loop. Two
- * numbers are kept, the time and by how much a timer is put back. A stall
- * touches no timer: the turn asks when a timer expires (turn.c).
+ * A stall is noticed because the wheel is looked at late: by the driver, by the
+ * check if the driver is due or a spell goes on, or at the end of a turn. Two
+ * numbers are kept: when that was, and by how much a timer is put back. The
+ * turn uses them when a timer expires.
  *
- * If the next tick is far away, a stall may end before it. So in a loop that
- * polls meanwhile the driver is armed for a look half-way:
+ * A stall may end before the next tick if that is far away. So in a loop that
+ * polls meanwhile the driver is armed for a look half-way, and half-way again:
  *
  *   poll returns          look       look  look tick
  *   |----------------------|----------|-----|----|
  *
- * A stall that ends before a look leaves at least half of the way that it
- * began in; one that ends after it is noticed. In a loop that only sleeps there
- * are no looks: a start does not arm one, and a look after which no poll has
- * returned is the last one. */
+ * A stall that ends before a look has left half of the way that it began in, or
+ * more; one that ends after it is noticed. In a loop that only sleeps there are
+ * no looks: a start does not arm one, and one after which no poll has returned
+ * is the last. */
 
 #include "binding.h"
 
@@ -59,17 +58,6 @@ uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
 
 /* ---- The driver ---------------------------------------------------------- */
 
-static void
-start_driver(uvwheel_state_t *state, phase_t phase, uint64_t delay_ms)
-{
-  MUST_HOLD(!is_closing(state) && state->core.active != 0);
-  state->wake.phase = phase;
-  state->wake.has_polled = false;
-  state->wake.awaited_ms = add_ms(loop_now(state), delay_ms);
-  (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb,
-                       delay_ms, 0);
-}
-
 /* How far the wheel's next tick is away. */
 static uint64_t
 way_to_tick(const uvwheel_state_t *state)
@@ -78,31 +66,44 @@ way_to_tick(const uvwheel_state_t *state)
                 without_lag(state, loop_now(state)));
 }
 
-/* Usually moves the driver to an earlier time only. If each start could move it
- * to a later one, an overdue driver would never be called. An exception is a
- * look that comes later than half-way to the new tick. */
+static void
+start_driver(uvwheel_state_t *state, bool may_look_in)
+{
+  uint64_t way_ms = way_to_tick(state);
+  bool looks_in = may_look_in && is_stall(state, way_ms / 2);
+  uint64_t delay_ms = looks_in ? way_ms / 2 : way_ms;
+
+  MUST_HOLD(!is_closing(state) && state->core.active != 0);
+  state->wake.phase = looks_in ? ARMED_FOR_LOOK : ARMED_FOR_TICK;
+  state->wake.has_polled = false;
+  state->wake.awaited_ms = add_ms(loop_now(state), delay_ms);
+  (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb,
+                       delay_ms, 0);
+}
+
+/* Moves the driver to an earlier time. If each start could move it to a later
+ * one, an overdue driver would never be called. The exception is a look that
+ * comes later than half-way to the new tick. */
 void
 uvwheel__arm(uvwheel_state_t *state)
 {
-  uint64_t way_ms, latest_ms;
+  uint64_t latest_ms;
 
   if (is_closing(state)) /* then there may be no loop */
     return;
-  way_ms = way_to_tick(state);
-  latest_ms = state->wake.phase == ARMED_FOR_LOOK ? way_ms / 2 : way_ms;
+  latest_ms =
+      way_to_tick(state) / (state->wake.phase == ARMED_FOR_LOOK ? 2 : 1);
   if (state->core.active == 0)
     uvwheel__disarm(state);
   else if (state->wake.phase == DISARMED ||
            (state->wake.phase != IN_SPELL &&
             add_ms(loop_now(state), latest_ms) < state->wake.awaited_ms))
-    start_driver(state, ARMED_FOR_TICK, way_ms);
+    start_driver(state, false);
 }
 
 void
 uvwheel__rearm(uvwheel_state_t *state)
 {
-  uint64_t way_ms;
-
   if (is_closing(state))
     return;
   if (state->wake.phase == IN_SPELL)
@@ -112,25 +113,17 @@ uvwheel__rearm(uvwheel_state_t *state)
     return;
   }
   MUST_HOLD(!needs_turn_by(state, loop_now(state)));
-  way_ms = way_to_tick(state);
-  if (state->wake.has_polled && is_stall(state, way_ms / 2))
-    start_driver(state, ARMED_FOR_LOOK, way_ms / 2);
-  else
-    start_driver(state, ARMED_FOR_TICK, way_ms);
+  start_driver(state, state->wake.has_polled);
 }
 
 void
 uvwheel__look_in(uvwheel_state_t *state)
 {
-  uint64_t way_ms;
-
   if (state->wake.phase == ARMED_FOR_LOOK)
     state->wake.has_polled = true;
-  if (state->wake.phase != ARMED_FOR_TICK)
-    return;
-  way_ms = way_to_tick(state);
-  if (is_stall(state, way_ms / 2))
-    start_driver(state, ARMED_FOR_LOOK, way_ms / 2);
+  else if (state->wake.phase == ARMED_FOR_TICK &&
+           is_stall(state, way_to_tick(state) / 2))
+    start_driver(state, true);
 }
 
 void
