@@ -61,8 +61,8 @@
  *   - The loop has stalled for S ms if the wheel is looked at S ms late, and S
  *     is more than stall_ms, no matter what has blocked or frozen it.
  *   - A timer that was waiting then is put back when it expires: by S +
- *     min(S, 1000) ms, but to no later than a refresh at the end of the stall
- *     would have. If a second stall ends within that time, the larger S counts.
+ *     min(S, 1000) ms, but to no later than the end of the stall plus what it
+ *     waits for. If another stall ends within that time, the larger S counts.
  *   - When it expires again it fires, unless it was started or refreshed
  *     meanwhile. So after two freezes of 10 s, 2 s apart, UDP peers that could
  *     not be heard in between are closed. A repeat starts when it fires.
@@ -71,9 +71,10 @@
  *     A stall that ends before that look is not noticed. It leaves half of the
  *     way to the tick, or more.
  *   - A program stalls that calls uv_run() by hand, more than stall_ms later
- *     than uv_backend_timeout() told. A timer whose slow callback starts it
- *     again may be put back by that. Two blocks in one iteration, each shorter
- *     than stall_ms, need not be a stall.
+ *     than uv_backend_timeout() told, or that starts a timer when uv_now() is
+ *     older than that. A timer whose slow callback starts it again may be put
+ *     back by that. Two blocks in one iteration, each shorter than stall_ms,
+ *     need not be a stall.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall
  *   delays it (P6).
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel

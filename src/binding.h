@@ -30,11 +30,12 @@ typedef struct wake_s {
   uv_idle_t idle;      /* active in a spell: polls do not wait               */
   phase_t phase;       /* uv_is_active cannot tell: since libuv 1.48 a timer
                           is inactive once libuv finds it due                */
-  bool has_polled;     /* since the driver was armed for a look              */
+  bool has_polled;     /* since the driver was armed                         */
   uint64_t awaited_ms; /* when the driver is due; NEVER if it is not armed;
                           in a spell, when the wheel was looked at last      */
   uint64_t stalled_until_ms; /* when the last stall was noticed; 0: never    */
-  uint64_t put_back_ms;      /* by how much it puts a timer back             */
+  uint64_t put_back_ms;      /* by how much a stall puts a timer back        */
+  uint64_t gives_until_ms;   /* when the time that it gives is over          */
   uint64_t unref_timers;     /* active, but do not keep the loop alive       */
   bool is_unref;             /* uvwheel_unref was called                     */
 } wake_t;

@@ -114,11 +114,15 @@ next_due_ms(const uvwheel_state_t *state, const uvwheel_timer_t *timer,
   return add_ms(tick_ms, (repeat - (tick_ms - next_ms) % repeat) % repeat);
 }
 
+/* A stall that has ended before does not put the timer back any more, also if
+ * its beat has begun before that. */
 static NOINLINE void
 start_repeat(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
 {
   uint64_t due_ms = next_due_ms(state, timer, limit_ms);
 
+  if (excess(due_ms, timer->interval) < state->wake.stalled_until_ms)
+    timer->wheel_and_flags |= TIMER_PUT_BACK;
   if (!uvwheel__core_insert(&state->core, &timer->entry, due_ms) &&
       uvwheel__core_put(&state->core, &timer->entry))
     uvwheel__arm(state);

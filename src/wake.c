@@ -8,7 +8,8 @@
  * A stall is noticed because the wheel is looked at late: by the driver, by the
  * check if the driver is due or a spell goes on, or at the end of a turn. Two
  * numbers are kept: when that was, and by how much a timer is put back. The
- * turn uses them when a timer expires.
+ * turn uses them when a timer expires. (A third one tells how long the second
+ * one is valid beside that of a lesser stall.)
  *
  * A stall may end before the next tick if that is far away. So in a loop that
  * polls meanwhile the driver is armed for a look half-way, and half-way again:
@@ -18,8 +19,8 @@
  *
  * A stall that ends before a look has left half of the way that it began in, or
  * more; one that ends after it is noticed. In a loop that only sleeps there are
- * no looks: a start does not arm one, and one after which no poll has returned
- * is the last. */
+ * no looks: a start does not arm one, and the driver is armed for the tick
+ * unless polls have returned since it was armed last. */
 
 #include "binding.h"
 
@@ -29,8 +30,8 @@
 
 /* ---- Stalls -------------------------------------------------------------- */
 
-/* If the stall before has ended less than put_back_ms ago, the timers that it
- * has put back are still waiting: then the larger of the two numbers stays. */
+/* While a stall still gives time, timers that it has put back are waiting: then
+ * a lesser one does not take its place. */
 static NOINLINE void
 write_stall_down(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
 {
@@ -38,14 +39,15 @@ write_stall_down(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
   wake_t *wake = &state->wake;
   uint64_t back_ms = add_ms(late_ms, min_of(late_ms, MAX_GRACE_MS));
 
+  MUST_HOLD(back_ms > late_ms);
   stats->stalls++;
   stats->stall_sum_ms += late_ms;
   stats->stall_max_ms = max_of(stats->stall_max_ms, late_ms);
-  if (excess(now_ms, wake->stalled_until_ms) < wake->put_back_ms)
-    back_ms = max_of(back_ms, wake->put_back_ms);
-  MUST_HOLD(back_ms > late_ms);
-  wake->put_back_ms = back_ms;
   wake->stalled_until_ms = now_ms;
+  if (back_ms > wake->put_back_ms || now_ms >= wake->gives_until_ms) {
+    wake->put_back_ms = back_ms;
+    wake->gives_until_ms = add_ms(now_ms, back_ms);
+  }
 }
 
 void
@@ -119,10 +121,9 @@ uvwheel__rearm(uvwheel_state_t *state)
 void
 uvwheel__look_in(uvwheel_state_t *state)
 {
-  if (state->wake.phase == ARMED_FOR_LOOK)
-    state->wake.has_polled = true;
-  else if (state->wake.phase == ARMED_FOR_TICK &&
-           is_stall(state, way_to_tick(state) / 2))
+  state->wake.has_polled = true;
+  if (state->wake.phase == ARMED_FOR_TICK &&
+      is_stall(state, way_to_tick(state) / 2))
     start_driver(state, true);
 }
 
