@@ -196,12 +196,8 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
   if (connection->length != 0)
     judge_answer(&load->judge, connection->sent_ns, uv_hrtime());
   if (!is_probe(load, connection) && connection->role == REGULAR)
-    judge_closed(&load->judge, &(closed_t){
-                                   .chatty = connection->chatty,
-                                   .waiting = connection->length != 0,
-                                   .heard_ns = connection->heard_ns,
-                                   .closed_ns = uv_hrtime(),
-                               });
+    judge_closed(&load->judge, connection->chatty, connection->length != 0,
+                 connection->heard_ns, uv_hrtime());
   close_connection(connection);
 }
 

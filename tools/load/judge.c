@@ -38,17 +38,18 @@ raise_to(uint64_t *longest, uint64_t value)
 }
 
 void
-judge_closed(judge_t *judge, const closed_t *connection)
+judge_closed(judge_t *judge, int chatty, int waiting, uint64_t heard_ns,
+             uint64_t closed_ns)
 {
-  uint64_t idle_ns = connection->closed_ns - connection->heard_ns;
+  uint64_t idle_ns = closed_ns - heard_ns;
 
   if (judge->timeout_ns == 0 || idle_ns < judge->timeout_ns) {
-    if (connection->chatty || judge->timeout_ns == 0)
+    if (chatty || judge->timeout_ns == 0)
       judge->wrong++;
     else
       judge->early++;
-    judge->lost += connection->waiting != 0;
-  } else if (connection->chatty || connection->waiting) {
+    judge->lost += waiting != 0;
+  } else if (chatty || waiting) {
     judge->starved++;
   } else {
     uint64_t late_ns = idle_ns - judge->timeout_ns;

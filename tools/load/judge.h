@@ -78,18 +78,13 @@ typedef struct judge_s {
   uint64_t blocked_to_ns;   /* and when that ended, or 0 */
 } judge_t;
 
-/* The judge's facts about a connection that the server has closed. */
-typedef struct closed_s {
-  int chatty;
-  int waiting; /* for an echo */
-  uint64_t heard_ns;
-  uint64_t closed_ns;
-} closed_t;
-
 /* Begins with one that is zeroed. */
 void judge_init(judge_t *judge, const options_t *options);
 
-void judge_closed(judge_t *judge, const closed_t *connection);
+/* The server has closed a connection that it heard then. It was to
+ * stay open if it is chatty; it may have been waiting for an echo. */
+void judge_closed(judge_t *judge, int chatty, int waiting, uint64_t heard_ns,
+                  uint64_t closed_ns);
 
 /* The server did something now that shows that it has read what was said then:
  * it closed the connection. */

@@ -298,8 +298,7 @@ on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns)
     return;
   while (load->watched[i] != peer)
     i++;
-  closed_t closed = {.heard_ns = peer->heard_ns, .closed_ns = now_ns};
-  judge_closed(&load->judge, &closed);
+  judge_closed(&load->judge, 0, 0, peer->heard_ns, now_ns);
   forget(load, i);
 }
 

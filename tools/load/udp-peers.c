@@ -210,13 +210,10 @@ take_repeated(peers_t *peers)
 static void
 take_count(peers_t *peers, peer_t *peer, uint64_t count, uint64_t now_ns)
 {
-  if (count == 0 || count > peer->tries) {
+  if (count == 0 || count > peer->tries)
     peers->judge->garbled++;
-  } else if (count <= peer->counted) {
-    closed_t closed = {
-        .chatty = 1, .heard_ns = peer->heard_ns, .closed_ns = now_ns};
-    judge_closed(peers->judge, &closed);
-  }
+  else if (count <= peer->counted)
+    judge_closed(peers->judge, 1, 0, peer->heard_ns, now_ns);
   peer->counted = (uint32_t)count;
   peer->heard_ns = peer->said_ns;
 }
