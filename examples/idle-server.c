@@ -38,8 +38,7 @@ typedef struct server_s {
   echo_t echo;
   uvwheel_stats_t stats; /* of its wheel, which has none once it is closed */
   const rival_t *calls;  /* those of echo.h, or of a rival */
-  uvwheel_t page_wheel;  /* of the page's connections, not of the echo peers */
-  live_t *live;
+  page_t page;
   int status; /* the exit status to be */
   server_options_t options;
 } server_t;
@@ -84,8 +83,7 @@ stop(server_t *server)
   close_end_signals(&server->signals);
   extras_stop(&server->extras);
   iterations_stop(&server->iterations);
-  live_stop(server->live);
-  uvwheel_close(&server->page_wheel, NULL);
+  page_stop(&server->page);
   uvwheel_get_stats(&server->echo.wheel, &server->stats);
   server->calls->stop(&server->echo);
 }
@@ -112,24 +110,17 @@ start_listening(server_t *server)
   return error;
 }
 
-/* A browser must not take the place of a peer, nor be shed for one: the page's
- * connections are timed by a wheel of their own. */
 static int
-start_live(server_t *server)
+start_page(server_t *server)
 {
   const live_wheel_t shown = {
       .name = "idle",
       .wheel = &server->echo.wheel,
       .refreshes = &server->echo.figures.refreshes,
   };
-  int error = uvwheel_init(&server->loop, &server->page_wheel, NULL);
 
-  if (error != 0) {
-    complain("cannot make a wheel for the page: %s", uv_strerror(error));
-    return error;
-  }
-  return live_start(&server->page_wheel, &server->options,
-                    server->echo.descriptor_limit, &shown, 1, &server->live);
+  return page_start(&server->page, &server->loop, &server->options,
+                    server->echo.descriptor_limit, &shown, 1);
 }
 
 static const rival_t *
@@ -161,7 +152,7 @@ start(server_t *server)
   }
   error = start_listening(server);
   if (error == 0 && server->options.http_port != NO_HTTP)
-    error = start_live(server);
+    error = start_page(server);
   return error;
 }
 
@@ -173,7 +164,7 @@ run(server_t *server)
     stop(server);
   }
   run_to_end(&server->loop);
-  live_free(server->live);
+  page_free(&server->page);
   if (server->status == EXIT_SUCCESS)
     print_figures(server, "summary");
   return server->status;

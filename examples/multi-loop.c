@@ -57,8 +57,7 @@ typedef struct server_s {
   worker_t *workers;
   uv_loop_t loop; /* of the main thread: it serves the page alone */
   end_signals_t signals;
-  uvwheel_t wheel; /* of the page's viewers */
-  live_t *live;
+  page_t page;
 } server_t;
 
 /* ---- Figures ------------------------------------------------------------ */
@@ -181,7 +180,7 @@ claim_port(struct sockaddr *address)
 
 /* The wheels get their mailboxes, so that no thread may have started. */
 static int
-start_live(server_t *server, uint64_t descriptor_limit)
+start_page(server_t *server, uint64_t descriptor_limit)
 {
   live_wheel_t shown[LIVE_MAX_WHEELS];
 
@@ -191,13 +190,8 @@ start_live(server_t *server, uint64_t descriptor_limit)
         .wheel = &server->workers[i].echo.wheel,
         .refreshes = &server->workers[i].echo.figures.refreshes,
     };
-  int error = uvwheel_init(&server->loop, &server->wheel, NULL);
-  if (error != 0) {
-    complain("cannot make a wheel for the page: %s", uv_strerror(error));
-    return error;
-  }
-  return live_start(&server->wheel, &server->options, descriptor_limit, shown,
-                    server->options.threads, &server->live);
+  return page_start(&server->page, &server->loop, &server->options,
+                    descriptor_limit, shown, server->options.threads);
 }
 
 /* When something is missing the program can simply end: all is made before the
@@ -239,7 +233,7 @@ start(server_t *server)
   format_address(&address, text);
   announce("listening on %s, threads: %u\n", text, threads);
   if (server->options.http_port != NO_HTTP &&
-      start_live(server, limit - threads) != 0)
+      start_page(server, limit - threads) != 0)
     exit(EXIT_FAILURE);
   for (unsigned i = 0; i < threads && error == 0; i++)
     error =
@@ -257,9 +251,7 @@ on_signal(uv_signal_t *signal, int number)
 
   (void)number;
   close_end_signals(&server->signals);
-  live_stop(server->live);
-  if (server->live != NULL)
-    uvwheel_close(&server->wheel, NULL);
+  page_stop(&server->page);
 }
 
 static void
@@ -318,7 +310,7 @@ main(int argc, char **argv)
   start(&server);
   run_to_end(&server.loop);
   int status = stop(&server);
-  live_free(server.live);
+  page_free(&server.page);
   free(server.workers);
   return status;
 }

@@ -21,7 +21,7 @@ def source(text):
     return f"'sha256-{digest}'"
 
 
-print("#include \"live/live-page.h\"")
+print("#include \"live/live.h\"")
 print("const unsigned char live_page[] = {")
 for i in range(0, len(page), 16):
     print(",".join(str(byte) for byte in page[i:i + 16]) + ",")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "live-report.h"
+#include "live-wheels.h"
 
 #include <inttypes.h>
 

@@ -2,31 +2,28 @@
 
 /* The live page where there is no libmicrohttpd: there is none. */
 
-#include <stddef.h>
-
 #include "../common/cli.h"
 #include "live.h"
 
 int
-live_start(uvwheel_t *wheel, const server_options_t *options,
+page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
            uint64_t descriptor_limit, const live_wheel_t *shown,
-           size_t shown_count, live_t **live)
+           size_t shown_count)
 {
-  (void)wheel, (void)options, (void)descriptor_limit;
+  (void)page, (void)loop, (void)options, (void)descriptor_limit;
   (void)shown, (void)shown_count;
-  *live = NULL;
   complain("built without libmicrohttpd: --http is not available");
   return UV_ENOTSUP;
 }
 
 void
-live_stop(live_t *live)
+page_stop(page_t *page)
 {
-  (void)live;
+  (void)page;
 }
 
 void
-live_free(live_t *live)
+page_free(page_t *page)
 {
-  (void)live;
+  (void)page;
 }

@@ -12,9 +12,47 @@
 #define EXAMPLES_LIVE_WHEELS_H
 
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "live-figures.h"
-#include "live-picture.h"
+
+/* ---- Slots -------------------------------------------------------------- */
+
+/* How many timers the slots of a wheel hold, for the live page.
+ *
+ * The timers of a slot have to be counted one by one, in cold memory. Some
+ * thousands take no time; a million would stall the loop. So the slots are
+ * counted in small steps, which never take more than their share of the time.
+ * A count that the page shows may then be some seconds old, and the page says
+ * so.
+ */
+
+#define LIVE_INTERVAL_MS 250
+#define LIVE_SHARE 100     /* one part in so many of the time */
+#define LIVE_MAX_CELLS 512 /* more slots are shown in groups  */
+
+typedef struct live_picture_s {
+  uvwheel_t *wheel;
+  uint64_t cell_count;
+  uint64_t slots_per_cell;
+  uint64_t cells[LIVE_MAX_CELLS]; /* timers in each, when last counted */
+  uint64_t next_cell;             /* to count                          */
+  uint64_t counted_ns;            /* when the last step was taken      */
+  int64_t allowance_ns;           /* for the next step                 */
+  uint64_t first_ns;              /* when the first cell was counted   */
+  uint64_t all_ns;                /* how long all cells took last time */
+} live_picture_t;
+
+/* Begins anew, with nothing counted. */
+void live_picture_begin(live_picture_t *picture, uvwheel_t *wheel);
+
+/* Takes the next step. */
+void live_picture_count(live_picture_t *picture);
+
+/* How old the oldest count is, at most. */
+uint64_t live_picture_age_ms(const live_picture_t *picture);
+
+/* ---- Wheels ------------------------------------------------------------- */
 
 typedef struct live_look_s {
   live_snapshot_t snapshot;
@@ -55,5 +93,26 @@ bool live_wheels_collect(live_wheels_t *wheels);
 
 /* Judges what is shown; to be called each LIVE_JUDGE_MS. */
 void live_wheels_judge(live_wheels_t *wheels, uint64_t page_ms);
+
+/* ---- Reports ------------------------------------------------------------ */
+
+/* The reports of the wheels: to the live page frames of JSON; to Prometheus
+ * metrics in its text format, with each wheel's name as a label.
+ * uvwheel.rules.yml has alert rules for them, uvwheel.dashboard.json shows them
+ * in Grafana. */
+
+/* The facts that the wheels do not know. */
+typedef struct live_facts_s {
+  uint64_t timeout_ms;
+  uint64_t page_ms; /* the page's clock, by which wheels are judged */
+  uint64_t uptime_ms;
+} live_facts_t;
+
+void live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
+                      const live_facts_t *facts);
+
+#define LIVE_PROMETHEUS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+void live_metrics_write(FILE *stream, const live_wheels_t *wheels);
 
 #endif /* EXAMPLES_LIVE_WHEELS_H */

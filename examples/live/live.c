@@ -12,8 +12,7 @@
 #include <sys/socket.h>
 
 #include "../common/cli.h"
-#include "live-page.h"
-#include "live-report.h"
+#include "live-wheels.h"
 
 #define BACKLOG 128
 
@@ -24,7 +23,7 @@ typedef struct peer_s {
 } peer_t;
 
 struct live_s {
-  uvwheel_t *wheel;
+  uvwheel_t *wheel; /* of the page */
   const server_options_t *options;
   uint64_t descriptor_limit;
   uv_tcp_t listener; /* until the daemon has its socket */
@@ -367,48 +366,53 @@ start_daemon(live_t *live, uv_loop_t *loop)
 static int
 serve(live_t *live, uv_loop_t *loop)
 {
+  uv_tcp_init(loop, &live->listener);
   int error = listen_at(&live->listener, live->options->http_host,
                         (uint16_t)live->options->http_port, BACKLOG, NULL,
                         live->address);
-
-  if (error != 0)
-    return error;
-  error = start_daemon(live, loop);
-  if (error != 0)
+  if (error == 0 && (error = start_daemon(live, loop)) != 0)
     complain("cannot serve http://%s/: %s", live->address, uv_strerror(error));
+  uv_close((uv_handle_t *)&live->listener, NULL);
   return error;
 }
 
-int
-live_start(uvwheel_t *wheel, const server_options_t *options,
-           uint64_t descriptor_limit, const live_wheel_t *shown,
-           size_t shown_count, live_t **started)
+static live_t *
+open_live(page_t *page, uv_loop_t *loop, const server_options_t *options,
+          uint64_t descriptor_limit)
 {
-  uv_loop_t *loop = uvwheel_get_loop(wheel);
   live_t *live = calloc(1, sizeof(*live));
 
-  *started = live;
-  if (live == NULL) {
-    complain("out of memory");
-    return UV_ENOMEM;
-  }
-  live->wheel = wheel;
+  if (live == NULL)
+    return NULL;
+  live->wheel = &page->wheel;
   live->options = options;
   live->descriptor_limit = descriptor_limit;
+  live->started_ms = uv_now(loop);
   uv_timer_init(loop, &live->judge_timer);
   uv_idle_init(loop, &live->unfinished);
-  live->judge_timer.data = live;
-  live->unfinished.data = live->poll.data = live;
-  uv_tcp_init(loop, &live->listener);
-  int error = live_wheels_init(&live->wheels, shown, shown_count, loop);
-  if (error != 0)
+  live->judge_timer.data = live->unfinished.data = live->poll.data = live;
+  return live;
+}
+
+int
+page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
+           uint64_t descriptor_limit, const live_wheel_t *shown,
+           size_t shown_count)
+{
+  int error = uvwheel_init(loop, &page->wheel, NULL);
+  live_t *live = page->live = open_live(page, loop, options, descriptor_limit);
+
+  if (live == NULL)
+    error = UV_ENOMEM;
+  if (error == 0)
+    error = live_wheels_init(&live->wheels, shown, shown_count, loop);
+  if (error != 0) {
     complain("cannot show the wheels: %s", uv_strerror(error));
-  else
-    error = serve(live, loop);
-  uv_close((uv_handle_t *)&live->listener, NULL);
+    return error;
+  }
+  error = serve(live, loop);
   if (error != 0)
     return error;
-  live->started_ms = uv_now(loop);
   uv_timer_start(&live->judge_timer, on_judge_timer, 0, LIVE_JUDGE_MS);
   run_daemon(live);
   announce("live page: http://%s/\n", live->address);
@@ -416,23 +420,25 @@ live_start(uvwheel_t *wheel, const server_options_t *options,
 }
 
 void
-live_stop(live_t *live)
+page_stop(page_t *page)
 {
-  if (live == NULL || uv_is_closing((uv_handle_t *)&live->judge_timer))
-    return;
-  uv_close((uv_handle_t *)&live->judge_timer, NULL);
-  uv_close((uv_handle_t *)&live->unfinished, NULL);
-  if (live->daemon == NULL)
-    return;
-  uv_close((uv_handle_t *)&live->poll, NULL);
-  MHD_stop_daemon(live->daemon);
+  live_t *live = page->live;
+
+  if (live != NULL && !uv_is_closing((uv_handle_t *)&live->judge_timer)) {
+    uv_close((uv_handle_t *)&live->judge_timer, NULL);
+    uv_close((uv_handle_t *)&live->unfinished, NULL);
+    if (live->daemon != NULL) {
+      uv_close((uv_handle_t *)&live->poll, NULL);
+      MHD_stop_daemon(live->daemon);
+    }
+  }
+  uvwheel_close(&page->wheel, NULL);
 }
 
 void
-live_free(live_t *live)
+page_free(page_t *page)
 {
-  if (live == NULL)
-    return;
-  live_wheels_free(&live->wheels);
-  free(live);
+  if (page->live != NULL)
+    live_wheels_free(&page->live->wheels);
+  free(page->live);
 }

@@ -27,20 +27,30 @@
 
 typedef struct live_s live_t;
 
-/* Starts to serve where --http says, and tells it; before the loops of the
- * shown wheels run, unless it is the same one. `wheel` times the page's
- * connections, and its loop serves them: if it were one of those shown,
- * max_timers and uvwheel_fire_soonest would count them. The options have to
- * stay. On failure it complains and returns a UV_E* code; what *live points to,
- * if anything, is to be stopped and freed all the same. */
-int live_start(uvwheel_t *wheel, const server_options_t *options,
+typedef struct page_s {
+  uvwheel_t wheel; /* times its connections: if that were one of those shown,
+                      max_timers and uvwheel_fire_soonest would count them */
+  live_t *live;    /* NULL: there is none */
+} page_t;
+
+/* Starts to serve on the loop where --http says, and tells it; before the loops
+ * of the shown wheels run, unless it is the same one. Begins with a page that
+ * is zeroed. The options have to stay. On failure it complains and returns a
+ * UV_E* code; page_stop and page_free have to follow all the same. */
+int page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
                uint64_t descriptor_limit, const live_wheel_t *shown,
-               size_t shown_count, live_t **live);
+               size_t shown_count);
 
-/* Closes all its handles; before the wheel is closed. NULL is legal. */
-void live_stop(live_t *live);
+/* Closes all its handles, if it was started. */
+void page_stop(page_t *page);
 
-/* After all these loops are closed. NULL is legal. */
-void live_free(live_t *live);
+/* After all these loops are closed. */
+void page_free(page_t *page);
+
+/* live.html with its style and script, as live-embed.py makes it, and its
+ * Content-Security-Policy. */
+extern const unsigned char live_page[];
+extern const size_t live_page_size;
+extern const char live_page_policy[];
 
 #endif /* EXAMPLES_LIVE_H */

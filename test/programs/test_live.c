@@ -19,7 +19,6 @@
 #include <uvwheel.h>
 
 #include "common/cli.h"
-#include "live/live-picture.h"
 #include "live/live.h"
 #include "programs.h"
 #include "suite.h"
@@ -31,8 +30,8 @@
 const char *const program = "live";
 
 static uv_loop_t loop;
-static uvwheel_t wheel;
-static live_t *live;
+static page_t page;
+static uvwheel_t *const wheel = &page.wheel;
 static uint16_t port;
 
 /* ---- Help --------------------------------------------------------------- */
@@ -73,7 +72,7 @@ stats(void)
 {
   uvwheel_stats_t found;
 
-  uvwheel_get_stats(&wheel, &found);
+  uvwheel_get_stats(wheel, &found);
   return found;
 }
 
@@ -157,25 +156,24 @@ static void
 start(void)
 {
   static const uint64_t refreshes;
-  static const live_wheel_t shown = {"one", &wheel, &refreshes};
+  static const live_wheel_t shown = {"one", &page.wheel, &refreshes};
   static const server_options_t options = {.http_host = DEFAULT_HOST};
   uint64_t limit = descriptor_limit != 0 ? descriptor_limit : UINT64_MAX;
 
   virtual_time_set_ns(UINT64_C(1000000000));
   ck_assert_int_eq(uv_loop_init(&loop), 0);
-  ck_assert_int_eq(uvwheel_init(&loop, &wheel, NULL), 0);
-  ck_assert_int_eq(live_start(&wheel, &options, limit, &shown, 1, &live), 0);
+  page = (page_t){.live = NULL};
+  ck_assert_int_eq(page_start(&page, &loop, &options, limit, &shown, 1), 0);
   port = find_port();
 }
 
 static void
 stop_all(void)
 {
-  live_stop(live);
-  uvwheel_close(&wheel, NULL);
+  page_stop(&page);
   uv_run(&loop, UV_RUN_DEFAULT);
   ck_assert_int_eq(uv_loop_close(&loop), 0);
-  live_free(live);
+  page_free(&page);
 }
 
 /* ---- Requests ----------------------------------------------------------- */
@@ -339,7 +337,7 @@ START_TEST(a_frame_tells_of_an_earlier_stall)
   char figures[256]; /* of the JSON */
   uint64_t began_ms = uv_now(&loop);
 
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), 0);
+  ck_assert_int_eq(uvwheel_timer_init(wheel, &timer), 0);
   ck_assert_int_eq(
       uvwheel_timer_start(&timer, on_due, LIVE_JUDGE_MS, LIVE_JUDGE_MS), 0);
   jump(LIVE_JUDGE_MS + 16000);

@@ -11,7 +11,7 @@
 
 #include <uvwheel.h>
 
-#include "live/live-report.h"
+#include "live/live-wheels.h"
 #include "suite.h"
 
 #define WHEELS 3
