@@ -328,6 +328,25 @@ START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
 }
 END_TEST
 
+/* P4. In the one slot there is. */
+START_TEST(a_fifo_entry_that_waits_for_the_next_tick_keeps_its_place)
+{
+  item_t items[3];
+  core_t core;
+
+  open_core(&core, &(shape_t){TICK_MS, 1, UVWHEEL_FIFO});
+  insert(&core, &items[0].entry, 9);
+  insert(&core, &items[1].entry, 9);
+  postpone(&core, &items[1].entry, 10);
+  ck_assert_ptr_eq(expire(&core, 10), &items[0].entry);
+  insert(&core, &items[2].entry, 11);
+  expect_none(&core, 19);
+  ck_assert_ptr_eq(expire(&core, 20), &items[1].entry);
+  ck_assert_ptr_eq(expire(&core, 20), &items[2].entry);
+  close_core(&core);
+}
+END_TEST
+
 static void
 visit(core_t *core, unsigned count)
 {
@@ -401,6 +420,7 @@ main(void)
       EACH(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one,
            slot_kinds),
       TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion),
+      TEST(a_fifo_entry_that_waits_for_the_next_tick_keeps_its_place),
       TEST(fifo_entries_keep_their_order_in_walks),
       TEST(the_largest_tick_and_the_most_slots_work),
   };
