@@ -100,6 +100,7 @@
  *   shares of a lane that grow          an expiry takes 24.4 ns instead of 24.2
  *   a slot vacated by its last remove   a stop takes 12 ns instead of 3
  *   each entry unlinked by the pass     writes to neighbours that are cold
+ *   a list of what a walk visited       a walk goes through all entries twice
  *   2^20 slots                          a turn looks at 16,384 words of bits
  *   a hierarchy of wheels               moves each entry several times
  */

@@ -163,10 +163,9 @@ remove_entry(core_t *core, uvwheel_entry_t *entry)
 uvwheel_entry_t *
 take_due(core_t *core, uint64_t now_ms, uint64_t *budget)
 {
-  uvwheel_entry_t *entry =
-      uvwheel__core_next_ms(core) <= now_ms
-          ? uvwheel__core_find_due(core, now_ms, budget)
-          : NULL;
+  uvwheel_entry_t *entry = uvwheel__core_next_ms(core) <= now_ms
+                               ? uvwheel__core_find_due(core, now_ms, budget)
+                               : NULL;
 
   if (entry == NULL)
     return NULL;
