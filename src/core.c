@@ -165,14 +165,14 @@ uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
  * entries go to different lists. A FIFO slot's entries always go to the end of
  * the same list, which may have some that a walk has left behind. */
 static void
-take_unvisited(core_t *core, uint64_t number)
+take_unvisited(core_t *core, uint64_t slot_index)
 {
-  slot_t *slot = &core->slots[number];
+  slot_t *slot = &core->slots[slot_index];
   uvwheel_link_t *lane = slot->lanes;
 
   for (; lane != lane_at(slot, slot->lanes_used); lane++) {
     check_linked(core, lane);
-    splice_after(core->unvisited[number++ % MAX_LANES].prev, lane);
+    splice_after(core->unvisited[slot_index++ % MAX_LANES].prev, lane);
   }
 }
 
@@ -186,10 +186,10 @@ uvwheel__core_vacate_all(core_t *core)
   MUST_HOLD(list_is_empty(&core->due) && list_is_empty(&core->kept));
   for (; core->slots_in_use > 0; word = (word + 1) & (core->slot_mask / 64))
     while (core->occupied[word] != 0) {
-      uint64_t number = 64 * word + lowest_bit(core->occupied[word]);
+      uint64_t slot_index = 64 * word + lowest_bit(core->occupied[word]);
       if (core->active != 0)
-        take_unvisited(core, number);
-      uvwheel__core_vacate(core, number);
+        take_unvisited(core, slot_index);
+      uvwheel__core_vacate(core, slot_index);
     }
   core->pass_lanes = 0;
   if (core->active == 0) /* in a walk it stays, maybe too early */
@@ -208,9 +208,9 @@ uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 /* ---- The pass ----------------------------------------------------------- */
 
 static void
-take_lanes(core_t *core, uint64_t number)
+take_lanes(core_t *core, uint64_t slot_index)
 {
-  slot_t *slot = &core->slots[number];
+  slot_t *slot = &core->slots[slot_index];
   uint64_t i;
 
   MUST_HOLD(core->pass_lanes == 0 && slot->next_pass == core->hand);
@@ -219,7 +219,7 @@ take_lanes(core_t *core, uint64_t number)
     check_linked(core, &slot->lanes[i]);
     splice_after(&core->pending[i], &slot->lanes[i]);
   }
-  uvwheel__core_vacate(core, number);
+  uvwheel__core_vacate(core, slot_index);
 }
 
 /* Moves the hand to the next tick at which a slot wants a pass, if that is not
@@ -230,11 +230,11 @@ begin_pass(core_t *core, uint64_t now_ms)
   uint64_t end_tick = tick_after(core, now_ms);
 
   while (core->next_tick < end_tick) {
-    uint64_t number = core->next_tick & core->slot_mask;
+    uint64_t slot_index = core->next_tick & core->slot_mask;
     MUST_HOLD(core->next_tick > core->hand);
     core->hand = core->next_tick;
-    if (core->slots[number].next_pass == core->hand) {
-      take_lanes(core, number);
+    if (core->slots[slot_index].next_pass == core->hand) {
+      take_lanes(core, slot_index);
       return true;
     }
     core->next_tick = uvwheel__core_find_next_tick(core);
@@ -278,10 +278,10 @@ look_at(core_t *core, uvwheel_entry_t *entry, uint64_t pass_ms)
  * unlink of each would write to neighbours that are cold. Entries that are not
  * due take from the budget now, the others when they are handed out. */
 static NOINLINE void
-look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
+look_at_chunk(core_t *core, uint64_t max_looks, uint64_t *budget)
 {
   uint64_t pass_ms = hand_ms(core), lanes = core->pass_lanes;
-  uint64_t looked = 0, moved = 0, before, i;
+  uint64_t looked = 0, moved = 0, looked_before, i;
   uvwheel_link_t *ahead[MAX_LANES]; /* the next entry of each lane */
 
   for (i = 0; i < lanes; i++) {
@@ -289,8 +289,8 @@ look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
     ahead[i] = core->pending[i].next;
   }
   do {
-    before = looked;
-    for (i = 0; i < lanes && looked < most; i++) {
+    looked_before = looked;
+    for (i = 0; i < lanes && looked < max_looks; i++) {
       uvwheel_link_t *link = ahead[i];
       if (link == &core->pending[i])
         continue;
@@ -300,10 +300,10 @@ look_at_chunk(core_t *core, uint64_t most, uint64_t *budget)
       moved += !look_at(core, entry_of(link), pass_ms);
       looked++;
     }
-  } while (looked != before);
+  } while (looked != looked_before);
   for (i = 0; i < lanes; i++)
     join(&core->pending[i], ahead[i]);
-  MUST_HOLD(looked <= most && moved <= *budget);
+  MUST_HOLD(looked <= max_looks && moved <= *budget);
   core->stats.examined += looked;
   *budget -= moved;
 }
@@ -377,12 +377,12 @@ uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
 /* Moves the hand until an entry is found that is due by now. The entry stays
  * active. (What it calls is not inlined: else each call that finds an entry at
  * once saves more registers, and an expiry takes ten instructions more.)
- * The first look takes at most `most` entries. While that is less than a chunk,
- * each next look takes twice as many: a draw of one timer should look at few
- * that it does not need, but find its way through many that were postponed as
- * fast as an expiry does. */
+ * The first look takes at most `max_looks` entries. While that is less than a
+ * chunk, each next look takes twice as many: a draw of one timer should look at
+ * few that it does not need, but find its way through many that were postponed
+ * as fast as an expiry does. */
 static uvwheel_entry_t *
-find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
+find_due(core_t *core, uint64_t now_ms, uint64_t max_looks, uint64_t *budget)
 {
   MUST_HOLD(core->pass_lanes == 0 || hand_ms(core) <= now_ms);
   for (;;) {
@@ -400,9 +400,9 @@ find_due(core_t *core, uint64_t now_ms, uint64_t most, uint64_t *budget)
     }
     if ((!end_pass_if_over(core) && !begin_pass(core, now_ms)) || *budget == 0)
       return NULL;
-    look_at_chunk(core, min_of(most, *budget), budget);
-    if (most < CHUNK)
-      most *= 2;
+    look_at_chunk(core, min_of(max_looks, *budget), budget);
+    if (max_looks < CHUNK)
+      max_looks *= 2;
   }
 }
 

@@ -141,14 +141,14 @@ has_pass_by(const slot_t *slot, uint64_t tick)
 void uvwheel__core_plan_pass(core_t *core, uint64_t tick);
 /* Marks a slot as not occupied.
  * Requires: it is occupied, and has no entry. */
-void uvwheel__core_vacate(core_t *core, uint64_t number);
+void uvwheel__core_vacate(core_t *core, uint64_t slot_index);
 /* Returns the tick of the next pass if that is within a round; else some tick
  * after the hand that is not after the next pass. Vacates empty slots. */
 uint64_t uvwheel__core_find_next_tick(core_t *core);
 /* Returns how many entries wait in a slot. Adds to *later how many of them are
  * due in later rounds than this one, and raises *most_rounds to the most rounds
  * that any of them has to go. */
-uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t number,
+uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
                                   uint64_t now_ms, uint64_t *later,
                                   uint64_t *most_rounds);
 

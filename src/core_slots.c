@@ -25,13 +25,13 @@ is_slot_empty(slot_t *slot)
 void
 uvwheel__core_plan_pass(core_t *core, uint64_t tick)
 {
-  uint64_t number = tick & core->slot_mask, word = number / 64;
-  slot_t *slot = &core->slots[number];
+  uint64_t slot_index = tick & core->slot_mask, word = slot_index / 64;
+  slot_t *slot = &core->slots[slot_index];
 
   MUST_HOLD(tick >= core->hand && !has_pass_by(slot, tick));
   if (tick < core->soonest[word])
     core->soonest[word] = tick;
-  core->occupied[word] |= UINT64_C(1) << (number % 64);
+  core->occupied[word] |= UINT64_C(1) << (slot_index % 64);
   if (slot->next_pass == 0) {
     core->slots_in_use++;
     slot->lanes_used = FIRST_LANE;
@@ -41,16 +41,16 @@ uvwheel__core_plan_pass(core_t *core, uint64_t tick)
 }
 
 void
-uvwheel__core_vacate(core_t *core, uint64_t number)
+uvwheel__core_vacate(core_t *core, uint64_t slot_index)
 {
-  uint64_t word = number / 64;
+  uint64_t word = slot_index / 64;
 
-  MUST_HOLD(core->slots[number].next_pass != 0);
-  MUST_HOLD(is_slot_empty(&core->slots[number]));
-  core->occupied[word] &= ~(UINT64_C(1) << (number % 64));
+  MUST_HOLD(core->slots[slot_index].next_pass != 0);
+  MUST_HOLD(is_slot_empty(&core->slots[slot_index]));
+  core->occupied[word] &= ~(UINT64_C(1) << (slot_index % 64));
   if (core->occupied[word] == 0)
     core->soonest[word] = NEVER;
-  core->slots[number].next_pass = 0;
+  core->slots[slot_index].next_pass = 0;
   core->slots_in_use--;
 }
 
@@ -67,10 +67,10 @@ search_word(core_t *core, uint64_t word, uint64_t first, uint64_t end)
 
   bits = bits >> first | bits << (-first % 64);
   for (; bits != 0; bits &= bits - 1) {
-    uint64_t number = 64 * word + (first + lowest_bit(bits)) % 64;
-    slot_t *slot = &core->slots[number];
+    uint64_t slot_index = 64 * word + (first + lowest_bit(bits)) % 64;
+    slot_t *slot = &core->slots[slot_index];
     if (is_slot_empty(slot))
-      uvwheel__core_vacate(core, number);
+      uvwheel__core_vacate(core, slot_index);
     else
       soonest = min_of(soonest, slot->next_pass);
     if (soonest <= end)
@@ -120,14 +120,15 @@ uvwheel__core_find_next_tick(core_t *core)
 /* ---- Counting ----------------------------------------------------------- */
 
 uint64_t
-uvwheel__core_count_slot(const core_t *core, uint64_t number, uint64_t now_ms,
-                         uint64_t *later, uint64_t *most_rounds)
+uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
+                         uint64_t now_ms, uint64_t *later,
+                         uint64_t *most_rounds)
 {
-  slot_t *slot = &core->slots[number];
+  slot_t *slot = &core->slots[slot_index];
   uvwheel_link_t *lane, *link;
   uint64_t count = 0;
 
-  MUST_HOLD(number <= core->slot_mask);
+  MUST_HOLD(slot_index <= core->slot_mask);
   if (slot->next_pass == 0)
     return 0;
   for (lane = slot->lanes; lane != lane_at(slot, slot->lanes_used); lane++)
