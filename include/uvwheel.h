@@ -306,7 +306,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * stays active is visited exactly once; another one that is started, restarted
  * or becomes due earlier in cb may be visited or not. A walk inside a walk does
  * nothing. A walk ends a uvwheel_fire_soonest that is under way.
- * Cost: O(active timers + slots in use + slots / 64), some 50 ns for each of a
+ * Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each of a
  * million timers. A slot is in use if timers were put there since the hand
  * passed it last, even if they have been stopped. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
@@ -325,9 +325,11 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * it due earlier than it was or later than all chosen timers. (Timers due at
  * 2^63 ms or later do not fire.) Called from one of its own callbacks, or from
  * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
- * it. A repeating timer keeps its beat. Cost: O(count) and the callbacks.
- * Timers on the way that were refreshed, or wait for a later round, are
- * examined too; with UVWHEEL_FIFO each time. */
+ * it. A repeating timer keeps its beat.
+ * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
+ * wait for a later round, are examined too; with UVWHEEL_FIFO each time. The
+ * first call after a million timers of one tick were refreshed takes 10 to 35
+ * ms. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -387,7 +389,7 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
 /* Stops the timer: its callback is not called any more, not even if it was due
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
  * for a timer that is not active, or closed. Errors: UV_EINVAL.
- * Cost: O(1). The stop of the last active timer adds one uv_timer_stop, 7 to 22
+ * Cost: O(1). The stop of the last active timer adds one uv_timer_stop, 2 to 7
  * ns per slot in use, and a look at slots / 64 words (see uvwheel_walk). */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
