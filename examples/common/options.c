@@ -20,45 +20,33 @@ static const option_row_t help_row = {
 
 /* ---- Help --------------------------------------------------------------- */
 
-static size_t
-width_of(const option_row_t *row)
-{
-  return strlen("  --") + strlen(row->name) +
-         (row->value == NULL ? 0 : 1 + strlen(row->value));
-}
+#define COLUMN 23 /* where the help of an option begins */
 
 static void
-show_row(const option_row_t *row, int column)
+show_row(const option_row_t *row)
 {
-  const char *line = row->help;
+  const char *value = row->value != NULL ? row->value : "";
+  int width = COLUMN - (int)(strlen("  -- ") + strlen(row->name));
 
-  announce("  --%s%s%s%*s", row->name, row->value == NULL ? "" : " ",
-           row->value == NULL ? "" : row->value, column - (int)width_of(row),
-           "");
-  for (;;) {
+  announce("  --%s %-*s", row->name, width, value);
+  for (const char *line = row->help;;) {
     int length = (int)strcspn(line, "\n");
     announce("%.*s\n", length, line);
     if (line[length] == '\0')
       return;
     line += length + 1;
-    announce("%*s", column, "");
+    announce("%*s", COLUMN, "");
   }
 }
 
 _Noreturn static void
 show_help(const command_line_t *line)
 {
-  size_t widest = 0;
-
-  for (size_t i = 0; i < line->count; i++)
-    if ((line->rows[i].programs & line->program) != 0 &&
-        width_of(&line->rows[i]) > widest)
-      widest = width_of(&line->rows[i]);
   announce("Usage: %s [OPTION]...\n%s\n", program, line->description);
   for (size_t i = 0; i < line->count; i++)
     if ((line->rows[i].programs & line->program) != 0)
-      show_row(&line->rows[i], (int)widest + 2);
-  show_row(&help_row, (int)widest + 2);
+      show_row(&line->rows[i]);
+  show_row(&help_row);
   announce("\n%s", line->ending);
   exit(EXIT_SUCCESS);
 }
