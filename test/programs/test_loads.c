@@ -193,8 +193,6 @@ END_TEST
 #define MISSING "an idle connection was never closed"
 #define LOST "an echo did not come back"
 #define GARBLED "an echo differs from what was sent"
-#define FLOOD \
-  "--timeout 10000 --chatty 100 --flood 60 --newcomers 20 --duration 2"
 static const struct {
   const pair_t *pair;
   const char *promise;
@@ -210,8 +208,6 @@ static const struct {
     {&tcp, CLOSED, "--timeout 200", "--timeout 0 --duration 3"},
     {&tcp, MISSING, "--timer none", "--timeout 500 --chatty 0 --patience 500"},
     {&tcp, MISSING, "--timer none", "--timeout 500 --churn --patience 500"},
-    {&tcp, "a newcomer was not served", "--timeout 600000 --max-connections 60",
-     FLOOD},
     {&udp, CLOSED, "--timeout 100 --tick 10",
      "--timeout 4000 --chatty 100 --interval 500 --duration 2"},
     {&udp, MISSING, "--timeout 600000",
@@ -298,17 +294,6 @@ START_TEST(a_server_that_cannot_be_signalled_is_not_judged)
 END_TEST
 
 /* Its flooders have 12 s until they say something. */
-START_TEST(a_full_server_that_sheds_serves_newcomers)
-{
-  meet("--timeout 60000 --max-connections 60 --shed", 10, FLOOD);
-  assert_good();
-  ck_assert_uint_eq(number_of(result.out, "served"), 20);
-  stop_well(&server, SIGTERM, &result);
-  ck_assert_uint_gt(number_of(result.out, "shed"), 0);
-  ck_assert_uint_eq(number_of(result.out, "turned_away"), 0);
-}
-END_TEST
-
 /* ---- The test as a bad TCP server --------------------------------------- */
 
 static const struct {
@@ -550,7 +535,6 @@ main(void)
       {a_stall_closes_no_peer_of_a_wheel_but_those_of_libuv_timers, 0, 9},
       TEST(a_load_that_is_interrupted_thaws_the_server),
       TEST(a_server_that_cannot_be_signalled_is_not_judged),
-      TEST(a_full_server_that_sheds_serves_newcomers),
       {a_server_or_a_load_that_was_stopped_is_no_fault, 0, 4},
   };
 

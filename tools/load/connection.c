@@ -23,13 +23,6 @@ is_probe(const load_t *load, const connection_t *connection)
   return connection == &load->connections[PROBE];
 }
 
-/* Is it one that the server has to close? */
-static int
-is_silent(const connection_t *connection)
-{
-  return connection->role == REGULAR && !connection->chatty;
-}
-
 /* ---- The end ----------------------------------------------------------- */
 
 static void
@@ -45,7 +38,7 @@ leave(connection_t *connection)
 
   if (connection->state == OPEN) {
     load->open--;
-    load->silent -= (uint64_t)is_silent(connection);
+    load->silent -= !connection->chatty;
   }
   connection->state = CLOSING;
 }
@@ -69,7 +62,7 @@ reset_connection(connection_t *connection)
 void
 close_everything(load_t *load)
 {
-  for (uint64_t i = 0; i < load->room; i++) {
+  for (uint64_t i = 0; i < load->total; i++) {
     connection_t *connection = &load->connections[i];
     if (connection->state == CONNECTING || connection->state == OPEN)
       close_connection(connection);
@@ -163,11 +156,6 @@ check_echo(load_t *load, connection_t *connection, const char *bytes,
     return;
   uint64_t now_ns = uv_hrtime();
   judge_echo(&load->judge, connection->sent_ns, now_ns);
-  if (connection->role == NEWCOMER) {
-    load->served++;
-    close_connection(connection);
-    return;
-  }
   connection->heard_ns = connection->sent_ns;
   connection->length = 0;
   connection->echoed = 0;
@@ -195,7 +183,7 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
     return;
   if (connection->length != 0)
     judge_answer(&load->judge, connection->sent_ns, uv_hrtime());
-  if (!is_probe(load, connection) && connection->role == REGULAR)
+  if (!is_probe(load, connection))
     judge_closed(&load->judge, connection->chatty, connection->length != 0,
                  connection->heard_ns, uv_hrtime());
   close_connection(connection);
@@ -222,11 +210,7 @@ plan_first_message(load_t *load, connection_t *connection)
                           : timeout_ns / 2;
 
   connection->send_at_ns = uv_hrtime();
-  if (connection->role == NEWCOMER)
-    send_message(load, connection);
-  else if (connection->role == FLOODER)
-    connection->send_at_ns = NEVER;
-  else if (load->options.are_together && !connection->chatty)
+  if (load->options.are_together && !connection->chatty)
     connection->send_at_ns = TOGETHER;
   else
     connection->send_at_ns += random_below(load, first_ns);
@@ -252,7 +236,7 @@ on_connect(uv_connect_t *request, int status)
   plan_first_message(load, connection);
   load->connecting--;
   load->open++;
-  load->silent += (uint64_t)is_silent(connection);
+  load->silent += !connection->chatty;
   connect_more(load);
 }
 
@@ -291,12 +275,8 @@ connect_one(load_t *load, uint64_t index)
   }
   connection->state = CONNECTING;
   connection->tcp.data = load;
-  if (index >= load->total)
-    connection->role =
-        index < load->total + load->options.flood ? FLOODER : NEWCOMER;
-  else
-    connection->chatty =
-        index == PROBE || (index - 1) * percent / 100 != index * percent / 100;
+  connection->chatty =
+      index == PROBE || (index - 1) * percent / 100 != index * percent / 100;
   load->connecting++;
   error = choose_source(connection, index);
   connection->heard_ns = uv_hrtime();

@@ -23,13 +23,11 @@
 typedef struct load_s load_t;
 
 typedef enum { UNUSED, CONNECTING, OPEN, CLOSING } state_t;
-typedef enum { REGULAR, FLOODER, NEWCOMER } role_t;
 
 typedef struct connection_s {
   uv_tcp_t tcp; /* its data points to the load */
   uv_connect_t connect;
   state_t state;
-  role_t role;
   int chatty;
   uint64_t heard_ns;   /* see judge.h */
   uint64_t sent_ns;    /* before the last message was sent */
@@ -50,18 +48,15 @@ struct load_s {
   unsigned short random[3];
   connection_t *connections;
 
-  uint64_t total;   /* connections, the probe included          */
-  uint64_t room;    /* and for flooders and newcomers after them */
+  uint64_t total;   /* connections, the probe included */
   uint64_t started; /* connections begun               */
   uint64_t connecting;
   uint64_t open;
-  uint64_t silent;        /* open ones that are to be closed by the server */
-  uint64_t running_ns;    /* since when all are connected, or 0  */
-  uint64_t draining_ns;   /* since when nothing more is sent, or 0 */
-  uint64_t drained_ns;    /* since when the probe is alone, or 0 */
-  uint64_t present_ns;    /* the server certainly was there after that */
-  uint64_t flooder_at_ns; /* when the next one is due */
-  uint64_t served;        /* newcomers that got their echo */
+  uint64_t silent;      /* open ones that are to be closed by the server */
+  uint64_t running_ns;  /* since when all are connected, or 0  */
+  uint64_t draining_ns; /* since when nothing more is sent, or 0 */
+  uint64_t drained_ns;  /* since when the probe is alone, or 0 */
+  uint64_t present_ns;  /* the server certainly was there after that */
   int failed;
 
   char read_buffer[65536]; /* checked before the next read */

@@ -13,11 +13,6 @@
  * With --stall the server is blocked for some seconds, in which the chatty
  * ones speak on.
  *
- * With --flood there are more silent connections than the server has places
- * for. They say nothing, and connect again when they are closed. Meanwhile
- * newcomers connect, one after the other: each wants the echo of one message,
- * and then leaves. All of them have to be served.
- *
  * One timer paces all connections: every 10 ms it looks at each of them. One
  * more connection, the probe, sends a message each time, and so measures how
  * long the server's loop lagged. Before the verdict it connects anew: if that
@@ -69,8 +64,8 @@ is_overdue(const load_t *load, const connection_t *connection, uint64_t now_ns)
 {
   const judge_t *judge = &load->judge;
 
-  return connection->role == REGULAR && !connection->chatty &&
-         judge->timeout_ns != 0 && connection->send_at_ns == NEVER &&
+  return !connection->chatty && judge->timeout_ns != 0 &&
+         connection->send_at_ns == NEVER &&
          now_ns - connection->heard_ns >
              judge->timeout_ns + judge_allowed_ns(judge) + patience_ns(load);
 }
@@ -93,53 +88,10 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
   }
 }
 
-/* In this time all flooders connect, and then again: so slowly that a server
- * that closes the idlest never gets to the chatty ones. */
-static uint64_t
-flood_ns(const load_t *load)
-{
-  return 4 * load->options.interval_ms * NS_PER_MS;
-}
-
-/* Flooders come evenly, and not all at once after this process was stopped. */
-static int
-is_flooder_due(load_t *load, uint64_t now_ns)
-{
-  uint64_t most_ns = 2 * PACE_MS * NS_PER_MS;
-
-  if (load->connecting >= CONNECTING_AT_ONCE || load->flooder_at_ns > now_ns)
-    return 0;
-  if (load->flooder_at_ns < now_ns - most_ns)
-    load->flooder_at_ns = now_ns - most_ns;
-  load->flooder_at_ns += flood_ns(load) / load->options.flood;
-  return 1;
-}
-
-/* Is it time for a flooder, or for a newcomer, which comes once? Newcomers come
- * evenly over the duration. */
-static int
-is_guest_due(load_t *load, const connection_t *guest, uint64_t now_ns)
-{
-  uint64_t number = (uint64_t)(guest - load->connections) - load->total;
-  uint64_t ran_ns = now_ns - load->running_ns;
-  uint64_t flood = load->options.flood;
-
-  if (load->running_ns == 0 || load->draining_ns != 0)
-    return 0;
-  if (number < flood)
-    return is_flooder_due(load, now_ns);
-  return guest->heard_ns == 0 && ran_ns >= flood_ns(load) &&
-         ran_ns - flood_ns(load) >= load->options.duration_s * NS_PER_S /
-                                        load->options.newcomers *
-                                        (number - flood);
-}
-
 /* Does a new connection take the place of this one, which is gone? */
 static int
 is_replaced(load_t *load, const connection_t *connection, uint64_t now_ns)
 {
-  if (connection >= load->connections + load->total)
-    return is_guest_due(load, connection, now_ns);
   return is_probe(load, connection) ||
          (is_churning(load, now_ns) && load->connecting < CONNECTING_AT_ONCE);
 }
@@ -147,7 +99,7 @@ is_replaced(load_t *load, const connection_t *connection, uint64_t now_ns)
 static void
 pace_connections(load_t *load, uint64_t now_ns)
 {
-  for (uint64_t i = 0; i < load->room && !load->failed; i++) {
+  for (uint64_t i = 0; i < load->total && !load->failed; i++) {
     connection_t *connection = &load->connections[i];
     if (connection->state == OPEN)
       pace_open(load, connection, now_ns);
@@ -191,8 +143,6 @@ change_phase(load_t *load, uint64_t now_ns)
 {
   uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
-  if (load->options.newcomers != 0)
-    duration_ns += flood_ns(load);
   if (load->running_ns == 0) {
     if (is_connected(load)) {
       load->running_ns = now_ns;
@@ -246,28 +196,14 @@ start(load_t *load)
   connect_more(load);
 }
 
-/* Returns 0 if every promise was kept. */
-static int
-report(load_t *load)
-{
-  const options_t *options = &load->options;
-
-  if (options->newcomers != 0)
-    printf("flood newcomers=%" PRIu64 " served=%" PRIu64 "\n",
-           options->newcomers, load->served);
-  load->judge.unserved = options->newcomers - load->served;
-  return judge_report(&load->judge);
-}
-
 static int
 run(load_t *load)
 {
   const options_t *options = &load->options;
 
   load->total = options->count + 1;
-  load->room = load->total + options->flood + options->newcomers;
-  need_descriptors(load->room + SPARE_DESCRIPTORS);
-  load->connections = calloc(load->room, sizeof(*load->connections));
+  need_descriptors(load->total + SPARE_DESCRIPTORS);
+  load->connections = calloc(load->total, sizeof(*load->connections));
   if (load->connections == NULL) {
     complain("out of memory");
     return EXIT_FAILURE;
@@ -276,7 +212,7 @@ run(load_t *load)
   start(load);
   run_to_end(&load->loop);
   if (!load->failed)
-    load->failed = report(load) != 0;
+    load->failed = judge_report(&load->judge) != 0;
   free(load->connections);
   return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -228,7 +228,6 @@ judge_report(const judge_t *judge)
                   "a peer that spoke got no answer, and was closed");
   count += broken(judge->lost, "an echo did not come back");
   count += broken(judge->garbled, "an echo differs from what was sent");
-  count += broken(judge->unserved, "a newcomer was not served");
   if (count == 0 && is_lateness_judged)
     complain("the server kept every promise");
   else if (count == 0)

@@ -66,9 +66,8 @@ typedef struct judge_s {
   uint64_t missing; /* silent connections that were never closed */
   uint64_t wrong;   /* chatty connections that were closed       */
   uint64_t starved;
-  uint64_t garbled;  /* echoes that differ from what was sent */
-  uint64_t lost;     /* echoes that did not come           */
-  uint64_t unserved; /* newcomers that got none           */
+  uint64_t garbled; /* echoes that differ from what was sent */
+  uint64_t lost;    /* echoes that did not come              */
   uint64_t echoes;
   uint64_t longest_echo_ns;
   uint64_t awake_ns;         /* when the client's loop last woke him */

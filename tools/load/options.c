@@ -42,14 +42,6 @@ static const option_row_t rows[] = {
     {IDLE_LOAD, "together", NULL,
      "all silent connections send their message at once",
      OPTION_FIELD(options_t, are_together)},
-    {IDLE_LOAD, "flood", "N",
-     "open so many more, silent connections to fill the\n"
-     "server, and open them again when it closes them (0)",
-     NUMBER(flood, 0, 1000000)},
-    {IDLE_LOAD, "newcomers", "N",
-     "then open so many, which wait for one echo and close; the\n"
-     "server has to serve them all (0)",
-     NUMBER(newcomers, 0, 1000000)},
     {BOTH, "stall", "S",
      "block the server for so many seconds, while the chatty\n"
      "ones keep sending (never)",
@@ -117,15 +109,6 @@ check_stall(options_t *options)
   options->patience_ms += options->stall_s * 1000;
 }
 
-/* A full server may close the idlest, which the silent ones are. */
-static void
-check_flood(const options_t *options)
-{
-  if (options->flood != 0 &&
-      (options->chatty_percent != 100 || options->churns))
-    usage_error("--flood goes with --chatty 100 and without --churn");
-}
-
 void
 parse_options(int argc, char **argv, unsigned load, options_t *options)
 {
@@ -158,5 +141,4 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
             : options->timeout_ms / 6;
   check_interval(options);
   check_stall(options);
-  check_flood(options);
 }
