@@ -26,7 +26,7 @@ typedef struct connection_s {
   uvwheel_timer_t network; /* in its place */
 } connection_t;
 
-static connection_t *watched;
+static connection_t connections[PEERS], *watched = &connections[PEERS - 1];
 static unsigned answers = 2; /* that it will give */
 static unsigned unused;      /* how many peers were closed for that */
 static crowd_t pings;
@@ -44,7 +44,6 @@ close_connection(connection_t *connection)
   uvwheel_timer_close(&connection->alive);
   uvwheel_timer_close(&connection->use);
   uvwheel_timer_close(&connection->network);
-  free(connection);
 }
 
 static void
@@ -84,11 +83,9 @@ receive(connection_t *connection, int is_pong)
     uvwheel_timer_refresh(&connection->use);
 }
 
-static connection_t *
-open_connection(void)
+static void
+open_connection(connection_t *connection)
 {
-  connection_t *connection = allocate(sizeof(*connection));
-
   connection->alive.data = connection->use.data = connection->network.data =
       connection;
   uvwheel_timer_init(&wheel, &connection->alive);
@@ -97,7 +94,6 @@ open_connection(void)
   uvwheel_timer_start(&connection->alive, on_alive, random_below(QUIET_MS),
                       QUIET_MS);
   uvwheel_timer_start(&connection->use, on_unused, UNUSED_MS, 0);
-  return connection;
 }
 
 /* ---- The peers, in place of a network ------------------------------------ */
@@ -121,7 +117,7 @@ main(void)
 {
   begin(&(uvwheel_options_t){.tick_ms = 10});
   for (int i = 0; i < PEERS; i++)
-    watched = open_connection();
+    open_connection(&connections[i]);
   uv_run(&loop, UV_RUN_DEFAULT); /* until no timer is active */
   printf("%u pings in 100 ms at most, %u unused\n", pings.most, unused);
   return end();

@@ -4,10 +4,9 @@
  * answer slowly, and the peer whose bytes the server itself does not read.
  *
  * So on_idle asks first whether the peer has taken anything since it asked
- * last, and whether it is the server that does not read. A peer that is stuck
- * is closed after one to two timeouts. (What a peer sends refreshes the timer
- * only while nothing is left to be written, or a stuck peer that talks would
- * stay.)
+ * last, and whether it is the server that does not read. A stuck peer is closed
+ * after one to two timeouts. (What it sends refreshes the timer only while
+ * nothing is left to be written, or a stuck peer that talks would stay.)
  *
  * The kernel takes up to 4 MB in place of the peer. So what counts is what the
  * peer has acknowledged. Where the kernel does not tell that, its buffer is
@@ -48,15 +47,14 @@ typedef struct connection_s {
 static char bytes[ANSWER];
 
 static size_t
-count_unacknowledged(const connection_t *connection)
+count_unacknowledged(uv_tcp_t *tcp)
 {
-  const uv_tcp_t *stream = &connection->stream;
-  size_t count = uv_stream_get_write_queue_size((const uv_stream_t *)stream);
+  size_t count = uv_stream_get_write_queue_size((uv_stream_t *)tcp);
 #ifdef SIOCOUTQ
   uv_os_fd_t descriptor;
   int in_kernel;
 
-  if (uv_fileno((const uv_handle_t *)stream, &descriptor) == 0 &&
+  if (uv_fileno((uv_handle_t *)tcp, &descriptor) == 0 &&
       ioctl(descriptor, SIOCOUTQ, &in_kernel) == 0)
     count += (size_t)in_kernel;
 #endif
@@ -69,7 +67,7 @@ static void
 on_idle(uvwheel_timer_t *timer)
 {
   connection_t *connection = timer->data;
-  size_t left = count_unacknowledged(connection);
+  size_t left = count_unacknowledged(&connection->stream);
   size_t moved = connection->written - left;
 
   if (moved != connection->moved || (connection->is_unread && left == 0)) {
