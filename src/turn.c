@@ -156,8 +156,8 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
 
 /* Puts a timer back that has expired, if it waited when the last stall was
  * noticed and was not put back since its last start or refresh: by as much as
- * the stall says, but not beyond what a refresh at the end of the stall would
- * have given. Returns whether it did. */
+ * the stall says, but to no later than the end of the stall plus what the timer
+ * waits for. Returns whether it did. */
 static bool
 put_back(uvwheel_state_t *state, uvwheel_timer_t *timer)
 {
