@@ -56,8 +56,8 @@
  * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
  *   ready or waiting to be registered, and no request queued. If I/O is always
  *   ready, it fires after two polls and a quarter of a tick (25 to 250 ms).
- *   This wait starts over, at most once, if timer or close callbacks block the
- *   loop for more than 25 ms. Whatever the loop has read by then counts.
+ *   This wait starts over, at most once, if more than 25 ms pass between two
+ *   polls. Whatever the loop has read by then counts.
  *   - The loop has stalled for S ms if the wheel is looked at S ms late, and S
  *     is more than stall_ms, no matter what has blocked or frozen it.
  *   - A timer that was waiting then is put back when it expires: by S +
@@ -69,7 +69,7 @@
  *   - S is counted from the look that was missed: at the next tick with a timer
  *     or, while polls return, half-way to it. So S may be less than the block.
  *     A stall that ends before that look is not noticed. It leaves half of the
- *     way to the tick, or more.
+ *     way to the tick, unless it has begun in the first poll after a sleep.
  *   - A program stalls that calls uv_run() by hand, more than stall_ms later
  *     than uv_backend_timeout() told, or that starts a timer when uv_now() is
  *     older than that. A timer whose slow callback starts it again may be put
@@ -80,9 +80,10 @@
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel
  *   has one turn per poll.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
- *   loop only at ticks for which a timer was started and, beside I/O, for a
- *   handful of looks (P6). A turn that is on time adds no poll. A tick at which
- *   all timers turn out to be refreshed adds no system call.
+ *   loop only at ticks for which a timer was started and, if the loop polls
+ *   meanwhile, for a handful of looks (P6). A turn that is on time adds no
+ * poll. A tick at which up to 256 timers turn out to be refreshed, and no other
+ * is due, adds no system call.
  * - P10. A wheel does not age. The cost of a call does not depend on how long
  *   the wheel has run.
  */

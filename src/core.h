@@ -269,8 +269,9 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
  * by then, which stays active; NULL if there is none, or *budget is 0. Each
  * entry that is looked at in vain takes one from *budget.
+ * Until the caller hands it out or moves it, the next call returns it again.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
- * tells). The caller hands out or moves what is returned before it asks again.
+ * tells).
  * Ensures: if *budget has become 0 and something is left,
  * uvwheel__core_next_ms is not after now_ms; else it is. */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,

@@ -179,11 +179,10 @@ put_back(uvwheel_state_t *state, uvwheel_timer_t *timer)
   return true;
 }
 
-/* A turn that began at began_ms is over. If it took long, the loop has stalled,
- * and libuv has to know the time: else the next poll would sleep for as long
- * again. */
-static void
-end_batch(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
+/* A turn that began at began_ms is over. Returns whether it has stalled the
+ * loop: then the loop's time is older than awaited_ms. */
+static bool
+end_turn(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
 {
   uint64_t took_ns, late_ms;
 
@@ -193,33 +192,36 @@ end_batch(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
       took_ns > 2 * UINT64_C(1000000) * state->options.turn_ms)
     state->core.stats.turns_overrun++;
   if (is_closing(state))
-    return;
+    return false;
   late_ms = max_of(took_ns / 1000000, excess(loop_now(state), began_ms));
-  if (UNLIKELY(is_stall(state, late_ms))) {
-    uv_update_time(state->loop);
-    uvwheel__look(state, loop_now(state), late_ms);
-  }
+  if (LIKELY(!is_stall(state, late_ms)))
+    return false;
+  uvwheel__look(state, began_ms + late_ms, late_ms);
+  return true;
 }
 
 /* Fires the timers that are due by until_ms, if any, or puts them back. Returns
- * whether any timer is due afterwards; false if the wheel is closing. A clock
- * that steps back ends the turn: no timer fires with time remaining. */
+ * whether the next poll must not wait: a timer is due, or the turn has stalled
+ * the loop, which would let the poll sleep for as long again. False if the
+ * wheel is closing. A clock that steps back ends the turn: no timer fires with
+ * time remaining. */
 static bool
 run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
 {
-  uint64_t began_ms = loop_now(state);
+  uint64_t began_ms = loop_now(state), found = 0;
   uint64_t limit_ms = without_lag(state, until_ms);
   uvwheel_entry_t *entry;
+  bool has_stalled;
   batch_t batch;
 
   if (until_ms > began_ms || !needs_turn_by(state, until_ms))
     return needs_turn_by(state, began_ms);
-  state->core.stats.turns++;
   uvwheel__begin_batch(&batch);
   while (!is_closing(state) && until_ms <= loop_now(state)) {
     entry = uvwheel__core_find_due(&state->core, limit_ms, &budget);
     if (entry == NULL)
       break;
+    found++;
     budget--;
     MUST_HOLD(entry->due_ms < limit_ms);
     if (!put_back(state, timer_of(entry))) {
@@ -231,11 +233,12 @@ run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
     if (count_callback(state, &batch))
       budget = 0;
   }
-  end_batch(state, &batch, began_ms);
-  if (is_closing(state) || !needs_turn_by(state, loop_now(state)))
+  state->core.stats.turns += found != 0;
+  has_stalled = end_turn(state, &batch, began_ms);
+  if (is_closing(state) || state->core.active == 0)
     return false;
   state->core.stats.turns_cut += needs_turn_by(state, until_ms);
-  return true;
+  return has_stalled || needs_turn_by(state, loop_now(state));
 }
 
 /* ---- Listening ----------------------------------------------------------- */
@@ -325,27 +328,36 @@ continue_spell(uvwheel_state_t *state)
     uvwheel__rearm(state);
 }
 
-/* The driver is due. Moves timers that were refreshed, and listens if one is
- * really due. */
+/* Looks at up to MAX_LOOKS timers that may be due, and moves those that were
+ * refreshed. Returns whether any may be due still. */
+static bool
+look_for_due(uvwheel_state_t *state, uint64_t *budget)
+{
+  uint64_t now_ms = loop_now(state), looks = min_of(*budget, MAX_LOOKS);
+
+  if (!needs_turn_by(state, now_ms))
+    return false;
+  *budget -= looks;
+  (void)uvwheel__core_find_due(&state->core, without_lag(state, now_ms),
+                               &looks);
+  *budget += looks;
+  return needs_turn_by(state, now_ms);
+}
+
+/* The driver is due: listens if a timer is. */
 static void
 prepare_turn(uvwheel_state_t *state)
 {
   uint64_t now_ms = loop_now(state);
   uint64_t late_ms = now_ms - state->wake.awaited_ms;
-  uint64_t budget = state->options.turn_budget;
-  uint64_t looks = min_of(budget, MAX_LOOKS);
 
   MUST_HOLD(state->wake.phase != DISARMED && state->core.active != 0);
   uvwheel__look(state, now_ms, late_ms);
-  budget -= looks;
-  if (needs_turn_by(state, now_ms))
-    (void)uvwheel__core_find_due(&state->core, without_lag(state, now_ms),
-                                 &looks);
-  if (!needs_turn_by(state, now_ms)) {
+  state->turn.budget = state->options.turn_budget;
+  if (!look_for_due(state, &state->turn.budget)) {
     uvwheel__rearm(state);
     return;
   }
-  state->turn.budget = budget + looks;
   state->turn.heard_ms = ask_if_quiet(state, 0);
   if (late_ms != 0)
     uvwheel__let_others_first(state);
@@ -353,17 +365,19 @@ prepare_turn(uvwheel_state_t *state)
 
 /* ---- The handles --------------------------------------------------------- */
 
+/* If nothing was heard, a timer that is due waits for a spell. */
 void
 uvwheel__on_driver(uv_timer_t *driver)
 {
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, wake.driver);
   uint64_t heard_ms = is_watcher_waiting(state) ? 0 : state->turn.heard_ms;
-  uint64_t now_ms = loop_now(state);
+  uint64_t now_ms = loop_now(state), budget = state->options.turn_budget;
 
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
   state->turn.heard_ms = 0;
   uvwheel__look(state, now_ms, excess(now_ms, state->wake.awaited_ms));
-  if (run_turn(state, heard_ms, state->turn.budget)) {
+  if (heard_ms != 0 ? run_turn(state, heard_ms, state->turn.budget)
+                    : look_for_due(state, &budget)) {
     state->turn.wait_began_ms = NEVER;
     state->turn.wait_began_anew = false;
     uvwheel__begin_spell(state);

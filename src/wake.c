@@ -17,10 +17,10 @@
  *   poll returns          look       look  look tick
  *   |----------------------|----------|-----|----|
  *
- * A stall that ends before a look has left half of the way that it began in, or
- * more; one that ends after it is noticed. In a loop that only sleeps there are
- * no looks: a start does not arm one, and the driver is armed for the tick
- * unless polls have returned since it was armed last. */
+ * A stall that ends before a look, or soon after it, has left half of the way
+ * that it began in; any other is noticed. In a loop that only sleeps there are
+ * no looks: the driver is armed for the tick unless polls have returned since
+ * it was armed last. */
 
 #include "binding.h"
 
@@ -100,7 +100,7 @@ uvwheel__arm(uvwheel_state_t *state)
   else if (state->wake.phase == DISARMED ||
            (state->wake.phase != IN_SPELL &&
             add_ms(loop_now(state), latest_ms) < state->wake.awaited_ms))
-    start_driver(state, false);
+    start_driver(state, state->wake.phase == ARMED_FOR_LOOK);
 }
 
 void
