@@ -5,9 +5,8 @@
 usage: report.py DIRECTORY PLOTS [DOCUMENT]
 
 Prints the tables of the results.csv in DIRECTORY, as Markdown. Writes NAME.dat
-for plot.gp into PLOTS, for some workloads, and removes the plots of an earlier
-run from DIRECTORY. In the DOCUMENT replaces the table below each comment
-<!-- bench/run: TABLE -->."""
+for plot.gp into PLOTS, for some workloads. In the DOCUMENT replaces the table
+below each comment <!-- bench/run: TABLE -->."""
 
 import csv
 import pathlib
@@ -31,18 +30,18 @@ OPERATIONS = ["start shuffled", "refresh random", "stop shuffled",
               "close in memory order", "close shuffled"]
 ITERATIONS = ["nothing due", "one due", "one due beside far ones",
               "longest iteration", "a second at rest", "memory per timer"]
-ADDED = "timer per message"
+MESSAGE, ADDED = "message without timers", "timer per message"
+CONNECTIONS = {1000: "1,000 connections", 10000: "9,500 connections"}
 PLOTS = ["refresh random", "steady server", "expire"]
 SIZES = [1000, 10000, 100000, 1000000]
 # Of each table: its workloads, its columns, its numbers of timers.
 TABLES = {"summary": (["refresh random", "steady server", "start shuffled",
                        "stop shuffled", "expire", "longest iteration",
                        "memory per timer", ADDED], [*RIVALS][:-1], SIZES[1:2]),
-          "messages": (["message without timers", ADDED], [FLOOR, *RIVALS][:-1],
-                       SIZES[:2]),
           "operations": (OPERATIONS, RIVALS, SIZES),
           "iterations": (ITERATIONS, RIVALS, SIZES[1::2]),
-          "others": (OPERATIONS[:-1] + ITERATIONS[:-1], OTHERS, SIZES[1::2])}
+          "others": (OPERATIONS[:3] + ["steady server", "expire"]
+                     + ITERATIONS[2:5], OTHERS, SIZES[1::2])}
 
 
 def read(path):
@@ -52,7 +51,7 @@ def read(path):
         for row in csv.DictReader(file):
             key = row["rival"], row["workload"], int(row["n"])
             cells.setdefault(key, []).append(float(row["value"]))
-            units[row["workload"]] = row["unit"]
+            units[row["workload"]] = row["unit"].replace("us", "µs")
     return units, cells
 
 
@@ -62,30 +61,42 @@ def number(value):
     return f"{value:.2g}" if abs(value) >= 0.1 else f"{value:.2f}"
 
 
-def text(values, workload):
-    """Their median; where that may be noise, with the least and the most."""
-    shown = number(statistics.median(values))
-    if workload == ADDED:
-        shown += f" ({min(values):.2f} to {max(values):.2f})"
-    return shown
-
-
 def table(units, cells, name):
     workloads, rivals, sizes = TABLES[name]
     sizes = [n for n in sizes if any(key[2] == n for key in cells)]
-    heads = [f"**{rival}**" if rival == OURS else rival for rival in rivals]
-    lines = ["| | " + " | ".join(heads) + " |",
-             "|---|" + "---:|" * len(heads)]
+    heads = [" / ".join(f"{n:,}" for n in sizes), *rivals]
+    lines = ["| " + " | ".join(heads) + " |",
+             "|---|" + "---:|" * len(rivals)]
     for workload in workloads:
         lists = [[cells.get((rival, workload, n)) for n in sizes]
                  for rival in rivals]
         shown = [i for i in range(len(sizes)) if any(row[i] for row in lists)]
-        texts = [" / ".join(text(row[i], workload) if row[i] else "-" for i in shown)
-                 if any(row) else "" for row in lists]
+        texts = [" / ".join(number(statistics.median(row[i])) if row[i] else "-"
+                            for i in shown) if any(row) else "" for row in lists]
         if any(texts):
             lines.append(f"| {workload}, {units[workload]} | "
                          + " | ".join(texts) + " |")
-    return sizes, "\n".join(lines) + "\n" if lines[2:] else ""
+    return "\n".join(lines) + "\n" if lines[2:] else ""
+
+
+def message_table(cells):
+    """What a timer adds to a message, with the least and the most."""
+    plain = [[value for (_, workload, size), values in cells.items()
+              if (workload, size) == (MESSAGE, n) for value in values]
+             for n in CONNECTIONS]
+    if not all(plain):
+        return ""
+    lines = ["| µs per message | " + " | ".join(CONNECTIONS.values()) + " |",
+             "|---|---:|---:|", "| none | " + " | ".join(
+                 number(statistics.median(values)) for values in plain) + " |"]
+    for rival in [FLOOR, *RIVALS]:
+        added = [cells.get((rival, ADDED, n)) for n in CONNECTIONS]
+        if all(added):
+            lines.append(f"| {rival} | " + " | ".join(
+                f"{statistics.median(values):+.2f}"
+                f" ({min(values):+.2f} to {max(values):+.2f})"
+                for values in added) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def print_ratios(cells):
@@ -96,7 +107,7 @@ def print_ratios(cells):
                      for rival in PLOTTED if (rival, workload, n) in cells}
             if OURS in found and len(found) > 1:
                 print(f"{workload}, {n:,} timers: " + ", ".join(
-                    f"{rival} {median / found[OURS]:.2g}"
+                    f"{rival} {number(median / found[OURS])}"
                     for rival, median in found.items() if rival != OURS))
 
 
@@ -113,7 +124,7 @@ def print_faster_rivals(cells):
     """A line for each workload, with the rivals that are faster."""
     print("\nWhere a rival is faster\n")
     for (rival, workload, n), ours in cells.items():
-        if rival != OURS or workload.startswith(("memory", "message")):
+        if rival != OURS or workload not in OPERATIONS + ITERATIONS[:-1]:
             continue
         others = {other: cells.get((other, workload, n)) for other in RIVALS}
         medians = {other: statistics.median(values)
@@ -127,11 +138,10 @@ def print_faster_rivals(cells):
             print(textwrap.fill(line, 100, subsequent_indent="  "))
 
 
-def write_plot_data(cells, directory, plots):
+def write_plot_data(cells, plots):
     """One block per rival, as gnuplot's index and columnheader want it."""
     for name in PLOTS:
         file_name = name.replace(" ", "-")
-        (directory / (file_name + ".svg")).unlink(missing_ok=True)
         blocks = []
         for rival, colour in PLOTTED.items():
             points = sorted((key[2], statistics.median(values))
@@ -148,19 +158,20 @@ def write_plot_data(cells, directory, plots):
 def main():
     directory, plots, *documents = map(pathlib.Path, sys.argv[1:])
     units, cells = read(directory / "results.csv")
-    tables = {name: table(units, cells, name) for name in TABLES}
-    for name, (sizes, lines) in tables.items():
+    tables = {"messages": message_table(cells)}
+    for name in TABLES:
+        tables[name] = table(units, cells, name)
+    for name, lines in tables.items():
         if lines:
-            print(f"\n{name}, with " + " / ".join(f"{n:,}" for n in sizes)
-                  + f" timers\n\n{lines}", end="")
+            print(f"\n{name}\n\n{lines}", end="")
     print_ratios(cells)
     print_spread(cells)
     print_faster_rivals(cells)
-    write_plot_data(cells, directory, plots)
+    write_plot_data(cells, plots)
     for document in documents:
         document.write_text(re.sub(
             r"(<!-- bench/run: (\w+) -->\n)(?:\|.*\n)*",
-            lambda match: match[1] + tables[match[2]][1],
+            lambda match: match[1] + tables[match[2]],
             document.read_text(encoding="utf-8")), encoding="utf-8")
 
 
