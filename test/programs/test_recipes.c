@@ -115,7 +115,7 @@ END_TEST
 START_TEST(drain_spreads_the_ends_whoever_speaks_and_cuts_off_no_answer)
 {
   run_recipe("DRAIN");
-  expect_text("20 left with an answer\n");
+  expect_text("200 left with an answer\n");
   ck_assert_uint_eq(expect_event("server: ended"), 10001);
   expect_most(20000 / 50, 600);
   expect_text(" in 100 ms at most\n");
