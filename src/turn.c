@@ -211,7 +211,7 @@ run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
   uint64_t began_ms = loop_now(state), found = 0;
   uint64_t limit_ms = without_lag(state, until_ms);
   uvwheel_entry_t *entry;
-  bool has_stalled;
+  bool has_stalled, is_cut;
   batch_t batch;
 
   if (until_ms > began_ms || !needs_turn_by(state, until_ms))
@@ -233,12 +233,12 @@ run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
     if (count_callback(state, &batch))
       budget = 0;
   }
-  state->core.stats.turns += found != 0;
   has_stalled = end_turn(state, &batch, began_ms);
-  if (is_closing(state) || state->core.active == 0)
-    return false;
-  state->core.stats.turns_cut += needs_turn_by(state, until_ms);
-  return has_stalled || needs_turn_by(state, loop_now(state));
+  is_cut = !is_closing(state) && needs_turn_by(state, until_ms);
+  state->core.stats.turns_cut += is_cut;
+  state->core.stats.turns += is_cut || found != 0;
+  return !is_closing(state) && state->core.active != 0 &&
+         (has_stalled || needs_turn_by(state, loop_now(state)));
 }
 
 /* ---- Listening ----------------------------------------------------------- */
