@@ -63,9 +63,6 @@ function buildRing() {
   [...by("marks").children].forEach((mark, quarter) =>
     write(mark, String(frame.slots * quarter / 4)));
   firstRound = Math.floor(frame.now_ms / round);
-  const hasAhead = frame.timeout_ms < round;
-  by("ahead").style.display = hasAhead ? "" : "none";
-  by("ahead-legend").style.display = hasAhead ? "" : "none";
   write(by("setup"), `${counted(frame.slots, "slot")} of ` +
     `${format(frame.tick_ms)} ms, ${seconds(round)} a round; ` +
     `connections time out after ${seconds(frame.timeout_ms)}`);
@@ -94,8 +91,6 @@ function drawRing() {
   const round = frame.slots * frame.tick_ms;
   const rounds = frame.now_ms / round - firstRound;
   by("hand").style.transform = `rotate(${360 * rounds}deg)`;
-  by("ahead").style.transform =
-    `rotate(${360 * (rounds + frame.timeout_ms / round)}deg)`;
   write(by("middle"), format(frame.active));
   write(by("most"), format(scale));
   by("scale-legend").style.visibility = fullest > 1 ? "" : "hidden";

@@ -30,7 +30,6 @@
 
 #include "../../examples/common/cli.h"
 #include "judge.h"
-#include "options.h"
 
 #define CONNECTING_AT_ONCE 256 /* less than any server's backlog */
 #define MESSAGE_MAX 64

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "options.h"
+#include "judge.h"
 
 #include <inttypes.h>
 

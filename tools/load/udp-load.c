@@ -35,7 +35,6 @@
 #include <uv.h>
 
 #include "../../examples/common/cli.h"
-#include "options.h"
 #include "udp-peers.h"
 
 #define MIN_DESCRIPTORS 16
