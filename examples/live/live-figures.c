@@ -32,7 +32,7 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "Bad when over a second: timers come due faster than they can fire.",
      1000},
     {IN_STATS(stalls), LIVE_FIRST, LIVE_COUNTER, LIVE_ONE, "stalls",
-     "Times the loop was blocked, or the process frozen, for over stall_ms.",
+     "Times the loop came over stall_ms late: it was blocked, or frozen.",
      "Bad when it grows: find what blocks the loop.", 0},
     {IN_STATS(put_back), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "put_back",
      "Timers that fire later because of a stall.", NEVER},

@@ -250,7 +250,7 @@ class Live(unittest.TestCase):
                 row.closest('table').rows[0].cells[cell.cellIndex].innerText))
                 """, selector)
 
-        with self.viewing("--threads", "6", "--block", "4", "--timeout", "1000",
+        with self.viewing("--threads", "6", "--block", "4", "--timeout", "15000",
                           "--shed", "--max-connections", "9",
                           program="multi-loop") as server:
             scale = self.browser.find_element(By.ID, "scale-legend")
