@@ -5,8 +5,8 @@
  *
  *   serve.c   the uv_timer_* functions that the program then calls
  *   loops.c   a record of each loop, and the loop's wheel
- *   tally.c   counts the calls and times a sample of them
- *   report.c  reports at the end, on a signal, and to a file meanwhile
+ *   report.c  counts the calls, times a sample of them, and reports at the end,
+ *             on a signal, and to a file meanwhile
  *   libuv.c   how the functions of libuv itself are reached
  *
  * With uv the functions count, and libuv does the work. With a wheel each
@@ -49,7 +49,7 @@ void expect_known_libuv(void);
 /* To be called before the first timer is started. */
 void look_at_libuv(void);
 
-/* ---- tally.c ------------------------------------------------------------ */
+/* ---- report.c ----------------------------------------------------------- */
 
 typedef enum kind_e {
   INIT,
@@ -112,25 +112,13 @@ void end_turn(const stopwatch_t *watch, uint64_t ended_ns,
 uint64_t now_ns(void);
 uint64_t clock_ns(void);
 
-/* Ns that all calls of the kind took, by the sample. */
-double cost_ns(const cost_t *cost);
-
 /* A timer of the sample fires. One that fires early counts as punctual. */
 void note_late(tally_t *tally, uint64_t weight, uint64_t due_ns,
                uint64_t fired_ns);
 
-/* Ms by which timers were late: on average, and 99 of 100 at most. */
-typedef struct lateness_s {
-  uint64_t timers; /* for which the sample stands */
-  double mean_ms;
-  double p99_ms;
-} lateness_t;
-lateness_t lateness_of(const tally_t *tally);
-
-void add_tally(tally_t *sum, const tally_t *tally);
-
-/* A child begins anew, with the timers that it has inherited. */
-void restart_tally(tally_t *tally, bool has_loop);
+/* The process has a timer: from now on a signal that ends it is reported, and
+ * the file of --output is kept fresh. */
+void begin_reports(void);
 
 /* ---- loops.c ------------------------------------------------------------ */
 
@@ -187,11 +175,5 @@ void release_record(record_t *record, bool closed);
 int timed_uv_check_start(uv_check_t *check, uv_check_cb cb);
 int timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
                          uint64_t repeat);
-
-/* ---- report.c ----------------------------------------------------------- */
-
-/* The process has a timer: from now on a signal that ends it is reported, and
- * the file of --output is kept fresh. */
-void begin_reports(void);
 
 #endif /* TRY_H */
