@@ -98,28 +98,18 @@ function drawRing() {
 
 function drawSummary() {
   const used = frame.cells.filter(count => count > 0).length;
-  const most = Math.max(...frame.cells);
   const group = frame.slots / frame.cells.length;
-  let text = used === 0 ? "No slot holds a timer."
-    : `${format(used)} of ` +
-      `${counted(frame.cells.length, group === 1 ? "slot" : "group")} in ` +
-      `use, at most ${counted(most, "timer")} in one.`;
-  if (group > 1)
-    text += ` A group is ${format(group)} slots.`;
-  if (frame.age_ms >= 1000)
-    text += ` Counted in the last ${seconds(frame.age_ms)}.`;
-  write(by("summary"), text);
+  write(by("summary"), `${format(used)} of ${format(frame.cells.length)} ` +
+    (group === 1 ? "slots" : `groups of ${format(group)} slots`) +
+    ` in use, at most ${counted(Math.max(...frame.cells), "timer")} in one.` +
+    (frame.age_ms < 1000 ? "" : ` Counted in the last ${time(frame.age_ms)}.`));
 }
 
 // ---- The figures ---------------------------------------------------------
 
 // As text: a count, or a time.
-function show(figure, number) {
-  if (figure.unit === 1)
-    return format(number);
-  return figure.unit === 1000 ? time(number)
-    : (number / 1000).toFixed(2) + " ms";
-}
+const show = ({unit}, number) => unit === 1 ? format(number)
+  : unit === 1000 ? time(number) : (number / 1000).toFixed(2) + " ms";
 
 // How long ago the server found it bad.
 function agoOf(name, k = wheel) {
