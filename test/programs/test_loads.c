@@ -175,18 +175,6 @@ START_TEST(a_good_server_has_kept_every_promise)
 }
 END_TEST
 
-START_TEST(connections_that_come_and_go_are_judged)
-{
-  pair = _i == 0 ? &tcp : &loops;
-  meet("--timeout 500", 200, "--timeout 500 --duration 3 --churn");
-  assert_good();
-  int was_stopped = !is_lateness_judged();
-  stop_well(&server, SIGTERM, &result);
-  ck_assert(was_stopped || number_of(result.out, "idle_closes") > 100);
-  ck_assert(was_stopped || number_of(result.out, "accepted") > 400);
-}
-END_TEST
-
 #define CLOSED "a connection in use was closed"
 #define EARLY "a connection was closed before its timeout"
 #define LATE "an idle connection was closed too late"
@@ -207,7 +195,6 @@ static const struct {
      "--timeout 60000 --chatty 100 --interval 15000 --duration 3"},
     {&tcp, CLOSED, "--timeout 200", "--timeout 0 --duration 3"},
     {&tcp, MISSING, "--timer none", "--timeout 500 --chatty 0 --patience 500"},
-    {&tcp, MISSING, "--timer none", "--timeout 500 --churn --patience 500"},
     {&udp, CLOSED, "--timeout 100 --tick 10",
      "--timeout 4000 --chatty 100 --interval 500 --duration 2"},
     {&udp, MISSING, "--timeout 600000",
@@ -465,7 +452,6 @@ static const struct {
 } ends[] = {
     {&tcp, 0, SIGTERM, "", "the server is gone"},
     {&tcp, 0, SIGKILL, "--timeout 0", "the server is gone"},
-    {&tcp, 0, SIGTERM, "--churn", "the server is gone"},
     {&loops, 0, SIGINT, "--interval 1", "the server is gone"},
     {&udp, 0, SIGTERM, "", "nobody listens there"},
     {&udp, 0, SIGKILL, "", "nobody listens there"},
@@ -520,7 +506,6 @@ main(void)
 {
   const loop_test_t verdicts[] = {
       EACH(a_good_server_has_kept_every_promise, good),
-      {connections_that_come_and_go_are_judged, 0, 2},
       TEST(no_server_is_no_verdict),
       EACH(an_end_half_way_gives_no_verdict, ends),
   };

@@ -6,9 +6,7 @@
  * and check that its echo comes back byte for byte; they must never be closed.
  * The silent ones send one message at a random moment and then fall silent;
  * they must be closed, not before the timeout and not much after it. judge.h
- * explains what is early and late, as seen from here. With --churn the chatty
- * ones sooner or later end their chat in one of several ways, and a new
- * connection takes the place of each that is gone.
+ * explains what is early and late, as seen from here.
  *
  * With --stall the server is blocked for some seconds, in which the chatty
  * ones speak on.
@@ -77,8 +75,6 @@ typedef struct load_s {
   char read_buffer[65536]; /* checked before the next read */
 } load_t;
 
-#define CHAT 8 /* messages, on average, before a chat ends */
-
 /* One address has 28,000 ports for connections to one server, and once half of
  * them are in use Linux searches long for a free one. */
 #define CONNECTIONS_PER_SOURCE 10000
@@ -110,7 +106,7 @@ on_closed(uv_handle_t *tcp)
 }
 
 static void
-leave(connection_t *connection)
+close_connection(connection_t *connection)
 {
   load_t *load = connection->tcp.data;
 
@@ -119,22 +115,7 @@ leave(connection_t *connection)
     load->silent -= !connection->chatty;
   }
   connection->state = CLOSING;
-}
-
-static void
-close_connection(connection_t *connection)
-{
-  leave(connection);
   uv_close((uv_handle_t *)&connection->tcp, on_closed);
-}
-
-/* The server gets an RST instead of a FIN. */
-static void
-reset_connection(connection_t *connection)
-{
-  leave(connection);
-  if (uv_tcp_close_reset(&connection->tcp, on_closed) != 0)
-    uv_close((uv_handle_t *)&connection->tcp, on_closed);
 }
 
 static void
@@ -377,47 +358,6 @@ connect_more(load_t *load)
     connect_one(load, load->started++);
 }
 
-/* ---- Churn ------------------------------------------------------------- */
-
-/* Is it the time when, with --churn, chats end and connections are replaced? */
-static int
-is_churning(const load_t *load, uint64_t now_ns)
-{
-  return load->options.churns && load->running_ns != 0 &&
-         now_ns - load->running_ns < load->options.duration_s * NS_PER_S;
-}
-
-/* Nobody waits for the last message's echo. */
-static void
-end_chat(load_t *load, connection_t *connection)
-{
-  uint64_t end = random_below(load, 3);
-  uv_buf_t goodbye = uv_buf_init(connection->message, MESSAGE_MAX);
-
-  if (end == 0) { /* it falls silent, and has to be closed */
-    connection->chatty = 0;
-    connection->send_at_ns = NEVER;
-    load->silent++;
-    return;
-  }
-  uv_try_write((uv_stream_t *)&connection->tcp, &goodbye, 1);
-  if (end == 1)
-    close_connection(connection);
-  else
-    reset_connection(connection);
-}
-
-/* Its time has come to speak, or to end its chat. */
-static void
-speak(load_t *load, connection_t *connection, uint64_t now_ns)
-{
-  if (connection->chatty && is_churning(load, now_ns) &&
-      !is_probe(load, connection) && random_below(load, CHAT) == 0)
-    end_chat(load, connection);
-  else
-    send_message(load, connection);
-}
-
 /* ---- Pace -------------------------------------------------------------- */
 
 /* Has the server taken a connection since then? Until it has, the probe keeps
@@ -466,11 +406,11 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
     close_connection(connection);
   } else if (connection->send_at_ns <= now_ns ||
              (connection->send_at_ns == TOGETHER && load->running_ns != 0)) {
-    speak(load, connection, now_ns);
+    send_message(load, connection);
   }
 }
 
-/* With --churn a new connection takes the place of each that is gone. */
+/* Of those that are gone only the probe connects again. */
 static void
 pace_connections(load_t *load, uint64_t now_ns)
 {
@@ -481,9 +421,7 @@ pace_connections(load_t *load, uint64_t now_ns)
     else if (connection->state == CONNECTING &&
              now_ns - connection->heard_ns > patience_ns(load))
       give_up(load, "cannot connect", "no answer");
-    else if (connection->state == UNUSED &&
-             (i == PROBE || (is_churning(load, now_ns) &&
-                             load->connecting < CONNECTING_AT_ONCE)))
+    else if (connection->state == UNUSED && i == PROBE)
       connect_one(load, i);
   }
 }

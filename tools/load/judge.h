@@ -57,7 +57,6 @@ typedef struct options_s {
   uint64_t tick_ms;
   uint64_t interval_ms; /* of udp-load: 0, as fast as the server answers */
   uint64_t duration_s;
-  int churns;       /* chats end; idle-load alone */
   int are_together; /* the silent ones speak at the same time */
   uint64_t stall_s; /* 0: none */
   uint64_t pid;     /* of the server, for that */

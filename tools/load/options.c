@@ -35,10 +35,6 @@ static const option_row_t rows[] = {
      NUMBER(interval_ms, 0, MAX_TIMEOUT_MS)},
     {BOTH, "duration", "S", "chat for at least so many seconds (10)",
      NUMBER(duration_s, 0, MAX_SECONDS)},
-    {IDLE_LOAD, "churn", NULL,
-     "end chats: connections fall silent, close or reset, and\n"
-     "new ones replace them",
-     OPTION_FIELD(options_t, churns)},
     {IDLE_LOAD, "together", NULL,
      "all silent connections send their message at once",
      OPTION_FIELD(options_t, are_together)},
@@ -102,8 +98,8 @@ check_stall(options_t *options)
     usage_error("--stall and --pid go together");
   if (options->stall_s == 0)
     return;
-  if (options->timeout_ms == 0 || options->churns)
-    usage_error("--stall goes with a --timeout and without --churn");
+  if (options->timeout_ms == 0)
+    usage_error("--stall goes with a --timeout");
   if (options->duration_s < needed_s)
     options->duration_s = needed_s;
   options->patience_ms += options->stall_s * 1000;
