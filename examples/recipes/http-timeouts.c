@@ -47,8 +47,8 @@ typedef struct connection_s {
   int is_stream;
   unsigned seconds;                /* since it came */
   unsigned asks_again, ends, dies; /* in these seconds */
+  int at;                          /* a stage */
   uvwheel_timer_t client;
-  int at;           /* a stage */
   size_t left;      /* of the head, the body or the answer */
   size_t left_then; /* at the last look */
   size_t moved;     /* since then */

@@ -25,6 +25,8 @@
  * count. A judge must not depend on what it judges: the load does not ask for
  * the server's own figures, and uses nothing of uvwheel. */
 
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdint.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
+
 #include "udp-peers.h"
 
 #include <errno.h>
