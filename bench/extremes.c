@@ -35,7 +35,7 @@ workload_rest(const struct rival *rival, const struct orders *orders,
   begin = clock_cpu_ns();
   rival->can->run(REST_MS);
   add_result(result, ROW_REST, (double)(clock_cpu_ns() - begin) / 1e3,
-             REST_MS / 1000);
+             REST_MS / 1000.0);
   close_rival(rival);
 }
 

@@ -33,8 +33,8 @@
 
 struct connection {
   uv_tcp_t tcp;
-  _Alignas(64) char timer[192];
   int peer;
+  _Alignas(64) char timer[192];
 };
 
 struct side {

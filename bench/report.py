@@ -61,6 +61,10 @@ def number(value):
     return f"{value:.2g}" if abs(value) >= 0.1 else f"{value:.2f}"
 
 
+def median(values):
+    return number(statistics.median(values)) if values else "-"
+
+
 def table(units, cells, name):
     workloads, rivals, sizes = TABLES[name]
     sizes = [n for n in sizes if any(key[2] == n for key in cells)]
@@ -71,8 +75,8 @@ def table(units, cells, name):
         lists = [[cells.get((rival, workload, n)) for n in sizes]
                  for rival in rivals]
         shown = [i for i in range(len(sizes)) if any(row[i] for row in lists)]
-        texts = [" / ".join(number(statistics.median(row[i])) if row[i] else "-"
-                            for i in shown) if any(row) else "" for row in lists]
+        texts = [" / ".join(median(row[i]) for i in shown) if any(row) else ""
+                 for row in lists]
         if any(texts):
             lines.append(f"| {workload}, {units[workload]} | "
                          + " | ".join(texts) + " |")
@@ -88,7 +92,7 @@ def message_table(cells):
         return ""
     lines = ["| µs per message | " + " | ".join(CONNECTIONS.values()) + " |",
              "|---|---:|---:|", "| none | " + " | ".join(
-                 number(statistics.median(values)) for values in plain) + " |"]
+                 median(values) for values in plain) + " |"]
     for rival in [FLOOR, *RIVALS]:
         added = [cells.get((rival, ADDED, n)) for n in CONNECTIONS]
         if all(added):
@@ -107,8 +111,8 @@ def print_ratios(cells):
                      for rival in PLOTTED if (rival, workload, n) in cells}
             if OURS in found and len(found) > 1:
                 print(f"{workload}, {n:,} timers: " + ", ".join(
-                    f"{rival} {number(median / found[OURS])}"
-                    for rival, median in found.items() if rival != OURS))
+                    f"{rival} {number(value / found[OURS])}"
+                    for rival, value in found.items() if rival != OURS))
 
 
 def print_spread(cells):
@@ -116,8 +120,9 @@ def print_spread(cells):
         (max(values) - min(values)) / 2 / statistics.median(values)
         for values in cells.values() if len(values) > 1 and min(values) > 0)
     if spreads:
-        print(f"\nHalf of the cells vary by up to ±{spreads[len(spreads) // 2]:.0%}"
-              f", nine of ten by up to ±{spreads[len(spreads) * 9 // 10]:.0%}.")
+        print("\nHalf of the cells vary by up to "
+              f"±{spreads[len(spreads) // 2]:.0%}, nine of ten by up to "
+              f"±{spreads[len(spreads) * 9 // 10]:.0%}.")
 
 
 def print_faster_rivals(cells):
@@ -148,8 +153,8 @@ def write_plot_data(cells, plots):
                             for key, values in cells.items()
                             if key[:2] == (rival, name))
             if points[1:]:
-                lines = "\n".join(f"{n} {value} {colour}" for n, value in points)
-                blocks.append(f'"{rival}"\n{lines}\n')
+                blocks.append(f'"{rival}"\n' + "".join(
+                    f"{n} {value} {colour}\n" for n, value in points))
         if blocks:
             path = plots / (file_name + ".dat")
             path.write_text("\n\n".join(blocks), encoding="utf-8")
