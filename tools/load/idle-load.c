@@ -22,7 +22,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <uv.h>
 
@@ -505,7 +504,6 @@ run(load_t *load)
     return EXIT_FAILURE;
   }
   judge_init(&load->judge, options);
-  memcpy(load->random, &options->seed, sizeof(load->random));
   open_loop(&load->loop, &load->signals, on_signal, load);
   uv_timer_init(&load->loop, &load->pace);
   load->pace.data = load;

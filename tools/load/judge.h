@@ -62,7 +62,6 @@ typedef struct options_s {
   uint64_t pid;     /* of the server, for that */
   int stalls_by_usr1;
   uint64_t patience_ms;
-  uint64_t seed;
 } options_t;
 
 /* Fills *options for one of them, or ends the program after a complaint or

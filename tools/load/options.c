@@ -17,9 +17,8 @@ static const option_row_t rows[] = {
      NUMBER(count, 1, 1000000)},
     {UDP_LOAD, "peers", "N", "how many peers there are (1000000)",
      NUMBER(count, 1, PEERS_MAX)},
-    {IDLE_LOAD, "chatty", "PERCENT", "how many of them never fall silent (50)",
-     NUMBER(chatty_percent, 0, 100)},
-    {UDP_LOAD, "chatty", "PERCENT", "how many of them never fall silent (20)",
+    {BOTH, "chatty", "PERCENT",
+     "how many of them never fall silent (50; udp-load: 20)",
      NUMBER(chatty_percent, 0, 100)},
     {BOTH, "timeout", "MS", "the server's timeout, 0 if it has none (5000)",
      NUMBER(timeout_ms, 0, MAX_TIMEOUT_MS)},
@@ -52,8 +51,6 @@ static const option_row_t rows[] = {
      "wait so long for an answer, or for a close that is\n"
      "overdue (5000)",
      NUMBER(patience_ms, 1, MAX_TIMEOUT_MS)},
-    {IDLE_LOAD, "seed", "N", "the seed of the random numbers (1)",
-     NUMBER(seed, 0, UINT64_MAX)},
 };
 
 static const char *
@@ -127,7 +124,6 @@ parse_options(int argc, char **argv, unsigned load, options_t *options)
       .tick_ms = 100,
       .duration_s = 10,
       .patience_ms = 5000,
-      .seed = 1,
   };
   parse_command_line(argc, argv, &line, options);
   if (load == IDLE_LOAD && options->interval_ms == 0)
