@@ -71,71 +71,47 @@ note_lateness(test_timer_t *timer)
 static const struct {
   uint64_t tick_ms;
   uint64_t takes_us; /* each iteration */
-} quick[] = {{1, 100},   {1, 1000},   {10, 100},  {10, 1000},
-             {20, 100},  {20, 1000},  {100, 100}, {100, 1000},
-             {400, 500}, {1000, 500}, {4000, 500}};
+} busy[] = {{1, 100},     {1, 1000},    {10, 100},   {10, 1000},   {20, 100},
+            {20, 1000},   {100, 100},   {100, 1000}, {400, 500},   {1000, 500},
+            {4000, 500},  {1, 5000},    {10, 5000},  {100, 5000},  {1, 20000},
+            {10, 20000},  {100, 20000}, {10, 60000}, {100, 60000}, {4000, 5000},
+            {10, 150000}, {10, 240000}};
 
 #define MOMENTS 500u
 
 static test_timer_t timers[MOMENTS];
 
-/* A timer is due at each moment of two ticks, so that most of them become due
- * while others wait. */
-static void
-run_timers_of_all_moments(uint64_t tick_ms)
+/* P2, P6. Scenario 39. A timer is due at each moment of two ticks, so that most
+ * of them become due while others wait; then one alone, whose wait begins when
+ * it is due. The wait slides: it is neither longer nor shorter for those that
+ * become due while others wait. Slow iterations add two of them: the loop
+ * itself is late by one, and the wait ends with one. */
+START_TEST(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter)
 {
-  size_t i;
+  uint64_t tick_ms = busy[_i].tick_ms, takes_ms = busy[_i].takes_us / 1000;
+  uint64_t wait_ms = max_of(wait_of(tick_ms), takes_ms), i;
+  bool is_slow = takes_ms >= 5;
 
   latest_ms = 0;
   shortest_wait_ms = UINT64_MAX;
+  open_wheel(tick_ms, 512);
+  begin_noise(busy[_i].takes_us * 1000);
   for (i = 0; i < MOMENTS; i++) {
     begin_test_timer(&timers[i], 50 + i * 2 * tick_ms / MOMENTS, 0);
     timers[i].then = note_lateness;
   }
   run_for(50 + 4 * tick_ms + 1000);
   ck_assert_uint_eq(fired_in_all, MOMENTS);
-  ck_assert_uint_gt(shortest_wait_ms, wait_of(tick_ms));
-  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
-}
-
-/* P2, P6. Scenario 39. The wait slides: it is neither longer nor shorter for
- * those that become due while others wait. */
-START_TEST(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter)
-{
-  uint64_t tick_ms = quick[_i].tick_ms, i;
-
-  open_wheel(tick_ms, 512);
-  begin_noise(quick[_i].takes_us * 1000);
-  run_timers_of_all_moments(tick_ms);
-  for (i = 0; i < 20; i++) { /* each alone: its wait begins when it is due */
+  for (i = 0; i < 20 && !is_slow; i++) {
     test_timer_start(&timers[0], 300 + i * 7, 0);
     run_for(300 + i * 7 + 2 * tick_ms + 260);
+    ck_assert_uint_eq(timers[0].fired, 2 + i);
   }
-  ck_assert_uint_eq(timers[0].fired, 1 + 20);
   ck_assert_uint_gt(shortest_wait_ms, wait_of(tick_ms));
-  ck_assert_uint_le(latest_ms, tick_ms + wait_of(tick_ms));
-  end_noise();
-}
-END_TEST
-
-static const struct {
-  uint64_t tick_ms;
-  uint64_t takes_ms;
-} slow[] = {{1, 5},   {10, 5},   {100, 5},  {1, 20},   {10, 20}, {100, 20},
-            {10, 60}, {100, 60}, {4000, 5}, {10, 150}, {10, 240}};
-
-/* P2, P6. The loop itself is late by an iteration, and the wait ends with one.
- * Two polls have passed then. */
-START_TEST(slow_iterations_add_two_of_them)
-{
-  uint64_t tick_ms = slow[_i].tick_ms, takes_ms = slow[_i].takes_ms;
-
-  open_wheel(tick_ms, 512);
-  begin_noise(takes_ms * NS_PER_MS);
-  run_timers_of_all_moments(tick_ms);
   ck_assert_uint_ge(shortest_wait_ms, 2 * takes_ms);
-  ck_assert_uint_le(latest_ms, tick_ms + 2 * takes_ms +
-                                   max_of(wait_of(tick_ms), takes_ms));
+  ck_assert_uint_le(latest_ms,
+                    tick_ms + wait_ms + (is_slow ? 2 * takes_ms : 0));
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   end_noise();
 }
 END_TEST
@@ -216,10 +192,12 @@ static const struct {
     {"20 ms, begun by the first that fires", 20, true},
 };
 
-/* P6. Scenario 35. What a turn leaves fires after the next poll. */
+/* P6. Scenario 35. What a turn leaves fires after the next poll, or, when the
+ * loop is no longer quiet, after a wait. */
 START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
 {
   uint64_t takes_ms = crowded[_i].takes_ms;
+  uint64_t waited_polls = wait_of(100) / takes_ms + 1;
   uvwheel_timer_t *many;
   char byte;
   unsigned fired = 0;
@@ -235,7 +213,9 @@ START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
   ck_assert_msg(fired == MANY, "%s: %u", crowded[_i].name, fired);
   ck_assert_uint_le(most_since_poll, UVWHEEL_DEFAULT_TURN_BUDGET);
   ck_assert_uint_eq(polls_that_fired, MANY / UVWHEEL_DEFAULT_TURN_BUDGET);
-  ck_assert_uint_eq(last_poll - first_poll, polls_that_fired - 1);
+  ck_assert_uint_eq(last_poll - first_poll,
+                    polls_that_fired - 1 +
+                        (crowded[_i].begins_in_turn ? waited_polls : 0));
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   end_noise();
   uvwheel_close(&wheel, NULL);
@@ -244,50 +224,6 @@ START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
 END_TEST
 
 /* ---- While a timer waits ------------------------------------------------- */
-
-static void
-run_the_loop(uvwheel_timer_t *timer, void *unused)
-{
-  (void)timer, (void)unused;
-  run_for(1000);
-}
-
-START_TEST(a_walk_that_runs_a_busy_loop_fires_a_timer_once)
-{
-  static test_timer_t timer;
-
-  open_wheel(100, 512);
-  begin_noise(5 * NS_PER_MS);
-  begin_test_timer(&timer, 90, 0);
-  while (uv_now(&loop) < fires_at(timer.due_ms) + 10)
-    ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
-  ck_assert_uint_eq(timer.fired, 0); /* it waits */
-  uvwheel_walk(&wheel, run_the_loop, NULL);
-  run_for(200);
-  ck_assert_uint_eq(timer.fired, 1);
-  end_noise();
-}
-END_TEST
-
-/* The turn waits for as long as it would have without. */
-START_TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet)
-{
-  static test_timer_t timer;
-
-  open_wheel_with(&(uvwheel_options_t){.stall_ms = UINT32_MAX});
-  begin_noise(5 * NS_PER_MS);
-  begin_test_timer(&timer, 100, 0);
-  virtual_time_advance_ms(5000);
-  ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
-  virtual_time_advance_ms(30); /* so that the wait begins anew */
-  ck_assert_int_ne(uv_run(&loop, UV_RUN_NOWAIT), 0);
-  ck_assert_uint_eq(timer.fired, 0);
-  virtual_time_step_back_ms(2000);
-  run_for(25 + 3 * 5);
-  ck_assert_uint_eq(timer.fired, 1);
-  end_noise();
-}
-END_TEST
 
 static void
 take_30_ms(uv_timer_t *timer)
@@ -309,6 +245,64 @@ START_TEST(uv_timers_that_block_prolong_the_wait_once)
   begin_test_timer(&timer, 100, 0);
   run_for(100 + 10 + 2 * wait_of(10) + 4 * 31);
   ck_assert_uint_eq(timer.fired, 1);
+  end_noise();
+}
+END_TEST
+
+/* ---- Overload ------------------------------------------------------------ */
+
+/* Each iteration takes so long, or the loop is run each so many ms by hand. */
+static const struct {
+  uint64_t takes_ms;
+  uint64_t frame_ms;
+  uint64_t timeout_ms;
+  uint64_t latest_ms;
+} overloads[] = {{400, 0, 5000, 8000},   {300, 0, 10000, 12000},
+                 {1000, 0, 5000, 10000}, {400, 0, 60000, 63000},
+                 {1, 300, 5000, 7000},   {1, 500, 5000, 8000},
+                 {1, 1000, 5000, 10100}};
+
+/* P2, P6. Scenarios 54 and 55. Each iteration is a stall, but the first of them
+ * alone puts the timer back. */
+START_TEST(an_overloaded_loop_delays_a_deadline_once)
+{
+  static test_timer_t timer;
+
+  open_wheel(100, 512);
+  begin_noise(overloads[_i].takes_ms * NS_PER_MS);
+  begin_test_timer(&timer, overloads[_i].timeout_ms, 0);
+  while (timer.fired == 0) {
+    virtual_time_advance_ms(overloads[_i].frame_ms);
+    uv_run(&loop, UV_RUN_NOWAIT);
+  }
+  ck_assert_uint_le(timer.fired_ms, START_MS + overloads[_i].latest_ms);
+  ck_assert_uint_eq(stats_of_wheel().put_back, 1);
+  end_noise();
+}
+END_TEST
+
+static void
+take_3_s(uv_timer_t *timer)
+{
+  (void)timer;
+  virtual_time_advance_ms(3000);
+}
+
+/* P6. Until the loop is quiet, or a quarter of the tick has passed. */
+START_TEST(a_stall_while_a_timer_waits_puts_it_back)
+{
+  static test_timer_t timer;
+  static uv_timer_t blocker;
+
+  open_wheel(1000, 512);
+  begin_noise(5 * NS_PER_MS);
+  begin_test_timer(&timer, 5000, 0);
+  begin_uv_timer(&blocker, take_3_s, fires_at(timer.due_ms) + 50 - START_MS, 0);
+  run_for(20000);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(stats_of_wheel().put_back, 1);
+  ck_assert_uint_ge(timer.fired_ms, timer.due_ms + 3000 + 1000);
+  ck_assert_uint_le(timer.fired_ms, timer.due_ms + 3010 + 1000 + 1000 + 260);
   end_noise();
 }
 END_TEST
@@ -370,19 +364,44 @@ START_TEST(a_wheel_on_time_needs_one_poll_per_turn)
 }
 END_TEST
 
+/* P9. It has no turn and does not ask whether the loop is quiet. The poll of
+ * run_for may arm a look. */
+START_TEST(a_tick_at_which_all_timers_were_refreshed_costs_one_poll)
+{
+  uint64_t polls, peeks;
+  size_t i;
+
+  open_wheel(100, 512);
+  for (i = 0; i < 256; i++)
+    begin_test_timer(&timers[i], 1000, 0);
+  run_for(500);
+  for (i = 0; i < 256; i++)
+    test_timer_refresh(&timers[i]);
+  polls = virtual_time_polls();
+  peeks = virtual_time_peeks();
+  run_for(900);
+  ck_assert_uint_eq(stats_of_wheel().rescheduled, 256);
+  ck_assert_uint_eq(stats_of_wheel().turns, 0);
+  ck_assert_uint_eq(virtual_time_peeks(), peeks);
+  ck_assert_uint_le(virtual_time_polls() - polls, 1 + 3);
+  run_for(200);
+  ck_assert_uint_eq(fired_in_all, 256);
+}
+END_TEST
+
 int
 main(void)
 {
   const loop_test_t tests[] = {
-      EACH(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter, quick),
-      EACH(slow_iterations_add_two_of_them, slow),
+      EACH(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter, busy),
       EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),
-      TEST(a_walk_that_runs_a_busy_loop_fires_a_timer_once),
-      TEST(a_clock_that_steps_back_does_not_prolong_the_wait_for_quiet),
       TEST(uv_timers_that_block_prolong_the_wait_once),
+      EACH(an_overloaded_loop_delays_a_deadline_once, overloads),
+      TEST(a_stall_while_a_timer_waits_puts_it_back),
       TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls),
       TEST(a_wheel_on_time_needs_one_poll_per_turn),
+      TEST(a_tick_at_which_all_timers_were_refreshed_costs_one_poll),
   };
 
   return run_loop_tests("busy", tests, LENGTH(tests));

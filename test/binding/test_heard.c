@@ -7,6 +7,7 @@
 #include "idle_peers.h"
 
 #define TIMEOUT_MS UINT64_C(2000)
+#define DAY_MS UINT64_C(86400000)
 
 static void
 open_wheel_for(uint64_t tick_ms, uint32_t stall_ms)
@@ -169,6 +170,12 @@ static const struct {
     {"a uv_timer_t, updating", HELD_BY_UV_TIMER, true},
     {"a timer of the wheel", HELD_BY_WHEEL_TIMER, false},
     {"a timer of the wheel, updating", HELD_BY_WHEEL_TIMER, true},
+    {"a close callback", HELD_BY_CLOSE, false},
+    {"a close callback, updating", HELD_BY_CLOSE, true},
+    {"a prepare callback", HELD_BY_PREPARE, false},
+    {"a prepare callback, updating", HELD_BY_PREPARE, true},
+    {"a check callback", HELD_BY_CHECK, false},
+    {"a check callback, updating", HELD_BY_CHECK, true},
     /* In a poll. */
     {"a read before the peers'", HELD_BY_READ_BEFORE_PEERS, false},
     {"a read before the peers', updating", HELD_BY_READ_BEFORE_PEERS, true},
@@ -176,11 +183,32 @@ static const struct {
     {"a read after the peers', updating", HELD_BY_READ_AFTER_PEERS, true},
 };
 
-static const peers_options_t half_silent = {.carrier = BY_PIPE,
-                                            .count = 40,
-                                            .timeout_ms = 3000,
-                                            .every_ms = 500,
-                                            .is_half_silent = true};
+#define BETWEEN_POLLS 12 /* rows */
+
+/* Peers come, and the loop is held from and until so many ms after that.
+ * Returns when they came. */
+static uint64_t
+hold_peers(const peers_options_t *crowd, int row, uint64_t from_ms,
+           uint64_t until_ms, bool is_lossy)
+{
+  uint64_t opened_ms;
+
+  peers_open(crowd);
+  opened_ms = clock_now_ms();
+  run_until(opened_ms + from_ms - 10);
+  hold_loop(holds[row].hold, opened_ms + from_ms, opened_ms + until_ms,
+            holds[row].update);
+  peers_lose_words_until(is_lossy ? opened_ms + until_ms : 0);
+  run_until(opened_ms + until_ms + 20000);
+  return opened_ms;
+}
+
+static void
+close_all(void)
+{
+  peers_close();
+  close_and_forget_wheel();
+}
 
 /* P6. Scenario 29: the timers of all begin at one moment, so that nothing else
  * wakes the wheel before they are due. 50 ms later all speak and the loop is
@@ -192,89 +220,85 @@ START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off)
                                  .timeout_ms = 3000,
                                  .first_ms = 50,
                                  .every_ms = 500};
-  uint64_t until_ms, opened_ms;
+  uint64_t until_ms;
 
   for (until_ms = 2950; until_ms <= 3450; until_ms += 25) {
     open_wheel_for(10, 0);
-    peers_open(&crowd);
-    opened_ms = clock_now_ms();
-    hold_loop(holds[_i].hold, opened_ms + 50, opened_ms + until_ms,
-              holds[_i].update);
-    run_until(opened_ms + 8000);
+    (void)hold_peers(&crowd, _i, 50, until_ms, false);
     ck_assert_msg(peers_closed() == 0, "%s, until %d ms: %u of %u",
                   holds[_i].name, (int)until_ms, peers_closed(), crowd.count);
-    peers_close();
-    close_and_forget_wheel();
+    close_all();
   }
 }
 END_TEST
 
-/* P6. Scenario 22. logstash-input-beats#141, bytedance/g3#929, ballerina
- * http#2669. The clock is set back by the time that the loop was blocked, and
- * by a second more at most, whoever blocked it. */
+static const peers_options_t half_silent = {.carrier = BY_PIPE,
+                                            .count = 40,
+                                            .timeout_ms = 3000,
+                                            .every_ms = 500,
+                                            .is_half_silent = true};
+
+/* P6. Scenarios 22 and 47. logstash-input-beats#141, bytedance/g3#929,
+ * ballerina http#2669. When the block is over a timer has half of its time at
+ * least. It has no more than the block and a second on top, whoever blocked the
+ * loop. */
 START_TEST(exactly_the_silent_half_is_closed)
 {
-  uint64_t length_ms, opened_ms;
+  uint64_t until_ms, opened_ms;
   unsigned is_lossy;
 
-  for (length_ms = 200; length_ms <= 10000; length_ms += 700)
+  for (until_ms = 1200; until_ms <= 21000; until_ms += 1100)
     for (is_lossy = 0; is_lossy < 2; is_lossy++) {
       open_wheel_for(100, 0);
-      peers_open(&half_silent);
-      opened_ms = clock_now_ms();
-      run_until(opened_ms + 990);
-      hold_loop(holds[_i].hold, opened_ms + 1000, opened_ms + 1000 + length_ms,
-                holds[_i].update);
-      peers_lose_words_until(is_lossy ? opened_ms + 1000 + length_ms : 0);
-      run_until(opened_ms + 15000);
-      expect_silent_peers_closed(holds[_i].name, opened_ms + 3000,
-                                 opened_ms + 3000 + 200 + length_ms + 1000);
-      peers_close();
-      close_and_forget_wheel();
+      opened_ms = hold_peers(&half_silent, _i, 1000, until_ms, is_lossy);
+      expect_silent_peers_closed(
+          holds[_i].name,
+          opened_ms + max_of(3000, until_ms + (3000 - 1000) / 2),
+          opened_ms + 3000 + 200 + until_ms - 1000 + 1000);
+      close_all();
     }
 }
 END_TEST
 
-/* P6. A wheel that forgives no time; so without callbacks that hold the loop in
- * a poll, after which others refresh with the time when the poll returned. */
+/* P6. A wheel that puts no timer back; so without callbacks that hold the loop
+ * in a poll, after which others refresh with the time when the poll returned.
+ */
 START_TEST(without_stalls_what_waits_is_heard_all_the_same)
 {
   static const uint64_t lengths_ms[] = {100, 2900, 3000, 3400, 9000, 60000};
-  uint64_t begin_ms, until_ms;
+  uint64_t opened_ms;
   size_t i;
 
   for (i = 0; i < LENGTH(lengths_ms); i++) {
     open_wheel_for(10, UINT32_MAX);
-    peers_open(&half_silent);
-    begin_ms = clock_now_ms();
-    until_ms = begin_ms + 550 + lengths_ms[i];
-    hold_loop(holds[_i].hold, begin_ms + 550, until_ms, holds[_i].update);
-    run_until(until_ms + 6000);
-    expect_silent_peers_closed(holds[_i].name, begin_ms + 3000,
-                               until_ms + 3000);
-    ck_assert_uint_eq(uvwheel_now(&wheel), uv_now(&loop));
-    peers_close();
-    close_and_forget_wheel();
+    opened_ms = hold_peers(&half_silent, _i, 550, 550 + lengths_ms[i], false);
+    expect_silent_peers_closed(holds[_i].name, opened_ms + 3000,
+                               opened_ms + 550 + lengths_ms[i] + 3000);
+    close_all();
   }
 }
 END_TEST
 
 /* ---- Two stalls, ten of them --------------------------------------------- */
 
+/* Peers speak each every_ms, one after the other in that time. */
 static const struct {
   const char *name;
   carrier_t carrier;
   unsigned stalls;
   uint64_t timeout_ms;
+  uint64_t every_ms;
   uint64_t between_ms;
+  uint64_t later_stalls_ms; /* all but the first */
 } in_a_row[] = {
-    {"two, 2 s, pipes", BY_PIPE, 2, 2000, 700},
-    {"two, 3 s, pipes", BY_PIPE, 2, 3000, 700},
-    {"two, 2 s, datagrams", BY_UDP, 2, 2000, 700},
-    {"two, 3 s, datagrams", BY_UDP, 2, 3000, 700},
-    {"ten, 2 s, datagrams", BY_UDP, 10, 2000, 700},
-    {"ten, 3 s, pipes", BY_PIPE, 10, 3000, 700},
-    {"ten, 3 s, pipes, little between", BY_PIPE, 10, 3000, 110},
+    {"two, 2 s, pipes", BY_PIPE, 2, 2000, 100, 700, 5000},
+    {"two, 3 s, pipes", BY_PIPE, 2, 3000, 100, 700, 5000},
+    {"two, 2 s, datagrams", BY_UDP, 2, 2000, 100, 700, 5000},
+    {"two, 3 s, datagrams", BY_UDP, 2, 3000, 100, 700, 5000},
+    {"ten, 2 s, datagrams", BY_UDP, 10, 2000, 100, 700, 5000},
+    {"ten, 3 s, pipes", BY_PIPE, 10, 3000, 100, 700, 5000},
+    {"ten, 3 s, pipes, little between", BY_PIPE, 10, 3000, 100, 110, 5000},
+    {"a short one after it, datagrams", BY_UDP, 2, 2500, 1000, 500, 400},
 };
 
 /* P6. Scenarios 23 and 28, with words that wait and words that are lost. */
@@ -283,26 +307,73 @@ START_TEST(stalls_in_a_row_cut_no_peer_off)
   const peers_options_t crowd = {.carrier = in_a_row[_i].carrier,
                                  .count = 100,
                                  .timeout_ms = in_a_row[_i].timeout_ms,
-                                 .every_ms = 100};
+                                 .every_ms = in_a_row[_i].every_ms,
+                                 .spread_ms = in_a_row[_i].every_ms / 100};
   unsigned is_lossy, i;
-  uint64_t from_ms;
+  uint64_t length_ms;
 
   for (is_lossy = 0; is_lossy < 2; is_lossy++) {
     open_wheel_for(100, 0);
     peers_open(&crowd);
     for (i = 0; i < in_a_row[_i].stalls; i++) {
       run_until(clock_now_ms() + in_a_row[_i].between_ms);
-      from_ms = clock_now_ms();
-      peers_lose_words_until(is_lossy ? from_ms + 5000 : 0);
-      virtual_time_advance_ms(5000);
-      ck_assert_uint_eq(clock_now_ms(), from_ms + 5000);
+      length_ms = i == 0 ? 5000 : in_a_row[_i].later_stalls_ms;
+      peers_lose_words_until(is_lossy ? clock_now_ms() + length_ms : 0);
+      virtual_time_advance_ms(length_ms);
     }
     run_until(clock_now_ms() + 10000);
     ck_assert_msg(peers_closed() == 0, "%s%s: %u of %u", in_a_row[_i].name,
                   is_lossy ? ", lost" : "", peers_closed(), crowd.count);
-    peers_close();
-    close_and_forget_wheel();
+    close_all();
   }
+}
+END_TEST
+
+/* ---- For a day ----------------------------------------------------------- */
+
+static const struct {
+  const char *name;
+  hold_t hold;
+  bool update;
+  uint64_t block_ms;
+  uint64_t every_ms;
+  uint64_t spread_ms; /* a peer speaks so much later than the one before */
+} saves[] = {
+    {"a command", HELD_BY_READ_BEFORE_PEERS, false, 4000, 60000, 100},
+    {"a command, updating", HELD_BY_READ_AFTER_PEERS, true, 4000, 60000, 100},
+    {"a uv_timer_t", HELD_BY_UV_TIMER, false, 4000, 60000, 0},
+    {"the wheel", HELD_BY_WHEEL_TIMER, false, 4000, 60000, 100},
+    {"the wheel, updating", HELD_BY_WHEEL_TIMER, true, 4000, 60000, 0},
+    {"142 blocks", HELD_BY_UV_TIMER, false, 12000, 608000, 0},
+    {"142 blocks, peers spread", HELD_BY_UV_TIMER, true, 12000, 608000, 650},
+};
+
+/* P6. Scenario 56. What peers say meanwhile is lost. */
+START_TEST(a_server_that_blocks_again_and_again_cuts_no_peer_off)
+{
+  const peers_options_t crowd = {.carrier = BY_UDP,
+                                 .count = 3,
+                                 .timeout_ms = 5000,
+                                 .every_ms = 2000,
+                                 .spread_ms = saves[_i].spread_ms};
+  uint64_t at_ms;
+
+  open_wheel_for(100, 0);
+  peers_open(&crowd);
+  for (at_ms = START_MS; at_ms < START_MS + DAY_MS;
+       at_ms += saves[_i].every_ms) {
+    run_until(at_ms + 10003);
+    peers_lose_words_until(at_ms + 10004 + saves[_i].block_ms);
+    hold_loop(saves[_i].hold, at_ms + 10004, at_ms + 10004 + saves[_i].block_ms,
+              saves[_i].update);
+    run_until(at_ms + saves[_i].every_ms);
+    ck_assert_msg(peers_closed() == 0, "%s, after %d min: %u of %u",
+                  saves[_i].name, (int)((at_ms - START_MS) / 60000),
+                  peers_closed(), crowd.count);
+  }
+  ck_assert_uint_ge(stats_of_wheel().stalls, DAY_MS / saves[_i].every_ms);
+  peers_close();
+  rewind_clock();
 }
 END_TEST
 
@@ -359,135 +430,6 @@ START_TEST(a_machine_that_slept_cuts_no_peer_off)
 }
 END_TEST
 
-/* ---- A clock that steps back --------------------------------------------- */
-
-static uv_prepare_t before_poll;
-static uv_check_t after_poll;
-static uint64_t step_back_at_ms, step_ms;
-
-static void
-step_back(void)
-{
-  if (clock_now_ms() < step_back_at_ms)
-    return;
-  step_back_at_ms = NEVER;
-  step_back_loop_ms(step_ms);
-}
-
-static void
-on_before_poll(uv_prepare_t *prepare)
-{
-  (void)prepare;
-  step_back();
-}
-
-static void
-on_after_poll(uv_check_t *check)
-{
-  (void)check;
-  step_back();
-}
-
-static const struct {
-  const char *name;
-  bool is_before_poll;
-  uint64_t after_due_ms;
-} step_backs[] = {
-    {"after the poll, at the tick", false, 0},
-    {"before the poll, at the tick", true, 0},
-    {"after the poll, later", false, 1},
-    {"before the poll, later", true, 1},
-};
-
-/* Timers assert that they do not fire early: between the driver's call and the
- * turn the clock steps back below the time of that call. */
-START_TEST(a_clock_that_steps_back_before_the_turn_makes_nothing_early)
-{
-  static const uint64_t steps_ms[] = {1, 5, 11, 100, 60000};
-  const char *name = step_backs[_i].name;
-  static test_timer_t timer;
-  size_t i;
-
-  for (i = 0; i < LENGTH(steps_ms); i++) {
-    open_wheel_for(10, 0);
-    ck_assert_int_eq(uv_prepare_init(&loop, &before_poll), 0);
-    ck_assert_int_eq(uv_check_init(&loop, &after_poll), 0);
-    if (step_backs[_i].is_before_poll)
-      uv_prepare_start(&before_poll, on_before_poll);
-    else
-      uv_check_start(&after_poll, on_after_poll);
-    begin_test_timer(&timer, 100, 0);
-    step_ms = steps_ms[i];
-    step_back_at_ms =
-        tick_ms_after(10, timer.due_ms) + step_backs[_i].after_due_ms;
-    run_for(100 + 10 + 1 + step_ms + 1);
-    run_for(100);
-    require_in(name, timer.fired == 1);
-    require_in(name, timer.fired_ms <= fires_at(timer.due_ms) + 1);
-    require_in(name, stats_of_wheel().stalls == 0);
-    uv_close((uv_handle_t *)&before_poll, NULL);
-    uv_close((uv_handle_t *)&after_poll, NULL);
-    close_and_forget_wheel();
-  }
-}
-END_TEST
-
-/* In parts of 32 datagrams that take longer than the wait, and shorter. */
-static const peers_options_t in_many_parts[] = {
-    {SPEAKING_ONCE(BY_UDP, 100), .hearing_ns = 1000000},
-    {SPEAKING_ONCE(BY_UDP, 200), .hearing_ns = 100000},
-};
-
-/* The clock steps back once the wheel has listened, fired and become empty. */
-static void
-open_wheel_and_step_back(void)
-{
-  static test_timer_t timer;
-
-  open_wheel_for(100, UINT32_MAX);
-  test_timer_init(&timer);
-  expect_punctual(&timer, 100);
-  step_back_loop_ms(2 * TIMEOUT_MS);
-}
-
-static const struct {
-  unsigned crowd;
-  uint64_t again_ms; /* a uv_timer_t holds the loop again, before the step */
-} within_spells[] = {{0, 0}, {1, 0}, {1, 40}};
-
-/* P6. Before the peers speak, and once more while the loop hears them. */
-START_TEST(a_clock_that_steps_back_leaves_nothing_unheard)
-{
-  uint64_t again_ms = within_spells[_i].again_ms, at_ms;
-
-  open_wheel_and_step_back();
-  peers_open(&in_many_parts[within_spells[_i].crowd]);
-  at_ms = tick_ms_after(100, clock_now_ms() + TIMEOUT_MS);
-  peers_speak_at(at_ms - 10);
-  hold_loop(HELD_BY_UV_TIMER, at_ms - 50, at_ms + 1000, false);
-  begin_prepare(&before_poll, on_before_poll);
-  step_ms = 500;
-  hold_again(at_ms + 1005, &again_ms);
-  step_back_at_ms = at_ms + 1008 + again_ms;
-  run_until(at_ms + TIMEOUT_MS);
-  ck_assert_uint_eq(peers_closed(), 0);
-  peers_close();
-}
-END_TEST
-
-/* P6. Between two spells. */
-START_TEST(a_clock_that_steps_back_after_a_spell_leaves_nothing_unheard)
-{
-  const peers_options_t crowd = {SPEAKING_ONCE(BY_UDP, 60),
-                                 .hearing_ns = 1000000};
-
-  open_wheel_for(100, 0);
-  hold_past_the_tick(&crowd, 100, &held[_i]);
-  virtual_time_step_back_ms(4 * TIMEOUT_MS);
-  hold_past_the_tick(&crowd, 100, &held[_i]);
-}
-END_TEST
-
 int
 main(void)
 {
@@ -497,14 +439,10 @@ main(void)
            wheels),
       EACH(a_peer_that_speaks_within_its_timeout_is_never_cut_off, holds),
       EACH(exactly_the_silent_half_is_closed, holds),
-      {without_stalls_what_waits_is_heard_all_the_same, 0,
-       6 /* not in a poll */},
+      {without_stalls_what_waits_is_heard_all_the_same, 0, BETWEEN_POLLS},
       EACH(stalls_in_a_row_cut_no_peer_off, in_a_row),
+      EACH(a_server_that_blocks_again_and_again_cuts_no_peer_off, saves),
       EACH(a_machine_that_slept_cuts_no_peer_off, suspensions),
-      EACH(a_clock_that_steps_back_before_the_turn_makes_nothing_early,
-           step_backs),
-      EACH(a_clock_that_steps_back_leaves_nothing_unheard, within_spells),
-      EACH(a_clock_that_steps_back_after_a_spell_leaves_nothing_unheard, held),
   };
 
   return run_loop_tests("heard", tests, LENGTH(tests));

@@ -15,25 +15,24 @@ typedef enum difference_e {
   TIME,
   BACKEND,
   CLOSING_FLAGS,
-  STOP_FLAG,
   NO_MUTEX,
   NO_ASYNC,
   POLL_FAILS,
-  POLL_REFUSES,
-  SINCE_1_45
+  POLL_REFUSES
 } difference_t;
 
 static difference_t difference;
-static unsigned mutexes_destroyed;
+static unsigned mutexes_destroyed, timer_starts;
 
 uint64_t __wrap_uv_now(const uv_loop_t *loop);
 int __wrap_uv_backend_fd(const uv_loop_t *loop);
 int __wrap_uv_is_closing(const uv_handle_t *handle);
 int __wrap_uv_mutex_init(uv_mutex_t *mutex);
 int __wrap_uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb cb);
-void __wrap_uv_stop(uv_loop_t *loop);
-unsigned __wrap_uv_version(void);
-unsigned __real_uv_version(void);
+int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
+                          uint64_t repeat);
+int __real_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
+                          uint64_t repeat);
 void __wrap_uv_mutex_destroy(uv_mutex_t *mutex);
 int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms);
 int __real_uv_mutex_init(uv_mutex_t *mutex);
@@ -74,16 +73,12 @@ __wrap_uv_async_init(uv_loop_t *in, uv_async_t *async, uv_async_cb cb)
                                 : __real_uv_async_init(in, async, cb);
 }
 
-void
-__wrap_uv_stop(uv_loop_t *stopped)
+int
+__wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
+                      uint64_t repeat)
 {
-  stopped->stop_flag = difference == STOP_FLAG ? 0 : 1;
-}
-
-unsigned
-__wrap_uv_version(void)
-{
-  return difference == SINCE_1_45 ? 0x012d00 : __real_uv_version();
+  timer_starts++;
+  return __real_uv_timer_start(timer, cb, timeout, repeat);
 }
 
 void
@@ -108,22 +103,16 @@ __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
   return -1;
 }
 
-static const difference_t unknown_fields[] = {TIME, BACKEND, CLOSING_FLAGS,
-                                              STOP_FLAG};
+static const difference_t unknown_fields[] = {TIME, BACKEND, CLOSING_FLAGS};
 
 /* libuv#4797: the time in another unit. */
 START_TEST(a_libuv_whose_fields_hold_something_else_is_refused)
 {
-  static uvwheel_t before;
   static test_timer_t timer;
 
-  memset(&wheel, 0xA5, sizeof wheel);
-  before = wheel;
   difference = unknown_fields[_i];
-  ck_assert_int_eq(uvwheel_init(&loop, &wheel, NULL), UV_ENOTSUP);
+  expect_init_fails(&loop, NULL, UV_ENOTSUP);
   difference = NOTHING;
-  ck_assert_mem_eq(&wheel, &before, sizeof wheel);
-  ck_assert_uint_eq(handle_count(), 0);
   open_wheel(100, 8);
   test_timer_init(&timer);
   expect_punctual(&timer, 1000);
@@ -142,8 +131,7 @@ START_TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing)
 {
   mutexes_destroyed = 0;
   difference = NO_MUTEX;
-  ck_assert_int_eq(uvwheel_init(&loop, &wheel, NULL), UV_ENOMEM);
-  ck_assert_uint_eq(handle_count(), 0);
+  expect_init_fails(&loop, NULL, UV_ENOMEM);
   difference = NOTHING;
   open_wheel(100, 8);
   difference = NO_ASYNC;
@@ -154,55 +142,6 @@ START_TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing)
   uvwheel_close(&wheel, expect_none_destroyed);
   run_for(0);
   ck_assert_uint_eq(mutexes_destroyed, 1);
-}
-END_TEST
-
-static bool blocks;
-
-static void
-block_once(uv_prepare_t *prepare)
-{
-  (void)prepare;
-  if (blocks)
-    virtual_time_advance_ms(10000);
-  uv_update_time(&loop);
-  blocks = false;
-}
-
-static void
-close_wheel(test_timer_t *timer)
-{
-  (void)timer;
-  uvwheel_close(&wheel, on_wheel_closed);
-}
-
-/* P6. Since 1.45 libuv does not read the clock when a run begins. A handle of
- * its own tells a program's sleep from prepare callbacks that block. */
-START_TEST(since_1_45_a_handle_tells_sleep_from_prepare_callbacks)
-{
-  static uv_prepare_t prepare;
-  static test_timer_t distant, closer;
-
-  difference = SINCE_1_45;
-  open_wheel(10, 512);
-  ck_assert_uint_eq(handle_count(), 5);
-  run_for(1); /* while the wheel is empty */
-  begin_prepare(&prepare, block_once);
-  begin_test_timer(&distant, 60000, 0);
-  run_for(100);
-  virtual_time_advance_ms(5000);
-  blocks = true;
-  run_for(100);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
-  ck_assert_uint_ge(stats_of_wheel().stall_sum_ms, 9990);
-  ck_assert_uint_le(stats_of_wheel().stall_sum_ms, 10010);
-  begin_test_timer(&closer, 10, 0);
-  closer.then = close_wheel;
-  uv_close((uv_handle_t *)&prepare, NULL);
-  run_for(100);
-  ck_assert_uint_eq(wheels_closed, 1);
-  ck_assert_uint_eq(handle_count(), 0);
-  difference = NOTHING;
 }
 END_TEST
 
@@ -247,13 +186,58 @@ START_TEST(a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll)
 }
 END_TEST
 
+#define WHEELS 10
+
+static void
+do_nothing(uv_idle_t *idle)
+{
+  virtual_time_advance_ns(100000);
+  if (idle->data != NULL)
+    uv_close(idle->data, NULL);
+  idle->data = NULL;
+}
+
+/* P9. Scenario 57. Beside an idle handle, which closes another handle in each
+ * iteration if _i. */
+START_TEST(ten_wheels_do_not_start_each_other_s_drivers)
+{
+  static uvwheel_t wheels[WHEELS];
+  static uvwheel_timer_t timers[WHEELS];
+  static uv_idle_t idle, closed;
+  uint64_t polls = virtual_time_polls();
+  unsigned fired = 0, i;
+
+  for (i = 0; i < WHEELS; i++) {
+    ck_assert_int_eq(uvwheel_init(&loop, &wheels[i], NULL), 0);
+    ck_assert_int_eq(uvwheel_timer_init(&wheels[i], &timers[i]), 0);
+    timers[i].data = &fired;
+    ck_assert_int_eq(
+        uvwheel_timer_start(&timers[i], count_timer, 1000, 1000 * (i + 1)), 0);
+  }
+  ck_assert_int_eq(uv_idle_init(&loop, &idle), 0);
+  ck_assert_int_eq(uv_idle_start(&idle, do_nothing), 0);
+  timer_starts = 0;
+  while (virtual_time_polls() - polls < 100000) {
+    if (_i == 1 && idle.data == NULL) {
+      ck_assert_int_eq(uv_idle_init(&loop, &closed), 0);
+      idle.data = &closed;
+    }
+    uv_run(&loop, UV_RUN_NOWAIT);
+  }
+  ck_assert_uint_ge(fired, WHEELS + 9);
+  ck_assert_uint_le(timer_starts, 10 * fired);
+  for (i = 0; i < WHEELS; i++)
+    uvwheel_close(&wheels[i], NULL);
+}
+END_TEST
+
 int
 main(void)
 {
   const loop_test_t tests[] = {
       EACH(a_libuv_whose_fields_hold_something_else_is_refused, unknown_fields),
       TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing),
-      TEST(since_1_45_a_handle_tells_sleep_from_prepare_callbacks),
+      {ten_wheels_do_not_start_each_other_s_drivers, 0, 2},
       {a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll, 0,
        LENGTH(in_parts) * LENGTH(silences)},
   };

@@ -49,39 +49,10 @@ START_TEST(huge_timeouts_do_not_fire_before_their_time)
 }
 END_TEST
 
-/* Scenario 12. haproxy#2704, h2o source. */
-START_TEST(a_clock_that_steps_back_fires_nothing_early)
-{
-  static const uint64_t back_ms[] = {1, TICK_MS, ROUND_MS, 5000, 900000};
-  static test_timer_t timers[20], timer;
-  size_t i;
-
-  open_wheel(TICK_MS, SLOTS);
-  test_timer_init(&timer);
-  run_for(1000);
-  for (i = 0; i < LENGTH(timers); i++)
-    begin_test_timer(&timers[i], i * 13, i % 3 ? 0 : 29);
-  run_for(50);
-  virtual_time_step_back_ms(back_ms[_i]);
-  i = fired_in_all;
-  run_for(back_ms[_i] - 1);
-  ck_assert_uint_eq(fired_in_all, i);
-  virtual_time_step_back_ms(back_ms[_i] - 1);
-  expect_punctual(&timer, 30);
-  run_for(back_ms[_i] + 1000);
-  for (i = 0; i < LENGTH(timers); i++) {
-    if (i % 3)
-      ck_assert_uint_eq(timers[i].fired, 1);
-    else
-      ck_assert_uint_gt(timers[i].fired, 20);
-  }
-}
-END_TEST
-
 #define HOUR_MS UINT64_C(3600000)
 
-/* Scenario 12. Repeats, too, fire once when the clock leaps ahead, and not at
- * all when it steps back. */
+/* Scenario 12. haproxy#2704, h2o source. Repeats, too, fire once when the clock
+ * leaps ahead, and not at all when it steps back. */
 START_TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once)
 {
   static const int64_t leaps_h[] = {8, -1, 3, -2, 8, -5, 100, -99};
@@ -220,7 +191,6 @@ main(void)
 {
   const loop_test_t tests[] = {
       TEST(huge_timeouts_do_not_fire_before_their_time),
-      {a_clock_that_steps_back_fires_nothing_early, 0, 5},
       TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once),
       EACH(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone,
            restarts),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* uvwheel_fire_soonest: the clients that have been silent longest make room. */
+/* uvwheel_fire_soonest: the clients that have been silent longest make room.
+ * The model plays its callbacks, and any count (test/model/play_timers.c). */
 
 #include <stdlib.h>
 
@@ -34,12 +35,6 @@ open_waiters(const uvwheel_options_t *options)
     waiters[i].then = note_order;
     waiters[i].may_be_early = true;
   }
-}
-
-static void
-open_plain_waiters(void)
-{
-  open_waiters(&(uvwheel_options_t){.tick_ms = TICK_MS, .slots = 64});
 }
 
 static void
@@ -195,52 +190,6 @@ START_TEST(the_soonest_fire_in_callbacks_of_the_same_wheel)
 }
 END_TEST
 
-#define HOUR_MS (3600 * UINT64_C(1000))
-
-/* However many rounds away, except those that are never due. */
-START_TEST(timers_far_away_are_reached_and_the_last_due_times_are_not)
-{
-  open_plain_waiters();
-  test_timer_start(&waiters[0], UINT64_MAX, 0);
-  test_timer_start(&waiters[1], 100 * HOUR_MS, 0);
-  test_timer_start(&waiters[2], INT64_MAX, 0);
-  test_timer_start(&waiters[3], HOUR_MS, 0);
-  test_timer_start(&waiters[4], 1000000 * HOUR_MS, 0);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  ck_assert_uint_eq(waiters[3].fired, 1);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
-  ck_assert_uint_eq(waiters[1].fired, 1);
-  verify_wheel();
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 1);
-  ck_assert_uint_eq(waiters[4].fired, 1);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 0);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 2);
-  verify_wheel();
-  test_timer_start(&waiters[5], 20, 0);
-  run_for(1000);
-  ck_assert_uint_eq(waiters[5].fired_ms, fires_at(waiters[5].due_ms));
-}
-END_TEST
-
-START_TEST(count_may_be_anything)
-{
-  open_plain_waiters();
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 0), 0);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 20), 0);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, UINT64_MAX), 0);
-  verify_wheel();
-  start_waiters(10, 50, 100);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 0), 0);
-  expect_the_soonest_fired(0);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, UINT64_MAX), 10);
-  expect_the_soonest_fired(10);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  start_waiters(10, 50, 100);
-  uvwheel_close(&wheel, on_wheel_closed);
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 10), 0);
-}
-END_TEST
-
 static void
 restart_in_a_second(test_timer_t *waiter)
 {
@@ -268,46 +217,6 @@ START_TEST(a_full_wheel_has_room_again)
   waiters[TIMERS - 1].then = restart_in_a_second;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 100), 100);
   ck_assert_uint_eq(uvwheel_count(&wheel), 1);
-}
-END_TEST
-
-/* ---- In its callbacks ---------------------------------------------------- */
-
-static unsigned visits;
-
-static void
-close_at_first(uvwheel_timer_t *timer, void *arg)
-{
-  (void)timer, (void)arg;
-  visits++;
-  uvwheel_close(&wheel, on_wheel_closed);
-}
-
-static void
-walk_and_close(test_timer_t *waiter)
-{
-  note_order(waiter);
-  uvwheel_walk(&wheel, close_at_first, NULL);
-}
-
-/* The timers that were chosen and those that the walk has not visited stand in
- * lists of their own. */
-START_TEST(a_walk_in_a_callback_may_close_the_wheel)
-{
-  unsigned i;
-
-  open_plain_waiters();
-  start_waiters(10, 50, 100);
-  waiters[0].then = walk_and_close;
-  visits = 0;
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 5), 1);
-  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
-  ck_assert_uint_eq(visits, 1);
-  for (i = 0; i < 10; i++)
-    ck_assert(!uvwheel_timer_is_active(&waiters[i].base));
-  run_for(2000);
-  ck_assert_uint_eq(order_length, 1);
-  ck_assert_uint_eq(wheels_closed, 1);
 }
 END_TEST
 
@@ -357,10 +266,7 @@ main(void)
   const loop_test_t tests[] = {
       EACH(the_soonest_fire_now_and_the_rest_in_time, wheels),
       EACH(the_soonest_fire_in_callbacks_of_the_same_wheel, places),
-      TEST(timers_far_away_are_reached_and_the_last_due_times_are_not),
-      TEST(count_may_be_anything),
       TEST(a_full_wheel_has_room_again),
-      TEST(a_walk_in_a_callback_may_close_the_wheel),
       EACH(few_are_looked_at_however_many_wait, crowds),
   };
 

@@ -8,8 +8,6 @@
 
 #include "idle_peers.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static const uint64_t ticks_ms[] = {1, 10, 100, 1000};
@@ -310,7 +308,7 @@ hold_40_ms(uv_timer_t *timer)
   uv_close((uv_handle_t *)timer, NULL);
 }
 
-/* P6. Scenario 40. */
+/* P6. Scenario 40. A connection that was just accepted is such a pipe, too. */
 START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
 {
   static uv_timer_t holder;
@@ -380,7 +378,7 @@ START_TEST(reading_that_is_resumed_in_a_cut_turn_comes_first)
 }
 END_TEST
 
-/* ---- A clock that steps back --------------------------------------------- */
+/* ---- All are stopped in a cut turn --------------------------------------- */
 
 static void
 stop_idle(uv_poll_t *poll, int status, int events)
@@ -392,81 +390,6 @@ stop_idle(uv_poll_t *poll, int status, int events)
   ck_assert_int_eq(read(message_fds[0], &byte, 1), 1);
   ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
 }
-
-static test_timer_t first;
-static uvwheel_timer_t distant;
-static uint64_t steps_to_ms;
-
-/* How long after its start a timer of 100 ms fires. */
-static uint64_t
-fires_after_ms(void)
-{
-  return fires_at(uvwheel_now(&wheel) + 100) - uvwheel_now(&wheel);
-}
-
-/* Another timer starts, its peer speaks, and it is due before the next poll. */
-static void
-step_back_and_speak(uv_timer_t *timer)
-{
-  (void)timer;
-  step_back_loop_ms(clock_now_ms() - steps_to_ms);
-  ck_assert_int_eq(uvwheel_timer_start(&idle, cut_off, 100, 0), 0);
-  ck_assert_int_eq(write(message_fds[1], "x", 1), 1);
-  advance_loop_ms(fires_after_ms());
-}
-
-static void
-stop_first(uv_timer_t *timer)
-{
-  (void)timer;
-  ck_assert_int_eq(uvwheel_timer_stop(&first.base), 0);
-}
-
-/* The clock steps back to before_ms before the start of a timer: once that is
- * not active any more, or in a uv_timer_t between the check and the driver. A
- * timer that is late fires in a spell, with libuv before 1.45. */
-static const struct {
-  uv_timer_cb between;
-  bool is_late;
-  uint64_t before_ms;
-} steps[] = {
-    {step_back_and_speak, false, 5000},
-    {NULL, false, 5000},
-    {NULL, false, 0},
-    {NULL, true, 0},
-    {stop_first, false, 0},
-};
-
-/* P6. With libuv before 1.45 the driver is called before any check. */
-START_TEST(a_step_back_that_no_check_has_seen_leaves_nothing_unheard)
-{
-  size_t step = (size_t)_i % LENGTH(steps);
-
-  (void)open_idle(ticks_ms[(size_t)_i / LENGTH(steps)]);
-  ck_assert_int_eq(uv_poll_init(&loop, &reader, message_fds[0]), 0);
-  ck_assert_int_eq(uv_poll_start(&reader, UV_READABLE, stop_idle), 0);
-  ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
-  steps_to_ms = clock_now_ms() - steps[step].before_ms;
-  begin_test_timer(&first, 100, 0);
-  if (steps[step].between != stop_first) /* else the wheel becomes empty */
-    begin_timer(&distant, cut_off, 3600000, 0);
-  if (steps[step].between != NULL)
-    begin_uv_timer(&resumer, steps[step].between, fires_after_ms(), 0);
-  if (steps[step].is_late)
-    advance_loop_ms(fires_after_ms());
-  while (uvwheel_timer_is_active(&first.base))
-    uv_run(&loop, UV_RUN_ONCE);
-  if (steps[step].between != step_back_and_speak)
-    step_back_and_speak(NULL);
-  run_for(100);
-  ck_assert_int_eq(uvwheel_timer_is_active(&idle), 0);
-  close_idle((uv_handle_t *)&reader);
-  close(message_fds[0]);
-  rewind_clock();
-}
-END_TEST
-
-/* ---- All are stopped in a cut turn --------------------------------------- */
 
 static uvwheel_timer_t due[3];
 
@@ -524,112 +447,6 @@ START_TEST(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard)
 }
 END_TEST
 
-/* ---- A connection that is accepted --------------------------------------- */
-
-#define CLIENTS 20
-
-static uv_tcp_t listener;
-static struct sockaddr_in address;
-static struct client {
-  uv_tcp_t tcp;
-  uvwheel_timer_t idle;
-  int fd;
-} clients[CLIENTS];
-static unsigned connected, accepted;
-
-/* It has spoken before it is accepted. */
-static void
-connect_client(void)
-{
-  struct client *client = &clients[connected++];
-
-  client->fd = socket(AF_INET, SOCK_STREAM, 0);
-  ck_assert_int_eq(
-      connect(client->fd, (struct sockaddr *)&address, sizeof address), 0);
-  ck_assert_int_eq(send(client->fd, "x", 1, 0), 1);
-}
-
-/* With so short a timeout that it is over when the other callback returns. */
-static void
-on_connection(uv_stream_t *stream, int status)
-{
-  struct client *client = &clients[accepted++];
-
-  ck_assert_int_eq(status, 0);
-  ck_assert_int_eq(uv_tcp_init(&loop, &client->tcp), 0);
-  ck_assert_int_eq(uv_accept(stream, (uv_stream_t *)&client->tcp), 0);
-  client->tcp.data = &client->idle;
-  begin_timer(&client->idle, cut_off, 20, 0);
-  ck_assert_int_eq(
-      uv_read_start((uv_stream_t *)&client->tcp, allocate, stop_its_timer), 0);
-}
-
-static void
-open_listener(void)
-{
-  int length = sizeof address;
-
-  connected = accepted = 0;
-  ck_assert_int_eq(uv_ip4_addr("127.0.0.1", 0, &address), 0);
-  ck_assert_int_eq(uv_tcp_init(&loop, &listener), 0);
-  ck_assert_int_eq(uv_tcp_bind(&listener, (struct sockaddr *)&address, 0), 0);
-  ck_assert_int_eq(
-      uv_tcp_getsockname(&listener, (struct sockaddr *)&address, &length), 0);
-  ck_assert_int_eq(uv_listen((uv_stream_t *)&listener, CLIENTS, on_connection),
-                   0);
-}
-
-static void
-close_listener(void)
-{
-  unsigned i;
-
-  uv_close((uv_handle_t *)&listener, NULL);
-  for (i = 0; i < accepted; i++) {
-    ck_assert_int_eq(uvwheel_timer_is_active(&clients[i].idle), 0);
-    uv_close((uv_handle_t *)&clients[i].tcp, NULL);
-  }
-  for (i = 0; i < connected; i++)
-    close(clients[i].fd);
-}
-
-static bool updates;
-
-/* And the next one connects, for the poll after this one. */
-static void
-take_50_ms_and_go_on(void)
-{
-  virtual_time_advance_ms(50);
-  if (connected < CLIENTS) {
-    connect_client();
-    ck_assert_int_eq(write(bell_fds[1], "x", 1), 1);
-  }
-  if (updates)
-    uv_update_time(&loop);
-}
-
-/* P6. Scenario 40. One is accepted in each poll, before the callback of the
- * same poll that takes 50 ms. */
-START_TEST(a_connection_that_was_just_accepted_is_read_before_its_timer_fires)
-{
-  int i;
-
-  for (i = 0; i < 2; i++) {
-    updates = i > 0;
-    open_wheel(ticks_ms[_i], 64);
-    open_bell();
-    open_listener();
-    before_ring = connect_client;
-    ring_at(clock_now_ms() + 100, take_50_ms_and_go_on);
-    run_for(5000);
-    ck_assert_uint_eq(accepted, CLIENTS);
-    close_listener();
-    close_bell();
-    close_and_forget_wheel();
-  }
-}
-END_TEST
-
 int
 main(void)
 {
@@ -639,12 +456,8 @@ main(void)
       {reading_that_is_resumed_in_the_poll_before_the_turn_comes_first, 0,
        LENGTH(ticks_ms) * LENGTH(resumptions)},
       {reading_that_is_resumed_in_a_cut_turn_comes_first, 0, 4},
-      {a_step_back_that_no_check_has_seen_leaves_nothing_unheard, 0,
-       LENGTH(ticks_ms) * LENGTH(steps)},
       EACH(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard,
            stoppers),
-      EACH(a_connection_that_was_just_accepted_is_read_before_its_timer_fires,
-           ticks_ms),
   };
 
   return run_loop_tests("watchers", tests, LENGTH(tests));

@@ -15,9 +15,6 @@
 /* Requests that wait: more than some turns carry out. */
 #define MAX_POSTS (2 * MODEL_TIMERS)
 
-/* Of those that may still count. With more any wake-up is right. */
-#define MAX_SET_BACKS 16
-
 typedef enum wheel_state_e {
   OPEN,
   FOREIGN, /* others have closed the handles that drive the wheel */
@@ -35,6 +32,7 @@ typedef struct holder_s {
 typedef struct armed_s {
   holder_t *holder;
   bool started; /* ever, since its init */
+  bool closed;  /* by uvwheel_close     */
   bool unrefd;
   uint64_t timeout;
   uint64_t repeat;
@@ -43,6 +41,8 @@ typedef struct armed_s {
    * loop's time was right and the clock has not been moved past it. */
   bool punctual;
   uint64_t cuts;
+  uint64_t wait_ms; /* from when it began to its due time */
+  bool is_put_back; /* since then, by a stall             */
 } armed_t;
 
 /* The mailbox of the wheel. */
@@ -59,21 +59,25 @@ typedef struct mail_s {
   bool is_time_over; /* after the last one                                */
 } mail_t;
 
-/* The wheel's clock and its turns. */
 typedef struct turns_s {
-  uint64_t set_back_ms;
-  uint64_t set_backs_ms[MAX_SET_BACKS]; /* as it was when the wheel may have */
-  unsigned set_backs;                   /* chosen its next wake-up           */
-  uint64_t stalls;
-  uint64_t stalled_ms;
   uint64_t count;
-  unsigned since_poll;   /* turns since the last poll began: at most one */
-  bool was_rewound;      /* since the last poll, or it is behind still */
-  bool in_turn;          /* a turn has begun, and may not have ended   */
-  bool callbacks_follow; /* of others, behind which the driver is called */
-  uint64_t begin_ns;     /* of the turn that calls back                */
-  unsigned unread;       /* callbacks after its time was over          */
+  unsigned since_poll; /* turns since the last poll began: at most one */
+  bool was_rewound;    /* since the last poll, or it is behind still   */
+  bool in_turn;        /* a turn has begun, and may not have ended     */
+  uint64_t began_ms;   /* the turn, by the loop's time                 */
+  uint64_t begin_ns;   /* of the turn that calls back                  */
+  unsigned unread;     /* callbacks after its time was over            */
 } turns_t;
+
+/* The last of them. */
+typedef struct stalls_s {
+  uint64_t count;
+  uint64_t sum_ms;
+  uint64_t until_ms;
+  uint64_t back_ms;        /* by how much it puts a timer back */
+  uint64_t gives_until_ms; /* when that is over                */
+  uint64_t put_back;
+} stalls_t;
 
 typedef struct game_s {
   bytes_t bytes;
@@ -89,6 +93,7 @@ typedef struct game_s {
   armed_t timers[MODEL_TIMERS];
   mail_t mail;
   turns_t turns;
+  stalls_t stalls;
   unsigned foreign_closes; /* of others, whose callback has not run yet */
   bool closes_late;        /* the wheel, if others closed its handles */
   uint64_t fired;
@@ -97,6 +102,9 @@ typedef struct game_s {
   uint64_t lateness_max_ms;
   unsigned fired_in_run;    /* in their time                           */
   uint64_t spent_in_run_ns; /* by callbacks */
+  uint64_t used; /* what takes from budgets, before the run before this one */
+  uint64_t used_before_run;
+  bool was_due; /* something, after the last run, or maybe */
   bool drew_in_run;
   uint64_t rewound_to_ms; /* the clock was set back; then it had been this */
   uint64_t advanced_ns;   /* by how much the clock has moved in all        */
@@ -111,13 +119,18 @@ extern binding_game_t game;
 
 uint64_t clock_ms(void);
 
-/* The wheel's clock. */
 uint64_t now_ms(void);
 
-/* A turn has begun, or a stall was found, if the wheel says so. */
-void watch_turns(void);
+/* A turn has ended, a stall was noticed, or timers were put back, if the wheel
+ * says so. That timer fires, unless it is NOBODY. */
+#define NOBODY MODEL_TIMERS
+void watch_turns(unsigned firing);
 
-/* If one was under way it is over. */
+/* It waited when the last stall was noticed, and was not put back since. */
+bool must_put_back(unsigned index);
+
+/* A turn has begun, unless one is under way; and if one was, it is over. */
+void begin_turn(void);
 void end_turn(void);
 
 /* A turn begins to call back; and does once more. */

@@ -86,8 +86,8 @@ advance_ns(uint64_t step_ns)
   game.advanced_ns += step_ns;
   game.spent_in_run_ns += step_ns;
   for (i = 0; i < game.model.capacity; i++)
-    if (game.in_run || model_tick_ms(&game.model, game.model.timers[i].due_ms) <
-                           clock_ms() - game.turns.set_back_ms)
+    if (game.in_run ||
+        model_tick_ms(&game.model, game.model.timers[i].due_ms) < clock_ms())
       game.timers[i].punctual = false;
 }
 
@@ -108,7 +108,7 @@ step_back(void)
   uint64_t step_ms = take_step_ms();
   unsigned i;
 
-  if (step_ms >= clock_ms() - game.turns.set_back_ms)
+  if (step_ms >= clock_ms())
     return;
   game.rewound_to_ms = max_of(game.rewound_to_ms, clock_ms() + 1);
   game.turns.was_rewound = true;
@@ -145,11 +145,38 @@ is_inside(void)
   return game.in_run || game.model.walking || game.model.drawing;
 }
 
+/* What takes from the budgets of turns. */
+static uint64_t
+count_used(const uvwheel_stats_t *stats)
+{
+  return stats->fired + stats->examined + stats->rescheduled + stats->put_back;
+}
+
+/* The loop comes to a tick so late that it has stalled. (Nothing else is due,
+ * and no request may stop the timer before.) */
+static bool
+is_late(void)
+{
+  uint64_t earliest_ms = model_earliest_ms(&game.model);
+
+  return game.state == OPEN && game.options.stall_ms != UINT32_MAX &&
+         !game.was_due && game.mail.count == 0 && !is_rewound() &&
+         uv_loop_alive(&game.loop) &&
+         add_saturated(earliest_ms, game.options.stall_ms) < clock_ms();
+}
+
 static void
 run(uv_run_mode mode)
 {
+  uvwheel_stats_t stats;
+  uint64_t stalls = game.stalls.count;
+  bool must_stall = is_late();
+
   if (is_inside())
     return;
+  uvwheel_get_stats(game.state == GONE ? NULL : game.wheel, &stats);
+  game.used = game.used_before_run;
+  game.used_before_run = count_used(&stats);
   game.in_run = true;
   game.fired_in_run = 0;
   game.spent_in_run_ns = 0;
@@ -157,16 +184,21 @@ run(uv_run_mode mode)
   uv_run(&game.loop, mode);
   end_turn();
   game.in_run = false;
+  require(!must_stall || game.stalls.count > stalls || game.state != OPEN);
+  game.was_due = model_earliest_ms(&game.model) <= clock_ms() ||
+                 uv_now(&game.loop) < clock_ms();
 }
 
-/* One iteration: each turn fires no more than the budget, and only that or the
- * turn's time cuts it. Returns whether nothing has kept the turns from firing
- * all that is due: a limit, a stall, or requests that wait. */
+/* One iteration: each turn fires no more than the budget, and only that, the
+ * turn's time, or a clock that steps back cuts it. (Its check may have used the
+ * budget in the iteration before.) Returns whether nothing has kept the turns
+ * from firing all that is due: a limit, a stall, or requests that wait. */
 static bool
 run_iteration(void)
 {
-  uint64_t turn_ns = game.options.turn_ms * UINT64_C(1000000), used, fired;
+  uint64_t turn_ns = game.options.turn_ms * UINT64_C(1000000);
   uint64_t budget = game.options.turn_budget;
+  uint64_t rewound_to_ms = game.rewound_to_ms;
   uvwheel_stats_t before, after;
 
   uvwheel_get_stats(game.wheel, &before);
@@ -174,12 +206,12 @@ run_iteration(void)
   if (game.state != OPEN)
     return false;
   uvwheel_get_stats(game.wheel, &after);
-  fired = after.fired - before.fired;
-  used = fired + after.examined - before.examined + after.rescheduled -
-         before.rescheduled;
-  require(game.drew_in_run || fired <= budget * (after.turns - before.turns));
+  require(game.drew_in_run ||
+          after.fired - before.fired <= budget * (after.turns - before.turns));
   if (after.turns_cut != before.turns_cut)
-    require(used >= budget || game.spent_in_run_ns >= turn_ns);
+    require(count_used(&after) >= game.used + budget ||
+            game.spent_in_run_ns >= turn_ns ||
+            game.rewound_to_ms != rewound_to_ms);
   return after.turns_cut == before.turns_cut && after.stalls == before.stalls &&
          game.mail.count == 0;
 }
@@ -193,7 +225,7 @@ run_turn(void)
   if (is_inside() || game.state != OPEN || is_rewound())
     return;
   advance_ns(1000000);
-  began_ms = clock_ms() - game.turns.set_back_ms;
+  began_ms = clock_ms();
   if (!uv_loop_alive(&game.loop) || !run_iteration() ||
       !uv_loop_alive(&game.loop) || !run_iteration() ||
       game.rewound_to_ms != rewound_to_ms)
@@ -268,6 +300,7 @@ forget_all(void)
   for (i = 0; i < game.model.capacity; i++)
     if (game.model.timers[i].active) {
       model_remove(&game.model, i);
+      game.timers[i].closed = true;
       game.stopped++;
     }
 }
@@ -381,6 +414,8 @@ open_wheel(void)
   game.state = OPEN;
   game.unrefd = false;
   memset(&game.turns, 0, sizeof game.turns);
+  memset(&game.stalls, 0, sizeof game.stalls);
+  game.used = game.used_before_run = 0;
   game.fired = 0;
   game.fired_early = 0;
   game.stopped = 0;
@@ -491,7 +526,7 @@ begin(const uint8_t *data, size_t size)
   game.state = GONE;
   game.bytes.next = data;
   game.bytes.end = data + size;
-  /* Shortly after its beginning a stall sets the clock back to that. */
+  /* Shortly after its beginning, or not. */
   virtual_time_set_ns((pick(&game.bytes, 4) == 1 ? 1 : START_MS) * 1000000);
   require(uv_loop_init(&game.loop) == 0);
   open_own_handles();

@@ -41,12 +41,8 @@ on_before_poll(uv_prepare_t *prepare)
 void
 on_after_poll(uv_check_t *check)
 {
-  int timeout_ms = uv_backend_timeout(&game.loop);
-
   (void)check;
-  game.turns.callbacks_follow =
-      timeout_ms >= 0 &&
-      uv_now(&game.loop) + (uint64_t)timeout_ms <= clock_ms();
+  end_turn();
   if (is_mailbox_open() && game.mail.expected > 0)
     require(!game.mail.is_fresh && game.mail.is_time_over);
   verify_game();

@@ -36,10 +36,11 @@ cuts(void)
   return stats.turns_cut;
 }
 
-/* The timer is due anew; in place if the wheel is to leave it where it is. One
- * that never fires is moved all the same, and a walk may miss it then. */
+/* The timer is due anew, at the end of such a wait; in place if the wheel is to
+ * leave it where it is. One that never fires is moved all the same, and a walk
+ * may miss it then. */
 static void
-arm(unsigned index, uint64_t due_ms, bool in_place)
+arm(unsigned index, uint64_t due_ms, uint64_t wait_ms, bool in_place)
 {
   armed_t *armed = &game.timers[index];
 
@@ -50,6 +51,8 @@ arm(unsigned index, uint64_t due_ms, bool in_place)
   if (due_ms >= CLOCK_END_MS)
     game.model.timers[index].must_visit = false;
   armed->cuts = cuts();
+  armed->wait_ms = wait_ms;
+  armed->is_put_back = false;
   armed->punctual =
       uv_now(&game.loop) == clock_ms() && !is_rewound() && due_ms >= now_ms();
 }
@@ -74,7 +77,7 @@ restart(unsigned index, uint64_t delay_ms)
 {
   uint64_t due_ms = due_after(delay_ms);
 
-  arm(index, due_ms, is_later(index, due_ms) && !game.model.fifo);
+  arm(index, due_ms, delay_ms, is_later(index, due_ms) && !game.model.fifo);
 }
 
 /* What a start, or again, of the timer answers. */
@@ -108,12 +111,12 @@ static int
 expect_refresh(unsigned index)
 {
   const armed_t *armed = &game.timers[index];
-  uint64_t due_ms;
+  uint64_t wait_ms = armed->repeat != 0 ? armed->repeat : armed->timeout;
+  uint64_t due_ms = due_after(wait_ms);
 
   if (!game.model.timers[index].active)
     return UV_EINVAL;
-  due_ms = due_after(armed->repeat != 0 ? armed->repeat : armed->timeout);
-  arm(index, due_ms, is_later(index, due_ms));
+  arm(index, due_ms, wait_ms, is_later(index, due_ms));
   return 0;
 }
 
@@ -148,6 +151,14 @@ remember_ticks(uint64_t from_ms, uint64_t to_ms)
   model_remember_tick(&game.model, to_ms);
 }
 
+/* A stall of before does not put the next time of a beat back. */
+static void
+arm_beat(unsigned index, uint64_t due_ms)
+{
+  arm(index, due_ms, game.timers[index].repeat, false);
+  game.timers[index].is_put_back = must_put_back(index);
+}
+
 /* A timer that skips what it missed is due at the first time of its beat that
  * is not before the last tick of the turn. That tick is the timer's own one, or
  * a later one up to now; uvwheel_fire_soonest takes that of now. A wheel whose
@@ -163,13 +174,13 @@ arm_after_skipping(unsigned index, uint64_t due_ms)
   uint64_t told_ms = now_ms() + uvwheel_timer_get_due_in(&armed->holder->timer);
 
   if (game.model.drawing || least_ms >= most_ms) {
-    arm(index, most_ms, false);
+    arm_beat(index, most_ms);
   } else if (told_ms > now_ms()) {
     require(told_ms >= least_ms && told_ms <= most_ms);
     require((told_ms - due_ms) % armed->repeat == 0);
-    arm(index, told_ms, false);
+    arm_beat(index, told_ms);
   } else {
-    arm(index, least_ms, false);
+    arm_beat(index, least_ms);
     remember_ticks(least_ms, now_ms());
     require(uvwheel_timer_refresh(&armed->holder->timer) ==
             expect_refresh(index));
@@ -185,9 +196,9 @@ arm_again(unsigned index, uint64_t due_ms)
   if (armed->missed == UVWHEEL_MISSED_SKIP)
     arm_after_skipping(index, due_ms);
   else if (armed->missed == UVWHEEL_MISSED_DELAY)
-    arm(index, due_after(armed->repeat), false);
+    arm_beat(index, due_after(armed->repeat));
   else
-    arm(index, add_saturated(due_ms, armed->repeat), false);
+    arm_beat(index, add_saturated(due_ms, armed->repeat));
 }
 
 static void
@@ -206,7 +217,8 @@ fire_in_time(unsigned index)
   const armed_t *armed = &game.timers[index];
   uint64_t due_ms = game.model.timers[index].due_ms;
 
-  require(game.in_run);
+  require(game.in_run && !must_put_back(index));
+  begin_turn();
   count_callback();
   model_expire(&game.model, index, now_ms());
   require(!armed->punctual || armed->cuts != cuts() ||
@@ -232,10 +244,11 @@ on_fire(uvwheel_timer_t *timer)
 {
   unsigned index = ((holder_t *)timer)->index;
   armed_t *armed = &game.timers[index];
-  uint64_t due_ms = game.model.timers[index].due_ms;
+  uint64_t due_ms;
 
   require(game.state == OPEN && &armed->holder->timer == timer);
-  watch_turns();
+  watch_turns(index);
+  due_ms = game.model.timers[index].due_ms;
   if (game.model.drawing)
     fire_early(index);
   else
@@ -263,6 +276,17 @@ init_timer(holder_t *holder)
   armed->holder = holder;
 }
 
+/* A timer that uvwheel_close has stopped has to be initialised again. */
+static void
+reopen_timer(holder_t *holder)
+{
+  require(uvwheel_timer_start(&holder->timer, on_fire, 1, 1) == UV_EINVAL);
+  require(uvwheel_timer_again(&holder->timer) == UV_EINVAL);
+  require(uvwheel_timer_stop(&holder->timer) == 0);
+  if (game.state != GONE)
+    init_timer(holder);
+}
+
 /* The timer of an index that the bytes tell; NULL if there can be none. */
 static uvwheel_timer_t *
 pick_timer(unsigned *index)
@@ -271,6 +295,8 @@ pick_timer(unsigned *index)
 
   *index = (unsigned)take(&game.bytes, 2) % game.model.capacity;
   holder = game.timers[*index].holder;
+  if (holder != NULL && game.timers[*index].closed)
+    reopen_timer(holder);
   if (game.state == GONE)
     return NULL;
   if (holder == NULL) {
@@ -407,6 +433,8 @@ again(void)
     restart(index, armed->repeat);
 }
 
+/* For how long the timer waits then, should a stall ask, is not promised: so it
+ * begins anew. */
 void
 set_repeat(void)
 {
@@ -418,6 +446,8 @@ set_repeat(void)
     return;
   uvwheel_timer_set_repeat(timer, repeat);
   game.timers[index].repeat = repeat;
+  if (game.model.timers[index].active)
+    require(uvwheel_timer_refresh(timer) == expect_refresh(index));
 }
 
 void

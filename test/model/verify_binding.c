@@ -17,7 +17,7 @@ clock_ms(void)
 uint64_t
 now_ms(void)
 {
-  return uv_now(&game.loop) - game.turns.set_back_ms;
+  return uv_now(&game.loop);
 }
 
 /* What it reports, which is 0 once it is closed. */
@@ -45,34 +45,79 @@ no_limit(uint32_t option)
   return option == UINT32_MAX ? UINT64_MAX : option;
 }
 
-/* By how much stalls set the clock back is what the wheel says, within what the
- * loop was late and its grace. */
+/* A stall is noticed by a look, or at the end of the turn that it is. While it
+ * gives time, a lesser one does not take its place. */
 static void
 watch_stalls(const uvwheel_stats_t *stats)
 {
-  turns_t *turns = &game.turns;
-  uint64_t stalls = stats->stalls - turns->stalls;
-  uint64_t stalled_ms = stats->stall_sum_ms - turns->stalled_ms;
-  uint64_t back_ms = stats->set_back_ms - turns->set_back_ms;
+  stalls_t *stalls = &game.stalls;
+  uint64_t late_ms = stats->stall_sum_ms - stalls->sum_ms;
+  uint64_t back_ms = with_grace(late_ms);
+  uint64_t until_ms =
+      game.turns.in_turn ? game.turns.began_ms + late_ms : now_ms();
 
-  require(stats->stalls >= turns->stalls &&
-          stats->stall_sum_ms >= turns->stalled_ms);
-  require(stalled_ms / (stalls != 0 ? stalls : 1) >
-              no_limit(game.options.stall_ms) ||
-          stalled_ms == 0);
-  require(stats->stall_sum_ms <= game.advanced_ns / 1000000 + 1);
-  require(stats->set_back_ms >= turns->set_back_ms);
-  require(back_ms <= stalled_ms + stalls * MAX_GRACE_MS &&
-          back_ms <= 2 * stalled_ms);
-  if (back_ms != 0 && turns->set_backs < MAX_SET_BACKS)
-    turns->set_backs_ms[turns->set_backs++] = turns->set_back_ms;
-  turns->stalls = stats->stalls;
-  turns->stalled_ms = stats->stall_sum_ms;
-  turns->set_back_ms = stats->set_back_ms;
+  require((stats->stalls == stalls->count) == (late_ms == 0));
+  if (late_ms == 0)
+    return;
+  require(stats->stalls == ++stalls->count && game.in_run);
+  require(late_ms > no_limit(game.options.stall_ms));
+  /* What a callback takes can make the next poll sleep for longer, too. */
+  require(stats->stall_sum_ms <= 2 * (game.advanced_ns / 1000000 + 1));
+  stalls->sum_ms = stats->stall_sum_ms;
+  stalls->until_ms = until_ms;
+  if (back_ms <= stalls->back_ms && until_ms < stalls->gives_until_ms)
+    return;
+  stalls->back_ms = back_ms;
+  stalls->gives_until_ms = until_ms + back_ms;
+}
+
+bool
+must_put_back(unsigned index)
+{
+  const armed_t *armed = &game.timers[index];
+
+  return !armed->is_put_back && excess(game.model.timers[index].due_ms,
+                                       armed->wait_ms) < game.stalls.until_ms;
+}
+
+static void
+put_back(unsigned index)
+{
+  const model_timer_t *timer = &game.model.timers[index];
+  armed_t *armed = &game.timers[index];
+  uint64_t due_ms = min_of(add_saturated(timer->due_ms, game.stalls.back_ms),
+                           add_saturated(game.stalls.until_ms, armed->wait_ms));
+
+  require(game.in_run && must_put_back(index));
+  require(model_tick_ms(&game.model, timer->due_ms) <= now_ms());
+  model_postpone(&game.model, index, due_ms);
+  armed->is_put_back = true;
+  armed->punctual = false;
+  game.stalls.put_back++;
+}
+
+/* The timer that fires shows its next due time, if it repeats. */
+static void
+watch_put_backs(const uvwheel_stats_t *stats, unsigned firing)
+{
+  unsigned i;
+
+  for (i = 0; i < game.model.capacity; i++) {
+    const model_timer_t *timer = &game.model.timers[i];
+    const holder_t *holder = game.timers[i].holder;
+    if (i == firing || !timer->active ||
+        holder->timer.entry.due_ms == timer->due_ms)
+      continue;
+    put_back(i);
+    require(holder->timer.entry.due_ms == timer->due_ms);
+  }
+  if (firing != NOBODY && stats->put_back != game.stalls.put_back)
+    put_back(firing);
+  require(stats->put_back == game.stalls.put_back);
 }
 
 void
-watch_turns(void)
+watch_turns(unsigned firing)
 {
   turns_t *turns = &game.turns;
   uvwheel_stats_t stats;
@@ -80,19 +125,34 @@ watch_turns(void)
   if (game.state != OPEN)
     return;
   uvwheel_get_stats(game.wheel, &stats);
+  if (!turns->in_turn) /* else a turn that is one has put timers back before */
+    watch_stalls(&stats);
+  watch_put_backs(&stats, firing);
   watch_stalls(&stats);
   if (stats.turns == turns->count)
     return;
   require(stats.turns == ++turns->count && game.in_run);
   require(++turns->since_poll == 1 || turns->was_rewound);
-  turns->in_turn = true;
+}
+
+void
+begin_turn(void)
+{
+  if (game.turns.in_turn)
+    return;
+  game.turns.in_turn = true;
+  game.turns.began_ms = now_ms();
   begin_callbacks();
 }
 
 void
 end_turn(void)
 {
-  watch_turns();
+  uint64_t turns = game.turns.count;
+
+  watch_turns(NOBODY);
+  require(!game.turns.in_turn || game.turns.count == turns + 1 ||
+          game.state != OPEN);
   game.turns.in_turn = false;
 }
 
@@ -147,7 +207,10 @@ verify_timer(unsigned index)
   require(uvwheel_timer_is_active(timer) == model->active);
   if (game.state == GONE)
     return;
-  require(uvwheel_timer_get_wheel(timer) == game.wheel);
+  require(uvwheel_timer_get_wheel(timer) ==
+          (armed->closed ? NULL : game.wheel));
+  if (armed->closed)
+    return;
   require(uvwheel_timer_get_repeat(timer) == armed->repeat);
   require(uvwheel_timer_has_ref(timer) == !armed->unrefd);
   require(uvwheel_timer_get_due_in(timer) ==
@@ -173,7 +236,7 @@ verify_stats(void)
   require(stats.started == stats.active + stats.stopped + stats.fired);
   require(sum == game.fired);
   require(stats.lateness_max_ms == game.lateness_max_ms);
-  require(stats.turns_cut <= stats.turns);
+  require(stats.turns_cut <= stats.turns && stats.turns_overrun <= stats.turns);
   require(stats.stall_max_ms <= stats.stall_sum_ms);
 }
 
@@ -202,8 +265,7 @@ static uint64_t
 latest_wake_up_ms(void)
 {
   uint64_t next_ms = uv_now(&game.loop) + 1;
-  uint64_t earliest_ms =
-      add_saturated(model_earliest_ms(&game.model), game.turns.set_back_ms);
+  uint64_t earliest_ms = model_earliest_ms(&game.model);
 
   if (is_rewound() && game.rewound_to_ms > next_ms)
     next_ms = game.rewound_to_ms;
@@ -211,26 +273,17 @@ latest_wake_up_ms(void)
 }
 
 /* The loop wakes up at a tick that had something due when the wheel chose it:
- * it may have been refreshed or stopped since, and the clock may have been set
- * back. A loop that does not sleep has such a tick behind it. */
+ * it may have been refreshed or stopped since. A loop that does not sleep has
+ * such a tick, or a look, behind it. The wheel looks in half-way to a tick. */
 static void
 expect_reason(uint64_t wake_ms)
 {
-  turns_t *turns = &game.turns;
-  uint64_t at_ms = wake_ms - turns->set_back_ms;
-  bool is_at_once = wake_ms == uv_now(&game.loop);
-  unsigned i;
+  uint64_t from_ms = wake_ms == uv_now(&game.loop) ? 0 : wake_ms;
+  uint32_t stall_ms = game.options.stall_ms;
 
-  if (model_has_tick(&game.model, is_at_once ? 0 : at_ms, at_ms)) {
-    turns->set_backs = is_at_once ? turns->set_backs : 0;
-    return;
-  }
-  for (i = 0; i < turns->set_backs; i++) {
-    at_ms = wake_ms - turns->set_backs_ms[i];
-    if (model_has_tick(&game.model, is_at_once ? 0 : at_ms, at_ms))
-      return;
-  }
-  require(turns->set_backs == MAX_SET_BACKS);
+  require(model_has_tick(&game.model, from_ms, wake_ms) ||
+          (stall_ms != UINT32_MAX &&
+           model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX)));
 }
 
 /* The loop sleeps no longer than that, and is not woken up for nothing. */
@@ -245,15 +298,10 @@ verify_sleep(void)
   require(uv_timer_stop(&game.stopper) == 0);
   if (game.model.count == 0) {
     require(timeout_ms == long_ms);
-    game.model.ticks = game.turns.set_backs = 0;
+    game.model.ticks = 0;
     return;
   }
-  require(uv_now(&game.loop) + timeout_ms <=
-          max_of(latest_wake_up_ms(),
-                 game.turns.callbacks_follow ? clock_ms() : 0));
-  if (game.turns.callbacks_follow &&
-      uv_now(&game.loop) + timeout_ms <= clock_ms())
-    return;
+  require(uv_now(&game.loop) + timeout_ms <= latest_wake_up_ms());
   if (timeout_ms < long_ms && !is_rewound())
     expect_reason(uv_now(&game.loop) + timeout_ms);
 }
@@ -266,7 +314,6 @@ verify_wheel(void)
   require(uvwheel_is_closing(game.wheel) == (game.state != OPEN));
   require(uvwheel_has_ref(game.wheel) == !game.unrefd);
   require(uvwheel_get_loop(game.wheel) == &game.loop);
-  require(uvwheel_now(game.wheel) == told_now_ms());
   verify_stats();
 }
 
@@ -275,7 +322,7 @@ verify_game(void)
 {
   unsigned i;
 
-  watch_turns();
+  watch_turns(NOBODY);
   for (i = 0; i < game.model.capacity; i++)
     if (game.timers[i].holder != NULL)
       verify_timer(i);

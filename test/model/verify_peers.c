@@ -3,9 +3,90 @@
 /* What a small world of peers promises, and its key. */
 
 #include "invariants.h"
+#include "virtual_time.h"
 #include "world_peers.h"
 
 #include <stdio.h>
+
+/* ---- Stalls -------------------------------------------------------------- */
+
+/* When a stall makes the timer due; 0 if the timer began after its end. */
+static uint64_t
+due_after_stall(const deadline_t *deadline, unsigned which)
+{
+  uint64_t until_ms = peers_world.until_ms[which];
+
+  return deadline->due_ms - deadline->wait_ms < until_ms
+             ? min_of(deadline->due_ms + peers_world.back_ms[which],
+                      until_ms + deadline->wait_ms)
+             : 0;
+}
+
+/* In a turn that was a stall, the one before it counted. */
+static void
+watch_put_back(deadline_t *deadline)
+{
+  uint64_t due_ms = deadline->timer.entry.due_ms;
+
+  if (due_ms == deadline->due_ms)
+    return;
+  require(!deadline->is_put_back && due_ms > deadline->due_ms);
+  require(due_ms == due_after_stall(deadline, 0) ||
+          due_ms == due_after_stall(deadline, 1));
+  deadline->due_ms = due_ms;
+  deadline->is_put_back = true;
+  peers_world.put_back++;
+}
+
+/* Between two times at which this is called the loop is held once at most. What
+ * the wheel has written down gives as much as the stall, and maybe still as
+ * much as a longer one. */
+static void
+watch_stall(const uvwheel_stats_t *stats)
+{
+  const wake_t *wake = &peers_world.wheel.state->wake;
+  uint64_t late_ms = stats->stall_sum_ms - peers_world.stalled_ms;
+
+  if (stats->stalls == peers_world.stalls)
+    return;
+  require(stats->stalls == ++peers_world.stalls && late_ms > STALL_MS);
+  require(peers_world.has_stepped_back ||
+          late_ms <= real_ms() - peers_world.checked_before_ms);
+  require(wake->put_back_ms == with_grace(late_ms) ||
+          (wake->put_back_ms > with_grace(late_ms) &&
+           wake->put_back_ms == peers_world.back_ms[0]));
+  require(wake->stalled_until_ms <= virtual_time_ns() / 1000000);
+  peers_world.until_ms[1] = peers_world.until_ms[0];
+  peers_world.back_ms[1] = peers_world.back_ms[0];
+  peers_world.until_ms[0] = wake->stalled_until_ms;
+  peers_world.back_ms[0] = wake->put_back_ms;
+  peers_world.stalled_ms = stats->stall_sum_ms;
+}
+
+void
+watch_stalls(void)
+{
+  uvwheel_stats_t stats;
+  unsigned i;
+
+  uvwheel_get_stats(&peers_world.wheel, &stats);
+  watch_stall(&stats);
+  for (i = 0; i < DEADLINES; i++)
+    if (uvwheel_timer_is_active(&deadline_at(i)->timer))
+      watch_put_back(deadline_at(i));
+}
+
+/* ---- In a callback ------------------------------------------------------- */
+
+void
+verify_time(deadline_t *deadline)
+{
+  watch_stalls();
+  watch_put_back(deadline);
+  require(deadline->is_put_back || due_after_stall(deadline, 0) == 0);
+  require(uv_now(&peers_world.loop) >
+          deadline->due_ms / TICK_MS * TICK_MS + TICK_MS);
+}
 
 /* While the clock steps back and a callback updates the loop's time, nothing
  * tells when a poll was. */
@@ -19,8 +100,9 @@ verify_silence(const peer_t *peer)
   require(peer->waits == 0 || peer->spoken_ms >= checked_ms ||
           peer->spoken_ms >= peer->known_ms + peer->timeout_ms);
   require(checked_ms >= peer->known_ms + peer->timeout_ms);
-  if (!peers_world.has_unforgiven && peer->waits == 0)
-    require(checked_ms + STALL_MS >= peer->spoken_ms + peer->timeout_ms);
+  if (peer->waits == 0)
+    require(checked_ms + STALL_MS + TICK_MS >=
+            peer->spoken_ms + peer->timeout_ms / 2);
 }
 
 /* ---- After an iteration -------------------------------------------------- */
@@ -35,7 +117,7 @@ is_noisy(void)
 static uint64_t
 overdue_from_ms(const peer_t *peer)
 {
-  uint64_t now_ms = uvwheel_now(&peers_world.wheel) - LAG_MS;
+  uint64_t now_ms = uv_now(&peers_world.loop) - LAG_MS;
   uint64_t tick_ms = (peer->idle.due_ms / TICK_MS + 1) * TICK_MS;
 
   return uvwheel_timer_is_active(&peer->idle.timer) && tick_ms <= now_ms
@@ -60,52 +142,19 @@ expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
   require(peer->overdue <= 1);
 }
 
-/* Stalls are forgiven once. Returns whether there was none, and the turn was
- * not cut by its limits, so that all that was due has fired. */
-static bool
-expect_forgiven(const uvwheel_stats_t *before)
-{
-  uint64_t forgiven_ms, stalled_ms;
-  uvwheel_stats_t after;
-
-  uvwheel_get_stats(&peers_world.wheel, &after);
-  forgiven_ms = after.set_back_ms - before->set_back_ms;
-  stalled_ms = after.stall_sum_ms - before->stall_sum_ms;
-  require(stalled_ms <= peers_world.held_ms);
-  require(forgiven_ms <= peers_world.grace_ms);
-  require(forgiven_ms == 0 || stalled_ms > STALL_MS);
-  if (stalled_ms > 0 && forgiven_ms == 0)
-    peers_world.has_unforgiven = true;
-  /* What its callbacks and, since libuv 1.45, timers after them have held up.
-   */
-  peers_world.held_ms -= peers_world.held_then_ms;
-  peers_world.grace_ms = with_grace(peers_world.held_ms);
-  return forgiven_ms == 0 && after.turns_cut == before->turns_cut;
-}
-
-/* Has the check of this iteration set heard_ms? Then whoever spoke before that
- * time had been heard: a word takes two polls at most. */
+/* Has the check of this iteration listened? Then whoever spoke before the poll
+ * returned had been heard. */
 static void
 expect_listened(uint64_t heard_before_ms)
 {
-  uint64_t heard_ms =
-      peers_world.wheel.state->heard_loop_ms + peers_world.ahead_ms;
-  bool was_quiet = peers_world.unheard_ms == UINT64_MAX;
-  unsigned i;
+  uint64_t heard_ms = peers_world.wheel.state->turn.heard_ms;
 
-  /* Also if the clock has stepped back; an empty wheel does not see it. */
-  if (uvwheel_count(&peers_world.wheel) > 0)
-    require(heard_ms <= peers_world.clock_then_ms);
-  if (peers_world.wheel.state->heard_loop_ms == heard_before_ms)
+  if (heard_ms == heard_before_ms || heard_ms == 0 ||
+      peers_world.has_stepped_back)
     return;
-  for (i = 0; i < DEADLINES; i++)
-    deadline_at(i)->is_after_heard = deadline_at(i)->is_after_poll;
-  if (peers_world.has_stepped_back)
-    return;
+  heard_ms += peers_world.ahead_ms;
   require(heard_ms <= peers_world.checked_ms);
   require(heard_ms <= peers_world.unheard_ms);
-  require(was_quiet || heard_ms <= peers_world.checked_before_ms);
-  require(was_quiet || heard_ms + MIN_WAIT_MS <= peers_world.clock_then_ms);
 }
 
 void
@@ -115,7 +164,7 @@ begin_iteration(iteration_t *iteration)
 
   uvwheel_get_stats(&peers_world.wheel, &iteration->stats);
   iteration->began_ms = peers_clock_ms();
-  iteration->heard_ms = peers_world.wheel.state->heard_loop_ms;
+  iteration->heard_ms = peers_world.wheel.state->turn.heard_ms;
   iteration->was_noisy = is_noisy();
   for (i = 0; i < PEERS; i++)
     iteration->overdue_from_ms[i] = overdue_from_ms(&peers_world.peers[i]);
@@ -124,12 +173,17 @@ begin_iteration(iteration_t *iteration)
 void
 verify_iteration(const iteration_t *iteration)
 {
-  bool is_done = expect_forgiven(&iteration->stats);
   uint64_t now_ms = uv_now(&peers_world.loop);
   bool was_noisy = iteration->was_noisy || is_noisy();
+  uvwheel_stats_t stats;
+  bool is_done; /* nothing has kept what was due from firing */
   unsigned i;
 
+  watch_stalls();
   expect_listened(iteration->heard_ms);
+  uvwheel_get_stats(&peers_world.wheel, &stats);
+  is_done = stats.stalls == iteration->stats.stalls &&
+            stats.turns_cut == iteration->stats.turns_cut;
   /* Until the clock is where it was, the driver may wait for that. */
   if (now_ms < peers_world.latest_ms || peers_world.has_stepped_back)
     is_done = false;
@@ -148,39 +202,23 @@ verify_iteration(const iteration_t *iteration)
 
 /* ---- What holds at any time ---------------------------------------------- */
 
-/* What begins after the check that has set heard_ms is due after that time.
- * (The wheel fires nothing before its tick, which is after its due time.) */
-static void
-verify_deadline(const deadline_t *deadline, uint64_t heard_ms)
-{
-  uint64_t now_ms = uvwheel_now(&peers_world.wheel), due_ms = deadline->due_ms;
-
-  if (!uvwheel_timer_is_active(&deadline->timer))
-    return;
-  require(uvwheel_timer_get_due_in(&deadline->timer) ==
-          (due_ms > now_ms ? due_ms - now_ms : 0));
-  require(!deadline->is_after_heard || due_ms >= heard_ms);
-}
-
 void
 verify_peers(void)
 {
-  uint64_t most_ms = ALLOWANCE_MS + with_grace(SLEEP_MS), heard_ms;
+  uint64_t now_ms = uv_now(&peers_world.loop);
   uvwheel_stats_t stats;
   unsigned i, active = 0;
 
-  uvwheel_get_stats(&peers_world.wheel, &stats);
-  require(stats.set_back_ms <= most_ms + (real_ms() - BEGIN_MS) / INFLOW);
-  require(uvwheel_now(&peers_world.wheel) ==
-          uv_now(&peers_world.loop) - stats.set_back_ms);
-  /* By the wheel's clock; a loop whose clock is behind it takes its own. */
-  heard_ms =
-      min_of(peers_world.wheel.state->heard_loop_ms, uv_now(&peers_world.loop));
-  heard_ms -= min_of(heard_ms, stats.set_back_ms);
   for (i = 0; i < DEADLINES; i++) {
-    active += uvwheel_timer_is_active(&deadline_at(i)->timer) != 0;
-    verify_deadline(deadline_at(i), heard_ms);
+    const deadline_t *deadline = deadline_at(i);
+    if (!uvwheel_timer_is_active(&deadline->timer))
+      continue;
+    active++;
+    require(uvwheel_timer_get_due_in(&deadline->timer) ==
+            excess(deadline->due_ms, now_ms));
   }
+  uvwheel_get_stats(&peers_world.wheel, &stats);
+  require(stats.put_back == peers_world.put_back);
   require(broken_wheel_invariants(&peers_world.wheel, stderr) == 0);
   require(uvwheel_count(&peers_world.wheel) == active);
 }
@@ -191,10 +229,14 @@ static uint64_t
 key_of_entry(const uvwheel_entry_t *entry)
 {
   const uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
+  const deadline_t *deadline = CONTAINER_OF(timer, deadline_t, timer);
+  uint64_t key = timer == &peers_world.request.timer
+                     ? PEERS
+                     : (uint64_t)((peer_t *)timer->data - peers_world.peers);
 
-  return mix(2, timer == &peers_world.request.timer
-                    ? PEERS
-                    : (uint64_t)((peer_t *)timer->data - peers_world.peers));
+  key = mix(2, key);
+  key = mix(key, deadline->wait_ms);
+  return mix(key, deadline->is_put_back);
 }
 
 static uint64_t
@@ -215,50 +257,65 @@ key_of_time(uint64_t ms)
 {
   uint64_t now_ms = uv_now(&peers_world.loop);
 
-  return ms + 4 * LONG_MS > now_ms && ms < MOST ? ms - now_ms : MOST;
+  return ms + 2 * SLEEP_MS > now_ms && ms < MOST ? ms - now_ms : MOST;
+}
+
+/* A stall is over if nothing has waited since. */
+static uint64_t
+key_of_stall(void)
+{
+  const wake_t *wake = &peers_world.wheel.state->wake;
+  uint64_t left_ms = excess(wake->gives_until_ms, uv_now(&peers_world.loop));
+  uint64_t key = left_ms != 0 ? mix(left_ms, wake->put_back_ms) : 0;
+  unsigned i;
+
+  for (i = 0; i < DEADLINES; i++)
+    if (uvwheel_timer_is_active(&deadline_at(i)->timer) &&
+        !deadline_at(i)->is_put_back && due_after_stall(deadline_at(i), 0) != 0)
+      return mix(mix(key, wake->put_back_ms),
+                 key_of_time(wake->stalled_until_ms));
+  return key;
 }
 
 static uint64_t
 key_of_wheel(void)
 {
-  const uvwheel_state_t *state = peers_world.wheel.state;
-  uint64_t key = mix(4, state->blocked_ms);
+  const wake_t *wake = &peers_world.wheel.state->wake;
+  const turn_t *turn = &peers_world.wheel.state->turn;
+  uint64_t key = mix(4, wake->phase);
 
-  key = mix(key, key_of_time(state->busy_loop_ms));
-  key = mix(key, state->busy_polls);
-  key = mix(key, key_of_time(state->counted_loop_ms));
-  key = mix(key, key_of_time(state->sleep_until_loop_ms));
-  key = mix(key, key_of_time(state->heard_loop_ms));
-  key = mix(key, key_of_time(state->armed_for_loop_ms));
-  key = mix(key, key_of_time(state->checked_before_loop_ms));
-  if (state->armed_for_loop_ms == 0) {
-    key = mix(key, key_of_time(state->checked_loop_ms));
-    key = mix(key, key_of_time(state->wait_began_loop_ms));
-    key = mix(key, state->wait_began_anew);
-  }
-  return mix(key, excess(state->full_loop_ms, uv_now(&peers_world.loop)));
+  key = mix(key, wake->has_polled);
+  key = mix(key, key_of_time(wake->awaited_ms));
+  key = mix(key, uv_is_active((const uv_handle_t *)&wake->driver)
+                     ? key_of_time(wake->driver.timeout)
+                     : MOST);
+  key = mix(key, key_of_stall());
+  key = mix(key, key_of_time(turn->heard_ms));
+  key = mix(key, turn->budget);
+  key = mix(key, key_of_time(turn->busy_ms));
+  key = mix(key, turn->busy_polls);
+  if (wake->phase != IN_SPELL)
+    return key;
+  key = mix(key, key_of_time(turn->checked_before_ms));
+  key = mix(key, key_of_time(turn->wait_began_ms));
+  return mix(key, turn->wait_began_anew);
 }
 
 uint64_t
 key_of_peers(void)
 {
-  uint64_t key = key_of_core(&peers_world.wheel.state->core,
-                             uvwheel_now(&peers_world.wheel), key_of_entry);
+  uint64_t now_ms = uv_now(&peers_world.loop);
+  uint64_t key =
+      key_of_core(&peers_world.wheel.state->core, now_ms, key_of_entry);
   unsigned i;
 
   for (i = 0; i < PEERS; i++)
     key = mix(key, key_of_peer(&peers_world.peers[i]));
-  for (i = 0; i < DEADLINES; i++)
-    key = mix(key, deadline_at(i)->is_after_heard &&
-                       uvwheel_timer_is_active(&deadline_at(i)->timer));
   key = mix(key, key_of_wheel());
-  key = mix(key, peers_clock_ms() - uv_now(&peers_world.loop));
-  key = mix(key, peers_world.held_ms);
-  key = mix(key, peers_world.grace_ms);
+  key = mix(key, peers_clock_ms() - now_ms);
   key = mix(key, min_of(peers_world.noisy_ms, MIN_WAIT_MS + 2 * LONG_MS + 1));
   key = mix(key, key_of_time(peers_world.noisy_at_ms));
   key = mix(key, peers_world.has_stepped_back);
   key = mix(key, key_of_time(peers_world.checked_ms - peers_world.ahead_ms));
-  key = mix(key, peers_world.latest_ms - uv_now(&peers_world.loop));
-  return mix(key, peers_world.has_unforgiven);
+  return mix(key, peers_world.latest_ms - now_ms);
 }

@@ -7,20 +7,14 @@
  * hold:
  *
  * - Heard first: no timer fires while a word waits that its peer had said by
- *   the loop's time after the last poll, nor if the peer had spoken within its
- *   timeout before, by the peer's own clock. (A callback that holds the loop
- *   makes later callbacks of the same poll refresh with an older time: by up to
- *   stall_ms, or by more once nothing more is forgiven.)
- * - Each timer fires within its timeout, a tick and what is forgiven, in the
- *   iteration in which that has passed or in the next one; while the loop is
- *   never quiet, at most a quarter of a tick later.
- * - What is forgiven is the time that the loop was held, once, and as much
- *   again, a second at most; and in all no more than the allowance has held.
- *
- * - heard_loop_ms is a time up to which the wheel has listened: when the check
- *   set it, no word waited that a peer had said before then. If another one did
- *   wait, a whole poll had begun after that time, and a quarter of a tick had
- *   passed. A timer that began after the check is due after that time.
+ *   the loop's time after the last poll. Nor if the peer had spoken within half
+ *   of its timeout before, by its own clock. (If another callback of the same
+ *   poll holds the loop, the word is heard with an older time.)
+ * - Each timer fires within its timeout, a tick and what it is put back by, in
+ *   the iteration in which that has passed or in the next one; while the loop
+ *   is never quiet, at most a quarter of a tick later.
+ * - A stall puts each timer back that waited then, once, by itself and as much
+ *   again; a stall is no longer than the time since the poll before.
  *
  * A word is a count in an eventfd, of its parts. The kernel's state is not part
  * of a world, so each iteration first sets it to what the world says. */
@@ -50,17 +44,17 @@ set_clock_ms(uint64_t ms)
 }
 
 static void
-count_hold(uint64_t ms)
-{
-  peers_world.held_ms += ms;
-  peers_world.grace_ms += with_grace(ms);
-}
-
-static void
 be_held(uint64_t ms)
 {
   set_clock_ms(peers_clock_ms() + ms);
-  count_hold(ms);
+}
+
+/* May the process be frozen for so long? */
+static bool
+can_freeze(uint64_t ms)
+{
+  return peers_clock_ms() + ms <=
+         uv_now(&peers_world.loop) + SLEEP_MS + LONG_MS;
 }
 
 /* ---- Peers --------------------------------------------------------------- */
@@ -91,9 +85,9 @@ speak(unsigned index, unsigned parts)
 static void
 note_begin(deadline_t *deadline, uint64_t timeout)
 {
-  deadline->due_ms = uvwheel_now(&peers_world.wheel) + timeout;
-  deadline->is_after_poll = !peers_world.has_stepped_back;
-  deadline->is_after_heard = deadline->is_after_poll;
+  deadline->due_ms = uv_now(&peers_world.loop) + timeout;
+  deadline->wait_ms = timeout;
+  deadline->is_put_back = false;
 }
 
 static void
@@ -110,8 +104,10 @@ on_idle(uvwheel_timer_t *timer)
 {
   peer_t *peer = timer->data;
 
-  if (!peers_world.is_drawing)
+  if (!peers_world.is_drawing) {
+    verify_time(&peer->idle);
     verify_silence(peer);
+  }
   react((unsigned)(peer - peers_world.peers));
 }
 
@@ -131,6 +127,7 @@ on_word(uv_poll_t *socket, int status, int events)
   peer_t *peer = CONTAINER_OF(socket, peer_t, socket);
 
   require(status == 0 && events == UV_READABLE && peer->waits > 0);
+  watch_stalls();
   read_word((unsigned)(peer - peers_world.peers));
   if (--peer->waits > 0)
     return;
@@ -146,6 +143,7 @@ on_word(uv_poll_t *socket, int status, int events)
 static void
 hold_loop(void)
 {
+  watch_stalls();
   be_held(peers_world.hold_ms);
   if (peers_world.is_updating)
     uv_update_time(&peers_world.loop);
@@ -176,31 +174,28 @@ static void
 on_request(uvwheel_timer_t *timer)
 {
   (void)timer;
+  if (!peers_world.is_drawing)
+    verify_time(&peers_world.request);
   if (peers_world.hold == IN_WHEEL_TIMER)
     hold_loop();
 }
 
-/* Called before the wheel's own check, in which a wheel that is not empty
- * counts for how long the loop was held. */
+/* Called before the wheel's own check. */
 static void
 on_after_poll(uv_check_t *check)
 {
   unsigned i;
 
   (void)check;
+  watch_stalls();
   peers_world.checked_before_ms = peers_world.checked_ms;
   peers_world.checked_ms = loop_real_ms();
   peers_world.clock_ns = virtual_time_ns(); /* it may have slept */
-  peers_world.clock_then_ms = real_ms();
   peers_world.unheard_ms = UINT64_MAX;
   for (i = 0; i < PEERS; i++)
     if (peers_world.peers[i].waits > 0)
       peers_world.unheard_ms =
           min_of(peers_world.unheard_ms, peers_world.peers[i].spoken_ms);
-  for (i = 0; i < DEADLINES; i++)
-    deadline_at(i)->is_after_poll = false;
-  peers_world.held_then_ms =
-      uvwheel_count(&peers_world.wheel) > 0 ? peers_world.held_ms : 0;
 }
 
 static void
@@ -346,7 +341,7 @@ static bool
 block(unsigned unused, uint64_t ms)
 {
   (void)unused;
-  if (peers_world.held_ms + ms > SLEEP_MS + LONG_MS)
+  if (!can_freeze(ms))
     return false;
   begin_move();
   be_held(ms);
@@ -403,12 +398,11 @@ sleep_for(unsigned frozen_ms, uint64_t ms)
                           ? peers_clock_ms() - uv_now(&peers_world.loop)
                           : 0;
 
-  if (peers_world.held_ms + frozen_ms > SLEEP_MS + LONG_MS)
+  if (!can_freeze(frozen_ms))
     return false;
   begin_move();
   require(uv_timer_start(&peers_world.alarm, on_alarm, stale_ms + ms, 0) == 0);
   virtual_time_oversleep_ns(frozen_ms * UINT64_C(1000000));
-  count_hold(frozen_ms);
   peers_world.hold = IN_SLEEP;
   run_loop(UV_RUN_ONCE);
   virtual_time_oversleep_ns(0);
@@ -529,7 +523,7 @@ open_peers(const world_t *world)
             0);
   for (i = 0; i < PEERS; i++) {
     peers_world.peers[i].idle.timer.data = &peers_world.peers[i];
-    peers_world.peers[i].timeout_ms = 3 + 4 * i;
+    peers_world.peers[i].timeout_ms = 3 + 12 * i;
     open_peer(i);
   }
   add_memory(&peers_world, sizeof peers_world);

@@ -17,18 +17,17 @@
 #define BEGIN_MS (UINT64_C(1) << 20)
 #define TICK_MS 2
 #define LAG_MS 1 /* the step of the clock that the loop reads */
-#define STALL_MS 7
-#define SHORT_MS 5     /* no stall                      */
-#define LONG_MS 12     /* a stall                       */
-#define SLEEP_MS 58000 /* two of them use the allowance up */
+#define STALL_MS 3
+#define SHORT_MS 2  /* no stall                          */
+#define LONG_MS 12  /* a stall                           */
+#define SLEEP_MS 40 /* one that is longer than a timeout */
 
 /* A timer, and what is known of it. */
 typedef struct deadline_s {
   uvwheel_timer_t timer;
-  uint64_t due_ms;     /* by the wheel's clock                              */
-  bool is_after_poll;  /* it began after the last poll had returned         */
-  bool is_after_heard; /* it began after the check that has set heard_ms;
-                          not known if the clock had stepped back           */
+  uint64_t due_ms;
+  uint64_t wait_ms; /* from when it began to its due time */
+  bool is_put_back; /* since then, by a stall             */
 } deadline_t;
 
 typedef struct peer_s {
@@ -73,11 +72,13 @@ typedef struct peers_world_s {
   uint64_t clock_ns;
   uint64_t ahead_ms;    /* by how much the clock stepped back in all       */
   uint64_t latest_ms;   /* that the loop's time has been                     */
-  uint64_t held_ms;     /* for how long the loop was blocked                */
-  uint64_t grace_ms;    /* what may be forgiven for that                   */
   uint64_t noisy_ms;    /* since a turn could have been, but for the noise */
-  uint64_t noisy_at_ms; /* the loop's time when there was noise last */
-  bool has_unforgiven;  /* a stall was not forgiven                        */
+  uint64_t noisy_at_ms; /* the loop's time when there was noise last       */
+  uint64_t stalls;      /* that were noticed                               */
+  uint64_t stalled_ms;  /* all of them together                            */
+  uint64_t put_back;    /* timers                                          */
+  uint64_t until_ms[2]; /* the end of the last two stalls, the last one    */
+  uint64_t back_ms[2];  /* first, and by how much they put a timer back    */
   /* of the iteration that is under way */
   holding_t hold;
   uint64_t hold_ms;
@@ -87,9 +88,7 @@ typedef struct peers_world_s {
   bool has_stepped_back; /* the clock, since the poll before                */
   uint64_t checked_ms;   /* the loop's time after the last poll */
   uint64_t checked_before_ms; /* and after the one before                  */
-  uint64_t clock_then_ms;     /* when the check was called                 */
   uint64_t unheard_ms; /* when the first peer had spoken that waited then  */
-  uint64_t held_then_ms;
 } peers_world_t;
 
 extern peers_world_t peers_world;
@@ -126,8 +125,14 @@ loop_real_ms(void)
 
 /* ---- verify_peers.c ------------------------------------------------------ */
 
-/* A peer's timer fires in its time: all that the peer has said up to the last
- * poll was heard, and the peer was silent since. */
+/* Stalls were noticed and timers put back, if the wheel says so. */
+void watch_stalls(void);
+
+/* A timer fires in its time. */
+void verify_time(deadline_t *deadline);
+
+/* A peer's does: all that the peer has said up to the last poll was heard, and
+ * the peer was silent since. */
 void verify_silence(const peer_t *peer);
 
 /* What is known before an iteration. */

@@ -30,6 +30,8 @@ static uv_pipe_t holding_pipe;
 static int holding_fd;
 static uv_timer_t holding_timer;
 static uvwheel_timer_t holding_wheel_timer;
+static uv_prepare_t holding_prepare;
+static uv_check_t holding_check;
 static hold_t hold;
 static uint64_t hold_from_ms, hold_until_ms;
 static bool is_hold_updating;
@@ -263,9 +265,10 @@ open_peer(unsigned index)
   begin_timer(&peer->idle, on_idle, options.timeout_ms, 0);
   peer->spoken_ms = clock_now_ms();
   peer->closed_ms = NEVER;
-  peer->next_ms = options.every_ms != 0 && !is_silent(peer)
-                      ? clock_now_ms() + options.first_ms
-                      : NEVER;
+  peer->next_ms =
+      options.every_ms != 0 && !is_silent(peer)
+          ? clock_now_ms() + options.first_ms + index * options.spread_ms
+          : NEVER;
 }
 
 static void
@@ -305,6 +308,8 @@ peers_open(const peers_options_t *wanted)
   if (options.is_after_signal)
     ck_assert_int_eq(uv_signal_start(&on_usr1, ignore_signal, SIGUSR1), 0);
   ck_assert_int_eq(uv_timer_init(&loop, &holding_timer), 0);
+  ck_assert_int_eq(uv_prepare_init(&loop, &holding_prepare), 0);
+  ck_assert_int_eq(uv_check_init(&loop, &holding_check), 0);
   open_pipe(&holding_pipe, &holding_fd, on_holding_read);
   peers = calloc(options.count, sizeof *peers);
   ck_assert_ptr_nonnull(peers);
@@ -331,6 +336,8 @@ peers_close(void)
   }
   uv_close((uv_handle_t *)&on_usr1, NULL);
   uv_close((uv_handle_t *)&holding_timer, NULL);
+  uv_close((uv_handle_t *)&holding_prepare, NULL);
+  uv_close((uv_handle_t *)&holding_check, NULL);
   uv_close((uv_handle_t *)&holding_pipe, NULL);
   close(holding_fd);
   (void)uvwheel_timer_stop(&holding_wheel_timer);
@@ -407,14 +414,42 @@ on_thawed(uv_timer_t *timer)
 }
 
 static void
+on_holding_prepare(uv_prepare_t *prepare)
+{
+  uv_prepare_stop(prepare);
+  stand_still();
+}
+
+static void
+on_holding_check(uv_check_t *check)
+{
+  uv_check_stop(check);
+  stand_still();
+}
+
+static void
+on_holding_close(uv_handle_t *check)
+{
+  stand_still();
+  ck_assert_int_eq(uv_check_init(&loop, (uv_check_t *)check), 0);
+}
+
+static void
 on_holding_timer(uv_timer_t *timer)
 {
   if (hold == HELD_BY_UV_TIMER) {
     stand_still();
-    return;
+  } else if (hold == HELD_BY_CLOSE) {
+    uv_close((uv_handle_t *)&holding_check, on_holding_close);
+  } else if (hold == HELD_BY_PREPARE) {
+    (void)uv_prepare_start(&holding_prepare, on_holding_prepare);
+  } else if (hold == HELD_BY_CHECK) {
+    (void)uv_check_start(&holding_check, on_holding_check);
+    (void)uv_timer_start(timer, ignore_uv_timer, 1, 0); /* ends the poll */
+  } else {
+    virtual_time_oversleep_ns((hold_until_ms - clock_now_ms() - 1) * NS_PER_MS);
+    (void)uv_timer_start(timer, on_thawed, 1, 0);
   }
-  virtual_time_oversleep_ns((hold_until_ms - clock_now_ms() - 1) * NS_PER_MS);
-  ck_assert_int_eq(uv_timer_start(timer, on_thawed, 1, 0), 0);
 }
 
 void
@@ -430,7 +465,8 @@ hold_loop(hold_t way, uint64_t from_ms, uint64_t until_ms, bool update)
   uv_update_time(&loop);
   if (way == HELD_BY_WHEEL_TIMER)
     begin_timer(&holding_wheel_timer, on_holding_wheel_timer, delay_ms, 0);
-  else if (way == HELD_BY_UV_TIMER || way == FROZEN_IN_POLL)
+  else if (way != FROZEN_BETWEEN_ITERATIONS &&
+           way != HELD_BY_READ_BEFORE_PEERS && way != HELD_BY_READ_AFTER_PEERS)
     ck_assert_int_eq(
         uv_timer_start(&holding_timer, on_holding_timer, delay_ms, 0), 0);
   if (way == FROZEN_BETWEEN_ITERATIONS) {

@@ -23,6 +23,7 @@ typedef struct peers_options_s {
   uint64_t timeout_ms;
   uint64_t every_ms; /* how often each speaks; 0: when peers_speak_at says so */
   uint64_t first_ms; /* after which they do so first; 0: after every_ms       */
+  uint64_t spread_ms;  /* so much later than the peer before it              */
   bool is_half_silent; /* every second one never speaks */
   size_t bytes; /* of what a peer says at a time; 0: one                 */
   uint64_t hearing_ns;  /* what the callback that hears one takes  */
@@ -71,7 +72,9 @@ typedef enum hold_e {
   HELD_BY_WHEEL_TIMER,
   HELD_BY_READ_BEFORE_PEERS, /* in one poll with what they say at that time, */
   HELD_BY_READ_AFTER_PEERS,  /* and called before or after those             */
-  HOLDS
+  HELD_BY_CLOSE,
+  HELD_BY_PREPARE,
+  HELD_BY_CHECK,
 } hold_t;
 
 /* The loop will be held from one time to another; if a callback does that, it

@@ -7,12 +7,8 @@
 
 #include <stdint.h>
 
-/* How much time may be forgiven at first and at most, and the part of the
- * loop's time that is added to that. */
-#define ALLOWANCE_MS 60000
-#define INFLOW 16
-
-/* A stall is forgiven with as much again, but no more than this. */
+/* A stall puts a timer back by itself and by as much again, but no more than
+ * this. */
 #define MAX_GRACE_MS 1000
 
 /* Bounds of the quarter of a tick for which a due timer waits at least while

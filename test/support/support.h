@@ -32,7 +32,11 @@ int run_loop_tests(const char *name, const loop_test_t *tests, size_t count);
 void open_wheel(uint64_t tick_ms, uint32_t slots);
 void open_wheel_with(const uvwheel_options_t *options);
 
-/* A wheel that follows the loop's clock however late the loop is. */
+/* That init fails, and leaves the wheel as one that is all zeros. */
+void expect_init_fails(uv_loop_t *on, const uvwheel_options_t *options,
+                       int error);
+
+/* A wheel that puts no timer back, however late the loop is. */
 void open_wheel_without_stalls(uint64_t tick_ms, uint32_t slots);
 
 /* Closes it before the test ends, to open another. */
@@ -41,7 +45,7 @@ void close_and_forget_wheel(void);
 /* Everything that must hold for the wheel at any time. */
 void verify_wheel(void);
 
-/* When a timer of the wheel that is due then fires, by the wheel's clock. */
+/* When a timer of the wheel that is due then fires. */
 uint64_t fires_at(uint64_t due_ms);
 
 /* Runs the loop for that long, even when nothing keeps it alive. */
@@ -49,6 +53,10 @@ void run_for(uint64_t ms);
 
 /* Runs one turn of the wheel if something is due. No time passes. */
 void run_turn(void);
+
+/* The loop is on time until a millisecond before the tick of that due time, and
+ * comes to it late by so much. */
+void come_late(uint64_t due_ms, uint64_t late_ms);
 
 /* Sets the clock back to the beginning. A test that moves it by more than half
  * an hour ends with this: check measures tests by the same clock, in an int of
@@ -82,7 +90,11 @@ uvwheel_timer_t *begin_timers(unsigned count, uvwheel_timer_cb cb,
 unsigned close_all_handles(void);
 
 /* The handles that a wheel without a mailbox adds to its loop. */
-#define WHEEL_HANDLES (uv_version() < 0x012d00 ? 4u : 5u)
+#ifdef UVWHEEL_CHECKS
+#define WHEEL_HANDLES 4u
+#else
+#define WHEEL_HANDLES 3u
+#endif
 
 /* How many handles uv_walk finds, except the one for run_for; and which, as far
  * as there is room. */
@@ -100,15 +112,14 @@ uvwheel_stats_t stats_of_wheel(void);
 
 /* ---- Test timers --------------------------------------------------------- */
 
-/* Timers that record how they fire and check what holds whenever they do. Their
- * times are those of the wheel's clock. */
+/* Timers that record how they fire and check what holds whenever they do. */
 
 typedef struct test_timer_s test_timer_t;
 
 struct test_timer_s {
   uvwheel_timer_t base;
   unsigned fired;
-  uint64_t due_ms;              /* as of the last start, refresh or beat */
+  uint64_t due_ms;              /* as of the last start, refresh or callback */
   uint64_t fired_ms;            /* of the last callback   */
   void (*then)(test_timer_t *); /* what the callback does; NULL for nothing */
   void *arg;
@@ -132,7 +143,7 @@ void test_timer_stop(test_timer_t *timer);
 void begin_test_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat);
 
 /* The callback of test timers. It checks that the timer is not early unless it
- * may be, that it has no time left, and that a repeating one keeps its beat. */
+ * may be, and that it has no time left unless it repeats. */
 void on_test_timer(uvwheel_timer_t *timer);
 
 /* Starts the timer and runs the loop: it fires once, at the first tick after

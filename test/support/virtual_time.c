@@ -11,6 +11,7 @@
 static uint64_t clock_ns;
 static uint64_t coarse_step_ns = 4 * NS_PER_MS;
 static uint64_t set_ns;
+static uint64_t read_ns;
 static uint64_t oversleep_ns;
 static uint64_t (*act_in_world)(void);
 static uint64_t act_ns = UINT64_MAX; /* when the world wants to act next */
@@ -79,6 +80,12 @@ void
 virtual_time_set_coarse_step_ns(uint64_t step_ns)
 {
   coarse_step_ns = step_ns;
+}
+
+void
+virtual_time_set_read_ns(uint64_t taken_ns)
+{
+  read_ns = taken_ns;
 }
 
 void
@@ -191,7 +198,7 @@ int
 clock_gettime(clockid_t id, struct timespec *now)
 {
   if (id == CLOCK_MONOTONIC)
-    *now = timespec_of(clock_ns);
+    *now = timespec_of(clock_ns += read_ns);
   else if (id == CLOCK_MONOTONIC_COARSE)
     *now = timespec_of(clock_ns - (clock_ns - set_ns) % coarse_step_ns);
   else
