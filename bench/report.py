@@ -175,8 +175,8 @@ def main():
     write_plot_data(cells, plots)
     for document in documents:
         document.write_text(re.sub(
-            r"(<!-- bench/run: (\w+) -->\n)(?:\|.*\n)*",
-            lambda match: match[1] + tables[match[2]],
+            r"(<!-- bench/run: (\w+) -->\n)((?:\|.*\n)*)",
+            lambda match: match[1] + (tables[match[2]] or match[3]),
             document.read_text(encoding="utf-8")), encoding="utf-8")
 
 
