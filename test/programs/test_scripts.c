@@ -31,7 +31,7 @@ static const struct {
      {"100 connections instead of 10000", "no timeouts\n"},
      .descriptors = 132},
     {"DEMO",
-     "--million --sessions 1000 --timeout 1000",
+     "--million --connections 1000 --timeout 1000",
      {"uv_timer_t          uvwheel\n",
       "sessions at once                                  1,000            "
       "1,000",
