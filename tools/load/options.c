@@ -24,13 +24,10 @@ static const option_row_t rows[] = {
      NUMBER(timeout_ms, 0, MAX_TIMEOUT_MS)},
     {BOTH, "tick", "MS", "the server's resolution (100)",
      NUMBER(tick_ms, 1, MAX_TIMEOUT_MS)},
-    {IDLE_LOAD, "interval", "MS",
-     "average time between two messages of a chatty\n"
-     "connection (a sixth of the timeout, at most 1000)",
-     NUMBER(interval_ms, 1, MAX_TIMEOUT_MS)},
-    {UDP_LOAD, "interval", "MS",
-     "least time between two datagrams of a chatty peer\n"
-     "(0: as fast as the server answers)",
+    {BOTH, "interval", "MS",
+     "average time between two messages of a chatty one (0: a\n"
+     "sixth of the timeout, at most 1000; of udp-load the least\n"
+     "time, 0: as fast as the server answers)",
      NUMBER(interval_ms, 0, MAX_TIMEOUT_MS)},
     {BOTH, "duration", "S", "chat for at least so many seconds (10)",
      NUMBER(duration_s, 0, MAX_SECONDS)},
