@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <netdb.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
@@ -38,17 +37,9 @@ announce(const char *format, ...)
 void
 parse_address(const char *host, uint16_t port, struct sockaddr_storage *address)
 {
-  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  struct addrinfo *found;
-  char service[8];
-
-  snprintf(service, sizeof(service), "%u", (unsigned)port);
-  int error = getaddrinfo(host, service, &hints, &found);
-  if (error != 0)
-    usage_error("no such host: '%s' (%s)", host, gai_strerror(error));
-  memset(address, 0, sizeof(*address));
-  memcpy(address, found->ai_addr, found->ai_addrlen);
-  freeaddrinfo(found);
+  if (uv_ip4_addr(host, port, (struct sockaddr_in *)address) != 0 &&
+      uv_ip6_addr(host, port, (struct sockaddr_in6 *)address) != 0)
+    usage_error("no such address: '%s'", host);
 }
 
 void

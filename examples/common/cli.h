@@ -39,7 +39,7 @@ extern const char *const program;
  * for it. If it cannot be written the program ends after a complaint. */
 void announce(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The address of a host given by name or number, or a usage error. */
+/* An address of IPv4 or IPv6, or a usage error. */
 void parse_address(const char *host, uint16_t port,
                    struct sockaddr_storage *address);
 

@@ -12,7 +12,7 @@ struct rival_timer_s {
 };
 
 static rival_cb on_rival_expired;
-static int gives_chances; /* --timer chance */
+static enum { PLAIN, CHANCE, NONE } kind; /* see rivals.h */
 
 /* With a second chance a timer that expires waits a little longer, once. Data
  * that waited in the socket while the loop was held up is read in that time. */
@@ -21,7 +21,7 @@ on_uv_timer(uv_timer_t *timer)
 {
   rival_timer_t *expired = (rival_timer_t *)timer;
 
-  if (gives_chances && !expired->is_last_chance) {
+  if (kind == CHANCE && !expired->is_last_chance) {
     expired->is_last_chance = 1;
     uv_timer_start(timer, on_uv_timer, CHANCE_MS, uv_timer_get_repeat(timer));
   } else {
@@ -37,7 +37,7 @@ rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout)
 {
   int error = count_timer();
 
-  if (error != 0)
+  if (error != 0 || kind == NONE)
     return error;
   on_rival_expired = cb;
   timer->is_last_chance = 0;
@@ -49,6 +49,8 @@ rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout)
 static void
 rival_refresh(rival_timer_t *timer)
 {
+  if (kind == NONE)
+    return;
   timer->is_last_chance = 0;
   uv_timer_again(&timer->uv);
 }
@@ -59,7 +61,8 @@ static void
 rival_close(rival_timer_t *timer)
 {
   rival.timers--;
-  uv_close((uv_handle_t *)&timer->uv, NULL);
+  if (kind != NONE)
+    uv_close((uv_handle_t *)&timer->uv, NULL);
 }
 
 #include "../echo.c" /* NOLINT(bugprone-suspicious-include) */
@@ -71,9 +74,20 @@ static int
 init_with_chances(echo_t *echo, uv_loop_t *loop, unsigned family,
                   const server_options_t *options)
 {
-  gives_chances = 1;
+  kind = CHANCE;
   return echo_init(echo, loop, family, options);
 }
 
 const rival_t rival_chance = {"chance", sizeof(rival_timer_t),
                               init_with_chances, echo_on_connection, echo_stop};
+
+static int
+init_with_none(echo_t *echo, uv_loop_t *loop, unsigned family,
+               const server_options_t *options)
+{
+  kind = NONE;
+  return echo_init(echo, loop, family, options);
+}
+
+const rival_t rival_none = {"none", 0, init_with_none, echo_on_connection,
+                            echo_stop};

@@ -491,7 +491,7 @@ START_TEST(an_address_that_the_page_cannot_have_is_one_line)
   assert_complaint(&result, 1, "address already in use");
   run_program("IDLE_SERVER", "--port 0 --http 0 --http-host no.host.invalid",
               &result);
-  assert_complaint(&result, 2, "no such host");
+  assert_complaint(&result, 2, "no such address");
   stop_well(&server, SIGTERM, &result);
 }
 END_TEST

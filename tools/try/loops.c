@@ -68,7 +68,7 @@ on_check(uv_check_t *check)
   record_t *record = RECORD_OF(check, turn.check);
 
   begin_turn(record);
-  record->check_cb(check);
+  uvwheel__on_check(check);
   finish_turn(record);
 }
 
@@ -78,14 +78,14 @@ on_driver(uv_timer_t *driver)
   record_t *record = RECORD_OF(driver, wake.driver);
 
   begin_turn(record);
-  record->driver_cb(driver);
+  uvwheel__on_driver(driver);
   finish_turn(record);
 }
 
 int
 timed_uv_check_start(uv_check_t *check, uv_check_cb cb)
 {
-  RECORD_OF(check, turn.check)->check_cb = cb;
+  (void)cb;
   return uv_check_start(check, on_check);
 }
 
@@ -93,8 +93,7 @@ int
 timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
                      uint64_t repeat)
 {
-  if (cb != on_driver) /* the wheel starts it with the callback that it has */
-    RECORD_OF(driver, wake.driver)->driver_cb = cb;
+  (void)cb;
   return real_uv_timer_start(driver, on_driver, timeout, repeat);
 }
 

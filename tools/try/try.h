@@ -135,8 +135,6 @@ struct record_s {
   bool has_wheel;
   uvwheel_t wheel;
   uint64_t slot_bytes;
-  uv_check_cb check_cb; /* the wheel's callbacks, which take its turns */
-  uv_timer_cb driver_cb;
   stopwatch_t turn;      /* its weight is 0 unless a turn is timed    */
   uint64_t callbacks_ns; /* the time of the program's callbacks in it */
   uint64_t examined;     /* timers that the wheel had examined before */
