@@ -455,6 +455,94 @@ START_TEST(requests_that_were_called_back_and_copies_are_fine)
 }
 END_TEST
 
+/* ---- Other threads ------------------------------------------------------- */
+
+static uvwheel_timer_t third;
+
+static void
+start_third(void)
+{
+  (void)uvwheel_timer_start(&third, on_test_timer, TIMEOUT_MS, 0);
+}
+
+static void
+refresh_first(void)
+{
+  (void)uvwheel_timer_refresh(&first.base);
+}
+
+static void
+init_third(void)
+{
+  (void)uvwheel_timer_init(&wheel, &third);
+}
+
+/* What a thread does, and what is named: a timer, or the wheel. */
+static const struct {
+  void (*act)(void);
+  void *named;
+} calls[] = {
+    {start_third, &third}, {refresh_first, &first}, {init_third, NULL}};
+
+static void (*call)(void);
+
+static void
+call_in_thread(void *unused)
+{
+  (void)unused;
+  call();
+}
+
+static void
+call_by_other_thread(void)
+{
+  uv_thread_t thread;
+
+  ck_assert_int_eq(uv_thread_create(&thread, call_in_thread, NULL), 0);
+  ck_assert_int_eq(uv_thread_join(&thread), 0);
+}
+
+static bool calls_in_thread;
+
+/* It was started before the wheel's, so libuv calls it after that. */
+static void
+on_prepare_after_wheel(uv_prepare_t *prepare)
+{
+  (void)prepare;
+  (calls_in_thread ? call_by_other_thread : call)();
+}
+
+static void
+call_while_the_loop_polls(void)
+{
+  run_for(1);
+}
+
+START_TEST(a_call_of_another_thread_is_reported_while_the_loop_polls)
+{
+  static uv_prepare_t prepare;
+  char begin[64];
+
+  begin_prepare(&prepare, on_prepare_after_wheel);
+  start_two();
+  init_third();
+  call = calls[_i].act;
+  /* The loop's own thread may call, and another one between two runs, whichever
+   * has used the wheel last. */
+  calls_in_thread = false;
+  call_while_the_loop_polls();
+  call_by_other_thread();
+  call();
+  call_by_other_thread();
+  calls_in_thread = true;
+  snprintf(begin, sizeof begin, "uvwheel: %s %p",
+           calls[_i].named != NULL ? "timer" : "wheel",
+           calls[_i].named != NULL ? calls[_i].named : (void *)&wheel);
+  expect_abort_with(begin, call_while_the_loop_polls, "another thread");
+  uv_close((uv_handle_t *)&prepare, NULL);
+}
+END_TEST
+
 int
 main(void)
 {
@@ -467,6 +555,7 @@ main(void)
       TEST(an_entry_that_is_inserted_twice_is_reported),
       TEST(a_request_that_is_posted_twice_is_reported),
       TEST(requests_that_were_called_back_and_copies_are_fine),
+      EACH(a_call_of_another_thread_is_reported_while_the_loop_polls, calls),
   };
 
   return run_loop_tests("checks", tests, LENGTH(tests));
