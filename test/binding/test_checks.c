@@ -487,58 +487,70 @@ static const struct {
 static void (*call)(void);
 
 static void
-call_in_thread(void *unused)
+call_once(void *unused)
 {
   (void)unused;
   call();
 }
 
-static void
-call_by_other_thread(void)
-{
-  uv_thread_t thread;
-
-  ck_assert_int_eq(uv_thread_create(&thread, call_in_thread, NULL), 0);
-  ck_assert_int_eq(uv_thread_join(&thread), 0);
-}
-
+static uv_sem_t loop_polls, has_called;
 static bool calls_in_thread;
+
+/* It is the one that has used the wheel last when the loop polls. */
+static void
+call_twice(void *unused)
+{
+  call_once(unused);
+  uv_sem_post(&has_called);
+  uv_sem_wait(&loop_polls);
+  call();
+  uv_sem_post(&has_called);
+}
 
 /* It was started before the wheel's, so libuv calls it after that. */
 static void
 on_prepare_after_wheel(uv_prepare_t *prepare)
 {
   (void)prepare;
-  (calls_in_thread ? call_by_other_thread : call)();
+  if (!calls_in_thread) {
+    call();
+    return;
+  }
+  uv_sem_post(&loop_polls);
+  uv_sem_wait(&has_called);
+  calls_in_thread = false;
 }
 
 static void
-call_while_the_loop_polls(void)
+call_between_runs_and_in_one(void)
 {
+  uv_thread_t thread;
+
+  ck_assert_int_eq(uv_sem_init(&loop_polls, 0), 0);
+  ck_assert_int_eq(uv_sem_init(&has_called, 0), 0);
+  ck_assert_int_eq(uv_thread_create(&thread, call_twice, NULL), 0);
+  uv_sem_wait(&has_called);
+  calls_in_thread = true;
   run_for(1);
 }
 
 START_TEST(a_call_of_another_thread_is_reported_while_the_loop_polls)
 {
   static uv_prepare_t prepare;
+  uv_thread_t thread;
   char begin[64];
 
   begin_prepare(&prepare, on_prepare_after_wheel);
   start_two();
   init_third();
   call = calls[_i].act;
-  /* The loop's own thread may call, and another one between two runs, whichever
-   * has used the wheel last. */
-  calls_in_thread = false;
-  call_while_the_loop_polls();
-  call_by_other_thread();
-  call();
-  call_by_other_thread();
-  calls_in_thread = true;
+  run_for(1); /* the loop's own thread may call */
+  ck_assert_int_eq(uv_thread_create(&thread, call_once, NULL), 0);
+  ck_assert_int_eq(uv_thread_join(&thread), 0); /* and this one, after that */
   snprintf(begin, sizeof begin, "uvwheel: %s %p",
            calls[_i].named != NULL ? "timer" : "wheel",
            calls[_i].named != NULL ? calls[_i].named : (void *)&wheel);
-  expect_abort_with(begin, call_while_the_loop_polls, "another thread");
+  expect_abort_with(begin, call_between_runs_and_in_one, "another thread");
   uv_close((uv_handle_t *)&prepare, NULL);
 }
 END_TEST
