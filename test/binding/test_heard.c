@@ -7,7 +7,6 @@
 #include "idle_peers.h"
 
 #define TIMEOUT_MS UINT64_C(2000)
-#define DAY_MS UINT64_C(86400000)
 
 static void
 open_wheel_for(uint64_t tick_ms, uint32_t stall_ms)
@@ -279,100 +278,80 @@ START_TEST(without_stalls_what_waits_is_heard_all_the_same)
 }
 END_TEST
 
-/* ---- Two stalls, ten of them --------------------------------------------- */
+/* ---- Two stalls, ten of them, a day of them ------------------------------ */
 
-/* Peers speak each every_ms, one after the other in that time. */
 static const struct {
   const char *name;
   carrier_t carrier;
-  unsigned stalls;
   uint64_t timeout_ms;
   uint64_t every_ms;
+  uint64_t spread_ms; /* a peer speaks so much later than the one before */
+  hold_t hold;
+  bool update;
+  unsigned stalls;
   uint64_t between_ms;
-  uint64_t later_stalls_ms; /* all but the first */
+  uint64_t first_ms; /* how long it lasts, and all others */
+  uint64_t other_ms;
 } in_a_row[] = {
-    {"two, 2 s, pipes", BY_PIPE, 2, 2000, 100, 700, 5000},
-    {"two, 3 s, pipes", BY_PIPE, 2, 3000, 100, 700, 5000},
-    {"two, 2 s, datagrams", BY_UDP, 2, 2000, 100, 700, 5000},
-    {"two, 3 s, datagrams", BY_UDP, 2, 3000, 100, 700, 5000},
-    {"ten, 2 s, datagrams", BY_UDP, 10, 2000, 100, 700, 5000},
-    {"ten, 3 s, pipes", BY_PIPE, 10, 3000, 100, 700, 5000},
-    {"ten, 3 s, pipes, little between", BY_PIPE, 10, 3000, 100, 110, 5000},
-    {"a short one after it, datagrams", BY_UDP, 2, 2500, 1000, 500, 400},
+    {"two, 2 s, pipes", BY_PIPE, 2000, 100, 1, FROZEN_BETWEEN_ITERATIONS, false,
+     2, 700, 5000, 5000},
+    {"two, 3 s", BY_UDP, 3000, 100, 1, FROZEN_BETWEEN_ITERATIONS, false, 2, 700,
+     5000, 5000},
+    {"ten, 2 s", BY_UDP, 2000, 100, 1, FROZEN_BETWEEN_ITERATIONS, false, 10,
+     700, 5000, 5000},
+    {"ten, 3 s, pipes, little between", BY_PIPE, 3000, 100, 1,
+     FROZEN_BETWEEN_ITERATIONS, false, 10, 110, 5000, 5000},
+    {"a short one after it", BY_UDP, 2500, 1000, 10, FROZEN_BETWEEN_ITERATIONS,
+     false, 2, 500, 10000, 400},
+    /* Scenario 56. */
+    {"a day of commands", BY_UDP, 5000, 2000, 100, HELD_BY_READ_BEFORE_PEERS,
+     false, 1440, 56000, 4000, 4000},
+    {"a day of commands, updating", BY_UDP, 5000, 2000, 100,
+     HELD_BY_READ_AFTER_PEERS, true, 1440, 56000, 4000, 4000},
+    {"a day of uv_timer_t", BY_UDP, 5000, 2000, 0, HELD_BY_UV_TIMER, false,
+     1440, 56000, 4000, 4000},
+    {"a day of the wheel's", BY_UDP, 5000, 2000, 100, HELD_BY_WHEEL_TIMER,
+     false, 1440, 56000, 4000, 4000},
+    {"a day of the wheel's, updating", BY_UDP, 5000, 2000, 0,
+     HELD_BY_WHEEL_TIMER, true, 1440, 56000, 4000, 4000},
+    {"142 blocks", BY_UDP, 5000, 2000, 0, HELD_BY_UV_TIMER, false, 142, 596000,
+     12000, 12000},
+    {"142 blocks, peers spread", BY_UDP, 5000, 2000, 650, HELD_BY_UV_TIMER,
+     true, 142, 596000, 12000, 12000},
 };
+
+#define IS_DAY(row) (in_a_row[row].stalls > 100)
 
 /* P6. Scenarios 23 and 28, with words that wait and words that are lost. */
 START_TEST(stalls_in_a_row_cut_no_peer_off)
 {
   const peers_options_t crowd = {.carrier = in_a_row[_i].carrier,
-                                 .count = 100,
+                                 .count = IS_DAY(_i) ? 3 : 100,
                                  .timeout_ms = in_a_row[_i].timeout_ms,
                                  .every_ms = in_a_row[_i].every_ms,
-                                 .spread_ms = in_a_row[_i].every_ms / 100};
+                                 .spread_ms = in_a_row[_i].spread_ms};
   unsigned is_lossy, i;
-  uint64_t length_ms;
+  uint64_t from_ms, until_ms;
 
-  for (is_lossy = 0; is_lossy < 2; is_lossy++) {
+  for (is_lossy = IS_DAY(_i); is_lossy < 2; is_lossy++) {
     open_wheel_for(100, 0);
     peers_open(&crowd);
-    for (i = 0; i < in_a_row[_i].stalls; i++) {
-      run_until(clock_now_ms() + in_a_row[_i].between_ms);
-      length_ms = i == 0 ? 5000 : in_a_row[_i].later_stalls_ms;
-      peers_lose_words_until(is_lossy ? clock_now_ms() + length_ms : 0);
-      virtual_time_advance_ms(length_ms);
+    for (i = 0; i < in_a_row[_i].stalls && peers_closed() == 0; i++) {
+      from_ms = clock_now_ms() + in_a_row[_i].between_ms;
+      until_ms =
+          from_ms + (i == 0 ? in_a_row[_i].first_ms : in_a_row[_i].other_ms);
+      run_until(from_ms - 1);
+      peers_lose_words_until(is_lossy ? until_ms : 0);
+      hold_loop(in_a_row[_i].hold, from_ms, until_ms, in_a_row[_i].update);
+      run_until(until_ms);
     }
     run_until(clock_now_ms() + 10000);
-    ck_assert_msg(peers_closed() == 0, "%s%s: %u of %u", in_a_row[_i].name,
-                  is_lossy ? ", lost" : "", peers_closed(), crowd.count);
+    ck_assert_msg(peers_closed() == 0, "%s%s, after %u: %u of %u",
+                  in_a_row[_i].name, is_lossy ? ", lost" : "", i,
+                  peers_closed(), crowd.count);
+    ck_assert_uint_ge(stats_of_wheel().stalls, i - 1);
     close_all();
   }
-}
-END_TEST
-
-/* ---- For a day ----------------------------------------------------------- */
-
-static const struct {
-  const char *name;
-  hold_t hold;
-  bool update;
-  uint64_t block_ms;
-  uint64_t every_ms;
-  uint64_t spread_ms; /* a peer speaks so much later than the one before */
-} saves[] = {
-    {"a command", HELD_BY_READ_BEFORE_PEERS, false, 4000, 60000, 100},
-    {"a command, updating", HELD_BY_READ_AFTER_PEERS, true, 4000, 60000, 100},
-    {"a uv_timer_t", HELD_BY_UV_TIMER, false, 4000, 60000, 0},
-    {"the wheel", HELD_BY_WHEEL_TIMER, false, 4000, 60000, 100},
-    {"the wheel, updating", HELD_BY_WHEEL_TIMER, true, 4000, 60000, 0},
-    {"142 blocks", HELD_BY_UV_TIMER, false, 12000, 608000, 0},
-    {"142 blocks, peers spread", HELD_BY_UV_TIMER, true, 12000, 608000, 650},
-};
-
-/* P6. Scenario 56. What peers say meanwhile is lost. */
-START_TEST(a_server_that_blocks_again_and_again_cuts_no_peer_off)
-{
-  const peers_options_t crowd = {.carrier = BY_UDP,
-                                 .count = 3,
-                                 .timeout_ms = 5000,
-                                 .every_ms = 2000,
-                                 .spread_ms = saves[_i].spread_ms};
-  uint64_t at_ms;
-
-  open_wheel_for(100, 0);
-  peers_open(&crowd);
-  for (at_ms = START_MS; at_ms < START_MS + DAY_MS;
-       at_ms += saves[_i].every_ms) {
-    run_until(at_ms + 10003);
-    peers_lose_words_until(at_ms + 10004 + saves[_i].block_ms);
-    hold_loop(saves[_i].hold, at_ms + 10004, at_ms + 10004 + saves[_i].block_ms,
-              saves[_i].update);
-    run_until(at_ms + saves[_i].every_ms);
-    ck_assert_msg(peers_closed() == 0, "%s, after %d min: %u of %u",
-                  saves[_i].name, (int)((at_ms - START_MS) / 60000),
-                  peers_closed(), crowd.count);
-  }
-  ck_assert_uint_ge(stats_of_wheel().stalls, DAY_MS / saves[_i].every_ms);
-  peers_close();
   rewind_clock();
 }
 END_TEST
@@ -441,7 +420,6 @@ main(void)
       EACH(exactly_the_silent_half_is_closed, holds),
       {without_stalls_what_waits_is_heard_all_the_same, 0, BETWEEN_POLLS},
       EACH(stalls_in_a_row_cut_no_peer_off, in_a_row),
-      EACH(a_server_that_blocks_again_and_again_cuts_no_peer_off, saves),
       EACH(a_machine_that_slept_cuts_no_peer_off, suspensions),
   };
 

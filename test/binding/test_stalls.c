@@ -39,9 +39,9 @@ START_TEST(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall)
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   ck_assert_uint_eq(timer.fired_ms, fires_at(timer.due_ms) + stall_ms);
   test_timer_start(&timer, 1000, 0);
-  come_late(timer.due_ms, stall_ms + 1);
-  test_timer_start(&timer, 1000, 0);
   come_late(timer.due_ms, stall_ms + 20000);
+  test_timer_start(&timer, 1000, 0);
+  come_late(timer.due_ms, stall_ms + 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 2);
   ck_assert_uint_eq(stats_of_wheel().stall_max_ms, stall_ms + 20000);
   ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 2 * stall_ms + 20001);
@@ -167,14 +167,16 @@ static const struct {
   uint64_t for_ms;
 } ios[] = {{10, 1000}, {7, 100000}, {900, 1000000}, {60000, DAY_MS}};
 
-/* P9. A look after half of a day, half of the rest, and so on. */
+/* P9. A look after half of a day, half of the rest, and so on. (On 32 bits libuv
+ * itself sleeps for half an hour at most.) */
 START_TEST(beside_io_a_timer_that_is_far_away_wakes_the_loop_a_few_times)
 {
-  uint64_t sleeps = ios[_i].for_ms / ios[_i].every_ms;
+  uint64_t sleeps = ios[_i].for_ms / ios[_i].every_ms + 20;
 
   open_wheel_beside_io(ios[_i].every_ms, ios[_i].for_ms);
   begin_test_timer(&timer, DAY_MS, 0);
-  ck_assert_uint_le(sleeps_during(DAY_MS + 100), sleeps + 20);
+  sleeps += sizeof(void *) < 8 ? 49 : 0;
+  ck_assert_uint_le(sleeps_during(DAY_MS + 100), sleeps);
   ck_assert_uint_eq(timer.fired_ms, fires_at(timer.due_ms));
   ck_assert_uint_eq(stats_of_wheel().turns, 1);
   rewind_clock();
