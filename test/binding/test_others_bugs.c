@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* What burnt the users of other timers: each test names the issue of another
- * project that it comes from. The model plays seven more: see
+ * project that it comes from. The model plays more: see
  * test/model/play_timers.c. */
 
 #include <stdlib.h>
@@ -12,42 +12,6 @@
 #define TICK_MS 10
 #define SLOTS 8
 #define ROUND_MS (TICK_MS * SLOTS)
-
-/* P5. Scenario 10. netty#7760, haproxy#109, uWebSockets.js#1025. */
-START_TEST(huge_timeouts_do_not_fire_before_their_time)
-{
-  static const uint64_t huge_ms[] = {UINT32_MAX / 2,
-                                     (uint64_t)UINT32_MAX / 2 + 1,
-                                     (uint64_t)UINT32_MAX / 2 + 2,
-                                     UINT32_MAX,
-                                     (uint64_t)UINT32_MAX + 1,
-                                     (uint64_t)UINT32_MAX + 2,
-                                     INT64_MAX,
-#ifndef UVWHEEL_CHECKS /* which takes these for negative differences */
-                                     (uint64_t)INT64_MAX + 1,
-                                     UINT64_MAX - START_MS,
-                                     UINT64_MAX - 1,
-#endif
-                                     UINT64_MAX};
-  static test_timer_t timers[LENGTH(huge_ms)];
-  size_t i;
-
-  open_wheel(TICK_MS, SLOTS);
-  for (i = 0; i < LENGTH(timers); i++) {
-    begin_test_timer(&timers[i], huge_ms[i], huge_ms[i]);
-    test_timer_refresh(&timers[i]);
-    test_timer_again(&timers[i]);
-  }
-  run_for(1000);
-  ck_assert_uint_eq(fired_in_all, 0);
-  run_for((uint64_t)UINT32_MAX + 100);
-  for (i = 0; i < LENGTH(timers); i++) {
-    ck_assert_uint_eq(timers[i].fired, i < 3 ? 2 : i < 6);
-    ck_assert_int_eq(uvwheel_timer_is_active(&timers[i].base), 1);
-  }
-  rewind_clock();
-}
-END_TEST
 
 #define HOUR_MS UINT64_C(3600000)
 
@@ -190,7 +154,6 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      TEST(huge_timeouts_do_not_fire_before_their_time),
       TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once),
       EACH(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone,
            restarts),

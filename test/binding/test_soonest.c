@@ -131,65 +131,6 @@ START_TEST(the_soonest_fire_now_and_the_rest_in_time)
 }
 END_TEST
 
-static uint64_t fired_twenty; /* what it returned */
-
-static void
-fire_twenty(test_timer_t *unused)
-{
-  (void)unused;
-  fired_twenty = uvwheel_fire_soonest(&wheel, 20);
-}
-
-static void
-fire_twenty_on_request(uvwheel_post_t *post, int status)
-{
-  (void)post;
-  ck_assert_int_eq(status, 0);
-  fire_twenty(NULL);
-}
-
-static void
-fire_in_timer(void)
-{
-  static test_timer_t caller;
-
-  begin_test_timer(&caller, 0, 0);
-  caller.then = fire_twenty;
-  run_for(fires_at(caller.due_ms) - uv_now(&loop));
-  ck_assert_uint_eq(caller.fired, 1);
-}
-
-static void
-fire_in_request(void)
-{
-  static uvwheel_post_t post;
-
-  ck_assert_int_eq(uvwheel_post(&wheel, &post, fire_twenty_on_request), 0);
-  run_for(1);
-}
-
-static void (*const places[])(void) = {fire_in_timer, fire_in_request};
-
-/* Scenario 24. Also when the wheel is empty, or has its caller alone. */
-START_TEST(the_soonest_fire_in_callbacks_of_the_same_wheel)
-{
-  size_t i;
-
-  for (i = 0; i < LENGTH(wheels); i++) {
-    open_waiters(&wheels[i]);
-    ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
-    places[_i]();
-    ck_assert_uint_eq(fired_twenty, 0);
-    start_and_refresh_waiters();
-    places[_i]();
-    ck_assert_uint_eq(fired_twenty, 20);
-    expect_the_soonest_fired(20);
-    expect_the_rest_in_time(TIMERS, 8000);
-    close_and_forget_wheel();
-  }
-}
-END_TEST
-
 static void
 restart_in_a_second(test_timer_t *waiter)
 {
@@ -265,7 +206,6 @@ main(void)
 {
   const loop_test_t tests[] = {
       EACH(the_soonest_fire_now_and_the_rest_in_time, wheels),
-      EACH(the_soonest_fire_in_callbacks_of_the_same_wheel, places),
       TEST(a_full_wheel_has_room_again),
       EACH(few_are_looked_at_however_many_wait, crowds),
   };

@@ -343,49 +343,6 @@ START_TEST(a_million_due_at_once_leave_room_for_io_and_stops)
 }
 END_TEST
 
-static void
-stop_the_loop(test_timer_t *timer)
-{
-  (void)timer;
-  uv_stop(&loop);
-}
-
-#define STOPPERS 20u
-
-/* The loop stops in that callback; the last timer is due at a later tick. */
-static void
-stop_the_loop_in(unsigned number, uint32_t turn_budget)
-{
-  static test_timer_t stoppers[STOPPERS + 1];
-  unsigned i;
-
-  open_wheel_with_turns(0, turn_budget);
-  for (i = 0; i <= STOPPERS; i++)
-    begin_test_timer(&stoppers[i], i < STOPPERS ? 5 : 95, 0);
-  stoppers[number].then = stop_the_loop;
-  ck_assert_int_ne(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(stoppers[number].fired, 1);
-  ck_assert_uint_eq(stoppers[STOPPERS].fired, 0);
-  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  for (i = 0; i <= STOPPERS; i++)
-    ck_assert_msg(stoppers[i].fired == 1, "stopped in %u, budget %u: %u",
-                  number, turn_budget, i);
-  close_and_forget_wheel();
-}
-
-/* P8. Scenario 20. */
-START_TEST(what_uv_stop_in_a_callback_leaves_fires_once)
-{
-  static const uint32_t budgets[] = {1, 7, UINT32_MAX};
-  unsigned number;
-  size_t i;
-
-  for (i = 0; i < LENGTH(budgets); i++)
-    for (number = 0; number < STOPPERS; number++)
-      stop_the_loop_in(number, budgets[i]);
-}
-END_TEST
-
 /* ---- Several wheels on one loop ------------------------------------------ */
 
 #define WHEELS 3u
@@ -469,7 +426,6 @@ main(void)
       EACH(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry,
            idle_loops),
       EACH(a_million_due_at_once_leave_room_for_io_and_stops, slot_kinds),
-      TEST(what_uv_stop_in_a_callback_leaves_fires_once),
       {several_wheels_have_one_turn_each_between_two_polls, 1, WHEELS + 1},
   };
 

@@ -14,7 +14,11 @@
  * - scenario 8: the clock jumps over several rounds (agrona#73, camunda#767,
  *   tokio-core#2);
  * - scenario 9: it starts a short timer while the wheel catches up
- *   (RussellLuo/timingwheel#45, libuv#4245, #4250). */
+ *   (RussellLuo/timingwheel#45, libuv#4245, #4250);
+ * - scenario 10: timeouts are huge (netty#7760, haproxy#109,
+ *   uWebSockets.js#1025);
+ * - scenario 20: a callback stops the loop in the middle of a turn;
+ * - scenario 24: it calls uvwheel_fire_soonest. */
 
 #include <stdlib.h>
 #include <string.h>
