@@ -22,7 +22,7 @@
 #include <uv.h>
 #include <uvwheel.h>
 
-#include "common/server-options.h"
+#include "common/server.h"
 
 typedef struct echo_figures_s {
   uint64_t open; /* connections whose memory is in use */

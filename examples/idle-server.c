@@ -19,8 +19,7 @@
 #include <uvwheel.h>
 
 #include "common/cli.h"
-#include "common/server-options.h"
-#include "common/usage.h"
+#include "common/server.h"
 #include "echo.h"
 #include "live/live.h"
 #include "rivals/rivals.h"

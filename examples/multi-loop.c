@@ -24,7 +24,7 @@
 #include <uv.h>
 
 #include "common/cli.h"
-#include "common/server-options.h"
+#include "common/server.h"
 #include "echo.h"
 #include "live/live.h"
 

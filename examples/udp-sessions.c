@@ -31,8 +31,7 @@
 #include <uvwheel.h>
 
 #include "common/cli.h"
-#include "common/server-options.h"
-#include "common/usage.h"
+#include "common/server.h"
 #include "udp/udp-protocol.h"
 #include "udp/udp-table.h"
 
@@ -76,7 +75,7 @@ struct server_s {
   uv_loop_t loop;
   uv_udp_t socket;
   end_signals_t signals;
-  uv_timer_t stats_timer;
+  extras_t extras;
   uvwheel_t wheel;
   int has_wheel;      /* or sessions have a uv_timer_t each */
   int gives_chances;  /* --timer chance */
@@ -356,7 +355,7 @@ stop(server_t *server)
   iterations_stop(&server->iterations);
   uv_close((uv_handle_t *)&server->socket, NULL);
   close_end_signals(&server->signals);
-  uv_close((uv_handle_t *)&server->stats_timer, NULL);
+  extras_stop(&server->extras);
 }
 
 static void
@@ -407,13 +406,11 @@ static int
 start(server_t *server)
 {
   uv_loop_t *loop = &server->loop;
-  uint64_t period_ms = server->options.stats_seconds * 1000;
 
   open_loop(loop, &server->signals, on_signal, server);
   uv_udp_init_ex(loop, &server->socket, AF_UNSPEC | UV_UDP_RECVMMSG);
-  uv_timer_init(loop, &server->stats_timer);
+  extras_start(&server->extras, loop, &server->options, on_stats_timer, server);
   server->socket.data = server;
-  server->stats_timer.data = server;
   server->timer_bytes =
       server->has_wheel ? sizeof(uvwheel_timer_t) : sizeof(uv_timer_t);
   server->first_rss_kib = usage_of_process().rss_kib;
@@ -425,8 +422,6 @@ start(server_t *server)
     complain("cannot make the wheel: %s", uv_strerror(error));
     return error;
   }
-  if (period_ms != 0)
-    uv_timer_start(&server->stats_timer, on_stats_timer, period_ms, period_ms);
   return start_listening(server);
 }
 

@@ -18,7 +18,7 @@
 
 #include <uvwheel.h>
 
-#include "../common/server-options.h"
+#include "../common/server.h"
 #include "live-figures.h"
 
 #define LIVE_MAX_CONNECTIONS 160

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The command lines of the servers, and the options that work alike on each of
- * their loops. */
+/* What the servers have in common: their command lines, the options that work
+ * alike on each of their loops, and figures. */
 
-#ifndef EXAMPLES_SERVER_OPTIONS_H
-#define EXAMPLES_SERVER_OPTIONS_H
+#ifndef EXAMPLES_SERVER_H
+#define EXAMPLES_SERVER_H
 
 #include <stdint.h>
 
@@ -52,4 +52,28 @@ void extras_stop(extras_t *extras);
 #define WHEEL_TEXT_SIZE 512
 void wheel_format(const uvwheel_stats_t *stats, char text[WHEEL_TEXT_SIZE]);
 
-#endif /* EXAMPLES_SERVER_OPTIONS_H */
+typedef struct usage_s {
+  double cpu_s;         /* of all threads, in the kernel as well */
+  uint64_t rss_kib;     /* resident memory                       */
+  uint64_t max_rss_kib; /* the most that there was               */
+} usage_t;
+
+usage_t usage_of_process(void);
+
+/* For how long a loop left its sockets alone. An iteration of the loop begins
+ * when the I/O of a poll is handled, and ends with the next poll: the loop
+ * calls timers, and closes the handles that they wanted closed. It is measured
+ * in CPU time, without waiting and other processes. */
+typedef struct iterations_s {
+  uv_check_t after_poll;
+  uv_prepare_t before_poll;
+  uint64_t begun_ns; /* CPU time */
+  uint64_t longest_ns;
+} iterations_t;
+
+/* Begins to measure, and stops it: the handles are then closed. They do not
+ * keep the loop alive. */
+void iterations_start(iterations_t *iterations, uv_loop_t *loop);
+void iterations_stop(iterations_t *iterations);
+
+#endif /* EXAMPLES_SERVER_H */
