@@ -254,15 +254,12 @@ on_signal(uv_signal_t *signal, int number)
   page_stop(&server->page);
 }
 
+/* All of them are counts. */
 static void
 add_figures(echo_figures_t *sum, const echo_figures_t *figures)
 {
-  sum->open += figures->open;
-  sum->accepted += figures->accepted;
-  sum->turned_away += figures->turned_away;
-  sum->refreshes += figures->refreshes;
-  sum->idle_closes += figures->idle_closes;
-  sum->shed += figures->shed;
+  for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
+    ((uint64_t *)sum)[i] += ((const uint64_t *)figures)[i];
 }
 
 /* Returns the exit status. */

@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,25 +172,11 @@ lateness_of(const tally_t *tally)
 static void
 add_tally(tally_t *sum, const tally_t *tally)
 {
-  for (int kind = 0; kind < KINDS; kind++) {
-    cost_t *into = &sum->costs[kind];
-    const cost_t *cost = &tally->costs[kind];
+  const uint64_t *counts = (const uint64_t *)(const void *)tally;
+  uint64_t *into = (uint64_t *)(void *)sum;
 
-    into->calls += cost->calls;
-    into->timed += cost->timed;
-    into->weight += cost->weight;
-    into->ns += cost->ns;
-  }
-  for (int i = 0; i < LATE_BUCKETS; i++)
-    sum->late[i] += tally->late[i];
-  sum->late_ns += tally->late_ns;
-  sum->loops += tally->loops;
-  sum->fired += tally->fired;
-  sum->restarted += tally->restarted;
-  sum->active += tally->active;
-  sum->active_most += tally->active_most;
-  sum->open += tally->open;
-  sum->open_most += tally->open_most;
+  for (size_t i = 0; i < offsetof(tally_t, random) / sizeof *counts; i++)
+    into[i] += counts[i];
 }
 
 /* A child begins anew, with the timers that it has inherited. */
@@ -231,18 +218,15 @@ add(text_t *text, const char *format, ...)
     text->length += (size_t)length < left ? (size_t)length : left - 1;
 }
 
+/* A pipe takes so little as a whole. */
 static void
 emit(int file, const text_t *text)
 {
-  size_t done = 0;
+  ssize_t written;
 
-  while (done < text->length) {
-    ssize_t written = write(file, text->bytes + done, text->length - done);
-    if (written > 0)
-      done += (size_t)written;
-    else if (written == 0 || errno != EINTR)
-      break;
-  }
+  do
+    written = write(file, text->bytes, text->length);
+  while (written < 0 && errno == EINTR);
 }
 
 /* The command's own process writes to the file of --output, other processes to

@@ -90,6 +90,7 @@ typedef struct tally_s {
                        the program had stopped it */
   uint64_t active, active_most;
   uint64_t open, open_most; /* initialised and not closed */
+  /* All of these are counts, which add_tally adds up. */
   unsigned short random[3]; /* the state of nrand48 */
 } tally_t;
 
