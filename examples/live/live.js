@@ -18,8 +18,7 @@ let history = [];    // of frames without their slots, for HISTORY_MS
 let scale = 1;       // the number of timers that is shaded darkest
 let firstRound = 0;  // keeps angles small
 
-const number = new Intl.NumberFormat("en");
-const format = n => number.format(n);
+const {format} = new Intl.NumberFormat("en");
 const seconds = ms => ms < 9950 ? (ms / 1000).toFixed(1) + " s"
   : format(Math.round(ms / 1000)) + " s";
 const time = ms => ms < 1000 ? `${format(ms)} ms` : seconds(ms);

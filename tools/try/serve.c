@@ -198,16 +198,14 @@ uv_timer_init(uv_loop_t *loop, uv_timer_t *handle)
   if (record->has_wheel)
     own->by.inner = calloc(1, sizeof *own->by.inner);
   own->is_served = own->by.inner != NULL;
-  if (own->is_served) {
+  if (own->is_served)
     (void)real_uv_timer_init(loop, handle);
-    watch = begin_call(&record->tally, INIT);
-    (void)uvwheel_timer_init(&record->wheel, own->by.inner);
-    own->by.inner->data = handle;
-  } else {
-    watch = begin_call(&record->tally, INIT);
-    (void)real_uv_timer_init(loop, handle);
-  }
+  watch = begin_call(&record->tally, INIT);
+  (void)(own->is_served ? uvwheel_timer_init(&record->wheel, own->by.inner)
+                        : real_uv_timer_init(loop, handle));
   end_call(&watch);
+  if (own->is_served)
+    own->by.inner->data = handle;
   if (++record->tally.open > record->tally.open_most)
     record->tally.open_most = record->tally.open;
   return 0;

@@ -79,7 +79,8 @@ typedef struct cost_s {
 /* Longer ones, in ms, are not in the sample of lateness. */
 #define LONGEST_TIMEOUT UINT64_C(1000000000)
 
-/* Counts of all that the timers of a loop did. */
+/* Counts of all that the timers of a loop did; add_tally adds up all that stand
+ * before the random state. */
 typedef struct tally_s {
   cost_t costs[KINDS];
   uint64_t loops; /* that had this tally, one after the other */
@@ -90,7 +91,6 @@ typedef struct tally_s {
                        the program had stopped it */
   uint64_t active, active_most;
   uint64_t open, open_most; /* initialised and not closed */
-  /* All of these are counts, which add_tally adds up. */
   unsigned short random[3]; /* the state of nrand48 */
 } tally_t;
 
