@@ -250,7 +250,8 @@ class Live(unittest.TestCase):
                 row.closest('table').rows[0].cells[cell.cellIndex].innerText))
                 """, selector)
 
-        with self.viewing("--threads", "6", "--block", "4", "--timeout", "15000",
+        # No timer is due meanwhile, also of a newcomer, who has a fifth of that.
+        with self.viewing("--threads", "6", "--block", "4", "--timeout", "60000",
                           "--shed", "--max-connections", "9",
                           program="multi-loop") as server:
             scale = self.browser.find_element(By.ID, "scale-legend")
