@@ -122,12 +122,13 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
 void
 uvwheel_print(const uvwheel_t *wheel, FILE *stream)
 {
+  const uvwheel_state_t *state = get_state(wheel);
   uvwheel_stats_t stats;
 
-  if (get_state(wheel) == NULL || stream == NULL)
+  if (state == NULL || stream == NULL)
     return;
   uvwheel_get_stats(wheel, &stats);
-  print_counts(wheel->state, &stats, stream);
-  print_slots(&wheel->state->core, now_or_0(wheel->state), stream);
+  print_counts(state, &stats, stream);
+  print_slots(&state->core, now_or_0(state), stream);
   print_lateness(&stats, stream);
 }
