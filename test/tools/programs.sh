@@ -9,12 +9,17 @@ complain() {
   echo "${0##*/}: $*" >&2
 }
 
+# fail STATUS TEXT...: ends the script with a complaint
+fail() {
+  status=$1
+  shift
+  complain "$@"
+  exit "$status"
+}
+
 # value_of OPTION [VALUE]...: ends the script unless there is one
 value_of() {
-  if [ $# -lt 2 ]; then
-    complain "$1 takes a value"
-    exit 2
-  fi
+  [ $# -ge 2 ] || fail 2 "$1 takes a value"
 }
 
 # number OPTION TEXT MAXIMUM [MINIMUM]: ends the script unless the text is one
@@ -23,8 +28,7 @@ number() {
     '' | 0* | *[!0-9]* | ?????????*) ;;
     *) ! { [ "$2" -ge "${4-1}" ] && [ "$2" -le "$3" ]; } || return 0 ;;
   esac
-  complain "$1 takes a number from ${4-1} to $3, not '$2'"
-  exit 2
+  fail 2 "$1 takes a number from ${4-1} to $3, not '$2'"
 }
 
 # numbers OPTION LIST MAXIMUM: the same for several, separated by commas
@@ -67,10 +71,7 @@ programs_in() {
     built=$top/$1
   fi
   for name in "examples/${3-idle-server}" "tools/load/${4-idle-load}"; do
-    if [ ! -x "$built/$name" ]; then
-      complain "there is no $built/$name"
-      exit 1
-    fi
+    [ -x "$built/$name" ] || fail 1 "there is no $built/$name"
   done
 }
 
@@ -90,8 +91,7 @@ build_release() {
            "$top" &&
          meson compile -C "$release"; } >"$dir/build" 2>&1; then
     cat "$dir/build" >&2
-    complain "the build failed, see above"
-    exit 1
+    fail 1 "the build failed, see above"
   fi
   echo "$setup" >"$release/.setup"
 }
@@ -129,10 +129,7 @@ start_listening() {
   server=$!
   until port=$(sed -n 's/^listening on .*://p' "$output") &&
       [ -n "$port" ]; do
-    if ! kill -0 "$server" 2>/dev/null; then
-      complain "the server did not start"
-      exit 1
-    fi
+    kill -0 "$server" 2>/dev/null || fail 1 "the server did not start"
     sleep 0.1
   done
 }
