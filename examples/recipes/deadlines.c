@@ -7,7 +7,7 @@
  * start_at clamps a deadline that has passed: it fires at the next tick. For a
  * date, keep the date itself, on disk. Its timer runs for a minute at most
  * (here a second), and whenever it fires the program looks at the date. The
- * wheel forgives no stall: that would move the deadlines.
+ * wheel knows no stall: that would move the deadlines.
  *
  * A request has a deadline of 500 ms. After 1 s, when that has passed, the
  * program starts again and takes the request up. A reminder is for an hour and

@@ -146,7 +146,7 @@ typedef struct iteration_s {
 
 void begin_iteration(iteration_t *iteration);
 
-/* It has fired what is due, and forgiven what may be. */
+/* It has fired what is due, or put it back. */
 void verify_iteration(const iteration_t *iteration);
 
 void verify_peers(void);

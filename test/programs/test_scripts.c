@@ -94,7 +94,7 @@ static const struct {
   const char *lie;     /* about it, in sed's language */
   const char *complaint;
 } bad[] = {
-    /* With uv_timer_t, which forgives no stall. */
+    /* With uv_timer_t, which knows no stall. */
     {"1", "--timeout 400 --timer uv", "",
      "a connection was closed before its timeout"},
     {"1", "--timeout 3000", "", "an idle connection was closed too late"},
