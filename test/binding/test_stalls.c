@@ -48,8 +48,12 @@ START_TEST(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall)
   ck_assert_uint_eq(stats_of_wheel().put_back, 2);
   test_timer_stop(&timer);
   virtual_time_advance_ms(9000); /* while the wheel is empty */
-  timer.then = take_9_s;         /* and has become empty */
   expect_punctual(&timer, 100);
+  timer.then = take_9_s; /* by which it has become empty */
+  test_timer_start(&timer, 100, 0);
+  while (uvwheel_count(&wheel) != 0)
+    uv_run(&loop, UV_RUN_ONCE);
+  ck_assert_int_eq(uv_loop_alive(&loop), 0);
   ck_assert_uint_eq(stats_of_wheel().stalls, 2);
 }
 END_TEST
@@ -106,6 +110,55 @@ START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
   run_for(20000);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+}
+END_TEST
+
+static void
+block(uv_timer_t *unused)
+{
+  (void)unused;
+  virtual_time_advance_ms(9000);
+}
+
+static void
+update(test_timer_t *unused)
+{
+  (void)unused;
+  uv_update_time(&loop);
+}
+
+static void
+take_9_s_and_update(test_timer_t *fired)
+{
+  take_9_s(fired);
+  update(fired);
+}
+
+/* The uv_timer_t is called right before the driver. */
+static const struct {
+  uv_timer_cb before;
+  void (*then)(test_timer_t *);
+} blocks[] = {{block, update},
+              {ignore_uv_timer, take_9_s_and_update},
+              {ignore_uv_timer, take_9_s}};
+
+/* P6. The next tick is far away. */
+START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it)
+{
+  static uv_timer_t before;
+  uint64_t tick_ms;
+
+  open_wheel(10, 64);
+  tick_ms = fires_at(START_MS + 100);
+  begin_uv_timer(&before, blocks[_i].before, tick_ms - START_MS, 0);
+  begin_test_timer(&timer, 100, 0);
+  timer.then = blocks[_i].then;
+  begin_test_timer(&other, 15000, 0);
+  run_for(60000);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 9000);
+  ck_assert_uint_eq(other.fired_ms, fires_at(tick_ms + 9000 + 15000));
 }
 END_TEST
 
@@ -251,6 +304,7 @@ main(void)
       EACH(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall,
            thresholds),
       {nothing_that_is_done_before_the_turn_hides_a_stall, 0, 2 * LENGTH(acts)},
+      EACH(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it, blocks),
       EACH(a_loop_without_io_is_woken_by_ticks_alone, idle_ticks_ms),
       EACH(beside_io_a_timer_that_is_far_away_wakes_the_loop_a_few_times, ios),
       {a_freeze_before_the_tick_is_noticed_if_it_was_long, 0,

@@ -164,6 +164,27 @@ START_TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each)
 }
 END_TEST
 
+/* The clock was read after the 15th. */
+static void
+take_1_s_at_last(uvwheel_timer_t *timer)
+{
+  take_ns = stats_of_wheel().fired < 20 ? US : 1000 * MS;
+  on_timer(timer);
+}
+
+/* P8 */
+START_TEST(the_last_callbacks_of_a_turn_count)
+{
+  open_wheel_with_turns(0, 0);
+  begin_timer(&distant, on_timer, 100000, 0);
+  start_timers(20, 50, take_1_s_at_last);
+  run_for(1000);
+  ck_assert_uint_ge(stats_of_wheel().turn_max_us, 1000000);
+  ck_assert_uint_eq(stats_of_wheel().turns_overrun, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+}
+END_TEST
+
 static void
 post_once_more(uvwheel_post_t *post, int status)
 {
@@ -420,6 +441,7 @@ main(void)
       EACH(a_turn_takes_turn_ms_and_one_callback_at_most, takes_ns),
       TEST(quick_callbacks_have_the_clock_read_from_time_to_time),
       TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each),
+      TEST(the_last_callbacks_of_a_turn_count),
       TEST(slow_callbacks_beside_quick_requests_have_the_clock_read_after_each),
       TEST(no_limit_is_no_limit),
       TEST(a_backlog_shows_until_it_is_gone),
