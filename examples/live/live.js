@@ -218,17 +218,14 @@ const columns = () => ["active", "fired", "overdue", "stalls", "unanswered"]
 
 function buildWheels() {
   const table = by("wheels").querySelector("table");
-  const [head, foot] = [table.tHead.rows[0], table.tFoot.rows[0]];
+  const head = table.tHead.rows[0];
   by("wheels").hidden = frame.all.name.length === 1;
-  for (const row of [head, table.tBodies[0], foot])
+  for (const row of [head, table.tBodies[0]])
     row.replaceChildren();
   element("th", head, {scope: "col"}).textContent = "Wheel";
-  element("th", foot, {scope: "row"}).textContent = "All";
-  for (const figure of columns()) {
+  for (const figure of columns())
     element("th", head, {scope: "col", title: figure.help}).textContent =
       titleOf(figure) + (figure.counts && !figure.worry ? " /s" : "");
-    element("td", foot);
-  }
   frame.all.name.forEach((name, k) => {
     const row = element("tr", table.tBodies[0]);
     const button = element("button", element("th", row, {scope: "row"}),
@@ -241,30 +238,21 @@ function buildWheels() {
 }
 
 // A figure that always grows is shown per second, any other as it is.
-function cellOf(figure, wheels) {
-  const all = at => sum(wheels.map(k => at.all[figure.name][k]));
-  if (figure.unit !== 1) // a time: the longest
-    return time(Math.max(...wheels.map(k => worstOf(figure.name, k))));
-  return figure.counts && !figure.worry ? rate(rateAt(history.length - 1, all))
-    : format(all(frame));
-}
+const cellOf = (figure, k) => figure.counts && !figure.worry
+  ? rate(rateAt(history.length - 1, at => at.all[figure.name][k]))
+  : show(figure, worstOf(figure.name, k));
 
 // A wheel's name is marked if one of its figures is bad that has no column.
 function drawWheels() {
-  const table = by("wheels").querySelector("table");
-  const everyone = frame.all.name.map((_, k) => k);
-  const rows = [...table.tBodies[0].rows].map((row, k) => [row, [k]]);
   const others = [...figures, {name: "lateness"}]
     .filter(figure => !columns().includes(figure));
-  for (const [row, wheels] of [...rows, [table.tFoot.rows[0], everyone]])
-    columns().forEach((figure, i) => {
-      write(row.cells[i + 1], cellOf(figure, wheels));
-      row.cells[i + 1].classList.toggle("bad",
-        wheels.length === 1 && isBad(figure.name, wheels[0]));
-    });
-  rows.forEach(([row], k) => {
+  [...by("wheels").querySelector("tbody").rows].forEach((row, k) => {
     const bad = others.filter(({name}) => isBad(name, k)).map(titleOf);
     const button = row.querySelector("button");
+    columns().forEach((figure, i) => {
+      write(row.cells[i + 1], cellOf(figure, k));
+      row.cells[i + 1].classList.toggle("bad", isBad(figure.name, k));
+    });
     button.classList.toggle("bad", bad.length > 0);
     button.title = bad.length > 0 ? `Bad: ${bad.join(", ")}` : "";
     button.setAttribute("aria-pressed", k === wheel);

@@ -222,11 +222,10 @@ class Live(unittest.TestCase):
         with self.viewing("--threads", "3", "--timeout", "60000",
                           program="multi-loop") as server:
             connections = [server.connect() for _ in range(CONNECTIONS)]
-            self.page.until(lambda: rows()[-1][:2] == ["All", str(CONNECTIONS)])
+            self.page.until(
+                lambda: sum(int(row[1]) for row in rows()[1:]) == CONNECTIONS)
             self.assertEqual([row[0] for row in rows()],
-                             ["Wheel", "1", "2", "3", "All"])
-            self.assertEqual(sum(int(row[1]) for row in rows()[1:4]),
-                             CONNECTIONS)
+                             ["Wheel", "1", "2", "3"])
             self.assertEqual(pressed(), ["1"])
             self.page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
             self.page.until(lambda: pressed() == ["3"])
@@ -263,7 +262,8 @@ class Live(unittest.TestCase):
             server.process.send_signal(signal.SIGUSR1)
             self.page.until(lambda: self.page.text("past").endswith(
                 "s long, wheels " + ", ".join(names)))
-            self.assertEqual(cells("td.bad"), [["Stalls", "Unanswered"]] * 6)
+            for bad in cells("td.bad"):  # and maybe what was overdue then
+                self.assertLessEqual({"Stalls", "Unanswered"}, set(bad))
             # The loops answer again, and the page shows what was.
             for row in self.page.texts("#wheels tbody tr"):
                 self.assertRegex(row, r"\s[1-4]\.\d s$")
