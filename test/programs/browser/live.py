@@ -249,8 +249,9 @@ class Live(unittest.TestCase):
                 row.closest('table').rows[0].cells[cell.cellIndex].innerText))
                 """, selector)
 
-        # No timer is due meanwhile, also of a newcomer, who has a fifth of that.
-        with self.viewing("--threads", "6", "--block", "4", "--timeout", "60000",
+        # A newcomer has a fifth of that: its timer is due while its loop is
+        # blocked, or the wheel would not see that as a stall.
+        with self.viewing("--threads", "6", "--block", "4", "--timeout", "15000",
                           "--shed", "--max-connections", "9",
                           program="multi-loop") as server:
             scale = self.browser.find_element(By.ID, "scale-legend")
