@@ -61,6 +61,7 @@ typedef struct mail_s {
 
 typedef struct turns_s {
   uint64_t count;
+  uint64_t cut;
   unsigned since_poll; /* turns since the last poll began: at most one */
   bool was_rewound;    /* since the last poll, or it is behind still   */
   bool in_turn;        /* a turn has begun, and may not have ended     */

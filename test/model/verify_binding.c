@@ -120,11 +120,13 @@ void
 watch_turns(unsigned firing)
 {
   turns_t *turns = &game.turns;
+  uint64_t put_back = game.stalls.put_back, cut = turns->cut;
   uvwheel_stats_t stats;
 
   if (game.state != OPEN)
     return;
   uvwheel_get_stats(game.wheel, &stats);
+  turns->cut = stats.turns_cut;
   if (!turns->in_turn) /* else a turn that is one has put timers back before */
     watch_stalls(&stats);
   watch_put_backs(&stats, firing);
@@ -133,6 +135,8 @@ watch_turns(unsigned firing)
     return;
   require(stats.turns == ++turns->count && game.in_run);
   require(++turns->since_poll == 1 || turns->was_rewound);
+  require(turns->in_turn || stats.put_back != put_back ||
+          stats.turns_cut != cut); /* something was due */
 }
 
 void
