@@ -32,10 +32,6 @@
 #define DESCRIPTORS_PER_THREAD 8 /* its loop and its listening socket */
 #define DESCRIPTORS_OF_ALL 32
 
-#ifndef SO_REUSEPORT
-#define SO_REUSEPORT (-1) /* setsockopt() will refuse it */
-#endif
-
 const char *const program = "multi-loop";
 
 /* While the thread runs all of this is its own, but "stop". */
@@ -202,9 +198,7 @@ check_listening(const server_t *server, const char *address, int error)
   if (error == 0)
     return;
   complain("cannot listen on %s with %u threads: %s", address,
-           server->options.threads,
-           error == UV_ENOPROTOOPT ? "this system has no SO_REUSEPORT"
-                                   : uv_strerror(error));
+           server->options.threads, uv_strerror(error));
   exit(EXIT_FAILURE);
 }
 

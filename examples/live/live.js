@@ -168,8 +168,7 @@ function drawPast() {
   const ago = Math.min(...agos);
   const hit = [...names.keys()].filter(k => agos[k] - ago < TOGETHER_MS);
   const whose = names.length === 1 ? ""
-    : `, wheel${hit.length === 1 ? "" : "s"} ${hit.map(k => names[k])
-      .join(", ")}`;
+    : ", wheels " + hit.map(k => names[k]).join(", ");
   write(by("past"), `up ${span(frame.uptime_ms)}; ` + (ago === Infinity
     ? "no stall" : `last stall ${span(ago)} ago, ` +
       `${time(Math.max(...hit.map(k => lengths[k])))} long${whose}`));
@@ -285,11 +284,8 @@ function drawLateness() {
 
 // The figures of all wheels come as lists. The chosen wheel's own get the names
 // of the lists.
-function unpack(next) {
-  for (const name in next.all)
-    next[name] = next.all[name][next.wheel];
-  return next;
-}
+const unpack = next => Object.assign(next, ...Object.keys(next.all)
+  .map(name => ({[name]: next.all[name][next.wheel]})));
 
 // A blocked loop says nothing new: its last frame is replaced.
 function remember(next) {

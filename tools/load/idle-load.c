@@ -156,17 +156,6 @@ plan_next_message(load_t *load, connection_t *connection, uint64_t now_ns)
         now_ns + interval_ns / 2 + random_below(load, interval_ns);
 }
 
-static void
-choose_message(load_t *load, connection_t *connection, uint64_t now_ns)
-{
-  connection->length = 1 + random_below(load, MESSAGE_MAX);
-  connection->echoed = 0;
-  connection->copies = 0;
-  for (size_t i = 0; i < connection->length; i++)
-    connection->message[i] = (char)random_below(load, 256);
-  connection->sent_ns = now_ns;
-}
-
 /* With --stall peers speak on when there is no answer: they say the same
  * again. */
 static void
@@ -177,8 +166,13 @@ send_message(load_t *load, connection_t *connection)
   connection->send_at_ns = NEVER;
   if (load->options.stall_s != 0 && !is_probe(load, connection))
     plan_next_message(load, connection, now_ns);
-  if (connection->length == 0)
-    choose_message(load, connection, now_ns);
+  if (connection->length == 0) {
+    connection->length = 1 + random_below(load, MESSAGE_MAX);
+    connection->echoed = connection->copies = 0;
+    connection->sent_ns = now_ns;
+    for (size_t i = 0; i < connection->length; i++)
+      connection->message[i] = (char)random_below(load, 256);
+  }
   uv_buf_t buffer =
       uv_buf_init(connection->message, (unsigned)connection->length);
   if (uv_try_write((uv_stream_t *)&connection->tcp, &buffer, 1) ==

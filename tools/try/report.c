@@ -295,19 +295,6 @@ cpu_ns(void)
 }
 
 static void
-add_memory(text_t *text, const tally_t *tally, uint64_t slot_bytes)
-{
-  size_t each =
-      settings.with_wheel ? sizeof(uvwheel_timer_t) : sizeof(uv_timer_t);
-
-  add(text, "bytes   %" PRIu64 " in %zu for each timer",
-      tally->open_most * each, each);
-  if (settings.with_wheel)
-    add(text, ", %" PRIu64 " for slots, as far as they fill", slot_bytes);
-  add(text, "\n");
-}
-
-static void
 add_timers(text_t *text, const tally_t *tally)
 {
   add(text,
@@ -327,6 +314,8 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
 {
   lateness_t late = lateness_of(tally);
   double ns, used_ns = cpu_ns();
+  size_t each =
+      settings.with_wheel ? sizeof(uvwheel_timer_t) : sizeof(uv_timer_t);
 
   add(text, "timers by %s (libuv %s)\n", settings.with_wheel ? "wheel" : "uv",
       uv_version_string());
@@ -338,7 +327,11 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
       "late    %.3f ms on average, %.3f ms at most for 99 of 100 timers\n",
       late.mean_ms, late.p99_ms);
   add_timers(text, tally);
-  add_memory(text, tally, slot_bytes);
+  add(text, "bytes   %" PRIu64 " in %zu for each timer",
+      tally->open_most * each, each);
+  if (settings.with_wheel)
+    add(text, ", %" PRIu64 " for slots, as far as they fill", slot_bytes);
+  add(text, "\n");
   if (!settings.with_wheel)
     add(text, "next    to measure a wheel, run it again --with wheel, and "
               "--compare the two\n        files (--output)\n");
