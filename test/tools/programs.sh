@@ -11,10 +11,10 @@ complain() {
 
 # fail STATUS TEXT...: ends the script with a complaint
 fail() {
-  status=$1
+  code=$1
   shift
   complain "$@"
-  exit "$status"
+  exit "$code"
 }
 
 # value_of OPTION [VALUE]...: ends the script unless there is one
