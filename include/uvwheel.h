@@ -70,20 +70,20 @@
  *     or, while polls return, half-way to it. So S may be less than the block.
  *     A stall that ends before that look is not noticed. It leaves half of the
  *     way to the tick, unless it has begun in the first poll after a sleep.
- *   - A program stalls that calls uv_run() by hand, more than stall_ms later
- *     than uv_backend_timeout() told, or that starts a timer when uv_now() is
- *     older than that. A timer whose slow callback starts it again may be put
- *     back by that. Two blocks in one iteration, each shorter than stall_ms,
- *     need not be a stall.
+ *   - A loop also stalls if a program calls uv_run() by hand more than
+ *     stall_ms later than uv_backend_timeout() told, or starts a timer when
+ *     uv_now() is older than that. A timer whose slow callback starts it again
+ *     may be put back by that. Two blocks in one iteration, each shorter than
+ *     stall_ms, need not be a stall.
  * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall
  *   delays it (P6).
  * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel
  *   has one turn per poll.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
  *   loop only at ticks for which a timer was started and, if the loop polls
- *   meanwhile, for a handful of looks (P6). A turn that is on time adds no
- * poll. A tick at which up to 256 timers turn out to be refreshed, and no other
- * is due, adds no system call.
+ *   meanwhile, for a handful of looks (P6). A turn on time adds no poll. A tick
+ *   at which up to 256 timers turn out to be refreshed, and no other is due,
+ *   adds no system call.
  * - P10. A wheel does not age. The cost of a call does not depend on how long
  *   the wheel has run.
  */
