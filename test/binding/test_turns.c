@@ -185,6 +185,27 @@ START_TEST(the_last_callbacks_of_a_turn_count)
 }
 END_TEST
 
+/* P8. The check looks at 256 that were refreshed, and the turn fires 44. */
+START_TEST(what_the_check_looks_at_counts_for_the_turn)
+{
+  uvwheel_timer_t *many;
+  unsigned fired = 0, i;
+
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = TICK_MS, .turn_budget = 300, .flags = UVWHEEL_FIFO});
+  many = begin_timers(256 + 100, count_timer, 500, 0, &fired);
+  run_for(100);
+  for (i = 0; i < 256; i++)
+    ck_assert_int_eq(uvwheel_timer_refresh(&many[i]), 0);
+  run_for(450);
+  ck_assert_uint_eq(fired, 100);
+  ck_assert_uint_eq(stats_of_wheel().turns, 2);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 1);
+  uvwheel_close(&wheel, NULL);
+  free(many);
+}
+END_TEST
+
 static void
 post_once_more(uvwheel_post_t *post, int status)
 {
@@ -442,6 +463,7 @@ main(void)
       TEST(quick_callbacks_have_the_clock_read_from_time_to_time),
       TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each),
       TEST(the_last_callbacks_of_a_turn_count),
+      TEST(what_the_check_looks_at_counts_for_the_turn),
       TEST(slow_callbacks_beside_quick_requests_have_the_clock_read_after_each),
       TEST(no_limit_is_no_limit),
       TEST(a_backlog_shows_until_it_is_gone),

@@ -208,6 +208,8 @@ run_iteration(void)
   uvwheel_get_stats(game.wheel, &after);
   require(game.drew_in_run ||
           after.fired - before.fired <= budget * (after.turns - before.turns));
+  /* The driver, the check and a turn look at that many. */
+  require(game.drew_in_run || after.examined - before.examined <= 3 * budget);
   if (after.turns_cut != before.turns_cut)
     require(count_used(&after) >= game.used + budget ||
             game.spent_in_run_ns >= turn_ns ||
