@@ -430,21 +430,13 @@ start_with_page(int which, const char *options)
   page_port = (uint16_t)strtoul(strrchr(line, ':') + 1, NULL, 10);
 }
 
-START_TEST(each_wheel_can_be_watched)
+START_TEST(each_wheel_can_be_watched_until_a_signal_comes)
 {
   start_with_page(MULTI_LOOP, "--threads 3");
 
   for (int i = 0; i < 3; i++)
     await_line(ask_page(page_port, text_of(GET("/frame?wheel=%d"), i)),
                text_of("{\"wheel\":%d,", i));
-  stop_well(&server, SIGTERM, &result);
-}
-END_TEST
-
-START_TEST(scrapes_and_signals_may_meet)
-{
-  start_with_page(MULTI_LOOP, "--threads 3");
-
   for (int i = 0; i < 100; i++)
     ask_page(page_port, GET("/metrics"));
   stop_well(&server, SIGTERM, &result);
@@ -517,8 +509,7 @@ main(void)
       {figures_come_while_it_runs, 0, OF_ECHO},
       {a_signal_closes_everything, 0, 2 * OF_ECHO},
       TEST(connections_are_spread_over_the_threads),
-      TEST(each_wheel_can_be_watched),
-      TEST(scrapes_and_signals_may_meet),
+      TEST(each_wheel_can_be_watched_until_a_signal_comes),
       EACH(viewers_take_no_places_of_peers, when_full),
       TEST(a_signal_ends_the_page_whatever_its_connections_do),
       TEST(an_address_that_the_page_cannot_have_is_one_line),
@@ -526,6 +517,6 @@ main(void)
   size_t count = LENGTH(tests);
 
   if (strcmp(getenv("HAS_PAGE"), "yes") != 0)
-    count -= 5; /* those with a page */
+    count -= 4; /* those with a page */
   return run_tests("servers", NULL, NULL, tests, count);
 }
