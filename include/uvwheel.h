@@ -35,8 +35,7 @@
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a start takes some 12 instructions more, a
- * refresh 6.
+ *   may run in production: a start takes 12 instructions more, a refresh 6.
  * - A call costs O(1).
  *
  * Promises about time. A timer is due at uv_now() + timeout.
