@@ -294,7 +294,7 @@ key_of_wheel(void)
   key = mix(key, turn->budget);
   key = mix(key, key_of_time(turn->busy_ms));
   key = mix(key, turn->busy_polls);
-  if (wake->phase != IN_SPELL)
+  if (wake->phase != IN_SPELL || turn->wait_began_ms == NEVER)
     return key;
   key = mix(key, key_of_time(turn->checked_before_ms));
   key = mix(key, key_of_time(turn->wait_began_ms));

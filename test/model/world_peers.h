@@ -64,7 +64,7 @@ typedef enum reaction_e {
 typedef struct peers_world_s {
   uv_loop_t loop;
   uvwheel_t wheel;
-  uv_check_t after_poll;
+  uv_check_t after_poll, checked;
   uv_poll_t holder;
   uv_timer_t alarm;
   deadline_t request;
