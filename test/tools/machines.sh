@@ -276,7 +276,7 @@ awk '/^<!-- hello.c -->/ { on = 1 } on && /^```$/ { exit }
 serve() {
   sh -c "exec $1" >/srv/newcomer/server &
   server=$!
-  until grep -q '^listening' /srv/newcomer/server; do
+  until grep -qs '^listening' /srv/newcomer/server; do
     kill -0 $server || return
     sleep 0.1
   done
