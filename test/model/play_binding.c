@@ -112,7 +112,7 @@ step_back(void)
     return;
   game.rewound_to_ms = max_of(game.rewound_to_ms, clock_ms() + 1);
   game.turns.was_rewound = true;
-  virtual_time_step_back_ms(step_ms);
+  virtual_time_set_ns(virtual_time_ns() - step_ms * 1000000);
   uv_update_time(&game.loop);
   for (i = 0; i < game.model.capacity; i++)
     game.timers[i].punctual = false;
@@ -122,13 +122,6 @@ void
 update_time(void)
 {
   uv_update_time(&game.loop);
-}
-
-void
-advance_and_update(void)
-{
-  advance();
-  update_time();
 }
 
 /* What a callback that is slow takes: as long as turns may, more or less. */

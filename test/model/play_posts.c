@@ -148,17 +148,6 @@ post_many(void)
 }
 
 void
-post_nothing(void)
-{
-  uvwheel_post_t request;
-  uvwheel_t *wheel = game.state == GONE ? NULL : game.wheel;
-
-  require(uvwheel_post(NULL, &request, on_posted) == UV_EINVAL);
-  require(uvwheel_post(wheel, NULL, on_posted) == UV_EINVAL);
-  require(uvwheel_post(wheel, &request, NULL) == UV_EINVAL);
-}
-
-void
 open_mailbox(void)
 {
   int expected = game.state != OPEN ? UV_EINVAL

@@ -331,12 +331,14 @@ void
 start(void)
 {
   unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
   uint64_t timeout;
 
-  if (pick_timer(&index) == NULL)
+  if (timer == NULL)
     return;
   timeout = take_delay();
   start_with(index, timeout, take_repeat());
+  require(uvwheel_timer_start(timer, NULL, 1, 1) == UV_EINVAL);
 }
 
 void
@@ -348,16 +350,6 @@ start_many(void)
   for (i = 0; i < game.model.capacity; i++)
     if (game.timers[i].holder != NULL && game.state != GONE)
       start_with(i, timeout, repeat);
-}
-
-void
-start_without_callback(void)
-{
-  unsigned index;
-  uvwheel_timer_t *timer = pick_timer(&index);
-
-  if (timer != NULL)
-    require(uvwheel_timer_start(timer, NULL, 1, 1) == UV_EINVAL);
 }
 
 void
@@ -459,14 +451,14 @@ set_missed(void)
 {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
-  unsigned missed = pick(&game.bytes, 4);
+  uvwheel_missed_t missed = (uvwheel_missed_t)pick(&game.bytes, 3);
 
   if (timer == NULL)
     return;
-  if (missed <= UVWHEEL_MISSED_BURST)
-    game.timers[index].missed = (uvwheel_missed_t)missed;
-  require(uvwheel_timer_set_missed(timer, (uvwheel_missed_t)missed) ==
-          (missed <= UVWHEEL_MISSED_BURST ? 0 : UV_EINVAL));
+  game.timers[index].missed = missed;
+  require(uvwheel_timer_set_missed(timer, missed) == 0);
+  missed = (uvwheel_missed_t)(UVWHEEL_MISSED_BURST + 1);
+  require(uvwheel_timer_set_missed(timer, missed) == UV_EINVAL);
 }
 
 void

@@ -50,8 +50,7 @@ watch_stall(const uvwheel_stats_t *stats)
   if (stats->stalls == peers_world.stalls)
     return;
   require(stats->stalls == ++peers_world.stalls && late_ms > STALL_MS);
-  require(peers_world.has_stepped_back ||
-          late_ms <= real_ms() - peers_world.checked_before_ms);
+  require(late_ms <= peers_clock_ms() - peers_world.checked_before_ms);
   require(wake->put_back_ms == with_grace(late_ms) ||
           (wake->put_back_ms > with_grace(late_ms) &&
            wake->put_back_ms == peers_world.back_ms[0]));
@@ -88,15 +87,11 @@ verify_time(deadline_t *deadline)
           deadline->due_ms / TICK_MS * TICK_MS + TICK_MS);
 }
 
-/* While the clock steps back and a callback updates the loop's time, nothing
- * tells when a poll was. */
 void
 verify_silence(const peer_t *peer)
 {
   uint64_t checked_ms = peers_world.checked_ms;
 
-  if (peers_world.has_stepped_back)
-    return;
   require(peer->waits == 0 || peer->spoken_ms >= checked_ms ||
           peer->spoken_ms >= peer->known_ms + peer->timeout_ms);
   require(checked_ms >= peer->known_ms + peer->timeout_ms);
@@ -149,10 +144,8 @@ expect_listened(uint64_t heard_before_ms)
 {
   uint64_t heard_ms = peers_world.wheel.state->turn.heard_ms;
 
-  if (heard_ms == heard_before_ms || heard_ms == 0 ||
-      peers_world.has_stepped_back)
+  if (heard_ms == heard_before_ms || heard_ms == 0)
     return;
-  heard_ms += peers_world.ahead_ms;
   require(heard_ms <= peers_world.checked_ms);
   require(heard_ms <= peers_world.unheard_ms);
 }
@@ -184,11 +177,6 @@ verify_iteration(const iteration_t *iteration)
   uvwheel_get_stats(&peers_world.wheel, &stats);
   is_done = stats.stalls == iteration->stats.stalls &&
             stats.turns_cut == iteration->stats.turns_cut;
-  /* Until the clock is where it was, the driver may wait for that. */
-  if (now_ms < peers_world.latest_ms || peers_world.has_stepped_back)
-    is_done = false;
-  else
-    peers_world.latest_ms = now_ms;
   if (was_noisy) {
     peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
     peers_world.noisy_at_ms = now_ms;
@@ -246,8 +234,8 @@ key_of_peer(const peer_t *peer)
   uint64_t key = mix(3, uvwheel_timer_is_active(&peer->idle.timer) != 0);
 
   key = mix(key, peer->waits);
-  key = mix(key, min_of(real_ms() - peer->spoken_ms, longest_ms));
-  key = mix(key, min_of(real_ms() - peer->known_ms, longest_ms));
+  key = mix(key, min_of(peers_clock_ms() - peer->spoken_ms, longest_ms));
+  key = mix(key, min_of(peers_clock_ms() - peer->known_ms, longest_ms));
   return mix(key, peer->overdue);
 }
 
@@ -315,7 +303,5 @@ key_of_peers(void)
   key = mix(key, peers_clock_ms() - now_ms);
   key = mix(key, min_of(peers_world.noisy_ms, MIN_WAIT_MS + 2 * LONG_MS + 1));
   key = mix(key, key_of_time(peers_world.noisy_at_ms));
-  key = mix(key, peers_world.has_stepped_back);
-  key = mix(key, key_of_time(peers_world.checked_ms - peers_world.ahead_ms));
-  return mix(key, peers_world.latest_ms - now_ms);
+  return mix(key, key_of_time(peers_world.checked_ms));
 }

@@ -78,7 +78,7 @@ static void
 speak(unsigned index, unsigned parts)
 {
   peers_world.peers[index].waits = parts;
-  peers_world.peers[index].spoken_ms = real_ms();
+  peers_world.peers[index].spoken_ms = peers_clock_ms();
 }
 
 /* The timer was started or refreshed. */
@@ -116,7 +116,7 @@ open_peer(unsigned index)
 {
   peer_t *peer = &peers_world.peers[index];
 
-  peer->spoken_ms = peer->known_ms = min_of(real_ms(), loop_real_ms());
+  peer->spoken_ms = peer->known_ms = uv_now(&peers_world.loop);
   peer->overdue = 0;
   start_timer(&peer->idle, on_idle, peer->timeout_ms);
 }
@@ -131,7 +131,7 @@ on_word(uv_poll_t *socket, int status, int events)
   read_word((unsigned)(peer - peers_world.peers));
   if (--peer->waits > 0)
     return;
-  peer->known_ms = min_of(peer->spoken_ms, loop_real_ms());
+  peer->known_ms = min_of(peer->spoken_ms, uv_now(&peers_world.loop));
   if (!uvwheel_timer_is_active(&peer->idle.timer))
     return;
   require(uvwheel_timer_refresh(&peer->idle.timer) == 0);
@@ -189,7 +189,7 @@ on_after_poll(uv_check_t *check)
   (void)check;
   watch_stalls();
   peers_world.checked_before_ms = peers_world.checked_ms;
-  peers_world.checked_ms = loop_real_ms();
+  peers_world.checked_ms = uv_now(&peers_world.loop);
   peers_world.clock_ns = virtual_time_ns(); /* it may have slept */
   peers_world.unheard_ms = UINT64_MAX;
   for (i = 0; i < PEERS; i++)
@@ -287,8 +287,6 @@ run_loop(uv_run_mode mode)
   verify_iteration(&iteration);
   peers_world.hold = NO_HOLD;
   peers_world.reaction = NO_REACTION;
-  peers_world.has_stepped_back =
-      uv_now(&peers_world.loop) < peers_world.latest_ms;
 }
 
 /* ---- Moves --------------------------------------------------------------- */
@@ -306,7 +304,7 @@ say(unsigned index, uint64_t parts)
   const peer_t *peer = &peers_world.peers[index];
 
   begin_move();
-  if (peer->waits >= parts && peer->spoken_ms == real_ms())
+  if (peer->waits >= parts && peer->spoken_ms == peers_clock_ms())
     return false;
   speak(index, (unsigned)parts);
   return true;
@@ -418,17 +416,6 @@ sleep_for(unsigned frozen_ms, uint64_t ms)
   return true;
 }
 
-static bool
-step_back(unsigned unused, uint64_t ms)
-{
-  (void)unused;
-  begin_move();
-  peers_world.ahead_ms += ms;
-  peers_world.has_stepped_back = true;
-  set_clock_ms(peers_clock_ms() - ms);
-  return true;
-}
-
 /* ---- The world ----------------------------------------------------------- */
 
 static void
@@ -457,8 +444,6 @@ add_rare_moves(void)
   add_move("sleep, frozen", sleep_for, LONG_MS, 1);
   add_move("sleep, frozen", sleep_for, SLEEP_MS, 1);
   add_move("block", block, 0, SHORT_MS);
-  add_move("step_back", step_back, 0, 1);
-  add_move("step_back", step_back, 0, LONG_MS);
 }
 
 static void
@@ -519,7 +504,6 @@ open_peers(const world_t *world)
 
   memset(&peers_world, 0, sizeof peers_world);
   virtual_time_set_coarse_step_ns(LAG_MS * 1000000);
-  peers_world.latest_ms = BEGIN_MS;
   set_clock_ms(BEGIN_MS);
   open_handles();
   /* The check that is started last is called first. */

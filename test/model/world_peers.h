@@ -34,10 +34,10 @@ typedef struct peer_s {
   uv_poll_t socket;
   deadline_t idle;
   uint64_t timeout_ms;
-  unsigned waits;     /* for so many polls its word waits to be heard   */
-  uint64_t spoken_ms; /* in time that never steps back                  */
-  uint64_t known_ms;  /* the same, or the loop's time when it was heard */
-  unsigned overdue;   /* iterations in which it could have fired        */
+  unsigned waits; /* for so many polls its word waits to be heard   */
+  uint64_t spoken_ms;
+  uint64_t known_ms; /* the same, or the loop's time when it was heard */
+  unsigned overdue;  /* iterations in which it could have fired        */
 } peer_t;
 
 /* What an iteration does beside hearing the peers. */
@@ -70,8 +70,6 @@ typedef struct peers_world_s {
   deadline_t request;
   peer_t peers[PEERS];
   uint64_t clock_ns;
-  uint64_t ahead_ms;    /* by how much the clock stepped back in all       */
-  uint64_t latest_ms;   /* that the loop's time has been                     */
   uint64_t noisy_ms;    /* since a turn could have been, but for the noise */
   uint64_t noisy_at_ms; /* the loop's time when there was noise last       */
   uint64_t stalls;      /* that were noticed                               */
@@ -84,9 +82,8 @@ typedef struct peers_world_s {
   uint64_t hold_ms;
   bool is_updating;
   reaction_t reaction;
-  bool is_drawing;       /* uvwheel_fire_soonest is under way             */
-  bool has_stepped_back; /* the clock, since the poll before                */
-  uint64_t checked_ms;   /* the loop's time after the last poll */
+  bool is_drawing;            /* uvwheel_fire_soonest is under way */
+  uint64_t checked_ms;        /* the loop's time after the last poll */
   uint64_t checked_before_ms; /* and after the one before                  */
   uint64_t unheard_ms; /* when the first peer had spoken that waited then  */
 } peers_world_t;
@@ -108,19 +105,6 @@ static inline uint64_t
 peers_clock_ms(void)
 {
   return peers_world.clock_ns / 1000000;
-}
-
-/* Time that never steps back, and the loop's time as one of it. */
-static inline uint64_t
-real_ms(void)
-{
-  return peers_clock_ms() + peers_world.ahead_ms;
-}
-
-static inline uint64_t
-loop_real_ms(void)
-{
-  return uv_now(&peers_world.loop) + peers_world.ahead_ms;
 }
 
 /* ---- verify_peers.c ------------------------------------------------------ */

@@ -71,13 +71,6 @@ advance_loop_ms(uint64_t ms)
 }
 
 void
-step_back_loop_ms(uint64_t ms)
-{
-  virtual_time_step_back_ms(ms);
-  uv_update_time(&loop);
-}
-
-void
 begin_uv_timer(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
                uint64_t repeat)
 {

@@ -66,7 +66,6 @@ void rewind_clock(void);
 /* These move the clock, and have the loop see it. */
 void set_clock_ms(uint64_t ms);
 void advance_loop_ms(uint64_t ms);
-void step_back_loop_ms(uint64_t ms);
 
 /* Initialise on the loop, or on the wheel, and start. */
 void begin_uv_timer(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,

@@ -69,14 +69,6 @@ virtual_time_set_world(uint64_t (*act)(void))
 }
 
 void
-virtual_time_step_back_ms(uint64_t step_ms)
-{
-  clock_ns -= step_ms * NS_PER_MS;
-  if (clock_ns < set_ns)
-    set_ns = clock_ns;
-}
-
-void
 virtual_time_set_coarse_step_ns(uint64_t step_ns)
 {
   coarse_step_ns = step_ns;

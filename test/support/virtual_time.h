@@ -26,7 +26,6 @@ uint64_t virtual_time_ns(void);
 
 void virtual_time_advance_ns(uint64_t step_ns);
 void virtual_time_advance_ms(uint64_t step_ms);
-void virtual_time_step_back_ms(uint64_t step_ms);
 
 /* Makes CLOCK_MONOTONIC_COARSE move by such steps, counted from when the clock
  * was set; at first they are of 4 ms. libuv reads that clock for its loops if
