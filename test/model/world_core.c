@@ -115,24 +115,6 @@ advance(unsigned unused, uint64_t step_ms)
   return true;
 }
 
-static bool
-step_back(unsigned unused, uint64_t step_ms)
-{
-  unsigned i;
-
-  (void)unused;
-  if (pair.model.drawing || hand_ms(&pair.core) > pair.now_ms + round_ms)
-    return false;
-  for (i = 0; i < pair.model.capacity; i++) {
-    const model_timer_t *timer = &pair.model.timers[i];
-    if (timer->active && timer->due_ms < CLOCK_END_MS &&
-        timer->due_ms > pair.now_ms + 2 * round_ms)
-      return false;
-  }
-  pair.now_ms -= step_ms;
-  return true;
-}
-
 /* ---- Turns, draws and walks ---------------------------------------------- */
 
 static bool
@@ -260,12 +242,9 @@ add_moves(void)
   }
   for (i = 0; i < LENGTH(counts); i++)
     add_move("expire", expire_one, 0, counts[i]);
-  for (i = 0; i < LENGTH(steps_ms); i++) {
-    if (i > 0 && steps_ms[i] == steps_ms[i - 1])
-      continue;
-    add_move("advance", advance, 0, steps_ms[i]);
-    add_move("step_back", step_back, 0, steps_ms[i]);
-  }
+  for (i = 0; i < LENGTH(steps_ms); i++)
+    if (i == 0 || steps_ms[i] != steps_ms[i - 1])
+      add_move("advance", advance, 0, steps_ms[i]);
   for (i = 1; i < LENGTH(counts); i++)
     add_move("draw", draw_some, 0, counts[i]);
   add_move("take_drawn", take_one, 0, 0);
