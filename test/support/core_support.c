@@ -298,6 +298,8 @@ run_out(core_t *core, const item_t *items, size_t count, uint64_t now_ms)
     /* Never late: the wheel wakes up no later than its first entry wants. */
     require(next_ms <= earliest_ms(core, items, count));
     require(next_ms > now_ms);
+    expect_none(core, next_ms - 1);
+    require(uvwheel__core_next_ms(core) == next_ms);
     now_ms = next_ms;
     wakes++;
     while ((entry = expire(core, now_ms)) != NULL)

@@ -110,8 +110,8 @@ typedef struct item_s {
 } item_t;
 
 /* Expires all of the items by going from next_ms to next_ms, beginning with
- * what waits at now_ms. Each must expire exactly at its tick. Returns how often
- * the wheel woke up. */
+ * what waits at now_ms. Each must expire exactly at its tick, and nothing a
+ * millisecond before. Returns how often the wheel woke up. */
 unsigned run_out(core_t *core, const item_t *items, size_t count,
                  uint64_t now_ms);
 
