@@ -75,45 +75,27 @@ programs_in() {
   done
 }
 
-# build_release DIRECTORY OPTION...: without the tests. Meson remembers what it
-# did not find: the directory is made anew if something was installed since that
-# the examples can use.
+# build_release DIRECTORY OPTION...: without the tests, or only the $targets of
+# these. Meson remembers what it did not find: the directory is made anew if
+# something was installed since that the examples can use.
 build_release() {
   # shellcheck source=test/tools/tools.sh
   . "$top/test/tools/tools.sh"
-  need awk cc meson ninja pkg-config libuv
+  need awk cc meson ninja pkg-config libuv ${targets:+check}
   echo "Building in $1 ..."
   release=$top/$1
   shift
   setup="$* $(found_of microhttpd uthash)"
   [ "$(cat "$release/.setup" 2>/dev/null)" = "$setup" ] || rm -rf "$release"
-  if ! { meson setup --buildtype=release -Dtests=disabled "$@" "$release" \
+  # shellcheck disable=SC2086 # several words
+  if ! { meson setup --buildtype=release -Dtests=disabled \
+           ${targets:+-Dtests=enabled -Dexamples=disabled} "$@" "$release" \
            "$top" &&
-         meson compile -C "$release"; } >"$dir/build" 2>&1; then
+         meson compile -C "$release" ${targets-}; } >"$dir/build" 2>&1; then
     cat "$dir/build" >&2
     fail 1 "the build failed, see above"
   fi
   echo "$setup" >"$release/.setup"
-}
-
-# build_once DIRECTORY 'TARGET...' OPTION...: targets of a release build with the
-# tests
-build_once() {
-  # shellcheck source=test/tools/tools.sh
-  . "$top/test/tools/tools.sh"
-  need cc meson ninja pkg-config libuv check
-  release=$1
-  targets=$2
-  shift 2
-  mkdir -p "$release"
-  # shellcheck disable=SC2086 # several words
-  if ! { [ -e "$release/build.ninja" ] ||
-    meson setup "$release" --buildtype=release -Dtests=enabled \
-      -Dexamples=disabled "$@"; } >"$release.log" 2>&1 ||
-    ! ninja -C "$release" $targets >>"$release.log" 2>&1; then
-    cat "$release.log" >&2
-    exit 1
-  fi
 }
 
 # start_listening SERVER FILE OPTION...: its output goes to the file. Sets
