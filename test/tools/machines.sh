@@ -21,8 +21,8 @@ find_mirror() {
     "Release: $codename" 'Component: main' | head -n 1)
 }
 
-# debian_apt TYPE SUITE ARCHITECTURE COMMAND...: apt-get for another Debian, in
-# the directory apt; needs no root
+# debian_apt TYPE SUITE ARCHITECTURE COMMAND...: apt-get for another Debian, of
+# which it knows the newest, in the directory apt; needs no root
 debian_apt() {
   mkdir -p apt/lists/partial apt/cache/archives/partial
   : >apt/status
@@ -30,11 +30,14 @@ debian_apt() {
     "$mirror $2 main" >apt/sources.list
   architecture=$3
   shift 3
-  apt-get -o APT::Architecture="$architecture" \
-    -o APT::Architectures="$architecture" -o Dir::State="$PWD/apt" \
-    -o Dir::State::status="$PWD/apt/status" -o Dir::Cache="$PWD/apt/cache" \
-    -o Dir::Etc::sourcelist="$PWD/apt/sources.list" \
-    -o Dir::Etc::sourceparts=- "$@"
+  for command in update "$*"; do
+    # shellcheck disable=SC2086 # several words
+    apt-get -o APT::Architecture="$architecture" \
+      -o APT::Architectures="$architecture" -o Dir::State="$PWD/apt" \
+      -o Dir::State::status="$PWD/apt/status" -o Dir::Cache="$PWD/apt/cache" \
+      -o Dir::Etc::sourcelist="$PWD/apt/sources.list" \
+      -o Dir::Etc::sourceparts=- $command
+  done
 }
 
 # keep DIRECTORY COMMAND...: has it filled by a command that runs in it, unless
@@ -66,10 +69,8 @@ $(tail -n 1 "$build/$job.log")"
 # fetch_foreign ARCHITECTURE [SUITE]: unpacks libuv and check, with the C
 # library that they were linked with
 fetch_foreign() {
-  set -- deb "${2-$codename}" "$1"
-  debian_apt "$@" update
-  debian_apt "$@" install --download-only --yes --no-install-recommends \
-    libuv1-dev check libc6-dev
+  debian_apt deb "${2-$codename}" "$1" install --download-only --yes \
+    --no-install-recommends libuv1-dev check libc6-dev
   for package in apt/cache/archives/*.deb; do
     dpkg-deb -x "$package" .
   done
@@ -156,9 +157,7 @@ new_debian() {
 
 # fetch_meson: bullseye has 0.56, and that of bookworm runs there
 fetch_meson() {
-  set -- deb bookworm "$(dpkg --print-architecture)"
-  debian_apt "$@" update
-  debian_apt "$@" download meson
+  debian_apt deb bookworm "$(dpkg --print-architecture)" download meson
   mv meson_*.deb meson.deb
 }
 
@@ -347,9 +346,7 @@ job_release() {
 
 # fetch_sources: of libuv and check
 fetch_sources() {
-  set -- deb-src trixie "$(dpkg --print-architecture)"
-  debian_apt "$@" update
-  debian_apt "$@" source libuv1 check
+  debian_apt deb-src trixie "$(dpkg --print-architecture)" source libuv1 check
   mv libuv1-*/ libuv
   mv check-*/ check
 }
@@ -370,9 +367,7 @@ build_prefix() {
 
 # fetch_libuv SUITE: its sources in that Debian, and what is built of them
 fetch_libuv() {
-  set -- deb-src "$1" "$(dpkg --print-architecture)"
-  debian_apt "$@" update
-  debian_apt "$@" source libuv1
+  debian_apt deb-src "$1" "$(dpkg --print-architecture)" source libuv1
   mv libuv1-*/ sources
   cmake -S sources -B built -DCMAKE_INSTALL_PREFIX="$PWD" \
     -DCMAKE_INSTALL_LIBDIR=lib -DBUILD_TESTING=OFF

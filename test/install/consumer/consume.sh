@@ -159,8 +159,8 @@ fetch_debian_source() {
   # shellcheck source=test/tools/machines.sh
   . "$here/../../tools/machines.sh"
   find_mirror
-  set -- deb-src "$codename" "$(dpkg --print-architecture)"
-  debian_apt "$@" update && debian_apt "$@" source --download-only libuv1
+  debian_apt deb-src "$codename" "$(dpkg --print-architecture)" \
+    source --download-only libuv1
 }
 
 # by_pkg_config [--static]
