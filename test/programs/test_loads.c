@@ -281,7 +281,6 @@ START_TEST(a_server_that_cannot_be_signalled_is_not_judged)
 }
 END_TEST
 
-/* Its flooders have 12 s until they say something. */
 /* ---- The test as a bad TCP server --------------------------------------- */
 
 static const struct {

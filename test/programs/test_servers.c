@@ -4,7 +4,6 @@
 
 #include <check.h>
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,7 +33,6 @@ static const struct {
     {"MIGRATE_BEFORE", "", 1},
 };
 /* Ranges of these rows. */
-#define NO_TIMER 0
 #define WHEEL 1
 #define FIRST_WITH_TIMEOUT 1
 #define IDLE_SERVERS 4
@@ -137,16 +135,6 @@ START_TEST(traffic_keeps_a_connection_open)
     ck_assert(is_kept || now_ns() - before_ns >= 999 * NS_PER_MS);
   }
   assert_ends(SIGTERM, 2);
-}
-END_TEST
-
-START_TEST(without_a_timer_a_silent_connection_stays)
-{
-  start(NO_TIMER, 1, "");
-  struct pollfd connection = {.fd = connect_to(port), .events = POLLIN};
-
-  ck_assert_int_eq(poll(&connection, 1, 300), 0);
-  assert_sound(1);
 }
 END_TEST
 
@@ -496,7 +484,6 @@ main(void)
       {silent_connections_are_closed_but_not_early, FIRST_WITH_TIMEOUT,
        SERVERS},
       {traffic_keeps_a_connection_open, FIRST_WITH_TIMEOUT, SERVERS},
-      TEST(without_a_timer_a_silent_connection_stays),
       {a_peer_that_reads_late_gets_every_byte, 0, OF_ECHO},
       {a_peer_that_never_reads_gets_idle, FIRST_WITH_TIMEOUT, OF_ECHO},
       {peers_that_vanish_do_no_harm, 0, SERVERS},
