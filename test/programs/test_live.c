@@ -3,7 +3,7 @@
 /* The live page in virtual time: what browsers, and peers that are none, get to
  * see, what its patience ends, and when frames are made. The peers are sockets
  * of the test. The loop never sleeps here, and the clock only moves where the
- * test says so. test_servers.c has pages of real servers. */
+ * test says so. test_servers.py has pages of real servers. */
 
 #include <check.h>
 #include <errno.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <uv.h>
@@ -20,12 +21,12 @@
 
 #include "common/cli.h"
 #include "live/live.h"
-#include "programs.h"
 #include "suite.h"
 #include "virtual_time.h"
 
 #define TICK_MS 100 /* the default */
 #define HOST "Host: localhost\r\n"
+#define GET(path) "GET " path " HTTP/1.1\r\n" HOST "\r\n"
 
 const char *const program = "live";
 
@@ -33,6 +34,7 @@ static uv_loop_t loop;
 static page_t page;
 static uvwheel_t *const wheel = &page.wheel;
 static uint16_t port;
+static unsigned descriptor_limit; /* 0: as many as there may be */
 
 /* ---- Help --------------------------------------------------------------- */
 
@@ -81,6 +83,34 @@ static uint64_t
 connections(void)
 {
   return stats().active;
+}
+
+static void
+send_all(int peer, const char *text, size_t length)
+{
+  ck_assert_int_eq(send(peer, text, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+static int
+connect_to_page(void)
+{
+  struct sockaddr_in address = {.sin_family = AF_INET,
+                                .sin_port = htons(port),
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  int peer = socket(AF_INET, SOCK_STREAM, 0);
+
+  ck_assert_int_eq(connect(peer, (struct sockaddr *)&address, sizeof(address)),
+                   0);
+  return peer;
+}
+
+static int
+ask_page(const char *request)
+{
+  int peer = connect_to_page();
+
+  send_all(peer, request, strlen(request));
+  return peer;
 }
 
 static char taken[1 << 20]; /* last, of any peer */
@@ -180,7 +210,7 @@ stop_all(void)
 
 START_TEST(the_page_is_served_and_may_load_nothing_else)
 {
-  ck_assert_uint_eq(read_answer(ask_page(port, GET("/"))), 200);
+  ck_assert_uint_eq(read_answer(ask_page(GET("/"))), 200);
   ck_assert_ptr_nonnull(strstr(taken, "Content-Type: text/html"));
   ck_assert_ptr_nonnull(strstr(taken, "Cache-Control: no-store"));
   ck_assert_ptr_nonnull(strstr(taken,
@@ -227,7 +257,7 @@ static const struct {
 
 START_TEST(requests_get_their_answer_and_an_error_has_nothing_of_theirs)
 {
-  unsigned long status = read_answer(ask_page(port, requests[_i].request));
+  unsigned long status = read_answer(ask_page(requests[_i].request));
 
   ck_assert_uint_eq(status, requests[_i].status);
   if (strncmp(requests[_i].request, "HEAD", 4) == 0)
@@ -250,7 +280,7 @@ static const char *const too_little[] = {
 
 START_TEST(patience_ends_at_its_tick)
 {
-  int peer = ask_page(port, too_little[_i]);
+  int peer = ask_page(too_little[_i]);
 
   iterate_until(connections() == 1);
   pass(LIVE_PATIENCE_MS);
@@ -263,7 +293,7 @@ END_TEST
 
 START_TEST(a_request_that_comes_byte_by_byte_has_no_more_time)
 {
-  int peer = connect_to(port);
+  int peer = connect_to_page();
 
   iterate_until(connections() == 1);
   for (int i = 0; i < 5; i++) {
@@ -281,10 +311,10 @@ START_TEST(newcomers_wait_while_all_connections_are_taken)
   int peers[LIVE_MAX_CONNECTIONS];
 
   for (uint64_t i = 0; i < LIVE_MAX_CONNECTIONS; i++) {
-    peers[i] = connect_to(port);
+    peers[i] = connect_to_page();
     iterate_until(connections() > i);
   }
-  int waiting[] = {ask_page(port, GET("/")), ask_page(port, GET("/"))};
+  int waiting[] = {ask_page(GET("/")), ask_page(GET("/"))};
   for (int i = 0; i < 100; i++)
     iterate();
   ck_assert(!take(waiting[0], &length));
@@ -304,8 +334,8 @@ START_TEST(the_last_descriptors_are_kept)
   stop_all();
   descriptor_limit = 64;
   start();
-  while ((status = read_answer(ask_page(port, GET("/")))) == 200)
-    connect_to(port);
+  while ((status = read_answer(ask_page(GET("/")))) == 200)
+    connect_to_page();
   ck_assert_uint_eq(status, 503);
   ck_assert_ptr_nonnull(strstr(taken, "\r\nRetry-After: "));
   descriptor_limit = 0;
@@ -335,7 +365,7 @@ START_TEST(a_frame_tells_of_an_earlier_stall)
   pass(40000);
   ck_assert_uint_eq(stats().stalls, 1);
   ck_assert_uint_ge(stats().stall_sum_ms, 16000 - TICK_MS);
-  ck_assert_uint_eq(read_answer(ask_page(port, GET("/frame"))), 200);
+  ck_assert_uint_eq(read_answer(ask_page(GET("/frame"))), 200);
   const char *frame = body_of_answer();
   snprintf(figures, sizeof(figures),
            "\"stalls\":[1],\"stalls_bad\":[%" PRIu64 "],", found_ms);

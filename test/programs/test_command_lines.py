@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""What all programs and scripts do alike: bad input is one line on stderr, and
+--help names every option."""
+
+import programs
+from programs import each
+
+
+class CommandLines(programs.Case):
+    def run_built(self, variable, words, **how):
+        if not programs.is_built(variable):
+            self.skipTest("it is not built")
+        return self.run_program(variable, words, **how)
+
+    @each(
+        ("IDLE_SERVER", "--bogus", "unrecognized option '--bogus'"),
+        ("IDLE_SERVER", "--port", "requires an argument"),
+        ("IDLE_SERVER", "--port 65536",
+         "--port takes a number from 0 to 65535"),
+        ("IDLE_SERVER", "--port -1", "--port takes a number"),
+        ("IDLE_SERVER", "--timeout 5s", "not '5s'"),
+        ("IDLE_SERVER", "--timeout 99999999999999999999", "takes a number"),
+        ("IDLE_SERVER", "--slots 65537",
+         "--slots takes a number from 1 to 65536"),
+        ("IDLE_SERVER", "--shed --timer uv", "needs --timer wheel"),
+        ("IDLE_SERVER", "--timer heap",
+         "wheel, uv, chance, sweep or none, not"),
+        ("IDLE_SERVER", "--bind no.such.host.invalid", "no such address"),
+        ("IDLE_SERVER", "stray", "unexpected argument 'stray'"),
+        ("IDLE_SERVER", "--http 65536",
+         "--http takes a number from 0 to 65535"),
+        ("IDLE_SERVER", "--timer none --http 0",
+         "--http shows the wheel, there"),
+        ("PLAIN_SERVER", "--timer uv --http 0", "--http shows the wheel"),
+        ("MULTI_LOOP", "--threads 0",
+         "--threads takes a number from 1 to 1024"),
+        ("MULTI_LOOP", "--timer uv", "unrecognized option '--timer'"),
+        ("MULTI_LOOP", "--bind no.such.host.invalid", "no such address"),
+        ("MULTI_LOOP", "--threads 65 --http 0",
+         "--http shows at most 64 threads"),
+        ("UDP_SESSIONS", "--sessions -1", "--sessions takes a number"),
+        ("UDP_SESSIONS", "--timer none",
+         "--timer takes wheel, uv or chance, not"),
+        ("IDLE_LOAD", "--connections 0",
+         "--connections takes a number from 1"),
+        ("IDLE_LOAD", "--port 0", "--port takes a number from 1 to 65535"),
+        ("IDLE_LOAD", "--chatty 101", "--chatty takes a number from 0 to 100"),
+        ("IDLE_LOAD", "--timeout 99", "--timeout must be 0 or at least 100"),
+        ("IDLE_LOAD", "--interval 1300",
+         "--interval must be at most a quarter"),
+        ("IDLE_LOAD", "--stall 1", "--stall and --pid go together"),
+        ("IDLE_LOAD", "--pid 7", "--stall and --pid go together"),
+        ("IDLE_LOAD", "--stall 1 --pid 1", "--pid takes a number from 2"),
+        ("IDLE_LOAD", "--stall 1 --pid 7 --timeout 0",
+         "goes with a --timeout"),
+        ("UDP_LOAD", "--peers 16000001", "takes a number from 1 to 16000000"),
+        ("UDP_LOAD", "--interval 1300",
+         "--interval must be at most a quarter"),
+        ("MIGRATE_BEFORE", "", "usage: "),
+        ("MIGRATE_BEFORE", "0", "usage: "),
+        ("MIGRATE_AFTER", "-5", "usage: "),
+        ("MIGRATE_AFTER", "5x", "usage: "),
+        ("MIGRATE_AFTER", "5 5", "usage: "),
+        ("DEMO", "--bogus", "unknown option '--bogus'"),
+        ("DEMO", "--connections", "--connections takes a value"),
+        ("DEMO", "--connections 0", "--connections takes a number from 1"),
+        ("DEMO", "--timeout 1.5", "--timeout takes a number"),
+        ("DEMO", "--trouble --million", "--trouble goes without --million"),
+        ("SOAK", "", "how many minutes?"),
+        ("SOAK", "--bogus", "unknown option '--bogus'"),
+        ("SOAK", "--minute", "--minute takes a value"),
+        ("SOAK", "--minute 61 1", "takes a number from 1 to 60, not '61'"),
+        ("SOAK", "0", "MINUTES takes a number from 1"),
+        ("TRY", "--with sundial true", "--with takes uv or wheel"),
+        ("TRY", "--with uv", "no command is given"),
+        ("TRY", "--tick 0 true", "--tick takes a number"),
+        ("TRY", "--tick", "--tick takes a value"),
+        ("TRY", "--compare one", "--compare takes two files"),
+        ("TRY", "--compare no yes", "cannot read 'no'"),
+        ("TRY", "--output /dev/null true", "--output takes a file"),
+        ("TRY", "--wheel true", "unknown option '--wheel'"))
+    def test_wrong_usage_is_one_line_and_status_2(self, program, words,
+                                                  complaint):
+        result = self.run_built(program, words)
+        self.assert_complaint(result, 2, complaint)
+        self.assertEqual(result.out, "")
+
+    @each(
+        (31, "IDLE_SERVER", "--port 0",
+         "31 descriptors (ulimit -n) are too few"),
+        (31, "MULTI_LOOP", "--port 0 --threads 2",
+         "31 descriptors (ulimit -n)"),
+        (15, "UDP_SESSIONS", "--port 0",
+         "15 descriptors (ulimit -n) are too few"),
+        (15, "UDP_LOAD", "", "15 descriptors (ulimit -n) are too few"),
+        (64, "IDLE_LOAD", "--connections 48",
+         "64 descriptors (ulimit -n) are too"),
+        (None, "PLAIN_SERVER", "--port 0 --http 0",
+         "built without libmicrohttpd"),
+        (None, "DEMO", "--build /nowhere",
+         "there is no /nowhere/examples/idle-serv"),
+        (None, "DEMO", "--million --build /nowhere",
+         "no /nowhere/examples/udp-sess"),
+        (None, "SOAK", "--build /nowhere 1",
+         "there is no /nowhere/examples/idle-s"))
+    def test_what_it_cannot_do_is_one_line_and_status_1(
+            self, descriptors, program, words, complaint):
+        result = self.run_built(program, words, descriptors=descriptors)
+        self.assert_complaint(result, 1, complaint)
+
+    # Also by a server that would share it.
+    @each(("IDLE_SERVER", "IDLE_SERVER"), ("IDLE_SERVER", "MULTI_LOOP"),
+          ("MULTI_LOOP", "MULTI_LOOP"), ("UDP_SESSIONS", "UDP_SESSIONS"))
+    def test_a_port_in_use_is_one_line_and_status_1(self, first, second):
+        if not programs.is_built(first):
+            self.skipTest("it is not built")
+        server, port = self.listening(first, "--port 0")
+        result = self.run_program(second, f"--port {port}")
+        self.assert_complaint(result, 1, "address already in use")
+        self.assertEqual(result.out, "")
+        self.stop_well(server)
+
+    # That of a program in C is made of the table of its options.
+    @each(
+        ("IDLE_SERVER", "  --timer KIND", "  --help", "Ctrl-C"),
+        ("MULTI_LOOP", "  --threads N", "  --help"),
+        ("UDP_SESSIONS", "  --sessions N", "  --help"),
+        ("IDLE_LOAD", "  --connections N", "  --help", "Exit status"),
+        ("UDP_LOAD", "  --peers N", "  --help"),
+        ("DEMO", "--connections", "--million", "--timeout", "--build",
+         "--help", "--trouble"),
+        ("SOAK", "--connections", "--timeout", "--minute", "--build",
+         "--help"),
+        ("TRY", "--with uv", "--with wheel", "--tick", "--stall", "--output",
+         "--compare", "SIGUSR2", "SIGKILL"))
+    def test_help_names_every_option(self, program, *names):
+        result = self.run_built(program, "--help")
+        self.assertEqual(result.status, 0)
+        self.assert_has(result.out, names)
+
+    # A reader waits for these lines.
+    @each(("IDLE_SERVER", "--port 0"), ("MULTI_LOOP", "--port 0"),
+          ("UDP_SESSIONS", "--port 0"), ("MIGRATE_BEFORE", "1000"),
+          ("MIGRATE_AFTER", "1000"), ("IDLE_LOAD", "--help"),
+          ("DEMO", "--help"), ("SOAK", "--help"))
+    def test_it_ends_as_a_failure_if_it_cannot_write_to_stdout(self, program,
+                                                               words):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = self.run_built(program, words, stdout=full)
+        self.assert_complaint(result, 1, "")
+
+
+programs.main()

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The recipes, and the C++ example, do what they say. All but progress run in
+virtual time, where their timers have exact times: on Linux by the file of
+examples/ that is made for users' tests. They free what they say may be freed:
+test/run sanitize runs them under AddressSanitizer."""
+
+import re
+import unittest
+
+import programs
+
+TICK_MS = 10  # of all the recipes whose times are looked at
+
+
+class Recipes(programs.Case):
+    def run_recipe(self, variable):
+        result = self.run_program(variable)
+        self.assertEqual((result.err, result.status), ("", 0))
+        self.rest = result.out
+
+    def expect(self, pattern):
+        """The output goes on with this. Returns its numbers."""
+        found = re.match(" *" + pattern, self.rest)
+        self.assertTrue(found, f"not '{pattern}' but '{self.rest}'")
+        self.rest = self.rest[found.end():]
+        return [int(number) for number in found.groups()]
+
+    def expect_event(self, what):
+        """The next line says that this happened. Returns when."""
+        return self.expect(rf"(\d+) ms: {re.escape(what)}\n")[0]
+
+    def expect_end(self):
+        self.assertEqual(self.rest, "")
+
+    def assert_between(self, least, number, most):
+        self.assertGreaterEqual(number, least)
+        self.assertLessEqual(number, most)
+
+    def assert_punctual(self, time_ms, timeout_ms):
+        """At the first tick after so much time, to the tick."""
+        self.assert_between(timeout_ms + 1, time_ms, timeout_ms + TICK_MS)
+
+    def expect_punctual(self, what, timeout_ms):
+        self.assert_punctual(self.expect_event(what), timeout_ms)
+
+    def test_age_spreads_the_ends_of_what_began_together(self):
+        # 5,000 in 12 minutes. By chance 500 in one of them are possible, 550
+        # are not.
+        self.run_recipe("AGE")
+        rest = r"(\d+) in a minute at most, 2500 went, 2500 were closed\n"
+        self.assertEqual(self.expect("together: " + rest), [5000])
+        most, = self.expect("spread: " + rest)
+        self.assert_between(5000 / 12, most, 550)
+        self.expect_end()
+
+    def test_deadlines_that_have_passed_fire_and_dates_survive(self):
+        self.run_recipe("DEADLINES")
+        self.expect_punctual("request: its deadline has passed", 500)
+        self.expect_punctual("request: its deadline has passed",
+                             1000 + TICK_MS)
+        self.expect_punctual("reminder: the time has come", 3000)
+        self.expect_end()
+
+    def test_drain_spreads_the_ends_whoever_speaks_and_cuts_off_no_answer(self):
+        self.run_recipe("DRAIN")
+        self.expect("200 left with an answer\n")
+        self.assertEqual(self.expect_event("server: ended"), 10001)
+        most, = self.expect(r"(\d+) in 100 ms at most\n")
+        self.assert_between(20000 / 50, most, 600)
+        self.expect_end()
+
+    def test_http_timeouts_end_what_is_slow_and_nothing_else(self):
+        # Seconds last 100 ms there. The client's own repeat brings what it
+        # sends at the tick after each of them; the looks are 500 ms and a tick
+        # apart. The stream has its first look after a second, and dies 33 s
+        # after it came.
+        self.run_recipe("HTTP_TIMEOUTS")
+        for what, timeout_ms in (
+                ("gone: closed, the request took too long",
+                 300 + TICK_MS + 100),
+                ("good: answered", 500),
+                ("stuck: closed, too slow", 100 + TICK_MS + 500),
+                ("slow body: closed, too slow", 200 + TICK_MS + 500),
+                ("slow head: closed, the head took too long", 1000),
+                ("good: answered", 1200),
+                ("good: closed, idle", 1200 + TICK_MS + 500),
+                ("stream: closed, too slow", 100 + 8 * (500 + TICK_MS)),
+                ("long body: closed, the request took too long", 6000),
+                ("download: answered", 7600),
+                ("download: closed, idle", 7600 + TICK_MS + 500)):
+            self.expect_punctual(what, timeout_ms)
+        self.expect_end()
+
+    def test_keep_alive_pings_the_quiet_and_gives_up_the_dead_and_the_unused(
+            self):
+        self.run_recipe("KEEP_ALIVE")
+        self.assertLessEqual(self.expect_event("peer: quiet, ping"),
+                             6000 + TICK_MS)
+        before_ms = self.expect_event("peer: message")
+        for what, timeout_ms in (("quiet, ping", 6000), ("pong", 50),
+                                 ("quiet, ping", 6000),
+                                 ("no answer, dead", 300)):
+            time_ms = self.expect_event("peer: " + what)
+            self.assert_punctual(time_ms - before_ms, timeout_ms)
+            before_ms = time_ms
+        most, = self.expect(r"(\d+) pings in 100 ms at most, 2999 unused\n")
+        self.assert_between(3000 / 60, most, 150)
+        self.expect_end()
+
+    def test_pressure_shortens_the_timeout_of_those_that_are_there(self):
+        # Seconds last 100 ms there. When memory is short, 100,000 connections
+        # are open, 2,000 for each second. The first has spoken in the 46th
+        # second, and goes on. Another one comes in the 60th.
+        self.run_recipe("PRESSURE")
+        for second in range(50, 71):
+            silent = 99999 if second == 50 else max(0, 2000 * (57 - second))
+            newcomer = 60 <= second <= 66
+            self.assertEqual(self.expect(r"(\d+) s: (\d+) open\n"),
+                             [second, 1 + silent + newcomer])
+        self.expect_end()
+
+    @programs.each("PROGRESS", "PROGRESS_SMALL")
+    def test_progress_counts_what_the_peer_has_taken(self, variable):
+        # In real time. The kernels alone would take all of the answer at once,
+        # and the messages to the dead one for 20 s. With a small buffer those
+        # are not taken, and nothing is left.
+        self.run_recipe(variable)
+        stuck, unread, slow, dead = [
+            int(re.search(rf"(\d+) ms: {what}", self.rest)[1])
+            for what in ("stuck: closed, stuck\n", "unread: closed, idle\n",
+                         "slow: closed, idle\n", "dead: closed")]
+        self.assertGreater(stuck, 1000)
+        self.assertGreater(unread, 1500)
+        self.assertGreater(slow, 2000)
+        self.assertLess(dead, slow)
+
+    def test_retries_with_jitter_are_no_herd(self):
+        self.run_recipe("RETRY")
+        rest = r"1000 answered, (\d+) at once at worst\n"
+        self.assertEqual(self.expect("without jitter: " + rest), [1000])
+        self.assertLess(*self.expect("with jitter: " + rest), 200)
+        self.expect_end()
+
+    def test_rate_limit_holds_at_any_time_and_wastes_little(self):
+        total = 0
+        self.run_recipe("RATE_LIMIT")
+        while total < 5000:
+            time_ms, more = self.expect(r"(\d+) ms: (\d+) bytes\n")
+            total += more
+            self.assertLessEqual(total, 1000 + 2 * time_ms)
+        self.assertLess(time_ms, 2200)
+        # In the last pause it does not count as idle.
+        self.assert_punctual(self.expect_event("peer: closed") - time_ms,
+                             100 + TICK_MS + 150)
+        self.expect_end()
+
+    def test_shed_closes_who_says_nothing_but_not_who_is_served(self):
+        self.run_recipe("SHED")
+        for event in ("ann: welcome", "ben: welcome", "cat: welcome",
+                      "dan: welcome", "dan's file: welcome", "dan: served",
+                      "ben: closed", "cat: closed", "emil: welcome",
+                      "fay: welcome", "dan's file: closed", "emil: closed"):
+            self.assertLess(self.expect_event(event), 5000)
+        self.expect("3 left\n")
+        for event in "fay: closed", "ann: closed", "dan: closed":
+            self.expect_event(event)
+        self.expect_end()
+
+    @unittest.skipUnless(programs.is_built("CPP_SESSIONS"), "no C++")
+    def test_cpp_sessions_end_and_their_exceptions_arrive(self):
+        self.run_recipe("CPP_SESSIONS")
+        ends, caught, rest = self.rest.partition(
+            "caught: a session was broken\n")
+        self.assert_has(ends, [  # in no particular order
+            "idle after 0 words\nended: quiet, ",
+            "idle after 0 words\nended: broken, "])
+        self.assertEqual(caught + rest,
+                         "caught: a session was broken\nidle after 5 words\n"
+                         "ended: busy, 0 left\n")
+
+
+programs.main()

@@ -1,0 +1,336 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The TCP servers: what a single peer sees of them, and how they end."""
+
+import os
+import re
+import select
+import signal
+import socket
+import time
+import unittest
+
+import programs
+from programs import (each, is_echoed, number_of, read_to_end, receive, reset,
+                      send_until_stuck)
+
+CONNECTIONS = 50
+NEVER_MS = 600000
+PLACES = 100
+GARBAGE = bytes((i * i + i // 256) % 256 for i in range(16384))
+
+NO_TIMER = "IDLE_SERVER", "--timer none --port 0 --timeout"
+WHEEL = "IDLE_SERVER", "--timer wheel --tick 10 --port 0 --timeout"
+UV = "IDLE_SERVER", "--timer uv --port 0 --timeout"
+SWEEP = "IDLE_SERVER", "--timer sweep --port 0 --timeout"
+MULTI_LOOP = "MULTI_LOOP", "--threads 2 --tick 10 --port 0 --timeout"
+AFTER = "MIGRATE_AFTER", ""
+BEFORE = "MIGRATE_BEFORE", ""
+# Those that run echo.c, and print a summary.
+OF_ECHO = NO_TIMER, WHEEL, UV, SWEEP, MULTI_LOOP
+SERVERS = *OF_ECHO, AFTER, BEFORE
+
+
+def is_open(connection):
+    """Nothing has come from there, not even an end."""
+    return not select.select([connection], [], [], 0)[0]
+
+
+class Case(programs.Case):
+    def start_server(self, row, timeout_ms, options="", **how):
+        self.row = row
+        self.server, self.port = self.listening(
+            row[0], f"{row[1]} {timeout_ms} {options}", **how)
+
+    def connect(self):
+        return self.connect_to(self.port)
+
+    def newcomer(self):
+        """Comes, is served, and says nothing more."""
+        connection = self.connect()
+        self.assert_echo(connection)
+        return connection
+
+    def assert_ends(self, accepted, number=signal.SIGTERM):
+        """It ends well, and has none of that many connections any more."""
+        out = self.stop_well(self.server, number).out
+        if self.row in OF_ECHO:
+            self.assertEqual(number_of(out, "accepted"), accepted)
+            self.assertEqual(number_of(out, "open"), 0)
+        return out
+
+    def assert_sound(self, accepted):
+        """The same for a server that must still serve."""
+        self.assert_echo(self.connect())
+        self.assert_ends(accepted + 1)
+
+
+class Servers(Case):
+    # ---- Echo and timeout --------------------------------------------------
+
+    @each(*SERVERS)
+    def test_garbage_is_echoed_byte_for_byte(self, *row):
+        self.start_server(row, NEVER_MS)
+        connection = self.connect()
+        for part in range(20):
+            connection.sendall(GARBAGE[part:])
+            self.assertTrue(receive(connection, len(GARBAGE) - part) ==
+                            GARBAGE[part:])
+        self.assert_sound(1)
+
+    @each(*SERVERS[1:])
+    def test_silent_connections_are_closed_but_not_early(self, *row):
+        self.start_server(row, 300)
+        begun = []
+        for _ in range(CONNECTIONS):
+            begin_s = time.monotonic()
+            begun.append((begin_s, self.connect()))
+        for begin_s, connection in begun:
+            self.assertEqual(read_to_end(connection), 0)
+            # libuv's own timers may fire a millisecond early.
+            self.assertGreaterEqual(time.monotonic() - begin_s,
+                                    0.299 if row == BEFORE else 0.3)
+        out = self.assert_ends(CONNECTIONS)
+        if row in OF_ECHO:
+            self.assertEqual(number_of(out, "idle_closes"), CONNECTIONS)
+
+    @each(*SERVERS[1:])
+    def test_traffic_keeps_a_connection_open(self, *row):
+        # The end of another one shows that a timeout has passed.
+        self.start_server(row, 1000)
+        busy, silent = self.connect(), self.connect()
+        spoke_s, is_kept = time.monotonic(), True
+        while is_kept and is_open(silent):
+            before_s, spoke_s = spoke_s, time.monotonic()
+            is_kept = is_echoed(busy)
+            # Unless this test was stopped for a whole timeout.
+            self.assertTrue(is_kept or time.monotonic() - before_s >= 0.999)
+        self.assert_ends(2)
+
+    # ---- Peers that behave badly -------------------------------------------
+
+    @each(*OF_ECHO)
+    def test_a_peer_that_reads_late_gets_every_byte(self, *row):
+        self.start_server(row, NEVER_MS)
+        connection = self.connect()
+        taken = send_until_stuck(connection)
+        for _ in range(20):  # others are served, by each thread
+            self.newcomer()
+        connection.shutdown(socket.SHUT_WR)
+        self.assertEqual(read_to_end(connection), taken)
+        self.assert_sound(21)
+
+    @each(*OF_ECHO[1:])
+    def test_a_peer_that_never_reads_gets_idle(self, *row):
+        self.start_server(row, 1000)
+        connection = self.connect()
+        with self.assertRaises((ConnectionResetError, BrokenPipeError)):
+            while True:
+                connection.sendall(bytes(4096))
+        self.assert_sound(1)
+
+    @each(*SERVERS)
+    def test_peers_that_vanish_do_no_harm(self, *row):
+        self.start_server(row, NEVER_MS)
+        for i in range(CONNECTIONS):
+            connection = self.connect()
+            if i % 3 > 0:
+                self.assert_echo(connection)
+            if row in OF_ECHO and i % 25 == 0:
+                send_until_stuck(connection)
+            if i % 2 == 0:
+                reset(connection)
+            else:
+                connection.close()
+        self.assert_sound(CONNECTIONS)
+
+    # ---- Descriptors, places and memory used up ----------------------------
+
+    def is_served(self):
+        """The server turns a newcomer away by closing it."""
+        with self.connect() as connection:
+            return is_echoed(connection)
+
+    def assert_complained(self, text):
+        result = self.server.stop()
+        self.assertIn(text, result.err)
+        self.assertEqual(result.status, 0)
+        self.assertGreater(number_of(result.out, "turned_away"), 0)
+        self.assertEqual(number_of(result.out, "shed"), 0)
+        self.assertEqual(number_of(result.out, "open"), 0)
+        return result.out
+
+    def fill_and_recover(self, most):
+        """Opens as many as are served, then makes room for one."""
+        connections = [self.connect()]
+        while is_echoed(connections[-1]):
+            self.assertLessEqual(len(connections), most)
+            connections.append(self.connect())
+        self.assert_echo(connections[0])
+        for connection in connections[1:]:
+            connection.close()
+        while not self.is_served():  # as soon as it has seen them close
+            pass
+
+    @each(*OF_ECHO)
+    def test_out_of_descriptors_it_says_so_and_recovers(self, *row):
+        self.start_server(row, NEVER_MS, descriptors=56)
+        self.fill_and_recover(CONNECTIONS)
+        self.assert_complained("out of descriptors")
+
+    @each(*OF_ECHO)
+    def test_full_it_says_so_and_refuses(self, *row):
+        one = "--threads 1" if row == MULTI_LOOP else ""
+        self.start_server(row, NEVER_MS, f"--max-connections 3 {one}")
+        self.fill_and_recover(3)
+        self.assert_complained("full with 3 connections")
+
+    # With so many places, it takes several ticks until all are taken anew.
+    @each((WHEEL, None, f"--max-connections {PLACES}", 2 * PLACES),
+          (WHEEL, 156, "", 2 * 156), (MULTI_LOOP, 156, "", 3 * 156))
+    def test_full_it_sheds_the_idlest(self, row, descriptors, options,
+                                      newcomers):
+        self.start_server(row, NEVER_MS, f"--tick 1 --shed {options}",
+                          descriptors=descriptors)
+        busy, is_good, all_of_them = self.newcomer(), True, []
+        for _ in range(newcomers):
+            all_of_them.append(self.connect())
+            is_good &= is_echoed(all_of_them[-1]) and is_echoed(busy)
+        is_good &= not any(map(is_open, all_of_them[:10]))
+        out = self.stop_well(self.server).out
+        self.assertEqual(number_of(out, "turned_away"), 0)
+        self.assertEqual(number_of(out, "idle_closes"), 0)
+        self.assertGreater(number_of(out, "shed"), PLACES)
+        # A stall puts timers back: those may then be due after newcomers.
+        self.assertTrue(is_good or number_of(out, "stalls") != 0)
+        if descriptors is None and is_good:
+            self.assertEqual(number_of(out, "shed"), PLACES + 1)
+
+    def test_newcomers_that_say_nothing_push_out_nobody(self):
+        # Places for twice as many: they would be the idlest.
+        self.start_server(WHEEL, NEVER_MS,
+                          f"--shed --max-connections {2 * CONNECTIONS}")
+        speakers = [self.newcomer() for _ in range(CONNECTIONS)]
+        for _ in range(4 * CONNECTIONS):
+            self.connect()
+        self.newcomer()  # those before it have been let in
+        for speaker in speakers:
+            self.assert_echo(speaker)
+        out = self.stop_well(self.server).out
+        self.assertGreaterEqual(number_of(out, "shed"), 3 * CONNECTIONS)
+
+    def test_a_newcomer_that_says_nothing_has_less_time_where_others_are_shed(
+            self):
+        self.start_server(WHEEL, 10000, "--shed")
+        speaker = self.newcomer()
+        self.assertEqual(read_to_end(self.connect()), 0)
+        self.assert_echo(speaker)
+        self.stop_well(self.server)
+
+    @each(*OF_ECHO[:4])
+    def test_out_of_memory_it_says_so_and_goes_on(self, *row):
+        failing_calls = 40  # see starving.c
+        self.start_server(("STARVING_SERVER", row[1]), NEVER_MS)
+        first = self.newcomer()
+        starved = [self.connect() for _ in range(failing_calls)]
+        self.assertEqual(sum(map(read_to_end, starved)), 0)
+        self.assert_echo(first)
+        self.newcomer()
+        out = self.assert_complained("out of memory with 1 connections")
+        self.assertEqual(number_of(out, "accepted"), 2)
+        self.assertEqual(number_of(out, "turned_away"), failing_calls)
+
+    # ---- What it prints, and its end ---------------------------------------
+
+    @each(*OF_ECHO)
+    def test_figures_come_while_it_runs(self, *row):
+        self.start_server(row, NEVER_MS, "--stats 1 --slots 64")
+        connection, line = self.newcomer(), ""
+        while not re.search(r" open=1 .* refreshes=[2-9]", line):
+            line = self.server.out.readline()
+            self.assertTrue(line.startswith("stats "), line)
+        # Read and written.
+        self.assertEqual(number_of(line, "refreshes"), 2)
+        if row in (WHEEL, MULTI_LOOP):
+            self.assertEqual(number_of(line, "active"), 1)
+        connection.close()
+        self.assert_sound(1)
+
+    @each(*((number, *row) for row in OF_ECHO
+            for number in (signal.SIGINT, signal.SIGTERM)))
+    def test_a_signal_closes_everything(self, number, *row):
+        self.start_server(row, NEVER_MS)
+        stuck, *others = [self.newcomer() for _ in range(CONNECTIONS)]
+        send_until_stuck(stuck)
+        self.assert_ends(CONNECTIONS, number)
+        self.assertEqual(sum(map(read_to_end, others)), 0)
+
+    # ---- Several threads ---------------------------------------------------
+
+    def test_connections_are_spread_over_the_threads(self):
+        # By chance one of four threads gets nothing in one of 10^24 runs.
+        self.start_server(MULTI_LOOP, NEVER_MS, "--threads 4")
+        for _ in range(200):
+            self.newcomer()
+        out = self.assert_ends(200)
+        self.assert_has(out, ["summary thread=1 ", "summary thread=2 ",
+                              "summary thread=3 ", "summary thread=4 ",
+                              "summary threads=4 "])
+        self.assertNotIn(" accepted=0 ", out)
+
+
+@unittest.skipUnless(os.environ["HAS_PAGE"], "no libmicrohttpd")
+class Pages(Case):
+    """Live pages of real servers; more of them in test_live.c."""
+
+    def start_with_page(self, row, options=""):
+        self.start_server(row, NEVER_MS, f"--http 0 {options}")
+        line = self.server.out.readline()
+        found = re.match(r"live page: http://.*:(\d+)", line)
+        self.assertTrue(found, line)
+        self.page_port = int(found[1])
+
+    def ask(self, path):
+        return self.ask_page(self.page_port, path)
+
+    def test_each_wheel_can_be_watched_until_a_signal_comes(self):
+        self.start_with_page(MULTI_LOOP, "--threads 3")
+        for i in range(3):
+            answer = self.ask(f"/frame?wheel={i}").makefile()
+            programs.await_line(answer, f'{{"wheel":{i},')
+        for _ in range(100):
+            self.ask("/metrics")
+        self.stop_well(self.server)
+
+    @each("", "--shed")
+    def test_viewers_take_no_places_of_peers(self, when_full):
+        self.start_with_page(WHEEL, f"--max-connections 3 {when_full}")
+        for _ in range(3):
+            self.connect_to(self.page_port)
+        peers = [self.newcomer() for _ in range(3)]
+        programs.await_line(self.ask("/frame").makefile(), '"active":[3]')
+        for peer in peers:
+            self.assert_echo(peer)
+        self.stop_well(self.server)
+
+    def test_a_signal_ends_the_page_whatever_its_connections_do(self):
+        self.start_with_page(WHEEL)
+        self.connect_to(self.page_port)
+        self.connect_to(self.page_port).sendall(b"GET / HT")
+        self.ask("/")
+        self.ask("/frame")
+        self.assert_sound(0)
+
+    def test_an_address_that_the_page_cannot_have_is_one_line(self):
+        other = "--http-host 127.0.0.2"
+        self.start_with_page(WHEEL, other)
+        result = self.run_program(
+            "IDLE_SERVER", f"--port 0 --http {self.page_port} {other}")
+        self.assert_complaint(result, 1, "address already in use")
+        result = self.run_program(
+            "IDLE_SERVER", "--port 0 --http 0 --http-host no.host.invalid")
+        self.assert_complaint(result, 2, "no such address")
+        self.stop_well(self.server)
+
+
+programs.main()

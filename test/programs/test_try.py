@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""uvwheel-try: a program does the same whoever serves its timers, the report
+counts the calls that it made, and however it ends there is a report."""
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+
+import programs
+from programs import each
+
+WAYS = "uv", "wheel"
+ROWS = "init", "start", "again", "stop", "fire", "close"
+
+
+def calls_of(report):
+    """How many calls a report has in each row. It never timed more."""
+    calls = []
+    for row in ROWS:
+        made, timed = map(int, re.search(rf"\n{row} +(\d+) +(\d+)",
+                                         report).groups())
+        assert timed <= made, report
+        calls.append(made)
+    return calls
+
+
+class Try(programs.Case):
+    def make_directory(self):
+        directory = tempfile.TemporaryDirectory(prefix="try-")
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+
+    def command(self, way, options, how):
+        """What was built, in that way."""
+        return (f"--build {os.environ['BUILT']} --with {way} {options} "
+                f"{os.environ['TRY_SUBJECT']} {how}")
+
+    def run_subject(self, way, options, how):
+        return self.run_program("TRY", self.command(way, options, how))
+
+    # ---- The same as without -----------------------------------------------
+
+    def test_a_program_does_and_counts_the_same_whoever_serves_its_timers(self):
+        # Scenario 46 is one of the calls. The subject forks. The child does all
+        # once; the parent has done so three times before, and does once more.
+        alone = self.run_program("TRY_SUBJECT")
+        self.assertEqual(alone.status, 0)
+        of_child = []
+        for way in WAYS:
+            result = self.run_subject(way, "", "")
+            self.assertEqual((result.status, result.out), (0, alone.out))
+            before, child, parent = result.err.split("uvwheel-try: ")
+            self.assertEqual(before, "")
+            of_child.append(calls_of(child))
+            self.assertEqual(calls_of(parent),
+                             [4 * calls for calls in of_child[-1]])
+        self.assertEqual(*of_child)
+
+    # ---- Reports -----------------------------------------------------------
+
+    # A run of the subject with each: a part of the report, and its calls.
+    @each(*((way, *row) for way in WAYS for row in (
+        # an exit in a callback, with active timers
+        ("leave", 3, " at most, 2 now", [2, 2, 0, 0, 1, 0]),
+        # a return from main, when their memory is gone
+        ("return", 0, " at most, 2 now", [2, 2, 0, 0, 0, 0]),
+        ("0", 0, "no timer of libuv was seen", None),
+        # fifty loops, one after the other: an active timer is closed, and one
+        # that is overdue is stopped twice and closed
+        ("50 i0 i1 s0:60000 s1:0 x1 x1 c0 c1 r", 0, "loops: 50;",
+         [100, 100, 0, 100, 0, 100]),
+        # two packets stop the timer and start it, another finds it active
+        ("1 i0 s0:60000 x0 s0:60000 x0 s0:60000 s0:60000 c0 r", 0,
+         "\nrestart 3 starts", [1, 4, 0, 2, 0, 1]))))
+    def test_a_report_says_what_the_program_did(self, way, how, status, says,
+                                                calls):
+        result = self.run_subject(way, "", how)
+        self.assertEqual(result.status, status)
+        self.assertIn(says, result.err)
+        if calls:
+            self.assertEqual(calls_of(result.err), calls)
+
+    # A timer that is overdue when the loop was blocked, and one that is started
+    # after that: a stall puts the first one back, by default as in the library.
+    @each(("uv", "", "2"), ("wheel", "", "3"),
+          ("wheel", "--stall never", "2"))
+    def test_the_wheel_has_the_default_for_stalls(self, way, options, first):
+        result = self.run_subject(way, options,
+                                  "1 i2 i3 s2:400 b0:1000 s3:100 r")
+        self.assertEqual(re.search("timer (.)", result.out)[1], first)
+
+    # ---- Signals -----------------------------------------------------------
+
+    def start_waiting(self, way, options, how):
+        """A subject that does not end by itself, when it runs."""
+        program = self.start("TRY", self.command(way, options, how))
+        self.assertEqual(program.out.readline(), "ready\n")
+        return program
+
+    # Programs with timers, and one without.
+    @each(("wait", "uv", "timers by uv", "next "),
+          ("wait", "wheel", "timers by wheel", " for slots, "),
+          ("idle", "uv", "no timer of libuv was seen", "linked statically"))
+    def test_a_signal_asks_for_a_report_and_another_ends_with_one(
+            self, how, way, first, last):
+        program = self.start_waiting(way, "", how)
+        program.kill(signal.SIGUSR2)
+        programs.await_line(program.err, first)
+        programs.await_line(program.err, last)
+        result = program.stop()
+        self.assertEqual(result.status, 128 + signal.SIGTERM)
+        if how == "wait":
+            self.assertIn(first, result.err)
+            calls_of(result.err)
+
+    # ---- Files -------------------------------------------------------------
+
+    def report_in(self, name):
+        """An empty one while there is none."""
+        path = self.directory / name
+        return path.read_text() if path.exists() else ""
+
+    # Ends that leave no time to report: by a signal that cannot be handled, and
+    # by one that the program handles and raises again.
+    @each(*((way, *end) for way in WAYS for end in (
+        ("wait", signal.SIGKILL), ("raise", signal.SIGTERM))))
+    def test_a_file_is_kept_fresh_until_any_end(self, way, how, number):
+        # The subject prints a line each time that its timer fires. The first
+        # file may be from before the first timer.
+        self.make_directory()
+        fired = 0
+        program = self.start_waiting(
+            way, f"--output {self.directory}/{way}", how)
+        while fired < 2:
+            self.assertEqual(program.out.readline(), "fired\n")
+            report = self.report_in(way)
+            fired = calls_of(report)[4] if "\ninit " in report else 0
+        result = program.stop(number)
+        self.assertEqual((result.status, result.err), (128 + number, ""))
+        self.assertGreaterEqual(calls_of(self.report_in(way))[4], 2)
+
+    def compare(self, one, other):
+        return self.run_program(
+            "TRY", f"--compare {self.directory}/{one} {self.directory}/{other}")
+
+    def test_two_reports_are_compared_in_either_order(self):
+        self.make_directory()
+        for way in WAYS:
+            options = f"--tick 7 --output {self.directory}/{way}"
+            self.assertEqual(self.run_subject(way, options, "leave").err, "")
+        self.assert_has(self.report_in("wheel"),
+                        [" 2097152 for slots", "active: 2 at most"])
+        self.assertIn(" ms on average, ", self.report_in("uv"))
+        for one, other in WAYS, WAYS[::-1]:
+            result = self.compare(one, other)
+            self.assertEqual(result.status, 0)
+            self.assert_has(result.out, [
+                "bytes   of timers              304         128\n",
+                "        of slots                 0     2097152\n"])
+        self.assert_complaint(self.compare("uv", "uv"), 1,
+                              "both reports are with uv")
+
+    def write_report(self, way, fire, total, wall, late):
+        (self.directory / way).write_text(
+            f"uvwheel-try: x, process 1: timers by {way} (libuv 1)\n"
+            f"fire 1000 1000 {fire} 1\nall {total}\n"
+            f"cpu 300 ms in {wall} ms; 1 % of that\n"
+            f"late {late} ms at most for 99 of 100 timers\n")
+
+    def test_a_comparison_says_in_words_who_waits_longer(self):
+        self.make_directory()
+        self.write_report("uv", 150, 5, "1000.0", "0.100 ms on average, 0.400")
+        self.write_report("wheel", 1500, 6, "1600.0",
+                          "1.100 ms on average, 9.400")
+        self.assert_has(self.compare("uv", "wheel").out.replace("\n", " "), [
+            "fires 1.0 ms later on average", "at most 9.4 ms with the wheel",
+            "took 1.6 s instead of 1.0 s", "1.50 ms in all instead of 0.15",
+            "Try --tick 100"])
+
+        # Firing got worse, but all together better.
+        self.write_report("wheel", 1500, 4, "1000.0",
+                          "0.100 ms on average, 0.400")
+        said = self.compare("uv", "wheel").out
+        for word in "Later", "Longer", "--tick":
+            self.assertNotIn(word, said)
+
+    # ---- What cannot work --------------------------------------------------
+
+    # Lines of a shell. The last ones need root; in the very last one root has
+    # built it.
+    @each(*[
+        ("$TRY --build $BUILT --output $D/no/uv true", 2, "cannot write to /"),
+        ('ln -s ${TRY%/tools/*} "$D/a b"; "$D/a b/tools/uvwheel-try" true', 1,
+         "the loader takes no path with a blank"),
+        (r"printf '\177ELF' >$D/x; chmod +x $D/x; $TRY --build $BUILT $D/x;"
+         "exit 9", 9, "x is linked statically"),
+        ("cp /bin/true $D/x; chown 1 $D/x; chmod u+s $D/x;"
+         "chmod 755 $D; $TRY --build $BUILT $D/x", 0,
+         "x has more rights than its caller"),
+        ("b=$D/build/demo/tools/try; mkdir -p $D/test $b; chmod 755 $D;"
+         "cp -r ${TRY%/*} $D; cp -r ${TRY%/tools/*}/test/tools $D/test; "
+         "touch $b/libuvwheel-try.so;"
+         "setpriv --reuid 1 --clear-groups $D/tools/uvwheel-try echo >&2", 0,
+         "")][:None if os.geteuid() == 0 else 3])
+    def test_what_cannot_work_is_told_before_it_runs(self, line, status, says):
+        self.make_directory()
+        done = subprocess.run(
+            line, shell=True, env={**os.environ, "D": str(self.directory)},
+            capture_output=True, text=True, check=False)
+        self.assertIn(says, done.stderr)
+        self.assertNotIn("Building", done.stderr)
+        self.assertEqual(done.returncode, status, done.stderr)
+
+
+programs.main()

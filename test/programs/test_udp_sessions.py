@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""udp-sessions: what a single peer sees of it, and how it ends."""
+
+import re
+import signal
+import socket
+
+import programs
+from programs import number_of
+
+PEERS = 50
+NO_IDLE_TIME = "--timeout 600000 "
+each_kind = programs.each("wheel", "uv")
+
+
+class UdpSessions(programs.Case):
+    def start_kind(self, kind, options, **how):
+        self.server, self.port = self.listening(
+            "UDP_SESSIONS", f"--port 0 --timer {kind} {options}", **how)
+
+    def peer(self):
+        return self.connect_to(self.port, socket.SOCK_DGRAM)
+
+    def assert_sound(self, created):
+        """It must end well, and have made that many sessions, each of which is
+        alive or has expired: which of the two depends on the machine if the
+        timeout is short."""
+        out = self.stop_well(self.server).out
+        self.assertEqual(number_of(out, "created"), created)
+        self.assertEqual(created - number_of(out, "expired"),
+                         number_of(out, "sessions"))
+        self.assertEqual(number_of(out, "unsent"), 0)
+        return out
+
+    def say(self, peer, text):
+        """Sends a datagram and returns the count in its answer, which must
+        repeat it."""
+        peer.send(text)
+        count, _, repeated = peer.recv(65536).partition(b" ")
+        self.assertEqual(repeated, text)
+        return int(count)
+
+    # ---- A session's life --------------------------------------------------
+
+    @each_kind
+    def test_garbage_is_counted_and_comes_back_byte_for_byte(self, kind):
+        garbage = bytes((i * i + i // 256) % 256 for i in range(60000))
+        self.start_kind(kind, NO_IDLE_TIME)
+        peer = self.peer()
+        for count, length in enumerate((1, 0, 1000, 60000, 17), 1):
+            self.assertEqual(self.say(peer, garbage[:length]), count)
+        self.assertEqual(number_of(self.assert_sound(1), "refreshes"), 4)
+
+    @each_kind
+    def test_each_address_and_port_is_a_session_of_its_own(self, kind):
+        self.start_kind(kind, NO_IDLE_TIME)
+        one, two = self.peer(), self.peer()
+        three = self.keep(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        self.assertEqual(self.say(one, b"one"), 1)
+        self.assertEqual(self.say(two, b"two"), 1)
+        self.assertEqual(self.say(one, b"one"), 2)
+        # The port of the second one, at another address.
+        three.bind(("127.0.0.2", two.getsockname()[1]))
+        three.connect(two.getpeername())
+        self.assertEqual(self.say(three, b"three"), 1)
+        self.assert_sound(3)
+
+    @each_kind
+    def test_a_question_makes_no_session(self, kind):
+        self.start_kind(kind, NO_IDLE_TIME)
+        peer = self.peer()
+        self.assertEqual(self.say(peer, b"?"), 0)
+        self.assertEqual(self.say(peer, b"?what"), 0)
+        self.assertEqual(number_of(self.assert_sound(0), "questions"), 2)
+
+    # ---- Limits ------------------------------------------------------------
+
+    @each_kind
+    def test_over_the_limit_a_datagram_is_refused_and_counted(self, kind):
+        self.start_kind(kind, NO_IDLE_TIME + "--sessions 2")
+        one, two, three = self.peer(), self.peer(), self.peer()
+        self.say(one, b"one")
+        self.say(two, b"two")
+        three.send(b"three")
+        self.assertEqual(self.say(three, b"?"), 0)  # no answer before
+        self.assertEqual(self.say(one, b"one"), 2)
+        self.assertEqual(self.say(two, b"two"), 2)
+        self.assertEqual(number_of(self.assert_sound(2), "refused"), 1)
+
+    @each_kind
+    def test_the_end_of_a_session_makes_room_for_another(self, kind):
+        self.start_kind(kind, "--timeout 300 --tick 10 --sessions 1")
+        one, two = self.peer(), self.peer()
+        self.say(one, b"one")
+        while self.say(one, b"?") != 0:  # which does not keep it alive
+            pass
+        self.assertEqual(self.say(two, b"two"), 1)
+        self.assertEqual(number_of(self.assert_sound(2), "refused"), 0)
+
+    @each_kind
+    def test_many_sessions_need_few_descriptors(self, kind):
+        self.start_kind(kind, NO_IDLE_TIME, descriptors=16)
+        for _ in range(PEERS):
+            self.assertEqual(self.say(self.peer(), b"hello"), 1)
+        self.assertEqual(number_of(self.assert_sound(PEERS), "peak"), PEERS)
+
+    # ---- Where it listens, and how it ends ---------------------------------
+
+    def test_it_serves_ipv6_as_well(self):
+        peer = self.keep(socket.socket(socket.AF_INET6, socket.SOCK_DGRAM))
+        try:
+            peer.bind(("::1", 0))
+        except OSError:
+            self.skipTest("the machine has no IPv6")
+        self.server = self.start("UDP_SESSIONS", "--port 0 --bind ::1")
+        line = self.server.out.readline()
+        found = re.match(r"listening on \[::1\]:(\d+)", line)
+        self.assertTrue(found, line)
+        peer.connect(("::1", int(found[1])))
+        self.assertEqual(self.say(peer, b"one"), 1)
+        self.assertEqual(self.say(peer, b"two"), 2)
+        self.assert_sound(1)
+
+    @each_kind
+    def test_a_signal_closes_everything(self, kind):
+        for number in signal.SIGINT, signal.SIGTERM:
+            self.start_kind(kind, NO_IDLE_TIME)
+            for _ in range(PEERS):
+                self.say(self.peer(), b"hello")
+            out = self.stop_well(self.server, number).out
+            self.assertEqual(number_of(out, "sessions"), PEERS)
+
+    def test_figures_come_while_it_runs(self):
+        self.start_kind("wheel", NO_IDLE_TIME + "--stats 1 --slots 64")
+        self.say(self.peer(), b"hello")
+        line = programs.await_line(self.server.out, " sessions=1 ")
+        self.assertTrue(line.startswith("stats timer=wheel "), line)
+        self.assert_has(line, [" longest_iteration_ms=", " cpu_s=",
+                               " rss_kib=", " timer_bytes=64 "])
+        self.assert_sound(1)
+
+
+programs.main()
