@@ -125,9 +125,9 @@ class Case(unittest.TestCase):
 
     # ---- Sockets -----------------------------------------------------------
 
-    def keep(self, one, patience_s=PATIENCE_S):
+    def keep(self, one):
         self.addCleanup(one.close)
-        one.settimeout(patience_s)
+        one.settimeout(PATIENCE_S)
         return one
 
     def connect_to(self, port, kind=socket.SOCK_STREAM):
@@ -143,12 +143,6 @@ class Case(unittest.TestCase):
 
     def assert_echo(self, connection):
         self.assertTrue(is_echoed(connection))
-
-    def ask_page(self, port, path):
-        connection = self.connect_to(port)
-        connection.sendall(
-            f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        return connection
 
 
 def receive(connection, length):

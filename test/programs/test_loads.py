@@ -61,7 +61,8 @@ class Loads(programs.Case):
     def is_lateness_judged(self):
         """Unless the machine lagged."""
         is_judged = number_of(self.result.out, "lateness_judged") != 0
-        self.assertTrue(is_judged or number_of(self.result.out, "lag_ms") > 100)
+        lag_ms = number_of(self.result.out, "lag_ms")
+        self.assertTrue(is_judged or lag_ms > 100)
         return is_judged
 
     def assert_good(self):
@@ -84,7 +85,7 @@ class Verdicts(Loads):
     # The server's and the load's options, and how many are closed in time, and
     # in all. Of a TCP server idle-load has two connections more, its probes. If
     # the machine is frozen there may be more: a probe that was closed connects
-    # again, and a UDP peer that was silent for the timeout begins a new session.
+    # again, and a UDP peer that was silent for the timeout begins anew.
     @each(
         (TCP, 200, "--timer wheel --timeout 1500",
          "--timeout 1500 --duration 2", 100, 100),
@@ -287,7 +288,8 @@ class Trouble(Loads):
         if kind == "wheel":
             self.assert_good()
         elif kind == "uv" and number_of(self.result.out, "delay_ms") <= 100:
-            self.assert_broken("a peer that spoke got no answer, and was closed")
+            self.assert_broken(
+                "a peer that spoke got no answer, and was closed")
         out = self.stop_well(self.server).out
         self.assertGreater(number_of(out, pair.closed), 0)
         if pair == TCP and kind == "wheel":

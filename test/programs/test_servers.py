@@ -291,13 +291,16 @@ class Pages(Case):
         self.page_port = int(found[1])
 
     def ask(self, path):
-        return self.ask_page(self.page_port, path)
+        connection = self.connect_to(self.page_port)
+        connection.sendall(
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        return connection.makefile()
 
     def test_each_wheel_can_be_watched_until_a_signal_comes(self):
         self.start_with_page(MULTI_LOOP, "--threads 3")
         for i in range(3):
-            answer = self.ask(f"/frame?wheel={i}").makefile()
-            programs.await_line(answer, f'{{"wheel":{i},')
+            programs.await_line(self.ask(f"/frame?wheel={i}"),
+                                f'{{"wheel":{i},')
         for _ in range(100):
             self.ask("/metrics")
         self.stop_well(self.server)
@@ -308,7 +311,7 @@ class Pages(Case):
         for _ in range(3):
             self.connect_to(self.page_port)
         peers = [self.newcomer() for _ in range(3)]
-        programs.await_line(self.ask("/frame").makefile(), '"active":[3]')
+        programs.await_line(self.ask("/frame"), '"active":[3]')
         for peer in peers:
             self.assert_echo(peer)
         self.stop_well(self.server)
