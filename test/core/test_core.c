@@ -88,7 +88,8 @@ expire_pairs(core_t *core, const shape_t *shape, uint64_t now_ms)
     }
 }
 
-/* P1. Scenario 7. netty#12886, #12888, #13018: nobody knows the order in a slot. */
+/* P1. Scenario 7. netty#12886, #12888, #13018: nobody knows the order in a
+ * slot. */
 AT_EVERY_HAND(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
               expire_pairs)
 
