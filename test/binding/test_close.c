@@ -319,6 +319,37 @@ START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
 }
 END_TEST
 
+static void
+close_check(uv_prepare_t *prepare)
+{
+  if (!uv_is_closing(handles[1]))
+    return;
+  uv_close(handles[2], NULL);
+  (void)uv_prepare_stop(prepare);
+}
+
+/* A turn is cut after the callback that closes the idle handle. The check is
+ * closed before it could see that. */
+START_TEST(an_idle_handle_that_others_close_is_not_started)
+{
+  static test_timer_t timers[2];
+  static uv_prepare_t prepare;
+  size_t i;
+
+  open_wheel_with(&(uvwheel_options_t){.turn_budget = 1});
+  (void)list_handles(handles, WHEEL_HANDLES);
+  closing_set = 2;
+  begin_prepare(&prepare, close_check);
+  for (i = 0; i < LENGTH(timers); i++) {
+    begin_test_timer(&timers[i], 100, 0);
+    timers[i].then = close_set;
+  }
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, 1);
+  ck_assert_int_eq(uv_loop_alive(&loop), 0);
+}
+END_TEST
+
 /* The walk finds them all closing. In some cases others closed the check. */
 START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says)
 {
@@ -428,6 +459,7 @@ main(void)
       TEST(a_loop_closed_too_early_is_busy_and_goes_on),
       EACH(a_wheel_whose_handles_others_have_closed_is_closing, moments),
       EACH(some_handles_that_others_close_leave_a_loop_that_sleeps, moments),
+      TEST(an_idle_handle_that_others_close_is_not_started),
       {a_foreign_close_after_close_is_what_uv_is_closing_says, 2, 6},
       TEST(a_wheel_that_was_never_closed_can_be_left_without_its_loop),
       TEST(a_wheel_s_handles_are_distinguished_from_others),

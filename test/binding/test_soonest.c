@@ -132,9 +132,10 @@ START_TEST(the_soonest_fire_now_and_the_rest_in_time)
 END_TEST
 
 static void
-restart_in_a_second(test_timer_t *waiter)
+restart_late(test_timer_t *waiter)
 {
   note_order(waiter);
+  virtual_time_advance_ms(7);
   test_timer_start(waiter, 1000, 0);
 }
 
@@ -155,9 +156,10 @@ START_TEST(a_full_wheel_has_room_again)
     ck_assert_uint_le(order[i - 100], i - 100 + 3); /* of that tick */
   }
   expect_the_soonest_fired(TIMERS - 100);
-  waiters[TIMERS - 1].then = restart_in_a_second;
+  waiters[TIMERS - 1].then = restart_late;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 100), 100);
   ck_assert_uint_eq(uvwheel_count(&wheel), 1);
+  ck_assert_uint_eq(stats_of_wheel().turn_max_us, 7000);
 }
 END_TEST
 

@@ -162,6 +162,35 @@ START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it)
 }
 END_TEST
 
+static void
+take_9_s_and_start_another(test_timer_t *fired)
+{
+  take_9_s_and_update(fired);
+  begin_test_timer(&other, 100, 0);
+}
+
+static void
+take_1_ms(uv_prepare_t *prepare)
+{
+  (void)prepare;
+  virtual_time_advance_ms(1);
+}
+
+/* P6. What begins after the slow callback was not waiting. */
+START_TEST(a_stall_of_a_turn_ends_with_the_turn)
+{
+  static uv_prepare_t prepare;
+
+  open_wheel(10, 64);
+  begin_prepare(&prepare, take_1_ms);
+  begin_test_timer(&timer, 1000, 0);
+  timer.then = take_9_s_and_start_another;
+  run_for(20000);
+  ck_assert_uint_eq(other.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().put_back, 0);
+}
+END_TEST
+
 /* ---- Half-way ------------------------------------------------------------ */
 
 static uint64_t
@@ -305,6 +334,7 @@ main(void)
            thresholds),
       {nothing_that_is_done_before_the_turn_hides_a_stall, 0, 2 * LENGTH(acts)},
       EACH(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it, blocks),
+      TEST(a_stall_of_a_turn_ends_with_the_turn),
       EACH(a_loop_without_io_is_woken_by_ticks_alone, idle_ticks_ms),
       EACH(beside_io_a_timer_that_is_far_away_wakes_the_loop_a_few_times, ios),
       {a_freeze_before_the_tick_is_noticed_if_it_was_long, 0,
