@@ -82,13 +82,6 @@ init_again(void)
   (void)uvwheel_timer_init(&wheel, &first.base);
 }
 
-START_TEST(init_of_an_active_timer_is_reported)
-{
-  start_two();
-  expect_abort_of_first(init_again, "initialised while active");
-}
-END_TEST
-
 START_TEST(init_of_idle_timers_and_of_garbage_is_fine)
 {
   start_two();
@@ -116,10 +109,32 @@ fire_and_refresh(void)
   run_for(2 * TIMEOUT_MS);
 }
 
-START_TEST(a_refresh_in_its_own_callback_is_reported)
+/* A timer must not be copied: its neighbours lead to the old place. */
+static void
+stop_a_copy(void)
+{
+  first.base = second.base;
+  (void)uvwheel_timer_stop(&first.base);
+}
+
+static void
+insert_again(void)
+{
+  (void)uvwheel__core_insert(&wheel.state->core, &first.base.entry, 5);
+}
+
+static const struct {
+  void (*misuse)(void);
+  const char *why;
+} misuses[] = {{init_again, "initialised while active"},
+               {fire_and_refresh, "refreshed in its own callback"},
+               {stop_a_copy, "links were overwritten"},
+               {insert_again, "inserted twice"}};
+
+START_TEST(misuse_of_a_timer_is_reported)
 {
   start_two();
-  expect_abort_of_first(fire_and_refresh, "refreshed in its own callback");
+  expect_abort_of_first(misuses[_i].misuse, misuses[_i].why);
 }
 END_TEST
 
@@ -354,34 +369,6 @@ START_TEST(a_timer_that_is_gone_is_named)
 }
 END_TEST
 
-/* A timer must not be copied: its neighbours lead to the old place. */
-static void
-stop_a_copy(void)
-{
-  first.base = second.base;
-  (void)uvwheel_timer_stop(&first.base);
-}
-
-START_TEST(a_copy_of_a_timer_is_named)
-{
-  start_two();
-  expect_abort_of_first(stop_a_copy, "links were overwritten");
-}
-END_TEST
-
-static void
-insert_again(void)
-{
-  (void)uvwheel__core_insert(&wheel.state->core, &first.base.entry, 5);
-}
-
-START_TEST(an_entry_that_is_inserted_twice_is_reported)
-{
-  start_two();
-  expect_abort_of_first(insert_again, "inserted twice");
-}
-END_TEST
-
 /* ---- Requests ------------------------------------------------------------ */
 
 static uvwheel_post_t request, other;
@@ -559,12 +546,9 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
-      TEST(init_of_an_active_timer_is_reported),
       TEST(init_of_idle_timers_and_of_garbage_is_fine),
-      TEST(a_refresh_in_its_own_callback_is_reported),
+      EACH(misuse_of_a_timer_is_reported, misuses),
       EACH(a_timer_that_is_gone_is_named, acts),
-      TEST(a_copy_of_a_timer_is_named),
-      TEST(an_entry_that_is_inserted_twice_is_reported),
       TEST(a_request_that_is_posted_twice_is_reported),
       TEST(requests_that_were_called_back_and_copies_are_fine),
       EACH(a_call_of_another_thread_is_reported_while_the_loop_polls, calls),

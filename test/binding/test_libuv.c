@@ -231,9 +231,10 @@ START_TEST(ten_wheels_do_not_start_each_other_s_drivers)
 }
 END_TEST
 
-/* P9. The start of the timer is one more. */
-START_TEST(a_tick_on_time_starts_the_driver_once)
+/* P9. The start of the timer is one more, and run_for has a poll. */
+START_TEST(a_tick_on_time_starts_the_driver_once_and_takes_a_poll)
 {
+  uint64_t polls = virtual_time_polls();
   static test_timer_t timer;
 
   open_wheel(10, 64);
@@ -242,6 +243,7 @@ START_TEST(a_tick_on_time_starts_the_driver_once)
   run_for(5000);
   ck_assert_uint_ge(timer.fired, 49);
   ck_assert_uint_le(driver_starts, timer.fired + 1);
+  ck_assert_uint_le(virtual_time_polls() - polls, timer.fired + 2);
 }
 END_TEST
 
@@ -251,7 +253,7 @@ main(void)
   const loop_test_t tests[] = {
       EACH(a_libuv_whose_fields_hold_something_else_is_refused, unknown_fields),
       TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing),
-      TEST(a_tick_on_time_starts_the_driver_once),
+      TEST(a_tick_on_time_starts_the_driver_once_and_takes_a_poll),
       {ten_wheels_do_not_start_each_other_s_drivers, 0, 2},
       {a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll, 0,
        LENGTH(in_parts) * LENGTH(silences)},

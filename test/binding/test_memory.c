@@ -22,18 +22,6 @@ START_TEST(without_memory_for_the_slots_the_loop_is_left_as_it_was)
 }
 END_TEST
 
-START_TEST(init_allocates_once)
-{
-  uint64_t before = allocations(), after;
-  int error = uvwheel_init(&loop, &wheel, &(uvwheel_options_t){.slots = 64});
-
-  after = allocations();
-  ck_assert_int_eq(error, 0);
-  ck_assert_uint_eq(after - before, 1);
-  uvwheel_close(&wheel, NULL);
-}
-END_TEST
-
 static uvwheel_timer_t timers[300];
 
 static void
@@ -85,13 +73,17 @@ use_everything(void)
   }
 }
 
-START_TEST(no_operation_after_init_allocates)
+START_TEST(init_allocates_once_and_no_operation_after_it)
 {
-  uint64_t during;
+  const uvwheel_options_t options = {
+      .tick_ms = 10, .slots = 16, .turn_budget = 20, .flags = (uint32_t)_i};
+  uint64_t before = allocations(), during;
+  int error = uvwheel_init(&loop, &wheel, &options);
   size_t i;
 
-  open_wheel_with(&(uvwheel_options_t){
-      .tick_ms = 10, .slots = 16, .turn_budget = 20, .flags = (uint32_t)_i});
+  during = allocations();
+  ck_assert_int_eq(error, 0);
+  ck_assert_uint_eq(during - before, 1);
   allocations_fail(true);
   during = allocations();
   for (i = 0; i < LENGTH(timers); i++)
@@ -135,8 +127,7 @@ main(void)
 {
   const loop_test_t tests[] = {
       TEST(without_memory_for_the_slots_the_loop_is_left_as_it_was),
-      TEST(init_allocates_once),
-      {no_operation_after_init_allocates, 0, 2},
+      {init_allocates_once_and_no_operation_after_it, 0, 2},
       TEST(a_million_refreshes_leave_one_timer_and_allocate_nothing),
   };
 

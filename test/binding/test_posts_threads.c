@@ -12,9 +12,10 @@
 #include "uvwheel.h"
 
 #define THREADS 4
-#define POSTS 5000 /* of each thread */
+#define POSTS 5000 /* of each thread, at most */
 #define TIMERS 50  /* of each thread */
 #define CLOSES 300
+#define LASTS 1000
 
 typedef struct sender_s {
   uvwheel_t *wheel;
@@ -29,6 +30,7 @@ typedef struct sender_s {
 static uv_loop_t loop;
 static uv_thread_t threads[THREADS];
 static sender_t senders[THREADS];
+static unsigned posts_of_each;
 static unsigned called_in_all;
 static unsigned close_after; /* that many were called back */
 static unsigned wheels_closed;
@@ -113,7 +115,8 @@ on_called(uvwheel_post_t *post, int status)
     return;
   /* From then on threads are refused, and end before the wheel is closed. */
   uvwheel_close(sender->wheel, free_wheel);
-  join_threads();
+  if (close_after != THREADS * posts_of_each)
+    join_threads();
 }
 
 /* Posts until it is refused, or has posted all. */
@@ -122,7 +125,7 @@ run_sender(void *arg)
 {
   sender_t *sender = arg;
 
-  while (sender->posted < POSTS) {
+  while (sender->posted < posts_of_each) {
     uvwheel_post_t *post = &sender->posts[sender->posted];
     post->data = sender;
     if (uvwheel_post(sender->wheel, post, on_called) != 0) {
@@ -154,17 +157,20 @@ start_sender(sender_t *sender, uvwheel_t *wheel, uv_thread_t *thread)
 /* The wheel is closed after so many requests, and freed when the threads have
  * noticed, each of which frees its timers then. */
 static void
-close_after_requests(unsigned count)
+close_after_requests(unsigned each, unsigned count)
 {
   uvwheel_t *wheel = open_wheel();
   unsigned posted = 0;
   size_t i;
 
   called_in_all = 0;
+  posts_of_each = each;
   close_after = count;
   for (i = 0; i < THREADS; i++)
     start_sender(&senders[i], wheel, &threads[i]);
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  if (count == THREADS * each)
+    join_threads();
   for (i = 0; i < THREADS; i++) {
     ck_assert_uint_eq(senders[i].called, senders[i].posted);
     ck_assert_uint_eq(senders[i].errors, 0);
@@ -177,8 +183,8 @@ close_after_requests(unsigned count)
 
 START_TEST(requests_of_several_threads_are_called_back_once_and_in_order)
 {
-  close_after_requests(THREADS * POSTS);
-  close_after_requests(THREADS * POSTS / 2);
+  close_after_requests(POSTS, THREADS * POSTS);
+  close_after_requests(POSTS, THREADS * POSTS / 2);
   ck_assert_uint_eq(wheels_closed, 2);
 }
 END_TEST
@@ -189,62 +195,20 @@ START_TEST(a_thread_whose_post_is_refused_may_free_its_timers)
   unsigned count;
 
   for (count = 1; count <= CLOSES; count++) {
-    close_after_requests(count);
+    close_after_requests(POSTS, count);
     ck_assert_uint_eq(wheels_closed, count);
   }
 }
 END_TEST
 
-/* ---- The last request closes --------------------------------------------- */
-
-#define TIMES 1000
-
-static struct {
-  uv_sem_t ready, back;
-  uvwheel_t *wheel; /* NULL: no more */
-  uvwheel_post_t post;
-} last;
-
-static void
-on_last(uvwheel_post_t *post, int status)
-{
-  ck_assert_int_eq(status, 0);
-  uvwheel_close(post->data, free_wheel);
-}
-
-static void
-post_last(void *arg)
-{
-  (void)arg;
-  for (uv_sem_wait(&last.ready); last.wheel != NULL; uv_sem_wait(&last.ready)) {
-    last.post.data = last.wheel;
-    if (uvwheel_post(last.wheel, &last.post, on_last) != 0)
-      abort();
-    uv_sem_post(&last.back);
-  }
-}
-
-/* The call may still be on its way back, and must not touch what is freed. */
+/* Calls may still be on their way back, and must not touch what is freed. */
 START_TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last)
 {
-  uv_thread_t thread;
   unsigned i;
 
-  ck_assert_int_eq(uv_sem_init(&last.ready, 0), 0);
-  ck_assert_int_eq(uv_sem_init(&last.back, 0), 0);
-  ck_assert_int_eq(uv_thread_create(&thread, post_last, NULL), 0);
-  for (i = 0; i < TIMES; i++) {
-    last.wheel = open_wheel();
-    uv_sem_post(&last.ready);
-    ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-    ck_assert_uint_eq(wheels_closed, i + 1);
-    uv_sem_wait(&last.back);
-  }
-  last.wheel = NULL;
-  uv_sem_post(&last.ready);
-  ck_assert_int_eq(uv_thread_join(&thread), 0);
-  uv_sem_destroy(&last.ready);
-  uv_sem_destroy(&last.back);
+  for (i = 0; i < LASTS; i++)
+    close_after_requests(1, THREADS);
+  ck_assert_uint_eq(wheels_closed, LASTS);
 }
 END_TEST
 

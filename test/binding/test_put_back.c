@@ -252,7 +252,7 @@ static const struct {
 #endif
 };
 
-/* P6, P8. */
+/* P6, P8. What is left shows as overdue. */
 START_TEST(put_backs_are_cut_by_the_limits_of_a_turn)
 {
   uint64_t put_back = 0, before;
@@ -269,6 +269,7 @@ START_TEST(put_backs_are_cut_by_the_limits_of_a_turn)
     put_back = stats_of_wheel().put_back;
     ck_assert_uint_le(put_back - before, cuts[_i].most);
     ck_assert(put_back > before || turns < 3);
+    ck_assert(stats_of_wheel().overdue_ms > 3000 || put_back == MANY);
   }
   virtual_time_set_read_ns(0);
   ck_assert_uint_eq(fired, 0);

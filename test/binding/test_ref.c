@@ -71,7 +71,7 @@ START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
 }
 END_TEST
 
-/* P9. Scenario 16. bun#37096. */
+/* P9. Scenario 16. bun#37096, bun#9286, pulsar#6414. */
 START_TEST(an_empty_wheel_does_not_bound_the_poll)
 {
   static uv_async_t forever;

@@ -174,39 +174,6 @@ START_TEST(a_repeat_keeps_its_beat_unless_it_is_delayed)
 }
 END_TEST
 
-static void
-count_model(uv_timer_t *model)
-{
-  ++*(unsigned *)model->data;
-}
-
-/* P7. Scenario 25. Repeats of 1, 2.5 and 10 ticks, from every phase of the
- * tick: in 20 s as many callbacks as a uv_timer_t's, or the last one is not due
- * yet. */
-START_TEST(a_repeat_has_libuv_s_rate)
-{
-  static const uint64_t repeats_ms[] = {100, 250, 1000};
-  static repeater_t repeater;
-  static uv_timer_t model;
-  unsigned modelled = 0, phase;
-
-  open_wheel(100, 512);
-  ck_assert_int_eq(uv_timer_init(&loop, &model), 0);
-  model.data = &modelled;
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &repeater.timer), 0);
-  for (phase = 0; phase < 100; phase++) {
-    run_for(1);
-    repeater.fired = modelled = 0;
-    uvwheel_timer_start(&repeater.timer, on_repeat, 50, repeats_ms[_i]);
-    uv_timer_start(&model, count_model, 50, repeats_ms[_i]);
-    run_for(20000);
-    ck_assert_uint_eq(modelled, 1 + 19950 / repeats_ms[_i]);
-    ck_assert_uint_le(repeater.fired, modelled);
-    ck_assert_uint_ge(repeater.fired + 1, modelled);
-  }
-}
-END_TEST
-
 static const struct {
   const char *name;
   uint32_t stall_ms;
@@ -234,22 +201,6 @@ START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most)
 END_TEST
 
 /* ---- The beat ------------------------------------------------------------ */
-
-/* From tick to tick 700 ms go by: 100 times of the beat. */
-START_TEST(a_beat_finer_than_the_tick_bursts_inside_it_or_skips)
-{
-  static repeater_t burst, skip;
-
-  open_wheel(100, 8);
-  start(&burst, UVWHEEL_MISSED_BURST, 7);
-  start(&skip, UVWHEEL_MISSED_SKIP, 7);
-  run_for(tick_ms_after(100, START_MS + 1000) - START_MS);
-  burst.fired = skip.fired = 0;
-  run_for(700);
-  ck_assert_uint_eq(burst.fired, 100);
-  ck_assert_uint_eq(skip.fired, 7);
-}
-END_TEST
 
 /* Each callback takes one look, though its timer is due again in the same pass:
  * the pass does not look again at what else it has found. */
@@ -300,9 +251,7 @@ main(void)
       EACH(a_repeat_keeps_its_rate, rates),
       EACH(a_late_repeat_does_as_its_choice_says, choices),
       {a_repeat_keeps_its_beat_unless_it_is_delayed, 2, 180},
-      {a_repeat_has_libuv_s_rate, 0, 3},
       EACH(a_minute_s_stall_costs_a_repeat_one_callback_at_most, minutes),
-      TEST(a_beat_finer_than_the_tick_bursts_inside_it_or_skips),
       {many_bursts_inside_a_tick_cost_a_look_each, 0, 2},
       TEST(bursts_inside_a_fifo_tick_take_turns),
   };

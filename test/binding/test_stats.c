@@ -10,9 +10,11 @@
 START_TEST(each_thing_that_happens_is_counted_once)
 {
   static test_timer_t timers[4];
-  uvwheel_stats_t stats;
+  uvwheel_stats_t stats, zero = {0};
 
   open_wheel(10, 8);
+  stats = stats_of_wheel();
+  ck_assert_mem_eq(&stats, &zero, sizeof stats);
   begin_test_timer(&timers[0], 5, 0);    /* fires                  */
   begin_test_timer(&timers[1], 5, 0);    /* is stopped             */
   begin_test_timer(&timers[2], 50, 500); /* fires and arms itself  */
@@ -35,17 +37,6 @@ START_TEST(each_thing_that_happens_is_counted_once)
   uvwheel_close(&wheel, NULL);
   ck_assert_uint_eq(stats_of_wheel().active, 0);
   ck_assert_uint_eq(stats_of_wheel().stopped, 3);
-}
-END_TEST
-
-/* A new wheel has done nothing; what is reserved is zero. */
-START_TEST(a_new_wheel_has_counted_nothing)
-{
-  uvwheel_stats_t stats, zero = {0};
-
-  open_wheel(10, 8);
-  stats = stats_of_wheel();
-  ck_assert_mem_eq(&stats, &zero, sizeof stats);
 }
 END_TEST
 
@@ -262,7 +253,6 @@ main(void)
 {
   const loop_test_t tests[] = {
       TEST(each_thing_that_happens_is_counted_once),
-      TEST(a_new_wheel_has_counted_nothing),
       TEST(a_wheel_reports_the_options_that_it_was_made_with),
       TEST(a_slot_is_counted_and_others_are_empty),
       TEST(lateness_is_counted_in_powers_of_two),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* When timers fire, and when the loop wakes up for them: P1 to P5 and P9, on a
- * loop in virtual time. test_time_coarse.c has another clock. */
+/* When timers fire: P1 to P5 and P9, on a loop in virtual time.
+ * test_time_coarse.c has another clock. */
 
 #include "support.h"
 
@@ -52,49 +52,8 @@ START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
 }
 END_TEST
 
-/* ---- Waking up ----------------------------------------------------------- */
-
-static uint64_t
-sleeps_during(uint64_t ms)
-{
-  uint64_t before = virtual_time_sleeps();
-
-  run_for(ms);
-  return virtual_time_sleeps() - before;
-}
-
-/* P9. pulsar#6414, bun#9286. The last sleep is run_for's. */
-START_TEST(an_empty_wheel_never_wakes_up)
-{
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  test_timer_init(&timer);
-  ck_assert_uint_eq(sleeps_during(100000), 1);
-  test_timer_start(&timer, 5000, 0);
-  test_timer_stop(&timer);
-  ck_assert_uint_eq(sleeps_during(100000), 1);
-  ck_assert_uint_eq(stats_of_wheel().turns, 0);
-}
-END_TEST
-
-/* P9 */
-START_TEST(an_entry_a_day_away_wakes_the_loop_once)
-{
-  const uint64_t day_ms = 24 * 3600 * 1000;
-  /* On 32 bits libuv itself sleeps for half an hour at most, so there are
-   * looks: half-way, 17 times. */
-  const uint64_t sleeps = sizeof(void *) < 8 ? 49 + 17 : 1;
-  static test_timer_t timer;
-
-  open_wheel(100, 8);
-  begin_test_timer(&timer, day_ms, 0);
-  ck_assert_uint_le(sleeps_during(day_ms + 1000), sleeps + 1);
-  ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(stats_of_wheel().turns, 1);
-  rewind_clock();
-}
-END_TEST
+/* ---- Years ----------------------------------------------------------------
+ */
 
 #define DAY_MS UINT64_C(86400000)
 
@@ -485,8 +444,6 @@ main(void)
   const loop_test_t tests[] = {
       EACH(a_timer_fires_exactly_at_the_first_tick_after_it_is_due, ticks_ms),
       EACH(a_stopwatch_never_reads_less_than_the_timeout, ticks_ms),
-      TEST(an_empty_wheel_never_wakes_up),
-      TEST(an_entry_a_day_away_wakes_the_loop_once),
       EACH(years_of_uptime_make_no_timer_early_or_late, long_lives),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
       EACH(one_uv_run_comes_to_a_timer, calls),

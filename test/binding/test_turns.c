@@ -254,29 +254,6 @@ START_TEST(no_limit_is_no_limit)
 }
 END_TEST
 
-/* ---- In timers ----------------------------------------------------------- */
-
-START_TEST(a_backlog_shows_until_it_is_gone)
-{
-  static test_timer_t crowd[25];
-  size_t i;
-
-  open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 10});
-  for (i = 0; i < LENGTH(crowd); i++)
-    begin_test_timer(&crowd[i], 3, 0); /* due at ..40, fires at ..50 */
-  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
-  advance_loop_ms(113);
-  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 100);
-  run_turn();
-  ck_assert_uint_eq(fired_in_all, 10);
-  ck_assert_uint_ge(stats_of_wheel().overdue_ms, 100);
-  run_for(10);
-  ck_assert_uint_eq(fired_in_all, 25);
-  ck_assert_uint_eq(stats_of_wheel().overdue_ms, 0);
-  ck_assert_uint_eq(stats_of_wheel().turns_cut, 2);
-}
-END_TEST
-
 /* ---- An idle loop -------------------------------------------------------- */
 
 #define MILLION 1000000u
@@ -466,7 +443,6 @@ main(void)
       TEST(what_the_check_looks_at_counts_for_the_turn),
       TEST(slow_callbacks_beside_quick_requests_have_the_clock_read_after_each),
       TEST(no_limit_is_no_limit),
-      TEST(a_backlog_shows_until_it_is_gone),
       EACH(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry,
            idle_loops),
       EACH(a_million_due_at_once_leave_room_for_io_and_stops, slot_kinds),
