@@ -62,12 +62,11 @@ typedef struct turn_s {
 } turn_t;
 
 typedef struct mailbox_s {
-  uv_async_t async;
+  uv_async_t async;       /* all zeros until the mailbox is opened           */
   uvwheel_post_t *taken;  /* requests that the loop has taken                */
   uv_mutex_t mutex;       /* guards the next two, and is_close_called        */
   uvwheel_post_t *posted; /* requests that threads have queued               */
   uvwheel_post_t **posted_end;
-  bool is_open; /* does not change once threads may post                     */
 } mailbox_t;
 
 /* All of a wheel but its data. The core's slots follow in the same block of
@@ -96,6 +95,7 @@ typedef struct uvwheel_state_s {
 /* libuv's own, in every 1.x: uv_handle_t.flags */
 #define UV__HANDLE_CLOSING 1u
 #define UV__HANDLE_CLOSED 2u
+#define IS_OPENED(handle) ((handle).type != UV_UNKNOWN_HANDLE)
 #define IS_CLOSING(handle) \
   (((handle).flags & (UV__HANDLE_CLOSING | UV__HANDLE_CLOSED)) != 0)
 

@@ -87,13 +87,12 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
 
   if (state == NULL || is_closing(state))
     return UV_EINVAL;
-  if (state->mailbox.is_open)
+  if (IS_OPENED(state->mailbox.async))
     return UV_EALREADY;
   error = uv_async_init(state->loop, &state->mailbox.async, uvwheel__on_post);
   if (error != 0)
     return error;
   state->mailbox.posted_end = &state->mailbox.posted;
-  state->mailbox.is_open = true;
   uvwheel__set_unref(state, state->wake.is_unref);
   return 0;
 }
@@ -112,7 +111,7 @@ uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
   state = LOAD_STATE(&wheel->state);
   if (state == NULL)
     return UV_ECANCELED;
-  if (!state->mailbox.is_open)
+  if (!IS_OPENED(state->mailbox.async))
     return UV_EINVAL;
   uv_mutex_lock(&state->mailbox.mutex);
   error = state->is_close_called ? UV_ECANCELED : 0;

@@ -181,7 +181,7 @@ handle_at(uvwheel_state_t *state, size_t index)
 static bool
 is_open(const uv_handle_t *handle, unsigned closing)
 {
-  return handle->type != UV_UNKNOWN_HANDLE && !(handle->flags & closing);
+  return IS_OPENED(*handle) && !(handle->flags & closing);
 }
 
 static bool

@@ -192,7 +192,7 @@ apply_refs(uvwheel_state_t *state)
   MUST_HOLD(unref_timers <= state->core.active);
   (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.driver);
   (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.idle);
-  if (state->mailbox.is_open)
+  if (IS_OPENED(state->mailbox.async))
     (ref ? uv_ref : uv_unref)((uv_handle_t *)&state->mailbox.async);
 }
 
