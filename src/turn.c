@@ -331,16 +331,17 @@ continue_spell(uvwheel_state_t *state)
 /* Looks at up to MAX_LOOKS timers that may be due, and moves those that were
  * refreshed. Returns whether any may be due still. */
 static bool
-look_for_due(uvwheel_state_t *state, uint64_t *budget)
+look_for_due(uvwheel_state_t *state)
 {
-  uint64_t now_ms = loop_now(state), looks = min_of(*budget, MAX_LOOKS);
+  uint64_t now_ms = loop_now(state);
+  uint64_t looks = min_of(state->options.turn_budget, MAX_LOOKS);
 
   if (!needs_turn_by(state, now_ms))
     return false;
-  *budget -= looks;
+  state->turn.budget = state->options.turn_budget - looks;
   (void)uvwheel__core_find_due(&state->core, without_lag(state, now_ms),
                                &looks);
-  *budget += looks;
+  state->turn.budget += looks;
   return needs_turn_by(state, now_ms);
 }
 
@@ -353,8 +354,7 @@ prepare_turn(uvwheel_state_t *state)
 
   MUST_HOLD(state->wake.phase != DISARMED && state->core.active != 0);
   uvwheel__look(state, now_ms, late_ms);
-  state->turn.budget = state->options.turn_budget;
-  if (!look_for_due(state, &state->turn.budget)) {
+  if (!look_for_due(state)) {
     uvwheel__rearm(state);
     return;
   }
@@ -371,13 +371,13 @@ uvwheel__on_driver(uv_timer_t *driver)
 {
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, wake.driver);
   uint64_t heard_ms = is_watcher_waiting(state) ? 0 : state->turn.heard_ms;
-  uint64_t now_ms = loop_now(state), budget = state->options.turn_budget;
+  uint64_t now_ms = loop_now(state);
 
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
   state->turn.heard_ms = 0;
   uvwheel__look(state, now_ms, excess(now_ms, state->wake.awaited_ms));
   if (heard_ms != 0 ? run_turn(state, heard_ms, state->turn.budget)
-                    : look_for_due(state, &budget)) {
+                    : look_for_due(state)) {
     state->turn.wait_began_ms = NEVER;
     state->turn.wait_began_anew = false;
     uvwheel__begin_spell(state);
