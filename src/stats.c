@@ -20,9 +20,8 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
   *stats = state->core.stats;
   stats->active = state->core.active;
   stats->stopped = stats->started - stats->active - stats->fired;
-  if (!is_closing(state))
-    stats->overdue_ms = excess(without_lag(state, loop_now(state)),
-                               uvwheel__core_next_ms(&state->core));
+  stats->overdue_ms = excess(without_lag(state, now_or_0(state)),
+                             uvwheel__core_next_ms(&state->core));
 }
 
 int
