@@ -88,10 +88,10 @@ set_timeout(uvwheel_timer_t *timer, uint64_t timeout)
   timer->timeout = NO_REPEAT;
 }
 
-/* Requires that the timer has no flag of an earlier wait. */
 static void
 set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
 {
+  timer->wheel_and_flags &= ~TIMER_FIRST;
   set_timeout(timer, timeout);
   if (repeat != 0) {
     timer->interval = repeat;
@@ -370,7 +370,6 @@ uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
   if (!is_initialised(timer))
     return;
   is_first = !repeats(timer) || (timer->wheel_and_flags & TIMER_FIRST) != 0;
-  timer->wheel_and_flags &= ~TIMER_FIRST;
   set_times(timer, repeats(timer) ? timer->timeout : timer->interval, repeat);
   if (!is_first)
     timer->wheel_and_flags &= ~TIMER_FIRST;
