@@ -77,8 +77,9 @@ typedef struct uvwheel_state_s {
   uvwheel_t *wheel;
   void *memory; /* what the state and the slots were allocated as            */
   uint64_t lag_ms; /* by how much uv_now() may be behind real time           */
-  uint64_t max_timers; /* how many may be active; UINT64_MAX: no limit       */
   uvwheel_options_t options;
+  uint64_t max_timers; /* how many may be active; UINT64_MAX: no limit       */
+  uint64_t stall_ms;   /* the wheel is looked at later: a stall; or NEVER    */
 
   core_t core; /* and the statistics that each file counts                   */
   wake_t wake;
@@ -187,14 +188,6 @@ needs_turn_by(const uvwheel_state_t *state, uint64_t ms)
 }
 
 /* ---- What wakes the loop, and stalls (wake.c) ---------------------------- */
-
-/* Is a wheel that is looked at so late in a stall? */
-static inline bool
-is_stall(const uvwheel_state_t *state, uint64_t late_ms)
-{
-  return late_ms > state->options.stall_ms &&
-         state->options.stall_ms != UINT32_MAX;
-}
 
 /* The wheel is looked at now, late by so many ms. Writes a stall down. */
 void uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms);

@@ -194,7 +194,7 @@ end_turn(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
   if (is_closing(state))
     return false;
   late_ms = max_of(took_ns / 1000000, excess(loop_now(state), began_ms));
-  if (LIKELY(!is_stall(state, late_ms)))
+  if (LIKELY(late_ms <= state->stall_ms))
     return false;
   uvwheel__look(state, began_ms + late_ms, late_ms);
   return true;

@@ -153,6 +153,7 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->options = chosen;
   state->lag_ms = clock_lag_ms();
   state->max_timers = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
+  state->stall_ms = chosen.stall_ms != UINT32_MAX ? chosen.stall_ms : NEVER;
   add_handles(state);
   wheel->state = state;
   return 0;

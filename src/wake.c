@@ -54,7 +54,7 @@ void
 uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
 {
   state->wake.awaited_ms = now_ms;
-  if (UNLIKELY(is_stall(state, late_ms)) && state->core.active != 0)
+  if (UNLIKELY(late_ms > state->stall_ms) && state->core.active != 0)
     write_stall_down(state, now_ms, late_ms);
 }
 
@@ -72,7 +72,7 @@ static void
 start_driver(uvwheel_state_t *state, bool may_look_in)
 {
   uint64_t way_ms = way_to_tick(state);
-  bool looks_in = may_look_in && is_stall(state, way_ms / 2);
+  bool looks_in = may_look_in && way_ms / 2 > state->stall_ms;
   uint64_t delay_ms = looks_in ? way_ms / 2 : way_ms;
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
@@ -123,7 +123,7 @@ uvwheel__look_in(uvwheel_state_t *state)
 {
   state->wake.has_polled = true;
   if (state->wake.phase == ARMED_FOR_TICK &&
-      is_stall(state, way_to_tick(state) / 2))
+      way_to_tick(state) / 2 > state->stall_ms)
     start_driver(state, true);
 }
 
