@@ -118,8 +118,7 @@ is_closing(const uvwheel_state_t *state)
   return IS_CLOSING(state->wake.driver);
 }
 
-/* The loop's time; 0 once the wheel is closing, as then there may be no loop.
- */
+/* 0 once the wheel is closing, as then there may be no loop. */
 static inline uint64_t
 now_or_0(const uvwheel_state_t *state)
 {
@@ -129,8 +128,7 @@ now_or_0(const uvwheel_state_t *state)
 #ifdef UVWHEEL_CHECKS
 /* Tells this thread from all others. */
 const void *uvwheel__this_thread(void);
-/* Reports a call by another thread than that whose loop polls, for a timer or
- * NULL. */
+/* Reports that another thread than the poller calls, for a timer or NULL. */
 void uvwheel__check_thread(const uvwheel_state_t *state,
                            const uvwheel_timer_t *timer);
 #else
@@ -201,8 +199,7 @@ void uvwheel__rearm(uvwheel_state_t *state);
 /* A poll has returned before the driver is due: arms it for a look if the way
  * to the next tick is long. */
 void uvwheel__look_in(uvwheel_state_t *state);
-/* The driver is due: lets the loop's other timers that are due run before it.
- */
+/* Lets the loop's other timers that are due run before the driver. */
 void uvwheel__let_others_first(uvwheel_state_t *state);
 /* Polls do not wait from now on, until uvwheel__rearm. */
 void uvwheel__begin_spell(uvwheel_state_t *state);
@@ -278,7 +275,7 @@ void uvwheel__set_called_back(const uvwheel_timer_t *timer);
 
 /* ---- Turns (turn.c) ------------------------------------------------------ */
 
-/* The callbacks of the handles of the same names. */
+/* Callbacks: the driver is due; a poll has returned, or begins. */
 void uvwheel__on_driver(uv_timer_t *driver);
 void uvwheel__on_check(uv_check_t *check);
 #ifdef UVWHEEL_CHECKS

@@ -2,12 +2,11 @@
 
 /* Turns: the check listens, the driver fires.
  *
- * When a timer is due, bytes of its peer may still wait in a socket. So after
- * each poll the check (a uv_check_t) asks, if something is due, whether the
- * loop is quiet: no descriptor is ready, none waits to be registered, and no
- * request is queued. Then every byte that arrived before that poll returned was
- * read, and the driver (a uv_timer_t) may fire what is due by that time,
- * heard_ms. One iteration of libuv:
+ * When a timer is due, bytes of its peer may still wait in a socket. So the
+ * check asks after a poll whether the loop is quiet: no descriptor is ready,
+ * none waits to be registered, and no request is queued. Then every byte that
+ * arrived before that poll returned was read, and the driver may fire what is
+ * due by that time, heard_ms. One iteration of libuv:
  *
  *   before 1.45                 from 1.45 on
  *   DRIVER, other timers        (UV_RUN_DEFAULT begins with the timers)
@@ -39,9 +38,7 @@
  * The wait of a spell begins when a check first finds that the loop is not
  * quiet. Its limit moves with the clock: a timer that becomes due meanwhile
  * waits as long. If callbacks that follow a check, such as timers of the loop,
- * take longer than MIN_WAIT_MS, the wait begins anew, once in a spell.
- *
- * A timer that expires after a stall (wake.c) is put back instead, once. */
+ * take longer than MIN_WAIT_MS, the wait begins anew, once in a spell. */
 
 #include "binding.h"
 
@@ -155,9 +152,8 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
 }
 
 /* Puts a timer back that has expired, if it waited when the last stall was
- * noticed and was not put back since its last start or refresh: by as much as
- * the stall says, but to no later than the end of the stall plus what the timer
- * waits for. Returns whether it did. */
+ * noticed and was not put back yet, but to no later than the end of the stall
+ * plus what the timer waits for. Returns whether it did. */
 static bool
 put_back(uvwheel_state_t *state, uvwheel_timer_t *timer)
 {
@@ -243,11 +239,10 @@ run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
 
 /* ---- Listening ----------------------------------------------------------- */
 
-/* Returns the loop's time if no descriptor is ready, and none waits to be
- * registered; else 0. Where nobody tells (Windows, AIX, a poll(2) that fails),
- * bytes that came before looked_ms, the spell's last look, count as heard.
- * poll(2) only looks: epoll_wait would take edge-triggered events away from
- * libuv. */
+/* Returns the loop's time if the loop is quiet but for requests, else 0. Where
+ * nobody tells (Windows, AIX, a poll(2) that fails), bytes that came before
+ * looked_ms, the spell's last look, count as heard. poll(2) only looks:
+ * epoll_wait would take edge-triggered events away from libuv. */
 static uint64_t
 ask_backend(const uvwheel_state_t *state, uint64_t looked_ms)
 {
@@ -387,7 +382,6 @@ uvwheel__on_driver(uv_timer_t *driver)
   }
 }
 
-/* After each poll. */
 void
 uvwheel__on_check(uv_check_t *check)
 {
@@ -408,7 +402,6 @@ uvwheel__on_check(uv_check_t *check)
 }
 
 #ifdef UVWHEEL_CHECKS
-/* Before each poll. */
 void
 uvwheel__on_prepare(uv_prepare_t *prepare)
 {

@@ -94,8 +94,7 @@ allocate(size_t slots_size)
 }
 
 /* The driver and the idle handle are started and stopped once, so that libuv
- * and uvwheel_owns_handle know their callbacks. The check does not keep the
- * loop alive. */
+ * and uvwheel_owns_handle know their callbacks. */
 static void
 add_handles(uvwheel_state_t *state)
 {
@@ -161,7 +160,6 @@ uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 
 /* ---- Closing ------------------------------------------------------------ */
 
-/* The handles that a wheel keeps from its init to its close. */
 static const size_t handle_offsets[] = {
     offsetof(uvwheel_state_t, wake.driver),
     offsetof(uvwheel_state_t, wake.idle), offsetof(uvwheel_state_t, turn.check),
@@ -178,7 +176,6 @@ handle_at(uvwheel_state_t *state, size_t index)
   return (uv_handle_t *)(void *)((char *)state + handle_offsets[index]);
 }
 
-/* A handle that was not initialised is all zeros. */
 static bool
 is_open(const uv_handle_t *handle, unsigned closing)
 {

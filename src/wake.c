@@ -7,9 +7,8 @@
  *
  * A stall is noticed because the wheel is looked at late: by the driver, by the
  * check if the driver is due or a spell goes on, or at the end of a turn. Two
- * numbers are kept: when that was, and by how much a timer is put back. The
- * turn uses them when a timer expires. (A third one tells how long the second
- * one is valid beside that of a lesser stall.)
+ * numbers are kept: when that was, and by how much the turn puts a timer back
+ * when it expires.
  *
  * A stall may end before the next tick if that is far away. So in a loop that
  * polls meanwhile the driver is armed for a look half-way, and half-way again:
