@@ -178,11 +178,12 @@ without_lag(const uvwheel_state_t *state, uint64_t ms)
 }
 
 /* Has the wheel to be looked at by then? (A timer may be due; maybe all were
- * refreshed.) */
+ * refreshed.) Never if it is closing. */
 static inline bool
 needs_turn_by(const uvwheel_state_t *state, uint64_t ms)
 {
-  return uvwheel__core_next_ms(&state->core) <= without_lag(state, ms);
+  return !is_closing(state) &&
+         uvwheel__core_next_ms(&state->core) <= without_lag(state, ms);
 }
 
 /* ---- What wakes the loop, and stalls (wake.c) ---------------------------- */

@@ -175,8 +175,8 @@ put_back(uvwheel_state_t *state, uvwheel_timer_t *timer)
   return true;
 }
 
-/* A turn that began at began_ms is over. Returns whether it has stalled the
- * loop: then the loop's time is older than awaited_ms. */
+/* A turn that began at began_ms is over. Returns whether it has stalled a loop
+ * in which timers wait: then the loop's time is older than awaited_ms. */
 static bool
 end_turn(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
 {
@@ -193,7 +193,7 @@ end_turn(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
   if (LIKELY(late_ms <= state->stall_ms))
     return false;
   uvwheel__look(state, began_ms + late_ms, late_ms);
-  return true;
+  return state->core.active != 0;
 }
 
 /* Fires the timers that are due by until_ms, if any, or puts them back. Returns
@@ -230,11 +230,10 @@ run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
       budget = 0;
   }
   has_stalled = end_turn(state, &batch, began_ms);
-  is_cut = !is_closing(state) && needs_turn_by(state, until_ms);
+  is_cut = needs_turn_by(state, until_ms);
   state->core.stats.turns_cut += is_cut;
   state->core.stats.turns += is_cut || found != 0;
-  return !is_closing(state) && state->core.active != 0 &&
-         (has_stalled || needs_turn_by(state, loop_now(state)));
+  return has_stalled || needs_turn_by(state, loop_now(state));
 }
 
 /* ---- Listening ----------------------------------------------------------- */
