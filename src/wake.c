@@ -107,12 +107,11 @@ uvwheel__rearm(uvwheel_state_t *state)
 {
   if (is_closing(state))
     return;
-  if (state->wake.phase == IN_SPELL)
-    (void)uv_idle_stop(&state->wake.idle);
   if (state->core.active == 0) {
     uvwheel__disarm(state);
     return;
   }
+  (void)uv_idle_stop(&state->wake.idle);
   MUST_HOLD(!needs_turn_by(state, loop_now(state)));
   start_driver(state, state->wake.has_polled);
 }
