@@ -4,7 +4,8 @@
 
 passed|failed|skipped <TAB> how many <TAB> the program <TAB> why
 
-A check suite counts its cases, any other program counts as one.
+A check suite and a unittest count their cases, any other program counts as
+one.
 Fails if there is none. usage: tally.py JOB <TESTLOG.JSON
 """
 
@@ -25,6 +26,8 @@ def tally(test):
         return
     sums = re.findall(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)\r?$",
                       output, re.MULTILINE)
+    sums += [(ran, 0, 0) for ran in re.findall(
+        r"^Ran (\d+) tests? in ", test.get("stderr", ""), re.MULTILINE)]
     checks = sum(int(checks) for checks, _, _ in sums)
     failed = sum(int(fails) + int(errors) for _, fails, errors in sums)
     if sums and checks == 0:
