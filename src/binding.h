@@ -90,7 +90,8 @@ typedef struct uvwheel_state_s {
   bool is_walking;      /* uvwheel_walk calls back                           */
   bool is_close_called; /* posts are refused; only the loop changes it       */
   uvwheel_close_cb close_cb;
-  uv_idle_t close_watch; /* tells when libuv is done with the others         */
+  unsigned open_handles; /* whose close uvwheel_close awaits                 */
+  uv_idle_t close_watch; /* waits for handles that others close              */
 } uvwheel_state_t;
 
 /* libuv's own, in every 1.x: uv_handle_t.flags */

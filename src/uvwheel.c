@@ -193,12 +193,42 @@ are_closed(uvwheel_state_t *state)
   return true;
 }
 
-/* Once libuv does not refer to the state any more, nor does a walk. Threads may
- * be in a post until the close callback returns, which may join them: so the
- * state goes last. */
+static void finish_close(uvwheel_state_t *state);
+
+static void
+on_handle_closed(uv_handle_t *handle)
+{
+  uvwheel_state_t *state = handle->data;
+
+  MUST_HOLD(state->open_handles != 0);
+  state->open_handles--;
+  finish_close(state);
+}
+
+static void
+on_close_watch(uv_idle_t *close_watch)
+{
+  if (are_closed(close_watch->data))
+    uv_close((uv_handle_t *)close_watch, on_handle_closed);
+}
+
+/* Finishes once libuv does not refer to the state any more. If a walk still
+ * does, this is called again at its end. If others have begun to close a
+ * handle, no callback says when libuv is done with it: then close_watch looks
+ * in each iteration. Threads may be in a post until the close callback returns,
+ * which may join them: so the state goes last. */
 static void
 finish_close(uvwheel_state_t *state)
 {
+  if (state->open_handles != 0 || state->is_walking)
+    return;
+  if (!are_closed(state)) {
+    (void)uv_idle_init(state->loop, &state->close_watch);
+    (void)uv_idle_start(&state->close_watch, on_close_watch);
+    state->close_watch.data = state;
+    state->open_handles++;
+    return;
+  }
   MUST_HOLD(state->core.active == 0 && state->core.slots_in_use == 0);
   uvwheel__cancel_posts(state);
   STORE_STATE(&state->wheel->state, NULL);
@@ -206,30 +236,6 @@ finish_close(uvwheel_state_t *state)
     state->close_cb(state->wheel);
   uv_mutex_destroy(&state->mailbox.mutex);
   free(state->memory);
-}
-
-static void on_watch_closed(uv_handle_t *close_watch);
-
-/* Closes a handle of which libuv calls back. It is closed before the others, as
- * libuv is done first with what was closed last. It is started, so that
- * uvwheel_owns_handle knows it. */
-static void
-watch_close(uvwheel_state_t *state)
-{
-  (void)uv_idle_init(state->loop, &state->close_watch);
-  (void)uv_idle_start(&state->close_watch, uvwheel__on_idle);
-  uv_close((uv_handle_t *)&state->close_watch, on_watch_closed);
-}
-
-/* If libuv is not done with a handle, such as one that others have closed, the
- * next iteration looks again. */
-static void
-on_watch_closed(uv_handle_t *close_watch)
-{
-  uvwheel_state_t *state =
-      CONTAINER_OF(close_watch, uvwheel_state_t, close_watch);
-
-  (are_closed(state) ? finish_close : watch_close)(state);
 }
 
 void
@@ -248,15 +254,15 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
   state->is_close_called = true;
   uv_mutex_unlock(&state->mailbox.mutex);
   state->close_cb = cb;
-  if (are_closed(state)) {
-    if (!state->is_walking)
-      finish_close(state);
-    return;
+  for (i = 0; i < HANDLES; i++) {
+    uv_handle_t *handle = handle_at(state, i);
+    if (!is_open(handle, UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
+      continue; /* not initialised, or others close it */
+    state->open_handles++;
+    handle->data = state;
+    uv_close(handle, on_handle_closed);
   }
-  watch_close(state);
-  for (i = 0; i < HANDLES; i++)
-    if (is_open(handle_at(state, i), UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
-      uv_close(handle_at(state, i), NULL);
+  finish_close(state);
 }
 
 /* Compares callbacks, not data: libuv sets the callback, but a program may
@@ -270,7 +276,8 @@ uvwheel_owns_handle(const uv_handle_t *handle)
   case UV_TIMER:
     return ((const uv_timer_t *)handle)->timer_cb == uvwheel__on_driver;
   case UV_IDLE:
-    return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_idle;
+    return ((const uv_idle_t *)handle)->idle_cb == uvwheel__on_idle ||
+           ((const uv_idle_t *)handle)->idle_cb == on_close_watch;
 #ifdef UVWHEEL_CHECKS
   case UV_PREPARE:
     return ((const uv_prepare_t *)handle)->prepare_cb == uvwheel__on_prepare;
@@ -318,10 +325,10 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
   while ((entry = uvwheel__core_walk_next(&state->core)) != NULL)
     cb(timer_of(entry), arg);
   state->is_walking = false;
-  if (!state->is_close_called)
-    uvwheel__arm(state);
-  else if (are_closed(state))
+  if (state->is_close_called)
     finish_close(state);
+  else
+    uvwheel__arm(state);
 }
 
 void
