@@ -139,6 +139,8 @@ START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout)
   expect_due_in(&timer, 500);
   run_for(1000);
   ck_assert_uint_eq(timer.fired, 1);
+  /* A start of an active timer replaces its callback. */
+  ck_assert_int_eq(uvwheel_timer_start(&timer.base, count_timer, 4000, 0), 0);
   test_timer_start(&timer, 5000, 0);
   uvwheel_timer_set_repeat(&timer.base, 300);
   test_timer_refresh(&timer);
