@@ -49,21 +49,25 @@ expect_fires_at(test_timer_t *timer, uint64_t due_ms)
  * end after the stall, the wait, and these 3 ms. */
 static const struct {
   uint64_t timeout;
-  uint64_t repeat;
+  uint64_t repeat; /* at the start, and afterwards */
+  uint64_t repeat_then;
   uint64_t late_ms;
   uint64_t back_ms;
 } backs[] = {
-    {5000, 0, 251, 2 * 251},
-    {5000, 0, 999, 2 * 999},
-    {5000, 0, 1001, 1001 + 1000},
-    {5000, 0, 9000, 9000 + 1000},
-    {5000, 0, 86400000, 86400000 + 1000},
-    {100, 0, 300, 300 + 100 + 3},
-    {100, 0, 9000, 9000 + 100 + 3},
-    {5000, 20000, 300, 2 * 300},
+    {5000, 0, 0, 251, 2 * 251},
+    {5000, 0, 0, 999, 2 * 999},
+    {5000, 0, 0, 1001, 1001 + 1000},
+    {5000, 0, 0, 9000, 9000 + 1000},
+    {5000, 0, 0, 86400000, 86400000 + 1000},
+    {100, 0, 0, 300, 300 + 100 + 3},
+    {100, 0, 0, 9000, 9000 + 100 + 3},
+    {5000, 20000, 20000, 300, 2 * 300},
     /* In its first wait, which lasts for the timeout. */
-    {60000, 100, 9000, 9000 + 1000},
-    {0, 60000, 9000, 9000 + 3},
+    {60000, 100, 100, 9000, 9000 + 1000},
+    {60000, 100, 200, 9000, 9000 + 1000},
+    {60000, 0, 100, 9000, 9000 + 1000},
+    {100, 20000, 0, 9000, 9000 + 100 + 3},
+    {0, 60000, 60000, 9000, 9000 + 3},
 };
 
 /* P6. It is the only timer, and the next one to wake the loop up. */
@@ -74,6 +78,8 @@ START_TEST(a_timer_is_put_back_by_the_stall_and_at_most_a_second)
 
   open_wheel_with_budget(0);
   begin_test_timer(&timer, backs[_i].timeout, backs[_i].repeat);
+  if (backs[_i].repeat_then != backs[_i].repeat)
+    uvwheel_timer_set_repeat(&timer.base, backs[_i].repeat_then);
   due_ms = timer.due_ms;
   stall_at(due_ms, backs[_i].late_ms);
   ck_assert_uint_eq(stats_of_wheel().stall_max_ms, backs[_i].late_ms);
@@ -83,7 +89,8 @@ START_TEST(a_timer_is_put_back_by_the_stall_and_at_most_a_second)
   ck_assert_uint_eq(stats_of_wheel().rescheduled, 0);
   expect_fires_at(&timer, due_ms + backs[_i].back_ms);
   ck_assert_uint_le(stats_of_wheel().lateness_max_ms, TICK_MS);
-  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), backs[_i].repeat != 0);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timer.base),
+                   backs[_i].repeat_then != 0);
   rewind_clock();
 }
 END_TEST
