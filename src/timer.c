@@ -233,7 +233,6 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
       "started with a timeout of 2^63 ms or more: a negative difference?");
   if (LIKELY(repeat == 0) && guess_state(timer, TIMER_IDLE, &state) &&
       !is_closing(state) && !ADD_OVERFLOWS(loop_now(state), timeout, &due_ms) &&
-      due_ms < state->core.reciprocal_ms &&
       state->core.active < state->max_timers &&
       LIKELY(state->wake.unref_timers == 0)) {
     timer->wheel_and_flags = (uintptr_t)state;
@@ -268,7 +267,6 @@ stop_slow(uvwheel_timer_t *timer)
     return 0; /* and there may be no wheel any more */
   state = remember_state(timer);
   timer->wheel_and_flags |= TIMER_IDLE;
-  timer->wheel_and_flags &= ~TIMER_WAIT;
   if (!uvwheel__core_remove(&state->core, &timer->entry))
     (void)stop_last(state);
   update_unref(state, timer, -1);

@@ -210,7 +210,7 @@ run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
   bool has_stalled, is_cut;
   batch_t batch;
 
-  if (until_ms > began_ms || !needs_turn_by(state, until_ms))
+  if (!needs_turn_by(state, until_ms))
     return needs_turn_by(state, began_ms);
   uvwheel__begin_batch(&batch);
   while (!is_closing(state) && until_ms <= loop_now(state)) {
