@@ -195,7 +195,8 @@ block_and_start(uv_timer_t *unused)
   test_timer_start(&stale, 5000, 0);
 }
 
-/* P6. With the loop's time of before the block, of which half is late. */
+/* P6. With the loop's time of before the block, of which half is late. (On
+ * Windows one more poll would see that old time, too.) */
 START_TEST(a_timer_that_begins_with_an_old_time_is_put_back)
 {
   static uv_timer_t blocker;
@@ -204,7 +205,7 @@ START_TEST(a_timer_that_begins_with_an_old_time_is_put_back)
   open_wheel_with_budget(0);
   test_timer_init(&stale);
   begin_uv_timer(&blocker, block_and_start, 100, 0);
-  run_for(100);
+  uv_run(&loop, UV_RUN_ONCE);
   run_for(1);
   late_ms = START_MS + 100 + 10000 - fires_at(stale.due_ms);
   ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, late_ms);
