@@ -335,6 +335,7 @@ list_files() {
 
 job_release() {
   released=$build/$job-release # beside jobs in the background
+  rm -rf "$released"
   make_release || return 0
   name=$(basename "$released"/files/*.tar.xz .tar.xz)
   try files list_files "$name" || true
