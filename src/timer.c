@@ -57,8 +57,8 @@ guess_state(const uvwheel_timer_t *timer, uint64_t flags,
          !is_other_thread(*state);
 }
 
-/* Requires: the timer is initialised. The next one is likely to have the same
- * wheel. */
+/* Returns the state of an initialised timer's wheel, and remembers it: the next
+ * timer is likely to have the same wheel. */
 static uvwheel_state_t *
 remember_state(const uvwheel_timer_t *timer)
 {
