@@ -3,10 +3,11 @@
 /* Turns: the check listens, the driver fires.
  *
  * When a timer is due, bytes of its peer may still wait in a socket. So the
- * check asks after a poll whether the loop is quiet: no descriptor is ready,
- * none waits to be registered, and no request is queued. Then every byte that
- * arrived before that poll returned was read, and the driver may fire what is
- * due by that time, heard_ms. One iteration of libuv:
+ * check (a uv_check_t) asks after a poll whether the loop is quiet: no
+ * descriptor is ready, none waits to be registered, and no request is queued.
+ * Then every byte that arrived before that poll returned was read, and the
+ * driver (a uv_timer_t) may fire what is due by that time, heard_ms, or put it
+ * back after a stall (wake.c). One iteration of libuv:
  *
  *   before 1.45                 from 1.45 on
  *   DRIVER, other timers        (UV_RUN_DEFAULT begins with the timers)

@@ -278,8 +278,7 @@ START_TEST(without_stalls_what_waits_is_heard_all_the_same)
 }
 END_TEST
 
-/* ---- Stalls in a row, and a machine that sleeps
- * ------------------------------ */
+/* ---- Stalls in a row, and a machine that sleeps -------------------------- */
 
 static const struct {
   const char *name;

@@ -30,13 +30,14 @@ debian_apt() {
     "$mirror $2 main" >apt/sources.list
   architecture=$3
   shift 3
-  for command in update "$*"; do
+  for words in update "$*"; do
     # shellcheck disable=SC2086 # several words
     apt-get -o APT::Architecture="$architecture" \
       -o APT::Architectures="$architecture" -o Dir::State="$PWD/apt" \
       -o Dir::State::status="$PWD/apt/status" -o Dir::Cache="$PWD/apt/cache" \
       -o Dir::Etc::sourcelist="$PWD/apt/sources.list" \
-      -o Dir::Etc::sourceparts=- $command
+      -o Dir::Etc::sourceparts=- $words ||
+      return
   done
 }
 
