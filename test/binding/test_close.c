@@ -350,6 +350,26 @@ START_TEST(an_idle_handle_that_others_close_is_not_started)
 }
 END_TEST
 
+/* The limits of a turn did not end this one. */
+START_TEST(a_turn_in_which_others_close_the_driver_is_not_cut)
+{
+  static test_timer_t timers[2];
+  size_t i;
+
+  open_wheel(10, 64);
+  (void)list_handles(handles, WHEEL_HANDLES);
+  closing_set = 1;
+  for (i = 0; i < LENGTH(timers); i++) {
+    begin_test_timer(&timers[i], 100, 0);
+    timers[i].then = close_set;
+  }
+  run_for(1000);
+  ck_assert_uint_eq(fired_in_all, 1);
+  ck_assert_uint_eq(stats_of_wheel().turns, 1);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 0);
+}
+END_TEST
+
 /* The walk finds them all closing. In some cases others closed the check. */
 START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says)
 {
@@ -460,6 +480,7 @@ main(void)
       EACH(a_wheel_whose_handles_others_have_closed_is_closing, moments),
       EACH(some_handles_that_others_close_leave_a_loop_that_sleeps, moments),
       TEST(an_idle_handle_that_others_close_is_not_started),
+      TEST(a_turn_in_which_others_close_the_driver_is_not_cut),
       {a_foreign_close_after_close_is_what_uv_is_closing_says, 2, 6},
       TEST(a_wheel_that_was_never_closed_can_be_left_without_its_loop),
       TEST(a_wheel_s_handles_are_distinguished_from_others),
