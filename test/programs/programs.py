@@ -12,7 +12,8 @@ import struct
 import subprocess
 import unittest
 
-PATIENCE_S = 15  # a call that blocks for longer has failed
+PATIENCE_S = 15  # a call of a socket that blocks for longer has failed
+LIMIT_S = 100  # and a test, or a row of one, that takes longer
 
 # What a program has done; the status is as a shell sees it.
 Result = collections.namedtuple("Result", "status out err")
@@ -30,6 +31,7 @@ def each(*rows):
         def run(self):
             for row in rows:
                 with self.subTest(row):
+                    signal.alarm(LIMIT_S)
                     try:
                         test(self, *(row if isinstance(row, tuple) else [row]))
                     finally:
@@ -90,6 +92,14 @@ def await_line(stream, part):
 
 class Case(unittest.TestCase):
     """Whatever a test leaves behind ends with it."""
+
+    def setUp(self):
+        signal.signal(signal.SIGALRM, self.give_up)
+        signal.alarm(LIMIT_S)
+        self.addCleanup(signal.alarm, 0)
+
+    def give_up(self, *_):
+        raise AssertionError(f"it takes more than {LIMIT_S} s")
 
     def start(self, variable, words="", **how):
         program = Program(variable, words, **how)
