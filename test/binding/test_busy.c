@@ -124,6 +124,46 @@ START_TEST(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter)
 }
 END_TEST
 
+/* ---- Repeats ------------------------------------------------------------- */
+
+static const struct {
+  uint64_t tick_ms;
+  uint64_t repeat_ms;
+  uint64_t takes_us; /* each iteration */
+  unsigned due;
+  unsigned least; /* of these have had a call */
+} repeats[] = {
+    {1, 10, 100, 1000, 1000},    {1, 10, 1000, 1000, 1000},
+    {10, 20, 100, 500, 500},     {10, 20, 1000, 500, 500},
+    {1, 100, 5000, 600, 600},    {10, 100, 5000, 600, 600},
+    {100, 100, 5000, 600, 600},  {1, 100, 20000, 600, 600},
+    {10, 100, 20000, 600, 600},  {100, 100, 20000, 600, 600},
+    {10, 100, 60000, 600, 600},  {100, 100, 60000, 600, 600},
+    {4000, 100, 5000, 600, 15},  {10, 100, 150000, 600, 400},
+    {10, 100, 240000, 600, 250},
+};
+
+/* P7. Scenarios 35 and 39. Once per tick or iteration, if these are longer than
+ * the repeat. The last one may come a tick, the wait and two iterations after
+ * its time. */
+START_TEST(a_loop_that_is_never_quiet_has_its_repeats)
+{
+  uint64_t tick_ms = repeats[_i].tick_ms, repeat_ms = repeats[_i].repeat_ms;
+  uint64_t more_ms =
+      tick_ms + wait_of(tick_ms) + 2 * repeats[_i].takes_us / 1000;
+  static test_timer_t timer;
+
+  open_wheel(tick_ms, 512);
+  begin_noise(repeats[_i].takes_us * 1000);
+  begin_test_timer(&timer, repeat_ms, repeat_ms);
+  run_for(repeats[_i].due * repeat_ms + more_ms);
+  ck_assert_uint_ge(timer.fired, repeats[_i].least);
+  ck_assert_uint_le(timer.fired, repeats[_i].due + more_ms / repeat_ms);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  end_noise();
+}
+END_TEST
+
 /* ---- Mass expiry --------------------------------------------------------- */
 
 #define MANY 50000u
@@ -364,6 +404,7 @@ main(void)
   const loop_test_t tests[] = {
       {in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter, 0,
        2 * LENGTH(busy)},
+      EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),
       TEST(uv_timers_that_block_prolong_the_wait_once),
       TEST(a_uv_timer_that_blocks_in_the_wait_lets_it_begin_anew),

@@ -312,6 +312,77 @@ START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
 }
 END_TEST
 
+/* ---- Beside a uv_timer_t ------------------------------------------------- */
+
+static uv_timer_t keeper;
+
+static void
+refresh_kept(uv_timer_t *timer)
+{
+  test_timer_refresh(timer->data);
+}
+
+static const struct {
+  const char *name;
+  bool is_in_io; /* else between iterations */
+  bool updates;
+} latenesses[] = {
+    {"between iterations", false, false},
+    {"in I/O", true, false},
+    {"in I/O that updates the time", true, true},
+};
+
+static uint64_t late_in_io_ms;
+
+static void
+block_in_io(uv_async_t *async)
+{
+  virtual_time_advance_ms(late_in_io_ms);
+  if (async->data != NULL)
+    uv_update_time(&loop);
+  uv_close((uv_handle_t *)async, NULL);
+}
+
+static void
+be_late(int row, uint64_t ms)
+{
+  static uv_async_t async;
+
+  if (!latenesses[row].is_in_io) {
+    virtual_time_advance_ms(ms);
+    return;
+  }
+  late_in_io_ms = ms;
+  ck_assert_int_eq(uv_async_init(&loop, &async, block_in_io), 0);
+  async.data = latenesses[row].updates ? &async : NULL;
+  ck_assert_int_eq(uv_async_send(&async), 0);
+}
+
+/* Scenario 38. It is due a millisecond before the tick of a timer of the wheel,
+ * which it refreshes. */
+START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
+{
+  static test_timer_t timer;
+  uint64_t late_ms, wait_ms;
+
+  open_wheel(10, 8);
+  test_timer_init(&timer);
+  ck_assert_int_eq(uv_timer_init(&loop, &keeper), 0);
+  keeper.data = &timer;
+  for (late_ms = 1; late_ms <= 250; late_ms++) {
+    uv_update_time(&loop);
+    test_timer_start(&timer, 1000, 0);
+    wait_ms = fires_at(timer.due_ms) - uv_now(&loop);
+    ck_assert_int_eq(uv_timer_start(&keeper, refresh_kept, wait_ms - 1, 0), 0);
+    run_for(wait_ms - 10);
+    be_late(_i, 10 + late_ms);
+    run_for(400);
+    require_in(latenesses[_i].name, timer.fired == 0);
+    test_timer_stop(&timer);
+  }
+}
+END_TEST
+
 /* ---- Timers of the loop beside it ---------------------------------------- */
 
 #define BESIDE 60u
@@ -391,6 +462,7 @@ main(void)
       TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
       {a_program_that_drives_the_loop_by_hand_has_no_stalls, 0,
        2 * LENGTH(by_hand)},
+      EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
       {in_late_iterations_no_timer_overtakes_one_of_the_loop, 0, 2},
   };
 

@@ -40,7 +40,39 @@ at_every_hand(const shape_t *shape,
   }                                   \
   END_TEST
 
-/* ---- Expiry -------------------------------------------------------------- */
+/* ---- One entry ----------------------------------------------------------- */
+
+static void
+expire_alone(core_t *core, const shape_t *shape, uint64_t start_ms)
+{
+  uint64_t delays[MAX_DELAYS], now_ms = start_ms;
+  size_t i, count = boundary_delays(shape, ROUNDS, delays);
+  uvwheel_entry_t entry;
+
+  for (i = 0; i < count; i++) {
+    uint64_t tick_ms = tick_ms_after(shape->tick_ms, now_ms + delays[i]);
+    insert(core, &entry, now_ms + delays[i]);
+    ck_assert_uint_eq(uvwheel__core_next_ms(core), tick_ms);
+    expect_none(core, now_ms);
+    ck_assert_uint_eq(uvwheel__core_next_ms(core), tick_ms);
+    expect_none(core, tick_ms - 1);
+    ck_assert_uint_eq(uvwheel__core_next_ms(core), tick_ms);
+    expect_only(core, tick_ms, &entry);
+    ck_assert_uint_eq(uvwheel__core_next_ms(core), UINT64_MAX);
+    /* The next one starts from the same position of the hand. */
+    now_ms += ROUNDS * shape->slots * shape->tick_ms;
+    now_ms += shape->slots * shape->tick_ms;
+    expect_none(core, now_ms);
+  }
+  ck_assert_uint_eq(core->stats.examined, count);
+  ck_assert_uint_eq(core->stats.rescheduled, 0);
+}
+
+/* P1 */
+AT_EVERY_HAND(an_entry_expires_exactly_at_the_first_tick_after_it_is_due,
+              expire_alone)
+
+/* ---- Several entries ----------------------------------------------------- */
 
 static void
 expire_together(core_t *core, const shape_t *shape, uint64_t now_ms)
@@ -376,6 +408,7 @@ int
 main(void)
 {
   const loop_test_t tests[] = {
+      EACH(an_entry_expires_exactly_at_the_first_tick_after_it_is_due, shapes),
       EACH(the_hand_wakes_once_for_each_tick_at_which_something_is_due, shapes),
       EACH(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
            shapes),
