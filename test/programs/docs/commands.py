@@ -70,6 +70,7 @@ COMMANDS = {
     "meson compile -C build/dev": "meson compile -C build/dev test_turns",
     "meson test -C build/dev": "meson test -C build/dev turns",
     "meson test -C build/dev turns": ITSELF,
+    "meson test -C build/dev example_servers --test-args='-k idlest'": ITSELF,
     "test/mutate 'a walk leaves a draw'": ITSELF,
     "test/run": Job("tests"),
     "test/run --far": "test/run --list",
