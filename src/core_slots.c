@@ -56,63 +56,51 @@ uvwheel__core_vacate(core_t *core, uint64_t slot_index)
 
 /* ---- The next tick ------------------------------------------------------ */
 
-/* Returns the first tick at which a slot of a word wants a pass. Its bits are
- * rotated into the order in which the hand meets the slots, from `first` on. In
- * that order the first slot whose pass is within this round, which ends at
- * `end`, has the earliest pass of the word. */
-static uint64_t
-search_word(core_t *core, uint64_t word, uint64_t first, uint64_t end)
+/* Raises a word's bound to the first tick at which one of its slots wants a
+ * pass, if the bound is within this round. The word's bits are rotated into the
+ * order in which the hand meets the slots, from `first` on. In that order the
+ * first slot whose pass is within the round has the earliest pass of the word.
+ */
+static NOINLINE void
+search_word(core_t *core, uint64_t word, uint64_t first)
 {
   uint64_t bits = core->occupied[word], soonest = NEVER;
+  uint64_t round_end = core->hand + core->slot_mask + 1;
 
   bits = bits >> first | bits << (-first % 64);
-  for (; bits != 0; bits &= bits - 1) {
+  if (core->soonest[word] > round_end)
+    return;
+  for (; bits != 0 && soonest > round_end; bits &= bits - 1) {
     uint64_t slot_index = 64 * word + (first + lowest_bit(bits)) % 64;
     slot_t *slot = &core->slots[slot_index];
     if (is_slot_empty(slot))
       uvwheel__core_vacate(core, slot_index);
     else
       soonest = min_of(soonest, slot->next_pass);
-    if (soonest <= end)
-      break;
   }
-  return soonest;
+  core->soonest[word] = soonest;
 }
 
-/* Searches some words, in the order of the hand, for a pass that is earlier
- * than `next`; a word whose bound is beyond this round is not searched. Returns
- * the tick of that pass, or of the earliest bound, or `next`. */
-static uint64_t
-search_words(core_t *core, uint64_t word, uint64_t stop, uint64_t end,
-             uint64_t next)
-{
-  for (; word < stop; word++) {
-    if (LIKELY(core->soonest[word] >= next))
-      continue;
-    if (core->soonest[word] <= end)
-      core->soonest[word] = search_word(core, word, 0, end);
-    if (core->soonest[word] <= end)
-      return core->soonest[word];
-    next = min_of(next, core->soonest[word]);
-  }
-  return next;
-}
-
-/* The word that the hand is in comes first: some of its slots are the last of
- * the round. Goes on until no other word can have an earlier pass. */
+/* The words are searched in the order of the hand, until one has a pass in this
+ * round; a word whose bound is beyond `next` is not. The hand's own word comes
+ * first: some of its slots are the last of the round. */
 uint64_t
 uvwheel__core_find_next_tick(core_t *core)
 {
-  uint64_t tick = core->hand + 1, mask = core->slot_mask;
-  uint64_t end = core->hand + mask + 1, word = (tick & mask) / 64;
-  uint64_t next = core->soonest[word];
+  const uint64_t mask = core->slot_mask, *soonest = core->soonest;
+  uint64_t tick = core->hand + 1, first = (tick & mask) / 64, word = first;
+  uint64_t next = NEVER;
 
-  if (next <= end)
-    next = core->soonest[word] = search_word(core, word, tick & mask & 63, end);
-  if (next > (tick | 63))
-    next = search_words(core, word + 1, (mask + 64) / 64, end, next);
-  if (next > (tick | mask))
-    next = search_words(core, 0, word, end, next);
+  do {
+    if (UNLIKELY(soonest[word] < next)) {
+      uint64_t bit = word == first ? tick & mask & 63 : 0;
+      search_word(core, word, bit);
+      next = min_of(next, soonest[word]);
+      if (soonest[word] - tick <= (word == first ? 63 - bit : mask))
+        break;
+    }
+    word = (word + 1) & (mask / 64);
+  } while (word != first);
   MUST_HOLD(next > core->hand);
   return next;
 }

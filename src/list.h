@@ -129,12 +129,8 @@ is_linked(const uvwheel_link_t *link)
          link->next->prev == link && link->prev->next == link;
 }
 
-static inline void
-check_linked(const struct core_s *core, const uvwheel_link_t *link)
-{
-  if (!is_linked(link))
-    uvwheel__core_misuse(core, link);
-}
+#define check_linked(core, link) \
+  (is_linked(link) ? (void)0 : uvwheel__core_misuse(core, link))
 
 /* The links of a list up to this one are right. */
 static inline void

@@ -47,15 +47,12 @@ call_first(uvwheel_state_t *state, int status)
 }
 
 /* A request that is posted meanwhile waits for the next call, so that one that
- * posts itself cannot keep the loop from polling. If that call begins with
- * requests that were left, the wake-up of newer ones is used up; so it takes
- * those before it returns. */
+ * posts itself cannot keep the loop from polling. */
 void
 uvwheel__on_post(uv_async_t *async)
 {
   uvwheel_state_t *state = CONTAINER_OF(async, uvwheel_state_t, mailbox.async);
   uint64_t budget = state->options.turn_budget;
-  bool were_left = state->mailbox.taken != NULL;
   batch_t batch;
 
   (void)take(state);
@@ -66,9 +63,7 @@ uvwheel__on_post(uv_async_t *async)
       break;
   }
   (void)uvwheel__read_clock(state, &batch);
-  if (were_left)
-    (void)take(state);
-  if (state->mailbox.taken != NULL && !IS_CLOSING(*async))
+  if (take(state) && !IS_CLOSING(*async))
     (void)uv_async_send(async);
 }
 

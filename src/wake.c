@@ -31,14 +31,17 @@
 
 /* While a stall still gives time, timers that it has put back are waiting: then
  * a lesser one does not take its place. */
-static NOINLINE void
-write_stall_down(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
+void
+uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
 {
   uvwheel_stats_t *stats = &state->core.stats;
   wake_t *wake = &state->wake;
-  uint64_t back_ms = add_ms(late_ms, min_of(late_ms, MAX_GRACE_MS));
+  uint64_t back_ms;
 
-  MUST_HOLD(back_ms > late_ms);
+  wake->awaited_ms = now_ms;
+  if (LIKELY(late_ms <= state->stall_ms) || state->core.active == 0)
+    return;
+  back_ms = add_ms(late_ms, min_of(late_ms, MAX_GRACE_MS));
   stats->stalls++;
   stats->stall_sum_ms += late_ms;
   stats->stall_max_ms = max_of(stats->stall_max_ms, late_ms);
@@ -47,14 +50,6 @@ write_stall_down(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
     wake->put_back_ms = back_ms;
     wake->gives_until_ms = add_ms(now_ms, back_ms);
   }
-}
-
-void
-uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
-{
-  state->wake.awaited_ms = now_ms;
-  if (UNLIKELY(late_ms > state->stall_ms) && state->core.active != 0)
-    write_stall_down(state, now_ms, late_ms);
 }
 
 /* ---- The driver ---------------------------------------------------------- */

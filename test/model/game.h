@@ -55,7 +55,6 @@ typedef struct mail_s {
   uint64_t expected; /* and how many more it has to call back             */
   unsigned left;     /* of those that the loop has taken                  */
   bool is_fresh;     /* it has called none yet                            */
-  bool were_left;    /* it began with some that were left                 */
   bool is_time_over; /* after the last one                                */
 } mail_t;
 

@@ -99,8 +99,6 @@ on_posted(uvwheel_post_t *post, int status)
     require(is_mailbox_open() && game.mail.allowed > 0);
     game.mail.allowed--;
     game.mail.expected -= game.mail.expected > 0;
-    if (game.mail.is_fresh)
-      game.mail.were_left = game.mail.left > 0;
     if (game.mail.left == 0)
       game.mail.left = game.mail.count + 1;
     game.mail.left--;
@@ -118,8 +116,8 @@ on_posted(uvwheel_post_t *post, int status)
   }
   operate_inside();
   game.mail.is_time_over = is_time_over();
-  /* After what was left the loop takes what waits, for its next call. */
-  if (game.mail.were_left && game.mail.left == 0)
+  /* At the end the loop takes what waits by then, for its next call. */
+  if (game.mail.left == 0)
     game.mail.left = game.mail.count;
 }
 
