@@ -130,9 +130,7 @@ static struct {
     .sizes = {1000, 10000, 100000, MILLION}, .size_count = 4, .repetitions = 5};
 
 /* Does the name begin with one of the words of the list? NULL lists all. */
-static int
-listed(const char *list, const char *name)
-{
+static int listed(const char *list, const char *name) {
   while (list != NULL && *list != '\0') {
     size_t length = strcspn(list, ",");
 
@@ -143,27 +141,21 @@ listed(const char *list, const char *name)
   return list == NULL;
 }
 
-int
-bench_wanted(enum row row)
-{
+int bench_wanted(enum row row) {
   return listed(options.only, bench_rows[row].name);
 }
 
 /* ---- Running ----------------------------------------------------------- */
 
-static int
-takes_part(const struct known_workload *workload,
-           const struct known_rival *known)
-{
+static int takes_part(const struct known_workload *workload,
+                      const struct known_rival *known) {
   const struct rival *rival = known->rival;
 
   return rival != NULL && listed(options.rivals, known->name) &&
          (rival->traits & workload->traits) == workload->traits;
 }
 
-static int
-workload_wanted(const struct known_workload *workload, size_t n)
-{
+static int workload_wanted(const struct known_workload *workload, size_t n) {
   if (n > workload->most ||
       (options.is_quick && workload->run == workload_messages))
     return 0;
@@ -173,10 +165,9 @@ workload_wanted(const struct known_workload *workload, size_t n)
   return 0;
 }
 
-static void
-print_result(const struct rival *rival, size_t n, unsigned long repetition,
-             const struct result *result)
-{
+static void print_result(const struct rival *rival, size_t n,
+                         unsigned long repetition,
+                         const struct result *result) {
   for (enum row row = 0; row < ROW_COUNT; row++)
     if (result->count[row] > 0 && bench_wanted(row))
       printf("%s,%s,%zu,%lu,%.6g,%s\n", rival->name, bench_rows[row].name, n,
@@ -187,9 +178,7 @@ print_result(const struct rival *rival, size_t n, unsigned long repetition,
 
 static size_t begun; /* workloads, each with each number of timers */
 
-static size_t
-count_wanted(void)
-{
+static size_t count_wanted(void) {
   size_t count = 0;
 
   for (size_t i = 0; i < options.size_count; i++)
@@ -199,10 +188,9 @@ count_wanted(void)
 }
 
 /* On a terminal one line that is written over, else one line per workload. */
-static void
-show_progress(const struct known_workload *workload, const struct rival *rival,
-              size_t n, unsigned long repetition)
-{
+static void show_progress(const struct known_workload *workload,
+                          const struct rival *rival, size_t n,
+                          unsigned long repetition) {
   static size_t shown;
   const char *name = bench_rows[workload->first].name;
 
@@ -216,10 +204,9 @@ show_progress(const struct known_workload *workload, const struct rival *rival,
   shown = begun;
 }
 
-static void
-run_once(const struct known_workload *workload, const struct rival *rival,
-         const struct orders *orders, unsigned long repetition)
-{
+static void run_once(const struct known_workload *workload,
+                     const struct rival *rival, const struct orders *orders,
+                     unsigned long repetition) {
   struct result result = {{0}, {0}};
 
   show_progress(workload, rival, orders->n, repetition);
@@ -227,9 +214,8 @@ run_once(const struct known_workload *workload, const struct rival *rival,
   print_result(rival, orders->n, repetition, &result);
 }
 
-static void
-run_workload(const struct known_workload *workload, const struct orders *orders)
-{
+static void run_workload(const struct known_workload *workload,
+                         const struct orders *orders) {
   begun++;
   for (unsigned long i = 1; i <= options.repetitions; i++)
     for (size_t j = 0; j < RIVAL_COUNT; j++)
@@ -237,9 +223,7 @@ run_workload(const struct known_workload *workload, const struct orders *orders)
         run_once(workload, rivals[j].rival, orders, i);
 }
 
-static void
-run_size(size_t n)
-{
+static void run_size(size_t n) {
   struct orders orders;
 
   orders_make(&orders, n);
@@ -252,9 +236,7 @@ run_size(size_t n)
 /* ---- Setting up -------------------------------------------------------- */
 
 /* The last core: the first one serves most interrupts. */
-static void
-bind_to_core(void)
-{
+static void bind_to_core(void) {
   cpu_set_t set;
   size_t core = 0;
 
@@ -269,9 +251,8 @@ bind_to_core(void)
     bench_die("cannot run on core %zu", core);
 }
 
-static unsigned long
-number(const char *text, unsigned long least, unsigned long most, char **end)
-{
+static unsigned long number(const char *text, unsigned long least,
+                            unsigned long most, char **end) {
   unsigned long value;
 
   errno = 0;
@@ -281,9 +262,8 @@ number(const char *text, unsigned long least, unsigned long most, char **end)
   return value;
 }
 
-static unsigned long
-whole_number(const char *text, unsigned long least, unsigned long most)
-{
+static unsigned long whole_number(const char *text, unsigned long least,
+                                  unsigned long most) {
   char *end;
   unsigned long value = number(text, least, most, &end);
 
@@ -292,9 +272,7 @@ whole_number(const char *text, unsigned long least, unsigned long most)
   return value;
 }
 
-static void
-read_sizes(const char *text)
-{
+static void read_sizes(const char *text) {
   char *end;
 
   options.size_count = 0;
@@ -310,9 +288,7 @@ read_sizes(const char *text)
   }
 }
 
-static void
-read_options(int argc, char **argv)
-{
+static void read_options(int argc, char **argv) {
   static const struct option known[] = {
       {"n", required_argument, NULL, 'n'},
       {"quick", no_argument, NULL, 'q'},
@@ -341,9 +317,7 @@ read_options(int argc, char **argv)
     bench_die("unknown argument '%s', see bench/run --help", argv[optind]);
 }
 
-static size_t
-most_timers(void)
-{
+static size_t most_timers(void) {
   size_t most = 0;
 
   for (size_t i = 0; i < options.size_count; i++)
@@ -352,9 +326,7 @@ most_timers(void)
   return most;
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   read_options(argc, argv);
   bind_to_core();
   arena_make(most_timers());

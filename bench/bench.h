@@ -32,9 +32,7 @@ extern const uint32_t *bench_rearm_ms;
 /* From here on timers that fire are started again, with this timeout. */
 void bench_rearm_always(uint32_t ms);
 
-static inline uint64_t
-bench_next_rearm_ms(void)
-{
+static inline uint64_t bench_next_rearm_ms(void) {
   return bench_rearm_ms[bench_fired % BENCH_REARMS];
 }
 
@@ -93,8 +91,8 @@ struct rival {
 /* The loop around each operation, for all rivals. The operation is inlined in
  * it, so that no call by pointer is measured. */
 __attribute__((always_inline)) static inline void
-bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
-{
+bench_each(const uint32_t *order, size_t count,
+           void (*operation)(void *timer)) {
   char *base = bench_arena.base;
   size_t stride = bench_arena.stride;
 
@@ -104,23 +102,21 @@ bench_each(const uint32_t *order, size_t count, void (*operation)(void *timer))
 
 /* Defines an operation on many timers, NAME, by the one on one timer, NAME_one.
  */
-#define BENCH_OPERATION(NAME)                           \
-  static void NAME(const uint32_t *order, size_t count) \
-  {                                                     \
-    bench_each(order, count, NAME##_one);               \
+#define BENCH_OPERATION(NAME)                             \
+  static void NAME(const uint32_t *order, size_t count) { \
+    bench_each(order, count, NAME##_one);                 \
   }
 
 /* Those that every rival has. */
-#define BENCH_OPERATIONS                  \
-  static void stop_start_one(void *timer) \
-  {                                       \
-    stop_one(timer);                      \
-    start_one(timer);                     \
-  }                                       \
-  BENCH_OPERATION(init)                   \
-  BENCH_OPERATION(start)                  \
-  BENCH_OPERATION(refresh)                \
-  BENCH_OPERATION(stop)                   \
+#define BENCH_OPERATIONS                    \
+  static void stop_start_one(void *timer) { \
+    stop_one(timer);                        \
+    start_one(timer);                       \
+  }                                         \
+  BENCH_OPERATION(init)                     \
+  BENCH_OPERATION(start)                    \
+  BENCH_OPERATION(refresh)                  \
+  BENCH_OPERATION(stop)                     \
   BENCH_OPERATION(stop_start)
 
 /* Their lines in the table. */

@@ -16,24 +16,18 @@
 
 static uint64_t clock_ns = 1000u * (uint64_t)NS_PER_S;
 
-void
-clock_move_ms(uint64_t step_ms)
-{
+void clock_move_ms(uint64_t step_ms) {
   clock_ns += step_ms * NS_PER_MS;
 }
 
-uint64_t
-clock_cpu_ns(void)
-{
+uint64_t clock_cpu_ns(void) {
   struct timespec now;
 
   syscall(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now);
   return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-int
-clock_gettime(clockid_t id, struct timespec *now)
-{
+int clock_gettime(clockid_t id, struct timespec *now) {
   if (id == CLOCK_PROCESS_CPUTIME_ID || id == CLOCK_THREAD_CPUTIME_ID)
     return (int)syscall(SYS_clock_gettime, id, now);
   clock_ns++; /* libev waits until it is after the due time, not at it */
@@ -42,9 +36,7 @@ clock_gettime(clockid_t id, struct timespec *now)
   return 0;
 }
 
-int
-gettimeofday(struct timeval *restrict now, void *restrict zone)
-{
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
   struct timespec time;
 
   (void)zone;
@@ -56,10 +48,8 @@ gettimeofday(struct timeval *restrict now, void *restrict zone)
 
 /* In virtual time, too, each poll is a system call, which costs what it does in
  * a server; but it does not wait. */
-int
-epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
-            int timeout_ms, const sigset_t *mask)
-{
+int epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
+                int timeout_ms, const sigset_t *mask) {
   int ready;
 
   /* The kernel's signal set has one bit per signal. */
@@ -73,9 +63,7 @@ epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
   return ready;
 }
 
-int
-epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
-           int timeout_ms)
-{
+int epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
+               int timeout_ms) {
   return epoll_pwait(epoll_fd, events, max_events, timeout_ms, NULL);
 }

@@ -14,19 +14,15 @@
 #define FAR_MS 3600000u
 
 /* Starts timers that are idle. */
-static void
-start(const struct rival *rival, const uint32_t *order, size_t count,
-      uint64_t timeout_ms)
-{
+static void start(const struct rival *rival, const uint32_t *order,
+                  size_t count, uint64_t timeout_ms) {
   rival->can->set_times(timeout_ms, 0);
   rival->can->start(order, count);
 }
 
 /* Nothing but timers that are at least 50 s away. */
-void
-workload_rest(const struct rival *rival, const struct orders *orders,
-              struct result *result)
-{
+void workload_rest(const struct rival *rival, const struct orders *orders,
+                   struct result *result) {
   uint64_t begin;
 
   open_rival(rival, orders);
@@ -41,10 +37,8 @@ workload_rest(const struct rival *rival, const struct orders *orders,
 
 /* All are due at the same time. Each iteration of the loop takes 1 ms of
  * virtual time. */
-void
-workload_burst(const struct rival *rival, const struct orders *orders,
-               struct result *result)
-{
+void workload_burst(const struct rival *rival, const struct orders *orders,
+                    struct result *result) {
   double longest = 0;
 
   open_rival(rival, orders);
@@ -67,17 +61,15 @@ workload_burst(const struct rival *rival, const struct orders *orders,
 /* ---- One iteration of the loop ------------------------------------------- */
 
 /* Starts timers of about an hour, each at a time of its own. */
-static void
-start_far(const struct rival *rival, const uint32_t *order, size_t count)
-{
+static void start_far(const struct rival *rival, const uint32_t *order,
+                      size_t count) {
   for (size_t i = 0; i < count; i++)
     start(rival, order + i, 1, FAR_MS + i * FAR_MS / count);
 }
 
 /* Iterations in which nothing is due, 1 ms apart. */
-static void
-measure_nothing_due(const struct rival *rival, struct result *result)
-{
+static void measure_nothing_due(const struct rival *rival,
+                                struct result *result) {
   uint64_t begin;
 
   rival->can->iterate();
@@ -91,10 +83,8 @@ measure_nothing_due(const struct rival *rival, struct result *result)
 }
 
 /* The loop sleeps until a timer fires, which starts anew. */
-static void
-measure_one_due(const struct rival *rival, struct result *result,
-                const uint32_t *timer)
-{
+static void measure_one_due(const struct rival *rival, struct result *result,
+                            const uint32_t *timer) {
   uint64_t begin;
 
   bench_rearm_always(PERIOD_MS);
@@ -111,10 +101,8 @@ measure_one_due(const struct rival *rival, struct result *result,
 
 /* A timer is started and fires; then the loop looks for the next one, which is
  * far away. */
-static void
-measure_one_due_far(const struct rival *rival, struct result *result,
-                    const uint32_t *timer)
-{
+static void measure_one_due_far(const struct rival *rival,
+                                struct result *result, const uint32_t *timer) {
   uint64_t begin = clock_cpu_ns();
 
   for (size_t i = 0; i < FAR_ITERATIONS; i++) {
@@ -127,10 +115,8 @@ measure_one_due_far(const struct rival *rival, struct result *result,
 
 /* One iteration of the loop, while all timers are pending and none is due;
  * while only one is pending, and due; and while all others are far away. */
-void
-workload_iterations(const struct rival *rival, const struct orders *orders,
-                    struct result *result)
-{
+void workload_iterations(const struct rival *rival, const struct orders *orders,
+                         struct result *result) {
   const uint32_t *order = orders->shuffled[0];
 
   open_rival(rival, orders);

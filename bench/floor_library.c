@@ -5,9 +5,7 @@
 
 #include "bench.h"
 
-void
-floor_touch(void *timer)
-{
+void floor_touch(void *timer) {
   uint64_t *word = timer;
 
   ++*word;

@@ -26,17 +26,13 @@ static struct orders orders;
 
 /* ---- What is counted ----------------------------------------------------- */
 
-static void
-expire(const uint32_t *order, size_t count)
-{
+static void expire(const uint32_t *order, size_t count) {
   (void)order, (void)count;
   can->run(WEEK_MS + 1000);
 }
 
 /* Iterations of the loop in which nothing is due. */
-static void
-iterate(const uint32_t *order, size_t count)
-{
+static void iterate(const uint32_t *order, size_t count) {
   (void)order;
   for (size_t i = 0; i < count; i++) {
     clock_move_ms(1);
@@ -45,17 +41,13 @@ iterate(const uint32_t *order, size_t count)
 }
 
 /* Iterations of the loop in which a timer fires that starts anew. */
-static void
-fire(const uint32_t *order, size_t count)
-{
+static void fire(const uint32_t *order, size_t count) {
   (void)order;
   can->run(count * PERIOD_MS);
 }
 
 /* A timer is started and fires; then the loop looks for the next one. */
-static void
-start_and_fire(const uint32_t *order, size_t count)
-{
+static void start_and_fire(const uint32_t *order, size_t count) {
   for (size_t i = 0; i < count; i++) {
     can->set_times(PERIOD_MS, 0);
     can->start(order, 1);
@@ -63,9 +55,7 @@ start_and_fire(const uint32_t *order, size_t count)
   }
 }
 
-static void
-fire_soonest(const uint32_t *order, size_t count)
-{
+static void fire_soonest(const uint32_t *order, size_t count) {
   (void)order;
   if (can->fire_soonest == NULL)
     bench_die("the rival cannot");
@@ -75,29 +65,22 @@ fire_soonest(const uint32_t *order, size_t count)
 
 /* The command line of callgrind names it, with what the compiler appends. */
 __attribute__((noinline)) static void
-measured(operation_fn operate, const uint32_t *order, size_t count)
-{
+measured(operation_fn operate, const uint32_t *order, size_t count) {
   operate(order, count);
 }
 
-static void
-measure(operation_fn operate, const uint32_t *order, size_t count)
-{
+static void measure(operation_fn operate, const uint32_t *order, size_t count) {
   measured(operate, order, count);
   printf("%zu\n", count);
 }
 
 /* ---- Before it ----------------------------------------------------------- */
 
-static void
-start_none(void)
-{
+static void start_none(void) {
 }
 
 /* Connections come for 10 s, as in the benchmark. */
-static void
-start_over_10_s(uint64_t repeat_ms)
-{
+static void start_over_10_s(uint64_t repeat_ms) {
   size_t batch = orders.n / 100;
 
   can->set_times(BENCH_TIMEOUT_MS, repeat_ms);
@@ -108,21 +91,15 @@ start_over_10_s(uint64_t repeat_ms)
   }
 }
 
-static void
-start_all(void)
-{
+static void start_all(void) {
   start_over_10_s(0);
 }
 
-static void
-start_repeating(void)
-{
+static void start_repeating(void) {
   start_over_10_s(BENCH_TIMEOUT_MS);
 }
 
-static void
-start_within(uint64_t least_ms, size_t span_ms)
-{
+static void start_within(uint64_t least_ms, size_t span_ms) {
   uint64_t seed = 362436069;
 
   for (size_t i = 1; i < orders.n; i++) {
@@ -132,22 +109,16 @@ start_within(uint64_t least_ms, size_t span_ms)
 }
 
 /* All but the first. */
-static void
-start_far(void)
-{
+static void start_far(void) {
   start_within(FAR_MS, FAR_MS);
 }
 
-static void
-start_week(void)
-{
+static void start_week(void) {
   start_within(1, WEEK_MS);
 }
 
 /* The first one, which will start again and again. */
-static void
-start_one(void)
-{
+static void start_one(void) {
   bench_rearm_always(PERIOD_MS);
   can->set_times(PERIOD_MS, 0);
   can->start(orders.ordered, 1);
@@ -156,9 +127,7 @@ start_one(void)
 
 /* ---- The operations ------------------------------------------------------ */
 
-static void
-operate(const char *name)
-{
+static void operate(const char *name) {
   const struct {
     const char *name;
     void (*before)(void);
@@ -192,9 +161,7 @@ operate(const char *name)
   bench_die("%s: no such operation", name);
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   const struct rival *rival = NULL;
   size_t n;
 

@@ -17,9 +17,7 @@ uint64_t bench_fired;
 const uint32_t *bench_rearm_ms;
 struct arena bench_arena;
 
-void
-bench_rearm_always(uint32_t ms)
-{
+void bench_rearm_always(uint32_t ms) {
   static uint32_t rearms_ms[BENCH_REARMS];
 
   for (size_t i = 0; i < BENCH_REARMS; i++)
@@ -27,9 +25,7 @@ bench_rearm_always(uint32_t ms)
   bench_rearm_ms = rearms_ms;
 }
 
-void
-bench_die(const char *format, ...)
-{
+void bench_die(const char *format, ...) {
   va_list arguments;
 
   va_start(arguments, format);
@@ -40,9 +36,7 @@ bench_die(const char *format, ...)
   exit(1);
 }
 
-void
-arena_make(size_t n)
-{
+void arena_make(size_t n) {
   size_t bytes = n * CONNECTION_BYTES;
   char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -56,24 +50,18 @@ arena_make(size_t n)
 }
 
 /* xorshift64*, from a fixed seed. */
-static uint64_t
-next_random(uint64_t *state)
-{
+static uint64_t next_random(uint64_t *state) {
   *state ^= *state >> 12;
   *state ^= *state << 25;
   *state ^= *state >> 27;
   return *state * 2685821657736338717u;
 }
 
-uint32_t
-random_below(uint64_t *state, size_t bound)
-{
+uint32_t random_below(uint64_t *state, size_t bound) {
   return (uint32_t)((next_random(state) >> 32) * bound >> 32);
 }
 
-static uint32_t *
-new_order(size_t n)
-{
+static uint32_t *new_order(size_t n) {
   uint32_t *order = malloc(n * sizeof(*order));
 
   if (order == NULL)
@@ -83,9 +71,7 @@ new_order(size_t n)
   return order;
 }
 
-static void
-shuffle(uint32_t *order, size_t n, uint64_t *state)
-{
+static void shuffle(uint32_t *order, size_t n, uint64_t *state) {
   for (size_t i = n - 1; i > 0; i--) {
     size_t j = random_below(state, i + 1);
     uint32_t swap = order[i];
@@ -95,9 +81,7 @@ shuffle(uint32_t *order, size_t n, uint64_t *state)
   }
 }
 
-void
-orders_make(struct orders *orders, size_t n)
-{
+void orders_make(struct orders *orders, size_t n) {
   uint64_t state = 88172645463325252u;
 
   orders->n = n;
@@ -111,9 +95,7 @@ orders_make(struct orders *orders, size_t n)
     orders->random[i] = random_below(&state, n);
 }
 
-void
-orders_free(struct orders *orders)
-{
+void orders_free(struct orders *orders) {
   free(orders->ordered);
   free(orders->shuffled[0]);
   free(orders->shuffled[1]);

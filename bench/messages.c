@@ -50,9 +50,7 @@ static struct side sides[2];
 static char bytes[BYTES];
 static int echoed;
 
-static int
-no_error(int result)
-{
+static int no_error(int result) {
   if (result < 0)
     bench_die("a connection failed");
   return result;
@@ -60,16 +58,14 @@ no_error(int result)
 
 /* ---- The server ---------------------------------------------------------- */
 
-static void
-on_buffer_wanted(uv_handle_t *tcp, size_t suggested, uv_buf_t *buffer)
-{
+static void on_buffer_wanted(uv_handle_t *tcp, size_t suggested,
+                             uv_buf_t *buffer) {
   (void)tcp, (void)suggested;
   *buffer = uv_buf_init(bytes, BYTES);
 }
 
-static void
-on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
-{
+static void on_read(uv_stream_t *stream, ssize_t length,
+                    const uv_buf_t *buffer) {
   const struct side *side = stream->data;
   uint32_t index = (uint32_t)((struct connection *)stream - connections);
   uv_buf_t echo = uv_buf_init(buffer->base, BYTES);
@@ -87,9 +83,7 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 
 /* Closed by a reset, a peer's socket leaves no port waiting. Neighbours belong
  * to different sides. */
-static void
-connect_all(void)
-{
+static void connect_all(void) {
   const struct linger reset = {.l_onoff = 1};
   struct sockaddr_in address = {.sin_family = AF_INET,
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -114,9 +108,7 @@ connect_all(void)
   close(listener);
 }
 
-static void
-make_orders(const struct orders *orders)
-{
+static void make_orders(const struct orders *orders) {
   for (size_t i = 0; i < 2 * orders->n; i++) {
     uint32_t index = orders->shuffled[i / orders->n][i % orders->n];
     struct side *side = &sides[index % 2];
@@ -128,9 +120,7 @@ make_orders(const struct orders *orders)
 }
 
 /* Two descriptors for each connection. Returns whether they are allowed. */
-static int
-get_descriptors(void)
-{
+static int get_descriptors(void) {
   static int told;
   struct rlimit limit;
 
@@ -148,9 +138,7 @@ get_descriptors(void)
 /* ---- What is measured ---------------------------------------------------- */
 
 /* Returns the CPU time of the loop. Time passes only for timers. */
-static double
-serve_block(struct side *side)
-{
+static double serve_block(struct side *side) {
   uint64_t sum = 0;
 
   for (size_t i = 0; i < BLOCK; i++) {
@@ -171,18 +159,15 @@ serve_block(struct side *side)
   return (double)sum;
 }
 
-static int
-compare(const void *one, const void *other)
-{
+static int compare(const void *one, const void *other) {
   double difference = *(const double *)one - *(const double *)other;
 
   return (difference > 0) - (difference < 0);
 }
 
 /* Of all pairs the middle half counts. */
-static void
-measure(struct side *timed, struct side *plain, struct result *result)
-{
+static void measure(struct side *timed, struct side *plain,
+                    struct result *result) {
   double added[PAIRS], without = 0;
 
   for (unsigned i = 0; i < WARM_UP + PAIRS; i++) {
@@ -202,10 +187,8 @@ measure(struct side *timed, struct side *plain, struct result *result)
 
 /* In the next repetition the timers belong to the other side: the connections
  * of one may have better places in memory. */
-void
-workload_messages(const struct rival *rival, const struct orders *orders,
-                  struct result *result)
-{
+void workload_messages(const struct rival *rival, const struct orders *orders,
+                       struct result *result) {
   static const struct rival *first;
   static unsigned repetition;
   struct side *timed, *plain;

@@ -15,9 +15,7 @@ static int (*refresh_libuv)(uv_timer_t *timer);
 static uint64_t (*stamp)(const uv_loop_t *loop);
 static unsigned long per_message;
 
-__attribute__((constructor)) static void
-find(void)
-{
+__attribute__((constructor)) static void find(void) {
   const char *text = getenv("REFRESHES");
 
   per_message = text != NULL ? strtoul(text, NULL, 10) : 2;
@@ -27,9 +25,7 @@ find(void)
 }
 
 /* How many are due at one of the server's two calls. */
-static unsigned long
-due(void)
-{
+static unsigned long due(void) {
   static unsigned long halves;
   unsigned long count;
 
@@ -39,18 +35,14 @@ due(void)
   return count;
 }
 
-int
-uvwheel_timer_refresh(uvwheel_timer_t *timer)
-{
+int uvwheel_timer_refresh(uvwheel_timer_t *timer) {
   for (unsigned long i = due(); i > 0; i--)
     refresh_wheel(timer);
   return 0;
 }
 
 /* libuv itself calls this when a timer with a repeat has fired. */
-int
-uv_timer_again(uv_timer_t *timer)
-{
+int uv_timer_again(uv_timer_t *timer) {
   if (!uv_is_active((uv_handle_t *)timer))
     return refresh_libuv(timer);
   for (unsigned long i = due(); i > 0; i--)
@@ -59,9 +51,7 @@ uv_timer_again(uv_timer_t *timer)
 }
 
 /* Of the stamp of --timer sweep this is what takes time. */
-uint64_t
-uv_now(const uv_loop_t *loop)
-{
+uint64_t uv_now(const uv_loop_t *loop) {
   for (unsigned long i = due(); i > 1; i--)
     stamp(loop);
   return stamp(loop);

@@ -7,15 +7,11 @@
 #include "bench.h"
 #include "libuv_loop.h"
 
-static void
-touch(const uint32_t *order, size_t count)
-{
+static void touch(const uint32_t *order, size_t count) {
   bench_each(order, count, floor_touch);
 }
 
-static void
-nothing(void)
-{
+static void nothing(void) {
 }
 
 static const struct operations operations = {

@@ -20,47 +20,35 @@ static struct timer slots[SLOTS];
 static uint64_t hand; /* the last tick that was looked at */
 static uv_timer_t ticker;
 
-static void
-append(struct timer *list, struct timer *timer)
-{
+static void append(struct timer *list, struct timer *timer) {
   timer->prev = list->prev;
   timer->next = list;
   list->prev->next = timer;
   list->prev = timer;
 }
 
-static void
-init_one(void *memory)
-{
+static void init_one(void *memory) {
   struct timer *timer = memory;
 
   timer->prev = timer->next = timer;
 }
 
-static void
-put(struct timer *timer, uint64_t due_ms)
-{
+static void put(struct timer *timer, uint64_t due_ms) {
   timer->due_ms = due_ms;
   append(&slots[(due_ms / TICK_MS + 1) % SLOTS], timer);
 }
 
-static void
-start_one(void *timer)
-{
+static void start_one(void *timer) {
   put(timer, uv_now(&bench_loop) + libuv_timeout_ms);
 }
 
-static void
-refresh_one(void *memory)
-{
+static void refresh_one(void *memory) {
   struct timer *timer = memory;
 
   timer->due_ms = uv_now(&bench_loop) + BENCH_TIMEOUT_MS;
 }
 
-static void
-stop_one(void *memory)
-{
+static void stop_one(void *memory) {
   struct timer *timer = memory;
 
   timer->prev->next = timer->next;
@@ -72,9 +60,7 @@ BENCH_OPERATIONS
 
 /* The slot's timers go to a list of their own first: a callback may stop any of
  * them, and one that waits for a later round goes back into the slot. */
-static void
-look_at(struct timer *slot, uint64_t now_ms)
-{
+static void look_at(struct timer *slot, uint64_t now_ms) {
   struct timer list = *slot;
 
   if (slot->next == slot)
@@ -95,18 +81,14 @@ look_at(struct timer *slot, uint64_t now_ms)
   }
 }
 
-static void
-on_tick(uv_timer_t *handle)
-{
+static void on_tick(uv_timer_t *handle) {
   uint64_t now_ms = uv_now(handle->loop);
 
   while (hand < now_ms / TICK_MS)
     look_at(&slots[++hand % SLOTS], now_ms);
 }
 
-static void
-open_wheel(void)
-{
+static void open_wheel(void) {
   libuv_loop_open();
   for (size_t i = 0; i < SLOTS; i++)
     init_one(&slots[i]);
@@ -115,9 +97,7 @@ open_wheel(void)
   uv_timer_start(&ticker, on_tick, TICK_MS, TICK_MS);
 }
 
-static void
-walk(void)
-{
+static void walk(void) {
   for (size_t i = 0; i < SLOTS; i++)
     for (struct timer *timer = slots[i].next; timer != &slots[i];
          timer = timer->next)

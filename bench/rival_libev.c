@@ -9,9 +9,7 @@
 static struct ev_loop *loop;
 static double timeout;
 
-static void
-on_timeout(struct ev_loop *of, ev_timer *timer, int events)
-{
+static void on_timeout(struct ev_loop *of, ev_timer *timer, int events) {
   (void)events;
   bench_fired++;
   if (bench_rearm_ms != NULL) {
@@ -20,24 +18,18 @@ on_timeout(struct ev_loop *of, ev_timer *timer, int events)
   }
 }
 
-static void
-on_end(struct ev_loop *of, ev_timer *timer, int events)
-{
+static void on_end(struct ev_loop *of, ev_timer *timer, int events) {
   (void)timer, (void)events;
   ev_break(of, EVBREAK_ALL);
 }
 
-static void
-init_one(void *memory)
-{
+static void init_one(void *memory) {
   ev_timer *timer = memory;
 
   ev_timer_init(timer, on_timeout, 0, 0);
 }
 
-static void
-start_one(void *memory)
-{
+static void start_one(void *memory) {
   ev_timer *timer = memory;
 
   ev_timer_set(timer, timeout, 0);
@@ -45,59 +37,43 @@ start_one(void *memory)
 }
 
 /* ev_timer_again takes the timer's repeat, and moves it inside the heap. */
-static void
-refresh_one(void *memory)
-{
+static void refresh_one(void *memory) {
   ev_timer *timer = memory;
 
   timer->repeat = BENCH_TIMEOUT_MS / 1000;
   ev_timer_again(loop, timer);
 }
 
-static void
-stop_one(void *memory)
-{
+static void stop_one(void *memory) {
   ev_timer_stop(loop, memory);
 }
 
 BENCH_OPERATIONS
 
-static void
-set_times(uint64_t timeout_ms, uint64_t repeat_ms)
-{
+static void set_times(uint64_t timeout_ms, uint64_t repeat_ms) {
   (void)repeat_ms;
   timeout = (double)timeout_ms / 1000;
 }
 
-static void
-open_loop(void)
-{
+static void open_loop(void) {
   loop = ev_loop_new(EVBACKEND_EPOLL);
   if (loop == NULL)
     bench_die("libev: no loop");
 }
 
-static void
-close_loop(void)
-{
+static void close_loop(void) {
   ev_loop_destroy(loop);
 }
 
-static void
-advance(void)
-{
+static void advance(void) {
   ev_now_update(loop);
 }
 
-static void
-iterate(void)
-{
+static void iterate(void) {
   ev_run(loop, EVRUN_NOWAIT);
 }
 
-static void
-run(uint64_t ms)
-{
+static void run(uint64_t ms) {
   ev_timer end;
 
   ev_timer_init(&end, on_end, (double)ms / 1000, 0);

@@ -17,16 +17,12 @@ static struct item list;
 static uv_timer_t waker;
 static int is_armed;
 
-static void
-take_out(struct item *item)
-{
+static void take_out(struct item *item) {
   item->prev->next = item->next;
   item->next->prev = item->prev;
 }
 
-static void
-append(struct item *item)
-{
+static void append(struct item *item) {
   item->stamp_ms = uv_now(&bench_loop);
   item->prev = list.prev;
   item->next = &list;
@@ -34,24 +30,18 @@ append(struct item *item)
   list.prev = item;
 }
 
-static void
-init_one(void *item)
-{
+static void init_one(void *item) {
   struct item *idle = item;
 
   idle->prev = idle->next = idle;
 }
 
-static void
-stop_one(void *item)
-{
+static void stop_one(void *item) {
   take_out(item);
   init_one(item);
 }
 
-static void
-on_timer(uv_timer_t *handle)
-{
+static void on_timer(uv_timer_t *handle) {
   uint64_t now_ms = uv_now(handle->loop);
 
   while (list.next != &list &&
@@ -65,36 +55,28 @@ on_timer(uv_timer_t *handle)
                    list.next->stamp_ms + BENCH_TIMEOUT_MS - now_ms, 0);
 }
 
-static void
-start_one(void *item)
-{
+static void start_one(void *item) {
   append(item);
   if (!is_armed)
     uv_timer_start(&waker, on_timer, BENCH_TIMEOUT_MS, 0);
   is_armed = 1;
 }
 
-static void
-refresh_one(void *item)
-{
+static void refresh_one(void *item) {
   take_out(item);
   append(item);
 }
 
 BENCH_OPERATIONS
 
-static void
-open_list(void)
-{
+static void open_list(void) {
   libuv_loop_open();
   uv_timer_init(&bench_loop, &waker);
   is_armed = 0;
   init_one(&list);
 }
 
-static void
-walk(void)
-{
+static void walk(void) {
   for (struct item *item = list.next; item != &list; item = item->next)
     bench_fired++;
 }

@@ -22,40 +22,30 @@ static uv_timer_t period;
 static size_t connections;
 static uint64_t seed = 521288629;
 
-static struct stamp *
-stamp_at(size_t i)
-{
+static struct stamp *stamp_at(size_t i) {
   return (struct stamp *)(bench_arena.base + i * bench_arena.stride);
 }
 
-static void
-start_one(void *timer)
-{
+static void start_one(void *timer) {
   struct stamp *stamp = timer;
 
   stamp->due_ms = uv_now(&bench_loop) + libuv_timeout_ms;
 }
 
-static void
-refresh_one(void *timer)
-{
+static void refresh_one(void *timer) {
   struct stamp *stamp = timer;
 
   stamp->due_ms = uv_now(&bench_loop) + BENCH_TIMEOUT_MS;
 }
 
-static void
-stop_one(void *timer)
-{
+static void stop_one(void *timer) {
   struct stamp *stamp = timer;
 
   stamp->due_ms = NEVER;
 }
 
 /* A new one follows one of the list that was drawn. */
-static void
-init_one(void *timer)
-{
+static void init_one(void *timer) {
   struct stamp *stamp = timer;
 
   stop_one(stamp);
@@ -71,27 +61,21 @@ init_one(void *timer)
 
 BENCH_OPERATIONS
 
-static void
-look_at(struct stamp *stamp, uint64_t now_ms)
-{
+static void look_at(struct stamp *stamp, uint64_t now_ms) {
   if (stamp->due_ms > now_ms)
     return;
   bench_fired++;
   stamp->due_ms = NEVER;
 }
 
-static void
-sweep_array(uv_timer_t *timer)
-{
+static void sweep_array(uv_timer_t *timer) {
   uint64_t now_ms = uv_now(timer->loop);
 
   for (size_t i = 0; i < connections; i++)
     look_at(stamp_at(i), now_ms);
 }
 
-static void
-sweep_list(uv_timer_t *timer)
-{
+static void sweep_list(uv_timer_t *timer) {
   uint64_t now_ms = uv_now(timer->loop);
   struct stamp *next = connections > 0 ? stamp_at(0) : NULL;
 
@@ -99,24 +83,18 @@ sweep_list(uv_timer_t *timer)
     look_at(next, now_ms);
 }
 
-static void
-open_with(uv_timer_cb sweep)
-{
+static void open_with(uv_timer_cb sweep) {
   libuv_loop_open();
   connections = 0;
   uv_timer_init(&bench_loop, &period);
   uv_timer_start(&period, sweep, PERIOD_MS, PERIOD_MS);
 }
 
-static void
-open_array(void)
-{
+static void open_array(void) {
   open_with(sweep_array);
 }
 
-static void
-open_list(void)
-{
+static void open_list(void) {
   open_with(sweep_list);
 }
 

@@ -7,101 +7,71 @@
 
 static uvwheel_t wheel;
 
-static void
-on_timeout(uvwheel_timer_t *timer)
-{
+static void on_timeout(uvwheel_timer_t *timer) {
   bench_fired++;
   if (bench_rearm_ms != NULL)
     uvwheel_timer_start(timer, on_timeout, bench_next_rearm_ms(), 0);
 }
 
-static void
-init_one(void *timer)
-{
+static void init_one(void *timer) {
   uvwheel_timer_init(&wheel, timer);
 }
 
-static void
-start_one(void *timer)
-{
+static void start_one(void *timer) {
   uvwheel_timer_start(timer, on_timeout, libuv_timeout_ms, libuv_repeat_ms);
 }
 
-static void
-refresh_one(void *timer)
-{
+static void refresh_one(void *timer) {
   uvwheel_timer_refresh(timer);
 }
 
-static void
-again_one(void *timer)
-{
+static void again_one(void *timer) {
   uvwheel_timer_again(timer);
 }
 
-static void
-stop_one(void *timer)
-{
+static void stop_one(void *timer) {
   uvwheel_timer_stop(timer);
 }
 
 BENCH_OPERATIONS
 BENCH_OPERATION(again)
 
-static void
-open_with(const uvwheel_options_t *options)
-{
+static void open_with(const uvwheel_options_t *options) {
   libuv_loop_open();
   if (uvwheel_init(&bench_loop, &wheel, options) != 0)
     bench_die("uvwheel: no wheel");
 }
 
-static void
-open_default(void)
-{
+static void open_default(void) {
   open_with(NULL);
 }
 
-static void
-open_fifo(void)
-{
+static void open_fifo(void) {
   open_with(&(uvwheel_options_t){.flags = UVWHEEL_FIFO});
 }
 
-static void
-open_fine(void)
-{
+static void open_fine(void) {
   open_with(&(uvwheel_options_t){.tick_ms = 1, .slots = 16384});
 }
 
-static void
-open_largest(void)
-{
+static void open_largest(void) {
   open_with(&(uvwheel_options_t){.tick_ms = 1, .slots = UVWHEEL_MAX_SLOTS});
 }
 
-static void
-fire_soonest(void)
-{
+static void fire_soonest(void) {
   uvwheel_fire_soonest(&wheel, 1);
 }
 
-static void
-count_one(uvwheel_timer_t *timer, void *unused)
-{
+static void count_one(uvwheel_timer_t *timer, void *unused) {
   (void)timer, (void)unused;
   bench_fired++;
 }
 
-static void
-walk(void)
-{
+static void walk(void) {
   uvwheel_walk(&wheel, count_one, NULL);
 }
 
-static void
-close_wheel(void)
-{
+static void close_wheel(void) {
   uvwheel_close(&wheel, NULL);
   libuv_loop_iterate();
 }

@@ -40,42 +40,33 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_ADDED] = {"timer per message", "us"},
 };
 
-void
-add_result(struct result *result, enum row row, double total, double count)
-{
+void add_result(struct result *result, enum row row, double total,
+                double count) {
   result->total[row] += total;
   result->count[row] += count;
 }
 
-void
-open_rival(const struct rival *rival, const struct orders *orders)
-{
+void open_rival(const struct rival *rival, const struct orders *orders) {
   bench_fired = 0;
   bench_rearm_ms = NULL;
   rival->open();
   rival->can->init(orders->ordered, orders->n);
 }
 
-void
-expect_fired(const struct rival *rival, size_t count)
-{
+void expect_fired(const struct rival *rival, size_t count) {
   if (bench_fired != count)
     bench_die("%s: %zu timers were to fire, %llu did", rival->name, count,
               (unsigned long long)bench_fired);
 }
 
-void
-close_rival(const struct rival *rival)
-{
+void close_rival(const struct rival *rival) {
   if (rival->can->release != NULL)
     rival->can->release();
   rival->can->close();
 }
 
 /* Does a workload that handles n timers each time run again? */
-static int
-goes_on(size_t n, size_t done, uint64_t since_ns)
-{
+static int goes_on(size_t n, size_t done, uint64_t since_ns) {
   if (done == 0)
     return 1;
   return done * n < ENOUGH_TIMERS && done < ENOUGH_REPETITIONS &&
@@ -86,10 +77,9 @@ goes_on(size_t n, size_t done, uint64_t since_ns)
 
 /* An operation on every timer of the order while span_ms pass; at least a batch
  * between two looks at the clock. Returns the CPU time in ns. */
-static double
-go_through(operation_fn operate, void (*after_batch)(void),
-           const uint32_t *order, size_t count, size_t batch, uint64_t span_ms)
-{
+static double go_through(operation_fn operate, void (*after_batch)(void),
+                         const uint32_t *order, size_t count, size_t batch,
+                         uint64_t span_ms) {
   uint64_t begin = clock_cpu_ns();
 
   if (batch > count)
@@ -102,27 +92,21 @@ go_through(operation_fn operate, void (*after_batch)(void),
   return (double)(clock_cpu_ns() - begin);
 }
 
-static void
-nothing(const uint32_t *order, size_t count)
-{
+static void nothing(const uint32_t *order, size_t count) {
   (void)order, (void)count;
 }
 
 /* Between two looks at the clock a server handles the traffic of 10 ms, or of
  * 100 connections if that is more. */
-static size_t
-batch_of(size_t count)
-{
+static size_t batch_of(size_t count) {
   return count / 1000 > 100 ? count / 1000 : 100;
 }
 
 /* The time of the looks at the clock alone is subtracted. Afterwards the loop
  * runs once, so that the next operation finds it up to date. */
-static void
-measure_batches(const struct rival *rival, struct result *result, enum row row,
-                operation_fn operate, const uint32_t *order, size_t count,
-                size_t batch)
-{
+static void measure_batches(const struct rival *rival, struct result *result,
+                            enum row row, operation_fn operate,
+                            const uint32_t *order, size_t count, size_t batch) {
   void (*advance)(void) = rival->can->advance;
   double rest = go_through(nothing, advance, order, count, batch, 0);
   double ns = go_through(operate, advance, order, count, batch, REFRESH_MS);
@@ -131,33 +115,27 @@ measure_batches(const struct rival *rival, struct result *result, enum row row,
   rival->can->iterate();
 }
 
-static void
-measure(const struct rival *rival, struct result *result, enum row row,
-        operation_fn operate, const uint32_t *order, size_t count)
-{
+static void measure(const struct rival *rival, struct result *result,
+                    enum row row, operation_fn operate, const uint32_t *order,
+                    size_t count) {
   measure_batches(rival, result, row, operate, order, count, batch_of(count));
 }
 
-static size_t
-starts_batch(size_t count)
-{
+static size_t starts_batch(size_t count) {
   return count > RAMP_MS ? count / RAMP_MS : 1;
 }
 
 /* Idle timers are started, with a look at the clock at each millisecond at
  * which there is one to start, since it matters how many of them share a slot.
  */
-static void
-measure_starts(const struct rival *rival, struct result *result, enum row row,
-               operation_fn operate, const uint32_t *order, size_t count)
-{
+static void measure_starts(const struct rival *rival, struct result *result,
+                           enum row row, operation_fn operate,
+                           const uint32_t *order, size_t count) {
   measure_batches(rival, result, row, operate, order, count,
                   starts_batch(count));
 }
 
-static double
-allocated(void)
-{
+static double allocated(void) {
   struct mallinfo2 info = mallinfo2();
 
   return (double)info.uordblks + (double)info.hblkhd;
@@ -167,10 +145,8 @@ allocated(void)
  * do with the order in which they were started: the due times are random
  * within 10 s. Where all timers must have the same timeout they remain as they
  * were started. */
-static void
-expire_all(const struct rival *rival, const struct orders *orders,
-           struct result *result)
-{
+static void expire_all(const struct rival *rival, const struct orders *orders,
+                       struct result *result) {
   size_t n = orders->n;
   uint64_t seed = 362436069;
   uint64_t begin;
@@ -190,10 +166,8 @@ expire_all(const struct rival *rival, const struct orders *orders,
 }
 
 /* Every operation once; all timers are idle before and afterwards. */
-static void
-operate_once(const struct rival *rival, const struct orders *orders,
-             struct result *result)
-{
+static void operate_once(const struct rival *rival, const struct orders *orders,
+                         struct result *result) {
   const struct operations *can = rival->can;
   size_t n = orders->n;
 
@@ -215,10 +189,8 @@ operate_once(const struct rival *rival, const struct orders *orders,
     can->stop(orders->ordered, n);
 }
 
-static void
-weigh(const struct rival *rival, const struct orders *orders,
-      struct result *result)
-{
+static void weigh(const struct rival *rival, const struct orders *orders,
+                  struct result *result) {
   double before = allocated();
   double empty;
 
@@ -235,10 +207,8 @@ weigh(const struct rival *rival, const struct orders *orders,
   close_rival(rival);
 }
 
-void
-workload_operations(const struct rival *rival, const struct orders *orders,
-                    struct result *result)
-{
+void workload_operations(const struct rival *rival, const struct orders *orders,
+                         struct result *result) {
   uint64_t begin = clock_cpu_ns();
 
   if (bench_wanted(ROW_BYTES) || bench_wanted(ROW_EMPTY_BYTES))
@@ -250,11 +220,9 @@ workload_operations(const struct rival *rival, const struct orders *orders,
 }
 
 /* What one call does to all timers, which were started in this order. */
-static void
-measure_call(const struct rival *rival, const struct orders *orders,
-             const uint32_t *order, void (*call)(void), struct result *result,
-             enum row row)
-{
+static void measure_call(const struct rival *rival, const struct orders *orders,
+                         const uint32_t *order, void (*call)(void),
+                         struct result *result, enum row row) {
   const struct operations *can = rival->can;
   size_t n = orders->n;
   uint64_t begin;
@@ -271,10 +239,8 @@ measure_call(const struct rival *rival, const struct orders *orders,
   close_rival(rival);
 }
 
-void
-workload_walk(const struct rival *rival, const struct orders *orders,
-              struct result *result)
-{
+void workload_walk(const struct rival *rival, const struct orders *orders,
+                   struct result *result) {
   const struct operations *can = rival->can;
   const uint32_t *ordered = orders->ordered, *shuffled = orders->shuffled[0];
   uint64_t begin = clock_cpu_ns();
@@ -291,20 +257,17 @@ workload_walk(const struct rival *rival, const struct orders *orders,
 
 /* ---- Servers ----------------------------------------------------------- */
 
-static double
-go_through_iterating(const struct rival *rival, operation_fn operate,
-                     const uint32_t *order, size_t count, uint64_t span_ms)
-{
+static double go_through_iterating(const struct rival *rival,
+                                   operation_fn operate, const uint32_t *order,
+                                   size_t count, uint64_t span_ms) {
   return go_through(operate, rival->can->iterate, order, count, batch_of(count),
                     span_ms);
 }
 
 /* Connections come for 50 s and from then on have traffic every 10 s, some
  * sooner, some later, never later than 20 s. */
-void
-workload_steady(const struct rival *rival, const struct orders *orders,
-                struct result *result)
-{
+void workload_steady(const struct rival *rival, const struct orders *orders,
+                     struct result *result) {
   const struct operations *can = rival->can;
   size_t n = orders->n;
   uint64_t begin = clock_cpu_ns();
@@ -333,9 +296,7 @@ workload_steady(const struct rival *rival, const struct orders *orders,
 
 /* From 1 ms to 1 h: each power of two is as likely as any other, and so is each
  * time up to the next one. */
-static uint32_t
-random_timeout_ms(uint64_t *seed)
-{
+static uint32_t random_timeout_ms(uint64_t *seed) {
   uint32_t ms;
 
   do {
@@ -348,10 +309,8 @@ random_timeout_ms(uint64_t *seed)
 
 /* All timers have been started; each is started anew once, and those that fire
  * are started again. Per timer that was started anew or fired. */
-void
-workload_churn(const struct rival *rival, const struct orders *orders,
-               struct result *result)
-{
+void workload_churn(const struct rival *rival, const struct orders *orders,
+                    struct result *result) {
   static uint32_t rearms_ms[BENCH_REARMS];
   const struct operations *can = rival->can;
   size_t n = orders->n;

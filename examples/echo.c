@@ -21,15 +21,11 @@ typedef struct unsent_s {
 
 /* ---- A connection's end ------------------------------------------------ */
 
-static connection_t *
-connection_of(uvwheel_timer_t *timer)
-{
+static connection_t *connection_of(uvwheel_timer_t *timer) {
   return (connection_t *)((char *)timer - offsetof(connection_t, idle));
 }
 
-static void
-on_connection_closed(uv_handle_t *tcp)
-{
+static void on_connection_closed(uv_handle_t *tcp) {
   echo_t *echo = tcp->data;
 
   echo->figures.open--;
@@ -38,9 +34,7 @@ on_connection_closed(uv_handle_t *tcp)
 
 /* A timer needs no close callback. Closed, it refuses to be started again by a
  * write that ends late. */
-static void
-close_connection(connection_t *connection)
-{
+static void close_connection(connection_t *connection) {
   uv_handle_t *tcp = (uv_handle_t *)&connection->tcp;
 
   if (uv_is_closing(tcp))
@@ -49,9 +43,7 @@ close_connection(connection_t *connection)
   uvwheel_timer_close(&connection->idle);
 }
 
-static void
-on_idle(uvwheel_timer_t *timer)
-{
+static void on_idle(uvwheel_timer_t *timer) {
   connection_t *connection = connection_of(timer);
   echo_t *echo = connection->tcp.data;
 
@@ -65,9 +57,7 @@ on_idle(uvwheel_timer_t *timer)
 /* ---- Echo -------------------------------------------------------------- */
 
 /* Traffic: the idle time begins anew. */
-static void
-refresh(connection_t *connection)
-{
+static void refresh(connection_t *connection) {
   echo_t *echo = connection->tcp.data;
 
   echo->figures.refreshes++;
@@ -76,18 +66,15 @@ refresh(connection_t *connection)
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk);
 
-static void
-on_read_wanted(uv_handle_t *tcp, size_t suggested, uv_buf_t *buffer)
-{
+static void on_read_wanted(uv_handle_t *tcp, size_t suggested,
+                           uv_buf_t *buffer) {
   echo_t *echo = tcp->data;
 
   (void)suggested;
   *buffer = uv_buf_init(echo->read_buffer, sizeof(echo->read_buffer));
 }
 
-static void
-on_unsent_sent(uv_write_t *request, int status)
-{
+static void on_unsent_sent(uv_write_t *request, int status) {
   connection_t *connection = (connection_t *)request->handle;
 
   free(request->data); /* the request is part of that */
@@ -104,9 +91,8 @@ on_unsent_sent(uv_write_t *request, int status)
 /* The peer reads more slowly than it writes: keeps the bytes until they can be
  * sent, and reads nothing until then. That is no traffic: a peer that never
  * reads becomes idle. */
-static void
-send_later(connection_t *connection, const char *bytes, size_t length)
-{
+static void send_later(connection_t *connection, const char *bytes,
+                       size_t length) {
   unsent_t *unsent = malloc(sizeof(*unsent) + length);
 
   if (unsent == NULL) {
@@ -127,9 +113,8 @@ send_later(connection_t *connection, const char *bytes, size_t length)
 
 /* All connections share one read buffer, because its bytes are sent, or copied
  * by send_later, before this returns. */
-static void
-on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
-{
+static void on_read(uv_stream_t *stream, ssize_t length,
+                    const uv_buf_t *chunk) {
   connection_t *connection = (connection_t *)stream;
 
   if (length == 0)
@@ -153,9 +138,7 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
 /* ---- Accept ------------------------------------------------------------ */
 
 /* A full server has many newcomers: one complaint a second is enough. */
-static void
-complain_of_accept(echo_t *echo, const char *reason)
-{
+static void complain_of_accept(echo_t *echo, const char *reason) {
   uint64_t now_ms = uv_now(echo->listener.loop);
 
   if (now_ms < echo->next_complaint_ms)
@@ -165,9 +148,7 @@ complain_of_accept(echo_t *echo, const char *reason)
            echo->figures.open);
 }
 
-static void
-welcome(echo_t *echo, connection_t *connection)
-{
+static void welcome(echo_t *echo, connection_t *connection) {
   uv_stream_t *stream = (uv_stream_t *)&connection->tcp;
   uv_os_fd_t descriptor;
 
@@ -185,9 +166,7 @@ welcome(echo_t *echo, connection_t *connection)
 
 static void accept_next(echo_t *echo);
 
-static void
-on_turned_away(uv_handle_t *tcp)
-{
+static void on_turned_away(uv_handle_t *tcp) {
   echo_t *echo = tcp->data;
 
   echo->is_turning_away = 0;
@@ -201,9 +180,7 @@ on_turned_away(uv_handle_t *tcp)
 /* There is no place or no memory for a connection, but the server has a handle
  * to accept one with and close it. While that is in use the next one waits:
  * libuv then asks for no more until uv_accept is called. */
-static void
-turn_away(echo_t *echo, const char *reason)
-{
+static void turn_away(echo_t *echo, const char *reason) {
   echo->is_turning_away = 1;
   echo->figures.turned_away++;
   complain_of_accept(echo, reason);
@@ -219,9 +196,7 @@ turn_away(echo_t *echo, const char *reason)
 
 /* Fires the timers of the connections that were idle longest: on_idle closes
  * them. */
-static void
-make_room(echo_t *echo)
-{
+static void make_room(echo_t *echo) {
   echo->is_shedding = 1;
   uvwheel_fire_soonest(&echo->wheel,
                        1 + uvwheel_count(&echo->wheel) / SHED_SHARE);
@@ -231,9 +206,7 @@ make_room(echo_t *echo)
 /* max_timers of the wheel is how many connections there may be. Where newcomers
  * are let in at others' cost, those that say nothing go first: until the first
  * refresh, which takes the repeat, they have a fifth of the time. */
-static int
-start_timer(echo_t *echo, uvwheel_timer_t *timer)
-{
+static int start_timer(echo_t *echo, uvwheel_timer_t *timer) {
   uint64_t first_ms = echo->timeout_ms / (echo->sheds ? 5 : 1);
   int error;
 
@@ -245,9 +218,7 @@ start_timer(echo_t *echo, uvwheel_timer_t *timer)
   return uvwheel_timer_start(timer, on_idle, first_ms, echo->timeout_ms);
 }
 
-static void
-accept_next(echo_t *echo)
-{
+static void accept_next(echo_t *echo) {
   connection_t *connection = malloc(sizeof(*connection));
 
   if (connection == NULL) {
@@ -274,9 +245,7 @@ accept_next(echo_t *echo)
     welcome(echo, connection);
 }
 
-void
-echo_on_connection(uv_stream_t *listener, int status)
-{
+void echo_on_connection(uv_stream_t *listener, int status) {
   echo_t *echo = listener->data;
 
   if (status != 0)
@@ -289,10 +258,8 @@ echo_on_connection(uv_stream_t *listener, int status)
 
 /* ---- Start and stop ---------------------------------------------------- */
 
-int
-echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
-          const server_options_t *options)
-{
+int echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
+              const server_options_t *options) {
   int error = uv_tcp_init_ex(loop, &echo->listener, family);
   uvwheel_options_t wheel = options->wheel;
 
@@ -310,9 +277,7 @@ echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
 }
 
 /* The loop has other handles, the wheel's among them. */
-static void
-close_handle(uv_handle_t *handle, void *data)
-{
+static void close_handle(uv_handle_t *handle, void *data) {
   echo_t *echo = data;
 
   if (uvwheel_owns_handle(handle))
@@ -323,16 +288,12 @@ close_handle(uv_handle_t *handle, void *data)
     close_connection((connection_t *)handle);
 }
 
-void
-echo_stop(echo_t *echo)
-{
+void echo_stop(echo_t *echo) {
   uv_walk(echo->listener.loop, close_handle, echo);
   uvwheel_close(&echo->wheel, NULL);
 }
 
-void
-echo_format(const echo_figures_t *figures, char text[ECHO_TEXT_SIZE])
-{
+void echo_format(const echo_figures_t *figures, char text[ECHO_TEXT_SIZE]) {
   snprintf(text, ECHO_TEXT_SIZE,
            "open=%" PRIu64 " accepted=%" PRIu64 " turned_away=%" PRIu64
            " refreshes=%" PRIu64 " idle_closes=%" PRIu64 " shed=%" PRIu64,

@@ -47,9 +47,7 @@ static const rival_t wheel_calls = {"wheel", sizeof(uvwheel_timer_t), echo_init,
 
 /* ---- Figures ----------------------------------------------------------- */
 
-static void
-print_figures(const server_t *server, const char *title)
-{
+static void print_figures(const server_t *server, const char *title) {
   const rival_t *calls = server->calls;
   usage_t usage = usage_of_process();
   char text[ECHO_TEXT_SIZE], wheel[WHEEL_TEXT_SIZE] = "";
@@ -65,9 +63,7 @@ print_figures(const server_t *server, const char *title)
   fflush(stdout);
 }
 
-static void
-on_stats_timer(uv_timer_t *timer)
-{
+static void on_stats_timer(uv_timer_t *timer) {
   server_t *server = timer->data;
 
   uvwheel_get_stats(&server->echo.wheel, &server->stats);
@@ -76,9 +72,7 @@ on_stats_timer(uv_timer_t *timer)
 
 /* ---- Stop ------------------------------------------------------------- */
 
-static void
-stop(server_t *server)
-{
+static void stop(server_t *server) {
   close_end_signals(&server->signals);
   extras_stop(&server->extras);
   iterations_stop(&server->iterations);
@@ -87,18 +81,14 @@ stop(server_t *server)
   server->calls->stop(&server->echo);
 }
 
-static void
-on_signal(uv_signal_t *signal, int number)
-{
+static void on_signal(uv_signal_t *signal, int number) {
   (void)number;
   stop(signal->data);
 }
 
 /* ---- Start ------------------------------------------------------------- */
 
-static int
-start_listening(server_t *server)
-{
+static int start_listening(server_t *server) {
   char text[ADDRESS_TEXT_SIZE];
   int error = listen_at(&server->echo.listener, server->options.host,
                         server->options.port, BACKLOG,
@@ -109,9 +99,7 @@ start_listening(server_t *server)
   return error;
 }
 
-static int
-start_page(server_t *server)
-{
+static int start_page(server_t *server) {
   const live_wheel_t shown = {
       .name = "idle",
       .wheel = &server->echo.wheel,
@@ -122,9 +110,7 @@ start_page(server_t *server)
                     server->echo.descriptor_limit, &shown, 1);
 }
 
-static const rival_t *
-calls_of(const char *timer)
-{
+static const rival_t *calls_of(const char *timer) {
   static const rival_t *const all[] = {&wheel_calls, &rival_uv, &rival_chance,
                                        &rival_sweep, &rival_none};
 
@@ -135,9 +121,7 @@ calls_of(const char *timer)
               timer);
 }
 
-static int
-start(server_t *server)
-{
+static int start(server_t *server) {
   uv_loop_t *loop = &server->loop;
 
   open_loop(loop, &server->signals, on_signal, server);
@@ -155,9 +139,7 @@ start(server_t *server)
   return error;
 }
 
-static int
-run(server_t *server)
-{
+static int run(server_t *server) {
   if (start(server) != 0) {
     server->status = EXIT_FAILURE;
     stop(server);
@@ -169,9 +151,7 @@ run(server_t *server)
   return server->status;
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static server_t server;
 
   parse_options(argc, argv, IDLE_SERVER, &server.options);

@@ -58,10 +58,9 @@ typedef struct server_s {
 
 /* ---- Figures ------------------------------------------------------------ */
 
-static void
-print_figures(const char *title, unsigned number, const echo_figures_t *figures,
-              double cpu_s, const uvwheel_stats_t *stats)
-{
+static void print_figures(const char *title, unsigned number,
+                          const echo_figures_t *figures, double cpu_s,
+                          const uvwheel_stats_t *stats) {
   char text[ECHO_TEXT_SIZE], wheel[WHEEL_TEXT_SIZE] = "";
 
   echo_format(figures, text);
@@ -71,9 +70,7 @@ print_figures(const char *title, unsigned number, const echo_figures_t *figures,
   fflush(stdout);
 }
 
-static double
-cpu_s_of_thread(void)
-{
+static double cpu_s_of_thread(void) {
   struct timespec cpu;
 
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
@@ -82,9 +79,7 @@ cpu_s_of_thread(void)
 
 /* ---- A thread ----------------------------------------------------------- */
 
-static void
-run(void *data)
-{
+static void run(void *data) {
   worker_t *worker = data;
 
   uv_run(&worker->loop, UV_RUN_DEFAULT); /* until all is closed */
@@ -92,9 +87,7 @@ run(void *data)
   worker->error = uv_loop_close(&worker->loop);
 }
 
-static void
-on_stats_timer(uv_timer_t *timer)
-{
+static void on_stats_timer(uv_timer_t *timer) {
   worker_t *worker = timer->data;
 
   uvwheel_get_stats(&worker->echo.wheel, &worker->stats);
@@ -102,9 +95,7 @@ on_stats_timer(uv_timer_t *timer)
                 cpu_s_of_thread(), &worker->stats);
 }
 
-static void
-on_stop(uv_async_t *stop)
-{
+static void on_stop(uv_async_t *stop) {
   worker_t *worker = stop->data;
 
   uvwheel_get_stats(&worker->echo.wheel, &worker->stats);
@@ -114,9 +105,7 @@ on_stop(uv_async_t *stop)
 }
 
 /* Sockets can share a port if each has this option before it is bound. */
-static int
-share_port(const uv_tcp_t *listener)
-{
+static int share_port(const uv_tcp_t *listener) {
   uv_os_fd_t descriptor;
   int on = 1;
   int error = uv_fileno((const uv_handle_t *)listener, &descriptor);
@@ -129,10 +118,9 @@ share_port(const uv_tcp_t *listener)
 
 /* Makes all that the thread needs, and listens. Returns 0 or a UV_E* code; the
  * caller should then end the program. */
-static int
-open_worker(worker_t *worker, unsigned number, server_options_t *options,
-            uint64_t descriptor_limit, const struct sockaddr *address)
-{
+static int open_worker(worker_t *worker, unsigned number,
+                       server_options_t *options, uint64_t descriptor_limit,
+                       const struct sockaddr *address) {
   uv_loop_t *loop = &worker->loop;
   uv_tcp_t *listener = &worker->echo.listener;
   int error;
@@ -156,9 +144,7 @@ open_worker(worker_t *worker, unsigned number, server_options_t *options,
 
 /* Turns port 0 into a free one, and fails if the port is in use: sockets that
  * share a port would share it with a second server of this kind, too. */
-static int
-claim_port(struct sockaddr *address)
-{
+static int claim_port(struct sockaddr *address) {
   socklen_t size = address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
                                                   : sizeof(struct sockaddr_in);
   int on = 1, error = 0;
@@ -175,9 +161,7 @@ claim_port(struct sockaddr *address)
 }
 
 /* The wheels get their mailboxes, so that no thread may have started. */
-static int
-start_page(server_t *server, uint64_t descriptor_limit)
-{
+static int start_page(server_t *server, uint64_t descriptor_limit) {
   live_wheel_t shown[LIVE_MAX_WHEELS];
 
   for (unsigned i = 0; i < server->options.threads; i++)
@@ -192,9 +176,8 @@ start_page(server_t *server, uint64_t descriptor_limit)
 
 /* When something is missing the program can simply end: all is made before the
  * first thread starts. */
-static void
-check_listening(const server_t *server, const char *address, int error)
-{
+static void check_listening(const server_t *server, const char *address,
+                            int error) {
   if (error == 0)
     return;
   complain("cannot listen on %s with %u threads: %s", address,
@@ -204,9 +187,7 @@ check_listening(const server_t *server, const char *address, int error)
 
 /* Newcomers may come to all threads at once: one descriptor for each is kept.
  * Threads that shed make room before the descriptors of all are used up. */
-static void
-start(server_t *server)
-{
+static void start(server_t *server) {
   unsigned threads = server->options.threads;
   uint64_t needed = DESCRIPTORS_OF_ALL + threads * DESCRIPTORS_PER_THREAD;
   uint64_t limit = need_descriptors(needed);
@@ -238,9 +219,7 @@ start(server_t *server)
 /* ---- Stop --------------------------------------------------------------- */
 
 /* The page goes first: nothing posts to the other wheels after that. */
-static void
-on_signal(uv_signal_t *signal, int number)
-{
+static void on_signal(uv_signal_t *signal, int number) {
   server_t *server = signal->data;
 
   (void)number;
@@ -249,17 +228,13 @@ on_signal(uv_signal_t *signal, int number)
 }
 
 /* All of them are counts. */
-static void
-add_figures(echo_figures_t *sum, const echo_figures_t *figures)
-{
+static void add_figures(echo_figures_t *sum, const echo_figures_t *figures) {
   for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
     ((uint64_t *)sum)[i] += ((const uint64_t *)figures)[i];
 }
 
 /* Returns the exit status. */
-static int
-stop(server_t *server)
-{
+static int stop(server_t *server) {
   echo_figures_t sum = {.open = 0};
   double cpu_s = 0;
   int status = EXIT_SUCCESS;
@@ -282,9 +257,7 @@ stop(server_t *server)
   return status;
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static server_t server;
 
   parse_options(argc, argv, MULTI_LOOP, &server.options);

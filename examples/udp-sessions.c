@@ -95,18 +95,14 @@ struct server_s {
 /* ---- Figures ------------------------------------------------------------ */
 
 /* The bytes by which a session made the process grow, when there were most. */
-static uint64_t
-session_rss(const server_t *server, const usage_t *usage)
-{
+static uint64_t session_rss(const server_t *server, const usage_t *usage) {
   if (server->figures.peak == 0 || usage->max_rss_kib < server->first_rss_kib)
     return 0;
   return (usage->max_rss_kib - server->first_rss_kib) * 1024 /
          server->figures.peak;
 }
 
-static void
-print_figures(const server_t *server, const char *title)
-{
+static void print_figures(const server_t *server, const char *title) {
   const figures_t *figures = &server->figures;
   usage_t usage = usage_of_process();
 
@@ -129,17 +125,13 @@ print_figures(const server_t *server, const char *title)
 
 static void on_idle(session_t *session);
 
-static void
-on_wheel_timer(uvwheel_timer_t *timer)
-{
+static void on_wheel_timer(uvwheel_timer_t *timer) {
   on_idle(timer->data);
 }
 
 /* With a second chance a timer that expires waits a little longer, once. Data
  * that waited in the socket while the loop was held up is read in that time. */
-static void
-on_uv_timer(uv_timer_t *timer)
-{
+static void on_uv_timer(uv_timer_t *timer) {
   session_t *session = timer->data;
 
   if (session->server->gives_chances && !session->is_last_chance) {
@@ -150,18 +142,14 @@ on_uv_timer(uv_timer_t *timer)
   }
 }
 
-static void
-on_uv_timer_closed(uv_handle_t *timer)
-{
+static void on_uv_timer_closed(uv_handle_t *timer) {
   free(timer->data);
 }
 
 /* The clock of libuv drops fractions of a millisecond, so that a uv_timer_t
  * may fire up to 1 ms early (libuv#4773): to promise "never early", as the
  * wheel does, takes one millisecond more. */
-static void
-start_timer(server_t *server, session_t *session)
-{
+static void start_timer(server_t *server, session_t *session) {
   uint64_t timeout_ms = server->options.timeout_ms;
 
   if (server->has_wheel) {
@@ -176,9 +164,7 @@ start_timer(server_t *server, session_t *session)
   }
 }
 
-static void
-refresh_timer(session_t *session)
-{
+static void refresh_timer(session_t *session) {
   session->is_last_chance = 0;
   if (session->server->has_wheel)
     uvwheel_timer_refresh(&session->idle.wheel);
@@ -188,9 +174,7 @@ refresh_timer(session_t *session)
 
 /* Once its timer is closed a session is mere memory: at once with the wheel,
  * and with libuv when it says so. */
-static void
-free_session(session_t *session)
-{
+static void free_session(session_t *session) {
   if (session->server->has_wheel) {
     uvwheel_timer_close(&session->idle.wheel);
     free(session);
@@ -201,9 +185,7 @@ free_session(session_t *session)
 
 /* ---- A session's life -------------------------------------------------- */
 
-static void
-remove_session(session_t *session)
-{
+static void remove_session(session_t *session) {
   server_t *server = session->server;
 
   udp_remove(&server->table, &session->peer);
@@ -211,17 +193,13 @@ remove_session(session_t *session)
   free_session(session);
 }
 
-static void
-on_idle(session_t *session)
-{
+static void on_idle(session_t *session) {
   session->server->figures.expired++;
   remove_session(session);
 }
 
 /* Returns the session, or NULL if the server can have no more of them. */
-static session_t *
-make_session(server_t *server, const udp_key_t *key)
-{
+static session_t *make_session(server_t *server, const udp_key_t *key) {
   uint64_t most = server->options.most_peers;
   session_t *session = NULL;
 
@@ -246,9 +224,8 @@ make_session(server_t *server, const udp_key_t *key)
 }
 
 /* For each datagram that does not only ask. */
-static session_t *
-touch_session(server_t *server, session_t *session, const udp_key_t *key)
-{
+static session_t *touch_session(server_t *server, session_t *session,
+                                const udp_key_t *key) {
   if (session != NULL) {
     server->figures.refreshes++;
     refresh_timer(session);
@@ -266,9 +243,8 @@ touch_session(server_t *server, session_t *session, const udp_key_t *key)
 
 static void stop(server_t *server);
 
-static void
-on_read_wanted(uv_handle_t *socket, size_t suggested, uv_buf_t *buffer)
-{
+static void on_read_wanted(uv_handle_t *socket, size_t suggested,
+                           uv_buf_t *buffer) {
   server_t *server = socket->data;
 
   (void)suggested;
@@ -278,9 +254,7 @@ on_read_wanted(uv_handle_t *socket, size_t suggested, uv_buf_t *buffer)
 
 /* All of a batch had come when its first datagram is seen: from then on, not
  * from the beginning of the iteration, their timers have to count. */
-static void
-date_batch(server_t *server)
-{
+static void date_batch(server_t *server) {
   if (!server->is_batch_dated)
     uv_update_time(&server->loop);
   server->is_batch_dated = 1;
@@ -288,10 +262,8 @@ date_batch(server_t *server)
 
 /* An answer that the kernel does not take is lost, like others on the way: the
  * peer will ask again. */
-static void
-answer(server_t *server, const uv_buf_t *datagram, const struct sockaddr *peer,
-       uint64_t count)
-{
+static void answer(server_t *server, const uv_buf_t *datagram,
+                   const struct sockaddr *peer, uint64_t count) {
   char head[UDP_COUNT_SIZE];
   uv_buf_t parts[] = {uv_buf_init(head, (unsigned)udp_write_count(head, count)),
                       *datagram};
@@ -300,10 +272,8 @@ answer(server_t *server, const uv_buf_t *datagram, const struct sockaddr *peer,
     server->figures.unsent++;
 }
 
-static void
-take_datagram(server_t *server, const uv_buf_t *datagram,
-              const struct sockaddr *peer)
-{
+static void take_datagram(server_t *server, const uv_buf_t *datagram,
+                          const struct sockaddr *peer) {
   udp_key_t key = udp_key(peer);
   session_t *session = (session_t *)udp_find(server->table, &key);
 
@@ -319,10 +289,9 @@ take_datagram(server_t *server, const uv_buf_t *datagram,
 }
 
 /* Called for each datagram of a batch, then with no peer at its end. */
-static void
-on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
-            const struct sockaddr *peer, unsigned flags)
-{
+static void on_datagram(uv_udp_t *socket, ssize_t length,
+                        const uv_buf_t *buffer, const struct sockaddr *peer,
+                        unsigned flags) {
   server_t *server = socket->data;
 
   (void)flags;
@@ -338,9 +307,7 @@ on_datagram(uv_udp_t *socket, ssize_t length, const uv_buf_t *buffer,
 
 /* ---- Stop -------------------------------------------------------------- */
 
-static void
-stop(server_t *server)
-{
+static void stop(server_t *server) {
   if (server->stopping)
     return;
   server->stopping = 1;
@@ -358,16 +325,12 @@ stop(server_t *server)
   extras_stop(&server->extras);
 }
 
-static void
-on_signal(uv_signal_t *signal, int number)
-{
+static void on_signal(uv_signal_t *signal, int number) {
   (void)number;
   stop(signal->data);
 }
 
-static void
-on_stats_timer(uv_timer_t *timer)
-{
+static void on_stats_timer(uv_timer_t *timer) {
   server_t *server = timer->data;
 
   print_figures(server, "stats");
@@ -375,9 +338,7 @@ on_stats_timer(uv_timer_t *timer)
 
 /* ---- Start ------------------------------------------------------------- */
 
-static int
-start_listening(server_t *server)
-{
+static int start_listening(server_t *server) {
   struct sockaddr_storage address;
   char text[ADDRESS_TEXT_SIZE];
   int size = sizeof(address), bytes = RECEIVE_BUFFER;
@@ -402,9 +363,7 @@ start_listening(server_t *server)
 }
 
 /* Its wheel exists if this returns 0. */
-static int
-start(server_t *server)
-{
+static int start(server_t *server) {
   uv_loop_t *loop = &server->loop;
 
   open_loop(loop, &server->signals, on_signal, server);
@@ -425,9 +384,7 @@ start(server_t *server)
   return start_listening(server);
 }
 
-static int
-run(server_t *server)
-{
+static int run(server_t *server) {
   if (start(server) != 0) {
     server->status = EXIT_FAILURE;
     stop(server);
@@ -436,9 +393,7 @@ run(server_t *server)
   return server->status;
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static server_t server;
 
   parse_options(argc, argv, UDP_SESSIONS, &server.options);

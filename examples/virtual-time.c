@@ -22,9 +22,7 @@
 static long long now_ns = NS_PER_S;
 
 /* libuv reads the coarse clock for its loops where that is exact enough. */
-int
-clock_gettime(clockid_t id, struct timespec *now)
-{
+int clock_gettime(clockid_t id, struct timespec *now) {
   if (id != CLOCK_MONOTONIC && id != CLOCK_MONOTONIC_COARSE)
     return (int)syscall(SYS_clock_gettime, id, now);
   now->tv_sec = (time_t)(now_ns / NS_PER_S);
@@ -32,19 +30,15 @@ clock_gettime(clockid_t id, struct timespec *now)
   return 0;
 }
 
-int
-nanosleep(const struct timespec *time, struct timespec *left)
-{
+int nanosleep(const struct timespec *time, struct timespec *left) {
   (void)left;
   now_ns += time->tv_sec * NS_PER_S + time->tv_nsec;
   return 0;
 }
 
 /* Without a timer the loop waits for real. */
-int
-epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout_ms,
-            const sigset_t *mask)
-{
+int epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout_ms,
+                const sigset_t *mask) {
   int count = (int)syscall(SYS_epoll_pwait, epoll, events, most,
                            timeout_ms < 0 ? -1 : 0, mask, (size_t)_NSIG / 8);
 
@@ -53,8 +47,7 @@ epoll_pwait(int epoll, struct epoll_event *events, int most, int timeout_ms,
   return count;
 }
 
-int
-epoll_wait(int epoll, struct epoll_event *events, int most, int timeout_ms)
-{
+int epoll_wait(int epoll, struct epoll_event *events, int most,
+               int timeout_ms) {
   return epoll_pwait(epoll, events, most, timeout_ms, NULL);
 }

@@ -119,19 +119,15 @@
 
 /* ---- Making ------------------------------------------------------------- */
 
-size_t
-uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags)
-{
+size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags) {
   if (tick_ms == 0 || tick_ms > UVWHEEL_MAX_TICK_MS || slots == 0 ||
       slots > UVWHEEL_MAX_SLOTS || (flags & ~UVWHEEL_FIFO) != 0)
     return 0;
   return slots * sizeof(slot_t) + (slots + 63) / 64 * 2 * sizeof(uint64_t);
 }
 
-void
-uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
-                   uint32_t flags, void *memory)
-{
+void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
+                        uint32_t flags, void *memory) {
   uint64_t words = (slots + 63) / 64, i;
 
   MUST_HOLD(uvwheel__core_size(tick_ms, slots, flags) != 0);
@@ -164,9 +160,7 @@ uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
 /* What is in a slot becomes unvisited. The first lanes of slots with few
  * entries go to different lists. A FIFO slot's entries always go to the end of
  * the same list, which may have some that a walk has left behind. */
-static void
-take_unvisited(core_t *core, uint64_t slot_index)
-{
+static void take_unvisited(core_t *core, uint64_t slot_index) {
   slot_t *slot = &core->slots[slot_index];
   uvwheel_link_t *lane = slot->lanes;
 
@@ -177,9 +171,7 @@ take_unvisited(core_t *core, uint64_t slot_index)
 }
 
 /* Usually few slots are in use, near the next tick. */
-void
-uvwheel__core_vacate_all(core_t *core)
-{
+void uvwheel__core_vacate_all(core_t *core) {
   uint64_t word = (core->next_tick & core->slot_mask) / 64;
 
   MUST_HOLD(are_empty(core->pending, core->pending + MAX_LANES));
@@ -196,9 +188,8 @@ uvwheel__core_vacate_all(core_t *core)
     core->next_tick = NEVER;
 }
 
-NOINLINE bool
-uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
-{
+NOINLINE bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry,
+                                 uint64_t due_ms) {
   check_linked(core, &entry->link);
   unlink_one(&entry->link);
   entry->due_ms = due_ms;
@@ -207,9 +198,7 @@ uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 
 /* ---- The pass ----------------------------------------------------------- */
 
-static void
-take_lanes(core_t *core, uint64_t slot_index)
-{
+static void take_lanes(core_t *core, uint64_t slot_index) {
   slot_t *slot = &core->slots[slot_index];
   uint64_t i;
 
@@ -224,9 +213,7 @@ take_lanes(core_t *core, uint64_t slot_index)
 
 /* Moves the hand to the next tick at which a slot wants a pass, if that is not
  * after now. */
-static NOINLINE bool
-begin_pass(core_t *core, uint64_t now_ms)
-{
+static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
   uint64_t end_tick = tick_after(core, now_ms);
 
   while (core->next_tick < end_tick) {
@@ -245,9 +232,8 @@ begin_pass(core_t *core, uint64_t now_ms)
 /* Looks at an entry, which is on no list, in a pass of that time. Returns
  * whether the entry is due. (The usual put is inlined: in a server nearly all
  * entries were refreshed.) */
-static inline bool
-look_at(core_t *core, uvwheel_entry_t *entry, uint64_t pass_ms)
-{
+static inline bool look_at(core_t *core, uvwheel_entry_t *entry,
+                           uint64_t pass_ms) {
   uint64_t tick;
   slot_t *slot;
   bool stays;
@@ -277,9 +263,8 @@ look_at(core_t *core, uvwheel_entry_t *entry, uint64_t pass_ms)
  * takes 26 ns instead of 22.) They leave their lanes at once, at the end: an
  * unlink of each would write to neighbours that are cold. Entries that are not
  * due take from the budget now, the others when they are handed out. */
-static NOINLINE void
-look_at_chunk(core_t *core, uint64_t max_looks, uint64_t *budget)
-{
+static NOINLINE void look_at_chunk(core_t *core, uint64_t max_looks,
+                                   uint64_t *budget) {
   uint64_t pass_ms = hand_ms(core), lanes = core->pass_lanes;
   uint64_t looked = 0, moved = 0, looked_before, i;
   uvwheel_link_t *ahead[MAX_LANES]; /* the next entry of each lane */
@@ -309,9 +294,7 @@ look_at_chunk(core_t *core, uint64_t max_looks, uint64_t *budget)
 }
 
 /* Ends the pass if it has no entries left. Returns whether a pass goes on. */
-static NOINLINE bool
-end_pass_if_over(core_t *core)
-{
+static NOINLINE bool end_pass_if_over(core_t *core) {
   if (core->pass_lanes != 0 && list_is_empty(&core->due) &&
       are_empty(core->pending, &core->pending[core->pass_lanes])) {
     splice_after(&slot_of(core, core->hand)->lanes[0], &core->kept);
@@ -325,9 +308,7 @@ end_pass_if_over(core_t *core)
  * on. Each lane goes to the next one: else passes that are given up again and
  * again, as by draws of a few entries, would make the first lanes longer than
  * the others. */
-static NOINLINE void
-give_up_pass(core_t *core)
-{
+static NOINLINE void give_up_pass(core_t *core) {
   slot_t *slot = slot_of(core, core->hand);
   uint64_t i;
 
@@ -345,9 +326,7 @@ give_up_pass(core_t *core)
   core->hand--;
 }
 
-bool
-uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
-{
+bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry) {
   uint64_t tick = tick_after(core, entry->due_ms);
   slot_t *slot = slot_of(core, tick);
 
@@ -381,9 +360,8 @@ uvwheel__core_put(core_t *core, uvwheel_entry_t *entry)
  * chunk, each next look takes twice as many: a draw of one timer should look at
  * few that it does not need, but find its way through many that were postponed
  * as fast as an expiry does. */
-static uvwheel_entry_t *
-find_due(core_t *core, uint64_t now_ms, uint64_t max_looks, uint64_t *budget)
-{
+static uvwheel_entry_t *find_due(core_t *core, uint64_t now_ms,
+                                 uint64_t max_looks, uint64_t *budget) {
   MUST_HOLD(core->pass_lanes == 0 || hand_ms(core) <= now_ms);
   for (;;) {
     while (!list_is_empty(&core->due)) {
@@ -406,17 +384,14 @@ find_due(core_t *core, uint64_t now_ms, uint64_t max_looks, uint64_t *budget)
   }
 }
 
-uvwheel_entry_t *
-uvwheel__core_find_due(core_t *core, uint64_t now_ms, uint64_t *budget)
-{
+uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
+                                        uint64_t *budget) {
   return find_due(core, now_ms, CHUNK, budget);
 }
 
 /* ---- Before their time -------------------------------------------------- */
 
-void
-uvwheel__core_draw(core_t *core, uint64_t count)
-{
+void uvwheel__core_draw(core_t *core, uint64_t count) {
   uint64_t unlimited = UINT64_MAX;
 
   MUST_HOLD(list_is_empty(&core->drawn));
@@ -432,9 +407,7 @@ uvwheel__core_draw(core_t *core, uint64_t count)
   MUST_HOLD(core->pass_lanes == 0);
 }
 
-uvwheel_entry_t *
-uvwheel__core_take_drawn(core_t *core)
-{
+uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core) {
   while (!list_is_empty(&core->drawn)) {
     uvwheel_entry_t *entry = entry_of(core->drawn.next);
     check_next(core, &core->drawn);
@@ -452,9 +425,7 @@ uvwheel__core_take_drawn(core_t *core)
 
 /* Puts an entry of some list into the slot of its tick (or, if a pass of that
  * tick goes on, among the entries to look at), before those that are there. */
-static void
-put_first(core_t *core, uvwheel_entry_t *entry)
-{
+static void put_first(core_t *core, uvwheel_entry_t *entry) {
   uvwheel_link_t *head;
 
   unlink_one(&entry->link);
@@ -464,9 +435,7 @@ put_first(core_t *core, uvwheel_entry_t *entry)
   prepend(head, &entry->link);
 }
 
-void
-uvwheel__core_walk_begin(core_t *core)
-{
+void uvwheel__core_walk_begin(core_t *core) {
   give_up_pass(core);
   while (!list_is_empty(&core->drawn))
     put_first(core, entry_of(core->drawn.prev));
@@ -475,9 +444,7 @@ uvwheel__core_walk_begin(core_t *core)
   core->walk_lane = 0;
 }
 
-uvwheel_entry_t *
-uvwheel__core_walk_next(core_t *core)
-{
+uvwheel_entry_t *uvwheel__core_walk_next(core_t *core) {
   uint64_t i;
 
   /* The next of a lane was prefetched when the last one was visited. */

@@ -72,9 +72,7 @@ typedef struct core_s {
 } core_t;
 
 /* A FIFO wheel has slots of one lane. */
-static inline bool
-is_fifo(const core_t *core)
-{
+static inline bool is_fifo(const core_t *core) {
   return core->lanes_end == offsetof(slot_t, lanes[1]);
 }
 
@@ -90,9 +88,7 @@ is_fifo(const core_t *core)
  * is less than (ms + 1) / tick_ms, but not less than ms / tick_ms. Its whole
  * part is the quotient. (After Granlund and Montgomery, "Division by invariant
  * integers using multiplication", 1994.) */
-static inline uint64_t
-tick_after(const core_t *core, uint64_t ms)
-{
+static inline uint64_t tick_after(const core_t *core, uint64_t ms) {
   uint64_t tick;
 
 #ifdef HAS_WIDE
@@ -104,34 +100,27 @@ tick_after(const core_t *core, uint64_t ms)
 }
 
 /* The time of the tick that the hand is at. */
-static inline uint64_t
-hand_ms(const core_t *core)
-{
+static inline uint64_t hand_ms(const core_t *core) {
   return core->hand * core->tick_ms;
 }
 
 /* How many times the hand will pass an entry's slot before it comes to the tick
  * at which the entry is due. */
 static inline uint64_t
-rounds_of(const core_t *core, const uvwheel_entry_t *entry, uint64_t now_ms)
-{
+rounds_of(const core_t *core, const uvwheel_entry_t *entry, uint64_t now_ms) {
   return excess(tick_after(core, entry->due_ms), tick_after(core, now_ms)) /
          (core->slot_mask + 1);
 }
 
 /* ---- Slots (core_slots.c) ------------------------------------------------ */
 
-static inline slot_t *
-slot_of(const core_t *core, uint64_t tick)
-{
+static inline slot_t *slot_of(const core_t *core, uint64_t tick) {
   return &core->slots[tick & core->slot_mask];
 }
 
 /* Is the next pass of a slot planned for a tick, or for an earlier one? If no
  * pass is planned, next_pass is 0, and next_pass - 1 is the largest number. */
-static inline bool
-has_pass_by(const slot_t *slot, uint64_t tick)
-{
+static inline bool has_pass_by(const slot_t *slot, uint64_t tick) {
   return slot->next_pass - 1 < tick;
 }
 
@@ -152,9 +141,7 @@ uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
                                   uint64_t now_ms, uint64_t *later,
                                   uint64_t *most_rounds);
 
-static inline uvwheel_link_t *
-lane_at(slot_t *slot, uint32_t place)
-{
+static inline uvwheel_link_t *lane_at(slot_t *slot, uint32_t place) {
   return (uvwheel_link_t *)(void *)((char *)slot + place);
 }
 
@@ -167,9 +154,7 @@ lane_at(slot_t *slot, uint32_t place)
 
 /* The next entries go to the lane at that place; behind the last lane comes the
  * first one. */
-static inline void
-open_lane(const core_t *core, slot_t *slot, uint32_t lane)
-{
+static inline void open_lane(const core_t *core, slot_t *slot, uint32_t lane) {
   if (lane == core->lanes_end)
     lane = FIRST_LANE;
   slot->lane = lane;
@@ -181,9 +166,8 @@ open_lane(const core_t *core, slot_t *slot, uint32_t lane)
 }
 
 /* Appends an entry to a slot whose next pass is not after the entry's tick. */
-static inline void
-append_to_slot(core_t *core, slot_t *slot, uvwheel_entry_t *entry)
-{
+static inline void append_to_slot(core_t *core, slot_t *slot,
+                                  uvwheel_entry_t *entry) {
   append(lane_at(slot, slot->lane), &entry->link);
   if (--slot->share_left == 0)
     open_lane(core, slot, slot->lane + (uint32_t)sizeof *slot->lanes);
@@ -203,9 +187,7 @@ void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
 
 /* When uvwheel__core_find_due should be called next; UINT64_MAX: never. Nothing
  * expires earlier; maybe nothing expires then. */
-static inline uint64_t
-uvwheel__core_next_ms(const core_t *core)
-{
+static inline uint64_t uvwheel__core_next_ms(const core_t *core) {
   /* The reciprocal is UINT64_MAX / tick_ms. */
   return core->next_tick <= core->reciprocal ? core->next_tick * core->tick_ms
                                              : UINT64_MAX;
@@ -222,9 +204,8 @@ bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry);
  * start of a timer needs no stack.)
  * Requires: the entry is not active.
  * Ensures: it is active until it is handed out or removed. */
-static inline bool
-uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
-{
+static inline bool uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry,
+                                        uint64_t due_ms) {
   uint64_t tick = tick_after(core, due_ms);
   slot_t *slot = slot_of(core, tick);
 
@@ -250,9 +231,7 @@ void uvwheel__core_vacate_all(core_t *core);
  * vacated: if it were, a stop would take 12 ns instead of 3.
  * Requires: the entry is active, in whatever list it is.
  * Ensures: the wheel does not refer to it any more. */
-static inline bool
-uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry)
-{
+static inline bool uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
   check_linked(core, &entry->link);
   unlink_one(&entry->link);
   poison(entry);
@@ -279,9 +258,8 @@ uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
 
 /* Takes an entry out of the wheel, to be fired.
  * Requires: it was found due or drawn last. */
-static inline void
-uvwheel__core_hand_out(core_t *core, uvwheel_entry_t *entry)
-{
+static inline void uvwheel__core_hand_out(core_t *core,
+                                          uvwheel_entry_t *entry) {
   MUST_HOLD(core->due.next == &entry->link || core->drawn.next == &entry->link);
   core->stats.fired++;
   if (!uvwheel__core_remove(core, entry))

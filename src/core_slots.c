@@ -16,15 +16,11 @@
 
 /* ---- Slots that are occupied -------------------------------------------- */
 
-static bool
-is_slot_empty(slot_t *slot)
-{
+static bool is_slot_empty(slot_t *slot) {
   return are_empty(slot->lanes, lane_at(slot, slot->lanes_used));
 }
 
-void
-uvwheel__core_plan_pass(core_t *core, uint64_t tick)
-{
+void uvwheel__core_plan_pass(core_t *core, uint64_t tick) {
   uint64_t slot_index = tick & core->slot_mask, word = slot_index / 64;
   slot_t *slot = &core->slots[slot_index];
 
@@ -40,9 +36,7 @@ uvwheel__core_plan_pass(core_t *core, uint64_t tick)
   slot->next_pass = tick;
 }
 
-void
-uvwheel__core_vacate(core_t *core, uint64_t slot_index)
-{
+void uvwheel__core_vacate(core_t *core, uint64_t slot_index) {
   uint64_t word = slot_index / 64;
 
   MUST_HOLD(core->slots[slot_index].next_pass != 0);
@@ -61,9 +55,7 @@ uvwheel__core_vacate(core_t *core, uint64_t slot_index)
  * order in which the hand meets the slots, from `first` on. In that order the
  * first slot whose pass is within the round has the earliest pass of the word.
  */
-static NOINLINE void
-search_word(core_t *core, uint64_t word, uint64_t first)
-{
+static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t first) {
   uint64_t bits = core->occupied[word], soonest = NEVER;
   uint64_t round_end = core->hand + core->slot_mask + 1;
 
@@ -84,9 +76,7 @@ search_word(core_t *core, uint64_t word, uint64_t first)
 /* The words are searched in the order of the hand, until one has a pass in this
  * round; a word whose bound is beyond `next` is not. The hand's own word comes
  * first: some of its slots are the last of the round. */
-uint64_t
-uvwheel__core_find_next_tick(core_t *core)
-{
+uint64_t uvwheel__core_find_next_tick(core_t *core) {
   const uint64_t mask = core->slot_mask, *soonest = core->soonest;
   uint64_t tick = core->hand + 1, first = (tick & mask) / 64, word = first;
   uint64_t next = NEVER;
@@ -107,11 +97,9 @@ uvwheel__core_find_next_tick(core_t *core)
 
 /* ---- Counting ----------------------------------------------------------- */
 
-uint64_t
-uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
-                         uint64_t now_ms, uint64_t *later,
-                         uint64_t *most_rounds)
-{
+uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
+                                  uint64_t now_ms, uint64_t *later,
+                                  uint64_t *most_rounds) {
   slot_t *slot = &core->slots[slot_index];
   uvwheel_link_t *lane, *link;
   uint64_t count = 0;
@@ -133,9 +121,8 @@ uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
 
 #ifdef UVWHEEL_CHECKS
 
-static void
-search_lists(const core_t *core, const uvwheel_link_t *head, size_t count)
-{
+static void search_lists(const core_t *core, const uvwheel_link_t *head,
+                         size_t count) {
   for (; count > 0; count--, head++) {
     const uvwheel_link_t *link = head;
     do {
@@ -145,9 +132,7 @@ search_lists(const core_t *core, const uvwheel_link_t *head, size_t count)
   }
 }
 
-void
-uvwheel__core_misuse(const core_t *core, const uvwheel_link_t *link)
-{
+void uvwheel__core_misuse(const core_t *core, const uvwheel_link_t *link) {
   slot_t *slot = core->slots;
 
   for (; slot <= &core->slots[core->slot_mask]; slot++)

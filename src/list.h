@@ -13,65 +13,48 @@
 struct core_s;
 
 /* Every link that is not a head is the first field of an entry. */
-static inline uvwheel_entry_t *
-entry_of(uvwheel_link_t *link)
-{
+static inline uvwheel_entry_t *entry_of(uvwheel_link_t *link) {
   return (uvwheel_entry_t *)link;
 }
 
-static inline void
-join(uvwheel_link_t *left, uvwheel_link_t *right)
-{
+static inline void join(uvwheel_link_t *left, uvwheel_link_t *right) {
   left->next = right;
   right->prev = left;
 }
 
-static inline void
-list_init(uvwheel_link_t *head)
-{
+static inline void list_init(uvwheel_link_t *head) {
   join(head, head);
 }
 
-static inline bool
-list_is_empty(const uvwheel_link_t *head)
-{
+static inline bool list_is_empty(const uvwheel_link_t *head) {
   return head->next == head;
 }
 
-static inline bool
-are_empty(const uvwheel_link_t *head, const uvwheel_link_t *end)
-{
+static inline bool are_empty(const uvwheel_link_t *head,
+                             const uvwheel_link_t *end) {
   for (; head != end; head++)
     if (!list_is_empty(head))
       return false;
   return true;
 }
 
-static inline void
-append(uvwheel_link_t *head, uvwheel_link_t *link)
-{
+static inline void append(uvwheel_link_t *head, uvwheel_link_t *link) {
   join(head->prev, link);
   join(link, head);
 }
 
-static inline void
-prepend(uvwheel_link_t *head, uvwheel_link_t *link)
-{
+static inline void prepend(uvwheel_link_t *head, uvwheel_link_t *link) {
   join(link, head->next);
   join(head, link);
 }
 
 /* Unlinks a link from whatever list it is on. */
-static inline void
-unlink_one(uvwheel_link_t *link)
-{
+static inline void unlink_one(uvwheel_link_t *link) {
   join(link->prev, link->next);
 }
 
 /* Moves all links of a list to another one, after `left`. */
-static inline void
-splice_after(uvwheel_link_t *left, uvwheel_link_t *from)
-{
+static inline void splice_after(uvwheel_link_t *left, uvwheel_link_t *from) {
   if (list_is_empty(from))
     return;
   join(from->prev, left->next);
@@ -109,22 +92,16 @@ _Noreturn void uvwheel__core_misuse(const struct core_s *core,
 /* The links of an idle entry hold this, so that their use is noticed. */
 #define POISON ((uvwheel_link_t *)(uintptr_t)0xdeadbeef)
 
-static inline void
-poison(uvwheel_entry_t *entry)
-{
+static inline void poison(uvwheel_entry_t *entry) {
   entry->link.next = entry->link.prev = POISON;
 }
 
-static inline bool
-may_be_link(const uvwheel_link_t *link)
-{
+static inline bool may_be_link(const uvwheel_link_t *link) {
   return link != NULL && (uintptr_t)link % sizeof(void *) == 0;
 }
 
 /* Do both neighbours lead back to the link? */
-static inline bool
-is_linked(const uvwheel_link_t *link)
-{
+static inline bool is_linked(const uvwheel_link_t *link) {
   return may_be_link(link->prev) && may_be_link(link->next) &&
          link->next->prev == link && link->prev->next == link;
 }
@@ -133,9 +110,8 @@ is_linked(const uvwheel_link_t *link)
   (is_linked(link) ? (void)0 : uvwheel__core_misuse(core, link))
 
 /* The links of a list up to this one are right. */
-static inline void
-check_next(const struct core_s *core, const uvwheel_link_t *link)
-{
+static inline void check_next(const struct core_s *core,
+                              const uvwheel_link_t *link) {
   if (!may_be_link(link->next))
     uvwheel__overwritten(core, link);
   if (link->next->prev != link)

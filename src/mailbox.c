@@ -21,9 +21,7 @@
 
 /* Takes the requests that threads have posted, once all that were taken before
  * have been called back. Returns whether there are any to call back. */
-static bool
-take(uvwheel_state_t *state)
-{
+static bool take(uvwheel_state_t *state) {
   if (state->mailbox.taken == NULL) {
     uv_mutex_lock(&state->mailbox.mutex);
     state->mailbox.taken = state->mailbox.posted;
@@ -35,9 +33,7 @@ take(uvwheel_state_t *state)
 }
 
 /* Calls back the first request, whose callback may free it. */
-static void
-call_first(uvwheel_state_t *state, int status)
-{
+static void call_first(uvwheel_state_t *state, int status) {
   uvwheel_post_t *post = state->mailbox.taken;
 
   MUST_HOLD(post != NULL);
@@ -48,9 +44,7 @@ call_first(uvwheel_state_t *state, int status)
 
 /* A request that is posted meanwhile waits for the next call, so that one that
  * posts itself cannot keep the loop from polling. */
-void
-uvwheel__on_post(uv_async_t *async)
-{
+void uvwheel__on_post(uv_async_t *async) {
   uvwheel_state_t *state = CONTAINER_OF(async, uvwheel_state_t, mailbox.async);
   uint64_t budget = state->options.turn_budget;
   batch_t batch;
@@ -67,16 +61,12 @@ uvwheel__on_post(uv_async_t *async)
     (void)uv_async_send(async);
 }
 
-void
-uvwheel__cancel_posts(uvwheel_state_t *state)
-{
+void uvwheel__cancel_posts(uvwheel_state_t *state) {
   while (take(state))
     call_first(state, UV_ECANCELED);
 }
 
-int
-uvwheel_open_mailbox(uvwheel_t *wheel)
-{
+int uvwheel_open_mailbox(uvwheel_t *wheel) {
   uvwheel_state_t *state = get_state(wheel);
   int error;
 
@@ -95,9 +85,7 @@ uvwheel_open_mailbox(uvwheel_t *wheel)
 /* The state of a wheel that is closing goes once the close callback has
  * returned. Before that callback the pointer to it becomes NULL. So a thread
  * that posts meanwhile finds a closed mailbox, or no state. */
-int
-uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb)
-{
+int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb) {
   uvwheel_state_t *state;
   int error;
 

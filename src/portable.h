@@ -32,15 +32,11 @@
 __extension__ typedef unsigned __int128 wide_t;
 #endif
 
-static inline unsigned
-lowest_bit(uint64_t bits)
-{
+static inline unsigned lowest_bit(uint64_t bits) {
   return (unsigned)__builtin_ctzll(bits);
 }
 
-static inline unsigned
-bit_width(uint64_t value)
-{
+static inline unsigned bit_width(uint64_t value) {
   return value == 0 ? 0 : 64 - (unsigned)__builtin_clzll(value);
 }
 
@@ -56,9 +52,7 @@ bit_width(uint64_t value)
 #define STORE_STATE(place, value) \
   (*(struct uvwheel_state_s *volatile *)(place) = (value))
 
-static inline unsigned
-bit_width(uint64_t value)
-{
+static inline unsigned bit_width(uint64_t value) {
   unsigned width = 0;
 
   for (; value != 0; value >>= 1)
@@ -66,30 +60,22 @@ bit_width(uint64_t value)
   return width;
 }
 
-static inline unsigned
-lowest_bit(uint64_t bits)
-{
+static inline unsigned lowest_bit(uint64_t bits) {
   return bit_width(bits & (~bits + 1)) - 1;
 }
 
 #endif
 
-static inline uint64_t
-min_of(uint64_t a, uint64_t b)
-{
+static inline uint64_t min_of(uint64_t a, uint64_t b) {
   return a < b ? a : b;
 }
 
-static inline uint64_t
-max_of(uint64_t a, uint64_t b)
-{
+static inline uint64_t max_of(uint64_t a, uint64_t b) {
   return a > b ? a : b;
 }
 
 /* a - b, but not less than 0. */
-static inline uint64_t
-excess(uint64_t a, uint64_t b)
-{
+static inline uint64_t excess(uint64_t a, uint64_t b) {
   return a > b ? a - b : 0;
 }
 

@@ -7,9 +7,7 @@
 
 #include <inttypes.h>
 
-void
-uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
-{
+void uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats) {
   const uvwheel_state_t *state = get_state(wheel);
 
   if (stats == NULL)
@@ -24,18 +22,14 @@ uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats)
                              uvwheel__core_next_ms(&state->core));
 }
 
-int
-uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options)
-{
+int uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options) {
   if (get_state(wheel) == NULL || options == NULL)
     return UV_EINVAL;
   *options = wheel->state->options;
   return 0;
 }
 
-uint64_t
-uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
-{
+uint64_t uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot) {
   uint64_t later = 0, most_rounds = 0;
 
   if (get_state(wheel) == NULL || slot > wheel->state->core.slot_mask)
@@ -49,10 +43,8 @@ uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot)
 #define COLUMNS 64
 #define U64 "%" PRIu64
 
-static void
-print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
-             FILE *stream)
-{
+static void print_counts(const uvwheel_state_t *state,
+                         const uvwheel_stats_t *stats, FILE *stream) {
   const core_t *core = &state->core;
   uint64_t slots = core->slot_mask + 1;
 
@@ -77,9 +69,7 @@ print_counts(const uvwheel_state_t *state, const uvwheel_stats_t *stats,
 
 /* A character per column, from the slot of the next tick on: how full its slots
  * are, compared with the fullest column. */
-static void
-print_slots(const core_t *core, uint64_t now_ms, FILE *stream)
-{
+static void print_slots(const core_t *core, uint64_t now_ms, FILE *stream) {
   static const char shades[] = " .:-=+*#%@";
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
   uint64_t columns = min_of(slots, COLUMNS), per_column = slots / columns;
@@ -103,9 +93,7 @@ print_slots(const core_t *core, uint64_t now_ms, FILE *stream)
           columns, per_column, most);
 }
 
-static void
-print_lateness(const uvwheel_stats_t *stats, FILE *stream)
-{
+static void print_lateness(const uvwheel_stats_t *stats, FILE *stream) {
   uint64_t timers = stats->fired - stats->fired_soonest;
 
   fprintf(stream, "lateness  %.1f ms on average, latest " U64 " ms\n",
@@ -118,9 +106,7 @@ print_lateness(const uvwheel_stats_t *stats, FILE *stream)
           stats->fired_soonest);
 }
 
-void
-uvwheel_print(const uvwheel_t *wheel, FILE *stream)
-{
+void uvwheel_print(const uvwheel_t *wheel, FILE *stream) {
   const uvwheel_state_t *state = get_state(wheel);
   uvwheel_stats_t stats;
 

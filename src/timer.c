@@ -12,23 +12,17 @@
  * timer has. */
 static THREAD_LOCAL uint64_t recent_state = 1;
 
-static uvwheel_state_t *
-state_of(const uvwheel_timer_t *timer)
-{
+static uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
   return (uvwheel_state_t *)(uintptr_t)(timer->wheel_and_flags & ~TIMER_FLAGS);
 }
 
 #ifdef UVWHEEL_CHECKS
 /* Each thread has its own variable, at another address. */
-const void *
-uvwheel__this_thread(void)
-{
+const void *uvwheel__this_thread(void) {
   return &recent_state;
 }
 
-static inline bool
-is_other_thread(const uvwheel_state_t *state)
-{
+static inline bool is_other_thread(const uvwheel_state_t *state) {
   return state->turn.poller != NULL && state->turn.poller != &recent_state;
 }
 #else
@@ -44,10 +38,8 @@ is_other_thread(const uvwheel_state_t *state)
  * everything would otherwise wait for the timer. A start of a cold timer takes
  * 23 ns instead of 60. CONCEAL keeps the compiler from loading the state from
  * the timer. */
-static inline bool
-guess_state(const uvwheel_timer_t *timer, uint64_t flags,
-            uvwheel_state_t **state)
-{
+static inline bool guess_state(const uvwheel_timer_t *timer, uint64_t flags,
+                               uvwheel_state_t **state) {
   uint64_t recent = recent_state;
   uintptr_t guess = (uintptr_t)recent;
 
@@ -59,9 +51,7 @@ guess_state(const uvwheel_timer_t *timer, uint64_t flags,
 
 /* Returns the state of an initialised timer's wheel, and remembers it: the next
  * timer is likely to have the same wheel. */
-static uvwheel_state_t *
-remember_state(const uvwheel_timer_t *timer)
-{
+static uvwheel_state_t *remember_state(const uvwheel_timer_t *timer) {
   uvwheel_state_t *state = state_of(timer);
 
   uvwheel__check_thread(state, timer);
@@ -69,28 +59,21 @@ remember_state(const uvwheel_timer_t *timer)
   return state;
 }
 
-static bool
-is_initialised(const uvwheel_timer_t *timer)
-{
+static bool is_initialised(const uvwheel_timer_t *timer) {
   return timer != NULL && state_of(timer) != NULL;
 }
 
-static bool
-is_active(const uvwheel_timer_t *timer)
-{
+static bool is_active(const uvwheel_timer_t *timer) {
   return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_IDLE);
 }
 
-static inline void
-set_timeout(uvwheel_timer_t *timer, uint64_t timeout)
-{
+static inline void set_timeout(uvwheel_timer_t *timer, uint64_t timeout) {
   timer->interval = timeout;
   timer->timeout = NO_REPEAT;
 }
 
-static void
-set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
-{
+static void set_times(uvwheel_timer_t *timer, uint64_t timeout,
+                      uint64_t repeat) {
   timer->wheel_and_flags &= ~TIMER_FIRST;
   set_timeout(timer, timeout);
   if (repeat != 0) {
@@ -104,17 +87,15 @@ set_times(uvwheel_timer_t *timer, uint64_t timeout, uint64_t repeat)
 /* ---- Becoming active and idle ------------------------------------------- */
 
 /* The usual cases call this only at their end, so that they need no stack. */
-static NOINLINE int
-insert_slow(uvwheel_state_t *state, uvwheel_timer_t *timer)
-{
+static NOINLINE int insert_slow(uvwheel_state_t *state,
+                                uvwheel_timer_t *timer) {
   if (uvwheel__core_put(&state->core, &timer->entry))
     uvwheel__arm(state);
   return 0;
 }
 
-static inline int
-insert(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t due_ms)
-{
+static inline int insert(uvwheel_state_t *state, uvwheel_timer_t *timer,
+                         uint64_t due_ms) {
   if (LIKELY(uvwheel__core_insert(&state->core, &timer->entry, due_ms)))
     return 0;
   return insert_slow(state, timer);
@@ -122,9 +103,8 @@ insert(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t due_ms)
 
 /* The unusual cases: the due time is earlier than before, or past UINT64_MAX,
  * or a timer of a FIFO wheel goes to the end of the queue. */
-static NOINLINE int
-move(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
-{
+static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
+                         uint64_t delay_ms) {
   uint64_t due_ms = add_ms(loop_now(state), delay_ms);
 
   if (due_ms == UINT64_MAX) /* never reached, wherever the timer waits */
@@ -135,9 +115,8 @@ move(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
 }
 
 /* An active timer is due at another time, which is usually not earlier. */
-static inline int
-postpone(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
-{
+static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
+                           uint64_t delay_ms) {
   uint64_t due_ms;
 
   if (UNLIKELY(ADD_OVERFLOWS(loop_now(state), delay_ms, &due_ms) ||
@@ -149,9 +128,8 @@ postpone(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t delay_ms)
 
 /* Can a start be done by postpone()? Not in a FIFO wheel, where a start puts
  * the timer at the end of the queue. */
-static inline bool
-can_postpone(const uvwheel_timer_t *timer, uvwheel_state_t **state)
-{
+static inline bool can_postpone(const uvwheel_timer_t *timer,
+                                uvwheel_state_t **state) {
   return guess_state(timer, 0, state) && !is_closing(*state) &&
          !is_fifo(&(*state)->core);
 }
@@ -159,18 +137,14 @@ can_postpone(const uvwheel_timer_t *timer, uvwheel_state_t **state)
 #ifdef UVWHEEL_CHECKS
 static THREAD_LOCAL const uvwheel_timer_t *called_back; /* its callback runs */
 
-void
-uvwheel__set_called_back(const uvwheel_timer_t *timer)
-{
+void uvwheel__set_called_back(const uvwheel_timer_t *timer) {
   called_back = timer;
 }
 #endif
 
 /* ---- Functions ---------------------------------------------------------- */
 
-int
-uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
-{
+int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
   if (get_state(wheel) == NULL || timer == NULL)
     return UV_EINVAL;
   /* The memory may hold anything, but hardly an active timer of this wheel to
@@ -187,9 +161,7 @@ uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer)
 }
 
 /* Starts or restarts any timer. */
-static NOINLINE int
-start_any(uvwheel_timer_t *timer, uint64_t delay_ms)
-{
+static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay_ms) {
   uvwheel_state_t *state;
   bool was_active = is_active(timer);
 
@@ -206,10 +178,8 @@ start_any(uvwheel_timer_t *timer, uint64_t delay_ms)
   return 0;
 }
 
-static NOINLINE int
-start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
-           uint64_t repeat)
-{
+static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                               uint64_t timeout, uint64_t repeat) {
   int error = start_any(timer, timeout);
 
   if (error != 0)
@@ -219,10 +189,8 @@ start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
   return 0;
 }
 
-int
-uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-                    uint64_t timeout, uint64_t repeat)
-{
+int uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                        uint64_t timeout, uint64_t repeat) {
   uvwheel_state_t *state;
   uint64_t due_ms;
 
@@ -248,17 +216,13 @@ uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return start_slow(timer, cb, timeout, repeat);
 }
 
-static NOINLINE int
-stop_last(uvwheel_state_t *state)
-{
+static NOINLINE int stop_last(uvwheel_state_t *state) {
   uvwheel__core_vacate_all(&state->core);
   uvwheel__disarm(state);
   return 0;
 }
 
-static NOINLINE int
-stop_slow(uvwheel_timer_t *timer)
-{
+static NOINLINE int stop_slow(uvwheel_timer_t *timer) {
   uvwheel_state_t *state;
 
   if (timer == NULL || timer->wheel_and_flags == 0)
@@ -273,9 +237,7 @@ stop_slow(uvwheel_timer_t *timer)
   return 0;
 }
 
-int
-uvwheel_timer_stop(uvwheel_timer_t *timer)
-{
+int uvwheel_timer_stop(uvwheel_timer_t *timer) {
   uvwheel_state_t *state;
 
   if (timer == NULL || !guess_state(timer, 0, &state) ||
@@ -288,16 +250,12 @@ uvwheel_timer_stop(uvwheel_timer_t *timer)
 }
 
 /* The idle flag lets a closed timer, which has no wheel, be stopped again. */
-void
-uvwheel_timer_close(uvwheel_timer_t *timer)
-{
+void uvwheel_timer_close(uvwheel_timer_t *timer) {
   if (uvwheel_timer_stop(timer) == 0)
     timer->wheel_and_flags = TIMER_IDLE;
 }
 
-int
-uvwheel_timer_again(uvwheel_timer_t *timer)
-{
+int uvwheel_timer_again(uvwheel_timer_t *timer) {
   uvwheel_state_t *state;
 
   if (timer != NULL && repeats(timer) && can_postpone(timer, &state))
@@ -307,9 +265,7 @@ uvwheel_timer_again(uvwheel_timer_t *timer)
   return repeats(timer) ? start_any(timer, timer->interval) : 0;
 }
 
-static NOINLINE int
-refresh_slow(uvwheel_timer_t *timer)
-{
+static NOINLINE int refresh_slow(uvwheel_timer_t *timer) {
   MISUSE_IF(timer != NULL && timer == called_back && !is_active(timer), "timer",
             timer,
             "refreshed in its own callback, where it is not active: start it");
@@ -319,9 +275,7 @@ refresh_slow(uvwheel_timer_t *timer)
   return postpone(remember_state(timer), timer, timer->interval);
 }
 
-int
-uvwheel_timer_refresh(uvwheel_timer_t *timer)
-{
+int uvwheel_timer_refresh(uvwheel_timer_t *timer) {
   uvwheel_state_t *state;
 
   if (timer == NULL || !guess_state(timer, 0, &state))
@@ -331,38 +285,28 @@ uvwheel_timer_refresh(uvwheel_timer_t *timer)
 
 /* ---- Queries ------------------------------------------------------------ */
 
-int
-uvwheel_timer_is_active(const uvwheel_timer_t *timer)
-{
+int uvwheel_timer_is_active(const uvwheel_timer_t *timer) {
   return is_active(timer);
 }
 
-uvwheel_t *
-uvwheel_timer_get_wheel(const uvwheel_timer_t *timer)
-{
+uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer) {
   return is_initialised(timer) ? state_of(timer)->wheel : NULL;
 }
 
-uint64_t
-uvwheel_timer_get_due_in(const uvwheel_timer_t *timer)
-{
+uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer) {
   if (!is_active(timer))
     return 0;
   return excess(timer->entry.due_ms, now_or_0(state_of(timer)));
 }
 
-uint64_t
-uvwheel_timer_get_rounds(const uvwheel_timer_t *timer)
-{
+uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer) {
   if (!is_active(timer))
     return 0;
   return rounds_of(&state_of(timer)->core, &timer->entry,
                    now_or_0(state_of(timer)));
 }
 
-void
-uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
-{
+void uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat) {
   bool is_first;
 
   if (!is_initialised(timer))
@@ -373,15 +317,11 @@ uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat)
     timer->wheel_and_flags &= ~TIMER_FIRST;
 }
 
-uint64_t
-uvwheel_timer_get_repeat(const uvwheel_timer_t *timer)
-{
+uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer) {
   return is_initialised(timer) && repeats(timer) ? timer->interval : 0;
 }
 
-int
-uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed)
-{
+int uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed) {
   if (!is_initialised(timer) || (unsigned)missed > UVWHEEL_MISSED_BURST)
     return UV_EINVAL;
   timer->wheel_and_flags =
@@ -389,9 +329,7 @@ uvwheel_timer_set_missed(uvwheel_timer_t *timer, uvwheel_missed_t missed)
   return 0;
 }
 
-static void
-set_timer_unref(uvwheel_timer_t *timer, uint64_t unref)
-{
+static void set_timer_unref(uvwheel_timer_t *timer, uint64_t unref) {
   if (!is_initialised(timer) || (timer->wheel_and_flags & TIMER_UNREF) == unref)
     return;
   timer->wheel_and_flags ^= TIMER_UNREF;
@@ -399,21 +337,15 @@ set_timer_unref(uvwheel_timer_t *timer, uint64_t unref)
     uvwheel__count_unref(state_of(timer), unref ? 1 : -1);
 }
 
-void
-uvwheel_timer_ref(uvwheel_timer_t *timer)
-{
+void uvwheel_timer_ref(uvwheel_timer_t *timer) {
   set_timer_unref(timer, 0);
 }
 
-void
-uvwheel_timer_unref(uvwheel_timer_t *timer)
-{
+void uvwheel_timer_unref(uvwheel_timer_t *timer) {
   set_timer_unref(timer, TIMER_UNREF);
 }
 
-int
-uvwheel_timer_has_ref(const uvwheel_timer_t *timer)
-{
+int uvwheel_timer_has_ref(const uvwheel_timer_t *timer) {
   return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_UNREF);
 }
 
@@ -424,10 +356,8 @@ uvwheel_timer_has_ref(const uvwheel_timer_t *timer)
 #include <inttypes.h>
 #include <stdlib.h>
 
-void
-uvwheel__check_thread(const uvwheel_state_t *state,
-                      const uvwheel_timer_t *timer)
-{
+void uvwheel__check_thread(const uvwheel_state_t *state,
+                           const uvwheel_timer_t *timer) {
   static const char what[] = "used by another thread while its loop polls";
 
   if (!is_other_thread(state) || is_closing(state))
@@ -437,10 +367,8 @@ uvwheel__check_thread(const uvwheel_state_t *state,
   abort();
 }
 
-void
-uvwheel__misuse(const char *kind, const void *object, uintptr_t callback,
-                const char *what)
-{
+void uvwheel__misuse(const char *kind, const void *object, uintptr_t callback,
+                     const char *what) {
   fprintf(stderr, "uvwheel: %s %p, callback 0x%" PRIxPTR ": %s\n", kind, object,
           callback, what);
   abort();
@@ -448,9 +376,7 @@ uvwheel__misuse(const char *kind, const void *object, uintptr_t callback,
 
 /* The memory may hold anything, and may even be gone: so first says where it
  * is. */
-void
-uvwheel__overwritten(const core_t *core, const uvwheel_link_t *link)
-{
+void uvwheel__overwritten(const core_t *core, const uvwheel_link_t *link) {
   const uvwheel_state_t *state = CONTAINER_OF(core, uvwheel_state_t, core);
   uvwheel_timer_t *timer = timer_of(entry_of((uvwheel_link_t *)link));
 

@@ -63,9 +63,7 @@
  * as long as a quick callback and its expiry. */
 #define MAX_UNREAD 16
 
-void
-uvwheel__begin_batch(batch_t *batch)
-{
+void uvwheel__begin_batch(batch_t *batch) {
   uint64_t now_ns = uv_hrtime();
 
   *batch = (batch_t){.begin_ns = now_ns, .read_ns = now_ns, .read_every = 1};
@@ -73,9 +71,7 @@ uvwheel__begin_batch(batch_t *batch)
 
 /* Reads the clock after each slow callback, and from time to time between quick
  * ones, judging by the last callbacks. */
-bool
-uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch)
-{
+bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
   uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000);
   uint64_t now_ns = uv_hrtime();
 
@@ -96,10 +92,8 @@ uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch)
 /* When a repeat that fires in a turn up to limit_ms is due again: at the first
  * time of the beat that is not before the last tick of that turn. A later time,
  * such as now, would halve the rate of a beat in phase with the ticks. */
-static uint64_t
-next_due_ms(const uvwheel_state_t *state, const uvwheel_timer_t *timer,
-            uint64_t limit_ms)
-{
+static uint64_t next_due_ms(const uvwheel_state_t *state,
+                            const uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;
   uint64_t repeat = timer->interval;
   uint64_t next_ms = add_ms(timer->entry.due_ms, repeat);
@@ -114,9 +108,8 @@ next_due_ms(const uvwheel_state_t *state, const uvwheel_timer_t *timer,
 
 /* A stall that has ended before does not put the timer back any more, also if
  * its beat has begun before that. */
-static NOINLINE void
-start_repeat(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
-{
+static NOINLINE void start_repeat(uvwheel_state_t *state,
+                                  uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t due_ms = next_due_ms(state, timer, limit_ms);
 
   if (excess(due_ms, timer->interval) < state->wake.stalled_until_ms)
@@ -128,9 +121,8 @@ start_repeat(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
 
 /* A turn that fires the timers that are due by limit_ms has taken the timer out
  * of the core: starts it again if it repeats, and calls its callback. */
-static void
-fire(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
-{
+static void fire(uvwheel_state_t *state, uvwheel_timer_t *timer,
+                 uint64_t limit_ms) {
   MUST_HOLD(timer->cb != NULL && (timer->wheel_and_flags & TIMER_IDLE) == 0);
   timer->wheel_and_flags &= ~TIMER_WAIT;
   if (repeats(timer)) {
@@ -144,9 +136,7 @@ fire(uvwheel_state_t *state, uvwheel_timer_t *timer, uint64_t limit_ms)
   SET_CALLED_BACK(NULL);
 }
 
-static void
-count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
-{
+static void count_lateness(uvwheel_stats_t *stats, uint64_t late_ms) {
   stats->lateness[min_of(bit_width(late_ms), UVWHEEL_LATENESS_BUCKETS - 1)]++;
   stats->lateness_sum_ms += late_ms;
   stats->lateness_max_ms = max_of(stats->lateness_max_ms, late_ms);
@@ -155,9 +145,7 @@ count_lateness(uvwheel_stats_t *stats, uint64_t late_ms)
 /* Puts a timer back that has expired, if it waited when the last stall was
  * noticed and was not put back yet, but to no later than the end of the stall
  * plus what the timer waits for. Returns whether it did. */
-static bool
-put_back(uvwheel_state_t *state, uvwheel_timer_t *timer)
-{
+static bool put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   uint64_t due_ms = timer->entry.due_ms;
   uint64_t stalled_until_ms = state->wake.stalled_until_ms;
   uint64_t wait_ms =
@@ -178,9 +166,8 @@ put_back(uvwheel_state_t *state, uvwheel_timer_t *timer)
 
 /* A turn that began at began_ms is over. Returns whether it has stalled a loop
  * in which timers wait: then the loop's time is older than awaited_ms. */
-static bool
-end_turn(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
-{
+static bool end_turn(uvwheel_state_t *state, batch_t *batch,
+                     uint64_t began_ms) {
   uint64_t took_ns, late_ms;
 
   (void)uvwheel__read_clock(state, batch);
@@ -202,9 +189,8 @@ end_turn(uvwheel_state_t *state, batch_t *batch, uint64_t began_ms)
  * the loop, which would let the poll sleep for as long again. False if the
  * wheel is closing. A clock that steps back ends the turn: no timer fires with
  * time remaining. */
-static bool
-run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
-{
+static bool run_turn(uvwheel_state_t *state, uint64_t until_ms,
+                     uint64_t budget) {
   uint64_t began_ms = loop_now(state), found = 0;
   uint64_t limit_ms = without_lag(state, until_ms);
   uvwheel_entry_t *entry;
@@ -243,9 +229,7 @@ run_turn(uvwheel_state_t *state, uint64_t until_ms, uint64_t budget)
  * nobody tells (Windows, AIX, a poll(2) that fails), bytes that came before
  * looked_ms, the spell's last look, count as heard. poll(2) only looks:
  * epoll_wait would take edge-triggered events away from libuv. */
-static uint64_t
-ask_backend(const uvwheel_state_t *state, uint64_t looked_ms)
-{
+static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t looked_ms) {
 #ifdef _WIN32
   (void)state;
   return looked_ms;
@@ -269,9 +253,7 @@ ask_backend(const uvwheel_state_t *state, uint64_t looked_ms)
  * A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
  * that is always ready leave a loop 88,000 iterations per second of 726,000. */
-static uint64_t
-ask_if_quiet(uvwheel_state_t *state, uint64_t looked_ms)
-{
+static uint64_t ask_if_quiet(uvwheel_state_t *state, uint64_t looked_ms) {
   turn_t *turn = &state->turn;
   uint64_t now_ms = loop_now(state), heard_ms = 0;
 
@@ -285,9 +267,7 @@ ask_if_quiet(uvwheel_state_t *state, uint64_t looked_ms)
 }
 
 /* The loop's time up to which a spell has waited long enough; 0: not yet. */
-static uint64_t
-waited_until(const uvwheel_state_t *state)
-{
+static uint64_t waited_until(const uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   uint64_t wait_ms =
       min_of(max_of(state->core.tick_ms / 4, MIN_WAIT_MS), MAX_WAIT_MS);
@@ -301,9 +281,7 @@ waited_until(const uvwheel_state_t *state)
 
 /* The next poll of a spell has returned. (If this and prepare_turn are inlined,
  * the check saves registers after polls for which there is nothing to do.) */
-static NOINLINE void
-continue_spell(uvwheel_state_t *state)
-{
+static NOINLINE void continue_spell(uvwheel_state_t *state) {
   turn_t *turn = &state->turn;
   uint64_t now_ms = loop_now(state), looked_ms = state->wake.awaited_ms;
   uint64_t quiet_ms, until_ms;
@@ -326,9 +304,7 @@ continue_spell(uvwheel_state_t *state)
 
 /* Looks at up to MAX_LOOKS timers that may be due, and moves those that were
  * refreshed. Returns whether any may be due still. */
-static bool
-look_for_due(uvwheel_state_t *state)
-{
+static bool look_for_due(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   uint64_t looks = min_of(state->options.turn_budget, MAX_LOOKS);
 
@@ -342,9 +318,7 @@ look_for_due(uvwheel_state_t *state)
 }
 
 /* The driver is due: listens if a timer is. */
-static NOINLINE void
-prepare_turn(uvwheel_state_t *state)
-{
+static NOINLINE void prepare_turn(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   uint64_t late_ms = now_ms - state->wake.awaited_ms;
 
@@ -362,9 +336,7 @@ prepare_turn(uvwheel_state_t *state)
 /* ---- The handles --------------------------------------------------------- */
 
 /* If nothing was heard, a timer that is due waits for a spell. */
-void
-uvwheel__on_driver(uv_timer_t *driver)
-{
+void uvwheel__on_driver(uv_timer_t *driver) {
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, wake.driver);
   uint64_t heard_ms = is_watcher_waiting(state) ? 0 : state->turn.heard_ms;
   uint64_t now_ms = loop_now(state);
@@ -382,9 +354,7 @@ uvwheel__on_driver(uv_timer_t *driver)
   }
 }
 
-void
-uvwheel__on_check(uv_check_t *check)
-{
+void uvwheel__on_check(uv_check_t *check) {
   uvwheel_state_t *state = CONTAINER_OF(check, uvwheel_state_t, turn.check);
 
 #ifdef UVWHEEL_CHECKS
@@ -402,9 +372,7 @@ uvwheel__on_check(uv_check_t *check)
 }
 
 #ifdef UVWHEEL_CHECKS
-void
-uvwheel__on_prepare(uv_prepare_t *prepare)
-{
+void uvwheel__on_prepare(uv_prepare_t *prepare) {
   uvwheel_state_t *state = CONTAINER_OF(prepare, uvwheel_state_t, turn.prepare);
 
   if (!IS_CLOSING(state->turn.check))
@@ -414,9 +382,7 @@ uvwheel__on_prepare(uv_prepare_t *prepare)
 
 /* ---- Before their time --------------------------------------------------- */
 
-uint64_t
-uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count)
-{
+uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count) {
   uvwheel_state_t *state = get_state(wheel);
   uvwheel_entry_t *entry;
   uint64_t fired = 0;

@@ -24,9 +24,7 @@
  * descriptor, which uv_backend_fd does. On Windows, libuv before 1.44.2 calls
  * back what a poll has found after the check and the timers: then no timer
  * could wait until its peer was heard. */
-static bool
-is_libuv_known(const uv_loop_t *loop)
-{
+static bool is_libuv_known(const uv_loop_t *loop) {
   uv_timer_t timer = {0};
 
 #ifdef _WIN32
@@ -45,9 +43,7 @@ is_libuv_known(const uv_loop_t *loop)
 /* By how much the loop's clock may be behind a stopwatch, in addition to the
  * fraction of a millisecond that it drops. On Linux libuv reads the coarse
  * clock if that is precise to the millisecond. */
-static uint64_t
-clock_lag_ms(void)
-{
+static uint64_t clock_lag_ms(void) {
 #ifdef __linux__
   struct timespec precision;
 
@@ -58,9 +54,7 @@ clock_lag_ms(void)
   return 0;
 }
 
-static void
-choose_defaults(uvwheel_options_t *options)
-{
+static void choose_defaults(uvwheel_options_t *options) {
   uint64_t slots;
 
   if (options->tick_ms == 0)
@@ -79,9 +73,7 @@ choose_defaults(uvwheel_options_t *options)
 }
 
 /* Allocates the state of a wheel with its slots behind it, all zeros. */
-static uvwheel_state_t *
-allocate(size_t slots_size)
-{
+static uvwheel_state_t *allocate(size_t slots_size) {
   size_t size = ALIGN_UP(sizeof(uvwheel_state_t)) + slots_size + ALIGNMENT - 1;
   char *memory = calloc(1, size);
   uvwheel_state_t *state;
@@ -95,9 +87,7 @@ allocate(size_t slots_size)
 
 /* The driver and the idle handle are started and stopped once, so that libuv
  * and uvwheel_owns_handle know their callbacks. */
-static void
-add_handles(uvwheel_state_t *state)
-{
+static void add_handles(uvwheel_state_t *state) {
   (void)uv_timer_init(state->loop, &state->wake.driver);
   (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
   (void)uv_idle_init(state->loop, &state->wake.idle);
@@ -113,10 +103,8 @@ add_handles(uvwheel_state_t *state)
 #endif
 }
 
-int
-uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
-             const uvwheel_options_t *options)
-{
+int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
+                 const uvwheel_options_t *options) {
   uvwheel_options_t none = {0}, chosen = none;
   uvwheel_state_t *state;
   size_t slots_size;
@@ -170,21 +158,15 @@ static const size_t handle_offsets[] = {
 
 #define HANDLES (sizeof handle_offsets / sizeof *handle_offsets)
 
-static uv_handle_t *
-handle_at(uvwheel_state_t *state, size_t index)
-{
+static uv_handle_t *handle_at(uvwheel_state_t *state, size_t index) {
   return (uv_handle_t *)(void *)((char *)state + handle_offsets[index]);
 }
 
-static bool
-is_open(const uv_handle_t *handle, unsigned closing)
-{
+static bool is_open(const uv_handle_t *handle, unsigned closing) {
   return IS_OPENED(*handle) && !(handle->flags & closing);
 }
 
-static bool
-are_closed(uvwheel_state_t *state)
-{
+static bool are_closed(uvwheel_state_t *state) {
   size_t i;
 
   for (i = 0; i < HANDLES; i++)
@@ -195,9 +177,7 @@ are_closed(uvwheel_state_t *state)
 
 static void finish_close(uvwheel_state_t *state);
 
-static void
-on_handle_closed(uv_handle_t *handle)
-{
+static void on_handle_closed(uv_handle_t *handle) {
   uvwheel_state_t *state = handle->data;
 
   MUST_HOLD(state->open_handles != 0);
@@ -205,9 +185,7 @@ on_handle_closed(uv_handle_t *handle)
   finish_close(state);
 }
 
-static void
-on_close_watch(uv_idle_t *close_watch)
-{
+static void on_close_watch(uv_idle_t *close_watch) {
   if (are_closed(close_watch->data))
     uv_close((uv_handle_t *)close_watch, on_handle_closed);
 }
@@ -217,9 +195,7 @@ on_close_watch(uv_idle_t *close_watch)
  * handle, no callback says when libuv is done with it: then close_watch looks
  * in each iteration. Threads may be in a post until the close callback returns,
  * which may join them: so the state goes last. */
-static void
-finish_close(uvwheel_state_t *state)
-{
+static void finish_close(uvwheel_state_t *state) {
   if (state->open_handles != 0 || state->is_walking)
     return;
   if (!are_closed(state)) {
@@ -238,9 +214,7 @@ finish_close(uvwheel_state_t *state)
   free(state->memory);
 }
 
-void
-uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
-{
+void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb) {
   uvwheel_state_t *state = get_state(wheel);
   uvwheel_entry_t *entry;
   size_t i;
@@ -267,9 +241,7 @@ uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb)
 
 /* Compares callbacks, not data: libuv sets the callback, but a program may
  * leave data uninitialised. */
-int
-uvwheel_owns_handle(const uv_handle_t *handle)
-{
+int uvwheel_owns_handle(const uv_handle_t *handle) {
   if (handle == NULL)
     return 0;
   switch (handle->type) {
@@ -293,27 +265,19 @@ uvwheel_owns_handle(const uv_handle_t *handle)
 
 /* ---- The wheel ---------------------------------------------------------- */
 
-int
-uvwheel_is_closing(const uvwheel_t *wheel)
-{
+int uvwheel_is_closing(const uvwheel_t *wheel) {
   return get_state(wheel) != NULL && is_closing(wheel->state);
 }
 
-uv_loop_t *
-uvwheel_get_loop(const uvwheel_t *wheel)
-{
+uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel) {
   return get_state(wheel) != NULL ? wheel->state->loop : NULL;
 }
 
-uint64_t
-uvwheel_count(const uvwheel_t *wheel)
-{
+uint64_t uvwheel_count(const uvwheel_t *wheel) {
   return get_state(wheel) != NULL ? wheel->state->core.active : 0;
 }
 
-void
-uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
-{
+void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg) {
   uvwheel_state_t *state = get_state(wheel);
   uvwheel_entry_t *entry;
 
@@ -331,31 +295,23 @@ uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg)
     uvwheel__arm(state);
 }
 
-void
-uvwheel_ref(uvwheel_t *wheel)
-{
+void uvwheel_ref(uvwheel_t *wheel) {
   if (get_state(wheel) != NULL)
     uvwheel__set_unref(wheel->state, false);
 }
 
-void
-uvwheel_unref(uvwheel_t *wheel)
-{
+void uvwheel_unref(uvwheel_t *wheel) {
   if (get_state(wheel) != NULL)
     uvwheel__set_unref(wheel->state, true);
 }
 
-int
-uvwheel_has_ref(const uvwheel_t *wheel)
-{
+int uvwheel_has_ref(const uvwheel_t *wheel) {
   return get_state(wheel) != NULL && !wheel->state->wake.is_unref;
 }
 
 /* ---- Version ------------------------------------------------------------ */
 
-unsigned
-uvwheel_version(void)
-{
+unsigned uvwheel_version(void) {
   return UVWHEEL_VERSION_HEX;
 }
 
@@ -363,9 +319,7 @@ uvwheel_version(void)
 #define VERSION(major, minor, patch) \
   QUOTE(major) "." QUOTE(minor) "." QUOTE(patch)
 
-const char *
-uvwheel_version_string(void)
-{
+const char *uvwheel_version_string(void) {
   return VERSION(UVWHEEL_VERSION_MAJOR, UVWHEEL_VERSION_MINOR,
                  UVWHEEL_VERSION_PATCH);
 }

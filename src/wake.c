@@ -31,9 +31,7 @@
 
 /* While a stall still gives time, timers that it has put back are waiting: then
  * a lesser one does not take its place. */
-void
-uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
-{
+void uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms) {
   uvwheel_stats_t *stats = &state->core.stats;
   wake_t *wake = &state->wake;
   uint64_t back_ms;
@@ -55,16 +53,12 @@ uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms)
 /* ---- The driver ---------------------------------------------------------- */
 
 /* How far the wheel's next tick is away. */
-static uint64_t
-way_to_tick(const uvwheel_state_t *state)
-{
+static uint64_t way_to_tick(const uvwheel_state_t *state) {
   return excess(uvwheel__core_next_ms(&state->core),
                 without_lag(state, loop_now(state)));
 }
 
-static void
-start_driver(uvwheel_state_t *state, bool may_look_in)
-{
+static void start_driver(uvwheel_state_t *state, bool may_look_in) {
   uint64_t way_ms = way_to_tick(state);
   bool looks_in = may_look_in && way_ms / 2 > state->stall_ms;
   uint64_t delay_ms = looks_in ? way_ms / 2 : way_ms;
@@ -80,9 +74,7 @@ start_driver(uvwheel_state_t *state, bool may_look_in)
 /* Moves the driver to an earlier time. If each start could move it to a later
  * one, an overdue driver would never be called. The exception is a look that
  * comes later than half-way to the new tick. */
-void
-uvwheel__arm(uvwheel_state_t *state)
-{
+void uvwheel__arm(uvwheel_state_t *state) {
   uint64_t latest_ms;
 
   if (is_closing(state)) /* then there may be no loop */
@@ -97,9 +89,7 @@ uvwheel__arm(uvwheel_state_t *state)
     start_driver(state, state->wake.phase == ARMED_FOR_LOOK);
 }
 
-void
-uvwheel__rearm(uvwheel_state_t *state)
-{
+void uvwheel__rearm(uvwheel_state_t *state) {
   if (is_closing(state))
     return;
   if (state->core.active == 0) {
@@ -111,25 +101,19 @@ uvwheel__rearm(uvwheel_state_t *state)
   start_driver(state, state->wake.has_polled);
 }
 
-void
-uvwheel__look_in(uvwheel_state_t *state)
-{
+void uvwheel__look_in(uvwheel_state_t *state) {
   state->wake.has_polled = true;
   if (state->wake.phase == ARMED_FOR_TICK &&
       way_to_tick(state) / 2 > state->stall_ms)
     start_driver(state, true);
 }
 
-void
-uvwheel__let_others_first(uvwheel_state_t *state)
-{
+void uvwheel__let_others_first(uvwheel_state_t *state) {
   MUST_HOLD(state->wake.awaited_ms <= loop_now(state));
   (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb, 0, 0);
 }
 
-void
-uvwheel__disarm(uvwheel_state_t *state)
-{
+void uvwheel__disarm(uvwheel_state_t *state) {
   state->wake.phase = DISARMED;
   state->wake.awaited_ms = NEVER;
   (void)uv_timer_stop(&state->wake.driver);
@@ -138,9 +122,7 @@ uvwheel__disarm(uvwheel_state_t *state)
 
 /* ---- Spells -------------------------------------------------------------- */
 
-void
-uvwheel__begin_spell(uvwheel_state_t *state)
-{
+void uvwheel__begin_spell(uvwheel_state_t *state) {
   if (IS_CLOSING(state->wake.idle)) { /* uv_idle_start would start it */
     uvwheel__abandon(state);
     return;
@@ -151,9 +133,7 @@ uvwheel__begin_spell(uvwheel_state_t *state)
   (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);
 }
 
-void
-uvwheel__abandon(uvwheel_state_t *state)
-{
+void uvwheel__abandon(uvwheel_state_t *state) {
   (void)uv_idle_stop(&state->wake.idle);
   if (!is_closing(state))
     uv_close((uv_handle_t *)&state->wake.driver, NULL);
@@ -161,9 +141,7 @@ uvwheel__abandon(uvwheel_state_t *state)
 
 /* An active idle handle keeps polls from waiting, and the loop alive as the
  * driver does. If others have closed the check, nothing else ends the spell. */
-void
-uvwheel__on_idle(uv_idle_t *idle)
-{
+void uvwheel__on_idle(uv_idle_t *idle) {
   uvwheel_state_t *state = CONTAINER_OF(idle, uvwheel_state_t, wake.idle);
 
   if (IS_CLOSING(state->turn.check))
@@ -174,9 +152,7 @@ uvwheel__on_idle(uv_idle_t *idle)
 
 /* An unref'd wheel keeps no loop alive, nor does a wheel whose timers are all
  * unref'd. */
-static void
-apply_refs(uvwheel_state_t *state)
-{
+static void apply_refs(uvwheel_state_t *state) {
   bool ref = !state->wake.is_unref;
   uint64_t unref_timers = state->wake.unref_timers;
   bool driven =
@@ -189,16 +165,12 @@ apply_refs(uvwheel_state_t *state)
     (ref ? uv_ref : uv_unref)((uv_handle_t *)&state->mailbox.async);
 }
 
-void
-uvwheel__count_unref(uvwheel_state_t *state, int change)
-{
+void uvwheel__count_unref(uvwheel_state_t *state, int change) {
   state->wake.unref_timers += (uint64_t)(int64_t)change;
   apply_refs(state);
 }
 
-void
-uvwheel__set_unref(uvwheel_state_t *state, bool is_unref)
-{
+void uvwheel__set_unref(uvwheel_state_t *state, bool is_unref) {
   state->wake.is_unref = is_unref;
   apply_refs(state);
 }

@@ -20,9 +20,7 @@
  * another one is closed to make room. */
 #define DESCRIPTORS_TO_COME 8
 
-void
-announce(const char *format, ...)
-{
+void announce(const char *format, ...) {
   va_list arguments;
 
   va_start(arguments, format);
@@ -34,18 +32,15 @@ announce(const char *format, ...)
   }
 }
 
-void
-parse_address(const char *host, uint16_t port, struct sockaddr_storage *address)
-{
+void parse_address(const char *host, uint16_t port,
+                   struct sockaddr_storage *address) {
   if (uv_ip4_addr(host, port, (struct sockaddr_in *)address) != 0 &&
       uv_ip6_addr(host, port, (struct sockaddr_in6 *)address) != 0)
     usage_error("no such address: '%s'", host);
 }
 
-void
-format_address(const struct sockaddr_storage *address,
-               char text[ADDRESS_TEXT_SIZE])
-{
+void format_address(const struct sockaddr_storage *address,
+                    char text[ADDRESS_TEXT_SIZE]) {
   char host[INET6_ADDRSTRLEN] = "";
 
   if (address->ss_family == AF_INET6) {
@@ -59,10 +54,8 @@ format_address(const struct sockaddr_storage *address,
   }
 }
 
-int
-listen_at(uv_tcp_t *listener, const char *host, uint16_t port, int backlog,
-          uv_connection_cb cb, char text[ADDRESS_TEXT_SIZE])
-{
+int listen_at(uv_tcp_t *listener, const char *host, uint16_t port, int backlog,
+              uv_connection_cb cb, char text[ADDRESS_TEXT_SIZE]) {
   struct sockaddr_storage address;
   int size = sizeof(address);
 
@@ -81,9 +74,7 @@ listen_at(uv_tcp_t *listener, const char *host, uint16_t port, int backlog,
   return 0;
 }
 
-static uint64_t
-raise_descriptor_limit(void)
-{
+static uint64_t raise_descriptor_limit(void) {
   struct rlimit limit;
 
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -96,9 +87,7 @@ raise_descriptor_limit(void)
   return limit.rlim_cur;
 }
 
-uint64_t
-need_descriptors(uint64_t least)
-{
+uint64_t need_descriptors(uint64_t least) {
   uint64_t limit = raise_descriptor_limit();
 
   if (limit < least) {
@@ -110,9 +99,8 @@ need_descriptors(uint64_t least)
   return limit;
 }
 
-void
-open_loop(uv_loop_t *loop, end_signals_t *signals, uv_signal_cb cb, void *data)
-{
+void open_loop(uv_loop_t *loop, end_signals_t *signals, uv_signal_cb cb,
+               void *data) {
   int error;
 
   if ((error = uv_loop_init(loop)) != 0 ||
@@ -127,16 +115,12 @@ open_loop(uv_loop_t *loop, end_signals_t *signals, uv_signal_cb cb, void *data)
   signals->terminate.data = data;
 }
 
-void
-close_end_signals(end_signals_t *signals)
-{
+void close_end_signals(end_signals_t *signals) {
   uv_close((uv_handle_t *)&signals->interrupt, NULL);
   uv_close((uv_handle_t *)&signals->terminate, NULL);
 }
 
-void
-run_to_end(uv_loop_t *loop)
-{
+void run_to_end(uv_loop_t *loop) {
   uv_run(loop, UV_RUN_DEFAULT);
   if (uv_loop_close(loop) == 0)
     return;
@@ -145,16 +129,12 @@ run_to_end(uv_loop_t *loop)
   exit(EXIT_FAILURE);
 }
 
-int
-is_spare_descriptor(uv_os_fd_t descriptor, uint64_t limit)
-{
+int is_spare_descriptor(uv_os_fd_t descriptor, uint64_t limit) {
   return (uint64_t)descriptor + DESCRIPTORS_KEPT >= limit;
 }
 
 /* The lowest descriptor that is free: all below it are in use. */
-uint64_t
-possible_connections(uint64_t limit)
-{
+uint64_t possible_connections(uint64_t limit) {
   int lowest = dup(STDERR_FILENO);
   uint64_t used = DESCRIPTORS_KEPT + DESCRIPTORS_TO_COME;
 

@@ -22,9 +22,7 @@ static const option_row_t help_row = {
 
 #define COLUMN 23 /* where the help of an option begins */
 
-static void
-show_row(const option_row_t *row)
-{
+static void show_row(const option_row_t *row) {
   const char *value = row->value != NULL ? row->value : "";
   int width = COLUMN - (int)(strlen("  -- ") + strlen(row->name));
 
@@ -39,9 +37,7 @@ show_row(const option_row_t *row)
   }
 }
 
-_Noreturn static void
-show_help(const command_line_t *line)
-{
+_Noreturn static void show_help(const command_line_t *line) {
   announce("Usage: %s [OPTION]...\n%s\n", program, line->description);
   for (size_t i = 0; i < line->count; i++)
     if ((line->rows[i].programs & line->program) != 0)
@@ -54,9 +50,8 @@ show_help(const command_line_t *line)
 /* ---- Values ------------------------------------------------------------- */
 
 /* The whole text as a decimal number from min to max, or a usage error. */
-static uint64_t
-parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
-{
+static uint64_t parse_number(const char *option, const char *text, uint64_t min,
+                             uint64_t max) {
   char *end;
   errno = 0;
   unsigned long long number = strtoull(text, &end, 10);
@@ -69,9 +64,7 @@ parse_number(const char *option, const char *text, uint64_t min, uint64_t max)
   return number;
 }
 
-static void
-set_value(const option_row_t *row, void *options, char *text)
-{
+static void set_value(const option_row_t *row, void *options, char *text) {
   void *field = (char *)options + row->offset;
 
   if (row->value == NULL)
@@ -91,10 +84,8 @@ set_value(const option_row_t *row, void *options, char *text)
 
 /* ---- All of it ---------------------------------------------------------- */
 
-void
-parse_command_line(int argc, char **argv, const command_line_t *line,
-                   void *options)
-{
+void parse_command_line(int argc, char **argv, const command_line_t *line,
+                        void *options) {
   struct option names[MAX_ROWS + 2] = {{"help", no_argument, NULL, HELP}};
   char *slash = strrchr(argv[0], '/');
   int known = 1, option;

@@ -79,9 +79,7 @@ static const option_row_t rows[] = {
      NUMBER(block_seconds, 1, MAX_SECONDS)},
 };
 
-static const char *
-description_of(unsigned server)
-{
+static const char *description_of(unsigned server) {
   if (server == UDP_SESSIONS)
     return "A UDP server with a session for each peer. It answers each "
            "datagram "
@@ -96,9 +94,8 @@ description_of(unsigned server)
   return "An echo server that closes idle connections.\n";
 }
 
-void
-parse_options(int argc, char **argv, unsigned server, server_options_t *options)
-{
+void parse_options(int argc, char **argv, unsigned server,
+                   server_options_t *options) {
   command_line_t line = {
       .program = server,
       .description = description_of(server),
@@ -129,9 +126,7 @@ parse_options(int argc, char **argv, unsigned server, server_options_t *options)
 /* ---- --stats and --block ------------------------------------------------ */
 
 /* As a callback that waits for something: the loop is blocked. */
-static void
-on_block(uv_signal_t *signal, int number)
-{
+static void on_block(uv_signal_t *signal, int number) {
   const server_options_t *options = signal->data;
 
   (void)number;
@@ -139,10 +134,8 @@ on_block(uv_signal_t *signal, int number)
   uv_update_time(signal->loop);
 }
 
-void
-extras_start(extras_t *extras, uv_loop_t *loop, server_options_t *options,
-             uv_timer_cb on_stats, void *data)
-{
+void extras_start(extras_t *extras, uv_loop_t *loop, server_options_t *options,
+                  uv_timer_cb on_stats, void *data) {
   uint64_t stats_ms = options->stats_seconds * 1000;
 
   uv_timer_init(loop, &extras->stats_timer);
@@ -155,18 +148,14 @@ extras_start(extras_t *extras, uv_loop_t *loop, server_options_t *options,
     uv_signal_start(&extras->block, on_block, SIGUSR1);
 }
 
-void
-extras_stop(extras_t *extras)
-{
+void extras_stop(extras_t *extras) {
   uv_close((uv_handle_t *)&extras->stats_timer, NULL);
   uv_close((uv_handle_t *)&extras->block, NULL);
 }
 
 /* ---- Figures ------------------------------------------------------------ */
 
-void
-wheel_format(const uvwheel_stats_t *stats, char text[WHEEL_TEXT_SIZE])
-{
+void wheel_format(const uvwheel_stats_t *stats, char text[WHEEL_TEXT_SIZE]) {
   snprintf(text, WHEEL_TEXT_SIZE,
            " active=%" PRIu64 " fired=%" PRIu64 " rescheduled=%" PRIu64
            " turns=%" PRIu64 " turns_cut=%" PRIu64 " turns_overrun=%" PRIu64
@@ -178,15 +167,11 @@ wheel_format(const uvwheel_stats_t *stats, char text[WHEEL_TEXT_SIZE])
            stats->put_back);
 }
 
-static double
-seconds(uv_timeval_t time)
-{
+static double seconds(uv_timeval_t time) {
   return (double)time.tv_sec + (double)time.tv_usec / 1e6;
 }
 
-usage_t
-usage_of_process(void)
-{
+usage_t usage_of_process(void) {
   uv_rusage_t usage = {0};
   size_t rss = 0;
 
@@ -201,26 +186,20 @@ usage_of_process(void)
 
 /* ---- Iterations ---------------------------------------------------------- */
 
-static uint64_t
-cpu_ns(void)
-{
+static uint64_t cpu_ns(void) {
   struct timespec now;
 
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static void
-on_polled(uv_check_t *after_poll)
-{
+static void on_polled(uv_check_t *after_poll) {
   iterations_t *iterations = after_poll->data;
 
   iterations->begun_ns = cpu_ns();
 }
 
-static void
-on_poll(uv_prepare_t *before_poll)
-{
+static void on_poll(uv_prepare_t *before_poll) {
   iterations_t *iterations = before_poll->data;
   uint64_t took_ns = cpu_ns() - iterations->begun_ns;
 
@@ -228,9 +207,7 @@ on_poll(uv_prepare_t *before_poll)
     iterations->longest_ns = took_ns;
 }
 
-void
-iterations_start(iterations_t *iterations, uv_loop_t *loop)
-{
+void iterations_start(iterations_t *iterations, uv_loop_t *loop) {
   uv_check_init(loop, &iterations->after_poll);
   uv_prepare_init(loop, &iterations->before_poll);
   iterations->after_poll.data = iterations;
@@ -243,9 +220,7 @@ iterations_start(iterations_t *iterations, uv_loop_t *loop)
   uv_unref((uv_handle_t *)&iterations->before_poll);
 }
 
-void
-iterations_stop(iterations_t *iterations)
-{
+void iterations_stop(iterations_t *iterations) {
   uv_close((uv_handle_t *)&iterations->after_poll, NULL);
   uv_close((uv_handle_t *)&iterations->before_poll, NULL);
 }

@@ -13,21 +13,17 @@
 
 using namespace std::chrono_literals;
 
-namespace
-{
+namespace {
 
 class server;
 
 /* Its timer points to it, so that it has to stay where it is; the timer sees to
  * that. */
-class session
-{
+class session {
 public:
   session(timing::wheel &wheel, server &owner, std::string name);
 
-  void
-  receive()
-  {
+  void receive() {
     words_++;
     idle_.refresh();
   }
@@ -44,20 +40,16 @@ private:
 static_assert(!std::is_move_constructible_v<session>);
 static_assert(!std::is_copy_constructible_v<session>);
 
-class server
-{
+class server {
 public:
-  explicit server(timing::wheel &wheel) : words_(wheel, this)
-  {
+  explicit server(timing::wheel &wheel) : words_(wheel, this) {
     for (const char *name : {"quiet", "busy", "broken"})
       sessions_.try_emplace(name, wheel, *this, name);
     words_.start(300ms, 300ms);
   }
 
   /* Destroys the session, also in the callback of its own timer. */
-  void
-  end(const std::string &name)
-  {
+  void end(const std::string &name) {
     sessions_.erase(name);
     std::printf("ended: %s, %zu left\n", name.c_str(), sessions_.size());
     if (name == "broken")
@@ -65,9 +57,7 @@ public:
   }
 
 private:
-  void
-  on_word()
-  {
+  void on_word() {
     sessions_.at("busy").receive();
     if (++count_ == 5)
       words_.stop();
@@ -83,22 +73,17 @@ public:
 };
 
 session::session(timing::wheel &wheel, server &owner, std::string name)
-    : owner_(owner), name_(std::move(name)), idle_(wheel, this)
-{
+    : owner_(owner), name_(std::move(name)), idle_(wheel, this) {
   idle_.start(1s);
 }
 
-void
-session::on_idle()
-{
+void session::on_idle() {
   std::printf("idle after %d words\n", words_);
   owner_.end(std::string(name_)); /* destroys this */
 }
 
 /* Runs the loop until nothing is left to do, whatever callbacks throw. */
-void
-run(uv_loop_t *loop, timing::wheel &wheel)
-{
+void run(uv_loop_t *loop, timing::wheel &wheel) {
   bool goes_on = true;
 
   while (goes_on) {
@@ -111,9 +96,7 @@ run(uv_loop_t *loop, timing::wheel &wheel)
   }
 }
 
-void
-serve(uv_loop_t *loop)
-{
+void serve(uv_loop_t *loop) {
   timing::wheel wheel(loop);
   server served(wheel);
 
@@ -122,9 +105,7 @@ serve(uv_loop_t *loop)
 
 } // namespace
 
-int
-main()
-{
+int main() {
   uv_loop_t loop;
 
   try {

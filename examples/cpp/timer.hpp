@@ -47,21 +47,16 @@
 
 #include <uvwheel.h>
 
-namespace timing
-{
+namespace timing {
 
-inline void
-check(int status)
-{
+inline void check(int status) {
   if (status < 0)
     throw std::runtime_error(uv_strerror(status));
 }
 
-class wheel
-{
+class wheel {
 public:
-  explicit wheel(uv_loop_t *loop, const uvwheel_options_t *options = nullptr)
-  {
+  explicit wheel(uv_loop_t *loop, const uvwheel_options_t *options = nullptr) {
     auto made = std::make_unique<state>();
     check(uvwheel_init(loop, &made->wheel, options));
     made->wheel.data = made.get();
@@ -69,9 +64,7 @@ public:
   }
 
   /* Call it when uv_run has returned. */
-  void
-  rethrow()
-  {
+  void rethrow() {
     if (state_->thrown)
       std::rethrow_exception(std::exchange(state_->thrown, nullptr));
   }
@@ -85,9 +78,7 @@ private:
   };
 
   struct closer {
-    void
-    operator()(state *closing) const noexcept
-    {
+    void operator()(state *closing) const noexcept {
       uvwheel_close(&closing->wheel, [](uvwheel_t *closed) {
         delete static_cast<state *>(closed->data);
       });
@@ -100,13 +91,11 @@ private:
 template <auto Method> class timer;
 
 /* It may outlive its wheel, which stops it, but must not be started then. */
-template <typename Owner, void (Owner::*Method)()> class timer<Method>
-{
+template <typename Owner, void (Owner::*Method)()> class timer<Method> {
 public:
   using duration = std::chrono::milliseconds;
 
-  timer(wheel &wheel, Owner *owner)
-  {
+  timer(wheel &wheel, Owner *owner) {
     check(uvwheel_timer_init(&wheel.state_->wheel, &timer_));
     timer_.data = owner;
   }
@@ -114,50 +103,37 @@ public:
   timer(const timer &) = delete;
   timer &operator=(const timer &) = delete;
 
-  ~timer()
-  {
+  ~timer() {
     uvwheel_timer_close(&timer_);
   }
 
-  void
-  start(duration timeout, duration repeat = duration::zero())
-  {
+  void start(duration timeout, duration repeat = duration::zero()) {
     check(uvwheel_timer_start(&timer_, fire, milliseconds(timeout),
                               milliseconds(repeat)));
   }
 
   /* Throws if the timer is not active. */
-  void
-  refresh()
-  {
+  void refresh() {
     check(uvwheel_timer_refresh(&timer_));
   }
 
-  void
-  stop() noexcept
-  {
+  void stop() noexcept {
     (void)uvwheel_timer_stop(&timer_);
   }
 
-  bool
-  is_active() const noexcept
-  {
+  bool is_active() const noexcept {
     return uvwheel_timer_is_active(&timer_) != 0;
   }
 
 private:
   /* What is in the past is due at once. */
-  static uint64_t
-  milliseconds(duration time)
-  {
+  static uint64_t milliseconds(duration time) {
     return static_cast<uint64_t>(std::max(time, duration::zero()).count());
   }
 
   /* The border. The callback may destroy the timer: afterwards only what is
    * held here is used. */
-  static void
-  fire(uvwheel_timer_t *fired) noexcept
-  {
+  static void fire(uvwheel_timer_t *fired) noexcept {
     auto *owner = static_cast<Owner *>(fired->data);
     uvwheel_t *of = uvwheel_timer_get_wheel(fired);
     auto *state = static_cast<wheel::state *>(of->data);

@@ -65,15 +65,12 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "The longest time from a timer's due time to its callback.", NEVER},
 };
 
-uint64_t
-live_figure_of(const live_figure_t *figure, const live_snapshot_t *snapshot)
-{
+uint64_t live_figure_of(const live_figure_t *figure,
+                        const live_snapshot_t *snapshot) {
   return *(const uint64_t *)((const char *)snapshot + figure->offset);
 }
 
-void
-live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown)
-{
+void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown) {
   uvwheel_stats_t *stats = &snapshot->stats;
   uint64_t useful;
 
@@ -88,10 +85,8 @@ live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown)
 
 /* ---- Trouble ------------------------------------------------------------ */
 
-static bool
-is_bad(const live_figure_t *figure, const live_snapshot_t *last,
-       const live_snapshot_t *now)
-{
+static bool is_bad(const live_figure_t *figure, const live_snapshot_t *last,
+                   const live_snapshot_t *now) {
   uint64_t before = live_figure_of(figure, last);
   uint64_t number = live_figure_of(figure, now);
 
@@ -105,9 +100,7 @@ is_bad(const live_figure_t *figure, const live_snapshot_t *last,
 
 /* Of the timers that have fired since, over 1 % took more than two ticks and
  * 100 ms. A bucket counts if all of it is beyond that. */
-static bool
-is_late(const live_snapshot_t *last, const live_snapshot_t *now)
-{
+static bool is_late(const live_snapshot_t *last, const live_snapshot_t *now) {
   uint64_t most_ms = 2 * now->options.tick_ms + 100;
   uint64_t fired = 0, late = 0;
 
@@ -120,9 +113,8 @@ is_late(const live_snapshot_t *last, const live_snapshot_t *now)
   return late * 100 > fired;
 }
 
-void
-live_judge(live_judged_t *judged, const live_snapshot_t *now, uint64_t page_ms)
-{
+void live_judge(live_judged_t *judged, const live_snapshot_t *now,
+                uint64_t page_ms) {
   const live_snapshot_t *last = &judged->last;
 
   for (size_t i = 0; i < LIVE_FIGURES; i++) {

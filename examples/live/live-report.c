@@ -7,9 +7,7 @@
 /* ---- Frames for the page ------------------------------------------------ */
 
 /* The table of figures. */
-static void
-put_table(FILE *stream)
-{
+static void put_table(FILE *stream) {
   static const char *const places[] = {"nowhere", "tile", "first", "health"};
 
   for (size_t i = 0; i < LIVE_FIGURES; i++) {
@@ -24,16 +22,12 @@ put_table(FILE *stream)
   fputs("]", stream);
 }
 
-static void
-put_number(FILE *stream, const char *key, uint64_t number)
-{
+static void put_number(FILE *stream, const char *key, uint64_t number) {
   fprintf(stream, ",\"%s\":%" PRIu64, key, number);
 }
 
-static void
-put_numbers(FILE *stream, const char *key, const uint64_t *numbers,
-            size_t count)
-{
+static void put_numbers(FILE *stream, const char *key, const uint64_t *numbers,
+                        size_t count) {
   fprintf(stream, ",\"%s\":[", key);
   for (size_t i = 0; i < count; i++)
     fprintf(stream, "%s%" PRIu64, i == 0 ? "" : ",", numbers[i]);
@@ -41,10 +35,8 @@ put_numbers(FILE *stream, const char *key, const uint64_t *numbers,
 }
 
 /* The number at this offset in the view of each wheel. */
-static void
-put_of_all(FILE *stream, const char *key, const char *suffix,
-           const live_wheels_t *wheels, size_t offset)
-{
+static void put_of_all(FILE *stream, const char *key, const char *suffix,
+                       const live_wheels_t *wheels, size_t offset) {
   fprintf(stream, ",\"%s%s\":[", key, suffix);
   for (size_t k = 0; k < wheels->count; k++) {
     const char *view = (const char *)&wheels->views[k];
@@ -56,9 +48,7 @@ put_of_all(FILE *stream, const char *key, const char *suffix,
 
 #define IN_VIEW(field) offsetof(live_view_t, field)
 
-static void
-put_figures(FILE *stream, const live_wheels_t *wheels)
-{
+static void put_figures(FILE *stream, const live_wheels_t *wheels) {
   fputs(",\"all\":{\"name\":[", stream);
   for (size_t k = 0; k < wheels->count; k++)
     fprintf(stream, "%s\"%s\"", k == 0 ? "" : ",", wheels->views[k].wheel.name);
@@ -79,10 +69,8 @@ put_figures(FILE *stream, const live_wheels_t *wheels)
   fputs("}", stream);
 }
 
-void
-live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
-                 const live_facts_t *facts)
-{
+void live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
+                      const live_facts_t *facts) {
   const live_look_t *look = &wheels->views[chosen].shown;
   const live_snapshot_t *snapshot = &look->snapshot;
   const live_picture_t *picture = &look->picture;
@@ -106,9 +94,7 @@ live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
 /* ---- Metrics for Prometheus --------------------------------------------- */
 
 /* A time in seconds, without the rounding of a double. */
-static void
-put_value(FILE *stream, uint64_t number, live_unit_t unit)
-{
+static void put_value(FILE *stream, uint64_t number, live_unit_t unit) {
   if (unit == LIVE_ONE)
     fprintf(stream, "%" PRIu64, number);
   else
@@ -116,19 +102,15 @@ put_value(FILE *stream, uint64_t number, live_unit_t unit)
             unit == LIVE_MS ? 3 : 6, number % unit);
 }
 
-static void
-put_head(FILE *stream, const char *name, const char *type, const char *help,
-         const char *worry)
-{
+static void put_head(FILE *stream, const char *name, const char *type,
+                     const char *help, const char *worry) {
   fprintf(stream, "# HELP uvwheel_%s %s%s%s\n", name, help,
           worry != NULL ? " " : "", worry != NULL ? worry : "");
   fprintf(stream, "# TYPE uvwheel_%s %s\n", name, type);
 }
 
-static void
-put_sample(FILE *stream, const char *name, const live_view_t *view,
-           uint64_t number, live_unit_t unit)
-{
+static void put_sample(FILE *stream, const char *name, const live_view_t *view,
+                       uint64_t number, live_unit_t unit) {
   fprintf(stream, "uvwheel_%s{wheel=\"%s\"} ", name, view->wheel.name);
   put_value(stream, number, unit);
   fputc('\n', stream);
@@ -136,10 +118,8 @@ put_sample(FILE *stream, const char *name, const live_view_t *view,
 
 /* The format wants all samples of a metric in one place, so each metric goes
  * through the wheels. */
-static void
-put_figure(FILE *stream, const live_wheels_t *wheels,
-           const live_figure_t *figure)
-{
+static void put_figure(FILE *stream, const live_wheels_t *wheels,
+                       const live_figure_t *figure) {
   int is_counter = figure->type == LIVE_COUNTER;
   char name[64];
 
@@ -157,9 +137,7 @@ put_figure(FILE *stream, const live_wheels_t *wheels,
 
 /* Lateness is counted in whole milliseconds: what is late by less than 2^b ms
  * is late by 2^b - 1 at most. */
-static void
-put_histogram(FILE *stream, const live_view_t *view)
-{
+static void put_histogram(FILE *stream, const live_view_t *view) {
   const uvwheel_stats_t *stats = &view->shown.snapshot.stats;
   uint64_t count = 0;
 
@@ -180,9 +158,7 @@ put_histogram(FILE *stream, const live_view_t *view)
              LIVE_MS);
 }
 
-static void
-put_lateness(FILE *stream, const live_wheels_t *wheels)
-{
+static void put_lateness(FILE *stream, const live_wheels_t *wheels) {
   put_head(stream, "lateness_seconds", "histogram",
            "The time from a timer's due time to its callback.",
            "Bad when 1 % take over two ticks and 100 ms.");
@@ -204,9 +180,7 @@ static const live_figure_t options[] = {
      .help = "How many timers may be active; 0: there is no limit."},
 };
 
-static void
-put_options(FILE *stream, const live_wheels_t *wheels)
-{
+static void put_options(FILE *stream, const live_wheels_t *wheels) {
   put_head(stream, "wheel_info", "gauge", "The options of the wheel.", NULL);
   for (size_t i = 0; i < wheels->count; i++) {
     const live_view_t *view = &wheels->views[i];
@@ -221,9 +195,7 @@ put_options(FILE *stream, const live_wheels_t *wheels)
     put_figure(stream, wheels, &options[i]);
 }
 
-void
-live_metrics_write(FILE *stream, const live_wheels_t *wheels)
-{
+void live_metrics_write(FILE *stream, const live_wheels_t *wheels) {
   put_options(stream, wheels);
   for (size_t i = 0; i < LIVE_FIGURES; i++)
     put_figure(stream, wheels, &live_figures[i]);

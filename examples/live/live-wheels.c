@@ -11,9 +11,7 @@
 /* The time for a step, and the most that earlier ones may leave to it. */
 #define STEP_NS (LIVE_INTERVAL_MS * 1000000 / LIVE_SHARE)
 
-void
-live_picture_begin(live_picture_t *picture, uvwheel_t *wheel)
-{
+void live_picture_begin(live_picture_t *picture, uvwheel_t *wheel) {
   uvwheel_options_t options;
   uint64_t slots, cells;
 
@@ -30,9 +28,7 @@ live_picture_begin(live_picture_t *picture, uvwheel_t *wheel)
   };
 }
 
-static void
-count_cell(live_picture_t *picture)
-{
+static void count_cell(live_picture_t *picture) {
   uint64_t slot = picture->next_cell * picture->slots_per_cell;
   uint64_t count = 0;
 
@@ -44,9 +40,7 @@ count_cell(live_picture_t *picture)
 
 /* A cell that took longer than what was left is made up for: the allowance is
  * then below zero, and the next steps are left out. */
-void
-live_picture_count(live_picture_t *picture)
-{
+void live_picture_count(live_picture_t *picture) {
   uint64_t now_ns = uv_hrtime();
 
   picture->allowance_ns += (int64_t)(now_ns - picture->counted_ns) / LIVE_SHARE;
@@ -66,9 +60,7 @@ live_picture_count(live_picture_t *picture)
   }
 }
 
-uint64_t
-live_picture_age_ms(const live_picture_t *picture)
-{
+uint64_t live_picture_age_ms(const live_picture_t *picture) {
   uint64_t present_ns = uv_hrtime() - picture->first_ns;
 
   return (picture->all_ns > present_ns ? picture->all_ns : present_ns) /
@@ -77,10 +69,8 @@ live_picture_age_ms(const live_picture_t *picture)
 
 /* ---- Wheels ------------------------------------------------------------- */
 
-int
-live_wheels_init(live_wheels_t *wheels, const live_wheel_t *shown, size_t count,
-                 const uv_loop_t *loop)
-{
+int live_wheels_init(live_wheels_t *wheels, const live_wheel_t *shown,
+                     size_t count, const uv_loop_t *loop) {
   int error = 0;
 
   wheels->views = calloc(count, sizeof(*wheels->views));
@@ -100,16 +90,12 @@ live_wheels_init(live_wheels_t *wheels, const live_wheel_t *shown, size_t count,
   return error;
 }
 
-void
-live_wheels_free(live_wheels_t *wheels)
-{
+void live_wheels_free(live_wheels_t *wheels) {
   free(wheels->views);
 }
 
 /* On the loop of the wheel. Counts from before the first viewer are too old. */
-static void
-take(live_view_t *view)
-{
+static void take(live_view_t *view) {
   live_picture_t *picture = &view->taken.picture;
 
   if (view->counts) {
@@ -122,9 +108,7 @@ take(live_view_t *view)
 }
 
 /* A wheel that is being closed never answers again. */
-static void
-on_asked(uvwheel_post_t *post, int status)
-{
+static void on_asked(uvwheel_post_t *post, int status) {
   live_view_t *view = post->data;
 
   if (status != 0)
@@ -133,9 +117,7 @@ on_asked(uvwheel_post_t *post, int status)
   atomic_store(&view->is_asked, false);
 }
 
-void
-live_wheels_ask(live_wheels_t *wheels, bool counts)
-{
+void live_wheels_ask(live_wheels_t *wheels, bool counts) {
   for (size_t i = 0; i < wheels->count; i++) {
     live_view_t *view = &wheels->views[i];
     if (atomic_load(&view->is_asked))
@@ -152,9 +134,7 @@ live_wheels_ask(live_wheels_t *wheels, bool counts)
   }
 }
 
-bool
-live_wheels_collect(live_wheels_t *wheels)
-{
+bool live_wheels_collect(live_wheels_t *wheels) {
   bool has_all = true;
 
   for (size_t i = 0; i < wheels->count; i++) {
@@ -170,9 +150,7 @@ live_wheels_collect(live_wheels_t *wheels)
   return has_all;
 }
 
-void
-live_wheels_judge(live_wheels_t *wheels, uint64_t page_ms)
-{
+void live_wheels_judge(live_wheels_t *wheels, uint64_t page_ms) {
   for (size_t i = 0; i < wheels->count; i++) {
     live_view_t *view = &wheels->views[i];
     live_judge(&view->judged, &view->shown.snapshot, page_ms);

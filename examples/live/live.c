@@ -43,24 +43,18 @@ struct live_s {
 
 static void run_daemon(live_t *live);
 
-static void
-on_unfinished(uv_idle_t *idle)
-{
+static void on_unfinished(uv_idle_t *idle) {
   run_daemon(idle->data);
 }
 
-static void
-on_poll(uv_poll_t *poll, int status, int events)
-{
+static void on_poll(uv_poll_t *poll, int status, int events) {
   (void)status, (void)events;
   run_daemon(poll->data);
 }
 
 /* The daemon accepts the next peer that waits for a place when it is run. It
  * has no timeouts of its own: if it names one, that is 0. */
-static void
-run_daemon(live_t *live)
-{
+static void run_daemon(live_t *live) {
   MHD_UNSIGNED_LONG_LONG timeout_ms;
 
   live->is_place_free = 0;
@@ -74,32 +68,25 @@ run_daemon(live_t *live)
 
 /* ---- Peers -------------------------------------------------------------- */
 
-static int
-socket_of(const peer_t *peer)
-{
+static int socket_of(const peer_t *peer) {
   return MHD_get_connection_info(peer->connection,
                                  MHD_CONNECTION_INFO_CONNECTION_FD)
       ->connect_fd;
 }
 
 /* The daemon finds the connection ended, and closes it. */
-static void
-end_connection(const peer_t *peer)
-{
+static void end_connection(const peer_t *peer) {
   shutdown(socket_of(peer), SHUT_RDWR);
 }
 
-static void
-on_patience_ended(uvwheel_timer_t *timer)
-{
+static void on_patience_ended(uvwheel_timer_t *timer) {
   end_connection(timer->data);
 }
 
 /* A timeout of the daemon's would begin anew with each byte, and does not know
  * of stalls. */
-static void
-welcome(live_t *live, peer_t *peer, struct MHD_Connection *connection)
-{
+static void welcome(live_t *live, peer_t *peer,
+                    struct MHD_Connection *connection) {
   *peer = (peer_t){.live = live, .connection = connection};
   uvwheel_timer_init(live->wheel, &peer->patience);
   peer->patience.data = peer;
@@ -108,10 +95,9 @@ welcome(live_t *live, peer_t *peer, struct MHD_Connection *connection)
     end_connection(peer);
 }
 
-static void
-on_connection(void *data, struct MHD_Connection *connection, void **context,
-              enum MHD_ConnectionNotificationCode code)
-{
+static void on_connection(void *data, struct MHD_Connection *connection,
+                          void **context,
+                          enum MHD_ConnectionNotificationCode code) {
   live_t *live = data;
   peer_t *peer = *context;
 
@@ -129,9 +115,8 @@ on_connection(void *data, struct MHD_Connection *connection, void **context,
 
 /* ---- Answers ------------------------------------------------------------ */
 
-static int
-add_fields(struct MHD_Response *response, unsigned status, const char *type)
-{
+static int add_fields(struct MHD_Response *response, unsigned status,
+                      const char *type) {
   const char *const fields[][2] = {
       {"Content-Type", type},
       {"Connection", "close"},
@@ -154,10 +139,8 @@ add_fields(struct MHD_Response *response, unsigned status, const char *type)
 
 /* Consumes the response. Without memory for it the connection is closed, as it
  * is after each answer. */
-static enum MHD_Result
-answer(const peer_t *peer, unsigned status, const char *type,
-       struct MHD_Response *response)
-{
+static enum MHD_Result answer(const peer_t *peer, unsigned status,
+                              const char *type, struct MHD_Response *response) {
   enum MHD_Result result = MHD_NO;
 
   if (response == NULL)
@@ -168,18 +151,16 @@ answer(const peer_t *peer, unsigned status, const char *type,
   return result;
 }
 
-static enum MHD_Result
-answer_text(const peer_t *peer, unsigned status, const char *type,
-            const void *text, size_t length, enum MHD_ResponseMemoryMode mode)
-{
+static enum MHD_Result answer_text(const peer_t *peer, unsigned status,
+                                   const char *type, const void *text,
+                                   size_t length,
+                                   enum MHD_ResponseMemoryMode mode) {
   return answer(
       peer, status, type,
       MHD_create_response_from_buffer(length, (void *)(uintptr_t)text, mode));
 }
 
-static enum MHD_Result
-answer_status(const peer_t *peer, unsigned status)
-{
+static enum MHD_Result answer_status(const peer_t *peer, unsigned status) {
   const char *name = MHD_get_reason_phrase_for(status);
 
   return answer_text(peer, status, "text/plain", name, strlen(name),
@@ -191,9 +172,7 @@ answer_status(const peer_t *peer, unsigned status)
 /* A frame for the page, or metrics if no wheel is chosen. A wheel of this loop
  * is read now. One of another loop has answered within the last second, unless
  * that loop is blocked. */
-static void
-write_report(FILE *stream, live_t *live, const char *wheel)
-{
+static void write_report(FILE *stream, live_t *live, const char *wheel) {
   uint64_t now_ms = uv_now(live->judge_timer.loop);
   const live_facts_t facts = {
       .timeout_ms = live->options->timeout_ms,
@@ -209,9 +188,8 @@ write_report(FILE *stream, live_t *live, const char *wheel)
     live_metrics_write(stream, &live->wheels);
 }
 
-static enum MHD_Result
-answer_report(const peer_t *peer, const char *type, const char *wheel)
-{
+static enum MHD_Result answer_report(const peer_t *peer, const char *type,
+                                     const char *wheel) {
   char *text = NULL;
   size_t length;
   FILE *stream = open_memstream(&text, &length);
@@ -227,9 +205,7 @@ answer_report(const peer_t *peer, const char *type, const char *wheel)
                      MHD_RESPMEM_MUST_FREE);
 }
 
-static enum MHD_Result
-answer_frame(const peer_t *peer)
-{
+static enum MHD_Result answer_frame(const peer_t *peer) {
   const char *wheel = MHD_lookup_connection_value(
       peer->connection, MHD_GET_ARGUMENT_KIND, "wheel");
 
@@ -240,9 +216,7 @@ answer_frame(const peer_t *peer)
   return answer_report(peer, "application/json", wheel);
 }
 
-static void
-on_judge_timer(uv_timer_t *timer)
-{
+static void on_judge_timer(uv_timer_t *timer) {
   live_t *live = timer->data;
 
   live_wheels_ask(&live->wheels, false);
@@ -252,9 +226,7 @@ on_judge_timer(uv_timer_t *timer)
 
 /* ---- Requests ----------------------------------------------------------- */
 
-static int
-names_host(const char *field, const char *host)
-{
+static int names_host(const char *field, const char *host) {
   size_t length = strlen(host);
 
   return strncasecmp(field, host, length) == 0 &&
@@ -266,9 +238,7 @@ names_host(const char *field, const char *host)
  * (DNS rebinding). But the browser sends the name that it used: on loopback
  * only the names of this machine are served. Where other machines can connect
  * anyway, any name is served. */
-static int
-is_host_allowed(const peer_t *peer)
-{
+static int is_host_allowed(const peer_t *peer) {
   const char *host =
       MHD_lookup_connection_value(peer->connection, MHD_HEADER_KIND, "Host");
 
@@ -282,11 +252,10 @@ is_host_allowed(const peer_t *peer)
 
 /* The body of a request is not waited for: the connection is closed after the
  * answer. */
-static enum MHD_Result
-on_request(void *data, struct MHD_Connection *connection, const char *path,
-           const char *method, const char *version, const char *upload,
-           size_t *upload_size, void **context)
-{
+static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
+                                  const char *path, const char *method,
+                                  const char *version, const char *upload,
+                                  size_t *upload_size, void **context) {
   live_t *live = data;
   peer_t *peer =
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
@@ -312,9 +281,7 @@ on_request(void *data, struct MHD_Connection *connection, const char *path,
 
 /* ---- Start and stop ----------------------------------------------------- */
 
-static int
-is_loopback(const struct sockaddr_storage *address)
-{
+static int is_loopback(const struct sockaddr_storage *address) {
   const struct sockaddr_in *ip4 = (const struct sockaddr_in *)address;
   const struct sockaddr_in6 *ip6 = (const struct sockaddr_in6 *)address;
 
@@ -325,9 +292,7 @@ is_loopback(const struct sockaddr_storage *address)
 
 /* Returns the listening socket's descriptor for the daemon, which will own it,
  * or -1. Given none the daemon would open one itself, for all the world. */
-static int
-copy_listener(live_t *live)
-{
+static int copy_listener(live_t *live) {
   struct sockaddr_storage address;
   int size = sizeof(address);
   uv_os_fd_t descriptor = -1;
@@ -338,9 +303,7 @@ copy_listener(live_t *live)
   return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
 }
 
-static int
-start_daemon(live_t *live, uv_loop_t *loop)
-{
+static int start_daemon(live_t *live, uv_loop_t *loop) {
   int descriptor = copy_listener(live);
 
   if (descriptor == -1)
@@ -363,9 +326,7 @@ start_daemon(live_t *live, uv_loop_t *loop)
 }
 
 /* Complains, if it fails. */
-static int
-serve(live_t *live, uv_loop_t *loop)
-{
+static int serve(live_t *live, uv_loop_t *loop) {
   uv_tcp_init(loop, &live->listener);
   int error = listen_at(&live->listener, live->options->http_host,
                         (uint16_t)live->options->http_port, BACKLOG, NULL,
@@ -376,10 +337,9 @@ serve(live_t *live, uv_loop_t *loop)
   return error;
 }
 
-static live_t *
-open_live(page_t *page, uv_loop_t *loop, const server_options_t *options,
-          uint64_t descriptor_limit)
-{
+static live_t *open_live(page_t *page, uv_loop_t *loop,
+                         const server_options_t *options,
+                         uint64_t descriptor_limit) {
   live_t *live = calloc(1, sizeof(*live));
 
   if (live == NULL)
@@ -394,11 +354,9 @@ open_live(page_t *page, uv_loop_t *loop, const server_options_t *options,
   return live;
 }
 
-int
-page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
-           uint64_t descriptor_limit, const live_wheel_t *shown,
-           size_t shown_count)
-{
+int page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
+               uint64_t descriptor_limit, const live_wheel_t *shown,
+               size_t shown_count) {
   int error = uvwheel_init(loop, &page->wheel, NULL);
   live_t *live = page->live = open_live(page, loop, options, descriptor_limit);
 
@@ -419,9 +377,7 @@ page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
   return 0;
 }
 
-void
-page_stop(page_t *page)
-{
+void page_stop(page_t *page) {
   live_t *live = page->live;
 
   if (live != NULL && !uv_is_closing((uv_handle_t *)&live->judge_timer)) {
@@ -435,9 +391,7 @@ page_stop(page_t *page)
   uvwheel_close(&page->wheel, NULL);
 }
 
-void
-page_free(page_t *page)
-{
+void page_free(page_t *page) {
   if (page->live != NULL)
     live_wheels_free(&page->live->wheels);
   free(page->live);

@@ -20,42 +20,32 @@ static uv_tcp_t listener;
 static uv_signal_t terminate;
 static uint64_t idle_ms;
 
-static void
-on_closed(uv_handle_t *handle)
-{
+static void on_closed(uv_handle_t *handle) {
   connection_t *connection = handle->data;
 
   if (--connection->open_handles == 0)
     free(connection);
 }
 
-static void
-close_connection(connection_t *connection)
-{
+static void close_connection(connection_t *connection) {
   if (uv_is_closing((uv_handle_t *)&connection->tcp))
     return;
   uv_close((uv_handle_t *)&connection->idle, on_closed);
   uv_close((uv_handle_t *)&connection->tcp, on_closed);
 }
 
-static void
-on_idle(uv_timer_t *timer)
-{
+static void on_idle(uv_timer_t *timer) {
   close_connection(timer->data);
 }
 
-static void
-on_buffer(uv_handle_t *tcp, size_t size, uv_buf_t *buffer)
-{
+static void on_buffer(uv_handle_t *tcp, size_t size, uv_buf_t *buffer) {
   static char bytes[65536]; /* for all: sent before the next read */
 
   (void)tcp, (void)size;
   *buffer = uv_buf_init(bytes, sizeof(bytes));
 }
 
-static void
-on_read(uv_stream_t *tcp, ssize_t length, const uv_buf_t *buffer)
-{
+static void on_read(uv_stream_t *tcp, ssize_t length, const uv_buf_t *buffer) {
   connection_t *connection = tcp->data;
   uv_buf_t answer = uv_buf_init(buffer->base, (unsigned)length);
 
@@ -67,9 +57,7 @@ on_read(uv_stream_t *tcp, ssize_t length, const uv_buf_t *buffer)
     close_connection(connection);
 }
 
-static void
-on_connection(uv_stream_t *stream, int status)
-{
+static void on_connection(uv_stream_t *stream, int status) {
   connection_t *connection;
 
   if (status != 0)
@@ -89,9 +77,7 @@ on_connection(uv_stream_t *stream, int status)
     close_connection(connection);
 }
 
-static void
-close_handle(uv_handle_t *handle, void *arg)
-{
+static void close_handle(uv_handle_t *handle, void *arg) {
   (void)arg;
   if (uv_handle_get_type(handle) == UV_TIMER || uv_is_closing(handle))
     return; /* timers are closed elsewhere */
@@ -101,16 +87,12 @@ close_handle(uv_handle_t *handle, void *arg)
     uv_close(handle, NULL);
 }
 
-static void
-on_terminate(uv_signal_t *handle, int number)
-{
+static void on_terminate(uv_signal_t *handle, int number) {
   (void)handle, (void)number;
   uv_walk(&loop, close_handle, NULL);
 }
 
-static int
-start(void)
-{
+static int start(void) {
   struct sockaddr_in address;
   int length = sizeof(address);
 
@@ -129,9 +111,7 @@ start(void)
   return fflush(stdout);
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   char *end = NULL;
   long argument = argc == 2 ? strtol(argv[1], &end, 10) : 0;
 

@@ -26,23 +26,17 @@ typedef struct connection_s {
 static unsigned went, closed;
 static crowd_t asked;
 
-static void
-close_connection(connection_t *connection)
-{
+static void close_connection(connection_t *connection) {
   uvwheel_timer_close(&connection->age);
   free(connection);
 }
 
-static void
-on_grace_over(uvwheel_timer_t *timer)
-{
+static void on_grace_over(uvwheel_timer_t *timer) {
   closed++;
   close_connection(timer->data);
 }
 
-static void
-on_age(uvwheel_timer_t *timer)
-{
+static void on_age(uvwheel_timer_t *timer) {
   connection_t *connection = timer->data;
 
   add_to_crowd(&asked, 60 * SECOND);
@@ -53,9 +47,7 @@ on_age(uvwheel_timer_t *timer)
   }
 }
 
-static void
-open_connection(uint64_t spread_ms, int goes)
-{
+static void open_connection(uint64_t spread_ms, int goes) {
   connection_t *connection = allocate(sizeof(*connection));
 
   connection->goes = goes;
@@ -65,9 +57,7 @@ open_connection(uint64_t spread_ms, int goes)
                       AGE - spread_ms + random_below(2 * spread_ms + 1), 0);
 }
 
-static void
-run(const char *name, uint64_t spread_ms)
-{
+static void run(const char *name, uint64_t spread_ms) {
   went = closed = asked.most = 0;
   for (int i = 0; i < CONNECTIONS; i++)
     open_connection(spread_ms, i % 2);
@@ -76,9 +66,7 @@ run(const char *name, uint64_t spread_ms)
          asked.most, went, closed);
 }
 
-int
-main(void)
-{
+int main(void) {
   begin(&(uvwheel_options_t){.tick_ms = SECOND});
   run("together", 0);
   run("spread", AGE / 10);

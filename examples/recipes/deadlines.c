@@ -22,32 +22,25 @@ static uvwheel_timer_t request, reminder, restart;
 static uint64_t deadline_ms, date_ms;
 
 /* time_ms is a time of uv_now(). */
-static void
-start_at(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t time_ms)
-{
+static void start_at(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                     uint64_t time_ms) {
   uint64_t now_ms = uv_now(&loop);
 
   uvwheel_timer_start(timer, cb, time_ms > now_ms ? time_ms - now_ms : 0, 0);
 }
 
-static void
-on_deadline(uvwheel_timer_t *timer)
-{
+static void on_deadline(uvwheel_timer_t *timer) {
   (void)timer;
   say("request", "its deadline has passed");
 }
 
 /* In place of uv_gettimeofday. After 2 s an hour is missing. */
-static uint64_t
-get_date_ms(void)
-{
+static uint64_t get_date_ms(void) {
   return uv_now(&loop) + (uv_now(&loop) - start_ms < 2000 ? 0 : HOUR_MS);
 }
 
 /* Also at the start of the program, with the date from the disk. */
-static void
-on_look(uvwheel_timer_t *timer)
-{
+static void on_look(uvwheel_timer_t *timer) {
   uint64_t now_ms = get_date_ms();
   uint64_t left_ms = date_ms - now_ms;
 
@@ -58,9 +51,7 @@ on_look(uvwheel_timer_t *timer)
                         0);
 }
 
-static void
-on_restart(uvwheel_timer_t *timer)
-{
+static void on_restart(uvwheel_timer_t *timer) {
   (void)timer;
   start_at(&request, on_deadline, deadline_ms);
   uvwheel_timer_close(&reminder); /* all but the date is lost */
@@ -68,9 +59,7 @@ on_restart(uvwheel_timer_t *timer)
   on_look(&reminder);
 }
 
-int
-main(void)
-{
+int main(void) {
   begin(&(uvwheel_options_t){.tick_ms = 10, .stall_ms = UINT32_MAX});
   uvwheel_timer_init(&wheel, &request);
   uvwheel_timer_init(&wheel, &reminder);

@@ -31,40 +31,30 @@ static connection_t connections[CONNECTIONS];
 static int drains;
 static crowd_t closed;
 
-static void
-on_idle(uvwheel_timer_t *timer)
-{
+static void on_idle(uvwheel_timer_t *timer) {
   add_to_crowd(&closed, 100);
   uvwheel_timer_close(timer);
 }
 
 /* Your read callback. An answer that moves refreshes as before: see progress.
  */
-static void
-receive(connection_t *connection)
-{
+static void receive(connection_t *connection) {
   if (!drains)
     uvwheel_timer_refresh(&connection->idle);
 }
 
 /* Also if the connection was about to leave. */
-static void
-begin_answer(connection_t *connection)
-{
+static void begin_answer(connection_t *connection) {
   connection->writes++;
   uvwheel_timer_start(&connection->idle, on_idle, IDLE_MS, 0);
 }
 
-static void
-on_written(connection_t *connection)
-{
+static void on_written(connection_t *connection) {
   if (--connection->writes == 0 && drains)
     on_idle(&connection->idle);
 }
 
-static void
-leave_soon(uvwheel_timer_t *timer, void *arg)
-{
+static void leave_soon(uvwheel_timer_t *timer, void *arg) {
   connection_t *connection = timer->data;
 
   (void)arg;
@@ -72,9 +62,7 @@ leave_soon(uvwheel_timer_t *timer, void *arg)
     uvwheel_timer_start(timer, on_idle, random_below(WINDOW_MS), 0);
 }
 
-static void
-on_terminate(uv_signal_t *handle, int number)
-{
+static void on_terminate(uv_signal_t *handle, int number) {
   (void)number;
   uv_close((uv_handle_t *)handle, NULL); /* and your listener */
   drains = 1;
@@ -83,9 +71,7 @@ on_terminate(uv_signal_t *handle, int number)
 
 /* ---- In place of peers and an operator ----------------------------------- */
 
-static void
-on_second(uv_timer_t *timer)
-{
+static void on_second(uv_timer_t *timer) {
   static unsigned seconds;
 
   for (size_t i = ANSWERS / 2; i < ANSWERS && seconds == 0; i++)
@@ -102,9 +88,7 @@ on_second(uv_timer_t *timer)
   uv_close((uv_handle_t *)timer, NULL);
 }
 
-int
-main(void)
-{
+int main(void) {
   uv_signal_t terminate;
   uv_timer_t network;
 

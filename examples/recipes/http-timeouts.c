@@ -60,9 +60,7 @@ typedef struct connection_s {
 static uvwheel_t idles;
 
 /* A real one is freed here and now: its timers are closed. */
-static void
-close_connection(connection_t *connection, const char *reason)
-{
+static void close_connection(connection_t *connection, const char *reason) {
   say(connection->name, reason);
   uvwheel_timer_close(&connection->stage);
   uvwheel_timer_close(&connection->request);
@@ -70,9 +68,7 @@ close_connection(connection_t *connection, const char *reason)
   uvwheel_timer_close(&connection->client);
 }
 
-static void
-on_timeout(uvwheel_timer_t *timer)
-{
+static void on_timeout(uvwheel_timer_t *timer) {
   connection_t *connection = timer->data;
 
   close_connection(connection, timer == &connection->idle ? "closed, idle"
@@ -86,9 +82,7 @@ static void on_look(uvwheel_timer_t *timer);
 /* A start for each period, no repeat. A repeat keeps its beat: after a late
  * call the next period would be short, and cut off a client that is fast
  * enough. */
-static void
-begin_period(connection_t *connection)
-{
+static void begin_period(connection_t *connection) {
   connection->left_then = connection->left;
   connection->moved = 0;
   connection->looked_ms = uv_now(&loop);
@@ -96,9 +90,7 @@ begin_period(connection_t *connection)
 }
 
 /* What was not there at the last look is not missed. */
-static void
-on_look(uvwheel_timer_t *timer)
-{
+static void on_look(uvwheel_timer_t *timer) {
   connection_t *connection = timer->data;
   uint64_t passed_ms = uv_now(&loop) - connection->looked_ms;
 
@@ -113,9 +105,7 @@ on_look(uvwheel_timer_t *timer)
 }
 
 /* At accept, and with the first byte of each later request. */
-static void
-begin_request(connection_t *connection)
-{
+static void begin_request(connection_t *connection) {
   connection->at = HEAD;
   connection->left = HEAD_LENGTH;
   uvwheel_timer_stop(&connection->idle);
@@ -124,9 +114,7 @@ begin_request(connection_t *connection)
 }
 
 /* The hand-over: from here on the look at the stage is the only limit. */
-static void
-begin_answer(connection_t *connection)
-{
+static void begin_answer(connection_t *connection) {
   connection->at = ANSWER;
   connection->left = connection->answer;
   uvwheel_timer_stop(&connection->request);
@@ -134,9 +122,7 @@ begin_answer(connection_t *connection)
 }
 
 /* Your read callback, your parser, and what progress counts. */
-static void
-move(connection_t *connection, size_t length)
-{
+static void move(connection_t *connection, size_t length) {
   connection->left -= length;
   connection->moved += length;
   if (connection->left != 0)
@@ -159,9 +145,7 @@ move(connection_t *connection, size_t length)
 }
 
 /* UV_EOF */
-static void
-on_end(connection_t *connection)
-{
+static void on_end(connection_t *connection) {
   if (connection->at == WORK)
     uvwheel_timer_start(&connection->request, on_timeout, EOF_TIMEOUT, 0);
   else if (connection->at != ANSWER)
@@ -170,9 +154,7 @@ on_end(connection_t *connection)
 
 /* ---- The clients --------------------------------------------------------- */
 
-static void
-on_client(uvwheel_timer_t *timer)
-{
+static void on_client(uvwheel_timer_t *timer) {
   connection_t *connection = timer->data;
   unsigned second = ++connection->seconds;
 
@@ -189,9 +171,7 @@ on_client(uvwheel_timer_t *timer)
     on_end(connection);
 }
 
-static void
-open_connection(connection_t *connection)
-{
+static void open_connection(connection_t *connection) {
   uvwheel_timer_init(&wheel, &connection->stage);
   uvwheel_timer_init(&wheel, &connection->request);
   uvwheel_timer_init(&idles, &connection->idle);
@@ -202,9 +182,7 @@ open_connection(connection_t *connection)
   uvwheel_timer_start(&connection->client, on_client, SECOND, SECOND);
 }
 
-int
-main(void)
-{
+int main(void) {
   static connection_t clients[] = {
       {.name = "slow head", .speed = {1}},
       {"slow body", {23, 100}, .body = 60000},

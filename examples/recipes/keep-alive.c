@@ -31,24 +31,18 @@ static unsigned answers = 2; /* that it will give */
 static unsigned unused;      /* how many peers were closed for that */
 static crowd_t pings;
 
-static void
-tell(const connection_t *connection, const char *what)
-{
+static void tell(const connection_t *connection, const char *what) {
   if (connection == watched)
     say("peer", what);
 }
 
-static void
-close_connection(connection_t *connection)
-{
+static void close_connection(connection_t *connection) {
   uvwheel_timer_close(&connection->alive);
   uvwheel_timer_close(&connection->use);
   uvwheel_timer_close(&connection->network);
 }
 
-static void
-on_unused(uvwheel_timer_t *timer)
-{
+static void on_unused(uvwheel_timer_t *timer) {
   unused++;
   close_connection(timer->data);
 }
@@ -56,9 +50,7 @@ on_unused(uvwheel_timer_t *timer)
 static void send_ping(connection_t *connection);
 
 /* Each start has QUIET_MS as its repeat: that is what a refresh waits for. */
-static void
-on_alive(uvwheel_timer_t *timer)
-{
+static void on_alive(uvwheel_timer_t *timer) {
   connection_t *connection = timer->data;
 
   if (connection->is_pinged) {
@@ -73,9 +65,7 @@ on_alive(uvwheel_timer_t *timer)
 }
 
 /* Your read callback. Anything is as good an answer as a pong. */
-static void
-receive(connection_t *connection, int is_pong)
-{
+static void receive(connection_t *connection, int is_pong) {
   tell(connection, is_pong ? "pong" : "message");
   connection->is_pinged = 0;
   uvwheel_timer_refresh(&connection->alive);
@@ -83,9 +73,7 @@ receive(connection_t *connection, int is_pong)
     uvwheel_timer_refresh(&connection->use);
 }
 
-static void
-open_connection(connection_t *connection)
-{
+static void open_connection(connection_t *connection) {
   connection->alive.data = connection->use.data = connection->network.data =
       connection;
   uvwheel_timer_init(&wheel, &connection->alive);
@@ -98,23 +86,17 @@ open_connection(connection_t *connection)
 
 /* ---- The peers, in place of a network ------------------------------------ */
 
-static void
-on_answer(uvwheel_timer_t *timer)
-{
+static void on_answer(uvwheel_timer_t *timer) {
   receive(timer->data, timer->data != watched || answers == 0);
 }
 
-static void
-send_ping(connection_t *connection)
-{
+static void send_ping(connection_t *connection) {
   add_to_crowd(&pings, 100);
   if (connection != watched || answers-- > 0)
     uvwheel_timer_start(&connection->network, on_answer, 50, 0);
 }
 
-int
-main(void)
-{
+int main(void) {
   begin(&(uvwheel_options_t){.tick_ms = 10});
   for (int i = 0; i < PEERS; i++)
     open_connection(&connections[i]);

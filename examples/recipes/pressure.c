@@ -19,17 +19,13 @@
 static uint64_t idle_ms = 60 * SECOND;
 static uvwheel_timer_t *speaker;
 
-static void
-on_idle(uvwheel_timer_t *timer)
-{
+static void on_idle(uvwheel_timer_t *timer) {
   uvwheel_timer_close(timer); /* it has a repeat: it is active */
   free(timer);
 }
 
 /* Its timer is all of it. */
-static void
-open_connection(void)
-{
+static void open_connection(void) {
   uvwheel_timer_t *idle = allocate(sizeof(*idle));
 
   uvwheel_timer_init(&wheel, idle);
@@ -38,9 +34,7 @@ open_connection(void)
     speaker = idle;
 }
 
-static void
-adjust(uvwheel_timer_t *timer, void *old_ms)
-{
+static void adjust(uvwheel_timer_t *timer, void *old_ms) {
   uint64_t old = *(uint64_t *)old_ms;
   uint64_t sum = uvwheel_timer_get_due_in(timer) + idle_ms;
 
@@ -48,9 +42,7 @@ adjust(uvwheel_timer_t *timer, void *old_ms)
 }
 
 /* Also for the way back to the longer timeout. */
-static void
-set_idle(uint64_t new_ms)
-{
+static void set_idle(uint64_t new_ms) {
   uint64_t old_ms = idle_ms;
 
   idle_ms = new_ms;
@@ -58,9 +50,7 @@ set_idle(uint64_t new_ms)
 }
 
 /* In place of the network. */
-static void
-on_second(uv_timer_t *timer)
-{
+static void on_second(uv_timer_t *timer) {
   static unsigned seconds;
 
   seconds++;
@@ -80,9 +70,7 @@ on_second(uv_timer_t *timer)
   }
 }
 
-int
-main(void)
-{
+int main(void) {
   uv_timer_t network;
 
   begin(&(uvwheel_options_t){.tick_ms = 10});

@@ -46,9 +46,7 @@ typedef struct connection_s {
 
 static char bytes[ANSWER];
 
-static size_t
-count_unacknowledged(uv_tcp_t *tcp)
-{
+static size_t count_unacknowledged(uv_tcp_t *tcp) {
   size_t count = uv_stream_get_write_queue_size((uv_stream_t *)tcp);
 #ifdef SIOCOUTQ
   uv_os_fd_t descriptor;
@@ -63,9 +61,7 @@ count_unacknowledged(uv_tcp_t *tcp)
 
 /* In its own callback a one-shot timer is idle: it takes a start, no refresh.
  */
-static void
-on_idle(uvwheel_timer_t *timer)
-{
+static void on_idle(uvwheel_timer_t *timer) {
   connection_t *connection = timer->data;
   size_t left = count_unacknowledged(&connection->stream);
   size_t moved = connection->written - left;
@@ -83,9 +79,7 @@ on_idle(uvwheel_timer_t *timer)
 }
 
 /* At accept. */
-static void
-begin_idle(connection_t *connection)
-{
+static void begin_idle(connection_t *connection) {
 #ifndef SIOCOUTQ
   uv_send_buffer_size((uv_handle_t *)&connection->stream, &(int){65536});
 #endif
@@ -96,9 +90,7 @@ begin_idle(connection_t *connection)
 
 /* ---- The peers ----------------------------------------------------------- */
 
-static void
-on_step(uvwheel_timer_t *timer)
-{
+static void on_step(uvwheel_timer_t *timer) {
   static char taken[STEP];
   connection_t *connection = timer->data;
   uv_buf_t message = uv_buf_init(bytes, MESSAGE);
@@ -113,9 +105,7 @@ on_step(uvwheel_timer_t *timer)
   }
 }
 
-static void
-open_connection(connection_t *connection)
-{
+static void open_connection(connection_t *connection) {
   struct sockaddr_in address = {.sin_family = AF_INET,
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t size = sizeof(address);
@@ -139,9 +129,7 @@ open_connection(connection_t *connection)
            NULL);
 }
 
-int
-main(void)
-{
+int main(void) {
   static connection_t connections[] = {
       {.name = "slow", .written = ANSWER, .steps = 100},
       {.name = "stuck", .written = ANSWER, .steps = 7},

@@ -30,9 +30,7 @@ static uint64_t bucket = BURST;
 static uint64_t filled_ms; /* when it was last looked at */
 
 /* Reads no more than the bucket holds. */
-static void
-on_buffer(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
-{
+static void on_buffer(uv_handle_t *handle, size_t size, uv_buf_t *buffer) {
   static char bytes[BURST];
 
   (void)handle, (void)size;
@@ -45,17 +43,14 @@ on_buffer(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
 
 static void on_refill(uvwheel_timer_t *expired);
 
-static void
-close_stream(uvwheel_timer_t *expired)
-{
+static void close_stream(uvwheel_timer_t *expired) {
   say("peer", "closed");
   uvwheel_timer_close(expired);
   uv_close((uv_handle_t *)&stream, NULL);
 }
 
-static void
-on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer)
-{
+static void on_read(uv_stream_t *handle, ssize_t length,
+                    const uv_buf_t *buffer) {
   (void)buffer;
   if (length == 0)
     return; /* libuv's word for "try again" */
@@ -74,17 +69,13 @@ on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer)
                       0);
 }
 
-static void
-on_refill(uvwheel_timer_t *expired)
-{
+static void on_refill(uvwheel_timer_t *expired) {
   uv_read_start((uv_stream_t *)&stream, on_buffer, on_read);
   uvwheel_timer_start(expired, close_stream, IDLE_MS, 0);
 }
 
 /* The peer, at the other end of a pair of sockets. */
-static int
-open_stream(void)
-{
+static int open_stream(void) {
   static const char bytes[5000];
   int ends[2];
 
@@ -95,9 +86,7 @@ open_stream(void)
                                               : uv_pipe_open(&stream, ends[0]);
 }
 
-int
-main(void)
-{
+int main(void) {
   begin(&(uvwheel_options_t){.tick_ms = 10});
   if (open_stream() != 0)
     return EXIT_FAILURE;

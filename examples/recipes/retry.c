@@ -31,9 +31,7 @@ static crowd_t received; /* by the server, once it is back */
 static void on_deadline(uvwheel_timer_t *timer);
 
 /* With the server's side of it, in place of a network. */
-static void
-attempt(uvwheel_timer_t *timer)
-{
+static void attempt(uvwheel_timer_t *timer) {
   request_t *request = timer->data;
   uint64_t passed_ms = uv_now(&loop) - begin_ms;
 
@@ -46,9 +44,7 @@ attempt(uvwheel_timer_t *timer)
   }
 }
 
-static uint64_t
-pause_ms(unsigned attempts)
-{
+static uint64_t pause_ms(unsigned attempts) {
   uint64_t limit_ms = FIRST_PAUSE_MS;
 
   while (--attempts > 0 && limit_ms < LAST_PAUSE_MS)
@@ -56,17 +52,13 @@ pause_ms(unsigned attempts)
   return with_jitter ? random_below(limit_ms + 1) : limit_ms;
 }
 
-static void
-on_deadline(uvwheel_timer_t *timer)
-{
+static void on_deadline(uvwheel_timer_t *timer) {
   request_t *request = timer->data;
 
   uvwheel_timer_start(timer, attempt, pause_ms(request->attempts), 0);
 }
 
-static void
-run(void)
-{
+static void run(void) {
   received.most = 0;
   answered = 0;
   uv_update_time(&loop);
@@ -81,9 +73,7 @@ run(void)
          with_jitter ? "with" : "without", answered, received.most);
 }
 
-int
-main(void)
-{
+int main(void) {
   begin(&(uvwheel_options_t){.tick_ms = 10});
   for (with_jitter = 0; with_jitter < 2; with_jitter++)
     run();

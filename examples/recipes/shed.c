@@ -27,9 +27,7 @@ typedef struct connection_s {
 
 /* A real one closes its socket, which gives the descriptor back at once, and is
  * freed in the close callback. */
-static void
-on_idle(uvwheel_timer_t *timer)
-{
+static void on_idle(uvwheel_timer_t *timer) {
   connection_t *connection = timer->data;
 
   say(connection->name, "closed");
@@ -38,9 +36,7 @@ on_idle(uvwheel_timer_t *timer)
 }
 
 /* Makes room first if there is none. Closes the connection if that fails. */
-static int
-begin_idle(connection_t *connection, uint64_t idle_ms)
-{
+static int begin_idle(connection_t *connection, uint64_t idle_ms) {
   uvwheel_timer_t *idle = &connection->idle;
   int error = uvwheel_timer_start(idle, on_idle, idle_ms, IDLE_MS);
 
@@ -52,9 +48,7 @@ begin_idle(connection_t *connection, uint64_t idle_ms)
 }
 
 /* NULL: there is no room. */
-static connection_t *
-welcome(const char *name)
-{
+static connection_t *welcome(const char *name) {
   connection_t *connection = allocate(sizeof(*connection));
 
   connection->name = name;
@@ -66,9 +60,7 @@ welcome(const char *name)
 
 /* Your read callback. What the peer wants needs a place, such as a connection
  * to another server. */
-static void
-receive(connection_t *connection, const char *wants)
-{
+static void receive(connection_t *connection, const char *wants) {
   uvwheel_timer_stop(&connection->idle); /* before anything makes room */
   (void)welcome(wants);
   say(connection->name, "served");
@@ -77,9 +69,7 @@ receive(connection_t *connection, const char *wants)
 
 /* The network's part: somebody comes every 100 ms. Only ann says something, and
  * dan, who wants something when the server is full. */
-static void
-on_network(uv_timer_t *timer)
-{
+static void on_network(uv_timer_t *timer) {
   static const char *const names[] = {"ann",        "ben",  "cat", "dan",
                                       "dan's file", "emil", "fay"};
   static size_t count;
@@ -98,9 +88,7 @@ on_network(uv_timer_t *timer)
   }
 }
 
-int
-main(void)
-{
+int main(void) {
   uv_timer_t network;
 
   begin(&(uvwheel_options_t){.tick_ms = 10, .max_timers = PLACES});

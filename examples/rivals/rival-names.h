@@ -32,9 +32,8 @@ static struct {
   uint64_t timers, max_timers;
 } rival;
 
-static int
-rival_open(uv_loop_t *loop, uvwheel_t *wheel, const uvwheel_options_t *options)
-{
+static int rival_open(uv_loop_t *loop, uvwheel_t *wheel,
+                      const uvwheel_options_t *options) {
   (void)wheel;
   rival.loop = loop;
   rival.max_timers = options->max_timers;
@@ -42,9 +41,7 @@ rival_open(uv_loop_t *loop, uvwheel_t *wheel, const uvwheel_options_t *options)
 }
 
 /* A wheel limits its timers itself. */
-static int
-count_timer(void)
-{
+static int count_timer(void) {
   if (rival.max_timers != 0 && rival.timers == rival.max_timers)
     return UV_ENOBUFS;
   rival.timers++;

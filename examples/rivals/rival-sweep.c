@@ -27,9 +27,7 @@ static struct {
   rival_cb on_expired;
 } sweep;
 
-static void
-on_period(uv_timer_t *period)
-{
+static void on_period(uv_timer_t *period) {
   uint64_t now_ms = uv_now(period->loop);
   rival_timer_t *next;
 
@@ -41,30 +39,22 @@ on_period(uv_timer_t *period)
   }
 }
 
-static void
-begin_sweep(void)
-{
+static void begin_sweep(void) {
   sweep.ring.next = sweep.ring.previous = &sweep.ring;
   uv_timer_init(rival.loop, &sweep.period);
   uv_timer_start(&sweep.period, on_period, PERIOD_MS, PERIOD_MS);
 }
 
-static void
-end_sweep(void)
-{
+static void end_sweep(void) {
   if (sweep.ring.next != NULL)
     uv_close((uv_handle_t *)&sweep.period, NULL);
 }
 
-static void
-rival_refresh(rival_timer_t *timer)
-{
+static void rival_refresh(rival_timer_t *timer) {
   timer->due_ms = uv_now(rival.loop) + sweep.timeout_ms;
 }
 
-static int
-rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout)
-{
+static int rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout) {
   int error = count_timer();
 
   if (error != 0)
@@ -80,9 +70,7 @@ rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout)
   return 0;
 }
 
-static void
-rival_close(rival_timer_t *timer)
-{
+static void rival_close(rival_timer_t *timer) {
   rival.timers--;
   timer->next->previous = timer->previous;
   timer->previous->next = timer->next;

@@ -16,9 +16,7 @@ static enum { PLAIN, CHANCE, NONE } kind; /* see rivals.h */
 
 /* With a second chance a timer that expires waits a little longer, once. Data
  * that waited in the socket while the loop was held up is read in that time. */
-static void
-on_uv_timer(uv_timer_t *timer)
-{
+static void on_uv_timer(uv_timer_t *timer) {
   rival_timer_t *expired = (rival_timer_t *)timer;
 
   if (kind == CHANCE && !expired->is_last_chance) {
@@ -32,9 +30,7 @@ on_uv_timer(uv_timer_t *timer)
 /* The clock of libuv drops fractions of a millisecond, so that a uv_timer_t
  * may fire up to 1 ms early (libuv#4773): to promise "never early", as the
  * wheel does, takes one millisecond more. */
-static int
-rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout)
-{
+static int rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout) {
   int error = count_timer();
 
   if (error != 0 || kind == NONE)
@@ -46,9 +42,7 @@ rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout)
   return uv_timer_start(&timer->uv, on_uv_timer, timeout + 1, timeout + 1);
 }
 
-static void
-rival_refresh(rival_timer_t *timer)
-{
+static void rival_refresh(rival_timer_t *timer) {
   if (kind == NONE)
     return;
   timer->is_last_chance = 0;
@@ -57,9 +51,7 @@ rival_refresh(rival_timer_t *timer)
 
 /* echo.c closes the socket before and frees the connection in the callback of
  * that: libuv finishes what was closed last first. */
-static void
-rival_close(rival_timer_t *timer)
-{
+static void rival_close(rival_timer_t *timer) {
   rival.timers--;
   if (kind != NONE)
     uv_close((uv_handle_t *)&timer->uv, NULL);
@@ -70,10 +62,8 @@ rival_close(rival_timer_t *timer)
 const rival_t rival_uv = {"uv", sizeof(uv_timer_t), echo_init,
                           echo_on_connection, echo_stop};
 
-static int
-init_with_chances(echo_t *echo, uv_loop_t *loop, unsigned family,
-                  const server_options_t *options)
-{
+static int init_with_chances(echo_t *echo, uv_loop_t *loop, unsigned family,
+                             const server_options_t *options) {
   kind = CHANCE;
   return echo_init(echo, loop, family, options);
 }
@@ -81,10 +71,8 @@ init_with_chances(echo_t *echo, uv_loop_t *loop, unsigned family,
 const rival_t rival_chance = {"chance", sizeof(rival_timer_t),
                               init_with_chances, echo_on_connection, echo_stop};
 
-static int
-init_with_none(echo_t *echo, uv_loop_t *loop, unsigned family,
-               const server_options_t *options)
-{
+static int init_with_none(echo_t *echo, uv_loop_t *loop, unsigned family,
+                          const server_options_t *options) {
   kind = NONE;
   return echo_init(echo, loop, family, options);
 }

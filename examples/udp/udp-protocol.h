@@ -30,16 +30,14 @@
 #define UDP_COUNT_SIZE 22
 
 /* Writes what precedes the datagram in its answer; returns how long it is. */
-static inline size_t
-udp_write_count(char text[UDP_COUNT_SIZE], uint64_t count)
-{
+static inline size_t udp_write_count(char text[UDP_COUNT_SIZE],
+                                     uint64_t count) {
   return (size_t)snprintf(text, UDP_COUNT_SIZE, "%" PRIu64 " ", count);
 }
 
 /* Reads it; returns how long it is, or 0 if this is no answer. */
-static inline size_t
-udp_read_count(const char *answer, size_t length, uint64_t *count)
-{
+static inline size_t udp_read_count(const char *answer, size_t length,
+                                    uint64_t *count) {
   size_t i = 0;
 
   for (*count = 0; i < length && answer[i] >= '0' && answer[i] <= '9'; i++)

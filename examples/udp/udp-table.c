@@ -19,9 +19,7 @@
 #define HASH_INITIAL_NUM_BUCKETS (1u << HASH_INITIAL_NUM_BUCKETS_LOG2)
 #define HASH_INITIAL_NUM_BUCKETS_LOG2 20u
 
-udp_key_t
-udp_key(const struct sockaddr *address)
-{
+udp_key_t udp_key(const struct sockaddr *address) {
   udp_key_t key = {.family = address->sa_family};
 
   if (address->sa_family == AF_INET6) {
@@ -37,24 +35,18 @@ udp_key(const struct sockaddr *address)
   return key;
 }
 
-udp_peer_t *
-udp_find(udp_peer_t *table, const udp_key_t *key)
-{
+udp_peer_t *udp_find(udp_peer_t *table, const udp_key_t *key) {
   udp_peer_t *peer;
 
   HASH_FIND(hh, table, key, sizeof(*key), peer);
   return peer;
 }
 
-int
-udp_add(udp_peer_t **table, udp_peer_t *peer)
-{
+int udp_add(udp_peer_t **table, udp_peer_t *peer) {
   HASH_ADD(hh, *table, key, sizeof(peer->key), peer);
   return peer->hh.tbl == NULL ? UV_ENOMEM : 0;
 }
 
-void
-udp_remove(udp_peer_t **table, udp_peer_t *peer)
-{
+void udp_remove(udp_peer_t **table, udp_peer_t *peer) {
   HASH_DELETE(hh, *table, peer);
 }

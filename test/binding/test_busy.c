@@ -19,9 +19,7 @@ static int noise_fds[2];
 static uint64_t noise_ns; /* what its callback takes           */
 static bool is_updating;  /* it updates the loop's time after that */
 
-static void
-on_noise(uv_poll_t *handle, int status, int events)
-{
+static void on_noise(uv_poll_t *handle, int status, int events) {
   (void)handle, (void)events;
   ck_assert_int_eq(status, 0);
   virtual_time_advance_ns(noise_ns);
@@ -29,9 +27,7 @@ on_noise(uv_poll_t *handle, int status, int events)
     uv_update_time(&loop);
 }
 
-static void
-begin_noise(uint64_t takes_ns)
-{
+static void begin_noise(uint64_t takes_ns) {
   noise_ns = takes_ns;
   is_updating = false;
   ck_assert_int_eq(pipe(noise_fds), 0);
@@ -40,9 +36,7 @@ begin_noise(uint64_t takes_ns)
   ck_assert_int_eq(uv_poll_start(&noise, UV_READABLE, on_noise), 0);
 }
 
-static void
-end_noise(void)
-{
+static void end_noise(void) {
   uv_close((uv_handle_t *)&noise, NULL);
   run_for(1);
   close(noise_fds[0]);
@@ -50,9 +44,7 @@ end_noise(void)
 }
 
 /* In ms. */
-static uint64_t
-wait_of(uint64_t tick_ms)
-{
+static uint64_t wait_of(uint64_t tick_ms) {
   return min_of(max_of(tick_ms / 4, MIN_WAIT_MS), MAX_WAIT_MS);
 }
 
@@ -62,9 +54,7 @@ wait_of(uint64_t tick_ms)
  * clock. Both from the due time on. */
 static uint64_t latest_ms, shortest_wait_ms;
 
-static void
-note_lateness(test_timer_t *timer)
-{
+static void note_lateness(test_timer_t *timer) {
   uint64_t late_ms = timer->fired_ms - timer->due_ms;
   uint64_t waited_ms = virtual_time_ns() / NS_PER_MS - timer->due_ms;
 
@@ -91,8 +81,7 @@ static test_timer_t timers[MOMENTS];
  * longer nor shorter for those that become due while others wait. Slow
  * iterations add two of them: the loop itself is late by one, and the wait ends
  * with one. */
-START_TEST(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter)
-{
+START_TEST(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter) {
   uint64_t tick_ms = busy[_i / 2].tick_ms;
   uint64_t takes_ms = busy[_i / 2].takes_us / 1000;
   uint64_t wait_ms = max_of(wait_of(tick_ms), takes_ms), i;
@@ -146,8 +135,7 @@ static const struct {
 /* P7. Scenarios 35 and 39. Once per tick or iteration, if these are longer than
  * the repeat. The last one may come a tick, the wait and two iterations after
  * its time. */
-START_TEST(a_loop_that_is_never_quiet_has_its_repeats)
-{
+START_TEST(a_loop_that_is_never_quiet_has_its_repeats) {
   uint64_t tick_ms = repeats[_i].tick_ms, repeat_ms = repeats[_i].repeat_ms;
   uint64_t more_ms =
       tick_ms + wait_of(tick_ms) + 2 * repeats[_i].takes_us / 1000;
@@ -172,9 +160,7 @@ static unsigned polls_that_fired;
 static uint64_t fired_since_poll, most_since_poll, first_poll, last_poll;
 static bool begins_noise; /* the first of them does */
 
-static void
-on_one_of_many(uvwheel_timer_t *timer)
-{
+static void on_one_of_many(uvwheel_timer_t *timer) {
   if (virtual_time_polls() != last_poll) {
     fired_since_poll = 0;
     if (polls_that_fired++ == 0)
@@ -202,8 +188,7 @@ static const struct {
 
 /* P6. Scenario 35. What a turn leaves fires after the next poll, or, when the
  * loop is no longer quiet, after a wait. */
-START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet)
-{
+START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet) {
   uint64_t takes_ms = crowded[_i].takes_ms;
   uint64_t waited_polls = wait_of(100) / takes_ms + 1;
   uvwheel_timer_t *many;
@@ -233,17 +218,14 @@ END_TEST
 
 /* ---- While a timer waits ------------------------------------------------- */
 
-static void
-take_30_ms(uv_timer_t *timer)
-{
+static void take_30_ms(uv_timer_t *timer) {
   (void)timer;
   virtual_time_advance_ms(30);
 }
 
 /* P6. In each iteration one blocks the loop, so that the wait could begin anew
  * in each. */
-START_TEST(uv_timers_that_block_prolong_the_wait_once)
-{
+START_TEST(uv_timers_that_block_prolong_the_wait_once) {
   static test_timer_t timer;
   static uv_timer_t blocker;
 
@@ -258,8 +240,7 @@ START_TEST(uv_timers_that_block_prolong_the_wait_once)
 END_TEST
 
 /* P6. The first one blocks before the wait begins. */
-START_TEST(a_uv_timer_that_blocks_in_the_wait_lets_it_begin_anew)
-{
+START_TEST(a_uv_timer_that_blocks_in_the_wait_lets_it_begin_anew) {
   static test_timer_t timer;
   static uv_timer_t before, in_wait;
   uint64_t tick_ms;
@@ -291,8 +272,7 @@ static const struct {
 
 /* P2, P6. Scenarios 54 and 55. Each iteration is a stall, but the first of them
  * alone puts the timer back. */
-START_TEST(an_overloaded_loop_delays_a_deadline_once)
-{
+START_TEST(an_overloaded_loop_delays_a_deadline_once) {
   static test_timer_t timer;
 
   open_wheel(100, 512);
@@ -308,16 +288,13 @@ START_TEST(an_overloaded_loop_delays_a_deadline_once)
 }
 END_TEST
 
-static void
-take_3_s(uv_timer_t *timer)
-{
+static void take_3_s(uv_timer_t *timer) {
   (void)timer;
   virtual_time_advance_ms(3000);
 }
 
 /* P6. Until the loop is quiet, or a quarter of the tick has passed. */
-START_TEST(a_stall_while_a_timer_waits_puts_it_back)
-{
+START_TEST(a_stall_while_a_timer_waits_puts_it_back) {
   static test_timer_t timer;
   static uv_timer_t blocker;
 
@@ -341,8 +318,7 @@ END_TEST
 /* Scenario 45. Each wheel has a timer that waits at any time. An iteration
  * takes 10 us, so a millisecond has a hundred polls: a wheel asks after the
  * 1st, 2nd, 4th ... 64th. */
-START_TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls)
-{
+START_TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls) {
   const uvwheel_options_t options = {.tick_ms = 10};
   static uvwheel_t wheels[WHEELS];
   static uvwheel_timer_t repeating[WHEELS];
@@ -375,8 +351,7 @@ END_TEST
 
 /* P9. It has no turn, and nobody asks whether the loop is quiet; nor if the
  * loop is late. The turn before it, of one timer, was heard. */
-START_TEST(a_tick_at_which_all_timers_were_refreshed_costs_no_system_call)
-{
+START_TEST(a_tick_at_which_all_timers_were_refreshed_costs_no_system_call) {
   uint64_t tick_due_ms, peeks;
   size_t i;
 
@@ -398,9 +373,7 @@ START_TEST(a_tick_at_which_all_timers_were_refreshed_costs_no_system_call)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       {in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter, 0,
        2 * LENGTH(busy)},

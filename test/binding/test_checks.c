@@ -19,9 +19,7 @@
 static test_timer_t first, second;
 
 /* In a child process: does it with stderr in the pipe. */
-static void
-misuse_in_child(void (*misuse)(void), int fd)
-{
+static void misuse_in_child(void (*misuse)(void), int fd) {
   const struct rlimit none = {0, 0};
 
   setrlimit(RLIMIT_CORE, &none);
@@ -31,9 +29,8 @@ misuse_in_child(void (*misuse)(void), int fd)
 }
 
 /* The misuse aborts with one line, which begins so and tells the reason. */
-static void
-expect_abort_with(const char *begin, void (*misuse)(void), const char *why)
-{
+static void expect_abort_with(const char *begin, void (*misuse)(void),
+                              const char *why) {
   char message[1024] = "";
   ssize_t length = 0, more;
   int fds[2], status;
@@ -58,9 +55,7 @@ expect_abort_with(const char *begin, void (*misuse)(void), const char *why)
 }
 
 /* The line names the first timer and its callback. */
-static void
-expect_abort_of_first(void (*misuse)(void), const char *why)
-{
+static void expect_abort_of_first(void (*misuse)(void), const char *why) {
   char begin[128];
 
   snprintf(begin, sizeof begin, "uvwheel: timer %p, callback 0x%" PRIxPTR ": ",
@@ -68,22 +63,17 @@ expect_abort_of_first(void (*misuse)(void), const char *why)
   expect_abort_with(begin, misuse, why);
 }
 
-static void
-start_two(void)
-{
+static void start_two(void) {
   open_wheel(TICK_MS, 8);
   begin_test_timer(&first, TIMEOUT_MS, 500);
   begin_test_timer(&second, TIMEOUT_MS + 1, 0);
 }
 
-static void
-init_again(void)
-{
+static void init_again(void) {
   (void)uvwheel_timer_init(&wheel, &first.base);
 }
 
-START_TEST(init_of_idle_timers_and_of_garbage_is_fine)
-{
+START_TEST(init_of_idle_timers_and_of_garbage_is_fine) {
   start_two();
   test_timer_stop(&first);
   init_again();
@@ -95,31 +85,23 @@ START_TEST(init_of_idle_timers_and_of_garbage_is_fine)
 }
 END_TEST
 
-static void
-refresh_itself(test_timer_t *timer)
-{
+static void refresh_itself(test_timer_t *timer) {
   (void)uvwheel_timer_refresh(&timer->base);
 }
 
-static void
-fire_and_refresh(void)
-{
+static void fire_and_refresh(void) {
   first.then = refresh_itself;
   uvwheel_timer_set_repeat(&first.base, 0);
   run_for(2 * TIMEOUT_MS);
 }
 
 /* A timer must not be copied: its neighbours lead to the old place. */
-static void
-stop_a_copy(void)
-{
+static void stop_a_copy(void) {
   first.base = second.base;
   (void)uvwheel_timer_stop(&first.base);
 }
 
-static void
-insert_again(void)
-{
+static void insert_again(void) {
   (void)uvwheel__core_insert(&wheel.state->core, &first.base.entry, 5);
 }
 
@@ -131,8 +113,7 @@ static const struct {
                {stop_a_copy, "links were overwritten"},
                {insert_again, "inserted twice"}};
 
-START_TEST(misuse_of_a_timer_is_reported)
-{
+START_TEST(misuse_of_a_timer_is_reported) {
   start_two();
   expect_abort_of_first(misuses[_i].misuse, misuses[_i].why);
 }
@@ -151,49 +132,35 @@ static uvwheel_timer_t crowd[CROWD];
 static unsigned gone;
 
 /* An allocator's list of free memory begins where the links were. */
-static void
-free_links(uvwheel_timer_t *timer)
-{
+static void free_links(uvwheel_timer_t *timer) {
   memset(&timer->entry.link, 0x35, sizeof timer->entry.link);
 }
 
-static void
-clear_links(uvwheel_timer_t *timer)
-{
+static void clear_links(uvwheel_timer_t *timer) {
   memset(&timer->entry.link, 0, sizeof timer->entry.link);
 }
 
 /* What stands before it is too long. */
-static void
-overrun(uvwheel_timer_t *timer)
-{
+static void overrun(uvwheel_timer_t *timer) {
   *(char *)&timer->entry.link.prev ^= sizeof(void *);
 }
 
-static void
-clear(uvwheel_timer_t *timer)
-{
+static void clear(uvwheel_timer_t *timer) {
   memset(timer, 0, sizeof *timer);
 }
 
-static void
-fill(uvwheel_timer_t *timer)
-{
+static void fill(uvwheel_timer_t *timer) {
   memset(timer, 0xA5, sizeof *timer);
 }
 
-static void
-clear_next(uvwheel_timer_t *timer)
-{
+static void clear_next(uvwheel_timer_t *timer) {
   timer->entry.link.next = NULL;
 }
 
 static void on_crowd(uvwheel_timer_t *timer);
 
 /* Its memory is used for another timer. */
-static void
-reuse(uvwheel_timer_t *timer)
-{
+static void reuse(uvwheel_timer_t *timer) {
   fill(timer);
   (void)uvwheel_timer_init(&wheel, timer);
   (void)uvwheel_timer_start(timer, on_crowd, 5000, 0);
@@ -220,9 +187,7 @@ static int when;
 
 static void stop_others(void);
 
-static void
-on_crowd(uvwheel_timer_t *timer)
-{
+static void on_crowd(uvwheel_timer_t *timer) {
   int now = when;
 
   (void)timer;
@@ -233,16 +198,12 @@ on_crowd(uvwheel_timer_t *timer)
     stop_others();
 }
 
-static void
-visit(uvwheel_timer_t *timer, void *arg)
-{
+static void visit(uvwheel_timer_t *timer, void *arg) {
   (void)arg;
   on_crowd(timer);
 }
 
-static void
-stop_others(void)
-{
+static void stop_others(void) {
   unsigned i;
 
   for (i = 0; i < CROWD; i++)
@@ -250,9 +211,7 @@ stop_others(void)
       (void)uvwheel_timer_stop(&crowd[i]);
 }
 
-static void
-restart_others(void)
-{
+static void restart_others(void) {
   unsigned i;
 
   for (i = 0; i < CROWD; i++)
@@ -260,39 +219,27 @@ restart_others(void)
       (void)uvwheel_timer_start(&crowd[i], on_crowd, 1, 0);
 }
 
-static void
-pass(void)
-{
+static void pass(void) {
   run_for(1000);
 }
 
-static void
-draw_all(void)
-{
+static void draw_all(void) {
   (void)uvwheel_fire_soonest(&wheel, CROWD);
 }
 
-static void
-walk(void)
-{
+static void walk(void) {
   uvwheel_walk(&wheel, visit, NULL);
 }
 
-static void
-close_all(void)
-{
+static void close_all(void) {
   uvwheel_close(&wheel, NULL);
 }
 
-static void
-stop_itself(void)
-{
+static void stop_itself(void) {
   (void)uvwheel_timer_stop(&crowd[gone]);
 }
 
-static void
-restart_itself(void)
-{
+static void restart_itself(void) {
   (void)uvwheel_timer_start(&crowd[gone], on_crowd, 1, 0);
 }
 
@@ -319,17 +266,13 @@ static const struct {
 
 static int act;
 
-static void
-go_and_act(void)
-{
+static void go_and_act(void) {
   if (when == BEFORE)
     ways[way].go(&crowd[gone]);
   acts[act].act();
 }
 
-static void
-expect_gone_is_named(void)
-{
+static void expect_gone_is_named(void) {
   char begin[64], callback[128];
   const char *why[] = {callback,
                        "whose memory holds no timer of this wheel: its links "
@@ -344,8 +287,7 @@ expect_gone_is_named(void)
 }
 
 /* Not just its neighbour, which is intact. */
-START_TEST(a_timer_that_is_gone_is_named)
-{
+START_TEST(a_timer_that_is_gone_is_named) {
   unsigned i, kind;
 
   act = _i;
@@ -374,35 +316,25 @@ END_TEST
 static uvwheel_post_t request, other;
 static unsigned called;
 
-static void
-count_post(uvwheel_post_t *post, int status)
-{
+static void count_post(uvwheel_post_t *post, int status) {
   (void)post, (void)status;
   called++;
 }
 
-static void
-post_again(void)
-{
+static void post_again(void) {
   (void)uvwheel_post(&wheel, &request, count_post);
 }
 
-static void
-post_in_callback(uvwheel_post_t *post, int status)
-{
+static void post_in_callback(uvwheel_post_t *post, int status) {
   (void)post, (void)status;
   post_again();
 }
 
-static void
-take_and_post_again(void)
-{
+static void take_and_post_again(void) {
   run_for(1);
 }
 
-static void
-post_two(uvwheel_post_cb cb_of_other)
-{
+static void post_two(uvwheel_post_cb cb_of_other) {
   open_wheel(TICK_MS, 8);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   ck_assert_int_eq(uvwheel_post(&wheel, &other, cb_of_other), 0);
@@ -411,8 +343,7 @@ post_two(uvwheel_post_cb cb_of_other)
 
 /* It would lose those behind it: one that threads have queued, and one that
  * waits for its callback. */
-START_TEST(a_request_that_is_posted_twice_is_reported)
-{
+START_TEST(a_request_that_is_posted_twice_is_reported) {
   char begin[128];
 
   snprintf(begin, sizeof begin,
@@ -428,8 +359,7 @@ START_TEST(a_request_that_is_posted_twice_is_reported)
 }
 END_TEST
 
-START_TEST(requests_that_were_called_back_and_copies_are_fine)
-{
+START_TEST(requests_that_were_called_back_and_copies_are_fine) {
   post_two(count_post);
   called = 0;
   run_for(1);
@@ -446,21 +376,15 @@ END_TEST
 
 static uvwheel_timer_t third;
 
-static void
-start_third(void)
-{
+static void start_third(void) {
   (void)uvwheel_timer_start(&third, on_test_timer, TIMEOUT_MS, 0);
 }
 
-static void
-refresh_first(void)
-{
+static void refresh_first(void) {
   (void)uvwheel_timer_refresh(&first.base);
 }
 
-static void
-init_third(void)
-{
+static void init_third(void) {
   (void)uvwheel_timer_init(&wheel, &third);
 }
 
@@ -473,9 +397,7 @@ static const struct {
 
 static void (*call)(void);
 
-static void
-call_once(void *unused)
-{
+static void call_once(void *unused) {
   (void)unused;
   call();
 }
@@ -484,9 +406,7 @@ static uv_sem_t loop_polls, has_called;
 static bool calls_in_thread;
 
 /* It is the one that has used the wheel last when the loop polls. */
-static void
-call_twice(void *unused)
-{
+static void call_twice(void *unused) {
   call_once(unused);
   uv_sem_post(&has_called);
   uv_sem_wait(&loop_polls);
@@ -495,9 +415,7 @@ call_twice(void *unused)
 }
 
 /* It was started before the wheel's, so libuv calls it after that. */
-static void
-on_prepare_after_wheel(uv_prepare_t *prepare)
-{
+static void on_prepare_after_wheel(uv_prepare_t *prepare) {
   (void)prepare;
   if (!calls_in_thread) {
     call();
@@ -508,9 +426,7 @@ on_prepare_after_wheel(uv_prepare_t *prepare)
   calls_in_thread = false;
 }
 
-static void
-call_between_runs_and_in_one(void)
-{
+static void call_between_runs_and_in_one(void) {
   uv_thread_t thread;
 
   ck_assert_int_eq(uv_sem_init(&loop_polls, 0), 0);
@@ -521,8 +437,7 @@ call_between_runs_and_in_one(void)
   run_for(1);
 }
 
-START_TEST(a_call_of_another_thread_is_reported_while_the_loop_polls)
-{
+START_TEST(a_call_of_another_thread_is_reported_while_the_loop_polls) {
   static uv_prepare_t prepare;
   uv_thread_t thread;
   char begin[64];
@@ -542,9 +457,7 @@ START_TEST(a_call_of_another_thread_is_reported_while_the_loop_polls)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(init_of_idle_timers_and_of_garbage_is_fine),
       EACH(misuse_of_a_timer_is_reported, misuses),

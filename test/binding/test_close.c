@@ -11,9 +11,7 @@
 /* ---- By uvwheel_close ---------------------------------------------------- */
 
 /* After close nothing can be armed, and queries still answer. */
-static void
-expect_closed_for_business(test_timer_t *timer)
-{
+static void expect_closed_for_business(test_timer_t *timer) {
   ck_assert_int_eq(uvwheel_timer_start(&timer->base, on_test_timer, 1, 0),
                    UV_EINVAL);
   uvwheel_timer_set_repeat(&timer->base, 5);
@@ -25,9 +23,7 @@ expect_closed_for_business(test_timer_t *timer)
 }
 
 /* What may be asked of a timer whose wheel is gone. */
-static void
-expect_idle_for_ever(uvwheel_timer_t *timer)
-{
+static void expect_idle_for_ever(uvwheel_timer_t *timer) {
   ck_assert_int_eq(uvwheel_timer_is_active(timer), 0);
   ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
   uvwheel_timer_close(timer);
@@ -36,8 +32,7 @@ expect_idle_for_ever(uvwheel_timer_t *timer)
 }
 
 /* libuv#2416, netty#366. */
-START_TEST(close_stops_all_timers_and_calls_back_once)
-{
+START_TEST(close_stops_all_timers_and_calls_back_once) {
   static test_timer_t timers[50];
   size_t i;
 
@@ -69,17 +64,13 @@ END_TEST
 static uvwheel_timer_t crowd[CROWD];
 static unsigned crowd_fired, close_at;
 
-static void
-close_in_crowd(uvwheel_timer_t *timer)
-{
+static void close_in_crowd(uvwheel_timer_t *timer) {
   (void)timer;
   if (++crowd_fired == close_at)
     uvwheel_close(&wheel, on_wheel_closed);
 }
 
-static void
-start_crowd(uvwheel_t *on)
-{
+static void start_crowd(uvwheel_t *on) {
   unsigned errors = 0, i;
 
   for (i = 0; i < CROWD; i++) {
@@ -96,8 +87,7 @@ static const unsigned crowd_closes[] = {0, 1, CROWD / 2, CROWD};
 
 /* Scenario 19. libuv#2416, netty#366; netty (source), folly's
  * DeleteWheelInTimeout: the batch ends at once. */
-START_TEST(a_crowd_is_silenced_by_close_and_can_be_started_on_another_wheel)
-{
+START_TEST(a_crowd_is_silenced_by_close_and_can_be_started_on_another_wheel) {
   static uvwheel_t another;
 
   open_wheel(10, 8);
@@ -120,8 +110,7 @@ START_TEST(a_crowd_is_silenced_by_close_and_can_be_started_on_another_wheel)
 }
 END_TEST
 
-START_TEST(a_loop_closed_too_early_is_busy_and_goes_on)
-{
+START_TEST(a_loop_closed_too_early_is_busy_and_goes_on) {
   uv_loop_t early;
   unsigned fired = 0;
   uvwheel_timer_t timer;
@@ -154,9 +143,7 @@ static uv_handle_t *handles[6];
 static unsigned closing_set;
 static unsigned fired_before;
 
-static void
-close_set(test_timer_t *timer)
-{
+static void close_set(test_timer_t *timer) {
   unsigned i;
 
   (void)timer;
@@ -166,26 +153,20 @@ close_set(test_timer_t *timer)
   fired_before = fired_in_all;
 }
 
-static void
-let_it_wait(test_timer_t *timer)
-{
+static void let_it_wait(test_timer_t *timer) {
   test_timer_start(timer, 1000, 0);
   run_for(10);
   close_set(timer);
 }
 
-static void
-let_it_be_overdue(test_timer_t *timer)
-{
+static void let_it_be_overdue(test_timer_t *timer) {
   test_timer_start(timer, 1000, 0);
   virtual_time_advance_ms(1200);
   close_set(timer);
 }
 
 /* Another timer is due at the same tick. */
-static void
-let_it_close(test_timer_t *timer)
-{
+static void let_it_close(test_timer_t *timer) {
   static test_timer_t other;
 
   timer->then = close_set;
@@ -195,17 +176,13 @@ let_it_close(test_timer_t *timer)
   timer->then = NULL;
 }
 
-static void
-post_again(uvwheel_post_t *post, int status)
-{
+static void post_again(uvwheel_post_t *post, int status) {
   ck_assert_int_eq(status, 0);
   ck_assert_int_eq(uvwheel_post(&wheel, post, ignore_post), 0);
 }
 
 /* A request that waits keeps the loop from being quiet. */
-static void
-let_it_listen(test_timer_t *timer)
-{
+static void let_it_listen(test_timer_t *timer) {
   static uvwheel_post_t post;
 
   test_timer_start(timer, 1000, 0);
@@ -222,26 +199,21 @@ static void (*const moments[])(test_timer_t *) = {
     close_set, let_it_wait, let_it_be_overdue, let_it_close, let_it_listen};
 
 /* Nothing that libuv still has is the wheel's. */
-static void
-forget_closed(uvwheel_t *closed)
-{
+static void forget_closed(uvwheel_t *closed) {
   on_wheel_closed(closed);
   ck_assert_uint_eq(handle_count(), 0);
   forget_wheel();
 }
 
-static void
-expect_no_spinning(void)
-{
+static void expect_no_spinning(void) {
   uint64_t polls = virtual_time_polls();
 
   run_for(100000);
   ck_assert_uint_le(virtual_time_polls() - polls, 30);
 }
 
-static void
-open_and_close_set(test_timer_t *timers, size_t count, unsigned set, int moment)
-{
+static void open_and_close_set(test_timer_t *timers, size_t count, unsigned set,
+                               int moment) {
   open_wheel(10, 64);
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   ck_assert_uint_eq(list_handles(handles, MOST_HANDLES), MOST_HANDLES);
@@ -251,23 +223,18 @@ open_and_close_set(test_timer_t *timers, size_t count, unsigned set, int moment)
   moments[moment](&timers[0]);
 }
 
-static void
-close_by_owner(void)
-{
+static void close_by_owner(void) {
   uvwheel_close(&wheel, forget_closed);
   run_for(10);
   ck_assert_uint_eq(wheels_closed, 1);
 }
 
-static void
-close_in_walk(uvwheel_timer_t *timer, void *unused)
-{
+static void close_in_walk(uvwheel_timer_t *timer, void *unused) {
   (void)timer, (void)unused;
   uvwheel_close(&wheel, forget_closed);
 }
 
-START_TEST(a_wheel_whose_handles_others_have_closed_is_closing)
-{
+START_TEST(a_wheel_whose_handles_others_have_closed_is_closing) {
   static test_timer_t timers[2];
 
   open_and_close_set(timers, LENGTH(timers), ALL_HANDLES, _i);
@@ -289,8 +256,7 @@ END_TEST
  * be closing meanwhile; and no loop polls again and again. While the wheel
  * listens, its idle handle and its check (2 and 4) notice each other's close;
  * if both are closed, nothing does. */
-START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
-{
+START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps) {
   static test_timer_t timers[2];
   unsigned set;
   int error;
@@ -319,9 +285,7 @@ START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps)
 }
 END_TEST
 
-static void
-close_check(uv_prepare_t *prepare)
-{
+static void close_check(uv_prepare_t *prepare) {
   if (!uv_is_closing(handles[1]))
     return;
   uv_close(handles[2], NULL);
@@ -330,8 +294,7 @@ close_check(uv_prepare_t *prepare)
 
 /* A turn is cut after the callback that closes the idle handle. The check is
  * closed before it could see that. */
-START_TEST(an_idle_handle_that_others_close_is_not_started)
-{
+START_TEST(an_idle_handle_that_others_close_is_not_started) {
   static test_timer_t timers[2];
   static uv_prepare_t prepare;
   size_t i;
@@ -351,8 +314,7 @@ START_TEST(an_idle_handle_that_others_close_is_not_started)
 END_TEST
 
 /* The limits of a turn did not end this one. */
-START_TEST(a_turn_in_which_others_close_the_driver_is_not_cut)
-{
+START_TEST(a_turn_in_which_others_close_the_driver_is_not_cut) {
   static test_timer_t timers[2];
   size_t i;
 
@@ -371,8 +333,7 @@ START_TEST(a_turn_in_which_others_close_the_driver_is_not_cut)
 END_TEST
 
 /* The walk finds them all closing. In some cases others closed the check. */
-START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says)
-{
+START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says) {
   static test_timer_t timers[2];
 
   open_and_close_set(timers, LENGTH(timers), _i % 2 ? 8 : 0, _i / 2);
@@ -383,16 +344,13 @@ START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says)
 }
 END_TEST
 
-static void
-close_any(uv_handle_t *handle, void *unused)
-{
+static void close_any(uv_handle_t *handle, void *unused) {
   (void)unused;
   uv_close(handle, NULL);
 }
 
 /* Its slots leak, by contract; here they are freed for the leak checker. */
-START_TEST(a_wheel_that_was_never_closed_can_be_left_without_its_loop)
-{
+START_TEST(a_wheel_that_was_never_closed_can_be_left_without_its_loop) {
   uv_loop_t *own = malloc(sizeof *own);
   static uvwheel_timer_t timer;
   uvwheel_stats_t stats;
@@ -415,15 +373,11 @@ END_TEST
 
 /* ---- Whose handle is it? ------------------------------------------------- */
 
-static void
-count_if_owned(uv_handle_t *handle, void *count)
-{
+static void count_if_owned(uv_handle_t *handle, void *count) {
   *(unsigned *)count += uvwheel_owns_handle(handle) != 0;
 }
 
-static unsigned
-count_owned(void)
-{
+static unsigned count_owned(void) {
   unsigned count = 0;
 
   uv_walk(&loop, count_if_owned, &count);
@@ -432,8 +386,7 @@ count_owned(void)
 
 /* A server whose walk freed every timer that it met freed the inside of a wheel
  * (ecewo). */
-START_TEST(a_wheel_s_handles_are_distinguished_from_others)
-{
+START_TEST(a_wheel_s_handles_are_distinguished_from_others) {
   static uv_timer_t timer;
   static uv_idle_t idle;
   static uv_check_t check;
@@ -469,9 +422,7 @@ START_TEST(a_wheel_s_handles_are_distinguished_from_others)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(close_stops_all_timers_and_calls_back_once),
       EACH(a_crowd_is_silenced_by_close_and_can_be_started_on_another_wheel,

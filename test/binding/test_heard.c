@@ -8,9 +8,7 @@
 
 #define TIMEOUT_MS UINT64_C(2000)
 
-static void
-open_wheel_for(uint64_t tick_ms, uint32_t stall_ms)
-{
+static void open_wheel_for(uint64_t tick_ms, uint32_t stall_ms) {
   open_wheel_with(&(uvwheel_options_t){
       .tick_ms = tick_ms, .slots = 512, .stall_ms = stall_ms});
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
@@ -68,9 +66,7 @@ static const held_t held[] = {
 
 static bool posts; /* it also posts a request, which the next poll finds */
 
-static void
-on_held_again(uv_timer_t *timer)
-{
+static void on_held_again(uv_timer_t *timer) {
   static uvwheel_post_t request;
 
   virtual_time_advance_ms(*(uint64_t *)timer->data);
@@ -81,9 +77,7 @@ on_held_again(uv_timer_t *timer)
 
 /* Due when the first callback ends or later, and so called behind the driver.
  */
-static void
-hold_again(uint64_t at_ms, uint64_t *for_ms)
-{
+static void hold_again(uint64_t at_ms, uint64_t *for_ms) {
   static uv_timer_t timer;
 
   if (*for_ms == 0)
@@ -94,10 +88,8 @@ hold_again(uint64_t at_ms, uint64_t *for_ms)
 
 /* All timers begin 5 ms before a multiple of 100 ms, so that at most ticks the
  * tick comes right after they are due. */
-static void
-hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms,
-                   const held_t *how)
-{
+static void hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms,
+                               const held_t *how) {
   uint64_t again_ms = how->again_ms, at_ms, heard_ms;
 
   run_until(clock_now_ms() / 100 * 100 + 195);
@@ -123,8 +115,7 @@ hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms,
 }
 
 /* P6. Scenario 33. */
-START_TEST(what_waits_in_sockets_is_heard_before_timers_fire)
-{
+START_TEST(what_waits_in_sockets_is_heard_before_timers_fire) {
   const peers_options_t *crowd = &crowds[_i].peers;
   size_t which, i;
 
@@ -138,8 +129,7 @@ START_TEST(what_waits_in_sockets_is_heard_before_timers_fire)
 END_TEST
 
 /* P6. Scenario 41. From the poll that reads the first of the datagrams on. */
-START_TEST(a_uv_timer_that_blocks_between_two_polls_leaves_nothing_unheard)
-{
+START_TEST(a_uv_timer_that_blocks_between_two_polls_leaves_nothing_unheard) {
   const peers_options_t crowd = {SPEAKING_ONCE(BY_UDP, 1000),
                                  .hearing_ns = 20000};
   held_t how = {1, 2, 1, true, 0, 0};
@@ -186,10 +176,8 @@ static const struct {
 
 /* Peers come, and the loop is held from and until so many ms after that.
  * Returns when they came. */
-static uint64_t
-hold_peers(const peers_options_t *crowd, int row, uint64_t from_ms,
-           uint64_t until_ms, bool is_lossy)
-{
+static uint64_t hold_peers(const peers_options_t *crowd, int row,
+                           uint64_t from_ms, uint64_t until_ms, bool is_lossy) {
   uint64_t opened_ms;
 
   peers_open(crowd);
@@ -202,9 +190,7 @@ hold_peers(const peers_options_t *crowd, int row, uint64_t from_ms,
   return opened_ms;
 }
 
-static void
-close_all(void)
-{
+static void close_all(void) {
   peers_close();
   close_and_forget_wheel();
 }
@@ -212,8 +198,7 @@ close_all(void)
 /* P6. Scenario 29: the timers of all begin at one moment, so that nothing else
  * wakes the wheel before they are due. 50 ms later all speak and the loop is
  * held, until 50 ms before to 400 ms after that. */
-START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off)
-{
+START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off) {
   const peers_options_t crowd = {.carrier = BY_PIPE,
                                  .count = 20,
                                  .timeout_ms = 3000,
@@ -241,8 +226,7 @@ static const peers_options_t half_silent = {.carrier = BY_PIPE,
  * ballerina http#2669. When the block is over a timer has half of its time at
  * least. It has no more than the block and a second on top, whoever blocked the
  * loop. */
-START_TEST(exactly_the_silent_half_is_closed)
-{
+START_TEST(exactly_the_silent_half_is_closed) {
   uint64_t until_ms, opened_ms;
   unsigned is_lossy;
 
@@ -262,8 +246,7 @@ END_TEST
 /* P6. A wheel that puts no timer back; so without callbacks that hold the loop
  * in a poll, after which others refresh with the time when the poll returned.
  */
-START_TEST(without_stalls_what_waits_is_heard_all_the_same)
-{
+START_TEST(without_stalls_what_waits_is_heard_all_the_same) {
   static const uint64_t lengths_ms[] = {100, 2900, 3000, 3400, 9000, 60000};
   uint64_t opened_ms;
   size_t i;
@@ -331,8 +314,7 @@ static const struct {
   (in_a_row[row].stalls > 100 || in_a_row[row].first_ms > 100000)
 
 /* P6. Scenarios 23 and 28, with words that wait and words that are lost. */
-START_TEST(stalls_in_a_row_cut_no_peer_off)
-{
+START_TEST(stalls_in_a_row_cut_no_peer_off) {
   const peers_options_t crowd = {.carrier = in_a_row[_i].carrier,
                                  .count = IS_LONG(_i) ? 3 : 100,
                                  .timeout_ms = in_a_row[_i].timeout_ms,
@@ -364,9 +346,7 @@ START_TEST(stalls_in_a_row_cut_no_peer_off)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(what_waits_in_sockets_is_heard_before_timers_fire, crowds),
       EACH(a_uv_timer_that_blocks_between_two_polls_leaves_nothing_unheard,

@@ -13,15 +13,11 @@
 /* On each wheel one is active, one is idle, and one more is active. */
 static uvwheel_timer_t timers[2][3];
 
-static int
-start(uvwheel_timer_t *timer)
-{
+static int start(uvwheel_timer_t *timer) {
   return uvwheel_timer_start(timer, on_test_timer, 1000, 0);
 }
 
-static int
-start_repeating(uvwheel_timer_t *timer)
-{
+static int start_repeating(uvwheel_timer_t *timer) {
   return uvwheel_timer_start(timer, on_test_timer, 1000, 1000);
 }
 
@@ -30,9 +26,8 @@ static int (*const calls[])(uvwheel_timer_t *) = {
 
 /* Makes a call in a child that stops after each instruction, as for a debugger.
  * Returns 0 where the system cannot do that, as in an emulator. */
-static uint64_t
-count_instructions(int (*call)(uvwheel_timer_t *), uvwheel_timer_t *timer)
-{
+static uint64_t count_instructions(int (*call)(uvwheel_timer_t *),
+                                   uvwheel_timer_t *timer) {
   uint64_t count = 0;
   int status = 0;
   pid_t child = fork();
@@ -54,8 +49,7 @@ count_instructions(int (*call)(uvwheel_timer_t *), uvwheel_timer_t *timer)
   return count;
 }
 
-START_TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions)
-{
+START_TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions) {
   static uvwheel_t wheels[2];
   uint64_t on_last, on_other;
   int i, j;
@@ -79,9 +73,7 @@ START_TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions)};
 

@@ -40,59 +40,43 @@ void __real_uv_mutex_destroy(uv_mutex_t *mutex);
 int __real_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms);
 int __real_uv_async_init(uv_loop_t *loop, uv_async_t *async, uv_async_cb cb);
 
-uint64_t
-__wrap_uv_now(const uv_loop_t *on)
-{
+uint64_t __wrap_uv_now(const uv_loop_t *on) {
   return difference == TIME ? on->time / 1000 : on->time;
 }
 
-int
-__wrap_uv_backend_fd(const uv_loop_t *of)
-{
+int __wrap_uv_backend_fd(const uv_loop_t *of) {
   return difference == BACKEND ? -1 : of->backend_fd;
 }
 
-int
-__wrap_uv_is_closing(const uv_handle_t *handle)
-{
+int __wrap_uv_is_closing(const uv_handle_t *handle) {
   unsigned flags = UV__HANDLE_CLOSING | UV__HANDLE_CLOSED;
 
   return (handle->flags & (difference == CLOSING_FLAGS ? 4 : flags)) != 0;
 }
 
-int
-__wrap_uv_mutex_init(uv_mutex_t *mutex)
-{
+int __wrap_uv_mutex_init(uv_mutex_t *mutex) {
   return difference == NO_MUTEX ? UV_ENOMEM : __real_uv_mutex_init(mutex);
 }
 
-int
-__wrap_uv_async_init(uv_loop_t *in, uv_async_t *async, uv_async_cb cb)
-{
+int __wrap_uv_async_init(uv_loop_t *in, uv_async_t *async, uv_async_cb cb) {
   return difference == NO_ASYNC ? UV_EMFILE
                                 : __real_uv_async_init(in, async, cb);
 }
 
-int
-__wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
-                      uint64_t repeat)
-{
+int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
+                          uint64_t repeat) {
   driver_starts += uvwheel_owns_handle((uv_handle_t *)timer) != 0;
   return __real_uv_timer_start(timer, cb, timeout, repeat);
 }
 
-void
-__wrap_uv_mutex_destroy(uv_mutex_t *mutex)
-{
+void __wrap_uv_mutex_destroy(uv_mutex_t *mutex) {
   mutexes_destroyed++;
   __real_uv_mutex_destroy(mutex);
 }
 
 /* The process may open no descriptor (RLIMIT_NOFILE) or a seccomp filter is in
  * force; or poll(2) refuses the backend. */
-int
-__wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
-{
+int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms) {
   if (difference == POLL_REFUSES) {
     descriptors->revents = POLLNVAL;
     return 1;
@@ -106,8 +90,7 @@ __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
 static const difference_t unknown_fields[] = {TIME, BACKEND, CLOSING_FLAGS};
 
 /* libuv#4797: the time in another unit. */
-START_TEST(a_libuv_whose_fields_hold_something_else_is_refused)
-{
+START_TEST(a_libuv_whose_fields_hold_something_else_is_refused) {
   static test_timer_t timer;
 
   difference = unknown_fields[_i];
@@ -119,16 +102,13 @@ START_TEST(a_libuv_whose_fields_hold_something_else_is_refused)
 }
 END_TEST
 
-static void
-expect_none_destroyed(uvwheel_t *closed)
-{
+static void expect_none_destroyed(uvwheel_t *closed) {
   (void)closed;
   ck_assert_uint_eq(mutexes_destroyed, 0);
 }
 
 /* A thread may be in a post until the close callback has joined it. */
-START_TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing)
-{
+START_TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing) {
   mutexes_destroyed = 0;
   difference = NO_MUTEX;
   expect_init_fails(&loop, NULL, UV_ENOMEM);
@@ -160,8 +140,7 @@ static const peers_options_t in_parts[] = {
 /* P6, P9. Scenario 50. As on Windows, and where libuv uses poll(2): what came
  * before one whole poll counts as heard, if no request waits. An idle loop
  * stays idle, but for a poll more in each turn. */
-START_TEST(a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll)
-{
+START_TEST(a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll) {
   static test_timer_t timer;
   uint64_t polls, turns, at_ms;
 
@@ -188,9 +167,7 @@ END_TEST
 
 #define WHEELS 10
 
-static void
-do_nothing(uv_idle_t *idle)
-{
+static void do_nothing(uv_idle_t *idle) {
   virtual_time_advance_ns(100000);
   if (idle->data != NULL)
     uv_close(idle->data, NULL);
@@ -199,8 +176,7 @@ do_nothing(uv_idle_t *idle)
 
 /* P9. Scenario 57. Beside an idle handle, which closes another handle in each
  * iteration if _i. */
-START_TEST(ten_wheels_do_not_start_each_other_s_drivers)
-{
+START_TEST(ten_wheels_do_not_start_each_other_s_drivers) {
   static uvwheel_t wheels[WHEELS];
   static uvwheel_timer_t timers[WHEELS];
   static uv_idle_t idle, closed;
@@ -232,8 +208,7 @@ START_TEST(ten_wheels_do_not_start_each_other_s_drivers)
 END_TEST
 
 /* P9. The start of the timer is one more, and run_for has a poll. */
-START_TEST(a_tick_on_time_starts_the_driver_once_and_takes_a_poll)
-{
+START_TEST(a_tick_on_time_starts_the_driver_once_and_takes_a_poll) {
   uint64_t polls = virtual_time_polls();
   static test_timer_t timer;
 
@@ -247,9 +222,7 @@ START_TEST(a_tick_on_time_starts_the_driver_once_and_takes_a_poll)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(a_libuv_whose_fields_hold_something_else_is_refused, unknown_fields),
       TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing),

@@ -7,8 +7,7 @@
 #include "allocations.h"
 #include "support.h"
 
-START_TEST(without_memory_for_the_slots_the_loop_is_left_as_it_was)
-{
+START_TEST(without_memory_for_the_slots_the_loop_is_left_as_it_was) {
   int error;
 
   memset(&wheel, 0xA5, sizeof wheel);
@@ -24,26 +23,20 @@ END_TEST
 
 static uvwheel_timer_t timers[300];
 
-static void
-keep_busy(uvwheel_timer_t *timer)
-{
+static void keep_busy(uvwheel_timer_t *timer) {
   fired_in_all++;
   (void)uvwheel_timer_start(timer, keep_busy, fired_in_all % 700,
                             fired_in_all % 3 * 50);
 }
 
-static void
-visit(uvwheel_timer_t *timer, void *arg)
-{
+static void visit(uvwheel_timer_t *timer, void *arg) {
   (void)arg;
   uvwheel_timer_unref(timer);
   uvwheel_timer_ref(timer);
 }
 
 /* run_for without its assertions, for these allocate. */
-static void
-pass_time(void)
-{
+static void pass_time(void) {
   int i;
 
   for (i = 0; i < 20; i++) {
@@ -52,9 +45,7 @@ pass_time(void)
   }
 }
 
-static void
-use_everything(void)
-{
+static void use_everything(void) {
   uvwheel_stats_t stats;
   size_t i, times;
 
@@ -73,8 +64,7 @@ use_everything(void)
   }
 }
 
-START_TEST(init_allocates_once_and_no_operation_after_it)
-{
+START_TEST(init_allocates_once_and_no_operation_after_it) {
   const uvwheel_options_t options = {
       .tick_ms = 10, .slots = 16, .turn_budget = 20, .flags = (uint32_t)_i};
   uint64_t before = allocations(), during;
@@ -100,8 +90,7 @@ START_TEST(init_allocates_once_and_no_operation_after_it)
 END_TEST
 
 /* Scenario 13. libuv#2072, node#20298. */
-START_TEST(a_million_refreshes_leave_one_timer_and_allocate_nothing)
-{
+START_TEST(a_million_refreshes_leave_one_timer_and_allocate_nothing) {
   uint64_t before;
   uvwheel_stats_t stats;
   int i, errors = 0;
@@ -122,9 +111,7 @@ START_TEST(a_million_refreshes_leave_one_timer_and_allocate_nothing)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(without_memory_for_the_slots_the_loop_is_left_as_it_was),
       {init_allocates_once_and_no_operation_after_it, 0, 2},

@@ -17,8 +17,7 @@
 
 /* Scenario 12. haproxy#2704, h2o source. Repeats, too, fire once when the clock
  * leaps ahead, and not at all when it steps back. */
-START_TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once)
-{
+START_TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once) {
   static const int64_t leaps_h[] = {8, -1, 3, -2, 8, -5, 100, -99};
   static const uint64_t every_ms[] = {20, 1000, 60000, HOUR_MS};
   static test_timer_t once[40], beats[LENGTH(every_ms)], timer;
@@ -61,9 +60,7 @@ static echo_t echo;
 /* Each callback sends a ping, and finds the echoes of the callbacks before it:
  * an echo takes two polls. A slow callback blocks the loop for longer than a
  * tick. */
-static void
-ping_and_restart(test_timer_t *timer)
-{
+static void ping_and_restart(test_timer_t *timer) {
   const uint64_t *block_ms = timer->arg;
 
   ck_assert_uint_le(echo.pings, echo.pongs + 2);
@@ -91,8 +88,7 @@ static const struct {
 };
 
 /* P3. Scenario 6. libuv#4245, #4250. */
-START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone)
-{
+START_TEST(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone) {
   uint64_t block_ms = restarts[_i].block_ms;
   static test_timer_t timer;
 
@@ -110,9 +106,7 @@ END_TEST
 
 static test_timer_t crowd[1000];
 
-static void
-start_another(uv_prepare_t *prepare)
-{
+static void start_another(uv_prepare_t *prepare) {
   static size_t next;
 
   (void)prepare;
@@ -123,16 +117,13 @@ start_another(uv_prepare_t *prepare)
   next++;
 }
 
-static void
-do_nothing(uv_idle_t *idle)
-{
+static void do_nothing(uv_idle_t *idle) {
   (void)idle;
 }
 
 /* Scenario 15. bun#33359. An idle handle keeps the loop from sleeping, and in
  * each iteration another timer is started. */
-START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer)
-{
+START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer) {
   static uv_prepare_t prepare;
   static uv_idle_t idle;
   static test_timer_t timer;
@@ -150,9 +141,7 @@ START_TEST(starts_in_every_iteration_do_not_starve_an_overdue_timer)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(a_clock_that_leaps_by_hours_fires_what_is_due_once),
       EACH(a_callback_that_restarts_itself_at_0_for_ever_leaves_io_alone,

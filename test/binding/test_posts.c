@@ -22,9 +22,7 @@ static unsigned called_in_all, close_at;
 static test_timer_t timer;
 
 /* Posts a request in memory full of garbage, which stays as it is. */
-static int
-post_in_vain(uvwheel_t *to, uvwheel_post_cb cb)
-{
+static int post_in_vain(uvwheel_t *to, uvwheel_post_cb cb) {
   uvwheel_post_t post, before;
   int error;
 
@@ -35,8 +33,7 @@ post_in_vain(uvwheel_t *to, uvwheel_post_cb cb)
   return error;
 }
 
-START_TEST(bad_input_is_refused_and_changes_nothing)
-{
+START_TEST(bad_input_is_refused_and_changes_nothing) {
   static uvwheel_t zeros;
 
   open_wheel(10, 8);
@@ -51,17 +48,13 @@ START_TEST(bad_input_is_refused_and_changes_nothing)
 }
 END_TEST
 
-static void
-on_wheel_closed_last(uvwheel_t *closed)
-{
+static void on_wheel_closed_last(uvwheel_t *closed) {
   on_wheel_closed(closed);
   ck_assert_uint_eq(called_in_all, REQUESTS);
   forget_wheel();
 }
 
-static void
-on_request(uvwheel_post_t *post, int status)
-{
+static void on_request(uvwheel_post_t *post, int status) {
   size_t i = *(const size_t *)post->data;
 
   requests[i].called++;
@@ -76,8 +69,7 @@ on_request(uvwheel_post_t *post, int status)
 }
 
 /* A turn calls back five. For the rest nothing sends to the closing handle. */
-START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
-{
+START_TEST(close_in_a_request_s_callback_cancels_those_after_it) {
   struct pollfd backend = {.fd = uv_backend_fd(&loop), .events = POLLIN};
   static size_t numbers[REQUESTS];
   uint64_t before;
@@ -111,9 +103,7 @@ START_TEST(close_in_a_request_s_callback_cancels_those_after_it)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(bad_input_is_refused_and_changes_nothing),
       {close_in_a_request_s_callback_cancels_those_after_it, 0, REQUESTS},

@@ -36,23 +36,17 @@ static unsigned close_after; /* that many were called back */
 static unsigned wheels_closed;
 
 /* The next test in the same process would find what one leaves behind. */
-static void
-setup(void)
-{
+static void setup(void) {
   wheels_closed = 0;
   ck_assert_int_eq(uv_loop_init(&loop), 0);
 }
 
-static void
-teardown(void)
-{
+static void teardown(void) {
   ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
 /* It is freed as soon as it is closed. */
-static uvwheel_t *
-open_wheel(void)
-{
+static uvwheel_t *open_wheel(void) {
   uvwheel_t *wheel = malloc(sizeof *wheel);
 
   ck_assert_ptr_nonnull(wheel);
@@ -61,24 +55,18 @@ open_wheel(void)
   return wheel;
 }
 
-static void
-free_wheel(uvwheel_t *wheel)
-{
+static void free_wheel(uvwheel_t *wheel) {
   wheels_closed++;
   free(wheel);
 }
 
-static void
-on_timer(uvwheel_timer_t *timer)
-{
+static void on_timer(uvwheel_timer_t *timer) {
   (void)timer;
 }
 
 /* ---- All requests come back ---------------------------------------------- */
 
-static void
-join_threads(void)
-{
+static void join_threads(void) {
   size_t i;
 
   for (i = 0; i < THREADS; i++)
@@ -86,9 +74,7 @@ join_threads(void)
 }
 
 /* Starts, refreshes and stops each timer, and starts it again. */
-static int
-use_timer(sender_t *sender, unsigned i)
-{
+static int use_timer(sender_t *sender, unsigned i) {
   uvwheel_timer_t *timer = &sender->timers[i / 3 % TIMERS];
 
   if (i % 3 == 0)
@@ -99,9 +85,7 @@ use_timer(sender_t *sender, unsigned i)
 }
 
 /* Those of one thread come back in their order. */
-static void
-on_called(uvwheel_post_t *post, int status)
-{
+static void on_called(uvwheel_post_t *post, int status) {
   sender_t *sender = post->data;
 
   sender->errors += post != &sender->posts[sender->called];
@@ -120,9 +104,7 @@ on_called(uvwheel_post_t *post, int status)
 }
 
 /* Posts until it is refused, or has posted all. */
-static void
-run_sender(void *arg)
-{
+static void run_sender(void *arg) {
   sender_t *sender = arg;
 
   while (sender->posted < posts_of_each) {
@@ -137,9 +119,8 @@ run_sender(void *arg)
   }
 }
 
-static void
-start_sender(sender_t *sender, uvwheel_t *wheel, uv_thread_t *thread)
-{
+static void start_sender(sender_t *sender, uvwheel_t *wheel,
+                         uv_thread_t *thread) {
   size_t i;
 
   memset(sender, 0, sizeof *sender);
@@ -156,9 +137,7 @@ start_sender(sender_t *sender, uvwheel_t *wheel, uv_thread_t *thread)
 
 /* The wheel is closed after so many requests, and freed when the threads have
  * noticed, each of which frees its timers then. */
-static void
-close_after_requests(unsigned each, unsigned count)
-{
+static void close_after_requests(unsigned each, unsigned count) {
   uvwheel_t *wheel = open_wheel();
   unsigned posted = 0;
   size_t i;
@@ -181,8 +160,7 @@ close_after_requests(unsigned each, unsigned count)
   ck_assert_uint_ge(posted, close_after);
 }
 
-START_TEST(requests_of_several_threads_are_called_back_once_and_in_order)
-{
+START_TEST(requests_of_several_threads_are_called_back_once_and_in_order) {
   close_after_requests(POSTS, THREADS * POSTS);
   close_after_requests(POSTS, THREADS * POSTS / 2);
   ck_assert_uint_eq(wheels_closed, 2);
@@ -190,8 +168,7 @@ START_TEST(requests_of_several_threads_are_called_back_once_and_in_order)
 END_TEST
 
 /* Most threads are posting then. */
-START_TEST(a_thread_whose_post_is_refused_may_free_its_timers)
-{
+START_TEST(a_thread_whose_post_is_refused_may_free_its_timers) {
   unsigned count;
 
   for (count = 1; count <= CLOSES; count++) {
@@ -202,8 +179,7 @@ START_TEST(a_thread_whose_post_is_refused_may_free_its_timers)
 END_TEST
 
 /* Calls may still be on their way back, and must not touch what is freed. */
-START_TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last)
-{
+START_TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last) {
   unsigned i;
 
   for (i = 0; i < LASTS; i++)
@@ -212,9 +188,7 @@ START_TEST(the_request_whose_callback_closes_the_wheel_may_be_the_last)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(requests_of_several_threads_are_called_back_once_and_in_order),
       TEST(a_thread_whose_post_is_refused_may_free_its_timers),

@@ -11,17 +11,13 @@
 
 #define TICK_MS 10
 
-static void
-open_wheel_with_budget(uint32_t turn_budget)
-{
+static void open_wheel_with_budget(uint32_t turn_budget) {
   open_wheel_with(&(uvwheel_options_t){
       .tick_ms = TICK_MS, .slots = 64, .turn_budget = turn_budget});
 }
 
 /* Late to the tick of that due time. */
-static void
-stall_at(uint64_t due_ms, uint64_t late_ms)
-{
+static void stall_at(uint64_t due_ms, uint64_t late_ms) {
   uint64_t stalls = stats_of_wheel().stalls;
 
   come_late(due_ms, late_ms);
@@ -29,9 +25,7 @@ stall_at(uint64_t due_ms, uint64_t late_ms)
 }
 
 /* The timer fires at the tick after that, not before. */
-static void
-expect_fires_at(test_timer_t *timer, uint64_t due_ms)
-{
+static void expect_fires_at(test_timer_t *timer, uint64_t due_ms) {
   unsigned fired = timer->fired;
 
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base),
@@ -71,8 +65,7 @@ static const struct {
 };
 
 /* P6. It is the only timer, and the next one to wake the loop up. */
-START_TEST(a_timer_is_put_back_by_the_stall_and_at_most_a_second)
-{
+START_TEST(a_timer_is_put_back_by_the_stall_and_at_most_a_second) {
   static test_timer_t timer;
   uint64_t due_ms;
 
@@ -108,8 +101,7 @@ static const struct {
 };
 
 /* P6. What the first one gives counts until it is over. */
-START_TEST(of_two_stalls_the_longer_one_counts)
-{
+START_TEST(of_two_stalls_the_longer_one_counts) {
   static test_timer_t first, second, timer;
   uint64_t due_ms;
 
@@ -130,15 +122,11 @@ END_TEST
 
 /* ---- Once ---------------------------------------------------------------- */
 
-static void
-leave(test_timer_t *timer)
-{
+static void leave(test_timer_t *timer) {
   timer->due_ms = uv_now(&loop) + uvwheel_timer_get_due_in(&timer->base);
 }
 
-static void
-start(test_timer_t *timer)
-{
+static void start(test_timer_t *timer) {
   test_timer_start(timer, 5000, 5000);
 }
 
@@ -146,8 +134,7 @@ static void (*const acts[])(test_timer_t *) = {leave, start, test_timer_refresh,
                                                test_timer_again};
 
 /* P6. The second stall ends within what the first one gave. */
-START_TEST(a_timer_is_put_back_once_until_it_starts_anew_or_fires)
-{
+START_TEST(a_timer_is_put_back_once_until_it_starts_anew_or_fires) {
   bool is_new = acts[_i] != leave;
   static test_timer_t timer;
 
@@ -169,8 +156,7 @@ START_TEST(a_timer_is_put_back_once_until_it_starts_anew_or_fires)
 END_TEST
 
 /* P6. In the very millisecond in which the stall is noticed, and later. */
-START_TEST(a_timer_that_begins_after_the_stall_is_not_put_back)
-{
+START_TEST(a_timer_that_begins_after_the_stall_is_not_put_back) {
   static test_timer_t before, after, later;
 
   open_wheel_with_budget(0);
@@ -187,9 +173,7 @@ END_TEST
 
 static test_timer_t stale;
 
-static void
-block_and_start(uv_timer_t *unused)
-{
+static void block_and_start(uv_timer_t *unused) {
   (void)unused;
   virtual_time_advance_ms(10000);
   test_timer_start(&stale, 5000, 0);
@@ -197,8 +181,7 @@ block_and_start(uv_timer_t *unused)
 
 /* P6. With the loop's time of before the block, of which half is late. (On
  * Windows one more poll would see that old time, too.) */
-START_TEST(a_timer_that_begins_with_an_old_time_is_put_back)
-{
+START_TEST(a_timer_that_begins_with_an_old_time_is_put_back) {
   static uv_timer_t blocker;
   uint64_t late_ms;
 
@@ -225,8 +208,7 @@ static const struct {
 
 /* P6, P7. In its second wait, though its repeat is set again. Not even one that
  * bursts has callbacks for the time of the stall. */
-START_TEST(a_stall_puts_back_the_beat_of_a_repeat)
-{
+START_TEST(a_stall_puts_back_the_beat_of_a_repeat) {
   uvwheel_missed_t missed = (uvwheel_missed_t)(_i % KINDS);
   uint64_t repeat = repeats[_i / KINDS].repeat, due_ms;
   static test_timer_t timer;
@@ -262,8 +244,7 @@ static const struct {
 };
 
 /* P6, P8. What is left shows as overdue. */
-START_TEST(put_backs_are_cut_by_the_limits_of_a_turn)
-{
+START_TEST(put_backs_are_cut_by_the_limits_of_a_turn) {
   uint64_t put_back = 0, before;
   unsigned fired = 0, turns;
   uvwheel_timer_t *many;
@@ -294,16 +275,12 @@ END_TEST
 
 static uint64_t work_ms;
 
-static void
-work(test_timer_t *unused)
-{
+static void work(test_timer_t *unused) {
   (void)unused;
   virtual_time_advance_ms(work_ms);
 }
 
-static void
-work_and_update(test_timer_t *unused)
-{
+static void work_and_update(test_timer_t *unused) {
   work(unused);
   uv_update_time(&loop);
 }
@@ -311,8 +288,7 @@ work_and_update(test_timer_t *unused)
 static void (*const works[])(test_timer_t *) = {work, work_and_update};
 
 /* P6. Scenario 59. The first one is a stall, for which the others wait. */
-START_TEST(slow_callbacks_are_called_one_after_the_other)
-{
+START_TEST(slow_callbacks_are_called_one_after_the_other) {
   static test_timer_t timers[100];
   uint64_t sleeps;
   size_t i;
@@ -331,16 +307,13 @@ START_TEST(slow_callbacks_are_called_one_after_the_other)
 }
 END_TEST
 
-static void
-work_and_start(test_timer_t *timer)
-{
+static void work_and_start(test_timer_t *timer) {
   works[timer->fired % 2](timer);
   test_timer_start(timer, 100, 0);
 }
 
 /* P6. Every second time it starts with the loop's time of before the work. */
-START_TEST(work_in_slices_goes_on)
-{
+START_TEST(work_in_slices_goes_on) {
   static test_timer_t timer;
 
   work_ms = 1000;
@@ -353,9 +326,7 @@ START_TEST(work_in_slices_goes_on)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_is_put_back_by_the_stall_and_at_most_a_second, backs),
       EACH(of_two_stalls_the_longer_one_counts, seconds),

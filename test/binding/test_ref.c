@@ -4,16 +4,12 @@
 
 #include "support.h"
 
-static int
-is_alive(void)
-{
+static int is_alive(void) {
   return uv_loop_alive(&loop) != 0;
 }
 
 /* Runs the loop until nothing keeps it: did it wait for the timers? */
-static bool
-stays(void)
-{
+static bool stays(void) {
   uint64_t begin_ms = uv_now(&loop);
 
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
@@ -37,9 +33,7 @@ static const struct {
 
 static test_timer_t timers[3];
 
-static void
-unref_as(int row)
-{
+static void unref_as(int row) {
   const bool unref_timers[] = {unrefs[row].first, unrefs[row].second};
   int i;
 
@@ -55,8 +49,7 @@ unref_as(int row)
 }
 
 /* Scenario 17. node#16105, libuv#4048. */
-START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
-{
+START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone) {
   const char *name = unrefs[_i].name;
 
   open_wheel(10, 8);
@@ -72,8 +65,7 @@ START_TEST(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone)
 END_TEST
 
 /* P9. Scenario 16. bun#37096, bun#9286, pulsar#6414. */
-START_TEST(an_empty_wheel_does_not_bound_the_poll)
-{
+START_TEST(an_empty_wheel_does_not_bound_the_poll) {
   static uv_async_t forever;
 
   open_wheel(10, 8);
@@ -91,8 +83,7 @@ START_TEST(an_empty_wheel_does_not_bound_the_poll)
 }
 END_TEST
 
-START_TEST(a_closed_wheel_keeps_the_loop_until_its_callback)
-{
+START_TEST(a_closed_wheel_keeps_the_loop_until_its_callback) {
   static test_timer_t timer;
 
   open_wheel(10, 8);
@@ -105,9 +96,7 @@ START_TEST(a_closed_wheel_keeps_the_loop_until_its_callback)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone, unrefs),
       EACH(an_empty_wheel_does_not_bound_the_poll, unrefs),

@@ -11,24 +11,18 @@
 static uint64_t busy_ns; /* what each callback of the test's handle takes */
 static bool is_updating;
 
-static void
-be_busy(void)
-{
+static void be_busy(void) {
   virtual_time_advance_ns(busy_ns);
   if (is_updating)
     uv_update_time(&loop);
 }
 
-static void
-take_busy_ns(test_timer_t *timer)
-{
+static void take_busy_ns(test_timer_t *timer) {
   (void)timer;
   be_busy();
 }
 
-static void
-on_other(uv_timer_t *timer)
-{
+static void on_other(uv_timer_t *timer) {
   (void)timer;
   be_busy();
 }
@@ -57,8 +51,7 @@ static const struct {
 
 /* P7. Scenario 30. Both begin at one time, so that the beat is in phase with
  * the ticks; beside a quick timer, by which the loop is often on time. */
-START_TEST(a_repeat_keeps_its_rate)
-{
+START_TEST(a_repeat_keeps_its_rate) {
   uint64_t repeat = rates[_i].repeat, every_ms = rates[_i].every_ms;
   static test_timer_t timer, quick;
   static uv_timer_t other;
@@ -90,31 +83,24 @@ typedef struct repeater_s {
   unsigned fired;
 } repeater_t;
 
-static void
-on_repeat(uvwheel_timer_t *timer)
-{
+static void on_repeat(uvwheel_timer_t *timer) {
   ((repeater_t *)timer)->fired++;
 }
 
 /* Due in 50 ms and then after every repeat. */
-static void
-start(repeater_t *repeater, uvwheel_missed_t missed, uint64_t repeat)
-{
+static void start(repeater_t *repeater, uvwheel_missed_t missed,
+                  uint64_t repeat) {
   repeater->fired = 0;
   begin_timer(&repeater->timer, on_repeat, 50, repeat);
   ck_assert_int_eq(uvwheel_timer_set_missed(&repeater->timer, missed), 0);
 }
 
-static void
-expect_due_in(const repeater_t *repeater, uint64_t ms)
-{
+static void expect_due_in(const repeater_t *repeater, uint64_t ms) {
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&repeater->timer), ms);
 }
 
 /* The loop is busy for that long, then comes to its timers. */
-static void
-be_late(uint64_t ms)
-{
+static void be_late(uint64_t ms) {
   virtual_time_advance_ms(ms);
   run_for(0);
 }
@@ -130,8 +116,7 @@ static const struct {
     {UVWHEEL_MISSED_BURST, 4, 60},
 };
 
-START_TEST(a_late_repeat_does_as_its_choice_says)
-{
+START_TEST(a_late_repeat_does_as_its_choice_says) {
   static repeater_t repeater;
 
   open_wheel_without_stalls(10, 8);
@@ -148,8 +133,7 @@ END_TEST
 
 /* P7. Even if it is shorter than a tick: then it has one callback per tick. One
  * that is delayed counts from its callback, as in libuv (libuv#1142, #1381). */
-START_TEST(a_repeat_keeps_its_beat_unless_it_is_delayed)
-{
+START_TEST(a_repeat_keeps_its_beat_unless_it_is_delayed) {
   uint64_t repeat = (uint64_t)_i / 2, due_ms = START_MS + 50, fires_ms;
   bool is_delayed = _i % 2 != 0;
   static repeater_t repeater;
@@ -181,8 +165,7 @@ static const struct {
 } minutes[] = {{"it is put back", 0, 0}, {"it is late", UINT32_MAX, 1}};
 
 /* P7. Scenario 25. */
-START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most)
-{
+START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most) {
   static test_timer_t timer;
   unsigned fired;
 
@@ -204,8 +187,7 @@ END_TEST
 
 /* Each callback takes one look, though its timer is due again in the same pass:
  * the pass does not look again at what else it has found. */
-START_TEST(many_bursts_inside_a_tick_cost_a_look_each)
-{
+START_TEST(many_bursts_inside_a_tick_cost_a_look_each) {
   static repeater_t bursts[1000];
   uvwheel_stats_t stats;
   size_t i;
@@ -223,15 +205,12 @@ END_TEST
 
 static repeater_t trio[3];
 
-static void
-take_turns(uvwheel_timer_t *timer)
-{
+static void take_turns(uvwheel_timer_t *timer) {
   ck_assert_ptr_eq(timer, &trio[fired_in_all++ % LENGTH(trio)].timer);
 }
 
 /* P4. Each comes ten times in a tick, and then waits behind the others. */
-START_TEST(bursts_inside_a_fifo_tick_take_turns)
-{
+START_TEST(bursts_inside_a_fifo_tick_take_turns) {
   size_t i;
 
   open_wheel_with(&(uvwheel_options_t){.tick_ms = 1000, .flags = UVWHEEL_FIFO});
@@ -244,9 +223,7 @@ START_TEST(bursts_inside_a_fifo_tick_take_turns)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(a_repeat_keeps_its_rate, rates),
       EACH(a_late_repeat_does_as_its_choice_says, choices),

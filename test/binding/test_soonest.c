@@ -15,16 +15,12 @@ static test_timer_t waiters[TIMERS];
 /* Those that fired, in their order. */
 static unsigned order[2 * TIMERS], order_length;
 
-static void
-note_order(test_timer_t *waiter)
-{
+static void note_order(test_timer_t *waiter) {
   ck_assert_uint_lt(order_length, LENGTH(order));
   order[order_length++] = (unsigned)(waiter - waiters);
 }
 
-static void
-open_waiters(const uvwheel_options_t *options)
-{
+static void open_waiters(const uvwheel_options_t *options) {
   unsigned i;
 
   open_wheel_with(options);
@@ -37,9 +33,7 @@ open_waiters(const uvwheel_options_t *options)
   }
 }
 
-static void
-start_waiters(unsigned count, uint64_t first_ms, uint64_t step_ms)
-{
+static void start_waiters(unsigned count, uint64_t first_ms, uint64_t step_ms) {
   unsigned i;
 
   for (i = 0; i < count; i++)
@@ -48,9 +42,7 @@ start_waiters(unsigned count, uint64_t first_ms, uint64_t step_ms)
 
 /* That many have fired, each once, and none that waits is due at an earlier
  * tick than one of them. */
-static void
-expect_the_soonest_fired(unsigned count)
-{
+static void expect_the_soonest_fired(unsigned count) {
   uint64_t latest_ms = 0, earliest_ms = UINT64_MAX;
   const test_timer_t *waiter;
 
@@ -68,9 +60,7 @@ expect_the_soonest_fired(unsigned count)
 }
 
 /* The rest fires, each at its tick, and then all have fired once. */
-static void
-expect_the_rest_in_time(unsigned all, uint64_t within_ms)
-{
+static void expect_the_rest_in_time(unsigned all, uint64_t within_ms) {
   unsigned fired = order_length, i;
 
   run_for(within_ms);
@@ -96,9 +86,7 @@ static const uvwheel_options_t wheels[] = {
 };
 
 /* The first fifty are refreshed. */
-static void
-start_and_refresh_waiters(void)
-{
+static void start_and_refresh_waiters(void) {
   unsigned i;
 
   for (i = 0; i < TIMERS; i++) {
@@ -109,9 +97,7 @@ start_and_refresh_waiters(void)
     test_timer_refresh(&waiters[i]);
 }
 
-static void
-fire_some(const uvwheel_options_t *options, unsigned count)
-{
+static void fire_some(const uvwheel_options_t *options, unsigned count) {
   open_waiters(options);
   start_and_refresh_waiters();
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
@@ -121,8 +107,7 @@ fire_some(const uvwheel_options_t *options, unsigned count)
 }
 
 /* Scenario 24. nginx#437, nginx#456: the peer heard last is closed last. */
-START_TEST(the_soonest_fire_now_and_the_rest_in_time)
-{
+START_TEST(the_soonest_fire_now_and_the_rest_in_time) {
   static const unsigned counts[] = {1, 20, 49, 50, 350, 351, 399, 400};
   size_t i;
 
@@ -131,17 +116,14 @@ START_TEST(the_soonest_fire_now_and_the_rest_in_time)
 }
 END_TEST
 
-static void
-restart_late(test_timer_t *waiter)
-{
+static void restart_late(test_timer_t *waiter) {
   note_order(waiter);
   virtual_time_advance_ms(7);
   test_timer_start(waiter, 1000, 0);
 }
 
 /* For a server that has no place left: h2o#2932, TANK#62, envoy#43612. */
-START_TEST(a_full_wheel_has_room_again)
-{
+START_TEST(a_full_wheel_has_room_again) {
   unsigned i;
 
   open_waiters(&(uvwheel_options_t){.tick_ms = TICK_MS, .max_timers = 100});
@@ -172,9 +154,8 @@ static const struct {
   uint64_t step_ms;
 } crowds[] = {{"due at one tick", 0}, {"due at 10,000 ticks", 1}};
 
-static void
-fire_looking_at(uint64_t count, unsigned times, uint64_t most, const char *name)
-{
+static void fire_looking_at(uint64_t count, unsigned times, uint64_t most,
+                            const char *name) {
   uint64_t before = stats_of_wheel().examined;
 
   for (; times > 0; times--)
@@ -183,8 +164,7 @@ fire_looking_at(uint64_t count, unsigned times, uint64_t most, const char *name)
 }
 
 /* The first thousand were refreshed, which the hand finds out once. */
-START_TEST(few_are_looked_at_however_many_wait)
-{
+START_TEST(few_are_looked_at_however_many_wait) {
   unsigned fired = 0, errors = 0, i;
   uvwheel_timer_t *timers;
 
@@ -203,9 +183,7 @@ START_TEST(few_are_looked_at_however_many_wait)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(the_soonest_fire_now_and_the_rest_in_time, wheels),
       TEST(a_full_wheel_has_room_again),

@@ -20,16 +20,13 @@ static const struct {
     {0, 250}, {1, 1}, {2, 2}, {250, 250}, {251, 251}, {5000, 5000},
 };
 
-static void
-take_9_s(test_timer_t *fired)
-{
+static void take_9_s(test_timer_t *fired) {
   (void)fired;
   virtual_time_advance_ms(9000);
 }
 
 /* P6 */
-START_TEST(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall)
-{
+START_TEST(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall) {
   uint64_t stall_ms = thresholds[_i].stall_ms;
 
   open_wheel_with(&(uvwheel_options_t){
@@ -58,31 +55,23 @@ START_TEST(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall)
 }
 END_TEST
 
-static void
-start_an_earlier_one(uv_timer_t *unused)
-{
+static void start_an_earlier_one(uv_timer_t *unused) {
   (void)unused;
   uv_update_time(&loop);
   begin_test_timer(&other, 0, 0);
 }
 
-static void
-restart(uv_timer_t *unused)
-{
+static void restart(uv_timer_t *unused) {
   (void)unused;
   uv_update_time(&loop);
   test_timer_start(&timer, 5000, 0);
 }
 
-static void
-ignore(uvwheel_timer_t *visited, void *arg)
-{
+static void ignore(uvwheel_timer_t *visited, void *arg) {
   (void)visited, (void)arg;
 }
 
-static void
-walk(uv_timer_t *unused)
-{
+static void walk(uv_timer_t *unused) {
   (void)unused;
   uvwheel_walk(&wheel, ignore, NULL);
 }
@@ -92,8 +81,7 @@ static const uv_timer_cb acts[] = {start_an_earlier_one, restart, walk};
 /* P6. The uv_timer_t is due before the wheel's, or acts before the run. (libuv
  * since 1.48 first gathers all timers that are due, which makes them inactive.
  * Their callbacks must not arm the driver anew.) */
-START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
-{
+START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall) {
   uv_timer_cb act = acts[_i / 2];
   static uv_timer_t before;
 
@@ -113,23 +101,17 @@ START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall)
 }
 END_TEST
 
-static void
-block(uv_timer_t *unused)
-{
+static void block(uv_timer_t *unused) {
   (void)unused;
   virtual_time_advance_ms(9000);
 }
 
-static void
-update(test_timer_t *unused)
-{
+static void update(test_timer_t *unused) {
   (void)unused;
   uv_update_time(&loop);
 }
 
-static void
-take_9_s_and_update(test_timer_t *fired)
-{
+static void take_9_s_and_update(test_timer_t *fired) {
   take_9_s(fired);
   update(fired);
 }
@@ -143,8 +125,7 @@ static const struct {
               {ignore_uv_timer, take_9_s}};
 
 /* P6. The next tick is far away. */
-START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it)
-{
+START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it) {
   static uv_timer_t before;
   uint64_t tick_ms;
 
@@ -162,23 +143,18 @@ START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it)
 }
 END_TEST
 
-static void
-take_9_s_and_start_another(test_timer_t *fired)
-{
+static void take_9_s_and_start_another(test_timer_t *fired) {
   take_9_s_and_update(fired);
   begin_test_timer(&other, 100, 0);
 }
 
-static void
-take_1_ms(uv_prepare_t *prepare)
-{
+static void take_1_ms(uv_prepare_t *prepare) {
   (void)prepare;
   virtual_time_advance_ms(1);
 }
 
 /* P6. What begins after the slow callback was not waiting. */
-START_TEST(a_stall_of_a_turn_ends_with_the_turn)
-{
+START_TEST(a_stall_of_a_turn_ends_with_the_turn) {
   static uv_prepare_t prepare;
 
   open_wheel(10, 64);
@@ -193,9 +169,7 @@ END_TEST
 
 /* ---- Half-way ------------------------------------------------------------ */
 
-static uint64_t
-sleeps_during(uint64_t ms)
-{
+static uint64_t sleeps_during(uint64_t ms) {
   uint64_t before = virtual_time_sleeps();
 
   run_for(ms);
@@ -210,8 +184,7 @@ static const struct {
 
 /* P9. The last sleep is run_for's. (On 32 bits libuv itself sleeps for half an
  * hour at most, so there are looks in a day: half-way, 17 times.) */
-START_TEST(a_loop_without_io_is_woken_by_ticks_alone)
-{
+START_TEST(a_loop_without_io_is_woken_by_ticks_alone) {
   uint64_t every_ms = idle[_i].every_ms;
   uint64_t sleeps = sizeof(void *) < 8 && every_ms == DAY_MS ? 49 + 17 : 1;
 
@@ -228,15 +201,11 @@ END_TEST
 static uv_async_t io;
 static uint64_t io_every_ms, io_until_ms;
 
-static void
-on_io(uv_async_t *unused)
-{
+static void on_io(uv_async_t *unused) {
   (void)unused;
 }
 
-static uint64_t
-send_io(void)
-{
+static uint64_t send_io(void) {
   uint64_t now_ms = virtual_time_ns() / 1000000;
 
   ck_assert_int_eq(uv_async_send(&io), 0);
@@ -244,9 +213,7 @@ send_io(void)
 }
 
 /* There is I/O every so many ms, for so long. */
-static void
-open_wheel_beside_io(uint64_t every_ms, uint64_t for_ms)
-{
+static void open_wheel_beside_io(uint64_t every_ms, uint64_t for_ms) {
   open_wheel(100, 512);
   ck_assert_int_eq(uv_async_init(&loop, &io, on_io), 0);
   io_every_ms = every_ms;
@@ -260,8 +227,7 @@ static const struct {
 } ios[] = {{10, 1000}, {7, 100000}, {900, 1000000}, {60000, DAY_MS}};
 
 /* P9. A look after half of a day, half of the rest, and so on. */
-START_TEST(beside_io_a_timer_that_is_far_away_wakes_the_loop_a_few_times)
-{
+START_TEST(beside_io_a_timer_that_is_far_away_wakes_the_loop_a_few_times) {
   uint64_t sleeps = ios[_i].for_ms / ios[_i].every_ms + 20;
 
   open_wheel_beside_io(ios[_i].every_ms, ios[_i].for_ms);
@@ -284,16 +250,13 @@ static const struct {
 } freezes[] = {
     {10000, 10000, 40300}, {60000, 60000, 15300}, {49000, 50031, 25300}};
 
-static void
-freeze(uv_timer_t *freezer)
-{
+static void freeze(uv_timer_t *freezer) {
   virtual_time_advance_ms(*(const uint64_t *)freezer->data);
   uv_update_time(&loop);
 }
 
 /* P6. For 0 to 119 s, beyond the look or so that half of the way is left. */
-START_TEST(a_freeze_before_the_tick_is_noticed_if_it_was_long)
-{
+START_TEST(a_freeze_before_the_tick_is_noticed_if_it_was_long) {
   uint64_t frozen_ms = (uint64_t)(_i % 120) * 1000;
   uint64_t at_ms = freezes[_i / 120].at_ms;
   static uv_timer_t freezer;
@@ -316,8 +279,7 @@ static const uint64_t earlier_ms[] = {0,     300,   9000,  40000,
 
 /* P2, P6. The wheel is to be looked at in 40 s. The loop is frozen for none or
  * for three quarters of the time of the new timer. */
-START_TEST(a_timer_that_begins_before_a_look_is_on_time)
-{
+START_TEST(a_timer_that_begins_before_a_look_is_on_time) {
   uint64_t timeout = earlier_ms[_i / 2];
   uint64_t frozen_ms = _i % 2 ? timeout / 4 * 3 : 0;
 
@@ -335,9 +297,7 @@ START_TEST(a_timer_that_begins_before_a_look_is_on_time)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall,
            thresholds),

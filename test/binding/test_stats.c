@@ -7,8 +7,7 @@
 
 #include "support.h"
 
-START_TEST(each_thing_that_happens_is_counted_once)
-{
+START_TEST(each_thing_that_happens_is_counted_once) {
   static test_timer_t timers[4];
   uvwheel_stats_t stats, zero = {0};
 
@@ -40,8 +39,7 @@ START_TEST(each_thing_that_happens_is_counted_once)
 }
 END_TEST
 
-START_TEST(a_wheel_reports_the_options_that_it_was_made_with)
-{
+START_TEST(a_wheel_reports_the_options_that_it_was_made_with) {
   uvwheel_options_t options, given = {.tick_ms = 7,
                                       .slots = 5,
                                       .turn_budget = UINT32_MAX,
@@ -59,8 +57,7 @@ START_TEST(a_wheel_reports_the_options_that_it_was_made_with)
 }
 END_TEST
 
-START_TEST(a_slot_is_counted_and_others_are_empty)
-{
+START_TEST(a_slot_is_counted_and_others_are_empty) {
   static test_timer_t timers[3];
   uint64_t slot, tick;
 
@@ -82,8 +79,7 @@ END_TEST
 /* ---- Lateness ------------------------------------------------------------ */
 
 /* From the due time on, at ticks of 1 ms: 1 ms more than from the tick. */
-START_TEST(lateness_is_counted_in_powers_of_two)
-{
+START_TEST(lateness_is_counted_in_powers_of_two) {
   static const uint64_t late_ms[] = {1,   2,   3,    4,      7,       8,      9,
                                      511, 512, 1023, 524288, 1048576, 8388608};
   static const unsigned buckets[] = {1, 2,  2,  3,  3,  4, 4,
@@ -117,9 +113,7 @@ END_TEST
 
 /* ---- The page ------------------------------------------------------------ */
 
-static char *
-page(void)
-{
+static char *page(void) {
   char *text = NULL;
   size_t size = 0;
   FILE *stream = open_memstream(&text, &size);
@@ -130,9 +124,7 @@ page(void)
   return text;
 }
 
-static void
-expect_on_page(const char *fragment)
-{
+static void expect_on_page(const char *fragment) {
   char *text = page();
 
   ck_assert_msg(strstr(text, fragment) != NULL, "no \"%s\" in:\n%s", fragment,
@@ -140,8 +132,7 @@ expect_on_page(const char *fragment)
   free(text);
 }
 
-START_TEST(the_page_shows_configuration_counts_and_lateness)
-{
+START_TEST(the_page_shows_configuration_counts_and_lateness) {
   static test_timer_t timers[5];
   size_t i;
 
@@ -159,16 +150,13 @@ START_TEST(the_page_shows_configuration_counts_and_lateness)
 END_TEST
 
 /* A walk takes the timers out of their slots for a while. */
-static void
-print_in_a_walk(uvwheel_timer_t *timer, void *unused)
-{
+static void print_in_a_walk(uvwheel_timer_t *timer, void *unused) {
   (void)timer, (void)unused;
   expect_on_page("overdue by 60 ms\ntimers    10 active");
 }
 
 /* cats-effect#1731: one sees that there are too few slots. */
-START_TEST(the_page_shows_in_which_round_timers_are_due)
-{
+START_TEST(the_page_shows_in_which_round_timers_are_due) {
   static test_timer_t timers[10];
   size_t i;
 
@@ -189,8 +177,7 @@ START_TEST(the_page_shows_in_which_round_timers_are_due)
 END_TEST
 
 /* From the next tick on: a full slot, and a slot with one timer. */
-START_TEST(the_page_shows_which_slots_are_full)
-{
+START_TEST(the_page_shows_which_slots_are_full) {
   static test_timer_t timers[21];
   size_t i;
 
@@ -201,8 +188,7 @@ START_TEST(the_page_shows_which_slots_are_full)
 }
 END_TEST
 
-START_TEST(the_page_shows_trouble)
-{
+START_TEST(the_page_shows_trouble) {
   static test_timer_t timers[3];
   size_t i;
 
@@ -223,8 +209,7 @@ START_TEST(the_page_shows_trouble)
 END_TEST
 
 /* One slot, more slots than columns, and a wheel that is closed. */
-START_TEST(the_page_of_any_wheel_can_be_printed)
-{
+START_TEST(the_page_of_any_wheel_can_be_printed) {
   static const uint32_t slots[] = {1, 2, 64, 128, 4096};
   static test_timer_t timers[300];
   char *text;
@@ -248,9 +233,7 @@ START_TEST(the_page_of_any_wheel_can_be_printed)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(each_thing_that_happens_is_counted_once),
       TEST(a_wheel_reports_the_options_that_it_was_made_with),

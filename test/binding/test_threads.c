@@ -41,24 +41,18 @@ struct worker_s {
 
 static worker_t workers[THREADS];
 
-static void
-expect(worker_t *worker, int holds)
-{
+static void expect(worker_t *worker, int holds) {
   worker->errors += !holds;
 }
 
-static uint64_t
-random_below(worker_t *worker, uint64_t limit)
-{
+static uint64_t random_below(worker_t *worker, uint64_t limit) {
   worker->random = worker->random * UINT64_C(6364136223846793005) + 1;
   return (worker->random >> 33) % limit;
 }
 
 static void on_item(uvwheel_timer_t *timer);
 
-static void
-start_item(item_t *item)
-{
+static void start_item(item_t *item) {
   worker_t *worker = item->worker;
 
   item->timeout_ms = random_below(worker, 20);
@@ -68,9 +62,7 @@ start_item(item_t *item)
          uvwheel_timer_start(&item->timer, on_item, item->timeout_ms, 0) == 0);
 }
 
-static void
-on_item(uvwheel_timer_t *timer)
-{
+static void on_item(uvwheel_timer_t *timer) {
   item_t *item = timer->data;
   worker_t *worker = item->worker;
   item_t *other = &worker->items[random_below(worker, TIMERS)];
@@ -86,15 +78,11 @@ on_item(uvwheel_timer_t *timer)
   }
 }
 
-static void
-on_closed(uvwheel_t *wheel)
-{
+static void on_closed(uvwheel_t *wheel) {
   ++*(unsigned *)wheel->data;
 }
 
-static void
-init_worker(worker_t *worker)
-{
+static void init_worker(worker_t *worker) {
   const uvwheel_options_t options = {.tick_ms = 1, .slots = 8};
   size_t i;
 
@@ -118,9 +106,7 @@ init_worker(worker_t *worker)
   }
 }
 
-static void
-run_worker(void *arg)
-{
+static void run_worker(void *arg) {
   worker_t *worker = arg;
   size_t i;
 
@@ -138,8 +124,7 @@ run_worker(void *arg)
   expect(worker, uv_loop_close(&worker->loop) == 0);
 }
 
-START_TEST(threads_run_wheels_that_the_main_thread_made)
-{
+START_TEST(threads_run_wheels_that_the_main_thread_made) {
   worker_t *worker;
 
   for (worker = workers; worker < workers + THREADS; worker++) {
@@ -153,9 +138,7 @@ START_TEST(threads_run_wheels_that_the_main_thread_made)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(threads_run_wheels_that_the_main_thread_made),
   };

@@ -12,8 +12,7 @@
 static const uint64_t ticks_ms[] = {1, 3, 10, 100};
 
 /* P1. From each phase of the tick; with 4 slots timeouts cross many rounds. */
-START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due)
-{
+START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due) {
   static const uint64_t timeouts[] = {0,   1,   2,   3,   9,   10,  11,  12,
                                       39,  40,  41,  99,  100, 101, 299, 300,
                                       301, 399, 400, 401, 799, 800, 801, 5000};
@@ -33,8 +32,7 @@ END_TEST
 
 /* P1. libuv#4773, node#26578, uvloop#755: the loop's clock drops fractions of a
  * millisecond, a stopwatch does not. */
-START_TEST(a_stopwatch_never_reads_less_than_the_timeout)
-{
+START_TEST(a_stopwatch_never_reads_less_than_the_timeout) {
   static test_timer_t timer;
   uint64_t sub_ms, step, timeout;
 
@@ -73,8 +71,7 @@ static const struct {
 };
 
 /* P1, P10. Scenario 11. tokio#8334. */
-START_TEST(years_of_uptime_make_no_timer_early_or_late)
-{
+START_TEST(years_of_uptime_make_no_timer_early_or_late) {
   uint64_t tick_ms = long_lives[_i].tick_ms;
   uint64_t at_ms = long_lives[_i].at_tick * tick_ms;
   static test_timer_t around[3], timer;
@@ -98,21 +95,16 @@ END_TEST
 static unsigned order[100], order_length;
 static unsigned model_order[100], model_order_length;
 
-static void
-note_order(test_timer_t *timer)
-{
+static void note_order(test_timer_t *timer) {
   order[order_length++] = *(unsigned *)timer->arg;
 }
 
-static void
-note_model_order(uv_timer_t *model)
-{
+static void note_model_order(uv_timer_t *model) {
   model_order[model_order_length++] = *(unsigned *)model->data;
 }
 
 /* P4. Timers never refreshed, with UVWHEEL_FIFO and tick_ms = 1. */
-START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order)
-{
+START_TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order) {
   static test_timer_t timers[100];
   static uv_timer_t models[100];
   static unsigned numbers[100];
@@ -164,8 +156,7 @@ static const struct {
 };
 
 /* P6. Scenario 37. With each tick. */
-START_TEST(one_uv_run_comes_to_a_timer)
-{
+START_TEST(one_uv_run_comes_to_a_timer) {
   const char *name = calls[_i].name;
   static test_timer_t timer;
   size_t i;
@@ -189,16 +180,12 @@ END_TEST
 
 static uint64_t polls_at_callback;
 
-static void
-note_polls(test_timer_t *timer)
-{
+static void note_polls(test_timer_t *timer) {
   (void)timer;
   polls_at_callback = virtual_time_polls();
 }
 
-static void
-note_polls_of_model(uv_timer_t *model)
-{
+static void note_polls_of_model(uv_timer_t *model) {
   (void)model;
   polls_at_callback = virtual_time_polls();
 }
@@ -211,9 +198,7 @@ typedef struct costs_s {
   uint64_t peeks;
 } costs_t;
 
-static costs_t
-run_to_the_end(void)
-{
+static costs_t run_to_the_end(void) {
   costs_t costs = {virtual_time_polls(), virtual_time_polls(),
                    virtual_time_sleeps(), virtual_time_peeks()};
 
@@ -226,8 +211,7 @@ run_to_the_end(void)
 }
 
 /* P6, P9. And one look at what the sockets have. */
-START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer)
-{
+START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer) {
   static uv_timer_t model;
   static test_timer_t timer;
   costs_t expected, costs;
@@ -259,17 +243,13 @@ static const struct {
 
 static const uv_run_mode modes[] = {UV_RUN_NOWAIT, UV_RUN_ONCE};
 
-static void
-take_2_ms(uv_handle_t *unused)
-{
+static void take_2_ms(uv_handle_t *unused) {
   (void)unused;
   virtual_time_advance_ms(2);
 }
 
 /* Its connection is closed at once. */
-static void
-on_client(uv_timer_t *unused)
-{
+static void on_client(uv_timer_t *unused) {
   static uv_idle_t connection;
 
   (void)unused;
@@ -279,8 +259,7 @@ on_client(uv_timer_t *unused)
 
 /* P6. Scenarios 31 and 58. The program sleeps on the loop's descriptor for as
  * long as the loop says, does something else, and calls uv_run. */
-START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls)
-{
+START_TEST(a_program_that_drives_the_loop_by_hand_has_no_stalls) {
   uv_run_mode mode = modes[_i % 2];
   uint64_t takes_ms = by_hand[_i / 2].takes_ms, runs = 0, late_ms;
   uint64_t every_ms = by_hand[_i / 2].every_ms;
@@ -316,9 +295,7 @@ END_TEST
 
 static uv_timer_t keeper;
 
-static void
-refresh_kept(uv_timer_t *timer)
-{
+static void refresh_kept(uv_timer_t *timer) {
   test_timer_refresh(timer->data);
 }
 
@@ -334,18 +311,14 @@ static const struct {
 
 static uint64_t late_in_io_ms;
 
-static void
-block_in_io(uv_async_t *async)
-{
+static void block_in_io(uv_async_t *async) {
   virtual_time_advance_ms(late_in_io_ms);
   if (async->data != NULL)
     uv_update_time(&loop);
   uv_close((uv_handle_t *)async, NULL);
 }
 
-static void
-be_late(int row, uint64_t ms)
-{
+static void be_late(int row, uint64_t ms) {
   static uv_async_t async;
 
   if (!latenesses[row].is_in_io) {
@@ -360,8 +333,7 @@ be_late(int row, uint64_t ms)
 
 /* Scenario 38. It is due a millisecond before the tick of a timer of the wheel,
  * which it refreshes. */
-START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken)
-{
+START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken) {
   static test_timer_t timer;
   uint64_t late_ms, wait_ms;
 
@@ -390,16 +362,12 @@ END_TEST
 static uv_timer_t beside[BESIDE];
 static unsigned beside_fired;
 
-static void
-on_beside(uv_timer_t *timer)
-{
+static void on_beside(uv_timer_t *timer) {
   (void)timer;
   beside_fired++;
 }
 
-static void
-expect_those_before(test_timer_t *timer)
-{
+static void expect_those_before(test_timer_t *timer) {
   unsigned number = *(const unsigned *)timer->arg;
 
   ck_assert_uint_ge(beside_fired, number + 1);
@@ -407,24 +375,19 @@ expect_those_before(test_timer_t *timer)
     virtual_time_advance_ms(UVWHEEL_DEFAULT_TURN_MS);
 }
 
-static void
-block_before_poll(uv_prepare_t *prepare)
-{
+static void block_before_poll(uv_prepare_t *prepare) {
   (void)prepare;
   virtual_time_advance_ms(20);
 }
 
-static void
-block_after_poll(uv_check_t *check)
-{
+static void block_after_poll(uv_check_t *check) {
   (void)check;
   advance_loop_ms(20);
 }
 
 /* Scenario 38. Each timer of the wheel is due with one of the loop. One turn is
  * cut. */
-START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
-{
+START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop) {
   static test_timer_t timers[BESIDE];
   static unsigned numbers[BESIDE];
   static uv_prepare_t prepare;
@@ -450,9 +413,7 @@ START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_fires_exactly_at_the_first_tick_after_it_is_due, ticks_ms),
       EACH(a_stopwatch_never_reads_less_than_the_timeout, ticks_ms),

@@ -13,8 +13,7 @@ static const uint64_t ticks_ms[] = {1, 3};
 /* P1. The steps of a real clock take about a millisecond, so each phase of them
  * meets each phase of a millisecond, at the start and at the end. The loop is
  * busy and finds the timer due at once. */
-START_TEST(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock)
-{
+START_TEST(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock) {
   static test_timer_t timer;
   uint64_t i;
 
@@ -31,8 +30,7 @@ START_TEST(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock)
 END_TEST
 
 /* P1. Not later, and without a wake-up in vain. */
-START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
-{
+START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick) {
   static test_timer_t timer;
   uint64_t ms;
 
@@ -53,9 +51,7 @@ START_TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick)
 }
 END_TEST
 
-static uint64_t
-polls_until_loop_ends(void)
-{
+static uint64_t polls_until_loop_ends(void) {
   uint64_t polls = virtual_time_polls();
 
   virtual_time_advance_ns(NS_PER_MS / 7);
@@ -64,8 +60,7 @@ polls_until_loop_ends(void)
 }
 
 /* P9. In each phase of the clock, after a uv_timer_t that takes as long. */
-START_TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer)
-{
+START_TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer) {
   static uv_timer_t model;
   static test_timer_t timer;
   uint64_t expected = 0, polls = 0, i;
@@ -87,8 +82,7 @@ END_TEST
 
 /* P6. The loop's clock is behind the real one by up to stall_ms. At first
  * nothing is ever due. */
-START_TEST(the_steps_of_a_clock_are_no_stalls)
-{
+START_TEST(the_steps_of_a_clock_are_no_stalls) {
   static test_timer_t timer, never;
 
   virtual_time_set_coarse_step_ns(NS_PER_MS);
@@ -102,9 +96,7 @@ START_TEST(the_steps_of_a_clock_are_no_stalls)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock,
            ticks_ms),

@@ -7,43 +7,34 @@
 
 /* ---- The same as uv_timer_t ---------------------------------------------- */
 
-static void
-start(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t timeout,
-      uint64_t repeat)
-{
+static void start(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t timeout,
+                  uint64_t repeat) {
   require(uvwheel_timer_start(timer, on_test_timer, timeout, repeat) ==
           uv_timer_start(model, ignore_uv_timer, timeout, repeat));
 }
 
-static void
-stop(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t unused,
-     uint64_t also_unused)
-{
+static void stop(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t unused,
+                 uint64_t also_unused) {
   (void)unused, (void)also_unused;
   require(uvwheel_timer_stop(timer) == uv_timer_stop(model));
 }
 
-static void
-again(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t unused,
-      uint64_t also_unused)
-{
+static void again(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t unused,
+                  uint64_t also_unused) {
   (void)unused, (void)also_unused;
   require(uvwheel_timer_again(timer) == uv_timer_again(model));
 }
 
-static void
-set_repeat(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t unused,
-           uint64_t repeat)
-{
+static void set_repeat(uvwheel_timer_t *timer, uv_timer_t *model,
+                       uint64_t unused, uint64_t repeat) {
   (void)unused;
   uvwheel_timer_set_repeat(timer, repeat);
   uv_timer_set_repeat(model, repeat);
 }
 
 /* Starts use the time that the loop has cached. */
-static void
-advance(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t ms, uint64_t update)
-{
+static void advance(uvwheel_timer_t *timer, uv_timer_t *model, uint64_t ms,
+                    uint64_t update) {
   (void)timer, (void)model;
   virtual_time_advance_ms(ms);
   if (update)
@@ -63,16 +54,13 @@ static const struct {
 
 #define OPERATIONS ((int)LENGTH(operations))
 
-static void
-operate(int which, uvwheel_timer_t *timer, uv_timer_t *model)
-{
+static void operate(int which, uvwheel_timer_t *timer, uv_timer_t *model) {
   operations[which].act(timer, model, operations[which].first,
                         operations[which].second);
 }
 
-static void
-expect_alike(const uvwheel_timer_t *timer, const uv_timer_t *model)
-{
+static void expect_alike(const uvwheel_timer_t *timer,
+                         const uv_timer_t *model) {
   int active = uv_is_active((const uv_handle_t *)model);
 
   require(uvwheel_timer_is_active(timer) == (active != 0));
@@ -83,8 +71,7 @@ expect_alike(const uvwheel_timer_t *timer, const uv_timer_t *model)
 
 /* libuv#1068, uvloop#29. Each sequence of five operations, with the same
  * results on both. */
-START_TEST(every_function_means_what_its_namesake_means)
-{
+START_TEST(every_function_means_what_its_namesake_means) {
   static uvwheel_timer_t timer;
   static uv_timer_t model;
   int sequence, rest, step;
@@ -109,16 +96,13 @@ END_TEST
 
 /* ---- Refresh ------------------------------------------------------------- */
 
-static void
-expect_due_in(test_timer_t *timer, uint64_t ms)
-{
+static void expect_due_in(test_timer_t *timer, uint64_t ms) {
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base), ms);
   timer->due_ms = uv_now(&loop) + ms;
 }
 
 /* P2. Scenario 14. Also to an earlier time. */
-START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout)
-{
+START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout) {
   static test_timer_t timer;
 
   open_wheel(100, 8);
@@ -158,8 +142,7 @@ static const struct {
     {5000, 100, 100}, {5000, 3000, 70}, {5000, 0, 1}, {UINT64_MAX, 1, 1}};
 
 /* P2. Scenario 14. */
-START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in)
-{
+START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in) {
   static test_timer_t timer;
   uint64_t fires_ms;
 
@@ -183,8 +166,7 @@ END_TEST
 /* A late write callback that starts the timer of a connection which is about to
  * be freed (xSocks). The timer is closed when it is idle, active, or stopped.
  */
-START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised)
-{
+START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised) {
   uvwheel_timer_t zeroed = {.wheel_and_flags = 0};
   static test_timer_t timer;
 
@@ -223,8 +205,7 @@ END_TEST
 static uvwheel_timer_t zeroed_timer;
 static uvwheel_timer_t *const no_timers[] = {NULL, &zeroed_timer};
 
-START_TEST(no_timer_is_invalid)
-{
+START_TEST(no_timer_is_invalid) {
   static uvwheel_timer_t before;
   uvwheel_timer_t *timer = no_timers[_i];
 
@@ -250,9 +231,7 @@ START_TEST(no_timer_is_invalid)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       {every_function_means_what_its_namesake_means, 0, OPERATIONS},
       TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout),

@@ -22,18 +22,14 @@ static bool is_updating;
 static uint64_t polls_before, in_a_row, row_began_ns, rows;
 static uint64_t most_in_a_row, longest_ns;
 
-static void
-begin_rows(void)
-{
+static void begin_rows(void) {
   polls_before = UINT64_MAX;
   in_a_row = most_in_a_row = longest_ns = rows = 0;
   is_updating = false;
 }
 
 /* At each callback of the wheel or its mailbox. */
-static void
-take_time(void)
-{
+static void take_time(void) {
   if (virtual_time_polls() != polls_before) {
     polls_before = virtual_time_polls();
     row_began_ns = virtual_time_ns();
@@ -48,27 +44,22 @@ take_time(void)
   longest_ns = max_of(longest_ns, virtual_time_ns() - row_began_ns);
 }
 
-static void
-on_timer(uvwheel_timer_t *timer)
-{
+static void on_timer(uvwheel_timer_t *timer) {
   (void)timer;
   take_time();
 }
 
 static uvwheel_timer_t distant;
 
-static void
-start_timers(unsigned count, uint64_t timeout, uvwheel_timer_cb cb)
-{
+static void start_timers(unsigned count, uint64_t timeout,
+                         uvwheel_timer_cb cb) {
   unsigned i;
 
   for (i = 0; i < count; i++)
     begin_timer(&timers[i], cb, timeout, 0);
 }
 
-static void
-open_wheel_with_turns(uint32_t turn_ms, uint32_t turn_budget)
-{
+static void open_wheel_with_turns(uint32_t turn_ms, uint32_t turn_budget) {
   open_wheel_with(&(uvwheel_options_t){
       .tick_ms = TICK_MS, .turn_ms = turn_ms, .turn_budget = turn_budget});
   begin_rows();
@@ -81,9 +72,7 @@ static const uint32_t turns_ms[] = {0, 1, 2, 5, 7};
 static const uint64_t takes_ns[] = {1 * MS, 2 * MS, 3 * MS, 7 * MS, 50 * MS};
 
 /* How many callbacks of take_ns a turn has. */
-static uint64_t
-callbacks_of_a_turn(uint32_t turn_ms)
-{
+static uint64_t callbacks_of_a_turn(uint32_t turn_ms) {
   uint64_t turn_ns = (turn_ms != 0 ? turn_ms : 5) * MS;
 
   return (turn_ns + take_ns - 1) / take_ns;
@@ -91,9 +80,7 @@ callbacks_of_a_turn(uint32_t turn_ms)
 
 /* ---- One wheel ----------------------------------------------------------- */
 
-static void
-expect_turns_of(uint32_t turn_ms, bool updates)
-{
+static void expect_turns_of(uint32_t turn_ms, bool updates) {
   uint64_t in_a_turn = callbacks_of_a_turn(turn_ms);
   bool is_long = in_a_turn * take_ns > 2 * (turn_ms != 0 ? turn_ms : 5) * MS;
 
@@ -117,8 +104,7 @@ expect_turns_of(uint32_t turn_ms, bool updates)
 }
 
 /* P8. Also when the callbacks call uv_update_time. */
-START_TEST(a_turn_takes_turn_ms_and_one_callback_at_most)
-{
+START_TEST(a_turn_takes_turn_ms_and_one_callback_at_most) {
   size_t i;
 
   take_ns = takes_ns[_i];
@@ -130,8 +116,7 @@ START_TEST(a_turn_takes_turn_ms_and_one_callback_at_most)
 END_TEST
 
 /* P8. The clock is read after 16 of them. */
-START_TEST(quick_callbacks_have_the_clock_read_from_time_to_time)
-{
+START_TEST(quick_callbacks_have_the_clock_read_from_time_to_time) {
   take_ns = 100 * US;
   open_wheel_with_turns(0, 0);
   start_timers(TIMERS, 50, on_timer);
@@ -144,9 +129,7 @@ START_TEST(quick_callbacks_have_the_clock_read_from_time_to_time)
 END_TEST
 
 /* The clock is read after the 1st, 3rd, 7th and 15th callback. */
-static void
-slow_down(uvwheel_timer_t *timer)
-{
+static void slow_down(uvwheel_timer_t *timer) {
   uint64_t fired = stats_of_wheel().fired;
 
   take_ns = fired < 15 ? US : fired == 15 ? MS : 5 * MS;
@@ -154,8 +137,7 @@ slow_down(uvwheel_timer_t *timer)
 }
 
 /* P8 */
-START_TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each)
-{
+START_TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each) {
   open_wheel_with_turns(0, 0);
   start_timers(TIMERS, 50, slow_down);
   run_for(2000);
@@ -165,16 +147,13 @@ START_TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each)
 END_TEST
 
 /* The clock was read after the 15th. */
-static void
-take_1_s_at_last(uvwheel_timer_t *timer)
-{
+static void take_1_s_at_last(uvwheel_timer_t *timer) {
   take_ns = stats_of_wheel().fired < 20 ? US : 1000 * MS;
   on_timer(timer);
 }
 
 /* P8 */
-START_TEST(the_last_callbacks_of_a_turn_count)
-{
+START_TEST(the_last_callbacks_of_a_turn_count) {
   open_wheel_with_turns(0, 0);
   begin_timer(&distant, on_timer, 100000, 0);
   start_timers(20, 50, take_1_s_at_last);
@@ -186,8 +165,7 @@ START_TEST(the_last_callbacks_of_a_turn_count)
 END_TEST
 
 /* P8. The check looks at 256 that were refreshed, and the turn fires 44. */
-START_TEST(what_the_check_looks_at_counts_for_the_turn)
-{
+START_TEST(what_the_check_looks_at_counts_for_the_turn) {
   uvwheel_timer_t *many;
   unsigned fired = 0, i;
 
@@ -206,17 +184,15 @@ START_TEST(what_the_check_looks_at_counts_for_the_turn)
 }
 END_TEST
 
-static void
-post_once_more(uvwheel_post_t *post, int status)
-{
+static void post_once_more(uvwheel_post_t *post, int status) {
   virtual_time_advance_ns(post->data != NULL ? 1000 * MS : 20 * US);
   if (status == 0)
     ck_assert_int_eq(uvwheel_post(&wheel, post, post_once_more), 0);
 }
 
 /* P8. Scenario 52. Quick callbacks of the mailbox tell nothing of others. */
-START_TEST(slow_callbacks_beside_quick_requests_have_the_clock_read_after_each)
-{
+START_TEST(
+    slow_callbacks_beside_quick_requests_have_the_clock_read_after_each) {
   static uvwheel_post_t posts[100];
   size_t i;
 
@@ -240,8 +216,7 @@ START_TEST(slow_callbacks_beside_quick_requests_have_the_clock_read_after_each)
 END_TEST
 
 /* P8. Not one of UINT32_MAX ms, 50 days, either. */
-START_TEST(no_limit_is_no_limit)
-{
+START_TEST(no_limit_is_no_limit) {
   take_ns = UINT32_MAX * MS;
   open_wheel_with_turns(UINT32_MAX, UINT32_MAX);
   start_timers(TIMERS, 50, on_timer);
@@ -263,17 +238,13 @@ static uvwheel_timer_t *many;
 static unsigned many_fired, many_errors;
 
 /* It must not come again. (A million assertions would take check too long.) */
-static void
-on_one_of_many(uvwheel_timer_t *timer)
-{
+static void on_one_of_many(uvwheel_timer_t *timer) {
   many_errors += timer->data == NULL;
   timer->data = NULL;
   many_fired++;
 }
 
-static void
-start_many(unsigned count)
-{
+static void start_many(unsigned count) {
   many_fired = many_errors = 0;
   many = begin_timers(count, on_one_of_many, 50, 0, &many);
 }
@@ -285,8 +256,7 @@ static const struct {
 
 /* P8, P9. Scenario 42, with fewer timers for the smallest budget. Only the poll
  * before the first turn sleeps. */
-START_TEST(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry)
-{
+START_TEST(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry) {
   uint64_t sleeps;
 
   open_wheel_with(&(uvwheel_options_t){
@@ -312,9 +282,7 @@ static unsigned fired_before, next_to_stop, stopped_while_due;
 /* After each poll, once the first turn was cut: no more have fired than the
  * budget, an echo is on its way, and a thousand of those that wait are stopped
  * and their memory is used for other things. */
-static void
-stop_some(uv_check_t *check)
-{
+static void stop_some(uv_check_t *check) {
   unsigned stopped = 0;
 
   (void)check;
@@ -335,8 +303,7 @@ stop_some(uv_check_t *check)
 }
 
 /* P8. Scenario 18. netty#11724, hertzbeat#4328. */
-START_TEST(a_million_due_at_once_leave_room_for_io_and_stops)
-{
+START_TEST(a_million_due_at_once_leave_room_for_io_and_stops) {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,
                                      .turn_budget = BUDGET,
                                      .turn_ms = UINT32_MAX,
@@ -381,9 +348,7 @@ static unsigned wheels;
 
 /* It takes over a millisecond and calls uv_update_time, so that the drivers of
  * the other wheels become due. No wheel may be two turns ahead of another. */
-static void
-on_crowded(uvwheel_timer_t *timer)
-{
+static void on_crowded(uvwheel_timer_t *timer) {
   crowded_t *mine = timer->data;
   unsigned i;
 
@@ -398,9 +363,7 @@ on_crowded(uvwheel_timer_t *timer)
     ck_assert_uint_le(mine->fired, crowded[i].fired + 2 * MOST_BUDGET);
 }
 
-static void
-open_crowded(crowded_t *one)
-{
+static void open_crowded(crowded_t *one) {
   const uvwheel_options_t options = {.tick_ms = TICK_MS,
                                      .turn_budget = MOST_BUDGET};
   unsigned i;
@@ -417,8 +380,7 @@ open_crowded(crowded_t *one)
 
 /* P8. libuv#4250: before 1.48 a timer that is due again runs again in the same
  * pass over the timers. */
-START_TEST(several_wheels_have_one_turn_each_between_two_polls)
-{
+START_TEST(several_wheels_have_one_turn_each_between_two_polls) {
   unsigned i;
 
   wheels = (unsigned)_i;
@@ -433,9 +395,7 @@ START_TEST(several_wheels_have_one_turn_each_between_two_polls)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(a_turn_takes_turn_ms_and_one_callback_at_most, takes_ns),
       TEST(quick_callbacks_have_the_clock_read_from_time_to_time),

@@ -22,9 +22,7 @@ static uint64_t ring_at_ms;
 static void (*on_ring)(void);
 static void (*before_ring)(void); /* in the world; NULL: nothing */
 
-static uint64_t
-ring(void)
-{
+static uint64_t ring(void) {
   if (clock_now_ms() < ring_at_ms)
     return ring_at_ms * 1000000;
   if (before_ring != NULL)
@@ -33,9 +31,7 @@ ring(void)
   return NEVER;
 }
 
-static void
-on_bell(uv_poll_t *poll, int status, int events)
-{
+static void on_bell(uv_poll_t *poll, int status, int events) {
   char byte;
 
   (void)poll, (void)events;
@@ -44,26 +40,20 @@ on_bell(uv_poll_t *poll, int status, int events)
   on_ring();
 }
 
-static void
-open_bell(void)
-{
+static void open_bell(void) {
   before_ring = NULL;
   ck_assert_int_eq(pipe(bell_fds), 0);
   ck_assert_int_eq(uv_poll_init(&loop, &bell, bell_fds[0]), 0);
   ck_assert_int_eq(uv_poll_start(&bell, UV_READABLE, on_bell), 0);
 }
 
-static void
-ring_at(uint64_t ms, void (*act)(void))
-{
+static void ring_at(uint64_t ms, void (*act)(void)) {
   ring_at_ms = ms;
   on_ring = act;
   virtual_time_set_world(ring);
 }
 
-static void
-close_bell(void)
-{
+static void close_bell(void) {
   virtual_time_set_world(NULL);
   uv_close((uv_handle_t *)&bell, NULL);
   run_for(1);
@@ -81,18 +71,14 @@ static int message_fds[2];
 static uvwheel_timer_t idle;
 static unsigned pieces_read;
 
-static void
-cut_off(uvwheel_timer_t *timer)
-{
+static void cut_off(uvwheel_timer_t *timer) {
   (void)timer;
   ck_abort_msg("a peer is cut off whose bytes wait");
 }
 
 /* Starts its own watcher anew, which takes it out of the backend until the next
  * poll. */
-static void
-read_piece(uv_poll_t *poll, int status, int events)
-{
+static void read_piece(uv_poll_t *poll, int status, int events) {
   static char piece[PIECE];
 
   (void)events;
@@ -106,9 +92,7 @@ read_piece(uv_poll_t *poll, int status, int events)
     ck_assert_int_eq(uv_poll_start(poll, UV_READABLE, read_piece), 0);
 }
 
-static void
-send_message(void)
-{
+static void send_message(void) {
   static const char message[PIECE * PIECES];
 
   ck_assert_int_eq(write(message_fds[1], message, sizeof message),
@@ -124,16 +108,12 @@ static const struct {
 
 static uint64_t take_ms;
 
-static void
-take_time(void)
-{
+static void take_time(void) {
   virtual_time_advance_ms(take_ms);
 }
 
 /* Opens a socket whose peer is closed at a tick. Returns that time. */
-static uint64_t
-open_idle(uint64_t tick_ms)
-{
+static uint64_t open_idle(uint64_t tick_ms) {
   open_wheel(tick_ms, 64);
   open_bell();
   open_wide_pair(message_fds);
@@ -141,9 +121,7 @@ open_idle(uint64_t tick_ms)
   return fires_at(uv_now(&loop) + 2000);
 }
 
-static void
-close_idle(uv_handle_t *watcher)
-{
+static void close_idle(uv_handle_t *watcher) {
   uv_close(watcher, NULL);
   close_bell();
   close(message_fds[1]);
@@ -151,8 +129,7 @@ close_idle(uv_handle_t *watcher)
 }
 
 /* P6. Scenario 40. */
-START_TEST(a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece)
-{
+START_TEST(a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece) {
   size_t which = (size_t)_i % LENGTH(arrivals);
   uint64_t at_ms = open_idle(ticks_ms[(size_t)_i / LENGTH(arrivals)]) -
                    arrivals[which].before_tick_ms;
@@ -178,35 +155,29 @@ END_TEST
 static uv_pipe_t paused;
 static size_t unread;
 
-static void
-allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
-{
+static void allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer) {
   static char bytes[64];
 
   (void)handle, (void)size;
   *buffer = uv_buf_init(bytes, sizeof bytes);
 }
 
-static void
-stop_its_timer(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
-{
+static void stop_its_timer(uv_stream_t *stream, ssize_t length,
+                           const uv_buf_t *buffer) {
   (void)buffer;
   ck_assert_int_ge(length, 0);
   if (length > 0)
     ck_assert_int_eq(uvwheel_timer_stop(stream->data), 0);
 }
 
-static void
-read_paused(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
-{
+static void read_paused(uv_stream_t *stream, ssize_t length,
+                        const uv_buf_t *buffer) {
   unread -= (size_t)length;
   if (unread == 0)
     stop_its_timer(stream, length, buffer);
 }
 
-static void
-open_paused(void)
-{
+static void open_paused(void) {
   static const char message[PAUSED_BYTES];
 
   ck_assert_int_eq(uv_pipe_init(&loop, &paused, 0), 0);
@@ -216,23 +187,17 @@ open_paused(void)
   paused.data = &idle;
 }
 
-static void
-resume(void)
-{
+static void resume(void) {
   ck_assert_int_eq(uv_read_start((uv_stream_t *)&paused, allocate, read_paused),
                    0);
 }
 
-static void
-resume_late(void)
-{
+static void resume_late(void) {
   resume();
   virtual_time_advance_ms(50);
 }
 
-static void
-resume_late_and_update(void)
-{
+static void resume_late_and_update(void) {
   resume_late();
   uv_update_time(&loop);
 }
@@ -244,45 +209,33 @@ static uv_idle_t closed_handle;
 static uv_timer_t resumer;
 static bool resumes_in_check;
 
-static void
-on_later_check(uv_check_t *check)
-{
+static void on_later_check(uv_check_t *check) {
   (void)check;
   if (resumes_in_check)
     resume();
   resumes_in_check = false;
 }
 
-static void
-resume_in_check(void)
-{
+static void resume_in_check(void) {
   resumes_in_check = true;
 }
 
-static void
-on_closed(uv_handle_t *handle)
-{
+static void on_closed(uv_handle_t *handle) {
   (void)handle;
   resume();
 }
 
-static void
-resume_in_close(void)
-{
+static void resume_in_close(void) {
   ck_assert_int_eq(uv_idle_init(&loop, &closed_handle), 0);
   uv_close((uv_handle_t *)&closed_handle, on_closed);
 }
 
-static void
-on_resumer(uv_timer_t *timer)
-{
+static void on_resumer(uv_timer_t *timer) {
   (void)timer;
   resume();
 }
 
-static void
-resume_in_timer(void)
-{
+static void resume_in_timer(void) {
   ck_assert_int_eq(uv_timer_start(&resumer, on_resumer, 0, 0), 0);
   advance_loop_ms(20);
 }
@@ -301,16 +254,13 @@ static const struct {
     {10, resume_in_timer, false},
 };
 
-static void
-hold_40_ms(uv_timer_t *timer)
-{
+static void hold_40_ms(uv_timer_t *timer) {
   advance_loop_ms(40);
   uv_close((uv_handle_t *)timer, NULL);
 }
 
 /* P6. Scenario 40. A connection that was just accepted is such a pipe, too. */
-START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
-{
+START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first) {
   static uv_timer_t holder;
   size_t which = (size_t)_i % LENGTH(resumptions);
   uint64_t fires_ms, at_ms;
@@ -333,24 +283,18 @@ START_TEST(reading_that_is_resumed_in_the_poll_before_the_turn_comes_first)
 }
 END_TEST
 
-static void
-resume_by_itself(uvwheel_timer_t *timer)
-{
+static void resume_by_itself(uvwheel_timer_t *timer) {
   (void)timer;
   resume();
 }
 
-static void
-resume_next_poll(uvwheel_timer_t *timer)
-{
+static void resume_next_poll(uvwheel_timer_t *timer) {
   (void)timer;
   on_ring = resume;
   ck_assert_int_eq(write(bell_fds[1], "x", 1), 1);
 }
 
-static void
-take_5_ms(uvwheel_timer_t *timer)
-{
+static void take_5_ms(uvwheel_timer_t *timer) {
   (void)timer;
   virtual_time_advance_ms(5);
 }
@@ -358,8 +302,7 @@ take_5_ms(uvwheel_timer_t *timer)
 static const uvwheel_timer_cb resumers[] = {resume_by_itself, resume_next_poll};
 
 /* P6. A turn that was cut resumes reading, at once or after 60 quiet ms. */
-START_TEST(reading_that_is_resumed_in_a_cut_turn_comes_first)
-{
+START_TEST(reading_that_is_resumed_in_a_cut_turn_comes_first) {
   uvwheel_timer_t slow[12], resuming;
   size_t i;
 
@@ -380,9 +323,7 @@ END_TEST
 
 /* ---- Due after the check, or in a cut turn ------------------------------- */
 
-static void
-stop_idle(uv_poll_t *poll, int status, int events)
-{
+static void stop_idle(uv_poll_t *poll, int status, int events) {
   char byte;
 
   (void)poll, (void)events;
@@ -392,17 +333,14 @@ stop_idle(uv_poll_t *poll, int status, int events)
 }
 
 /* Its peer speaks before it is due, between the check and the driver. */
-static void
-let_peer_speak(uv_timer_t *timer)
-{
+static void let_peer_speak(uv_timer_t *timer) {
   (void)timer;
   ck_assert_int_eq(write(message_fds[1], "x", 1), 1);
   advance_loop_ms(30);
 }
 
 /* P6. What was heard when another timer was due does not cover its bytes. */
-START_TEST(a_timer_that_is_due_after_the_check_waits_for_its_peer)
-{
+START_TEST(a_timer_that_is_due_after_the_check_waits_for_its_peer) {
   static test_timer_t first;
 
   (void)open_idle(10);
@@ -424,9 +362,7 @@ static uvwheel_timer_t due[3];
 
 /* The time of the loop is old: what begins now is overdue soon. And its peer
  * speaks at once. */
-static void
-stop_all_and_begin(uvwheel_timer_t *unused)
-{
+static void stop_all_and_begin(uvwheel_timer_t *unused) {
   size_t i;
 
   (void)unused;
@@ -438,16 +374,12 @@ stop_all_and_begin(uvwheel_timer_t *unused)
   ck_assert_int_eq(write(message_fds[1], "x", 1), 1);
 }
 
-static void
-stop_all_and_begin_in_io(void)
-{
+static void stop_all_and_begin_in_io(void) {
   stop_all_and_begin(NULL);
 }
 
 /* In the poll after the turn. */
-static void
-have_all_stopped_in_io(uvwheel_timer_t *unused)
-{
+static void have_all_stopped_in_io(uvwheel_timer_t *unused) {
   (void)unused;
   on_ring = stop_all_and_begin_in_io;
   ck_assert_int_eq(write(bell_fds[1], "x", 1), 1);
@@ -457,8 +389,8 @@ static const uvwheel_timer_cb stoppers[] = {stop_all_and_begin,
                                             have_all_stopped_in_io};
 
 /* P6. Scenario 43. */
-START_TEST(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard)
-{
+START_TEST(
+    timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard) {
   size_t i;
 
   open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 1});
@@ -476,9 +408,7 @@ START_TEST(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       {a_message_is_read_by_a_watcher_that_is_started_anew_for_each_piece, 0,
        LENGTH(ticks_ms) * LENGTH(arrivals)},

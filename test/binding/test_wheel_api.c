@@ -7,15 +7,13 @@
 
 /* ---- Making -------------------------------------------------------------- */
 
-START_TEST(a_timer_fits_in_64_bytes_and_a_wheel_in_two_words)
-{
+START_TEST(a_timer_fits_in_64_bytes_and_a_wheel_in_two_words) {
   ck_assert_uint_le(sizeof(uvwheel_timer_t), 64);
   ck_assert_uint_eq(sizeof(uvwheel_t), 2 * sizeof(void *));
 }
 END_TEST
 
-START_TEST(a_wheel_is_a_few_ordinary_handles)
-{
+START_TEST(a_wheel_is_a_few_ordinary_handles) {
   open_wheel(100, 8);
   ck_assert_uint_eq(handle_count(), WHEEL_HANDLES);
   ck_assert_int_eq(uv_loop_alive(&loop), 0);
@@ -38,8 +36,7 @@ static const uvwheel_options_t bad_options[] = {
     {.reserved = {[LENGTH(zero_options.reserved) - 1] = 0x80000000u}},
 };
 
-START_TEST(bad_options_no_loop_and_no_wheel_leave_the_loop_alone)
-{
+START_TEST(bad_options_no_loop_and_no_wheel_leave_the_loop_alone) {
   expect_init_fails(&loop, &bad_options[_i], UV_EINVAL);
   expect_init_fails(NULL, NULL, UV_EINVAL);
   ck_assert_int_eq(uvwheel_init(&loop, NULL, NULL), UV_EINVAL);
@@ -49,8 +46,7 @@ END_TEST
 
 static const uvwheel_options_t *const default_options[] = {NULL, &zero_options};
 
-START_TEST(all_zero_options_and_none_mean_the_defaults)
-{
+START_TEST(all_zero_options_and_none_mean_the_defaults) {
   static test_timer_t timer;
   uvwheel_options_t options;
 
@@ -68,8 +64,7 @@ START_TEST(all_zero_options_and_none_mean_the_defaults)
 }
 END_TEST
 
-START_TEST(the_largest_options_are_legal)
-{
+START_TEST(the_largest_options_are_legal) {
   const uvwheel_options_t options = {.tick_ms = UVWHEEL_MAX_TICK_MS,
                                      .slots = 1 << 16,
                                      .turn_budget = UINT32_MAX,
@@ -93,8 +88,7 @@ static const struct {
                      {4, 16384},     {3, 16384}, {1, 16384}, {1000, 512},
                      {86400000, 512}};
 
-START_TEST(slots_follow_from_the_tick)
-{
+START_TEST(slots_follow_from_the_tick) {
   uvwheel_options_t chosen;
 
   open_wheel_with(&(uvwheel_options_t){.tick_ms = default_slots[_i].tick_ms});
@@ -103,18 +97,14 @@ START_TEST(slots_follow_from_the_tick)
 }
 END_TEST
 
-static void
-count_post(uvwheel_post_t *post, int status)
-{
+static void count_post(uvwheel_post_t *post, int status) {
   ck_assert_int_eq(status, 0);
   ++*(unsigned *)post->data;
 }
 
 /* Uses the wheel before its first turn, too, and closes it if the timer has an
  * argument. */
-static void
-run(void *arg)
-{
+static void run(void *arg) {
   test_timer_t *timer = arg;
 
   test_timer_refresh(timer);
@@ -125,8 +115,7 @@ run(void *arg)
 }
 
 /* It is closed there, or inspected and closed here afterwards. */
-START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
-{
+START_TEST(a_wheel_prepared_here_can_run_on_another_thread) {
   bool closes = _i != 0;
   static uvwheel_post_t post;
   static test_timer_t timer;
@@ -151,8 +140,7 @@ START_TEST(a_wheel_prepared_here_can_run_on_another_thread)
 END_TEST
 
 /* `data` belongs to the user, from before the init to after the close. */
-START_TEST(data_is_never_written)
-{
+START_TEST(data_is_never_written) {
   uvwheel_t untouched;
   static test_timer_t timer;
 
@@ -170,8 +158,7 @@ START_TEST(data_is_never_written)
 }
 END_TEST
 
-START_TEST(the_version_is_the_header_s)
-{
+START_TEST(the_version_is_the_header_s) {
   char text[32];
 
   snprintf(text, sizeof text, "%d.%d.%d", UVWHEEL_VERSION_MAJOR,
@@ -185,9 +172,7 @@ END_TEST
 
 static unsigned visits;
 
-static void
-run_the_loop_once(uvwheel_timer_t *timer, void *arg)
-{
+static void run_the_loop_once(uvwheel_timer_t *timer, void *arg) {
   (void)timer, (void)arg;
   if (visits++ == 0)
     run_for(700);
@@ -197,8 +182,7 @@ run_the_loop_once(uvwheel_timer_t *timer, void *arg)
 /* Scenario 43. Forbidden, but survived: only the timer that was visited fires.
  * The others, which are due, do not wake the loop again and again, and fire
  * after the walk. */
-START_TEST(a_loop_that_is_run_inside_a_walk_fires_what_was_visited)
-{
+START_TEST(a_loop_that_is_run_inside_a_walk_fires_what_was_visited) {
   static test_timer_t timers[3];
   uint64_t polls;
   size_t i;
@@ -222,31 +206,24 @@ END_TEST
 
 static unsigned walked;
 
-static void
-free_in_walk(uvwheel_timer_t *timer, void *unused)
-{
+static void free_in_walk(uvwheel_timer_t *timer, void *unused) {
   (void)unused;
   uvwheel_timer_close(timer);
   free(timer);
   walked++;
 }
 
-static void
-free_in_callback(uvwheel_timer_t *timer)
-{
+static void free_in_callback(uvwheel_timer_t *timer) {
   free(timer);
 }
 
-static void
-free_all(test_timer_t *unused)
-{
+static void free_all(test_timer_t *unused) {
   (void)unused;
   uvwheel_walk(&wheel, free_in_walk, NULL);
 }
 
 /* In a turn that has more timers than a look finds, and of two rounds. */
-START_TEST(a_walk_may_free_each_timer_that_it_meets)
-{
+START_TEST(a_walk_may_free_each_timer_that_it_meets) {
   static test_timer_t walker;
   uvwheel_timer_t *timer;
   unsigned i;
@@ -271,22 +248,16 @@ END_TEST
 
 /* ---- Bad input ----------------------------------------------------------- */
 
-static void
-fail_on_visit(uvwheel_timer_t *timer, void *arg)
-{
+static void fail_on_visit(uvwheel_timer_t *timer, void *arg) {
   ck_abort_msg("a walk visits %p %p", (void *)timer, arg);
 }
 
-static void
-fail_on_post(uvwheel_post_t *post, int status)
-{
+static void fail_on_post(uvwheel_post_t *post, int status) {
   ck_abort_msg("a request is called back: %p, %d", (void *)post, status);
 }
 
 /* All that can be asked of a wheel. */
-static void
-expect_no_wheel(uvwheel_t *none)
-{
+static void expect_no_wheel(uvwheel_t *none) {
   static uvwheel_timer_t timer;
   static uvwheel_post_t post;
   uvwheel_options_t options;
@@ -319,8 +290,7 @@ static uvwheel_t zeroed_wheel;
 static uvwheel_t *const no_wheels[] = {NULL, &zeroed_wheel, &wheel};
 
 /* Scenario 60: nor is one whose init has failed. */
-START_TEST(no_wheel_is_harmless)
-{
+START_TEST(no_wheel_is_harmless) {
   static uvwheel_t before;
 
   expect_init_fails(&loop, &bad_options[0], UV_EINVAL);
@@ -329,16 +299,13 @@ START_TEST(no_wheel_is_harmless)
 }
 END_TEST
 
-static void
-reopen(uvwheel_t *closed)
-{
+static void reopen(uvwheel_t *closed) {
   on_wheel_closed(closed);
   expect_no_wheel(closed);
   open_wheel(10, 8);
 }
 
-START_TEST(from_its_close_callback_on_a_wheel_is_none_and_can_be_made_again)
-{
+START_TEST(from_its_close_callback_on_a_wheel_is_none_and_can_be_made_again) {
   static test_timer_t timer;
 
   open_wheel(100, 512);
@@ -354,9 +321,7 @@ START_TEST(from_its_close_callback_on_a_wheel_is_none_and_can_be_made_again)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(a_timer_fits_in_64_bytes_and_a_wheel_in_two_words),
       TEST(a_wheel_is_a_few_ordinary_handles),

@@ -13,10 +13,9 @@
 
 /* Calls a function with a new wheel whose hand stands at each position of two
  * rounds (at most 40), and with times at the start and at the end of a tick. */
-static void
-at_every_hand(const shape_t *shape,
-              void (*test)(core_t *core, const shape_t *shape, uint64_t now_ms))
-{
+static void at_every_hand(const shape_t *shape,
+                          void (*test)(core_t *core, const shape_t *shape,
+                                       uint64_t now_ms)) {
   uint64_t phases[] = {0, shape->tick_ms - 1};
   uint64_t hand, hands = 2 * shape->slots + 1;
   size_t phase, phase_count = shape->tick_ms == 1 ? 1 : 2;
@@ -34,17 +33,15 @@ at_every_hand(const shape_t *shape,
 
 /* The test of that name. */
 #define AT_EVERY_HAND(name, test)     \
-  START_TEST(name)                    \
-  {                                   \
+  START_TEST(name) {                  \
     at_every_hand(&shapes[_i], test); \
   }                                   \
   END_TEST
 
 /* ---- One entry ----------------------------------------------------------- */
 
-static void
-expire_alone(core_t *core, const shape_t *shape, uint64_t start_ms)
-{
+static void expire_alone(core_t *core, const shape_t *shape,
+                         uint64_t start_ms) {
   uint64_t delays[MAX_DELAYS], now_ms = start_ms;
   size_t i, count = boundary_delays(shape, ROUNDS, delays);
   uvwheel_entry_t entry;
@@ -74,9 +71,8 @@ AT_EVERY_HAND(an_entry_expires_exactly_at_the_first_tick_after_it_is_due,
 
 /* ---- Several entries ----------------------------------------------------- */
 
-static void
-expire_together(core_t *core, const shape_t *shape, uint64_t now_ms)
-{
+static void expire_together(core_t *core, const shape_t *shape,
+                            uint64_t now_ms) {
   item_t items[MAX_DELAYS];
   uint64_t delays[MAX_DELAYS], ticks[MAX_DELAYS];
   size_t i, j, count = boundary_delays(shape, ROUNDS, delays);
@@ -99,9 +95,7 @@ expire_together(core_t *core, const shape_t *shape, uint64_t now_ms)
 AT_EVERY_HAND(the_hand_wakes_once_for_each_tick_at_which_something_is_due,
               expire_together)
 
-static void
-expire_pairs(core_t *core, const shape_t *shape, uint64_t now_ms)
-{
+static void expire_pairs(core_t *core, const shape_t *shape, uint64_t now_ms) {
   item_t pair[2];
   uint64_t delays[MAX_DELAYS], round_ms = shape->tick_ms * shape->slots;
   size_t i, j, count = boundary_delays(shape, 3, delays);
@@ -126,8 +120,7 @@ AT_EVERY_HAND(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
               expire_pairs)
 
 /* P10 */
-START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain)
-{
+START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain) {
   uvwheel_entry_t distant, early;
   core_t core;
   uint64_t now_ms;
@@ -150,8 +143,7 @@ END_TEST
 
 /* P5. Around powers of two, and around the ticks before them. A wheel that is
  * empty in between must not remember an old time: RussellLuo/timingwheel#45. */
-START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached)
-{
+START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached) {
   bool is_empty = _i >= SHAPES;
   uvwheel_entry_t never, never_too, entry;
   core_t core;
@@ -183,8 +175,7 @@ END_TEST
 /* ---- Postponing ---------------------------------------------------------- */
 
 /* The store is all that postpone() does; the hand does the rest. */
-START_TEST(postponing_is_one_store)
-{
+START_TEST(postponing_is_one_store) {
   uvwheel_entry_t entry;
   core_t core;
 
@@ -208,9 +199,7 @@ END_TEST
 
 /* Spends a budget at now_ms. Returns how many entries expired, marking them
  * as seen. */
-static unsigned
-turn(core_t *core, uint64_t now_ms, uint64_t budget)
-{
+static unsigned turn(core_t *core, uint64_t now_ms, uint64_t budget) {
   uvwheel_entry_t *entry;
   unsigned expired = 0;
 
@@ -226,8 +215,7 @@ turn(core_t *core, uint64_t now_ms, uint64_t budget)
 static const uint64_t budgets[] = {1, 2, 7, 8, 9, 100, 255, 256, 257, 599};
 
 /* P8 */
-START_TEST(a_budget_bounds_what_one_turn_hands_out)
-{
+START_TEST(a_budget_bounds_what_one_turn_hands_out) {
   const shape_t shape = {TICK_MS, SLOTS, slot_kinds[_i % SLOT_KINDS].flags};
   uint64_t budget = budgets[_i / SLOT_KINDS];
   static item_t items[MANY];
@@ -257,8 +245,7 @@ START_TEST(a_budget_bounds_what_one_turn_hands_out)
 END_TEST
 
 /* P8. Postponed ones take from it, too, whether they were found due or not. */
-START_TEST(a_budget_bounds_what_one_turn_moves)
-{
+START_TEST(a_budget_bounds_what_one_turn_moves) {
   static item_t items[MANY];
   core_t core;
   unsigned i;
@@ -278,8 +265,7 @@ END_TEST
 /* P1. What is due at the time of a tick expires at the next one, wherever the
  * wheel comes to know of it: at the look, after it was found due, and when it
  * was drawn. */
-START_TEST(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one)
-{
+START_TEST(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one) {
   item_t items[3];
   core_t core;
 
@@ -305,8 +291,7 @@ END_TEST
 /* ---- Order --------------------------------------------------------------- */
 
 /* P4. Of later rounds as well, beside a draw and a pass that is going on. */
-START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
-{
+START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion) {
   static item_t items[MANY], later[4];
   core_t core;
   size_t i;
@@ -331,8 +316,7 @@ START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion)
 END_TEST
 
 /* P4. In the one slot there is. */
-START_TEST(a_fifo_entry_that_waits_for_the_next_tick_keeps_its_place)
-{
+START_TEST(a_fifo_entry_that_waits_for_the_next_tick_keeps_its_place) {
   item_t items[3];
   core_t core;
 
@@ -349,17 +333,14 @@ START_TEST(a_fifo_entry_that_waits_for_the_next_tick_keeps_its_place)
 }
 END_TEST
 
-static void
-visit(core_t *core, unsigned count)
-{
+static void visit(core_t *core, unsigned count) {
   for (; count > 0; count--)
     ck_assert_ptr_nonnull(walk_next(core));
 }
 
 /* P4. A draw is under way when a walk begins, which is left for another one;
  * meanwhile others are inserted. */
-START_TEST(fifo_entries_keep_their_order_in_walks)
-{
+START_TEST(fifo_entries_keep_their_order_in_walks) {
   static item_t items[MANY];
   core_t core;
   unsigned i, half = MANY / 2;
@@ -385,8 +366,7 @@ END_TEST
 
 /* ---- Making a wheel ------------------------------------------------------ */
 
-START_TEST(the_largest_tick_and_the_most_slots_work)
-{
+START_TEST(the_largest_tick_and_the_most_slots_work) {
   const shape_t shape = {UVWHEEL_MAX_TICK_MS, UVWHEEL_MAX_SLOTS, UVWHEEL_FIFO};
   const uint64_t day_ms = UVWHEEL_MAX_TICK_MS;
   uvwheel_entry_t entry;
@@ -404,9 +384,7 @@ START_TEST(the_largest_tick_and_the_most_slots_work)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       EACH(an_entry_expires_exactly_at_the_first_tick_after_it_is_due, shapes),
       EACH(the_hand_wakes_once_for_each_tick_at_which_something_is_due, shapes),

@@ -17,22 +17,16 @@ static core_t core;
 static item_t crowd[CROWD];
 static int life; /* the row of the table */
 
-static void
-open_crowd(uint32_t flags)
-{
+static void open_crowd(uint32_t flags) {
   open_core(&core, &(shape_t){TICK_MS, SLOTS, flags});
   memset(crowd, 0, sizeof crowd);
 }
 
-static uint64_t
-lanes_in_use(const slot_t *slot)
-{
+static uint64_t lanes_in_use(const slot_t *slot) {
   return (slot->lanes_used - offsetof(slot_t, lanes)) / sizeof *slot->lanes;
 }
 
-static uint64_t
-longest_of(const uvwheel_link_t *lanes, uint64_t count)
-{
+static uint64_t longest_of(const uvwheel_link_t *lanes, uint64_t count) {
   uint64_t longest = 0, length, i;
   const uvwheel_link_t *link;
 
@@ -45,16 +39,13 @@ longest_of(const uvwheel_link_t *lanes, uint64_t count)
   return longest;
 }
 
-static uint64_t
-longest_lane(const slot_t *slot)
-{
+static uint64_t longest_lane(const slot_t *slot) {
   return slot->next_pass != 0 ? longest_of(slot->lanes, lanes_in_use(slot)) : 0;
 }
 
 /* Lanes that are not used are not in memory. Those that are used are as long as
  * each other. */
-START_TEST(few_entries_use_few_lanes_and_many_use_all)
-{
+START_TEST(few_entries_use_few_lanes_and_many_use_all) {
   unsigned i;
 
   open_crowd(0);
@@ -94,17 +85,13 @@ static const struct {
     {"drawn", 0, 3 * ROUND_MS, 0, 5},
 };
 
-static void
-start_again(uvwheel_entry_t *entry, uint64_t now_ms)
-{
+static void start_again(uvwheel_entry_t *entry, uint64_t now_ms) {
   uint64_t late_ms = ((item_t *)entry)->index % 7 == 0 ? TICK_MS : 0;
 
   (void)put(&core, entry, now_ms + lives[life].timeout_ms - 1 + late_ms);
 }
 
-static void
-live_a_tick(uint64_t now_ms)
-{
+static void live_a_tick(uint64_t now_ms) {
   uint64_t budget = UINT64_MAX;
   uvwheel_entry_t *entry;
   unsigned i;
@@ -123,9 +110,7 @@ live_a_tick(uint64_t now_ms)
 }
 
 /* Returns how many entries were looked at for each 100 that were inserted. */
-static uint64_t
-live(uint64_t *now_ms, uint64_t rounds)
-{
+static uint64_t live(uint64_t *now_ms, uint64_t rounds) {
   uint64_t examined = core.stats.examined, started = core.stats.started;
   uint64_t end_ms = *now_ms + rounds * ROUND_MS;
 
@@ -136,9 +121,7 @@ live(uint64_t *now_ms, uint64_t rounds)
          (core.stats.started - started);
 }
 
-static uint64_t
-longest_of_all(void)
-{
+static uint64_t longest_of_all(void) {
   uint64_t longest = 0, slot;
 
   for (slot = 0; slot < SLOTS; slot++)
@@ -147,8 +130,7 @@ longest_of_all(void)
 }
 
 /* P10. Scenario 32. */
-START_TEST(a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first)
-{
+START_TEST(a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first) {
   uint64_t now_ms = 0, looked, longest;
   unsigned i;
 
@@ -170,8 +152,7 @@ END_TEST
 
 /* P10. cats-effect#1731. An entry is looked at once in each round that it waits
  * for, no more. */
-START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
-{
+START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each) {
   uvwheel_entry_t early;
   uint64_t round;
   unsigned i;
@@ -191,8 +172,7 @@ START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each)
 END_TEST
 
 /* P8. A burst of overdue repeats, for one. */
-START_TEST(what_is_inserted_for_the_tick_of_the_pass_is_looked_at_once)
-{
+START_TEST(what_is_inserted_for_the_tick_of_the_pass_is_looked_at_once) {
   unsigned i;
 
   open_crowd(slot_kinds[_i].flags);
@@ -211,9 +191,7 @@ END_TEST
 /* ---- Draws --------------------------------------------------------------- */
 
 /* Draws that take one entry each. */
-static void
-shed(unsigned count)
-{
+static void shed(unsigned count) {
   unsigned i;
 
   for (i = 0; i < count; i++) {
@@ -225,8 +203,7 @@ shed(unsigned count)
 
 /* P8. Scenario 53. In the order of their inserts, whatever is due later in the
  * same slot, and whatever is inserted there meanwhile. */
-START_TEST(a_fifo_slot_is_looked_at_in_parts_and_keeps_its_order)
-{
+START_TEST(a_fifo_slot_is_looked_at_in_parts_and_keeps_its_order) {
   unsigned expired = 0, i;
   const uvwheel_entry_t *entry;
 
@@ -250,8 +227,7 @@ START_TEST(a_fifo_slot_is_looked_at_in_parts_and_keeps_its_order)
 END_TEST
 
 /* P9, too: a slot that draws have emptied wakes nobody. */
-START_TEST(draws_of_one_look_at_one_and_leave_the_lanes_even)
-{
+START_TEST(draws_of_one_look_at_one_and_leave_the_lanes_even) {
   uvwheel_entry_t later;
   unsigned i;
 
@@ -271,8 +247,7 @@ END_TEST
 
 /* One in ten is due in this round: each draw goes on where the one before has
  * stopped, so that all are found in little more than one pass. */
-START_TEST(draws_beside_the_next_round_do_not_look_at_the_same_again)
-{
+START_TEST(draws_beside_the_next_round_do_not_look_at_the_same_again) {
   unsigned i;
 
   open_crowd(0);
@@ -287,8 +262,7 @@ START_TEST(draws_beside_the_next_round_do_not_look_at_the_same_again)
 END_TEST
 
 /* The last of its word, whose bound stays when an insert sets the hand back. */
-START_TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied)
-{
+START_TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied) {
   uvwheel_entry_t early, distant, farther, farthest;
 
   open_core(&core, &(shape_t){TICK_MS, 128, 0});
@@ -307,8 +281,7 @@ END_TEST
 /* ---- Walks --------------------------------------------------------------- */
 
 /* Those of one slot, and those of slots that use one lane each. */
-START_TEST(a_walk_takes_entries_from_lanes_that_are_even)
-{
+START_TEST(a_walk_takes_entries_from_lanes_that_are_even) {
   const bool one_slot = _i == 0;
   unsigned visited = 0, i;
 
@@ -332,8 +305,7 @@ END_TEST
 
 /* The most slots that a wheel can have, and what there is to find at the far
  * end of them. */
-START_TEST(the_next_tick_is_found_in_the_largest_wheel)
-{
+START_TEST(the_next_tick_is_found_in_the_largest_wheel) {
   static const uint64_t ticks[] = {1,    63,   64,      65,    4095, 4096,
                                    4097, 8191, 1 << 15, 65534, 65535};
   uvwheel_entry_t early, distant;
@@ -360,8 +332,7 @@ END_TEST
 
 /* P10. Scenario 44. A thousand slots have twenty each. The trap, as in the test
  * after this one, is laid after the first of the short one's turns. */
-START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute)
-{
+START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute) {
   const shape_t shape = {1, 16384, slot_kinds[_i].flags};
   static uvwheel_entry_t minutes[20000], early;
   uint64_t budget = UINT64_MAX, turn;
@@ -391,8 +362,7 @@ END_TEST
  * of this round, and the others have one that is more than a round away. After
  * the first search a trap is laid in the others: they want a look at the next
  * tick, which a search that looks at one of them reports. */
-START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at)
-{
+START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at) {
   uvwheel_entry_t early, next;
   uint64_t budget = UINT64_MAX;
   unsigned i;
@@ -416,9 +386,7 @@ START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(few_entries_use_few_lanes_and_many_use_all),
       EACH(a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first,

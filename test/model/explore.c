@@ -64,18 +64,14 @@ static unsigned move_count;
 
 typedef unsigned char snapshot_t[MAX_MEMORY_BYTES];
 
-void
-add_memory(void *memory, size_t size)
-{
+void add_memory(void *memory, size_t size) {
   require(memory_count < MAX_MEMORIES);
   memories[memory_count].at = memory;
   memories[memory_count].size = size;
   memory_count++;
 }
 
-void
-add_move(const char *name, make_t make, unsigned timer, uint64_t ms)
-{
+void add_move(const char *name, make_t make, unsigned timer, uint64_t ms) {
   require(move_count < MAX_MOVES);
   moves[move_count].name = name;
   moves[move_count].make = make;
@@ -85,9 +81,7 @@ add_move(const char *name, make_t make, unsigned timer, uint64_t ms)
 }
 
 /* Everything lies where it lay, so that pointers are right again. */
-static void
-save(snapshot_t snapshot)
-{
+static void save(snapshot_t snapshot) {
   size_t used = 0;
   unsigned i;
 
@@ -98,9 +92,7 @@ save(snapshot_t snapshot)
   }
 }
 
-static void
-restore(const snapshot_t snapshot)
-{
+static void restore(const snapshot_t snapshot) {
   size_t used = 0;
   unsigned i;
 
@@ -126,9 +118,7 @@ static uint32_t room; /* for that many states, a power of two */
  * of the libraries keep 30 bytes and more for what are 8 here. */
 static uint32_t *places;
 
-static uint32_t *
-place_of(uint64_t key)
-{
+static uint32_t *place_of(uint64_t key) {
   uint32_t mask = 2 * room - 1, place = (uint32_t)(key >> 32) & mask;
 
   while (places[place] != NOWHERE && states[places[place]].key != key)
@@ -136,9 +126,7 @@ place_of(uint64_t key)
   return &places[place];
 }
 
-static void
-make_room(uint32_t wanted)
-{
+static void make_room(uint32_t wanted) {
   uint32_t i;
 
   room = wanted;
@@ -152,9 +140,7 @@ make_room(uint32_t wanted)
 }
 
 /* Keeps the state, if it is a new one. Returns it, or the one that it is. */
-static uint32_t
-keep(uint64_t key, uint32_t from, uint32_t move)
-{
+static uint32_t keep(uint64_t key, uint32_t from, uint32_t move) {
   uint32_t *place = place_of(key);
 
   if (*place != NOWHERE)
@@ -177,17 +163,13 @@ static uint32_t way[DEEPEST + 2];
 static unsigned way_length;
 
 /* Makes a move after the first moves of the way. */
-static bool
-make_after(unsigned length, uint32_t move)
-{
+static bool make_after(unsigned length, uint32_t move) {
   way[length] = move;
   way_length = length + 1;
   return moves[move].make(moves[move].timer, moves[move].ms);
 }
 
-static void
-set_way_to(uint32_t state)
-{
+static void set_way_to(uint32_t state) {
   unsigned i;
 
   way_length = 0;
@@ -198,9 +180,7 @@ set_way_to(uint32_t state)
     way[--i] = states[state].move;
 }
 
-static void
-tell_world(FILE *stream)
-{
+static void tell_world(FILE *stream) {
   fprintf(stream, "%-7s %u timers, %" PRIu32 " slot%s of %" PRIu64 " ms%s",
           world->layer->name, world->timers, world->shape.slots,
           world->shape.slots > 1 ? "s" : "", world->shape.tick_ms,
@@ -209,9 +189,7 @@ tell_world(FILE *stream)
     fprintf(stream, ", variant %u", world->variant);
 }
 
-static void
-tell_move(const move_t *move)
-{
+static void tell_move(const move_t *move) {
   fprintf(stderr, "  %s", move->name);
   if (move->ms == MOST)
     fprintf(stderr, "(%u, most)\n", move->timer);
@@ -220,9 +198,7 @@ tell_move(const move_t *move)
 }
 
 /* How what went wrong came about. */
-static void
-tell_way(void)
-{
+static void tell_way(void) {
   unsigned i;
 
   if (world == NULL)
@@ -234,9 +210,7 @@ tell_way(void)
 }
 
 /* The same moves lead to the same state. */
-static void
-go_to(uint32_t state, const snapshot_t begin)
-{
+static void go_to(uint32_t state, const snapshot_t begin) {
   unsigned length, i;
 
   set_way_to(state);
@@ -249,9 +223,7 @@ go_to(uint32_t state, const snapshot_t begin)
 }
 
 /* All that the moves lead to, whichever of the timers has which number. */
-static uint64_t
-sum_up(const snapshot_t here)
-{
+static uint64_t sum_up(const snapshot_t here) {
   unsigned length = way_length;
   uint64_t sum = 0;
   uint32_t i;
@@ -267,9 +239,7 @@ sum_up(const snapshot_t here)
 
 /* The world, to which another way leads than to the state of the same key, goes
  * on as that state does. */
-static void
-expect_same(uint32_t state, const snapshot_t begin)
-{
+static void expect_same(uint32_t state, const snapshot_t begin) {
   static snapshot_t here;
   static uint32_t way_here[LENGTH(way)];
   unsigned length = way_length;
@@ -292,9 +262,8 @@ expect_same(uint32_t state, const snapshot_t begin)
 }
 
 /* Makes all moves. Returns how many were possible. */
-static uint64_t
-go_on(uint32_t from, const snapshot_t here, const snapshot_t begin)
-{
+static uint64_t go_on(uint32_t from, const snapshot_t here,
+                      const snapshot_t begin) {
   static uint64_t made_in_all;
   uint64_t before = made_in_all;
   unsigned length = way_length;
@@ -320,16 +289,12 @@ typedef struct found_s {
   bool complete;  /* and there is nothing new in longer ones    */
 } found_t;
 
-static bool
-is_enough(const limits_t *limits, uint64_t depth, time_t end)
-{
+static bool is_enough(const limits_t *limits, uint64_t depth, time_t end) {
   return depth >= limits->depth || state_count >= limits->states ||
          (end != 0 && time(NULL) >= end);
 }
 
-static void
-explore(const limits_t *limits, time_t end, found_t *found)
-{
+static void explore(const limits_t *limits, time_t end, found_t *found) {
   static snapshot_t begin, here;
   uint32_t level_end = 1, state;
 
@@ -355,9 +320,7 @@ explore(const limits_t *limits, time_t end, found_t *found)
 
 /* ---- The program --------------------------------------------------------- */
 
-static void
-tell_found(const found_t *found)
-{
+static void tell_found(const found_t *found) {
   printf("%10" PRIu64 " states %12" PRIu64 " transitions", found->states,
          found->transitions);
   if (found->complete)
@@ -369,9 +332,7 @@ tell_found(const found_t *found)
   fflush(stdout);
 }
 
-static void
-explore_all(const limits_t *limits)
-{
+static void explore_all(const limits_t *limits) {
   time_t begin = time(NULL);
   found_t found, sum = {0, 0, 0, false};
   unsigned not_played = 0, i;
@@ -402,15 +363,11 @@ explore_all(const limits_t *limits)
   printf("\n");
 }
 
-static bool
-parse_limit(const char *text, uint64_t *value)
-{
+static bool parse_limit(const char *text, uint64_t *value) {
   return parse_number(text, value) && *value > 0;
 }
 
-static bool
-parse_options(int argc, char **argv, limits_t *limits)
-{
+static bool parse_options(int argc, char **argv, limits_t *limits) {
   int i;
 
   for (i = 1; i + 1 < argc; i += 2)
@@ -424,9 +381,7 @@ parse_options(int argc, char **argv, limits_t *limits)
   return i == argc;
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   limits_t limits = {DEEPEST, MAX_STATES, 0};
 
   if (!parse_options(argc, argv, &limits)) {

@@ -65,9 +65,7 @@ void add_slots(const core_t *core);
 void add_move(const char *name, make_t make, unsigned timer, uint64_t ms);
 
 /* A key is mixed from values, whose order and number count. */
-static inline uint64_t
-mix(uint64_t key, uint64_t value)
-{
+static inline uint64_t mix(uint64_t key, uint64_t value) {
   key = key * UINT64_C(0xd6e8feb86659fd93) ^ value;
   key += UINT64_C(0x9e3779b97f4a7c15);
   key = (key ^ (key >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -80,9 +78,7 @@ uint64_t key_of_core(const core_t *core, uint64_t now_ms,
                      uint64_t (*key_of_entry)(const uvwheel_entry_t *entry));
 
 /* A time, or a tick, as it is seen from another one, if it will ever come. */
-static inline uint64_t
-seen_from(uint64_t now, uint64_t then)
-{
+static inline uint64_t seen_from(uint64_t now, uint64_t then) {
   return then < MOST / 2 ? then - now : MOST;
 }
 

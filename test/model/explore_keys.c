@@ -5,9 +5,7 @@
 
 #include "explore.h"
 
-void
-add_slots(const core_t *core)
-{
+void add_slots(const core_t *core) {
   const char *end = (const char *)(core->soonest + core->slot_mask / 64 + 1);
 
   add_memory(core->slots, (size_t)(end - (const char *)core->slots));
@@ -16,10 +14,8 @@ add_slots(const core_t *core)
 typedef uint64_t (*key_of_entry_t)(const uvwheel_entry_t *entry);
 
 /* The entries in their places. */
-static uint64_t
-key_of_list(const uvwheel_link_t *head, uint64_t now_ms,
-            key_of_entry_t key_of_entry)
-{
+static uint64_t key_of_list(const uvwheel_link_t *head, uint64_t now_ms,
+                            key_of_entry_t key_of_entry) {
   uvwheel_link_t *link;
   uint64_t key = 1;
 
@@ -30,10 +26,8 @@ key_of_list(const uvwheel_link_t *head, uint64_t now_ms,
   return key;
 }
 
-static uint64_t
-key_of_slot(const core_t *core, uint64_t number, uint64_t now_ms,
-            key_of_entry_t key_of_entry)
-{
+static uint64_t key_of_slot(const core_t *core, uint64_t number,
+                            uint64_t now_ms, key_of_entry_t key_of_entry) {
   const slot_t *slot = &core->slots[number];
   const char *end = (const char *)slot + slot->lanes_used;
   const uvwheel_link_t *lane;
@@ -49,9 +43,8 @@ key_of_slot(const core_t *core, uint64_t number, uint64_t now_ms,
   return key;
 }
 
-static uint64_t
-key_of_pass(const core_t *core, uint64_t now_ms, key_of_entry_t key_of_entry)
-{
+static uint64_t key_of_pass(const core_t *core, uint64_t now_ms,
+                            key_of_entry_t key_of_entry) {
   uint64_t key = mix(1, seen_from(now_ms / core->tick_ms, core->hand)), i;
 
   if (core->pass_lanes == 0)
@@ -63,9 +56,8 @@ key_of_pass(const core_t *core, uint64_t now_ms, key_of_entry_t key_of_entry)
   return key;
 }
 
-uint64_t
-key_of_core(const core_t *core, uint64_t now_ms, key_of_entry_t key_of_entry)
-{
+uint64_t key_of_core(const core_t *core, uint64_t now_ms,
+                     key_of_entry_t key_of_entry) {
   uint64_t now_tick = now_ms / core->tick_ms, slots = core->slot_mask + 1, i;
   uint64_t key = mix(0, now_ms % (slots * core->tick_ms));
 
@@ -84,9 +76,7 @@ key_of_core(const core_t *core, uint64_t now_ms, key_of_entry_t key_of_entry)
 }
 
 /* Places in a queue are compared, and with nothing but each other. */
-uint64_t
-key_of_timer(const model_t *model, unsigned index)
-{
+uint64_t key_of_timer(const model_t *model, unsigned index) {
   const model_timer_t *timer = &model->timers[index];
   uint64_t place = 1;
   unsigned i;

@@ -6,9 +6,7 @@
 
 #include "core_support.h"
 
-uint64_t
-model_tick_ms(const model_t *model, uint64_t due_ms)
-{
+uint64_t model_tick_ms(const model_t *model, uint64_t due_ms) {
   uint64_t tick_ms;
 
   if (due_ms >= CLOCK_END_MS)
@@ -17,9 +15,7 @@ model_tick_ms(const model_t *model, uint64_t due_ms)
   return tick_ms < CLOCK_END_MS ? tick_ms : UINT64_MAX;
 }
 
-uint64_t
-model_earliest_ms(const model_t *model)
-{
+uint64_t model_earliest_ms(const model_t *model) {
   uint64_t earliest_ms = UINT64_MAX;
   unsigned i;
 
@@ -33,9 +29,7 @@ model_earliest_ms(const model_t *model)
 
 /* ---- Ticks --------------------------------------------------------------- */
 
-bool
-model_has_tick(const model_t *model, uint64_t from_ms, uint64_t to_ms)
-{
+bool model_has_tick(const model_t *model, uint64_t from_ms, uint64_t to_ms) {
   unsigned i;
 
   if (model->ticks > MODEL_TICKS)
@@ -46,9 +40,7 @@ model_has_tick(const model_t *model, uint64_t from_ms, uint64_t to_ms)
   return false;
 }
 
-void
-model_remember_tick(model_t *model, uint64_t due_ms)
-{
+void model_remember_tick(model_t *model, uint64_t due_ms) {
   uint64_t tick_ms = model_tick_ms(model, due_ms);
 
   if (tick_ms == UINT64_MAX || model_has_tick(model, tick_ms, tick_ms))
@@ -58,9 +50,7 @@ model_remember_tick(model_t *model, uint64_t due_ms)
   model->ticks++;
 }
 
-void
-model_forget_ticks(model_t *model, uint64_t by_ms)
-{
+void model_forget_ticks(model_t *model, uint64_t by_ms) {
   unsigned kept = 0, i;
 
   if (model->ticks > MODEL_TICKS)
@@ -74,16 +64,12 @@ model_forget_ticks(model_t *model, uint64_t by_ms)
 /* ---- Timers -------------------------------------------------------------- */
 
 /* Whoever moves a drawn timer takes it away from the draw. */
-static void
-excuse_from_draw(model_t *model, unsigned index)
-{
+static void excuse_from_draw(model_t *model, unsigned index) {
   model->disturbed += model->timers[index].draw != KEPT;
   model->timers[index].draw = KEPT;
 }
 
-void
-model_put(model_t *model, unsigned index, uint64_t due_ms)
-{
+void model_put(model_t *model, unsigned index, uint64_t due_ms) {
   model_timer_t *timer = &model->timers[index];
 
   model->count += !timer->active;
@@ -95,9 +81,7 @@ model_put(model_t *model, unsigned index, uint64_t due_ms)
   model_remember_tick(model, due_ms);
 }
 
-void
-model_postpone(model_t *model, unsigned index, uint64_t due_ms)
-{
+void model_postpone(model_t *model, unsigned index, uint64_t due_ms) {
   require(due_ms >= model->timers[index].due_ms);
   model->disturbed += model->timers[index].draw != KEPT;
   model->timers[index].due_ms = due_ms;
@@ -105,9 +89,7 @@ model_postpone(model_t *model, unsigned index, uint64_t due_ms)
   model_remember_tick(model, due_ms);
 }
 
-void
-model_remove(model_t *model, unsigned index)
-{
+void model_remove(model_t *model, unsigned index) {
   require(model->timers[index].active);
   model->timers[index].active = false;
   model->timers[index].must_visit = false;
@@ -117,10 +99,8 @@ model_remove(model_t *model, unsigned index)
   excuse_from_draw(model, index);
 }
 
-static void
-expect_not_before(const model_t *model, const model_timer_t *timer,
-                  const model_timer_t *other)
-{
+static void expect_not_before(const model_t *model, const model_timer_t *timer,
+                              const model_timer_t *other) {
   uint64_t tick_ms = model_tick_ms(model, timer->due_ms);
   uint64_t other_ms = model_tick_ms(model, other->due_ms);
 
@@ -129,9 +109,7 @@ expect_not_before(const model_t *model, const model_timer_t *timer,
     require(other->place > timer->place);
 }
 
-void
-model_expire(model_t *model, unsigned index, uint64_t now_ms)
-{
+void model_expire(model_t *model, unsigned index, uint64_t now_ms) {
   const model_timer_t *timer = &model->timers[index];
   unsigned i;
 
@@ -144,9 +122,7 @@ model_expire(model_t *model, unsigned index, uint64_t now_ms)
 
 /* ---- Draws --------------------------------------------------------------- */
 
-static int
-compare_times(const void *left, const void *right)
-{
+static int compare_times(const void *left, const void *right) {
   uint64_t left_ms = *(const uint64_t *)left;
   uint64_t right_ms = *(const uint64_t *)right;
 
@@ -154,9 +130,7 @@ compare_times(const void *left, const void *right)
 }
 
 /* The ticks of all timers that come to theirs, in order. */
-static unsigned
-sort_ticks(const model_t *model, uint64_t *ticks_ms)
-{
+static unsigned sort_ticks(const model_t *model, uint64_t *ticks_ms) {
   unsigned count = 0, i;
 
   for (i = 0; i < model->capacity; i++) {
@@ -168,9 +142,7 @@ sort_ticks(const model_t *model, uint64_t *ticks_ms)
   return count;
 }
 
-uint64_t
-model_draw(model_t *model, uint64_t count)
-{
+uint64_t model_draw(model_t *model, uint64_t count) {
   uint64_t ticks_ms[MODEL_TIMERS];
   unsigned known = sort_ticks(model, ticks_ms), i;
 
@@ -190,9 +162,7 @@ model_draw(model_t *model, uint64_t count)
   return model->drawn;
 }
 
-void
-model_take_drawn(model_t *model, unsigned index)
-{
+void model_take_drawn(model_t *model, unsigned index) {
   model_timer_t *timer = &model->timers[index];
   unsigned i;
 
@@ -206,9 +176,7 @@ model_take_drawn(model_t *model, unsigned index)
       expect_not_before(model, timer, &model->timers[i]);
 }
 
-void
-model_end_draw(model_t *model, bool broken_off)
-{
+void model_end_draw(model_t *model, bool broken_off) {
   unsigned i;
 
   require(model->taken <= model->drawn);
@@ -225,9 +193,7 @@ model_end_draw(model_t *model, bool broken_off)
 /* ---- Walks --------------------------------------------------------------- */
 
 /* A walk ends a draw. */
-void
-model_walk_begin(model_t *model)
-{
+void model_walk_begin(model_t *model) {
   unsigned i;
 
   require(!model->walking);
@@ -240,17 +206,13 @@ model_walk_begin(model_t *model)
   }
 }
 
-void
-model_walk_visit(model_t *model, unsigned index)
-{
+void model_walk_visit(model_t *model, unsigned index) {
   require(model->walking);
   require(model->timers[index].active);
   model->timers[index].visits++;
 }
 
-void
-model_walk_end(model_t *model)
-{
+void model_walk_end(model_t *model) {
   unsigned i;
 
   model->walking = false;

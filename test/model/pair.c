@@ -2,17 +2,13 @@
 
 #include "pair.h"
 
-void
-pair_open(pair_t *pair, const shape_t *shape)
-{
+void pair_open(pair_t *pair, const shape_t *shape) {
   open_core(&pair->core, shape);
   pair->model.tick_ms = shape->tick_ms;
   pair->model.fifo = shape->flags == UVWHEEL_FIFO;
 }
 
-void
-pair_close(pair_t *pair)
-{
+void pair_close(pair_t *pair) {
   require(pair->model.count == 0);
   close_core(&pair->core);
 }
@@ -21,9 +17,7 @@ pair_close(pair_t *pair)
 
 /* The wheel wakes up for a tick at which something is due, or was when the
  * wheel last looked: not too late, and not too early. */
-static void
-verify_next(const pair_t *pair)
-{
+static void verify_next(const pair_t *pair) {
   uint64_t next_ms = uvwheel__core_next_ms(&pair->core);
 
   require(next_ms <= model_earliest_ms(&pair->model) || pair->model.walking);
@@ -34,9 +28,7 @@ verify_next(const pair_t *pair)
 
 /* Each slot counts its entries. In the middle of a pass or a draw there are
  * others. */
-static void
-verify_slot_counts(const pair_t *pair)
-{
+static void verify_slot_counts(const pair_t *pair) {
   const core_t *core = &pair->core;
   uint64_t slot, count = 0;
 
@@ -46,9 +38,7 @@ verify_slot_counts(const pair_t *pair)
   require(count == core->active || core->pass_lanes > 0 || pair->model.drawing);
 }
 
-void
-pair_verify(const pair_t *pair)
-{
+void pair_verify(const pair_t *pair) {
   unsigned i;
 
   verify(&pair->core);
@@ -68,18 +58,14 @@ pair_verify(const pair_t *pair)
 
 /* ---- Operations ---------------------------------------------------------- */
 
-void
-pair_insert(pair_t *pair, unsigned index, uint64_t due_ms)
-{
+void pair_insert(pair_t *pair, unsigned index, uint64_t due_ms) {
   if (pair->model.timers[index].active)
     pair_remove(pair, index);
   insert(&pair->core, &pair->items[index]->entry, due_ms);
   model_put(&pair->model, index, due_ms);
 }
 
-void
-pair_postpone(pair_t *pair, unsigned index, uint64_t due_ms)
-{
+void pair_postpone(pair_t *pair, unsigned index, uint64_t due_ms) {
   bool stays = due_ms >= pair->model.timers[index].due_ms;
 
   postpone(&pair->core, &pair->items[index]->entry, due_ms);
@@ -89,16 +75,12 @@ pair_postpone(pair_t *pair, unsigned index, uint64_t due_ms)
     model_put(&pair->model, index, due_ms);
 }
 
-void
-pair_remove(pair_t *pair, unsigned index)
-{
+void pair_remove(pair_t *pair, unsigned index) {
   remove_entry(&pair->core, &pair->items[index]->entry);
   model_remove(&pair->model, index);
 }
 
-item_t *
-pair_expire(pair_t *pair, uint64_t now_ms, uint64_t *budget)
-{
+item_t *pair_expire(pair_t *pair, uint64_t now_ms, uint64_t *budget) {
   item_t *item = (item_t *)expire_within(&pair->core, now_ms, budget);
 
   if (item != NULL) {
@@ -111,18 +93,14 @@ pair_expire(pair_t *pair, uint64_t now_ms, uint64_t *budget)
   return item;
 }
 
-void
-pair_draw(pair_t *pair, uint64_t count)
-{
+void pair_draw(pair_t *pair, uint64_t count) {
   uint64_t expected = model_draw(&pair->model, count);
 
   require(draw(&pair->core, count) == expected);
   pair_verify(pair);
 }
 
-item_t *
-pair_take_drawn(pair_t *pair)
-{
+item_t *pair_take_drawn(pair_t *pair) {
   item_t *item = (item_t *)take_drawn(&pair->core);
 
   if (item != NULL) {
@@ -136,9 +114,7 @@ pair_take_drawn(pair_t *pair)
   return item;
 }
 
-void
-pair_walk(pair_t *pair, void (*step)(pair_t *pair, item_t *item))
-{
+void pair_walk(pair_t *pair, void (*step)(pair_t *pair, item_t *item)) {
   item_t *item;
 
   model_walk_begin(&pair->model);

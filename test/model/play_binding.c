@@ -18,16 +18,12 @@ binding_game_t game;
 
 static void operate(void);
 
-void
-operate_inside(void)
-{
+void operate_inside(void) {
   while (game.depth < DEEPEST && pick(&game.bytes, 3) == 1)
     operate();
 }
 
-uint64_t
-take_delay(void)
-{
+uint64_t take_delay(void) {
   uint64_t delay_ms =
       take_delay_ms(&game.bytes, game.model.tick_ms, game.options.slots);
 
@@ -36,9 +32,7 @@ take_delay(void)
 
 /* ---- Callbacks ----------------------------------------------------------- */
 
-static void
-on_closed(uvwheel_t *wheel)
-{
+static void on_closed(uvwheel_t *wheel) {
   require(wheel == game.wheel && game.state == CLOSING);
   verify_no_posts();
   memset(&game.mail, 0, sizeof game.mail);
@@ -47,18 +41,14 @@ on_closed(uvwheel_t *wheel)
   free(wheel);
 }
 
-static void
-on_visit(uvwheel_timer_t *timer, void *arg)
-{
+static void on_visit(uvwheel_timer_t *timer, void *arg) {
   require(arg == &game && (game.state == OPEN || game.state == FOREIGN));
   verify_game();
   model_walk_visit(&game.model, ((holder_t *)timer)->index);
   operate_inside();
 }
 
-static void
-on_stopper(uv_timer_t *timer)
-{
+static void on_stopper(uv_timer_t *timer) {
   uv_stop(timer->loop);
 }
 
@@ -66,9 +56,7 @@ on_stopper(uv_timer_t *timer)
 
 /* Inside a callback no more than libuv, whose clock stands still meanwhile, can
  * sleep too long in one poll. */
-static uint64_t
-take_step_ms(void)
-{
+static uint64_t take_step_ms(void) {
   uint64_t step_ms = take_delay();
   uint64_t longest_ms = game.in_run ? INT32_MAX / 2 : LONGEST_MS;
 
@@ -77,9 +65,7 @@ take_step_ms(void)
 
 /* The loop sees it when it runs or updates its time. Inside a callback it makes
  * the loop, which sleeps from the time that it cached, late for all timers. */
-static void
-advance_ns(uint64_t step_ns)
-{
+static void advance_ns(uint64_t step_ns) {
   unsigned i;
 
   virtual_time_advance_ns(step_ns);
@@ -91,9 +77,7 @@ advance_ns(uint64_t step_ns)
       game.timers[i].punctual = false;
 }
 
-void
-advance(void)
-{
+void advance(void) {
   uint64_t step_ms = take_step_ms();
 
   if (clock_ms() + step_ms < LATEST_MS)
@@ -102,9 +86,7 @@ advance(void)
 
 /* The loop sees it at once: libuv itself sleeps too long otherwise. Its timers,
  * that of the wheel among them, stay armed for the time that was before. */
-void
-step_back(void)
-{
+void step_back(void) {
   uint64_t step_ms = take_step_ms();
   unsigned i;
 
@@ -118,38 +100,28 @@ step_back(void)
     game.timers[i].punctual = false;
 }
 
-void
-update_time(void)
-{
+void update_time(void) {
   uv_update_time(&game.loop);
 }
 
 /* What a callback that is slow takes: as long as turns may, more or less. */
-void
-be_slow(void)
-{
+void be_slow(void) {
   advance_ns((uint64_t)pick(&game.bytes, 64) * 250000);
 }
 
 /* Inside callbacks and walks no loop runs. */
-static bool
-is_inside(void)
-{
+static bool is_inside(void) {
   return game.in_run || game.model.walking || game.model.drawing;
 }
 
 /* What takes from the budgets of turns. */
-static uint64_t
-count_used(const uvwheel_stats_t *stats)
-{
+static uint64_t count_used(const uvwheel_stats_t *stats) {
   return stats->fired + stats->examined + stats->rescheduled + stats->put_back;
 }
 
 /* The loop comes to a tick so late that it has stalled. (Nothing else is due,
  * and no request may stop the timer before.) */
-static bool
-is_late(void)
-{
+static bool is_late(void) {
   uint64_t earliest_ms = model_earliest_ms(&game.model);
 
   return game.state == OPEN && game.options.stall_ms != UINT32_MAX &&
@@ -158,9 +130,7 @@ is_late(void)
          add_saturated(earliest_ms, game.options.stall_ms) < clock_ms();
 }
 
-static void
-run(uv_run_mode mode)
-{
+static void run(uv_run_mode mode) {
   uvwheel_stats_t stats;
   uint64_t stalls = game.stalls.count;
   bool must_stall = is_late();
@@ -186,9 +156,7 @@ run(uv_run_mode mode)
  * turn's time, or a clock that steps back cuts it. (Its check may have used the
  * budget in the iteration before.) Returns whether nothing has kept the turns
  * from firing all that is due: a limit, a stall, or requests that wait. */
-static bool
-run_iteration(void)
-{
+static bool run_iteration(void) {
   uint64_t turn_ns = game.options.turn_ms * UINT64_C(1000000);
   uint64_t budget = game.options.turn_budget;
   uint64_t rewound_to_ms = game.rewound_to_ms;
@@ -212,9 +180,7 @@ run_iteration(void)
 }
 
 /* With libuv since 1.45 the poll that follows its timers is in the next one. */
-void
-run_turn(void)
-{
+void run_turn(void) {
   uint64_t began_ms, rewound_to_ms = game.rewound_to_ms;
 
   if (is_inside() || game.state != OPEN || is_rewound())
@@ -230,9 +196,7 @@ run_turn(void)
 }
 
 /* The process was frozen. */
-void
-stall(void)
-{
+void stall(void) {
   uint64_t stall_ms = game.options.stall_ms;
 
   if (is_inside() || stall_ms == UINT32_MAX ||
@@ -242,17 +206,13 @@ stall(void)
   run_turn();
 }
 
-void
-run_without_waiting(void)
-{
+void run_without_waiting(void) {
   run(UV_RUN_NOWAIT);
 }
 
 /* An idle mailbox would have it sleep for ever. UV_RUN_ONCE may still end
  * because nothing is left that keeps the loop alive. */
-static void
-run_no_longer(uv_run_mode mode, uint64_t delay_ms)
-{
+static void run_no_longer(uv_run_mode mode, uint64_t delay_ms) {
   uv_handle_t *stopper = (uv_handle_t *)&game.stopper;
 
   if (is_inside() || clock_ms() + delay_ms > LATEST_MS)
@@ -266,30 +226,22 @@ run_no_longer(uv_run_mode mode, uint64_t delay_ms)
   require(uv_timer_stop(&game.stopper) == 0);
 }
 
-void
-run_once(void)
-{
+void run_once(void) {
   run_no_longer(UV_RUN_ONCE, LONGEST_MS);
 }
 
-void
-run_for(void)
-{
+void run_for(void) {
   run_no_longer(UV_RUN_DEFAULT, take_step_ms());
 }
 
-void
-stop_loop(void)
-{
+void stop_loop(void) {
   if (game.in_run)
     uv_stop(&game.loop);
 }
 
 /* ---- Operations on the wheel --------------------------------------------- */
 
-static void
-forget_all(void)
-{
+static void forget_all(void) {
   unsigned i;
 
   for (i = 0; i < game.model.capacity; i++)
@@ -300,9 +252,7 @@ forget_all(void)
     }
 }
 
-void
-set_wheel_ref(void)
-{
+void set_wheel_ref(void) {
   if (game.state == GONE)
     return;
   game.unrefd = pick(&game.bytes, 2);
@@ -312,16 +262,12 @@ set_wheel_ref(void)
     uvwheel_ref(game.wheel);
 }
 
-static void
-never_visits(uvwheel_timer_t *timer, void *arg)
-{
+static void never_visits(uvwheel_timer_t *timer, void *arg) {
   require(timer == NULL && arg != NULL);
 }
 
 /* A walk inside a walk does nothing. */
-void
-walk(void)
-{
+void walk(void) {
   if (game.state == GONE)
     return;
   if (game.model.walking) {
@@ -333,9 +279,7 @@ walk(void)
   model_walk_end(&game.model);
 }
 
-static void
-close_wheel(void)
-{
+static void close_wheel(void) {
   if (game.state == GONE || game.state == CLOSING)
     return;
   forget_all();
@@ -345,9 +289,7 @@ close_wheel(void)
     uvwheel_close(game.wheel, NULL); /* ignored */
 }
 
-static void
-on_foreign_close(uv_handle_t *handle)
-{
+static void on_foreign_close(uv_handle_t *handle) {
   require(uvwheel_owns_handle(handle));
   game.foreign_closes--;
 }
@@ -358,9 +300,7 @@ typedef struct choice_s {
   bool rest;
 } choice_t;
 
-static void
-close_handle(uv_handle_t *handle, void *arg)
-{
+static void close_handle(uv_handle_t *handle, void *arg) {
   const choice_t *choice = arg;
   bool is_mailbox = handle->type == UV_ASYNC;
   bool has_callback = pick(&game.bytes, 2) || is_mailbox;
@@ -376,18 +316,14 @@ close_handle(uv_handle_t *handle, void *arg)
     game.state = FOREIGN;
 }
 
-static void
-close_foreign_handles(void)
-{
+static void close_foreign_handles(void) {
   choice_t choice = {.mailbox = pick(&game.bytes, 4) != 1,
                      .rest = pick(&game.bytes, 4) != 1};
 
   uv_walk(&game.loop, close_handle, &choice);
 }
 
-static void
-open_wheel(void)
-{
+static void open_wheel(void) {
   static const uint32_t slots[] = {1, 2, 3, 4, 8, 16, 64, 65, 512, 8192};
   static const uint32_t turns_ms[] = {1, 5, 100, UINT32_MAX};
   static const uint32_t stalls_ms[] = {1, 20, 250, 5000, UINT32_MAX};
@@ -419,9 +355,7 @@ open_wheel(void)
     open_mailbox();
 }
 
-void
-print(void)
-{
+void print(void) {
   FILE *nowhere;
 
   if (game.state == GONE)
@@ -433,9 +367,7 @@ print(void)
 }
 
 /* A wheel that has gone is followed by another one, with the same timers. */
-void
-open_again(void)
-{
+void open_again(void) {
   unsigned i;
 
   if (game.state != GONE)
@@ -447,9 +379,7 @@ open_again(void)
 }
 
 /* Closing ends what the other bytes could do, so it does not come often. */
-void
-end_wheel(void)
-{
+void end_wheel(void) {
   unsigned choice = pick(&game.bytes, 16);
 
   if (choice == 1)
@@ -470,9 +400,7 @@ typedef struct operation_s {
 
 static const operation_t operations[] = {OPERATIONS(ROW)};
 
-static void
-operate(void)
-{
+static void operate(void) {
   const operation_t *operation = operations;
   unsigned share = pick(&game.bytes, 0 OPERATIONS(ADD));
 
@@ -486,17 +414,13 @@ operate(void)
 
 /* The first poll adds libuv's own descriptors; until then uv_backend_timeout
  * does not tell. */
-static void
-poll_once(void)
-{
+static void poll_once(void) {
   require(uv_timer_start(&game.stopper, on_stopper, 1, 0) == 0);
   uv_run(&game.loop, UV_RUN_NOWAIT);
   require(uv_timer_stop(&game.stopper) == 0);
 }
 
-static void
-open_own_handles(void)
-{
+static void open_own_handles(void) {
   require(uv_timer_init(&game.loop, &game.stopper) == 0);
   require(uv_prepare_init(&game.loop, &game.before_poll) == 0);
   require(uv_prepare_start(&game.before_poll, on_before_poll) == 0);
@@ -506,17 +430,13 @@ open_own_handles(void)
   uv_unref((uv_handle_t *)&game.after_poll);
 }
 
-static void
-close_own_handles(void)
-{
+static void close_own_handles(void) {
   uv_close((uv_handle_t *)&game.stopper, NULL);
   uv_close((uv_handle_t *)&game.before_poll, NULL);
   uv_close((uv_handle_t *)&game.after_poll, NULL);
 }
 
-static void
-begin(const uint8_t *data, size_t size)
-{
+static void begin(const uint8_t *data, size_t size) {
   memset(&game, 0, sizeof game);
   game.state = GONE;
   game.bytes.next = data;
@@ -532,9 +452,7 @@ begin(const uint8_t *data, size_t size)
 }
 
 /* A wheel whose handles others closed can be closed after its loop, too. */
-static void
-end(void)
-{
+static void end(void) {
   unsigned i;
 
   if (game.state != FOREIGN || is_mailbox_open() || !game.closes_late)
@@ -548,9 +466,7 @@ end(void)
     free(game.timers[i].holder);
 }
 
-void
-play(const uint8_t *data, size_t size)
-{
+void play(const uint8_t *data, size_t size) {
   begin(data, size);
   verify_game();
   while (has_bytes(&game.bytes))

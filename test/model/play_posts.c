@@ -13,16 +13,12 @@
 
 /* ---- What the model knows ------------------------------------------------ */
 
-bool
-is_mailbox_open(void)
-{
+bool is_mailbox_open(void) {
   return game.mail.opened && !game.mail.closed &&
          (game.state == OPEN || game.state == FOREIGN);
 }
 
-void
-on_before_poll(uv_prepare_t *prepare)
-{
+void on_before_poll(uv_prepare_t *prepare) {
   mail_t *mail = &game.mail;
 
   (void)prepare;
@@ -38,9 +34,7 @@ on_before_poll(uv_prepare_t *prepare)
 
 /* All that had to be called back has been, unless the mailbox was closed or the
  * time was up. */
-void
-on_after_poll(uv_check_t *check)
-{
+void on_after_poll(uv_check_t *check) {
   (void)check;
   end_turn();
   if (is_mailbox_open() && game.mail.expected > 0)
@@ -48,9 +42,7 @@ on_after_poll(uv_check_t *check)
   verify_game();
 }
 
-void
-verify_no_posts(void)
-{
+void verify_no_posts(void) {
   require(game.mail.count == 0);
 }
 
@@ -60,9 +52,7 @@ static void on_posted(uvwheel_post_t *post, int status);
 
 /* Each is allocated, so that a use after free shows. One that is refused is as
  * it was. */
-static void
-queue(uvwheel_post_t *post)
-{
+static void queue(uvwheel_post_t *post) {
   uvwheel_post_t before = *post;
   int expected = !game.mail.opened       ? UV_EINVAL
                  : game.state == CLOSING ? UV_ECANCELED
@@ -78,9 +68,7 @@ queue(uvwheel_post_t *post)
 }
 
 /* The request that is called back is the oldest. */
-static void
-forget(const uvwheel_post_t *post)
-{
+static void forget(const uvwheel_post_t *post) {
   mail_t *mail = &game.mail;
 
   require(mail->count > 0 && mail->posts[0] == post);
@@ -88,9 +76,7 @@ forget(const uvwheel_post_t *post)
   memmove(mail->posts, mail->posts + 1, mail->count * sizeof *mail->posts);
 }
 
-static void
-on_posted(uvwheel_post_t *post, int status)
-{
+static void on_posted(uvwheel_post_t *post, int status) {
   forget(post);
   if (game.state == CLOSING) {
     require(status == UV_ECANCELED);
@@ -123,9 +109,7 @@ on_posted(uvwheel_post_t *post, int status)
 
 /* ---- Operations ---------------------------------------------------------- */
 
-void
-post(void)
-{
+void post(void) {
   uvwheel_post_t *request;
 
   if (game.state == GONE || game.mail.count == MAX_POSTS)
@@ -136,18 +120,14 @@ post(void)
   queue(request);
 }
 
-void
-post_many(void)
-{
+void post_many(void) {
   uint64_t count = 2 * take(&game.bytes, 1);
 
   while (count-- > 0)
     post();
 }
 
-void
-open_mailbox(void)
-{
+void open_mailbox(void) {
   int expected = game.state != OPEN ? UV_EINVAL
                  : game.mail.opened ? UV_EALREADY
                                     : 0;

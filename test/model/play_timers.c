@@ -31,9 +31,7 @@
 
 /* ---- What the model is told ---------------------------------------------- */
 
-static uint64_t
-cuts(void)
-{
+static uint64_t cuts(void) {
   uvwheel_stats_t stats;
 
   uvwheel_get_stats(game.wheel, &stats);
@@ -43,9 +41,8 @@ cuts(void)
 /* The timer is due anew, at the end of such a wait; in place if the wheel is to
  * leave it where it is. One that never fires is moved all the same, and a walk
  * may miss it then. */
-static void
-arm(unsigned index, uint64_t due_ms, uint64_t wait_ms, bool in_place)
-{
+static void arm(unsigned index, uint64_t due_ms, uint64_t wait_ms,
+                bool in_place) {
   armed_t *armed = &game.timers[index];
 
   if (in_place)
@@ -61,33 +58,25 @@ arm(unsigned index, uint64_t due_ms, uint64_t wait_ms, bool in_place)
       uv_now(&game.loop) == clock_ms() && !is_rewound() && due_ms >= now_ms();
 }
 
-static bool
-is_later(unsigned index, uint64_t due_ms)
-{
+static bool is_later(unsigned index, uint64_t due_ms) {
   const model_timer_t *timer = &game.model.timers[index];
 
   return timer->active && due_ms >= timer->due_ms;
 }
 
-static uint64_t
-due_after(uint64_t delay_ms)
-{
+static uint64_t due_after(uint64_t delay_ms) {
   return add_saturated(now_ms(), delay_ms);
 }
 
 /* A start or again of the timer; with UVWHEEL_FIFO it lines up anew. */
-static void
-restart(unsigned index, uint64_t delay_ms)
-{
+static void restart(unsigned index, uint64_t delay_ms) {
   uint64_t due_ms = due_after(delay_ms);
 
   arm(index, due_ms, delay_ms, is_later(index, due_ms) && !game.model.fifo);
 }
 
 /* What a start, or again, of the timer answers. */
-static int
-expected_of_start(unsigned index)
-{
+static int expected_of_start(unsigned index) {
   if (game.state != OPEN)
     return UV_EINVAL;
   if (!game.model.timers[index].active && game.options.max_timers != 0 &&
@@ -96,9 +85,7 @@ expected_of_start(unsigned index)
   return 0;
 }
 
-static int
-expect_start(unsigned index, uint64_t timeout, uint64_t repeat)
-{
+static int expect_start(unsigned index, uint64_t timeout, uint64_t repeat) {
   armed_t *armed = &game.timers[index];
   int expected = expected_of_start(index);
 
@@ -111,9 +98,7 @@ expect_start(unsigned index, uint64_t timeout, uint64_t repeat)
   return 0;
 }
 
-static int
-expect_refresh(unsigned index)
-{
+static int expect_refresh(unsigned index) {
   const armed_t *armed = &game.timers[index];
   uint64_t wait_ms = armed->repeat != 0 ? armed->repeat : armed->timeout;
   uint64_t due_ms = due_after(wait_ms);
@@ -124,9 +109,7 @@ expect_refresh(unsigned index)
   return 0;
 }
 
-static int
-expect_stop(unsigned index)
-{
+static int expect_stop(unsigned index) {
   if (game.model.timers[index].active) {
     model_remove(&game.model, index);
     game.stopped++;
@@ -135,9 +118,8 @@ expect_stop(unsigned index)
 }
 
 /* The first time of the beat after `due_ms` that is not before `end_ms`. */
-static uint64_t
-next_beat(const armed_t *armed, uint64_t due_ms, uint64_t end_ms)
-{
+static uint64_t next_beat(const armed_t *armed, uint64_t due_ms,
+                          uint64_t end_ms) {
   uint64_t beats = 1;
 
   if (end_ms > due_ms)
@@ -146,9 +128,7 @@ next_beat(const armed_t *armed, uint64_t due_ms, uint64_t end_ms)
 }
 
 /* The wheel may have chosen any of them. */
-static void
-remember_ticks(uint64_t from_ms, uint64_t to_ms)
-{
+static void remember_ticks(uint64_t from_ms, uint64_t to_ms) {
   for (; from_ms < to_ms && game.model.ticks <= MODEL_TICKS;
        from_ms += game.model.tick_ms)
     model_remember_tick(&game.model, from_ms);
@@ -156,9 +136,7 @@ remember_ticks(uint64_t from_ms, uint64_t to_ms)
 }
 
 /* A stall of before does not put the next time of a beat back. */
-static void
-arm_beat(unsigned index, uint64_t due_ms)
-{
+static void arm_beat(unsigned index, uint64_t due_ms) {
   arm(index, due_ms, game.timers[index].repeat, false);
   game.timers[index].is_put_back = must_put_back(index);
 }
@@ -167,9 +145,7 @@ arm_beat(unsigned index, uint64_t due_ms)
  * is not before the last tick of the turn. That tick is the timer's own one, or
  * a later one up to now; uvwheel_fire_soonest takes that of now. A wheel whose
  * choice cannot be seen, because it is past, has to arm the timer anew. */
-static void
-arm_after_skipping(unsigned index, uint64_t due_ms)
-{
+static void arm_after_skipping(unsigned index, uint64_t due_ms) {
   const armed_t *armed = &game.timers[index];
   uint64_t most_ms =
       next_beat(armed, due_ms, now_ms() - now_ms() % game.options.tick_ms);
@@ -192,9 +168,7 @@ arm_after_skipping(unsigned index, uint64_t due_ms)
 }
 
 /* A repeating timer that was due at a time fires now. */
-static void
-arm_again(unsigned index, uint64_t due_ms)
-{
+static void arm_again(unsigned index, uint64_t due_ms) {
   const armed_t *armed = &game.timers[index];
 
   if (armed->missed == UVWHEEL_MISSED_SKIP)
@@ -205,9 +179,7 @@ arm_again(unsigned index, uint64_t due_ms)
     arm_beat(index, add_saturated(due_ms, armed->repeat));
 }
 
-static void
-end_run(unsigned index)
-{
+static void end_run(unsigned index) {
   uv_stop(&game.loop);
   game.timers[index].missed = UVWHEEL_MISSED_DELAY;
   require(uvwheel_timer_set_missed(&game.timers[index].holder->timer,
@@ -215,9 +187,7 @@ end_run(unsigned index)
 }
 
 /* The timer's time has come. */
-static void
-fire_in_time(unsigned index)
-{
+static void fire_in_time(unsigned index) {
   const armed_t *armed = &game.timers[index];
   uint64_t due_ms = game.model.timers[index].due_ms;
 
@@ -232,9 +202,7 @@ fire_in_time(unsigned index)
   game.fired_in_run++;
 }
 
-static void
-fire_early(unsigned index)
-{
+static void fire_early(unsigned index) {
   unsigned ticks = game.model.ticks;
 
   model_take_drawn(&game.model, index);
@@ -243,9 +211,7 @@ fire_early(unsigned index)
 }
 
 /* What all timers are started with. */
-static void
-on_fire(uvwheel_timer_t *timer)
-{
+static void on_fire(uvwheel_timer_t *timer) {
   unsigned index = ((holder_t *)timer)->index;
   armed_t *armed = &game.timers[index];
   uint64_t due_ms;
@@ -269,9 +235,7 @@ on_fire(uvwheel_timer_t *timer)
 
 /* ---- Operations on timers ------------------------------------------------ */
 
-void
-init_timer(holder_t *holder)
-{
+void init_timer(holder_t *holder) {
   armed_t *armed = &game.timers[holder->index];
 
   memset(&holder->timer, 0xA5, sizeof holder->timer);
@@ -281,9 +245,7 @@ init_timer(holder_t *holder)
 }
 
 /* A timer that uvwheel_close has stopped has to be initialised again. */
-static void
-reopen_timer(holder_t *holder)
-{
+static void reopen_timer(holder_t *holder) {
   require(uvwheel_timer_start(&holder->timer, on_fire, 1, 1) == UV_EINVAL);
   require(uvwheel_timer_again(&holder->timer) == UV_EINVAL);
   require(uvwheel_timer_stop(&holder->timer) == 0);
@@ -292,9 +254,7 @@ reopen_timer(holder_t *holder)
 }
 
 /* The timer of an index that the bytes tell; NULL if there can be none. */
-static uvwheel_timer_t *
-pick_timer(unsigned *index)
-{
+static uvwheel_timer_t *pick_timer(unsigned *index) {
   holder_t *holder;
 
   *index = (unsigned)take(&game.bytes, 2) % game.model.capacity;
@@ -312,24 +272,18 @@ pick_timer(unsigned *index)
   return &holder->timer;
 }
 
-static uint64_t
-take_repeat(void)
-{
+static uint64_t take_repeat(void) {
   return pick(&game.bytes, 2) == 0 ? 0 : take_delay();
 }
 
-static void
-start_with(unsigned index, uint64_t timeout, uint64_t repeat)
-{
+static void start_with(unsigned index, uint64_t timeout, uint64_t repeat) {
   uvwheel_timer_t *timer = &game.timers[index].holder->timer;
 
   require(uvwheel_timer_start(timer, on_fire, timeout, repeat) ==
           expect_start(index, timeout, repeat));
 }
 
-void
-start(void)
-{
+void start(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
   uint64_t timeout;
@@ -341,9 +295,7 @@ start(void)
   require(uvwheel_timer_start(timer, NULL, 1, 1) == UV_EINVAL);
 }
 
-void
-start_many(void)
-{
+void start_many(void) {
   uint64_t timeout = take_delay(), repeat = take_repeat();
   unsigned i;
 
@@ -352,9 +304,7 @@ start_many(void)
       start_with(i, timeout, repeat);
 }
 
-void
-stop(void)
-{
+void stop(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
 
@@ -362,9 +312,7 @@ stop(void)
     require(uvwheel_timer_stop(timer) == expect_stop(index));
 }
 
-void
-stop_and_free(void)
-{
+void stop_and_free(void) {
   unsigned index = (unsigned)take(&game.bytes, 2) % game.model.capacity;
   holder_t *holder = game.timers[index].holder;
 
@@ -377,9 +325,7 @@ stop_and_free(void)
 }
 
 /* In any callback, but in those of walks and its own it fires nothing. */
-void
-fire_soonest(void)
-{
+void fire_soonest(void) {
   uint64_t count =
       pick(&game.bytes, 4) == 1 ? UINT64_MAX : take(&game.bytes, 1);
   uint64_t before = game.fired_early, fired;
@@ -397,9 +343,7 @@ fire_soonest(void)
   model_end_draw(&game.model, game.state != OPEN);
 }
 
-void
-refresh(void)
-{
+void refresh(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
 
@@ -411,9 +355,7 @@ refresh(void)
     require(uvwheel_timer_refresh(timer) == expect_refresh(index));
 }
 
-void
-again(void)
-{
+void again(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
   const armed_t *armed = &game.timers[index];
@@ -431,9 +373,7 @@ again(void)
 
 /* For how long the timer waits then, should a stall ask, is not promised: so it
  * begins anew. */
-void
-set_repeat(void)
-{
+void set_repeat(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
   uint64_t repeat = take_repeat();
@@ -446,9 +386,7 @@ set_repeat(void)
     require(uvwheel_timer_refresh(timer) == expect_refresh(index));
 }
 
-void
-set_missed(void)
-{
+void set_missed(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
   uvwheel_missed_t missed = (uvwheel_missed_t)pick(&game.bytes, 3);
@@ -461,9 +399,7 @@ set_missed(void)
   require(uvwheel_timer_set_missed(timer, missed) == UV_EINVAL);
 }
 
-void
-set_timer_ref(void)
-{
+void set_timer_ref(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
 
@@ -476,9 +412,7 @@ set_timer_ref(void)
     uvwheel_timer_ref(timer);
 }
 
-void
-init_again(void)
-{
+void init_again(void) {
   unsigned index;
 
   if (pick_timer(&index) != NULL && !game.model.timers[index].active)

@@ -20,30 +20,22 @@ static unsigned depth; /* of operations between the steps of others */
 static void operate(void);
 
 /* Between two steps of a turn, a draw or a walk, as in callbacks of a loop. */
-static void
-operate_between(void)
-{
+static void operate_between(void) {
   while (depth < DEEPEST && pick(&bytes, 3) == 1)
     operate();
 }
 
 /* ---- Operations on entries ----------------------------------------------- */
 
-static uint64_t
-take_delay(void)
-{
+static uint64_t take_delay(void) {
   return take_delay_ms(&bytes, pair.model.tick_ms, slots);
 }
 
-static uint64_t
-before_now(uint64_t delay_ms)
-{
+static uint64_t before_now(uint64_t delay_ms) {
   return delay_ms < pair.now_ms ? pair.now_ms - delay_ms : 0;
 }
 
-static uint64_t
-take_due_ms(void)
-{
+static uint64_t take_due_ms(void) {
   uint64_t delay_ms = take_delay();
 
   if (pick(&bytes, 8) != 0)
@@ -52,9 +44,7 @@ take_due_ms(void)
 }
 
 /* Items are allocated one by one, so that a use after free shows. */
-static void
-put_in(unsigned index, uint64_t due_ms)
-{
+static void put_in(unsigned index, uint64_t due_ms) {
   if (pair.items[index] == NULL) {
     pair.items[index] = malloc(sizeof(item_t));
     require(pair.items[index] != NULL);
@@ -63,24 +53,18 @@ put_in(unsigned index, uint64_t due_ms)
   pair_insert(&pair, index, due_ms);
 }
 
-static unsigned
-pick_index(void)
-{
+static unsigned pick_index(void) {
   return (unsigned)take(&bytes, 2) % pair.model.capacity;
 }
 
-static void
-insert_one(void)
-{
+static void insert_one(void) {
   unsigned index = pick_index();
 
   put_in(index, take_due_ms());
 }
 
 /* Many at one time: more than one turn, or one chunk of it, can handle. */
-static void
-insert_many(void)
-{
+static void insert_many(void) {
   uint64_t due_ms = take_due_ms();
   unsigned i, stride = 1 + pick(&bytes, 3);
 
@@ -89,9 +73,7 @@ insert_many(void)
       put_in(i, due_ms);
 }
 
-static void
-postpone_one(void)
-{
+static void postpone_one(void) {
   unsigned index = pick_index();
   uint64_t due_ms = take_due_ms();
 
@@ -99,18 +81,14 @@ postpone_one(void)
     pair_postpone(&pair, index, due_ms);
 }
 
-static void
-remove_one(void)
-{
+static void remove_one(void) {
   unsigned index = pick_index();
 
   if (pair.model.timers[index].active)
     pair_remove(&pair, index);
 }
 
-static void
-free_item(unsigned index)
-{
+static void free_item(unsigned index) {
   item_t *item = pair.items[index];
 
   if (item == NULL)
@@ -122,36 +100,26 @@ free_item(unsigned index)
   pair.items[index] = NULL;
 }
 
-static void
-free_one(void)
-{
+static void free_one(void) {
   free_item(pick_index());
 }
 
 /* ---- The clock and its turns --------------------------------------------- */
 
-static void
-set_clock(uint64_t now_ms)
-{
+static void set_clock(uint64_t now_ms) {
   pair.now_ms = now_ms < CLOCK_END_MS ? now_ms : CLOCK_END_MS - 1;
 }
 
-static void
-advance(void)
-{
+static void advance(void) {
   set_clock(add_saturated(pair.now_ms, take_delay()));
 }
 
-static void
-step_back(void)
-{
+static void step_back(void) {
   set_clock(before_now(take_delay()));
 }
 
 /* Sometimes the turn is left before its end. */
-static void
-turn(uint64_t budget)
-{
+static void turn(uint64_t budget) {
   uint64_t now_ms = pair.now_ms;
   bool hasty = pick(&bytes, 8) == 1;
 
@@ -164,21 +132,15 @@ turn(uint64_t budget)
   }
 }
 
-static void
-turn_now(void)
-{
+static void turn_now(void) {
   turn(turn_budget);
 }
 
-static void
-turn_without_budget(void)
-{
+static void turn_without_budget(void) {
   turn(0);
 }
 
-static void
-turn_at_next(void)
-{
+static void turn_at_next(void) {
   uint64_t next_ms = uvwheel__core_next_ms(&pair.core);
 
   if (next_ms > pair.now_ms)
@@ -186,18 +148,14 @@ turn_at_next(void)
   turn(turn_budget);
 }
 
-static void
-turn_soon(void)
-{
+static void turn_soon(void) {
   advance();
   turn(turn_budget);
 }
 
 /* ---- Draws and walks ----------------------------------------------------- */
 
-static void
-draw_some(void)
-{
+static void draw_some(void) {
   uint64_t count = pick(&bytes, 4) == 1 ? UINT64_MAX : take(&bytes, 1);
 
   if (pair.model.walking || pair.model.drawing)
@@ -207,16 +165,12 @@ draw_some(void)
     operate_between();
 }
 
-static void
-step(pair_t *unused, item_t *item)
-{
+static void step(pair_t *unused, item_t *item) {
   (void)unused, (void)item;
   operate_between();
 }
 
-static void
-walk(void)
-{
+static void walk(void) {
   if (!pair.model.walking)
     pair_walk(&pair, step);
 }
@@ -232,18 +186,14 @@ static void (*const operations[])(void) = {
     draw_some,    draw_some,
 };
 
-static void
-operate(void)
-{
+static void operate(void) {
   depth++;
   operations[pick(&bytes, LENGTH(operations))]();
   depth--;
   pair_verify(&pair);
 }
 
-static void
-begin(const uint8_t *data, size_t size)
-{
+static void begin(const uint8_t *data, size_t size) {
   shape_t shape;
 
   memset(&pair, 0, sizeof pair);
@@ -260,9 +210,7 @@ begin(const uint8_t *data, size_t size)
 }
 
 /* Nothing was lost: each wake-up finds all that is due then. */
-static void
-run_to_the_end(void)
-{
+static void run_to_the_end(void) {
   uint64_t next_ms;
 
   while ((next_ms = uvwheel__core_next_ms(&pair.core)) < CLOCK_END_MS) {
@@ -272,9 +220,7 @@ run_to_the_end(void)
   }
 }
 
-void
-play(const uint8_t *data, size_t size)
-{
+void play(const uint8_t *data, size_t size) {
   unsigned i;
 
   begin(data, size);

@@ -21,9 +21,7 @@ static uint64_t seed;
 static const char *file;
 static unsigned long files_played;
 
-static void
-report(void)
-{
+static void report(void) {
   if (file != NULL)
     fprintf(stderr, "to repeat it: %s\n", file);
   else
@@ -33,18 +31,14 @@ report(void)
 /* ---- Random strings ------------------------------------------------------ */
 
 /* The upper half of a linear congruential generator (Knuth's constants). */
-static uint32_t
-next_random(uint64_t *state)
-{
+static uint32_t next_random(uint64_t *state) {
   *state =
       *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
   return (uint32_t)(*state >> 32);
 }
 
 /* Short strings meet many different wheels, long ones go far with one. */
-static void
-play_random(void)
-{
+static void play_random(void) {
   uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15);
   size_t size = (size_t)1 << (4 + next_random(&state) % 9), i;
   uint8_t *data = malloc(size); /* so that reading beyond it shows */
@@ -58,16 +52,12 @@ play_random(void)
 
 /* ---- Files --------------------------------------------------------------- */
 
-static void
-give_up(void)
-{
+static void give_up(void) {
   fprintf(stderr, "%s: %s\n", file, strerror(errno));
   exit(2);
 }
 
-static void
-play_file(void)
-{
+static void play_file(void) {
   static uint8_t buffer[LONGEST];
   FILE *stream = fopen(file, "rb");
   uint8_t *data;
@@ -86,9 +76,7 @@ play_file(void)
   files_played++;
 }
 
-static void
-play_directory(DIR *directory, const char *name)
-{
+static void play_directory(DIR *directory, const char *name) {
   static char path[4096];
   const struct dirent *entry;
 
@@ -101,9 +89,7 @@ play_directory(DIR *directory, const char *name)
   }
 }
 
-static void
-play_files(char **names)
-{
+static void play_files(char **names) {
   for (; *names != NULL; names++) {
     DIR *directory = opendir(*names);
     file = *names;
@@ -117,9 +103,7 @@ play_files(char **names)
   printf("as the model says, %lu files\n", files_played);
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   uint64_t first, count;
 
   if (argc < 2) {

@@ -8,28 +8,20 @@
 #include "p6.h"
 #include "virtual_time.h"
 
-uint64_t
-clock_ms(void)
-{
+uint64_t clock_ms(void) {
   return virtual_time_ns() / 1000000;
 }
 
-uint64_t
-now_ms(void)
-{
+uint64_t now_ms(void) {
   return uv_now(&game.loop);
 }
 
 /* What it reports, which is 0 once it is closed. */
-static uint64_t
-told_now_ms(void)
-{
+static uint64_t told_now_ms(void) {
   return game.state == OPEN ? now_ms() : 0;
 }
 
-bool
-is_rewound(void)
-{
+bool is_rewound(void) {
   return uv_now(&game.loop) < game.rewound_to_ms;
 }
 
@@ -39,17 +31,13 @@ is_rewound(void)
 #define MAX_UNREAD 16
 
 /* As the options say it; 0 is none of what the game chooses from. */
-static uint64_t
-no_limit(uint32_t option)
-{
+static uint64_t no_limit(uint32_t option) {
   return option == UINT32_MAX ? UINT64_MAX : option;
 }
 
 /* A stall is noticed by a look, or at the end of the turn that it is. While it
  * gives time, a lesser one does not take its place. */
-static void
-watch_stalls(const uvwheel_stats_t *stats)
-{
+static void watch_stalls(const uvwheel_stats_t *stats) {
   stalls_t *stalls = &game.stalls;
   uint64_t late_ms = stats->stall_sum_ms - stalls->sum_ms;
   uint64_t back_ms = with_grace(late_ms);
@@ -71,18 +59,14 @@ watch_stalls(const uvwheel_stats_t *stats)
   stalls->gives_until_ms = until_ms + back_ms;
 }
 
-bool
-must_put_back(unsigned index)
-{
+bool must_put_back(unsigned index) {
   const armed_t *armed = &game.timers[index];
 
   return !armed->is_put_back && excess(game.model.timers[index].due_ms,
                                        armed->wait_ms) < game.stalls.until_ms;
 }
 
-static void
-put_back(unsigned index)
-{
+static void put_back(unsigned index) {
   const model_timer_t *timer = &game.model.timers[index];
   armed_t *armed = &game.timers[index];
   uint64_t due_ms = min_of(add_saturated(timer->due_ms, game.stalls.back_ms),
@@ -97,9 +81,7 @@ put_back(unsigned index)
 }
 
 /* The timer that fires shows its next due time, if it repeats. */
-static void
-watch_put_backs(const uvwheel_stats_t *stats, unsigned firing)
-{
+static void watch_put_backs(const uvwheel_stats_t *stats, unsigned firing) {
   unsigned i;
 
   for (i = 0; i < game.model.capacity; i++) {
@@ -116,9 +98,7 @@ watch_put_backs(const uvwheel_stats_t *stats, unsigned firing)
   require(stats->put_back == game.stalls.put_back);
 }
 
-void
-watch_turns(unsigned firing)
-{
+void watch_turns(unsigned firing) {
   turns_t *turns = &game.turns;
   uint64_t put_back = game.stalls.put_back, cut = turns->cut;
   uvwheel_stats_t stats;
@@ -139,9 +119,7 @@ watch_turns(unsigned firing)
           stats.turns_cut != cut); /* something was due */
 }
 
-void
-begin_turn(void)
-{
+void begin_turn(void) {
   if (game.turns.in_turn)
     return;
   game.turns.in_turn = true;
@@ -149,9 +127,7 @@ begin_turn(void)
   begin_callbacks();
 }
 
-void
-end_turn(void)
-{
+void end_turn(void) {
   uint64_t turns = game.turns.count;
 
   watch_turns(NOBODY);
@@ -160,26 +136,20 @@ end_turn(void)
   game.turns.in_turn = false;
 }
 
-void
-begin_callbacks(void)
-{
+void begin_callbacks(void) {
   game.turns.begin_ns = virtual_time_ns();
   game.turns.unread = 0;
 }
 
 /* Also if the clock is behind the begin: the difference wraps. */
-bool
-is_time_over(void)
-{
+bool is_time_over(void) {
   uint64_t turn_ms = no_limit(game.options.turn_ms);
   uint64_t turn_ns = turn_ms == UINT64_MAX ? UINT64_MAX : turn_ms * 1000000;
 
   return virtual_time_ns() - game.turns.begin_ns >= turn_ns;
 }
 
-void
-count_callback(void)
-{
+void count_callback(void) {
   game.turns.unread = is_time_over() ? game.turns.unread + 1 : 0;
   require(game.turns.unread < MAX_UNREAD);
 }
@@ -187,9 +157,7 @@ count_callback(void)
 /* ---- The wheel and its timers -------------------------------------------- */
 
 /* How often the hand will pass the timer's slot in vain. */
-static uint64_t
-rounds_left(const model_timer_t *timer)
-{
+static uint64_t rounds_left(const model_timer_t *timer) {
   uint64_t tick_ms = game.options.tick_ms, slots = 1;
   uint64_t before = timer->due_ms / tick_ms, now = told_now_ms() / tick_ms;
 
@@ -200,9 +168,7 @@ rounds_left(const model_timer_t *timer)
   return before > now ? (before - now) / slots : 0;
 }
 
-static void
-verify_timer(unsigned index)
-{
+static void verify_timer(unsigned index) {
   const armed_t *armed = &game.timers[index];
   const model_timer_t *model = &game.model.timers[index];
   const uvwheel_timer_t *timer = &armed->holder->timer;
@@ -223,9 +189,7 @@ verify_timer(unsigned index)
           (is_waiting ? rounds_left(model) : 0));
 }
 
-static void
-verify_stats(void)
-{
+static void verify_stats(void) {
   uvwheel_stats_t stats;
   uint64_t sum = 0;
   unsigned i;
@@ -244,9 +208,7 @@ verify_stats(void)
   require(stats.stall_max_ms <= stats.stall_sum_ms);
 }
 
-static bool
-keeps_loop_alive(void)
-{
+static bool keeps_loop_alive(void) {
   unsigned i;
 
   if (game.unrefd)
@@ -257,17 +219,13 @@ keeps_loop_alive(void)
   return is_mailbox_open();
 }
 
-static void
-never_fires(uv_timer_t *timer)
-{
+static void never_fires(uv_timer_t *timer) {
   require(timer == NULL);
 }
 
 /* When the loop has to wake up: at the first tick at which something is due,
  * or, for what the last turn left over, a millisecond later. */
-static uint64_t
-latest_wake_up_ms(void)
-{
+static uint64_t latest_wake_up_ms(void) {
   uint64_t next_ms = uv_now(&game.loop) + 1;
   uint64_t earliest_ms = model_earliest_ms(&game.model);
 
@@ -279,9 +237,7 @@ latest_wake_up_ms(void)
 /* The loop wakes up at a tick that had something due when the wheel chose it:
  * it may have been refreshed or stopped since. A loop that does not sleep has
  * such a tick, or a look, behind it. The wheel looks in half-way to a tick. */
-static void
-expect_reason(uint64_t wake_ms)
-{
+static void expect_reason(uint64_t wake_ms) {
   uint64_t from_ms = wake_ms == uv_now(&game.loop) ? 0 : wake_ms;
   uint32_t stall_ms = game.options.stall_ms;
 
@@ -291,9 +247,7 @@ expect_reason(uint64_t wake_ms)
 }
 
 /* The loop sleeps no longer than that, and is not woken up for nothing. */
-static void
-verify_sleep(void)
-{
+static void verify_sleep(void) {
   const uint64_t long_ms = 1 << 30;
   uint64_t timeout_ms;
 
@@ -310,9 +264,7 @@ verify_sleep(void)
     expect_reason(uv_now(&game.loop) + timeout_ms);
 }
 
-static void
-verify_wheel(void)
-{
+static void verify_wheel(void) {
   require(broken_wheel_invariants(game.wheel, stderr) == 0);
   require(uvwheel_count(game.wheel) == game.model.count);
   require(uvwheel_is_closing(game.wheel) == (game.state != OPEN));
@@ -321,9 +273,7 @@ verify_wheel(void)
   verify_stats();
 }
 
-void
-verify_game(void)
-{
+void verify_game(void) {
   unsigned i;
 
   watch_turns(NOBODY);

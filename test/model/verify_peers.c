@@ -11,9 +11,7 @@
 /* ---- Stalls -------------------------------------------------------------- */
 
 /* When a stall makes the timer due; 0 if the timer began after its end. */
-static uint64_t
-due_after_stall(const deadline_t *deadline, unsigned which)
-{
+static uint64_t due_after_stall(const deadline_t *deadline, unsigned which) {
   uint64_t until_ms = peers_world.until_ms[which];
 
   return deadline->due_ms - deadline->wait_ms < until_ms
@@ -23,9 +21,7 @@ due_after_stall(const deadline_t *deadline, unsigned which)
 }
 
 /* In a turn that was a stall, the one before it counted. */
-static void
-watch_put_back(deadline_t *deadline)
-{
+static void watch_put_back(deadline_t *deadline) {
   uint64_t due_ms = deadline->timer.entry.due_ms;
 
   if (due_ms == deadline->due_ms)
@@ -41,9 +37,7 @@ watch_put_back(deadline_t *deadline)
 /* Between two times at which this is called the loop is held once at most. What
  * the wheel has written down gives as much as the stall, and maybe still as
  * much as a longer one. */
-static void
-watch_stall(const uvwheel_stats_t *stats)
-{
+static void watch_stall(const uvwheel_stats_t *stats) {
   const wake_t *wake = &peers_world.wheel.state->wake;
   uint64_t late_ms = stats->stall_sum_ms - peers_world.stalled_ms;
 
@@ -62,9 +56,7 @@ watch_stall(const uvwheel_stats_t *stats)
   peers_world.stalled_ms = stats->stall_sum_ms;
 }
 
-void
-watch_stalls(void)
-{
+void watch_stalls(void) {
   uvwheel_stats_t stats;
   unsigned i;
 
@@ -77,9 +69,7 @@ watch_stalls(void)
 
 /* ---- In a callback ------------------------------------------------------- */
 
-void
-verify_time(deadline_t *deadline)
-{
+void verify_time(deadline_t *deadline) {
   watch_stalls();
   watch_put_back(deadline);
   require(deadline->is_put_back || due_after_stall(deadline, 0) == 0);
@@ -87,9 +77,7 @@ verify_time(deadline_t *deadline)
           deadline->due_ms / TICK_MS * TICK_MS + TICK_MS);
 }
 
-void
-verify_silence(const peer_t *peer)
-{
+void verify_silence(const peer_t *peer) {
   uint64_t checked_ms = peers_world.checked_ms;
 
   require(peer->waits == 0 || peer->spoken_ms >= checked_ms ||
@@ -102,16 +90,12 @@ verify_silence(const peer_t *peer)
 
 /* ---- After an iteration -------------------------------------------------- */
 
-static bool
-is_noisy(void)
-{
+static bool is_noisy(void) {
   return peers_world.peers[0].waits > 0 || peers_world.peers[1].waits > 0;
 }
 
 /* Since when it has been due for its tick; 0: it is not. */
-static uint64_t
-overdue_from_ms(const peer_t *peer)
-{
+static uint64_t overdue_from_ms(const peer_t *peer) {
   uint64_t now_ms = uv_now(&peers_world.loop) - LAG_MS;
   uint64_t tick_ms = (peer->idle.due_ms / TICK_MS + 1) * TICK_MS;
 
@@ -123,9 +107,7 @@ overdue_from_ms(const peer_t *peer)
 /* The peer was overdue when the iteration began, and still is. That may happen
  * once. It may last longer while words wait, and until the next millisecond: in
  * a millisecond the wheel asks only after the 1st, 2nd, 4th, 8th ... poll. */
-static void
-expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
-{
+static void expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy) {
   bool may_wait = was_noisy
                       ? peers_world.noisy_ms <= MIN_WAIT_MS + 2 * LONG_MS
                       : peers_world.noisy_at_ms == uv_now(&peers_world.loop);
@@ -139,9 +121,7 @@ expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy)
 
 /* Has the check of this iteration listened? Then whoever spoke before the poll
  * returned had been heard. */
-static void
-expect_listened(uint64_t heard_before_ms)
-{
+static void expect_listened(uint64_t heard_before_ms) {
   uint64_t heard_ms = peers_world.wheel.state->turn.heard_ms;
 
   if (heard_ms == heard_before_ms || heard_ms == 0)
@@ -150,9 +130,7 @@ expect_listened(uint64_t heard_before_ms)
   require(heard_ms <= peers_world.unheard_ms);
 }
 
-void
-begin_iteration(iteration_t *iteration)
-{
+void begin_iteration(iteration_t *iteration) {
   unsigned i;
 
   uvwheel_get_stats(&peers_world.wheel, &iteration->stats);
@@ -163,9 +141,7 @@ begin_iteration(iteration_t *iteration)
     iteration->overdue_from_ms[i] = overdue_from_ms(&peers_world.peers[i]);
 }
 
-void
-verify_iteration(const iteration_t *iteration)
-{
+void verify_iteration(const iteration_t *iteration) {
   uint64_t now_ms = uv_now(&peers_world.loop);
   bool was_noisy = iteration->was_noisy || is_noisy();
   uvwheel_stats_t stats;
@@ -190,9 +166,7 @@ verify_iteration(const iteration_t *iteration)
 
 /* ---- What holds at any time ---------------------------------------------- */
 
-void
-verify_peers(void)
-{
+void verify_peers(void) {
   uint64_t now_ms = uv_now(&peers_world.loop);
   uvwheel_stats_t stats;
   unsigned i, active = 0;
@@ -213,9 +187,7 @@ verify_peers(void)
 
 /* ---- The key ------------------------------------------------------------- */
 
-static uint64_t
-key_of_entry(const uvwheel_entry_t *entry)
-{
+static uint64_t key_of_entry(const uvwheel_entry_t *entry) {
   const uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
   const deadline_t *deadline = CONTAINER_OF(timer, deadline_t, timer);
   uint64_t key = timer == &peers_world.request.timer
@@ -227,9 +199,7 @@ key_of_entry(const uvwheel_entry_t *entry)
   return mix(key, deadline->is_put_back);
 }
 
-static uint64_t
-key_of_peer(const peer_t *peer)
-{
+static uint64_t key_of_peer(const peer_t *peer) {
   uint64_t longest_ms = peer->timeout_ms + STALL_MS;
   uint64_t key = mix(3, uvwheel_timer_is_active(&peer->idle.timer) != 0);
 
@@ -240,18 +210,14 @@ key_of_peer(const peer_t *peer)
 }
 
 /* A time of the loop's clock as seen from now. Times long ago are alike. */
-static uint64_t
-key_of_time(uint64_t ms)
-{
+static uint64_t key_of_time(uint64_t ms) {
   uint64_t now_ms = uv_now(&peers_world.loop);
 
   return ms + 2 * SLEEP_MS > now_ms && ms < MOST ? ms - now_ms : MOST;
 }
 
 /* A stall is over if nothing has waited since. */
-static uint64_t
-key_of_stall(void)
-{
+static uint64_t key_of_stall(void) {
   const wake_t *wake = &peers_world.wheel.state->wake;
   uint64_t left_ms = excess(wake->gives_until_ms, uv_now(&peers_world.loop));
   uint64_t key = left_ms != 0 ? mix(left_ms, wake->put_back_ms) : 0;
@@ -265,9 +231,7 @@ key_of_stall(void)
   return key;
 }
 
-static uint64_t
-key_of_wheel(void)
-{
+static uint64_t key_of_wheel(void) {
   const wake_t *wake = &peers_world.wheel.state->wake;
   const turn_t *turn = &peers_world.wheel.state->turn;
   uint64_t key = mix(4, wake->phase);
@@ -289,9 +253,7 @@ key_of_wheel(void)
   return mix(key, turn->wait_began_anew);
 }
 
-uint64_t
-key_of_peers(void)
-{
+uint64_t key_of_peers(void) {
   uint64_t now_ms = uv_now(&peers_world.loop);
   uint64_t key =
       key_of_core(&peers_world.wheel.state->core, now_ms, key_of_entry);

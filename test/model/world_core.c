@@ -21,16 +21,12 @@ static uint64_t round_ms;
 
 /* ---- Entries ------------------------------------------------------------- */
 
-static uint64_t
-due_after(uint64_t delay_ms)
-{
+static uint64_t due_after(uint64_t delay_ms) {
   return delay_ms == MOST ? UINT64_MAX : pair.now_ms + delay_ms;
 }
 
 /* The slot for what is due then; NULL if it is not occupied. */
-static const slot_t *
-slot_at(uint64_t due_ms)
-{
+static const slot_t *slot_at(uint64_t due_ms) {
   slot_t *slot = slot_of(&pair.core, tick_after(&pair.core, due_ms));
 
   return slot->next_pass != 0 ? slot : NULL;
@@ -38,18 +34,14 @@ slot_at(uint64_t due_ms)
 
 /* How many entries a slot has had makes a difference, so worlds end where the
  * third lane begins. */
-static bool
-is_used_up(uint64_t due_ms)
-{
+static bool is_used_up(uint64_t due_ms) {
   const slot_t *slot = slot_at(due_ms);
 
   return slot != NULL && slot->lane >= offsetof(slot_t, lanes[2]);
 }
 
 /* Idle entries are all alike. */
-static bool
-insert_one(unsigned unused, uint64_t delay_ms)
-{
+static bool insert_one(unsigned unused, uint64_t delay_ms) {
   unsigned index = 0;
 
   (void)unused;
@@ -61,18 +53,14 @@ insert_one(unsigned unused, uint64_t delay_ms)
   return true;
 }
 
-static bool
-postpone_one(unsigned index, uint64_t delay_ms)
-{
+static bool postpone_one(unsigned index, uint64_t delay_ms) {
   if (!pair.model.timers[index].active || is_used_up(due_after(delay_ms)))
     return false;
   pair_postpone(&pair, index, due_after(delay_ms));
   return true;
 }
 
-static bool
-remove_one(unsigned index, uint64_t unused)
-{
+static bool remove_one(unsigned index, uint64_t unused) {
   (void)unused;
   if (!pair.model.timers[index].active)
     return false;
@@ -82,9 +70,7 @@ remove_one(unsigned index, uint64_t unused)
 
 /* So many entries have been put into the slot that the next one comes to its
  * second lane. */
-static bool
-use_lane_up(unsigned unused, uint64_t delay_ms)
-{
+static bool use_lane_up(unsigned unused, uint64_t delay_ms) {
   uint64_t due_ms = due_after(delay_ms);
   const slot_t *slot = slot_at(due_ms);
 
@@ -102,9 +88,7 @@ use_lane_up(unsigned unused, uint64_t delay_ms)
 
 /* ---- The clock ----------------------------------------------------------- */
 
-static bool
-advance(unsigned unused, uint64_t step_ms)
-{
+static bool advance(unsigned unused, uint64_t step_ms) {
   uint64_t next_ms = uvwheel__core_next_ms(&pair.core);
 
   (void)unused;
@@ -117,9 +101,7 @@ advance(unsigned unused, uint64_t step_ms)
 
 /* ---- Turns, draws and walks ---------------------------------------------- */
 
-static bool
-expire_one(unsigned unused, uint64_t budget)
-{
+static bool expire_one(unsigned unused, uint64_t budget) {
   (void)unused;
   if (pair.model.drawing)
     return false;
@@ -127,9 +109,7 @@ expire_one(unsigned unused, uint64_t budget)
   return true;
 }
 
-static bool
-draw_some(unsigned unused, uint64_t count)
-{
+static bool draw_some(unsigned unused, uint64_t count) {
   (void)unused;
   if (pair.model.drawing)
     return false;
@@ -137,9 +117,7 @@ draw_some(unsigned unused, uint64_t count)
   return true;
 }
 
-static bool
-take_one(unsigned unused, uint64_t no_time)
-{
+static bool take_one(unsigned unused, uint64_t no_time) {
   (void)unused, (void)no_time;
   if (!pair.model.drawing)
     return false;
@@ -149,16 +127,12 @@ take_one(unsigned unused, uint64_t no_time)
 
 static uint64_t restarted_ms;
 
-static void
-remove_visited(pair_t *unused, item_t *item)
-{
+static void remove_visited(pair_t *unused, item_t *item) {
   (void)unused;
   pair_remove(&pair, item->index);
 }
 
-static void
-restart_visited(pair_t *unused, item_t *item)
-{
+static void restart_visited(pair_t *unused, item_t *item) {
   (void)unused;
   pair_insert(&pair, item->index, restarted_ms);
 }
@@ -168,9 +142,7 @@ enum { LEAVE, REMOVE, RESTART };
 
 /* If each one starts itself anew, the walk comes to an end, after it has met
  * each of them. */
-static bool
-walk(unsigned what, uint64_t delay_ms)
-{
+static bool walk(unsigned what, uint64_t delay_ms) {
   void (*const steps[])(pair_t *, item_t *) = {NULL, remove_visited,
                                                restart_visited};
   unsigned i;
@@ -187,21 +159,15 @@ walk(unsigned what, uint64_t delay_ms)
 
 /* ---- The world ----------------------------------------------------------- */
 
-static void
-verify_pair(void)
-{
+static void verify_pair(void) {
   pair_verify(&pair);
 }
 
-static uint64_t
-key_of_entry(const uvwheel_entry_t *entry)
-{
+static uint64_t key_of_entry(const uvwheel_entry_t *entry) {
   return key_of_timer(&pair.model, ((const item_t *)entry)->index);
 }
 
-static uint64_t
-key(void)
-{
+static uint64_t key(void) {
   const model_t *model = &pair.model;
   uint64_t value = key_of_core(&pair.core, pair.now_ms, key_of_entry);
   uint64_t gone = model->taken + model->disturbed;
@@ -214,9 +180,7 @@ key(void)
 }
 
 /* Where an off-by-one shows. */
-static void
-add_delays(const char *name, make_t make, unsigned timer)
-{
+static void add_delays(const char *name, make_t make, unsigned timer) {
   const uint64_t tick_ms = pair.model.tick_ms;
   const uint64_t delays[] = {
       -tick_ms, 0, 1, tick_ms, round_ms, round_ms + 1, 2 * round_ms, MOST};
@@ -227,9 +191,7 @@ add_delays(const char *name, make_t make, unsigned timer)
       add_move(name, make, timer, delays[i]);
 }
 
-static void
-add_moves(void)
-{
+static void add_moves(void) {
   const uint64_t tick_ms = pair.model.tick_ms;
   const uint64_t steps_ms[] = {1, tick_ms, round_ms, round_ms + 1};
   const uint64_t counts[] = {0, 1, MOST};
@@ -255,9 +217,7 @@ add_moves(void)
   add_move("walk_and_insert", walk, RESTART, 0);
 }
 
-static void
-open_world(const world_t *world)
-{
+static void open_world(const world_t *world) {
   unsigned i;
 
   memset(&pair, 0, sizeof pair);
@@ -277,9 +237,7 @@ open_world(const world_t *world)
   add_moves();
 }
 
-static void
-close_world(void)
-{
+static void close_world(void) {
   free_core(&pair.core);
 }
 

@@ -36,72 +36,55 @@ static int fds[PEERS + 1];
 
 /* ---- Times --------------------------------------------------------------- */
 
-static void
-set_clock_ms(uint64_t ms)
-{
+static void set_clock_ms(uint64_t ms) {
   peers_world.clock_ns = ms * 1000000;
   virtual_time_set_ns(peers_world.clock_ns);
 }
 
-static void
-be_held(uint64_t ms)
-{
+static void be_held(uint64_t ms) {
   set_clock_ms(peers_clock_ms() + ms);
 }
 
 /* May the process be frozen for so long? */
-static bool
-can_freeze(uint64_t ms)
-{
+static bool can_freeze(uint64_t ms) {
   return peers_clock_ms() + ms <=
          uv_now(&peers_world.loop) + SLEEP_MS + LONG_MS;
 }
 
 /* ---- Peers --------------------------------------------------------------- */
 
-static void
-write_word(unsigned index, uint64_t parts)
-{
+static void write_word(unsigned index, uint64_t parts) {
   require(write(fds[index], &parts, sizeof parts) == sizeof parts);
 }
 
 /* One part of it. */
-static void
-read_word(unsigned index)
-{
+static void read_word(unsigned index) {
   uint64_t count;
 
   require(read(fds[index], &count, sizeof count) == sizeof count);
 }
 
-static void
-speak(unsigned index, unsigned parts)
-{
+static void speak(unsigned index, unsigned parts) {
   peers_world.peers[index].waits = parts;
   peers_world.peers[index].spoken_ms = peers_clock_ms();
 }
 
 /* The timer was started or refreshed. */
-static void
-note_begin(deadline_t *deadline, uint64_t timeout)
-{
+static void note_begin(deadline_t *deadline, uint64_t timeout) {
   deadline->due_ms = uv_now(&peers_world.loop) + timeout;
   deadline->wait_ms = timeout;
   deadline->is_put_back = false;
 }
 
-static void
-start_timer(deadline_t *deadline, uvwheel_timer_cb cb, uint64_t timeout)
-{
+static void start_timer(deadline_t *deadline, uvwheel_timer_cb cb,
+                        uint64_t timeout) {
   require(uvwheel_timer_start(&deadline->timer, cb, timeout, 0) == 0);
   note_begin(deadline, timeout);
 }
 
 static void react(unsigned index);
 
-static void
-on_idle(uvwheel_timer_t *timer)
-{
+static void on_idle(uvwheel_timer_t *timer) {
   peer_t *peer = timer->data;
 
   if (!peers_world.is_drawing) {
@@ -111,9 +94,7 @@ on_idle(uvwheel_timer_t *timer)
   react((unsigned)(peer - peers_world.peers));
 }
 
-static void
-open_peer(unsigned index)
-{
+static void open_peer(unsigned index) {
   peer_t *peer = &peers_world.peers[index];
 
   peer->spoken_ms = peer->known_ms = uv_now(&peers_world.loop);
@@ -121,9 +102,7 @@ open_peer(unsigned index)
   start_timer(&peer->idle, on_idle, peer->timeout_ms);
 }
 
-static void
-on_word(uv_poll_t *socket, int status, int events)
-{
+static void on_word(uv_poll_t *socket, int status, int events) {
   peer_t *peer = CONTAINER_OF(socket, peer_t, socket);
 
   require(status == 0 && events == UV_READABLE && peer->waits > 0);
@@ -140,18 +119,14 @@ on_word(uv_poll_t *socket, int status, int events)
 
 /* ---- What holds the loop ------------------------------------------------- */
 
-static void
-hold_loop(void)
-{
+static void hold_loop(void) {
   watch_stalls();
   be_held(peers_world.hold_ms);
   if (peers_world.is_updating)
     uv_update_time(&peers_world.loop);
 }
 
-static void
-on_holder(uv_poll_t *holder, int status, int events)
-{
+static void on_holder(uv_poll_t *holder, int status, int events) {
   (void)holder;
   require(status == 0 && events == UV_READABLE);
   read_word(PEERS);
@@ -162,17 +137,13 @@ on_holder(uv_poll_t *holder, int status, int events)
   write_word(0, 1);
 }
 
-static void
-on_alarm(uv_timer_t *alarm)
-{
+static void on_alarm(uv_timer_t *alarm) {
   (void)alarm;
   if (peers_world.hold == IN_UV_TIMER)
     hold_loop();
 }
 
-static void
-on_request(uvwheel_timer_t *timer)
-{
+static void on_request(uvwheel_timer_t *timer) {
   (void)timer;
   if (!peers_world.is_drawing)
     verify_time(&peers_world.request);
@@ -181,9 +152,7 @@ on_request(uvwheel_timer_t *timer)
 }
 
 /* Called before the wheel's own check. */
-static void
-on_after_poll(uv_check_t *check)
-{
+static void on_after_poll(uv_check_t *check) {
   unsigned i;
 
   (void)check;
@@ -199,16 +168,12 @@ on_after_poll(uv_check_t *check)
 }
 
 /* And after it, before the driver: from 1.45 on that may see another stall. */
-static void
-on_checked(uv_check_t *check)
-{
+static void on_checked(uv_check_t *check) {
   (void)check;
   watch_stalls();
 }
 
-static void
-close_timer(unsigned index)
-{
+static void close_timer(unsigned index) {
   uvwheel_timer_t *timer = &peers_world.peers[index].idle.timer;
 
   uvwheel_timer_close(timer);
@@ -217,9 +182,7 @@ close_timer(unsigned index)
 }
 
 /* Before its time the soonest fires. In its callback none does. */
-static void
-fire_one(void)
-{
+static void fire_one(void) {
   bool is_inner = peers_world.is_drawing;
   uint64_t count = uvwheel_count(&peers_world.wheel), fired;
 
@@ -229,9 +192,7 @@ fire_one(void)
   require(fired == (!is_inner && count > 0));
 }
 
-static void
-react(unsigned index)
-{
+static void react(unsigned index) {
   switch (peers_world.reaction) {
   case COME_AGAIN:
     open_peer(index);
@@ -253,9 +214,7 @@ react(unsigned index)
 /* ---- An iteration -------------------------------------------------------- */
 
 /* The order in which descriptors become ready is that of the callbacks. */
-static void
-set_kernel_state(void)
-{
+static void set_kernel_state(void) {
   struct epoll_event events[PEERS + 1];
   uint64_t count;
   unsigned i;
@@ -275,9 +234,7 @@ set_kernel_state(void)
     write_word(PEERS, 1);
 }
 
-static void
-run_loop(uv_run_mode mode)
-{
+static void run_loop(uv_run_mode mode) {
   iteration_t iteration;
 
   begin_iteration(&iteration);
@@ -291,16 +248,12 @@ run_loop(uv_run_mode mode)
 
 /* ---- Moves --------------------------------------------------------------- */
 
-static void
-begin_move(void)
-{
+static void begin_move(void) {
   virtual_time_set_ns(peers_world.clock_ns);
 }
 
 /* A word of two parts is read in two polls. */
-static bool
-say(unsigned index, uint64_t parts)
-{
+static bool say(unsigned index, uint64_t parts) {
   const peer_t *peer = &peers_world.peers[index];
 
   begin_move();
@@ -311,9 +264,7 @@ say(unsigned index, uint64_t parts)
 }
 
 /* A peer whose timer has fired comes again. */
-static bool
-come(unsigned index, uint64_t unused)
-{
+static bool come(unsigned index, uint64_t unused) {
   (void)unused;
   if (uvwheel_timer_is_active(&peers_world.peers[index].idle.timer))
     return false;
@@ -322,18 +273,14 @@ come(unsigned index, uint64_t unused)
   return true;
 }
 
-static bool
-request(unsigned unused, uint64_t timeout)
-{
+static bool request(unsigned unused, uint64_t timeout) {
   (void)unused;
   begin_move();
   start_timer(&peers_world.request, on_request, timeout);
   return true;
 }
 
-static bool
-answer(unsigned unused, uint64_t also_unused)
-{
+static bool answer(unsigned unused, uint64_t also_unused) {
   (void)unused, (void)also_unused;
   if (!uvwheel_timer_is_active(&peers_world.request.timer))
     return false;
@@ -343,9 +290,7 @@ answer(unsigned unused, uint64_t also_unused)
 }
 
 /* The process is frozen between two iterations. */
-static bool
-block(unsigned unused, uint64_t ms)
-{
+static bool block(unsigned unused, uint64_t ms) {
   (void)unused;
   if (!can_freeze(ms))
     return false;
@@ -357,9 +302,7 @@ block(unsigned unused, uint64_t ms)
 /* The flag above the way to hold has the callback call uv_update_time. */
 #define UPDATING 16u
 
-static bool
-run(unsigned hold, uint64_t ms)
-{
+static bool run(unsigned hold, uint64_t ms) {
   begin_move();
   peers_world.hold = (holding_t)(hold % UPDATING);
   peers_world.is_updating = hold >= UPDATING;
@@ -375,9 +318,7 @@ run(unsigned hold, uint64_t ms)
 }
 
 /* The loop runs late, and callbacks do something. */
-static bool
-run_late(unsigned reaction, uint64_t ms)
-{
+static bool run_late(unsigned reaction, uint64_t ms) {
   begin_move();
   be_held(ms);
   peers_world.reaction = (reaction_t)reaction;
@@ -385,9 +326,7 @@ run_late(unsigned reaction, uint64_t ms)
   return true;
 }
 
-static bool
-fire_soonest(unsigned unused, uint64_t also_unused)
-{
+static bool fire_soonest(unsigned unused, uint64_t also_unused) {
   (void)unused, (void)also_unused;
   if (uvwheel_count(&peers_world.wheel) == 0)
     return false;
@@ -397,9 +336,7 @@ fire_soonest(unsigned unused, uint64_t also_unused)
 }
 
 /* The loop sleeps for that long at most, and may be frozen meanwhile. */
-static bool
-sleep_for(unsigned frozen_ms, uint64_t ms)
-{
+static bool sleep_for(unsigned frozen_ms, uint64_t ms) {
   uint64_t stale_ms = peers_clock_ms() > uv_now(&peers_world.loop)
                           ? peers_clock_ms() - uv_now(&peers_world.loop)
                           : 0;
@@ -418,18 +355,14 @@ sleep_for(unsigned frozen_ms, uint64_t ms)
 
 /* ---- The world ----------------------------------------------------------- */
 
-static void
-add_holds(uint64_t ms, unsigned update)
-{
+static void add_holds(uint64_t ms, unsigned update) {
   add_move("run, held before peers", run, BEFORE_PEERS + update, ms);
   add_move("run, held after peers", run, AFTER_PEERS + update, ms);
   add_move("run, held by a uv_timer_t", run, IN_UV_TIMER + update, ms);
   add_move("run, held by the request", run, IN_WHEEL_TIMER + update, ms);
 }
 
-static void
-add_rare_moves(void)
-{
+static void add_rare_moves(void) {
   unsigned reaction;
 
   for (reaction = NO_REACTION; reaction < REACTIONS; reaction++)
@@ -446,9 +379,7 @@ add_rare_moves(void)
   add_move("block", block, 0, SHORT_MS);
 }
 
-static void
-add_moves(void)
-{
+static void add_moves(void) {
   unsigned i;
 
   for (i = 0; i < PEERS; i++) {
@@ -470,18 +401,14 @@ add_moves(void)
   add_move("block", block, 0, SLEEP_MS);
 }
 
-static void
-open_socket(uv_poll_t *socket, unsigned index, uv_poll_cb cb)
-{
+static void open_socket(uv_poll_t *socket, unsigned index, uv_poll_cb cb) {
   fds[index] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE);
   require(fds[index] >= 0);
   require(uv_poll_init(&peers_world.loop, socket, fds[index]) == 0);
   require(uv_poll_start(socket, UV_READABLE, cb) == 0);
 }
 
-static void
-open_handles(void)
-{
+static void open_handles(void) {
   unsigned i;
 
   require(uv_loop_init(&peers_world.loop) == 0);
@@ -493,9 +420,7 @@ open_handles(void)
   (void)uv_run(&peers_world.loop, UV_RUN_NOWAIT);
 }
 
-static void
-open_peers(const world_t *world)
-{
+static void open_peers(const world_t *world) {
   uvwheel_options_t options = {.tick_ms = TICK_MS,
                                .slots = world->shape.slots,
                                .flags = world->shape.flags,
@@ -528,9 +453,7 @@ open_peers(const world_t *world)
     add_rare_moves();
 }
 
-static void
-close_peers(void)
-{
+static void close_peers(void) {
   unsigned i;
 
   uvwheel_close(&peers_world.wheel, NULL);

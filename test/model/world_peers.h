@@ -93,17 +93,13 @@ extern peers_world_t peers_world;
 /* Those of the peers, and the request. */
 #define DEADLINES (PEERS + 1)
 
-static inline deadline_t *
-deadline_at(unsigned index)
-{
+static inline deadline_t *deadline_at(unsigned index) {
   return index < PEERS ? &peers_world.peers[index].idle : &peers_world.request;
 }
 
 /* ---- Times --------------------------------------------------------------- */
 
-static inline uint64_t
-peers_clock_ms(void)
-{
+static inline uint64_t peers_clock_ms(void) {
   return peers_world.clock_ns / 1000000;
 }
 

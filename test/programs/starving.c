@@ -16,9 +16,7 @@ void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 #endif
 
-void *
-__wrap_malloc(size_t size)
-{
+void *__wrap_malloc(size_t size) {
   static unsigned calls;
 
   calls++;

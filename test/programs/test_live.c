@@ -38,9 +38,7 @@ static unsigned descriptor_limit; /* 0: as many as there may be */
 
 /* ---- Help --------------------------------------------------------------- */
 
-static void
-iterate(void)
-{
+static void iterate(void) {
   uv_run(&loop, UV_RUN_NOWAIT);
 }
 
@@ -52,9 +50,7 @@ iterate(void)
 
 /* A loop that has something to do at once must not sleep. What is due fires in
  * the second iteration: since 1.45 libuv runs its timers after the poll. */
-static void
-jump(uint64_t ms)
-{
+static void jump(uint64_t ms) {
   iterate();
   virtual_time_advance_ms(ms);
   iterate();
@@ -62,16 +58,12 @@ jump(uint64_t ms)
 }
 
 /* So that no timer is late. */
-static void
-pass(uint64_t ms)
-{
+static void pass(uint64_t ms) {
   for (uint64_t step_ms; ms > 0; ms -= step_ms)
     jump(step_ms = ms < TICK_MS ? ms : TICK_MS);
 }
 
-static uvwheel_stats_t
-stats(void)
-{
+static uvwheel_stats_t stats(void) {
   uvwheel_stats_t found;
 
   uvwheel_get_stats(wheel, &found);
@@ -79,21 +71,15 @@ stats(void)
 }
 
 /* Each has a timer on the wheel. */
-static uint64_t
-connections(void)
-{
+static uint64_t connections(void) {
   return stats().active;
 }
 
-static void
-send_all(int peer, const char *text, size_t length)
-{
+static void send_all(int peer, const char *text, size_t length) {
   ck_assert_int_eq(send(peer, text, length, MSG_NOSIGNAL), (ssize_t)length);
 }
 
-static int
-connect_to_page(void)
-{
+static int connect_to_page(void) {
   struct sockaddr_in address = {.sin_family = AF_INET,
                                 .sin_port = htons(port),
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -104,9 +90,7 @@ connect_to_page(void)
   return peer;
 }
 
-static int
-ask_page(const char *request)
-{
+static int ask_page(const char *request) {
   int peer = connect_to_page();
 
   send_all(peer, request, strlen(request));
@@ -117,9 +101,7 @@ static char taken[1 << 20]; /* last, of any peer */
 
 /* Takes what has come, behind what has come before. Says whether the other side
  * has closed. */
-static bool
-take(int peer, size_t *length)
-{
+static bool take(int peer, size_t *length) {
   ssize_t more;
 
   while ((more = recv(peer, taken + *length, sizeof(taken) - 1 - *length,
@@ -131,9 +113,7 @@ take(int peer, size_t *length)
 }
 
 /* Reads to the end, and returns how many bytes came. */
-static size_t
-take_all(int peer)
-{
+static size_t take_all(int peer) {
   size_t length = 0;
 
   iterate_until(take(peer, &length));
@@ -141,9 +121,7 @@ take_all(int peer)
 }
 
 /* Reads the answer to its end, and returns its status. */
-static unsigned long
-read_answer(int peer)
-{
+static unsigned long read_answer(int peer) {
   static const char version[] = "HTTP/1.1 ";
 
   take_all(peer);
@@ -153,9 +131,7 @@ read_answer(int peer)
 }
 
 /* The body of that answer, which must be as long as it says. */
-static const char *
-body_of_answer(void)
-{
+static const char *body_of_answer(void) {
   const char *body = strstr(taken, "\r\n\r\n");
   const char *length = strstr(taken, "Content-Length: ");
 
@@ -166,9 +142,7 @@ body_of_answer(void)
 }
 
 /* Of all descriptors one listens. */
-static uint16_t
-find_port(void)
-{
+static uint16_t find_port(void) {
   struct sockaddr_in address;
   socklen_t size = sizeof(address);
   int listens = 0;
@@ -182,9 +156,7 @@ find_port(void)
   return ntohs(address.sin_port);
 }
 
-static void
-start(void)
-{
+static void start(void) {
   static const uint64_t refreshes;
   static const live_wheel_t shown = {"one", &page.wheel, &refreshes};
   static const server_options_t options = {.http_host = DEFAULT_HOST};
@@ -197,9 +169,7 @@ start(void)
   port = find_port();
 }
 
-static void
-stop_all(void)
-{
+static void stop_all(void) {
   page_stop(&page);
   uv_run(&loop, UV_RUN_DEFAULT);
   ck_assert_int_eq(uv_loop_close(&loop), 0);
@@ -208,8 +178,7 @@ stop_all(void)
 
 /* ---- Requests ----------------------------------------------------------- */
 
-START_TEST(the_page_is_served_and_may_load_nothing_else)
-{
+START_TEST(the_page_is_served_and_may_load_nothing_else) {
   ck_assert_uint_eq(read_answer(ask_page(GET("/"))), 200);
   ck_assert_ptr_nonnull(strstr(taken, "Content-Type: text/html"));
   ck_assert_ptr_nonnull(strstr(taken, "Cache-Control: no-store"));
@@ -255,8 +224,7 @@ static const struct {
     {"HEAD /frame HTTP/1.1\r\n" HOST "\r\n", 200},
 };
 
-START_TEST(requests_get_their_answer_and_an_error_has_nothing_of_theirs)
-{
+START_TEST(requests_get_their_answer_and_an_error_has_nothing_of_theirs) {
   unsigned long status = read_answer(ask_page(requests[_i].request));
 
   ck_assert_uint_eq(status, requests[_i].status);
@@ -278,8 +246,7 @@ static const char *const too_little[] = {
     "GET / HT",
 };
 
-START_TEST(patience_ends_at_its_tick)
-{
+START_TEST(patience_ends_at_its_tick) {
   int peer = ask_page(too_little[_i]);
 
   iterate_until(connections() == 1);
@@ -291,8 +258,7 @@ START_TEST(patience_ends_at_its_tick)
 }
 END_TEST
 
-START_TEST(a_request_that_comes_byte_by_byte_has_no_more_time)
-{
+START_TEST(a_request_that_comes_byte_by_byte_has_no_more_time) {
   int peer = connect_to_page();
 
   iterate_until(connections() == 1);
@@ -305,8 +271,7 @@ START_TEST(a_request_that_comes_byte_by_byte_has_no_more_time)
 }
 END_TEST
 
-START_TEST(newcomers_wait_while_all_connections_are_taken)
-{
+START_TEST(newcomers_wait_while_all_connections_are_taken) {
   size_t length = 0;
   int peers[LIVE_MAX_CONNECTIONS];
 
@@ -327,8 +292,7 @@ START_TEST(newcomers_wait_while_all_connections_are_taken)
 }
 END_TEST
 
-START_TEST(the_last_descriptors_are_kept)
-{
+START_TEST(the_last_descriptors_are_kept) {
   unsigned long status;
 
   stop_all();
@@ -344,15 +308,12 @@ END_TEST
 
 /* ---- Frames ------------------------------------------------------------- */
 
-static void
-on_due(uvwheel_timer_t *timer)
-{
+static void on_due(uvwheel_timer_t *timer) {
   (void)timer;
 }
 
 /* The page is opened 40 s after the stall. An empty wheel finds none. */
-START_TEST(a_frame_tells_of_an_earlier_stall)
-{
+START_TEST(a_frame_tells_of_an_earlier_stall) {
   static uvwheel_timer_t timer;
   char figures[256]; /* of the JSON */
   uint64_t began_ms = uv_now(&loop);
@@ -380,9 +341,7 @@ START_TEST(a_frame_tells_of_an_earlier_stall)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(the_page_is_served_and_may_load_nothing_else),
       EACH(requests_get_their_answer_and_an_error_has_nothing_of_theirs,

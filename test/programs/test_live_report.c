@@ -23,18 +23,14 @@ static live_view_t views[WHEELS] = {
 static live_wheels_t wheels = {.views = views, .count = WHEELS};
 static char text[131072];
 
-static void
-write_metrics(void)
-{
+static void write_metrics(void) {
   FILE *stream = fmemopen(text, sizeof(text), "w");
 
   live_metrics_write(stream, &wheels);
   fclose(stream);
 }
 
-static void
-write_frame(size_t chosen)
-{
+static void write_frame(size_t chosen) {
   static const live_facts_t facts = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
   FILE *stream = fmemopen(text, sizeof(text), "w");
 
@@ -42,15 +38,11 @@ write_frame(size_t chosen)
   fclose(stream);
 }
 
-static void
-assert_text(const char *wanted)
-{
+static void assert_text(const char *wanted) {
   ck_assert_msg(strstr(text, wanted) != NULL, "no '%s' in\n%s", wanted, text);
 }
 
-static void
-assert_line(const char *line)
-{
+static void assert_line(const char *line) {
   char pattern[256];
 
   snprintf(pattern, sizeof(pattern), "\n%s\n", line);
@@ -59,16 +51,13 @@ assert_line(const char *line)
 
 /* ---- The table ---------------------------------------------------------- */
 
-static int
-is_in_the_histogram(size_t field)
-{
+static int is_in_the_histogram(size_t field) {
   return (field >= FIELD_OF(lateness) &&
           field < FIELD_OF(lateness) + UVWHEEL_LATENESS_BUCKETS) ||
          field == FIELD_OF(lateness_sum_ms);
 }
 
-START_TEST(each_statistic_is_a_figure_once)
-{
+START_TEST(each_statistic_is_a_figure_once) {
   for (size_t field = 0; field < FIELD_OF(reserved); field++) {
     int rows = 0;
     for (size_t i = 0; i < LIVE_FIGURES; i++)
@@ -81,8 +70,7 @@ START_TEST(each_statistic_is_a_figure_once)
 END_TEST
 
 /* They stand in JSON strings and in help lines as they are. */
-START_TEST(the_table_needs_no_escapes)
-{
+START_TEST(the_table_needs_no_escapes) {
   for (size_t i = 0; i < LIVE_FIGURES; i++) {
     const live_figure_t *figure = &live_figures[i];
     ck_assert_ptr_null(strpbrk(figure->help, "\"\\\n"));
@@ -114,9 +102,7 @@ static const struct {
     {IN_SNAPSHOT(stats.turns_overrun), 7, 7, 8},
 };
 
-static size_t
-index_of(size_t offset)
-{
+static size_t index_of(size_t offset) {
   size_t i = 0;
 
   while (live_figures[i].offset != offset)
@@ -125,9 +111,7 @@ index_of(size_t offset)
 }
 
 /* Two seconds pass, in which one figure changes. Says when it was bad. */
-static uint64_t
-judge_at_77(size_t offset, uint64_t before, uint64_t number)
-{
+static uint64_t judge_at_77(size_t offset, uint64_t before, uint64_t number) {
   live_judged_t judged = {.last.now_ms = 1000};
   live_snapshot_t now = {.now_ms = 3000};
 
@@ -137,8 +121,7 @@ judge_at_77(size_t offset, uint64_t before, uint64_t number)
   return judged.bad_ms[index_of(offset)];
 }
 
-START_TEST(a_figure_is_bad_beyond_its_limit)
-{
+START_TEST(a_figure_is_bad_beyond_its_limit) {
   size_t offset = limits[_i].offset;
   uint64_t before = limits[_i].before;
 
@@ -147,8 +130,7 @@ START_TEST(a_figure_is_bad_beyond_its_limit)
 }
 END_TEST
 
-START_TEST(trouble_is_remembered_until_there_is_more)
-{
+START_TEST(trouble_is_remembered_until_there_is_more) {
   static live_judged_t judged;
   live_snapshot_t now = {.options.tick_ms = 100};
   size_t stalls = index_of(IN_SNAPSHOT(stats.stalls));
@@ -165,8 +147,7 @@ START_TEST(trouble_is_remembered_until_there_is_more)
 END_TEST
 
 /* For as long as the page tells of it. */
-START_TEST(the_worst_of_a_trouble_is_remembered)
-{
+START_TEST(the_worst_of_a_trouble_is_remembered) {
   static const struct {
     uint64_t page_ms, unanswered_ms, worst_ms, bad_ms;
   } rows[] = {
@@ -186,8 +167,7 @@ START_TEST(the_worst_of_a_trouble_is_remembered)
 }
 END_TEST
 
-START_TEST(timers_are_late_when_one_in_a_hundred_is)
-{
+START_TEST(timers_are_late_when_one_in_a_hundred_is) {
   live_judged_t judged = {.last.stats.lateness[10] = 900};
   live_snapshot_t now = {.options.tick_ms = 100, .stats.lateness[10] = 900};
 
@@ -206,9 +186,7 @@ END_TEST
 
 /* ---- Metrics ------------------------------------------------------------ */
 
-static void
-fill_wheels(void)
-{
+static void fill_wheels(void) {
   uvwheel_stats_t *stats = &views[1].shown.snapshot.stats;
 
   for (unsigned i = 0; i < WHEELS; i++) {
@@ -225,8 +203,7 @@ fill_wheels(void)
   stats->lateness_sum_ms = 5001235;
 }
 
-START_TEST(each_wheel_has_samples_under_its_name)
-{
+START_TEST(each_wheel_has_samples_under_its_name) {
   static const char *const lines[] = {
       "uvwheel_fired_total{wheel=\"1\"} 10",
       "uvwheel_fired_total{wheel=\"3\"} 12",
@@ -262,8 +239,7 @@ END_TEST
 
 /* ---- Frames ------------------------------------------------------------- */
 
-START_TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one)
-{
+START_TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one) {
   for (unsigned i = 0; i < WHEELS; i++) {
     views[i].shown.snapshot.stats.active = 10 + i;
     views[i].judged.stall_ms = 20 + i;
@@ -280,8 +256,7 @@ START_TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one)
 }
 END_TEST
 
-START_TEST(the_largest_numbers_are_written)
-{
+START_TEST(the_largest_numbers_are_written) {
   for (int i = 0; i < WHEELS; i++) {
     memset(&views[i].shown, 0xff, sizeof(views[i].shown));
     views[i].shown.picture.cell_count = LIVE_MAX_CELLS;
@@ -294,9 +269,7 @@ START_TEST(the_largest_numbers_are_written)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(each_statistic_is_a_figure_once),
       TEST(the_table_needs_no_escapes),

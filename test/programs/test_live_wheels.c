@@ -33,23 +33,17 @@ static live_picture_t picture; /* of the first */
 static const live_wheel_t shown[] = {{"here", &made[0], &refreshes[0]},
                                      {"there", &made[1], &refreshes[1]}};
 
-uint64_t
-__wrap_uv_hrtime(void)
-{
+uint64_t __wrap_uv_hrtime(void) {
   clock_ns += look_ns;
   return clock_ns;
 }
 
-static void
-never(uvwheel_timer_t *timer)
-{
+static void never(uvwheel_timer_t *timer) {
   (void)timer;
   ck_abort_msg("fired");
 }
 
-static void
-setup(void)
-{
+static void setup(void) {
   uvwheel_options_t options = {.slots = SLOTS};
 
   clock_ns = 1;
@@ -67,9 +61,7 @@ setup(void)
   live_picture_begin(&picture, &made[0]);
 }
 
-static void
-teardown(void)
-{
+static void teardown(void) {
   for (int i = 0; i < 2; i++) {
     uvwheel_close(&made[i], NULL);
     uv_run(&loops[i], UV_RUN_DEFAULT);
@@ -78,21 +70,15 @@ teardown(void)
   live_wheels_free(&wheels);
 }
 
-static void
-answer(void)
-{
+static void answer(void) {
   uv_run(&loops[1], UV_RUN_NOWAIT);
 }
 
-static const live_snapshot_t *
-of(int wheel)
-{
+static const live_snapshot_t *of(int wheel) {
   return &wheels.views[wheel].shown.snapshot;
 }
 
-static uint64_t
-timers_in(const live_picture_t *of)
-{
+static uint64_t timers_in(const live_picture_t *of) {
   uint64_t sum = 0;
 
   for (size_t i = 0; i < LIVE_MAX_CELLS; i++)
@@ -100,16 +86,13 @@ timers_in(const live_picture_t *of)
   return sum;
 }
 
-static uint64_t
-counted_timers(int wheel)
-{
+static uint64_t counted_timers(int wheel) {
   return timers_in(&wheels.views[wheel].shown.picture);
 }
 
 /* ---- Wheels ------------------------------------------------------------- */
 
-START_TEST(a_wheel_of_this_loop_is_read_at_once)
-{
+START_TEST(a_wheel_of_this_loop_is_read_at_once) {
   refreshes[0] = refreshes[1] = 5;
   live_wheels_ask(&wheels, true);
   ck_assert(!live_wheels_collect(&wheels)); /* the other one is asked */
@@ -121,8 +104,7 @@ START_TEST(a_wheel_of_this_loop_is_read_at_once)
 }
 END_TEST
 
-START_TEST(a_wheel_of_another_loop_answers_when_that_runs)
-{
+START_TEST(a_wheel_of_another_loop_answers_when_that_runs) {
   live_wheels_ask(&wheels, true);
   refreshes[1] = 7;
   answer();
@@ -133,8 +115,7 @@ START_TEST(a_wheel_of_another_loop_answers_when_that_runs)
 }
 END_TEST
 
-START_TEST(an_answer_that_was_not_collected_is_not_lost)
-{
+START_TEST(an_answer_that_was_not_collected_is_not_lost) {
   live_wheels_ask(&wheels, false); /* to count no slots */
   answer();
   uvwheel_timer_stop(&timers[1][0]);
@@ -148,8 +129,7 @@ START_TEST(an_answer_that_was_not_collected_is_not_lost)
 }
 END_TEST
 
-START_TEST(a_blocked_loop_keeps_its_last_figures_and_is_reported)
-{
+START_TEST(a_blocked_loop_keeps_its_last_figures_and_is_reported) {
   live_wheels_ask(&wheels, true);
   answer();
   live_wheels_collect(&wheels);
@@ -167,8 +147,7 @@ START_TEST(a_blocked_loop_keeps_its_last_figures_and_is_reported)
 }
 END_TEST
 
-START_TEST(a_closed_wheel_is_never_asked_again)
-{
+START_TEST(a_closed_wheel_is_never_asked_again) {
   live_wheels_ask(&wheels, true);
   uvwheel_close(&made[1], NULL);
   answer();
@@ -183,17 +162,14 @@ END_TEST
 /* ---- Slots ------------------------------------------------------------- */
 
 /* The next step, and how long it takes. */
-static uint64_t
-step_ns(void)
-{
+static uint64_t step_ns(void) {
   clock_ns += (uint64_t)LIVE_INTERVAL_MS * MS;
   uint64_t before_ns = clock_ns;
   live_picture_count(&picture);
   return clock_ns - before_ns;
 }
 
-START_TEST(a_cheap_count_is_made_in_one_step)
-{
+START_TEST(a_cheap_count_is_made_in_one_step) {
   ck_assert_uint_eq(picture.cell_count, LIVE_MAX_CELLS);
   ck_assert_uint_eq(picture.slots_per_cell, SLOTS / LIVE_MAX_CELLS);
   step_ns();
@@ -205,8 +181,7 @@ START_TEST(a_cheap_count_is_made_in_one_step)
 }
 END_TEST
 
-START_TEST(an_expensive_count_takes_its_share_of_the_time_and_no_more)
-{
+START_TEST(an_expensive_count_takes_its_share_of_the_time_and_no_more) {
   const uint64_t cost_ns = (uint64_t)LIVE_MAX_CELLS * MS;
   uint64_t begin_ns = clock_ns;
 
@@ -220,8 +195,7 @@ START_TEST(an_expensive_count_takes_its_share_of_the_time_and_no_more)
 }
 END_TEST
 
-START_TEST(a_cell_that_took_long_is_made_up_for)
-{
+START_TEST(a_cell_that_took_long_is_made_up_for) {
   look_ns = 1000 * MS;
   step_ns();
   ck_assert_uint_eq(picture.next_cell, 1);
@@ -237,9 +211,7 @@ START_TEST(a_cell_that_took_long_is_made_up_for)
 }
 END_TEST
 
-int
-main(void)
-{
+int main(void) {
   const loop_test_t tests[] = {
       TEST(a_wheel_of_this_loop_is_read_at_once),
       TEST(a_wheel_of_another_loop_answers_when_that_runs),

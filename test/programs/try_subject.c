@@ -21,9 +21,7 @@
 
 static uv_loop_t loop;
 
-static void
-expect(const char *what, int value)
-{
+static void expect(const char *what, int value) {
   printf("%s: %d\n", what, value);
 }
 
@@ -57,18 +55,14 @@ static const struct {
 static uv_timer_t timers[12];
 static int fires[12], closed;
 
-static void
-on_closed(uv_handle_t *handle)
-{
+static void on_closed(uv_handle_t *handle) {
   (void)handle;
   closed++;
 }
 
 static void on_timer(uv_timer_t *timer);
 
-static int
-take(char op, uv_timer_t *timer, uint64_t timeout, uint64_t repeat)
-{
+static int take(char op, uv_timer_t *timer, uint64_t timeout, uint64_t repeat) {
   switch (op) {
   case 'i':
     memset(timer, 0xa5, sizeof *timer);
@@ -102,9 +96,7 @@ take(char op, uv_timer_t *timer, uint64_t timeout, uint64_t repeat)
   }
 }
 
-static void
-count(uv_handle_t *handle, void *counted)
-{
+static void count(uv_handle_t *handle, void *counted) {
   int *counts = counted;
 
   counts[0]++;
@@ -112,9 +104,7 @@ count(uv_handle_t *handle, void *counted)
   counts[2] += uv_has_ref(handle);
 }
 
-static void
-print_loop(void)
-{
+static void print_loop(void) {
   int counts[3] = {0};
 
   uv_walk(&loop, count, counts);
@@ -124,9 +114,7 @@ print_loop(void)
 
 /* What a program can read of a timer. The time until it is due is the same each
  * time as long as the loop has not run since. */
-static void
-print_timer(const uv_timer_t *timer, int starts)
-{
+static void print_timer(const uv_timer_t *timer, int starts) {
   printf("  active %d, repeat %d %d, callback %s",
          uv_is_active((const uv_handle_t *)timer),
          (int)uv_timer_get_repeat(timer), (int)timer->repeat,
@@ -137,9 +125,7 @@ print_timer(const uv_timer_t *timer, int starts)
   puts("");
 }
 
-static void
-take_steps(const char *text, int in_callback)
-{
+static void take_steps(const char *text, int in_callback) {
   while (*text != '\0') {
     char *end, op = *text;
     uv_timer_t *timer = &timers[strtoul(text + 1, &end, 10)];
@@ -156,9 +142,7 @@ take_steps(const char *text, int in_callback)
   }
 }
 
-static void
-on_timer(uv_timer_t *timer)
-{
+static void on_timer(uv_timer_t *timer) {
   int index = (int)(timer - timers);
 
   fires[index]++;
@@ -179,9 +163,7 @@ static uv_timer_t many[MANY];
 static int fired;
 
 /* Each stops one that is due at the same time, and frees itself. */
-static void
-on_many(uv_timer_t *timer)
-{
+static void on_many(uv_timer_t *timer) {
   uv_timer_t *next = timer + MANY / 2;
 
   fired++;
@@ -190,9 +172,7 @@ on_many(uv_timer_t *timer)
   uv_close((uv_handle_t *)timer, NULL);
 }
 
-static void
-start_many(void)
-{
+static void start_many(void) {
   fired = 0;
   for (int i = 0; i < MANY; i++) {
     uv_timer_init(&loop, &many[i]);
@@ -206,27 +186,21 @@ start_many(void)
 
 static uv_fs_poll_t poll;
 
-static void
-on_polled(uv_fs_poll_t *handle, int status, const uv_stat_t *before,
-          const uv_stat_t *now)
-{
+static void on_polled(uv_fs_poll_t *handle, int status, const uv_stat_t *before,
+                      const uv_stat_t *now) {
   (void)before, (void)now;
   expect("polled", status);
   uv_close((uv_handle_t *)handle, NULL);
 }
 
 /* libuv has a timer of its own for this. */
-static void
-poll_file(void)
-{
+static void poll_file(void) {
   uv_fs_poll_init(&loop, &poll);
   uv_fs_poll_start(&poll, on_polled, "/nonexistent", 5);
   expect("poll", uv_run(&loop, UV_RUN_DEFAULT));
 }
 
-static void
-do_all(void *unused)
-{
+static void do_all(void *unused) {
   (void)unused;
   uv_loop_init(&loop);
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
@@ -237,9 +211,7 @@ do_all(void *unused)
   expect("closed", closed);
 }
 
-static int
-do_the_same(void)
-{
+static int do_the_same(void) {
   static char output[1 << 16]; /* child and parent write one after the other */
   uv_thread_t thread;
   int status;
@@ -262,27 +234,21 @@ do_the_same(void)
 
 /* ---- Other ends --------------------------------------------------------- */
 
-static void
-on_tick(uv_timer_t *timer)
-{
+static void on_tick(uv_timer_t *timer) {
   if (timer->data != NULL)
     exit(3);
   puts("fired");
   fflush(stdout);
 }
 
-static void
-raise_again(int number)
-{
+static void raise_again(int number) {
   signal(number, SIG_DFL);
   raise(number);
 }
 
 /* Runs two timers, or returns from main with them active and their memory gone.
  * `idle` has none. */
-static int
-wait_for_end(const char *how)
-{
+static int wait_for_end(const char *how) {
   uv_timer_t *timer = malloc(sizeof *timer);
   uv_timer_t on_stack;
 
@@ -307,9 +273,7 @@ wait_for_end(const char *how)
   return 0;
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   char *rest;
 
   if (argc == 1)

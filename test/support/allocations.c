@@ -16,21 +16,15 @@ static unsigned depth; /* thread-local ones call malloc themselves there */
 static _Thread_local unsigned depth;
 #endif
 
-uint64_t
-allocations(void)
-{
+uint64_t allocations(void) {
   return count;
 }
 
-void
-allocations_fail(bool fail)
-{
+void allocations_fail(bool fail) {
   failing = fail;
 }
 
-static bool
-refuse(void)
-{
+static bool refuse(void) {
   if (depth == 0) {
     count++;
     if (failing) {
@@ -42,9 +36,7 @@ refuse(void)
   return false;
 }
 
-static void *
-leave(void *block)
-{
+static void *leave(void *block) {
   depth--;
   return block;
 }
@@ -68,9 +60,7 @@ leave(void *block)
 #define __real_aligned_alloc(alignment, size) \
   malloc_zone_memalign(ZONE, alignment, size)
 
-static int
-__real_posix_memalign(void **block, size_t alignment, size_t size)
-{
+static int __real_posix_memalign(void **block, size_t alignment, size_t size) {
   *block = malloc_zone_memalign(ZONE, alignment, size);
   return *block == NULL ? ENOMEM : 0;
 }
@@ -91,35 +81,25 @@ void *__wrap_realloc(void *block, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 int __wrap_posix_memalign(void **block, size_t alignment, size_t size);
 
-void *
-__wrap_malloc(size_t size)
-{
+void *__wrap_malloc(size_t size) {
   return refuse() ? NULL : leave(__real_malloc(size));
 }
 
-void *
-__wrap_calloc(size_t items, size_t size)
-{
+void *__wrap_calloc(size_t items, size_t size) {
   return refuse() ? NULL : leave(__real_calloc(items, size));
 }
 
-void *
-__wrap_realloc(void *block, size_t size)
-{
+void *__wrap_realloc(void *block, size_t size) {
   return refuse() ? NULL : leave(__real_realloc(block, size));
 }
 
 #ifndef _WIN32
 
-void *
-__wrap_aligned_alloc(size_t alignment, size_t size)
-{
+void *__wrap_aligned_alloc(size_t alignment, size_t size) {
   return refuse() ? NULL : leave(__real_aligned_alloc(alignment, size));
 }
 
-int
-__wrap_posix_memalign(void **block, size_t alignment, size_t size)
-{
+int __wrap_posix_memalign(void **block, size_t alignment, size_t size) {
   int error = ENOMEM;
 
   if (!refuse()) {

@@ -16,31 +16,24 @@ const shape_t shapes[SHAPES] = {
 const slot_kind_t slot_kinds[SLOT_KINDS] = {{"lanes", 0},
                                             {"FIFO", UVWHEEL_FIFO}};
 
-void
-contradict(const char *file, int line, const char *name, const char *condition)
-{
+void contradict(const char *file, int line, const char *name,
+                const char *condition) {
   fprintf(stderr, "%s:%d: %s%s%s is not true\n", file, line, name,
           *name == '\0' ? "" : ": ", condition);
   abort();
 }
 
-uint64_t
-tick_ms_after(uint64_t tick_ms, uint64_t due_ms)
-{
+uint64_t tick_ms_after(uint64_t tick_ms, uint64_t due_ms) {
   uint64_t tick = due_ms / tick_ms;
 
   return tick < UINT64_MAX / tick_ms ? (tick + 1) * tick_ms : UINT64_MAX;
 }
 
-uint64_t
-add_saturated(uint64_t time_ms, uint64_t delay_ms)
-{
+uint64_t add_saturated(uint64_t time_ms, uint64_t delay_ms) {
   return delay_ms > UINT64_MAX - time_ms ? UINT64_MAX : time_ms + delay_ms;
 }
 
-void
-open_core(core_t *core, const shape_t *shape)
-{
+void open_core(core_t *core, const shape_t *shape) {
   size_t size = uvwheel__core_size(shape->tick_ms, shape->slots, shape->flags);
   void *slots = calloc(1, size);
 
@@ -51,15 +44,11 @@ open_core(core_t *core, const shape_t *shape)
   require(uvwheel__core_next_ms(core) == UINT64_MAX);
 }
 
-void
-free_core(core_t *core)
-{
+void free_core(core_t *core) {
   free(core->slots);
 }
 
-void
-close_core(core_t *core)
-{
+void close_core(core_t *core) {
   uvwheel_entry_t *entry;
 
   uvwheel__core_walk_begin(core);
@@ -70,32 +59,24 @@ close_core(core_t *core)
   free_core(core);
 }
 
-void
-verify(const core_t *core)
-{
+void verify(const core_t *core) {
   require(broken_invariants(core, stderr) == 0);
 }
 
 /* Insert and postpone return whether the wheel may have to wake up earlier. */
-static void
-expect_told(const core_t *core, bool earlier, uint64_t before_ms)
-{
+static void expect_told(const core_t *core, bool earlier, uint64_t before_ms) {
   uint64_t next_ms = uvwheel__core_next_ms(core);
 
   require(next_ms == before_ms || (next_ms < before_ms && earlier));
 }
 
-bool
-put(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
-{
+bool put(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms) {
   poison(entry);
   return !uvwheel__core_insert(core, entry, due_ms) &&
          uvwheel__core_put(core, entry);
 }
 
-void
-insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
-{
+void insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms) {
   const core_t before = *core;
   uint64_t before_ms = uvwheel__core_next_ms(core);
 
@@ -109,9 +90,7 @@ insert(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 
 /* An entry that is due later stays where it is. One that is due earlier is
  * moved. */
-void
-postpone(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
-{
+void postpone(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms) {
   if (due_ms < entry->due_ms) {
     move(core, entry, due_ms);
     return;
@@ -120,9 +99,7 @@ postpone(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
   verify(core);
 }
 
-void
-move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
-{
+void move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms) {
   uint64_t before_ms = uvwheel__core_next_ms(core);
   uint64_t count = core->active;
 
@@ -133,9 +110,8 @@ move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms)
 }
 
 /* One entry, or none if it is NULL, has left the wheel. */
-static void
-expect_left(const core_t *core, uvwheel_entry_t *entry, const core_t *before)
-{
+static void expect_left(const core_t *core, uvwheel_entry_t *entry,
+                        const core_t *before) {
   uint64_t left = entry != NULL;
 
   if (entry != NULL)
@@ -147,9 +123,7 @@ expect_left(const core_t *core, uvwheel_entry_t *entry, const core_t *before)
   verify(core);
 }
 
-void
-remove_entry(core_t *core, uvwheel_entry_t *entry)
-{
+void remove_entry(core_t *core, uvwheel_entry_t *entry) {
   const core_t before = *core;
 
   if (!uvwheel__core_remove(core, entry))
@@ -160,9 +134,7 @@ remove_entry(core_t *core, uvwheel_entry_t *entry)
 }
 
 /* If the clock has stepped back, a pass goes on at a time to come. */
-uvwheel_entry_t *
-take_due(core_t *core, uint64_t now_ms, uint64_t *budget)
-{
+uvwheel_entry_t *take_due(core_t *core, uint64_t now_ms, uint64_t *budget) {
   uvwheel_entry_t *entry = uvwheel__core_next_ms(core) <= now_ms
                                ? uvwheel__core_find_due(core, now_ms, budget)
                                : NULL;
@@ -175,9 +147,8 @@ take_due(core_t *core, uint64_t now_ms, uint64_t *budget)
 }
 
 /* Nothing is handed out early, and the caller is told if something is left. */
-uvwheel_entry_t *
-expire_within(core_t *core, uint64_t now_ms, uint64_t *budget)
-{
+uvwheel_entry_t *expire_within(core_t *core, uint64_t now_ms,
+                               uint64_t *budget) {
   const core_t before = *core;
   uint64_t budget_before = *budget;
   uvwheel_entry_t *entry = take_due(core, now_ms, budget);
@@ -194,17 +165,13 @@ expire_within(core_t *core, uint64_t now_ms, uint64_t *budget)
   return entry;
 }
 
-uvwheel_entry_t *
-expire(core_t *core, uint64_t now_ms)
-{
+uvwheel_entry_t *expire(core_t *core, uint64_t now_ms) {
   uint64_t budget = UINT64_MAX;
 
   return expire_within(core, now_ms, &budget);
 }
 
-uint64_t
-draw(core_t *core, uint64_t count)
-{
+uint64_t draw(core_t *core, uint64_t count) {
   const core_t before = *core;
   const uvwheel_link_t *link;
   uint64_t drawn = 0;
@@ -217,9 +184,7 @@ draw(core_t *core, uint64_t count)
   return drawn;
 }
 
-uvwheel_entry_t *
-take_drawn(core_t *core)
-{
+uvwheel_entry_t *take_drawn(core_t *core) {
   const core_t before = *core;
   uvwheel_entry_t *entry = uvwheel__core_take_drawn(core);
 
@@ -229,18 +194,14 @@ take_drawn(core_t *core)
   return entry;
 }
 
-void
-walk_begin(core_t *core)
-{
+void walk_begin(core_t *core) {
   const core_t before = *core;
 
   uvwheel__core_walk_begin(core);
   expect_left(core, NULL, &before);
 }
 
-uvwheel_entry_t *
-walk_next(core_t *core)
-{
+uvwheel_entry_t *walk_next(core_t *core) {
   const core_t before = *core;
   uvwheel_entry_t *entry = uvwheel__core_walk_next(core);
 
@@ -248,22 +209,16 @@ walk_next(core_t *core)
   return entry;
 }
 
-void
-expect_none(core_t *core, uint64_t now_ms)
-{
+void expect_none(core_t *core, uint64_t now_ms) {
   require(expire(core, now_ms) == NULL);
 }
 
-void
-expect_only(core_t *core, uint64_t now_ms, const uvwheel_entry_t *entry)
-{
+void expect_only(core_t *core, uint64_t now_ms, const uvwheel_entry_t *entry) {
   require(expire(core, now_ms) == entry);
   expect_none(core, now_ms);
 }
 
-uint64_t
-drain(core_t *core, uint64_t now_ms)
-{
+uint64_t drain(core_t *core, uint64_t now_ms) {
   uint64_t expired = 0;
 
   while (expire(core, now_ms) != NULL)
@@ -272,9 +227,8 @@ drain(core_t *core, uint64_t now_ms)
 }
 
 /* When the first of the items that are active has to expire. */
-static uint64_t
-earliest_ms(const core_t *core, const item_t *items, size_t count)
-{
+static uint64_t earliest_ms(const core_t *core, const item_t *items,
+                            size_t count) {
   uint64_t earliest = UINT64_MAX;
   size_t i;
 
@@ -286,9 +240,8 @@ earliest_ms(const core_t *core, const item_t *items, size_t count)
   return earliest;
 }
 
-unsigned
-run_out(core_t *core, const item_t *items, size_t count, uint64_t now_ms)
-{
+unsigned run_out(core_t *core, const item_t *items, size_t count,
+                 uint64_t now_ms) {
   const uvwheel_entry_t *entry;
   unsigned wakes = 0;
 
@@ -308,9 +261,8 @@ run_out(core_t *core, const item_t *items, size_t count, uint64_t now_ms)
   return wakes;
 }
 
-size_t
-boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays)
-{
+size_t boundary_delays(const shape_t *shape, unsigned rounds,
+                       uint64_t *delays) {
   uint64_t tick_ms = shape->tick_ms, round_ms = tick_ms * shape->slots;
   uint64_t edges[] = {0, tick_ms, round_ms - tick_ms};
   size_t count = 0, edge;
@@ -328,9 +280,7 @@ boundary_delays(const shape_t *shape, unsigned rounds, uint64_t *delays)
   return count;
 }
 
-uint64_t
-slot_count(const core_t *core, uint64_t number)
-{
+uint64_t slot_count(const core_t *core, uint64_t number) {
   uint64_t later = 0, most_rounds = 0;
 
   return uvwheel__core_count_slot(core, number, 0, &later, &most_rounds);

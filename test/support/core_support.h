@@ -53,9 +53,7 @@ uint64_t add_saturated(uint64_t time_ms, uint64_t delay_ms);
 
 /* An entry whose memory is zero is not active, and neither is one that has left
  * the wheel by one of the operations below. */
-static inline bool
-is_active(const uvwheel_entry_t *entry)
-{
+static inline bool is_active(const uvwheel_entry_t *entry) {
   return entry->link.next != NULL;
 }
 

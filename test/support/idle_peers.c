@@ -36,15 +36,11 @@ static hold_t hold;
 static uint64_t hold_from_ms, hold_until_ms;
 static bool is_hold_updating;
 
-uint64_t
-clock_now_ms(void)
-{
+uint64_t clock_now_ms(void) {
   return virtual_time_ns() / NS_PER_MS;
 }
 
-void
-run_until(uint64_t ms)
-{
+void run_until(uint64_t ms) {
   ck_assert_uint_ge(ms, clock_now_ms());
   run_for(ms - clock_now_ms());
 }
@@ -53,15 +49,11 @@ run_until(uint64_t ms)
 
 static void on_word(uvwheel_post_t *post, int status);
 
-static bool
-is_silent(const peer_t *peer)
-{
+static bool is_silent(const peer_t *peer) {
   return options.is_half_silent && (peer - peers) % 2 != 0;
 }
 
-static void
-send_word(peer_t *peer)
-{
+static void send_word(peer_t *peer) {
   static const char words[300 * 1024];
   size_t bytes = options.bytes;
   unsigned index = (unsigned)(peer - peers);
@@ -74,25 +66,19 @@ send_word(peer_t *peer)
     ck_assert_int_eq(uvwheel_post(&wheel, &peer->post, on_word), 0);
 }
 
-static void
-speak(peer_t *peer)
-{
+static void speak(peer_t *peer) {
   peer->spoken_ms = clock_now_ms();
   if (clock_now_ms() > lost_until_ms)
     send_word(peer);
 }
 
-static void
-let_hold(hold_t which)
-{
+static void let_hold(hold_t which) {
   if (hold == which && hold_from_ms == clock_now_ms())
     ck_assert_int_eq(write(holding_fd, "x", 1), 1);
 }
 
 /* When the earliest of them wants to speak, or the holding byte is sent. */
-static uint64_t
-next_act_ms(void)
-{
+static uint64_t next_act_ms(void) {
   uint64_t now_ms = clock_now_ms(), next_ms = NEVER;
   unsigned i;
 
@@ -105,9 +91,7 @@ next_act_ms(void)
   return next_ms;
 }
 
-static uint64_t
-act(void)
-{
+static uint64_t act(void) {
   uint64_t now_ms = clock_now_ms(), next_ms;
   unsigned i;
 
@@ -127,42 +111,33 @@ act(void)
   return next_ms == NEVER ? NEVER : next_ms * NS_PER_MS;
 }
 
-void
-peers_speak_at(uint64_t at_ms)
-{
+void peers_speak_at(uint64_t at_ms) {
   ck_assert_uint_gt(at_ms, clock_now_ms());
   speak_at_ms = at_ms;
   virtual_time_set_world(act);
 }
 
-void
-peers_lose_words_until(uint64_t last_ms)
-{
+void peers_lose_words_until(uint64_t last_ms) {
   lost_until_ms = last_ms;
 }
 
 /* ---- The loop hears them ------------------------------------------------- */
 
-static void
-allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer)
-{
+static void allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer) {
   static char bytes[1024];
 
   (void)handle, (void)size;
   *buffer = uv_buf_init(bytes, sizeof bytes);
 }
 
-static void
-hear(peer_t *peer)
-{
+static void hear(peer_t *peer) {
   virtual_time_advance_ns(options.hearing_ns);
   if (uvwheel_timer_is_active(&peer->idle))
     ck_assert_int_eq(uvwheel_timer_refresh(&peer->idle), 0);
 }
 
-static void
-on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
-{
+static void on_read(uv_stream_t *stream, ssize_t length,
+                    const uv_buf_t *buffer) {
   peer_t *peer = stream->data;
 
   (void)buffer;
@@ -172,10 +147,9 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
     hear(peer);
 }
 
-static void
-on_datagram(uv_udp_t *server, ssize_t length, const uv_buf_t *buffer,
-            const struct sockaddr *from, unsigned flags)
-{
+static void on_datagram(uv_udp_t *server, ssize_t length,
+                        const uv_buf_t *buffer, const struct sockaddr *from,
+                        unsigned flags) {
   unsigned index;
 
   (void)server, (void)flags;
@@ -186,16 +160,12 @@ on_datagram(uv_udp_t *server, ssize_t length, const uv_buf_t *buffer,
   hear(&peers[index]);
 }
 
-static void
-on_word(uvwheel_post_t *post, int status)
-{
+static void on_word(uvwheel_post_t *post, int status) {
   if (status == 0)
     hear((peer_t *)post->data);
 }
 
-static void
-on_idle(uvwheel_timer_t *timer)
-{
+static void on_idle(uvwheel_timer_t *timer) {
   peer_t *peer = timer->data;
 
   ck_assert_uint_eq(peer->closed_ms, NEVER);
@@ -205,9 +175,7 @@ on_idle(uvwheel_timer_t *timer)
 
 /* ---- Opening and closing them -------------------------------------------- */
 
-void
-open_wide_pair(int fds[2])
-{
+void open_wide_pair(int fds[2]) {
   const int room = 600 * 1024; /* Linux may allow two thirds of that */
 
   ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
@@ -217,9 +185,7 @@ open_wide_pair(int fds[2])
       setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
 }
 
-static void
-open_pipe(uv_pipe_t *pipe, int *fd, uv_read_cb cb)
-{
+static void open_pipe(uv_pipe_t *pipe, int *fd, uv_read_cb cb) {
   int fds[2];
 
   open_wide_pair(fds);
@@ -231,9 +197,7 @@ open_pipe(uv_pipe_t *pipe, int *fd, uv_read_cb cb)
 }
 
 /* Each socket of the loop has one to which its peers write. */
-static void
-open_socket(unsigned index)
-{
+static void open_socket(unsigned index) {
   uv_udp_t *server = &servers[index];
   struct sockaddr_in ipv4;
   struct sockaddr *address = (struct sockaddr *)&ipv4;
@@ -249,9 +213,7 @@ open_socket(unsigned index)
   clients[index] = client;
 }
 
-static void
-open_peer(unsigned index)
-{
+static void open_peer(unsigned index) {
   peer_t *peer = &peers[index];
   unsigned socket_index = index / PEERS_OF_A_SOCKET;
 
@@ -271,9 +233,7 @@ open_peer(unsigned index)
           : NEVER;
 }
 
-static void
-ignore_signal(uv_signal_t *handle, int number)
-{
+static void ignore_signal(uv_signal_t *handle, int number) {
   (void)handle, (void)number;
 }
 
@@ -281,9 +241,7 @@ static void on_holding_read(uv_stream_t *stream, ssize_t length,
                             const uv_buf_t *buffer);
 
 /* As many descriptors as there may be. */
-static void
-allow_descriptors(void)
-{
+static void allow_descriptors(void) {
   struct rlimit limit;
 
   ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -291,9 +249,7 @@ allow_descriptors(void)
   ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-void
-peers_open(const peers_options_t *wanted)
-{
+void peers_open(const peers_options_t *wanted) {
   unsigned i;
 
   options = *wanted;
@@ -318,9 +274,7 @@ peers_open(const peers_options_t *wanted)
   virtual_time_set_world(act);
 }
 
-void
-peers_close(void)
-{
+void peers_close(void) {
   unsigned i;
 
   virtual_time_set_world(NULL);
@@ -347,9 +301,7 @@ peers_close(void)
 
 /* ---- What became of them ------------------------------------------------- */
 
-unsigned
-peers_closed(void)
-{
+unsigned peers_closed(void) {
   unsigned closed = 0, i;
 
   for (i = 0; i < options.count; i++)
@@ -357,9 +309,7 @@ peers_closed(void)
   return closed;
 }
 
-unsigned
-peers_cut_off(void)
-{
+unsigned peers_cut_off(void) {
   unsigned cut_off = 0, i;
 
   for (i = 0; i < options.count; i++)
@@ -367,10 +317,8 @@ peers_cut_off(void)
   return cut_off;
 }
 
-void
-expect_silent_peers_closed(const char *name, uint64_t from_ms,
-                           uint64_t until_ms)
-{
+void expect_silent_peers_closed(const char *name, uint64_t from_ms,
+                                uint64_t until_ms) {
   const peer_t *peer;
 
   require_in(name, peers_cut_off() == 0);
@@ -382,61 +330,46 @@ expect_silent_peers_closed(const char *name, uint64_t from_ms,
 
 /* ---- What holds the loop ------------------------------------------------- */
 
-static void
-stand_still(void)
-{
+static void stand_still(void) {
   virtual_time_advance_ms(hold_until_ms - clock_now_ms());
   if (is_hold_updating)
     uv_update_time(&loop);
 }
 
-static void
-on_holding_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
-{
+static void on_holding_read(uv_stream_t *stream, ssize_t length,
+                            const uv_buf_t *buffer) {
   (void)stream, (void)buffer;
   ck_assert_int_ge(length, 0);
   if (length > 0)
     stand_still();
 }
 
-static void
-on_holding_wheel_timer(uvwheel_timer_t *timer)
-{
+static void on_holding_wheel_timer(uvwheel_timer_t *timer) {
   (void)timer;
   stand_still();
 }
 
-static void
-on_thawed(uv_timer_t *timer)
-{
+static void on_thawed(uv_timer_t *timer) {
   (void)timer;
   virtual_time_oversleep_ns(0);
 }
 
-static void
-on_holding_prepare(uv_prepare_t *prepare)
-{
+static void on_holding_prepare(uv_prepare_t *prepare) {
   uv_prepare_stop(prepare);
   stand_still();
 }
 
-static void
-on_holding_check(uv_check_t *check)
-{
+static void on_holding_check(uv_check_t *check) {
   uv_check_stop(check);
   stand_still();
 }
 
-static void
-on_holding_close(uv_handle_t *check)
-{
+static void on_holding_close(uv_handle_t *check) {
   stand_still();
   ck_assert_int_eq(uv_check_init(&loop, (uv_check_t *)check), 0);
 }
 
-static void
-on_holding_timer(uv_timer_t *timer)
-{
+static void on_holding_timer(uv_timer_t *timer) {
   if (hold == HELD_BY_UV_TIMER) {
     stand_still();
   } else if (hold == HELD_BY_CLOSE) {
@@ -452,9 +385,7 @@ on_holding_timer(uv_timer_t *timer)
   }
 }
 
-void
-hold_loop(hold_t way, uint64_t from_ms, uint64_t until_ms, bool update)
-{
+void hold_loop(hold_t way, uint64_t from_ms, uint64_t until_ms, bool update) {
   uint64_t delay_ms = from_ms - clock_now_ms();
 
   hold = way;

@@ -10,10 +10,8 @@ struct check {
   int broken;
 };
 
-static void
-expect(struct check *check, bool condition, const char *invariant,
-       uint64_t where)
-{
+static void expect(struct check *check, bool condition, const char *invariant,
+                   uint64_t where) {
   if (condition)
     return;
   check->broken++;
@@ -24,10 +22,8 @@ expect(struct check *check, bool condition, const char *invariant,
 
 /* I1 of one list, and I3: none of its entries is due before the tick. Returns
  * the number of entries. */
-static uint64_t
-check_list(struct check *check, const uvwheel_link_t *head, uint64_t where,
-           uint64_t tick)
-{
+static uint64_t check_list(struct check *check, const uvwheel_link_t *head,
+                           uint64_t where, uint64_t tick) {
   const uvwheel_link_t *link = head;
   uint64_t count = 0;
 
@@ -49,16 +45,12 @@ check_list(struct check *check, const uvwheel_link_t *head, uint64_t where,
 }
 
 /* How many lanes lie before an offset in bytes into a slot. */
-static uint64_t
-lanes_before(uint64_t offset)
-{
+static uint64_t lanes_before(uint64_t offset) {
   return (offset - offsetof(slot_t, lanes)) / sizeof(uvwheel_link_t);
 }
 
 /* The lane that is being filled is in use, and a FIFO slot uses one. */
-static bool
-fills_a_lane(const core_t *core, const slot_t *slot)
-{
+static bool fills_a_lane(const core_t *core, const slot_t *slot) {
   const uint64_t first = offsetof(slot_t, lanes);
   const uint64_t size = sizeof(uvwheel_link_t);
 
@@ -68,9 +60,7 @@ fills_a_lane(const core_t *core, const slot_t *slot)
          (slot->lanes_used - first) % size == 0;
 }
 
-static uint64_t
-check_lanes(struct check *check, uint64_t number)
-{
+static uint64_t check_lanes(struct check *check, uint64_t number) {
   const slot_t *slot = &check->core->slots[number];
   uint64_t used = lanes_before(slot->lanes_used), count = 0, i;
 
@@ -88,9 +78,7 @@ check_lanes(struct check *check, uint64_t number)
   return count;
 }
 
-static uint64_t
-check_slot(struct check *check, uint64_t number)
-{
+static uint64_t check_slot(struct check *check, uint64_t number) {
   const core_t *core = check->core;
   uint64_t next_pass = core->slots[number].next_pass;
 
@@ -109,9 +97,7 @@ check_slot(struct check *check, uint64_t number)
   return check_lanes(check, number);
 }
 
-static uint64_t
-check_pass(struct check *check)
-{
+static uint64_t check_pass(struct check *check) {
   const core_t *core = check->core;
   uint64_t kept_tick = slot_of(core, core->hand)->next_pass, i;
   uint64_t count = check_list(check, &core->due, 0, 0) +
@@ -130,9 +116,7 @@ check_pass(struct check *check)
   return count;
 }
 
-int
-broken_invariants(const core_t *core, FILE *stream)
-{
+int broken_invariants(const core_t *core, FILE *stream) {
   struct check check = {core, stream, 0};
   uint64_t aside = check_list(&check, &core->drawn, 0, 0);
   uint64_t passed = check_pass(&check), in_slots = 0, number;

@@ -9,9 +9,7 @@
 #include <uv.h>
 
 #if UV_VERSION_HEX < 0x012800 /* 1.40 */
-static inline uint64_t
-uv_timer_get_due_in(const uv_timer_t *timer)
-{
+static inline uint64_t uv_timer_get_due_in(const uv_timer_t *timer) {
   uint64_t now_ms = uv_now(timer->loop);
 
   return timer->timeout > now_ms ? timer->timeout - now_ms : 0;

@@ -16,9 +16,7 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
-static inline uint64_t
-with_grace(uint64_t stall_ms)
-{
+static inline uint64_t with_grace(uint64_t stall_ms) {
   return stall_ms + (stall_ms < MAX_GRACE_MS ? stall_ms : MAX_GRACE_MS);
 }
 

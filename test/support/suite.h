@@ -17,19 +17,13 @@ typedef struct loop_test_s {
 } loop_test_t;
 
 #define TEST(name) \
-  {                \
-    name, 0, 1     \
-  }
-#define EACH(name, cases)       \
-  {                             \
-    name, 0, (int)LENGTH(cases) \
-  }
+  { name, 0, 1 }
+#define EACH(name, cases) \
+  { name, 0, (int)LENGTH(cases) }
 
 /* Each is a case of its own, which CK_RUN_CASE can name. */
-static inline int
-run_tests(const char *name, SFun setup, SFun teardown, const loop_test_t *tests,
-          size_t count)
-{
+static inline int run_tests(const char *name, SFun setup, SFun teardown,
+                            const loop_test_t *tests, size_t count) {
   Suite *suite = suite_create(name);
   SRunner *runner = srunner_create(suite);
   const loop_test_t *test;

@@ -19,23 +19,17 @@ static uint64_t polls;
 static uint64_t sleeps;
 static uint64_t peeks;
 
-void
-virtual_time_set_ns(uint64_t now_ns)
-{
+void virtual_time_set_ns(uint64_t now_ns) {
   set_ns = clock_ns = now_ns;
 }
 
-uint64_t
-virtual_time_ns(void)
-{
+uint64_t virtual_time_ns(void) {
   return clock_ns;
 }
 
 /* Moves the clock to the next time at which the world wants to act, at most to
  * end_ns. Returns whether it has acted. */
-static bool
-move_clock(uint64_t end_ns)
-{
+static bool move_clock(uint64_t end_ns) {
   if (act_ns > end_ns) {
     clock_ns = end_ns;
     return false;
@@ -46,69 +40,49 @@ move_clock(uint64_t end_ns)
   return true;
 }
 
-void
-virtual_time_advance_ns(uint64_t step_ns)
-{
+void virtual_time_advance_ns(uint64_t step_ns) {
   uint64_t end_ns = clock_ns + step_ns;
 
   while (move_clock(end_ns))
     continue;
 }
 
-void
-virtual_time_advance_ms(uint64_t step_ms)
-{
+void virtual_time_advance_ms(uint64_t step_ms) {
   virtual_time_advance_ns(step_ms * NS_PER_MS);
 }
 
-void
-virtual_time_set_world(uint64_t (*act)(void))
-{
+void virtual_time_set_world(uint64_t (*act)(void)) {
   act_in_world = act;
   act_ns = act != NULL ? act() : UINT64_MAX;
 }
 
-void
-virtual_time_set_coarse_step_ns(uint64_t step_ns)
-{
+void virtual_time_set_coarse_step_ns(uint64_t step_ns) {
   coarse_step_ns = step_ns;
 }
 
-void
-virtual_time_set_read_ns(uint64_t taken_ns)
-{
+void virtual_time_set_read_ns(uint64_t taken_ns) {
   read_ns = taken_ns;
 }
 
-void
-virtual_time_oversleep_ns(uint64_t extra_ns)
-{
+void virtual_time_oversleep_ns(uint64_t extra_ns) {
   oversleep_ns = extra_ns;
 }
 
-uint64_t
-virtual_time_polls(void)
-{
+uint64_t virtual_time_polls(void) {
   return polls;
 }
 
-uint64_t
-virtual_time_sleeps(void)
-{
+uint64_t virtual_time_sleeps(void) {
   return sleeps;
 }
 
-uint64_t
-virtual_time_peeks(void)
-{
+uint64_t virtual_time_peeks(void) {
   return peeks;
 }
 
 /* A poll found no I/O: sleeps until then instead. Returns whether the world
  * woke it up; a loop that oversleeps was frozen, and its time is over. */
-static bool
-sleep_until(uint64_t end_ns)
-{
+static bool sleep_until(uint64_t end_ns) {
   sleeps++;
   if (oversleep_ns == 0)
     return move_clock(end_ns);
@@ -123,24 +97,18 @@ sleep_until(uint64_t end_ns)
 typedef BOOL(WINAPI *dequeue_t)(HANDLE, LPOVERLAPPED_ENTRY, ULONG, PULONG,
                                 DWORD, BOOL);
 
-static BOOL WINAPI
-query_frequency(LARGE_INTEGER *frequency)
-{
+static BOOL WINAPI query_frequency(LARGE_INTEGER *frequency) {
   frequency->QuadPart = NS_PER_S;
   return TRUE;
 }
 
-static BOOL WINAPI
-query_counter(LARGE_INTEGER *counter)
-{
+static BOOL WINAPI query_counter(LARGE_INTEGER *counter) {
   counter->QuadPart = (LONGLONG)clock_ns;
   return TRUE;
 }
 
-static BOOL WINAPI
-dequeue(HANDLE port, LPOVERLAPPED_ENTRY entries, ULONG room, PULONG count,
-        DWORD timeout_ms, BOOL alertable)
-{
+static BOOL WINAPI dequeue(HANDLE port, LPOVERLAPPED_ENTRY entries, ULONG room,
+                           PULONG count, DWORD timeout_ms, BOOL alertable) {
   dequeue_t real = (dequeue_t)(void (*)(void))GetProcAddress(
       GetModuleHandleA("kernel32.dll"), "GetQueuedCompletionStatusEx");
 
@@ -177,18 +145,14 @@ dequeue_t __imp_GetQueuedCompletionStatusEx = dequeue;
 #include <time.h>
 #include <unistd.h>
 
-static struct timespec
-timespec_of(uint64_t ns)
-{
+static struct timespec timespec_of(uint64_t ns) {
   struct timespec time = {.tv_sec = (time_t)(ns / NS_PER_S),
                           .tv_nsec = (long)(ns % NS_PER_S)};
 
   return time;
 }
 
-int
-clock_gettime(clockid_t id, struct timespec *now)
-{
+int clock_gettime(clockid_t id, struct timespec *now) {
   if (id == CLOCK_MONOTONIC)
     *now = timespec_of(clock_ns += read_ns);
   else if (id == CLOCK_MONOTONIC_COARSE)
@@ -198,18 +162,14 @@ clock_gettime(clockid_t id, struct timespec *now)
   return 0;
 }
 
-int
-clock_getres(clockid_t id, struct timespec *step)
-{
+int clock_getres(clockid_t id, struct timespec *step) {
   if (id != CLOCK_MONOTONIC_COARSE)
     return (int)syscall(SYS_clock_getres, id, step);
   *step = timespec_of(coarse_step_ns);
   return 0;
 }
 
-int
-poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
-{
+int poll(struct pollfd *descriptors, nfds_t count, int timeout_ms) {
   /* As the kernel has it, also where time_t is wider. */
   long timeout[2] = {timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
 
@@ -218,10 +178,8 @@ poll(struct pollfd *descriptors, nfds_t count, int timeout_ms)
                       timeout_ms < 0 ? NULL : timeout, NULL, (size_t)0);
 }
 
-int
-epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
-            int timeout_ms, const sigset_t *mask)
-{
+int epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
+                int timeout_ms, const sigset_t *mask) {
   uint64_t end_ns = clock_ns + (uint64_t)timeout_ms * NS_PER_MS;
   int ready;
 
@@ -238,10 +196,8 @@ epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
   return 0;
 }
 
-int
-epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
-           int timeout_ms)
-{
+int epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
+               int timeout_ms) {
   return epoll_pwait(epoll_fd, events, max_events, timeout_ms, NULL);
 }
 
@@ -255,10 +211,9 @@ epoll_wait(int epoll_fd, struct epoll_event *events, int max_events,
 typedef int (*kevent_t)(int, const struct kevent *, int, struct kevent *, int,
                         const struct timespec *);
 
-int
-kevent(int kqueue_fd, const struct kevent *changes, int change_count,
-       struct kevent *events, int max_events, const struct timespec *timeout)
-{
+int kevent(int kqueue_fd, const struct kevent *changes, int change_count,
+           struct kevent *events, int max_events,
+           const struct timespec *timeout) {
   static const struct timespec at_once;
   kevent_t real = (kevent_t)dlsym(RTLD_NEXT, "kevent");
   uint64_t end_ns = clock_ns;
@@ -285,15 +240,11 @@ kevent(int kqueue_fd, const struct kevent *changes, int change_count,
 
 #include <mach/mach_time.h>
 
-uint64_t
-mach_continuous_time(void)
-{
+uint64_t mach_continuous_time(void) {
   return clock_ns;
 }
 
-kern_return_t
-mach_timebase_info(mach_timebase_info_t info)
-{
+kern_return_t mach_timebase_info(mach_timebase_info_t info) {
   info->numer = info->denom = 1;
   return KERN_SUCCESS;
 }
@@ -302,9 +253,7 @@ mach_timebase_info(mach_timebase_info_t info)
 
 typedef int (*clock_gettime_t)(clockid_t, struct timespec *);
 
-int
-clock_gettime(clockid_t id, struct timespec *now)
-{
+int clock_gettime(clockid_t id, struct timespec *now) {
   clock_gettime_t real = (clock_gettime_t)dlsym(RTLD_NEXT, "clock_gettime");
 
   if (id != CLOCK_MONOTONIC)
@@ -320,9 +269,7 @@ clock_gettime(clockid_t id, struct timespec *now)
 #ifndef _WIN32
 
 /* uv_sleep calls this: a callback that blocks its loop. */
-int
-nanosleep(const struct timespec *time, struct timespec *left)
-{
+int nanosleep(const struct timespec *time, struct timespec *left) {
   (void)left;
   virtual_time_advance_ns((uint64_t)time->tv_sec * NS_PER_S +
                           (uint64_t)time->tv_nsec);

@@ -83,30 +83,22 @@ typedef struct load_s {
 const char *const program = "idle-load";
 
 /* From 0 to limit - 1. */
-static uint64_t
-random_below(load_t *load, uint64_t limit)
-{
+static uint64_t random_below(load_t *load, uint64_t limit) {
   return (uint64_t)(erand48(load->random) * (double)limit);
 }
 
 /* It is none of the connections that are judged. */
-static int
-is_probe(const load_t *load, const connection_t *connection)
-{
+static int is_probe(const load_t *load, const connection_t *connection) {
   return connection == &load->connections[PROBE];
 }
 
 /* ---- The end ----------------------------------------------------------- */
 
-static void
-on_closed(uv_handle_t *tcp)
-{
+static void on_closed(uv_handle_t *tcp) {
   ((connection_t *)tcp)->state = UNUSED;
 }
 
-static void
-close_connection(connection_t *connection)
-{
+static void close_connection(connection_t *connection) {
   load_t *load = connection->tcp.data;
 
   if (connection->state == OPEN) {
@@ -117,9 +109,7 @@ close_connection(connection_t *connection)
   uv_close((uv_handle_t *)&connection->tcp, on_closed);
 }
 
-static void
-close_everything(load_t *load)
-{
+static void close_everything(load_t *load) {
   for (uint64_t i = 0; i < load->total; i++) {
     connection_t *connection = &load->connections[i];
     if (connection->state == CONNECTING || connection->state == OPEN)
@@ -131,9 +121,7 @@ close_everything(load_t *load)
 }
 
 /* Ends without a verdict. */
-static void
-give_up(load_t *load, const char *what, const char *why)
-{
+static void give_up(load_t *load, const char *what, const char *why) {
   if (load->failed)
     return;
   load->failed = 1;
@@ -143,9 +131,8 @@ give_up(load_t *load, const char *what, const char *why)
 
 /* ---- Messages ---------------------------------------------------------- */
 
-static void
-plan_next_message(load_t *load, connection_t *connection, uint64_t now_ns)
-{
+static void plan_next_message(load_t *load, connection_t *connection,
+                              uint64_t now_ns) {
   uint64_t interval_ns = load->options.interval_ms * NS_PER_MS;
 
   connection->send_at_ns = NEVER;
@@ -158,9 +145,7 @@ plan_next_message(load_t *load, connection_t *connection, uint64_t now_ns)
 
 /* With --stall peers speak on when there is no answer: they say the same
  * again. */
-static void
-send_message(load_t *load, connection_t *connection)
-{
+static void send_message(load_t *load, connection_t *connection) {
   uint64_t now_ns = uv_hrtime();
 
   connection->send_at_ns = NEVER;
@@ -183,9 +168,8 @@ send_message(load_t *load, connection_t *connection)
 }
 
 /* Is this how the echo goes on? */
-static int
-is_echo(const connection_t *connection, const char *bytes, size_t length)
-{
+static int is_echo(const connection_t *connection, const char *bytes,
+                   size_t length) {
   if (length > connection->length * connection->copies - connection->echoed)
     return 0;
   for (size_t i = 0; i < length; i++)
@@ -195,10 +179,8 @@ is_echo(const connection_t *connection, const char *bytes, size_t length)
   return 1;
 }
 
-static void
-check_echo(load_t *load, connection_t *connection, const char *bytes,
-           size_t length)
-{
+static void check_echo(load_t *load, connection_t *connection,
+                       const char *bytes, size_t length) {
   if (!is_echo(connection, bytes, length)) {
     load->judge.garbled++;
     close_connection(connection);
@@ -215,18 +197,16 @@ check_echo(load_t *load, connection_t *connection, const char *bytes,
   plan_next_message(load, connection, now_ns);
 }
 
-static void
-on_read_wanted(uv_handle_t *tcp, size_t suggested, uv_buf_t *buffer)
-{
+static void on_read_wanted(uv_handle_t *tcp, size_t suggested,
+                           uv_buf_t *buffer) {
   load_t *load = tcp->data;
 
   (void)suggested;
   *buffer = uv_buf_init(load->read_buffer, sizeof(load->read_buffer));
 }
 
-static void
-on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
-{
+static void on_read(uv_stream_t *stream, ssize_t length,
+                    const uv_buf_t *chunk) {
   connection_t *connection = (connection_t *)stream;
   load_t *load = stream->data;
 
@@ -244,9 +224,7 @@ on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk)
 
 /* ---- Connect ----------------------------------------------------------- */
 
-static void
-cannot_connect(load_t *load, int error)
-{
+static void cannot_connect(load_t *load, int error) {
   if (load->running_ns != 0 &&
       (error == UV_ECONNREFUSED || error == UV_ECONNRESET))
     give_up(load, "the server is gone", "no verdict");
@@ -254,9 +232,7 @@ cannot_connect(load_t *load, int error)
     give_up(load, "cannot connect", uv_strerror(error));
 }
 
-static void
-plan_first_message(load_t *load, connection_t *connection)
-{
+static void plan_first_message(load_t *load, connection_t *connection) {
   uint64_t timeout_ns = load->options.timeout_ms * NS_PER_MS;
   uint64_t first_ns = connection->chatty || timeout_ns == 0
                           ? load->options.interval_ms * NS_PER_MS
@@ -271,9 +247,7 @@ plan_first_message(load_t *load, connection_t *connection)
 
 static void connect_more(load_t *load);
 
-static void
-on_connect(uv_connect_t *request, int status)
-{
+static void on_connect(uv_connect_t *request, int status) {
   connection_t *connection = (connection_t *)request->handle;
   load_t *load = connection->tcp.data;
 
@@ -298,9 +272,7 @@ on_connect(uv_connect_t *request, int status)
 /* All of 127.0.0.0/8 is this machine: there are as many addresses to connect
  * from as one likes. The port is better chosen when the connection's other end
  * is known, too: bind() takes none that was in use a minute ago. */
-static int
-choose_source(connection_t *connection, uint64_t index)
-{
+static int choose_source(connection_t *connection, uint64_t index) {
   uint32_t number = (uint32_t)(index / CONNECTIONS_PER_SOURCE);
   struct sockaddr_in source = {.sin_family = AF_INET};
 
@@ -316,9 +288,7 @@ choose_source(connection_t *connection, uint64_t index)
   return uv_tcp_bind(&connection->tcp, (struct sockaddr *)&source, 0);
 }
 
-static void
-connect_one(load_t *load, uint64_t index)
-{
+static void connect_one(load_t *load, uint64_t index) {
   connection_t *connection = &load->connections[index];
   uint64_t percent = load->options.chatty_percent;
 
@@ -343,9 +313,7 @@ connect_one(load_t *load, uint64_t index)
 }
 
 /* As many as the server can take at once. Each that is accepted begins more. */
-static void
-connect_more(load_t *load)
-{
+static void connect_more(load_t *load) {
   while (!load->failed && load->started < load->total &&
          load->connecting < CONNECTING_AT_ONCE)
     connect_one(load, load->started++);
@@ -355,9 +323,7 @@ connect_more(load_t *load)
 
 /* Has the server taken a connection since then? Until it has, the probe keeps
  * trying. */
-static int
-is_present(load_t *load, uint64_t since_ns)
-{
+static int is_present(load_t *load, uint64_t since_ns) {
   connection_t *probe = &load->connections[PROBE];
 
   if (load->present_ns >= since_ns)
@@ -367,16 +333,13 @@ is_present(load_t *load, uint64_t since_ns)
   return 0;
 }
 
-static uint64_t
-patience_ns(const load_t *load)
-{
+static uint64_t patience_ns(const load_t *load) {
   return load->options.patience_ms * NS_PER_MS;
 }
 
 /* Is this a silent connection that the server has forgotten? */
-static int
-is_overdue(const load_t *load, const connection_t *connection, uint64_t now_ns)
-{
+static int is_overdue(const load_t *load, const connection_t *connection,
+                      uint64_t now_ns) {
   const judge_t *judge = &load->judge;
 
   return !connection->chatty && judge->timeout_ns != 0 &&
@@ -385,9 +348,7 @@ is_overdue(const load_t *load, const connection_t *connection, uint64_t now_ns)
              judge->timeout_ns + judge_allowed_ns(judge) + patience_ns(load);
 }
 
-static void
-pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
-{
+static void pace_open(load_t *load, connection_t *connection, uint64_t now_ns) {
   if (load->draining_ns != 0 && !is_probe(load, connection)) {
     int waiting = connection->length != 0;
     if (waiting && now_ns - load->draining_ns < patience_ns(load))
@@ -404,9 +365,7 @@ pace_open(load_t *load, connection_t *connection, uint64_t now_ns)
 }
 
 /* Of those that are gone only the probe connects again. */
-static void
-pace_connections(load_t *load, uint64_t now_ns)
-{
+static void pace_connections(load_t *load, uint64_t now_ns) {
   for (uint64_t i = 0; i < load->total && !load->failed; i++) {
     connection_t *connection = &load->connections[i];
     if (connection->state == OPEN)
@@ -421,16 +380,12 @@ pace_connections(load_t *load, uint64_t now_ns)
 
 /* The probe does not count: if the server closes it time and again, it may be
  * connecting whenever one looks. */
-static int
-is_connected(const load_t *load)
-{
+static int is_connected(const load_t *load) {
   return load->started == load->total &&
          load->connecting == (load->connections[PROBE].state == CONNECTING);
 }
 
-static int
-is_probe_alone(const load_t *load)
-{
+static int is_probe_alone(const load_t *load) {
   return is_connected(load) &&
          load->open == (load->connections[PROBE].state == OPEN);
 }
@@ -438,9 +393,7 @@ is_probe_alone(const load_t *load)
 /* First all connect, then they run for the duration and until the server has
  * closed the silent ones, then the last echoes are awaited, and last a sign
  * that the server is still there. */
-static void
-change_phase(load_t *load, uint64_t now_ns)
-{
+static void change_phase(load_t *load, uint64_t now_ns) {
   uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
   if (load->running_ns == 0) {
@@ -461,9 +414,7 @@ change_phase(load_t *load, uint64_t now_ns)
   }
 }
 
-static void
-on_pace(uv_timer_t *timer)
-{
+static void on_pace(uv_timer_t *timer) {
   load_t *load = timer->data;
   uint64_t now_ns = judge_awake(&load->judge);
 
@@ -476,18 +427,14 @@ on_pace(uv_timer_t *timer)
     give_up(load, "cannot signal the server", "no verdict");
 }
 
-static void
-on_signal(uv_signal_t *signal, int number)
-{
+static void on_signal(uv_signal_t *signal, int number) {
   (void)number;
   give_up(signal->data, "interrupted", "no verdict");
 }
 
 /* ---- Run ---------------------------------------------------------------- */
 
-static int
-run(load_t *load)
-{
+static int run(load_t *load) {
   const options_t *options = &load->options;
 
   load->total = options->count + 1;
@@ -511,9 +458,7 @@ run(load_t *load)
   return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static load_t load;
 
   parse_options(argc, argv, IDLE_LOAD, &load.options);

@@ -22,25 +22,19 @@
 #define LEAST_WAIT_NS (25 * NS_PER_MS)
 #define MOST_WAIT_NS (250 * NS_PER_MS)
 
-void
-judge_init(judge_t *judge, const options_t *options)
-{
+void judge_init(judge_t *judge, const options_t *options) {
   judge->options = options;
   judge->timeout_ns = options->timeout_ms * NS_PER_MS;
   judge->tick_ns = options->tick_ms * NS_PER_MS;
 }
 
-static void
-raise_to(uint64_t *longest, uint64_t value)
-{
+static void raise_to(uint64_t *longest, uint64_t value) {
   if (*longest < value)
     *longest = value;
 }
 
-void
-judge_closed(judge_t *judge, int chatty, int waiting, uint64_t heard_ns,
-             uint64_t closed_ns)
-{
+void judge_closed(judge_t *judge, int chatty, int waiting, uint64_t heard_ns,
+                  uint64_t closed_ns) {
   uint64_t idle_ns = closed_ns - heard_ns;
 
   if (judge->timeout_ns == 0 || idle_ns < judge->timeout_ns) {
@@ -60,22 +54,16 @@ judge_closed(judge_t *judge, int chatty, int waiting, uint64_t heard_ns,
   }
 }
 
-void
-judge_answer(judge_t *judge, uint64_t sent_ns, uint64_t now_ns)
-{
+void judge_answer(judge_t *judge, uint64_t sent_ns, uint64_t now_ns) {
   raise_to(&judge->longest_echo_ns, now_ns - sent_ns);
 }
 
-void
-judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns)
-{
+void judge_echo(judge_t *judge, uint64_t sent_ns, uint64_t now_ns) {
   judge->echoes++;
   judge_answer(judge, sent_ns, now_ns);
 }
 
-uint64_t
-judge_awake(judge_t *judge)
-{
+uint64_t judge_awake(judge_t *judge) {
   uint64_t now_ns = uv_hrtime();
   uint64_t gap_ns = now_ns - judge->awake_ns;
 
@@ -87,24 +75,18 @@ judge_awake(judge_t *judge)
 
 /* The lag: a message may be slow to arrive, which begins the idle time, and
  * the close may be slow to happen and to be seen. */
-static uint64_t
-lag_ns(const judge_t *judge)
-{
+static uint64_t lag_ns(const judge_t *judge) {
   return 2 * judge->longest_echo_ns + judge->longest_delay_ns + UNSEEN_LAG_NS;
 }
 
-static uint64_t
-longest_lag_ns(const judge_t *judge)
-{
+static uint64_t longest_lag_ns(const judge_t *judge) {
   return judge->longest_echo_ns > judge->longest_delay_ns
              ? judge->longest_echo_ns
              : judge->longest_delay_ns;
 }
 
 /* For how long a timer that is due may wait in a loop that is never quiet. */
-static uint64_t
-wait_ns(const judge_t *judge)
-{
+static uint64_t wait_ns(const judge_t *judge) {
   uint64_t quarter_ns = judge->tick_ns / 4;
 
   if (!judge->is_never_quiet)
@@ -114,25 +96,19 @@ wait_ns(const judge_t *judge)
   return quarter_ns < MOST_WAIT_NS ? quarter_ns : MOST_WAIT_NS;
 }
 
-uint64_t
-judge_allowed_ns(const judge_t *judge)
-{
+uint64_t judge_allowed_ns(const judge_t *judge) {
   /* The millisecond is the resolution of the server's clock. */
   return judge->tick_ns + wait_ns(judge) + NS_PER_MS + lag_ns(judge);
 }
 
 /* ---- Stall -------------------------------------------------------------- */
 
-int
-judge_stalls(const judge_t *judge)
-{
+int judge_stalls(const judge_t *judge) {
   return judge->blocked_from_ns != 0 && judge->blocked_to_ns == 0;
 }
 
 /* It begins when the silent ones are silent, and their timers wait. */
-int
-judge_stall(judge_t *judge, uint64_t running_ns, uint64_t now_ns)
-{
+int judge_stall(judge_t *judge, uint64_t running_ns, uint64_t now_ns) {
   const options_t *options = judge->options;
   int number = options->stalls_by_usr1 ? SIGUSR1 : SIGSTOP;
 
@@ -149,9 +125,7 @@ judge_stall(judge_t *judge, uint64_t running_ns, uint64_t now_ns)
   return 0;
 }
 
-void
-judge_end_stall(judge_t *judge)
-{
+void judge_end_stall(judge_t *judge) {
   if (!judge_stalls(judge))
     return;
   judge->blocked_to_ns = uv_hrtime();
@@ -161,16 +135,12 @@ judge_end_stall(judge_t *judge)
 
 /* ---- Report ------------------------------------------------------------ */
 
-static double
-ms(uint64_t ns)
-{
+static double ms(uint64_t ns) {
   return (double)ns / (double)NS_PER_MS;
 }
 
 /* How late, in ms, at most was this share of the closes? */
-static double
-lateness_ms(const judge_t *judge, unsigned percent)
-{
+static double lateness_ms(const judge_t *judge, unsigned percent) {
   uint64_t seen = judge->lateness[0], step = 0;
 
   while (seen * 100 < judge->closed * percent)
@@ -179,9 +149,7 @@ lateness_ms(const judge_t *judge, unsigned percent)
   return ms(end_ns < judge->lateness_max_ns ? end_ns : judge->lateness_max_ns);
 }
 
-static uint64_t
-count_late(const judge_t *judge)
-{
+static uint64_t count_late(const judge_t *judge) {
   uint64_t late = 0;
 
   for (uint64_t step = judge_allowed_ns(judge) / LATENESS_STEP_NS + 1;
@@ -191,18 +159,14 @@ count_late(const judge_t *judge)
 }
 
 /* One promise: how often it was broken, and how. */
-static int
-broken(uint64_t count, const char *how)
-{
+static int broken(uint64_t count, const char *how) {
   if (count == 0)
     return 0;
   complain("promise broken %" PRIu64 " times: %s", count, how);
   return 1;
 }
 
-int
-judge_report(const judge_t *judge)
-{
+int judge_report(const judge_t *judge) {
   uint64_t late = count_late(judge);
   int is_lateness_judged = longest_lag_ns(judge) <= MOST_LAG_NS;
   int is_starved = judge->longest_delay_ns <= judge->timeout_ns / 2;

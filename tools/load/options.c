@@ -50,9 +50,7 @@ static const option_row_t rows[] = {
      NUMBER(patience_ms, 1, MAX_TIMEOUT_MS)},
 };
 
-static const char *
-description_of(unsigned load)
-{
+static const char *description_of(unsigned load) {
   if (load == UDP_LOAD)
     return "Plays very many peers of udp-sessions on this machine, each with "
            "an\n"
@@ -67,9 +65,7 @@ description_of(unsigned load)
 
 /* A peer that chats too seldom is idle. A pause is at most 1.5 intervals long,
  * and the 10 ms that pass between two looks at a connection. */
-static void
-check_interval(const options_t *options)
-{
+static void check_interval(const options_t *options) {
   uint64_t timeout_ms = options->timeout_ms;
 
   if (timeout_ms != 0 && timeout_ms < 100)
@@ -83,9 +79,7 @@ check_interval(const options_t *options)
 
 /* Whoever is wrongly closed is so when the stall ends, and what is idle then
  * needs a timeout more to be closed. */
-static void
-check_stall(options_t *options)
-{
+static void check_stall(options_t *options) {
   uint64_t needed_s = options->stall_s + (2 * options->timeout_ms + 999) / 1000;
 
   if ((options->stall_s != 0) != (options->pid != 0))
@@ -99,9 +93,7 @@ check_stall(options_t *options)
   options->patience_ms += options->stall_s * 1000;
 }
 
-void
-parse_options(int argc, char **argv, unsigned load, options_t *options)
-{
+void parse_options(int argc, char **argv, unsigned load, options_t *options) {
   command_line_t line = {
       .program = load,
       .description = description_of(load),

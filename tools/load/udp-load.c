@@ -75,27 +75,21 @@ typedef struct load_s {
 
 /* ---- The end ------------------------------------------------------------ */
 
-static void
-close_everything(load_t *load)
-{
+static void close_everything(load_t *load) {
   judge_end_stall(&load->judge);
   uv_close((uv_handle_t *)&load->poll, NULL);
   uv_close((uv_handle_t *)&load->pace, NULL);
   close_end_signals(&load->signals);
 }
 
-static void
-give_up(load_t *load, const char *what)
-{
+static void give_up(load_t *load, const char *what) {
   complain("%s: no verdict", what);
   load->failed = 1;
   close_everything(load);
 }
 
 /* Takes what a function that uses the network has returned. */
-static void
-check(load_t *load, int error)
-{
+static void check(load_t *load, int error) {
   if (error == -ECONNREFUSED && !load->failed)
     give_up(load, "nobody listens there");
 }
@@ -103,9 +97,7 @@ check(load_t *load, int error)
 /* ---- Pace --------------------------------------------------------------- */
 
 /* They are spread evenly over all. */
-static int
-is_chatty(const load_t *load, uint64_t number)
-{
+static int is_chatty(const load_t *load, uint64_t number) {
   uint64_t percent = load->options.chatty_percent;
 
   return number * percent / 100 != (number + 1) * percent / 100;
@@ -113,9 +105,7 @@ is_chatty(const load_t *load, uint64_t number)
 
 /* Real peers do not speak in the order in which they came: once all are there,
  * a prime stride visits each of them once. */
-static peer_t *
-chatty_peer(const load_t *load, uint64_t index)
-{
+static peer_t *chatty_peer(const load_t *load, uint64_t index) {
   uint64_t percent = load->options.chatty_percent;
 
   if (load->running_ns != 0)
@@ -125,9 +115,7 @@ chatty_peer(const load_t *load, uint64_t index)
 
 /* Is it time for a chatty peer to speak? While others still say hello, it does
  * so just often enough. */
-static int
-may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns)
-{
+static int may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns) {
   uint64_t silence_ns = now_ns - peer->said_ns;
 
   if (load->running_ns != 0)
@@ -138,9 +126,7 @@ may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns)
 
 /* The chatty peer that speaks next, or NULL. Those that still wait for an
  * answer are passed over: they are few. */
-static peer_t *
-next_to_chat(load_t *load, uint64_t now_ns)
-{
+static peer_t *next_to_chat(load_t *load, uint64_t now_ns) {
   for (uint32_t n = load->joined; n > 0; n--) {
     peer_t *peer = chatty_peer(load, load->next);
     if (peer->waiting == 0 && !may_chat(load, peer, now_ns))
@@ -152,9 +138,7 @@ next_to_chat(load_t *load, uint64_t now_ns)
   return NULL;
 }
 
-static peer_t *
-next_to_greet(load_t *load)
-{
+static peer_t *next_to_greet(load_t *load) {
   if (load->greeted == load->peers.total)
     return NULL;
   load->joined += is_chatty(load, load->greeted) != 0;
@@ -164,9 +148,7 @@ next_to_greet(load_t *load)
 /* If this machine or the server is slow, a peer may be unable to chat for so
  * long that its session ends, which says nothing about timers. With --stall it
  * is enough that it spoke. */
-static void
-excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
-{
+static void excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns) {
   uint64_t timeout_ns = load->judge.timeout_ns;
   uint64_t spoke_ns =
       load->options.stall_s != 0 ? peer->tried_ns : peer->heard_ns;
@@ -179,9 +161,7 @@ excuse_if_late(load_t *load, peer_t *peer, uint64_t now_ns)
 /* A peer that says hello and one that chats alternate: on a slow machine the
  * latter, which have to keep their sessions, would leave no room for the rest.
  */
-static peer_t *
-next_to_speak(load_t *load, uint64_t now_ns)
-{
+static peer_t *next_to_speak(load_t *load, uint64_t now_ns) {
   peer_t *peer = load->has_greeted ? NULL : next_to_greet(load);
 
   load->has_greeted = peer != NULL;
@@ -196,17 +176,13 @@ next_to_speak(load_t *load, uint64_t now_ns)
 
 /* Is there room for one more on the way? During a stall all speak on, and much
  * is lost. */
-static int
-has_room(const load_t *load)
-{
+static int has_room(const load_t *load) {
   return load->peers.waiting_count < load->peers.room ||
          judge_stalls(&load->judge);
 }
 
 /* Lets as many speak as there is room for. */
-static int
-speak(load_t *load)
-{
+static int speak(load_t *load) {
   uint64_t now_ns = uv_hrtime();
   int error = 0;
 
@@ -219,9 +195,7 @@ speak(load_t *load)
   return error != 0 ? error : peers_flush(&load->peers);
 }
 
-static void
-on_readable(uv_poll_t *poll, int status, int events)
-{
+static void on_readable(uv_poll_t *poll, int status, int events) {
   load_t *load = poll->data;
   int received = UDP_BATCH;
 
@@ -235,9 +209,7 @@ on_readable(uv_poll_t *poll, int status, int events)
 /* ---- Watch -------------------------------------------------------------- */
 
 /* Chatty and silent ones are spread evenly among each other. */
-static void
-choose_watched(load_t *load)
-{
+static void choose_watched(load_t *load) {
   uint64_t silent = load->peers.total - load->chatty, n = 0;
   uint64_t sample = silent < WATCHED_MAX ? silent : WATCHED_MAX;
 
@@ -251,17 +223,13 @@ choose_watched(load_t *load)
 }
 
 /* The last one takes the place of the one that is gone. */
-static void
-forget(load_t *load, uint32_t index)
-{
+static void forget(load_t *load, uint32_t index) {
   load->watched_count--;
   load->watched[index] = load->watched[load->watched_count];
 }
 
 /* Asks for those whose time has come. Returns 0, or a negative error. */
-static int
-ask_watched(load_t *load, uint64_t now_ns)
-{
+static int ask_watched(load_t *load, uint64_t now_ns) {
   judge_t *judge = &load->judge;
   uint64_t overdue_ns =
       judge->timeout_ns + judge_allowed_ns(judge) + load->peers.patience_ns;
@@ -286,9 +254,7 @@ ask_watched(load_t *load, uint64_t now_ns)
   return error;
 }
 
-static void
-on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns)
-{
+static void on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns) {
   load_t *load = arg;
   uint32_t i = 0;
 
@@ -302,9 +268,7 @@ on_told(void *arg, peer_t *peer, uint64_t count, uint64_t now_ns)
 
 /* ---- Phases ------------------------------------------------------------- */
 
-static void
-begin_to_run(load_t *load, uint64_t now_ns)
-{
+static void begin_to_run(load_t *load, uint64_t now_ns) {
   load->running_ns = now_ns;
   fprintf(stderr, "running: %" PRIu32 " peers, %" PRIu32 " chatty\n",
           load->peers.total, load->chatty);
@@ -312,9 +276,7 @@ begin_to_run(load_t *load, uint64_t now_ns)
   load->next = 0;
 }
 
-static int
-is_done(const load_t *load, uint64_t now_ns)
-{
+static int is_done(const load_t *load, uint64_t now_ns) {
   uint64_t duration_ns = load->options.duration_s * NS_PER_S;
 
   return load->running_ns != 0 && now_ns - load->running_ns >= duration_ns &&
@@ -323,15 +285,11 @@ is_done(const load_t *load, uint64_t now_ns)
 
 /* So many lost answers are no accident: the server has stopped, or wants no
  * more sessions. */
-static int
-is_hopeless(const load_t *load)
-{
+static int is_hopeless(const load_t *load) {
   return load->judge.lost >= load->peers.room;
 }
 
-static void
-change_phase(load_t *load, uint64_t now_ns)
-{
+static void change_phase(load_t *load, uint64_t now_ns) {
   if (load->running_ns == 0 &&
       (load->greeted == load->peers.total || is_hopeless(load)))
     begin_to_run(load, now_ns);
@@ -343,9 +301,7 @@ change_phase(load_t *load, uint64_t now_ns)
     close_everything(load);
 }
 
-static void
-on_pace(uv_timer_t *timer)
-{
+static void on_pace(uv_timer_t *timer) {
   load_t *load = timer->data;
   uint64_t now_ns = judge_awake(&load->judge);
   int error = peers_retry(&load->peers, now_ns);
@@ -360,9 +316,7 @@ on_pace(uv_timer_t *timer)
     give_up(load, "the server cannot be signalled");
 }
 
-static void
-on_signal(uv_signal_t *signal, int number)
-{
+static void on_signal(uv_signal_t *signal, int number) {
   load_t *load = signal->data;
 
   (void)number;
@@ -372,9 +326,7 @@ on_signal(uv_signal_t *signal, int number)
 
 /* ---- Start -------------------------------------------------------------- */
 
-static void
-start(load_t *load)
-{
+static void start(load_t *load) {
   open_loop(&load->loop, &load->signals, on_signal, load);
   uv_poll_init(&load->loop, &load->poll, load->peers.descriptor);
   uv_timer_init(&load->loop, &load->pace);
@@ -387,15 +339,11 @@ start(load_t *load)
 
 /* ---- Report ------------------------------------------------------------- */
 
-static double
-rate(uint64_t count, uint64_t duration_ns)
-{
+static double rate(uint64_t count, uint64_t duration_ns) {
   return (double)count * (double)NS_PER_S / (double)(duration_ns + 1);
 }
 
-static int
-report(load_t *load)
-{
+static int report(load_t *load) {
   const peers_t *peers = &load->peers;
   double hellos = rate(load->greetings, load->running_ns - load->begun_ns);
   double chats = rate(load->answers - load->greetings,
@@ -410,9 +358,7 @@ report(load_t *load)
 }
 
 /* Returns 0, or a negative error. */
-static int
-open_all(load_t *load)
-{
+static int open_all(load_t *load) {
   const options_t *options = &load->options;
 
   load->peers.judge = &load->judge;
@@ -425,9 +371,7 @@ open_all(load_t *load)
   return peers_open(&load->peers, (uint32_t)options->count, &load->server);
 }
 
-static int
-run(load_t *load)
-{
+static int run(load_t *load) {
   int error = open_all(load);
 
   if (error != 0) {
@@ -443,9 +387,7 @@ run(load_t *load)
   return load->failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   static load_t load;
 
   parse_options(argc, argv, UDP_LOAD, &load.options);

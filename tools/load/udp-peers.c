@@ -30,9 +30,7 @@
 /* ---- Open and close ----------------------------------------------------- */
 
 /* The letters do not move: what points to them is written once. */
-static void
-address_letters(letters_t *letters)
-{
+static void address_letters(letters_t *letters) {
   for (unsigned i = 0; i < UDP_BATCH; i++) {
     letter_t *letter = &letters->all[i];
     letter->part = (struct iovec){letter->text, sizeof(letter->text)};
@@ -46,9 +44,7 @@ address_letters(letters_t *letters)
   }
 }
 
-static unsigned
-measure_room(int descriptor)
-{
+static unsigned measure_room(int descriptor) {
   int bytes = RECEIVE_BUFFER;
   socklen_t size = sizeof(bytes);
 
@@ -61,9 +57,8 @@ measure_room(int descriptor)
 }
 
 /* IP_RECVERR: otherwise a closed port would not be reported. */
-int
-peers_open(peers_t *peers, uint32_t total, const struct sockaddr_in *server)
-{
+int peers_open(peers_t *peers, uint32_t total,
+               const struct sockaddr_in *server) {
   struct sockaddr_in any = {.sin_family = AF_INET};
   int on = 1;
 
@@ -83,18 +78,14 @@ peers_open(peers_t *peers, uint32_t total, const struct sockaddr_in *server)
   return 0;
 }
 
-void
-peers_close(peers_t *peers)
-{
+void peers_close(peers_t *peers) {
   close(peers->descriptor);
   free(peers->all);
 }
 
 /* ---- Say ---------------------------------------------------------------- */
 
-int
-peers_flush(peers_t *peers)
-{
+int peers_flush(peers_t *peers) {
   unsigned queued = peers->queued;
 
   peers->queued = 0;
@@ -111,9 +102,8 @@ peers_flush(peers_t *peers)
   return 0;
 }
 
-static int
-send_for(peers_t *peers, uint32_t peer, const char *text, size_t length)
-{
+static int send_for(peers_t *peers, uint32_t peer, const char *text,
+                    size_t length) {
   letter_t *letter = &peers->sent.all[peers->queued];
   struct in_pktinfo info = {.ipi_spec_dst.s_addr = htonl(FIRST_PEER + peer)};
   struct cmsghdr control = {.cmsg_level = IPPROTO_IP,
@@ -129,24 +119,18 @@ send_for(peers_t *peers, uint32_t peer, const char *text, size_t length)
   return peers->queued == UDP_BATCH ? peers_flush(peers) : 0;
 }
 
-static uint32_t
-number_of(const peers_t *peers, const peer_t *peer)
-{
+static uint32_t number_of(const peers_t *peers, const peer_t *peer) {
   return (uint32_t)(peer - peers->all);
 }
 
-static void
-write_saying(char saying[SAYING_SIZE], char what, uint32_t peer,
-             uint32_t sequence)
-{
+static void write_saying(char saying[SAYING_SIZE], char what, uint32_t peer,
+                         uint32_t sequence) {
   saying[0] = what;
   memcpy(saying + 1, &peer, sizeof(peer));
   memcpy(saying + 1 + sizeof(peer), &sequence, sizeof(sequence));
 }
 
-static int
-try_to_say(peers_t *peers, peer_t *peer, uint64_t now_ns)
-{
+static int try_to_say(peers_t *peers, peer_t *peer, uint64_t now_ns) {
   uint32_t number = number_of(peers, peer);
   char saying[SAYING_SIZE];
 
@@ -157,9 +141,7 @@ try_to_say(peers_t *peers, peer_t *peer, uint64_t now_ns)
   return send_for(peers, number, saying, sizeof(saying));
 }
 
-int
-peers_say(peers_t *peers, peer_t *peer, char what, uint64_t now_ns)
-{
+int peers_say(peers_t *peers, peer_t *peer, char what, uint64_t now_ns) {
   peer->waiting = what;
   peer->sequence++;
   peer->said_ns = now_ns;
@@ -167,17 +149,13 @@ peers_say(peers_t *peers, peer_t *peer, char what, uint64_t now_ns)
   return try_to_say(peers, peer, now_ns);
 }
 
-static void
-stop_waiting(peers_t *peers, peer_t *peer)
-{
+static void stop_waiting(peers_t *peers, peer_t *peer) {
   DL_DELETE(peers->waiting, peer);
   peers->waiting_count--;
   peer->waiting = 0;
 }
 
-int
-peers_retry(peers_t *peers, uint64_t now_ns)
-{
+int peers_retry(peers_t *peers, uint64_t now_ns) {
   int error = 0;
 
   while (error == 0 && peers->waiting != NULL &&
@@ -200,18 +178,15 @@ peers_retry(peers_t *peers, uint64_t now_ns)
 /* A datagram that was sent again may be answered more than once, and the second
  * answer may come while the next one is awaited. Any other answer that comes
  * unasked is wrong. */
-static void
-take_repeated(peers_t *peers)
-{
+static void take_repeated(peers_t *peers) {
   peers->repeated++;
   if (peers->repeated > peers->retries)
     peers->judge->garbled++;
 }
 
 /* The session's count goes on, or the server has begun a new one since. */
-static void
-take_count(peers_t *peers, peer_t *peer, uint64_t count, uint64_t now_ns)
-{
+static void take_count(peers_t *peers, peer_t *peer, uint64_t count,
+                       uint64_t now_ns) {
   if (count == 0 || count > peer->tries)
     peers->judge->garbled++;
   else if (count <= peer->counted)
@@ -220,9 +195,7 @@ take_count(peers_t *peers, peer_t *peer, uint64_t count, uint64_t now_ns)
   peer->heard_ns = peer->said_ns;
 }
 
-static void
-on_awaited_answer(peers_t *peers, peer_t *peer, uint64_t count)
-{
+static void on_awaited_answer(peers_t *peers, peer_t *peer, uint64_t count) {
   uint64_t now_ns = uv_hrtime();
   char what = peer->waiting;
 
@@ -234,9 +207,8 @@ on_awaited_answer(peers_t *peers, peer_t *peer, uint64_t count)
     take_count(peers, peer, count, now_ns);
 }
 
-static void
-on_answer(peers_t *peers, uint32_t number, const char *text, size_t length)
-{
+static void on_answer(peers_t *peers, uint32_t number, const char *text,
+                      size_t length) {
   char saying[SAYING_SIZE];
   uint32_t sequence;
   uint64_t count;
@@ -260,9 +232,7 @@ on_answer(peers_t *peers, uint32_t number, const char *text, size_t length)
 }
 
 /* The address that a datagram came to, or 0. */
-static in_addr_t
-destination_of(struct msghdr *header)
-{
+static in_addr_t destination_of(struct msghdr *header) {
   struct cmsghdr *control = CMSG_FIRSTHDR(header);
   struct in_pktinfo info;
 
@@ -273,9 +243,7 @@ destination_of(struct msghdr *header)
   return ntohl(info.ipi_addr.s_addr);
 }
 
-int
-peers_listen(peers_t *peers)
-{
+int peers_listen(peers_t *peers) {
   struct mmsghdr *headers = peers->received.headers;
   const struct sockaddr_in *server = &peers->server;
   int received;

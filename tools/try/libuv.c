@@ -13,9 +13,7 @@
 /* ---- The real functions ------------------------------------------------- */
 
 /* The function that the program would have called without this library. */
-static void *
-find_real(const char *name)
-{
+static void *find_real(const char *name) {
   void *found = dlsym(RTLD_NEXT, name);
 
   if (found == NULL) {
@@ -28,8 +26,7 @@ find_real(const char *name)
 /* Each is looked up at its first call. Several threads may do so at the same
  * time: they find the same. */
 #define REAL(RETURN, type, name, parameters, arguments) \
-  type real_##name parameters                           \
-  {                                                     \
+  type real_##name parameters {                         \
     typedef type function_t parameters;                 \
     static _Atomic(function_t *) known;                 \
     function_t *function = atomic_load(&known);         \
@@ -62,9 +59,7 @@ REAL(return, int, uv_loop_close, (uv_loop_t * loop), (loop))
 
 /* Do libuv's functions find in uv_handle_t.flags and in the loop's count what
  * serve.c writes there? */
-static bool
-are_flags_known(void)
-{
+static bool are_flags_known(void) {
   uv_loop_t loop;
   uv_timer_t timer;
   uv_handle_t *handle = (uv_handle_t *)&timer;
@@ -82,9 +77,7 @@ are_flags_known(void)
          uv_has_ref(handle) && loop.active_handles == 1;
 }
 
-void
-expect_known_libuv(void)
-{
+void expect_known_libuv(void) {
   if (uv_version() >> 16 == UV_VERSION_MAJOR &&
       uv_handle_size(UV_TIMER) == sizeof(uv_timer_t) &&
       uv_loop_size() == sizeof(uv_loop_t) && are_flags_known())

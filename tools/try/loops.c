@@ -16,9 +16,7 @@ _Atomic(record_t *) records;
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-record_t *
-find_record(const uv_loop_t *loop)
-{
+record_t *find_record(const uv_loop_t *loop) {
   record_t *record = atomic_load(&records);
 
   while (record != NULL && atomic_load(&record->loop) != loop)
@@ -28,9 +26,7 @@ find_record(const uv_loop_t *loop)
 
 /* ---- The cost of the wheel's turns -------------------------------------- */
 
-static uint64_t
-examined_by(const record_t *record)
-{
+static uint64_t examined_by(const record_t *record) {
   uvwheel_stats_t stats;
 
   uvwheel_get_stats(&record->wheel, &stats);
@@ -42,9 +38,7 @@ examined_by(const record_t *record)
   CONTAINER_OF(CONTAINER_OF(handle, uvwheel_state_t, member)->wheel, record_t, \
                wheel)
 
-static void
-begin_turn(record_t *record)
-{
+static void begin_turn(record_t *record) {
   record->turn = begin_call(&record->tally, TURN);
   if (record->turn.weight != 0) {
     record->callbacks_ns = 0;
@@ -53,18 +47,14 @@ begin_turn(record_t *record)
   }
 }
 
-static void
-finish_turn(record_t *record)
-{
+static void finish_turn(record_t *record) {
   if (record->turn.weight != 0)
     end_turn(&record->turn, now_ns(), record->callbacks_ns,
              examined_by(record) - record->examined);
   record->turn.weight = 0;
 }
 
-static void
-on_check(uv_check_t *check)
-{
+static void on_check(uv_check_t *check) {
   record_t *record = RECORD_OF(check, turn.check);
 
   begin_turn(record);
@@ -72,9 +62,7 @@ on_check(uv_check_t *check)
   finish_turn(record);
 }
 
-static void
-on_driver(uv_timer_t *driver)
-{
+static void on_driver(uv_timer_t *driver) {
   record_t *record = RECORD_OF(driver, wake.driver);
 
   begin_turn(record);
@@ -82,17 +70,13 @@ on_driver(uv_timer_t *driver)
   finish_turn(record);
 }
 
-int
-timed_uv_check_start(uv_check_t *check, uv_check_cb cb)
-{
+int timed_uv_check_start(uv_check_t *check, uv_check_cb cb) {
   (void)cb;
   return uv_check_start(check, on_check);
 }
 
-int
-timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
-                     uint64_t repeat)
-{
+int timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
+                         uint64_t repeat) {
   (void)cb;
   return real_uv_timer_start(driver, on_driver, timeout, repeat);
 }
@@ -100,9 +84,7 @@ timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
 /* ---- What is added to a loop -------------------------------------------- */
 
 /* Without memory for a wheel libuv serves the timers of this loop. */
-static void
-add_wheel(record_t *record, uv_loop_t *loop)
-{
+static void add_wheel(record_t *record, uv_loop_t *loop) {
   uvwheel_options_t options = {.tick_ms = settings.tick_ms,
                                .flags = UVWHEEL_FIFO,
                                .stall_ms = settings.stall_ms};
@@ -116,9 +98,7 @@ add_wheel(record_t *record, uv_loop_t *loop)
   record->has_wheel = true;
 }
 
-static record_t *
-take_record(uv_loop_t *loop)
-{
+static record_t *take_record(uv_loop_t *loop) {
   record_t *record = find_record(NULL);
 
   if (record == NULL) {
@@ -133,9 +113,7 @@ take_record(uv_loop_t *loop)
   return record;
 }
 
-record_t *
-make_record(uv_loop_t *loop)
-{
+record_t *make_record(uv_loop_t *loop) {
   record_t *record = find_record(loop);
 
   if (record == NULL) {
@@ -149,9 +127,7 @@ make_record(uv_loop_t *loop)
   return record;
 }
 
-bool
-is_own_handle(const record_t *record, const uv_handle_t *handle)
-{
+bool is_own_handle(const record_t *record, const uv_handle_t *handle) {
   const uvwheel_state_t *state = record->wheel.state;
 
   return (uintptr_t)handle - (uintptr_t)state < sizeof *state;
@@ -161,9 +137,7 @@ is_own_handle(const record_t *record, const uv_handle_t *handle)
  * no further than the first: some programs have freed those that follow. A
  * queue of libuv is two pointers, the next and the previous one; handles that
  * are in the loop itself are libuv's. */
-static bool
-has_foreign_handle(record_t *record, uv_loop_t *loop)
-{
+static bool has_foreign_handle(record_t *record, uv_loop_t *loop) {
   void **head = (void **)(void *)&loop->handle_queue, **place;
 
   for (place = head[0]; place != head; place = place[0]) {
@@ -177,9 +151,7 @@ has_foreign_handle(record_t *record, uv_loop_t *loop)
 
 /* If only the wheel is left in the loop, uv_run calls nothing of the program's.
  */
-void
-close_own_handles(record_t *record)
-{
+void close_own_handles(record_t *record) {
   uv_loop_t *loop = atomic_load(&record->loop);
 
   if (!record->has_wheel || has_foreign_handle(record, loop) ||
@@ -191,9 +163,7 @@ close_own_handles(record_t *record)
     continue;
 }
 
-void
-release_record(record_t *record, bool closed)
-{
+void release_record(record_t *record, bool closed) {
   static uv_loop_t nowhere;
 
   record->has_wheel = record->is_tried = false;

@@ -34,9 +34,7 @@
 #define LONGEST_CALL_NS 100000
 #define LONGEST_LOOK_NS 2000
 
-uint64_t
-now_ns(void)
-{
+uint64_t now_ns(void) {
   struct timespec now;
 
   (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -45,9 +43,7 @@ now_ns(void)
 
 /* The least of many is its cost when nothing interrupts it. Threads may measure
  * it side by side. */
-uint64_t
-clock_ns(void)
-{
+uint64_t clock_ns(void) {
   static _Atomic uint64_t known;
   uint64_t least = atomic_load(&known);
 
@@ -64,9 +60,7 @@ clock_ns(void)
   return least;
 }
 
-stopwatch_t
-begin_call(tally_t *tally, kind_t kind)
-{
+stopwatch_t begin_call(tally_t *tally, kind_t kind) {
   stopwatch_t watch = {&tally->costs[kind], 0, 0};
 
   watch.cost->calls++;
@@ -83,10 +77,8 @@ begin_call(tally_t *tally, kind_t kind)
   return watch;
 }
 
-static void
-note(const stopwatch_t *watch, uint64_t took_ns, uint64_t beside_ns,
-     uint64_t longest_ns)
-{
+static void note(const stopwatch_t *watch, uint64_t took_ns, uint64_t beside_ns,
+                 uint64_t longest_ns) {
   cost_t *cost = watch->cost;
   uint64_t ns = took_ns > beside_ns ? took_ns - beside_ns : 0;
 
@@ -97,25 +89,19 @@ note(const stopwatch_t *watch, uint64_t took_ns, uint64_t beside_ns,
   cost->ns += watch->weight * ns;
 }
 
-void
-end_call(const stopwatch_t *watch)
-{
+void end_call(const stopwatch_t *watch) {
   if (watch->weight != 0)
     note(watch, now_ns() - watch->began_ns, clock_ns(), LONGEST_CALL_NS);
 }
 
-void
-end_turn(const stopwatch_t *watch, uint64_t ended_ns, uint64_t callbacks_ns,
-         uint64_t looked)
-{
+void end_turn(const stopwatch_t *watch, uint64_t ended_ns,
+              uint64_t callbacks_ns, uint64_t looked) {
   note(watch, ended_ns - watch->began_ns, callbacks_ns + clock_ns(),
        LONGEST_CALL_NS + looked * LONGEST_LOOK_NS);
 }
 
 /* Ns that all calls of the kind took, by the sample. */
-static double
-cost_ns(const cost_t *cost)
-{
+static double cost_ns(const cost_t *cost) {
   if (cost->weight == 0)
     return 0;
   return (double)cost->ns / (double)cost->weight * (double)cost->calls;
@@ -123,9 +109,8 @@ cost_ns(const cost_t *cost)
 
 /* ---- Lateness ----------------------------------------------------------- */
 
-void
-note_late(tally_t *tally, uint64_t weight, uint64_t due_ns, uint64_t fired_ns)
-{
+void note_late(tally_t *tally, uint64_t weight, uint64_t due_ns,
+               uint64_t fired_ns) {
   uint64_t ns = fired_ns > due_ns ? fired_ns - due_ns : 0;
   uint64_t us = ns / 1000, shift = 0;
 
@@ -136,9 +121,7 @@ note_late(tally_t *tally, uint64_t weight, uint64_t due_ns, uint64_t fired_ns)
 }
 
 /* Where a bucket ends. */
-static double
-bucket_ms(uint64_t bucket)
-{
+static double bucket_ms(uint64_t bucket) {
   uint64_t shift = bucket < LATE_STEPS ? 0 : bucket / LATE_STEPS - 1;
 
   return (double)((bucket - shift * LATE_STEPS + 1) << shift) / 1000;
@@ -150,9 +133,7 @@ typedef struct lateness_s {
   double p99_ms;
 } lateness_t;
 
-static lateness_t
-lateness_of(const tally_t *tally)
-{
+static lateness_t lateness_of(const tally_t *tally) {
   lateness_t lateness = {0, 0};
   uint64_t timers = 0, seen = 0, bucket = 0;
 
@@ -169,9 +150,7 @@ lateness_of(const tally_t *tally)
 
 /* ---- Many tallies ------------------------------------------------------- */
 
-static void
-add_tally(tally_t *sum, const tally_t *tally)
-{
+static void add_tally(tally_t *sum, const tally_t *tally) {
   const uint64_t *counts = (const uint64_t *)(const void *)tally;
   uint64_t *into = (uint64_t *)(void *)sum;
 
@@ -180,9 +159,7 @@ add_tally(tally_t *sum, const tally_t *tally)
 }
 
 /* A child begins anew, with the timers that it has inherited. */
-static void
-restart_tally(tally_t *tally, bool has_loop)
-{
+static void restart_tally(tally_t *tally, bool has_loop) {
   tally_t begun = {.loops = has_loop,
                    .active = tally->active,
                    .active_most = tally->active,
@@ -204,9 +181,8 @@ typedef struct text_s {
   size_t length;
 } text_t;
 
-__attribute__((format(printf, 2, 3))) static void
-add(text_t *text, const char *format, ...)
-{
+__attribute__((format(printf, 2, 3))) static void add(text_t *text,
+                                                      const char *format, ...) {
   size_t left = sizeof text->bytes - text->length;
   va_list arguments;
   int length;
@@ -219,9 +195,7 @@ add(text_t *text, const char *format, ...)
 }
 
 /* A pipe takes so little as a whole. */
-static void
-emit(int file, const text_t *text)
-{
+static void emit(int file, const text_t *text) {
   ssize_t written;
 
   do
@@ -231,9 +205,7 @@ emit(int file, const text_t *text)
 
 /* The command's own process writes to the file of --output, other processes to
  * files of their own beside it. */
-static void
-add_path(text_t *path)
-{
+static void add_path(text_t *path) {
   add(path, "%s", settings.output);
   if (getpid() != settings.command_pid)
     add(path, ".%ld", (long)getpid());
@@ -242,26 +214,20 @@ add_path(text_t *path)
 /* ---- The report --------------------------------------------------------- */
 
 /* Returns the ns. */
-static double
-add_row(text_t *text, const char *name, uint64_t calls, uint64_t timed,
-        double ns)
-{
+static double add_row(text_t *text, const char *name, uint64_t calls,
+                      uint64_t timed, double ns) {
   add(text, "%-8s%12" PRIu64 "%12" PRIu64 "%14.1f%12.3f\n", name, calls, timed,
       calls != 0 ? ns / (double)calls : 0, ns / 1e6);
   return ns;
 }
 
-static double
-add_kind(text_t *text, const char *name, const cost_t *cost)
-{
+static double add_kind(text_t *text, const char *name, const cost_t *cost) {
   return add_row(text, name, cost->calls, cost->timed, cost_ns(cost));
 }
 
 /* A wheel fires in its turns, whose cost is the cost of firing. Returns the ns
  * that all calls took. */
-static double
-add_table(text_t *text, const tally_t *tally)
-{
+static double add_table(text_t *text, const tally_t *tally) {
   const cost_t *costs = tally->costs, *stop = &costs[EXPIRE_STOP];
   double ns = 0;
 
@@ -285,18 +251,14 @@ add_table(text_t *text, const tally_t *tally)
   return ns;
 }
 
-static double
-cpu_ns(void)
-{
+static double cpu_ns(void) {
   struct timespec used;
 
   (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
   return (double)used.tv_sec * 1e9 + (double)used.tv_nsec;
 }
 
-static void
-add_timers(text_t *text, const tally_t *tally)
-{
+static void add_timers(text_t *text, const tally_t *tally) {
   add(text,
       "timers  %" PRIu64 " at most, loops: %" PRIu64 "; active: %" PRIu64
       " at most, %" PRIu64 " now\n",
@@ -309,9 +271,8 @@ add_timers(text_t *text, const tally_t *tally)
         tally->restarted);
 }
 
-static void
-add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
-{
+static void add_report(text_t *text, const tally_t *tally,
+                       uint64_t slot_bytes) {
   lateness_t late = lateness_of(tally);
   double ns, used_ns = cpu_ns();
   size_t each =
@@ -337,9 +298,7 @@ add_report(text_t *text, const tally_t *tally, uint64_t slot_bytes)
               "--compare the two\n        files (--output)\n");
 }
 
-static void
-compose_report(text_t *text)
-{
+static void compose_report(text_t *text) {
   tally_t sum = {.fired = 0};
   uint64_t slot_bytes = 0;
 
@@ -366,9 +325,7 @@ compose_report(text_t *text)
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 /* The file is complete at any moment: it is written beside its place. */
-static bool
-replace_file(void)
-{
+static bool replace_file(void) {
   text_t report = {.length = 0}, path = {.length = 0}, beside = {.length = 0};
   int file;
 
@@ -385,9 +342,7 @@ replace_file(void)
   return rename(beside.bytes, path.bytes) == 0;
 }
 
-static sigset_t
-block_signals(void)
-{
+static sigset_t block_signals(void) {
   sigset_t all, before;
 
   (void)sigfillset(&all);
@@ -395,9 +350,7 @@ block_signals(void)
   return before;
 }
 
-static bool
-write_file(void)
-{
+static bool write_file(void) {
   sigset_t before;
   bool written;
 
@@ -411,9 +364,7 @@ write_file(void)
   return written;
 }
 
-static void *
-keep_fresh(void *unused)
-{
+static void *keep_fresh(void *unused) {
   const struct timespec quarter_second = {.tv_nsec = 250000000};
 
   (void)unused;
@@ -423,9 +374,7 @@ keep_fresh(void *unused)
 }
 
 /* A thread that takes none of the program's signals. */
-static void
-begin_keeping_fresh(void)
-{
+static void begin_keeping_fresh(void) {
   sigset_t before = block_signals();
   pthread_t thread;
 
@@ -437,9 +386,7 @@ begin_keeping_fresh(void)
 /* ---- When --------------------------------------------------------------- */
 
 /* At exit as well. */
-__attribute__((destructor)) static void
-write_report(void)
-{
+__attribute__((destructor)) static void write_report(void) {
   text_t text = {.length = 0};
 
   if (write_file())
@@ -448,9 +395,7 @@ write_report(void)
   emit(STDERR_FILENO, &text);
 }
 
-static void
-on_end_signal(int number)
-{
+static void on_end_signal(int number) {
   int error = errno;
 
   write_report();
@@ -458,9 +403,7 @@ on_end_signal(int number)
   errno = error;
 }
 
-static void
-on_report_signal(int number)
-{
+static void on_report_signal(int number) {
   int error = errno;
 
   (void)number;
@@ -469,9 +412,7 @@ on_report_signal(int number)
 }
 
 /* Unless the program handles it. The command ignores SIGUSR2 until here. */
-static void
-handle(int number, void (*handler)(int), int flags)
-{
+static void handle(int number, void (*handler)(int), int flags) {
   struct sigaction action;
 
   if (sigaction(number, NULL, &action) != 0 ||
@@ -484,9 +425,7 @@ handle(int number, void (*handler)(int), int flags)
 }
 
 /* A child's report is of what it does itself. */
-static void
-on_fork(void)
-{
+static void on_fork(void) {
   began_ns = now_ns();
   atomic_store(&is_begun, false);
   (void)pthread_mutex_init(&writing, NULL);
@@ -495,9 +434,7 @@ on_fork(void)
     restart_tally(&record->tally, atomic_load(&record->loop) != NULL);
 }
 
-static void
-begin(void)
-{
+static void begin(void) {
   expect_known_libuv();
   look_at_libuv();
   (void)clock_ns(); /* not in the first call that is timed */
@@ -506,9 +443,7 @@ begin(void)
   handle(SIGHUP, on_end_signal, (int)SA_RESETHAND);
 }
 
-void
-begin_reports(void)
-{
+void begin_reports(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
 
   if (atomic_load(&is_begun))
@@ -519,17 +454,13 @@ begin_reports(void)
 }
 
 /* The value that the command has set, or an empty text. */
-static const char *
-said(const char *name)
-{
+static const char *said(const char *name) {
   const char *value = getenv(name);
 
   return value != NULL ? value : "";
 }
 
-__attribute__((constructor)) static void
-read_settings(void)
-{
+__attribute__((constructor)) static void read_settings(void) {
   began_ns = now_ns();
   settings.with_wheel = strcmp(said("UVWHEEL_TRY_WITH"), "wheel") == 0;
   settings.output = said("UVWHEEL_TRY_OUTPUT");

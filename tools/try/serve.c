@@ -45,23 +45,17 @@ typedef struct own_s {
 _Static_assert(sizeof(own_t) <= sizeof((uv_timer_t *)NULL)->u,
                "uv_handle_t.u has no room");
 
-static own_t *
-own_of(const uv_timer_t *handle)
-{
+static own_t *own_of(const uv_timer_t *handle) {
   return (own_t *)(uintptr_t)&handle->u;
 }
 
-static bool
-is_active(const uv_timer_t *handle)
-{
+static bool is_active(const uv_timer_t *handle) {
   return handle->flags & UV__HANDLE_ACTIVE;
 }
 
 /* Does libuv serve it, and has called back here while it did? Or is it none
  * that uv_timer_init below has seen, or closed? */
-static bool
-is_for_libuv(const uv_timer_t *handle)
-{
+static bool is_for_libuv(const uv_timer_t *handle) {
   const record_t *record = own_of(handle)->record;
 
   return record == NULL || record->is_in_libuv;
@@ -70,9 +64,7 @@ is_for_libuv(const uv_timer_t *handle)
 /* ---- Active or not ------------------------------------------------------ */
 
 /* Writes what libuv would have, had it served the timer. */
-static void
-keep_books(uv_timer_t *handle)
-{
+static void keep_books(uv_timer_t *handle) {
   const uvwheel_timer_t *inner = own_of(handle)->by.inner;
   bool active = uvwheel_timer_is_active(inner);
 
@@ -88,9 +80,7 @@ keep_books(uv_timer_t *handle)
 }
 
 /* To be called after whatever may have started or stopped the timer. */
-static void
-note_active(uv_timer_t *handle)
-{
+static void note_active(uv_timer_t *handle) {
   own_t *own = own_of(handle);
   tally_t *tally = &own->record->tally;
 
@@ -110,9 +100,7 @@ note_active(uv_timer_t *handle)
  * timer takes that fires is not seen, and timer_cb holds on_uv_timer. */
 static bool libuv_is_seen;
 
-void
-look_at_libuv(void)
-{
+void look_at_libuv(void) {
   static record_t record;
   uv_loop_t loop;
   uv_timer_t timer;
@@ -131,16 +119,13 @@ look_at_libuv(void)
 /* ---- Callbacks ---------------------------------------------------------- */
 
 /* The timer is due `timeout` after this moment, by a stopwatch. */
-static void
-expect_firing(own_t *own, uint64_t weight, uint64_t moment_ns, uint64_t timeout)
-{
+static void expect_firing(own_t *own, uint64_t weight, uint64_t moment_ns,
+                          uint64_t timeout) {
   own->weight = timeout < LONGEST_TIMEOUT ? (uint32_t)weight : 0;
   own->due_ns = moment_ns + timeout * 1000000;
 }
 
-static void
-fire(uv_timer_t *handle, uv_timer_cb cb)
-{
+static void fire(uv_timer_t *handle, uv_timer_cb cb) {
   own_t *own = own_of(handle);
   record_t *record = own->record;
 
@@ -156,9 +141,7 @@ fire(uv_timer_t *handle, uv_timer_cb cb)
   record->is_in_callback = false;
 }
 
-static void
-on_uv_timer(uv_timer_t *handle)
-{
+static void on_uv_timer(uv_timer_t *handle) {
   own_t *own = own_of(handle);
 
   own->is_expiring = own->is_past_again = false;
@@ -169,9 +152,7 @@ on_uv_timer(uv_timer_t *handle)
 }
 
 /* The time that the callback takes is not the wheel's. */
-static void
-on_wheel_timer(uvwheel_timer_t *inner)
-{
+static void on_wheel_timer(uvwheel_timer_t *inner) {
   uv_timer_t *handle = inner->data;
   record_t *record = own_of(handle)->record;
   uint64_t began_ns = record->turn.weight != 0 ? now_ns() : 0;
@@ -184,9 +165,7 @@ on_wheel_timer(uvwheel_timer_t *inner)
 
 /* ---- Timers ------------------------------------------------------------- */
 
-UV_EXTERN int
-uv_timer_init(uv_loop_t *loop, uv_timer_t *handle)
-{
+UV_EXTERN int uv_timer_init(uv_loop_t *loop, uv_timer_t *handle) {
   record_t *record = make_record(loop);
   own_t *own = own_of(handle);
   stopwatch_t watch;
@@ -214,9 +193,7 @@ uv_timer_init(uv_loop_t *loop, uv_timer_t *handle)
 /* Libuv calls a timer back right after it has stopped it. A timer that the
  * program uses in between was stopped by the program, at a time at which libuv
  * could have. In a timer's callback others may wait that libuv has stopped. */
-static void
-settle(own_t *own)
-{
+static void settle(own_t *own) {
   cost_t *costs = own->record->tally.costs;
 
   if (own->is_expiring && !own->record->is_in_callback) {
@@ -231,19 +208,15 @@ settle(own_t *own)
 
 /* A refresh could take the place of a start of a timer that is active, or was
  * until the program stopped it. */
-static void
-note_start(const uv_timer_t *handle)
-{
+static void note_start(const uv_timer_t *handle) {
   own_t *own = own_of(handle);
 
   own->record->tally.restarted += is_active(handle) || own->is_stopped;
   own->is_stopped = false;
 }
 
-UV_EXTERN int
-uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
-               uint64_t repeat)
-{
+UV_EXTERN int uv_timer_start(uv_timer_t *handle, uv_timer_cb cb,
+                             uint64_t timeout, uint64_t repeat) {
   own_t *own = own_of(handle);
   record_t *record = own->record;
   stopwatch_t watch;
@@ -274,9 +247,7 @@ uv_timer_start(uv_timer_t *handle, uv_timer_cb cb, uint64_t timeout,
 }
 
 /* Is it libuv that stops the timer, to call it back? */
-static bool
-is_expiry(const uv_timer_t *handle)
-{
+static bool is_expiry(const uv_timer_t *handle) {
   const own_t *own = own_of(handle);
 
   return !own->is_served && is_active(handle) &&
@@ -284,9 +255,7 @@ is_expiry(const uv_timer_t *handle)
          !own->record->is_in_callback;
 }
 
-UV_EXTERN int
-uv_timer_stop(uv_timer_t *handle)
-{
+UV_EXTERN int uv_timer_stop(uv_timer_t *handle) {
   own_t *own = own_of(handle);
   record_t *record = own->record;
   stopwatch_t watch;
@@ -308,9 +277,7 @@ uv_timer_stop(uv_timer_t *handle)
   return 0;
 }
 
-UV_EXTERN int
-uv_timer_again(uv_timer_t *handle)
-{
+UV_EXTERN int uv_timer_again(uv_timer_t *handle) {
   own_t *own = own_of(handle);
   record_t *record = own->record;
   stopwatch_t watch;
@@ -340,9 +307,7 @@ uv_timer_again(uv_timer_t *handle)
   return status;
 }
 
-UV_EXTERN void
-uv_timer_set_repeat(uv_timer_t *handle, uint64_t repeat)
-{
+UV_EXTERN void uv_timer_set_repeat(uv_timer_t *handle, uint64_t repeat) {
   const own_t *own = own_of(handle);
 
   if (own->record != NULL && own->is_served)
@@ -352,9 +317,7 @@ uv_timer_set_repeat(uv_timer_t *handle, uint64_t repeat)
 
 /* ---- Handles and loops -------------------------------------------------- */
 
-static void
-close_timer(uv_timer_t *handle, uv_close_cb cb)
-{
+static void close_timer(uv_timer_t *handle, uv_close_cb cb) {
   own_t *own = own_of(handle);
   record_t *record = own->record;
   stopwatch_t watch;
@@ -378,9 +341,7 @@ close_timer(uv_timer_t *handle, uv_close_cb cb)
   own->record = NULL;
 }
 
-UV_EXTERN void
-uv_close(uv_handle_t *handle, uv_close_cb cb)
-{
+UV_EXTERN void uv_close(uv_handle_t *handle, uv_close_cb cb) {
   if (handle->type == UV_TIMER && own_of((uv_timer_t *)handle)->record != NULL)
     close_timer((uv_timer_t *)handle, cb);
   else
@@ -393,18 +354,14 @@ typedef struct walk_s {
   void *arg;
 } walk_t;
 
-static void
-visit(uv_handle_t *handle, void *arg)
-{
+static void visit(uv_handle_t *handle, void *arg) {
   const walk_t *walk = arg;
 
   if (!is_own_handle(walk->record, handle))
     walk->cb(handle, walk->arg);
 }
 
-UV_EXTERN void
-uv_walk(uv_loop_t *loop, uv_walk_cb cb, void *arg)
-{
+UV_EXTERN void uv_walk(uv_loop_t *loop, uv_walk_cb cb, void *arg) {
   walk_t walk = {find_record(loop), cb, arg};
 
   if (walk.record != NULL)
@@ -414,9 +371,7 @@ uv_walk(uv_loop_t *loop, uv_walk_cb cb, void *arg)
 }
 
 /* A program may use the memory of a loop that it never closed. */
-UV_EXTERN int
-uv_loop_init(uv_loop_t *loop)
-{
+UV_EXTERN int uv_loop_init(uv_loop_t *loop) {
   record_t *record = find_record(loop);
 
   if (record != NULL)
@@ -424,9 +379,7 @@ uv_loop_init(uv_loop_t *loop)
   return real_uv_loop_init(loop);
 }
 
-UV_EXTERN int
-uv_loop_close(uv_loop_t *loop)
-{
+UV_EXTERN int uv_loop_close(uv_loop_t *loop) {
   record_t *record = find_record(loop);
   int status;
 

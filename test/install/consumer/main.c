@@ -6,15 +6,11 @@
 
 #include <string.h>
 
-static void
-on_timer(uvwheel_timer_t *timer)
-{
+static void on_timer(uvwheel_timer_t *timer) {
   *(int *)timer->data += 1;
 }
 
-int
-main(void)
-{
+int main(void) {
   uvwheel_options_t options;
   uvwheel_t wheel;
   uvwheel_timer_t timer;

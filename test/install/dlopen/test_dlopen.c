@@ -14,9 +14,7 @@
 
 static unsigned fired;
 
-static void
-on_fired(uvwheel_timer_t *timer)
-{
+static void on_fired(uvwheel_timer_t *timer) {
   (void)timer;
   fired++;
 }
@@ -28,9 +26,7 @@ on_fired(uvwheel_timer_t *timer)
   void *address_of_##name = dlsym(library, #name); \
   memcpy(&its_##name, &address_of_##name, sizeof its_##name)
 
-int
-main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
   uvwheel_t wheel;
   uvwheel_timer_t timer;
   uv_loop_t *loop;

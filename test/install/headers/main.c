@@ -10,9 +10,7 @@
 
 #define SIZE_OF_A_TIMER (sizeof(void *) == 8 ? 64 : 48)
 
-int
-main(void)
-{
+int main(void) {
   char version[32];
 
   snprintf(version, sizeof version, "%d.%d.%d", UVWHEEL_VERSION_MAJOR,

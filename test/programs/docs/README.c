@@ -11,10 +11,8 @@ struct connection {
 void fragment(uv_loop_t *loop, struct connection *connection,
               uvwheel_timer_cb on_idle);
 
-void
-fragment(uv_loop_t *loop, struct connection *connection,
-         uvwheel_timer_cb on_idle)
-{
+void fragment(uv_loop_t *loop, struct connection *connection,
+              uvwheel_timer_cb on_idle) {
   uvwheel_t wheel;
 
   uvwheel_init(loop, &wheel, NULL);
