@@ -49,8 +49,7 @@
  *   before its own. A loop that always has I/O ready adds the wait of P6, and a
  *   stall adds, once, what it puts the timer back by (P6).
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
- * - P4. Ticks fire in order. Within a tick the order is unspecified, unless
- *   UVWHEEL_FIFO is set.
+ * - P4. Ticks fire in order. Timers of one tick do so only with UVWHEEL_FIFO.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
  *   ready or waiting to be registered, and no request queued. If I/O is always
@@ -74,17 +73,13 @@
  *     uv_now() is older than that. A timer whose slow callback starts it again
  *     may be put back by that. Two blocks in one iteration, each shorter than
  *     stall_ms, need not be a stall.
- * - P7. A repeat keeps its beat. uvwheel_timer_set_missed says how. A stall
- *   delays it (P6).
- * - P8. A turn ends after turn_budget timers or turn_ms of callbacks. A wheel
- *   has one turn per poll.
+ * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). A stall delays it.
+ * - P8. A wheel has one turn per poll, of up to turn_budget timers or turn_ms.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
  *   loop only at ticks for which a timer was started and, if the loop polls
  *   meanwhile, for a handful of looks (P6). A turn on time adds no poll. A tick
- *   at which up to 256 timers turn out to be refreshed, and no other is due,
- *   adds no system call.
- * - P10. A wheel does not age. The cost of a call does not depend on how long
- *   the wheel has run.
+ *   at which up to 256 timers were all refreshed adds no system call.
+ * - P10. A wheel does not age: no call costs more after it has run for long.
  */
 
 #ifndef UVWHEEL_H
@@ -178,15 +173,13 @@ typedef struct uvwheel_options_s {
   /* A wheel that is looked at more ms late than this has met a stall (P6). 0
    * means 250. Below 20, the step of a clock of 10 ms may count as a stall.
    * UINT32_MAX means never: for timers that must follow the world's clock, such
-   * as heartbeats. Even then, data that waits in a socket is read before the
-   * timer fires. */
+   * as heartbeats. Even then, what waits in a socket is read first. */
   uint32_t stall_ms;
   /* Room to grow; must be zero. */
   uint32_t reserved[7];
 } uvwheel_options_t;
 
-/* What a repeating timer does about times that a late loop has missed; see
- * uvwheel_timer_set_missed. */
+/* What a repeat does about missed times; see uvwheel_timer_set_missed. */
 typedef enum uvwheel_missed_e {
   UVWHEEL_MISSED_SKIP,  /* drops them and keeps the beat */
   UVWHEEL_MISSED_DELAY, /* begins a new beat             */
@@ -218,8 +211,7 @@ struct uvwheel_timer_s {
   void *data;
 };
 
-/* A wheel. Embed it, or allocate it, beside the loop. Do not copy or move it
- * before its close callback. */
+/* A wheel. Embed it. Do not copy or move it before its close callback. */
 struct uvwheel_s {
   void *data; /* public: belongs to the user */
   /* private */
@@ -261,8 +253,7 @@ typedef struct uvwheel_stats_s {
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
  * libuv's own inits do, it adds handles to the loop (a timer, an idle and a
- * check). A loop may have any number of wheels. If it fails, the wheel counts
- * as all zeros.
+ * check). A loop may have many wheels. On error the wheel counts as all zeros.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
  * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
@@ -291,8 +282,7 @@ UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
- * A program that closes or frees every handle that it meets in uv_walk passes
- * these over. */
+ * A program that closes every handle that it meets in uv_walk skips these. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -420,8 +410,7 @@ UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 
 /* The ms from uv_now() until the timer is due; 0 if it is due or not active. It
- * fires at the first tick after that. It increases if a stall puts the timer
- * back. */
+ * fires at the first tick after that. A stall may increase it (P6). */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* How many rounds the timer has to go: how often the hand passes its slot
@@ -471,8 +460,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
 /* ---- From other threads ------------------------------------------------- */
 
 /* Other threads reach the timers of a wheel through its mailbox: they post a
- * request, and the loop calls it back. There all is allowed that is allowed in
- * a timer's callback.
+ * request, and the loop calls it back. It may do what a timer's callback may.
  *
  *   uvwheel_open_mailbox(&wheel);                 once, on the loop's thread
  *
@@ -483,8 +471,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  * these limits for themselves.
  *
  * - A request is the library's from a call that returned 0 until its callback,
- *   in which it may be posted again or freed. A call that failed has not
- *   touched it.
+ *   in which it may be posted again or freed. A failed call does not touch it.
  * - A timer is the loop's. A thread that is done with one posts a request, in
  *   whose callback it is stopped and freed, whatever the status. If that post
  *   is refused (UV_ECANCELED), the thread may free the timer at once.
@@ -495,8 +482,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  * - Any other call from another thread is a data race: timers fire late or not
  *   at all. A library built with -Dchecks=true reports such a call while the
  *   loop polls; a build with -fsanitize=thread finds the others, too.
- * - Do not fork while requests are queued or threads post: the wake-up may
- *   reach only the parent. */
+ * - Do not fork while requests are queued or posted: the child may not wake. */
 
 /* A request is called back, on the loop's thread. status is 0, or UV_ECANCELED
  * if the wheel was closed before, which has stopped its timers. */

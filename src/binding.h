@@ -47,17 +47,13 @@ typedef struct turn_s {
   uint64_t budget;            /* what the check has left of that turn's      */
   uint64_t checked_before_ms; /* in a spell: the look before the last one    */
   uint64_t wait_began_ms;     /* when the wait of the spell began, or NEVER  */
-  bool wait_began_anew;       /* once in the spell, after slow callbacks.
-                                 Without that 680 of 1,000 peers whose
-                                 datagrams wait are closed when a uv_timer_t
-                                 blocks for 40 ms                            */
+  bool wait_began_anew;       /* once in the spell, after slow callbacks     */
   uint64_t busy_ms;           /* when the loop was found not quiet           */
   uint64_t busy_polls;        /* polls in that millisecond                   */
   bool is_firing_soonest;     /* uvwheel_fire_soonest calls back             */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
-  const void *poller;   /* the thread that runs the loop, from there to the
-                           check; else NULL                                  */
+  const void *poller;   /* the thread that polls, or NULL                    */
 #endif
 } turn_t;
 
@@ -69,8 +65,7 @@ typedef struct mailbox_s {
   uvwheel_post_t **posted_end;
 } mailbox_t;
 
-/* All of a wheel but its data. The core's slots follow in the same block of
- * memory. */
+/* All of a wheel but its data. The core's slots follow in the same memory. */
 typedef struct uvwheel_state_s {
   /* Set at init. */
   uv_loop_t *loop;
@@ -175,15 +170,12 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 
 /* The wheel is looked at now, late by so many ms. Writes a stall down. */
 void uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms);
-/* A timer was started or moved: arms the driver for the wheel's next tick,
- * unless it is due in time for that, or a spell goes on. Disarms it if the
- * wheel is empty. */
+/* A timer was started or moved: arms the driver for the wheel's next tick if
+ * it is due too late for that and no spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
-/* Ends a turn, a look or a spell after which nothing is due: arms the driver
- * anew, and lets polls wait. */
+/* Nothing is due any more: arms the driver anew, and lets polls wait. */
 void uvwheel__rearm(uvwheel_state_t *state);
-/* A poll has returned before the driver is due: arms it for a look if the way
- * to the next tick is long. */
+/* A poll has returned early: arms the driver for a look if the way is long. */
 void uvwheel__look_in(uvwheel_state_t *state);
 /* Lets the loop's other timers that are due run before the driver. */
 void uvwheel__let_others_first(uvwheel_state_t *state);
@@ -228,16 +220,14 @@ static inline uvwheel_timer_t *timer_of(uvwheel_entry_t *entry) {
 /* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without
  * one, the timeout. (If a refresh had to choose between two fields, it would
  * take 0.3 ns more, 1 ns more if the timer is cold.)
- * uvwheel_timer_t.timeout is that of the last start if the timer repeats, else
- * NO_REPEAT. */
+ * uvwheel_timer_t.timeout is the last start's; without a repeat, NO_REPEAT. */
 #define NO_REPEAT UINT64_MAX
 
 static inline bool repeats(const uvwheel_timer_t *timer) {
   return timer->timeout != NO_REPEAT;
 }
 
-/* A timer has become active (change is 1) or idle (-1): that may change who
- * keeps the loop alive. */
+/* Counts a timer that becomes active (1) or idle (-1), if some are unref'd. */
 static inline void update_unref(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref = timer->wheel_and_flags & TIMER_UNREF;
@@ -272,8 +262,7 @@ typedef struct batch_s {
 } batch_t;
 
 void uvwheel__begin_batch(batch_t *batch);
-/* Updates turn_max_us: call it at the end, too. Returns whether turn_ms is
- * over. */
+/* Updates turn_max_us: call it last, too. Returns whether turn_ms is over. */
 bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch);
 
 /* One more callback has run. Is turn_ms over, as far as is known? */

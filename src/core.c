@@ -107,14 +107,12 @@
 
 #include "core.h"
 
-/* The clock never gets beyond this. Entries that are due later neither expire
- * nor are drawn. */
+/* The clock's last time. Entries due later neither expire nor are drawn. */
 #define LAST_MS ((UINT64_C(1) << 63) - 1)
 
 /* How many entries an expiry looks at before it hands out those that are due,
  * while they (16 KiB) are still in the first cache level. With one look per
- * call a timer that is put back and expires takes 101 ns instead of 46 (a
- * million). */
+ * call a timer that is put back and expires takes 101 ns instead of 46. */
 #define CHUNK 256
 
 /* ---- Making ------------------------------------------------------------- */
@@ -211,8 +209,7 @@ static void take_lanes(core_t *core, uint64_t slot_index) {
   uvwheel__core_vacate(core, slot_index);
 }
 
-/* Moves the hand to the next tick at which a slot wants a pass, if that is not
- * after now. */
+/* Moves the hand to the next tick at which a slot wants a pass, up to now. */
 static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
   uint64_t end_tick = tick_after(core, now_ms);
 
@@ -229,9 +226,8 @@ static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
   return false;
 }
 
-/* Looks at an entry, which is on no list, in a pass of that time. Returns
- * whether the entry is due. (The usual put is inlined: in a server nearly all
- * entries were refreshed.) */
+/* Looks at an entry, which is on no list, in a pass of that time. Is it due?
+ * (The usual put is inlined: in a server nearly all entries were refreshed.) */
 static inline bool look_at(core_t *core, uvwheel_entry_t *entry,
                            uint64_t pass_ms) {
   uint64_t tick;

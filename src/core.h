@@ -40,8 +40,7 @@ typedef struct core_s {
   uint64_t lanes_end;     /* the place behind the last lane of a slot        */
   slot_t *slots;
   uint64_t *occupied; /* a bit for each slot                                 */
-  uint64_t *soonest;  /* for each word of those bits: no slot of the word has a
-                         next pass before this tick                          */
+  uint64_t *soonest;  /* per word of bits: none of its slots is passed before */
 
   /* Changed by each insert and remove. */
   uint64_t active;       /* entries that are in the wheel                    */
@@ -104,8 +103,7 @@ static inline uint64_t hand_ms(const core_t *core) {
   return core->hand * core->tick_ms;
 }
 
-/* How many times the hand will pass an entry's slot before it comes to the tick
- * at which the entry is due. */
+/* How many times the hand will pass an entry's slot before the entry is due. */
 static inline uint64_t
 rounds_of(const core_t *core, const uvwheel_entry_t *entry, uint64_t now_ms) {
   return excess(tick_after(core, entry->due_ms), tick_after(core, now_ms)) /
@@ -152,8 +150,7 @@ static inline uvwheel_link_t *lane_at(slot_t *slot, uint32_t place) {
 #define SHARE 4
 #define FIRST_LANE ((uint32_t)offsetof(slot_t, lanes))
 
-/* The next entries go to the lane at that place; behind the last lane comes the
- * first one. */
+/* The next entries go to that lane; behind the last lane comes the first. */
 static inline void open_lane(const core_t *core, slot_t *slot, uint32_t lane) {
   if (lane == core->lanes_end)
     lane = FIRST_LANE;
@@ -175,8 +172,7 @@ static inline void append_to_slot(core_t *core, slot_t *slot,
 
 /* ---- The core (core.c) -------------------------------------------------- */
 
-/* How many bytes the slots of a core, a power of two, take; 0 if an option is
- * out of range. */
+/* How many bytes a core's slots take; 0 if an option is out of range. */
 size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags);
 
 /* Makes a core in uninitialised memory.

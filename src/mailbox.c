@@ -11,8 +11,7 @@
 #include "binding.h"
 
 #ifdef UVWHEEL_CHECKS
-/* A mark of requests that are queued. Their memory was not initialised, but
- * hardly holds this. */
+/* A mark of queued requests, which uninitialised memory hardly holds. */
 #define QUEUED(post) ((void *)~(uintptr_t)(post))
 #define SET_MARK(post, mark) ((post)->reserved[0] = (mark))
 #else

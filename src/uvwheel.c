@@ -239,8 +239,7 @@ void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb) {
   finish_close(state);
 }
 
-/* Compares callbacks, not data: libuv sets the callback, but a program may
- * leave data uninitialised. */
+/* Compares callbacks: libuv sets these, but data may be uninitialised. */
 int uvwheel_owns_handle(const uv_handle_t *handle) {
   if (handle == NULL)
     return 0;

@@ -7,8 +7,7 @@
  *
  * A stall is noticed because the wheel is looked at late: by the driver, by the
  * check if the driver is due or a spell goes on, or at the end of a turn. Two
- * numbers are kept: when that was, and by how much the turn puts a timer back
- * when it expires.
+ * numbers are kept: when, and by how much timers that expire are put back.
  *
  * A stall may end before the next tick if that is far away. So in a loop that
  * polls meanwhile the driver is armed for a look half-way, and half-way again:
@@ -17,9 +16,8 @@
  *   |----------------------|----------|-----|----|
  *
  * A stall that ends before a look, or soon after it, has left half of the way
- * that it began in; any other is noticed. In a loop that only sleeps there are
- * no looks: the driver is armed for the tick unless polls have returned since
- * it was armed last. */
+ * that it began in; any other is noticed. A loop that only sleeps has no looks:
+ * if no poll has returned meanwhile, the driver is armed for the tick. */
 
 #include "binding.h"
 
@@ -150,8 +148,7 @@ void uvwheel__on_idle(uv_idle_t *idle) {
 
 /* ---- Who keeps the loop alive -------------------------------------------- */
 
-/* An unref'd wheel keeps no loop alive, nor does a wheel whose timers are all
- * unref'd. */
+/* An unref'd wheel keeps no loop alive, nor does one of unref'd timers. */
 static void apply_refs(uvwheel_state_t *state) {
   bool ref = !state->wake.is_unref;
   uint64_t unref_timers = state->wake.unref_timers;
