@@ -49,13 +49,13 @@
  *   before its own. A loop that always has I/O ready adds the wait of P6, and a
  *   stall adds, once, what it puts the timer back by (P6).
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
- * - P4. Ticks fire in order. Timers of one tick do so only with UVWHEEL_FIFO.
+ * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
  *   ready or waiting to be registered, and no request queued. If I/O is always
  *   ready, it fires after two polls and a quarter of a tick (25 to 250 ms).
  *   This wait starts over, at most once, if more than 25 ms pass between two
- *   polls. Whatever the loop has read by then counts.
+ *   polls. Whatever the loop has read by then counts as heard.
  *   - The loop has stalled for S ms if the wheel is looked at S ms late, and S
  *     is more than stall_ms, no matter what has blocked or frozen it.
  *   - A timer that was waiting then is put back when it expires: by S +
@@ -63,23 +63,23 @@
  *     waits for. If another stall ends within that time, the larger S counts.
  *   - When it expires again it fires, unless it was started or refreshed
  *     meanwhile. So after two freezes of 10 s, 2 s apart, UDP peers that could
- *     not be heard in between are closed. A repeat starts when it fires.
+ *     not be heard in between are closed. The firing of a repeat is a start.
  *   - S is counted from the look that was missed: at the next tick with a timer
  *     or, while polls return, half-way to it. So S may be less than the block.
  *     A stall that ends before that look is not noticed. It leaves half of the
  *     way to the tick, unless it has begun in the first poll after a sleep.
  *   - A loop also stalls if a program calls uv_run() by hand more than
- *     stall_ms later than uv_backend_timeout() told, or starts a timer when
+ *     stall_ms later than uv_backend_timeout() said, or starts a timer when
  *     uv_now() is older than that. A timer whose slow callback starts it again
  *     may be put back by that. Two blocks in one iteration, each shorter than
  *     stall_ms, need not be a stall.
  * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). A stall delays it.
- * - P8. A wheel has one turn per poll, of up to turn_budget timers or turn_ms.
+ * - P8. A wheel has one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
  *   loop only at ticks for which a timer was started and, if the loop polls
  *   meanwhile, for a handful of looks (P6). A turn on time adds no poll. A tick
- *   at which up to 256 timers were all refreshed adds no system call.
- * - P10. A wheel does not age: no call costs more after it has run for long.
+ *   of up to 256 timers that were all refreshed meanwhile costs no system call.
+ * - P10. A wheel does not age: a call costs the same however long it has run.
  */
 
 #ifndef UVWHEEL_H
@@ -211,7 +211,7 @@ struct uvwheel_timer_s {
   void *data;
 };
 
-/* A wheel. Embed it. Do not copy or move it before its close callback. */
+/* A wheel. Do not copy or move it from its init until its close callback. */
 struct uvwheel_s {
   void *data; /* public: belongs to the user */
   /* private */
@@ -282,7 +282,7 @@ UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
- * A program that closes every handle that it meets in uv_walk skips these. */
+ * A program that closes all that it meets in uv_walk should skip these. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -422,7 +422,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. It takes effect when the timer next fires,
- * is refreshed, or started by `again`. The present due time does not change. */
+ * is refreshed, or started by `again`. The present due time does not change,
+ * but a stall (P6) counts the timer as one that waits for the new repeat. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 
@@ -460,7 +461,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
 /* ---- From other threads ------------------------------------------------- */
 
 /* Other threads reach the timers of a wheel through its mailbox: they post a
- * request, and the loop calls it back. It may do what a timer's callback may.
+ * request, whose callback the loop runs. It may do what a timer's callback may.
  *
  *   uvwheel_open_mailbox(&wheel);                 once, on the loop's thread
  *
@@ -482,7 +483,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  * - Any other call from another thread is a data race: timers fire late or not
  *   at all. A library built with -Dchecks=true reports such a call while the
  *   loop polls; a build with -fsanitize=thread finds the others, too.
- * - Do not fork while requests are queued or posted: the child may not wake. */
+ * - Do not fork while requests wait or threads post: the child may not wake. */
 
 /* A request is called back, on the loop's thread. status is 0, or UV_ECANCELED
  * if the wheel was closed before, which has stopped its timers. */
@@ -500,7 +501,7 @@ struct uvwheel_post_s {
 /* Opens the wheel's mailbox, before other threads post. Like any uv_async_t it
  * keeps the loop alive, unless the wheel is unref'd. uvwheel_close closes it.
  * Errors: UV_EINVAL (also: the wheel is closing), UV_EALREADY (it is open), an
- * error of uv_async_init. Cost: one of these. */
+ * error of uv_async_init. Cost: that of uv_async_init. */
 UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 
 /* Has the loop call cb. Any thread may call this, inside any callback.

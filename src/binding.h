@@ -170,12 +170,12 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 
 /* The wheel is looked at now, late by so many ms. Writes a stall down. */
 void uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms);
-/* A timer was started or moved: arms the driver for the wheel's next tick if
- * it is due too late for that and no spell goes on. Disarms an empty wheel. */
+/* A timer was started or moved: arms the driver for the wheel's next tick,
+ * unless it is due by then or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
 /* Nothing is due any more: arms the driver anew, and lets polls wait. */
 void uvwheel__rearm(uvwheel_state_t *state);
-/* A poll has returned early: arms the driver for a look if the way is long. */
+/* A poll has returned before the driver is due: may arm it for a look. */
 void uvwheel__look_in(uvwheel_state_t *state);
 /* Lets the loop's other timers that are due run before the driver. */
 void uvwheel__let_others_first(uvwheel_state_t *state);
@@ -262,7 +262,7 @@ typedef struct batch_s {
 } batch_t;
 
 void uvwheel__begin_batch(batch_t *batch);
-/* Updates turn_max_us: call it last, too. Returns whether turn_ms is over. */
+/* Updates turn_max_us, so call it at the end, too. Returns: is turn_ms over? */
 bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch);
 
 /* One more callback has run. Is turn_ms over, as far as is known? */

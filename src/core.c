@@ -209,7 +209,8 @@ static void take_lanes(core_t *core, uint64_t slot_index) {
   uvwheel__core_vacate(core, slot_index);
 }
 
-/* Moves the hand to the next tick at which a slot wants a pass, up to now. */
+/* Moves the hand, up to now, to the next tick at which a slot wants a pass, and
+ * takes its lanes. Returns whether there is one. */
 static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
   uint64_t end_tick = tick_after(core, now_ms);
 

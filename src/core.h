@@ -40,7 +40,7 @@ typedef struct core_s {
   uint64_t lanes_end;     /* the place behind the last lane of a slot        */
   slot_t *slots;
   uint64_t *occupied; /* a bit for each slot                                 */
-  uint64_t *soonest;  /* per word of bits: none of its slots is passed before */
+  uint64_t *soonest;  /* for each word: no slot of it has a pass before this */
 
   /* Changed by each insert and remove. */
   uint64_t active;       /* entries that are in the wheel                    */
@@ -150,7 +150,7 @@ static inline uvwheel_link_t *lane_at(slot_t *slot, uint32_t place) {
 #define SHARE 4
 #define FIRST_LANE ((uint32_t)offsetof(slot_t, lanes))
 
-/* The next entries go to that lane; behind the last lane comes the first. */
+/* The next entries go to the lane; behind the last lane comes the first. */
 static inline void open_lane(const core_t *core, slot_t *slot, uint32_t lane) {
   if (lane == core->lanes_end)
     lane = FIRST_LANE;
@@ -176,8 +176,8 @@ static inline void append_to_slot(core_t *core, slot_t *slot,
 size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags);
 
 /* Makes a core in uninitialised memory.
- * Requires: options that are in range, and for the slots memory of that size,
- * all zeros and aligned to 8 bytes. */
+ * Requires: options in range, slots a power of two, and memory of that size for
+ * them, all zeros and aligned to 8 bytes. */
 void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                         uint32_t flags, void *memory);
 

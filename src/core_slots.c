@@ -52,8 +52,8 @@ void uvwheel__core_vacate(core_t *core, uint64_t slot_index) {
 
 /* Raises a word's bound to the first tick at which one of its slots wants a
  * pass, if the bound is within this round. The word's bits are rotated into the
- * order in which the hand meets the slots, from `first` on. There the first
- * slot whose pass is within the round has the earliest pass of the word. */
+ * order in which the hand meets the slots, from `first` on. In that order the
+ * first slot whose pass is within the round has the earliest of the word. */
 static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t first) {
   uint64_t bits = core->occupied[word], soonest = NEVER;
   uint64_t round_end = core->hand + core->slot_mask + 1;

@@ -109,7 +109,7 @@ static inline bool is_linked(const uvwheel_link_t *link) {
 #define check_linked(core, link) \
   (is_linked(link) ? (void)0 : uvwheel__core_misuse(core, link))
 
-/* The links of a list up to this one are right. */
+/* Checks the link after this one. All up to this one are right. */
 static inline void check_next(const struct core_s *core,
                               const uvwheel_link_t *link) {
   if (!may_be_link(link->next))

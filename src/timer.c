@@ -8,7 +8,7 @@
 
 /* ---- The wheel of a timer ----------------------------------------------- */
 
-/* The state of the wheel that this thread used last; 1: none yet. */
+/* The state of the wheel that this thread used last; 1, which no timer has. */
 static THREAD_LOCAL uint64_t recent_state = 1;
 
 static uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
@@ -282,7 +282,7 @@ int uvwheel_timer_refresh(uvwheel_timer_t *timer) {
   return postpone(state, timer, timer->interval);
 }
 
-/* ---- Queries ------------------------------------------------------------ */
+/* ---- Queries and settings ----------------------------------------------- */
 
 int uvwheel_timer_is_active(const uvwheel_timer_t *timer) {
   return is_active(timer);

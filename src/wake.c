@@ -6,8 +6,8 @@
  * due. In a spell (turn.c) an idle handle keeps polls from waiting instead.
  *
  * A stall is noticed because the wheel is looked at late: by the driver, by the
- * check if the driver is due or a spell goes on, or at the end of a turn. Two
- * numbers are kept: when, and by how much timers that expire are put back.
+ * check if the driver is due or a spell goes on, or at the end of a turn. Three
+ * times are kept: its end, how far it puts timers back, and how long it counts.
  *
  * A stall may end before the next tick if that is far away. So in a loop that
  * polls meanwhile the driver is armed for a look half-way, and half-way again:
@@ -70,8 +70,8 @@ static void start_driver(uvwheel_state_t *state, bool may_look_in) {
 }
 
 /* Moves the driver to an earlier time. If each start could move it to a later
- * one, an overdue driver would never be called. The exception is a look that
- * comes later than half-way to the new tick. */
+ * one, an overdue driver would never be called. A look that would come later
+ * than half-way to the new tick is moved to half-way. */
 void uvwheel__arm(uvwheel_state_t *state) {
   uint64_t latest_ms;
 
@@ -148,7 +148,7 @@ void uvwheel__on_idle(uv_idle_t *idle) {
 
 /* ---- Who keeps the loop alive -------------------------------------------- */
 
-/* An unref'd wheel keeps no loop alive, nor does one of unref'd timers. */
+/* An unref'd wheel keeps no loop alive, nor does one whose timers all are. */
 static void apply_refs(uvwheel_state_t *state) {
   bool ref = !state->wake.is_unref;
   uint64_t unref_timers = state->wake.unref_timers;

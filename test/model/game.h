@@ -54,6 +54,7 @@ typedef struct mail_s {
   uint64_t allowed;  /* how many more this iteration may call back        */
   uint64_t expected; /* and how many more it has to call back             */
   unsigned left;     /* of those that the loop has taken                  */
+  unsigned batch;    /* of those left when its present call began         */
   bool is_fresh;     /* it has called none yet                            */
   bool is_time_over; /* after the last one                                */
 } mail_t;

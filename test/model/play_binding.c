@@ -120,9 +120,11 @@ static uint64_t count_used(const uvwheel_stats_t *stats) {
 }
 
 /* The loop comes to a tick so late that it has stalled. (Nothing else is due,
- * and no request may stop the timer before.) */
+ * and no request may stop the timer before. The wheel was looked at last at a
+ * time that the clock may have stepped back from.) */
 static bool is_late(void) {
-  uint64_t earliest_ms = model_earliest_ms(&game.model);
+  uint64_t earliest_ms =
+      max_of(model_earliest_ms(&game.model), game.rewound_to_ms);
 
   return game.state == OPEN && game.options.stall_ms != UINT32_MAX &&
          !game.was_due && game.mail.count == 0 && !is_rewound() &&

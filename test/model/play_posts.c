@@ -85,11 +85,13 @@ static void on_posted(uvwheel_post_t *post, int status) {
     require(is_mailbox_open() && game.mail.allowed > 0);
     game.mail.allowed--;
     game.mail.expected -= game.mail.expected > 0;
-    if (game.mail.left == 0)
-      game.mail.left = game.mail.count + 1;
-    game.mail.left--;
-    if (game.mail.is_fresh)
+    if (game.mail.is_fresh) {
+      game.mail.batch =
+          game.mail.left > 0 ? game.mail.left : game.mail.count + 1;
       begin_callbacks();
+    }
+    require(game.mail.batch > 0);
+    game.mail.batch--;
     game.mail.is_fresh = false;
     count_callback();
   }
@@ -103,8 +105,7 @@ static void on_posted(uvwheel_post_t *post, int status) {
   operate_inside();
   game.mail.is_time_over = is_time_over();
   /* At the end the loop takes what waits by then, for its next call. */
-  if (game.mail.left == 0)
-    game.mail.left = game.mail.count;
+  game.mail.left = game.mail.batch > 0 ? game.mail.batch : game.mail.count;
 }
 
 /* ---- Operations ---------------------------------------------------------- */

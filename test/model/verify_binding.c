@@ -236,12 +236,15 @@ static uint64_t latest_wake_up_ms(void) {
 
 /* The loop wakes up at a tick that had something due when the wheel chose it:
  * it may have been refreshed or stopped since. A loop that does not sleep has
- * such a tick, or a look, behind it. The wheel looks in half-way to a tick. */
+ * such a tick, a look, or a turn that was a stall behind it. The wheel looks in
+ * half-way to a tick. */
 static void expect_reason(uint64_t wake_ms) {
-  uint64_t from_ms = wake_ms == uv_now(&game.loop) ? 0 : wake_ms;
+  bool sleeps = wake_ms != uv_now(&game.loop);
+  uint64_t from_ms = sleeps ? wake_ms : 0;
   uint32_t stall_ms = game.options.stall_ms;
 
   require(model_has_tick(&game.model, from_ms, wake_ms) ||
+          (!sleeps && game.stalls.until_ms >= wake_ms) ||
           (stall_ms != UINT32_MAX &&
            model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX)));
 }
