@@ -144,9 +144,9 @@ void begin_callbacks(void) {
 /* Also if the clock is behind the begin: the difference wraps. */
 bool is_time_over(void) {
   uint64_t turn_ms = no_limit(game.options.turn_ms);
-  uint64_t turn_ns = turn_ms == UINT64_MAX ? UINT64_MAX : turn_ms * 1000000;
 
-  return virtual_time_ns() - game.turns.begin_ns >= turn_ns;
+  return turn_ms != UINT64_MAX &&
+         virtual_time_ns() - game.turns.begin_ns >= turn_ms * 1000000;
 }
 
 void count_callback(void) {
