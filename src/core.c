@@ -28,8 +28,7 @@
  * be cheap: here it is one store. The timeouts of a server are few and alike,
  * so a round can be longer than most of them, and an entry is looked at once
  * per timeout. Nobody notices whether a silent connection is closed after 60.0
- * or 60.1 s, so the entries of a tick need no order and can be handed out
- * together.
+ * or 60.1 s, so the entries of a tick need no order.
  *
  * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, in slot
  * tick % slots. At now_ms it has (tick - 1 - now_ms / tick_ms) / slots rounds
@@ -303,8 +302,7 @@ static NOINLINE bool end_pass_if_over(core_t *core) {
 
 /* Returns the entries that a pass has not handled to its slot, if a pass goes
  * on. Each lane goes to the next one: else passes that are given up again and
- * again, as by draws of a few entries, would make the first lanes longer than
- * the others. */
+ * again, as by draws of a few entries, would make the first lanes longer. */
 static NOINLINE void give_up_pass(core_t *core) {
   slot_t *slot = slot_of(core, core->hand);
   uint64_t i;

@@ -79,8 +79,7 @@ static inline bool is_fifo(const core_t *core) {
 
 /* The first tick after a time. With a division a warm start takes 19 ns instead
  * of 13. So the time is multiplied by a reciprocal, unless it is reciprocal_ms
- * or later: in 3 million years with the default tick, in 3 years with ticks of
- * a day.
+ * or later: in 3 million years or, with ticks of a day, in 3 years.
  *
  * The reciprocal is (2^64 - e) / tick_ms with an e from 1 to tick_ms, and the
  * factor, ms + 1, is at most 2^64 / tick_ms. So the product, divided by 2^64,

@@ -299,7 +299,9 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
     turn->wait_began_ms = now_ms;
   until_ms = min_of(max_of(quiet_ms, waited_until(state)), looked_ms);
   turn->checked_before_ms = looked_ms;
-  if (!run_turn(state, until_ms, state->options.turn_budget))
+  if (run_turn(state, until_ms, state->options.turn_budget))
+    uvwheel__begin_spell(state); /* callbacks may have emptied the wheel */
+  else
     uvwheel__rearm(state);
 }
 

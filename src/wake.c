@@ -125,7 +125,7 @@ void uvwheel__begin_spell(uvwheel_state_t *state) {
     uvwheel__abandon(state);
     return;
   }
-  MUST_HOLD(state->wake.phase != IN_SPELL && state->core.active != 0);
+  MUST_HOLD(state->core.active != 0);
   state->wake.phase = IN_SPELL;
   (void)uv_timer_stop(&state->wake.driver);
   (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);

@@ -167,6 +167,31 @@ START_TEST(a_stall_of_a_turn_ends_with_the_turn) {
 }
 END_TEST
 
+static test_timer_t later;
+
+static void block_and_empty_the_wheel(test_timer_t *fired) {
+  if (uvwheel_count(&wheel) != 0)
+    return;
+  take_9_s(fired);
+  begin_test_timer(&later, 20000, 0);
+  test_timer_stop(&later);
+  test_timer_start(&later, 20000, 0);
+}
+
+/* P6. The stop disarms the wheel, the start arms it again. */
+START_TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall) {
+  open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 1});
+  begin_test_timer(&timer, 100, 0);
+  begin_test_timer(&other, 100, 0);
+  timer.then = other.then = block_and_empty_the_wheel;
+  run_for(60000);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(later.fired_ms,
+                    fires_at(fires_at(timer.due_ms) + 9000 + 20000));
+}
+END_TEST
+
 /* ---- Half-way ------------------------------------------------------------ */
 
 static uint64_t sleeps_during(uint64_t ms) {
@@ -304,6 +329,7 @@ int main(void) {
       {nothing_that_is_done_before_the_turn_hides_a_stall, 0, 2 * LENGTH(acts)},
       EACH(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it, blocks),
       TEST(a_stall_of_a_turn_ends_with_the_turn),
+      TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall),
       EACH(a_loop_without_io_is_woken_by_ticks_alone, idle),
       EACH(beside_io_a_timer_that_is_far_away_wakes_the_loop_a_few_times, ios),
       {a_freeze_before_the_tick_is_noticed_if_it_was_long, 0,
