@@ -300,7 +300,7 @@ class Trouble(Loads):
         out = self.stop_well(self.server).out
         self.assertGreater(number_of(out, pair.closed), 0)
         if pair == TCP and kind == "wheel":
-            self.assertGreater(number_of(out, "put_back"), 0)
+            self.assertGreater(number_of(out, "stalls"), 0)
 
     def test_a_load_that_is_interrupted_thaws_the_server(self):
         self.start_server("--timeout 1000")
