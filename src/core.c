@@ -57,8 +57,7 @@
  * entries from in turn, so that their cache misses overlap, too. It puts each
  * entry back before it hands it out, so callbacks find a wheel like any other.
  * It begins at the end of each lane and puts entries in front of their slots:
- * so they keep their order in a FIFO wheel, and come before what callbacks have
- * inserted meanwhile.
+ * so a FIFO wheel keeps their order, before what callbacks insert meanwhile.
  *
  * A pass is given up when an entry of an earlier tick is inserted, after a
  * draw, and before a walk. Its entries go back to the front of the slot's

@@ -132,8 +132,7 @@ void uvwheel__core_vacate(core_t *core, uint64_t slot_index);
  * after the hand that is not after the next pass. Vacates empty slots. */
 uint64_t uvwheel__core_find_next_tick(core_t *core);
 /* Returns how many entries wait in a slot. Adds to *later how many of them are
- * due in later rounds than this one, and raises *most_rounds to the most rounds
- * that any of them has to go. */
+ * due in later rounds, and raises *most_rounds to the most of any. */
 uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
                                   uint64_t now_ms, uint64_t *later,
                                   uint64_t *most_rounds);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The binding's timers. Start, stop and refresh run their usual case without a
- * call. The fewer instructions they have, the more cold timers the processor
- * works on at a time. */
+ * call: few instructions let the processor work on several cold timers. */
 
 #include "binding.h"
 
@@ -35,8 +34,7 @@ static inline bool is_other_thread(const uvwheel_state_t *state) {
  * The gain is speculation. The timer may have to come from memory; the
  * processor predicts the comparison and goes on with the recent wheel, where
  * everything would otherwise wait for the timer. A start of a cold timer takes
- * 23 ns instead of 60. CONCEAL keeps the compiler from loading the state from
- * the timer. */
+ * 23 ns instead of 60. CONCEAL: the state must not be loaded from the timer. */
 static inline bool guess_state(const uvwheel_timer_t *timer, uint64_t flags,
                                uvwheel_state_t **state) {
   uint64_t recent = recent_state;

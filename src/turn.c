@@ -22,8 +22,7 @@
  * check moves it behind all other timers that are due by now. Callbacks may run
  * between the check and the driver. There are two outcomes. Usually they leave
  * the sockets alone. If one resumes the reading of a socket, in which bytes may
- * have waited for long, the driver finds a watcher that waits to be registered,
- * and fires nothing.
+ * have waited for long, the driver finds a waiting watcher, and fires nothing.
  *
  * If something is due that was not heard, or if a turn was cut by its limits, a
  * spell begins: polls do not wait, and the checks listen and fire until nothing
@@ -188,8 +187,7 @@ static bool end_turn(uvwheel_state_t *state, batch_t *batch,
 /* Fires the timers that are due by until_ms, if any, or puts them back. Returns
  * whether the next poll must not wait: a timer is due, or the turn has stalled
  * the loop, which would let the poll sleep for as long again. False if the
- * wheel is closing. A clock that steps back ends the turn: no timer fires with
- * time remaining. */
+ * wheel is closing. A clock that steps back ends the turn (P1). */
 static bool run_turn(uvwheel_state_t *state, uint64_t until_ms,
                      uint64_t budget) {
   uint64_t began_ms = loop_now(state), found = 0;
@@ -280,8 +278,7 @@ static uint64_t waited_until(const uvwheel_state_t *state) {
 
 /* ---- Spells -------------------------------------------------------------- */
 
-/* The next poll of a spell has returned. (If this and prepare_turn are inlined,
- * the check saves registers after polls for which there is nothing to do.) */
+/* The next poll of a spell has returned. (Inlined, this slows every check.) */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   turn_t *turn = &state->turn;
   uint64_t now_ms = loop_now(state), looked_ms = state->wake.awaited_ms;
