@@ -299,7 +299,8 @@ class Trouble(Loads):
             self.assertLess(starved, count / 10)
         out = self.stop_well(self.server).out
         self.assertGreater(number_of(out, pair.closed), 0)
-        if pair == TCP and kind == "wheel":
+        # (Whoever thaws all programs ends the stall of a server that is stopped.)
+        if server_options and kind == "wheel":
             self.assertGreater(number_of(out, "stalls"), 0)
 
     def test_a_load_that_is_interrupted_thaws_the_server(self):
