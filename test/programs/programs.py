@@ -13,7 +13,7 @@ import subprocess
 import unittest
 
 PATIENCE_S = 15  # a call of a socket that blocks for longer has failed
-LIMIT_S = 100  # and a test, or a row of one, that takes longer
+LIMIT_S = 200  # and a test, or a row of one, that takes longer
 
 # What a program has done; the status is as a shell sees it.
 Result = collections.namedtuple("Result", "status out err")
