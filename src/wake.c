@@ -38,6 +38,7 @@ void uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms) {
   if (LIKELY(late_ms <= state->stall_ms) || state->core.active == 0)
     return;
   back_ms = add_ms(late_ms, min_of(late_ms, MAX_GRACE_MS));
+  MUST_HOLD(back_ms > late_ms);
   stats->stalls++;
   stats->stall_sum_ms += late_ms;
   stats->stall_max_ms = max_of(stats->stall_max_ms, late_ms);
