@@ -299,9 +299,9 @@ class Trouble(Loads):
             self.assertLess(starved, count / 10)
         out = self.stop_well(self.server).out
         self.assertGreater(number_of(out, pair.closed), 0)
-        # (Whoever thaws all programs ends the stall of a server that is stopped.)
-        if server_options and kind == "wheel":
-            self.assertGreater(number_of(out, "stalls"), 0)
+        # Whoever freezes all programs thaws the server, too. Then the load lags.
+        if pair == TCP and kind == "wheel" and is_prompt:
+            self.assertGreater(number_of(out, "put_back"), 0)
 
     def test_a_load_that_is_interrupted_thaws_the_server(self):
         self.start_server("--timeout 1000")
