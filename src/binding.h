@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The binding: a core on a libuv loop. Its files are layers. Each calls only
- * those before it: wake.c, timer.c, turn.c, mailbox.c, uvwheel.c, stats.c. */
+ * those before it: wake.c, timer.c, turn.c, listen.c, mailbox.c, uvwheel.c,
+ * stats.c. (Each calls misuse.c, too.) */
 
 #ifndef UVWHEEL_BINDING_H
 #define UVWHEEL_BINDING_H
@@ -15,47 +16,62 @@
 
 /* ---- The state of a wheel ------------------------------------------------ */
 
-/* Each struct belongs to the file of its name: no other file writes to it. All
- * times are times of the loop's clock, uv_now(). */
+/* Each struct belongs to the file of its name: no other file writes to it. A
+ * field that ends in _ms is a time of the loop's clock, uv_now(), unless its
+ * comment says otherwise. */
 
 typedef enum phase_e {
-  DISARMED,       /* nothing wakes the loop: the wheel is empty           */
-  ARMED_FOR_TICK, /* the driver is due at the wheel's next tick           */
-  ARMED_FOR_LOOK, /* the driver is due before that, to notice stalls      */
-  IN_SPELL        /* polls do not wait, and the check runs the turns      */
+  DISARMED,           /* nothing wakes the loop: the wheel is empty          */
+  ARMED_FOR_TICK,     /* the driver is due at the wheel's next tick          */
+  ARMED_FOR_CHECK_IN, /* the driver is due before that, to notice stalls     */
+  IN_SPELL            /* polls do not wait, and the check runs the turns     */
 } phase_t;
 
+/* Stalls that follow each other add up, up to so many. */
+#define MAX_CHAIN 3
+
 typedef struct wake_s {
-  uv_timer_t driver;   /* calls a turn when timers are due                   */
-  uv_idle_t idle;      /* active in a spell: polls do not wait               */
-  phase_t phase;       /* uv_is_active cannot tell: since libuv 1.48 a timer
-                          is inactive once libuv finds it due                */
-  bool has_polled;     /* since the driver was armed                         */
-  uint64_t awaited_ms; /* when the driver is due; NEVER if it is not armed;
-                          in a spell, when the wheel was looked at last      */
-  uint64_t stalled_until_ms; /* when the last stall was noticed; 0: never    */
-  uint64_t put_back_ms;      /* by how much a stall puts a timer back        */
-  uint64_t gives_until_ms;   /* when the time that it gives is over          */
-  uint64_t unref_timers;     /* active, but do not keep the loop alive       */
-  bool is_unref;             /* uvwheel_unref was called                     */
+  uv_timer_t driver;      /* calls a turn when timers are due                */
+  uv_idle_t idle;         /* active in a spell: polls do not wait            */
+  phase_t phase;          /* uv_is_active cannot tell: since libuv 1.48 a
+                             timer is inactive once libuv finds it due       */
+  unsigned timer_polls;   /* since the driver was armed: polls that may have
+                             returned for a timer of the loop                */
+  bool has_polled;        /* since then: a poll has returned for I/O         */
+  uint64_t driver_due_ms; /* when the driver is due; NEVER if it is not armed */
+  uint64_t ran_ms;        /* when the wheel has run last, whoever ran it     */
+
+  /* The last stall, and those that it follows: a chain. */
+  uint64_t stalled_until_ms; /* when it was noticed; 0: there was none       */
+  uint64_t gives_until_ms;   /* a stall that begins before this follows it   */
+  uint64_t chain;            /* how many stalls the chain has                */
+  uint64_t stalled_for[MAX_CHAIN + 1]; /* ms of its first n stalls together  */
+  bool polled_since;        /* a poll has returned since                     */
+  uint64_t put_back_before; /* timers that were put back before it           */
+
+  uint64_t unref_timers; /* active, but do not keep the loop alive           */
+  bool is_unref;         /* uvwheel_unref was called                         */
 } wake_t;
 
 typedef struct turn_s {
-  uv_check_t check;           /* listens after each poll                     */
-  uint64_t heard_ms;          /* the turn of the driver may fire timers that
-                                 are due by then; 0: none. A check sets it   */
-  uint64_t budget;            /* what the check has left of that turn's      */
-  uint64_t checked_before_ms; /* in a spell: the look before the last one    */
-  uint64_t wait_began_ms;     /* when the wait of the spell began, or NEVER  */
-  bool wait_began_anew;       /* once in the spell, after slow callbacks     */
-  uint64_t busy_ms;           /* when the loop was found not quiet           */
-  uint64_t busy_polls;        /* polls in that millisecond                   */
-  bool is_firing_soonest;     /* uvwheel_fire_soonest calls back             */
+  bool is_firing_soonest; /* uvwheel_fire_soonest calls back                 */
+} turn_t;
+
+typedef struct listen_s {
+  uv_check_t check;       /* listens after each poll                         */
+  uint64_t heard_ms;      /* the turn of the driver may fire timers that are
+                             due by then; 0: none. A check sets it           */
+  uint64_t budget;        /* what the check has left of that turn's          */
+  uint64_t wait_began_ms; /* when the wait of the spell began, by uv_hrtime  */
+  uint64_t listened_ms;   /* when its last check began, by uv_hrtime         */
+  bool wait_began_anew;   /* once in the spell, after slow callbacks         */
+  uint64_t busy_ms;       /* when the loop was found not quiet               */
+  uint64_t busy_polls;    /* polls in that millisecond                       */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
-  const void *poller;   /* the thread that polls, or NULL                    */
+  const char *poller;   /* uvwheel__this_thread of the one that polls        */
 #endif
-} turn_t;
+} listen_t;
 
 typedef struct mailbox_s {
   uv_async_t async;       /* all zeros until the mailbox is opened           */
@@ -71,14 +87,16 @@ typedef struct uvwheel_state_s {
   uv_loop_t *loop;
   uvwheel_t *wheel;
   void *memory; /* what the state and the slots were allocated as            */
-  uint64_t lag_ms; /* by how much uv_now() may be behind real time           */
+  uint64_t lag; /* by how many ms uv_now() may be behind real time           */
   uvwheel_options_t options;
-  uint64_t max_timers; /* how many may be active; UINT64_MAX: no limit       */
-  uint64_t stall_ms;   /* the wheel is looked at later: a stall; or NEVER    */
+  uint64_t most_active; /* options.max_timers; UINT64_MAX: no limit          */
+  uint64_t patience;    /* options.stall_ms: the wheel runs later by more ms
+                           than this: a stall; NEVER: no stalls              */
 
   core_t core; /* and the statistics that each file counts                   */
   wake_t wake;
   turn_t turn;
+  listen_t listen;
   mailbox_t mailbox;
 
   /* uvwheel.c's. */
@@ -115,15 +133,15 @@ static inline uint64_t now_or_0(const uvwheel_state_t *state) {
   return is_closing(state) ? 0 : loop_now(state);
 }
 
+static inline bool is_other_thread(const uvwheel_state_t *state) {
 #ifdef UVWHEEL_CHECKS
-/* Tells this thread from all others. */
-const void *uvwheel__this_thread(void);
-/* Reports that another thread than the poller calls, for a timer or NULL. */
-void uvwheel__check_thread(const uvwheel_state_t *state,
-                           const uvwheel_timer_t *timer);
+  return state->listen.poller != NULL &&
+         state->listen.poller != &uvwheel__this_thread;
 #else
-#define uvwheel__check_thread(state, timer) ((void)0)
+  (void)state;
+  return false;
 #endif
+}
 
 /* NULL for a wheel that was not initialised, or whose close is finished. */
 static inline uvwheel_state_t *get_state(const uvwheel_t *wheel) {
@@ -156,11 +174,11 @@ static inline uint64_t add_ms(uint64_t now_ms, uint64_t delay_ms) {
 
 /* A timer that is due before this has waited for its whole timeout by `ms`. */
 static inline uint64_t without_lag(const uvwheel_state_t *state, uint64_t ms) {
-  return excess(ms, state->lag_ms);
+  return excess(ms, state->lag);
 }
 
-/* Has the wheel to be looked at by then? (A timer may be due; maybe all were
- * refreshed.) Never if it is closing. */
+/* Has the wheel to run by then? (A timer may be due; maybe all were refreshed.)
+ * Never if it is closing. */
 static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
   return !is_closing(state) &&
          uvwheel__core_next_ms(&state->core) <= without_lag(state, ms);
@@ -168,19 +186,20 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 
 /* ---- What wakes the loop, and stalls (wake.c) ---------------------------- */
 
-/* The wheel is looked at now, late by so many ms. Writes a stall down. */
-void uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms);
+/* The wheel runs now, later by so many ms than it wanted to. Writes a stall
+ * down. */
+void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
+                            uint64_t late_by);
 /* A timer was started or moved: arms the driver for the wheel's next tick,
  * unless it is due by then or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
-/* Nothing is due any more: arms the driver anew, and lets polls wait. */
-void uvwheel__rearm(uvwheel_state_t *state);
-/* A poll has returned before the driver is due: may arm it for a look. */
-void uvwheel__look_in(uvwheel_state_t *state);
+/* The wheel has run. In a spell polls do not wait from now on. Otherwise
+ * nothing is due: lets polls wait, and arms the driver. */
+void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
+/* A poll has returned before the driver is due: may arm it for a check-in. */
+void uvwheel__plan_check_in(uvwheel_state_t *state);
 /* Lets the loop's other timers that are due run before the driver. */
 void uvwheel__let_others_first(uvwheel_state_t *state);
-/* Polls do not wait from now on, until uvwheel__rearm. */
-void uvwheel__begin_spell(uvwheel_state_t *state);
 /* Nothing wakes the loop for the wheel any more, and polls wait again. */
 void uvwheel__disarm(uvwheel_state_t *state);
 /* Others have closed some of the wheel's handles. Closes the driver, and with
@@ -193,28 +212,51 @@ void uvwheel__on_idle(uv_idle_t *idle);
 void uvwheel__set_unref(uvwheel_state_t *state, bool is_unref);
 void uvwheel__count_unref(uvwheel_state_t *state, int change);
 
+/* A timer is put back by the stalls and by as much again, at most this many ms:
+ * longer than the time that most peers leave between two datagrams. */
+#define MAX_GRACE 1000
+
+/* By how many ms the first n stalls of the chain put a timer back. */
+static inline uint64_t given_by(const wake_t *wake, uint64_t stalls) {
+  uint64_t sum = wake->stalled_for[stalls];
+
+  return add_ms(sum, min_of(sum, MAX_GRACE));
+}
+
+/* A poll has returned: a stall that is noticed now is another one. */
+static inline void note_poll(uvwheel_state_t *state) {
+  state->wake.polled_since = true;
+}
+
 /* ---- Timers (timer.c) ---------------------------------------------------- */
 
 /* uvwheel_timer_t.wheel_and_flags is the address of the wheel's state, and
  * flags in bits in which that has zeros, as uvwheel_init aligns it:
  *
- *   63 ...                         6     5        4       3      2     1 0
- *   |  address of the state        | first | put back | idle | unref | missed |
+ *   63 ...                         6       5 4        3      2     1 0
+ *   |  address of the state        | stalls given | idle | unref | missed |
  *
- * A timer in its first wait is due a timeout after its start, and repeats after
- * another time. One that was put back after a stall fires when it expires next.
- * Both flags are cleared by a start, a refresh, and when the timer fires. A
- * closed timer has the idle flag alone. */
+ * A timer that was refreshed measures silence. It counts the stalls, of those
+ * that follow each other, for which it was put back since: 0 to 3. A timer with
+ * 3 is not put back any more. So all others have 3: those that were started or
+ * have fired since their last refresh, and idle ones. A usual timer of a
+ * connection is active and refreshed: it has no flags.
+ * A closed timer has the idle flag alone. timer.c writes this field; so does
+ * turn.c for a timer that expires. */
 #define TIMER_MISSED UINT64_C(3)
 #define TIMER_UNREF UINT64_C(4)
 #define TIMER_IDLE UINT64_C(8)
-#define TIMER_PUT_BACK UINT64_C(16)
-#define TIMER_FIRST UINT64_C(32)
-#define TIMER_WAIT (TIMER_PUT_BACK | TIMER_FIRST)
-#define TIMER_FLAGS (TIMER_MISSED | TIMER_UNREF | TIMER_IDLE | TIMER_WAIT)
+#define STALL_GIVEN UINT64_C(16)
+#define TIMER_NOT_PUT_BACK (MAX_CHAIN * STALL_GIVEN)
+#define TIMER_FLAGS \
+  (TIMER_MISSED | TIMER_UNREF | TIMER_IDLE | TIMER_NOT_PUT_BACK)
 
 static inline uvwheel_timer_t *timer_of(uvwheel_entry_t *entry) {
   return CONTAINER_OF(entry, uvwheel_timer_t, entry);
+}
+
+static inline uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
+  return (uvwheel_state_t *)(uintptr_t)(timer->wheel_and_flags & ~TIMER_FLAGS);
 }
 
 /* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without
@@ -227,31 +269,19 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
   return timer->timeout != NO_REPEAT;
 }
 
-/* Counts a timer that becomes active (1) or idle (-1), if some are unref'd. */
+/* A timer has become active (1) or idle (-1). Most change nothing: some other
+ * timer keeps the loop alive. */
 static inline void update_unref(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref = timer->wheel_and_flags & TIMER_UNREF;
+  uint64_t unref_timers = state->wake.unref_timers;
 
-  if ((unref | state->wake.unref_timers) != 0)
-    uvwheel__count_unref(state, unref ? change : 0);
+  if (unref != 0 ||
+      (unref_timers != 0 && state->core.active - unref_timers <= 1))
+    uvwheel__count_unref(state, unref != 0 ? change : 0);
 }
 
-#ifdef UVWHEEL_CHECKS
-/* Sets the timer whose callback runs; NULL: none does. */
-void uvwheel__set_called_back(const uvwheel_timer_t *timer);
-#define SET_CALLED_BACK(timer) uvwheel__set_called_back(timer)
-#else
-#define SET_CALLED_BACK(timer) ((void)0)
-#endif
-
 /* ---- Turns (turn.c) ------------------------------------------------------ */
-
-/* Callbacks: the driver is due; a poll has returned, or begins. */
-void uvwheel__on_driver(uv_timer_t *driver);
-void uvwheel__on_check(uv_check_t *check);
-#ifdef UVWHEEL_CHECKS
-void uvwheel__on_prepare(uv_prepare_t *prepare);
-#endif
 
 /* A batch: callbacks of the wheel that run one after the other. */
 typedef struct batch_s {
@@ -270,6 +300,34 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
   return ++batch->unread >= batch->read_every &&
          uvwheel__read_clock(state, batch);
 }
+
+/* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
+ * back. Returns whether the next poll must not wait: a timer is due, or the
+ * turn has stalled the loop. (Then loop->time is from before the stall, so
+ * libuv would compute too long a timeout for the poll.) False if the wheel is
+ * closing. A clock that steps back ends the turn (P1). */
+bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
+                       uint64_t budget);
+
+/* ---- Listening (listen.c) ------------------------------------------------ */
+
+/* For how many ms a timer waits in a loop that is never quiet, a quarter of a
+ * tick, between these bounds. In 25 ms a loop reads a few thousand datagrams;
+ * 250 ms are little beside the timeouts of a wheel whose ticks are seconds
+ * long. */
+#define MIN_WAIT 25
+#define MAX_WAIT 250
+
+static inline uint64_t busy_wait(const uvwheel_state_t *state) {
+  return min_of(max_of(state->core.tick_ms / 4, MIN_WAIT), MAX_WAIT);
+}
+
+/* Callbacks: the driver is due; a poll has returned, or begins. */
+void uvwheel__on_driver(uv_timer_t *driver);
+void uvwheel__on_check(uv_check_t *check);
+#ifdef UVWHEEL_CHECKS
+void uvwheel__on_prepare(uv_prepare_t *prepare);
+#endif
 
 /* ---- The mailbox (mailbox.c) --------------------------------------------- */
 

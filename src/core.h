@@ -8,8 +8,7 @@
 #ifndef UVWHEEL_CORE_H
 #define UVWHEEL_CORE_H
 
-#include "list.h"
-#include "portable.h"
+#include "misuse.h"
 
 /* No tick or time, and the last tick that an entry waits for. */
 #define NEVER UINT64_MAX

@@ -115,35 +115,3 @@ uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
     }
   return count;
 }
-
-/* ---- Misuse ------------------------------------------------------------- */
-
-#ifdef UVWHEEL_CHECKS
-
-static void search_lists(const core_t *core, const uvwheel_link_t *head,
-                         size_t count) {
-  for (; count > 0; count--, head++) {
-    const uvwheel_link_t *link = head;
-    do {
-      check_next(core, link);
-      link = link->next;
-    } while (link != head);
-  }
-}
-
-void uvwheel__core_misuse(const core_t *core, const uvwheel_link_t *link) {
-  slot_t *slot = core->slots;
-
-  for (; slot <= &core->slots[core->slot_mask]; slot++)
-    if (slot->next_pass != 0)
-      search_lists(core, slot->lanes,
-                   (size_t)(lane_at(slot, slot->lanes_used) - slot->lanes));
-  search_lists(core, core->pending, MAX_LANES);
-  search_lists(core, &core->due, 1);
-  search_lists(core, &core->kept, 1);
-  search_lists(core, &core->drawn, 1);
-  search_lists(core, core->unvisited, MAX_LANES);
-  uvwheel__overwritten(core, link);
-}
-
-#endif

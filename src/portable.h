@@ -23,7 +23,6 @@
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 #define NOINLINE __attribute__((noinline))
 #define CONCEAL(value) __asm__("" : "+r"(value))
-#define ADD_OVERFLOWS(a, b, sum) __builtin_add_overflow(a, b, sum)
 #define LOAD_STATE(place) __atomic_load_n(place, __ATOMIC_ACQUIRE)
 #define STORE_STATE(place, value) \
   __atomic_store_n(place, value, __ATOMIC_RELEASE)
@@ -47,7 +46,6 @@ static inline unsigned bit_width(uint64_t value) {
 #define UNLIKELY(condition) (condition)
 #define NOINLINE
 #define CONCEAL(value) ((void)(value))
-#define ADD_OVERFLOWS(a, b, sum) ((*(sum) = (a) + (b)) < (b))
 #define LOAD_STATE(place) (*(struct uvwheel_state_s *volatile *)(place))
 #define STORE_STATE(place, value) \
   (*(struct uvwheel_state_s *volatile *)(place) = (value))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The wheel of a loop: init, close and walk. turn.c drives it. */
+/* The wheel of a loop: init, close and walk. listen.c runs it. */
 
 #include "binding.h"
 
@@ -40,10 +40,10 @@ static bool is_libuv_known(const uv_loop_t *loop) {
   return loop->time == uv_now(loop);
 }
 
-/* By how much the loop's clock may be behind a stopwatch, in addition to the
+/* By how many ms the loop's clock may be behind a stopwatch, in addition to the
  * fraction of a millisecond that it drops. On Linux libuv reads the coarse
  * clock if that is precise to the millisecond. */
-static uint64_t clock_lag_ms(void) {
+static uint64_t clock_lag(void) {
 #ifdef __linux__
   struct timespec precision;
 
@@ -93,13 +93,13 @@ static void add_handles(uvwheel_state_t *state) {
   (void)uv_idle_init(state->loop, &state->wake.idle);
   (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);
   uvwheel__disarm(state);
-  (void)uv_check_init(state->loop, &state->turn.check);
-  (void)uv_check_start(&state->turn.check, uvwheel__on_check);
-  uv_unref((uv_handle_t *)&state->turn.check);
+  (void)uv_check_init(state->loop, &state->listen.check);
+  (void)uv_check_start(&state->listen.check, uvwheel__on_check);
+  uv_unref((uv_handle_t *)&state->listen.check);
 #ifdef UVWHEEL_CHECKS
-  (void)uv_prepare_init(state->loop, &state->turn.prepare);
-  (void)uv_prepare_start(&state->turn.prepare, uvwheel__on_prepare);
-  uv_unref((uv_handle_t *)&state->turn.prepare);
+  (void)uv_prepare_init(state->loop, &state->listen.prepare);
+  (void)uv_prepare_start(&state->listen.prepare, uvwheel__on_prepare);
+  uv_unref((uv_handle_t *)&state->listen.prepare);
 #endif
 }
 
@@ -138,9 +138,9 @@ int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->loop = loop;
   state->wheel = wheel;
   state->options = chosen;
-  state->lag_ms = clock_lag_ms();
-  state->max_timers = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
-  state->stall_ms = chosen.stall_ms != UINT32_MAX ? chosen.stall_ms : NEVER;
+  state->lag = clock_lag();
+  state->most_active = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
+  state->patience = chosen.stall_ms != UINT32_MAX ? chosen.stall_ms : NEVER;
   add_handles(state);
   wheel->state = state;
   return 0;
@@ -150,9 +150,10 @@ int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 
 static const size_t handle_offsets[] = {
     offsetof(uvwheel_state_t, wake.driver),
-    offsetof(uvwheel_state_t, wake.idle), offsetof(uvwheel_state_t, turn.check),
+    offsetof(uvwheel_state_t, wake.idle),
+    offsetof(uvwheel_state_t, listen.check),
 #ifdef UVWHEEL_CHECKS
-    offsetof(uvwheel_state_t, turn.prepare),
+    offsetof(uvwheel_state_t, listen.prepare),
 #endif
     offsetof(uvwheel_state_t, mailbox.async)};
 

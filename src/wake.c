@@ -3,133 +3,151 @@
 /* What wakes the loop, and stalls.
  *
  * The driver, a uv_timer_t, is due at the next tick at which something may be
- * due. In a spell (turn.c) an idle handle keeps polls from waiting instead.
+ * due. In a spell (listen.c) an idle handle keeps polls from waiting instead.
  *
- * A stall is noticed because the wheel is looked at late: by the driver, by the
- * check if the driver is due or a spell goes on, or at the end of a turn. Three
- * times are kept: its end, how far it puts timers back, and how long it counts.
+ * A stall is noticed because the wheel runs late: when the driver is due, in a
+ * spell after the next poll, or at the end of a turn whose callbacks took long.
+ * Stalls that follow each other form a chain: the next one begins before the
+ * time is over that the last one gave, so peers could hardly be heard between
+ * them. What they give adds up. A timer gets what it was not given yet. A chain
+ * has three stalls at most: a longer one would keep silent peers for longer.
  *
  * A stall may end before the next tick if that is far away. So in a loop that
- * polls meanwhile the driver is armed for a look half-way, and half-way again:
+ * polls meanwhile the driver is armed for a check-in half-way, and half-way
+ * again:
  *
- *   poll returns          look       look  look tick
- *   |----------------------|----------|-----|----|
+ *   poll returns       check-in  check-in  tick
+ *   |----------------------|----------|-----|
  *
- * A stall that ends before a look, or soon after it, has left half of the way
- * that it began in; any other is noticed. A loop that only sleeps has no looks:
- * if no poll has returned meanwhile, the driver is armed for the tick. */
+ * A stall that spans a check-in is noticed there. One that does not has used up
+ * at most half of the time to the tick. A loop that only sleeps has no
+ * check-ins: if no poll has returned for I/O, the driver is armed for the tick.
+ */
 
 #include "binding.h"
 
-/* A timer is put back by the stall and by as much again, at most this: longer
- * than the time that most peers leave between two datagrams. */
-#define MAX_GRACE_MS 1000
+/* How many polls that may have returned for a timer count as none for I/O. A
+ * hundred wheels should not wake each other; a loop that spins, as idle handles
+ * make it do, has its check-ins soon. */
+#define MAX_TIMER_POLLS 256
 
 /* ---- Stalls -------------------------------------------------------------- */
 
-/* While a stall still gives time, timers that it has put back are waiting: then
- * a lesser one does not take its place. */
-void uvwheel__look(uvwheel_state_t *state, uint64_t now_ms, uint64_t late_ms) {
+/* A stall is noticed. If no poll has returned since the last one, both are one
+ * stall, unless a timer was put back between them: it gets the rest later. */
+static NOINLINE void note_stall(uvwheel_state_t *state, uint64_t now_ms,
+                                uint64_t late_by) {
   uvwheel_stats_t *stats = &state->core.stats;
   wake_t *wake = &state->wake;
-  uint64_t back_ms;
+  bool goes_on = wake->chain != 0 && !wake->polled_since &&
+                 stats->put_back == wake->put_back_before;
 
-  wake->awaited_ms = now_ms;
-  if (LIKELY(late_ms <= state->stall_ms) || state->core.active == 0)
-    return;
-  back_ms = add_ms(late_ms, min_of(late_ms, MAX_GRACE_MS));
-  MUST_HOLD(back_ms > late_ms);
-  stats->stalls++;
-  stats->stall_sum_ms += late_ms;
-  stats->stall_max_ms = max_of(stats->stall_max_ms, late_ms);
-  wake->stalled_until_ms = now_ms;
-  if (back_ms > wake->put_back_ms || now_ms >= wake->gives_until_ms) {
-    wake->put_back_ms = back_ms;
-    wake->gives_until_ms = add_ms(now_ms, back_ms);
+  if (!goes_on) {
+    if (wake->chain == MAX_CHAIN ||
+        excess(now_ms, late_by) >= wake->gives_until_ms)
+      wake->chain = 0;
+    wake->stalled_for[wake->chain + 1] = wake->stalled_for[wake->chain];
+    wake->chain++;
+    stats->stalls++;
   }
+  wake->stalled_for[wake->chain] += late_by;
+  wake->stalled_until_ms = now_ms;
+  wake->gives_until_ms = add_ms(now_ms, given_by(wake, wake->chain));
+  wake->polled_since = false;
+  wake->put_back_before = stats->put_back;
+  stats->stall_sum_ms += late_by;
+  stats->stall_max_ms =
+      max_of(stats->stall_max_ms, wake->stalled_for[wake->chain] -
+                                      wake->stalled_for[wake->chain - 1]);
+}
+
+void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
+                            uint64_t late_by) {
+  state->wake.ran_ms = now_ms;
+  if (UNLIKELY(late_by > state->patience) && state->core.active != 0)
+    note_stall(state, now_ms, late_by);
 }
 
 /* ---- The driver ---------------------------------------------------------- */
 
-/* How far the wheel's next tick is away. */
+/* How many ms the wheel's next tick is away. */
 static uint64_t way_to_tick(const uvwheel_state_t *state) {
   return excess(uvwheel__core_next_ms(&state->core),
                 without_lag(state, loop_now(state)));
 }
 
-static void start_driver(uvwheel_state_t *state, bool may_look_in) {
-  uint64_t way_ms = way_to_tick(state);
-  bool looks_in = may_look_in && way_ms / 2 > state->stall_ms;
-  uint64_t delay_ms = looks_in ? way_ms / 2 : way_ms;
+static void start_driver(uvwheel_state_t *state, bool may_check_in) {
+  uint64_t way = way_to_tick(state);
+  bool checks_in = may_check_in && way / 2 > state->patience;
+  uint64_t delay = checks_in ? way / 2 : way;
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
-  state->wake.phase = looks_in ? ARMED_FOR_LOOK : ARMED_FOR_TICK;
+  state->wake.phase = checks_in ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
+  state->wake.timer_polls = 0;
   state->wake.has_polled = false;
-  state->wake.awaited_ms = add_ms(loop_now(state), delay_ms);
-  (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb,
-                       delay_ms, 0);
+  state->wake.driver_due_ms = add_ms(loop_now(state), delay);
+  (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb, delay,
+                       0);
 }
 
 /* Moves the driver to an earlier time. If each start could move it to a later
- * one, an overdue driver would never be called. A look that would come later
- * than half-way to the new tick is moved to half-way. */
+ * one, an overdue driver would never be called. A check-in that would come
+ * later than half-way to the new tick is moved to half-way. */
 void uvwheel__arm(uvwheel_state_t *state) {
-  uint64_t latest_ms;
+  bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
   if (is_closing(state)) /* then there may be no loop */
     return;
-  latest_ms =
-      way_to_tick(state) / (state->wake.phase == ARMED_FOR_LOOK ? 2 : 1);
   if (state->core.active == 0)
     uvwheel__disarm(state);
   else if (state->wake.phase == DISARMED ||
            (state->wake.phase != IN_SPELL &&
-            add_ms(loop_now(state), latest_ms) < state->wake.awaited_ms))
-    start_driver(state, state->wake.phase == ARMED_FOR_LOOK);
+            add_ms(loop_now(state), way_to_tick(state) / (checks_in ? 2 : 1)) <
+                state->wake.driver_due_ms))
+    start_driver(state, checks_in);
 }
 
-void uvwheel__rearm(uvwheel_state_t *state) {
+void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   if (is_closing(state))
     return;
   if (state->core.active == 0) {
     uvwheel__disarm(state);
-    return;
+  } else if (!is_in_spell) {
+    MUST_HOLD(!needs_turn_by(state, loop_now(state)));
+    (void)uv_idle_stop(&state->wake.idle);
+    start_driver(state, state->wake.has_polled);
+  } else if (IS_CLOSING(state->wake.idle)) { /* uv_idle_start would start it */
+    uvwheel__abandon(state);
+  } else {
+    state->wake.phase = IN_SPELL;
+    (void)uv_timer_stop(&state->wake.driver);
+    (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);
   }
-  (void)uv_idle_stop(&state->wake.idle);
-  MUST_HOLD(!needs_turn_by(state, loop_now(state)));
-  start_driver(state, state->wake.has_polled);
 }
 
-void uvwheel__look_in(uvwheel_state_t *state) {
-  state->wake.has_polled = true;
-  if (state->wake.phase == ARMED_FOR_TICK &&
-      way_to_tick(state) / 2 > state->stall_ms)
+/* libuv's timeout for a poll is 0 while a timer of the loop is due, and then
+ * that may be all that the poll has returned for. */
+void uvwheel__plan_check_in(uvwheel_state_t *state) {
+  wake_t *wake = &state->wake;
+
+  if (!wake->has_polled)
+    wake->has_polled = uv_backend_timeout(state->loop) != 0 ||
+                       ++wake->timer_polls == MAX_TIMER_POLLS;
+  if (wake->has_polled && wake->phase == ARMED_FOR_TICK &&
+      way_to_tick(state) / 2 > state->patience)
     start_driver(state, true);
 }
 
 void uvwheel__let_others_first(uvwheel_state_t *state) {
-  MUST_HOLD(state->wake.awaited_ms <= loop_now(state));
+  MUST_HOLD(state->wake.driver_due_ms <= loop_now(state));
   (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb, 0, 0);
 }
 
 void uvwheel__disarm(uvwheel_state_t *state) {
   state->wake.phase = DISARMED;
-  state->wake.awaited_ms = NEVER;
+  state->wake.driver_due_ms = NEVER;
   (void)uv_timer_stop(&state->wake.driver);
   (void)uv_idle_stop(&state->wake.idle);
-}
-
-/* ---- Spells -------------------------------------------------------------- */
-
-void uvwheel__begin_spell(uvwheel_state_t *state) {
-  if (IS_CLOSING(state->wake.idle)) { /* uv_idle_start would start it */
-    uvwheel__abandon(state);
-    return;
-  }
-  MUST_HOLD(state->core.active != 0);
-  state->wake.phase = IN_SPELL;
-  (void)uv_timer_stop(&state->wake.driver);
-  (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);
 }
 
 void uvwheel__abandon(uvwheel_state_t *state) {
@@ -143,7 +161,7 @@ void uvwheel__abandon(uvwheel_state_t *state) {
 void uvwheel__on_idle(uv_idle_t *idle) {
   uvwheel_state_t *state = CONTAINER_OF(idle, uvwheel_state_t, wake.idle);
 
-  if (IS_CLOSING(state->turn.check))
+  if (IS_CLOSING(state->listen.check))
     uvwheel__abandon(state);
 }
 

@@ -410,7 +410,7 @@ START_TEST(a_wheel_s_handles_are_distinguished_from_others) {
   ck_assert_uint_eq(count_owned(), MOST_HANDLES);
   for (i = 0; i < LENGTH(others); i++)
     ck_assert_int_eq(uvwheel_owns_handle(others[i]), 0);
-  uv_close((uv_handle_t *)&wheel.state->turn.check,
+  uv_close((uv_handle_t *)&wheel.state->listen.check,
            NULL); /* one more has to wait */
   uvwheel_close(&wheel, NULL);
   ck_assert_uint_eq(count_owned(), MOST_HANDLES);

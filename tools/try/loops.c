@@ -55,7 +55,7 @@ static void finish_turn(record_t *record) {
 }
 
 static void on_check(uv_check_t *check) {
-  record_t *record = RECORD_OF(check, turn.check);
+  record_t *record = RECORD_OF(check, listen.check);
 
   begin_turn(record);
   uvwheel__on_check(check);
