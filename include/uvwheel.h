@@ -4,7 +4,7 @@
  *
  * A server that keeps one uv_timer_t per connection for its idle timeout pays
  * a heap operation for every packet. With one uvwheel_timer_t per connection
- * it pays one store:
+ * it pays a short call and one store:
  *
  *   uvwheel_t wheel;                                  one per loop
  *   uvwheel_init(loop, &wheel, NULL);
@@ -15,7 +15,7 @@
  *   };
  *   uvwheel_timer_init(&wheel, &connection->idle);
  *   uvwheel_timer_start(&connection->idle, on_idle, 30000, 0);
- *   uvwheel_timer_refresh(&connection->idle);         at each packet
+ *   uvwheel_timer_refresh(&connection->idle);         now, and at each packet
  *   uvwheel_timer_close(&connection->idle);           then free at once
  *
  * Rules for every function, unless its comment says otherwise:
@@ -35,50 +35,57 @@
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a start takes 12 instructions more, a refresh 6.
+ *   may run in production: a start takes 14 instructions more, a refresh 6.
+ * - An active timer must not be moved in memory, as realloc does; others may.
  * - A call costs O(1).
  *
- * Promises about time. A timer is due at uv_now() + timeout.
+ * Promises about time. A timer is due at uv_now() + timeout. The wheel calls
+ * due timers in turns: a turn is one run of callbacks after a poll of the loop.
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
  *   after its due time. The loop's clock is rounded down to milliseconds, so
- *   the full timeout has always passed. (On a Linux with 1000 timer interrupts
- *   per second timers fire 1 ms later: its clock is that far behind.)
+ *   the full timeout has always passed. (On Linux with CONFIG_HZ=1000 libuv
+ *   reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick after its due time, plus the loop's own
- *   delay, plus one iteration. In a mass expiry a timer waits for the turns
- *   before its own. A loop that always has I/O ready adds the wait of P6, and a
- *   stall adds, once, what it puts the timer back by (P6).
+ *   delay, plus one iteration. In a mass expiry it waits for the turns before
+ *   its own. If I/O is always ready, add the wait of P6. If the timer measures
+ *   silence, add the time by which P6 puts it back after a stall.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
  *   ready or waiting to be registered, and no request queued. If I/O is always
- *   ready, it fires after two polls and a quarter of a tick (25 to 250 ms).
- *   This wait starts over, at most once, if more than 25 ms pass between two
- *   polls. Whatever the loop has read by then counts as heard.
- *   - The loop has stalled for S ms if the wheel is looked at S ms late, and S
- *     is more than stall_ms, no matter what has blocked or frozen it.
- *   - A timer that was waiting then is put back when it expires: by S +
- *     min(S, 1000) ms, but to no later than the end of the stall plus what it
- *     waits for. If another stall ends within that time, the larger S counts.
- *   - When it expires again it fires, unless it was started or refreshed
- *     meanwhile. So after two freezes of 10 s, 2 s apart, UDP peers that could
- *     not be heard in between are closed. The firing of a repeat is a start.
- *   - S is counted from the look that was missed: at the next tick with a timer
- *     or, while polls return, half-way to it. So S may be less than the block.
- *     A stall that ends before that look is not noticed. It leaves half of the
- *     way to the tick, unless it has begun in the first poll after a sleep.
- *   - A loop also stalls if a program calls uv_run() by hand more than
- *     stall_ms later than uv_backend_timeout() said, or starts a timer when
- *     uv_now() is older than that. A timer whose slow callback starts it again
- *     may be put back by that. Two blocks in one iteration, each shorter than
- *     stall_ms, need not be a stall.
- * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). A stall delays it.
+ *   ready, it fires after one whole poll and a quarter of a tick (25 to 250
+ *   ms). This wait starts over, at most once, if more than 25 ms pass between
+ *   the callbacks of two polls. What the loop reads by then is read before it.
+ *   - Who is put back after a stall. A start is an appointment: the timer fires
+ *     when it is due. A refresh, or uvwheel_timer_again, says that a peer was
+ *     heard: the timer measures silence until it fires, is stopped or started.
+ *     Only such a timer is put back, as in a stall nobody could be heard. So
+ *     refresh for what peers send, and right after the start for a new peer;
+ *     start for what you send, for deadlines and for leases.
+ *   - A stall of S ms: the wheel runs S ms later than it asked to, and S is
+ *     more than stall_ms. The cause does not matter (a slow callback, a stopped
+ *     process, a suspended machine, a late uv_run() by hand).
+ *   - The timer is put back when it expires, by S + min(S, 1000) ms: by 600 ms
+ *     after a stall of 300 ms, by 11 s after one of 10 s. But it is due no
+ *     later than a refresh at the end of the stall would make it.
+ *   - It is put back once for each stall. If the next one begins before the
+ *     time is over that the last one gave, S is their sum, of which the timer
+ *     gets what it has not had yet. Three add up. A fourth begins anew; then
+ *     live peers may be lost. A silent peer goes later by the sum at most.
+ *   - S counts from when the wheel was to run: at its next tick or, while the
+ *     loop polls for I/O, half-way to it (a check-in). A stall that ends before
+ *     that is not noticed. Then at least half of the time to the tick is left,
+ *     unless the stall began in the first poll after a sleep. Two blocks in one
+ *     iteration, each shorter than stall_ms, need not be a stall.
+ * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it fires more
+ *   than stall_ms late, it begins a new one, so two calls are never close.
  * - P8. A wheel has one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
- *   loop only at ticks for which a timer was started and, if the loop polls
- *   meanwhile, for a handful of looks (P6). A turn on time adds no poll. A tick
- *   of up to 256 timers that were all refreshed meanwhile costs no system call.
+ *   loop only at ticks for which a timer was started and, if the loop polls for
+ *   I/O meanwhile, for a handful of check-ins per tick that is more than twice
+ *   stall_ms away (UV_RUN_ONCE returns for them). A turn on time adds no poll.
  * - P10. A wheel does not age: a call costs the same however long it has run.
  */
 
@@ -148,11 +155,12 @@ typedef struct uvwheel_options_s {
   /* The resolution in ms, at most UVWHEEL_MAX_TICK_MS; 0 means 100. Timers are
    * late by up to one tick. A tick at which nothing is due costs nothing. */
   uint64_t tick_ms;
-  /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 means as many as
-   * make a round, tick_ms * slots, of 51.2 s, between 512 and 16,384. Choose
-   * enough slots that a round is longer than most timeouts. A timer that waits
-   * for several rounds may be examined in vain once per round. A slot takes 256
-   * bytes. The first start in 4 KiB of them is a page fault, some 2 us. */
+  /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses a round
+   * (tick_ms * slots) of 51.2 s, but at least 512 and at most 16,384 slots.
+   * Choose enough slots that a round is longer than most timeouts. A timer that
+   * waits for several rounds may be examined in vain once per round. A slot
+   * takes 256 bytes. The first start in each 4 KiB of slots takes a page fault
+   * (about 2 us). */
   uint32_t slots;
   /* How many timers one turn fires or examines before the loop polls again and
    * the rest waits. 0 means 10000, UINT32_MAX means no limit. */
@@ -160,8 +168,8 @@ typedef struct uvwheel_options_s {
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
-   * started; a timer that was refreshed or put back counts from when the hand
-   * moves it, and after a walk may fire anywhere among the timers of its tick.
+   * started. A timer that was refreshed or put back goes to the end when the
+   * hand moves it. After a walk such a timer may be anywhere in its tick.
    * With tick_ms = 1 that is libuv's own order for timers that are never
    * refreshed. A mass expiry is up to 10 times slower. */
   uint32_t flags;
@@ -170,10 +178,10 @@ typedef struct uvwheel_options_s {
    * callbacks are quick, the clock is read after every 16th. So a turn may run
    * up to 16 slow callbacks before it notices. */
   uint32_t turn_ms;
-  /* A wheel that is looked at more ms late than this has met a stall (P6). 0
-   * means 250. Below 20, the step of a clock of 10 ms may count as a stall.
-   * UINT32_MAX means never: for timers that must follow the world's clock, such
-   * as heartbeats. Even then, what waits in a socket is read first. */
+  /* How many ms late the wheel may run before that is a stall (P6). 0 means
+   * 250. Below 20, the step of a clock of 10 ms may count as a stall.
+   * UINT32_MAX means never: no timer is put back, and repeats keep their beat.
+   * Even then, what waits in a socket is read first. */
   uint32_t stall_ms;
   /* Room to grow; must be zero. */
   uint32_t reserved[7];
@@ -232,7 +240,7 @@ typedef struct uvwheel_stats_s {
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
   uint64_t rescheduled;   /* timers that the hand moved after a refresh      */
-  uint64_t examined;      /* timers that the hand looked at                  */
+  uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns, without ticks at which nothing was due   */
   uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
   uint64_t turns_overrun; /* turns that took more than twice turn_ms         */
@@ -254,6 +262,7 @@ typedef struct uvwheel_stats_s {
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
  * libuv's own inits do, it adds handles to the loop (a timer, an idle and a
  * check). A loop may have many wheels. On error the wheel counts as all zeros.
+ * An init of a wheel that is open loses the open one, as for any uv handle.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
  * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
@@ -267,18 +276,19 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * even the rest of the turn that is running) and calls cb, which may be NULL,
  * from the loop once the wheel's memory may be reused. The timers that it has
  * stopped are closed (uvwheel_timer_close). Any other timer of the wheel may be
- * stopped, closed, and asked whether it is active; all else has to wait until
- * it is initialised again. A second call is ignored.
+ * stopped, closed, and asked whether it is active. Any other call on it is
+ * undefined until it is initialised again. A second close is ignored.
  *
  * A program that closes all handles in uv_walk should call this before the
  * walk. If others have closed handles of the wheel, this still frees its
  * memory, and calls cb from the loop when all of them are closed. If they
  * already are, it calls cb at once, or at the end of the walk that runs.
- * Cost: O(active timers + slots in use + slots / 64). */
+ * Cost: O(active timers + slots in use + slots / 64), all of it in this call:
+ * 10 to 30 ms for a million timers; seconds for ten million in cold memory. */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
-/* 1 from uvwheel_close, or from when the wheel finds that others have closed
- * one of its handles (the mailbox's aside), until the close callback. */
+/* 1 from uvwheel_close, or from when the wheel finds one of its handles closed
+ * by other code (the mailbox's does not count), until the close callback. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
@@ -292,12 +302,12 @@ UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
 UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
 /* Calls cb for each active timer, in no particular order. In cb any timer may
- * be started, stopped, refreshed and freed, and the wheel closed. A timer that
- * stays active is visited exactly once; another one that is started, restarted
- * or becomes due earlier in cb may be visited or not. A walk inside a walk does
- * nothing. A walk ends a uvwheel_fire_soonest that is under way.
- * Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each of a
- * million timers. A slot is in use if timers were put there since the hand
+ * be started, stopped, refreshed and freed, and the wheel closed. Each
+ * timer that is active from begin to end is visited exactly once. One that cb
+ * starts, restarts or makes due earlier before its visit may be left out. A
+ * walk in a walk does nothing. A walk ends a uvwheel_fire_soonest that is under
+ * way. Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each
+ * of a million timers. A slot is in use if timers were put there since the hand
  * passed it last, even if they have been stopped. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
@@ -306,8 +316,9 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * soonest (in any order within a tick). A refreshed timer counts with its new
  * due time. On a wheel of idle timeouts these are the idlest: so a server that
  * has no descriptor, no memory or no place left makes room. (In a read callback
- * it first stops the timer of the connection in hand; a refresh is not enough.)
- * Timers that must not come early belong on another wheel.
+ * it first stops the timer of the connection in hand; a refresh is not enough.
+ * Afterwards it starts and refreshes it.) Timers that must not come early
+ * belong on another wheel.
  *
  * Returns the number of callbacks called, one per timer. Fewer than `count`
  * fire if fewer are active, or if a callback closes or walks the wheel or
@@ -319,7 +330,7 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
  * wait for a later round, are examined too; with UVWHEEL_FIFO each time. The
  * first call after a million timers of one tick were refreshed takes 10 to 35
- * ms. */
+ * ms; after ten million in cold memory, seconds. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -357,11 +368,11 @@ UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
  * its memory may simply be freed or reused. Errors: UV_EINVAL. */
 UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
-/* Starts the timer: cb is called when timeout ms have passed since uv_now(). If
- * repeat is not 0 it is called again each repeat ms (see
- * uvwheel_timer_set_missed). An active timer is restarted. A timeout of 0 fires
- * at the next tick; it does not mean never. Timeouts are unsigned: clamp a
- * difference that may be negative. Refreshes use this timeout: a restart with
+/* Starts the timer, an appointment (P6): cb is called when timeout ms have
+ * passed since uv_now(). If repeat is not 0 it is called again each repeat ms
+ * (see uvwheel_timer_set_missed). An active timer is restarted. A timeout of 0
+ * fires at the next tick; it does not mean never. Timeouts are unsigned: clamp
+ * a difference that may be negative. Refreshes use this timeout: a restart with
  * the time that is left shortens them, too.
  *
  * Errors: UV_EINVAL (also: cb is NULL, the timer is closed, the wheel is
@@ -389,21 +400,25 @@ UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
  * it: then a late callback cannot start it. Cost: as uvwheel_timer_stop. */
 UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
-/* Starts the timer again with its repeat as the timeout, active or not. Without
- * a repeat it does nothing and returns 0, as uv_timer_again does. A repeat goes
- * on by itself: an again in its own callback begins a new beat.
+/* Starts the timer again with its repeat as the timeout, active or not, and
+ * says that its peer was heard, as a refresh does. Without a repeat it does
+ * nothing and returns 0, as uv_timer_again does. A repeat needs no call to go
+ * on. uvwheel_timer_again in its callback begins a new beat.
  * Errors: UV_EINVAL (also: never started, closed; with a repeat, the wheel is
  * closing), UV_ENOBUFS. Cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
 
-/* Sets the due time of an active timer to uv_now() + its interval: its
+/* Says that the timer's peer was heard: from now on the timer measures silence
+ * (P6). Sets the due time of an active timer to uv_now() + its interval: its
  * repeat if it has one, else the timeout of its last start.
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to get more time, start it again. The loop
  * must not be closed.
- * Cost: one store; the hand moves the timer when it comes to it. If the timer
- * becomes due earlier than before (its repeat is shorter than its timeout was),
- * a stop and a start. */
+ * Cost: one store; the hand moves the timer when it comes to it. (A tick of up
+ * to 256 timers that were all refreshed costs no system call.) If the timer
+ * becomes due earlier (its repeat is shorter than its timeout was), a stop and
+ * a start.
+ */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */
@@ -423,7 +438,8 @@ UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. It takes effect when the timer next fires,
  * is refreshed, or started by `again`. The present due time does not change,
- * but a stall (P6) counts the timer as one that waits for the new repeat. */
+ * but a stall (P6) counts a refreshed timer as one that waits for the new
+ * repeat. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 
@@ -436,7 +452,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
  *   time of the beat that is not before the latest tick of this turn.
- *   So a repeat keeps its rate, with at most one callback per tick.
+ *   So a repeat keeps its rate, with at most one callback per tick. If it fires
+ *   more than stall_ms after its tick (in a loop that is never quiet, after the
+ *   wait of P6), a new beat begins at the tick that has passed last.
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after this callback.
  *   The timer drifts by its lateness; a repeat that is a multiple of tick_ms
  *   takes a tick longer each time.
@@ -504,7 +522,8 @@ struct uvwheel_post_s {
  * error of uv_async_init. Cost: that of uv_async_init. */
 UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 
-/* Has the loop call cb. Any thread may call this, inside any callback.
+/* Has the loop call cb. Any thread may call this, inside any callback; a signal
+ * handler may not, because of the mutex (there use a uv_async_t).
  * Errors: UV_EINVAL (a NULL, or the mailbox was never opened), UV_ECANCELED
  * (uvwheel_close was called, or the wheel is all zeros). The request is then as
  * it was. Cost: a mutex and a uv_async_send, which returns at once while a

@@ -16,9 +16,8 @@
 
 /* ---- The state of a wheel ------------------------------------------------ */
 
-/* Each struct belongs to the file of its name: no other file writes to it. A
- * field that ends in _ms is a time of the loop's clock, uv_now(), unless its
- * comment says otherwise. */
+/* Each struct belongs to the file of its name: no other file writes to it. What
+ * ends in _ms is a time of the clock that uv_now() and uv_hrtime() share. */
 
 typedef enum phase_e {
   DISARMED,           /* nothing wakes the loop: the wheel is empty          */
@@ -35,9 +34,8 @@ typedef struct wake_s {
   uv_idle_t idle;         /* active in a spell: polls do not wait            */
   phase_t phase;          /* uv_is_active cannot tell: since libuv 1.48 a
                              timer is inactive once libuv finds it due       */
-  unsigned timer_polls;   /* since the driver was armed: polls that may have
-                             returned for a timer of the loop                */
-  bool has_polled;        /* since then: a poll has returned for I/O         */
+  unsigned io_polls;      /* since the driver was armed: IO_POLL or more, if
+                             a poll has returned for I/O                     */
   uint64_t driver_due_ms; /* when the driver is due; NEVER if it is not armed */
   uint64_t ran_ms;        /* when the wheel has run last, whoever ran it     */
 
@@ -53,18 +51,14 @@ typedef struct wake_s {
   bool is_unref;         /* uvwheel_unref was called                         */
 } wake_t;
 
-typedef struct turn_s {
-  bool is_firing_soonest; /* uvwheel_fire_soonest calls back                 */
-} turn_t;
-
 typedef struct listen_s {
   uv_check_t check;       /* listens after each poll                         */
   uint64_t heard_ms;      /* the turn of the driver may fire timers that are
                              due by then; 0: none. A check sets it           */
   uint64_t budget;        /* what the check has left of that turn's          */
-  uint64_t wait_began_ms; /* when the wait of the spell began, by uv_hrtime  */
-  uint64_t listened_ms;   /* when its last check began, by uv_hrtime         */
-  bool wait_began_anew;   /* once in the spell, after slow callbacks         */
+  uint64_t wait_began_ms; /* since when the timers of a spell wait           */
+  bool wait_began_anew;   /* after slow callbacks                            */
+  uint64_t listened_ms;   /* when the callbacks of the last poll had run     */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* polls in that millisecond                       */
 #ifdef UVWHEEL_CHECKS
@@ -87,18 +81,18 @@ typedef struct uvwheel_state_s {
   uv_loop_t *loop;
   uvwheel_t *wheel;
   void *memory; /* what the state and the slots were allocated as            */
-  uint64_t lag; /* by how many ms uv_now() may be behind real time           */
   uvwheel_options_t options;
   uint64_t most_active; /* options.max_timers; UINT64_MAX: no limit          */
-  uint64_t patience;    /* options.stall_ms: the wheel runs later by more ms
-                           than this: a stall; NEVER: no stalls              */
+  uint64_t lag;         /* by how many ms uv_now() may be behind real time   */
+  uint64_t patience;    /* how many ms late the wheel may run, or NEVER      */
+  uint64_t busy_wait;   /* how many ms a due timer waits if I/O never ends   */
 
   core_t core; /* and the statistics that each file counts                   */
   wake_t wake;
-  turn_t turn;
   listen_t listen;
   mailbox_t mailbox;
 
+  bool is_firing_soonest; /* uvwheel_fire_soonest calls back; turn.c's       */
   /* uvwheel.c's. */
   bool is_walking;      /* uvwheel_walk calls back                           */
   bool is_close_called; /* posts are refused; only the loop changes it       */
@@ -131,16 +125,6 @@ static inline bool is_closing(const uvwheel_state_t *state) {
 /* 0 once the wheel is closing, as then there may be no loop. */
 static inline uint64_t now_or_0(const uvwheel_state_t *state) {
   return is_closing(state) ? 0 : loop_now(state);
-}
-
-static inline bool is_other_thread(const uvwheel_state_t *state) {
-#ifdef UVWHEEL_CHECKS
-  return state->listen.poller != NULL &&
-         state->listen.poller != &uvwheel__this_thread;
-#else
-  (void)state;
-  return false;
-#endif
 }
 
 /* NULL for a wheel that was not initialised, or whose close is finished. */
@@ -186,8 +170,7 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 
 /* ---- What wakes the loop, and stalls (wake.c) ---------------------------- */
 
-/* The wheel runs now, later by so many ms than it wanted to. Writes a stall
- * down. */
+/* The wheel runs now, so many ms later than it asked to: may be a stall. */
 void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
                             uint64_t late_by);
 /* A timer was started or moved: arms the driver for the wheel's next tick,
@@ -212,15 +195,11 @@ void uvwheel__on_idle(uv_idle_t *idle);
 void uvwheel__set_unref(uvwheel_state_t *state, bool is_unref);
 void uvwheel__count_unref(uvwheel_state_t *state, int change);
 
-/* A timer is put back by the stalls and by as much again, at most this many ms:
- * longer than the time that most peers leave between two datagrams. */
-#define MAX_GRACE 1000
-
-/* By how many ms the first n stalls of the chain put a timer back. */
+/* By how many ms the first n stalls of the chain put a timer back: by as many
+ * as they took and as many again, at most a second more. That is longer than
+ * most peers wait between two datagrams. */
 static inline uint64_t given_by(const wake_t *wake, uint64_t stalls) {
-  uint64_t sum = wake->stalled_for[stalls];
-
-  return add_ms(sum, min_of(sum, MAX_GRACE));
+  return wake->stalled_for[stalls] + min_of(wake->stalled_for[stalls], 1000);
 }
 
 /* A poll has returned: a stall that is noticed now is another one. */
@@ -236,13 +215,12 @@ static inline void note_poll(uvwheel_state_t *state) {
  *   63 ...                         6       5 4        3      2     1 0
  *   |  address of the state        | stalls given | idle | unref | missed |
  *
- * A timer that was refreshed measures silence. It counts the stalls, of those
- * that follow each other, for which it was put back since: 0 to 3. A timer with
- * 3 is not put back any more. So all others have 3: those that were started or
- * have fired since their last refresh, and idle ones. A usual timer of a
- * connection is active and refreshed: it has no flags.
- * A closed timer has the idle flag alone. timer.c writes this field; so does
- * turn.c for a timer that expires. */
+ * A timer that was refreshed measures silence. It counts for how many stalls of
+ * the chain it was put back since, and is not put back after 3. All others have
+ * 3: those that were started or have fired since their last refresh, and idle
+ * ones. A usual active timer was refreshed and has no flags; a closed one has
+ * the idle flag alone. turn.c writes this field, too, when the timer expires.
+ */
 #define TIMER_MISSED UINT64_C(3)
 #define TIMER_UNREF UINT64_C(4)
 #define TIMER_IDLE UINT64_C(8)
@@ -269,8 +247,7 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
   return timer->timeout != NO_REPEAT;
 }
 
-/* A timer has become active (1) or idle (-1). Most change nothing: some other
- * timer keeps the loop alive. */
+/* A timer has become active (1) or idle (-1). */
 static inline void update_unref(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref = timer->wheel_and_flags & TIMER_UNREF;
@@ -311,16 +288,9 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
 
 /* ---- Listening (listen.c) ------------------------------------------------ */
 
-/* For how many ms a timer waits in a loop that is never quiet, a quarter of a
- * tick, between these bounds. In 25 ms a loop reads a few thousand datagrams;
- * 250 ms are little beside the timeouts of a wheel whose ticks are seconds
- * long. */
+/* How many ms a timer waits at least in a loop that is never quiet. Meanwhile
+ * the loop reads a few thousand datagrams. */
 #define MIN_WAIT 25
-#define MAX_WAIT 250
-
-static inline uint64_t busy_wait(const uvwheel_state_t *state) {
-  return min_of(max_of(state->core.tick_ms / 4, MIN_WAIT), MAX_WAIT);
-}
 
 /* Callbacks: the driver is due; a poll has returned, or begins. */
 void uvwheel__on_driver(uv_timer_t *driver);

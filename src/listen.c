@@ -36,13 +36,12 @@
  *                            ^-- something is due still --'
  *
  * Timers must also fire in a loop that always has I/O ready. There a timer
- * waits until a whole poll and a quarter of a tick have passed since it was
- * due. This wait begins with the spell. It counts by uv_hrtime: uv_now() stands
- * still while the callbacks of a poll read. Its limit moves with the clock: a
- * timer that becomes due meanwhile waits as long. If callbacks between a check
- * and the next poll, such as timers of the loop, take longer than MIN_WAIT, the
- * wait begins anew, once in a spell. (Otherwise a uv_timer_t that blocks for 40
- * ms closes 680 of 1,000 waiting peers.) */
+ * waits for a whole poll and a quarter of a tick, counted by uv_hrtime since
+ * the loop was quiet or the spell began: uv_now() stands still while callbacks
+ * read. A timer that becomes due meanwhile waits as long. If other callbacks,
+ * such as timers of the loop, take longer than MIN_WAIT between a check and the
+ * next poll, the wait begins anew, once. (Otherwise a uv_timer_t that blocks
+ * for 40 ms closes 680 of 1,000 waiting peers.) */
 
 #include "binding.h"
 
@@ -53,10 +52,6 @@
 /* How many timers the check examines before it asks whether the loop is quiet.
  * If all of them were refreshed, as most are, the tick costs no system call. */
 #define MAX_EXAMINED 256
-
-static uint64_t clock_ms(void) {
-  return uv_hrtime() / 1000000;
-}
 
 /* ---- Is the loop quiet? -------------------------------------------------- */
 
@@ -104,40 +99,26 @@ static uint64_t ask_if_quiet(uvwheel_state_t *state, uint64_t ran_ms) {
 
 /* ---- Spells -------------------------------------------------------------- */
 
-/* A spell begins, or the loop is quiet: a timer has waited for nothing yet. */
-static void begin_wait(listen_t *listen) {
-  listen->wait_began_ms = listen->listened_ms;
-  listen->wait_began_anew = false;
-}
-
-/* The time up to which a spell has waited long enough; 0: not yet. */
-static uint64_t waited_until(const uvwheel_state_t *state) {
-  const listen_t *listen = &state->listen;
-  uint64_t wait = busy_wait(state);
-
-  return excess(listen->listened_ms, listen->wait_began_ms) < wait
-             ? 0
-             : listen->listened_ms - wait;
+static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
+  listen->wait_began_ms = now_ms;
+  listen->wait_began_anew = anew;
 }
 
 /* The next poll of a spell has returned. (Inlined, this slows every check.) */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
-  uint64_t now_ms = loop_now(state), ran_ms = state->wake.ran_ms;
-  uint64_t heard_ms;
+  uint64_t now_ms = loop_now(state), ran_ms = state->wake.ran_ms, heard_ms;
 
   MUST_HOLD(state->core.active != 0);
   uvwheel__note_lateness(state, now_ms, excess(now_ms, ran_ms));
-  if (!listen->wait_began_anew && now_ms > listen->listened_ms + MIN_WAIT) {
-    listen->wait_began_ms = now_ms;
-    listen->wait_began_anew = true;
-  }
-  listen->listened_ms = clock_ms();
+  if (!listen->wait_began_anew && now_ms > listen->listened_ms + MIN_WAIT)
+    begin_wait(listen, now_ms, true);
+  listen->listened_ms = uv_hrtime() / 1000000;
   heard_ms = ask_if_quiet(state, ran_ms);
   if (heard_ms != 0)
-    begin_wait(listen);
-  else
-    heard_ms = waited_until(state);
+    begin_wait(listen, listen->listened_ms, false);
+  else if (listen->listened_ms >= listen->wait_began_ms + state->busy_wait)
+    heard_ms = listen->listened_ms - state->busy_wait;
   uvwheel__go_on(state, uvwheel__run_turn(state, min_of(heard_ms, ran_ms),
                                           state->options.turn_budget));
 }
@@ -189,8 +170,10 @@ void uvwheel__on_driver(uv_timer_t *driver) {
   uvwheel__note_lateness(state, now_ms, excess(now_ms, ran_ms));
   is_due = heard_ms != 0 ? uvwheel__run_turn(state, heard_ms, listen->budget)
                          : examine_due(state);
-  listen->listened_ms = clock_ms();
-  begin_wait(listen);
+  if (is_due) {
+    listen->listened_ms = uv_hrtime() / 1000000;
+    begin_wait(listen, listen->listened_ms, false);
+  }
   uvwheel__go_on(state, is_due);
 }
 

@@ -64,26 +64,10 @@ void uvwheel__check_thread(const uvwheel_state_t *state,
                            const uvwheel_timer_t *timer) {
   static const char what[] = "used by another thread while its loop polls";
 
-  if (!is_other_thread(state) || is_closing(state))
+  if (!IS_OTHER_THREAD(state) || is_closing(state))
     return;
   MISUSE_IF(timer != NULL, "timer", timer, what);
-  fprintf(stderr, "uvwheel: wheel %p: %s\n", (const void *)state->wheel, what);
-  abort();
-}
-
-/* The memory may hold anything, but hardly an active timer of this wheel to
- * which its neighbours are linked. It may be that of the timer whose callback
- * runs. */
-void uvwheel__check_init(const uvwheel_state_t *state,
-                         const uvwheel_timer_t *timer) {
-  if ((uintptr_t)timer % sizeof(void *) != 0)
-    uvwheel__misuse("timer", timer, 0, "initialised at an unaligned address");
-  MISUSE_IF(state_of(timer) == state &&
-                !(timer->wheel_and_flags & TIMER_IDLE) &&
-                is_linked(&timer->entry.link),
-            "timer", timer, "initialised while active");
-  if (timer == uvwheel__called_back)
-    uvwheel__called_back = NULL;
+  uvwheel__misuse("wheel", state->wheel, 0, what);
 }
 
 /* uvwheel_fire_soonest calls callbacks inside a callback. */

@@ -20,35 +20,27 @@ struct uvwheel_state_s;
 /* What the library relies on. */
 #define MUST_HOLD(condition) assert(condition)
 
-/* Reports misuse of a timer or a request, and aborts. */
+/* Reports misuse of a timer, a request or a wheel, and aborts. */
 _Noreturn void uvwheel__misuse(const char *kind, const void *object,
                                uintptr_t callback, const char *what);
-/* Reports that an entry of a core was overwritten, or freed while active. */
-_Noreturn void uvwheel__overwritten(const struct core_s *core,
-                                    const uvwheel_link_t *link);
-/* Finds the first entry whose prev is not the entry before it, and reports it.
- * If there is none, `link` itself is reported: it is a copy of a timer. */
-_Noreturn void uvwheel__search_lists(const struct core_s *core,
-                                     const uvwheel_link_t *link);
+#define MISUSE_IF(condition, kind, object, what)                              \
+  ((condition) ? uvwheel__misuse(kind, object, (uintptr_t)(object)->cb, what) \
+               : (void)0)
+
+/* Each thread has its own, at another address. */
+extern THREAD_LOCAL char uvwheel__this_thread;
+#define IS_OTHER_THREAD(state)       \
+  ((state)->listen.poller != NULL && \
+   (state)->listen.poller != &uvwheel__this_thread)
 /* Reports that another thread than the poller calls, for a timer or NULL. */
 void uvwheel__check_thread(const struct uvwheel_state_s *state,
                            const uvwheel_timer_t *timer);
 
-/* Each thread has its own, at another address. */
-extern THREAD_LOCAL char uvwheel__this_thread;
 /* The timer whose callback runs, or NULL. */
 extern THREAD_LOCAL const uvwheel_timer_t *uvwheel__called_back;
 /* Calls the callback of the timer, which may free the timer. */
 void uvwheel__call_back(uvwheel_timer_t *timer);
-
-/* Reports an init of a timer that is active, or whose place is not aligned. */
-void uvwheel__check_init(const struct uvwheel_state_s *state,
-                         const uvwheel_timer_t *timer);
-
 #define CALL_BACK(timer) uvwheel__call_back(timer)
-#define MISUSE_IF(condition, kind, object, what)                              \
-  ((condition) ? uvwheel__misuse(kind, object, (uintptr_t)(object)->cb, what) \
-               : (void)0)
 
 /* The links of an idle entry hold this, so that their use is noticed. */
 #define POISON ((uvwheel_link_t *)(uintptr_t)0xdeadbeef)
@@ -56,6 +48,14 @@ void uvwheel__check_init(const struct uvwheel_state_s *state,
 static inline void poison(uvwheel_entry_t *entry) {
   entry->link.next = entry->link.prev = POISON;
 }
+
+/* Reports that an entry of a core was overwritten, or freed while active. */
+_Noreturn void uvwheel__overwritten(const struct core_s *core,
+                                    const uvwheel_link_t *link);
+/* Finds the first entry whose prev is not the entry before it, and reports it.
+ * If there is none, `link` itself is reported: it is a copy of a timer. */
+_Noreturn void uvwheel__search_lists(const struct core_s *core,
+                                     const uvwheel_link_t *link);
 
 static inline bool may_be_link(const uvwheel_link_t *link) {
   return link != NULL && (uintptr_t)link % sizeof(void *) == 0;
@@ -82,13 +82,13 @@ static inline void check_next(const struct core_s *core,
 #else
 
 #define MUST_HOLD(condition) ((void)0)
-#define CALL_BACK(timer) ((timer)->cb(timer))
 #define MISUSE_IF(condition, kind, object, what) ((void)0)
+#define IS_OTHER_THREAD(state) false
+#define uvwheel__check_thread(state, timer) ((void)0)
+#define CALL_BACK(timer) ((timer)->cb(timer))
+#define poison(entry) ((void)0)
 #define check_linked(core, link) ((void)0)
 #define check_next(core, link) ((void)0)
-#define poison(entry) ((void)0)
-#define uvwheel__check_init(state, timer) ((void)0)
-#define uvwheel__check_thread(state, timer) ((void)0)
 
 #endif
 

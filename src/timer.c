@@ -27,7 +27,7 @@ static inline bool guess_state(const uvwheel_timer_t *timer, uint64_t flags,
   CONCEAL(guess);
   *state = (uvwheel_state_t *)guess;
   return LIKELY((timer->wheel_and_flags & ~ignored) == recent + flags) &&
-         !is_other_thread(*state);
+         !IS_OTHER_THREAD(*state);
 }
 
 /* Returns the state of an initialised timer's wheel, and remembers it: the next
@@ -54,13 +54,6 @@ static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
   timer->timeout = repeat != 0 ? min_of(timeout, NO_REPEAT - 1) : NO_REPEAT;
 }
 
-/* The timer was started, which is an appointment, not that its peer was heard.
- */
-static inline void set_started(uvwheel_timer_t *timer) {
-  timer->wheel_and_flags =
-      (timer->wheel_and_flags & ~TIMER_IDLE) | TIMER_NOT_PUT_BACK;
-}
-
 /* ---- Becoming active and idle ------------------------------------------- */
 
 /* The usual cases call this only at their end, so that they need no stack. */
@@ -81,8 +74,9 @@ static inline int insert(uvwheel_state_t *state, uvwheel_timer_t *timer,
 /* The unusual cases: the due time is earlier than before, or a timer of a FIFO
  * wheel goes to the end of the queue. */
 static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
-                         uint64_t due_ms) {
-  if (uvwheel__core_move(&state->core, &timer->entry, due_ms))
+                         uint64_t delay) {
+  if (uvwheel__core_move(&state->core, &timer->entry,
+                         add_ms(loop_now(state), delay)))
     uvwheel__arm(state);
   return 0;
 }
@@ -93,7 +87,7 @@ static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
   uint64_t due_ms = add_ms(loop_now(state), delay);
 
   if (UNLIKELY(due_ms < timer->entry.due_ms))
-    return move(state, timer, due_ms);
+    return move(state, timer, delay);
   timer->entry.due_ms = due_ms;
   return 0;
 }
@@ -111,7 +105,13 @@ static inline bool can_postpone(const uvwheel_timer_t *timer,
 int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
   if (get_state(wheel) == NULL || timer == NULL)
     return UV_EINVAL;
-  uvwheel__check_init(wheel->state, timer);
+  MISUSE_IF((uintptr_t)timer % sizeof(void *) != 0, "timer", timer,
+            "initialised at an unaligned address");
+  /* The memory may hold anything, but hardly an active timer of this wheel to
+   * which its neighbours are linked. */
+  MISUSE_IF(state_of(timer) == wheel->state && is_active(timer) &&
+                is_linked(&timer->entry.link),
+            "timer", timer, "initialised while active");
   poison(&timer->entry);
   timer->wheel_and_flags =
       (uintptr_t)wheel->state | TIMER_IDLE | TIMER_NOT_PUT_BACK;
@@ -130,11 +130,10 @@ static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay) {
   state = remember_state(timer);
   if (!was_active && state->core.active >= state->most_active)
     return UV_ENOBUFS;
-  set_started(timer);
-  if (was_active && is_fifo(&state->core))
-    return move(state, timer, add_ms(loop_now(state), delay));
+  timer->wheel_and_flags &= ~TIMER_IDLE;
+  timer->wheel_and_flags |= TIMER_NOT_PUT_BACK;
   if (was_active)
-    return postpone(state, timer, delay);
+    return (is_fifo(&state->core) ? move : postpone)(state, timer, delay);
   (void)insert(state, timer, add_ms(loop_now(state), delay));
   update_unref(state, timer, 1);
   return 0;
@@ -238,11 +237,13 @@ int uvwheel_timer_again(uvwheel_timer_t *timer) {
 }
 
 static NOINLINE int refresh_slow(uvwheel_timer_t *timer) {
-  MISUSE_IF(timer != NULL && timer == uvwheel__called_back && !is_active(timer),
-            "timer", timer,
-            "refreshed in its own callback, where it is not active: start it");
-  if (!is_active(timer))
+  if (!is_active(timer)) {
+    MISUSE_IF(
+        timer != NULL && timer == uvwheel__called_back && timer->cb != NULL,
+        "timer", timer,
+        "refreshed in its own callback, where it is not active: start it");
     return UV_EINVAL;
+  }
   timer->wheel_and_flags &= ~TIMER_NOT_PUT_BACK;
   return postpone(remember_state(timer), timer, timer->interval);
 }

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Turns: due timers fire, or are put back.
- *
- * listen.c runs a turn once the loop has heard the timers' peers. A turn ends
- * after turn_budget timers, or turn_ms of callbacks. A timer that has expired
- * fires, unless it measures silence and ran while the loop was stalled: then it
- * is put back. A repeat is due again before its callback is called. */
+/* Turns: due timers fire, or are put back. listen.c runs a turn once the loop
+ * has heard the timers' peers. A turn ends after turn_budget timers, or turn_ms
+ * of callbacks. A repeat is due again before its callback is called. */
 
 #include "binding.h"
 
@@ -43,12 +40,9 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 
 /* When a repeat that fires in a turn up to limit_ms is due again: at the first
  * time of the beat that is not before the last tick of that turn. A later time,
- * such as now, would halve the rate of a beat in phase with the ticks.
- *
- * After a stall the next time of the beat may follow at once. So a timer that
- * fires late by more than stall_ms begins a new beat, as if it had been due for
- * the tick that has passed last. It counts from the timer's own tick; in a loop
- * that is never quiet the wait may come on top. */
+ * such as now, would halve the rate of a beat in phase with the ticks. If it
+ * fires too late after its own tick, the next call might follow at once: then a
+ * new beat begins, as if it had been due for the tick that has passed last. */
 static uint64_t next_due_ms(const uvwheel_state_t *state,
                             const uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;
@@ -62,7 +56,7 @@ static uint64_t next_due_ms(const uvwheel_state_t *state,
   if (missed == UVWHEEL_MISSED_BURST)
     return next_ms;
   if (excess(now_ms, due_ms - due_ms % tick + tick) >
-      add_ms(state->patience, busy_wait(state)))
+      add_ms(state->patience, state->busy_wait))
     return add_ms(now_ms - now_ms % tick - 1, repeat);
   if (next_ms >= last_ms)
     return next_ms;
@@ -189,17 +183,17 @@ uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count) {
   batch_t batch;
 
   if (state == NULL || is_closing(state) || state->is_walking ||
-      state->turn.is_firing_soonest)
+      state->is_firing_soonest)
     return 0;
   uvwheel__begin_batch(&batch);
-  state->turn.is_firing_soonest = true;
+  state->is_firing_soonest = true;
   uvwheel__core_draw(&state->core, count);
   while (!is_closing(state) &&
          (entry = uvwheel__core_take_drawn(&state->core)) != NULL) {
     fired++;
     fire(state, timer_of(entry), loop_now(state));
   }
-  state->turn.is_firing_soonest = false;
+  state->is_firing_soonest = false;
   (void)uvwheel__read_clock(state, &batch);
   uvwheel__arm(state);
   return fired;

@@ -15,6 +15,10 @@
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MAX_SLOTS 16384
 
+/* How many ms a timer waits in a loop that is never quiet: a quarter of a tick,
+ * but at most this. 250 ms are little beside timeouts with ticks of seconds. */
+#define MAX_WAIT 250
+
 /* A cache line. The flags that stand in an address of the state need 16. */
 #define ALIGNMENT 64
 #define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
@@ -140,6 +144,7 @@ int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->options = chosen;
   state->lag = clock_lag();
   state->most_active = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
+  state->busy_wait = min_of(max_of(chosen.tick_ms / 4, MIN_WAIT), MAX_WAIT);
   state->patience = chosen.stall_ms != UINT32_MAX ? chosen.stall_ms : NEVER;
   add_handles(state);
   wheel->state = state;

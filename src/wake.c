@@ -7,34 +7,29 @@
  *
  * A stall is noticed because the wheel runs late: when the driver is due, in a
  * spell after the next poll, or at the end of a turn whose callbacks took long.
- * Stalls that follow each other form a chain: the next one begins before the
- * time is over that the last one gave, so peers could hardly be heard between
- * them. What they give adds up. A timer gets what it was not given yet. A chain
- * has three stalls at most: a longer one would keep silent peers for longer.
+ * Stalls form a chain if each begins before the time is over that the last one
+ * gave. What they give adds up, as peers could hardly be heard between them; a
+ * timer gets what it was not given yet. Three stalls are a chain at most:
+ * otherwise silent peers would be kept for ever.
  *
  * A stall may end before the next tick if that is far away. So in a loop that
  * polls meanwhile the driver is armed for a check-in half-way, and half-way
- * again:
- *
- *   poll returns       check-in  check-in  tick
- *   |----------------------|----------|-----|
- *
- * A stall that spans a check-in is noticed there. One that does not has used up
- * at most half of the time to the tick. A loop that only sleeps has no
+ * again. A stall that spans a check-in is noticed there. One that does not has
+ * used up at most half of the time to the tick. A loop that only sleeps has no
  * check-ins: if no poll has returned for I/O, the driver is armed for the tick.
  */
 
 #include "binding.h"
 
-/* How many polls that may have returned for a timer count as none for I/O. A
- * hundred wheels should not wake each other; a loop that spins, as idle handles
- * make it do, has its check-ins soon. */
-#define MAX_TIMER_POLLS 256
+/* How much a poll for I/O counts. One that may have returned for a timer of the
+ * loop counts 1: a hundred wheels should not wake each other, but a loop that
+ * spins, as an idle handle makes it do, should have check-ins. */
+#define IO_POLL 256
 
 /* ---- Stalls -------------------------------------------------------------- */
 
-/* A stall is noticed. If no poll has returned since the last one, both are one
- * stall, unless a timer was put back between them: it gets the rest later. */
+/* If no poll has returned since the last stall, both are one, unless a timer
+ * was put back between them: it gets the rest later. */
 static NOINLINE void note_stall(uvwheel_state_t *state, uint64_t now_ms,
                                 uint64_t late_by) {
   uvwheel_stats_t *stats = &state->core.stats;
@@ -83,8 +78,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   state->wake.phase = checks_in ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
-  state->wake.timer_polls = 0;
-  state->wake.has_polled = false;
+  state->wake.io_polls = 0;
   state->wake.driver_due_ms = add_ms(loop_now(state), delay);
   (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb, delay,
                        0);
@@ -115,7 +109,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   } else if (!is_in_spell) {
     MUST_HOLD(!needs_turn_by(state, loop_now(state)));
     (void)uv_idle_stop(&state->wake.idle);
-    start_driver(state, state->wake.has_polled);
+    start_driver(state, state->wake.io_polls >= IO_POLL);
   } else if (IS_CLOSING(state->wake.idle)) { /* uv_idle_start would start it */
     uvwheel__abandon(state);
   } else {
@@ -130,10 +124,9 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
 void uvwheel__plan_check_in(uvwheel_state_t *state) {
   wake_t *wake = &state->wake;
 
-  if (!wake->has_polled)
-    wake->has_polled = uv_backend_timeout(state->loop) != 0 ||
-                       ++wake->timer_polls == MAX_TIMER_POLLS;
-  if (wake->has_polled && wake->phase == ARMED_FOR_TICK &&
+  if (wake->io_polls < IO_POLL)
+    wake->io_polls += uv_backend_timeout(state->loop) != 0 ? IO_POLL : 1;
+  if (wake->io_polls >= IO_POLL && wake->phase == ARMED_FOR_TICK &&
       way_to_tick(state) / 2 > state->patience)
     start_driver(state, true);
 }
