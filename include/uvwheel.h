@@ -268,7 +268,7 @@ typedef struct uvwheel_stats_s {
  * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
  * libuv: the loop's time, its queue of watchers, the flags of a handle. This
  * libuv has them in other places; or, on Windows, it is older than 1.44.2).
- * Cost: one allocation, 2 KiB and 256 bytes per slot. */
+ * Cost: one allocation, 2 KiB and 256 bytes per slot, and a uv_walk. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
 

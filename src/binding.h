@@ -34,8 +34,7 @@ typedef struct wake_s {
   uv_idle_t idle;         /* active in a spell: polls do not wait            */
   phase_t phase;          /* uv_is_active cannot tell: since libuv 1.48 a
                              timer is inactive once libuv finds it due       */
-  unsigned io_polls;      /* since the driver was armed: IO_POLL or more, if
-                             a poll has returned for I/O                     */
+  bool has_polled;        /* since it was armed, and not for another driver  */
   uint64_t driver_due_ms; /* when the driver is due; NEVER if it is not armed */
   uint64_t ran_ms;        /* when the wheel has run last, whoever ran it     */
 
@@ -94,6 +93,7 @@ typedef struct uvwheel_state_s {
 
   bool is_firing_soonest; /* uvwheel_fire_soonest calls back; turn.c's       */
   /* uvwheel.c's. */
+  struct uvwheel_state_s *next_on_loop; /* a ring of the loop's wheels       */
   bool is_walking;      /* uvwheel_walk calls back                           */
   bool is_close_called; /* posts are refused; only the loop changes it       */
   uvwheel_close_cb close_cb;

@@ -107,6 +107,27 @@ static void add_handles(uvwheel_state_t *state) {
 #endif
 }
 
+/* A handle of the loop: if it is another wheel's, joins the ring of the loop's
+ * wheels behind that one. */
+static void join_ring(uv_handle_t *handle, void *arg) {
+  uvwheel_state_t *state = arg, *other;
+
+  if (state->next_on_loop != state || handle->type != UV_CHECK ||
+      ((uv_check_t *)handle)->check_cb != uvwheel__on_check)
+    return;
+  other = CONTAINER_OF(handle, uvwheel_state_t, listen.check);
+  state->next_on_loop = other->next_on_loop;
+  other->next_on_loop = state;
+}
+
+static void leave_ring(uvwheel_state_t *state) {
+  uvwheel_state_t *other = state;
+
+  while (other->next_on_loop != state)
+    other = other->next_on_loop;
+  other->next_on_loop = state->next_on_loop;
+}
+
 int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                  const uvwheel_options_t *options) {
   uvwheel_options_t none = {0}, chosen = none;
@@ -146,6 +167,8 @@ int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->most_active = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
   state->busy_wait = min_of(max_of(chosen.tick_ms / 4, MIN_WAIT), MAX_WAIT);
   state->patience = chosen.stall_ms != UINT32_MAX ? chosen.stall_ms : NEVER;
+  state->next_on_loop = state;
+  uv_walk(loop, join_ring, state);
   add_handles(state);
   wheel->state = state;
   return 0;
@@ -214,6 +237,7 @@ static void finish_close(uvwheel_state_t *state) {
   MUST_HOLD(state->core.active == 0 && state->core.slots_in_use == 0);
   uvwheel__cancel_posts(state);
   STORE_STATE(&state->wheel->state, NULL);
+  leave_ring(state);
   if (state->close_cb != NULL)
     state->close_cb(state->wheel);
   uv_mutex_destroy(&state->mailbox.mutex);

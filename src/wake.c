@@ -16,15 +16,10 @@
  * polls meanwhile the driver is armed for a check-in half-way, and half-way
  * again. A stall that spans a check-in is noticed there. One that does not has
  * used up at most half of the time to the tick. A loop that only sleeps has no
- * check-ins: if no poll has returned for I/O, the driver is armed for the tick.
- */
+ * check-ins: if no poll has returned, except for the driver of another wheel,
+ * the driver is armed for the tick. */
 
 #include "binding.h"
-
-/* How much a poll for I/O counts. One that may have returned for a timer of the
- * loop counts 1: a hundred wheels should not wake each other, but a loop that
- * spins, as an idle handle makes it do, should have check-ins. */
-#define IO_POLL 256
 
 /* ---- Stalls -------------------------------------------------------------- */
 
@@ -78,7 +73,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   state->wake.phase = checks_in ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
-  state->wake.io_polls = 0;
+  state->wake.has_polled = false;
   state->wake.driver_due_ms = add_ms(loop_now(state), delay);
   (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb, delay,
                        0);
@@ -109,7 +104,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   } else if (!is_in_spell) {
     MUST_HOLD(!needs_turn_by(state, loop_now(state)));
     (void)uv_idle_stop(&state->wake.idle);
-    start_driver(state, state->wake.io_polls >= IO_POLL);
+    start_driver(state, state->wake.has_polled);
   } else if (IS_CLOSING(state->wake.idle)) { /* uv_idle_start would start it */
     uvwheel__abandon(state);
   } else {
@@ -119,14 +114,20 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* libuv's timeout for a poll is 0 while a timer of the loop is due, and then
- * that may be all that the poll has returned for. */
-void uvwheel__plan_check_in(uvwheel_state_t *state) {
-  wake_t *wake = &state->wake;
+/* Has the driver of another wheel made the poll return? */
+static bool is_other_driver_due(const uvwheel_state_t *state) {
+  const uvwheel_state_t *other = state->next_on_loop;
 
-  if (wake->io_polls < IO_POLL)
-    wake->io_polls += uv_backend_timeout(state->loop) != 0 ? IO_POLL : 1;
-  if (wake->io_polls >= IO_POLL && wake->phase == ARMED_FOR_TICK &&
+  while (other != state &&
+         (is_closing(other) || other->wake.driver_due_ms > loop_now(state)))
+    other = other->next_on_loop;
+  return other != state;
+}
+
+void uvwheel__plan_check_in(uvwheel_state_t *state) {
+  if (!state->wake.has_polled)
+    state->wake.has_polled = !is_other_driver_due(state);
+  if (state->wake.has_polled && state->wake.phase == ARMED_FOR_TICK &&
       way_to_tick(state) / 2 > state->patience)
     start_driver(state, true);
 }
