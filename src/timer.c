@@ -71,8 +71,8 @@ static inline int insert(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return insert_slow(state, timer);
 }
 
-/* The unusual cases: the due time is earlier than before, or a timer of a FIFO
- * wheel goes to the end of the queue. */
+/* The unusual cases: the due time is earlier than before or saturates, or a
+ * timer of a FIFO wheel goes to the end of the queue. */
 static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
                          uint64_t delay) {
   if (uvwheel__core_move(&state->core, &timer->entry,
@@ -84,9 +84,9 @@ static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
 /* An active timer is due at another time, which is usually not earlier. */
 static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
                            uint64_t delay) {
-  uint64_t due_ms = add_ms(loop_now(state), delay);
+  uint64_t due_ms = loop_now(state) + delay;
 
-  if (UNLIKELY(due_ms < timer->entry.due_ms))
+  if (UNLIKELY(due_ms < delay || due_ms < timer->entry.due_ms))
     return move(state, timer, delay);
   timer->entry.due_ms = due_ms;
   return 0;
@@ -166,13 +166,13 @@ int uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
       !is_closing(state) && state->core.active < state->most_active &&
       LIKELY(state->core.active != state->wake.unref_timers ||
              state->core.active == 0)) {
-    timer->wheel_and_flags = (uintptr_t)state | TIMER_NOT_PUT_BACK;
+    timer->wheel_and_flags &= ~TIMER_IDLE;
     timer->cb = cb;
     set_times(timer, timeout, 0);
     return insert(state, timer, add_ms(loop_now(state), timeout));
   }
   if (repeat == 0 && can_postpone(timer, &state)) {
-    timer->wheel_and_flags = (uintptr_t)state | TIMER_NOT_PUT_BACK;
+    timer->wheel_and_flags |= TIMER_NOT_PUT_BACK;
     timer->cb = cb;
     set_times(timer, timeout, 0);
     return postpone(state, timer, timeout);
@@ -204,7 +204,7 @@ int uvwheel_timer_stop(uvwheel_timer_t *timer) {
   if (timer == NULL || !guess_state(timer, 0, TIMER_NOT_PUT_BACK, &state) ||
       UNLIKELY(state->core.active - 1 == state->wake.unref_timers))
     return stop_slow(timer);
-  timer->wheel_and_flags = (uintptr_t)state | TIMER_IDLE | TIMER_NOT_PUT_BACK;
+  timer->wheel_and_flags |= TIMER_IDLE | TIMER_NOT_PUT_BACK;
   (void)uvwheel__core_remove(&state->core, &timer->entry);
   MUST_HOLD(state->core.active > state->wake.unref_timers);
   return 0;
@@ -232,7 +232,7 @@ int uvwheel_timer_again(uvwheel_timer_t *timer) {
 
   if (timer == NULL || !repeats(timer) || !can_postpone(timer, &state))
     return again_slow(timer);
-  timer->wheel_and_flags = (uintptr_t)state;
+  timer->wheel_and_flags &= ~TIMER_NOT_PUT_BACK;
   return postpone(state, timer, timer->interval);
 }
 
