@@ -159,8 +159,7 @@ typedef struct uvwheel_options_s {
    * (tick_ms * slots) of 51.2 s, but at least 512 and at most 16,384 slots.
    * Choose enough slots that a round is longer than most timeouts. A timer that
    * waits for several rounds may be examined in vain once per round. A slot
-   * takes 256 bytes. The first start in each 4 KiB of slots takes a page fault
-   * (about 2 us). */
+   * takes 256 bytes. The first start in 4 KiB of slots takes a page fault. */
   uint32_t slots;
   /* How many timers one turn fires or examines before the loop polls again and
    * the rest waits. 0 means 10000, UINT32_MAX means no limit. */
@@ -302,12 +301,12 @@ UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
 UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
 /* Calls cb for each active timer, in no particular order. In cb any timer may
- * be started, stopped, refreshed and freed, and the wheel closed. Each
- * timer that is active from begin to end is visited exactly once. One that cb
- * starts, restarts or makes due earlier before its visit may be left out. A
- * walk in a walk does nothing. A walk ends a uvwheel_fire_soonest that is under
- * way. Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each
- * of a million timers. A slot is in use if timers were put there since the hand
+ * be started, stopped, refreshed and freed, and the wheel closed. Each timer
+ * that is active from begin to end is visited exactly once. One that cb starts,
+ * restarts or makes due earlier before its visit may be left out. A walk inside
+ * a walk does nothing. A walk ends a uvwheel_fire_soonest that is under way.
+ * Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each of a
+ * million timers. A slot is in use if timers were put there since the hand
  * passed it last, even if they have been stopped. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
@@ -316,9 +315,8 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * soonest (in any order within a tick). A refreshed timer counts with its new
  * due time. On a wheel of idle timeouts these are the idlest: so a server that
  * has no descriptor, no memory or no place left makes room. (In a read callback
- * it first stops the timer of the connection in hand; a refresh is not enough.
- * Afterwards it starts and refreshes it.) Timers that must not come early
- * belong on another wheel.
+ * it stops the timer of the connection in hand, and starts and refreshes it
+ * afterwards.) Timers that must not come early belong on another wheel.
  *
  * Returns the number of callbacks called, one per timer. Fewer than `count`
  * fire if fewer are active, or if a callback closes or walks the wheel or
@@ -415,9 +413,8 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * without a repeat is not active: to get more time, start it again. The loop
  * must not be closed.
  * Cost: one store; the hand moves the timer when it comes to it. (A tick of up
- * to 256 timers that were all refreshed costs no system call.) If the timer
- * becomes due earlier (its repeat is shorter than its timeout was), a stop and
- * a start.
+ * to 256 timers that were all refreshed costs no system call.) A stop and a
+ * start if the timer becomes due earlier (a repeat shorter than the timeout).
  */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
@@ -438,8 +435,7 @@ UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. It takes effect when the timer next fires,
  * is refreshed, or started by `again`. The present due time does not change,
- * but a stall (P6) counts a refreshed timer as one that waits for the new
- * repeat. */
+ * but a stall (P6) counts the timer as one that waits for the new repeat. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 

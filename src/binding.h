@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding: a core on a libuv loop. Its files are layers. Each calls only
- * those before it: wake.c, timer.c, turn.c, listen.c, mailbox.c, uvwheel.c,
- * stats.c. (Each calls misuse.c, too.) */
+/* The binding: a core on a libuv loop. Its files are layers: each calls only
+ * those before it. meson.build lists them in that order. */
 
 #ifndef UVWHEEL_BINDING_H
 #define UVWHEEL_BINDING_H
@@ -176,13 +175,11 @@ void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
 /* A timer was started or moved: arms the driver for the wheel's next tick,
  * unless it is due by then or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
-/* The wheel has run. In a spell polls do not wait from now on. Otherwise
- * nothing is due: lets polls wait, and arms the driver. */
+/* The wheel has run. In a spell, polls do not wait. Otherwise nothing is due:
+ * polls wait, and the driver is armed. */
 void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
 /* A poll has returned before the driver is due: may arm it for a check-in. */
 void uvwheel__plan_check_in(uvwheel_state_t *state);
-/* Lets the loop's other timers that are due run before the driver. */
-void uvwheel__let_others_first(uvwheel_state_t *state);
 /* Nothing wakes the loop for the wheel any more, and polls wait again. */
 void uvwheel__disarm(uvwheel_state_t *state);
 /* Others have closed some of the wheel's handles. Closes the driver, and with

@@ -152,8 +152,8 @@ static NOINLINE void prepare_turn(uvwheel_state_t *state) {
     return;
   }
   state->listen.heard_ms = ask_if_quiet(state, 0);
-  if (late_by != 0)
-    uvwheel__let_others_first(state);
+  if (late_by != 0) /* moves behind the loop's other timers that are due */
+    (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
 }
 
 /* If nothing was heard, a timer that is due waits for a spell. */

@@ -25,14 +25,16 @@
 
 /* If no poll has returned since the last stall, both are one, unless a timer
  * was put back between them: it gets the rest later. */
-static NOINLINE void note_stall(uvwheel_state_t *state, uint64_t now_ms,
-                                uint64_t late_by) {
+void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
+                            uint64_t late_by) {
   uvwheel_stats_t *stats = &state->core.stats;
   wake_t *wake = &state->wake;
-  bool goes_on = wake->chain != 0 && !wake->polled_since &&
-                 stats->put_back == wake->put_back_before;
 
-  if (!goes_on) {
+  wake->ran_ms = now_ms;
+  if (LIKELY(late_by <= state->patience) || state->core.active == 0)
+    return;
+  if (wake->chain == 0 || wake->polled_since ||
+      wake->put_back_before != stats->put_back) {
     if (wake->chain == MAX_CHAIN ||
         excess(now_ms, late_by) >= wake->gives_until_ms)
       wake->chain = 0;
@@ -46,16 +48,8 @@ static NOINLINE void note_stall(uvwheel_state_t *state, uint64_t now_ms,
   wake->polled_since = false;
   wake->put_back_before = stats->put_back;
   stats->stall_sum_ms += late_by;
-  stats->stall_max_ms =
-      max_of(stats->stall_max_ms, wake->stalled_for[wake->chain] -
-                                      wake->stalled_for[wake->chain - 1]);
-}
-
-void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
-                            uint64_t late_by) {
-  state->wake.ran_ms = now_ms;
-  if (UNLIKELY(late_by > state->patience) && state->core.active != 0)
-    note_stall(state, now_ms, late_by);
+  late_by = wake->stalled_for[wake->chain] - wake->stalled_for[wake->chain - 1];
+  stats->stall_max_ms = max_of(stats->stall_max_ms, late_by);
 }
 
 /* ---- The driver ---------------------------------------------------------- */
@@ -66,10 +60,16 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
+/* While the last stall still gives time, the next one would follow it: so that
+ * it counts for nearly all of its length, check-ins are closer to each other.
+ */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
-  uint64_t way = way_to_tick(state);
-  bool checks_in = may_check_in && way / 2 > state->patience;
-  uint64_t delay = checks_in ? way / 2 : way;
+  uint64_t way = way_to_tick(state), half = way / 2;
+  bool checks_in = may_check_in && half > state->patience;
+  bool may_follow = loop_now(state) < state->wake.gives_until_ms;
+  uint64_t delay = !checks_in    ? way
+                   : !may_follow ? half
+                                 : min_of(half, 2 * state->patience);
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   state->wake.phase = checks_in ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
@@ -130,11 +130,6 @@ void uvwheel__plan_check_in(uvwheel_state_t *state) {
   if (state->wake.has_polled && state->wake.phase == ARMED_FOR_TICK &&
       way_to_tick(state) / 2 > state->patience)
     start_driver(state, true);
-}
-
-void uvwheel__let_others_first(uvwheel_state_t *state) {
-  MUST_HOLD(state->wake.driver_due_ms <= loop_now(state));
-  (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb, 0, 0);
 }
 
 void uvwheel__disarm(uvwheel_state_t *state) {
