@@ -13,8 +13,7 @@
  * pages (of 4 KiB, without huge pages) have been written to before. The order
  * of the timers is read from an array, front to back, which the processor's
  * prefetcher hides. The list, the 50-line wheel and the stamps are compiled
- * into the program; uvwheel and libuv are shared libraries. "Floor by call"
- * reads and writes one word of a connection in a function of a shared library.
+ * into the program; uvwheel and libuv are shared libraries.
  *
  * The loops run in virtual time (clock.h): nothing ever sleeps. Time passes
  * while timers are started or refreshed (10 s for N operations), as it does in
@@ -71,23 +70,10 @@
 
 #define MOST_SIZES 16
 
-struct known_rival {
-  const char *name;
-  const struct rival *rival; /* NULL: was not found when this was built */
-  const char *package;
-};
-
-static const struct known_rival rivals[] = {
-    {"floor by call", &rival_floor, NULL},
-    {"uvwheel", &rival_uvwheel, NULL},
-    {"uvwheel FIFO", &rival_uvwheel_fifo, NULL},
-    {"uvwheel 1 ms x 16384", &rival_uvwheel_fine, NULL},
-    {"LRU list", &rival_list, NULL},
-    {"50-line wheel", &rival_lazy, NULL},
-    {"stamp + sweep", &rival_sweep_array, NULL},
-    {"stamp + sweep of a list", &rival_sweep_list, NULL},
-    {"libuv uv_timer_t", &rival_libuv, NULL},
-    {"libev ev_timer", &rival_libev, "libev-dev"},
+static const struct rival *const rivals[] = {
+    &rival_uvwheel,    &rival_uvwheel_fifo, &rival_uvwheel_fine,
+    &rival_list,       &rival_small,        &rival_sweep_array,
+    &rival_sweep_list, &rival_lazy,         &rival_libuv,
 };
 
 #define RIVAL_COUNT (sizeof(rivals) / sizeof(rivals[0]))
@@ -148,10 +134,8 @@ int bench_wanted(enum row row) {
 /* ---- Running ----------------------------------------------------------- */
 
 static int takes_part(const struct known_workload *workload,
-                      const struct known_rival *known) {
-  const struct rival *rival = known->rival;
-
-  return rival != NULL && listed(options.rivals, known->name) &&
+                      const struct rival *rival) {
+  return listed(options.rivals, rival->name) &&
          (rival->traits & workload->traits) == workload->traits;
 }
 
@@ -219,8 +203,8 @@ static void run_workload(const struct known_workload *workload,
   begun++;
   for (unsigned long i = 1; i <= options.repetitions; i++)
     for (size_t j = 0; j < RIVAL_COUNT; j++)
-      if (takes_part(workload, &rivals[j]))
-        run_once(workload, rivals[j].rival, orders, i);
+      if (takes_part(workload, rivals[j]))
+        run_once(workload, rivals[j], orders, i);
 }
 
 static void run_size(size_t n) {
@@ -330,10 +314,6 @@ int main(int argc, char **argv) {
   read_options(argc, argv);
   bind_to_core();
   arena_make(most_timers());
-  for (size_t i = 0; i < RIVAL_COUNT; i++)
-    if (rivals[i].rival == NULL)
-      fprintf(stderr, "skipped: %s, which needs the package %s\n",
-              rivals[i].name, rivals[i].package);
   puts("rival,workload,n,repetition,value,unit");
   for (size_t i = 0; i < options.size_count; i++)
     run_size(options.sizes[i]);

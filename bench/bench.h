@@ -76,6 +76,8 @@ struct operations {
   void (*walk)(void); /* counts the active timers in bench_fired */
   /* The next repeat begins now; NULL: cannot. */
   operation_fn again;
+  /* A timer does not keep the loop alive any more; NULL: cannot. */
+  operation_fn unref;
   /* Fires the timer that is due first; NULL: cannot. */
   void (*fire_soonest)(void);
 };
@@ -124,25 +126,19 @@ bench_each(const uint32_t *order, size_t count,
   .init = init, .start = start, .refresh = refresh, .stop = stop, \
   .stop_start = stop_start
 
-/* Touches one line of memory, in a shared library of its own. */
-void floor_touch(void *timer);
-
 /* Ends the program with one line on stderr. */
 __attribute__((noreturn, format(printf, 1, 2))) void
 bench_die(const char *format, ...);
 
-extern const struct rival rival_floor;
 extern const struct rival rival_uvwheel;
 extern const struct rival rival_uvwheel_fifo;
 extern const struct rival rival_uvwheel_fine;
 extern const struct rival rival_uvwheel_largest;
 extern const struct rival rival_list;
+extern const struct rival rival_small;
 extern const struct rival rival_lazy;
 extern const struct rival rival_sweep_array;
 extern const struct rival rival_sweep_list;
 extern const struct rival rival_libuv;
-
-/* NULL where the library was not there when this was built. */
-extern const struct rival rival_libev __attribute__((weak));
 
 #endif /* BENCH_H */

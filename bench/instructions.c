@@ -17,9 +17,9 @@
 #define FAR_MS 3600000u
 #define WEEK_MS (7 * 24 * 3600000u)
 
-static const struct rival *rivals[] = {&rival_floor, &rival_uvwheel,
-                                       &rival_uvwheel_fine,
-                                       &rival_uvwheel_largest, &rival_libuv};
+static const struct rival *rivals[] = {&rival_uvwheel, &rival_uvwheel_fine,
+                                       &rival_uvwheel_largest, &rival_lazy,
+                                       &rival_libuv};
 
 static const struct operations *can;
 static struct orders orders;
@@ -74,6 +74,11 @@ static void measure(operation_fn operate, const uint32_t *order, size_t count) {
   printf("%zu\n", count);
 }
 
+static void can_or_die(operation_fn operation) {
+  if (operation == NULL)
+    bench_die("the rival cannot");
+}
+
 /* ---- Before it ----------------------------------------------------------- */
 
 static void start_none(void) {
@@ -95,8 +100,36 @@ static void start_all(void) {
   start_over_10_s(0);
 }
 
+/* What a server's timers are most of the time: refreshed before. */
+static void start_and_refresh(void) {
+  start_all();
+  can->refresh(orders.shuffled[0], orders.n);
+}
+
 static void start_repeating(void) {
+  can_or_die(can->again);
   start_over_10_s(BENCH_TIMEOUT_MS);
+  can->again(orders.shuffled[0], orders.n);
+}
+
+static void want_repeats(void) {
+  can_or_die(can->again);
+  can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
+}
+
+/* A timer of its own, behind those of the orders. */
+static void start_unrefd(void) {
+  uint32_t last = (uint32_t)orders.n;
+
+  can_or_die(can->unref);
+  can->init(&last, 1);
+  can->unref(&last, 1);
+  can->start(&last, 1);
+}
+
+static void start_all_beside(void) {
+  start_unrefd();
+  start_all();
 }
 
 static void start_within(uint64_t least_ms, size_t span_ms) {
@@ -136,10 +169,15 @@ static void operate(const char *name) {
     size_t count;
   } operations[] = {
       {"start", start_none, can->start, orders.shuffled[0], orders.n},
-      {"refresh", start_all, can->refresh, orders.random, orders.n},
+      {"start-repeat", want_repeats, can->start, orders.shuffled[0], orders.n},
+      {"start-beside", start_unrefd, can->start, orders.shuffled[0], orders.n},
+      {"first-refresh", start_all, can->refresh, orders.shuffled[0], orders.n},
+      {"refresh", start_and_refresh, can->refresh, orders.random, orders.n},
       {"restart", start_all, can->start, orders.random, orders.n},
       {"again", start_repeating, can->again, orders.random, orders.n},
       {"stop", start_all, can->stop, orders.shuffled[0], orders.n},
+      {"stop-beside", start_all_beside, can->stop, orders.shuffled[0],
+       orders.n},
       {"stop-start", start_all, can->stop_start, orders.random, orders.n},
       {"expire", start_all, expire, NULL, orders.n},
       {"iteration", start_all, iterate, NULL, ITERATIONS},
@@ -152,8 +190,7 @@ static void operate(const char *name) {
   can->set_times(BENCH_TIMEOUT_MS, 0);
   for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
     if (strcmp(operations[i].name, name) == 0) {
-      if (operations[i].operate == NULL)
-        bench_die("%s: the rival cannot", name);
+      can_or_die(operations[i].operate);
       operations[i].before();
       measure(operations[i].operate, operations[i].order, operations[i].count);
       return;
@@ -173,7 +210,7 @@ int main(int argc, char **argv) {
   if (rival == NULL)
     bench_die("%s: no such rival", argv[1]);
   n = strtoul(argv[3], NULL, 10);
-  arena_make(n);
+  arena_make(n + 1);
   orders_make(&orders, n);
   rival->open();
   can = rival->can;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The loop of all rivals but libev. */
+/* The loop of all rivals. */
 
 #ifndef BENCH_LIBUV_LOOP_H
 #define BENCH_LIBUV_LOOP_H
@@ -17,6 +17,9 @@ void libuv_loop_open(void);
 void libuv_close_handles(uv_loop_t *loop);
 void libuv_close_loop(uv_loop_t *loop); /* and its handles */
 void libuv_loop_close(void);
+/* What a rival that is all libuv can do about its active timers. */
+void libuv_walk(void);
+void libuv_release(void);
 void libuv_loop_advance(void);
 void libuv_loop_iterate(void);
 void libuv_loop_run(uint64_t ms);

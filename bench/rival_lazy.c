@@ -1,45 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 
-/* "Fifty lines of a lazy wheel", compiled into the program: a slot per tick, a
- * list per slot. Traffic stores the new due time; the timer moves when the hand
- * comes to its old slot. All refreshes have the same timeout. There are no
- * checks: a refresh of a timer that is not active is lost. */
+/* A lazy uv_timer_t per connection: a packet only stores when the connection is
+ * due, and the callback starts the timer again for what is left. The program
+ * compiles that into itself; the timer is libuv's. */
 
 #include "bench.h"
 #include "libuv_loop.h"
 
-#define TICK_MS 100u
-#define SLOTS 1024u /* a round is longer than the timeout */
-
 struct timer {
-  struct timer *prev, *next;
+  uv_timer_t uv;
   uint64_t due_ms;
 };
 
-static struct timer slots[SLOTS];
-static uint64_t hand; /* the last tick that was looked at */
-static uv_timer_t ticker;
+static void on_timeout(uv_timer_t *handle) {
+  struct timer *timer = (struct timer *)handle;
+  uint64_t now_ms = uv_now(&bench_loop);
 
-static void append(struct timer *list, struct timer *timer) {
-  timer->prev = list->prev;
-  timer->next = list;
-  list->prev->next = timer;
-  list->prev = timer;
+  if (timer->due_ms > now_ms) {
+    uv_timer_start(handle, on_timeout, timer->due_ms - now_ms, 0);
+    return;
+  }
+  bench_fired++;
+  if (bench_rearm_ms != NULL) {
+    timer->due_ms = now_ms + bench_next_rearm_ms();
+    uv_timer_start(handle, on_timeout, timer->due_ms - now_ms, 0);
+  }
 }
 
-static void init_one(void *memory) {
+static void init_one(void *timer) {
+  uv_timer_init(&bench_loop, timer);
+}
+
+static void start_one(void *memory) {
   struct timer *timer = memory;
 
-  timer->prev = timer->next = timer;
-}
-
-static void put(struct timer *timer, uint64_t due_ms) {
-  timer->due_ms = due_ms;
-  append(&slots[(due_ms / TICK_MS + 1) % SLOTS], timer);
-}
-
-static void start_one(void *timer) {
-  put(timer, uv_now(&bench_loop) + libuv_timeout_ms);
+  timer->due_ms = uv_now(&bench_loop) + libuv_timeout_ms;
+  uv_timer_start(&timer->uv, on_timeout, libuv_timeout_ms, 0);
 }
 
 static void refresh_one(void *memory) {
@@ -48,65 +44,16 @@ static void refresh_one(void *memory) {
   timer->due_ms = uv_now(&bench_loop) + BENCH_TIMEOUT_MS;
 }
 
-static void stop_one(void *memory) {
-  struct timer *timer = memory;
-
-  timer->prev->next = timer->next;
-  timer->next->prev = timer->prev;
-  init_one(timer);
+static void stop_one(void *timer) {
+  uv_timer_stop(timer);
 }
 
 BENCH_OPERATIONS
 
-/* The slot's timers go to a list of their own first: a callback may stop any of
- * them, and one that waits for a later round goes back into the slot. */
-static void look_at(struct timer *slot, uint64_t now_ms) {
-  struct timer list = *slot;
-
-  if (slot->next == slot)
-    return;
-  list.prev->next = list.next->prev = &list;
-  init_one(slot);
-  while (list.next != &list) {
-    struct timer *timer = list.next;
-
-    stop_one(timer);
-    if (timer->due_ms >= now_ms) {
-      put(timer, timer->due_ms);
-      continue;
-    }
-    bench_fired++;
-    if (bench_rearm_ms != NULL)
-      put(timer, now_ms + bench_next_rearm_ms());
-  }
-}
-
-static void on_tick(uv_timer_t *handle) {
-  uint64_t now_ms = uv_now(handle->loop);
-
-  while (hand < now_ms / TICK_MS)
-    look_at(&slots[++hand % SLOTS], now_ms);
-}
-
-static void open_wheel(void) {
-  libuv_loop_open();
-  for (size_t i = 0; i < SLOTS; i++)
-    init_one(&slots[i]);
-  hand = uv_now(&bench_loop) / TICK_MS;
-  uv_timer_init(&bench_loop, &ticker);
-  uv_timer_start(&ticker, on_tick, TICK_MS, TICK_MS);
-}
-
-static void walk(void) {
-  for (size_t i = 0; i < SLOTS; i++)
-    for (struct timer *timer = slots[i].next; timer != &slots[i];
-         timer = timer->next)
-      bench_fired++;
-}
-
 static const struct operations operations = {
-    LIBUV_CAN, .timer_bytes = sizeof(struct timer), .walk = walk};
+    LIBUV_CAN, .timer_bytes = sizeof(struct timer), .walk = libuv_walk,
+    .release = libuv_release};
 
 const struct rival rival_lazy = {
-    "50-line wheel", TRAIT_LOOP | TRAIT_TIMEOUTS | TRAIT_SERVER | TRAIT_WALK,
-    open_wheel, &operations};
+    "lazy uv_timer_t", TRAIT_LOOP | TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_SERVER,
+    libuv_loop_open, &operations};

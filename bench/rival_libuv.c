@@ -29,28 +29,20 @@ static void stop_one(void *timer) {
   uv_timer_stop(timer);
 }
 
+static void unref_one(void *timer) {
+  uv_unref(timer);
+}
+
 BENCH_OPERATIONS
 BENCH_OPERATION(again)
-
-static void count_active(uv_handle_t *handle, void *unused) {
-  (void)unused;
-  bench_fired += (uint64_t)uv_is_active(handle);
-}
-
-static void walk(void) {
-  uv_walk(&bench_loop, count_active, NULL);
-}
-
-static void release(void) {
-  libuv_close_handles(&bench_loop);
-}
+BENCH_OPERATION(unref)
 
 static const struct operations operations = {
-    LIBUV_CAN,      .timer_bytes = sizeof(uv_timer_t),
-    .walk = walk,   .release = release,
-    .again = again,
+    LIBUV_CAN,          .timer_bytes = sizeof(uv_timer_t),
+    .again = again,     .unref = unref,
+    .walk = libuv_walk, .release = libuv_release,
 };
 
 const struct rival rival_libuv = {
-    "libuv uv_timer_t", TRAIT_LOOP | TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_SERVER,
+    "uv_timer_t", TRAIT_LOOP | TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_SERVER,
     libuv_loop_open, &operations};

@@ -33,8 +33,13 @@ static void stop_one(void *timer) {
   uvwheel_timer_stop(timer);
 }
 
+static void unref_one(void *timer) {
+  uvwheel_timer_unref(timer);
+}
+
 BENCH_OPERATIONS
 BENCH_OPERATION(again)
+BENCH_OPERATION(unref)
 
 static void open_with(const uvwheel_options_t *options) {
   libuv_loop_open();
@@ -77,9 +82,13 @@ static void close_wheel(void) {
 }
 
 static const struct operations operations = {
-    LIBUV_CAN,      .timer_bytes = sizeof(uvwheel_timer_t),
-    .walk = walk,   .release = close_wheel,
-    .again = again, .fire_soonest = fire_soonest,
+    LIBUV_CAN,
+    .timer_bytes = sizeof(uvwheel_timer_t),
+    .walk = walk,
+    .release = close_wheel,
+    .again = again,
+    .unref = unref,
+    .fire_soonest = fire_soonest,
 };
 
 #define TRAITS (TRAIT_LOOP | TRAIT_TIMEOUTS | TRAIT_WALK)
