@@ -4,7 +4,7 @@
  *
  * This measures the CPU time of this process, which is bound to one core. The
  * same code (workloads.c) runs every rival through one table of operations
- * (bench.h). For each number of timers and each repetition all rivals run once,
+ * (bench.h). In each repetition all rivals run a workload one after the other,
  * so that whatever else the machine does hits all of them alike; the report
  * takes medians and shows the spread. All random orders come from fixed seeds.
  *
@@ -53,7 +53,8 @@
  *   timer per message       what a timer adds to each message of an echo server
  *                           (messages.c)
  *
- * Output: one line per result, CSV, on stdout; progress on stderr. */
+ * Output: a line per result on stdout: rival, workload, timers, repetition,
+ * value, unit, separated by commas. Progress is on stderr. */
 
 #include "bench.h"
 
@@ -71,9 +72,9 @@
 #define MOST_SIZES 16
 
 static const struct rival *const rivals[] = {
-    &rival_uvwheel,    &rival_uvwheel_fifo, &rival_uvwheel_fine,
-    &rival_list,       &rival_small,        &rival_sweep_array,
-    &rival_sweep_list, &rival_lazy,         &rival_libuv,
+    &rival_uvwheel,      &rival_uvwheel_across, &rival_uvwheel_fifo,
+    &rival_uvwheel_fine, &rival_list,           &rival_small,
+    &rival_sweep,        &rival_lazy,           &rival_libuv,
 };
 
 #define RIVAL_COUNT (sizeof(rivals) / sizeof(rivals[0]))
@@ -92,14 +93,11 @@ struct known_workload {
 static const struct known_workload workloads[] = {
     {workload_operations, 0, ROW_START, ROW_EMPTY_BYTES, BENCH_MOST_TIMERS},
     {workload_steady, 0, ROW_STEADY, ROW_STEADY, BENCH_MOST_TIMERS},
-    {workload_churn, TRAIT_TIMEOUTS | TRAIT_LOOP, ROW_CHURN, ROW_CHURN,
-     MILLION},
-    {workload_walk, TRAIT_WALK, ROW_WALK_ORDERED, ROW_CLOSE_SHUFFLED,
-     BENCH_MOST_TIMERS},
-    {workload_burst, TRAIT_LOOP, ROW_BURST, ROW_BURST, MILLION},
-    {workload_rest, TRAIT_LOOP, ROW_REST, ROW_REST, MILLION},
-    {workload_iterations, TRAIT_LOOP, ROW_NOTHING_DUE, ROW_ONE_DUE_FAR,
-     MILLION},
+    {workload_churn, TRAIT_TIMEOUTS, ROW_CHURN, ROW_CHURN, MILLION},
+    {workload_all, TRAIT_WALK, ROW_WALK, ROW_SOONEST, BENCH_MOST_TIMERS},
+    {workload_burst, 0, ROW_BURST, ROW_BURST, MILLION},
+    {workload_rest, 0, ROW_REST, ROW_REST, MILLION},
+    {workload_iterations, 0, ROW_NOTHING_DUE, ROW_ONE_DUE_FAR, MILLION},
     {workload_messages, TRAIT_SERVER, ROW_MESSAGE, ROW_ADDED, 10000},
 };
 
@@ -111,9 +109,15 @@ static struct {
   unsigned long repetitions;
   const char *only;
   const char *rivals;
-  int is_quick; /* leaves out messages.c */
+  unsigned traits; /* all rivals need these  */
+  uint64_t ns;     /* of real time; 0: as long as it takes */
 } options = {
     .sizes = {1000, 10000, 100000, MILLION}, .size_count = 4, .repetitions = 5};
+
+/* --quick: another repetition begins only if it will end within this time. */
+#define QUICK_NS 30000000000u
+#define QUICK_ROWS \
+  "refresh,steady,start,stop shuffled,expire,longest,memory per"
 
 /* Does the name begin with one of the words of the list? NULL lists all. */
 static int listed(const char *list, const char *name) {
@@ -135,13 +139,14 @@ int bench_wanted(enum row row) {
 
 static int takes_part(const struct known_workload *workload,
                       const struct rival *rival) {
+  unsigned needed = workload->traits | options.traits;
+
   return listed(options.rivals, rival->name) &&
-         (rival->traits & workload->traits) == workload->traits;
+         (rival->traits & needed) == needed;
 }
 
 static int workload_wanted(const struct known_workload *workload, size_t n) {
-  if (n > workload->most ||
-      (options.is_quick && workload->run == workload_messages))
+  if (n > workload->most)
     return 0;
   for (enum row row = workload->first; row <= workload->last; row++)
     if (bench_wanted(row))
@@ -160,18 +165,7 @@ static void print_result(const struct rival *rival, size_t n,
   fflush(stdout);
 }
 
-static size_t begun; /* workloads, each with each number of timers */
-
-static size_t count_wanted(void) {
-  size_t count = 0;
-
-  for (size_t i = 0; i < options.size_count; i++)
-    for (size_t j = 0; j < WORKLOAD_COUNT; j++)
-      count += (size_t)workload_wanted(&workloads[j], options.sizes[i]);
-  return count;
-}
-
-/* On a terminal one line that is written over, else one line per workload. */
+/* On a terminal one line that is written over, else one line per size. */
 static void show_progress(const struct known_workload *workload,
                           const struct rival *rival, size_t n,
                           unsigned long repetition) {
@@ -179,13 +173,12 @@ static void show_progress(const struct known_workload *workload,
   const char *name = bench_rows[workload->first].name;
 
   if (isatty(STDERR_FILENO))
-    fprintf(stderr, "\r\033[K%zu of %zu: %zu timers, %s %lu/%lu  %s", begun,
-            count_wanted(), n, name, repetition, options.repetitions,
-            rival->name);
-  else if (begun != shown)
-    fprintf(stderr, "%zu of %zu: %zu timers, %s ...\n", begun, count_wanted(),
-            n, name);
-  shown = begun;
+    fprintf(stderr, "\r\033[K%lu of %lu: %zu timers, %s, %s", repetition,
+            options.repetitions, n, name, rival->name);
+  else if (n != shown)
+    fprintf(stderr, "%lu of %lu: %zu timers ...\n", repetition,
+            options.repetitions, n);
+  shown = n;
 }
 
 static void run_once(const struct known_workload *workload,
@@ -198,23 +191,28 @@ static void run_once(const struct known_workload *workload,
   print_result(rival, orders->n, repetition, &result);
 }
 
-static void run_workload(const struct known_workload *workload,
-                         const struct orders *orders) {
-  begun++;
-  for (unsigned long i = 1; i <= options.repetitions; i++)
-    for (size_t j = 0; j < RIVAL_COUNT; j++)
-      if (takes_part(workload, rivals[j]))
-        run_once(workload, rivals[j], orders, i);
-}
-
-static void run_size(size_t n) {
+static void run_size(size_t n, unsigned long repetition) {
   struct orders orders;
 
   orders_make(&orders, n);
   for (size_t i = 0; i < WORKLOAD_COUNT; i++)
-    if (workload_wanted(&workloads[i], n))
-      run_workload(&workloads[i], &orders);
+    for (size_t j = 0; j < RIVAL_COUNT; j++)
+      if (workload_wanted(&workloads[i], n) &&
+          takes_part(&workloads[i], rivals[j]))
+        run_once(&workloads[i], rivals[j], &orders, repetition);
   orders_free(&orders);
+}
+
+/* Stopped early, it has measured all workloads, though fewer times. */
+static void run_all(void) {
+  uint64_t begin = clock_real_ns();
+
+  for (unsigned long i = 1; i <= options.repetitions; i++) {
+    for (size_t j = 0; j < options.size_count; j++)
+      run_size(options.sizes[j], i);
+    if (options.ns != 0 && (clock_real_ns() - begin) / i * (i + 1) > options.ns)
+      break;
+  }
 }
 
 /* ---- Setting up -------------------------------------------------------- */
@@ -272,6 +270,13 @@ static void read_sizes(const char *text) {
   }
 }
 
+static void be_quick(void) {
+  read_sizes("10000,100000");
+  options.only = QUICK_ROWS;
+  options.traits = TRAIT_QUICK;
+  options.ns = QUICK_NS;
+}
+
 static void read_options(int argc, char **argv) {
   static const struct option known[] = {
       {"n", required_argument, NULL, 'n'},
@@ -285,10 +290,9 @@ static void read_options(int argc, char **argv) {
   while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
     if (option == 'n')
       read_sizes(optarg);
-    else if (option == 'q') {
-      read_sizes("1000,10000,100000");
-      options.is_quick = 1;
-    } else if (option == 'o')
+    else if (option == 'q')
+      be_quick();
+    else if (option == 'o')
       options.only = optarg;
     else if (option == 'v')
       options.rivals = optarg;
@@ -314,9 +318,7 @@ int main(int argc, char **argv) {
   read_options(argc, argv);
   bind_to_core();
   arena_make(most_timers());
-  puts("rival,workload,n,repetition,value,unit");
-  for (size_t i = 0; i < options.size_count; i++)
-    run_size(options.sizes[i]);
+  run_all();
   if (isatty(STDERR_FILENO))
     fputs("\r\033[K", stderr);
   return 0;

@@ -38,10 +38,10 @@ static inline uint64_t bench_next_rearm_ms(void) {
 
 /* The abilities of a rival beyond operations on timers of one timeout. */
 enum {
-  TRAIT_LOOP = 1,     /* a loop, in which timers fire        */
-  TRAIT_TIMEOUTS = 2, /* each timer may have its own timeout */
-  TRAIT_WALK = 4,     /* it can visit all active timers      */
-  TRAIT_SERVER = 8    /* messages.c compares it              */
+  TRAIT_TIMEOUTS = 1, /* each timer may have its own timeout */
+  TRAIT_WALK = 2,     /* it can visit all active timers      */
+  TRAIT_SERVER = 4,   /* messages.c compares it              */
+  TRAIT_QUICK = 8     /* bench/run --quick compares it       */
 };
 
 /* An operation is for the timers whose indices are in an array, in that order.
@@ -71,7 +71,7 @@ struct operations {
 
   void (*advance)(void);    /* the loop looks at the clock; nothing is due */
   void (*iterate)(void);    /* one iteration that does not wait            */
-  void (*run)(uint64_t ms); /* the loop runs for that long; NULL: no loop  */
+  void (*run)(uint64_t ms); /* the loop runs for that long              */
 
   void (*walk)(void); /* counts the active timers in bench_fired */
   /* The next repeat begins now; NULL: cannot. */
@@ -88,7 +88,11 @@ struct rival {
   unsigned traits;
   void (*open)(void); /* makes a loop */
   const struct operations *can;
+  size_t offset; /* of a timer in its connection */
 };
+
+#define BENCH_LINE 64u   /* a cache line begins there                      */
+#define BENCH_ACROSS 56u /* as behind a uv_tcp_t: it has parts of two lines */
 
 /* The loop around each operation, for all rivals. The operation is inlined in
  * it, so that no call by pointer is measured. */
@@ -131,14 +135,14 @@ __attribute__((noreturn, format(printf, 1, 2))) void
 bench_die(const char *format, ...);
 
 extern const struct rival rival_uvwheel;
+extern const struct rival rival_uvwheel_across;
 extern const struct rival rival_uvwheel_fifo;
 extern const struct rival rival_uvwheel_fine;
 extern const struct rival rival_uvwheel_largest;
 extern const struct rival rival_list;
 extern const struct rival rival_small;
 extern const struct rival rival_lazy;
-extern const struct rival rival_sweep_array;
-extern const struct rival rival_sweep_list;
+extern const struct rival rival_sweep;
 extern const struct rival rival_libuv;
 
 #endif /* BENCH_H */

@@ -20,17 +20,24 @@ void clock_move_ms(uint64_t step_ms) {
   clock_ns += step_ms * NS_PER_MS;
 }
 
-uint64_t clock_cpu_ns(void) {
+static uint64_t ask_kernel(clockid_t id) {
   struct timespec now;
 
-  syscall(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now);
+  syscall(SYS_clock_gettime, id, &now);
   return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+uint64_t clock_cpu_ns(void) {
+  return ask_kernel(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+uint64_t clock_real_ns(void) {
+  return ask_kernel(CLOCK_MONOTONIC);
 }
 
 int clock_gettime(clockid_t id, struct timespec *now) {
   if (id == CLOCK_PROCESS_CPUTIME_ID || id == CLOCK_THREAD_CPUTIME_ID)
     return (int)syscall(SYS_clock_gettime, id, now);
-  clock_ns++; /* libev waits until it is after the due time, not at it */
   now->tv_sec = (time_t)(clock_ns / NS_PER_S);
   now->tv_nsec = (long)(clock_ns % NS_PER_S);
   return 0;

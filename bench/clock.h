@@ -8,7 +8,7 @@
  * libraries read the time and sleep are defined here, in the executable, whose
  * symbols win over those of the C library.
  *
- * CPU time is measured by system calls that bypass all this. */
+ * CPU time and real time are read by system calls that bypass all this. */
 
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H
@@ -19,5 +19,8 @@ void clock_move_ms(uint64_t step_ms);
 
 /* CPU time of this process. */
 uint64_t clock_cpu_ns(void);
+
+/* Real time. */
+uint64_t clock_real_ns(void);
 
 #endif /* BENCH_CLOCK_H */

@@ -212,6 +212,7 @@ int main(int argc, char **argv) {
   n = strtoul(argv[3], NULL, 10);
   arena_make(n + 1);
   orders_make(&orders, n);
+  arena_place(rival->offset);
   rival->open();
   can = rival->can;
   can->init(orders.ordered, n);

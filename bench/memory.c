@@ -11,11 +11,12 @@
 #include <sys/mman.h>
 
 #define CONNECTION_BYTES 256u
-#define TIMER_OFFSET 64u
 
 uint64_t bench_fired;
 const uint32_t *bench_rearm_ms;
 struct arena bench_arena;
+
+static char *connections;
 
 void bench_rearm_always(uint32_t ms) {
   static uint32_t rearms_ms[BENCH_REARMS];
@@ -43,10 +44,14 @@ void arena_make(size_t n) {
 
   if (memory == MAP_FAILED)
     bench_die("no memory for %zu connections of %u bytes", n, CONNECTION_BYTES);
+  bench_arena.stride = CONNECTION_BYTES;
   madvise(memory, bytes, MADV_NOHUGEPAGE);
   memset(memory, 0xa5, bytes);
-  bench_arena.base = memory + TIMER_OFFSET;
-  bench_arena.stride = CONNECTION_BYTES;
+  connections = memory;
+}
+
+void arena_place(size_t offset) {
+  bench_arena.base = connections + offset;
 }
 
 /* xorshift64*, from a fixed seed. */

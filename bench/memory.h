@@ -11,6 +11,9 @@
 /* Makes bench_arena: connections that have all been written to. */
 void arena_make(size_t connections);
 
+/* Says where in its connection each timer is. */
+void arena_place(size_t offset);
+
 /* The orders in which timers are used, all of them made before anything is
  * measured and read from front to back. */
 struct orders {

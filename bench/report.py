@@ -2,11 +2,13 @@
 
 """Makes tables and data for the plots of results.csv, which a benchmark wrote.
 
-usage: report.py DIRECTORY PLOTS [DOCUMENT]
+usage: report.py DIRECTORY PLOTS [DOCUMENT...]
 
 Prints the tables of the results.csv in DIRECTORY, as Markdown. Writes NAME.dat
-for plot.gp into PLOTS, for some workloads. In the DOCUMENT replaces the table
-below each comment <!-- bench/run: TABLE -->."""
+for plot.gp into PLOTS, for some workloads. In each DOCUMENT replaces what
+follows a comment <!-- bench/run: NAME -->, up to the next empty line: a table,
+those of instructions.txt, or the paragraph about the machine of machine.txt.
+Replaces the rows of a table that tell the capacity of a loop, too."""
 
 import csv
 import pathlib
@@ -16,32 +18,34 @@ import sys
 import textwrap
 
 OURS = "uvwheel"
-FLOOR = "floor by call"
 # Those that a program would choose from, with their colours in plots.
 RIVALS = {OURS: "0xe8590c", "LRU list": "0x8a5a44", "50-line wheel": "0xb08a1e",
-          "stamp + sweep": "0x3fb5a8", "libuv uv_timer_t": "0x2b7fd4",
-          "libev ev_timer": "0x2f9e61"}
-PLOTTED = {FLOOR: "0x808890", **RIVALS}
-OTHERS = [OURS, FLOOR, "uvwheel FIFO", "uvwheel 1 ms x 16384",
-          "stamp + sweep of a list"]
+          "stamp + sweep": "0x3fb5a8", "lazy uv_timer_t": "0x8e5bd0",
+          "uv_timer_t": "0x2b7fd4"}
+OTHERS = [OURS, "across two lines", "FIFO", "1 ms x 16384"]
 OPERATIONS = ["start shuffled", "refresh random", "stop shuffled",
               "stop + start", "steady server", "churn from 1 ms to 1 h",
-              "expire", "walk in memory order", "walk shuffled",
-              "close in memory order", "close shuffled"]
+              "expire", "walk", "close"]
 ITERATIONS = ["nothing due", "one due", "one due beside far ones",
               "longest iteration", "a second at rest", "memory per timer"]
 MESSAGE, ADDED = "message without timers", "timer per message"
 CONNECTIONS = {1000: "1,000 connections", 10000: "9,500 connections"}
+# What the README calls the workloads.
+SUMMARY = {ADDED: "a message over TCP, µs", "refresh random": "refresh, ns",
+           "steady server": "steady server, ns", "start shuffled": "start, ns",
+           "stop shuffled": "stop, ns", "expire": "expire, ns",
+           "longest iteration": "longest iteration, ms",
+           "memory per timer": "bytes"}
 PLOTS = ["refresh random", "steady server", "expire"]
 SIZES = [1000, 10000, 100000, 1000000]
 # Of each table: its workloads, its columns, its numbers of timers.
-TABLES = {"summary": (["refresh random", "steady server", "start shuffled",
-                       "stop shuffled", "expire", "longest iteration",
-                       "memory per timer", ADDED], [*RIVALS][:-1], SIZES[1:2]),
+TABLES = {"summary": (SUMMARY, RIVALS, SIZES[1::2]),
           "operations": (OPERATIONS, RIVALS, SIZES),
           "iterations": (ITERATIONS, RIVALS, SIZES[1::2]),
-          "others": (OPERATIONS[:3] + ["steady server", "expire"]
-                     + ITERATIONS[2:5], OTHERS, SIZES[1::2])}
+          "all": (["walk", "close", "fire_soonest"], [OURS],
+                  SIZES + [10000000]),
+          "others": (OPERATIONS[:5] + ["expire"] + ITERATIONS[2:5], OTHERS,
+                     SIZES[1::2])}
 
 
 def read(path):
@@ -61,39 +65,49 @@ def number(value):
     return f"{value:.2g}" if abs(value) >= 0.1 else f"{value:.2f}"
 
 
-def median(values):
-    return number(statistics.median(values)) if values else "-"
+def cell(cells, rival, workload, sizes):
+    """The medians; one if they are the same, as bytes are."""
+    values = [cells.get((rival, workload, n)) for n in sizes]
+    shown = number if workload != ADDED else "{:+.2f}".format
+    texts = [shown(statistics.median(one)) if one else "-" for one in values]
+    if not any(values):
+        return ""
+    return " / ".join(texts[:1] if len({*texts}) == 1 else texts)
 
 
 def table(units, cells, name):
     workloads, rivals, sizes = TABLES[name]
     sizes = [n for n in sizes if any(key[2] == n for key in cells)]
+    rivals = [rival for rival in rivals if any(key[0] == rival for key in cells)]
     heads = [" / ".join(f"{n:,}" for n in sizes), *rivals]
     lines = ["| " + " | ".join(heads) + " |",
              "|---|" + "---:|" * len(rivals)]
     for workload in workloads:
-        lists = [[cells.get((rival, workload, n)) for n in sizes]
-                 for rival in rivals]
-        shown = [i for i in range(len(sizes)) if any(row[i] for row in lists)]
-        texts = [" / ".join(median(row[i]) for i in shown) if any(row) else ""
-                 for row in lists]
+        shown = [n for n in sizes
+                 if any((rival, workload, n) in cells for rival in rivals)]
+        texts = [cell(cells, rival, workload, shown) for rival in rivals]
+        label = (workloads[workload] if isinstance(workloads, dict)
+                 else f"{workload}, {units.get(workload)}")
         if any(texts):
-            lines.append(f"| {workload}, {units[workload]} | "
-                         + " | ".join(texts) + " |")
+            lines.append(f"| {label} | " + " | ".join(texts) + " |")
     return "\n".join(lines) + "\n" if lines[2:] else ""
+
+
+def plain_messages(cells, n):
+    """What all rivals' messages took without timers."""
+    return [value for (_, workload, size), values in cells.items()
+            if (workload, size) == (MESSAGE, n) for value in values]
 
 
 def message_table(cells):
     """What a timer adds to a message, with the least and the most."""
-    plain = [[value for (_, workload, size), values in cells.items()
-              if (workload, size) == (MESSAGE, n) for value in values]
-             for n in CONNECTIONS]
+    plain = [plain_messages(cells, n) for n in CONNECTIONS]
     if not all(plain):
         return ""
     lines = ["| µs per message | " + " | ".join(CONNECTIONS.values()) + " |",
              "|---|---:|---:|", "| none | " + " | ".join(
-                 median(values) for values in plain) + " |"]
-    for rival in [FLOOR, *RIVALS]:
+                 number(statistics.median(values)) for values in plain) + " |"]
+    for rival in RIVALS:
         added = [cells.get((rival, ADDED, n)) for n in CONNECTIONS]
         if all(added):
             lines.append(f"| {rival} | " + " | ".join(
@@ -103,44 +117,62 @@ def message_table(cells):
     return "\n".join(lines) + "\n"
 
 
+def instruction_tables(directory):
+    """Those that bench/callgrind has printed, in whole numbers."""
+    path = directory / "instructions.txt"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = re.sub(r"(?<=\| )\d+(\.\d+)?(?= \|)",
+                  lambda match: f"{float(match[0]):,.0f}", text)
+    texts = [part + "\n" for part in text.replace(" - ", "  ").split("\n\n")]
+    return dict(zip(["instructions", "turns"], texts))
+
+
+def spread(cells):
+    spreads = sorted(
+        (max(values) - min(values)) / 2 / statistics.median(values)
+        for values in cells.values() if len(values) > 1 and min(values) > 0)
+    if not spreads:
+        return ""
+    return (f"Half of the cells vary by up to ±{spreads[len(spreads) // 2]:.0%},"
+            f" nine of ten by up to ±{spreads[len(spreads) * 9 // 10]:.0%}.")
+
+
+def machine(directory, cells):
+    path = directory / "machine.txt"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    times = max(map(len, cells.values()), default=0)
+    text = f"{'; '.join(lines)}; {times} repetitions. {spread(cells)}"
+    return textwrap.fill(" ".join(text.split()), 92) + "\n"
+
+
+def capacity(cells):
+    """Rows of scaling.md: what one core does in a second."""
+    steady, expired = (cells.get((OURS, workload, SIZES[-1]))
+                       for workload in ["steady server", "expire"])
+    rows = {"message echoed over TCP, the kernel's part included":
+                (plain_messages(cells, 10000), 1e6, " µs", ""),
+            "refresh of a timer, in a steady server with a million":
+                (steady, 1e3, " ns", " million"),
+            "timer that expires": (expired, 1e3, " ns", " million")}
+    for label, (values, per, unit, times) in rows.items():
+        if values:
+            median = statistics.median(values)
+            rate = float(f"{per / median:.2g}")
+            yield label, (f"| {label} | {number(median)}{unit} |"
+                          f" {rate:,.0f}{times} per second |")
+
+
 def print_ratios(cells):
+    """Those below 1 are of rivals that are faster."""
     print("\nHow many times as fast as each rival\n")
     for workload in OPERATIONS + ITERATIONS:
-        for n in SIZES[1::2]:
+        for n in SIZES:
             found = {rival: statistics.median(cells[rival, workload, n])
-                     for rival in PLOTTED if (rival, workload, n) in cells}
+                     for rival in RIVALS if (rival, workload, n) in cells}
             if OURS in found and len(found) > 1:
                 print(f"{workload}, {n:,} timers: " + ", ".join(
                     f"{rival} {number(value / found[OURS])}"
                     for rival, value in found.items() if rival != OURS))
-
-
-def print_spread(cells):
-    spreads = sorted(
-        (max(values) - min(values)) / 2 / statistics.median(values)
-        for values in cells.values() if len(values) > 1 and min(values) > 0)
-    if spreads:
-        print("\nHalf of the cells vary by up to "
-              f"±{spreads[len(spreads) // 2]:.0%}, nine of ten by up to "
-              f"±{spreads[len(spreads) * 9 // 10]:.0%}.")
-
-
-def print_faster_rivals(cells):
-    """A line for each workload, with the rivals that are faster."""
-    print("\nWhere a rival is faster\n")
-    for (rival, workload, n), ours in cells.items():
-        if rival != OURS or workload not in OPERATIONS + ITERATIONS[:-1]:
-            continue
-        others = {other: cells.get((other, workload, n)) for other in RIVALS}
-        medians = {other: statistics.median(values)
-                   for other, values in others.items() if values}
-        faster = [f"{other} {number(medians[other])}"
-                  for other in sorted(medians, key=medians.get)
-                  if medians[other] < medians[OURS]]
-        if faster:
-            line = (f"{workload}, {n:,} timers, uvwheel "
-                    f"{number(medians[OURS])}: " + ", ".join(faster))
-            print(textwrap.fill(line, 100, subsequent_indent="  "))
 
 
 def write_plot_data(cells, plots):
@@ -148,7 +180,7 @@ def write_plot_data(cells, plots):
     for name in PLOTS:
         file_name = name.replace(" ", "-")
         blocks = []
-        for rival, colour in PLOTTED.items():
+        for rival, colour in RIVALS.items():
             points = sorted((key[2], statistics.median(values))
                             for key, values in cells.items()
                             if key[:2] == (rival, name))
@@ -160,24 +192,30 @@ def write_plot_data(cells, plots):
             path.write_text("\n\n".join(blocks), encoding="utf-8")
 
 
+def fill(document, tables, rows):
+    text = re.sub(
+        r"(<!-- bench/run: (\w+) -->\n\n?)((?:.+\n)*)",
+        lambda match: match[1] + (tables[match[2]] or match[3]),
+        document.read_text(encoding="utf-8"))
+    for label, row in rows:
+        text = re.sub(rf"^\| {re.escape(label)} \|.*$", row, text, flags=re.M)
+    document.write_text(text, encoding="utf-8")
+
+
 def main():
     directory, plots, *documents = map(pathlib.Path, sys.argv[1:])
     units, cells = read(directory / "results.csv")
-    tables = {"messages": message_table(cells)}
-    for name in TABLES:
-        tables[name] = table(units, cells, name)
+    tables = {name: table(units, cells, name) for name in TABLES}
+    tables.update({"messages": message_table(cells), "instructions": "",
+                   "turns": "", "machine": machine(directory, cells)})
+    tables.update(instruction_tables(directory))
     for name, lines in tables.items():
         if lines:
             print(f"\n{name}\n\n{lines}", end="")
     print_ratios(cells)
-    print_spread(cells)
-    print_faster_rivals(cells)
     write_plot_data(cells, plots)
     for document in documents:
-        document.write_text(re.sub(
-            r"(<!-- bench/run: (\w+) -->\n)((?:\|.*\n)*)",
-            lambda match: match[1] + (tables[match[2]] or match[3]),
-            document.read_text(encoding="utf-8")), encoding="utf-8")
+        fill(document, tables, [*capacity(cells)])
 
 
 main()

@@ -107,6 +107,6 @@ static void walk(void) {
 static const struct operations operations = {
     LIBUV_CAN, .timer_bytes = sizeof(struct timer), .walk = walk};
 
-const struct rival rival_small = {
-    "50-line wheel", TRAIT_LOOP | TRAIT_TIMEOUTS | TRAIT_SERVER | TRAIT_WALK,
-    open_wheel, &operations};
+const struct rival rival_small = {"50-line wheel",
+                                  TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_SERVER,
+                                  open_wheel, &operations, BENCH_LINE};

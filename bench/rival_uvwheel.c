@@ -91,13 +91,16 @@ static const struct operations operations = {
     .fire_soonest = fire_soonest,
 };
 
-#define TRAITS (TRAIT_LOOP | TRAIT_TIMEOUTS | TRAIT_WALK)
+#define TRAITS (TRAIT_TIMEOUTS | TRAIT_WALK)
 
-const struct rival rival_uvwheel = {"uvwheel", TRAITS | TRAIT_SERVER,
-                                    open_default, &operations};
-const struct rival rival_uvwheel_fifo = {"uvwheel FIFO", TRAITS, open_fifo,
-                                         &operations};
-const struct rival rival_uvwheel_fine = {"uvwheel 1 ms x 16384", TRAITS,
-                                         open_fine, &operations};
-const struct rival rival_uvwheel_largest = {"uvwheel 1 ms x 65536", TRAITS,
-                                            open_largest, &operations};
+const struct rival rival_uvwheel = {"uvwheel",
+                                    TRAITS | TRAIT_SERVER | TRAIT_QUICK,
+                                    open_default, &operations, BENCH_LINE};
+const struct rival rival_uvwheel_across = {
+    "across two lines", TRAITS, open_default, &operations, BENCH_ACROSS};
+const struct rival rival_uvwheel_fifo = {"FIFO", TRAITS, open_fifo, &operations,
+                                         BENCH_LINE};
+const struct rival rival_uvwheel_fine = {"1 ms x 16384", TRAITS, open_fine,
+                                         &operations, BENCH_LINE};
+const struct rival rival_uvwheel_largest = {
+    "1 ms x 65536", TRAITS, open_largest, &operations, BENCH_LINE};

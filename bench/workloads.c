@@ -7,15 +7,16 @@
 #include <malloc.h>
 
 #define RAMP_MS 10000u    /* time that passes while all are started once */
-#define REFRESH_MS 10000u /* mean time between two refreshes of a timer     */
-#define CHURN_MS 5000u    /* in which each timer is started anew once       */
+#define REFRESH_MS 10000u /* mean time between two refreshes of a timer  */
+#define CHURN_MS 5000u    /* in which each timer is started anew once    */
+#define TICK_MS 100u
 #define LONGEST_MS 3600000u
 
 /* Few timers are used again and again, on the same loop, until there is
  * something to measure. */
 #define ENOUGH_TIMERS 200000u
 #define ENOUGH_REPETITIONS 500u
-#define ENOUGH_NS 500000000u
+#define ENOUGH_NS 300000000u
 
 const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_REFRESH] = {"refresh random", "ns"},
@@ -27,10 +28,9 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_EMPTY_BYTES] = {"memory when empty", "bytes"},
     [ROW_STEADY] = {"steady server", "ns"},
     [ROW_CHURN] = {"churn from 1 ms to 1 h", "ns"},
-    [ROW_WALK_ORDERED] = {"walk in memory order", "ns"},
-    [ROW_WALK_SHUFFLED] = {"walk shuffled", "ns"},
-    [ROW_CLOSE_ORDERED] = {"close in memory order", "ns"},
-    [ROW_CLOSE_SHUFFLED] = {"close shuffled", "ns"},
+    [ROW_WALK] = {"walk", "ns"},
+    [ROW_CLOSE] = {"close", "ns"},
+    [ROW_SOONEST] = {"fire_soonest", "ns"},
     [ROW_BURST] = {"longest iteration", "ms"},
     [ROW_REST] = {"a second at rest", "us"},
     [ROW_NOTHING_DUE] = {"nothing due", "ns"},
@@ -46,10 +46,15 @@ void add_result(struct result *result, enum row row, double total,
   result->count[row] += count;
 }
 
-void open_rival(const struct rival *rival, const struct orders *orders) {
+static void open_empty(const struct rival *rival) {
   bench_fired = 0;
   bench_rearm_ms = NULL;
+  arena_place(rival->offset);
   rival->open();
+}
+
+void open_rival(const struct rival *rival, const struct orders *orders) {
+  open_empty(rival);
   rival->can->init(orders->ordered, orders->n);
 }
 
@@ -144,7 +149,7 @@ static double allocated(void) {
 /* In a server with traffic, the order in which timers are due has nothing to
  * do with the order in which they were started: the due times are random
  * within 10 s. Where all timers must have the same timeout they remain as they
- * were started. */
+ * were started. Only those seconds are measured, and the tick before them. */
 static void expire_all(const struct rival *rival, const struct orders *orders,
                        struct result *result) {
   size_t n = orders->n;
@@ -159,8 +164,9 @@ static void expire_all(const struct rival *rival, const struct orders *orders,
       rival->can->start(orders->shuffled[1] + i, 1);
     }
   }
+  rival->can->run(BENCH_TIMEOUT_MS - RAMP_MS - TICK_MS);
   begin = clock_cpu_ns();
-  rival->can->run(BENCH_TIMEOUT_MS + 1000);
+  rival->can->run(RAMP_MS + 1000 + 2 * TICK_MS);
   add_result(result, ROW_EXPIRE, (double)(clock_cpu_ns() - begin), (double)n);
   expect_fired(rival, n);
 }
@@ -173,8 +179,10 @@ static void operate_once(const struct rival *rival, const struct orders *orders,
 
   can->set_times(BENCH_TIMEOUT_MS, 0);
   measure_starts(rival, result, ROW_START, can->start, orders->shuffled[1], n);
-  if (bench_wanted(ROW_REFRESH))
+  if (bench_wanted(ROW_REFRESH)) {
+    can->refresh(orders->shuffled[1], n); /* all but one are not the first */
     measure(rival, result, ROW_REFRESH, can->refresh, orders->random, n);
+  }
   measure(rival, result, ROW_STOP, can->stop, orders->shuffled[0], n);
   if (!bench_wanted(ROW_STOP_START) && !bench_wanted(ROW_EXPIRE))
     return;
@@ -183,7 +191,7 @@ static void operate_once(const struct rival *rival, const struct orders *orders,
   if (bench_wanted(ROW_STOP_START))
     measure_starts(rival, result, ROW_STOP_START, can->stop_start,
                    orders->random, n);
-  if (bench_wanted(ROW_EXPIRE) && (rival->traits & TRAIT_LOOP) != 0)
+  if (bench_wanted(ROW_EXPIRE))
     expire_all(rival, orders, result);
   else
     can->stop(orders->ordered, n);
@@ -194,7 +202,7 @@ static void weigh(const struct rival *rival, const struct orders *orders,
   double before = allocated();
   double empty;
 
-  rival->open();
+  open_empty(rival);
   empty = allocated();
   rival->can->init(orders->ordered, orders->n);
   rival->can->set_times(BENCH_TIMEOUT_MS, 0);
@@ -219,39 +227,40 @@ void workload_operations(const struct rival *rival, const struct orders *orders,
   close_rival(rival);
 }
 
-/* What one call does to all timers, which were started in this order. */
+/* What one call does to all timers, which were started in random order. */
 static void measure_call(const struct rival *rival, const struct orders *orders,
-                         const uint32_t *order, void (*call)(void),
-                         struct result *result, enum row row) {
+                         void (*call)(void), struct result *result,
+                         enum row row) {
   const struct operations *can = rival->can;
   size_t n = orders->n;
   uint64_t begin;
 
-  if (call == NULL)
+  if (call == NULL || !bench_wanted(row))
     return;
   open_rival(rival, orders);
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  go_through(can->start, can->advance, order, n, starts_batch(n), RAMP_MS);
+  go_through(can->start, can->advance, orders->shuffled[0], n, starts_batch(n),
+             row == ROW_SOONEST ? 0 : RAMP_MS);
+  if (row == ROW_SOONEST) {
+    clock_move_ms(REFRESH_MS);
+    can->advance();
+    can->refresh(orders->shuffled[1], n);
+  }
   begin = clock_cpu_ns();
   call();
   add_result(result, row, (double)(clock_cpu_ns() - begin), (double)n);
-  expect_fired(rival, call == can->walk ? n : 0);
   close_rival(rival);
 }
 
-void workload_walk(const struct rival *rival, const struct orders *orders,
-                   struct result *result) {
+void workload_all(const struct rival *rival, const struct orders *orders,
+                  struct result *result) {
   const struct operations *can = rival->can;
-  const uint32_t *ordered = orders->ordered, *shuffled = orders->shuffled[0];
   uint64_t begin = clock_cpu_ns();
 
   for (size_t done = 0; goes_on(orders->n, done, begin); done++) {
-    measure_call(rival, orders, ordered, can->walk, result, ROW_WALK_ORDERED);
-    measure_call(rival, orders, shuffled, can->walk, result, ROW_WALK_SHUFFLED);
-    measure_call(rival, orders, ordered, can->release, result,
-                 ROW_CLOSE_ORDERED);
-    measure_call(rival, orders, shuffled, can->release, result,
-                 ROW_CLOSE_SHUFFLED);
+    measure_call(rival, orders, can->walk, result, ROW_WALK);
+    measure_call(rival, orders, can->release, result, ROW_CLOSE);
+    measure_call(rival, orders, can->fire_soonest, result, ROW_SOONEST);
   }
 }
 
@@ -265,29 +274,27 @@ static double go_through_iterating(const struct rival *rival,
 }
 
 /* Connections come for 50 s and from then on have traffic every 10 s, some
- * sooner, some later, never later than 20 s. */
+ * sooner, some later, never later than 20 s. It is measured once each timer
+ * should have fired, and the hand of a wheel has moved it instead. */
 void workload_steady(const struct rival *rival, const struct orders *orders,
                      struct result *result) {
   const struct operations *can = rival->can;
   size_t n = orders->n;
-  uint64_t begin = clock_cpu_ns();
+  uint64_t begin;
 
   open_rival(rival, orders);
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  for (size_t done = 0; goes_on(n, done, begin); done++) {
-    double ns;
-
-    go_through_iterating(rival, can->start, orders->ordered, n,
-                         BENCH_TIMEOUT_MS - REFRESH_MS);
-    go_through_iterating(rival, can->refresh, orders->shuffled[0], n,
+  go_through_iterating(rival, can->start, orders->shuffled[1], n,
+                       BENCH_TIMEOUT_MS - REFRESH_MS);
+  for (size_t i = 0; i < BENCH_TIMEOUT_MS / REFRESH_MS; i++)
+    go_through_iterating(rival, can->refresh, orders->shuffled[i % 2], n,
                          REFRESH_MS);
-    ns = go_through_iterating(rival, can->refresh, orders->shuffled[1], n,
-                              REFRESH_MS);
-    ns += go_through_iterating(rival, can->refresh, orders->shuffled[0], n,
-                               REFRESH_MS);
-    add_result(result, ROW_STEADY, ns, 2 * (double)n);
-    can->stop(orders->ordered, n);
-  }
+  begin = clock_cpu_ns();
+  for (size_t done = 0; done % 2 == 1 || goes_on(n, done, begin); done++)
+    add_result(result, ROW_STEADY,
+               go_through_iterating(rival, can->refresh,
+                                    orders->shuffled[done % 2], n, REFRESH_MS),
+               (double)n);
   expect_fired(rival, 0);
   close_rival(rival);
 }

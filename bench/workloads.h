@@ -22,10 +22,9 @@ enum row {
   ROW_EMPTY_BYTES,
   ROW_STEADY,
   ROW_CHURN,
-  ROW_WALK_ORDERED,
-  ROW_WALK_SHUFFLED,
-  ROW_CLOSE_ORDERED,
-  ROW_CLOSE_SHUFFLED,
+  ROW_WALK,
+  ROW_CLOSE,
+  ROW_SOONEST,
   ROW_BURST,
   ROW_REST,
   ROW_NOTHING_DUE,
@@ -68,7 +67,7 @@ typedef void workload_fn(const struct rival *rival, const struct orders *orders,
 workload_fn workload_operations;
 workload_fn workload_steady;
 workload_fn workload_churn;
-workload_fn workload_walk;
+workload_fn workload_all;
 workload_fn workload_burst;
 workload_fn workload_rest;
 workload_fn workload_iterations;
