@@ -59,15 +59,21 @@ typedef struct figures_s {
   uint64_t expired;
 } figures_t;
 
+typedef struct lazy_timer_s {
+  uv_timer_t uv;
+  uint64_t due_ms;
+} lazy_timer_t;
+
 typedef struct session_s {
   udp_peer_t peer; /* makes it an item of the table */
   server_t *server;
   uint64_t datagrams; /* that have come from the peer */
-  int is_last_chance; /* see on_uv_timer */
+  int is_last_chance; /* see on_lazy_timer */
   /* The last member: no more of it is allocated than is used. */
   union {
     uvwheel_timer_t wheel;
     uv_timer_t uv;
+    lazy_timer_t lazy;
   } idle;
 } session_t;
 
@@ -129,21 +135,42 @@ static void on_wheel_timer(uvwheel_timer_t *timer) {
   on_idle(timer->data);
 }
 
-/* With a second chance a timer that expires waits a little longer, once. Data
- * that waited in the socket while the loop was held up is read in that time. */
 static void on_uv_timer(uv_timer_t *timer) {
-  session_t *session = timer->data;
+  on_idle(timer->data);
+}
 
-  if (session->server->gives_chances && !session->is_last_chance) {
-    session->is_last_chance = 1;
-    uv_timer_start(timer, on_uv_timer, CHANCE_MS, uv_timer_get_repeat(timer));
-  } else {
+/* A timer with a second chance is lazy: a refresh only stores when it is due,
+ * and it starts again for what is left. When it expires it waits a little
+ * longer, once. Data that waited in the socket while the loop was held up is
+ * read in that time. */
+static void on_lazy_timer(uv_timer_t *timer) {
+  session_t *session = timer->data;
+  uint64_t now_ms = uv_now(timer->loop);
+  int is_due = session->idle.lazy.due_ms <= now_ms;
+
+  if (is_due && session->is_last_chance) {
     on_idle(session);
+    return;
   }
+  session->is_last_chance = is_due;
+  uv_timer_start(timer, on_lazy_timer,
+                 is_due ? CHANCE_MS : session->idle.lazy.due_ms - now_ms, 0);
 }
 
 static void on_uv_timer_closed(uv_handle_t *timer) {
   free(timer->data);
+}
+
+static void refresh_timer(session_t *session) {
+  const server_t *server = session->server;
+
+  if (server->has_wheel)
+    uvwheel_timer_refresh(&session->idle.wheel);
+  else if (server->gives_chances)
+    session->idle.lazy.due_ms =
+        uv_now(&server->loop) + server->options.timeout_ms + 1;
+  else
+    uv_timer_again(&session->idle.uv);
 }
 
 /* The clock of libuv drops fractions of a millisecond, so that a uv_timer_t
@@ -159,17 +186,12 @@ static void start_timer(server_t *server, session_t *session) {
   } else {
     uv_timer_init(&server->loop, &session->idle.uv);
     session->idle.uv.data = session;
-    uv_timer_start(&session->idle.uv, on_uv_timer, timeout_ms + 1,
-                   timeout_ms + 1);
+    uv_timer_start(&session->idle.uv,
+                   server->gives_chances ? on_lazy_timer : on_uv_timer,
+                   timeout_ms + 1, timeout_ms + 1);
+    if (server->gives_chances)
+      refresh_timer(session);
   }
-}
-
-static void refresh_timer(session_t *session) {
-  session->is_last_chance = 0;
-  if (session->server->has_wheel)
-    uvwheel_timer_refresh(&session->idle.wheel);
-  else
-    uv_timer_again(&session->idle.uv);
 }
 
 /* Once its timer is closed a session is mere memory: at once with the wheel,
@@ -370,8 +392,9 @@ static int start(server_t *server) {
   uv_udp_init_ex(loop, &server->socket, AF_UNSPEC | UV_UDP_RECVMMSG);
   extras_start(&server->extras, loop, &server->options, on_stats_timer, server);
   server->socket.data = server;
-  server->timer_bytes =
-      server->has_wheel ? sizeof(uvwheel_timer_t) : sizeof(uv_timer_t);
+  server->timer_bytes = server->has_wheel       ? sizeof(uvwheel_timer_t)
+                        : server->gives_chances ? sizeof(lazy_timer_t)
+                                                : sizeof(uv_timer_t);
   server->first_rss_kib = usage_of_process().rss_kib;
   iterations_start(&server->iterations, loop);
   int error = 0;

@@ -51,15 +51,15 @@ static const option_row_t rows[] = {
      "how to watch idle time (wheel):\n"
      "  wheel  by one uvwheel_timer_t for each peer\n"
      "  uv     by one uv_timer_t for each peer\n"
-     "  chance the same; when it expires it waits 100 ms more,\n"
-     "         once\n"
+     "  chance one that is lazy; when it expires it waits\n"
+     "         100 ms more, once\n"
      "  sweep  by one uv_timer_t that looks at all peers each\n"
      "         second\n"
      "  none   not at all",
      TEXT(timer)},
     {UDP_SESSIONS, "timer", "KIND",
      "wheel: a session has a uvwheel_timer_t; uv: a uv_timer_t;\n"
-     "chance: one that waits 100 ms more, once (wheel)",
+     "chance: a lazy one that waits 100 ms more, once (wheel)",
      TEXT(timer)},
     {ALL, "tick", "MS", "resolution of a wheel (100)",
      NUMBER(wheel.tick_ms, 1, UVWHEEL_MAX_TICK_MS)},

@@ -8,23 +8,33 @@ typedef void (*rival_cb)(rival_timer_t *timer);
 
 struct rival_timer_s {
   uv_timer_t uv;
+  uint64_t due_ms; /* of a second chance */
   int is_last_chance;
 };
 
 static rival_cb on_rival_expired;
 static enum { PLAIN, CHANCE, NONE } kind; /* see rivals.h */
 
-/* With a second chance a timer that expires waits a little longer, once. Data
- * that waited in the socket while the loop was held up is read in that time. */
 static void on_uv_timer(uv_timer_t *timer) {
-  rival_timer_t *expired = (rival_timer_t *)timer;
+  on_rival_expired((rival_timer_t *)timer);
+}
 
-  if (kind == CHANCE && !expired->is_last_chance) {
-    expired->is_last_chance = 1;
-    uv_timer_start(timer, on_uv_timer, CHANCE_MS, uv_timer_get_repeat(timer));
-  } else {
-    on_rival_expired(expired);
+/* A timer with a second chance is lazy: a refresh only stores when it is due,
+ * and it starts again for what is left. When it expires it waits a little
+ * longer, once. Data that waited in the socket while the loop was held up is
+ * read in that time. */
+static void on_lazy_timer(uv_timer_t *uv) {
+  rival_timer_t *timer = (rival_timer_t *)uv;
+  uint64_t now_ms = uv_now(uv->loop);
+  int is_due = timer->due_ms <= now_ms;
+
+  if (is_due && timer->is_last_chance) {
+    on_rival_expired(timer);
+    return;
   }
+  timer->is_last_chance = is_due;
+  uv_timer_start(uv, on_lazy_timer, is_due ? CHANCE_MS : timer->due_ms - now_ms,
+                 uv_timer_get_repeat(uv));
 }
 
 /* The clock of libuv drops fractions of a millisecond, so that a uv_timer_t
@@ -36,17 +46,22 @@ static int rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout) {
   if (error != 0 || kind == NONE)
     return error;
   on_rival_expired = cb;
-  timer->is_last_chance = 0;
   uv_timer_init(rival.loop, &timer->uv);
   timer->uv.data = NULL; /* not the echo_t: it is no connection */
-  return uv_timer_start(&timer->uv, on_uv_timer, timeout + 1, timeout + 1);
+  if (kind == CHANCE) {
+    timer->due_ms = uv_now(rival.loop) + timeout + 1;
+    timer->is_last_chance = 0;
+  }
+  return uv_timer_start(&timer->uv,
+                        kind == CHANCE ? on_lazy_timer : on_uv_timer,
+                        timeout + 1, timeout + 1);
 }
 
 static void rival_refresh(rival_timer_t *timer) {
-  if (kind == NONE)
-    return;
-  timer->is_last_chance = 0;
-  uv_timer_again(&timer->uv);
+  if (kind == CHANCE)
+    timer->due_ms = uv_now(rival.loop) + uv_timer_get_repeat(&timer->uv);
+  else if (kind != NONE)
+    uv_timer_again(&timer->uv);
 }
 
 /* echo.c closes the socket before and frees the connection in the callback of
