@@ -40,7 +40,7 @@ static inline uint64_t bench_next_rearm_ms(void) {
 enum {
   TRAIT_TIMEOUTS = 1, /* each timer may have its own timeout */
   TRAIT_WALK = 2,     /* it can visit all active timers      */
-  TRAIT_SERVER = 4,   /* messages.c compares it              */
+  TRAIT_CHOICE = 4,   /* not just an option of the wheel     */
   TRAIT_QUICK = 8     /* bench/run --quick compares it       */
 };
 

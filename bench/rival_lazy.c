@@ -55,5 +55,5 @@ static const struct operations operations = {
     .release = libuv_release};
 
 const struct rival rival_lazy = {
-    "lazy uv_timer_t", TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_SERVER | TRAIT_QUICK,
+    "lazy uv_timer_t", TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_CHOICE | TRAIT_QUICK,
     libuv_loop_open, &operations, BENCH_LINE};

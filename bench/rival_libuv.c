@@ -44,5 +44,5 @@ static const struct operations operations = {
 };
 
 const struct rival rival_libuv = {
-    "uv_timer_t", TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_SERVER | TRAIT_QUICK,
+    "uv_timer_t", TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_CHOICE | TRAIT_QUICK,
     libuv_loop_open, &operations, BENCH_LINE};

@@ -95,5 +95,5 @@ static const struct operations operations = {
     LIBUV_CAN, .timer_bytes = sizeof(struct item), .walk = walk};
 
 const struct rival rival_list = {"LRU list",
-                                 TRAIT_WALK | TRAIT_SERVER | TRAIT_QUICK,
+                                 TRAIT_WALK | TRAIT_CHOICE | TRAIT_QUICK,
                                  open_list, &operations, BENCH_LINE};

@@ -108,5 +108,5 @@ static const struct operations operations = {
     LIBUV_CAN, .timer_bytes = sizeof(struct timer), .walk = walk};
 
 const struct rival rival_small = {"50-line wheel",
-                                  TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_SERVER,
+                                  TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_CHOICE,
                                   open_wheel, &operations, BENCH_LINE};

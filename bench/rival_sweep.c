@@ -71,5 +71,5 @@ static void open_stamps(void) {
 static const struct operations operations = {
     LIBUV_CAN, .timer_bytes = sizeof(struct stamp)};
 
-const struct rival rival_sweep = {"stamp + sweep", TRAIT_SERVER, open_stamps,
+const struct rival rival_sweep = {"stamp + sweep", TRAIT_CHOICE, open_stamps,
                                   &operations, BENCH_LINE};

@@ -94,7 +94,7 @@ static const struct operations operations = {
 #define TRAITS (TRAIT_TIMEOUTS | TRAIT_WALK)
 
 const struct rival rival_uvwheel = {"uvwheel",
-                                    TRAITS | TRAIT_SERVER | TRAIT_QUICK,
+                                    TRAITS | TRAIT_CHOICE | TRAIT_QUICK,
                                     open_default, &operations, BENCH_LINE};
 const struct rival rival_uvwheel_across = {
     "across two lines", TRAITS, open_default, &operations, BENCH_ACROSS};

@@ -78,6 +78,7 @@ COMMANDS = {
     "test/run --list": ITSELF,
     "test/run format shell docs": Job("format"),
     "bench/run": BENCH,
+    "bench/run --documents": BENCH,
     "bench/run --quick": BENCH,
     "bench/server":
         "bench/server --connections 100 --refreshes 1 --rate 1000 --seconds 3 "
