@@ -50,8 +50,6 @@ COMMANDS = {
         Job("tests"),
     "tools/uvwheel-try": Job("try"),
     "tools/uvwheel-try --output uv.txt ./server":
-        # bench/server has built the same.
-        "ln -s bench/server build/demo && "
         "cc -o server test/programs/try_subject.c -luv && "
         "tools/uvwheel-try --output uv.txt ./server",
     "tools/uvwheel-try --with wheel --output wheel.txt ./server": ITSELF,
@@ -80,9 +78,6 @@ COMMANDS = {
     "bench/run": BENCH,
     "bench/run --documents": BENCH,
     "bench/run --quick": BENCH,
-    "bench/server":
-        "bench/server --connections 100 --refreshes 1 --rate 1000 --seconds 3 "
-        "--reps 1",
     "meson test": Job("tests"),
     "./configure PKG_CONFIG_PATH=/opt/uvwheel/lib/pkgconfig "
     "LDFLAGS=-Wl,-rpath,/opt/uvwheel/lib": Job("consumer"),
