@@ -81,6 +81,8 @@ def table(units, cells, name):
     rivals = [rival for rival in rivals
               if any((rival, workload, n) in cells
                      for workload in workloads for n in sizes)]
+    if rivals == [OURS] and name == "others":
+        return ""
     heads = [" / ".join(f"{n:,}" for n in sizes), *rivals]
     lines = ["| " + " | ".join(heads) + " |",
              "|---|" + "---:|" * len(rivals)]
@@ -122,7 +124,9 @@ def message_table(cells):
 def instruction_tables(directory):
     """Those that bench/callgrind has printed, in whole numbers."""
     path = directory / "instructions.txt"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    if not path.exists():
+        return {}
+    text = path.read_text(encoding="utf-8")
     text = re.sub(r"(?<=\| )\d+(\.\d+)?(?= \|)",
                   lambda match: f"{float(match[0]):,.0f}", text)
     texts = [part + "\n" for part in text.replace(" - ", "  ").split("\n\n")]
@@ -143,7 +147,7 @@ def machine(directory, cells):
     path = directory / "machine.txt"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     times = max(map(len, cells.values()), default=0)
-    text = f"{'; '.join(lines)}; {times} repetitions. {spread(cells)}"
+    text = f"{'; '.join(lines)}; repetitions: {times}. {spread(cells)}"
     return textwrap.fill(" ".join(text.split()), 92) + "\n"
 
 
@@ -166,7 +170,7 @@ def capacity(cells):
 
 def print_ratios(cells):
     """Those below 1 are of rivals that are faster."""
-    print("\nHow many times as fast as each rival\n")
+    print("\nHow many times as fast as each rival it is\n")
     for workload in OPERATIONS + CALLS + ITERATIONS:
         for n in SIZES:
             found = {rival: statistics.median(cells[rival, workload, n])
