@@ -7,11 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef __linux__
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
+
 #include "common/cli.h"
 
 typedef struct connection_s {
   uv_tcp_t tcp; /* its data points to the echo_t */
   uvwheel_timer_t idle;
+  size_t untaken; /* at the last look of on_idle; 0 after traffic */
 } connection_t;
 
 typedef struct unsent_s {
@@ -43,10 +49,36 @@ static void close_connection(connection_t *connection) {
   uvwheel_timer_close(&connection->idle);
 }
 
+/* The bytes that the peer has not taken yet. Linux also tells how many of these
+ * the kernel holds, up to 4 MB; elsewhere only those that libuv holds count. */
+static size_t count_untaken(const connection_t *connection) {
+  const uv_stream_t *stream = (const uv_stream_t *)&connection->tcp;
+  size_t count = uv_stream_get_write_queue_size(stream);
+#ifdef SIOCOUTQ
+  uv_os_fd_t descriptor;
+  int in_kernel;
+
+  if (uv_fileno((const uv_handle_t *)stream, &descriptor) == 0 &&
+      ioctl(descriptor, SIOCOUTQ, &in_kernel) == 0)
+    count += (size_t)in_kernel;
+#endif
+  return count;
+}
+
+/* A peer that reads slowly is not idle: the connection stays as long as each
+ * look finds that the peer has taken something since the look before. It takes
+ * in steps of up to 1.4 MB, the room that its kernel announces at once, so the
+ * timeout has to be longer than a slow peer needs for one. */
 static void on_idle(uvwheel_timer_t *timer) {
   connection_t *connection = connection_of(timer);
   echo_t *echo = connection->tcp.data;
+  size_t untaken = count_untaken(connection);
 
+  if (untaken != connection->untaken && !echo->is_shedding) {
+    connection->untaken = untaken;
+    uvwheel_timer_refresh(timer); /* it has a repeat: it is active */
+    return;
+  }
   if (echo->is_shedding)
     echo->figures.shed++;
   else
@@ -61,6 +93,9 @@ static void refresh(connection_t *connection) {
   echo_t *echo = connection->tcp.data;
 
   echo->figures.refreshes++;
+  connection->untaken = 0;
+  if (echo->sheds) /* a newcomer is one no more: see start_timer */
+    uvwheel_timer_set_repeat(&connection->idle, echo->timeout_ms);
   uvwheel_timer_refresh(&connection->idle);
 }
 
@@ -204,18 +239,24 @@ static void make_room(echo_t *echo) {
 }
 
 /* max_timers of the wheel is how many connections there may be. Where newcomers
- * are let in at others' cost, those that say nothing go first: until the first
- * refresh, which takes the repeat, they have a fifth of the time. */
+ * are let in at others' cost, those that say nothing go first: they have a
+ * fifth of the time. Here a byte is a whole request. In your server a newcomer
+ * is one until its first whole request, or its login (see recipes/shed.c). */
 static int start_timer(echo_t *echo, uvwheel_timer_t *timer) {
   uint64_t first_ms = echo->timeout_ms / (echo->sheds ? 5 : 1);
   int error;
 
+  connection_of(timer)->untaken = 0;
   uvwheel_timer_init(&echo->wheel, timer);
-  error = uvwheel_timer_start(timer, on_idle, first_ms, echo->timeout_ms);
-  if (error != UV_ENOBUFS || !echo->sheds)
-    return error;
-  make_room(echo);
-  return uvwheel_timer_start(timer, on_idle, first_ms, echo->timeout_ms);
+  error = uvwheel_timer_start(timer, on_idle, first_ms, first_ms);
+  if (error == UV_ENOBUFS && echo->sheds) {
+    make_room(echo);
+    error = uvwheel_timer_start(timer, on_idle, first_ms, first_ms);
+  }
+  /* The newcomer was heard just now: a stall does not count as its silence. */
+  if (error == 0)
+    uvwheel_timer_refresh(timer);
+  return error;
 }
 
 static void accept_next(echo_t *echo) {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The echo server of one loop, which closes idle connections: each embeds one
- * timer, starts it when accepted, refreshes it at every read and every
- * completed write, and closes it when closing. idle-server has one of these,
- * multi-loop one for each of its threads.
+ * timer, starts and refreshes it when accepted, refreshes it at every read and
+ * every completed write, and closes it when closing. idle-server has one of
+ * these, multi-loop one for each of its threads.
  *
  * It also shows what a server needs besides to stay up:
  * - a peer that does not read: while bytes wait to be sent to it, nothing more
- *   is read from it, so at most one read buffer is held for each connection
+ *   is read from it, so at most one read buffer is held for each connection;
+ *   it is closed after one to two timeouts, but one that reads slowly is kept
  * - places, descriptors or memory used up: new connections are turned away,
  *   aloud, until there is some again; or, if the server sheds, newcomers that
  *   have said nothing, then those that were idle longest, make room before

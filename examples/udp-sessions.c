@@ -183,6 +183,8 @@ static void start_timer(server_t *server, session_t *session) {
     uvwheel_timer_init(&server->wheel, &session->idle.wheel);
     session->idle.wheel.data = session;
     uvwheel_timer_start(&session->idle.wheel, on_wheel_timer, timeout_ms, 0);
+    /* The peer was heard just now: a stall does not count as its silence. */
+    uvwheel_timer_refresh(&session->idle.wheel);
   } else {
     uv_timer_init(&server->loop, &session->idle.uv);
     session->idle.uv.data = session;

@@ -20,6 +20,7 @@
 #define uvwheel_timer_start(timer, cb, timeout, repeat) \
   rival_start(timer, cb, timeout)
 #define uvwheel_timer_refresh rival_refresh
+#define uvwheel_timer_set_repeat(timer, repeat) ((void)(timer), (void)(repeat))
 #define uvwheel_timer_close rival_close
 #define uvwheel_init rival_open
 #define uvwheel_close(wheel, cb) ((void)(wheel), rival_end())

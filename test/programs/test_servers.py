@@ -7,6 +7,7 @@ import re
 import select
 import signal
 import socket
+import sys
 import time
 import unittest
 
@@ -34,6 +35,13 @@ SERVERS = *OF_ECHO, AFTER, BEFORE
 def is_open(connection):
     """Nothing has come from there, not even an end."""
     return not select.select([connection], [], [], 0)[0]
+
+
+def is_received(connection, length):
+    try:
+        return len(receive(connection, length)) == length
+    except ConnectionResetError:
+        return False
 
 
 def is_ended(connection):
@@ -133,6 +141,26 @@ class Servers(Case):
             while True:
                 connection.sendall(bytes(4096))
         self.assert_sound(1)
+
+    @unittest.skipUnless(sys.platform == "linux", "no SIOCOUTQ")
+    @each(WHEEL, UV, SWEEP)
+    def test_a_peer_that_reads_slowly_is_kept(self, *row):
+        # The ends of others show that timeouts pass. In a timeout this one
+        # takes so little of what the kernel holds that no write ends.
+        self.start_server(row, 1000)
+        slow = self.keep(socket.socket())
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+        slow.connect(("127.0.0.1", self.port))
+        send_until_stuck(slow)
+        took_s = time.monotonic()
+        for _ in range(3):
+            silent, is_kept = self.connect(), True
+            while is_kept and not select.select([silent], [], [], 0.05)[0]:
+                before_s, took_s = took_s, time.monotonic()
+                is_kept = is_received(slow, 8192)
+                # Unless this test was stopped for most of a timeout.
+                self.assertTrue(is_kept or time.monotonic() - before_s >= 0.9)
+        self.stop_well(self.server)
 
     @each(*SERVERS)
     def test_peers_that_vanish_do_no_harm(self, *row):
