@@ -6,8 +6,8 @@
  *
  * start_at clamps a deadline that has passed: it fires at the next tick. For a
  * date, keep the date itself, on disk. Its timer runs for a minute at most
- * (here a second), and whenever it fires the program looks at the date. The
- * wheel knows no stall: that would move the deadlines.
+ * (here a second), and whenever it fires the program looks at the date. Both
+ * are started and never refreshed: so a stall does not move them.
  *
  * A request has a deadline of 500 ms. After 1 s, when that has passed, the
  * program starts again and takes the request up. A reminder is for an hour and
@@ -60,7 +60,7 @@ static void on_restart(uvwheel_timer_t *timer) {
 }
 
 int main(void) {
-  begin(&(uvwheel_options_t){.tick_ms = 10, .stall_ms = UINT32_MAX});
+  begin(&(uvwheel_options_t){.tick_ms = 10});
   uvwheel_timer_init(&wheel, &request);
   uvwheel_timer_init(&wheel, &reminder);
   uvwheel_timer_init(&wheel, &restart);

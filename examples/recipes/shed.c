@@ -6,8 +6,9 @@
  * When a start fails at max_timers (or a descriptor or memory is missing),
  * uvwheel_fire_soonest calls the callbacks of the timers that are due soonest,
  * which close their connections as always. A newcomer would be due last, and
- * silent ones would push out all others. So until its first packet it has only
- * FIRST_MS; its timer has IDLE_MS as its repeat, and a refresh takes that.
+ * silent ones would push out all others. So until its first whole request (or
+ * its login) it has only FIRST_MS, and no byte refreshes that: otherwise one
+ * byte each would push out all others, too.
  *
  * In a read callback the connection in hand may be the one that is due soonest,
  * even after a refresh: so it has no active timer then. Timers that must not
@@ -22,6 +23,7 @@
 
 typedef struct connection_s {
   const char *name;
+  int is_known; /* by a whole request */
   uvwheel_timer_t idle;
 } connection_t;
 
@@ -38,10 +40,10 @@ static void on_idle(uvwheel_timer_t *timer) {
 /* Makes room first if there is none. Closes the connection if that fails. */
 static int begin_idle(connection_t *connection, uint64_t idle_ms) {
   uvwheel_timer_t *idle = &connection->idle;
-  int error = uvwheel_timer_start(idle, on_idle, idle_ms, IDLE_MS);
+  int error = await(idle, on_idle, idle_ms);
 
   if (error == UV_ENOBUFS && uvwheel_fire_soonest(&wheel, AT_ONCE) > 0)
-    error = uvwheel_timer_start(idle, on_idle, idle_ms, IDLE_MS);
+    error = await(idle, on_idle, idle_ms);
   if (error != 0)
     on_idle(idle);
   return error;
@@ -58,17 +60,25 @@ static connection_t *welcome(const char *name) {
   return begin_idle(connection, FIRST_MS) == 0 ? connection : NULL;
 }
 
-/* Your read callback. What the peer wants needs a place, such as a connection
- * to another server. */
-static void receive(connection_t *connection, const char *wants) {
+/* Your read callback for a whole request. What the peer wants needs a place,
+ * such as a connection to another server. NULL: it does not. */
+static void on_request(connection_t *connection, const char *wants) {
+  connection->is_known = 1;
   uvwheel_timer_stop(&connection->idle); /* before anything makes room */
-  (void)welcome(wants);
+  if (wants != NULL)
+    (void)welcome(wants);
   say(connection->name, "served");
   (void)begin_idle(connection, IDLE_MS);
 }
 
-/* The network's part: somebody comes every 100 ms. Only ann says something, and
- * dan, who wants something when the server is full. */
+/* The same for less than a whole one. */
+static void on_bytes(connection_t *connection) {
+  if (connection->is_known)
+    uvwheel_timer_refresh(&connection->idle);
+}
+
+/* The network's part: somebody comes every 100 ms. Only ann and dan ask for
+ * something; ben begins to. */
 static void on_network(uv_timer_t *timer) {
   static const char *const names[] = {"ann",        "ben",  "cat", "dan",
                                       "dan's file", "emil", "fay"};
@@ -76,11 +86,13 @@ static void on_network(uv_timer_t *timer) {
   static connection_t *last;
 
   if (count == PLACES)
-    receive(last, names[count]);
+    on_request(last, names[count]); /* when the server is full */
   else
     last = welcome(names[count]);
   if (count == 0)
-    uvwheel_timer_refresh(&last->idle); /* a packet that needs no place */
+    on_request(last, NULL);
+  else if (count == 1)
+    on_bytes(last);
   if (++count == sizeof(names) / sizeof(names[0])) {
     printf("%" PRIu64 " left\n", uvwheel_count(&wheel));
     uv_close((uv_handle_t *)timer, NULL);

@@ -5,12 +5,16 @@ virtual time, where their timers have exact times: on Linux by the file of
 examples/ that is made for users' tests. They free what they say may be freed:
 test/run sanitize runs them under AddressSanitizer."""
 
+import os
 import re
 import unittest
+from unittest import mock
 
 import programs
 
 TICK_MS = 10  # of all the recipes whose times are looked at
+
+freezes = unittest.skipUnless(os.environ["CAN_FREEZE"], "no --wrap")
 
 
 class Recipes(programs.Case):
@@ -18,6 +22,11 @@ class Recipes(programs.Case):
         result = self.run_program(variable)
         self.assertEqual((result.err, result.status), ("", 0))
         self.rest = result.out
+
+    def run_frozen(self, variable, freeze):
+        """Its loop is held up from such a ms on for so many (freezing.c)."""
+        with mock.patch.dict(os.environ, FREEZE=freeze):
+            self.run_recipe(variable)
 
     def expect(self, pattern):
         """The output goes on with this. Returns its numbers."""
@@ -29,6 +38,12 @@ class Recipes(programs.Case):
     def expect_event(self, what):
         """The next line says that this happened. Returns when."""
         return self.expect(rf"(\d+) ms: {re.escape(what)}\n")[0]
+
+    def take_out(self, who):
+        """The lines about this one are looked at apart."""
+        lines = self.rest.splitlines(keepends=True)
+        self.rest = "".join(line for line in lines if who not in line)
+        return "".join(line for line in lines if who in line)
 
     def expect_end(self):
         self.assertEqual(self.rest, "")
@@ -92,33 +107,80 @@ class Recipes(programs.Case):
             self.expect_punctual(what, timeout_ms)
         self.expect_end()
 
+    @freezes
+    def test_deadlines_are_kept_through_a_stall(self):
+        # From 400 ms to 1400.
+        self.run_frozen("DEADLINES", "400 1000")
+        for _ in range(2):
+            self.assert_between(
+                1400, self.expect_event("request: its deadline has passed"),
+                1400 + TICK_MS)
+        self.expect_punctual("reminder: the time has come", 3000)
+        self.expect_end()
+
     def test_keep_alive_pings_the_quiet_and_gives_up_the_dead_and_the_unused(
             self):
         self.run_recipe("KEEP_ALIVE")
-        self.assertLessEqual(self.expect_event("peer: quiet, ping"),
+        readers = self.take_out("reader")
+        self.assertLessEqual(self.expect_event("mortal: quiet, ping"),
                              6000 + TICK_MS)
-        before_ms = self.expect_event("peer: message")
+        before_ms = self.expect_event("mortal: message")
         for what, timeout_ms in (("quiet, ping", 6000), ("pong", 50),
                                  ("quiet, ping", 6000),
                                  ("no answer, dead", 300)):
-            time_ms = self.expect_event("peer: " + what)
+            time_ms = self.expect_event("mortal: " + what)
             self.assert_punctual(time_ms - before_ms, timeout_ms)
             before_ms = time_ms
         most, = self.expect(r"(\d+) pings in 100 ms at most, 2999 unused\n")
         self.assert_between(3000 / 60, most, 150)
         self.expect_end()
+        # One whose pong comes behind a message that takes 32 steps: until it
+        # has that it is alive, and not unused.
+        self.rest = readers
+        self.expect_event("reader: quiet, ping")
+        self.assert_punctual(self.expect_event("reader: pong"),
+                             50 + 32 * (500 + TICK_MS))
+        for _ in range(2):
+            self.expect_event("reader: quiet, ping")
+            self.expect_event("reader: pong")
+        self.expect_punctual("reader: unused", 2 * 15000 + TICK_MS)
+        self.expect_end()
+
+    @freezes
+    def test_keep_alive_pings_in_time_and_forgives_silence_through_a_stall(
+            self):
+        # From 22 s to 32 s. The reader is to be pinged after 22.4 s, and was
+        # heard to be in use last after 15 s.
+        self.run_frozen("KEEP_ALIVE", "22000 10000")
+        self.rest = self.take_out("reader")
+        self.expect_event("reader: quiet, ping")
+        self.expect_event("reader: pong")
+        self.assert_between(32000, self.expect_event("reader: quiet, ping"),
+                            32000 + TICK_MS)
+        self.expect_event("reader: pong")
+        self.expect_event("reader: quiet, ping")
+        self.expect_event("reader: pong")
+        self.assertGreater(self.expect_event("reader: unused"), 40000)
+        self.expect_end()
 
     def test_pressure_shortens_the_timeout_of_those_that_are_there(self):
         # Seconds last 100 ms there. When memory is short, 100,000 connections
-        # are open, 2,000 for each second. The first has spoken in the 46th
-        # second, and goes on. Another one comes in the 60th.
+        # are open, 2,000 for each second. The first has spoken in the 49th
+        # second, and goes on. A newcomer keeps its 10 s. Another one comes in
+        # the 60th second.
         self.run_recipe("PRESSURE")
         for second in range(50, 71):
             silent = 99999 if second == 50 else max(0, 2000 * (57 - second))
-            newcomer = 60 <= second <= 66
+            others = (second <= 60) + (60 <= second <= 66)
             self.assertEqual(self.expect(r"(\d+) s: (\d+) open\n"),
-                             [second, 1 + silent + newcomer])
+                             [second, 1 + silent + others])
         self.expect_end()
+
+    @freezes
+    def test_pressure_closes_nobody_who_speaks_through_a_stall(self):
+        # From half a second later on for 5 s; the new timeout has 6 s.
+        self.run_frozen("PRESSURE", "5050 500")
+        self.assertRegex(self.rest, "\n70 s: 1 open\n$")
 
     @programs.each("PROGRESS", "PROGRESS_SMALL")
     def test_progress_counts_what_the_peer_has_taken(self, variable):
@@ -137,10 +199,18 @@ class Recipes(programs.Case):
 
     def test_retries_with_jitter_are_no_herd(self):
         self.run_recipe("RETRY")
-        rest = r"1000 answered, (\d+) at once at worst\n"
+        rest = r"1000 answered after \d+ ms, (\d+) at once at worst\n"
         self.assertEqual(self.expect("without jitter: " + rest), [1000])
         self.assertLess(*self.expect("with jitter: " + rest), 200)
         self.expect_end()
+
+    @freezes
+    def test_retries_come_in_time_after_a_stall(self):
+        # From 1.5 s to 2.5 s, when all wait for their fourth attempt.
+        self.run_frozen("RETRY", "1500 1000")
+        time_ms, = self.expect("without jitter: 1000 answered after "
+                               r"(\d+) ms, 1000 at once at worst\n")
+        self.assert_between(2500, time_ms, 2500 + TICK_MS)
 
     def test_rate_limit_holds_at_any_time_and_wastes_little(self):
         total = 0
@@ -155,10 +225,18 @@ class Recipes(programs.Case):
                              100 + TICK_MS + 150)
         self.expect_end()
 
+    @freezes
+    def test_rate_limit_forgives_silence_through_a_stall(self):
+        # From 2.3 s to 3.3 s, while the peer, which has been read anew after
+        # 2.2 s, may be silent for 150 ms.
+        self.run_frozen("RATE_LIMIT", "2300 1000")
+        closed, = re.findall(r"(\d+) ms: peer: closed", self.rest)
+        self.assertGreater(int(closed), 3400)
+
     def test_shed_closes_who_says_nothing_but_not_who_is_served(self):
         self.run_recipe("SHED")
-        for event in ("ann: welcome", "ben: welcome", "cat: welcome",
-                      "dan: welcome", "dan's file: welcome", "dan: served",
+        for event in ("ann: welcome", "ann: served", "ben: welcome",
+                      "cat: welcome", "dan: welcome", "dan's file: welcome", "dan: served",
                       "ben: closed", "cat: closed", "emil: welcome",
                       "fay: welcome", "dan's file: closed", "emil: closed"):
             self.assertLess(self.expect_event(event), 5000)
