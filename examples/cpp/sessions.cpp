@@ -75,6 +75,7 @@ public:
 session::session(timing::wheel &wheel, server &owner, std::string name)
     : owner_(owner), name_(std::move(name)), idle_(wheel, this) {
   idle_.start(1s);
+  idle_.refresh(); /* it was heard just now: a stall is no silence */
 }
 
 void session::on_idle() {

@@ -33,6 +33,7 @@
  *   and wheel::rethrow throws it again. Timers that are due at the same time
  *   still fire before that; if one of them throws as well, the first exception
  *   counts.
+ * - With -fno-exceptions an error of a call ends the program.
  */
 
 #ifndef EXAMPLES_CPP_TIMER_HPP
@@ -40,6 +41,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <stdexcept>
@@ -50,15 +54,36 @@
 namespace timing {
 
 inline void check(int status) {
-  if (status < 0)
-    throw std::runtime_error(uv_strerror(status));
+  if (status >= 0)
+    return;
+#ifdef __cpp_exceptions
+  throw std::runtime_error(uv_strerror(status));
+#else
+  std::fprintf(stderr, "uvwheel: %s\n", uv_strerror(status));
+  std::abort();
+#endif
 }
+
+/* uvwheel_options_t for C++. As each field has a default, the compiler does not
+ * warn of those that {.tick_ms = 10} leaves out. */
+struct options {
+  std::uint64_t tick_ms = 0;
+  std::uint32_t slots = 0;
+  std::uint32_t turn_budget = 0;
+  std::uint64_t max_timers = 0;
+  std::uint32_t flags = 0;
+  std::uint32_t turn_ms = 0;
+  std::uint32_t stall_ms = 0;
+};
 
 class wheel {
 public:
-  explicit wheel(uv_loop_t *loop, const uvwheel_options_t *options = nullptr) {
+  explicit wheel(uv_loop_t *loop, const options &chosen = {}) {
     auto made = std::make_unique<state>();
-    check(uvwheel_init(loop, &made->wheel, options));
+    const uvwheel_options_t in_c = {
+        chosen.tick_ms, chosen.slots,   chosen.turn_budget, chosen.max_timers,
+        chosen.flags,   chosen.turn_ms, chosen.stall_ms,    {}};
+    check(uvwheel_init(loop, &made->wheel, &in_c));
     made->wheel.data = made.get();
     state_.reset(made.release());
   }
@@ -107,6 +132,7 @@ public:
     uvwheel_timer_close(&timer_);
   }
 
+  /* An appointment. If it is for the silence of a peer, refresh it at once. */
   void start(duration timeout, duration repeat = duration::zero()) {
     check(uvwheel_timer_start(&timer_, fire, milliseconds(timeout),
                               milliseconds(repeat)));
@@ -135,6 +161,7 @@ private:
    * held here is used. */
   static void fire(uvwheel_timer_t *fired) noexcept {
     auto *owner = static_cast<Owner *>(fired->data);
+#ifdef __cpp_exceptions
     uvwheel_t *of = uvwheel_timer_get_wheel(fired);
     auto *state = static_cast<wheel::state *>(of->data);
 
@@ -145,6 +172,9 @@ private:
         state->thrown = std::current_exception();
       uv_stop(uvwheel_get_loop(of));
     }
+#else
+    (owner->*Method)();
+#endif
   }
 
   uvwheel_timer_t timer_;

@@ -257,5 +257,12 @@ class Recipes(programs.Case):
                          "caught: a session was broken\nidle after 5 words\n"
                          "ended: busy, 0 left\n")
 
+    @unittest.skipUnless(programs.is_built("CPP_PLAIN"), "no C++")
+    def test_cpp_timers_need_no_exceptions(self):
+        self.run_recipe("CPP_PLAIN")
+        self.assertEqual(self.rest, "fired\n")
+        self.assert_complaint(self.run_program("CPP_PLAIN", "wrong"), 134,
+                              "uvwheel: invalid argument")
+
 
 programs.main()
