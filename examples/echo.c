@@ -173,13 +173,15 @@ static void on_read(uv_stream_t *stream, ssize_t length,
 /* ---- Accept ------------------------------------------------------------ */
 
 /* A full server has many newcomers: one complaint a second is enough. */
-static void complain_of_accept(echo_t *echo, const char *reason) {
+static void count_turned_away(echo_t *echo, echo_reason_t reason,
+                              const char *text) {
   uint64_t now_ms = uv_now(echo->listener.loop);
 
+  echo->figures.turned_away[reason]++;
   if (now_ms < echo->next_complaint_ms)
     return;
   echo->next_complaint_ms = now_ms + 1000;
-  complain("%s with %" PRIu64 " connections: new ones are turned away", reason,
+  complain("%s with %" PRIu64 " connections: new ones are turned away", text,
            echo->figures.open);
 }
 
@@ -189,8 +191,7 @@ static void welcome(echo_t *echo, connection_t *connection) {
 
   if (uv_fileno((uv_handle_t *)stream, &descriptor) == 0 &&
       is_spare_descriptor(descriptor, echo->descriptor_limit)) {
-    echo->figures.turned_away++;
-    complain_of_accept(echo, "out of descriptors");
+    count_turned_away(echo, ECHO_NO_DESCRIPTOR, "out of descriptors");
     close_connection(connection);
     return;
   }
@@ -215,10 +216,9 @@ static void on_turned_away(uv_handle_t *tcp) {
 /* There is no place or no memory for a connection, but the server has a handle
  * to accept one with and close it. While that is in use the next one waits:
  * libuv then asks for no more until uv_accept is called. */
-static void turn_away(echo_t *echo, const char *reason) {
+static void turn_away(echo_t *echo, echo_reason_t reason, const char *text) {
   echo->is_turning_away = 1;
-  echo->figures.turned_away++;
-  complain_of_accept(echo, reason);
+  count_turned_away(echo, reason, text);
   uv_tcp_init(echo->listener.loop, &echo->unwelcome);
   echo->unwelcome.data = echo;
   uv_accept((uv_stream_t *)&echo->listener, (uv_stream_t *)&echo->unwelcome);
@@ -263,7 +263,7 @@ static void accept_next(echo_t *echo) {
   connection_t *connection = malloc(sizeof(*connection));
 
   if (connection == NULL) {
-    turn_away(echo, "out of memory");
+    turn_away(echo, ECHO_NO_MEMORY, "out of memory");
     return;
   }
   /* libuv accepts whole bursts in one iteration: without this the idle time of
@@ -273,7 +273,7 @@ static void accept_next(echo_t *echo) {
    * timer to close. */
   if (start_timer(echo, &connection->idle) != 0) {
     free(connection);
-    turn_away(echo, "full");
+    turn_away(echo, ECHO_FULL, "full");
     return;
   }
   uv_tcp_init(echo->listener.loop, &connection->tcp);
@@ -290,7 +290,7 @@ void echo_on_connection(uv_stream_t *listener, int status) {
   echo_t *echo = listener->data;
 
   if (status != 0)
-    complain_of_accept(echo, uv_strerror(status));
+    count_turned_away(echo, ECHO_NOT_ACCEPTED, uv_strerror(status));
   else if (echo->is_turning_away)
     echo->is_newcomer_waiting = 1;
   else
@@ -335,9 +335,13 @@ void echo_stop(echo_t *echo) {
 }
 
 void echo_format(const echo_figures_t *figures, char text[ECHO_TEXT_SIZE]) {
+  uint64_t turned_away = 0;
+
+  for (int i = 0; i < ECHO_REASONS; i++)
+    turned_away += figures->turned_away[i];
   snprintf(text, ECHO_TEXT_SIZE,
            "open=%" PRIu64 " accepted=%" PRIu64 " turned_away=%" PRIu64
            " refreshes=%" PRIu64 " idle_closes=%" PRIu64 " shed=%" PRIu64,
-           figures->open, figures->accepted, figures->turned_away,
-           figures->refreshes, figures->idle_closes, figures->shed);
+           figures->open, figures->accepted, turned_away, figures->refreshes,
+           figures->idle_closes, figures->shed);
 }

@@ -25,10 +25,20 @@
 
 #include "common/server.h"
 
+/* Why newcomers are turned away. */
+typedef enum {
+  ECHO_NO_DESCRIPTOR,
+  ECHO_NO_MEMORY,
+  ECHO_FULL,
+  ECHO_NOT_ACCEPTED, /* the system has refused: errors, not connections */
+  ECHO_REASONS
+} echo_reason_t;
+
+/* All of them are counts. */
 typedef struct echo_figures_s {
   uint64_t open; /* connections whose memory is in use */
   uint64_t accepted;
-  uint64_t turned_away;
+  uint64_t turned_away[ECHO_REASONS];
   uint64_t refreshes;
   uint64_t idle_closes;
   uint64_t shed; /* closed before their time, to make room */

@@ -21,6 +21,7 @@
 #include "common/cli.h"
 #include "common/server.h"
 #include "echo.h"
+#include "live/echo-counts.h"
 #include "live/live.h"
 #include "rivals/rivals.h"
 
@@ -104,6 +105,9 @@ static int start_page(server_t *server) {
       .name = "idle",
       .wheel = &server->echo.wheel,
       .refreshes = &server->echo.figures.refreshes,
+      .server = &server->echo.figures,
+      .counts = echo_counts,
+      .count_count = sizeof(echo_counts) / sizeof(echo_counts[0]),
   };
 
   return page_start(&server->page, &server->loop, &server->options,

@@ -26,6 +26,7 @@
 #include "common/cli.h"
 #include "common/server.h"
 #include "echo.h"
+#include "live/echo-counts.h"
 #include "live/live.h"
 
 #define BACKLOG 4096
@@ -169,6 +170,9 @@ static int start_page(server_t *server, uint64_t descriptor_limit) {
         .name = server->workers[i].name,
         .wheel = &server->workers[i].echo.wheel,
         .refreshes = &server->workers[i].echo.figures.refreshes,
+        .server = &server->workers[i].echo.figures,
+        .counts = echo_counts,
+        .count_count = sizeof(echo_counts) / sizeof(echo_counts[0]),
     };
   return page_start(&server->page, &server->loop, &server->options,
                     descriptor_limit, shown, server->options.threads);
@@ -227,7 +231,6 @@ static void on_signal(uv_signal_t *signal, int number) {
   page_stop(&server->page);
 }
 
-/* All of them are counts. */
 static void add_figures(echo_figures_t *sum, const echo_figures_t *figures) {
   for (size_t i = 0; i < sizeof(*sum) / sizeof(uint64_t); i++)
     ((uint64_t *)sum)[i] += ((const uint64_t *)figures)[i];

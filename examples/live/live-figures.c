@@ -70,6 +70,12 @@ uint64_t live_figure_of(const live_figure_t *figure,
   return *(const uint64_t *)((const char *)snapshot + figure->offset);
 }
 
+void live_counts_take(live_snapshot_t *snapshot, const live_wheel_t *shown) {
+  for (size_t i = 0; i < shown->count_count; i++)
+    snapshot->counts[i] = *(const uint64_t *)((const char *)shown->server +
+                                              shown->counts[i].offset);
+}
+
 void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown) {
   uvwheel_stats_t *stats = &snapshot->stats;
   uint64_t useful;
@@ -80,6 +86,7 @@ void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown) {
   snapshot->examined_too_early =
       stats->examined > useful ? stats->examined - useful : 0;
   snapshot->refreshed = *shown->refreshes;
+  live_counts_take(snapshot, shown);
   snapshot->now_ms = uv_now(uvwheel_get_loop(shown->wheel));
 }
 

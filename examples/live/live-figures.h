@@ -16,11 +16,34 @@
 
 #include <uvwheel.h>
 
+/* A maximum since the start is a gauge that is never bad: once it is high it
+ * says nothing new. A count does. */
+typedef enum { LIVE_GAUGE, LIVE_COUNTER } live_type_t;
+
+/* A number of the server's own, a uint64_t. /metrics has it as
+ * uvwheel_server_NAME, a counter with _total behind. If there are reasons, the
+ * rows of a name follow each other, and the first one's help is for all. */
+typedef struct live_count_s {
+  size_t offset; /* in live_wheel_t's server */
+  live_type_t type;
+  const char *name;
+  const char *reason; /* a label, or NULL: there is none */
+  const char *help;   /* without a backslash or newline  */
+} live_count_t;
+
+#define LIVE_MAX_COUNTS 16
+
 /* A wheel to report. */
 typedef struct live_wheel_s {
   const char *name;
   uvwheel_t *wheel;
   const uint64_t *refreshes; /* the server's own count: see live_figures */
+
+  /* Read on the wheel's loop. May be NULL and 0. The table has to be the same
+   * for all wheels. */
+  const void *server;
+  const live_count_t *counts;
+  size_t count_count; /* at most LIVE_MAX_COUNTS */
 } live_wheel_t;
 
 /* All that is known of a wheel at one moment. */
@@ -29,19 +52,19 @@ typedef struct live_snapshot_s {
   uint64_t now_ms;        /* by the clock of the wheel's loop */
   uint64_t refreshed;
   uint64_t examined_too_early;
+  uint64_t counts[LIVE_MAX_COUNTS];
   uvwheel_options_t options;
   uvwheel_stats_t stats;
 } live_snapshot_t;
 
-/* On the thread of the wheel's loop. */
+/* The server's own numbers alone. */
+void live_counts_take(live_snapshot_t *snapshot, const live_wheel_t *wheel);
+
+/* All, on the thread of the wheel's loop. */
 void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *wheel);
 
 /* Where the page shows a figure; /metrics has all of them. */
 typedef enum { LIVE_NOWHERE, LIVE_TILE, LIVE_FIRST, LIVE_HEALTH } live_place_t;
-
-/* A maximum since the start is a gauge that is never bad: once it is high it
- * says nothing new. A count does. */
-typedef enum { LIVE_GAUGE, LIVE_COUNTER } live_type_t;
 
 /* A number is so many parts of a second; LIVE_ONE: it is a count. */
 typedef enum { LIVE_ONE = 1, LIVE_MS = 1000, LIVE_US = 1000000 } live_unit_t;

@@ -3,6 +3,18 @@
 #include "live-wheels.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+/* A name, in quotation marks. JSON and Prometheus both know these escapes. */
+static void put_quoted(FILE *stream, const char *text) {
+  fputc('"', stream);
+  for (; *text != '\0'; text++) {
+    if (*text == '"' || *text == '\\')
+      fputc('\\', stream);
+    fputc((unsigned char)*text < ' ' ? ' ' : *text, stream);
+  }
+  fputc('"', stream);
+}
 
 /* ---- Frames for the page ------------------------------------------------ */
 
@@ -50,8 +62,10 @@ static void put_of_all(FILE *stream, const char *key, const char *suffix,
 
 static void put_figures(FILE *stream, const live_wheels_t *wheels) {
   fputs(",\"all\":{\"name\":[", stream);
-  for (size_t k = 0; k < wheels->count; k++)
-    fprintf(stream, "%s\"%s\"", k == 0 ? "" : ",", wheels->views[k].wheel.name);
+  for (size_t k = 0; k < wheels->count; k++) {
+    fputs(k == 0 ? "" : ",", stream);
+    put_quoted(stream, wheels->views[k].wheel.name);
+  }
   fputs("]", stream);
   for (size_t i = 0; i < LIVE_FIGURES; i++) {
     const live_figure_t *figure = &live_figures[i];
@@ -109,9 +123,16 @@ static void put_head(FILE *stream, const char *name, const char *type,
   fprintf(stream, "# TYPE uvwheel_%s %s\n", name, type);
 }
 
+/* The name of a metric, and the first of its labels. */
+static void put_name(FILE *stream, const char *name, const live_view_t *view) {
+  fprintf(stream, "uvwheel_%s{wheel=", name);
+  put_quoted(stream, view->wheel.name);
+}
+
 static void put_sample(FILE *stream, const char *name, const live_view_t *view,
                        uint64_t number, live_unit_t unit) {
-  fprintf(stream, "uvwheel_%s{wheel=\"%s\"} ", name, view->wheel.name);
+  put_name(stream, name, view);
+  fputs("} ", stream);
   put_value(stream, number, unit);
   fputc('\n', stream);
 }
@@ -143,8 +164,8 @@ static void put_histogram(FILE *stream, const live_view_t *view) {
 
   for (unsigned b = 0; b < UVWHEEL_LATENESS_BUCKETS; b++) {
     count += stats->lateness[b];
-    fprintf(stream, "uvwheel_lateness_seconds_bucket{wheel=\"%s\",le=\"",
-            view->wheel.name);
+    put_name(stream, "lateness_seconds_bucket", view);
+    fputs(",le=\"", stream);
     if (b == 0)
       fputs("0.0", stream);
     else if (b < UVWHEEL_LATENESS_BUCKETS - 1)
@@ -185,14 +206,44 @@ static void put_options(FILE *stream, const live_wheels_t *wheels) {
   for (size_t i = 0; i < wheels->count; i++) {
     const live_view_t *view = &wheels->views[i];
     const uvwheel_options_t *made = &view->shown.snapshot.options;
+    put_name(stream, "wheel_info", view);
     fprintf(stream,
-            "uvwheel_wheel_info{wheel=\"%s\",version=\"%s\",tick_ms=\"%" PRIu64
-            "\",slots=\"%" PRIu32 "\"} 1\n",
-            view->wheel.name, uvwheel_version_string(), made->tick_ms,
-            made->slots);
+            ",version=\"%s\",tick_ms=\"%" PRIu64 "\",slots=\"%" PRIu32
+            "\"} 1\n",
+            uvwheel_version_string(), made->tick_ms, made->slots);
   }
   for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
     put_figure(stream, wheels, &options[i]);
+}
+
+static void put_count(FILE *stream, const live_wheels_t *wheels, size_t row,
+                      bool is_first) {
+  const live_count_t *count = &wheels->views[0].wheel.counts[row];
+  int is_counter = count->type == LIVE_COUNTER;
+  char name[64];
+
+  snprintf(name, sizeof(name), "server_%s%s", count->name,
+           is_counter ? "_total" : "");
+  if (is_first)
+    put_head(stream, name, is_counter ? "counter" : "gauge", count->help, NULL);
+  for (size_t i = 0; i < wheels->count; i++) {
+    const live_view_t *view = &wheels->views[i];
+    put_name(stream, name, view);
+    if (count->reason != NULL) {
+      fputs(",reason=", stream);
+      put_quoted(stream, count->reason);
+    }
+    fprintf(stream, "} %" PRIu64 "\n", view->shown.snapshot.counts[row]);
+  }
+}
+
+static void put_counts(FILE *stream, const live_wheels_t *wheels) {
+  const live_wheel_t *wheel = &wheels->views[0].wheel;
+
+  for (size_t i = 0; i < wheel->count_count; i++)
+    put_count(stream, wheels, i,
+              i == 0 || strcmp(wheel->counts[i - 1].name,
+                               wheel->counts[i].name) != 0);
 }
 
 void live_metrics_write(FILE *stream, const live_wheels_t *wheels) {
@@ -200,4 +251,5 @@ void live_metrics_write(FILE *stream, const live_wheels_t *wheels) {
   for (size_t i = 0; i < LIVE_FIGURES; i++)
     put_figure(stream, wheels, &live_figures[i]);
   put_lateness(stream, wheels);
+  put_counts(stream, wheels);
 }

@@ -77,6 +77,8 @@ int live_wheels_init(live_wheels_t *wheels, const live_wheel_t *shown,
   if (wheels->views == NULL)
     return UV_ENOMEM;
   wheels->count = count;
+  if (shown[0].count_count > LIVE_MAX_COUNTS)
+    return UV_E2BIG;
   for (size_t i = 0; i < count && error == 0; i++) {
     live_view_t *view = &wheels->views[i];
     view->wheel = shown[i];

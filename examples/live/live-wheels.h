@@ -76,8 +76,9 @@ typedef struct live_wheels_s {
   size_t count;
 } live_wheels_t;
 
-/* Returns 0, UV_ENOMEM, or what uvwheel_open_mailbox returns; live_wheels_free
- * has to follow in any case. No loop but the page's may be running. */
+/* Returns 0, UV_ENOMEM, UV_E2BIG (counts), or what uvwheel_open_mailbox
+ * returns; live_wheels_free has to follow in any case. No loop but the page's
+ * may be running. */
 int live_wheels_init(live_wheels_t *wheels, const live_wheel_t *shown,
                      size_t count, const uv_loop_t *loop);
 

@@ -158,7 +158,8 @@ static uint16_t find_port(void) {
 
 static void start(void) {
   static const uint64_t refreshes;
-  static const live_wheel_t shown = {"one", &page.wheel, &refreshes};
+  static const live_wheel_t shown = {
+      .name = "one", .wheel = &page.wheel, .refreshes = &refreshes};
   static const server_options_t options = {.http_host = DEFAULT_HOST};
   uint64_t limit = descriptor_limit != 0 ? descriptor_limit : UINT64_MAX;
 

@@ -237,6 +237,60 @@ START_TEST(each_wheel_has_samples_under_its_name) {
 }
 END_TEST
 
+/* ---- What a server counts itself ---------------------------------------- */
+
+START_TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives) {
+  static const live_count_t counts[] = {
+      {8, LIVE_GAUGE, "open", NULL, "Open now."},
+      {16, LIVE_COUNTER, "closed", "idle", "Closed."},
+      {0, LIVE_COUNTER, "closed", "a\"b", NULL},
+  };
+  static const uint64_t numbers[WHEELS][3] = {
+      {11, 12, 13}, {21, 22, 23}, {31, 32, 33}};
+  static const uint64_t refreshes;
+
+  for (unsigned i = 0; i < WHEELS; i++) {
+    live_wheel_t wheel = {.name = views[i].wheel.name,
+                          .wheel = NULL,
+                          .refreshes = &refreshes,
+                          .server = numbers[i],
+                          .counts = counts,
+                          .count_count = LENGTH(counts)};
+    views[i].wheel = wheel;
+    live_counts_take(&views[i].shown.snapshot, &wheel);
+  }
+  write_metrics();
+  assert_text(
+      "# HELP uvwheel_server_open Open now.\n"
+      "# TYPE uvwheel_server_open gauge\n"
+      "uvwheel_server_open{wheel=\"1\"} 12\n"
+      "uvwheel_server_open{wheel=\"2\"} 22\n"
+      "uvwheel_server_open{wheel=\"3\"} 32\n"
+      "# HELP uvwheel_server_closed_total Closed.\n"
+      "# TYPE uvwheel_server_closed_total counter\n"
+      "uvwheel_server_closed_total{wheel=\"1\",reason=\"idle\"} 13\n"
+      "uvwheel_server_closed_total{wheel=\"2\",reason=\"idle\"} 23\n"
+      "uvwheel_server_closed_total{wheel=\"3\",reason=\"idle\"} 33\n"
+      "uvwheel_server_closed_total{wheel=\"1\",reason=\"a\\\"b\"} 11\n");
+}
+END_TEST
+
+/* ---- Names -------------------------------------------------------------- */
+
+START_TEST(a_name_may_have_any_character) {
+  live_wheel_t before = views[0].wheel;
+
+  views[0].wheel.name = "a\"b\\c\nd";
+  write_metrics();
+  assert_text("uvwheel_fired_total{wheel=\"a\\\"b\\\\c d\"} ");
+  assert_text("uvwheel_wheel_info{wheel=\"a\\\"b\\\\c d\",version=");
+  assert_text("_seconds_bucket{wheel=\"a\\\"b\\\\c d\",le=\"0.0\"} ");
+  write_frame(0);
+  assert_text("\"name\":[\"a\\\"b\\\\c d\",\"2\",\"3\"]");
+  views[0].wheel = before;
+}
+END_TEST
+
 /* ---- Frames ------------------------------------------------------------- */
 
 START_TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one) {
@@ -278,6 +332,8 @@ int main(void) {
       TEST(the_worst_of_a_trouble_is_remembered),
       TEST(timers_are_late_when_one_in_a_hundred_is),
       TEST(each_wheel_has_samples_under_its_name),
+      TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives),
+      TEST(a_name_may_have_any_character),
       TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one),
       TEST(the_largest_numbers_are_written),
   };

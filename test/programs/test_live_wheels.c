@@ -30,8 +30,9 @@ static uint64_t refreshes[2];
 static live_wheels_t wheels;
 static live_picture_t picture; /* of the first */
 
-static const live_wheel_t shown[] = {{"here", &made[0], &refreshes[0]},
-                                     {"there", &made[1], &refreshes[1]}};
+static const live_wheel_t shown[] = {
+    {.name = "here", .wheel = &made[0], .refreshes = &refreshes[0]},
+    {.name = "there", .wheel = &made[1], .refreshes = &refreshes[1]}};
 
 uint64_t __wrap_uv_hrtime(void) {
   clock_ns += look_ns;
