@@ -110,8 +110,7 @@ static int start_page(server_t *server) {
       .count_count = sizeof(echo_counts) / sizeof(echo_counts[0]),
   };
 
-  return page_start(&server->page, &server->loop, &server->options,
-                    server->echo.descriptor_limit, &shown, 1);
+  return page_start(&server->page, &server->loop, &server->options, &shown, 1);
 }
 
 static const rival_t *calls_of(const char *timer) {

@@ -162,7 +162,7 @@ static int claim_port(struct sockaddr *address) {
 }
 
 /* The wheels get their mailboxes, so that no thread may have started. */
-static int start_page(server_t *server, uint64_t descriptor_limit) {
+static int start_page(server_t *server) {
   live_wheel_t shown[LIVE_MAX_WHEELS];
 
   for (unsigned i = 0; i < server->options.threads; i++)
@@ -174,8 +174,8 @@ static int start_page(server_t *server, uint64_t descriptor_limit) {
         .counts = echo_counts,
         .count_count = sizeof(echo_counts) / sizeof(echo_counts[0]),
     };
-  return page_start(&server->page, &server->loop, &server->options,
-                    descriptor_limit, shown, server->options.threads);
+  return page_start(&server->page, &server->loop, &server->options, shown,
+                    server->options.threads);
 }
 
 /* When something is missing the program can simply end: all is made before the
@@ -211,8 +211,7 @@ static void start(server_t *server) {
   check_listening(server, text, error);
   format_address(&address, text);
   announce("listening on %s, threads: %u\n", text, threads);
-  if (server->options.http_port != NO_HTTP &&
-      start_page(server, limit - threads) != 0)
+  if (server->options.http_port != NO_HTTP && start_page(server) != 0)
     exit(EXIT_FAILURE);
   for (unsigned i = 0; i < threads && error == 0; i++)
     error =

@@ -6,9 +6,8 @@
 #include "live.h"
 
 int page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
-               uint64_t descriptor_limit, const live_wheel_t *shown,
-               size_t shown_count) {
-  (void)page, (void)loop, (void)options, (void)descriptor_limit;
+               const live_wheel_t *shown, size_t shown_count) {
+  (void)page, (void)loop, (void)options;
   (void)shown, (void)shown_count;
   complain("built without libmicrohttpd: --http is not available");
   return UV_ENOTSUP;

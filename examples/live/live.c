@@ -25,7 +25,6 @@ typedef struct peer_s {
 struct live_s {
   uvwheel_t *wheel; /* of the page */
   const server_options_t *options;
-  uint64_t descriptor_limit;
   uv_tcp_t listener; /* until the daemon has its socket */
   struct MHD_Daemon *daemon;
   uv_poll_t poll;       /* of the daemon's own epoll */
@@ -126,7 +125,6 @@ static int add_fields(struct MHD_Response *response, unsigned status,
       {"Referrer-Policy", "no-referrer"},
       {"X-Content-Type-Options", "nosniff"},
       {"Allow", status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL},
-      {"Retry-After", status == MHD_HTTP_SERVICE_UNAVAILABLE ? "5" : NULL},
   };
 
   for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
@@ -256,15 +254,12 @@ static enum MHD_Result on_request(void *data, struct MHD_Connection *connection,
                                   const char *path, const char *method,
                                   const char *version, const char *upload,
                                   size_t *upload_size, void **context) {
-  live_t *live = data;
   peer_t *peer =
       MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)
           ->socket_context;
 
-  (void)version, (void)upload;
+  (void)data, (void)version, (void)upload;
   (void)upload_size, (void)context;
-  if (is_spare_descriptor(socket_of(peer), live->descriptor_limit))
-    return answer_status(peer, MHD_HTTP_SERVICE_UNAVAILABLE);
   if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
     return answer_status(peer, MHD_HTTP_METHOD_NOT_ALLOWED);
   if (!is_host_allowed(peer))
@@ -338,15 +333,13 @@ static int serve(live_t *live, uv_loop_t *loop) {
 }
 
 static live_t *open_live(page_t *page, uv_loop_t *loop,
-                         const server_options_t *options,
-                         uint64_t descriptor_limit) {
+                         const server_options_t *options) {
   live_t *live = calloc(1, sizeof(*live));
 
   if (live == NULL)
     return NULL;
   live->wheel = &page->wheel;
   live->options = options;
-  live->descriptor_limit = descriptor_limit;
   live->started_ms = uv_now(loop);
   uv_timer_init(loop, &live->judge_timer);
   uv_idle_init(loop, &live->unfinished);
@@ -355,10 +348,9 @@ static live_t *open_live(page_t *page, uv_loop_t *loop,
 }
 
 int page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
-               uint64_t descriptor_limit, const live_wheel_t *shown,
-               size_t shown_count) {
+               const live_wheel_t *shown, size_t shown_count) {
   int error = uvwheel_init(loop, &page->wheel, NULL);
-  live_t *live = page->live = open_live(page, loop, options, descriptor_limit);
+  live_t *live = page->live = open_live(page, loop, options);
 
   if (live == NULL)
     error = UV_ENOMEM;

@@ -9,7 +9,8 @@
  * does can make the server grow: the number of connections is fixed, and
  * newcomers wait in the backlog when all are taken. Each connection has one
  * timer, which ends it if its request does not come or its answer does not
- * leave. */
+ * leave. It may take one of the descriptors that a server keeps back: when
+ * there are no others, somebody wants to see why. */
 
 #ifndef EXAMPLES_LIVE_H
 #define EXAMPLES_LIVE_H
@@ -38,8 +39,7 @@ typedef struct page_s {
  * is zeroed. The options have to stay. On failure it complains and returns a
  * UV_E* code; page_stop and page_free have to follow all the same. */
 int page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
-               uint64_t descriptor_limit, const live_wheel_t *shown,
-               size_t shown_count);
+               const live_wheel_t *shown, size_t shown_count);
 
 /* Closes all its handles, if it was started. */
 void page_stop(page_t *page);

@@ -34,7 +34,6 @@ static uv_loop_t loop;
 static page_t page;
 static uvwheel_t *const wheel = &page.wheel;
 static uint16_t port;
-static unsigned descriptor_limit; /* 0: as many as there may be */
 
 /* ---- Help --------------------------------------------------------------- */
 
@@ -161,12 +160,11 @@ static void start(void) {
   static const live_wheel_t shown = {
       .name = "one", .wheel = &page.wheel, .refreshes = &refreshes};
   static const server_options_t options = {.http_host = DEFAULT_HOST};
-  uint64_t limit = descriptor_limit != 0 ? descriptor_limit : UINT64_MAX;
 
   virtual_time_set_ns(UINT64_C(1000000000));
   ck_assert_int_eq(uv_loop_init(&loop), 0);
   page = (page_t){.live = NULL};
-  ck_assert_int_eq(page_start(&page, &loop, &options, limit, &shown, 1), 0);
+  ck_assert_int_eq(page_start(&page, &loop, &options, &shown, 1), 0);
   port = find_port();
 }
 
@@ -293,20 +291,6 @@ START_TEST(newcomers_wait_while_all_connections_are_taken) {
 }
 END_TEST
 
-START_TEST(the_last_descriptors_are_kept) {
-  unsigned long status;
-
-  stop_all();
-  descriptor_limit = 64;
-  start();
-  while ((status = read_answer(ask_page(GET("/")))) == 200)
-    connect_to_page();
-  ck_assert_uint_eq(status, 503);
-  ck_assert_ptr_nonnull(strstr(taken, "\r\nRetry-After: "));
-  descriptor_limit = 0;
-}
-END_TEST
-
 /* ---- Frames ------------------------------------------------------------- */
 
 static void on_due(uvwheel_timer_t *timer) {
@@ -350,7 +334,6 @@ int main(void) {
       {patience_ends_at_its_tick, 0, 2},
       TEST(a_request_that_comes_byte_by_byte_has_no_more_time),
       TEST(newcomers_wait_while_all_connections_are_taken),
-      TEST(the_last_descriptors_are_kept),
       TEST(a_frame_tells_of_an_earlier_stall),
   };
 

@@ -77,6 +77,15 @@ class Case(programs.Case):
         self.assert_echo(self.connect())
         self.assert_ends(accepted + 1)
 
+    def assert_complained(self, text):
+        result = self.server.stop()
+        self.assertIn(text, result.err)
+        self.assertEqual(result.status, 0)
+        self.assertGreater(number_of(result.out, "turned_away"), 0)
+        self.assertEqual(number_of(result.out, "shed"), 0)
+        self.assertEqual(number_of(result.out, "open"), 0)
+        return result.out
+
 
 class Servers(Case):
     # ---- Echo and timeout --------------------------------------------------
@@ -183,15 +192,6 @@ class Servers(Case):
         """The server turns a newcomer away by closing it."""
         with self.connect() as connection:
             return is_echoed(connection)
-
-    def assert_complained(self, text):
-        result = self.server.stop()
-        self.assertIn(text, result.err)
-        self.assertEqual(result.status, 0)
-        self.assertGreater(number_of(result.out, "turned_away"), 0)
-        self.assertEqual(number_of(result.out, "shed"), 0)
-        self.assertEqual(number_of(result.out, "open"), 0)
-        return result.out
 
     def fill_and_recover(self, most):
         """Opens as many as are served, then makes room for one."""
@@ -316,8 +316,8 @@ class Servers(Case):
 class Pages(Case):
     """Live pages of real servers; more of them in test_live.c."""
 
-    def start_with_page(self, row, options=""):
-        self.start_server(row, NEVER_MS, f"--http 0 {options}")
+    def start_with_page(self, row, options="", **how):
+        self.start_server(row, NEVER_MS, f"--http 0 {options}", **how)
         line = self.server.out.readline()
         found = re.match(r"live page: http://.*:(\d+)", line)
         self.assertTrue(found, line)
@@ -348,6 +348,18 @@ class Pages(Case):
         for peer in peers:
             self.assert_echo(peer)
         self.stop_well(self.server)
+
+    @each(WHEEL, MULTI_LOOP)
+    def test_out_of_descriptors_the_page_tells_of_it(self, *row):
+        self.start_with_page(row, descriptors=72)
+        while is_echoed(self.connect()):
+            pass
+        programs.await_line(self.ask("/frame"), '"active":[')
+        while not re.search(r'uvwheel_server_turned_away_total{wheel="\w+",'
+                            r'reason="descriptors"} [1-9]',
+                            self.ask("/metrics").read()):
+            pass  # another loop answers once a second
+        self.assert_complained("out of descriptors")
 
     def test_a_signal_ends_the_page_whatever_its_connections_do(self):
         self.start_with_page(WHEEL)
