@@ -10,25 +10,30 @@
 #include "../echo.h"
 #include "live-figures.h"
 
-#define TURNED_AWAY(why) offsetof(echo_figures_t, turned_away[why])
+#define COUNT(field) offsetof(echo_figures_t, field), LIVE_COUNTER
+#define HELP_TURNED_AWAY                                                 \
+  "Newcomers that were turned away, for want of descriptors, memory or " \
+  "places; accept: errors of the system, not newcomers.",                \
+      "Bad when it grows: the server has no room for newcomers."
+#define HELP_CLOSED                                                     \
+  "Connections that the server closed because they were idle, or idle " \
+  "longest, to make room (shed).",                                      \
+      NULL
 
 static const live_count_t echo_counts[] = {
     {offsetof(echo_figures_t, open), LIVE_GAUGE, "open", NULL,
-     "Connections that are open now."},
-    {offsetof(echo_figures_t, accepted), LIVE_COUNTER, "accepted", NULL,
-     "Connections that were accepted and have been served."},
-    {TURNED_AWAY(ECHO_NO_DESCRIPTOR), LIVE_COUNTER, "turned_away",
-     "descriptors",
-     "Newcomers that were turned away, for lack of descriptors, memory or a "
-     "place; accept: errors of the system, not newcomers."},
-    {TURNED_AWAY(ECHO_NO_MEMORY), LIVE_COUNTER, "turned_away", "memory", NULL},
-    {TURNED_AWAY(ECHO_FULL), LIVE_COUNTER, "turned_away", "full", NULL},
-    {TURNED_AWAY(ECHO_NOT_ACCEPTED), LIVE_COUNTER, "turned_away", "accept",
-     NULL},
-    {offsetof(echo_figures_t, idle_closes), LIVE_COUNTER, "closed", "idle",
-     "Connections that the server closed because they were idle, or idle "
-     "longest, to make room (shed)."},
-    {offsetof(echo_figures_t, shed), LIVE_COUNTER, "closed", "shed", NULL},
+     "Connections that are open now.", NULL},
+    {COUNT(accepted), "accepted", NULL,
+     "Connections that were accepted and not turned away.", NULL},
+    {COUNT(turned_away[ECHO_NO_DESCRIPTOR]), "turned_away", "descriptors",
+     HELP_TURNED_AWAY},
+    {COUNT(turned_away[ECHO_NO_MEMORY]), "turned_away", "memory",
+     HELP_TURNED_AWAY},
+    {COUNT(turned_away[ECHO_FULL]), "turned_away", "full", HELP_TURNED_AWAY},
+    {COUNT(turned_away[ECHO_NOT_ACCEPTED]), "turned_away", "accept",
+     HELP_TURNED_AWAY},
+    {COUNT(idle_closes), "closed", "idle", HELP_CLOSED},
+    {COUNT(shed), "closed", "shed", HELP_CLOSED},
 };
 
 #endif /* EXAMPLES_ECHO_COUNTS_H */

@@ -26,14 +26,15 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "Turns: times that the wheel had timers to fire.", NEVER},
     {IN_SNAPSHOT(unanswered_ms), LIVE_FIRST, LIVE_GAUGE, LIVE_MS, "unanswered",
      "For how long the loop has not answered the page.",
-     "Bad when over a second: something blocks the loop.", 1000},
+     "Bad when it stays over a second: something blocks the loop.", 1000},
     {IN_STATS(overdue_ms), LIVE_FIRST, LIVE_GAUGE, LIVE_MS, "overdue",
      "For how long the oldest due timer has been waiting.",
-     "Bad when over a second: timers come due faster than they can fire.",
+     "Bad when it stays over a second: timers come due faster than they can "
+     "fire.",
      1000},
     {IN_STATS(stalls), LIVE_FIRST, LIVE_COUNTER, LIVE_ONE, "stalls",
      "Times the loop came over stall_ms late: it was blocked, or frozen.",
-     "Bad when it grows: find what blocks the loop.", 0},
+     "Bad when it grows: the loop was blocked, or the process frozen.", 0},
     {IN_STATS(put_back), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "put_back",
      "Timers that fire later because of a stall.", NEVER},
     {IN_STATS(stall_max_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "stall_max",
@@ -48,8 +49,8 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      10},
     {IN_STATS(turns_overrun), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
      "turns_overrun", "Turns that took more than twice turn_ms.",
-     "Bad when it grows: a callback is slow.", 0},
-    {IN_STATS(turn_max_us), LIVE_HEALTH, LIVE_GAUGE, LIVE_US, "turn_max",
+     "Bad when over one a second: a callback is slow.", 1},
+    {IN_STATS(turn_max_us), LIVE_NOWHERE, LIVE_GAUGE, LIVE_US, "turn_max",
      "The longest turn since the start.", NEVER},
     {IN_STATS(fired_soonest), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
      "fired_soonest", "Timers that fired before their time, to make room.",
@@ -92,6 +93,7 @@ void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown) {
 
 /* ---- Trouble ------------------------------------------------------------ */
 
+/* A gauge has to be so twice: after a freeze it is for a moment. */
 static bool is_bad(const live_figure_t *figure, const live_snapshot_t *last,
                    const live_snapshot_t *now) {
   uint64_t before = live_figure_of(figure, last);
@@ -100,7 +102,7 @@ static bool is_bad(const live_figure_t *figure, const live_snapshot_t *last,
   if (figure->worry == NULL)
     return false;
   if (figure->type == LIVE_GAUGE)
-    return number > figure->limit;
+    return number > figure->limit && before > figure->limit;
   return number > before && (number - before) * 1000 >
                                 figure->limit * (now->now_ms - last->now_ms);
 }
@@ -133,6 +135,9 @@ void live_judge(live_judged_t *judged, const live_snapshot_t *now,
       judged->worst[i] = number;
     judged->bad_ms[i] = page_ms;
   }
+  for (size_t i = 0; i < LIVE_MAX_COUNTS; i++)
+    if (now->counts[i] > last->counts[i])
+      judged->count_ms[i] = page_ms;
   if (is_late(last, now))
     judged->late_ms = page_ms;
   if (now->stats.stalls > last->stats.stalls)

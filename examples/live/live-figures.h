@@ -29,6 +29,7 @@ typedef struct live_count_s {
   const char *name;
   const char *reason; /* a label, or NULL: there is none */
   const char *help;   /* without a backslash or newline  */
+  const char *worry;  /* "Bad when it grows: ...", or NULL: the page tells */
 } live_count_t;
 
 #define LIVE_MAX_COUNTS 16
@@ -98,9 +99,10 @@ uint64_t live_figure_of(const live_figure_t *figure,
 typedef struct live_judged_s {
   live_snapshot_t last; /* that was judged */
   uint64_t bad_ms[LIVE_FIGURES];
-  uint64_t worst[LIVE_FIGURES]; /* of a gauge, in this trouble */
-  uint64_t late_ms;             /* when timers fired late      */
-  uint64_t stall_ms;            /* how long the last stall was */
+  uint64_t worst[LIVE_FIGURES];       /* of a gauge, in this trouble */
+  uint64_t count_ms[LIVE_MAX_COUNTS]; /* when it grew */
+  uint64_t late_ms;                   /* when timers fired late      */
+  uint64_t stall_ms;                  /* how long the last stall was */
 } live_judged_t;
 
 void live_judge(live_judged_t *judged, const live_snapshot_t *now,

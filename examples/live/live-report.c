@@ -18,18 +18,49 @@ static void put_quoted(FILE *stream, const char *text) {
 
 /* ---- Frames for the page ------------------------------------------------ */
 
-/* The table of figures. */
-static void put_table(FILE *stream) {
+#define LATE_WORRY \
+  "Bad when 1 % take over two ticks and 100 ms: the loop is busy."
+
+/* The rest of a row, after its name. */
+static void put_row(FILE *stream, const char *place, const char *help,
+                    const char *worry, bool counts, live_unit_t unit) {
+  fprintf(stream,
+          ",\"place\":\"%s\",\"help\":\"%s\",\"worry\":\"%s\",\"counts\":%s,"
+          "\"unit\":%d}",
+          place, help, worry != NULL ? worry : "", counts ? "true" : "false",
+          (int)unit);
+}
+
+/* As the page names it. */
+static void put_count_name(FILE *stream, const live_count_t *count,
+                           const char *suffix) {
+  char name[128];
+
+  snprintf(name, sizeof(name), "%s%s%s%s", count->name,
+           count->reason != NULL ? ": " : "",
+           count->reason != NULL ? count->reason : "", suffix);
+  put_quoted(stream, name);
+}
+
+/* The table of all that the page is told of. */
+static void put_table(FILE *stream, const live_wheel_t *wheel) {
   static const char *const places[] = {"nowhere", "tile", "first", "health"};
 
+  fputs(",\"figures\":[{\"name\":\"lateness\"", stream);
+  put_row(stream, "lateness", "", LATE_WORRY, false, LIVE_MS);
   for (size_t i = 0; i < LIVE_FIGURES; i++) {
     const live_figure_t *figure = &live_figures[i];
-    fprintf(stream,
-            "%s{\"name\":\"%s\",\"help\":\"%s\",\"worry\":\"%s\",\"place\":"
-            "\"%s\",\"counts\":%s,\"unit\":%d}",
-            i == 0 ? ",\"figures\":[" : ",", figure->name, figure->help,
-            figure->worry != NULL ? figure->worry : "", places[figure->place],
-            figure->type == LIVE_COUNTER ? "true" : "false", (int)figure->unit);
+    fprintf(stream, ",{\"name\":\"%s\"", figure->name);
+    put_row(stream, places[figure->place], figure->help, figure->worry,
+            figure->type == LIVE_COUNTER, figure->unit);
+  }
+  for (size_t i = 0; i < wheel->count_count; i++) {
+    const live_count_t *count = &wheel->counts[i];
+    if (count->worry == NULL)
+      continue;
+    fputs(",{\"name\":", stream);
+    put_count_name(stream, count, "");
+    put_row(stream, "server", count->help, count->worry, true, LIVE_ONE);
   }
   fputs("]", stream);
 }
@@ -47,9 +78,8 @@ static void put_numbers(FILE *stream, const char *key, const uint64_t *numbers,
 }
 
 /* The number at this offset in the view of each wheel. */
-static void put_of_all(FILE *stream, const char *key, const char *suffix,
-                       const live_wheels_t *wheels, size_t offset) {
-  fprintf(stream, ",\"%s%s\":[", key, suffix);
+static void put_list(FILE *stream, const live_wheels_t *wheels, size_t offset) {
+  fputs(":[", stream);
   for (size_t k = 0; k < wheels->count; k++) {
     const char *view = (const char *)&wheels->views[k];
     fprintf(stream, "%s%" PRIu64, k == 0 ? "" : ",",
@@ -58,7 +88,26 @@ static void put_of_all(FILE *stream, const char *key, const char *suffix,
   fputs("]", stream);
 }
 
+static void put_of_all(FILE *stream, const char *key, const char *suffix,
+                       const live_wheels_t *wheels, size_t offset) {
+  fprintf(stream, ",\"%s%s\"", key, suffix);
+  put_list(stream, wheels, offset);
+}
+
 #define IN_VIEW(field) offsetof(live_view_t, field)
+
+/* When those grew that should not. */
+static void put_bad_counts(FILE *stream, const live_wheels_t *wheels) {
+  const live_wheel_t *wheel = &wheels->views[0].wheel;
+
+  for (size_t i = 0; i < wheel->count_count; i++) {
+    if (wheel->counts[i].worry == NULL)
+      continue;
+    fputs(",", stream);
+    put_count_name(stream, &wheel->counts[i], "_bad");
+    put_list(stream, wheels, IN_VIEW(judged.count_ms) + i * sizeof(uint64_t));
+  }
+}
 
 static void put_figures(FILE *stream, const live_wheels_t *wheels) {
   fputs(",\"all\":{\"name\":[", stream);
@@ -78,6 +127,7 @@ static void put_figures(FILE *stream, const live_wheels_t *wheels) {
       put_of_all(stream, figure->name, "_worst", wheels,
                  IN_VIEW(judged.worst) + i * sizeof(uint64_t));
   }
+  put_bad_counts(stream, wheels);
   put_of_all(stream, "lateness", "_bad", wheels, IN_VIEW(judged.late_ms));
   put_of_all(stream, "stall_ms", "", wheels, IN_VIEW(judged.stall_ms));
   fputs("}", stream);
@@ -97,7 +147,7 @@ void live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
   put_number(stream, "page_ms", facts->page_ms);
   put_number(stream, "uptime_ms", facts->uptime_ms);
   put_number(stream, "age_ms", live_picture_age_ms(picture));
-  put_table(stream);
+  put_table(stream, &wheels->views[0].wheel);
   put_figures(stream, wheels);
   put_numbers(stream, "lateness", snapshot->stats.lateness,
               UVWHEEL_LATENESS_BUCKETS);
@@ -181,8 +231,7 @@ static void put_histogram(FILE *stream, const live_view_t *view) {
 
 static void put_lateness(FILE *stream, const live_wheels_t *wheels) {
   put_head(stream, "lateness_seconds", "histogram",
-           "The time from a timer's due time to its callback.",
-           "Bad when 1 % take over two ticks and 100 ms.");
+           "The time from a timer's due time to its callback.", LATE_WORRY);
   for (size_t i = 0; i < wheels->count; i++)
     put_histogram(stream, &wheels->views[i]);
 }
@@ -225,7 +274,8 @@ static void put_count(FILE *stream, const live_wheels_t *wheels, size_t row,
   snprintf(name, sizeof(name), "server_%s%s", count->name,
            is_counter ? "_total" : "");
   if (is_first)
-    put_head(stream, name, is_counter ? "counter" : "gauge", count->help, NULL);
+    put_head(stream, name, is_counter ? "counter" : "gauge", count->help,
+             count->worry);
   for (size_t i = 0; i < wheels->count; i++) {
     const live_view_t *view = &wheels->views[i];
     put_name(stream, name, view);

@@ -6,7 +6,7 @@ const by = id => document.getElementById(id);
 const LEVELS = 8;
 const HISTORY_MS = 60000, RATE_MS = 1000;
 const RECENT_MS = 300000; // LIVE_RECENT_MS
-const TOGETHER_MS = 2000; // stalls of several loops, as each is judged
+const TOGETHER_MS = 2000; // trouble of several loops, as each is judged
 const INTERVAL_MS = 250; // between two frames
 const SILENCE_MS = 2000; // then the server is frozen, or blocked
 
@@ -14,6 +14,7 @@ let isPaused = false;
 let figures = [];    // the table of live-figures.c
 let wheel = 0;       // the one that is looked at
 let frame = null;    // the last one drawn
+let drawnMs = 0;     // when, by the browser's clock
 let history = [];    // of frames without their slots, for HISTORY_MS
 let scale = 1;       // the number of timers that is shaded darkest
 let firstRound = 0;  // keeps angles small
@@ -62,9 +63,6 @@ function buildRing() {
   [...by("marks").children].forEach((mark, quarter) =>
     write(mark, String(frame.slots * quarter / 4)));
   firstRound = Math.floor(frame.now_ms / round);
-  write(by("setup"), `${counted(frame.slots, "slot")} of ` +
-    `${format(frame.tick_ms)} ms, ${seconds(round)} a round; ` +
-    `connections time out after ${seconds(frame.timeout_ms)}`);
 }
 
 // 1, 2, 5, 10, 20 ...: the scale does not flicker with the fullest slot.
@@ -101,7 +99,15 @@ function drawSummary() {
   write(by("summary"), `${format(used)} of ${format(frame.cells.length)} ` +
     (group === 1 ? "slots" : `groups of ${format(group)} slots`) +
     ` in use, at most ${counted(Math.max(...frame.cells), "timer")} in one.` +
-    (frame.age_ms < 1000 ? "" : ` Counted in the last ${time(frame.age_ms)}.`));
+    (isOld() ? ` As of ${time(frame.unanswered)} ago.` : frame.age_ms < 1000
+      ? "" : ` Counted in the last ${time(frame.age_ms)}.`));
+}
+
+function drawSetup() {
+  write(by("setup"), `${counted(frame.slots, "slot")} of ` +
+    `${format(frame.tick_ms)} ms, ${seconds(frame.slots * frame.tick_ms)} a ` +
+    `round; connections time out after ${seconds(frame.timeout_ms)}; ` +
+    `up ${span(frame.uptime_ms)}`);
 }
 
 // ---- The figures ---------------------------------------------------------
@@ -116,19 +122,19 @@ function agoOf(name, k = wheel) {
   return at ? frame.page_ms - at : Infinity;
 }
 
+const agoText = ms => ms < 2000 ? "now" : `${span(ms)} ago`;
 const isBad = (name, k) => agoOf(name, k) < RECENT_MS;
 
 // A time that was bad lately stays at its worst.
-const worstOf = (name, k = wheel) =>
-  frame.all[isBad(name, k) ? name + "_worst" : name]?.[k] ??
-  frame.all[name][k];
+const worstOf = (name, k = wheel) => Math.max(frame.all[name][k],
+  isBad(name, k) && frame.all[name + "_worst"]?.[k] || 0);
 
 // The name that the statistics and the metrics have, as words.
 const titleOf = ({name}) =>
   name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
 const isTile = ({place}) => place === "tile";
-const placed = () => figures.filter(({place}) => place !== "nowhere");
+const placed = () => figures.filter(({place}) => by(place));
 
 function buildFigures() {
   for (const place of ["tile", "first", "health"])
@@ -152,27 +158,13 @@ function buildFigures() {
 
 // What it is, or, if it was bad lately, what that means.
 function drawNote(box, figure) {
-  const {name, help, worry} = figure, ago = span(agoOf(name));
+  const {name, help, worry} = figure, ago = agoText(agoOf(name));
   const last = name + "_worst" in frame.all
-    ? `Worst, ${ago} ago; now ${show(figure, frame[name])}.`
-    : `Last: ${ago} ago` +
+    ? `Last: ${ago}; at present ${show(figure, frame[name])}.`
+    : `Last: ${ago}` +
       (name === "stalls" ? `, ${time(frame.stall_ms)} long.` : ".");
   box.classList.toggle("bad", isBad(name));
   write(box.querySelector(".note"), isBad(name) ? `${worry} ${last}` : help);
-}
-
-// Since when the server runs, and the last stall, which may be of many loops.
-function drawPast() {
-  const {name: names, stall_ms: lengths} = frame.all;
-  const agos = names.map((_, k) => agoOf("stalls", k));
-  const ago = Math.min(...agos);
-  const hit = [...names.keys()].filter(k => agos[k] - ago < TOGETHER_MS);
-  const whose = names.length === 1 ? ""
-    : ", wheels " + hit.map(k => names[k]).join(", ");
-  write(by("past"), `up ${span(frame.uptime_ms)}; ` + (ago === Infinity
-    ? "no stall" : `last stall ${span(ago)} ago, ` +
-      `${time(Math.max(...hit.map(k => lengths[k])))} long${whose}`));
-  by("past").classList.toggle("bad", ago < RECENT_MS);
 }
 
 // The mean of the last second before the frame of this index; the first frame
@@ -210,6 +202,58 @@ function drawFigures() {
   }
 }
 
+// ---- The verdict ---------------------------------------------------------
+
+// Its loop has not told of the wheel for so long.
+const isOld = () => frame.unanswered > SILENCE_MS;
+
+// The last trouble of this kind, and whose: it may be of many loops.
+function lastOf(figure) {
+  const names = frame.all.name;
+  const agos = names.map((_, k) => agoOf(figure.name, k));
+  const ago = Math.min(...agos);
+  const hit = [...names.keys()].filter(k => agos[k] - ago < TOGETHER_MS);
+  return {figure, ago, hit, whose: names.length === 1 ? ""
+    : ", wheels " + hit.map(k => names[k]).join(", ")};
+}
+
+const longest = ({hit}) =>
+  time(Math.max(...hit.map(k => frame.all.stall_ms[k])));
+
+// Such as "(overdue 2.0 s, 3 s ago, wheels 1, 2)".
+function evidenceOf({figure, ago, hit, whose}) {
+  const worst = figure.name === "stalls" ? " of " + longest({hit})
+    : figure.name + "_worst" in frame.all ? " " + show(figure,
+      Math.max(...hit.map(k => worstOf(figure.name, k)))) : "";
+  return `(${titleOf(figure).toLowerCase()}${worst}, ${agoText(ago)}${whose})`;
+}
+
+// The worst that there was lately, of the kinds in this order.
+function drawVerdict() {
+  const kinds = ["first", "server", "health", "lateness", "tile"].flatMap(kind =>
+    figures.filter(({place, worry}) => place === kind && worry)).map(lastOf);
+  const worst = kinds.find(({ago}) => ago < RECENT_MS);
+  const stall = kinds.find(({figure: {name}}) => name === "stalls");
+  write(by("verdict"), worst
+    ? worst.figure.worry.replace(/.*: (.)(.*)\./, (_, first, rest) =>
+      first.toUpperCase() + rest) + ` ${evidenceOf(worst)}.`
+    : frame.uptime_ms < RECENT_MS ? "The timers have had no trouble."
+      : "The timers have had no trouble in the last 5 minutes." + (stall.ago === Infinity ? ""
+        : ` Last stall ${span(stall.ago)} ago, ${longest(stall)} long` +
+          `${stall.whose}.`));
+  by("verdict").classList.toggle("bad", Boolean(worst));
+}
+
+// The server says nothing any more.
+function drawGone(why) {
+  if (!frame)
+    return;
+  document.body.classList.add("gone");
+  by("verdict").classList.add("bad");
+  write(by("verdict"),
+    `${why}. All this is as of ${span(performance.now() - drawnMs)} ago.`);
+}
+
 // ---- The wheels ----------------------------------------------------------
 
 const columns = () => ["active", "fired", "overdue", "stalls", "unanswered"]
@@ -243,8 +287,7 @@ const cellOf = (figure, k) => figure.counts && !figure.worry
 
 // A wheel's name is marked if one of its figures is bad that has no column.
 function drawWheels() {
-  const others = [...figures, {name: "lateness"}]
-    .filter(figure => !columns().includes(figure));
+  const others = figures.filter(figure => !columns().includes(figure));
   [...by("wheels").querySelector("tbody").rows].forEach((row, k) => {
     const bad = others.filter(({name}) => isBad(name, k)).map(titleOf);
     const button = row.querySelector("button");
@@ -261,23 +304,26 @@ function drawWheels() {
 // ---- Lateness ------------------------------------------------------------
 
 // Bucket b is from 2^(b-1) ms to 2^b - 1, bucket 0 is not late at all.
-// Within how many ms this share of them fired.
-function percentile(counts, share, mostMs) {
+// Within how long this share of them fired.
+function percentile(counts, share) {
   const all = sum(counts);
   let seen = 0;
   const bucket = counts.findIndex(count => (seen += count) >= share * all);
-  return Math.min(2 ** bucket - 1, mostMs);
+  return time(2 ** bucket - 1);
 }
 
+// A figure of all time would hide what is the matter now.
 function drawLateness() {
-  const {lateness: counts, lateness_max: mostMs} = frame;
+  const [first] = history;
+  const counts = frame.lateness.map((count, b) => count - first.lateness[b]);
+  const past = span(Math.max(1000, frame.now_ms - first.now_ms));
   write(by("tick"), time(frame.tick_ms));
-  write(by("percentiles"), sum(counts) === 0 ? "Nothing has fired yet."
-    : `Half within ${time(percentile(counts, .5, mostMs))}, 99 % within ` +
-      `${time(percentile(counts, .99, mostMs))}, the latest after ` +
-      `${time(mostMs)}.`);
-  drawNote(by("late"), {name: "lateness", help: "",
-    worry: "Bad when 1 % take over two ticks and 100 ms."});
+  write(by("percentiles"), sum(counts) === 0
+    ? `Nothing has fired in the last ${past}.`
+    : `In the last ${past}: half within ${percentile(counts, .5)}, 99 % ` +
+      `within ${percentile(counts, .99)}, all within ` +
+      `${percentile(counts, 1)}.`);
+  drawNote(by("late"), figures.find(({place}) => place === "lateness"));
 }
 
 // ---- Frames --------------------------------------------------------------
@@ -289,7 +335,7 @@ const unpack = next => Object.assign(next, ...Object.keys(next.all)
 
 // A blocked loop says nothing new: its last frame is replaced.
 function remember(next) {
-  const {cells, lateness, figures, ...past} = next;
+  const {cells, figures, ...past} = next;
   const last = history[history.length - 1];
   if (last && (past.wheel !== last.wheel || past.now_ms < last.now_ms ||
       past.started < last.started))
@@ -310,6 +356,7 @@ function draw(next) {
   const isNew = !frame || shapeOf(frame) !== shapeOf(next);
   remember(next);
   frame = next;
+  drawnMs = performance.now();
   if (isNew) {
     figures = next.figures;
     buildFigures();
@@ -317,7 +364,9 @@ function draw(next) {
     buildWheels();
     document.querySelector("main").hidden = false;
   }
-  drawPast();
+  document.body.className = isOld() ? "old" : "";
+  drawSetup();
+  drawVerdict();
   drawWheels();
   drawRing();
   drawSummary();
@@ -330,21 +379,28 @@ function say(state, text) {
   write(by("status"), text);
 }
 
+function lose(isSilent) {
+  if (isPaused)
+    return;
+  say("lost", isSilent ? "no answer" : "no connection, trying again");
+  drawGone(isSilent
+    ? "No answer: the server is frozen, or something blocks its loop"
+    : "No connection: the server is gone");
+}
+
 async function ask() {
   try {
-    const answer = isPaused ? {} : await fetch(`/frame?wheel=${wheel}`,
+    const answer = isPaused ? null : await fetch(`/frame?wheel=${wheel}`,
       {signal: AbortSignal.timeout(SILENCE_MS)});
-    if (answer.status === 404)
+    const next = answer?.status === 404 ? null : await answer?.json();
+    if (answer && !next)
       wheel = 0; // the server has fewer wheels now
-    const next = answer.ok ? await answer.json() : null;
     if (next && !isPaused) {
       say("live", "live");
       draw(unpack(next));
     }
   } catch ({name}) {
-    if (!isPaused)
-      say("lost", name === "TimeoutError" ? "no answer"
-        : "no connection, trying again");
+    lose(name === "TimeoutError");
   }
   setTimeout(ask, INTERVAL_MS);
 }

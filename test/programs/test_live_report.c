@@ -94,12 +94,12 @@ static const struct {
   uint64_t bad;
 } limits[] = {
     {IN_SNAPSHOT(unanswered_ms), 5000, 1000, 1001},
-    {IN_SNAPSHOT(stats.overdue_ms), 0, 1000, 1001},
+    {IN_SNAPSHOT(stats.overdue_ms), 1001, 1000, 1001},
     {IN_SNAPSHOT(stats.stalls), 7, 7, 8},
     {IN_SNAPSHOT(stats.fired_soonest), 7, 7, 8},
     {IN_SNAPSHOT(stats.turns_cut), 100, 120, 121},
     {IN_SNAPSHOT(examined_too_early), 5, 2000005, 2000006},
-    {IN_SNAPSHOT(stats.turns_overrun), 7, 7, 8},
+    {IN_SNAPSHOT(stats.turns_overrun), 7, 9, 10},
 };
 
 static size_t index_of(size_t offset) {
@@ -130,6 +130,13 @@ START_TEST(a_figure_is_bad_beyond_its_limit) {
 }
 END_TEST
 
+/* After a freeze a timer is overdue until it has fired. */
+START_TEST(a_time_is_bad_if_it_stays_beyond_its_limit) {
+  ck_assert_uint_eq(judge_at_77(IN_SNAPSHOT(stats.overdue_ms), 1000, 9000), 0);
+  ck_assert_uint_eq(judge_at_77(IN_SNAPSHOT(unanswered_ms), 0, 9000), 0);
+}
+END_TEST
+
 START_TEST(trouble_is_remembered_until_there_is_more) {
   static live_judged_t judged;
   live_snapshot_t now = {.options.tick_ms = 100};
@@ -151,9 +158,10 @@ START_TEST(the_worst_of_a_trouble_is_remembered) {
   static const struct {
     uint64_t page_ms, unanswered_ms, worst_ms, bad_ms;
   } rows[] = {
-      {1000, 1000, 0, 0},           {2000, 3000, 3000, 2000},
+      {1000, 1001, 0, 0},           {2000, 3000, 3000, 2000},
       {3000, 2000, 3000, 3000},     {4000, 0, 3000, 3000},
-      {303000, 1001, 3000, 303000}, {603001, 1001, 1001, 603001},
+      {302000, 1001, 3000, 3000},   {303000, 1001, 3000, 303000},
+      {603001, 1001, 1001, 603001},
   };
   static live_judged_t judged;
 
@@ -241,9 +249,9 @@ END_TEST
 
 START_TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives) {
   static const live_count_t counts[] = {
-      {8, LIVE_GAUGE, "open", NULL, "Open now."},
-      {16, LIVE_COUNTER, "closed", "idle", "Closed."},
-      {0, LIVE_COUNTER, "closed", "a\"b", NULL},
+      {8, LIVE_GAUGE, "open", NULL, "Open now.", NULL},
+      {16, LIVE_COUNTER, "closed", "idle", "Closed.", "Bad when it grows: x."},
+      {0, LIVE_COUNTER, "closed", "a\"b", NULL, "Bad."},
   };
   static const uint64_t numbers[WHEELS][3] = {
       {11, 12, 13}, {21, 22, 23}, {31, 32, 33}};
@@ -266,12 +274,17 @@ START_TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives) {
       "uvwheel_server_open{wheel=\"1\"} 12\n"
       "uvwheel_server_open{wheel=\"2\"} 22\n"
       "uvwheel_server_open{wheel=\"3\"} 32\n"
-      "# HELP uvwheel_server_closed_total Closed.\n"
+      "# HELP uvwheel_server_closed_total Closed. Bad when it grows: x.\n"
       "# TYPE uvwheel_server_closed_total counter\n"
       "uvwheel_server_closed_total{wheel=\"1\",reason=\"idle\"} 13\n"
       "uvwheel_server_closed_total{wheel=\"2\",reason=\"idle\"} 23\n"
       "uvwheel_server_closed_total{wheel=\"3\",reason=\"idle\"} 33\n"
       "uvwheel_server_closed_total{wheel=\"1\",reason=\"a\\\"b\"} 11\n");
+  views[1].judged.count_ms[1] = 77;
+  write_frame(0);
+  assert_text("{\"name\":\"closed: idle\",\"place\":\"server\",");
+  assert_text(",\"closed: idle_bad\":[0,77,0],\"closed: a\\\"b_bad\":[0,0,0],");
+  ck_assert_ptr_null(strstr(text, "open\""));
 }
 END_TEST
 
@@ -328,6 +341,7 @@ int main(void) {
       TEST(each_statistic_is_a_figure_once),
       TEST(the_table_needs_no_escapes),
       EACH(a_figure_is_bad_beyond_its_limit, limits),
+      TEST(a_time_is_bad_if_it_stays_beyond_its_limit),
       TEST(trouble_is_remembered_until_there_is_more),
       TEST(the_worst_of_a_trouble_is_remembered),
       TEST(timers_are_late_when_one_in_a_hundred_is),

@@ -124,7 +124,7 @@ class Live(unittest.TestCase):
     def bad(self):
         """The figures that are, as text."""
         return self.page.texts(
-            "dl .bad, #late.bad, #past.bad")
+            "dl .bad, #late.bad, #verdict.bad")
 
     @contextlib.contextmanager
     def viewing(self, *options, **more):
@@ -135,7 +135,20 @@ class Live(unittest.TestCase):
             self.assertEqual(self.browser.get_log("browser"), [])
             self.browser.get("about:blank")
 
-    def assert_contrast(self, foreground, background):
+    def assert_gone(self, why):
+        """All but the verdict is dimmed, which says how old it is."""
+        self.page.until(lambda: self.page.text("verdict").startswith(why))
+        self.page.until(lambda: re.search(
+            r"\. All this is as of [1-9]\d* s ago\.$",
+            self.page.text("verdict")))
+        self.assertEqual(self.opacities(), [.5, .5, 1])
+
+    def opacities(self):
+        return [float(self.browser.find_element(By.CSS_SELECTOR, element)
+                      .value_of_css_property("opacity"))
+                for element in ("main", "#setup", "#verdict")]
+
+    def assert_contrast(self, foreground, background, least=4.5):
         def luminance(colour):
             parts = [int(part) / 255
                      for part in re.findall(r"\d+", colour)[:3]]
@@ -145,14 +158,14 @@ class Live(unittest.TestCase):
                        in zip((0.2126, 0.7152, 0.0722), linear))
         darker, lighter = sorted((luminance(foreground),
                                   luminance(background)))
-        self.assertGreaterEqual((lighter + 0.05) / (darker + 0.05), 4.5)
+        self.assertGreaterEqual((lighter + 0.05) / (darker + 0.05), least)
 
     def test_connections_show_up_and_expire(self):
         # A round is shorter than the timeout.
         with self.viewing("--slots", "4", "--timeout", "3000") as server:
-            self.assertEqual(self.page.text("setup"),
-                             "4 slots of 100 ms, 0.4 s a round; "
-                             "connections time out after 3.0 s")
+            self.assertRegex(self.page.text("setup"),
+                             r"^4 slots of 100 ms, 0\.4 s a round; "
+                             r"connections time out after 3\.0 s; up \d+ s$")
             connections = []
 
             def connect_and_chat():
@@ -173,27 +186,38 @@ class Live(unittest.TestCase):
                 connection.close()
             self.page.until(lambda: self.page.number("active") == 0)
             self.assertRegex(self.page.text("percentiles"),
-                             r"^Half within \d+ ms, 99 % within \d+ ms, "
-                             r"the latest after \d+ ms\.$")
+                             r"^In the last \d+ s: half within \d+ ms, "
+                             r"99 % within [\d.]+ m?s, all within [\d.]+ m?s\.$")
 
     def test_a_page_that_is_opened_after_a_stall_tells_of_it(self):
         with serving("--block", "6", "--timeout", "1000") as server:
             self.page.open(server.url)
             self.assertEqual(self.bad(), [])
-            self.assertRegex(self.page.text("past"), r"^up \d+ s; no stall$")
+            self.assertEqual(self.page.text("verdict"),
+                             "The timers have had no trouble.")
             self.browser.get("about:blank")
             with server.connect():  # a wheel without timers has no stalls
                 server.process.send_signal(signal.SIGUSR1)
                 self.page.until(
                     lambda: server.frame()["all"]["stalls"] == [1])
             self.page.open(server.url)
-            past, stalls, *_ = sorted(self.bad(), key=len)
+            verdict, stalls, *_ = sorted(self.bad(), key=len)
             self.assertRegex(
-                past, r"^up \d+ s; last stall \d+ s ago, \d\.\d s long$")
+                verdict, r"^The loop was blocked, or the process frozen "
+                r"\(stalls of \d\.\d s, (now|\d+ s ago)\)\.$")
             self.assertRegex(
-                stalls, r"^Stalls\n1\nBad when it grows: find what blocks the "
-                r"loop. Last: \d+ s ago, \d\.\d s long\.$")
+                stalls, r"^Stalls\n1\nBad when it grows: the loop was blocked, "
+                r"or the process frozen\. Last: (now|\d+ s ago), \d\.\d s long\.$")
             self.browser.get("about:blank")
+
+    def test_a_server_that_turns_newcomers_away_says_so(self):
+        with self.viewing("--max-connections", "1") as server:
+            with server.connect(), server.connect() as other:
+                self.assertEqual(other.recv(1), b"")  # turned away
+                self.page.until(lambda: re.search(
+                    r"^The server has no room for newcomers "
+                    r"\(turned away: full, (now|\d+ s ago)\)\.$",
+                    self.page.text("verdict")))
 
     def test_each_figure_says_what_it_is(self):
         with self.viewing():
@@ -261,15 +285,16 @@ class Live(unittest.TestCase):
             connections = [server.connect() for _ in range(200)]
             self.page.until(scale.is_displayed)
             server.process.send_signal(signal.SIGUSR1)
-            self.page.until(lambda: self.page.text("past").endswith(
-                "s long, wheels " + ", ".join(names)))
-            for bad in cells("td.bad"):  # and maybe what was overdue then
-                self.assertLessEqual({"Stalls", "Unanswered"}, set(bad))
+            self.page.until(lambda: self.page.text("verdict").endswith(
+                ", wheels " + ", ".join(names) + ")."))
+            self.page.until(lambda: all(  # and maybe what was overdue then
+                {"Stalls", "Unanswered"} <= set(bad)
+                for bad in cells("td.bad")))
             # The loops answer again, and the page shows what was.
             for row in self.page.texts("#wheels tbody tr"):
                 self.assertRegex(row, r"\s[1-4]\.\d s$")
             self.assertTrue([text for text in self.bad() if re.search(
-                r"^Unanswered\n[1-4]\.\d s\n.* Worst, \d+ s ago; now 0 ms\.$",
+                r"^Unanswered\n[1-4]\.\d s\n.*; at present 0 ms\.$",
                 text, re.DOTALL)])
             self.assertEqual(self.page.texts("#wheels button.bad"), names)
             self.assertEqual(self.page.run(
@@ -340,10 +365,17 @@ class Live(unittest.TestCase):
                 colours[theme] = card.value_of_css_property("background-color")
                 self.page.run("document.getElementById('setup')"
                               ".classList.replace('muted', 'bad')")
-                for name in ("wheel", "summary", "setup"):
+                for name in ("wheel", "summary", "setup", "verdict"):
                     text = self.browser.find_element(By.ID, name)
                     self.assert_contrast(text.value_of_css_property("color"),
                                          colours[theme])
+                # A slot with one timer, and an empty one.
+                slots = [self.page.run(
+                    """((rim = document.getElementById('rim')) =>
+                    (rim.style.stroke = `var(--s${arguments[0]})`,
+                    getComputedStyle(rim).stroke))()""", level)
+                    for level in (1, 0)]
+                self.assert_contrast(*slots, least=3)
         self.assertNotEqual(colours["light"], colours["dark"])
 
     def test_a_server_that_is_frozen_gives_no_answer(self):
@@ -352,9 +384,11 @@ class Live(unittest.TestCase):
             try:
                 self.page.until(lambda: self.page.text("status") ==
                                 "no answer")
+                self.assert_gone("No answer: the server is frozen, or")
             finally:
                 server.process.send_signal(signal.SIGCONT)
             self.page.until(lambda: self.page.text("status") == "live")
+            self.assertEqual(self.opacities(), [1, 1, 1])
 
     def test_a_server_that_ends_and_comes_back(self):
         with serving() as server:
@@ -364,6 +398,7 @@ class Live(unittest.TestCase):
                 self.page.until(lambda: self.page.number("refreshed") > 0)
         self.page.until(lambda: self.page.text("status") ==
                         "no connection, trying again")
+        self.assert_gone("No connection: the server is gone")
         with serving("--slots", "1024", http_port=server.http_port):
             self.page.until(lambda: self.page.text("status") == "live")
             self.page.until(lambda: self.page.text("setup")
