@@ -105,6 +105,7 @@ class Metrics(unittest.TestCase):
                                    RULES.read_text(), re.DOTALL))
         judged = set(re.findall(r"uvwheel_\w+", rules))
         self.assertEqual(judged - self.served, set())
+        self.assertEqual(judged - {"uvwheel_tick_seconds"} - shown, set())
         bad = re.findall(r"^# HELP (\w+) .*Bad when", self.text, re.MULTILINE)
         self.assertGreater(len(bad), 5)
         for name in bad:
