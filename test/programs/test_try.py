@@ -199,6 +199,9 @@ class Try(programs.Case):
          "the loader takes no path with a blank"),
         (r"printf '\177ELF' >$D/x; chmod +x $D/x; $TRY --build $BUILT $D/x;"
          "exit 9", 9, "x is linked statically"),
+        (r"printf '\177ELF\0/lib/ld-other.so.1\0' >$D/x; chmod +x $D/x; "
+         "$TRY --build $BUILT $D/x", 1,
+         "x has another C library: ld-other.so.1 loads it, not ld-"),
         ("cp /bin/true $D/x; chown 1 $D/x; chmod u+s $D/x;"
          "chmod 755 $D; $TRY --build $BUILT $D/x", 0,
          "x has more rights than its caller"),
@@ -206,7 +209,7 @@ class Try(programs.Case):
          "cp -r ${TRY%/*} $D; cp -r ${TRY%/tools/*}/test/tools $D/test; "
          "touch $b/libuvwheel-try.so;"
          "setpriv --reuid 1 --clear-groups $D/tools/uvwheel-try echo >&2", 0,
-         "")][:None if os.geteuid() == 0 else 3])
+         "")][:None if os.geteuid() == 0 else 4])
     def test_what_cannot_work_is_told_before_it_runs(self, line, status, says):
         self.make_directory()
         done = subprocess.run(
