@@ -299,6 +299,7 @@ static void on_due(uvwheel_timer_t *timer) {
 
 /* The page is opened 40 s after the stall. An empty wheel finds none. */
 START_TEST(a_frame_tells_of_an_earlier_stall) {
+  static const char begun[] = "\"stalls\":[1],\"stalls_bad\":[";
   static uvwheel_timer_t timer;
   char figures[256]; /* of the JSON */
   uint64_t began_ms = uv_now(&loop);
@@ -313,9 +314,11 @@ START_TEST(a_frame_tells_of_an_earlier_stall) {
   ck_assert_uint_ge(stats().stall_sum_ms, 16000 - TICK_MS);
   ck_assert_uint_eq(read_answer(ask_page(GET("/frame"))), 200);
   const char *frame = body_of_answer();
-  snprintf(figures, sizeof(figures),
-           "\"stalls\":[1],\"stalls_bad\":[%" PRIu64 "],", found_ms);
-  ck_assert_ptr_nonnull(strstr(frame, figures));
+  const char *stalls = strstr(frame, begun);
+  ck_assert_ptr_nonnull(stalls);
+  uint64_t bad_ms = strtoull(stalls + strlen(begun), NULL, 10);
+  ck_assert_uint_ge(bad_ms, found_ms);
+  ck_assert_uint_le(bad_ms, found_ms + LIVE_JUDGE_MS);
   snprintf(figures, sizeof(figures), "\"stall_ms\":[%" PRIu64 "]",
            stats().stall_sum_ms);
   ck_assert_ptr_nonnull(strstr(frame, figures));

@@ -84,14 +84,14 @@ class Try(programs.Case):
         if calls:
             self.assertEqual(calls_of(result.err), calls)
 
-    # A timer that is overdue when the loop was blocked, and one that is started
-    # after that: a stall puts the first one back, by default as in the library,
-    # and so far that no freeze of the machine is as long.
-    @each(("uv", "", "2"), ("wheel", "", "3"),
-          ("wheel", "--stall never", "2"))
+    # A timer that was refreshed and is overdue when the loop was blocked, and one
+    # that is started after that: a stall puts the first one back, by default as
+    # in the library, and so far that no freeze of the machine is as long.
+    @each(("uv", "", "9"), ("wheel", "", "3"),
+          ("wheel", "--stall never", "9"))
     def test_the_wheel_has_the_default_for_stalls(self, way, options, first):
         result = self.run_subject(way, options,
-                                  "1 i2 i3 s2:1500 b0:3000 s3:1 r")
+                                  "1 i9 i3 s9:1500+1500 a9 b0:3000 s3:1 r")
         self.assertEqual(re.search("timer (.)", result.out)[1], first)
 
     # ---- Signals -----------------------------------------------------------

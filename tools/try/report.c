@@ -267,7 +267,8 @@ static void add_timers(text_t *text, const tally_t *tally) {
     add(text,
         "restart %" PRIu64 " starts of a timer that was active, or that the "
         "program had stopped:\n        a refresh of a wheel's timer instead is "
-        "one store\n",
+        "one store, and only timers that are\n        refreshed forgive a "
+        "stall\n",
         tally->restarted);
 }
 
