@@ -14,7 +14,7 @@
 #define HELP_TURNED_AWAY                                                 \
   "Newcomers that were turned away, for want of descriptors, memory or " \
   "places; accept: errors of the system, not newcomers.",                \
-      "Bad when it grows: the server has no room for newcomers."
+      "Bad when it grows: the server had no room for newcomers."
 #define HELP_CLOSED                                                     \
   "Connections that the server closed because they were idle, or idle " \
   "longest, to make room (shed).",                                      \

@@ -26,10 +26,10 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "Turns: times that the wheel had timers to fire.", NEVER},
     {IN_SNAPSHOT(unanswered_ms), LIVE_FIRST, LIVE_GAUGE, LIVE_MS, "unanswered",
      "For how long the loop has not answered the page.",
-     "Bad when it stays over a second: something blocks the loop.", 1000},
+     "Bad when it stays over a second: something blocked the loop.", 1000},
     {IN_STATS(overdue_ms), LIVE_FIRST, LIVE_GAUGE, LIVE_MS, "overdue",
      "For how long the oldest due timer has been waiting.",
-     "Bad when it stays over a second: timers come due faster than they can "
+     "Bad when it stays over a second: timers came due faster than they could "
      "fire.",
      1000},
     {IN_STATS(stalls), LIVE_FIRST, LIVE_COUNTER, LIVE_ONE, "stalls",
@@ -44,17 +44,17 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
     {IN_STATS(turns_cut), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "turns_cut",
      "Turns that left due timers to the next one, so that the loop did "
      "I/O first (turn_budget, turn_ms).",
-     "Bad when over ten a second: callbacks are slow, or very many timers "
-     "expire.",
+     "Bad when over ten a second: callbacks were slow, or very many timers "
+     "expired.",
      10},
     {IN_STATS(turns_overrun), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
      "turns_overrun", "Turns that took more than twice turn_ms.",
-     "Bad when over one a second: a callback is slow.", 1},
+     "Bad when over one a second: a callback was slow.", 1},
     {IN_STATS(turn_max_us), LIVE_NOWHERE, LIVE_GAUGE, LIVE_US, "turn_max",
      "The longest turn since the start.", NEVER},
     {IN_STATS(fired_soonest), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
      "fired_soonest", "Timers that fired before their time, to make room.",
-     "Bad when it grows: the server is full.", 0},
+     "Bad when it grows: the server was full.", 0},
     {IN_STATS(started), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "started",
      "Starts of timers, also by a repeat that fired.", NEVER},
     {IN_STATS(stopped), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "stopped",

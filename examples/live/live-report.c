@@ -19,7 +19,7 @@ static void put_quoted(FILE *stream, const char *text) {
 /* ---- Frames for the page ------------------------------------------------ */
 
 #define LATE_WORRY \
-  "Bad when 1 % take over two ticks and 100 ms: the loop is busy."
+  "Bad when 1 % take over two ticks and 100 ms: the loop was busy."
 
 /* The rest of a row, after its name. */
 static void put_row(FILE *stream, const char *place, const char *help,

@@ -222,10 +222,11 @@ const longest = ({hit}) =>
 
 // Such as "(overdue 2.0 s, 3 s ago, wheels 1, 2)".
 function evidenceOf({figure, ago, hit, whose}) {
-  const worst = figure.name === "stalls" ? " of " + longest({hit})
-    : figure.name + "_worst" in frame.all ? " " + show(figure,
-      Math.max(...hit.map(k => worstOf(figure.name, k)))) : "";
-  return `(${titleOf(figure).toLowerCase()}${worst}, ${agoText(ago)}${whose})`;
+  const {name} = figure, title = titleOf(figure).toLowerCase();
+  const what = name === "stalls" ? "a stall of " + longest({hit})
+    : name + "_worst" in frame.all ? `${title} ${show(figure,
+      Math.max(...hit.map(k => worstOf(name, k))))}` : title;
+  return `(${what}, ${agoText(ago)}${whose})`;
 }
 
 // The worst that there was lately, of the kinds in this order.
