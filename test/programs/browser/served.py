@@ -70,9 +70,10 @@ class Metrics(unittest.TestCase):
         # pylint: disable=import-outside-toplevel
         from prometheus_client import parser
         families = list(parser.text_string_to_metric_families(self.text))
-        self.assertEqual([sum(sample.value for sample in family.samples)
-                          for family in families
-                          if family.name == "uvwheel_fired"], [1])
+        for name in "uvwheel_fired", "uvwheel_server_closed":
+            self.assertEqual([sum(sample.value for sample in family.samples)
+                              for family in families if family.name == name],
+                             [1])
         for family in families:
             self.assertEqual({sample.labels["wheel"]
                               for sample in family.samples}, {"1", "2", "3"})
