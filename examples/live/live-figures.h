@@ -28,8 +28,8 @@ typedef struct live_count_s {
   live_type_t type;
   const char *name;
   const char *reason; /* a label, or NULL: there is none */
-  const char *help;   /* without a backslash or newline  */
-  const char *worry;  /* "Bad when it grows: ...", or NULL: the page tells */
+  const char *help;   /* without ", \ or a newline     */
+  const char *worry;  /* "Bad when it grows: ...", or NULL: never */
 } live_count_t;
 
 #define LIVE_MAX_COUNTS 16

@@ -180,28 +180,34 @@ static void put_name(FILE *stream, const char *name, const live_view_t *view) {
 }
 
 static void put_sample(FILE *stream, const char *name, const live_view_t *view,
-                       uint64_t number, live_unit_t unit) {
+                       const char *reason, uint64_t number, live_unit_t unit) {
   put_name(stream, name, view);
+  if (reason != NULL) {
+    fputs(",reason=", stream);
+    put_quoted(stream, reason);
+  }
   fputs("} ", stream);
   put_value(stream, number, unit);
   fputc('\n', stream);
 }
 
 /* The format wants all samples of a metric in one place, so each metric goes
- * through the wheels. */
+ * through the wheels. Without a help it goes on with the metric before. */
 static void put_figure(FILE *stream, const live_wheels_t *wheels,
-                       const live_figure_t *figure) {
+                       const char *prefix, const live_figure_t *figure,
+                       const char *reason) {
   int is_counter = figure->type == LIVE_COUNTER;
   char name[64];
 
-  snprintf(name, sizeof(name), "%s%s%s", figure->name,
+  snprintf(name, sizeof(name), "%s%s%s%s", prefix, figure->name,
            figure->unit != LIVE_ONE ? "_seconds" : "",
            is_counter ? "_total" : "");
-  put_head(stream, name, is_counter ? "counter" : "gauge", figure->help,
-           figure->worry);
+  if (figure->help != NULL)
+    put_head(stream, name, is_counter ? "counter" : "gauge", figure->help,
+             figure->worry);
   for (size_t i = 0; i < wheels->count; i++) {
     const live_view_t *view = &wheels->views[i];
-    put_sample(stream, name, view,
+    put_sample(stream, name, view, reason,
                live_figure_of(figure, &view->shown.snapshot), figure->unit);
   }
 }
@@ -224,8 +230,8 @@ static void put_histogram(FILE *stream, const live_view_t *view) {
       fputs("+Inf", stream);
     fprintf(stream, "\"} %" PRIu64 "\n", count);
   }
-  put_sample(stream, "lateness_seconds_count", view, count, LIVE_ONE);
-  put_sample(stream, "lateness_seconds_sum", view, stats->lateness_sum_ms,
+  put_sample(stream, "lateness_seconds_count", view, NULL, count, LIVE_ONE);
+  put_sample(stream, "lateness_seconds_sum", view, NULL, stats->lateness_sum_ms,
              LIVE_MS);
 }
 
@@ -262,44 +268,33 @@ static void put_options(FILE *stream, const live_wheels_t *wheels) {
             uvwheel_version_string(), made->tick_ms, made->slots);
   }
   for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-    put_figure(stream, wheels, &options[i]);
+    put_figure(stream, wheels, "", &options[i], NULL);
 }
 
-static void put_count(FILE *stream, const live_wheels_t *wheels, size_t row,
-                      bool is_first) {
-  const live_count_t *count = &wheels->views[0].wheel.counts[row];
-  int is_counter = count->type == LIVE_COUNTER;
-  char name[64];
-
-  snprintf(name, sizeof(name), "server_%s%s", count->name,
-           is_counter ? "_total" : "");
-  if (is_first)
-    put_head(stream, name, is_counter ? "counter" : "gauge", count->help,
-             count->worry);
-  for (size_t i = 0; i < wheels->count; i++) {
-    const live_view_t *view = &wheels->views[i];
-    put_name(stream, name, view);
-    if (count->reason != NULL) {
-      fputs(",reason=", stream);
-      put_quoted(stream, count->reason);
-    }
-    fprintf(stream, "} %" PRIu64 "\n", view->shown.snapshot.counts[row]);
-  }
-}
-
+/* The rows of a name have one head. */
 static void put_counts(FILE *stream, const live_wheels_t *wheels) {
   const live_wheel_t *wheel = &wheels->views[0].wheel;
+  const char *before = "";
 
-  for (size_t i = 0; i < wheel->count_count; i++)
-    put_count(stream, wheels, i,
-              i == 0 || strcmp(wheel->counts[i - 1].name,
-                               wheel->counts[i].name) != 0);
+  for (size_t i = 0; i < wheel->count_count; i++) {
+    const live_count_t *count = &wheel->counts[i];
+    const live_figure_t figure = {
+        .offset = offsetof(live_snapshot_t, counts) + i * sizeof(uint64_t),
+        .type = count->type,
+        .unit = LIVE_ONE,
+        .name = count->name,
+        .help = strcmp(before, count->name) != 0 ? count->help : NULL,
+        .worry = count->worry,
+    };
+    put_figure(stream, wheels, "server_", &figure, count->reason);
+    before = count->name;
+  }
 }
 
 void live_metrics_write(FILE *stream, const live_wheels_t *wheels) {
   put_options(stream, wheels);
   for (size_t i = 0; i < LIVE_FIGURES; i++)
-    put_figure(stream, wheels, &live_figures[i]);
+    put_figure(stream, wheels, "", &live_figures[i], NULL);
   put_lateness(stream, wheels);
   put_counts(stream, wheels);
 }
