@@ -60,7 +60,7 @@ static void put_table(FILE *stream, const live_wheel_t *wheel) {
       continue;
     fputs(",{\"name\":", stream);
     put_count_name(stream, count, "");
-    put_row(stream, "server", count->help, count->worry, true, LIVE_ONE);
+    put_row(stream, "server", "", count->worry, true, LIVE_ONE);
   }
   fputs("]", stream);
 }
