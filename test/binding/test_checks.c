@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "binding.h"
+#include "insides.h"
 #include "support.h"
 
 #define TICK_MS 10
@@ -102,7 +102,7 @@ static void stop_a_copy(void) {
 }
 
 static void insert_again(void) {
-  (void)uvwheel__core_insert(&wheel.state->core, &first.base.entry, 5);
+  (void)uvwheel__core_insert(insides_of(&wheel).core, &first.base.entry, 5);
 }
 
 static const struct {

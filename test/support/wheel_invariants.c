@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "binding.h"
+#include "insides.h"
 #include "invariants.h"
 
 int broken_wheel_invariants(const uvwheel_t *wheel, FILE *stream) {
-  const uvwheel_state_t *state = get_state(wheel);
-
-  return state != NULL ? broken_invariants(&state->core, stream) : 0;
+  return uvwheel_get_loop(wheel) != NULL
+             ? broken_invariants(insides_of(wheel).core, stream)
+             : 0;
 }

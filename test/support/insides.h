@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+
+/* What tests see of the private state of a wheel. No other file of the tests
+ * names its fields. */
+
+#ifndef INSIDES_H
+#define INSIDES_H
+
+#include "binding.h"
+
+typedef struct insides_s {
+  void *memory; /* of the state, without the core's slots */
+  size_t size;
+  core_t *core;
+  const uv_timer_t *driver;
+  phase_t phase;
+  bool has_polled;
+  uint64_t driver_due_ms;
+  uint64_t ran_ms;
+  unsigned chain; /* the last stall is the n-th of those that follow each other,
+                     which lasted for so long together, and was noticed then */
+  uint64_t stalled_for_ms;
+  uint64_t stalled_until_ms;
+  uint64_t heard_ms;
+  uint64_t budget;
+  uint64_t wait_began_ms;
+  uint64_t listened_ms;
+  bool wait_began_anew;
+  uint64_t busy_ms;
+  uint64_t busy_polls;
+} insides_t;
+
+/* The wheel was initialised, and its close is not finished. */
+static inline insides_t insides_of(const uvwheel_t *wheel) {
+  uvwheel_state_t *state = get_state(wheel);
+  const wake_t *wake = &state->wake;
+  const listen_t *listen = &state->listen;
+
+  return (insides_t){.memory = state,
+                     .size = sizeof *state,
+                     .core = &state->core,
+                     .driver = &wake->driver,
+                     .phase = wake->phase,
+                     .has_polled = wake->has_polled,
+                     .driver_due_ms = wake->driver_due_ms,
+                     .ran_ms = wake->ran_ms,
+                     .chain = (unsigned)wake->chain,
+                     .stalled_for_ms = wake->stalled_for[wake->chain],
+                     .stalled_until_ms = wake->stalled_until_ms,
+                     .heard_ms = listen->heard_ms,
+                     .budget = listen->budget,
+                     .wait_began_ms = listen->wait_began_ms,
+                     .listened_ms = listen->listened_ms,
+                     .wait_began_anew = listen->wait_began_anew,
+                     .busy_ms = listen->busy_ms,
+                     .busy_polls = listen->busy_polls};
+}
+
+#endif /* INSIDES_H */
