@@ -10,6 +10,7 @@
 #include "model.h"
 #include "operations.h"
 #include "play.h"
+#include "stalls.h"
 #include "uvwheel.h"
 
 /* Requests that wait: more than some turns carry out. */
@@ -41,8 +42,7 @@ typedef struct armed_s {
    * loop's time was right and the clock has not been moved past it. */
   bool punctual;
   uint64_t cuts;
-  uint64_t wait_ms; /* from when it began to its due time */
-  bool is_put_back; /* since then, by a stall             */
+  unsigned given; /* as of silence_t */
 } armed_t;
 
 /* The mailbox of the wheel. */
@@ -69,16 +69,6 @@ typedef struct turns_s {
   uint64_t begin_ns;   /* of the turn that calls back                  */
   unsigned unread;     /* callbacks after its time was over            */
 } turns_t;
-
-/* The last of them. */
-typedef struct stalls_s {
-  uint64_t count;
-  uint64_t sum_ms;
-  uint64_t until_ms;
-  uint64_t back_ms;        /* by how much it puts a timer back */
-  uint64_t gives_until_ms; /* when that is over                */
-  uint64_t put_back;
-} stalls_t;
 
 typedef struct game_s {
   bytes_t bytes;
@@ -107,6 +97,8 @@ typedef struct game_s {
   uint64_t used_before_run;
   bool was_due; /* something, after the last run, or maybe */
   bool drew_in_run;
+  unsigned polls; /* since the wheel was empty that may have been for a timer */
+  bool has_polled; /* since then, one for I/O                                 */
   uint64_t rewound_to_ms; /* the clock was set back; then it had been this */
   uint64_t advanced_ns;   /* by how much the clock has moved in all        */
   bool in_run;
@@ -127,8 +119,11 @@ uint64_t now_ms(void);
 #define NOBODY MODEL_TIMERS
 void watch_turns(unsigned firing);
 
-/* It waited when the last stall was noticed, and was not put back since. */
-bool must_put_back(unsigned index);
+/* To when the last stall puts the timer back; 0 if it does not. */
+uint64_t put_back_to(unsigned index);
+
+/* As the options say it; 0 is none of what the game chooses from. */
+uint64_t no_limit(uint32_t option);
 
 /* A turn has begun, unless one is under way; and if one was, it is over. */
 void begin_turn(void);
@@ -158,6 +153,9 @@ uint64_t take_delay(void);
 
 /* Makes the timer one of the present wheel. */
 void init_timer(holder_t *holder);
+
+/* For how long it waits after a refresh. */
+uint64_t wait_of(unsigned index);
 
 /* ---- play_posts.c -------------------------------------------------------- */
 

@@ -134,7 +134,7 @@ static bool is_late(void) {
 
 static void run(uv_run_mode mode) {
   uvwheel_stats_t stats;
-  uint64_t stalls = game.stalls.count;
+  uint64_t stalled_ms = game.stalls.sum_ms;
   bool must_stall = is_late();
 
   if (is_inside())
@@ -149,7 +149,7 @@ static void run(uv_run_mode mode) {
   uv_run(&game.loop, mode);
   end_turn();
   game.in_run = false;
-  require(!must_stall || game.stalls.count > stalls || game.state != OPEN);
+  require(!must_stall || game.stalls.sum_ms > stalled_ms || game.state != OPEN);
   game.was_due = model_earliest_ms(&game.model) <= clock_ms() ||
                  uv_now(&game.loop) < clock_ms();
 }
@@ -177,8 +177,8 @@ static bool run_iteration(void) {
     require(count_used(&after) >= game.used + budget ||
             game.spent_in_run_ns >= turn_ns ||
             game.rewound_to_ms != rewound_to_ms);
-  return after.turns_cut == before.turns_cut && after.stalls == before.stalls &&
-         game.mail.count == 0;
+  return after.turns_cut == before.turns_cut &&
+         after.stall_sum_ms == before.stall_sum_ms && game.mail.count == 0;
 }
 
 /* With libuv since 1.45 the poll that follows its timers is in the next one. */

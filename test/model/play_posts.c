@@ -28,6 +28,7 @@ void on_before_poll(uv_prepare_t *prepare) {
   mail->is_fresh = true;
   end_turn();
   game.turns.since_poll = 0;
+  game.stalls.has_polled = true;
   game.turns.was_rewound = is_rewound();
   verify_game();
 }
@@ -39,6 +40,8 @@ void on_after_poll(uv_check_t *check) {
   end_turn();
   if (is_mailbox_open() && game.mail.expected > 0)
     require(!game.mail.is_fresh && game.mail.is_time_over);
+  game.polls++;
+  game.has_polled |= uv_backend_timeout(&game.loop) != 0;
   verify_game();
 }
 

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "game.h"
+#include "p6.h"
 
 /* A run ends after this many callbacks: some timers repeat every millisecond,
  * and some make up for each one of years. */
@@ -38,11 +39,15 @@ static uint64_t cuts(void) {
   return stats.turns_cut;
 }
 
-/* The timer is due anew, at the end of such a wait; in place if the wheel is to
- * leave it where it is. One that never fires is moved all the same, and a walk
- * may miss it then. */
-static void arm(unsigned index, uint64_t due_ms, uint64_t wait_ms,
-                bool in_place) {
+uint64_t wait_of(unsigned index) {
+  const armed_t *armed = &game.timers[index];
+
+  return armed->repeat != 0 ? armed->repeat : armed->timeout;
+}
+
+/* The timer is due anew; in place if the wheel is to leave it where it is. One
+ * that never fires is moved all the same, and a walk may miss it then. */
+static void arm(unsigned index, uint64_t due_ms, bool in_place) {
   armed_t *armed = &game.timers[index];
 
   if (in_place)
@@ -52,8 +57,7 @@ static void arm(unsigned index, uint64_t due_ms, uint64_t wait_ms,
   if (due_ms >= CLOCK_END_MS)
     game.model.timers[index].must_visit = false;
   armed->cuts = cuts();
-  armed->wait_ms = wait_ms;
-  armed->is_put_back = false;
+  armed->given = MOST_STALLS;
   armed->punctual =
       uv_now(&game.loop) == clock_ms() && !is_rewound() && due_ms >= now_ms();
 }
@@ -68,11 +72,12 @@ static uint64_t due_after(uint64_t delay_ms) {
   return add_saturated(now_ms(), delay_ms);
 }
 
-/* A start or again of the timer; with UVWHEEL_FIFO it lines up anew. */
+/* A start or again of the timer; with UVWHEEL_FIFO it lines up anew. After a
+ * start it is an appointment. */
 static void restart(unsigned index, uint64_t delay_ms) {
   uint64_t due_ms = due_after(delay_ms);
 
-  arm(index, due_ms, delay_ms, is_later(index, due_ms) && !game.model.fifo);
+  arm(index, due_ms, is_later(index, due_ms) && !game.model.fifo);
 }
 
 /* What a start, or again, of the timer answers. */
@@ -99,13 +104,12 @@ static int expect_start(unsigned index, uint64_t timeout, uint64_t repeat) {
 }
 
 static int expect_refresh(unsigned index) {
-  const armed_t *armed = &game.timers[index];
-  uint64_t wait_ms = armed->repeat != 0 ? armed->repeat : armed->timeout;
-  uint64_t due_ms = due_after(wait_ms);
+  uint64_t due_ms = due_after(wait_of(index));
 
   if (!game.model.timers[index].active)
     return UV_EINVAL;
-  arm(index, due_ms, wait_ms, is_later(index, due_ms));
+  arm(index, due_ms, is_later(index, due_ms));
+  game.timers[index].given = 0;
   return 0;
 }
 
@@ -135,32 +139,31 @@ static void remember_ticks(uint64_t from_ms, uint64_t to_ms) {
   model_remember_tick(&game.model, to_ms);
 }
 
-/* A stall of before does not put the next time of a beat back. */
-static void arm_beat(unsigned index, uint64_t due_ms) {
-  arm(index, due_ms, game.timers[index].repeat, false);
-  game.timers[index].is_put_back = must_put_back(index);
-}
-
 /* A timer that skips what it missed is due at the first time of its beat that
  * is not before the last tick of the turn. That tick is the timer's own one, or
  * a later one up to now; uvwheel_fire_soonest takes that of now. A wheel whose
- * choice cannot be seen, because it is past, has to arm the timer anew. */
+ * choice cannot be seen, because it is past, has to arm the timer anew. One
+ * that fires late by more than a stall and the wait begins a new beat. */
 static void arm_after_skipping(unsigned index, uint64_t due_ms) {
   const armed_t *armed = &game.timers[index];
-  uint64_t most_ms =
-      next_beat(armed, due_ms, now_ms() - now_ms() % game.options.tick_ms);
-  uint64_t least_ms =
-      next_beat(armed, due_ms, model_tick_ms(&game.model, due_ms));
+  uint64_t last_ms = now_ms() - now_ms() % game.options.tick_ms;
+  uint64_t tick_ms = model_tick_ms(&game.model, due_ms);
+  uint64_t most_ms = next_beat(armed, due_ms, last_ms);
+  uint64_t least_ms = next_beat(armed, due_ms, tick_ms);
   uint64_t told_ms = now_ms() + uvwheel_timer_get_due_in(&armed->holder->timer);
 
-  if (game.model.drawing || least_ms >= most_ms) {
-    arm_beat(index, most_ms);
+  if (excess(now_ms(), tick_ms) >
+      add_saturated(no_limit(game.options.stall_ms),
+                    busy_wait_ms(game.options.tick_ms))) {
+    arm(index, add_saturated(last_ms - 1, armed->repeat), false);
+  } else if (game.model.drawing || least_ms >= most_ms) {
+    arm(index, most_ms, false);
   } else if (told_ms > now_ms()) {
     require(told_ms >= least_ms && told_ms <= most_ms);
     require((told_ms - due_ms) % armed->repeat == 0);
-    arm_beat(index, told_ms);
+    arm(index, told_ms, false);
   } else {
-    arm_beat(index, least_ms);
+    arm(index, least_ms, false);
     remember_ticks(least_ms, now_ms());
     require(uvwheel_timer_refresh(&armed->holder->timer) ==
             expect_refresh(index));
@@ -174,9 +177,9 @@ static void arm_again(unsigned index, uint64_t due_ms) {
   if (armed->missed == UVWHEEL_MISSED_SKIP)
     arm_after_skipping(index, due_ms);
   else if (armed->missed == UVWHEEL_MISSED_DELAY)
-    arm_beat(index, due_after(armed->repeat));
+    arm(index, due_after(armed->repeat), false);
   else
-    arm_beat(index, add_saturated(due_ms, armed->repeat));
+    arm(index, add_saturated(due_ms, armed->repeat), false);
 }
 
 static void end_run(unsigned index) {
@@ -191,7 +194,7 @@ static void fire_in_time(unsigned index) {
   const armed_t *armed = &game.timers[index];
   uint64_t due_ms = game.model.timers[index].due_ms;
 
-  require(game.in_run && !must_put_back(index));
+  require(game.in_run && put_back_to(index) == 0);
   begin_turn();
   count_callback();
   model_expire(&game.model, index, now_ms());
@@ -367,12 +370,13 @@ void again(void) {
              : armed->repeat == 0 ? 0
                                   : expected_of_start(index);
   require(uvwheel_timer_again(timer) == expected);
-  if (expected == 0 && armed->repeat != 0)
-    restart(index, armed->repeat);
+  if (expected != 0 || armed->repeat == 0)
+    return;
+  restart(index, armed->repeat);
+  game.timers[index].given = 0;
 }
 
-/* For how long the timer waits then, should a stall ask, is not promised: so it
- * begins anew. */
+/* From then on it waits for that, should a stall ask. */
 void set_repeat(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
@@ -382,8 +386,6 @@ void set_repeat(void) {
     return;
   uvwheel_timer_set_repeat(timer, repeat);
   game.timers[index].repeat = repeat;
-  if (game.model.timers[index].active)
-    require(uvwheel_timer_refresh(timer) == expect_refresh(index));
 }
 
 void set_missed(void) {

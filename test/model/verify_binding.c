@@ -5,7 +5,6 @@
 #include "game.h"
 #include "invariants.h"
 #include "older_libuv.h"
-#include "p6.h"
 #include "virtual_time.h"
 
 uint64_t clock_ms(void) {
@@ -30,52 +29,40 @@ bool is_rewound(void) {
 /* Many callbacks may run before the clock is read. */
 #define MAX_UNREAD 16
 
-/* As the options say it; 0 is none of what the game chooses from. */
-static uint64_t no_limit(uint32_t option) {
+uint64_t no_limit(uint32_t option) {
   return option == UINT32_MAX ? UINT64_MAX : option;
 }
 
-/* A stall is noticed by a look, or at the end of the turn that it is. While it
- * gives time, a lesser one does not take its place. */
+/* A stall is noticed when the wheel runs, or at the end of the turn that it is.
+ */
 static void watch_stalls(const uvwheel_stats_t *stats) {
-  stalls_t *stalls = &game.stalls;
-  uint64_t late_ms = stats->stall_sum_ms - stalls->sum_ms;
-  uint64_t back_ms = with_grace(late_ms);
+  uint64_t late_ms = stats->stall_sum_ms - game.stalls.sum_ms;
   uint64_t until_ms =
       game.turns.in_turn ? game.turns.began_ms + late_ms : now_ms();
 
-  require((stats->stalls == stalls->count) == (late_ms == 0));
-  if (late_ms == 0)
+  if (note_stall(&game.stalls, stats, until_ms) == 0)
     return;
-  require(stats->stalls == ++stalls->count && game.in_run);
-  require(late_ms > no_limit(game.options.stall_ms));
+  require(game.in_run && late_ms > no_limit(game.options.stall_ms));
   /* What a callback takes can make the next poll sleep for longer, too. */
   require(stats->stall_sum_ms <= 2 * (game.advanced_ns / 1000000 + 1));
-  stalls->sum_ms = stats->stall_sum_ms;
-  stalls->until_ms = until_ms;
-  if (back_ms <= stalls->back_ms && until_ms < stalls->gives_until_ms)
-    return;
-  stalls->back_ms = back_ms;
-  stalls->gives_until_ms = until_ms + back_ms;
 }
 
-bool must_put_back(unsigned index) {
-  const armed_t *armed = &game.timers[index];
+uint64_t put_back_to(unsigned index) {
+  silence_t silence = {wait_of(index), game.timers[index].given};
 
-  return !armed->is_put_back && excess(game.model.timers[index].due_ms,
-                                       armed->wait_ms) < game.stalls.until_ms;
+  return put_back_to_ms(&game.stalls, &silence,
+                        game.model.timers[index].due_ms);
 }
 
 static void put_back(unsigned index) {
   const model_timer_t *timer = &game.model.timers[index];
   armed_t *armed = &game.timers[index];
-  uint64_t due_ms = min_of(add_saturated(timer->due_ms, game.stalls.back_ms),
-                           add_saturated(game.stalls.until_ms, armed->wait_ms));
+  uint64_t due_ms = put_back_to(index);
 
-  require(game.in_run && must_put_back(index));
+  require(game.in_run && due_ms > timer->due_ms);
   require(model_tick_ms(&game.model, timer->due_ms) <= now_ms());
   model_postpone(&game.model, index, due_ms);
-  armed->is_put_back = true;
+  armed->given = game.stalls.chain;
   armed->punctual = false;
   game.stalls.put_back++;
 }
@@ -236,8 +223,9 @@ static uint64_t latest_wake_up_ms(void) {
 
 /* The loop wakes up at a tick that had something due when the wheel chose it:
  * it may have been refreshed or stopped since. A loop that does not sleep has
- * such a tick, a look, or a turn that was a stall behind it. The wheel looks in
- * half-way to a tick. */
+ * such a tick, a check-in, or a turn that was a stall behind it. The wheel
+ * checks in half-way to a tick, if polls have returned for I/O, or many for a
+ * timer. */
 static void expect_reason(uint64_t wake_ms) {
   bool sleeps = wake_ms != uv_now(&game.loop);
   uint64_t from_ms = sleeps ? wake_ms : 0;
@@ -245,7 +233,7 @@ static void expect_reason(uint64_t wake_ms) {
 
   require(model_has_tick(&game.model, from_ms, wake_ms) ||
           (!sleeps && game.stalls.until_ms >= wake_ms) ||
-          (stall_ms != UINT32_MAX &&
+          (stall_ms != UINT32_MAX && (game.has_polled || game.polls >= 256) &&
            model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX)));
 }
 
@@ -259,7 +247,8 @@ static void verify_sleep(void) {
   require(uv_timer_stop(&game.stopper) == 0);
   if (game.model.count == 0) {
     require(timeout_ms == long_ms);
-    game.model.ticks = 0;
+    game.model.ticks = game.polls = 0;
+    game.has_polled = false;
     return;
   }
   require(uv_now(&game.loop) + timeout_ms <= latest_wake_up_ms());

@@ -10,61 +10,55 @@
 
 /* ---- Stalls -------------------------------------------------------------- */
 
-/* When a stall makes the timer due; 0 if the timer began after its end. */
-static uint64_t due_after_stall(const deadline_t *deadline, unsigned which) {
-  uint64_t until_ms = peers_world.until_ms[which];
-
-  return deadline->due_ms - deadline->wait_ms < until_ms
-             ? min_of(deadline->due_ms + peers_world.back_ms[which],
-                      until_ms + deadline->wait_ms)
-             : 0;
+static uint64_t due_after_stalls(const deadline_t *deadline) {
+  return put_back_to_ms(&peers_world.stalls, &deadline->silence,
+                        deadline->due_ms);
 }
 
-/* In a turn that was a stall, the one before it counted. */
 static void watch_put_back(deadline_t *deadline) {
   uint64_t due_ms = deadline->timer.entry.due_ms;
 
   if (due_ms == deadline->due_ms)
     return;
-  require(!deadline->is_put_back && due_ms > deadline->due_ms);
-  require(due_ms == due_after_stall(deadline, 0) ||
-          due_ms == due_after_stall(deadline, 1));
+  require(due_ms == due_after_stalls(deadline) && due_ms > deadline->due_ms);
   deadline->due_ms = due_ms;
-  deadline->is_put_back = true;
-  peers_world.put_back++;
+  deadline->silence.given = peers_world.stalls.chain;
+  peers_world.stalls.put_back++;
 }
 
-/* Between two times at which this is called the loop is held once at most. What
- * the wheel has written down gives as much as the stall, and maybe still as
- * much as a longer one. */
+/* Between two times at which this is called the loop is held once at most. */
 static void watch_stall(const uvwheel_stats_t *stats) {
-  const wake_t *wake = &peers_world.wheel.state->wake;
-  uint64_t late_ms = stats->stall_sum_ms - peers_world.stalled_ms;
+  const stalls_t *stalls = &peers_world.stalls;
+  insides_t insides = insides_of(&peers_world.wheel);
+  uint64_t late_ms =
+      note_stall(&peers_world.stalls, stats, insides.stalled_until_ms);
 
-  if (stats->stalls == peers_world.stalls)
+  if (late_ms == 0)
     return;
-  require(stats->stalls == ++peers_world.stalls && late_ms > STALL_MS);
+  require(late_ms > STALL_MS);
   require(late_ms <= peers_clock_ms() - peers_world.checked_before_ms);
-  require(wake->put_back_ms == with_grace(late_ms) ||
-          (wake->put_back_ms > with_grace(late_ms) &&
-           wake->put_back_ms == peers_world.back_ms[0]));
-  require(wake->stalled_until_ms <= virtual_time_ns() / 1000000);
-  peers_world.until_ms[1] = peers_world.until_ms[0];
-  peers_world.back_ms[1] = peers_world.back_ms[0];
-  peers_world.until_ms[0] = wake->stalled_until_ms;
-  peers_world.back_ms[0] = wake->put_back_ms;
-  peers_world.stalled_ms = stats->stall_sum_ms;
+  require(insides.chain == stalls->chain);
+  require(insides.stalled_for_ms == stalls->together_ms[stalls->chain]);
+  require(insides.stalled_until_ms <= virtual_time_ns() / 1000000);
 }
 
+/* The wheel notices a stall before a turn, and at the end of one. */
 void watch_stalls(void) {
   uvwheel_stats_t stats;
   unsigned i;
 
   uvwheel_get_stats(&peers_world.wheel, &stats);
-  watch_stall(&stats);
+  if (!peers_world.in_turn)
+    watch_stall(&stats);
   for (i = 0; i < DEADLINES; i++)
     if (uvwheel_timer_is_active(&deadline_at(i)->timer))
       watch_put_back(deadline_at(i));
+  watch_stall(&stats);
+}
+
+void end_turn(void) {
+  watch_stalls();
+  peers_world.in_turn = false;
 }
 
 /* ---- In a callback ------------------------------------------------------- */
@@ -72,7 +66,8 @@ void watch_stalls(void) {
 void verify_time(deadline_t *deadline) {
   watch_stalls();
   watch_put_back(deadline);
-  require(deadline->is_put_back || due_after_stall(deadline, 0) == 0);
+  peers_world.in_turn = true;
+  require(due_after_stalls(deadline) == 0);
   require(uv_now(&peers_world.loop) >
           deadline->due_ms / TICK_MS * TICK_MS + TICK_MS);
 }
@@ -122,7 +117,7 @@ static void expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy) {
 /* Has the check of this iteration listened? Then whoever spoke before the poll
  * returned had been heard. */
 static void expect_listened(uint64_t heard_before_ms) {
-  uint64_t heard_ms = peers_world.wheel.state->turn.heard_ms;
+  uint64_t heard_ms = insides_of(&peers_world.wheel).heard_ms;
 
   if (heard_ms == heard_before_ms || heard_ms == 0)
     return;
@@ -135,7 +130,7 @@ void begin_iteration(iteration_t *iteration) {
 
   uvwheel_get_stats(&peers_world.wheel, &iteration->stats);
   iteration->began_ms = peers_clock_ms();
-  iteration->heard_ms = peers_world.wheel.state->turn.heard_ms;
+  iteration->heard_ms = insides_of(&peers_world.wheel).heard_ms;
   iteration->was_noisy = is_noisy();
   for (i = 0; i < PEERS; i++)
     iteration->overdue_from_ms[i] = overdue_from_ms(&peers_world.peers[i]);
@@ -148,10 +143,10 @@ void verify_iteration(const iteration_t *iteration) {
   bool is_done; /* nothing has kept what was due from firing */
   unsigned i;
 
-  watch_stalls();
+  end_turn();
   expect_listened(iteration->heard_ms);
   uvwheel_get_stats(&peers_world.wheel, &stats);
-  is_done = stats.stalls == iteration->stats.stalls &&
+  is_done = stats.stall_sum_ms == iteration->stats.stall_sum_ms &&
             stats.turns_cut == iteration->stats.turns_cut;
   if (was_noisy) {
     peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
@@ -180,7 +175,7 @@ void verify_peers(void) {
             excess(deadline->due_ms, now_ms));
   }
   uvwheel_get_stats(&peers_world.wheel, &stats);
-  require(stats.put_back == peers_world.put_back);
+  require(stats.put_back == peers_world.stalls.put_back);
   require(broken_wheel_invariants(&peers_world.wheel, stderr) == 0);
   require(uvwheel_count(&peers_world.wheel) == active);
 }
@@ -189,14 +184,14 @@ void verify_peers(void) {
 
 static uint64_t key_of_entry(const uvwheel_entry_t *entry) {
   const uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
-  const deadline_t *deadline = CONTAINER_OF(timer, deadline_t, timer);
+  const silence_t *silence = &CONTAINER_OF(timer, deadline_t, timer)->silence;
   uint64_t key = timer == &peers_world.request.timer
                      ? PEERS
                      : (uint64_t)((peer_t *)timer->data - peers_world.peers);
 
   key = mix(2, key);
-  key = mix(key, deadline->wait_ms);
-  return mix(key, deadline->is_put_back);
+  key = mix(key, silence->given);
+  return mix(key, silence->given < MOST_STALLS ? silence->wait_ms : 0);
 }
 
 static uint64_t key_of_peer(const peer_t *peer) {
@@ -216,47 +211,57 @@ static uint64_t key_of_time(uint64_t ms) {
   return ms + 2 * SLEEP_MS > now_ms && ms < MOST ? ms - now_ms : MOST;
 }
 
-/* A stall is over if nothing has waited since. */
-static uint64_t key_of_stall(void) {
-  const wake_t *wake = &peers_world.wheel.state->wake;
-  uint64_t left_ms = excess(wake->gives_until_ms, uv_now(&peers_world.loop));
-  uint64_t key = left_ms != 0 ? mix(left_ms, wake->put_back_ms) : 0;
+/* Stalls are over once no timer can be put back by them, and another one does
+ * not follow. It would not begin before next_ms. */
+static uint64_t key_of_stalls(uint64_t next_ms) {
+  const stalls_t *stalls = &peers_world.stalls;
+  uint64_t gives_until_ms = stalls_give_until_ms(stalls), key = 5;
+  bool goes_on = stall_goes_on(stalls), may_count;
   unsigned i;
 
+  may_count = goes_on || gives_until_ms > uv_now(&peers_world.loop) ||
+              gives_until_ms > next_ms;
   for (i = 0; i < DEADLINES; i++)
-    if (uvwheel_timer_is_active(&deadline_at(i)->timer) &&
-        !deadline_at(i)->is_put_back && due_after_stall(deadline_at(i), 0) != 0)
-      return mix(mix(key, wake->put_back_ms),
-                 key_of_time(wake->stalled_until_ms));
-  return key;
+    may_count |= uvwheel_timer_is_active(&deadline_at(i)->timer) &&
+                 due_after_stalls(deadline_at(i)) != 0;
+  if (!may_count)
+    return 0;
+  for (i = 1; i <= stalls->chain; i++)
+    key = mix(key, stalls->together_ms[i]);
+  key = mix(key, stalls->has_polled);
+  return mix(mix(key, goes_on), key_of_time(stalls->until_ms));
 }
 
+/* A wheel that has seen 256 polls for timers checks in, too: worlds end before.
+ */
 static uint64_t key_of_wheel(void) {
-  const wake_t *wake = &peers_world.wheel.state->wake;
-  const turn_t *turn = &peers_world.wheel.state->turn;
-  uint64_t key = mix(4, wake->phase);
+  const insides_t insides = insides_of(&peers_world.wheel);
+  uint64_t next_ms =
+      insides.phase == IN_SPELL ? insides.ran_ms : insides.driver_due_ms;
+  uint64_t key = mix(4, insides.phase);
 
-  key = mix(key, wake->has_polled);
-  key = mix(key, key_of_time(wake->awaited_ms));
-  key = mix(key, uv_is_active((const uv_handle_t *)&wake->driver)
-                     ? key_of_time(wake->driver.timeout)
+  key = mix(key, insides.has_polled);
+  key = mix(key, key_of_time(next_ms));
+  key = mix(key, key_of_time(max_of(next_ms, insides.ran_ms)));
+  key = mix(key, uv_is_active((const uv_handle_t *)insides.driver)
+                     ? key_of_time(insides.driver->timeout)
                      : MOST);
-  key = mix(key, key_of_stall());
-  key = mix(key, key_of_time(turn->heard_ms));
-  key = mix(key, turn->budget);
-  key = mix(key, key_of_time(turn->busy_ms));
-  key = mix(key, turn->busy_polls);
-  if (wake->phase != IN_SPELL || turn->wait_began_ms == NEVER)
+  key = mix(key, key_of_stalls(next_ms));
+  key = mix(key, key_of_time(insides.heard_ms));
+  key = mix(key, insides.budget);
+  key = mix(key, key_of_time(insides.busy_ms));
+  key = mix(key, insides.busy_polls);
+  if (insides.phase != IN_SPELL)
     return key;
-  key = mix(key, key_of_time(turn->checked_before_ms));
-  key = mix(key, key_of_time(turn->wait_began_ms));
-  return mix(key, turn->wait_began_anew);
+  key = mix(key, key_of_time(insides.listened_ms));
+  key = mix(key, key_of_time(insides.wait_began_ms));
+  return mix(key, insides.wait_began_anew);
 }
 
 uint64_t key_of_peers(void) {
   uint64_t now_ms = uv_now(&peers_world.loop);
   uint64_t key =
-      key_of_core(&peers_world.wheel.state->core, now_ms, key_of_entry);
+      key_of_core(insides_of(&peers_world.wheel).core, now_ms, key_of_entry);
   unsigned i;
 
   for (i = 0; i < PEERS; i++)

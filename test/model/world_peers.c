@@ -13,8 +13,9 @@
  * - Each timer fires within its timeout, a tick and what it is put back by, in
  *   the iteration in which that has passed or in the next one; while the loop
  *   is never quiet, at most a quarter of a tick later.
- * - A stall puts each timer back that waited then, once, by itself and as much
- *   again; a stall is no longer than the time since the poll before.
+ * - Stalls put each timer back that was refreshed before, by themselves and as
+ *   much again, once for each of those that follow each other, and none that
+ * was only started; a stall is no longer than the time since the poll before.
  *
  * A word is a count in an eventfd, of its parts. The kernel's state is not part
  * of a world, so each iteration first sets it to what the world says. */
@@ -69,17 +70,17 @@ static void speak(unsigned index, unsigned parts) {
   peers_world.peers[index].spoken_ms = peers_clock_ms();
 }
 
-/* The timer was started or refreshed. */
-static void note_begin(deadline_t *deadline, uint64_t timeout) {
-  deadline->due_ms = uv_now(&peers_world.loop) + timeout;
-  deadline->wait_ms = timeout;
-  deadline->is_put_back = false;
-}
-
 static void start_timer(deadline_t *deadline, uvwheel_timer_cb cb,
                         uint64_t timeout) {
   require(uvwheel_timer_start(&deadline->timer, cb, timeout, 0) == 0);
-  note_begin(deadline, timeout);
+  deadline->due_ms = uv_now(&peers_world.loop) + timeout;
+  deadline->silence = (silence_t){timeout, MOST_STALLS};
+}
+
+static void refresh_timer(deadline_t *deadline) {
+  require(uvwheel_timer_refresh(&deadline->timer) == 0);
+  deadline->due_ms = uv_now(&peers_world.loop) + deadline->silence.wait_ms;
+  deadline->silence.given = 0;
 }
 
 static void react(unsigned index);
@@ -94,12 +95,15 @@ static void on_idle(uvwheel_timer_t *timer) {
   react((unsigned)(peer - peers_world.peers));
 }
 
+/* Of one of the peers the wheel is told that it was heard now. */
 static void open_peer(unsigned index) {
   peer_t *peer = &peers_world.peers[index];
 
   peer->spoken_ms = peer->known_ms = uv_now(&peers_world.loop);
   peer->overdue = 0;
   start_timer(&peer->idle, on_idle, peer->timeout_ms);
+  if (index != 0)
+    refresh_timer(&peer->idle);
 }
 
 static void on_word(uv_poll_t *socket, int status, int events) {
@@ -111,10 +115,8 @@ static void on_word(uv_poll_t *socket, int status, int events) {
   if (--peer->waits > 0)
     return;
   peer->known_ms = min_of(peer->spoken_ms, uv_now(&peers_world.loop));
-  if (!uvwheel_timer_is_active(&peer->idle.timer))
-    return;
-  require(uvwheel_timer_refresh(&peer->idle.timer) == 0);
-  note_begin(&peer->idle, peer->timeout_ms);
+  if (uvwheel_timer_is_active(&peer->idle.timer))
+    refresh_timer(&peer->idle);
 }
 
 /* ---- What holds the loop ------------------------------------------------- */
@@ -156,7 +158,8 @@ static void on_after_poll(uv_check_t *check) {
   unsigned i;
 
   (void)check;
-  watch_stalls();
+  end_turn();
+  peers_world.stalls.has_polled = true;
   peers_world.checked_before_ms = peers_world.checked_ms;
   peers_world.checked_ms = uv_now(&peers_world.loop);
   peers_world.clock_ns = virtual_time_ns(); /* it may have slept */
@@ -170,7 +173,7 @@ static void on_after_poll(uv_check_t *check) {
 /* And after it, before the driver: from 1.45 on that may see another stall. */
 static void on_checked(uv_check_t *check) {
   (void)check;
-  watch_stalls();
+  end_turn();
 }
 
 static void close_timer(unsigned index) {
@@ -425,6 +428,7 @@ static void open_peers(const world_t *world) {
                                .slots = world->shape.slots,
                                .flags = world->shape.flags,
                                .stall_ms = STALL_MS};
+  insides_t insides;
   unsigned i;
 
   memset(&peers_world, 0, sizeof peers_world);
@@ -445,9 +449,10 @@ static void open_peers(const world_t *world) {
     peers_world.peers[i].timeout_ms = 3 + 12 * i;
     open_peer(i);
   }
+  insides = insides_of(&peers_world.wheel);
   add_memory(&peers_world, sizeof peers_world);
-  add_memory(peers_world.wheel.state, sizeof *peers_world.wheel.state);
-  add_slots(&peers_world.wheel.state->core);
+  add_memory(insides.memory, insides.size);
+  add_slots(insides.core);
   add_moves();
   if (world->variant != 0)
     add_rare_moves();

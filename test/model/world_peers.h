@@ -8,10 +8,10 @@
 
 #include <uv.h>
 
-#include "binding.h"
 #include "explore.h"
+#include "insides.h"
 #include "p6.h"
-#include "uvwheel.h"
+#include "stalls.h"
 
 #define PEERS 2
 #define BEGIN_MS (UINT64_C(1) << 20)
@@ -26,8 +26,7 @@
 typedef struct deadline_s {
   uvwheel_timer_t timer;
   uint64_t due_ms;
-  uint64_t wait_ms; /* from when it began to its due time */
-  bool is_put_back; /* since then, by a stall             */
+  silence_t silence;
 } deadline_t;
 
 typedef struct peer_s {
@@ -72,11 +71,8 @@ typedef struct peers_world_s {
   uint64_t clock_ns;
   uint64_t noisy_ms;    /* since a turn could have been, but for the noise */
   uint64_t noisy_at_ms; /* the loop's time when there was noise last       */
-  uint64_t stalls;      /* that were noticed                               */
-  uint64_t stalled_ms;  /* all of them together                            */
-  uint64_t put_back;    /* timers                                          */
-  uint64_t until_ms[2]; /* the end of the last two stalls, the last one    */
-  uint64_t back_ms[2];  /* first, and by how much they put a timer back    */
+  stalls_t stalls;
+  bool in_turn; /* since a timer has fired; the turn may be over           */
   /* of the iteration that is under way */
   holding_t hold;
   uint64_t hold_ms;
@@ -107,6 +103,9 @@ static inline uint64_t peers_clock_ms(void) {
 
 /* Stalls were noticed and timers put back, if the wheel says so. */
 void watch_stalls(void);
+
+/* The same; and the turn that fired timers is over. */
+void end_turn(void);
 
 /* A timer fires in its time. */
 void verify_time(deadline_t *deadline);

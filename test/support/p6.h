@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* A stall puts a timer back by itself and by as much again, but no more than
+/* Stalls put a timer back by themselves and by as much again, but no more than
  * this. */
 #define MAX_GRACE_MS 1000
 
@@ -15,6 +15,12 @@
  * I/O is always ready. */
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
+
+static inline uint64_t busy_wait_ms(uint64_t tick_ms) {
+  uint64_t wait_ms = tick_ms / 4 > MIN_WAIT_MS ? tick_ms / 4 : MIN_WAIT_MS;
+
+  return wait_ms < MAX_WAIT_MS ? wait_ms : MAX_WAIT_MS;
+}
 
 static inline uint64_t with_grace(uint64_t stall_ms) {
   return stall_ms + (stall_ms < MAX_GRACE_MS ? stall_ms : MAX_GRACE_MS);
