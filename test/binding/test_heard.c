@@ -25,12 +25,14 @@ static void open_wheel_for(uint64_t tick_ms, uint32_t stall_ms) {
 static const struct {
   const char *name;
   peers_options_t peers;
+  unsigned lost; /* what one poll and the wait leave unread */
 } crowds[] = {
     {"one byte", {SPEAKING_ONCE(BY_PIPE, 1)}},
     {"1000 datagrams", {SPEAKING_ONCE(BY_UDP, 1000)}},
     {"1000 slow datagrams", {SPEAKING_ONCE(BY_UDP, 1000), .hearing_ns = 20000}},
     {"more than a poll reads, for longer than the wait",
-     {SPEAKING_ONCE(BY_UDP, 40), .hearing_ns = 1000000}},
+     {SPEAKING_ONCE(BY_UDP, 40), .hearing_ns = 1000000},
+     .lost = 40 - 32},
     {"pipes and a signal",
      {SPEAKING_ONCE(BY_PIPE, 1100), .is_after_signal = true}},
     {"messages of 300 KB", {SPEAKING_ONCE(BY_PIPE, 3), .bytes = 300 * 1024}},
@@ -88,8 +90,8 @@ static void hold_again(uint64_t at_ms, uint64_t *for_ms) {
 
 /* All timers begin 5 ms before a multiple of 100 ms, so that at most ticks the
  * tick comes right after they are due. */
-static void hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms,
-                               const held_t *how) {
+static void hold_past_the_tick(const peers_options_t *crowd, unsigned lost,
+                               uint64_t tick_ms, const held_t *how) {
   uint64_t again_ms = how->again_ms, at_ms, heard_ms;
 
   run_until(clock_now_ms() / 100 * 100 + 195);
@@ -103,26 +105,26 @@ static void hold_past_the_tick(const peers_options_t *crowd, uint64_t tick_ms,
   heard_ms = at_ms + how->until_ms;
   run_until(heard_ms + TIMEOUT_MS - 1);
   ck_assert_msg(
-      peers_closed() == 0,
+      peers_closed() <= lost,
       "tick of %d ms, held from %d to %d ms, then for %d ms: %u of %u",
       (int)tick_ms, -(int)how->from_ms, (int)how->until_ms, (int)again_ms,
       peers_closed(), crowd->count);
   run_until(heard_ms + again_ms + TIMEOUT_MS + tick_ms + 100);
   ck_assert_uint_eq(peers_closed(), crowd->count);
-  ck_assert_uint_eq(peers_cut_off(), 0);
+  ck_assert_uint_le(peers_cut_off(), lost);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   peers_close();
 }
 
 /* P6. Scenario 33. */
 START_TEST(what_waits_in_sockets_is_heard_before_timers_fire) {
-  const peers_options_t *crowd = &crowds[_i].peers;
   size_t which, i;
 
   for (which = 0; which < LENGTH(wheels); which++) {
     open_wheel_for(wheels[which].tick_ms, wheels[which].stall_ms);
     for (i = 0; i < LENGTH(held); i++)
-      hold_past_the_tick(crowd, wheels[which].tick_ms, &held[i]);
+      hold_past_the_tick(&crowds[_i].peers, crowds[_i].lost,
+                         wheels[which].tick_ms, &held[i]);
     close_and_forget_wheel();
   }
 }
@@ -140,7 +142,7 @@ START_TEST(a_uv_timer_that_blocks_between_two_polls_leaves_nothing_unheard) {
     open_wheel_for(wheels[_i].tick_ms, wheels[_i].stall_ms);
     for (how.again_ms = 40; how.again_ms <= 240; how.again_ms += 20)
       for (how.paused_ms = 0; how.paused_ms <= 3; how.paused_ms += 3)
-        hold_past_the_tick(&crowd, wheels[_i].tick_ms, &how);
+        hold_past_the_tick(&crowd, 0, wheels[_i].tick_ms, &how);
     close_and_forget_wheel();
   }
 }
@@ -287,9 +289,9 @@ static const struct {
     {"a short one after it", BY_UDP, 2500, 1000, 10, FROZEN_BETWEEN_ITERATIONS,
      false, 2, 500, 10000, 400},
     /* Scenario 56. */
-    {"a day of commands", BY_UDP, 5000, 2000, 100, HELD_BY_READ_BEFORE_PEERS,
+    {"a day of commands", BY_UDP, 5000, 2000, 650, HELD_BY_READ_BEFORE_PEERS,
      false, 1440, 56000, 4000, 4000},
-    {"a day of commands, updating", BY_UDP, 5000, 2000, 100,
+    {"a day of commands, updating", BY_UDP, 5000, 2000, 650,
      HELD_BY_READ_AFTER_PEERS, true, 1440, 56000, 4000, 4000},
     {"a day of uv_timer_t", BY_UDP, 5000, 2000, 0, HELD_BY_UV_TIMER, false,
      1440, 56000, 4000, 4000},
@@ -319,6 +321,7 @@ START_TEST(stalls_in_a_row_cut_no_peer_off) {
                                  .count = IS_LONG(_i) ? 3 : 100,
                                  .timeout_ms = in_a_row[_i].timeout_ms,
                                  .every_ms = in_a_row[_i].every_ms,
+                                 .first_ms = 100,
                                  .spread_ms = in_a_row[_i].spread_ms};
   unsigned is_lossy, i;
   uint64_t from_ms, until_ms;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What a stall does (P6): a timer that was waiting when the stall was noticed
- * is put back, once, when it expires. test_stalls.c has what a stall is,
- * test_heard.c and test_busy.c what that is for. */
+/* What a stall does (P6): a timer whose peer was heard last, and that was
+ * waiting when the stall was noticed, is put back when it expires.
+ * test_stalls.c has what a stall is, test_heard.c and test_busy.c what that is
+ * for. */
 
 #include <stdlib.h>
 
@@ -56,12 +57,12 @@ static const struct {
     {100, 0, 0, 300, 300 + 100 + 3},
     {100, 0, 0, 9000, 9000 + 100 + 3},
     {5000, 20000, 20000, 300, 2 * 300},
-    /* In its first wait, which lasts for the timeout. */
-    {60000, 100, 100, 9000, 9000 + 1000},
-    {60000, 100, 200, 9000, 9000 + 1000},
-    {60000, 0, 100, 9000, 9000 + 1000},
+    {60000, 100, 100, 9000, 9000 + 100 + 3},
+    {0, 60000, 60000, 9000, 9000 + 1000},
+    /* Its interval changes while it waits. */
+    {60000, 100, 200, 9000, 9000 + 200 + 3},
+    {60000, 0, 100, 9000, 9000 + 100 + 3},
     {100, 20000, 0, 9000, 9000 + 100 + 3},
-    {0, 60000, 60000, 9000, 9000 + 3},
 };
 
 /* P6. It is the only timer, and the next one to wake the loop up. */
@@ -70,7 +71,7 @@ START_TEST(a_timer_is_put_back_by_the_stall_and_at_most_a_second) {
   uint64_t due_ms;
 
   open_wheel_with_budget(0);
-  begin_test_timer(&timer, backs[_i].timeout, backs[_i].repeat);
+  begin_heard_timer(&timer, backs[_i].timeout, backs[_i].repeat);
   if (backs[_i].repeat_then != backs[_i].repeat)
     uvwheel_timer_set_repeat(&timer.base, backs[_i].repeat_then);
   due_ms = timer.due_ms;
@@ -79,7 +80,8 @@ START_TEST(a_timer_is_put_back_by_the_stall_and_at_most_a_second) {
   ck_assert_uint_eq(stats_of_wheel().put_back, 1);
   ck_assert_uint_eq(stats_of_wheel().fired, 0);
   ck_assert_uint_eq(stats_of_wheel().started, 1);
-  ck_assert_uint_eq(stats_of_wheel().rescheduled, 0);
+  ck_assert_uint_eq(stats_of_wheel().rescheduled,
+                    backs[_i].repeat > backs[_i].timeout);
   expect_fires_at(&timer, due_ms + backs[_i].back_ms);
   ck_assert_uint_le(stats_of_wheel().lateness_max_ms, TICK_MS);
   ck_assert_int_eq(uvwheel_timer_is_active(&timer.base),
@@ -88,70 +90,187 @@ START_TEST(a_timer_is_put_back_by_the_stall_and_at_most_a_second) {
 }
 END_TEST
 
-/* After a stall of 10 s another one, noticed so much later. */
-static const struct {
-  uint64_t later_ms;
+/* ---- Stalls that follow each other --------------------------------------- */
+
+/* How many ms after the stall before it each begins, and how long it lasts. */
+typedef struct stall_s {
+  uint64_t after_ms;
   uint64_t late_ms;
+} stall_t;
+
+/* The first one gives 11,000 ms. (0: there are no more.) */
+static const struct {
+  stall_t stalls[4];
   uint64_t back_ms;
-} seconds[] = {
-    {900, 400, 11000},
-    {10990, 400, 11000},
-    {11010, 400, 2 * 400},
-    {13000, 12000, 12000 + 1000},
+} chains[] = {
+    {{{0, 10000}}, 11000},
+    {{{0, 10000}, {500, 400}}, 11400},
+    {{{0, 10000}, {1000, 12000}}, 23000},
+    {{{0, 10000}, {10990, 400}}, 11400},
+    {{{0, 10000}, {11000, 400}}, 2 * 400},
+    {{{0, 300}, {590, 300}}, 600 + 600},
+    {{{0, 300}, {600, 300}}, 300 + 300},
+    {{{0, 10000}, {500, 400}, {11390, 600}}, 12000},
+    {{{0, 10000}, {500, 400}, {11400, 600}}, 2 * 600},
+    /* Three at most. */
+    {{{0, 10000}, {500, 400}, {500, 600}, {500, 700}}, 2 * 700},
 };
 
-/* P6. What the first one gives counts until it is over. */
-START_TEST(of_two_stalls_the_longer_one_counts) {
-  static test_timer_t first, second, timer;
+/* P6. The other timer comes late, once for each stall. */
+START_TEST(stalls_that_follow_each_other_add_up) {
+  const stall_t *stall = chains[_i].stalls;
+  static test_timer_t other, timer;
   uint64_t due_ms;
 
   set_clock_ms(START_MS / TICK_MS * TICK_MS);
   open_wheel_with_budget(0);
-  begin_test_timer(&timer, 60000, 0);
+  begin_heard_timer(&timer, 60000, 0);
   due_ms = timer.due_ms;
-  begin_test_timer(&first, 5000, 0);
-  stall_at(first.due_ms, 10000);
-  test_timer_stop(&first);
-  begin_test_timer(&second, seconds[_i].later_ms - seconds[_i].late_ms - 1, 0);
-  stall_at(second.due_ms, seconds[_i].late_ms);
+  run_for(5000);
+  test_timer_init(&other);
+  for (; stall < chains[_i].stalls + 4 && stall->late_ms != 0; stall++) {
+    test_timer_start(&other, excess(stall->after_ms, 1), 0);
+    stall_at(other.due_ms, stall->late_ms);
+  }
   run_for(due_ms + TICK_MS - uv_now(&loop));
-  ck_assert_uint_eq(second.fired, 1);
-  expect_fires_at(&timer, due_ms + seconds[_i].back_ms);
+  ck_assert_uint_eq(stats_of_wheel().put_back, 1);
+  expect_fires_at(&timer, due_ms + chains[_i].back_ms);
 }
 END_TEST
 
-/* ---- Once ---------------------------------------------------------------- */
-
-static void leave(test_timer_t *timer) {
-  timer->due_ms = uv_now(&loop) + uvwheel_timer_get_due_in(&timer->base);
-}
-
-static void start(test_timer_t *timer) {
-  test_timer_start(timer, 5000, 5000);
-}
-
-static void (*const acts[])(test_timer_t *) = {leave, start, test_timer_refresh,
-                                               test_timer_again};
-
-/* P6. The second stall ends within what the first one gave. */
-START_TEST(a_timer_is_put_back_once_until_it_starts_anew_or_fires) {
-  bool is_new = acts[_i] != leave;
-  static test_timer_t timer;
+/* P6. It is given what it has not had yet, and nothing by a fourth. */
+START_TEST(a_timer_is_put_back_once_for_each_of_three_stalls) {
+  static test_timer_t timer, other;
+  uint64_t due_ms;
+  unsigned i;
 
   open_wheel_with_budget(0);
-  begin_test_timer(&timer, 5000, 5000);
-  stall_at(timer.due_ms, 9000);
-  ck_assert_uint_eq(timer.fired, 0);
-  acts[_i](&timer);
-  stall_at(timer.due_ms, 9000);
-  ck_assert_uint_eq(timer.fired, !is_new);
-  ck_assert_uint_eq(stats_of_wheel().put_back, 1 + is_new);
-  if (!is_new)
-    return;
-  leave(&timer);
-  stall_at(timer.due_ms, 9000);
-  ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(stats_of_wheel().put_back, 2);
+  begin_heard_timer(&timer, 5000, 0);
+  due_ms = timer.due_ms + MAX_GRACE_MS;
+  begin_test_timer(&other, 4900, 0);
+  for (i = 0; i < 4; i++) {
+    stall_at(other.due_ms, 3000);
+    due_ms += i < 3 ? 3000 : 0;
+    require(timer.fired == (i == 3));
+    require(i == 3 ||
+            uvwheel_timer_get_due_in(&timer.base) == due_ms - uv_now(&loop));
+    test_timer_start(&other, 200, 0);
+  }
+  ck_assert_uint_eq(stats_of_wheel().put_back, 3);
+}
+END_TEST
+
+static void freeze(void) {
+  virtual_time_advance_ms(5000);
+  uv_update_time(&loop);
+}
+
+static void freeze_by_prepare(uv_prepare_t *prepare) {
+  uv_prepare_stop(prepare);
+  freeze();
+}
+
+static void freeze_by_uv_timer(uv_timer_t *timer) {
+  (void)timer;
+  freeze();
+}
+
+/* P6. The check notices what held the loop before the poll, and the driver what
+ * held it after that. Then the timer that is due fires. */
+START_TEST(stalls_with_no_poll_between_them_are_one) {
+  static test_timer_t timer, appointment;
+  static uv_timer_t freezer;
+  static uv_prepare_t prepare;
+  uint64_t due_ms;
+
+  open_wheel_with_budget(0);
+  begin_heard_timer(&timer, 60000, 0);
+  run_for(5000);
+  begin_test_timer(&appointment, 100, 0);
+  begin_uv_timer(&freezer, freeze_by_uv_timer, 100, 0);
+  begin_prepare(&prepare, freeze_by_prepare);
+  run_for(12000);
+  ck_assert_uint_eq(appointment.fired_ms, START_MS + 5000 + 10000);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(stats_of_wheel().stall_max_ms,
+                    START_MS + 15000 - fires_at(appointment.due_ms));
+  due_ms = timer.due_ms;
+  run_for(due_ms + TICK_MS - uv_now(&loop));
+  due_ms += stats_of_wheel().stall_sum_ms + MAX_GRACE_MS;
+  expect_fires_at(&timer, due_ms);
+}
+END_TEST
+
+/* ---- Who is put back ----------------------------------------------------- */
+
+#define TIMEOUT_MS 5000
+
+static void restart_itself(test_timer_t *timer) {
+  test_timer_start(timer, TIMEOUT_MS, 0);
+}
+
+/* What happens to a timer, from left to right. Then the loop comes late to it:
+ *
+ *   s  start             a  again         f  it fires
+ *   S  with a repeat     x  stop          n  set_repeat to what it is
+ *   r  refresh           b  it is put back after a stall
+ *   c  it fires, and its callback starts it
+ */
+static const struct {
+  const char *acts;
+  bool is_put_back;
+} histories[] = {
+    {"s", false},   {"sr", true},    {"srs", false},  {"ss", false},
+    {"sxsr", true}, {"srxs", false}, {"S", false},    {"Sr", true},
+    {"Sa", true},   {"Sf", false},   {"Sfr", true},   {"Sfa", true},
+    {"Srf", false}, {"Sxa", true},   {"SrS", false},  {"Saf", false},
+    {"Sn", false},  {"Srn", true},   {"Sfn", false},  {"Sran", true},
+    {"srb", false}, {"srbs", false}, {"srbr", true},  {"srbxs", false},
+    {"Sab", false}, {"Sabf", false}, {"Sabfr", true}, {"src", false},
+    {"srcr", true},
+};
+
+static void act(test_timer_t *timer, char what) {
+  uint64_t due_ms = uv_now(&loop) + uvwheel_timer_get_due_in(&timer->base);
+
+  timer->then = what == 'c' ? restart_itself : NULL;
+  if (what == 's' || what == 'S')
+    test_timer_start(timer, TIMEOUT_MS, what == 'S' ? TIMEOUT_MS : 0);
+  else if (what == 'r')
+    test_timer_refresh(timer);
+  else if (what == 'a')
+    test_timer_again(timer);
+  else if (what == 'x')
+    test_timer_stop(timer);
+  else if (what == 'n')
+    uvwheel_timer_set_repeat(&timer->base,
+                             uvwheel_timer_get_repeat(&timer->base));
+  else if (what == 'b')
+    stall_at(due_ms, 3000);
+  else
+    come_late(due_ms, 0);
+}
+
+/* P6. Scenario 74. In either kind of wheel, as a restart differs. */
+START_TEST(a_timer_whose_peer_was_heard_last_is_put_back) {
+  const char *acts = histories[_i].acts, *what;
+  test_timer_t timer;
+  uint64_t put_back;
+  uint32_t flags;
+
+  for (flags = 0; flags <= UVWHEEL_FIFO; flags++) {
+    open_wheel_with(&(uvwheel_options_t){.tick_ms = TICK_MS, .flags = flags});
+    test_timer_init(&timer);
+    for (what = acts; *what != '\0'; what++)
+      act(&timer, *what);
+    put_back = stats_of_wheel().put_back;
+    timer.fired = 0;
+    act(&timer, 'b');
+    require_in(acts, timer.fired == !histories[_i].is_put_back);
+    require_in(acts, stats_of_wheel().put_back > put_back ||
+                         !histories[_i].is_put_back);
+    close_and_forget_wheel();
+  }
 }
 END_TEST
 
@@ -160,12 +279,12 @@ START_TEST(a_timer_that_begins_after_the_stall_is_not_put_back) {
   static test_timer_t before, after, later;
 
   open_wheel_with_budget(0);
-  begin_test_timer(&before, 5000, 0);
+  begin_heard_timer(&before, 5000, 0);
   stall_at(before.due_ms, 9000);
-  begin_test_timer(&after, 0, 60000);
+  begin_heard_timer(&after, 0, 0);
   expect_fires_at(&after, after.due_ms);
-  test_timer_init(&later);
-  expect_punctual(&later, 300);
+  begin_heard_timer(&later, 300, 0);
+  expect_fires_at(&later, later.due_ms);
   ck_assert_uint_eq(before.fired, 0);
   ck_assert_uint_eq(stats_of_wheel().put_back, 1);
 }
@@ -176,7 +295,7 @@ static test_timer_t stale;
 static void block_and_start(uv_timer_t *unused) {
   (void)unused;
   virtual_time_advance_ms(10000);
-  test_timer_start(&stale, 5000, 0);
+  begin_heard_timer(&stale, 5000, 0);
 }
 
 /* P6. With the loop's time of before the block, of which half is late. (On
@@ -186,7 +305,6 @@ START_TEST(a_timer_that_begins_with_an_old_time_is_put_back) {
   uint64_t late_ms;
 
   open_wheel_with_budget(0);
-  test_timer_init(&stale);
   begin_uv_timer(&blocker, block_and_start, 100, 0);
   uv_run(&loop, UV_RUN_ONCE);
   run_for(1);
@@ -206,9 +324,9 @@ static const struct {
   uint64_t back_ms;
 } repeats[] = {{20000, 300, 2 * 300}, {100, 60000, 60000 + 100 + 10}};
 
-/* P6, P7. In its second wait, though its repeat is set again. Not even one that
- * bursts has callbacks for the time of the stall. */
-START_TEST(a_stall_puts_back_the_beat_of_a_repeat) {
+/* P6, P7. In its second wait. Not even one that bursts has callbacks for the
+ * time of the stall. */
+START_TEST(a_stall_puts_back_the_beat_of_a_repeat_that_was_refreshed) {
   uvwheel_missed_t missed = (uvwheel_missed_t)(_i % KINDS);
   uint64_t repeat = repeats[_i / KINDS].repeat, due_ms;
   static test_timer_t timer;
@@ -217,7 +335,7 @@ START_TEST(a_stall_puts_back_the_beat_of_a_repeat) {
   open_wheel_with_budget(0);
   begin_test_timer(&timer, 0, repeat);
   run_for(TICK_MS);
-  uvwheel_timer_set_repeat(&timer.base, repeat);
+  test_timer_refresh(&timer);
   ck_assert_int_eq(uvwheel_timer_set_missed(&timer.base, missed), 0);
   due_ms = timer.due_ms + repeats[_i / KINDS].back_ms;
   stall_at(timer.due_ms, repeats[_i / KINDS].late_ms);
@@ -248,9 +366,12 @@ START_TEST(put_backs_are_cut_by_the_limits_of_a_turn) {
   uint64_t put_back = 0, before;
   unsigned fired = 0, turns;
   uvwheel_timer_t *many;
+  uint64_t i;
 
   open_wheel_with_budget(cuts[_i].turn_budget);
   many = begin_timers(MANY, count_timer, 5000, 0, &fired);
+  for (i = 0; i < MANY; i++)
+    require(uvwheel_timer_refresh(&many[i]) == 0);
   virtual_time_advance_ms(9000);
   virtual_time_set_read_ns(cuts[_i].read_ns);
   for (turns = 0; put_back < MANY; turns++) {
@@ -287,7 +408,8 @@ static void work_and_update(test_timer_t *unused) {
 
 static void (*const works[])(test_timer_t *) = {work, work_and_update};
 
-/* P6. Scenario 59. The first one is a stall, for which the others wait. */
+/* P6. Scenario 59. Those whose peers were heard wait for the stalls, which the
+ * first ones are. */
 START_TEST(slow_callbacks_are_called_one_after_the_other) {
   static test_timer_t timers[100];
   uint64_t sleeps;
@@ -297,12 +419,14 @@ START_TEST(slow_callbacks_are_called_one_after_the_other) {
   open_wheel_with_budget(0);
   for (i = 0; i < LENGTH(timers); i++) {
     begin_test_timer(&timers[i], 5000, 0);
-    timers[i].then = works[_i];
+    if (_i / 2)
+      test_timer_refresh(&timers[i]);
+    timers[i].then = works[_i % 2];
   }
   sleeps = virtual_time_sleeps();
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
   ck_assert_uint_eq(fired_in_all, LENGTH(timers));
-  ck_assert_uint_le(virtual_time_sleeps() - sleeps, 2);
+  ck_assert_uint_le(virtual_time_sleeps() - sleeps, _i / 2 ? 5 : 2);
   ck_assert_uint_le(uv_now(&loop), START_MS + 5000 + 100 * work_ms + 1000);
 }
 END_TEST
@@ -329,13 +453,16 @@ END_TEST
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_is_put_back_by_the_stall_and_at_most_a_second, backs),
-      EACH(of_two_stalls_the_longer_one_counts, seconds),
-      EACH(a_timer_is_put_back_once_until_it_starts_anew_or_fires, acts),
+      EACH(stalls_that_follow_each_other_add_up, chains),
+      TEST(a_timer_is_put_back_once_for_each_of_three_stalls),
+      TEST(stalls_with_no_poll_between_them_are_one),
+      EACH(a_timer_whose_peer_was_heard_last_is_put_back, histories),
       TEST(a_timer_that_begins_after_the_stall_is_not_put_back),
       TEST(a_timer_that_begins_with_an_old_time_is_put_back),
-      {a_stall_puts_back_the_beat_of_a_repeat, 0, KINDS * LENGTH(repeats)},
+      {a_stall_puts_back_the_beat_of_a_repeat_that_was_refreshed, 0,
+       KINDS * LENGTH(repeats)},
       EACH(put_backs_are_cut_by_the_limits_of_a_turn, cuts),
-      EACH(slow_callbacks_are_called_one_after_the_other, works),
+      {slow_callbacks_are_called_one_after_the_other, 0, 4},
       TEST(work_in_slices_goes_on),
   };
 

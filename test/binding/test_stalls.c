@@ -31,13 +31,13 @@ START_TEST(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall) {
 
   open_wheel_with(&(uvwheel_options_t){
       .tick_ms = 10, .slots = 64, .stall_ms = thresholds[_i].option});
-  begin_test_timer(&timer, 1000, 0);
+  begin_heard_timer(&timer, 1000, 0);
   come_late(timer.due_ms, stall_ms);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   ck_assert_uint_eq(timer.fired_ms, fires_at(timer.due_ms) + stall_ms);
-  test_timer_start(&timer, 1000, 0);
+  begin_heard_timer(&timer, 1000, 0);
   come_late(timer.due_ms, stall_ms + 20000);
-  test_timer_start(&timer, 1000, 0);
+  test_timer_refresh(&timer);
   come_late(timer.due_ms, stall_ms + 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 2);
   ck_assert_uint_eq(stats_of_wheel().stall_max_ms, stall_ms + 20000);
@@ -134,7 +134,7 @@ START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it) {
   begin_uv_timer(&before, blocks[_i].before, tick_ms - START_MS, 0);
   begin_test_timer(&timer, 100, 0);
   timer.then = blocks[_i].then;
-  begin_test_timer(&other, 15000, 0);
+  begin_heard_timer(&other, 15000, 0);
   run_for(60000);
   ck_assert_uint_eq(timer.fired, 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
@@ -145,7 +145,7 @@ END_TEST
 
 static void take_9_s_and_start_another(test_timer_t *fired) {
   take_9_s_and_update(fired);
-  begin_test_timer(&other, 100, 0);
+  begin_heard_timer(&other, 100, 0);
 }
 
 static void take_1_ms(uv_prepare_t *prepare) {
@@ -175,7 +175,7 @@ static void block_and_empty_the_wheel(test_timer_t *fired) {
   take_9_s(fired);
   begin_test_timer(&later, 20000, 0);
   test_timer_stop(&later);
-  test_timer_start(&later, 20000, 0);
+  begin_heard_timer(&later, 20000, 0);
 }
 
 /* P6. The stop disarms the wheel, the start arms it again. */
@@ -287,7 +287,7 @@ START_TEST(a_freeze_before_the_tick_is_noticed_if_it_was_long) {
   static uv_timer_t freezer;
 
   open_wheel_beside_io(1000, freezes[_i / 120].io_ms);
-  begin_test_timer(&timer, 100000, 0);
+  begin_heard_timer(&timer, 100000, 0);
   begin_uv_timer(&freezer, freeze, at_ms, 0);
   freezer.data = &frozen_ms;
   run_for(400000);
@@ -309,9 +309,9 @@ START_TEST(a_timer_that_begins_before_a_look_is_on_time) {
   uint64_t frozen_ms = _i % 2 ? timeout / 4 * 3 : 0;
 
   open_wheel_beside_io(1000, 10000);
-  begin_test_timer(&other, 100000, 0);
+  begin_heard_timer(&other, 100000, 0);
   run_for(10000);
-  begin_test_timer(&timer, timeout, 0);
+  begin_heard_timer(&timer, timeout, 0);
   virtual_time_advance_ms(frozen_ms);
   run_for(300000);
   ck_assert_uint_ge(timer.fired_ms + UVWHEEL_DEFAULT_STALL_MS,

@@ -196,7 +196,7 @@ START_TEST(the_page_shows_trouble) {
   expect_on_page("trouble   0 stalls, the longest 0 ms; 0 timers put back, "
                  "0 fired soonest\n");
   for (i = 0; i < LENGTH(timers); i++)
-    begin_test_timer(&timers[i], 3 + 100 * i, 0); /* due at ..40 */
+    begin_heard_timer(&timers[i], 3 + 100 * i, 0); /* due at ..40 */
   virtual_time_advance_ms(13 + 400);
   run_for(0);
   timers[0].may_be_early = true;

@@ -225,6 +225,7 @@ static void open_peer(unsigned index) {
     peer->fd = clients[socket_index];
   peer->pipe.data = peer->post.data = peer->idle.data = peer;
   begin_timer(&peer->idle, on_idle, options.timeout_ms, 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&peer->idle), 0);
   peer->spoken_ms = clock_now_ms();
   peer->closed_ms = NEVER;
   peer->next_ms =

@@ -304,6 +304,11 @@ void test_timer_refresh(test_timer_t *timer) {
                 repeat != 0 ? repeat : uvwheel_timer_get_due_in(&timer->base));
 }
 
+void begin_heard_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat) {
+  begin_test_timer(timer, timeout, repeat);
+  test_timer_refresh(timer);
+}
+
 void test_timer_again(test_timer_t *timer) {
   ck_assert_int_eq(uvwheel_timer_again(&timer->base), 0);
   expect_due_in(timer, uvwheel_timer_get_repeat(&timer->base));

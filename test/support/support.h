@@ -141,6 +141,9 @@ void test_timer_stop(test_timer_t *timer);
 /* Initialises and starts. */
 void begin_test_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat);
 
+/* Its peer was heard as well, so it measures silence. */
+void begin_heard_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat);
+
 /* The callback of test timers. It checks that the timer is not early unless it
  * may be, and that it has no time left unless it repeats. */
 void on_test_timer(uvwheel_timer_t *timer);
