@@ -75,6 +75,16 @@ class Demo(Scripts):
             "100 expire at once: longest iteration",
             "full: served of 1 newcomers")
 
+    @programs.each(("uv", 0), ("wheel", 1))
+    def test_only_a_wheel_that_breaks_a_promise_fails_it(self, kind, status):
+        os.environ.update(options="--timeout 100", lie="",
+                          only=f"--timer {kind}")
+        result = self.run_program(
+            "DEMO",
+            f"--build {os.environ['LIAR']} --connections 100 --timeout 1500")
+        self.assertIn("a connection was closed before its timeout", result.err)
+        self.assertEqual(result.status, status)
+
     @programs.each(signal.SIGINT, signal.SIGTERM)
     def test_a_demo_that_is_stopped_leaves_nothing_running(self, number):
         self.expect_no_rest("DEMO", "--connections 100", "err", 1, number)
@@ -109,7 +119,7 @@ class Soak(Scripts):
          "has 0 connections and 7 timers"))
     def test_a_bad_server_fails_it_with_one_line(self, minutes, options, lie,
                                                  complaint):
-        os.environ.update(options=options, lie=lie)
+        os.environ.update(options=options, lie=lie, only="")
         result = self.run_program(
             "SOAK",
             f"--build {os.environ['LIAR']} {SHORT_MINUTES} {minutes}")

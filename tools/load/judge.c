@@ -169,18 +169,20 @@ static int broken(uint64_t count, const char *how) {
 int judge_report(const judge_t *judge) {
   uint64_t late = count_late(judge);
   int is_lateness_judged = longest_lag_ns(judge) <= MOST_LAG_NS;
-  int is_starved = judge->longest_delay_ns <= judge->timeout_ns / 2;
+  int is_starving_judged = judge->longest_delay_ns <= judge->timeout_ns / 2;
 
   printf("result echoes=%" PRIu64 " on_time=%" PRIu64 " early=%" PRIu64
          " late=%" PRIu64 " missing=%" PRIu64 " wrong=%" PRIu64
          " garbled=%" PRIu64 " lost=%" PRIu64 " starved=%" PRIu64
          " lateness_median_ms=%.1f lateness_p99_ms=%.1f lateness_max_ms=%.1f"
-         " delay_ms=%.1f lag_ms=%.1f allowed_ms=%.1f lateness_judged=%d\n",
+         " delay_ms=%.1f lag_ms=%.1f allowed_ms=%.1f lateness_judged=%d"
+         " starved_judged=%d\n",
          judge->echoes, judge->closed - late, judge->early, late,
          judge->missing, judge->wrong, judge->garbled, judge->lost,
          judge->starved, lateness_ms(judge, 50), lateness_ms(judge, 99),
          ms(judge->lateness_max_ns), ms(judge->longest_delay_ns),
-         ms(lag_ns(judge)), ms(judge_allowed_ns(judge)), is_lateness_judged);
+         ms(lag_ns(judge)), ms(judge_allowed_ns(judge)), is_lateness_judged,
+         is_starving_judged);
   fflush(stdout);
   int count =
       broken(judge->early, "a connection was closed before its timeout");
@@ -188,7 +190,7 @@ int judge_report(const judge_t *judge) {
                   "an idle connection was closed too late");
   count += broken(judge->missing, "an idle connection was never closed");
   count += broken(judge->wrong, "a connection in use was closed");
-  count += broken(is_starved ? judge->starved : 0,
+  count += broken(is_starving_judged ? judge->starved : 0,
                   "a peer that spoke got no answer, and was closed");
   count += broken(judge->lost, "an echo did not come back");
   count += broken(judge->garbled, "an echo differs from what was sent");
