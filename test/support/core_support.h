@@ -15,7 +15,8 @@
 #include "length.h"
 
 /* For conditions that are checked millions of times, inside a suite of check
- * and outside. */
+ * and outside. Each assertion of check is a system call, as it writes to a file
+ * how far the test has come; these are none. */
 #define require(condition) require_in("", condition)
 
 /* In a loop test over a table: the failure names the case. */

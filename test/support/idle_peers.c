@@ -41,7 +41,7 @@ uint64_t clock_now_ms(void) {
 }
 
 void run_until(uint64_t ms) {
-  ck_assert_uint_ge(ms, clock_now_ms());
+  require(ms >= clock_now_ms());
   run_for(ms - clock_now_ms());
 }
 
@@ -59,11 +59,11 @@ static void send_word(peer_t *peer) {
   unsigned index = (unsigned)(peer - peers);
 
   if (options.carrier == BY_PIPE)
-    ck_assert_int_eq(write(peer->fd, words, bytes), (ssize_t)bytes);
+    require(write(peer->fd, words, bytes) == (ssize_t)bytes);
   else if (options.carrier == BY_UDP)
-    ck_assert_int_eq(send(peer->fd, &index, sizeof index, 0), sizeof index);
+    require(send(peer->fd, &index, sizeof index, 0) == sizeof index);
   else
-    ck_assert_int_eq(uvwheel_post(&wheel, &peer->post, on_word), 0);
+    require(uvwheel_post(&wheel, &peer->post, on_word) == 0);
 }
 
 static void speak(peer_t *peer) {
@@ -133,7 +133,7 @@ static void allocate(uv_handle_t *handle, size_t size, uv_buf_t *buffer) {
 static void hear(peer_t *peer) {
   virtual_time_advance_ns(options.hearing_ns);
   if (uvwheel_timer_is_active(&peer->idle))
-    ck_assert_int_eq(uvwheel_timer_refresh(&peer->idle), 0);
+    require(uvwheel_timer_refresh(&peer->idle) == 0);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t length,
@@ -141,7 +141,7 @@ static void on_read(uv_stream_t *stream, ssize_t length,
   peer_t *peer = stream->data;
 
   (void)buffer;
-  ck_assert_int_ge(length, 0); /* 0: try again */
+  require(length >= 0); /* 0: try again */
   peer->received += (size_t)length;
   for (; peer->received >= options.bytes; peer->received -= options.bytes)
     hear(peer);
@@ -155,7 +155,7 @@ static void on_datagram(uv_udp_t *server, ssize_t length,
   (void)server, (void)flags;
   if (length == 0 && from == NULL)
     return; /* there is no more */
-  ck_assert_int_eq(length, sizeof index);
+  require(length == sizeof index);
   memcpy(&index, buffer->base, sizeof index);
   hear(&peers[index]);
 }
@@ -168,7 +168,7 @@ static void on_word(uvwheel_post_t *post, int status) {
 static void on_idle(uvwheel_timer_t *timer) {
   peer_t *peer = timer->data;
 
-  ck_assert_uint_eq(peer->closed_ms, NEVER);
+  require(peer->closed_ms == NEVER);
   peer->closed_ms = clock_now_ms();
   peer->is_cut_off = peer->closed_ms < peer->spoken_ms + options.timeout_ms;
 }
@@ -178,21 +178,19 @@ static void on_idle(uvwheel_timer_t *timer) {
 void open_wide_pair(int fds[2]) {
   const int room = 600 * 1024; /* Linux may allow two thirds of that */
 
-  ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
-  ck_assert_int_eq(
-      setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
-  ck_assert_int_eq(
-      setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+  require(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
+  require(setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &room, sizeof room) == 0);
+  require(setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room) == 0);
 }
 
 static void open_pipe(uv_pipe_t *pipe, int *fd, uv_read_cb cb) {
   int fds[2];
 
   open_wide_pair(fds);
-  ck_assert_int_eq(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
-  ck_assert_int_eq(uv_pipe_init(&loop, pipe, 0), 0);
-  ck_assert_int_eq(uv_pipe_open(pipe, fds[0]), 0);
-  ck_assert_int_eq(uv_read_start((uv_stream_t *)pipe, allocate, cb), 0);
+  require(fcntl(fds[1], F_SETFL, O_NONBLOCK) == 0);
+  require(uv_pipe_init(&loop, pipe, 0) == 0);
+  require(uv_pipe_open(pipe, fds[0]) == 0);
+  require(uv_read_start((uv_stream_t *)pipe, allocate, cb) == 0);
   *fd = fds[1];
 }
 

@@ -73,8 +73,8 @@ void begin_prepare(uv_prepare_t *prepare, uv_prepare_cb cb) {
 
 void begin_timer(uvwheel_timer_t *timer, uvwheel_timer_cb cb, uint64_t timeout,
                  uint64_t repeat) {
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, timer), 0);
-  ck_assert_int_eq(uvwheel_timer_start(timer, cb, timeout, repeat), 0);
+  require(uvwheel_timer_init(&wheel, timer) == 0);
+  require(uvwheel_timer_start(timer, cb, timeout, repeat) == 0);
 }
 
 void count_timer(uvwheel_timer_t *timer) {
@@ -85,7 +85,6 @@ void ignore_post(uvwheel_post_t *post, int status) {
   (void)post, (void)status;
 }
 
-/* Without an assertion for each: a million would take check too long. */
 uvwheel_timer_t *begin_timers(unsigned count, uvwheel_timer_cb cb,
                               uint64_t timeout, uint64_t step_ms, void *data) {
   uvwheel_timer_t *timers = calloc(count, sizeof *timers);

@@ -36,7 +36,8 @@ static bool move_clock(uint64_t end_ns) {
   }
   clock_ns = act_ns > clock_ns ? act_ns : clock_ns;
   act_ns = act_in_world();
-  ck_assert_uint_gt(act_ns, clock_ns);
+  if (act_ns <= clock_ns)
+    ck_abort_msg("the world would act for ever");
   return true;
 }
 
