@@ -3,6 +3,7 @@
 /* Another libuv, or one that fails: the linker puts the functions with __wrap_
  * in the place of those that the library calls. */
 
+#include "allocations.h"
 #include "binding.h"
 #include "idle_peers.h"
 
@@ -14,7 +15,8 @@ typedef enum difference_e {
   NOTHING,
   TIME,
   BACKEND,
-  CLOSING_FLAGS,
+  CLOSING_FLAG,
+  CLOSED_FLAG,
   NO_MUTEX,
   NO_ASYNC,
   POLL_FAILS,
@@ -23,6 +25,7 @@ typedef enum difference_e {
 
 static difference_t difference;
 static unsigned mutexes_destroyed, driver_starts;
+static uint64_t frees;
 
 uint64_t __wrap_uv_now(const uv_loop_t *loop);
 int __wrap_uv_backend_fd(const uv_loop_t *loop);
@@ -34,6 +37,8 @@ int __wrap_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
 int __real_uv_timer_start(uv_timer_t *timer, uv_timer_cb cb, uint64_t timeout,
                           uint64_t repeat);
 void __wrap_uv_mutex_destroy(uv_mutex_t *mutex);
+void __wrap_free(void *block);
+void __real_free(void *block);
 int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms);
 int __real_uv_mutex_init(uv_mutex_t *mutex);
 void __real_uv_mutex_destroy(uv_mutex_t *mutex);
@@ -49,9 +54,15 @@ int __wrap_uv_backend_fd(const uv_loop_t *of) {
 }
 
 int __wrap_uv_is_closing(const uv_handle_t *handle) {
-  unsigned flags = UV__HANDLE_CLOSING | UV__HANDLE_CLOSED;
+  unsigned closing = difference == CLOSING_FLAG ? 4 : UV__HANDLE_CLOSING;
+  unsigned closed = difference == CLOSED_FLAG ? 4 : UV__HANDLE_CLOSED;
 
-  return (handle->flags & (difference == CLOSING_FLAGS ? 4 : flags)) != 0;
+  return (handle->flags & (closing | closed)) != 0;
+}
+
+void __wrap_free(void *block) {
+  frees += block != NULL;
+  __real_free(block);
 }
 
 int __wrap_uv_mutex_init(uv_mutex_t *mutex) {
@@ -87,7 +98,8 @@ int __wrap_poll(struct pollfd *descriptors, nfds_t count, int timeout_ms) {
   return -1;
 }
 
-static const difference_t unknown_fields[] = {TIME, BACKEND, CLOSING_FLAGS};
+static const difference_t unknown_fields[] = {TIME, BACKEND, CLOSING_FLAG,
+                                              CLOSED_FLAG};
 
 /* libuv#4797: the time in another unit. */
 START_TEST(a_libuv_whose_fields_hold_something_else_is_refused) {
@@ -109,9 +121,15 @@ static void expect_none_destroyed(uvwheel_t *closed) {
 
 /* A thread may be in a post until the close callback has joined it. */
 START_TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing) {
+  uint64_t blocks;
+
   mutexes_destroyed = 0;
   difference = NO_MUTEX;
   expect_init_fails(&loop, NULL, UV_ENOMEM);
+  blocks = allocations() - frees;
+  (void)uvwheel_init(&loop, &wheel, NULL);
+  blocks -= allocations() - frees;
+  ck_assert_uint_eq(blocks, 0);
   difference = NOTHING;
   open_wheel(100, 8);
   difference = NO_ASYNC;
@@ -222,10 +240,43 @@ START_TEST(a_tick_on_time_starts_the_driver_once_and_takes_a_poll) {
 }
 END_TEST
 
+static test_timer_t slow, last;
+
+/* The wheel is empty meanwhile, and its new timer arms the driver. */
+static void restart_the_last_and_block(test_timer_t *timer) {
+  (void)timer;
+  test_timer_stop(&last);
+  test_timer_start(&last, 1500, 0);
+  advance_loop_ms(1000);
+}
+
+static void verify_before_poll(uv_prepare_t *prepare) {
+  *(bool *)prepare->data |= uv_backend_timeout(&loop) == 0;
+  verify_wheel();
+}
+
+/* P6. Else the driver would begin the wait of the spell anew. */
+START_TEST(the_driver_is_not_due_in_a_spell) {
+  static uv_prepare_t prepare;
+  bool has_seen_spell = false;
+
+  open_wheel(10, 8);
+  begin_test_timer(&slow, 100, 0);
+  begin_test_timer(&last, 5000, 0);
+  slow.then = restart_the_last_and_block;
+  prepare.data = &has_seen_spell;
+  begin_prepare(&prepare, verify_before_poll);
+  run_for(2000);
+  ck_assert(has_seen_spell);
+  ck_assert_uint_eq(slow.fired + last.fired, 2);
+}
+END_TEST
+
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_libuv_whose_fields_hold_something_else_is_refused, unknown_fields),
       TEST(a_wheel_or_a_mailbox_that_cannot_be_made_leaves_nothing),
+      TEST(the_driver_is_not_due_in_a_spell),
       TEST(a_tick_on_time_starts_the_driver_once_and_takes_a_poll),
       {ten_wheels_do_not_start_each_other_s_drivers, 0, 2},
       {a_loop_that_cannot_be_asked_is_quiet_after_a_whole_poll, 0,

@@ -19,6 +19,7 @@ static struct {
 } requests[REQUESTS];
 
 static unsigned called_in_all, close_at;
+static uvwheel_post_t garbage;
 static test_timer_t timer;
 
 /* Posts a request in memory full of garbage, which stays as it is. */
@@ -57,6 +58,7 @@ static void on_wheel_closed_last(uvwheel_t *closed) {
 static void on_request(uvwheel_post_t *post, int status) {
   size_t i = *(const size_t *)post->data;
 
+  *post = garbage; /* it is the test's again */
   requests[i].called++;
   requests[i].status = status;
   requests[i].place = called_in_all++;
@@ -77,12 +79,13 @@ START_TEST(close_in_a_request_s_callback_cancels_those_after_it) {
 
   called_in_all = 0;
   close_at = (unsigned)_i;
+  memset(&garbage, 0xA5, sizeof garbage);
   open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 5});
   ck_assert_int_eq(uvwheel_open_mailbox(&wheel), 0);
   test_timer_init(&timer);
   before = allocations();
   for (i = 0; i < REQUESTS; i++) {
-    memset(&requests[i], 0xA5, sizeof requests[i]);
+    requests[i].post = garbage;
     numbers[i] = i;
     requests[i].post.data = &numbers[i];
     requests[i].called = 0;
@@ -97,6 +100,7 @@ START_TEST(close_in_a_request_s_callback_cancels_those_after_it) {
     ck_assert_uint_eq(requests[i].called, 1);
     ck_assert_uint_eq(requests[i].place, i);
     ck_assert_int_eq(requests[i].status, i <= close_at ? 0 : UV_ECANCELED);
+    ck_assert_mem_eq(&requests[i].post, &garbage, sizeof garbage);
   }
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, 0);

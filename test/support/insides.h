@@ -13,6 +13,7 @@ typedef struct insides_s {
   size_t size;
   core_t *core;
   const uv_timer_t *driver;
+  const uv_idle_t *idle;
   phase_t phase;
   bool has_polled;
   uint64_t driver_due_ms;
@@ -40,6 +41,7 @@ static inline insides_t insides_of(const uvwheel_t *wheel) {
                      .size = sizeof *state,
                      .core = &state->core,
                      .driver = &wake->driver,
+                     .idle = &wake->idle,
                      .phase = wake->phase,
                      .has_polled = wake->has_polled,
                      .driver_due_ms = wake->driver_due_ms,
