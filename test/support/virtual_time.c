@@ -7,6 +7,7 @@
 
 #define NS_PER_MS 1000000u
 #define NS_PER_S 1000000000u
+#define MOST_SPINS 1000000u
 
 static uint64_t clock_ns;
 static uint64_t coarse_step_ns = 4 * NS_PER_MS;
@@ -69,6 +70,17 @@ void virtual_time_oversleep_ns(uint64_t extra_ns) {
   oversleep_ns = extra_ns;
 }
 
+/* A loop polls. One that does so for ever without time passing hangs. */
+static void count_poll(void) {
+  static uint64_t last_ns, spins;
+
+  polls++;
+  spins = clock_ns == last_ns ? spins + 1 : 0;
+  last_ns = clock_ns;
+  if (spins == MOST_SPINS)
+    ck_abort_msg("the loop spins for ever");
+}
+
 uint64_t virtual_time_polls(void) {
   return polls;
 }
@@ -113,7 +125,7 @@ static BOOL WINAPI dequeue(HANDLE port, LPOVERLAPPED_ENTRY entries, ULONG room,
   dequeue_t real = (dequeue_t)(void (*)(void))GetProcAddress(
       GetModuleHandleA("kernel32.dll"), "GetQueuedCompletionStatusEx");
 
-  polls++;
+  count_poll();
   if (real(port, entries, room, count, 0, alertable))
     return TRUE;
   if (GetLastError() != WAIT_TIMEOUT || timeout_ms == 0)
@@ -184,7 +196,7 @@ int epoll_pwait(int epoll_fd, struct epoll_event *events, int max_events,
   uint64_t end_ns = clock_ns + (uint64_t)timeout_ms * NS_PER_MS;
   int ready;
 
-  polls++;
+  count_poll();
   do {
     /* The kernel's signal set has one bit per signal, glibc's is longer. */
     ready = (int)syscall(SYS_epoll_pwait, epoll_fd, events, max_events, 0, mask,
@@ -222,7 +234,7 @@ int kevent(int kqueue_fd, const struct kevent *changes, int change_count,
 
   if (max_events == 0) /* not a poll */
     return real(kqueue_fd, changes, change_count, events, 0, timeout);
-  polls++;
+  count_poll();
   if (timeout != NULL)
     end_ns += (uint64_t)timeout->tv_sec * NS_PER_S + (uint64_t)timeout->tv_nsec;
   do {
