@@ -35,6 +35,7 @@ static const world_t worlds[] = {
     {&core_layer, 3, {1, 2, 0}, 0},  {&core_layer, 3, {1, 2, UVWHEEL_FIFO}, 0},
     {&peers_layer, 3, {2, 1, 0}, 0}, {&peers_layer, 3, {2, 2, UVWHEEL_FIFO}, 0},
     {&peers_layer, 3, {2, 2, 0}, 1}, {&peers_layer, 3, {2, 1, UVWHEEL_FIFO}, 1},
+    {&peers_layer, 3, {2, 1, 0}, 2},
 };
 
 typedef struct limits_s {

@@ -217,6 +217,7 @@ static void fire_early(unsigned index) {
 static void on_fire(uvwheel_timer_t *timer) {
   unsigned index = ((holder_t *)timer)->index;
   armed_t *armed = &game.timers[index];
+  const uvwheel_timer_t *outer = game.called_back;
   uint64_t due_ms;
 
   require(game.state == OPEN && &armed->holder->timer == timer);
@@ -233,7 +234,7 @@ static void on_fire(uvwheel_timer_t *timer) {
     end_run(index);
   game.called_back = timer;
   operate_inside();
-  game.called_back = NULL;
+  game.called_back = outer;
 }
 
 /* ---- Operations on timers ------------------------------------------------ */

@@ -232,7 +232,7 @@ static void expect_reason(uint64_t wake_ms) {
   uint32_t stall_ms = game.options.stall_ms;
 
   require(model_has_tick(&game.model, from_ms, wake_ms) ||
-          (!sleeps && game.stalls.until_ms >= wake_ms) ||
+          (!sleeps && game.stalls.count != 0 && !game.stalls.has_polled) ||
           (stall_ms != UINT32_MAX && (game.has_polled || game.polls >= 256) &&
            model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX)));
 }

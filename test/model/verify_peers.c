@@ -74,9 +74,11 @@ void verify_time(deadline_t *deadline) {
 
 void verify_silence(const peer_t *peer) {
   uint64_t checked_ms = peers_world.checked_ms;
+  uint64_t tick_ms = (peer->idle.due_ms / TICK_MS + 1) * TICK_MS;
 
   require(peer->waits == 0 || peer->spoken_ms >= checked_ms ||
-          peer->spoken_ms >= peer->known_ms + peer->timeout_ms);
+          peer->spoken_ms >= peer->known_ms + peer->timeout_ms ||
+          virtual_time_ns() / 1000000 >= tick_ms + MIN_WAIT_MS);
   require(checked_ms >= peer->known_ms + peer->timeout_ms);
   if (peer->waits == 0)
     require(checked_ms + STALL_MS + TICK_MS >=
@@ -101,10 +103,14 @@ static uint64_t overdue_from_ms(const peer_t *peer) {
 
 /* The peer was overdue when the iteration began, and still is. That may happen
  * once. It may last longer while words wait, and until the next millisecond: in
- * a millisecond the wheel asks only after the 1st, 2nd, 4th, 8th ... poll. */
+ * a millisecond the wheel asks only after the 1st, 2nd, 4th, 8th ... poll. The
+ * wait may begin anew, once. */
 static void expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy) {
+  uint64_t wait_ms = insides_of(&peers_world.wheel).wait_began_anew
+                         ? 2 * MIN_WAIT_MS + NOISE_MS
+                         : MIN_WAIT_MS;
   bool may_wait = was_noisy
-                      ? peers_world.noisy_ms <= MIN_WAIT_MS + 2 * LONG_MS
+                      ? peers_world.noisy_ms < wait_ms
                       : peers_world.noisy_at_ms == uv_now(&peers_world.loop);
 
   if (from_ms == 0 || overdue_from_ms(peer) != from_ms || may_wait)
@@ -132,6 +138,7 @@ void begin_iteration(iteration_t *iteration) {
   iteration->began_ms = peers_clock_ms();
   iteration->heard_ms = insides_of(&peers_world.wheel).heard_ms;
   iteration->was_noisy = is_noisy();
+  iteration->was_in_spell = insides_of(&peers_world.wheel).phase == IN_SPELL;
   for (i = 0; i < PEERS; i++)
     iteration->overdue_from_ms[i] = overdue_from_ms(&peers_world.peers[i]);
 }
@@ -148,12 +155,12 @@ void verify_iteration(const iteration_t *iteration) {
   uvwheel_get_stats(&peers_world.wheel, &stats);
   is_done = stats.stall_sum_ms == iteration->stats.stall_sum_ms &&
             stats.turns_cut == iteration->stats.turns_cut;
-  if (was_noisy) {
-    peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
+  if (was_noisy)
     peers_world.noisy_at_ms = now_ms;
-  } else {
+  if (!is_noisy() || !iteration->was_in_spell)
     peers_world.noisy_ms = 0;
-  }
+  else
+    peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
   for (i = 0; i < PEERS; i++)
     expect_fired(&peers_world.peers[i],
                  is_done ? iteration->overdue_from_ms[i] : 0, was_noisy);
@@ -268,7 +275,7 @@ uint64_t key_of_peers(void) {
     key = mix(key, key_of_peer(&peers_world.peers[i]));
   key = mix(key, key_of_wheel());
   key = mix(key, peers_clock_ms() - now_ms);
-  key = mix(key, min_of(peers_world.noisy_ms, MIN_WAIT_MS + 2 * LONG_MS + 1));
+  key = mix(key, min_of(peers_world.noisy_ms, 2 * MIN_WAIT_MS + NOISE_MS));
   key = mix(key, key_of_time(peers_world.noisy_at_ms));
   return mix(key, key_of_time(peers_world.checked_ms));
 }

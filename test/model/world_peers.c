@@ -382,6 +382,23 @@ static void add_rare_moves(void) {
   add_move("block", block, 0, SHORT_MS);
 }
 
+/* The loop is never quiet for longer than the wheel waits. */
+static void add_noisy_moves(void) {
+  unsigned i;
+
+  for (i = 0; i < PEERS; i++) {
+    add_move("say", say, i, 3);
+    add_move("come", come, i, 0);
+  }
+  add_move("run", run, NO_HOLD, 0);
+  add_move("run, held before peers", run, BEFORE_PEERS, LONG_MS);
+  add_move("run, held before peers", run, BEFORE_PEERS, NOISE_MS);
+  add_move("run, held by a uv_timer_t", run, IN_UV_TIMER, LONG_MS);
+  add_move("run, held by a uv_timer_t", run, IN_UV_TIMER, NOISE_MS);
+  add_move("block", block, 0, 1);
+  add_move("block", block, 0, LONG_MS);
+}
+
 static void add_moves(void) {
   unsigned i;
 
@@ -453,9 +470,12 @@ static void open_peers(const world_t *world) {
   add_memory(&peers_world, sizeof peers_world);
   add_memory(insides.memory, insides.size);
   add_slots(insides.core);
-  add_moves();
-  if (world->variant != 0)
+  if (world->variant != 2)
+    add_moves();
+  if (world->variant == 1)
     add_rare_moves();
+  else if (world->variant == 2)
+    add_noisy_moves();
 }
 
 static void close_peers(void) {

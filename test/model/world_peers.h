@@ -20,7 +20,8 @@
 #define STALL_MS 3
 #define SHORT_MS 2  /* no stall                          */
 #define LONG_MS 12  /* a stall                           */
-#define SLEEP_MS 40 /* one that is longer than a timeout */
+#define NOISE_MS 30 /* longer than the wait of a loop that is never quiet */
+#define SLEEP_MS 40 /* a stall that is longer than a timeout */
 
 /* A timer, and what is known of it. */
 typedef struct deadline_s {
@@ -69,7 +70,7 @@ typedef struct peers_world_s {
   deadline_t request;
   peer_t peers[PEERS];
   uint64_t clock_ns;
-  uint64_t noisy_ms;    /* since a turn could have been, but for the noise */
+  uint64_t noisy_ms;    /* of a spell: as long no iteration ended quiet    */
   uint64_t noisy_at_ms; /* the loop's time when there was noise last       */
   stalls_t stalls;
   bool in_turn; /* since a timer has fired; the turn may be over           */
@@ -120,6 +121,7 @@ typedef struct iteration_s {
   uint64_t began_ms;
   uint64_t heard_ms;
   bool was_noisy;
+  bool was_in_spell;
   uint64_t overdue_from_ms[PEERS];
 } iteration_t;
 
