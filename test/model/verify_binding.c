@@ -224,8 +224,8 @@ static uint64_t latest_wake_up_ms(void) {
 /* The loop wakes up at a tick that had something due when the wheel chose it:
  * it may have been refreshed or stopped since. A loop that does not sleep has
  * such a tick, a check-in, or a turn that was a stall behind it. The wheel
- * checks in half-way to a tick, if polls have returned for I/O, or many for a
- * timer. */
+ * checks in half-way to a tick, if polls have returned, and more often while a
+ * stall gives time. */
 static void expect_reason(uint64_t wake_ms) {
   bool sleeps = wake_ms != uv_now(&game.loop);
   uint64_t from_ms = sleeps ? wake_ms : 0;
@@ -233,8 +233,9 @@ static void expect_reason(uint64_t wake_ms) {
 
   require(model_has_tick(&game.model, from_ms, wake_ms) ||
           (!sleeps && game.stalls.count != 0 && !game.stalls.has_polled) ||
-          (stall_ms != UINT32_MAX && (game.has_polled || game.polls >= 256) &&
-           model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX)));
+          (stall_ms != UINT32_MAX && game.has_polled &&
+           (model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX) ||
+            uv_now(&game.loop) < stalls_give_until_ms(&game.stalls))));
 }
 
 /* The loop sleeps no longer than that, and is not woken up for nothing. */
@@ -247,7 +248,7 @@ static void verify_sleep(void) {
   require(uv_timer_stop(&game.stopper) == 0);
   if (game.model.count == 0) {
     require(timeout_ms == long_ms);
-    game.model.ticks = game.polls = 0;
+    game.model.ticks = 0;
     game.has_polled = false;
     return;
   }

@@ -239,8 +239,6 @@ static uint64_t key_of_stalls(uint64_t next_ms) {
   return mix(mix(key, goes_on), key_of_time(stalls->until_ms));
 }
 
-/* A wheel that has seen 256 polls for timers checks in, too: worlds end before.
- */
 static uint64_t key_of_wheel(void) {
   const insides_t insides = insides_of(&peers_world.wheel);
   uint64_t next_ms =
