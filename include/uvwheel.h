@@ -261,7 +261,7 @@ typedef struct uvwheel_stats_s {
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
  * libuv's own inits do, it adds handles to the loop (a timer, an idle and a
  * check). A loop may have many wheels. On error the wheel counts as all zeros.
- * An init of a wheel that is open loses the open one, as for any uv handle.
+ * An init of an open wheel loses that one.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
  * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
@@ -406,16 +406,14 @@ UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
  * closing), UV_ENOBUFS. Cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
 
-/* Says that the timer's peer was heard: from now on the timer measures silence
- * (P6). Sets the due time of an active timer to uv_now() + its interval: its
- * repeat if it has one, else the timeout of its last start.
+/* Says that the peer of an active timer was heard (P6). Sets the due time to
+ * uv_now() + its interval: the repeat, or without one the last start's timeout.
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to get more time, start it again. The loop
  * must not be closed.
  * Cost: one store; the hand moves the timer when it comes to it. (A tick of up
  * to 256 timers that were all refreshed costs no system call.) A stop and a
- * start if the timer becomes due earlier (a repeat shorter than the timeout).
- */
+ * start if the timer becomes due earlier (its repeat is shorter). */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */
@@ -433,9 +431,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
  * initialised. Do not ask after the wheel's close callback. */
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
-/* Sets the repeat in ms, 0 for none. It takes effect when the timer next fires,
- * is refreshed, or started by `again`. The present due time does not change,
- * but a stall (P6) counts the timer as one that waits for the new repeat. */
+/* Sets the repeat in ms, 0 for none. The due time changes when the timer next
+ * fires, is refreshed, or started by `again`; for a stall (P6) at once. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 
@@ -449,8 +446,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
  *   time of the beat that is not before the latest tick of this turn.
  *   So a repeat keeps its rate, with at most one callback per tick. If it fires
- *   more than stall_ms after its tick (in a loop that is never quiet, after the
- *   wait of P6), a new beat begins at the tick that has passed last.
+ *   more than stall_ms, and the wait of P6, after its tick, a new beat begins.
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after this callback.
  *   The timer drifts by its lateness; a repeat that is a multiple of tick_ms
  *   takes a tick longer each time.
@@ -482,8 +478,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
  * Requests are called back in the order in which they were queued; after one
- * poll at most turn_budget of them, for at most turn_ms. The wheel's turns have
- * these limits for themselves.
+ * poll at most turn_budget of them, for at most turn_ms.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A failed call does not touch it.

@@ -31,8 +31,7 @@ typedef enum phase_e {
 typedef struct wake_s {
   uv_timer_t driver;      /* calls a turn when timers are due                */
   uv_idle_t idle;         /* active in a spell: polls do not wait            */
-  phase_t phase;          /* uv_is_active cannot tell: since libuv 1.48 a
-                             timer is inactive once libuv finds it due       */
+  phase_t phase;          /* since libuv 1.48 a due timer may be inactive    */
   bool has_polled;        /* since it was armed, and not for another driver  */
   uint64_t driver_due_ms; /* when the driver is due; NEVER if it is not armed */
   uint64_t ran_ms;        /* when the wheel has run last, whoever ran it     */
@@ -46,13 +45,11 @@ typedef struct wake_s {
   uint64_t put_back_before; /* timers that were put back before it           */
 
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
-  bool is_unref;         /* uvwheel_unref was called                         */
 } wake_t;
 
 typedef struct listen_s {
   uv_check_t check;       /* listens after each poll                         */
-  uint64_t heard_ms;      /* the turn of the driver may fire timers that are
-                             due by then; 0: none. A check sets it           */
+  uint64_t heard_ms;      /* the driver may fire what is due by then, or 0   */
   uint64_t budget;        /* what the check has left of that turn's          */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks                            */
@@ -92,7 +89,8 @@ typedef struct uvwheel_state_s {
 
   bool is_firing_soonest; /* uvwheel_fire_soonest calls back; turn.c's       */
   /* uvwheel.c's. */
-  struct uvwheel_state_s *next_on_loop; /* a ring of the loop's wheels       */
+  uvwheel_link_t ring;  /* the wheels of the loop                           */
+  bool is_unref;        /* uvwheel_unref was called                          */
   bool is_walking;      /* uvwheel_walk calls back                           */
   bool is_close_called; /* posts are refused; only the loop changes it       */
   uvwheel_close_cb close_cb;
@@ -187,10 +185,9 @@ void uvwheel__disarm(uvwheel_state_t *state);
 void uvwheel__abandon(uvwheel_state_t *state);
 /* The callback of idle: a spell goes on. */
 void uvwheel__on_idle(uv_idle_t *idle);
-/* Set whether the wheel's handles keep the loop alive: after uvwheel_ref, or
- * when the mailbox was opened; and when that many more timers are unref'd. */
-void uvwheel__set_unref(uvwheel_state_t *state, bool is_unref);
-void uvwheel__count_unref(uvwheel_state_t *state, int change);
+/* Sets whether the wheel's handles keep the loop alive. So many active timers
+ * more are unref'd, or is_unref has changed, or the mailbox was opened. */
+void uvwheel__update_refs(uvwheel_state_t *state, int more_unref);
 
 /* By how many ms the first n stalls of the chain put a timer back: by as many
  * as they took and as many again, at most a second more. That is longer than
@@ -252,7 +249,7 @@ static inline void update_unref(uvwheel_state_t *state,
 
   if (unref != 0 ||
       (unref_timers != 0 && state->core.active - unref_timers <= 1))
-    uvwheel__count_unref(state, unref != 0 ? change : 0);
+    uvwheel__update_refs(state, unref != 0 ? change : 0);
 }
 
 /* ---- Turns (turn.c) ------------------------------------------------------ */

@@ -18,17 +18,17 @@
  *   due    an entry is due at due_ms and expires at the first tick after that
  *   slot   the place where the entries of the ticks k, k + slots ... wait
  *   lane   one of the lists of a slot
- *   hand   the tick up to which the wheel has looked
+ *   hand   the tick up to which the wheel has run
  *   round  one revolution of the hand around all slots
- *   pass   a look at each entry of the slot that the hand has come to
+ *   pass   examines each entry of the slot that the hand has come to
  *   draw   to take the entries that are due soonest out before their time
  *
- * One wheel suits idle timeouts. A server starts a timer for each connection
- * and refreshes it at each packet; few timers ever expire. So a refresh has to
- * be cheap: here it is one store. The timeouts of a server are few and alike,
- * so a round can be longer than most of them, and an entry is looked at once
- * per timeout. Nobody notices whether a silent connection is closed after 60.0
- * or 60.1 s, so the entries of a tick need no order.
+ * One wheel suits idle timeouts. A server refreshes a timer at each packet; few
+ * ever expire. So a refresh has to be cheap: here it is one store. The timeouts
+ * of a server are few and alike, so a round can be longer than most of them,
+ * and an entry is examined once per timeout. Nobody notices whether a silent
+ * connection is closed after 60.0 or 60.1 s: the entries of a tick need no
+ * order.
  *
  * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, in slot
  * tick % slots. At now_ms it has (tick - 1 - now_ms / tick_ms) / slots rounds
@@ -37,7 +37,7 @@
  * A refresh changes the due time and nothing else. So an entry may stand in a
  * slot that the hand reaches before the entry is due, never in one that it
  * reaches after. When the hand comes to the tick of a slot's next pass, it
- * takes the lanes of the slot, which is empty then, and looks at each entry. An
+ * takes the lanes of the slot, which is empty then, and examines each entry. An
  * entry that is not due is put where an insert would put it: into the slot of
  * its tick, which is the same slot if the entry waits for a later round.
  *
@@ -83,10 +83,10 @@
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
  * Insert, remove and expire are O(1) and touch two, three and two entries. An
- * entry that waits for r rounds is looked at in vain r times at worst. The
- * search for the next tick looks at one or two slots when the wheel is busy; it
+ * entry that waits for r rounds is examined in vain r times at worst. The
+ * search for the next tick asks one or two slots when the wheel is busy; it
  * skips 64 slots at a time if all their entries are more than a round away. A
- * draw is O(count), plus a look at each entry on the way that was postponed or
+ * draw is O(count), and examines each entry on the way that was postponed or
  * waits for a later round (in a FIFO wheel in each draw).
  *
  * Tried and dropped:
@@ -95,11 +95,9 @@
  *   the place of an entry stored in it  8 bytes, to save a multiplication
  *   entries of a later round set aside  rules for the pass, and lanes that
  *                                         decay over days
- *   shares of a lane that grow          an expiry takes 24.4 ns instead of 24.2
  *   a slot vacated by its last remove   a stop takes 12 ns instead of 3
  *   each entry unlinked by the pass     writes to neighbours that are cold
- *   a list of what a walk visited       a walk goes through all entries twice
- *   2^20 slots                          a turn looks at 16,384 words of bits
+ *   2^20 slots                          a turn searches 16,384 words of bits
  *   a hierarchy of wheels               moves each entry several times
  */
 
@@ -108,8 +106,8 @@
 /* The clock's last time. Entries due later neither expire nor are drawn. */
 #define LAST_MS ((UINT64_C(1) << 63) - 1)
 
-/* How many entries an expiry looks at before it hands out those that are due,
- * while they (16 KiB) are still in the first cache level. With one look per
+/* How many entries an expiry examines before it hands out those that are due,
+ * while they (16 KiB) are still in the first cache level. With one entry per
  * call a timer that is put back and expires takes 101 ns instead of 46. */
 #define CHUNK 256
 
@@ -227,7 +225,7 @@ static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
 
 /* Looks at an entry, which is on no list, in a pass of that time. Is it due?
  * (The usual put is inlined: in a server nearly all entries were refreshed.) */
-static inline bool look_at(core_t *core, uvwheel_entry_t *entry,
+static inline bool examine(core_t *core, uvwheel_entry_t *entry,
                            uint64_t pass_ms) {
   uint64_t tick;
   slot_t *slot;
@@ -253,15 +251,15 @@ static inline bool look_at(core_t *core, uvwheel_entry_t *entry,
   return false;
 }
 
-/* Looks at the next entries of the pass: at one of each lane, again and again,
+/* Examines the next entries of the pass: one of each lane, again and again,
  * so that the lanes' cache misses overlap. (Without the prefetch an expiry
  * takes 26 ns instead of 22.) They leave their lanes at once, at the end: an
  * unlink of each would write to neighbours that are cold. Entries that are not
  * due take from the budget now, the others when they are handed out. */
-static NOINLINE void look_at_chunk(core_t *core, uint64_t max_looks,
+static NOINLINE void examine_chunk(core_t *core, uint64_t most,
                                    uint64_t *budget) {
   uint64_t pass_ms = hand_ms(core), lanes = core->pass_lanes;
-  uint64_t looked = 0, moved = 0, looked_before, i;
+  uint64_t examined = 0, moved = 0, examined_before, i;
   uvwheel_link_t *ahead[MAX_LANES]; /* the next entry of each lane */
 
   for (i = 0; i < lanes; i++) {
@@ -269,22 +267,22 @@ static NOINLINE void look_at_chunk(core_t *core, uint64_t max_looks,
     ahead[i] = core->pending[i].next;
   }
   do {
-    looked_before = looked;
-    for (i = 0; i < lanes && looked < max_looks; i++) {
+    examined_before = examined;
+    for (i = 0; i < lanes && examined < most; i++) {
       uvwheel_link_t *link = ahead[i];
       if (link == &core->pending[i])
         continue;
       check_next(core, link);
       ahead[i] = link->next;
       PREFETCH(ahead[i]);
-      moved += !look_at(core, entry_of(link), pass_ms);
-      looked++;
+      moved += !examine(core, entry_of(link), pass_ms);
+      examined++;
     }
-  } while (looked != looked_before);
+  } while (examined != examined_before);
   for (i = 0; i < lanes; i++)
     join(&core->pending[i], ahead[i]);
-  MUST_HOLD(looked <= max_looks && moved <= *budget);
-  core->stats.examined += looked;
+  MUST_HOLD(examined <= most && moved <= *budget);
+  core->stats.examined += examined;
   *budget -= moved;
 }
 
@@ -349,13 +347,12 @@ bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry) {
 
 /* Moves the hand until an entry is found that is due by now. The entry stays
  * active. (What it calls is not inlined: else each call that finds an entry at
- * once saves more registers, and an expiry takes ten instructions more.)
- * The first look takes at most `max_looks` entries. While that is less than a
- * chunk, each next look takes twice as many: a draw of one timer should look at
- * few that it does not need, but find its way through many that were postponed
- * as fast as an expiry does. */
-static uvwheel_entry_t *find_due(core_t *core, uint64_t now_ms,
-                                 uint64_t max_looks, uint64_t *budget) {
+ * once saves more registers, and an expiry takes ten instructions more.) The
+ * first chunk has at most `most` entries, each next one twice as many, up to
+ * CHUNK: a draw of one timer should examine few that it does not need, but find
+ * its way through many that were postponed as fast as an expiry does. */
+static uvwheel_entry_t *find_due(core_t *core, uint64_t now_ms, uint64_t most,
+                                 uint64_t *budget) {
   MUST_HOLD(core->pass_lanes == 0 || hand_ms(core) <= now_ms);
   for (;;) {
     while (!list_is_empty(&core->due)) {
@@ -372,9 +369,9 @@ static uvwheel_entry_t *find_due(core_t *core, uint64_t now_ms,
     }
     if ((!end_pass_if_over(core) && !begin_pass(core, now_ms)) || *budget == 0)
       return NULL;
-    look_at_chunk(core, min_of(max_looks, *budget), budget);
-    if (max_looks < CHUNK)
-      max_looks *= 2;
+    examine_chunk(core, min_of(most, *budget), budget);
+    if (most < CHUNK)
+      most *= 2;
   }
 }
 
@@ -418,7 +415,7 @@ uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core) {
 /* ---- All entries -------------------------------------------------------- */
 
 /* Puts an entry of some list into the slot of its tick (or, if a pass of that
- * tick goes on, among the entries to look at), before those that are there. */
+ * tick goes on, among the entries to examine), before those that are there. */
 static void put_first(core_t *core, uvwheel_entry_t *entry) {
   uvwheel_link_t *head;
 

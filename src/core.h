@@ -22,7 +22,7 @@
 /* Places in a slot are counted in bytes from its beginning: with indices of
  * lanes a cold start takes 42 ns instead of 37. */
 typedef struct slot_s {
-  uint64_t next_pass;  /* the tick at which the hand looks at the entries;
+  uint64_t next_pass;  /* when the hand examines its entries: a tick;
                           0: never, the slot is not occupied                 */
   uint32_t lane;       /* the place of the lane that gets the next entry     */
   uint16_t lanes_used; /* the place behind the last lane in use              */
@@ -56,7 +56,7 @@ typedef struct core_s {
 
   /* Changed by a pass. */
   uint64_t pass_lanes; /* how many lanes the pass has; 0: no pass goes on    */
-  uvwheel_link_t pending[MAX_LANES]; /* not yet looked at                    */
+  uvwheel_link_t pending[MAX_LANES]; /* not yet examined                     */
   uvwheel_link_t due;  /* found due, not yet handed out                     */
   uvwheel_link_t kept; /* of a FIFO wheel: they stay in the slot            */
 
@@ -187,7 +187,7 @@ static inline uint64_t uvwheel__core_next_ms(const core_t *core) {
 }
 
 /* Puts an entry into the slot of its tick, or, if a pass of that tick goes on,
- * among the entries that it has yet to look at. Returns whether
+ * among the entries that it has yet to examine. Returns whether
  * uvwheel__core_next_ms may have become earlier.
  * Requires: the entry counts as active, and is on no list. */
 bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry);
@@ -240,7 +240,7 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
  * by then, which stays active; NULL if there is none, or *budget is 0. Each
- * entry that is looked at in vain takes one from *budget.
+ * entry that is examined in vain takes one from *budget.
  * Until the caller hands it out or moves it, the next call returns it again.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).

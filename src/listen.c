@@ -20,11 +20,11 @@
  *      the timers)                  that are due are collected before one is
  *                                   called)
  *
- * The driver is due at the time of the wheel's next tick. If it is late, the
- * check moves it behind all other timers that are due by now. Callbacks may run
- * between the check and the driver. There are two outcomes. Usually they leave
- * the sockets alone. If one resumes the reading of a socket, in which bytes may
- * have waited for long, the driver finds a waiting watcher, and fires nothing.
+ * If the driver is late, the check moves it behind all other timers that are
+ * due by now. Callbacks may run between the check and the driver. Usually they
+ * leave the sockets alone. If one resumes the reading of a socket, in which
+ * bytes may have waited for long, the driver finds a waiting watcher, and fires
+ * nothing.
  *
  * If something is due that was not heard, or if a turn was cut by its limits, a
  * spell begins: polls do not wait, and the checks listen and fire until nothing
@@ -35,13 +35,12 @@
  *   otherwise:  driver --> poll that does not wait --> check listens and fires
  *                            ^-- something is due still --'
  *
- * Timers must also fire in a loop that always has I/O ready. There a timer
- * waits for a whole poll and a quarter of a tick, counted by uv_hrtime since
- * the loop was quiet or the spell began: uv_now() stands still while callbacks
- * read. A timer that becomes due meanwhile waits as long. If other callbacks,
- * such as timers of the loop, take longer than MIN_WAIT between a check and the
- * next poll, the wait begins anew, once. (Otherwise a uv_timer_t that blocks
- * for 40 ms closes 680 of 1,000 waiting peers.) */
+ * If I/O is always ready, a timer waits for a whole poll and a quarter of a
+ * tick since the loop was quiet or the spell began: by uv_hrtime, as uv_now()
+ * stands still while callbacks read. A timer that becomes due meanwhile waits
+ * as long. If more than MIN_WAIT passes between a check and the next poll, the
+ * wait begins anew, once: otherwise a uv_timer_t that blocks for 40 ms closes
+ * 680 of 1,000 waiting peers. */
 
 #include "binding.h"
 

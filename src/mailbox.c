@@ -78,7 +78,7 @@ int uvwheel_open_mailbox(uvwheel_t *wheel) {
   if (error != 0)
     return error;
   state->mailbox.posted_end = &state->mailbox.posted;
-  uvwheel__set_unref(state, state->wake.is_unref);
+  uvwheel__update_refs(state, 0);
   return 0;
 }
 

@@ -53,7 +53,7 @@ static void print_counts(const uvwheel_state_t *state,
           is_fifo(core) ? ", FIFO" : "");
   fprintf(stream, "hand      tick " U64, tick_after(core, now_or_0(state)) - 1);
   if (core->next_tick != NEVER)
-    fprintf(stream, ", next look at tick " U64, core->next_tick);
+    fprintf(stream, ", next run at tick " U64, core->next_tick);
   fprintf(stream, ", overdue by " U64 " ms\n", stats->overdue_ms);
   fprintf(stream,
           "timers    " U64 " active, " U64 " started, " U64 " stopped, " U64

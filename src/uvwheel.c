@@ -107,25 +107,13 @@ static void add_handles(uvwheel_state_t *state) {
 #endif
 }
 
-/* A handle of the loop: if it is another wheel's, joins the ring of the loop's
- * wheels behind that one. */
+/* Joins the ring of the loop's wheels if the handle is one of another wheel. */
 static void join_ring(uv_handle_t *handle, void *arg) {
-  uvwheel_state_t *state = arg, *other;
+  uvwheel_link_t *ring = &((uvwheel_state_t *)arg)->ring;
 
-  if (state->next_on_loop != state || handle->type != UV_CHECK ||
-      ((uv_check_t *)handle)->check_cb != uvwheel__on_check)
-    return;
-  other = CONTAINER_OF(handle, uvwheel_state_t, listen.check);
-  state->next_on_loop = other->next_on_loop;
-  other->next_on_loop = state;
-}
-
-static void leave_ring(uvwheel_state_t *state) {
-  uvwheel_state_t *other = state;
-
-  while (other->next_on_loop != state)
-    other = other->next_on_loop;
-  other->next_on_loop = state->next_on_loop;
+  if (list_is_empty(ring) && handle->type == UV_CHECK &&
+      ((uv_check_t *)handle)->check_cb == uvwheel__on_check)
+    append(&CONTAINER_OF(handle, uvwheel_state_t, listen.check)->ring, ring);
 }
 
 int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
@@ -167,7 +155,7 @@ int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->most_active = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
   state->busy_wait = min_of(max_of(chosen.tick_ms / 4, MIN_WAIT), MAX_WAIT);
   state->patience = chosen.stall_ms != UINT32_MAX ? chosen.stall_ms : NEVER;
-  state->next_on_loop = state;
+  list_init(&state->ring);
   uv_walk(loop, join_ring, state);
   add_handles(state);
   wheel->state = state;
@@ -237,7 +225,7 @@ static void finish_close(uvwheel_state_t *state) {
   MUST_HOLD(state->core.active == 0 && state->core.slots_in_use == 0);
   uvwheel__cancel_posts(state);
   STORE_STATE(&state->wheel->state, NULL);
-  leave_ring(state);
+  unlink_one(&state->ring);
   if (state->close_cb != NULL)
     state->close_cb(state->wheel);
   uv_mutex_destroy(&state->mailbox.mutex);
@@ -324,18 +312,23 @@ void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb, void *arg) {
     uvwheel__arm(state);
 }
 
+static void set_unref(uvwheel_t *wheel, bool is_unref) {
+  if (get_state(wheel) == NULL)
+    return;
+  wheel->state->is_unref = is_unref;
+  uvwheel__update_refs(wheel->state, 0);
+}
+
 void uvwheel_ref(uvwheel_t *wheel) {
-  if (get_state(wheel) != NULL)
-    uvwheel__set_unref(wheel->state, false);
+  set_unref(wheel, false);
 }
 
 void uvwheel_unref(uvwheel_t *wheel) {
-  if (get_state(wheel) != NULL)
-    uvwheel__set_unref(wheel->state, true);
+  set_unref(wheel, true);
 }
 
 int uvwheel_has_ref(const uvwheel_t *wheel) {
-  return get_state(wheel) != NULL && !wheel->state->wake.is_unref;
+  return get_state(wheel) != NULL && !wheel->state->is_unref;
 }
 
 /* ---- Version ------------------------------------------------------------ */

@@ -60,17 +60,15 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
-/* While the last stall still gives time, the next one would follow it: so that
- * it counts for nearly all of its length, check-ins are closer to each other.
- */
+/* A stall would follow one that still gives time: check-ins are close then, so
+ * that it counts for nearly all of its length. */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   uint64_t way = way_to_tick(state), half = way / 2;
   bool checks_in = may_check_in && half > state->patience;
-  bool may_follow = loop_now(state) < state->wake.gives_until_ms;
-  uint64_t delay = !checks_in    ? way
-                   : !may_follow ? half
-                                 : min_of(half, 2 * state->patience);
+  uint64_t delay = checks_in ? half : way;
 
+  if (checks_in && loop_now(state) < state->wake.gives_until_ms)
+    delay = min_of(half, 2 * state->patience);
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   state->wake.phase = checks_in ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
   state->wake.has_polled = false;
@@ -116,12 +114,14 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
 
 /* Has the driver of another wheel made the poll return? */
 static bool is_other_driver_due(const uvwheel_state_t *state) {
-  const uvwheel_state_t *other = state->next_on_loop;
+  const uvwheel_link_t *link = state->ring.next;
 
-  while (other != state &&
-         (is_closing(other) || other->wake.driver_due_ms > loop_now(state)))
-    other = other->next_on_loop;
-  return other != state;
+  for (; link != &state->ring; link = link->next) {
+    const wake_t *wake = &CONTAINER_OF(link, uvwheel_state_t, ring)->wake;
+    if (wake->driver_due_ms <= loop_now(state) && !IS_CLOSING(wake->driver))
+      return true;
+  }
+  return false;
 }
 
 void uvwheel__plan_check_in(uvwheel_state_t *state) {
@@ -157,25 +157,16 @@ void uvwheel__on_idle(uv_idle_t *idle) {
 /* ---- Who keeps the loop alive -------------------------------------------- */
 
 /* An unref'd wheel keeps no loop alive, nor does one whose timers all are. */
-static void apply_refs(uvwheel_state_t *state) {
-  bool ref = !state->wake.is_unref;
-  uint64_t unref_timers = state->wake.unref_timers;
+void uvwheel__update_refs(uvwheel_state_t *state, int more_unref) {
+  uint64_t unref_timers = state->wake.unref_timers + (uint64_t)more_unref;
+  bool ref = !state->is_unref;
   bool driven =
       ref && (unref_timers == 0 || unref_timers != state->core.active);
 
   MUST_HOLD(unref_timers <= state->core.active);
+  state->wake.unref_timers = unref_timers;
   (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.driver);
   (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.idle);
   if (IS_OPENED(state->mailbox.async))
     (ref ? uv_ref : uv_unref)((uv_handle_t *)&state->mailbox.async);
-}
-
-void uvwheel__count_unref(uvwheel_state_t *state, int change) {
-  state->wake.unref_timers += (uint64_t)(int64_t)change;
-  apply_refs(state);
-}
-
-void uvwheel__set_unref(uvwheel_state_t *state, bool is_unref) {
-  state->wake.is_unref = is_unref;
-  apply_refs(state);
 }
