@@ -60,14 +60,15 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
-/* A stall would follow one that still gives time: check-ins are close then, so
+/* A stall would follow one that still gives time: then check-ins are close, so
  * that it counts for nearly all of its length. */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   uint64_t way = way_to_tick(state), half = way / 2;
-  bool checks_in = may_check_in && half > state->patience;
+  bool may_follow = loop_now(state) < state->wake.gives_until_ms;
+  bool checks_in = (may_check_in || may_follow) && half > state->patience;
   uint64_t delay = checks_in ? half : way;
 
-  if (checks_in && loop_now(state) < state->wake.gives_until_ms)
+  if (checks_in && may_follow)
     delay = min_of(half, 2 * state->patience);
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   state->wake.phase = checks_in ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
@@ -112,13 +113,16 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* Has the driver of another wheel made the poll return? */
+/* Has the driver of another wheel made the poll return? That wheel's check may
+ * have come before this one's, and armed the driver anew. */
 static bool is_other_driver_due(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = state->ring.next;
+  uint64_t now_ms = loop_now(state);
 
   for (; link != &state->ring; link = link->next) {
     const wake_t *wake = &CONTAINER_OF(link, uvwheel_state_t, ring)->wake;
-    if (wake->driver_due_ms <= loop_now(state) && !IS_CLOSING(wake->driver))
+    if ((wake->driver_due_ms <= now_ms || wake->ran_ms == now_ms) &&
+        !IS_CLOSING(wake->driver))
       return true;
   }
   return false;
