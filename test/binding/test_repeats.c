@@ -161,8 +161,11 @@ END_TEST
 static const struct {
   const char *name;
   uint32_t stall_ms;
-  unsigned callbacks;
-} minutes[] = {{"it is put back", 0, 0}, {"it is late", UINT32_MAX, 1}};
+  bool is_heard;
+  unsigned callbacks; /* at the end of the stall */
+} minutes[] = {{"an appointment", 0, false, 1},
+               {"it is put back", 0, true, 0},
+               {"no stalls", UINT32_MAX, true, 1}};
 
 /* P7. Scenario 25. */
 START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most) {
@@ -172,6 +175,8 @@ START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most) {
   open_wheel_with(&(uvwheel_options_t){.stall_ms = minutes[_i].stall_ms});
   begin_test_timer(&timer, 50, 250);
   run_for(1000);
+  if (minutes[_i].is_heard)
+    test_timer_refresh(&timer);
   fired = timer.fired;
   be_late(60000);
   require_in(minutes[_i].name, timer.fired == fired + minutes[_i].callbacks);
@@ -180,6 +185,64 @@ START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most) {
   require_in(minutes[_i].name, timer.fired >= fired + 19);
   require_in(minutes[_i].name, timer.fired <= fired + 21);
   test_timer_stop(&timer);
+}
+END_TEST
+
+/* How late a repeat of 10 s fires, from its own tick on, and when it is due
+ * again: on its beat or, from the tick on at which it fires, after a repeat. */
+static const struct {
+  uint32_t stall_ms;
+  uint64_t late_ms;
+  uint64_t due_in_ms;
+} lates[] = {
+    {0, 0, 10000 - 1},
+    {0, 250, 10000 - 250 - 1},
+    {0, 1000, 10000 - 1},
+    {0, 25000, 10000 - 1},
+    {5000, 5000, 10000 - 5000 - 1},
+    {5000, 5300, 10000 - 1},
+    {UINT32_MAX, 25000, 5000 - 1},
+};
+
+/* P7. In a loop that is never quiet the wait of 25 ms may come on top. */
+START_TEST(a_repeat_that_is_late_by_more_than_stall_ms_begins_a_new_beat) {
+  static test_timer_t timer;
+
+  set_clock_ms(START_MS / 1000 * 1000);
+  open_wheel_with(&(uvwheel_options_t){.stall_ms = lates[_i].stall_ms});
+  begin_test_timer(&timer, 10000 - 1, 10000);
+  come_late(timer.due_ms, lates[_i].late_ms);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), lates[_i].due_in_ms);
+}
+END_TEST
+
+static unsigned uv_fired;
+
+static void count_uv_timer(uv_timer_t *timer) {
+  (void)timer;
+  uv_fired++;
+}
+
+static const struct {
+  uint64_t repeat;
+  uint64_t every_ms; /* the loop is run */
+} by_hand[] = {{10000, 1000}, {10000, 400}, {5000, 1000}, {1000, 1000}};
+
+/* P7. It comes as often as a uv_timer_t beside it. */
+START_TEST(a_repeat_of_a_loop_that_is_run_by_hand_keeps_its_rate) {
+  uint64_t repeat = by_hand[_i].repeat, i;
+  static test_timer_t timer;
+  static uv_timer_t uv_timer;
+
+  open_wheel(0, 0);
+  begin_test_timer(&timer, repeat, repeat);
+  begin_uv_timer(&uv_timer, count_uv_timer, repeat, repeat);
+  for (i = 0; i < 200 * repeat / by_hand[_i].every_ms; i++) {
+    virtual_time_advance_ms(by_hand[_i].every_ms);
+    uv_run(&loop, UV_RUN_NOWAIT);
+  }
+  ck_assert_uint_ge(timer.fired + 1, uv_fired);
 }
 END_TEST
 
@@ -229,6 +292,9 @@ int main(void) {
       EACH(a_late_repeat_does_as_its_choice_says, choices),
       {a_repeat_keeps_its_beat_unless_it_is_delayed, 2, 180},
       EACH(a_minute_s_stall_costs_a_repeat_one_callback_at_most, minutes),
+      EACH(a_repeat_that_is_late_by_more_than_stall_ms_begins_a_new_beat,
+           lates),
+      EACH(a_repeat_of_a_loop_that_is_run_by_hand_keeps_its_rate, by_hand),
       {many_bursts_inside_a_tick_cost_a_look_each, 0, 2},
       TEST(bursts_inside_a_fifo_tick_take_turns),
   };

@@ -223,6 +223,32 @@ START_TEST(a_loop_without_io_is_woken_by_ticks_alone) {
 }
 END_TEST
 
+static const unsigned wheel_counts[] = {1, 2, 10, 100};
+
+#define MAX_WHEELS 100
+
+/* P9. Scenario 72. No wheel takes the timers of the others for I/O. */
+START_TEST(many_wheels_wake_a_loop_once_for_each_timer) {
+  static uvwheel_t wheels[MAX_WHEELS];
+  static uvwheel_timer_t repeating[MAX_WHEELS];
+  unsigned count = wheel_counts[_i], fired = 0, i;
+
+  for (i = 0; i < count; i++) {
+    ck_assert_int_eq(uvwheel_init(&loop, &wheels[i], NULL), 0);
+    ck_assert_int_eq(uvwheel_timer_init(&wheels[i], &repeating[i]), 0);
+    repeating[i].data = &fired;
+    ck_assert_int_eq(
+        uvwheel_timer_start(&repeating[i], count_timer, 60000 + i * 500, 60000),
+        0);
+  }
+  ck_assert_uint_le(sleeps_during(10 * 60000 + 59000), 10 * count + 1);
+  ck_assert_uint_eq(fired, 10 * count);
+  for (i = 0; i < count; i++)
+    uvwheel_close(&wheels[i], NULL);
+  run_for(1);
+}
+END_TEST
+
 static uv_async_t io;
 static uint64_t io_every_ms, io_until_ms;
 
@@ -299,6 +325,31 @@ START_TEST(a_freeze_before_the_tick_is_noticed_if_it_was_long) {
 }
 END_TEST
 
+static void take_1_ms_and_poll(uv_idle_t *handle) {
+  (void)handle;
+  virtual_time_advance_ms(1);
+}
+
+/* P6. No poll waits, so none may seem to have returned for I/O. */
+START_TEST(a_freeze_of_a_loop_that_spins_is_noticed) {
+  static const uint64_t frozen_ms = 60000;
+  static uv_idle_t spinner;
+  static uv_timer_t freezer;
+
+  open_wheel(100, 512);
+  ck_assert_int_eq(uv_idle_init(&loop, &spinner), 0);
+  ck_assert_int_eq(uv_idle_start(&spinner, take_1_ms_and_poll), 0);
+  begin_heard_timer(&timer, 100000, 0);
+  begin_uv_timer(&freezer, freeze, 30000, 0);
+  freezer.data = (void *)(uintptr_t)&frozen_ms;
+  run_for(200000);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_ge(timer.fired_ms - (START_MS + 30000 + frozen_ms),
+                    (100000 - 30000) / 2);
+}
+END_TEST
+
 static const uint64_t earlier_ms[] = {0,     300,   9000,  40000,
                                       50000, 60000, 98000, 99900};
 
@@ -331,6 +382,8 @@ int main(void) {
       TEST(a_stall_of_a_turn_ends_with_the_turn),
       TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall),
       EACH(a_loop_without_io_is_woken_by_ticks_alone, idle),
+      EACH(many_wheels_wake_a_loop_once_for_each_timer, wheel_counts),
+      TEST(a_freeze_of_a_loop_that_spins_is_noticed),
       EACH(beside_io_a_timer_that_is_far_away_wakes_the_loop_a_few_times, ios),
       {a_freeze_before_the_tick_is_noticed_if_it_was_long, 0,
        120 * LENGTH(freezes)},
