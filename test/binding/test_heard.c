@@ -27,16 +27,19 @@ static const struct {
   peers_options_t peers;
   unsigned lost; /* what one poll and the wait leave unread */
 } crowds[] = {
-    {"one byte", {SPEAKING_ONCE(BY_PIPE, 1)}},
-    {"1000 datagrams", {SPEAKING_ONCE(BY_UDP, 1000)}},
-    {"1000 slow datagrams", {SPEAKING_ONCE(BY_UDP, 1000), .hearing_ns = 20000}},
+    {"one byte", {SPEAKING_ONCE(BY_PIPE, 1)}, 0},
+    {"1000 datagrams", {SPEAKING_ONCE(BY_UDP, 1000)}, 0},
+    {"1000 slow datagrams",
+     {SPEAKING_ONCE(BY_UDP, 1000), .hearing_ns = 20000},
+     0},
     {"more than a poll reads, for longer than the wait",
      {SPEAKING_ONCE(BY_UDP, 40), .hearing_ns = 1000000},
-     .lost = 40 - 32},
+     40 - 32},
     {"pipes and a signal",
-     {SPEAKING_ONCE(BY_PIPE, 1100), .is_after_signal = true}},
-    {"messages of 300 KB", {SPEAKING_ONCE(BY_PIPE, 3), .bytes = 300 * 1024}},
-    {"20,000 requests", {SPEAKING_ONCE(BY_POST, 20000), .hearing_ns = 500}},
+     {SPEAKING_ONCE(BY_PIPE, 1100), .is_after_signal = true},
+     0},
+    {"messages of 300 KB", {SPEAKING_ONCE(BY_PIPE, 3), .bytes = 300 * 1024}, 0},
+    {"20,000 requests", {SPEAKING_ONCE(BY_POST, 20000), .hearing_ns = 500}, 0},
 };
 
 static const struct {
@@ -240,6 +243,7 @@ START_TEST(exactly_the_silent_half_is_closed) {
           holds[_i].name,
           opened_ms + max_of(3000, until_ms + (3000 - 1000) / 2),
           opened_ms + 3000 + 200 + until_ms - 1000 + 1000);
+      ck_assert_uint_eq(live_peers_closed(false), 0);
       close_all();
     }
 }
@@ -258,6 +262,7 @@ START_TEST(without_stalls_what_waits_is_heard_all_the_same) {
     opened_ms = hold_peers(&half_silent, _i, 550, 550 + lengths_ms[i], false);
     expect_silent_peers_closed(holds[_i].name, opened_ms + 3000,
                                opened_ms + 550 + lengths_ms[i] + 3000);
+    ck_assert_uint_eq(live_peers_closed(false), 0);
     close_all();
   }
 }
