@@ -60,16 +60,17 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
-/* A stall would follow one that still gives time: then check-ins are close, so
- * that it counts for nearly all of its length. */
+/* A stall would follow one that still gives time: then check-ins are close, the
+ * closer the sooner it begins, so that it counts for most of its length. */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   uint64_t way = way_to_tick(state), half = way / 2;
+  uint64_t since = excess(loop_now(state), state->wake.stalled_until_ms);
   bool may_follow = loop_now(state) < state->wake.gives_until_ms;
   bool checks_in = (may_check_in || may_follow) && half > state->patience;
   uint64_t delay = checks_in ? half : way;
 
   if (checks_in && may_follow)
-    delay = min_of(half, 2 * state->patience);
+    delay = min_of(half, max_of(2 * state->patience, since / 2));
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   state->wake.phase = checks_in ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
   state->wake.has_polled = false;
