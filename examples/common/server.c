@@ -24,13 +24,19 @@
 #define TEXT(field) OPTION_FIELD(server_options_t, field)
 #define NUMBER(field, min, max) OPTION_NUMBER(server_options_t, field, min, max)
 
-enum { TCP = IDLE_SERVER | MULTI_LOOP, ALL = TCP | UDP_SESSIONS };
+enum {
+  TCP = IDLE_SERVER | MULTI_LOOP,
+  ALL = TCP | UDP_SESSIONS,
+  HTTP = HTTP_SERVER
+};
 
 static const option_row_t rows[] = {
     {MULTI_LOOP, "threads", "N", "how many threads (one for each processor)",
      NUMBER(threads, 1, MAX_THREADS)},
-    {ALL, "bind", "ADDRESS", "listen on this address (127.0.0.1)", TEXT(host)},
-    {ALL, "port", "PORT", "listen on this port, 0: on any free one (7007)",
+    {ALL | HTTP, "bind", "ADDRESS", "listen on this address (127.0.0.1)",
+     TEXT(host)},
+    {ALL | HTTP, "port", "PORT",
+     "listen on this port, 0: on any free one (7007)",
      NUMBER(port, 0, UINT16_MAX)},
     {ALL, "timeout", "MS",
      "end a connection or a session after this idle time\n"
@@ -38,8 +44,8 @@ static const option_row_t rows[] = {
      NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
     {UDP_SESSIONS, "sessions", "N", "most sessions at once, 0: no limit (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
-    {TCP, "max-connections", "N",
-     "most connections of a wheel at once, 0: as many as there\n"
+    {TCP | HTTP, "max-connections", "N",
+     "most connections of a loop at once, 0: as many as there\n"
      "are descriptors (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
     {TCP, "shed", NULL,
@@ -65,14 +71,17 @@ static const option_row_t rows[] = {
      NUMBER(wheel.tick_ms, 1, UVWHEEL_MAX_TICK_MS)},
     {ALL, "slots", "N", "slots of a wheel (512, more for a shorter tick)",
      NUMBER(wheel.slots, 1, UVWHEEL_MAX_SLOTS)},
-    {TCP, "http", "PORT",
+    {TCP | HTTP, "http", "PORT",
      "show the wheels, live, to browsers at this port, and to\n"
      "Prometheus at /metrics; 0: at any free one (no page)",
      NUMBER(http_port, 0, UINT16_MAX)},
-    {TCP, "http-host", "ADDRESS",
+    {TCP | HTTP, "http-host", "ADDRESS",
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
     {ALL, "stats", "SECONDS", "print figures every so many seconds (never)",
      NUMBER(stats_seconds, 1, MAX_SECONDS)},
+    {HTTP, "second", "MS",
+     "for tests: how long a second of its timeouts is (1000)",
+     NUMBER(second_ms, 1, MAX_TIMEOUT_MS)},
     {TCP, "block", "SECONDS",
      "for tests: at SIGUSR1 block each loop for so many\n"
      "seconds, then call uv_update_time",
@@ -91,6 +100,8 @@ static const char *description_of(unsigned server) {
     return "An echo server that closes idle connections. It has several "
            "threads, each with\n"
            "a loop and a wheel of its own.\n";
+  if (server == HTTP_SERVER)
+    return "An HTTP server in which the timeouts of a connection meet.\n";
   return "An echo server that closes idle connections.\n";
 }
 
@@ -112,6 +123,7 @@ void parse_options(int argc, char **argv, unsigned server,
       .timer = "wheel",
       .http_host = DEFAULT_HOST,
       .http_port = NO_HTTP,
+      .second_ms = 1000,
   };
   parse_command_line(argc, argv, &line, options);
   if (strcmp(options->timer, "wheel") == 0)

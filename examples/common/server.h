@@ -14,7 +14,7 @@
 #define NO_HTTP UINT32_MAX
 #define CHANCE_MS 100 /* see --timer chance */
 
-enum { IDLE_SERVER = 1, UDP_SESSIONS = 2, MULTI_LOOP = 4 };
+enum { IDLE_SERVER = 1, UDP_SESSIONS = 2, MULTI_LOOP = 4, HTTP_SERVER = 8 };
 
 typedef struct server_options_s {
   uint32_t threads; /* of multi-loop */
@@ -29,6 +29,7 @@ typedef struct server_options_s {
   uint32_t http_port;     /* of the live page, or NO_HTTP */
   uint64_t stats_seconds; /* 0: never */
   uint64_t block_seconds; /* 0: never */
+  uint64_t second_ms;     /* of http-server's timeouts */
 } server_options_t;
 
 /* Fills *options for one of them, or ends the program after a complaint or

@@ -31,6 +31,7 @@ clang-format  clang-format clang-tools-extra clang-extra-tools clang clang-tools
 clang-tidy    clang-tidy clang-tools-extra clang-extra-tools clang clang-tools llvm
 cmake         cmake cmake cmake cmake cmake cmake
 cppcheck      cppcheck cppcheck cppcheck cppcheck cppcheck cppcheck
+curl          curl curl curl curl curl curl curl
 dh            debhelper - - - - -
 doxygen       doxygen doxygen doxygen doxygen doxygen doxygen
 dpkg-buildpackage dpkg-dev - - - - -
@@ -38,6 +39,8 @@ gcc           gcc gcc gcc gcc gcc gcc
 gcovr         gcovr gcovr gcovr - python3-gcovr gcovr
 git           git git git git git git
 gnuplot       gnuplot-nox gnuplot gnuplot gnuplot gnuplot gnuplot
+http-parser   libhttp-parser-dev llhttp-devel llhttp-dev llhttp llhttp-devel llhttp llhttp
+ip            iproute2 iproute iproute2 iproute2 iproute2 - -
 microhttpd    libmicrohttpd-dev libmicrohttpd-devel libmicrohttpd-dev libmicrohttpd libmicrohttpd-devel -
 libuv         libuv1-dev libuv-devel libuv-dev libuv libuv-devel libuv libuv
 lld           lld lld lld lld lld lld
@@ -68,10 +71,12 @@ promtool      prometheus golang-github-prometheus prometheus prometheus golang-g
 rpmbuild      rpm rpm-build - rpm-tools rpm-build rpm -
 selenium      python3-selenium python3-selenium py3-selenium python-selenium python3-selenium -
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
+slowhttptest  slowhttptest slowhttptest - - - slowhttptest slowhttptest
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 uvloop        python3-uvloop python3-uvloop py3-uvloop python-uvloop python3-uvloop -
 valgrind      valgrind valgrind valgrind valgrind valgrind -
 wine          wine64 wine wine wine wine -
+wrk           wrk - wrk - - wrk wrk
 xz            xz-utils xz xz xz xz xz
 yamllint      yamllint yamllint yamllint yamllint python3-yamllint yamllint
 END
@@ -93,6 +98,8 @@ has_tool() {
     clang) # its sanitizers are a package of their own
       echo 'int main(void) { return 0; }' |
         clang -fsanitize=address -x c -o /dev/null - ;;
+    http-parser)
+      can_include cc http_parser.h || pkg-config --exists libllhttp ;;
     check | libuv) pkg-config --exists "$1" ;;
     microhttpd | uthash) can_include cc "$1.h" ;;
     named) command -v named || test -x /usr/sbin/named ;;
