@@ -64,8 +64,10 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
  * closer the sooner it begins, so that it counts for most of its length. */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   uint64_t way = way_to_tick(state), half = way / 2;
-  uint64_t since = excess(loop_now(state), state->wake.stalled_until_ms);
-  bool may_follow = loop_now(state) < state->wake.gives_until_ms;
+  uint64_t stalled_until_ms = state->wake.stalled_until_ms;
+  uint64_t since =
+      loop_now(state) - stalled_until_ms; /* or the clock is back */
+  bool may_follow = since < state->wake.gives_until_ms - stalled_until_ms;
   bool checks_in = (may_check_in || may_follow) && half > state->patience;
   uint64_t delay = checks_in ? half : way;
 
