@@ -89,11 +89,92 @@ static void refresh_itself(test_timer_t *timer) {
   (void)uvwheel_timer_refresh(&timer->base);
 }
 
-static void fire_and_refresh(void) {
-  first.then = refresh_itself;
-  uvwheel_timer_set_repeat(&first.base, 0);
-  run_for(2 * TIMEOUT_MS);
+static uvwheel_timer_t another;
+
+static void init_another_and_refresh(test_timer_t *timer) {
+  (void)uvwheel_timer_init(&wheel, &another);
+  refresh_itself(timer);
 }
+
+static void fire_another_and_refresh(test_timer_t *timer) {
+  second.may_be_early = true;
+  (void)uvwheel_fire_soonest(&wheel, 1);
+  refresh_itself(timer);
+}
+
+static void (*then)(test_timer_t *);
+
+static void fire_first(void) {
+  test_timer_start(&first, TIMEOUT_MS, 0);
+  first.then = then;
+  run_for(TIMEOUT_MS + TICK_MS);
+}
+
+static void fire_and_refresh(void) {
+  then = refresh_itself;
+  fire_first();
+}
+
+static void fire_and_refresh_later(void) {
+  then = init_another_and_refresh;
+  fire_first();
+}
+
+static void fire_two_and_refresh(void) {
+  then = fire_another_and_refresh;
+  fire_first();
+}
+
+static void refresh_second(test_timer_t *timer) {
+  (void)timer;
+  ck_assert_int_eq(uvwheel_timer_refresh(&second.base), 0);
+}
+
+static void start_and_refresh(test_timer_t *timer) {
+  timer->then = NULL;
+  test_timer_start(timer, TIMEOUT_MS, 0);
+  test_timer_refresh(timer);
+}
+
+/* Its memory is used for another timer. */
+static void init_and_refresh(test_timer_t *timer) {
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer->base), 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(&timer->base), UV_EINVAL);
+}
+
+static void (*const fine[])(test_timer_t *) = {
+    refresh_second, start_and_refresh, init_and_refresh};
+
+START_TEST(refreshes_that_are_no_mistake_are_fine) {
+  start_two();
+  then = fine[_i];
+  fire_first();
+  ck_assert_uint_eq(first.fired, 1);
+}
+END_TEST
+
+/* As large as a timer and one step. */
+static uint64_t room[sizeof(uvwheel_timer_t) / 8 + 1];
+static size_t offset;
+
+static void init_in_room(void) {
+  (void)uvwheel_timer_init(&wheel, (void *)((char *)room + offset));
+}
+
+START_TEST(an_unaligned_timer_is_reported) {
+  char begin[64];
+
+  open_wheel(TICK_MS, 8);
+  for (offset = 0; offset <= 8; offset++) {
+    snprintf(begin, sizeof begin, "uvwheel: timer %p, ",
+             (void *)((char *)room + offset));
+    if (offset % sizeof(void *) == 0)
+      init_in_room();
+    else
+      expect_abort_with(begin, init_in_room, "at an unaligned address");
+  }
+}
+END_TEST
 
 /* A timer must not be copied: its neighbours lead to the old place. */
 static void stop_a_copy(void) {
@@ -110,6 +191,8 @@ static const struct {
   const char *why;
 } misuses[] = {{init_again, "initialised while active"},
                {fire_and_refresh, "refreshed in its own callback"},
+               {fire_and_refresh_later, "refreshed in its own callback"},
+               {fire_two_and_refresh, "refreshed in its own callback"},
                {stop_a_copy, "links were overwritten"},
                {insert_again, "inserted twice"}};
 
@@ -461,6 +544,8 @@ int main(void) {
   const loop_test_t tests[] = {
       TEST(init_of_idle_timers_and_of_garbage_is_fine),
       EACH(misuse_of_a_timer_is_reported, misuses),
+      EACH(refreshes_that_are_no_mistake_are_fine, fine),
+      TEST(an_unaligned_timer_is_reported),
       EACH(a_timer_that_is_gone_is_named, acts),
       TEST(a_request_that_is_posted_twice_is_reported),
       TEST(requests_that_were_called_back_and_copies_are_fine),

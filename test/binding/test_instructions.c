@@ -75,9 +75,33 @@ START_TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions) {
 }
 END_TEST
 
+/* Scenario 73. Beside an unref'd timer each call takes a fifth more at most. */
+START_TEST(a_timer_that_is_unref_d_makes_the_calls_of_others_hardly_dearer) {
+  static uvwheel_timer_t unref_d;
+  uint64_t without[LENGTH(calls)], beside;
+  size_t i;
+
+  open_wheel(0, 0);
+  for (i = 0; i < 3; i++)
+    ck_assert_int_eq(uvwheel_timer_init(&wheel, &timers[0][i]), 0);
+  ck_assert_int_eq(start(&timers[0][0]), 0);
+  ck_assert_int_eq(start(&timers[0][2]), 0);
+  for (i = 0; i < LENGTH(calls); i++)
+    without[i] = count_instructions(calls[i], &timers[0][calls[i] == start]);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &unref_d), 0);
+  uvwheel_timer_unref(&unref_d);
+  ck_assert_int_eq(start(&unref_d), 0);
+  for (i = 0; i < LENGTH(calls); i++) {
+    beside = count_instructions(calls[i], &timers[0][calls[i] == start]);
+    require(5 * beside <= 6 * without[i]);
+  }
+}
+END_TEST
+
 int main(void) {
   const loop_test_t tests[] = {
-      TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions)};
+      TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions),
+      TEST(a_timer_that_is_unref_d_makes_the_calls_of_others_hardly_dearer)};
 
   return run_loop_tests("instructions", tests, LENGTH(tests));
 }

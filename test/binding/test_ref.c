@@ -83,105 +83,49 @@ START_TEST(an_empty_wheel_does_not_bound_the_poll) {
 }
 END_TEST
 
-static void stop_first(void) {
-  test_timer_stop(&timers[0]);
-}
-
-static void start_first(void) {
-  test_timer_start(&timers[0], 100, 0);
-}
-
-static void repeat_first(void) {
-  test_timer_start(&timers[0], 100, 100);
-}
-
-static void close_first(void) {
-  uvwheel_timer_close(&timers[0].base);
-}
-
-static void init_first(void) {
-  test_timer_init(&timers[0]);
-}
-
-static void refresh_first(void) {
-  test_timer_refresh(&timers[0]);
-}
-
-static void again_first(void) {
-  test_timer_again(&timers[0]);
-}
-
-static void unref_first(void) {
-  uvwheel_timer_unref(&timers[0].base);
-}
-
-static void ref_first(void) {
-  uvwheel_timer_ref(&timers[0].base);
-}
-
-static void stop_second(void) {
-  test_timer_stop(&timers[1]);
-}
-
-static void start_second(void) {
-  test_timer_start(&timers[1], 100, 0);
-}
-
-static void start_third(void) {
-  test_timer_start(&timers[2], 100, 0);
-}
-
-static void stop_third(void) {
-  test_timer_stop(&timers[2]);
-}
-
-static void fire_all(void) {
-  run_for(300);
-}
-
-static void fire_soonest(void) {
-  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 2), 2);
-}
-
-/* What happens one after the other, and whether the loop lives then. The second
- * timer is unref'd, and active at first. */
+/* What happens to a timer: it is started, (R) with a repeat, stopped, closed,
+ * initialised, refreshed, started again, unref'd, ref'd. (f) All have fired,
+ * (F) or two before their time. Does anything keep the loop alive then? The
+ * second timer is unref'd. */
 static const struct {
-  const char *name;
-  void (*act)(void);
+  char what;
+  int timer; /* the first one is 0 */
   bool lives;
 } steps[] = {
-    {"the unref'd one alone", start_second, false},
-    {"a first one", start_first, true},
-    {"restarted", start_first, true},
-    {"the unref'd one is stopped", stop_second, true},
-    {"and started", start_second, true},
-    {"refreshed", refresh_first, true},
-    {"the last one that is not unref'd is stopped", stop_first, false},
-    {"started", start_first, true},
-    {"a third one", start_third, true},
-    {"the first one is stopped", stop_first, true},
-    {"the third one", stop_third, false},
-    {"the first one is started", start_first, true},
-    {"closed", close_first, false},
-    {"initialised", init_first, false},
-    {"a repeat", repeat_first, true},
-    {"unref'd", unref_first, false},
-    {"again", again_first, false},
-    {"ref'd", ref_first, true},
-    {"stopped", stop_first, false},
-    {"again, and active", again_first, true},
-    {"a third one beside it", start_third, true},
-    {"the repeat is stopped", stop_first, true},
-    {"all have fired", fire_all, false},
-    {"the unref'd one is started", start_second, false},
-    {"the first one beside it", start_first, true},
-    {"both have fired before their time", fire_soonest, false},
-    {"the unref'd one is stopped, and the wheel empty", stop_second, false},
-    {"the first one alone", start_first, true},
+    {'s', 1, false}, {'s', 0, true},  {'s', 0, true},  {'x', 1, true},
+    {'s', 1, true},  {'r', 0, true},  {'x', 0, false}, {'s', 0, true},
+    {'s', 2, true},  {'x', 0, true},  {'x', 2, false}, {'s', 0, true},
+    {'c', 0, false}, {'i', 0, false}, {'R', 0, true},  {'u', 0, false},
+    {'a', 0, false}, {'U', 0, true},  {'x', 0, false}, {'a', 0, true},
+    {'s', 2, true},  {'x', 0, true},  {'f', 0, false}, {'s', 1, false},
+    {'s', 0, true},  {'F', 0, false}, {'x', 1, false}, {'s', 0, true},
 };
 
-/* A start and a stop change what keeps the loop alive only if no other timer
- * that is not unref'd is active. */
+static void take_step(char what, test_timer_t *timer) {
+  timer->may_be_early = true;
+  if (what == 's' || what == 'R')
+    test_timer_start(timer, 100, what == 'R' ? 100 : 0);
+  else if (what == 'x')
+    test_timer_stop(timer);
+  else if (what == 'c')
+    uvwheel_timer_close(&timer->base);
+  else if (what == 'i')
+    test_timer_init(timer);
+  else if (what == 'r')
+    test_timer_refresh(timer);
+  else if (what == 'a')
+    test_timer_again(timer);
+  else if (what == 'u')
+    uvwheel_timer_unref(&timer->base);
+  else if (what == 'U')
+    uvwheel_timer_ref(&timer->base);
+  else if (what == 'f')
+    run_for(300);
+  else
+    ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 2), 2);
+}
+
+/* A start or a stop matters if no other timer that keeps the loop is active. */
 START_TEST(each_step_beside_an_unref_d_timer_leaves_the_loop_as_it_should_be) {
   size_t i;
 
@@ -189,9 +133,8 @@ START_TEST(each_step_beside_an_unref_d_timer_leaves_the_loop_as_it_should_be) {
   test_timer_init_all(timers, LENGTH(timers));
   uvwheel_timer_unref(&timers[1].base);
   for (i = 0; i < LENGTH(steps); i++) {
-    timers[0].may_be_early = timers[1].may_be_early = true;
-    steps[i].act();
-    require_in(steps[i].name, is_alive() == steps[i].lives);
+    take_step(steps[i].what, &timers[steps[i].timer]);
+    ck_assert_msg(is_alive() == steps[i].lives, "step %d", (int)i);
   }
   require(stays());
 }
