@@ -198,8 +198,8 @@ END_TEST
 
 /* UDP peers speak each second; their timeouts are of 10 s. */
 #define SPEAKING(by)                                                    \
-  .carrier = (by), .count = 200, .timeout_ms = 10000, .every_ms = 1000, \
-  .spread_ms = 5, .has_uv_timer = true
+  .carrier = (by), .count = 100, .timeout_ms = 10000, .every_ms = 1000, \
+  .spread_ms = 10, .has_uv_timer = true
 
 static const struct {
   const char *name;
@@ -267,10 +267,10 @@ static const struct {
 START_TEST(two_callbacks_that_hold_the_loop_close_no_live_peer) {
   int one = _i / 2 / BLOCKS, other = _i / 2 % BLOCKS;
   const peers_options_t crowd = {.carrier = BY_UDP,
-                                 .count = 200,
+                                 .count = 100,
                                  .timeout_ms = 3000,
                                  .every_ms = 1000,
-                                 .spread_ms = 5};
+                                 .spread_ms = 10};
   uint64_t from_ms;
 
   if (one == other)
@@ -283,7 +283,7 @@ START_TEST(two_callbacks_that_hold_the_loop_close_no_live_peer) {
   hold_loop(blocks[one].hold, from_ms, from_ms + 5000, _i % 2);
   hold_loop_twice(blocks[other].hold);
   peers_lose_words_until(from_ms + 10000);
-  run_until(from_ms + 50000);
+  run_until(from_ms + 30000);
   ck_assert_msg(live_peers_closed(false) == 0, "%s and %s: %u",
                 blocks[one].name, blocks[other].name, live_peers_closed(false));
   ck_assert_uint_ge(stats_of_wheel().stall_sum_ms, 9000);
@@ -303,7 +303,7 @@ START_TEST(up_to_three_freezes_close_no_live_peer) {
   uint64_t length_ms = lengths_ms[_i / 3 / (int)LENGTH(gaps_ms)];
   uint64_t gap_ms = gaps_ms[_i / 3 % (int)LENGTH(gaps_ms)], silent_ms;
   peers_options_t crowd = {
-      .carrier = BY_UDP, .count = 100, .every_ms = 1000, .spread_ms = 10};
+      .carrier = BY_UDP, .count = 50, .every_ms = 1000, .spread_ms = 20};
   unsigned freezes = 1 + (unsigned)_i % 3, i;
   size_t which;
 
