@@ -201,6 +201,31 @@ START_TEST(stalls_with_no_poll_between_them_are_one) {
 }
 END_TEST
 
+static uint64_t work_ms;
+
+static void work(test_timer_t *unused) {
+  (void)unused;
+  virtual_time_advance_ms(work_ms);
+}
+
+/* P6. The turn after the first stall puts a timer back, and then stalls the
+ * loop itself. So the timer is given the second one when it expires again. */
+START_TEST(a_stall_after_a_put_back_is_another_one) {
+  static test_timer_t timer, appointment;
+
+  work_ms = 5000;
+  open_wheel_with_budget(0);
+  begin_heard_timer(&timer, 5000, 0);
+  begin_test_timer(&appointment, 5100, 0);
+  appointment.then = work;
+  come_late(timer.due_ms, 5000);
+  ck_assert_uint_eq(appointment.fired, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 2);
+  expect_fires_at(&timer, timer.due_ms + 5000 + 5000 + MAX_GRACE_MS);
+  ck_assert_uint_eq(stats_of_wheel().put_back, 2);
+}
+END_TEST
+
 /* ---- Who is put back ----------------------------------------------------- */
 
 #define TIMEOUT_MS 5000
@@ -402,13 +427,6 @@ END_TEST
 
 /* ---- Stalls of the wheel's own ------------------------------------------- */
 
-static uint64_t work_ms;
-
-static void work(test_timer_t *unused) {
-  (void)unused;
-  virtual_time_advance_ms(work_ms);
-}
-
 static void work_and_update(test_timer_t *unused) {
   work(unused);
   uv_update_time(&loop);
@@ -464,6 +482,7 @@ int main(void) {
       EACH(stalls_that_follow_each_other_add_up, chains),
       TEST(a_timer_is_put_back_once_for_each_of_three_stalls),
       TEST(stalls_with_no_poll_between_them_are_one),
+      TEST(a_stall_after_a_put_back_is_another_one),
       EACH(a_timer_whose_peer_was_heard_last_is_put_back, histories),
       TEST(a_timer_that_begins_after_the_stall_is_not_put_back),
       {a_timer_that_begins_with_an_old_time_is_put_back_if_it_is_refreshed, 0,
