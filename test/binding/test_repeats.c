@@ -189,19 +189,20 @@ START_TEST(a_minute_s_stall_costs_a_repeat_one_callback_at_most) {
 END_TEST
 
 /* How late a repeat of 10 s fires, from its own tick on, and when it is due
- * again: on its beat or, from the tick on at which it fires, after a repeat. */
+ * again: on its beat, which is at the tick before, or a repeat after the tick
+ * that has passed last. */
 static const struct {
   uint32_t stall_ms;
   uint64_t late_ms;
   uint64_t due_in_ms;
 } lates[] = {
-    {0, 0, 10000 - 1},
-    {0, 250, 10000 - 250 - 1},
+    {0, 0, 10000 - 100},
+    {0, 250, 10000 - 100 - 250},
     {0, 1000, 10000 - 1},
     {0, 25000, 10000 - 1},
-    {5000, 5000, 10000 - 5000 - 1},
+    {5000, 5000, 10000 - 100 - 5000},
     {5000, 5300, 10000 - 1},
-    {UINT32_MAX, 25000, 5000 - 1},
+    {UINT32_MAX, 25000, 5000 - 100},
 };
 
 /* P7. In a loop that is never quiet the wait of 25 ms may come on top. */
@@ -210,7 +211,7 @@ START_TEST(a_repeat_that_is_late_by_more_than_stall_ms_begins_a_new_beat) {
 
   set_clock_ms(START_MS / 1000 * 1000);
   open_wheel_with(&(uvwheel_options_t){.stall_ms = lates[_i].stall_ms});
-  begin_test_timer(&timer, 10000 - 1, 10000);
+  begin_test_timer(&timer, 10000 - 100, 10000);
   come_late(timer.due_ms, lates[_i].late_ms);
   ck_assert_uint_eq(timer.fired, 1);
   ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base), lates[_i].due_in_ms);
