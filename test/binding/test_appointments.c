@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Appointments (P6): a timer that was only started fires when a uv_timer_t
- * would, however the loop was held, but for a tick. Each test has a uv_timer_t
- * beside each timer of the wheel. What a refresh gains, and where it must not
- * be used, is below. */
+/* What a start promises and what a refresh gains (P6). A timer that was only
+ * started fires when a uv_timer_t beside it does, but for a tick, however the
+ * loop was held. */
 
 #include <stdlib.h>
 
@@ -50,8 +49,8 @@ typedef enum way_e { REPEATS, STARTS_ANEW, HAS_MISUNDERSTOOD } way_t;
 typedef struct sender_s {
   uvwheel_timer_t timer;
   uv_timer_t uv_timer;
-  uint64_t sent_ms, uv_sent_ms; /* last                         */
-  uint64_t gap_ms, uv_gap_ms;   /* the longest, between two     */
+  uint64_t sent_ms, uv_sent_ms; /* last                     */
+  uint64_t gap_ms, uv_gap_ms;   /* the longest, between two */
 } sender_t;
 
 static sender_t *senders;

@@ -283,10 +283,6 @@ static const struct {
   uint64_t first_ms; /* how long it lasts, and all others */
   uint64_t other_ms;
 } in_a_row[] = {
-    {"two, 2 s, pipes", BY_PIPE, 2000, 100, 1, FROZEN_BETWEEN_ITERATIONS, false,
-     2, 700, 5000, 5000},
-    {"two, 3 s", BY_UDP, 3000, 100, 1, FROZEN_BETWEEN_ITERATIONS, false, 2, 700,
-     5000, 5000},
     {"ten, 2 s", BY_UDP, 2000, 100, 1, FROZEN_BETWEEN_ITERATIONS, false, 10,
      700, 5000, 5000},
     {"ten, 3 s, pipes, little between", BY_PIPE, 3000, 100, 1,

@@ -461,25 +461,6 @@ START_TEST(slow_callbacks_are_called_one_after_the_other) {
 }
 END_TEST
 
-static void work_and_start(test_timer_t *timer) {
-  works[timer->fired % 2](timer);
-  test_timer_start(timer, 100, 0);
-}
-
-/* P6. Every second time it starts with the loop's time of before the work. */
-START_TEST(work_in_slices_goes_on) {
-  static test_timer_t timer;
-
-  work_ms = 1000;
-  open_wheel_with_budget(0);
-  begin_test_timer(&timer, 100, 0);
-  timer.then = work_and_start;
-  run_for(100 * (work_ms + 100 + TICK_MS));
-  ck_assert_uint_ge(timer.fired, 95);
-  test_timer_stop(&timer);
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_is_put_back_by_the_stall_and_at_most_a_second, backs),
@@ -495,7 +476,6 @@ int main(void) {
        KINDS * LENGTH(repeats)},
       EACH(put_backs_are_cut_by_the_limits_of_a_turn, cuts),
       {slow_callbacks_are_called_one_after_the_other, 0, 4},
-      TEST(work_in_slices_goes_on),
   };
 
   return run_loop_tests("put_back", tests, LENGTH(tests));
