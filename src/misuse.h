@@ -27,6 +27,13 @@ _Noreturn void uvwheel__misuse(const char *kind, const void *object,
   ((condition) ? uvwheel__misuse(kind, object, (uintptr_t)(object)->cb, what) \
                : (void)0)
 
+/* The timer may hold anything, and must not be read there. */
+#define check_aligned(timer)                \
+  ((uintptr_t)(timer) % sizeof(void *) == 0 \
+       ? (void)0                            \
+       : uvwheel__misuse("timer", timer, 0, \
+                         "initialised at an unaligned address"))
+
 /* Each thread has its own, at another address. */
 extern THREAD_LOCAL char uvwheel__this_thread;
 #define IS_OTHER_THREAD(state)       \
@@ -83,6 +90,7 @@ static inline void check_next(const struct core_s *core,
 
 #define MUST_HOLD(condition) ((void)0)
 #define MISUSE_IF(condition, kind, object, what) ((void)0)
+#define check_aligned(timer) ((void)0)
 #define IS_OTHER_THREAD(state) false
 #define uvwheel__check_thread(state, timer) ((void)0)
 #define CALL_BACK(timer) ((timer)->cb(timer))

@@ -105,8 +105,7 @@ static inline bool can_postpone(const uvwheel_timer_t *timer,
 int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
   if (get_state(wheel) == NULL || timer == NULL)
     return UV_EINVAL;
-  MISUSE_IF((uintptr_t)timer % sizeof(void *) != 0, "timer", timer,
-            "initialised at an unaligned address");
+  check_aligned(timer);
   /* The memory may hold anything, but hardly an active timer of this wheel to
    * which its neighbours are linked. */
   MISUSE_IF(state_of(timer) == wheel->state && is_active(timer) &&
