@@ -169,7 +169,7 @@ static int broken(uint64_t count, const char *how) {
 int judge_report(const judge_t *judge) {
   uint64_t late = count_late(judge);
   int is_lateness_judged = longest_lag_ns(judge) <= MOST_LAG_NS;
-  int is_starving_judged = judge->longest_delay_ns <= judge->timeout_ns / 2;
+  int is_starving_judged = judge->longest_delay_ns <= judge->timeout_ns / 4;
 
   printf("result echoes=%" PRIu64 " on_time=%" PRIu64 " early=%" PRIu64
          " late=%" PRIu64 " missing=%" PRIu64 " wrong=%" PRIu64

@@ -34,8 +34,9 @@
  *   was closed by the server's timer. A peer that speaks is heard before its
  *   timer fires, so that breaks a promise, also with --stall, when the server
  *   is blocked while peers speak on. Only the load's own delay is an excuse,
- *   since then they did not speak: if it was longer than half of the timeout,
- *   such connections are counted but not judged.
+ *   since then they did not speak. A peer may read an echo that late, pause for
+ *   up to 3/8 of the timeout, and then speak that late again. So if the delay
+ *   was longer than a quarter of the timeout, they are counted but not judged.
  */
 
 #ifndef LOAD_JUDGE_H
