@@ -63,22 +63,32 @@ void end_turn(void) {
 
 /* ---- In a callback ------------------------------------------------------- */
 
+static uint64_t tick_after_ms(const deadline_t *deadline) {
+  return (deadline->due_ms / TICK_MS + 1) * TICK_MS;
+}
+
+/* In a loop that is never quiet, since the spell has begun or later. */
+static bool has_waited(const deadline_t *deadline) {
+  uint64_t from_ms = max_of(tick_after_ms(deadline), peers_world.spell_from_ms);
+
+  return virtual_time_ns() / 1000000 >= from_ms + MIN_WAIT_MS;
+}
+
 void verify_time(deadline_t *deadline) {
   watch_stalls();
   watch_put_back(deadline);
   peers_world.in_turn = true;
   require(due_after_stalls(deadline) == 0);
-  require(uv_now(&peers_world.loop) >
-          deadline->due_ms / TICK_MS * TICK_MS + TICK_MS);
+  require(peers_world.unheard_ms == UINT64_MAX || has_waited(deadline));
+  require(uv_now(&peers_world.loop) > tick_after_ms(deadline));
 }
 
 void verify_silence(const peer_t *peer) {
   uint64_t checked_ms = peers_world.checked_ms;
-  uint64_t tick_ms = (peer->idle.due_ms / TICK_MS + 1) * TICK_MS;
 
   require(peer->waits == 0 || peer->spoken_ms >= checked_ms ||
           peer->spoken_ms >= peer->known_ms + peer->timeout_ms ||
-          virtual_time_ns() / 1000000 >= tick_ms + MIN_WAIT_MS);
+          has_waited(&peer->idle));
   require(checked_ms >= peer->known_ms + peer->timeout_ms);
   if (peer->waits == 0)
     require(checked_ms + STALL_MS + TICK_MS >=
@@ -92,13 +102,22 @@ static bool is_noisy(void) {
 }
 
 /* Since when it has been due for its tick; 0: it is not. */
-static uint64_t overdue_from_ms(const peer_t *peer) {
+static uint64_t overdue_from_ms(const deadline_t *deadline) {
   uint64_t now_ms = uv_now(&peers_world.loop) - LAG_MS;
-  uint64_t tick_ms = (peer->idle.due_ms / TICK_MS + 1) * TICK_MS;
+  uint64_t tick_ms = tick_after_ms(deadline);
 
-  return uvwheel_timer_is_active(&peer->idle.timer) && tick_ms <= now_ms
+  return uvwheel_timer_is_active(&deadline->timer) && tick_ms <= now_ms
              ? tick_ms
              : 0;
+}
+
+void note_checked(void) {
+  unsigned i;
+
+  end_turn();
+  peers_world.is_any_due = false;
+  for (i = 0; i < DEADLINES; i++)
+    peers_world.is_any_due |= overdue_from_ms(deadline_at(i)) != 0;
 }
 
 /* The peer was overdue when the iteration began, and still is. That may happen
@@ -113,7 +132,7 @@ static void expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy) {
                       ? peers_world.noisy_ms < wait_ms
                       : peers_world.noisy_at_ms == uv_now(&peers_world.loop);
 
-  if (from_ms == 0 || overdue_from_ms(peer) != from_ms || may_wait)
+  if (from_ms == 0 || overdue_from_ms(&peer->idle) != from_ms || may_wait)
     peer->overdue = 0;
   else
     peer->overdue++;
@@ -139,8 +158,10 @@ void begin_iteration(iteration_t *iteration) {
   iteration->heard_ms = insides_of(&peers_world.wheel).heard_ms;
   iteration->was_noisy = is_noisy();
   iteration->was_in_spell = insides_of(&peers_world.wheel).phase == IN_SPELL;
+  if (!iteration->was_in_spell)
+    peers_world.spell_from_ms = peers_clock_ms();
   for (i = 0; i < PEERS; i++)
-    iteration->overdue_from_ms[i] = overdue_from_ms(&peers_world.peers[i]);
+    iteration->overdue_from_ms[i] = overdue_from_ms(deadline_at(i));
 }
 
 void verify_iteration(const iteration_t *iteration) {
@@ -157,7 +178,7 @@ void verify_iteration(const iteration_t *iteration) {
             stats.turns_cut == iteration->stats.turns_cut;
   if (was_noisy)
     peers_world.noisy_at_ms = now_ms;
-  if (!is_noisy() || !iteration->was_in_spell)
+  if (!is_noisy() || !iteration->was_in_spell || !peers_world.is_any_due)
     peers_world.noisy_ms = 0;
   else
     peers_world.noisy_ms += peers_clock_ms() - iteration->began_ms;
@@ -260,6 +281,7 @@ static uint64_t key_of_wheel(void) {
     return key;
   key = mix(key, key_of_time(insides.listened_ms));
   key = mix(key, key_of_time(insides.wait_began_ms));
+  key = mix(key, key_of_time(peers_world.spell_from_ms));
   return mix(key, insides.wait_began_anew);
 }
 

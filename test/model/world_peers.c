@@ -173,7 +173,7 @@ static void on_after_poll(uv_check_t *check) {
 /* And after it, before the driver: from 1.45 on that may see another stall. */
 static void on_checked(uv_check_t *check) {
   (void)check;
-  end_turn();
+  note_checked();
 }
 
 static void close_timer(unsigned index) {

@@ -70,8 +70,10 @@ typedef struct peers_world_s {
   deadline_t request;
   peer_t peers[PEERS];
   uint64_t clock_ns;
-  uint64_t noisy_ms;    /* of a spell: as long no iteration ended quiet    */
-  uint64_t noisy_at_ms; /* the loop's time when there was noise last       */
+  uint64_t noisy_ms; /* of a spell: as long no iteration ended quiet    */
+  bool is_any_due;   /* after the check of the wheel; or the spell was over */
+  uint64_t spell_from_ms; /* when the iteration began in which it began   */
+  uint64_t noisy_at_ms;   /* the loop's time when there was noise last       */
   stalls_t stalls;
   bool in_turn; /* since a timer has fired; the turn may be over           */
   /* of the iteration that is under way */
@@ -107,6 +109,9 @@ void watch_stalls(void);
 
 /* The same; and the turn that fired timers is over. */
 void end_turn(void);
+
+/* The check of the wheel is over. */
+void note_checked(void);
 
 /* A timer fires in its time. */
 void verify_time(deadline_t *deadline);
