@@ -66,6 +66,9 @@ typedef struct turns_s {
   bool was_rewound;    /* since the last poll, or it is behind still   */
   bool in_turn;        /* a turn has begun, and may not have ended     */
   uint64_t began_ms;   /* the turn, by the loop's time                 */
+  bool is_polled;      /* a poll has begun; or the check is over       */
+  bool was_noisy;      /* requests waited when the last check was over */
+  uint64_t until_ms;   /* the turn fires no timer with a later tick    */
   uint64_t begin_ns;   /* of the turn that calls back                  */
   unsigned unread;     /* callbacks after its time was over            */
 } turns_t;
@@ -159,6 +162,7 @@ uint64_t wait_of(unsigned index);
 /* ---- play_posts.c -------------------------------------------------------- */
 
 bool is_mailbox_open(void);
+bool has_posts(void); /* that wait in it */
 
 /* Each turn of the loop calls them; posts are called back in between. */
 void on_before_poll(uv_prepare_t *prepare);

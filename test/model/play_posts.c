@@ -18,6 +18,10 @@ bool is_mailbox_open(void) {
          (game.state == OPEN || game.state == FOREIGN);
 }
 
+bool has_posts(void) {
+  return is_mailbox_open() && game.mail.count > 0;
+}
+
 void on_before_poll(uv_prepare_t *prepare) {
   mail_t *mail = &game.mail;
 
@@ -28,6 +32,7 @@ void on_before_poll(uv_prepare_t *prepare) {
   mail->is_fresh = true;
   end_turn();
   game.turns.since_poll = 0;
+  game.turns.is_polled = true;
   game.stalls.has_polled = true;
   game.turns.was_rewound = is_rewound();
   verify_game();
@@ -40,6 +45,8 @@ void on_after_poll(uv_check_t *check) {
   end_turn();
   if (is_mailbox_open() && game.mail.expected > 0)
     require(!game.mail.is_fresh && game.mail.is_time_over);
+  game.turns.is_polled = false;
+  game.turns.was_noisy = has_posts();
   game.has_polled = true;
   verify_game();
 }

@@ -5,6 +5,7 @@
 #include "game.h"
 #include "invariants.h"
 #include "older_libuv.h"
+#include "p6.h"
 #include "virtual_time.h"
 
 uint64_t clock_ms(void) {
@@ -106,11 +107,19 @@ void watch_turns(unsigned firing) {
           stats.turns_cut != cut); /* something was due */
 }
 
+/* Requests that wait to be called back leave the loop not quiet, so a timer
+ * waits, too. From the check to the driver none are asked for. */
 void begin_turn(void) {
+  bool is_noisy;
+
   if (game.turns.in_turn)
     return;
   game.turns.in_turn = true;
   game.turns.began_ms = now_ms();
+  is_noisy = game.turns.is_polled ? has_posts() : game.turns.was_noisy;
+  game.turns.until_ms =
+      is_noisy ? excess(clock_ms(), busy_wait_ms(game.options.tick_ms))
+               : UINT64_MAX;
   begin_callbacks();
 }
 
