@@ -100,6 +100,7 @@ typedef struct game_s {
   uint64_t used_before_run;
   bool was_due; /* something, after the last run, or maybe */
   bool drew_in_run;
+  uint64_t polled_ms; /* after the last poll */
   bool has_polled; /* since the wheel was empty                              */
   uint64_t rewound_to_ms; /* the clock was set back; then it had been this */
   uint64_t advanced_ns;   /* by how much the clock has moved in all        */

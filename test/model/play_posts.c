@@ -48,6 +48,7 @@ void on_after_poll(uv_check_t *check) {
   game.turns.is_polled = false;
   game.turns.was_noisy = has_posts();
   game.has_polled = true;
+  game.polled_ms = now_ms();
   verify_game();
 }
 

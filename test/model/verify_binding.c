@@ -230,24 +230,32 @@ static uint64_t latest_wake_up_ms(void) {
   return earliest_ms > next_ms ? earliest_ms : next_ms;
 }
 
+/* A stall would follow one that gives time: then the wheel checks in soon, also
+ * before a tick that never comes. The loop may be late for that. */
+static bool may_check_in_soon(uint64_t wake_ms) {
+  uint64_t end_ms = stalls_give_until_ms(&game.stalls);
+  bool sleeps = wake_ms != uv_now(&game.loop);
+
+  end_ms += max_of(2 * (uint64_t)game.options.stall_ms,
+                   (end_ms - game.stalls.until_ms) / 2);
+  return game.stalls.count != 0 &&
+         (sleeps ? wake_ms < end_ms
+                 : !game.stalls.has_polled ||
+                       game.polled_ms < min_of(wake_ms, end_ms));
+}
+
 /* The loop wakes up at a tick that had something due when the wheel chose it:
  * it may have been refreshed or stopped since. A loop that does not sleep has
  * such a tick, a check-in, or a turn that was a stall behind it. The wheel
- * checks in half-way to a tick, if polls have returned, and often while a stall
- * gives time. */
+ * checks in half-way to a tick, if polls have returned. */
 static void expect_reason(uint64_t wake_ms) {
-  bool sleeps = wake_ms != uv_now(&game.loop);
-  uint64_t from_ms = sleeps ? wake_ms : 0;
-  uint64_t stall_ms = game.options.stall_ms;
-  uint64_t until_ms = stalls_give_until_ms(&game.stalls);
+  uint64_t from_ms = wake_ms != uv_now(&game.loop) ? wake_ms : 0;
+  uint32_t stall_ms = game.options.stall_ms;
 
-  until_ms += max_of(2 * stall_ms, (until_ms - game.stalls.until_ms) / 2);
   require(model_has_tick(&game.model, from_ms, wake_ms) ||
-          (!sleeps && game.stalls.count != 0 && !game.stalls.has_polled) ||
-          (stall_ms != UINT32_MAX &&
-           (wake_ms <= until_ms ||
-            (game.has_polled &&
-             model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX)))));
+          may_check_in_soon(wake_ms) ||
+          (stall_ms != UINT32_MAX && game.has_polled &&
+           model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX)));
 }
 
 /* The loop sleeps no longer than that, and is not woken up for nothing. */
