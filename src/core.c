@@ -49,9 +49,8 @@
  * when the hand, or its search for the next tick, comes to it, or when the last
  * entry leaves the wheel.
  *
- * A slot of a FIFO wheel has one lane, in order. A pass puts the entries that
- * stay in the slot on a list of their own (kept), which goes back to the front
- * of the lane at the end: behind it is what callbacks have inserted meanwhile.
+ * A slot of a FIFO wheel has one lane, in order. A pass keeps the entries that
+ * stay in the slot, and puts them back before what was inserted meanwhile.
  *
  * A walk vacates all slots. Their lanes become unvisited ones, which it takes
  * entries from in turn, so that their cache misses overlap, too. It puts each

@@ -7,8 +7,7 @@
  * descriptor is ready, none waits to be registered, and no request is queued.
  * Then every byte that arrived before that poll returned was read, and the
  * driver (a uv_timer_t) may fire what is due by that time, heard_ms, or put it
- * back after a stall (wake.c). One iteration of libuv; at each * uv_now()
- * moves:
+ * back after a stall. One iteration of libuv; * is where uv_now() moves:
  *
  *   before 1.45                   from 1.45 on
  *   * DRIVER, other timers        (* UV_RUN_DEFAULT begins with the timers)
@@ -16,15 +15,13 @@
  *     poll, *, its callbacks        poll, *, its callbacks
  *     CHECK, other checks           CHECK, other checks
  *     closes                        closes
- *   (* UV_RUN_ONCE ends with      * DRIVER, other timers (from 1.48 on those
- *      the timers)                  that are due are collected before one is
- *                                   called)
+ *   (* UV_RUN_ONCE ends with      * DRIVER, other timers (from 1.48 on, all
+ *      the timers)                  that are due by then)
  *
- * If the driver is late, the check moves it behind all other timers that are
- * due by now. Callbacks may run between the check and the driver. Usually they
- * leave the sockets alone. If one resumes the reading of a socket, in which
- * bytes may have waited for long, the driver finds a waiting watcher, and fires
- * nothing.
+ * If the driver is late, the check moves it behind the loop's other timers that
+ * are due. If a callback between the check and the driver resumes the reading
+ * of a socket, in which bytes may have waited for long, the driver finds a
+ * waiting watcher, and fires nothing.
  *
  * If something is due that was not heard, or if a turn was cut by its limits, a
  * spell begins: polls do not wait, and the checks listen and fire until nothing

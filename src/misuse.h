@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* A build with -Dchecks=true reports misuse that is undefined in others: one
- * line on stderr, then abort. In other builds all of this does nothing. Any
- * file may call it. */
+ * line on stderr, then abort. In others all of this does nothing. */
 
 #ifndef UVWHEEL_MISUSE_H
 #define UVWHEEL_MISUSE_H

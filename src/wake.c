@@ -7,17 +7,14 @@
  *
  * A stall is noticed because the wheel runs late: when the driver is due, in a
  * spell after the next poll, or at the end of a turn whose callbacks took long.
- * Stalls form a chain if each begins before the time is over that the last one
- * gave. What they give adds up, as peers could hardly be heard between them; a
- * timer gets what it was not given yet. Three stalls are a chain at most:
- * otherwise silent peers would be kept for ever.
+ * Stalls are a chain if each begins before the time is over that the last one
+ * gave: peers could hardly be heard between them, so what they give adds up.
+ * Three are a chain at most: otherwise silent peers would be kept for ever.
  *
- * A stall may end before the next tick if that is far away. So in a loop that
- * polls meanwhile the driver is armed for a check-in half-way, and half-way
- * again. A stall that spans a check-in is noticed there. One that does not has
- * used up at most half of the time to the tick. A loop that only sleeps has no
- * check-ins: if no poll has returned, except for the driver of another wheel,
- * the driver is armed for the tick. */
+ * A stall may end before the next tick. So in a loop that polls meanwhile (not
+ * just for the driver of another wheel) the driver is armed for a check-in
+ * half-way to a tick that is far away, and half-way again. A stall that spans
+ * one is noticed there; another one leaves half of the time to the tick. */
 
 #include "binding.h"
 
@@ -66,7 +63,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   uint64_t way = way_to_tick(state), half = way / 2;
   uint64_t stalled_until_ms = state->wake.stalled_until_ms;
   uint64_t since =
-      loop_now(state) - stalled_until_ms; /* or the clock is back */
+      loop_now(state) - stalled_until_ms; /* huge: a clock is back */
   bool may_follow = since < state->wake.gives_until_ms - stalled_until_ms;
   bool checks_in = (may_check_in || may_follow) && half > state->patience;
   uint64_t delay = checks_in ? half : way;
