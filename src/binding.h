@@ -25,8 +25,7 @@ typedef enum phase_e {
   IN_SPELL            /* polls do not wait, and the check runs the turns     */
 } phase_t;
 
-/* Stalls that follow each other add up, up to so many. */
-#define MAX_CHAIN 3
+#define MAX_CHAIN 3 /* how many stalls that follow each other add up */
 
 typedef struct wake_s {
   uv_timer_t driver;      /* calls a turn when timers are due                */
@@ -41,14 +40,13 @@ typedef struct wake_s {
   uint64_t gives_until_ms;   /* a stall that begins before this follows it   */
   uint64_t chain;            /* how many stalls the chain has                */
   uint64_t stalled_for[MAX_CHAIN + 1]; /* ms of its first n stalls together  */
-  bool polled_since;        /* a poll has returned since                     */
-  uint64_t put_back_before; /* timers that were put back before it           */
-
-  uint64_t unref_timers; /* active, but do not keep the loop alive           */
+  uint64_t events_before; /* polls, and timers put back, before it           */
+  uint64_t unref_timers;  /* active, but do not keep the loop alive           */
 } wake_t;
 
 typedef struct listen_s {
   uv_check_t check;       /* listens after each poll                         */
+  uint64_t polls;         /* that have returned                              */
   uint64_t heard_ms;      /* the driver may fire what is due by then, or 0   */
   uint64_t budget;        /* what the check has left of that turn's          */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
@@ -194,11 +192,6 @@ void uvwheel__update_refs(uvwheel_state_t *state, int more_unref);
  * most peers wait between two datagrams. */
 static inline uint64_t given_by(const wake_t *wake, uint64_t stalls) {
   return wake->stalled_for[stalls] + min_of(wake->stalled_for[stalls], 1000);
-}
-
-/* A poll has returned: a stall that is noticed now is another one. */
-static inline void note_poll(uvwheel_state_t *state) {
-  state->wake.polled_since = true;
 }
 
 /* ---- Timers (timer.c) ---------------------------------------------------- */

@@ -105,11 +105,6 @@
 /* The clock's last time. Entries due later neither expire nor are drawn. */
 #define LAST_MS ((UINT64_C(1) << 63) - 1)
 
-/* How many entries an expiry examines before it hands out those that are due,
- * while they (16 KiB) are still in the first cache level. With one entry per
- * call a timer that is put back and expires takes 101 ns instead of 46. */
-#define CHUNK 256
-
 /* ---- Making ------------------------------------------------------------- */
 
 size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags) {
@@ -191,38 +186,32 @@ NOINLINE bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry,
 
 /* ---- The pass ----------------------------------------------------------- */
 
-static void take_lanes(core_t *core, uint64_t slot_index) {
-  slot_t *slot = &core->slots[slot_index];
-  uint64_t i;
-
-  MUST_HOLD(core->pass_lanes == 0 && slot->next_pass == core->hand);
-  core->pass_lanes = (uint64_t)(lane_at(slot, slot->lanes_used) - slot->lanes);
-  for (i = 0; i < core->pass_lanes; i++) {
-    check_linked(core, &slot->lanes[i]);
-    splice_after(&core->pending[i], &slot->lanes[i]);
-  }
-  uvwheel__core_vacate(core, slot_index);
-}
-
 /* Moves the hand, up to now, to the next tick at which a slot wants a pass, and
  * takes its lanes. Returns whether there is one. */
 static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
-  uint64_t end_tick = tick_after(core, now_ms);
+  uint64_t end_tick = tick_after(core, now_ms), i;
 
-  while (core->next_tick < end_tick) {
-    uint64_t slot_index = core->next_tick & core->slot_mask;
+  MUST_HOLD(core->pass_lanes == 0);
+  for (; core->next_tick < end_tick;
+       core->next_tick = uvwheel__core_find_next_tick(core)) {
+    slot_t *slot = slot_of(core, core->next_tick);
     MUST_HOLD(core->next_tick > core->hand);
     core->hand = core->next_tick;
-    if (core->slots[slot_index].next_pass == core->hand) {
-      take_lanes(core, slot_index);
-      return true;
+    if (slot->next_pass != core->hand)
+      continue;
+    core->pass_lanes =
+        (uint64_t)(lane_at(slot, slot->lanes_used) - slot->lanes);
+    for (i = 0; i < core->pass_lanes; i++) {
+      check_linked(core, &slot->lanes[i]);
+      splice_after(&core->pending[i], &slot->lanes[i]);
     }
-    core->next_tick = uvwheel__core_find_next_tick(core);
+    uvwheel__core_vacate(core, core->hand & core->slot_mask);
+    return true;
   }
   return false;
 }
 
-/* Looks at an entry, which is on no list, in a pass of that time. Is it due?
+/* Examines an entry, which is on no list, in a pass of that time. Is it due?
  * (The usual put is inlined: in a server nearly all entries were refreshed.) */
 static inline bool examine(core_t *core, uvwheel_entry_t *entry,
                            uint64_t pass_ms) {
@@ -344,14 +333,10 @@ bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry) {
   return true;
 }
 
-/* Moves the hand until an entry is found that is due by now. The entry stays
- * active. (What it calls is not inlined: else each call that finds an entry at
- * once saves more registers, and an expiry takes ten instructions more.) The
- * first chunk has at most `most` entries, each next one twice as many, up to
- * CHUNK: a draw of one timer should examine few that it does not need, but find
- * its way through many that were postponed as fast as an expiry does. */
-static uvwheel_entry_t *find_due(core_t *core, uint64_t now_ms, uint64_t most,
-                                 uint64_t *budget) {
+/* (What this calls is not inlined: else each call that finds an entry at once
+ * saves more registers, and an expiry takes ten instructions more.) */
+uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
+                                        uint64_t most, uint64_t *budget) {
   MUST_HOLD(core->pass_lanes == 0 || hand_ms(core) <= now_ms);
   for (;;) {
     while (!list_is_empty(&core->due)) {
@@ -374,11 +359,6 @@ static uvwheel_entry_t *find_due(core_t *core, uint64_t now_ms, uint64_t most,
   }
 }
 
-uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
-                                        uint64_t *budget) {
-  return find_due(core, now_ms, CHUNK, budget);
-}
-
 /* ---- Before their time -------------------------------------------------- */
 
 void uvwheel__core_draw(core_t *core, uint64_t count) {
@@ -386,7 +366,8 @@ void uvwheel__core_draw(core_t *core, uint64_t count) {
 
   MUST_HOLD(list_is_empty(&core->drawn));
   for (; count > 0; count--) {
-    uvwheel_entry_t *entry = find_due(core, LAST_MS, count, &unlimited);
+    uvwheel_entry_t *entry =
+        uvwheel__core_find_due(core, LAST_MS, count, &unlimited);
     if (entry == NULL)
       break;
     unlink_one(&entry->link);

@@ -238,16 +238,24 @@ static inline bool uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
  * Requires: the entry is active. */
 bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
+/* How many entries an expiry examines before it hands out those that are due,
+ * while they (16 KiB) are still in the first cache level. With one entry per
+ * call a timer that is put back and expires takes 101 ns instead of 46. */
+#define CHUNK 256
+
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
  * by then, which stays active; NULL if there is none, or *budget is 0. Each
  * entry that is examined in vain takes one from *budget.
+ * It examines at most `most` entries, then twice as many, up to CHUNK, until
+ * one is due: a draw of one timer should examine few that it does not need, but
+ * find its way through many that were postponed as fast as an expiry does.
  * Until the caller hands it out or moves it, the next call returns it again.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).
  * Ensures: if *budget has become 0 and something is left,
  * uvwheel__core_next_ms is not after now_ms; else it is. */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
-                                        uint64_t *budget);
+                                        uint64_t most, uint64_t *budget);
 
 /* Takes an entry out of the wheel, to be fired.
  * Requires: it was found due or drawn last. */

@@ -16,10 +16,6 @@
 
 /* ---- Slots that are occupied -------------------------------------------- */
 
-static bool is_slot_empty(slot_t *slot) {
-  return are_empty(slot->lanes, lane_at(slot, slot->lanes_used));
-}
-
 void uvwheel__core_plan_pass(core_t *core, uint64_t tick) {
   uint64_t slot_index = tick & core->slot_mask, word = slot_index / 64;
   slot_t *slot = &core->slots[slot_index];
@@ -40,7 +36,6 @@ void uvwheel__core_vacate(core_t *core, uint64_t slot_index) {
   uint64_t word = slot_index / 64;
 
   MUST_HOLD(core->slots[slot_index].next_pass != 0);
-  MUST_HOLD(is_slot_empty(&core->slots[slot_index]));
   core->occupied[word] &= ~(UINT64_C(1) << (slot_index % 64));
   if (core->occupied[word] == 0)
     core->soonest[word] = NEVER;
@@ -64,7 +59,7 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t first) {
   for (; bits != 0 && soonest > round_end; bits &= bits - 1) {
     uint64_t slot_index = 64 * word + (first + lowest_bit(bits)) % 64;
     slot_t *slot = &core->slots[slot_index];
-    if (is_slot_empty(slot))
+    if (are_empty(slot->lanes, lane_at(slot, slot->lanes_used)))
       uvwheel__core_vacate(core, slot_index);
     else
       soonest = min_of(soonest, slot->next_pass);

@@ -130,7 +130,7 @@ static bool examine_due(uvwheel_state_t *state) {
   if (!needs_turn_by(state, now_ms))
     return false;
   state->listen.budget = state->options.turn_budget - examines;
-  (void)uvwheel__core_find_due(&state->core, without_lag(state, now_ms),
+  (void)uvwheel__core_find_due(&state->core, without_lag(state, now_ms), CHUNK,
                                &examines);
   state->listen.budget += examines;
   return needs_turn_by(state, now_ms);
@@ -182,7 +182,7 @@ void uvwheel__on_check(uv_check_t *check) {
   state->listen.poller = NULL;
 #endif
   state->listen.heard_ms = 0;
-  note_poll(state);
+  state->listen.polls++;
   if (is_closing(state) || IS_CLOSING(state->wake.idle))
     uvwheel__abandon(state);
   else if (state->wake.phase == IN_SPELL)

@@ -38,36 +38,28 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 
 /* ---- Firing -------------------------------------------------------------- */
 
-/* When a repeat that fires in a turn up to limit_ms is due again: at the first
- * time of the beat that is not before the last tick of that turn. A later time,
- * such as now, would halve the rate of a beat in phase with the ticks. If it
- * fires too late after its own tick, the next call might follow at once: then a
- * new beat begins, as if it had been due for the tick that has passed last. */
-static uint64_t next_due_ms(const uvwheel_state_t *state,
-                            const uvwheel_timer_t *timer, uint64_t limit_ms) {
+/* A repeat that fires in a turn up to limit_ms is due again at the first time
+ * of its beat that is not before the last tick of that turn. A later time, such
+ * as now, would halve the rate of a beat in phase with the ticks. If it fires
+ * too late after its own tick, the next call might follow at once: then a new
+ * beat begins, as if it had been due for the tick that has passed last. */
+static NOINLINE void start_repeat(uvwheel_state_t *state,
+                                  uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;
+  bool skips = missed == UVWHEEL_MISSED_SKIP;
   uint64_t due_ms = timer->entry.due_ms, repeat = timer->interval;
   uint64_t next_ms = add_ms(due_ms, repeat), tick = state->core.tick_ms;
   uint64_t last_ms = limit_ms - limit_ms % tick;
   uint64_t now_ms = without_lag(state, loop_now(state));
 
   if (missed == UVWHEEL_MISSED_DELAY)
-    return add_ms(loop_now(state), repeat);
-  if (missed == UVWHEEL_MISSED_BURST)
-    return next_ms;
-  if (excess(now_ms, due_ms - due_ms % tick + tick) >
-      add_ms(state->patience, state->busy_wait))
-    return add_ms(now_ms - now_ms % tick - 1, repeat);
-  if (next_ms >= last_ms)
-    return next_ms;
-  return add_ms(last_ms, (repeat - (last_ms - next_ms) % repeat) % repeat);
-}
-
-static NOINLINE void start_repeat(uvwheel_state_t *state,
-                                  uvwheel_timer_t *timer, uint64_t limit_ms) {
-  uint64_t due_ms = next_due_ms(state, timer, limit_ms);
-
-  if (!uvwheel__core_insert(&state->core, &timer->entry, due_ms) &&
+    next_ms = add_ms(loop_now(state), repeat);
+  else if (skips && excess(now_ms, due_ms - due_ms % tick + tick) >
+                        add_ms(state->patience, state->busy_wait))
+    next_ms = add_ms(now_ms - now_ms % tick - 1, repeat);
+  else if (skips && next_ms < last_ms)
+    next_ms = add_ms(last_ms, (repeat - (last_ms - next_ms) % repeat) % repeat);
+  if (!uvwheel__core_insert(&state->core, &timer->entry, next_ms) &&
       uvwheel__core_put(&state->core, &timer->entry))
     uvwheel__arm(state);
 }
@@ -94,9 +86,8 @@ static void count_lateness(uvwheel_stats_t *stats, uint64_t late_by) {
 }
 
 /* Puts a timer back that has expired, if it ran when the last stall was noticed
- * and was not given all that the stalls give. Its peer may send until then. But
- * it is due no later than a refresh at the end of the stall would have made it.
- * Returns whether it did. */
+ * and was not given all that the stalls give, but to no later than a refresh at
+ * the end of the stall would have. Returns whether it did. */
 static bool put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   const wake_t *wake = &state->wake;
   uint64_t due_ms = timer->entry.due_ms;
@@ -149,7 +140,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     return needs_turn_by(state, began_ms);
   uvwheel__begin_batch(&batch);
   while (!is_closing(state) && until_ms <= loop_now(state)) {
-    entry = uvwheel__core_find_due(&state->core, limit_ms, &budget);
+    entry = uvwheel__core_find_due(&state->core, limit_ms, CHUNK, &budget);
     if (entry == NULL)
       break;
     found++;

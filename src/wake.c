@@ -26,12 +26,13 @@ void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
                             uint64_t late_by) {
   uvwheel_stats_t *stats = &state->core.stats;
   wake_t *wake = &state->wake;
+  uint64_t events;
 
   wake->ran_ms = now_ms;
   if (LIKELY(late_by <= state->patience) || state->core.active == 0)
     return;
-  if (wake->chain == 0 || wake->polled_since ||
-      wake->put_back_before != stats->put_back) {
+  events = state->listen.polls + stats->put_back;
+  if (wake->chain == 0 || wake->events_before != events) {
     if (wake->chain == MAX_CHAIN ||
         excess(now_ms, late_by) >= wake->gives_until_ms)
       wake->chain = 0;
@@ -42,8 +43,7 @@ void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
   wake->stalled_for[wake->chain] += late_by;
   wake->stalled_until_ms = now_ms;
   wake->gives_until_ms = add_ms(now_ms, given_by(wake, wake->chain));
-  wake->polled_since = false;
-  wake->put_back_before = stats->put_back;
+  wake->events_before = events;
   stats->stall_sum_ms += late_by;
   late_by = wake->stalled_for[wake->chain] - wake->stalled_for[wake->chain - 1];
   stats->stall_max_ms = max_of(stats->stall_max_ms, late_by);
@@ -58,24 +58,24 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* A stall would follow one that still gives time: then check-ins are close, the
- * closer the sooner it begins, so that it counts for most of its length. */
+ * closer the sooner it begins, so that it counts for most of its length. (If
+ * the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
-  uint64_t way = way_to_tick(state), half = way / 2;
-  uint64_t stalled_until_ms = state->wake.stalled_until_ms;
-  uint64_t since =
-      loop_now(state) - stalled_until_ms; /* huge: a clock is back */
-  bool may_follow = since < state->wake.gives_until_ms - stalled_until_ms;
-  bool checks_in = (may_check_in || may_follow) && half > state->patience;
-  uint64_t delay = checks_in ? half : way;
+  wake_t *wake = &state->wake;
+  uint64_t since = loop_now(state) - wake->stalled_until_ms;
+  uint64_t way = way_to_tick(state), delay = way;
 
-  if (checks_in && may_follow)
-    delay = min_of(half, max_of(2 * state->patience, since / 2));
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
-  state->wake.phase = checks_in ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
-  state->wake.has_polled = false;
-  state->wake.driver_due_ms = add_ms(loop_now(state), delay);
-  (void)uv_timer_start(&state->wake.driver, state->wake.driver.timer_cb, delay,
-                       0);
+  if (way / 2 > state->patience) {
+    if (since < wake->gives_until_ms - wake->stalled_until_ms)
+      delay = min_of(way / 2, max_of(2 * state->patience, since / 2));
+    else if (may_check_in)
+      delay = way / 2;
+  }
+  wake->phase = delay != way ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
+  wake->has_polled = false;
+  wake->driver_due_ms = add_ms(loop_now(state), delay);
+  (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
 /* Moves the driver to an earlier time. If each start could move it to a later

@@ -135,9 +135,10 @@ void remove_entry(core_t *core, uvwheel_entry_t *entry) {
 
 /* If the clock has stepped back, a pass goes on at a time to come. */
 uvwheel_entry_t *take_due(core_t *core, uint64_t now_ms, uint64_t *budget) {
-  uvwheel_entry_t *entry = uvwheel__core_next_ms(core) <= now_ms
-                               ? uvwheel__core_find_due(core, now_ms, budget)
-                               : NULL;
+  uvwheel_entry_t *entry =
+      uvwheel__core_next_ms(core) <= now_ms
+          ? uvwheel__core_find_due(core, now_ms, CHUNK, budget)
+          : NULL;
 
   if (entry == NULL)
     return NULL;
