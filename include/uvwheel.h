@@ -56,8 +56,8 @@
  * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
  *   ready or waiting to be registered, and no request queued. If I/O is always
  *   ready, it fires after one whole poll and a quarter of a tick (25 to 250
- *   ms). This wait starts over, at most once, if more than 25 ms pass between
- *   the callbacks of two polls. What the loop reads by then is read before it.
+ *   ms). This wait starts over, at most once, if uv_now() moves by more than 25
+ *   ms between two polls. What the loop reads by then is read before it fires.
  *   - Who is put back after a stall. A start is an appointment: the timer fires
  *     when it is due. A refresh, or uvwheel_timer_again, says that a peer was
  *     heard: the timer measures silence until it fires, is stopped or started.
@@ -74,17 +74,17 @@
  *     time is over that the last one gave, S is their sum, of which the timer
  *     gets what it has not had yet. Three add up. A fourth begins anew; then
  *     live peers may be lost. A silent peer goes later by the sum at most.
- *   - S counts from when the wheel was to run: at its next tick or, while the
- *     loop polls for I/O, half-way to it (a check-in). A stall that ends before
- *     that is not noticed. Then at least half of the time to the tick is left,
- *     unless the stall began in the first poll after a sleep. Two blocks in one
- *     iteration, each shorter than stall_ms, need not be a stall.
+ *   - S counts from when the wheel was to run: at its next tick or, while polls
+ *     return, half-way to it (a check-in). A stall that ends before that is not
+ *     noticed. Then at least half of the time to the tick is left, unless the
+ *     stall began in the first poll after a sleep. Two blocks in one iteration,
+ *     each shorter than stall_ms, need not be a stall.
  * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it fires more
  *   than stall_ms late, it begins a new one, so two calls are never close.
  * - P8. A wheel has one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
- *   loop only at ticks for which a timer was started and, if the loop polls for
- *   I/O meanwhile, for a handful of check-ins per tick that is more than twice
+ *   loop only at ticks for which a timer was started and, if polls return or a
+ *   stall has ended, for a handful of check-ins per tick that is more than twice
  *   stall_ms away (UV_RUN_ONCE returns for them). A turn on time adds no poll.
  * - P10. A wheel does not age: a call costs the same however long it has run.
  */
