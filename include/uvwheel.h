@@ -85,7 +85,7 @@
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
  *   loop only at ticks for which a timer was started and, if polls return or a
  *   stall has ended, for a handful of check-ins per tick that is farther away
- *   than 2 * stall_ms (UV_RUN_ONCE returns for them). No turn adds a sleep.
+ *   than 2 * stall_ms (UV_RUN_ONCE returns, too). A turn on time adds no poll.
  * - P10. A wheel does not age: a call costs the same however long it has run.
  */
 
