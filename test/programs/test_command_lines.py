@@ -67,11 +67,6 @@ class CommandLines(programs.Case):
         ("DEMO", "--connections 0", "--connections takes a number from 1"),
         ("DEMO", "--timeout 1.5", "--timeout takes a number"),
         ("DEMO", "--trouble --million", "--trouble goes without --million"),
-        ("SOAK", "", "how many minutes?"),
-        ("SOAK", "--bogus", "unknown option '--bogus'"),
-        ("SOAK", "--minute", "--minute takes a value"),
-        ("SOAK", "--minute 61 1", "takes a number from 1 to 60, not '61'"),
-        ("SOAK", "0", "MINUTES takes a number from 1"),
         ("TRY", "--with sundial true", "--with takes uv or wheel"),
         ("TRY", "--with uv", "no command is given"),
         ("TRY", "--tick 0 true", "--tick takes a number"),
@@ -101,9 +96,7 @@ class CommandLines(programs.Case):
         (None, "DEMO", "--build /nowhere",
          "there is no /nowhere/examples/idle-serv"),
         (None, "DEMO", "--million --build /nowhere",
-         "no /nowhere/examples/udp-sess"),
-        (None, "SOAK", "--build /nowhere 1",
-         "there is no /nowhere/examples/idle-s"))
+         "no /nowhere/examples/udp-sess"))
     def test_what_it_cannot_do_is_one_line_and_status_1(
             self, descriptors, program, words, complaint):
         result = self.run_built(program, words, descriptors=descriptors)
@@ -130,8 +123,6 @@ class CommandLines(programs.Case):
         ("UDP_LOAD", "  --peers N", "  --help"),
         ("DEMO", "--connections", "--million", "--timeout", "--build",
          "--help", "--trouble"),
-        ("SOAK", "--connections", "--timeout", "--minute", "--build",
-         "--help"),
         ("TRY", "--with uv", "--with wheel", "--tick", "--stall", "--output",
          "--compare", "SIGUSR2", "SIGKILL"))
     def test_help_names_every_option(self, program, *names):
@@ -143,7 +134,7 @@ class CommandLines(programs.Case):
     @each(("IDLE_SERVER", "--port 0"), ("MULTI_LOOP", "--port 0"),
           ("UDP_SESSIONS", "--port 0"), ("MIGRATE_BEFORE", "1000"),
           ("MIGRATE_AFTER", "1000"), ("IDLE_LOAD", "--help"),
-          ("DEMO", "--help"), ("SOAK", "--help"))
+          ("DEMO", "--help"))
     def test_it_ends_as_a_failure_if_it_cannot_write_to_stdout(self, program,
                                                                words):
         with open("/dev/full", "w", encoding="utf-8") as full:

@@ -31,13 +31,6 @@ number() {
   fail 2 "$1 takes a number from ${4-1} to $3, not '$2'"
 }
 
-# numbers OPTION LIST MAXIMUM: the same for several, separated by commas
-numbers() {
-  echo "$2" | tr , '\n' | while read -r one; do
-    number "$1" "$one" "$3"
-  done || exit
-}
-
 # Makes $dir for temporary files. However the script ends from here on, that
 # directory and what runs in the background end with it.
 begin() {
@@ -114,9 +107,4 @@ start_listening() {
     kill -0 "$server" 2>/dev/null || fail 1 "the server did not start"
     sleep 0.1
   done
-}
-
-# start_server FILE OPTION...: the idle server
-start_server() {
-  start_listening idle-server "$@"
 }
