@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The live page in virtual time: what browsers, and peers that are none, get to
- * see, what its patience ends, and when frames are made. The peers are sockets
- * of the test. The loop never sleeps here, and the clock only moves where the
- * test says so. test_servers.py has pages of real servers. */
+ * see, and what its patience ends. The peers are sockets of the test. The loop
+ * never sleeps here, and the clock only moves where the test says so.
+ * test_servers.py and browser/live.py have pages of real servers. */
 
 #include <check.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <netinet/in.h>
@@ -47,19 +45,16 @@ static void iterate(void) {
     iterate();                   \
   while (!(condition))
 
-/* A loop that has something to do at once must not sleep. What is due fires in
- * the second iteration: since 1.45 libuv runs its timers after the poll. */
-static void jump(uint64_t ms) {
-  iterate();
-  virtual_time_advance_ms(ms);
-  iterate();
-  iterate();
-}
-
-/* So that no timer is late. */
+/* In ticks, so that no timer is late. A loop that has something to do at once
+ * must not sleep. What is due fires in the second iteration: since 1.45 libuv
+ * runs its timers after the poll. */
 static void pass(uint64_t ms) {
-  for (uint64_t step_ms; ms > 0; ms -= step_ms)
-    jump(step_ms = ms < TICK_MS ? ms : TICK_MS);
+  for (; ms > 0; ms -= TICK_MS) {
+    iterate();
+    virtual_time_advance_ms(TICK_MS);
+    iterate();
+    iterate();
+  }
 }
 
 static uvwheel_stats_t stats(void) {
@@ -291,44 +286,6 @@ START_TEST(newcomers_wait_while_all_connections_are_taken) {
 }
 END_TEST
 
-/* ---- Frames ------------------------------------------------------------- */
-
-static void on_due(uvwheel_timer_t *timer) {
-  (void)timer;
-}
-
-/* The page is opened 40 s after the stall. An empty wheel finds none. */
-START_TEST(a_frame_tells_of_an_earlier_stall) {
-  static const char begun[] = "\"stalls\":[1],\"stalls_bad\":[";
-  static uvwheel_timer_t timer;
-  char figures[256]; /* of the JSON */
-  uint64_t began_ms = uv_now(&loop);
-
-  ck_assert_int_eq(uvwheel_timer_init(wheel, &timer), 0);
-  ck_assert_int_eq(
-      uvwheel_timer_start(&timer, on_due, LIVE_JUDGE_MS, LIVE_JUDGE_MS), 0);
-  jump(LIVE_JUDGE_MS + 16000);
-  uint64_t found_ms = uv_now(&loop);
-  pass(40000);
-  ck_assert_uint_eq(stats().stalls, 1);
-  ck_assert_uint_ge(stats().stall_sum_ms, 16000 - TICK_MS);
-  ck_assert_uint_eq(read_answer(ask_page(GET("/frame"))), 200);
-  const char *frame = body_of_answer();
-  const char *stalls = strstr(frame, begun);
-  ck_assert_ptr_nonnull(stalls);
-  uint64_t bad_ms = strtoull(stalls + strlen(begun), NULL, 10);
-  ck_assert_uint_ge(bad_ms, found_ms);
-  ck_assert_uint_le(bad_ms, found_ms + LIVE_JUDGE_MS);
-  snprintf(figures, sizeof(figures), "\"stall_ms\":[%" PRIu64 "]",
-           stats().stall_sum_ms);
-  ck_assert_ptr_nonnull(strstr(frame, figures));
-  snprintf(figures, sizeof(figures),
-           "\"page_ms\":%" PRIu64 ",\"uptime_ms\":%" PRIu64 ",", uv_now(&loop),
-           uv_now(&loop) - began_ms);
-  ck_assert_ptr_nonnull(strstr(frame, figures));
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       TEST(the_page_is_served_and_may_load_nothing_else),
@@ -337,7 +294,6 @@ int main(void) {
       {patience_ends_at_its_tick, 0, 2},
       TEST(a_request_that_comes_byte_by_byte_has_no_more_time),
       TEST(newcomers_wait_while_all_connections_are_taken),
-      TEST(a_frame_tells_of_an_earlier_stall),
   };
 
   return run_tests("live", start, stop_all, tests, LENGTH(tests));

@@ -206,22 +206,6 @@ START_TEST(an_expensive_count_takes_its_share_of_the_time_and_no_more) {
 }
 END_TEST
 
-START_TEST(a_cell_that_took_long_is_made_up_for) {
-  look_ns = 1000 * MS;
-  step_ns();
-  ck_assert_uint_eq(picture.next_cell, 1);
-  look_ns = 0;
-  uint64_t end_ns = clock_ns + (uint64_t)(LIVE_SHARE - 2) * 1000 * MS;
-  while (clock_ns < end_ns)
-    step_ns();
-  ck_assert_uint_eq(picture.next_cell, 1);
-  end_ns += (uint64_t)3 * 1000 * MS;
-  while (clock_ns < end_ns)
-    step_ns();
-  ck_assert_uint_eq(timers_in(&picture), TIMERS);
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       TEST(a_wheel_of_this_loop_is_read_at_once),
@@ -232,7 +216,6 @@ int main(void) {
       TEST(too_many_counts_are_refused),
       TEST(a_cheap_count_is_made_in_one_step),
       TEST(an_expensive_count_takes_its_share_of_the_time_and_no_more),
-      TEST(a_cell_that_took_long_is_made_up_for),
   };
 
   return run_tests("live wheels", setup, teardown, tests, LENGTH(tests));
