@@ -123,44 +123,11 @@ subproject() {
 libuv() {
   for language in c cpp; do
     parent $language
-    libuv_source $language/subprojects
+    cp -R "$here/libuv" $language/subprojects
+    echo 'int part_of_libuv;' >$language/subprojects/libuv/part.c
   done
   build c static uvwheel,libuv
   build cpp shared uvwheel,libuv
-}
-
-# libuv_source SUBPROJECTS: puts libuv there. What its wrap would download may
-# be at hand; else Debian's source is taken, with a build file of our own.
-# shellcheck disable=SC2046
-libuv_source() {
-  wrap=$here/../../../subprojects/libuv.wrap
-  if (cd "$here/../../../subprojects/packagecache" &&
-      cp $(sed -n 's/^.*_filename = //p' "$wrap") "$work/$1/packagecache") \
-     2>/dev/null; then
-    cp "$wrap" "$1"
-    return
-  fi
-  version=$(pkg-config --modversion libuv)
-  [ "$version" = 1.44.2 ] || skip "no build file for libuv $version"
-  fetch_debian_source >log 2>&1 || skip "no source of libuv: $(tail -n 1 log)"
-  name=libuv1_$version.orig.tar.gz
-  mkdir "$1/packagefiles"
-  cp -R "$here/libuv" "$name" "$1/packagefiles"
-  cat >"$1/libuv.wrap" <<END
-[wrap-file]
-directory = libuv1-1.44.2
-source_filename = $name
-patch_directory = libuv
-END
-}
-
-# Debian's source.
-fetch_debian_source() {
-  # shellcheck source=test/tools/machines.sh
-  . "$here/../../tools/machines.sh"
-  find_mirror
-  debian_apt deb-src "$codename" "$(dpkg --print-architecture)" \
-    source --download-only libuv1
 }
 
 # by_pkg_config [--static]
