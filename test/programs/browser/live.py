@@ -219,23 +219,6 @@ class Live(unittest.TestCase):
                     r"\(turned away: full, (now|\d+ s ago)\)\.$",
                     self.page.text("verdict")))
 
-    def test_each_figure_says_what_it_is(self):
-        with self.viewing():
-            self.assertFalse(self.browser.find_element(
-                By.ID, "wheels").is_displayed())  # there is one
-            for place, least in (("first", 3), ("health", 6), ("tile", 6)):
-                boxes = self.browser.find_elements(By.CSS_SELECTOR,
-                                                   f"#{place} > div")
-                self.assertGreaterEqual(len(boxes), least)
-                for box in boxes:
-                    name, _, note = box.text.split("\n", 2)
-                    self.assertEqual(
-                        name.lower().replace(" ", "_"), box.find_element(
-                            By.CSS_SELECTOR, "[id]").get_attribute("id"))
-                    self.assertTrue(note.endswith("."), note)
-                    self.assertIn(note.replace("\n", " "),
-                                  box.get_attribute("title"))
-
     def test_one_of_several_wheels_is_chosen(self):
         def rows():
             return [row.split() for row in self.page.texts("#wheels tr")]
@@ -302,20 +285,6 @@ class Live(unittest.TestCase):
                 "^Bad: (Lateness, )?Fired soonest$")
             for connection in connections:
                 connection.close()
-
-    def test_nothing_is_drawn_before_the_first_frame(self):
-        def block(*urls):
-            self.browser.execute_cdp_cmd("Network.setBlockedURLs",
-                                         {"urls": urls})
-
-        with serving() as server:
-            self.browser.execute_cdp_cmd("Network.enable", {})
-            block("*/frame*")
-            self.browser.get(server.url)
-            self.assertFalse(
-                self.browser.find_element(By.TAG_NAME, "main").is_displayed())
-            block()
-            self.browser.get("about:blank")
 
     def test_pause_and_resume_by_keyboard(self):
         with self.viewing() as server:
