@@ -18,6 +18,8 @@ from programs import (each, is_echoed, number_of, read_to_end, receive, reset,
 CONNECTIONS = 50
 NEVER_MS = 600000
 PLACES = 100
+PAGE_PATIENCE_S = 5  # as in live.h
+PAGE_CONNECTIONS = 160
 GARBAGE = bytes((i * i + i // 256) % 256 for i in range(16384))
 
 NO_TIMER = "IDLE_SERVER", "--timer none --port 0 --timeout"
@@ -47,6 +49,37 @@ def is_received(connection, length):
 def is_ended(connection):
     """It was closed in order, and nothing was left to read."""
     return not is_open(connection) and connection.recv(1) == b""
+
+
+def get(path, version="1.1", host="Host: localhost\r\n"):
+    return f"GET {path} HTTP/{version}\r\n{host}\r\n"
+
+
+# And the status of its answer.
+REQUESTS = (
+    (get("/nothing"), 404),
+    (get("/frame/"), 404),
+    (get("/frame?wheel=1"), 404),
+    (get("/frame?wheel=-1"), 404),
+    (get("/<script>"), 404),
+    (get("//"), 404),
+    (get("/" + "abcdefghijklmnop" * 16), 404),
+    (get("/").replace("GET", "POST")[:-2] + "Content-Length: 1\r\n\r\nx", 405),
+    (get("/frame").replace("GET", "DELETE"), 405),
+    (get("localhost:80").replace("GET", "CONNECT"), 405),
+    (get("/", "1.0", ""), 403),
+    (get("/", host="Host: " + "abcdefghijklmnop" * 16 + "\r\n"), 403),
+    (get("/", host="Host: example.org\r\n"), 403),
+    (get("/", host="Host: localhost.example.org\r\n"), 403),
+    (get("/", host="Host: LOCALHOST:1234\r\n"), 200),
+    (get("/", "1.0", "host: 127.0.0.1\r\n"), 200),
+    (get("/", host="Host: [::1]:80\r\n"), 200),
+    (get("/?x=y"), 200),
+    (get("/frame?wheel=0"), 200),
+    (get("/metrics"), 200),  # browser/served.py reads them
+    (get("/").replace("GET", "HEAD"), 200),
+    (get("/frame").replace("GET", "HEAD"), 200),
+)
 
 
 class Case(programs.Case):
@@ -314,7 +347,7 @@ class Servers(Case):
 
 @unittest.skipUnless(os.environ["HAS_PAGE"], "no libmicrohttpd")
 class Pages(Case):
-    """Live pages of real servers; more of them in test_live.c."""
+    """Live pages: what browsers, and peers that are none, get to see."""
 
     def start_with_page(self, row, options="", **how):
         self.start_server(row, NEVER_MS, f"--http 0 {options}", **how)
@@ -323,11 +356,64 @@ class Pages(Case):
         self.assertTrue(found, line)
         self.page_port = int(found[1])
 
-    def ask(self, path):
+    def send(self, request):
         connection = self.connect_to(self.page_port)
-        connection.sendall(
-            f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        return connection.makefile()
+        connection.sendall(request.encode())
+        return connection
+
+    def ask(self, path):
+        return self.send(get(path)).makefile()
+
+    def test_requests_get_their_answer_and_an_error_has_nothing_of_theirs(self):
+        self.start_with_page(WHEEL)
+        for request, expected in REQUESTS:
+            with self.subTest(request):
+                answer = self.send(request).makefile(newline="").read()
+                head, end, body = answer.partition("\r\n\r\n")
+                self.assertRegex(head, rf"^HTTP/1\.1 {expected} ")
+                if request.startswith("HEAD"):
+                    self.assertEqual((end, body), ("\r\n\r\n", ""))
+                if expected == 200:
+                    continue
+                self.assertIn("\r\nContent-Type: text/plain", head)
+                self.assertIn(f"\r\nContent-Length: {len(body)}\r\n",
+                              head + "\r\n")
+                self.assertRegex(body, r"^[^<>\r\n]+$")
+                self.assertEqual("\r\nAllow: GET, HEAD\r\n" in head + "\r\n",
+                                 expected == 405)
+        self.stop_well(self.server)
+
+    # Browsers open connections in advance. A request that comes byte by byte
+    # would take twice as long as it has.
+    @each(("", ""), ("GET / HT", ""), ("", get("/")))
+    def test_patience_ends_whatever_comes(self, sent, rest):
+        self.start_with_page(WHEEL)
+        begin_s = time.monotonic()
+        connection = self.send(sent)
+        for byte in rest:
+            if select.select([connection], [], [],
+                             2 * PAGE_PATIENCE_S / len(rest))[0]:
+                break
+            connection.sendall(byte.encode())
+        self.assertEqual(read_to_end(connection), 0)
+        self.assertGreaterEqual(time.monotonic() - begin_s, PAGE_PATIENCE_S)
+        self.stop_well(self.server)
+
+    def test_newcomers_wait_while_all_connections_are_taken(self):
+        self.start_with_page(WHEEL)
+        begin_s = time.monotonic()
+        first, *others = [self.connect_to(self.page_port)
+                          for _ in range(PAGE_CONNECTIONS)]
+        waiting = [self.send(get("/")) for _ in range(2)]
+        is_early = not select.select(waiting, [], [], 1)[0]
+        first.close()
+        for one in waiting:
+            self.assertGreater(read_to_end(one), 0)
+        is_early &= all(map(is_open, others))
+        # Unless this test was stopped for most of their patience.
+        self.assertTrue(is_early or
+                        time.monotonic() - begin_s >= PAGE_PATIENCE_S)
+        self.stop_well(self.server)
 
     def test_each_wheel_can_be_watched_until_a_signal_comes(self):
         self.start_with_page(MULTI_LOOP, "--threads 3")

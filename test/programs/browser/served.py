@@ -33,10 +33,14 @@ def fetch(running, path):
 
 
 class Page(unittest.TestCase):
-    def test_its_hashes_are_those_of_its_script_and_its_style(self):
+    def test_it_may_load_nothing_but_its_own_script_and_style(self):
         with servers.serving() as running:
             fields, page = fetch(running, "")
+        self.assertRegex(page, r"(?s)^<!doctype html>.*</html>\n$")
+        self.assertRegex(fields["Content-Type"], "^text/html")
+        self.assertEqual(fields["Cache-Control"], "no-store")
         policy = fields["Content-Security-Policy"]
+        self.assertRegex(policy, "^default-src 'none'; script-src 'sha256-")
         for element in ("script", "style"):
             allowed = re.findall(rf"{element}-src 'sha256-([^']+)';", policy)
             found = re.findall(rf"<{element}>(.*?)</{element}>", page,
