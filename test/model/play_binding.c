@@ -149,7 +149,9 @@ static void run(uv_run_mode mode) {
   uv_run(&game.loop, mode);
   end_turn();
   game.in_run = false;
-  require(!must_stall || game.stalls.sum_ms > stalled_ms || game.state != OPEN);
+  /* If no poll has followed a stall, the next one may notice another. */
+  require(!must_stall || game.stalls.sum_ms > stalled_ms ||
+          !game.stalls.has_polled || game.state != OPEN);
   game.was_due = model_earliest_ms(&game.model) <= clock_ms() ||
                  uv_now(&game.loop) < clock_ms();
 }
