@@ -257,7 +257,7 @@ static uint64_t key_of_stalls(uint64_t next_ms) {
   for (i = 1; i <= stalls->chain; i++)
     key = mix(key, stalls->together_ms[i]);
   key = mix(key, stalls->has_polled);
-  return mix(mix(key, goes_on), key_of_time(stalls->until_ms));
+  return mix(mix(key, goes_on), uv_now(&peers_world.loop) - stalls->until_ms);
 }
 
 static uint64_t key_of_wheel(void) {
@@ -268,7 +268,8 @@ static uint64_t key_of_wheel(void) {
 
   key = mix(key, insides.has_polled);
   key = mix(key, key_of_time(next_ms));
-  key = mix(key, key_of_time(max_of(next_ms, insides.ran_ms)));
+  key = mix(key, key_of_time(max_of(min_of(next_ms, uv_now(&peers_world.loop)),
+                                    insides.ran_ms)));
   key = mix(key, uv_is_active((const uv_handle_t *)insides.driver)
                      ? key_of_time(insides.driver->timeout)
                      : MOST);
