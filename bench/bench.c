@@ -31,24 +31,16 @@
  *   refresh random          active timers, drawn at random, not for the first
  *                           time since they were started
  *   stop shuffled           active timers, in another random order
- *   stop + start            both at once, drawn at random from N active ones
  *   expire                  the loop runs while all fire; they are due at
  *                           random times within 10 s
  *   steady server           per refresh: each connection has traffic every
  *                           10 s, in random order, and the loop iterates
  *                           between; once a timeout has passed
- *   churn from 1 ms to 1 h  per timer that was started anew or fired: timeouts
- *                           are log-uniform, each timer is stopped and started
- *                           once within 5 s, and those that fire are started
- *                           again
- *   walk                    per timer: a callback for each active one; they
- *                           were started in random order
  *   close                   per timer: all are closed at once, with their wheel
- *                           or by uv_walk
+ *                           or by uv_walk; they were started in random order
  *   fire_soonest            per timer: fires one, the first time since all of
  *                           them, due at one tick, were refreshed
  *   longest iteration       of the loop, when all timers are due at once
- *   a second at rest        nothing happens; all are due in 50 s or later
  *   nothing due             per iteration of the loop, 1 ms after the one
  *                           before, while all timers are pending
  *   one due                 per iteration: the loop sleeps, and a timer fires
@@ -72,7 +64,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MOST_SIZES 16
 
@@ -98,12 +89,8 @@ struct known_workload {
 static const struct known_workload workloads[] = {
     {workload_operations, 0, ROW_START, ROW_EMPTY_BYTES, BENCH_MOST_TIMERS},
     {workload_steady, 0, ROW_STEADY, ROW_STEADY, BENCH_MOST_TIMERS},
-    {workload_churn, TRAIT_TIMEOUTS | TRAIT_CHOICE, ROW_CHURN, ROW_CHURN,
-     MILLION},
-    {workload_all, TRAIT_WALK | TRAIT_CHOICE, ROW_WALK, ROW_SOONEST,
-     BENCH_MOST_TIMERS},
+    {workload_all, TRAIT_CHOICE, ROW_CLOSE, ROW_SOONEST, BENCH_MOST_TIMERS},
     {workload_burst, 0, ROW_BURST, ROW_BURST, MILLION},
-    {workload_rest, 0, ROW_REST, ROW_REST, MILLION},
     {workload_iterations, 0, ROW_NOTHING_DUE, ROW_ONE_DUE_FAR, MILLION},
     {workload_messages, TRAIT_CHOICE, ROW_MESSAGE, ROW_ADDED, 10000},
 };
@@ -172,28 +159,11 @@ static void print_result(const struct rival *rival, size_t n,
   fflush(stdout);
 }
 
-/* On a terminal one line that is written over, else one line per size. */
-static void show_progress(const struct known_workload *workload,
-                          const struct rival *rival, size_t n,
-                          unsigned long repetition) {
-  static size_t shown;
-  const char *name = bench_rows[workload->first].name;
-
-  if (isatty(STDERR_FILENO))
-    fprintf(stderr, "\r\033[K%lu of %lu: %zu timers, %s, %s", repetition,
-            options.repetitions, n, name, rival->name);
-  else if (n != shown)
-    fprintf(stderr, "%lu of %lu: %zu timers ...\n", repetition,
-            options.repetitions, n);
-  shown = n;
-}
-
 static void run_once(const struct known_workload *workload,
                      const struct rival *rival, const struct orders *orders,
                      unsigned long repetition) {
   struct result result = {{0}, {0}};
 
-  show_progress(workload, rival, orders->n, repetition);
   workload->run(rival, orders, &result);
   print_result(rival, orders->n, repetition, &result);
 }
@@ -201,6 +171,8 @@ static void run_once(const struct known_workload *workload,
 static void run_size(size_t n, unsigned long repetition) {
   struct orders orders;
 
+  fprintf(stderr, "%lu of %lu: %zu timers ...\n", repetition,
+          options.repetitions, n);
   orders_make(&orders, n);
   for (size_t i = 0; i < WORKLOAD_COUNT; i++)
     for (size_t j = 0; j < RIVAL_COUNT; j++)
@@ -240,40 +212,28 @@ static void bind_to_core(void) {
     bench_die("cannot run on core %zu", core);
 }
 
-static unsigned long number(const char *text, unsigned long least,
-                            unsigned long most, char **end) {
+/* It ends with the text, or at a character of ends. */
+static unsigned long number(const char *text, const char *ends,
+                            unsigned long least, unsigned long most) {
   unsigned long value;
+  char *end;
 
   errno = 0;
-  value = strtoul(text, end, 10);
-  if (errno != 0 || *end == text || value < least || value > most)
-    bench_die("%s: not a number from %lu to %lu", text, least, most);
-  return value;
-}
-
-static unsigned long whole_number(const char *text, unsigned long least,
-                                  unsigned long most) {
-  char *end;
-  unsigned long value = number(text, least, most, &end);
-
-  if (*end != '\0')
+  value = strtoul(text, &end, 10);
+  if (errno != 0 || end == text || strchr(ends, *end) == NULL ||
+      value < least || value > most)
     bench_die("%s: not a number from %lu to %lu", text, least, most);
   return value;
 }
 
 static void read_sizes(const char *text) {
-  char *end;
-
   options.size_count = 0;
-  for (;; text = end + 1) {
+  for (; text != NULL; text = strchr(text, ',')) {
+    text += *text == ',';
     if (options.size_count == MOST_SIZES)
       bench_die("more than %d sizes", MOST_SIZES);
     options.sizes[options.size_count++] =
-        number(text, 1000, BENCH_MOST_TIMERS, &end);
-    if (*end == '\0')
-      return;
-    if (*end != ',')
-      bench_die("%s: sizes are numbers with commas between", text);
+        number(text, ",", 1000, BENCH_MOST_TIMERS);
   }
 }
 
@@ -304,7 +264,7 @@ static void read_options(int argc, char **argv) {
     else if (option == 'v')
       options.rivals = optarg;
     else if (option == 'r')
-      options.repetitions = whole_number(optarg, 1, 1000);
+      options.repetitions = number(optarg, "", 1, 1000);
     else
       exit(2);
   }
@@ -326,7 +286,5 @@ int main(int argc, char **argv) {
   bind_to_core();
   arena_make(most_timers());
   run_all();
-  if (isatty(STDERR_FILENO))
-    fputs("\r\033[K", stderr);
   return 0;
 }

@@ -23,25 +23,14 @@ extern struct arena bench_arena;
 /* The callbacks of all rivals do the same: count, and start again when the
  * workload wants that. */
 extern uint64_t bench_fired;
-/* The timeouts to take, one after the other; NULL: a timer that fired stays
- * idle. */
-extern const uint32_t *bench_rearm_ms;
-
-#define BENCH_REARMS 1024u
-
-/* From here on timers that fire are started again, with this timeout. */
-void bench_rearm_always(uint32_t ms);
-
-static inline uint64_t bench_next_rearm_ms(void) {
-  return bench_rearm_ms[bench_fired % BENCH_REARMS];
-}
+/* The timeout to take then; 0: a timer that fired stays idle. */
+extern uint64_t bench_rearm_ms;
 
 /* The abilities of a rival beyond operations on timers of one timeout. */
 enum {
   TRAIT_TIMEOUTS = 1, /* each timer may have its own timeout */
-  TRAIT_WALK = 2,     /* it can visit all active timers      */
-  TRAIT_CHOICE = 4,   /* not just an option of the wheel     */
-  TRAIT_QUICK = 8     /* bench/run --quick compares it       */
+  TRAIT_CHOICE = 2,   /* not just an option of the wheel     */
+  TRAIT_QUICK = 4     /* bench/run --quick compares it       */
 };
 
 /* An operation is for the timers whose indices are in an array, in that order.
@@ -63,8 +52,6 @@ struct operations {
    * offers. */
   operation_fn refresh;
   operation_fn stop;
-  /* Each timer is stopped and at once started. */
-  operation_fn stop_start;
   /* All that must be done before the memory of timers that may be active can be
    * freed, all of it at once; NULL: nothing. */
   void (*release)(void);
@@ -73,11 +60,8 @@ struct operations {
   void (*iterate)(void);    /* one iteration that does not wait            */
   void (*run)(uint64_t ms); /* the loop runs for that long              */
 
-  void (*walk)(void); /* counts the active timers in bench_fired */
   /* The next repeat begins now; NULL: cannot. */
   operation_fn again;
-  /* A timer does not keep the loop alive any more; NULL: cannot. */
-  operation_fn unref;
   /* Fires the timer that is due first; NULL: cannot. */
   void (*fire_soonest)(void);
 };
@@ -114,21 +98,14 @@ bench_each(const uint32_t *order, size_t count,
   }
 
 /* Those that every rival has. */
-#define BENCH_OPERATIONS                    \
-  static void stop_start_one(void *timer) { \
-    stop_one(timer);                        \
-    start_one(timer);                       \
-  }                                         \
-  BENCH_OPERATION(init)                     \
-  BENCH_OPERATION(start)                    \
-  BENCH_OPERATION(refresh)                  \
-  BENCH_OPERATION(stop)                     \
-  BENCH_OPERATION(stop_start)
+#define BENCH_OPERATIONS   \
+  BENCH_OPERATION(init)    \
+  BENCH_OPERATION(start)   \
+  BENCH_OPERATION(refresh) \
+  BENCH_OPERATION(stop)
 
 /* Their lines in the table. */
-#define BENCH_CAN                                                 \
-  .init = init, .start = start, .refresh = refresh, .stop = stop, \
-  .stop_start = stop_start
+#define BENCH_CAN .init = init, .start = start, .refresh = refresh, .stop = stop
 
 /* Ends the program with one line on stderr. */
 __attribute__((noreturn, format(printf, 1, 2))) void
@@ -138,7 +115,6 @@ extern const struct rival rival_uvwheel;
 extern const struct rival rival_uvwheel_across;
 extern const struct rival rival_uvwheel_fifo;
 extern const struct rival rival_uvwheel_fine;
-extern const struct rival rival_uvwheel_largest;
 extern const struct rival rival_list;
 extern const struct rival rival_small;
 extern const struct rival rival_lazy;

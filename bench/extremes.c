@@ -7,7 +7,6 @@
 
 #include "clock.h"
 
-#define REST_MS 10000u      /* how long a loop at rest is watched      */
 #define ITERATIONS 10000u   /* how many are measured                   */
 #define PERIOD_MS 100u      /* between those that fire: a wheel's tick */
 #define FAR_ITERATIONS 500u /* the same beside timers of an hour       */
@@ -18,21 +17,6 @@ static void start(const struct rival *rival, const uint32_t *order,
                   size_t count, uint64_t timeout_ms) {
   rival->can->set_times(timeout_ms, 0);
   rival->can->start(order, count);
-}
-
-/* Nothing but timers that are at least 50 s away. */
-void workload_rest(const struct rival *rival, const struct orders *orders,
-                   struct result *result) {
-  uint64_t begin;
-
-  open_rival(rival, orders);
-  start(rival, orders->shuffled[0], orders->n, BENCH_TIMEOUT_MS);
-  rival->can->iterate();
-  begin = clock_cpu_ns();
-  rival->can->run(REST_MS);
-  add_result(result, ROW_REST, (double)(clock_cpu_ns() - begin) / 1e3,
-             REST_MS / 1000.0);
-  close_rival(rival);
 }
 
 /* All are due at the same time. Each iteration of the loop takes 1 ms of
@@ -87,7 +71,7 @@ static void measure_one_due(const struct rival *rival, struct result *result,
                             const uint32_t *timer) {
   uint64_t begin;
 
-  bench_rearm_always(PERIOD_MS);
+  bench_rearm_ms = PERIOD_MS;
   start(rival, timer, 1, PERIOD_MS);
   rival->can->run(10 * PERIOD_MS);
   bench_fired = 0;
@@ -96,7 +80,7 @@ static void measure_one_due(const struct rival *rival, struct result *result,
   add_result(result, ROW_ONE_DUE, (double)(clock_cpu_ns() - begin),
              (double)bench_fired);
   rival->can->stop(timer, 1);
-  bench_rearm_ms = NULL;
+  bench_rearm_ms = 0;
 }
 
 /* A timer is started and fires; then the loop looks for the next one, which is

@@ -14,12 +14,10 @@
 
 #define ITERATIONS 1000u
 #define PERIOD_MS 100u /* between two timers that fire: a wheel's tick */
-#define FAR_MS 3600000u
 #define WEEK_MS (7 * 24 * 3600000u)
 
 static const struct rival *rivals[] = {&rival_uvwheel, &rival_uvwheel_fine,
-                                       &rival_uvwheel_largest, &rival_lazy,
-                                       &rival_libuv};
+                                       &rival_lazy, &rival_libuv};
 
 static const struct operations *can;
 static struct orders orders;
@@ -46,32 +44,10 @@ static void fire(const uint32_t *order, size_t count) {
   can->run(count * PERIOD_MS);
 }
 
-/* A timer is started and fires; then the loop looks for the next one. */
-static void start_and_fire(const uint32_t *order, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    can->set_times(PERIOD_MS, 0);
-    can->start(order, 1);
-    can->run(2 * PERIOD_MS);
-  }
-}
-
-static void fire_soonest(const uint32_t *order, size_t count) {
-  (void)order;
-  if (can->fire_soonest == NULL)
-    bench_die("the rival cannot");
-  for (size_t i = 0; i < count; i++)
-    can->fire_soonest();
-}
-
 /* The command line of callgrind names it, with what the compiler appends. */
 __attribute__((noinline)) static void
 measured(operation_fn operate, const uint32_t *order, size_t count) {
   operate(order, count);
-}
-
-static void measure(operation_fn operate, const uint32_t *order, size_t count) {
-  measured(operate, order, count);
-  printf("%zu\n", count);
 }
 
 static void can_or_die(operation_fn operation) {
@@ -117,42 +93,18 @@ static void want_repeats(void) {
   can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
 }
 
-/* A timer of its own, behind those of the orders. */
-static void start_unrefd(void) {
-  uint32_t last = (uint32_t)orders.n;
-
-  can_or_die(can->unref);
-  can->init(&last, 1);
-  can->unref(&last, 1);
-  can->start(&last, 1);
-}
-
-static void start_all_beside(void) {
-  start_unrefd();
-  start_all();
-}
-
-static void start_within(uint64_t least_ms, size_t span_ms) {
+static void start_week(void) {
   uint64_t seed = 362436069;
 
-  for (size_t i = 1; i < orders.n; i++) {
-    can->set_times(least_ms + random_below(&seed, span_ms), 0);
+  for (size_t i = 0; i < orders.n; i++) {
+    can->set_times(1 + random_below(&seed, WEEK_MS), 0);
     can->start(orders.ordered + i, 1);
   }
 }
 
-/* All but the first. */
-static void start_far(void) {
-  start_within(FAR_MS, FAR_MS);
-}
-
-static void start_week(void) {
-  start_within(1, WEEK_MS);
-}
-
 /* The first one, which will start again and again. */
 static void start_one(void) {
-  bench_rearm_always(PERIOD_MS);
+  bench_rearm_ms = PERIOD_MS;
   can->set_times(PERIOD_MS, 0);
   can->start(orders.ordered, 1);
   fire(NULL, 10);
@@ -170,21 +122,15 @@ static void operate(const char *name) {
   } operations[] = {
       {"start", start_none, can->start, orders.shuffled[0], orders.n},
       {"start-repeat", want_repeats, can->start, orders.shuffled[0], orders.n},
-      {"start-beside", start_unrefd, can->start, orders.shuffled[0], orders.n},
       {"first-refresh", start_all, can->refresh, orders.shuffled[0], orders.n},
       {"refresh", start_and_refresh, can->refresh, orders.random, orders.n},
       {"restart", start_all, can->start, orders.random, orders.n},
       {"again", start_repeating, can->again, orders.random, orders.n},
       {"stop", start_all, can->stop, orders.shuffled[0], orders.n},
-      {"stop-beside", start_all_beside, can->stop, orders.shuffled[0],
-       orders.n},
-      {"stop-start", start_all, can->stop_start, orders.random, orders.n},
       {"expire", start_all, expire, NULL, orders.n},
       {"iteration", start_all, iterate, NULL, ITERATIONS},
       {"fire-one", start_one, fire, NULL, ITERATIONS},
-      {"far", start_far, start_and_fire, orders.ordered, ITERATIONS / 10},
       {"week", start_week, expire, NULL, orders.n},
-      {"soonest", start_week, fire_soonest, NULL, ITERATIONS / 10},
   };
 
   can->set_times(BENCH_TIMEOUT_MS, 0);
@@ -192,7 +138,8 @@ static void operate(const char *name) {
     if (strcmp(operations[i].name, name) == 0) {
       can_or_die(operations[i].operate);
       operations[i].before();
-      measure(operations[i].operate, operations[i].order, operations[i].count);
+      measured(operations[i].operate, operations[i].order, operations[i].count);
+      printf("%zu\n", operations[i].count);
       return;
     }
   bench_die("%s: no such operation", name);
@@ -210,7 +157,7 @@ int main(int argc, char **argv) {
   if (rival == NULL)
     bench_die("%s: no such rival", argv[1]);
   n = strtoul(argv[3], NULL, 10);
-  arena_make(n + 1);
+  arena_make(n);
   orders_make(&orders, n);
   arena_place(rival->offset);
   rival->open();

@@ -38,15 +38,6 @@ void libuv_loop_close(void) {
   libuv_close_loop(&bench_loop);
 }
 
-static void count_active(uv_handle_t *handle, void *unused) {
-  (void)unused;
-  bench_fired += (uint64_t)uv_is_active(handle);
-}
-
-void libuv_walk(void) {
-  uv_walk(&bench_loop, count_active, NULL);
-}
-
 void libuv_release(void) {
   libuv_close_handles(&bench_loop);
 }

@@ -17,8 +17,6 @@ void libuv_loop_open(void);
 void libuv_close_handles(uv_loop_t *loop);
 void libuv_close_loop(uv_loop_t *loop); /* and its handles */
 void libuv_loop_close(void);
-/* What a rival that is all libuv can do about its active timers. */
-void libuv_walk(void);
 void libuv_release(void);
 void libuv_loop_advance(void);
 void libuv_loop_iterate(void);

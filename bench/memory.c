@@ -13,18 +13,10 @@
 #define CONNECTION_BYTES 256u
 
 uint64_t bench_fired;
-const uint32_t *bench_rearm_ms;
+uint64_t bench_rearm_ms;
 struct arena bench_arena;
 
 static char *connections;
-
-void bench_rearm_always(uint32_t ms) {
-  static uint32_t rearms_ms[BENCH_REARMS];
-
-  for (size_t i = 0; i < BENCH_REARMS; i++)
-    rearms_ms[i] = ms;
-  bench_rearm_ms = rearms_ms;
-}
 
 void bench_die(const char *format, ...) {
   va_list arguments;

@@ -24,11 +24,10 @@ RIVALS = {OURS: "0xe8590c", "LRU list": "0x8a5a44", "50-line wheel": "0xb08a1e",
           "uv_timer_t": "0x2b7fd4"}
 OTHERS = [OURS, "across two lines", "FIFO", "1 ms x 16384"]
 OPERATIONS = ["start shuffled", "refresh random", "stop shuffled",
-              "stop + start", "steady server", "churn from 1 ms to 1 h",
-              "expire"]
-CALLS = ["walk", "close", "fire_soonest"]
+              "steady server", "expire"]
+CALLS = ["close", "fire_soonest"]
 ITERATIONS = ["nothing due", "one due", "one due beside far ones",
-              "longest iteration", "a second at rest", "memory per timer"]
+              "longest iteration", "memory per timer"]
 MESSAGE, ADDED = "message without timers", "timer per message"
 CONNECTIONS = {1000: "1,000 connections", 10000: "9,500 connections"}
 # What the README calls the workloads.
@@ -168,19 +167,6 @@ def capacity(cells):
                           f" {rate:,.0f}{times} per second |")
 
 
-def print_ratios(cells):
-    """Those below 1 are of rivals that are faster."""
-    print("\nHow many times as fast as each rival it is\n")
-    for workload in OPERATIONS + CALLS + ITERATIONS:
-        for n in SIZES:
-            found = {rival: statistics.median(cells[rival, workload, n])
-                     for rival in RIVALS if (rival, workload, n) in cells}
-            if OURS in found and len(found) > 1:
-                print(f"{workload}, {n:,} timers: " + ", ".join(
-                    f"{rival} {number(value / found[OURS])}"
-                    for rival, value in found.items() if rival != OURS))
-
-
 def write_plot_data(cells, plots):
     """One block per rival, as gnuplot's index and columnheader want it."""
     for name in PLOTS:
@@ -218,7 +204,6 @@ def main():
     for name, lines in tables.items():
         if lines:
             print(f"\n{name}\n\n{lines}", end="")
-    print_ratios(cells)
     write_plot_data(cells, plots)
     for document in documents:
         fill(document, tables, [*capacity(cells)])

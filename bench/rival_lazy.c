@@ -21,8 +21,8 @@ static void on_timeout(uv_timer_t *handle) {
     return;
   }
   bench_fired++;
-  if (bench_rearm_ms != NULL) {
-    timer->due_ms = now_ms + bench_next_rearm_ms();
+  if (bench_rearm_ms != 0) {
+    timer->due_ms = now_ms + bench_rearm_ms;
     uv_timer_start(handle, on_timeout, timer->due_ms - now_ms, 0);
   }
 }
@@ -51,9 +51,8 @@ static void stop_one(void *timer) {
 BENCH_OPERATIONS
 
 static const struct operations operations = {
-    LIBUV_CAN, .timer_bytes = sizeof(struct timer), .walk = libuv_walk,
-    .release = libuv_release};
+    LIBUV_CAN, .timer_bytes = sizeof(struct timer), .release = libuv_release};
 
-const struct rival rival_lazy = {
-    "lazy uv_timer_t", TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_CHOICE | TRAIT_QUICK,
-    libuv_loop_open, &operations, BENCH_LINE};
+const struct rival rival_lazy = {"lazy uv_timer_t",
+                                 TRAIT_TIMEOUTS | TRAIT_CHOICE | TRAIT_QUICK,
+                                 libuv_loop_open, &operations, BENCH_LINE};

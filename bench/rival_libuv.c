@@ -5,8 +5,8 @@
 
 static void on_timeout(uv_timer_t *timer) {
   bench_fired++;
-  if (bench_rearm_ms != NULL)
-    uv_timer_start(timer, on_timeout, bench_next_rearm_ms(), 0);
+  if (bench_rearm_ms != 0)
+    uv_timer_start(timer, on_timeout, bench_rearm_ms, 0);
 }
 
 static void init_one(void *timer) {
@@ -29,20 +29,16 @@ static void stop_one(void *timer) {
   uv_timer_stop(timer);
 }
 
-static void unref_one(void *timer) {
-  uv_unref(timer);
-}
-
 BENCH_OPERATIONS
 BENCH_OPERATION(again)
-BENCH_OPERATION(unref)
 
 static const struct operations operations = {
-    LIBUV_CAN,          .timer_bytes = sizeof(uv_timer_t),
-    .again = again,     .unref = unref,
-    .walk = libuv_walk, .release = libuv_release,
+    LIBUV_CAN,
+    .timer_bytes = sizeof(uv_timer_t),
+    .again = again,
+    .release = libuv_release,
 };
 
-const struct rival rival_libuv = {
-    "uv_timer_t", TRAIT_TIMEOUTS | TRAIT_WALK | TRAIT_CHOICE | TRAIT_QUICK,
-    libuv_loop_open, &operations, BENCH_LINE};
+const struct rival rival_libuv = {"uv_timer_t",
+                                  TRAIT_TIMEOUTS | TRAIT_CHOICE | TRAIT_QUICK,
+                                  libuv_loop_open, &operations, BENCH_LINE};

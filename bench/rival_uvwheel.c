@@ -9,8 +9,8 @@ static uvwheel_t wheel;
 
 static void on_timeout(uvwheel_timer_t *timer) {
   bench_fired++;
-  if (bench_rearm_ms != NULL)
-    uvwheel_timer_start(timer, on_timeout, bench_next_rearm_ms(), 0);
+  if (bench_rearm_ms != 0)
+    uvwheel_timer_start(timer, on_timeout, bench_rearm_ms, 0);
 }
 
 static void init_one(void *timer) {
@@ -33,13 +33,8 @@ static void stop_one(void *timer) {
   uvwheel_timer_stop(timer);
 }
 
-static void unref_one(void *timer) {
-  uvwheel_timer_unref(timer);
-}
-
 BENCH_OPERATIONS
 BENCH_OPERATION(again)
-BENCH_OPERATION(unref)
 
 static void open_with(const uvwheel_options_t *options) {
   libuv_loop_open();
@@ -59,21 +54,8 @@ static void open_fine(void) {
   open_with(&(uvwheel_options_t){.tick_ms = 1, .slots = 16384});
 }
 
-static void open_largest(void) {
-  open_with(&(uvwheel_options_t){.tick_ms = 1, .slots = UVWHEEL_MAX_SLOTS});
-}
-
 static void fire_soonest(void) {
   uvwheel_fire_soonest(&wheel, 1);
-}
-
-static void count_one(uvwheel_timer_t *timer, void *unused) {
-  (void)timer, (void)unused;
-  bench_fired++;
-}
-
-static void walk(void) {
-  uvwheel_walk(&wheel, count_one, NULL);
 }
 
 static void close_wheel(void) {
@@ -84,23 +66,18 @@ static void close_wheel(void) {
 static const struct operations operations = {
     LIBUV_CAN,
     .timer_bytes = sizeof(uvwheel_timer_t),
-    .walk = walk,
     .release = close_wheel,
     .again = again,
-    .unref = unref,
     .fire_soonest = fire_soonest,
 };
 
-#define TRAITS (TRAIT_TIMEOUTS | TRAIT_WALK)
-
 const struct rival rival_uvwheel = {"uvwheel",
-                                    TRAITS | TRAIT_CHOICE | TRAIT_QUICK,
+                                    TRAIT_TIMEOUTS | TRAIT_CHOICE | TRAIT_QUICK,
                                     open_default, &operations, BENCH_LINE};
-const struct rival rival_uvwheel_across = {
-    "across two lines", TRAITS, open_default, &operations, BENCH_ACROSS};
-const struct rival rival_uvwheel_fifo = {"FIFO", TRAITS, open_fifo, &operations,
-                                         BENCH_LINE};
-const struct rival rival_uvwheel_fine = {"1 ms x 16384", TRAITS, open_fine,
+const struct rival rival_uvwheel_across = {"across two lines", TRAIT_TIMEOUTS,
+                                           open_default, &operations,
+                                           BENCH_ACROSS};
+const struct rival rival_uvwheel_fifo = {"FIFO", TRAIT_TIMEOUTS, open_fifo,
                                          &operations, BENCH_LINE};
-const struct rival rival_uvwheel_largest = {
-    "1 ms x 65536", TRAITS, open_largest, &operations, BENCH_LINE};
+const struct rival rival_uvwheel_fine = {"1 ms x 16384", TRAIT_TIMEOUTS,
+                                         open_fine, &operations, BENCH_LINE};

@@ -8,9 +8,7 @@
 
 #define RAMP_MS 10000u    /* time that passes while all are started once */
 #define REFRESH_MS 10000u /* mean time between two refreshes of a timer  */
-#define CHURN_MS 5000u    /* in which each timer is started anew once    */
 #define TICK_MS 100u
-#define LONGEST_MS 3600000u
 
 /* Few timers are used again and again, on the same loop, until there is
  * something to measure. */
@@ -22,17 +20,13 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_REFRESH] = {"refresh random", "ns"},
     [ROW_START] = {"start shuffled", "ns"},
     [ROW_STOP] = {"stop shuffled", "ns"},
-    [ROW_STOP_START] = {"stop + start", "ns"},
     [ROW_EXPIRE] = {"expire", "ns"},
     [ROW_BYTES] = {"memory per timer", "bytes"},
     [ROW_EMPTY_BYTES] = {"memory when empty", "bytes"},
     [ROW_STEADY] = {"steady server", "ns"},
-    [ROW_CHURN] = {"churn from 1 ms to 1 h", "ns"},
-    [ROW_WALK] = {"walk", "ns"},
     [ROW_CLOSE] = {"close", "ns"},
     [ROW_SOONEST] = {"fire_soonest", "ns"},
     [ROW_BURST] = {"longest iteration", "ms"},
-    [ROW_REST] = {"a second at rest", "us"},
     [ROW_NOTHING_DUE] = {"nothing due", "ns"},
     [ROW_ONE_DUE] = {"one due", "ns"},
     [ROW_ONE_DUE_FAR] = {"one due beside far ones", "ns"},
@@ -48,7 +42,7 @@ void add_result(struct result *result, enum row row, double total,
 
 static void open_empty(const struct rival *rival) {
   bench_fired = 0;
-  bench_rearm_ms = NULL;
+  bench_rearm_ms = 0;
   arena_place(rival->offset);
   rival->open();
 }
@@ -126,18 +120,10 @@ static void measure(const struct rival *rival, struct result *result,
   measure_batches(rival, result, row, operate, order, count, batch_of(count));
 }
 
+/* Timers are started with a look at the clock at each millisecond at which
+ * there is one to start, since it matters how many of them share a slot. */
 static size_t starts_batch(size_t count) {
   return count > RAMP_MS ? count / RAMP_MS : 1;
-}
-
-/* Idle timers are started, with a look at the clock at each millisecond at
- * which there is one to start, since it matters how many of them share a slot.
- */
-static void measure_starts(const struct rival *rival, struct result *result,
-                           enum row row, operation_fn operate,
-                           const uint32_t *order, size_t count) {
-  measure_batches(rival, result, row, operate, order, count,
-                  starts_batch(count));
 }
 
 static double allocated(void) {
@@ -178,23 +164,18 @@ static void operate_once(const struct rival *rival, const struct orders *orders,
   size_t n = orders->n;
 
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  measure_starts(rival, result, ROW_START, can->start, orders->shuffled[1], n);
+  measure_batches(rival, result, ROW_START, can->start, orders->shuffled[1], n,
+                  starts_batch(n));
   if (bench_wanted(ROW_REFRESH)) {
     can->refresh(orders->shuffled[1], n); /* all but one are not the first */
     measure(rival, result, ROW_REFRESH, can->refresh, orders->random, n);
   }
   measure(rival, result, ROW_STOP, can->stop, orders->shuffled[0], n);
-  if (!bench_wanted(ROW_STOP_START) && !bench_wanted(ROW_EXPIRE))
+  if (!bench_wanted(ROW_EXPIRE))
     return;
   go_through(can->start, can->advance, orders->shuffled[1], n, starts_batch(n),
              RAMP_MS);
-  if (bench_wanted(ROW_STOP_START))
-    measure_starts(rival, result, ROW_STOP_START, can->stop_start,
-                   orders->random, n);
-  if (bench_wanted(ROW_EXPIRE))
-    expire_all(rival, orders, result);
-  else
-    can->stop(orders->ordered, n);
+  expire_all(rival, orders, result);
 }
 
 static void weigh(const struct rival *rival, const struct orders *orders,
@@ -258,7 +239,6 @@ void workload_all(const struct rival *rival, const struct orders *orders,
   uint64_t begin = clock_cpu_ns();
 
   for (size_t done = 0; goes_on(orders->n, done, begin); done++) {
-    measure_call(rival, orders, can->walk, result, ROW_WALK);
     measure_call(rival, orders, can->release, result, ROW_CLOSE);
     measure_call(rival, orders, can->fire_soonest, result, ROW_SOONEST);
   }
@@ -296,53 +276,5 @@ void workload_steady(const struct rival *rival, const struct orders *orders,
                                     orders->shuffled[done % 2], n, REFRESH_MS),
                (double)n);
   expect_fired(rival, 0);
-  close_rival(rival);
-}
-
-/* ---- Timeouts of all kinds --------------------------------------------- */
-
-/* From 1 ms to 1 h: each power of two is as likely as any other, and so is each
- * time up to the next one. */
-static uint32_t random_timeout_ms(uint64_t *seed) {
-  uint32_t ms;
-
-  do {
-    uint32_t octave = 1u << random_below(seed, 22);
-
-    ms = octave + random_below(seed, octave);
-  } while (ms > LONGEST_MS);
-  return ms;
-}
-
-/* All timers have been started; each is started anew once, and those that fire
- * are started again. Per timer that was started anew or fired. */
-void workload_churn(const struct rival *rival, const struct orders *orders,
-                    struct result *result) {
-  static uint32_t rearms_ms[BENCH_REARMS];
-  const struct operations *can = rival->can;
-  size_t n = orders->n;
-  size_t batch = n / 1000;
-  uint64_t seed = 521288629;
-  uint64_t begin;
-
-  for (size_t i = 0; i < BENCH_REARMS; i++)
-    rearms_ms[i] = random_timeout_ms(&seed);
-  open_rival(rival, orders);
-  for (size_t i = 0; i < n; i++) {
-    can->set_times(rearms_ms[i % BENCH_REARMS], 0);
-    can->start(orders->shuffled[0] + i, 1);
-  }
-  bench_rearm_ms = rearms_ms;
-  begin = clock_cpu_ns();
-  for (size_t i = 0; i < n; i++) {
-    can->set_times(rearms_ms[i % BENCH_REARMS], 0);
-    can->stop_start(orders->random + i, 1);
-    if ((i + 1) % batch == 0) {
-      clock_move_ms(CHURN_MS / 1000);
-      can->iterate();
-    }
-  }
-  add_result(result, ROW_CHURN, (double)(clock_cpu_ns() - begin),
-             (double)(n + bench_fired));
   close_rival(rival);
 }

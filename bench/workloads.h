@@ -16,17 +16,13 @@ enum row {
   ROW_START,
   ROW_REFRESH,
   ROW_STOP,
-  ROW_STOP_START,
   ROW_EXPIRE,
   ROW_BYTES,
   ROW_EMPTY_BYTES,
   ROW_STEADY,
-  ROW_CHURN,
-  ROW_WALK,
   ROW_CLOSE,
   ROW_SOONEST,
   ROW_BURST,
-  ROW_REST,
   ROW_NOTHING_DUE,
   ROW_ONE_DUE,
   ROW_ONE_DUE_FAR,
@@ -66,10 +62,8 @@ typedef void workload_fn(const struct rival *rival, const struct orders *orders,
                          struct result *result);
 workload_fn workload_operations;
 workload_fn workload_steady;
-workload_fn workload_churn;
 workload_fn workload_all;
 workload_fn workload_burst;
-workload_fn workload_rest;
 workload_fn workload_iterations;
 workload_fn workload_messages;
 
