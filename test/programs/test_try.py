@@ -165,30 +165,6 @@ class Try(programs.Case):
         self.assert_complaint(self.compare("uv", "uv"), 1,
                               "both reports are with uv")
 
-    def write_report(self, way, fire, total, wall, late):
-        (self.directory / way).write_text(
-            f"uvwheel-try: x, process 1: timers by {way} (libuv 1)\n"
-            f"fire 1000 1000 {fire} 1\nall {total}\n"
-            f"cpu 300 ms in {wall} ms; 1 % of that\n"
-            f"late {late} ms at most for 99 of 100 timers\n")
-
-    def test_a_comparison_says_in_words_who_waits_longer(self):
-        self.make_directory()
-        self.write_report("uv", 150, 5, "1000.0", "0.100 ms on average, 0.400")
-        self.write_report("wheel", 1500, 6, "1600.0",
-                          "1.100 ms on average, 9.400")
-        self.assert_has(self.compare("uv", "wheel").out.replace("\n", " "), [
-            "fires 1.0 ms later on average", "at most 9.4 ms with the wheel",
-            "took 1.6 s instead of 1.0 s", "1.50 ms in all instead of 0.15",
-            "Try --tick 100"])
-
-        # Firing got worse, but all together better.
-        self.write_report("wheel", 1500, 4, "1000.0",
-                          "0.100 ms on average, 0.400")
-        said = self.compare("uv", "wheel").out
-        for word in "Later", "Longer", "--tick":
-            self.assertNotIn(word, said)
-
     # ---- What cannot work --------------------------------------------------
 
     # Lines of a shell. The last ones need root; in the very last one root has

@@ -29,29 +29,6 @@ $1 == "bytes" {
   slots[kind] = /for slots/ ? $8 : 0
 }
 
-# The meaning of the figures for somebody who waits for the program.
-function judge(    uv_ms, wheel_ms) {
-  if (late["wheel"] - late["uv"] >= 0.2)
-    printf "\nLater: with the wheel a timer fires %.1f ms later on average " \
-      "(%.1f -> %.1f ms),\nand so does every reply that waits for one.\n",
-      late["wheel"] - late["uv"], late["uv"], late["wheel"]
-  if (late_p99["wheel"] - late_p99["uv"] >= 2)
-    printf "\nLater: 99 of 100 timers were late by at most %.1f ms with uv,\n" \
-      "by at most %.1f ms with the wheel.\n", late_p99["uv"], late_p99["wheel"]
-  if (wall["wheel"] > 1.05 * wall["uv"])
-    printf "\nLonger: the run took %.1f s instead of %.1f s. If it had the " \
-      "same work to do,\nless cpu time is no gain.\n", wall["wheel"] / 1000,
-      wall["uv"] / 1000
-  uv_ms = calls["uv", "fire"] * each["uv", "fire"] / 1e6
-  wheel_ms = calls["wheel", "fire"] * each["wheel", "fire"] / 1e6
-  if (all["wheel"] > all["uv"] && wheel_ms > 1.5 * uv_ms &&
-      wheel_ms - uv_ms > 0.1)
-    printf "\nFew timers: firing took %.2f ms in all instead of %.2f ms. A " \
-      "wheel reads the\nclock after each poll and wakes at each tick in " \
-      "which something is due, with few\ntimers as with many. Try --tick " \
-      "100 if the timers may be late by that.\n", wheel_ms, uv_ms
-}
-
 function row(name, what, format, values) {
   printf "%-8s%-14s" format format "\n", name, what, values["uv"],
     values["wheel"]
@@ -86,5 +63,4 @@ END {
   row("timers", "at most", "%12d", timers)
   row("bytes", "of timers", "%12d", bytes)
   printf "%-8s%-14s%12d%12d\n", "", "of slots", 0, slots["wheel"]
-  judge()
 }
