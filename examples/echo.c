@@ -7,11 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef __linux__
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
-#endif
-
 #include "common/cli.h"
 
 typedef struct connection_s {
@@ -49,22 +44,6 @@ static void close_connection(connection_t *connection) {
   uvwheel_timer_close(&connection->idle);
 }
 
-/* The bytes that the peer has not taken yet. Linux also tells how many of these
- * the kernel holds, up to 4 MB; elsewhere only those that libuv holds count. */
-static size_t count_untaken(const connection_t *connection) {
-  const uv_stream_t *stream = (const uv_stream_t *)&connection->tcp;
-  size_t count = uv_stream_get_write_queue_size(stream);
-#ifdef SIOCOUTQ
-  uv_os_fd_t descriptor;
-  int in_kernel;
-
-  if (uv_fileno((const uv_handle_t *)stream, &descriptor) == 0 &&
-      ioctl(descriptor, SIOCOUTQ, &in_kernel) == 0)
-    count += (size_t)in_kernel;
-#endif
-  return count;
-}
-
 /* A peer that reads slowly is not idle: the connection stays as long as each
  * look finds that the peer has taken something since the look before. It takes
  * in steps of up to 1.4 MB, the room that its kernel announces at once, so the
@@ -72,7 +51,7 @@ static size_t count_untaken(const connection_t *connection) {
 static void on_idle(uvwheel_timer_t *timer) {
   connection_t *connection = connection_of(timer);
   echo_t *echo = connection->tcp.data;
-  size_t untaken = count_untaken(connection);
+  size_t untaken = count_untaken((uv_stream_t *)&connection->tcp);
 
   if (untaken != connection->untaken && !echo->is_shedding) {
     connection->untaken = untaken;

@@ -19,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
 #include <uv.h>
 #include <uvwheel.h>
 
@@ -157,12 +155,10 @@ static void enter(connection_t *connection, int stage) {
  * most of that is read. So a peer that reads 1 KB/s stands still for 128 s. The
  * buffer of one that was fast has 1.4 MB or more: at 10 KB/s that is 140 s. */
 static int has_moved(connection_t *connection) {
-  size_t left = uv_stream_get_write_queue_size((uv_stream_t *)&connection->tcp);
   uint64_t before = connection->taken;
-  int in_kernel = 0;
 
-  ioctl(connection->descriptor, SIOCOUTQ, &in_kernel);
-  connection->taken = connection->written - left - (uint64_t)in_kernel;
+  connection->taken =
+      connection->written - count_untaken((uv_stream_t *)&connection->tcp);
   return connection->taken != before;
 }
 
@@ -452,7 +448,7 @@ static void on_signal(uv_signal_t *signal, int number) {
 }
 
 static int start_page(void) {
-  static live_count_t rows[REASONS];
+  static live_figure_t rows[REASONS];
   const live_wheel_t shown[] = {
       {"places", &server.places, &server.refreshes, server.closed[0],
        rows + REST, REASONS - REST},
@@ -461,9 +457,15 @@ static int start_page(void) {
   };
 
   for (size_t i = REST; i < REASONS; i++)
-    rows[i] =
-        (live_count_t){i * sizeof(uint64_t), LIVE_COUNTER,          "closed",
-                       stages[i].name,       "Connections closed.", NULL};
+    rows[i] = (live_figure_t){i * sizeof(uint64_t),
+                              LIVE_SERVER,
+                              LIVE_COUNTER,
+                              LIVE_ONE,
+                              "closed",
+                              "Connections closed.",
+                              NULL,
+                              0,
+                              stages[i].name};
   return page_start(&server.page, &server.loop, &server.options, shown, 2);
 }
 

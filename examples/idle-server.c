@@ -101,27 +101,19 @@ static int start_listening(server_t *server) {
 }
 
 static int start_page(server_t *server) {
-  const live_wheel_t shown = {
-      .name = "idle",
-      .wheel = &server->echo.wheel,
-      .refreshes = &server->echo.figures.refreshes,
-      .server = &server->echo.figures,
-      .counts = echo_counts,
-      .count_count = sizeof(echo_counts) / sizeof(echo_counts[0]),
-  };
+  const live_wheel_t shown = echo_shown("idle", &server->echo);
 
   return page_start(&server->page, &server->loop, &server->options, &shown, 1);
 }
 
 static const rival_t *calls_of(const char *timer) {
   static const rival_t *const all[] = {&wheel_calls, &rival_uv, &rival_chance,
-                                       &rival_sweep, &rival_none};
+                                       &rival_none};
 
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
     if (strcmp(timer, all[i]->name) == 0)
       return all[i];
-  usage_error("--timer takes wheel, uv, chance, sweep or none, not '%s'",
-              timer);
+  usage_error("--timer takes wheel, uv, chance or none, not '%s'", timer);
 }
 
 static int start(server_t *server) {

@@ -166,14 +166,7 @@ static int start_page(server_t *server) {
   live_wheel_t shown[LIVE_MAX_WHEELS];
 
   for (unsigned i = 0; i < server->options.threads; i++)
-    shown[i] = (live_wheel_t){
-        .name = server->workers[i].name,
-        .wheel = &server->workers[i].echo.wheel,
-        .refreshes = &server->workers[i].echo.figures.refreshes,
-        .server = &server->workers[i].echo.figures,
-        .counts = echo_counts,
-        .count_count = sizeof(echo_counts) / sizeof(echo_counts[0]),
-    };
+    shown[i] = echo_shown(server->workers[i].name, &server->workers[i].echo);
   return page_start(&server->page, &server->loop, &server->options, shown,
                     server->options.threads);
 }

@@ -10,6 +10,11 @@
 
 #include <unistd.h>
 
+#ifdef __linux__
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#endif
+
 #include "cli.h"
 #include "options.h"
 
@@ -59,8 +64,6 @@ static const option_row_t rows[] = {
      "  uv     by one uv_timer_t for each peer\n"
      "  chance one that is lazy; when it expires it waits\n"
      "         100 ms more, once\n"
-     "  sweep  by one uv_timer_t that looks at all peers each\n"
-     "         second\n"
      "  none   not at all",
      TEXT(timer)},
     {UDP_SESSIONS, "timer", "KIND",
@@ -194,6 +197,22 @@ usage_t usage_of_process(void) {
       .rss_kib = rss / 1024,
       .max_rss_kib = usage.ru_maxrss / MAX_RSS_PER_KIB,
   };
+}
+
+/* ---- Bytes that a peer has not taken ---------------------------------------
+ */
+
+size_t count_untaken(const uv_stream_t *stream) {
+  size_t count = uv_stream_get_write_queue_size(stream);
+#ifdef SIOCOUTQ
+  uv_os_fd_t descriptor;
+  int in_kernel;
+
+  if (uv_fileno((const uv_handle_t *)stream, &descriptor) == 0 &&
+      ioctl(descriptor, SIOCOUTQ, &in_kernel) == 0)
+    count += (size_t)in_kernel;
+#endif
+  return count;
 }
 
 /* ---- Iterations ---------------------------------------------------------- */

@@ -61,6 +61,10 @@ typedef struct usage_s {
 
 usage_t usage_of_process(void);
 
+/* The bytes that the peer has not taken yet. Linux also tells how many of these
+ * the kernel holds, up to 4 MB; elsewhere only those that libuv holds count. */
+size_t count_untaken(const uv_stream_t *stream);
+
 /* For how long a loop left its sockets alone. An iteration of the loop begins
  * when the I/O of a poll is handled, and ends with the next poll: the loop
  * calls timers, and closes the handles that they wanted closed. It is measured

@@ -10,30 +10,41 @@
 #include "../echo.h"
 #include "live-figures.h"
 
-#define COUNT(field) offsetof(echo_figures_t, field), LIVE_COUNTER
-#define HELP_TURNED_AWAY                                                 \
-  "Newcomers that were turned away, for want of descriptors, memory or " \
-  "places; accept: errors of the system, not newcomers.",                \
-      "Bad when it grows: the server had no room for newcomers."
-#define HELP_CLOSED                                                     \
-  "Connections that the server closed because they were idle, or idle " \
-  "longest, to make room (shed).",                                      \
-      NULL
+#define FIGURE(field, type) \
+  offsetof(echo_figures_t, field), LIVE_SERVER, type, LIVE_ONE
+#define TURNED_AWAY(reason)                                                  \
+  FIGURE(turned_away[reason], LIVE_COUNTER), "turned_away",                  \
+      "Newcomers that were turned away, for want of descriptors, memory or " \
+      "places; accept: errors of the system, not newcomers.",                \
+      "Bad when it grows: the server had no room for newcomers.", 0
+#define CLOSED(reason)                                                      \
+  FIGURE(reason, LIVE_COUNTER), "closed",                                   \
+      "Connections that the server closed because they were idle, or idle " \
+      "longest, to make room (shed).",                                      \
+      NULL, 0
 
-static const live_count_t echo_counts[] = {
-    {offsetof(echo_figures_t, open), LIVE_GAUGE, "open", NULL,
-     "Connections that are open now.", NULL},
-    {COUNT(accepted), "accepted", NULL,
-     "Connections that were accepted and not turned away.", NULL},
-    {COUNT(turned_away[ECHO_NO_DESCRIPTOR]), "turned_away", "descriptors",
-     HELP_TURNED_AWAY},
-    {COUNT(turned_away[ECHO_NO_MEMORY]), "turned_away", "memory",
-     HELP_TURNED_AWAY},
-    {COUNT(turned_away[ECHO_FULL]), "turned_away", "full", HELP_TURNED_AWAY},
-    {COUNT(turned_away[ECHO_NOT_ACCEPTED]), "turned_away", "accept",
-     HELP_TURNED_AWAY},
-    {COUNT(idle_closes), "closed", "idle", HELP_CLOSED},
-    {COUNT(shed), "closed", "shed", HELP_CLOSED},
+static const live_figure_t echo_counts[] = {
+    {FIGURE(open, LIVE_GAUGE), "open", "Connections that are open now.", NULL,
+     0, NULL},
+    {FIGURE(accepted, LIVE_COUNTER), "accepted",
+     "Connections that were accepted and not turned away.", NULL, 0, NULL},
+    {TURNED_AWAY(ECHO_NO_DESCRIPTOR), "descriptors"},
+    {TURNED_AWAY(ECHO_NO_MEMORY), "memory"},
+    {TURNED_AWAY(ECHO_FULL), "full"},
+    {TURNED_AWAY(ECHO_NOT_ACCEPTED), "accept"},
+    {CLOSED(idle_closes), "idle"},
+    {CLOSED(shed), "shed"},
 };
+
+static inline live_wheel_t echo_shown(const char *name, echo_t *echo) {
+  return (live_wheel_t){
+      .name = name,
+      .wheel = &echo->wheel,
+      .refreshes = &echo->figures.refreshes,
+      .server = &echo->figures,
+      .counts = echo_counts,
+      .count_count = sizeof(echo_counts) / sizeof(echo_counts[0]),
+  };
+}
 
 #endif /* EXAMPLES_ECHO_COUNTS_H */

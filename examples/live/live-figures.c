@@ -5,7 +5,7 @@
 #define IN_SNAPSHOT(field) offsetof(live_snapshot_t, field)
 #define IN_STATS(field) offsetof(live_snapshot_t, stats.field)
 
-#define NEVER NULL, 0
+#define NEVER NULL, 0, NULL
 
 const live_figure_t live_figures[LIVE_FIGURES] = {
     {IN_STATS(active), LIVE_TILE, LIVE_GAUGE, LIVE_ONE, "active",
@@ -21,20 +21,23 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
     {IN_SNAPSHOT(examined_too_early), LIVE_TILE, LIVE_COUNTER, LIVE_ONE,
      "examined_too_early",
      "Timers that the wheel examined a round or more before they were due.",
-     "Bad when over a million a second: the wheel needs more slots.", 1000000},
+     "Bad when over a million a second: the wheel needs more slots.", 1000000,
+     NULL},
     {IN_STATS(turns), LIVE_TILE, LIVE_COUNTER, LIVE_ONE, "turns",
      "Turns: times that the wheel had timers to fire.", NEVER},
     {IN_SNAPSHOT(unanswered_ms), LIVE_FIRST, LIVE_GAUGE, LIVE_MS, "unanswered",
      "For how long the loop has not answered the page.",
-     "Bad when it stays over a second: something blocked the loop.", 1000},
+     "Bad when it stays over a second: something blocked the loop.", 1000,
+     NULL},
     {IN_STATS(overdue_ms), LIVE_FIRST, LIVE_GAUGE, LIVE_MS, "overdue",
      "For how long the oldest due timer has been waiting.",
      "Bad when it stays over a second: timers came due faster than they could "
      "fire.",
-     1000},
+     1000, NULL},
     {IN_STATS(stalls), LIVE_FIRST, LIVE_COUNTER, LIVE_ONE, "stalls",
      "Times the loop came over stall_ms late: it was blocked, or frozen.",
-     "Bad when it grows: the loop was blocked, or the process frozen.", 0},
+     "Bad when it grows: the loop was blocked, or the process frozen.", 0,
+     NULL},
     {IN_STATS(put_back), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE, "put_back",
      "Timers that fire later because of a stall.", NEVER},
     {IN_STATS(stall_max_ms), LIVE_HEALTH, LIVE_GAUGE, LIVE_MS, "stall_max",
@@ -46,15 +49,15 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "I/O first (turn_budget, turn_ms).",
      "Bad when over ten a second: callbacks were slow, or very many timers "
      "expired.",
-     10},
+     10, NULL},
     {IN_STATS(turns_overrun), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
      "turns_overrun", "Turns that took more than twice turn_ms.",
-     "Bad when over one a second: a callback was slow.", 1},
+     "Bad when over one a second: a callback was slow.", 1, NULL},
     {IN_STATS(turn_max_us), LIVE_NOWHERE, LIVE_GAUGE, LIVE_US, "turn_max",
      "The longest turn since the start.", NEVER},
     {IN_STATS(fired_soonest), LIVE_HEALTH, LIVE_COUNTER, LIVE_ONE,
      "fired_soonest", "Timers that fired before their time, to make room.",
-     "Bad when it grows: the server was full.", 0},
+     "Bad when it grows: the server was full.", 0, NULL},
     {IN_STATS(started), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "started",
      "Starts of timers, also by a repeat that fired.", NEVER},
     {IN_STATS(stopped), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "stopped",
@@ -66,9 +69,21 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
      "The longest time from a timer's due time to its callback.", NEVER},
 };
 
-uint64_t live_figure_of(const live_figure_t *figure,
-                        const live_snapshot_t *snapshot) {
-  return *(const uint64_t *)((const char *)snapshot + figure->offset);
+const live_figure_t *live_figure(const live_wheel_t *wheel, size_t i) {
+  if (i < LIVE_FIGURES)
+    return &live_figures[i];
+  i -= LIVE_FIGURES;
+  return i < wheel->count_count ? &wheel->counts[i] : NULL;
+}
+
+size_t live_offset(size_t i) {
+  return i < LIVE_FIGURES
+             ? live_figures[i].offset
+             : IN_SNAPSHOT(counts) + (i - LIVE_FIGURES) * sizeof(uint64_t);
+}
+
+static uint64_t number_of(const live_snapshot_t *snapshot, size_t i) {
+  return *(const uint64_t *)((const char *)snapshot + live_offset(i));
 }
 
 void live_counts_take(live_snapshot_t *snapshot, const live_wheel_t *shown) {
@@ -94,10 +109,9 @@ void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown) {
 /* ---- Trouble ------------------------------------------------------------ */
 
 /* A gauge has to be so twice: after a freeze it is for a moment. */
-static bool is_bad(const live_figure_t *figure, const live_snapshot_t *last,
-                   const live_snapshot_t *now) {
-  uint64_t before = live_figure_of(figure, last);
-  uint64_t number = live_figure_of(figure, now);
+static bool is_bad(const live_figure_t *figure, size_t i,
+                   const live_snapshot_t *last, const live_snapshot_t *now) {
+  uint64_t before = number_of(last, i), number = number_of(now, i);
 
   if (figure->worry == NULL)
     return false;
@@ -122,22 +136,20 @@ static bool is_late(const live_snapshot_t *last, const live_snapshot_t *now) {
   return late * 100 > fired;
 }
 
-void live_judge(live_judged_t *judged, const live_snapshot_t *now,
-                uint64_t page_ms) {
+void live_judge(live_judged_t *judged, const live_wheel_t *wheel,
+                const live_snapshot_t *now, uint64_t page_ms) {
   const live_snapshot_t *last = &judged->last;
+  const live_figure_t *figure;
 
-  for (size_t i = 0; i < LIVE_FIGURES; i++) {
-    uint64_t number = live_figure_of(&live_figures[i], now);
-    if (!is_bad(&live_figures[i], last, now))
+  for (size_t i = 0; (figure = live_figure(wheel, i)) != NULL; i++) {
+    uint64_t number = number_of(now, i);
+    if (!is_bad(figure, i, last, now))
       continue;
     if (judged->worst[i] < number ||
         page_ms - judged->bad_ms[i] > LIVE_RECENT_MS)
       judged->worst[i] = number;
     judged->bad_ms[i] = page_ms;
   }
-  for (size_t i = 0; i < LIVE_MAX_COUNTS; i++)
-    if (now->counts[i] > last->counts[i])
-      judged->count_ms[i] = page_ms;
   if (is_late(last, now))
     judged->late_ms = page_ms;
   if (now->stats.stalls > last->stats.stalls)

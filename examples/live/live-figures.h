@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The figures of a wheel that the live page and /metrics report, in one table:
- * both go through it, and so do their tests. To report one more, add a row.
+/* The figures that the live page and /metrics report, of wheels in one table
+ * and of a server in its own: both go through them, and so do their tests. To
+ * report one more, add a row.
  *
- * A figure has one name everywhere: the field of uvwheel_stats_t without its
- * unit. Frames have it as it is, the page as words, metrics between "uvwheel_"
- * and the unit. */
+ * A figure of a wheel has one name everywhere: the field of uvwheel_stats_t
+ * without its unit. Frames have it as it is, the page as words, metrics between
+ * "uvwheel_" and the unit. */
 
 #ifndef EXAMPLES_LIVE_FIGURES_H
 #define EXAMPLES_LIVE_FIGURES_H
@@ -20,19 +21,41 @@
  * says nothing new. A count does. */
 typedef enum { LIVE_GAUGE, LIVE_COUNTER } live_type_t;
 
-/* A number of the server's own, a uint64_t. /metrics has it as
- * uvwheel_server_NAME, a counter with _total behind. If there are reasons, the
- * rows of a name follow each other, and the first one's help is for all. */
-typedef struct live_count_s {
-  size_t offset; /* in live_wheel_t's server */
+/* Where the page shows a figure; /metrics has all of them. What a server counts
+ * itself is shown if it is bad. */
+typedef enum {
+  LIVE_NOWHERE,
+  LIVE_TILE,
+  LIVE_FIRST,
+  LIVE_HEALTH,
+  LIVE_SERVER,
+  LIVE_LATENESS
+} live_place_t;
+
+/* A number is so many parts of a second; LIVE_ONE: it is a count. */
+typedef enum { LIVE_ONE = 1, LIVE_MS = 1000, LIVE_US = 1000000 } live_unit_t;
+
+/* A uint64_t. One of a server's is uvwheel_server_NAME in /metrics. Those of
+ * one name, with reasons, follow each other, and the first one's help is for
+ * all. */
+typedef struct live_figure_s {
+  size_t offset; /* in live_snapshot_t, or in live_wheel_t's server */
+  live_place_t place;
   live_type_t type;
+  live_unit_t unit;
   const char *name;
+  const char *help;   /* what it is, without ", \ or a newline     */
+  const char *worry;  /* "Bad when ...", or NULL: never            */
+  uint64_t limit;     /* bad is more, for a counter its growth in a second */
   const char *reason; /* a label, or NULL: there is none */
-  const char *help;   /* without ", \ or a newline     */
-  const char *worry;  /* "Bad when it grows: ...", or NULL: never */
-} live_count_t;
+} live_figure_t;
+
+#define LIVE_FIGURES 20
+
+extern const live_figure_t live_figures[LIVE_FIGURES];
 
 #define LIVE_MAX_COUNTS 16
+#define LIVE_ALL (LIVE_FIGURES + LIVE_MAX_COUNTS)
 
 /* A wheel to report. */
 typedef struct live_wheel_s {
@@ -43,7 +66,7 @@ typedef struct live_wheel_s {
   /* Read on the wheel's loop. May be NULL and 0. The table has to be the same
    * for all wheels. */
   const void *server;
-  const live_count_t *counts;
+  const live_figure_t *counts;
   size_t count_count; /* at most LIVE_MAX_COUNTS */
 } live_wheel_t;
 
@@ -64,29 +87,11 @@ void live_counts_take(live_snapshot_t *snapshot, const live_wheel_t *wheel);
 /* All, on the thread of the wheel's loop. */
 void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *wheel);
 
-/* Where the page shows a figure; /metrics has all of them. */
-typedef enum { LIVE_NOWHERE, LIVE_TILE, LIVE_FIRST, LIVE_HEALTH } live_place_t;
+/* All figures: those of a wheel, then its server's own. NULL: no more. */
+const live_figure_t *live_figure(const live_wheel_t *wheel, size_t i);
 
-/* A number is so many parts of a second; LIVE_ONE: it is a count. */
-typedef enum { LIVE_ONE = 1, LIVE_MS = 1000, LIVE_US = 1000000 } live_unit_t;
-
-typedef struct live_figure_s {
-  size_t offset; /* in live_snapshot_t */
-  live_place_t place;
-  live_type_t type;
-  live_unit_t unit;
-  const char *name;
-  const char *help;  /* what it is                     */
-  const char *worry; /* when it is bad, or NULL: never */
-  uint64_t limit;    /* bad is more, for a counter its growth in a second */
-} live_figure_t;
-
-#define LIVE_FIGURES 20
-
-extern const live_figure_t live_figures[LIVE_FIGURES];
-
-uint64_t live_figure_of(const live_figure_t *figure,
-                        const live_snapshot_t *snapshot);
+/* Where such a figure is in a snapshot. */
+size_t live_offset(size_t i);
 
 /* ---- Trouble ------------------------------------------------------------ */
 
@@ -98,14 +103,13 @@ uint64_t live_figure_of(const live_figure_t *figure,
  * that is opened after a stall tells of it. */
 typedef struct live_judged_s {
   live_snapshot_t last; /* that was judged */
-  uint64_t bad_ms[LIVE_FIGURES];
-  uint64_t worst[LIVE_FIGURES];       /* of a gauge, in this trouble */
-  uint64_t count_ms[LIVE_MAX_COUNTS]; /* when it grew */
-  uint64_t late_ms;                   /* when timers fired late      */
-  uint64_t stall_ms;                  /* how long the last stall was */
+  uint64_t bad_ms[LIVE_ALL];
+  uint64_t worst[LIVE_ALL]; /* of a gauge, in this trouble */
+  uint64_t late_ms;         /* when timers fired late      */
+  uint64_t stall_ms;        /* how long the last stall was */
 } live_judged_t;
 
-void live_judge(live_judged_t *judged, const live_snapshot_t *now,
-                uint64_t page_ms);
+void live_judge(live_judged_t *judged, const live_wheel_t *wheel,
+                const live_snapshot_t *now, uint64_t page_ms);
 
 #endif /* EXAMPLES_LIVE_FIGURES_H */

@@ -21,46 +21,53 @@ static void put_quoted(FILE *stream, const char *text) {
 #define LATE_WORRY \
   "Bad when 1 % take over two ticks and 100 ms: the loop was busy."
 
-/* The rest of a row, after its name. */
-static void put_row(FILE *stream, const char *place, const char *help,
-                    const char *worry, bool counts, live_unit_t unit) {
+static const live_figure_t lateness = {.place = LIVE_LATENESS,
+                                       .type = LIVE_GAUGE,
+                                       .unit = LIVE_MS,
+                                       .name = "lateness",
+                                       .worry = LATE_WORRY};
+
+/* As the page names it. */
+static void put_key(FILE *stream, const live_figure_t *figure,
+                    const char *suffix) {
+  char name[128];
+
+  snprintf(name, sizeof(name), "%s%s%s%s", figure->name,
+           figure->reason != NULL ? ": " : "",
+           figure->reason != NULL ? figure->reason : "", suffix);
+  put_quoted(stream, name);
+}
+
+static void put_row(FILE *stream, const live_figure_t *figure) {
+  static const char *const places[] = {"nowhere", "tile",   "first",
+                                       "health",  "server", "lateness"};
+
+  fputs("{\"name\":", stream);
+  put_key(stream, figure, "");
   fprintf(stream,
           ",\"place\":\"%s\",\"help\":\"%s\",\"worry\":\"%s\",\"counts\":%s,"
           "\"unit\":%d}",
-          place, help, worry != NULL ? worry : "", counts ? "true" : "false",
-          (int)unit);
+          places[figure->place], figure->help != NULL ? figure->help : "",
+          figure->worry != NULL ? figure->worry : "",
+          figure->type == LIVE_COUNTER ? "true" : "false", (int)figure->unit);
 }
 
-/* As the page names it. */
-static void put_count_name(FILE *stream, const live_count_t *count,
-                           const char *suffix) {
-  char name[128];
-
-  snprintf(name, sizeof(name), "%s%s%s%s", count->name,
-           count->reason != NULL ? ": " : "",
-           count->reason != NULL ? count->reason : "", suffix);
-  put_quoted(stream, name);
+/* Of those that a server counts the page is told if they may be bad. */
+static bool is_told(const live_figure_t *figure) {
+  return figure->place != LIVE_SERVER || figure->worry != NULL;
 }
 
 /* The table of all that the page is told of. */
 static void put_table(FILE *stream, const live_wheel_t *wheel) {
-  static const char *const places[] = {"nowhere", "tile", "first", "health"};
+  const live_figure_t *figure;
 
-  fputs(",\"figures\":[{\"name\":\"lateness\"", stream);
-  put_row(stream, "lateness", "", LATE_WORRY, false, LIVE_MS);
-  for (size_t i = 0; i < LIVE_FIGURES; i++) {
-    const live_figure_t *figure = &live_figures[i];
-    fprintf(stream, ",{\"name\":\"%s\"", figure->name);
-    put_row(stream, places[figure->place], figure->help, figure->worry,
-            figure->type == LIVE_COUNTER, figure->unit);
-  }
-  for (size_t i = 0; i < wheel->count_count; i++) {
-    const live_count_t *count = &wheel->counts[i];
-    if (count->worry == NULL)
+  fputs(",\"figures\":[", stream);
+  put_row(stream, &lateness);
+  for (size_t i = 0; (figure = live_figure(wheel, i)) != NULL; i++) {
+    if (!is_told(figure))
       continue;
-    fputs(",{\"name\":", stream);
-    put_count_name(stream, count, "");
-    put_row(stream, "server", "", count->worry, true, LIVE_ONE);
+    fputs(",", stream);
+    put_row(stream, figure);
   }
   fputs("]", stream);
 }
@@ -78,7 +85,11 @@ static void put_numbers(FILE *stream, const char *key, const uint64_t *numbers,
 }
 
 /* The number at this offset in the view of each wheel. */
-static void put_list(FILE *stream, const live_wheels_t *wheels, size_t offset) {
+static void put_of_all(FILE *stream, const live_figure_t *figure,
+                       const char *suffix, const live_wheels_t *wheels,
+                       size_t offset) {
+  fputs(",", stream);
+  put_key(stream, figure, suffix);
   fputs(":[", stream);
   for (size_t k = 0; k < wheels->count; k++) {
     const char *view = (const char *)&wheels->views[k];
@@ -88,48 +99,32 @@ static void put_list(FILE *stream, const live_wheels_t *wheels, size_t offset) {
   fputs("]", stream);
 }
 
-static void put_of_all(FILE *stream, const char *key, const char *suffix,
-                       const live_wheels_t *wheels, size_t offset) {
-  fprintf(stream, ",\"%s%s\"", key, suffix);
-  put_list(stream, wheels, offset);
-}
-
 #define IN_VIEW(field) offsetof(live_view_t, field)
 
-/* When those grew that should not. */
-static void put_bad_counts(FILE *stream, const live_wheels_t *wheels) {
-  const live_wheel_t *wheel = &wheels->views[0].wheel;
-
-  for (size_t i = 0; i < wheel->count_count; i++) {
-    if (wheel->counts[i].worry == NULL)
-      continue;
-    fputs(",", stream);
-    put_count_name(stream, &wheel->counts[i], "_bad");
-    put_list(stream, wheels, IN_VIEW(judged.count_ms) + i * sizeof(uint64_t));
-  }
-}
-
 static void put_figures(FILE *stream, const live_wheels_t *wheels) {
+  static const live_figure_t stall = {.name = "stall_ms"};
+  const live_figure_t *figure;
+
   fputs(",\"all\":{\"name\":[", stream);
   for (size_t k = 0; k < wheels->count; k++) {
     fputs(k == 0 ? "" : ",", stream);
     put_quoted(stream, wheels->views[k].wheel.name);
   }
   fputs("]", stream);
-  for (size_t i = 0; i < LIVE_FIGURES; i++) {
-    const live_figure_t *figure = &live_figures[i];
-    put_of_all(stream, figure->name, "", wheels,
-               IN_VIEW(shown.snapshot) + figure->offset);
+  for (size_t i = 0; (figure = live_figure(&wheels->views->wheel, i)); i++) {
+    if (!is_told(figure))
+      continue;
+    put_of_all(stream, figure, "", wheels,
+               IN_VIEW(shown.snapshot) + live_offset(i));
     if (figure->worry != NULL)
-      put_of_all(stream, figure->name, "_bad", wheels,
+      put_of_all(stream, figure, "_bad", wheels,
                  IN_VIEW(judged.bad_ms) + i * sizeof(uint64_t));
     if (figure->worry != NULL && figure->type == LIVE_GAUGE)
-      put_of_all(stream, figure->name, "_worst", wheels,
+      put_of_all(stream, figure, "_worst", wheels,
                  IN_VIEW(judged.worst) + i * sizeof(uint64_t));
   }
-  put_bad_counts(stream, wheels);
-  put_of_all(stream, "lateness", "_bad", wheels, IN_VIEW(judged.late_ms));
-  put_of_all(stream, "stall_ms", "", wheels, IN_VIEW(judged.stall_ms));
+  put_of_all(stream, &lateness, "_bad", wheels, IN_VIEW(judged.late_ms));
+  put_of_all(stream, &stall, "", wheels, IN_VIEW(judged.stall_ms));
   fputs("}", stream);
 }
 
@@ -192,23 +187,25 @@ static void put_sample(FILE *stream, const char *name, const live_view_t *view,
 }
 
 /* The format wants all samples of a metric in one place, so each metric goes
- * through the wheels. Without a help it goes on with the metric before. */
+ * through the wheels. Without a head it goes on with the metric before. */
 static void put_figure(FILE *stream, const live_wheels_t *wheels,
-                       const char *prefix, const live_figure_t *figure,
-                       const char *reason) {
+                       const live_figure_t *figure, size_t offset,
+                       bool has_head) {
   int is_counter = figure->type == LIVE_COUNTER;
   char name[64];
 
-  snprintf(name, sizeof(name), "%s%s%s%s", prefix, figure->name,
+  snprintf(name, sizeof(name), "%s%s%s%s",
+           figure->place == LIVE_SERVER ? "server_" : "", figure->name,
            figure->unit != LIVE_ONE ? "_seconds" : "",
            is_counter ? "_total" : "");
-  if (figure->help != NULL)
+  if (has_head)
     put_head(stream, name, is_counter ? "counter" : "gauge", figure->help,
              figure->worry);
-  for (size_t i = 0; i < wheels->count; i++) {
-    const live_view_t *view = &wheels->views[i];
-    put_sample(stream, name, view, reason,
-               live_figure_of(figure, &view->shown.snapshot), figure->unit);
+  for (size_t k = 0; k < wheels->count; k++) {
+    const live_view_t *view = &wheels->views[k];
+    const char *snapshot = (const char *)&view->shown.snapshot;
+    put_sample(stream, name, view, figure->reason,
+               *(const uint64_t *)(snapshot + offset), figure->unit);
   }
 }
 
@@ -268,33 +265,18 @@ static void put_options(FILE *stream, const live_wheels_t *wheels) {
             uvwheel_version_string(), made->tick_ms, made->slots);
   }
   for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-    put_figure(stream, wheels, "", &options[i], NULL);
-}
-
-/* The rows of a name have one head. */
-static void put_counts(FILE *stream, const live_wheels_t *wheels) {
-  const live_wheel_t *wheel = &wheels->views[0].wheel;
-  const char *before = "";
-
-  for (size_t i = 0; i < wheel->count_count; i++) {
-    const live_count_t *count = &wheel->counts[i];
-    const live_figure_t figure = {
-        .offset = offsetof(live_snapshot_t, counts) + i * sizeof(uint64_t),
-        .type = count->type,
-        .unit = LIVE_ONE,
-        .name = count->name,
-        .help = strcmp(before, count->name) != 0 ? count->help : NULL,
-        .worry = count->worry,
-    };
-    put_figure(stream, wheels, "server_", &figure, count->reason);
-    before = count->name;
-  }
+    put_figure(stream, wheels, &options[i], options[i].offset, true);
 }
 
 void live_metrics_write(FILE *stream, const live_wheels_t *wheels) {
+  const char *before = "";
+  const live_figure_t *figure;
+
   put_options(stream, wheels);
-  for (size_t i = 0; i < LIVE_FIGURES; i++)
-    put_figure(stream, wheels, "", &live_figures[i], NULL);
+  for (size_t i = 0; (figure = live_figure(&wheels->views->wheel, i)); i++) {
+    put_figure(stream, wheels, figure, live_offset(i),
+               strcmp(before, figure->name) != 0);
+    before = figure->name;
+  }
   put_lateness(stream, wheels);
-  put_counts(stream, wheels);
 }

@@ -155,6 +155,6 @@ bool live_wheels_collect(live_wheels_t *wheels) {
 void live_wheels_judge(live_wheels_t *wheels, uint64_t page_ms) {
   for (size_t i = 0; i < wheels->count; i++) {
     live_view_t *view = &wheels->views[i];
-    live_judge(&view->judged, &view->shown.snapshot, page_ms);
+    live_judge(&view->judged, &view->wheel, &view->shown.snapshot, page_ms);
   }
 }

@@ -48,7 +48,8 @@ static void tell(const connection_t *connection, const char *what) {
     say(connection->name, what);
 }
 
-/* A real one asks libuv and the kernel: see count_untaken in echo.c. */
+/* A real one asks libuv and the kernel: see count_untaken in common/server.c.
+ */
 static size_t count_taken(const connection_t *connection) {
   return connection->written - connection->untaken;
 }

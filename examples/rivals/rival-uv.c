@@ -1,10 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 
+/* echo.c below calls these functions instead of the wheel's. Its own get other
+ * names. */
+
+#define echo_init rival_init
+#define echo_on_connection rival_on_connection
+#define echo_stop rival_stop
+#define echo_format rival_format
+
+#include "rivals.h"
+
+#define uvwheel_timer_t rival_timer_t
+#define uvwheel_timer_init(wheel, timer) ((void)(wheel), (void)(timer))
+#define uvwheel_timer_start(timer, cb, timeout, repeat) \
+  rival_start(timer, cb, timeout)
+#define uvwheel_timer_refresh rival_refresh
+#define uvwheel_timer_set_repeat(timer, repeat) ((void)(timer), (void)(repeat))
+#define uvwheel_timer_close rival_close
+#define uvwheel_init rival_open
+#define uvwheel_close(wheel, cb) ((void)(wheel))
+#define uvwheel_count(wheel) ((void)(wheel), UINT64_C(0))
+#define uvwheel_fire_soonest(wheel, count) ((void)(wheel), (void)(count))
+#define uvwheel_owns_handle(handle) ((void)(handle), 0)
+
 typedef struct rival_timer_s rival_timer_t;
 typedef void (*rival_cb)(rival_timer_t *timer);
-
-#define RIVAL(name) rival_uv_##name
-#include "rival-names.h"
 
 struct rival_timer_s {
   uv_timer_t uv;
@@ -12,8 +32,21 @@ struct rival_timer_s {
   int is_last_chance;
 };
 
+/* There is one server in a process. */
+static struct {
+  uv_loop_t *loop;
+  uint64_t timers, max_timers;
+} rival;
 static rival_cb on_rival_expired;
 static enum { PLAIN, CHANCE, NONE } kind; /* see rivals.h */
+
+static int rival_open(uv_loop_t *loop, uvwheel_t *wheel,
+                      const uvwheel_options_t *options) {
+  (void)wheel;
+  rival.loop = loop;
+  rival.max_timers = options->max_timers;
+  return 0;
+}
 
 static void on_uv_timer(uv_timer_t *timer) {
   on_rival_expired((rival_timer_t *)timer);
@@ -41,10 +74,11 @@ static void on_lazy_timer(uv_timer_t *uv) {
  * may fire up to 1 ms early (libuv#4773): to promise "never early", as the
  * wheel does, takes one millisecond more. */
 static int rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout) {
-  int error = count_timer();
-
-  if (error != 0 || kind == NONE)
-    return error;
+  if (rival.max_timers != 0 && rival.timers == rival.max_timers)
+    return UV_ENOBUFS; /* a wheel limits its timers itself */
+  rival.timers++;
+  if (kind == NONE)
+    return 0;
   on_rival_expired = cb;
   uv_timer_init(rival.loop, &timer->uv);
   timer->uv.data = NULL; /* not the echo_t: it is no connection */

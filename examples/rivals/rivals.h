@@ -21,9 +21,8 @@ typedef struct rival_s {
   void (*stop)(echo_t *echo);
 } rival_t;
 
-extern const rival_t rival_uv;     /* one uv_timer_t per connection     */
-extern const rival_t rival_chance; /* the same, with a second chance    */
-extern const rival_t rival_sweep;  /* a time stamp each, one uv_timer_t */
-extern const rival_t rival_none;   /* no timeouts at all                */
+extern const rival_t rival_uv;     /* one uv_timer_t per connection  */
+extern const rival_t rival_chance; /* the same, with a second chance */
+extern const rival_t rival_none;   /* no timeouts at all             */
 
 #endif /* EXAMPLES_RIVALS_H */

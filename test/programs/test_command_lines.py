@@ -24,7 +24,7 @@ class CommandLines(programs.Case):
          "--slots takes a number from 1 to 65536"),
         ("IDLE_SERVER", "--shed --timer uv", "needs --timer wheel"),
         ("IDLE_SERVER", "--timer heap",
-         "wheel, uv, chance, sweep or none, not"),
+         "wheel, uv, chance or none, not"),
         ("IDLE_SERVER", "--bind no.such.host.invalid", "no such address"),
         ("IDLE_SERVER", "stray", "unexpected argument 'stray'"),
         ("IDLE_SERVER", "--timer none --http 0",

@@ -117,7 +117,7 @@ static uint64_t judge_at_77(size_t offset, uint64_t before, uint64_t number) {
 
   memcpy((char *)&judged.last + offset, &before, sizeof(before));
   memcpy((char *)&now + offset, &number, sizeof(number));
-  live_judge(&judged, &now, 77);
+  live_judge(&judged, &views[0].wheel, &now, 77);
   return judged.bad_ms[index_of(offset)];
 }
 
@@ -145,7 +145,7 @@ START_TEST(trouble_is_remembered_until_there_is_more) {
   for (uint64_t page_ms = 1; page_ms < 9; page_ms++) {
     now.stats.stalls += page_ms == 2 || page_ms == 6;
     now.stats.stall_sum_ms += page_ms == 2 || page_ms == 6 ? 1000 * page_ms : 0;
-    live_judge(&judged, &now, page_ms);
+    live_judge(&judged, &views[0].wheel, &now, page_ms);
     uint64_t last_ms = page_ms < 2 ? 0 : page_ms < 6 ? 2 : 6;
     ck_assert_uint_eq(judged.bad_ms[stalls], last_ms);
     ck_assert_uint_eq(judged.stall_ms, 1000 * last_ms);
@@ -168,7 +168,7 @@ START_TEST(the_worst_of_a_trouble_is_remembered) {
   for (size_t i = 0; i < LENGTH(rows); i++) {
     live_snapshot_t now = {.unanswered_ms = rows[i].unanswered_ms};
     size_t figure = index_of(IN_SNAPSHOT(unanswered_ms));
-    live_judge(&judged, &now, rows[i].page_ms);
+    live_judge(&judged, &views[0].wheel, &now, rows[i].page_ms);
     ck_assert_uint_eq(judged.worst[figure], rows[i].worst_ms);
     ck_assert_uint_eq(judged.bad_ms[figure], rows[i].bad_ms);
   }
@@ -180,14 +180,14 @@ START_TEST(timers_are_late_when_one_in_a_hundred_is) {
   live_snapshot_t now = {.options.tick_ms = 100, .stats.lateness[10] = 900};
 
   now.stats.lateness[9] = 1000; /* up to 511 ms, or 256 */
-  live_judge(&judged, &now, 1);
+  live_judge(&judged, &views[0].wheel, &now, 1);
   now.stats.lateness[7] = 99;
   now.stats.lateness[10]++;
-  live_judge(&judged, &now, 2);
+  live_judge(&judged, &views[0].wheel, &now, 2);
   ck_assert_uint_eq(judged.late_ms, 0);
   now.stats.lateness[7] += 98;
   now.stats.lateness[10]++;
-  live_judge(&judged, &now, 3);
+  live_judge(&judged, &views[0].wheel, &now, 3);
   ck_assert_uint_eq(judged.late_ms, 3);
 }
 END_TEST
@@ -248,10 +248,13 @@ END_TEST
 /* ---- What a server counts itself ---------------------------------------- */
 
 START_TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives) {
-  static const live_count_t counts[] = {
-      {8, LIVE_GAUGE, "open", NULL, "Open now.", NULL},
-      {16, LIVE_COUNTER, "closed", "idle", "Closed.", "Bad when it grows: x."},
-      {0, LIVE_COUNTER, "closed", "a\"b", NULL, "Bad."},
+  static const live_figure_t counts[] = {
+      {8, LIVE_SERVER, LIVE_GAUGE, LIVE_ONE, "open", "Open now.", NULL, 0,
+       NULL},
+      {16, LIVE_SERVER, LIVE_COUNTER, LIVE_ONE, "closed", "Closed.",
+       "Bad when it grows: x.", 0, "idle"},
+      {0, LIVE_SERVER, LIVE_COUNTER, LIVE_ONE, "closed", NULL, "Bad.", 0,
+       "a\"b"},
   };
   static const uint64_t numbers[WHEELS][3] = {
       {11, 12, 13}, {21, 22, 23}, {31, 32, 33}};
@@ -280,10 +283,11 @@ START_TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives) {
       "uvwheel_server_closed_total{wheel=\"2\",reason=\"idle\"} 23\n"
       "uvwheel_server_closed_total{wheel=\"3\",reason=\"idle\"} 33\n"
       "uvwheel_server_closed_total{wheel=\"1\",reason=\"a\\\"b\"} 11\n");
-  views[1].judged.count_ms[1] = 77;
+  views[1].judged.bad_ms[LIVE_FIGURES + 1] = 77;
   write_frame(0);
   assert_text("{\"name\":\"closed: idle\",\"place\":\"server\",");
-  assert_text(",\"closed: idle_bad\":[0,77,0],\"closed: a\\\"b_bad\":[0,0,0],");
+  assert_text(",\"closed: idle\":[13,23,33],\"closed: idle_bad\":[0,77,0],");
+  assert_text(",\"closed: a\\\"b_bad\":[0,0,0],");
   ck_assert_ptr_null(strstr(text, "open\""));
 }
 END_TEST

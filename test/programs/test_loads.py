@@ -96,8 +96,6 @@ class Verdicts(Loads):
          "--timeout 800 --duration 2 --chatty 100", 0, 0),
         (TCP, 200, "--timer uv --timeout 1500",
          "--timeout 1500 --tick 1 --duration 2", 100, 100),
-        (TCP, 200, "--timer sweep --timeout 1500",
-         "--timeout 1500 --tick 1000 --duration 2", 100, 100),
         (TCP, 200, "--timer none", "--timeout 0 --duration 1", 0, 0),
         (TCP, 200, "--timeout 800 --tick 5000",
          "--timeout 800 --tick 9999 --chatty 0 --together --duration 1",

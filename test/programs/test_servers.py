@@ -25,12 +25,11 @@ GARBAGE = bytes((i * i + i // 256) % 256 for i in range(16384))
 NO_TIMER = "IDLE_SERVER", "--timer none --port 0 --timeout"
 WHEEL = "IDLE_SERVER", "--timer wheel --tick 10 --port 0 --timeout"
 UV = "IDLE_SERVER", "--timer uv --port 0 --timeout"
-SWEEP = "IDLE_SERVER", "--timer sweep --port 0 --timeout"
 MULTI_LOOP = "MULTI_LOOP", "--threads 2 --tick 10 --port 0 --timeout"
 AFTER = "MIGRATE_AFTER", ""
 BEFORE = "MIGRATE_BEFORE", ""
 # Those that run echo.c, and print a summary.
-OF_ECHO = NO_TIMER, WHEEL, UV, SWEEP, MULTI_LOOP
+OF_ECHO = NO_TIMER, WHEEL, UV, MULTI_LOOP
 SERVERS = *OF_ECHO, AFTER, BEFORE
 
 
@@ -185,7 +184,7 @@ class Servers(Case):
         self.assert_sound(1)
 
     @unittest.skipUnless(sys.platform == "linux", "no SIOCOUTQ")
-    @each(WHEEL, UV, SWEEP)
+    @each(WHEEL, UV)
     def test_a_peer_that_reads_slowly_is_kept(self, *row):
         # The ends of others show that timeouts pass. In a timeout this one
         # takes so little of what the kernel holds that no write ends.
@@ -293,7 +292,7 @@ class Servers(Case):
         self.assert_echo(speaker)
         self.stop_well(self.server)
 
-    @each(*OF_ECHO[:4])
+    @each(*OF_ECHO[:3])
     def test_out_of_memory_it_says_so_and_goes_on(self, *row):
         failing_calls = 40  # see starving.c
         self.start_server(("STARVING_SERVER", row[1]), NEVER_MS)
