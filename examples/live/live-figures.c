@@ -67,6 +67,12 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
     {IN_STATS(lateness_max_ms), LIVE_NOWHERE, LIVE_GAUGE, LIVE_MS,
      "lateness_max",
      "The longest time from a timer's due time to its callback.", NEVER},
+    /* Rules compare others with these, so they are figures and no labels. */
+    {IN_SNAPSHOT(options.tick_ms), LIVE_NOWHERE, LIVE_GAUGE, LIVE_MS, "tick",
+     "The resolution of the wheel.", NEVER},
+    {IN_SNAPSHOT(options.max_timers), LIVE_NOWHERE, LIVE_GAUGE, LIVE_ONE,
+     "max_timers", "How many timers may be active; 0: there is no limit.",
+     NEVER},
 };
 
 const live_figure_t *live_figure(const live_wheel_t *wheel, size_t i) {

@@ -50,7 +50,7 @@ typedef struct live_figure_s {
   const char *reason; /* a label, or NULL: there is none */
 } live_figure_t;
 
-#define LIVE_FIGURES 20
+#define LIVE_FIGURES 22
 
 extern const live_figure_t live_figures[LIVE_FIGURES];
 

@@ -239,20 +239,6 @@ static void put_lateness(FILE *stream, const live_wheels_t *wheels) {
     put_histogram(stream, &wheels->views[i]);
 }
 
-/* Rules compare figures with these, so they are samples and no labels. */
-static const live_figure_t options[] = {
-    {.offset = offsetof(live_snapshot_t, options.tick_ms),
-     .type = LIVE_GAUGE,
-     .unit = LIVE_MS,
-     .name = "tick",
-     .help = "The resolution of the wheel."},
-    {.offset = offsetof(live_snapshot_t, options.max_timers),
-     .type = LIVE_GAUGE,
-     .unit = LIVE_ONE,
-     .name = "max_timers",
-     .help = "How many timers may be active; 0: there is no limit."},
-};
-
 static void put_options(FILE *stream, const live_wheels_t *wheels) {
   put_head(stream, "wheel_info", "gauge", "The options of the wheel.", NULL);
   for (size_t i = 0; i < wheels->count; i++) {
@@ -264,8 +250,6 @@ static void put_options(FILE *stream, const live_wheels_t *wheels) {
             "\"} 1\n",
             uvwheel_version_string(), made->tick_ms, made->slots);
   }
-  for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-    put_figure(stream, wheels, &options[i], options[i].offset, true);
 }
 
 void live_metrics_write(FILE *stream, const live_wheels_t *wheels) {
