@@ -220,48 +220,6 @@ START_TEST(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet) {
 }
 END_TEST
 
-/* ---- While a timer waits ------------------------------------------------- */
-
-static void take_30_ms(uv_timer_t *timer) {
-  (void)timer;
-  virtual_time_advance_ms(30);
-}
-
-/* P6. In each iteration one blocks the loop, so that the wait could begin anew
- * in each. */
-START_TEST(uv_timers_that_block_prolong_the_wait_once) {
-  static test_timer_t timer;
-  static uv_timer_t blocker;
-
-  open_wheel(10, 512);
-  begin_noise(NS_PER_MS);
-  begin_uv_timer(&blocker, take_30_ms, 1, 1);
-  begin_test_timer(&timer, 100, 0);
-  run_for(100 + 10 + 2 * wait_of(10) + 4 * 31);
-  ck_assert_uint_eq(timer.fired, 1);
-  end_noise();
-}
-END_TEST
-
-/* P6. The first one blocks before the wait begins. The wait is counted by the
- * clock, to which the noise adds 1 ms. */
-START_TEST(a_uv_timer_that_blocks_in_the_wait_lets_it_begin_anew) {
-  static test_timer_t timer;
-  static uv_timer_t before, in_wait;
-  uint64_t tick_ms;
-
-  open_wheel(10, 512);
-  begin_noise(NS_PER_MS);
-  begin_test_timer(&timer, 100, 0);
-  tick_ms = fires_at(timer.due_ms);
-  begin_uv_timer(&before, take_30_ms, tick_ms - 1 - START_MS, 0);
-  begin_uv_timer(&in_wait, take_30_ms, tick_ms + 35 - START_MS, 0);
-  run_for(1000);
-  ck_assert_uint_ge(timer.fired_ms + 1, tick_ms + 35 + 30 + wait_of(10));
-  end_noise();
-}
-END_TEST
-
 /* ---- Overload ------------------------------------------------------------ */
 
 /* Each iteration takes so long, or the loop is run each so many ms by hand. */
@@ -326,29 +284,6 @@ START_TEST(in_a_flood_a_timer_is_late_by_an_iteration_and_a_half) {
   ck_assert_uint_eq(fired_in_all, MOMENTS);
   mean_ms = (MIN_WAIT_MS + takes_ms - 1) / takes_ms * takes_ms + takes_ms / 2;
   ck_assert_uint_le(late_sum_ms, mean_ms * MOMENTS * 21 / 20);
-  end_noise();
-}
-END_TEST
-
-static void take_3_s(uv_timer_t *timer) {
-  (void)timer;
-  virtual_time_advance_ms(3000);
-}
-
-/* P6. Until the loop is quiet, or a quarter of the tick has passed. */
-START_TEST(a_stall_while_a_timer_waits_puts_it_back) {
-  static test_timer_t timer;
-  static uv_timer_t blocker;
-
-  open_wheel(1000, 512);
-  begin_noise(5 * NS_PER_MS);
-  begin_heard_timer(&timer, 5000, 0);
-  begin_uv_timer(&blocker, take_3_s, fires_at(timer.due_ms) + 50 - START_MS, 0);
-  run_for(20000);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
-  ck_assert_uint_eq(stats_of_wheel().put_back, 1);
-  ck_assert_uint_ge(timer.fired_ms, timer.due_ms + 3000 + 1000);
-  ck_assert_uint_le(timer.fired_ms, timer.due_ms + 3010 + 1000 + 1000 + 260);
   end_noise();
 }
 END_TEST
@@ -421,12 +356,9 @@ int main(void) {
        2 * LENGTH(busy)},
       EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),
-      TEST(uv_timers_that_block_prolong_the_wait_once),
-      TEST(a_uv_timer_that_blocks_in_the_wait_lets_it_begin_anew),
       {an_overloaded_loop_keeps_appointments, 0, 2 * LENGTH(overloads)},
       {in_a_flood_a_timer_is_late_by_an_iteration_and_a_half, 0,
        2 * LENGTH(iterations_ms)},
-      TEST(a_stall_while_a_timer_waits_puts_it_back),
       TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls),
       {a_tick_at_which_all_timers_were_refreshed_costs_no_system_call, 0, 2},
   };

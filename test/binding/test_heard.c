@@ -170,14 +170,11 @@ static const struct {
     {"a prepare callback, updating", HELD_BY_PREPARE, true},
     {"a check callback", HELD_BY_CHECK, false},
     {"a check callback, updating", HELD_BY_CHECK, true},
-    /* In a poll. */
     {"a read before the peers'", HELD_BY_READ_BEFORE_PEERS, false},
     {"a read before the peers', updating", HELD_BY_READ_BEFORE_PEERS, true},
     {"a read after the peers'", HELD_BY_READ_AFTER_PEERS, false},
     {"a read after the peers', updating", HELD_BY_READ_AFTER_PEERS, true},
 };
-
-#define BETWEEN_POLLS 12 /* rows */
 
 /* Peers come, and the loop is held from and until so many ms after that.
  * Returns when they came. */
@@ -246,25 +243,6 @@ START_TEST(exactly_the_silent_half_is_closed) {
       ck_assert_uint_eq(live_peers_closed(false), 0);
       close_all();
     }
-}
-END_TEST
-
-/* P6. A wheel that puts no timer back; so without callbacks that hold the loop
- * in a poll, after which others refresh with the time when the poll returned.
- */
-START_TEST(without_stalls_what_waits_is_heard_all_the_same) {
-  static const uint64_t lengths_ms[] = {100, 2900, 3000, 3400, 9000, 60000};
-  uint64_t opened_ms;
-  size_t i;
-
-  for (i = 0; i < LENGTH(lengths_ms); i++) {
-    open_wheel_for(10, UINT32_MAX);
-    opened_ms = hold_peers(&half_silent, _i, 550, 550 + lengths_ms[i], false);
-    expect_silent_peers_closed(holds[_i].name, opened_ms + 3000,
-                               opened_ms + 550 + lengths_ms[i] + 3000);
-    ck_assert_uint_eq(live_peers_closed(false), 0);
-    close_all();
-  }
 }
 END_TEST
 
@@ -358,7 +336,6 @@ int main(void) {
            wheels),
       EACH(a_peer_that_speaks_within_its_timeout_is_never_cut_off, holds),
       EACH(exactly_the_silent_half_is_closed, holds),
-      {without_stalls_what_waits_is_heard_all_the_same, 0, BETWEEN_POLLS},
       EACH(stalls_in_a_row_cut_no_peer_off, in_a_row),
   };
 

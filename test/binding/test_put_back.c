@@ -138,28 +138,6 @@ START_TEST(stalls_that_follow_each_other_add_up) {
 }
 END_TEST
 
-/* P6. It is given what it has not had yet, and nothing by a fourth. */
-START_TEST(a_timer_is_put_back_once_for_each_of_three_stalls) {
-  static test_timer_t timer, other;
-  uint64_t due_ms;
-  unsigned i;
-
-  open_wheel_with_budget(0);
-  begin_heard_timer(&timer, 5000, 0);
-  due_ms = timer.due_ms + MAX_GRACE_MS;
-  begin_test_timer(&other, 4900, 0);
-  for (i = 0; i < 4; i++) {
-    stall_at(other.due_ms, 3000);
-    due_ms += i < 3 ? 3000 : 0;
-    require(timer.fired == (i == 3));
-    require(i == 3 ||
-            uvwheel_timer_get_due_in(&timer.base) == due_ms - uv_now(&loop));
-    test_timer_start(&other, 200, 0);
-  }
-  ck_assert_uint_eq(stats_of_wheel().put_back, 3);
-}
-END_TEST
-
 static void freeze(void) {
   virtual_time_advance_ms(5000);
   uv_update_time(&loop);
@@ -351,39 +329,6 @@ START_TEST(
 }
 END_TEST
 
-/* ---- Repeats ------------------------------------------------------------- */
-
-#define KINDS (UVWHEEL_MISSED_BURST + 1)
-
-static const struct {
-  uint64_t repeat;
-  uint64_t late_ms;
-  uint64_t back_ms;
-} repeats[] = {{20000, 300, 2 * 300}, {100, 60000, 60000 + 100 + 10}};
-
-/* P6, P7. In its second wait. Not even one that bursts has callbacks for the
- * time of the stall. */
-START_TEST(a_stall_puts_back_the_beat_of_a_repeat_that_was_refreshed) {
-  uvwheel_missed_t missed = (uvwheel_missed_t)(_i % KINDS);
-  uint64_t repeat = repeats[_i / KINDS].repeat, due_ms;
-  static test_timer_t timer;
-
-  set_clock_ms(START_MS / TICK_MS * TICK_MS);
-  open_wheel_with_budget(0);
-  begin_test_timer(&timer, 0, repeat);
-  run_for(TICK_MS);
-  test_timer_refresh(&timer);
-  ck_assert_int_eq(uvwheel_timer_set_missed(&timer.base, missed), 0);
-  due_ms = timer.due_ms + repeats[_i / KINDS].back_ms;
-  stall_at(timer.due_ms, repeats[_i / KINDS].late_ms);
-  expect_fires_at(&timer, due_ms);
-  due_ms = missed == UVWHEEL_MISSED_DELAY ? timer.fired_ms : due_ms;
-  expect_fires_at(&timer, due_ms + repeat);
-  ck_assert_uint_eq(stats_of_wheel().put_back, 1);
-}
-END_TEST
-
-/* ---- Many ---------------------------------------------------------------- */
 
 #define MANY 100000u
 
@@ -465,15 +410,12 @@ int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_is_put_back_by_the_stall_and_at_most_a_second, backs),
       EACH(stalls_that_follow_each_other_add_up, chains),
-      TEST(a_timer_is_put_back_once_for_each_of_three_stalls),
       TEST(stalls_with_no_poll_between_them_are_one),
       TEST(a_stall_after_a_put_back_is_another_one),
       EACH(a_timer_whose_peer_was_heard_last_is_put_back, histories),
       TEST(a_timer_that_begins_after_the_stall_is_not_put_back),
       {a_timer_that_begins_with_an_old_time_is_put_back_if_it_is_refreshed, 0,
        2},
-      {a_stall_puts_back_the_beat_of_a_repeat_that_was_refreshed, 0,
-       KINDS * LENGTH(repeats)},
       EACH(put_backs_are_cut_by_the_limits_of_a_turn, cuts),
       {slow_callbacks_are_called_one_after_the_other, 0, 4},
   };

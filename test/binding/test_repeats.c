@@ -131,33 +131,6 @@ START_TEST(a_late_repeat_does_as_its_choice_says) {
 }
 END_TEST
 
-/* P7. Even if it is shorter than a tick: then it has one callback per tick. One
- * that is delayed counts from its callback, as in libuv (libuv#1142, #1381). */
-START_TEST(a_repeat_keeps_its_beat_unless_it_is_delayed) {
-  uint64_t repeat = (uint64_t)_i / 2, due_ms = START_MS + 50, fires_ms;
-  bool is_delayed = _i % 2 != 0;
-  static repeater_t repeater;
-  unsigned i;
-
-  open_wheel(10, 8);
-  start(&repeater, is_delayed ? UVWHEEL_MISSED_DELAY : UVWHEEL_MISSED_SKIP,
-        repeat);
-  for (i = 0; i < 20; i++) {
-    fires_ms = fires_at(due_ms);
-    run_for(fires_ms - uv_now(&loop) - 1);
-    ck_assert_uint_eq(repeater.fired, i);
-    run_for(1);
-    ck_assert_uint_eq(repeater.fired, i + 1);
-    if (is_delayed)
-      due_ms = fires_ms;
-    do
-      due_ms += repeat;
-    while (due_ms < fires_ms);
-    expect_due_in(&repeater, due_ms - fires_ms);
-  }
-}
-END_TEST
-
 /* How late a repeat of 10 s fires, from its own tick on, and when it is due
  * again: on its beat, which is at the tick before, or a repeat after the tick
  * that has passed last. */
@@ -238,36 +211,14 @@ START_TEST(many_bursts_inside_a_tick_cost_a_look_each) {
 }
 END_TEST
 
-static repeater_t trio[3];
-
-static void take_turns(uvwheel_timer_t *timer) {
-  ck_assert_ptr_eq(timer, &trio[fired_in_all++ % LENGTH(trio)].timer);
-}
-
-/* P4. Each comes ten times in a tick, and then waits behind the others. */
-START_TEST(bursts_inside_a_fifo_tick_take_turns) {
-  size_t i;
-
-  open_wheel_with(&(uvwheel_options_t){.tick_ms = 1000, .flags = UVWHEEL_FIFO});
-  for (i = 0; i < LENGTH(trio); i++) {
-    start(&trio[i], UVWHEEL_MISSED_BURST, 100);
-    (void)uvwheel_timer_start(&trio[i].timer, take_turns, 50, 100);
-  }
-  run_for(2000);
-  ck_assert_uint_ge(fired_in_all, 10 * LENGTH(trio));
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_repeat_keeps_its_rate, rates),
       EACH(a_late_repeat_does_as_its_choice_says, choices),
-      {a_repeat_keeps_its_beat_unless_it_is_delayed, 2, 180},
       EACH(a_repeat_that_is_late_by_more_than_stall_ms_begins_a_new_beat,
            lates),
       EACH(a_repeat_of_a_loop_that_is_run_by_hand_keeps_its_rate, by_hand),
       {many_bursts_inside_a_tick_cost_a_look_each, 0, 2},
-      TEST(bursts_inside_a_fifo_tick_take_turns),
   };
 
   return run_loop_tests("repeats", tests, LENGTH(tests));

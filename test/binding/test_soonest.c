@@ -3,8 +3,6 @@
 /* uvwheel_fire_soonest: the clients that have been silent longest make room.
  * The model plays its callbacks, and any count (test/model/play_timers.c). */
 
-#include <stdlib.h>
-
 #include "support.h"
 
 #define TIMERS 400u
@@ -145,49 +143,10 @@ START_TEST(a_full_wheel_has_room_again) {
 }
 END_TEST
 
-/* ---- Its cost ------------------------------------------------------------ */
-
-#define CROWD 100000u
-
-static const struct {
-  const char *name;
-  uint64_t step_ms;
-} crowds[] = {{"due at one tick", 0}, {"due at 10,000 ticks", 1}};
-
-static void fire_looking_at(uint64_t count, unsigned times, uint64_t most,
-                            const char *name) {
-  uint64_t before = stats_of_wheel().examined;
-
-  for (; times > 0; times--)
-    ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, count), count);
-  require_in(name, stats_of_wheel().examined - before <= most);
-}
-
-/* The first thousand were refreshed, which the hand finds out once. */
-START_TEST(few_are_looked_at_however_many_wait) {
-  unsigned fired = 0, errors = 0, i;
-  uvwheel_timer_t *timers;
-
-  open_wheel(TICK_MS, 16384);
-  timers = begin_timers(CROWD, count_timer, 20000, crowds[_i].step_ms, &fired);
-  run_for(1000);
-  for (i = 0; i < 1000; i++)
-    errors += uvwheel_timer_refresh(&timers[i]) != 0;
-  ck_assert_uint_eq(errors, 0);
-  fire_looking_at(20, 1, 2 * 1000, crowds[_i].name);
-  fire_looking_at(20, 100, 100 * 20 + 1000, crowds[_i].name);
-  fire_looking_at(5000, 1, 5000 + 1000, crowds[_i].name);
-  ck_assert_uint_eq(fired, 20 + 100 * 20 + 5000);
-  uvwheel_close(&wheel, NULL);
-  free(timers);
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       EACH(the_soonest_fire_now_and_the_rest_in_time, wheels),
       TEST(a_full_wheel_has_room_again),
-      EACH(few_are_looked_at_however_many_wait, crowds),
   };
 
   return run_loop_tests("soonest", tests, LENGTH(tests));

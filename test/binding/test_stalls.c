@@ -143,30 +143,6 @@ START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it) {
 }
 END_TEST
 
-static void take_9_s_and_start_another(test_timer_t *fired) {
-  take_9_s_and_update(fired);
-  begin_heard_timer(&other, 100, 0);
-}
-
-static void take_1_ms(uv_prepare_t *prepare) {
-  (void)prepare;
-  virtual_time_advance_ms(1);
-}
-
-/* P6. What begins after the slow callback was not waiting. */
-START_TEST(a_stall_of_a_turn_ends_with_the_turn) {
-  static uv_prepare_t prepare;
-
-  open_wheel(10, 64);
-  begin_prepare(&prepare, take_1_ms);
-  begin_test_timer(&timer, 1000, 0);
-  timer.then = take_9_s_and_start_another;
-  run_for(20000);
-  ck_assert_uint_eq(other.fired, 1);
-  ck_assert_uint_eq(stats_of_wheel().put_back, 0);
-}
-END_TEST
-
 static test_timer_t later;
 
 static void block_and_empty_the_wheel(test_timer_t *fired) {
@@ -387,7 +363,6 @@ int main(void) {
            thresholds),
       {nothing_that_is_done_before_the_turn_hides_a_stall, 0, 2 * LENGTH(acts)},
       EACH(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it, blocks),
-      TEST(a_stall_of_a_turn_ends_with_the_turn),
       TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall),
       EACH(a_loop_without_io_is_woken_by_ticks_alone, idle),
       {many_wheels_wake_a_loop_once_for_each_timer, 0,

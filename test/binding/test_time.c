@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* When timers fire: P1 to P5 and P9, on a loop in virtual time.
+/* When timers fire: P1 to P6, on a loop in virtual time.
  * test_time_coarse.c has another clock. */
 
 #include "support.h"
@@ -178,59 +178,6 @@ START_TEST(one_uv_run_comes_to_a_timer) {
 }
 END_TEST
 
-static uint64_t polls_at_callback;
-
-static void note_polls(test_timer_t *timer) {
-  (void)timer;
-  polls_at_callback = virtual_time_polls();
-}
-
-static void note_polls_of_model(uv_timer_t *model) {
-  (void)model;
-  polls_at_callback = virtual_time_polls();
-}
-
-/* What the loop does until a timer has fired and nothing is left to do. */
-typedef struct costs_s {
-  uint64_t polls;
-  uint64_t polls_before; /* the callback */
-  uint64_t sleeps;
-  uint64_t peeks;
-} costs_t;
-
-static costs_t run_to_the_end(void) {
-  costs_t costs = {virtual_time_polls(), virtual_time_polls(),
-                   virtual_time_sleeps(), virtual_time_peeks()};
-
-  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  costs.polls = virtual_time_polls() - costs.polls;
-  costs.polls_before = polls_at_callback - costs.polls_before;
-  costs.sleeps = virtual_time_sleeps() - costs.sleeps;
-  costs.peeks = virtual_time_peeks() - costs.peeks;
-  return costs;
-}
-
-/* P6, P9. And one look at what the sockets have. */
-START_TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer) {
-  static uv_timer_t model;
-  static test_timer_t timer;
-  costs_t expected, costs;
-
-  open_wheel(10, 8);
-  begin_uv_timer(&model, note_polls_of_model, 1000, 0);
-  expected = run_to_the_end();
-  ck_assert_uint_eq(expected.polls_before, 1);
-  begin_test_timer(&timer, 1000, 0);
-  timer.then = note_polls;
-  costs = run_to_the_end();
-  ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(costs.polls_before, expected.polls_before + POLLS_MORE);
-  ck_assert_uint_eq(costs.polls, expected.polls + POLLS_MORE);
-  ck_assert_uint_eq(costs.sleeps, expected.sleeps);
-  ck_assert_uint_le(costs.peeks, 1);
-}
-END_TEST
-
 /* What each call of a program takes beside its loop, and how often a client
  * comes. */
 static const struct {
@@ -355,64 +302,6 @@ START_TEST(a_uv_timer_that_was_due_before_is_never_overtaken) {
 }
 END_TEST
 
-/* ---- Timers of the loop beside it ---------------------------------------- */
-
-#define BESIDE 60u
-
-static uv_timer_t beside[BESIDE];
-static unsigned beside_fired;
-
-static void on_beside(uv_timer_t *timer) {
-  (void)timer;
-  beside_fired++;
-}
-
-static void expect_those_before(test_timer_t *timer) {
-  unsigned number = *(const unsigned *)timer->arg;
-
-  ck_assert_uint_ge(beside_fired, number + 1);
-  if (number == 10)
-    virtual_time_advance_ms(UVWHEEL_DEFAULT_TURN_MS);
-}
-
-static void block_before_poll(uv_prepare_t *prepare) {
-  (void)prepare;
-  virtual_time_advance_ms(20);
-}
-
-static void block_after_poll(uv_check_t *check) {
-  (void)check;
-  advance_loop_ms(20);
-}
-
-/* Scenario 38. Each timer of the wheel is due with one of the loop. One turn is
- * cut. */
-START_TEST(in_late_iterations_no_timer_overtakes_one_of_the_loop) {
-  static test_timer_t timers[BESIDE];
-  static unsigned numbers[BESIDE];
-  static uv_prepare_t prepare;
-  static uv_check_t check;
-  unsigned i;
-
-  open_wheel_without_stalls(1, 64);
-  for (i = 0; i < BESIDE; i++) {
-    numbers[i] = i;
-    begin_test_timer(&timers[i], 10 + i, 0);
-    timers[i].then = expect_those_before;
-    timers[i].arg = &numbers[i];
-    begin_uv_timer(&beside[i], on_beside, 10 + i, 0);
-  }
-  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
-  if (_i == 0)
-    begin_prepare(&prepare, block_before_poll);
-  else
-    ck_assert_int_eq(uv_check_start(&check, block_after_poll), 0);
-  run_for(1000);
-  ck_assert_uint_eq(fired_in_all, BESIDE);
-  ck_assert_uint_eq(stats_of_wheel().turns_cut, 1);
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_fires_exactly_at_the_first_tick_after_it_is_due, ticks_ms),
@@ -420,11 +309,9 @@ int main(void) {
       EACH(years_of_uptime_make_no_timer_early_or_late, long_lives),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
       EACH(one_uv_run_comes_to_a_timer, calls),
-      TEST(a_timer_that_fires_alone_takes_the_polls_of_a_uv_timer),
       {a_program_that_drives_the_loop_by_hand_has_no_stalls, 0,
        2 * LENGTH(by_hand)},
       EACH(a_uv_timer_that_was_due_before_is_never_overtaken, latenesses),
-      {in_late_iterations_no_timer_overtakes_one_of_the_loop, 0, 2},
   };
 
   return run_loop_tests("time", tests, LENGTH(tests));

@@ -133,34 +133,6 @@ START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout) {
 }
 END_TEST
 
-/* The repeat is set after the start, and shorter than what remains. */
-static const struct {
-  uint64_t timeout;
-  uint64_t repeat;
-  uint64_t set;
-} shorter[] = {
-    {5000, 100, 100}, {5000, 3000, 70}, {5000, 0, 1}, {UINT64_MAX, 1, 1}};
-
-/* P2. Scenario 14. */
-START_TEST(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in) {
-  static test_timer_t timer;
-  uint64_t fires_ms;
-
-  open_wheel(10, 8);
-  begin_test_timer(&timer, shorter[_i].timeout, shorter[_i].repeat);
-  run_for(40);
-  uvwheel_timer_set_repeat(&timer.base, shorter[_i].set);
-  test_timer_refresh(&timer);
-  fires_ms = fires_at(timer.due_ms);
-  ck_assert_uint_eq(fires_ms, fires_at(START_MS + 40 + shorter[_i].set));
-  run_for(fires_ms - uv_now(&loop) - 1);
-  ck_assert_uint_eq(timer.fired, 0);
-  run_for(1);
-  ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(timer.fired_ms, fires_ms);
-}
-END_TEST
-
 /* ---- Closed timers ------------------------------------------------------- */
 
 /* A late write callback that starts the timer of a connection which is about to
@@ -235,7 +207,6 @@ int main(void) {
   const loop_test_t tests[] = {
       {every_function_means_what_its_namesake_means, 0, OPERATIONS},
       TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout),
-      EACH(a_refresh_to_an_earlier_due_time_pulls_the_wake_up_in, shorter),
       {a_closed_timer_cannot_be_started_until_it_is_initialised, 0, 3},
       EACH(no_timer_is_invalid, no_timers),
   };

@@ -119,26 +119,6 @@ static void expire_pairs(core_t *core, const shape_t *shape, uint64_t now_ms) {
 AT_EVERY_HAND(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
               expire_pairs)
 
-/* P10 */
-START_TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain) {
-  uvwheel_entry_t distant, early;
-  core_t core;
-  uint64_t now_ms;
-
-  open_core(&core, &(shape_t){10, 4, 0});
-  insert(&core, &distant, 4000);
-  for (now_ms = 0; now_ms <= 4000; now_ms++)
-    expect_none(&core, now_ms);
-  ck_assert_uint_eq(core.stats.examined, 0);
-  insert(&core, &early, 4010); /* in another slot */
-  expect_only(&core, 4010, &distant);
-  ck_assert_uint_eq(core.stats.examined, 1);
-  expect_only(&core, 4020, &early);
-  ck_assert_uint_eq(core.stats.examined, 2);
-  close_core(&core);
-}
-END_TEST
-
 /* ---- Large times --------------------------------------------------------- */
 
 /* P5. Around powers of two, and around the ticks before them. A wheel that is
@@ -173,24 +153,6 @@ START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached) {
 END_TEST
 
 /* ---- Postponing ---------------------------------------------------------- */
-
-/* The store is all that postpone() does; the hand does the rest. */
-START_TEST(postponing_is_one_store) {
-  uvwheel_entry_t entry;
-  core_t core;
-
-  open_core(&core, &(shape_t){100, 8, slot_kinds[_i].flags});
-  insert(&core, &entry, 1000);
-  postpone(&core, &entry, 1000);
-  postpone(&core, &entry, 5150);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 1100);
-  expect_none(&core, 1100);
-  ck_assert_uint_eq(core.stats.rescheduled, 1);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), 5200);
-  expect_only(&core, 5200, &entry);
-  close_core(&core);
-}
-END_TEST
 
 /* ---- Turns --------------------------------------------------------------- */
 
@@ -244,50 +206,6 @@ START_TEST(a_budget_bounds_what_one_turn_hands_out) {
 }
 END_TEST
 
-/* P8. Postponed ones take from it, too, whether they were found due or not. */
-START_TEST(a_budget_bounds_what_one_turn_moves) {
-  static item_t items[MANY];
-  core_t core;
-  unsigned i;
-
-  open_core(&core, &(shape_t){TICK_MS, SLOTS, slot_kinds[_i].flags});
-  for (i = 0; i < MANY; i++)
-    insert(&core, &items[i].entry, 5);
-  ck_assert_ptr_nonnull(expire(&core, 10));
-  for (i = 0; i < MANY; i++)
-    items[i].entry.due_ms = 15;
-  ck_assert_uint_eq(turn(&core, 10, 400), 0);
-  ck_assert_uint_eq(core.stats.rescheduled, 400);
-  close_core(&core);
-}
-END_TEST
-
-/* P1. What is due at the time of a tick expires at the next one, wherever the
- * wheel comes to know of it: at the look, after it was found due, and when it
- * was drawn. */
-START_TEST(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one) {
-  item_t items[3];
-  core_t core;
-
-  open_core(&core, &(shape_t){TICK_MS, SLOTS, slot_kinds[_i].flags});
-  insert(&core, &items[0].entry, 9);
-  insert(&core, &items[1].entry, 9);
-  insert(&core, &items[2].entry, 9);
-  postpone(&core, &items[0].entry, 10);
-  ck_assert_ptr_eq(expire(&core, 10), &items[1].entry);
-  postpone(&core, &items[2].entry, 10);
-  expect_none(&core, 19);
-  ck_assert_uint_eq(draw(&core, 2), 2);
-  postpone(&core, &items[0].entry, 20);
-  postpone(&core, &items[2].entry, 19);
-  ck_assert_ptr_eq(take_drawn(&core), &items[2].entry);
-  ck_assert_ptr_null(take_drawn(&core));
-  expect_none(&core, 29);
-  expect_only(&core, 30, &items[0].entry);
-  close_core(&core);
-}
-END_TEST
-
 /* ---- Order --------------------------------------------------------------- */
 
 /* P4. Of later rounds as well, beside a draw and a pass that is going on. */
@@ -311,55 +229,6 @@ START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion) {
     ck_assert_ptr_eq(expire(&core, 110), &items[i].entry);
   for (i = 0; i < LENGTH(later); i++)
     ck_assert_ptr_eq(expire(&core, 110 + TICK_MS * SLOTS), &later[i].entry);
-  close_core(&core);
-}
-END_TEST
-
-/* P4. In the one slot there is. */
-START_TEST(a_fifo_entry_that_waits_for_the_next_tick_keeps_its_place) {
-  item_t items[3];
-  core_t core;
-
-  open_core(&core, &(shape_t){TICK_MS, 1, UVWHEEL_FIFO});
-  insert(&core, &items[0].entry, 9);
-  insert(&core, &items[1].entry, 9);
-  postpone(&core, &items[1].entry, 10);
-  ck_assert_ptr_eq(expire(&core, 10), &items[0].entry);
-  insert(&core, &items[2].entry, 11);
-  expect_none(&core, 19);
-  ck_assert_ptr_eq(expire(&core, 20), &items[1].entry);
-  ck_assert_ptr_eq(expire(&core, 20), &items[2].entry);
-  close_core(&core);
-}
-END_TEST
-
-static void visit(core_t *core, unsigned count) {
-  for (; count > 0; count--)
-    ck_assert_ptr_nonnull(walk_next(core));
-}
-
-/* P4. A draw is under way when a walk begins, which is left for another one;
- * meanwhile others are inserted. */
-START_TEST(fifo_entries_keep_their_order_in_walks) {
-  static item_t items[MANY];
-  core_t core;
-  unsigned i, half = MANY / 2;
-
-  open_core(&core, &(shape_t){TICK_MS, SLOTS, UVWHEEL_FIFO});
-  for (i = 0; i < half; i++)
-    insert(&core, &items[i].entry, 105);
-  ck_assert_uint_eq(draw(&core, 3), 3);
-  walk_begin(&core);
-  visit(&core, half / 2);
-  for (; i < MANY - 1; i++)
-    insert(&core, &items[i].entry, 105);
-  walk_begin(&core);
-  visit(&core, MANY - 2);
-  insert(&core, &items[i].entry, 105);
-  visit(&core, 1);
-  ck_assert_ptr_null(walk_next(&core));
-  for (i = 0; i < MANY; i++)
-    ck_assert_ptr_eq(expire(&core, 110), &items[i].entry);
   close_core(&core);
 }
 END_TEST
@@ -392,16 +261,9 @@ int main(void) {
            shapes),
       {any_due_time_is_legal_and_the_last_ones_are_never_reached, 0,
        2 * SHAPES},
-      TEST(entries_with_rounds_to_go_are_not_looked_at_in_vain),
-      EACH(postponing_is_one_store, slot_kinds),
       {a_budget_bounds_what_one_turn_hands_out, 0,
        SLOT_KINDS * LENGTH(budgets)},
-      EACH(a_budget_bounds_what_one_turn_moves, slot_kinds),
-      EACH(an_entry_that_is_due_at_the_tick_itself_waits_for_the_next_one,
-           slot_kinds),
       TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion),
-      TEST(a_fifo_entry_that_waits_for_the_next_tick_keeps_its_place),
-      TEST(fifo_entries_keep_their_order_in_walks),
       TEST(the_largest_tick_and_the_most_slots_work),
   };
 

@@ -171,23 +171,6 @@ START_TEST(an_entry_that_waits_for_rounds_is_looked_at_once_in_each) {
 }
 END_TEST
 
-/* P8. A burst of overdue repeats, for one. */
-START_TEST(what_is_inserted_for_the_tick_of_the_pass_is_looked_at_once) {
-  unsigned i;
-
-  open_crowd(slot_kinds[_i].flags);
-  for (i = 0; i < CROWD / 2; i++)
-    insert(&core, &crowd[i].entry, 5);
-  for (; i < CROWD; i++) {
-    ck_assert_ptr_nonnull(expire(&core, TICK_MS));
-    insert(&core, &crowd[i].entry, 5);
-  }
-  ck_assert_uint_eq(drain(&core, TICK_MS), CROWD / 2);
-  ck_assert_uint_eq(core.stats.examined, CROWD);
-  close_core(&core);
-}
-END_TEST
-
 /* ---- Draws --------------------------------------------------------------- */
 
 /* Draws that take one entry each. */
@@ -392,8 +375,6 @@ int main(void) {
       EACH(a_slot_is_filled_as_evenly_after_thousands_of_rounds_as_at_first,
            lives),
       EACH(an_entry_that_waits_for_rounds_is_looked_at_once_in_each,
-           slot_kinds),
-      EACH(what_is_inserted_for_the_tick_of_the_pass_is_looked_at_once,
            slot_kinds),
       TEST(a_fifo_slot_is_looked_at_in_parts_and_keeps_its_order),
       EACH(draws_of_one_look_at_one_and_leave_the_lanes_even, slot_kinds),
