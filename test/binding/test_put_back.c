@@ -138,75 +138,12 @@ START_TEST(stalls_that_follow_each_other_add_up) {
 }
 END_TEST
 
-static void freeze(void) {
-  virtual_time_advance_ms(5000);
-  uv_update_time(&loop);
-}
-
-static void freeze_by_prepare(uv_prepare_t *prepare) {
-  uv_prepare_stop(prepare);
-  freeze();
-}
-
-static void freeze_by_uv_timer(uv_timer_t *timer) {
-  (void)timer;
-  freeze();
-}
-
-/* P6. The check notices what held the loop before the poll, and the driver what
- * held it after that. Then the timer that is due fires. */
-START_TEST(stalls_with_no_poll_between_them_are_one) {
-  static test_timer_t timer, appointment;
-  static uv_timer_t freezer;
-  static uv_prepare_t prepare;
-  uint64_t due_ms;
-
-  open_wheel_with_budget(0);
-  begin_heard_timer(&timer, 60000, 0);
-  run_for(5000);
-  begin_test_timer(&appointment, 100, 0);
-  begin_uv_timer(&freezer, freeze_by_uv_timer, 100, 0);
-  begin_prepare(&prepare, freeze_by_prepare);
-  run_for(12000);
-  ck_assert_uint_eq(appointment.fired_ms, START_MS + 5000 + 10000);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
-  ck_assert_uint_eq(stats_of_wheel().stall_max_ms,
-                    START_MS + 15000 - fires_at(appointment.due_ms));
-  due_ms = timer.due_ms;
-  run_for(due_ms + TICK_MS - uv_now(&loop));
-  due_ms += stats_of_wheel().stall_sum_ms + MAX_GRACE_MS;
-  expect_fires_at(&timer, due_ms);
-}
-END_TEST
-
 static uint64_t work_ms;
 
 static void work(test_timer_t *unused) {
   (void)unused;
   virtual_time_advance_ms(work_ms);
 }
-
-/* P6. The turn after the first stall puts a timer back, and then stalls the
- * loop itself. So the timer is given the second one when it expires again. */
-START_TEST(a_stall_after_a_put_back_is_another_one) {
-  static test_timer_t timer, appointment;
-  static uv_prepare_t prepare;
-
-  work_ms = 5000;
-  open_wheel_with_budget(0);
-  begin_heard_timer(&timer, 5000, 0);
-  begin_test_timer(&appointment, 5100, 0);
-  appointment.then = work;
-  run_for(4900);
-  begin_prepare(&prepare, freeze_by_prepare);
-  run_for(10000);
-  ck_assert_uint_eq(appointment.fired, 1);
-  ck_assert_uint_eq(stats_of_wheel().stalls, 2);
-  expect_fires_at(&timer,
-                  timer.due_ms + stats_of_wheel().stall_sum_ms + MAX_GRACE_MS);
-  ck_assert_uint_eq(stats_of_wheel().put_back, 2);
-}
-END_TEST
 
 /* ---- Who is put back ----------------------------------------------------- */
 
@@ -297,39 +234,6 @@ START_TEST(a_timer_that_begins_after_the_stall_is_not_put_back) {
 }
 END_TEST
 
-static test_timer_t stale;
-static bool is_stale_heard;
-
-static void block_and_start(uv_timer_t *unused) {
-  (void)unused;
-  virtual_time_advance_ms(10000);
-  begin_test_timer(&stale, 5000, 0);
-  if (is_stale_heard)
-    test_timer_refresh(&stale);
-}
-
-/* P6. With the loop's time of before the block, of which half is late. A timer
- * that is not refreshed fires at once, as a uv_timer_t would. (On Windows one
- * more poll would see that old time, too.) */
-START_TEST(
-    a_timer_that_begins_with_an_old_time_is_put_back_if_it_is_refreshed) {
-  static uv_timer_t blocker;
-  uint64_t late_ms;
-
-  is_stale_heard = _i != 0;
-  open_wheel_with_budget(0);
-  begin_uv_timer(&blocker, block_and_start, 100, 0);
-  uv_run(&loop, UV_RUN_ONCE);
-  run_for(1);
-  late_ms = START_MS + 100 + 10000 - fires_at(stale.due_ms);
-  ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, late_ms);
-  ck_assert_uint_eq(stale.fired, !is_stale_heard);
-  if (is_stale_heard)
-    expect_fires_at(&stale, stale.due_ms + late_ms + MAX_GRACE_MS);
-}
-END_TEST
-
-
 #define MANY 100000u
 
 static const struct {
@@ -410,12 +314,8 @@ int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_is_put_back_by_the_stall_and_at_most_a_second, backs),
       EACH(stalls_that_follow_each_other_add_up, chains),
-      TEST(stalls_with_no_poll_between_them_are_one),
-      TEST(a_stall_after_a_put_back_is_another_one),
       EACH(a_timer_whose_peer_was_heard_last_is_put_back, histories),
       TEST(a_timer_that_begins_after_the_stall_is_not_put_back),
-      {a_timer_that_begins_with_an_old_time_is_put_back_if_it_is_refreshed, 0,
-       2},
       EACH(put_backs_are_cut_by_the_limits_of_a_turn, cuts),
       {slow_callbacks_are_called_one_after_the_other, 0, 4},
   };

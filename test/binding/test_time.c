@@ -5,8 +5,6 @@
 
 #include "support.h"
 
-#define NS_PER_MS 1000000u
-
 /* ---- When a timer fires -------------------------------------------------- */
 
 static const uint64_t ticks_ms[] = {1, 3, 10, 100};
@@ -27,26 +25,6 @@ START_TEST(a_timer_fires_exactly_at_the_first_tick_after_it_is_due) {
       run_for(1);
       expect_punctual(&timer, timeouts[i]);
     }
-}
-END_TEST
-
-/* P1. libuv#4773, node#26578, uvloop#755: the loop's clock drops fractions of a
- * millisecond, a stopwatch does not. */
-START_TEST(a_stopwatch_never_reads_less_than_the_timeout) {
-  static test_timer_t timer;
-  uint64_t sub_ms, step, timeout;
-
-  open_wheel(ticks_ms[_i], 8);
-  test_timer_init(&timer);
-  for (timeout = 0; timeout < 12; timeout++)
-    for (sub_ms = 0; sub_ms < 10; sub_ms++)
-      for (step = 1; step < 10; step += 2) {
-        virtual_time_set_ns(virtual_time_ns() / NS_PER_MS * NS_PER_MS +
-                            NS_PER_MS + sub_ms * 100000);
-        ck_assert_uint_ge(
-            stopwatch_ns(&timer, timeout, step * 100000, UV_RUN_ONCE),
-            timeout * NS_PER_MS);
-      }
 }
 END_TEST
 
@@ -305,7 +283,6 @@ END_TEST
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_fires_exactly_at_the_first_tick_after_it_is_due, ticks_ms),
-      EACH(a_stopwatch_never_reads_less_than_the_timeout, ticks_ms),
       EACH(years_of_uptime_make_no_timer_early_or_late, long_lives),
       TEST(fifo_with_a_tick_of_1_ms_is_libuv_s_own_order),
       EACH(one_uv_run_comes_to_a_timer, calls),

@@ -330,71 +330,6 @@ START_TEST(a_million_due_at_once_leave_room_for_io_and_stops) {
 }
 END_TEST
 
-/* ---- Several wheels on one loop ------------------------------------------ */
-
-#define WHEELS 3u
-#define MOST_BUDGET 2u
-
-typedef struct crowded_s {
-  uvwheel_t wheel;
-  uvwheel_timer_t timers[TIMERS];
-  uint64_t polls;    /* at its last callback */
-  unsigned in_a_row; /* callbacks between two polls */
-  unsigned fired;
-} crowded_t;
-
-static crowded_t crowded[WHEELS];
-static unsigned wheels;
-
-/* It takes over a millisecond and calls uv_update_time, so that the drivers of
- * the other wheels become due. No wheel may be two turns ahead of another. */
-static void on_crowded(uvwheel_timer_t *timer) {
-  crowded_t *mine = timer->data;
-  unsigned i;
-
-  advance_loop_ms(2);
-  if (mine->polls != virtual_time_polls())
-    mine->in_a_row = 0;
-  mine->polls = virtual_time_polls();
-  mine->in_a_row++;
-  mine->fired++;
-  ck_assert_uint_le(mine->in_a_row, MOST_BUDGET);
-  for (i = 0; i < wheels; i++)
-    ck_assert_uint_le(mine->fired, crowded[i].fired + 2 * MOST_BUDGET);
-}
-
-static void open_crowded(crowded_t *one) {
-  const uvwheel_options_t options = {.tick_ms = TICK_MS,
-                                     .turn_budget = MOST_BUDGET};
-  unsigned i;
-
-  memset(one, 0, sizeof *one);
-  ck_assert_int_eq(uvwheel_init(&loop, &one->wheel, &options), 0);
-  for (i = 0; i < TIMERS; i++) {
-    ck_assert_int_eq(uvwheel_timer_init(&one->wheel, &one->timers[i]), 0);
-    one->timers[i].data = one;
-    ck_assert_int_eq(uvwheel_timer_start(&one->timers[i], on_crowded, 50, 0),
-                     0);
-  }
-}
-
-/* P8. libuv#4250: before 1.48 a timer that is due again runs again in the same
- * pass over the timers. */
-START_TEST(several_wheels_have_one_turn_each_between_two_polls) {
-  unsigned i;
-
-  wheels = (unsigned)_i;
-  for (i = 0; i < wheels; i++)
-    open_crowded(&crowded[i]);
-  run_for(WHEELS * TIMERS * 2 * 4);
-  for (i = 0; i < wheels; i++) {
-    ck_assert_uint_eq(crowded[i].fired, TIMERS);
-    uvwheel_close(&crowded[i].wheel, NULL);
-  }
-  run_for(0);
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_turn_takes_turn_ms_and_one_callback_at_most, takes_ns),
@@ -407,7 +342,6 @@ int main(void) {
       EACH(an_idle_loop_does_not_sleep_between_the_turns_of_a_mass_expiry,
            idle_loops),
       EACH(a_million_due_at_once_leave_room_for_io_and_stops, slot_kinds),
-      {several_wheels_have_one_turn_each_between_two_polls, 1, WHEELS + 1},
   };
 
   return run_loop_tests("turns", tests, LENGTH(tests));

@@ -206,6 +206,24 @@ START_TEST(a_budget_bounds_what_one_turn_hands_out) {
 }
 END_TEST
 
+/* P8. Postponed ones take from it, too, whether they were found due or not. */
+START_TEST(a_budget_bounds_what_one_turn_moves) {
+  static item_t items[MANY];
+  core_t core;
+  unsigned i;
+
+  open_core(&core, &(shape_t){TICK_MS, SLOTS, slot_kinds[_i].flags});
+  for (i = 0; i < MANY; i++)
+    insert(&core, &items[i].entry, 5);
+  ck_assert_ptr_nonnull(expire(&core, 10));
+  for (i = 0; i < MANY; i++)
+    items[i].entry.due_ms = 15;
+  ck_assert_uint_eq(turn(&core, 10, 400), 0);
+  ck_assert_uint_eq(core.stats.rescheduled, 400);
+  close_core(&core);
+}
+END_TEST
+
 /* ---- Order --------------------------------------------------------------- */
 
 /* P4. Of later rounds as well, beside a draw and a pass that is going on. */
@@ -229,6 +247,37 @@ START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion) {
     ck_assert_ptr_eq(expire(&core, 110), &items[i].entry);
   for (i = 0; i < LENGTH(later); i++)
     ck_assert_ptr_eq(expire(&core, 110 + TICK_MS * SLOTS), &later[i].entry);
+  close_core(&core);
+}
+END_TEST
+
+static void visit(core_t *core, unsigned count) {
+  for (; count > 0; count--)
+    ck_assert_ptr_nonnull(walk_next(core));
+}
+
+/* P4. A draw is under way when a walk begins, which is left for another one;
+ * meanwhile others are inserted. */
+START_TEST(fifo_entries_keep_their_order_in_walks) {
+  static item_t items[MANY];
+  core_t core;
+  unsigned i, half = MANY / 2;
+
+  open_core(&core, &(shape_t){TICK_MS, SLOTS, UVWHEEL_FIFO});
+  for (i = 0; i < half; i++)
+    insert(&core, &items[i].entry, 105);
+  ck_assert_uint_eq(draw(&core, 3), 3);
+  walk_begin(&core);
+  visit(&core, half / 2);
+  for (; i < MANY - 1; i++)
+    insert(&core, &items[i].entry, 105);
+  walk_begin(&core);
+  visit(&core, MANY - 2);
+  insert(&core, &items[i].entry, 105);
+  visit(&core, 1);
+  ck_assert_ptr_null(walk_next(&core));
+  for (i = 0; i < MANY; i++)
+    ck_assert_ptr_eq(expire(&core, 110), &items[i].entry);
   close_core(&core);
 }
 END_TEST
@@ -263,7 +312,9 @@ int main(void) {
        2 * SHAPES},
       {a_budget_bounds_what_one_turn_hands_out, 0,
        SLOT_KINDS * LENGTH(budgets)},
+      EACH(a_budget_bounds_what_one_turn_moves, slot_kinds),
       TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion),
+      TEST(fifo_entries_keep_their_order_in_walks),
       TEST(the_largest_tick_and_the_most_slots_work),
   };
 

@@ -354,18 +354,3 @@ void expect_punctual(test_timer_t *timer, uint64_t timeout) {
   ck_assert_uint_eq(timer->fired, fired + 1);
   ck_assert_uint_eq(timer->fired_ms, at_ms);
 }
-
-uint64_t stopwatch_ns(test_timer_t *timer, uint64_t timeout, uint64_t step_ns,
-                      uv_run_mode mode) {
-  unsigned fired = timer->fired;
-  uint64_t begin_ns;
-
-  uv_update_time(&loop);
-  begin_ns = uv_hrtime();
-  test_timer_start(timer, timeout, 0);
-  while (timer->fired == fired) {
-    virtual_time_advance_ns(step_ns);
-    uv_run(&loop, mode);
-  }
-  return uv_hrtime() - begin_ns;
-}

@@ -152,10 +152,4 @@ void on_test_timer(uvwheel_timer_t *timer);
  * it is due, not before. */
 void expect_punctual(test_timer_t *timer, uint64_t timeout);
 
-/* Starts the timer at a fresh loop time and runs the loop in that mode until it
- * has fired; what runs in an iteration before its poll takes step_ns. Returns
- * the time that passed by uv_hrtime. */
-uint64_t stopwatch_ns(test_timer_t *timer, uint64_t timeout, uint64_t step_ns,
-                      uv_run_mode mode);
-
 #endif /* SUPPORT_H */
