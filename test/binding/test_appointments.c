@@ -12,30 +12,22 @@
 
 /* ---- What holds the loop ------------------------------------------------- */
 
-static bool is_updating; /* a callback that holds it updates the loop's time */
+/* Nobody else is there. It is frozen, or held by a uv_timer_t. */
+static const int ways[] = {0, 2, 3};
 
-static void hold_by_uv_timer(uv_timer_t *timer) {
-  virtual_time_advance_ms(*(const uint64_t *)timer->data);
-  if (is_updating)
-    uv_update_time(&loop);
+#define WAYS (int)LENGTH(ways)
+
+static void open_wheel_alone(void) {
+  open_wheel(0, 0);
+  peers_open(&(peers_options_t){.count = 0});
 }
 
-/* The loop is held at that time: between iterations, or by a uv_timer_t that
- * updates the loop's time or does not. */
-#define WAYS_TO_HOLD 3
+static void hold_at(int which, uint64_t at_ms, uint64_t ms) {
+  const way_to_hold_t *how = &ways_to_hold[ways[which]];
 
-static void hold_at(int how, uint64_t at_ms, uint64_t ms) {
-  static uv_timer_t holder;
-
-  is_updating = how == 2;
-  holder.data = &ms;
-  begin_uv_timer(&holder, how == 0 ? ignore_uv_timer : hold_by_uv_timer,
-                 at_ms - uv_now(&loop), 0);
-  run_until(at_ms);
-  if (how == 0)
-    virtual_time_advance_ms(ms);
+  hold_loop(how->hold, at_ms, at_ms + ms, how->update);
+  run_for(excess(at_ms, clock_now_ms()));
   run_for(1);
-  uv_close((uv_handle_t *)&holder, NULL);
 }
 
 /* ---- What we send -------------------------------------------------------- */
@@ -101,7 +93,7 @@ static void end_senders(void) {
     uvwheel_timer_close(&sender->timer);
     uv_close((uv_handle_t *)&sender->uv_timer, NULL);
   }
-  run_for(1);
+  peers_close();
   free(senders);
 }
 
@@ -134,27 +126,26 @@ static const struct {
 
 /* P6. One freeze, at any phase. */
 START_TEST(what_we_send_comes_when_a_uv_timer_would_send_it) {
-  const char *name = sent[_i / WAYS_TO_HOLD].name;
+  const char *name = sent[_i / WAYS].name;
   uint64_t longest_ms;
   unsigned given_up = 0, i;
 
-  way = sent[_i / WAYS_TO_HOLD].way;
-  every_ms = sent[_i / WAYS_TO_HOLD].every_ms;
-  longest_ms = every_ms + sent[_i / WAYS_TO_HOLD].frozen_ms + TICK_MS;
-  open_wheel(0, 0);
+  way = sent[_i / WAYS].way;
+  every_ms = sent[_i / WAYS].every_ms;
+  longest_ms = every_ms + sent[_i / WAYS].frozen_ms + TICK_MS;
+  open_wheel_alone();
   begin_senders();
   run_for(2 * every_ms);
-  hold_at(_i % WAYS_TO_HOLD, clock_now_ms() + 50,
-          sent[_i / WAYS_TO_HOLD].frozen_ms);
+  hold_at(_i % WAYS, clock_now_ms() + 50, sent[_i / WAYS].frozen_ms);
   run_for(4 * every_ms);
   for (i = 0; i < SENDERS; i++) {
-    given_up += senders[i].gap_ms > sent[_i / WAYS_TO_HOLD].limit_ms;
-    require_in(name, senders[i].uv_gap_ms <= sent[_i / WAYS_TO_HOLD].limit_ms);
+    given_up += senders[i].gap_ms > sent[_i / WAYS].limit_ms;
+    require_in(name, senders[i].uv_gap_ms <= sent[_i / WAYS].limit_ms);
     require_in(name,
                way == HAS_MISUNDERSTOOD || senders[i].gap_ms <= longest_ms);
   }
-  ck_assert_msg((given_up != 0) == sent[_i / WAYS_TO_HOLD].is_lost,
-                "%s: %u of %u", name, given_up, SENDERS);
+  ck_assert_msg((given_up != 0) == sent[_i / WAYS].is_lost, "%s: %u of %u",
+                name, given_up, SENDERS);
   ck_assert(way == HAS_MISUNDERSTOOD || stats_of_wheel().put_back == 0);
   end_senders();
 }
@@ -174,7 +165,7 @@ START_TEST(a_leader_steps_down_within_its_lease) {
   test_timer_t timer;
   uv_timer_t uv_timer;
 
-  open_wheel(0, 0);
+  open_wheel_alone();
   uv_timer.data = &uv_fired_ms;
   for (from_ms = 50; from_ms < STEP_DOWN_MS; from_ms += 500)
     for (frozen_ms = 500; from_ms + frozen_ms <= LEASE_MS - TICK_MS;
@@ -190,6 +181,7 @@ START_TEST(a_leader_steps_down_within_its_lease) {
       run_for(1);
     }
   ck_assert_uint_eq(stats_of_wheel().put_back, 0);
+  peers_close();
 }
 END_TEST
 
@@ -247,24 +239,16 @@ START_TEST(a_refresh_keeps_who_speaks_and_a_start_does_what_libuv_does) {
 }
 END_TEST
 
-static const struct {
-  const char *name;
-  hold_t hold;
-} blocks[] = {
-    {"a timer of the wheel", HELD_BY_WHEEL_TIMER},
-    {"a uv_timer_t", HELD_BY_UV_TIMER},
-    {"an idle callback", HELD_BY_IDLE},
-    {"a prepare callback", HELD_BY_PREPARE},
-    {"a read callback", HELD_BY_READ_BEFORE_PEERS},
-    {"a check callback", HELD_BY_CHECK},
-    {"a close callback", HELD_BY_CLOSE},
-};
-
-#define BLOCKS (int)LENGTH(blocks)
+/* Ways to hold the loop from callbacks, but for the last one: two reads of one
+ * poll are one callback. Each is followed by itself with an update. */
+#define FIRST_CALLBACK 2
+#define CALLBACKS 7
 
 /* P6. Scenario 69. Two callbacks of one pass that take 5 s each. */
 START_TEST(two_callbacks_that_hold_the_loop_close_no_live_peer) {
-  int one = _i / 2 / BLOCKS, other = _i / 2 % BLOCKS;
+  const way_to_hold_t *one = &ways_to_hold[FIRST_CALLBACK + _i / CALLBACKS];
+  const way_to_hold_t *other =
+      &ways_to_hold[FIRST_CALLBACK + 2 * (_i % CALLBACKS)];
   const peers_options_t crowd = {.carrier = BY_UDP,
                                  .count = 100,
                                  .timeout_ms = 3000,
@@ -272,21 +256,21 @@ START_TEST(two_callbacks_that_hold_the_loop_close_no_live_peer) {
                                  .spread_ms = 10};
   uint64_t from_ms;
 
-  if (one == other)
+  if (one->hold == other->hold)
     return;
   open_wheel(0, 0);
   peers_open(&crowd);
   from_ms = fires_at(clock_now_ms() + 10000);
   run_until(from_ms - 50);
   peers_fall_silent();
-  hold_loop(blocks[one].hold, from_ms, from_ms + 5000, _i % 2);
-  hold_loop_twice(blocks[other].hold);
+  hold_loop(one->hold, from_ms, from_ms + 5000, one->update);
+  hold_loop_twice(other->hold);
   peers_lose_words_until(from_ms + 10000);
   run_until(from_ms + 30000);
-  ck_assert_msg(live_peers_closed(false) == 0, "%s and %s: %u",
-                blocks[one].name, blocks[other].name, live_peers_closed(false));
+  ck_assert_msg(live_peers_closed(false) == 0, "%s and %s: %u", one->name,
+                other->name, live_peers_closed(false));
   ck_assert_uint_ge(stats_of_wheel().stall_sum_ms, 9000);
-  expect_silent_peers_closed(blocks[one].name, from_ms + 2000 - 50,
+  expect_silent_peers_closed(one->name, from_ms + 2000 - 50,
                              from_ms + 3000 + 11000 + 2 * TICK_MS);
   peers_close();
 }
@@ -417,7 +401,7 @@ START_TEST(a_freeze_brings_repeats_in_step) {
 
   way = REPEATS;
   every_ms = 5000;
-  open_wheel(0, 0);
+  open_wheel_alone();
   begin_senders();
   run_for(2 * every_ms + 50);
   ck_assert_uint_ne(next_due_ms(&senders[0]), next_due_ms(&senders[99]));
@@ -490,17 +474,17 @@ END_TEST
 int main(void) {
   const loop_test_t tests[] = {
       {what_we_send_comes_when_a_uv_timer_would_send_it, 0,
-       WAYS_TO_HOLD * LENGTH(sent)},
-      {a_leader_steps_down_within_its_lease, 0, WAYS_TO_HOLD},
+       WAYS * LENGTH(sent)},
+      {a_leader_steps_down_within_its_lease, 0, WAYS},
       {a_refresh_keeps_who_speaks_and_a_start_does_what_libuv_does, 0,
        LENGTH(hearings) * LENGTH(freezes_ms)},
       {two_callbacks_that_hold_the_loop_close_no_live_peer, 0,
-       2 * BLOCKS * BLOCKS},
+       2 * CALLBACKS * CALLBACKS},
       {up_to_three_freezes_close_no_live_peer, 0,
        3 * LENGTH(lengths_ms) * LENGTH(gaps_ms)},
       EACH(freezes_without_end_keep_silent_peers_for_a_while, endless),
       TEST(timers_that_are_started_before_uv_run_are_examined_once),
-      {a_freeze_brings_repeats_in_step, 0, WAYS_TO_HOLD},
+      {a_freeze_brings_repeats_in_step, 0, WAYS},
       {a_repeat_that_counts_closes_nobody_after_a_block, 0, 24},
   };
 

@@ -109,28 +109,6 @@ START_TEST(a_crowd_is_silenced_by_close_and_can_be_started_on_another_wheel) {
 }
 END_TEST
 
-START_TEST(a_loop_closed_too_early_is_busy_and_goes_on) {
-  uv_loop_t early;
-  unsigned fired = 0;
-  uvwheel_timer_t timer;
-
-  ck_assert_int_eq(uv_loop_init(&early), 0);
-  ck_assert_int_eq(uvwheel_init(&early, &wheel, NULL), 0);
-  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
-  begin_timer(&timer, count_timer, 50, 0);
-  timer.data = &fired;
-  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
-  ck_assert_int_eq(uv_run(&early, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(fired, 1);
-  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
-  uvwheel_close(&wheel, on_wheel_closed);
-  ck_assert_int_eq(uv_loop_close(&early), UV_EBUSY);
-  ck_assert_int_eq(uv_run(&early, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(wheels_closed, 1);
-  ck_assert_int_eq(uv_loop_close(&early), 0);
-}
-END_TEST
-
 /* ---- Closed by others ---------------------------------------------------- */
 
 /* Programs that close every handle that uv_walk finds, or some of them. Which
@@ -403,7 +381,6 @@ int main(void) {
       TEST(close_stops_all_timers_and_calls_back_once),
       EACH(a_crowd_is_silenced_by_close_and_can_be_started_on_another_wheel,
            crowd_closes),
-      TEST(a_loop_closed_too_early_is_busy_and_goes_on),
       EACH(some_handles_that_others_close_leave_a_loop_that_sleeps, moments),
       TEST(an_idle_handle_that_others_close_is_not_started),
       TEST(a_turn_in_which_others_close_the_driver_is_not_cut),

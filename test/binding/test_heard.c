@@ -153,29 +153,6 @@ END_TEST
 
 /* ---- However the loop is held -------------------------------------------- */
 
-static const struct {
-  const char *name;
-  hold_t hold;
-  bool update;
-} holds[] = {
-    {"frozen between iterations", FROZEN_BETWEEN_ITERATIONS, false},
-    {"frozen in a poll", FROZEN_IN_POLL, false},
-    {"a uv_timer_t", HELD_BY_UV_TIMER, false},
-    {"a uv_timer_t, updating", HELD_BY_UV_TIMER, true},
-    {"a timer of the wheel", HELD_BY_WHEEL_TIMER, false},
-    {"a timer of the wheel, updating", HELD_BY_WHEEL_TIMER, true},
-    {"a close callback", HELD_BY_CLOSE, false},
-    {"a close callback, updating", HELD_BY_CLOSE, true},
-    {"a prepare callback", HELD_BY_PREPARE, false},
-    {"a prepare callback, updating", HELD_BY_PREPARE, true},
-    {"a check callback", HELD_BY_CHECK, false},
-    {"a check callback, updating", HELD_BY_CHECK, true},
-    {"a read before the peers'", HELD_BY_READ_BEFORE_PEERS, false},
-    {"a read before the peers', updating", HELD_BY_READ_BEFORE_PEERS, true},
-    {"a read after the peers'", HELD_BY_READ_AFTER_PEERS, false},
-    {"a read after the peers', updating", HELD_BY_READ_AFTER_PEERS, true},
-};
-
 /* Peers come, and the loop is held from and until so many ms after that.
  * Returns when they came. */
 static uint64_t hold_peers(const peers_options_t *crowd, int row,
@@ -185,8 +162,8 @@ static uint64_t hold_peers(const peers_options_t *crowd, int row,
   peers_open(crowd);
   opened_ms = clock_now_ms();
   run_until(opened_ms + from_ms - 10);
-  hold_loop(holds[row].hold, opened_ms + from_ms, opened_ms + until_ms,
-            holds[row].update);
+  hold_loop(ways_to_hold[row].hold, opened_ms + from_ms, opened_ms + until_ms,
+            ways_to_hold[row].update);
   peers_lose_words_until(is_lossy ? opened_ms + until_ms : 0);
   run_until(opened_ms + until_ms + 20000);
   return opened_ms;
@@ -212,7 +189,8 @@ START_TEST(a_peer_that_speaks_within_its_timeout_is_never_cut_off) {
     open_wheel_for(10, 0);
     (void)hold_peers(&crowd, _i, 50, until_ms, false);
     ck_assert_msg(peers_closed() == 0, "%s, until %d ms: %u of %u",
-                  holds[_i].name, (int)until_ms, peers_closed(), crowd.count);
+                  ways_to_hold[_i].name, (int)until_ms, peers_closed(),
+                  crowd.count);
     close_all();
   }
 }
@@ -237,7 +215,7 @@ START_TEST(exactly_the_silent_half_is_closed) {
       open_wheel_for(100, 0);
       opened_ms = hold_peers(&half_silent, _i, 1000, until_ms, is_lossy);
       expect_silent_peers_closed(
-          holds[_i].name,
+          ways_to_hold[_i].name,
           opened_ms + max_of(3000, until_ms + (3000 - 1000) / 2),
           opened_ms + 3000 + 200 + until_ms - 1000 + 1000);
       ck_assert_uint_eq(live_peers_closed(false), 0);
@@ -334,8 +312,8 @@ int main(void) {
       EACH(what_waits_in_sockets_is_heard_before_timers_fire, crowds),
       EACH(a_uv_timer_that_blocks_between_two_polls_leaves_nothing_unheard,
            wheels),
-      EACH(a_peer_that_speaks_within_its_timeout_is_never_cut_off, holds),
-      EACH(exactly_the_silent_half_is_closed, holds),
+      {a_peer_that_speaks_within_its_timeout_is_never_cut_off, 0, WAYS_TO_HOLD},
+      {exactly_the_silent_half_is_closed, 0, WAYS_TO_HOLD},
       EACH(stalls_in_a_row_cut_no_peer_off, in_a_row),
   };
 

@@ -218,22 +218,6 @@ START_TEST(a_timer_whose_peer_was_heard_last_is_put_back) {
 }
 END_TEST
 
-/* P6. In the very millisecond in which the stall is noticed, and later. */
-START_TEST(a_timer_that_begins_after_the_stall_is_not_put_back) {
-  static test_timer_t before, after, later;
-
-  open_wheel_with_budget(0);
-  begin_heard_timer(&before, 5000, 0);
-  stall_at(before.due_ms, 9000);
-  begin_heard_timer(&after, 0, 0);
-  expect_fires_at(&after, after.due_ms);
-  begin_heard_timer(&later, 300, 0);
-  expect_fires_at(&later, later.due_ms);
-  ck_assert_uint_eq(before.fired, 0);
-  ck_assert_uint_eq(stats_of_wheel().put_back, 1);
-}
-END_TEST
-
 #define MANY 100000u
 
 static const struct {
@@ -315,7 +299,6 @@ int main(void) {
       EACH(a_timer_is_put_back_by_the_stall_and_at_most_a_second, backs),
       EACH(stalls_that_follow_each_other_add_up, chains),
       EACH(a_timer_whose_peer_was_heard_last_is_put_back, histories),
-      TEST(a_timer_that_begins_after_the_stall_is_not_put_back),
       EACH(put_backs_are_cut_by_the_limits_of_a_turn, cuts),
       {slow_callbacks_are_called_one_after_the_other, 0, 4},
   };

@@ -256,25 +256,6 @@ START_TEST(many_wheels_wake_a_loop_once_for_each_timer) {
 }
 END_TEST
 
-static const struct {
-  uint64_t every_ms;
-  uint64_t for_ms;
-} ios[] = {{10, 1000}, {7, 100000}, {900, 1000000}, {60000, DAY_MS}};
-
-/* P9. A look after half of a day, half of the rest, and so on. */
-START_TEST(beside_io_a_timer_that_is_far_away_wakes_the_loop_a_few_times) {
-  uint64_t sleeps = ios[_i].for_ms / ios[_i].every_ms + 20;
-
-  open_wheel_beside_io(ios[_i].every_ms, ios[_i].for_ms);
-  begin_test_timer(&timer, DAY_MS, 0);
-  sleeps += sizeof(void *) < 8 ? 49 : 0;
-  ck_assert_uint_le(sleeps_during(DAY_MS + 100), sleeps);
-  ck_assert_uint_eq(timer.fired_ms, fires_at(timer.due_ms));
-  ck_assert_uint_eq(stats_of_wheel().turns, 1);
-  rewind_clock();
-}
-END_TEST
-
 /* Beside a timer of 100 s: how long there is I/O, when the loop is frozen, and
  * how far the first or second look is away then. (The last freeze begins right
  * after the first look.) */
@@ -368,7 +349,6 @@ int main(void) {
       {many_wheels_wake_a_loop_once_for_each_timer, 0,
        2 * LENGTH(wheel_counts)},
       TEST(a_freeze_of_a_loop_that_spins_is_noticed),
-      EACH(beside_io_a_timer_that_is_far_away_wakes_the_loop_a_few_times, ios),
       {a_freeze_before_the_tick_is_noticed_if_it_was_long, 0,
        120 * LENGTH(freezes)},
       {a_timer_that_begins_before_a_look_is_on_time, 0, 2 * LENGTH(earlier_ms)},

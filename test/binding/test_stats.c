@@ -208,31 +208,6 @@ START_TEST(the_page_shows_trouble) {
 }
 END_TEST
 
-/* One slot, more slots than columns, and a wheel that is closed. */
-START_TEST(the_page_of_any_wheel_can_be_printed) {
-  static const uint32_t slots[] = {1, 2, 64, 128, 4096};
-  static test_timer_t timers[300];
-  char *text;
-  size_t i;
-
-  open_wheel(1, slots[_i]);
-  free(page());
-  for (i = 0; i < LENGTH(timers); i++)
-    begin_test_timer(&timers[i], i * i, 0);
-  expect_on_page("300 active");
-  test_timer_start(&timers[0], UINT64_MAX, 0);
-  free(page());
-  run_for(2000);
-  free(page());
-  uvwheel_close(&wheel, NULL);
-  free(page());
-  run_for(10);
-  text = page();
-  ck_assert_str_eq(text, "");
-  free(text);
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       TEST(each_thing_that_happens_is_counted_once),
@@ -243,7 +218,6 @@ int main(void) {
       TEST(the_page_shows_in_which_round_timers_are_due),
       TEST(the_page_shows_which_slots_are_full),
       TEST(the_page_shows_trouble),
-      {the_page_of_any_wheel_can_be_printed, 0, 5},
   };
 
   return run_loop_tests("stats", tests, LENGTH(tests));

@@ -71,30 +71,6 @@ AT_EVERY_HAND(an_entry_expires_exactly_at_the_first_tick_after_it_is_due,
 
 /* ---- Several entries ----------------------------------------------------- */
 
-static void expire_together(core_t *core, const shape_t *shape,
-                            uint64_t now_ms) {
-  item_t items[MAX_DELAYS];
-  uint64_t delays[MAX_DELAYS], ticks[MAX_DELAYS];
-  size_t i, j, count = boundary_delays(shape, ROUNDS, delays);
-  unsigned different = 0;
-
-  for (i = 0; i < count; i++) {
-    insert(core, &items[i].entry, now_ms + delays[i]);
-    ticks[i] = tick_ms_after(shape->tick_ms, now_ms + delays[i]);
-    for (j = 0; j < i && ticks[j] != ticks[i]; j++)
-      ;
-    different += i == j;
-  }
-  /* One wake-up for each tick at which something is due, no more. */
-  ck_assert_uint_eq(run_out(core, items, count, now_ms), different);
-  ck_assert_uint_eq(core->stats.fired, count);
-  ck_assert_uint_eq(core->stats.rescheduled, 0);
-}
-
-/* P9 */
-AT_EVERY_HAND(the_hand_wakes_once_for_each_tick_at_which_something_is_due,
-              expire_together)
-
 static void expire_pairs(core_t *core, const shape_t *shape, uint64_t now_ms) {
   item_t pair[2];
   uint64_t delays[MAX_DELAYS], round_ms = shape->tick_ms * shape->slots;
@@ -305,7 +281,6 @@ END_TEST
 int main(void) {
   const loop_test_t tests[] = {
       EACH(an_entry_expires_exactly_at_the_first_tick_after_it_is_due, shapes),
-      EACH(the_hand_wakes_once_for_each_tick_at_which_something_is_due, shapes),
       EACH(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
            shapes),
       {any_due_time_is_legal_and_the_last_ones_are_never_reached, 0,

@@ -286,35 +286,11 @@ END_TEST
 
 /* ---- The search for the next tick ---------------------------------------- */
 
-/* The most slots that a wheel can have, and what there is to find at the far
- * end of them. */
-START_TEST(the_next_tick_is_found_in_the_largest_wheel) {
-  static const uint64_t ticks[] = {1,    63,   64,      65,    4095, 4096,
-                                   4097, 8191, 1 << 15, 65534, 65535};
-  uvwheel_entry_t early, distant;
-  size_t i, j;
-
-  open_core(&core, &(shape_t){1, UVWHEEL_MAX_SLOTS, 0});
-  for (i = 0; i < LENGTH(ticks); i++)
-    for (j = i + 1; j < LENGTH(ticks); j++) {
-      uint64_t begin_ms = (i * LENGTH(ticks) + j + 1) * 12345678;
-      expect_none(&core, begin_ms);
-      insert(&core, &distant, begin_ms + ticks[j] - 1);
-      insert(&core, &early, begin_ms + ticks[i] - 1);
-      expect_only(&core, begin_ms + ticks[i], &early);
-      ck_assert_uint_eq(uvwheel__core_next_ms(&core), begin_ms + ticks[j]);
-      remove_entry(&core, &distant);
-      ck_assert_uint_eq(uvwheel__core_next_ms(&core), UINT64_MAX);
-    }
-  close_core(&core);
-}
-END_TEST
-
 #define MINUTE_MS 60000u
 #define TURNS 1000u
 
-/* P10. Scenario 44. A thousand slots have twenty each. The trap, as in the test
- * after this one, is laid after the first of the short one's turns. */
+/* P10. Scenario 44. A thousand slots have twenty each. The trap is
+ * laid after the first of the short one's turns. */
 START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute) {
   const shape_t shape = {1, 16384, slot_kinds[_i].flags};
   static uvwheel_entry_t minutes[20000], early;
@@ -339,36 +315,6 @@ START_TEST(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute) {
 }
 END_TEST
 
-#define FAR_SLOTS 1024u
-
-/* Behind the first word of 64 slots, the first slot of each word had an entry
- * of this round, and the others have one that is more than a round away. After
- * the first search a trap is laid in the others: they want a look at the next
- * tick, which a search that looks at one of them reports. */
-START_TEST(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at) {
-  uvwheel_entry_t early, next;
-  uint64_t budget = UINT64_MAX;
-  unsigned i;
-
-  open_core(&core, &(shape_t){1, FAR_SLOTS, slot_kinds[_i].flags});
-  insert(&core, &early, 4);
-  insert(&core, &next, FAR_SLOTS + 8);
-  for (i = 64; i < FAR_SLOTS; i++)
-    insert(&core, &crowd[i].entry, (i % 64 == 0 ? 0 : FAR_SLOTS) + i - 1);
-  for (i = 64; i < FAR_SLOTS; i += 64)
-    remove_entry(&core, &crowd[i].entry);
-  expect_only(&core, 5, &early);
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), FAR_SLOTS + 9);
-  insert(&core, &early, 5);
-  for (i = 64; i < FAR_SLOTS; i++)
-    core.slots[i].next_pass = i % 64 == 0 ? 0 : 7;
-  ck_assert_ptr_eq(take_due(&core, 6, &budget), &early);
-  ck_assert_ptr_null(take_due(&core, 6, &budget));
-  ck_assert_uint_eq(uvwheel__core_next_ms(&core), FAR_SLOTS + 9);
-  free_core(&core);
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       TEST(few_entries_use_few_lanes_and_many_use_all),
@@ -381,10 +327,7 @@ int main(void) {
       TEST(draws_beside_the_next_round_do_not_look_at_the_same_again),
       TEST(the_hand_goes_on_behind_a_slot_that_a_draw_has_emptied),
       {a_walk_takes_entries_from_lanes_that_are_even, 0, 2},
-      TEST(the_next_tick_is_found_in_the_largest_wheel),
       EACH(turns_of_a_short_entry_do_not_visit_slots_that_wait_for_a_minute,
-           slot_kinds),
-      EACH(slots_whose_entries_are_more_than_a_round_away_are_not_looked_at,
            slot_kinds),
   };
 

@@ -391,6 +391,27 @@ void expect_silent_peers_closed(const char *name, uint64_t from_ms,
 
 /* ---- What holds the loop ------------------------------------------------- */
 
+const way_to_hold_t ways_to_hold[WAYS_TO_HOLD] = {
+    {"frozen between iterations", FROZEN_BETWEEN_ITERATIONS, false},
+    {"frozen in a poll", FROZEN_IN_POLL, false},
+    {"a uv_timer_t", HELD_BY_UV_TIMER, false},
+    {"a uv_timer_t, updating", HELD_BY_UV_TIMER, true},
+    {"a timer of the wheel", HELD_BY_WHEEL_TIMER, false},
+    {"a timer of the wheel, updating", HELD_BY_WHEEL_TIMER, true},
+    {"a close callback", HELD_BY_CLOSE, false},
+    {"a close callback, updating", HELD_BY_CLOSE, true},
+    {"a prepare callback", HELD_BY_PREPARE, false},
+    {"a prepare callback, updating", HELD_BY_PREPARE, true},
+    {"a check callback", HELD_BY_CHECK, false},
+    {"a check callback, updating", HELD_BY_CHECK, true},
+    {"a read before the peers'", HELD_BY_READ_BEFORE_PEERS, false},
+    {"a read before the peers', updating", HELD_BY_READ_BEFORE_PEERS, true},
+    {"an idle callback", HELD_BY_IDLE, false},
+    {"an idle callback, updating", HELD_BY_IDLE, true},
+    {"a read after the peers'", HELD_BY_READ_AFTER_PEERS, false},
+    {"a read after the peers', updating", HELD_BY_READ_AFTER_PEERS, true},
+};
+
 static void stand_still(void) {
   virtual_time_advance_ms(hold_until_ms - clock_now_ms());
   hold_until_ms += hold_ms;

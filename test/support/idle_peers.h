@@ -100,6 +100,17 @@ typedef enum hold_e {
   HELD_BY_IDLE,
 } hold_t;
 
+/* Each way to hold the loop; but for a frozen process with and without an
+ * update of the loop's time. */
+typedef struct way_to_hold_s {
+  const char *name;
+  hold_t hold;
+  bool update;
+} way_to_hold_t;
+
+#define WAYS_TO_HOLD 18
+extern const way_to_hold_t ways_to_hold[WAYS_TO_HOLD];
+
 /* The loop will be held from one time to another; if a callback does that, it
  * ends with uv_update_time if `update`. Runs the loop until then. */
 void hold_loop(hold_t hold, uint64_t from_ms, uint64_t until_ms, bool update);
