@@ -294,6 +294,32 @@ static void stop_idle(uv_poll_t *poll, int status, int events) {
   ck_assert_int_eq(uvwheel_timer_stop(&idle), 0);
 }
 
+/* Its peer speaks before it is due, between the check and the driver. */
+static void let_peer_speak(uv_timer_t *timer) {
+  (void)timer;
+  ck_assert_int_eq(write(message_fds[1], "x", 1), 1);
+  advance_loop_ms(30);
+}
+
+/* P6. What was heard when another timer was due does not cover its bytes. */
+START_TEST(a_timer_that_is_due_after_the_check_waits_for_its_peer) {
+  static test_timer_t first;
+
+  (void)open_idle(10);
+  ck_assert_int_eq(uv_poll_init(&loop, &reader, message_fds[0]), 0);
+  ck_assert_int_eq(uv_poll_start(&reader, UV_READABLE, stop_idle), 0);
+  begin_uv_timer(&resumer, let_peer_speak,
+                 fires_at(uv_now(&loop) + 100) - uv_now(&loop), 0);
+  begin_test_timer(&first, 100, 0);
+  ck_assert_int_eq(uvwheel_timer_start(&idle, cut_off, 110, 0), 0);
+  run_for(1000);
+  ck_assert_uint_eq(first.fired, 1);
+  ck_assert_int_eq(uvwheel_timer_is_active(&idle), 0);
+  close_idle((uv_handle_t *)&reader);
+  close(message_fds[0]);
+}
+END_TEST
+
 static uvwheel_timer_t due[3];
 
 /* The time of the loop is old: what begins now is overdue soon. And its peer
@@ -350,6 +376,7 @@ int main(void) {
        LENGTH(ticks_ms) * LENGTH(arrivals)},
       {reading_that_is_resumed_in_the_poll_before_the_turn_comes_first, 0,
        LENGTH(ticks_ms) * LENGTH(resumptions)},
+      TEST(a_timer_that_is_due_after_the_check_waits_for_its_peer),
       EACH(timers_that_begin_when_a_cut_turn_was_emptied_have_their_peers_heard,
            stoppers),
   };
