@@ -100,23 +100,25 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* The next poll of a spell has returned. (Inlined, this slows every check.) */
+/* The callbacks of a poll have run. (Inlined, this slows every check.) */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
   uint64_t now_ms = loop_now(state), ran_ms = state->wake.ran_ms, heard_ms;
 
   MUST_HOLD(state->core.active != 0);
-  uvwheel__note_lateness(state, now_ms, excess(now_ms, ran_ms));
   if (!listen->wait_began_anew && now_ms > listen->listened_ms + MIN_WAIT)
     begin_wait(listen, now_ms, true);
-  listen->listened_ms = uv_hrtime() / 1000000;
+  listen->listened_ms = max_of(uv_hrtime() / 1000000, now_ms);
+  uvwheel__note_lateness(state, listen->listened_ms,
+                         excess(listen->listened_ms, ran_ms));
   heard_ms = ask_if_quiet(state, ran_ms);
   if (heard_ms != 0)
     begin_wait(listen, listen->listened_ms, false);
   else if (listen->listened_ms >= listen->wait_began_ms + state->busy_wait)
     heard_ms = listen->listened_ms - state->busy_wait;
-  uvwheel__go_on(state, uvwheel__run_turn(state, min_of(heard_ms, ran_ms),
-                                          state->options.turn_budget));
+  uvwheel__go_on(
+      state, uvwheel__run_turn(state, min_of(heard_ms, min_of(ran_ms, now_ms)),
+                               state->options.turn_budget));
 }
 
 /* ---- The driver is due --------------------------------------------------- */

@@ -134,7 +134,7 @@ void end_turn(void);
 
 /* A turn begins to call back; and does once more. */
 void begin_callbacks(void);
-void count_callback(void);
+void count_one_callback(void);
 
 /* Has the turn that calls back used up its time? */
 bool is_time_over(void);

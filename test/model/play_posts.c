@@ -103,7 +103,7 @@ static void on_posted(uvwheel_post_t *post, int status) {
     require(game.mail.batch > 0);
     game.mail.batch--;
     game.mail.is_fresh = false;
-    count_callback();
+    count_one_callback();
   }
   verify_game();
   if (pick(&game.bytes, 4) == 1) {

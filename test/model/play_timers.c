@@ -196,7 +196,7 @@ static void fire_in_time(unsigned index) {
 
   require(game.in_run && put_back_to(index) == 0);
   begin_turn();
-  count_callback();
+  count_one_callback();
   require(model_tick_ms(&game.model, due_ms) <= game.turns.until_ms);
   model_expire(&game.model, index, now_ms());
   require(!armed->punctual || armed->cuts != cuts() ||

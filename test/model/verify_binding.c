@@ -3,6 +3,7 @@
 /* What must hold for the wheel on its loop after each operation. */
 
 #include "game.h"
+#include "insides.h"
 #include "invariants.h"
 #include "older_libuv.h"
 #include "p6.h"
@@ -39,10 +40,13 @@ uint64_t no_limit(uint32_t option) {
 static void watch_stalls(const uvwheel_stats_t *stats) {
   uint64_t late_ms = stats->stall_sum_ms - game.stalls.sum_ms;
   uint64_t until_ms =
-      game.turns.in_turn ? game.turns.began_ms + late_ms : now_ms();
+      late_ms != 0 ? insides_of(game.wheel).stalled_until_ms : 0;
 
   if (note_stall(&game.stalls, stats, until_ms) == 0)
     return;
+  require(game.turns.in_turn ? until_ms == game.turns.began_ms + late_ms
+                             : until_ms >= now_ms());
+  require(is_rewound() || until_ms <= max_of(clock_ms(), now_ms()));
   require(game.in_run && late_ms > no_limit(game.options.stall_ms));
   /* What a callback takes can make the next poll sleep for longer, too. */
   require(stats->stall_sum_ms <= 2 * (game.advanced_ns / 1000000 + 1));
@@ -145,7 +149,7 @@ bool is_time_over(void) {
          virtual_time_ns() - game.turns.begin_ns >= turn_ms * 1000000;
 }
 
-void count_callback(void) {
+void count_one_callback(void) {
   game.turns.unread = is_time_over() ? game.turns.unread + 1 : 0;
   require(game.turns.unread < MAX_UNREAD);
 }
