@@ -219,6 +219,34 @@ START_TEST(a_freeze_before_the_tick_is_noticed_if_it_was_long) {
 }
 END_TEST
 
+/* P6. Each sleep lasts 5 s longer, and no poll returns for I/O. */
+START_TEST(a_freeze_that_follows_another_one_is_noticed) {
+  static test_timer_t first;
+
+  open_wheel(100, 512);
+  begin_heard_timer(&timer, 60000, 0);
+  begin_test_timer(&first, 100, 0);
+  virtual_time_oversleep_ns(UINT64_C(5000000000));
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_uint_ge(stats_of_wheel().stalls, 8);
+}
+END_TEST
+
+/* P9. After a stall of 40 s, while it gives time. */
+START_TEST(after_a_stall_the_loop_wakes_more_and_more_rarely) {
+  static test_timer_t first;
+  uint64_t sleeps;
+
+  open_wheel(100, 512);
+  begin_test_timer(&timer, 400000, 0);
+  begin_test_timer(&first, 100, 0);
+  come_late(first.due_ms, 40000);
+  sleeps = sleeps_during(40000);
+  ck_assert_uint_ge(sleeps, 10);
+  ck_assert_uint_le(sleeps, 14);
+}
+END_TEST
+
 static void take_1_ms_and_poll(uv_idle_t *handle) {
   (void)handle;
   virtual_time_advance_ms(1);
@@ -275,6 +303,8 @@ int main(void) {
       EACH(a_loop_without_io_is_woken_by_ticks_alone, idle),
       {many_wheels_wake_a_loop_once_for_each_timer, 0,
        2 * LENGTH(wheel_counts)},
+      TEST(a_freeze_that_follows_another_one_is_noticed),
+      TEST(after_a_stall_the_loop_wakes_more_and_more_rarely),
       TEST(a_freeze_of_a_loop_that_spins_is_noticed),
       {a_freeze_before_the_tick_is_noticed_if_it_was_long, 0,
        120 * LENGTH(freezes)},
