@@ -140,25 +140,11 @@ START_TEST(each_step_beside_an_unref_d_timer_leaves_the_loop_as_it_should_be) {
 }
 END_TEST
 
-START_TEST(a_closed_wheel_keeps_the_loop_until_its_callback) {
-  static test_timer_t timer;
-
-  open_wheel(10, 8);
-  begin_test_timer(&timer, 100, 0);
-  uvwheel_unref(&wheel);
-  uvwheel_close(&wheel, on_wheel_closed);
-  ck_assert_int_eq(is_alive(), 1);
-  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_uint_eq(wheels_closed, 1);
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       EACH(the_loop_stays_for_ref_d_timers_of_a_ref_d_wheel_alone, unrefs),
       EACH(an_empty_wheel_does_not_bound_the_poll, unrefs),
       TEST(each_step_beside_an_unref_d_timer_leaves_the_loop_as_it_should_be),
-      TEST(a_closed_wheel_keeps_the_loop_until_its_callback),
   };
 
   return run_loop_tests("ref", tests, LENGTH(tests));

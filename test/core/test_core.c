@@ -11,33 +11,6 @@
 
 #define ROUNDS 4
 
-/* Calls a function with a new wheel whose hand stands at each position of two
- * rounds (at most 40), and with times at the start and at the end of a tick. */
-static void at_every_hand(const shape_t *shape,
-                          void (*test)(core_t *core, const shape_t *shape,
-                                       uint64_t now_ms)) {
-  uint64_t phases[] = {0, shape->tick_ms - 1};
-  uint64_t hand, hands = 2 * shape->slots + 1;
-  size_t phase, phase_count = shape->tick_ms == 1 ? 1 : 2;
-
-  for (hand = 0; hand < hands; hand += 1 + hands / 40)
-    for (phase = 0; phase < phase_count; phase++) {
-      uint64_t now_ms = hand * shape->tick_ms + phases[phase];
-      core_t core;
-      open_core(&core, shape);
-      expect_none(&core, now_ms);
-      test(&core, shape, now_ms);
-      close_core(&core);
-    }
-}
-
-/* The test of that name. */
-#define AT_EVERY_HAND(name, test)     \
-  START_TEST(name) {                  \
-    at_every_hand(&shapes[_i], test); \
-  }                                   \
-  END_TEST
-
 /* ---- One entry ----------------------------------------------------------- */
 
 static void expire_alone(core_t *core, const shape_t *shape,
@@ -65,35 +38,29 @@ static void expire_alone(core_t *core, const shape_t *shape,
   ck_assert_uint_eq(core->stats.rescheduled, 0);
 }
 
-/* P1 */
-AT_EVERY_HAND(an_entry_expires_exactly_at_the_first_tick_after_it_is_due,
-              expire_alone)
+/* In a new wheel whose hand stands at each position of two rounds (at most 40),
+ * and with times at the start and at the end of a tick. */
+static void at_every_hand(const shape_t *shape) {
+  uint64_t phases[] = {0, shape->tick_ms - 1};
+  uint64_t hand, hands = 2 * shape->slots + 1;
+  size_t phase, phase_count = shape->tick_ms == 1 ? 1 : 2;
 
-/* ---- Several entries ----------------------------------------------------- */
-
-static void expire_pairs(core_t *core, const shape_t *shape, uint64_t now_ms) {
-  item_t pair[2];
-  uint64_t delays[MAX_DELAYS], round_ms = shape->tick_ms * shape->slots;
-  size_t i, j, count = boundary_delays(shape, 3, delays);
-
-  for (i = 0; i < count; i++)
-    for (j = 0; j < count; j++) {
-      uint64_t due_ms = now_ms + delays[i], other_ms = now_ms + delays[j];
-      insert(core, &pair[0].entry, due_ms);
-      insert(core, &pair[1].entry, other_ms);
-      ck_assert_uint_eq(
-          uvwheel__core_next_ms(core),
-          tick_ms_after(shape->tick_ms, min_of(due_ms, other_ms)));
-      ck_assert_uint_le(run_out(core, pair, 2, now_ms), 2);
-      now_ms += 4 * round_ms;
-      expect_none(core, now_ms);
+  for (hand = 0; hand < hands; hand += 1 + hands / 40)
+    for (phase = 0; phase < phase_count; phase++) {
+      uint64_t now_ms = hand * shape->tick_ms + phases[phase];
+      core_t core;
+      open_core(&core, shape);
+      expect_none(&core, now_ms);
+      expire_alone(&core, shape, now_ms);
+      close_core(&core);
     }
 }
 
-/* P1. Scenario 7. netty#12886, #12888, #13018: nobody knows the order in a
- * slot. */
-AT_EVERY_HAND(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
-              expire_pairs)
+/* P1 */
+START_TEST(an_entry_expires_exactly_at_the_first_tick_after_it_is_due) {
+  at_every_hand(&shapes[_i]);
+}
+END_TEST
 
 /* ---- Large times --------------------------------------------------------- */
 
@@ -281,8 +248,6 @@ END_TEST
 int main(void) {
   const loop_test_t tests[] = {
       EACH(an_entry_expires_exactly_at_the_first_tick_after_it_is_due, shapes),
-      EACH(any_two_entries_expire_at_their_ticks_in_both_orders_of_insertion,
-           shapes),
       {any_due_time_is_legal_and_the_last_ones_are_never_reached, 0,
        2 * SHAPES},
       {a_budget_bounds_what_one_turn_hands_out, 0,

@@ -2,7 +2,8 @@
 
 /* Small worlds of the wheel alone. Each call of the wheel is a move of its own,
  * so that everything is tried between the calls that make up a turn, as in a
- * loop's callbacks.
+ * loop's callbacks. Entries of one slot and of different rounds come in each
+ * order of insertion (scenario 7; netty#12886, #12888, #13018).
  *
  * The worlds are bounded: the clock stays near the last position of the hand
  * and near what waits. */

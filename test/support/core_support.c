@@ -227,41 +227,6 @@ uint64_t drain(core_t *core, uint64_t now_ms) {
   return expired;
 }
 
-/* When the first of the items that are active has to expire. */
-static uint64_t earliest_ms(const core_t *core, const item_t *items,
-                            size_t count) {
-  uint64_t earliest = UINT64_MAX;
-  size_t i;
-
-  for (i = 0; i < count; i++)
-    if (is_active(&items[i].entry)) {
-      uint64_t tick_ms = tick_ms_after(core->tick_ms, items[i].entry.due_ms);
-      earliest = min_of(earliest, tick_ms);
-    }
-  return earliest;
-}
-
-unsigned run_out(core_t *core, const item_t *items, size_t count,
-                 uint64_t now_ms) {
-  const uvwheel_entry_t *entry;
-  unsigned wakes = 0;
-
-  drain(core, now_ms);
-  while (core->active > 0) {
-    uint64_t next_ms = uvwheel__core_next_ms(core);
-    /* Never late: the wheel wakes up no later than its first entry wants. */
-    require(next_ms <= earliest_ms(core, items, count));
-    require(next_ms > now_ms);
-    expect_none(core, next_ms - 1);
-    require(uvwheel__core_next_ms(core) == next_ms);
-    now_ms = next_ms;
-    wakes++;
-    while ((entry = expire(core, now_ms)) != NULL)
-      require(tick_ms_after(core->tick_ms, entry->due_ms) == now_ms);
-  }
-  return wakes;
-}
-
 size_t boundary_delays(const shape_t *shape, unsigned rounds,
                        uint64_t *delays) {
   uint64_t tick_ms = shape->tick_ms, round_ms = tick_ms * shape->slots;

@@ -108,12 +108,6 @@ typedef struct item_s {
   unsigned seen;  /* for the test that counts what it meets    */
 } item_t;
 
-/* Expires all of the items by going from next_ms to next_ms, beginning with
- * what waits at now_ms. Each must expire exactly at its tick, and nothing a
- * millisecond before. Returns how often the wheel woke up. */
-unsigned run_out(core_t *core, const item_t *items, size_t count,
-                 uint64_t now_ms);
-
 /* Delays at which an off-by-one shows: a millisecond before, at and after
  * nothing, one tick, and all slots but one, in each of the first rounds.
  * Returns how many. */
