@@ -85,9 +85,8 @@ static void count_lateness(uvwheel_stats_t *stats, uint64_t late_by) {
   stats->lateness_max_ms = max_of(stats->lateness_max_ms, late_by);
 }
 
-/* Puts a timer back that has expired, if it ran when the last stall was noticed
- * and was not given all that the stalls give, but to no later than a refresh at
- * the end of the stall would have. Returns whether it did. */
+/* Puts a timer back that has expired, ran when the last stall was noticed, and
+ * was not given all that the stalls give. Returns whether it did. */
 static bool put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   const wake_t *wake = &state->wake;
   uint64_t due_ms = timer->entry.due_ms;

@@ -57,9 +57,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
-/* A stall would follow one that still gives time: then check-ins are close, the
- * closer the sooner it begins, so that it counts for most of its length. (If
- * the clock has stepped back, `since` is huge.) */
+/* While a stall gives time, check-ins are close: the next one would follow it,
+ * and counts from one. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   wake_t *wake = &state->wake;
   uint64_t since = loop_now(state) - wake->stalled_until_ms;
