@@ -55,6 +55,52 @@ START_TEST(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall) {
 }
 END_TEST
 
+static void start_an_earlier_one(uv_timer_t *unused) {
+  (void)unused;
+  uv_update_time(&loop);
+  begin_test_timer(&other, 0, 0);
+}
+
+static void restart(uv_timer_t *unused) {
+  (void)unused;
+  uv_update_time(&loop);
+  test_timer_start(&timer, 5000, 0);
+}
+
+static void ignore(uvwheel_timer_t *visited, void *arg) {
+  (void)visited, (void)arg;
+}
+
+static void walk(uv_timer_t *unused) {
+  (void)unused;
+  uvwheel_walk(&wheel, ignore, NULL);
+}
+
+static const uv_timer_cb acts[] = {start_an_earlier_one, restart, walk};
+
+/* P6. The uv_timer_t is due before the wheel's, or acts before the run. (libuv
+ * since 1.48 first gathers all timers that are due, which makes them inactive.
+ * Their callbacks must not arm the driver anew.) */
+START_TEST(nothing_that_is_done_before_the_turn_hides_a_stall) {
+  uv_timer_cb act = acts[_i / 2];
+  static uv_timer_t before;
+
+  open_wheel(10, 64);
+  begin_test_timer(&timer, 100, 0);
+  if (_i % 2)
+    begin_uv_timer(&before, act, 1, 0);
+  virtual_time_advance_ms(9000);
+  if (_i % 2 == 0)
+    act(NULL);
+  run_for(50);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_ge(stats_of_wheel().stall_max_ms, 9000 - 110);
+  run_for(20000);
+  ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+}
+END_TEST
+
 static void block(uv_timer_t *unused) {
   (void)unused;
   virtual_time_advance_ms(9000);
@@ -94,6 +140,31 @@ START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it) {
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 9000);
   ck_assert_uint_eq(other.fired_ms, fires_at(tick_ms + 9000 + 15000));
+}
+END_TEST
+
+static test_timer_t later;
+
+static void block_and_empty_the_wheel(test_timer_t *fired) {
+  if (uvwheel_count(&wheel) != 0)
+    return;
+  take_9_s(fired);
+  begin_test_timer(&later, 20000, 0);
+  test_timer_stop(&later);
+  begin_heard_timer(&later, 20000, 0);
+}
+
+/* P6. The stop disarms the wheel, the start arms it again. */
+START_TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall) {
+  open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 1});
+  begin_test_timer(&timer, 100, 0);
+  begin_test_timer(&other, 100, 0);
+  timer.then = other.then = block_and_empty_the_wheel;
+  run_for(60000);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 1);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(later.fired_ms,
+                    fires_at(fires_at(timer.due_ms) + 9000 + 20000));
 }
 END_TEST
 
@@ -299,7 +370,9 @@ int main(void) {
   const loop_test_t tests[] = {
       EACH(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall,
            thresholds),
+      {nothing_that_is_done_before_the_turn_hides_a_stall, 0, 2 * LENGTH(acts)},
       EACH(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it, blocks),
+      TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall),
       EACH(a_loop_without_io_is_woken_by_ticks_alone, idle),
       {many_wheels_wake_a_loop_once_for_each_timer, 0,
        2 * LENGTH(wheel_counts)},
