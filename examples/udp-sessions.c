@@ -27,24 +27,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An addition that finds no memory leaves a session without a table. */
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 #include <uv.h>
 #include <uvwheel.h>
 
 #include "common/cli.h"
 #include "common/server.h"
 #include "udp/udp-protocol.h"
-
-/* uthash begins with 32 buckets and doubles them whenever they get crowded,
- * all at once: with 600,000 sessions that would be an iteration of the loop of
- * 55 ms, twenty times as long as any other. These 16 MiB are room for a
- * million. */
-#undef HASH_INITIAL_NUM_BUCKETS
-#undef HASH_INITIAL_NUM_BUCKETS_LOG2
-#define HASH_INITIAL_NUM_BUCKETS (1u << HASH_INITIAL_NUM_BUCKETS_LOG2)
-#define HASH_INITIAL_NUM_BUCKETS_LOG2 20u
+#include "udp/udp-table.h"
 
 #define BATCH 20           /* datagrams, as many as libuv reads at once */
 #define DATAGRAM_MAX 65536 /* libuv wants so much room for each         */
@@ -75,18 +64,8 @@ typedef struct lazy_timer_s {
   uint64_t due_ms;
 } lazy_timer_t;
 
-/* A peer's address without what sockaddr has between and behind it: two of
- * them are the same when their bytes are. */
-typedef struct peer_key_s {
-  uint8_t address[16]; /* of IPv4: the first four */
-  uint32_t scope;
-  uint16_t family;
-  uint16_t port;
-} peer_key_t;
-
 typedef struct session_s {
-  UT_hash_handle hh;
-  peer_key_t key;
+  udp_peer_t peer; /* makes it an item of the table */
   server_t *server;
   uint64_t datagrams; /* that have come from the peer */
   int is_last_chance; /* see on_lazy_timer */
@@ -106,7 +85,7 @@ struct server_s {
   uvwheel_t wheel;
   int has_wheel;      /* or sessions have a uv_timer_t each */
   int gives_chances;  /* --timer chance */
-  session_t *table;   /* the sessions, found by their keys  */
+  udp_peer_t *table;  /* the sessions                       */
   size_t timer_bytes; /* of one                             */
   figures_t figures;
   uint64_t first_rss_kib; /* resident memory before the first session */
@@ -228,37 +207,12 @@ static void free_session(session_t *session) {
   }
 }
 
-/* ---- The table ---------------------------------------------------------- */
-
-static peer_key_t key_of(const struct sockaddr *address) {
-  peer_key_t key = {.family = address->sa_family};
-
-  if (address->sa_family == AF_INET6) {
-    const struct sockaddr_in6 *ip6 = (const struct sockaddr_in6 *)address;
-    memcpy(key.address, &ip6->sin6_addr, sizeof(ip6->sin6_addr));
-    key.scope = ip6->sin6_scope_id;
-    key.port = ip6->sin6_port;
-  } else {
-    const struct sockaddr_in *ip4 = (const struct sockaddr_in *)address;
-    memcpy(key.address, &ip4->sin_addr, sizeof(ip4->sin_addr));
-    key.port = ip4->sin_port;
-  }
-  return key;
-}
-
-static session_t *find_session(const server_t *server, const peer_key_t *key) {
-  session_t *session;
-
-  HASH_FIND(hh, server->table, key, sizeof(*key), session);
-  return session;
-}
-
 /* ---- A session's life -------------------------------------------------- */
 
 static void remove_session(session_t *session) {
   server_t *server = session->server;
 
-  HASH_DELETE(hh, server->table, session);
+  udp_remove(&server->table, &session->peer);
   server->figures.sessions--;
   free_session(session);
 }
@@ -269,7 +223,7 @@ static void on_idle(session_t *session) {
 }
 
 /* Returns the session, or NULL if the server can have no more of them. */
-static session_t *make_session(server_t *server, const peer_key_t *key) {
+static session_t *make_session(server_t *server, const udp_key_t *key) {
   uint64_t most = server->options.most_peers;
   session_t *session = NULL;
 
@@ -277,12 +231,11 @@ static session_t *make_session(server_t *server, const peer_key_t *key) {
     session = malloc(offsetof(session_t, idle) + server->timer_bytes);
   if (session == NULL)
     return NULL;
-  session->key = *key;
+  session->peer.key = *key;
   session->server = server;
   session->datagrams = 0;
   session->is_last_chance = 0;
-  HASH_ADD(hh, server->table, key, sizeof(session->key), session);
-  if (session->hh.tbl == NULL) {
+  if (udp_add(&server->table, &session->peer) != 0) {
     free(session);
     return NULL;
   }
@@ -296,7 +249,7 @@ static session_t *make_session(server_t *server, const peer_key_t *key) {
 
 /* For each datagram that does not only ask. */
 static session_t *touch_session(server_t *server, session_t *session,
-                                const peer_key_t *key) {
+                                const udp_key_t *key) {
   if (session != NULL) {
     server->figures.refreshes++;
     refresh_timer(session);
@@ -345,8 +298,8 @@ static void answer(server_t *server, const uv_buf_t *datagram,
 
 static void take_datagram(server_t *server, const uv_buf_t *datagram,
                           const struct sockaddr *peer) {
-  peer_key_t key = key_of(peer);
-  session_t *session = find_session(server, &key);
+  udp_key_t key = udp_key(peer);
+  session_t *session = (session_t *)udp_find(server->table, &key);
 
   date_batch(server);
   if (datagram->len > 0 && datagram->base[0] == UDP_QUESTION) {
@@ -384,10 +337,9 @@ static void stop(server_t *server) {
   server->stopping = 1;
   if (server->status == EXIT_SUCCESS)
     print_figures(server, "summary");
-  for (session_t *session = server->table, *next; session != NULL;
-       session = next) {
-    next = session->hh.next;
-    remove_session(session);
+  for (udp_peer_t *peer = server->table, *next; peer != NULL; peer = next) {
+    next = peer->hh.next;
+    remove_session((session_t *)peer);
   }
   if (server->has_wheel)
     uvwheel_close(&server->wheel, NULL);
