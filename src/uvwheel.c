@@ -89,9 +89,20 @@ static uvwheel_state_t *allocate(size_t slots_size) {
   return state;
 }
 
+/* Joins the ring of the loop's wheels if the handle is one of another wheel. */
+static void join_ring(uv_handle_t *handle, void *arg) {
+  uvwheel_link_t *ring = &((uvwheel_state_t *)arg)->ring;
+
+  if (list_is_empty(ring) && handle->type == UV_CHECK &&
+      ((uv_check_t *)handle)->check_cb == uvwheel__on_check)
+    append(&CONTAINER_OF(handle, uvwheel_state_t, listen.check)->ring, ring);
+}
+
 /* The driver and the idle handle are started and stopped once, so that libuv
  * and uvwheel_owns_handle know their callbacks. */
 static void add_handles(uvwheel_state_t *state) {
+  list_init(&state->ring);
+  uv_walk(state->loop, join_ring, state);
   (void)uv_timer_init(state->loop, &state->wake.driver);
   (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
   (void)uv_idle_init(state->loop, &state->wake.idle);
@@ -107,18 +118,9 @@ static void add_handles(uvwheel_state_t *state) {
 #endif
 }
 
-/* Joins the ring of the loop's wheels if the handle is one of another wheel. */
-static void join_ring(uv_handle_t *handle, void *arg) {
-  uvwheel_link_t *ring = &((uvwheel_state_t *)arg)->ring;
-
-  if (list_is_empty(ring) && handle->type == UV_CHECK &&
-      ((uv_check_t *)handle)->check_cb == uvwheel__on_check)
-    append(&CONTAINER_OF(handle, uvwheel_state_t, listen.check)->ring, ring);
-}
-
 int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                  const uvwheel_options_t *options) {
-  uvwheel_options_t none = {0}, chosen = none;
+  uvwheel_options_t none = {0}, chosen = options != NULL ? *options : none;
   uvwheel_state_t *state;
   size_t slots_size;
   int error;
@@ -128,8 +130,6 @@ int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   wheel->state = NULL;
   if (loop == NULL)
     return UV_EINVAL;
-  if (options != NULL)
-    chosen = *options;
   if (memcmp(chosen.reserved, none.reserved, sizeof none.reserved) != 0)
     return UV_EINVAL;
   if (!is_libuv_known(loop))
@@ -155,8 +155,6 @@ int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->most_active = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
   state->busy_wait = min_of(max_of(chosen.tick_ms / 4, MIN_WAIT), MAX_WAIT);
   state->patience = chosen.stall_ms != UINT32_MAX ? chosen.stall_ms : NEVER;
-  list_init(&state->ring);
-  uv_walk(loop, join_ring, state);
   add_handles(state);
   wheel->state = state;
   return 0;
