@@ -206,6 +206,29 @@ static void close_by_owner(void) {
   ck_assert_uint_eq(wheels_closed, 1);
 }
 
+static void close_in_walk(uvwheel_timer_t *timer, void *unused) {
+  (void)timer, (void)unused;
+  uvwheel_close(&wheel, forget_closed);
+}
+
+START_TEST(a_wheel_whose_handles_others_have_closed_is_closing) {
+  static test_timer_t timers[2];
+
+  open_and_close_set(timers, LENGTH(timers), ALL_HANDLES, _i);
+  ck_assert_int_eq(uvwheel_is_closing(&wheel), 1);
+  expect_closed_for_business(&timers[1]);
+  run_for(2000);
+  ck_assert_uint_eq(fired_in_all, fired_before);
+  expect_closed_for_business(&timers[1]);
+  uvwheel_ref(&wheel);
+  uvwheel_unref(&wheel);
+  uvwheel_timer_unref(&timers[0].base);
+  uvwheel_walk(&wheel, close_in_walk, NULL);
+  if (wheels_closed == 0) /* no timer was left */
+    close_by_owner();
+}
+END_TEST
+
 /* Scenario 36. A timer that can be started fires, unless the wheel is found to
  * be closing meanwhile; and no loop polls again and again. While the wheel
  * listens, its idle handle and its check (2 and 4) notice each other's close;
@@ -381,6 +404,7 @@ int main(void) {
       TEST(close_stops_all_timers_and_calls_back_once),
       EACH(a_crowd_is_silenced_by_close_and_can_be_started_on_another_wheel,
            crowd_closes),
+      EACH(a_wheel_whose_handles_others_have_closed_is_closing, moments),
       EACH(some_handles_that_others_close_leave_a_loop_that_sleeps, moments),
       TEST(an_idle_handle_that_others_close_is_not_started),
       TEST(a_turn_in_which_others_close_the_driver_is_not_cut),
