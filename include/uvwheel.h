@@ -73,7 +73,8 @@
  *   - It is put back once for each stall. If the next one begins before the
  *     time is over that the last one gave, S is their sum, of which the timer
  *     gets what it has not had yet. Three add up. A fourth begins anew; then
- *     live peers may be lost. A silent peer goes later by the sum at most.
+ *     live peers may be lost. A silent peer goes later by the sum at most. A
+ *     timer put back and not heard since gets nothing for a separate stall.
  *   - S counts from when the wheel was to run: at its next tick or, while polls
  *     return, half-way to it (a check-in). A stall that ends before that is not
  *     noticed. Then at least half of the time to the tick is left, unless the
@@ -280,8 +281,9 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  *
  * A program that closes all handles in uv_walk should call this before the
  * walk. If others have closed handles of the wheel, this still frees its
- * memory, and calls cb from the loop when all of them are closed. If they
- * already are, it calls cb at once, or at the end of the walk that runs.
+ * memory, and calls cb from the loop when all of them are closed; until then no
+ * other walk may close all handles. If they already are closed, it calls cb at
+ * once, or at the end of the walk that runs.
  * Cost: O(active timers + slots in use + slots / 64), all of it in this call:
  * 10 to 30 ms for a million timers; seconds for ten million in cold memory. */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);

@@ -257,6 +257,28 @@ START_TEST(an_overloaded_loop_keeps_appointments) {
 }
 END_TEST
 
+/* P6. A read callback blocks while the timer waits: no poll has followed. */
+START_TEST(a_block_while_a_timer_waits_is_a_stall) {
+  static test_timer_t timer;
+  unsigned is_refreshed = _i == 1;
+
+  open_wheel(100, 512);
+  begin_noise(NS_PER_MS);
+  begin_test_timer(&timer, 500, 0);
+  if (is_refreshed)
+    test_timer_refresh(&timer);
+  run_for(fires_at(timer.due_ms) + 10 - uv_now(&loop));
+  noise_ns = 700 * NS_PER_MS;
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(timer.fired, !is_refreshed);
+  ck_assert_uint_eq(stats_of_wheel().put_back, is_refreshed);
+  noise_ns = NS_PER_MS;
+  run_for(1000);
+  ck_assert_uint_eq(timer.fired, 1);
+  end_noise();
+}
+END_TEST
+
 static const uint64_t iterations_ms[] = {20, 50, 100, 240, 500, 1000};
 
 static uint64_t late_sum_ms;
@@ -357,6 +379,7 @@ int main(void) {
       EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),
       {an_overloaded_loop_keeps_appointments, 0, 2 * LENGTH(overloads)},
+      {a_block_while_a_timer_waits_is_a_stall, 0, 2},
       {in_a_flood_a_timer_is_late_by_an_iteration_and_a_half, 0,
        2 * LENGTH(iterations_ms)},
       TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls),
