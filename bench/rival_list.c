@@ -3,8 +3,8 @@
 /* What an expert names first: a list of the connections, in the order of their
  * last activity. Traffic moves its connection to the end, so the first one is
  * always the next to time out, and one uv_timer_t waits for it, and for a tick
- * more. All timers of
- * the list have the same timeout; each other timeout needs another list. */
+ * more. All timers of the list have the same timeout; each other timeout needs
+ * another list. */
 
 #include "bench.h"
 #include "libuv_loop.h"

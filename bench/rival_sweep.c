@@ -47,18 +47,16 @@ static void init_one(void *timer) {
 
 BENCH_OPERATIONS
 
-static void look_at(struct stamp *stamp, uint64_t now_ms) {
-  if (stamp->due_ms > now_ms)
-    return;
-  bench_fired++;
-  stamp->due_ms = NEVER;
-}
-
 static void sweep(uv_timer_t *timer) {
   uint64_t now_ms = uv_now(timer->loop);
 
-  for (size_t i = 0; i < connections; i++)
-    look_at(stamp_at(i), now_ms);
+  for (size_t i = 0; i < connections; i++) {
+    struct stamp *stamp = stamp_at(i);
+    if (stamp->due_ms > now_ms)
+      continue;
+    bench_fired++;
+    stop_one(stamp);
+  }
 }
 
 static void open_stamps(void) {

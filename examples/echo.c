@@ -286,11 +286,9 @@ int echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
   wheel.max_timers = options->most_peers;
   echo->sheds = options->sheds;
   /* So that there is always a descriptor for one more. */
-  if (echo->sheds) {
-    uint64_t possible = possible_connections(echo->descriptor_limit);
-    if (wheel.max_timers == 0 || wheel.max_timers > possible)
-      wheel.max_timers = possible;
-  }
+  if (echo->sheds)
+    wheel.max_timers =
+        most_connections(wheel.max_timers, echo->descriptor_limit);
   echo->listener.data = echo;
   echo->timeout_ms = options->timeout_ms;
   return error != 0 ? error : uvwheel_init(loop, &echo->wheel, &wheel);

@@ -202,13 +202,12 @@ static void answer(connection_t *connection, const char *status,
 }
 
 static void serve(connection_t *connection) {
-  const char *target = connection->target;
-
-  if (strncmp(target, "/work/", 6) == 0) {
-    enter_for(connection, WORK, strtoull(target + 6, NULL, 10));
-  } else if (strncmp(target, "/bytes/", 7) == 0) {
-    answer(connection, "200 OK", "", strtoull(target + 7, NULL, 10));
-  } else if (strcmp(target, "/events") == 0) {
+  if (strncmp(connection->target, "/work/", 6) == 0) {
+    enter_for(connection, WORK, strtoull(connection->target + 6, NULL, 10));
+  } else if (strncmp(connection->target, "/bytes/", 7) == 0) {
+    answer(connection, "200 OK", "",
+           strtoull(connection->target + 7, NULL, 10));
+  } else if (strcmp(connection->target, "/events") == 0) {
     connection->keeps = 0;
     int head = sprintf(connection->head,
                        "HTTP/1.1 200 OK\r\nConnection: close"
@@ -448,6 +447,11 @@ static void on_signal(uv_signal_t *signal, int number) {
 }
 
 static int start_page(void) {
+  static const live_figure_t closed = {.place = LIVE_SERVER,
+                                       .type = LIVE_COUNTER,
+                                       .unit = LIVE_ONE,
+                                       .name = "closed",
+                                       .help = "Connections closed."};
   static live_figure_t rows[REASONS];
   const live_wheel_t shown[] = {
       {"places", &server.places, &server.refreshes, server.closed[0],
@@ -456,16 +460,11 @@ static int start_page(void) {
        REASONS - REST},
   };
 
-  for (size_t i = REST; i < REASONS; i++)
-    rows[i] = (live_figure_t){i * sizeof(uint64_t),
-                              LIVE_SERVER,
-                              LIVE_COUNTER,
-                              LIVE_ONE,
-                              "closed",
-                              "Connections closed.",
-                              NULL,
-                              0,
-                              stages[i].name};
+  for (size_t i = REST; i < REASONS; i++) {
+    rows[i] = closed;
+    rows[i].offset = i * sizeof(uint64_t);
+    rows[i].reason = stages[i].name;
+  }
   return page_start(&server.page, &server.loop, &server.options, shown, 2);
 }
 
@@ -480,9 +479,8 @@ int main(int argc, char **argv) {
   options->timeout_ms = SECONDS(stages[REST].limit_s);
   options->wheel.tick_ms = 1 + SECONDS(1) / 11;
   open_loop(&server.loop, &server.signals, on_signal, NULL);
-  uint64_t possible = possible_connections(server.descriptor_limit);
-  if (options->most_peers == 0 || options->most_peers > possible)
-    options->most_peers = possible;
+  options->most_peers =
+      most_connections(options->most_peers, server.descriptor_limit);
   uv_tcp_init(&server.loop, &server.listener);
   if ((error = uvwheel_init(&server.loop, &server.places, &options->wheel)) ||
       (error = uvwheel_init(&server.loop, &server.busy, &options->wheel)))

@@ -124,11 +124,10 @@ static int start(server_t *server) {
   iterations_start(&server->iterations, loop);
   int error =
       server->calls->init(&server->echo, loop, AF_UNSPEC, &server->options);
-  if (error != 0) {
+  if (error != 0)
     complain("cannot make the wheel: %s", uv_strerror(error));
-    return error;
-  }
-  error = start_listening(server);
+  else
+    error = start_listening(server);
   if (error == 0 && server->options.http_port != NO_HTTP)
     error = start_page(server);
   return error;

@@ -399,14 +399,13 @@ static int start(server_t *server) {
                                                 : sizeof(uv_timer_t);
   server->first_rss_kib = usage_of_process().rss_kib;
   iterations_start(&server->iterations, loop);
-  int error = 0;
-  if (server->has_wheel)
-    error = uvwheel_init(loop, &server->wheel, &server->options.wheel);
-  if (error != 0) {
-    complain("cannot make the wheel: %s", uv_strerror(error));
-    return error;
-  }
-  return start_listening(server);
+  int error = server->has_wheel
+                  ? uvwheel_init(loop, &server->wheel, &server->options.wheel)
+                  : 0;
+  if (error == 0)
+    return start_listening(server);
+  complain("cannot make the wheel: %s", uv_strerror(error));
+  return error;
 }
 
 static int run(server_t *server) {

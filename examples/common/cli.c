@@ -134,7 +134,7 @@ int is_spare_descriptor(uv_os_fd_t descriptor, uint64_t limit) {
 }
 
 /* The lowest descriptor that is free: all below it are in use. */
-uint64_t possible_connections(uint64_t limit) {
+uint64_t most_connections(uint64_t wanted, uint64_t limit) {
   int lowest = dup(STDERR_FILENO);
   uint64_t used = DESCRIPTORS_KEPT + DESCRIPTORS_TO_COME;
 
@@ -142,5 +142,6 @@ uint64_t possible_connections(uint64_t limit) {
     used += (uint64_t)lowest;
     close(lowest);
   }
-  return limit > used ? limit - used : 1;
+  limit = limit > used ? limit - used : 1;
+  return wanted == 0 || wanted > limit ? limit : wanted;
 }

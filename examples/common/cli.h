@@ -76,8 +76,8 @@ void run_to_end(uv_loop_t *loop);
  * answers that by closing the newcomers silently. */
 int is_spare_descriptor(uv_os_fd_t descriptor, uint64_t limit);
 
-/* How many connections a server that has opened little so far can have before
- * that is the case; at least one. */
-uint64_t possible_connections(uint64_t limit);
+/* As many connections as are wanted (0: no limit), but no more than a server
+ * that has opened little so far can have before that is the case. */
+uint64_t most_connections(uint64_t wanted, uint64_t limit);
 
 #endif /* EXAMPLES_CLI_H */

@@ -29,18 +29,14 @@
 #define TEXT(field) OPTION_FIELD(server_options_t, field)
 #define NUMBER(field, min, max) OPTION_NUMBER(server_options_t, field, min, max)
 
-enum {
-  TCP = IDLE_SERVER | MULTI_LOOP,
-  ALL = TCP | UDP_SESSIONS,
-  HTTP = HTTP_SERVER
-};
+enum { TCP = IDLE_SERVER | MULTI_LOOP, ALL = TCP | UDP_SESSIONS };
 
 static const option_row_t rows[] = {
     {MULTI_LOOP, "threads", "N", "how many threads (one for each processor)",
      NUMBER(threads, 1, MAX_THREADS)},
-    {ALL | HTTP, "bind", "ADDRESS", "listen on this address (127.0.0.1)",
+    {ALL | HTTP_SERVER, "bind", "ADDRESS", "listen on this address (127.0.0.1)",
      TEXT(host)},
-    {ALL | HTTP, "port", "PORT",
+    {ALL | HTTP_SERVER, "port", "PORT",
      "listen on this port, 0: on any free one (7007)",
      NUMBER(port, 0, UINT16_MAX)},
     {ALL, "timeout", "MS",
@@ -49,7 +45,7 @@ static const option_row_t rows[] = {
      NUMBER(timeout_ms, 1, MAX_TIMEOUT_MS)},
     {UDP_SESSIONS, "sessions", "N", "most sessions at once, 0: no limit (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
-    {TCP | HTTP, "max-connections", "N",
+    {TCP | HTTP_SERVER, "max-connections", "N",
      "most connections of a loop at once, 0: as many as there\n"
      "are descriptors (0)",
      NUMBER(most_peers, 0, UINT64_MAX)},
@@ -74,15 +70,15 @@ static const option_row_t rows[] = {
      NUMBER(wheel.tick_ms, 1, UVWHEEL_MAX_TICK_MS)},
     {ALL, "slots", "N", "slots of a wheel (512, more for a shorter tick)",
      NUMBER(wheel.slots, 1, UVWHEEL_MAX_SLOTS)},
-    {TCP | HTTP, "http", "PORT",
+    {TCP | HTTP_SERVER, "http", "PORT",
      "show the wheels, live, to browsers at this port, and to\n"
      "Prometheus at /metrics; 0: at any free one (no page)",
      NUMBER(http_port, 0, UINT16_MAX)},
-    {TCP | HTTP, "http-host", "ADDRESS",
+    {TCP | HTTP_SERVER, "http-host", "ADDRESS",
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
     {ALL, "stats", "SECONDS", "print figures every so many seconds (never)",
      NUMBER(stats_seconds, 1, MAX_SECONDS)},
-    {HTTP, "second", "MS",
+    {HTTP_SERVER, "second", "MS",
      "for tests: how long a second of its timeouts is (1000)",
      NUMBER(second_ms, 1, MAX_TIMEOUT_MS)},
     {TCP, "block", "SECONDS",
@@ -93,16 +89,13 @@ static const option_row_t rows[] = {
 
 static const char *description_of(unsigned server) {
   if (server == UDP_SESSIONS)
-    return "A UDP server with a session for each peer. It answers each "
-           "datagram "
-           "with the\n"
-           "number of its session's datagrams, then the datagram itself. To a "
-           "datagram that\n"
-           "begins with a question mark it answers with the number alone.\n";
+    return "A UDP server with a session for each peer. It answers each\n"
+           "datagram with the number of its session's datagrams, then the\n"
+           "datagram itself. To a datagram that begins with a question mark\n"
+           "it answers with the number alone.\n";
   if (server == MULTI_LOOP)
-    return "An echo server that closes idle connections. It has several "
-           "threads, each with\n"
-           "a loop and a wheel of its own.\n";
+    return "An echo server that closes idle connections. It has several\n"
+           "threads, each with a loop and a wheel of its own.\n";
   if (server == HTTP_SERVER)
     return "An HTTP server in which the timeouts of a connection meet.\n";
   return "An echo server that closes idle connections.\n";
@@ -199,8 +192,7 @@ usage_t usage_of_process(void) {
   };
 }
 
-/* ---- Bytes that a peer has not taken ---------------------------------------
- */
+/* ---- Bytes that a peer has not taken ------------------------------------- */
 
 size_t count_untaken(const uv_stream_t *stream) {
   size_t count = uv_stream_get_write_queue_size(stream);
@@ -225,9 +217,7 @@ static uint64_t cpu_ns(void) {
 }
 
 static void on_polled(uv_check_t *after_poll) {
-  iterations_t *iterations = after_poll->data;
-
-  iterations->begun_ns = cpu_ns();
+  ((iterations_t *)after_poll->data)->begun_ns = cpu_ns();
 }
 
 static void on_poll(uv_prepare_t *before_poll) {

@@ -356,11 +356,10 @@ int page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
     error = UV_ENOMEM;
   if (error == 0)
     error = live_wheels_init(&live->wheels, shown, shown_count, loop);
-  if (error != 0) {
+  if (error != 0)
     complain("cannot show the wheels: %s", uv_strerror(error));
-    return error;
-  }
-  error = serve(live, loop);
+  else
+    error = serve(live, loop);
   if (error != 0)
     return error;
   uv_timer_start(&live->judge_timer, on_judge_timer, 0, LIVE_JUDGE_MS);

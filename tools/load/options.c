@@ -52,15 +52,12 @@ static const option_row_t rows[] = {
 
 static const char *description_of(unsigned load) {
   if (load == UDP_LOAD)
-    return "Plays very many peers of udp-sessions on this machine, each with "
-           "an\n"
-           "address of its own, and judges the server: did it remove idle "
-           "sessions in\n"
-           "time, and no others, and was every answer right?\n";
-  return "Opens many connections to an idle-server and judges it: did it "
-         "close\n"
-         "idle connections in time, and no others, and did every echo come "
-         "back?\n";
+    return "Plays very many peers of udp-sessions on this machine, each with\n"
+           "an address of its own, and judges the server: did it remove idle\n"
+           "sessions in time, and no others, and was every answer right?\n";
+  return "Opens many connections to an idle-server and judges it: did it\n"
+         "close idle connections in time, and no others, and did every echo\n"
+         "come back?\n";
 }
 
 /* A peer that chats too seldom is idle. A pause is at most 1.5 intervals long,
@@ -98,9 +95,8 @@ void parse_options(int argc, char **argv, unsigned load, options_t *options) {
       .program = load,
       .description = description_of(load),
       .ending =
-          "Exit status: 0 the server kept every promise, 1 it did not, or "
-          "could not\n"
-          "be judged, 2 wrong usage.\n",
+          "Exit status: 0 the server kept every promise, 1 it did not, or\n"
+          "could not be judged, 2 wrong usage.\n",
       .rows = rows,
       .count = sizeof(rows) / sizeof(rows[0]),
   };

@@ -29,9 +29,8 @@ $1 == "bytes" {
   slots[kind] = /for slots/ ? $8 : 0
 }
 
-function row(name, what, format, values) {
-  printf "%-8s%-14s" format format "\n", name, what, values["uv"],
-    values["wheel"]
+function row(name, what, format, uv, wheel) {
+  printf "%-8s%-14s" format format "\n", name, what, uv, wheel
 }
 
 END {
@@ -49,18 +48,16 @@ END {
     name = names[i]
     if (calls["uv", name] + calls["wheel", name] == 0)
       continue
-    printf "%-8s%-14s%12d%12d\n", name, "calls", calls["uv", name],
-      calls["wheel", name]
-    printf "%-8s%-14s%12.1f%12.1f\n", "", "ns per call", each["uv", name],
-      each["wheel", name]
+    row(name, "calls", "%12d", calls["uv", name], calls["wheel", name])
+    row("", "ns per call", "%12.1f", each["uv", name], each["wheel", name])
   }
-  row("all", "ms", "%12.3f", all)
-  row("cpu", "ms", "%12.1f", cpu)
-  row("", "% of that", "%12.2f", share)
-  row("wall", "ms", "%12.1f", wall)
-  row("late", "mean ms", "%12.3f", late)
-  row("", "p99 ms", "%12.3f", late_p99)
-  row("timers", "at most", "%12d", timers)
-  row("bytes", "of timers", "%12d", bytes)
-  printf "%-8s%-14s%12d%12d\n", "", "of slots", 0, slots["wheel"]
+  row("all", "ms", "%12.3f", all["uv"], all["wheel"])
+  row("cpu", "ms", "%12.1f", cpu["uv"], cpu["wheel"])
+  row("", "% of that", "%12.2f", share["uv"], share["wheel"])
+  row("wall", "ms", "%12.1f", wall["uv"], wall["wheel"])
+  row("late", "mean ms", "%12.3f", late["uv"], late["wheel"])
+  row("", "p99 ms", "%12.3f", late_p99["uv"], late_p99["wheel"])
+  row("timers", "at most", "%12d", timers["uv"], timers["wheel"])
+  row("bytes", "of timers", "%12d", bytes["uv"], bytes["wheel"])
+  row("", "of slots", "%12d", 0, slots["wheel"])
 }
