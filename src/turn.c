@@ -109,22 +109,16 @@ static bool put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
 /* ---- Turns --------------------------------------------------------------- */
 
 /* A turn that began at began_ms is over; the clock was read. Returns whether it
- * has stalled a loop in which timers wait. */
+ * was a stall: the spell that follows notices it. */
 static bool end_turn(uvwheel_state_t *state, const batch_t *batch,
                      uint64_t began_ms) {
   uint64_t took_ns = excess(batch->read_ns, batch->begin_ns);
-  uint64_t late_by;
 
   if (state->options.turn_ms != UINT32_MAX &&
       took_ns > 2 * UINT64_C(1000000) * state->options.turn_ms)
     state->core.stats.turns_overrun++;
-  if (is_closing(state))
-    return false;
-  late_by = max_of(took_ns / 1000000, excess(loop_now(state), began_ms));
-  if (LIKELY(late_by <= state->patience))
-    return false;
-  uvwheel__note_lateness(state, began_ms + late_by, late_by);
-  return state->core.active != 0;
+  return max_of(took_ns / 1000000, excess(loop_now(state), began_ms)) >
+         state->patience;
 }
 
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,

@@ -89,20 +89,23 @@ static uvwheel_state_t *allocate(size_t slots_size) {
   return state;
 }
 
-/* Joins the ring of the loop's wheels if the handle is one of another wheel. */
-static void join_ring(uv_handle_t *handle, void *arg) {
-  uvwheel_link_t *ring = &((uvwheel_state_t *)arg)->ring;
-
-  if (list_is_empty(ring) && handle->type == UV_CHECK &&
+/* Finds a wheel of the loop. */
+static void find_wheel(uv_handle_t *handle, void *arg) {
+  if (handle->type == UV_CHECK &&
       ((uv_check_t *)handle)->check_cb == uvwheel__on_check)
-    append(&CONTAINER_OF(handle, uvwheel_state_t, listen.check)->ring, ring);
+    *(uvwheel_state_t **)arg =
+        CONTAINER_OF(handle, uvwheel_state_t, listen.check);
 }
 
 /* The driver and the idle handle are started and stopped once, so that libuv
  * and uvwheel_owns_handle know their callbacks. */
 static void add_handles(uvwheel_state_t *state) {
+  uvwheel_state_t *other = NULL;
+
   list_init(&state->ring);
-  uv_walk(state->loop, join_ring, state);
+  uv_walk(state->loop, find_wheel, &other);
+  if (other != NULL)
+    append(&other->ring, &state->ring);
   (void)uv_timer_init(state->loop, &state->wake.driver);
   (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
   (void)uv_idle_init(state->loop, &state->wake.idle);

@@ -5,8 +5,8 @@
  * The driver, a uv_timer_t, is due at the next tick at which something may be
  * due. In a spell (listen.c) an idle handle keeps polls from waiting instead.
  *
- * A stall is noticed because the wheel runs late: when the driver is due, in a
- * spell after the next poll, or at the end of a turn whose callbacks took long.
+ * A stall is noticed because the wheel runs late: when the driver is due, or in
+ * a spell after the next poll. A turn whose callbacks take long begins a spell.
  * Stalls are a chain if each begins before the time is over that the last one
  * gave: peers could hardly be heard between them, so what they give adds up.
  * Three are a chain at most: otherwise silent peers would be kept for ever.

@@ -116,6 +116,41 @@ START_TEST(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter) {
 }
 END_TEST
 
+static void block_once(uv_prepare_t *before_poll) {
+  virtual_time_advance_ms(40);
+  uv_prepare_stop(before_poll);
+}
+
+/* The loop is held before a poll, which then finds noise. */
+static void run_held(uv_prepare_t *holder) {
+  ck_assert_int_eq(uv_poll_start(&noise, UV_READABLE, on_noise), 0);
+  ck_assert_int_eq(uv_prepare_start(holder, block_once), 0);
+  uv_run(&loop, UV_RUN_NOWAIT);
+}
+
+/* P6. Once since the loop was quiet, even in a spell that goes on. */
+START_TEST(the_wait_begins_anew_if_the_loop_is_held) {
+  static uv_prepare_t holder;
+
+  open_wheel_with(&(uvwheel_options_t){.turn_budget = 1});
+  begin_noise(NS_PER_MS);
+  ck_assert_int_eq(uv_prepare_init(&loop, &holder), 0);
+  begin_test_timer(&timers[0], 500, 0);
+  begin_test_timer(&timers[1], 500, 0);
+  run_for(fires_at(timers[0].due_ms) + 5 - uv_now(&loop));
+  run_held(&holder);
+  ck_assert_uint_eq(fired_in_all, 0);
+  uv_poll_stop(&noise);
+  while (fired_in_all == 0)
+    uv_run(&loop, UV_RUN_NOWAIT);
+  run_held(&holder);
+  ck_assert_uint_eq(fired_in_all, 1);
+  run_held(&holder);
+  ck_assert_uint_eq(fired_in_all, 2);
+  end_noise();
+}
+END_TEST
+
 /* ---- Repeats ------------------------------------------------------------- */
 
 static const struct {
@@ -376,6 +411,7 @@ int main(void) {
   const loop_test_t tests[] = {
       {in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter, 0,
        2 * LENGTH(busy)},
+      TEST(the_wait_begins_anew_if_the_loop_is_held),
       EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),
       {an_overloaded_loop_keeps_appointments, 0, 2 * LENGTH(overloads)},

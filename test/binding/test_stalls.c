@@ -4,6 +4,7 @@
  * way to it. test_put_back.c has what a stall does, test_heard.c who may block
  * the loop. */
 
+#include "insides.h"
 #include "p6.h"
 #include "support.h"
 
@@ -318,6 +319,80 @@ START_TEST(after_a_stall_the_loop_wakes_more_and_more_rarely) {
 }
 END_TEST
 
+/* P6. After a stall of 40 s, while it gives time: not later than half-way. The
+ * loop is frozen from 26 s to 34 s after it. */
+START_TEST(after_a_stall_check_ins_are_half_way_at_the_latest) {
+  static test_timer_t first;
+
+  open_wheel(100, 512);
+  begin_test_timer(&first, 100, 0);
+  begin_heard_timer(&timer, 100 + 40000 + 36000, 0);
+  come_late(first.due_ms, 40000);
+  run_for(26000);
+  virtual_time_advance_ms(8000);
+  run_for(3000);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 2);
+}
+END_TEST
+
+static void ignore_timer(uvwheel_timer_t *unused) {
+  (void)unused;
+}
+
+static void become_empty(uvwheel_t *another, test_timer_t *its) {
+  (void)another;
+  ck_assert_int_eq(uvwheel_timer_stop(&its->base), 0);
+}
+
+static void lose_its_driver(uvwheel_t *another, test_timer_t *its) {
+  (void)its;
+  uv_close((uv_handle_t *)(uintptr_t)insides_of(another).driver, NULL);
+}
+
+static void close_it(uvwheel_t *another, test_timer_t *its) {
+  (void)its;
+  uvwheel_close(another, NULL);
+}
+
+static void let_it_repeat(uvwheel_t *another, test_timer_t *its) {
+  (void)another;
+  ck_assert_int_eq(uvwheel_timer_start(&its->base, ignore_timer, 7000, 10000),
+                   0);
+}
+
+/* What happens to another wheel of the loop after 3 s, for how long there is
+ * I/O, and when the loop is frozen. Beside a timer of 100 s there are check-ins
+ * after 50, 75 and 87.5 s: the last one that there is I/O for is missed. */
+static const struct {
+  void (*act)(uvwheel_t *another, test_timer_t *its);
+  uint64_t io_ms, at_ms, frozen_ms;
+} neighbours[] = {{become_empty, 90000, 76000, 13000},
+                  {lose_its_driver, 90000, 76000, 13000},
+                  {close_it, 90000, 76000, 13000},
+                  {let_it_repeat, 3000, 60000, 16000}};
+
+/* P6. The other wheel does not hide the I/O that there was, and is not asked
+ * once it is empty or closed. */
+START_TEST(another_wheel_hides_no_freeze) {
+  static uvwheel_t another;
+  static uv_timer_t freezer;
+
+  open_wheel_beside_io(1000, neighbours[_i].io_ms);
+  ck_assert_int_eq(uvwheel_init(&loop, &another, NULL), 0);
+  ck_assert_int_eq(uvwheel_timer_init(&another, &other.base), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&other.base, ignore_timer, 5000, 0), 0);
+  begin_heard_timer(&timer, 100000, 0);
+  run_for(3000);
+  neighbours[_i].act(&another, &other);
+  begin_uv_timer(&freezer, freeze, neighbours[_i].at_ms - 3000, 0);
+  freezer.data = (void *)(uintptr_t)&neighbours[_i].frozen_ms;
+  run_for(150000);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  uvwheel_close(&another, NULL);
+  run_for(1);
+}
+END_TEST
+
 static void take_1_ms_and_poll(uv_idle_t *handle) {
   (void)handle;
   virtual_time_advance_ms(1);
@@ -378,6 +453,8 @@ int main(void) {
        2 * LENGTH(wheel_counts)},
       TEST(a_freeze_that_follows_another_one_is_noticed),
       TEST(after_a_stall_the_loop_wakes_more_and_more_rarely),
+      TEST(after_a_stall_check_ins_are_half_way_at_the_latest),
+      EACH(another_wheel_hides_no_freeze, neighbours),
       TEST(a_freeze_of_a_loop_that_spins_is_noticed),
       {a_freeze_before_the_tick_is_noticed_if_it_was_long, 0,
        120 * LENGTH(freezes)},

@@ -116,6 +116,22 @@ START_TEST(the_steps_of_a_clock_are_no_stalls) {
 }
 END_TEST
 
+/* P7. It begins a new beat if it is late by more than stall_ms and a wait. */
+START_TEST(by_a_coarse_clock_a_repeat_may_be_a_millisecond_later) {
+  static test_timer_t timer;
+  uint64_t due_ms;
+
+  virtual_time_set_coarse_step_ns(NS_PER_MS);
+  open_wheel(100, 0);
+  begin_test_timer(&timer, 10000, 10000);
+  due_ms = timer.due_ms;
+  come_late(due_ms, UVWHEEL_DEFAULT_STALL_MS + 25 + 1);
+  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base),
+                    due_ms + 10000 - uv_now(&loop));
+}
+END_TEST
+
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock,
@@ -123,6 +139,7 @@ int main(void) {
       TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick),
       TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer),
       TEST(the_steps_of_a_clock_are_no_stalls),
+      TEST(by_a_coarse_clock_a_repeat_may_be_a_millisecond_later),
   };
 
   virtual_time_set_coarse_step_ns(NS_PER_MS);

@@ -143,7 +143,7 @@ static void run(uv_run_mode mode) {
   game.used = game.used_before_run;
   game.used_before_run = count_used(&stats);
   game.in_run = true;
-  game.fired_in_run = 0;
+  game.fired_in_run = game.polls_in_run = 0;
   game.spent_in_run_ns = 0;
   game.drew_in_run = false;
   uv_run(&game.loop, mode);

@@ -38,6 +38,9 @@ void on_before_poll(uv_prepare_t *prepare) {
   verify_game();
 }
 
+/* In a run; a wheel that wakes its loop more often would do so for ever. */
+#define MOST_POLLS 1000000
+
 /* All that had to be called back has been, unless the mailbox was closed or the
  * time was up. */
 void on_after_poll(uv_check_t *check) {
@@ -45,6 +48,7 @@ void on_after_poll(uv_check_t *check) {
   end_turn();
   if (is_mailbox_open() && game.mail.expected > 0)
     require(!game.mail.is_fresh && game.mail.is_time_over);
+  require(++game.polls_in_run < MOST_POLLS);
   game.turns.is_polled = false;
   game.turns.was_noisy = has_posts();
   game.has_polled = true;
