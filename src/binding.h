@@ -268,8 +268,8 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
  * back. Returns whether the next poll must not wait: a timer is due, or the
  * turn has stalled the loop. (Then loop->time is from before the stall, so
- * libuv would compute too long a timeout for the poll.) False if the wheel is
- * closing. A clock that steps back ends the turn (P1). */
+ * libuv would compute too long a timeout for the poll.) A clock that steps back
+ * ends the turn (P1). */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

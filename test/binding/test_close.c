@@ -309,6 +309,23 @@ START_TEST(a_turn_in_which_others_close_the_driver_is_not_cut) {
 }
 END_TEST
 
+/* Nor do others fire to make room. */
+START_TEST(no_timer_fires_once_others_have_closed_the_driver) {
+  static test_timer_t timers[2];
+  size_t i;
+
+  open_wheel(10, 64);
+  (void)list_handles(handles, WHEEL_HANDLES);
+  closing_set = 1;
+  for (i = 0; i < LENGTH(timers); i++) {
+    begin_test_timer(&timers[i], 100, 0);
+    timers[i].then = close_set;
+    timers[i].may_be_early = true;
+  }
+  ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 2), 1);
+}
+END_TEST
+
 /* The walk finds them all closing. In some cases others closed the check. */
 START_TEST(a_foreign_close_after_close_is_what_uv_is_closing_says) {
   static test_timer_t timers[2];
@@ -408,6 +425,7 @@ int main(void) {
       EACH(some_handles_that_others_close_leave_a_loop_that_sleeps, moments),
       TEST(an_idle_handle_that_others_close_is_not_started),
       TEST(a_turn_in_which_others_close_the_driver_is_not_cut),
+      TEST(no_timer_fires_once_others_have_closed_the_driver),
       {a_foreign_close_after_close_is_what_uv_is_closing_says, 2, 6},
       TEST(a_wheel_that_was_never_closed_can_be_left_without_its_loop),
       TEST(a_wheel_s_handles_are_distinguished_from_others),

@@ -49,6 +49,18 @@ static uint64_t count_instructions(int (*call)(uvwheel_timer_t *),
   return count;
 }
 
+static int do_nothing(uvwheel_timer_t *timer) {
+  (void)timer;
+  return 0;
+}
+
+/* Without what the child itself takes. */
+static uint64_t instructions_of(int (*call)(uvwheel_timer_t *),
+                                uvwheel_timer_t *timer) {
+  return count_instructions(call, timer) -
+         count_instructions(do_nothing, timer);
+}
+
 START_TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions) {
   static uvwheel_t wheels[2];
   uint64_t on_last, on_other;
@@ -87,21 +99,43 @@ START_TEST(a_timer_that_is_unref_d_makes_the_calls_of_others_hardly_dearer) {
   ck_assert_int_eq(start(&timers[0][0]), 0);
   ck_assert_int_eq(start(&timers[0][2]), 0);
   for (i = 0; i < LENGTH(calls); i++)
-    without[i] = count_instructions(calls[i], &timers[0][calls[i] == start]);
+    without[i] = instructions_of(calls[i], &timers[0][calls[i] == start]);
   ck_assert_int_eq(uvwheel_timer_init(&wheel, &unref_d), 0);
   uvwheel_timer_unref(&unref_d);
-  ck_assert_int_eq(start(&unref_d), 0);
+  ck_assert_int_eq(uvwheel_timer_start(&unref_d, on_test_timer, 5000, 0), 0);
   for (i = 0; i < LENGTH(calls); i++) {
-    beside = count_instructions(calls[i], &timers[0][calls[i] == start]);
+    beside = instructions_of(calls[i], &timers[0][calls[i] == start]);
     require(5 * beside <= 6 * without[i]);
   }
+}
+END_TEST
+
+START_TEST(a_start_after_a_stop_takes_no_more_than_the_first_one) {
+  uvwheel_timer_t *timer = &timers[0][0], *other = &timers[0][1];
+  uint64_t first;
+  int i;
+
+  open_wheel(0, 0);
+  for (i = 0; i < 3; i++)
+    ck_assert_int_eq(uvwheel_timer_init(&wheel, &timers[0][i]), 0);
+  first = count_instructions(start_repeating, other); /* an unusual one */
+  ck_assert_int_eq(start(timer), 0);
+  ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
+  require(first == 0 || count_instructions(start, other) < first);
+  ck_assert_int_eq(start(&timers[0][2]), 0);
+  ck_assert_int_eq(start(timer), 0);
+  ck_assert_int_eq(uvwheel_timer_refresh(timer), 0);
+  ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
+  ck_assert_uint_eq(count_instructions(start, timer),
+                    count_instructions(start, other));
 }
 END_TEST
 
 int main(void) {
   const loop_test_t tests[] = {
       TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions),
-      TEST(a_timer_that_is_unref_d_makes_the_calls_of_others_hardly_dearer)};
+      TEST(a_timer_that_is_unref_d_makes_the_calls_of_others_hardly_dearer),
+      TEST(a_start_after_a_stop_takes_no_more_than_the_first_one)};
 
   return run_loop_tests("instructions", tests, LENGTH(tests));
 }
