@@ -188,9 +188,9 @@ END_TEST
 
 /* ---- The beat ------------------------------------------------------------ */
 
-/* Each callback takes one look, though its timer is due again in the same pass:
- * the pass does not look again at what else it has found. */
-START_TEST(many_bursts_inside_a_tick_cost_a_look_each) {
+/* Each callback is one examination, though its timer is due again in the same
+ * pass: the pass does not examine again what else it has found. */
+START_TEST(many_bursts_inside_a_tick_are_examined_once_each) {
   static repeater_t bursts[1000];
   uvwheel_stats_t stats;
   size_t i;
@@ -213,7 +213,7 @@ int main(void) {
       EACH(a_repeat_that_is_late_by_more_than_stall_ms_begins_a_new_beat,
            lates),
       EACH(a_repeat_of_a_loop_that_is_run_by_hand_keeps_its_rate, by_hand),
-      {many_bursts_inside_a_tick_cost_a_look_each, 0, 2},
+      {many_bursts_inside_a_tick_are_examined_once_each, 0, 2},
   };
 
   return run_loop_tests("repeats", tests, LENGTH(tests));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* How the wheel notices a stall (P6): it is looked at late, at a tick or half-
- * way to it. test_put_back.c has what a stall does, test_heard.c who may block
- * the loop. */
+/* How the wheel notices a stall (P6): it runs late, at a tick or at a check-in
+ * half-way to it. test_put_back.c has what a stall does, test_heard.c who may
+ * block the loop. */
 
 #include "insides.h"
 #include "p6.h"
@@ -27,7 +27,7 @@ static void take_9_s(test_timer_t *fired) {
 }
 
 /* P6 */
-START_TEST(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall) {
+START_TEST(a_wheel_that_runs_late_by_more_than_stall_ms_has_a_stall) {
   uint64_t stall_ms = thresholds[_i].stall_ms;
 
   open_wheel_with(&(uvwheel_options_t){
@@ -185,7 +185,7 @@ static const struct {
             {10000, 60000}, {60000, 60000}, {100, DAY_MS}};
 
 /* P9. The last sleep is run_for's. (On 32 bits libuv itself sleeps for half an
- * hour at most, so there are looks in a day: half-way, 17 times.) */
+ * hour at most, so there are check-ins in a day: half-way, 17 times.) */
 START_TEST(a_loop_without_io_is_woken_by_ticks_alone) {
   uint64_t every_ms = idle[_i].every_ms;
   uint64_t sleeps = sizeof(void *) < 8 && every_ms == DAY_MS ? 49 + 17 : 1;
@@ -232,7 +232,7 @@ static const unsigned wheel_counts[] = {1, 2, 10, 100};
 #define MAX_WHEELS 100
 
 /* P9. Scenario 72. No wheel takes the timers of the others for I/O. Beside I/O
- * once a minute each has two looks a minute. */
+ * once a minute each has two check-ins a minute. */
 START_TEST(many_wheels_wake_a_loop_once_for_each_timer) {
   static uvwheel_t wheels[MAX_WHEELS];
   static uvwheel_timer_t repeating[MAX_WHEELS];
@@ -258,12 +258,12 @@ START_TEST(many_wheels_wake_a_loop_once_for_each_timer) {
 END_TEST
 
 /* Beside a timer of 100 s: how long there is I/O, when the loop is frozen, and
- * how far the first or second look is away then. (The last freeze begins right
- * after the first look.) */
+ * how far the first or second check-in is away then. (The last freeze begins
+ * right after the first one.) */
 static const struct {
   uint64_t io_ms;
   uint64_t at_ms;
-  uint64_t look_ms;
+  uint64_t check_in_ms;
 } freezes[] = {
     {10000, 10000, 40300}, {60000, 60000, 15300}, {49000, 50031, 25300}};
 
@@ -272,7 +272,8 @@ static void freeze(uv_timer_t *freezer) {
   uv_update_time(&loop);
 }
 
-/* P6. For 0 to 119 s, beyond the look or so that half of the way is left. */
+/* P6. For 0 to 119 s, beyond the check-in or so that half of the way is left.
+ */
 START_TEST(a_freeze_before_the_tick_is_noticed_if_it_was_long) {
   uint64_t frozen_ms = (uint64_t)(_i % 120) * 1000;
   uint64_t at_ms = freezes[_i / 120].at_ms;
@@ -287,7 +288,7 @@ START_TEST(a_freeze_before_the_tick_is_noticed_if_it_was_long) {
                     (100000 - at_ms) / 2);
   ck_assert_uint_le(timer.fired_ms, timer.due_ms + frozen_ms + 1000 + 100);
   ck_assert_uint_eq(stats_of_wheel().stalls,
-                    frozen_ms > freezes[_i / 120].look_ms);
+                    frozen_ms > freezes[_i / 120].check_in_ms);
 }
 END_TEST
 
@@ -421,9 +422,9 @@ END_TEST
 static const uint64_t earlier_ms[] = {0,     300,   9000,  40000,
                                       50000, 60000, 98000, 99900};
 
-/* P2, P6. The wheel is to be looked at in 40 s. The loop is frozen for none or
+/* P2, P6. The wheel checks in in 40 s. The loop is frozen for none or
  * for three quarters of the time of the new timer. */
-START_TEST(a_timer_that_begins_before_a_look_is_on_time) {
+START_TEST(a_timer_that_begins_before_a_check_in_is_on_time) {
   uint64_t timeout = earlier_ms[_i / 2];
   uint64_t frozen_ms = _i % 2 ? timeout / 4 * 3 : 0;
 
@@ -443,7 +444,7 @@ END_TEST
 
 int main(void) {
   const loop_test_t tests[] = {
-      EACH(a_wheel_that_is_looked_at_late_by_more_than_stall_ms_has_a_stall,
+      EACH(a_wheel_that_runs_late_by_more_than_stall_ms_has_a_stall,
            thresholds),
       {nothing_that_is_done_before_the_turn_hides_a_stall, 0, 2 * LENGTH(acts)},
       EACH(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it, blocks),
@@ -458,7 +459,8 @@ int main(void) {
       TEST(a_freeze_of_a_loop_that_spins_is_noticed),
       {a_freeze_before_the_tick_is_noticed_if_it_was_long, 0,
        120 * LENGTH(freezes)},
-      {a_timer_that_begins_before_a_look_is_on_time, 0, 2 * LENGTH(earlier_ms)},
+      {a_timer_that_begins_before_a_check_in_is_on_time, 0,
+       2 * LENGTH(earlier_ms)},
   };
 
   return run_loop_tests("stalls", tests, LENGTH(tests));

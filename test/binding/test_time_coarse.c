@@ -77,7 +77,7 @@ static uint64_t polls_until_loop_ends(void) {
 }
 
 /* P9. In each phase of the clock, after a uv_timer_t that takes as long.
- * And one look at what the sockets have. */
+ * The sockets are asked once. */
 START_TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer) {
   static uv_timer_t model;
   static test_timer_t timer;

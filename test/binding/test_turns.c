@@ -164,8 +164,8 @@ START_TEST(the_last_callbacks_of_a_turn_count) {
 }
 END_TEST
 
-/* P8. The check looks at 256 that were refreshed, and the turn fires 44. */
-START_TEST(what_the_check_looks_at_counts_for_the_turn) {
+/* P8. The check examines 256 that were refreshed, and the turn fires 44. */
+START_TEST(what_the_check_examines_counts_for_the_turn) {
   uvwheel_timer_t *many;
   unsigned fired = 0, i;
 
@@ -361,7 +361,7 @@ int main(void) {
       TEST(quick_callbacks_have_the_clock_read_from_time_to_time),
       TEST(slow_callbacks_after_quick_ones_have_the_clock_read_after_each),
       TEST(the_last_callbacks_of_a_turn_count),
-      TEST(what_the_check_looks_at_counts_for_the_turn),
+      TEST(what_the_check_examines_counts_for_the_turn),
 #ifdef __linux__
       {a_turn_reads_the_clock_no_more_than_it_must, 0, 2},
 #endif

@@ -222,7 +222,7 @@ static void free_all(test_timer_t *unused) {
   uvwheel_walk(&wheel, free_in_walk, NULL);
 }
 
-/* In a turn that has more timers than a look finds, and of two rounds. */
+/* In a turn that has more timers than it finds at once, and of two rounds. */
 START_TEST(a_walk_may_free_each_timer_that_it_meets) {
   static test_timer_t walker;
   uvwheel_timer_t *timer;

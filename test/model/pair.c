@@ -16,7 +16,7 @@ void pair_close(pair_t *pair) {
 /* ---- What must hold ------------------------------------------------------ */
 
 /* The wheel wakes up for a tick at which something is due, or was when the
- * wheel last looked: not too late, and not too early. */
+ * wheel last ran: not too late, and not too early. */
 static void verify_next(const pair_t *pair) {
   uint64_t next_ms = uvwheel__core_next_ms(&pair->core);
 

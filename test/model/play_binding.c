@@ -120,8 +120,8 @@ static uint64_t count_used(const uvwheel_stats_t *stats) {
 }
 
 /* The loop comes to a tick so late that it has stalled. (Nothing else is due,
- * and no request may stop the timer before. The wheel was looked at last at a
- * time that the clock may have stepped back from.) */
+ * and no request may stop the timer before. The wheel ran last at a time that
+ * the clock may have stepped back from.) */
 static bool is_late(void) {
   uint64_t earliest_ms =
       max_of(model_earliest_ms(&game.model), game.rewound_to_ms);
@@ -173,7 +173,7 @@ static bool run_iteration(void) {
   uvwheel_get_stats(game.wheel, &after);
   require(game.drew_in_run ||
           after.fired - before.fired <= budget * (after.turns - before.turns));
-  /* The driver, the check and a turn look at that many. */
+  /* The driver, the check and a turn examine that many. */
   require(game.drew_in_run || after.examined - before.examined <= 3 * budget);
   if (after.turns_cut != before.turns_cut)
     require(count_used(&after) >= game.used + budget ||

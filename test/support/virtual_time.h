@@ -34,7 +34,7 @@ void virtual_time_advance_ms(uint64_t step_ms);
  * for the time. */
 void virtual_time_set_coarse_step_ns(uint64_t step_ns);
 
-/* Makes each look at the clock take that long. */
+/* Makes each read of the clock take that long. */
 void virtual_time_set_read_ns(uint64_t read_ns);
 
 /* Makes each sleep take that much longer than the loop asked for. */
