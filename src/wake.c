@@ -100,7 +100,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   if (state->core.active == 0) {
     uvwheel__disarm(state);
   } else if (!is_in_spell) {
-    MUST_HOLD(!needs_turn_by(state, loop_now(state)));
+    MUST_HOLD(way_to_tick(state) != 0); /* or the driver runs for ever */
     (void)uv_idle_stop(&state->wake.idle);
     start_driver(state, state->wake.has_polled);
   } else if (IS_CLOSING(state->wake.idle)) { /* uv_idle_start would start it */
