@@ -20,9 +20,10 @@ static test_timer_t first, second;
 
 /* In a child process: does it with stderr in the pipe. */
 static void misuse_in_child(void (*misuse)(void), int fd) {
-  const struct rlimit none = {0, 0};
+  const struct rlimit none = {0, 0}, seconds = {5, 5};
 
   setrlimit(RLIMIT_CORE, &none);
+  setrlimit(RLIMIT_CPU, &seconds); /* what is overwritten may be a circle */
   dup2(fd, STDERR_FILENO);
   misuse();
   _exit(EXIT_SUCCESS);
