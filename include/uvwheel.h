@@ -453,7 +453,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   The timer drifts by its lateness; a repeat that is a multiple of tick_ms
  *   takes a tick longer each time.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
- *   is past, until it was called as often as the beat says.
+ *   is past, until it was called as often as the beat says. All these calls
+ *   come before timers of later ticks, and count for turn_budget.
  *
  * The choice holds until the next one or the next init. Made in the timer's
  * callback, it takes effect at the next callback. The beat goes on after
