@@ -309,41 +309,6 @@ job_newcomer() {
   adopt newcomer "$kept/newcomer/results.tsv"
 }
 
-# ---- A release, without what it was made from ------------------------------
-
-# test_tarball NAME: on a Debian with nothing but itself, apt and xz. The
-# archive is all that the tests see.
-test_tarball() {
-  rm -rf "$build/$job-results"
-  mkdir "$build/$job-results"
-  # shellcheck disable=SC2016 # $1 is for the shell that mmdebstrap runs
-  mmdebstrap --variant=apt --include=xz-utils --format=null --quiet \
-    --customize-hook="sync-in '$released/files' /srv" \
-    --customize-hook='chroot "$1" sh -c "cd /srv &&
-      sha256sum --check --strict SHA256SUMS && tar -xJf uvwheel-*.tar.xz &&
-      cd uvwheel-*/ && { test/run tests amalgamated || true; }"' \
-    --customize-hook="copy-out '/srv/$1/$results' '$build/$job-results'" \
-    "$codename" - "$mirror" || true
-  adopt "$1" "$build/$job-results"/*
-}
-
-# list_files NAME: what the tarball has and the checkout lacks, or the reverse
-list_files() {
-  git ls-files | LC_ALL=C sort >"$build/$job.files"
-  tar -tJf "$released/files/$1.tar.xz" | sed -n "s|^$1/||; /[^/]\$/p" |
-    LC_ALL=C sort | diff "$build/$job.files" -
-}
-
-job_release() {
-  released=$build/$job-release # beside jobs in the background
-  rm -rf "$released"
-  make_release || return 0
-  name=$(basename "$released"/files/*.tar.xz .tar.xz)
-  try files list_files "$name" || true
-  find_mirror
-  test_tarball "$name"
-}
-
 # ---- Other C libraries: what is needed is built from its sources -----------
 
 # fetch_sources: of libuv and check
