@@ -1,12 +1,11 @@
-#!/usr/bin/python3
+#!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Runs programs of Debian's packages as they are, and with uvwheel-try both
 ways: they do the same, and there is a report.
 
 usage: packaged.py BUILD DIRECTORY PROGRAM
 
-The reports are left in the directory, and their comparison is printed. It is
-Debian's Python that finds Debian's uvloop.
+The reports are left in the directory, and their comparison is printed.
 """
 
 import asyncio
@@ -21,7 +20,6 @@ import sys
 import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-HERE = pathlib.Path(__file__).resolve().parent / "packaged"
 CLIENTS = 1000
 IDLE_S = 2
 PATIENCE_S = 20
@@ -44,17 +42,13 @@ def command_of(way, command):
 
 def check_report(way, least):
     """It has so many starts, and no more calls are timed than were made."""
-    starts = 0
-    for path in directory.glob(f"{program}.{way}*"):
-        if path.suffix == ".new":
-            continue  # its writer was killed
-        text = path.read_text()
-        assert f"timers by {way} " in text, text
-        rows = re.findall(r"^(\w+) +(\d+) +(\d+) +[\d.]+ +[\d.]+$", text, re.M)
-        assert len(rows) == 6 and "late  " in text, text
-        for row, calls, timed in rows:
-            assert int(timed) <= int(calls), text
-            starts += int(calls) if row in ("start", "again") else 0
+    starts, text = 0, report_of(way).read_text()
+    assert f"timers by {way} " in text, text
+    rows = re.findall(r"^(\w+) +(\d+) +(\d+) +[\d.]+ +[\d.]+$", text, re.M)
+    assert len(rows) == 6 and "late  " in text, text
+    for row, calls, timed in rows:
+        assert int(timed) <= int(calls), text
+        starts += int(calls) if row in ("start", "again") else 0
     assert starts >= least, starts
 
 
@@ -64,7 +58,7 @@ def compare():
                     report_of("uv"), report_of("wheel")], check=True)
 
 
-# ---- Programs that print and end ------------------------------------------
+# ---- A program that prints and ends ----------------------------------------
 
 def output_of(way, command):
     done = subprocess.run(command_of(way, command), cwd=directory,
@@ -74,36 +68,19 @@ def output_of(way, command):
     return re.sub(r" +[0-9.]+ sec\b", " SEC", done.stdout), done.returncode
 
 
-def check_same(command, least):
-    alone = output_of(None, command)
-    assert alone[0], "it prints nothing"
-    for way in "uv", "wheel":
-        tried = output_of(way, command)
-        assert tried == alone, f"alone {alone}, with {way} {tried}"
-        check_report(way, least)
-
-
-SCRIPTS = {
-    "uvloop": ([sys.executable, HERE / "timers_asyncio.py"], 9000),
-    "node": (["node", HERE / "timers_node.js"], 100),
-}
-
-
-def script():
-    linked = subprocess.getoutput("ldd $(command -v node)")
-    if program == "node" and "libuv" not in linked:
-        print("this node has a libuv of its own, linked statically")
-        sys.exit(77)
-    check_same(*SCRIPTS[program])
-
-
 def ctest():
+    command = ["ctest", "--parallel", "1", "--output-on-failure"]
     tests = [f'add_test(quick{i} sleep 0.0{i % 10})' for i in range(40)]
     for i in range(4):
         tests.append(f'add_test(slow{i} sleep 600)')
         tests.append(f'set_tests_properties(slow{i} PROPERTIES TIMEOUT 1)')
     (directory / "CTestTestfile.cmake").write_text("\n".join(tests))
-    check_same(["ctest", "--parallel", "1", "--output-on-failure"], 44)
+    alone = output_of(None, command)
+    assert alone[0], "it prints nothing"
+    for way in "uv", "wheel":
+        tried = output_of(way, command)
+        assert tried == alone, f"alone {alone}, with {way} {tried}"
+        check_report(way, 44)
 
 
 # ---- A name server with a thousand clients ---------------------------------
@@ -205,5 +182,5 @@ os.environ["PATH"] += ":/usr/sbin"
 directory.mkdir(parents=True, exist_ok=True)
 for old in directory.glob(f"{program}.*"):
     old.unlink()
-{"ctest": ctest, "named": named}.get(program, script)()
+{"ctest": ctest, "named": named}[program]()
 compare()

@@ -53,7 +53,6 @@ mmdebstrap    mmdebstrap - - - - -
 musl-gcc      musl-tools musl-gcc - musl - -
 named         bind9 bind bind bind bind bind
 ninja         ninja-build ninja-build samurai ninja ninja ninja ninja
-node          nodejs nodejs nodejs nodejs nodejs node
 npm           npm nodejs-npm npm npm npm node
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf pkgconf
 arm64-gcc     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - - -
@@ -73,7 +72,6 @@ selenium      python3-selenium python3-selenium py3-selenium python-selenium pyt
 shellcheck    shellcheck ShellCheck shellcheck shellcheck ShellCheck shellcheck
 slowhttptest  slowhttptest slowhttptest - - - slowhttptest slowhttptest
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
-uvloop        python3-uvloop python3-uvloop py3-uvloop python-uvloop python3-uvloop -
 valgrind      valgrind valgrind valgrind valgrind valgrind -
 wine          wine64 wine wine wine wine -
 wrk           wrk - wrk - - wrk wrk
@@ -112,7 +110,7 @@ has_tool() {
       meson --version | awk -F . '{new = $1 >= 1} END {exit !new}' ;;
     mingw) command -v x86_64-w64-mingw32-gcc ;;
     ninja) command -v ninja || command -v ninja-build || command -v samu ;;
-    prometheus-client | selenium | uvloop) # as the tests find it
+    prometheus-client | selenium) # as the tests find it
       /usr/bin/python3 -c "import $(echo "$1" | tr - _)" ;;
     wine) command -v wine || command -v wine64 || test -x /usr/lib/wine/wine64 ;;
     *) command -v "$1" ;;
