@@ -95,8 +95,6 @@ START_TEST(any_due_time_is_legal_and_the_last_ones_are_never_reached) {
 }
 END_TEST
 
-/* ---- Postponing ---------------------------------------------------------- */
-
 /* ---- Turns --------------------------------------------------------------- */
 
 #define TICK_MS 10
@@ -169,31 +167,6 @@ END_TEST
 
 /* ---- Order --------------------------------------------------------------- */
 
-/* P4. Of later rounds as well, beside a draw and a pass that is going on. */
-START_TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion) {
-  static item_t items[MANY], later[4];
-  core_t core;
-  size_t i;
-
-  open_core(&core, &(shape_t){TICK_MS, SLOTS, UVWHEEL_FIFO});
-  insert(&core, &later[0].entry, 105 + TICK_MS * SLOTS);
-  insert(&core, &later[1].entry, 105 + TICK_MS * SLOTS);
-  /* Within the tick the due time does not matter. */
-  for (i = 0; i < MANY; i++)
-    insert(&core, &items[i].entry, 100 + i * 7 % TICK_MS);
-  insert(&core, &later[2].entry, 105 + TICK_MS * SLOTS);
-  ck_assert_uint_eq(draw(&core, 1), 1);
-  ck_assert_ptr_eq(take_drawn(&core), &items[0].entry);
-  ck_assert_ptr_eq(expire(&core, 110), &items[1].entry);
-  insert(&core, &later[3].entry, 105 + TICK_MS * SLOTS);
-  for (i = 2; i < MANY; i++)
-    ck_assert_ptr_eq(expire(&core, 110), &items[i].entry);
-  for (i = 0; i < LENGTH(later); i++)
-    ck_assert_ptr_eq(expire(&core, 110 + TICK_MS * SLOTS), &later[i].entry);
-  close_core(&core);
-}
-END_TEST
-
 static void visit(core_t *core, unsigned count) {
   for (; count > 0; count--)
     ck_assert_ptr_nonnull(walk_next(core));
@@ -253,7 +226,6 @@ int main(void) {
       {a_budget_bounds_what_one_turn_hands_out, 0,
        SLOT_KINDS * LENGTH(budgets)},
       EACH(a_budget_bounds_what_one_turn_moves, slot_kinds),
-      TEST(fifo_entries_of_one_tick_expire_in_the_order_of_insertion),
       TEST(fifo_entries_keep_their_order_in_walks),
       TEST(the_largest_tick_and_the_most_slots_work),
   };
