@@ -44,7 +44,6 @@ COMMANDS = {
     "examples/demo --trouble": Job("tests"),
     "bench/callgrind": "bench/callgrind start refresh",
     "test/exhaustive": "test/exhaustive --seconds 1",
-    "test/stress 60": "test/stress 1",
     "build/demo/examples/idle-server --http 8080": Job("tests"),
     "build/demo/tools/load/idle-load --connections 2000 --duration 60":
         Job("tests"),
