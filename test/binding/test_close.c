@@ -255,6 +255,20 @@ START_TEST(some_handles_that_others_close_leave_a_loop_that_sleeps) {
 }
 END_TEST
 
+static test_timer_t closers[2];
+
+/* The one that fires first closes the set. */
+static void begin_closers(unsigned set) {
+  size_t i;
+
+  (void)list_handles(handles, WHEEL_HANDLES);
+  closing_set = set;
+  for (i = 0; i < LENGTH(closers); i++) {
+    begin_test_timer(&closers[i], 100, 0);
+    closers[i].then = close_set;
+  }
+}
+
 static void close_check(uv_prepare_t *prepare) {
   if (!uv_is_closing(handles[1]))
     return;
@@ -265,18 +279,11 @@ static void close_check(uv_prepare_t *prepare) {
 /* A turn is cut after the callback that closes the idle handle. The check is
  * closed before it could see that. */
 START_TEST(an_idle_handle_that_others_close_is_not_started) {
-  static test_timer_t timers[2];
   static uv_prepare_t prepare;
-  size_t i;
 
   open_wheel_with(&(uvwheel_options_t){.turn_budget = 1});
-  (void)list_handles(handles, WHEEL_HANDLES);
-  closing_set = 2;
+  begin_closers(2);
   begin_prepare(&prepare, close_check);
-  for (i = 0; i < LENGTH(timers); i++) {
-    begin_test_timer(&timers[i], 100, 0);
-    timers[i].then = close_set;
-  }
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, 1);
   ck_assert_int_eq(uv_loop_alive(&loop), 0);
@@ -285,16 +292,8 @@ END_TEST
 
 /* The limits of a turn did not end this one. */
 START_TEST(a_turn_in_which_others_close_the_driver_is_not_cut) {
-  static test_timer_t timers[2];
-  size_t i;
-
   open_wheel(10, 64);
-  (void)list_handles(handles, WHEEL_HANDLES);
-  closing_set = 1;
-  for (i = 0; i < LENGTH(timers); i++) {
-    begin_test_timer(&timers[i], 100, 0);
-    timers[i].then = close_set;
-  }
+  begin_closers(1);
   run_for(1000);
   ck_assert_uint_eq(fired_in_all, 1);
   ck_assert_uint_eq(stats_of_wheel().turns, 1);
@@ -304,17 +303,9 @@ END_TEST
 
 /* Nor do others fire to make room. */
 START_TEST(no_timer_fires_once_others_have_closed_the_driver) {
-  static test_timer_t timers[2];
-  size_t i;
-
   open_wheel(10, 64);
-  (void)list_handles(handles, WHEEL_HANDLES);
-  closing_set = 1;
-  for (i = 0; i < LENGTH(timers); i++) {
-    begin_test_timer(&timers[i], 100, 0);
-    timers[i].then = close_set;
-    timers[i].may_be_early = true;
-  }
+  begin_closers(1);
+  closers[0].may_be_early = closers[1].may_be_early = true;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 2), 1);
 }
 END_TEST
