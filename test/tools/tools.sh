@@ -51,7 +51,6 @@ meson         meson meson meson meson meson meson meson,python3
 mingw         gcc-mingw-w64-x86-64 mingw64-gcc mingw-w64-gcc mingw-w64-gcc mingw64-cross-gcc mingw-w64
 mmdebstrap    mmdebstrap - - - - -
 musl-gcc      musl-tools musl-gcc - musl - -
-named         bind9 bind bind bind bind bind
 ninja         ninja-build ninja-build samurai ninja ninja ninja ninja
 npm           npm nodejs-npm npm npm npm node
 pkg-config    pkg-config pkgconf-pkg-config pkgconf pkgconf pkg-config pkgconf pkgconf
@@ -100,7 +99,6 @@ has_tool() {
       can_include cc http_parser.h || pkg-config --exists libllhttp ;;
     check | libuv) pkg-config --exists "$1" ;;
     microhttpd | uthash) can_include cc "$1.h" ;;
-    named) command -v named || test -x /usr/sbin/named ;;
     arm64-gcc) can_include aarch64-linux-gnu-gcc ;;
     armhf-gcc) can_include arm-linux-gnueabihf-gcc ;;
     i686-gcc | riscv64-gcc | s390x-gcc) can_include "${1%-gcc}-linux-gnu-gcc" ;;
