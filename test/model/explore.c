@@ -11,6 +11,7 @@
  * explore it, its moves are made again from the beginning. From time to time
  * two states of one key are checked to be the same: they must go on alike. */
 
+#include "cpu_time.h"
 #include "explore.h"
 #include "play.h"
 
@@ -311,6 +312,7 @@ static void explore(const limits_t *limits, time_t end, found_t *found) {
     }
     if (is_enough(limits, found->depth, end))
       break;
+    limit_cpu_time();
     go_to(state, begin);
     save(here);
     found->transitions += go_on(state, here, begin);

@@ -115,5 +115,8 @@ void tell_at_the_end(void (*tell)(void)) {
   tell_how = tell;
   signal(SIGABRT, on_signal);
   signal(SIGSEGV, on_signal);
-  signal(SIGTERM, on_signal); /* it hangs */
+#ifdef SIGVTALRM
+  signal(SIGVTALRM, on_signal); /* see limit_cpu_time */
+#endif
+  signal(SIGTERM, on_signal);
 }

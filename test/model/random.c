@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu_time.h"
 #include "play.h"
 
 #define LONGEST 1000000
@@ -46,6 +47,7 @@ static void play_random(void) {
   require(data != NULL);
   for (i = 0; i < size; i++)
     data[i] = (uint8_t)(next_random(&state) >> 24);
+  limit_cpu_time();
   play(data, size);
   free(data);
 }
@@ -70,6 +72,7 @@ static void play_file(void) {
   if (ferror(stream) || data == NULL)
     give_up();
   memcpy(data, buffer, size);
+  limit_cpu_time();
   play(data, size);
   free(data);
   fclose(stream);

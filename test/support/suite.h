@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "cpu_time.h"
 #include "length.h"
 
 typedef struct loop_test_s {
@@ -31,6 +32,7 @@ static inline int run_tests(const char *name, SFun setup, SFun teardown,
 
   for (test = tests; test < tests + count; test++) {
     TCase *tcase = tcase_create(test->test->name);
+    tcase_add_checked_fixture(tcase, limit_cpu_time, NULL);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, test->test, test->first, test->end);
