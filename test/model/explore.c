@@ -11,8 +11,8 @@
  * explore it, its moves are made again from the beginning. From time to time
  * two states of one key are checked to be the same: they must go on alike. */
 
-#include "cpu_time.h"
 #include "explore.h"
+#include "cpu_time.h"
 #include "play.h"
 
 #include <inttypes.h>

@@ -14,8 +14,9 @@
  *   the iteration in which that has passed or in the next one; while the loop
  *   is never quiet, at most a quarter of a tick later.
  * - Stalls put each timer back that was refreshed before, by themselves and as
- *   much again, once for each of those that follow each other, and none that was
- *   only started; a stall is no longer than the time since the poll before.
+ *   much again, once for each of those that follow each other. They put back
+ *   none that was only started. A stall is no longer than the time since the
+ *   poll before.
  *
  * A word is a count in an eventfd, of its parts. The kernel's state is not part
  * of a world, so each iteration first sets it to what the world says. */
