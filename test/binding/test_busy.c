@@ -151,6 +151,36 @@ START_TEST(the_wait_begins_anew_if_the_loop_is_held) {
 }
 END_TEST
 
+static void block_and_make_noise(test_timer_t *unused) {
+  (void)unused;
+  if (fired_in_all != 1)
+    return;
+  virtual_time_advance_ms(200);
+  ck_assert_int_eq(uv_poll_start(&noise, UV_READABLE, on_noise), 0);
+}
+
+/* P6. The callbacks that the driver has called before are no such time. */
+START_TEST(the_wait_begins_after_the_turn_of_the_driver) {
+  static uv_prepare_t holder;
+
+  open_wheel_with(&(uvwheel_options_t){.turn_budget = 1});
+  begin_noise(NS_PER_MS);
+  uv_poll_stop(&noise);
+  ck_assert_int_eq(uv_prepare_init(&loop, &holder), 0);
+  begin_test_timer(&timers[0], 500, 0);
+  begin_test_timer(&timers[1], 500, 0);
+  timers[0].then = timers[1].then = block_and_make_noise;
+  while (fired_in_all == 0)
+    uv_run(&loop, UV_RUN_ONCE);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  run_held(&holder);
+  ck_assert_uint_eq(fired_in_all, 1);
+  run_held(&holder);
+  ck_assert_uint_eq(fired_in_all, 2);
+  end_noise();
+}
+END_TEST
+
 /* ---- Repeats ------------------------------------------------------------- */
 
 static const struct {
@@ -413,6 +443,7 @@ int main(void) {
       {in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter, 0,
        2 * LENGTH(busy)},
       TEST(the_wait_begins_anew_if_the_loop_is_held),
+      TEST(the_wait_begins_after_the_turn_of_the_driver),
       EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),
       {an_overloaded_loop_keeps_appointments, 0, 2 * LENGTH(overloads)},

@@ -541,6 +541,29 @@ START_TEST(a_call_of_another_thread_is_reported_while_the_loop_polls) {
 }
 END_TEST
 
+static void close_handles_in_poll(uv_prepare_t *unused) {
+  (void)unused;
+  (void)close_all_handles();
+}
+
+static void close_wheel(void *unused) {
+  (void)unused;
+  uvwheel_close(&wheel, NULL);
+}
+
+/* The wheel saw the last poll begin, and not return. */
+START_TEST(any_thread_may_close_a_wheel_after_others_have_closed_its_handles) {
+  static uv_prepare_t prepare;
+  uv_thread_t thread;
+
+  begin_prepare(&prepare, close_handles_in_poll);
+  start_two();
+  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_int_eq(uv_thread_create(&thread, close_wheel, NULL), 0);
+  ck_assert_int_eq(uv_thread_join(&thread), 0);
+}
+END_TEST
+
 int main(void) {
   const loop_test_t tests[] = {
       TEST(init_of_idle_timers_and_of_garbage_is_fine),
@@ -551,6 +574,7 @@ int main(void) {
       TEST(a_request_that_is_posted_twice_is_reported),
       TEST(requests_that_were_called_back_and_copies_are_fine),
       EACH(a_call_of_another_thread_is_reported_while_the_loop_polls, calls),
+      TEST(any_thread_may_close_a_wheel_after_others_have_closed_its_handles),
   };
 
   return run_loop_tests("checks", tests, LENGTH(tests));

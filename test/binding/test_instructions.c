@@ -122,7 +122,8 @@ START_TEST(a_start_after_a_stop_takes_no_more_than_the_first_one) {
   ck_assert_int_eq(start(timer), 0);
   ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
   require(first == 0 || count_instructions(start, other) < first);
-  ck_assert_int_eq(start(&timers[0][2]), 0);
+  if (_i == 0) /* or the stop is an unusual one */
+    ck_assert_int_eq(start(&timers[0][2]), 0);
   ck_assert_int_eq(start(timer), 0);
   ck_assert_int_eq(uvwheel_timer_refresh(timer), 0);
   ck_assert_int_eq(uvwheel_timer_stop(timer), 0);
@@ -135,7 +136,7 @@ int main(void) {
   const loop_test_t tests[] = {
       TEST(a_call_on_the_wheel_used_last_takes_fewer_instructions),
       TEST(a_timer_that_is_unref_d_makes_the_calls_of_others_hardly_dearer),
-      TEST(a_start_after_a_stop_takes_no_more_than_the_first_one)};
+      {a_start_after_a_stop_takes_no_more_than_the_first_one, 0, 2}};
 
   return run_loop_tests("instructions", tests, LENGTH(tests));
 }
