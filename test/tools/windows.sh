@@ -8,26 +8,6 @@
 
 # ---- Compiled, not run -----------------------------------------------------
 
-mingw_gcc() {
-  x86_64-w64-mingw32-gcc -std=c11 -Wall -Wextra -Werror -O2 \
-    -D__USE_MINGW_ANSI_STDIO=1 -Iinclude -I"$build/$job-types" "$@"
-}
-
-# The core knows no libuv and no POSIX. The header names two types of libuv.
-job_mingw() {
-  mkdir -p "$build/$job-types"
-  echo 'typedef struct uv_loop_s uv_loop_t; typedef struct uv_handle_s uv_handle_t;' \
-    >"$build/$job-types/uv.h"
-  for file in src/core_slots.c src/core.c; do
-    try "$file" mingw_gcc -c -o "$build/$job.o" "$file" || true
-  done
-  try 'model of the wheel' mingw_gcc -Isrc -Itest/support \
-    -o "$build/$job.exe" src/core_slots.c src/core.c test/model/random.c \
-    test/model/model.c test/model/pair.c test/model/play.c \
-    test/model/play_wheel.c test/support/core_support.c \
-    test/support/invariants.c
-}
-
 # make_msvc UV: a program that compiles as Microsoft's compiler of 2019 would,
 # with libuv's headers in that directory, but without a header of that compiler
 make_msvc() {
