@@ -105,7 +105,6 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
   uint64_t now_ms = loop_now(state), ran_ms = state->wake.ran_ms, heard_ms;
 
-  MUST_HOLD(state->core.active != 0);
   if (!listen->wait_began_anew && now_ms > listen->listened_ms + MIN_WAIT)
     begin_wait(listen, now_ms, true);
   listen->listened_ms = max_of(uv_hrtime() / 1000000, now_ms);
@@ -143,7 +142,7 @@ static NOINLINE void prepare_turn(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   uint64_t late_by = now_ms - state->wake.driver_due_ms;
 
-  MUST_HOLD(state->wake.phase != DISARMED && state->core.active != 0);
+  MUST_HOLD(state->wake.phase != DISARMED);
   uvwheel__note_lateness(state, now_ms, late_by);
   if (!examine_due(state)) {
     uvwheel__go_on(state, false);

@@ -29,7 +29,8 @@ void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
   uint64_t events;
 
   wake->ran_ms = now_ms;
-  if (LIKELY(late_by <= state->patience) || state->core.active == 0)
+  MUST_HOLD(state->core.active != 0);
+  if (LIKELY(late_by <= state->patience))
     return;
   events = state->listen.polls + stats->put_back;
   if (wake->chain == 0 || wake->events_before != events) {
