@@ -47,7 +47,7 @@ COMMANDS = {
     "build/demo/examples/idle-server --http 8080": Job("tests"),
     "build/demo/tools/load/idle-load --connections 2000 --duration 60":
         Job("tests"),
-    "tools/uvwheel-try": Job("try"),
+    "tools/uvwheel-try": Job("tests"),
     "tools/uvwheel-try --output uv.txt ./server":
         "cc -o server test/programs/try_subject.c -luv && "
         "tools/uvwheel-try --output uv.txt ./server",
