@@ -232,17 +232,16 @@ static void cannot_connect(load_t *load, int error) {
     give_up(load, "cannot connect", uv_strerror(error));
 }
 
+/* Of a silent one. Others speak at once: a full server sheds who does not. */
 static void plan_first_message(load_t *load, connection_t *connection) {
-  uint64_t timeout_ns = load->options.timeout_ms * NS_PER_MS;
-  uint64_t first_ns = connection->chatty || timeout_ns == 0
-                          ? load->options.interval_ms * NS_PER_MS
-                          : timeout_ns / 2;
+  const options_t *options = &load->options;
+  uint64_t first_ms =
+      options->timeout_ms == 0 ? options->interval_ms : options->timeout_ms / 2;
 
-  connection->send_at_ns = uv_hrtime();
-  if (load->options.are_together && !connection->chatty)
-    connection->send_at_ns = TOGETHER;
-  else
-    connection->send_at_ns += random_below(load, first_ns);
+  connection->send_at_ns =
+      options->are_together
+          ? TOGETHER
+          : uv_hrtime() + random_below(load, first_ms * NS_PER_MS);
 }
 
 static void connect_more(load_t *load);
@@ -262,7 +261,10 @@ static void on_connect(uv_connect_t *request, int status) {
   if (is_probe(load, connection))
     load->present_ns = connection->heard_ns;
   connection->state = OPEN;
-  plan_first_message(load, connection);
+  if (connection->chatty)
+    send_message(load, connection);
+  else
+    plan_first_message(load, connection);
   load->connecting--;
   load->open++;
   load->silent += !connection->chatty;
