@@ -119,16 +119,13 @@ END_TEST
 /* P7. It begins a new beat if it is late by more than stall_ms and a wait. */
 START_TEST(by_a_coarse_clock_a_repeat_may_be_a_millisecond_later) {
   static test_timer_t timer;
-  uint64_t due_ms;
 
   virtual_time_set_coarse_step_ns(NS_PER_MS);
   open_wheel(100, 0);
   begin_test_timer(&timer, 10000, 10000);
-  due_ms = timer.due_ms;
-  come_late(due_ms, UVWHEEL_DEFAULT_STALL_MS + 25 + 1);
+  come_late(timer.due_ms, UVWHEEL_DEFAULT_STALL_MS + 25 + 1);
   ck_assert_uint_eq(timer.fired, 1);
-  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer.base),
-                    due_ms + 10000 - uv_now(&loop));
+  ck_assert_uint_eq(timer.due_ms, START_MS + 20000);
 }
 END_TEST
 

@@ -189,9 +189,8 @@ START_TEST(a_turn_reads_the_clock_no_more_than_it_must) {
   take_ns = 0;
   open_wheel_with_turns(0, 0);
   start_timers(1, 50, on_timer);
-  begin_timer(&timers[1], on_timer, 70, 0);
-  if (_i == 0)
-    ck_assert_int_eq(uvwheel_timer_stop(&timers[1]), 0);
+  if (_i == 1)
+    begin_timer(&timers[1], on_timer, 70, 0);
   run_for(10);
   (void)uvwheel_timer_refresh(&timers[1]);
   virtual_time_advance_ms(68);

@@ -96,7 +96,8 @@ typedef struct game_s {
   uint64_t lateness_max_ms;
   unsigned fired_in_run; /* in their time                           */
   unsigned polls_in_run;
-  uint64_t spent_in_run_ns; /* by callbacks */
+  uint64_t spent_in_run_ns;     /* by callbacks */
+  uint64_t spent_since_poll_ns; /* by them, since the last one began */
   uint64_t used; /* what takes from budgets, before the run before this one */
   uint64_t used_before_run;
   bool was_due; /* something, after the last run, or maybe */

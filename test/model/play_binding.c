@@ -71,6 +71,7 @@ static void advance_ns(uint64_t step_ns) {
   virtual_time_advance_ns(step_ns);
   game.advanced_ns += step_ns;
   game.spent_in_run_ns += step_ns;
+  game.spent_since_poll_ns += game.in_run ? step_ns : 0;
   for (i = 0; i < game.model.capacity; i++)
     if (game.in_run ||
         model_tick_ms(&game.model, game.model.timers[i].due_ms) < clock_ms())
@@ -94,6 +95,7 @@ void step_back(void) {
     return;
   game.rewound_to_ms = max_of(game.rewound_to_ms, clock_ms() + 1);
   game.turns.was_rewound = true;
+  game.polled_ms = min_of(game.polled_ms, clock_ms() - step_ms);
   virtual_time_set_ns(virtual_time_ns() - step_ms * 1000000);
   uv_update_time(&game.loop);
   for (i = 0; i < game.model.capacity; i++)

@@ -30,6 +30,7 @@ void on_before_poll(uv_prepare_t *prepare) {
   mail->expected =
       min_of(mail->left > 0 ? mail->left : mail->count, mail->allowed);
   mail->is_fresh = true;
+  game.spent_since_poll_ns = 0;
   end_turn();
   game.turns.since_poll = 0;
   game.turns.is_polled = true;

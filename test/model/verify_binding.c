@@ -254,10 +254,11 @@ static bool may_check_in_soon(uint64_t wake_ms) {
  * checks in half-way to a tick, if polls have returned. */
 static void expect_reason(uint64_t wake_ms) {
   uint64_t from_ms = wake_ms != uv_now(&game.loop) ? wake_ms : 0;
-  uint32_t stall_ms = game.options.stall_ms;
+  uint64_t stall_ms = game.options.stall_ms;
 
   require(model_has_tick(&game.model, from_ms, wake_ms) ||
           may_check_in_soon(wake_ms) ||
+          (!from_ms && game.spent_since_poll_ns / 1000000 >= stall_ms) ||
           (stall_ms != UINT32_MAX && game.has_polled &&
            model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX)));
 }
