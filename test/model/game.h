@@ -94,7 +94,7 @@ typedef struct game_s {
   uint64_t fired_early;
   uint64_t stopped;
   uint64_t lateness_max_ms;
-  unsigned fired_in_run; /* in their time                           */
+  unsigned fired_in_run; /* in their time */
   unsigned polls_in_run;
   uint64_t spent_in_run_ns;     /* by callbacks */
   uint64_t spent_since_poll_ns; /* by them, since the last one began */

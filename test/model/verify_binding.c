@@ -258,7 +258,8 @@ static void expect_reason(uint64_t wake_ms) {
 
   require(model_has_tick(&game.model, from_ms, wake_ms) ||
           may_check_in_soon(wake_ms) ||
-          (!from_ms && game.spent_since_poll_ns / 1000000 >= stall_ms) ||
+          (stall_ms != UINT32_MAX && from_ms == 0 &&
+           game.spent_since_poll_ns / 1000000 >= stall_ms) ||
           (stall_ms != UINT32_MAX && game.has_polled &&
            model_has_tick(&game.model, from_ms + stall_ms, UINT64_MAX)));
 }
