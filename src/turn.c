@@ -59,9 +59,8 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
     next_ms = add_ms(now_ms - now_ms % tick - 1, repeat);
   else if (skips && next_ms < last_ms)
     next_ms = add_ms(last_ms, (repeat - (last_ms - next_ms) % repeat) % repeat);
-  if (!uvwheel__core_insert(&state->core, &timer->entry, next_ms) &&
-      uvwheel__core_put(&state->core, &timer->entry))
-    uvwheel__arm(state);
+  if (!uvwheel__core_insert(&state->core, &timer->entry, next_ms))
+    (void)uvwheel__core_put(&state->core, &timer->entry);
 }
 
 /* A turn that fires the timers that are due by limit_ms has taken the timer out

@@ -175,7 +175,7 @@ class Try(programs.Case):
          "the loader takes no path with a blank"),
         (r"printf '\177ELF' >$D/x; chmod +x $D/x; $TRY --build $BUILT $D/x;"
          "exit 9", 9, "x is linked statically"),
-        (r"printf '\177ELF\0/lib/ld-other.so.1\0' >$D/x; chmod +x $D/x; "
+        (r"printf '\177ELFU/lib/ld-other.so.1\0' >$D/x; chmod +x $D/x; "
          "$TRY --build $BUILT $D/x", 1,
          "x has another C library: ld-other.so.1 loads it, not ld-"),
         ("cp /bin/true $D/x; chown 1 $D/x; chmod u+s $D/x;"
