@@ -81,7 +81,8 @@
  *     stall began in the first poll after a sleep. Two blocks in one iteration,
  *     each shorter than stall_ms, need not be a stall.
  * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it fires more
- *   than stall_ms late, it begins a new one, so two calls are never close.
+ *   than stall_ms late, it begins a new one: between two calls is a repeat less
+ *   stall_ms, a tick and the wait of P6, or more.
  * - P8. A wheel has one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
  *   loop only at ticks for which a timer was started and, if polls return or a

@@ -32,7 +32,7 @@ typedef struct wake_s {
   uv_idle_t idle;         /* active in a spell: polls do not wait            */
   phase_t phase;          /* since libuv 1.48 a due timer may be inactive    */
   bool has_polled;        /* since it was armed, and not for another driver  */
-  uint64_t driver_due_ms; /* when the driver is due; NEVER if it is not armed */
+  uint64_t driver_due_ms; /* when the driver is or was due; NEVER: DISARMED  */
   uint64_t ran_ms;        /* when the wheel has run last, whoever ran it     */
 
   /* The last stall, and those that it follows: a chain. */
@@ -52,6 +52,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks                            */
   uint64_t listened_ms;   /* when the callbacks of the last poll had run     */
+  uint64_t turned_ms;     /* before the next poll libuv's timers run to this  */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* polls in that millisecond                       */
 #ifdef UVWHEEL_CHECKS
@@ -267,9 +268,8 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
  * back. Returns whether the next poll must not wait: a timer is due, or the
- * turn has stalled the loop. (Then loop->time is from before the stall, so
- * libuv would compute too long a timeout for the poll.) A clock that steps back
- * ends the turn (P1). */
+ * turn was a stall (which loop->time, by which libuv computes how long the poll
+ * waits, does not show yet). A clock that steps back ends the turn (P1). */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

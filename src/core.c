@@ -27,8 +27,7 @@
  * ever expire. So a refresh has to be cheap: here it is one store. The timeouts
  * of a server are few and alike, so a round can be longer than most of them,
  * and an entry is examined once per timeout. Nobody notices whether a silent
- * connection is closed after 60.0 or 60.1 s: the entries of a tick need no
- * order.
+ * connection is closed after 60.0 or 60.1 s: a tick's entries need no order.
  *
  * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, in slot
  * tick % slots. At now_ms it has (tick - 1 - now_ms / tick_ms) / slots rounds

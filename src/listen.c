@@ -25,8 +25,8 @@
  *
  * If something is due that was not heard, or if a turn was cut by its limits, a
  * spell begins: polls do not wait, and the checks listen and fire until nothing
- * is due. They fire only timers that were due when the wheel ran before: libuv
- * has run its own timers up to that time, and a whole poll has followed.
+ * is due. They fire only timers that were due by turned_ms, the end of the last
+ * turn: libuv has run its own timers since, and a whole poll has followed.
  *
  *   on time:    poll --> check: is the loop quiet? --> driver fires
  *   otherwise:  driver --> poll that does not wait --> check listens and fires
@@ -53,13 +53,12 @@
 
 /* Returns the loop's time if no descriptor is ready or waiting to be
  * registered, else 0. Where that cannot be asked (Windows, AIX, a poll(2) that
- * fails), bytes that came before ran_ms, when the wheel ran last in this spell,
- * count as heard. poll(2) takes no event: epoll_wait would take edge-triggered
- * ones away from libuv. */
-static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t ran_ms) {
+ * fails), bytes that came before turned_ms count as heard. poll(2) takes no
+ * event: epoll_wait would take edge-triggered ones away from libuv. */
+static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {
 #ifdef _WIN32
   (void)state;
-  return ran_ms;
+  return turned_ms;
 #else
   struct pollfd backend = {.fd = uv_backend_fd(state->loop), .events = POLLIN};
   int count;
@@ -69,7 +68,7 @@ static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t ran_ms) {
   count = backend.fd < 0 ? -1 : poll(&backend, 1, 0);
   if (count == 0)
     return loop_now(state);
-  return count > 0 && (backend.revents & POLLIN) ? 0 : ran_ms;
+  return count > 0 && (backend.revents & POLLIN) ? 0 : turned_ms;
 #endif
 }
 
@@ -80,7 +79,7 @@ static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t ran_ms) {
  * A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
  * that is always ready leave a loop 88,000 iterations per second of 726,000. */
-static uint64_t ask_if_quiet(uvwheel_state_t *state, uint64_t ran_ms) {
+static uint64_t ask_if_quiet(uvwheel_state_t *state, uint64_t turned_ms) {
   listen_t *listen = &state->listen;
   uint64_t now_ms = loop_now(state), heard_ms = 0;
 
@@ -88,7 +87,7 @@ static uint64_t ask_if_quiet(uvwheel_state_t *state, uint64_t ran_ms) {
   if ((listen->busy_polls & (listen->busy_polls - 1)) != 0)
     return 0;
   if (state->mailbox.taken == NULL || IS_CLOSING(state->mailbox.async))
-    heard_ms = ask_backend(state, ran_ms);
+    heard_ms = ask_backend(state, turned_ms);
   listen->busy_ms = heard_ms == now_ms ? 0 : now_ms;
   return heard_ms;
 }
@@ -103,21 +102,24 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
 /* The callbacks of a poll have run. (Inlined, this slows every check.) */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
-  uint64_t now_ms = loop_now(state), ran_ms = state->wake.ran_ms, heard_ms;
+  uint64_t now_ms = loop_now(state), heard_ms;
 
   if (!listen->wait_began_anew && now_ms > listen->listened_ms + MIN_WAIT)
     begin_wait(listen, now_ms, true);
   listen->listened_ms = max_of(uv_hrtime() / 1000000, now_ms);
   uvwheel__note_lateness(state, listen->listened_ms,
-                         excess(listen->listened_ms, ran_ms));
-  heard_ms = ask_if_quiet(state, ran_ms);
+                         excess(listen->listened_ms, state->wake.ran_ms));
+  heard_ms = ask_if_quiet(state, listen->turned_ms);
   if (heard_ms != 0)
     begin_wait(listen, listen->listened_ms, false);
   else if (listen->listened_ms >= listen->wait_began_ms + state->busy_wait)
     heard_ms = listen->listened_ms - state->busy_wait;
+  heard_ms = min_of(heard_ms, min_of(listen->turned_ms, now_ms));
+  if (needs_turn_by(state, heard_ms))
+    uv_update_time(state->loop); /* as libuv does before it calls timers */
   uvwheel__go_on(
-      state, uvwheel__run_turn(state, min_of(heard_ms, min_of(ran_ms, now_ms)),
-                               state->options.turn_budget));
+      state, uvwheel__run_turn(state, heard_ms, state->options.turn_budget));
+  listen->turned_ms = uv_hrtime() / 1000000;
 }
 
 /* ---- The driver is due --------------------------------------------------- */
@@ -163,12 +165,14 @@ void uvwheel__on_driver(uv_timer_t *driver) {
   bool is_due;
 
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
+  listen->heard_ms = 0;
   uvwheel__note_lateness(state, now_ms, excess(now_ms, ran_ms));
   is_due = heard_ms != 0 ? uvwheel__run_turn(state, heard_ms, listen->budget)
                          : examine_due(state);
   if (is_due) {
     listen->listened_ms = uv_hrtime() / 1000000;
     begin_wait(listen, listen->listened_ms, false);
+    listen->turned_ms = now_ms;
   }
   uvwheel__go_on(state, is_due);
 }

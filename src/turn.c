@@ -41,8 +41,8 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 /* A repeat that fires in a turn up to limit_ms is due again at the first time
  * of its beat that is not before the last tick of that turn. A later time, such
  * as now, would halve the rate of a beat in phase with the ticks. If it fires
- * too late after its own tick, the next call might follow at once: then a new
- * beat begins, as if it had been due for the tick that has passed last. */
+ * too late after its own tick, by the clock, the next call might follow at
+ * once: then a new beat begins, as if it had been due for the last tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;
@@ -50,7 +50,7 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
   uint64_t due_ms = timer->entry.due_ms, repeat = timer->interval;
   uint64_t next_ms = add_ms(due_ms, repeat), tick = state->core.tick_ms;
   uint64_t last_ms = limit_ms - limit_ms % tick;
-  uint64_t now_ms = without_lag(state, loop_now(state));
+  uint64_t now_ms = without_lag(state, uv_hrtime() / 1000000);
 
   if (missed == UVWHEEL_MISSED_DELAY)
     next_ms = add_ms(loop_now(state), repeat);

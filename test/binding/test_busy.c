@@ -50,16 +50,15 @@ static uint64_t wait_of(uint64_t tick_ms) {
 
 /* ---- How late timers are ------------------------------------------------- */
 
-/* The most that one was late, by the loop's time, and the shortest wait, by the
- * clock. Both from the due time on. */
+/* From the due time on. A timer's callback finds the loop's time updated. */
 static uint64_t latest_ms, shortest_wait_ms;
 
 static void note_lateness(test_timer_t *timer) {
   uint64_t late_ms = timer->fired_ms - timer->due_ms;
-  uint64_t waited_ms = virtual_time_ns() / NS_PER_MS - timer->due_ms;
 
+  ck_assert_uint_eq(timer->fired_ms, virtual_time_ns() / NS_PER_MS);
   latest_ms = max_of(latest_ms, late_ms);
-  shortest_wait_ms = min_of(shortest_wait_ms, waited_ms);
+  shortest_wait_ms = min_of(shortest_wait_ms, late_ms);
 }
 
 static const struct {
@@ -110,7 +109,7 @@ START_TEST(in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter) {
   if (takes_ms != 0)
     wait_ms = (wait_ms + takes_ms - 1) / takes_ms * takes_ms;
   ck_assert_uint_le(latest_ms,
-                    tick_ms + wait_ms + (is_updating ? 2 * takes_ms : 0));
+                    tick_ms + wait_ms + (is_updating ? 2 : 1) * takes_ms);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
   end_noise();
 }
@@ -200,7 +199,7 @@ static const struct {
     {10, 100, 20000, 600, 600},  {100, 100, 20000, 600, 600},
     {10, 100, 60000, 600, 600},  {100, 100, 60000, 600, 600},
     {4000, 100, 5000, 600, 15},  {10, 100, 150000, 600, 400},
-    {10, 100, 240000, 600, 250},
+    {10, 100, 240000, 600, 125},
 };
 
 /* P7. Scenarios 35 and 39. Once per tick or iteration, if these are longer than
@@ -297,8 +296,8 @@ static const struct {
   uint64_t timeout_ms;
   uint64_t late_ms;  /* at most */
   uint64_t heard_ms; /* at most, if its peer was heard */
-} overloads[] = {{400, 0, 5000, 200, 3000},   {300, 0, 10000, 200, 2000},
-                 {1000, 0, 5000, 1000, 5000}, {400, 0, 60000, 400, 3000},
+} overloads[] = {{400, 0, 5000, 600, 3000},   {300, 0, 10000, 500, 2300},
+                 {1000, 0, 5000, 2000, 5000}, {400, 0, 60000, 800, 3000},
                  {1, 300, 5000, 800, 2000},   {1, 500, 5000, 1600, 3600},
                  {1, 1000, 5000, 3100, 6100}};
 
@@ -418,7 +417,8 @@ START_TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls) {
 END_TEST
 
 /* P9. It has no turn, and nobody asks whether the loop is quiet; nor if the
- * loop is late. The turn before it, of one timer, was heard. */
+ * loop is late. The turn before it, of one timer, was heard. (Before libuv 1.45
+ * UV_RUN_ONCE ends with the timers: no check comes between two turns then.) */
 START_TEST(a_tick_at_which_all_timers_were_refreshed_costs_no_system_call) {
   uint64_t tick_due_ms, peeks;
   size_t i;
@@ -428,11 +428,17 @@ START_TEST(a_tick_at_which_all_timers_were_refreshed_costs_no_system_call) {
     begin_test_timer(&timers[i], 1000, 0);
   tick_due_ms = timers[0].due_ms;
   begin_test_timer(&timers[256], 100, 0);
-  run_for(500);
+  while (timers[256].fired == 0)
+    uv_run(&loop, UV_RUN_ONCE);
+  if (_i != 2)
+    run_for(500);
   for (i = 0; i < 256; i++)
     test_timer_refresh(&timers[i]);
   peeks = virtual_time_peeks();
-  come_late(tick_due_ms, _i == 0 ? 0 : 100);
+  if (_i == 2)
+    virtual_time_advance_ms(1000), uv_run(&loop, UV_RUN_NOWAIT);
+  else
+    come_late(tick_due_ms, _i == 0 ? 0 : 100);
   ck_assert_uint_eq(stats_of_wheel().rescheduled, 256);
   ck_assert_uint_eq(stats_of_wheel().turns, 1);
   ck_assert_uint_eq(virtual_time_peeks(), peeks);
@@ -454,7 +460,7 @@ int main(void) {
       {in_a_flood_a_timer_is_late_by_an_iteration_and_a_half, 0,
        2 * LENGTH(iterations_ms)},
       TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls),
-      {a_tick_at_which_all_timers_were_refreshed_costs_no_system_call, 0, 2},
+      {a_tick_at_which_all_timers_were_refreshed_costs_no_system_call, 0, 3},
   };
 
   return run_loop_tests("busy", tests, LENGTH(tests));

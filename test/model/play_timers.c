@@ -152,9 +152,10 @@ static void arm_after_skipping(unsigned index, uint64_t due_ms) {
   uint64_t least_ms = next_beat(armed, due_ms, tick_ms);
   uint64_t told_ms = now_ms() + uvwheel_timer_get_due_in(&armed->holder->timer);
 
-  if (excess(now_ms(), tick_ms) >
+  if (excess(clock_ms(), tick_ms) >
       add_saturated(no_limit(game.options.stall_ms),
                     busy_wait_ms(game.options.tick_ms))) {
+    last_ms = clock_ms() - clock_ms() % game.options.tick_ms;
     arm(index, add_saturated(last_ms - 1, armed->repeat), false);
   } else if (game.model.drawing || least_ms >= most_ms) {
     arm(index, most_ms, false);
