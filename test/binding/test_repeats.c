@@ -171,10 +171,14 @@ static const struct {
 
 /* P7. It comes as often as a uv_timer_t beside it. */
 START_TEST(a_repeat_of_a_loop_that_is_run_by_hand_keeps_its_rate) {
-  uint64_t repeat = by_hand[_i].repeat, i;
+  uint64_t repeat = by_hand[_i].repeat, most_ms = repeat, i;
   static test_timer_t timer;
   static uv_timer_t uv_timer;
 
+#ifdef _WIN32 /* no loop can be asked: the timer waits for one run more */
+  most_ms += by_hand[_i].every_ms;
+#endif
+  uv_fired = 0;
   open_wheel(0, 0);
   begin_test_timer(&timer, repeat, repeat);
   begin_uv_timer(&uv_timer, count_uv_timer, repeat, repeat);
@@ -182,7 +186,7 @@ START_TEST(a_repeat_of_a_loop_that_is_run_by_hand_keeps_its_rate) {
     virtual_time_advance_ms(by_hand[_i].every_ms);
     uv_run(&loop, UV_RUN_NOWAIT);
   }
-  ck_assert_uint_ge(timer.fired + 1, uv_fired);
+  ck_assert_uint_ge((timer.fired + 1) * most_ms, uv_fired * repeat);
 }
 END_TEST
 

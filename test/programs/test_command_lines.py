@@ -19,7 +19,6 @@ class CommandLines(programs.Case):
         ("IDLE_SERVER", "--port 65536",
          "--port takes a number from 0 to 65535"),
         ("IDLE_SERVER", "--timeout 5s", "not '5s'"),
-        ("IDLE_SERVER", "--timeout 99999999999999999999", "takes a number"),
         ("IDLE_SERVER", "--slots 65537",
          "--slots takes a number from 1 to 65536"),
         ("IDLE_SERVER", "--shed --timer uv", "needs --timer wheel"),
@@ -32,7 +31,6 @@ class CommandLines(programs.Case):
         ("PLAIN_SERVER", "--timer uv --http 0", "--http shows the wheel"),
         ("MULTI_LOOP", "--threads 0",
          "--threads takes a number from 1 to 1024"),
-        ("MULTI_LOOP", "--bind no.such.host.invalid", "no such address"),
         ("MULTI_LOOP", "--threads 65 --http 0",
          "--http shows at most 64 threads"),
         ("UDP_SESSIONS", "--timer none",
@@ -40,16 +38,10 @@ class CommandLines(programs.Case):
         ("IDLE_LOAD", "--connections 0",
          "--connections takes a number from 1"),
         ("IDLE_LOAD", "--timeout 99", "--timeout must be 0 or at least 100"),
-        ("IDLE_LOAD", "--interval 1300",
-         "--interval must be at most a quarter"),
         ("IDLE_LOAD", "--stall 1", "--stall and --pid go together"),
-        ("IDLE_LOAD", "--pid 7", "--stall and --pid go together"),
-        ("IDLE_LOAD", "--stall 1 --pid 7 --timeout 0",
-         "goes with a --timeout"),
         ("UDP_LOAD", "--peers 16000001", "takes a number from 1 to 16000000"),
         ("MIGRATE_BEFORE", "", "usage: "),
         ("MIGRATE_AFTER", "-5", "usage: "),
-        ("MIGRATE_AFTER", "5x", "usage: "),
         ("DEMO", "--bogus", "unknown option '--bogus'"),
         ("DEMO", "--connections", "--connections takes a value"),
         ("DEMO", "--timeout 1.5", "--timeout takes a number"),
@@ -59,8 +51,7 @@ class CommandLines(programs.Case):
         ("TRY", "--tick 0 true", "--tick takes a number"),
         ("TRY", "--compare one", "--compare takes two files"),
         ("TRY", "--compare no yes", "cannot read 'no'"),
-        ("TRY", "--output /dev/null true", "--output takes a file"),
-        ("TRY", "--wheel true", "unknown option '--wheel'"))
+        ("TRY", "--output /dev/null true", "--output takes a file"))
     def test_wrong_usage_is_one_line_and_status_2(self, program, words,
                                                   complaint):
         result = self.run_built(program, words)
@@ -74,15 +65,12 @@ class CommandLines(programs.Case):
          "31 descriptors (ulimit -n)"),
         (15, "UDP_SESSIONS", "--port 0",
          "15 descriptors (ulimit -n) are too few"),
-        (15, "UDP_LOAD", "", "15 descriptors (ulimit -n) are too few"),
         (64, "IDLE_LOAD", "--connections 48",
          "64 descriptors (ulimit -n) are too"),
         (None, "PLAIN_SERVER", "--port 0 --http 0",
          "built without libmicrohttpd"),
         (None, "DEMO", "--build /nowhere",
-         "there is no /nowhere/examples/idle-serv"),
-        (None, "DEMO", "--million --build /nowhere",
-         "no /nowhere/examples/udp-sess"))
+         "there is no /nowhere/examples/idle-serv"))
     def test_what_it_cannot_do_is_one_line_and_status_1(
             self, descriptors, program, words, complaint):
         result = self.run_built(program, words, descriptors=descriptors)

@@ -69,20 +69,6 @@ START_TEST(each_statistic_is_a_figure_once) {
 }
 END_TEST
 
-/* They stand in JSON strings and in help lines as they are. */
-START_TEST(the_table_needs_no_escapes) {
-  for (size_t i = 0; i < LIVE_FIGURES; i++) {
-    const live_figure_t *figure = &live_figures[i];
-    ck_assert_ptr_null(strpbrk(figure->help, "\"\\\n"));
-    ck_assert_int_eq(figure->help[strlen(figure->help) - 1], '.');
-    if (figure->worry == NULL)
-      continue;
-    ck_assert_ptr_null(strpbrk(figure->worry, "\"\\\n"));
-    ck_assert_int_eq(strncmp(figure->worry, "Bad when ", 9), 0);
-  }
-}
-END_TEST
-
 /* ---- Trouble ------------------------------------------------------------ */
 
 #define IN_SNAPSHOT(field) offsetof(live_snapshot_t, field)
@@ -343,7 +329,6 @@ END_TEST
 int main(void) {
   const loop_test_t tests[] = {
       TEST(each_statistic_is_a_figure_once),
-      TEST(the_table_needs_no_escapes),
       EACH(a_figure_is_bad_beyond_its_limit, limits),
       TEST(a_time_is_bad_if_it_stays_beyond_its_limit),
       TEST(trouble_is_remembered_until_there_is_more),

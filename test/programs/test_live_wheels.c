@@ -160,16 +160,6 @@ START_TEST(a_closed_wheel_is_never_asked_again) {
 }
 END_TEST
 
-START_TEST(too_many_counts_are_refused) {
-  live_wheel_t wheel = shown[0];
-  live_wheels_t refused;
-
-  wheel.count_count = LIVE_MAX_COUNTS + 1;
-  ck_assert_int_eq(live_wheels_init(&refused, &wheel, 1, &loops[0]), UV_E2BIG);
-  live_wheels_free(&refused);
-}
-END_TEST
-
 /* ---- Slots ------------------------------------------------------------- */
 
 /* The next step, and how long it takes. */
@@ -213,7 +203,6 @@ int main(void) {
       TEST(an_answer_that_was_not_collected_is_not_lost),
       TEST(a_blocked_loop_keeps_its_last_figures_and_is_reported),
       TEST(a_closed_wheel_is_never_asked_again),
-      TEST(too_many_counts_are_refused),
       TEST(a_cheap_count_is_made_in_one_step),
       TEST(an_expensive_count_takes_its_share_of_the_time_and_no_more),
   };

@@ -66,14 +66,6 @@ class UdpSessions(programs.Case):
         self.assertEqual(self.say(three, b"three"), 1)
         self.assert_sound(3)
 
-    @each_kind
-    def test_a_question_makes_no_session(self, kind):
-        self.start_kind(kind, NO_IDLE_TIME)
-        peer = self.peer()
-        self.assertEqual(self.say(peer, b"?"), 0)
-        self.assertEqual(self.say(peer, b"?what"), 0)
-        self.assertEqual(number_of(self.assert_sound(0), "questions"), 2)
-
     # ---- Limits ------------------------------------------------------------
 
     @each_kind
@@ -124,15 +116,6 @@ class UdpSessions(programs.Case):
             out = self.stop_well(self.server, number).out
             self.assertEqual(number_of(out, "sessions"), PEERS)
             self.assertEqual(number_of(out, "peak"), PEERS)
-
-    def test_figures_come_while_it_runs(self):
-        self.start_kind("wheel", NO_IDLE_TIME + "--stats 1 --slots 64")
-        self.say(self.peer(), b"hello")
-        line = programs.await_line(self.server.out, " sessions=1 ")
-        self.assertTrue(line.startswith("stats timer=wheel "), line)
-        self.assert_has(line, [" longest_iteration_ms=", " cpu_s=",
-                               " rss_kib=", " timer_bytes=64 "])
-        self.assert_sound(1)
 
 
 programs.main()
