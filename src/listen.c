@@ -165,7 +165,6 @@ void uvwheel__on_driver(uv_timer_t *driver) {
   bool is_due;
 
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
-  listen->heard_ms = 0;
   uvwheel__note_lateness(state, now_ms, excess(now_ms, ran_ms));
   is_due = heard_ms != 0 ? uvwheel__run_turn(state, heard_ms, listen->budget)
                          : examine_due(state);
@@ -185,7 +184,6 @@ void uvwheel__on_check(uv_check_t *check) {
 #ifdef UVWHEEL_CHECKS
   state->listen.poller = NULL;
 #endif
-  state->listen.heard_ms = 0;
   state->listen.polls++;
   if (is_closing(state) || IS_CLOSING(state->wake.idle))
     uvwheel__abandon(state);
