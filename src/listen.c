@@ -7,7 +7,7 @@
  * descriptor is ready, none waits to be registered, and no request is queued.
  * Then every byte that arrived before that poll returned was read, and the
  * driver (a uv_timer_t) may fire what is due by that time, heard_ms, or put it
- * back after a stall. One iteration of libuv; * is where uv_now() moves:
+ * back after a stall. One iteration of libuv; * is where it moves uv_now():
  *
  *   before 1.45                   from 1.45 on
  *   * DRIVER, other timers        (* UV_RUN_DEFAULT begins with the timers)

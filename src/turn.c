@@ -46,19 +46,20 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;
-  bool skips = missed == UVWHEEL_MISSED_SKIP;
   uint64_t due_ms = timer->entry.due_ms, repeat = timer->interval;
   uint64_t next_ms = add_ms(due_ms, repeat), tick = state->core.tick_ms;
-  uint64_t last_ms = limit_ms - limit_ms % tick;
-  uint64_t now_ms = without_lag(state, uv_hrtime() / 1000000);
+  uint64_t last_ms = limit_ms - limit_ms % tick, now_ms;
 
-  if (missed == UVWHEEL_MISSED_DELAY)
+  if (missed == UVWHEEL_MISSED_DELAY) {
     next_ms = add_ms(loop_now(state), repeat);
-  else if (skips && excess(now_ms, due_ms - due_ms % tick + tick) >
-                        add_ms(state->patience, state->busy_wait))
-    next_ms = add_ms(now_ms - now_ms % tick - 1, repeat);
-  else if (skips && next_ms < last_ms)
-    next_ms = add_ms(last_ms, (repeat - (last_ms - next_ms) % repeat) % repeat);
+  } else if (missed == UVWHEEL_MISSED_SKIP) {
+    now_ms = without_lag(state, uv_hrtime() / 1000000);
+    if (excess(now_ms, due_ms - due_ms % tick + tick) >
+        add_ms(state->patience, state->busy_wait))
+      next_ms = add_ms(now_ms - now_ms % tick - 1, repeat);
+    else if (next_ms < last_ms)
+      next_ms = last_ms + (repeat - (last_ms - next_ms) % repeat) % repeat;
+  }
   if (!uvwheel__core_insert(&state->core, &timer->entry, next_ms))
     (void)uvwheel__core_put(&state->core, &timer->entry);
 }
