@@ -172,7 +172,7 @@ typedef struct uvwheel_options_s {
    * started. A timer that was refreshed or put back goes to the end when the
    * hand moves it. After a walk such a timer may be anywhere in its tick.
    * With tick_ms = 1 that is libuv's own order for timers that are never
-   * refreshed. A mass expiry is up to 10 times slower. */
+   * refreshed. A mass expiry is about 10 times slower. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. While
@@ -286,7 +286,7 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * other walk may close all handles. If they already are closed, it calls cb at
  * once, or at the end of the walk that runs.
  * Cost: O(active timers + slots in use + slots / 64), all of it in this call:
- * 10 to 30 ms for a million timers; seconds for ten million in cold memory. */
+ * 10 to 40 ms for a million timers; seconds for ten million in cold memory. */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* 1 from uvwheel_close, or from when the wheel finds one of its handles closed
