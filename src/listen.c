@@ -141,17 +141,17 @@ static bool examine_due(uvwheel_state_t *state) {
 
 /* The driver is due after this check: listens if a timer is. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
-  uint64_t now_ms = loop_now(state);
-  uint64_t late_by = now_ms - state->wake.driver_due_ms;
+  uint64_t now_ms = loop_now(state), due_ms = state->wake.driver_due_ms;
 
   MUST_HOLD(state->wake.phase != DISARMED);
-  uvwheel__note_lateness(state, now_ms, late_by);
+  uvwheel__note_lateness(state, now_ms,
+                         excess(now_ms, max_of(state->wake.ran_ms, due_ms)));
   if (!examine_due(state)) {
     uvwheel__go_on(state, false);
     return;
   }
   state->listen.heard_ms = ask_if_quiet(state, 0);
-  if (late_by != 0) /* moves behind the loop's other timers that are due */
+  if (now_ms != due_ms) /* moves behind the loop's other timers that are due */
     (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
 }
 
@@ -165,6 +165,7 @@ void uvwheel__on_driver(uv_timer_t *driver) {
   bool is_due;
 
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
+  listen->heard_ms = 0;
   uvwheel__note_lateness(state, now_ms, excess(now_ms, ran_ms));
   is_due = heard_ms != 0 ? uvwheel__run_turn(state, heard_ms, listen->budget)
                          : examine_due(state);

@@ -75,7 +75,6 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   }
   wake->phase = delay != way ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
   wake->has_polled = false;
-  state->listen.heard_ms = 0;
   wake->driver_due_ms = add_ms(loop_now(state), delay);
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
