@@ -52,7 +52,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks                            */
   uint64_t listened_ms;   /* when the callbacks of the last poll had run     */
-  uint64_t turned_ms;     /* before the next poll libuv's timers run to this  */
+  uint64_t turned_ms;     /* before the next poll libuv's timers run to this */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* polls in that millisecond                       */
 #ifdef UVWHEEL_CHECKS
