@@ -28,12 +28,13 @@ typedef enum phase_e {
 #define MAX_CHAIN 3 /* how many stalls that follow each other add up */
 
 typedef struct wake_s {
-  uv_timer_t driver;      /* calls a turn when timers are due                */
-  uv_idle_t idle;         /* active in a spell: polls do not wait            */
-  phase_t phase;          /* since libuv 1.48 a due timer may be inactive    */
-  bool has_polled;        /* since it was armed, and not for another driver  */
-  uint64_t driver_due_ms; /* when the driver is or was due; NEVER: DISARMED  */
-  uint64_t ran_ms;        /* when the wheel has run last, whoever ran it     */
+  uv_timer_t driver; /* calls a turn when timers are due                     */
+  uv_idle_t idle;    /* active in a spell: polls do not wait                 */
+  phase_t phase;     /* since libuv 1.48 a due timer may be inactive         */
+  bool has_polled;   /* since it was armed, and not for another driver       */
+  uint64_t due_ms;   /* since when the wheel is late: the driver is due, or  */
+                     /* after that the wheel has run. NEVER: DISARMED        */
+  uint64_t ran_ms;   /* when the wheel has run last, whoever ran it          */
 
   /* The last stall, and those that it follows: a chain. */
   uint64_t stalled_until_ms; /* when it was noticed; 0: there was none       */
@@ -166,9 +167,8 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 
 /* ---- What wakes the loop, and stalls (wake.c) ---------------------------- */
 
-/* The wheel runs now, so many ms later than it asked to: may be a stall. */
-void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
-                            uint64_t late_by);
+/* The wheel runs now. If that is late, it is a stall. */
+void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms);
 /* A timer was started or moved: arms the driver for the wheel's next tick,
  * unless it is due by then or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);

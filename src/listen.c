@@ -107,8 +107,7 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
   if (!listen->wait_began_anew && now_ms > listen->listened_ms + MIN_WAIT)
     begin_wait(listen, now_ms, true);
   listen->listened_ms = max_of(uv_hrtime() / 1000000, now_ms);
-  uvwheel__note_lateness(state, listen->listened_ms,
-                         excess(listen->listened_ms, state->wake.ran_ms));
+  uvwheel__note_lateness(state, listen->listened_ms);
   heard_ms = ask_if_quiet(state, listen->turned_ms);
   if (heard_ms != 0)
     begin_wait(listen, listen->listened_ms, false);
@@ -141,11 +140,10 @@ static bool examine_due(uvwheel_state_t *state) {
 
 /* The driver is due after this check: listens if a timer is. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
-  uint64_t now_ms = loop_now(state), due_ms = state->wake.driver_due_ms;
+  uint64_t now_ms = loop_now(state), due_ms = state->wake.due_ms;
 
   MUST_HOLD(state->wake.phase != DISARMED);
-  uvwheel__note_lateness(state, now_ms,
-                         excess(now_ms, max_of(state->wake.ran_ms, due_ms)));
+  uvwheel__note_lateness(state, now_ms);
   if (!examine_due(state)) {
     uvwheel__go_on(state, false);
     return;
@@ -161,12 +159,11 @@ void uvwheel__on_driver(uv_timer_t *driver) {
   listen_t *listen = &state->listen;
   uint64_t heard_ms = is_watcher_waiting(state) ? 0 : listen->heard_ms;
   uint64_t now_ms = loop_now(state);
-  uint64_t ran_ms = max_of(state->wake.ran_ms, state->wake.driver_due_ms);
   bool is_due;
 
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
   listen->heard_ms = 0;
-  uvwheel__note_lateness(state, now_ms, excess(now_ms, ran_ms));
+  uvwheel__note_lateness(state, now_ms);
   is_due = heard_ms != 0 ? uvwheel__run_turn(state, heard_ms, listen->budget)
                          : examine_due(state);
   if (is_due) {
@@ -190,7 +187,7 @@ void uvwheel__on_check(uv_check_t *check) {
     uvwheel__abandon(state);
   else if (state->wake.phase == IN_SPELL)
     continue_spell(state);
-  else if (state->wake.driver_due_ms <= loop_now(state))
+  else if (state->wake.due_ms <= loop_now(state))
     prepare_turn(state);
   else
     uvwheel__plan_check_in(state);

@@ -22,13 +22,13 @@
 
 /* If no poll has returned since the last stall, both are one, unless a timer
  * was put back between them: it gets the rest later. */
-void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms,
-                            uint64_t late_by) {
+void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms) {
   uvwheel_stats_t *stats = &state->core.stats;
   wake_t *wake = &state->wake;
-  uint64_t events;
+  uint64_t late_by = excess(now_ms, wake->due_ms), events;
 
   wake->ran_ms = now_ms;
+  wake->due_ms = now_ms;
   MUST_HOLD(state->core.active != 0);
   if (LIKELY(late_by <= state->patience))
     return;
@@ -75,7 +75,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   }
   wake->phase = delay != way ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
   wake->has_polled = false;
-  wake->driver_due_ms = add_ms(loop_now(state), delay);
+  wake->due_ms = add_ms(loop_now(state), delay);
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
@@ -92,7 +92,7 @@ void uvwheel__arm(uvwheel_state_t *state) {
   else if (state->wake.phase == DISARMED ||
            (state->wake.phase != IN_SPELL &&
             add_ms(loop_now(state), way_to_tick(state) / (checks_in ? 2 : 1)) <
-                state->wake.driver_due_ms))
+                state->wake.due_ms))
     start_driver(state, checks_in);
 }
 
@@ -109,6 +109,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
     uvwheel__abandon(state);
   } else {
     state->wake.phase = IN_SPELL;
+    state->wake.due_ms = state->wake.ran_ms;
     (void)uv_timer_stop(&state->wake.driver);
     (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);
   }
@@ -122,7 +123,7 @@ static bool is_other_driver_due(const uvwheel_state_t *state) {
 
   for (; link != &state->ring; link = link->next) {
     const wake_t *wake = &CONTAINER_OF(link, uvwheel_state_t, ring)->wake;
-    if ((wake->driver_due_ms <= now_ms || wake->ran_ms == now_ms) &&
+    if ((wake->due_ms <= now_ms || wake->ran_ms >= now_ms) &&
         !IS_CLOSING(wake->driver))
       return true;
   }
@@ -139,7 +140,7 @@ void uvwheel__plan_check_in(uvwheel_state_t *state) {
 
 void uvwheel__disarm(uvwheel_state_t *state) {
   state->wake.phase = DISARMED;
-  state->wake.driver_due_ms = NEVER;
+  state->wake.due_ms = NEVER;
   (void)uv_timer_stop(&state->wake.driver);
   (void)uv_idle_stop(&state->wake.idle);
 }

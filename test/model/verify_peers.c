@@ -262,18 +262,15 @@ static uint64_t key_of_stalls(uint64_t next_ms) {
 
 static uint64_t key_of_wheel(void) {
   const insides_t insides = insides_of(&peers_world.wheel);
-  uint64_t next_ms =
-      insides.phase == IN_SPELL ? insides.ran_ms : insides.driver_due_ms;
-  uint64_t key = mix(4, insides.phase);
+  uint64_t now_ms = uv_now(&peers_world.loop), key = mix(4, insides.phase);
 
   key = mix(key, insides.has_polled);
-  key = mix(key, key_of_time(next_ms));
-  key = mix(key, key_of_time(max_of(min_of(next_ms, uv_now(&peers_world.loop)),
-                                    insides.ran_ms)));
+  key = mix(key, key_of_time(insides.due_ms));
+  key = mix(key, max_of(insides.ran_ms, now_ms) - now_ms);
   key = mix(key, uv_is_active((const uv_handle_t *)insides.driver)
                      ? key_of_time(insides.driver->timeout)
                      : MOST);
-  key = mix(key, key_of_stalls(next_ms));
+  key = mix(key, key_of_stalls(insides.due_ms));
   key = mix(key, key_of_time(insides.heard_ms));
   key = mix(key, insides.budget);
   key = mix(key, key_of_time(insides.busy_ms));

@@ -16,7 +16,7 @@ typedef struct insides_s {
   const uv_idle_t *idle;
   phase_t phase;
   bool has_polled;
-  uint64_t driver_due_ms;
+  uint64_t due_ms;
   uint64_t ran_ms;
   unsigned chain; /* the last stall is the n-th of those that follow each other,
                      which lasted for so long together, and was noticed then */
@@ -44,7 +44,7 @@ static inline insides_t insides_of(const uvwheel_t *wheel) {
                      .idle = &wake->idle,
                      .phase = wake->phase,
                      .has_polled = wake->has_polled,
-                     .driver_due_ms = wake->driver_due_ms,
+                     .due_ms = wake->due_ms,
                      .ran_ms = wake->ran_ms,
                      .chain = (unsigned)wake->chain,
                      .stalled_for_ms = wake->stalled_for[wake->chain],

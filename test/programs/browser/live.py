@@ -210,15 +210,6 @@ class Live(unittest.TestCase):
                 r"or the process frozen\. Last: (now|\d+ s ago), \d\.\d s long\.$")
             self.browser.get("about:blank")
 
-    def test_a_server_that_turns_newcomers_away_says_so(self):
-        with self.viewing("--max-connections", "1") as server:
-            with server.connect(), server.connect() as other:
-                self.assertEqual(other.recv(1), b"")  # turned away
-                self.page.until(lambda: re.search(
-                    r"^The server had no room for newcomers "
-                    r"\(turned away: full, (now|\d+ s ago)\)\.$",
-                    self.page.text("verdict")))
-
     def test_one_of_several_wheels_is_chosen(self):
         def rows():
             return [row.split() for row in self.page.texts("#wheels tr")]
