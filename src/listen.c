@@ -33,11 +33,11 @@
  *                            ^-- something is due still --'
  *
  * If I/O is always ready, a timer waits for a whole poll and a quarter of a
- * tick since the loop was quiet or the spell began: by uv_hrtime, as uv_now()
- * stands still while callbacks read. A timer that becomes due meanwhile waits
- * as long. If more than MIN_WAIT passes between a check and the next poll, the
- * wait begins anew, once: otherwise a uv_timer_t that blocks for 40 ms closes
- * 680 of 1,000 waiting peers. */
+ * tick since the loop was quiet or the spell began. uv_now() stands still while
+ * callbacks read, so each check of a spell moves it. A timer that becomes due
+ * meanwhile waits as long. If more than MIN_WAIT passes between a check and the
+ * next poll, the wait begins anew, once: otherwise a uv_timer_t that blocks for
+ * 40 ms closes 680 of 1,000 waiting peers. */
 
 #include "binding.h"
 
@@ -102,20 +102,19 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
 /* The callbacks of a poll have run. (Inlined, this slows every check.) */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
-  uint64_t now_ms = loop_now(state), heard_ms;
+  uint64_t polled_ms = loop_now(state), heard_ms;
 
-  if (!listen->wait_began_anew && now_ms > listen->listened_ms + MIN_WAIT)
-    begin_wait(listen, now_ms, true);
-  listen->listened_ms = max_of(uv_hrtime() / 1000000, now_ms);
+  if (!listen->wait_began_anew && polled_ms > listen->listened_ms + MIN_WAIT)
+    begin_wait(listen, polled_ms, true);
+  uv_update_time(state->loop); /* as libuv does before it calls timers */
+  listen->listened_ms = loop_now(state);
   uvwheel__note_lateness(state, listen->listened_ms);
   heard_ms = ask_if_quiet(state, listen->turned_ms);
   if (heard_ms != 0)
     begin_wait(listen, listen->listened_ms, false);
   else if (listen->listened_ms >= listen->wait_began_ms + state->busy_wait)
     heard_ms = listen->listened_ms - state->busy_wait;
-  heard_ms = min_of(heard_ms, min_of(listen->turned_ms, now_ms));
-  if (needs_turn_by(state, heard_ms))
-    uv_update_time(state->loop); /* as libuv does before it calls timers */
+  heard_ms = min_of(heard_ms, min_of(listen->turned_ms, polled_ms));
   uvwheel__go_on(
       state, uvwheel__run_turn(state, heard_ms, state->options.turn_budget));
   listen->turned_ms = uv_hrtime() / 1000000;

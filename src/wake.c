@@ -62,8 +62,7 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
  * and counts from one. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   wake_t *wake = &state->wake;
-  uint64_t since =
-      max_of(loop_now(state), wake->ran_ms) - wake->stalled_until_ms;
+  uint64_t since = loop_now(state) - wake->stalled_until_ms;
   uint64_t way = way_to_tick(state), delay = way;
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
@@ -123,7 +122,7 @@ static bool is_other_driver_due(const uvwheel_state_t *state) {
 
   for (; link != &state->ring; link = link->next) {
     const wake_t *wake = &CONTAINER_OF(link, uvwheel_state_t, ring)->wake;
-    if ((wake->due_ms <= now_ms || wake->ran_ms >= now_ms) &&
+    if ((wake->due_ms <= now_ms || wake->ran_ms == now_ms) &&
         !IS_CLOSING(wake->driver))
       return true;
   }

@@ -181,6 +181,29 @@ START_TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall) {
 }
 END_TEST
 
+static uv_async_t io;
+
+static void take_9_s_of_io(uv_async_t *unused) {
+  (void)unused;
+  virtual_time_advance_ms(9000);
+}
+
+/* P6. The wheel's check comes after both. */
+START_TEST(a_turn_and_a_read_callback_that_block_are_one_stall) {
+  open_wheel(10, 64);
+  ck_assert_int_eq(uv_async_init(&loop, &io, take_9_s_of_io), 0);
+  begin_test_timer(&timer, 100, 0);
+  timer.then = take_9_s;
+  begin_heard_timer(&other, 25000, 0);
+  while (timer.fired == 0)
+    uv_run(&loop, UV_RUN_ONCE);
+  ck_assert_int_eq(uv_async_send(&io), 0);
+  run_for(60000);
+  ck_assert_uint_eq(stats_of_wheel().stalls, 1);
+  ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 18000);
+}
+END_TEST
+
 /* ---- Half-way ------------------------------------------------------------ */
 
 static uint64_t sleeps_during(uint64_t ms) {
@@ -212,7 +235,6 @@ START_TEST(a_loop_without_io_is_woken_by_ticks_alone) {
 }
 END_TEST
 
-static uv_async_t io;
 static uint64_t io_every_ms, io_until_ms;
 
 static void on_io(uv_async_t *unused) {
@@ -424,29 +446,6 @@ START_TEST(another_wheel_hides_no_freeze) {
 }
 END_TEST
 
-/* P9. Another check, a slow one, comes first, then that of the wheel. */
-START_TEST(a_poll_after_a_slow_turn_of_another_wheel_is_no_io) {
-  static uvwheel_t another;
-  static uv_check_t slow;
-
-  ck_assert_int_eq(uvwheel_init(&loop, &another, NULL), 0);
-  ck_assert_int_eq(uvwheel_timer_init(&another, &other.base), 0);
-  ck_assert_int_eq(uvwheel_timer_start(&other.base, ignore_timer, 90000, 0), 0);
-  open_wheel(100, 512);
-  ck_assert_int_eq(uv_check_init(&loop, &slow), 0);
-  ck_assert_int_eq(uv_check_start(&slow, take_2_ms), 0);
-  begin_test_timer(&timer, 1000, 0);
-  timer.then = take_9_s;
-  begin_test_timer(&later, 90000, 0);
-  while (timer.fired == 0)
-    uv_run(&loop, UV_RUN_ONCE);
-  uv_run(&loop, UV_RUN_NOWAIT);
-  ck_assert_int_eq(insides_of(&another).phase, ARMED_FOR_TICK);
-  uvwheel_close(&another, NULL);
-  run_for(1);
-}
-END_TEST
-
 static void take_1_ms_and_poll(uv_idle_t *handle) {
   (void)handle;
   virtual_time_advance_ms(1);
@@ -503,6 +502,7 @@ int main(void) {
       {nothing_that_is_done_before_the_turn_hides_a_stall, 0, 2 * LENGTH(acts)},
       EACH(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it, blocks),
       TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall),
+      TEST(a_turn_and_a_read_callback_that_block_are_one_stall),
       EACH(a_loop_without_io_is_woken_by_ticks_alone, idle),
       {many_wheels_wake_a_loop_once_for_each_timer, 0,
        2 * LENGTH(wheel_counts)},
@@ -510,7 +510,6 @@ int main(void) {
       {after_a_stall_the_loop_wakes_more_and_more_rarely, 0, 2},
       TEST(after_a_stall_check_ins_are_half_way_at_the_latest),
       EACH(another_wheel_hides_no_freeze, neighbours),
-      TEST(a_poll_after_a_slow_turn_of_another_wheel_is_no_io),
       TEST(a_freeze_of_a_loop_that_spins_is_noticed),
       {a_freeze_before_the_tick_is_noticed_if_it_was_long, 0,
        120 * LENGTH(freezes)},

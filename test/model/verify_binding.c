@@ -48,8 +48,7 @@ static void watch_stalls(const uvwheel_stats_t *stats) {
                              : until_ms >= now_ms());
   require(is_rewound() || until_ms <= max_of(clock_ms(), now_ms()));
   require(game.in_run && late_ms > no_limit(game.options.stall_ms));
-  /* What a callback takes can make the next poll sleep for longer, too. */
-  require(stats->stall_sum_ms <= 2 * (game.advanced_ns / 1000000 + 1));
+  require(stats->stall_sum_ms <= game.advanced_ns / 1000000 + 1);
 }
 
 uint64_t put_back_to(unsigned index) {
