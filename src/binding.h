@@ -32,8 +32,8 @@ typedef struct wake_s {
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* since libuv 1.48 a due timer may be inactive         */
   bool has_polled;   /* since it was armed, and not for another driver       */
-  uint64_t due_ms;   /* since when the wheel is late: the driver is due, or  */
-                     /* after that the wheel has run. NEVER: DISARMED        */
+  uint64_t due_ms;   /* a run after this is late: when the driver is due, or */
+                     /* the last run, if that came later. NEVER: DISARMED    */
   uint64_t ran_ms;   /* when the wheel has run last, whoever ran it          */
 
   /* The last stall, and those that it follows: a chain. */
@@ -167,7 +167,7 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 
 /* ---- What wakes the loop, and stalls (wake.c) ---------------------------- */
 
-/* The wheel runs now. If that is late, it is a stall. */
+/* The wheel runs now. If it is late by more than stall_ms, that is a stall. */
 void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms);
 /* A timer was started or moved: arms the driver for the wheel's next tick,
  * unless it is due by then or a spell goes on. Disarms an empty wheel. */
