@@ -186,8 +186,8 @@ void uvwheel__on_check(uv_check_t *check) {
     uvwheel__abandon(state);
   else if (state->wake.phase == IN_SPELL)
     continue_spell(state);
-  else if (state->wake.due_ms <= loop_now(state))
-    prepare_turn(state);
+  else if (state->wake.due_ms <= max_of(loop_now(state), state->wake.ran_ms))
+    prepare_turn(state); /* anew if the clock has stepped back since */
   else
     uvwheel__plan_check_in(state);
 }

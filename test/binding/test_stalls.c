@@ -68,6 +68,27 @@ START_TEST(a_clock_that_stepped_back_hides_no_stall) {
 }
 END_TEST
 
+static void step_back_by_5_s(uv_check_t *check) {
+  virtual_time_oversleep_ns(0);
+  virtual_time_set_ns(virtual_time_ns() - UINT64_C(5000000000));
+  ck_assert_int_eq(uv_check_stop(check), 0);
+}
+
+/* P2. It runs after the check of the wheel, which is late by 10 s. */
+START_TEST(a_clock_that_steps_back_before_the_driver_delays_no_timer) {
+  static uv_check_t stepper;
+
+  ck_assert_int_eq(uv_check_init(&loop, &stepper), 0);
+  ck_assert_int_eq(uv_check_start(&stepper, step_back_by_5_s), 0);
+  open_wheel(10, 64);
+  begin_test_timer(&timer, 1000, 0);
+  virtual_time_oversleep_ns(UINT64_C(10000000000));
+  uv_run(&loop, UV_RUN_ONCE);
+  run_for(50);
+  ck_assert_uint_eq(timer.fired, 1);
+}
+END_TEST
+
 static void start_an_earlier_one(uv_timer_t *unused) {
   (void)unused;
   uv_update_time(&loop);
@@ -499,6 +520,7 @@ int main(void) {
       EACH(a_wheel_that_runs_late_by_more_than_stall_ms_has_a_stall,
            thresholds),
       TEST(a_clock_that_stepped_back_hides_no_stall),
+      TEST(a_clock_that_steps_back_before_the_driver_delays_no_timer),
       {nothing_that_is_done_before_the_turn_hides_a_stall, 0, 2 * LENGTH(acts)},
       EACH(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it, blocks),
       TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall),

@@ -121,12 +121,6 @@ class Verdicts(Loads):
             self.assertEqual(number_of(out, pair.made), made)
             self.assertEqual(number_of(out, pair.closed), closed)
 
-    def test_no_server_is_no_verdict(self):
-        _, self.port = self.bind_any(socket.SOCK_STREAM)
-        self.start_load(10, "")
-        self.finish_load()
-        self.assert_complaint(self.result, 1, "connection refused")
-
     # Because the load was interrupted, or the server is gone.
     @each((TCP, signal.SIGTERM, "", "the server is gone"),
           (LOOPS, signal.SIGINT, "--interval 1", "the server is gone"),

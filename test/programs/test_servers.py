@@ -430,16 +430,5 @@ class Pages(Case):
         self.ask("/frame")
         self.assert_sound(0)
 
-    def test_an_address_that_the_page_cannot_have_is_one_line(self):
-        other = "--http-host 127.0.0.2"
-        self.start_with_page(WHEEL, other)
-        result = self.run_program(
-            "IDLE_SERVER", f"--port 0 --http {self.page_port} {other}")
-        self.assert_complaint(result, 1, "address already in use")
-        result = self.run_program(
-            "IDLE_SERVER", "--port 0 --http 0 --http-host no.host.invalid")
-        self.assert_complaint(result, 2, "no such address")
-        self.stop_well(self.server)
-
 
 programs.main()
