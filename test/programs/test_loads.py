@@ -123,7 +123,6 @@ class Verdicts(Loads):
 
     # Because the load was interrupted, or the server is gone.
     @each((TCP, signal.SIGTERM, "", "the server is gone"),
-          (LOOPS, signal.SIGINT, "--interval 1", "the server is gone"),
           (UDP, signal.SIGKILL, "", "nobody listens there"),
           (TCP, signal.SIGINT, "", "interrupted"),
           (UDP, signal.SIGTERM, "", "interrupted"))
