@@ -63,7 +63,8 @@ START_TEST(a_clock_that_stepped_back_hides_no_stall) {
   run_for(6000);
   set_clock_ms(START_MS);
   begin_heard_timer(&timer, 400, 0);
-  come_late(timer.due_ms, 2000);
+  virtual_time_advance_ms(2400);
+  run_for(50);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
 }
 END_TEST
@@ -492,8 +493,7 @@ START_TEST(a_freeze_of_a_loop_that_spins_is_noticed) {
 }
 END_TEST
 
-static const uint64_t earlier_ms[] = {0,     300,   9000,  40000,
-                                      50000, 60000, 98000, 99900};
+static const uint64_t earlier_ms[] = {0, 300, 9000, 40000, 60000, 99900};
 
 /* P2, P6. The wheel checks in in 40 s. The loop is frozen for none or
  * for three quarters of the time of the new timer. */
