@@ -347,6 +347,8 @@ void fire_soonest(void) {
   fired = uvwheel_fire_soonest(game.wheel, count);
   require(fired <= count && fired == game.fired_early - before);
   model_end_draw(&game.model, game.state != OPEN);
+  /* A repeat that has become due meanwhile is armed only now. */
+  game.was_due |= model_earliest_ms(&game.model) <= uv_now(&game.loop);
 }
 
 void refresh(void) {
