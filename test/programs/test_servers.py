@@ -68,6 +68,7 @@ REQUESTS = (
     (get("/", host="Host: [::1]:80\r\n"), 200),
     (get("/frame?wheel=0"), 200),
     (get("/metrics"), 200),  # browser/served.py reads them
+    (get("/").replace("GET", "HEAD"), 200),
 )
 
 
