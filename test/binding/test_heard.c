@@ -74,8 +74,7 @@ static void on_held_again(uv_timer_t *timer) {
   uv_close((uv_handle_t *)timer, NULL);
 }
 
-/* Due when the first callback ends or later, and so called behind the driver.
- */
+/* Due when the first callback ends or later, so called behind the driver. */
 static void hold_again(uint64_t at_ms, uint64_t *for_ms) {
   static uv_timer_t timer;
 

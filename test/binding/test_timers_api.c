@@ -136,8 +136,7 @@ END_TEST
 /* ---- Closed timers ------------------------------------------------------- */
 
 /* A late write callback that starts the timer of a connection which is about to
- * be freed (xSocks). The timer is closed when it is idle, active, or stopped.
- */
+ * be freed (xSocks). The timer is closed while idle, active, or stopped. */
 START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised) {
   uvwheel_timer_t zeroed = {.wheel_and_flags = 0};
   static test_timer_t timer;

@@ -65,7 +65,6 @@ typedef struct turns_s {
   unsigned since_poll; /* turns since the last poll began: at most one */
   bool was_rewound;    /* since the last poll, or it is behind still   */
   bool in_turn;        /* a turn has begun, and may not have ended     */
-  uint64_t began_ms;   /* the turn, by the loop's time                 */
   bool is_polled;      /* a poll has begun; or the check is over       */
   bool was_noisy;      /* requests waited when the last check was over */
   uint64_t until_ms;   /* the turn fires no timer with a later tick    */
@@ -100,7 +99,7 @@ typedef struct game_s {
   uint64_t spent_since_poll_ns; /* by them, since the last one began */
   uint64_t used; /* what takes from budgets, before the run before this one */
   uint64_t used_before_run;
-  bool was_due; /* something, after the last run, or maybe */
+  bool was_due; /* something, before the next run, or maybe */
   bool drew_in_run;
   uint64_t polled_ms; /* after the last poll */
   bool has_polled; /* since the wheel was empty                              */

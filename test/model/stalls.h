@@ -43,8 +43,7 @@ typedef struct silence_s {
                      MOST_STALLS: it was started, or has fired, since */
 } silence_t;
 
-/* To when the stalls put such a timer back when it expires; 0 if they do not.
- */
+/* To when the stalls put such a timer back as it expires; 0 if they do not. */
 uint64_t put_back_to_ms(const stalls_t *stalls, const silence_t *silence,
                         uint64_t due_ms);
 

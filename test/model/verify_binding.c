@@ -35,8 +35,7 @@ uint64_t no_limit(uint32_t option) {
   return option == UINT32_MAX ? UINT64_MAX : option;
 }
 
-/* A stall is noticed when the wheel runs, or at the end of the turn that it is.
- */
+/* A stall is noticed when the wheel runs. */
 static void watch_stalls(const uvwheel_stats_t *stats) {
   uint64_t late_ms = stats->stall_sum_ms - game.stalls.sum_ms;
   uint64_t until_ms =
@@ -44,8 +43,7 @@ static void watch_stalls(const uvwheel_stats_t *stats) {
 
   if (note_stall(&game.stalls, stats, until_ms) == 0)
     return;
-  require(game.turns.in_turn ? until_ms == game.turns.began_ms + late_ms
-                             : until_ms >= now_ms());
+  require(!game.turns.in_turn && until_ms >= now_ms());
   require(is_rewound() || until_ms <= max_of(clock_ms(), now_ms()));
   require(game.in_run && late_ms > no_limit(game.options.stall_ms));
   require(stats->stall_sum_ms <= game.advanced_ns / 1000000 + 1);
@@ -98,10 +96,8 @@ void watch_turns(unsigned firing) {
     return;
   uvwheel_get_stats(game.wheel, &stats);
   turns->cut = stats.turns_cut;
-  if (!turns->in_turn) /* else a turn that is one has put timers back before */
-    watch_stalls(&stats);
-  watch_put_backs(&stats, firing);
   watch_stalls(&stats);
+  watch_put_backs(&stats, firing);
   if (stats.turns == turns->count)
     return;
   require(stats.turns == ++turns->count && game.in_run);
@@ -118,7 +114,6 @@ void begin_turn(void) {
   if (game.turns.in_turn)
     return;
   game.turns.in_turn = true;
-  game.turns.began_ms = now_ms();
   is_noisy = game.turns.is_polled ? has_posts() : game.turns.was_noisy;
   game.turns.until_ms =
       is_noisy ? excess(clock_ms(), busy_wait_ms(game.options.tick_ms))

@@ -123,8 +123,11 @@ class Verdicts(Loads):
 
     # Because the load was interrupted, or the server is gone.
     @each((TCP, signal.SIGTERM, "", "the server is gone"),
+          (TCP, signal.SIGKILL, "--timeout 0", "the server is gone"),
+          (LOOPS, signal.SIGINT, "--interval 1", "the server is gone"),
           (UDP, signal.SIGKILL, "", "nobody listens there"),
           (TCP, signal.SIGINT, "", "interrupted"),
+          (UDP, signal.SIGINT, "", "interrupted"),
           (UDP, signal.SIGTERM, "", "interrupted"))
     def test_an_end_half_way_gives_no_verdict(self, pair, number, options,
                                               reason):
@@ -150,6 +153,7 @@ class Promises(Loads):
         (TCP, EARLY, "--timeout 200", "--timeout 60000 --chatty 0"),
         (TCP, CLOSED, "--timeout 200",
          "--timeout 60000 --chatty 100 --interval 15000 --duration 3"),
+        (TCP, CLOSED, "--timeout 200", "--timeout 0 --duration 3"),
         (TCP, MISSING, "--timer none",
          "--timeout 500 --chatty 0 --patience 500"),
         (UDP, CLOSED, "--timeout 100 --tick 10",

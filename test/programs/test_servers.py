@@ -56,16 +56,21 @@ def get(path, version="1.1", host="Host: localhost\r\n"):
 # And the status of its answer.
 REQUESTS = (
     (get("/nothing"), 404),
+    (get("/frame?wheel=1"), 404),
+    (get("/frame?wheel=-1"), 404),
     (get("/<script>"), 404),
     (get("/" + "abcdefghijklmnop" * 16), 404),
     (get("/").replace("GET", "POST")[:-2] + "Content-Length: 1\r\n\r\nx", 405),
+    (get("/frame").replace("GET", "DELETE"), 405),
     (get("localhost:80").replace("GET", "CONNECT"), 405),
     (get("/", "1.0", ""), 403),
     (get("/", host="Host: " + "abcdefghijklmnop" * 16 + "\r\n"), 403),
     (get("/", host="Host: example.org\r\n"), 403),
+    (get("/", host="Host: localhost.example.org\r\n"), 403),
     (get("/", host="Host: LOCALHOST:1234\r\n"), 200),
     (get("/", "1.0", "host: 127.0.0.1\r\n"), 200),
     (get("/", host="Host: [::1]:80\r\n"), 200),
+    (get("/?x=y"), 200),
     (get("/frame?wheel=0"), 200),
     (get("/metrics"), 200),  # browser/served.py reads them
     (get("/").replace("GET", "HEAD"), 200),
