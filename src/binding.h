@@ -33,7 +33,7 @@ typedef struct wake_s {
   phase_t phase;     /* since libuv 1.48 a due timer may be inactive         */
   bool has_polled;   /* since it was armed, and not for another driver       */
   uint64_t due_ms;   /* a run after this is late: when the driver is due, or */
-                     /* the last run, if that came later. NEVER: DISARMED    */
+                     /* the last run, until it is armed. NEVER: DISARMED     */
   uint64_t ran_ms;   /* when the wheel has run last, whoever ran it          */
 
   /* The last stall, and those that it follows: a chain. */

@@ -37,7 +37,8 @@
  * callbacks read, so each check of a spell moves it. A timer that becomes due
  * meanwhile waits as long. If more than MIN_WAIT passes between a check and the
  * next poll, the wait begins anew, once: otherwise a uv_timer_t that blocks for
- * 40 ms closes 680 of 1,000 waiting peers. */
+ * 40 ms closes 680 of 1,000 waiting peers. (If another wheel's check moved the
+ * time first, read callbacks count as well: also once.) */
 
 #include "binding.h"
 
