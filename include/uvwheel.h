@@ -14,8 +14,8 @@
  *     uvwheel_timer_t idle;
  *   };
  *   uvwheel_timer_init(&wheel, &connection->idle);
- *   uvwheel_timer_start(&connection->idle, on_idle, 30000, 0);
- *   uvwheel_timer_refresh(&connection->idle);         now, and at each packet
+ *   uvwheel_timer_expect(&connection->idle, on_idle, 30000);
+ *   uvwheel_timer_refresh(&connection->idle);         at each packet
  *   uvwheel_timer_close(&connection->idle);           then free at once
  *
  * Rules for every function, unless its comment says otherwise:
@@ -56,38 +56,39 @@
  * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
  *   ready or waiting to be registered, and no request queued. If I/O is always
  *   ready, it fires after one whole poll and a quarter of a tick (25 to 250
- *   ms). This wait starts over, at most once, if uv_now() moves by more than 25
- *   ms between two polls. What the loop reads by then is read before it fires.
- *   - Who is put back after a stall. A start is an appointment: the timer fires
- *     when it is due. A refresh, or uvwheel_timer_again, says that a peer was
- *     heard: the timer measures silence until it fires, is stopped or started.
- *     Only such a timer is put back, as in a stall nobody could be heard. So
- *     refresh for what peers send, and right after the start for a new peer;
- *     start for what you send, for deadlines and for leases.
+ *   ms), and what the loop can read in that time is read first. This wait
+ *   starts over, once at most, if callbacks before a poll take more than 25 ms.
+ *   - Who is put back after a stall. uvwheel_timer_start makes an appointment:
+ *     the timer fires when it is due. uvwheel_timer_expect and _refresh speak
+ *     of a peer: the timer then measures its silence, until it fires, is
+ *     stopped or started. Only such a timer is put back, as in a stall nobody
+ *     could be heard. So expect and refresh what peers send; start what you
+ *     send, deadlines and leases.
  *   - A stall of S ms: the wheel runs S ms later than it asked to, and S is
  *     more than stall_ms. The cause does not matter (a slow callback, a stopped
  *     process, a suspended machine, a late uv_run() by hand).
- *   - The timer is put back when it expires, by S + min(S, 1000) ms: by 600 ms
- *     after a stall of 300 ms, by 11 s after one of 10 s. But it is due no
- *     later than a refresh at the end of the stall would make it.
- *   - It is put back once for each stall. If the next one begins before the
- *     time is over that the last one gave, S is their sum, of which the timer
- *     gets what it has not had yet. Three add up. A fourth begins anew; then
- *     live peers may be lost. A silent peer goes later by the sum at most. A
- *     timer put back and not heard since gets nothing for a separate stall.
+ *   - The timer is put back when it expires, by S + min(S, 1000) ms for each
+ *     stall since it was last refreshed: by 600 ms for a stall of 300 ms, by
+ *     11 s for one of 10 s. But it is due no later than a refresh at the end of
+ *     the last stall would make it.
+ *   - Stalls add up if each begins before the time is over that those before it
+ *     gave. A timer gets what it has not had yet, six times at most between two
+ *     refreshes. A seventh stall begins anew, unless timers that were due when
+ *     the fifth ended still wait for their turn. Once put back, a timer gets
+ *     nothing for a stall that follows none.
  *   - S counts from when the wheel was to run: at its next tick or, while polls
  *     return, half-way to it (a check-in). A stall that ends before that is not
- *     noticed. Then at least half of the time to the tick is left, unless the
- *     stall began in the first poll after a sleep. Two blocks in one iteration,
- *     each shorter than stall_ms, need not be a stall.
- * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it fires more
- *   than stall_ms late, it begins a new one: between two calls is a repeat less
- *   stall_ms, a tick and the wait of P6, or more.
+ *     noticed, and leaves at least half of the time to the tick, unless it
+ *     began in the first poll after a sleep. Two blocks in one iteration, each
+ *     shorter than stall_ms, need not be a stall.
+ * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it is late after
+ *   its tick by more than stall_ms and the wait of P6, it begins a new beat. So
+ *   the next call never comes sooner than repeat - stall_ms - that wait - tick.
  * - P8. A wheel has one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
  *   loop only at ticks for which a timer was started and, if polls return or a
  *   stall has ended, for a handful of check-ins per tick that is farther away
- *   than 2 * stall_ms (UV_RUN_ONCE returns, too). A turn on time adds no poll.
+ *   than 2 * stall_ms. (They end UV_RUN_ONCE.) A turn on time adds no poll.
  * - P10. A wheel does not age: a call costs the same however long it has run.
  */
 
@@ -103,6 +104,8 @@
 #define UVWHEEL_VERSION_MAJOR 1
 #define UVWHEEL_VERSION_MINOR 0
 #define UVWHEEL_VERSION_PATCH 0
+#define UVWHEEL_VERSION_IS_RELEASE 0
+#define UVWHEEL_VERSION_SUFFIX "dev" /* "" in a release */
 
 /* One number that can be compared, laid out like libuv's UV_VERSION_HEX. */
 #define UVWHEEL_VERSION_HEX                                       \
@@ -180,7 +183,7 @@ typedef struct uvwheel_options_s {
    * up to 16 slow callbacks before it notices. */
   uint32_t turn_ms;
   /* How many ms late the wheel may run before that is a stall (P6). 0 means
-   * 250. Below 20, the step of a clock of 10 ms may count as a stall.
+   * 250. Below 20, a clock that moves in steps of 10 ms may show stalls.
    * UINT32_MAX means never: no timer is put back, and repeats keep their beat.
    * Even then, what waits in a socket is read first. */
   uint32_t stall_ms;
@@ -228,7 +231,7 @@ struct uvwheel_s {
 };
 
 /* Lateness is the time from a timer's due time to its callback, by the time
- * that the loop has cached, less the 1 ms of P1. If the timer was put back, it
+ * that the loop has cached, less the lag of P1. If the timer was put back, it
  * is counted from its new due time. lateness[0] counts timers that were 0 ms
  * late, lateness[b] those that were 2^(b-1) to 2^b - 1 ms late. The last bucket
  * also counts all that were later. */
@@ -242,7 +245,7 @@ typedef struct uvwheel_stats_s {
   uint64_t fired;   /* callbacks called                                      */
   uint64_t rescheduled;   /* timers that the hand moved after a refresh      */
   uint64_t examined;      /* timers that the hand examined                   */
-  uint64_t turns;         /* turns, without ticks at which nothing was due   */
+  uint64_t turns;         /* turns in which a timer was due                  */
   uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
   uint64_t turns_overrun; /* turns that took more than twice turn_ms         */
   uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
@@ -304,9 +307,9 @@ UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
 UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
 /* Calls cb for each active timer, in no particular order. In cb any timer may
- * be started, stopped, refreshed and freed, and the wheel closed. Each timer
- * that is active from begin to end is visited exactly once. One that cb starts,
- * restarts or makes due earlier before its visit may be left out. A walk inside
+ * be started, stopped, refreshed and freed, and the wheel closed. No timer is
+ * visited twice. Each that is active from begin to end is visited, but one that
+ * cb restarts or makes due earlier before may be left out. A walk inside
  * a walk does nothing. A walk ends a uvwheel_fire_soonest that is under way.
  * Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each of a
  * million timers. A slot is in use if timers were put there since the hand
@@ -355,7 +358,7 @@ UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
  * uvwheel_fire_soonest has taken out; 0 if there is no such slot. Tick t
  * belongs to slot t % slots, and the hand is at tick uv_now() / tick_ms.
  * Cost: O(timers in it). */
-UVWHEEL_EXTERN uint64_t uvwheel_slot_count(const uvwheel_t *wheel,
+UVWHEEL_EXTERN uint64_t uvwheel_count_slot(const uvwheel_t *wheel,
                                            uint64_t slot);
 
 /* Writes a page for a human: tick, slots, counts, how full the slots are from
@@ -365,8 +368,8 @@ UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 
 /* ---- Timers ------------------------------------------------------------- */
 
-/* Makes a timer of the wheel, in uninitialised memory. It is not active: then
- * its memory may simply be freed or reused. Errors: UV_EINVAL. */
+/* Makes a timer of the wheel, in uninitialised memory. It is not active: the
+ * memory of such a timer may be freed or reused. Errors: UV_EINVAL. */
 UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
 /* Starts the timer, an appointment (P6): cb is called when timeout ms have
@@ -381,12 +384,19 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  * After the wheel's close callback, a start of a timer that was not active when
  * the wheel was closed is undefined, as its state is freed. If a callback of
  * another kind may come that late, such as that of a write, close the timer.
- * Cost: O(1). A restart with the same or a later due time costs as much as a
- * refresh, except with UVWHEEL_FIFO. If the timer becomes the first one due,
- * add one uv_timer_start. */
+ * Cost: O(1). A restart with the same or a later due time costs two refreshes,
+ * except with UVWHEEL_FIFO. If the timer becomes the first one due, add one
+ * uv_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uvwheel_timer_cb cb, uint64_t timeout,
                                        uint64_t repeat);
+
+/* Expects a peer to be heard: cb is called once when no refresh has come for
+ * timeout ms. A stall, in which nobody could be heard, does not count against
+ * the peer (P6). This is a start without a repeat, and then a refresh, in one
+ * call. An active timer is restarted. Errors, cost: as uvwheel_timer_start. */
+UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
+                                        uvwheel_timer_cb cb, uint64_t timeout);
 
 /* Stops the timer: its callback is not called any more, not even if it was due
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
@@ -401,10 +411,11 @@ UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
  * it: then a late callback cannot start it. Cost: as uvwheel_timer_stop. */
 UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
-/* Starts the timer again with its repeat as the timeout, active or not, and
- * says that its peer was heard, as a refresh does. Without a repeat it does
- * nothing and returns 0, as uv_timer_again does. A repeat needs no call to go
- * on. uvwheel_timer_again in its callback begins a new beat.
+/* Starts the timer again with its repeat as the timeout, active or not. An
+ * active timer stays what it is (P6), an idle one becomes an appointment.
+ * Without a repeat it does nothing and returns 0, as uv_timer_again does. A
+ * repeat needs no call to go on. uvwheel_timer_again in its callback begins a
+ * new beat.
  * Errors: UV_EINVAL (also: never started, closed; with a repeat, the wheel is
  * closing), UV_ENOBUFS. Cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
@@ -414,7 +425,8 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to get more time, start it again. The loop
  * must not be closed.
- * Cost: one store; the hand moves the timer when it comes to it. (A tick of up
+ * Cost: one store (the first time after a start, two); the hand moves the timer
+ * when it comes to it. (A tick of up
  * to 256 timers that were all refreshed costs no system call.) A stop and a
  * start if the timer becomes due earlier (its repeat is shorter). */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
@@ -435,7 +447,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
- * fires, is refreshed, or started by `again`; for a stall (P6) at once. */
+ * fires, is refreshed, or is started by uvwheel_timer_again. What a stall gives
+ * the timer (P6) follows from the new repeat at once. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 

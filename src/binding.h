@@ -25,35 +25,36 @@ typedef enum phase_e {
   IN_SPELL            /* polls do not wait, and the check runs the turns     */
 } phase_t;
 
-#define MAX_CHAIN 3 /* how many stalls that follow each other add up */
+#define MAX_CHAIN 6 /* how many stalls that follow each other add up */
+
+/* The last stall, and those that it follows: a chain. */
+typedef struct stall_s {
+  uint64_t until_ms;       /* when it was noticed; 0: there was none         */
+  uint64_t gives_until_ms; /* a stall that begins before this follows it     */
+  uint64_t chain;          /* how many stalls the chain has                  */
+  uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth stall was noticed        */
+  uint64_t gave[MAX_CHAIN + 1]; /* ms that its first n stalls give together  */
+} stall_t;
 
 typedef struct wake_s {
   uv_timer_t driver; /* calls a turn when timers are due                     */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
-  phase_t phase;     /* since libuv 1.48 a due timer may be inactive         */
+  phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
   bool has_polled;   /* since it was armed, and not for another driver       */
-  uint64_t due_ms;   /* a run after this is late: when the driver is due, or */
-                     /* the last run, until it is armed. NEVER: DISARMED     */
+  uint64_t due_ms;   /* a run after this is late: when the driver is due; in */
+                     /* a spell, the last run. DISARMED: NEVER               */
   uint64_t ran_ms;   /* when the wheel has run last, whoever ran it          */
-
-  /* The last stall, and those that it follows: a chain. */
-  uint64_t stalled_until_ms; /* when it was noticed; 0: there was none       */
-  uint64_t gives_until_ms;   /* a stall that begins before this follows it   */
-  uint64_t chain;            /* how many stalls the chain has                */
-  uint64_t stalled_for[MAX_CHAIN + 1]; /* ms of its first n stalls together  */
-  uint64_t events_before; /* polls, and timers put back, before it           */
-  uint64_t unref_timers;  /* active, but do not keep the loop alive           */
+  uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
 
 typedef struct listen_s {
   uv_check_t check;       /* listens after each poll                         */
-  uint64_t polls;         /* that have returned                              */
   uint64_t heard_ms;      /* the driver may fire what is due by then, or 0   */
   uint64_t budget;        /* what the check has left of that turn's          */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks                            */
   uint64_t listened_ms;   /* when the callbacks of the last poll had run     */
-  uint64_t turned_ms;     /* before the next poll libuv's timers run to this */
+  uint64_t turned_ms;     /* to this libuv runs its timers before a poll     */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* polls in that millisecond                       */
 #ifdef UVWHEEL_CHECKS
@@ -82,7 +83,9 @@ typedef struct uvwheel_state_s {
   uint64_t patience;    /* how many ms late the wheel may run, or NEVER      */
   uint64_t busy_wait;   /* how many ms a due timer waits if I/O never ends   */
 
-  core_t core; /* and the statistics that each file counts                   */
+  uvwheel_stats_t stats; /* that each file counts; the core has its own      */
+  core_t core;
+  stall_t stall;
   wake_t wake;
   listen_t listen;
   mailbox_t mailbox;
@@ -105,11 +108,11 @@ typedef struct uvwheel_state_s {
 #define IS_CLOSING(handle) \
   (((handle).flags & (UV__HANDLE_CLOSING | UV__HANDLE_CLOSED)) != 0)
 
-/* Every start and refresh reads the loop's time and whether the driver is
- * closing, from fields that uv.h declares as private, though with a fixed
- * place: with calls to uv_now and uv_is_closing a refresh takes 27 ns instead
- * of 19, a start 56 instead of 47 (random timers of a million). uvwheel_init
- * compares the fields with the calls. */
+/* Every start and refresh reads the loop's time, and every start whether the
+ * driver is closing, from fields that uv.h declares as private, though with a
+ * fixed place: with calls to uv_now and uv_is_closing a refresh takes 27 ns
+ * instead of 19, a start 56 instead of 47 (random timers of a million).
+ * uvwheel_init compares the fields with the calls. */
 static inline uint64_t loop_now(const uvwheel_state_t *state) {
   return state->loop->time;
 }
@@ -158,17 +161,33 @@ static inline uint64_t without_lag(const uvwheel_state_t *state, uint64_t ms) {
   return excess(ms, state->lag);
 }
 
-/* Has the wheel to run by then? (A timer may be due; maybe all were refreshed.)
+/* Must the wheel run by then? (A timer may be due; maybe all were refreshed.)
  * Never if it is closing. */
 static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
   return !is_closing(state) &&
          uvwheel__core_next_ms(&state->core) <= without_lag(state, ms);
 }
 
-/* ---- What wakes the loop, and stalls (wake.c) ---------------------------- */
+/* ---- Stalls (stall.c) --------------------------------------------------- */
+
+/* The wheel runs now, late by more than stall_ms: that is a stall. */
+void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
+                         uint64_t late_by);
+/* Puts a timer back that has expired, unless it was given all that the stalls
+ * give. Returns whether it did.
+ * Requires: the timer ran in the last stall. */
+bool uvwheel__put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
+
+/* Did an expired timer run when the last stall was noticed? */
+static inline bool ran_in_stall(const uvwheel_state_t *state,
+                                const uvwheel_timer_t *timer) {
+  return excess(timer->entry.due_ms, timer->interval) < state->stall.until_ms;
+}
+
+/* ---- What wakes the loop (wake.c) ---------------------------------------- */
 
 /* The wheel runs now. If it is late by more than stall_ms, that is a stall. */
-void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms);
+void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
 /* A timer was started or moved: arms the driver for the wheel's next tick,
  * unless it is due by then or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
@@ -184,38 +203,31 @@ void uvwheel__disarm(uvwheel_state_t *state);
 void uvwheel__abandon(uvwheel_state_t *state);
 /* The callback of idle: a spell goes on. */
 void uvwheel__on_idle(uv_idle_t *idle);
-/* Sets whether the wheel's handles keep the loop alive. So many active timers
- * more are unref'd, or is_unref has changed, or the mailbox was opened. */
+/* Sets whether the wheel's handles keep the loop alive: is_unref has changed,
+ * or the number of unref'd active timers, by so many, or the mailbox was
+ * opened. */
 void uvwheel__update_refs(uvwheel_state_t *state, int more_unref);
-
-/* By how many ms the first n stalls of the chain put a timer back: by as many
- * as they took and as many again, at most a second more. That is longer than
- * most peers wait between two datagrams. */
-static inline uint64_t given_by(const wake_t *wake, uint64_t stalls) {
-  return wake->stalled_for[stalls] + min_of(wake->stalled_for[stalls], 1000);
-}
 
 /* ---- Timers (timer.c) ---------------------------------------------------- */
 
 /* uvwheel_timer_t.wheel_and_flags is the address of the wheel's state, and
  * flags in bits in which that has zeros, as uvwheel_init aligns it:
  *
- *   63 ...                         6       5 4        3      2     1 0
+ *   63 ...                         7      6 5 4       3      2     1 0
  *   |  address of the state        | stalls given | idle | unref | missed |
  *
- * A timer that was refreshed measures silence. It counts for how many stalls of
- * the chain it was put back since, and is not put back after 3. All others have
- * 3: those that were started or have fired since their last refresh, and idle
- * ones. A usual active timer was refreshed and has no flags; a closed one has
- * the idle flag alone. turn.c writes this field, too, when the timer expires.
- */
+ * "Stalls given" is how many stalls of the chain a timer was put back for since
+ * its last refresh. All three bits: it is an appointment, which is never put
+ * back; a refresh clears them. A usual active timer was refreshed, and has no
+ * flags. Idle timers are appointments; a closed one has the idle flag alone.
+ * turn.c and stall.c write this field, too, when a timer expires. */
 #define TIMER_MISSED UINT64_C(3)
 #define TIMER_UNREF UINT64_C(4)
 #define TIMER_IDLE UINT64_C(8)
 #define STALL_GIVEN UINT64_C(16)
-#define TIMER_NOT_PUT_BACK (MAX_CHAIN * STALL_GIVEN)
+#define TIMER_APPOINTMENT (7 * STALL_GIVEN)
 #define TIMER_FLAGS \
-  (TIMER_MISSED | TIMER_UNREF | TIMER_IDLE | TIMER_NOT_PUT_BACK)
+  (TIMER_MISSED | TIMER_UNREF | TIMER_IDLE | TIMER_APPOINTMENT)
 
 static inline uvwheel_timer_t *timer_of(uvwheel_entry_t *entry) {
   return CONTAINER_OF(entry, uvwheel_timer_t, entry);

@@ -16,7 +16,7 @@
 
 /* ---- The structures ------------------------------------------------------ */
 
-/* The most lanes of a slot. core_slots.c says why there are several. */
+/* The most lanes of a slot. core.c says why there are several. */
 #define MAX_LANES 15
 
 /* Places in a slot are counted in bytes from its beginning: with indices of
@@ -47,8 +47,9 @@ typedef struct core_s {
                             lone entry goes through all words of the bits: it
                             takes 652 ns with 16,384 slots, not 16 to 40     */
 
-  uvwheel_stats_t stats; /* started, fired, fired_soonest, examined and
-                            rescheduled; the others are the caller's         */
+  struct {
+    uint64_t started, fired, fired_soonest, examined, rescheduled;
+  } stats; /* as in uvwheel_stats_t                                          */
 
   /* Changed when the hand moves. */
   uint64_t hand;      /* the last tick that was passed                       */
@@ -108,7 +109,7 @@ rounds_of(const core_t *core, const uvwheel_entry_t *entry, uint64_t now_ms) {
          (core->slot_mask + 1);
 }
 
-/* ---- Slots (core_slots.c) ------------------------------------------------ */
+/* ---- Slots -------------------------------------------------------------- */
 
 static inline slot_t *slot_of(const core_t *core, uint64_t tick) {
   return &core->slots[tick & core->slot_mask];
@@ -120,16 +121,6 @@ static inline bool has_pass_by(const slot_t *slot, uint64_t tick) {
   return slot->next_pass - 1 < tick;
 }
 
-/* Plans the next pass of a slot at one of its ticks (I2, I3).
- * Requires: no pass of the slot is planned, or for a later tick.
- * Ensures: the slot is occupied, and its first lane is in use. */
-void uvwheel__core_plan_pass(core_t *core, uint64_t tick);
-/* Marks a slot as not occupied.
- * Requires: it is occupied, and has no entry. */
-void uvwheel__core_vacate(core_t *core, uint64_t slot_index);
-/* Returns the tick of the next pass if that is within a round; else some tick
- * after the hand that is not after the next pass. Vacates empty slots. */
-uint64_t uvwheel__core_find_next_tick(core_t *core);
 /* Returns how many entries wait in a slot. Adds to *later how many of them are
  * due in later rounds, and raises *most_rounds to the most of any. */
 uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
@@ -219,17 +210,23 @@ static inline bool uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry,
  * Ensures: if no entry is active, uvwheel__core_next_ms is never. */
 void uvwheel__core_vacate_all(core_t *core);
 
-/* Takes an entry out of the wheel. Returns false if it was the last one: then
- * uvwheel__core_vacate_all has to follow. A slot that becomes empty is not
- * vacated: if it were, a stop would take 12 ns instead of 3.
- * Requires: the entry is active, in whatever list it is.
+/* Takes an entry out of the wheel. A slot that becomes empty is not vacated: if
+ * it were, a stop would take 12 ns instead of 3.
+ * Requires: the entry is active, in whatever list it is, and not the last one.
  * Ensures: the wheel does not refer to it any more. */
-static inline bool uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
+static inline void uvwheel__core_remove_one(core_t *core,
+                                            uvwheel_entry_t *entry) {
   check_linked(core, &entry->link);
   unlink_one(&entry->link);
   poison(entry);
   core->active--;
-  return LIKELY(core->active != 0);
+}
+
+/* The same for any active entry. */
+static inline void uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
+  uvwheel__core_remove_one(core, entry);
+  if (UNLIKELY(core->active == 0))
+    uvwheel__core_vacate_all(core);
 }
 
 /* Moves an entry to the slot of the tick after due_ms. Returns whether
@@ -263,8 +260,7 @@ static inline void uvwheel__core_hand_out(core_t *core,
                                           uvwheel_entry_t *entry) {
   MUST_HOLD(core->due.next == &entry->link || core->drawn.next == &entry->link);
   core->stats.fired++;
-  if (!uvwheel__core_remove(core, entry))
-    uvwheel__core_vacate_all(core);
+  uvwheel__core_remove(core, entry);
 }
 
 /* Draws up to `count` active entries, those that are due soonest (to the tick;
@@ -280,8 +276,9 @@ uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core);
 /* A walk over all active entries: begin, then next until it returns NULL.
  * Between the steps the caller may do anything. A walk inside a walk visits all
  * entries, and then the first one is at its end, too.
- * Ensures: every entry that is active throughout is visited exactly once; one
- * that is visited is in the slot of its tick. */
+ * Ensures: no entry is visited twice, and each that is active throughout is
+ * visited, unless it is moved before. What was visited is in its tick's slot.
+ */
 void uvwheel__core_walk_begin(core_t *core);
 uvwheel_entry_t *uvwheel__core_walk_next(core_t *core);
 

@@ -23,22 +23,24 @@
  * of a socket, in which bytes may have waited for long, the driver finds a
  * waiting watcher, and fires nothing.
  *
- * If something is due that was not heard, or if a turn was cut by its limits, a
- * spell begins: polls do not wait, and the checks listen and fire until nothing
- * is due. They fire only timers that were due by turned_ms, the end of the last
- * turn: libuv has run its own timers since, and a whole poll has followed.
+ * If something is due that was not heard, or if a turn was a stall or was cut
+ * by its limits, a spell begins: polls do not wait, and the checks listen and
+ * fire until nothing is due. A check of a spell knows three times:
  *
- *   on time:    poll --> check: is the loop quiet? --> driver fires
- *   otherwise:  driver --> poll that does not wait --> check listens and fires
- *                            ^-- something is due still --'
+ *   turn | libuv's timers, idle, prepare | poll | callbacks read | CHECK
+ *        turned_ms                       polled_ms               listened_ms
  *
- * If I/O is always ready, a timer waits for a whole poll and a quarter of a
- * tick since the loop was quiet or the spell began. uv_now() stands still while
- * callbacks read, so each check of a spell moves it. A timer that becomes due
- * meanwhile waits as long. If more than MIN_WAIT passes between a check and the
- * next poll, the wait begins anew, once: otherwise a uv_timer_t that blocks for
- * 40 ms closes 680 of 1,000 waiting peers. (If another wheel's check moved the
- * time first, read callbacks count as well: also once.) */
+ * A timer fires if it was due by turned_ms and by polled_ms, so that libuv's
+ * own timers came before it and a whole poll has followed; and if the loop is
+ * quiet, or I/O was always ready for a quarter of a tick (busy_wait) since it
+ * was due and since wait_began_ms: the spell began then, or the loop was quiet
+ * last. uv_now() stands still while callbacks read, so each check of a spell
+ * moves it.
+ *
+ * From a check to the return of the next poll nobody listens. If that takes
+ * more than MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that
+ * blocks for 40 ms closes 680 of 1,000 waiting peers. (If another wheel's check
+ * moved the time first, read callbacks count as well: also once.) */
 
 #include "binding.h"
 
@@ -100,21 +102,31 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* The callbacks of a poll have run. (Inlined, this slows every check.) */
+/* Returns by when a timer must have been due to be heard in a spell, or 0: the
+ * loop is quiet, or the timer has waited long enough. */
+static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
+  listen_t *listen = &state->listen;
+  uint64_t quiet_ms = ask_if_quiet(state, listen->turned_ms);
+
+  if (quiet_ms != 0)
+    begin_wait(listen, now_ms, false);
+  else if (now_ms >= listen->wait_began_ms + state->busy_wait)
+    return now_ms - state->busy_wait;
+  return quiet_ms;
+}
+
+/* A poll has returned at polled_ms, and its callbacks have run. (Inlined, this
+ * slows every check.) */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
-  uint64_t polled_ms = loop_now(state), heard_ms;
+  uint64_t polled_ms = loop_now(state), now_ms, heard_ms;
 
   if (!listen->wait_began_anew && polled_ms > listen->listened_ms + MIN_WAIT)
     begin_wait(listen, polled_ms, true);
   uv_update_time(state->loop); /* as libuv does before it calls timers */
-  listen->listened_ms = loop_now(state);
-  uvwheel__note_lateness(state, listen->listened_ms);
-  heard_ms = ask_if_quiet(state, listen->turned_ms);
-  if (heard_ms != 0)
-    begin_wait(listen, listen->listened_ms, false);
-  else if (listen->listened_ms >= listen->wait_began_ms + state->busy_wait)
-    heard_ms = listen->listened_ms - state->busy_wait;
+  listen->listened_ms = now_ms = loop_now(state);
+  uvwheel__note_run(state, now_ms);
+  heard_ms = listen_in_spell(state, now_ms);
   heard_ms = min_of(heard_ms, min_of(listen->turned_ms, polled_ms));
   uvwheel__go_on(
       state, uvwheel__run_turn(state, heard_ms, state->options.turn_budget));
@@ -143,7 +155,7 @@ static NOINLINE void prepare_turn(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state), due_ms = state->wake.due_ms;
 
   MUST_HOLD(state->wake.phase != DISARMED);
-  uvwheel__note_lateness(state, now_ms);
+  uvwheel__note_run(state, now_ms);
   if (!examine_due(state)) {
     uvwheel__go_on(state, false);
     return;
@@ -163,7 +175,7 @@ void uvwheel__on_driver(uv_timer_t *driver) {
 
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
   listen->heard_ms = 0;
-  uvwheel__note_lateness(state, now_ms);
+  uvwheel__note_run(state, now_ms);
   is_due = heard_ms != 0 ? uvwheel__run_turn(state, heard_ms, listen->budget)
                          : examine_due(state);
   if (is_due) {
@@ -182,7 +194,6 @@ void uvwheel__on_check(uv_check_t *check) {
 #ifdef UVWHEEL_CHECKS
   state->listen.poller = NULL;
 #endif
-  state->listen.polls++;
   if (is_closing(state) || IS_CLOSING(state->wake.idle))
     uvwheel__abandon(state);
   else if (state->wake.phase == IN_SPELL)

@@ -8,14 +8,21 @@
 
 void uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats) {
   const uvwheel_state_t *state = get_state(wheel);
+  const core_t *core;
 
   if (stats == NULL)
     return;
   *stats = (uvwheel_stats_t){0};
   if (state == NULL)
     return;
-  *stats = state->core.stats;
-  stats->active = state->core.active;
+  core = &state->core;
+  *stats = state->stats;
+  stats->started = core->stats.started;
+  stats->fired = core->stats.fired;
+  stats->fired_soonest = core->stats.fired_soonest;
+  stats->examined = core->stats.examined;
+  stats->rescheduled = core->stats.rescheduled;
+  stats->active = core->active;
   stats->stopped = stats->started - stats->active - stats->fired;
   stats->overdue_ms = excess(without_lag(state, now_or_0(state)),
                              uvwheel__core_next_ms(&state->core));
@@ -28,7 +35,7 @@ int uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options) {
   return 0;
 }
 
-uint64_t uvwheel_slot_count(const uvwheel_t *wheel, uint64_t slot) {
+uint64_t uvwheel_count_slot(const uvwheel_t *wheel, uint64_t slot) {
   uint64_t later = 0, most_rounds = 0;
 
   if (get_state(wheel) == NULL || slot > wheel->state->core.slot_mask)

@@ -47,6 +47,10 @@ static bool is_active(const uvwheel_timer_t *timer) {
   return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_IDLE);
 }
 
+static bool is_appointment(const uvwheel_timer_t *timer) {
+  return (~timer->wheel_and_flags & TIMER_APPOINTMENT) == 0;
+}
+
 static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
                              uint64_t repeat) {
   timer->interval = repeat != 0 ? repeat : timeout;
@@ -95,15 +99,19 @@ static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
  * the timer at the end of the queue. */
 static inline bool can_postpone(const uvwheel_timer_t *timer,
                                 uvwheel_state_t **state) {
-  return guess_state(timer, 0, TIMER_NOT_PUT_BACK, state) &&
+  return guess_state(timer, 0, TIMER_APPOINTMENT, state) &&
          !is_closing(*state) && !is_fifo(&(*state)->core);
 }
 
 /* ---- Functions ---------------------------------------------------------- */
 
 int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
-  if (get_state(wheel) == NULL || timer == NULL)
+  if (timer == NULL)
     return UV_EINVAL;
+  if (get_state(wheel) == NULL || is_closing(wheel->state)) {
+    timer->wheel_and_flags = 0; /* then every other call is UV_EINVAL */
+    return UV_EINVAL;
+  }
   check_aligned(timer);
   /* The memory may hold anything, but hardly an active timer of this wheel to
    * which its neighbours are linked. */
@@ -112,14 +120,16 @@ int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
             "timer", timer, "initialised while active");
   poison(&timer->entry);
   timer->wheel_and_flags =
-      (uintptr_t)wheel->state | TIMER_IDLE | TIMER_NOT_PUT_BACK;
+      (uintptr_t)wheel->state | TIMER_IDLE | TIMER_APPOINTMENT;
   timer->cb = NULL;
   set_times(timer, 0, 0);
   return 0;
 }
 
-/* Starts or restarts any timer. */
-static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay) {
+/* Starts or restarts any timer, as an appointment (TIMER_APPOINTMENT) or for
+ * the silence of a peer (0). */
+static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay,
+                              uint64_t kind) {
   uvwheel_state_t *state;
   bool was_active = is_active(timer);
 
@@ -128,8 +138,8 @@ static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay) {
   state = remember_state(timer);
   if (!was_active && state->core.active >= state->most_active)
     return UV_ENOBUFS;
-  timer->wheel_and_flags &= ~TIMER_IDLE;
-  timer->wheel_and_flags |= TIMER_NOT_PUT_BACK;
+  timer->wheel_and_flags &= ~(TIMER_IDLE | TIMER_APPOINTMENT);
+  timer->wheel_and_flags |= kind;
   if (was_active)
     return (is_fifo(&state->core) ? move : postpone)(state, timer, delay);
   (void)insert(state, timer, add_ms(loop_now(state), delay));
@@ -138,8 +148,9 @@ static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay) {
 }
 
 static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-                               uint64_t timeout, uint64_t repeat) {
-  int error = start_any(timer, timeout);
+                               uint64_t timeout, uint64_t repeat,
+                               uint64_t kind) {
+  int error = start_any(timer, timeout, kind);
 
   if (error != 0)
     return error;
@@ -148,10 +159,10 @@ static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return 0;
 }
 
-/* A usual start leaves it to other timers whether the loop is kept alive: one
- * that has a reference is active. */
-int uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-                        uint64_t timeout, uint64_t repeat) {
+/* A usual start does not change whether the loop is kept alive: another timer
+ * that has a reference is active, or none is. */
+static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                        uint64_t timeout, uint64_t repeat, uint64_t kind) {
   uvwheel_state_t *state;
 
   if (timer == NULL || cb == NULL)
@@ -160,22 +171,33 @@ int uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
       timeout >> 63 != 0 && timeout != UINT64_MAX, "timer", timer,
       "started with a timeout of 2^63 ms or more: a negative difference?");
   if (LIKELY(repeat == 0) &&
-      guess_state(timer, TIMER_IDLE + TIMER_NOT_PUT_BACK, 0, &state) &&
+      guess_state(timer, TIMER_IDLE + TIMER_APPOINTMENT, 0, &state) &&
       !is_closing(state) && state->core.active < state->most_active &&
       LIKELY(state->core.active != state->wake.unref_timers ||
              state->core.active == 0)) {
-    timer->wheel_and_flags &= ~TIMER_IDLE;
+    timer->wheel_and_flags ^= TIMER_IDLE | (TIMER_APPOINTMENT ^ kind);
     timer->cb = cb;
     set_times(timer, timeout, 0);
     return insert(state, timer, add_ms(loop_now(state), timeout));
   }
   if (repeat == 0 && can_postpone(timer, &state)) {
-    timer->wheel_and_flags |= TIMER_NOT_PUT_BACK;
+    timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
+    timer->wheel_and_flags |= kind;
     timer->cb = cb;
     set_times(timer, timeout, 0);
     return postpone(state, timer, timeout);
   }
-  return start_slow(timer, cb, timeout, repeat);
+  return start_slow(timer, cb, timeout, repeat, kind);
+}
+
+int uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                        uint64_t timeout, uint64_t repeat) {
+  return start(timer, cb, timeout, repeat, TIMER_APPOINTMENT);
+}
+
+int uvwheel_timer_expect(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                         uint64_t timeout) {
+  return start(timer, cb, timeout, 0, 0);
 }
 
 static NOINLINE int stop_slow(uvwheel_timer_t *timer) {
@@ -186,11 +208,10 @@ static NOINLINE int stop_slow(uvwheel_timer_t *timer) {
   if (!is_active(timer))
     return 0; /* and there may be no wheel any more */
   state = remember_state(timer);
-  timer->wheel_and_flags |= TIMER_IDLE | TIMER_NOT_PUT_BACK;
-  if (!uvwheel__core_remove(&state->core, &timer->entry)) {
-    uvwheel__core_vacate_all(&state->core);
+  timer->wheel_and_flags |= TIMER_IDLE | TIMER_APPOINTMENT;
+  uvwheel__core_remove(&state->core, &timer->entry);
+  if (state->core.active == 0)
     uvwheel__disarm(state);
-  }
   update_unref(state, timer, -1);
   return 0;
 }
@@ -199,11 +220,11 @@ static NOINLINE int stop_slow(uvwheel_timer_t *timer) {
 int uvwheel_timer_stop(uvwheel_timer_t *timer) {
   uvwheel_state_t *state;
 
-  if (timer == NULL || !guess_state(timer, 0, TIMER_NOT_PUT_BACK, &state) ||
+  if (timer == NULL || !guess_state(timer, 0, TIMER_APPOINTMENT, &state) ||
       UNLIKELY(state->core.active - 1 == state->wake.unref_timers))
     return stop_slow(timer);
-  timer->wheel_and_flags |= TIMER_IDLE | TIMER_NOT_PUT_BACK;
-  (void)uvwheel__core_remove(&state->core, &timer->entry);
+  timer->wheel_and_flags |= TIMER_IDLE | TIMER_APPOINTMENT;
+  uvwheel__core_remove_one(&state->core, &timer->entry);
   MUST_HOLD(state->core.active > state->wake.unref_timers);
   return 0;
 }
@@ -215,14 +236,12 @@ void uvwheel_timer_close(uvwheel_timer_t *timer) {
 }
 
 static NOINLINE int again_slow(uvwheel_timer_t *timer) {
-  int error;
-
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
-  error = repeats(timer) ? start_any(timer, timer->interval) : 0;
-  if (error == 0 && repeats(timer))
-    timer->wheel_and_flags &= ~TIMER_NOT_PUT_BACK;
-  return error;
+  return repeats(timer)
+             ? start_any(timer, timer->interval,
+                         is_appointment(timer) ? TIMER_APPOINTMENT : 0)
+             : 0;
 }
 
 int uvwheel_timer_again(uvwheel_timer_t *timer) {
@@ -230,7 +249,8 @@ int uvwheel_timer_again(uvwheel_timer_t *timer) {
 
   if (timer == NULL || !repeats(timer) || !can_postpone(timer, &state))
     return again_slow(timer);
-  timer->wheel_and_flags &= ~TIMER_NOT_PUT_BACK;
+  if (!is_appointment(timer))
+    timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
   return postpone(state, timer, timer->interval);
 }
 
@@ -239,10 +259,10 @@ static NOINLINE int refresh_slow(uvwheel_timer_t *timer) {
     MISUSE_IF(
         timer != NULL && timer == uvwheel__called_back && timer->cb != NULL,
         "timer", timer,
-        "refreshed in its own callback, where it is not active: start it");
+        "refreshed in its own callback, where it is not active: expect it");
     return UV_EINVAL;
   }
-  timer->wheel_and_flags &= ~TIMER_NOT_PUT_BACK;
+  timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
   return postpone(remember_state(timer), timer, timer->interval);
 }
 

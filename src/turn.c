@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Turns: due timers fire, or are put back. listen.c runs a turn once the loop
- * has heard the timers' peers. A turn ends after turn_budget timers, or turn_ms
- * of callbacks. A repeat is due again before its callback is called. */
+/* Turns: due timers fire, or are put back (stall.c). listen.c runs a turn once
+ * the loop has heard the timers' peers. A turn ends after turn_budget timers,
+ * or turn_ms of callbacks. A repeat is due again before its callback is called.
+ */
 
 #include "binding.h"
 
@@ -24,8 +25,8 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
   uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000);
   uint64_t now_ns = uv_hrtime();
 
-  state->core.stats.turn_max_us = max_of(
-      state->core.stats.turn_max_us, excess(now_ns, batch->begin_ns) / 1000);
+  state->stats.turn_max_us =
+      max_of(state->stats.turn_max_us, excess(now_ns, batch->begin_ns) / 1000);
   if (now_ns - batch->read_ns > turn_ns / 8)
     batch->read_every = 1;
   else if (batch->read_every < MAX_UNREAD)
@@ -69,7 +70,7 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
 static void fire(uvwheel_state_t *state, uvwheel_timer_t *timer,
                  uint64_t limit_ms) {
   MUST_HOLD(timer->cb != NULL && (timer->wheel_and_flags & TIMER_IDLE) == 0);
-  timer->wheel_and_flags |= TIMER_NOT_PUT_BACK;
+  timer->wheel_and_flags |= TIMER_APPOINTMENT;
   if (repeats(timer)) {
     start_repeat(state, timer, limit_ms);
   } else {
@@ -85,45 +86,24 @@ static void count_lateness(uvwheel_stats_t *stats, uint64_t late_by) {
   stats->lateness_max_ms = max_of(stats->lateness_max_ms, late_by);
 }
 
-/* Puts a timer back that has expired, ran when the last stall was noticed, and
- * was not given all that the stalls give. Returns whether it did. */
-static bool put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
-  const wake_t *wake = &state->wake;
-  uint64_t due_ms = timer->entry.due_ms;
-  uint64_t given = (timer->wheel_and_flags & TIMER_NOT_PUT_BACK) / STALL_GIVEN;
-  uint64_t later_ms;
-
-  if (LIKELY(excess(due_ms, timer->interval) >= wake->stalled_until_ms) ||
-      given >= wake->chain)
-    return false;
-  later_ms = min_of(
-      add_ms(due_ms, given_by(wake, wake->chain) - given_by(wake, given)),
-      add_ms(wake->stalled_until_ms, timer->interval));
-  MUST_HOLD(later_ms > due_ms);
-  timer->wheel_and_flags += (wake->chain - given) * STALL_GIVEN;
-  (void)uvwheel__core_move(&state->core, &timer->entry, later_ms);
-  state->core.stats.put_back++;
-  return true;
-}
-
 /* ---- Turns --------------------------------------------------------------- */
 
-/* A turn that began at began_ms is over; the clock was read. Returns whether it
- * was a stall: the spell that follows notices it. */
+/* A turn is over whose loop time was began_ms; the clock was read. Returns
+ * whether that was a stall, also if another callback had blocked the loop
+ * before the turn: the spell that follows notices it. */
 static bool end_turn(uvwheel_state_t *state, const batch_t *batch,
                      uint64_t began_ms) {
   uint64_t took_ns = excess(batch->read_ns, batch->begin_ns);
 
   if (state->options.turn_ms != UINT32_MAX &&
       took_ns > 2 * UINT64_C(1000000) * state->options.turn_ms)
-    state->core.stats.turns_overrun++;
-  return max_of(took_ns / 1000000, excess(loop_now(state), began_ms)) >
-         state->patience;
+    state->stats.turns_overrun++;
+  return excess(batch->read_ns / 1000000, began_ms) > state->patience;
 }
 
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget) {
-  uint64_t began_ms = loop_now(state), found = 0, left = budget;
+  uint64_t began_ms = loop_now(state), found = 0;
   uint64_t limit_ms = without_lag(state, until_ms);
   uvwheel_entry_t *entry;
   bool has_stalled, is_cut;
@@ -139,22 +119,22 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     found++;
     budget--;
     MUST_HOLD(entry->due_ms < limit_ms);
-    if (!put_back(state, timer_of(entry))) {
-      count_lateness(&state->core.stats,
+    if (LIKELY(!ran_in_stall(state, timer_of(entry))) ||
+        !uvwheel__put_back(state, timer_of(entry))) {
+      count_lateness(&state->stats,
                      without_lag(state, loop_now(state)) - entry->due_ms);
       uvwheel__core_hand_out(&state->core, entry);
       fire(state, timer_of(entry), limit_ms);
     }
     if (count_callback(state, &batch))
       budget = 0;
-    left = budget;
   }
-  if (batch.unread != 0 || budget != left) /* time has passed since */
+  if (batch.unread != 0 || found == 0) /* time has passed since */
     (void)uvwheel__read_clock(state, &batch);
   has_stalled = end_turn(state, &batch, began_ms);
   is_cut = needs_turn_by(state, until_ms);
-  state->core.stats.turns_cut += is_cut;
-  state->core.stats.turns += is_cut || found != 0;
+  state->stats.turns_cut += is_cut;
+  state->stats.turns += is_cut || found != 0;
   return has_stalled || needs_turn_by(state, loop_now(state));
 }
 

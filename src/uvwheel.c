@@ -19,8 +19,9 @@
  * but at most this. 250 ms are little beside timeouts with ticks of seconds. */
 #define MAX_WAIT 250
 
-/* A cache line. The flags that stand in an address of the state need 16. */
-#define ALIGNMENT 64
+/* A cache line. A timer has its flags in these bits of the state's address. */
+#define ALIGNMENT 128
+_Static_assert(ALIGNMENT > TIMER_FLAGS, "room for the flags of a timer");
 #define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
 /* Are libuv's private fields where the library expects them? The queue of
@@ -344,5 +345,9 @@ unsigned uvwheel_version(void) {
 
 const char *uvwheel_version_string(void) {
   return VERSION(UVWHEEL_VERSION_MAJOR, UVWHEEL_VERSION_MINOR,
-                 UVWHEEL_VERSION_PATCH);
+                 UVWHEEL_VERSION_PATCH)
+#if !UVWHEEL_VERSION_IS_RELEASE
+      "-" UVWHEEL_VERSION_SUFFIX
+#endif
+      ;
 }

@@ -1,56 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What wakes the loop, and stalls.
+/* What wakes the loop.
  *
  * The driver, a uv_timer_t, is due at the next tick at which something may be
  * due. In a spell (listen.c) an idle handle keeps polls from waiting instead.
- *
- * A stall is noticed because the wheel runs late: when the driver is due, or in
- * a spell after the next poll. A turn whose callbacks take long begins a spell.
- * Stalls are a chain if each begins before the time is over that the last one
- * gave: peers could hardly be heard between them, so what they give adds up.
- * Three are a chain at most: otherwise silent peers would be kept for ever.
+ * A wheel that runs later than that has met a stall (stall.c).
  *
  * A stall may end before the next tick. So in a loop that polls meanwhile (not
  * just for the driver of another wheel) the driver is armed for a check-in
- * half-way to a tick that is far away, and half-way again. A stall that spans
- * one is noticed there; another one leaves half of the time to the tick. */
+ * half-way to a tick that is far away, and half-way again. A stall that spans a
+ * check-in is noticed there. Any other stall has used up at most half of the
+ * time to the tick. */
 
 #include "binding.h"
 
-/* ---- Stalls -------------------------------------------------------------- */
-
-/* If no poll has returned since the last stall, both are one, unless a timer
- * was put back between them: it gets the rest later. */
-void uvwheel__note_lateness(uvwheel_state_t *state, uint64_t now_ms) {
-  uvwheel_stats_t *stats = &state->core.stats;
-  wake_t *wake = &state->wake;
-  uint64_t late_by = excess(now_ms, wake->due_ms), events;
-
-  wake->ran_ms = now_ms;
-  wake->due_ms = now_ms;
-  MUST_HOLD(state->core.active != 0);
-  if (LIKELY(late_by <= state->patience))
-    return;
-  events = state->listen.polls + stats->put_back;
-  if (wake->chain == 0 || wake->events_before != events) {
-    if (wake->chain == MAX_CHAIN ||
-        excess(now_ms, late_by) >= wake->gives_until_ms)
-      wake->chain = 0;
-    wake->stalled_for[wake->chain + 1] = wake->stalled_for[wake->chain];
-    wake->chain++;
-    stats->stalls++;
-  }
-  wake->stalled_for[wake->chain] += late_by;
-  wake->stalled_until_ms = now_ms;
-  wake->gives_until_ms = add_ms(now_ms, given_by(wake, wake->chain));
-  wake->events_before = events;
-  stats->stall_sum_ms += late_by;
-  late_by = wake->stalled_for[wake->chain] - wake->stalled_for[wake->chain - 1];
-  stats->stall_max_ms = max_of(stats->stall_max_ms, late_by);
-}
-
 /* ---- The driver ---------------------------------------------------------- */
+
+void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms) {
+  uint64_t late_by = excess(now_ms, state->wake.due_ms);
+
+  MUST_HOLD(state->core.active != 0);
+  state->wake.ran_ms = now_ms;
+  state->wake.due_ms = now_ms;
+  if (UNLIKELY(late_by > state->patience))
+    uvwheel__note_stall(state, now_ms, late_by);
+}
 
 /* How many ms the wheel's next tick is away. */
 static uint64_t way_to_tick(const uvwheel_state_t *state) {
@@ -58,16 +32,18 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
-/* While a stall gives time, check-ins are close: the next one would follow it,
- * and counts from one. (If the clock has stepped back, `since` is huge.) */
+/* While the last stall gives time, check-ins are close to each other, even in a
+ * loop that sleeps: the next stall would follow the last one, and its length
+ * counts from a check-in. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
+  const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
-  uint64_t since = loop_now(state) - wake->stalled_until_ms;
+  uint64_t since = loop_now(state) - stall->until_ms;
   uint64_t way = way_to_tick(state), delay = way;
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   if (way / 2 > state->patience) {
-    if (since < wake->gives_until_ms - wake->stalled_until_ms)
+    if (since < stall->gives_until_ms - stall->until_ms)
       delay = min_of(way / 2, max_of(2 * state->patience, since / 2));
     else if (may_check_in)
       delay = way / 2;
@@ -114,24 +90,26 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* Has the driver of another wheel made the poll return? That wheel's check may
- * have come before this one's, and armed the driver anew. */
-static bool is_other_driver_due(const uvwheel_state_t *state) {
-  const uvwheel_link_t *link = state->ring.next;
+/* Has the driver of a wheel of the loop made the poll return? If that wheel's
+ * check came before this one's, it ran just now, and may have armed its driver.
+ * (Where the driver comes before the poll, so did this wheel's own.) */
+static bool is_driver_due(const uvwheel_state_t *state) {
+  const uvwheel_link_t *link = &state->ring;
   uint64_t now_ms = loop_now(state);
 
-  for (; link != &state->ring; link = link->next) {
+  do {
     const wake_t *wake = &CONTAINER_OF(link, uvwheel_state_t, ring)->wake;
     if ((wake->due_ms <= now_ms || wake->ran_ms == now_ms) &&
         !IS_CLOSING(wake->driver))
       return true;
-  }
+    link = link->next;
+  } while (link != &state->ring);
   return false;
 }
 
 void uvwheel__plan_check_in(uvwheel_state_t *state) {
   if (!state->wake.has_polled)
-    state->wake.has_polled = !is_other_driver_due(state);
+    state->wake.has_polled = !is_driver_due(state);
   if (state->wake.has_polled && state->wake.phase == ARMED_FOR_TICK &&
       way_to_tick(state) / 2 > state->patience)
     start_driver(state, true);

@@ -33,7 +33,7 @@ static void count_cell(live_picture_t *picture) {
   uint64_t count = 0;
 
   for (uint64_t i = 0; i < picture->slots_per_cell; i++)
-    count += uvwheel_slot_count(picture->wheel, slot + i);
+    count += uvwheel_count_slot(picture->wheel, slot + i);
   picture->cells[picture->next_cell] = count;
   picture->next_cell = (picture->next_cell + 1) % picture->cell_count;
 }

@@ -67,12 +67,12 @@ START_TEST(a_slot_is_counted_and_others_are_empty) {
   begin_test_timer(&timers[2], 25 + 640, 0);
   tick = tick_ms_after(10, uv_now(&loop) + 25) / 10;
   for (slot = 0; slot <= 64; slot++)
-    ck_assert_uint_eq(uvwheel_slot_count(&wheel, slot),
+    ck_assert_uint_eq(uvwheel_count_slot(&wheel, slot),
                       slot == tick % 64 ? 3 : 0);
-  ck_assert_uint_eq(uvwheel_slot_count(NULL, 0), 0);
+  ck_assert_uint_eq(uvwheel_count_slot(NULL, 0), 0);
   uvwheel_close(&wheel, on_wheel_closed);
   run_for(0);
-  ck_assert_uint_eq(uvwheel_slot_count(&wheel, tick % 64), 0);
+  ck_assert_uint_eq(uvwheel_count_slot(&wheel, tick % 64), 0);
 }
 END_TEST
 

@@ -269,7 +269,7 @@ static void expect_no_wheel(uvwheel_t *none) {
   ck_assert_int_eq(uvwheel_is_closing(none), 0);
   ck_assert_ptr_null(uvwheel_get_loop(none));
   ck_assert_uint_eq(uvwheel_count(none), 0);
-  ck_assert_uint_eq(uvwheel_slot_count(none, 0), 0);
+  ck_assert_uint_eq(uvwheel_count_slot(none, 0), 0);
   ck_assert_uint_eq(uvwheel_fire_soonest(none, 1), 0);
   ck_assert_int_eq(uvwheel_get_options(none, &options), UV_EINVAL);
   ck_assert_int_eq(uvwheel_open_mailbox(none), UV_EINVAL);

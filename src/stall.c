@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Stalls: which timers are put back after one, and by how much (P6).
+ *
+ * A stall is noticed because the wheel runs late: when the driver is due, or in
+ * a spell after the next poll. A turn that ends late begins a spell. A stall
+ * gives the timers that ran in it what it took, and as much again, at most a
+ * second: that is longer than most peers wait between two datagrams.
+ *
+ * Stalls are a chain if each begins before the time is over that those before
+ * it gave: peers could hardly be heard between them, so what they give adds up.
+ * Six are a chain at most: otherwise silent peers would be kept for ever. While
+ * timers wait that were due when the fifth ended, the sixth grows instead:
+ * turn_budget has not let them be put back yet. */
+
+#include "binding.h"
+
+void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
+                         uint64_t late_by) {
+  uvwheel_stats_t *stats = &state->stats;
+  stall_t *stall = &state->stall;
+
+  if (excess(now_ms, late_by) >= stall->gives_until_ms ||
+      (stall->chain == MAX_CHAIN &&
+       !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])))
+    stall->chain = 0;
+  if (stall->chain != MAX_CHAIN) {
+    stall->gave[stall->chain + 1] = stall->gave[stall->chain];
+    stall->chain++;
+  }
+  stall->gave[stall->chain] += late_by + min_of(late_by, 1000);
+  stall->ended_ms[stall->chain] = now_ms;
+  stall->until_ms = now_ms;
+  stall->gives_until_ms = add_ms(now_ms, stall->gave[stall->chain]);
+  stats->stalls++;
+  stats->stall_sum_ms += late_by;
+  stats->stall_max_ms = max_of(stats->stall_max_ms, late_by);
+}
+
+bool uvwheel__put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
+  const stall_t *stall = &state->stall;
+  uint64_t had = (timer->wheel_and_flags & TIMER_APPOINTMENT) / STALL_GIVEN;
+  uint64_t due_ms = timer->entry.due_ms, later_ms;
+
+  MUST_HOLD(ran_in_stall(state, timer));
+  if (had >= stall->chain)
+    return false;
+  while (stall->ended_ms[had + 1] <= excess(due_ms, timer->interval))
+    had++; /* that one ended before the timer's peer was heard */
+  later_ms =
+      min_of(add_ms(due_ms, stall->gave[stall->chain] - stall->gave[had]),
+             add_ms(stall->until_ms, timer->interval));
+  MUST_HOLD(later_ms > due_ms);
+  timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
+  timer->wheel_and_flags |= stall->chain * STALL_GIVEN;
+  (void)uvwheel__core_move(&state->core, &timer->entry, later_ms);
+  state->stats.put_back++;
+  return true;
+}
