@@ -95,6 +95,7 @@ void step_back(void) {
     return;
   game.rewound_to_ms = max_of(game.rewound_to_ms, clock_ms() + 1);
   game.turns.was_rewound = true;
+  game.stalls.is_unclear = true;
   game.polled_ms = min_of(game.polled_ms, clock_ms() - step_ms);
   virtual_time_set_ns(virtual_time_ns() - step_ms * 1000000);
   uv_update_time(&game.loop);
@@ -151,9 +152,8 @@ static void run(uv_run_mode mode) {
   uv_run(&game.loop, mode);
   end_turn();
   game.in_run = false;
-  /* If no poll has followed a stall, the next one may notice another. */
   require(!must_stall || game.stalls.sum_ms > stalled_ms ||
-          !game.stalls.has_polled || game.state != OPEN);
+          game.state != OPEN);
   game.was_due = model_earliest_ms(&game.model) <= clock_ms() ||
                  uv_now(&game.loop) < clock_ms();
 }
@@ -356,7 +356,7 @@ static void open_wheel(void) {
   game.fired = 0;
   game.fired_early = 0;
   game.stopped = 0;
-  game.lateness_max_ms = 0;
+  game.lateness_sum_ms = game.lateness_max_ms = 0;
   if (pick(&game.bytes, 2))
     open_mailbox();
 }

@@ -34,7 +34,6 @@ void on_before_poll(uv_prepare_t *prepare) {
   end_turn();
   game.turns.since_poll = 0;
   game.turns.is_polled = true;
-  game.stalls.has_polled = true;
   game.turns.was_rewound = is_rewound();
   verify_game();
 }
