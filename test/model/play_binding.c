@@ -152,8 +152,7 @@ static void run(uv_run_mode mode) {
   uv_run(&game.loop, mode);
   end_turn();
   game.in_run = false;
-  require(!must_stall || game.stalls.sum_ms > stalled_ms ||
-          game.state != OPEN);
+  require(!must_stall || game.stalls.sum_ms > stalled_ms || game.state != OPEN);
   game.was_due = model_earliest_ms(&game.model) <= clock_ms() ||
                  uv_now(&game.loop) < clock_ms();
 }

@@ -56,9 +56,9 @@ static void note_gift(silence_t *silence, uint64_t gift_ms) {
   given_ms[i] = gift_ms;
 }
 
-/* What the stalls of a run give adds up, six at most. Those of an earlier run
- * may have given nothing to a timer that was not due yet. Nor may a seventh to
- * a timer that others have put back. */
+/* What the stalls of a run give adds up, six at most. What they have not given
+ * when a new run begins, or a seventh comes, is lost. Later stalls need not
+ * give anything to a timer that they have put back. */
 void note_silence(silence_t *silence, const stalls_t *stalls, uint64_t due_ms,
                   uint64_t wait_ms) {
   if (!silence->is_measured || silence->heard_ms >= stalls->until_ms)
@@ -66,13 +66,14 @@ void note_silence(silence_t *silence, const stalls_t *stalls, uint64_t due_ms,
   note_gift(silence, stalls->gives_ms);
   silence->is_unclear |= stalls->is_unclear;
   silence->has_no_end |= stalls->is_behind && stalls->run > MOST_STALLS;
-  if (stalls->run == 1 || stalls->run > MOST_STALLS)
+  if (stalls->run == 1 || stalls->run > MOST_STALLS) {
     silence->least_ms = due_ms;
-  if (stalls->run > MOST_STALLS && silence->was_put_back)
-    return;
-  silence->least_ms =
-      min_of(add_saturated(silence->least_ms, stalls->gives_ms),
-             add_saturated(stalls->until_ms, wait_ms));
+    silence->is_spent |= silence->was_put_back;
+  }
+  if (!silence->is_spent)
+    silence->least_ms =
+        min_of(add_saturated(silence->least_ms, stalls->gives_ms),
+               add_saturated(stalls->until_ms, wait_ms));
 }
 
 void verify_put_back(silence_t *silence, stalls_t *stalls, uint64_t due_ms,

@@ -44,9 +44,10 @@ typedef struct silence_s {
   bool is_unclear;  /* since when it lasts, or what stalls give             */
   bool has_no_end;  /* stalls may give more than six do                     */
   bool was_put_back;
+  bool is_spent; /* after that other stalls need not give anything          */
   uint64_t heard_ms;
-  uint64_t over_ms;              /* without stalls                          */
-  uint64_t least_ms;             /* the timer is due no sooner              */
+  uint64_t over_ms;               /* without stalls                          */
+  uint64_t least_ms;              /* the timer is due no sooner              */
   uint64_t given_ms[MOST_STALLS]; /* by those that gave most, in order       */
 } silence_t;
 
