@@ -99,8 +99,10 @@ void step_back(void) {
   game.polled_ms = min_of(game.polled_ms, clock_ms() - step_ms);
   virtual_time_set_ns(virtual_time_ns() - step_ms * 1000000);
   uv_update_time(&game.loop);
-  for (i = 0; i < game.model.capacity; i++)
+  for (i = 0; i < game.model.capacity; i++) {
     game.timers[i].punctual = false;
+    game.timers[i].silence.is_unclear = true;
+  }
 }
 
 void update_time(void) {

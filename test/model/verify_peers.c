@@ -286,7 +286,7 @@ static uint64_t key_of_wheel(void) {
 
   key = mix(key, insides.has_polled);
   key = mix(key, key_of_time(insides.due_ms));
-  key = mix(key, max_of(insides.ran_ms, now_ms) - now_ms);
+  key = mix(key, insides.ran_ms >= now_ms ? insides.ran_ms - now_ms : MOST);
   key = mix(key, uv_is_active((const uv_handle_t *)insides.driver)
                      ? key_of_time(insides.driver->timeout)
                      : MOST);
