@@ -181,7 +181,7 @@ static bool run_iteration(void) {
   if (after.turns_cut != before.turns_cut)
     require(count_used(&after) >= game.used + budget ||
             game.spent_in_run_ns >= turn_ns ||
-            game.rewound_to_ms != rewound_to_ms);
+            game.rewound_to_ms != rewound_to_ms || game.turns.was_rewound);
   return after.turns_cut == before.turns_cut &&
          after.stall_sum_ms == before.stall_sum_ms && game.mail.count == 0;
 }

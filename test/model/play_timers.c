@@ -351,7 +351,8 @@ void start_many(void) {
   unsigned i;
 
   for (i = 0; i < game.model.capacity; i++)
-    if (game.timers[i].holder != NULL && !game.timers[i].closed)
+    if (game.timers[i].holder != NULL && !game.timers[i].closed &&
+        game.state != GONE)
       start_with(i, timeout, repeat);
 }
 
