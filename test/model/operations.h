@@ -8,7 +8,7 @@
 
 #define OPERATIONS(OPERATION)       \
   OPERATION(start, 3)               \
-  OPERATION(expect, 3)              \
+  OPERATION(expect, 4)              \
   OPERATION(refresh, 3)             \
   OPERATION(run_turn, 2)            \
   OPERATION(run_without_waiting, 1) \
@@ -29,7 +29,7 @@
   OPERATION(step_back, 1)           \
   OPERATION(stop_loop, 1)           \
   OPERATION(be_slow, 2)             \
-  OPERATION(stall, 2)               \
+  OPERATION(stall, 3)               \
   OPERATION(fire_soonest, 2)        \
   OPERATION(walk, 1)                \
   OPERATION(post, 4)                \

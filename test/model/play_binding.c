@@ -202,17 +202,6 @@ void run_turn(void) {
   model_forget_ticks(&game.model, began_ms);
 }
 
-/* The process was frozen. */
-void stall(void) {
-  uint64_t stall_ms = game.options.stall_ms;
-
-  if (is_inside() || stall_ms == UINT32_MAX ||
-      clock_ms() + LONGEST_MS > LATEST_MS)
-    return;
-  advance_ns((stall_ms + take_step_ms() % 4096) * 1000000);
-  run_turn();
-}
-
 void run_without_waiting(void) {
   run(UV_RUN_NOWAIT);
 }
@@ -239,6 +228,20 @@ void run_once(void) {
 
 void run_for(void) {
   run_no_longer(UV_RUN_DEFAULT, take_step_ms());
+}
+
+/* The process was frozen, often several times. */
+void stall(void) {
+  unsigned times = 1 + pick(&game.bytes, 8);
+
+  for (; times > 0 && !is_inside(); times--) {
+    if (game.options.stall_ms == UINT32_MAX ||
+        clock_ms() + LONGEST_MS > LATEST_MS)
+      return;
+    advance_ns((game.options.stall_ms + take_step_ms() % 4096) * 1000000);
+    run_turn();
+    run_no_longer(UV_RUN_DEFAULT, pick(&game.bytes, 64));
+  }
 }
 
 void stop_loop(void) {

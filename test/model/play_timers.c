@@ -330,30 +330,39 @@ void start(void) {
   require(uvwheel_timer_start(timer, NULL, 1, 1) == UV_EINVAL);
 }
 
-void expect(void) {
-  unsigned index;
-  uvwheel_timer_t *timer = pick_timer(&index);
-  uint64_t timeout;
-  int expected;
+static void expect_with(unsigned index, uint64_t timeout) {
+  uvwheel_timer_t *timer = &game.timers[index].holder->timer;
+  int expected = expect_start(index, timeout, 0);
 
-  if (timer == NULL)
-    return;
-  timeout = take_delay();
-  expected = expect_start(index, timeout, 0);
   if (expected == 0)
     measure(index, timeout);
   require(uvwheel_timer_expect(timer, on_fire, timeout) == expected);
+}
+
+void expect(void) {
+  unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
+
+  if (timer == NULL)
+    return;
+  expect_with(index, take_delay());
   require(uvwheel_timer_expect(timer, NULL, 1) == UV_EINVAL);
 }
 
 void start_many(void) {
-  uint64_t timeout = take_delay(), repeat = take_repeat();
+  bool are_expected = pick(&game.bytes, 2);
+  uint64_t timeout = take_delay();
+  uint64_t repeat = are_expected ? 0 : take_repeat();
   unsigned i;
 
-  for (i = 0; i < game.model.capacity; i++)
-    if (game.timers[i].holder != NULL && !game.timers[i].closed &&
-        game.state != GONE)
+  for (i = 0; i < game.model.capacity && game.state != GONE; i++) {
+    if (game.timers[i].holder == NULL || game.timers[i].closed)
+      continue;
+    if (are_expected)
+      expect_with(i, timeout);
+    else
       start_with(i, timeout, repeat);
+  }
 }
 
 void stop(void) {
