@@ -124,23 +124,23 @@ static uint64_t count_used(const uvwheel_stats_t *stats) {
   return stats->fired + stats->examined + stats->rescheduled + stats->put_back;
 }
 
-/* The loop comes to a tick so late that it has stalled. (Nothing else is due,
- * and no request may stop the timer before. The wheel ran last at a time that
- * the clock may have stepped back from.) */
-static bool is_late(void) {
+/* By how much the loop comes late to a tick; 0 if that is no stall. (Nothing
+ * else is due, and no request may stop the timer before. The wheel ran last at
+ * a time that the clock may have stepped back from.) */
+static uint64_t least_stall_ms(void) {
   uint64_t earliest_ms =
       max_of(model_earliest_ms(&game.model), game.rewound_to_ms);
+  uint64_t late_ms = excess(clock_ms(), earliest_ms);
+  bool is_noticed = game.state == OPEN && !game.was_due &&
+                    game.mail.count == 0 && !is_rewound() &&
+                    uv_loop_alive(&game.loop);
 
-  return game.state == OPEN && game.options.stall_ms != UINT32_MAX &&
-         !game.was_due && game.mail.count == 0 && !is_rewound() &&
-         uv_loop_alive(&game.loop) &&
-         add_saturated(earliest_ms, game.options.stall_ms) < clock_ms();
+  return is_noticed && late_ms > no_limit(game.options.stall_ms) ? late_ms : 0;
 }
 
 static void run(uv_run_mode mode) {
   uvwheel_stats_t stats;
-  uint64_t stalled_ms = game.stalls.sum_ms;
-  bool must_stall = is_late();
+  uint64_t stalled_ms = game.stalls.sum_ms + least_stall_ms();
 
   if (is_inside())
     return;
@@ -154,7 +154,7 @@ static void run(uv_run_mode mode) {
   uv_run(&game.loop, mode);
   end_turn();
   game.in_run = false;
-  require(!must_stall || game.stalls.sum_ms > stalled_ms || game.state != OPEN);
+  require(game.stalls.sum_ms >= stalled_ms || game.state != OPEN);
   game.was_due = model_earliest_ms(&game.model) <= clock_ms() ||
                  uv_now(&game.loop) < clock_ms();
 }
