@@ -349,16 +349,38 @@ void expect(void) {
   require(uvwheel_timer_expect(timer, NULL, 1) == UV_EINVAL);
 }
 
+static void again_with(unsigned index) {
+  const armed_t *armed = &game.timers[index];
+  bool measures = game.model.timers[index].active && armed->silence.is_measured;
+  int expected = !armed->started      ? UV_EINVAL
+                 : armed->repeat == 0 ? 0
+                                      : expected_of_start(index);
+
+  require(uvwheel_timer_again(&armed->holder->timer) == expected);
+  if (expected != 0 || armed->repeat == 0)
+    return;
+  restart(index, armed->repeat);
+  if (measures)
+    measure(index, armed->repeat);
+}
+
+void again(void) {
+  unsigned index;
+
+  if (pick_timer(&index) != NULL)
+    again_with(index);
+}
+
 void start_many(void) {
-  bool are_expected = pick(&game.bytes, 2);
-  uint64_t timeout = take_delay();
-  uint64_t repeat = are_expected ? 0 : take_repeat();
-  unsigned i;
+  unsigned verb = pick(&game.bytes, 3), i;
+  uint64_t timeout = take_delay(), repeat = take_repeat();
 
   for (i = 0; i < game.model.capacity && game.state != GONE; i++) {
     if (game.timers[i].holder == NULL || game.timers[i].closed)
       continue;
-    if (are_expected)
+    if (verb == 0)
+      again_with(i);
+    else if (verb == 1)
       expect_with(i, timeout);
     else
       start_with(i, timeout, repeat);
@@ -418,38 +440,19 @@ void refresh(void) {
     require(uvwheel_timer_refresh(timer) == expect_refresh(index));
 }
 
-void again(void) {
-  unsigned index;
-  uvwheel_timer_t *timer = pick_timer(&index);
-  const armed_t *armed = &game.timers[index];
-  bool measures;
-  int expected;
-
-  if (timer == NULL)
-    return;
-  measures = game.model.timers[index].active && armed->silence.is_measured;
-  expected = !armed->started      ? UV_EINVAL
-             : armed->repeat == 0 ? 0
-                                  : expected_of_start(index);
-  require(uvwheel_timer_again(timer) == expected);
-  if (expected != 0 || armed->repeat == 0)
-    return;
-  restart(index, armed->repeat);
-  if (measures)
-    measure(index, armed->repeat);
-}
-
-/* From then on it waits for that, should a stall ask. */
+/* From then on it waits for that, should a stall ask. The same is no change. */
 void set_repeat(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
-  uint64_t repeat = take_repeat();
+  bool is_same = pick(&game.bytes, 2) == 1;
+  uint64_t repeat = take_repeat(), wait_ms = wait_of(index);
 
   if (timer == NULL)
     return;
+  repeat = is_same ? wait_ms : repeat;
   uvwheel_timer_set_repeat(timer, repeat);
   game.timers[index].repeat = repeat;
-  game.timers[index].silence.is_unclear = true;
+  game.timers[index].silence.is_unclear |= wait_of(index) != wait_ms;
 }
 
 void set_missed(void) {

@@ -9,7 +9,7 @@ uint64_t stalls_give_until_ms(const stalls_t *stalls) {
 }
 
 uint64_t note_stall(stalls_t *stalls, const uvwheel_stats_t *stats,
-                    uint64_t until_ms) {
+                    uint64_t until_ms, uint64_t tick_ms) {
   uint64_t late_ms = stats->stall_sum_ms - stalls->sum_ms;
 
   require(stats->stalls == stalls->count + (late_ms != 0));
@@ -20,6 +20,7 @@ uint64_t note_stall(stalls_t *stalls, const uvwheel_stats_t *stats,
     stalls->run = 0;
     stalls->run_gives_ms = 0;
     stalls->is_behind = stalls->is_unclear = false;
+    stalls->adds_up = true;
   }
   stalls->count++;
   stalls->sum_ms += late_ms;
@@ -29,6 +30,10 @@ uint64_t note_stall(stalls_t *stalls, const uvwheel_stats_t *stats,
   stalls->gives_ms = with_grace(late_ms);
   stalls->run++;
   stalls->run_gives_ms += stalls->gives_ms;
+  if (stalls->run < MOST_STALLS)
+    stalls->fifth_ms = until_ms;
+  else if (stalls->run > MOST_STALLS)
+    stalls->adds_up &= tick_ms <= stalls->fifth_ms;
   return late_ms;
 }
 
@@ -56,20 +61,22 @@ static void note_gift(silence_t *silence, uint64_t gift_ms) {
   given_ms[i] = gift_ms;
 }
 
-/* What the stalls of a run give adds up, six at most. What they have not given
- * when a new run begins, or a seventh comes, is lost. Later stalls need not
- * give anything to a timer that they have put back. */
+/* What they have not given when a new run begins, or a seventh does not add up,
+ * is lost. Those that follow need not give anything to a timer that they have
+ * put back. Nor need the stalls after the sixth to one that six have. */
 void note_silence(silence_t *silence, const stalls_t *stalls, uint64_t due_ms,
                   uint64_t wait_ms) {
+  bool is_anew = stalls->run == 1 || !stalls->adds_up;
+
   if (!silence->is_measured || silence->heard_ms >= stalls->until_ms)
     return;
   note_gift(silence, stalls->gives_ms);
   silence->is_unclear |= stalls->is_unclear;
   silence->has_no_end |= stalls->is_behind && stalls->run > MOST_STALLS;
-  if (stalls->run == 1 || stalls->run > MOST_STALLS) {
+  if (is_anew)
     silence->least_ms = due_ms;
-    silence->is_spent |= silence->was_put_back;
-  }
+  if (silence->put_back_in >= (is_anew ? 1 : MOST_STALLS))
+    silence->is_spent = true;
   if (!silence->is_spent)
     silence->least_ms =
         min_of(add_saturated(silence->least_ms, stalls->gives_ms),
@@ -87,7 +94,7 @@ void verify_put_back(silence_t *silence, stalls_t *stalls, uint64_t due_ms,
   require(later_ms > due_ms);
   require(later_ms <= most_ms || silence->is_unclear || silence->has_no_end);
   require(later_ms <= add_saturated(stalls->until_ms, wait_ms));
-  silence->was_put_back = true;
+  silence->put_back_in = stalls->run;
   stalls->put_back++;
 }
 

@@ -26,6 +26,8 @@ typedef struct stalls_s {
   /* A run: stalls that follow each other, the last one at their end. */
   unsigned run;
   uint64_t run_gives_ms;
+  uint64_t fifth_ms; /* when its fifth ended                                 */
+  bool adds_up; /* there are six at most, or due timers wait since the fifth */
   bool is_behind;  /* in the run, a timer that is due may have had to wait   */
   bool is_unclear; /* in the run, the clock went back                       */
 } stalls_t;
@@ -34,16 +36,17 @@ typedef struct stalls_s {
  * run. */
 uint64_t stalls_give_until_ms(const stalls_t *stalls);
 
-/* If the wheel tells of another stall, it ended then. Returns its length. */
+/* If the wheel tells of another stall, it ended then. A timer waits since that
+ * tick. Returns the length of the stall. */
 uint64_t note_stall(stalls_t *stalls, const uvwheel_stats_t *stats,
-                    uint64_t until_ms);
+                    uint64_t until_ms, uint64_t tick_ms);
 
 /* The silence that an active timer measures. */
 typedef struct silence_s {
   bool is_measured; /* or the timer is an appointment                       */
   bool is_unclear;  /* since when it lasts, or what stalls give             */
   bool has_no_end;  /* stalls may give more than six do                     */
-  bool was_put_back;
+  unsigned put_back_in; /* after so many of its run; 0: it was not          */
   bool is_spent; /* after that other stalls need not give anything          */
   uint64_t heard_ms;
   uint64_t over_ms;               /* without stalls                          */

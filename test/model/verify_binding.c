@@ -41,7 +41,8 @@ static void watch_stalls(const uvwheel_stats_t *stats) {
   uint64_t until_ms = late_ms != 0 ? insides_of(game.wheel).stall->until_ms : 0;
   unsigned i;
 
-  if (note_stall(&game.stalls, stats, until_ms) == 0)
+  if (note_stall(&game.stalls, stats, until_ms,
+                 model_earliest_ms(&game.model)) == 0)
     return;
   require(!game.turns.in_turn && until_ms >= now_ms());
   require(is_rewound() || until_ms <= max_of(clock_ms(), now_ms()));

@@ -23,7 +23,8 @@ static void watch_put_back(deadline_t *deadline) {
 /* Between two times at which this is called the loop is held once at most. */
 static void watch_stall(const uvwheel_stats_t *stats) {
   uint64_t until_ms = insides_of(&peers_world.wheel).stall->until_ms;
-  uint64_t late_ms = note_stall(&peers_world.stalls, stats, until_ms);
+  uint64_t late_ms =
+      note_stall(&peers_world.stalls, stats, until_ms, UINT64_MAX);
   unsigned i;
 
   if (late_ms == 0)
@@ -224,7 +225,7 @@ static uint64_t key_of_silence(const deadline_t *deadline, uint64_t key) {
   key = mix(key, silence->least_ms - now_ms);
   for (i = 0; i < MOST_STALLS; i++)
     key = mix(key, silence->given_ms[i]);
-  key = mix(key, silence->was_put_back);
+  key = mix(key, silence->put_back_in);
   return mix(key, silence->is_spent);
 }
 
