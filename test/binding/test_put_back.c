@@ -151,6 +151,86 @@ START_TEST(stalls_that_follow_each_other_add_up) {
 }
 END_TEST
 
+/* How far after due_ms it is due. */
+static uint64_t back_by(const test_timer_t *timer, uint64_t due_ms) {
+  return excess(uv_now(&loop) + uvwheel_timer_get_due_in(&timer->base), due_ms);
+}
+
+/* P6, P8. Each turn puts ten timers back, and each iteration is a stall. While
+ * timers wait that were due when the fifth ended, all add up. Then the next one
+ * begins anew. */
+START_TEST(the_sixth_stall_grows_while_timers_wait_for_their_turn) {
+  static test_timer_t timers[150], later, other;
+  uint64_t due_ms, back_ms, put_back = 0;
+  size_t i;
+
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = TICK_MS, .turn_budget = 10, .flags = UVWHEEL_FIFO});
+  for (i = 0; i < LENGTH(timers); i++)
+    begin_heard_timer(&timers[i], 60000, 0);
+  begin_heard_timer(&later, 72000, 0);
+  due_ms = timers[0].due_ms;
+  run_for(fires_at(due_ms) - 1 - uv_now(&loop));
+  virtual_time_advance_ms(1);
+  for (i = 0; put_back < LENGTH(timers); i++) {
+    ck_assert_uint_lt(i, LENGTH(timers));
+    virtual_time_advance_ms(300);
+    uv_update_time(&loop);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    back_ms = 2 * stats_of_wheel().stall_sum_ms;
+    for (; put_back < stats_of_wheel().put_back; put_back++)
+      ck_assert_uint_eq(back_by(&timers[put_back], due_ms), back_ms);
+  }
+  ck_assert_uint_gt(stats_of_wheel().stalls, 2 * MAX_STALLS);
+  begin_test_timer(&other, 0, 0);
+  stall_at(other.due_ms, 400);
+  run_for(later.due_ms + TICK_MS - uv_now(&loop));
+  expect_fires_at(&later, later.due_ms + 800);
+}
+END_TEST
+
+static unsigned holds_left;
+static uint64_t held_until_ms;
+
+static void hold_for_300_ms(void) {
+  if (holds_left == 0)
+    return;
+  holds_left--;
+  virtual_time_advance_ms(300);
+  held_until_ms = virtual_time_ns() / 1000000;
+}
+
+static void hold_before_poll(uv_prepare_t *unused) {
+  (void)unused;
+  hold_for_300_ms();
+}
+
+static void hold_after_poll(uv_check_t *unused) {
+  (void)unused;
+  hold_for_300_ms();
+}
+
+/* P6. Two iterations are held twice each, and the wheel looks in between: that
+ * gives what one stall gives that lasts as long, and is one chain. */
+START_TEST(stalls_that_are_seen_in_parts_give_what_they_give_as_one) {
+  static test_timer_t timer, ticking;
+  static uv_prepare_t prepare;
+  static uv_check_t check;
+
+  open_wheel_with_budget(0);
+  begin_prepare(&prepare, hold_before_poll);
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+  ck_assert_int_eq(uv_check_start(&check, hold_after_poll), 0);
+  begin_test_timer(&ticking, TICK_MS, TICK_MS);
+  run_for(1000);
+  begin_heard_timer(&timer, 1000, 0);
+  holds_left = 2 * 2;
+  run_for(10000);
+  ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 2 * 2 * 300);
+  ck_assert_uint_eq(timer.fired_ms, fires_at(held_until_ms + 1000));
+}
+END_TEST
+
 static uint64_t work_ms;
 
 static void work(test_timer_t *unused) {
@@ -178,102 +258,18 @@ static void expect_again(test_timer_t *timer) {
  *   r  refresh           F  fire_soonest  o  a stall ends before it is due
  *   n  set_repeat        N  to none       d  it is closed and made anew
  */
-static const struct {
-  const char *acts;
-  bool is_put_back;
-} histories[] = {
-    {"s", false},
-    {"S", false},
-    {"e", true},
-    {"sr", true},
-    {"srs", false},
-    {"ss", false},
-    {"es", false},
-    {"eS", false},
-    {"se", true},
-    {"Se", true},
-    {"ee", true},
-    {"sxsr", true},
-    {"srxs", false},
-    {"exs", false},
-    {"sxe", true},
-    {"exe", true},
-    {"Sr", true},
-    {"SrS", false},
-    {"eds", false},
-    {"sde", true},
-    /* A repeat that has fired is an appointment. */
-    {"Sf", false},
-    {"Srf", false},
-    {"Sfr", true},
-    {"Sfe", true},
-    {"SF", false},
-    {"SrF", false},
-    {"SFr", true},
-    {"efs", false},
-    {"efe", true},
-    {"sFe", true},
-    {"eFs", false},
-    /* Again: an active timer stays what it is. */
-    {"sa", false},
-    {"ea", true},
-    {"Sa", false},
-    {"Saa", false},
-    {"Sra", true},
-    {"Sraa", true},
-    {"Sfa", false},
-    {"Srfa", false},
-    {"Saf", false},
-    {"Sraf", false},
-    {"Sar", true},
-    {"sna", false},
-    {"ena", true},
-    {"enaf", false},
-    {"enNa", true},
-    {"snra", true},
-    /* An idle one becomes an appointment. */
-    {"Sxa", false},
-    {"Srxa", false},
-    {"Sxar", true},
-    {"enxa", false},
-    {"exna", false},
-    {"enxaf", false},
-    /* The repeat says nothing of it. */
-    {"Sn", false},
-    {"Srn", true},
-    {"Sfn", false},
-    {"en", true},
-    {"enN", true},
-    {"snN", false},
-    /* It was put back, and so was the stall that follows. */
-    {"eb", true},
-    {"srb", true},
-    {"ebs", false},
-    {"srbs", false},
-    {"ebe", true},
-    {"srbr", true},
-    {"ebxs", false},
-    {"enbf", false},
-    {"Srba", true},
-    {"Srbxa", false},
-    {"Sab", false},
-    {"Sabf", false},
-    {"Sabfr", true},
-    {"eo", true},
-    {"eor", true},
-    {"so", false},
-    /* Put back once, it gets nothing for a stall that follows none. */
-    {"eof", false},
-    {"eofr", true},
-    {"eofe", true},
-    {"enofa", true},
-    {"sc", false},
-    {"ec", false},
-    {"scr", true},
-    {"sC", true},
-    {"eC", true},
-    {"eCs", false},
-};
+static const char *const put_backs[] = {
+    "e",   "sr",   "se",   "Se",   "ee",    "sxsr", "sxe",  "exe",
+    "Sr",  "sde",  "Sfr",  "Sfe",  "SFr",   "efe",  "sFe",  "ea",
+    "Sra", "Sraa", "Sar",  "ena",  "enNa",  "snra", "Sxar", "Srn",
+    "en",  "enN",  "eb",   "srb",  "ebe",   "srbr", "Srba", "Sabfr",
+    "eo",  "eor",  "eofr", "eofe", "enofa", "scr",  "sC",   "eC"};
+static const char *const punctuals[] = {
+    "s",    "S",     "srs",   "ss",   "es",   "eS",  "srxs", "exs",  "SrS",
+    "eds",  "Sf",    "Srf",   "SF",   "SrF",  "efs", "eFs",  "sa",   "Sa",
+    "Saa",  "Sfa",   "Srfa",  "Saf",  "Sraf", "sna", "enaf", "Sxa",  "Srxa",
+    "enxa", "exna",  "enxaf", "Sn",   "Sfn",  "snN", "ebs",  "srbs", "ebxs",
+    "enbf", "Srbxa", "Sab",   "Sabf", "so",   "eof", "sc",   "ec",   "eCs"};
 
 static void cause_stall(void) {
   static test_timer_t other;
@@ -313,9 +309,13 @@ static void act(test_timer_t *timer, char what) {
     come_late(due_ms, 0);
 }
 
-/* P6. Scenario 74. In either kind of wheel, as a restart differs. */
+/* A stall gives a timer nothing that was put back before, but follows none
+ * (eof). P6. Scenario 74. In either kind of wheel, as a restart differs. */
 START_TEST(a_timer_whose_peer_was_heard_last_is_put_back) {
-  const char *acts = histories[_i].acts, *what;
+  bool is_put_back = _i < (int)LENGTH(put_backs);
+  const char *const *list =
+      is_put_back ? put_backs : punctuals - LENGTH(put_backs);
+  const char *acts = list[_i], *what;
   test_timer_t timer;
   uint64_t put_back;
   uint32_t flags;
@@ -328,9 +328,8 @@ START_TEST(a_timer_whose_peer_was_heard_last_is_put_back) {
     put_back = stats_of_wheel().put_back;
     timer.fired = 0;
     act(&timer, 'b');
-    require_in(acts, timer.fired == !histories[_i].is_put_back);
-    require_in(acts, stats_of_wheel().put_back > put_back ||
-                         !histories[_i].is_put_back);
+    require_in(acts, timer.fired == !is_put_back);
+    require_in(acts, stats_of_wheel().put_back > put_back || !is_put_back);
     close_and_forget_wheel();
   }
 }
@@ -417,7 +416,10 @@ int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_is_put_back_by_the_stall_and_at_most_a_second, backs),
       EACH(stalls_that_follow_each_other_add_up, chains),
-      EACH(a_timer_whose_peer_was_heard_last_is_put_back, histories),
+      TEST(the_sixth_stall_grows_while_timers_wait_for_their_turn),
+      TEST(stalls_that_are_seen_in_parts_give_what_they_give_as_one),
+      {a_timer_whose_peer_was_heard_last_is_put_back, 0,
+       LENGTH(put_backs) + LENGTH(punctuals)},
       EACH(put_backs_are_cut_by_the_limits_of_a_turn, cuts),
       {slow_callbacks_are_called_one_after_the_other, 0, 4},
   };
