@@ -34,9 +34,17 @@ static void hold_at(int which, uint64_t at_ms, uint64_t ms) {
 
 #define SENDERS 200u
 
-/* How a sender goes on: its timer repeats, or its callback starts it. One whose
- * timer is refreshed after each start has misunderstood what a refresh says. */
-typedef enum way_e { REPEATS, STARTS_ANEW, HAS_MISUNDERSTOOD } way_t;
+/* How a sender goes on: its timer repeats, or its callback starts it or calls
+ * again. Some pings are sent when nothing else was: whatever is sent calls
+ * again. One whose timer is refreshed after each start has misunderstood what a
+ * refresh says. */
+typedef enum way_e {
+  REPEATS,
+  STARTS_ANEW,
+  RE_ARMS,
+  RE_ARMS_AT_EACH_SEND,
+  HAS_MISUNDERSTOOD
+} way_t;
 
 typedef struct sender_s {
   uvwheel_timer_t timer;
@@ -49,12 +57,22 @@ static sender_t *senders;
 static way_t way;
 static uint64_t every_ms;
 
+static bool calls_again(void) {
+  return way == RE_ARMS || way == RE_ARMS_AT_EACH_SEND;
+}
+
+static void note_sent(uint64_t *sent_ms, uint64_t *gap_ms) {
+  *gap_ms = max_of(*gap_ms, clock_now_ms() - *sent_ms);
+  *sent_ms = clock_now_ms();
+}
+
 static void on_send(uvwheel_timer_t *timer) {
   sender_t *sender = timer->data;
 
-  sender->gap_ms = max_of(sender->gap_ms, clock_now_ms() - sender->sent_ms);
-  sender->sent_ms = clock_now_ms();
-  if (way != REPEATS)
+  note_sent(&sender->sent_ms, &sender->gap_ms);
+  if (calls_again())
+    (void)uvwheel_timer_again(timer);
+  else if (way != REPEATS)
     (void)uvwheel_timer_start(timer, on_send, every_ms, 0);
   if (way == HAS_MISUNDERSTOOD)
     (void)uvwheel_timer_refresh(timer);
@@ -63,16 +81,16 @@ static void on_send(uvwheel_timer_t *timer) {
 static void on_uv_send(uv_timer_t *timer) {
   sender_t *sender = timer->data;
 
-  sender->uv_gap_ms =
-      max_of(sender->uv_gap_ms, clock_now_ms() - sender->uv_sent_ms);
-  sender->uv_sent_ms = clock_now_ms();
-  if (way != REPEATS)
+  note_sent(&sender->uv_sent_ms, &sender->uv_gap_ms);
+  if (calls_again())
+    (void)uv_timer_again(timer);
+  else if (way != REPEATS)
     (void)uv_timer_start(timer, on_uv_send, every_ms, 0);
 }
 
 /* They send first at moments that are spread over the interval. */
 static void begin_senders(void) {
-  uint64_t first_ms, repeat = way == REPEATS ? every_ms : 0;
+  uint64_t first_ms, repeat = way == REPEATS || calls_again() ? every_ms : 0;
   sender_t *sender;
 
   senders = calloc(SENDERS, sizeof *senders);
@@ -83,6 +101,17 @@ static void begin_senders(void) {
     sender->timer.data = sender->uv_timer.data = sender;
     begin_timer(&sender->timer, on_send, first_ms, repeat);
     begin_uv_timer(&sender->uv_timer, on_uv_send, first_ms, repeat);
+  }
+}
+
+/* Each sends something else, one after the other. */
+static void send_other_things(void) {
+  unsigned i;
+
+  for (i = 0; i < SENDERS; i++) {
+    run_for(every_ms / SENDERS);
+    on_send(&senders[i].timer);
+    on_uv_send(&senders[i].uv_timer);
   }
 }
 
@@ -97,46 +126,59 @@ static void end_senders(void) {
   free(senders);
 }
 
-/* The other end gives up after `limit_ms`, which the freeze leaves time for. */
+/* The other end gives up after `limit_ms`, which a freeze leaves time for. */
 static const struct {
   const char *name;
   way_t way;
   uint64_t every_ms, limit_ms, frozen_ms;
-  bool is_lost; /* some are given up */
+  uint64_t of_ms; /* it is frozen again and again; 0: once */
 } sent[] = {
     /* Scenario 66. */
     {"pings of 25 s, clients leave after 45 s", REPEATS, 25000, 45000, 19500,
-     false},
-    {"pings of 1 s, clients leave after 3 s", REPEATS, 1000, 3000, 1700, false},
-    {"the same, frozen for longer", REPEATS, 1000, 3000, 1850, false},
+     0},
+    {"pings of 1 s, clients leave after 3 s", REPEATS, 1000, 3000, 1700, 0},
+    {"the same, frozen for longer", REPEATS, 1000, 3000, 1850, 0},
     /* Scenario 68. */
-    {"a watchdog of 10 s", REPEATS, 5000, 10000, 4900, false},
-    {"a watchdog of 10 s that is started", STARTS_ANEW, 5000, 10000, 4900,
-     false},
-    {"a heartbeat behind a proxy of 15 s", REPEATS, 10000, 15000, 4500, false},
+    {"a watchdog of 10 s", REPEATS, 5000, 10000, 4900, 0},
+    {"a watchdog of 10 s that is started", STARTS_ANEW, 5000, 10000, 4900, 0},
+    {"a heartbeat behind a proxy of 15 s", REPEATS, 10000, 15000, 4500, 0},
     {"a keep-alive of 30 s, a broker of 45 s", STARTS_ANEW, 30000, 45000, 14800,
-     false},
-    {"retries of 400 ms", STARTS_ANEW, 400, 1000, 300, false},
-    {"retries of 400 ms, after 3 s", STARTS_ANEW, 400, 3500, 3000, false},
+     0},
+    {"retries of 400 ms", STARTS_ANEW, 400, 1000, 300, 0},
+    {"retries of 400 ms, after 3 s", STARTS_ANEW, 400, 3500, 3000, 0},
+    /* Scenario 89. */
+    {"pings when nothing else was sent", RE_ARMS_AT_EACH_SEND, 2000, 4000, 1900,
+     2500},
+    {"the same, frozen once", RE_ARMS_AT_EACH_SEND, 25000, 45000, 19500, 0},
+    {"a keep-alive, re-armed at each send", RE_ARMS_AT_EACH_SEND, 30000, 45000,
+     14500, 0},
+    {"an interval that re-arms itself", RE_ARMS, 5000, 7000, 1900, 0},
+    {"the same, frozen again and again", RE_ARMS, 2000, 4000, 1900, 2500},
     /* A refresh says that a peer was heard, which is not so here. */
-    {"refreshed pings", HAS_MISUNDERSTOOD, 25000, 45000, 19500, true},
-    {"a refreshed watchdog", HAS_MISUNDERSTOOD, 5000, 10000, 4900, true},
-    {"a refreshed keep-alive", HAS_MISUNDERSTOOD, 30000, 45000, 14800, true},
+    {"refreshed pings", HAS_MISUNDERSTOOD, 25000, 45000, 19500, 0},
+    {"a refreshed watchdog", HAS_MISUNDERSTOOD, 5000, 10000, 4900, 0},
+    {"a refreshed keep-alive", HAS_MISUNDERSTOOD, 30000, 45000, 14800, 0},
 };
 
-/* P6. One freeze, at any phase. */
+/* P6. From any phase on. */
 START_TEST(what_we_send_comes_when_a_uv_timer_would_send_it) {
+  uint64_t frozen_ms = sent[_i / WAYS].frozen_ms, of_ms = sent[_i / WAYS].of_ms;
   const char *name = sent[_i / WAYS].name;
   uint64_t longest_ms;
   unsigned given_up = 0, i;
 
   way = sent[_i / WAYS].way;
   every_ms = sent[_i / WAYS].every_ms;
-  longest_ms = every_ms + sent[_i / WAYS].frozen_ms + TICK_MS;
+  longest_ms = every_ms + frozen_ms + TICK_MS;
   open_wheel_alone();
   begin_senders();
   run_for(2 * every_ms);
-  hold_at(_i % WAYS, clock_now_ms() + 50, sent[_i / WAYS].frozen_ms);
+  if (way == RE_ARMS_AT_EACH_SEND)
+    send_other_things();
+  for (i = 0; i < (of_ms != 0 ? 20 : 1); i++) {
+    hold_at(_i % WAYS, clock_now_ms() + 50, frozen_ms);
+    run_for(excess(of_ms, 50 + frozen_ms));
+  }
   run_for(4 * every_ms);
   for (i = 0; i < SENDERS; i++) {
     given_up += senders[i].gap_ms > sent[_i / WAYS].limit_ms;
@@ -144,7 +186,7 @@ START_TEST(what_we_send_comes_when_a_uv_timer_would_send_it) {
     require_in(name,
                way == HAS_MISUNDERSTOOD || senders[i].gap_ms <= longest_ms);
   }
-  ck_assert_msg((given_up != 0) == sent[_i / WAYS].is_lost, "%s: %u of %u",
+  ck_assert_msg((given_up != 0) == (way == HAS_MISUNDERSTOOD), "%s: %u of %u",
                 name, given_up, SENDERS);
   ck_assert(way == HAS_MISUNDERSTOOD || stats_of_wheel().put_back == 0);
   end_senders();
@@ -198,16 +240,22 @@ static const struct {
   bool are_kept; /* however long the loop is frozen */
 } hearings[] = {
     {"refresh", {SPEAKING(BY_UDP)}, true},
-    {"again", {SPEAKING(BY_UDP), .hearing = CALLS_AGAIN}, true},
+    {"expect", {SPEAKING(BY_UDP), .hearing = EXPECTS}, true},
+    {"refresh, once, and again",
+     {SPEAKING(BY_UDP), .hearing = CALLS_AGAIN},
+     true},
+    {"again",
+     {SPEAKING(BY_UDP), .hearing = CALLS_AGAIN, .is_unheard = true},
+     false},
     {"start", {SPEAKING(BY_UDP), .hearing = STARTS}, false},
     {"stop and start", {SPEAKING(BY_UDP), .hearing = STOPS_AND_STARTS}, false},
     {"a stamp", {SPEAKING(BY_UDP), .hearing = STAMPS}, false},
     {"refresh, TCP", {SPEAKING(BY_PIPE)}, true},
     {"start, TCP", {SPEAKING(BY_PIPE), .hearing = STARTS}, true},
-    {"newcomers that are not refreshed",
+    {"newcomers that are started",
      {SPEAKING(BY_UDP), .first_ms = 20500, .is_unheard = true},
      false},
-    {"newcomers that are refreshed",
+    {"newcomers that are expected",
      {SPEAKING(BY_UDP), .first_ms = 20500},
      true},
 };
@@ -273,94 +321,6 @@ START_TEST(two_callbacks_that_hold_the_loop_close_no_live_peer) {
   expect_silent_peers_closed(one->name, from_ms + 2000 - 50,
                              from_ms + 3000 + 11000 + 2 * TICK_MS);
   peers_close();
-}
-END_TEST
-
-static const uint64_t lengths_ms[] = {500, 1000, 3000, 10000, 30000};
-static const uint64_t gaps_ms[] = {100, 300, 700, 2000, 5000};
-static const uint64_t timeouts_ms[] = {3000, 5000, 20000};
-
-/* P6. Scenario 69. One to three freezes: silent peers go after their sum and a
- * second at the latest. */
-START_TEST(up_to_three_freezes_close_no_live_peer) {
-  uint64_t length_ms = lengths_ms[_i / 3 / (int)LENGTH(gaps_ms)];
-  uint64_t gap_ms = gaps_ms[_i / 3 % (int)LENGTH(gaps_ms)], silent_ms;
-  peers_options_t crowd = {
-      .carrier = BY_UDP, .count = 50, .every_ms = 1000, .spread_ms = 20};
-  unsigned freezes = 1 + (unsigned)_i % 3, i;
-  size_t which;
-
-  for (which = 0; which < LENGTH(timeouts_ms); which++) {
-    crowd.timeout_ms = timeouts_ms[which];
-    open_wheel(0, 0);
-    peers_open(&crowd);
-    run_for(10000);
-    peers_fall_silent();
-    silent_ms = clock_now_ms();
-    for (i = 0; i < freezes; i++) {
-      freeze_loop(length_ms);
-      run_for(gap_ms);
-    }
-    run_for(crowd.timeout_ms + freezes * length_ms + 2000);
-    ck_assert_msg(live_peers_closed(false) == 0,
-                  "%u of %d ms, %d apart, %d: %u", freezes, (int)length_ms,
-                  (int)gap_ms, (int)crowd.timeout_ms, live_peers_closed(false));
-    expect_silent_peers_closed("up to three",
-                               silent_ms + crowd.timeout_ms - 1000,
-                               silent_ms + crowd.timeout_ms + 1000 +
-                                   freezes * length_ms + 2 * TICK_MS);
-    peers_close();
-    close_and_forget_wheel();
-  }
-  rewind_clock();
-}
-END_TEST
-
-/* Freezes without end. Who speaks twice in each of them, and not between them,
- * is closed in the end. */
-static const struct {
-  uint64_t frozen_ms, of_ms, timeout_ms;
-  bool are_live_closed;
-} endless[] = {
-    {3000, 4000, 10000, false},
-    {1200, 2000, 10000, true},
-    {15000, 20000, 60000, false},
-    {600, 1000, 10000, true},
-};
-
-/* P6. Scenario 80. Live peers are kept through three freezes, and silent ones
- * for the sum of three. At that time one more may begin. */
-START_TEST(freezes_without_end_keep_silent_peers_for_a_while) {
-  uint64_t frozen_ms = endless[_i].frozen_ms, of_ms = endless[_i].of_ms;
-  const peers_options_t crowd = {.carrier = BY_UDP,
-                                 .count = 40,
-                                 .timeout_ms = endless[_i].timeout_ms,
-                                 .every_ms = 1000,
-                                 .spread_ms = 25,
-                                 .has_uv_timer = true};
-  uint64_t phase_ms, due_ms;
-  unsigned i, closed = 0;
-
-  for (phase_ms = 1; phase_ms < of_ms; phase_ms += of_ms / 10) {
-    open_wheel(0, 0);
-    peers_open(&crowd);
-    run_for(crowd.timeout_ms + phase_ms);
-    peers_fall_silent();
-    due_ms = clock_now_ms() + crowd.timeout_ms;
-    for (i = 0; i < 3 * crowd.timeout_ms / of_ms + 1; i++) {
-      freeze_loop(frozen_ms);
-      run_for(of_ms - frozen_ms);
-      ck_assert(i >= 3 || live_peers_closed(false) == 0);
-    }
-    closed += live_peers_closed(false);
-    ck_assert_uint_le(live_peers_closed(false), live_peers_closed(true));
-    expect_silent_peers_closed("without end", due_ms - 1000,
-                               due_ms + 4 * frozen_ms + 1000 + TICK_MS);
-    peers_close();
-    close_and_forget_wheel();
-  }
-  ck_assert_int_eq(closed != 0, endless[_i].are_live_closed);
-  rewind_clock();
 }
 END_TEST
 
@@ -497,9 +457,6 @@ int main(void) {
        LENGTH(hearings) * LENGTH(freezes_ms)},
       {two_callbacks_that_hold_the_loop_close_no_live_peer, 0,
        2 * CALLBACKS * CALLBACKS},
-      {up_to_three_freezes_close_no_live_peer, 0,
-       3 * LENGTH(lengths_ms) * LENGTH(gaps_ms)},
-      EACH(freezes_without_end_keep_silent_peers_for_a_while, endless),
       TEST(timers_that_are_started_before_uv_run_are_examined_once),
       {what_comes_due_in_a_slow_turn_waits_for_one_poll, 0, 2},
       {a_freeze_brings_repeats_in_step, 0, WAYS},

@@ -13,6 +13,8 @@
 static void expect_closed_for_business(test_timer_t *timer) {
   ck_assert_int_eq(uvwheel_timer_start(&timer->base, on_test_timer, 1, 0),
                    UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_expect(&timer->base, on_test_timer, 1),
+                   UV_EINVAL);
   uvwheel_timer_set_repeat(&timer->base, 5);
   ck_assert_int_lt(uvwheel_timer_again(&timer->base), 0);
   ck_assert_int_eq(uvwheel_timer_stop(&timer->base), 0);

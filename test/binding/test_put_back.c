@@ -96,22 +96,37 @@ typedef struct stall_s {
   uint64_t late_ms;
 } stall_t;
 
-/* The first one gives 11,000 ms. (0: there are no more.) */
+#define MOST 9
+
+/* Each gives itself and as much again, at most a second: the first one mostly
+ * 11,000 ms. (0: there are no more.) */
 static const struct {
-  stall_t stalls[4];
+  stall_t stalls[MOST];
   uint64_t back_ms;
 } chains[] = {
     {{{0, 10000}}, 11000},
-    {{{0, 10000}, {500, 400}}, 11400},
-    {{{0, 10000}, {1000, 12000}}, 23000},
-    {{{0, 10000}, {10990, 400}}, 11400},
-    {{{0, 10000}, {11000, 400}}, 2 * 400},
+    {{{0, 10000}, {500, 400}}, 11000 + 800},
+    {{{0, 10000}, {1000, 12000}}, 11000 + 13000},
+    {{{0, 10000}, {10990, 400}}, 11000 + 800},
+    {{{0, 10000}, {11000, 400}}, 800},
     {{{0, 300}, {590, 300}}, 600 + 600},
-    {{{0, 300}, {600, 300}}, 300 + 300},
-    {{{0, 10000}, {500, 400}, {11390, 600}}, 12000},
-    {{{0, 10000}, {500, 400}, {11400, 600}}, 2 * 600},
-    /* Three at most. */
-    {{{0, 10000}, {500, 400}, {500, 600}, {500, 700}}, 2 * 700},
+    {{{0, 300}, {600, 300}}, 600},
+    {{{0, 10000}, {500, 400}, {11790, 600}}, 11800 + 1200},
+    {{{0, 10000}, {500, 400}, {11800, 600}}, 1200},
+    {{{0, 3000}, {9, 300}, {9, 300}, {9, 300}, {9, 300}, {9, 300}}, 7000},
+    /* Six at most: a seventh begins anew. */
+    {{{0, 3000}, {9, 300}, {9, 300}, {9, 300}, {9, 300}, {9, 300}, {9, 500}},
+     1000},
+    {{{0, 300},
+      {9, 300},
+      {9, 300},
+      {9, 300},
+      {9, 300},
+      {9, 300},
+      {9, 500},
+      {9, 1500},
+      {9, 400}},
+     1000 + 2500 + 800},
 };
 
 /* P6. The other timer comes late, once for each stall. */
@@ -126,13 +141,93 @@ START_TEST(stalls_that_follow_each_other_add_up) {
   due_ms = timer.due_ms;
   run_for(5000);
   test_timer_init(&other);
-  for (; stall < chains[_i].stalls + 4 && stall->late_ms != 0; stall++) {
+  for (; stall < chains[_i].stalls + MOST && stall->late_ms != 0; stall++) {
     test_timer_start(&other, excess(stall->after_ms, 1), 0);
     stall_at(other.due_ms, stall->late_ms);
   }
   run_for(due_ms + TICK_MS - uv_now(&loop));
   ck_assert_uint_eq(stats_of_wheel().put_back, 1);
   expect_fires_at(&timer, due_ms + chains[_i].back_ms);
+}
+END_TEST
+
+/* How far after due_ms it is due. */
+static uint64_t back_by(const test_timer_t *timer, uint64_t due_ms) {
+  return excess(uv_now(&loop) + uvwheel_timer_get_due_in(&timer->base), due_ms);
+}
+
+/* P6, P8. Each turn puts ten timers back, and each iteration is a stall. While
+ * timers wait that were due when the fifth ended, all add up. Then the next one
+ * begins anew. */
+START_TEST(the_sixth_stall_grows_while_timers_wait_for_their_turn) {
+  static test_timer_t timers[150], later, other;
+  uint64_t due_ms, back_ms, put_back = 0;
+  size_t i;
+
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = TICK_MS, .turn_budget = 10, .flags = UVWHEEL_FIFO});
+  for (i = 0; i < LENGTH(timers); i++)
+    begin_heard_timer(&timers[i], 60000, 0);
+  begin_heard_timer(&later, 72000, 0);
+  due_ms = timers[0].due_ms;
+  run_for(fires_at(due_ms) - 1 - uv_now(&loop));
+  virtual_time_advance_ms(1);
+  for (i = 0; put_back < LENGTH(timers); i++) {
+    ck_assert_uint_lt(i, LENGTH(timers));
+    virtual_time_advance_ms(300);
+    uv_update_time(&loop);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    back_ms = 2 * stats_of_wheel().stall_sum_ms;
+    for (; put_back < stats_of_wheel().put_back; put_back++)
+      ck_assert_uint_eq(back_by(&timers[put_back], due_ms), back_ms);
+  }
+  ck_assert_uint_gt(stats_of_wheel().stalls, 2 * MAX_STALLS);
+  begin_test_timer(&other, 0, 0);
+  stall_at(other.due_ms, 400);
+  run_for(later.due_ms + TICK_MS - uv_now(&loop));
+  expect_fires_at(&later, later.due_ms + 800);
+}
+END_TEST
+
+static unsigned holds_left;
+static uint64_t held_until_ms;
+
+static void hold_for_300_ms(void) {
+  if (holds_left == 0)
+    return;
+  holds_left--;
+  virtual_time_advance_ms(300);
+  held_until_ms = virtual_time_ns() / 1000000;
+}
+
+static void hold_before_poll(uv_prepare_t *unused) {
+  (void)unused;
+  hold_for_300_ms();
+}
+
+static void hold_after_poll(uv_check_t *unused) {
+  (void)unused;
+  hold_for_300_ms();
+}
+
+/* P6. Two iterations are held twice each, and the wheel looks in between: that
+ * gives what one stall gives that lasts as long, and is one chain. */
+START_TEST(stalls_that_are_seen_in_parts_give_what_they_give_as_one) {
+  static test_timer_t timer, ticking;
+  static uv_prepare_t prepare;
+  static uv_check_t check;
+
+  open_wheel_with_budget(0);
+  begin_prepare(&prepare, hold_before_poll);
+  ck_assert_int_eq(uv_check_init(&loop, &check), 0);
+  ck_assert_int_eq(uv_check_start(&check, hold_after_poll), 0);
+  begin_test_timer(&ticking, TICK_MS, TICK_MS);
+  run_for(1000);
+  begin_heard_timer(&timer, 1000, 0);
+  holds_left = 2 * 2;
+  run_for(10000);
+  ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 2 * 2 * 300);
+  ck_assert_uint_eq(timer.fired_ms, fires_at(held_until_ms + 1000));
 }
 END_TEST
 
@@ -151,51 +246,76 @@ static void restart_itself(test_timer_t *timer) {
   test_timer_start(timer, TIMEOUT_MS, 0);
 }
 
+static void expect_again(test_timer_t *timer) {
+  test_timer_expect(timer, TIMEOUT_MS);
+}
+
 /* What happens to a timer, from left to right. Then the loop comes late to it:
  *
- *   s  start             a  again         f  it fires
- *   S  with a repeat     x  stop          n  set_repeat to what it is
- *   r  refresh           b  it is put back after a stall
- *   c  it fires, and its callback starts it
+ *   s  start             a  again         c  it fires, and its callback starts
+ *   S  with a repeat     x  stop             it, or (C) expects it
+ *   e  expect            f  it is due     b  it is put back after a stall
+ *   r  refresh           F  fire_soonest  o  a stall ends before it is due
+ *   n  set_repeat        N  to none       d  it is closed and made anew
  */
-static const struct {
-  const char *acts;
-  bool is_put_back;
-} histories[] = {
-    {"s", false},   {"sr", true},    {"srs", false},  {"ss", false},
-    {"sxsr", true}, {"srxs", false}, {"S", false},    {"Sr", true},
-    {"Sa", true},   {"Sf", false},   {"Sfr", true},   {"Sfa", true},
-    {"Srf", false}, {"Sxa", true},   {"SrS", false},  {"Saf", false},
-    {"Sn", false},  {"Srn", true},   {"Sfn", false},  {"Sran", true},
-    {"srb", false}, {"srbs", false}, {"srbr", true},  {"srbxs", false},
-    {"Sab", false}, {"Sabf", false}, {"Sabfr", true}, {"src", false},
-    {"srcr", true},
-};
+static const char *const put_backs[] = {
+    "e",   "sr",   "se",   "Se",   "ee",    "sxsr", "sxe",  "exe",
+    "Sr",  "sde",  "Sfr",  "Sfe",  "SFr",   "efe",  "sFe",  "ea",
+    "Sra", "Sraa", "Sar",  "ena",  "enNa",  "snra", "Sxar", "Srn",
+    "en",  "enN",  "eb",   "srb",  "ebe",   "srbr", "Srba", "Sabfr",
+    "eo",  "eor",  "eofr", "eofe", "enofa", "scr",  "sC",   "eC"};
+static const char *const punctuals[] = {
+    "s",    "S",     "srs",   "ss",   "es",   "eS",  "srxs", "exs",  "SrS",
+    "eds",  "Sf",    "Srf",   "SF",   "SrF",  "efs", "eFs",  "sa",   "Sa",
+    "Saa",  "Sfa",   "Srfa",  "Saf",  "Sraf", "sna", "enaf", "Sxa",  "Srxa",
+    "enxa", "exna",  "enxaf", "Sn",   "Sfn",  "snN", "ebs",  "srbs", "ebxs",
+    "enbf", "Srbxa", "Sab",   "Sabf", "so",   "eof", "sc",   "ec",   "eCs"};
+
+static void cause_stall(void) {
+  static test_timer_t other;
+
+  begin_test_timer(&other, 0, 0);
+  stall_at(other.due_ms, 1000);
+}
 
 static void act(test_timer_t *timer, char what) {
   uint64_t due_ms = uv_now(&loop) + uvwheel_timer_get_due_in(&timer->base);
 
-  timer->then = what == 'c' ? restart_itself : NULL;
+  timer->then = what == 'c'   ? restart_itself
+                : what == 'C' ? expect_again
+                              : NULL;
+  timer->may_be_early = what == 'F';
   if (what == 's' || what == 'S')
     test_timer_start(timer, TIMEOUT_MS, what == 'S' ? TIMEOUT_MS : 0);
+  else if (what == 'e')
+    test_timer_expect(timer, TIMEOUT_MS);
   else if (what == 'r')
     test_timer_refresh(timer);
   else if (what == 'a')
-    test_timer_again(timer);
+    ck_assert_int_eq(uvwheel_timer_again(&timer->base), 0);
   else if (what == 'x')
     test_timer_stop(timer);
-  else if (what == 'n')
-    uvwheel_timer_set_repeat(&timer->base,
-                             uvwheel_timer_get_repeat(&timer->base));
+  else if (what == 'n' || what == 'N')
+    uvwheel_timer_set_repeat(&timer->base, what == 'n' ? TIMEOUT_MS : 0);
+  else if (what == 'F')
+    ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
+  else if (what == 'd')
+    uvwheel_timer_close(&timer->base), test_timer_init(timer);
+  else if (what == 'o')
+    cause_stall();
   else if (what == 'b')
     stall_at(due_ms, 3000);
   else
     come_late(due_ms, 0);
 }
 
-/* P6. Scenario 74. In either kind of wheel, as a restart differs. */
+/* A stall gives a timer nothing that was put back before, but follows none
+ * (eof). P6. Scenario 74. In either kind of wheel, as a restart differs. */
 START_TEST(a_timer_whose_peer_was_heard_last_is_put_back) {
-  const char *acts = histories[_i].acts, *what;
+  bool is_put_back = _i < (int)LENGTH(put_backs);
+  const char *const *list =
+      is_put_back ? put_backs : punctuals - LENGTH(put_backs);
+  const char *acts = list[_i], *what;
   test_timer_t timer;
   uint64_t put_back;
   uint32_t flags;
@@ -208,9 +328,8 @@ START_TEST(a_timer_whose_peer_was_heard_last_is_put_back) {
     put_back = stats_of_wheel().put_back;
     timer.fired = 0;
     act(&timer, 'b');
-    require_in(acts, timer.fired == !histories[_i].is_put_back);
-    require_in(acts, stats_of_wheel().put_back > put_back ||
-                         !histories[_i].is_put_back);
+    require_in(acts, timer.fired == !is_put_back);
+    require_in(acts, stats_of_wheel().put_back > put_back || !is_put_back);
     close_and_forget_wheel();
   }
 }
@@ -270,10 +389,10 @@ static void work_and_update(test_timer_t *unused) {
 static void (*const works[])(test_timer_t *) = {work, work_and_update};
 
 /* P6. Scenario 59. Those whose peers were heard wait for the stalls, which the
- * first ones are. */
+ * first six are, and for as much again. */
 START_TEST(slow_callbacks_are_called_one_after_the_other) {
+  uint64_t most_stalls = _i / 2 ? MAX_STALLS : 0, sleeps;
   static test_timer_t timers[100];
-  uint64_t sleeps;
   size_t i;
 
   work_ms = 300;
@@ -287,8 +406,9 @@ START_TEST(slow_callbacks_are_called_one_after_the_other) {
   sleeps = virtual_time_sleeps();
   ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
   ck_assert_uint_eq(fired_in_all, LENGTH(timers));
-  ck_assert_uint_le(virtual_time_sleeps() - sleeps, _i / 2 ? 5 : 2);
-  ck_assert_uint_le(uv_now(&loop), START_MS + 5000 + 100 * work_ms + 1000);
+  ck_assert_uint_le(virtual_time_sleeps() - sleeps, 2 + most_stalls);
+  ck_assert_uint_le(uv_now(&loop), START_MS + 5000 + 10 * TICK_MS +
+                                       (100 + most_stalls) * work_ms);
 }
 END_TEST
 
@@ -296,7 +416,10 @@ int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_is_put_back_by_the_stall_and_at_most_a_second, backs),
       EACH(stalls_that_follow_each_other_add_up, chains),
-      EACH(a_timer_whose_peer_was_heard_last_is_put_back, histories),
+      TEST(the_sixth_stall_grows_while_timers_wait_for_their_turn),
+      TEST(stalls_that_are_seen_in_parts_give_what_they_give_as_one),
+      {a_timer_whose_peer_was_heard_last_is_put_back, 0,
+       LENGTH(put_backs) + LENGTH(punctuals)},
       EACH(put_backs_are_cut_by_the_limits_of_a_turn, cuts),
       {slow_callbacks_are_called_one_after_the_other, 0, 4},
   };

@@ -151,15 +151,26 @@ static void take_9_s_and_update(test_timer_t *fired) {
   update(fired);
 }
 
-/* The uv_timer_t is called right before the driver. */
+static void take_9_s_once(test_timer_t *fired) {
+  take_9_s(fired);
+  fired->then = NULL;
+}
+
+/* The uv_timer_t is called right before the driver. A repeat that fires in the
+ * turn begins a new beat by the clock, after the block. */
 static const struct {
   uv_timer_cb before;
   void (*then)(test_timer_t *);
-} blocks[] = {{block, update},
-              {ignore_uv_timer, take_9_s_and_update},
-              {ignore_uv_timer, take_9_s}};
+  uint64_t repeat;
+} blocks[] = {{block, update, 0},
+              {block, NULL, 0},
+              {block, NULL, 1000},
+              {block, NULL, 60000},
+              {ignore_uv_timer, take_9_s_and_update, 0},
+              {ignore_uv_timer, take_9_s, 0},
+              {ignore_uv_timer, take_9_s_once, 1000}};
 
-/* P6. The next tick is far away. */
+/* P6. Scenario 87. The next tick is far away. */
 START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it) {
   static uv_timer_t before;
   uint64_t tick_ms;
@@ -167,14 +178,37 @@ START_TEST(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it) {
   open_wheel(10, 64);
   tick_ms = fires_at(START_MS + 100);
   begin_uv_timer(&before, blocks[_i].before, tick_ms - START_MS, 0);
-  begin_test_timer(&timer, 100, 0);
+  begin_test_timer(&timer, 100, blocks[_i].repeat);
   timer.then = blocks[_i].then;
   begin_heard_timer(&other, 15000, 0);
   run_for(60000);
-  ck_assert_uint_eq(timer.fired, 1);
+  ck_assert_uint_ge(timer.fired, 1);
   ck_assert_uint_eq(stats_of_wheel().stalls, 1);
   ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, 9000);
   ck_assert_uint_eq(other.fired_ms, fires_at(tick_ms + 9000 + 15000));
+}
+END_TEST
+
+static uint64_t takes_ms;
+
+static void take_time(test_timer_t *unused) {
+  (void)unused;
+  virtual_time_advance_ms(takes_ms);
+}
+
+/* P6. By the clock, from the loop time at which the turn began. */
+START_TEST(a_turn_that_takes_more_than_stall_ms_is_a_stall) {
+  uint64_t is_stall = (uint64_t)_i;
+
+  takes_ms = UVWHEEL_DEFAULT_STALL_MS + is_stall;
+  open_wheel(10, 64);
+  begin_test_timer(&timer, 100, 0);
+  timer.then = take_time;
+  begin_heard_timer(&other, 15000, 0);
+  run_for(60000);
+  ck_assert_uint_eq(stats_of_wheel().stalls, is_stall);
+  ck_assert_uint_eq(stats_of_wheel().stall_sum_ms, is_stall * takes_ms);
+  ck_assert_uint_eq(stats_of_wheel().put_back, is_stall);
 }
 END_TEST
 
@@ -253,6 +287,25 @@ START_TEST(a_loop_without_io_is_woken_by_ticks_alone) {
   ck_assert_uint_ge(timer.fired, 9);
   ck_assert_uint_eq(stats_of_wheel().turns, timer.fired);
   ck_assert_uint_eq(stats_of_wheel().stalls, 0);
+  rewind_clock();
+}
+END_TEST
+
+/* P9. Scenario 88. A poll that does not wait, and returns when the driver is
+ * due, is no I/O. */
+START_TEST(a_loop_that_is_run_by_hand_wakes_for_ticks_alone) {
+  unsigned wakes = 0;
+
+  open_wheel(0, 0);
+  begin_test_timer(&timer, 60000, 60000);
+  for (; uv_now(&loop) < START_MS + 3600000; wakes++) {
+    uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert_int_ge(uv_backend_timeout(&loop), 0);
+    virtual_time_advance_ms((uint64_t)uv_backend_timeout(&loop));
+    uv_update_time(&loop);
+  }
+  ck_assert_uint_ge(timer.fired, 59);
+  ck_assert_uint_le(wakes, 61);
   rewind_clock();
 }
 END_TEST
@@ -523,6 +576,8 @@ int main(void) {
       TEST(a_clock_that_steps_back_before_the_driver_delays_no_timer),
       {nothing_that_is_done_before_the_turn_hides_a_stall, 0, 2 * LENGTH(acts)},
       EACH(a_turn_that_is_a_stall_or_comes_after_one_tells_of_it, blocks),
+      {a_turn_that_takes_more_than_stall_ms_is_a_stall, 0, 2},
+      TEST(a_loop_that_is_run_by_hand_wakes_for_ticks_alone),
       TEST(a_spell_whose_wheel_was_empty_meanwhile_tells_of_one_stall),
       TEST(a_turn_and_a_read_callback_that_block_are_one_stall),
       EACH(a_loop_without_io_is_woken_by_ticks_alone, idle),

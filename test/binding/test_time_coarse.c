@@ -129,6 +129,27 @@ START_TEST(by_a_coarse_clock_a_repeat_may_be_a_millisecond_later) {
 }
 END_TEST
 
+static void expect_whole_repeat(test_timer_t *timer) {
+  ck_assert_uint_eq(uvwheel_timer_get_due_in(&timer->base),
+                    uvwheel_timer_get_repeat(&timer->base));
+}
+
+/* P1, P7. Not a millisecond sooner, by which the clock may lag. */
+START_TEST(by_a_coarse_clock_a_delayed_repeat_waits_for_all_of_it) {
+  static test_timer_t timer;
+
+  virtual_time_set_coarse_step_ns(NS_PER_MS);
+  open_wheel(1, 0);
+  test_timer_init(&timer);
+  timer.then = expect_whole_repeat;
+  ck_assert_int_eq(uvwheel_timer_set_missed(&timer.base, UVWHEEL_MISSED_DELAY),
+                   0);
+  test_timer_start(&timer, 20, 20);
+  run_for(2200);
+  ck_assert_uint_eq(timer.fired, 100);
+}
+END_TEST
+
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_stopwatch_never_reads_less_than_the_timeout_by_a_coarse_clock,
@@ -136,6 +157,7 @@ int main(void) {
       TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick),
       TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer),
       TEST(the_steps_of_a_clock_are_no_stalls),
+      TEST(by_a_coarse_clock_a_delayed_repeat_waits_for_all_of_it),
       TEST(by_a_coarse_clock_a_repeat_may_be_a_millisecond_later),
   };
 

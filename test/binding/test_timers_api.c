@@ -133,6 +133,124 @@ START_TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout) {
 }
 END_TEST
 
+/* ---- Expect -------------------------------------------------------------- */
+
+typedef int (*expect_t)(uvwheel_timer_t *, uvwheel_timer_cb, uint64_t);
+
+static int start_and_refresh(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                             uint64_t timeout) {
+  int error = uvwheel_timer_start(timer, cb, timeout, 0);
+
+  return error != 0 ? error : uvwheel_timer_refresh(timer);
+}
+
+#define ACTS 10
+
+static int act(int which, uvwheel_timer_t *timer, expect_t expect) {
+  switch (which) {
+  case 0:
+    return expect(timer, on_test_timer, 5);
+  case 1:
+    return expect(timer, count_timer, UINT64_MAX);
+  case 2:
+    return uvwheel_timer_start(timer, on_test_timer, 7, 0);
+  case 3:
+    return uvwheel_timer_start(timer, on_test_timer, 7, 3);
+  case 4:
+    return uvwheel_timer_again(timer);
+  case 5:
+    return uvwheel_timer_refresh(timer);
+  case 6:
+    return uvwheel_timer_stop(timer);
+  case 7:
+    return uvwheel_timer_set_missed(timer, UVWHEEL_MISSED_BURST);
+  case 8:
+    uvwheel_timer_unref(timer);
+    return 0;
+  default:
+    uvwheel_timer_set_repeat(timer, 4);
+    return 0;
+  }
+}
+
+/* Each sequence of four acts, with expect before the last. All of the timers is
+ * alike, private fields as well, but for their neighbours. */
+START_TEST(expect_is_a_start_without_a_repeat_and_a_refresh) {
+  static uvwheel_timer_t timer, model;
+  int sequence, rest, step, which;
+
+  open_wheel_with(
+      &(uvwheel_options_t){.tick_ms = 1, .flags = slot_kinds[_i].flags});
+  for (sequence = 0; sequence < ACTS * ACTS * ACTS; sequence++) {
+    require(uvwheel_timer_init(&wheel, &timer) == 0);
+    require(uvwheel_timer_init(&wheel, &model) == 0);
+    for (step = 0, rest = sequence; step < 4; step++) {
+      which = step == 2 ? 0 : rest % ACTS;
+      rest /= step == 2 ? 1 : ACTS;
+      require(act(which, &timer, uvwheel_timer_expect) ==
+              act(which, &model, start_and_refresh));
+      require(timer.wheel_and_flags == model.wheel_and_flags);
+      require(timer.interval == model.interval);
+      require(timer.timeout == model.timeout && timer.cb == model.cb);
+      require(uvwheel_timer_get_due_in(&timer) ==
+              uvwheel_timer_get_due_in(&model));
+      if (rest % 2)
+        advance_loop_ms(1);
+    }
+    uvwheel_timer_close(&timer);
+    uvwheel_timer_close(&model);
+  }
+}
+END_TEST
+
+static void expect_once_more(test_timer_t *timer) {
+  timer->then = NULL;
+  test_timer_expect(timer, 500);
+}
+
+static test_timer_t *first_fired;
+
+static void note_first(test_timer_t *timer) {
+  if (first_fired == NULL)
+    first_fired = timer;
+}
+
+START_TEST(expect_restarts_and_fails_as_a_start_does) {
+  static test_timer_t timers[3];
+  int i;
+
+  open_wheel_with(&(uvwheel_options_t){
+      .tick_ms = 10, .max_timers = 2, .flags = slot_kinds[_i].flags});
+  test_timer_init_all(timers, LENGTH(timers));
+  ck_assert_int_eq(uvwheel_timer_expect(&timers[0].base, NULL, 5), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timers[0].base), 0);
+  test_timer_expect(&timers[0], 300);
+  test_timer_expect(&timers[1], 300);
+  ck_assert_int_eq(uvwheel_timer_expect(&timers[2].base, on_test_timer, 5),
+                   UV_ENOBUFS);
+  ck_assert_int_eq(uvwheel_timer_is_active(&timers[2].base), 0);
+  for (i = 0; i < 2; i++)
+    timers[i].then = note_first;
+  first_fired = NULL;
+  test_timer_expect(&timers[0], 300); /* in a FIFO wheel to the end */
+  run_for(310);
+  ck_assert(first_fired == &timers[1] || slot_kinds[_i].flags == 0);
+  test_timer_expect(&timers[2], 400); /* and to an earlier time */
+  timers[2].then = expect_once_more;
+  test_timer_expect(&timers[2], 100);
+  run_for(110);
+  ck_assert_uint_eq(timers[2].fired, 1);
+  run_for(500);
+  ck_assert_uint_eq(timers[2].fired, 1);
+  run_for(10);
+  ck_assert_uint_eq(timers[2].fired, 2);
+  test_timer_start(&timers[0], 100, 100); /* and drops a repeat */
+  test_timer_expect(&timers[0], 100);
+  run_for(1000);
+  ck_assert_uint_eq(timers[0].fired, 2);
+}
+END_TEST
+
 /* ---- Closed timers ------------------------------------------------------- */
 
 /* A late write callback that starts the timer of a connection which is about to
@@ -156,6 +274,8 @@ START_TEST(a_closed_timer_cannot_be_started_until_it_is_initialised) {
   ck_assert_int_eq(uvwheel_timer_is_active(&timer.base), 0);
   ck_assert_int_eq(uvwheel_timer_start(&timer.base, on_test_timer, 1, 1),
                    UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_expect(&timer.base, on_test_timer, 1),
+                   UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_again(&timer.base), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_refresh(&timer.base), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_stop(&timer.base), 0);
@@ -173,19 +293,21 @@ END_TEST
 
 /* ---- Bad input ----------------------------------------------------------- */
 
-static uvwheel_timer_t zeroed_timer;
-static uvwheel_timer_t *const no_timers[] = {NULL, &zeroed_timer};
-
-START_TEST(no_timer_is_invalid) {
-  static uvwheel_timer_t before;
-  uvwheel_timer_t *timer = no_timers[_i];
-
-  open_wheel(100, 8);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
+/* A build with checks names a timer that is all zeros (test_checks.c). */
+static void expect_not_started(uvwheel_timer_t *timer) {
+#ifdef UVWHEEL_CHECKS
+  if (timer != NULL)
+    return;
+#endif
   ck_assert_int_eq(uvwheel_timer_start(timer, on_test_timer, 1, 1), UV_EINVAL);
-  ck_assert_int_eq(uvwheel_timer_stop(timer), UV_EINVAL);
+  ck_assert_int_eq(uvwheel_timer_expect(timer, on_test_timer, 1), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_again(timer), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_refresh(timer), UV_EINVAL);
+}
+
+static void expect_no_timer(uvwheel_timer_t *timer) {
+  expect_not_started(timer);
+  ck_assert_int_eq(uvwheel_timer_stop(timer), UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_set_missed(timer, UVWHEEL_MISSED_SKIP),
                    UV_EINVAL);
   ck_assert_int_eq(uvwheel_timer_is_active(timer), 0);
@@ -197,8 +319,38 @@ START_TEST(no_timer_is_invalid) {
   uvwheel_timer_ref(timer);
   uvwheel_timer_unref(timer);
   uvwheel_timer_set_repeat(timer, 5);
-  ck_assert_mem_eq(&zeroed_timer, &before, sizeof before);
+  uvwheel_timer_close(timer);
+}
+
+START_TEST(no_timer_is_invalid) {
+  uvwheel_timer_t zeroed = {.cb = NULL};
+  static uvwheel_timer_t before;
+
+  open_wheel(100, 8);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, NULL), UV_EINVAL);
+  expect_no_timer(NULL);
+  expect_no_timer(&zeroed);
+  ck_assert_mem_eq(&zeroed, &before, sizeof before);
   ck_assert_uint_eq(uvwheel_count(&wheel), 0);
+}
+END_TEST
+
+/* A program that ignores results. */
+START_TEST(a_timer_whose_init_has_failed_is_none) {
+  uvwheel_t zeroed = {.state = NULL}, *const wheels[] = {NULL, &zeroed, &wheel};
+  uvwheel_timer_t timer;
+  size_t i;
+
+  open_wheel(100, 8);
+  uvwheel_close(&wheel, NULL);
+  for (i = 0; i < LENGTH(wheels); i++) {
+    memset(&timer, 0xA5, sizeof timer);
+    ck_assert_int_eq(uvwheel_timer_init(wheels[i], &timer), UV_EINVAL);
+    expect_no_timer(&timer);
+  }
+  run_for(1000);
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), UV_EINVAL);
+  expect_no_timer(&timer);
 }
 END_TEST
 
@@ -207,7 +359,10 @@ int main(void) {
       {every_function_means_what_its_namesake_means, 0, OPERATIONS},
       TEST(refresh_takes_the_repeat_if_there_is_one_else_the_timeout),
       {a_closed_timer_cannot_be_started_until_it_is_initialised, 0, 3},
-      EACH(no_timer_is_invalid, no_timers),
+      EACH(expect_is_a_start_without_a_repeat_and_a_refresh, slot_kinds),
+      EACH(expect_restarts_and_fails_as_a_start_does, slot_kinds),
+      TEST(no_timer_is_invalid),
+      TEST(a_timer_whose_init_has_failed_is_none),
   };
 
   return run_loop_tests("timers_api", tests, LENGTH(tests));

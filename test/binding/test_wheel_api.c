@@ -161,8 +161,9 @@ END_TEST
 START_TEST(the_version_is_the_header_s) {
   char text[32];
 
-  snprintf(text, sizeof text, "%d.%d.%d", UVWHEEL_VERSION_MAJOR,
-           UVWHEEL_VERSION_MINOR, UVWHEEL_VERSION_PATCH);
+  snprintf(text, sizeof text, "%d.%d.%d%s", UVWHEEL_VERSION_MAJOR,
+           UVWHEEL_VERSION_MINOR, UVWHEEL_VERSION_PATCH,
+           UVWHEEL_VERSION_IS_RELEASE ? "" : "-" UVWHEEL_VERSION_SUFFIX);
   ck_assert_str_eq(uvwheel_version_string(), text);
   ck_assert_uint_eq(uvwheel_version(), UVWHEEL_VERSION_HEX);
 }

@@ -151,6 +151,21 @@ static void start_idle(peer_t *peer, uint64_t timeout_ms) {
           0);
 }
 
+static void expect_idle(peer_t *peer) {
+  require(uvwheel_timer_expect(&peer->idle, on_idle, options.timeout_ms) == 0);
+}
+
+/* When the peer is accepted. */
+static void begin_idle(peer_t *peer) {
+  if (options.hearing <= EXPECTS && !options.is_unheard) {
+    expect_idle(peer);
+    return;
+  }
+  start_idle(peer, options.timeout_ms);
+  if (options.hearing == CALLS_AGAIN && !options.is_unheard)
+    require(uvwheel_timer_refresh(&peer->idle) == 0);
+}
+
 static void hear(peer_t *peer) {
   virtual_time_advance_ns(options.hearing_ns);
   peer->heard_ms = uv_now(&loop);
@@ -160,6 +175,8 @@ static void hear(peer_t *peer) {
     return;
   if (options.hearing == REFRESHES)
     require(uvwheel_timer_refresh(&peer->idle) == 0);
+  if (options.hearing == EXPECTS)
+    expect_idle(peer);
   if (options.hearing == CALLS_AGAIN)
     require(uvwheel_timer_again(&peer->idle) == 0);
   if (options.hearing == STOPS_AND_STARTS)
@@ -266,9 +283,7 @@ static void open_peer(unsigned index) {
   peer->pipe.data = peer->post.data = peer->idle.data = peer;
   peer->uv_timer.data = peer;
   ck_assert_int_eq(uvwheel_timer_init(&wheel, &peer->idle), 0);
-  start_idle(peer, options.timeout_ms);
-  if (options.hearing <= CALLS_AGAIN && !options.is_unheard)
-    ck_assert_int_eq(uvwheel_timer_refresh(&peer->idle), 0);
+  begin_idle(peer);
   if (options.has_uv_timer)
     begin_uv_timer(&peer->uv_timer, on_uv_idle, options.timeout_ms, 0);
   peer->spoken_ms = peer->heard_ms = clock_now_ms();

@@ -21,6 +21,7 @@ typedef enum carrier_e {
 /* What a word does to the timer on the wheel. */
 typedef enum hearing_e {
   REFRESHES,
+  EXPECTS,
   CALLS_AGAIN, /* the timer repeats */
   STARTS,
   STOPS_AND_STARTS,
@@ -39,7 +40,7 @@ typedef struct peers_options_s {
   uint64_t hearing_ns;  /* what the callback that hears one takes  */
   bool is_after_signal; /* a signal arrives before each time that they speak */
   hearing_t hearing;
-  bool is_unheard;   /* the timers are not refreshed after their first start */
+  bool is_unheard;   /* the timers are started at first, not expected */
   bool has_uv_timer; /* each has one beside it */
 } peers_options_t;
 

@@ -11,6 +11,9 @@
  * this. */
 #define MAX_GRACE_MS 1000
 
+/* So many stalls that follow each other add up. */
+#define MAX_STALLS 6
+
 /* Bounds of the quarter of a tick for which a due timer waits at least while
  * I/O is always ready. */
 #define MIN_WAIT_MS 25

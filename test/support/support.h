@@ -134,6 +134,7 @@ void test_timer_init_all(test_timer_t *timers, size_t count);
 
 /* The functions of the same names; they must succeed. */
 void test_timer_start(test_timer_t *timer, uint64_t timeout, uint64_t repeat);
+void test_timer_expect(test_timer_t *timer, uint64_t timeout);
 void test_timer_refresh(test_timer_t *timer);
 void test_timer_again(test_timer_t *timer);
 void test_timer_stop(test_timer_t *timer);
@@ -141,7 +142,7 @@ void test_timer_stop(test_timer_t *timer);
 /* Initialises and starts. */
 void begin_test_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat);
 
-/* Its peer was heard as well, so it measures silence. */
+/* It measures silence: it is expected or, if it repeats, refreshed. */
 void begin_heard_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat);
 
 /* The callback of test timers. It checks that the timer is not early unless it
