@@ -83,7 +83,7 @@ word() {
 }
 word page https://example.com/page
 word files ftp://example.com
-word maintainer 'A & B/C'
+word maintainer 'A \& B/C' # as sed takes it
 word email a@example.com
 word key 0123456789ABCDEF0123456789ABCDEF01234567
 word date 2031-02-03
