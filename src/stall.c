@@ -37,7 +37,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
   stats->stall_max_ms = max_of(stats->stall_max_ms, late_by);
 }
 
-bool uvwheel__put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
+bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   const stall_t *stall = &state->stall;
   uint64_t had = (timer->wheel_and_flags & TIMER_APPOINTMENT) / STALL_GIVEN;
   uint64_t due_ms = timer->entry.due_ms, later_ms;

@@ -47,8 +47,11 @@ static bool is_active(const uvwheel_timer_t *timer) {
   return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_IDLE);
 }
 
-static bool is_appointment(const uvwheel_timer_t *timer) {
-  return (~timer->wheel_and_flags & TIMER_APPOINTMENT) == 0;
+/* Reports a call on a timer that is all zeros, in a build with checks. */
+static void check_zeros(const uvwheel_timer_t *timer) {
+  MISUSE_IF(timer != NULL && timer->wheel_and_flags == 0, "timer", timer,
+            "used although it is all zeros: no init, or one that failed");
+  (void)timer;
 }
 
 static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
@@ -133,6 +136,7 @@ static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay,
   uvwheel_state_t *state;
   bool was_active = is_active(timer);
 
+  check_zeros(timer);
   if (!is_initialised(timer) || is_closing(state_of(timer)))
     return UV_EINVAL;
   state = remember_state(timer);
@@ -143,7 +147,7 @@ static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay,
   if (was_active)
     return (is_fifo(&state->core) ? move : postpone)(state, timer, delay);
   (void)insert(state, timer, add_ms(loop_now(state), delay));
-  update_unref(state, timer, 1);
+  count_active(state, timer, 1);
   return 0;
 }
 
@@ -212,7 +216,7 @@ static NOINLINE int stop_slow(uvwheel_timer_t *timer) {
   uvwheel__core_remove(&state->core, &timer->entry);
   if (state->core.active == 0)
     uvwheel__disarm(state);
-  update_unref(state, timer, -1);
+  count_active(state, timer, -1);
   return 0;
 }
 
@@ -236,6 +240,7 @@ void uvwheel_timer_close(uvwheel_timer_t *timer) {
 }
 
 static NOINLINE int again_slow(uvwheel_timer_t *timer) {
+  check_zeros(timer);
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
   return repeats(timer)
@@ -255,6 +260,7 @@ int uvwheel_timer_again(uvwheel_timer_t *timer) {
 }
 
 static NOINLINE int refresh_slow(uvwheel_timer_t *timer) {
+  check_zeros(timer);
   if (!is_active(timer)) {
     MISUSE_IF(
         timer != NULL && timer == uvwheel__called_back && timer->cb != NULL,
@@ -319,7 +325,7 @@ static void set_timer_unref(uvwheel_timer_t *timer, uint64_t unref) {
     return;
   timer->wheel_and_flags ^= TIMER_UNREF;
   if (is_active(timer))
-    uvwheel__update_refs(state_of(timer), unref ? 1 : -1);
+    uvwheel__count_unref(state_of(timer), unref ? 1 : -1);
 }
 
 void uvwheel_timer_ref(uvwheel_timer_t *timer) {

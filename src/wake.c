@@ -140,16 +140,20 @@ void uvwheel__on_idle(uv_idle_t *idle) {
 /* ---- Who keeps the loop alive -------------------------------------------- */
 
 /* An unref'd wheel keeps no loop alive, nor does one whose timers all are. */
-void uvwheel__update_refs(uvwheel_state_t *state, int more_unref) {
-  uint64_t unref_timers = state->wake.unref_timers + (uint64_t)more_unref;
+void uvwheel__update_refs(uvwheel_state_t *state) {
+  uint64_t unref_timers = state->wake.unref_timers;
   bool ref = !state->is_unref;
   bool driven =
       ref && (unref_timers == 0 || unref_timers != state->core.active);
 
   MUST_HOLD(unref_timers <= state->core.active);
-  state->wake.unref_timers = unref_timers;
   (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.driver);
   (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.idle);
   if (IS_OPENED(state->mailbox.async))
     (ref ? uv_ref : uv_unref)((uv_handle_t *)&state->mailbox.async);
+}
+
+void uvwheel__count_unref(uvwheel_state_t *state, int change) {
+  state->wake.unref_timers += (uint64_t)change;
+  uvwheel__update_refs(state);
 }
