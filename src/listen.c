@@ -39,8 +39,8 @@
  *
  * From a check to the return of the next poll nobody listens. If that takes
  * more than MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that
- * blocks for 40 ms closes 680 of 1,000 waiting peers. (If another wheel's check
- * moved the time first, read callbacks count as well: also once.) */
+ * blocks for 40 ms closes 680 of 1,000 waiting peers. (If uv_update_time or
+ * another wheel's check moved the time first, read callbacks count, too.) */
 
 #include "binding.h"
 

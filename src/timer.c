@@ -54,6 +54,11 @@ static void check_zeros(const uvwheel_timer_t *timer) {
   (void)timer;
 }
 
+/* The kind of a timer: TIMER_APPOINTMENT, or 0 if it measures silence. */
+static inline void set_kind(uvwheel_timer_t *timer, uint64_t kind) {
+  timer->wheel_and_flags = (timer->wheel_and_flags & ~TIMER_APPOINTMENT) | kind;
+}
+
 static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
                              uint64_t repeat) {
   timer->interval = repeat != 0 ? repeat : timeout;
@@ -129,8 +134,7 @@ int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
   return 0;
 }
 
-/* Starts or restarts any timer, as an appointment (TIMER_APPOINTMENT) or for
- * the silence of a peer (0). */
+/* Starts or restarts any timer. */
 static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay,
                               uint64_t kind) {
   uvwheel_state_t *state;
@@ -142,8 +146,8 @@ static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay,
   state = remember_state(timer);
   if (!was_active && state->core.active >= state->most_active)
     return UV_ENOBUFS;
-  timer->wheel_and_flags &= ~(TIMER_IDLE | TIMER_APPOINTMENT);
-  timer->wheel_and_flags |= kind;
+  timer->wheel_and_flags &= ~TIMER_IDLE;
+  set_kind(timer, kind);
   if (was_active)
     return (is_fifo(&state->core) ? move : postpone)(state, timer, delay);
   (void)insert(state, timer, add_ms(loop_now(state), delay));
@@ -185,8 +189,7 @@ static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
     return insert(state, timer, add_ms(loop_now(state), timeout));
   }
   if (repeat == 0 && can_postpone(timer, &state)) {
-    timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
-    timer->wheel_and_flags |= kind;
+    set_kind(timer, kind);
     timer->cb = cb;
     set_times(timer, timeout, 0);
     return postpone(state, timer, timeout);
@@ -243,10 +246,10 @@ static NOINLINE int again_slow(uvwheel_timer_t *timer) {
   check_zeros(timer);
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
-  return repeats(timer)
-             ? start_any(timer, timer->interval,
-                         is_appointment(timer) ? TIMER_APPOINTMENT : 0)
-             : 0;
+  if (!repeats(timer))
+    return 0;
+  return start_any(timer, timer->interval,
+                   is_appointment(timer) ? TIMER_APPOINTMENT : 0);
 }
 
 int uvwheel_timer_again(uvwheel_timer_t *timer) {
@@ -255,7 +258,7 @@ int uvwheel_timer_again(uvwheel_timer_t *timer) {
   if (timer == NULL || !repeats(timer) || !can_postpone(timer, &state))
     return again_slow(timer);
   if (!is_appointment(timer))
-    timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
+    set_kind(timer, 0);
   return postpone(state, timer, timer->interval);
 }
 
@@ -268,7 +271,7 @@ static NOINLINE int refresh_slow(uvwheel_timer_t *timer) {
         "refreshed in its own callback, where it is not active: expect it");
     return UV_EINVAL;
   }
-  timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
+  set_kind(timer, 0);
   return postpone(remember_state(timer), timer, timer->interval);
 }
 

@@ -97,14 +97,6 @@ static void count_overrun(uvwheel_state_t *state, const batch_t *batch) {
     state->stats.turns_overrun++;
 }
 
-/* Was a turn a stall whose loop time was began_ms? Also if another callback had
- * blocked the loop before the turn. The spell that follows notices the stall.
- */
-static bool was_stall(const uvwheel_state_t *state, const batch_t *batch,
-                      uint64_t began_ms) {
-  return excess(batch->read_ns / 1000000, began_ms) > state->patience;
-}
-
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget) {
   uint64_t began_ms = loop_now(state), found = 0;
@@ -139,7 +131,8 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
   is_cut = needs_turn_by(state, until_ms);
   state->stats.turns_cut += is_cut;
   state->stats.turns += is_cut || found != 0;
-  return was_stall(state, &batch, began_ms) ||
+  /* If the turn ends late, the spell that follows notices a stall. */
+  return excess(batch.read_ns / 1000000, began_ms) > state->patience ||
          needs_turn_by(state, loop_now(state));
 }
 
