@@ -61,17 +61,17 @@
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If I/O is always ready, the timer fires after a short wait and one
- *   whole poll, and what the loop can read in that time is read first.
+ *   queued. If I/O is always ready, the timer waits for about a quarter of a
+ *   tick and one whole poll, and what the loop can read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, because a callback blocked
  *   the loop, or the process or the machine was stopped. Nobody could be heard
  *   meanwhile. So a timer that measures silence is put back: when it expires,
  *   it becomes due later instead of firing.
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
- *     uvwheel_timer_start makes an appointment, which is never put back: it
- *     comes no later after a stall than a uv_timer_t does. So expect and
- *     refresh what peers send; start what you send, deadlines and leases.
+ *     uvwheel_timer_start makes an appointment, which is never put back: a
+ *     stall delays it as it delays a uv_timer_t. So expect and refresh what
+ *     peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back once, by as much as it took and about a second
  *     more, but at most to what a refresh at its end would have given. Stalls
  *     that follow each other add up, to a limit.

@@ -43,7 +43,7 @@ typedef struct wake_s {
   uv_timer_t driver; /* calls a turn when timers are due                     */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
-  bool has_polled;   /* since it was armed, and not for another driver       */
+  bool has_polled;   /* since it was armed, and not just for a driver        */
   uint64_t due_ms;   /* a run after this is late: when the driver is due; in */
                      /* a spell, the last run. DISARMED: NEVER               */
   uint64_t ran_ms;   /* when the wheel has run last, whoever ran it          */
@@ -57,7 +57,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks                            */
   uint64_t listened_ms;   /* when the callbacks of the last poll had run     */
-  uint64_t turned_ms;     /* to this libuv runs its timers before a poll     */
+  uint64_t turned_ms;     /* libuv's timers due by then run before the poll  */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* polls in that millisecond                       */
 #ifdef UVWHEEL_CHECKS
