@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SUFFIX (UVWHEEL_VERSION_IS_RELEASE ? "" : "-" UVWHEEL_VERSION_SUFFIX)
 #define SIZE_OF_A_TIMER (sizeof(void *) == 8 ? 64 : 48)
 
 int main(void) {
   char version[32];
 
   snprintf(version, sizeof version, "%d.%d.%d%s", UVWHEEL_VERSION_MAJOR,
-           UVWHEEL_VERSION_MINOR, UVWHEEL_VERSION_PATCH, SUFFIX);
+           UVWHEEL_VERSION_MINOR, UVWHEEL_VERSION_PATCH,
+           UVWHEEL_VERSION_IS_RELEASE ? "" : "-" UVWHEEL_VERSION_SUFFIX);
   printf("version %s of the library, %s of the header\n",
          uvwheel_version_string(), version);
   printf("bytes: wheel %zu, timer %zu, options %zu, stats %zu, post %zu\n",
