@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Small faults for C sources, found by what the code says and not by where or
-how it is written: in a function or macro, by its name, token by token.
+how it is written: in a function, macro or class, by its name, token by token.
 
   A -> B    A becomes B
   cut A     A goes
@@ -20,6 +20,9 @@ TOKEN = re.compile(
 MACRO = re.compile(r"^#\s*define (\w+)(?:.*\\\n)*.*\n", re.MULTILINE)
 FUNCTION = re.compile(r"^[A-Za-z_][^;{}#()]*?\b(\w+)\([^;{}]*\)\s*\{.*?^\}",
                       re.MULTILINE | re.DOTALL)
+CLASS = re.compile(
+    r"^(?:template [^;{]*?)?\b(?:class|struct) (\w+)[^;{]*\{.*?^\}",
+    re.MULTILINE | re.DOTALL)
 OPEN, CLOSE = "([{", ")]}"
 
 
@@ -99,10 +102,11 @@ def without_comments(text):
 
 @functools.lru_cache(maxsize=None)
 def definitions(text):
-    """Pairs: the name of a function or macro, and its code."""
+    """Pairs: the name of a function, macro or class, and its code."""
     code = without_comments(text)
     return [(match[1], Code(code, *match.span()))
-            for match in (*MACRO.finditer(text), *FUNCTION.finditer(code))]
+            for match in (*MACRO.finditer(text), *FUNCTION.finditer(code),
+                          *CLASS.finditer(code))]
 
 
 def change(text, name, edit):
