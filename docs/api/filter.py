@@ -9,6 +9,7 @@ The headers are written to be read as they are. This makes
                                             next empty line
   of a comment behind a member or a macro   that of the member or the macro
   of /* private */ up to /* public or }     nothing
+  of a struct below /* private: ... */      nothing
   of Errors:, Cost: and Returns             paragraphs of their own
   of what is indented after an empty line   verbatim text
 
@@ -53,9 +54,10 @@ def main():
     with open(sys.argv[1], encoding="utf-8") as header:
         text = header.read()
     text = re.sub(r"/\* (?:SPDX|----).*\*/", "", text)
-    text = re.sub(r"/\* private.*?(?=/\* public|\n\})",
-                  lambda match: "\n" * match[0].count("\n"), text,
-                  flags=re.DOTALL)
+    for private in (r"/\* private: [^*]*\*/\ntypedef struct .*?\n\} \w+;",
+                    r"/\* private.*?(?=/\* public|\n\})"):
+        text = re.sub(private, lambda match: "\n" * match[0].count("\n"), text,
+                      flags=re.DOTALL)
     text = re.sub(COMMENT, converted, text, flags=re.DOTALL)
     text = text.replace("/**", "/** @file\n *", 1)
     text = re.sub(rf"^({COMMENT}\n)((?:UVWHEEL_EXTERN[^;]*;\n){{2,}}|"

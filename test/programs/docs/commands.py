@@ -80,8 +80,9 @@ COMMANDS = {
     "meson test": Job("tests"),
     "./configure PKG_CONFIG_PATH=/opt/uvwheel/lib/pkgconfig "
     "LDFLAGS=-Wl,-rpath,/opt/uvwheel/lib": Job("consumer"),
-    "packaging/release ../uvwheel-release https://example.org/uvwheel":
-        Job("consumer"),
+    "packaging/release ../uvwheel-release": Job("consumer"),
+    "packaging/release --prepare": Job("consumer"),
+    "packaging/release --dry-run ../uvwheel-release": Job("consumer"),
     "sudo apt-get build-dep ./packaging":
         "! command -v apt-get || apt-get --simulate build-dep ./packaging",
     "packaging/deb ../uvwheel-release/uvwheel-1.0.0.tar.xz ../uvwheel-debian":
