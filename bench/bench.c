@@ -69,8 +69,8 @@
 
 static const struct rival *const rivals[] = {
     &rival_uvwheel,      &rival_uvwheel_across, &rival_uvwheel_fifo,
-    &rival_uvwheel_fine, &rival_list,           &rival_small,
-    &rival_sweep,        &rival_lazy,           &rival_libuv,
+    &rival_uvwheel_fine, &rival_byte,           &rival_list,
+    &rival_small,        &rival_lazy,           &rival_libuv,
 };
 
 #define RIVAL_COUNT (sizeof(rivals) / sizeof(rivals[0]))
@@ -240,7 +240,7 @@ static void read_sizes(const char *text) {
 static void be_quick(void) {
   read_sizes("10000,100000");
   options.only = QUICK_ROWS;
-  options.traits = TRAIT_QUICK;
+  options.traits = TRAIT_CHOICE;
   options.ns = QUICK_NS;
 }
 
