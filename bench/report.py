@@ -37,7 +37,7 @@ ITERATIONS = ["nothing due", "one due", "one due beside far ones",
 MESSAGE, ADDED = "message without timers", "timer per message"
 CONNECTIONS = {1000: "1,000 connections", 10000: "9,500 connections"}
 # What the README calls the workloads.
-SUMMARY = {ADDED: "added to a message over TCP, µs",
+SUMMARY = {ADDED: "added to a message of {} µs over TCP, µs",
            "refresh random": "refresh, ns", "steady server": "steady server, ns",
            "start shuffled": "start, ns", "stop shuffled": "stop, ns",
            "expire": "expire, ns", "longest iteration": "longest iteration, ms",
@@ -97,6 +97,12 @@ def lines_of(heads, rows, left=1):
     return "".join([head, f"|{marks}\n", *lines]) if rows else ""
 
 
+def sizes_of(cells, sizes):
+    """These, if all of them were measured, else those that were."""
+    measured = {key[2] for key in cells}
+    return sizes if measured.issuperset(sizes) else sorted(measured)
+
+
 def present(cells, rivals, workloads, sizes):
     return [rival for rival in rivals if any(
         (rival, workload, n) in cells for workload in workloads for n in sizes)]
@@ -105,6 +111,7 @@ def present(cells, rivals, workloads, sizes):
 def table(units, cells, name):
     """A row for each workload and number of timers."""
     workloads, rivals, sizes = TABLES[name]
+    sizes = sizes_of(cells, sizes)
     rivals = present(cells, rivals, workloads, sizes)
     if rivals == [OURS] and name == "others":
         return ""
@@ -119,10 +126,18 @@ def table(units, cells, name):
     return lines_of(["", "timers", *rivals], rows, 2)
 
 
+def plain_messages(cells, n):
+    """What all rivals' messages took without timers."""
+    return [value for (_, workload, size), values in cells.items()
+            if (workload, size) == (MESSAGE, n) for value in values]
+
+
 def summary(cells):
     """The README's: a row for each workload, without the spread."""
-    sizes = [n for n in SIZES[1::2] if any(key[2] == n for key in cells)]
+    sizes = sizes_of(cells, SIZES[1::2])
     rivals = present(cells, RIVALS, SUMMARY, sizes)
+    plain = plain_messages(cells, 10000)
+    message = number(statistics.median(plain)) if plain else ""
     rows = []
     for workload, label in SUMMARY.items():
         form = signed if workload == ADDED else number
@@ -130,18 +145,12 @@ def summary(cells):
                                  for rival in rivals], form)) for n in sizes]
         columns = [column for column in columns if any(column)]
         if columns:
-            rows.append([label] + [
+            rows.append([label.format(message)] + [
                 " / ".join(dict.fromkeys(text or "-" for text in texts))
                 for texts in zip(*columns)])
     heads = [" / ".join(f"{n:,}" for n in sizes) + "; **first, or a tie**",
              *rivals]
     return lines_of(heads, rows)
-
-
-def plain_messages(cells, n):
-    """What all rivals' messages took without timers."""
-    return [value for (_, workload, size), values in cells.items()
-            if (workload, size) == (MESSAGE, n) for value in values]
 
 
 def message_table(cells):
