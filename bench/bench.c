@@ -14,10 +14,9 @@
  * behind a uv_tcp_t, which has 248 bytes, in such a connection. All rivals use
  * the same memory, whose pages (of 4 KiB, without huge pages) have been written
  * to before. The order of the timers is read from an array, front to back,
- * which the processor's prefetcher hides. A callback writes to the connection's
- * first line, where its socket is, as each server does that closes it. All that
- * a program does itself is compiled into this one; uvwheel and libuv are shared
- * libraries.
+ * which the processor's prefetcher hides. A callback writes to another line of
+ * the connection, as each server does that closes it. All that a program does
+ * itself is compiled into this one; uvwheel and libuv are shared libraries.
  *
  * The loops run in virtual time (clock.h): nothing ever sleeps. Time passes
  * while timers are started or refreshed (10 s for N operations), as it does in
