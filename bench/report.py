@@ -85,9 +85,8 @@ def medians(lists, form=number):
 
 def with_spread(lists, form=number, to="–"):
     for values, text in zip(lists, medians(lists, form)):
-        ends = sorted({form(value): value for value in values or []}.values())
-        yield text + (f" ({form(ends[0])}{to}{form(ends[-1])})"
-                      if ends[1:] else "")
+        ends = {form(end(values)): None for end in (min, max) if values}
+        yield f"{text} ({to.join(ends)})" if len(ends) == 2 else text
 
 
 def lines_of(heads, rows, left=1):
@@ -146,7 +145,8 @@ def summary(cells):
         columns = [column for column in columns if any(column)]
         if columns:
             rows.append([label.format(message)] + [
-                " / ".join(dict.fromkeys(text or "-" for text in texts))
+                " / ".join(text or "-" for text in (
+                    texts[:1] if len({*texts}) == 1 else texts))
                 for texts in zip(*columns)])
     heads = [" / ".join(f"{n:,}" for n in sizes) + "; **first, or a tie**",
              *rivals]
