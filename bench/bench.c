@@ -5,16 +5,18 @@
  * This measures the CPU time of this process, which is bound to one core. The
  * same code (workloads.c) runs every rival through one table of operations
  * (bench.h). In each repetition all rivals run a workload one after the other,
- * so that whatever else the machine does hits all of them alike; the report
- * takes medians and shows the spread. All random orders come from fixed seeds.
+ * so that whatever else the machine does hits all of them alike; report.py
+ * takes medians, shows the spread, and marks ties. All random orders come from
+ * fixed seeds.
  *
  * A timer is part of its connection: N connections of 256 bytes, aligned to
  * cache lines, the timer at offset 64. "Across two lines" it is at 56, as
  * behind a uv_tcp_t, which has 248 bytes, in such a connection. All rivals use
  * the same memory, whose pages (of 4 KiB, without huge pages) have been written
  * to before. The order of the timers is read from an array, front to back,
- * which the processor's prefetcher hides. All that a program does itself is
- * compiled into this one; uvwheel and libuv are shared libraries.
+ * which the processor's prefetcher hides. A callback writes to another line of
+ * the connection, as each server does that closes it. All that a program does
+ * itself is compiled into this one; uvwheel and libuv are shared libraries.
  *
  * The loops run in virtual time (clock.h): nothing ever sleeps. Time passes
  * while timers are started or refreshed (10 s for N operations), as it does in
@@ -28,8 +30,9 @@
  * The workloads, all timeouts 60 s; per operation unless said otherwise:
  *
  *   start shuffled          idle timers, in random order
- *   refresh random          active timers, drawn at random, not for the first
- *                           time since they were started
+ *   expect shuffled         the same, for a peer
+ *   refresh random          active timers, drawn at random, which have been
+ *                           refreshed before
  *   stop shuffled           active timers, in another random order
  *   expire                  the loop runs while all fire; they are due at
  *                           random times within 10 s
@@ -69,8 +72,8 @@
 
 static const struct rival *const rivals[] = {
     &rival_uvwheel,      &rival_uvwheel_across, &rival_uvwheel_fifo,
-    &rival_uvwheel_fine, &rival_list,           &rival_small,
-    &rival_sweep,        &rival_lazy,           &rival_libuv,
+    &rival_uvwheel_fine, &rival_byte,           &rival_list,
+    &rival_small,        &rival_lazy,           &rival_libuv,
 };
 
 #define RIVAL_COUNT (sizeof(rivals) / sizeof(rivals[0]))
@@ -240,7 +243,7 @@ static void read_sizes(const char *text) {
 static void be_quick(void) {
   read_sizes("10000,100000");
   options.only = QUICK_ROWS;
-  options.traits = TRAIT_QUICK;
+  options.traits = TRAIT_CHOICE;
   options.ns = QUICK_NS;
 }
 

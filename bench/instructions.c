@@ -122,7 +122,7 @@ static void operate(const char *name) {
   } operations[] = {
       {"start", start_none, can->start, orders.shuffled[0], orders.n},
       {"start-repeat", want_repeats, can->start, orders.shuffled[0], orders.n},
-      {"first-refresh", start_all, can->refresh, orders.shuffled[0], orders.n},
+      {"expect", start_none, can->expect, orders.shuffled[0], orders.n},
       {"refresh", start_and_refresh, can->refresh, orders.random, orders.n},
       {"restart", start_all, can->start, orders.random, orders.n},
       {"again", start_repeating, can->again, orders.random, orders.n},

@@ -220,6 +220,7 @@ void workload_messages(const struct rival *rival, const struct orders *orders,
     bench_die("no memory for %zu connections", connection_count);
   bench_arena = (struct arena){connections->timer, sizeof(*connections)};
   no_error(uv_loop_init(&plain_loop));
+  bench_fired = 0;
   rival->open();
   *plain = (struct side){.loop = &plain_loop};
   *timed = (struct side){.loop = &bench_loop, .timers = rival->can};
@@ -229,6 +230,7 @@ void workload_messages(const struct rival *rival, const struct orders *orders,
   rival->can->init(timed->order, connection_count / 2);
   start_timers(timed);
   measure(timed, plain, result);
+  expect_fired(rival, 0);
   close_rival(rival);
   libuv_close_loop(&plain_loop);
   for (size_t i = 0; i < connection_count; i++)

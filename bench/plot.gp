@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 
-# Cost against the number of timers, a line for each block of a .dat file.
+# Cost against the number of timers, a line for each block of a .dat file: medians,
+# and bars from the least to the most.
 # Colours of middle brightness on no background, for light pages and dark ones.
 #
 #   gnuplot -e "name = 'refresh random'; data = 'refresh-random.dat'; \
@@ -24,6 +25,7 @@ set xtics ('10' 1e1, '100' 1e2, '1k' 1e3, '10k' 1e4, '100k' 1e5, '1M' 1e6, \
   '10M' 1e7)
 set format y '%g'
 
-plot for [i = 0:rivals - 1] data index i using 1:2:3 with linespoints \
+set bars small
+plot for [i = 0:rivals - 1] data index i using 1:2:3:4:5 with yerrorlines \
   linecolor rgb variable linewidth 2 pointtype 7 pointsize 0.5 \
   title columnheader(1)

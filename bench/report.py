@@ -8,9 +8,15 @@ Prints the tables of the results.csv in DIRECTORY, as Markdown. Writes NAME.dat
 for plot.gp into PLOTS, for some workloads. In each DOCUMENT replaces what
 follows a comment <!-- bench/run: NAME -->, up to the next empty line: a table,
 those of instructions.txt, or the paragraph about the machine of machine.txt.
-Replaces the rows of a table that tell the capacity of a loop, too."""
+Replaces the rows of a table that tell the capacity of a loop, too.
+
+A cell has the median and, in most tables, the least and the most of all
+repetitions. If there are three or more, it is bold if no other cell of the row
+is less, or if the row does not decide that: its least is not more than the most
+of the least median."""
 
 import csv
+import math
 import pathlib
 import re
 import statistics
@@ -19,8 +25,8 @@ import textwrap
 
 OURS = "uvwheel"
 # Those that a program would choose from, with their colours in plots.
-RIVALS = {OURS: "0xe8590c", "LRU list": "0x8a5a44", "50-line wheel": "0xb08a1e",
-          "stamp + sweep": "0x3fb5a8", "lazy uv_timer_t": "0x8e5bd0",
+RIVALS = {OURS: "0xe8590c", "byte + memchr": "0x3fb5a8", "LRU list": "0x8a5a44",
+          "50-line wheel": "0xb08a1e", "lazy uv_timer_t": "0x8e5bd0",
           "uv_timer_t": "0x2b7fd4"}
 OTHERS = [OURS, "across two lines", "FIFO", "1 ms x 16384"]
 OPERATIONS = ["start shuffled", "refresh random", "stop shuffled",
@@ -31,20 +37,20 @@ ITERATIONS = ["nothing due", "one due", "one due beside far ones",
 MESSAGE, ADDED = "message without timers", "timer per message"
 CONNECTIONS = {1000: "1,000 connections", 10000: "9,500 connections"}
 # What the README calls the workloads.
-SUMMARY = {ADDED: "a message over TCP, µs", "refresh random": "refresh, ns",
-           "steady server": "steady server, ns", "start shuffled": "start, ns",
-           "stop shuffled": "stop, ns", "expire": "expire, ns",
-           "longest iteration": "longest iteration, ms",
+SUMMARY = {ADDED: "added to a message of {} µs over TCP, µs",
+           "refresh random": "refresh, ns", "steady server": "steady server, ns",
+           "start shuffled": "start, ns", "stop shuffled": "stop, ns",
+           "expire": "expire, ns", "longest iteration": "longest iteration, ms",
            "memory per timer": "bytes"}
 PLOTS = ["refresh random", "steady server", "expire"]
 SIZES = [1000, 10000, 100000, 1000000]
 # Of each table: its workloads, its columns, its numbers of timers.
-TABLES = {"summary": (SUMMARY, RIVALS, SIZES[1::2]),
-          "operations": (OPERATIONS, RIVALS, SIZES),
+TABLES = {"operations": (OPERATIONS, RIVALS, SIZES),
           "iterations": (ITERATIONS, RIVALS, SIZES[1::2]),
           "calls": (CALLS, RIVALS, SIZES[1::2] + [10000000]),
-          "others": (OPERATIONS[:3] + ["steady server", "expire"]
+          "others": (OPERATIONS[:1] + ["expect shuffled"] + OPERATIONS[1:]
                      + ITERATIONS[2:4], OTHERS, SIZES[1::2])}
+CONNECTION_S = 30  # between two messages of a connection of scaling.md
 
 
 def read(path):
@@ -64,36 +70,59 @@ def number(value):
     return f"{value:.2g}" if abs(value) >= 0.1 else f"{value:.2f}"
 
 
-def cell(cells, rival, workload, sizes):
-    """The medians; one if they are the same, as bytes are."""
-    values = [cells.get((rival, workload, n)) for n in sizes]
-    shown = number if workload != ADDED else "{:+.2f}".format
-    texts = [shown(statistics.median(one)) if one else "-" for one in values]
-    if not any(values):
-        return ""
-    return " / ".join(texts[:1] if len({*texts}) == 1 else texts)
+def signed(value):
+    return f"{value:+.2f}"
+
+
+def medians(lists, form=number):
+    """A text for each list of values, bold as said above; "" for None."""
+    known = [values for values in lists if values and values[2:]]
+    most = max(min(known, key=statistics.median)) if known[1:] else -math.inf
+    for values in lists:
+        text = form(statistics.median(values)) if values else ""
+        yield f"**{text}**" if values and min(values) <= most else text
+
+
+def with_spread(lists, form=number, to="–"):
+    for values, text in zip(lists, medians(lists, form)):
+        ends = {form(end(values)): None for end in (min, max) if values}
+        yield f"{text} ({to.join(ends)})" if len(ends) == 2 else text
+
+
+def lines_of(heads, rows, left=1):
+    """A table, of which some columns are aligned to the left."""
+    marks = "---|" * left + "---:|" * (len(heads) - left)
+    head, *lines = (f"| {' | '.join(row)} |\n" for row in [heads, *rows])
+    return "".join([head, f"|{marks}\n", *lines]) if rows else ""
+
+
+def sizes_of(cells, sizes):
+    """These, if all of them were measured, else those that were."""
+    measured = {key[2] for key in cells}
+    return sizes if measured.issuperset(sizes) else sorted(measured)
+
+
+def present(cells, rivals, workloads, sizes):
+    return [rival for rival in rivals if any(
+        (rival, workload, n) in cells for workload in workloads for n in sizes)]
 
 
 def table(units, cells, name):
+    """A row for each workload and number of timers."""
     workloads, rivals, sizes = TABLES[name]
-    sizes = [n for n in sizes if any(key[2] == n for key in cells)]
-    rivals = [rival for rival in rivals
-              if any((rival, workload, n) in cells
-                     for workload in workloads for n in sizes)]
+    sizes = sizes_of(cells, sizes)
+    rivals = present(cells, rivals, workloads, sizes)
     if rivals == [OURS] and name == "others":
         return ""
-    heads = [" / ".join(f"{n:,}" for n in sizes), *rivals]
-    lines = ["| " + " | ".join(heads) + " |",
-             "|---|" + "---:|" * len(rivals)]
+    rows = []
     for workload in workloads:
-        shown = [n for n in sizes
-                 if any((rival, workload, n) in cells for rival in rivals)]
-        texts = [cell(cells, rival, workload, shown) for rival in rivals]
-        label = (workloads[workload] if isinstance(workloads, dict)
-                 else f"{workload}, {units.get(workload)}")
-        if any(texts):
-            lines.append(f"| {label} | " + " | ".join(texts) + " |")
-    return "\n".join(lines) + "\n" if lines[2:] else ""
+        label = f"{workload}, {units.get(workload)}"
+        for n in sizes:
+            lists = [cells.get((rival, workload, n)) for rival in rivals]
+            if any(lists):
+                rows.append([label, f"{n:,}", *with_spread(lists)])
+                label = ""
+    return lines_of(["", "timers", *rivals], rows, 2)
 
 
 def plain_messages(cells, n):
@@ -102,22 +131,36 @@ def plain_messages(cells, n):
             if (workload, size) == (MESSAGE, n) for value in values]
 
 
+def summary(cells):
+    """The README's: a row for each workload, without the spread."""
+    sizes = sizes_of(cells, SIZES[1::2])
+    rivals = present(cells, RIVALS, SUMMARY, sizes)
+    plain = plain_messages(cells, 10000)
+    message = number(statistics.median(plain)) if plain else ""
+    rows = []
+    for workload, label in SUMMARY.items():
+        form = signed if workload == ADDED else number
+        columns = [list(medians([cells.get((rival, workload, n))
+                                 for rival in rivals], form)) for n in sizes]
+        columns = [column for column in columns if any(column)]
+        if columns:
+            rows.append([label.format(message)] + [
+                " / ".join(text or "-" for text in (
+                    texts[:1] if len({*texts}) == 1 else texts))
+                for texts in zip(*columns)])
+    heads = [" / ".join(f"{n:,}" for n in sizes) + "; **first, or a tie**",
+             *rivals]
+    return lines_of(heads, rows)
+
+
 def message_table(cells):
-    """What a timer adds to a message, with the least and the most."""
-    plain = [plain_messages(cells, n) for n in CONNECTIONS]
-    if not all(plain):
-        return ""
-    lines = ["| µs per message | " + " | ".join(CONNECTIONS.values()) + " |",
-             "|---|---:|---:|", "| none | " + " | ".join(
-                 number(statistics.median(values)) for values in plain) + " |"]
-    for rival in RIVALS:
-        added = [cells.get((rival, ADDED, n)) for n in CONNECTIONS]
-        if all(added):
-            lines.append(f"| {rival} | " + " | ".join(
-                f"{statistics.median(values):+.2f}"
-                f" ({min(values):+.2f} to {max(values):+.2f})"
-                for values in added) + " |")
-    return "\n".join(lines) + "\n"
+    """What a timer adds to a message."""
+    rivals = present(cells, RIVALS, [ADDED], CONNECTIONS)
+    columns = [[*with_spread([plain_messages(cells, n)]),
+                *with_spread([cells.get((rival, ADDED, n)) for rival in rivals],
+                             signed, " to ")] for n in CONNECTIONS]
+    return lines_of(["µs per message", *CONNECTIONS.values()],
+                    [*zip(["none", *rivals], *columns)] if rivals else [])
 
 
 def instruction_tables(directory):
@@ -132,21 +175,11 @@ def instruction_tables(directory):
     return dict(zip(["instructions", "turns"], texts))
 
 
-def spread(cells):
-    spreads = sorted(
-        (max(values) - min(values)) / 2 / statistics.median(values)
-        for values in cells.values() if len(values) > 1 and min(values) > 0)
-    if not spreads:
-        return ""
-    return (f"Half of the cells vary by up to ±{spreads[len(spreads) // 2]:.0%},"
-            f" nine of ten by up to ±{spreads[len(spreads) * 9 // 10]:.0%}.")
-
-
 def machine(directory, cells):
     path = directory / "machine.txt"
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     times = max(map(len, cells.values()), default=0)
-    text = f"{'; '.join(lines)}; repetitions: {times}. {spread(cells)}"
+    text = f"{'; '.join(lines)}; repetitions: {times}."
     return textwrap.fill(" ".join(text.split()), 92) + "\n"
 
 
@@ -167,18 +200,37 @@ def capacity(cells):
                           f" {rate:,.0f}{times} per second |")
 
 
+def scaling(cells):
+    """Of scaling.md: what many connections take."""
+    steady = cells.get((OURS, "steady server", SIZES[-1]))
+    message = plain_messages(cells, 10000)
+    if not steady or not message:
+        return ""
+    cores = [(millions, *(millions / CONNECTION_S * statistics.median(values)
+                          for values in (message, [ns / 1e3 for ns in steady])))
+             for millions in (1, 100)]
+    return lines_of(
+        [f"a message every {CONNECTION_S} s",
+         *(f"{one[0]} million connections" for one in cores)],
+        [["cores for the messages", *(number(one[1]) for one in cores)],
+         ["cores for the timers", *(f"{one[2]:.1g}" for one in cores)],
+         ["loops, each half busy",
+          *(f"{math.ceil(2 * one[1]):,}" for one in cores)]])
+
+
 def write_plot_data(cells, plots):
     """One block per rival, as gnuplot's index and columnheader want it."""
     for name in PLOTS:
         file_name = name.replace(" ", "-")
         blocks = []
         for rival, colour in RIVALS.items():
-            points = sorted((key[2], statistics.median(values))
-                            for key, values in cells.items()
+            points = sorted((key[2], statistics.median(values), min(values),
+                             max(values)) for key, values in cells.items()
                             if key[:2] == (rival, name))
             if points[1:]:
                 blocks.append(f'"{rival}"\n' + "".join(
-                    f"{n} {value} {colour}\n" for n, value in points))
+                    f"{n} {value} {least} {most} {colour}\n"
+                    for n, value, least, most in points))
         if blocks:
             path = plots / (file_name + ".dat")
             path.write_text("\n\n".join(blocks), encoding="utf-8")
@@ -198,8 +250,9 @@ def main():
     directory, plots, *documents = map(pathlib.Path, sys.argv[1:])
     units, cells = read(directory / "results.csv")
     tables = {name: table(units, cells, name) for name in TABLES}
-    tables.update({"messages": message_table(cells), "instructions": "",
-                   "turns": "", "machine": machine(directory, cells)})
+    tables.update({"summary": summary(cells), "messages": message_table(cells),
+                   "scaling": scaling(cells), "instructions": "", "turns": "",
+                   "machine": machine(directory, cells)})
     tables.update(instruction_tables(directory))
     for name, lines in tables.items():
         if lines:

@@ -11,6 +11,7 @@
 #include "list.h"
 
 #define TICK_MS 100u
+#define BUDGET 10000u /* connections that end in one iteration */
 
 static struct timer list;
 static uv_timer_t waker;
@@ -31,10 +32,17 @@ static void wait_for_first(uint64_t now_ms) {
 
 static void on_timer(uv_timer_t *handle) {
   uint64_t now_ms = uv_now(handle->loop);
+  unsigned left = BUDGET;
 
   while (list.next != &list && list.next->ms + BENCH_TIMEOUT_MS <= now_ms) {
-    stop_one(list.next);
-    bench_fired++;
+    struct timer *timer = list.next;
+
+    stop_one(timer);
+    bench_fire(timer);
+    if (--left == 0) {
+      uv_timer_start(handle, on_timer, 1, 0);
+      return;
+    }
   }
   is_armed = list.next != &list;
   if (is_armed)
@@ -65,5 +73,5 @@ static void open_list(void) {
 static const struct operations operations = {
     LIBUV_CAN, .timer_bytes = sizeof(struct timer)};
 
-const struct rival rival_list = {"LRU list", TRAIT_CHOICE | TRAIT_QUICK,
-                                 open_list, &operations, BENCH_LINE};
+const struct rival rival_list = {"LRU list", TRAIT_CHOICE, open_list,
+                                 &operations, BENCH_LINE};

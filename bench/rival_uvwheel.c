@@ -8,7 +8,7 @@
 static uvwheel_t wheel;
 
 static void on_timeout(uvwheel_timer_t *timer) {
-  bench_fired++;
+  bench_fire(timer);
   if (bench_rearm_ms != 0)
     uvwheel_timer_start(timer, on_timeout, bench_rearm_ms, 0);
 }
@@ -25,6 +25,10 @@ static void refresh_one(void *timer) {
   uvwheel_timer_refresh(timer);
 }
 
+static void expect_one(void *timer) {
+  uvwheel_timer_expect(timer, on_timeout, libuv_timeout_ms);
+}
+
 static void again_one(void *timer) {
   uvwheel_timer_again(timer);
 }
@@ -34,6 +38,7 @@ static void stop_one(void *timer) {
 }
 
 BENCH_OPERATIONS
+BENCH_OPERATION(expect)
 BENCH_OPERATION(again)
 
 static void open_with(const uvwheel_options_t *options) {
@@ -67,12 +72,12 @@ static const struct operations operations = {
     LIBUV_CAN,
     .timer_bytes = sizeof(uvwheel_timer_t),
     .release = close_wheel,
+    .expect = expect,
     .again = again,
     .fire_soonest = fire_soonest,
 };
 
-const struct rival rival_uvwheel = {"uvwheel",
-                                    TRAIT_TIMEOUTS | TRAIT_CHOICE | TRAIT_QUICK,
+const struct rival rival_uvwheel = {"uvwheel", TRAIT_TIMEOUTS | TRAIT_CHOICE,
                                     open_default, &operations, BENCH_LINE};
 const struct rival rival_uvwheel_across = {"across two lines", TRAIT_TIMEOUTS,
                                            open_default, &operations,

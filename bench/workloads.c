@@ -19,6 +19,7 @@
 const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_REFRESH] = {"refresh random", "ns"},
     [ROW_START] = {"start shuffled", "ns"},
+    [ROW_EXPECT] = {"expect shuffled", "ns"},
     [ROW_STOP] = {"stop shuffled", "ns"},
     [ROW_EXPIRE] = {"expire", "ns"},
     [ROW_BYTES] = {"memory per timer", "bytes"},
@@ -167,10 +168,15 @@ static void operate_once(const struct rival *rival, const struct orders *orders,
   measure_batches(rival, result, ROW_START, can->start, orders->shuffled[1], n,
                   starts_batch(n));
   if (bench_wanted(ROW_REFRESH)) {
-    can->refresh(orders->shuffled[1], n); /* all but one are not the first */
+    can->refresh(orders->shuffled[1], n); /* the first one is not measured */
     measure(rival, result, ROW_REFRESH, can->refresh, orders->random, n);
   }
   measure(rival, result, ROW_STOP, can->stop, orders->shuffled[0], n);
+  if (can->expect != NULL && bench_wanted(ROW_EXPECT)) {
+    measure_batches(rival, result, ROW_EXPECT, can->expect, orders->shuffled[1],
+                    n, starts_batch(n));
+    can->stop(orders->ordered, n);
+  }
   if (!bench_wanted(ROW_EXPIRE))
     return;
   go_through(can->start, can->advance, orders->shuffled[1], n, starts_batch(n),

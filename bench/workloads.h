@@ -14,6 +14,7 @@
 /* The kinds of results. */
 enum row {
   ROW_START,
+  ROW_EXPECT,
   ROW_REFRESH,
   ROW_STOP,
   ROW_EXPIRE,
