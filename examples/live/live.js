@@ -262,6 +262,8 @@ function drawGone(why) {
 
 // ---- The wheels ----------------------------------------------------------
 
+const headOf = figure =>
+  titleOf(figure) + (figure.counts && !figure.worry ? " /s" : "");
 const columns = () => ["active", "fired", "overdue", "stalls", "unanswered"]
   .map(name => figures.find(figure => figure.name === name));
 
@@ -274,15 +276,15 @@ function buildWheels() {
   element("th", head, {scope: "col"}).textContent = "Wheel";
   for (const figure of columns())
     element("th", head, {scope: "col", title: figure.help}).textContent =
-      titleOf(figure) + (figure.counts && !figure.worry ? " /s" : "");
+      headOf(figure);
   frame.all.name.forEach((name, k) => {
     const row = element("tr", table.tBodies[0]);
     const button = element("button", element("th", row, {scope: "row"}),
       {type: "button"});
     button.textContent = name;
     button.onclick = () => wheel = k;
-    for (const _ of columns())
-      element("td", row);
+    for (const figure of columns())
+      element("td", row, {"data-title": headOf(figure)});
   });
 }
 
@@ -343,7 +345,7 @@ function buildHistogram(count) {
     element("title", bar);
     element("rect", bar, {x: x + step * .08, width: step * .84});
     element("text", bar, {x: x + step / 2});
-    if (bucket > 1 && (count <= 16 || bucket % 2 === 0))
+    if (bucket > 1 && (count <= 14 || bucket % 2 === 0))
       label(least < 1000 ? least : span(least), x, end + 16);
   }
   label("0 ms", step / 2, end + 16);
