@@ -206,7 +206,7 @@ case $1 in
 esac
 END
             chmod +x $D/bin/meson
-            PATH=$D/bin:$PATH
+            export PATH=$D/bin:$PATH TMPDIR=$D
             for call in first second third; do
               $D/tools/uvwheel-try $TRY_SUBJECT leave >$D/$call 2>&1
               echo $?
