@@ -21,8 +21,9 @@
  * says nothing new. A count does. */
 typedef enum { LIVE_GAUGE, LIVE_COUNTER } live_type_t;
 
-/* Where the page shows a figure; /metrics has all of them. What a server counts
- * itself is shown if it is bad. */
+/* Where the page shows a figure; /metrics has all of them. Of what a server
+ * counts itself a gauge is a tile. The others, and those that are shown
+ * nowhere, are in the verdict if they are bad. */
 typedef enum {
   LIVE_NOWHERE,
   LIVE_TILE,

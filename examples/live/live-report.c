@@ -52,11 +52,6 @@ static void put_row(FILE *stream, const live_figure_t *figure) {
           figure->type == LIVE_COUNTER ? "true" : "false", (int)figure->unit);
 }
 
-/* Of those that a server counts the page is told if they may be bad. */
-static bool is_told(const live_figure_t *figure) {
-  return figure->place != LIVE_SERVER || figure->worry != NULL;
-}
-
 /* The table of all that the page is told of. */
 static void put_table(FILE *stream, const live_wheel_t *wheel) {
   const live_figure_t *figure;
@@ -64,8 +59,6 @@ static void put_table(FILE *stream, const live_wheel_t *wheel) {
   fputs(",\"figures\":[", stream);
   put_row(stream, &lateness);
   for (size_t i = 0; (figure = live_figure(wheel, i)) != NULL; i++) {
-    if (!is_told(figure))
-      continue;
     fputs(",", stream);
     put_row(stream, figure);
   }
@@ -112,8 +105,6 @@ static void put_figures(FILE *stream, const live_wheels_t *wheels) {
   }
   fputs("]", stream);
   for (size_t i = 0; (figure = live_figure(&wheels->views->wheel, i)); i++) {
-    if (!is_told(figure))
-      continue;
     put_of_all(stream, figure, "", wheels,
                IN_VIEW(shown.snapshot) + live_offset(i));
     if (figure->worry != NULL)

@@ -83,14 +83,14 @@ static void on_patience_ended(uvwheel_timer_t *timer) {
 }
 
 /* A timeout of the daemon's would begin anew with each byte, and does not know
- * of stalls. */
+ * of stalls: this one is never refreshed, and a stall puts it back. */
 static void welcome(live_t *live, peer_t *peer,
                     struct MHD_Connection *connection) {
   *peer = (peer_t){.live = live, .connection = connection};
   uvwheel_timer_init(live->wheel, &peer->patience);
   peer->patience.data = peer;
-  if (uvwheel_timer_start(&peer->patience, on_patience_ended, LIVE_PATIENCE_MS,
-                          0) != 0)
+  if (uvwheel_timer_expect(&peer->patience, on_patience_ended,
+                           LIVE_PATIENCE_MS) != 0)
     end_connection(peer);
 }
 

@@ -133,14 +133,17 @@ const worstOf = (name, k = wheel) => Math.max(frame.all[name][k],
 const titleOf = ({name}) =>
   name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
 
-const isTile = ({place}) => place === "tile";
-const placed = () => figures.filter(({place}) => by(place));
+// How many connections a server has open stands beside its timers.
+const isTile = ({place, counts}) =>
+  place === "tile" || place === "server" && !counts;
+const listOf = figure => by(isTile(figure) ? "tile" : figure.place);
+const placed = () => figures.filter(listOf);
 
 function buildFigures() {
   for (const place of ["tile", "first", "health"])
     by(place).replaceChildren();
   for (const figure of placed()) {
-    const box = element("div", by(figure.place));
+    const box = element("div", listOf(figure));
     element("dt", box).textContent = titleOf(figure);
     const value = element("dd", box, {class: "value"});
     element("span", value, {id: figure.name});
@@ -214,7 +217,8 @@ function lastOf(figure) {
   const ago = Math.min(...agos);
   const hit = [...names.keys()].filter(k => agos[k] - ago < TOGETHER_MS);
   return {figure, ago, hit, whose: names.length === 1 ? ""
-    : ", wheels " + hit.map(k => names[k]).join(", ")};
+    : `, on wheel${hit.length === 1 ? "" : "s"} ` +
+      hit.map(k => names[k]).join(", ")};
 }
 
 const longest = ({hit}) =>
@@ -231,8 +235,9 @@ function evidenceOf({figure, ago, hit, whose}) {
 
 // The worst that there was lately, of the kinds in this order.
 function drawVerdict() {
-  const kinds = ["first", "server", "health", "lateness", "tile"].flatMap(kind =>
-    figures.filter(({place, worry}) => place === kind && worry)).map(lastOf);
+  const kinds = ["first", "server", "health", "lateness", "nowhere"].flatMap(
+    kind => figures.filter(({place, worry}) => place === kind && worry))
+    .map(lastOf);
   const worst = kinds.find(({ago}) => ago < RECENT_MS);
   const stall = kinds.find(({figure: {name}}) => name === "stalls");
   write(by("verdict"), worst
@@ -257,6 +262,8 @@ function drawGone(why) {
 
 // ---- The wheels ----------------------------------------------------------
 
+const headOf = figure =>
+  titleOf(figure) + (figure.counts && !figure.worry ? " /s" : "");
 const columns = () => ["active", "fired", "overdue", "stalls", "unanswered"]
   .map(name => figures.find(figure => figure.name === name));
 
@@ -269,15 +276,15 @@ function buildWheels() {
   element("th", head, {scope: "col"}).textContent = "Wheel";
   for (const figure of columns())
     element("th", head, {scope: "col", title: figure.help}).textContent =
-      titleOf(figure) + (figure.counts && !figure.worry ? " /s" : "");
+      headOf(figure);
   frame.all.name.forEach((name, k) => {
     const row = element("tr", table.tBodies[0]);
     const button = element("button", element("th", row, {scope: "row"}),
       {type: "button"});
     button.textContent = name;
     button.onclick = () => wheel = k;
-    for (const _ of columns())
-      element("td", row);
+    for (const figure of columns())
+      element("td", row, {"data-title": headOf(figure)});
   });
 }
 
@@ -304,7 +311,80 @@ function drawWheels() {
 
 // ---- Lateness ------------------------------------------------------------
 
-// Bucket b is from 2^(b-1) ms to 2^b - 1, bucket 0 is not late at all.
+// Bucket 0 is not late at all, bucket b is from 2^(b-1) ms to 2^b - 1. The axis
+// has the same width for each, so a time of 1 ms and more has its logarithm.
+const PLOT = {width: 480, top: 40, height: 120};
+const placeOf = ms => 1 + Math.log2(ms);
+const leastOf = bucket => bucket === 0 ? 0 : 2 ** (bucket - 1);
+
+// As live_judge has it: the first bucket in which all timers are late.
+const firstLate = () => Math.min(frame.lateness.length,
+  Math.ceil(placeOf(2 * frame.tick_ms + 101)));
+
+function rangeOf(bucket) {
+  const from = leastOf(bucket), to = 2 ** bucket - 1;
+  if (bucket === frame.lateness.length - 1)
+    return `${format(from)} ms and more`;
+  return (from === to ? from : format(from) + "\u2013" + format(to)) + " ms";
+}
+
+// Of so many buckets, whose heights are to be set.
+function buildHistogram(count) {
+  const {width, top, height} = PLOT, step = width / count, end = top + height;
+  const late = firstLate() * step;
+  const tick = Math.min(width, placeOf(frame.tick_ms) * step);
+  const axis = by("axis");
+  const label = (text, x, y, attributes) =>
+    element("text", axis, {x, y, ...attributes}).textContent = text;
+  by("bars").replaceChildren();
+  axis.replaceChildren();
+  for (let bucket = 0; bucket < count; bucket++) {
+    const x = bucket * step, least = leastOf(bucket);
+    const bar = element("g", by("bars"),
+      {class: bucket < firstLate() ? "" : "bad"});
+    element("title", bar);
+    element("rect", bar, {x: x + step * .08, width: step * .84});
+    element("text", bar, {x: x + step / 2});
+    if (bucket > 1 && (count <= 14 || bucket % 2 === 0))
+      label(least < 1000 ? least : span(least), x, end + 16);
+  }
+  label("0 ms", step / 2, end + 16);
+  element("path", axis, {d: `M0 ${end}H${width}`});
+  element("path", axis, {d: `M${tick} 16V${end}`, class: "tick"});
+  label("a tick", tick, 11);
+  element("rect", axis,
+    {x: late, y: 0, width: width - late, height: end, class: "bad"});
+  label("late", (late + width) / 2, 11, {class: "bad"});
+}
+
+function drawHistogram(counts) {
+  const usual = frame.lateness, {width, top, height} = PLOT;
+  const count = Math.min(usual.length, Math.max(firstLate(),
+    usual.findLastIndex(number => number > 0)) + 1);
+  if (by("bars").children.length !== count)
+    buildHistogram(count);
+  const shares = list => list.map(number => number / Math.max(1, sum(list)));
+  const now = shares(counts), ever = shares(usual), step = width / count;
+  const most = Math.max(.01, ...now, ...ever);
+  const yOf = share => top + height * (1 - share / most);
+  [...by("bars").children].forEach((bar, bucket) => {
+    const [title, rect, text] = bar.children;
+    const size = counts[bucket] && Math.max(2, height * now[bucket] / most);
+    const percent = now[bucket] * 100;
+    rect.setAttribute("y", top + height - size);
+    rect.setAttribute("height", size);
+    text.setAttribute("y", top + height - size - 4);
+    write(text, counts[bucket] === 0 ? ""
+      : (percent < 1 ? "<1" : Math.round(percent)) + "\u202f%");
+    write(title, `${rangeOf(bucket)} late: ` +
+      `${counted(counts[bucket], "timer")}, ` +
+      `${format(usual[bucket])} since the start`);
+  });
+  by("usual").setAttribute("d", sum(usual) === 0 ? "" : `M0 ${yOf(0)}` +
+    ever.slice(0, count).map((share, bucket) =>
+      `V${yOf(share)}H${(bucket + 1) * step}`).join("") + `V${yOf(0)}`);
+}
+
 // Within how long this share of them fired.
 function percentile(counts, share) {
   const all = sum(counts);
@@ -319,11 +399,13 @@ function drawLateness() {
   const counts = frame.lateness.map((count, b) => count - first.lateness[b]);
   const past = span(Math.max(1000, frame.now_ms - first.now_ms));
   write(by("tick"), time(frame.tick_ms));
+  write(by("past"), `in the last ${past}`);
   write(by("percentiles"), sum(counts) === 0
     ? `Nothing has fired in the last ${past}.`
     : `In the last ${past}: half within ${percentile(counts, .5)}, 99 % ` +
       `within ${percentile(counts, .99)}, all within ` +
       `${percentile(counts, 1)}.`);
+  drawHistogram(counts);
   drawNote(by("late"), figures.find(({place}) => place === "lateness"));
 }
 
@@ -363,6 +445,7 @@ function draw(next) {
     buildFigures();
     buildRing();
     buildWheels();
+    by("bars").replaceChildren();
     document.querySelector("main").hidden = false;
   }
   document.body.className = isOld() ? "old" : "";

@@ -97,8 +97,8 @@ class CommandLines(programs.Case):
         ("UDP_LOAD", "  --peers N", "  --help"),
         ("DEMO", "--connections", "--million", "--timeout", "--build",
          "--help", "--trouble"),
-        ("TRY", "--with uv", "--with wheel", "--tick", "--stall", "--output",
-         "--compare", "SIGUSR2", "SIGKILL"))
+        ("TRY", "--with uv", "--with wheel", "--tick", "--output", "--compare",
+         "SIGUSR2", "SIGKILL"))
     def test_help_names_every_option(self, program, *names):
         result = self.run_built(program, "--help")
         self.assertEqual(result.status, 0)

@@ -84,16 +84,6 @@ class Try(programs.Case):
         if calls:
             self.assertEqual(calls_of(result.err), calls)
 
-    # A timer that was refreshed and is overdue when the loop was blocked, and one
-    # that is started after that: a stall puts the first one back, by default as
-    # in the library, and so far that no freeze of the machine is as long.
-    @each(("uv", "", "9"), ("wheel", "", "3"),
-          ("wheel", "--stall never", "9"))
-    def test_the_wheel_has_the_default_for_stalls(self, way, options, first):
-        result = self.run_subject(way, options,
-                                  "1 i9 i3 s9:1500+1500 a9 b0:3000 s3:1 r")
-        self.assertEqual(re.search("timer (.)", result.out)[1], first)
-
     # ---- Signals -----------------------------------------------------------
 
     def start_waiting(self, way, options, how):
@@ -173,6 +163,8 @@ class Try(programs.Case):
         ("$TRY --build $BUILT --output $D/no/uv true", 2, "cannot write to /"),
         ('ln -s ${TRY%/tools/*} "$D/a b"; "$D/a b/tools/uvwheel-try" true', 1,
          "the loader takes no path with a blank"),
+        ("$TRY --build $BUILT ls", 0,
+         "ls does not link libuv: only what it loads or starts can be"),
         (r"printf '\177ELF' >$D/x; chmod +x $D/x; $TRY --build $BUILT $D/x;"
          "exit 9", 9, "x is linked statically"),
         (r"printf '\177ELFU/lib/ld-other.so.1\0' >$D/x; chmod +x $D/x; "
@@ -181,11 +173,11 @@ class Try(programs.Case):
         ("cp /bin/true $D/x; chown 1 $D/x; chmod u+s $D/x;"
          "chmod 755 $D; $TRY --build $BUILT $D/x", 0,
          "x has more rights than its caller"),
-        ("b=$D/build/demo/tools/try; mkdir -p $D/test $b; chmod 755 $D;"
+        ("b=$D/build/try; mkdir -p $D/test $b; chmod 755 $D;"
          "cp -r ${TRY%/*} $D; cp -r ${TRY%/tools/*}/test/tools $D/test; "
          "touch $b/libuvwheel-try.so;"
          "setpriv --reuid 1 --clear-groups $D/tools/uvwheel-try echo >&2", 0,
-         "")][:None if os.geteuid() == 0 else 4])
+         "")][:None if os.geteuid() == 0 else 5])
     def test_what_cannot_work_is_told_before_it_runs(self, line, status, says):
         self.make_directory()
         done = subprocess.run(
@@ -194,6 +186,37 @@ class Try(programs.Case):
         self.assertIn(says, done.stderr)
         self.assertNotIn("Building", done.stderr)
         self.assertEqual(done.returncode, status, done.stderr)
+
+    def test_a_build_that_was_killed_is_made_anew_and_one_that_is_whole_is_not(
+            self):
+        # The first build ends half way, by a meson that kills who called it.
+        self.make_directory()
+        shell = subprocess.run(
+            r"""mkdir $D/bin $D/test
+            cp -r ${TRY%/*} ${TRY%/tools/*}/src ${TRY%/tools/*}/include $D
+            cp -r ${TRY%/tools/*}/test/tools $D/test
+            cat >$D/bin/meson <<'END'
+#!/bin/sh
+case $1 in
+  --version) echo 1.0.1 ;;
+  compile)
+    mkdir -p "$3/tools/try"
+    cp "$BUILT/tools/try/libuvwheel-try.so" "$3/tools/try"
+    [ -e "$D/killed" ] || { touch "$D/killed"; kill -KILL $PPID; } ;;
+esac
+END
+            chmod +x $D/bin/meson
+            export PATH=$D/bin:$PATH TMPDIR=$D
+            for call in first second third; do
+              $D/tools/uvwheel-try $TRY_SUBJECT leave >$D/$call 2>&1
+              echo $?
+              sed -n 's/.*\(Building\|timers by uv\).*/\1/p' $D/$call
+            done""",
+            shell=True, env={**os.environ, "D": str(self.directory)},
+            capture_output=True, text=True, check=False)
+        self.assertEqual(shell.stdout.split("\n"), [
+            "137", "Building", "3", "Building", "timers by uv", "3",
+            "timers by uv", ""])
 
 
 programs.main()

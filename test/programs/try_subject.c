@@ -86,9 +86,6 @@ static int take(char op, uv_timer_t *timer, uint64_t timeout, uint64_t repeat) {
     return uv_ref((uv_handle_t *)timer), 0;
   case 'c':
     return uv_close((uv_handle_t *)timer, on_closed), 0;
-  case 'b': /* blocks the loop */
-    uv_sleep((unsigned)timeout);
-    return uv_update_time(&loop), 0;
   case 'e':
     return uv_loop_close(&loop);
   default:
@@ -134,7 +131,7 @@ static void take_steps(const char *text, int in_callback) {
     int status = take(op, timer, timeout, repeat);
 
     printf("%.*s: %d\n", (int)(end - text), text, status);
-    if (strchr("roeb", op) == NULL)
+    if (strchr("roe", op) == NULL)
       print_timer(timer, status == 0 && strchr("st", op) != NULL);
     if (!in_callback)
       print_loop();

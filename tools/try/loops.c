@@ -86,8 +86,7 @@ int timed_uv_timer_start(uv_timer_t *driver, uv_timer_cb cb, uint64_t timeout,
 /* Without memory for a wheel libuv serves the timers of this loop. */
 static void add_wheel(record_t *record, uv_loop_t *loop) {
   uvwheel_options_t options = {.tick_ms = settings.tick_ms,
-                               .flags = UVWHEEL_FIFO,
-                               .stall_ms = settings.stall_ms};
+                               .flags = UVWHEEL_FIFO};
 
   record->is_tried = true;
   if (uvwheel_init(loop, &record->wheel, &options) != 0)

@@ -2,9 +2,8 @@
 
 /* Counts the calls of the process, times a sample of them, and reports what its
  * timers did and took: when it ends by exit or by a signal that it does not
- * handle itself, on SIGUSR2, and in the file of
- * --output four times a second. A signal handler may write a report, so none of
- * this allocates memory. */
+ * handle itself, on SIGUSR2, and in the file of --output four times a second. A
+ * signal handler may write a report, so none of this allocates memory. */
 
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 #include <errno.h>
@@ -267,8 +266,8 @@ static void add_timers(text_t *text, const tally_t *tally) {
     add(text,
         "restart %" PRIu64 " starts of a timer that was active, or that the "
         "program had stopped:\n        a refresh of a wheel's timer instead is "
-        "one store, and only timers that are\n        refreshed forgive a "
-        "stall\n",
+        "one store, and only timers that\n        expect a peer (expect, "
+        "refresh) are put back after a stall\n",
         tally->restarted);
 }
 
@@ -466,7 +465,6 @@ __attribute__((constructor)) static void read_settings(void) {
   settings.with_wheel = strcmp(said("UVWHEEL_TRY_WITH"), "wheel") == 0;
   settings.output = said("UVWHEEL_TRY_OUTPUT");
   settings.tick_ms = strtoull(said("UVWHEEL_TRY_TICK"), NULL, 10);
-  settings.stall_ms = (uint32_t)strtoul(said("UVWHEEL_TRY_STALL"), NULL, 10);
   settings.command_pid = strtol(said("UVWHEEL_TRY_PID"), NULL, 10);
   handle(SIGUSR2, on_report_signal, SA_RESTART);
   (void)pthread_atfork(NULL, NULL, on_fork);

@@ -145,7 +145,6 @@ struct record_s {
 typedef struct settings_s {
   bool with_wheel;
   uint64_t tick_ms;
-  uint32_t stall_ms;
   const char *output; /* a path; empty: stderr                      */
   long command_pid;   /* the process that the command has become   */
 } settings_t;
