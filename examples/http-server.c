@@ -3,15 +3,14 @@
 /* An HTTP server, in which the timeouts of a connection meet.
  *
  * A connection has one active timer, on one of three wheels. If a newcomer
- * needs a place, timers of the first two fire before their time, the soonest
- * due first: see make_room.
- * - newcomers: who has not sent a whole request yet (10 s)
+ * needs a place, timers of the first two fire before their time: see make_room.
+ * - newcomers: who has not sent a whole request yet
  * - places: who has, and is served (5 s), at rest (75 s) or sends a head (10 s)
  * - busy: who has, and is answered or sends a body
  *
  * SIGTERM: no new connections. A request that has begun is answered, with
- * "Connection: close". Who is at rest goes within 5 s, also who comes to rest
- * later; all others after 30 s or at a second SIGTERM.
+ * "Connection: close". Who is at rest goes within 5 s, also if that is later;
+ * all others after 30 s or at a second SIGTERM.
  *
  * /bytes/N is N bytes, 64 MB at most; /work/S takes S seconds, 60 at most;
  * /events is a stream that only beats. */
@@ -32,20 +31,20 @@
 
 /* What the peer has to do is expected: a stall of the server, in which nobody
  * was heard, puts it back. That holds for a head as well, although no packet
- * refreshes it: it has to be whole in its time. What the server does itself is
- * started: it comes when it is due. */
+ * refreshes it. What the server does itself is started: it comes when due. */
 static const struct {
   uint64_t limit_s;
   int expects;
+  int wheel; /* after the first request */
 } stages[STAGES] = {
-    [WORK] = {0, 0},     /* the time that the answer takes */
-    [EVENTS] = {15, 0},  /* from one heartbeat to the next */
-    [ANSWER] = {150, 1}, /* see has_moved */
-    [REST] = {75, 1},    /* between requests */
-    [HEAD] = {10, 1},    /* the first one from accept on */
-    [BODY] = {10, 1},    /* without a byte, BODY_LOOKS times */
-    [END] = {5, 1},      /* after the last answer */
-    [BAD] = {5, 1},      /* the same, to what made no sense */
+    [WORK] = {0, 0, BUSY},     /* the time that the answer takes */
+    [EVENTS] = {15, 0, BUSY},  /* from one heartbeat to the next */
+    [ANSWER] = {150, 1, BUSY}, /* see has_moved */
+    [REST] = {75, 1, PLACES},  /* between requests */
+    [HEAD] = {10, 1, PLACES},  /* the first one from accept on */
+    [BODY] = {10, 1, BUSY},    /* without a byte, BODY_LOOKS times */
+    [END] = {5, 1, PLACES},    /* after the last answer */
+    [BAD] = {5, 1, PLACES},    /* the same, to what made no sense */
 };
 
 #define BODY_RATE 500 /* bytes in a second, measured in BODY_PERIOD seconds */
@@ -65,18 +64,14 @@ typedef struct connection_s {
   char peer[ADDRESS_TEXT_SIZE];
   uv_os_fd_t descriptor;
   request_t request;
-  int keeps;          /* another request may follow */
-  uint64_t requests;  /* that came as a whole       */
-  uint64_t period_ms; /* of a body: when it began, and */
-  uint64_t counted;   /* how much had come before      */
+  uint64_t received;  /* of a body, in a period */
+  uint64_t period_ms; /* when that began */
   uv_write_t write;   /* one at a time */
   char head[256];     /* of the answer */
   uint64_t written;   /* to libuv, ever */
   uint64_t taken;     /* of that, by the peer, at the last look */
   unsigned quiet;     /* looks in this stage that found nothing new */
 } connection_t;
-
-enum { NEWCOMERS, PLACES, BUSY, WHEELS };
 
 static struct {
   server_options_t options;
@@ -102,17 +97,14 @@ static char read_buffer[65536], zeros[64 << 20]; /* zeros use no memory */
 static void stop(void);
 static void accept_next(void);
 static void on_due(uvwheel_timer_t *timer);
-static void follow(connection_t *connection, uint64_t body_before);
+static void follow(connection_t *connection);
 static void read_on(connection_t *connection);
 
 static void on_closed(uv_handle_t *tcp) {
   connection_t *connection = (connection_t *)tcp; /* tcp is its first member */
 
   request_free(&connection->request);
-  if (server.next != NULL) {
-    free(connection);
-    return;
-  }
+  free(server.next);
   server.next = connection;
   if (server.is_newcomer_waiting &&
       !uv_is_closing((uv_handle_t *)&server.listener))
@@ -124,29 +116,23 @@ static void close_connection(connection_t *connection, int reason) {
     return;
   server.figures.closed[reason]++;
   LOG("%s closed: %s, %" PRIu64 " requests\n", connection->peer,
-      http_reasons[reason], connection->requests);
+      http_reasons[reason], connection->request.whole);
   uvwheel_timer_close(&connection->timer);
   uv_close((uv_handle_t *)&connection->tcp, on_closed);
   if (--server.figures.open == 0 && server.drains)
     stop();
 }
 
-static uvwheel_t *wheel_for(const connection_t *connection, int stage) {
-  if (connection->requests == 0 && stage >= REST && stage <= BODY)
-    return &server.wheels[NEWCOMERS];
-  return &server.wheels[stage < REST || stage == BODY ? BUSY : PLACES];
-}
-
-/* Moves the timer to its wheel. */
 static void enter_for(connection_t *connection, int stage, uint64_t limit_s) {
   uvwheel_timer_t *timer = &connection->timer;
-  uvwheel_t *wheel = wheel_for(connection, stage);
+  int is_first =
+      connection->request.whole == 0 && stage >= REST && stage <= BODY;
+  uvwheel_t *wheel = &server.wheels[is_first ? NEWCOMERS : stages[stage].wheel];
   uint64_t limit_ms = SECONDS(limit_s);
 
   connection->stage = stage;
   connection->quiet = 0;
-  connection->counted = 0;
-  connection->period_ms = uv_now(&server.loop);
+  connection->received = 0;
   if (uvwheel_timer_get_wheel(timer) != wheel) {
     uvwheel_timer_close(timer);
     uvwheel_timer_init(wheel, timer);
@@ -186,13 +172,13 @@ static void on_written(uv_write_t *request, int status) {
     close_connection(connection, GONE);
   if (status != 0 || connection->stage == EVENTS)
     return;
-  connection->keeps &= !server.drains;
-  if (!connection->keeps)
+  connection->request.keeps &= !server.drains;
+  if (!connection->request.keeps)
     shutdown(connection->descriptor, SHUT_WR);
-  enter(connection, connection->keeps ? REST : connection->last_stage);
-  if (connection->keeps) {
+  enter(connection, connection->request.keeps ? REST : connection->last_stage);
+  if (connection->request.keeps) {
     request_next(&connection->request);
-    follow(connection, connection->request.body);
+    follow(connection);
   }
   if (connection->stage >= REST)
     read_on(connection);
@@ -213,26 +199,27 @@ static void answer(connection_t *connection, const char *status,
                    const char *text, size_t bytes) {
   int is_head = connection->request.is_head;
 
-  connection->keeps &= !server.drains;
-  int head =
-      snprintf(connection->head, sizeof(connection->head),
-               "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: %s\r\n\r\n%s",
-               status, strlen(text) + bytes,
-               connection->keeps ? "keep-alive" : "close", is_head ? "" : text);
+  connection->request.keeps &= !server.drains;
+  int head = snprintf(
+      connection->head, sizeof(connection->head),
+      "HTTP/1.1 %s\r\nContent-Length: %zu\r\nConnection: %s\r\n\r\n%s", status,
+      strlen(text) + bytes, connection->request.keeps ? "keep-alive" : "close",
+      is_head ? "" : text);
   enter(connection, ANSWER);
   write_out(connection, head, is_head ? 0 : bytes);
 }
 
 static void answer_events(connection_t *connection) {
-  int is_head = connection->request.is_head;
-  int head = snprintf(connection->head, sizeof(connection->head),
-                      "HTTP/1.1 200 OK\r\nConnection: close"
-                      "\r\nContent-Type: text/event-stream\r\n\r\n");
+  int is_stream = !connection->request.is_head;
 
-  connection->keeps = 0;
-  enter(connection, is_head ? ANSWER : EVENTS);
-  write_out(connection, head, 0);
-  if (!is_head)
+  connection->request.keeps = 0;
+  enter(connection, is_stream ? EVENTS : ANSWER);
+  write_out(connection,
+            sprintf(connection->head,
+                    "HTTP/1.1 200 OK\r\nConnection: close"
+                    "\r\nContent-Type: text/event-stream\r\n\r\n"),
+            0);
+  if (is_stream)
     read_on(connection);
 }
 
@@ -270,19 +257,19 @@ static void beat(connection_t *connection) {
 static void on_quiet(connection_t *connection) {
   int moves = has_moved(connection), was_answer = connection->stage == ANSWER;
   int is_taken = connection->taken == connection->written;
-  int is_last = !connection->keeps || server.drains;
 
   if (!is_taken && (moves || !was_answer))
     enter(connection, ANSWER);
   else if (!is_taken)
     close_connection(connection, ANSWER);
-  else if (was_answer && !is_last)
+  else if (!connection->request.keeps)
+    close_connection(connection, connection->last_stage);
+  else if (server.drains)
+    close_connection(connection, DRAINED);
+  else if (was_answer)
     enter(connection, REST);
-  else if (is_last)
-    close_connection(connection,
-                     connection->keeps ? DRAINED : connection->last_stage);
   else
-    close_connection(connection, connection->requests == 0 ? HEAD : REST);
+    close_connection(connection, connection->request.whole == 0 ? HEAD : REST);
 }
 
 /* The callback of all timers of connections. The limit of a body is several
@@ -311,20 +298,22 @@ static void on_due(uvwheel_timer_t *timer) {
 /* A period begins with its first byte: a body may begin after a pause. Its rate
  * is looked at when something has come: then all that waited in the socket
  * while the server was blocked is counted. */
-static void check_rate(connection_t *connection, uint64_t body_before) {
-  uint64_t body = connection->request.body, now_ms = uv_now(&server.loop);
+static void check_rate(connection_t *connection) {
+  int wheel = connection->request.whole == 0 ? NEWCOMERS : BUSY;
+  uint64_t now_ms = uv_now(&server.loop);
 
-  server.figures.refreshes++;
+  server.figures.refreshes[wheel]++;
   connection->quiet = 0;
   uvwheel_timer_refresh(&connection->timer);
-  if (body_before == connection->counted)
+  if (connection->received == 0)
     connection->period_ms = now_ms;
+  connection->received += connection->request.came;
   uint64_t passed_ms = now_ms - connection->period_ms;
   if (passed_ms < SECONDS(BODY_PERIOD))
     return;
-  if (SECONDS(body - connection->counted) < passed_ms * BODY_RATE)
+  if (SECONDS(connection->received) < passed_ms * BODY_RATE)
     close_connection(connection, BODY);
-  connection->counted = body;
+  connection->received = 0;
 }
 
 /* A peer that takes nothing would get a part of it: that is the end. */
@@ -341,25 +330,22 @@ static void send_continue(connection_t *connection) {
 
 /* However much of a request has come, the timer moves once. A first head has
  * what is left of its newcomer's time. */
-static void follow(connection_t *connection, uint64_t body_before) {
-  static const int stage_of[] = {REST, HEAD, BODY};
+static void follow(connection_t *connection) {
   const request_t *request = &connection->request;
 
   if (request->part >= REQUEST_WHOLE) {
     uv_read_stop((uv_stream_t *)&connection->tcp);
-    connection->keeps = request->keeps;
     connection->last_stage = request->part == REQUEST_WHOLE ? END : BAD;
-    connection->requests += request->part == REQUEST_WHOLE;
     serve(connection);
     return;
   }
-  int stage = stage_of[request->part];
-  if (stage == HEAD && connection->requests == 0)
+  int stage = REST + (int)request->part; /* or HEAD, or BODY */
+  if (stage == HEAD && connection->request.whole == 0)
     connection->stage = HEAD;
   else if (stage != connection->stage)
     enter(connection, stage);
-  else if (request->body != body_before)
-    check_rate(connection, body_before);
+  else if (request->came != 0)
+    check_rate(connection);
   if (request->waits && stage == BODY)
     send_continue(connection);
 }
@@ -372,10 +358,9 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buf) {
   if (length < 0)
     close_connection(connection,
                      connection->stage >= END ? connection->stage : GONE);
-  else if (length > 0 && connection->keeps) {
-    uint64_t body = connection->request.body;
+  else if (length > 0 && connection->request.keeps) {
     request_parse(&connection->request, buf->base, (size_t)length);
-    follow(connection, body);
+    follow(connection);
   }
 }
 
@@ -416,7 +401,7 @@ static int accept_on(connection_t *connection) {
   uv_tcp_t *tcp = &connection->tcp;
   struct sockaddr_storage peer = {0};
 
-  *connection = (connection_t){.keeps = 1, .timer.data = connection};
+  *connection = (connection_t){.timer.data = connection};
   request_init(&connection->request);
   uv_tcp_init(&server.loop, tcp);
   if (uv_accept((uv_stream_t *)&server.listener, (uv_stream_t *)tcp) != 0)
@@ -448,13 +433,13 @@ static void accept_next(void) {
    * last one would begin before it came. */
   uv_update_time(&server.loop);
   int reason = accept_on(connection);
-  if (reason != 0) {
+  if (reason == 0) {
+    server.figures.accepted++;
+    enter_for(connection, REST, stages[HEAD].limit_s);
+    read_on(connection);
+  } else {
     close_connection(connection, reason);
-    return;
   }
-  server.figures.accepted++;
-  enter_for(connection, REST, stages[HEAD].limit_s);
-  read_on(connection);
 }
 
 static void on_connection(uv_stream_t *listener, int status) {
@@ -486,17 +471,15 @@ static void on_limit(uvwheel_timer_t *timer) {
 
 /* At random, so that its clients do not come to the next server all at once. */
 static void leave_soon(uvwheel_timer_t *timer, void *arg) {
-  connection_t *connection = timer->data;
-  uint64_t window_ms = SECONDS(DRAIN_WINDOW);
+  uint64_t number = 0;
 
   (void)arg;
-  if (connection->stage == REST)
-    uvwheel_timer_start(timer, on_due, (uint64_t)random() % window_ms, 0);
+  uv_random(NULL, NULL, &number, sizeof(number), 0, NULL); /* a system call */
+  if (((connection_t *)timer->data)->stage == REST)
+    uvwheel_timer_start(timer, on_due, number % SECONDS(DRAIN_WINDOW), 0);
 }
 
 static void on_signal(uv_signal_t *signal, int number) {
-  unsigned seed = 0;
-
   (void)signal, (void)number;
   LOG("ends with %" PRIu64 " connections\n", server.figures.open);
   if (server.drains || server.figures.open == 0) {
@@ -505,27 +488,11 @@ static void on_signal(uv_signal_t *signal, int number) {
   }
   server.drains = 1;
   uv_close((uv_handle_t *)&server.listener, NULL);
-  uv_random(NULL, NULL, &seed, sizeof(seed), 0, NULL); /* a system call */
-  srandom(seed);
   for (int i = 0; i < WHEELS; i++)
     uvwheel_walk(&server.wheels[i], leave_soon, NULL);
   uvwheel_timer_init(&server.wheels[BUSY], &server.limit);
   uvwheel_timer_unref(&server.limit);
   uvwheel_timer_start(&server.limit, on_limit, SECONDS(DRAIN_LIMIT), 0);
-}
-
-static int start_page(void) {
-  static live_figure_t rows[HTTP_COUNTS];
-  const uint64_t *refreshes = &server.figures.refreshes;
-  const live_wheel_t shown[] = {
-      {"places", &server.wheels[PLACES], refreshes, &server.figures, rows,
-       HTTP_COUNTS},
-      {"busy", &server.wheels[BUSY], refreshes, NULL, NULL, 0},
-      {"newcomers", &server.wheels[NEWCOMERS], refreshes, NULL, NULL, 0},
-  };
-
-  http_count(rows);
-  return page_start(&server.page, &server.loop, &server.options, shown, WHEELS);
 }
 
 static int make_wheels(void) {
@@ -544,6 +511,7 @@ static int make_wheels(void) {
 int main(int argc, char **argv) {
   server_options_t *options = &server.options;
   char text[ADDRESS_TEXT_SIZE];
+  live_wheel_t shown[WHEELS];
 
   parse_options(argc, argv, HTTP_SERVER, options);
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
@@ -554,12 +522,13 @@ int main(int argc, char **argv) {
   options->most_peers =
       most_connections(options->most_peers, server.descriptor_limit);
   uv_tcp_init(&server.loop, &server.listener);
+  http_show(shown, server.wheels, &server.figures);
   int error = make_wheels();
   if (error == 0)
     error = listen_at(&server.listener, options->host, options->port, 4096,
                       on_connection, text);
   if (error == 0 && options->http_port != NO_HTTP)
-    error = start_page();
+    error = page_start(&server.page, &server.loop, options, shown, WHEELS);
   if (error == 0)
     LOG("listening on %s\n", text);
   else

@@ -16,7 +16,6 @@ static int on_message_begin(http_parser *parser) {
   request->part = REQUEST_HEAD;
   request->target[0] = request->field[0] = '\0';
   request->waits = 0;
-  request->body = 0;
   return 0;
 }
 
@@ -61,7 +60,7 @@ static int on_headers_complete(http_parser *parser) {
 
 static int on_body(http_parser *parser, const char *at, size_t length) {
   (void)at;
-  ((request_t *)parser->data)->body += length;
+  ((request_t *)parser->data)->came += length;
   return 0;
 }
 
@@ -93,6 +92,7 @@ static int on_message_complete(http_parser *parser) {
   request_t *request = parser->data;
 
   request->part = REQUEST_WHOLE;
+  request->whole++;
   request->keeps = http_should_keep_alive(parser);
   return PAUSE(parser);
 }
@@ -134,7 +134,7 @@ static size_t parse(request_t *request, const char *bytes, size_t length) {
 /* ---- Requests ------------------------------------------------------------ */
 
 void request_init(request_t *request) {
-  *request = (request_t){.part = REQUEST_NOTHING};
+  *request = (request_t){.keeps = 1};
 #ifdef HAS_LLHTTP
   llhttp_init(&request->parser, HTTP_REQUEST, &settings);
 #else
@@ -159,8 +159,8 @@ static void keep_rest(request_t *request, const char *bytes, size_t length) {
 }
 
 void request_parse(request_t *request, const char *bytes, size_t length) {
+  request->came = 0;
   size_t parsed = parse(request, bytes, length);
-
   if (request->part == REQUEST_SENSELESS)
     request->keeps = 0;
   else if (parsed < length)
@@ -169,6 +169,7 @@ void request_parse(request_t *request, const char *bytes, size_t length) {
 
 void request_next(request_t *request) {
   request->part = REQUEST_NOTHING;
+  request->came = 0;
   if (request->rest == NULL)
     return;
   request->rest_at += parse(request, request->rest + request->rest_at,

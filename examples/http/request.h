@@ -32,7 +32,8 @@ typedef struct request_s {
   int is_head;     /* HEAD: the answer has no body */
   int waits;       /* for "100 Continue" before it sends its body */
   int keeps;       /* another one may follow */
-  uint64_t body;   /* bytes of it that have come */
+  size_t came;     /* of its body, just now */
+  uint64_t whole;  /* how many have come as a whole */
   /* private */
   char field[8]; /* as much of a name as tells "Expect" from all others */
   char *rest;    /* what has come behind it, parsed up to rest_at */

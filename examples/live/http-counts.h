@@ -33,27 +33,35 @@ static const char *const http_reasons[REASONS] = {
     [NOT_ACCEPTED] = "accept",
 };
 
+/* The wheels of its timers. The first one has the figures, which are of all. */
+enum { PLACES, BUSY, NEWCOMERS, WHEELS };
+
 typedef struct http_figures_s {
-  uint64_t open, accepted, closed[REASONS], lines_lost, refreshes;
+  uint64_t open, accepted, closed[REASONS], lines_lost, refreshes[WHEELS];
 } http_figures_t;
 
-enum { HTTP_COUNTS = 3 + REASONS - ANSWER };
-
-/* They are the server's: one of its wheels has them. */
-static inline void http_count(live_figure_t rows[HTTP_COUNTS]) {
+static inline void http_show(live_wheel_t shown[WHEELS], uvwheel_t *wheels,
+                             const http_figures_t *figures) {
 #define IN_FIGURES(field) offsetof(http_figures_t, field)
-  *rows++ = (live_figure_t)COUNT_OPEN(IN_FIGURES(open));
-  *rows++ = (live_figure_t)COUNT_ACCEPTED(IN_FIGURES(accepted));
-  *rows++ = (live_figure_t)COUNT_LINES_LOST(IN_FIGURES(lines_lost));
+  enum { COUNTS = 3 + REASONS - ANSWER };
+  static const char *const names[] = {"places", "busy", "newcomers"};
+  static live_figure_t rows[COUNTS] = {
+      COUNT_OPEN(IN_FIGURES(open)),
+      COUNT_ACCEPTED(IN_FIGURES(accepted)),
+      COUNT_LINES_LOST(IN_FIGURES(lines_lost)),
+  };
+
   for (size_t i = ANSWER; i < REASONS; i++) {
     size_t offset = IN_FIGURES(closed) + i * sizeof(uint64_t);
-    const char *name = http_reasons[i];
-    if (i < NO_DESCRIPTOR)
-      *rows++ = (live_figure_t)COUNT_CLOSED(
-          offset, "Connections that the server closed.", name);
-    else
-      *rows++ = (live_figure_t)COUNT_TURNED_AWAY(offset, name);
+    const char *help = "Connections that the server closed.";
+    rows[COUNTS - REASONS + i] =
+        i < NO_DESCRIPTOR
+            ? (live_figure_t)COUNT_CLOSED(offset, help, http_reasons[i])
+            : (live_figure_t)COUNT_TURNED_AWAY(offset, http_reasons[i]);
   }
+  for (int i = 0; i < WHEELS; i++)
+    shown[i] = (live_wheel_t){names[i], &wheels[i], &figures->refreshes[i],
+                              figures,  rows,       i == PLACES ? COUNTS : 0};
 }
 
 #endif /* EXAMPLES_HTTP_COUNTS_H */
