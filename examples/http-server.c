@@ -344,7 +344,7 @@ static void follow(connection_t *connection) {
     connection->stage = HEAD;
   else if (stage != connection->stage)
     enter(connection, stage);
-  else if (request->came != 0)
+  if (request->came != 0)
     check_rate(connection);
   if (request->waits && stage == BODY)
     send_continue(connection);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -127,10 +128,22 @@ uint64_t need_descriptors(uint64_t least) {
   return limit;
 }
 
+/* libuv aborts if it has to close one of the first three: a file that it opens
+ * must not take the place of a stdout that was closed. */
+static void fill_standard_descriptors(void) {
+  int descriptor;
+
+  do
+    descriptor = open("/dev/null", O_RDONLY);
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  close(descriptor);
+}
+
 void open_loop(uv_loop_t *loop, end_signals_t *signals, uv_signal_cb cb,
                void *data) {
   int error;
 
+  fill_standard_descriptors();
   if ((error = uv_loop_init(loop)) != 0 ||
       (error = uv_signal_init(loop, &signals->interrupt)) != 0 ||
       (error = uv_signal_init(loop, &signals->terminate)) != 0 ||
