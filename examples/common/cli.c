@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
@@ -30,6 +32,33 @@ void announce(const char *format, ...) {
     complain("cannot write to stdout: %s", strerror(errno));
     exit(EXIT_FAILURE);
   }
+}
+
+/* A pipe that is ready for anything takes a short line as a whole. It belongs
+ * to others as well, so it is not made non-blocking. */
+static int is_written(const char *line, int length) {
+  struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+
+  return poll(&out, 1, 0) == 1 &&
+         write(STDOUT_FILENO, line, (size_t)length) == length;
+}
+
+uint64_t log_line(const char *format, ...) {
+  static uint64_t lost, told;
+  char line[256];
+  va_list arguments;
+
+  if (lost != told &&
+      is_written(line, snprintf(line, sizeof(line), "%" PRIu64 " lines lost\n",
+                                lost - told)))
+    told = lost;
+  va_start(arguments, format);
+  int length = vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  if (length >= (int)sizeof(line))
+    length = (int)sizeof(line) - 1;
+  lost += (uint64_t)!is_written(line, length);
+  return lost;
 }
 
 void parse_address(const char *host, uint16_t port,
@@ -99,10 +128,22 @@ uint64_t need_descriptors(uint64_t least) {
   return limit;
 }
 
+/* libuv aborts if it has to close one of the first three: a file that it opens
+ * must not take the place of a stdout that was closed. */
+static void fill_standard_descriptors(void) {
+  int descriptor;
+
+  do
+    descriptor = open("/dev/null", O_RDONLY);
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  close(descriptor);
+}
+
 void open_loop(uv_loop_t *loop, end_signals_t *signals, uv_signal_cb cb,
                void *data) {
   int error;
 
+  fill_standard_descriptors();
   if ((error = uv_loop_init(loop)) != 0 ||
       (error = uv_signal_init(loop, &signals->interrupt)) != 0 ||
       (error = uv_signal_init(loop, &signals->terminate)) != 0 ||

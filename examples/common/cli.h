@@ -39,6 +39,12 @@ extern const char *const program;
  * for it. If it cannot be written the program ends after a complaint. */
 void announce(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* One line of a server's log on stdout. The server waits for nobody who reads
+ * that, and does not end with him: a line that cannot be written at once is
+ * lost. Returns how many are lost so far. For one thread. */
+uint64_t log_line(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
+
 /* An address of IPv4 or IPv6, or a usage error. */
 void parse_address(const char *host, uint16_t port,
                    struct sockaddr_storage *address);

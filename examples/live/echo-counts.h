@@ -8,32 +8,26 @@
 #include <stddef.h>
 
 #include "../echo.h"
-#include "live-figures.h"
+#include "server-counts.h"
 
-#define FIGURE(field, type) \
-  offsetof(echo_figures_t, field), LIVE_SERVER, type, LIVE_ONE
-#define TURNED_AWAY(reason)                                                  \
-  FIGURE(turned_away[reason], LIVE_COUNTER), "turned_away",                  \
-      "Newcomers that were turned away, for want of descriptors, memory or " \
-      "places; accept: errors of the system, not newcomers.",                \
-      "Bad when it grows: the server had no room for newcomers.", 0
-#define CLOSED(reason)                                                      \
-  FIGURE(reason, LIVE_COUNTER), "closed",                                   \
-      "Connections that the server closed because they were idle, or idle " \
-      "longest, to make room (shed).",                                      \
-      NULL, 0
+#define IN_FIGURES(field) offsetof(echo_figures_t, field)
+#define TURNED_AWAY(why, reason) \
+  COUNT_TURNED_AWAY(IN_FIGURES(turned_away[why]), reason)
+#define CLOSED(field, reason)                                                \
+  COUNT_CLOSED(IN_FIGURES(field),                                            \
+               "Connections that the server closed because they were idle, " \
+               "or idle longest, to make room (shed).",                      \
+               reason)
 
 static const live_figure_t echo_counts[] = {
-    {FIGURE(open, LIVE_GAUGE), "open", "Connections that are open now.", NULL,
-     0, NULL},
-    {FIGURE(accepted, LIVE_COUNTER), "accepted",
-     "Connections that were accepted and not turned away.", NULL, 0, NULL},
-    {TURNED_AWAY(ECHO_NO_DESCRIPTOR), "descriptors"},
-    {TURNED_AWAY(ECHO_NO_MEMORY), "memory"},
-    {TURNED_AWAY(ECHO_FULL), "full"},
-    {TURNED_AWAY(ECHO_NOT_ACCEPTED), "accept"},
-    {CLOSED(idle_closes), "idle"},
-    {CLOSED(shed), "shed"},
+    COUNT_OPEN(IN_FIGURES(open)),
+    COUNT_ACCEPTED(IN_FIGURES(accepted)),
+    TURNED_AWAY(ECHO_NO_DESCRIPTOR, "descriptors"),
+    TURNED_AWAY(ECHO_NO_MEMORY, "memory"),
+    TURNED_AWAY(ECHO_FULL, "full"),
+    TURNED_AWAY(ECHO_NOT_ACCEPTED, "accept"),
+    CLOSED(idle_closes, "idle"),
+    CLOSED(shed, "shed"),
 };
 
 static inline live_wheel_t echo_shown(const char *name, echo_t *echo) {

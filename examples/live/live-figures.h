@@ -65,7 +65,7 @@ typedef struct live_wheel_s {
   const uint64_t *refreshes; /* the server's own count: see live_figures */
 
   /* Read on the wheel's loop. May be NULL and 0. The table has to be the same
-   * for all wheels. */
+   * for all wheels, or that of the first one alone. */
   const void *server;
   const live_figure_t *counts;
   size_t count_count; /* at most LIVE_MAX_COUNTS */

@@ -178,10 +178,11 @@ static void put_sample(FILE *stream, const char *name, const live_view_t *view,
 }
 
 /* The format wants all samples of a metric in one place, so each metric goes
- * through the wheels. Without a head it goes on with the metric before. */
-static void put_figure(FILE *stream, const live_wheels_t *wheels,
-                       const live_figure_t *figure, size_t offset,
+ * through the wheels that have it. Without a head it goes on with the metric
+ * before. */
+static void put_figure(FILE *stream, const live_wheels_t *wheels, size_t i,
                        bool has_head) {
+  const live_figure_t *figure = live_figure(&wheels->views->wheel, i);
   int is_counter = figure->type == LIVE_COUNTER;
   char name[64];
 
@@ -195,8 +196,9 @@ static void put_figure(FILE *stream, const live_wheels_t *wheels,
   for (size_t k = 0; k < wheels->count; k++) {
     const live_view_t *view = &wheels->views[k];
     const char *snapshot = (const char *)&view->shown.snapshot;
-    put_sample(stream, name, view, figure->reason,
-               *(const uint64_t *)(snapshot + offset), figure->unit);
+    if (live_figure(&view->wheel, i) != NULL)
+      put_sample(stream, name, view, figure->reason,
+                 *(const uint64_t *)(snapshot + live_offset(i)), figure->unit);
   }
 }
 
@@ -249,8 +251,7 @@ void live_metrics_write(FILE *stream, const live_wheels_t *wheels) {
 
   put_options(stream, wheels);
   for (size_t i = 0; (figure = live_figure(&wheels->views->wheel, i)); i++) {
-    put_figure(stream, wheels, figure, live_offset(i),
-               strcmp(before, figure->name) != 0);
+    put_figure(stream, wheels, i, strcmp(before, figure->name) != 0);
     before = figure->name;
   }
   put_lateness(stream, wheels);

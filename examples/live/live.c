@@ -364,7 +364,7 @@ int page_start(page_t *page, uv_loop_t *loop, const server_options_t *options,
     return error;
   uv_timer_start(&live->judge_timer, on_judge_timer, 0, LIVE_JUDGE_MS);
   run_daemon(live);
-  announce("live page: http://%s/\n", live->address);
+  (void)log_line("live page: http://%s/\n", live->address);
   return 0;
 }
 

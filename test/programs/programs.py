@@ -48,13 +48,18 @@ def number_of(output, key):
 class Program:
     def __init__(self, variable, words, descriptors=None,
                  stdout=subprocess.PIPE):
-        def limit():
-            resource.setrlimit(resource.RLIMIT_NOFILE,
-                               (descriptors, descriptors))
+        """Without a stdout it is closed."""
+        def prepare():
+            if stdout is None:
+                os.close(1)
+            if descriptors:
+                resource.setrlimit(resource.RLIMIT_NOFILE,
+                                   (descriptors, descriptors))
 
         self.process = subprocess.Popen(
             [os.environ[variable], *words.split()], text=True, stdout=stdout,
-            stderr=subprocess.PIPE, preexec_fn=descriptors and limit)
+            stderr=subprocess.PIPE,
+            preexec_fn=prepare if descriptors or stdout is None else None)
         self.out, self.err = self.process.stdout, self.process.stderr
 
     def finish(self):

@@ -7,9 +7,13 @@ acknowledges, and when, is real."""
 
 import collections
 import concurrent.futures
+import contextlib
 import ctypes
+import fcntl
+import json
 import os
 import re
+import selectors
 import shutil
 import signal
 import socket
@@ -29,12 +33,12 @@ HELLO = b"hello\n"
 WORKED = b"worked\n"
 
 
-def get(path):
-    return f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+def get(path, fields="", method="GET"):
+    return f"{method} {path} HTTP/1.1\r\nHost: a\r\n{fields}\r\n".encode()
 
 
-def post(length):
-    return f"POST / HTTP/1.1\r\nContent-Length: {length}\r\n\r\n".encode()
+def post(length, fields=""):
+    return get("/", f"Content-Length: {length}\r\n{fields}", "POST")
 
 
 class Case(programs.Case):
@@ -42,12 +46,12 @@ class Case(programs.Case):
     start_in = connect_in = staticmethod(lambda function, *arguments:
                                          function(*arguments))
 
-    def start_server(self, second_ms, words="", **how):
+    def start_server(self, second_ms, words="", variable="HTTP_SERVER", **how):
         words = f"--bind {self.host} --port 0 --second {second_ms} {words}"
         self.log = tempfile.TemporaryFile()
         self.addCleanup(self.log.close)
         self.server = self.start_in(
-            lambda: self.start("HTTP_SERVER", words, stdout=self.log, **how))
+            lambda: self.start(variable, words, stdout=self.log, **how))
         self.port = int(self.await_log(r"listening on \S+:(\d+)\n"))
 
     def read_log(self):
@@ -67,8 +71,8 @@ class Case(programs.Case):
         connection.sendall(sent)
         return connection
 
-    def many(self, sent):
-        return [self.connect(sent) for _ in range(MANY)]
+    def many(self, sent, count=MANY):
+        return [self.connect(sent) for _ in range(count)]
 
     def assert_answer(self, connection, body=HELLO):
         """Returns its head."""
@@ -81,14 +85,22 @@ class Case(programs.Case):
         self.assertTrue(receive(connection, len(body)) == body)
         return head
 
+    def assert_served(self, connection):
+        connection.sendall(get("/"))
+        self.assert_answer(connection)
+
     def served(self):
         """A peer at rest, whom the server has read after the earlier ones."""
-        connection = self.connect(get("/"))
-        self.assert_answer(connection)
+        connection = self.connect()
+        self.assert_served(connection)
         return connection
 
+    def closed_after(self):
+        """Who was closed, why, and after how many requests."""
+        return re.findall(r":(\d+) closed: (\w+), (\d+) ", self.read_log())
+
     def closed(self):
-        return re.findall(r":(\d+) closed: (\w+),", self.read_log())
+        return [row[:2] for row in self.closed_after()]
 
     def reasons(self):
         return collections.Counter(reason for _, reason in self.closed())
@@ -102,6 +114,18 @@ class Case(programs.Case):
         ports = {str(one.getsockname()[1]) for one in connections}
         return ports.isdisjoint(port for port, _ in self.closed())
 
+    def freeze(self, for_s):
+        self.server.kill(signal.SIGSTOP)
+        time.sleep(for_s)
+        self.server.kill(signal.SIGCONT)
+
+    def assert_closed(self, connection):
+        """Without an answer."""
+        try:
+            self.assertEqual(connection.recv(1), b"")
+        except ConnectionError:
+            pass
+
     def end(self, signals=1):
         """It ends after so many, and has nothing to complain of. Where a
         second is long, those that are open take two."""
@@ -112,47 +136,50 @@ class Case(programs.Case):
                          ("", 0))
 
 
-class Timeouts(Case):
-    @each(
-        ("head", b"", b"", b""),
-        ("head", b"", b"GET / HTTP/1.1\r\nHost: a\r\n", b""),
-        ("head", b"", b"GET / HTTP/1.1\r\nHost: ", b"a"),
-        ("head", get("/"), b"GET / HT", b""),
-        ("body", b"", post(100000), b""),
-        ("body", b"", post(100000), b"a"),
-        ("body", get("/"), post(100000), b"a"),
-        ("idle", get("/"), b"", b""),
-        ("stuck", b"", get("/bytes/100000000"), b""),
-    )
-    def test_who_is_too_slow_is_closed_for_a_reason(self, reason, request,
-                                                    sent, goes_on):
-        self.start_server(20)
-        connections = [self.served() if request else self.connect()
-                       for _ in range(MANY)]
-        for one in connections:
-            one.sendall(sent)
-        going = list(connections) if goes_on else []
-        while going:
-            time.sleep(0.02)
-            for one in list(going):
-                try:
-                    one.send(goes_on)
-                except OSError:
-                    going.remove(one)
-        self.assertEqual(self.reasons_of(connections), {reason})
-        self.end()
+SLOW = (
+    # The reason, what is asked and answered, what is sent, what follows it.
+    ("head", b"", b"", b""),
+    ("head", b"", b"GET / HTTP/1.1\r\nHost: a\r\n", b""),
+    ("head", b"", b"GET / HTTP/1.1\r\nHost: ", b"a"),
+    ("head", get("/"), b"GET / HT", b""),
+    ("head", get("/"), b"GET / HTTP/1.1\r\nHost: ", b"a"),
+    ("body", b"", post(100000), b""),
+    ("body", b"", post(100000), b"a"),
+    ("body", get("/"), post(100000), b"a"),
+    ("body", b"", post(9000000) + bytes(5000000), b"a"),  # fast once
+    ("body", b"", get("/", "Transfer-Encoding: chunked\r\n", "POST") + b"5;a",
+     b"a"),  # no byte of a body
+    ("idle", get("/"), b"", b""),
+    ("idle", get("/"), b"", b"\r\n"),
+    ("stuck", b"", get("/bytes/100000000"), b""),
+    ("done", b"", get("/", "Connection: close\r\n"), b""),
+    ("done", b"", get("/", "Connection: close\r\n"), b"a"),
+    ("bad", b"", b"nonsense\r\n", b""),
+    ("bad", get("/"), b"nonsense\r\n", b"a"),
+)
 
-    def test_a_body_that_is_fast_enough_is_waited_for(self):
-        # Half a second for each BODY_PERIOD, in which 5,000 bytes have to come.
-        self.start_server(50)
-        length, sent, begun_s = 60000, 0, time.monotonic()
-        connection = self.connect(post(length))
-        while sent < length:
-            time.sleep(0.05)
-            due = min(length, int((time.monotonic() - begun_s) * 20000))
-            connection.sendall(bytes(due - sent))
-            sent = due
-        self.assert_answer(connection)
+
+class Timeouts(Case):
+    def test_who_is_too_slow_is_closed_for_a_reason(self):
+        self.start_server(20)
+        rows = [(row, [self.served() if row[1] else self.connect()
+                       for _ in range(5)]) for row in SLOW]
+        for (_, _, sent, _), connections in rows:
+            for one in connections:
+                one.sendall(sent)
+        for _ in range(600):  # 12 s; who is closed for a reason has 6 at most
+            time.sleep(0.02)
+            for (_, _, _, goes_on), connections in rows:
+                for one in connections:
+                    with contextlib.suppress(OSError):
+                        one.send(goes_on)
+            if len(self.closed()) == 5 * len(rows):
+                break
+        reasons = dict(self.closed())
+        for row, connections in rows:
+            with self.subTest(row):
+                self.assertEqual({reasons.get(str(one.getsockname()[1]))
+                                  for one in connections}, {row[0]})
         self.end()
 
     def test_who_still_reads_what_the_kernel_has_is_not_idle(self):
@@ -187,14 +214,52 @@ class Timeouts(Case):
                           f"reason=\"{reason}\"}} 1\n", text)
         self.end()
 
-    def test_the_next_request_may_come_too_soon_or_make_no_sense(self):
-        self.start_server(20)
-        soon = self.connect(get("/") + get("/work/3600"))
-        self.assertIn(b"Connection: close\r\n", self.assert_answer(soon))
+    def test_requests_may_come_before_the_answers(self):
+        self.start_server(1000)
+        connection = self.connect(
+            (get("/") + post(5) + b"12345" + get("/bytes/7") + b"\r\n") * 500 +
+            get("/work/0") + get("/")[:-2])
+        for body in [HELLO, HELLO, bytes(7)] * 500 + [WORKED]:
+            self.assert_answer(connection, body)
+        connection.sendall(b"\r\n" + get("/", "Connection: close\r\n") +
+                           get("/bytes/100"))
+        self.assert_answer(connection)
+        self.assertIn(b"Connection: close\r\n", self.assert_answer(connection))
+        self.assertEqual(connection.recv(1), b"")
+        self.end(2)
+
+    def test_the_end_of_an_answer_is_told_at_once(self):
+        # A "second" is 17 minutes.
+        self.start_server(1000000)
+        for asked, body in (get("/", "Connection: close\r\n"), HELLO), (
+                get("/events", method="HEAD"), b""):
+            connection = self.connect(asked)
+            self.assert_answer(connection, body)
+            self.assertEqual(connection.recv(1), b"")
         wrong = self.served()
         wrong.sendall(b"nonsense\r\n" + bytes(1 << 20))
         self.assertIn(b" 400 Bad Request\r\n", wrong.recv(100))
-        self.assertEqual((soon.recv(100), wrong.recv(100)), (b"", b""))
+        self.assertEqual(wrong.recv(100), b"")
+        self.end(2)
+
+    def test_a_number_of_a_peer_has_a_limit(self):
+        self.start_server(20)
+        for path, body in ("/work/-1", WORKED), ("/bytes/-1", bytes(64 << 20)):
+            self.assert_answer(self.connect(get(path)), body)
+        self.end()
+
+    def test_who_can_be_heard_by_nobody_stays(self):
+        # A newcomer has 4 s, a peer at rest has 3.75.
+        self.start_server(400)
+        newcomers, first = self.many(b""), self.server
+        self.start_server(50)
+        rest = [self.served() for _ in range(MANY)]
+        first.kill(signal.SIGSTOP)
+        self.freeze(4.5)
+        first.kill(signal.SIGCONT)
+        time.sleep(0.4)
+        for one in newcomers + rest:
+            self.assert_served(one)
         self.end()
 
     def test_a_heartbeat_waits_for_nobody(self):
@@ -217,6 +282,86 @@ class Timeouts(Case):
         else:
             self.fail("it is put back")
         self.end(2)
+
+
+class Bodies(Case):
+    def test_a_body_that_is_fast_enough_is_waited_for(self):
+        # Half a second for each BODY_PERIOD, in which 5,000 bytes have to come.
+        self.start_server(50)
+        length, sent, begun_s = 60000, 0, time.monotonic()
+        connection = self.connect(post(length))
+        while sent < length:
+            time.sleep(0.05)
+            due = min(length, int((time.monotonic() - begun_s) * 20000))
+            connection.sendall(bytes(due - sent))
+            sent = due
+        self.assert_answer(connection)
+        self.end()
+
+    def test_who_waits_for_continue_is_told(self):
+        self.start_server(1000)
+        connection = self.connect()
+        for fields in ("Expect: 100-continue\r\n", "a: b\r\nexpect:\r\n"
+                       " 100-Continue\r\n", "", "Expectation: 100-continue\r\n"):
+            connection.sendall(post(5, fields)[:-9])
+            time.sleep(0.05)
+            connection.sendall(post(5, fields)[-9:])
+            if "xpect:" in fields:
+                told = b"HTTP/1.1 100 Continue\r\n\r\n"
+                self.assertEqual(receive(connection, len(told)), told)
+            connection.sendall(b"12345")
+            self.assert_answer(connection)
+        old = self.connect(post(5, "Expect: 100-continue\r\n").replace(
+            b"HTTP/1.1", b"HTTP/1.0"))
+        time.sleep(0.2)
+        old.sendall(b"12345")
+        self.assert_answer(old)
+        self.end(2)
+
+    def test_a_body_may_begin_after_a_pause(self):
+        # 12 "seconds" of the 30 that it has.
+        self.start_server(200)
+        connections = self.many(post(1000)) + [self.served()
+                                               for _ in range(MANY)]
+        for one in connections[MANY:]:
+            one.sendall(post(1000))
+        time.sleep(2.4)
+        for pause_s, length in (0.5, 100), (0, 900):
+            for one in connections:
+                one.sendall(bytes(length))
+            time.sleep(pause_s)
+        for one in connections:
+            self.assert_answer(one)
+        self.end()
+
+    def test_what_a_body_does_while_the_server_is_frozen_counts(self):
+        # 545 bytes in a "second", in pieces; one comes in the freeze.
+        self.start_server(200)
+        connections = self.many(post(18000))
+        for freeze_s in 0, 1.4, 0:
+            for one in connections:
+                one.sendall(bytes(6000))
+            time.sleep(0.4)
+            if freeze_s:
+                threading.Timer(1.0, self.freeze, [freeze_s]).start()
+            time.sleep(1.8)
+        for one in connections:
+            self.assert_answer(one)
+        self.end()
+
+    def test_a_head_is_no_part_of_its_body(self):
+        # After 11 "seconds" there are two bytes of a body.
+        self.start_server(50)
+        connections = self.many(post(3000, f"a: {'a' * 8000}\r\n") + b"a")
+        for pause_s, sent in (0.6, b"a"), (0.1, b"a"), (0, bytes(2997)):
+            for one in connections:
+                with contextlib.suppress(OSError):
+                    one.sendall(sent)
+            time.sleep(pause_s)
+        for one in connections:
+            self.assert_closed(one)
+        self.assertEqual(self.reasons_of(connections), {"body"})
+        self.end()
 
 
 class Namespace:
@@ -316,10 +461,29 @@ class Drain(Case):
                 head = self.assert_answer(one, body)
                 if connections != downloads:
                     self.assertIn(b"Connection: close\r\n", head)
-                one.close()
         with self.assertRaises(ConnectionRefusedError):
             self.connect()
+        # Nobody here closes a connection.
+        self.assertEqual(self.reasons_of(uploads + heads + works + downloads),
+                         {"done"})
         self.assertEqual(self.reasons_of(rest + silent + streams), {"drained"})
+        self.end(0)
+
+    def test_those_at_rest_go_one_after_the_other(self):
+        self.start_server(1000)
+        rest = [self.served() for _ in range(MANY)] + self.many(b"")
+        self.server.kill(signal.SIGTERM)
+        gone_s = []
+        with selectors.DefaultSelector() as selector:
+            for one in rest:
+                selector.register(one, selectors.EVENT_READ)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    self.assertEqual(key.fileobj.recv(1), b"")
+                    selector.unregister(key.fileobj)
+                    gone_s.append(time.monotonic())
+        self.assertGreater(gone_s[-1] - gone_s[0], 0.5)  # of 5
+        self.assertEqual(self.reasons(), {"drained": 2 * MANY})
         self.end(0)
 
     def test_the_second_signal_ends_it_at_once(self):
@@ -333,19 +497,39 @@ class Drain(Case):
 
 
 class Places(Case):
-    def test_newcomers_of_a_byte_push_out_nobody_who_was_served(self):
-        self.start_server(1000, "--max-connections 100")
+    def test_a_full_server_serves_newcomers_who_are_not_quick(self):
+        # All places are held by idle peers. Fifteen newcomers who have not said
+        # a word are 50 a second with 0.3 s; then they come all at once.
+        self.start_server(1000, "--max-connections 400")
+        for _ in range(400):
+            self.served()
+        waiting = self.many(b"", 15)
+        for _ in range(150):
+            waiting.append(self.connect())
+            self.assert_served(waiting.pop(0))
+        for one in waiting:
+            self.assert_served(one)
+        for _ in range(3):
+            for one in self.many(b"", 45):
+                self.assert_served(one)
+        self.assertEqual({requests for _, _, requests in self.closed_after()},
+                         {"1"})
+        self.end(2)
+
+    @each(b"", b"G", get("/") + b"G", post(100), post(100) + b"a")
+    def test_a_flood_costs_no_live_peer_and_no_honest_newcomer(self, sent):
+        self.start_server(1000, "--max-connections 200")
         uploads = [self.served() for _ in range(MANY)]
         for one in uploads:
             one.sendall(post(6))
-        live = [self.served() for _ in range(60)]
-        newcomers = []
-        for _ in range(60):
-            newcomers += [self.connect(b"G") for _ in range(20)]
-            time.sleep(0.05)
-            for one in live[:40]:
-                one.sendall(get("/"))
-                self.assert_answer(one)
+        live = [self.served() for _ in range(40)]
+        honest = []
+        for i in range(60):
+            self.many(sent)
+            newcomer = self.connect()
+            for one in live[i % 4::4] + honest:
+                self.assert_served(one)
+            honest = [newcomer]
         for one in uploads:
             one.sendall(HELLO)
             self.assert_answer(one)
@@ -357,7 +541,10 @@ class Places(Case):
         ("silent newcomers", b"", "shed"),
         ("first heads", b"GET / HTTP/1.1\r\n", "shed"),
         ("first bodies", post(100), "shed"),
+        ("next heads", get("/") + b"G", "shed"),
         ("idle", get("/"), "shed"),
+        ("last answers", get("/", "Connection: close\r\n"), "shed"),
+        ("next bodies", get("/") + post(100), "full"),
         ("answers", get("/bytes/100000000"), "full"),
         ("streams", get("/events"), "full"),
     )
@@ -365,7 +552,7 @@ class Places(Case):
                                                         reason):
         self.start_server(1000, f"--max-connections {MANY}")
         for one in self.many(sent):
-            if what in ("idle", "answers", "streams"):
+            if reason == "full" or b"GET" in sent and "first" not in what:
                 one.recv(1)
         newcomer = self.connect(get("/"))
         if reason == "shed":
@@ -375,12 +562,120 @@ class Places(Case):
         self.assertEqual(self.reasons(), {reason: 1})
         self.end(2)
 
+    @unittest.skipUnless(os.environ["HAS_PAGE"], "no libmicrohttpd")
+    def test_that_it_is_full_shows(self):
+        self.start_server(1000, f"--max-connections {MANY} --http 0")
+        for one in self.many(get("/events")):
+            one.recv(1)
+        self.reasons_of(self.many(b"", 3))
+        url = self.await_log(r"live page: (\S+)\n")
+        with urllib.request.urlopen(url + "metrics") as answer:
+            text = answer.read().decode()
+        self.assert_has(text, [
+            f"\nuvwheel_server_open{{wheel=\"places\"}} {MANY}\n",
+            f"\nuvwheel_server_accepted_total{{wheel=\"places\"}} {MANY}\n",
+            "\nuvwheel_server_turned_away_total{wheel=\"places\","
+            "reason=\"full\"} 3\n"])
+        self.assertNotIn("wheel=\"busy\",reason=", text)
+        is_bad = False
+        while not is_bad:  # for the page's verdict, within a second
+            with urllib.request.urlopen(url + "frame") as answer:
+                is_bad = any(json.load(answer)["all"]["turned_away: full_bad"])
+        self.end(2)
+
+    @unittest.skipUnless(os.environ["HAS_PAGE"], "no libmicrohttpd")
+    def test_the_last_descriptors_are_kept(self):
+        # Viewers of the page take more than were counted on, for a while.
+        self.start_server(1000, "--http 0", descriptors=64)
+        url = self.await_log(r"live page: (\S+)\n")
+        page = (self.host, int(url.rstrip("/").rpartition(":")[2]))
+        for _ in range(10):
+            viewers = [self.keep(socket.create_connection(page))
+                       for _ in range(20)]
+            self.many(b"", 60)
+            with urllib.request.urlopen(url + "metrics"):
+                pass
+            for one in viewers:
+                one.close()
+            if "descriptors" in self.reasons():
+                break
+        self.assertIn("descriptors", self.reasons())
+        self.end(2)
+
+    @unittest.skipUnless("STARVING_HTTP_SERVER" in os.environ, "not built")
+    def test_without_memory_newcomers_are_turned_away(self):
+        self.start_server(1000, variable="STARVING_HTTP_SERVER")
+        for one in self.many(b"", 40):  # see starving.c
+            self.assert_closed(one)
+        self.served()
+        self.assertEqual(self.reasons(), {"memory": 40})
+        self.end(2)
+
     def test_without_descriptors_the_idlest_make_room(self):
         self.start_server(1000, descriptors=64)
         for _ in range(200):
             self.served()
         self.assertEqual(set(self.reasons()), {"shed"})
         self.end(2)
+
+
+class Log(Case):
+    """What becomes of its stdout is nothing to its peers."""
+
+    def start_server(self, stdout):
+        with socket.socket() as free:
+            free.bind((self.host, 0))
+            self.port = free.getsockname()[1]
+        return self.start("HTTP_SERVER", f"--port {self.port}", stdout=stdout)
+
+    def connect(self, sent=b""):
+        while True:
+            with contextlib.suppress(ConnectionRefusedError):
+                return super().connect(sent)
+            time.sleep(0.02)
+
+    def let_many_go(self, server):
+        """A live peer is served meanwhile."""
+        live = self.served()
+        for _ in range(300):
+            self.served().close()
+        self.assert_served(live)
+        live.close()
+        self.assertIsNone(server.process.poll())
+
+    @each("its reader goes", "/dev/full", "it is closed")
+    def test_lines_may_be_lost(self, how):
+        ours, its = os.pipe()
+        if how == "its reader goes":
+            server = self.start_server(its)
+        elif how == "it is closed":
+            server = self.start_server(None)
+        else:
+            with open(how, "w", encoding="utf-8") as full:
+                server = self.start_server(full)
+        os.close(its)
+        if how == "its reader goes":
+            self.assertIn(b"listening", os.read(ours, 100))
+        os.close(ours)
+        self.let_many_go(server)
+        server.kill(signal.SIGTERM)
+        self.assertEqual((server.err.read(), server.process.wait()), ("", 0))
+
+    def test_a_reader_may_hang(self):
+        ours, its = os.pipe()
+        fcntl.fcntl(its, fcntl.F_SETPIPE_SZ, 8192)
+        server = self.start_server(its)
+        os.close(its)
+        with open(ours, encoding="utf-8") as reader:
+            self.let_many_go(server)
+            for _ in range(60):
+                self.assertNotIn("lost", reader.readline())
+            self.connect().close()
+            self.assertRegex(programs.await_line(reader, "lost"),
+                             r"^\d+ lines lost\n")
+            server.kill(signal.SIGTERM)
+            self.assertIn("\nends with ", reader.read())
+        self.assertEqual((server.err.read(), server.process.wait()), ("", 0))
 
 
 class Clients(Case):
@@ -401,8 +696,8 @@ class Clients(Case):
             upload.write(bytes(3 << 20))
             upload.flush()
             for words, expected in (
-                    (["-H", "Expect:", "--data-binary", f"@{upload.name}",
-                      self.url()], "hello\n"),
+                    (["--data-binary", f"@{upload.name}", self.url()],
+                     "hello\n"),
                     (["-I", self.url("bytes/5")], "Content-Length: 5\n"),
                     (["--http2", self.url(), self.url("work/9")],
                      "hello\nworked\n"),
@@ -420,6 +715,13 @@ class Clients(Case):
         out = self.run_client("wrk", "-c100", "-d2s", self.url())
         self.assertRegex(out, r"\n +\d+ requests in ")
         self.assertNotRegex(out, "Socket errors|Non-2xx")
+        self.end()
+
+    def test_h2load_pipelines(self):
+        self.start_server(1000)
+        out = self.run_client("h2load", "--h1", "-m4", "-n5000", "-c50",
+                              self.url())
+        self.assertIn(" 5000 succeeded, 0 failed,", out)
         self.end()
 
     @each(("head", "-H", "", "-i 1"),
