@@ -219,6 +219,18 @@ static void never_fires(uv_timer_t *timer) {
   require(timer == NULL);
 }
 
+/* The loop has to wake up by then to notice a stall that follows another. */
+static uint64_t latest_check_in_ms(void) {
+  const stalls_t *stalls = &game.stalls;
+  uint64_t since_ms = excess(now_ms(), stalls->until_ms);
+
+  if (stalls->count == 0 || stalls->is_unclear || !stalls->adds_up ||
+      since_ms >= stalls->run_gives_ms)
+    return UINT64_MAX;
+  return now_ms() +
+         max_of(2 * (uint64_t)game.options.stall_ms + 1, since_ms / 2);
+}
+
 /* When the loop has to wake up: at the first tick at which something is due,
  * or, for what the last turn left over, a millisecond later. */
 static uint64_t latest_wake_up_ms(void) {
@@ -227,7 +239,7 @@ static uint64_t latest_wake_up_ms(void) {
 
   if (is_rewound() && game.rewound_to_ms > next_ms)
     next_ms = game.rewound_to_ms;
-  return earliest_ms > next_ms ? earliest_ms : next_ms;
+  return min_of(max_of(earliest_ms, next_ms), latest_check_in_ms());
 }
 
 /* A stall would follow one that gives time: then the wheel checks in soon, also
