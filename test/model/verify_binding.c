@@ -118,13 +118,19 @@ void begin_turn(void) {
   game.turns.until_ms =
       is_noisy ? excess(clock_ms(), busy_wait_ms(game.options.tick_ms))
                : UINT64_MAX;
+  game.turns.began_ms = now_ms();
   begin_callbacks();
 }
 
+/* One that ends late is a stall. */
 void end_turn(void) {
   uint64_t turns = game.turns.count;
+  uint64_t late_ms = excess(clock_ms(), game.turns.began_ms);
 
   watch_turns(NOBODY);
+  if (game.turns.in_turn && late_ms > no_limit(game.options.stall_ms) &&
+      !game.turns.was_rewound)
+    game.turns.stalled_ms = game.stalls.sum_ms + late_ms;
   require(!game.turns.in_turn || game.turns.count == turns + 1 ||
           game.state != OPEN);
   game.turns.in_turn = false;
@@ -304,6 +310,8 @@ void verify_game(void) {
   unsigned i;
 
   watch_turns(NOBODY);
+  if (game.model.count == 0 || is_rewound())
+    game.turns.stalled_ms = 0; /* it is not looked for any more */
   for (i = 0; i < game.model.capacity; i++)
     if (game.timers[i].holder != NULL)
       verify_timer(i);
