@@ -70,6 +70,8 @@ typedef struct turns_s {
   bool was_noisy;      /* requests waited when the last check was over */
   uint64_t until_ms;   /* the turn fires no timer with a later tick    */
   uint64_t begin_ns;   /* of the turn that calls back                  */
+  uint64_t began_ms;   /* the loop's time at that                      */
+  uint64_t stalled_ms; /* so much the next check has noticed, in all   */
   unsigned unread;     /* callbacks after its time was over            */
 } turns_t;
 

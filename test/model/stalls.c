@@ -61,9 +61,9 @@ static void note_gift(silence_t *silence, uint64_t gift_ms) {
   given_ms[i] = gift_ms;
 }
 
-/* What they have not given when a new run begins, or a seventh does not add up,
- * is lost. Those that follow need not give anything to a timer that they have
- * put back. Nor need the stalls after the sixth to one that six have. */
+/* When a new run begins, or a seventh stall that does not add up, what those
+ * before have not given is lost, and a timer that they have put back need not
+ * be given anything more. Nor need one that was put back for six. */
 void note_silence(silence_t *silence, const stalls_t *stalls, uint64_t due_ms,
                   uint64_t wait_ms) {
   bool is_anew = stalls->run == 1 || !stalls->adds_up;

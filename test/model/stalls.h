@@ -27,7 +27,7 @@ typedef struct stalls_s {
   unsigned run;
   uint64_t run_gives_ms;
   uint64_t fifth_ms; /* when its fifth ended                                 */
-  bool adds_up; /* there are six at most, or due timers wait since the fifth */
+  bool adds_up; /* six at most; or a timer was due by then, and still waits  */
   bool is_behind;  /* in the run, a timer that is due may have had to wait   */
   bool is_unclear; /* in the run, the clock went back                       */
 } stalls_t;
@@ -36,8 +36,8 @@ typedef struct stalls_s {
  * run. */
 uint64_t stalls_give_until_ms(const stalls_t *stalls);
 
-/* If the wheel tells of another stall, it ended then. A timer waits since that
- * tick. Returns the length of the stall. */
+/* If the wheel tells of another stall, it ended at until_ms, and no timer that
+ * waits has an earlier tick than tick_ms. Returns the length of the stall. */
 uint64_t note_stall(stalls_t *stalls, const uvwheel_stats_t *stats,
                     uint64_t until_ms, uint64_t tick_ms);
 

@@ -118,13 +118,19 @@ void begin_turn(void) {
   game.turns.until_ms =
       is_noisy ? excess(clock_ms(), busy_wait_ms(game.options.tick_ms))
                : UINT64_MAX;
+  game.turns.began_ms = now_ms();
   begin_callbacks();
 }
 
+/* One that ends late is a stall. */
 void end_turn(void) {
   uint64_t turns = game.turns.count;
+  uint64_t late_ms = excess(clock_ms(), game.turns.began_ms);
 
   watch_turns(NOBODY);
+  if (game.turns.in_turn && late_ms > no_limit(game.options.stall_ms) &&
+      !game.turns.was_rewound)
+    game.turns.stalled_ms = game.stalls.sum_ms + late_ms;
   require(!game.turns.in_turn || game.turns.count == turns + 1 ||
           game.state != OPEN);
   game.turns.in_turn = false;
@@ -219,6 +225,18 @@ static void never_fires(uv_timer_t *timer) {
   require(timer == NULL);
 }
 
+/* The loop has to wake up by then to notice a stall that follows another. */
+static uint64_t latest_check_in_ms(void) {
+  const stalls_t *stalls = &game.stalls;
+  uint64_t since_ms = excess(now_ms(), stalls->until_ms);
+
+  if (stalls->count == 0 || stalls->is_unclear || !stalls->adds_up ||
+      since_ms >= stalls->run_gives_ms)
+    return UINT64_MAX;
+  return now_ms() +
+         max_of(2 * (uint64_t)game.options.stall_ms + 1, since_ms / 2);
+}
+
 /* When the loop has to wake up: at the first tick at which something is due,
  * or, for what the last turn left over, a millisecond later. */
 static uint64_t latest_wake_up_ms(void) {
@@ -227,7 +245,7 @@ static uint64_t latest_wake_up_ms(void) {
 
   if (is_rewound() && game.rewound_to_ms > next_ms)
     next_ms = game.rewound_to_ms;
-  return earliest_ms > next_ms ? earliest_ms : next_ms;
+  return min_of(max_of(earliest_ms, next_ms), latest_check_in_ms());
 }
 
 /* A stall would follow one that gives time: then the wheel checks in soon, also
@@ -292,6 +310,8 @@ void verify_game(void) {
   unsigned i;
 
   watch_turns(NOBODY);
+  if (game.model.count == 0 || is_rewound())
+    game.turns.stalled_ms = 0; /* it is not looked for any more */
   for (i = 0; i < game.model.capacity; i++)
     if (game.timers[i].holder != NULL)
       verify_timer(i);
