@@ -74,10 +74,11 @@
  *     peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back once, by as much as it took and about a second
  *     more, but at most to what a refresh at its end would have given. Stalls
- *     that follow each other add up, to a limit.
- *   - A timer is not put back for a stall that ended before its last refresh,
- *     nor for one that ended before the wheel was to run: at its next tick and,
- *     while polls return, half-way to it.
+ *     that follow each other closely add up, to a limit; others do not.
+ *   - A timer is not put back for a stall that ended before its last refresh;
+ *     nor, if it was put back since then, for one that follows none; nor for
+ *     one that ended before the wheel was to run: at its next tick and, while
+ *     polls return, half-way to it.
  *   docs/how-it-works.md tells the rule with its figures.
  * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it is late after
  *   its tick by more than stall_ms and the wait of P6, it begins a new beat. So

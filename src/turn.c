@@ -88,7 +88,6 @@ static void count_lateness(uvwheel_stats_t *stats, uint64_t late_by) {
 
 /* ---- Turns --------------------------------------------------------------- */
 
-/* A turn is over; the clock was read. */
 static void count_overrun(uvwheel_state_t *state, const batch_t *batch) {
   uint64_t took_ns = excess(batch->read_ns, batch->begin_ns);
 
