@@ -8,6 +8,13 @@
 
 #define TICK_MS UVWHEEL_DEFAULT_TICK_MS
 
+/* UDP peers, each with a uv_timer_t beside its timer. */
+#define CROWD(peers, timeout, every, spread)                         \
+  {                                                                  \
+    .carrier = BY_UDP, .count = (peers), .timeout_ms = (timeout),    \
+    .every_ms = (every), .spread_ms = (spread), .has_uv_timer = true \
+  }
+
 static const uint64_t lengths_ms[] = {500, 1000, 3000, 10000, 30000};
 static const uint64_t gaps_ms[] = {100, 300, 700, 2000, 5000};
 static const uint64_t timeouts_ms[] = {3000, 5000, 20000};
@@ -17,8 +24,7 @@ static const uint64_t timeouts_ms[] = {3000, 5000, 20000};
 START_TEST(up_to_six_freezes_close_no_live_peer) {
   uint64_t length_ms = lengths_ms[_i / MAX_STALLS / (int)LENGTH(gaps_ms)];
   uint64_t gap_ms = gaps_ms[_i / MAX_STALLS % (int)LENGTH(gaps_ms)], silent_ms;
-  peers_options_t crowd = {
-      .carrier = BY_UDP, .count = 50, .every_ms = 1000, .spread_ms = 20};
+  peers_options_t crowd = CROWD(50, 0, 1000, 20);
   unsigned freezes = 1 + (unsigned)_i % MAX_STALLS, i;
   uint64_t given_ms = freezes * with_grace(length_ms);
   size_t which;
@@ -64,12 +70,7 @@ static const struct {
  * for what six give. At that time one more may begin. */
 START_TEST(freezes_without_end_keep_silent_peers_for_a_while) {
   uint64_t frozen_ms = endless[_i].frozen_ms, of_ms = endless[_i].of_ms;
-  const peers_options_t crowd = {.carrier = BY_UDP,
-                                 .count = 40,
-                                 .timeout_ms = endless[_i].timeout_ms,
-                                 .every_ms = 1000,
-                                 .spread_ms = 25,
-                                 .has_uv_timer = true};
+  const peers_options_t crowd = CROWD(40, endless[_i].timeout_ms, 1000, 25);
   uint64_t given_ms = MAX_STALLS * with_grace(frozen_ms), phase_ms, due_ms;
   unsigned i, closed = 0;
 
@@ -101,12 +102,7 @@ static const unsigned backlogs[] = {0, 4, 10};
 /* P6, P8. Scenario 86. After a freeze each iteration takes 300 ms, and a turn
  * puts a tenth of the peers back. */
 START_TEST(a_freeze_and_then_a_backlog_close_no_live_peer) {
-  const peers_options_t crowd = {.carrier = BY_UDP,
-                                 .count = 2000,
-                                 .timeout_ms = 10000,
-                                 .every_ms = 2000,
-                                 .spread_ms = 1,
-                                 .has_uv_timer = true};
+  const peers_options_t crowd = CROWD(2000, 10000, 2000, 1);
   unsigned i;
 
   open_wheel_with(&(uvwheel_options_t){.turn_budget = crowd.count / 10});
@@ -128,12 +124,7 @@ static const uint64_t phases_ms[] = {0, 1, 13, 37, 50, 71, 96, 99};
 
 /* P6. Scenario 86. A peer may be put back to a time that is over. */
 START_TEST(three_blocks_that_are_longer_than_the_timeout_close_no_live_peer) {
-  const peers_options_t crowd = {.carrier = BY_UDP,
-                                 .count = 24,
-                                 .timeout_ms = 1000,
-                                 .every_ms = 300,
-                                 .spread_ms = 13,
-                                 .has_uv_timer = true};
+  const peers_options_t crowd = CROWD(24, 1000, 300, 13);
 
   open_wheel(0, 0);
   peers_open(&crowd);
@@ -162,12 +153,7 @@ static uint64_t random_ms(uint64_t from, uint64_t to) {
  * a second each. Returns how many live peers were closed; adds how many
  * uv_timer_t would have closed. */
 static unsigned live_closed_in_chain(uint64_t stalls, unsigned *uv_closed) {
-  const peers_options_t crowd = {.carrier = BY_UDP,
-                                 .count = 40,
-                                 .timeout_ms = 5000,
-                                 .every_ms = 1000,
-                                 .spread_ms = 25,
-                                 .has_uv_timer = true};
+  const peers_options_t crowd = CROWD(40, 5000, 1000, 25);
   unsigned closed;
 
   open_wheel(0, 0);

@@ -151,35 +151,72 @@ START_TEST(stalls_that_follow_each_other_add_up) {
 }
 END_TEST
 
+/* P6. What ended before a refresh gives nothing after it, though in one chain.
+ * The stalls are 2 s apart, and the peer is heard as the n-th ends. */
+START_TEST(a_refresh_forgets_the_stalls_before_it) {
+  static const uint64_t late_ms[] = {10000, 400, 600},
+                        back_ms[] = {2000, 1200, 0};
+  static test_timer_t other, timer;
+  int i;
+
+  open_wheel_with_budget(0);
+  begin_heard_timer(&timer, 60000, 0);
+  test_timer_init(&other);
+  for (i = 0; i < (int)LENGTH(late_ms); i++) {
+    test_timer_start(&other, 2000, 0);
+    stall_at(other.due_ms, late_ms[i]);
+    if (i == _i)
+      test_timer_refresh(&timer);
+  }
+  run_for(timer.due_ms + TICK_MS - uv_now(&loop));
+  ck_assert_uint_eq(stats_of_wheel().put_back, back_ms[_i] != 0);
+  run_for(10000);
+  ck_assert_uint_eq(timer.fired_ms, fires_at(timer.due_ms + back_ms[_i]));
+}
+END_TEST
+
 /* How far after due_ms it is due. */
 static uint64_t back_by(const test_timer_t *timer, uint64_t due_ms) {
   return excess(uv_now(&loop) + uvwheel_timer_get_due_in(&timer->base), due_ms);
 }
 
-/* P6, P8. Each turn puts ten timers back, and each iteration is a stall. While
- * timers wait that were due when the fifth ended, all add up. Then the next one
- * begins anew. */
+/* When they are due, after the first stall begins, and whether that is before
+ * the fifth has ended. Each takes 300 ms. */
+static const struct {
+  uint64_t due_ms;
+  bool is_before;
+} crowds[] = {{0, true},
+              {4 * 300 - 50, true},
+              {5 * 300 - 50, true},
+              {5 * 300 + 50, false}};
+
+/* P6, P8. Each iteration is a stall, and a turn puts some of them back. While
+ * those wait that were due when the fifth ended, all add up. */
 START_TEST(the_sixth_stall_grows_while_timers_wait_for_their_turn) {
-  static test_timer_t timers[150], later, other;
-  uint64_t due_ms, back_ms, put_back = 0;
+  uint64_t begin_ms, put_back = 0, forgotten_ms = 0, back_ms;
+  static test_timer_t crowd[150], ticking, later, other;
   size_t i;
 
   open_wheel_with(&(uvwheel_options_t){
       .tick_ms = TICK_MS, .turn_budget = 10, .flags = UVWHEEL_FIFO});
-  for (i = 0; i < LENGTH(timers); i++)
-    begin_heard_timer(&timers[i], 60000, 0);
-  begin_heard_timer(&later, 72000, 0);
-  due_ms = timers[0].due_ms;
-  run_for(fires_at(due_ms) - 1 - uv_now(&loop));
+  begin_ms = fires_at(START_MS + 60000);
+  for (i = 0; i < LENGTH(crowd); i++)
+    begin_heard_timer(&crowd[i], begin_ms + crowds[_i].due_ms - START_MS, 0);
+  begin_heard_timer(&later, 75000, 0);
+  begin_test_timer(&ticking, 60000, TICK_MS);
+  run_for(begin_ms - 1 - uv_now(&loop));
   virtual_time_advance_ms(1);
-  for (i = 0; put_back < LENGTH(timers); i++) {
-    ck_assert_uint_lt(i, LENGTH(timers));
+  while (put_back < LENGTH(crowd)) {
     virtual_time_advance_ms(300);
     uv_update_time(&loop);
     uv_run(&loop, UV_RUN_NOWAIT);
-    back_ms = 2 * stats_of_wheel().stall_sum_ms;
-    for (; put_back < stats_of_wheel().put_back; put_back++)
-      ck_assert_uint_eq(back_by(&timers[put_back], due_ms), back_ms);
+    back_ms = 2 * stats_of_wheel().stall_sum_ms - forgotten_ms;
+    for (; put_back < min_of(stats_of_wheel().put_back, LENGTH(crowd));
+         put_back++)
+      ck_assert_uint_eq(back_by(&crowd[put_back], crowd[0].due_ms), back_ms);
+    if (stats_of_wheel().stalls == MAX_STALLS && !crowds[_i].is_before)
+      forgotten_ms = back_ms;
+    ck_assert_uint_lt(uv_now(&loop), begin_ms + 100 * 300);
   }
   ck_assert_uint_gt(stats_of_wheel().stalls, 2 * MAX_STALLS);
   begin_test_timer(&other, 0, 0);
@@ -312,10 +349,9 @@ static void act(test_timer_t *timer, char what) {
 /* A stall gives a timer nothing that was put back before, but follows none
  * (eof). P6. Scenario 74. In either kind of wheel, as a restart differs. */
 START_TEST(a_timer_whose_peer_was_heard_last_is_put_back) {
-  bool is_put_back = _i < (int)LENGTH(put_backs);
-  const char *const *list =
-      is_put_back ? put_backs : punctuals - LENGTH(put_backs);
-  const char *acts = list[_i], *what;
+  int which = _i - (int)LENGTH(put_backs);
+  bool is_put_back = which < 0;
+  const char *acts = is_put_back ? put_backs[_i] : punctuals[which], *what;
   test_timer_t timer;
   uint64_t put_back;
   uint32_t flags;
@@ -416,7 +452,8 @@ int main(void) {
   const loop_test_t tests[] = {
       EACH(a_timer_is_put_back_by_the_stall_and_at_most_a_second, backs),
       EACH(stalls_that_follow_each_other_add_up, chains),
-      TEST(the_sixth_stall_grows_while_timers_wait_for_their_turn),
+      {a_refresh_forgets_the_stalls_before_it, 0, 3},
+      EACH(the_sixth_stall_grows_while_timers_wait_for_their_turn, crowds),
       TEST(stalls_that_are_seen_in_parts_give_what_they_give_as_one),
       {a_timer_whose_peer_was_heard_last_is_put_back, 0,
        LENGTH(put_backs) + LENGTH(punctuals)},

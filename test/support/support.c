@@ -279,31 +279,22 @@ static void expect_due_in(test_timer_t *timer, uint64_t delay_ms) {
                     timer->due_ms - now_ms);
 }
 
-/* It was started, with the result. */
-static void expect_started(test_timer_t *timer, int result, uint64_t count,
-                           uint64_t timeout, uint64_t repeat) {
-  ck_assert_int_eq(result, 0);
-  ck_assert_uint_eq(uvwheel_count(&wheel), count);
+void test_timer_start(test_timer_t *timer, uint64_t timeout, uint64_t repeat) {
+  uint64_t count = uvwheel_count(&wheel);
+  int active = uvwheel_timer_is_active(&timer->base);
+
+  ck_assert_int_eq(
+      uvwheel_timer_start(&timer->base, on_test_timer, timeout, repeat), 0);
+  ck_assert_uint_eq(uvwheel_count(&wheel), count + (active ? 0 : 1));
   ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer->base), repeat);
   expect_due_in(timer, timeout);
 }
 
-void test_timer_start(test_timer_t *timer, uint64_t timeout, uint64_t repeat) {
-  uint64_t count =
-      uvwheel_count(&wheel) + !uvwheel_timer_is_active(&timer->base);
-
-  expect_started(
-      timer, uvwheel_timer_start(&timer->base, on_test_timer, timeout, repeat),
-      count, timeout, repeat);
-}
-
 void test_timer_expect(test_timer_t *timer, uint64_t timeout) {
-  uint64_t count =
-      uvwheel_count(&wheel) + !uvwheel_timer_is_active(&timer->base);
-
-  expect_started(timer,
-                 uvwheel_timer_expect(&timer->base, on_test_timer, timeout),
-                 count, timeout, 0);
+  ck_assert_int_eq(uvwheel_timer_expect(&timer->base, on_test_timer, timeout),
+                   0);
+  ck_assert_uint_eq(uvwheel_timer_get_repeat(&timer->base), 0);
+  expect_due_in(timer, timeout);
 }
 
 void begin_test_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat) {
@@ -320,13 +311,11 @@ void test_timer_refresh(test_timer_t *timer) {
 }
 
 void begin_heard_timer(test_timer_t *timer, uint64_t timeout, uint64_t repeat) {
-  test_timer_init(timer);
-  if (repeat == 0) {
+  begin_test_timer(timer, timeout, repeat);
+  if (repeat != 0)
+    test_timer_refresh(timer);
+  else
     test_timer_expect(timer, timeout);
-    return;
-  }
-  test_timer_start(timer, timeout, repeat);
-  test_timer_refresh(timer);
 }
 
 void test_timer_again(test_timer_t *timer) {
