@@ -240,13 +240,13 @@ function drawVerdict() {
     .map(lastOf);
   const worst = kinds.find(({ago}) => ago < RECENT_MS);
   const stall = kinds.find(({figure: {name}}) => name === "stalls");
-  write(by("verdict"), worst
-    ? worst.figure.worry.replace(/.*: (.)(.*)\./, (_, first, rest) =>
-      first.toUpperCase() + rest) + ` ${evidenceOf(worst)}.`
-    : frame.uptime_ms < RECENT_MS ? "The timers have had no trouble."
-      : "The timers have had no trouble in the last 5 minutes." + (stall.ago === Infinity ? ""
-        : ` Last stall ${span(stall.ago)} ago, ${longest(stall)} long` +
-          `${stall.whose}.`));
+  const calm = "The timers have had no trouble" +
+    (frame.uptime_ms < RECENT_MS ? "." : " in the last 5 minutes.") +
+    (stall.ago === Infinity ? "" : ` Last stall ${span(stall.ago)} ago, ` +
+      `${longest(stall)} long${stall.whose}.`);
+  write(by("verdict"), !worst ? calm
+    : worst.figure.worry.replace(/.*: (.)(.*)\./, (_, first, rest) =>
+      first.toUpperCase() + rest) + ` ${evidenceOf(worst)}.`);
   by("verdict").classList.toggle("bad", Boolean(worst));
 }
 

@@ -244,8 +244,9 @@ class Live(unittest.TestCase):
                              ["Wheel", "1", "2", "3"])
             self.assertEqual(pressed(), ["1"])
             self.assertEqual(self.page.run(
-                """(frame.all.stalls_bad[1] = frame.page_ms, lastOf(figures.find(
-                ({name}) => name === 'stalls')).whose)"""), ", on wheel 2")
+                """(frame.all.stalls_bad[1] = frame.page_ms, lastOf(
+                figures.find(({name}) => name === 'stalls')).whose)"""),
+                ", on wheel 2")
             self.page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
             self.page.until(lambda: pressed() == ["3"])
             self.page.until(
@@ -261,7 +262,8 @@ class Live(unittest.TestCase):
     def test_a_stall_of_several_loops_names_them(self):
         # A newcomer has a fifth of that: its timer is due while its loop is
         # blocked, or the wheel would not see that as a stall.
-        with self.viewing("--threads", "3", "--block", "4", "--timeout", "15000",
+        with self.viewing("--threads", "3", "--block", "4",
+                          "--timeout", "15000",
                           "--shed", "--max-connections", "9",
                           program="multi-loop") as server:
             self.assertEqual(self.page.texts("#wheels .bad"), [])
