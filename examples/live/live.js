@@ -240,13 +240,13 @@ function drawVerdict() {
     .map(lastOf);
   const worst = kinds.find(({ago}) => ago < RECENT_MS);
   const stall = kinds.find(({figure: {name}}) => name === "stalls");
-  write(by("verdict"), worst
-    ? worst.figure.worry.replace(/.*: (.)(.*)\./, (_, first, rest) =>
-      first.toUpperCase() + rest) + ` ${evidenceOf(worst)}.`
-    : frame.uptime_ms < RECENT_MS ? "The timers have had no trouble."
-      : "The timers have had no trouble in the last 5 minutes." + (stall.ago === Infinity ? ""
-        : ` Last stall ${span(stall.ago)} ago, ${longest(stall)} long` +
-          `${stall.whose}.`));
+  const calm = "The timers have had no trouble" +
+    (frame.uptime_ms < RECENT_MS ? "." : " in the last 5 minutes.") +
+    (stall.ago === Infinity ? "" : ` Last stall ${span(stall.ago)} ago, ` +
+      `${longest(stall)} long${stall.whose}.`);
+  write(by("verdict"), !worst ? calm
+    : worst.figure.worry.replace(/.*: (.)(.*)\./, (_, first, rest) =>
+      first.toUpperCase() + rest) + ` ${evidenceOf(worst)}.`);
   by("verdict").classList.toggle("bad", Boolean(worst));
 }
 
@@ -331,8 +331,7 @@ function rangeOf(bucket) {
 // Of so many buckets, whose heights are to be set.
 function buildHistogram(count) {
   const {width, top, height} = PLOT, step = width / count, end = top + height;
-  const late = firstLate() * step;
-  const tick = Math.min(width, placeOf(frame.tick_ms) * step);
+  const late = firstLate() * step, tick = placeOf(frame.tick_ms) * step;
   const axis = by("axis");
   const label = (text, x, y, attributes) =>
     element("text", axis, {x, y, ...attributes}).textContent = text;
@@ -345,15 +344,14 @@ function buildHistogram(count) {
     element("title", bar);
     element("rect", bar, {x: x + step * .08, width: step * .84});
     element("text", bar, {x: x + step / 2});
-    if (bucket > 1 && (count <= 14 || bucket % 2 === 0))
+    if (bucket > 1 && (count <= 14 || bucket % 3 === 0))
       label(least < 1000 ? least : span(least), x, end + 16);
   }
-  label("0 ms", step / 2, end + 16);
+  label("0 ms", 18, end + 16);
   element("path", axis, {d: `M0 ${end}H${width}`});
   element("path", axis, {d: `M${tick} 16V${end}`, class: "tick"});
   label("a tick", tick, 11);
-  element("rect", axis,
-    {x: late, y: 0, width: width - late, height: end, class: "bad"});
+  element("rect", axis, {x: late, width: width - late, height: end});
   label("late", (late + width) / 2, 11, {class: "bad"});
 }
 
@@ -366,23 +364,22 @@ function drawHistogram(counts) {
   const shares = list => list.map(number => number / Math.max(1, sum(list)));
   const now = shares(counts), ever = shares(usual), step = width / count;
   const most = Math.max(.01, ...now, ...ever);
-  const yOf = share => top + height * (1 - share / most);
+  const end = top + height, yOf = share => end - height * share / most;
   [...by("bars").children].forEach((bar, bucket) => {
     const [title, rect, text] = bar.children;
-    const size = counts[bucket] && Math.max(2, height * now[bucket] / most);
+    const y = counts[bucket] === 0 ? end : Math.min(yOf(now[bucket]), end - 2);
     const percent = now[bucket] * 100;
-    rect.setAttribute("y", top + height - size);
-    rect.setAttribute("height", size);
-    text.setAttribute("y", top + height - size - 4);
+    rect.setAttribute("y", y);
+    rect.setAttribute("height", end - y);
+    text.setAttribute("y", y - 4);
     write(text, counts[bucket] === 0 ? ""
       : (percent < 1 ? "<1" : Math.round(percent)) + "\u202f%");
     write(title, `${rangeOf(bucket)} late: ` +
       `${counted(counts[bucket], "timer")}, ` +
       `${format(usual[bucket])} since the start`);
   });
-  by("usual").setAttribute("d", sum(usual) === 0 ? "" : `M0 ${yOf(0)}` +
-    ever.slice(0, count).map((share, bucket) =>
-      `V${yOf(share)}H${(bucket + 1) * step}`).join("") + `V${yOf(0)}`);
+  by("usual").setAttribute("d", `M0 ${end}` + ever.slice(0, count).map(
+    (share, bucket) => `V${yOf(share)}H${(bucket + 1) * step}`).join(""));
 }
 
 // Within how long this share of them fired.
