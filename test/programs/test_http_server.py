@@ -337,8 +337,8 @@ class Bodies(Case):
     def test_what_a_body_does_while_the_server_is_frozen_counts(self):
         # 545 bytes in a "second", in pieces; one comes in the freeze.
         self.start_server(200)
-        connections = self.many(post(18000))
-        for freeze_s in 0, 1.4, 0:
+        connections = self.many(post(24000))
+        for freeze_s in 0, 1.4, 0, 0:
             for one in connections:
                 one.sendall(bytes(6000))
             time.sleep(0.4)
@@ -626,56 +626,60 @@ class Log(Case):
         with socket.socket() as free:
             free.bind((self.host, 0))
             self.port = free.getsockname()[1]
-        return self.start("HTTP_SERVER", f"--port {self.port}", stdout=stdout)
+        self.server = self.start("HTTP_SERVER", f"--port {self.port}",
+                                 stdout=stdout)
 
     def connect(self, sent=b""):
-        while True:
+        while self.server.process.poll() is None:
             with contextlib.suppress(ConnectionRefusedError):
                 return super().connect(sent)
             time.sleep(0.02)
+        self.fail("the server has ended")
 
-    def let_many_go(self, server):
+    def let_many_go(self):
         """A live peer is served meanwhile."""
         live = self.served()
         for _ in range(300):
             self.served().close()
         self.assert_served(live)
         live.close()
-        self.assertIsNone(server.process.poll())
+
+    def end(self, signals=1):
+        self.server.kill(signal.SIGTERM)
+        self.assertEqual((self.server.err.read(), self.server.process.wait()),
+                         ("", 0))
 
     @each("its reader goes", "/dev/full", "it is closed")
     def test_lines_may_be_lost(self, how):
         ours, its = os.pipe()
         if how == "its reader goes":
-            server = self.start_server(its)
+            self.start_server(its)
         elif how == "it is closed":
-            server = self.start_server(None)
+            self.start_server(None)
         else:
             with open(how, "w", encoding="utf-8") as full:
-                server = self.start_server(full)
+                self.start_server(full)
         os.close(its)
         if how == "its reader goes":
             self.assertIn(b"listening", os.read(ours, 100))
         os.close(ours)
-        self.let_many_go(server)
-        server.kill(signal.SIGTERM)
-        self.assertEqual((server.err.read(), server.process.wait()), ("", 0))
+        self.let_many_go()
+        self.end()
 
     def test_a_reader_may_hang(self):
         ours, its = os.pipe()
         fcntl.fcntl(its, fcntl.F_SETPIPE_SZ, 8192)
-        server = self.start_server(its)
+        self.start_server(its)
         os.close(its)
         with open(ours, encoding="utf-8") as reader:
-            self.let_many_go(server)
+            self.let_many_go()
             for _ in range(60):
                 self.assertNotIn("lost", reader.readline())
             self.connect().close()
             self.assertRegex(programs.await_line(reader, "lost"),
                              r"^\d+ lines lost\n")
-            server.kill(signal.SIGTERM)
+            self.end()
             self.assertIn("\nends with ", reader.read())
-        self.assertEqual((server.err.read(), server.process.wait()), ("", 0))
 
 
 class Clients(Case):
