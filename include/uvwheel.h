@@ -26,16 +26,21 @@
  * - A function that can fail returns 0 or a negative UV_E* code, and changes
  *   nothing when it fails. A NULL wheel or timer, or one that is all zeros, is
  *   UV_EINVAL; functions that return no error code ignore such a call and
- *   return 0 or NULL. After its close callback a wheel counts as all zeros.
+ *   return 0 or NULL. After its close callback a wheel counts as all zeros. An
+ *   init that fails leaves a wheel or a timer that counts as all zeros, too.
  * - Every function may be called inside any callback, on any timer of the
  *   wheel. Do not run the loop inside a callback. A callback must return: a
  *   longjmp or a C++ exception out of one stops the wheel for good.
  * - Every function except uvwheel_post belongs to the loop's thread. While the
- *   loop is not running, other threads may call them, one at a time.
+ *   loop does not run, other threads may call them, one after the other, with a
+ *   mutex or a join between them. Any thread may stop, close or free a timer of
+ *   its own that is not active, at any time.
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a start takes 14 instructions more, a refresh 6.
+ *   may run in production: a start takes 17 instructions more, a refresh 7. Its
+ *   uvwheel_timer_init and uvwheel_post look at memory that may be
+ *   uninitialised; valgrind and MemorySanitizer report that.
  * - An active timer must not be moved in memory, as realloc does; others may.
  * - A call costs O(1).
  *
@@ -52,35 +57,29 @@
  *   silence, add the time by which P6 puts it back after a stall.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
+ *   Timers of two wheels, or of a wheel and of libuv, have no order.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
- * - P6. Heard first. A due timer fires after a poll that leaves no descriptor
- *   ready or waiting to be registered, and no request queued. If I/O is always
- *   ready, it fires after one whole poll and a quarter of a tick (25 to 250
- *   ms), and what the loop can read in that time is read first. This wait
- *   starts over, once at most, if callbacks before a poll take more than 25 ms.
- *   - Who is put back after a stall. uvwheel_timer_start makes an appointment:
- *     the timer fires when it is due. uvwheel_timer_expect and _refresh speak
- *     of a peer: the timer then measures its silence, until it fires, is
- *     stopped or started. Only such a timer is put back, as in a stall nobody
- *     could be heard. So expect and refresh what peers send; start what you
- *     send, deadlines and leases.
- *   - A stall of S ms: the wheel runs S ms later than it asked to, and S is
- *     more than stall_ms. The cause does not matter (a slow callback, a stopped
- *     process, a suspended machine, a late uv_run() by hand).
- *   - The timer is put back when it expires, by S + min(S, 1000) ms for each
- *     stall since it was last refreshed: by 600 ms for a stall of 300 ms, by
- *     11 s for one of 10 s. But it is due no later than a refresh at the end of
- *     the last stall would make it.
- *   - Stalls add up if each begins before the time is over that those before it
- *     gave. A timer gets what it has not had yet, six times at most between two
- *     refreshes. A seventh stall begins anew, unless timers that were due when
- *     the fifth ended still wait for their turn. Once put back, a timer gets
- *     nothing for a stall that follows none.
- *   - S counts from when the wheel was to run: at its next tick or, while polls
- *     return, half-way to it (a check-in). A stall that ends before that is not
- *     noticed, and leaves at least half of the time to the tick, unless it
- *     began in the first poll after a sleep. Two blocks in one iteration, each
- *     shorter than stall_ms, need not be a stall.
+ * - P6. Heard first. A due timer fires after a poll that has left nothing to be
+ *   heard: no descriptor is ready or waits to be registered, and no request is
+ *   queued. If I/O is always ready, the timer waits for about a quarter of a
+ *   tick and one whole poll, and what the loop can read meanwhile comes first.
+ *   A stall: the wheel runs more than stall_ms late, because a callback blocked
+ *   the loop, or the process or the machine was stopped. Nobody could be heard
+ *   meanwhile. So a timer that measures silence is put back: when it expires,
+ *   it becomes due later instead of firing.
+ *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
+ *     measures its silence until it fires, is stopped or started.
+ *     uvwheel_timer_start makes an appointment, which is never put back: a
+ *     stall delays it as it delays a uv_timer_t. So expect and refresh what
+ *     peers send; start what you send, deadlines and leases.
+ *   - A stall puts a timer back once, by as much as it took and about a second
+ *     more, but at most to what a refresh at its end would have given. Stalls
+ *     that follow each other closely add up, to a limit; others do not.
+ *   - A timer is not put back for a stall that ended before its last refresh;
+ *     nor, if it was put back since then, for one that follows none; nor for
+ *     one that ended before the wheel was to run: at its next tick and, while
+ *     polls return, half-way to it.
+ *   docs/how-it-works.md tells the rule with its figures.
  * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it is late after
  *   its tick by more than stall_ms and the wait of P6, it begins a new beat. So
  *   the next call never comes sooner than repeat - stall_ms - that wait - tick.
@@ -90,6 +89,13 @@
  *   stall has ended, for a handful of check-ins per tick that is farther away
  *   than 2 * stall_ms. (They end UV_RUN_ONCE.) A turn on time adds no poll.
  * - P10. A wheel does not age: a call costs the same however long it has run.
+ *
+ * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
+ * P5 and P8 to P10; that a timer is late by a tick, the loop's own delay and
+ * the wait of P6 at most; that what had come is read first; that a start is an
+ * appointment, and that a timer which measures silence is put back. The figures
+ * of P6 are no promise: how long the wait is, what counts as a stall, how much
+ * it gives, and how many add up.
  */
 
 #ifndef UVWHEEL_H
@@ -164,7 +170,8 @@ typedef struct uvwheel_options_s {
    * (tick_ms * slots) of 51.2 s, but at least 512 and at most 16,384 slots.
    * Choose enough slots that a round is longer than most timeouts. A timer that
    * waits for several rounds may be examined in vain once per round. A slot
-   * takes 256 bytes. The first start in 4 KiB of slots takes a page fault. */
+   * takes 256 bytes: a tick of 1 ms has 4 MiB of slots. The first start in 4
+   * KiB of slots takes a page fault. */
   uint32_t slots;
   /* How many timers one turn fires or examines before the loop polls again and
    * the rest waits. 0 means 10000, UINT32_MAX means no limit. */
@@ -183,9 +190,11 @@ typedef struct uvwheel_options_s {
    * up to 16 slow callbacks before it notices. */
   uint32_t turn_ms;
   /* How many ms late the wheel may run before that is a stall (P6). 0 means
-   * 250. Below 20, a clock that moves in steps of 10 ms may show stalls.
-   * UINT32_MAX means never: no timer is put back, and repeats keep their beat.
-   * Even then, what waits in a socket is read first. */
+   * 250. Choose at most a quarter of the shortest timeout of a peer, and more
+   * than the period of a loop that is run by hand. Below 20, a clock that moves
+   * in steps of 10 ms may show stalls. UINT32_MAX means never: no timer is put
+   * back, and repeats keep their beat. Even then, what waits in a socket is
+   * read first. */
   uint32_t stall_ms;
   /* Room to grow; must be zero. */
   uint32_t reserved[7];
@@ -198,15 +207,13 @@ typedef enum uvwheel_missed_e {
   UVWHEEL_MISSED_BURST  /* has a callback for each       */
 } uvwheel_missed_t;
 
-/* A place in a list of the wheel. */
+/* private: a place in a list of the wheel */
 typedef struct uvwheel_link_s {
-  /* private */
   struct uvwheel_link_s *prev, *next;
 } uvwheel_link_t;
 
-/* What a timer is to the wheel's core. */
+/* private: what a timer is to the wheel's core */
 typedef struct uvwheel_entry_s {
-  /* private */
   uvwheel_link_t link;
   uint64_t due_ms;
 } uvwheel_entry_t;
@@ -254,7 +261,7 @@ typedef struct uvwheel_stats_s {
   uint64_t stalls;        /* of the loop, while a timer was active (P6)      */
   uint64_t stall_max_ms;  /* the longest stall                               */
   uint64_t stall_sum_ms;  /* all stalls together                             */
-  uint64_t put_back;      /* timers put back after a stall                   */
+  uint64_t put_back;      /* times that a timer was put back after a stall   */
   uint64_t lateness_max_ms; /* the largest                                   */
   uint64_t lateness_sum_ms; /* the sum for all timers in lateness            */
   uint64_t lateness[UVWHEEL_LATENESS_BUCKETS]; /* without fired_soonest      */
@@ -265,8 +272,8 @@ typedef struct uvwheel_stats_s {
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
  * libuv's own inits do, it adds handles to the loop (a timer, an idle and a
- * check). A loop may have many wheels. On error the wheel counts as all zeros.
- * An init of an open wheel loses that one.
+ * check). A loop may have tens of wheels: each costs some instructions after
+ * every poll. An init of an open wheel is undefined.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
  * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
@@ -297,7 +304,8 @@ UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
- * A program that closes all that it meets in uv_walk should skip these. */
+ * A program that closes all that it meets in uv_walk should skip these. (Each
+ * copy of the library in a program knows its own wheels.) */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -309,8 +317,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 /* Calls cb for each active timer, in no particular order. In cb any timer may
  * be started, stopped, refreshed and freed, and the wheel closed. No timer is
  * visited twice. Each that is active from begin to end is visited, but one that
- * cb restarts or makes due earlier before may be left out. A walk inside
- * a walk does nothing. A walk ends a uvwheel_fire_soonest that is under way.
+ * cb restarts or makes due earlier before may be left out. A walk inside a walk
+ * does nothing. A walk ends a uvwheel_fire_soonest that is under way.
  * Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each of a
  * million timers. A slot is in use if timers were put there since the hand
  * passed it last, even if they have been stopped. */
@@ -319,10 +327,12 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
 
 /* Fires up to `count` active timers now, before their time: the timers due
  * soonest (in any order within a tick). A refreshed timer counts with its new
- * due time. On a wheel of idle timeouts these are the idlest: so a server that
- * has no descriptor, no memory or no place left makes room. (In a read callback
- * it stops the timer of the connection in hand, and starts and refreshes it
- * afterwards.) Timers that must not come early belong on another wheel.
+ * due time. If all timers of the wheel have one timeout, these are the idlest:
+ * so a server that has no descriptor, no memory or no place left makes room.
+ * Timers with a shorter timeout would go first, however busy their peers are:
+ * those, and timers that must not come early, belong on another wheel. (A read
+ * callback stops the timer of the connection in hand before this, and expects
+ * its peer again afterwards.)
  *
  * Returns the number of callbacks called, one per timer. Fewer than `count`
  * fire if fewer are active, or if a callback closes or walks the wheel or
@@ -361,23 +371,25 @@ UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
 UVWHEEL_EXTERN uint64_t uvwheel_count_slot(const uvwheel_t *wheel,
                                            uint64_t slot);
 
-/* Writes a page for a human: tick, slots, counts, how full the slots are from
- * the hand on, how late timers fired, and stalls.
+/* Writes a page for a human: tick, slots, counts, how many timers expect a peer
+ * (the others are appointments), how full the slots are from the hand on, how
+ * late timers fired, and stalls.
  * Cost: O(active timers + slots), and the output. */
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 
 /* ---- Timers ------------------------------------------------------------- */
 
 /* Makes a timer of the wheel, in uninitialised memory. It is not active: the
- * memory of such a timer may be freed or reused. Errors: UV_EINVAL. */
+ * memory of such a timer may be freed or reused. An init of an active timer is
+ * undefined. Errors: UV_EINVAL (also: the wheel is closing). Then the timer
+ * counts as all zeros, active or not. */
 UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
 /* Starts the timer, an appointment (P6): cb is called when timeout ms have
  * passed since uv_now(). If repeat is not 0 it is called again each repeat ms
  * (see uvwheel_timer_set_missed). An active timer is restarted. A timeout of 0
  * fires at the next tick; it does not mean never. Timeouts are unsigned: clamp
- * a difference that may be negative. Refreshes use this timeout: a restart with
- * the time that is left shortens them, too.
+ * a difference that may be negative.
  *
  * Errors: UV_EINVAL (also: cb is NULL, the timer is closed, the wheel is
  * closing), UV_ENOBUFS (max_timers are active; a restart is always possible).
@@ -391,10 +403,12 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uvwheel_timer_cb cb, uint64_t timeout,
                                        uint64_t repeat);
 
-/* Expects a peer to be heard: cb is called once when no refresh has come for
+/* Expects a peer to be heard: cb is called once, when no refresh has come for
  * timeout ms. A stall, in which nobody could be heard, does not count against
  * the peer (P6). This is a start without a repeat, and then a refresh, in one
- * call. An active timer is restarted. Errors, cost: as uvwheel_timer_start. */
+ * call. An active timer is restarted. In its own callback this gives the peer
+ * more time. Without refreshes it limits how long a peer may take, such as for
+ * the head of a request. Errors, cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
                                         uvwheel_timer_cb cb, uint64_t timeout);
 
@@ -406,36 +420,37 @@ UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does, but waits for nothing: it may be
- * freed when this returns. Until it is initialised again, start and again are
- * UV_EINVAL. Before you free a connection, close its timer instead of stopping
- * it: then a late callback cannot start it. Cost: as uvwheel_timer_stop. */
+ * freed when this returns. Until it is initialised again, start, expect and
+ * again are UV_EINVAL. Before you free a connection, close its timer instead of
+ * stopping it: then a late callback cannot start it. Cost: as for a stop. */
 UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
-/* Starts the timer again with its repeat as the timeout, active or not. An
- * active timer stays what it is (P6), an idle one becomes an appointment.
- * Without a repeat it does nothing and returns 0, as uv_timer_again does. A
- * repeat needs no call to go on. uvwheel_timer_again in its callback begins a
- * new beat.
+/* Starts the timer again with its repeat as the timeout. This says nothing of a
+ * peer: an active timer stays what it is (P6), any other becomes an
+ * appointment. Without a repeat it does nothing and returns 0, as
+ * uv_timer_again does. A repeat needs no call to go on. In its callback
+ * uvwheel_timer_again begins a new beat.
  * Errors: UV_EINVAL (also: never started, closed; with a repeat, the wheel is
  * closing), UV_ENOBUFS. Cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
 
-/* Says that the peer of an active timer was heard (P6). Sets the due time to
- * uv_now() + its interval: the repeat, or without one the last start's timeout.
+/* Says that the peer of an active timer was heard, so that the timer measures
+ * silence (P6). Sets the due time to uv_now() + its interval: the repeat or,
+ * without one, the timeout of the last start or expect. (Started with 10 s and
+ * a repeat of 1 s, the timer is then due in 1 s.)
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
- * without a repeat is not active: to get more time, start it again. The loop
- * must not be closed.
- * Cost: one store (the first time after a start, two); the hand moves the timer
- * when it comes to it. (A tick of up
- * to 256 timers that were all refreshed costs no system call.) A stop and a
- * start if the timer becomes due earlier (its repeat is shorter). */
+ * without a repeat is not active: to give its peer more time, expect it again.
+ * The loop must not be closed.
+ * Cost: one store, two after a start; the hand moves the timer when it comes to
+ * it. (A tick of up to 256 timers that were all refreshed costs no system
+ * call.) If the timer becomes due earlier, a stop and a start. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */
 UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 
 /* The ms from uv_now() until the timer is due; 0 if it is due or not active. It
- * fires at the first tick after that. A stall may increase it (P6). */
+ * fires at the first tick after that. A put-back increases it (P6). */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* How many rounds the timer has to go: how often the hand passes its slot
@@ -542,7 +557,8 @@ UVWHEEL_EXTERN int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post,
 /* ---- Version ------------------------------------------------------------ */
 
 /* The version of the library that runs, as uv_version() returns it (compare it
- * with the header's UVWHEEL_VERSION_HEX), and as text, "1.0.0". Any thread. */
+ * with the header's UVWHEEL_VERSION_HEX), and as text, "1.0.0", or "1.0.0-dev"
+ * before that release. Any thread. */
 UVWHEEL_EXTERN unsigned uvwheel_version(void);
 UVWHEEL_EXTERN const char *uvwheel_version_string(void);
 

@@ -15,8 +15,11 @@
 
 /* ---- The state of a wheel ------------------------------------------------ */
 
-/* Each struct belongs to the file of its name: no other file writes to it. What
- * ends in _ms is a time of the clock that uv_now() and uv_hrtime() share. */
+/* Each struct belongs to the file of its name. No other file writes to it, but
+ * uvwheel.c starts the handles, and listen.c moves the driver. Fields of these
+ * structs that end in _ms are times of the clock that uv_now() and uv_hrtime()
+ * share. A past time that never was is 0; a coming one that never comes is
+ * NEVER. */
 
 typedef enum phase_e {
   DISARMED,           /* nothing wakes the loop: the wheel is empty          */
@@ -40,7 +43,7 @@ typedef struct wake_s {
   uv_timer_t driver; /* calls a turn when timers are due                     */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
-  bool has_polled;   /* since it was armed, and not for another driver       */
+  bool has_polled;   /* since it was armed, and not just for a driver        */
   uint64_t due_ms;   /* a run after this is late: when the driver is due; in */
                      /* a spell, the last run. DISARMED: NEVER               */
   uint64_t ran_ms;   /* when the wheel has run last, whoever ran it          */
@@ -54,7 +57,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks                            */
   uint64_t listened_ms;   /* when the callbacks of the last poll had run     */
-  uint64_t turned_ms;     /* to this libuv runs its timers before a poll     */
+  uint64_t turned_ms;     /* libuv's timers due by then run before the poll  */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* polls in that millisecond                       */
 #ifdef UVWHEEL_CHECKS
@@ -173,10 +176,10 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 /* The wheel runs now, late by more than stall_ms: that is a stall. */
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
-/* Puts a timer back that has expired, unless it was given all that the stalls
+/* Puts a timer back that has expired, unless it has got all that the stalls
  * give. Returns whether it did.
  * Requires: the timer ran in the last stall. */
-bool uvwheel__put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
+bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 
 /* Did an expired timer run when the last stall was noticed? */
 static inline bool ran_in_stall(const uvwheel_state_t *state,
@@ -203,10 +206,11 @@ void uvwheel__disarm(uvwheel_state_t *state);
 void uvwheel__abandon(uvwheel_state_t *state);
 /* The callback of idle: a spell goes on. */
 void uvwheel__on_idle(uv_idle_t *idle);
-/* Sets whether the wheel's handles keep the loop alive: is_unref has changed,
- * or the number of unref'd active timers, by so many, or the mailbox was
- * opened. */
-void uvwheel__update_refs(uvwheel_state_t *state, int more_unref);
+/* Sets whether the wheel's handles keep the loop alive: timers have become
+ * active or idle, is_unref has changed, or the mailbox was opened. */
+void uvwheel__update_refs(uvwheel_state_t *state);
+/* The same, after so many more unref'd timers have become active. */
+void uvwheel__count_unref(uvwheel_state_t *state, int change);
 
 /* ---- Timers (timer.c) ---------------------------------------------------- */
 
@@ -237,6 +241,11 @@ static inline uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
   return (uvwheel_state_t *)(uintptr_t)(timer->wheel_and_flags & ~TIMER_FLAGS);
 }
 
+/* Is the timer an appointment, or idle? Any other measures silence. */
+static inline bool is_appointment(const uvwheel_timer_t *timer) {
+  return (~timer->wheel_and_flags & TIMER_APPOINTMENT) == 0;
+}
+
 /* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without
  * one, the timeout. (If a refresh had to choose between two fields, it would
  * take 0.3 ns more, 1 ns more if the timer is cold.)
@@ -247,15 +256,16 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
   return timer->timeout != NO_REPEAT;
 }
 
-/* A timer has become active (1) or idle (-1). */
-static inline void update_unref(uvwheel_state_t *state,
+/* A timer has become active (1) or idle (-1). A timer with a reference changes
+ * something only if all others are unref'd. */
+static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
-  uint64_t unref = timer->wheel_and_flags & TIMER_UNREF;
   uint64_t unref_timers = state->wake.unref_timers;
 
-  if (unref != 0 ||
-      (unref_timers != 0 && state->core.active - unref_timers <= 1))
-    uvwheel__update_refs(state, unref != 0 ? change : 0);
+  if ((timer->wheel_and_flags & TIMER_UNREF) != 0)
+    uvwheel__count_unref(state, change);
+  else if (unref_timers != 0 && state->core.active - unref_timers <= 1)
+    uvwheel__update_refs(state);
 }
 
 /* ---- Turns (turn.c) ------------------------------------------------------ */

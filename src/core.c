@@ -234,11 +234,10 @@ static NOINLINE uint64_t find_next_tick(core_t *core) {
   return next;
 }
 
-/* ---- Counting ----------------------------------------------------------- */
+/* ---- Looking into a slot ------------------------------------------------ */
 
-uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
-                                  uint64_t now_ms, uint64_t *later,
-                                  uint64_t *most_rounds) {
+uint64_t uvwheel__core_visit_slot(const core_t *core, uint64_t slot_index,
+                                  core_visit_t visit, void *arg) {
   slot_t *slot = &core->slots[slot_index];
   uvwheel_link_t *lane, *link;
   uint64_t count = 0;
@@ -248,10 +247,9 @@ uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
     return 0;
   for (lane = slot->lanes; lane != lane_at(slot, slot->lanes_used); lane++)
     for (link = lane->next; link != lane; link = link->next) {
-      uint64_t rounds = rounds_of(core, entry_of(link), now_ms);
       count++;
-      *later += rounds > 0;
-      *most_rounds = max_of(*most_rounds, rounds);
+      if (visit != NULL)
+        visit(entry_of(link), arg);
     }
   return count;
 }

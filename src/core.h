@@ -121,11 +121,11 @@ static inline bool has_pass_by(const slot_t *slot, uint64_t tick) {
   return slot->next_pass - 1 < tick;
 }
 
-/* Returns how many entries wait in a slot. Adds to *later how many of them are
- * due in later rounds, and raises *most_rounds to the most of any. */
-uint64_t uvwheel__core_count_slot(const core_t *core, uint64_t slot_index,
-                                  uint64_t now_ms, uint64_t *later,
-                                  uint64_t *most_rounds);
+/* Calls visit, which may be NULL, for each entry that waits in a slot, and
+ * returns how many these are. */
+typedef void (*core_visit_t)(const uvwheel_entry_t *entry, void *arg);
+uint64_t uvwheel__core_visit_slot(const core_t *core, uint64_t slot_index,
+                                  core_visit_t visit, void *arg);
 
 static inline uvwheel_link_t *lane_at(slot_t *slot, uint32_t place) {
   return (uvwheel_link_t *)(void *)((char *)slot + place);

@@ -39,8 +39,8 @@
  *
  * From a check to the return of the next poll nobody listens. If that takes
  * more than MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that
- * blocks for 40 ms closes 680 of 1,000 waiting peers. (If another wheel's check
- * moved the time first, read callbacks count as well: also once.) */
+ * blocks for 40 ms closes 680 of 1,000 waiting peers. (If uv_update_time or
+ * another wheel's check moved the time first, read callbacks count, too.) */
 
 #include "binding.h"
 
@@ -82,7 +82,7 @@ static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {
  * A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
  * that is always ready leave a loop 88,000 iterations per second of 726,000. */
-static uint64_t ask_if_quiet(uvwheel_state_t *state, uint64_t turned_ms) {
+static uint64_t ask_heard_ms(uvwheel_state_t *state, uint64_t turned_ms) {
   listen_t *listen = &state->listen;
   uint64_t now_ms = loop_now(state), heard_ms = 0;
 
@@ -106,7 +106,7 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
  * loop is quiet, or the timer has waited long enough. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
-  uint64_t quiet_ms = ask_if_quiet(state, listen->turned_ms);
+  uint64_t quiet_ms = ask_heard_ms(state, listen->turned_ms);
 
   if (quiet_ms != 0)
     begin_wait(listen, now_ms, false);
@@ -137,7 +137,7 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
 
 /* Examines up to MAX_EXAMINED timers that may be due, and moves those that were
  * refreshed. Returns whether any may be due still. */
-static bool examine_due(uvwheel_state_t *state) {
+static bool move_refreshed(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   uint64_t examines = min_of(state->options.turn_budget, MAX_EXAMINED);
 
@@ -156,11 +156,11 @@ static NOINLINE void prepare_turn(uvwheel_state_t *state) {
 
   MUST_HOLD(state->wake.phase != DISARMED);
   uvwheel__note_run(state, now_ms);
-  if (!examine_due(state)) {
+  if (!move_refreshed(state)) {
     uvwheel__go_on(state, false);
     return;
   }
-  state->listen.heard_ms = ask_if_quiet(state, 0);
+  state->listen.heard_ms = ask_heard_ms(state, 0);
   if (now_ms != due_ms) /* moves behind the loop's other timers that are due */
     (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
 }
@@ -177,7 +177,7 @@ void uvwheel__on_driver(uv_timer_t *driver) {
   listen->heard_ms = 0;
   uvwheel__note_run(state, now_ms);
   is_due = heard_ms != 0 ? uvwheel__run_turn(state, heard_ms, listen->budget)
-                         : examine_due(state);
+                         : move_refreshed(state);
   if (is_due) {
     listen->listened_ms = uv_hrtime() / 1000000;
     begin_wait(listen, listen->listened_ms, false);

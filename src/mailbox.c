@@ -20,7 +20,7 @@
 
 /* Takes the requests that threads have posted, once all that were taken before
  * have been called back. Returns whether there are any to call back. */
-static bool take(uvwheel_state_t *state) {
+static bool take_posted(uvwheel_state_t *state) {
   if (state->mailbox.taken == NULL) {
     uv_mutex_lock(&state->mailbox.mutex);
     state->mailbox.taken = state->mailbox.posted;
@@ -49,7 +49,7 @@ void uvwheel__on_post(uv_async_t *async) {
   uint64_t budget = state->options.turn_budget;
   batch_t batch;
 
-  (void)take(state);
+  (void)take_posted(state);
   uvwheel__begin_batch(&batch);
   while (state->mailbox.taken != NULL && budget-- != 0 && !IS_CLOSING(*async)) {
     call_first(state, 0);
@@ -57,12 +57,12 @@ void uvwheel__on_post(uv_async_t *async) {
       break;
   }
   (void)uvwheel__read_clock(state, &batch);
-  if (take(state) && !IS_CLOSING(*async))
+  if (take_posted(state) && !IS_CLOSING(*async))
     (void)uv_async_send(async);
 }
 
 void uvwheel__cancel_posts(uvwheel_state_t *state) {
-  while (take(state))
+  while (take_posted(state))
     call_first(state, UV_ECANCELED);
 }
 
@@ -78,7 +78,7 @@ int uvwheel_open_mailbox(uvwheel_t *wheel) {
   if (error != 0)
     return error;
   state->mailbox.posted_end = &state->mailbox.posted;
-  uvwheel__update_refs(state, 0);
+  uvwheel__update_refs(state);
   return 0;
 }
 

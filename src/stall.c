@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Stalls: which timers are put back after one, and by how much (P6).
+/* Stalls: which timers are put back after one, and by how much. The rule stands
+ * in docs/how-it-works.md ("A stall puts a timer back").
  *
  * A stall is noticed because the wheel runs late: when the driver is due, or in
- * a spell after the next poll. A turn that ends late begins a spell. A stall
- * gives the timers that ran in it what it took, and as much again, at most a
- * second: that is longer than most peers wait between two datagrams.
- *
- * Stalls are a chain if each begins before the time is over that those before
- * it gave: peers could hardly be heard between them, so what they give adds up.
- * Six are a chain at most: otherwise silent peers would be kept for ever. While
- * timers wait that were due when the fifth ended, the sixth grows instead:
- * turn_budget has not let them be put back yet. */
+ * a spell after the next poll. A turn that ends late begins a spell. */
 
 #include "binding.h"
 
@@ -37,7 +30,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
   stats->stall_max_ms = max_of(stats->stall_max_ms, late_by);
 }
 
-bool uvwheel__put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
+bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   const stall_t *stall = &state->stall;
   uint64_t had = (timer->wheel_and_flags & TIMER_APPOINTMENT) / STALL_GIVEN;
   uint64_t due_ms = timer->entry.due_ms, later_ms;

@@ -36,12 +36,9 @@ int uvwheel_get_options(const uvwheel_t *wheel, uvwheel_options_t *options) {
 }
 
 uint64_t uvwheel_count_slot(const uvwheel_t *wheel, uint64_t slot) {
-  uint64_t later = 0, most_rounds = 0;
-
   if (get_state(wheel) == NULL || slot > wheel->state->core.slot_mask)
     return 0;
-  return uvwheel__core_count_slot(&wheel->state->core, slot,
-                                  now_or_0(wheel->state), &later, &most_rounds);
+  return uvwheel__core_visit_slot(&wheel->state->core, slot, NULL, NULL);
 }
 
 /* ---- The page for the operator ------------------------------------------ */
@@ -73,24 +70,40 @@ static void print_counts(const uvwheel_state_t *state,
           stats->turns_overrun, (double)stats->turn_max_us / 1000);
 }
 
+typedef struct census_s {
+  const core_t *core;
+  uint64_t now_ms, expecting, later, most_rounds;
+} census_t;
+
+static void count_timer(const uvwheel_entry_t *entry, void *arg) {
+  census_t *census = arg;
+  uint64_t rounds = rounds_of(census->core, entry, census->now_ms);
+
+  census->expecting += !is_appointment(timer_of((uvwheel_entry_t *)entry));
+  census->later += rounds > 0;
+  census->most_rounds = max_of(census->most_rounds, rounds);
+}
+
 /* A character per column, from the slot of the next tick on: how full its slots
  * are, compared with the fullest column. */
 static void print_slots(const core_t *core, uint64_t now_ms, FILE *stream) {
   static const char shades[] = " .:-=+*#%@";
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;
   uint64_t columns = min_of(slots, COLUMNS), per_column = slots / columns;
-  uint64_t later = 0, most_rounds = 0, next = tick_after(core, now_ms), i;
+  uint64_t next = tick_after(core, now_ms), i;
+  census_t census = {.core = core, .now_ms = now_ms};
 
   for (i = 0; i < slots; i++) {
     uint64_t *count = &counts[i / per_column];
-    *count += uvwheel__core_count_slot(core, (next + i) & core->slot_mask,
-                                       now_ms, &later, &most_rounds);
+    *count += uvwheel__core_visit_slot(core, (next + i) & core->slot_mask,
+                                       count_timer, &census);
     most = max_of(most, *count);
   }
   fprintf(stream,
+          "peers     " U64 " timers expect one, the others are appointments\n"
           "rounds    " U64 " timers are due in later ones, at most " U64
           " ahead\nslots     |",
-          later, most_rounds);
+          census.expecting, census.later, census.most_rounds);
   for (i = 0; i < columns; i++)
     fputc(shades[counts[i] == 0 ? 0 : 1 + counts[i] * 8 / most], stream);
   fprintf(stream,

@@ -47,8 +47,16 @@ static bool is_active(const uvwheel_timer_t *timer) {
   return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_IDLE);
 }
 
-static bool is_appointment(const uvwheel_timer_t *timer) {
-  return (~timer->wheel_and_flags & TIMER_APPOINTMENT) == 0;
+/* Reports a call on a timer that is all zeros, in a build with checks. */
+static void check_zeros(const uvwheel_timer_t *timer) {
+  MISUSE_IF(timer != NULL && timer->wheel_and_flags == 0, "timer", timer,
+            "used although it is all zeros: no init, or one that failed");
+  (void)timer;
+}
+
+/* The kind of a timer: TIMER_APPOINTMENT, or 0 if it measures silence. */
+static inline void set_kind(uvwheel_timer_t *timer, uint64_t kind) {
+  timer->wheel_and_flags = (timer->wheel_and_flags & ~TIMER_APPOINTMENT) | kind;
 }
 
 static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
@@ -126,24 +134,24 @@ int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
   return 0;
 }
 
-/* Starts or restarts any timer, as an appointment (TIMER_APPOINTMENT) or for
- * the silence of a peer (0). */
+/* Starts or restarts any timer. */
 static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay,
                               uint64_t kind) {
   uvwheel_state_t *state;
   bool was_active = is_active(timer);
 
+  check_zeros(timer);
   if (!is_initialised(timer) || is_closing(state_of(timer)))
     return UV_EINVAL;
   state = remember_state(timer);
   if (!was_active && state->core.active >= state->most_active)
     return UV_ENOBUFS;
-  timer->wheel_and_flags &= ~(TIMER_IDLE | TIMER_APPOINTMENT);
-  timer->wheel_and_flags |= kind;
+  timer->wheel_and_flags &= ~TIMER_IDLE;
+  set_kind(timer, kind);
   if (was_active)
     return (is_fifo(&state->core) ? move : postpone)(state, timer, delay);
   (void)insert(state, timer, add_ms(loop_now(state), delay));
-  update_unref(state, timer, 1);
+  count_active(state, timer, 1);
   return 0;
 }
 
@@ -181,8 +189,7 @@ static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
     return insert(state, timer, add_ms(loop_now(state), timeout));
   }
   if (repeat == 0 && can_postpone(timer, &state)) {
-    timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
-    timer->wheel_and_flags |= kind;
+    set_kind(timer, kind);
     timer->cb = cb;
     set_times(timer, timeout, 0);
     return postpone(state, timer, timeout);
@@ -212,7 +219,7 @@ static NOINLINE int stop_slow(uvwheel_timer_t *timer) {
   uvwheel__core_remove(&state->core, &timer->entry);
   if (state->core.active == 0)
     uvwheel__disarm(state);
-  update_unref(state, timer, -1);
+  count_active(state, timer, -1);
   return 0;
 }
 
@@ -236,12 +243,13 @@ void uvwheel_timer_close(uvwheel_timer_t *timer) {
 }
 
 static NOINLINE int again_slow(uvwheel_timer_t *timer) {
+  check_zeros(timer);
   if (!is_initialised(timer) || timer->cb == NULL)
     return UV_EINVAL;
-  return repeats(timer)
-             ? start_any(timer, timer->interval,
-                         is_appointment(timer) ? TIMER_APPOINTMENT : 0)
-             : 0;
+  if (!repeats(timer))
+    return 0;
+  return start_any(timer, timer->interval,
+                   is_appointment(timer) ? TIMER_APPOINTMENT : 0);
 }
 
 int uvwheel_timer_again(uvwheel_timer_t *timer) {
@@ -250,11 +258,12 @@ int uvwheel_timer_again(uvwheel_timer_t *timer) {
   if (timer == NULL || !repeats(timer) || !can_postpone(timer, &state))
     return again_slow(timer);
   if (!is_appointment(timer))
-    timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
+    set_kind(timer, 0);
   return postpone(state, timer, timer->interval);
 }
 
 static NOINLINE int refresh_slow(uvwheel_timer_t *timer) {
+  check_zeros(timer);
   if (!is_active(timer)) {
     MISUSE_IF(
         timer != NULL && timer == uvwheel__called_back && timer->cb != NULL,
@@ -262,7 +271,7 @@ static NOINLINE int refresh_slow(uvwheel_timer_t *timer) {
         "refreshed in its own callback, where it is not active: expect it");
     return UV_EINVAL;
   }
-  timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
+  set_kind(timer, 0);
   return postpone(remember_state(timer), timer, timer->interval);
 }
 
@@ -319,7 +328,7 @@ static void set_timer_unref(uvwheel_timer_t *timer, uint64_t unref) {
     return;
   timer->wheel_and_flags ^= TIMER_UNREF;
   if (is_active(timer))
-    uvwheel__update_refs(state_of(timer), unref ? 1 : -1);
+    uvwheel__count_unref(state_of(timer), unref ? 1 : -1);
 }
 
 void uvwheel_timer_ref(uvwheel_timer_t *timer) {

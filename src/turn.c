@@ -75,7 +75,7 @@ static void fire(uvwheel_state_t *state, uvwheel_timer_t *timer,
     start_repeat(state, timer, limit_ms);
   } else {
     timer->wheel_and_flags |= TIMER_IDLE;
-    update_unref(state, timer, -1);
+    count_active(state, timer, -1);
   }
   CALL_BACK(timer);
 }
@@ -88,17 +88,12 @@ static void count_lateness(uvwheel_stats_t *stats, uint64_t late_by) {
 
 /* ---- Turns --------------------------------------------------------------- */
 
-/* A turn is over whose loop time was began_ms; the clock was read. Returns
- * whether that was a stall, also if another callback had blocked the loop
- * before the turn: the spell that follows notices it. */
-static bool end_turn(uvwheel_state_t *state, const batch_t *batch,
-                     uint64_t began_ms) {
+static void count_overrun(uvwheel_state_t *state, const batch_t *batch) {
   uint64_t took_ns = excess(batch->read_ns, batch->begin_ns);
 
   if (state->options.turn_ms != UINT32_MAX &&
       took_ns > 2 * UINT64_C(1000000) * state->options.turn_ms)
     state->stats.turns_overrun++;
-  return excess(batch->read_ns / 1000000, began_ms) > state->patience;
 }
 
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
@@ -106,7 +101,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
   uint64_t began_ms = loop_now(state), found = 0;
   uint64_t limit_ms = without_lag(state, until_ms);
   uvwheel_entry_t *entry;
-  bool has_stalled, is_cut;
+  bool is_cut;
   batch_t batch;
 
   if (!needs_turn_by(state, until_ms))
@@ -120,7 +115,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     budget--;
     MUST_HOLD(entry->due_ms < limit_ms);
     if (LIKELY(!ran_in_stall(state, timer_of(entry))) ||
-        !uvwheel__put_back(state, timer_of(entry))) {
+        !uvwheel__try_put_back(state, timer_of(entry))) {
       count_lateness(&state->stats,
                      without_lag(state, loop_now(state)) - entry->due_ms);
       uvwheel__core_hand_out(&state->core, entry);
@@ -131,11 +126,13 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
   }
   if (batch.unread != 0 || found == 0) /* time has passed since */
     (void)uvwheel__read_clock(state, &batch);
-  has_stalled = end_turn(state, &batch, began_ms);
+  count_overrun(state, &batch);
   is_cut = needs_turn_by(state, until_ms);
   state->stats.turns_cut += is_cut;
   state->stats.turns += is_cut || found != 0;
-  return has_stalled || needs_turn_by(state, loop_now(state));
+  /* If the turn ends late, the spell that follows notices a stall. */
+  return excess(batch.read_ns / 1000000, began_ms) > state->patience ||
+         needs_turn_by(state, loop_now(state));
 }
 
 /* ---- Before their time --------------------------------------------------- */

@@ -318,7 +318,7 @@ static void set_unref(uvwheel_t *wheel, bool is_unref) {
   if (get_state(wheel) == NULL)
     return;
   wheel->state->is_unref = is_unref;
-  uvwheel__update_refs(wheel->state, 0);
+  uvwheel__update_refs(wheel->state);
 }
 
 void uvwheel_ref(uvwheel_t *wheel) {

@@ -6,11 +6,11 @@
  * due. In a spell (listen.c) an idle handle keeps polls from waiting instead.
  * A wheel that runs later than that has met a stall (stall.c).
  *
- * A stall may end before the next tick. So in a loop that polls meanwhile (not
- * just for the driver of another wheel) the driver is armed for a check-in
- * half-way to a tick that is far away, and half-way again. A stall that spans a
- * check-in is noticed there. Any other stall has used up at most half of the
- * time to the tick. */
+ * A stall may end before the next tick. So if polls return meanwhile, not just
+ * for a wheel's driver, the driver is armed for a check-in half-way to a tick
+ * that is far away, and half-way again. A stall that spans a check-in is
+ * noticed there. Any other stall has used up at most half of the time to the
+ * tick. */
 
 #include "binding.h"
 
@@ -90,9 +90,9 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* Has the driver of a wheel of the loop made the poll return? If that wheel's
- * check came before this one's, it ran just now, and may have armed its driver.
- * (Where the driver comes before the poll, so did this wheel's own.) */
+/* Has the driver of a wheel of the loop, maybe of this one, made the poll
+ * return? Then it is due, or that wheel has run in this millisecond: its check
+ * came first, or libuv, before 1.45, calls drivers before the poll. */
 static bool is_driver_due(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->ring;
   uint64_t now_ms = loop_now(state);
@@ -140,16 +140,20 @@ void uvwheel__on_idle(uv_idle_t *idle) {
 /* ---- Who keeps the loop alive -------------------------------------------- */
 
 /* An unref'd wheel keeps no loop alive, nor does one whose timers all are. */
-void uvwheel__update_refs(uvwheel_state_t *state, int more_unref) {
-  uint64_t unref_timers = state->wake.unref_timers + (uint64_t)more_unref;
+void uvwheel__update_refs(uvwheel_state_t *state) {
+  uint64_t unref_timers = state->wake.unref_timers;
   bool ref = !state->is_unref;
   bool driven =
       ref && (unref_timers == 0 || unref_timers != state->core.active);
 
   MUST_HOLD(unref_timers <= state->core.active);
-  state->wake.unref_timers = unref_timers;
   (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.driver);
   (driven ? uv_ref : uv_unref)((uv_handle_t *)&state->wake.idle);
   if (IS_OPENED(state->mailbox.async))
     (ref ? uv_ref : uv_unref)((uv_handle_t *)&state->mailbox.async);
+}
+
+void uvwheel__count_unref(uvwheel_state_t *state, int change) {
+  state->wake.unref_timers += (uint64_t)change;
+  uvwheel__update_refs(state);
 }

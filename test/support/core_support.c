@@ -246,7 +246,5 @@ size_t boundary_delays(const shape_t *shape, unsigned rounds,
 }
 
 uint64_t slot_count(const core_t *core, uint64_t number) {
-  uint64_t later = 0, most_rounds = 0;
-
-  return uvwheel__core_count_slot(core, number, 0, &later, &most_rounds);
+  return uvwheel__core_visit_slot(core, number, NULL, NULL);
 }

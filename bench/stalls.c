@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+
+/* Which peers does a server close that is blocked again and again? It has 200
+ * connections with a timeout of 3 s. Half of the peers live: they send a byte
+ * each second, also while the server is blocked. What they send then waits in
+ * their sockets, or is lost, as datagrams are when a buffer is full or a
+ * machine is suspended. The others send nothing. Five minutes pass in virtual
+ * time (examples/virtual-time.c), so that each run prints the same: the rows of
+ * the first table of README.md, which are live peers closed of 100 / seconds
+ * until the last silent one is closed. With libuv 1.45 or newer, which runs
+ * timers after the poll, they differ a little. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <uvwheel.h>
+
+#define PEERS 200 /* the first half lives */
+#define TIMEOUT_MS 3000
+#define TICK_MS 100
+#define END_MS 300000
+
+typedef struct peer_s {
+  uv_poll_t socket;
+  int ends[2]; /* the server's and the peer's */
+  uint64_t next_send_ms;
+  uint64_t heard_ms;
+  uint64_t closed_ms; /* 0: it is not */
+  int has_chance;
+  uv_timer_t uv_timer;
+  uvwheel_timer_t timer;
+} peer_t;
+
+/* The server is blocked again and again, for so long, so many ms apart. Is what
+ * peers send meanwhile lost? */
+typedef struct trouble_s {
+  const char *name;
+  uint64_t apart_ms, blocked_ms;
+  int is_lost;
+} trouble_t;
+
+/* A way to find silent peers: what it does when a peer is accepted and heard,
+ * and at each tick. */
+typedef struct rule_s {
+  const char *name;
+  void (*accept)(peer_t *peer);
+  void (*hear)(peer_t *peer);
+  void (*tick)(int is_late);
+} rule_t;
+
+static uv_loop_t loop;
+static uvwheel_t wheel;
+static peer_t peers[PEERS];
+static const rule_t *rule;
+static const trouble_t *trouble;
+static uint64_t ticked_ms;
+
+static void close_peer(peer_t *peer) {
+  peer->closed_ms = uv_now(&loop);
+  uv_poll_stop(&peer->socket);
+}
+
+static void do_nothing(peer_t *peer) {
+  (void)peer;
+}
+
+/* ---- A uv_timer_t for each ----------------------------------------------- */
+
+static void on_uv_timer(uv_timer_t *timer) {
+  uv_timer_stop(timer);
+  close_peer(timer->data);
+}
+
+static void start_uv_timer(peer_t *peer) {
+  uv_timer_start(&peer->uv_timer, on_uv_timer, TIMEOUT_MS, TIMEOUT_MS);
+}
+
+static void restart_uv_timer(peer_t *peer) {
+  uv_timer_again(&peer->uv_timer);
+}
+
+/* ---- A stamp, and a uv_timer_t that waits for 100 ms more, once ---------- */
+
+static void stamp(peer_t *peer) {
+  peer->heard_ms = uv_now(&loop);
+  peer->has_chance = 0;
+}
+
+static void on_lazy_timer(uv_timer_t *timer) {
+  peer_t *peer = timer->data;
+  uint64_t silent_ms = uv_now(&loop) - peer->heard_ms;
+
+  if (silent_ms < TIMEOUT_MS) {
+    uv_timer_start(timer, on_lazy_timer, TIMEOUT_MS - silent_ms, 0);
+  } else if (!peer->has_chance) {
+    peer->has_chance = 1;
+    uv_timer_start(timer, on_lazy_timer, TICK_MS, 0);
+  } else {
+    close_peer(peer);
+  }
+}
+
+static void start_lazy_timer(peer_t *peer) {
+  uv_timer_start(&peer->uv_timer, on_lazy_timer, TIMEOUT_MS, 0);
+}
+
+/* ---- A stamp, and a sweep at each tick ----------------------------------- */
+
+static void close_silent(void) {
+  peer_t *peer = peers;
+
+  for (; peer < peers + PEERS; peer++)
+    if (peer->closed_ms == 0 && uv_now(&loop) - peer->heard_ms >= TIMEOUT_MS)
+      close_peer(peer);
+}
+
+/* A tick that comes late closes nobody. */
+static void skip_late_tick(int is_late) {
+  if (!is_late)
+    close_silent();
+}
+
+/* After a tick that comes late all peers have another timeout. */
+static void forgive_all(int is_late) {
+  peer_t *peer = peers;
+
+  for (; is_late && peer < peers + PEERS; peer++)
+    peer->heard_ms = uv_now(&loop);
+  close_silent();
+}
+
+/* ---- uvwheel ------------------------------------------------------------- */
+
+static void on_idle(uvwheel_timer_t *timer) {
+  close_peer(timer->data);
+}
+
+static void expect_peer(peer_t *peer) {
+  uvwheel_timer_expect(&peer->timer, on_idle, TIMEOUT_MS);
+}
+
+static void refresh_peer(peer_t *peer) {
+  uvwheel_timer_refresh(&peer->timer);
+}
+
+/* ---- The server and its peers -------------------------------------------- */
+
+static void on_readable(uv_poll_t *socket, int status, int events) {
+  peer_t *peer = socket->data;
+  char bytes[64];
+
+  (void)status;
+  (void)events;
+  if (read(peer->ends[0], bytes, sizeof bytes) > 0)
+    rule->hear(peer);
+}
+
+static void on_tick(uv_timer_t *timer) {
+  uint64_t now_ms = uv_now(timer->loop);
+  int is_late = now_ms - ticked_ms > 2 * TICK_MS;
+
+  ticked_ms = now_ms;
+  if (rule->tick != NULL)
+    rule->tick(is_late);
+}
+
+/* The live peers send what they have to by now. */
+static void send_due(int is_lost) {
+  uint64_t now_ms = uv_hrtime() / 1000000;
+  peer_t *peer = peers;
+
+  for (; peer < peers + PEERS / 2; peer++)
+    for (; peer->next_send_ms <= now_ms; peer->next_send_ms += 1000)
+      if (peer->closed_ms == 0 && !is_lost)
+        (void)send(peer->ends[1], "x", 1, MSG_DONTWAIT);
+}
+
+static void on_send(uv_timer_t *timer) {
+  (void)timer;
+  send_due(0);
+}
+
+static void on_block(uv_timer_t *timer) {
+  uv_sleep((unsigned)trouble->blocked_ms);
+  send_due(trouble->is_lost);
+  uv_timer_start(timer, on_block, trouble->blocked_ms + trouble->apart_ms, 0);
+}
+
+static void accept_peer(peer_t *peer, uint64_t first_send_ms) {
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, peer->ends) != 0)
+    exit(1);
+  peer->heard_ms = uv_now(&loop);
+  peer->next_send_ms = first_send_ms;
+  uv_poll_init(&loop, &peer->socket, peer->ends[0]);
+  uv_timer_init(&loop, &peer->uv_timer);
+  uvwheel_timer_init(&wheel, &peer->timer);
+  peer->socket.data = peer->uv_timer.data = peer->timer.data = peer;
+  uv_poll_start(&peer->socket, UV_READABLE, on_readable);
+  rule->accept(peer);
+}
+
+static void close_handle(uv_handle_t *handle, void *arg) {
+  (void)arg;
+  if (!uvwheel_owns_handle(handle))
+    uv_close(handle, NULL);
+}
+
+/* Prints how many live peers were closed, and when the last silent one was. */
+static void print_closed(uint64_t began_ms) {
+  unsigned closed[2] = {0, 0}, i;
+  uint64_t last_ms = 0;
+
+  for (i = 0; i < PEERS; i++) {
+    int is_silent = i >= PEERS / 2;
+    closed[is_silent] += peers[i].closed_ms != 0;
+    if (is_silent && peers[i].closed_ms > last_ms)
+      last_ms = peers[i].closed_ms;
+  }
+  if (closed[1] == PEERS / 2)
+    printf(" %u / %.1f |", closed[0], (double)(last_ms - began_ms) / 1000);
+  else
+    printf(" %u / never |", closed[0]);
+}
+
+static void play(void) {
+  uvwheel_options_t options = {.tick_ms = TICK_MS};
+  uv_timer_t sender, blocker, ticker;
+  uint64_t began_ms;
+  unsigned i;
+
+  uv_loop_init(&loop);
+  uvwheel_init(&loop, &wheel, &options);
+  memset(peers, 0, sizeof peers);
+  began_ms = ticked_ms = uv_now(&loop);
+  for (i = 0; i < PEERS; i++)
+    accept_peer(&peers[i], began_ms + i * 10);
+  uv_timer_init(&loop, &sender);
+  uv_timer_start(&sender, on_send, 0, 10);
+  uv_timer_init(&loop, &blocker);
+  uv_timer_start(&blocker, on_block, 1000, 0);
+  uv_timer_init(&loop, &ticker);
+  uv_timer_start(&ticker, on_tick, TICK_MS, TICK_MS);
+  while (uv_now(&loop) - began_ms < END_MS)
+    uv_run(&loop, UV_RUN_ONCE);
+  print_closed(began_ms);
+  uvwheel_close(&wheel, NULL);
+  uv_walk(&loop, close_handle, NULL);
+  uv_run(&loop, UV_RUN_DEFAULT);
+  uv_loop_close(&loop);
+  for (i = 0; i < PEERS; i++) {
+    close(peers[i].ends[0]);
+    close(peers[i].ends[1]);
+  }
+}
+
+int main(void) {
+  static const trouble_t troubles[] = {
+      {"blocked for 0.4 s of each second", 600, 400, 0},
+      {"blocked for 4 s of each 6", 2000, 4000, 0},
+      {"the same, and packets are lost", 2000, 4000, 1},
+      {"2 s of each 4, packets are lost", 2000, 2000, 1},
+      {"20 s of each 80, packets are lost", 60000, 20000, 1}};
+  static const rule_t rules[] = {
+      {"uv_timer_t", start_uv_timer, restart_uv_timer, NULL},
+      {"second chance", start_lazy_timer, stamp, NULL},
+      {"a late tick closes nobody", do_nothing, stamp, skip_late_tick},
+      {"a late tick forgives all", do_nothing, stamp, forgive_all},
+      {"uvwheel", expect_peer, refresh_peer, NULL}};
+  size_t i, j;
+
+  for (i = 0; i < sizeof troubles / sizeof *troubles; i++) {
+    trouble = &troubles[i];
+    printf("| %s |", trouble->name);
+    for (j = 0; j < sizeof rules / sizeof *rules; j++) {
+      rule = &rules[j];
+      play();
+    }
+    printf("\n");
+  }
+  return 0;
+}
