@@ -16,5 +16,5 @@ void fragment(uv_loop_t *loop, struct connection *connection,
   uvwheel_t wheel;
 
   uvwheel_init(loop, &wheel, NULL);
-#include "README-2.c"
+#include "README-1.c"
 }

@@ -6,8 +6,7 @@ A block with a main() is a program. Any other one is a fragment: the n-th block
 of docs/NAME.md is NAME-n.c, and NAME.c, beside this, includes it where it belongs.
 (In C++: NAME-n.cc and NAME.cc.) A block of Meson code is configured in a
 project that has uvwheel as a subproject, one of CMake code in one that finds it
-installed, or fetches it: then these sources are what it gets. Those of autoconf
-and automake are pieces of AUTOCONF, which is built elsewhere.
+installed, or fetches it: then these sources are what it gets.
 
 usage: blocks.py PREFIX UVWHEEL-CFLAGS...
 """
@@ -21,7 +20,6 @@ import tempfile
 from documents import TOP, documents
 
 HERE = pathlib.Path(__file__).parent
-AUTOCONF = TOP / "test" / "install" / "consumer" / "autoconf"
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 COMPILERS = {"c": ["cc", "-std=gnu11"], "cc": ["c++", "-std=c++17"]}
 LANGUAGES = {"c": ["c"], "cc": ["cpp", "c++"]}
@@ -29,7 +27,6 @@ MESON = """project('parent', 'c', default_options: ['warning_level=3'])
 {block}
 executable('program', 'program.c', dependencies: uvwheel_dep)
 """
-PIECES = {"m4": "configure.ac", "makefile": "Makefile.am"}
 CMAKE = """cmake_minimum_required(VERSION 3.18)
 project(parent C)
 add_executable(program program.c)
@@ -90,11 +87,6 @@ def faults(document):
     for suffix in COMPILERS:
         with tempfile.TemporaryDirectory() as scratch:
             yield from compile_blocks(document, suffix, pathlib.Path(scratch))
-    for language, file in PIECES.items():
-        whole = (AUTOCONF / file).read_text()
-        for line, block in document.blocks(language):
-            if block not in whole:
-                yield f"{document.name}:{line}: not in {file} of the consumer"
     for language, command in (("meson", configure_meson),
                               ("cmake", configure_cmake)):
         for line, block in document.blocks(language):

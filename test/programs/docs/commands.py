@@ -78,8 +78,6 @@ COMMANDS = {
     "bench/run --documents": BENCH,
     "bench/run --quick": BENCH,
     "meson test": Job("tests"),
-    "./configure PKG_CONFIG_PATH=/opt/uvwheel/lib/pkgconfig "
-    "LDFLAGS=-Wl,-rpath,/opt/uvwheel/lib": Job("consumer"),
     "packaging/release ../uvwheel-release": Job("consumer"),
     "packaging/release --prepare": Job("consumer"),
     "packaging/release --dry-run ../uvwheel-release": Job("consumer"),
