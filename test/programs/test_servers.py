@@ -248,6 +248,7 @@ class Servers(Case):
 
     # With so many places, it takes several ticks until all are taken anew.
     @each((WHEEL, None, f"--max-connections {PLACES}", 2 * PLACES),
+          (UV, None, f"--max-connections {PLACES}", 2 * PLACES),
           (WHEEL, 156, "", 2 * 156), (MULTI_LOOP, 156, "", 3 * 156))
     def test_full_it_sheds_the_idlest(self, row, descriptors, options,
                                       newcomers):
@@ -266,6 +267,29 @@ class Servers(Case):
         self.assertTrue(is_good or number_of(out, "stalls") != 0)
         if descriptors is None and is_good:
             self.assertEqual(number_of(out, "shed"), PLACES + 1)
+
+    # Each speaks when so many more have come: at 50 a second 15 come in 0.3 s.
+    # Or each speaks when a burst of so many has come.
+    @each((WHEEL, 4, 1), (WHEEL, 15, 1), (WHEEL, 0, 50), (UV, 15, 1),
+          (UV, 0, 50))
+    def test_full_it_serves_newcomers_that_speak_a_moment_later(
+            self, row, later, burst):
+        places = 8 * 50
+        self.start_server(row, NEVER_MS, f"--shed --max-connections {places}")
+        resting, busy = [[self.newcomer() for _ in range(places // 2)]
+                         for _ in "12"]
+        newcomers = []
+        for _ in range(150 // burst):
+            newcomers += [self.connect() for _ in range(burst)]
+            while len(newcomers) > later:
+                self.assert_echo(newcomers.pop(0))
+            self.assert_echo(busy[0])
+        for connection in newcomers + busy:
+            self.assert_echo(connection)
+        self.assertTrue(all(map(is_ended, resting[:100])))
+        out = self.stop_well(self.server).out
+        self.assertEqual(number_of(out, "turned_away"), 0)
+        self.assertEqual(number_of(out, "shed"), 150)
 
     def test_newcomers_that_say_nothing_push_out_nobody(self):
         # Places for twice as many: they would be the idlest.
