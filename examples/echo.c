@@ -235,8 +235,8 @@ static uint64_t count_places(const echo_t *echo) {
  * are so many that they push out others are they shed themselves. */
 static void make_room(echo_t *echo) {
   uint64_t count = 1 + count_places(echo) / SHED_SHARE;
-  int are_many = uvwheel_count(&echo->newcomers) >
-                 echo->most_places / NEWCOMERS_SHARE;
+  int are_many =
+      uvwheel_count(&echo->newcomers) > echo->most_places / NEWCOMERS_SHARE;
 
   echo->is_shedding = 1;
   uvwheel_fire_soonest(are_many ? &echo->newcomers : &echo->wheel, count);
@@ -244,8 +244,7 @@ static void make_room(echo_t *echo) {
 }
 
 static int has_place(echo_t *echo) {
-  if (echo->most_places == 0 ||
-      count_places(echo) < echo->most_places)
+  if (echo->most_places == 0 || count_places(echo) < echo->most_places)
     return 1;
   if (echo->sheds)
     make_room(echo);

@@ -68,8 +68,7 @@ static void on_connection(uv_stream_t *stream, int status) {
   uv_tcp_init(&loop, &connection->tcp);
   uv_update_time(&loop); /* others may have been accepted before */
   uvwheel_timer_init(&wheel, &connection->idle);
-  uvwheel_timer_start(&connection->idle, on_idle, idle_ms, 0);
-  uvwheel_timer_refresh(&connection->idle); /* a stall is no silence */
+  uvwheel_timer_expect(&connection->idle, on_idle, idle_ms);
   if (uv_accept(stream, (uv_stream_t *)&connection->tcp) != 0 ||
       uv_read_start((uv_stream_t *)&connection->tcp, on_buffer, on_read) != 0)
     close_connection(connection);
