@@ -235,7 +235,7 @@ static void cannot_connect(load_t *load, int error) {
 /* A chatty one speaks soon: a full server sheds who does not. */
 static void plan_first_message(load_t *load, connection_t *connection) {
   const options_t *options = &load->options;
-  uint64_t first_ms =
+  uint64_t spread_ms =
       options->timeout_ms == 0 ? options->interval_ms : options->timeout_ms / 2;
 
   if (connection->chatty)
@@ -244,7 +244,7 @@ static void plan_first_message(load_t *load, connection_t *connection) {
     connection->send_at_ns = TOGETHER;
   else
     connection->send_at_ns =
-        uv_hrtime() + random_below(load, first_ms * NS_PER_MS);
+        uv_hrtime() + random_below(load, spread_ms * NS_PER_MS);
 }
 
 static void connect_more(load_t *load);

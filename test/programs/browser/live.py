@@ -247,16 +247,20 @@ class Live(unittest.TestCase):
                 row.closest('table').rows[0].cells[cell.cellIndex].innerText))
                 """, selector)
 
-        # A newcomer has a fifth of that: its timer is due while its loop is
-        # blocked, or the wheel would not see that as a stall.
-        with self.viewing("--threads", "6", "--block", "4", "--timeout", "15000",
+        # Timers are due while their loop is blocked, or the wheel would not see
+        # that as a stall. Newcomers are on a wheel that the page does not show.
+        with self.viewing("--threads", "6", "--block", "4", "--timeout", "3000",
                           "--shed", "--max-connections", "9",
                           program="multi-loop") as server:
             scale = self.browser.find_element(By.ID, "scale-legend")
             self.assertEqual(cells(".bad"), [[]] * 6)
             self.assertFalse(scale.is_displayed())
             # Too many for each of them.
-            connections = [server.connect() for _ in range(200)]
+            connections = []
+            for _ in range(200):
+                connections.append(server.connect())
+                connections[-1].sendall(b"hello")
+                connections[-1].recv(5)
             self.page.until(scale.is_displayed)
             server.process.send_signal(signal.SIGUSR1)
             self.page.until(lambda: self.page.text("verdict").endswith(
