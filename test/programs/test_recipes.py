@@ -170,11 +170,11 @@ class Recipes(programs.Case):
 
     def test_pressure_shortens_the_timeout_of_those_that_are_there(self):
         # Seconds last 100 ms there. When memory is short, 100,000 connections
-        # are open, 2,000 for each second. The first has spoken in the 49th
+        # are open, 2,000 for each second. One more has spoken in the 48th
         # second, and goes on. Another one comes in the 60th second.
         self.run_recipe("PRESSURE")
         for second in range(50, 71):
-            silent = 99999 if second == 50 else max(0, 2000 * (57 - second))
+            silent = 100000 if second == 50 else max(0, 2000 * (57 - second))
             self.assertEqual(self.expect(r"(\d+) s: (\d+) open\n"),
                              [second, 1 + silent + (60 <= second <= 66)])
         self.expect_end()

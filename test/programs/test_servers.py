@@ -32,11 +32,6 @@ OF_ECHO = NO_TIMER, WHEEL, UV, MULTI_LOOP
 SERVERS = *OF_ECHO, AFTER, BEFORE
 
 
-def is_open(connection):
-    """Nothing has come from there, not even an end."""
-    return not select.select([connection], [], [], 0)[0]
-
-
 def is_received(connection, length):
     try:
         return len(receive(connection, length)) == length
@@ -46,7 +41,8 @@ def is_received(connection, length):
 
 def is_ended(connection):
     """It was closed in order, and nothing was left to read."""
-    return not is_open(connection) and connection.recv(1) == b""
+    return (select.select([connection], [], [], 0)[0] and
+            connection.recv(1) == b"")
 
 
 def get(path, version="1.1", host="Host: localhost\r\n"):
@@ -146,16 +142,38 @@ class Servers(Case):
 
     @each(*SERVERS[1:])
     def test_traffic_keeps_a_connection_open(self, *row):
-        # The end of another one shows that a timeout has passed.
+        # The ends of others show that timeouts pass.
         self.start_server(row, 1000)
-        busy, silent = self.connect(), self.connect()
-        spoke_s, is_kept = time.monotonic(), True
-        while is_kept and is_open(silent):
-            before_s, spoke_s = spoke_s, time.monotonic()
-            is_kept = is_echoed(busy)
-            # Unless this test was stopped for a whole timeout.
-            self.assertTrue(is_kept or time.monotonic() - before_s >= 0.999)
-        self.assert_ends(2)
+        busy, is_kept = self.connect(), True
+        spoke_s = time.monotonic()
+        for _ in range(2):
+            silent = self.connect()
+            while is_kept and not select.select([silent], [], [], 0.2)[0]:
+                before_s, spoke_s = spoke_s, time.monotonic()
+                is_kept = is_echoed(busy)
+                # Unless this test was stopped for a whole timeout.
+                self.assertTrue(is_kept or
+                                time.monotonic() - before_s >= 0.999)
+        self.assert_ends(3)
+
+    # One that has said nothing yet, and says something a moment after the stall:
+    # a timer that is only started fires at once when the stall ends.
+    @each((*WHEEL, 2000, ""), (*WHEEL, 10000, "--shed"),
+          (*AFTER, 2000, ""))
+    def test_a_newcomer_is_forgiven_its_silence_in_a_stall(
+            self, variable, options, timeout_ms, more):
+        self.start_server((variable, options), timeout_ms, more)
+        newcomer = self.connect()
+        self.newcomer()  # so it was accepted
+        self.server.kill(signal.SIGSTOP)
+        time.sleep(3.5)
+        thawed_s = time.monotonic()
+        self.server.kill(signal.SIGCONT)
+        time.sleep(0.3)
+        # Unless this test was stopped for most of the second that it has.
+        self.assertTrue(is_echoed(newcomer) or
+                        time.monotonic() - thawed_s >= 0.9)
+        self.stop_well(self.server)
 
     # ---- Peers that behave badly -------------------------------------------
 
@@ -306,7 +324,7 @@ class Servers(Case):
 
     def test_a_newcomer_that_says_nothing_has_less_time_where_others_are_shed(
             self):
-        self.start_server(WHEEL, 10000, "--shed")
+        self.start_server(WHEEL, 5000, "--shed")
         speaker = self.newcomer()
         self.assertEqual(read_to_end(self.connect()), 0)
         self.assert_echo(speaker)
