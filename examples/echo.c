@@ -12,7 +12,8 @@
 typedef struct connection_s {
   uv_tcp_t tcp; /* its data points to the echo_t */
   uvwheel_timer_t idle;
-  size_t untaken; /* at the last look of on_idle; 0 after traffic */
+  int is_newcomer; /* its timer is on the wheel of newcomers */
+  size_t untaken;  /* at the last look of on_idle; 0 after traffic */
 } connection_t;
 
 typedef struct unsent_s {
@@ -55,7 +56,7 @@ static void on_idle(uvwheel_timer_t *timer) {
 
   if (untaken != connection->untaken && !echo->is_shedding) {
     connection->untaken = untaken;
-    uvwheel_timer_refresh(timer); /* it has a repeat: it is active */
+    uvwheel_timer_expect(timer, on_idle, echo->timeout_ms);
     return;
   }
   if (echo->is_shedding)
@@ -67,15 +68,27 @@ static void on_idle(uvwheel_timer_t *timer) {
 
 /* ---- Echo -------------------------------------------------------------- */
 
-/* Traffic: the idle time begins anew. */
+static void begin_idle_time(connection_t *connection, uvwheel_t *wheel,
+                            uint64_t timeout_ms) {
+  uvwheel_timer_init(wheel, &connection->idle);
+  uvwheel_timer_expect(&connection->idle, on_idle, timeout_ms);
+}
+
+/* Traffic: the idle time begins anew. A newcomer is one no more: here a byte is
+ * a whole request. In your server a newcomer is one until its first whole
+ * request, or its login (see recipes/shed.c). */
 static void refresh(connection_t *connection) {
   echo_t *echo = connection->tcp.data;
 
   echo->figures.refreshes++;
   connection->untaken = 0;
-  if (echo->sheds) /* a newcomer is one no more: see start_timer */
-    uvwheel_timer_set_repeat(&connection->idle, echo->timeout_ms);
-  uvwheel_timer_refresh(&connection->idle);
+  if (connection->is_newcomer) {
+    connection->is_newcomer = 0;
+    uvwheel_timer_stop(&connection->idle); /* to move it to another wheel */
+    begin_idle_time(connection, &echo->wheel, echo->timeout_ms);
+  } else {
+    uvwheel_timer_refresh(&connection->idle);
+  }
 }
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *chunk);
@@ -208,39 +221,54 @@ static void turn_away(echo_t *echo, echo_reason_t reason, const char *text) {
  * together, and none is closed long before its place is needed. */
 #define SHED_SHARE 1024
 
+/* Newcomers that hold more places than this share are no longer spared. */
+#define NEWCOMERS_SHARE 8
+
+static uint64_t count_places(const echo_t *echo) {
+  return uvwheel_count(&echo->newcomers) + uvwheel_count(&echo->wheel);
+}
+
 /* Fires the timers of the connections that were idle longest: on_idle closes
- * them. */
+ * them. Due soonest is the idlest only among those with one timeout, so
+ * newcomers, which have less time, are on a wheel of their own. Otherwise a
+ * full server would close each newcomer for the next one. Only where newcomers
+ * are so many that they push out others are they shed themselves. */
 static void make_room(echo_t *echo) {
+  uint64_t count = 1 + count_places(echo) / SHED_SHARE;
+  int are_many =
+      uvwheel_count(&echo->newcomers) > echo->most_places / NEWCOMERS_SHARE;
+
   echo->is_shedding = 1;
-  uvwheel_fire_soonest(&echo->wheel,
-                       1 + uvwheel_count(&echo->wheel) / SHED_SHARE);
+  uvwheel_fire_soonest(are_many ? &echo->newcomers : &echo->wheel, count);
   echo->is_shedding = 0;
 }
 
-/* max_timers of the wheel is how many connections there may be. Where newcomers
- * are let in at others' cost, those that say nothing go first: they have a
- * fifth of the time. Here a byte is a whole request. In your server a newcomer
- * is one until its first whole request, or its login (see recipes/shed.c). */
-static int start_timer(echo_t *echo, uvwheel_timer_t *timer) {
-  uint64_t first_ms = echo->timeout_ms / (echo->sheds ? 5 : 1);
-  int error;
-
-  connection_of(timer)->untaken = 0;
-  uvwheel_timer_init(&echo->wheel, timer);
-  error = uvwheel_timer_start(timer, on_idle, first_ms, first_ms);
-  if (error == UV_ENOBUFS && echo->sheds) {
+static int has_place(echo_t *echo) {
+  if (echo->most_places == 0 || count_places(echo) < echo->most_places)
+    return 1;
+  if (echo->sheds)
     make_room(echo);
-    error = uvwheel_timer_start(timer, on_idle, first_ms, first_ms);
-  }
-  /* The newcomer was heard just now: a stall does not count as its silence. */
-  if (error == 0)
-    uvwheel_timer_refresh(timer);
-  return error;
+  return echo->sheds;
+}
+
+/* Where others are shed for newcomers, those have a fifth of the time. */
+static void welcome_timer(echo_t *echo, connection_t *connection) {
+  connection->untaken = 0;
+  connection->is_newcomer = echo->sheds;
+  if (echo->sheds)
+    begin_idle_time(connection, &echo->newcomers, echo->timeout_ms / 5);
+  else
+    begin_idle_time(connection, &echo->wheel, echo->timeout_ms);
 }
 
 static void accept_next(echo_t *echo) {
-  connection_t *connection = malloc(sizeof(*connection));
+  connection_t *connection;
 
+  if (!has_place(echo)) {
+    turn_away(echo, ECHO_FULL, "full");
+    return;
+  }
+  connection = malloc(sizeof(*connection));
   if (connection == NULL) {
     turn_away(echo, ECHO_NO_MEMORY, "out of memory");
     return;
@@ -250,11 +278,7 @@ static void accept_next(echo_t *echo) {
   uv_update_time(echo->listener.loop);
   /* Started before it is accepted, so that close_connection always finds a
    * timer to close. */
-  if (start_timer(echo, &connection->idle) != 0) {
-    free(connection);
-    turn_away(echo, ECHO_FULL, "full");
-    return;
-  }
+  welcome_timer(echo, connection);
   uv_tcp_init(echo->listener.loop, &connection->tcp);
   connection->tcp.data = echo;
   echo->figures.open++;
@@ -281,17 +305,18 @@ void echo_on_connection(uv_stream_t *listener, int status) {
 int echo_init(echo_t *echo, uv_loop_t *loop, unsigned family,
               const server_options_t *options) {
   int error = uv_tcp_init_ex(loop, &echo->listener, family);
-  uvwheel_options_t wheel = options->wheel;
 
-  wheel.max_timers = options->most_peers;
-  echo->sheds = options->sheds;
-  /* So that there is always a descriptor for one more. */
-  if (echo->sheds)
-    wheel.max_timers =
-        most_connections(wheel.max_timers, echo->descriptor_limit);
   echo->listener.data = echo;
   echo->timeout_ms = options->timeout_ms;
-  return error != 0 ? error : uvwheel_init(loop, &echo->wheel, &wheel);
+  echo->sheds = options->sheds;
+  echo->most_places = options->most_peers;
+  /* So that there is always a descriptor for one more. */
+  if (echo->sheds)
+    echo->most_places =
+        most_connections(options->most_peers, echo->descriptor_limit);
+  if (error == 0 && echo->sheds)
+    error = uvwheel_init(loop, &echo->newcomers, &options->wheel);
+  return error != 0 ? error : uvwheel_init(loop, &echo->wheel, &options->wheel);
 }
 
 /* The loop has other handles, the wheel's among them. */
@@ -308,6 +333,7 @@ static void close_handle(uv_handle_t *handle, void *data) {
 
 void echo_stop(echo_t *echo) {
   uv_walk(echo->listener.loop, close_handle, echo);
+  uvwheel_close(&echo->newcomers, NULL);
   uvwheel_close(&echo->wheel, NULL);
 }
 

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The echo server of one loop, which closes idle connections: each embeds one
- * timer, starts and refreshes it when accepted, refreshes it at every read and
- * every completed write, and closes it when closing. idle-server has one of
- * these, multi-loop one for each of its threads.
+/* The echo server of one loop, which closes idle connections. Each embeds one
+ * timer: accept: expect; a read, a completed write: refresh; end: close.
+ * idle-server has one of these, multi-loop one for each of its threads.
  *
  * It also shows what a server needs besides to stay up:
  * - a peer that does not read: while bytes wait to be sent to it, nothing more
  *   is read from it, so at most one read buffer is held for each connection;
  *   it is closed after one to two timeouts, but one that reads slowly is kept
  * - places, descriptors or memory used up: new connections are turned away,
- *   aloud, until there is some again; or, if the server sheds, newcomers that
- *   have said nothing, then those that were idle longest, make room before
- *   descriptors run out
+ *   aloud, until there is some again; or, if the server sheds, those that were
+ *   idle longest make room before descriptors run out, and newcomers that have
+ *   said nothing, once they hold an eighth of the places
  */
 
 #ifndef EXAMPLES_ECHO_H
@@ -47,7 +46,9 @@ typedef struct echo_figures_s {
 typedef struct echo_s {
   uv_tcp_t listener; /* to be bound, and to listen with echo_on_connection */
   uvwheel_t wheel;
+  uvwheel_t newcomers; /* until they say something; all zeros: none sheds */
   uint64_t timeout_ms;
+  uint64_t most_places;      /* at once, or 0 */
   int sheds; /* the idlest connections make room, see make_room */
   int is_shedding;
   echo_figures_t figures;

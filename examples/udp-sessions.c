@@ -182,9 +182,7 @@ static void start_timer(server_t *server, session_t *session) {
   if (server->has_wheel) {
     uvwheel_timer_init(&server->wheel, &session->idle.wheel);
     session->idle.wheel.data = session;
-    uvwheel_timer_start(&session->idle.wheel, on_wheel_timer, timeout_ms, 0);
-    /* The peer was heard just now: a stall does not count as its silence. */
-    uvwheel_timer_refresh(&session->idle.wheel);
+    uvwheel_timer_expect(&session->idle.wheel, on_wheel_timer, timeout_ms);
   } else {
     uv_timer_init(&server->loop, &session->idle.uv);
     session->idle.uv.data = session;

@@ -52,7 +52,8 @@ static const option_row_t rows[] = {
     {TCP, "shed", NULL,
      "then close the idlest to make room for newcomers, instead\n"
      "of turning newcomers away; a newcomer that says nothing\n"
-     "has a fifth of the timeout",
+     "has a fifth of the timeout, and is closed first if such\n"
+     "newcomers hold an eighth of the places",
      OPTION_FIELD(server_options_t, sheds)},
     {IDLE_SERVER, "timer", "KIND",
      "how to watch idle time (wheel):\n"
@@ -127,8 +128,6 @@ void parse_options(int argc, char **argv, unsigned server,
   if (options->http_port != NO_HTTP)
     usage_error("--http shows the wheel, there is none with --timer %s",
                 options->timer);
-  if (options->sheds)
-    usage_error("--shed needs --timer wheel");
 }
 
 /* ---- --stats and --block ------------------------------------------------ */

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <map>
 #include <string>
-#include <type_traits>
 
 #include "timer.hpp"
 
@@ -17,11 +16,12 @@ namespace {
 
 class server;
 
-/* Its timer points to it, so that it has to stay where it is; the timer sees to
- * that. */
 class session {
 public:
-  session(timing::wheel &wheel, server &owner, std::string name);
+  session(timing::wheel &wheel, server &owner, std::string name)
+      : owner_(owner), name_(std::move(name)), idle_(wheel, this) {
+    idle_.expect(1s);
+  }
 
   void receive() {
     words_++;
@@ -36,9 +36,6 @@ private:
   timing::timer<&session::on_idle> idle_;
   int words_ = 0;
 };
-
-static_assert(!std::is_move_constructible_v<session>);
-static_assert(!std::is_copy_constructible_v<session>);
 
 class server {
 public:
@@ -68,23 +65,18 @@ private:
   int count_ = 0;
 
 public:
-  /* 64 bytes, and no allocation. */
   static_assert(sizeof(words_) == sizeof(uvwheel_timer_t));
 };
-
-session::session(timing::wheel &wheel, server &owner, std::string name)
-    : owner_(owner), name_(std::move(name)), idle_(wheel, this) {
-  idle_.start(1s);
-  idle_.refresh(); /* it was heard just now: a stall is no silence */
-}
 
 void session::on_idle() {
   std::printf("idle after %d words\n", words_);
   owner_.end(std::string(name_)); /* destroys this */
 }
 
-/* Runs the loop until nothing is left to do, whatever callbacks throw. */
-void run(uv_loop_t *loop, timing::wheel &wheel) {
+/* Until nothing is left to do, whatever callbacks throw. */
+void serve(uv_loop_t *loop) {
+  timing::wheel wheel(loop);
+  server served(wheel);
   bool goes_on = true;
 
   while (goes_on) {
@@ -95,13 +87,6 @@ void run(uv_loop_t *loop, timing::wheel &wheel) {
       std::printf("caught: %s\n", thrown.what());
     }
   }
-}
-
-void serve(uv_loop_t *loop) {
-  timing::wheel wheel(loop);
-  server served(wheel);
-
-  run(loop, wheel);
 }
 
 } // namespace

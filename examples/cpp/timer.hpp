@@ -120,6 +120,8 @@ template <typename Owner, void (Owner::*Method)()> class timer<Method> {
 public:
   using duration = std::chrono::milliseconds;
 
+  /* Throws if the wheel is closing because other code has closed its handles,
+   * as many do in uv_walk. So do expect and start, also at max_timers. */
   timer(wheel &wheel, Owner *owner) {
     check(uvwheel_timer_init(&wheel.state_->wheel, &timer_));
     timer_.data = owner;
@@ -132,13 +134,19 @@ public:
     uvwheel_timer_close(&timer_);
   }
 
-  /* An appointment. If it is for the silence of a peer, refresh it at once. */
+  /* For what a peer sends, and refreshes: a stall is not its silence. */
+  void expect(duration timeout) {
+    check(uvwheel_timer_expect(&timer_, fire, milliseconds(timeout)));
+  }
+
+  /* For what the owner sends, deadlines and leases: an appointment. */
   void start(duration timeout, duration repeat = duration::zero()) {
     check(uvwheel_timer_start(&timer_, fire, milliseconds(timeout),
                               milliseconds(repeat)));
   }
 
-  /* Throws if the timer is not active. */
+  /* Throws if the timer is not active. In its own callback it is not: to give
+   * the peer more time, expect it again. */
   void refresh() {
     check(uvwheel_timer_refresh(&timer_));
   }

@@ -4,13 +4,14 @@
  * one that only answers pings is kept for ever.
  *
  * The timer `alive` first waits for the peer to fall quiet; whatever arrives
- * starts it anew, so a busy peer is never pinged. It is started, not refreshed:
- * a ping must not be late, as a client leaves if none comes. Then `alive` waits
- * for the answer. A ping waits behind a large message until the peer has taken
- * that: a slow peer answers late, and is alive. So the callback asks first what
- * has been taken. The timer `use` is refreshed by what the peer wants, not by
- * its pongs. The first ping comes at a random time: after a mass reconnect all
- * pings would be in step for days, here 3,000 in 100 ms instead of some 70.
+ * starts it anew, so a busy peer is never pinged. It is started: the server
+ * sends the ping, and a client leaves if none comes in time. Then `alive`
+ * expects the answer. A ping waits behind a large message until the peer has
+ * taken that: a slow peer answers late, and is alive. So the callback asks
+ * first what has been taken. The timer `use` expects what the peer wants: its
+ * pongs do not refresh that. The first ping comes at a random time: after a
+ * mass reconnect all pings would be in step for days, here 3,000 in 100 ms
+ * instead of some 70.
  *
  * 3,000 peers connect at once and answer pings. One answers the first ping by a
  * message and the next one by a pong, and dies. One takes 16 s for a message,
@@ -65,7 +66,7 @@ static void on_unused(uvwheel_timer_t *timer) {
   connection_t *connection = timer->data;
 
   if (count_taken(connection) < connection->written) {
-    uvwheel_timer_refresh(timer); /* it has a repeat: it is active */
+    uvwheel_timer_expect(timer, on_unused, UNUSED_MS);
     return;
   }
   tell(connection, "unused");
@@ -80,7 +81,7 @@ static void on_no_answer(uvwheel_timer_t *timer) {
 
   connection->taken = count_taken(connection);
   if (before < connection->ping_at && before < connection->taken) {
-    await(timer, on_no_answer, TAKE_MS);
+    uvwheel_timer_expect(timer, on_no_answer, TAKE_MS);
     return;
   }
   tell(connection, "no answer, dead");
@@ -97,8 +98,9 @@ static void on_quiet(uvwheel_timer_t *timer) {
   connection->ping_at = connection->written;
   connection->taken = count_taken(connection);
   send_bytes(connection, PING);
-  await(timer, on_no_answer,
-        connection->taken < connection->ping_at ? TAKE_MS : PONG_MS);
+  uvwheel_timer_expect(timer, on_no_answer,
+                       connection->taken < connection->ping_at ? TAKE_MS
+                                                               : PONG_MS);
 }
 
 /* Your read callback. Anything is as good an answer as a pong. */
@@ -116,7 +118,7 @@ static void open_connection(connection_t *connection) {
   uvwheel_timer_init(&wheel, &connection->use);
   uvwheel_timer_init(&wheel, &connection->network);
   uvwheel_timer_start(&connection->alive, on_quiet, random_below(QUIET_MS), 0);
-  await(&connection->use, on_unused, UNUSED_MS);
+  uvwheel_timer_expect(&connection->use, on_unused, UNUSED_MS);
 }
 
 /* ---- The peers, in place of a network ------------------------------------ */

@@ -71,7 +71,7 @@ static void on_read(uv_stream_t *handle, ssize_t length,
 
 static void on_refill(uvwheel_timer_t *expired) {
   uv_read_start((uv_stream_t *)&stream, on_buffer, on_read);
-  await(expired, close_stream, IDLE_MS);
+  uvwheel_timer_expect(expired, close_stream, IDLE_MS);
 }
 
 /* The peer, at the other end of a pair of sockets. */

@@ -33,17 +33,6 @@ static inline void say(const char *who, const char *what) {
   printf("%5" PRIu64 " ms: %s: %s\n", uv_now(&loop) - start_ms, who, what);
 }
 
-/* Starts a timer that waits for a peer. A start alone is an appointment, which
- * is kept in time. The refresh says that the peer was heard just now: from then
- * on the timer measures its silence, and a stall of the server is no silence.
- */
-static inline int await(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-                        uint64_t timeout_ms) {
-  int error = uvwheel_timer_start(timer, cb, timeout_ms, timeout_ms);
-
-  return error != 0 ? error : uvwheel_timer_refresh(timer);
-}
-
 /* Zeros. */
 static inline void *allocate(size_t size) {
   void *memory = calloc(1, size);

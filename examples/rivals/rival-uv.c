@@ -11,16 +11,15 @@
 #include "rivals.h"
 
 #define uvwheel_timer_t rival_timer_t
-#define uvwheel_timer_init(wheel, timer) ((void)(wheel), (void)(timer))
-#define uvwheel_timer_start(timer, cb, timeout, repeat) \
-  rival_start(timer, cb, timeout)
+#define uvwheel_timer_init rival_timer_init
+#define uvwheel_timer_expect rival_expect
 #define uvwheel_timer_refresh rival_refresh
-#define uvwheel_timer_set_repeat(timer, repeat) ((void)(timer), (void)(repeat))
+#define uvwheel_timer_stop(timer) ((void)(timer))
 #define uvwheel_timer_close rival_close
 #define uvwheel_init rival_open
 #define uvwheel_close(wheel, cb) ((void)(wheel))
-#define uvwheel_count(wheel) ((void)(wheel), UINT64_C(0))
-#define uvwheel_fire_soonest(wheel, count) ((void)(wheel), (void)(count))
+#define uvwheel_count rival_count
+#define uvwheel_fire_soonest rival_fire_idlest
 #define uvwheel_owns_handle(handle) ((void)(handle), 0)
 
 typedef struct rival_timer_s rival_timer_t;
@@ -30,22 +29,55 @@ struct rival_timer_s {
   uv_timer_t uv;
   uint64_t due_ms; /* of a second chance */
   int is_last_chance;
+  rival_timer_t *prev, *next; /* used where the server sheds */
 };
 
-/* There is one server in a process. */
+/* There is one server in a process. One that sheds opens two wheels; here it
+ * has a list instead, the idlest first ("LRU"): who is heard goes to its end.
+ */
 static struct {
   uv_loop_t *loop;
-  uint64_t timers, max_timers;
+  const uvwheel_t *first; /* of its wheels: all timers count as its own */
+  uint64_t timers;
+  int has_list;
+  rival_timer_t list; /* only the links are used */
 } rival;
 static rival_cb on_rival_expired;
 static enum { PLAIN, CHANCE, NONE } kind; /* see rivals.h */
 
-static int rival_open(uv_loop_t *loop, uvwheel_t *wheel,
+static int rival_open(uv_loop_t *loop, const uvwheel_t *wheel,
                       const uvwheel_options_t *options) {
-  (void)wheel;
+  (void)options;
   rival.loop = loop;
-  rival.max_timers = options->max_timers;
+  rival.has_list = rival.first != NULL;
+  if (!rival.has_list)
+    rival.first = wheel;
+  rival.list.prev = rival.list.next = &rival.list;
   return 0;
+}
+
+static uint64_t rival_count(const uvwheel_t *wheel) {
+  return wheel == rival.first ? rival.timers : 0;
+}
+
+static void take_out(rival_timer_t *timer) {
+  timer->prev->next = timer->next;
+  timer->next->prev = timer->prev;
+}
+
+static void move_to_end(rival_timer_t *timer) {
+  if (!rival.has_list)
+    return;
+  take_out(timer);
+  timer->prev = rival.list.prev;
+  timer->next = &rival.list;
+  timer->prev->next = timer->next->prev = timer;
+}
+
+static void rival_fire_idlest(const uvwheel_t *wheel, uint64_t count) {
+  (void)wheel;
+  for (; count > 0 && rival.list.next != &rival.list; count--)
+    on_rival_expired(rival.list.next);
 }
 
 static void on_uv_timer(uv_timer_t *timer) {
@@ -73,25 +105,29 @@ static void on_lazy_timer(uv_timer_t *uv) {
 /* The clock of libuv drops fractions of a millisecond, so that a uv_timer_t
  * may fire up to 1 ms early (libuv#4773): to promise "never early", as the
  * wheel does, takes one millisecond more. */
-static int rival_start(rival_timer_t *timer, rival_cb cb, uint64_t timeout) {
-  if (rival.max_timers != 0 && rival.timers == rival.max_timers)
-    return UV_ENOBUFS; /* a wheel limits its timers itself */
-  rival.timers++;
-  if (kind == NONE)
-    return 0;
+static void rival_expect(rival_timer_t *timer, rival_cb cb, uint64_t timeout) {
   on_rival_expired = cb;
-  uv_timer_init(rival.loop, &timer->uv);
+  move_to_end(timer);
+  timer->due_ms = uv_now(rival.loop) + timeout + 1;
+  timer->is_last_chance = 0;
+  if (kind != NONE)
+    uv_timer_start(&timer->uv, kind == CHANCE ? on_lazy_timer : on_uv_timer,
+                   timeout + 1, timeout + 1);
+}
+
+/* echo.c does that once more for a newcomer that has spoken. */
+static void rival_timer_init(const uvwheel_t *wheel, rival_timer_t *timer) {
+  if (wheel != rival.first)
+    return;
+  rival.timers++;
+  timer->prev = timer->next = timer;
+  if (kind != NONE)
+    uv_timer_init(rival.loop, &timer->uv);
   timer->uv.data = NULL; /* not the echo_t: it is no connection */
-  if (kind == CHANCE) {
-    timer->due_ms = uv_now(rival.loop) + timeout + 1;
-    timer->is_last_chance = 0;
-  }
-  return uv_timer_start(&timer->uv,
-                        kind == CHANCE ? on_lazy_timer : on_uv_timer,
-                        timeout + 1, timeout + 1);
 }
 
 static void rival_refresh(rival_timer_t *timer) {
+  move_to_end(timer);
   if (kind == CHANCE)
     timer->due_ms = uv_now(rival.loop) + uv_timer_get_repeat(&timer->uv);
   else if (kind != NONE)
@@ -102,6 +138,7 @@ static void rival_refresh(rival_timer_t *timer) {
  * that: libuv finishes what was closed last first. */
 static void rival_close(rival_timer_t *timer) {
   rival.timers--;
+  take_out(timer);
   if (kind != NONE)
     uv_close((uv_handle_t *)&timer->uv, NULL);
 }
@@ -117,7 +154,7 @@ static int init_with_chances(echo_t *echo, uv_loop_t *loop, unsigned family,
   return echo_init(echo, loop, family, options);
 }
 
-const rival_t rival_chance = {"chance", sizeof(rival_timer_t),
+const rival_t rival_chance = {"chance", offsetof(rival_timer_t, prev),
                               init_with_chances, echo_on_connection, echo_stop};
 
 static int init_with_none(echo_t *echo, uv_loop_t *loop, unsigned family,

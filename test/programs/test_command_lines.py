@@ -21,7 +21,6 @@ class CommandLines(programs.Case):
         ("IDLE_SERVER", "--timeout 5s", "not '5s'"),
         ("IDLE_SERVER", "--slots 65537",
          "--slots takes a number from 1 to 65536"),
-        ("IDLE_SERVER", "--shed --timer uv", "needs --timer wheel"),
         ("IDLE_SERVER", "--timer heap",
          "wheel, uv, chance or none, not"),
         ("IDLE_SERVER", "--bind no.such.host.invalid", "no such address"),

@@ -154,6 +154,8 @@ class Promises(Loads):
         (TCP, CLOSED, "--timeout 200",
          "--timeout 60000 --chatty 100 --interval 15000 --duration 3"),
         (TCP, CLOSED, "--timeout 200", "--timeout 0 --duration 3"),
+        (TCP, CLOSED, "--timeout 500",
+         "--timeout 0 --chatty 100 --interval 50 --first 2000"),
         (TCP, MISSING, "--timer none",
          "--timeout 500 --chatty 0 --patience 500"),
         (UDP, CLOSED, "--timeout 100 --tick 10",

@@ -32,11 +32,6 @@ OF_ECHO = NO_TIMER, WHEEL, UV, MULTI_LOOP
 SERVERS = *OF_ECHO, AFTER, BEFORE
 
 
-def is_open(connection):
-    """Nothing has come from there, not even an end."""
-    return not select.select([connection], [], [], 0)[0]
-
-
 def is_received(connection, length):
     try:
         return len(receive(connection, length)) == length
@@ -46,7 +41,8 @@ def is_received(connection, length):
 
 def is_ended(connection):
     """It was closed in order, and nothing was left to read."""
-    return not is_open(connection) and connection.recv(1) == b""
+    return (select.select([connection], [], [], 0)[0] and
+            connection.recv(1) == b"")
 
 
 def get(path, version="1.1", host="Host: localhost\r\n"):
@@ -146,16 +142,38 @@ class Servers(Case):
 
     @each(*SERVERS[1:])
     def test_traffic_keeps_a_connection_open(self, *row):
-        # The end of another one shows that a timeout has passed.
+        # The ends of others show that timeouts pass.
         self.start_server(row, 1000)
-        busy, silent = self.connect(), self.connect()
-        spoke_s, is_kept = time.monotonic(), True
-        while is_kept and is_open(silent):
-            before_s, spoke_s = spoke_s, time.monotonic()
-            is_kept = is_echoed(busy)
-            # Unless this test was stopped for a whole timeout.
-            self.assertTrue(is_kept or time.monotonic() - before_s >= 0.999)
-        self.assert_ends(2)
+        busy, is_kept = self.connect(), True
+        spoke_s = time.monotonic()
+        for _ in range(2):
+            silent = self.connect()
+            while is_kept and not select.select([silent], [], [], 0.2)[0]:
+                before_s, spoke_s = spoke_s, time.monotonic()
+                is_kept = is_echoed(busy)
+                # Unless this test was stopped for a whole timeout.
+                self.assertTrue(is_kept or
+                                time.monotonic() - before_s >= 0.999)
+        self.assert_ends(3)
+
+    # One that has said nothing yet, and says something a moment after the stall:
+    # a timer that is only started fires at once when the stall ends.
+    @each((*WHEEL, 2000, ""), (*WHEEL, 10000, "--shed"),
+          (*AFTER, 2000, ""))
+    def test_a_newcomer_is_forgiven_its_silence_in_a_stall(
+            self, variable, options, timeout_ms, more):
+        self.start_server((variable, options), timeout_ms, more)
+        newcomer = self.connect()
+        self.newcomer()  # so it was accepted
+        self.server.kill(signal.SIGSTOP)
+        time.sleep(3.5)
+        thawed_s = time.monotonic()
+        self.server.kill(signal.SIGCONT)
+        time.sleep(0.3)
+        # Unless this test was stopped for most of the second that it has.
+        self.assertTrue(is_echoed(newcomer) or
+                        time.monotonic() - thawed_s >= 0.9)
+        self.stop_well(self.server)
 
     # ---- Peers that behave badly -------------------------------------------
 
@@ -248,6 +266,7 @@ class Servers(Case):
 
     # With so many places, it takes several ticks until all are taken anew.
     @each((WHEEL, None, f"--max-connections {PLACES}", 2 * PLACES),
+          (UV, None, f"--max-connections {PLACES}", 2 * PLACES),
           (WHEEL, 156, "", 2 * 156), (MULTI_LOOP, 156, "", 3 * 156))
     def test_full_it_sheds_the_idlest(self, row, descriptors, options,
                                       newcomers):
@@ -267,6 +286,29 @@ class Servers(Case):
         if descriptors is None and is_good:
             self.assertEqual(number_of(out, "shed"), PLACES + 1)
 
+    # Each speaks when so many more have come: at 50 a second 15 come in 0.3 s.
+    # Or each speaks when a burst of so many has come.
+    @each((WHEEL, 4, 1), (WHEEL, 15, 1), (WHEEL, 0, 50), (UV, 15, 1),
+          (UV, 0, 50))
+    def test_full_it_serves_newcomers_that_speak_a_moment_later(
+            self, row, later, burst):
+        places = 8 * 50
+        self.start_server(row, NEVER_MS, f"--shed --max-connections {places}")
+        resting, busy = [[self.newcomer() for _ in range(places // 2)]
+                         for _ in "12"]
+        newcomers = []
+        for _ in range(150 // burst):
+            newcomers += [self.connect() for _ in range(burst)]
+            while len(newcomers) > later:
+                self.assert_echo(newcomers.pop(0))
+            self.assert_echo(busy[0])
+        for connection in newcomers + busy:
+            self.assert_echo(connection)
+        self.assertTrue(all(map(is_ended, resting[:100])))
+        out = self.stop_well(self.server).out
+        self.assertEqual(number_of(out, "turned_away"), 0)
+        self.assertEqual(number_of(out, "shed"), 150)
+
     def test_newcomers_that_say_nothing_push_out_nobody(self):
         # Places for twice as many: they would be the idlest.
         self.start_server(WHEEL, NEVER_MS,
@@ -282,7 +324,7 @@ class Servers(Case):
 
     def test_a_newcomer_that_says_nothing_has_less_time_where_others_are_shed(
             self):
-        self.start_server(WHEEL, 10000, "--shed")
+        self.start_server(WHEEL, 5000, "--shed")
         speaker = self.newcomer()
         self.assertEqual(read_to_end(self.connect()), 0)
         self.assert_echo(speaker)

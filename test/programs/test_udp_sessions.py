@@ -5,6 +5,7 @@
 import re
 import signal
 import socket
+import time
 
 import programs
 from programs import number_of
@@ -65,6 +66,37 @@ class UdpSessions(programs.Case):
         three.connect(two.getpeername())
         self.assertEqual(self.say(three, b"three"), 1)
         self.assert_sound(3)
+
+    @each_kind
+    def test_traffic_keeps_a_session(self, kind):
+        # The ends of others show that timeouts pass.
+        self.start_kind(kind, "--timeout 1000 --tick 10")
+        busy, silent = self.peer(), self.peer()
+        spoke_s, count = time.monotonic(), self.say(busy, b"one")
+        for _ in range(2):
+            self.say(silent, b"one")
+            while self.say(silent, b"?") != 0:
+                time.sleep(0.1)
+                before_s, spoke_s = spoke_s, time.monotonic()
+                before, count = count, self.say(busy, b"more")
+                # Unless this test was stopped for a whole timeout.
+                self.assertTrue(count == before + 1 or
+                                time.monotonic() - before_s >= 0.999)
+        self.stop_well(self.server)
+
+    def test_a_stall_is_not_the_silence_of_who_spoke_once(self):
+        self.start_kind("wheel", "--timeout 2000 --tick 10")
+        peer = self.peer()
+        self.say(peer, b"one")
+        self.server.kill(signal.SIGSTOP)
+        time.sleep(3.5)
+        thawed_s = time.monotonic()
+        self.server.kill(signal.SIGCONT)
+        time.sleep(0.3)
+        # Unless this test was stopped for most of the second that it has.
+        self.assertTrue(self.say(peer, b"two") == 2 or
+                        time.monotonic() - thawed_s >= 0.9)
+        self.stop_well(self.server)
 
     # ---- Limits ------------------------------------------------------------
 

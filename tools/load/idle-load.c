@@ -232,16 +232,19 @@ static void cannot_connect(load_t *load, int error) {
     give_up(load, "cannot connect", uv_strerror(error));
 }
 
-/* Of a silent one. Others speak at once: a full server sheds who does not. */
+/* A chatty one speaks soon: a full server sheds who does not. */
 static void plan_first_message(load_t *load, connection_t *connection) {
   const options_t *options = &load->options;
-  uint64_t first_ms =
+  uint64_t spread_ms =
       options->timeout_ms == 0 ? options->interval_ms : options->timeout_ms / 2;
 
-  connection->send_at_ns =
-      options->are_together
-          ? TOGETHER
-          : uv_hrtime() + random_below(load, first_ms * NS_PER_MS);
+  if (connection->chatty)
+    connection->send_at_ns = uv_hrtime() + options->first_ms * NS_PER_MS;
+  else if (options->are_together)
+    connection->send_at_ns = TOGETHER;
+  else
+    connection->send_at_ns =
+        uv_hrtime() + random_below(load, spread_ms * NS_PER_MS);
 }
 
 static void connect_more(load_t *load);
@@ -261,7 +264,8 @@ static void on_connect(uv_connect_t *request, int status) {
   if (is_probe(load, connection))
     load->present_ns = connection->heard_ns;
   connection->state = OPEN;
-  if (connection->chatty)
+  if (connection->chatty &&
+      (is_probe(load, connection) || load->options.first_ms == 0))
     send_message(load, connection);
   else
     plan_first_message(load, connection);

@@ -58,6 +58,7 @@ typedef struct options_s {
   uint64_t timeout_ms; /* 0: the server has none */
   uint64_t tick_ms;
   uint64_t interval_ms; /* of udp-load: 0, as fast as the server answers */
+  uint64_t first_ms;    /* of idle-load: from a connection to its first word */
   uint64_t duration_s;
   int are_together; /* the silent ones speak at the same time */
   uint64_t stall_s; /* 0: none */

@@ -29,6 +29,9 @@ static const option_row_t rows[] = {
      "sixth of the timeout, at most 1000; of udp-load the least\n"
      "time, 0: as fast as the server answers)",
      NUMBER(interval_ms, 0, MAX_TIMEOUT_MS)},
+    {IDLE_LOAD, "first", "MS",
+     "how long after it connects a chatty one speaks (0)",
+     NUMBER(first_ms, 0, MAX_TIMEOUT_MS)},
     {BOTH, "duration", "S", "chat for at least so many seconds (10)",
      NUMBER(duration_s, 0, MAX_SECONDS)},
     {IDLE_LOAD, "together", NULL,

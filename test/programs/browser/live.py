@@ -260,15 +260,19 @@ class Live(unittest.TestCase):
                 connection.close()
 
     def test_a_stall_of_several_loops_names_them(self):
-        # A newcomer has a fifth of that: its timer is due while its loop is
-        # blocked, or the wheel would not see that as a stall.
+        # Timers are due while their loop is blocked, or the wheel would not see
+        # that as a stall. Newcomers are on a wheel that the page does not show.
         with self.viewing("--threads", "3", "--block", "4",
-                          "--timeout", "15000",
+                          "--timeout", "3000",
                           "--shed", "--max-connections", "9",
                           program="multi-loop") as server:
             self.assertEqual(self.page.texts("#wheels .bad"), [])
             # Too many for each of them.
-            connections = [server.connect() for _ in range(100)]
+            connections = []
+            for _ in range(100):
+                connections.append(server.connect())
+                connections[-1].sendall(b"hello")
+                connections[-1].recv(5)
             self.page.until(lambda: self.page.run(
                 """[...document.querySelectorAll('#wheels button')].every(
                 ({title}) => title.includes('Fired soonest'))"""))
