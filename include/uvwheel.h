@@ -224,7 +224,7 @@ struct uvwheel_timer_s {
   uvwheel_entry_t entry;
   uint64_t wheel_and_flags;
   uint64_t interval;
-  uint64_t first_timeout;
+  uint64_t delay;
   uvwheel_timer_cb cb;
   /* public: belongs to the user; the library never reads or writes any data */
   void *data;

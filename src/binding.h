@@ -249,12 +249,11 @@ static inline bool is_appointment(const uvwheel_timer_t *timer) {
 /* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without
  * one, the timeout. (If a refresh had to choose between two fields, it would
  * take 0.3 ns more, 1 ns more if the timer is cold.)
- * uvwheel_timer_t.first_timeout is the last start's; without a repeat,
- * NO_REPEAT. */
+ * uvwheel_timer_t.delay is the last start's timeout, or NO_REPEAT. */
 #define NO_REPEAT UINT64_MAX
 
 static inline bool repeats(const uvwheel_timer_t *timer) {
-  return timer->first_timeout != NO_REPEAT;
+  return timer->delay != NO_REPEAT;
 }
 
 /* A timer has become active (1) or idle (-1). A timer with a reference changes

@@ -62,8 +62,7 @@ static inline void set_kind(uvwheel_timer_t *timer, uint64_t kind) {
 static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
                              uint64_t repeat) {
   timer->interval = repeat != 0 ? repeat : timeout;
-  timer->first_timeout =
-      repeat != 0 ? min_of(timeout, NO_REPEAT - 1) : NO_REPEAT;
+  timer->delay = repeat != 0 ? min_of(timeout, NO_REPEAT - 1) : NO_REPEAT;
 }
 
 /* ---- Becoming active and idle ------------------------------------------- */
@@ -309,8 +308,7 @@ uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer) {
 
 void uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat) {
   if (is_initialised(timer))
-    set_times(timer, repeats(timer) ? timer->first_timeout : timer->interval,
-              repeat);
+    set_times(timer, repeats(timer) ? timer->delay : timer->interval, repeat);
 }
 
 uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer) {
