@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What a start promises and what a refresh gains (P6). A timer that was only
- * started fires when a uv_timer_t beside it does, but for a tick, however the
- * loop was held. */
+/* What a start promises, and what expect and refresh gain (P6). A timer that
+ * was only started, also by again, fires when a uv_timer_t beside it does, but
+ * for a tick, however the loop was held. test_chains.c has several stalls. */
 
 #include <stdlib.h>
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What a stall does (P6): a timer whose peer was heard last, and that was
- * waiting when the stall was noticed, is put back when it expires.
- * test_stalls.c has what a stall is, test_heard.c and test_busy.c what that is
- * for. */
+/* What a stall does (P6): a timer that measures silence, and was waiting when
+ * the stall was noticed, is put back when it expires. test_stalls.c has what a
+ * stall is, test_chains.c, test_heard.c and test_busy.c what that is for. */
 
 #include <stdlib.h>
 
@@ -348,7 +347,7 @@ static void act(test_timer_t *timer, char what) {
 
 /* A stall gives a timer nothing that was put back before, but follows none
  * (eof). P6. Scenario 74. In either kind of wheel, as a restart differs. */
-START_TEST(a_timer_whose_peer_was_heard_last_is_put_back) {
+START_TEST(a_timer_that_measures_silence_is_put_back) {
   int which = _i - (int)LENGTH(put_backs);
   bool is_put_back = which < 0;
   const char *acts = is_put_back ? put_backs[_i] : punctuals[which], *what;
@@ -455,7 +454,7 @@ int main(void) {
       {a_refresh_forgets_the_stalls_before_it, 0, 3},
       EACH(the_sixth_stall_grows_while_timers_wait_for_their_turn, crowds),
       TEST(stalls_that_are_seen_in_parts_give_what_they_give_as_one),
-      {a_timer_whose_peer_was_heard_last_is_put_back, 0,
+      {a_timer_that_measures_silence_is_put_back, 0,
        LENGTH(put_backs) + LENGTH(punctuals)},
       EACH(put_backs_are_cut_by_the_limits_of_a_turn, cuts),
       {slow_callbacks_are_called_one_after_the_other, 0, 4},
