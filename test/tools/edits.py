@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Small faults for C sources, found by what the code says and not by where or
-how it is written: in a function, macro or class, by its name, token by token.
+how it is written: in a function, macro, class or array, by its name, token by
+token.
 
   A -> B    A becomes B
   cut A     A goes
@@ -22,6 +23,9 @@ FUNCTION = re.compile(r"^[A-Za-z_][^;{}#()]*?\b(\w+)\([^;{}]*\)\s*\{.*?^\}",
                       re.MULTILINE | re.DOTALL)
 CLASS = re.compile(
     r"^(?:template [^;{]*?)?\b(?:class|struct) (\w+)[^;{]*\{.*?^\}",
+    re.MULTILINE | re.DOTALL)
+ARRAY = re.compile(
+    r"^(?:\} |[A-Za-z_][^;{}()#=]*?\b)(\w+)\[[^;=]*\] = \{.*?^\};",
     re.MULTILINE | re.DOTALL)
 OPEN, CLOSE = "([{", ")]}"
 
@@ -102,11 +106,11 @@ def without_comments(text):
 
 @functools.lru_cache(maxsize=None)
 def definitions(text):
-    """Pairs: the name of a function, macro or class, and its code."""
+    """Pairs: the name of a function, macro, class or array, and its code."""
     code = without_comments(text)
     return [(match[1], Code(code, *match.span()))
             for match in (*MACRO.finditer(text), *FUNCTION.finditer(code),
-                          *CLASS.finditer(code))]
+                          *CLASS.finditer(code), *ARRAY.finditer(code))]
 
 
 def change(text, name, edit):

@@ -166,6 +166,8 @@ installed() {
   cp main.c project
   (cd project && autoreconf --install)
 
+  version=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --modversion uvwheel)
+  [ -e "$prefix/lib/libuvwheel.so.$version" ] # numbers alone, released or not
   by_pkg_config
   by_autoconf rpath "LDFLAGS=-Wl,-rpath,$prefix/lib" # as docs/migrating.md says
   rm prefix/lib/libuvwheel.so* # so that the linker must take the static one
