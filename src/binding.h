@@ -16,10 +16,9 @@
 /* ---- The state of a wheel ------------------------------------------------ */
 
 /* Each struct belongs to the file of its name. No other file writes to it, but
- * uvwheel.c starts the handles, and listen.c moves the driver. Fields of these
- * structs that end in _ms are times of the clock that uv_now() and uv_hrtime()
- * share. A past time that never was is 0; a coming one that never comes is
- * NEVER. */
+ * uvwheel.c starts the handles, and listen.c moves the driver. Fields that end
+ * in _ms here are times of the clock that uv_now() and uv_hrtime() share. A
+ * past time that never was is 0, a coming one that never comes is NEVER. */
 
 typedef enum phase_e {
   DISARMED,           /* nothing wakes the loop: the wheel is empty          */

@@ -82,8 +82,8 @@ static inline int insert(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return insert_slow(state, timer);
 }
 
-/* The unusual cases: the due time is earlier than before or saturates, or a
- * timer of a FIFO wheel goes to the end of the queue. */
+/* The unusual cases: the due time is earlier than before, or a timer of a FIFO
+ * wheel goes to the end of the queue. */
 static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
                          uint64_t delay) {
   if (uvwheel__core_move(&state->core, &timer->entry,
@@ -95,9 +95,9 @@ static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
 /* An active timer is due at another time, which is usually not earlier. */
 static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
                            uint64_t delay) {
-  uint64_t due_ms = loop_now(state) + delay;
+  uint64_t due_ms = add_ms(loop_now(state), delay);
 
-  if (UNLIKELY(due_ms < delay || due_ms < timer->entry.due_ms))
+  if (UNLIKELY(due_ms < timer->entry.due_ms))
     return move(state, timer, delay);
   timer->entry.due_ms = due_ms;
   return 0;
