@@ -182,7 +182,7 @@ typedef struct uvwheel_options_s {
    * started. A timer that was refreshed or put back goes to the end when the
    * hand moves it. After a walk such a timer may be anywhere in its tick.
    * With tick_ms = 1 that is libuv's own order for timers that are never
-   * refreshed. A mass expiry is about 10 times slower. */
+   * refreshed. A mass expiry takes 5 to 10 times as long. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. While
