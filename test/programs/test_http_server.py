@@ -136,6 +136,7 @@ class Case(programs.Case):
                          ("", 0))
 
 
+CHUNKED = get("/", "Transfer-Encoding: chunked\r\n", "POST")
 SLOW = (
     # The reason, what is asked and answered, what is sent, what follows it.
     ("head", b"", b"", b""),
@@ -147,8 +148,7 @@ SLOW = (
     ("body", b"", post(100000), b"a"),
     ("body", get("/"), post(100000), b"a"),
     ("body", b"", post(9000000) + bytes(5000000), b"a"),  # fast once
-    ("body", b"", get("/", "Transfer-Encoding: chunked\r\n", "POST") + b"5;a",
-     b"a"),  # no byte of a body
+    ("body", b"", CHUNKED + b"5;a", b"a"),  # no byte of a body
     ("idle", get("/"), b"", b""),
     ("idle", get("/"), b"", b"\r\n"),
     ("stuck", b"", get("/bytes/100000000"), b""),
@@ -217,9 +217,10 @@ class Timeouts(Case):
     def test_requests_may_come_before_the_answers(self):
         self.start_server(1000)
         connection = self.connect(
-            (get("/") + post(5) + b"12345" + get("/bytes/7") + b"\r\n") * 500 +
+            (get("/") + post(5) + b"12345" + get("/bytes/7") + b"\r\n" +
+             CHUNKED + b"5\r\n12345\r\n0\r\n\r\n") * 500 +
             get("/work/0") + get("/")[:-2])
-        for body in [HELLO, HELLO, bytes(7)] * 500 + [WORKED]:
+        for body in [HELLO, HELLO, bytes(7), HELLO] * 500 + [WORKED]:
             self.assert_answer(connection, body)
         connection.sendall(b"\r\n" + get("/", "Connection: close\r\n") +
                            get("/bytes/100"))
