@@ -5,7 +5,7 @@
  * A connection has one active timer, on one of three wheels. If a newcomer
  * needs a place, timers of the first two fire before their time: see make_room.
  * - newcomers: who has not sent a whole request yet
- * - places: who has, and is served (5 s), at rest (75 s) or sends a head (10 s)
+ * - places: who has, and has its last answer, is at rest or sends a head
  * - busy: who has, and is answered or sends a body
  *
  * SIGTERM: no new connections. A request that has begun is answered, with
