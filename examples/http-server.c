@@ -5,7 +5,7 @@
  * A connection has one active timer, on one of three wheels. If a newcomer
  * needs a place, timers of the first two fire before their time: see make_room.
  * - newcomers: who has not sent a whole request yet
- * - places: who has, and is served (5 s), at rest (75 s) or sends a head (10 s)
+ * - places: who has, and has its last answer, is at rest or sends a head
  * - busy: who has, and is answered or sends a body
  *
  * SIGTERM: no new connections. A request that has begun is answered, with
@@ -151,10 +151,9 @@ static void enter(connection_t *connection, int stage) {
 /* ---- Answers ------------------------------------------------------------- */
 
 /* Has the peer taken something since the last look? What it acknowledges moves
- * in steps: its kernel takes 128 KB in its place, and reports nothing until
- * most of that is read. So a peer that reads 1 KB/s stands still for 128 s. The
- * buffer of one that was fast has 1.4 MB, with Linux 6.18 3 MB: at 20 KB/s that
- * is 150 s. */
+ * in steps: its kernel takes 128 KB and reports nothing until most of that is
+ * read, at 1 KB/s for 128 s. The buffer of a peer that was fast has 1.4 MB,
+ * with Linux 6.18 3 MB: at 20 KB/s that is 150 s. */
 static int has_moved(connection_t *connection) {
   uint64_t before = connection->taken;
 
@@ -272,9 +271,8 @@ static void on_quiet(connection_t *connection) {
     close_connection(connection, connection->request.whole == 0 ? HEAD : REST);
 }
 
-/* The callback of all timers of connections. The limit of a body is several
- * looks, as a first one must have no more time than other newcomers: who is due
- * later is preferred to them in a flood. */
+/* Of all connections. A body is looked at three times: a first one must not be
+ * due later than other newcomers, who would be shed for it. */
 static void on_due(uvwheel_timer_t *timer) {
   connection_t *connection = timer->data;
   int stage = connection->stage;
@@ -495,12 +493,15 @@ static void on_signal(uv_signal_t *signal, int number) {
   uvwheel_timer_start(&server.limit, on_limit, SECONDS(DRAIN_LIMIT), 0);
 }
 
+/* Those of one tick are shed in any order: that of newcomers is short. */
 static int make_wheels(void) {
+  uvwheel_options_t *made = &server.options.wheel;
   int error = 0;
 
-  for (int i = 0; i < WHEELS && error == 0; i++)
-    error =
-        uvwheel_init(&server.loop, &server.wheels[i], &server.options.wheel);
+  for (int i = 0; i < WHEELS && error == 0; i++) {
+    made->tick_ms = 1 + SECONDS(1) / (i == NEWCOMERS ? 101 : 11);
+    error = uvwheel_init(&server.loop, &server.wheels[i], made);
+  }
   if (error == 0 && (server.next = malloc(sizeof(*server.next))) == NULL)
     error = UV_ENOMEM;
   if (error != 0)
@@ -517,7 +518,6 @@ int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN); /* a peer that is gone is an error, not the end */
   server.descriptor_limit = need_descriptors(32);
   options->timeout_ms = SECONDS(stages[REST].limit_s);
-  options->wheel.tick_ms = 1 + SECONDS(1) / 11;
   open_loop(&server.loop, &server.signals, on_signal, NULL);
   options->most_peers =
       most_connections(options->most_peers, server.descriptor_limit);

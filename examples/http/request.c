@@ -2,7 +2,6 @@
 
 #include "request.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +19,10 @@ static int on_message_begin(http_parser *parser) {
 }
 
 static void append(char *text, size_t size, const char *at, size_t length) {
-  size_t had = strlen(text);
+  size_t had = strlen(text), room = size - 1 - had;
 
-  snprintf(text + had, size - had, "%.*s", (int)length, at);
+  memcpy(text + had, at, length < room ? length : room);
+  text[had + (length < room ? length : room)] = '\0';
 }
 
 static int on_url(http_parser *parser, const char *at, size_t length) {

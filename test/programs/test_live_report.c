@@ -235,6 +235,10 @@ START_TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives) {
   assert_text(",\"closed: idle\":[13,23,33],\"closed: idle_bad\":[0,77,0],");
   assert_text(",\"closed: a\\\"b_bad\":[0,0,0],");
   assert_text(",\"open\":[12,22,32],");
+  views[1].wheel.count_count = views[2].wheel.count_count = 0;
+  write_metrics();
+  assert_text("uvwheel_server_open{wheel=\"1\"} 12\n"
+              "# HELP uvwheel_server_closed_total ");
 }
 END_TEST
 
