@@ -441,13 +441,14 @@ class Pages(Case):
                                 f'{{"wheel":{i},')
         self.stop_well(self.server)
 
-    @each("", "--shed")
-    def test_viewers_take_no_places_of_peers(self, when_full):
+    # Of each wheel: where others are shed newcomers have one of their own.
+    @each(("", "[3]"), ("--shed", "[3,0]"))
+    def test_viewers_take_no_places_of_peers(self, when_full, active):
         self.start_with_page(WHEEL, f"--max-connections 3 {when_full}")
         for _ in range(3):
             self.connect_to(self.page_port)
         peers = [self.newcomer() for _ in range(3)]
-        programs.await_line(self.ask("/frame"), '"active":[3]')
+        programs.await_line(self.ask("/frame"), f'"active":{active}')
         for peer in peers:
             self.assert_echo(peer)
         self.stop_well(self.server)
