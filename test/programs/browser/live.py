@@ -248,7 +248,7 @@ class Live(unittest.TestCase):
                 """, selector)
 
         # Timers are due while their loop is blocked, or the wheel would not see
-        # that as a stall. Newcomers are on a wheel that the page does not show.
+        # that as a stall. Newcomers are on a wheel that its page does not show.
         with self.viewing("--threads", "6", "--block", "4", "--timeout", "3000",
                           "--shed", "--max-connections", "9",
                           program="multi-loop") as server:
