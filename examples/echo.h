@@ -46,10 +46,10 @@ typedef struct echo_figures_s {
 typedef struct echo_s {
   uv_tcp_t listener; /* to be bound, and to listen with echo_on_connection */
   uvwheel_t wheel;
-  uvwheel_t newcomers; /* until they say something; all zeros: none sheds */
+  uvwheel_t newcomers; /* until they say something; zeros if it does not shed */
   uint64_t timeout_ms;
-  uint64_t most_places;      /* at once, or 0 */
-  int sheds; /* the idlest connections make room, see make_room */
+  uint64_t most_places; /* connections at once, or 0 */
+  int sheds;            /* the idlest connections make room, see make_room */
   int is_shedding;
   echo_figures_t figures;
   uint64_t descriptor_limit; /* connections get no higher ones */

@@ -101,9 +101,11 @@ static int start_listening(server_t *server) {
 }
 
 static int start_page(server_t *server) {
-  const live_wheel_t shown = echo_shown("idle", &server->echo);
+  const live_wheel_t shown[] = {echo_shown("idle", &server->echo),
+                                newcomers_shown(&server->echo)};
 
-  return page_start(&server->page, &server->loop, &server->options, &shown, 1);
+  return page_start(&server->page, &server->loop, &server->options, shown,
+                    server->echo.sheds ? 2 : 1);
 }
 
 static const rival_t *calls_of(const char *timer) {

@@ -7,6 +7,8 @@
  *     void on_idle();
  *     timing::timer<&session::on_idle> idle_;
  *   };
+ *   idle_.expect(30s);   when it is accepted
+ *   idle_.refresh();     at each packet
  *
  * Copy this file and change it as you like; it is a pattern, not a part of the
  * library.

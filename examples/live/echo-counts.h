@@ -41,4 +41,15 @@ static inline live_wheel_t echo_shown(const char *name, echo_t *echo) {
   };
 }
 
+/* Where it sheds. What the server counts is told with the other wheel. */
+static inline live_wheel_t newcomers_shown(echo_t *echo) {
+  static const echo_figures_t none;
+  live_wheel_t shown = echo_shown("newcomers", echo);
+
+  shown.wheel = &echo->newcomers;
+  shown.refreshes = &none.refreshes;
+  shown.server = &none;
+  return shown;
+}
+
 #endif /* EXAMPLES_ECHO_COUNTS_H */

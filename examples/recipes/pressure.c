@@ -26,13 +26,14 @@ static void on_idle(uvwheel_timer_t *timer) {
   free(timer);
 }
 
-/* Its timer is all of a connection. */
-static uvwheel_timer_t *open_connection(void) {
-  uvwheel_timer_t *idle = allocate(sizeof(*idle));
-
+static void open_connection(uvwheel_timer_t *idle) {
   uvwheel_timer_init(&wheel, idle);
   uvwheel_timer_expect(idle, on_idle, idle_ms);
-  return idle;
+}
+
+/* Its timer is all of it. */
+static void on_connection(void) {
+  open_connection(allocate(sizeof(uvwheel_timer_t)));
 }
 
 /* The peer is expected for what is left, and after its next packet for the new
@@ -59,13 +60,13 @@ static void on_second(uv_timer_t *timer) {
 
   seconds++;
   for (int i = 0; i < ARRIVALS && seconds <= 50; i++)
-    open_connection();
+    on_connection();
   if (seconds % 5 == 3 && speaker != NULL)
     uvwheel_timer_refresh(speaker);
   if (seconds == 50)
     set_idle(6 * SECOND);
   if (seconds == 60)
-    open_connection();
+    on_connection();
   if (seconds >= 50)
     printf("%u s: %" PRIu64 " open\n", seconds, uvwheel_count(&wheel));
   if (seconds == 70) {
@@ -80,7 +81,8 @@ int main(void) {
   begin(&(uvwheel_options_t){.tick_ms = 10});
   if (uv_timer_init(&loop, &network) != 0)
     return EXIT_FAILURE;
-  speaker = open_connection();
+  speaker = allocate(sizeof(*speaker));
+  open_connection(speaker);
   uv_timer_start(&network, on_second, SECOND, SECOND);
   uv_run(&loop, UV_RUN_DEFAULT); /* until no timer is active */
   return end();

@@ -10,6 +10,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 import unittest
 
 PATIENCE_S = 15  # a call of a socket that blocks for longer has failed
@@ -71,6 +72,16 @@ class Program:
 
     def kill(self, number):
         self.process.send_signal(number)
+
+    def freeze(self, seconds):
+        """Returns when it was thawed; None: somebody else has done that, who
+        freezes all programs."""
+        self.kill(signal.SIGSTOP)
+        time.sleep(seconds)
+        state = os.waitpid(self.process.pid, os.WCONTINUED | os.WNOHANG)
+        thawed_s = time.monotonic()
+        self.kill(signal.SIGCONT)
+        return thawed_s if state == (0, 0) else None
 
     def stop(self, number=signal.SIGTERM):
         self.kill(number)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The recipes, and the C++ example, do what they say. They run in virtual time,
+"""The recipes, and the C++ timer, do what they say. They run in virtual time,
 where their timers have exact times: on Linux by the file of examples/ that is
 made for users' tests. They free what they say may be freed:
 test/run sanitize runs them under AddressSanitizer."""

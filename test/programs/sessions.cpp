@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Sessions that end when they are idle, in C++17: see timer.hpp. Three come,
- * and one of them is busy for a while. One throws when it ends. */
+/* timer.hpp in C++17: sessions that end when they are idle. Three come, and one
+ * of them is busy for a while. One throws when it ends. */
 
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <string>
 
-#include "timer.hpp"
+#include <cpp/timer.hpp>
 
 using namespace std::chrono_literals;
 
