@@ -23,11 +23,11 @@
  * - Times are milliseconds of the loop's clock, uv_now(). Like libuv's timers,
  *   the functions use the time that the loop has cached. After a callback that
  *   took long, call uv_update_time() before you start a timer.
- * - A function that can fail returns 0 or a negative UV_E* code, and changes
- *   nothing when it fails. A NULL wheel or timer, or one that is all zeros, is
- *   UV_EINVAL; functions that return no error code ignore such a call and
- *   return 0 or NULL. After its close callback a wheel counts as all zeros. An
- *   init that fails leaves a wheel or a timer that counts as all zeros, too.
+ * - A function that can fail returns 0 or a negative UV_E* code. One that fails
+ *   changes nothing, except an init: what that leaves counts as all zeros. A
+ *   NULL wheel or timer, or one that is all zeros, is UV_EINVAL; functions that
+ *   return no error code ignore such a call and return 0 or NULL. From its
+ *   close callback on a wheel counts as all zeros.
  * - Every function may be called inside any callback, on any timer of the
  *   wheel. Do not run the loop inside a callback. A callback must return: a
  *   longjmp or a C++ exception out of one stops the wheel for good.
@@ -38,9 +38,9 @@
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a start takes 17 instructions more, a refresh 7. Its
- *   uvwheel_timer_init and uvwheel_post look at memory that may be
- *   uninitialised; valgrind and MemorySanitizer report that.
+ *   may run in production: a start takes 17 instructions more, a refresh 7. As
+ *   its uvwheel_timer_init and uvwheel_post look at what may be uninitialised
+ *   memory, valgrind and MemorySanitizer report them.
  * - An active timer must not be moved in memory, as realloc does; others may.
  * - A call costs O(1).
  *
@@ -48,9 +48,9 @@
  * due timers in turns: a turn is one run of callbacks after a poll of the loop.
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
- *   after its due time. The loop's clock is rounded down to milliseconds, so
- *   the full timeout has always passed. (On Linux with CONFIG_HZ=1000 libuv
- *   reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
+ *   after its due time, or later (P2). The loop's clock is rounded down, so the
+ *   full timeout has always passed. (On Linux with CONFIG_HZ=1000 libuv reads a
+ *   clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick after its due time, plus the loop's own
  *   delay, plus one iteration. In a mass expiry it waits for the turns before
  *   its own. If I/O is always ready, add the wait of P6. If the timer measures
@@ -70,32 +70,31 @@
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
  *     uvwheel_timer_start makes an appointment, which is never put back: a
- *     stall delays it as it delays a uv_timer_t. So expect and refresh what
- *     peers send; start what you send, deadlines and leases.
+ *     stall delays it as it delays a uv_timer_t, and by one poll. So expect and
+ *     refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back once, by as much as it took and about a second
- *     more, but at most to what a refresh at its end would have given. Stalls
- *     that follow each other closely add up, to a limit; others do not.
- *   - A timer is not put back for a stall that ended before its last refresh;
- *     nor, if it was put back since then, for one that follows none; nor for
- *     one that ended before the wheel was to run: at its next tick and, while
- *     polls return, half-way to it.
+ *     more. Stalls that follow each other closely add up, to a limit. At most
+ *     this gives what a refresh at the end of the last one would have given.
+ *   - A refresh ends what earlier stalls give. A timer that was put back is not
+ *     put back for a later stall that follows none. A stall is not noticed if
+ *     it ends before the wheel was to run: at the next tick and, while polls
+ *     return, half-way to it.
  *   docs/how-it-works.md tells the rule with its figures.
  * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it is late after
  *   its tick by more than stall_ms and the wait of P6, it begins a new beat. So
  *   the next call never comes sooner than repeat - stall_ms - that wait - tick.
  * - P8. A wheel has one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
- *   loop only at ticks for which a timer was started and, if polls return or a
- *   stall has ended, for a handful of check-ins per tick that is farther away
- *   than 2 * stall_ms. (They end UV_RUN_ONCE.) A turn on time adds no poll.
+ *   loop only at ticks to which a timer was put and, if polls return or a stall
+ *   has ended, for a handful of check-ins per tick that is farther away than
+ *   2 * stall_ms. (They end UV_RUN_ONCE.) A turn on time adds no poll.
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
- * P5 and P8 to P10; that a timer is late by a tick, the loop's own delay and
- * the wait of P6 at most; that what had come is read first; that a start is an
- * appointment, and that a timer which measures silence is put back. The figures
- * of P6 are no promise: how long the wait is, what counts as a stall, how much
- * it gives, and how many add up.
+ * P5 and P8 to P10; P2, however long the wait of P6 is; that what had come is
+ * read first; that a start is an appointment, and that a timer which measures
+ * silence is put back. The figures of P6 may change: how long the wait is, what
+ * counts as a stall, how much it gives, and how many add up.
  */
 
 #ifndef UVWHEEL_H
@@ -141,7 +140,7 @@ typedef struct uvwheel_timer_s uvwheel_timer_t; /* one per connection */
 typedef struct uvwheel_post_s uvwheel_post_t;   /* one per request    */
 
 /* A timer fired. A one-shot timer is idle by now; a repeating one is active
- * again. Any timer may be started, stopped and freed here. The wheel does not
+ * again. Any timer may be started, stopped and freed here. The turn does not
  * touch the timer after the return. */
 typedef void (*uvwheel_timer_cb)(uvwheel_timer_t *timer);
 
@@ -182,7 +181,7 @@ typedef struct uvwheel_options_s {
    * started. A timer that was refreshed or put back goes to the end when the
    * hand moves it. After a walk such a timer may be anywhere in its tick.
    * With tick_ms = 1 that is libuv's own order for timers that are never
-   * refreshed. A mass expiry is about 10 times slower. */
+   * refreshed. A mass expiry takes 5 to 10 times as long. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. While
@@ -224,7 +223,7 @@ struct uvwheel_timer_s {
   uvwheel_entry_t entry;
   uint64_t wheel_and_flags;
   uint64_t interval;
-  uint64_t timeout;
+  uint64_t delay;
   uvwheel_timer_cb cb;
   /* public: belongs to the user; the library never reads or writes any data */
   void *data;
@@ -286,9 +285,9 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 /* Closes the wheel: stops all its timers, calls no timer callback any more (not
  * even the rest of the turn that is running) and calls cb, which may be NULL,
  * from the loop once the wheel's memory may be reused. The timers that it has
- * stopped are closed (uvwheel_timer_close). Any other timer of the wheel may be
- * stopped, closed, and asked whether it is active. Any other call on it is
- * undefined until it is initialised again. A second close is ignored.
+ * stopped are closed (uvwheel_timer_close). From cb on, any other timer of the
+ * wheel may only be stopped, closed, asked whether it is active, and
+ * initialised again; other calls are undefined. A second close is ignored.
  *
  * A program that closes all handles in uv_walk should call this before the
  * walk. If others have closed handles of the wheel, this still frees its
@@ -304,8 +303,8 @@ UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
- * A program that closes all that it meets in uv_walk should skip these. (Each
- * copy of the library in a program knows its own wheels.) */
+ * It knows the wheels of this copy of the library. A program that closes all
+ * that it meets in uv_walk should skip these. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -340,7 +339,7 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * it due earlier than it was or later than all chosen timers. (Timers due at
  * 2^63 ms or later do not fire.) Called from one of its own callbacks, or from
  * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
- * it. A repeating timer keeps its beat.
+ * it. A repeating timer keeps its beat, except with UVWHEEL_MISSED_DELAY.
  * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
  * wait for a later round, are examined too; with UVWHEEL_FIFO each time. The
  * first call after a million timers of one tick were refreshed takes 10 to 35
@@ -420,8 +419,8 @@ UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does, but waits for nothing: it may be
- * freed when this returns. Until it is initialised again, start, expect and
- * again are UV_EINVAL. Before you free a connection, close its timer instead of
+ * freed when this returns. Until it is initialised again, no call starts it
+ * (UV_EINVAL). Before you free a connection, close its timer instead of
  * stopping it: then a late callback cannot start it. Cost: as for a stop. */
 UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
@@ -475,9 +474,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * Each start, again and refresh begins a new one.
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
- *   time of the beat that is not before the latest tick of this turn.
- *   So a repeat keeps its rate, with at most one callback per tick. If it fires
- *   more than stall_ms, and the wait of P6, after its tick, a new beat begins.
+ *   time of the beat that is not before the latest tick of this turn. So it
+ *   keeps its rate, with one callback per tick at most, or begins anew (P7).
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after this callback.
  *   The timer drifts by its lateness; a repeat that is a multiple of tick_ms
  *   takes a tick longer each time.

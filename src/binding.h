@@ -16,10 +16,9 @@
 /* ---- The state of a wheel ------------------------------------------------ */
 
 /* Each struct belongs to the file of its name. No other file writes to it, but
- * uvwheel.c starts the handles, and listen.c moves the driver. Fields of these
- * structs that end in _ms are times of the clock that uv_now() and uv_hrtime()
- * share. A past time that never was is 0; a coming one that never comes is
- * NEVER. */
+ * uvwheel.c starts the handles, and listen.c moves the driver. Fields that end
+ * in _ms here are times of the clock that uv_now() and uv_hrtime() share. A
+ * past time that never was is 0, a coming one that never comes is NEVER. */
 
 typedef enum phase_e {
   DISARMED,           /* nothing wakes the loop: the wheel is empty          */
@@ -249,11 +248,11 @@ static inline bool is_appointment(const uvwheel_timer_t *timer) {
 /* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without
  * one, the timeout. (If a refresh had to choose between two fields, it would
  * take 0.3 ns more, 1 ns more if the timer is cold.)
- * uvwheel_timer_t.timeout is the last start's; without a repeat, NO_REPEAT. */
+ * uvwheel_timer_t.delay is the last start's timeout, or NO_REPEAT. */
 #define NO_REPEAT UINT64_MAX
 
 static inline bool repeats(const uvwheel_timer_t *timer) {
-  return timer->timeout != NO_REPEAT;
+  return timer->delay != NO_REPEAT;
 }
 
 /* A timer has become active (1) or idle (-1). A timer with a reference changes

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Stalls: which timers are put back after one, and by how much. The rule stands
- * in docs/how-it-works.md ("A stall puts a timer back").
- *
- * A stall is noticed because the wheel runs late: when the driver is due, or in
- * a spell after the next poll. A turn that ends late begins a spell. */
+ * in docs/how-it-works.md ("A stall puts a timer back"). A stall is noticed
+ * because the wheel runs late: when the driver is due, or in a spell after the
+ * next poll. A turn that ends late begins a spell. */
 
 #include "binding.h"
 
@@ -13,10 +12,14 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
   uvwheel_stats_t *stats = &state->stats;
   stall_t *stall = &state->stall;
 
-  if (excess(now_ms, late_by) >= stall->gives_until_ms ||
-      (stall->chain == MAX_CHAIN &&
-       !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])))
+  if (excess(now_ms, late_by) >= stall->gives_until_ms) {
     stall->chain = 0;
+  } else if (stall->chain == MAX_CHAIN &&
+             !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
+    stall->chain = 1; /* the last one, which timers may not have got yet */
+    stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
+    stall->ended_ms[1] = stall->until_ms;
+  }
   if (stall->chain != MAX_CHAIN) {
     stall->gave[stall->chain + 1] = stall->gave[stall->chain];
     stall->chain++;

@@ -62,7 +62,7 @@ static inline void set_kind(uvwheel_timer_t *timer, uint64_t kind) {
 static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
                              uint64_t repeat) {
   timer->interval = repeat != 0 ? repeat : timeout;
-  timer->timeout = repeat != 0 ? min_of(timeout, NO_REPEAT - 1) : NO_REPEAT;
+  timer->delay = repeat != 0 ? min_of(timeout, NO_REPEAT - 1) : NO_REPEAT;
 }
 
 /* ---- Becoming active and idle ------------------------------------------- */
@@ -82,8 +82,8 @@ static inline int insert(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return insert_slow(state, timer);
 }
 
-/* The unusual cases: the due time is earlier than before or saturates, or a
- * timer of a FIFO wheel goes to the end of the queue. */
+/* The unusual cases: the due time is earlier than before, or a timer of a FIFO
+ * wheel goes to the end of the queue. */
 static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
                          uint64_t delay) {
   if (uvwheel__core_move(&state->core, &timer->entry,
@@ -95,9 +95,9 @@ static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
 /* An active timer is due at another time, which is usually not earlier. */
 static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
                            uint64_t delay) {
-  uint64_t due_ms = loop_now(state) + delay;
+  uint64_t due_ms = add_ms(loop_now(state), delay);
 
-  if (UNLIKELY(due_ms < delay || due_ms < timer->entry.due_ms))
+  if (UNLIKELY(due_ms < timer->entry.due_ms))
     return move(state, timer, delay);
   timer->entry.due_ms = due_ms;
   return 0;
@@ -308,7 +308,7 @@ uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer) {
 
 void uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat) {
   if (is_initialised(timer))
-    set_times(timer, repeats(timer) ? timer->timeout : timer->interval, repeat);
+    set_times(timer, repeats(timer) ? timer->delay : timer->interval, repeat);
 }
 
 uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer) {

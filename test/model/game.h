@@ -33,7 +33,8 @@ typedef struct holder_s {
 typedef struct armed_s {
   holder_t *holder;
   bool started; /* ever, since its init */
-  bool closed;  /* by uvwheel_close     */
+  bool closed;  /* by uvwheel_close, or its init has failed */
+  bool failed;
   bool unrefd;
   uint64_t timeout;
   uint64_t repeat;
@@ -42,7 +43,7 @@ typedef struct armed_s {
    * loop's time was right and the clock has not been moved past it. */
   bool punctual;
   uint64_t cuts;
-  unsigned given; /* as of silence_t */
+  silence_t silence;
 } armed_t;
 
 /* The mailbox of the wheel. */
@@ -69,6 +70,8 @@ typedef struct turns_s {
   bool was_noisy;      /* requests waited when the last check was over */
   uint64_t until_ms;   /* the turn fires no timer with a later tick    */
   uint64_t begin_ns;   /* of the turn that calls back                  */
+  uint64_t began_ms;   /* the loop's time at that                      */
+  uint64_t stalled_ms; /* so much the next check has noticed, in all   */
   unsigned unread;     /* callbacks after its time was over            */
 } turns_t;
 
@@ -92,6 +95,7 @@ typedef struct game_s {
   uint64_t fired;
   uint64_t fired_early;
   uint64_t stopped;
+  uint64_t lateness_sum_ms;
   uint64_t lateness_max_ms;
   unsigned fired_in_run; /* in their time */
   unsigned polls_in_run;
@@ -123,9 +127,6 @@ uint64_t now_ms(void);
 #define NOBODY MODEL_TIMERS
 void watch_turns(unsigned firing);
 
-/* To when the last stall puts the timer back; 0 if it does not. */
-uint64_t put_back_to(unsigned index);
-
 /* As the options say it; 0 is none of what the game chooses from. */
 uint64_t no_limit(uint32_t option);
 
@@ -155,7 +156,7 @@ uint64_t take_delay(void);
 
 /* ---- play_timers.c ------------------------------------------------------- */
 
-/* Makes the timer one of the present wheel. */
+/* Makes the timer one of the present wheel, if that is open. */
 void init_timer(holder_t *holder);
 
 /* For how long it waits after a refresh. */

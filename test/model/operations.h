@@ -7,13 +7,14 @@
 #define OPERATIONS_H
 
 #define OPERATIONS(OPERATION)       \
-  OPERATION(start, 4)               \
+  OPERATION(start, 3)               \
+  OPERATION(expect, 4)              \
   OPERATION(refresh, 3)             \
   OPERATION(run_turn, 2)            \
   OPERATION(run_without_waiting, 1) \
   OPERATION(run_once, 2)            \
   OPERATION(run_for, 3)             \
-  OPERATION(again, 1)               \
+  OPERATION(again, 2)               \
   OPERATION(set_repeat, 1)          \
   OPERATION(set_missed, 1)          \
   OPERATION(stop, 1)                \
@@ -28,7 +29,7 @@
   OPERATION(step_back, 1)           \
   OPERATION(stop_loop, 1)           \
   OPERATION(be_slow, 2)             \
-  OPERATION(stall, 2)               \
+  OPERATION(stall, 3)               \
   OPERATION(fire_soonest, 2)        \
   OPERATION(walk, 1)                \
   OPERATION(post, 4)                \

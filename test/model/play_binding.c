@@ -95,11 +95,14 @@ void step_back(void) {
     return;
   game.rewound_to_ms = max_of(game.rewound_to_ms, clock_ms() + 1);
   game.turns.was_rewound = true;
+  game.stalls.is_unclear = true;
   game.polled_ms = min_of(game.polled_ms, clock_ms() - step_ms);
   virtual_time_set_ns(virtual_time_ns() - step_ms * 1000000);
   uv_update_time(&game.loop);
-  for (i = 0; i < game.model.capacity; i++)
+  for (i = 0; i < game.model.capacity; i++) {
     game.timers[i].punctual = false;
+    game.timers[i].silence.is_unclear = true;
+  }
 }
 
 void update_time(void) {
@@ -121,23 +124,23 @@ static uint64_t count_used(const uvwheel_stats_t *stats) {
   return stats->fired + stats->examined + stats->rescheduled + stats->put_back;
 }
 
-/* The loop comes to a tick so late that it has stalled. (Nothing else is due,
- * and no request may stop the timer before. The wheel ran last at a time that
- * the clock may have stepped back from.) */
-static bool is_late(void) {
+/* By how much the loop comes late to a tick; 0 if that is no stall. (Nothing
+ * else is due, and no request may stop the timer before. The wheel ran last at
+ * a time that the clock may have stepped back from.) */
+static uint64_t least_stall_ms(void) {
   uint64_t earliest_ms =
       max_of(model_earliest_ms(&game.model), game.rewound_to_ms);
+  uint64_t late_ms = excess(clock_ms(), earliest_ms);
+  bool is_noticed = game.state == OPEN && !game.was_due &&
+                    game.mail.count == 0 && !is_rewound() &&
+                    uv_loop_alive(&game.loop);
 
-  return game.state == OPEN && game.options.stall_ms != UINT32_MAX &&
-         !game.was_due && game.mail.count == 0 && !is_rewound() &&
-         uv_loop_alive(&game.loop) &&
-         add_saturated(earliest_ms, game.options.stall_ms) < clock_ms();
+  return is_noticed && late_ms > no_limit(game.options.stall_ms) ? late_ms : 0;
 }
 
 static void run(uv_run_mode mode) {
   uvwheel_stats_t stats;
-  uint64_t stalled_ms = game.stalls.sum_ms;
-  bool must_stall = is_late();
+  uint64_t stalled_ms = game.stalls.sum_ms + least_stall_ms();
 
   if (is_inside())
     return;
@@ -151,9 +154,7 @@ static void run(uv_run_mode mode) {
   uv_run(&game.loop, mode);
   end_turn();
   game.in_run = false;
-  /* If no poll has followed a stall, the next one may notice another. */
-  require(!must_stall || game.stalls.sum_ms > stalled_ms ||
-          !game.stalls.has_polled || game.state != OPEN);
+  require(game.stalls.sum_ms >= stalled_ms || game.state != OPEN);
   game.was_due = model_earliest_ms(&game.model) <= clock_ms() ||
                  uv_now(&game.loop) < clock_ms();
 }
@@ -180,7 +181,7 @@ static bool run_iteration(void) {
   if (after.turns_cut != before.turns_cut)
     require(count_used(&after) >= game.used + budget ||
             game.spent_in_run_ns >= turn_ns ||
-            game.rewound_to_ms != rewound_to_ms);
+            game.rewound_to_ms != rewound_to_ms || game.turns.was_rewound);
   return after.turns_cut == before.turns_cut &&
          after.stall_sum_ms == before.stall_sum_ms && game.mail.count == 0;
 }
@@ -199,17 +200,6 @@ void run_turn(void) {
     return;
   require(model_earliest_ms(&game.model) > began_ms);
   model_forget_ticks(&game.model, began_ms);
-}
-
-/* The process was frozen. */
-void stall(void) {
-  uint64_t stall_ms = game.options.stall_ms;
-
-  if (is_inside() || stall_ms == UINT32_MAX ||
-      clock_ms() + LONGEST_MS > LATEST_MS)
-    return;
-  advance_ns((stall_ms + take_step_ms() % 4096) * 1000000);
-  run_turn();
 }
 
 void run_without_waiting(void) {
@@ -238,6 +228,20 @@ void run_once(void) {
 
 void run_for(void) {
   run_no_longer(UV_RUN_DEFAULT, take_step_ms());
+}
+
+/* The process was frozen, often several times. */
+void stall(void) {
+  unsigned times = 1 + pick(&game.bytes, 8);
+
+  for (; times > 0 && !is_inside(); times--) {
+    if (game.options.stall_ms == UINT32_MAX ||
+        clock_ms() + LONGEST_MS > LATEST_MS)
+      return;
+    advance_ns((game.options.stall_ms + take_step_ms() % 4096) * 1000000);
+    run_turn();
+    run_no_longer(UV_RUN_DEFAULT, pick(&game.bytes, 64));
+  }
 }
 
 void stop_loop(void) {
@@ -356,7 +360,7 @@ static void open_wheel(void) {
   game.fired = 0;
   game.fired_early = 0;
   game.stopped = 0;
-  game.lateness_max_ms = 0;
+  game.lateness_sum_ms = game.lateness_max_ms = 0;
   if (pick(&game.bytes, 2))
     open_mailbox();
 }

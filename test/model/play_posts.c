@@ -34,7 +34,6 @@ void on_before_poll(uv_prepare_t *prepare) {
   end_turn();
   game.turns.since_poll = 0;
   game.turns.is_polled = true;
-  game.stalls.has_polled = true;
   game.turns.was_rewound = is_rewound();
   verify_game();
 }
@@ -45,8 +44,12 @@ void on_before_poll(uv_prepare_t *prepare) {
 /* All that had to be called back has been, unless the mailbox was closed or the
  * time was up. */
 void on_after_poll(uv_check_t *check) {
+  uint64_t stalled_ms = game.turns.stalled_ms;
+
   (void)check;
+  game.turns.stalled_ms = 0;
   end_turn();
+  require(game.stalls.sum_ms >= stalled_ms || game.state != OPEN);
   if (is_mailbox_open() && game.mail.expected > 0)
     require(!game.mail.is_fresh && game.mail.is_time_over);
   require(++game.polls_in_run < MOST_POLLS);

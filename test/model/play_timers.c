@@ -57,7 +57,7 @@ static void arm(unsigned index, uint64_t due_ms, bool in_place) {
   if (due_ms >= CLOCK_END_MS)
     game.model.timers[index].must_visit = false;
   armed->cuts = cuts();
-  armed->given = MOST_STALLS;
+  armed->silence.is_measured = false;
   armed->punctual =
       uv_now(&game.loop) == clock_ms() && !is_rewound() && due_ms >= now_ms();
 }
@@ -72,15 +72,20 @@ static uint64_t due_after(uint64_t delay_ms) {
   return add_saturated(now_ms(), delay_ms);
 }
 
-/* A start or again of the timer; with UVWHEEL_FIFO it lines up anew. After a
- * start it is an appointment. */
+/* The timer measures its peer's silence, from now on. */
+static void measure(unsigned index, uint64_t wait_ms) {
+  game.timers[index].silence = begin_silence(&game.stalls, now_ms(), wait_ms);
+}
+
+/* A start, expect or again of the timer; with UVWHEEL_FIFO it lines up anew. It
+ * is an appointment then. */
 static void restart(unsigned index, uint64_t delay_ms) {
   uint64_t due_ms = due_after(delay_ms);
 
   arm(index, due_ms, is_later(index, due_ms) && !game.model.fifo);
 }
 
-/* What a start, or again, of the timer answers. */
+/* What a start, expect or again of the timer answers. */
 static int expected_of_start(unsigned index) {
   if (game.state != OPEN)
     return UV_EINVAL;
@@ -109,7 +114,7 @@ static int expect_refresh(unsigned index) {
   if (!game.model.timers[index].active)
     return UV_EINVAL;
   arm(index, due_ms, is_later(index, due_ms));
-  game.timers[index].given = 0;
+  measure(index, wait_of(index));
   return 0;
 }
 
@@ -118,7 +123,7 @@ static int expect_stop(unsigned index) {
     model_remove(&game.model, index);
     game.stopped++;
   }
-  return 0;
+  return game.timers[index].failed ? UV_EINVAL : 0;
 }
 
 /* The first time of the beat after `due_ms` that is not before `end_ms`. */
@@ -195,7 +200,8 @@ static void fire_in_time(unsigned index) {
   const armed_t *armed = &game.timers[index];
   uint64_t due_ms = game.model.timers[index].due_ms;
 
-  require(game.in_run && put_back_to(index) == 0);
+  require(game.in_run);
+  verify_silence_over(&armed->silence, due_ms);
   begin_turn();
   count_one_callback();
   require(model_tick_ms(&game.model, due_ms) <= game.turns.until_ms);
@@ -203,6 +209,7 @@ static void fire_in_time(unsigned index) {
   require(!armed->punctual || armed->cuts != cuts() ||
           now_ms() == model_tick_ms(&game.model, due_ms));
   game.fired++;
+  game.lateness_sum_ms += now_ms() - due_ms;
   game.lateness_max_ms = max_of(game.lateness_max_ms, now_ms() - due_ms);
   game.fired_in_run++;
 }
@@ -241,25 +248,47 @@ static void on_fire(uvwheel_timer_t *timer) {
 
 /* ---- Operations on timers ------------------------------------------------ */
 
+/* If it fails, it leaves a timer that is all zeros. (Of that a build with
+ * checks reports a start.) */
+static void init_in_vain(uvwheel_timer_t *timer) {
+  require(uvwheel_timer_init(game.wheel, timer) == UV_EINVAL);
+  require(uvwheel_timer_stop(timer) == UV_EINVAL);
+  require(uvwheel_timer_set_missed(timer, UVWHEEL_MISSED_SKIP) == UV_EINVAL);
+#ifndef UVWHEEL_CHECKS
+  require(uvwheel_timer_start(timer, on_fire, 1, 1) == UV_EINVAL);
+  require(uvwheel_timer_expect(timer, on_fire, 1) == UV_EINVAL);
+  require(uvwheel_timer_refresh(timer) == UV_EINVAL);
+  require(uvwheel_timer_again(timer) == UV_EINVAL);
+#endif
+}
+
 void init_timer(holder_t *holder) {
   armed_t *armed = &game.timers[holder->index];
 
   memset(&holder->timer, 0xA5, sizeof holder->timer);
-  require(uvwheel_timer_init(game.wheel, &holder->timer) == 0);
   memset(armed, 0, sizeof *armed);
   armed->holder = holder;
+  armed->closed = armed->failed = game.state != OPEN;
+  if (armed->closed)
+    init_in_vain(&holder->timer);
+  else
+    require(uvwheel_timer_init(game.wheel, &holder->timer) == 0);
 }
 
 /* A timer that uvwheel_close has stopped has to be initialised again. */
 static void reopen_timer(holder_t *holder) {
-  require(uvwheel_timer_start(&holder->timer, on_fire, 1, 1) == UV_EINVAL);
-  require(uvwheel_timer_again(&holder->timer) == UV_EINVAL);
-  require(uvwheel_timer_stop(&holder->timer) == 0);
+  if (!game.timers[holder->index].failed) {
+    require(uvwheel_timer_stop(&holder->timer) == 0);
+    require(uvwheel_timer_start(&holder->timer, on_fire, 1, 1) == UV_EINVAL);
+    require(uvwheel_timer_expect(&holder->timer, on_fire, 1) == UV_EINVAL);
+    require(uvwheel_timer_again(&holder->timer) == UV_EINVAL);
+  }
   if (game.state != GONE)
     init_timer(holder);
 }
 
-/* The timer of an index that the bytes tell; NULL if there can be none. */
+/* The timer of an index that the bytes tell; NULL if there is none that is
+ * initialised. */
 static uvwheel_timer_t *pick_timer(unsigned *index) {
   holder_t *holder;
 
@@ -275,7 +304,7 @@ static uvwheel_timer_t *pick_timer(unsigned *index) {
     holder->index = *index;
     init_timer(holder);
   }
-  return &holder->timer;
+  return game.timers[*index].closed ? NULL : &holder->timer;
 }
 
 static uint64_t take_repeat(void) {
@@ -301,13 +330,61 @@ void start(void) {
   require(uvwheel_timer_start(timer, NULL, 1, 1) == UV_EINVAL);
 }
 
-void start_many(void) {
-  uint64_t timeout = take_delay(), repeat = take_repeat();
-  unsigned i;
+static void expect_with(unsigned index, uint64_t timeout) {
+  uvwheel_timer_t *timer = &game.timers[index].holder->timer;
+  int expected = expect_start(index, timeout, 0);
 
-  for (i = 0; i < game.model.capacity; i++)
-    if (game.timers[i].holder != NULL && game.state != GONE)
+  if (expected == 0)
+    measure(index, timeout);
+  require(uvwheel_timer_expect(timer, on_fire, timeout) == expected);
+}
+
+void expect(void) {
+  unsigned index;
+  uvwheel_timer_t *timer = pick_timer(&index);
+
+  if (timer == NULL)
+    return;
+  expect_with(index, take_delay());
+  require(uvwheel_timer_expect(timer, NULL, 1) == UV_EINVAL);
+}
+
+static void again_with(unsigned index) {
+  const armed_t *armed = &game.timers[index];
+  bool measures = game.model.timers[index].active && armed->silence.is_measured;
+  int expected = !armed->started      ? UV_EINVAL
+                 : armed->repeat == 0 ? 0
+                                      : expected_of_start(index);
+
+  require(uvwheel_timer_again(&armed->holder->timer) == expected);
+  if (expected != 0 || armed->repeat == 0)
+    return;
+  restart(index, armed->repeat);
+  if (measures)
+    measure(index, armed->repeat);
+}
+
+void again(void) {
+  unsigned index;
+
+  if (pick_timer(&index) != NULL)
+    again_with(index);
+}
+
+void start_many(void) {
+  unsigned verb = pick(&game.bytes, 3), i;
+  uint64_t timeout = take_delay(), repeat = take_repeat();
+
+  for (i = 0; i < game.model.capacity && game.state != GONE; i++) {
+    if (game.timers[i].holder == NULL || game.timers[i].closed)
+      continue;
+    if (verb == 0)
+      again_with(i);
+    else if (verb == 1)
+      expect_with(i, timeout);
+    else
       start_with(i, timeout, repeat);
+  }
 }
 
 void stop(void) {
@@ -363,34 +440,19 @@ void refresh(void) {
     require(uvwheel_timer_refresh(timer) == expect_refresh(index));
 }
 
-void again(void) {
-  unsigned index;
-  uvwheel_timer_t *timer = pick_timer(&index);
-  const armed_t *armed = &game.timers[index];
-  int expected;
-
-  if (timer == NULL)
-    return;
-  expected = !armed->started      ? UV_EINVAL
-             : armed->repeat == 0 ? 0
-                                  : expected_of_start(index);
-  require(uvwheel_timer_again(timer) == expected);
-  if (expected != 0 || armed->repeat == 0)
-    return;
-  restart(index, armed->repeat);
-  game.timers[index].given = 0;
-}
-
-/* From then on it waits for that, should a stall ask. */
+/* From then on it waits for that, should a stall ask. The same is no change. */
 void set_repeat(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);
-  uint64_t repeat = take_repeat();
+  bool is_same = pick(&game.bytes, 2) == 1;
+  uint64_t repeat = take_repeat(), wait_ms = wait_of(index);
 
   if (timer == NULL)
     return;
+  repeat = is_same ? wait_ms : repeat;
   uvwheel_timer_set_repeat(timer, repeat);
   game.timers[index].repeat = repeat;
+  game.timers[index].silence.is_unclear |= wait_of(index) != wait_ms;
 }
 
 void set_missed(void) {

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What stalls give to the timers that measure silence (P6). */
+/* What stalls may do to the timers that measure silence (P6), for an observer
+ * outside of the wheel. He sees that a stall was noticed, when, and how long it
+ * was. Between two bounds the wheel may put a timer back as it likes: a live
+ * peer is not closed, and a silent one goes. */
 
 #ifndef STALLS_H
 #define STALLS_H
@@ -8,43 +11,63 @@
 #include "core_support.h"
 #include "uvwheel.h"
 
-/* So many that follow each other add up. */
-#define MOST_STALLS 3
+/* So many add up. */
+#define MOST_STALLS 6
 
 typedef struct stalls_s {
-  uint64_t count; /* what the wheel has told of them */
+  /* What the wheel has told of them. */
+  uint64_t count;
   uint64_t sum_ms;
   uint64_t longest_ms;
-  uint64_t put_back; /* timers                                          */
-  unsigned chain; /* the last one is the n-th of those that follow each other */
-  uint64_t together_ms[MOST_STALLS + 1]; /* the first n of these            */
-  uint64_t until_ms;                     /* the end of the last one         */
-  uint64_t put_back_before;              /* timers, when it was noticed     */
-  bool has_polled;                       /* a poll has begun since          */
+  uint64_t put_back; /* timers                                              */
+  /* The last one. */
+  uint64_t until_ms;
+  uint64_t gives_ms;
+  /* A run: stalls that follow each other, the last one at their end. */
+  unsigned run;
+  uint64_t run_gives_ms;
+  uint64_t fifth_ms; /* when its fifth ended                                 */
+  bool adds_up; /* six at most; or a timer was due by then, and still waits  */
+  bool is_behind;  /* in the run, a timer that is due may have had to wait   */
+  bool is_unclear; /* in the run, the clock went back                       */
 } stalls_t;
 
-/* By how much the first n put a timer back. */
-uint64_t stalls_give_ms(const stalls_t *stalls, unsigned n);
-
-/* A stall that begins before this follows the last one. */
+/* The time is over that the run gives: a stall that begins later begins a new
+ * run. */
 uint64_t stalls_give_until_ms(const stalls_t *stalls);
 
-/* Would one that is noticed now be a part of the last one? */
-bool stall_goes_on(const stalls_t *stalls);
-
-/* If the wheel tells of another one, it ended then. Returns its length. */
+/* If the wheel tells of another stall, it ended at until_ms, and no timer that
+ * waits has an earlier tick than tick_ms. Returns the length of the stall. */
 uint64_t note_stall(stalls_t *stalls, const uvwheel_stats_t *stats,
-                    uint64_t until_ms);
+                    uint64_t until_ms, uint64_t tick_ms);
 
-/* A timer measures silence, or is an appointment. */
+/* The silence that an active timer measures. */
 typedef struct silence_s {
-  uint64_t wait_ms; /* what a refresh adds to the time */
-  unsigned given; /* for so many stalls it was put back since it was refreshed;
-                     MOST_STALLS: it was started, or has fired, since */
+  bool is_measured; /* or the timer is an appointment                       */
+  bool is_unclear;  /* since when it lasts, or what stalls give             */
+  bool has_no_end;  /* stalls may give more than six do                     */
+  unsigned put_back_in; /* after so many of its run; 0: it was not          */
+  bool is_spent; /* after that other stalls need not give anything          */
+  uint64_t heard_ms;
+  uint64_t over_ms;               /* without stalls                          */
+  uint64_t least_ms;              /* the timer is due no sooner              */
+  uint64_t given_ms[MOST_STALLS]; /* by those that gave most, in order       */
 } silence_t;
 
-/* To when the stalls put such a timer back as it expires; 0 if they do not. */
-uint64_t put_back_to_ms(const stalls_t *stalls, const silence_t *silence,
-                        uint64_t due_ms);
+/* The peer is heard now, or expected from now on. */
+silence_t begin_silence(const stalls_t *stalls, uint64_t now_ms,
+                        uint64_t wait_ms);
+
+/* A stall was noticed while the timer was due then. A refresh would make it due
+ * in wait_ms. */
+void note_silence(silence_t *silence, const stalls_t *stalls, uint64_t due_ms,
+                  uint64_t wait_ms);
+
+/* A timer that was due is put back. */
+void verify_put_back(silence_t *silence, stalls_t *stalls, uint64_t due_ms,
+                     uint64_t later_ms, uint64_t wait_ms);
+
+/* A timer fires that was due then. */
+void verify_silence_over(const silence_t *silence, uint64_t due_ms);
 
 #endif /* STALLS_H */

@@ -38,38 +38,36 @@ uint64_t no_limit(uint32_t option) {
 /* A stall is noticed when the wheel runs. */
 static void watch_stalls(const uvwheel_stats_t *stats) {
   uint64_t late_ms = stats->stall_sum_ms - game.stalls.sum_ms;
-  uint64_t until_ms =
-      late_ms != 0 ? insides_of(game.wheel).stalled_until_ms : 0;
+  uint64_t until_ms = late_ms != 0 ? insides_of(game.wheel).stall->until_ms : 0;
+  unsigned i;
 
-  if (note_stall(&game.stalls, stats, until_ms) == 0)
+  if (note_stall(&game.stalls, stats, until_ms,
+                 model_earliest_ms(&game.model)) == 0)
     return;
   require(!game.turns.in_turn && until_ms >= now_ms());
   require(is_rewound() || until_ms <= max_of(clock_ms(), now_ms()));
   require(game.in_run && late_ms > no_limit(game.options.stall_ms));
   require(stats->stall_sum_ms <= game.advanced_ns / 1000000 + 1);
+  for (i = 0; i < game.model.capacity; i++)
+    if (game.model.timers[i].active)
+      note_silence(&game.timers[i].silence, &game.stalls,
+                   game.model.timers[i].due_ms, wait_of(i));
 }
 
-uint64_t put_back_to(unsigned index) {
-  silence_t silence = {wait_of(index), game.timers[index].given};
-
-  return put_back_to_ms(&game.stalls, &silence,
-                        game.model.timers[index].due_ms);
-}
-
-static void put_back(unsigned index) {
+static void put_back(unsigned index, uint64_t due_ms) {
   const model_timer_t *timer = &game.model.timers[index];
   armed_t *armed = &game.timers[index];
-  uint64_t due_ms = put_back_to(index);
 
-  require(game.in_run && due_ms > timer->due_ms);
+  require(game.in_run);
   require(model_tick_ms(&game.model, timer->due_ms) <= now_ms());
+  verify_put_back(&armed->silence, &game.stalls, timer->due_ms, due_ms,
+                  wait_of(index));
   model_postpone(&game.model, index, due_ms);
-  armed->given = game.stalls.chain;
   armed->punctual = false;
-  game.stalls.put_back++;
 }
 
-/* The timer that fires shows its next due time, if it repeats. */
+/* The timer that fires shows its next due time, if it repeats. How late it is
+ * tells for what time it was due. */
 static void watch_put_backs(const uvwheel_stats_t *stats, unsigned firing) {
   unsigned i;
 
@@ -79,11 +77,11 @@ static void watch_put_backs(const uvwheel_stats_t *stats, unsigned firing) {
     if (i == firing || !timer->active ||
         holder->timer.entry.due_ms == timer->due_ms)
       continue;
-    put_back(i);
-    require(holder->timer.entry.due_ms == timer->due_ms);
+    put_back(i, holder->timer.entry.due_ms);
   }
   if (firing != NOBODY && stats->put_back != game.stalls.put_back)
-    put_back(firing);
+    put_back(firing,
+             now_ms() - (stats->lateness_sum_ms - game.lateness_sum_ms));
   require(stats->put_back == game.stalls.put_back);
 }
 
@@ -96,6 +94,8 @@ void watch_turns(unsigned firing) {
     return;
   uvwheel_get_stats(game.wheel, &stats);
   turns->cut = stats.turns_cut;
+  game.stalls.is_behind |= turns->cut != cut || turns->was_noisy;
+  game.stalls.is_unclear |= is_rewound();
   watch_stalls(&stats);
   watch_put_backs(&stats, firing);
   if (stats.turns == turns->count)
@@ -118,13 +118,19 @@ void begin_turn(void) {
   game.turns.until_ms =
       is_noisy ? excess(clock_ms(), busy_wait_ms(game.options.tick_ms))
                : UINT64_MAX;
+  game.turns.began_ms = now_ms();
   begin_callbacks();
 }
 
+/* One that ends late is a stall. */
 void end_turn(void) {
   uint64_t turns = game.turns.count;
+  uint64_t late_ms = excess(clock_ms(), game.turns.began_ms);
 
   watch_turns(NOBODY);
+  if (game.turns.in_turn && late_ms > no_limit(game.options.stall_ms) &&
+      !game.turns.was_rewound)
+    game.turns.stalled_ms = game.stalls.sum_ms + late_ms;
   require(!game.turns.in_turn || game.turns.count == turns + 1 ||
           game.state != OPEN);
   game.turns.in_turn = false;
@@ -171,10 +177,11 @@ static void verify_timer(unsigned index) {
   require(uvwheel_timer_is_active(timer) == model->active);
   if (game.state == GONE)
     return;
-  require(uvwheel_timer_get_wheel(timer) ==
-          (armed->closed ? NULL : game.wheel));
+  if (armed->closed)
+    require(uvwheel_timer_get_wheel(timer) == NULL);
   if (armed->closed)
     return;
+  require(uvwheel_timer_get_wheel(timer) == game.wheel);
   require(uvwheel_timer_get_repeat(timer) == armed->repeat);
   require(uvwheel_timer_has_ref(timer) == !armed->unrefd);
   require(uvwheel_timer_get_due_in(timer) ==
@@ -197,6 +204,7 @@ static void verify_stats(void) {
   require(stats.stopped == game.stopped);
   require(stats.started == stats.active + stats.stopped + stats.fired);
   require(sum == game.fired);
+  require(stats.lateness_sum_ms == game.lateness_sum_ms);
   require(stats.lateness_max_ms == game.lateness_max_ms);
   require(stats.turns_cut <= stats.turns && stats.turns_overrun <= stats.turns);
   require(stats.stall_max_ms <= stats.stall_sum_ms);
@@ -217,6 +225,18 @@ static void never_fires(uv_timer_t *timer) {
   require(timer == NULL);
 }
 
+/* The loop has to wake up by then to notice a stall that follows another. */
+static uint64_t latest_check_in_ms(void) {
+  const stalls_t *stalls = &game.stalls;
+  uint64_t since_ms = excess(now_ms(), stalls->until_ms);
+
+  if (stalls->count == 0 || stalls->is_unclear || !stalls->adds_up ||
+      since_ms >= stalls->run_gives_ms)
+    return UINT64_MAX;
+  return now_ms() +
+         max_of(2 * (uint64_t)game.options.stall_ms + 1, since_ms / 2);
+}
+
 /* When the loop has to wake up: at the first tick at which something is due,
  * or, for what the last turn left over, a millisecond later. */
 static uint64_t latest_wake_up_ms(void) {
@@ -225,7 +245,7 @@ static uint64_t latest_wake_up_ms(void) {
 
   if (is_rewound() && game.rewound_to_ms > next_ms)
     next_ms = game.rewound_to_ms;
-  return earliest_ms > next_ms ? earliest_ms : next_ms;
+  return min_of(max_of(earliest_ms, next_ms), latest_check_in_ms());
 }
 
 /* A stall would follow one that gives time: then the wheel checks in soon, also
@@ -238,7 +258,7 @@ static bool may_check_in_soon(uint64_t wake_ms) {
                    (end_ms - game.stalls.until_ms) / 2);
   return game.stalls.count != 0 &&
          (sleeps ? wake_ms < end_ms
-                 : !game.stalls.has_polled ||
+                 : game.polled_ms <= game.stalls.until_ms ||
                        game.polled_ms < min_of(wake_ms, end_ms));
 }
 
@@ -290,6 +310,8 @@ void verify_game(void) {
   unsigned i;
 
   watch_turns(NOBODY);
+  if (game.model.count == 0 || is_rewound())
+    game.turns.stalled_ms = 0; /* it is not looked for any more */
   for (i = 0; i < game.model.capacity; i++)
     if (game.timers[i].holder != NULL)
       verify_timer(i);

@@ -10,36 +10,32 @@
 
 /* ---- Stalls -------------------------------------------------------------- */
 
-static uint64_t due_after_stalls(const deadline_t *deadline) {
-  return put_back_to_ms(&peers_world.stalls, &deadline->silence,
-                        deadline->due_ms);
-}
-
 static void watch_put_back(deadline_t *deadline) {
   uint64_t due_ms = deadline->timer.entry.due_ms;
 
   if (due_ms == deadline->due_ms)
     return;
-  require(due_ms == due_after_stalls(deadline) && due_ms > deadline->due_ms);
+  verify_put_back(&deadline->silence, &peers_world.stalls, deadline->due_ms,
+                  due_ms, deadline->wait_ms);
   deadline->due_ms = due_ms;
-  deadline->silence.given = peers_world.stalls.chain;
-  peers_world.stalls.put_back++;
 }
 
 /* Between two times at which this is called the loop is held once at most. */
 static void watch_stall(const uvwheel_stats_t *stats) {
-  const stalls_t *stalls = &peers_world.stalls;
-  insides_t insides = insides_of(&peers_world.wheel);
+  uint64_t until_ms = insides_of(&peers_world.wheel).stall->until_ms;
   uint64_t late_ms =
-      note_stall(&peers_world.stalls, stats, insides.stalled_until_ms);
+      note_stall(&peers_world.stalls, stats, until_ms, UINT64_MAX);
+  unsigned i;
 
   if (late_ms == 0)
     return;
+  peers_world.stalls.is_behind = true; /* if the loop is never quiet */
   require(late_ms > STALL_MS);
   require(late_ms <= peers_clock_ms() - peers_world.checked_before_ms);
-  require(insides.chain == stalls->chain);
-  require(insides.stalled_for_ms == stalls->together_ms[stalls->chain]);
-  require(insides.stalled_until_ms <= virtual_time_ns() / 1000000);
+  require(until_ms <= virtual_time_ns() / 1000000);
+  for (i = 0; i < DEADLINES; i++)
+    note_silence(&deadline_at(i)->silence, &peers_world.stalls,
+                 deadline_at(i)->due_ms, deadline_at(i)->wait_ms);
 }
 
 /* The wheel notices a stall before a turn, and at the end of one. */
@@ -78,7 +74,7 @@ void verify_time(deadline_t *deadline) {
   watch_stalls();
   watch_put_back(deadline);
   peers_world.in_turn = true;
-  require(due_after_stalls(deadline) == 0);
+  verify_silence_over(&deadline->silence, deadline->due_ms);
   require(peers_world.unheard_ms == UINT64_MAX || has_waited(deadline));
   require(uv_now(&peers_world.loop) > tick_after_ms(deadline));
 }
@@ -210,16 +206,39 @@ void verify_peers(void) {
 
 /* ---- The key ------------------------------------------------------------- */
 
+/* May the timer be put back by stalls that are known? Their number comes with
+ * them. */
+static bool is_in_stalls(const deadline_t *deadline) {
+  return uvwheel_timer_is_active(&deadline->timer) &&
+         deadline->silence.is_measured &&
+         deadline->silence.heard_ms < peers_world.stalls.until_ms;
+}
+
+static uint64_t key_of_silence(const deadline_t *deadline, uint64_t key) {
+  const silence_t *silence = &deadline->silence;
+  uint64_t now_ms = uv_now(&peers_world.loop);
+  unsigned i;
+
+  key = mix(key, deadline->timer.wheel_and_flags & TIMER_APPOINTMENT);
+  key = mix(key, deadline->wait_ms);
+  key = mix(key, silence->heard_ms - now_ms);
+  key = mix(key, silence->least_ms - now_ms);
+  for (i = 0; i < MOST_STALLS; i++)
+    key = mix(key, silence->given_ms[i]);
+  key = mix(key, silence->put_back_in);
+  return mix(key, silence->is_spent);
+}
+
 static uint64_t key_of_entry(const uvwheel_entry_t *entry) {
   const uvwheel_timer_t *timer = CONTAINER_OF(entry, uvwheel_timer_t, entry);
-  const silence_t *silence = &CONTAINER_OF(timer, deadline_t, timer)->silence;
+  const deadline_t *deadline = CONTAINER_OF(timer, deadline_t, timer);
   uint64_t key = timer == &peers_world.request.timer
                      ? PEERS
                      : (uint64_t)((peer_t *)timer->data - peers_world.peers);
 
   key = mix(2, key);
-  key = mix(key, silence->given);
-  return mix(key, silence->given < MOST_STALLS ? silence->wait_ms : 0);
+  return is_in_stalls(deadline) ? key_of_silence(deadline, key)
+                                : mix(key, deadline->silence.is_measured);
 }
 
 static uint64_t key_of_peer(const peer_t *peer) {
@@ -243,21 +262,23 @@ static uint64_t key_of_time(uint64_t ms) {
  * not follow. It would not begin before next_ms. */
 static uint64_t key_of_stalls(uint64_t next_ms) {
   const stalls_t *stalls = &peers_world.stalls;
-  uint64_t gives_until_ms = stalls_give_until_ms(stalls), key = 5;
-  bool goes_on = stall_goes_on(stalls), may_count;
+  const stall_t *stall = insides_of(&peers_world.wheel).stall;
+  uint64_t now_ms = uv_now(&peers_world.loop), key = 5;
+  uint64_t end_ms = max_of(stall->gives_until_ms, stalls_give_until_ms(stalls));
+  bool may_count = end_ms > now_ms || end_ms > next_ms;
   unsigned i;
 
-  may_count = goes_on || gives_until_ms > uv_now(&peers_world.loop) ||
-              gives_until_ms > next_ms;
   for (i = 0; i < DEADLINES; i++)
-    may_count |= uvwheel_timer_is_active(&deadline_at(i)->timer) &&
-                 due_after_stalls(deadline_at(i)) != 0;
+    may_count |= is_in_stalls(deadline_at(i));
   if (!may_count)
     return 0;
-  for (i = 1; i <= stalls->chain; i++)
-    key = mix(key, stalls->together_ms[i]);
-  key = mix(key, stalls->has_polled);
-  return mix(mix(key, goes_on), uv_now(&peers_world.loop) - stalls->until_ms);
+  for (i = 1; i <= stall->chain; i++) {
+    key = mix(key, stall->gave[i] - stall->gave[i - 1]);
+    key = mix(key, stall->ended_ms[i] - now_ms);
+  }
+  key = mix(key, stall->gives_until_ms - now_ms);
+  key = mix(key, stalls->run_gives_ms);
+  return mix(key, min_of(stalls->run, MOST_STALLS + 1));
 }
 
 static uint64_t key_of_wheel(void) {
@@ -266,7 +287,7 @@ static uint64_t key_of_wheel(void) {
 
   key = mix(key, insides.has_polled);
   key = mix(key, key_of_time(insides.due_ms));
-  key = mix(key, max_of(insides.ran_ms, now_ms) - now_ms);
+  key = mix(key, insides.ran_ms >= now_ms ? insides.ran_ms - now_ms : MOST);
   key = mix(key, uv_is_active((const uv_handle_t *)insides.driver)
                      ? key_of_time(insides.driver->timeout)
                      : MOST);

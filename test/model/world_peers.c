@@ -13,10 +13,8 @@
  * - Each timer fires within its timeout, a tick and what it is put back by, in
  *   the iteration in which that has passed or in the next one; while the loop
  *   is never quiet, at most a quarter of a tick later.
- * - Stalls put each timer back that was refreshed before, by themselves and as
- *   much again, once for each of those that follow each other. They put back
- *   none that was only started. A stall is no longer than the time since the
- *   poll before.
+ * - A stall puts a timer back that measures silence, as stalls.h says, and no
+ *   appointment. It is no longer than the time since the poll before.
  *
  * A word is a count in an eventfd, of its parts. The kernel's state is not part
  * of a world, so each iteration first sets it to what the world says. */
@@ -75,13 +73,28 @@ static void start_timer(deadline_t *deadline, uvwheel_timer_cb cb,
                         uint64_t timeout) {
   require(uvwheel_timer_start(&deadline->timer, cb, timeout, 0) == 0);
   deadline->due_ms = uv_now(&peers_world.loop) + timeout;
-  deadline->silence = (silence_t){timeout, MOST_STALLS};
+  deadline->wait_ms = timeout;
+  deadline->silence.is_measured = false;
+}
+
+static void measure(deadline_t *deadline) {
+  uint64_t now_ms = uv_now(&peers_world.loop);
+
+  deadline->due_ms = now_ms + deadline->wait_ms;
+  deadline->silence =
+      begin_silence(&peers_world.stalls, now_ms, deadline->wait_ms);
+}
+
+static void expect_from(deadline_t *deadline, uvwheel_timer_cb cb,
+                        uint64_t timeout) {
+  require(uvwheel_timer_expect(&deadline->timer, cb, timeout) == 0);
+  deadline->wait_ms = timeout;
+  measure(deadline);
 }
 
 static void refresh_timer(deadline_t *deadline) {
   require(uvwheel_timer_refresh(&deadline->timer) == 0);
-  deadline->due_ms = uv_now(&peers_world.loop) + deadline->silence.wait_ms;
-  deadline->silence.given = 0;
+  measure(deadline);
 }
 
 static void react(unsigned index);
@@ -96,15 +109,15 @@ static void on_idle(uvwheel_timer_t *timer) {
   react((unsigned)(peer - peers_world.peers));
 }
 
-/* Of one of the peers the wheel is told that it was heard now. */
+/* One of the peers is expected, the other has an appointment until its first
+ * word. */
 static void open_peer(unsigned index) {
   peer_t *peer = &peers_world.peers[index];
 
   peer->spoken_ms = peer->known_ms = uv_now(&peers_world.loop);
   peer->overdue = 0;
-  start_timer(&peer->idle, on_idle, peer->timeout_ms);
-  if (index != 0)
-    refresh_timer(&peer->idle);
+  (index == 0 ? start_timer : expect_from)(&peer->idle, on_idle,
+                                           peer->timeout_ms);
 }
 
 static void on_word(uv_poll_t *socket, int status, int events) {
@@ -160,7 +173,6 @@ static void on_after_poll(uv_check_t *check) {
 
   (void)check;
   end_turn();
-  peers_world.stalls.has_polled = true;
   peers_world.checked_before_ms = peers_world.checked_ms;
   peers_world.checked_ms = uv_now(&peers_world.loop);
   peers_world.clock_ns = virtual_time_ns(); /* it may have slept */
@@ -277,10 +289,10 @@ static bool come(unsigned index, uint64_t unused) {
   return true;
 }
 
-static bool request(unsigned unused, uint64_t timeout) {
-  (void)unused;
+static bool request(unsigned is_expected, uint64_t timeout) {
   begin_move();
-  start_timer(&peers_world.request, on_request, timeout);
+  (is_expected ? expect_from : start_timer)(&peers_world.request, on_request,
+                                            timeout);
   return true;
 }
 
@@ -374,6 +386,7 @@ static void add_rare_moves(void) {
   add_move("fire_soonest", fire_soonest, 0, 0);
   add_move("request", request, 0, 0);
   add_move("request", request, 0, 3);
+  add_move("expect", request, 1, 3);
   add_move("answer", answer, 0, 0);
   add_holds(SHORT_MS, UPDATING);
   add_holds(LONG_MS, UPDATING);

@@ -27,6 +27,7 @@
 typedef struct deadline_s {
   uvwheel_timer_t timer;
   uint64_t due_ms;
+  uint64_t wait_ms; /* what a refresh adds to the time */
   silence_t silence;
 } deadline_t;
 

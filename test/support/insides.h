@@ -18,10 +18,7 @@ typedef struct insides_s {
   bool has_polled;
   uint64_t due_ms;
   uint64_t ran_ms;
-  unsigned chain; /* the last stall is the n-th of those that follow each other,
-                     which lasted for so long together, and was noticed then */
-  uint64_t stalled_for_ms;
-  uint64_t stalled_until_ms;
+  const stall_t *stall;
   uint64_t heard_ms;
   uint64_t budget;
   uint64_t wait_began_ms;
@@ -46,9 +43,7 @@ static inline insides_t insides_of(const uvwheel_t *wheel) {
                      .has_polled = wake->has_polled,
                      .due_ms = wake->due_ms,
                      .ran_ms = wake->ran_ms,
-                     .chain = (unsigned)state->stall.chain,
-                     .stalled_for_ms = state->stall.gave[state->stall.chain],
-                     .stalled_until_ms = state->stall.until_ms,
+                     .stall = &state->stall,
                      .heard_ms = listen->heard_ms,
                      .budget = listen->budget,
                      .wait_began_ms = listen->wait_began_ms,
