@@ -193,51 +193,6 @@ START_TEST(each_wheel_has_samples_under_its_name) {
 }
 END_TEST
 
-/* ---- What a server counts itself ---------------------------------------- */
-
-START_TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives) {
-  static const live_figure_t counts[] = {
-      {8, LIVE_SERVER, LIVE_GAUGE, LIVE_ONE, "open", "Open now.", NULL, 0,
-       NULL},
-      {16, LIVE_SERVER, LIVE_COUNTER, LIVE_ONE, "closed", "Closed.",
-       "Bad when it grows: x.", 0, "idle"},
-      {0, LIVE_SERVER, LIVE_COUNTER, LIVE_ONE, "closed", NULL, "Bad.", 0,
-       "a\"b"},
-  };
-  static const uint64_t numbers[WHEELS][3] = {
-      {11, 12, 13}, {21, 22, 23}, {31, 32, 33}};
-  static const uint64_t refreshes;
-
-  for (unsigned i = 0; i < WHEELS; i++) {
-    live_wheel_t wheel = {.name = views[i].wheel.name,
-                          .wheel = NULL,
-                          .refreshes = &refreshes,
-                          .server = numbers[i],
-                          .counts = counts,
-                          .count_count = LENGTH(counts)};
-    views[i].wheel = wheel;
-    live_counts_take(&views[i].shown.snapshot, &wheel);
-  }
-  write_metrics();
-  assert_text("# HELP uvwheel_server_open Open now.\n"
-              "# TYPE uvwheel_server_open gauge\n"
-              "uvwheel_server_open{wheel=\"1\"} 12\n");
-  assert_text(
-      "# HELP uvwheel_server_closed_total Closed. Bad when it grows: x.\n"
-      "# TYPE uvwheel_server_closed_total counter\n"
-      "uvwheel_server_closed_total{wheel=\"1\",reason=\"idle\"} 13\n"
-      "uvwheel_server_closed_total{wheel=\"2\",reason=\"idle\"} 23\n"
-      "uvwheel_server_closed_total{wheel=\"3\",reason=\"idle\"} 33\n"
-      "uvwheel_server_closed_total{wheel=\"1\",reason=\"a\\\"b\"} 11\n");
-  views[1].judged.bad_ms[LIVE_FIGURES + 1] = 77;
-  write_frame(0);
-  assert_text("{\"name\":\"closed: idle\",\"place\":\"server\",");
-  assert_text(",\"closed: idle\":[13,23,33],\"closed: idle_bad\":[0,77,0],");
-  assert_text(",\"closed: a\\\"b_bad\":[0,0,0],");
-  assert_text(",\"open\":[12,22,32],");
-}
-END_TEST
-
 /* ---- Frames ------------------------------------------------------------- */
 
 START_TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one) {
@@ -264,7 +219,6 @@ int main(void) {
       TEST(the_worst_of_a_trouble_is_remembered),
       TEST(timers_are_late_when_one_in_a_hundred_is),
       TEST(each_wheel_has_samples_under_its_name),
-      TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives),
       TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one),
   };
 

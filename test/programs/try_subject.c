@@ -5,10 +5,9 @@
  * serves its timers, on a busy machine as well.
  *
  * With a number and steps it takes these in as many loops, one after the other.
- * With `wait`, `raise` or `idle` it does not end by itself, with `leave` it
- * exits in a callback and with `return` from main. */
+ * With `wait` it does not end by itself, with `leave` it exits in a callback
+ * and with `return` from main. */
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,32 +237,22 @@ static void on_tick(uv_timer_t *timer) {
   fflush(stdout);
 }
 
-static void raise_again(int number) {
-  signal(number, SIG_DFL);
-  raise(number);
-}
-
-/* Runs two timers, or returns from main with them active and their memory gone.
- * `idle` has none. */
+/* Runs two timers, or returns from main with them active and their memory
+ * gone. */
 static int wait_for_end(const char *how) {
   uv_timer_t *timer = malloc(sizeof *timer);
   uv_timer_t on_stack;
 
   uv_loop_init(&loop);
-  if (strcmp(how, "idle") != 0) {
-    uv_timer_init(&loop, timer);
-    uv_timer_init(&loop, &on_stack);
-    timer->data = strcmp(how, "leave") == 0 ? timer : NULL;
-    uv_timer_start(timer, on_tick, 5, 5);
-    uv_timer_start(&on_stack, on_tick, 3600000, 0);
-  }
-  if (strcmp(how, "raise") == 0)
-    signal(SIGTERM, raise_again);
+  uv_timer_init(&loop, timer);
+  uv_timer_init(&loop, &on_stack);
+  timer->data = strcmp(how, "leave") == 0 ? timer : NULL;
+  uv_timer_start(timer, on_tick, 5, 5);
+  uv_timer_start(&on_stack, on_tick, 3600000, 0);
   if (strcmp(how, "return") != 0) {
     puts("ready");
     fflush(stdout);
-    while (uv_run(&loop, UV_RUN_DEFAULT) == 0)
-      pause();
+    uv_run(&loop, UV_RUN_DEFAULT);
   }
   memset(timer, 0xa5, sizeof *timer);
   free(timer);

@@ -8,7 +8,6 @@
 #   two-files   compiles its uvwheel.c and uvwheel.h together with its own, by
 #               every compiler and standard there is
 #   subproject  is a Meson project with a subproject
-#   libuv       the same, and libuv is a subproject, too
 #   cmake-source  is a CMake project of which the sources are a part
 #   installed   installs PLACE, here a source tree, and finds it by pkg-config
 #               and by CMake
@@ -88,19 +87,14 @@ test('consumer',
 END
 }
 
-# build c|cpp shared|static SUBPROJECTS: that parent, without the network
-build() {
-  meson setup --wrap-mode=nodownload --default-library="$2" \
-    --force-fallback-for="$3" "$1-$2" "$1"
-  meson compile -C "$1-$2"
-  meson test -C "$1-$2" --no-rebuild
-}
-
-# subproject c|cpp shared|static: the parent's own test is all that its `meson
-# test` runs. The way `libuv` has the other kind of library for each language.
+# subproject c|cpp shared|static: without the network. The parent's own test is
+# all that its `meson test` runs.
 subproject() {
   parent "$1"
-  build "$1" "$2" uvwheel
+  meson setup --wrap-mode=nodownload --default-library="$2" \
+    --force-fallback-for=uvwheel "$1-$2" "$1"
+  meson compile -C "$1-$2"
+  meson test -C "$1-$2" --no-rebuild
   # Newer ones of Meson say whose it is. None of uvwheel's own is there.
   meson test -C "$1-$2" --no-rebuild --list >list
   [ "$(sed 's/^parent://' list)" = consumer ]
@@ -109,16 +103,6 @@ subproject() {
   [ "$(basename "$installed" .exe)" = consumer ] # and nothing else
   [ "$2" = shared ] || "$installed"
   rm -r root
-}
-
-libuv() {
-  for language in c cpp; do
-    parent $language
-    cp -R "$here/libuv" $language/subprojects
-    echo 'int part_of_libuv;' >$language/subprojects/libuv/part.c
-  done
-  build c static uvwheel,libuv
-  build cpp shared uvwheel,libuv
 }
 
 # by_pkg_config [--static]
@@ -204,7 +188,6 @@ case $1 in
   subproject)
     subproject c shared
     subproject cpp static ;;
-  libuv) libuv ;;
   installed) installed ;;
   cmake-source) cmake_source ;;
 esac
