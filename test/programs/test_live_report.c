@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the live page and Prometheus are sent of wheels; browser/served.py has
- * others judge the formats. */
+/* What is bad of a wheel, and its metrics; browser/served.py has others judge
+ * the formats. */
 
 #include <check.h>
 #include <inttypes.h>
@@ -28,23 +28,11 @@ static void write_metrics(void) {
   fclose(stream);
 }
 
-static void write_frame(size_t chosen) {
-  static const live_facts_t facts = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
-  FILE *stream = fmemopen(text, sizeof(text), "w");
-
-  live_frame_write(stream, &wheels, chosen, &facts);
-  fclose(stream);
-}
-
-static void assert_text(const char *wanted) {
-  ck_assert_msg(strstr(text, wanted) != NULL, "no '%s' in\n%s", wanted, text);
-}
-
 static void assert_line(const char *line) {
   char pattern[256];
 
   snprintf(pattern, sizeof(pattern), "\n%s\n", line);
-  assert_text(pattern);
+  ck_assert_msg(strstr(text, pattern) != NULL, "no '%s' in\n%s", line, text);
 }
 
 /* ---- Trouble ------------------------------------------------------------ */
@@ -98,28 +86,6 @@ END_TEST
 START_TEST(a_time_is_bad_if_it_stays_beyond_its_limit) {
   ck_assert_uint_eq(judge_at_77(IN_SNAPSHOT(stats.overdue_ms), 1000, 9000), 0);
   ck_assert_uint_eq(judge_at_77(IN_SNAPSHOT(unanswered_ms), 0, 9000), 0);
-}
-END_TEST
-
-/* For as long as the page tells of it. */
-START_TEST(the_worst_of_a_trouble_is_remembered) {
-  static const struct {
-    uint64_t page_ms, unanswered_ms, worst_ms, bad_ms;
-  } rows[] = {
-      {1000, 1001, 0, 0},           {2000, 3000, 3000, 2000},
-      {3000, 2000, 3000, 3000},     {4000, 0, 3000, 3000},
-      {302000, 1001, 3000, 3000},   {303000, 1001, 3000, 303000},
-      {603001, 1001, 1001, 603001},
-  };
-  static live_judged_t judged;
-
-  for (size_t i = 0; i < LENGTH(rows); i++) {
-    live_snapshot_t now = {.unanswered_ms = rows[i].unanswered_ms};
-    size_t figure = index_of(IN_SNAPSHOT(unanswered_ms));
-    live_judge(&judged, &views[0].wheel, &now, rows[i].page_ms);
-    ck_assert_uint_eq(judged.worst[figure], rows[i].worst_ms);
-    ck_assert_uint_eq(judged.bad_ms[figure], rows[i].bad_ms);
-  }
 }
 END_TEST
 
@@ -193,33 +159,12 @@ START_TEST(each_wheel_has_samples_under_its_name) {
 }
 END_TEST
 
-/* ---- Frames ------------------------------------------------------------- */
-
-START_TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one) {
-  for (unsigned i = 0; i < WHEELS; i++) {
-    views[i].shown.snapshot.stats.active = 10 + i;
-    views[i].judged.stall_ms = 20 + i;
-    views[i].shown.picture.cell_count = 2;
-    views[i].shown.picture.cells[1] = 100 + i;
-  }
-  write_frame(1);
-  ck_assert_int_eq(strncmp(text, "{\"wheel\":1,", 11), 0);
-  assert_text(",\"all\":{\"name\":[\"1\",\"2\",\"3\"],");
-  assert_text(",\"active\":[10,11,12],");
-  assert_text(",\"overdue_bad\":[0,0,0],");
-  assert_text(",\"stall_ms\":[20,21,22]},");
-  assert_text(",\"cells\":[0,101]}\n");
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_figure_is_bad_beyond_its_limit, limits),
       TEST(a_time_is_bad_if_it_stays_beyond_its_limit),
-      TEST(the_worst_of_a_trouble_is_remembered),
       TEST(timers_are_late_when_one_in_a_hundred_is),
       TEST(each_wheel_has_samples_under_its_name),
-      TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one),
   };
 
   return run_tests("live report", NULL, NULL, tests, LENGTH(tests));

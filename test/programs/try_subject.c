@@ -16,8 +16,6 @@
 #include <unistd.h>
 #include <uv.h>
 
-#define MANY 2000
-
 static uv_loop_t loop;
 
 static void expect(const char *what, int value) {
@@ -153,32 +151,7 @@ static void on_timer(uv_timer_t *timer) {
     uv_close((uv_handle_t *)timer, on_closed);
 }
 
-/* ---- Many at a time ----------------------------------------------------- */
-
-static uv_timer_t many[MANY];
-static int fired;
-
-/* Each stops one that is due at the same time, and frees itself. */
-static void on_many(uv_timer_t *timer) {
-  uv_timer_t *next = timer + MANY / 2;
-
-  fired++;
-  uv_timer_stop(next);
-  uv_close((uv_handle_t *)next, NULL);
-  uv_close((uv_handle_t *)timer, NULL);
-}
-
-static void start_many(void) {
-  fired = 0;
-  for (int i = 0; i < MANY; i++) {
-    uv_timer_init(&loop, &many[i]);
-    uv_timer_start(&many[i], on_many, 1000, 0);
-  }
-  for (int i = 0; i < MANY; i++)
-    uv_timer_start(&many[i], on_many, 5, 0);
-  expect("many", uv_run(&loop, UV_RUN_DEFAULT));
-  expect("fired", fired);
-}
+/* ---- A file -------------------------------------------------------------- */
 
 static uv_fs_poll_t poll;
 
@@ -201,7 +174,6 @@ static void do_all(void *unused) {
   uv_loop_init(&loop);
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
     take_steps(steps[i], 0);
-  start_many();
   poll_file();
   expect("close", uv_loop_close(&loop));
   expect("closed", closed);

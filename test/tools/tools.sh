@@ -68,7 +68,6 @@ slowhttptest  slowhttptest slowhttptest - - - slowhttptest slowhttptest
 uthash        uthash-dev uthash-devel uthash-dev uthash uthash-devel uthash
 valgrind      valgrind valgrind valgrind valgrind valgrind -
 wine          wine64 wine wine wine wine -
-wrk           wrk - wrk - - wrk wrk
 xz            xz-utils xz xz xz xz xz
 yamllint      yamllint yamllint yamllint yamllint python3-yamllint yamllint
 END

@@ -116,22 +116,6 @@ class Live(unittest.TestCase):
             self.assertEqual(self.browser.get_log("browser"), [])
             self.browser.get("about:blank")
 
-    def assert_gone(self, why, stop=lambda: None):
-        """All but the verdict is dimmed, which says how old it is."""
-        def is_gone():
-            stop()
-            return (self.page.text("status").startswith(why.lower()) and
-                    re.search(rf"^{why}: the server is .*\. "
-                              r"All this is as of [1-9]\d* s ago\.$",
-                              self.page.text("verdict")) and
-                    self.opacities() == [.5, .5, 1])
-        self.page.until(is_gone)
-
-    def opacities(self):
-        return [float(self.browser.find_element(By.CSS_SELECTOR, element)
-                      .value_of_css_property("opacity"))
-                for element in ("main", "#setup", "#verdict")]
-
     def test_connections_show_up_and_expire(self):
         # A round is shorter than the timeout.
         with self.viewing("--slots", "4", "--timeout", "1000") as server:
@@ -215,11 +199,8 @@ class Live(unittest.TestCase):
             self.assertEqual([row[0] for row in rows()],
                              ["Wheel", "1", "2", "3"])
             self.assertEqual(pressed(), ["1"])
-            self.assertEqual(self.page.run(
-                """(frame.all.stalls_bad[1] = frame.page_ms, lastOf(
-                figures.find(({name}) => name === 'stalls')).whose)"""),
-                ", on wheel 2")
-            self.page.run("document.querySelectorAll('#wheels button')[2].click()")
+            self.page.run(
+                "document.querySelectorAll('#wheels button')[2].click()")
             self.page.until(lambda: pressed() == ["3"])
             self.page.until(
                 lambda: self.page.text("active") == rows()[3][1])
@@ -243,14 +224,18 @@ class Live(unittest.TestCase):
 
     def test_a_server_that_is_frozen_gives_no_answer(self):
         with self.viewing() as server:
-            try:
+            def is_seen():
                 # Each time anew: a frozen machine may have continued it.
-                self.assert_gone("No answer", lambda:
-                                 server.process.send_signal(signal.SIGSTOP))
+                server.process.send_signal(signal.SIGSTOP)
+                return (self.page.text("status") == "no answer" and
+                        re.search(r"^No answer: the server is .*\. "
+                                  r"All this is as of [1-9]\d* s ago\.$",
+                                  self.page.text("verdict")))
+            try:
+                self.page.until(is_seen)
             finally:
                 server.process.send_signal(signal.SIGCONT)
             self.page.until(lambda: self.page.text("status") == "live")
-            self.assertEqual(self.opacities(), [1, 1, 1])
 
 
 if __name__ == "__main__":
