@@ -161,12 +161,6 @@ class Case(unittest.TestCase):
         connection.connect(("127.0.0.1", port))
         return connection
 
-    def bind_any(self, kind):
-        """A socket on a free port, and the port."""
-        one = self.keep(socket.socket(socket.AF_INET, kind))
-        one.bind(("127.0.0.1", 0))
-        return one, one.getsockname()[1]
-
     def assert_echo(self, connection):
         self.assertTrue(is_echoed(connection))
 

@@ -202,18 +202,6 @@ class Timeouts(Case):
         self.assertEqual(self.reasons_of([connection]), {"gone"})
         self.end()
 
-    @unittest.skipUnless(os.environ["HAS_PAGE"], "no libmicrohttpd")
-    def test_metrics_have_the_reasons(self):
-        self.start_server(20, "--http 0")
-        self.reasons_of([self.served(), self.connect(b"G")])
-        url = self.await_log(r"live page: (\S+)\n") + "metrics"
-        with urllib.request.urlopen(url) as answer:
-            text = answer.read().decode()
-        for reason in "idle", "head":
-            self.assertIn("\nuvwheel_server_closed_total{wheel=\"places\","
-                          f"reason=\"{reason}\"}} 1\n", text)
-        self.end()
-
     def test_requests_may_come_before_the_answers(self):
         self.start_server(1000)
         connection = self.connect(
@@ -257,12 +245,6 @@ class Timeouts(Case):
         self.assertIn(b" 400 Bad Request\r\n", wrong.recv(100))
         self.assertEqual(wrong.recv(100), b"")
         self.end(2)
-
-    def test_a_number_of_a_peer_has_a_limit(self):
-        self.start_server(20)
-        for path, body in ("/work/-1", WORKED), ("/bytes/-1", bytes(64 << 20)):
-            self.assert_answer(self.connect(get(path)), body)
-        self.end()
 
     def test_who_can_be_heard_by_nobody_stays(self):
         # A newcomer has 4 s, a peer at rest has 3.75.
@@ -730,20 +712,6 @@ class Clients(Case):
                 with self.subTest(words):
                     self.assertIn(expected,
                                   self.run_client("curl", "-sS", *words))
-        self.end()
-
-    def test_wrk_has_no_errors(self):
-        self.start_server(1000)
-        out = self.run_client("wrk", "-c100", "-d2s", self.url())
-        self.assertRegex(out, r"\n +\d+ requests in ")
-        self.assertNotRegex(out, "Socket errors|Non-2xx")
-        self.end()
-
-    def test_h2load_pipelines(self):
-        self.start_server(1000)
-        out = self.run_client("h2load", "--h1", "-m4", "-n5000", "-c50",
-                              self.url())
-        self.assertIn(" 5000 succeeded, 0 failed,", out)
         self.end()
 
     @each(("head", "-H", "", "-i 1"),

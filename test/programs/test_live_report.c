@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What the live page and Prometheus are sent of wheels; browser/served.py has
- * others judge the formats. */
+/* What is bad of a wheel, and its metrics; browser/served.py has others judge
+ * the formats. */
 
 #include <check.h>
 #include <inttypes.h>
@@ -28,23 +28,11 @@ static void write_metrics(void) {
   fclose(stream);
 }
 
-static void write_frame(size_t chosen) {
-  static const live_facts_t facts = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
-  FILE *stream = fmemopen(text, sizeof(text), "w");
-
-  live_frame_write(stream, &wheels, chosen, &facts);
-  fclose(stream);
-}
-
-static void assert_text(const char *wanted) {
-  ck_assert_msg(strstr(text, wanted) != NULL, "no '%s' in\n%s", wanted, text);
-}
-
 static void assert_line(const char *line) {
   char pattern[256];
 
   snprintf(pattern, sizeof(pattern), "\n%s\n", line);
-  assert_text(pattern);
+  ck_assert_msg(strstr(text, pattern) != NULL, "no '%s' in\n%s", line, text);
 }
 
 /* ---- Trouble ------------------------------------------------------------ */
@@ -98,28 +86,6 @@ END_TEST
 START_TEST(a_time_is_bad_if_it_stays_beyond_its_limit) {
   ck_assert_uint_eq(judge_at_77(IN_SNAPSHOT(stats.overdue_ms), 1000, 9000), 0);
   ck_assert_uint_eq(judge_at_77(IN_SNAPSHOT(unanswered_ms), 0, 9000), 0);
-}
-END_TEST
-
-/* For as long as the page tells of it. */
-START_TEST(the_worst_of_a_trouble_is_remembered) {
-  static const struct {
-    uint64_t page_ms, unanswered_ms, worst_ms, bad_ms;
-  } rows[] = {
-      {1000, 1001, 0, 0},           {2000, 3000, 3000, 2000},
-      {3000, 2000, 3000, 3000},     {4000, 0, 3000, 3000},
-      {302000, 1001, 3000, 3000},   {303000, 1001, 3000, 303000},
-      {603001, 1001, 1001, 603001},
-  };
-  static live_judged_t judged;
-
-  for (size_t i = 0; i < LENGTH(rows); i++) {
-    live_snapshot_t now = {.unanswered_ms = rows[i].unanswered_ms};
-    size_t figure = index_of(IN_SNAPSHOT(unanswered_ms));
-    live_judge(&judged, &views[0].wheel, &now, rows[i].page_ms);
-    ck_assert_uint_eq(judged.worst[figure], rows[i].worst_ms);
-    ck_assert_uint_eq(judged.bad_ms[figure], rows[i].bad_ms);
-  }
 }
 END_TEST
 
@@ -193,83 +159,12 @@ START_TEST(each_wheel_has_samples_under_its_name) {
 }
 END_TEST
 
-/* ---- What a server counts itself ---------------------------------------- */
-
-START_TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives) {
-  static const live_figure_t counts[] = {
-      {8, LIVE_SERVER, LIVE_GAUGE, LIVE_ONE, "open", "Open now.", NULL, 0,
-       NULL},
-      {16, LIVE_SERVER, LIVE_COUNTER, LIVE_ONE, "closed", "Closed.",
-       "Bad when it grows: x.", 0, "idle"},
-      {0, LIVE_SERVER, LIVE_COUNTER, LIVE_ONE, "closed", NULL, "Bad.", 0,
-       "a\"b"},
-  };
-  static const uint64_t numbers[WHEELS][3] = {
-      {11, 12, 13}, {21, 22, 23}, {31, 32, 33}};
-  static const uint64_t refreshes;
-
-  for (unsigned i = 0; i < WHEELS; i++) {
-    live_wheel_t wheel = {.name = views[i].wheel.name,
-                          .wheel = NULL,
-                          .refreshes = &refreshes,
-                          .server = numbers[i],
-                          .counts = counts,
-                          .count_count = LENGTH(counts)};
-    views[i].wheel = wheel;
-    live_counts_take(&views[i].shown.snapshot, &wheel);
-  }
-  write_metrics();
-  assert_text("# HELP uvwheel_server_open Open now.\n"
-              "# TYPE uvwheel_server_open gauge\n"
-              "uvwheel_server_open{wheel=\"1\"} 12\n");
-  assert_text(
-      "# HELP uvwheel_server_closed_total Closed. Bad when it grows: x.\n"
-      "# TYPE uvwheel_server_closed_total counter\n"
-      "uvwheel_server_closed_total{wheel=\"1\",reason=\"idle\"} 13\n"
-      "uvwheel_server_closed_total{wheel=\"2\",reason=\"idle\"} 23\n"
-      "uvwheel_server_closed_total{wheel=\"3\",reason=\"idle\"} 33\n"
-      "uvwheel_server_closed_total{wheel=\"1\",reason=\"a\\\"b\"} 11\n");
-  views[1].judged.bad_ms[LIVE_FIGURES + 1] = 77;
-  write_frame(0);
-  assert_text("{\"name\":\"closed: idle\",\"place\":\"server\",");
-  assert_text(",\"closed: idle\":[13,23,33],\"closed: idle_bad\":[0,77,0],");
-  assert_text(",\"closed: a\\\"b_bad\":[0,0,0],");
-  assert_text(",\"open\":[12,22,32],");
-  views[1].wheel.count_count = views[2].wheel.count_count = 0;
-  write_metrics();
-  assert_text("uvwheel_server_open{wheel=\"1\"} 12\n"
-              "# HELP uvwheel_server_closed_total ");
-}
-END_TEST
-
-/* ---- Frames ------------------------------------------------------------- */
-
-START_TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one) {
-  for (unsigned i = 0; i < WHEELS; i++) {
-    views[i].shown.snapshot.stats.active = 10 + i;
-    views[i].judged.stall_ms = 20 + i;
-    views[i].shown.picture.cell_count = 2;
-    views[i].shown.picture.cells[1] = 100 + i;
-  }
-  write_frame(1);
-  ck_assert_int_eq(strncmp(text, "{\"wheel\":1,", 11), 0);
-  assert_text(",\"all\":{\"name\":[\"1\",\"2\",\"3\"],");
-  assert_text(",\"active\":[10,11,12],");
-  assert_text(",\"overdue_bad\":[0,0,0],");
-  assert_text(",\"stall_ms\":[20,21,22]},");
-  assert_text(",\"cells\":[0,101]}\n");
-}
-END_TEST
-
 int main(void) {
   const loop_test_t tests[] = {
       EACH(a_figure_is_bad_beyond_its_limit, limits),
       TEST(a_time_is_bad_if_it_stays_beyond_its_limit),
-      TEST(the_worst_of_a_trouble_is_remembered),
       TEST(timers_are_late_when_one_in_a_hundred_is),
       TEST(each_wheel_has_samples_under_its_name),
-      TEST(what_a_server_counts_has_the_names_and_reasons_that_it_gives),
-      TEST(a_frame_has_figures_of_all_wheels_and_slots_of_one),
   };
 
   return run_tests("live report", NULL, NULL, tests, LENGTH(tests));

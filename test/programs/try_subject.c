@@ -5,10 +5,9 @@
  * serves its timers, on a busy machine as well.
  *
  * With a number and steps it takes these in as many loops, one after the other.
- * With `wait`, `raise` or `idle` it does not end by itself, with `leave` it
- * exits in a callback and with `return` from main. */
+ * With `wait` it does not end by itself, with `leave` it exits in a callback
+ * and with `return` from main. */
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +15,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <uv.h>
-
-#define MANY 2000
 
 static uv_loop_t loop;
 
@@ -154,32 +151,7 @@ static void on_timer(uv_timer_t *timer) {
     uv_close((uv_handle_t *)timer, on_closed);
 }
 
-/* ---- Many at a time ----------------------------------------------------- */
-
-static uv_timer_t many[MANY];
-static int fired;
-
-/* Each stops one that is due at the same time, and frees itself. */
-static void on_many(uv_timer_t *timer) {
-  uv_timer_t *next = timer + MANY / 2;
-
-  fired++;
-  uv_timer_stop(next);
-  uv_close((uv_handle_t *)next, NULL);
-  uv_close((uv_handle_t *)timer, NULL);
-}
-
-static void start_many(void) {
-  fired = 0;
-  for (int i = 0; i < MANY; i++) {
-    uv_timer_init(&loop, &many[i]);
-    uv_timer_start(&many[i], on_many, 1000, 0);
-  }
-  for (int i = 0; i < MANY; i++)
-    uv_timer_start(&many[i], on_many, 5, 0);
-  expect("many", uv_run(&loop, UV_RUN_DEFAULT));
-  expect("fired", fired);
-}
+/* ---- A file -------------------------------------------------------------- */
 
 static uv_fs_poll_t poll;
 
@@ -202,7 +174,6 @@ static void do_all(void *unused) {
   uv_loop_init(&loop);
   for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
     take_steps(steps[i], 0);
-  start_many();
   poll_file();
   expect("close", uv_loop_close(&loop));
   expect("closed", closed);
@@ -238,32 +209,22 @@ static void on_tick(uv_timer_t *timer) {
   fflush(stdout);
 }
 
-static void raise_again(int number) {
-  signal(number, SIG_DFL);
-  raise(number);
-}
-
-/* Runs two timers, or returns from main with them active and their memory gone.
- * `idle` has none. */
+/* Runs two timers, or returns from main with them active and their memory
+ * gone. */
 static int wait_for_end(const char *how) {
   uv_timer_t *timer = malloc(sizeof *timer);
   uv_timer_t on_stack;
 
   uv_loop_init(&loop);
-  if (strcmp(how, "idle") != 0) {
-    uv_timer_init(&loop, timer);
-    uv_timer_init(&loop, &on_stack);
-    timer->data = strcmp(how, "leave") == 0 ? timer : NULL;
-    uv_timer_start(timer, on_tick, 5, 5);
-    uv_timer_start(&on_stack, on_tick, 3600000, 0);
-  }
-  if (strcmp(how, "raise") == 0)
-    signal(SIGTERM, raise_again);
+  uv_timer_init(&loop, timer);
+  uv_timer_init(&loop, &on_stack);
+  timer->data = strcmp(how, "leave") == 0 ? timer : NULL;
+  uv_timer_start(timer, on_tick, 5, 5);
+  uv_timer_start(&on_stack, on_tick, 3600000, 0);
   if (strcmp(how, "return") != 0) {
     puts("ready");
     fflush(stdout);
-    while (uv_run(&loop, UV_RUN_DEFAULT) == 0)
-      pause();
+    uv_run(&loop, UV_RUN_DEFAULT);
   }
   memset(timer, 0xa5, sizeof *timer);
   free(timer);

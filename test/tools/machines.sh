@@ -67,10 +67,10 @@ $(tail -n 1 "$build/$job.log")"
 
 # ---- Other processors, by qemu --------------------------------------------
 
-# fetch_foreign ARCHITECTURE [SUITE]: unpacks libuv and check, with the C
+# fetch_foreign ARCHITECTURE: unpacks libuv and check, with the C
 # library that they were linked with
 fetch_foreign() {
-  debian_apt deb "${2-$codename}" "$1" install --download-only --yes \
+  debian_apt deb "$codename" "$1" install --download-only --yes \
     --no-install-recommends libuv1-dev check libc6-dev
   for package in apt/cache/archives/*.deb; do
     dpkg-deb -x "$package" .
@@ -89,10 +89,9 @@ machine_file() {
   mv "$build/$job.new" "$build/$job.machine"
 }
 
-# run_foreign ARCHITECTURE TRIPLET ENDIAN FAMILY EMULATOR [SUITE]
+# run_foreign ARCHITECTURE TRIPLET ENDIAN FAMILY EMULATOR
 run_foreign() {
-  # shellcheck disable=SC2086 # perhaps no word
-  keep "foreign-$1" fetch_foreign "$1" ${6-} || return 0
+  keep "foreign-$1" fetch_foreign "$1" || return 0
   root=$top/$build/foreign-$1
   libraries=$(echo "$root"/usr/lib/*-linux-gnu*)
   machine_file linux "$4" "$1" "$3" <<END
@@ -120,11 +119,6 @@ job_arm64() {
 # 32 bits, where malloc aligns to 8 bytes.
 job_armhf() {
   run_foreign armhf arm-linux-gnueabihf little arm qemu-arm
-}
-
-# Debian has it since trixie.
-job_riscv64() {
-  run_foreign riscv64 riscv64-linux-gnu little riscv64 qemu-riscv64 trixie
 }
 
 job_s390x() {
@@ -386,29 +380,12 @@ job_libuv_timers() {
   unset PKG_CONFIG_PATH LD_LIBRARY_PATH
 }
 
-# build_musl: sets $prefix to what is built of them for musl
-build_musl() {
+# All of it static. The C library's epoll_wait yields to that of the tests. C++ is
+# left out: its library is glibc's.
+job_musl() {
   prefix=$top/$build/musl-prefix
   keep sources fetch_sources &&
-    keep musl-prefix build_prefix -DCMAKE_C_COMPILER=musl-gcc
-}
-
-# configure_musl COMPILER OPTION...: without C++, whose library is glibc's
-configure_musl() {
-  machine_file <<END
-[binaries]
-c = '$1'
-cpp = 'none'
-[built-in options]
-pkg_config_path = '$prefix/lib/pkgconfig'
-END
-  shift
-  configure --native-file "$build/$job.machine" -Dexamples=disabled "$@"
-}
-
-# All of it static. The C library's epoll_wait yields to that of the tests.
-job_musl() {
-  build_musl || return 0
+    keep musl-prefix build_prefix -DCMAKE_C_COMPILER=musl-gcc || return 0
   cat >"$prefix/bin/static-gcc" <<'END'
 #!/bin/sh
 case " $* " in
@@ -417,15 +394,16 @@ case " $* " in
 esac
 END
   chmod +x "$prefix/bin/static-gcc"
-  configure_musl "$prefix/bin/static-gcc" -Dprefer_static=true \
-    -Ddefault_library=static && compile && run_library_tests
-}
-
-job_musl_shared() {
-  build_musl || return 0
-  configure_musl musl-gcc &&
-    compile test_dlopen uvwheel:shared_library &&
-    run_tests uvwheel:loader
+  machine_file <<END
+[binaries]
+c = '$prefix/bin/static-gcc'
+cpp = 'none'
+[built-in options]
+pkg_config_path = '$prefix/lib/pkgconfig'
+END
+  configure --native-file "$build/$job.machine" -Dexamples=disabled \
+    -Dprefer_static=true -Ddefault_library=static &&
+    compile && run_library_tests
 }
 
 # ---- macOS: by clang and LLVM's linker -------------------------------------
@@ -447,16 +425,16 @@ fetch_sdk() {
   rm -rf node_modules npm
 }
 
-# build_for_macos ARCHITECTURE: installs libuv and check here
+# build_for_macos: installs libuv and check here
 build_for_macos() {
   mkdir bin include
   cat >bin/cc <<END
 #!/bin/sh
-exec clang --target=$1-apple-macos11 -fuse-ld=lld -isysroot '$sdk' \
+exec clang --target=arm64-apple-macos11 -fuse-ld=lld -isysroot '$sdk' \
   -Wno-unused-command-line-argument "\$@"
 END
   chmod +x bin/cc
-  build_prefix -DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR="$1" \
+  build_prefix -DCMAKE_SYSTEM_NAME=Darwin -DCMAKE_SYSTEM_PROCESSOR=arm64 \
     -DCMAKE_C_COMPILER="$PWD/bin/cc" -DCMAKE_AR="$(command -v llvm-ar)" \
     -DCMAKE_RANLIB="$(command -v llvm-ranlib)"
   for header in uthash utlist; do
@@ -464,15 +442,14 @@ END
   done
 }
 
-# build_macos ARCHITECTURE FAMILY: the library, its tests and the examples. They
-# cannot be run here. The tests need a static libuv, in whose place they put
-# functions of their own.
-build_macos() {
+# The library, its tests and the examples. They cannot be run here. The tests
+# need a static libuv, in whose place they put functions of their own.
+job_macos() {
   sdk=$top/$build/macos-sdk
-  prefix=$top/$build/macos-$1-prefix
+  prefix=$top/$build/macos-prefix
   keep sources fetch_sources && keep macos-sdk fetch_sdk &&
-    keep "macos-$1-prefix" build_for_macos "$1" || return 0
-  machine_file darwin "$2" "$2" little <<END
+    keep macos-prefix build_for_macos || return 0
+  machine_file darwin aarch64 aarch64 little <<END
 [binaries]
 c = '$prefix/bin/cc'
 cpp = 'none'
@@ -487,12 +464,4 @@ END
   configure --cross-file "$build/$job.machine" -Dprefer_static=true &&
     try build meson compile -C "$build/$job" || return 0
   try exports test/install/exports "$build/$job/libuvwheel.1.dylib" || true
-}
-
-job_macos() {
-  build_macos arm64 aarch64
-}
-
-job_macos_x86_64() {
-  build_macos x86_64 x86_64
 }

@@ -8,10 +8,9 @@
 #   two-files   compiles its uvwheel.c and uvwheel.h together with its own, by
 #               every compiler and standard there is
 #   subproject  is a Meson project with a subproject
-#   libuv       the same, and libuv is a subproject, too
 #   cmake-source  is a CMake project of which the sources are a part
-#   installed   installs PLACE, here a source tree, and finds it by pkg-config,
-#               by autoconf and by CMake
+#   installed   installs PLACE, here a source tree, and finds it by pkg-config
+#               and by CMake
 
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
@@ -88,19 +87,14 @@ test('consumer',
 END
 }
 
-# build c|cpp shared|static SUBPROJECTS: that parent, without the network
-build() {
-  meson setup --wrap-mode=nodownload --default-library="$2" \
-    --force-fallback-for="$3" "$1-$2" "$1"
-  meson compile -C "$1-$2"
-  meson test -C "$1-$2" --no-rebuild
-}
-
-# subproject c|cpp shared|static: the parent's own test is all that its `meson
-# test` runs. The way `libuv` has the other kind of library for each language.
+# subproject c|cpp shared|static: without the network. The parent's own test is
+# all that its `meson test` runs.
 subproject() {
   parent "$1"
-  build "$1" "$2" uvwheel
+  meson setup --wrap-mode=nodownload --default-library="$2" \
+    --force-fallback-for=uvwheel "$1-$2" "$1"
+  meson compile -C "$1-$2"
+  meson test -C "$1-$2" --no-rebuild
   # Newer ones of Meson say whose it is. None of uvwheel's own is there.
   meson test -C "$1-$2" --no-rebuild --list >list
   [ "$(sed 's/^parent://' list)" = consumer ]
@@ -109,16 +103,6 @@ subproject() {
   [ "$(basename "$installed" .exe)" = consumer ] # and nothing else
   [ "$2" = shared ] || "$installed"
   rm -r root
-}
-
-libuv() {
-  for language in c cpp; do
-    parent $language
-    cp -R "$here/libuv" $language/subprojects
-    echo 'int part_of_libuv;' >$language/subprojects/libuv/part.c
-  done
-  build c static uvwheel,libuv
-  build cpp shared uvwheel,libuv
 }
 
 # by_pkg_config [--static]
@@ -131,16 +115,6 @@ by_pkg_config() {
       pkg-config "$@" --cflags --libs uvwheel)
     LD_LIBRARY_PATH=$prefix/lib ./program
   done
-}
-
-# by_autoconf DIRECTORY ARGUMENT: the program runs as it is
-by_autoconf() {
-  mkdir "$1"
-  cd "$1"
-  ../project/configure "PKG_CONFIG_PATH=$prefix/lib/pkgconfig" "$2"
-  make
-  env -u LD_LIBRARY_PATH -u PKG_CONFIG_PATH ./server
-  cd ..
 }
 
 # cmake_finds VERSION LIBRARIES: in the directory moved
@@ -162,17 +136,11 @@ installed() {
     -Dexamples=disabled -Ddocs=disabled build "$place"
   meson install -C build --quiet
   cp -R prefix moved
-  cp -R "$here/autoconf" project
-  cp main.c project
-  (cd project && autoreconf --install)
-
   version=$(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --modversion uvwheel)
   [ -e "$prefix/lib/libuvwheel.so.$version" ] # numbers alone, released or not
   by_pkg_config
-  by_autoconf rpath "LDFLAGS=-Wl,-rpath,$prefix/lib" # as docs/migrating.md says
   rm prefix/lib/libuvwheel.so* # so that the linker must take the static one
   by_pkg_config --static
-  by_autoconf static 'PKG_CONFIG=pkg-config --static'
   rm -r prefix
 
   if cmake_finds 1.99 uvwheel >log 2>&1; then
@@ -190,23 +158,6 @@ source_by_cmake() {
     -DPLACE="$part" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -Werror=dev "$@"
   cmake --build "$directory" -j 2
   (cd "$directory" && ctest --output-on-failure)
-}
-
-# compiled BUILD: what of uvwheel's is compiled there, and by which flags that
-# matter, once each
-compiled() {
-  python3 - "$1/compile_commands.json" <<'END'
-import json, os, sys
-lines = set()
-for entry in json.load(open(sys.argv[1])):
-    path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
-    if os.path.basename(os.path.dirname(path)) == "src":
-        flags = {word for word in entry["command"].split()
-                 if word.startswith(("-f", "-std", "-DUVWHEEL"))
-                 and "diagnostics" not in word}
-        lines.add(" ".join([os.path.basename(path), *sorted(flags)]))
-print("\n".join(sorted(lines)))
-END
 }
 
 # A project that exports a library of its own installs uvwheel, too.
@@ -227,17 +178,9 @@ cmake_source() {
   source_by_cmake shared "$tree" -DBUILD_SHARED_LIBS=ON "$@"
   installs shared
 
-  # It is the library that Meson builds, too.
-  for build in static shared; do
-    meson setup -Dtests=disabled -Dexamples=disabled -Ddocs=disabled \
-      -Dchecks="$([ $build = static ] && echo true || echo false)" \
-      meson-$build "$tree"
-    compiled $build >by-cmake
-    compiled meson-$build >by-meson
-    grep 'uvwheel\.c' by-meson # it found them
-    diff by-meson by-cmake
-  done
-  grep -e '-O2.*/src/uvwheel\.c' shared/compile_commands.json
+  # By the flags that Meson gives it, too.
+  grep -e '-fno-tree-slp-vectorize.* -O2.*/src/uvwheel\.c' \
+    shared/compile_commands.json
   "$tree/test/install/exports" shared/uvwheel/libuvwheel.so
 }
 
@@ -247,7 +190,6 @@ case $1 in
   subproject)
     subproject c shared
     subproject cpp static ;;
-  libuv) libuv ;;
   installed) installed ;;
   cmake-source) cmake_source ;;
 esac

@@ -22,14 +22,14 @@ def find_build(directory):
 class Server:
     """An idle-server or multi-loop, its echo port and its page."""
 
-    def __init__(self, *options, http_port=0, program="idle-server"):
+    def __init__(self, *options, program="idle-server"):
         self.process = subprocess.Popen(
-            [build / "examples" / program, "--port", "0",
-             "--http", str(http_port), *options],
+            [build / "examples" / program, "--port", "0", "--http", "0",
+             *options],
             stdout=subprocess.PIPE, text=True)
         self.port = self.read_port(r"listening on [^,]*:(\d+)")
-        self.http_port = self.read_port(r"live page: .*:(\d+)/$")
-        self.url = f"http://127.0.0.1:{self.http_port}/"
+        http_port = self.read_port(r"live page: .*:(\d+)/$")
+        self.url = f"http://127.0.0.1:{http_port}/"
 
     def read_port(self, pattern):
         return int(re.match(pattern, self.process.stdout.readline())[1])
@@ -41,11 +41,6 @@ class Server:
         with urllib.request.urlopen(self.url + "frame", timeout=60) as answer:
             return json.load(answer)
 
-    def stop(self):
-        self.process.terminate()
-        self.process.communicate()
-        return self.process.returncode
-
 
 @contextlib.contextmanager
 def serving(*options, **more):
@@ -53,5 +48,7 @@ def serving(*options, **more):
     try:
         yield server
     finally:
-        status = server.stop()
+        server.process.terminate()
+        server.process.communicate()
+        status = server.process.returncode
     assert status == 0, f"the server ended with status {status}"
