@@ -99,8 +99,7 @@ void live_wheels_judge(live_wheels_t *wheels, uint64_t page_ms);
 
 /* The reports of the wheels: to the live page frames of JSON; to Prometheus
  * metrics in its text format, with each wheel's name as a label.
- * uvwheel.rules.yml has alert rules for them, uvwheel.dashboard.json shows them
- * in Grafana. */
+ * uvwheel.rules.yml has alert rules for them. */
 
 /* The facts that the wheels do not know. */
 typedef struct live_facts_s {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""uvwheel-try: a program does the same whoever serves its timers, the report
-counts the calls that it made, and however it ends there is a report."""
+"""uvwheel-try: a program does the same whoever serves its timers, and the report
+counts the calls that it made."""
 
 import os
 import pathlib
@@ -18,14 +18,8 @@ ROWS = "init", "start", "again", "stop", "fire", "close"
 
 
 def calls_of(report):
-    """How many calls a report has in each row. It never timed more."""
-    calls = []
-    for row in ROWS:
-        made, timed = map(int, re.search(rf"\n{row} +(\d+) +(\d+)",
-                                         report).groups())
-        assert timed <= made, report
-        calls.append(made)
-    return calls
+    """How many calls a report has in each row."""
+    return [int(re.search(rf"\n{row} +(\d+) ", report)[1]) for row in ROWS]
 
 
 class Try(programs.Case):
@@ -108,57 +102,22 @@ class Try(programs.Case):
             self.assertIn(first, result.err)
             calls_of(result.err)
 
-    # ---- Files -------------------------------------------------------------
-
-    def report_in(self, name):
-        """An empty one while there is none."""
-        path = self.directory / name
-        return path.read_text() if path.exists() else ""
-
-    # Ends that leave no time to report: by a signal that cannot be handled, and
-    # by one that the program handles and raises again.
-    @each(*((way, *end) for way in WAYS for end in (
-        ("wait", signal.SIGKILL), ("raise", signal.SIGTERM))))
-    def test_a_file_is_kept_fresh_until_any_end(self, way, how, number):
-        # The subject prints a line each time that its timer fires. The first
-        # file may be from before the first timer.
+    @each(*WAYS)
+    def test_a_report_goes_to_a_file(self, way):
         self.make_directory()
-        fired = 0
-        program = self.start_waiting(
-            way, f"--output {self.directory}/{way}", how)
-        while fired < 2:
-            self.assertEqual(program.out.readline(), "fired\n")
-            report = self.report_in(way)
-            fired = calls_of(report)[4] if "\ninit " in report else 0
-        result = program.stop(number)
-        self.assertEqual((result.status, result.err), (128 + number, ""))
-        self.assertGreaterEqual(calls_of(self.report_in(way))[4], 2)
-
-    def compare(self, one, other):
-        return self.run_program(
-            "TRY", f"--compare {self.directory}/{one} {self.directory}/{other}")
-
-    def test_two_reports_are_compared_in_either_order(self):
-        self.make_directory()
-        for way in WAYS:
-            options = f"--tick 7 --output {self.directory}/{way}"
-            self.assertEqual(self.run_subject(way, options, "leave").err, "")
-        self.assert_has(self.report_in("wheel"),
-                        [" 2097152 for slots", "active: 2 at most"])
-        self.assertIn(" ms on average, ", self.report_in("uv"))
-        for one, other in WAYS, WAYS[::-1]:
-            result = self.compare(one, other)
-            self.assertEqual(result.status, 0)
-            self.assert_has(result.out, [
-                "bytes   of timers              304         128\n",
-                "        of slots                 0     2097152\n"])
-        self.assert_complaint(self.compare("uv", "uv"), 1,
-                              "both reports are with uv")
+        path = self.directory / "report"
+        path.write_text("of an earlier run")
+        options = f"--tick 7 --output {path}"
+        self.assertEqual(self.run_subject(way, options, "leave").err, "")
+        report = path.read_text()
+        self.assertTrue(report.startswith("uvwheel-try: "))
+        self.assert_has(report, ["active: 2 at most", " ms on average, ", {
+            "uv": "bytes   304 in 152",
+            "wheel": "bytes   128 in 64 for each timer, 2097152 for slots"}[way]])
 
     # ---- What cannot work --------------------------------------------------
 
-    # Lines of a shell. The last ones need root; in the very last one root has
-    # built it.
+    # Lines of a shell. The last one needs root, who has built it.
     @each(*[
         ("$TRY --build $BUILT --output $D/no/uv true", 2, "cannot write to /"),
         ('ln -s ${TRY%/tools/*} "$D/a b"; "$D/a b/tools/uvwheel-try" true', 1,
@@ -167,17 +126,11 @@ class Try(programs.Case):
          "ls does not link libuv: only what it loads or starts can be"),
         (r"printf '\177ELF' >$D/x; chmod +x $D/x; $TRY --build $BUILT $D/x;"
          "exit 9", 9, "x is linked statically"),
-        (r"printf '\177ELFU/lib/ld-other.so.1\0' >$D/x; chmod +x $D/x; "
-         "$TRY --build $BUILT $D/x", 1,
-         "x has another C library: ld-other.so.1 loads it, not ld-"),
-        ("cp /bin/true $D/x; chown 1 $D/x; chmod u+s $D/x;"
-         "chmod 755 $D; $TRY --build $BUILT $D/x", 0,
-         "x has more rights than its caller"),
         ("b=$D/build/try; mkdir -p $D/test $b; chmod 755 $D;"
          "cp -r ${TRY%/*} $D; cp -r ${TRY%/tools/*}/test/tools $D/test; "
          "touch $b/libuvwheel-try.so;"
          "setpriv --reuid 1 --clear-groups $D/tools/uvwheel-try echo >&2", 0,
-         "")][:None if os.geteuid() == 0 else 5])
+         "")][:None if os.geteuid() == 0 else 4])
     def test_what_cannot_work_is_told_before_it_runs(self, line, status, says):
         self.make_directory()
         done = subprocess.run(

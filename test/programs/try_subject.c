@@ -5,10 +5,9 @@
  * serves its timers, on a busy machine as well.
  *
  * With a number and steps it takes these in as many loops, one after the other.
- * With `wait`, `raise` or `idle` it does not end by itself, with `leave` it
+ * With `wait` or `idle` it does not end by itself, with `leave` it
  * exits in a callback and with `return` from main. */
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,11 +237,6 @@ static void on_tick(uv_timer_t *timer) {
   fflush(stdout);
 }
 
-static void raise_again(int number) {
-  signal(number, SIG_DFL);
-  raise(number);
-}
-
 /* Runs two timers, or returns from main with them active and their memory gone.
  * `idle` has none. */
 static int wait_for_end(const char *how) {
@@ -257,8 +251,6 @@ static int wait_for_end(const char *how) {
     uv_timer_start(timer, on_tick, 5, 5);
     uv_timer_start(&on_stack, on_tick, 3600000, 0);
   }
-  if (strcmp(how, "raise") == 0)
-    signal(SIGTERM, raise_again);
   if (strcmp(how, "return") != 0) {
     puts("ready");
     fflush(stdout);

@@ -33,8 +33,7 @@ typedef struct own_s {
     uvwheel_timer_t *inner; /* if a wheel serves it                     */
     uv_timer_cb cb;         /* else: the program's, for on_uv_timer     */
   } by;
-  uint64_t due_ns;        /* of a start in the sample                     */
-  uint32_t weight;        /* of that start; 0: it is not in the sample    */
+  uint64_t due_ns;        /* 0: it is not known                           */
   bool is_served : 1;     /* by the wheel                                 */
   bool is_counted : 1;    /* among the active ones                        */
   bool is_stopped : 1;    /* by the program, while it was active          */
@@ -118,24 +117,23 @@ void look_at_libuv(void) {
 
 /* ---- Callbacks ---------------------------------------------------------- */
 
+/* Longer ones, in ms, may not fit into ns. */
+#define LONGEST_TIMEOUT UINT64_C(1000000000)
+
 /* The timer is due `timeout` after this moment, by a stopwatch. */
-static void expect_firing(own_t *own, uint64_t weight, uint64_t moment_ns,
-                          uint64_t timeout) {
-  own->weight = timeout < LONGEST_TIMEOUT ? (uint32_t)weight : 0;
-  own->due_ns = moment_ns + timeout * 1000000;
+static void expect_firing(own_t *own, uint64_t moment_ns, uint64_t timeout) {
+  own->due_ns = timeout < LONGEST_TIMEOUT ? moment_ns + timeout * 1000000 : 0;
 }
 
 static void fire(uv_timer_t *handle, uv_timer_cb cb) {
   own_t *own = own_of(handle);
   record_t *record = own->record;
+  uint64_t now = now_ns();
 
   record->tally.fired++;
-  if (own->weight != 0) {
-    uint64_t now = now_ns();
-    note_late(&record->tally, own->weight, own->due_ns, now);
-    expect_firing(own, is_active(handle) ? own->weight : 0, now,
-                  handle->repeat);
-  }
+  if (own->due_ns != 0)
+    note_late(&record->tally, own->due_ns, now);
+  expect_firing(own, now, handle->repeat);
   record->is_in_callback = true;
   cb(handle);
   record->is_in_callback = false;
@@ -155,12 +153,11 @@ static void on_uv_timer(uv_timer_t *handle) {
 static void on_wheel_timer(uvwheel_timer_t *inner) {
   uv_timer_t *handle = inner->data;
   record_t *record = own_of(handle)->record;
-  uint64_t began_ns = record->turn.weight != 0 ? now_ns() : 0;
+  uint64_t began_ns = now_ns();
 
   note_active(handle);
   fire(handle, handle->timer_cb);
-  if (record->turn.weight != 0)
-    record->callbacks_ns += now_ns() - began_ns + clock_ns();
+  record->callbacks_ns += now_ns() - began_ns + clock_ns();
 }
 
 /* ---- Timers ------------------------------------------------------------- */
@@ -223,7 +220,6 @@ UV_EXTERN int uv_timer_start(uv_timer_t *handle, uv_timer_cb cb,
 
   if (is_for_libuv(handle) || cb == NULL)
     return real_uv_timer_start(handle, cb, timeout, repeat);
-  begin_reports();
   settle(own);
   note_start(handle);
   if (!own->is_served && cb != on_uv_timer)
@@ -241,7 +237,7 @@ UV_EXTERN int uv_timer_start(uv_timer_t *handle, uv_timer_cb cb,
     handle->timer_cb = cb;
     handle->repeat = repeat;
   }
-  expect_firing(own, watch.weight, watch.began_ns, timeout);
+  expect_firing(own, watch.began_ns, timeout);
   note_active(handle);
   return 0;
 }
@@ -301,7 +297,7 @@ UV_EXTERN int uv_timer_again(uv_timer_t *handle) {
     handle->timer_cb = on_uv_timer;
     own->is_past_again = true;
   } else if (status == 0 && handle->repeat != 0) {
-    expect_firing(own, watch.weight, watch.began_ns, handle->repeat);
+    expect_firing(own, watch.began_ns, handle->repeat);
   }
   note_active(handle);
   return status;
