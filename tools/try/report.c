@@ -319,7 +319,6 @@ static void on_fork(void) {
 
 static void begin(void) {
   expect_known_libuv();
-  look_at_libuv();
   (void)clock_ns(); /* not in the first call that is timed */
   handle(SIGTERM, on_end_signal, (int)SA_RESETHAND);
   handle(SIGINT, on_end_signal, (int)SA_RESETHAND);

@@ -43,11 +43,6 @@ int real_uv_loop_close(uv_loop_t *loop);
  * handles as the one for which this was built. */
 void expect_known_libuv(void);
 
-/* ---- serve.c ------------------------------------------------------------ */
-
-/* To be called before the first timer is started. */
-void look_at_libuv(void);
-
 /* ---- report.c ----------------------------------------------------------- */
 
 typedef enum kind_e {
