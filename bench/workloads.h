@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The workloads, the same code for every rival. bench.c says what they are. */
+/* The workloads, the same code for every rival. */
 
 #ifndef BENCH_WORKLOADS_H
 #define BENCH_WORKLOADS_H

@@ -10,7 +10,6 @@ const TOGETHER_MS = 2000; // trouble of several loops, as each is judged
 const INTERVAL_MS = 250; // between two frames
 const SILENCE_MS = 2000; // then the server is frozen, or blocked
 
-let isPaused = false;
 let figures = [];    // the table of live-figures.c
 let wheel = 0;       // the one that is looked at
 let frame = null;    // the last one drawn
@@ -461,8 +460,6 @@ function say(state, text) {
 }
 
 function lose(isSilent) {
-  if (isPaused)
-    return;
   say("lost", isSilent ? "no answer" : "no connection, trying again");
   drawGone(isSilent
     ? "No answer: the server is frozen, or something blocks its loop"
@@ -471,12 +468,12 @@ function lose(isSilent) {
 
 async function ask() {
   try {
-    const answer = isPaused ? null : await fetch(`/frame?wheel=${wheel}`,
+    const answer = await fetch(`/frame?wheel=${wheel}`,
       {signal: AbortSignal.timeout(SILENCE_MS)});
-    const next = answer?.status === 404 ? null : await answer?.json();
-    if (answer && !next)
+    if (answer.status === 404) {
       wheel = 0; // the server has fewer wheels now
-    if (next && !isPaused) {
+    } else {
+      const next = await answer.json();
       say("live", "live");
       draw(unpack(next));
     }
@@ -485,11 +482,5 @@ async function ask() {
   }
   setTimeout(ask, INTERVAL_MS);
 }
-
-by("pause").onclick = () => {
-  isPaused = !isPaused;
-  say("", isPaused ? "paused" : "connecting");
-  write(by("pause"), isPaused ? "Resume" : "Pause");
-};
 
 ask();
