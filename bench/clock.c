@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "clock.h"
-
 #include "bench.h"
 
 #include <signal.h>

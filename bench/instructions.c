@@ -5,9 +5,6 @@
 
 #include "bench.h"
 
-#include "clock.h"
-#include "memory.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,6 @@
 
 #include "workloads.h"
 
-#include "clock.h"
-
 #include <malloc.h>
 
 #define RAMP_MS 10000u    /* time that passes while all are started once */
@@ -23,7 +21,6 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_STOP] = {"stop shuffled", "ns"},
     [ROW_EXPIRE] = {"expire", "ns"},
     [ROW_BYTES] = {"memory per timer", "bytes"},
-    [ROW_EMPTY_BYTES] = {"memory when empty", "bytes"},
     [ROW_STEADY] = {"steady server", "ns"},
     [ROW_CLOSE] = {"close", "ns"},
     [ROW_SOONEST] = {"fire_soonest", "ns"},
@@ -186,7 +183,6 @@ static void operate_once(const struct rival *rival, const struct orders *orders,
 
 static void weigh(const struct rival *rival, const struct orders *orders,
                   struct result *result) {
-  double before = allocated();
   double empty;
 
   open_empty(rival);
@@ -194,7 +190,6 @@ static void weigh(const struct rival *rival, const struct orders *orders,
   rival->can->init(orders->ordered, orders->n);
   rival->can->set_times(BENCH_TIMEOUT_MS, 0);
   rival->can->start(orders->ordered, orders->n);
-  add_result(result, ROW_EMPTY_BYTES, empty - before, 1);
   add_result(result, ROW_BYTES,
              (double)rival->can->timer_bytes * (double)orders->n + allocated() -
                  empty,
@@ -206,7 +201,7 @@ void workload_operations(const struct rival *rival, const struct orders *orders,
                          struct result *result) {
   uint64_t begin = clock_cpu_ns();
 
-  if (bench_wanted(ROW_BYTES) || bench_wanted(ROW_EMPTY_BYTES))
+  if (bench_wanted(ROW_BYTES))
     weigh(rival, orders, result);
   open_rival(rival, orders);
   for (size_t done = 0; goes_on(orders->n, done, begin); done++)
@@ -214,7 +209,9 @@ void workload_operations(const struct rival *rival, const struct orders *orders,
   close_rival(rival);
 }
 
-/* What one call does to all timers, which were started in random order. */
+/* What one call does to all timers, which were started in random order: it
+ * closes them, or fires the first since all of them, due at one tick, were
+ * refreshed. */
 static void measure_call(const struct rival *rival, const struct orders *orders,
                          void (*call)(void), struct result *result,
                          enum row row) {

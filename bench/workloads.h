@@ -6,7 +6,6 @@
 #define BENCH_WORKLOADS_H
 
 #include "bench.h"
-#include "memory.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +18,6 @@ enum row {
   ROW_STOP,
   ROW_EXPIRE,
   ROW_BYTES,
-  ROW_EMPTY_BYTES,
   ROW_STEADY,
   ROW_CLOSE,
   ROW_SOONEST,
