@@ -5,15 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A name, in quotation marks. JSON and Prometheus both know these escapes. */
+/* A name, which the program has given. */
 static void put_quoted(FILE *stream, const char *text) {
-  fputc('"', stream);
-  for (; *text != '\0'; text++) {
-    if (*text == '"' || *text == '\\')
-      fputc('\\', stream);
-    fputc((unsigned char)*text < ' ' ? ' ' : *text, stream);
-  }
-  fputc('"', stream);
+  fprintf(stream, "\"%s\"", text);
 }
 
 /* ---- Frames for the page ------------------------------------------------ */

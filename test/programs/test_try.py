@@ -59,13 +59,13 @@ class Try(programs.Case):
     # A run of the subject with each: a part of the report, and its calls.
     @each(*((way, *row) for way in WAYS for row in (
         # an exit in a callback, with active timers
-        ("leave", 3, " at most, 2 now", [2, 2, 0, 0, 1, 0]),
+        ("leave", 3, "timers  2 at most", [2, 2, 0, 0, 1, 0]),
         # a return from main, when their memory is gone
-        ("return", 0, " at most, 2 now", [2, 2, 0, 0, 0, 0]),
+        ("return", 0, "timers  2 at most", [2, 2, 0, 0, 0, 0]),
         ("0", 0, "no timer of libuv was seen", None),
         # fifty loops, one after the other: an active timer is closed, and one
         # that is stopped twice
-        ("50 i0 i1 s0:60000 s1:60000 x1 x1 c0 c1 r", 0, "loops: 50;",
+        ("50 i0 i1 s0:60000 s1:60000 x1 x1 c0 c1 r", 0, "loops: 50\n",
          [100, 100, 0, 100, 0, 100]),
         # two packets stop the timer and start it, another finds it active
         ("1 i0 s0:60000 x0 s0:60000 x0 s0:60000 s0:60000 c0 r", 0,
@@ -88,7 +88,7 @@ class Try(programs.Case):
 
     # Programs with timers, and one without.
     @each(("wait", "uv", "timers by uv", "next "),
-          ("wait", "wheel", "timers by wheel", " for slots, "),
+          ("wait", "wheel", "timers by wheel", "loops: 1"),
           ("idle", "uv", "no timer of libuv was seen", "linked statically"))
     def test_a_signal_asks_for_a_report_and_another_ends_with_one(
             self, how, way, first, last):
@@ -111,9 +111,7 @@ class Try(programs.Case):
         self.assertEqual(self.run_subject(way, options, "leave").err, "")
         report = path.read_text()
         self.assertTrue(report.startswith("uvwheel-try: "))
-        self.assert_has(report, ["active: 2 at most", " ms on average, ", {
-            "uv": "bytes   304 in 152",
-            "wheel": "bytes   128 in 64 for each timer, 2097152 for slots"}[way]])
+        self.assert_has(report, [f"timers by {way}", " ms on average, "])
 
     # ---- What cannot work --------------------------------------------------
 

@@ -63,7 +63,6 @@ typedef struct load_s {
   int has_greeted;  /* the last that spoke said hello                   */
   uint32_t chatty;  /* how many are chatty                              */
   uint32_t next;    /* which of them speaks next                        */
-  uint32_t joined;  /* how many of them have said hello                 */
 
   uint64_t begun_ns;
   uint64_t running_ns;  /* since when all have said hello, or 0  */
@@ -96,21 +95,17 @@ static void check(load_t *load, int error) {
 
 /* ---- Pace --------------------------------------------------------------- */
 
-/* They are spread evenly over all. */
-static int is_chatty(const load_t *load, uint64_t number) {
-  uint64_t percent = load->options.chatty_percent;
-
-  return number * percent / 100 != (number + 1) * percent / 100;
+/* The first ones are chatty: so many of them have said hello. */
+static uint32_t joined(const load_t *load) {
+  return load->greeted < load->chatty ? load->greeted : load->chatty;
 }
 
 /* Real peers do not speak in the order in which they came: once all are there,
  * a prime stride visits each of them once. */
 static peer_t *chatty_peer(const load_t *load, uint64_t index) {
-  uint64_t percent = load->options.chatty_percent;
-
   if (load->running_ns != 0)
-    index = index * STRIDE % load->joined;
-  return &load->peers.all[((index + 1) * 100 + percent - 1) / percent - 1];
+    index = index * STRIDE % load->chatty;
+  return &load->peers.all[index];
 }
 
 /* Is it time for a chatty peer to speak? While others still say hello, it does
@@ -127,11 +122,11 @@ static int may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns) {
 /* The chatty peer that speaks next, or NULL. Those that still wait for an
  * answer are passed over: they are few. */
 static peer_t *next_to_chat(load_t *load, uint64_t now_ns) {
-  for (uint32_t n = load->joined; n > 0; n--) {
+  for (uint32_t n = joined(load); n > 0; n--) {
     peer_t *peer = chatty_peer(load, load->next);
     if (peer->waiting == 0 && !may_chat(load, peer, now_ns))
       return NULL;
-    load->next = (load->next + 1) % load->joined;
+    load->next = (load->next + 1) % joined(load);
     if (peer->waiting == 0)
       return peer;
   }
@@ -139,10 +134,8 @@ static peer_t *next_to_chat(load_t *load, uint64_t now_ns) {
 }
 
 static peer_t *next_to_greet(load_t *load) {
-  if (load->greeted == load->peers.total)
-    return NULL;
-  load->joined += is_chatty(load, load->greeted) != 0;
-  return &load->peers.all[load->greeted++];
+  return load->greeted < load->peers.total ? &load->peers.all[load->greeted++]
+                                           : NULL;
 }
 
 /* If this machine or the server is slow, a peer may be unable to chat for so
@@ -208,18 +201,15 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
 
 /* ---- Watch -------------------------------------------------------------- */
 
-/* Chatty and silent ones are spread evenly among each other. */
+/* A sample of the silent ones, spread evenly over them. */
 static void choose_watched(load_t *load) {
-  uint64_t silent = load->peers.total - load->chatty, n = 0;
-  uint64_t sample = silent < WATCHED_MAX ? silent : WATCHED_MAX;
+  uint64_t silent = load->peers.total - load->chatty;
 
-  for (uint32_t i = 0; i < load->peers.total && load->options.timeout_ms; i++) {
-    if (is_chatty(load, i))
-      continue;
-    if (n * sample / silent != (n + 1) * sample / silent)
-      load->watched[load->watched_count++] = &load->peers.all[i];
-    n++;
-  }
+  if (load->options.timeout_ms != 0)
+    load->watched_count = silent < WATCHED_MAX ? (uint32_t)silent : WATCHED_MAX;
+  for (uint64_t i = 0; i < load->watched_count; i++)
+    load->watched[i] =
+        &load->peers.all[load->chatty + i * silent / load->watched_count];
 }
 
 /* The last one takes the place of the one that is gone. */

@@ -88,8 +88,6 @@ static void add_wheel(record_t *record, uv_loop_t *loop) {
   if (uvwheel_init(loop, &record->wheel, &options) != 0)
     return;
   uvwheel_unref(&record->wheel);
-  (void)uvwheel_get_options(&record->wheel, &options);
-  record->slot_bytes = options.slots * sizeof(slot_t);
   record->has_wheel = true;
 }
 
@@ -162,7 +160,6 @@ void release_record(record_t *record, bool closed) {
   static uv_loop_t nowhere;
 
   record->has_wheel = record->is_tried = false;
-  record->tally.active = 0;
   record->tally.open = 0;
   atomic_store(&record->loop, closed ? NULL : &nowhere);
 }

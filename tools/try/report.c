@@ -110,11 +110,8 @@ static void add_tally(tally_t *sum, const tally_t *tally) {
 
 /* A child begins anew, with the timers that it has inherited. */
 static void restart_tally(tally_t *tally, bool has_loop) {
-  tally_t begun = {.loops = has_loop,
-                   .active = tally->active,
-                   .active_most = tally->active,
-                   .open = tally->open,
-                   .open_most = tally->open};
+  tally_t begun = {
+      .loops = has_loop, .open = tally->open, .open_most = tally->open};
 
   *tally = begun;
 }
@@ -201,10 +198,8 @@ static double cpu_ns(void) {
 }
 
 static void add_timers(text_t *text, const tally_t *tally) {
-  add(text,
-      "timers  %" PRIu64 " at most, loops: %" PRIu64 "; active: %" PRIu64
-      " at most, %" PRIu64 " now\n",
-      tally->open_most, tally->loops, tally->active_most, tally->active);
+  add(text, "timers  %" PRIu64 " at most, loops: %" PRIu64 "\n",
+      tally->open_most, tally->loops);
   if (tally->restarted != 0)
     add(text,
         "restart %" PRIu64 " starts of a timer that was active, or that the "
@@ -214,11 +209,8 @@ static void add_timers(text_t *text, const tally_t *tally) {
         tally->restarted);
 }
 
-static void add_report(text_t *text, const tally_t *tally,
-                       uint64_t slot_bytes) {
+static void add_report(text_t *text, const tally_t *tally) {
   double ns, used_ns = cpu_ns();
-  size_t each =
-      settings.with_wheel ? sizeof(uvwheel_timer_t) : sizeof(uv_timer_t);
 
   add(text, "timers by %s (libuv %s)\n", settings.with_wheel ? "wheel" : "uv",
       uv_version_string());
@@ -230,28 +222,20 @@ static void add_report(text_t *text, const tally_t *tally,
       mean(tally->late_ns, tally->late_count) / 1e6,
       (double)tally->late_most_ns / 1e6);
   add_timers(text, tally);
-  add(text, "bytes   %" PRIu64 " in %zu for each timer",
-      tally->open_most * each, each);
-  if (settings.with_wheel)
-    add(text, ", %" PRIu64 " for slots, as far as they fill", slot_bytes);
-  add(text, "\n");
   if (!settings.with_wheel)
     add(text, "next    to measure a wheel, run it again --with wheel\n");
 }
 
 static void compose_report(text_t *text) {
   tally_t sum = {.fired = 0};
-  uint64_t slot_bytes = 0;
 
   for (record_t *record = atomic_load(&records); record != NULL;
-       record = record->next) {
+       record = record->next)
     add_tally(&sum, &record->tally);
-    slot_bytes += record->slot_bytes;
-  }
   add(text, "uvwheel-try: %s, process %ld: ", program_invocation_short_name,
       (long)getpid());
   if (sum.open_most != 0)
-    add_report(text, &sum, slot_bytes);
+    add_report(text, &sum);
   else if (getpid() == settings.command_pid)
     add(text, "no timer of libuv was seen.\nIt uses none, or has a libuv of "
               "its own, linked statically.\n");

@@ -33,7 +33,6 @@ typedef struct own_s {
   } by;
   uint64_t due_ns;      /* 0: it is not known                           */
   bool is_served : 1;   /* by the wheel                                 */
-  bool is_counted : 1;  /* among the active ones                        */
   bool is_stopped : 1;  /* by the program, while it was active          */
   bool is_expiring : 1; /* libuv stopped it to call it back             */
 } own_t;
@@ -59,35 +58,22 @@ static bool is_for_libuv(const uv_timer_t *handle) {
 
 /* ---- Active or not ------------------------------------------------------ */
 
-/* Writes what libuv would have, had it served the timer. */
+/* Writes what libuv would have, had it served the timer. To be called after
+ * whatever may have started or stopped it. */
 static void keep_books(uv_timer_t *handle) {
-  const uvwheel_timer_t *inner = own_of(handle)->by.inner;
-  bool active = uvwheel_timer_is_active(inner);
+  const own_t *own = own_of(handle);
+  bool active = own->is_served && uvwheel_timer_is_active(own->by.inner);
 
   if (active) {
-    handle->timeout = uv_now(handle->loop) + uvwheel_timer_get_due_in(inner);
+    handle->timeout =
+        uv_now(handle->loop) + uvwheel_timer_get_due_in(own->by.inner);
     handle->start_id = handle->loop->timer_counter++;
   }
-  if (active == is_active(handle))
+  if (!own->is_served || active == is_active(handle))
     return;
   handle->flags ^= UV__HANDLE_ACTIVE;
   if (handle->flags & UV__HANDLE_REF)
     handle->loop->active_handles += active ? 1 : (unsigned)-1;
-}
-
-/* To be called after whatever may have started or stopped the timer. */
-static void note_active(uv_timer_t *handle) {
-  own_t *own = own_of(handle);
-  tally_t *tally = &own->record->tally;
-
-  if (own->is_served)
-    keep_books(handle);
-  if (is_active(handle) == own->is_counted)
-    return;
-  own->is_counted = is_active(handle);
-  tally->active += own->is_counted ? 1 : (uint64_t)-1;
-  if (tally->active > tally->active_most)
-    tally->active_most = tally->active;
 }
 
 /* ---- Callbacks ---------------------------------------------------------- */
@@ -118,7 +104,6 @@ static void on_uv_timer(uv_timer_t *handle) {
   own_t *own = own_of(handle);
 
   own->is_expiring = false;
-  note_active(handle);
   fire(handle, own->by.cb);
 }
 
@@ -128,7 +113,7 @@ static void on_wheel_timer(uvwheel_timer_t *inner) {
   record_t *record = own_of(handle)->record;
   uint64_t began_ns = now_ns();
 
-  note_active(handle);
+  keep_books(handle);
   fire(handle, handle->timer_cb);
   record->callbacks_ns += now_ns() - began_ns + clock_ns();
 }
@@ -194,7 +179,7 @@ UV_EXTERN int uv_timer_start(uv_timer_t *handle, uv_timer_cb cb,
     handle->repeat = repeat;
   }
   expect_firing(own, watch.began_ns, timeout);
-  note_active(handle);
+  keep_books(handle);
   return 0;
 }
 
@@ -224,7 +209,7 @@ UV_EXTERN int uv_timer_stop(uv_timer_t *handle) {
   record->is_in_libuv = false;
   end_call(&watch);
   own->is_expiring = expires;
-  note_active(handle);
+  keep_books(handle);
   return 0;
 }
 
@@ -246,7 +231,7 @@ UV_EXTERN int uv_timer_again(uv_timer_t *handle) {
   end_call(&watch);
   if (!own->is_expiring && status == 0 && handle->repeat != 0)
     expect_firing(own, watch.began_ns, handle->repeat);
-  note_active(handle);
+  keep_books(handle);
   return status;
 }
 
@@ -269,16 +254,14 @@ static void close_timer(uv_timer_t *handle, uv_close_cb cb) {
   if (own->is_served) {
     uvwheel_timer_close(own->by.inner);
     end_call(&watch);
-    note_active(handle);
+    keep_books(handle);
     free(own->by.inner);
   }
   record->is_in_libuv = true;
   real_uv_close((uv_handle_t *)handle, cb);
   record->is_in_libuv = false;
-  if (!own->is_served) {
+  if (!own->is_served)
     end_call(&watch);
-    note_active(handle);
-  }
   record->tally.open--;
   own->record = NULL;
 }

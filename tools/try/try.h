@@ -72,7 +72,6 @@ typedef struct tally_s {
   uint64_t fired;
   uint64_t restarted; /* of the starts and agains: the timer was active, or
                        the program had stopped it */
-  uint64_t active, active_most;
   uint64_t open, open_most;     /* initialised and not closed            */
   uint64_t late_count, late_ns; /* timers whose lateness is known, in all */
   uint64_t late_most_ns;
@@ -116,7 +115,6 @@ struct record_s {
   bool is_tried;       /* to make a wheel                              */
   bool has_wheel;
   uvwheel_t wheel;
-  uint64_t slot_bytes;
   stopwatch_t turn;
   uint64_t callbacks_ns; /* the time of the program's callbacks in it */
   uint64_t examined;     /* timers that the wheel had examined before */
