@@ -101,21 +101,15 @@ static size_t batch_of(size_t count) {
 
 /* The time of the looks at the clock alone is subtracted. Afterwards the loop
  * runs once, so that the next operation finds it up to date. */
-static void measure_batches(const struct rival *rival, struct result *result,
-                            enum row row, operation_fn operate,
-                            const uint32_t *order, size_t count, size_t batch) {
+static void measure(const struct rival *rival, struct result *result,
+                    enum row row, operation_fn operate, const uint32_t *order,
+                    size_t count, size_t batch) {
   void (*advance)(void) = rival->can->advance;
   double rest = go_through(nothing, advance, order, count, batch, 0);
   double ns = go_through(operate, advance, order, count, batch, REFRESH_MS);
 
   add_result(result, row, ns - rest, (double)count);
   rival->can->iterate();
-}
-
-static void measure(const struct rival *rival, struct result *result,
-                    enum row row, operation_fn operate, const uint32_t *order,
-                    size_t count) {
-  measure_batches(rival, result, row, operate, order, count, batch_of(count));
 }
 
 /* Timers are started with a look at the clock at each millisecond at which
@@ -162,16 +156,18 @@ static void operate_once(const struct rival *rival, const struct orders *orders,
   size_t n = orders->n;
 
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  measure_batches(rival, result, ROW_START, can->start, orders->shuffled[1], n,
-                  starts_batch(n));
+  measure(rival, result, ROW_START, can->start, orders->shuffled[1], n,
+          starts_batch(n));
   if (bench_wanted(ROW_REFRESH)) {
     can->refresh(orders->shuffled[1], n); /* the first one is not measured */
-    measure(rival, result, ROW_REFRESH, can->refresh, orders->random, n);
+    measure(rival, result, ROW_REFRESH, can->refresh, orders->random, n,
+            batch_of(n));
   }
-  measure(rival, result, ROW_STOP, can->stop, orders->shuffled[0], n);
+  measure(rival, result, ROW_STOP, can->stop, orders->shuffled[0], n,
+          batch_of(n));
   if (can->expect != NULL && bench_wanted(ROW_EXPECT)) {
-    measure_batches(rival, result, ROW_EXPECT, can->expect, orders->shuffled[1],
-                    n, starts_batch(n));
+    measure(rival, result, ROW_EXPECT, can->expect, orders->shuffled[1], n,
+            starts_batch(n));
     can->stop(orders->ordered, n);
   }
   if (!bench_wanted(ROW_EXPIRE))

@@ -266,13 +266,6 @@ static void begin_to_run(load_t *load, uint64_t now_ns) {
   load->next = 0;
 }
 
-static int is_done(const load_t *load, uint64_t now_ns) {
-  uint64_t duration_ns = load->options.duration_s * NS_PER_S;
-
-  return load->running_ns != 0 && now_ns - load->running_ns >= duration_ns &&
-         load->watched_count == 0;
-}
-
 /* So many lost answers are no accident: the server has stopped, or wants no
  * more sessions. */
 static int is_hopeless(const load_t *load) {
@@ -280,10 +273,15 @@ static int is_hopeless(const load_t *load) {
 }
 
 static void change_phase(load_t *load, uint64_t now_ns) {
+  uint64_t duration_ns = load->options.duration_s * NS_PER_S;
+
   if (load->running_ns == 0 &&
       (load->greeted == load->peers.total || is_hopeless(load)))
     begin_to_run(load, now_ns);
-  if (load->draining_ns == 0 && (is_done(load, now_ns) || is_hopeless(load))) {
+  if (load->draining_ns == 0 &&
+      (is_hopeless(load) ||
+       (load->running_ns != 0 && now_ns - load->running_ns >= duration_ns &&
+        load->watched_count == 0))) {
     load->draining_ns = now_ns;
     load->answers = load->judge.echoes;
   }
@@ -340,10 +338,8 @@ static int report(load_t *load) {
                       load->draining_ns - load->running_ns);
 
   printf("traffic peers=%" PRIu32 " chatty=%" PRIu32
-         " hellos_per_s=%.0f chats_per_s=%.0f retries=%" PRIu64
-         " repeated=%" PRIu64 "\n",
-         peers->total, load->chatty, hellos, chats, peers->retries,
-         peers->repeated);
+         " hellos_per_s=%.0f chats_per_s=%.0f retries=%" PRIu64 "\n",
+         peers->total, load->chatty, hellos, chats, peers->retries);
   return judge_report(&load->judge);
 }
 
