@@ -34,7 +34,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -57,26 +56,12 @@ inline void check(int status) {
 #endif
 }
 
-/* uvwheel_options_t for C++. As each field has a default, the compiler does not
- * warn of those that {.tick_ms = 10} leaves out. */
-struct options {
-  std::uint64_t tick_ms = 0;
-  std::uint32_t slots = 0;
-  std::uint32_t turn_budget = 0;
-  std::uint64_t max_timers = 0;
-  std::uint32_t flags = 0;
-  std::uint32_t turn_ms = 0;
-  std::uint32_t stall_ms = 0;
-};
-
 class wheel {
 public:
-  explicit wheel(uv_loop_t *loop, const options &chosen = {}) {
+  explicit wheel(uv_loop_t *loop, const uvwheel_options_t &options = {}) {
     auto made = std::make_unique<state>();
-    const uvwheel_options_t in_c = {
-        chosen.tick_ms, chosen.slots,   chosen.turn_budget, chosen.max_timers,
-        chosen.flags,   chosen.turn_ms, chosen.stall_ms,    {}};
-    check(uvwheel_init(loop, &made->wheel, &in_c));
+
+    check(uvwheel_init(loop, &made->wheel, &options));
     made->wheel.data = made.get();
     state_.reset(made.release());
   }
