@@ -12,18 +12,14 @@
  *
  * The pace. No more datagrams are in flight than certainly fit into the
  * socket's buffers, so that normally none is lost: each answer makes room for
- * the next one. That is as fast as the server can go, and never faster. What is
- * lost all the same is said again after half a second, and counted.
+ * the next one. What is lost all the same is said again after half a second.
  *
  * The verdict. A UDP peer is not told that its session is gone, but it may ask,
- * and its question refreshes nothing. So a sample of the silent peers, spread
- * evenly over all of them, asks every 10 ms from shortly before the timeout
- * until the answer is that there is no session. judge.h judges that moment like
- * the close of a connection: never wrongly, as the peer's clock starts before
- * its last datagram is sent and stops after the answer has come. Each answer to
- * a chatty peer shows that its session is still there, as it has the session's
- * count. A judge must not depend on what it judges: the load does not ask for
- * the server's own figures, and uses nothing of uvwheel. */
+ * and its question refreshes nothing. So a sample of the silent peers asks
+ * every 10 ms from shortly before the timeout until the answer is that there is
+ * no session. judge.h judges that moment like the close of a connection. Each
+ * answer to a chatty peer has its session's count, and so shows that the
+ * session is still there. */
 
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 

@@ -8,8 +8,6 @@ usage: served.py BUILD Page|Metrics
 BUILD is a build directory with the examples. Metrics needs promtool and
 prometheus_client."""
 
-import base64
-import hashlib
 import pathlib
 import re
 import subprocess
@@ -36,22 +34,13 @@ def names_in(text):
 
 
 class Page(unittest.TestCase):
-    def test_it_may_load_nothing_but_its_own_script_and_style(self):
+    def test_it_is_whole_and_never_stored(self):
         with servers.serving() as running:
             fields, page = fetch(running, "")
         self.assertRegex(page, r"(?s)^<!doctype html>.*</html>\n$")
+        self.assertNotRegex(page, r"<(style|script)>\n")
         self.assertRegex(fields["Content-Type"], "^text/html")
         self.assertEqual(fields["Cache-Control"], "no-store")
-        policy = fields["Content-Security-Policy"]
-        self.assertRegex(policy, "^default-src 'none'; script-src 'sha256-")
-        for element in ("script", "style"):
-            allowed = re.findall(rf"{element}-src 'sha256-([^']+)';", policy)
-            found = re.findall(rf"<{element}>(.*?)</{element}>", page,
-                               re.DOTALL)
-            digests = [hashlib.sha256(text.encode()).digest()
-                       for text in found]
-            self.assertEqual(
-                allowed, [base64.b64encode(one).decode() for one in digests])
 
     def test_metrics_have_the_names_of_the_statistics(self):
         header = (TOP / "include/uvwheel.h").read_text()
