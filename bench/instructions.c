@@ -82,11 +82,6 @@ static void start_repeating(void) {
   can->again(orders.shuffled[0], orders.n);
 }
 
-static void want_repeats(void) {
-  can_or_die(can->again);
-  can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
-}
-
 static void start_week(void) {
   uint64_t seed = 362436069;
 
@@ -115,7 +110,6 @@ static void operate(const char *name) {
     size_t count;
   } operations[] = {
       {"start", NULL, can->start, orders.shuffled[0], orders.n},
-      {"start-repeat", want_repeats, can->start, orders.shuffled[0], orders.n},
       {"expect", NULL, can->expect, orders.shuffled[0], orders.n},
       {"refresh", start_and_refresh, can->refresh, orders.random, orders.n},
       {"restart", start_all, can->start, orders.random, orders.n},

@@ -245,13 +245,6 @@ void workload_all(const struct rival *rival, const struct orders *orders,
 
 /* ---- Servers ----------------------------------------------------------- */
 
-static double go_through_iterating(const struct rival *rival,
-                                   operation_fn operate, const uint32_t *order,
-                                   size_t count, uint64_t span_ms) {
-  return go_through(operate, rival->can->iterate, order, count, batch_of(count),
-                    span_ms);
-}
-
 /* Connections come for 50 s and from then on have traffic every 10 s, some
  * sooner, some later, never later than 20 s. It is measured once each timer
  * should have fired, and the hand of a wheel has moved it instead. */
@@ -263,16 +256,17 @@ void workload_steady(const struct rival *rival, const struct orders *orders,
 
   open_rival(rival, orders);
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  go_through_iterating(rival, can->start, orders->shuffled[1], n,
-                       BENCH_TIMEOUT_MS - REFRESH_MS);
+  go_through(can->start, can->iterate, orders->shuffled[1], n, batch_of(n),
+             BENCH_TIMEOUT_MS - REFRESH_MS);
   for (size_t i = 0; i < BENCH_TIMEOUT_MS / REFRESH_MS; i++)
-    go_through_iterating(rival, can->refresh, orders->shuffled[i % 2], n,
-                         REFRESH_MS);
+    go_through(can->refresh, can->iterate, orders->shuffled[i % 2], n,
+               batch_of(n), REFRESH_MS);
   begin = clock_cpu_ns();
   for (size_t done = 0; done % 2 == 1 || goes_on(n, done, begin); done++)
     add_result(result, ROW_STEADY,
-               go_through_iterating(rival, can->refresh,
-                                    orders->shuffled[done % 2], n, REFRESH_MS),
+               go_through(can->refresh, can->iterate,
+                          orders->shuffled[done % 2], n, batch_of(n),
+                          REFRESH_MS),
                (double)n);
   expect_fired(rival, 0);
   close_rival(rival);

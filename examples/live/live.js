@@ -381,14 +381,6 @@ function drawHistogram(counts) {
     (share, bucket) => `V${yOf(share)}H${(bucket + 1) * step}`).join(""));
 }
 
-// Within how long this share of them fired.
-function percentile(counts, share) {
-  const all = sum(counts);
-  let seen = 0;
-  const bucket = counts.findIndex(count => (seen += count) >= share * all);
-  return time(2 ** bucket - 1);
-}
-
 // A figure of all time would hide what is the matter now.
 function drawLateness() {
   const [first] = history;
@@ -396,11 +388,6 @@ function drawLateness() {
   const past = span(Math.max(1000, frame.now_ms - first.now_ms));
   write(by("tick"), time(frame.tick_ms));
   write(by("past"), `in the last ${past}`);
-  write(by("percentiles"), sum(counts) === 0
-    ? `Nothing has fired in the last ${past}.`
-    : `In the last ${past}: half within ${percentile(counts, .5)}, 99 % ` +
-      `within ${percentile(counts, .99)}, all within ` +
-      `${percentile(counts, 1)}.`);
   drawHistogram(counts);
   drawNote(by("late"), figures.find(({place}) => place === "lateness"));
 }

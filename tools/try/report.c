@@ -27,11 +27,15 @@
 #define LONGEST_CALL_NS 100000
 #define LONGEST_LOOK_NS 2000
 
-uint64_t now_ns(void) {
+static uint64_t read_ns(clockid_t clock) {
   struct timespec now;
 
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  (void)clock_gettime(clock, &now);
   return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t now_ns(void) {
+  return read_ns(CLOCK_MONOTONIC);
 }
 
 /* The least of many is its cost when nothing interrupts it. Threads may measure
@@ -190,13 +194,6 @@ static double add_table(text_t *text, const tally_t *tally) {
   return ns;
 }
 
-static double cpu_ns(void) {
-  struct timespec used;
-
-  (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return (double)used.tv_sec * 1e9 + (double)used.tv_nsec;
-}
-
 static void add_timers(text_t *text, const tally_t *tally) {
   add(text, "timers  %" PRIu64 " at most, loops: %" PRIu64 "\n",
       tally->open_most, tally->loops);
@@ -210,7 +207,7 @@ static void add_timers(text_t *text, const tally_t *tally) {
 }
 
 static void add_report(text_t *text, const tally_t *tally) {
-  double ns, used_ns = cpu_ns();
+  double ns, used_ns = (double)read_ns(CLOCK_PROCESS_CPUTIME_ID);
 
   add(text, "timers by %s (libuv %s)\n", settings.with_wheel ? "wheel" : "uv",
       uv_version_string());
