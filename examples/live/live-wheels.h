@@ -18,14 +18,10 @@
 
 /* ---- Slots -------------------------------------------------------------- */
 
-/* How many timers the slots of a wheel hold, for the live page.
- *
- * The timers of a slot have to be counted one by one, in cold memory. Some
- * thousands take no time; a million would stall the loop. So the slots are
- * counted in small steps, which never take more than their share of the time.
- * A count that the page shows may then be some seconds old, and the page says
- * so.
- */
+/* The timers of a slot have to be counted one by one, in cold memory: a million
+ * would stall the loop. So the slots are counted in small steps, which never
+ * take more than their share of the time. A count that the page shows may then
+ * be some seconds old, and the page says so. */
 
 #define LIVE_INTERVAL_MS 250
 #define LIVE_SHARE 100     /* one part in so many of the time */

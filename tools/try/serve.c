@@ -289,10 +289,8 @@ static void visit(uv_handle_t *handle, void *arg) {
 UV_EXTERN void uv_walk(uv_loop_t *loop, uv_walk_cb cb, void *arg) {
   walk_t walk = {find_record(loop), cb, arg};
 
-  if (walk.record != NULL)
-    real_uv_walk(loop, visit, &walk);
-  else
-    real_uv_walk(loop, cb, arg);
+  real_uv_walk(loop, walk.record != NULL ? visit : cb,
+               walk.record != NULL ? &walk : arg);
 }
 
 /* A program may use the memory of a loop that it never closed. */
