@@ -126,7 +126,6 @@ void live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
   put_number(stream, "timeout_ms", facts->timeout_ms);
   put_number(stream, "page_ms", facts->page_ms);
   put_number(stream, "uptime_ms", facts->uptime_ms);
-  put_number(stream, "age_ms", live_picture_age_ms(picture));
   put_table(stream, &wheels->views[0].wheel);
   put_figures(stream, wheels);
   put_numbers(stream, "lateness", snapshot->stats.lateness,

@@ -98,8 +98,7 @@ function drawSummary() {
   write(by("summary"), `${format(used)} of ${format(frame.cells.length)} ` +
     (group === 1 ? "slots" : `groups of ${format(group)} slots`) +
     ` in use, at most ${counted(Math.max(...frame.cells), "timer")} in one.` +
-    (isOld() ? ` As of ${time(frame.unanswered)} ago.` : frame.age_ms < 1000
-      ? "" : ` Counted in the last ${time(frame.age_ms)}.`));
+    (isOld() ? ` As of ${time(frame.unanswered)} ago.` : ""));
 }
 
 function drawSetup() {
