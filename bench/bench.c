@@ -18,7 +18,7 @@
  * the connection, as each server does that closes it. All that a program does
  * itself is compiled into this one; uvwheel and libuv are shared libraries.
  *
- * The loops run in virtual time (clock.h): nothing ever sleeps. Time passes
+ * The loops run in virtual time (clock.c): nothing ever sleeps. Time passes
  * while timers are started or refreshed (10 s for N operations), as it does in
  * a server. A constant timeout is a heap's best case, because a new timer is
  * never due before the old ones. The loop reads the clock at each millisecond
@@ -27,38 +27,15 @@
  * measured without any operation, is subtracted. A small number of timers is
  * used again and again, on the same loop, until 200,000 were handled.
  *
- * The workloads, all timeouts 60 s; per operation unless said otherwise:
- *
- *   start shuffled          idle timers, in random order
- *   expect shuffled         the same, for a peer
- *   refresh random          active timers, drawn at random, which have been
- *                           refreshed before
- *   stop shuffled           active timers, in another random order
- *   expire                  the loop runs while all fire; they are due at
- *                           random times within 10 s
- *   steady server           per refresh: each connection has traffic every
- *                           10 s, in random order, and the loop iterates
- *                           between; once a timeout has passed
- *   close                   per timer: all are closed at once, with their wheel
- *                           or by uv_walk; they were started in random order
- *   fire_soonest            per timer: fires one, the first time since all of
- *                           them, due at one tick, were refreshed
- *   longest iteration       of the loop, when all timers are due at once
- *   nothing due             per iteration of the loop, 1 ms after the one
- *                           before, while all timers are pending
- *   one due                 per iteration: the loop sleeps, and a timer fires
- *                           and starts anew
- *   one due beside far ones a timer is started and fires, while all others are
- *                           more than an hour away
- *   timer per message       what a timer adds to each message of an echo server
- *                           (messages.c)
+ * All timeouts are 60 s. workloads.c, extremes.c and messages.c tell what each
+ * workload does. "start" is of idle timers, "refresh" of active ones, drawn at
+ * random, "stop" in another random order.
  *
  * Output: a line per result on stdout: rival, workload, timers, repetition,
  * value, unit, separated by commas. Progress is on stderr. */
 
 #include "bench.h"
 
-#include "clock.h"
 #include "workloads.h"
 
 #include <errno.h>
@@ -90,7 +67,7 @@ struct known_workload {
 };
 
 static const struct known_workload workloads[] = {
-    {workload_operations, 0, ROW_START, ROW_EMPTY_BYTES, BENCH_MOST_TIMERS},
+    {workload_operations, 0, ROW_START, ROW_BYTES, BENCH_MOST_TIMERS},
     {workload_steady, 0, ROW_STEADY, ROW_STEADY, BENCH_MOST_TIMERS},
     {workload_all, TRAIT_CHOICE, ROW_CLOSE, ROW_SOONEST, BENCH_MOST_TIMERS},
     {workload_burst, 0, ROW_BURST, ROW_BURST, MILLION},

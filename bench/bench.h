@@ -8,9 +8,45 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <uv.h>
 
 #define BENCH_TIMEOUT_MS 60000u
 #define BENCH_MOST_TIMERS 20000000u
+
+/* ---- The clock ----------------------------------------------------------- */
+
+/* The clock of all event loops of this program is virtual: it stands still
+ * until the benchmark moves it, and a loop that would sleep moves it on and
+ * returns at once. So a minute of a server takes only the CPU time of its
+ * timers and polls. clock.c defines the functions by which libuv reads the time
+ * and sleeps, in the executable, whose symbols win over those of the C library.
+ * CPU time and real time are read by system calls that bypass all this. */
+void clock_move_ms(uint64_t step_ms);
+uint64_t clock_cpu_ns(void); /* of this process */
+uint64_t clock_real_ns(void);
+
+/* ---- Connections, and the orders in which they are used ------------------ */
+
+/* Makes bench_arena: connections that have all been written to. */
+void arena_make(size_t connections);
+
+/* Says where in its connection each timer is. */
+void arena_place(size_t offset);
+
+/* The orders in which timers are used, all of them made before anything is
+ * measured and read from front to back. */
+struct orders {
+  size_t n;
+  uint32_t *ordered;     /* as they lie in memory          */
+  uint32_t *shuffled[2]; /* each timer once, in two orders */
+  uint32_t *random;      /* n draws of any timer           */
+};
+
+void orders_make(struct orders *orders, size_t n);
+void orders_free(struct orders *orders);
+
+/* A number less than bound; the state is the seed, not 0. */
+uint32_t random_below(uint64_t *state, size_t bound);
 
 /* Where a rival's timers are: timer i is at base + i * stride. */
 struct arena {
@@ -19,6 +55,8 @@ struct arena {
 };
 
 extern struct arena bench_arena;
+
+/* ---- A timer library ----------------------------------------------------- */
 
 /* The callbacks of all rivals do the same: bench_fire, and start again when the
  * workload wants that. */
@@ -117,8 +155,27 @@ bench_each(const uint32_t *order, size_t count,
   BENCH_OPERATION(refresh) \
   BENCH_OPERATION(stop)
 
+/* ---- The loop of all rivals ---------------------------------------------- */
+
+extern uv_loop_t bench_loop;
+extern uint64_t libuv_timeout_ms; /* the times of set_times */
+extern uint64_t libuv_repeat_ms;
+
+void libuv_set_times(uint64_t timeout_ms, uint64_t repeat_ms);
+void libuv_loop_open(void);
+void libuv_close_loop(uv_loop_t *loop); /* and its handles */
+void libuv_loop_close(void);
+void libuv_release(void);
+void libuv_loop_advance(void);
+void libuv_loop_iterate(void);
+void libuv_loop_run(uint64_t ms);
+
 /* Their lines in the table. */
-#define BENCH_CAN .init = init, .start = start, .refresh = refresh, .stop = stop
+#define LIBUV_CAN                                                 \
+  .init = init, .start = start, .refresh = refresh, .stop = stop, \
+  .close = libuv_loop_close, .set_times = libuv_set_times,        \
+  .advance = libuv_loop_advance, .iterate = libuv_loop_iterate,   \
+  .run = libuv_loop_run
 
 /* Ends the program with one line on stderr. */
 __attribute__((noreturn, format(printf, 1, 2))) void

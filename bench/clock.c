@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "clock.h"
-
 #include "bench.h"
 
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,16 +37,6 @@ int clock_gettime(clockid_t id, struct timespec *now) {
     return (int)syscall(SYS_clock_gettime, id, now);
   now->tv_sec = (time_t)(clock_ns / NS_PER_S);
   now->tv_nsec = (long)(clock_ns % NS_PER_S);
-  return 0;
-}
-
-int gettimeofday(struct timeval *restrict now, void *restrict zone) {
-  struct timespec time;
-
-  (void)zone;
-  clock_gettime(CLOCK_REALTIME, &time);
-  now->tv_sec = time.tv_sec;
-  now->tv_usec = (suseconds_t)(time.tv_nsec / 1000);
   return 0;
 }
 

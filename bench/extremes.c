@@ -5,8 +5,6 @@
 
 #include "workloads.h"
 
-#include "clock.h"
-
 #define ITERATIONS 10000u   /* how many are measured                   */
 #define PERIOD_MS 100u      /* between those that fire: a wheel's tick */
 #define FAR_ITERATIONS 500u /* the same beside timers of an hour       */

@@ -5,9 +5,6 @@
 
 #include "bench.h"
 
-#include "clock.h"
-#include "memory.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,9 +54,6 @@ static void can_or_die(operation_fn operation) {
 
 /* ---- Before it ----------------------------------------------------------- */
 
-static void start_none(void) {
-}
-
 /* Connections come for 10 s, as in the benchmark. */
 static void start_over_10_s(uint64_t repeat_ms) {
   size_t batch = orders.n / 100;
@@ -86,11 +80,6 @@ static void start_repeating(void) {
   can_or_die(can->again);
   start_over_10_s(BENCH_TIMEOUT_MS);
   can->again(orders.shuffled[0], orders.n);
-}
-
-static void want_repeats(void) {
-  can_or_die(can->again);
-  can->set_times(BENCH_TIMEOUT_MS, BENCH_TIMEOUT_MS);
 }
 
 static void start_week(void) {
@@ -120,9 +109,8 @@ static void operate(const char *name) {
     const uint32_t *order;
     size_t count;
   } operations[] = {
-      {"start", start_none, can->start, orders.shuffled[0], orders.n},
-      {"start-repeat", want_repeats, can->start, orders.shuffled[0], orders.n},
-      {"expect", start_none, can->expect, orders.shuffled[0], orders.n},
+      {"start", NULL, can->start, orders.shuffled[0], orders.n},
+      {"expect", NULL, can->expect, orders.shuffled[0], orders.n},
       {"refresh", start_and_refresh, can->refresh, orders.random, orders.n},
       {"restart", start_all, can->start, orders.random, orders.n},
       {"again", start_repeating, can->again, orders.random, orders.n},
@@ -137,7 +125,8 @@ static void operate(const char *name) {
   for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
     if (strcmp(operations[i].name, name) == 0) {
       can_or_die(operations[i].operate);
-      operations[i].before();
+      if (operations[i].before != NULL)
+        operations[i].before();
       measured(operations[i].operate, operations[i].order, operations[i].count);
       printf("%zu\n", operations[i].count);
       return;

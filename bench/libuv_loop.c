@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "libuv_loop.h"
-
 #include "bench.h"
 
 uv_loop_t bench_loop;
@@ -23,13 +21,14 @@ static void close_handle(uv_handle_t *handle, void *unused) {
   uv_close(handle, NULL);
 }
 
-void libuv_close_handles(uv_loop_t *loop) {
+/* Closes all handles of the loop. */
+static void close_handles(uv_loop_t *loop) {
   uv_walk(loop, close_handle, NULL);
   uv_run(loop, UV_RUN_NOWAIT);
 }
 
 void libuv_close_loop(uv_loop_t *loop) {
-  libuv_close_handles(loop);
+  close_handles(loop);
   if (uv_loop_close(loop) != 0)
     bench_die("libuv: the loop has handles left");
 }
@@ -39,7 +38,7 @@ void libuv_loop_close(void) {
 }
 
 void libuv_release(void) {
-  libuv_close_handles(&bench_loop);
+  close_handles(&bench_loop);
 }
 
 void libuv_loop_advance(void) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 
-#include "memory.h"
-
 #include "bench.h"
 
 #include <stdarg.h>

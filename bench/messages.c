@@ -13,9 +13,6 @@
 
 #include "workloads.h"
 
-#include "clock.h"
-#include "libuv_loop.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>

@@ -6,7 +6,6 @@
  * SECONDS, and a connection ends up to a second late. */
 
 #include "bench.h"
-#include "libuv_loop.h"
 
 #include <string.h>
 

@@ -5,7 +5,6 @@
  * compiles that into itself; the timer is libuv's. */
 
 #include "bench.h"
-#include "libuv_loop.h"
 
 struct timer {
   uv_timer_t uv;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "bench.h"
-#include "libuv_loop.h"
 
 static void on_timeout(uv_timer_t *timer) {
   bench_fire(timer);

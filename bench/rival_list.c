@@ -7,7 +7,6 @@
  * another list. */
 
 #include "bench.h"
-#include "libuv_loop.h"
 #include "list.h"
 
 #define TICK_MS 100u

@@ -6,7 +6,6 @@
  * checks: a refresh of a timer that is not active is lost. */
 
 #include "bench.h"
-#include "libuv_loop.h"
 #include "list.h"
 
 #define TICK_MS 100u

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
 #include "bench.h"
-#include "libuv_loop.h"
 
 #include <uvwheel.h>
 

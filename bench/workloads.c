@@ -2,8 +2,6 @@
 
 #include "workloads.h"
 
-#include "clock.h"
-
 #include <malloc.h>
 
 #define RAMP_MS 10000u    /* time that passes while all are started once */
@@ -23,7 +21,6 @@ const struct row_info bench_rows[ROW_COUNT] = {
     [ROW_STOP] = {"stop shuffled", "ns"},
     [ROW_EXPIRE] = {"expire", "ns"},
     [ROW_BYTES] = {"memory per timer", "bytes"},
-    [ROW_EMPTY_BYTES] = {"memory when empty", "bytes"},
     [ROW_STEADY] = {"steady server", "ns"},
     [ROW_CLOSE] = {"close", "ns"},
     [ROW_SOONEST] = {"fire_soonest", "ns"},
@@ -104,21 +101,15 @@ static size_t batch_of(size_t count) {
 
 /* The time of the looks at the clock alone is subtracted. Afterwards the loop
  * runs once, so that the next operation finds it up to date. */
-static void measure_batches(const struct rival *rival, struct result *result,
-                            enum row row, operation_fn operate,
-                            const uint32_t *order, size_t count, size_t batch) {
+static void measure(const struct rival *rival, struct result *result,
+                    enum row row, operation_fn operate, const uint32_t *order,
+                    size_t count, size_t batch) {
   void (*advance)(void) = rival->can->advance;
   double rest = go_through(nothing, advance, order, count, batch, 0);
   double ns = go_through(operate, advance, order, count, batch, REFRESH_MS);
 
   add_result(result, row, ns - rest, (double)count);
   rival->can->iterate();
-}
-
-static void measure(const struct rival *rival, struct result *result,
-                    enum row row, operation_fn operate, const uint32_t *order,
-                    size_t count) {
-  measure_batches(rival, result, row, operate, order, count, batch_of(count));
 }
 
 /* Timers are started with a look at the clock at each millisecond at which
@@ -165,16 +156,18 @@ static void operate_once(const struct rival *rival, const struct orders *orders,
   size_t n = orders->n;
 
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  measure_batches(rival, result, ROW_START, can->start, orders->shuffled[1], n,
-                  starts_batch(n));
+  measure(rival, result, ROW_START, can->start, orders->shuffled[1], n,
+          starts_batch(n));
   if (bench_wanted(ROW_REFRESH)) {
     can->refresh(orders->shuffled[1], n); /* the first one is not measured */
-    measure(rival, result, ROW_REFRESH, can->refresh, orders->random, n);
+    measure(rival, result, ROW_REFRESH, can->refresh, orders->random, n,
+            batch_of(n));
   }
-  measure(rival, result, ROW_STOP, can->stop, orders->shuffled[0], n);
+  measure(rival, result, ROW_STOP, can->stop, orders->shuffled[0], n,
+          batch_of(n));
   if (can->expect != NULL && bench_wanted(ROW_EXPECT)) {
-    measure_batches(rival, result, ROW_EXPECT, can->expect, orders->shuffled[1],
-                    n, starts_batch(n));
+    measure(rival, result, ROW_EXPECT, can->expect, orders->shuffled[1], n,
+            starts_batch(n));
     can->stop(orders->ordered, n);
   }
   if (!bench_wanted(ROW_EXPIRE))
@@ -186,7 +179,6 @@ static void operate_once(const struct rival *rival, const struct orders *orders,
 
 static void weigh(const struct rival *rival, const struct orders *orders,
                   struct result *result) {
-  double before = allocated();
   double empty;
 
   open_empty(rival);
@@ -194,7 +186,6 @@ static void weigh(const struct rival *rival, const struct orders *orders,
   rival->can->init(orders->ordered, orders->n);
   rival->can->set_times(BENCH_TIMEOUT_MS, 0);
   rival->can->start(orders->ordered, orders->n);
-  add_result(result, ROW_EMPTY_BYTES, empty - before, 1);
   add_result(result, ROW_BYTES,
              (double)rival->can->timer_bytes * (double)orders->n + allocated() -
                  empty,
@@ -206,7 +197,7 @@ void workload_operations(const struct rival *rival, const struct orders *orders,
                          struct result *result) {
   uint64_t begin = clock_cpu_ns();
 
-  if (bench_wanted(ROW_BYTES) || bench_wanted(ROW_EMPTY_BYTES))
+  if (bench_wanted(ROW_BYTES))
     weigh(rival, orders, result);
   open_rival(rival, orders);
   for (size_t done = 0; goes_on(orders->n, done, begin); done++)
@@ -214,7 +205,9 @@ void workload_operations(const struct rival *rival, const struct orders *orders,
   close_rival(rival);
 }
 
-/* What one call does to all timers, which were started in random order. */
+/* What one call does to all timers, which were started in random order: it
+ * closes them, or fires the first since all of them, due at one tick, were
+ * refreshed. */
 static void measure_call(const struct rival *rival, const struct orders *orders,
                          void (*call)(void), struct result *result,
                          enum row row) {
@@ -252,13 +245,6 @@ void workload_all(const struct rival *rival, const struct orders *orders,
 
 /* ---- Servers ----------------------------------------------------------- */
 
-static double go_through_iterating(const struct rival *rival,
-                                   operation_fn operate, const uint32_t *order,
-                                   size_t count, uint64_t span_ms) {
-  return go_through(operate, rival->can->iterate, order, count, batch_of(count),
-                    span_ms);
-}
-
 /* Connections come for 50 s and from then on have traffic every 10 s, some
  * sooner, some later, never later than 20 s. It is measured once each timer
  * should have fired, and the hand of a wheel has moved it instead. */
@@ -270,16 +256,17 @@ void workload_steady(const struct rival *rival, const struct orders *orders,
 
   open_rival(rival, orders);
   can->set_times(BENCH_TIMEOUT_MS, 0);
-  go_through_iterating(rival, can->start, orders->shuffled[1], n,
-                       BENCH_TIMEOUT_MS - REFRESH_MS);
+  go_through(can->start, can->iterate, orders->shuffled[1], n, batch_of(n),
+             BENCH_TIMEOUT_MS - REFRESH_MS);
   for (size_t i = 0; i < BENCH_TIMEOUT_MS / REFRESH_MS; i++)
-    go_through_iterating(rival, can->refresh, orders->shuffled[i % 2], n,
-                         REFRESH_MS);
+    go_through(can->refresh, can->iterate, orders->shuffled[i % 2], n,
+               batch_of(n), REFRESH_MS);
   begin = clock_cpu_ns();
   for (size_t done = 0; done % 2 == 1 || goes_on(n, done, begin); done++)
     add_result(result, ROW_STEADY,
-               go_through_iterating(rival, can->refresh,
-                                    orders->shuffled[done % 2], n, REFRESH_MS),
+               go_through(can->refresh, can->iterate,
+                          orders->shuffled[done % 2], n, batch_of(n),
+                          REFRESH_MS),
                (double)n);
   expect_fired(rival, 0);
   close_rival(rival);

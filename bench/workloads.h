@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The workloads, the same code for every rival. bench.c says what they are. */
+/* The workloads, the same code for every rival. */
 
 #ifndef BENCH_WORKLOADS_H
 #define BENCH_WORKLOADS_H
 
 #include "bench.h"
-#include "memory.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +18,6 @@ enum row {
   ROW_STOP,
   ROW_EXPIRE,
   ROW_BYTES,
-  ROW_EMPTY_BYTES,
   ROW_STEADY,
   ROW_CLOSE,
   ROW_SOONEST,

@@ -171,19 +171,10 @@ static int start_page(server_t *server) {
                     server->options.threads);
 }
 
-/* When something is missing the program can simply end: all is made before the
- * first thread starts. */
-static void check_listening(const server_t *server, const char *address,
-                            int error) {
-  if (error == 0)
-    return;
-  complain("cannot listen on %s with %u threads: %s", address,
-           server->options.threads, uv_strerror(error));
-  exit(EXIT_FAILURE);
-}
-
 /* Newcomers may come to all threads at once: one descriptor for each is kept.
- * Threads that shed make room before the descriptors of all are used up. */
+ * Threads that shed make room before the descriptors of all are used up. When
+ * something is missing the program can simply end: all is made before the first
+ * thread starts. */
 static void start(server_t *server) {
   unsigned threads = server->options.threads;
   uint64_t needed = DESCRIPTORS_OF_ALL + threads * DESCRIPTORS_PER_THREAD;
@@ -201,15 +192,20 @@ static void start(server_t *server) {
   for (unsigned i = 0; i < threads && error == 0; i++)
     error = open_worker(&server->workers[i], i + 1, &server->options,
                         limit - threads, (struct sockaddr *)&address);
-  check_listening(server, text, error);
-  format_address(&address, text);
-  announce("listening on %s, threads: %u\n", text, threads);
-  if (server->options.http_port != NO_HTTP && start_page(server) != 0)
-    exit(EXIT_FAILURE);
+  if (error == 0) {
+    format_address(&address, text);
+    announce("listening on %s, threads: %u\n", text, threads);
+    if (server->options.http_port != NO_HTTP && start_page(server) != 0)
+      exit(EXIT_FAILURE);
+  }
   for (unsigned i = 0; i < threads && error == 0; i++)
     error =
         uv_thread_create(&server->workers[i].thread, run, &server->workers[i]);
-  check_listening(server, text, error);
+  if (error != 0) {
+    complain("cannot listen on %s with %u threads: %s", text, threads,
+             uv_strerror(error));
+    exit(EXIT_FAILURE);
+  }
 }
 
 /* ---- Stop --------------------------------------------------------------- */

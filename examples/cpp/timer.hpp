@@ -17,24 +17,17 @@
  *
  * - The member function is part of the type, and the pointer to the owner is
  *   the timer's `data`: a timer has the 64 bytes of a uvwheel_timer_t, and
- *   nothing is allocated. A std::function would take a heap block for each
- *   timer whose lambda captures more than two pointers, and a shared one, as a
- *   lambda must not die while it runs.
- * - A timer cannot be moved or copied. While it is active its neighbours in
- *   the wheel point to it, and it points to its owner. Whatever has a timer as
- *   a member cannot be moved either, and the compiler says so. Keep such
- *   objects where they stay: in a std::map, std::list or std::unordered_map
- *   (try_emplace, emplace_back), or behind a std::unique_ptr, which can be
- *   moved.
- * - The wheel's memory is on the heap. Closing it ends with a callback from
- *   the loop, later than the destructor; that callback frees it. So the loop
- *   has to run once more after the destructor, as for every handle of libuv.
- * - A timer may be destroyed in its own callback, with its owner.
- * - No exception may pass through libuv, which is C and would not clean up. So
- *   an exception of a callback is caught and kept, uv_run is made to return,
- *   and wheel::rethrow throws it again. Timers that are due at the same time
- *   still fire before that; if one of them throws as well, the first exception
- *   counts.
+ *   nothing is allocated. A std::function would take a heap block for each.
+ * - A timer cannot be moved or copied, nor what has it as a member: while it is
+ *   active its neighbours in the wheel point to it, and it points to its owner.
+ *   Keep such objects in a std::map or std::list, or behind a std::unique_ptr.
+ * - Closing the wheel ends with a callback from the loop, later than the
+ *   destructor, which frees the memory. So the loop has to run once more, as
+ *   for every handle of libuv.
+ * - No exception may pass through libuv, which is C. So an exception of a
+ *   callback is caught and kept, uv_run is made to return, and wheel::rethrow
+ *   throws it again. Timers that are due at the same time still fire before
+ *   that; if one of them throws as well, the first exception counts.
  * - With -fno-exceptions an error of a call ends the program.
  */
 
@@ -43,7 +36,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -66,26 +58,12 @@ inline void check(int status) {
 #endif
 }
 
-/* uvwheel_options_t for C++. As each field has a default, the compiler does not
- * warn of those that {.tick_ms = 10} leaves out. */
-struct options {
-  std::uint64_t tick_ms = 0;
-  std::uint32_t slots = 0;
-  std::uint32_t turn_budget = 0;
-  std::uint64_t max_timers = 0;
-  std::uint32_t flags = 0;
-  std::uint32_t turn_ms = 0;
-  std::uint32_t stall_ms = 0;
-};
-
 class wheel {
 public:
-  explicit wheel(uv_loop_t *loop, const options &chosen = {}) {
+  explicit wheel(uv_loop_t *loop, const uvwheel_options_t &options = {}) {
     auto made = std::make_unique<state>();
-    const uvwheel_options_t in_c = {
-        chosen.tick_ms, chosen.slots,   chosen.turn_budget, chosen.max_timers,
-        chosen.flags,   chosen.turn_ms, chosen.stall_ms,    {}};
-    check(uvwheel_init(loop, &made->wheel, &in_c));
+
+    check(uvwheel_init(loop, &made->wheel, &options));
     made->wheel.data = made.get();
     state_.reset(made.release());
   }

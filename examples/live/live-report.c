@@ -5,15 +5,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* A name, in quotation marks. JSON and Prometheus both know these escapes. */
+/* A name, which the program has given. */
 static void put_quoted(FILE *stream, const char *text) {
-  fputc('"', stream);
-  for (; *text != '\0'; text++) {
-    if (*text == '"' || *text == '\\')
-      fputc('\\', stream);
-    fputc((unsigned char)*text < ' ' ? ' ' : *text, stream);
-  }
-  fputc('"', stream);
+  fprintf(stream, "\"%s\"", text);
 }
 
 /* ---- Frames for the page ------------------------------------------------ */
@@ -132,7 +126,6 @@ void live_frame_write(FILE *stream, const live_wheels_t *wheels, size_t chosen,
   put_number(stream, "timeout_ms", facts->timeout_ms);
   put_number(stream, "page_ms", facts->page_ms);
   put_number(stream, "uptime_ms", facts->uptime_ms);
-  put_number(stream, "age_ms", live_picture_age_ms(picture));
   put_table(stream, &wheels->views[0].wheel);
   put_figures(stream, wheels);
   put_numbers(stream, "lateness", snapshot->stats.lateness,

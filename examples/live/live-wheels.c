@@ -24,7 +24,6 @@ void live_picture_begin(live_picture_t *picture, uvwheel_t *wheel) {
       .slots_per_cell = slots / cells,
       .counted_ns = uv_hrtime(),
       .allowance_ns = STEP_NS,
-      .first_ns = uv_hrtime(),
   };
 }
 
@@ -53,18 +52,7 @@ void live_picture_count(live_picture_t *picture) {
     uint64_t before_ns = now_ns;
     now_ns = uv_hrtime();
     picture->allowance_ns -= (int64_t)(now_ns - before_ns);
-    if (picture->next_cell == 0) {
-      picture->all_ns = now_ns - picture->first_ns;
-      picture->first_ns = now_ns;
-    }
   }
-}
-
-uint64_t live_picture_age_ms(const live_picture_t *picture) {
-  uint64_t present_ns = uv_hrtime() - picture->first_ns;
-
-  return (picture->all_ns > present_ns ? picture->all_ns : present_ns) /
-         1000000;
 }
 
 /* ---- Wheels ------------------------------------------------------------- */

@@ -18,14 +18,10 @@
 
 /* ---- Slots -------------------------------------------------------------- */
 
-/* How many timers the slots of a wheel hold, for the live page.
- *
- * The timers of a slot have to be counted one by one, in cold memory. Some
- * thousands take no time; a million would stall the loop. So the slots are
- * counted in small steps, which never take more than their share of the time.
- * A count that the page shows may then be some seconds old, and the page says
- * so.
- */
+/* The timers of a slot have to be counted one by one, in cold memory: a million
+ * would stall the loop. So the slots are counted in small steps, which never
+ * take more than their share of the time. With a million timers a count that
+ * the page shows may be some seconds old. */
 
 #define LIVE_INTERVAL_MS 250
 #define LIVE_SHARE 100     /* one part in so many of the time */
@@ -39,8 +35,6 @@ typedef struct live_picture_s {
   uint64_t next_cell;             /* to count                          */
   uint64_t counted_ns;            /* when the last step was taken      */
   int64_t allowance_ns;           /* for the next step                 */
-  uint64_t first_ns;              /* when the first cell was counted   */
-  uint64_t all_ns;                /* how long all cells took last time */
 } live_picture_t;
 
 /* Begins anew, with nothing counted. */
@@ -48,9 +42,6 @@ void live_picture_begin(live_picture_t *picture, uvwheel_t *wheel);
 
 /* Takes the next step. */
 void live_picture_count(live_picture_t *picture);
-
-/* How old the oldest count is, at most. */
-uint64_t live_picture_age_ms(const live_picture_t *picture);
 
 /* ---- Wheels ------------------------------------------------------------- */
 
@@ -99,8 +90,7 @@ void live_wheels_judge(live_wheels_t *wheels, uint64_t page_ms);
 
 /* The reports of the wheels: to the live page frames of JSON; to Prometheus
  * metrics in its text format, with each wheel's name as a label.
- * uvwheel.rules.yml has alert rules for them, uvwheel.dashboard.json shows them
- * in Grafana. */
+ * uvwheel.rules.yml has alert rules for them. */
 
 /* The facts that the wheels do not know. */
 typedef struct live_facts_s {

@@ -116,23 +116,12 @@ static void on_connection(void *data, struct MHD_Connection *connection,
 
 static int add_fields(struct MHD_Response *response, unsigned status,
                       const char *type) {
-  const char *const fields[][2] = {
-      {"Content-Type", type},
-      {"Connection", "close"},
-      {"Cache-Control", "no-store"},
-      {"Content-Security-Policy", live_page_policy},
-      {"Cross-Origin-Resource-Policy", "same-origin"},
-      {"Referrer-Policy", "no-referrer"},
-      {"X-Content-Type-Options", "nosniff"},
-      {"Allow", status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL},
-  };
-
-  for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-    if (fields[i][1] != NULL &&
-        MHD_add_response_header(response, fields[i][0], fields[i][1]) !=
-            MHD_YES)
-      return 0;
-  return 1;
+  return MHD_add_response_header(response, "Content-Type", type) == MHD_YES &&
+         MHD_add_response_header(response, "Connection", "close") == MHD_YES &&
+         MHD_add_response_header(response, "Cache-Control", "no-store") ==
+             MHD_YES &&
+         (status != MHD_HTTP_METHOD_NOT_ALLOWED ||
+          MHD_add_response_header(response, "Allow", "GET, HEAD") == MHD_YES);
 }
 
 /* Consumes the response. Without memory for it the connection is closed, as it

@@ -47,10 +47,8 @@ void page_stop(page_t *page);
 /* After all these loops are closed. */
 void page_free(page_t *page);
 
-/* live.html with its style and script, as live-embed.py makes it, and its
- * Content-Security-Policy. */
+/* live.html with its style and script, as live-embed.py makes it. */
 extern const unsigned char live_page[];
 extern const size_t live_page_size;
-extern const char live_page_policy[];
 
 #endif /* EXAMPLES_LIVE_H */

@@ -10,7 +10,6 @@ const TOGETHER_MS = 2000; // trouble of several loops, as each is judged
 const INTERVAL_MS = 250; // between two frames
 const SILENCE_MS = 2000; // then the server is frozen, or blocked
 
-let isPaused = false;
 let figures = [];    // the table of live-figures.c
 let wheel = 0;       // the one that is looked at
 let frame = null;    // the last one drawn
@@ -99,8 +98,7 @@ function drawSummary() {
   write(by("summary"), `${format(used)} of ${format(frame.cells.length)} ` +
     (group === 1 ? "slots" : `groups of ${format(group)} slots`) +
     ` in use, at most ${counted(Math.max(...frame.cells), "timer")} in one.` +
-    (isOld() ? ` As of ${time(frame.unanswered)} ago.` : frame.age_ms < 1000
-      ? "" : ` Counted in the last ${time(frame.age_ms)}.`));
+    (isOld() ? ` As of ${time(frame.unanswered)} ago.` : ""));
 }
 
 function drawSetup() {
@@ -382,14 +380,6 @@ function drawHistogram(counts) {
     (share, bucket) => `V${yOf(share)}H${(bucket + 1) * step}`).join(""));
 }
 
-// Within how long this share of them fired.
-function percentile(counts, share) {
-  const all = sum(counts);
-  let seen = 0;
-  const bucket = counts.findIndex(count => (seen += count) >= share * all);
-  return time(2 ** bucket - 1);
-}
-
 // A figure of all time would hide what is the matter now.
 function drawLateness() {
   const [first] = history;
@@ -397,11 +387,6 @@ function drawLateness() {
   const past = span(Math.max(1000, frame.now_ms - first.now_ms));
   write(by("tick"), time(frame.tick_ms));
   write(by("past"), `in the last ${past}`);
-  write(by("percentiles"), sum(counts) === 0
-    ? `Nothing has fired in the last ${past}.`
-    : `In the last ${past}: half within ${percentile(counts, .5)}, 99 % ` +
-      `within ${percentile(counts, .99)}, all within ` +
-      `${percentile(counts, 1)}.`);
   drawHistogram(counts);
   drawNote(by("late"), figures.find(({place}) => place === "lateness"));
 }
@@ -461,8 +446,6 @@ function say(state, text) {
 }
 
 function lose(isSilent) {
-  if (isPaused)
-    return;
   say("lost", isSilent ? "no answer" : "no connection, trying again");
   drawGone(isSilent
     ? "No answer: the server is frozen, or something blocks its loop"
@@ -471,12 +454,12 @@ function lose(isSilent) {
 
 async function ask() {
   try {
-    const answer = isPaused ? null : await fetch(`/frame?wheel=${wheel}`,
+    const answer = await fetch(`/frame?wheel=${wheel}`,
       {signal: AbortSignal.timeout(SILENCE_MS)});
-    const next = answer?.status === 404 ? null : await answer?.json();
-    if (answer && !next)
+    if (answer.status === 404) {
       wheel = 0; // the server has fewer wheels now
-    if (next && !isPaused) {
+    } else {
+      const next = await answer.json();
       say("live", "live");
       draw(unpack(next));
     }
@@ -485,11 +468,5 @@ async function ask() {
   }
   setTimeout(ask, INTERVAL_MS);
 }
-
-by("pause").onclick = () => {
-  isPaused = !isPaused;
-  say("", isPaused ? "paused" : "connecting");
-  write(by("pause"), isPaused ? "Resume" : "Pause");
-};
 
 ask();

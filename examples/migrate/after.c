@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* An echo server that closes idle connections, with one uvwheel_timer_t for
- * each. before.c is the same with libuv alone. */
+ * each. docs/migrating.md shows what it was with a uv_timer_t. */
 
 #include <signal.h>
 #include <stdio.h>

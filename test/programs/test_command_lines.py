@@ -33,7 +33,7 @@ class CommandLines(programs.Case):
         ("DEMO", "--timeout 1.5", "--timeout takes a number"),
         ("TRY", "--with sundial true", "--with takes uv or wheel"),
         ("TRY", "--with uv", "no command is given"),
-        ("TRY", "--compare no yes", "cannot read 'no'"))
+        ("TRY", "--tick 0 true", "--tick takes a number"))
     def test_wrong_usage_is_one_line_and_status_2(self, program, words,
                                                   complaint):
         result = self.run_built(program, words)
@@ -67,8 +67,8 @@ class CommandLines(programs.Case):
         ("IDLE_SERVER", "  --timer KIND", "  --help", "Ctrl-C"),
         ("DEMO", "--connections", "--million", "--timeout", "--build",
          "--help", "--trouble"),
-        ("TRY", "--with uv", "--with wheel", "--tick", "--output", "--compare",
-         "SIGUSR2", "SIGKILL"))
+        ("TRY", "--with uv", "--with wheel", "--tick", "--output", "SIGUSR2",
+         "SIGKILL"))
     def test_help_names_every_option(self, program, *names):
         result = self.run_built(program, "--help")
         self.assertEqual(result.status, 0)

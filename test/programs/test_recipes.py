@@ -229,22 +229,16 @@ class Recipes(programs.Case):
                     "3 at rest\n")
         self.expect_end()
 
-    @unittest.skipUnless(programs.is_built("CPP_SESSIONS"), "no C++")
-    def test_cpp_sessions_end_and_their_exceptions_arrive(self):
-        self.run_recipe("CPP_SESSIONS")
-        ends, caught, rest = self.rest.partition(
-            "caught: a session was broken\n")
-        self.assert_has(ends, [  # in no particular order
-            "idle after 0 words\nended: quiet, ",
-            "idle after 0 words\nended: broken, "])
-        self.assertEqual(caught + rest,
-                         "caught: a session was broken\nidle after 5 words\n"
-                         "ended: busy, 0 left\n")
+    @unittest.skipUnless(programs.is_built("CPP_THROWING"), "no C++")
+    def test_cpp_timers_end_their_owners_and_exceptions_arrive(self):
+        self.run_recipe("CPP_THROWING")
+        idle, caught = "idle, words left: 0\n", "caught: a peer is gone\n"
+        self.assertEqual(self.rest, 2 * idle + caught + idle + caught)
 
     @unittest.skipUnless(programs.is_built("CPP_PLAIN"), "no C++")
     def test_cpp_timers_need_no_exceptions(self):
         self.run_recipe("CPP_PLAIN")
-        self.assertEqual(self.rest, "fired\n")
+        self.assertEqual(self.rest, 3 * "idle, words left: 0\n")
         self.assert_complaint(self.run_program("CPP_PLAIN", "wrong"), 134,
                               "uvwheel: invalid argument")
 

@@ -109,10 +109,8 @@ static void print_loop(void) {
 /* What a program can read of a timer. The time until it is due is the same each
  * time as long as the loop has not run since. */
 static void print_timer(const uv_timer_t *timer, int starts) {
-  printf("  active %d, repeat %d %d, callback %s",
-         uv_is_active((const uv_handle_t *)timer),
-         (int)uv_timer_get_repeat(timer), (int)timer->repeat,
-         timer->timer_cb == on_timer ? "set" : "not set");
+  printf("  active %d, repeat %d %d", uv_is_active((const uv_handle_t *)timer),
+         (int)uv_timer_get_repeat(timer), (int)timer->repeat);
   if (starts && timer->timeout != UINT64_MAX)
     printf(", due in %d %d", (int)uv_timer_get_due_in(timer),
            (int)(timer->timeout - uv_now(&loop)));
@@ -140,9 +138,7 @@ static void on_timer(uv_timer_t *timer) {
   int index = (int)(timer - timers);
 
   fires[index]++;
-  printf("timer %d, callback %s, active %d\n", index,
-         timer->timer_cb == on_timer ? "set" : "not set",
-         uv_is_active((uv_handle_t *)timer));
+  printf("timer %d, active %d\n", index, uv_is_active((uv_handle_t *)timer));
   for (size_t i = 0; i < sizeof reactions / sizeof *reactions; i++)
     if (reactions[i].timer == index && reactions[i].after == fires[index])
       take_steps(reactions[i].steps, 1);

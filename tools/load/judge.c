@@ -19,7 +19,7 @@
 /* With a longer one lateness is not judged. */
 #define MOST_LAG_NS (100 * NS_PER_MS)
 
-#define LEAST_WAIT_NS (25 * NS_PER_MS)
+/* For how long a timer that is due may wait in a loop that is never quiet. */
 #define MOST_WAIT_NS (250 * NS_PER_MS)
 
 void judge_init(judge_t *judge, const options_t *options) {
@@ -85,20 +85,10 @@ static uint64_t longest_lag_ns(const judge_t *judge) {
              : judge->longest_delay_ns;
 }
 
-/* For how long a timer that is due may wait in a loop that is never quiet. */
-static uint64_t wait_ns(const judge_t *judge) {
-  uint64_t quarter_ns = judge->tick_ns / 4;
-
-  if (!judge->is_never_quiet)
-    return 0;
-  if (quarter_ns < LEAST_WAIT_NS)
-    return LEAST_WAIT_NS;
-  return quarter_ns < MOST_WAIT_NS ? quarter_ns : MOST_WAIT_NS;
-}
-
 uint64_t judge_allowed_ns(const judge_t *judge) {
   /* The millisecond is the resolution of the server's clock. */
-  return judge->tick_ns + wait_ns(judge) + NS_PER_MS + lag_ns(judge);
+  return judge->tick_ns + (judge->is_never_quiet ? MOST_WAIT_NS : 0) +
+         NS_PER_MS + lag_ns(judge);
 }
 
 /* ---- Stall -------------------------------------------------------------- */

@@ -5,25 +5,20 @@
  * It is another process than the server, so it sees everything a little later
  * than it happened there. This is why it accuses no server wrongly:
  *
- * - Early. The server's idle time begins when it accepts a connection or reads
- *   a message. "heard" is a moment of the client's clock BEFORE it called
- *   connect() or write() for the last thing that the server certainly got (a
- *   message counts once its echo is back). So "heard" is not after the server's
- *   last activity, and "closed" is not before the server closed: closed - heard
- *   is never shorter than the idle time that the server granted. If even that
- *   is shorter than the timeout, the server was early, however slow client,
- *   server and network may be.
+ * - Early. "heard" is a moment of the client's clock BEFORE it called connect()
+ *   or write() for the last thing that the server certainly got (a message
+ *   counts once its echo is back), and "closed" is not before the server
+ * closed: closed - heard is never shorter than the idle time that the server
+ * granted. If even that is shorter than the timeout, the server was early,
+ * however slow client, server and network may be.
  *
  * - Late. For the same reason lateness reads too long, by the lag of the
  *   machine. The judge measures that: how late its own loop was at most (it is
  *   to be woken every 10 ms), and how long an echo took at most (one is asked
  *   for every 10 ms), which includes the lateness of the server's loop. A close
  *   is late only if it came after timeout + tick + these. A loop that is never
- *   quiet may take a quarter of a tick more, 25 to 250 ms, to hear its peers
- *   first: udp-load, whose peers speak as fast as the server answers, allows
- *   for that. A server whose turn_budget is much smaller than the number of
- *   timers due at once spreads them over many iterations on purpose; here that
- *   counts as late.
+ *   quiet may take up to 250 ms more, to hear its peers first: udp-load, whose
+ *   peers speak as fast as the server answers, allows for that.
  *
  * - Not judged. If one of the two lags is over 100 ms the server may have
  *   stalled for longer than was seen here, and have put timers back. Then, and

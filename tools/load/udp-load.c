@@ -12,18 +12,14 @@
  *
  * The pace. No more datagrams are in flight than certainly fit into the
  * socket's buffers, so that normally none is lost: each answer makes room for
- * the next one. That is as fast as the server can go, and never faster. What is
- * lost all the same is said again after half a second, and counted.
+ * the next one. What is lost all the same is said again after half a second.
  *
  * The verdict. A UDP peer is not told that its session is gone, but it may ask,
- * and its question refreshes nothing. So a sample of the silent peers, spread
- * evenly over all of them, asks every 10 ms from shortly before the timeout
- * until the answer is that there is no session. judge.h judges that moment like
- * the close of a connection: never wrongly, as the peer's clock starts before
- * its last datagram is sent and stops after the answer has come. Each answer to
- * a chatty peer shows that its session is still there, as it has the session's
- * count. A judge must not depend on what it judges: the load does not ask for
- * the server's own figures, and uses nothing of uvwheel. */
+ * and its question refreshes nothing. So a sample of the silent peers asks
+ * every 10 ms from shortly before the timeout until the answer is that there is
+ * no session. judge.h judges that moment like the close of a connection. Each
+ * answer to a chatty peer has its session's count, and so shows that the
+ * session is still there. */
 
 #define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier,cert-dcl*) */
 
@@ -63,7 +59,6 @@ typedef struct load_s {
   int has_greeted;  /* the last that spoke said hello                   */
   uint32_t chatty;  /* how many are chatty                              */
   uint32_t next;    /* which of them speaks next                        */
-  uint32_t joined;  /* how many of them have said hello                 */
 
   uint64_t begun_ns;
   uint64_t running_ns;  /* since when all have said hello, or 0  */
@@ -96,21 +91,17 @@ static void check(load_t *load, int error) {
 
 /* ---- Pace --------------------------------------------------------------- */
 
-/* They are spread evenly over all. */
-static int is_chatty(const load_t *load, uint64_t number) {
-  uint64_t percent = load->options.chatty_percent;
-
-  return number * percent / 100 != (number + 1) * percent / 100;
+/* The first ones are chatty: so many of them have said hello. */
+static uint32_t joined(const load_t *load) {
+  return load->greeted < load->chatty ? load->greeted : load->chatty;
 }
 
 /* Real peers do not speak in the order in which they came: once all are there,
  * a prime stride visits each of them once. */
 static peer_t *chatty_peer(const load_t *load, uint64_t index) {
-  uint64_t percent = load->options.chatty_percent;
-
   if (load->running_ns != 0)
-    index = index * STRIDE % load->joined;
-  return &load->peers.all[((index + 1) * 100 + percent - 1) / percent - 1];
+    index = index * STRIDE % load->chatty;
+  return &load->peers.all[index];
 }
 
 /* Is it time for a chatty peer to speak? While others still say hello, it does
@@ -127,11 +118,11 @@ static int may_chat(const load_t *load, const peer_t *peer, uint64_t now_ns) {
 /* The chatty peer that speaks next, or NULL. Those that still wait for an
  * answer are passed over: they are few. */
 static peer_t *next_to_chat(load_t *load, uint64_t now_ns) {
-  for (uint32_t n = load->joined; n > 0; n--) {
+  for (uint32_t n = joined(load); n > 0; n--) {
     peer_t *peer = chatty_peer(load, load->next);
     if (peer->waiting == 0 && !may_chat(load, peer, now_ns))
       return NULL;
-    load->next = (load->next + 1) % load->joined;
+    load->next = (load->next + 1) % joined(load);
     if (peer->waiting == 0)
       return peer;
   }
@@ -139,10 +130,8 @@ static peer_t *next_to_chat(load_t *load, uint64_t now_ns) {
 }
 
 static peer_t *next_to_greet(load_t *load) {
-  if (load->greeted == load->peers.total)
-    return NULL;
-  load->joined += is_chatty(load, load->greeted) != 0;
-  return &load->peers.all[load->greeted++];
+  return load->greeted < load->peers.total ? &load->peers.all[load->greeted++]
+                                           : NULL;
 }
 
 /* If this machine or the server is slow, a peer may be unable to chat for so
@@ -208,18 +197,15 @@ static void on_readable(uv_poll_t *poll, int status, int events) {
 
 /* ---- Watch -------------------------------------------------------------- */
 
-/* Chatty and silent ones are spread evenly among each other. */
+/* A sample of the silent ones, spread evenly over them. */
 static void choose_watched(load_t *load) {
-  uint64_t silent = load->peers.total - load->chatty, n = 0;
-  uint64_t sample = silent < WATCHED_MAX ? silent : WATCHED_MAX;
+  uint64_t silent = load->peers.total - load->chatty;
 
-  for (uint32_t i = 0; i < load->peers.total && load->options.timeout_ms; i++) {
-    if (is_chatty(load, i))
-      continue;
-    if (n * sample / silent != (n + 1) * sample / silent)
-      load->watched[load->watched_count++] = &load->peers.all[i];
-    n++;
-  }
+  if (load->options.timeout_ms != 0)
+    load->watched_count = silent < WATCHED_MAX ? (uint32_t)silent : WATCHED_MAX;
+  for (uint64_t i = 0; i < load->watched_count; i++)
+    load->watched[i] =
+        &load->peers.all[load->chatty + i * silent / load->watched_count];
 }
 
 /* The last one takes the place of the one that is gone. */
@@ -276,13 +262,6 @@ static void begin_to_run(load_t *load, uint64_t now_ns) {
   load->next = 0;
 }
 
-static int is_done(const load_t *load, uint64_t now_ns) {
-  uint64_t duration_ns = load->options.duration_s * NS_PER_S;
-
-  return load->running_ns != 0 && now_ns - load->running_ns >= duration_ns &&
-         load->watched_count == 0;
-}
-
 /* So many lost answers are no accident: the server has stopped, or wants no
  * more sessions. */
 static int is_hopeless(const load_t *load) {
@@ -290,10 +269,15 @@ static int is_hopeless(const load_t *load) {
 }
 
 static void change_phase(load_t *load, uint64_t now_ns) {
+  uint64_t duration_ns = load->options.duration_s * NS_PER_S;
+
   if (load->running_ns == 0 &&
       (load->greeted == load->peers.total || is_hopeless(load)))
     begin_to_run(load, now_ns);
-  if (load->draining_ns == 0 && (is_done(load, now_ns) || is_hopeless(load))) {
+  if (load->draining_ns == 0 &&
+      (is_hopeless(load) ||
+       (load->running_ns != 0 && now_ns - load->running_ns >= duration_ns &&
+        load->watched_count == 0))) {
     load->draining_ns = now_ns;
     load->answers = load->judge.echoes;
   }
@@ -350,10 +334,8 @@ static int report(load_t *load) {
                       load->draining_ns - load->running_ns);
 
   printf("traffic peers=%" PRIu32 " chatty=%" PRIu32
-         " hellos_per_s=%.0f chats_per_s=%.0f retries=%" PRIu64
-         " repeated=%" PRIu64 "\n",
-         peers->total, load->chatty, hellos, chats, peers->retries,
-         peers->repeated);
+         " hellos_per_s=%.0f chats_per_s=%.0f retries=%" PRIu64 "\n",
+         peers->total, load->chatty, hellos, chats, peers->retries);
   return judge_report(&load->judge);
 }
 

@@ -40,18 +40,14 @@ static uint64_t examined_by(const record_t *record) {
 
 static void begin_turn(record_t *record) {
   record->turn = begin_call(&record->tally, TURN);
-  if (record->turn.weight != 0) {
-    record->callbacks_ns = 0;
-    record->examined = examined_by(record);
-    record->turn.began_ns = now_ns();
-  }
+  record->callbacks_ns = 0;
+  record->examined = examined_by(record);
+  record->turn.began_ns = now_ns();
 }
 
 static void finish_turn(record_t *record) {
-  if (record->turn.weight != 0)
-    end_turn(&record->turn, now_ns(), record->callbacks_ns,
-             examined_by(record) - record->examined);
-  record->turn.weight = 0;
+  end_turn(&record->turn, now_ns(), record->callbacks_ns,
+           examined_by(record) - record->examined);
 }
 
 static void on_check(uv_check_t *check) {
@@ -92,8 +88,6 @@ static void add_wheel(record_t *record, uv_loop_t *loop) {
   if (uvwheel_init(loop, &record->wheel, &options) != 0)
     return;
   uvwheel_unref(&record->wheel);
-  (void)uvwheel_get_options(&record->wheel, &options);
-  record->slot_bytes = options.slots * sizeof(slot_t);
   record->has_wheel = true;
 }
 
@@ -166,8 +160,6 @@ void release_record(record_t *record, bool closed) {
   static uv_loop_t nowhere;
 
   record->has_wheel = record->is_tried = false;
-  record->turn.weight = 0;
-  record->tally.active = 0;
   record->tally.open = 0;
   atomic_store(&record->loop, closed ? NULL : &nowhere);
 }

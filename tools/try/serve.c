@@ -2,9 +2,9 @@
 
 /* The functions that the program calls instead of libuv's.
  *
- * A program may read any field of its uv_timer_t, so each field holds what
- * libuv would have written, timer_cb as well. This library keeps its own data
- * in uv_handle_t.u, which libuv leaves alone in timers.
+ * A program may read the fields of its uv_timer_t, so each holds what libuv
+ * would have written. This library keeps its own data in uv_handle_t.u, which
+ * libuv leaves alone in timers.
  *
  * With a wheel that data points to an uvwheel_timer_t, which serves the timer,
  * and this file writes the fields as libuv does: the flags, the loop's count of
@@ -12,9 +12,7 @@
  * uv_ref, uv_loop_alive and uv_timer_get_due_in work as ever. The wheel itself
  * does not keep the loop alive.
  *
- * With uv a callback has to be seen as well. libuv stops a timer that is due,
- * calls uv_timer_again and then the callback. That uv_timer_again puts
- * on_uv_timer into timer_cb, and on_uv_timer puts the program's back.
+ * With uv a callback has to be seen as well: timer_cb then holds on_uv_timer.
  *
  * libuv calls some of these functions, too: all of them for the timers of its
  * uv_fs_poll_t, uv_timer_stop and uv_timer_again for a timer that is due, and
@@ -33,13 +31,10 @@ typedef struct own_s {
     uvwheel_timer_t *inner; /* if a wheel serves it                     */
     uv_timer_cb cb;         /* else: the program's, for on_uv_timer     */
   } by;
-  uint64_t due_ns;        /* of a start in the sample                     */
-  uint32_t weight;        /* of that start; 0: it is not in the sample    */
-  bool is_served : 1;     /* by the wheel                                 */
-  bool is_counted : 1;    /* among the active ones                        */
-  bool is_stopped : 1;    /* by the program, while it was active          */
-  bool is_expiring : 1;   /* libuv stopped it to call it back             */
-  bool is_past_again : 1; /* and has called uv_timer_again                */
+  uint64_t due_ns;      /* 0: it is not known                           */
+  bool is_served : 1;   /* by the wheel                                 */
+  bool is_stopped : 1;  /* by the program, while it was active          */
+  bool is_expiring : 1; /* libuv stopped it to call it back             */
 } own_t;
 
 _Static_assert(sizeof(own_t) <= sizeof((uv_timer_t *)NULL)->u,
@@ -63,79 +58,43 @@ static bool is_for_libuv(const uv_timer_t *handle) {
 
 /* ---- Active or not ------------------------------------------------------ */
 
-/* Writes what libuv would have, had it served the timer. */
+/* Writes what libuv would have, had it served the timer. To be called after
+ * whatever may have started or stopped it. */
 static void keep_books(uv_timer_t *handle) {
-  const uvwheel_timer_t *inner = own_of(handle)->by.inner;
-  bool active = uvwheel_timer_is_active(inner);
+  const own_t *own = own_of(handle);
+  bool active = own->is_served && uvwheel_timer_is_active(own->by.inner);
 
   if (active) {
-    handle->timeout = uv_now(handle->loop) + uvwheel_timer_get_due_in(inner);
+    handle->timeout =
+        uv_now(handle->loop) + uvwheel_timer_get_due_in(own->by.inner);
     handle->start_id = handle->loop->timer_counter++;
   }
-  if (active == is_active(handle))
+  if (!own->is_served || active == is_active(handle))
     return;
   handle->flags ^= UV__HANDLE_ACTIVE;
   if (handle->flags & UV__HANDLE_REF)
     handle->loop->active_handles += active ? 1 : (unsigned)-1;
 }
 
-/* To be called after whatever may have started or stopped the timer. */
-static void note_active(uv_timer_t *handle) {
-  own_t *own = own_of(handle);
-  tally_t *tally = &own->record->tally;
-
-  if (own->is_served)
-    keep_books(handle);
-  if (is_active(handle) == own->is_counted)
-    return;
-  own->is_counted = is_active(handle);
-  tally->active += own->is_counted ? 1 : (uint64_t)-1;
-  if (tally->active > tally->active_most)
-    tally->active_most = tally->active;
-}
-
-/* ---- Does libuv call these functions? ----------------------------------- */
-
-/* A libuv that was linked with -Bsymbolic-functions calls its own. Then what a
- * timer takes that fires is not seen, and timer_cb holds on_uv_timer. */
-static bool libuv_is_seen;
-
-void look_at_libuv(void) {
-  static record_t record;
-  uv_loop_t loop;
-  uv_timer_t timer;
-
-  if (real_uv_loop_init(&loop) != 0)
-    return;
-  (void)real_uv_timer_init(&loop, &timer);
-  memset(&timer.u, 0, sizeof timer.u);
-  own_of(&timer)->record = &record;
-  real_uv_close((uv_handle_t *)&timer, NULL);
-  (void)uv_run(&loop, UV_RUN_DEFAULT);
-  (void)real_uv_loop_close(&loop);
-  libuv_is_seen = record.tally.costs[STOP].calls != 0;
-}
-
 /* ---- Callbacks ---------------------------------------------------------- */
 
+/* Longer ones, in ms, may not fit into ns. */
+#define LONGEST_TIMEOUT UINT64_C(1000000000)
+
 /* The timer is due `timeout` after this moment, by a stopwatch. */
-static void expect_firing(own_t *own, uint64_t weight, uint64_t moment_ns,
-                          uint64_t timeout) {
-  own->weight = timeout < LONGEST_TIMEOUT ? (uint32_t)weight : 0;
-  own->due_ns = moment_ns + timeout * 1000000;
+static void expect_firing(own_t *own, uint64_t moment_ns, uint64_t timeout) {
+  own->due_ns = timeout < LONGEST_TIMEOUT ? moment_ns + timeout * 1000000 : 0;
 }
 
 static void fire(uv_timer_t *handle, uv_timer_cb cb) {
   own_t *own = own_of(handle);
   record_t *record = own->record;
+  uint64_t now = now_ns();
 
   record->tally.fired++;
-  if (own->weight != 0) {
-    uint64_t now = now_ns();
-    note_late(&record->tally, own->weight, own->due_ns, now);
-    expect_firing(own, is_active(handle) ? own->weight : 0, now,
-                  handle->repeat);
-  }
+  if (own->due_ns != 0)
+    note_late(&record->tally, own->due_ns, now);
+  expect_firing(own, now, handle->repeat);
   record->is_in_callback = true;
   cb(handle);
   record->is_in_callback = false;
@@ -144,10 +103,7 @@ static void fire(uv_timer_t *handle, uv_timer_cb cb) {
 static void on_uv_timer(uv_timer_t *handle) {
   own_t *own = own_of(handle);
 
-  own->is_expiring = own->is_past_again = false;
-  if (libuv_is_seen)
-    handle->timer_cb = own->by.cb;
-  note_active(handle);
+  own->is_expiring = false;
   fire(handle, own->by.cb);
 }
 
@@ -155,12 +111,11 @@ static void on_uv_timer(uv_timer_t *handle) {
 static void on_wheel_timer(uvwheel_timer_t *inner) {
   uv_timer_t *handle = inner->data;
   record_t *record = own_of(handle)->record;
-  uint64_t began_ns = record->turn.weight != 0 ? now_ns() : 0;
+  uint64_t began_ns = now_ns();
 
-  note_active(handle);
+  keep_books(handle);
   fire(handle, handle->timer_cb);
-  if (record->turn.weight != 0)
-    record->callbacks_ns += now_ns() - began_ns + clock_ns();
+  record->callbacks_ns += now_ns() - began_ns + clock_ns();
 }
 
 /* ---- Timers ------------------------------------------------------------- */
@@ -190,22 +145,6 @@ UV_EXTERN int uv_timer_init(uv_loop_t *loop, uv_timer_t *handle) {
   return 0;
 }
 
-/* Libuv calls a timer back right after it has stopped it. A timer that the
- * program uses in between was stopped by the program, at a time at which libuv
- * could have. In a timer's callback others may wait that libuv has stopped. */
-static void settle(own_t *own) {
-  cost_t *costs = own->record->tally.costs;
-
-  if (own->is_expiring && !own->record->is_in_callback) {
-    costs[EXPIRE_STOP].calls--;
-    costs[STOP].calls++;
-    costs[EXPIRE_AGAIN].calls -= own->is_past_again;
-    costs[AGAIN].calls += own->is_past_again;
-    own->is_stopped = true;
-  }
-  own->is_expiring = own->is_past_again = false;
-}
-
 /* A refresh could take the place of a start of a timer that is active, or was
  * until the program stopped it. */
 static void note_start(const uv_timer_t *handle) {
@@ -223,9 +162,8 @@ UV_EXTERN int uv_timer_start(uv_timer_t *handle, uv_timer_cb cb,
 
   if (is_for_libuv(handle) || cb == NULL)
     return real_uv_timer_start(handle, cb, timeout, repeat);
-  begin_reports();
-  settle(own);
   note_start(handle);
+  own->is_expiring = false;
   if (!own->is_served && cb != on_uv_timer)
     own->by.cb = cb;
   watch = begin_call(&record->tally, START);
@@ -233,16 +171,15 @@ UV_EXTERN int uv_timer_start(uv_timer_t *handle, uv_timer_cb cb,
   if (own->is_served)
     (void)uvwheel_timer_start(own->by.inner, on_wheel_timer, timeout, repeat);
   else
-    (void)real_uv_timer_start(handle, libuv_is_seen ? own->by.cb : on_uv_timer,
-                              timeout, repeat);
+    (void)real_uv_timer_start(handle, on_uv_timer, timeout, repeat);
   record->is_in_libuv = false;
   end_call(&watch);
   if (own->is_served) {
     handle->timer_cb = cb;
     handle->repeat = repeat;
   }
-  expect_firing(own, watch.weight, watch.began_ns, timeout);
-  note_active(handle);
+  expect_firing(own, watch.began_ns, timeout);
+  keep_books(handle);
   return 0;
 }
 
@@ -263,7 +200,6 @@ UV_EXTERN int uv_timer_stop(uv_timer_t *handle) {
 
   if (is_for_libuv(handle))
     return real_uv_timer_stop(handle);
-  settle(own);
   expires = is_expiry(handle);
   own->is_stopped |= is_active(handle) && !expires;
   watch = begin_call(&record->tally, expires ? EXPIRE_STOP : STOP);
@@ -273,7 +209,7 @@ UV_EXTERN int uv_timer_stop(uv_timer_t *handle) {
   record->is_in_libuv = false;
   end_call(&watch);
   own->is_expiring = expires;
-  note_active(handle);
+  keep_books(handle);
   return 0;
 }
 
@@ -285,8 +221,6 @@ UV_EXTERN int uv_timer_again(uv_timer_t *handle) {
 
   if (is_for_libuv(handle))
     return real_uv_timer_again(handle);
-  if (own->is_past_again)
-    settle(own);
   if (!own->is_expiring && handle->repeat != 0)
     note_start(handle);
   watch = begin_call(&record->tally, own->is_expiring ? EXPIRE_AGAIN : AGAIN);
@@ -295,15 +229,9 @@ UV_EXTERN int uv_timer_again(uv_timer_t *handle) {
                           : real_uv_timer_again(handle);
   record->is_in_libuv = false;
   end_call(&watch);
-  if (own->is_expiring) {
-    if (handle->timer_cb != on_uv_timer)
-      own->by.cb = handle->timer_cb;
-    handle->timer_cb = on_uv_timer;
-    own->is_past_again = true;
-  } else if (status == 0 && handle->repeat != 0) {
-    expect_firing(own, watch.weight, watch.began_ns, handle->repeat);
-  }
-  note_active(handle);
+  if (!own->is_expiring && status == 0 && handle->repeat != 0)
+    expect_firing(own, watch.began_ns, handle->repeat);
+  keep_books(handle);
   return status;
 }
 
@@ -322,21 +250,18 @@ static void close_timer(uv_timer_t *handle, uv_close_cb cb) {
   record_t *record = own->record;
   stopwatch_t watch;
 
-  settle(own);
   watch = begin_call(&record->tally, CLOSE);
   if (own->is_served) {
     uvwheel_timer_close(own->by.inner);
     end_call(&watch);
-    note_active(handle);
+    keep_books(handle);
     free(own->by.inner);
   }
   record->is_in_libuv = true;
   real_uv_close((uv_handle_t *)handle, cb);
   record->is_in_libuv = false;
-  if (!own->is_served) {
+  if (!own->is_served)
     end_call(&watch);
-    note_active(handle);
-  }
   record->tally.open--;
   own->record = NULL;
 }
@@ -364,10 +289,8 @@ static void visit(uv_handle_t *handle, void *arg) {
 UV_EXTERN void uv_walk(uv_loop_t *loop, uv_walk_cb cb, void *arg) {
   walk_t walk = {find_record(loop), cb, arg};
 
-  if (walk.record != NULL)
-    real_uv_walk(loop, visit, &walk);
-  else
-    real_uv_walk(loop, cb, arg);
+  real_uv_walk(loop, walk.record != NULL ? visit : cb,
+               walk.record != NULL ? &walk : arg);
 }
 
 /* A program may use the memory of a loop that it never closed. */

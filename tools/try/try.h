@@ -5,9 +5,8 @@
  *
  *   serve.c   the uv_timer_* functions that the program then calls
  *   loops.c   a record of each loop, and the loop's wheel
- *   report.c  counts the calls, times a sample of them, and reports at the end,
- *             on a signal, and to a file meanwhile
- *   libuv.c   how the functions of libuv itself are reached
+ *   report.c  counts and times the calls, and reports at the end and on a
+ * signal libuv.c   how the functions of libuv itself are reached
  *
  * With uv the functions count, and libuv does the work. With a wheel each
  * uv_timer_t is served by it, and libuv's heap holds the wheel's own alone. */
@@ -44,11 +43,6 @@ int real_uv_loop_close(uv_loop_t *loop);
  * handles as the one for which this was built. */
 void expect_known_libuv(void);
 
-/* ---- serve.c ------------------------------------------------------------ */
-
-/* To be called before the first timer is started. */
-void look_at_libuv(void);
-
 /* ---- report.c ----------------------------------------------------------- */
 
 typedef enum kind_e {
@@ -63,44 +57,32 @@ typedef enum kind_e {
   KINDS
 } kind_t;
 
-/* Calls of one kind, a sample of which is timed. */
+/* Calls of one kind. */
 typedef struct cost_s {
   uint64_t calls;
-  uint64_t timed;
-  uint64_t left;   /* calls until the next that is timed         */
-  uint64_t weight; /* calls for which those that were timed stand */
-  uint64_t ns;     /* what these take                             */
+  uint64_t timed; /* without those that were interrupted */
+  uint64_t ns;    /* what these took                     */
 } cost_t;
 
-/* Lateness in us by powers of two, each in eight equal steps. */
-#define LATE_STEPS 8
-#define LATE_BUCKETS 496 /* all of 64 bits */
-
-/* Longer ones, in ms, are not in the sample of lateness. */
-#define LONGEST_TIMEOUT UINT64_C(1000000000)
-
-/* Counts of all that the timers of a loop did; add_tally adds up all that stand
- * before the random state. */
+/* Counts of all that the timers of a loop did; add_tally adds them up, and
+ * takes the greatest of the last one. */
 typedef struct tally_s {
   cost_t costs[KINDS];
   uint64_t loops; /* that had this tally, one after the other */
   uint64_t fired;
-  uint64_t late[LATE_BUCKETS]; /* of these a sample, by weight */
-  uint64_t late_ns;            /* of this sample, in all       */
   uint64_t restarted; /* of the starts and agains: the timer was active, or
                        the program had stopped it */
-  uint64_t active, active_most;
-  uint64_t open, open_most; /* initialised and not closed */
-  unsigned short random[3]; /* the state of nrand48 */
+  uint64_t open, open_most;     /* initialised and not closed            */
+  uint64_t late_count, late_ns; /* timers whose lateness is known, in all */
+  uint64_t late_most_ns;
 } tally_t;
 
 typedef struct stopwatch_s {
   cost_t *cost;
-  uint64_t weight; /* 0: it is not running */
   uint64_t began_ns;
 } stopwatch_t;
 
-/* Counts a call, and starts the stopwatch if it is one of the sample. */
+/* Counts a call, and starts the stopwatch. */
 stopwatch_t begin_call(tally_t *tally, kind_t kind);
 void end_call(const stopwatch_t *watch);
 
@@ -113,12 +95,10 @@ void end_turn(const stopwatch_t *watch, uint64_t ended_ns,
 uint64_t now_ns(void);
 uint64_t clock_ns(void);
 
-/* A timer of the sample fires. One that fires early counts as punctual. */
-void note_late(tally_t *tally, uint64_t weight, uint64_t due_ns,
-               uint64_t fired_ns);
+/* A timer fires. One that fires early counts as punctual. */
+void note_late(tally_t *tally, uint64_t due_ns, uint64_t fired_ns);
 
-/* The process has a timer: from now on a signal that ends it is reported, and
- * the file of --output is kept fresh. */
+/* The process has a timer: from now on a signal that ends it is reported. */
 void begin_reports(void);
 
 /* ---- loops.c ------------------------------------------------------------ */
@@ -135,8 +115,7 @@ struct record_s {
   bool is_tried;       /* to make a wheel                              */
   bool has_wheel;
   uvwheel_t wheel;
-  uint64_t slot_bytes;
-  stopwatch_t turn;      /* its weight is 0 unless a turn is timed    */
+  stopwatch_t turn;
   uint64_t callbacks_ns; /* the time of the program's callbacks in it */
   uint64_t examined;     /* timers that the wheel had examined before */
 };

@@ -132,9 +132,6 @@ class Live(unittest.TestCase):
             self.assertRegex(self.page.text("summary"),
                              r"slots in use, at most \d+ timer")
             self.page.until(lambda: self.page.number("active") == 0)
-            self.assertRegex(self.page.text("percentiles"),
-                             r"^In the last \d+ s: half within \d+ ms, "
-                             r"99 % within [\d.]+ m?s, all within [\d.]+ m?s\.$")
             self.assert_histogram(server)
             for connection in connections:
                 connection.close()

@@ -6,9 +6,6 @@ usage: served.py BUILD Page|Metrics
 
 BUILD is a build directory with the examples. Metrics needs promtool."""
 
-import base64
-import hashlib
-import json
 import pathlib
 import re
 import subprocess
@@ -21,7 +18,6 @@ import servers
 HERE = pathlib.Path(__file__).resolve().parent
 TOP = HERE.parents[2]
 RULES = TOP / "examples/live/uvwheel.rules.yml"
-DASHBOARD = TOP / "examples/live/uvwheel.dashboard.json"
 
 
 def fetch(running, path):
@@ -36,22 +32,13 @@ def names_in(text):
 
 
 class Page(unittest.TestCase):
-    def test_it_may_load_nothing_but_its_own_script_and_style(self):
+    def test_it_is_whole_and_never_stored(self):
         with servers.serving() as running:
             fields, page = fetch(running, "")
         self.assertRegex(page, r"(?s)^<!doctype html>.*</html>\n$")
+        self.assertNotRegex(page, r"<(style|script)>\n")
         self.assertRegex(fields["Content-Type"], "^text/html")
         self.assertEqual(fields["Cache-Control"], "no-store")
-        policy = fields["Content-Security-Policy"]
-        self.assertRegex(policy, "^default-src 'none'; script-src 'sha256-")
-        for element in ("script", "style"):
-            allowed = re.findall(rf"{element}-src 'sha256-([^']+)';", policy)
-            found = re.findall(rf"<{element}>(.*?)</{element}>", page,
-                               re.DOTALL)
-            digests = [hashlib.sha256(text.encode()).digest()
-                       for text in found]
-            self.assertEqual(
-                allowed, [base64.b64encode(one).decode() for one in digests])
 
     def test_metrics_have_the_names_of_the_statistics(self):
         header = (TOP / "include/uvwheel.h").read_text()
@@ -90,17 +77,11 @@ class Metrics(unittest.TestCase):
         self.assert_no_fault("check", "rules", "--lint-fatal", str(RULES))
         self.assert_no_fault("test", "rules", str(HERE / "rules.test.yml"))
 
-    def test_rules_and_dashboard_ask_for_metrics_that_are_served(self):
-        panels = json.loads(DASHBOARD.read_text())["panels"]
-        shown = {name for panel in panels for target in panel["targets"]
-                 for name in re.findall(r"uvwheel_\w+", target["expr"])}
-        self.assertGreaterEqual(len(shown), len(panels))
-        self.assertEqual(shown - self.served, set())
+    def test_rules_ask_for_metrics_that_are_served(self):
         rules = "".join(re.findall(r"expr:(.*?)(?:for|labels):",
                                    RULES.read_text(), re.DOTALL))
         judged = set(re.findall(r"uvwheel_\w+", rules))
         self.assertEqual(judged - self.served, set())
-        self.assertEqual(judged - {"uvwheel_tick_seconds"} - shown, set())
         bad = re.findall(r"^# HELP (\w+) .*Bad when", self.text, re.MULTILINE)
         self.assertGreater(len(bad), 5)
         for name in bad:
