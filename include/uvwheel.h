@@ -41,7 +41,7 @@
  *   may run in production: a start takes 17 instructions more, a refresh 7. As
  *   its uvwheel_timer_init and uvwheel_post look at what may be uninitialised
  *   memory, valgrind and MemorySanitizer report them.
- * - An active timer must not be moved in memory, as realloc does; others may.
+ * - An active timer must not be moved in memory, as realloc does.
  * - A call costs O(1).
  *
  * Promises about time. A timer is due at uv_now() + timeout. The wheel calls
@@ -72,13 +72,13 @@
  *     uvwheel_timer_start makes an appointment, which is never put back: a
  *     stall delays it as it delays a uv_timer_t, and by one poll. So expect and
  *     refresh what peers send; start what you send, deadlines and leases.
- *   - A stall puts a timer back once, by as much as it took and about a second
- *     more. Stalls that follow each other closely add up, to a limit. At most
- *     this gives what a refresh at the end of the last one would have given.
+ *   - A stall puts a timer back once, by about twice as much as it took, but at
+ *     most by a second more. Stalls that follow each other closely add up, to a
+ *     limit; never to more than a refresh at the end of the last would give.
  *   - A refresh ends what earlier stalls give. A timer that was put back is not
- *     put back for a later stall that follows none. A stall is not noticed if
- *     it ends before the wheel was to run: at the next tick and, while polls
- *     return, half-way to it.
+ *     put back for a later stall that is not part of such a row. The wheel
+ *     notices a stall when it runs late: at its next tick or, while polls
+ *     return, at a check-in half-way to it. A shorter one goes unnoticed.
  *   docs/how-it-works.md tells the rule with its figures.
  * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it is late after
  *   its tick by more than stall_ms and the wait of P6, it begins a new beat. So
@@ -86,15 +86,15 @@
  * - P8. A wheel has one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
  *   loop only at ticks to which a timer was put and, if polls return or a stall
- *   has ended, for a handful of check-ins per tick that is farther away than
- *   2 * stall_ms. (They end UV_RUN_ONCE.) A turn on time adds no poll.
+ *   has ended, for check-ins half-way to a tick that is far away, and half-way
+ *   again: seven for a minute. (They end UV_RUN_ONCE.) On time it adds no poll.
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
  * P5 and P8 to P10; P2, however long the wait of P6 is; that what had come is
  * read first; that a start is an appointment, and that a timer which measures
  * silence is put back. The figures of P6 may change: how long the wait is, what
- * counts as a stall, how much it gives, and how many add up.
+ * is a stall, when the wheel checks in, what a stall gives, how many add up.
  */
 
 #ifndef UVWHEEL_H
@@ -249,7 +249,7 @@ typedef struct uvwheel_stats_s {
   uint64_t started; /* starts of idle timers; each firing of a repeat is one */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
-  uint64_t rescheduled;   /* timers that the hand moved after a refresh      */
+  uint64_t rescheduled;   /* timers that the hand moved to a later slot      */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns in which a timer was due                  */
   uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
@@ -396,8 +396,8 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  * the wheel was closed is undefined, as its state is freed. If a callback of
  * another kind may come that late, such as that of a write, close the timer.
  * Cost: O(1). A restart with the same or a later due time costs two refreshes,
- * except with UVWHEEL_FIFO. If the timer becomes the first one due, add one
- * uv_timer_start. */
+ * with a repeat four, except with UVWHEEL_FIFO. If the timer becomes the first
+ * one due, add one uv_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uvwheel_timer_cb cb, uint64_t timeout,
                                        uint64_t repeat);
@@ -440,9 +440,9 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to give its peer more time, expect it again.
  * The loop must not be closed.
- * Cost: one store, two after a start; the hand moves the timer when it comes to
- * it. (A tick of up to 256 timers that were all refreshed costs no system
- * call.) If the timer becomes due earlier, a stop and a start. */
+ * Cost: one store; two after a start, or if the timer is unref'd or has another
+ * choice than UVWHEEL_MISSED_SKIP. (A tick of up to 256 timers that were all
+ * refreshed costs no system call.) A stop and a start if it is due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */
@@ -456,8 +456,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
  * before the timer is due. 0 in the last round, or if it is not active. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
-/* The wheel of the timer; NULL if the timer is NULL, closed or was never
- * initialised. Do not ask after the wheel's close callback. */
+/* The wheel of the timer; NULL if the timer is NULL, closed or all zeros. Do
+ * not ask after the wheel's close callback. */
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
@@ -471,7 +471,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
 
 /* Chooses how the timer makes up for repeats that a late loop missed. The beat
  * of a timer is the time at which it was due first, plus any number of repeats.
- * Each start, again and refresh begins a new one.
+ * Each start, again, refresh and put-back begins a new one.
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
  *   time of the beat that is not before the latest tick of this turn. So it
@@ -508,7 +508,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
  * Requests are called back in the order in which they were queued; after one
- * poll at most turn_budget of them, for at most turn_ms.
+ * poll at most turn_budget of them, until turn_ms are over.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A failed call does not touch it.

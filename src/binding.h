@@ -15,10 +15,10 @@
 
 /* ---- The state of a wheel ------------------------------------------------ */
 
-/* Each struct belongs to the file of its name. No other file writes to it, but
- * uvwheel.c starts the handles, and listen.c moves the driver. Fields that end
- * in _ms here are times of the clock that uv_now() and uv_hrtime() share. A
- * past time that never was is 0, a coming one that never comes is NEVER. */
+/* Each struct belongs to the file of its name, which alone writes to it, but
+ * for what test/layers lists. Fields that end in _ms here are times of the
+ * clock that uv_now() and uv_hrtime() share. A time in the past that never was
+ * is 0, one in the future that never comes is NEVER. */
 
 typedef enum phase_e {
   DISARMED,           /* nothing wakes the loop: the wheel is empty          */
@@ -54,7 +54,7 @@ typedef struct listen_s {
   uint64_t heard_ms;      /* the driver may fire what is due by then, or 0   */
   uint64_t budget;        /* what the check has left of that turn's          */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
-  bool wait_began_anew;   /* after slow callbacks                            */
+  bool wait_began_anew;   /* after slow callbacks, which happens once        */
   uint64_t listened_ms;   /* when the callbacks of the last poll had run     */
   uint64_t turned_ms;     /* libuv's timers due by then run before the poll  */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
@@ -158,7 +158,7 @@ static inline uint64_t add_ms(uint64_t now_ms, uint64_t delay_ms) {
   return LIKELY(sum_ms >= delay_ms) ? sum_ms : UINT64_MAX;
 }
 
-/* A timer that is due before this has waited for its whole timeout by `ms`. */
+/* A time that has surely passed when the loop's clock says `ms`. */
 static inline uint64_t without_lag(const uvwheel_state_t *state, uint64_t ms) {
   return excess(ms, state->lag);
 }

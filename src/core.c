@@ -396,7 +396,7 @@ static NOINLINE bool end_pass_if_over(core_t *core) {
 }
 
 /* Returns the entries that a pass has not handled to its slot, if a pass goes
- * on. Each lane goes to the next one: else passes that are given up again and
+ * on. Each list goes to the next lane: else passes that are given up again and
  * again, as by draws of a few entries, would make the first lanes longer. */
 static NOINLINE void give_up_pass(core_t *core) {
   slot_t *slot = slot_of(core, core->hand);

@@ -33,7 +33,7 @@
  * A timer fires if it was due by turned_ms and by polled_ms, so that libuv's
  * own timers came before it and a whole poll has followed; and if the loop is
  * quiet, or I/O was always ready for a quarter of a tick (busy_wait) since it
- * was due and since wait_began_ms: the spell began then, or the loop was quiet
+ * was due and since wait_began_ms, when the spell began or the loop was quiet
  * last. uv_now() stands still while callbacks read, so each check of a spell
  * moves it.
  *

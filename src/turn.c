@@ -41,9 +41,9 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 
 /* A repeat that fires in a turn up to limit_ms is due again at the first time
  * of its beat that is not before the last tick of that turn. A later time, such
- * as now, would halve the rate of a beat in phase with the ticks. If it fires
- * too late after its own tick, by the clock, the next call might follow at
- * once: then a new beat begins, as if it had been due for the last tick. */
+ * as now, would skip every second call of a beat in phase with the ticks. If it
+ * fires too late after its own tick, by the clock, the next call might follow
+ * at once: then a new beat begins, as if it had been due for the last tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;

@@ -11,7 +11,7 @@
 /* ---- Making ------------------------------------------------------------- */
 
 /* Without slots in the options: as many as make a round of 51.2 s, but no more
- * than fit the second cache level. */
+ * than take 4 MiB. */
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MAX_SLOTS 16384
 
@@ -19,7 +19,7 @@
  * but at most this. 250 ms are little beside timeouts with ticks of seconds. */
 #define MAX_WAIT 250
 
-/* A cache line. A timer has its flags in these bits of the state's address. */
+/* Two cache lines. A timer's flags stand in these bits of the address. */
 #define ALIGNMENT 128
 _Static_assert(ALIGNMENT > TIMER_FLAGS, "room for the flags of a timer");
 #define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)

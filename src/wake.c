@@ -33,8 +33,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* While the last stall gives time, check-ins are close to each other, even in a
- * loop that sleeps: the next stall would follow the last one, and its length
- * counts from a check-in. (If the clock has stepped back, `since` is huge.) */
+ * loop that sleeps: a stall would belong to the chain, and counts only from the
+ * check-in on. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
