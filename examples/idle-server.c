@@ -33,7 +33,7 @@ const char *const program = "idle-server";
 typedef struct server_s {
   uv_loop_t loop;
   end_signals_t signals;
-  extras_t extras;
+  uv_signal_t block;
   iterations_t iterations;
   echo_t echo;
   uvwheel_stats_t stats; /* of its wheel, which has none once it is closed */
@@ -48,7 +48,7 @@ static const rival_t wheel_calls = {"wheel", sizeof(uvwheel_timer_t), echo_init,
 
 /* ---- Figures ----------------------------------------------------------- */
 
-static void print_figures(const server_t *server, const char *title) {
+static void print_figures(const server_t *server) {
   const rival_t *calls = server->calls;
   usage_t usage = usage_of_process();
   char text[ECHO_TEXT_SIZE], wheel[WHEEL_TEXT_SIZE] = "";
@@ -56,26 +56,18 @@ static void print_figures(const server_t *server, const char *title) {
   echo_format(&server->echo.figures, text);
   if (calls == &wheel_calls)
     wheel_format(&server->stats, wheel);
-  printf("%s timer=%s %s timer_bytes=%zu cpu_s=%.3f rss_kib=%" PRIu64
+  printf("summary timer=%s %s timer_bytes=%zu cpu_s=%.3f rss_kib=%" PRIu64
          " max_rss_kib=%" PRIu64 " longest_iteration_ms=%.1f%s\n",
-         title, calls->name, text, calls->timer_bytes, usage.cpu_s,
-         usage.rss_kib, usage.max_rss_kib,
-         (double)server->iterations.longest_ns / 1e6, wheel);
+         calls->name, text, calls->timer_bytes, usage.cpu_s, usage.rss_kib,
+         usage.max_rss_kib, (double)server->iterations.longest_ns / 1e6, wheel);
   fflush(stdout);
-}
-
-static void on_stats_timer(uv_timer_t *timer) {
-  server_t *server = timer->data;
-
-  uvwheel_get_stats(&server->echo.wheel, &server->stats);
-  print_figures(server, "stats");
 }
 
 /* ---- Stop ------------------------------------------------------------- */
 
 static void stop(server_t *server) {
   close_end_signals(&server->signals);
-  extras_stop(&server->extras);
+  uv_close((uv_handle_t *)&server->block, NULL);
   iterations_stop(&server->iterations);
   page_stop(&server->page);
   uvwheel_get_stats(&server->echo.wheel, &server->stats);
@@ -122,7 +114,7 @@ static int start(server_t *server) {
   uv_loop_t *loop = &server->loop;
 
   open_loop(loop, &server->signals, on_signal, server);
-  extras_start(&server->extras, loop, &server->options, on_stats_timer, server);
+  block_start(&server->block, loop, &server->options);
   iterations_start(&server->iterations, loop);
   int error =
       server->calls->init(&server->echo, loop, AF_UNSPEC, &server->options);
@@ -143,7 +135,7 @@ static int run(server_t *server) {
   run_to_end(&server->loop);
   page_free(&server->page);
   if (server->status == EXIT_SUCCESS)
-    print_figures(server, "summary");
+    print_figures(server);
   return server->status;
 }
 

@@ -42,7 +42,7 @@ typedef struct worker_s {
   uv_thread_t thread;
   uv_loop_t loop;
   uv_async_t stop;
-  extras_t extras;
+  uv_signal_t block;
   echo_t echo;
   uvwheel_stats_t stats; /* of its wheel, which has none once it is closed */
   double cpu_s;
@@ -88,20 +88,12 @@ static void run(void *data) {
   worker->error = uv_loop_close(&worker->loop);
 }
 
-static void on_stats_timer(uv_timer_t *timer) {
-  worker_t *worker = timer->data;
-
-  uvwheel_get_stats(&worker->echo.wheel, &worker->stats);
-  print_figures("stats thread", worker->number, &worker->echo.figures,
-                cpu_s_of_thread(), &worker->stats);
-}
-
 static void on_stop(uv_async_t *stop) {
   worker_t *worker = stop->data;
 
   uvwheel_get_stats(&worker->echo.wheel, &worker->stats);
   uv_close((uv_handle_t *)stop, NULL);
-  extras_stop(&worker->extras);
+  uv_close((uv_handle_t *)&worker->block, NULL);
   echo_stop(&worker->echo);
 }
 
@@ -137,7 +129,7 @@ static int open_worker(worker_t *worker, unsigned number,
       (error = uv_tcp_bind(listener, address, 0)) != 0)
     return error;
   worker->stop.data = worker;
-  extras_start(&worker->extras, loop, options, on_stats_timer, worker);
+  block_start(&worker->block, loop, options);
   return uv_listen((uv_stream_t *)listener, BACKLOG, echo_on_connection);
 }
 

@@ -81,7 +81,7 @@ struct server_s {
   uv_loop_t loop;
   uv_udp_t socket;
   end_signals_t signals;
-  extras_t extras;
+  uv_signal_t block;
   uvwheel_t wheel;
   int has_wheel;      /* or sessions have a uv_timer_t each */
   int gives_chances;  /* --timer chance */
@@ -108,14 +108,14 @@ static uint64_t session_rss(const server_t *server, const usage_t *usage) {
          server->figures.peak;
 }
 
-static void print_figures(const server_t *server, const char *title) {
+static void print_figures(const server_t *server) {
   const figures_t *figures = &server->figures;
   usage_t usage = usage_of_process();
 
-  printf("%s timer=%s sessions=%" PRIu64 " peak=%" PRIu64 " created=%" PRIu64
-         " refreshes=%" PRIu64 " questions=%" PRIu64 " refused=%" PRIu64
-         " unsent=%" PRIu64 " expired=%" PRIu64,
-         title, server->options.timer, figures->sessions, figures->peak,
+  printf("summary timer=%s sessions=%" PRIu64 " peak=%" PRIu64
+         " created=%" PRIu64 " refreshes=%" PRIu64 " questions=%" PRIu64
+         " refused=%" PRIu64 " unsent=%" PRIu64 " expired=%" PRIu64,
+         server->options.timer, figures->sessions, figures->peak,
          figures->created, figures->refreshes, figures->questions,
          figures->refused, figures->unsent, figures->expired);
   printf(" longest_iteration_ms=%.1f cpu_s=%.3f timer_bytes=%zu"
@@ -334,7 +334,7 @@ static void stop(server_t *server) {
     return;
   server->stopping = 1;
   if (server->status == EXIT_SUCCESS)
-    print_figures(server, "summary");
+    print_figures(server);
   for (udp_peer_t *peer = server->table, *next; peer != NULL; peer = next) {
     next = peer->hh.next;
     remove_session((session_t *)peer);
@@ -344,18 +344,12 @@ static void stop(server_t *server) {
   iterations_stop(&server->iterations);
   uv_close((uv_handle_t *)&server->socket, NULL);
   close_end_signals(&server->signals);
-  extras_stop(&server->extras);
+  uv_close((uv_handle_t *)&server->block, NULL);
 }
 
 static void on_signal(uv_signal_t *signal, int number) {
   (void)number;
   stop(signal->data);
-}
-
-static void on_stats_timer(uv_timer_t *timer) {
-  server_t *server = timer->data;
-
-  print_figures(server, "stats");
 }
 
 /* ---- Start ------------------------------------------------------------- */
@@ -390,7 +384,7 @@ static int start(server_t *server) {
 
   open_loop(loop, &server->signals, on_signal, server);
   uv_udp_init_ex(loop, &server->socket, AF_UNSPEC | UV_UDP_RECVMMSG);
-  extras_start(&server->extras, loop, &server->options, on_stats_timer, server);
+  block_start(&server->block, loop, &server->options);
   server->socket.data = server;
   server->timer_bytes = server->has_wheel       ? sizeof(uvwheel_timer_t)
                         : server->gives_chances ? sizeof(lazy_timer_t)

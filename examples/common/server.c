@@ -77,8 +77,6 @@ static const option_row_t rows[] = {
      NUMBER(http_port, 0, UINT16_MAX)},
     {TCP | HTTP_SERVER, "http-host", "ADDRESS",
      "listen for browsers on this address (127.0.0.1)", TEXT(http_host)},
-    {ALL, "stats", "SECONDS", "print figures every so many seconds (never)",
-     NUMBER(stats_seconds, 1, MAX_SECONDS)},
     {HTTP_SERVER, "second", "MS",
      "for tests: how long a second of its timeouts is (1000)",
      NUMBER(second_ms, 1, MAX_TIMEOUT_MS)},
@@ -130,7 +128,7 @@ void parse_options(int argc, char **argv, unsigned server,
                 options->timer);
 }
 
-/* ---- --stats and --block ------------------------------------------------ */
+/* ---- --block ------------------------------------------------------------ */
 
 /* As a callback that waits for something: the loop is blocked. */
 static void on_block(uv_signal_t *signal, int number) {
@@ -141,23 +139,12 @@ static void on_block(uv_signal_t *signal, int number) {
   uv_update_time(signal->loop);
 }
 
-void extras_start(extras_t *extras, uv_loop_t *loop, server_options_t *options,
-                  uv_timer_cb on_stats, void *data) {
-  uint64_t stats_ms = options->stats_seconds * 1000;
-
-  uv_timer_init(loop, &extras->stats_timer);
-  uv_signal_init(loop, &extras->block);
-  extras->stats_timer.data = data;
-  extras->block.data = options;
-  if (stats_ms != 0)
-    uv_timer_start(&extras->stats_timer, on_stats, stats_ms, stats_ms);
+void block_start(uv_signal_t *block, uv_loop_t *loop,
+                 server_options_t *options) {
+  uv_signal_init(loop, block);
+  block->data = options;
   if (options->block_seconds != 0)
-    uv_signal_start(&extras->block, on_block, SIGUSR1);
-}
-
-void extras_stop(extras_t *extras) {
-  uv_close((uv_handle_t *)&extras->stats_timer, NULL);
-  uv_close((uv_handle_t *)&extras->block, NULL);
+    uv_signal_start(block, on_block, SIGUSR1);
 }
 
 /* ---- Figures ------------------------------------------------------------ */

@@ -27,7 +27,6 @@ typedef struct server_options_s {
   uvwheel_options_t wheel;
   const char *http_host;
   uint32_t http_port;     /* of the live page, or NO_HTTP */
-  uint64_t stats_seconds; /* 0: never */
   uint64_t block_seconds; /* 0: never */
   uint64_t second_ms;     /* of http-server's timeouts */
 } server_options_t;
@@ -37,17 +36,10 @@ typedef struct server_options_s {
 void parse_options(int argc, char **argv, unsigned server,
                    server_options_t *options);
 
-/* Figures every so many seconds (--stats), and a callback that blocks the loop
- * (--block). */
-typedef struct extras_s {
-  uv_timer_t stats_timer;
-  uv_signal_t block;
-} extras_t;
-
-/* on_stats finds data in its timer. The options have to stay. */
-void extras_start(extras_t *extras, uv_loop_t *loop, server_options_t *options,
-                  uv_timer_cb on_stats, void *data);
-void extras_stop(extras_t *extras);
+/* At SIGUSR1 a callback blocks the loop (--block). The options have to stay;
+ * the handle is the caller's to close. */
+void block_start(uv_signal_t *block, uv_loop_t *loop,
+                 server_options_t *options);
 
 /* " active=1 fired=2 ..." */
 #define WHEEL_TEXT_SIZE 512
