@@ -246,6 +246,12 @@ class Timeouts(Case):
         self.assertEqual(wrong.recv(100), b"")
         self.end(2)
 
+    def test_a_number_of_a_peer_has_a_limit(self):
+        self.start_server(20)
+        for path, body in ("/work/-1", WORKED), ("/bytes/-1", bytes(64 << 20)):
+            self.assert_answer(self.connect(get(path)), body)
+        self.end()
+
     def test_who_can_be_heard_by_nobody_stays(self):
         # A newcomer has 4 s, a peer at rest has 3.75.
         self.start_server(400)
