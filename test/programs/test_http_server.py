@@ -259,9 +259,9 @@ class Timeouts(Case):
         self.start_server(50)
         rest = [self.served() for _ in range(MANY)]
         first.kill(signal.SIGSTOP)
-        self.freeze(4.5)
+        self.freeze(6)  # which gives them a second more
         first.kill(signal.SIGCONT)
-        time.sleep(0.4)
+        time.sleep(0.1)
         for one in newcomers + rest:
             self.assert_served(one)
         self.end()
