@@ -19,6 +19,14 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
+/* In how many runs of a loop a due timer fires. On Windows, where no loop can be
+ * asked whether it is quiet, the timer waits for one more. */
+#ifdef _WIN32
+#define RUNS_PER_TURN 2
+#else
+#define RUNS_PER_TURN 1
+#endif
+
 static inline uint64_t busy_wait_ms(uint64_t tick_ms) {
   uint64_t wait_ms = tick_ms / 4 > MIN_WAIT_MS ? tick_ms / 4 : MIN_WAIT_MS;
 
