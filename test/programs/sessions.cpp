@@ -48,7 +48,8 @@ public:
   /* Destroys the session, also in the callback of its own timer. */
   void end(const std::string &name) {
     sessions_.erase(name);
-    std::printf("ended: %s, %zu left\n", name.c_str(), sessions_.size());
+    std::printf("ended: %s after %d words in all, %zu left\n", name.c_str(),
+                count_, sessions_.size());
     if (name == "broken")
       throw std::runtime_error("a session was broken");
   }

@@ -13,15 +13,18 @@ from unittest import mock
 import programs
 
 TICK_MS = 10  # of all the recipes whose times are looked at
+LONGEST = 1 << 16  # what one prints at most; it might go on for ever
 
 freezes = unittest.skipUnless(os.environ["CAN_FREEZE"], "no --wrap")
 
 
 class Recipes(programs.Case):
     def run_recipe(self, variable):
-        result = self.run_program(variable)
+        program = self.start(variable)
+        self.rest = program.out.read(LONGEST)
+        self.assertLess(len(self.rest), LONGEST)
+        result = program.finish()
         self.assertEqual((result.err, result.status), ("", 0))
-        self.rest = result.out
 
     def run_frozen(self, variable, freeze):
         """Its loop is held up from such a ms on for so many (freezing.c)."""
@@ -235,11 +238,20 @@ class Recipes(programs.Case):
         ends, caught, rest = self.rest.partition(
             "caught: a session was broken\n")
         self.assert_has(ends, [  # in no particular order
-            "idle after 0 words\nended: quiet, ",
-            "idle after 0 words\nended: broken, "])
+            "idle after 0 words\nended: quiet after 3 words in all, ",
+            "idle after 0 words\nended: broken after 3 words in all, "])
         self.assertEqual(caught + rest,
                          "caught: a session was broken\nidle after 5 words\n"
-                         "ended: busy, 0 left\n")
+                         "ended: busy after 5 words in all, 0 left\n")
+
+    @freezes
+    @unittest.skipUnless(programs.is_built("CPP_SESSIONS"), "no C++")
+    def test_cpp_sessions_are_forgiven_silence_through_a_stall(self):
+        # From 500 ms to 2500. The words come 300 ms after each other, so the
+        # last one at 3300; a session that is not put back ends at 2500.
+        self.run_frozen("CPP_SESSIONS", "500 2000")
+        self.assertEqual(re.findall(r"after (\d) words in all", self.rest),
+                         ["5"] * 3)
 
     @unittest.skipUnless(programs.is_built("CPP_PLAIN"), "no C++")
     def test_cpp_timers_need_no_exceptions(self):
