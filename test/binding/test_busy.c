@@ -165,6 +165,26 @@ START_TEST(the_wait_begins_anew_if_the_loop_is_held) {
 }
 END_TEST
 
+/* P6. In each spell, though the loop was not quiet between them. */
+START_TEST(the_wait_begins_anew_in_each_spell) {
+  unsigned i;
+
+  open_wheel(0, 0);
+  ck_assert_int_eq(uv_prepare_init(&loop, &holder), 0);
+  begin_noise(NS_PER_MS);
+  for (i = 0; i < 3; i++) {
+    begin_test_timer(&timers[i], 500, 0);
+    run_for(fires_at(timers[i].due_ms) + 5 - uv_now(&loop));
+    ck_assert_int_eq(uv_prepare_start(&holder, block_once), 0);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    ck_assert_uint_eq(fired_in_all, i);
+    run_for(100);
+    ck_assert_uint_eq(fired_in_all, i + 1);
+  }
+  end_noise();
+}
+END_TEST
+
 static void block_and_make_noise(test_timer_t *unused) {
   (void)unused;
   virtual_time_advance_ms(200);
@@ -456,6 +476,7 @@ int main(void) {
       {in_a_loop_that_is_never_quiet_timers_wait_for_a_quarter, 0,
        2 * LENGTH(busy)},
       TEST(the_wait_begins_anew_if_the_loop_is_held),
+      TEST(the_wait_begins_anew_in_each_spell),
       TEST(the_wait_begins_after_the_turn_of_the_driver),
       EACH(a_loop_that_is_never_quiet_has_its_repeats, repeats),
       EACH(a_mass_expiry_goes_on_in_a_loop_that_is_never_quiet, crowded),

@@ -198,6 +198,27 @@ START_TEST(fifo_entries_keep_their_order_in_walks) {
 }
 END_TEST
 
+/* P4. A late insert gives up a pass that has kept an entry of a later round,
+ * and has not come to the next one. */
+START_TEST(fifo_entries_keep_their_order_where_a_pass_is_given_up) {
+  const uint64_t round_ms = SLOTS * TICK_MS;
+  uvwheel_entry_t due, items[2], late;
+  uint64_t budget = 2;
+  core_t core;
+
+  open_core(&core, &(shape_t){TICK_MS, SLOTS, UVWHEEL_FIFO});
+  insert(&core, &due, 15);
+  insert(&core, &items[0], 15 + round_ms);
+  insert(&core, &items[1], 15 + round_ms);
+  ck_assert_ptr_eq(expire_within(&core, 20, &budget), &due);
+  insert(&core, &late, 5);
+  expect_only(&core, 20, &late);
+  ck_assert_ptr_eq(expire(&core, 20 + round_ms), &items[0]);
+  expect_only(&core, 20 + round_ms, &items[1]);
+  close_core(&core);
+}
+END_TEST
+
 /* ---- Making a wheel ------------------------------------------------------ */
 
 START_TEST(the_largest_tick_and_the_most_slots_work) {
@@ -227,6 +248,7 @@ int main(void) {
        SLOT_KINDS * LENGTH(budgets)},
       EACH(a_budget_bounds_what_one_turn_moves, slot_kinds),
       TEST(fifo_entries_keep_their_order_in_walks),
+      TEST(fifo_entries_keep_their_order_where_a_pass_is_given_up),
       TEST(the_largest_tick_and_the_most_slots_work),
   };
 

@@ -238,7 +238,8 @@ class Timeouts(Case):
         # A "second" is 17 minutes.
         self.start_server(1000000)
         for asked, body in (get("/", "Connection: close\r\n"), HELLO), (
-                get("/events", method="HEAD"), b""):
+                get("/events", method="HEAD"), b""), (
+                get("/bytes/-1", "Connection: close\r\n"), bytes(64 << 20)):
             connection = self.connect(asked)
             self.assert_answer(connection, body)
             self.assertEqual(connection.recv(1), b"")

@@ -218,6 +218,15 @@ class Servers(Case):
                 connection.close()
         self.assert_sound(CONNECTIONS)
 
+    @each(WHEEL)
+    def test_a_connection_that_is_closed_leaves_no_timer(self, *row):
+        self.start_server(row, NEVER_MS)
+        gone, _ = self.newcomer(), self.newcomer()
+        gone.shutdown(socket.SHUT_WR)
+        self.assertEqual(read_to_end(gone), 0)  # it is closed there, too
+        out = self.stop_well(self.server).out
+        self.assertEqual(number_of(out, "active"), 1)
+
     # ---- Descriptors, places and memory used up ----------------------------
 
     def is_served(self):

@@ -32,14 +32,19 @@ static void close_handle_of_test(uv_handle_t *handle, void *unused) {
     uv_close(handle, NULL);
 }
 
+/* A case that has failed may leave a wheel whose timers repeat for ever. (What
+ * check's assertions find here it runs again without forks: it would go on.) */
 static void teardown(void) {
+  int iterations = 0;
+
   if (has_wheel) {
     verify_wheel();
     uvwheel_close(&wheel, NULL);
   }
   uv_walk(&loop, close_handle_of_test, NULL);
-  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
-  ck_assert_int_eq(uv_loop_close(&loop), 0);
+  while (uv_run(&loop, UV_RUN_ONCE) != 0)
+    require(++iterations < 10000);
+  require(uv_loop_close(&loop) == 0);
 }
 
 int run_loop_tests(const char *name, const loop_test_t *tests, size_t count) {
