@@ -19,8 +19,8 @@
 #define MIN_WAIT_MS 25
 #define MAX_WAIT_MS 250
 
-/* In how many runs of a loop a due timer fires. On Windows, where no loop can be
- * asked whether it is quiet, the timer waits for one more. */
+/* In how many runs of a loop a due timer fires. On Windows, where no loop can
+ * be asked whether it is quiet, the timer waits for one more. */
 #ifdef _WIN32
 #define RUNS_PER_TURN 2
 #else
