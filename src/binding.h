@@ -31,7 +31,7 @@ typedef enum phase_e {
 
 /* The last stall, and those that it follows: a chain. */
 typedef struct stall_s {
-  uint64_t until_ms;       /* when it was noticed; 0: there was none         */
+  uint64_t noticed_ms;     /* which is when it ended; 0: there was none     */
   uint64_t gives_until_ms; /* a stall that begins before this follows it     */
   uint64_t chain;          /* how many stalls the chain has                  */
   uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth stall was noticed        */
@@ -177,13 +177,13 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
 /* Puts a timer back that has expired, unless it has got all that the stalls
  * give. Returns whether it did.
- * Requires: the timer ran in the last stall. */
+ * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 
-/* Did an expired timer run when the last stall was noticed? */
-static inline bool ran_in_stall(const uvwheel_state_t *state,
-                                const uvwheel_timer_t *timer) {
-  return excess(timer->entry.due_ms, timer->interval) < state->stall.until_ms;
+/* Did an expired timer wait already when the last stall was noticed? */
+static inline bool waited_in_stall(const uvwheel_state_t *state,
+                                   const uvwheel_timer_t *timer) {
+  return excess(timer->entry.due_ms, timer->interval) < state->stall.noticed_ms;
 }
 
 /* ---- What wakes the loop (wake.c) ---------------------------------------- */

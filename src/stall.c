@@ -18,7 +18,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
     stall->chain = 1; /* the sixth, which some timers have not got yet */
     stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
-    stall->ended_ms[1] = stall->until_ms;
+    stall->ended_ms[1] = stall->noticed_ms;
   }
   if (stall->chain != MAX_CHAIN) {
     stall->gave[stall->chain + 1] = stall->gave[stall->chain];
@@ -26,7 +26,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
   }
   stall->gave[stall->chain] += late_by + min_of(late_by, 1000);
   stall->ended_ms[stall->chain] = now_ms;
-  stall->until_ms = now_ms;
+  stall->noticed_ms = now_ms;
   stall->gives_until_ms = add_ms(now_ms, stall->gave[stall->chain]);
   stats->stalls++;
   stats->stall_sum_ms += late_by;
@@ -38,14 +38,14 @@ bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   uint64_t had = (timer->wheel_and_flags & TIMER_APPOINTMENT) / STALL_GIVEN;
   uint64_t due_ms = timer->entry.due_ms, later_ms;
 
-  MUST_HOLD(ran_in_stall(state, timer));
+  MUST_HOLD(waited_in_stall(state, timer));
   if (had >= stall->chain)
     return false;
   while (stall->ended_ms[had + 1] <= excess(due_ms, timer->interval))
     had++; /* that one ended before the timer's peer was heard */
   later_ms =
       min_of(add_ms(due_ms, stall->gave[stall->chain] - stall->gave[had]),
-             add_ms(stall->until_ms, timer->interval));
+             add_ms(stall->noticed_ms, timer->interval));
   MUST_HOLD(later_ms > due_ms);
   timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
   timer->wheel_and_flags |= stall->chain * STALL_GIVEN;

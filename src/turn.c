@@ -114,7 +114,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     found++;
     budget--;
     MUST_HOLD(entry->due_ms < limit_ms);
-    if (LIKELY(!ran_in_stall(state, timer_of(entry))) ||
+    if (LIKELY(!waited_in_stall(state, timer_of(entry))) ||
         !uvwheel__try_put_back(state, timer_of(entry))) {
       count_lateness(&state->stats,
                      without_lag(state, loop_now(state)) - entry->due_ms);

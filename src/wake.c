@@ -38,12 +38,12 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
-  uint64_t since = loop_now(state) - stall->until_ms;
+  uint64_t since = loop_now(state) - stall->noticed_ms;
   uint64_t way = way_to_tick(state), delay = way;
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   if (way / 2 > state->patience) {
-    if (since < stall->gives_until_ms - stall->until_ms)
+    if (since < stall->gives_until_ms - stall->noticed_ms)
       delay = min_of(way / 2, max_of(2 * state->patience, since / 2));
     else if (may_check_in)
       delay = way / 2;

@@ -22,7 +22,7 @@ static void watch_put_back(deadline_t *deadline) {
 
 /* Between two times at which this is called the loop is held once at most. */
 static void watch_stall(const uvwheel_stats_t *stats) {
-  uint64_t until_ms = insides_of(&peers_world.wheel).stall->until_ms;
+  uint64_t until_ms = insides_of(&peers_world.wheel).stall->noticed_ms;
   uint64_t late_ms =
       note_stall(&peers_world.stalls, stats, until_ms, UINT64_MAX);
   unsigned i;
