@@ -2,13 +2,10 @@
 
 /* Which peers does a server close that is blocked again and again? It has 200
  * connections with a timeout of 3 s. Half of the peers live: they send a byte
- * each second, also while the server is blocked. What they send then waits in
- * their sockets, or is lost, as datagrams are when a buffer is full or a
- * machine is suspended. The others send nothing. Five minutes pass in virtual
- * time (examples/virtual-time.c), so that each run prints the same: the rows of
- * the first table of README.md, which are live peers closed of 100 / seconds
- * until the last silent one is closed. With libuv 1.45 or newer, which runs
- * timers after the poll, they differ a little. */
+ * each second. What they send while it is blocked waits in their sockets, or is
+ * lost. The others send nothing. Five minutes pass in virtual time
+ * (examples/virtual-time.c), so that each run prints the same: the first table
+ * of README.md. With libuv 1.45 or newer it differs a little. */
 
 #include <stdio.h>
 #include <stdlib.h>
