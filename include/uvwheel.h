@@ -223,7 +223,7 @@ struct uvwheel_timer_s {
   uvwheel_entry_t entry;
   uint64_t wheel_and_flags;
   uint64_t interval;
-  uint64_t delay;
+  uint64_t saved_timeout;
   uvwheel_timer_cb cb;
   /* public: belongs to the user; the library never reads or writes any data */
   void *data;

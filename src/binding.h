@@ -10,6 +10,7 @@
 
 #include "core.h"
 
+#define NS_PER_MS UINT64_C(1000000)
 #define CONTAINER_OF(pointer, type, member) \
   ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
@@ -35,7 +36,7 @@ typedef struct stall_s {
   uint64_t gives_until_ms; /* a stall that begins before this follows it     */
   uint64_t chain;          /* how many stalls the chain has                  */
   uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth stall was noticed        */
-  uint64_t gave[MAX_CHAIN + 1]; /* ms that its first n stalls give together  */
+  uint64_t gave[MAX_CHAIN + 1]; /* ms that its first n give together; [0]: 0 */
 } stall_t;
 
 typedef struct wake_s {
@@ -43,9 +44,9 @@ typedef struct wake_s {
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
   bool has_polled;   /* since it was armed, and not just for a driver        */
-  uint64_t due_ms;   /* a run after this is late: when the driver is due; in */
-                     /* a spell, the last run. DISARMED: NEVER               */
-  uint64_t ran_ms;   /* when the wheel has run last, whoever ran it          */
+  uint64_t run_by_ms; /* a run after this is late: when the driver is due;   */
+                      /* in a spell, the last run. DISARMED: NEVER           */
+  uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
 
@@ -82,7 +83,8 @@ typedef struct uvwheel_state_s {
   uvwheel_options_t options;
   uint64_t most_active; /* options.max_timers; UINT64_MAX: no limit          */
   uint64_t lag;         /* by how many ms uv_now() may be behind real time   */
-  uint64_t patience;    /* how many ms late the wheel may run, or NEVER      */
+  uint64_t stall_after; /* options.stall_ms, or NEVER                        */
+  uint64_t turn_ns;     /* options.turn_ms in ns, or NEVER                   */
   uint64_t busy_wait;   /* how many ms a due timer waits if I/O never ends   */
 
   uvwheel_stats_t stats; /* that each file counts; the core has its own      */
@@ -94,12 +96,12 @@ typedef struct uvwheel_state_s {
 
   bool is_firing_soonest; /* uvwheel_fire_soonest calls back; turn.c's       */
   /* uvwheel.c's. */
-  uvwheel_link_t ring;  /* the wheels of the loop                           */
+  uvwheel_link_t wheels_of_loop; /* a circular list without a head           */
   bool is_unref;        /* uvwheel_unref was called                          */
   bool is_walking;      /* uvwheel_walk calls back                           */
   bool is_close_called; /* posts are refused; only the loop changes it       */
   uvwheel_close_cb close_cb;
-  unsigned open_handles; /* whose close uvwheel_close awaits                 */
+  unsigned closing_handles; /* whose close uvwheel_close awaits              */
   uv_idle_t close_watch; /* waits for handles that others close              */
 } uvwheel_state_t;
 
@@ -248,11 +250,12 @@ static inline bool is_appointment(const uvwheel_timer_t *timer) {
 /* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without
  * one, the timeout. (If a refresh had to choose between two fields, it would
  * take 0.3 ns more, 1 ns more if the timer is cold.)
- * uvwheel_timer_t.delay is the last start's timeout, or NO_REPEAT. */
+ * uvwheel_timer_t.saved_timeout is the last start's if the timer repeats, else
+ * NO_REPEAT. */
 #define NO_REPEAT UINT64_MAX
 
 static inline bool repeats(const uvwheel_timer_t *timer) {
-  return timer->delay != NO_REPEAT;
+  return timer->saved_timeout != NO_REPEAT;
 }
 
 /* A timer has become active (1) or idle (-1). A timer with a reference changes

@@ -130,9 +130,9 @@ void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                .slots = memory,
                .next_tick = NEVER};
   core->occupied = (uint64_t *)(core->slots + slots);
-  core->soonest = core->occupied + words;
+  core->bounds = core->occupied + words;
   for (i = 0; i < words; i++)
-    core->soonest[i] = NEVER;
+    core->bounds[i] = NEVER;
   for (i = 0; i < MAX_LANES; i++) {
     list_init(&core->pending[i]);
     list_init(&core->unvisited[i]);
@@ -162,8 +162,8 @@ static NOINLINE void plan_pass(core_t *core, uint64_t tick) {
   slot_t *slot = &core->slots[slot_index];
 
   MUST_HOLD(tick >= core->hand && !has_pass_by(slot, tick));
-  if (tick < core->soonest[word])
-    core->soonest[word] = tick;
+  if (tick < core->bounds[word])
+    core->bounds[word] = tick;
   core->occupied[word] |= UINT64_C(1) << (slot_index % 64);
   if (slot->next_pass == 0) {
     core->slots_in_use++;
@@ -181,7 +181,7 @@ static NOINLINE void vacate(core_t *core, uint64_t slot_index) {
   MUST_HOLD(core->slots[slot_index].next_pass != 0);
   core->occupied[word] &= ~(UINT64_C(1) << (slot_index % 64));
   if (core->occupied[word] == 0)
-    core->soonest[word] = NEVER;
+    core->bounds[word] = NEVER;
   core->slots[slot_index].next_pass = 0;
   core->slots_in_use--;
 }
@@ -197,7 +197,7 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t first) {
   uint64_t round_end = core->hand + core->slot_mask + 1;
 
   bits = bits >> first | bits << (-first % 64);
-  if (core->soonest[word] > round_end)
+  if (core->bounds[word] > round_end)
     return;
   for (; bits != 0 && soonest > round_end; bits &= bits - 1) {
     uint64_t slot_index = 64 * word + (first + lowest_bit(bits)) % 64;
@@ -207,7 +207,7 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t first) {
     else
       soonest = min_of(soonest, slot->next_pass);
   }
-  core->soonest[word] = soonest;
+  core->bounds[word] = soonest;
 }
 
 /* Returns the tick of the next pass if that is within a round; else some tick
@@ -216,16 +216,16 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t first) {
  * round; a word whose bound is beyond `next` is not. The hand's own word comes
  * first: some of its slots are the last of the round. */
 static NOINLINE uint64_t find_next_tick(core_t *core) {
-  const uint64_t mask = core->slot_mask, *soonest = core->soonest;
+  const uint64_t mask = core->slot_mask, *bounds = core->bounds;
   uint64_t tick = core->hand + 1, first = (tick & mask) / 64, word = first;
   uint64_t next = NEVER;
 
   do {
-    if (UNLIKELY(soonest[word] < next)) {
+    if (UNLIKELY(bounds[word] < next)) {
       uint64_t bit = word == first ? tick & mask & 63 : 0;
       search_word(core, word, bit);
-      next = min_of(next, soonest[word]);
-      if (soonest[word] - tick <= (word == first ? 63 - bit : mask))
+      next = min_of(next, bounds[word]);
+      if (bounds[word] - tick <= (word == first ? 63 - bit : mask))
         break;
     }
     word = (word + 1) & (mask / 64);

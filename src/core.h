@@ -39,7 +39,7 @@ typedef struct core_s {
   uint64_t lanes_end;     /* the place behind the last lane of a slot        */
   slot_t *slots;
   uint64_t *occupied; /* a bit for each slot                                 */
-  uint64_t *soonest;  /* for each word: no slot of it has a pass before this */
+  uint64_t *bounds;   /* for each word: no slot of it has a pass before this */
 
   /* Changed by each insert and remove. */
   uint64_t active;       /* entries that are in the wheel                    */
@@ -169,12 +169,12 @@ size_t uvwheel__core_size(uint64_t tick_ms, uint32_t slots, uint32_t flags);
 void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
                         uint32_t flags, void *memory);
 
-/* When uvwheel__core_find_due should be called next; UINT64_MAX: never. Nothing
- * expires earlier; maybe nothing expires then. */
+/* When uvwheel__core_find_due should be called next, or NEVER. Nothing expires
+ * earlier; maybe nothing expires then. */
 static inline uint64_t uvwheel__core_next_ms(const core_t *core) {
   /* The reciprocal is UINT64_MAX / tick_ms. */
   return core->next_tick <= core->reciprocal ? core->next_tick * core->tick_ms
-                                             : UINT64_MAX;
+                                             : NEVER;
 }
 
 /* Puts an entry into the slot of its tick, or, if a pass of that tick goes on,

@@ -5,9 +5,9 @@
  * When a timer is due, bytes of its peer may still wait in a socket. So the
  * check (a uv_check_t) asks after a poll whether the loop is quiet: no
  * descriptor is ready, none waits to be registered, and no request is queued.
- * Then every byte that arrived before that poll returned was read, and the
- * driver (a uv_timer_t) may fire what is due by that time, heard_ms, or put it
- * back after a stall. One iteration of libuv; * is where it moves uv_now():
+ * Then every byte that arrived before that poll returned was read, and what was
+ * due by the time of that poll, heard_ms, may expire. One iteration of libuv; *
+ * is where it moves uv_now():
  *
  *   before 1.45                   from 1.45 on
  *   * DRIVER, other timers        (* UV_RUN_DEFAULT begins with the timers)
@@ -18,19 +18,27 @@
  *   (* UV_RUN_ONCE ends with      * DRIVER, other timers (from 1.48 on, all
  *      the timers)                  that are due by then)
  *
- * If the driver is late, the check moves it behind the loop's other timers that
- * are due. If a callback between the check and the driver resumes the reading
- * of a socket, in which bytes may have waited for long, the driver finds a
- * waiting watcher, and fires nothing.
+ * Three functions run the wheel:
  *
- * If something is due that was not heard, or if a turn was a stall or was cut
- * by its limits, a spell begins: polls do not wait, and the checks listen and
- * fire until nothing is due. A check of a spell knows three times:
+ *                   called by              a turn for what       if a timer is
+ *                                          was due by            still due
+ *   prepare_turn    a CHECK after which    none: it finds out    the driver is
+ *                   the driver is due      heard_ms              next
+ *   on_driver       the DRIVER             heard_ms              a spell begins
+ *   continue_spell  each CHECK of a spell  see below             it goes on
+ *
+ * If none is, they arm the driver. A turn that was a stall counts as one that
+ * has left a timer due. prepare_turn moves a driver that is late behind the
+ * loop's other timers that are due. If a callback between it and on_driver
+ * resumes the reading of a socket, in which bytes may have waited for long,
+ * on_driver finds a waiting watcher, and runs no turn.
+ *
+ * In a spell polls do not wait. Its checks know three times:
  *
  *   turn | libuv's timers, idle, prepare | poll | callbacks read | CHECK
  *        turned_ms                       polled_ms               listened_ms
  *
- * A timer fires if it was due by turned_ms and by polled_ms, so that libuv's
+ * A timer expires if it was due by turned_ms and by polled_ms, so that libuv's
  * own timers came before it and a whole poll has followed; and if the loop is
  * quiet, or I/O was always ready for a quarter of a tick (busy_wait) since it
  * was due and since wait_began_ms, when the spell began or the loop was quiet
@@ -130,7 +138,7 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
   heard_ms = min_of(heard_ms, min_of(listen->turned_ms, polled_ms));
   uvwheel__go_on(
       state, uvwheel__run_turn(state, heard_ms, state->options.turn_budget));
-  listen->turned_ms = uv_hrtime() / 1000000;
+  listen->turned_ms = uv_hrtime() / NS_PER_MS;
 }
 
 /* ---- The driver is due --------------------------------------------------- */
@@ -152,7 +160,7 @@ static bool move_refreshed(uvwheel_state_t *state) {
 
 /* The driver is due after this check: listens if a timer is. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
-  uint64_t now_ms = loop_now(state), due_ms = state->wake.due_ms;
+  uint64_t now_ms = loop_now(state), due_ms = state->wake.run_by_ms;
 
   MUST_HOLD(state->wake.phase != DISARMED);
   uvwheel__note_run(state, now_ms);
@@ -179,7 +187,7 @@ void uvwheel__on_driver(uv_timer_t *driver) {
   is_due = heard_ms != 0 ? uvwheel__run_turn(state, heard_ms, listen->budget)
                          : move_refreshed(state);
   if (is_due) {
-    listen->listened_ms = uv_hrtime() / 1000000;
+    listen->listened_ms = uv_hrtime() / NS_PER_MS;
     begin_wait(listen, listen->listened_ms, false);
     listen->turned_ms = now_ms;
   }
@@ -198,7 +206,7 @@ void uvwheel__on_check(uv_check_t *check) {
     uvwheel__abandon(state);
   else if (state->wake.phase == IN_SPELL)
     continue_spell(state);
-  else if (state->wake.due_ms <= max_of(loop_now(state), state->wake.ran_ms))
+  else if (state->wake.run_by_ms <= max_of(loop_now(state), state->wake.ran_ms))
     prepare_turn(state); /* anew if the clock has stepped back since */
   else
     uvwheel__plan_check_in(state);

@@ -62,7 +62,8 @@ static inline void set_kind(uvwheel_timer_t *timer, uint64_t kind) {
 static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
                              uint64_t repeat) {
   timer->interval = repeat != 0 ? repeat : timeout;
-  timer->delay = repeat != 0 ? min_of(timeout, NO_REPEAT - 1) : NO_REPEAT;
+  timer->saved_timeout =
+      repeat != 0 ? min_of(timeout, NO_REPEAT - 1) : NO_REPEAT;
 }
 
 /* ---- Becoming active and idle ------------------------------------------- */
@@ -183,7 +184,7 @@ static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
       !is_closing(state) && state->core.active < state->most_active &&
       LIKELY(state->core.active != state->wake.unref_timers ||
              state->core.active == 0)) {
-    timer->wheel_and_flags ^= TIMER_IDLE | (TIMER_APPOINTMENT ^ kind);
+    timer->wheel_and_flags -= TIMER_IDLE + TIMER_APPOINTMENT - kind;
     timer->cb = cb;
     set_times(timer, timeout, 0);
     return insert(state, timer, add_ms(loop_now(state), timeout));
@@ -308,7 +309,8 @@ uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer) {
 
 void uvwheel_timer_set_repeat(uvwheel_timer_t *timer, uint64_t repeat) {
   if (is_initialised(timer))
-    set_times(timer, repeats(timer) ? timer->delay : timer->interval, repeat);
+    set_times(timer, repeats(timer) ? timer->saved_timeout : timer->interval,
+              repeat);
 }
 
 uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer) {

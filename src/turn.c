@@ -22,19 +22,17 @@ void uvwheel__begin_batch(batch_t *batch) {
 /* Reads the clock after each slow callback, and from time to time between quick
  * ones, judging by the last callbacks. */
 bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
-  uint64_t turn_ns = state->options.turn_ms * UINT64_C(1000000);
   uint64_t now_ns = uv_hrtime();
 
   state->stats.turn_max_us =
       max_of(state->stats.turn_max_us, excess(now_ns, batch->begin_ns) / 1000);
-  if (now_ns - batch->read_ns > turn_ns / 8)
+  if (now_ns - batch->read_ns > state->turn_ns / 8)
     batch->read_every = 1;
   else if (batch->read_every < MAX_UNREAD)
     batch->read_every *= 2;
   batch->read_ns = now_ns;
   batch->unread = 0;
-  return state->options.turn_ms != UINT32_MAX &&
-         now_ns - batch->begin_ns >= turn_ns;
+  return now_ns - batch->begin_ns >= state->turn_ns;
 }
 
 /* ---- Firing -------------------------------------------------------------- */
@@ -54,9 +52,9 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
   if (missed == UVWHEEL_MISSED_DELAY) {
     next_ms = add_ms(loop_now(state), repeat);
   } else if (missed == UVWHEEL_MISSED_SKIP) {
-    now_ms = without_lag(state, uv_hrtime() / 1000000);
+    now_ms = without_lag(state, uv_hrtime() / NS_PER_MS);
     if (excess(now_ms, due_ms - due_ms % tick + tick) >
-        add_ms(state->patience, state->busy_wait))
+        add_ms(state->stall_after, state->busy_wait))
       next_ms = add_ms(now_ms - now_ms % tick - 1, repeat);
     else if (next_ms < last_ms)
       next_ms = last_ms + (repeat - (last_ms - next_ms) % repeat) % repeat;
@@ -88,14 +86,6 @@ static void count_lateness(uvwheel_stats_t *stats, uint64_t late_by) {
 
 /* ---- Turns --------------------------------------------------------------- */
 
-static void count_overrun(uvwheel_state_t *state, const batch_t *batch) {
-  uint64_t took_ns = excess(batch->read_ns, batch->begin_ns);
-
-  if (state->options.turn_ms != UINT32_MAX &&
-      took_ns > 2 * UINT64_C(1000000) * state->options.turn_ms)
-    state->stats.turns_overrun++;
-}
-
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget) {
   uint64_t began_ms = loop_now(state), found = 0;
@@ -126,12 +116,13 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
   }
   if (batch.unread != 0 || found == 0) /* time has passed since */
     (void)uvwheel__read_clock(state, &batch);
-  count_overrun(state, &batch);
+  state->stats.turns_overrun +=
+      excess(batch.read_ns, batch.begin_ns) / 2 > state->turn_ns;
   is_cut = needs_turn_by(state, until_ms);
   state->stats.turns_cut += is_cut;
   state->stats.turns += is_cut || found != 0;
   /* If the turn ends late, the spell that follows notices a stall. */
-  return excess(batch.read_ns / 1000000, began_ms) > state->patience ||
+  return excess(batch.read_ns / NS_PER_MS, began_ms) > state->stall_after ||
          needs_turn_by(state, loop_now(state));
 }
 

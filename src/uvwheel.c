@@ -103,10 +103,10 @@ static void find_wheel(uv_handle_t *handle, void *arg) {
 static void add_handles(uvwheel_state_t *state) {
   uvwheel_state_t *other = NULL;
 
-  list_init(&state->ring);
+  list_init(&state->wheels_of_loop);
   uv_walk(state->loop, find_wheel, &other);
   if (other != NULL)
-    append(&other->ring, &state->ring);
+    append(&other->wheels_of_loop, &state->wheels_of_loop);
   (void)uv_timer_init(state->loop, &state->wake.driver);
   (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
   (void)uv_idle_init(state->loop, &state->wake.idle);
@@ -132,9 +132,8 @@ int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   if (wheel == NULL)
     return UV_EINVAL;
   wheel->state = NULL;
-  if (loop == NULL)
-    return UV_EINVAL;
-  if (memcmp(chosen.reserved, none.reserved, sizeof none.reserved) != 0)
+  if (loop == NULL ||
+      memcmp(chosen.reserved, none.reserved, sizeof none.reserved) != 0)
     return UV_EINVAL;
   if (!is_libuv_known(loop))
     return UV_ENOTSUP;
@@ -158,7 +157,9 @@ int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
   state->lag = clock_lag();
   state->most_active = chosen.max_timers != 0 ? chosen.max_timers : UINT64_MAX;
   state->busy_wait = min_of(max_of(chosen.tick_ms / 4, MIN_WAIT), MAX_WAIT);
-  state->patience = chosen.stall_ms != UINT32_MAX ? chosen.stall_ms : NEVER;
+  state->stall_after = chosen.stall_ms != UINT32_MAX ? chosen.stall_ms : NEVER;
+  state->turn_ns =
+      chosen.turn_ms != UINT32_MAX ? chosen.turn_ms * NS_PER_MS : NEVER;
   add_handles(state);
   wheel->state = state;
   return 0;
@@ -199,8 +200,8 @@ static void finish_close(uvwheel_state_t *state);
 static void on_handle_closed(uv_handle_t *handle) {
   uvwheel_state_t *state = handle->data;
 
-  MUST_HOLD(state->open_handles != 0);
-  state->open_handles--;
+  MUST_HOLD(state->closing_handles != 0);
+  state->closing_handles--;
   finish_close(state);
 }
 
@@ -215,19 +216,19 @@ static void on_close_watch(uv_idle_t *close_watch) {
  * in each iteration. Threads may be in a post until the close callback returns,
  * which may join them: so the state goes last. */
 static void finish_close(uvwheel_state_t *state) {
-  if (state->open_handles != 0 || state->is_walking)
+  if (state->closing_handles != 0 || state->is_walking)
     return;
   if (!are_closed(state)) {
     (void)uv_idle_init(state->loop, &state->close_watch);
     (void)uv_idle_start(&state->close_watch, on_close_watch);
     state->close_watch.data = state;
-    state->open_handles++;
+    state->closing_handles++;
     return;
   }
   MUST_HOLD(state->core.active == 0 && state->core.slots_in_use == 0);
   uvwheel__cancel_posts(state);
   STORE_STATE(&state->wheel->state, NULL);
-  unlink_one(&state->ring);
+  unlink_one(&state->wheels_of_loop);
   if (state->close_cb != NULL)
     state->close_cb(state->wheel);
   uv_mutex_destroy(&state->mailbox.mutex);
@@ -252,7 +253,7 @@ void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb) {
     uv_handle_t *handle = handle_at(state, i);
     if (!is_open(handle, UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
       continue; /* not initialised, or others close it */
-    state->open_handles++;
+    state->closing_handles++;
     handle->data = state;
     uv_close(handle, on_handle_closed);
   }

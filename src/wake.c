@@ -17,12 +17,12 @@
 /* ---- The driver ---------------------------------------------------------- */
 
 void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms) {
-  uint64_t late_by = excess(now_ms, state->wake.due_ms);
+  uint64_t late_by = excess(now_ms, state->wake.run_by_ms);
 
   MUST_HOLD(state->core.active != 0);
   state->wake.ran_ms = now_ms;
-  state->wake.due_ms = now_ms;
-  if (UNLIKELY(late_by > state->patience))
+  state->wake.run_by_ms = now_ms;
+  if (UNLIKELY(late_by > state->stall_after))
     uvwheel__note_stall(state, now_ms, late_by);
 }
 
@@ -42,15 +42,15 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   uint64_t way = way_to_tick(state), delay = way;
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
-  if (way / 2 > state->patience) {
+  if (way / 2 > state->stall_after) {
     if (since < stall->gives_until_ms - stall->noticed_ms)
-      delay = min_of(way / 2, max_of(2 * state->patience, since / 2));
+      delay = min_of(way / 2, max_of(2 * state->stall_after, since / 2));
     else if (may_check_in)
       delay = way / 2;
   }
   wake->phase = delay != way ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
   wake->has_polled = false;
-  wake->due_ms = add_ms(loop_now(state), delay);
+  wake->run_by_ms = add_ms(loop_now(state), delay);
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
@@ -67,7 +67,7 @@ void uvwheel__arm(uvwheel_state_t *state) {
   else if (state->wake.phase == DISARMED ||
            (state->wake.phase != IN_SPELL &&
             add_ms(loop_now(state), way_to_tick(state) / (checks_in ? 2 : 1)) <
-                state->wake.due_ms))
+                state->wake.run_by_ms))
     start_driver(state, checks_in);
 }
 
@@ -84,7 +84,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
     uvwheel__abandon(state);
   } else {
     state->wake.phase = IN_SPELL;
-    state->wake.due_ms = state->wake.ran_ms;
+    state->wake.run_by_ms = state->wake.ran_ms;
     (void)uv_timer_stop(&state->wake.driver);
     (void)uv_idle_start(&state->wake.idle, uvwheel__on_idle);
   }
@@ -94,16 +94,17 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
  * return? Then it is due, or that wheel has run in this millisecond: its check
  * came first, or libuv, before 1.45, calls drivers before the poll. */
 static bool is_driver_due(const uvwheel_state_t *state) {
-  const uvwheel_link_t *link = &state->ring;
+  const uvwheel_link_t *link = &state->wheels_of_loop;
   uint64_t now_ms = loop_now(state);
 
   do {
-    const wake_t *wake = &CONTAINER_OF(link, uvwheel_state_t, ring)->wake;
-    if ((wake->due_ms <= now_ms || wake->ran_ms == now_ms) &&
+    const wake_t *wake =
+        &CONTAINER_OF(link, uvwheel_state_t, wheels_of_loop)->wake;
+    if ((wake->run_by_ms <= now_ms || wake->ran_ms == now_ms) &&
         !IS_CLOSING(wake->driver))
       return true;
     link = link->next;
-  } while (link != &state->ring);
+  } while (link != &state->wheels_of_loop);
   return false;
 }
 
@@ -111,13 +112,13 @@ void uvwheel__plan_check_in(uvwheel_state_t *state) {
   if (!state->wake.has_polled)
     state->wake.has_polled = !is_driver_due(state);
   if (state->wake.has_polled && state->wake.phase == ARMED_FOR_TICK &&
-      way_to_tick(state) / 2 > state->patience)
+      way_to_tick(state) / 2 > state->stall_after)
     start_driver(state, true);
 }
 
 void uvwheel__disarm(uvwheel_state_t *state) {
   state->wake.phase = DISARMED;
-  state->wake.due_ms = NEVER;
+  state->wake.run_by_ms = NEVER;
   (void)uv_timer_stop(&state->wake.driver);
   (void)uv_idle_stop(&state->wake.idle);
 }

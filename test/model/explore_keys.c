@@ -6,7 +6,7 @@
 #include "explore.h"
 
 void add_slots(const core_t *core) {
-  const char *end = (const char *)(core->soonest + core->slot_mask / 64 + 1);
+  const char *end = (const char *)(core->bounds + core->slot_mask / 64 + 1);
 
   add_memory(core->slots, (size_t)(end - (const char *)core->slots));
 }
@@ -70,7 +70,7 @@ uint64_t key_of_core(const core_t *core, uint64_t now_ms,
   for (i = 0; i < slots; i++) {
     key = mix(key, key_of_slot(core, i, now_ms, key_of_entry));
     if (i % 64 == 0 && core->occupied[i / 64] != 0)
-      key = mix(key, seen_from(now_tick, core->soonest[i / 64]));
+      key = mix(key, seen_from(now_tick, core->bounds[i / 64]));
   }
   return key;
 }

@@ -286,12 +286,12 @@ static uint64_t key_of_wheel(void) {
   uint64_t now_ms = uv_now(&peers_world.loop), key = mix(4, insides.phase);
 
   key = mix(key, insides.has_polled);
-  key = mix(key, key_of_time(insides.due_ms));
+  key = mix(key, key_of_time(insides.run_by_ms));
   key = mix(key, insides.ran_ms >= now_ms ? insides.ran_ms - now_ms : MOST);
   key = mix(key, uv_is_active((const uv_handle_t *)insides.driver)
                      ? key_of_time(insides.driver->timeout)
                      : MOST);
-  key = mix(key, key_of_stalls(insides.due_ms));
+  key = mix(key, key_of_stalls(insides.run_by_ms));
   key = mix(key, key_of_time(insides.heard_ms));
   key = mix(key, insides.budget);
   key = mix(key, key_of_time(insides.busy_ms));

@@ -16,7 +16,7 @@ typedef struct insides_s {
   const uv_idle_t *idle;
   phase_t phase;
   bool has_polled;
-  uint64_t due_ms;
+  uint64_t run_by_ms;
   uint64_t ran_ms;
   const stall_t *stall;
   uint64_t heard_ms;
@@ -41,7 +41,7 @@ static inline insides_t insides_of(const uvwheel_t *wheel) {
                      .idle = &wake->idle,
                      .phase = wake->phase,
                      .has_polled = wake->has_polled,
-                     .due_ms = wake->due_ms,
+                     .run_by_ms = wake->run_by_ms,
                      .ran_ms = wake->ran_ms,
                      .stall = &state->stall,
                      .heard_ms = listen->heard_ms,

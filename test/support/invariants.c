@@ -87,7 +87,7 @@ static uint64_t check_slot(struct check *check, uint64_t number) {
          "I2: a slot has a next pass exactly if it is occupied", number);
   if (next_pass == 0)
     return 0;
-  expect(check, core->soonest[number / 64] <= next_pass,
+  expect(check, core->bounds[number / 64] <= next_pass,
          "I2: a word's bound is not after the next pass of its slots", number);
   expect(check,
          (next_pass & core->slot_mask) == number && next_pass > core->hand,
