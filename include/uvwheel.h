@@ -30,7 +30,7 @@
  *   close callback on a wheel counts as all zeros.
  * - Every function may be called inside any callback, on any timer of the
  *   wheel. Do not run the loop inside a callback. A callback must return: a
- *   longjmp or a C++ exception out of one stops the wheel for good.
+ *   longjmp or a C++ exception out of one is undefined.
  * - Every function except uvwheel_post belongs to the loop's thread. While the
  *   loop does not run, other threads may call them, one after the other, with a
  *   mutex or a join between them. Any thread may stop, close or free a timer of
@@ -38,7 +38,7 @@
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a start takes 17 instructions more, a refresh 7. As
+ *   may run in production: a start takes 18 instructions more, a refresh 7. As
  *   its uvwheel_timer_init and uvwheel_post look at what may be uninitialised
  *   memory, valgrind and MemorySanitizer report them.
  * - An active timer must not be moved in memory, as realloc does.
@@ -61,8 +61,8 @@
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If I/O is always ready, the timer waits for about a quarter of a
- *   tick and one whole poll, and what the loop can read meanwhile comes first.
+ *   queued. If I/O is always ready, the timer waits for a quarter of a tick (25
+ *   to 250 ms) and one whole poll. What the loop reads meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, because a callback blocked
  *   the loop, or the process or the machine was stopped. Nobody could be heard
  *   meanwhile. So a timer that measures silence is put back: when it expires,
@@ -72,18 +72,18 @@
  *     uvwheel_timer_start makes an appointment, which is never put back: a
  *     stall delays it as it delays a uv_timer_t, and by one poll. So expect and
  *     refresh what peers send; start what you send, deadlines and leases.
- *   - A stall puts a timer back once, by about twice as much as it took, but at
- *     most by a second more. Stalls that follow each other closely add up, to a
- *     limit; never to more than a refresh at the end of the last would give.
- *   - A refresh ends what earlier stalls give. A timer that was put back is not
- *     put back for a later stall that is not part of such a row. The wheel
+ *   - A stall puts a timer back once, by about twice as much as the wheel runs
+ *     late, but at most by a second more. Stalls that follow each other closely
+ *     add up, to a limit; never to more than a refresh at their end would give.
+ *   - A refresh ends what earlier stalls give. A timer that n stalls in a row
+ *     have put back is not put back for the first n of a later row. The wheel
  *     notices a stall when it runs late: at its next tick or, while polls
- *     return, at a check-in half-way to it. A shorter one goes unnoticed.
+ *     return, at a check-in half-way to it. It misses one that ends before.
  *   docs/how-it-works.md tells the rule with its figures.
- * - P7. A repeat keeps its beat (uvwheel_timer_set_missed). If it is late after
- *   its tick by more than stall_ms and the wait of P6, it begins a new beat. So
- *   the next call never comes sooner than repeat - stall_ms - that wait - tick.
- * - P8. A wheel has one turn per poll; turn_budget and turn_ms end it.
+ * - P7. By default a repeat keeps its beat. If it is late after its tick by
+ *   more than stall_ms and the wait of P6, it begins a new beat. So the next
+ *   call never comes sooner than repeat - stall_ms - that wait - tick.
+ * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
  *   loop only at ticks to which a timer was put and, if polls return or a stall
  *   has ended, for check-ins half-way to a tick that is far away, and half-way
@@ -91,11 +91,11 @@
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
- * P5 and P8 to P10; P2, however long the wait of P6 is; that what had come is
- * read first; that a start is an appointment, and that a timer which measures
- * silence is put back. The figures of P6 may change: how long the wait is, what
- * is a stall, when the wheel checks in, what a stall gives, how many add up.
- */
+ * P5 and P8 to P10; P2 and P7, however long the wait of P6 is; that what came
+ * is read first; that a start is an appointment, and that a timer which
+ * measures silence is put back. The figures of P6 may change: how long the wait
+ * is, what is a stall, when the wheel checks in, what a stall gives, to which
+ * limit. */
 
 #ifndef UVWHEEL_H
 #define UVWHEEL_H
@@ -141,7 +141,8 @@ typedef struct uvwheel_post_s uvwheel_post_t;   /* one per request    */
 
 /* A timer fired. A one-shot timer is idle by now; a repeating one is active
  * again. Any timer may be started, stopped and freed here. The turn does not
- * touch the timer after the return. */
+ * touch the timer after the return. A callback that resumes the reading of
+ * another peer has to refresh that peer's timer, too: this turn may fire it. */
 typedef void (*uvwheel_timer_cb)(uvwheel_timer_t *timer);
 
 /* The wheel is closed. Its memory may be reused from here on. */
@@ -181,7 +182,7 @@ typedef struct uvwheel_options_s {
    * started. A timer that was refreshed or put back goes to the end when the
    * hand moves it. After a walk such a timer may be anywhere in its tick.
    * With tick_ms = 1 that is libuv's own order for timers that are never
-   * refreshed. A mass expiry takes 5 to 10 times as long. */
+   * refreshed. A mass expiry takes up to 5 times as long. */
   uint32_t flags;
   /* For how many ms the callbacks of one turn may run before the loop polls
    * again and the rest waits. 0 means 5, UINT32_MAX means no limit. While
@@ -238,9 +239,8 @@ struct uvwheel_s {
 
 /* Lateness is the time from a timer's due time to its callback, by the time
  * that the loop has cached, less the lag of P1. If the timer was put back, it
- * is counted from its new due time. lateness[0] counts timers that were 0 ms
- * late, lateness[b] those that were 2^(b-1) to 2^b - 1 ms late. The last bucket
- * also counts all that were later. */
+ * is counted from its new due time. lateness[b] counts timers that were 2^(b-1)
+ * to 2^b - 1 ms late, the last bucket also later ones. lateness[0] is 0. */
 #define UVWHEEL_LATENESS_BUCKETS 24
 
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
@@ -251,7 +251,7 @@ typedef struct uvwheel_stats_s {
   uint64_t fired;   /* callbacks called                                      */
   uint64_t rescheduled;   /* timers that the hand moved to a later slot      */
   uint64_t examined;      /* timers that the hand examined                   */
-  uint64_t turns;         /* turns in which a timer was due                  */
+  uint64_t turns;         /* turns that found a due timer, or were cut       */
   uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
   uint64_t turns_overrun; /* turns that took more than twice turn_ms         */
   uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
@@ -295,7 +295,7 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * other walk may close all handles. If they already are closed, it calls cb at
  * once, or at the end of the walk that runs.
  * Cost: O(active timers + slots in use + slots / 64), all of it in this call:
- * 10 to 40 ms for a million timers; seconds for ten million in cold memory. */
+ * 10 to 40 ms for a million timers, a second for ten million in cold memory. */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* 1 from uvwheel_close, or from when the wheel finds one of its handles closed
@@ -341,9 +341,8 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
  * it. A repeating timer keeps its beat, except with UVWHEEL_MISSED_DELAY.
  * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
- * wait for a later round, are examined too; with UVWHEEL_FIFO each time. The
- * first call after a million timers of one tick were refreshed takes 10 to 35
- * ms; after ten million in cold memory, seconds. */
+ * wait for a later round, are examined too (with UVWHEEL_FIFO each time): a
+ * million take 10 to 35 ms, ten million in cold memory up to a second. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -365,13 +364,13 @@ UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
 
 /* The number of timers in the slot, without those that a turn, a walk or
  * uvwheel_fire_soonest has taken out; 0 if there is no such slot. Tick t
- * belongs to slot t % slots, and the hand is at tick uv_now() / tick_ms.
+ * belongs to slot t % slots, and the current tick is uv_now() / tick_ms.
  * Cost: O(timers in it). */
 UVWHEEL_EXTERN uint64_t uvwheel_count_slot(const uvwheel_t *wheel,
                                            uint64_t slot);
 
 /* Writes a page for a human: tick, slots, counts, how many timers expect a peer
- * (the others are appointments), how full the slots are from the hand on, how
+ * (the others are appointments), how full the slots are from now on, how
  * late timers fired, and stalls.
  * Cost: O(active timers + slots), and the output. */
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
@@ -440,9 +439,9 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to give its peer more time, expect it again.
  * The loop must not be closed.
- * Cost: one store; two after a start, or if the timer is unref'd or has another
- * choice than UVWHEEL_MISSED_SKIP. (A tick of up to 256 timers that were all
- * refreshed costs no system call.) A stop and a start if it is due earlier. */
+ * Cost: one store; two after a start, a firing or a put-back, or if the timer
+ * is unref'd or has another choice than UVWHEEL_MISSED_SKIP. A stop and a start
+ * if it is due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */
@@ -456,8 +455,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
  * before the timer is due. 0 in the last round, or if it is not active. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
-/* The wheel of the timer; NULL if the timer is NULL, closed or all zeros. Do
- * not ask after the wheel's close callback. */
+/* The wheel of the timer; NULL if the timer is NULL, closed or all zeros. */
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
@@ -546,9 +544,8 @@ UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 /* Has the loop call cb. Any thread may call this, inside any callback; a signal
  * handler may not, because of the mutex (there use a uv_async_t).
  * Errors: UV_EINVAL (a NULL, or the mailbox was never opened), UV_ECANCELED
- * (uvwheel_close was called, or the wheel is all zeros). The request is then as
- * it was. Cost: a mutex and a uv_async_send, which returns at once while a
- * wake-up is pending. */
+ * (uvwheel_close was called, or the wheel is all zeros). Cost: a mutex and a
+ * uv_async_send, which returns at once while a wake-up is pending. */
 UVWHEEL_EXTERN int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post,
                                 uvwheel_post_cb cb);
 

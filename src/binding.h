@@ -28,14 +28,14 @@ typedef enum phase_e {
   IN_SPELL            /* polls do not wait, and the check runs the turns     */
 } phase_t;
 
-#define MAX_CHAIN 6 /* how many stalls that follow each other add up */
+#define MAX_CHAIN 6 /* how many stalls add up; appointments count as 7 */
 
 /* The last stall, and those that it follows: a chain. */
 typedef struct stall_s {
   uint64_t noticed_ms;     /* which is when it ended; 0: there was none     */
   uint64_t gives_until_ms; /* a stall that begins before this follows it     */
   uint64_t chain;          /* how many stalls the chain has                  */
-  uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth stall was noticed        */
+  uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth was noticed; [0]: unused */
   uint64_t gave[MAX_CHAIN + 1]; /* ms that its first n give together; [0]: 0 */
 } stall_t;
 
@@ -45,18 +45,18 @@ typedef struct wake_s {
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
   bool has_polled;   /* since it was armed, and not just for a driver        */
   uint64_t run_by_ms; /* a run after this is late: when the driver is due;   */
-                      /* in a spell, the last run. DISARMED: NEVER           */
+                      /* once the wheel has run, that time; DISARMED: NEVER  */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
 
 typedef struct listen_s {
   uv_check_t check;       /* listens after each poll                         */
-  uint64_t heard_ms;      /* the driver may fire what is due by then, or 0   */
+  uint64_t quiet_ms;      /* the poll after which the loop was quiet, or 0   */
   uint64_t budget;        /* what the check has left of that turn's          */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks, which happens once        */
-  uint64_t listened_ms;   /* when the callbacks of the last poll had run     */
+  uint64_t listened_ms;   /* when the last check listened; listen.c draws it */
   uint64_t turned_ms;     /* libuv's timers due by then run before the poll  */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* polls in that millisecond                       */
@@ -82,7 +82,7 @@ typedef struct uvwheel_state_s {
   void *memory; /* what the state and the slots were allocated as            */
   uvwheel_options_t options;
   uint64_t most_active; /* options.max_timers; UINT64_MAX: no limit          */
-  uint64_t lag;         /* by how many ms uv_now() may be behind real time   */
+  uint64_t lag;         /* by how many ms uv_now() may be behind uv_hrtime() */
   uint64_t stall_after; /* options.stall_ms, or NEVER                        */
   uint64_t turn_ns;     /* options.turn_ms in ns, or NEVER                   */
   uint64_t busy_wait;   /* how many ms a due timer waits if I/O never ends   */
@@ -131,7 +131,7 @@ static inline uint64_t now_or_0(const uvwheel_state_t *state) {
   return is_closing(state) ? 0 : loop_now(state);
 }
 
-/* NULL for a wheel that was not initialised, or whose close is finished. */
+/* NULL for a wheel that is all zeros, or whose close is finished. */
 static inline uvwheel_state_t *get_state(const uvwheel_t *wheel) {
   uvwheel_state_t *state = wheel != NULL ? wheel->state : NULL;
 
@@ -165,8 +165,7 @@ static inline uint64_t without_lag(const uvwheel_state_t *state, uint64_t ms) {
   return excess(ms, state->lag);
 }
 
-/* Must the wheel run by then? (A timer may be due; maybe all were refreshed.)
- * Never if it is closing. */
+/* May a timer be due by then? (Maybe all were refreshed.) Not once closing. */
 static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
   return !is_closing(state) &&
          uvwheel__core_next_ms(&state->core) <= without_lag(state, ms);
@@ -177,8 +176,8 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 /* The wheel runs now, late by more than stall_ms: that is a stall. */
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
-/* Puts a timer back that has expired, unless it has got all that the stalls
- * give. Returns whether it did.
+/* Puts an expired timer back, unless it is an appointment or has got all that
+ * the stalls give. Returns whether it did.
  * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 
@@ -192,8 +191,8 @@ static inline bool waited_in_stall(const uvwheel_state_t *state,
 
 /* The wheel runs now. If it is late by more than stall_ms, that is a stall. */
 void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
-/* A timer was started or moved: arms the driver for the wheel's next tick,
- * unless it is due by then or a spell goes on. Disarms an empty wheel. */
+/* A timer was started or moved: arms the driver, unless it is due early enough
+ * or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
 /* The wheel has run. In a spell, polls do not wait. Otherwise nothing is due:
  * polls wait, and the driver is armed. */
@@ -242,7 +241,7 @@ static inline uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
   return (uvwheel_state_t *)(uintptr_t)(timer->wheel_and_flags & ~TIMER_FLAGS);
 }
 
-/* Is the timer an appointment, or idle? Any other measures silence. */
+/* An appointment, or idle and not closed? All others measure silence. */
 static inline bool is_appointment(const uvwheel_timer_t *timer) {
   return (~timer->wheel_and_flags & TIMER_APPOINTMENT) == 0;
 }
@@ -250,8 +249,7 @@ static inline bool is_appointment(const uvwheel_timer_t *timer) {
 /* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without
  * one, the timeout. (If a refresh had to choose between two fields, it would
  * take 0.3 ns more, 1 ns more if the timer is cold.)
- * uvwheel_timer_t.saved_timeout is the last start's if the timer repeats, else
- * NO_REPEAT. */
+ * uvwheel_timer_t.saved_timeout: the timeout if it repeats, else NO_REPEAT. */
 #define NO_REPEAT UINT64_MAX
 
 static inline bool repeats(const uvwheel_timer_t *timer) {
@@ -292,8 +290,8 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
  * back. Returns whether the next poll must not wait: a timer is due, or the
- * turn was a stall (which loop->time, by which libuv computes how long the poll
- * waits, does not show yet). A clock that steps back ends the turn (P1). */
+ * turn took more than stall_ms; then the next check, in a spell, notices the
+ * stall. A clock that steps back ends the turn (P1). */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

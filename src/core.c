@@ -23,11 +23,10 @@
  *   pass   examines each entry of the slot that the hand has come to
  *   draw   to take the entries that are due soonest out before their time
  *
- * One wheel suits idle timeouts. A server refreshes a timer at each packet; few
- * ever expire. So a refresh has to be cheap: here it is one store. The timeouts
- * of a server are few and alike, so a round can be longer than most of them,
- * and an entry is examined once per timeout. Nobody notices whether a silent
- * connection is closed after 60.0 or 60.1 s: a tick's entries need no order.
+ * One wheel suits idle timeouts. A server refreshes a timer at each packet, and
+ * few ever expire: so a refresh is one store. Its timeouts are alike: a round
+ * can be longer than most, so an entry is examined once per timeout. A silent
+ * connection may be closed after 60.0 or 60.1 s: a tick needs no order.
  *
  * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, in slot
  * tick % slots. At now_ms it has (tick - 1 - now_ms / tick_ms) / slots rounds
@@ -93,8 +92,6 @@
  *   the place of an entry stored in it  8 bytes, to save a multiplication
  *   entries of a later round set aside  rules for the pass, and lanes that
  *                                         decay over days
- *   a slot vacated by its last remove   a stop takes 12 ns instead of 3
- *   each entry unlinked by the pass     writes to neighbours that are cold
  *   2^20 slots                          a turn searches 16,384 words of bits
  *   a hierarchy of wheels               moves each entry several times
  */
@@ -351,7 +348,7 @@ static inline bool examine(core_t *core, uvwheel_entry_t *entry,
 
 /* Examines the next entries of the pass: one of each lane, again and again,
  * so that the lanes' cache misses overlap. (Without the prefetch an expiry
- * takes 26 ns instead of 22.) They leave their lanes at once, at the end: an
+ * takes a fifth longer.) They leave their lanes at once, at the end: an
  * unlink of each would write to neighbours that are cold. Entries that are not
  * due take from the budget now, the others when they are handed out. */
 static NOINLINE void examine_chunk(core_t *core, uint64_t most,

@@ -5,50 +5,50 @@
  * When a timer is due, bytes of its peer may still wait in a socket. So the
  * check (a uv_check_t) asks after a poll whether the loop is quiet: no
  * descriptor is ready, none waits to be registered, and no request is queued.
- * Then every byte that arrived before that poll returned was read, and what was
- * due by the time of that poll, heard_ms, may expire. One iteration of libuv; *
- * is where it moves uv_now():
+ * Then every byte that arrived before that poll returned was read, and timers
+ * that were due by then may expire. One iteration of libuv; * is where it moves
+ * uv_now(), and timers are called in the order in which they became due:
  *
  *   before 1.45                   from 1.45 on
- *   * DRIVER, other timers        (* UV_RUN_DEFAULT begins with the timers)
+ *   * timers, DRIVER              (* UV_RUN_DEFAULT begins with the timers)
  *     idle, prepare handles         idle, prepare handles
  *     poll, *, its callbacks        poll, *, its callbacks
  *     CHECK, other checks           CHECK, other checks
  *     closes                        closes
- *   (* UV_RUN_ONCE ends with      * DRIVER, other timers (from 1.48 on, all
- *      the timers)                  that are due by then)
+ *   (* UV_RUN_ONCE ends with      * timers, DRIVER (from 1.48 on, all that are
+ *      the timers)                  due by then)
  *
  * Three functions run the wheel:
  *
- *                   called by              a turn for what       if a timer is
- *                                          was due by            still due
- *   prepare_turn    a CHECK after which    none: it finds out    the driver is
- *                   the driver is due      heard_ms              next
- *   on_driver       the DRIVER             heard_ms              a spell begins
- *   continue_spell  each CHECK of a spell  see below             it goes on
+ *                    called by               turn up to   if a timer is due yet
+ *   prepare_turn     CHECK, driver is due    no turn      the DRIVER is next
+ *   on_driver        DRIVER                  quiet_ms     a spell begins
+ *   continue_spell   each CHECK of a spell   see below    the spell goes on
  *
- * If none is, they arm the driver. A turn that was a stall counts as one that
- * has left a timer due. prepare_turn moves a driver that is late behind the
+ * If no timer is due any more, they arm the driver. (A turn that was a stall
+ * counts as one that leaves a timer due.) prepare_turn finds quiet_ms, the time
+ * of the poll if the loop is quiet, and moves a driver that is late behind the
  * loop's other timers that are due. If a callback between it and on_driver
  * resumes the reading of a socket, in which bytes may have waited for long,
  * on_driver finds a waiting watcher, and runs no turn.
  *
- * In a spell polls do not wait. Its checks know three times:
+ * In a spell polls do not wait. A check of it knows these times; what stands on
+ * the left is of the last check, or of the driver, which reads listened_ms
+ * after its turn, and takes the time before its turn as turned_ms:
  *
- *   turn | libuv's timers, idle, prepare | poll | callbacks read | CHECK
- *        turned_ms                       polled_ms               listened_ms
+ *   CHECK        turn | libuv's timers, idle, prepare | poll | reads | CHECK
+ *   listened_ms  turned_ms                        polled_ms          now_ms
  *
  * A timer expires if it was due by turned_ms and by polled_ms, so that libuv's
  * own timers came before it and a whole poll has followed; and if the loop is
- * quiet, or I/O was always ready for a quarter of a tick (busy_wait) since it
- * was due and since wait_began_ms, when the spell began or the loop was quiet
- * last. uv_now() stands still while callbacks read, so each check of a spell
- * moves it.
+ * quiet, or I/O was always ready for busy_wait ms since it was due and since
+ * wait_began_ms, when the spell began or the loop was quiet last. uv_now()
+ * stands still while callbacks read, so each check of a spell moves it.
  *
  * From a check to the return of the next poll nobody listens. If that takes
  * more than MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that
- * blocks for 40 ms closes 680 of 1,000 waiting peers. (If uv_update_time or
- * another wheel's check moved the time first, read callbacks count, too.) */
+ * blocks for 40 ms closes 680 of 1,000 waiting peers. (Read callbacks count if
+ * uv_update_time or another wheel's check has moved the time after them.) */
 
 #include "binding.h"
 
@@ -85,22 +85,22 @@ static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {
 
 /* Returns the answer of the backend, or 0 while requests wait that the loop has
  * taken. (If others have closed the mailbox, these wait for uvwheel_close. For
- * a request that is not taken yet the mailbox's own descriptor is ready.)
+ * a request that is not taken yet the loop's async descriptor is ready.)
  *
  * A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
  * that is always ready leave a loop 88,000 iterations per second of 726,000. */
-static uint64_t ask_heard_ms(uvwheel_state_t *state, uint64_t turned_ms) {
+static uint64_t ask_quiet_ms(uvwheel_state_t *state, uint64_t turned_ms) {
   listen_t *listen = &state->listen;
-  uint64_t now_ms = loop_now(state), heard_ms = 0;
+  uint64_t now_ms = loop_now(state), quiet_ms = 0;
 
   listen->busy_polls = listen->busy_ms == now_ms ? listen->busy_polls + 1 : 1;
   if ((listen->busy_polls & (listen->busy_polls - 1)) != 0)
     return 0;
   if (state->mailbox.taken == NULL || IS_CLOSING(state->mailbox.async))
-    heard_ms = ask_backend(state, turned_ms);
-  listen->busy_ms = heard_ms == now_ms ? 0 : now_ms;
-  return heard_ms;
+    quiet_ms = ask_backend(state, turned_ms);
+  listen->busy_ms = quiet_ms == now_ms ? 0 : now_ms;
+  return quiet_ms;
 }
 
 /* ---- Spells -------------------------------------------------------------- */
@@ -110,11 +110,11 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns by when a timer must have been due to be heard in a spell, or 0: the
- * loop is quiet, or the timer has waited long enough. */
+/* Returns up to when a turn may run: the time if the loop is quiet, less if
+ * timers have waited long enough, else 0. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
-  uint64_t quiet_ms = ask_heard_ms(state, listen->turned_ms);
+  uint64_t quiet_ms = ask_quiet_ms(state, listen->turned_ms);
 
   if (quiet_ms != 0)
     begin_wait(listen, now_ms, false);
@@ -127,17 +127,17 @@ static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
  * slows every check.) */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
-  uint64_t polled_ms = loop_now(state), now_ms, heard_ms;
+  uint64_t polled_ms = loop_now(state), now_ms, until_ms;
 
   if (!listen->wait_began_anew && polled_ms > listen->listened_ms + MIN_WAIT)
     begin_wait(listen, polled_ms, true);
   uv_update_time(state->loop); /* as libuv does before it calls timers */
   listen->listened_ms = now_ms = loop_now(state);
   uvwheel__note_run(state, now_ms);
-  heard_ms = listen_in_spell(state, now_ms);
-  heard_ms = min_of(heard_ms, min_of(listen->turned_ms, polled_ms));
+  until_ms = listen_in_spell(state, now_ms);
+  until_ms = min_of(until_ms, min_of(listen->turned_ms, polled_ms));
   uvwheel__go_on(
-      state, uvwheel__run_turn(state, heard_ms, state->options.turn_budget));
+      state, uvwheel__run_turn(state, until_ms, state->options.turn_budget));
   listen->turned_ms = uv_hrtime() / NS_PER_MS;
 }
 
@@ -160,7 +160,8 @@ static bool move_refreshed(uvwheel_state_t *state) {
 
 /* The driver is due after this check: listens if a timer is. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
-  uint64_t now_ms = loop_now(state), due_ms = state->wake.run_by_ms;
+  uint64_t now_ms = loop_now(state);
+  bool is_driver_late = now_ms != state->wake.run_by_ms;
 
   MUST_HOLD(state->wake.phase != DISARMED);
   uvwheel__note_run(state, now_ms);
@@ -168,23 +169,23 @@ static NOINLINE void prepare_turn(uvwheel_state_t *state) {
     uvwheel__go_on(state, false);
     return;
   }
-  state->listen.heard_ms = ask_heard_ms(state, 0);
-  if (now_ms != due_ms) /* moves behind the loop's other timers that are due */
+  state->listen.quiet_ms = ask_quiet_ms(state, 0);
+  if (is_driver_late) /* moves it behind the loop's other timers */
     (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
 }
 
-/* If nothing was heard, a timer that is due waits for a spell. */
+/* If the loop was not quiet, what is due waits for a spell. */
 void uvwheel__on_driver(uv_timer_t *driver) {
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, wake.driver);
   listen_t *listen = &state->listen;
-  uint64_t heard_ms = is_watcher_waiting(state) ? 0 : listen->heard_ms;
+  uint64_t quiet_ms = is_watcher_waiting(state) ? 0 : listen->quiet_ms;
   uint64_t now_ms = loop_now(state);
   bool is_due;
 
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
-  listen->heard_ms = 0;
+  listen->quiet_ms = 0;
   uvwheel__note_run(state, now_ms);
-  is_due = heard_ms != 0 ? uvwheel__run_turn(state, heard_ms, listen->budget)
+  is_due = quiet_ms != 0 ? uvwheel__run_turn(state, quiet_ms, listen->budget)
                          : move_refreshed(state);
   if (is_due) {
     listen->listened_ms = uv_hrtime() / NS_PER_MS;

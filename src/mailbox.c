@@ -5,8 +5,7 @@
  * Threads append requests to a list under a mutex. The loop takes the whole
  * list at once, and calls the requests back without the mutex. A post holds the
  * mutex until uv_async_send returns, so that the mailbox cannot be closed
- * meanwhile; libuv's own thread pool does the same. While a wake-up is pending,
- * uv_async_send does nothing. */
+ * meanwhile. While a wake-up is pending, uv_async_send does nothing. */
 
 #include "binding.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A build with -Dchecks=true reports misuse that is undefined in others: one
- * line on stderr, then abort. In others all of this does nothing. */
+/* A build with -Dchecks=true reports misuse and likely mistakes: one line on
+ * stderr, then abort. Other builds check nothing. */
 
 #ifndef UVWHEEL_MISUSE_H
 #define UVWHEEL_MISUSE_H

@@ -10,11 +10,8 @@
 #include <stdint.h>
 
 /* LOAD_STATE, STORE_STATE: an atomic load and store of a wheel's pointer.
- * Without builtins (MSVC) a volatile access does that.
- *
- * lowest_bit: the position of the lowest bit that is set; not for 0.
- *
- * bit_width: how many bits are needed to write the value down; 0 for 0. */
+ * Without builtins (MSVC) a volatile access does that. lowest_bit: the position
+ * of the lowest bit that is set; not for 0. bit_width: of 5 it is 3, of 0 0. */
 
 #if defined(__GNUC__) && !defined(UVWHEEL_PLAIN_C)
 

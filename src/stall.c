@@ -39,7 +39,7 @@ bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   uint64_t due_ms = timer->entry.due_ms, later_ms;
 
   MUST_HOLD(waited_in_stall(state, timer));
-  if (had >= stall->chain)
+  if (had >= stall->chain) /* always so for an appointment */
     return false;
   while (stall->ended_ms[had + 1] <= excess(due_ms, timer->interval))
     had++; /* that one ended before the timer's peer was heard */

@@ -12,11 +12,10 @@ void uvwheel_get_stats(const uvwheel_t *wheel, uvwheel_stats_t *stats) {
 
   if (stats == NULL)
     return;
-  *stats = (uvwheel_stats_t){0};
+  *stats = state != NULL ? state->stats : (uvwheel_stats_t){0};
   if (state == NULL)
     return;
   core = &state->core;
-  *stats = state->stats;
   stats->started = core->stats.started;
   stats->fired = core->stats.fired;
   stats->fired_soonest = core->stats.fired_soonest;

@@ -2,8 +2,7 @@
 
 /* Turns: due timers fire, or are put back (stall.c). listen.c runs a turn once
  * the loop has heard the timers' peers. A turn ends after turn_budget timers,
- * or turn_ms of callbacks. A repeat is due again before its callback is called.
- */
+ * or turn_ms of callbacks. A repeat is started again before its callback. */
 
 #include "binding.h"
 
@@ -38,10 +37,11 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 /* ---- Firing -------------------------------------------------------------- */
 
 /* A repeat that fires in a turn up to limit_ms is due again at the first time
- * of its beat that is not before the last tick of that turn. A later time, such
- * as now, would skip every second call of a beat in phase with the ticks. If it
+ * of its beat that is not before the last tick of that turn: with ticks of 100
+ * ms, one of 50, 350, 650 ... that fires in a turn up to 1020 at 1250. (The
+ * first from 1020 on would skip calls of a beat in phase with the ticks.) If it
  * fires too late after its own tick, by the clock, the next call might follow
- * at once: then a new beat begins, as if it had been due for the last tick. */
+ * at once: then it begins a new beat, as if due right before a tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;

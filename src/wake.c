@@ -3,14 +3,15 @@
 /* What wakes the loop.
  *
  * The driver, a uv_timer_t, is due at the next tick at which something may be
- * due. In a spell (listen.c) an idle handle keeps polls from waiting instead.
- * A wheel that runs later than that has met a stall (stall.c).
+ * due. If polls return meanwhile, not just for a wheel's driver, it is armed
+ * for a check-in half-way to a tick that is far away, and half-way again. In a
+ * spell (listen.c) an idle handle keeps polls from waiting instead. If the
+ * wheel runs more than stall_ms later than that, it has met a stall (stall.c).
  *
- * A stall may end before the next tick. So if polls return meanwhile, not just
- * for a wheel's driver, the driver is armed for a check-in half-way to a tick
- * that is far away, and half-way again. A stall that spans a check-in is
- * noticed there. Any other stall has used up at most half of the time to the
- * tick. */
+ *   DISARMED -> ARMED_FOR_TICK   a start; and back: the last timer has stopped
+ *   ARMED_FOR_TICK -> .._CHECK_IN   a poll has returned; back: after check-ins
+ *   ARMED_.. -> IN_SPELL   the driver has left timers due, or met a stall
+ *   IN_SPELL -> ARMED_..   a check has left no timer due, and met no stall */
 
 #include "binding.h"
 
@@ -33,8 +34,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* While the last stall gives time, check-ins are close to each other, even in a
- * loop that sleeps: a stall would belong to the chain, and counts only from the
- * check-in on. (If the clock has stepped back, `since` is huge.) */
+ * loop that sleeps: a stall then would lengthen the chain, but count only from
+ * the check-in on. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
@@ -54,9 +55,9 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
-/* Moves the driver to an earlier time. If each start could move it to a later
- * one, an overdue driver would never be called. A check-in that would come
- * later than half-way to the new tick is moved to half-way. */
+/* Moves the driver to an earlier time. If each start could move an overdue
+ * driver, it would never be called. A check-in that would come later than
+ * half-way to the new tick moves there, or to that tick if it is near. */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 

@@ -137,13 +137,13 @@ static void expect_fired(peer_t *peer, uint64_t from_ms, bool was_noisy) {
 
 /* Has the check of this iteration listened? Then whoever spoke before the poll
  * returned had been heard. */
-static void expect_listened(uint64_t heard_before_ms) {
-  uint64_t heard_ms = insides_of(&peers_world.wheel).heard_ms;
+static void expect_listened(uint64_t quiet_before_ms) {
+  uint64_t quiet_ms = insides_of(&peers_world.wheel).quiet_ms;
 
-  if (heard_ms == heard_before_ms || heard_ms == 0)
+  if (quiet_ms == quiet_before_ms || quiet_ms == 0)
     return;
-  require(heard_ms <= peers_world.checked_ms);
-  require(heard_ms <= peers_world.unheard_ms);
+  require(quiet_ms <= peers_world.checked_ms);
+  require(quiet_ms <= peers_world.unheard_ms);
 }
 
 void begin_iteration(iteration_t *iteration) {
@@ -151,7 +151,7 @@ void begin_iteration(iteration_t *iteration) {
 
   uvwheel_get_stats(&peers_world.wheel, &iteration->stats);
   iteration->began_ms = peers_clock_ms();
-  iteration->heard_ms = insides_of(&peers_world.wheel).heard_ms;
+  iteration->quiet_ms = insides_of(&peers_world.wheel).quiet_ms;
   iteration->was_noisy = is_noisy();
   iteration->was_in_spell = insides_of(&peers_world.wheel).phase == IN_SPELL;
   if (!iteration->was_in_spell)
@@ -168,7 +168,7 @@ void verify_iteration(const iteration_t *iteration) {
   unsigned i;
 
   end_turn();
-  expect_listened(iteration->heard_ms);
+  expect_listened(iteration->quiet_ms);
   uvwheel_get_stats(&peers_world.wheel, &stats);
   is_done = stats.stall_sum_ms == iteration->stats.stall_sum_ms &&
             stats.turns_cut == iteration->stats.turns_cut;
@@ -292,7 +292,7 @@ static uint64_t key_of_wheel(void) {
                      ? key_of_time(insides.driver->timeout)
                      : MOST);
   key = mix(key, key_of_stalls(insides.run_by_ms));
-  key = mix(key, key_of_time(insides.heard_ms));
+  key = mix(key, key_of_time(insides.quiet_ms));
   key = mix(key, insides.budget);
   key = mix(key, key_of_time(insides.busy_ms));
   key = mix(key, insides.busy_polls);

@@ -125,7 +125,7 @@ void verify_silence(const peer_t *peer);
 typedef struct iteration_s {
   uvwheel_stats_t stats;
   uint64_t began_ms;
-  uint64_t heard_ms;
+  uint64_t quiet_ms;
   bool was_noisy;
   bool was_in_spell;
   uint64_t overdue_from_ms[PEERS];

@@ -19,7 +19,7 @@ typedef struct insides_s {
   uint64_t run_by_ms;
   uint64_t ran_ms;
   const stall_t *stall;
-  uint64_t heard_ms;
+  uint64_t quiet_ms;
   uint64_t budget;
   uint64_t wait_began_ms;
   uint64_t listened_ms;
@@ -44,7 +44,7 @@ static inline insides_t insides_of(const uvwheel_t *wheel) {
                      .run_by_ms = wake->run_by_ms,
                      .ran_ms = wake->ran_ms,
                      .stall = &state->stall,
-                     .heard_ms = listen->heard_ms,
+                     .quiet_ms = listen->quiet_ms,
                      .budget = listen->budget,
                      .wait_began_ms = listen->wait_began_ms,
                      .listened_ms = listen->listened_ms,
