@@ -213,7 +213,7 @@ def scaling(cells):
         [f"a message every {CONNECTION_S} s",
          *(f"{one[0]} million connections" for one in cores)],
         [["cores for the messages", *(number(one[1]) for one in cores)],
-         ["cores for the timers", *(f"{one[2]:.1g}" for one in cores)],
+         ["cores for the refreshes", *(f"{one[2]:.1g}" for one in cores)],
          ["loops, each half busy",
           *(f"{math.ceil(2 * one[1]):,}" for one in cores)]])
 

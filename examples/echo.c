@@ -47,7 +47,7 @@ static void close_connection(connection_t *connection) {
 
 /* A peer that reads slowly is not idle: the connection stays as long as each
  * look finds that the peer has taken something since the look before. It takes
- * in steps of up to 1.4 MB, the room that its kernel announces at once, so the
+ * in steps of up to 3 MB, the room that its kernel announces at once, so the
  * timeout has to be longer than a slow peer needs for one. */
 static void on_idle(uvwheel_timer_t *timer) {
   connection_t *connection = connection_of(timer);

@@ -4,7 +4,7 @@
  *
  * A connection has one active timer, on one of three wheels. If a newcomer
  * needs a place, timers of the first two fire before their time: see make_room.
- * - newcomers: who has not sent a whole request yet
+ * - newcomers: who has sent no request yet, neither whole nor senseless
  * - places: who has, and has its last answer, is at rest or sends a head
  * - busy: who has, and is answered or sends a body
  *
@@ -348,8 +348,8 @@ static void follow(connection_t *connection) {
     send_continue(connection);
 }
 
-/* Nothing is read while a request is answered. So a peer that has ended what it
- * sends gets its answer. */
+/* Nothing is read while a request is answered, but /events. So a peer that has
+ * ended what it sends gets its answer. */
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buf) {
   connection_t *connection = (connection_t *)stream;
 
@@ -384,7 +384,7 @@ static uint64_t close_soonest(int wheel, uint64_t count, int reason) {
 /* Newcomers have little time, so they are due before those at rest, who are the
  * idlest. If both were on one wheel, newcomers would push out each other before
  * they could say a word. They do so only while they have more than an eighth of
- * the places: that is a flood. */
+ * the places, which is a flood, or if nobody is at rest. */
 static void make_room(void) {
   uint64_t most = server.options.most_peers / 8;
   int is_flood = uvwheel_count(&server.wheels[NEWCOMERS]) > most;

@@ -115,9 +115,9 @@ static int start(server_t *server) {
 
   open_loop(loop, &server->signals, on_signal, server);
   block_start(&server->block, loop, &server->options);
-  iterations_start(&server->iterations, loop);
   int error =
       server->calls->init(&server->echo, loop, AF_UNSPEC, &server->options);
+  iterations_start(&server->iterations, loop);
   if (error != 0)
     complain("cannot make the wheel: %s", uv_strerror(error));
   else

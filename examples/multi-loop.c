@@ -153,7 +153,7 @@ static int claim_port(struct sockaddr *address) {
   return error;
 }
 
-/* The wheels get their mailboxes, so that no thread may have started. */
+/* The wheels get their mailboxes: no thread may run yet. */
 static int start_page(server_t *server) {
   live_wheel_t shown[LIVE_MAX_WHEELS];
 

@@ -81,7 +81,6 @@ struct server_s {
   uv_loop_t loop;
   uv_udp_t socket;
   end_signals_t signals;
-  uv_signal_t block;
   uvwheel_t wheel;
   int has_wheel;      /* or sessions have a uv_timer_t each */
   int gives_chances;  /* --timer chance */
@@ -344,7 +343,6 @@ static void stop(server_t *server) {
   iterations_stop(&server->iterations);
   uv_close((uv_handle_t *)&server->socket, NULL);
   close_end_signals(&server->signals);
-  uv_close((uv_handle_t *)&server->block, NULL);
 }
 
 static void on_signal(uv_signal_t *signal, int number) {
@@ -384,16 +382,15 @@ static int start(server_t *server) {
 
   open_loop(loop, &server->signals, on_signal, server);
   uv_udp_init_ex(loop, &server->socket, AF_UNSPEC | UV_UDP_RECVMMSG);
-  block_start(&server->block, loop, &server->options);
   server->socket.data = server;
   server->timer_bytes = server->has_wheel       ? sizeof(uvwheel_timer_t)
                         : server->gives_chances ? sizeof(lazy_timer_t)
                                                 : sizeof(uv_timer_t);
   server->first_rss_kib = usage_of_process().rss_kib;
-  iterations_start(&server->iterations, loop);
   int error = server->has_wheel
                   ? uvwheel_init(loop, &server->wheel, &server->options.wheel)
                   : 0;
+  iterations_start(&server->iterations, loop);
   if (error == 0)
     return start_listening(server);
   complain("cannot make the wheel: %s", uv_strerror(error));

@@ -57,7 +57,8 @@ usage_t usage_of_process(void);
  * the kernel holds, up to 4 MB; elsewhere only those that libuv holds count. */
 size_t count_untaken(const uv_stream_t *stream);
 
-/* For how long a loop left its sockets alone. An iteration of the loop begins
+/* For how long a loop left its sockets alone. Start it after the wheel's init,
+ * as libuv calls the newest check first. An iteration of the loop begins
  * when the I/O of a poll is handled, and ends with the next poll: the loop
  * calls timers, and closes the handles that they wanted closed. It is measured
  * in CPU time, without waiting and other processes. */

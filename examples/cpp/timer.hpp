@@ -140,7 +140,7 @@ public:
   }
 
 private:
-  /* What is in the past is due at once. */
+  /* What is in the past fires at the next tick. */
   static uint64_t milliseconds(duration time) {
     return static_cast<uint64_t>(std::max(time, duration::zero()).count());
   }

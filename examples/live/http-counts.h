@@ -9,8 +9,9 @@
 
 #include "server-counts.h"
 
-/* The stages of a connection, which is read from REST on. From ANSWER on they
- * are also why it is closed: it was too slow. */
+/* The stages of a connection, which is read in EVENTS and from REST on. From
+ * ANSWER on they are also why it is closed: too slow or, in END and BAD, done.
+ */
 enum { WORK, EVENTS, ANSWER, REST, HEAD, BODY, END, BAD, STAGES };
 
 /* Other reasons. The last four: why a newcomer is turned away. */

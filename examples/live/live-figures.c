@@ -58,7 +58,7 @@ const live_figure_t live_figures[LIVE_FIGURES] = {
     {IN_STATS(turns), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "turns",
      "Turns: times that the wheel had timers to fire.", NEVER},
     {IN_STATS(turn_max_us), LIVE_NOWHERE, LIVE_GAUGE, LIVE_US, "turn_max",
-     "The longest turn since the start.", NEVER},
+     "The longest turn, batch of posts or fire_soonest.", NEVER},
     {IN_STATS(started), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "started",
      "Starts of timers, also by a repeat that fired.", NEVER},
     {IN_STATS(stopped), LIVE_NOWHERE, LIVE_COUNTER, LIVE_ONE, "stopped",
@@ -105,7 +105,7 @@ void live_snapshot_take(live_snapshot_t *snapshot, const live_wheel_t *shown) {
 
   uvwheel_get_stats(shown->wheel, stats);
   (void)uvwheel_get_options(shown->wheel, &snapshot->options);
-  useful = stats->rescheduled + stats->fired;
+  useful = stats->rescheduled + stats->fired + stats->put_back;
   snapshot->examined_too_early =
       stats->examined > useful ? stats->examined - useful : 0;
   snapshot->refreshed = *shown->refreshes;

@@ -5,8 +5,8 @@
  *
  * So a connection lives for an hour, give or take a random tenth: at most some
  * 500 end in a minute. It is asked to go (by GOAWAY or "Connection: close"),
- * and closed if it has not gone after a time of grace. One timer does both. No
- * traffic refreshes it, so no stall delays it.
+ * and closed if it has not gone after a time of grace. One timer does both. It
+ * is started, so no stall puts it back.
  *
  * The program does it both ways. Half of the peers go when they are asked. Time
  * runs a thousand times as fast: each way takes some 4 s. */

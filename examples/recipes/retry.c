@@ -5,11 +5,10 @@
  * thousand requests at once, again and again, even when it has just come back.
  *
  * So each pause is drawn at random, up to a limit that doubles with each
- * attempt ("full jitter"). The timer of a request is the deadline of an answer,
- * then the pause before the next attempt. An answer stops it. Both are started,
- * never refreshed: what is sent must not be late because of a stall. The
- * program does it both ways and counts what the server gets in the worst 100
- * ms. */
+ * attempt ("full jitter"). The timer of a request expects the answer, which
+ * stops it, and is then started for the pause before the next attempt: what is
+ * sent must not be late because of a stall. The program does it both ways and
+ * counts what the server gets in the worst 100 ms. */
 
 #include "recipe.h"
 
@@ -38,7 +37,7 @@ static void attempt(uvwheel_timer_t *timer) {
   uint64_t passed_ms = uv_now(&loop) - begin_ms;
 
   request->attempts++;
-  uvwheel_timer_start(timer, on_deadline, DEADLINE_MS, 0);
+  uvwheel_timer_expect(timer, on_deadline, DEADLINE_MS);
   if (passed_ms >= BACK_MS) { /* an answer */
     add_to_crowd(&received, 100);
     answered++;

@@ -94,11 +94,13 @@ static void tell(const char *who) {
 /* In place of the network. */
 static void on_network(uv_timer_t *timer) {
   static unsigned count;
+  connection_t *newest = welcome();
 
   if (count <= HONEST && last != NULL)
     on_request(last);
   else if (last != NULL)
     on_bytes(last);
+  last = newest;
   if (count == HONEST)
     tell("who ask");
   if (count++ == HONEST + SILENT) {
@@ -107,9 +109,7 @@ static void on_network(uv_timer_t *timer) {
     uvwheel_fire_soonest(&newcomers, UINT64_MAX); /* all */
     uvwheel_fire_soonest(&wheel, UINT64_MAX);
     uvwheel_close(&newcomers, NULL);
-    return;
   }
-  last = welcome();
 }
 
 int main(void) {

@@ -262,8 +262,8 @@ static const struct {
 
 static const uint64_t freezes_ms[] = {1000, 5000, 9000, 30000};
 
-/* P6. Scenario 81. Traffic that is not a refresh gets what a uv_timer_t gives.
- * (Newcomers have not spoken yet, as the first of them needs more time.) */
+/* P6. Scenario 81. A start or a stamp at each word gets what a uv_timer_t
+ * gives. (Newcomers have not spoken when the loop is frozen.) */
 START_TEST(a_refresh_keeps_who_speaks_and_a_start_does_what_libuv_does) {
   uint64_t frozen_ms = freezes_ms[_i % (int)LENGTH(freezes_ms)];
   int row = _i / (int)LENGTH(freezes_ms);

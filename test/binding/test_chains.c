@@ -54,8 +54,7 @@ START_TEST(up_to_six_freezes_close_no_live_peer) {
 }
 END_TEST
 
-/* Freezes without end. Who speaks twice in each of them, and not between them,
- * is closed in the end. */
+/* Freezes without end. Who speaks in them alone is closed in the end. */
 static const struct {
   uint64_t frozen_ms, of_ms, timeout_ms;
   bool are_live_closed;
@@ -123,7 +122,7 @@ END_TEST
 static const uint64_t phases_ms[] = {0, 1, 13, 37, 50, 71, 96, 99};
 
 /* P6. Scenario 86. A peer may be put back to a time that is over. */
-START_TEST(three_blocks_that_are_longer_than_the_timeout_close_no_live_peer) {
+START_TEST(three_blocks_in_a_row_close_no_live_peer) {
   const peers_options_t crowd = CROWD(24, 1000, 300, 13);
 
   open_wheel(0, 0);
@@ -149,8 +148,8 @@ static uint64_t random_ms(uint64_t from, uint64_t to) {
   return from + (seed >> 33) % (to - from);
 }
 
-/* Stalls that follow each other so closely that all are one chain, of more than
- * a second each. Returns how many live peers were closed; adds how many
+/* Stalls in a row, each before the time is over that the last one gave, of more
+ * than a second each. Returns how many live peers were closed; adds how many
  * uv_timer_t would have closed. */
 static unsigned live_closed_in_chain(uint64_t stalls, unsigned *uv_closed) {
   const peers_options_t crowd = CROWD(40, 5000, 1000, 25);
@@ -171,7 +170,7 @@ static unsigned live_closed_in_chain(uint64_t stalls, unsigned *uv_closed) {
   return closed;
 }
 
-/* P6. 200 chains of 1 to 20 stalls. As six add up, none of up to six closes a
+/* P6. 200 rows of 1 to 20 stalls. As six add up, none of up to six closes a
  * live peer, and the others far fewer than uv_timer_t. */
 START_TEST(random_chains_close_fewer_live_peers_than_uv_timers_do) {
   unsigned closed, all_closed = 0, uv_closed = 0;
@@ -196,8 +195,7 @@ int main(void) {
        MAX_STALLS * LENGTH(lengths_ms) * LENGTH(gaps_ms)},
       EACH(freezes_without_end_keep_silent_peers_for_a_while, endless),
       EACH(a_freeze_and_then_a_backlog_close_no_live_peer, backlogs),
-      EACH(three_blocks_that_are_longer_than_the_timeout_close_no_live_peer,
-           phases_ms),
+      EACH(three_blocks_in_a_row_close_no_live_peer, phases_ms),
       TEST(random_chains_close_fewer_live_peers_than_uv_timers_do),
   };
 

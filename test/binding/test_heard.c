@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Heard first: a timer fires only after a poll that began once it was due, when
- * nothing more waits to be read. Bytes that had reached their socket by then
- * count, however the loop was held up. */
+/* Heard first: a timer fires only after a poll that has returned once it was
+ * due, when nothing more waits to be read. Bytes that had reached their socket
+ * by then count, however the loop was held up. */
 
 #include "idle_peers.h"
 
@@ -140,9 +140,9 @@ static const peers_options_t half_silent = {.carrier = BY_PIPE,
                                             .is_half_silent = true};
 
 /* P6. Scenarios 22, 29 and 47. logstash-input-beats#141, bytedance/g3#929,
- * ballerina http#2669. When the block is over a timer has half of its time at
- * least. It has no more than the block and a second on top, whoever blocked the
- * loop. */
+ * ballerina http#2669. When the block is over a timer has half of what it had
+ * left at least. It has no more than the block and a second on top, whoever
+ * blocked the loop. */
 START_TEST(exactly_the_silent_half_is_closed) {
   uint64_t until_ms, opened_ms;
   unsigned is_lossy;

@@ -267,8 +267,8 @@ static void hold_after_poll(uv_check_t *unused) {
 }
 
 /* P6. Two iterations are held twice each, and the wheel looks in between: that
- * gives what one stall gives that lasts as long, and is one chain. */
-START_TEST(stalls_that_are_seen_in_parts_give_what_they_give_as_one) {
+ * is one chain, and gives no more than a refresh at its end. */
+START_TEST(stalls_that_are_seen_in_parts_are_one_chain) {
   static test_timer_t timer, ticking;
   static uv_prepare_t prepare;
   static uv_check_t check;
@@ -365,7 +365,7 @@ static void act(test_timer_t *timer, char what) {
     come_late(due_ms, 0);
 }
 
-/* A stall gives a timer nothing that was put back before, but follows none
+/* A stall that follows none gives nothing to a timer that was put back before
  * (eof). P6. Scenario 74. In either kind of wheel, as a restart differs. */
 START_TEST(a_timer_that_measures_silence_is_put_back) {
   int which = _i - (int)LENGTH(put_backs);
@@ -443,8 +443,8 @@ static void work_and_update(test_timer_t *unused) {
 
 static void (*const works[])(test_timer_t *) = {work, work_and_update};
 
-/* P6. Scenario 59. Those whose peers were heard wait for the stalls, which the
- * first six are, and for as much again. */
+/* P6. Scenario 59. Those whose peers were heard are put back by the first six
+ * stalls. */
 START_TEST(slow_callbacks_are_called_one_after_the_other) {
   uint64_t most_stalls = _i / 2 ? MAX_STALLS : 0, sleeps;
   static test_timer_t timers[100];
@@ -453,9 +453,7 @@ START_TEST(slow_callbacks_are_called_one_after_the_other) {
   work_ms = 300;
   open_wheel_with_budget(0);
   for (i = 0; i < LENGTH(timers); i++) {
-    begin_test_timer(&timers[i], 5000, 0);
-    if (_i / 2)
-      test_timer_refresh(&timers[i]);
+    (_i / 2 ? begin_heard_timer : begin_test_timer)(&timers[i], 5000, 0);
     timers[i].then = works[_i % 2];
   }
   sleeps = virtual_time_sleeps();
@@ -473,7 +471,7 @@ int main(void) {
       EACH(stalls_that_follow_each_other_add_up, chains),
       EACH(a_refresh_forgets_the_stalls_before_it, refreshed),
       EACH(the_sixth_stall_grows_while_timers_wait_for_their_turn, crowds),
-      TEST(stalls_that_are_seen_in_parts_give_what_they_give_as_one),
+      TEST(stalls_that_are_seen_in_parts_are_one_chain),
       {a_timer_that_measures_silence_is_put_back, 0,
        LENGTH(put_backs) + LENGTH(punctuals)},
       EACH(put_backs_are_cut_by_the_limits_of_a_turn, cuts),

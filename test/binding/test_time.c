@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* When timers fire: P1 to P6, on a loop in virtual time.
+/* When timers fire, on a loop in virtual time (P1, P4, P6, P10).
  * test_time_coarse.c has another clock. */
 
 #include "support.h"

@@ -78,7 +78,7 @@ static void measure(unsigned index, uint64_t wait_ms) {
 }
 
 /* A start, expect or again of the timer; with UVWHEEL_FIFO it lines up anew. It
- * is an appointment then. */
+ * is an appointment unless measure() follows. */
 static void restart(unsigned index, uint64_t delay_ms) {
   uint64_t due_ms = due_after(delay_ms);
 
@@ -440,7 +440,8 @@ void refresh(void) {
     require(uvwheel_timer_refresh(timer) == expect_refresh(index));
 }
 
-/* From then on it waits for that, should a stall ask. The same is no change. */
+/* What a stall may give follows from the new repeat, unless that is the same.
+ */
 void set_repeat(void) {
   unsigned index;
   uvwheel_timer_t *timer = pick_timer(&index);

@@ -38,7 +38,7 @@ static void watch_stall(const uvwheel_stats_t *stats) {
                  deadline_at(i)->due_ms, deadline_at(i)->wait_ms);
 }
 
-/* The wheel notices a stall before a turn, and at the end of one. */
+/* The wheel notices a stall before a turn; that of a turn at the next check. */
 void watch_stalls(void) {
   uvwheel_stats_t stats;
   unsigned i;

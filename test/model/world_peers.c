@@ -12,7 +12,7 @@
  *   poll holds the loop, the word is heard with an older time.)
  * - Each timer fires within its timeout, a tick and what it is put back by, in
  *   the iteration in which that has passed or in the next one; while the loop
- *   is never quiet, at most a quarter of a tick later.
+ *   is never quiet, at most the wait of P6 later.
  * - A stall puts a timer back that measures silence, as stalls.h says, and no
  *   appointment. It is no longer than the time since the poll before.
  *

@@ -227,9 +227,9 @@ class Recipes(programs.Case):
     def test_shed_closes_the_idlest_and_of_newcomers_only_a_crowd(self):
         self.run_recipe("SHED")
         self.expect("at rest: 16 served, closed: 0 newcomers, 0 at rest\n")
-        self.expect("who ask: 8 served, closed: 0 newcomers, 8 at rest\n")
-        self.expect("who say nothing: 0 served, closed: 17 newcomers, "
-                    "3 at rest\n")
+        self.expect("who ask: 8 served, closed: 0 newcomers, 9 at rest\n")
+        self.expect("who say nothing: 0 served, closed: 18 newcomers, "
+                    "2 at rest\n")
         self.expect_end()
 
     @unittest.skipUnless(programs.is_built("CPP_THROWING"), "no C++")

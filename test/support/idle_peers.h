@@ -113,7 +113,8 @@ typedef struct way_to_hold_s {
 extern const way_to_hold_t ways_to_hold[WAYS_TO_HOLD];
 
 /* The loop will be held from one time to another; if a callback does that, it
- * ends with uv_update_time if `update`. Runs the loop until then. */
+ * ends with uv_update_time if `update`. Runs the loop until then
+ * if it is frozen between iterations. */
 void hold_loop(hold_t hold, uint64_t from_ms, uint64_t until_ms, bool update);
 
 /* After hold_loop: another one holds the loop in the same pass, for as long. */

@@ -8,9 +8,9 @@
  * - Early. "heard" is a moment of the client's clock BEFORE it called connect()
  *   or write() for the last thing that the server certainly got (a message
  *   counts once its echo is back), and "closed" is not before the server
- * closed: closed - heard is never shorter than the idle time that the server
- * granted. If even that is shorter than the timeout, the server was early,
- * however slow client, server and network may be.
+ *   closed: closed - heard is never shorter than the idle time that the server
+ *   granted. If even that is shorter than the timeout, the server was early,
+ *   however slow client, server and network may be.
  *
  * - Late. For the same reason lateness reads too long, by the lag of the
  *   machine. The judge measures that: how late its own loop was at most (it is

@@ -190,7 +190,7 @@ static double add_table(text_t *text, const tally_t *tally) {
                     cost_ns(&costs[TURN]));
   add(text, "%-8s%38.3f\n", "all", ns / 1e6);
   if (settings.with_wheel)
-    add(text, "turns   %" PRIu64 ": fire is their time\n", costs[TURN].calls);
+    add(text, "checks  %" PRIu64 ": fire is their time\n", costs[TURN].calls);
   return ns;
 }
 

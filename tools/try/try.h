@@ -5,8 +5,8 @@
  *
  *   serve.c   the uv_timer_* functions that the program then calls
  *   loops.c   a record of each loop, and the loop's wheel
- *   report.c  counts and times the calls, and reports at the end and on a
- * signal libuv.c   how the functions of libuv itself are reached
+ *   report.c  counts and times the calls, and reports
+ *   libuv.c   how the functions of libuv itself are reached
  *
  * With uv the functions count, and libuv does the work. With a wheel each
  * uv_timer_t is served by it, and libuv's heap holds the wheel's own alone. */
@@ -53,7 +53,7 @@ typedef enum kind_e {
   CLOSE,
   EXPIRE_STOP,  /* libuv fires a timer: it is stopped,                    */
   EXPIRE_AGAIN, /* and started again if it repeats                       */
-  TURN,         /* of a wheel, without the callbacks that it calls        */
+  TURN,         /* a wheel's check or driver, without timers' callbacks   */
   KINDS
 } kind_t;
 
