@@ -8,10 +8,10 @@
  * spell (listen.c) an idle handle keeps polls from waiting instead. If the
  * wheel runs more than stall_ms later than that, it has met a stall (stall.c).
  *
- *   DISARMED -> ARMED_FOR_TICK   a start; and back: the last timer has stopped
- *   ARMED_FOR_TICK -> .._CHECK_IN   a poll has returned; back: after check-ins
- *   ARMED_.. -> IN_SPELL   the driver has left timers due, or met a stall
- *   IN_SPELL -> ARMED_..   a check has left no timer due, and met no stall */
+ *   any -> DISARMED -> ARMED_..     the last timer has gone; a start
+ *   ARMED_FOR_TICK <-> .._CHECK_IN  a poll has returned; the check-in is over
+ *   ARMED_.. -> IN_SPELL   the driver's turn left a timer due, or was a stall
+ *   IN_SPELL -> ARMED_..   a check's turn left none due, and was no stall */
 
 #include "binding.h"
 
