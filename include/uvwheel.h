@@ -52,9 +52,9 @@
  *   full timeout has always passed. (On Linux with CONFIG_HZ=1000 libuv reads a
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick after its due time, plus the loop's own
- *   delay, plus one iteration. In a mass expiry it waits for the turns before
- *   its own. If I/O is always ready, add the wait of P6. If the timer measures
- *   silence, add the time by which P6 puts it back after a stall.
+ *   delay, plus one iteration (two if a callback took long). In a mass expiry
+ *   it waits for the turns before its own. If I/O is always ready, add the wait
+ *   of P6. If it measures silence, add the time by which P6 puts it back.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -70,7 +70,7 @@
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
  *     uvwheel_timer_start makes an appointment, which is never put back: a
- *     stall delays it as it delays a uv_timer_t, and by one poll. So expect and
+ *     stall delays it as it delays a uv_timer_t, and a poll or two. Expect and
  *     refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back once, by about twice as much as the wheel runs
  *     late, but at most by a second more. Stalls that follow each other closely
@@ -85,9 +85,9 @@
  *   call never comes sooner than repeat - stall_ms - that wait - tick.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
- *   loop only at ticks to which a timer was put and, if polls return or a stall
- *   has ended, for check-ins half-way to a tick that is far away, and half-way
- *   again: seven for a minute. (They end UV_RUN_ONCE.) On time it adds no poll.
+ *   loop only at ticks to which a timer was put and for check-ins (which end
+ *   UV_RUN_ONCE): if polls return, half-way to a far tick, and half-way again,
+ *   seven for a minute by default; after a stall more. On time it adds no poll.
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -459,8 +459,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
- * fires, is refreshed, or is started by uvwheel_timer_again. What a stall gives
- * the timer (P6) follows from the new repeat at once. */
+ * fires, is refreshed, or is started by uvwheel_timer_again. For a stall (P6)
+ * the peer counts as heard a repeat, or the timeout, before the due time. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 
