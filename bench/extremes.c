@@ -7,7 +7,7 @@
 
 #define ITERATIONS 10000u   /* how many are measured                   */
 #define PERIOD_MS 100u      /* between those that fire: a wheel's tick */
-#define FAR_ITERATIONS 500u /* the same beside timers of an hour       */
+#define FAR_ITERATIONS 500u /* the same beside far timers              */
 #define FAR_MS 3600000u
 
 /* Starts timers that are idle. */
@@ -42,7 +42,7 @@ void workload_burst(const struct rival *rival, const struct orders *orders,
 
 /* ---- One iteration of the loop ------------------------------------------- */
 
-/* Starts timers of about an hour, each at a time of its own. */
+/* Starts timers of one to two hours, each at a time of its own. */
 static void start_far(const struct rival *rival, const uint32_t *order,
                       size_t count) {
   for (size_t i = 0; i < count; i++)

@@ -11,7 +11,7 @@
  * - places, descriptors or memory used up: new connections are turned away,
  *   aloud, until there is some again; or, if the server sheds, those that were
  *   idle longest make room before descriptors run out, and newcomers that have
- *   said nothing, once they hold an eighth of the places
+ *   said nothing, once they hold more than an eighth of the places
  */
 
 #ifndef EXAMPLES_ECHO_H

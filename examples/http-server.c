@@ -9,7 +9,7 @@
  * - busy: who has, and is answered or sends a body
  *
  * SIGTERM: no new connections. A request that has begun is answered, with
- * "Connection: close". Who is at rest goes within 5 s, also if that is later;
+ * "Connection: close". Who is at rest, then or later, goes within 5 s;
  * all others after 30 s or at a second SIGTERM.
  *
  * /bytes/N is N bytes, 64 MB at most; /work/S takes S seconds, 60 at most;

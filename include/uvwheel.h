@@ -72,9 +72,9 @@
  *     uvwheel_timer_start makes an appointment, which is never put back: a
  *     stall delays it as it delays a uv_timer_t, and a poll or two. Expect and
  *     refresh what peers send; start what you send, deadlines and leases.
- *   - A stall puts a timer back once, by about twice as much as the wheel runs
- *     late, but at most by a second more. Stalls that follow each other closely
- *     add up, to a limit; never to more than a refresh at their end would give.
+ *   - A stall puts a timer back once, by as much as the wheel was late and, up
+ *     to a second, as much again. Stalls that follow each other closely add up,
+ *     to a limit; never to more than a refresh at their end would give.
  *   - A refresh ends what earlier stalls give. A timer that n stalls in a row
  *     have put back is not put back for the first n of a later row. The wheel
  *     notices a stall when it runs late: at its next tick or, while polls
@@ -84,10 +84,11 @@
  *   more than stall_ms and the wait of P6, it begins a new beat. So the next
  *   call never comes sooner than repeat - stall_ms - that wait - tick.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
- * - P9. No idle wake-ups. An empty wheel keeps no timer armed. A wheel wakes a
- *   loop only at ticks to which a timer was put and for check-ins (which end
+ * - P9. No idle wake-ups. An empty wheel arms no timer. A wheel wakes a loop
+ *   only at ticks to which a timer was put and for check-ins (they end
  *   UV_RUN_ONCE): if polls return, half-way to a far tick, and half-way again,
- *   seven for a minute by default; after a stall more. On time it adds no poll.
+ *   seven for a minute; after a stall more. On time it adds no poll, on Windows
+ *   one.
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to

@@ -53,7 +53,7 @@ static const option_row_t rows[] = {
      "then close the idlest to make room for newcomers, instead\n"
      "of turning newcomers away; a newcomer that says nothing\n"
      "has a fifth of the timeout, and is closed first if such\n"
-     "newcomers hold an eighth of the places",
+     "newcomers hold more than an eighth of the places",
      OPTION_FIELD(server_options_t, sheds)},
     {IDLE_SERVER, "timer", "KIND",
      "how to watch idle time (wheel):\n"
@@ -90,8 +90,8 @@ static const char *description_of(unsigned server) {
   if (server == UDP_SESSIONS)
     return "A UDP server with a session for each peer. It answers each\n"
            "datagram with the number of its session's datagrams, then the\n"
-           "datagram itself. To a datagram that begins with a question mark\n"
-           "it answers with the number alone.\n";
+           "datagram itself. One that begins with a question mark only asks:\n"
+           "it counts for nothing.\n";
   if (server == MULTI_LOOP)
     return "An echo server that closes idle connections. It has several\n"
            "threads, each with a loop and a wheel of its own.\n";

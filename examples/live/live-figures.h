@@ -4,9 +4,9 @@
  * and of a server in its own: both go through them, and so do their tests. To
  * report one more, add a row.
  *
- * A figure of a wheel has one name everywhere: the field of uvwheel_stats_t
- * without its unit. Frames have it as it is, the page as words, metrics between
- * "uvwheel_" and the unit. */
+ * A figure of a wheel has one name everywhere, mostly the field of
+ * uvwheel_stats_t without its unit. Frames have it as it is, the page as words,
+ * metrics between "uvwheel_" and the unit. */
 
 #ifndef EXAMPLES_LIVE_FIGURES_H
 #define EXAMPLES_LIVE_FIGURES_H

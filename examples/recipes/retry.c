@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A thousand clients lose their server at the same moment, so their deadlines
- * pass together. If all then waited equally long, the server would get a
+/* A thousand clients lose their server at the same moment, so their answers
+ * are missed together. If all then waited equally long, the server would get a
  * thousand requests at once, again and again, even when it has just come back.
  *
  * So each pause is drawn at random, up to a limit that doubles with each
@@ -13,7 +13,7 @@
 #include "recipe.h"
 
 #define CLIENTS 1000
-#define DEADLINE_MS 100
+#define ANSWER_MS 100
 #define FIRST_PAUSE_MS 250 /* at most; doubled with each attempt */
 #define LAST_PAUSE_MS 2000
 #define BACK_MS 1000 /* when the server answers again */
@@ -29,7 +29,7 @@ static request_t requests[CLIENTS];
 static unsigned answered;
 static crowd_t received; /* by the server, once it is back */
 
-static void on_deadline(uvwheel_timer_t *timer);
+static void on_no_answer(uvwheel_timer_t *timer);
 
 /* With the server's side of it, in place of a network. */
 static void attempt(uvwheel_timer_t *timer) {
@@ -37,7 +37,7 @@ static void attempt(uvwheel_timer_t *timer) {
   uint64_t passed_ms = uv_now(&loop) - begin_ms;
 
   request->attempts++;
-  uvwheel_timer_expect(timer, on_deadline, DEADLINE_MS);
+  uvwheel_timer_expect(timer, on_no_answer, ANSWER_MS);
   if (passed_ms >= BACK_MS) { /* an answer */
     add_to_crowd(&received, 100);
     answered++;
@@ -53,7 +53,7 @@ static uint64_t pause_ms(unsigned attempts) {
   return with_jitter ? random_below(limit_ms + 1) : limit_ms;
 }
 
-static void on_deadline(uvwheel_timer_t *timer) {
+static void on_no_answer(uvwheel_timer_t *timer) {
   request_t *request = timer->data;
 
   uvwheel_timer_start(timer, attempt, pause_ms(request->attempts), 0);

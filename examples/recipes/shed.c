@@ -17,8 +17,8 @@
  * of retries, belong on another wheel.
  *
  * The server is full of peers at rest. Newcomers come every 100 ms: first 8
- * that make their request when the next one has come, then 20 that say nothing.
- */
+ * that make their request when the next one has come, then 20 that never send a
+ * whole one. */
 
 #include "recipe.h"
 
@@ -94,7 +94,7 @@ static void tell(const char *who) {
 /* In place of the network. */
 static void on_network(uv_timer_t *timer) {
   static unsigned count;
-  connection_t *newest = welcome();
+  connection_t *newest = count < HONEST + SILENT ? welcome() : NULL;
 
   if (count <= HONEST && last != NULL)
     on_request(last);
