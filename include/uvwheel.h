@@ -38,9 +38,9 @@
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a start takes 18 instructions more, a refresh 7. As
- *   its uvwheel_timer_init and uvwheel_post look at what may be uninitialised
- *   memory, valgrind and MemorySanitizer report them.
+ *   may run in production: a start takes up to 18 instructions more, a refresh
+ *   7. As its uvwheel_timer_init and uvwheel_post look at what may be
+ *   uninitialised memory, valgrind and MemorySanitizer report them.
  * - An active timer must not be moved in memory, as realloc does.
  * - A call costs O(1).
  *
@@ -72,23 +72,22 @@
  *     uvwheel_timer_start makes an appointment, which is never put back: a
  *     stall delays it as it delays a uv_timer_t, and a poll or two. Expect and
  *     refresh what peers send; start what you send, deadlines and leases.
- *   - A stall puts a timer back once, by as much as the wheel was late and, up
- *     to a second, as much again. Stalls that follow each other closely add up,
- *     to a limit; never to more than a refresh at their end would give.
- *   - A refresh ends what earlier stalls give. A timer that n stalls in a row
- *     have put back is not put back for the first n of a later row. The wheel
- *     notices a stall when it runs late: at its next tick or, while polls
- *     return, at a check-in half-way to it. It misses one that ends before.
+ *   - A stall puts a timer back once: by the time that the wheel ran late and,
+ *     up to a second, as much again. Stalls that follow each other closely, in
+ *     a row, add up to a limit, never to more than a refresh at their end would
+ *     give. A refresh ends what earlier stalls give. Else a timer put back
+ *     after the nth stall of a row gets nothing for the first n of another.
+ *   - The wheel notices a stall when it runs late: at its next tick or, while
+ *     polls return, at a check-in half-way to it. Others it misses.
  *   docs/how-it-works.md tells the rule with its figures.
  * - P7. By default a repeat keeps its beat. If it is late after its tick by
- *   more than stall_ms and the wait of P6, it begins a new beat. So the next
+ *   more than stall_ms plus the wait of P6, it begins a new beat. So the next
  *   call never comes sooner than repeat - stall_ms - that wait - tick.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
- * - P9. No idle wake-ups. An empty wheel arms no timer. A wheel wakes a loop
- *   only at ticks to which a timer was put and for check-ins (they end
- *   UV_RUN_ONCE): if polls return, half-way to a far tick, and half-way again,
- *   seven for a minute; after a stall more. On time it adds no poll, on Windows
- *   one.
+ * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake a loop only
+ *   at ticks that were given timers and for check-ins (they end UV_RUN_ONCE):
+ *   if polls return, half-way to a far tick and so on, seven for a minute; more
+ *   after a stall. On time a wheel adds no poll (one on Windows).
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -165,7 +164,7 @@ typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 /* How a wheel is made. All zeros means all defaults. */
 typedef struct uvwheel_options_s {
   /* The resolution in ms, at most UVWHEEL_MAX_TICK_MS; 0 means 100. Timers are
-   * late by up to one tick. A tick at which nothing is due costs nothing. */
+   * late by up to one tick. A tick without timers costs nothing. */
   uint64_t tick_ms;
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses a round
    * (tick_ms * slots) of 51.2 s, but at least 512 and at most 16,384 slots.
@@ -227,7 +226,7 @@ struct uvwheel_timer_s {
   uint64_t interval;
   uint64_t saved_timeout;
   uvwheel_timer_cb cb;
-  /* public: belongs to the user; the library never reads or writes any data */
+  /* public: belongs to the user; the library never touches it */
   void *data;
 };
 
@@ -370,9 +369,8 @@ UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
 UVWHEEL_EXTERN uint64_t uvwheel_count_slot(const uvwheel_t *wheel,
                                            uint64_t slot);
 
-/* Writes a page for a human: tick, slots, counts, how many timers expect a peer
- * (the others are appointments), how full the slots are from now on, how
- * late timers fired, and stalls.
+/* Writes a page for a human: tick, slots, counts, how many timers expect a
+ * peer, how full the slots are from now on, how late timers fired, and stalls.
  * Cost: O(active timers + slots), and the output. */
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 

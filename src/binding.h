@@ -43,9 +43,9 @@ typedef struct wake_s {
   uv_timer_t driver; /* calls a turn when timers are due                     */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
-  bool has_polled;   /* since it was armed, and not just for a driver        */
-  uint64_t run_by_ms; /* a run after this is late: when the driver is due;   */
-                      /* once the wheel has run, that time; DISARMED: NEVER  */
+  bool has_polled;   /* a poll came back since it was armed, for no driver   */
+  uint64_t run_by_ms; /* a run after this is late. Armed: when the driver is */
+                      /* due; since a run: ran_ms; DISARMED: NEVER           */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -53,7 +53,7 @@ typedef struct wake_s {
 typedef struct listen_s {
   uv_check_t check;       /* listens after each poll                         */
   uint64_t quiet_ms;      /* the poll after which the loop was quiet, or 0   */
-  uint64_t budget;        /* what the check has left of that turn's          */
+  uint64_t budget;        /* of the driver's turn, less what was examined    */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks, which happens once        */
   uint64_t listened_ms;   /* when the last check listened; listen.c draws it */
@@ -160,7 +160,7 @@ static inline uint64_t add_ms(uint64_t now_ms, uint64_t delay_ms) {
   return LIKELY(sum_ms >= delay_ms) ? sum_ms : UINT64_MAX;
 }
 
-/* A time that has surely passed when the loop's clock says `ms`. */
+/* Due times below this have passed even if uv_now() lagged at the start. */
 static inline uint64_t without_lag(const uvwheel_state_t *state, uint64_t ms) {
   return excess(ms, state->lag);
 }
@@ -220,9 +220,9 @@ void uvwheel__count_unref(uvwheel_state_t *state, int change);
  *   63 ...                         7      6 5 4       3      2     1 0
  *   |  address of the state        | stalls given | idle | unref | missed |
  *
- * "Stalls given" is how many stalls of the chain a timer was put back for since
- * its last refresh. All three bits: it is an appointment, which is never put
- * back; a refresh clears them. A usual active timer was refreshed, and has no
+ * "Stalls given" is how many stalls the chain had when the timer was put back
+ * last; a refresh clears it. All three bits: it is an appointment, which is
+ * never put back. A usual active timer was refreshed, and has no
  * flags. Idle timers are appointments; a closed one has the idle flag alone.
  * turn.c and stall.c write this field, too, when a timer expires. */
 #define TIMER_MISSED UINT64_C(3)

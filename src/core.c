@@ -318,7 +318,7 @@ static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
   return false;
 }
 
-/* Examines an entry, which is on no list, in a pass of that time. Is it due?
+/* Examines an entry, whose links are free, in a pass of that time. Is it due?
  * (The usual put is inlined: in a server nearly all entries were refreshed.) */
 static inline bool examine(core_t *core, uvwheel_entry_t *entry,
                            uint64_t pass_ms) {

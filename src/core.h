@@ -27,7 +27,7 @@ typedef struct slot_s {
   uint32_t lane;       /* the place of the lane that gets the next entry     */
   uint16_t lanes_used; /* the place behind the last lane in use              */
   uint16_t share_left; /* how many entries the lane gets before the next one */
-  uvwheel_link_t lanes[MAX_LANES]; /* initialised when first filled          */
+  uvwheel_link_t lanes[MAX_LANES]; /* initialised by open_lane               */
 } slot_t;
 
 typedef struct core_s {
@@ -44,7 +44,7 @@ typedef struct core_s {
   /* Counts. */
   uint64_t active;       /* entries that are in the wheel                    */
   uint64_t slots_in_use; /* occupied ones. Without this count the remove of a
-                            lone entry takes 652 ns of 16,384 slots, not 40  */
+                            lone entry takes 652 ns with 16,384, not 40       */
 
   struct {
     uint64_t started, fired, fired_soonest, examined, rescheduled;
@@ -211,7 +211,7 @@ void uvwheel__core_vacate_all(core_t *core);
 
 /* Takes an entry out of the wheel. A slot that becomes empty is not vacated: if
  * it were, a stop would take 12 ns instead of 3.
- * Requires: the entry is active, in whatever list it is, and not the last one.
+ * Requires: it is active, on any list; after the last, vacate_all must follow.
  * Ensures: the wheel does not refer to it any more. */
 static inline void uvwheel__core_remove_one(core_t *core,
                                             uvwheel_entry_t *entry) {
@@ -242,9 +242,9 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
  * by then, which stays active; NULL if there is none, or *budget is 0. Each
  * entry that is examined in vain takes one from *budget.
- * It examines at most `most` entries, then twice as many while that is less
- * than CHUNK, until one is due: a draw of one should examine few in vain, but
- * find its way through many that were postponed as fast as an expiry does.
+ * It examines at most `most` entries at a time, until one is due, and doubles
+ * `most` each time while it is below CHUNK: a draw of one should examine few in
+ * vain, but pass many that were postponed as fast as an expiry does.
  * Until the caller hands it out or moves it, the next call returns it again.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).

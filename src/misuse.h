@@ -26,7 +26,7 @@ _Noreturn void uvwheel__misuse(const char *kind, const void *object,
   ((condition) ? uvwheel__misuse(kind, object, (uintptr_t)(object)->cb, what) \
                : (void)0)
 
-/* The timer may hold anything, and must not be read there. */
+/* MISUSE_IF would read cb, which such an address does not allow. */
 #define check_aligned(timer)                \
   ((uintptr_t)(timer) % sizeof(void *) == 0 \
        ? (void)0                            \

@@ -18,8 +18,8 @@ void uvwheel__begin_batch(batch_t *batch) {
   *batch = (batch_t){.begin_ns = now_ns, .read_ns = now_ns, .read_every = 1};
 }
 
-/* Reads the clock after each slow callback, and from time to time between quick
- * ones, judging by the last callbacks. */
+/* The clock is read after each callback while callbacks are slow, after every
+ * 16th while they are quick. The first slow one is noticed at the next read. */
 bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
   uint64_t now_ns = uv_hrtime();
 
@@ -38,10 +38,10 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 
 /* A repeat that fires in a turn up to limit_ms is due again at the first time
  * of its beat that is not before the last tick of that turn: with ticks of 100
- * ms, one of 50, 350, 650 ... that fires in a turn up to 1020 at 1250. (The
+ * ms, one of 750, 850, 950 ... that fires in a turn up to 1020 at 1050. (The
  * first from 1020 on would skip calls of a beat in phase with the ticks.) If it
- * fires too late after its own tick, by the clock, the next call might follow
- * at once: then it begins a new beat, as if due right before a tick. */
+ * fires later than stall_ms + busy_wait after its own tick, the next call might
+ * follow at once: then it begins a new beat, as if due right before a tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;

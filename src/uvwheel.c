@@ -98,8 +98,8 @@ static void find_wheel(uv_handle_t *handle, void *arg) {
         CONTAINER_OF(handle, uvwheel_state_t, listen.check);
 }
 
-/* The driver and the idle handle are started and stopped once, so that libuv
- * and uvwheel_owns_handle know their callbacks. */
+/* The driver and the idle handle are started and stopped once: start_driver and
+ * uvwheel_owns_handle take their callbacks from them. */
 static void add_handles(uvwheel_state_t *state) {
   uvwheel_state_t *other = NULL;
 

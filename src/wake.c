@@ -6,12 +6,12 @@
  * due. If polls return meanwhile, not just for a wheel's driver, it is armed
  * for a check-in half-way to a tick that is far away, and half-way again. In a
  * spell (listen.c) an idle handle keeps polls from waiting instead. If the
- * wheel runs more than stall_ms later than that, it has met a stall (stall.c).
+ * wheel runs more than stall_ms after run_by_ms, that is a stall (stall.c).
  *
- *   any -> DISARMED -> ARMED_..     the last timer has gone; a start
- *   ARMED_FOR_TICK <-> .._CHECK_IN  a poll has returned; the check-in is over
- *   ARMED_.. -> IN_SPELL   the driver's turn left a timer due, or was a stall
- *   IN_SPELL -> ARMED_..   a check's turn left none due, and was no stall */
+ *   DISARMED -> ARMED_..   a start; back, from all others: no timer is active
+ *   ARMED_FOR_TICK <-> ARMED_FOR_CHECK_IN   start_driver chooses
+ *   ARMED_.. -> IN_SPELL   the driver left timers due, or its turn was a stall
+ *   IN_SPELL -> ARMED_..   a check left none due, and its turn was no stall */
 
 #include "binding.h"
 
@@ -34,8 +34,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* While the last stall gives time, check-ins are close to each other, even in a
- * loop that sleeps: a stall then would lengthen the chain, but count only from
- * the check-in on. (If the clock has stepped back, `since` is huge.) */
+ * loop that sleeps: a stall meanwhile belongs to the chain, but counts only
+ * from the check-in on. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;

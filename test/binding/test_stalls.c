@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* How the wheel notices a stall (P6): it runs late, at a tick or at a check-in
- * half-way to it. test_put_back.c has what a stall does, test_heard.c who may
- * block the loop. */
+ * half-way to it. test_put_back.c has what a stall does. */
 
 #include "insides.h"
 #include "p6.h"
@@ -17,9 +16,8 @@ static test_timer_t timer, other;
 static const struct {
   uint32_t option;
   uint64_t stall_ms;
-} thresholds[] = {
-    {0, 250}, {1, 1}, {2, 2}, {250, 250}, {251, 251}, {5000, 5000},
-};
+} thresholds[] = {{0, 250},   {1, 1},     {2, 2},
+                  {250, 250}, {251, 251}, {5000, 5000}};
 
 static void take_9_s(test_timer_t *fired) {
   (void)fired;
