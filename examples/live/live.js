@@ -369,7 +369,8 @@ function drawHistogram(counts) {
     const percent = now[bucket] * 100;
     rect.setAttribute("y", y);
     rect.setAttribute("height", end - y);
-    text.setAttribute("y", y - 4);
+    const line = yOf(ever[bucket]); // which the text should not lie on
+    text.setAttribute("y", (line > y - 16 ? Math.min(line, y) : y) - 4);
     write(text, counts[bucket] === 0 ? ""
       : (percent < 1 ? "<1" : Math.round(percent)) + "\u202f%");
     write(title, `${rangeOf(bucket)} late: ` +
