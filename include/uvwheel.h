@@ -38,7 +38,7 @@
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a start takes up to 18 instructions more, a refresh
+ *   may run in production: a start takes up to 28 instructions more, a refresh
  *   7. As its uvwheel_timer_init and uvwheel_post look at what may be
  *   uninitialised memory, valgrind and MemorySanitizer report them.
  * - An active timer must not be moved in memory, as realloc does.
@@ -53,8 +53,8 @@
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick after its due time, plus the loop's own
  *   delay, plus one iteration (two if a callback took long). In a mass expiry
- *   it waits for the turns before its own. If I/O is always ready, add the wait
- *   of P6. If it measures silence, add the time by which P6 puts it back.
+ *   it waits for its turn. If I/O is always ready, add the wait and the poll of
+ *   P6. If it measures silence, add the time by which P6 puts it back.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -75,8 +75,8 @@
  *   - A stall puts a timer back once: by the time that the wheel ran late and,
  *     up to a second, as much again. Stalls that follow each other closely, in
  *     a row, add up to a limit, never to more than a refresh at their end would
- *     give. A refresh ends what earlier stalls give. Else a timer put back
- *     after the nth stall of a row gets nothing for the first n of another.
+ *     give. A refresh ends what earlier stalls give; without one, a timer put
+ *     back by the nth stall of a row gets nothing for the first n of another.
  *   - The wheel notices a stall when it runs late: at its next tick or, while
  *     polls return, at a check-in half-way to it. Others it misses.
  *   docs/how-it-works.md tells the rule with its figures.
@@ -84,10 +84,10 @@
  *   more than stall_ms plus the wait of P6, it begins a new beat. So the next
  *   call never comes sooner than repeat - stall_ms - that wait - tick.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
- * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake a loop only
- *   at ticks that were given timers and for check-ins (they end UV_RUN_ONCE):
- *   if polls return, half-way to a far tick and so on, seven for a minute; more
- *   after a stall. On time a wheel adds no poll (one on Windows).
+ * - P9. No idle wake-ups. An empty wheel arms no timer. Any other wakes its
+ *   loop only at ticks that were given timers and for check-ins (which end
+ *   UV_RUN_ONCE): if polls return, half-way to a far tick and so on, seven for
+ *   a minute; more after a stall. On time it adds no poll (one on Windows).
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -173,8 +173,8 @@ typedef struct uvwheel_options_s {
    * takes 256 bytes: a tick of 1 ms has 4 MiB of slots. The first start in 4
    * KiB of slots takes a page fault. */
   uint32_t slots;
-  /* How many timers one turn fires or examines before the loop polls again and
-   * the rest waits. 0 means 10000, UINT32_MAX means no limit. */
+  /* How many timers a turn fires or examines (and up to 256 more) before the
+   * loop polls again. 0 means 10000, UINT32_MAX means no limit. */
   uint32_t turn_budget;
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
@@ -341,8 +341,8 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
  * it. A repeating timer keeps its beat, except with UVWHEEL_MISSED_DELAY.
  * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
- * wait for a later round, are examined too (with UVWHEEL_FIFO each time): a
- * million take 10 to 35 ms, ten million in cold memory up to a second. */
+ * wait for a later round, are examined too, again if their slot has got new
+ * ones (with UVWHEEL_FIFO each time): a million take 10 to 35 ms. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -379,7 +379,7 @@ UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 /* Makes a timer of the wheel, in uninitialised memory. It is not active: the
  * memory of such a timer may be freed or reused. An init of an active timer is
  * undefined. Errors: UV_EINVAL (also: the wheel is closing). Then the timer
- * counts as all zeros, active or not. */
+ * counts as all zeros. */
 UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
 /* Starts the timer, an appointment (P6): cb is called when timeout ms have
@@ -516,9 +516,9 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   UV_ECANCELED, in order, right before its own callback. Posts are refused
  *   until that callback returns: it may join the threads that post. No thread
  *   may post after that, or once the loop is closed.
- * - Any other call from another thread is a data race: timers fire late or not
- *   at all. A library built with -Dchecks=true reports such a call while the
- *   loop polls; a build with -fsanitize=thread finds the others, too.
+ * - Any other call from another thread is a data race, which may break the
+ *   wheel's lists. A library built with -Dchecks=true reports most such calls
+ *   while the loop polls; a build with -fsanitize=thread finds the others, too.
  * - Do not fork while requests wait or threads post: the child may not wake. */
 
 /* A request is called back, on the loop's thread. status is 0, or UV_ECANCELED

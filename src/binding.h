@@ -59,7 +59,7 @@ typedef struct listen_s {
   uint64_t listened_ms;   /* when the last check listened; listen.c draws it */
   uint64_t turned_ms;     /* libuv's timers due by then run before the poll  */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
-  uint64_t busy_polls;    /* polls in that millisecond                       */
+  uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
   const char *poller;   /* uvwheel__this_thread of the one that polls        */
@@ -154,10 +154,10 @@ static inline bool is_watcher_waiting(const uvwheel_state_t *state) {
 }
 
 /* Due times saturate: UINT64_MAX is never reached. */
-static inline uint64_t add_ms(uint64_t now_ms, uint64_t delay_ms) {
-  uint64_t sum_ms = now_ms + delay_ms;
+static inline uint64_t add_ms(uint64_t now_ms, uint64_t delay) {
+  uint64_t sum_ms = now_ms + delay;
 
-  return LIKELY(sum_ms >= delay_ms) ? sum_ms : UINT64_MAX;
+  return LIKELY(sum_ms >= delay) ? sum_ms : UINT64_MAX;
 }
 
 /* Due times below this have passed even if uv_now() lagged at the start. */
@@ -221,8 +221,8 @@ void uvwheel__count_unref(uvwheel_state_t *state, int change);
  *   |  address of the state        | stalls given | idle | unref | missed |
  *
  * "Stalls given" is how many stalls the chain had when the timer was put back
- * last; a refresh clears it. All three bits: it is an appointment, which is
- * never put back. A usual active timer was refreshed, and has no
+ * last; refresh and expect clear it. All three bits: it is an appointment,
+ * which is never put back. A usual active timer measures silence, and has no
  * flags. Idle timers are appointments; a closed one has the idle flag alone.
  * turn.c and stall.c write this field, too, when a timer expires. */
 #define TIMER_MISSED UINT64_C(3)

@@ -32,16 +32,16 @@
  * resumes the reading of a socket, in which bytes may have waited for long,
  * on_driver finds a waiting watcher, and runs no turn.
  *
- * In a spell polls do not wait. A check of it knows these times. The two on the
- * left are of the last check; or of the driver: then turned_ms is before its
- * turn, listened_ms after it.
+ * In a spell polls do not wait. A check of it knows these times. The left two
+ * are from the last check. (After the driver turned_ms is from before its turn,
+ * listened_ms from after it.)
  *
  *   CHECK        turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   listened_ms  turned_ms                        polled_ms          now_ms
  *
  * A timer expires if it was due by turned_ms and by polled_ms, so that libuv's
  * own timers came before it and a whole poll has followed; and if the loop is
- * quiet, or I/O was always ready for busy_wait ms since it was due and since
+ * quiet, or busy_wait ms have passed since the timer was due and since
  * wait_began_ms, when the spell began or the loop was quiet last. uv_now()
  * stands still while callbacks read, so each check of a spell moves it.
  *

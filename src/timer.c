@@ -330,7 +330,7 @@ static void set_timer_unref(uvwheel_timer_t *timer, uint64_t unref) {
     return;
   timer->wheel_and_flags ^= TIMER_UNREF;
   if (is_active(timer))
-    uvwheel__count_unref(state_of(timer), unref ? 1 : -1);
+    uvwheel__count_unref(remember_state(timer), unref ? 1 : -1);
 }
 
 void uvwheel_timer_ref(uvwheel_timer_t *timer) {
