@@ -483,6 +483,11 @@ static void refresh_first(void) {
   (void)uvwheel_timer_refresh(&first.base);
 }
 
+static void unref_first(void) {
+  uvwheel_timer_ref(&first.base);
+  uvwheel_timer_unref(&first.base);
+}
+
 static void init_third(void) {
   (void)uvwheel_timer_init(&wheel, &third);
 }
@@ -491,8 +496,10 @@ static void init_third(void) {
 static const struct {
   void (*act)(void);
   void *named;
-} calls[] = {
-    {start_third, &third}, {refresh_first, &first}, {init_third, NULL}};
+} calls[] = {{start_third, &third},
+             {refresh_first, &first},
+             {unref_first, &first},
+             {init_third, NULL}};
 
 static void (*call)(void);
 

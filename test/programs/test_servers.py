@@ -18,6 +18,7 @@ from programs import (each, is_echoed, number_of, read_to_end, receive, reset,
 CONNECTIONS = 50
 NEVER_MS = 600000
 PLACES = 100
+PAGE_PATIENCE_S = 5  # LIVE_PATIENCE_MS
 GARBAGE = bytes((i * i + i // 256) % 256 for i in range(16384))
 
 NO_TIMER = "IDLE_SERVER", "--timer none --port 0 --timeout"
@@ -400,6 +401,22 @@ class Pages(Case):
                 self.assertRegex(body, r"^[^<>\r\n]+$")
                 self.assertEqual("\r\nAllow: GET, HEAD\r\n" in head + "\r\n",
                                  expected == 405)
+        self.stop_well(self.server)
+
+    # Browsers open connections in advance. A request that comes byte by byte
+    # would take twice as long as it has.
+    @each(("", ""), ("GET / HT", ""), ("", get("/")))
+    def test_the_patience_of_a_page_ends_whatever_comes(self, sent, rest):
+        self.start_with_page(WHEEL)
+        begin_s = time.monotonic()
+        connection = self.send(sent)
+        for byte in rest:
+            if select.select([connection], [], [],
+                             2 * PAGE_PATIENCE_S / len(rest))[0]:
+                break
+            connection.sendall(byte.encode())
+        self.assertEqual(read_to_end(connection), 0)
+        self.assertGreaterEqual(time.monotonic() - begin_s, PAGE_PATIENCE_S)
         self.stop_well(self.server)
 
     def test_each_wheel_can_be_watched_until_a_signal_comes(self):
