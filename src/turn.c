@@ -31,7 +31,7 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
     batch->read_every *= 2;
   batch->read_ns = now_ns;
   batch->unread = 0;
-  return now_ns - batch->begin_ns >= state->turn_ns;
+  return state->turn_ns != NEVER && now_ns - batch->begin_ns >= state->turn_ns;
 }
 
 /* ---- Firing -------------------------------------------------------------- */
