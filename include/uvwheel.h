@@ -70,7 +70,7 @@
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
  *     uvwheel_timer_start makes an appointment, which is never put back: a
- *     stall delays it as it delays a uv_timer_t, and a poll or two. Expect and
+ *     stall delays it as it delays a uv_timer_t, plus a poll or two. Expect and
  *     refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back once: by the time that the wheel ran late and,
  *     up to a second, as much again. Stalls that follow each other closely, in
