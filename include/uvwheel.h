@@ -51,10 +51,10 @@
  *   after its due time, or later (P2). The loop's clock is rounded down, so the
  *   full timeout has always passed. (On Linux with CONFIG_HZ=1000 libuv reads a
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
- * - P2. A timer fires at most one tick after its due time, plus the loop's own
- *   delay, plus one iteration (two if a callback took long). In a mass expiry
- *   it waits for its turn. If I/O is always ready, add the wait and the poll of
- *   P6. If it measures silence, add the time by which P6 puts it back.
+ * - P2. A timer fires at most one tick after its due time, plus the delay of
+ *   any uv_timer_t, plus one iteration (two if a callback took long). In a mass
+ *   expiry it waits for its turn. If I/O is always ready, add the wait and poll
+ *   of P6. If it measures silence, add the time by which P6 puts it back.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -73,10 +73,11 @@
  *     stall delays it as it delays a uv_timer_t, plus a poll or two. Expect and
  *     refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back once: by the time that the wheel ran late and,
- *     up to a second, as much again. Stalls that follow each other closely, in
- *     a row, add up to a limit, never to more than a refresh at their end would
- *     give. A refresh ends what earlier stalls give; without one, a timer put
- *     back by the nth stall of a row gets nothing for the first n of another.
+ *     up to a second, as much again. Stalls in a row, close to each other, add
+ *     up; past a limit a new row begins with the last two. No timer is due
+ *     later than a refresh at their end would make it. A refresh ends what
+ *     earlier stalls give; without one, a timer that n stalls put back gets
+ *     nothing for the first n of the next row.
  *   - The wheel notices a stall when it runs late: at its next tick or, while
  *     polls return, at a check-in half-way to it. Others it misses.
  *   docs/how-it-works.md tells the rule with its figures.
@@ -85,9 +86,9 @@
  *   call never comes sooner than repeat - stall_ms - that wait - tick.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Any other wakes its
- *   loop only at ticks that were given timers and for check-ins (which end
- *   UV_RUN_ONCE): if polls return, half-way to a far tick and so on, seven for
- *   a minute; more after a stall. On time it adds no poll (one on Windows).
+ *   loop only at ticks given timers and for check-ins (they end UV_RUN_ONCE):
+ *   if polls return, half-way to a far tick, again and again (seven for a
+ *   minute); after a stall more. On time it adds no poll (one on Windows).
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -167,11 +168,11 @@ typedef struct uvwheel_options_s {
    * late by up to one tick. A tick without timers costs nothing. */
   uint64_t tick_ms;
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses a round
-   * (tick_ms * slots) of 51.2 s, but at least 512 and at most 16,384 slots.
-   * Choose enough slots that a round is longer than most timeouts. A timer that
-   * waits for several rounds may be examined in vain once per round. A slot
-   * takes 256 bytes: a tick of 1 ms has 4 MiB of slots. The first start in 4
-   * KiB of slots takes a page fault. */
+   * (tick_ms * slots) of 51.2 s or more, but 512 to 16,384 slots. Choose enough
+   * slots that a round is longer than most timeouts. A timer that waits for
+   * several rounds may be examined in vain once per round. A slot takes 256
+   * bytes: a tick of 1 ms has 4 MiB of slots. The first start in 4 KiB of slots
+   * takes a page fault. */
   uint32_t slots;
   /* How many timers a turn fires or examines (and up to 256 more) before the
    * loop polls again. 0 means 10000, UINT32_MAX means no limit. */
@@ -184,10 +185,9 @@ typedef struct uvwheel_options_s {
    * With tick_ms = 1 that is libuv's own order for timers that are never
    * refreshed. A mass expiry takes up to 5 times as long. */
   uint32_t flags;
-  /* For how many ms the callbacks of one turn may run before the loop polls
-   * again and the rest waits. 0 means 5, UINT32_MAX means no limit. While
-   * callbacks are quick, the clock is read after every 16th. So a turn may run
-   * up to 16 slow callbacks before it notices. */
+  /* For how many ms the callbacks of a turn may run before the loop polls
+   * again. 0 means 5, UINT32_MAX means no limit. While callbacks are quick, the
+   * clock is read after every 16th, so up to 16 slow ones may run in a row. */
   uint32_t turn_ms;
   /* How many ms late the wheel may run before that is a stall (P6). 0 means
    * 250. Choose at most a quarter of the shortest timeout of a peer, and more
@@ -240,7 +240,7 @@ struct uvwheel_s {
 /* Lateness is the time from a timer's due time to its callback, by the time
  * that the loop has cached, less the lag of P1. If the timer was put back, it
  * is counted from its new due time. lateness[b] counts timers that were 2^(b-1)
- * to 2^b - 1 ms late, the last bucket also later ones. lateness[0] is 0. */
+ * to 2^b - 1 ms late, the last bucket also later ones; lateness[0] stays 0. */
 #define UVWHEEL_LATENESS_BUCKETS 24
 
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
@@ -316,11 +316,11 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 /* Calls cb for each active timer, in no particular order. In cb any timer may
  * be started, stopped, refreshed and freed, and the wheel closed. No timer is
  * visited twice. Each that is active from begin to end is visited, but one that
- * cb restarts or makes due earlier before may be left out. A walk inside a walk
- * does nothing. A walk ends a uvwheel_fire_soonest that is under way.
+ * cb restarts, or makes due earlier, before its visit may be left out. A walk
+ * inside a walk does nothing. A walk ends a uvwheel_fire_soonest.
  * Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each of a
- * million timers. A slot is in use if timers were put there since the hand
- * passed it last, even if they have been stopped. */
+ * million timers. A slot is in use from a timer's arrival until the hand
+ * examines it or finds it empty; a stop does not end that. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
@@ -473,17 +473,17 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
  *   time of the beat that is not before the latest tick of this turn. So it
  *   keeps its rate, with one callback per tick at most, or begins anew (P7).
- * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after this callback.
- *   The timer drifts by its lateness; a repeat that is a multiple of tick_ms
- *   takes a tick longer each time.
+ * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after uv_now() at
+ *   this callback. The timer drifts by its lateness; a repeat that is a
+ *   multiple of tick_ms takes a tick longer each time.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
- *   is past, until it was called as often as the beat says. All these calls
- *   come before timers of later ticks, and count for turn_budget.
+ *   is past, until it was called as often as the beat says. These calls keep
+ *   the order of ticks (P4), and count for turn_budget.
  *
  * The choice holds until the next one or the next init. Made in the timer's
  * callback, it takes effect at the next callback. The beat goes on after
  * uvwheel_timer_set_repeat, with the new repeat.
- * Errors: UV_EINVAL (also: not one of the three). */
+ * Errors: UV_EINVAL (also: not one of the three, closed). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);
 

@@ -45,7 +45,7 @@ typedef struct wake_s {
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
   bool has_polled;   /* a poll came back since it was armed, for no driver   */
   uint64_t run_by_ms; /* a run after this is late. Armed: when the driver is */
-                      /* due; since a run: ran_ms; DISARMED: NEVER           */
+                      /* due; in a spell: ran_ms; DISARMED: NEVER            */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;

@@ -12,13 +12,13 @@
  *             lane 0: e e e e     lane 0: e e e
  *             lane 1: e
  *                           ^
- *                           hand: the tick of the last pass, here 2
+ *                           hand: slots are passed up to tick 2
  *
  *   tick   a multiple of tick_ms: tick k happens at time k * tick_ms
  *   due    an entry is due at due_ms and expires at the first tick after that
  *   slot   the place where the entries of the ticks k, k + slots ... wait
  *   lane   one of the lists of a slot
- *   hand   the tick of the last pass; a draw may move it beyond the present
+ *   hand   slots are passed up to this tick; a draw moves it ahead, a put back
  *   round  one revolution of the hand around all slots
  *   pass   examines each entry of the slot that the hand has come to
  *   draw   to take the entries that are due soonest out before their time
@@ -80,7 +80,7 @@
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
  * Insert, remove and expire are O(1) and touch two, three and two entries. An
- * entry that waits for r rounds is examined r times in vain by passes. The
+ * entry that waits for r rounds is examined in vain by up to r passes. The
  * search for the next tick asks one or two slots when the wheel is busy; it
  * skips 64 slots at a time if all their entries are more than a round away. A
  * draw is O(count), and examines each entry on the way that was postponed or
@@ -525,7 +525,7 @@ void uvwheel__core_walk_begin(core_t *core) {
 uvwheel_entry_t *uvwheel__core_walk_next(core_t *core) {
   uint64_t i;
 
-  /* The unlink writes to the next of a lane: the one after it is prefetched. */
+  /* Lanes are taken from their ends. The unlink writes to the entry before. */
   for (i = 0; i < MAX_LANES; i++) {
     uvwheel_link_t *lane = &core->unvisited[core->walk_lane++ % MAX_LANES];
     uvwheel_link_t *link = lane->prev;

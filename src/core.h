@@ -51,7 +51,7 @@ typedef struct core_s {
   } stats; /* as in uvwheel_stats_t                                          */
 
   /* Changed when the hand moves. */
-  uint64_t hand;      /* the tick of the last pass; a draw moves it further */
+  uint64_t hand;      /* slots are passed up to this tick; see core.c       */
   uint64_t next_tick; /* when the hand has to move; NEVER: not at all        */
 
   /* Changed by a pass. */

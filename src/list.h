@@ -10,7 +10,7 @@
 
 #include "uvwheel.h"
 
-/* Every link that is not a head is the first field of an entry. */
+/* In a core, a link that is not a head is the first field of an entry. */
 static inline uvwheel_entry_t *entry_of(uvwheel_link_t *link) {
   return (uvwheel_entry_t *)link;
 }

@@ -33,10 +33,10 @@
  * on_driver finds a waiting watcher, and runs no turn.
  *
  * In a spell polls do not wait. A check of it knows these times. The left two
- * are from the last check. (After the driver turned_ms is from before its turn,
- * listened_ms from after it.)
+ * were set by the last check. (After the driver turned_ms is from before its
+ * turn, listened_ms from after it.)
  *
- *   CHECK        turn | libuv's timers, idle, prepare | poll | reads | CHECK
+ *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   listened_ms  turned_ms                        polled_ms          now_ms
  *
  * A timer expires if it was due by turned_ms and by polled_ms, so that libuv's

@@ -10,8 +10,8 @@
 
 /* ---- Making ------------------------------------------------------------- */
 
-/* Without slots in the options: as many as make a round of 51.2 s, but at least
- * 512, and no more than take 4 MiB. */
+/* Without slots in the options: as many as make a round of 51.2 s or more, but
+ * at least 512, and no more than take 4 MiB. */
 #define DEFAULT_ROUND_MS 51200
 #define DEFAULT_MAX_SLOTS 16384
 

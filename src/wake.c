@@ -34,8 +34,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* While the last stall gives time, check-ins are close to each other, even in a
- * loop that sleeps: a stall then belongs to the chain, but is measured from the
- * check-in that it delays. (If the clock has stepped back, `since` is huge.) */
+ * loop that sleeps: a stall is taken to begin at run_by_ms, which then is not
+ * after the chain. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
