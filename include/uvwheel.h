@@ -76,8 +76,8 @@
  *     up to a second, as much again. Stalls in a row, close to each other, add
  *     up; past a limit a new row begins with the last two. No timer is due
  *     later than a refresh at their end would make it. A refresh ends what
- *     earlier stalls give; without one, a timer that n stalls put back gets
- *     nothing for the first n of the next row.
+ *     earlier stalls give; without one, a timer put back after the nth stall
+ *     gets nothing for the first n of the next row.
  *   - The wheel notices a stall when it runs late: at its next tick or, while
  *     polls return, at a check-in half-way to it. Others it misses.
  *   docs/how-it-works.md tells the rule with its figures.

@@ -38,7 +38,7 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 
 /* A repeat that fires in a turn up to limit_ms is due again at the first time
  * of its beat that is not before the last tick of that turn: with ticks of 100
- * ms, one of 750, 850, 950 ... that fires in a turn up to 1020 at 1050. (The
+ * ms, one of 750, 850, 950 ... is due at 1050 after a turn up to 1020. (The
  * first from 1020 on would skip calls of a beat in phase with the ticks.) If it
  * fires later than stall_ms + busy_wait after its own tick, the next call might
  * follow at once: then it begins a new beat, as if due right before a tick. */

@@ -34,8 +34,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* While the last stall gives time, check-ins are close to each other, even in a
- * loop that sleeps: a stall is taken to begin at run_by_ms, which then is not
- * after the chain. (If the clock has stepped back, `since` is huge.) */
+ * loop that sleeps: a stall is taken to begin at run_by_ms, then mostly in the
+ * chain. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
@@ -92,7 +92,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
 }
 
 /* Has the driver of a wheel of the loop, maybe of this one, made the poll
- * return? Then it is due, or that wheel has run in this millisecond: its check
+ * return? Then it is due, or its wheel has run in this millisecond: its check
  * came first, or libuv, before 1.45, calls drivers before the poll. */
 static bool is_driver_due(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;
