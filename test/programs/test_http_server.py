@@ -266,7 +266,9 @@ class Timeouts(Case):
         first.kill(signal.SIGCONT)
         time.sleep(0.1)
         for one in newcomers + rest:
-            self.assert_served(one)
+            one.sendall(get("/"))
+        for one in newcomers + rest:
+            self.assert_answer(one)
         self.end()
 
     def test_a_heartbeat_waits_for_nobody(self):
@@ -482,7 +484,7 @@ class Drain(Case):
 
     def test_those_at_rest_go_one_after_the_other(self):
         self.start_server(1000)
-        rest = [self.served() for _ in range(MANY)] + self.many(b"")
+        rest = self.many(b"") + [self.served() for _ in range(MANY)]
         self.server.kill(signal.SIGTERM)
         gone_s = []
         with selectors.DefaultSelector() as selector:
