@@ -85,10 +85,10 @@
  *   more than stall_ms plus the wait of P6, it begins a new beat. So the next
  *   call never comes sooner than repeat - stall_ms - that wait - tick.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
- * - P9. No idle wake-ups. An empty wheel arms no timer. Any other wakes its
- *   loop only at ticks given timers and for check-ins (they end UV_RUN_ONCE):
- *   if polls return, half-way to a far tick, again and again (seven for a
- *   minute); after a stall more. On time it adds no poll (one on Windows).
+ * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
+ *   only at ticks that got timers and for check-ins (which end UV_RUN_ONCE): if
+ *   polls return, half-way to a far tick, again and again (seven for a minute);
+ *   after a stall more. On time they add no poll (Windows: one).
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to

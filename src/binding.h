@@ -28,7 +28,7 @@ typedef enum phase_e {
   IN_SPELL            /* polls do not wait, and the check runs the turns     */
 } phase_t;
 
-#define MAX_CHAIN 6 /* how many stalls add up; appointments count as 7 */
+#define MAX_CHAIN 6 /* how many stalls add up; 7 marks an appointment */
 
 /* The last stall, and those that it follows: a chain. */
 typedef struct stall_s {
@@ -221,7 +221,7 @@ void uvwheel__count_unref(uvwheel_state_t *state, int change);
  *   |  address of the state        | stalls given | idle | unref | missed |
  *
  * "Stalls given" is how many stalls the chain had when the timer was put back
- * last; refresh and expect clear it. All three bits: it is an appointment,
+ * last; refresh, expect and again clear it. All three bits: an appointment,
  * which is never put back. A usual active timer measures silence, and has no
  * flags. Idle timers are appointments; a closed one has the idle flag alone.
  * turn.c and stall.c write this field, too, when a timer expires. */

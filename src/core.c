@@ -84,7 +84,7 @@
  * search for the next tick asks one or two slots when the wheel is busy; it
  * skips 64 slots at a time if all their entries are more than a round away. A
  * draw is O(count), and examines each entry on the way that was postponed or
- * waits for a later round, again if its slot has got new ones.
+ * waits for a later round, again if its slot has got new ones (FIFO: always).
  *
  * Tried and dropped:
  *

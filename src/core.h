@@ -242,9 +242,9 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
  * by then, which stays active; NULL if there is none, or *budget is 0. Each
  * entry that is examined in vain takes one from *budget.
- * It examines at most `most` entries at a time, until one is due, and doubles
- * `most` each time while it is below CHUNK: a draw of one should examine few in
- * vain, but pass many that were postponed as fast as an expiry does.
+ * It examines chunks of `most` entries until one is due, and doubles `most`
+ * while it is below CHUNK: a draw of one should examine few in vain, but pass
+ * many that were postponed as fast as an expiry does.
  * Until the caller hands it out or moves it, the next call returns it again.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).
@@ -265,8 +265,8 @@ static inline void uvwheel__core_hand_out(core_t *core,
 /* Draws up to `count` active entries, those that are due soonest (to the tick;
  * a postponed entry counts with its new due time). They stay active until
  * uvwheel__core_take_drawn hands them out, one by one, NULL at the end. It
- * leaves out entries that were removed or moved to an earlier time meanwhile,
- * or are now due later than all that were drawn. A walk ends a draw.
+ * leaves out entries that were removed or moved meanwhile, or are now due later
+ * than all that were drawn. A walk ends a draw.
  * Requires: the last draw has ended.
  * Ensures: no pass goes on. */
 void uvwheel__core_draw(core_t *core, uint64_t count);

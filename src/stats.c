@@ -54,7 +54,7 @@ static void print_counts(const uvwheel_state_t *state,
           uvwheel_version_string(), slots, core->tick_ms,
           (double)slots * (double)core->tick_ms / 1000,
           is_fifo(core) ? ", FIFO" : "");
-  fprintf(stream, "hand      tick " U64, tick_after(core, now_or_0(state)) - 1);
+  fprintf(stream, "now       tick " U64, tick_after(core, now_or_0(state)) - 1);
   if (core->next_tick != NEVER)
     fprintf(stream, ", next run at tick " U64, core->next_tick);
   fprintf(stream, ", overdue by " U64 " ms\n", stats->overdue_ms);

@@ -38,10 +38,10 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 
 /* A repeat that fires in a turn up to limit_ms is due again at the first time
  * of its beat that is not before the last tick of that turn: with ticks of 100
- * ms, one of 750, 850, 950 ... is due at 1050 after a turn up to 1020. (The
- * first from 1020 on would skip calls of a beat in phase with the ticks.) If it
- * fires later than stall_ms + busy_wait after its own tick, the next call might
- * follow at once: then it begins a new beat, as if due right before a tick. */
+ * ms, a beat of 700, 800, 900 ... is due at 1000 after a turn up to 1020.
+ * (1100, the first from 1020 on, would skip a call.) If it fires later than
+ * stall_ms + busy_wait after its own tick, the next call might follow at once:
+ * then it begins a new beat, as if due right before a tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;

@@ -34,7 +34,7 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* While the last stall gives time, check-ins are close to each other, even in a
- * loop that sleeps: a stall is taken to begin at run_by_ms, then mostly in the
+ * loop that sleeps: then a stall, which counts from run_by_ms, mostly joins the
  * chain. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
@@ -55,9 +55,9 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
-/* Moves the driver to an earlier time. If each start could move an overdue
- * driver, it would never be called. A check-in that would come later than
- * half-way to the new tick moves there, or to that tick if it is near. */
+/* Moves the driver, usually to an earlier time. If each start could move an
+ * overdue one, it would never be called. A check-in that would come later than
+ * half-way to the new tick moves there or, even if later, to a near tick. */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 

@@ -137,7 +137,7 @@ START_TEST(the_page_shows_configuration_counts_and_lateness) {
   size_t i;
 
   open_wheel(10, 8);
-  expect_on_page("8 slots x 10 ms = 0.1 s a round\nhand      tick 100003,");
+  expect_on_page("8 slots x 10 ms = 0.1 s a round\nnow       tick 100003,");
   expect_on_page("0 active");
   for (i = 0; i < 5; i++)
     begin_test_timer(&timers[i], i * 30, 0);
