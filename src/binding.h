@@ -181,10 +181,15 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
  * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 
+/* When the peer of a timer was heard last. A put-back makes that later, too. */
+static inline uint64_t heard_ms(const uvwheel_timer_t *timer) {
+  return excess(timer->entry.due_ms, timer->interval);
+}
+
 /* Did an expired timer wait already when the last stall was noticed? */
 static inline bool waited_in_stall(const uvwheel_state_t *state,
                                    const uvwheel_timer_t *timer) {
-  return excess(timer->entry.due_ms, timer->interval) < state->stall.noticed_ms;
+  return heard_ms(timer) < state->stall.noticed_ms;
 }
 
 /* ---- What wakes the loop (wake.c) ---------------------------------------- */

@@ -18,7 +18,7 @@
  *   due    an entry is due at due_ms and expires at the first tick after that
  *   slot   the place where the entries of the ticks k, k + slots ... wait
  *   lane   one of the lists of a slot
- *   hand   slots are passed up to this tick; a draw moves it ahead, a put back
+ *   hand   slots are passed up to this tick; a draw moves it ahead of the time
  *   round  one revolution of the hand around all slots
  *   pass   examines each entry of the slot that the hand has come to
  *   draw   to take the entries that are due soonest out before their time
@@ -185,10 +185,10 @@ static NOINLINE void vacate(core_t *core, uint64_t slot_index) {
 
 /* ---- The next tick ------------------------------------------------------ */
 
-/* Raises a word's bound to the first tick at which one of its slots wants a
- * pass, if the bound is within this round. The word's bits are rotated into the
- * order in which the hand meets the slots, from `first` on. In that order the
- * first slot whose pass is within the round has the earliest of the word. */
+/* Sets the bound of a word to the tick of the first pass of its slots, unless
+ * the bound is more than a round away. The bits are rotated into the order in
+ * which the hand meets the slots, from `first` on: in that order the first slot
+ * whose pass is within the round has the earliest of the word. */
 static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t first) {
   uint64_t bits = core->occupied[word], soonest = NEVER;
   uint64_t round_end = core->hand + core->slot_mask + 1;
@@ -209,9 +209,10 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t first) {
 
 /* Returns the tick of the next pass if that is within a round; else some tick
  * after the hand that is not after the next pass. Vacates empty slots.
- * The words are searched in the order of the hand, until one has a pass in this
- * round; a word whose bound is beyond `next` is not. The hand's own word comes
- * first: some of its slots are the last of the round. */
+ * The words are searched in the order of the hand, which begins in `first`, but
+ * none whose bound is not before `next`. A pass in this round ends the search.
+ * In `first` it has to be in a slot from `bit` on: the hand meets those below
+ * `bit` after all other words. */
 static NOINLINE uint64_t find_next_tick(core_t *core) {
   const uint64_t mask = core->slot_mask, *bounds = core->bounds;
   uint64_t tick = core->hand + 1, first = (tick & mask) / 64, word = first;
@@ -392,9 +393,11 @@ static NOINLINE bool end_pass_if_over(core_t *core) {
   return core->pass_lanes != 0;
 }
 
-/* Returns the entries that a pass has not handled to its slot, if a pass goes
- * on. Each list goes to the next lane: else passes that are given up again and
- * again, as by draws of a few entries, would make the first lanes longer. */
+/* If a pass goes on, returns the entries that it has not handled to the slot,
+ * and the hand to the tick before. The slot may have got entries for a later
+ * round meanwhile, and may use fewer lanes than the pass has. Each list goes to
+ * the next lane: else passes that are given up again and again, as by draws of
+ * a few entries, would make the first lanes longer. */
 static NOINLINE void give_up_pass(core_t *core) {
   slot_t *slot = slot_of(core, core->hand);
   uint64_t i;
@@ -422,8 +425,9 @@ bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry) {
     append_to_slot(core, slot, entry);
     return false;
   }
-  /* The hand has passed the tick: a pass of that tick goes on, or the insert is
-   * late; then the hand goes back, too. */
+  /* Then a repeat catches up, a draw has moved the hand ahead, or the clock has
+   * stepped back. In a pass of the same tick the entry is examined by it. Else
+   * the hand goes back. */
   if (UNLIKELY(tick <= core->hand)) {
     if (core->pass_lanes != 0 && tick == core->hand) {
       append(&core->pending[core->pass_lanes - 1], &entry->link);
@@ -501,8 +505,8 @@ uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core) {
 
 /* ---- All entries -------------------------------------------------------- */
 
-/* Puts an entry of some list into the slot of its tick (or, if a pass of that
- * tick goes on, among the entries to examine), before those that are there. */
+/* Moves an entry to where uvwheel__core_put puts it, but to the front of that
+ * list. (Put appends it: so the link behind it is the head.) */
 static void put_first(core_t *core, uvwheel_entry_t *entry) {
   uvwheel_link_t *head;
 
@@ -510,7 +514,7 @@ static void put_first(core_t *core, uvwheel_entry_t *entry) {
   (void)uvwheel__core_put(core, entry);
   head = entry->link.next;
   unlink_one(&entry->link);
-  prepend(head, &entry->link);
+  append(head->next, &entry->link);
 }
 
 void uvwheel__core_walk_begin(core_t *core) {

@@ -32,12 +32,16 @@
  * resumes the reading of a socket, in which bytes may have waited for long,
  * on_driver finds a waiting watcher, and runs no turn.
  *
- * In a spell polls do not wait. A check of it knows these times. The left two
- * were set by the last check. (After the driver turned_ms is from before its
- * turn, listened_ms from after it.)
+ * In a spell polls do not wait. Each check of it compares four times: two that
+ * the last check has set, or the driver that began the spell, and two own.
  *
- *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
- *   listened_ms  turned_ms                        polled_ms          now_ms
+ *   DRIVER       turned_ms    turn  listened_ms |
+ *   or CHECK     listened_ms  turn  turned_ms   | libuv's timers, idle, prepare
+ *   the poll                        polled_ms   | reads
+ *   next CHECK                      now_ms      | its turn
+ *
+ * libuv's timers that are due by turned_ms run before the poll. Those that come
+ * due in the driver's turn do not; those that come due in a check's turn do.
  *
  * A timer expires if it was due by turned_ms and by polled_ms, so that libuv's
  * own timers came before it and a whole poll has followed; and if the loop is
@@ -45,9 +49,9 @@
  * wait_began_ms, when the spell began or the loop was quiet last. uv_now()
  * stands still while callbacks read, so each check of a spell moves it.
  *
- * From a check to the return of the next poll nobody listens. If that takes
- * more than MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that
- * blocks for 40 ms closes 680 of 1,000 waiting peers. (Read callbacks count if
+ * From listened_ms to polled_ms nobody listens. If that takes more than
+ * MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that blocks for
+ * 40 ms closes 680 of 1,000 waiting peers. (Read callbacks count if
  * uv_update_time or another wheel's check has moved the time after them.) */
 
 #include "binding.h"
@@ -175,7 +179,8 @@ static NOINLINE void prepare_turn(uvwheel_state_t *state) {
     (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
 }
 
-/* If the loop was not quiet, what is due waits for a spell. */
+/* If the loop was not quiet, what is due waits for a spell. (An old quiet_ms,
+ * from before the wheel was empty, does no harm: no timer is due by then.) */
 void uvwheel__on_driver(uv_timer_t *driver) {
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, wake.driver);
   listen_t *listen = &state->listen;

@@ -16,11 +16,12 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
     stall->chain = 0;
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
-    stall->chain = 1; /* the sixth, which some timers have not got yet */
+    /* No timer waits to get the first five. A chain begins with the sixth. */
+    stall->chain = 1;
     stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
     stall->ended_ms[1] = stall->noticed_ms;
   }
-  if (stall->chain != MAX_CHAIN) {
+  if (stall->chain != MAX_CHAIN) { /* else this stall lengthens the sixth */
     stall->gave[stall->chain + 1] = stall->gave[stall->chain];
     stall->chain++;
   }
@@ -41,8 +42,8 @@ bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   MUST_HOLD(waited_in_stall(state, timer));
   if (had >= stall->chain) /* always so for an appointment */
     return false;
-  while (stall->ended_ms[had + 1] <= excess(due_ms, timer->interval))
-    had++; /* that one ended before the timer's peer was heard */
+  while (stall->ended_ms[had + 1] <= heard_ms(timer))
+    had++; /* that stall ended before the peer was heard */
   later_ms =
       min_of(add_ms(due_ms, stall->gave[stall->chain] - stall->gave[had]),
              add_ms(stall->noticed_ms, timer->interval));

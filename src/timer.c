@@ -135,9 +135,11 @@ int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
   return 0;
 }
 
-/* Starts or restarts any timer. */
-static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay,
-                              uint64_t kind) {
+/* Starts or restarts any timer. It is due after `delay`: the timeout or, if it
+ * is started again, the repeat. */
+static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
+                               uint64_t timeout, uint64_t repeat, uint64_t kind,
+                               uint64_t delay) {
   uvwheel_state_t *state;
   bool was_active = is_active(timer);
 
@@ -149,22 +151,12 @@ static NOINLINE int start_any(uvwheel_timer_t *timer, uint64_t delay,
     return UV_ENOBUFS;
   timer->wheel_and_flags &= ~TIMER_IDLE;
   set_kind(timer, kind);
+  timer->cb = cb;
+  set_times(timer, timeout, repeat);
   if (was_active)
     return (is_fifo(&state->core) ? move : postpone)(state, timer, delay);
   (void)insert(state, timer, add_ms(loop_now(state), delay));
   count_active(state, timer, 1);
-  return 0;
-}
-
-static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
-                               uint64_t timeout, uint64_t repeat,
-                               uint64_t kind) {
-  int error = start_any(timer, timeout, kind);
-
-  if (error != 0)
-    return error;
-  timer->cb = cb;
-  set_times(timer, timeout, repeat);
   return 0;
 }
 
@@ -195,7 +187,7 @@ static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
     set_times(timer, timeout, 0);
     return postpone(state, timer, timeout);
   }
-  return start_slow(timer, cb, timeout, repeat, kind);
+  return start_slow(timer, cb, timeout, repeat, kind, timeout);
 }
 
 int uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
@@ -249,8 +241,9 @@ static NOINLINE int again_slow(uvwheel_timer_t *timer) {
     return UV_EINVAL;
   if (!repeats(timer))
     return 0;
-  return start_any(timer, timer->interval,
-                   is_appointment(timer) ? TIMER_APPOINTMENT : 0);
+  return start_slow(timer, timer->cb, timer->saved_timeout, timer->interval,
+                    is_appointment(timer) ? TIMER_APPOINTMENT : 0,
+                    timer->interval);
 }
 
 int uvwheel_timer_again(uvwheel_timer_t *timer) {

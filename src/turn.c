@@ -36,12 +36,13 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 
 /* ---- Firing -------------------------------------------------------------- */
 
-/* A repeat that fires in a turn up to limit_ms is due again at the first time
- * of its beat that is not before the last tick of that turn: with ticks of 100
- * ms, a beat of 700, 800, 900 ... is due at 1000 after a turn up to 1020.
- * (1100, the first from 1020 on, would skip a call.) If it fires later than
- * stall_ms + busy_wait after its own tick, the next call might follow at once:
- * then it begins a new beat, as if due right before a tick. */
+/* Starts a timer again that fires in a turn up to limit_ms. With SKIP it is due
+ * at the first time of its beat from the last tick of that turn on: with ticks
+ * of 100 ms, a beat of 700, 800, 900 ... goes on at 1000 after a turn up to
+ * 1020. (At 1100, the first from 1020 on, a call would be skipped.) If it fires
+ * later than stall_ms + busy_wait after its own tick, the next call might
+ * follow at once: then it begins a new beat, as if it had been due right before
+ * the current tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;
@@ -114,7 +115,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     if (count_callback(state, &batch))
       budget = 0;
   }
-  if (batch.unread != 0 || found == 0) /* time has passed since */
+  if (batch.unread != 0 || found == 0) /* else the clock was read just now */
     (void)uvwheel__read_clock(state, &batch);
   state->stats.turns_overrun +=
       excess(batch.read_ns, batch.begin_ns) / 2 > state->turn_ns;
