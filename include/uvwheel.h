@@ -72,23 +72,21 @@
  *     uvwheel_timer_start makes an appointment, which is never put back: a
  *     stall delays it as it delays a uv_timer_t, plus a poll or two. Expect and
  *     refresh what peers send; start what you send, deadlines and leases.
- *   - A stall puts a timer back once: by the time that the wheel ran late and,
- *     up to a second, as much again. Stalls in a row, close to each other, add
- *     up; past a limit a new row begins with the last two. No timer is due
- *     later than a refresh at their end would make it. A refresh ends what
- *     earlier stalls give; without one, a timer put back after the nth stall
- *     gets nothing for the first n of the next row.
+ *   - A stall puts a timer back at most once: by the time that the wheel ran
+ *     late and, up to a second, as much again. Stalls close to each other add
+ *     up, to a limit. But no timer becomes due later than a refresh at the end
+ *     of the last stall would make it. A refresh ends what earlier stalls give.
  *   - The wheel notices a stall when it runs late: at its next tick or, while
  *     polls return, at a check-in half-way to it. Others it misses.
- *   docs/how-it-works.md tells the rule with its figures.
+ *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
  * - P7. By default a repeat keeps its beat. If it is late after its tick by
  *   more than stall_ms plus the wait of P6, it begins a new beat. So the next
  *   call never comes sooner than repeat - stall_ms - that wait - tick.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
- *   only at ticks that got timers and for check-ins (which end UV_RUN_ONCE): if
- *   polls return, half-way to a far tick, again and again (seven for a minute);
- *   after a stall more. On time they add no poll (Windows: one).
+ *   only at ticks that got timers, and for check-ins: if polls return, half-way
+ *   to a far tick, and half-way again (seven for a minute); after a stall more.
+ *   A check-in ends UV_RUN_ONCE. A turn on time adds no poll (Windows: one).
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -329,9 +327,9 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * due time. If all timers of the wheel have one timeout, these are the idlest:
  * so a server that has no descriptor, no memory or no place left makes room.
  * Timers with a shorter timeout would go first, however busy their peers are:
- * those, and timers that must not come early, belong on another wheel. (A read
- * callback stops the timer of the connection in hand before this, and expects
- * its peer again afterwards.)
+ * those, and timers that must not come early, belong on another wheel. A read
+ * callback should stop the timer of its own connection before it calls this,
+ * and expect the peer again afterwards.
  *
  * Returns the number of callbacks called, one per timer. Fewer than `count`
  * fire if fewer are active, or if a callback closes or walks the wheel or
