@@ -9,8 +9,8 @@
  * - busy: who has, and is answered or sends a body
  *
  * SIGTERM: no new connections. A request that has begun is answered, with
- * "Connection: close". Who is at rest, then or later, goes within 5 s;
- * all others after 30 s or at a second SIGTERM.
+ * "Connection: close". Who is at rest, then or later, goes within 5 s; all
+ * others within 30 s, or at a second SIGTERM.
  *
  * /bytes/N is N bytes, 64 MB at most; /work/S takes S seconds, 60 at most;
  * /events is a stream that only beats. */

@@ -38,8 +38,8 @@
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a start takes up to 28 instructions more, a refresh
- *   7. As its uvwheel_timer_init and uvwheel_post look at what may be
+ *   may run in production: a usual start takes 18 instructions more, a refresh
+ *   3. As its uvwheel_timer_init and uvwheel_post look at what may be
  *   uninitialised memory, valgrind and MemorySanitizer report them.
  * - An active timer must not be moved in memory, as realloc does.
  * - A call costs O(1).

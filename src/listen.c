@@ -51,8 +51,9 @@
  *
  * From listened_ms to polled_ms nobody listens. If that takes more than
  * MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that blocks for
- * 40 ms closes 680 of 1,000 waiting peers. (Read callbacks count if
- * uv_update_time or another wheel's check has moved the time after them.) */
+ * 40 ms uses it up, and peers are closed whose bytes wait. (Read callbacks
+ * count if uv_update_time or another wheel's check has moved the time after
+ * them.) */
 
 #include "binding.h"
 

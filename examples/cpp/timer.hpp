@@ -17,7 +17,7 @@
  *
  * - The member function is part of the type, and the pointer to the owner is
  *   the timer's `data`: a timer has the 64 bytes of a uvwheel_timer_t, and
- *   nothing is allocated. A std::function would take a heap block for each.
+ *   nothing is allocated. A std::function would add 32 bytes to each.
  * - A timer cannot be moved or copied, nor what has it as a member: while it is
  *   active its neighbours in the wheel point to it, and it points to its owner.
  *   Keep such objects in a std::map or std::list, or behind a std::unique_ptr.

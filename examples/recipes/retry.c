@@ -6,9 +6,9 @@
  *
  * So each pause is drawn at random, up to a limit that doubles with each
  * attempt ("full jitter"). The timer of a request expects the answer, which
- * stops it, and is then started for the pause before the next attempt: what is
- * sent must not be late because of a stall. The program does it both ways and
- * counts what the server gets in the worst 100 ms. */
+ * stops it. If none comes, it is started for the pause before the next attempt:
+ * what is sent must not be late because of a stall. The program does it both
+ * ways and counts what the server gets in the worst 100 ms. */
 
 #include "recipe.h"
 
