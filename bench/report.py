@@ -13,7 +13,7 @@ Replaces the rows of a table that tell the capacity of a loop, too.
 A cell has the median and, in most tables, the least and the most of all
 repetitions. If there are three or more, it is bold if no other cell of the row
 is less, or if the row does not decide that: its least is not more than the most
-of the least median."""
+of the least median, or it shows the same number."""
 
 import csv
 import math
@@ -77,10 +77,12 @@ def signed(value):
 def medians(lists, form=number):
     """A text for each list of values, bold as said above; "" for None."""
     known = [values for values in lists if values and values[2:]]
-    most = max(min(known, key=statistics.median)) if known[1:] else -math.inf
+    first = min(known, key=statistics.median) if known[1:] else [-math.inf]
+    shown = form(statistics.median(first))
     for values in lists:
         text = form(statistics.median(values)) if values else ""
-        yield f"**{text}**" if values and min(values) <= most else text
+        ties = values and (min(values) <= max(first) or text == shown)
+        yield f"**{text}**" if ties else text
 
 
 def with_spread(lists, form=number, to="–"):

@@ -74,8 +74,9 @@
  *     refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back at most once: by the time that the wheel ran
  *     late and, up to a second, as much again. Stalls close to each other add
- *     up, to a limit. But no timer becomes due later than a refresh at the end
- *     of the last stall would make it. A refresh ends what earlier stalls give.
+ *     up; past a limit only the last two do. No timer becomes due later than a
+ *     refresh at the end of the last stall would make it. A refresh ends what
+ *     earlier stalls give.
  *   - The wheel notices a stall when it runs late: at its next tick or, while
  *     polls return, at a check-in half-way to it. Others it misses.
  *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
@@ -250,9 +251,10 @@ typedef struct uvwheel_stats_s {
   uint64_t rescheduled;   /* timers that the hand moved to a later slot      */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns that found a due timer, or were cut       */
-  uint64_t turns_cut;     /* turns that turn_budget or turn_ms ended early   */
+  uint64_t turns_cut;     /* turns that ended while a timer was still due    */
   uint64_t turns_overrun; /* turns that took more than twice turn_ms         */
-  uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
+  uint64_t turn_max_us;   /* the longest turn (to its last callback), batch of
+                             posts or fire_soonest                           */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
   uint64_t stalls;        /* of the loop, while a timer was active (P6)      */
@@ -436,9 +438,9 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to give its peer more time, expect it again.
  * The loop must not be closed.
- * Cost: one store; two after a start, a firing or a put-back, or if the timer
- * is unref'd or has another choice than UVWHEEL_MISSED_SKIP. A stop and a start
- * if it is due earlier. */
+ * Cost: one store. Three after a start, a firing or a put-back, if the thread
+ * used another wheel last, and if the timer is unref'd or has another choice
+ * than UVWHEEL_MISSED_SKIP. A stop and a start if it is due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */

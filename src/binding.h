@@ -53,7 +53,7 @@ typedef struct wake_s {
 typedef struct listen_s {
   uv_check_t check;       /* listens after each poll                         */
   uint64_t quiet_ms;      /* the poll after which the loop was quiet, or 0   */
-  uint64_t budget;        /* of the driver's turn, less what was examined    */
+  uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks, which happens once        */
   uint64_t listened_ms;   /* when the last check listened; listen.c draws it */
@@ -246,7 +246,7 @@ static inline uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
   return (uvwheel_state_t *)(uintptr_t)(timer->wheel_and_flags & ~TIMER_FLAGS);
 }
 
-/* An appointment, or idle and not closed? All others measure silence. */
+/* An appointment, or idle and not closed? Other active ones measure silence. */
 static inline bool is_appointment(const uvwheel_timer_t *timer) {
   return (~timer->wheel_and_flags & TIMER_APPOINTMENT) == 0;
 }
@@ -261,8 +261,8 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
   return timer->saved_timeout != NO_REPEAT;
 }
 
-/* A timer has become active (1) or idle (-1). A timer with a reference changes
- * something only if all others are unref'd. */
+/* A timer has become active (1) or idle (-1). One that has a reference changes
+ * something only if no other has one: then 1 has (it is active), or 0. */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;
@@ -279,7 +279,7 @@ static inline void count_active(uvwheel_state_t *state,
 typedef struct batch_s {
   uint64_t begin_ns;
   uint64_t read_ns;    /* when the clock was read last */
-  uint64_t unread;     /* callbacks since              */
+  uint64_t unread;     /* callbacks, put-backs since   */
   uint64_t read_every; /* callbacks until it is read   */
 } batch_t;
 
@@ -287,7 +287,7 @@ void uvwheel__begin_batch(batch_t *batch);
 /* Updates turn_max_us, so call it at the end, too. Returns: is turn_ms over? */
 bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch);
 
-/* One more callback has run. Is turn_ms over, as far as is known? */
+/* One more callback or put-back. Is turn_ms over, as far as is known? */
 static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
   return ++batch->unread >= batch->read_every &&
          uvwheel__read_clock(state, batch);
@@ -295,8 +295,8 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
  * back. Returns whether the next poll must not wait: a timer is due, or the
- * turn took more than stall_ms; then the next check, in a spell, notices the
- * stall. A clock that steps back ends the turn (P1). */
+ * clock is more than stall_ms past the uv_now() at its begin: then the next
+ * check, in a spell, notices a stall. A clock that steps back ends it (P1). */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

@@ -79,7 +79,7 @@
  *   I7  The entries of an occupied slot are in the lanes that it uses, which
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
- * Insert, remove and expire are O(1) and touch two, three and two entries. An
+ * Insert, remove and expire are O(1) and touch two or three entries. An
  * entry that waits for r rounds is examined in vain by up to r passes. The
  * search for the next tick asks one or two slots when the wheel is busy; it
  * skips 64 slots at a time if all their entries are more than a round away. A
@@ -187,17 +187,17 @@ static NOINLINE void vacate(core_t *core, uint64_t slot_index) {
 
 /* Sets the bound of a word to the tick of the first pass of its slots, unless
  * the bound is more than a round away. The bits are rotated into the order in
- * which the hand meets the slots, from `first` on: in that order the first slot
+ * which the hand meets the slots, from `bit` on: in that order the first slot
  * whose pass is within the round has the earliest of the word. */
-static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t first) {
+static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
   uint64_t bits = core->occupied[word], soonest = NEVER;
   uint64_t round_end = core->hand + core->slot_mask + 1;
 
-  bits = bits >> first | bits << (-first % 64);
+  bits = bits >> bit | bits << (-bit % 64);
   if (core->bounds[word] > round_end)
     return;
   for (; bits != 0 && soonest > round_end; bits &= bits - 1) {
-    uint64_t slot_index = 64 * word + (first + lowest_bit(bits)) % 64;
+    uint64_t slot_index = 64 * word + (bit + lowest_bit(bits)) % 64;
     slot_t *slot = &core->slots[slot_index];
     if (are_empty(slot->lanes, lane_at(slot, slot->lanes_used)))
       vacate(core, slot_index);
@@ -396,8 +396,8 @@ static NOINLINE bool end_pass_if_over(core_t *core) {
 /* If a pass goes on, returns the entries that it has not handled to the slot,
  * and the hand to the tick before. The slot may have got entries for a later
  * round meanwhile, and may use fewer lanes than the pass has. Each list goes to
- * the next lane: else passes that are given up again and again, as by draws of
- * a few entries, would make the first lanes longer. */
+ * the next lane: else draws of a few entries would make the first lanes longer.
+ * A FIFO slot gets, in order, what was due, kept, and not yet examined. */
 static NOINLINE void give_up_pass(core_t *core) {
   slot_t *slot = slot_of(core, core->hand);
   uint64_t i;
@@ -425,9 +425,9 @@ bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry) {
     append_to_slot(core, slot, entry);
     return false;
   }
-  /* Then a repeat catches up, a draw has moved the hand ahead, or the clock has
-   * stepped back. In a pass of the same tick the entry is examined by it. Else
-   * the hand goes back. */
+  /* The tick may have come: a repeat catches up, a put-back stays in its tick,
+   * a draw has moved the hand ahead, or the clock has stepped back. A pass of
+   * that tick examines the entry, too. Else the hand goes back. */
   if (UNLIKELY(tick <= core->hand)) {
     if (core->pass_lanes != 0 && tick == core->hand) {
       append(&core->pending[core->pass_lanes - 1], &entry->link);

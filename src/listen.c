@@ -32,8 +32,8 @@
  * resumes the reading of a socket, in which bytes may have waited for long,
  * on_driver finds a waiting watcher, and runs no turn.
  *
- * In a spell polls do not wait. Each check of it compares four times: two that
- * the last check has set, or the driver that began the spell, and two own.
+ * In a spell polls do not wait. A check of it compares four points in time: two
+ * of the last check, or of the driver that began the spell, and two of its own.
  *
  *   DRIVER       turned_ms    turn  listened_ms |
  *   or CHECK     listened_ms  turn  turned_ms   | libuv's timers, idle, prepare
@@ -41,7 +41,7 @@
  *   next CHECK                      now_ms      | its turn
  *
  * libuv's timers that are due by turned_ms run before the poll. Those that come
- * due in the driver's turn do not; those that come due in a check's turn do.
+ * due in the driver's turn may not; those that come due in a check's turn do.
  *
  * A timer expires if it was due by turned_ms and by polled_ms, so that libuv's
  * own timers came before it and a whole poll has followed; and if the loop is
@@ -153,14 +153,14 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
  * refreshed. Returns whether any may be due still. */
 static bool move_refreshed(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
-  uint64_t examines = min_of(state->options.turn_budget, MAX_EXAMINED);
+  uint64_t left = min_of(state->options.turn_budget, MAX_EXAMINED);
 
   if (!needs_turn_by(state, now_ms))
     return false;
-  state->listen.budget = state->options.turn_budget - examines;
+  state->listen.budget = state->options.turn_budget - left;
   (void)uvwheel__core_find_due(&state->core, without_lag(state, now_ms), CHUNK,
-                               &examines);
-  state->listen.budget += examines;
+                               &left);
+  state->listen.budget += left;
   return needs_turn_by(state, now_ms);
 }
 
@@ -215,7 +215,7 @@ void uvwheel__on_check(uv_check_t *check) {
   else if (state->wake.phase == IN_SPELL)
     continue_spell(state);
   else if (state->wake.run_by_ms <= max_of(loop_now(state), state->wake.ran_ms))
-    prepare_turn(state); /* again if the clock has stepped back since */
+    prepare_turn(state); /* also if uv_now() has stepped back behind ran_ms */
   else
     uvwheel__plan_check_in(state);
 }

@@ -74,8 +74,8 @@ static inline uint64_t excess(uint64_t a, uint64_t b) {
   return a > b ? a - b : 0;
 }
 
-/* Systems other than glibc refuse to dlopen a library with the initial-exec
- * model. glibc refuses it when it has no room left for such variables. */
+/* musl refuses to dlopen a library with the initial-exec model. glibc refuses
+ * it when it has no room left for such variables. */
 #if defined(_MSC_VER)
 #define THREAD_LOCAL __declspec(thread)
 #elif defined(__GLIBC__) && !defined(UVWHEEL_NO_INITIAL_EXEC) && \

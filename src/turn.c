@@ -115,7 +115,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     if (count_callback(state, &batch))
       budget = 0;
   }
-  if (batch.unread != 0 || found == 0) /* else the clock was read just now */
+  if (batch.unread != 0 || found == 0) /* else read after the last timer */
     (void)uvwheel__read_clock(state, &batch);
   state->stats.turns_overrun +=
       excess(batch.read_ns, batch.begin_ns) / 2 > state->turn_ns;

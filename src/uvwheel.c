@@ -12,7 +12,7 @@
 
 /* Without slots in the options: as many as make a round of 51.2 s or more, but
  * at least 512, and no more than take 4 MiB. */
-#define DEFAULT_ROUND_MS 51200
+#define DEFAULT_ROUND 51200
 #define DEFAULT_MAX_SLOTS 16384
 
 /* How many ms a timer waits in a loop that is never quiet: a quarter of a tick,
@@ -64,7 +64,7 @@ static void choose_defaults(uvwheel_options_t *options) {
 
   if (options->tick_ms == 0)
     options->tick_ms = UVWHEEL_DEFAULT_TICK_MS;
-  slots = (DEFAULT_ROUND_MS + options->tick_ms - 1) / options->tick_ms;
+  slots = (DEFAULT_ROUND + options->tick_ms - 1) / options->tick_ms;
   slots = max_of(min_of(slots, DEFAULT_MAX_SLOTS), UVWHEEL_DEFAULT_SLOTS);
   if (options->slots == 0)
     options->slots = (uint32_t)slots;

@@ -55,9 +55,9 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
-/* Moves the driver, usually to an earlier time. If each start could move an
- * overdue one, it would never be called. A check-in that would come later than
- * half-way to the new tick moves there or, even if later, to a near tick. */
+/* Moves the driver, usually to an earlier time. (If each start could move an
+ * overdue one, it would never be called.) A check-in that is due later than
+ * half-way to the new tick moves, to where start_driver chooses. */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
@@ -91,10 +91,10 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* Has the driver of a wheel of the loop, maybe of this one, made the poll
- * return? Then it is due, or its wheel has run in this millisecond: its check
+/* Has a wheel of the loop, maybe this one, made the poll return? Then its
+ * driver is due, it is in a spell, or it has run in this millisecond: its check
  * came first, or libuv, before 1.45, calls drivers before the poll. */
-static bool is_driver_due(const uvwheel_state_t *state) {
+static bool has_wheel_woken(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;
   uint64_t now_ms = loop_now(state);
 
@@ -111,7 +111,7 @@ static bool is_driver_due(const uvwheel_state_t *state) {
 
 void uvwheel__plan_check_in(uvwheel_state_t *state) {
   if (!state->wake.has_polled)
-    state->wake.has_polled = !is_driver_due(state);
+    state->wake.has_polled = !has_wheel_woken(state);
   if (state->wake.has_polled && state->wake.phase == ARMED_FOR_TICK &&
       way_to_tick(state) / 2 > state->stall_after)
     start_driver(state, true);
