@@ -38,8 +38,8 @@
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a usual start takes 18 instructions more, a refresh
- *   3. As its uvwheel_timer_init and uvwheel_post look at what may be
+ *   may run in production: a usual start takes some 20 instructions more, a
+ *   refresh 3. As its uvwheel_timer_init and uvwheel_post look at what may be
  *   uninitialised memory, valgrind and MemorySanitizer report them.
  * - An active timer must not be moved in memory, as realloc does.
  * - A call costs O(1).
@@ -53,8 +53,8 @@
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick after its due time, plus the delay of
  *   any uv_timer_t, plus one iteration (two if a callback took long). In a mass
- *   expiry it waits for its turn. If I/O is always ready, add the wait and poll
- *   of P6. If it measures silence, add the time by which P6 puts it back.
+ *   expiry it waits for its turn. While I/O is ready, add at most the wait and
+ *   poll of P6. If it measures silence, add the time by which P6 puts it back.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -74,7 +74,7 @@
  *     refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back at most once: by the time that the wheel ran
  *     late and, up to a second, as much again. Stalls close to each other add
- *     up; past a limit only the last two do. No timer becomes due later than a
+ *     up; past a limit the sum begins anew. No timer becomes due later than a
  *     refresh at the end of the last stall would make it. A refresh ends what
  *     earlier stalls give.
  *   - The wheel notices a stall when it runs late: at its next tick or, while
@@ -87,7 +87,7 @@
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
  *   only at ticks that got timers, and for check-ins: if polls return, half-way
  *   to a far tick, and half-way again (seven for a minute); after a stall more.
- *   A check-in ends UV_RUN_ONCE. A turn on time adds no poll (Windows: one).
+ *   A check-in ends UV_RUN_ONCE. A turn on time adds no poll (on Linux).
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -251,10 +251,10 @@ typedef struct uvwheel_stats_s {
   uint64_t rescheduled;   /* timers that the hand moved to a later slot      */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns that found a due timer, or were cut       */
-  uint64_t turns_cut;     /* turns that ended while a timer was still due    */
+  uint64_t turns_cut;     /* turns that ended early, as after turn_budget    */
   uint64_t turns_overrun; /* turns that took more than twice turn_ms         */
-  uint64_t turn_max_us;   /* the longest turn (to its last callback), batch of
-                             posts or fire_soonest                           */
+  uint64_t turn_max_us;   /* the longest turn (at least to its last callback),
+                             batch of posts or fire_soonest                  */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
   uint64_t stalls;        /* of the loop, while a timer was active (P6)      */
@@ -270,9 +270,9 @@ typedef struct uvwheel_stats_s {
 /* ---- The wheel ---------------------------------------------------------- */
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
- * libuv's own inits do, it adds handles to the loop (a timer, an idle and a
- * check). A loop may have tens of wheels: each costs some instructions after
- * every poll. An init of an open wheel is undefined.
+ * libuv's own inits do, it adds handles to the loop (a timer, an idle, a check;
+ * in a checks build a prepare). A loop may have tens of wheels: each costs some
+ * instructions after every poll. An init of an open wheel is undefined.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
  * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
@@ -320,7 +320,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * inside a walk does nothing. A walk ends a uvwheel_fire_soonest.
  * Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each of a
  * million timers. A slot is in use from a timer's arrival until the hand
- * examines it or finds it empty; a stop does not end that. */
+ * examines it or finds it empty; of the stops only the last one ends that. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
@@ -336,13 +336,13 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * Returns the number of callbacks called, one per timer. Fewer than `count`
  * fire if fewer are active, or if a callback closes or walks the wheel or
  * changes a chosen timer: stops it (with UVWHEEL_FIFO: restarts it), or makes
- * it due earlier than it was or later than all chosen timers. (Timers due at
- * 2^63 ms or later do not fire.) Called from one of its own callbacks, or from
- * a walk's, it does nothing and returns 0. turn_budget and turn_ms do not limit
- * it. A repeating timer keeps its beat, except with UVWHEEL_MISSED_DELAY.
+ * it due earlier than it was or in a later tick than all chosen ones. (Timers
+ * due at 2^63 ms or later do not fire.) Called from one of its own callbacks,
+ * or from a walk's, it does nothing and returns 0. turn_budget and turn_ms do
+ * not limit it. A repeat keeps its beat (P7), except with UVWHEEL_MISSED_DELAY.
  * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
- * wait for a later round, are examined too, again if their slot has got new
- * ones (with UVWHEEL_FIFO each time): a million take 10 to 35 ms. */
+ * wait for a later round, are examined too, and some again by the next calls
+ * (with UVWHEEL_FIFO most): a million take 10 to 35 ms. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -472,7 +472,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
  *   time of the beat that is not before the latest tick of this turn. So it
- *   keeps its rate, with one callback per tick at most, or begins anew (P7).
+ *   keeps its rate, with one callback for each tick at most, or begins anew.
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after uv_now() at
  *   this callback. The timer drifts by its lateness; a repeat that is a
  *   multiple of tick_ms takes a tick longer each time.

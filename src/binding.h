@@ -56,8 +56,8 @@ typedef struct listen_s {
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks, which happens once        */
-  uint64_t listened_ms;   /* when the last check listened; listen.c draws it */
-  uint64_t turned_ms;     /* libuv's timers due by then run before the poll  */
+  uint64_t listened_ms;   /* since then nobody listens; listen.c draws it    */
+  uint64_t turned_ms;     /* libuv's timers due before run before the poll   */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
@@ -176,8 +176,8 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 /* The wheel runs now, late by more than stall_ms: that is a stall. */
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
-/* Puts an expired timer back, unless it is an appointment or has got all that
- * the stalls give. Returns whether it did.
+/* Puts an expired timer back, unless it is an appointment, or was put back when
+ * the chain had as many stalls. Returns whether it did.
  * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 

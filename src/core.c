@@ -58,7 +58,7 @@
  *
  * A pass is given up when an entry of an earlier tick is inserted, after a
  * draw, and before a walk. Its entries go back to the front of the slot's
- * lanes; the next pass goes on where it has stopped.
+ * lanes; the next pass goes on where it has stopped (FIFO: it begins anew).
  *
  * The invariants, outside of the functions of this file (the tests check them):
  *
@@ -84,7 +84,7 @@
  * search for the next tick asks one or two slots when the wheel is busy; it
  * skips 64 slots at a time if all their entries are more than a round away. A
  * draw is O(count), and examines each entry on the way that was postponed or
- * waits for a later round, again if its slot has got new ones (FIFO: always).
+ * waits for a later round, some again in the next draws (FIFO: most).
  *
  * Tried and dropped:
  *
@@ -152,7 +152,7 @@ void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
  * matters more, one lane takes all entries. */
 
 /* Plans the next pass of a slot at one of its ticks (I2, I3).
- * Requires: no pass of the slot is planned, or for a later tick.
+ * Requires: the slot's next pass, if any, is planned for a later tick.
  * Ensures: the slot is occupied, and its first lane is in use. */
 static NOINLINE void plan_pass(core_t *core, uint64_t tick) {
   uint64_t slot_index = tick & core->slot_mask, word = slot_index / 64;
@@ -208,7 +208,7 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
 }
 
 /* Returns the tick of the next pass if that is within a round; else some tick
- * after the hand that is not after the next pass. Vacates empty slots.
+ * after the hand that is not after the next pass. Vacates slots it finds empty.
  * The words are searched in the order of the hand, which begins in `first`, but
  * none whose bound is not before `next`. A pass in this round ends the search.
  * In `first` it has to be in a slot from `bit` on: the hand meets those below
@@ -254,8 +254,8 @@ uint64_t uvwheel__core_visit_slot(const core_t *core, uint64_t slot_index,
 
 /* ---- Operations on entries ---------------------------------------------- */
 
-/* What is in a slot becomes unvisited. The first lanes of slots with few
- * entries go to different lists. A FIFO slot's entries always go to the end of
+/* What is in a slot becomes unvisited. The first lanes of neighbouring slots go
+ * to different lists. A FIFO slot's entries always go to the end of
  * the same list, which may have some that a walk has left behind. */
 static void take_unvisited(core_t *core, uint64_t slot_index) {
   slot_t *slot = &core->slots[slot_index];

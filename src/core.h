@@ -50,7 +50,7 @@ typedef struct core_s {
     uint64_t started, fired, fired_soonest, examined, rescheduled;
   } stats; /* as in uvwheel_stats_t                                          */
 
-  /* Changed when the hand moves. */
+  /* Changed when the hand moves, next_tick by a put, too. */
   uint64_t hand;      /* slots are passed up to this tick; see core.c       */
   uint64_t next_tick; /* when the hand has to move; NEVER: not at all        */
 
@@ -203,8 +203,8 @@ static inline bool uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry,
   return true;
 }
 
-/* Vacates all slots; what is still in them becomes unvisited, in lanes that are
- * about as long as each other.
+/* Vacates all slots; what is still in them becomes unvisited, spread over the
+ * lanes (of a FIFO wheel: all of a slot on one).
  * Requires: no pass goes on, or no entry is active.
  * Ensures: if no entry is active, uvwheel__core_next_ms is never. */
 void uvwheel__core_vacate_all(core_t *core);
@@ -245,7 +245,7 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
  * It examines chunks of `most` entries until one is due, and doubles `most`
  * while it is below CHUNK: a draw of one should examine few in vain, but pass
  * many that were postponed as fast as an expiry does.
- * Until the caller hands it out or moves it, the next call returns it again.
+ * The next call returns it again, unless it was handed out, moved or removed.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).
  * Ensures, if it returns NULL: uvwheel__core_next_ms is after now_ms, unless
@@ -254,7 +254,7 @@ uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
                                         uint64_t most, uint64_t *budget);
 
 /* Takes an entry out of the wheel, to be fired.
- * Requires: it was found due or drawn last. */
+ * Requires: it is the first that is due or drawn. */
 static inline void uvwheel__core_hand_out(core_t *core,
                                           uvwheel_entry_t *entry) {
   MUST_HOLD(core->due.next == &entry->link || core->drawn.next == &entry->link);

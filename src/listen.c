@@ -40,8 +40,8 @@
  *   the poll                        polled_ms   | reads
  *   next CHECK                      now_ms      | its turn
  *
- * libuv's timers that are due by turned_ms run before the poll. Those that come
- * due in the driver's turn may not; those that come due in a check's turn do.
+ * libuv's timers due before turned_ms run before the poll. Those that come due
+ * in the driver's turn may not; those that come due in a check's turn do.
  *
  * A timer expires if it was due by turned_ms and by polled_ms, so that libuv's
  * own timers came before it and a whole poll has followed; and if the loop is

@@ -7,7 +7,7 @@
 
 /* ---- The wheel of a timer ----------------------------------------------- */
 
-/* The state of the wheel that this thread used last; 1, which no timer has. */
+/* The state that this thread has remembered last; 1, which no timer has. */
 static THREAD_LOCAL uint64_t recent_state = 1;
 
 /* Is the timer's wheel the recent one, and does the timer have these flags, and

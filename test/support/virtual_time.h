@@ -4,8 +4,8 @@
  * monotonic clock that stands still until a test moves it, and loops that never
  * sleep. A poll that finds no I/O and has a timeout moves the clock on by that
  * timeout and returns at once; I/O that is ready is always served first. A poll
- * that would sleep for ever fails the test, and so does a loop that polls a
- * million times while the clock stands still. uv_sleep moves the clock, too
+ * that would sleep for ever fails the test, and so does a loop that polls
+ * 50,000 times while the clock stands still. uv_sleep moves the clock, too
  * (not on Windows).
  *
  * It works by symbol interposition: clock_gettime, clock_getres, poll,
