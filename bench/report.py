@@ -223,7 +223,6 @@ def scaling(cells):
 def write_plot_data(cells, plots):
     """One block per rival, as gnuplot's index and columnheader want it."""
     for name in PLOTS:
-        file_name = name.replace(" ", "-")
         blocks = []
         for rival, colour in RIVALS.items():
             points = sorted((key[2], statistics.median(values), min(values),
@@ -234,7 +233,7 @@ def write_plot_data(cells, plots):
                     f"{n} {value} {least} {most} {colour}\n"
                     for n, value, least, most in points))
         if blocks:
-            path = plots / (file_name + ".dat")
+            path = plots / (name.replace(" ", "-") + ".dat")
             path.write_text("\n\n".join(blocks), encoding="utf-8")
 
 
@@ -254,8 +253,8 @@ def main():
     tables = {name: table(units, cells, name) for name in TABLES}
     tables.update({"summary": summary(cells), "messages": message_table(cells),
                    "scaling": scaling(cells), "instructions": "", "turns": "",
-                   "machine": machine(directory, cells)})
-    tables.update(instruction_tables(directory))
+                   "machine": machine(directory, cells),
+                   **instruction_tables(directory)})
     for name, lines in tables.items():
         if lines:
             print(f"\n{name}\n\n{lines}", end="")
