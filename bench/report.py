@@ -6,9 +6,8 @@ usage: report.py DIRECTORY PLOTS [DOCUMENT...]
 
 Prints the tables of the results.csv in DIRECTORY, as Markdown. Writes NAME.dat
 for plot.gp into PLOTS, for some workloads. In each DOCUMENT replaces what
-follows a comment <!-- bench/run: NAME -->, up to the next empty line: a table,
-those of instructions.txt, or the paragraph about the machine of machine.txt.
-Replaces the rows of a table that tell the capacity of a loop, too.
+follows <!-- bench/run: NAME -->, up to the next empty line (a table, or those
+of instructions.txt and machine.txt), and the rows that tell a loop's capacity.
 
 A cell has the median and, in most tables, the least and the most of all
 repetitions. If there are three or more, it is bold if no other cell of the row
