@@ -56,7 +56,6 @@ typedef struct listen_s {
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks, which happens once        */
-  uint64_t listened_ms;   /* since then nobody listens; listen.c draws it    */
   uint64_t turned_ms;     /* libuv's timers due before run before the poll   */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */

@@ -33,15 +33,13 @@
  * on_driver finds a waiting watcher, and runs no turn.
  *
  * In a spell polls do not wait. A check of it compares four points in time: two
- * of the last check, or of the driver that began the spell, and two of its own.
+ * of the last check, and two of its own.
  *
- *   DRIVER       turned_ms    turn  listened_ms |
- *   or CHECK     listened_ms  turn  turned_ms   | libuv's timers, idle, prepare
- *   the poll                        polled_ms   | reads
- *   next CHECK                      now_ms      | its turn
+ *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
+ *   ran_ms       turned_ms                        polled_ms          now_ms
  *
- * libuv's timers due before turned_ms run before the poll. Those that come due
- * in the driver's turn may not; those that come due in a check's turn do.
+ * libuv's timers due before turned_ms run before the poll. (After the driver,
+ * turned_ms is its ran_ms: what comes due in its turn may have to wait.)
  *
  * A timer expires if it was due by turned_ms and by polled_ms, so that libuv's
  * own timers came before it and a whole poll has followed; and if the loop is
@@ -49,11 +47,11 @@
  * wait_began_ms, when the spell began or the loop was quiet last. uv_now()
  * stands still while callbacks read, so each check of a spell moves it.
  *
- * From listened_ms to polled_ms nobody listens. If that takes more than
- * MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that blocks for
- * 40 ms uses it up, and peers are closed whose bytes wait. (Read callbacks
- * count if uv_update_time or another wheel's check has moved the time after
- * them.) */
+ * From ran_ms (wait_began_ms, after the driver's turn) to polled_ms nobody
+ * listens. If that takes more than MIN_WAIT, the wait begins anew, once:
+ * otherwise a uv_timer_t that blocks for 40 ms uses it up, and peers are closed
+ * whose bytes wait. (Read callbacks count if uv_update_time or another wheel's
+ * check has moved the time after them.) */
 
 #include "binding.h"
 
@@ -132,12 +130,13 @@ static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
  * slows every check.) */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
+  uint64_t deaf_since_ms = max_of(state->wake.ran_ms, listen->wait_began_ms);
   uint64_t polled_ms = loop_now(state), now_ms, until_ms;
 
-  if (!listen->wait_began_anew && polled_ms > listen->listened_ms + MIN_WAIT)
+  if (!listen->wait_began_anew && polled_ms > deaf_since_ms + MIN_WAIT)
     begin_wait(listen, polled_ms, true);
   uv_update_time(state->loop); /* as libuv does before it calls timers */
-  listen->listened_ms = now_ms = loop_now(state);
+  now_ms = loop_now(state);
   uvwheel__note_run(state, now_ms);
   until_ms = listen_in_spell(state, now_ms);
   /* libuv's own timers come first, and a whole poll has to follow. */
@@ -195,8 +194,7 @@ void uvwheel__on_driver(uv_timer_t *driver) {
   is_due = quiet_ms != 0 ? uvwheel__run_turn(state, quiet_ms, listen->budget)
                          : move_refreshed(state);
   if (is_due) {
-    listen->listened_ms = uv_hrtime() / NS_PER_MS;
-    begin_wait(listen, listen->listened_ms, false);
+    begin_wait(listen, uv_hrtime() / NS_PER_MS, false);
     listen->turned_ms = now_ms;
   }
   uvwheel__go_on(state, is_due);

@@ -298,7 +298,7 @@ static uint64_t key_of_wheel(void) {
   key = mix(key, insides.busy_polls);
   if (insides.phase != IN_SPELL)
     return key;
-  key = mix(key, key_of_time(insides.listened_ms));
+  key = mix(key, key_of_time(insides.ran_ms));
   key = mix(key, key_of_time(insides.wait_began_ms));
   key = mix(key, key_of_time(peers_world.spell_from_ms));
   return mix(key, insides.wait_began_anew);

@@ -22,7 +22,6 @@ typedef struct insides_s {
   uint64_t quiet_ms;
   uint64_t budget;
   uint64_t wait_began_ms;
-  uint64_t listened_ms;
   bool wait_began_anew;
   uint64_t busy_ms;
   uint64_t busy_polls;
@@ -47,7 +46,6 @@ static inline insides_t insides_of(const uvwheel_t *wheel) {
                      .quiet_ms = listen->quiet_ms,
                      .budget = listen->budget,
                      .wait_began_ms = listen->wait_began_ms,
-                     .listened_ms = listen->listened_ms,
                      .wait_began_anew = listen->wait_began_anew,
                      .busy_ms = listen->busy_ms,
                      .busy_polls = listen->busy_polls};
