@@ -32,9 +32,8 @@ typedef enum phase_e {
 
 /* The last stall, and those that it follows: a chain. */
 typedef struct stall_s {
-  uint64_t noticed_ms;     /* which is when it ended; 0: there was none     */
-  uint64_t gives_until_ms; /* a stall that begins before this follows it     */
-  uint64_t chain;          /* how many stalls the chain has                  */
+  uint64_t noticed_ms; /* which is when it ended; 0: there was none          */
+  uint64_t chain;      /* how many stalls the chain has                      */
   uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth was noticed; [0]: unused */
   uint64_t gave[MAX_CHAIN + 1]; /* ms that its first n give together; [0]: 0 */
 } stall_t;

@@ -12,8 +12,9 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
   uvwheel_stats_t *stats = &state->stats;
   stall_t *stall = &state->stall;
 
-  if (excess(now_ms, late_by) >= stall->gives_until_ms) {
-    stall->chain = 0;
+  if (excess(now_ms, late_by) >=
+      add_ms(stall->noticed_ms, stall->gave[stall->chain])) {
+    stall->chain = 0; /* it does not follow the last one */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
     /* No timer due by the fifth's end waits. The sixth begins a new chain. */
@@ -28,7 +29,6 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
   stall->gave[stall->chain] += late_by + min_of(late_by, 1000);
   stall->ended_ms[stall->chain] = now_ms;
   stall->noticed_ms = now_ms;
-  stall->gives_until_ms = add_ms(now_ms, stall->gave[stall->chain]);
   stats->stalls++;
   stats->stall_sum_ms += late_by;
   stats->stall_max_ms = max_of(stats->stall_max_ms, late_by);

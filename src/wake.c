@@ -44,7 +44,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   if (way / 2 > state->stall_after) {
-    if (since < stall->gives_until_ms - stall->noticed_ms)
+    if (since < stall->gave[stall->chain])
       delay = min_of(way / 2, max_of(2 * state->stall_after, since / 2));
     else if (may_check_in)
       delay = way / 2;

@@ -264,7 +264,8 @@ static uint64_t key_of_stalls(uint64_t next_ms) {
   const stalls_t *stalls = &peers_world.stalls;
   const stall_t *stall = insides_of(&peers_world.wheel).stall;
   uint64_t now_ms = uv_now(&peers_world.loop), key = 5;
-  uint64_t end_ms = max_of(stall->gives_until_ms, stalls_give_until_ms(stalls));
+  uint64_t gives_until_ms = stall->noticed_ms + stall->gave[stall->chain];
+  uint64_t end_ms = max_of(gives_until_ms, stalls_give_until_ms(stalls));
   bool may_count = end_ms > now_ms || end_ms > next_ms;
   unsigned i;
 
@@ -276,7 +277,7 @@ static uint64_t key_of_stalls(uint64_t next_ms) {
     key = mix(key, stall->gave[i] - stall->gave[i - 1]);
     key = mix(key, stall->ended_ms[i] - now_ms);
   }
-  key = mix(key, stall->gives_until_ms - now_ms);
+  key = mix(key, gives_until_ms - now_ms);
   key = mix(key, stalls->run_gives_ms);
   return mix(key, min_of(stalls->run, MOST_STALLS + 1));
 }
