@@ -53,8 +53,8 @@
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick after its due time, plus the delay of
  *   any uv_timer_t, plus one iteration (two if a callback took long). In a mass
- *   expiry it waits for its turn. While I/O is ready, add at most the wait and
- *   poll of P6. If it measures silence, add the time by which P6 puts it back.
+ *   expiry it waits for its turn. While I/O is ready, add up to two waits and a
+ *   poll (P6). If it measures silence, add the time by which P6 puts it back.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -62,7 +62,7 @@
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
  *   queued. If I/O is always ready, the timer waits for a quarter of a tick (25
- *   to 250 ms) and one whole poll. What the loop reads meanwhile comes first.
+ *   to 250 ms, twice at most) and a poll. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, because a callback blocked
  *   the loop, or the process or the machine was stopped. Nobody could be heard
  *   meanwhile. So a timer that measures silence is put back: when it expires,
@@ -77,8 +77,8 @@
  *     up; past a limit the sum begins anew. No timer becomes due later than a
  *     refresh at the end of the last stall would make it. A refresh ends what
  *     earlier stalls give.
- *   - The wheel notices a stall when it runs late: at its next tick or, while
- *     polls return, at a check-in half-way to it. Others it misses.
+ *   - The wheel notices a stall when it runs late: at its next tick or, if I/O
+ *     makes polls return, at a check-in half-way to it. Others it misses.
  *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
  * - P7. By default a repeat keeps its beat. If it is late after its tick by
  *   more than stall_ms plus the wait of P6, it begins a new beat. So the next
@@ -271,8 +271,8 @@ typedef struct uvwheel_stats_s {
 
 /* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
  * libuv's own inits do, it adds handles to the loop (a timer, an idle, a check;
- * in a checks build a prepare). A loop may have tens of wheels: each costs some
- * instructions after every poll. An init of an open wheel is undefined.
+ * in a checks build a prepare). A loop may have tens of wheels; each may look
+ * at all others after every poll. An init of an open wheel is undefined.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
  * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
@@ -298,8 +298,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * 10 to 40 ms for a million timers, a second for ten million in cold memory. */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
-/* 1 from uvwheel_close, or from when the wheel finds one of its handles closed
- * by other code (the mailbox's does not count), until the close callback. */
+/* 1 from uvwheel_close, or from when the wheel finds its timer, idle or check
+ * closed by other code, until the close callback. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
@@ -504,8 +504,8 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
- * Requests are called back in the order in which they were queued; after one
- * poll at most turn_budget of them, until turn_ms are over.
+ * Requests are called back in the order in which they were queued; at most
+ * turn_budget of them in a row, until turn_ms are over.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A failed call does not touch it.

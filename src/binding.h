@@ -42,7 +42,7 @@ typedef struct wake_s {
   uv_timer_t driver; /* calls a turn when timers are due                     */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
-  bool has_polled;   /* a poll came back since it was armed, for no driver   */
+  bool has_polled;   /* since it was armed, in a ms in which no wheel ran     */
   uint64_t run_by_ms; /* a run after this is late. Armed: when the driver is */
                       /* due; in a spell: ran_ms; DISARMED: NEVER            */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
@@ -175,7 +175,7 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
 /* Puts an expired timer back, unless it is an appointment, or was put back when
- * the chain had as many stalls. Returns whether it did.
+ * a chain had as many stalls or more. Returns whether it did.
  * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 

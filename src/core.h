@@ -50,7 +50,7 @@ typedef struct core_s {
     uint64_t started, fired, fired_soonest, examined, rescheduled;
   } stats; /* as in uvwheel_stats_t                                          */
 
-  /* Changed when the hand moves, next_tick by a put, too. */
+  /* Changed when the hand moves, by a put, and when the wheel gets empty. */
   uint64_t hand;      /* slots are passed up to this tick; see core.c       */
   uint64_t next_tick; /* when the hand has to move; NEVER: not at all        */
 
@@ -245,7 +245,7 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
  * It examines chunks of `most` entries until one is due, and doubles `most`
  * while it is below CHUNK: a draw of one should examine few in vain, but pass
  * many that were postponed as fast as an expiry does.
- * The next call returns it again, unless it was handed out, moved or removed.
+ * The next call returns it again, if nothing has changed in between.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).
  * Ensures, if it returns NULL: uvwheel__core_next_ms is after now_ms, unless
@@ -265,8 +265,8 @@ static inline void uvwheel__core_hand_out(core_t *core,
 /* Draws up to `count` active entries, those that are due soonest (to the tick;
  * a postponed entry counts with its new due time). They stay active until
  * uvwheel__core_take_drawn hands them out, one by one, NULL at the end. It
- * leaves out entries that were removed or moved meanwhile, or are now due later
- * than all that were drawn. A walk ends a draw.
+ * leaves out entries that were removed or moved meanwhile, or now wait for a
+ * later tick than all that were drawn. A walk ends a draw.
  * Requires: the last draw has ended.
  * Ensures: no pass goes on. */
 void uvwheel__core_draw(core_t *core, uint64_t count);

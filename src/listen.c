@@ -60,7 +60,7 @@
 #endif
 
 /* How many timers the check examines before it asks whether the loop is quiet.
- * If all of them were refreshed, as most are, the tick costs no system call. */
+ * If no more wait, and all were refreshed, the tick costs no system call. */
 #define MAX_EXAMINED 256
 
 /* ---- Is the loop quiet? -------------------------------------------------- */

@@ -16,7 +16,7 @@
 #define DEFAULT_MAX_SLOTS 16384
 
 /* How many ms a timer waits in a loop that is never quiet: a quarter of a tick,
- * but at most this. 250 ms are little beside timeouts with ticks of seconds. */
+ * MIN_WAIT to this. 250 ms are little beside timeouts with ticks of seconds. */
 #define MAX_WAIT 250
 
 /* Two cache lines. A timer's flags stand in these bits of the address. */

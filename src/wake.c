@@ -3,7 +3,7 @@
 /* What wakes the loop.
  *
  * The driver, a uv_timer_t, is due at the next tick at which something may be
- * due. If polls return meanwhile, not just for a wheel's driver, it is armed
+ * due. If a poll returns in a millisecond in which no wheel runs, it is armed
  * for a check-in half-way to a tick that is far away, and half-way again. In a
  * spell (listen.c) an idle handle keeps polls from waiting instead. If the
  * wheel runs more than stall_ms after run_by_ms, that is a stall (stall.c).
@@ -91,7 +91,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* Has a wheel of the loop, maybe this one, made the poll return? Then its
+/* May a wheel of the loop, maybe this one, have made the poll return? Then its
  * driver is due, it is in a spell, or it has run in this millisecond: its check
  * came first, or libuv, before 1.45, calls drivers before the poll. */
 static bool has_wheel_woken(const uvwheel_state_t *state) {
@@ -141,7 +141,7 @@ void uvwheel__on_idle(uv_idle_t *idle) {
 
 /* ---- Who keeps the loop alive -------------------------------------------- */
 
-/* An unref'd wheel keeps no loop alive, nor does one whose timers all are. */
+/* An unref'd wheel keeps no loop alive, nor do timers if all of them are. */
 void uvwheel__update_refs(uvwheel_state_t *state) {
   uint64_t unref_timers = state->wake.unref_timers;
   bool ref = !state->is_unref;
