@@ -275,9 +275,9 @@ typedef struct uvwheel_stats_s {
  * at all others after every poll. An init of an open wheel is undefined.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
- * error of uv_mutex_init, UV_ENOTSUP (the library reads private fields of
- * libuv: the loop's time, its queue of watchers, the flags of a handle. This
- * libuv has them in other places; or, on Windows, it is older than 1.44.2).
+ * error of uv_mutex_init, UV_ENOTSUP (of the private fields that the library
+ * reads, this libuv has the loop's time, its queue of watchers or the flags of
+ * a handle in another place; or, on Windows, it is older than 1.44.2).
  * Cost: one allocation, 2 KiB and 256 bytes per slot, and a uv_walk. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
@@ -319,8 +319,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * cb restarts, or makes due earlier, before its visit may be left out. A walk
  * inside a walk does nothing. A walk ends a uvwheel_fire_soonest.
  * Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each of a
- * million timers. A slot is in use from a timer's arrival until the hand
- * examines it or finds it empty; of the stops only the last one ends that. */
+ * million timers. A slot is in use from a timer's arrival until the hand or a
+ * walk examines it or finds it empty; of the stops only the last ends that. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
@@ -391,8 +391,8 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  * Errors: UV_EINVAL (also: cb is NULL, the timer is closed, the wheel is
  * closing), UV_ENOBUFS (max_timers are active; a restart is always possible).
  * After the wheel's close callback, a start of a timer that was not active when
- * the wheel was closed is undefined, as its state is freed. If a callback of
- * another kind may come that late, such as that of a write, close the timer.
+ * the wheel was closed is undefined, as the wheel's state is freed. If another
+ * callback may come that late, such as that of a write, close the timer.
  * Cost: O(1). A restart with the same or a later due time costs two refreshes,
  * with a repeat four, except with UVWHEEL_FIFO. If the timer becomes the first
  * one due, add one uv_timer_start. */
@@ -446,8 +446,8 @@ UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 /* 1 from start until stop or, without a repeat, until the callback. */
 UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 
-/* The ms from uv_now() until the timer is due; 0 if it is due or not active. It
- * fires at the first tick after that. A put-back increases it (P6). */
+/* The ms from uv_now() until the timer is due; 0 if it is due or not active. A
+ * put-back increases it (P6). In a wheel that is closing it means nothing. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* How many rounds the timer has to go: how often the hand passes its slot

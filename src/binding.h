@@ -112,8 +112,8 @@ typedef struct uvwheel_state_s {
 
 /* Every start and refresh reads the loop's time, and every start whether the
  * driver is closing, from fields that uv.h declares as private, though with a
- * fixed place: with calls to uv_now and uv_is_closing a refresh takes 27 ns
- * instead of 19, a start 56 instead of 47 (random timers of a million).
+ * fixed place: with calls to uv_now and uv_is_closing a refresh of a cold timer
+ * takes 1.4 times as long, a start 1.2 times.
  * uvwheel_init compares the fields with the calls. */
 static inline uint64_t loop_now(const uvwheel_state_t *state) {
   return state->loop->time;
@@ -260,7 +260,7 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
 }
 
 /* A timer has become active (1) or idle (-1). One that has a reference changes
- * something only if no other has one: then 1 has (it is active), or 0. */
+ * something only as the first such one (1 is active now) or the last (0). */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;

@@ -44,15 +44,15 @@
  *
  * An entry is on one of the wheel's own lists until it is handed out, so it can
  * be removed at any moment: an unlink. A slot that is empty then is vacated
- * when the hand, or its search for the next tick, comes to it, or when the last
- * entry leaves the wheel.
+ * when the hand, its search for the next tick, or a walk comes to it, or when
+ * the last entry leaves the wheel.
  *
  * A slot of a FIFO wheel has one lane, in order. A pass keeps the entries that
  * stay in the slot, and puts them back before what was inserted meanwhile.
  *
  * A walk vacates all slots. Their lanes become unvisited ones, which it takes
- * entries from in turn, so that their cache misses overlap, too. It puts each
- * entry back before it hands it out, so callbacks find a wheel like any other.
+ * entries from in turn, so that their cache misses overlap. It puts each entry
+ * back into its slot, then returns it: callbacks find a wheel like any other.
  * It begins at the end of each lane and puts entries in front of their slots:
  * so a FIFO wheel keeps their order, before what callbacks insert meanwhile.
  *
@@ -210,8 +210,8 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
 /* Returns the tick of the next pass if that is within a round; else some tick
  * after the hand that is not after the next pass. Vacates slots it finds empty.
  * The words are searched in the order of the hand, which begins in `first`, but
- * none whose bound is not before `next`. A pass in this round ends the search.
- * In `first` it has to be in a slot from `bit` on: the hand meets those below
+ * none whose bound is not before `next`. A pass in this round ends the search;
+ * in `first`, only one in a slot from `bit` on: the hand meets those below
  * `bit` after all other words. */
 static NOINLINE uint64_t find_next_tick(core_t *core) {
   const uint64_t mask = core->slot_mask, *bounds = core->bounds;
@@ -351,7 +351,7 @@ static inline bool examine(core_t *core, uvwheel_entry_t *entry,
  * so that the lanes' cache misses overlap. (Without the prefetch an expiry
  * takes a fifth longer.) They leave their lanes at once, at the end: an
  * unlink of each would write to neighbours that are cold. Entries that are not
- * due take from the budget now, the others when they are handed out. */
+ * due take from the budget now, the others when they leave core->due. */
 static NOINLINE void examine_chunk(core_t *core, uint64_t most,
                                    uint64_t *budget) {
   uint64_t pass_ms = hand_ms(core), lanes = core->pass_lanes;
@@ -393,8 +393,8 @@ static NOINLINE bool end_pass_if_over(core_t *core) {
   return core->pass_lanes != 0;
 }
 
-/* If a pass goes on, returns the entries that it has not handled to the slot,
- * and the hand to the tick before. The slot may have got entries for a later
+/* If a pass goes on, puts what is left of it in front of the slot's lanes, and
+ * the hand back to the tick before. The slot may have got entries for a later
  * round meanwhile, and may use fewer lanes than the pass has. Each list goes to
  * the next lane: else draws of a few entries would make the first lanes longer.
  * A FIFO slot gets, in order, what was due, kept, and not yet examined. */

@@ -113,8 +113,8 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns up to when a turn may run: the time if the loop is quiet, less if
- * timers have waited long enough, else 0. */
+/* Returns by when timers had to be due to fire now: now if the loop is quiet,
+ * busy_wait ago if timers have waited that long, else 0. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
   uint64_t quiet_ms = ask_quiet_ms(state, listen->turned_ms);
@@ -213,7 +213,7 @@ void uvwheel__on_check(uv_check_t *check) {
   else if (state->wake.phase == IN_SPELL)
     continue_spell(state);
   else if (state->wake.run_by_ms <= max_of(loop_now(state), state->wake.ran_ms))
-    prepare_turn(state); /* also if uv_now() has stepped back behind ran_ms */
+    prepare_turn(state); /* anew if uv_now() steps back before the driver ran */
   else
     uvwheel__plan_check_in(state);
 }

@@ -64,8 +64,8 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
     (void)uvwheel__core_put(&state->core, &timer->entry);
 }
 
-/* A turn that fires the timers that are due by limit_ms has taken the timer out
- * of the core: starts it again if it repeats, and calls its callback. */
+/* Fires a timer, taken out of the core, in a turn up to limit_ms: starts it
+ * again if it repeats, and calls its callback. */
 static void fire(uvwheel_state_t *state, uvwheel_timer_t *timer,
                  uint64_t limit_ms) {
   MUST_HOLD(timer->cb != NULL && (timer->wheel_and_flags & TIMER_IDLE) == 0);
@@ -115,7 +115,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     if (count_callback(state, &batch))
       budget = 0;
   }
-  if (batch.unread != 0 || found == 0) /* else read after the last timer */
+  if (batch.unread != 0 || found == 0) /* else count_callback just did */
     (void)uvwheel__read_clock(state, &batch);
   state->stats.turns_overrun +=
       excess(batch.read_ns, batch.begin_ns) / 2 > state->turn_ns;

@@ -33,9 +33,9 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
-/* While the last stall gives time, check-ins are close to each other, even in a
- * loop that sleeps: then a stall, which counts from run_by_ms, mostly joins the
- * chain. (If the clock has stepped back, `since` is huge.) */
+/* A stall begins at run_by_ms. So while the last one gives time, check-ins are
+ * close to each other, even in a loop that sleeps: then the next one mostly
+ * joins the chain. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
