@@ -38,7 +38,7 @@
  * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
  *   uvwheel_print prints. No function aborts, except in a library built with
  *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a usual start takes some 20 instructions more, a
+ *   may run in production: a usual start takes some 18 instructions more, a
  *   refresh 3. As its uvwheel_timer_init and uvwheel_post look at what may be
  *   uninitialised memory, valgrind and MemorySanitizer report them.
  * - An active timer must not be moved in memory, as realloc does.
@@ -53,8 +53,8 @@
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick after its due time, plus the delay of
  *   any uv_timer_t, plus one iteration (two if a callback took long). In a mass
- *   expiry it waits for its turn. While I/O is ready, add up to two waits and a
- *   poll (P6). If it measures silence, add the time by which P6 puts it back.
+ *   expiry it waits for its turn. While I/O is ready, add up to two waits and
+ *   polls (P6). If it measures silence, add the time by which P6 puts it back.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -62,7 +62,7 @@
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
  *   queued. If I/O is always ready, the timer waits for a quarter of a tick (25
- *   to 250 ms, twice at most) and a poll. What is read meanwhile comes first.
+ *   to 250 ms), twice at most, and a poll. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, because a callback blocked
  *   the loop, or the process or the machine was stopped. Nobody could be heard
  *   meanwhile. So a timer that measures silence is put back: when it expires,
@@ -77,8 +77,8 @@
  *     up; past a limit the sum begins anew. No timer becomes due later than a
  *     refresh at the end of the last stall would make it. A refresh ends what
  *     earlier stalls give.
- *   - The wheel notices a stall when it runs late: at its next tick or, if I/O
- *     makes polls return, at a check-in half-way to it. Others it misses.
+ *   - The wheel notices a stall when it runs late: at its next tick or, if
+ *     polls return, at a check-in half-way to it. Others it misses.
  *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
  * - P7. By default a repeat keeps its beat. If it is late after its tick by
  *   more than stall_ms plus the wait of P6, it begins a new beat. So the next
@@ -164,7 +164,7 @@ typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 /* How a wheel is made. All zeros means all defaults. */
 typedef struct uvwheel_options_s {
   /* The resolution in ms, at most UVWHEEL_MAX_TICK_MS; 0 means 100. Timers are
-   * late by up to one tick. A tick without timers costs nothing. */
+   * late by up to one tick. A tick that got no timers costs nothing. */
   uint64_t tick_ms;
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses a round
    * (tick_ms * slots) of 51.2 s or more, but 512 to 16,384 slots. Choose enough
@@ -251,10 +251,9 @@ typedef struct uvwheel_stats_s {
   uint64_t rescheduled;   /* timers that the hand moved to a later slot      */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns that found a due timer, or were cut       */
-  uint64_t turns_cut;     /* turns that ended early, as after turn_budget    */
+  uint64_t turns_cut;     /* turns that ended early, by turn_budget or else  */
   uint64_t turns_overrun; /* turns that took more than twice turn_ms         */
-  uint64_t turn_max_us;   /* the longest turn (at least to its last callback),
-                             batch of posts or fire_soonest                  */
+  uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
   uint64_t stalls;        /* of the loop, while a timer was active (P6)      */
@@ -439,7 +438,7 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * without a repeat is not active: to give its peer more time, expect it again.
  * The loop must not be closed.
  * Cost: one store. Three after a start, a firing or a put-back, if the thread
- * used another wheel last, and if the timer is unref'd or has another choice
+ * used another wheel last, or if the timer is unref'd or has another choice
  * than UVWHEEL_MISSED_SKIP. A stop and a start if it is due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
@@ -472,7 +471,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
  *   time of the beat that is not before the latest tick of this turn. So it
- *   keeps its rate, with one callback for each tick at most, or begins anew.
+ *   keeps its rate, with one callback per tick at most, or begins a new beat.
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after uv_now() at
  *   this callback. The timer drifts by its lateness; a repeat that is a
  *   multiple of tick_ms takes a tick longer each time.
@@ -504,8 +503,8 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
- * Requests are called back in the order in which they were queued; at most
- * turn_budget of them in a row, until turn_ms are over.
+ * Requests are called back in the order in which they were queued. The loop
+ * goes on after turn_budget of them, or turn_ms.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A failed call does not touch it.

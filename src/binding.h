@@ -32,7 +32,7 @@ typedef enum phase_e {
 
 /* The last stall, and those that it follows: a chain. */
 typedef struct stall_s {
-  uint64_t noticed_ms; /* which is when it ended; 0: there was none          */
+  uint64_t noticed_ms; /* = ended_ms[chain], its end; 0: there was none      */
   uint64_t chain;      /* how many stalls the chain has                      */
   uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth was noticed; [0]: unused */
   uint64_t gave[MAX_CHAIN + 1]; /* ms that its first n give together; [0]: 0 */
@@ -55,7 +55,7 @@ typedef struct listen_s {
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks, which happens once        */
-  uint64_t turned_ms;     /* libuv's timers due before run before the poll   */
+  uint64_t turned_ms;     /* libuv runs its timers due before it, then polls */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
@@ -175,7 +175,7 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
 /* Puts an expired timer back, unless it is an appointment, or was put back when
- * a chain had as many stalls or more. Returns whether it did.
+ * a chain had as many stalls as now, or more. Returns whether it did.
  * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 
@@ -260,7 +260,7 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
 }
 
 /* A timer has become active (1) or idle (-1). One that has a reference changes
- * something only as the first such one (1 is active now) or the last (0). */
+ * something only if no other such one is active: then 1 is now, or none is. */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;

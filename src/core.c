@@ -60,7 +60,7 @@
  * draw, and before a walk. Its entries go back to the front of the slot's
  * lanes; the next pass goes on where it has stopped (FIFO: it begins anew).
  *
- * The invariants, outside of the functions of this file (the tests check them):
+ * The invariants, which tests check, except here and between insert and put:
  *
  *   I1  The lists are circular, and links agree in both directions.
  *   I2  A slot that has an entry is occupied. (An occupied slot may have none.)
@@ -209,10 +209,10 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
 
 /* Returns the tick of the next pass if that is within a round; else some tick
  * after the hand that is not after the next pass. Vacates slots it finds empty.
- * The words are searched in the order of the hand, which begins in `first`, but
- * none whose bound is not before `next`. A pass in this round ends the search;
- * in `first`, only one in a slot from `bit` on: the hand meets those below
- * `bit` after all other words. */
+ * The hand meets the slots of `first` from `bit` on, the other words, and last
+ * the slots below `bit`. So a pass in this round ends the search, except one
+ * below `bit`: another word may have an earlier one. Words whose bound is not
+ * before `next` are skipped. */
 static NOINLINE uint64_t find_next_tick(core_t *core) {
   const uint64_t mask = core->slot_mask, *bounds = core->bounds;
   uint64_t tick = core->hand + 1, first = (tick & mask) / 64, word = first;
@@ -349,9 +349,9 @@ static inline bool examine(core_t *core, uvwheel_entry_t *entry,
 
 /* Examines the next entries of the pass: one of each lane, again and again,
  * so that the lanes' cache misses overlap. (Without the prefetch an expiry
- * takes a fifth longer.) They leave their lanes at once, at the end: an
+ * takes a fifth longer.) They leave their lanes together, at the end: an
  * unlink of each would write to neighbours that are cold. Entries that are not
- * due take from the budget now, the others when they leave core->due. */
+ * due take from the budget now, the others once they are fired or moved. */
 static NOINLINE void examine_chunk(core_t *core, uint64_t most,
                                    uint64_t *budget) {
   uint64_t pass_ms = hand_ms(core), lanes = core->pass_lanes;

@@ -221,7 +221,7 @@ static inline void uvwheel__core_remove_one(core_t *core,
   core->active--;
 }
 
-/* The same, with what must follow the last. */
+/* The same, and vacate_all after the last one. */
 static inline void uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
   uvwheel__core_remove_one(core, entry);
   if (UNLIKELY(core->active == 0))

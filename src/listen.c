@@ -41,13 +41,13 @@
  * libuv's timers due before turned_ms run before the poll. (After the driver,
  * turned_ms is its ran_ms: what comes due in its turn may have to wait.)
  *
- * A timer expires if it was due by turned_ms and by polled_ms, so that libuv's
- * own timers came before it and a whole poll has followed; and if the loop is
- * quiet, or busy_wait ms have passed since the timer was due and since
- * wait_began_ms, when the spell began or the loop was quiet last. uv_now()
- * stands still while callbacks read, so each check of a spell moves it.
+ * A timer expires if it was due by turned_ms, so that libuv's own timers came
+ * before it and a whole poll has followed; and if the loop is quiet, or
+ * busy_wait ms have passed since it was due and since wait_began_ms, when the
+ * spell began or the loop was quiet last. uv_now() stands still while callbacks
+ * read, so a spell's checks move it.
  *
- * From ran_ms (wait_began_ms, after the driver's turn) to polled_ms nobody
+ * From ran_ms (or wait_began_ms, if that is later) to polled_ms nobody
  * listens. If that takes more than MIN_WAIT, the wait begins anew, once:
  * otherwise a uv_timer_t that blocks for 40 ms uses it up, and peers are closed
  * whose bytes wait. (Read callbacks count if uv_update_time or another wheel's
@@ -113,8 +113,8 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns by when timers had to be due to fire now: now if the loop is quiet,
- * busy_wait ago if timers have waited that long, else 0. */
+/* Returns by when timers had to be due to fire now: quiet_ms, or busy_wait ago
+ * if the loop is not quiet but timers have waited that long, or 0. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
   uint64_t quiet_ms = ask_quiet_ms(state, listen->turned_ms);
@@ -139,8 +139,7 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
   now_ms = loop_now(state);
   uvwheel__note_run(state, now_ms);
   until_ms = listen_in_spell(state, now_ms);
-  /* libuv's own timers come first, and a whole poll has to follow. */
-  until_ms = min_of(until_ms, min_of(listen->turned_ms, polled_ms));
+  until_ms = min_of(until_ms, listen->turned_ms);
   uvwheel__go_on(
       state, uvwheel__run_turn(state, until_ms, state->options.turn_budget));
   listen->turned_ms = uv_hrtime() / NS_PER_MS;
@@ -163,7 +162,7 @@ static bool move_refreshed(uvwheel_state_t *state) {
   return needs_turn_by(state, now_ms);
 }
 
-/* The driver is due, and runs after this check: listens if a timer is due. */
+/* The driver is due. If a timer is, it runs after this check, which listens. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   bool is_driver_late = now_ms != state->wake.run_by_ms;

@@ -89,7 +89,7 @@ static void count_lateness(uvwheel_stats_t *stats, uint64_t late_by) {
 
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget) {
-  uint64_t began_ms = loop_now(state), found = 0;
+  uint64_t began_ms = loop_now(state), found = 0, left = budget;
   uint64_t limit_ms = without_lag(state, until_ms);
   uvwheel_entry_t *entry;
   bool is_cut;
@@ -99,11 +99,11 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     return needs_turn_by(state, began_ms);
   uvwheel__begin_batch(&batch);
   while (!is_closing(state) && until_ms <= loop_now(state)) {
-    entry = uvwheel__core_find_due(&state->core, limit_ms, CHUNK, &budget);
+    entry = uvwheel__core_find_due(&state->core, limit_ms, CHUNK, &left);
     if (entry == NULL)
       break;
     found++;
-    budget--;
+    left--;
     MUST_HOLD(entry->due_ms < limit_ms);
     if (LIKELY(!waited_in_stall(state, timer_of(entry))) ||
         !uvwheel__try_put_back(state, timer_of(entry))) {
@@ -113,9 +113,10 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
       fire(state, timer_of(entry), limit_ms);
     }
     if (count_callback(state, &batch))
-      budget = 0;
+      left = 0;
   }
-  if (batch.unread != 0 || found == 0) /* else count_callback just did */
+  /* Have callbacks run, or were timers examined in vain, since it was read? */
+  if (batch.unread != 0 || left != budget - found)
     (void)uvwheel__read_clock(state, &batch);
   state->stats.turns_overrun +=
       excess(batch.read_ns, batch.begin_ns) / 2 > state->turn_ns;

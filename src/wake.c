@@ -34,8 +34,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* A stall begins at run_by_ms. So while the last one gives time, check-ins are
- * close to each other, even in a loop that sleeps: then the next one mostly
- * joins the chain. (If the clock has stepped back, `since` is huge.) */
+ * close to each other, even in a loop that sleeps: then the next stall
+ * mostly joins the chain. (If the clock has stepped back, `since` is huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
@@ -55,9 +55,9 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
-/* Moves the driver, usually to an earlier time. (If each start could move an
- * overdue one, it would never be called.) A check-in that is due later than
- * half-way to the new tick moves, to where start_driver chooses. */
+/* Starts the driver anew if it is due after the next tick, or, as a check-in,
+ * after half of the way to it. (If each start could move an overdue one, it
+ * would never be called.) start_driver may choose a later time than before. */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
@@ -79,7 +79,8 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
     uvwheel__disarm(state);
   } else if (!is_in_spell) {
     MUST_HOLD(way_to_tick(state) != 0); /* or the driver runs for ever */
-    (void)uv_idle_stop(&state->wake.idle);
+    if (state->wake.phase == IN_SPELL)
+      (void)uv_idle_stop(&state->wake.idle);
     start_driver(state, state->wake.has_polled);
   } else if (IS_CLOSING(state->wake.idle)) { /* uv_idle_start would start it */
     uvwheel__abandon(state);
