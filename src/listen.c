@@ -178,8 +178,7 @@ static NOINLINE void prepare_turn(uvwheel_state_t *state) {
     (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
 }
 
-/* If the loop was not quiet, what is due waits for a spell. (An old quiet_ms,
- * from before the wheel was empty, does no harm: no timer is due by then.) */
+/* If the loop was not quiet, what is due waits for a spell. */
 void uvwheel__on_driver(uv_timer_t *driver) {
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, wake.driver);
   listen_t *listen = &state->listen;
@@ -207,6 +206,7 @@ void uvwheel__on_check(uv_check_t *check) {
 #ifdef UVWHEEL_CHECKS
   state->listen.poller = NULL;
 #endif
+  state->listen.quiet_ms = 0; /* what an earlier check heard is too old */
   if (is_closing(state) || IS_CLOSING(state->wake.idle))
     uvwheel__abandon(state);
   else if (state->wake.phase == IN_SPELL)

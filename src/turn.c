@@ -69,11 +69,11 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
 static void fire(uvwheel_state_t *state, uvwheel_timer_t *timer,
                  uint64_t limit_ms) {
   MUST_HOLD(timer->cb != NULL && (timer->wheel_and_flags & TIMER_IDLE) == 0);
-  timer->wheel_and_flags |= TIMER_APPOINTMENT;
   if (repeats(timer)) {
+    timer->wheel_and_flags |= TIMER_APPOINTMENT;
     start_repeat(state, timer, limit_ms);
   } else {
-    timer->wheel_and_flags |= TIMER_IDLE;
+    timer->wheel_and_flags |= TIMER_IDLE | TIMER_APPOINTMENT;
     count_active(state, timer, -1);
   }
   CALL_BACK(timer);

@@ -400,6 +400,33 @@ START_TEST(in_a_flood_a_timer_is_late_by_an_iteration_and_a_half) {
 }
 END_TEST
 
+static void step_back(uv_check_t *check) {
+  virtual_time_set_ns(virtual_time_ns() - (uint64_t)100 * NS_PER_MS);
+  ck_assert_int_eq(uv_check_stop(check), 0);
+}
+
+/* P6. It runs after the wheel's check, which has found the loop quiet. When the
+ * driver comes at last there is noise. */
+START_TEST(what_was_heard_before_the_clock_stepped_back_is_too_old) {
+  static uv_check_t stepper;
+
+  ck_assert_int_eq(uv_check_init(&loop, &stepper), 0);
+  ck_assert_int_eq(uv_check_start(&stepper, step_back), 0);
+  open_wheel(10, 64);
+  begin_test_timer(&timers[0], 200, 0);
+  uv_run(&loop, UV_RUN_ONCE);
+  begin_noise(NS_PER_MS);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  virtual_time_advance_ms(100);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  ck_assert_uint_eq(fired_in_all, 0);
+  run_for(100);
+  ck_assert_uint_eq(fired_in_all, 1);
+  end_noise();
+  rewind_clock();
+}
+END_TEST
+
 /* ---- Beside ten wheels --------------------------------------------------- */
 
 #define WHEELS 10u
@@ -482,6 +509,7 @@ int main(void) {
       {a_block_while_a_timer_waits_is_a_stall, 0, 2},
       {in_a_flood_a_timer_is_late_by_an_iteration_and_a_half, 0,
        2 * LENGTH(iterations_ms)},
+      TEST(what_was_heard_before_the_clock_stepped_back_is_too_old),
       TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls),
       {a_tick_at_which_all_timers_were_refreshed_costs_no_system_call, 0, 3},
   };

@@ -321,11 +321,12 @@ static const char *const put_backs[] = {
     "en",  "enN",  "eb",   "srb",  "ebe",   "srbr", "Srba", "Sabfr",
     "eo",  "eor",  "eofr", "eofe", "enofa", "scr",  "sC",   "eC"};
 static const char *const punctuals[] = {
-    "s",    "S",     "srs",   "ss",   "es",   "eS",  "srxs", "exs",  "SrS",
-    "eds",  "Sf",    "Srf",   "SF",   "SrF",  "efs", "eFs",  "sa",   "Sa",
-    "Saa",  "Sfa",   "Srfa",  "Saf",  "Sraf", "sna", "enaf", "Sxa",  "Srxa",
-    "enxa", "exna",  "enxaf", "Sn",   "Sfn",  "snN", "ebs",  "srbs", "ebxs",
-    "enbf", "Srbxa", "Sab",   "Sabf", "so",   "eof", "sc",   "ec",   "eCs"};
+    "s",    "S",   "srs",  "ss",   "es",   "eS",    "srxs", "exs",
+    "SrS",  "eds", "Sf",   "Srf",  "SF",   "SrF",   "efs",  "eFs",
+    "sa",   "Sa",  "Saa",  "Sfa",  "Srfa", "Saf",   "Sraf", "sna",
+    "enaf", "Sxa", "Srxa", "enxa", "exna", "enxaf", "Sn",   "Sfn",
+    "snN",  "ebs", "srbs", "ebxs", "enbf", "Srbxa", "Sab",  "Sabf",
+    "so",   "eof", "sc",   "ec",   "eCs",  "efna"};
 
 static void cause_stall(void) {
   static test_timer_t other;
