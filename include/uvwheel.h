@@ -77,8 +77,8 @@
  *     up; past a limit the sum begins anew. No timer becomes due later than a
  *     refresh at the end of the last stall would make it. A refresh ends what
  *     earlier stalls give.
- *   - The wheel notices a stall when it runs late: at its next tick or, if
- *     polls return, at a check-in half-way to it. Others it misses.
+ *   - The wheel notices a stall in its own turn, or if it runs late at its next
+ *     tick or, if polls return, at a check-in half-way to it. Others it misses.
  *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
  * - P7. By default a repeat keeps its beat. If it is late after its tick by
  *   more than stall_ms plus the wait of P6, it begins a new beat. So the next
@@ -349,7 +349,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 UVWHEEL_EXTERN void uvwheel_ref(uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_unref(uvwheel_t *wheel);
 
-/* 0 after uvwheel_unref, else 1. */
+/* 0 after uvwheel_unref or without a wheel, else 1. */
 UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
 
 /* Fills *stats; with zeros if the wheel is NULL or all zeros. */

@@ -60,7 +60,7 @@
  * draw, and before a walk. Its entries go back to the front of the slot's
  * lanes; the next pass goes on where it has stopped (FIFO: it begins anew).
  *
- * The invariants, which tests check, except here and between insert and put:
+ * The invariants between calls (insert and put are one), which tests check:
  *
  *   I1  The lists are circular, and links agree in both directions.
  *   I2  A slot that has an entry is occupied. (An occupied slot may have none.)

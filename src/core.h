@@ -228,9 +228,8 @@ static inline void uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
     uvwheel__core_vacate_all(core);
 }
 
-/* Moves an entry to the slot of the tick after due_ms. Returns whether
- * uvwheel__core_next_ms may have become earlier. For a later due_ms a store to
- * the entry is enough.
+/* Takes an entry off its list and puts it, due at due_ms: as uvwheel__core_put,
+ * whose result it returns. For a later due_ms a store to the entry is enough.
  * Requires: the entry is active. */
 bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 

@@ -36,7 +36,7 @@
  * of the last check, and two of its own.
  *
  *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
- *   ran_ms       turned_ms                        polled_ms          now_ms
+ *   ran_ms       turned_ms                               polled_ms   now_ms
  *
  * libuv's timers due before turned_ms run before the poll. (After the driver,
  * turned_ms is its ran_ms: what comes due in its turn may have to wait.)
@@ -212,7 +212,7 @@ void uvwheel__on_check(uv_check_t *check) {
   else if (state->wake.phase == IN_SPELL)
     continue_spell(state);
   else if (state->wake.run_by_ms <= max_of(loop_now(state), state->wake.ran_ms))
-    prepare_turn(state); /* anew if uv_now() steps back before the driver ran */
+    prepare_turn(state); /* anew if uv_now() is before ran_ms: a step back */
   else
     uvwheel__plan_check_in(state);
 }

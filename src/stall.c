@@ -14,7 +14,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
 
   if (excess(now_ms, late_by) >=
       add_ms(stall->noticed_ms, stall->gave[stall->chain])) {
-    stall->chain = 0; /* it does not follow the last one */
+    stall->chain = 0; /* it began, at now_ms - late_by, too late */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
     /* No timer due by the fifth's end waits: the sixth is now the first. */

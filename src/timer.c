@@ -176,7 +176,7 @@ static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
       !is_closing(state) && state->core.active < state->most_active &&
       LIKELY(state->core.active != state->wake.unref_timers ||
              state->core.active == 0)) {
-    /* These are its only flags. */
+    /* Becomes `kind`: the guess has shown that it has no other flags. */
     timer->wheel_and_flags -= TIMER_IDLE + TIMER_APPOINTMENT - kind;
     timer->cb = cb;
     set_times(timer, timeout, 0);

@@ -56,8 +56,8 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 }
 
 /* Starts the driver anew if it is due after the next tick, or, as a check-in,
- * after half of the way to it. (If each start could move an overdue one, it
- * would never be called.) start_driver may choose a later time than before. */
+ * after half of the way to it: even for a later time, that of a tick too near
+ * for a check-in. (An overdue one stays: else it might never be called.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
