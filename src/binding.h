@@ -212,7 +212,7 @@ void uvwheel__on_idle(uv_idle_t *idle);
 /* Sets whether the wheel's handles keep the loop alive: timers have become
  * active or idle, is_unref has changed, or the mailbox was opened. */
 void uvwheel__update_refs(uvwheel_state_t *state);
-/* The same, after so many more unref'd timers have become active. */
+/* Counts active timers that are unref'd, by `change`; then does the same. */
 void uvwheel__count_unref(uvwheel_state_t *state, int change);
 
 /* ---- Timers (timer.c) ---------------------------------------------------- */
@@ -260,7 +260,7 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
 }
 
 /* A timer has become active (1) or idle (-1). One that has a reference changes
- * something only if no other such one is active: then 1 is now, or none is. */
+ * something only if no other such one is active: then one is now, or none. */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;

@@ -17,7 +17,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
     stall->chain = 0; /* it began, at now_ms - late_by, too late */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
-    /* No timer due by the fifth's end waits: the sixth is now the first. */
+    /* No tick up to the fifth's end is left: the sixth is now the first. */
     stall->chain = 1;
     stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
     stall->ended_ms[1] = stall->noticed_ms;

@@ -10,7 +10,7 @@
  *
  *   DISARMED -> ARMED_..   a start; back, from all others: no timer is active
  *   ARMED_FOR_TICK <-> ARMED_FOR_CHECK_IN   start_driver chooses
- *   ARMED_.. -> IN_SPELL   the driver left timers due, or its turn was a stall
+ *   ARMED_.. -> IN_SPELL   timers are still due, or the turn was a stall
  *   IN_SPELL -> ARMED_..   a check left none due, and its turn was no stall */
 
 #include "binding.h"
@@ -56,8 +56,8 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 }
 
 /* Starts the driver anew if it is due after the next tick, or, as a check-in,
- * after half of the way to it: even for a later time, that of a tick too near
- * for a check-in. (An overdue one stays: else it might never be called.) */
+ * after half of the way to it: even for later, if the new tick is too near for
+ * a check-in. (An overdue one stays: else it might never be called.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
