@@ -251,7 +251,7 @@ typedef struct uvwheel_stats_s {
   uint64_t rescheduled;   /* timers that the hand moved to a later slot      */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns that found a due timer, or were cut       */
-  uint64_t turns_cut;     /* turns that ended early, by turn_budget or else  */
+  uint64_t turns_cut;     /* turns that ended early, mostly by their limits  */
   uint64_t turns_overrun; /* turns that took more than twice turn_ms         */
   uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */

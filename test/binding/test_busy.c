@@ -405,8 +405,8 @@ static void step_back(uv_check_t *check) {
   ck_assert_int_eq(uv_check_stop(check), 0);
 }
 
-/* P6. It runs after the wheel's check, which has found the loop quiet. When the
- * driver comes at last there is noise. */
+/* P6. The stepper runs after the wheel's check, which has found the loop quiet.
+ * When the driver comes at last there is noise. */
 START_TEST(what_was_heard_before_the_clock_stepped_back_is_too_old) {
   static uv_check_t stepper;
 
