@@ -138,8 +138,7 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
   uv_update_time(state->loop); /* as libuv does before it calls timers */
   now_ms = loop_now(state);
   uvwheel__note_run(state, now_ms);
-  until_ms = listen_in_spell(state, now_ms);
-  until_ms = min_of(until_ms, listen->turned_ms);
+  until_ms = min_of(listen_in_spell(state, now_ms), listen->turned_ms);
   uvwheel__go_on(
       state, uvwheel__run_turn(state, until_ms, state->options.turn_budget));
   listen->turned_ms = uv_hrtime() / NS_PER_MS;

@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Stalls: which timers are put back after one, and by how much. The rule stands
- * in docs/how-it-works.md ("A stall puts a timer back"). A stall is noticed
- * because the wheel runs late: when the driver is due, or in a spell after the
- * next poll. A turn that ends late begins a spell. */
+ * in docs/how-it-works.md ("A stall puts a timer back"). The wheel notices one
+ * when it runs late: by the driver, or in a spell, which a late turn begins.
+ *
+ * A chain of stalls of 400, 2,000 and 300 ms, which ended at 1.4, 5 and 8.1 s:
+ *
+ *   n        0     1      2      3 = chain
+ *   gave[n]  0   800  3,800  4,400   S + min(S, 1000), added up
+ *
+ * It gives 4,400 ms to a timer heard at 1 s, and 3,600 to one heard at 2 s or
+ * put back when chain was 1; to none more than a refresh at 8.1 s would. */
 
 #include "binding.h"
 
