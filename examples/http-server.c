@@ -8,9 +8,9 @@
  * - places: who has, and has its last answer, is at rest or sends a head
  * - busy: who has, and is answered or sends a body
  *
- * SIGTERM: no new connections. A request that has begun is answered, with
- * "Connection: close". Who is at rest, then or later, goes within 5 s; all
- * others within 30 s, or at a second SIGTERM.
+ * SIGTERM: no new connections. A request that has begun is answered; heads that
+ * are written from then on say "Connection: close". Who is at rest, then or
+ * later, goes within 5 s; all others within 30 s, or at a second SIGTERM.
  *
  * /bytes/N is N bytes, 64 MB at most; /work/S takes S seconds, 60 at most;
  * /events is a stream that only beats. */

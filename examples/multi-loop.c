@@ -35,7 +35,8 @@
 
 const char *const program = "multi-loop";
 
-/* While the thread runs all of this is its own, but "stop". */
+/* While the thread runs all of this is its own, but "stop", the name and the
+ * wheel's mailbox. */
 typedef struct worker_s {
   unsigned number;
   char name[16]; /* the same, as text */

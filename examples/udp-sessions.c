@@ -4,11 +4,11 @@
  * the shape of QUIC, DTLS, games, NAT and VoIP.
  *
  * A peer's first datagram makes a session, each later one refreshes it, and
- * when none has come for the timeout it is removed. udp-protocol.h describes
- * the answers. UDP peers do not say goodbye: without a timer per peer such a
- * server would fill up with dead ones, and no descriptor limit would stop it.
- * So it shows:
- * - a limit on sessions: beyond it a datagram of a new peer is dropped and
+ * when none has come for the timeout it is removed. (A question does neither.)
+ * udp-protocol.h describes the answers. UDP peers do not say goodbye: without a
+ * timer per peer such a server would fill up with dead ones, and no descriptor
+ * limit would stop it. So it shows:
+ * - a limit on sessions: beyond it what would make one is dropped and
  *   counted
  * - what a mass of sessions that end at about the same time does to the loop:
  *   its longest iteration is among the figures

@@ -8,9 +8,9 @@
  * read comes first. That holds for the timers of a wheel and for uv_timer_t,
  * and for libuv as a shared or a static library. uv_sleep moves the clock, too:
  * so a test blocks the loop. Peers belong into the same program, on the same
- * loop. Other processes and threads live in real time, and so does what libuv
- * does in threads: files, DNS, uv_queue_work. While such work is under way, the
- * clock may move on by hours. */
+ * loop. Other processes live in real time, and so does what libuv does in
+ * threads: files, DNS, uv_queue_work. While such work is under way, the clock
+ * may move on by hours. A thread that sleeps moves it, too. */
 
 #include <signal.h>
 #include <time.h>

@@ -70,15 +70,15 @@
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
  *     uvwheel_timer_start makes an appointment, which is never put back: a
- *     stall delays it as it delays a uv_timer_t, plus a poll or two. Expect and
- *     refresh what peers send; start what you send, deadlines and leases.
+ *     stall delays it as it delays a uv_timer_t, plus the wait above. Expect
+ *     and refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back at most once: by the time that the wheel ran
  *     late and, up to a second, as much again. Stalls close to each other add
  *     up; past a limit the sum begins anew. No timer becomes due later than a
  *     refresh at the end of the last stall would make it. A refresh ends what
  *     earlier stalls give.
  *   - The wheel notices a stall in its own turn, or if it runs late at its next
- *     tick or, if polls return, at a check-in half-way to it. Others it misses.
+ *     tick or at a check-in before that (P9). Others it misses.
  *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
  * - P7. By default a repeat keeps its beat. If it is late after its tick by
  *   more than stall_ms plus the wait of P6, it begins a new beat. So the next
@@ -181,8 +181,8 @@ typedef struct uvwheel_options_s {
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
    * started. A timer that was refreshed or put back goes to the end when the
    * hand moves it. After a walk such a timer may be anywhere in its tick.
-   * With tick_ms = 1 that is libuv's own order for timers that are never
-   * refreshed. A mass expiry takes up to 5 times as long. */
+   * With tick_ms = 1 that is libuv's own order for one-shot timers that are
+   * never refreshed. A mass expiry takes up to 5 times as long. */
   uint32_t flags;
   /* For how many ms the callbacks of a turn may run before the loop polls
    * again. 0 means 5, UINT32_MAX means no limit. While callbacks are quick, the
@@ -248,7 +248,7 @@ typedef struct uvwheel_stats_s {
   uint64_t started; /* starts of idle timers; each firing of a repeat is one */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
-  uint64_t rescheduled;   /* timers that the hand moved to a later slot      */
+  uint64_t rescheduled;   /* postponed timers that the hand moved            */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns that found a due timer, or were cut       */
   uint64_t turns_cut;     /* turns that ended early, mostly by their limits  */
@@ -291,7 +291,7 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * A program that closes all handles in uv_walk should call this before the
  * walk. If others have closed handles of the wheel, this still frees its
  * memory, and calls cb from the loop when all of them are closed; until then no
- * other walk may close all handles. If they already are closed, it calls cb at
+ * other walk may close all handles. If all already are closed, it calls cb at
  * once, or at the end of the walk that runs.
  * Cost: O(active timers + slots in use + slots / 64), all of it in this call:
  * 10 to 40 ms for a million timers, a second for ten million in cold memory. */
@@ -336,8 +336,8 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * fire if fewer are active, or if a callback closes or walks the wheel or
  * changes a chosen timer: stops it (with UVWHEEL_FIFO: restarts it), or makes
  * it due earlier than it was or in a later tick than all chosen ones. (Timers
- * due at 2^63 ms or later do not fire.) Called from one of its own callbacks,
- * or from a walk's, it does nothing and returns 0. turn_budget and turn_ms do
+ * due at about 2^63 ms or later do not fire.) In a callback that it has called,
+ * or that a walk has, it does nothing and returns 0. turn_budget and turn_ms do
  * not limit it. A repeat keeps its beat (P7), except with UVWHEEL_MISSED_DELAY.
  * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
  * wait for a later round, are examined too, and some again by the next calls
@@ -368,8 +368,8 @@ UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
 UVWHEEL_EXTERN uint64_t uvwheel_count_slot(const uvwheel_t *wheel,
                                            uint64_t slot);
 
-/* Writes a page for a human: tick, slots, counts, how many timers expect a
- * peer, how full the slots are from now on, how late timers fired, and stalls.
+/* Writes a page for a human: tick, slots, counts, how late timers fired, and
+ * stalls; of timers in slots (uvwheel_count_slot), how many expect a peer.
  * Cost: O(active timers + slots), and the output. */
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 
@@ -389,9 +389,9 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  *
  * Errors: UV_EINVAL (also: cb is NULL, the timer is closed, the wheel is
  * closing), UV_ENOBUFS (max_timers are active; a restart is always possible).
- * After the wheel's close callback, a start of a timer that was not active when
- * the wheel was closed is undefined, as the wheel's state is freed. If another
- * callback may come that late, such as that of a write, close the timer.
+ * After the wheel's close callback, a start of a timer that is not closed (it
+ * was idle) is undefined: the wheel's state is freed. If another callback may
+ * come that late, such as that of a write, close the timer.
  * Cost: O(1). A restart with the same or a later due time costs two refreshes,
  * with a repeat four, except with UVWHEEL_FIFO. If the timer becomes the first
  * one due, add one uv_timer_start. */
@@ -412,7 +412,7 @@ UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
  * for a timer that is not active, or closed. Errors: UV_EINVAL.
  * Cost: O(1). The stop of the last active timer adds one uv_timer_stop, 2 to 7
- * ns per slot in use, and a look at slots / 64 words (see uvwheel_walk). */
+ * ns per slot in use, and a look at up to slots / 64 words. */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does, but waits for nothing: it may be
@@ -491,7 +491,7 @@ UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
 UVWHEEL_EXTERN void uvwheel_timer_ref(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN void uvwheel_timer_unref(uvwheel_timer_t *timer);
 
-/* 1 if the timer keeps the loop alive while active, 0 after an unref. */
+/* 0 after uvwheel_timer_unref or without a wheel, else 1. */
 UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
 
 /* ---- From other threads ------------------------------------------------- */
@@ -515,9 +515,9 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   UV_ECANCELED, in order, right before its own callback. Posts are refused
  *   until that callback returns: it may join the threads that post. No thread
  *   may post after that, or once the loop is closed.
- * - Any other call from another thread is a data race, which may break the
- *   wheel's lists. A library built with -Dchecks=true reports most such calls
- *   while the loop polls; a build with -fsanitize=thread finds the others, too.
+ * - Other calls from another thread, but for those that the rules at the top
+ *   allow, are data races, which may break the wheel's lists. A checks build
+ *   reports most of them while the loop polls, ThreadSanitizer the others, too.
  * - Do not fork while requests wait or threads post: the child may not wake. */
 
 /* A request is called back, on the loop's thread. status is 0, or UV_ECANCELED
@@ -542,7 +542,7 @@ UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 /* Has the loop call cb. Any thread may call this, inside any callback; a signal
  * handler may not, because of the mutex (there use a uv_async_t).
  * Errors: UV_EINVAL (a NULL, or the mailbox was never opened), UV_ECANCELED
- * (uvwheel_close was called, or the wheel is all zeros). Cost: a mutex and a
+ * (uvwheel_close has closed it, or the wheel is all zeros). Cost: a mutex and a
  * uv_async_send, which returns at once while a wake-up is pending. */
 UVWHEEL_EXTERN int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post,
                                 uvwheel_post_cb cb);

@@ -71,14 +71,14 @@ static void print_counts(const uvwheel_state_t *state,
 
 typedef struct census_s {
   const core_t *core;
-  uint64_t now_ms, expecting, later, most_rounds;
+  uint64_t now_ms, kinds[2], later, most_rounds;
 } census_t;
 
 static void count_timer(const uvwheel_entry_t *entry, void *arg) {
   census_t *census = arg;
   uint64_t rounds = rounds_of(census->core, entry, census->now_ms);
 
-  census->expecting += !is_appointment(timer_of((uvwheel_entry_t *)entry));
+  census->kinds[is_appointment(timer_of((uvwheel_entry_t *)entry))]++;
   census->later += rounds > 0;
   census->most_rounds = max_of(census->most_rounds, rounds);
 }
@@ -99,10 +99,10 @@ static void print_slots(const core_t *core, uint64_t now_ms, FILE *stream) {
     most = max_of(most, *count);
   }
   fprintf(stream,
-          "peers     " U64 " timers expect one, the others are appointments\n"
+          "peers     in slots " U64 " timers expect one, " U64 " do not\n"
           "rounds    " U64 " timers are due in later ones, at most " U64
           " ahead\nslots     |",
-          census.expecting, census.later, census.most_rounds);
+          census.kinds[0], census.kinds[1], census.later, census.most_rounds);
   for (i = 0; i < columns; i++)
     fputc(shades[counts[i] == 0 ? 0 : 1 + counts[i] * 8 / most], stream);
   fprintf(stream,

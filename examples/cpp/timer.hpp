@@ -21,9 +21,8 @@
  * - A timer cannot be moved or copied, nor what has it as a member: while it is
  *   active its neighbours in the wheel point to it, and it points to its owner.
  *   Keep such objects in a std::map or std::list, or behind a std::unique_ptr.
- * - Closing the wheel ends with a callback from the loop, later than the
- *   destructor, which frees the memory. So the loop has to run once more, as
- *   for every handle of libuv.
+ * - The loop frees the memory of a wheel in a callback, after the destructor.
+ *   So the loop has to run once more, as for every handle of libuv.
  * - No exception may pass through libuv, which is C. So an exception of a
  *   callback is caught and kept, uv_run is made to return, and wheel::rethrow
  *   throws it again. Timers that are due at the same time still fire before

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Timeouts are unsigned: the timer of a deadline that has passed would never
- * fire. And a timer that is started for a date comes too late if the machine is
+ * fire. A timer that is started for a date comes too late if a Linux machine is
  * suspended, and not at all if the program is started again.
  *
  * start_at clamps a deadline that has passed: it fires at the next tick. For a

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A peer that has died without a word is never noticed unless it is pinged, and
- * one that only answers pings is kept for ever.
+/* To a server that pushes, a peer that has died without a word seems alive
+ * unless it is pinged. One that only answers pings would be kept for ever.
  *
  * The timer `alive` first waits for the peer to fall quiet; whatever arrives
- * starts it anew, so a busy peer is never pinged. It is started: the server
+ * starts it anew, so later a busy peer is not pinged. It is started: the server
  * sends the ping, and a client leaves if none comes in time. Then `alive`
  * expects the answer. A ping waits behind a large message until the peer has
  * taken that: a slow peer answers late, and is alive. So the callback asks

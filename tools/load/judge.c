@@ -20,7 +20,7 @@
 #define MOST_LAG_NS (100 * NS_PER_MS)
 
 /* For how long a timer that is due may wait in a loop that is never quiet. */
-#define MOST_WAIT_NS (250 * NS_PER_MS)
+#define MOST_WAIT_NS (2 * 250 * NS_PER_MS)
 
 void judge_init(judge_t *judge, const options_t *options) {
   judge->options = options;

@@ -17,7 +17,7 @@
  *   to be woken every 10 ms), and how long an echo took at most (one is asked
  *   for every 10 ms), which includes the lateness of the server's loop. A close
  *   is late only if it came after timeout + tick + these. A loop that is never
- *   quiet may take up to 250 ms more, to hear its peers first: udp-load, whose
+ *   quiet may take up to 500 ms more, to hear its peers first: udp-load, whose
  *   peers speak as fast as the server answers, allows for that.
  *
  * - Not judged. If one of the two lags is over 100 ms the server may have
