@@ -62,7 +62,7 @@
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
  *   queued. If I/O is always ready, the timer waits for a quarter of a tick (25
- *   to 250 ms), twice at most, and a poll. What is read meanwhile comes first.
+ *   to 250 ms), twice at most, and a poll. What is read meanwhile is heard.
  *   A stall: the wheel runs more than stall_ms late, because a callback blocked
  *   the loop, or the process or the machine was stopped. Nobody could be heard
  *   meanwhile. So a timer that measures silence is put back: when it expires,
@@ -487,7 +487,7 @@ UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);
 
 /* An unref'd timer does not keep the loop alive; uvwheel_timer_ref undoes that.
- * Both are idempotent. An open mailbox keeps the loop alive all the same. */
+ * Both are idempotent. They change nothing for an open mailbox. */
 UVWHEEL_EXTERN void uvwheel_timer_ref(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN void uvwheel_timer_unref(uvwheel_timer_t *timer);
 

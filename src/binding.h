@@ -54,7 +54,7 @@ typedef struct listen_s {
   uint64_t quiet_ms;      /* the poll after which the loop was quiet, or 0   */
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
-  bool wait_began_anew;   /* after slow callbacks, which happens once        */
+  bool wait_began_anew;   /* after slow callbacks: once until quiet          */
   uint64_t turned_ms;     /* libuv runs its timers due before it, then polls */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
@@ -292,9 +292,9 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 }
 
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
- * back. Returns whether the next poll must not wait: a timer is due, or the
- * clock is more than stall_ms past the uv_now() at its begin: then the next
- * check, in a spell, notices a stall. A clock that steps back ends it (P1). */
+ * back. A clock that steps back ends it (P1). Returns whether a spell follows:
+ * a timer is due, or the turn ended more than stall_ms after the uv_now() at
+ * its begin, which the next check then notices as a stall. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

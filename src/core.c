@@ -37,7 +37,7 @@
  * reaches after. When the hand comes to the tick of a slot's next pass, it
  * takes the lanes of the slot, which is empty then, and examines each entry. An
  * entry that is not due is put where an insert would put it: into the slot of
- * its tick, which is the same slot if the entry waits for a later round.
+ * its tick, which is the same slot if it only waits for a later round.
  *
  *   pass:   lanes of the slot  ->  pending  ->  due, handed out one by one
  *                                           ->  the slot of its tick
@@ -57,8 +57,8 @@
  * so a FIFO wheel keeps their order, before what callbacks insert meanwhile.
  *
  * A pass is given up when an entry of an earlier tick is inserted, after a
- * draw, and before a walk. Its entries go back to the front of the slot's
- * lanes; the next pass goes on where it has stopped (FIFO: it begins anew).
+ * draw, and before a walk. Its entries, also those found due, go back to the
+ * front of the slot's lanes: the next pass examines them first.
  *
  * The invariants between calls (insert and put are one), which tests check:
  *

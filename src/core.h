@@ -76,9 +76,9 @@ static inline bool is_fifo(const core_t *core) {
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-/* The first tick after a time. With a division a warm start takes 19 ns instead
- * of 13. So the time is multiplied by a reciprocal, unless it is reciprocal_ms
- * or later: in 3 million years or, with ticks of a day, in 3 years.
+/* The first tick after a time. With a division a warm start takes a quarter
+ * longer. So the time is multiplied by a reciprocal, unless it is reciprocal_ms
+ * or later: in 3 million years (ticks of 100 ms) or 3 years (of a day).
  *
  * The reciprocal is (2^64 - e) / tick_ms with an e from 1 to tick_ms, and the
  * factor, ms + 1, is at most 2^64 / tick_ms. So the product, divided by 2^64,
@@ -239,12 +239,12 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 #define CHUNK 256
 
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
- * by then, which stays active; NULL if there is none, or *budget is 0. Each
- * entry that is examined in vain takes one from *budget.
+ * by then; NULL if there is none, or *budget is 0. The entry stays active, and
+ * the next call returns it again unless it was handed out, removed or moved.
+ * Each entry that is examined in vain takes one from *budget.
  * It examines chunks of `most` entries until one is due, and doubles `most`
  * while it is below CHUNK: a draw of one should examine few in vain, but pass
  * many that were postponed as fast as an expiry does.
- * The next call returns it again, if nothing has changed in between.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).
  * Ensures, if it returns NULL: uvwheel__core_next_ms is after now_ms, unless

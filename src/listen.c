@@ -15,8 +15,7 @@
  *     poll, *, its callbacks        poll, *, its callbacks
  *     CHECK among the checks        CHECK among the checks
  *     closes                        closes
- *   (* UV_RUN_ONCE ends with      * timers, DRIVER (from 1.48 on, all that are
- *      the timers)                  due by then)
+ *   (* UV_RUN_ONCE: the timers)   * timers, DRIVER (from 1.48 on, each once)
  *
  * Three functions run the wheel:
  *
@@ -161,7 +160,7 @@ static bool move_refreshed(uvwheel_state_t *state) {
   return needs_turn_by(state, now_ms);
 }
 
-/* The driver is due. If a timer is, it runs after this check, which listens. */
+/* The driver is due. It runs after this check if a timer is due, too. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   bool is_driver_late = now_ms != state->wake.run_by_ms;

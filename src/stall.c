@@ -2,15 +2,16 @@
 
 /* Stalls: which timers are put back after one, and by how much. The rule stands
  * in docs/how-it-works.md ("A stall puts a timer back"). The wheel notices one
- * when it runs late: by the driver, or in a spell, which a late turn begins.
+ * when it runs late: at its driver, or in a spell, which a late turn begins.
  *
- * A chain of stalls of 400, 2,000 and 300 ms, which ended at 1.4, 5 and 8.1 s:
+ * A chain: a stall follows if it begins before noticed_ms + gave[chain].
  *
- *   n        0     1      2      3 = chain
- *   gave[n]  0   800  3,800  4,400   S + min(S, 1000), added up
+ *   n            0    1             2             3 = chain
+ *   the stall         1.0 to 1.4 s  2.1 to 4.1 s  6.8 to 7.1 s
+ *   gave[n], ms  0    800           3,800         4,400: S + min(S, 1000) each
  *
- * It gives 4,400 ms to a timer heard at 1 s, and 3,600 to one heard at 2 s or
- * put back when chain was 1; to none more than a refresh at 8.1 s would. */
+ * A timer heard at 1 s gets 4,400 ms; one heard at 2 s, or put back when chain
+ * was 1, 3,600; none more than a refresh at 7.1 s would give it. */
 
 #include "binding.h"
 
@@ -18,10 +19,10 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by) {
   uvwheel_stats_t *stats = &state->stats;
   stall_t *stall = &state->stall;
+  uint64_t began_ms = excess(now_ms, late_by);
 
-  if (excess(now_ms, late_by) >=
-      add_ms(stall->noticed_ms, stall->gave[stall->chain])) {
-    stall->chain = 0; /* it began, at now_ms - late_by, too late */
+  if (began_ms >= add_ms(stall->noticed_ms, stall->gave[stall->chain])) {
+    stall->chain = 0; /* this one follows none */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
     /* No tick up to the fifth's end is left: the sixth is now the first. */

@@ -104,8 +104,8 @@ static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return 0;
 }
 
-/* Can a start be done by postpone()? Not in a FIFO wheel, where a start puts
- * the timer at the end of the queue. */
+/* Is the timer a usual active one, of either kind? Then postpone() restarts it,
+ * but not in a FIFO wheel, where a start puts it at the end of the queue. */
 static inline bool can_postpone(const uvwheel_timer_t *timer,
                                 uvwheel_state_t **state) {
   return guess_state(timer, 0, TIMER_APPOINTMENT, state) &&

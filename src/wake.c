@@ -56,8 +56,8 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 }
 
 /* Starts the driver anew if it is due after the next tick, or, as a check-in,
- * after half of the way to it: even for later, if the new tick is too near for
- * a check-in. (An overdue one stays: else it might never be called.) */
+ * after half of the way to it. If that is too near for a check-in, it is due at
+ * the tick, maybe later. (An overdue one stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
@@ -94,7 +94,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
 
 /* May a wheel of the loop, maybe this one, have made the poll return? Then its
  * driver is due, it is in a spell, or it has run in this millisecond: its check
- * came first, or libuv, before 1.45, calls drivers before the poll. */
+ * came first, or its driver ran before the poll. */
 static bool has_wheel_woken(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;
   uint64_t now_ms = loop_now(state);
