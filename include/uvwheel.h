@@ -94,8 +94,7 @@
  * P5 and P8 to P10; P2 and P7, however long the wait of P6 is; that what came
  * is read first; that a start is an appointment, and that a timer which
  * measures silence is put back. The figures of P6 may change: how long the wait
- * is, what is a stall, when the wheel checks in, what a stall gives, to which
- * limit. */
+ * is, what is a stall, when the wheel checks in, what stalls give at most. */
 
 #ifndef UVWHEEL_H
 #define UVWHEEL_H

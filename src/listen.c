@@ -47,10 +47,9 @@
  * read, so a spell's checks move it.
  *
  * From ran_ms (or wait_began_ms, if that is later) to polled_ms nobody
- * listens. If that takes more than MIN_WAIT, the wait begins anew, once:
- * otherwise a uv_timer_t that blocks for 40 ms uses it up, and peers are closed
- * whose bytes wait. (Read callbacks count if uv_update_time or another wheel's
- * check has moved the time after them.) */
+ * listens, as far as uv_now() shows that. If it takes more than MIN_WAIT, the
+ * wait begins anew, once: otherwise a uv_timer_t that blocks for 40 ms uses it
+ * up, and peers are closed whose bytes wait. */
 
 #include "binding.h"
 
@@ -112,17 +111,17 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns by when timers had to be due to fire now: quiet_ms, or busy_wait ago
- * if the loop is not quiet but timers have waited that long, or 0. */
+/* Returns by when timers had to be due to fire now, at most turned_ms: the time
+ * of the poll if the loop is quiet, busy_wait ago if they have waited, or 0. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
-  uint64_t quiet_ms = ask_quiet_ms(state, listen->turned_ms);
+  uint64_t until_ms = ask_quiet_ms(state, listen->turned_ms);
 
-  if (quiet_ms != 0)
+  if (until_ms != 0)
     begin_wait(listen, now_ms, false);
   else if (now_ms >= listen->wait_began_ms + state->busy_wait)
-    return now_ms - state->busy_wait;
-  return quiet_ms;
+    until_ms = now_ms - state->busy_wait;
+  return min_of(until_ms, listen->turned_ms);
 }
 
 /* A poll has returned at polled_ms, and its callbacks have run. (Inlined, this
@@ -137,7 +136,10 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
   uv_update_time(state->loop); /* as libuv does before it calls timers */
   now_ms = loop_now(state);
   uvwheel__note_run(state, now_ms);
-  until_ms = min_of(listen_in_spell(state, now_ms), listen->turned_ms);
+  /* They are later if the clock has stepped back, or is a coarse one. */
+  listen->wait_began_ms = min_of(listen->wait_began_ms, now_ms);
+  listen->turned_ms = min_of(listen->turned_ms, now_ms);
+  until_ms = listen_in_spell(state, now_ms);
   uvwheel__go_on(
       state, uvwheel__run_turn(state, until_ms, state->options.turn_budget));
   listen->turned_ms = uv_hrtime() / NS_PER_MS;

@@ -427,6 +427,45 @@ START_TEST(what_was_heard_before_the_clock_stepped_back_is_too_old) {
 }
 END_TEST
 
+/* The wait needs not to begin anew, or does so after the step, or before it. */
+static const struct {
+  uint64_t hold_ms, second_hold_ms;
+  unsigned step_at; /* a hold */
+} steps[] = {{0, 0, 2}, {30, 30, 2}, {0, 40, 3}};
+
+static unsigned holds;
+
+static void hold_or_step_back(uv_prepare_t *before_poll) {
+  int row = *(int *)before_poll->data;
+
+  holds++;
+  virtual_time_advance_ms(holds == 2 ? steps[row].second_hold_ms
+                                     : steps[row].hold_ms);
+  if (holds == steps[row].step_at) {
+    ck_assert_uint_eq(fired_in_all, 0);
+    virtual_time_set_ns(virtual_time_ns() - (uint64_t)3000 * NS_PER_MS);
+  }
+}
+
+/* P2, P6. It began at a time that is now in the future. */
+START_TEST(a_wait_goes_on_though_the_clock_has_stepped_back) {
+  open_wheel(10, 64);
+  ck_assert_int_eq(uv_prepare_init(&loop, &holder), 0);
+  holder.data = &_i;
+  holds = 0;
+  begin_test_timer(&timers[0], 200, 0);
+  begin_noise(NS_PER_MS);
+  virtual_time_advance_ms(5000);
+  ck_assert_int_eq(uv_prepare_start(&holder, hold_or_step_back), 0);
+  while (holds < steps[_i].step_at)
+    uv_run(&loop, UV_RUN_NOWAIT);
+  run_for(2 * (MIN_WAIT_MS + steps[_i].hold_ms + 2));
+  ck_assert_uint_eq(fired_in_all, 1);
+  end_noise();
+  rewind_clock();
+}
+END_TEST
+
 /* ---- Beside ten wheels --------------------------------------------------- */
 
 #define WHEELS 10u
@@ -510,6 +549,7 @@ int main(void) {
       {in_a_flood_a_timer_is_late_by_an_iteration_and_a_half, 0,
        2 * LENGTH(iterations_ms)},
       TEST(what_was_heard_before_the_clock_stepped_back_is_too_old),
+      EACH(a_wait_goes_on_though_the_clock_has_stepped_back, steps),
       TEST(each_wheel_looks_for_descriptors_seven_times_in_a_hundred_polls),
       {a_tick_at_which_all_timers_were_refreshed_costs_no_system_call, 0, 3},
   };

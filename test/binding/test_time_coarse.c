@@ -6,6 +6,8 @@
 
 #include "support.h"
 
+#include <sys/resource.h>
+
 #define NS_PER_MS 1000000u
 
 static const uint64_t ticks_ms[] = {1, 3};
@@ -100,6 +102,32 @@ START_TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer) {
 }
 END_TEST
 
+/* P6, P8. Where poll(2) fails, what had come before the last turn ended counts
+ * as heard; but the loop's clock may be behind that time. */
+START_TEST(by_a_coarse_clock_no_turn_is_empty_where_poll_fails) {
+  static test_timer_t timers[100];
+  struct rlimit limit, none;
+  unsigned i;
+
+  virtual_time_set_ns(virtual_time_ns() + NS_PER_MS * 9 / 10);
+  virtual_time_set_coarse_step_ns(NS_PER_MS);
+  virtual_time_advance_ns(NS_PER_MS / 2);
+  virtual_time_set_read_ns(200);
+  open_wheel_with(&(uvwheel_options_t){.tick_ms = 10, .turn_budget = 10});
+  for (i = 0; i < LENGTH(timers); i++)
+    begin_test_timer(&timers[i], 100, 0);
+  ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  none = (struct rlimit){0, limit.rlim_max};
+  ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+  run_for(200);
+  ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  virtual_time_set_read_ns(0);
+  ck_assert_uint_eq(fired_in_all, LENGTH(timers));
+  ck_assert_uint_eq(stats_of_wheel().turns, 10);
+  ck_assert_uint_eq(stats_of_wheel().turns_cut, 9);
+}
+END_TEST
+
 /* P6. The loop's clock is behind the real one by up to stall_ms. At first
  * nothing is ever due. */
 START_TEST(the_steps_of_a_clock_are_no_stalls) {
@@ -156,6 +184,7 @@ int main(void) {
            ticks_ms),
       TEST(by_a_coarse_clock_timers_fire_a_millisecond_after_their_tick),
       TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer),
+      TEST(by_a_coarse_clock_no_turn_is_empty_where_poll_fails),
       TEST(the_steps_of_a_clock_are_no_stalls),
       TEST(by_a_coarse_clock_a_delayed_repeat_waits_for_all_of_it),
       TEST(by_a_coarse_clock_a_repeat_may_be_a_millisecond_later),
