@@ -448,8 +448,8 @@ UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
  * put-back increases it (P6). In a wheel that is closing it means nothing. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
-/* How many rounds the timer has to go: how often the hand passes its slot
- * before the timer is due. 0 in the last round, or if it is not active. */
+/* How many rounds the timer has to go, from uv_now() to its tick. 0 in the last
+ * round, or if it is not active. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
 /* The wheel of the timer; NULL if the timer is NULL, closed or all zeros. */

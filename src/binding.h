@@ -23,7 +23,7 @@
 
 typedef enum phase_e {
   DISARMED,           /* nothing wakes the loop: the wheel is empty          */
-  ARMED_FOR_TICK,     /* the driver is due at the wheel's next tick          */
+  ARMED_FOR_TICK,     /* the driver is due by the wheel's next tick          */
   ARMED_FOR_CHECK_IN, /* the driver is due before that, to notice stalls     */
   IN_SPELL            /* polls do not wait, and the check runs the turns     */
 } phase_t;
@@ -83,7 +83,7 @@ typedef struct uvwheel_state_s {
   uint64_t lag;         /* by how many ms uv_now() may be behind uv_hrtime() */
   uint64_t stall_after; /* options.stall_ms, or NEVER                        */
   uint64_t turn_ns;     /* options.turn_ms in ns, or NEVER                   */
-  uint64_t busy_wait;   /* how many ms a due timer waits if I/O never ends   */
+  uint64_t busy_wait;   /* the ms a due timer waits at least if I/O is ready */
 
   uvwheel_stats_t stats; /* that each file counts; the core has its own      */
   core_t core;
@@ -291,9 +291,9 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 }
 
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
- * back. A clock that steps back ends it (P1). Returns whether a spell follows:
- * a timer is due, or the turn ended more than stall_ms after the uv_now() at
- * its begin, which the next check then notices as a stall. */
+ * back. A clock that steps back before that ends it (P1). Returns whether the
+ * wheel, if not empty, needs a spell: a timer is due, or the turn ended more
+ * than stall_ms after the uv_now() at its begin, for a check to notice that. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

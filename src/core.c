@@ -33,7 +33,7 @@
  * to go. The number of rounds is not stored; it follows from the due time.
  *
  * A refresh changes the due time and nothing else. So an entry may stand in a
- * slot that the hand reaches before the entry is due, never in one that it
+ * slot that the hand reaches before the entry's tick, never in one that it
  * reaches after. When the hand comes to the tick of a slot's next pass, it
  * takes the lanes of the slot, which is empty then, and examines each entry. An
  * entry that is not due is put where an insert would put it: into the slot of
@@ -58,7 +58,7 @@
  *
  * A pass is given up when an entry of an earlier tick is inserted, after a
  * draw, and before a walk. Its entries, also those found due, go back to the
- * front of the slot's lanes: the next pass examines them first.
+ * front of the slot's lanes: the next pass begins with them in each lane.
  *
  * The invariants between calls (insert and put are one), which tests check:
  *
@@ -79,8 +79,8 @@
  *   I7  The entries of an occupied slot are in the lanes that it uses, which
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
- * Insert, remove and expire are O(1) and touch two or three entries. An
- * entry that waits for r rounds is examined in vain by up to r passes. The
+ * Insert, remove and expire are O(1) and touch two or three entries. An entry
+ * that waits for r rounds is examined in vain by up to r passes that end. The
  * search for the next tick asks one or two slots when the wheel is busy; it
  * skips 64 slots at a time if all their entries are more than a round away. A
  * draw is O(count), and examines each entry on the way that was postponed or

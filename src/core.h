@@ -50,7 +50,7 @@ typedef struct core_s {
     uint64_t started, fired, fired_soonest, examined, rescheduled;
   } stats; /* as in uvwheel_stats_t                                          */
 
-  /* Changed when the hand moves, by a put, and when the wheel gets empty. */
+  /* Changed by a pass, by a put, and when the wheel gets empty. */
   uint64_t hand;      /* slots are passed up to this tick; see core.c       */
   uint64_t next_tick; /* when the hand has to move; NEVER: not at all        */
 
@@ -65,7 +65,7 @@ typedef struct core_s {
   uint64_t drawn_ms;    /* a drawn entry is handed out if it is due before   */
 
   /* Changed by a walk. */
-  uint64_t walk_lane;                  /* the walk takes the next entry there */
+  uint64_t walk_lane; /* it looks into unvisited[this % MAX_LANES] next      */
   uvwheel_link_t unvisited[MAX_LANES]; /* the walk has yet to visit these     */
 } core_t;
 
@@ -101,7 +101,7 @@ static inline uint64_t hand_ms(const core_t *core) {
   return core->hand * core->tick_ms;
 }
 
-/* How many times the hand will pass an entry's slot before the entry is due. */
+/* How many rounds an entry has to go, from now_ms to its tick. */
 static inline uint64_t
 rounds_of(const core_t *core, const uvwheel_entry_t *entry, uint64_t now_ms) {
   return excess(tick_after(core, entry->due_ms), tick_after(core, now_ms)) /
@@ -239,12 +239,12 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 #define CHUNK 256
 
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
- * by then; NULL if there is none, or *budget is 0. The entry stays active, and
- * the next call returns it again unless it was handed out, removed or moved.
- * Each entry that is examined in vain takes one from *budget.
- * It examines chunks of `most` entries until one is due, and doubles `most`
- * while it is below CHUNK: a draw of one should examine few in vain, but pass
- * many that were postponed as fast as an expiry does.
+ * by then; NULL if there is none, or *budget is 0. The entry stays active. If
+ * nothing changes meanwhile, the next call returns it again. Each entry that is
+ * examined in vain takes one from *budget. It examines chunks of `most` entries
+ * until one is due, and doubles `most` while it is below CHUNK: a draw of one
+ * should examine few in vain, but pass many that were postponed as fast as an
+ * expiry does.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).
  * Ensures, if it returns NULL: uvwheel__core_next_ms is after now_ms, unless

@@ -111,8 +111,8 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns by when timers had to be due to fire now, at most turned_ms: the time
- * of the poll if the loop is quiet, busy_wait ago if they have waited, or 0. */
+/* Returns by when timers had to be due to fire now: turned_ms if the loop is
+ * quiet; at most that, and busy_wait ago, if they have waited so long; or 0. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
   uint64_t until_ms = ask_quiet_ms(state, listen->turned_ms);
@@ -136,7 +136,7 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
   uv_update_time(state->loop); /* as libuv does before it calls timers */
   now_ms = loop_now(state);
   uvwheel__note_run(state, now_ms);
-  /* They are later if the clock has stepped back, or is a coarse one. */
+  /* They may be after now_ms: a clock that stepped back, or a coarse one. */
   listen->wait_began_ms = min_of(listen->wait_began_ms, now_ms);
   listen->turned_ms = min_of(listen->turned_ms, now_ms);
   until_ms = listen_in_spell(state, now_ms);

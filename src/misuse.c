@@ -64,7 +64,8 @@ void uvwheel__check_thread(const uvwheel_state_t *state,
                            const uvwheel_timer_t *timer) {
   static const char what[] = "used by another thread while its loop polls";
 
-  if (!IS_OTHER_THREAD(state) || is_closing(state))
+  /* If the check is closed, nothing clears poller. */
+  if (!IS_OTHER_THREAD(state) || IS_CLOSING(state->listen.check))
     return;
   MISUSE_IF(timer != NULL, "timer", timer, what);
   uvwheel__misuse("wheel", state->wheel, 0, what);

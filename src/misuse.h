@@ -58,7 +58,7 @@ static inline void poison(uvwheel_entry_t *entry) {
 /* Reports that an entry of a core was overwritten, or freed while active. */
 _Noreturn void uvwheel__overwritten(const struct core_s *core,
                                     const uvwheel_link_t *link);
-/* Finds the first entry whose prev is not the entry before it, and reports it.
+/* Reports the first entry that is not linked to the one before it.
  * If there is none, `link` itself is reported: it is a copy of a timer. */
 _Noreturn void uvwheel__search_lists(const struct core_s *core,
                                      const uvwheel_link_t *link);

@@ -2,7 +2,7 @@
 
 /* Stalls: which timers are put back after one, and by how much. The rule stands
  * in docs/how-it-works.md ("A stall puts a timer back"). The wheel notices one
- * when it runs late: at its driver, or in a spell, which a late turn begins.
+ * when it runs late: once its driver is due, or in a spell (after a late turn).
  *
  * A chain: a stall follows if it begins before noticed_ms + gave[chain].
  *

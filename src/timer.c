@@ -160,8 +160,8 @@ static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return 0;
 }
 
-/* A usual start does not change whether the loop is kept alive: another timer
- * that has a reference is active, or no timer is. */
+/* A usual start changes no reference of a handle: another timer that has one is
+ * active, or no timer is. */
 static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                         uint64_t timeout, uint64_t repeat, uint64_t kind) {
   uvwheel_state_t *state;

@@ -123,7 +123,6 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
   is_cut = needs_turn_by(state, until_ms);
   state->stats.turns_cut += is_cut;
   state->stats.turns += is_cut || found != 0;
-  /* If the turn ends late, the spell that follows notices a stall. */
   return excess(batch.read_ns / NS_PER_MS, began_ms) > state->stall_after ||
          needs_turn_by(state, loop_now(state));
 }

@@ -15,11 +15,11 @@
 #define DEFAULT_ROUND 51200
 #define DEFAULT_MAX_SLOTS 16384
 
-/* How many ms a timer waits in a loop that is never quiet: a quarter of a tick,
- * MIN_WAIT to this. 250 ms are little beside timeouts with ticks of seconds. */
+/* How many ms a timer waits at least if I/O is always ready: a quarter of a
+ * tick, MIN_WAIT to this. 250 ms are little beside ticks of seconds. */
 #define MAX_WAIT 250
 
-/* Two cache lines. A timer's flags stand in these bits of the address. */
+/* Two cache lines. So the address has zeros where a timer's flags stand. */
 #define ALIGNMENT 128
 _Static_assert(ALIGNMENT > TIMER_FLAGS, "room for the flags of a timer");
 #define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)

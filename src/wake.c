@@ -2,7 +2,7 @@
 
 /* What wakes the loop.
  *
- * The driver, a uv_timer_t, is due at the next tick at which something may be
+ * The driver, a uv_timer_t, is due by the next tick at which something may be
  * due. If a poll returns in a millisecond in which no wheel runs, it is armed
  * for a check-in half-way to a tick that is far away, and half-way again. In a
  * spell (listen.c) an idle handle keeps polls from waiting instead. If the
@@ -34,8 +34,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* A stall begins at run_by_ms. So while the last one gives time, check-ins are
- * close to each other, even in a loop that sleeps: then the next stall
- * mostly joins the chain. (If the clock has stepped back, `since` is huge.) */
+ * close to each other, even in a loop that sleeps: then the next stall mostly
+ * joins the chain. (If the clock steps back, `since` may be huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
@@ -57,7 +57,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 
 /* Starts the driver anew if it is due after the next tick, or, as a check-in,
  * after half of the way to it. If that is too near for a check-in, it is due at
- * the tick, maybe later. (An overdue one stays: else it might never run.) */
+ * the tick, though later. (An overdue one stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
@@ -132,7 +132,7 @@ void uvwheel__abandon(uvwheel_state_t *state) {
 }
 
 /* An active idle handle keeps polls from waiting, and the loop alive as the
- * driver does. If others have closed the check, nothing else ends the spell. */
+ * driver does. If others have closed the check, no check ends the spell. */
 void uvwheel__on_idle(uv_idle_t *idle) {
   uvwheel_state_t *state = CONTAINER_OF(idle, uvwheel_state_t, wake.idle);
 

@@ -568,6 +568,23 @@ static void close_handles_in_poll(uv_prepare_t *unused) {
   (void)close_all_handles();
 }
 
+static void close_if_check(uv_handle_t *handle, void *unused) {
+  (void)unused;
+  if (handle->type == UV_CHECK)
+    uv_close(handle, NULL);
+}
+
+static void close_check_in_poll(uv_prepare_t *prepare) {
+  uv_walk(&loop, close_if_check, NULL);
+  uv_close((uv_handle_t *)prepare, NULL);
+}
+
+static const struct {
+  uv_prepare_cb close;
+  uv_run_mode mode;
+} closes[] = {{close_handles_in_poll, UV_RUN_DEFAULT},
+              {close_check_in_poll, UV_RUN_NOWAIT}};
+
 static void close_wheel(void *unused) {
   (void)unused;
   uvwheel_close(&wheel, NULL);
@@ -578,9 +595,9 @@ START_TEST(any_thread_may_close_a_wheel_after_others_have_closed_its_handles) {
   static uv_prepare_t prepare;
   uv_thread_t thread;
 
-  begin_prepare(&prepare, close_handles_in_poll);
+  begin_prepare(&prepare, closes[_i].close);
   start_two();
-  ck_assert_int_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  ck_assert_int_eq(uv_run(&loop, closes[_i].mode), _i);
   ck_assert_int_eq(uv_thread_create(&thread, close_wheel, NULL), 0);
   ck_assert_int_eq(uv_thread_join(&thread), 0);
 }
@@ -598,7 +615,8 @@ int main(void) {
       TEST(a_request_that_is_posted_twice_is_reported),
       TEST(requests_that_were_called_back_and_copies_are_fine),
       EACH(a_call_of_another_thread_is_reported_while_the_loop_polls, calls),
-      TEST(any_thread_may_close_a_wheel_after_others_have_closed_its_handles),
+      EACH(any_thread_may_close_a_wheel_after_others_have_closed_its_handles,
+           closes),
   };
 
   return run_loop_tests("checks", tests, LENGTH(tests));

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How many blocks were allocated so far. */
+/* How many blocks were asked for so far. */
 uint64_t allocations(void);
 
 /* From now on all allocations fail, or succeed again. */

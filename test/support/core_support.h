@@ -27,7 +27,7 @@
 _Noreturn void contradict(const char *file, int line, const char *name,
                           const char *condition);
 
-/* The wheels that the exhaustive tests go through. */
+/* The wheels that test_core goes through. */
 typedef struct shape_s {
   uint64_t tick_ms;
   uint32_t slots;

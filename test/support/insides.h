@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* What tests see of the private state of a wheel. No other file of the tests
- * names the fields of uvwheel_state_t. */
+/* What tests see of the private state of a wheel. No other C file of the
+ * tests names the fields of uvwheel_state_t. */
 
 #ifndef INSIDES_H
 #define INSIDES_H

@@ -47,7 +47,7 @@ void virtual_time_oversleep_ns(uint64_t extra_ns);
  * none. */
 void virtual_time_set_world(uint64_t (*act)(void));
 
-/* Polls so far: all of them, and those that slept. */
+/* Polls so far, and sleeps in them: each act of the world ends one. */
 uint64_t virtual_time_polls(void);
 uint64_t virtual_time_sleeps(void);
 
