@@ -51,10 +51,10 @@
  *   after its due time, or later (P2). The loop's clock is rounded down, so the
  *   full timeout has always passed. (On Linux with CONFIG_HZ=1000 libuv reads a
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
- * - P2. A timer fires at most one tick after its due time, plus the delay of
- *   any uv_timer_t, plus one iteration (two if a callback took long). In a mass
- *   expiry it waits for its turn. While I/O is ready, add up to two waits and
- *   polls (P6). If it measures silence, add the time by which P6 puts it back.
+ * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
+ *   the delay of any uv_timer_t, plus one iteration (two if a callback took
+ *   long). In a mass expiry it waits for its turn. While I/O is ready, add two
+ *   waits and polls at most (P6). A put-back (P6) makes the due time later.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -80,9 +80,9 @@
  *   - The wheel notices a stall in its own turn, or if it runs late at its next
  *     tick or at a check-in before that (P9). Others it misses.
  *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
- * - P7. By default a repeat keeps its beat. If it is late after its tick by
- *   more than stall_ms plus the wait of P6, it begins a new beat. So the next
- *   call never comes sooner than repeat - stall_ms - that wait - tick.
+ * - P7. By default a repeat keeps its beat. One that fires more than stall_ms
+ *   plus the wait of P6 after its tick begins a new beat. So the time between
+ *   two calls is at least repeat - stall_ms - that wait - tick_ms.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
  *   only at ticks that got timers, and for check-ins: if polls return, half-way
@@ -91,7 +91,7 @@
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
- * P5 and P8 to P10; P2 and P7, however long the wait of P6 is; that what came
+ * P5 and P8 to P10; P2 and P7, with the wait that P6 has then; that what came
  * is read first; that a start is an appointment, and that a timer which
  * measures silence is put back. The figures of P6 may change: how long the wait
  * is, what is a stall, when the wheel checks in, what stalls give at most. */

@@ -51,7 +51,7 @@ typedef struct wake_s {
 
 typedef struct listen_s {
   uv_check_t check;       /* listens after each poll                         */
-  uint64_t quiet_ms;      /* the poll after which the loop was quiet, or 0   */
+  uint64_t quiet_ms;      /* when the loop was found quiet, or 0             */
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks: once until quiet          */
@@ -258,8 +258,8 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
   return timer->saved_timeout != NO_REPEAT;
 }
 
-/* A timer has become active (1) or idle (-1). One that has a reference changes
- * something only if no other such one is active: then one is now, or none. */
+/* A timer has become active (1) or idle (-1). If it has a reference, it changes
+ * the driver's only as the first active one that has, or as the last. */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;
@@ -291,8 +291,8 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 }
 
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
- * back. A clock that steps back before that ends it (P1). Returns whether the
- * wheel, if not empty, needs a spell: a timer is due, or the turn ended more
+ * back. A clock that steps back before that ends it (P1). Returns whether a
+ * spell follows, unless no timer is active: one is due, or the turn ended more
  * than stall_ms after the uv_now() at its begin, for a check to notice that. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);

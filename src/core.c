@@ -34,7 +34,7 @@
  *
  * A refresh changes the due time and nothing else. So an entry may stand in a
  * slot that the hand reaches before the entry's tick, never in one that it
- * reaches after. When the hand comes to the tick of a slot's next pass, it
+ * reaches after that. When the hand comes to the tick of a slot's next pass, it
  * takes the lanes of the slot, which is empty then, and examines each entry. An
  * entry that is not due is put where an insert would put it: into the slot of
  * its tick, which is the same slot if it only waits for a later round.
@@ -319,7 +319,7 @@ static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
   return false;
 }
 
-/* Examines an entry, whose links are free, in a pass of that time. Is it due?
+/* Is an entry due in a pass of that time? If not, puts it. Its links are free.
  * (The usual put is inlined: in a server nearly all entries were refreshed.) */
 static inline bool examine(core_t *core, uvwheel_entry_t *entry,
                            uint64_t pass_ms) {

@@ -5,9 +5,9 @@
  * When a timer is due, bytes of its peer may still wait in a socket. So the
  * check (a uv_check_t) asks after a poll whether the loop is quiet: no
  * descriptor is ready, none waits to be registered, and no request is queued.
- * Then every byte that arrived before that poll returned was read, and timers
- * that were due by then may expire. One iteration of libuv; * is where it moves
- * uv_now(), and timers are called in the order in which they became due:
+ * Then every byte that had arrived was read, and timers that are due, by
+ * uv_now(), may expire. One iteration of libuv; * is where it moves uv_now(),
+ * and timers are called in the order in which they became due:
  *
  *   before 1.45                   from 1.45 on
  *   * timers, DRIVER              (* UV_RUN_DEFAULT begins with the timers)
@@ -25,14 +25,14 @@
  *   continue_spell   each CHECK of a spell   see below    the spell goes on
  *
  * If no timer is due any more, they arm the driver. (A turn that was a stall
- * counts as one that leaves a timer due.) prepare_turn finds quiet_ms, the time
- * of the poll if the loop is quiet, and moves a driver that is late behind the
+ * counts as one that leaves a timer due.) prepare_turn finds quiet_ms, uv_now()
+ * if the loop is quiet, else 0, and moves a driver that is late behind the
  * loop's other timers that are due. If a callback between it and on_driver
  * resumes the reading of a socket, in which bytes may have waited for long,
  * on_driver finds a waiting watcher, and runs no turn.
  *
- * In a spell polls do not wait. A check of it compares four points in time: two
- * of the last check, and two of its own.
+ * In a spell polls do not wait. Each of its checks looks back at the last one
+ * (or, the first, at the driver):
  *
  *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   ran_ms       turned_ms                               polled_ms   now_ms
@@ -111,8 +111,8 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns by when timers had to be due to fire now: turned_ms if the loop is
- * quiet; at most that, and busy_wait ago, if they have waited so long; or 0. */
+/* Returns by when a timer that fires now must have been due: turned_ms if the
+ * loop is quiet; at most that, and busy_wait ago, if the wait is over; or 0. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
   uint64_t until_ms = ask_quiet_ms(state, listen->turned_ms);
@@ -162,7 +162,7 @@ static bool move_refreshed(uvwheel_state_t *state) {
   return needs_turn_by(state, now_ms);
 }
 
-/* The driver is due. It runs after this check if a timer is due, too. */
+/* The driver is due. If a timer is due, too, the driver's callback is next. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   bool is_driver_late = now_ms != state->wake.run_by_ms;

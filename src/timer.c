@@ -104,7 +104,7 @@ static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return 0;
 }
 
-/* Is the timer a usual active one, of either kind? Then postpone() restarts it,
+/* Is the timer active, with no flag but its kind? Then postpone() restarts it,
  * but not in a FIFO wheel, where a start puts it at the end of the queue. */
 static inline bool can_postpone(const uvwheel_timer_t *timer,
                                 uvwheel_state_t **state) {
@@ -118,7 +118,7 @@ int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
   if (timer == NULL)
     return UV_EINVAL;
   if (get_state(wheel) == NULL || is_closing(wheel->state)) {
-    timer->wheel_and_flags = 0; /* then every other call is UV_EINVAL */
+    timer->wheel_and_flags = 0; /* then it counts as all zeros */
     return UV_EINVAL;
   }
   check_aligned(timer);
@@ -160,8 +160,8 @@ static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return 0;
 }
 
-/* A usual start changes no reference of a handle: another timer that has one is
- * active, or no timer is. */
+/* A usual start leaves the driver's reference as it is: another timer that has
+ * one is active, or no timer is. */
 static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                         uint64_t timeout, uint64_t repeat, uint64_t kind) {
   uvwheel_state_t *state;

@@ -39,26 +39,26 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 /* Starts a timer again that fires in a turn up to limit_ms. With SKIP it is due
  * at the first time of its beat from the last tick of that turn on: with ticks
  * of 100 ms, a beat of 700, 800, 900 ... goes on at 1000 after a turn up to
- * 1020. (At 1100, the first from 1020 on, a call would be skipped.) If it fires
- * later than stall_ms + busy_wait after its own tick, the next call might
- * follow at once: then it begins a new beat, as if it had been due right before
- * the current tick. */
+ * 1020. (At 1100, the first from 1020 on, a call would be skipped.) But if it
+ * fires more than stall_ms + busy_wait after its own tick, the next call might
+ * follow at once: so a new beat begins right before the current tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
-  uint64_t missed = timer->wheel_and_flags & TIMER_MISSED;
+  uint64_t missed = timer->wheel_and_flags & TIMER_MISSED, now_ms;
   uint64_t due_ms = timer->entry.due_ms, repeat = timer->interval;
   uint64_t next_ms = add_ms(due_ms, repeat), tick = state->core.tick_ms;
-  uint64_t last_ms = limit_ms - limit_ms % tick, now_ms;
+  uint64_t own_tick_ms = due_ms - due_ms % tick + tick;
+  uint64_t last_tick_ms = limit_ms - limit_ms % tick;
 
   if (missed == UVWHEEL_MISSED_DELAY) {
     next_ms = add_ms(loop_now(state), repeat);
   } else if (missed == UVWHEEL_MISSED_SKIP) {
     now_ms = without_lag(state, uv_hrtime() / NS_PER_MS);
-    if (excess(now_ms, due_ms - due_ms % tick + tick) >
+    if (excess(now_ms, own_tick_ms) >
         add_ms(state->stall_after, state->busy_wait))
       next_ms = add_ms(now_ms - now_ms % tick - 1, repeat);
-    else if (next_ms < last_ms)
-      next_ms = last_ms + (repeat - (last_ms - next_ms) % repeat) % repeat;
+    else if (next_ms < last_tick_ms) /* by whole repeats, rounded up */
+      next_ms += (last_tick_ms - next_ms + repeat - 1) / repeat * repeat;
   }
   if (!uvwheel__core_insert(&state->core, &timer->entry, next_ms))
     (void)uvwheel__core_put(&state->core, &timer->entry);

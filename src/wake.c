@@ -2,10 +2,10 @@
 
 /* What wakes the loop.
  *
- * The driver, a uv_timer_t, is due by the next tick at which something may be
- * due. If a poll returns in a millisecond in which no wheel runs, it is armed
- * for a check-in half-way to a tick that is far away, and half-way again. In a
- * spell (listen.c) an idle handle keeps polls from waiting instead. If the
+ * The driver, a uv_timer_t, is armed for the next tick at which something may
+ * be due. If a poll returns in a millisecond in which no wheel runs, it is
+ * armed for a check-in half-way to a tick that is far away, and half-way again.
+ * In a spell (listen.c) an idle handle keeps polls from waiting instead. If the
  * wheel runs more than stall_ms after run_by_ms, that is a stall (stall.c).
  *
  *   DISARMED -> ARMED_..   a start; back, from all others: no timer is active
@@ -56,8 +56,8 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 }
 
 /* Starts the driver anew if it is due after the next tick, or, as a check-in,
- * after half of the way to it. If that is too near for a check-in, it is due at
- * the tick, though later. (An overdue one stays: else it might never run.) */
+ * after half of the way to it. If the tick is too near for a check-in, it goes
+ * to the tick, maybe later. (An overdue one stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
