@@ -25,7 +25,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
     stall->chain = 0; /* this one follows none */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
-    /* Rule 5: no tick by the fifth's end is left. The sixth is now the first. */
+    /* Rule 5: no tick up to the fifth's end is left. So the sixth is first. */
     stall->chain = 1;
     stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
     stall->ended_ms[1] = stall->noticed_ms;
