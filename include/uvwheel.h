@@ -53,8 +53,8 @@
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   the delay of any uv_timer_t, plus one iteration (two if a callback took
- *   long). In a mass expiry it waits for its turn. While I/O is ready, add two
- *   waits and polls at most (P6). A put-back (P6) makes the due time later.
+ *   long). In a mass expiry it waits for its turn. While I/O is ready, add at
+ *   most two waits, each with a poll (P6). A put-back (P6) moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -76,17 +76,17 @@
  *     late and, up to a second, as much again. Stalls close to each other add
  *     up; past a limit the sum begins anew. No timer becomes due later than a
  *     refresh at the end of the last stall would make it. A refresh ends what
- *     earlier stalls give.
- *   - The wheel notices a stall in its own turn, or if it runs late at its next
- *     tick or at a check-in before that (P9). Others it misses.
+ *     earlier stalls give, except in a mass expiry that spans many stalls.
+ *   - The wheel notices a stall while a timer is due, or if it runs late at its
+ *     next tick or at a check-in before that (P9). Others it misses.
  *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
  * - P7. By default a repeat keeps its beat. One that fires more than stall_ms
  *   plus the wait of P6 after its tick begins a new beat. So the time between
  *   two calls is at least repeat - stall_ms - that wait - tick_ms.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
- *   only at ticks that got timers, and for check-ins: if polls return, half-way
- *   to a far tick, and half-way again (seven for a minute); after a stall more.
+ *   only at ticks that got timers, and for check-ins: beside I/O, half-way to a
+ *   far tick, and half-way again (seven for a minute); after a stall more.
  *   A check-in ends UV_RUN_ONCE. A turn on time adds no poll (on Linux).
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *
@@ -276,7 +276,7 @@ typedef struct uvwheel_stats_s {
  * error of uv_mutex_init, UV_ENOTSUP (of the private fields that the library
  * reads, this libuv has the loop's time, its queue of watchers or the flags of
  * a handle in another place; or, on Windows, it is older than 1.44.2).
- * Cost: one allocation, 2 KiB and 256 bytes per slot, and a uv_walk. */
+ * Cost: one allocation, some 2.3 KiB and 256 bytes per slot, and a uv_walk. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
 

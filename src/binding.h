@@ -197,7 +197,7 @@ void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
  * or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
 /* The wheel has run. In a spell, polls do not wait. Otherwise nothing is due:
- * polls wait, and the driver is armed. */
+ * polls wait, and the driver is armed, if any timer is active. */
 void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
 /* A poll has returned before the driver is due: may arm it for a check-in. */
 void uvwheel__plan_check_in(uvwheel_state_t *state);
@@ -211,7 +211,7 @@ void uvwheel__on_idle(uv_idle_t *idle);
 /* Sets whether the wheel's handles keep the loop alive: timers have become
  * active or idle, is_unref has changed, or the mailbox was opened. */
 void uvwheel__update_refs(uvwheel_state_t *state);
-/* Counts active timers that are unref'd, by `change`; then does the same. */
+/* Adds `change` to the active timers that are unref'd; then does the same. */
 void uvwheel__count_unref(uvwheel_state_t *state, int change);
 
 /* ---- Timers (timer.c) ---------------------------------------------------- */
@@ -291,9 +291,9 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 }
 
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
- * back. A clock that steps back before that ends it (P1). Returns whether a
- * spell follows, unless no timer is active: one is due, or the turn ended more
- * than stall_ms after the uv_now() at its begin, for a check to notice that. */
+ * back. It ends if the clock steps back to before until_ms (P1). Returns true,
+ * for a spell if any timer is active, if one is due, or if the turn ended more
+ * than stall_ms after the uv_now() at its begin: a check notices that stall. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

@@ -46,10 +46,10 @@
  * spell began or the loop was quiet last. uv_now() stands still while callbacks
  * read, so a spell's checks move it.
  *
- * From ran_ms (or wait_began_ms, if that is later) to polled_ms nobody
- * listens, as far as uv_now() shows that. If it takes more than MIN_WAIT, the
- * wait begins anew, once: otherwise a uv_timer_t that blocks for 40 ms uses it
- * up, and peers are closed whose bytes wait. */
+ * From ran_ms (or wait_began_ms, if that is later) to polled_ms the loop does
+ * not listen, as far as uv_now() shows. If that is more than MIN_WAIT, the wait
+ * begins anew, once: otherwise a uv_timer_t that blocks for 40 ms uses it up,
+ * and peers are closed whose bytes wait. */
 
 #include "binding.h"
 
@@ -184,18 +184,18 @@ void uvwheel__on_driver(uv_timer_t *driver) {
   listen_t *listen = &state->listen;
   uint64_t quiet_ms = is_watcher_waiting(state) ? 0 : listen->quiet_ms;
   uint64_t now_ms = loop_now(state);
-  bool is_due;
+  bool in_spell;
 
   MUST_HOLD(state->wake.phase != DISARMED && state->wake.phase != IN_SPELL);
   listen->quiet_ms = 0;
   uvwheel__note_run(state, now_ms);
-  is_due = quiet_ms != 0 ? uvwheel__run_turn(state, quiet_ms, listen->budget)
-                         : move_refreshed(state);
-  if (is_due) {
+  in_spell = quiet_ms != 0 ? uvwheel__run_turn(state, quiet_ms, listen->budget)
+                           : move_refreshed(state);
+  if (in_spell) {
     begin_wait(listen, uv_hrtime() / NS_PER_MS, false);
     listen->turned_ms = now_ms;
   }
-  uvwheel__go_on(state, is_due);
+  uvwheel__go_on(state, in_spell);
 }
 
 /* ---- After each poll ----------------------------------------------------- */

@@ -2,7 +2,7 @@
 
 /* Stalls: which timers are put back after one, and by how much. The rule stands
  * in docs/how-it-works.md ("A stall puts a timer back"). The wheel notices one
- * when it runs late: once its driver is due, or in a spell (after a late turn).
+ * when it runs late: once its driver is due, or at the next check of a spell.
  *
  * A chain: a stall follows if it begins before noticed_ms + gave[chain].
  *
@@ -25,7 +25,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
     stall->chain = 0; /* this one follows none */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
-    /* Rule 5: no tick up to the fifth's end is left. So the sixth is first. */
+    /* Rule 5: no timer waits since the fifth. So the sixth begins a chain. */
     stall->chain = 1;
     stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
     stall->ended_ms[1] = stall->noticed_ms;

@@ -33,9 +33,9 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
-/* A stall begins at run_by_ms. So while the last one gives time, check-ins are
- * close to each other, even in a loop that sleeps: then the next stall mostly
- * joins the chain. (If the clock steps back, `since` may be huge.) */
+/* A stall counts from run_by_ms, even if the loop was blocked before. So while
+ * one gives time, check-ins are close, even in a loop that sleeps: then the
+ * next mostly joins the chain. (After a step back `since` may be huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
@@ -92,9 +92,9 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* May a wheel of the loop, maybe this one, have made the poll return? Then its
- * driver is due, it is in a spell, or it has run in this millisecond: its check
- * came first, or its driver ran before the poll. */
+/* Has the poll returned for a wheel of the loop, maybe for this one? One whose
+ * driver is due, that is in a spell, or that has run in this millisecond: its
+ * check came first, or its driver ran before the poll. */
 static bool has_wheel_woken(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;
   uint64_t now_ms = loop_now(state);
