@@ -61,8 +61,8 @@
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If I/O is always ready, the timer waits for a quarter of a tick (25
- *   to 250 ms), twice at most, and a poll. What is read meanwhile is heard.
+ *   queued. If I/O is always ready, the timer waits for a poll and a quarter of
+ *   a tick (25 to 250 ms), twice at most. What is read meanwhile is heard.
  *   A stall: the wheel runs more than stall_ms late, because a callback blocked
  *   the loop, or the process or the machine was stopped. Nobody could be heard
  *   meanwhile. So a timer that measures silence is put back: when it expires,
@@ -93,8 +93,8 @@
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
  * P5 and P8 to P10; P2 and P7, with the wait that P6 has then; that what came
  * is read first; that a start is an appointment, and that a timer which
- * measures silence is put back. The figures of P6 may change: how long the wait
- * is, what is a stall, when the wheel checks in, what stalls give at most. */
+ * measures silence is put back. The figures of P6 and P9 may change: how long
+ * the wait is, what is a stall, what stalls give, when the wheel checks in. */
 
 #ifndef UVWHEEL_H
 #define UVWHEEL_H

@@ -32,9 +32,8 @@ typedef enum phase_e {
 
 /* The last stall, and those that it follows: a chain. */
 typedef struct stall_s {
-  uint64_t noticed_ms; /* = ended_ms[chain], its end; 0: there was none      */
-  uint64_t chain;      /* how many stalls the chain has                      */
-  uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth was noticed; [0]: unused */
+  uint64_t chain; /* how many stalls the chain has; 0: there was none        */
+  uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth was noticed; [0]: 0      */
   uint64_t gave[MAX_CHAIN + 1]; /* ms that its first n give together; [0]: 0 */
 } stall_t;
 
@@ -54,7 +53,7 @@ typedef struct listen_s {
   uint64_t quiet_ms;      /* when the loop was found quiet, or 0             */
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
-  bool wait_began_anew;   /* after slow callbacks: once until quiet          */
+  bool wait_began_anew;   /* after slow callbacks; not again until quiet     */
   uint64_t turned_ms;     /* libuv runs its timers due before it, then polls */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
@@ -186,7 +185,7 @@ static inline uint64_t heard_ms(const uvwheel_timer_t *timer) {
 /* Did an expired timer wait already when the last stall was noticed? */
 static inline bool waited_in_stall(const uvwheel_state_t *state,
                                    const uvwheel_timer_t *timer) {
-  return heard_ms(timer) < state->stall.noticed_ms;
+  return heard_ms(timer) < state->stall.ended_ms[state->stall.chain];
 }
 
 /* ---- What wakes the loop (wake.c) ---------------------------------------- */
@@ -258,8 +257,8 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
   return timer->saved_timeout != NO_REPEAT;
 }
 
-/* A timer has become active (1) or idle (-1). If it has a reference, it changes
- * the driver's only as the first active one that has, or as the last. */
+/* A timer has become active (1) or idle (-1). The first active timer with a
+ * reference, and the last, change the driver's; those between them do not. */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;

@@ -50,21 +50,21 @@ typedef struct core_s {
     uint64_t started, fired, fired_soonest, examined, rescheduled;
   } stats; /* as in uvwheel_stats_t                                          */
 
-  /* Changed by a pass, by a put, and when the wheel gets empty. */
+  /* Where the hand is, and when it moves. */
   uint64_t hand;      /* slots are passed up to this tick; see core.c       */
   uint64_t next_tick; /* when the hand has to move; NEVER: not at all        */
 
-  /* Changed by a pass. */
+  /* The pass that goes on. */
   uint64_t pass_lanes; /* how many lanes the pass has; 0: no pass goes on    */
   uvwheel_link_t pending[MAX_LANES]; /* not yet examined                     */
   uvwheel_link_t due;  /* found due, not yet handed out                     */
   uvwheel_link_t kept; /* of a FIFO wheel: they stay in the slot            */
 
-  /* Changed by a draw. */
+  /* The draw. */
   uvwheel_link_t drawn; /* to be handed out before their time                */
   uint64_t drawn_ms;    /* a drawn entry is handed out if it is due before   */
 
-  /* Changed by a walk. */
+  /* The walk. */
   uint64_t walk_lane; /* it looks into unvisited[this % MAX_LANES] next      */
   uvwheel_link_t unvisited[MAX_LANES]; /* the walk has yet to visit these     */
 } core_t;
@@ -234,8 +234,8 @@ static inline void uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
 bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
 /* How many entries an expiry examines before it hands out those that are due,
- * while they (16 KiB) are still in the first cache level. With one entry per
- * call a timer that is put back and expires takes 101 ns instead of 46. */
+ * while they (16 KiB) are still in the first cache level. In chunks of one, a
+ * timer that is put back and expires takes 101 ns instead of 46. */
 #define CHUNK 256
 
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired

@@ -6,8 +6,8 @@
  * check (a uv_check_t) asks after a poll whether the loop is quiet: no
  * descriptor is ready, none waits to be registered, and no request is queued.
  * Then every byte that had arrived was read, and timers that are due, by
- * uv_now(), may expire. One iteration of libuv; * is where it moves uv_now(),
- * and timers are called in the order in which they became due:
+ * uv_now(), may expire. One iteration of libuv, which calls timers in the order
+ * in which they became due; * is where it moves uv_now():
  *
  *   before 1.45                   from 1.45 on
  *   * timers, DRIVER              (* UV_RUN_DEFAULT begins with the timers)
@@ -38,13 +38,13 @@
  *   ran_ms       turned_ms                               polled_ms   now_ms
  *
  * libuv's timers due before turned_ms run before the poll. (After the driver,
- * turned_ms is its ran_ms: what comes due in its turn may have to wait.)
+ * turned_ms is its ran_ms: what comes due later waits for the second check.)
  *
  * A timer expires if it was due by turned_ms, so that libuv's own timers came
  * before it and a whole poll has followed; and if the loop is quiet, or
- * busy_wait ms have passed since it was due and since wait_began_ms, when the
- * spell began or the loop was quiet last. uv_now() stands still while callbacks
- * read, so a spell's checks move it.
+ * busy_wait ms have passed since it was due and since wait_began_ms (when the
+ * spell began or the loop was quiet last). uv_now() stands still while
+ * callbacks read, so a spell's checks move it.
  *
  * From ran_ms (or wait_began_ms, if that is later) to polled_ms the loop does
  * not listen, as far as uv_now() shows. If that is more than MIN_WAIT, the wait
@@ -111,8 +111,8 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns by when a timer that fires now must have been due: turned_ms if the
- * loop is quiet; at most that, and busy_wait ago, if the wait is over; or 0. */
+/* Returns by when a timer must have been due to fire now: turned_ms if the loop
+ * is quiet; if the wait is over, that or busy_wait ago, the earlier; else 0. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
   uint64_t until_ms = ask_quiet_ms(state, listen->turned_ms);

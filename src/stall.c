@@ -2,9 +2,9 @@
 
 /* Stalls: which timers are put back after one, and by how much. The rule stands
  * in docs/how-it-works.md ("A stall puts a timer back"). The wheel notices one
- * when it runs late: once its driver is due, or at the next check of a spell.
- *
- * A chain: a stall follows if it begins before noticed_ms + gave[chain].
+ * when it runs late: once its driver is due, or at a check of a spell. A stall
+ * follows the last one, in a chain, if it begins before that one's ended_ms +
+ * gave[chain]:
  *
  *   n            0    1             2             3 = chain
  *   the stall         1.0 to 1.4 s  2.1 to 4.1 s  6.8 to 7.1 s
@@ -21,14 +21,15 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
   stall_t *stall = &state->stall;
   uint64_t began_ms = excess(now_ms, late_by);
 
-  if (began_ms >= add_ms(stall->noticed_ms, stall->gave[stall->chain])) {
+  if (began_ms >=
+      add_ms(stall->ended_ms[stall->chain], stall->gave[stall->chain])) {
     stall->chain = 0; /* this one follows none */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
     /* Rule 5: no timer waits since the fifth. So the sixth begins a chain. */
     stall->chain = 1;
     stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
-    stall->ended_ms[1] = stall->noticed_ms;
+    stall->ended_ms[1] = stall->ended_ms[MAX_CHAIN];
   }
   if (stall->chain != MAX_CHAIN) { /* else this stall lengthens the sixth */
     stall->gave[stall->chain + 1] = stall->gave[stall->chain];
@@ -36,7 +37,6 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
   }
   stall->gave[stall->chain] += late_by + min_of(late_by, 1000);
   stall->ended_ms[stall->chain] = now_ms;
-  stall->noticed_ms = now_ms;
   stats->stalls++;
   stats->stall_sum_ms += late_by;
   stats->stall_max_ms = max_of(stats->stall_max_ms, late_by);
@@ -54,7 +54,7 @@ bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
     had++; /* that stall ended before the peer was heard */
   later_ms =
       min_of(add_ms(due_ms, stall->gave[stall->chain] - stall->gave[had]),
-             add_ms(stall->noticed_ms, timer->interval));
+             add_ms(stall->ended_ms[stall->chain], timer->interval));
   MUST_HOLD(later_ms > due_ms);
   timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
   timer->wheel_and_flags |= stall->chain * STALL_GIVEN;

@@ -8,7 +8,7 @@
  * In a spell (listen.c) an idle handle keeps polls from waiting instead. If the
  * wheel runs more than stall_ms after run_by_ms, that is a stall (stall.c).
  *
- *   DISARMED -> ARMED_..   a start; back, from all others: no timer is active
+ *   DISARMED -> ARMED_..   a start; any phase -> DISARMED: no timer is active
  *   ARMED_FOR_TICK <-> ARMED_FOR_CHECK_IN   start_driver chooses
  *   ARMED_.. -> IN_SPELL   timers are still due, or the turn was a stall
  *   IN_SPELL -> ARMED_..   a check left none due, and its turn was no stall */
@@ -39,7 +39,7 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
-  uint64_t since = loop_now(state) - stall->noticed_ms;
+  uint64_t since = loop_now(state) - stall->ended_ms[stall->chain];
   uint64_t way = way_to_tick(state), delay = way;
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
@@ -56,8 +56,8 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 }
 
 /* Starts the driver anew if it is due after the next tick, or, as a check-in,
- * after half of the way to it. If the tick is too near for a check-in, it goes
- * to the tick, maybe later. (An overdue one stays: else it might never run.) */
+ * after half of the way to it. (If the tick is too near for a check-in, it is
+ * then due at the tick. An overdue one stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 

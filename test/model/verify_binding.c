@@ -38,8 +38,8 @@ uint64_t no_limit(uint32_t option) {
 /* A stall is noticed when the wheel runs. */
 static void watch_stalls(const uvwheel_stats_t *stats) {
   uint64_t late_ms = stats->stall_sum_ms - game.stalls.sum_ms;
-  uint64_t until_ms =
-      late_ms != 0 ? insides_of(game.wheel).stall->noticed_ms : 0;
+  const stall_t *stall = late_ms != 0 ? insides_of(game.wheel).stall : NULL;
+  uint64_t until_ms = stall != NULL ? stall->ended_ms[stall->chain] : 0;
   unsigned i;
 
   if (note_stall(&game.stalls, stats, until_ms,

@@ -22,7 +22,8 @@ static void watch_put_back(deadline_t *deadline) {
 
 /* Between two times at which this is called the loop is held once at most. */
 static void watch_stall(const uvwheel_stats_t *stats) {
-  uint64_t until_ms = insides_of(&peers_world.wheel).stall->noticed_ms;
+  const stall_t *stall = insides_of(&peers_world.wheel).stall;
+  uint64_t until_ms = stall->ended_ms[stall->chain];
   uint64_t late_ms =
       note_stall(&peers_world.stalls, stats, until_ms, UINT64_MAX);
   unsigned i;
@@ -264,7 +265,8 @@ static uint64_t key_of_stalls(uint64_t next_ms) {
   const stalls_t *stalls = &peers_world.stalls;
   const stall_t *stall = insides_of(&peers_world.wheel).stall;
   uint64_t now_ms = uv_now(&peers_world.loop), key = 5;
-  uint64_t gives_until_ms = stall->noticed_ms + stall->gave[stall->chain];
+  uint64_t gives_until_ms =
+      stall->ended_ms[stall->chain] + stall->gave[stall->chain];
   uint64_t end_ms = max_of(gives_until_ms, stalls_give_until_ms(stalls));
   bool may_count = end_ms > now_ms || end_ms > next_ms;
   unsigned i;
