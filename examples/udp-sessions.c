@@ -8,8 +8,8 @@
  * udp-protocol.h describes the answers. UDP peers do not say goodbye: without a
  * timer per peer such a server would fill up with dead ones, and no descriptor
  * limit would stop it. So it shows:
- * - a limit on sessions: beyond it what would make one is dropped and
- *   counted
+ * - a limit on sessions: beyond it datagrams of new peers, but no questions,
+ *   are dropped and counted
  * - what a mass of sessions that end at about the same time does to the loop:
  *   its longest iteration is among the figures
  * - SIGINT and SIGTERM: every handle is closed, and uv_loop_close() confirms it

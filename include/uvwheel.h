@@ -61,8 +61,8 @@
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If I/O is always ready, the timer waits for a poll and a quarter of
- *   a tick (25 to 250 ms), twice at most. What is read meanwhile is heard.
+ *   queued. If I/O is always ready, the timer waits for a quarter of a tick (25
+ *   to 250 ms) and a poll, twice at most. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, because a callback blocked
  *   the loop, or the process or the machine was stopped. Nobody could be heard
  *   meanwhile. So a timer that measures silence is put back: when it expires,
@@ -81,12 +81,12 @@
  *     next tick or at a check-in before that (P9). Others it misses.
  *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
  * - P7. By default a repeat keeps its beat. One that fires more than stall_ms
- *   plus the wait of P6 after its tick begins a new beat. So the time between
- *   two calls is at least repeat - stall_ms - that wait - tick_ms.
+ *   plus one quarter (P6) after its tick begins a new beat. So the time between
+ *   two calls is at least repeat - stall_ms - that quarter - tick_ms.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
- *   only at ticks that got timers, and for check-ins: beside I/O, half-way to a
- *   far tick, and half-way again (seven for a minute); after a stall more.
+ *   only at ticks that got timers, and for check-ins: if I/O comes, half-way to
+ *   a far tick, and half-way again (seven for a minute); after a stall more.
  *   A check-in ends UV_RUN_ONCE. A turn on time adds no poll (on Linux).
  * - P10. A wheel does not age: a call costs the same however long it has run.
  *

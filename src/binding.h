@@ -82,7 +82,7 @@ typedef struct uvwheel_state_s {
   uint64_t lag;         /* by how many ms uv_now() may be behind uv_hrtime() */
   uint64_t stall_after; /* options.stall_ms, or NEVER                        */
   uint64_t turn_ns;     /* options.turn_ms in ns, or NEVER                   */
-  uint64_t busy_wait;   /* the ms a due timer waits at least if I/O is ready */
+  uint64_t busy_wait;   /* the ms a due timer waits at least if never quiet  */
 
   uvwheel_stats_t stats; /* that each file counts; the core has its own      */
   core_t core;
@@ -290,9 +290,9 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 }
 
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
- * back. It ends if the clock steps back to before until_ms (P1). Returns true,
- * for a spell if any timer is active, if one is due, or if the turn ended more
- * than stall_ms after the uv_now() at its begin: a check notices that stall. */
+ * back. It ends if the clock steps back to before until_ms (P1). Returns true
+ * if a timer is due, or if the turn ended more than stall_ms after the uv_now()
+ * at its begin: a spell follows, if any timer is active, and notices that. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

@@ -80,11 +80,12 @@
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
  * Insert, remove and expire are O(1) and touch two or three entries. An entry
- * that waits for r rounds is examined in vain by up to r passes that end. The
- * search for the next tick asks one or two slots when the wheel is busy; it
- * skips 64 slots at a time if all their entries are more than a round away. A
- * draw is O(count), and examines each entry on the way that was postponed or
- * waits for a later round, some again in the next draws (FIFO: most).
+ * that waits for r rounds is examined in vain by r passes at most, besides
+ * those given up. The search for the next tick asks one or two slots when the
+ * wheel is busy; it skips 64 slots at a time if all their entries are more than
+ * a round away. A draw is O(count), and examines each entry on the way that was
+ * postponed or waits for a later round, some again in the next draws (FIFO:
+ * most).
  *
  * Tried and dropped:
  *

@@ -136,7 +136,7 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
   uv_update_time(state->loop); /* as libuv does before it calls timers */
   now_ms = loop_now(state);
   uvwheel__note_run(state, now_ms);
-  /* They may be after now_ms: a clock that stepped back, or a coarse one. */
+  /* Both may be after now_ms, if the clock stepped back or is coarse. */
   listen->wait_began_ms = min_of(listen->wait_began_ms, now_ms);
   listen->turned_ms = min_of(listen->turned_ms, now_ms);
   until_ms = listen_in_spell(state, now_ms);

@@ -38,7 +38,7 @@ extern THREAD_LOCAL char uvwheel__this_thread;
 #define IS_OTHER_THREAD(state)       \
   ((state)->listen.poller != NULL && \
    (state)->listen.poller != &uvwheel__this_thread)
-/* Reports a call by another thread than the one that polls; timer or NULL. */
+/* Reports a call, for a timer or NULL, by a thread that does not poll. */
 void uvwheel__check_thread(const struct uvwheel_state_s *state,
                            const uvwheel_timer_t *timer);
 

@@ -99,7 +99,7 @@ static void print_slots(const core_t *core, uint64_t now_ms, FILE *stream) {
     most = max_of(most, *count);
   }
   fprintf(stream,
-          "peers     in slots " U64 " timers expect one, " U64 " do not\n"
+          "peers     " U64 " timers in slots expect one, " U64 " do not\n"
           "rounds    " U64 " timers are due in later ones, at most " U64
           " ahead\nslots     |",
           census.kinds[0], census.kinds[1], census.later, census.most_rounds);

@@ -92,8 +92,8 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* Has the poll returned for a wheel of the loop, maybe for this one? One whose
- * driver is due, that is in a spell, or that has run in this millisecond: its
+/* May the poll have returned for a wheel of the loop, even for this one? Yes if
+ * a driver is due, a spell goes on, or a wheel has run in this millisecond: its
  * check came first, or its driver ran before the poll. */
 static bool has_wheel_woken(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;

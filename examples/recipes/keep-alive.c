@@ -4,14 +4,14 @@
  * unless it is pinged. One that only answers pings would be kept for ever.
  *
  * The timer `alive` first waits for the peer to fall quiet; whatever arrives
- * starts it anew, so later a busy peer is not pinged. It is started: the server
- * sends the ping, and a client leaves if none comes in time. Then `alive`
- * expects the answer. A ping waits behind a large message until the peer has
- * taken that: a slow peer answers late, and is alive. So the callback asks
- * first what has been taken. The timer `use` expects what the peer wants: its
- * pongs do not refresh that. The first ping comes at a random time: after a
- * mass reconnect all pings would be in step for days, here 3,000 in 100 ms
- * instead of some 70.
+ * starts it anew, so after its first message a busy peer is not pinged. It is
+ * started: the server sends the ping, and a client leaves if none comes in
+ * time. Then `alive` expects the answer. A ping waits behind a large message
+ * until the peer has taken that: a slow peer answers late, and is alive. So the
+ * callback asks first what has been taken. The timer `use` expects what the
+ * peer wants: its pongs do not refresh that. The first ping comes at a random
+ * time: after a mass reconnect all pings would be in step for days, here 3,000
+ * in 100 ms instead of some 70.
  *
  * 3,000 peers connect at once and answer pings. One answers the first ping by a
  * message and the next one by a pong, and dies. One takes 16 s for a message,

@@ -427,7 +427,7 @@ START_TEST(what_was_heard_before_the_clock_stepped_back_is_too_old) {
 }
 END_TEST
 
-/* The wait needs not to begin anew, or does so after the step, or before it. */
+/* The wait need not begin anew, or does so after the step, or before it. */
 static const struct {
   uint64_t hold_ms, second_hold_ms;
   unsigned step_at; /* a hold */

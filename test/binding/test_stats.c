@@ -197,12 +197,12 @@ START_TEST(the_page_shows_trouble_and_how_many_timers_expect_a_peer) {
                  "0 fired soonest\n");
   for (i = 0; i < LENGTH(timers); i++)
     begin_test_timer(&timers[i], 3 + 100 * i, 0); /* due at ..40 */
-  expect_on_page("peers     in slots 0 timers expect one, 3 do not\n");
+  expect_on_page("peers     0 timers in slots expect one, 3 do not\n");
   for (i = 0; i < LENGTH(timers); i++)
     test_timer_expect(&timers[i], 3 + 100 * i);
   virtual_time_advance_ms(13 + 400);
   run_for(0);
-  expect_on_page("peers     in slots 3 timers expect one, 0 do not\n");
+  expect_on_page("peers     3 timers in slots expect one, 0 do not\n");
   timers[0].may_be_early = true;
   ck_assert_uint_eq(uvwheel_fire_soonest(&wheel, 1), 1);
   expect_on_page("trouble   1 stalls, the longest 400 ms; 3 timers put back, "

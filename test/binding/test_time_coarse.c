@@ -103,7 +103,8 @@ START_TEST(by_a_coarse_clock_a_turn_takes_the_polls_of_a_uv_timer) {
 END_TEST
 
 /* P6, P8. Where poll(2) fails, what had come before the last turn ended counts
- * as heard; but the loop's clock may be behind that time. */
+ * as heard; but the loop's clock may be behind that time, as here between its
+ * steps, which come at x.9 ms. */
 START_TEST(by_a_coarse_clock_no_turn_is_empty_where_poll_fails) {
   static test_timer_t timers[100];
   struct rlimit limit, none;
