@@ -52,7 +52,7 @@
  *   full timeout has always passed. (On Linux with CONFIG_HZ=1000 libuv reads a
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
- *   the delay of any uv_timer_t, plus one iteration (two if a callback took
+ *   what delays a uv_timer_t, too, plus one iteration (two if a callback took
  *   long). In a mass expiry it waits for its turn. While I/O is ready, add at
  *   most two waits, each with a poll (P6). A put-back (P6) moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
@@ -172,8 +172,8 @@ typedef struct uvwheel_options_s {
    * bytes: a tick of 1 ms has 4 MiB of slots. The first start in 4 KiB of slots
    * takes a page fault. */
   uint32_t slots;
-  /* How many timers a turn fires or examines (and up to 256 more) before the
-   * loop polls again. 0 means 10000, UINT32_MAX means no limit. */
+  /* How many timers a turn fires or examines before the loop polls again; up to
+   * 256 more are examined besides. 0 means 10000, UINT32_MAX means no limit. */
   uint32_t turn_budget;
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
@@ -420,9 +420,9 @@ UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
  * stopping it: then a late callback cannot start it. Cost: as for a stop. */
 UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
-/* Starts the timer again with its repeat as the timeout. This says nothing of a
- * peer: an active timer stays what it is (P6), any other becomes an
- * appointment. Without a repeat it does nothing and returns 0, as
+/* Starts the timer again with its repeat as the timeout. An active timer stays
+ * what it is (P6); if it measures silence, this counts as a refresh. Any other
+ * becomes an appointment. Without a repeat this does nothing and returns 0, as
  * uv_timer_again does. A repeat needs no call to go on. In its callback
  * uvwheel_timer_again begins a new beat.
  * Errors: UV_EINVAL (also: never started, closed; with a repeat, the wheel is
@@ -457,7 +457,7 @@ UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
  * fires, is refreshed, or is started by uvwheel_timer_again. For a stall (P6)
- * the peer counts as heard a repeat, or the timeout, before the due time. */
+ * the peer was heard at the due time less the repeat or, if 0, the timeout. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 

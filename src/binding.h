@@ -42,8 +42,8 @@ typedef struct wake_s {
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
   bool has_polled;   /* since it was armed, in a ms in which no wheel ran     */
-  uint64_t run_by_ms; /* a run after this is late. Armed: when the driver is */
-                      /* due; in a spell: ran_ms; DISARMED: NEVER            */
+  uint64_t run_by_ms; /* a run after this is late: when the driver is due;   */
+                      /* in a turn or a spell, ran_ms; DISARMED: NEVER       */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -53,8 +53,8 @@ typedef struct listen_s {
   uint64_t quiet_ms;      /* when the loop was found quiet, or 0             */
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
-  bool wait_began_anew;   /* after slow callbacks; not again until quiet     */
-  uint64_t turned_ms;     /* libuv runs its timers due before it, then polls */
+  bool wait_began_anew;   /* after slow callbacks: once a spell, until quiet */
+  uint64_t turned_ms;     /* to this libuv ran its timers before the poll    */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
@@ -257,8 +257,8 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
   return timer->saved_timeout != NO_REPEAT;
 }
 
-/* A timer has become active (1) or idle (-1). The first active timer with a
- * reference, and the last, change the driver's; those between them do not. */
+/* A timer has become active (1) or idle (-1). Beside unref'd timers, the first
+ * active one with a reference, and the last, change the driver's reference. */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;

@@ -32,7 +32,7 @@
  * tick % slots. At now_ms it has (tick - 1 - now_ms / tick_ms) / slots rounds
  * to go. The number of rounds is not stored; it follows from the due time.
  *
- * A refresh changes the due time and nothing else. So an entry may stand in a
+ * A refresh to a later due time changes nothing else. So an entry may be in a
  * slot that the hand reaches before the entry's tick, never in one that it
  * reaches after that. When the hand comes to the tick of a slot's next pass, it
  * takes the lanes of the slot, which is empty then, and examines each entry. An

@@ -131,8 +131,8 @@ static inline uvwheel_link_t *lane_at(slot_t *slot, uint32_t place) {
 }
 
 /* How many entries a lane gets before the next lane. With a share of 1, 15
- * entries use 15 lanes: on a wheel of 1 ms, with few entries per slot, each
- * entry then costs a cache line. With 16, such a wheel expires half as fast,
+ * entries use 15 lanes: on a wheel of 1 ms, the few entries of a slot touch up
+ * to four of its cache lines. With 16, such a wheel expires half as fast,
  * because its slots use one lane. */
 #define SHARE 4
 #define FIRST_LANE ((uint32_t)offsetof(slot_t, lanes))
@@ -203,8 +203,8 @@ static inline bool uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry,
   return true;
 }
 
-/* Vacates all slots; what is still in them becomes unvisited, spread over the
- * lanes (of a FIFO wheel: all of a slot on one).
+/* Vacates all slots: after the last remove, or for a walk, whose unvisited
+ * lanes get what is in the slots (one gets all of a FIFO slot).
  * Requires: no pass goes on, or no entry is active.
  * Ensures: if no entry is active, uvwheel__core_next_ms is never. */
 void uvwheel__core_vacate_all(core_t *core);

@@ -43,8 +43,8 @@
  * A timer expires if it was due by turned_ms, so that libuv's own timers came
  * before it and a whole poll has followed; and if the loop is quiet, or
  * busy_wait ms have passed since it was due and since wait_began_ms (when the
- * spell began or the loop was quiet last). uv_now() stands still while
- * callbacks read, so a spell's checks move it.
+ * spell or the wait began, or the loop was quiet last). uv_now() stands still
+ * while callbacks read: a check of a spell moves it to now_ms.
  *
  * From ran_ms (or wait_began_ms, if that is later) to polled_ms the loop does
  * not listen, as far as uv_now() shows. If that is more than MIN_WAIT, the wait

@@ -115,7 +115,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     if (count_callback(state, &batch))
       left = 0;
   }
-  /* Callbacks unread, timers examined in vain since, or turn_ms over? */
+  /* Callbacks unread, timers examined in vain, or turn_ms over? */
   if (batch.unread != 0 || left != budget - found)
     (void)uvwheel__read_clock(state, &batch);
   state->stats.turns_overrun +=
