@@ -71,7 +71,7 @@ static void print_counts(const uvwheel_state_t *state,
 
 typedef struct census_s {
   const core_t *core;
-  uint64_t now_ms, kinds[2], later, most_rounds;
+  uint64_t now_ms, kinds[2], later, most_rounds; /* [1]: appointments */
 } census_t;
 
 static void count_timer(const uvwheel_entry_t *entry, void *arg) {
