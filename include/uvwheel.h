@@ -273,9 +273,9 @@ typedef struct uvwheel_stats_s {
  * at all others after every poll. An init of an open wheel is undefined.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
- * error of uv_mutex_init, UV_ENOTSUP (of the private fields that the library
- * reads, this libuv has the loop's time, its queue of watchers or the flags of
- * a handle in another place; or, on Windows, it is older than 1.44.2).
+ * error of uv_mutex_init, UV_ENOTSUP (this libuv has the time or the
+ * backend_fd of a loop, or the flags of a handle, which the library reads, in
+ * another place; or, on Windows, it is older than 1.44.2).
  * Cost: one allocation, some 2.3 KiB and 256 bytes per slot, and a uv_walk. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
@@ -283,17 +283,17 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 /* Closes the wheel: stops all its timers, calls no timer callback any more (not
  * even the rest of the turn that is running) and calls cb, which may be NULL,
  * from the loop once the wheel's memory may be reused. The timers that it has
- * stopped are closed (uvwheel_timer_close). From cb on, any other timer of the
- * wheel may only be stopped, closed, asked whether it is active, and
- * initialised again; other calls are undefined. A second close is ignored.
+ * stopped are closed (uvwheel_timer_close). From cb on, a timer of the wheel
+ * that is not closed may only be stopped, closed, asked whether it is active,
+ * or initialised again. A second close is ignored.
  *
- * A program that closes all handles in uv_walk should call this before the
- * walk. If others have closed handles of the wheel, this still frees its
- * memory, and calls cb from the loop when all of them are closed; until then no
- * other walk may close all handles. If all already are closed, it calls cb at
- * once, or at the end of the walk that runs.
+ * A program that closes all handles in uv_walk should call this before it, and
+ * skip the wheel's (uvwheel_owns_handle). If others have closed handles of the
+ * wheel, this still frees its memory, and calls cb from the loop when all of
+ * them are closed; until then no other uv_walk may close all handles. If all
+ * already are closed, it calls cb at once, or at the end of a uvwheel_walk.
  * Cost: O(active timers + slots in use + slots / 64), all of it in this call:
- * 10 to 40 ms for a million timers, a second for ten million in cold memory. */
+ * tens of ms for a million timers (with UVWHEEL_FIFO up to hundreds). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* 1 from uvwheel_close, or from when the wheel finds its timer, idle or check
@@ -301,8 +301,7 @@ UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
- * It knows the wheels of this copy of the library. A program that closes all
- * that it meets in uv_walk should skip these. */
+ * It knows the wheels of this copy of the library. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -316,31 +315,32 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * visited twice. Each that is active from begin to end is visited, but one that
  * cb restarts, or makes due earlier, before its visit may be left out. A walk
  * inside a walk does nothing. A walk ends a uvwheel_fire_soonest.
- * Cost: O(active timers + slots in use + slots / 64), 10 to 25 ns for each of a
- * million timers. A slot is in use from a timer's arrival until the hand or a
- * walk examines it or finds it empty; of the stops only the last ends that. */
+ * Cost: as uvwheel_close. A slot is in use from a timer's arrival until the
+ * hand or a walk examines it or finds it empty; of the stops only the last ends
+ * that. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
 /* Fires up to `count` active timers now, before their time: the timers due
  * soonest (in any order within a tick). A refreshed timer counts with its new
- * due time. If all timers of the wheel have one timeout, these are the idlest:
- * so a server that has no descriptor, no memory or no place left makes room.
- * Timers with a shorter timeout would go first, however busy their peers are:
- * those, and timers that must not come early, belong on another wheel. A read
- * callback should stop the timer of its own connection before it calls this,
- * and expect the peer again afterwards.
+ * due time. If all timers of the wheel have one timeout, and none was put back,
+ * these are the idlest: so a server without a descriptor, memory or place left
+ * makes room. Timers with a shorter timeout may go first, however busy their
+ * peers are: those, and timers that must not come early, belong on another
+ * wheel. A read callback should stop the timer of its own connection before it
+ * calls this, and expect the peer again afterwards.
  *
  * Returns the number of callbacks called, one per timer. Fewer than `count`
  * fire if fewer are active, or if a callback closes or walks the wheel or
  * changes a chosen timer: stops it (with UVWHEEL_FIFO: restarts it), or makes
  * it due earlier than it was or in a later tick than all chosen ones. (Timers
- * due at about 2^63 ms or later do not fire.) In a callback that it has called,
- * or that a walk has, it does nothing and returns 0. turn_budget and turn_ms do
- * not limit it. A repeat keeps its beat (P7), except with UVWHEEL_MISSED_DELAY.
+ * due at about 2^63 ms or later do not fire.) On a closing wheel, and in a
+ * callback that it or a walk has called, it does nothing and returns 0.
+ * turn_budget and turn_ms do not limit it. A repeat keeps its beat (P7), except
+ * with UVWHEEL_MISSED_DELAY.
  * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
- * wait for a later round, are examined too, and some again by the next calls
- * (with UVWHEEL_FIFO most): a million take 10 to 35 ms. */
+ * wait for a later round, are examined too (as fast as by a walk), and some
+ * again by the next calls (with UVWHEEL_FIFO most). */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -360,7 +360,7 @@ UVWHEEL_EXTERN void uvwheel_get_stats(const uvwheel_t *wheel,
 UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
                                        uvwheel_options_t *options);
 
-/* The number of timers in the slot, without those that a turn, a walk or
+/* The number of timers in the slot, without those that the hand, a walk or
  * uvwheel_fire_soonest has taken out; 0 if there is no such slot. Tick t
  * belongs to slot t % slots, and the current tick is uv_now() / tick_ms.
  * Cost: O(timers in it). */
@@ -399,19 +399,19 @@ UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uint64_t repeat);
 
 /* Expects a peer to be heard: cb is called once, when no refresh has come for
- * timeout ms. A stall, in which nobody could be heard, does not count against
- * the peer (P6). This is a start without a repeat, and then a refresh, in one
- * call. An active timer is restarted. In its own callback this gives the peer
- * more time. Without refreshes it limits how long a peer may take, such as for
- * the head of a request. Errors, cost: as uvwheel_timer_start. */
+ * timeout ms. After a stall, in which nobody could be heard, that may be later
+ * (P6). This is a start without a repeat, and then a refresh, in one call. An
+ * active timer is restarted. In its own callback this gives the peer more time.
+ * Without refreshes it limits how long a peer may take, such as for the head of
+ * a request. Errors, cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
                                         uvwheel_timer_cb cb, uint64_t timeout);
 
 /* Stops the timer: its callback is not called any more, not even if it was due
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
  * for a timer that is not active, or closed. Errors: UV_EINVAL.
- * Cost: O(1). The stop of the last active timer adds one uv_timer_stop, 2 to 7
- * ns per slot in use, and a look at up to slots / 64 words. */
+ * Cost: O(1). The stop of the last active timer adds one uv_timer_stop, a visit
+ * to each slot in use, and a look at up to slots / 64 words. */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does, but waits for nothing: it may be
@@ -449,7 +449,7 @@ UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* How many rounds the timer has to go, from uv_now() to its tick. 0 in the last
- * round, or if it is not active. */
+ * round, or if it is not active. While the wheel is closing: means nothing. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
 /* The wheel of the timer; NULL if the timer is NULL, closed or all zeros. */
@@ -469,11 +469,11 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * Each start, again, refresh and put-back begins a new one.
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
- *   time of the beat that is not before the latest tick of this turn. So it
- *   keeps its rate, with one callback per tick at most, or begins a new beat.
+ *   time of the beat that is not before the latest tick of this turn: a tick
+ *   has one callback at most. One that is too late begins a new beat (P7).
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after uv_now() at
  *   this callback. The timer drifts by its lateness; a repeat that is a
- *   multiple of tick_ms takes a tick longer each time.
+ *   multiple of tick_ms takes at least a tick longer each time.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
  *   is past, until it was called as often as the beat says. These calls keep
  *   the order of ticks (P4), and count for turn_budget.
@@ -515,12 +515,12 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   until that callback returns: it may join the threads that post. No thread
  *   may post after that, or once the loop is closed.
  * - Other calls from another thread, but for those that the rules at the top
- *   allow, are data races, which may break the wheel's lists. A checks build
- *   reports most of them while the loop polls, ThreadSanitizer the others, too.
+ *   allow, may break the wheel's lists. A checks build reports most of them
+ *   while the loop polls; ThreadSanitizer may find others, too.
  * - Do not fork while requests wait or threads post: the child may not wake. */
 
-/* A request is called back, on the loop's thread. status is 0, or UV_ECANCELED
- * if the wheel was closed before, which has stopped its timers. */
+/* A request is called back. status is 0, or UV_ECANCELED if the wheel was
+ * closed before, which has stopped its timers. */
 typedef void (*uvwheel_post_cb)(uvwheel_post_t *post, int status);
 
 /* A request. Embed it in the object that posts it. It needs no initialising. */
@@ -534,8 +534,8 @@ struct uvwheel_post_s {
 
 /* Opens the wheel's mailbox, before other threads post. Like any uv_async_t it
  * keeps the loop alive, unless the wheel is unref'd. uvwheel_close closes it.
- * Errors: UV_EINVAL (also: the wheel is closing), UV_EALREADY (it is open), an
- * error of uv_async_init. Cost: that of uv_async_init. */
+ * Errors: UV_EINVAL (also: the wheel is closing), UV_EALREADY (it was opened),
+ * an error of uv_async_init. Cost: that of uv_async_init. */
 UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 
 /* Has the loop call cb. Any thread may call this, inside any callback; a signal

@@ -16,16 +16,16 @@
  * Why it is as it is:
  *
  * - The member function is part of the type, and the pointer to the owner is
- *   the timer's `data`: a timer has the 64 bytes of a uvwheel_timer_t, and
- *   nothing is allocated. A std::function would add 32 bytes to each.
+ *   the timer's `data`: a timer has the size of a uvwheel_timer_t, and nothing
+ *   is allocated. With a std::function each would be larger.
  * - A timer cannot be moved or copied, nor what has it as a member: while it is
  *   active its neighbours in the wheel point to it, and it points to its owner.
  *   Keep such objects in a std::map or std::list, or behind a std::unique_ptr.
- * - The loop frees the memory of a wheel in a callback, after the destructor.
- *   So the loop has to run once more, as for every handle of libuv.
+ * - The loop mostly frees the memory of a wheel in a callback, after the
+ *   destructor. So it has to run once more, as for every handle of libuv.
  * - No exception may pass through libuv, which is C. So an exception of a
  *   callback is caught and kept, uv_run is made to return, and wheel::rethrow
- *   throws it again. Timers that are due at the same time still fire before
+ *   throws it again. Timers that are due at the same time may fire before
  *   that; if one of them throws as well, the first exception counts.
  * - With -fno-exceptions an error of a call ends the program.
  */
@@ -113,7 +113,7 @@ public:
     uvwheel_timer_close(&timer_);
   }
 
-  /* For what a peer sends, and refreshes: a stall is not its silence. */
+  /* For what a peer sends, and refreshes: it measures silence. */
   void expect(duration timeout) {
     check(uvwheel_timer_expect(&timer_, fire, milliseconds(timeout)));
   }
@@ -124,8 +124,8 @@ public:
                               milliseconds(repeat)));
   }
 
-  /* Throws if the timer is not active. In its own callback it is not: to give
-   * the peer more time, expect it again. */
+  /* Throws if the timer is not active, as without a repeat in its own callback:
+   * to give the peer more time, expect it again. */
   void refresh() {
     check(uvwheel_timer_refresh(&timer_));
   }
