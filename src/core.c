@@ -11,8 +11,8 @@
  *               |                   |
  *             lane 0: e e e e     lane 0: e e e
  *             lane 1: e
- *                           ^
- *                           hand: slots are passed up to tick 2
+ *                              ^
+ *                              hand: slots are passed up to tick 2
  *
  *   tick   a multiple of tick_ms: tick k happens at time k * tick_ms
  *   due    an entry is due at due_ms and expires at the first tick after that
@@ -52,13 +52,13 @@
  *
  * A walk vacates all slots. Their lanes become unvisited ones, which it takes
  * entries from in turn, so that their cache misses overlap. It puts each entry
- * back into its slot, then returns it: callbacks find a wheel like any other.
- * It begins at the end of each lane and puts entries in front of their slots:
- * so a FIFO wheel keeps their order, before what callbacks insert meanwhile.
+ * back into its slot, then returns it. It begins at the end of each lane and
+ * puts entries in front of their slots: so a FIFO wheel keeps their order,
+ * before what callbacks insert meanwhile.
  *
- * A pass is given up when an entry of an earlier tick is inserted, after a
- * draw, and before a walk. Its entries, also those found due, go back to the
- * front of the slot's lanes: the next pass begins with them in each lane.
+ * A pass is given up when an entry is put at an earlier tick, after a draw, and
+ * before a walk. Its entries, also those found due, go back to the front of the
+ * slot's lanes: the next pass begins with them in each lane.
  *
  * The invariants between calls (insert and put are one), which tests check:
  *
@@ -79,11 +79,11 @@
  *   I7  The entries of an occupied slot are in the lanes that it uses, which
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
- * Insert, remove and expire are O(1) and touch two or three entries. An entry
- * that waits for r rounds is examined in vain by r passes at most, besides
- * those given up. The search for the next tick asks one or two slots when the
- * wheel is busy; it skips 64 slots at a time if all their entries are more than
- * a round away. A draw is O(count), and examines each entry on the way that was
+ * Insert, remove (but for the last) and expire are O(1) and touch two or three
+ * entries. An entry that waits for later rounds is examined in vain about once
+ * per round. The search for the next tick asks one or two slots when the wheel
+ * is busy; it skips 64 slots at a time if all their entries are more than a
+ * round away. A draw is O(count), and examines each entry on the way that was
  * postponed or waits for a later round, some again in the next draws (FIFO:
  * most).
  *
@@ -148,9 +148,9 @@ void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
  * 63 ns with 4 lanes, 40 with 8, 24 with 16 and 22 with 32; a lane costs 16
  * bytes per slot.
  *
- * A lane gets SHARE entries before the next lane, and is initialised then: a
- * slot with few entries uses few lanes. In a FIFO wheel, where the order
- * matters more, one lane takes all entries. */
+ * A lane gets SHARE entries before the next one is initialised: a slot with few
+ * entries uses few lanes. In a FIFO wheel, where the order matters more, one
+ * lane takes all entries. */
 
 /* Plans the next pass of a slot at one of its ticks (I2, I3).
  * Requires: the slot's next pass, if any, is planned for a later tick.
@@ -351,8 +351,7 @@ static inline bool examine(core_t *core, uvwheel_entry_t *entry,
 /* Examines the next entries of the pass: one of each lane, again and again,
  * so that the lanes' cache misses overlap. (Without the prefetch an expiry
  * takes a fifth longer.) They leave their lanes together, at the end: an
- * unlink of each would write to neighbours that are cold. Entries that are not
- * due take from the budget now, the others once they are fired or moved. */
+ * unlink of each would write to neighbours that are cold. */
 static NOINLINE void examine_chunk(core_t *core, uint64_t most,
                                    uint64_t *budget) {
   uint64_t pass_ms = hand_ms(core), lanes = core->pass_lanes;
@@ -446,7 +445,7 @@ bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry) {
 }
 
 /* (What this calls is not inlined: else each call that finds an entry at once
- * saves more registers, and an expiry takes ten instructions more.) */
+ * saves more registers, and an expiry takes 6 to 13 instructions more.) */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
                                         uint64_t most, uint64_t *budget) {
   MUST_HOLD(core->pass_lanes == 0 || hand_ms(core) <= now_ms);
@@ -530,7 +529,7 @@ void uvwheel__core_walk_begin(core_t *core) {
 uvwheel_entry_t *uvwheel__core_walk_next(core_t *core) {
   uint64_t i;
 
-  /* Lanes are taken from their ends. The unlink writes to the entry before. */
+  /* Lanes are taken from their ends. The next unlink writes to prev->prev. */
   for (i = 0; i < MAX_LANES; i++) {
     uvwheel_link_t *lane = &core->unvisited[core->walk_lane++ % MAX_LANES];
     uvwheel_link_t *link = lane->prev;

@@ -233,15 +233,15 @@ static inline void uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
  * Requires: the entry is active. */
 bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
-/* How many entries an expiry examines before it hands out those that are due,
- * while they (16 KiB) are still in the first cache level. In chunks of one, a
- * timer that is put back and expires takes 101 ns instead of 46. */
+/* The most entries that an expiry examines at once. It hands out those that are
+ * due while they (16 KiB) are still in the first cache level. In chunks of one,
+ * a timer that is put back and expires takes 101 ns instead of 46. */
 #define CHUNK 256
 
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
  * by then; NULL if there is none, or *budget is 0. The entry stays active. If
- * nothing changes meanwhile, the next call returns it again. Each entry that is
- * examined in vain takes one from *budget. It examines chunks of `most` entries
+ * nothing changes meanwhile, the next call returns it again. Each entry that it
+ * finds not due takes one from *budget. It examines chunks of `most` entries
  * until one is due, and doubles `most` while it is below CHUNK: a draw of one
  * should examine few in vain, but pass many that were postponed as fast as an
  * expiry does.
@@ -272,8 +272,9 @@ void uvwheel__core_draw(core_t *core, uint64_t count);
 uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core);
 
 /* A walk over all active entries: begin, then next until it returns NULL.
- * Between the steps the caller may do anything. A walk inside a walk visits all
- * entries, and then the first one is at its end, too.
+ * Between the steps the caller may do anything but expire or draw, which would
+ * miss entries. A walk inside a walk visits all entries, and then the first one
+ * is at its end, too.
  * Ensures: no entry is visited twice, and each that is active throughout is
  * visited, unless it is moved before. What was visited is in its slot. */
 void uvwheel__core_walk_begin(core_t *core);

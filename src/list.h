@@ -46,7 +46,7 @@ static inline void unlink_one(uvwheel_link_t *link) {
   join(link->prev, link->next);
 }
 
-/* Moves all links of a list to another one, after `left`. */
+/* Moves what is on a list to another one, after `left`. */
 static inline void splice_after(uvwheel_link_t *left, uvwheel_link_t *from) {
   if (list_is_empty(from))
     return;

@@ -19,7 +19,7 @@ void uvwheel__misuse(const char *kind, const void *object, uintptr_t callback,
   abort();
 }
 
-/* The memory may even be gone: so the place is printed before it is read. */
+/* Beyond its links the memory may be gone: so the place is printed first. */
 void uvwheel__overwritten(const core_t *core, const uvwheel_link_t *link) {
   const uvwheel_state_t *state = CONTAINER_OF(core, uvwheel_state_t, core);
   uvwheel_timer_t *timer = timer_of(entry_of((uvwheel_link_t *)link));

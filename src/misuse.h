@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
 /* A build with -Dchecks=true reports misuse and likely mistakes: one line on
- * stderr, then abort. Other builds check nothing. */
+ * stderr, then abort. Other builds report nothing. */
 
 #ifndef UVWHEEL_MISUSE_H
 #define UVWHEEL_MISUSE_H
@@ -38,7 +38,7 @@ extern THREAD_LOCAL char uvwheel__this_thread;
 #define IS_OTHER_THREAD(state)       \
   ((state)->listen.poller != NULL && \
    (state)->listen.poller != &uvwheel__this_thread)
-/* Reports a call, for a timer or NULL, by a thread that does not poll. */
+/* Reports a call by another thread than the poller; timer may be NULL. */
 void uvwheel__check_thread(const struct uvwheel_state_s *state,
                            const uvwheel_timer_t *timer);
 
@@ -58,8 +58,8 @@ static inline void poison(uvwheel_entry_t *entry) {
 /* Reports that an entry of a core was overwritten, or freed while active. */
 _Noreturn void uvwheel__overwritten(const struct core_s *core,
                                     const uvwheel_link_t *link);
-/* Reports the first entry that is not linked to the one before it.
- * If there is none, `link` itself is reported: it is a copy of a timer. */
+/* Reports the first entry at which a list breaks. If none does, `link` itself
+ * is reported: it is mostly a copy of a timer. */
 _Noreturn void uvwheel__search_lists(const struct core_s *core,
                                      const uvwheel_link_t *link);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The compiler builtins that the library uses, and the same in plain C11.
+/* The compiler builtins that the library uses, and substitutes in plain C11.
  * -DUVWHEEL_PLAIN_C=1 chooses the latter with any compiler, for tests.
  * Compilers without 128-bit integers divide where others multiply. */
 
@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 /* LOAD_STATE, STORE_STATE: an atomic load and store of a wheel's pointer.
- * Without builtins (MSVC) a volatile access does that. lowest_bit: the position
- * of the lowest bit that is set; not for 0. bit_width: of 5 it is 3, of 0 0. */
+ * Without builtins (MSVC) it is a volatile one. lowest_bit: the position of the
+ * lowest bit that is set; not for 0. bit_width: of 5 it is 3, of 0 0. */
 
 #if defined(__GNUC__) && !defined(UVWHEEL_PLAIN_C)
 

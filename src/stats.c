@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Reports on a wheel, which change nothing: statistics, and a printed page. */
+/* Reports on a wheel, which change nothing. */
 
 #include "binding.h"
 
