@@ -172,8 +172,8 @@ typedef struct uvwheel_options_s {
    * bytes: a tick of 1 ms has 4 MiB of slots. The first start in 4 KiB of slots
    * takes a page fault. */
   uint32_t slots;
-  /* How many timers a turn fires or examines before the loop polls again; up to
-   * 256 more are examined besides. 0 means 10000, UINT32_MAX means no limit. */
+  /* About how many timers a turn fires or examines before the loop polls again.
+   * 0 means 10000, UINT32_MAX means no limit. */
   uint32_t turn_budget;
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;

@@ -22,13 +22,13 @@
  * is 0, one in the future that never comes is NEVER. */
 
 typedef enum phase_e {
-  DISARMED,           /* nothing wakes the loop: the wheel is empty          */
-  ARMED_FOR_TICK,     /* the driver is due by the wheel's next tick          */
+  DISARMED,           /* the driver is stopped: the wheel is empty           */
+  ARMED_FOR_TICK,     /* the driver is due by the wheel's next tick + lag    */
   ARMED_FOR_CHECK_IN, /* the driver is due before that, to notice stalls     */
   IN_SPELL            /* polls do not wait, and the check runs the turns     */
 } phase_t;
 
-#define MAX_CHAIN 6 /* how many stalls add up; 7 marks an appointment */
+#define MAX_CHAIN 6 /* the most stalls in a chain; 7 marks an appointment */
 
 /* The last stall, and those that it follows: a chain. */
 typedef struct stall_s {
@@ -38,23 +38,23 @@ typedef struct stall_s {
 } stall_t;
 
 typedef struct wake_s {
-  uv_timer_t driver; /* calls a turn when timers are due                     */
+  uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
-  bool has_polled;   /* since it was armed, in a ms in which no wheel ran     */
+  bool has_polled;   /* since start_driver, in a ms in which no wheel ran     */
   uint64_t run_by_ms; /* a run after this is late: when the driver is due;   */
-                      /* in a turn or a spell, ran_ms; DISARMED: NEVER       */
+                      /* until it is armed, ran_ms; DISARMED: NEVER          */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
 
 typedef struct listen_s {
-  uv_check_t check;       /* listens after each poll                         */
-  uint64_t quiet_ms;      /* when the loop was found quiet, or 0             */
+  uv_check_t check;       /* called after each poll                          */
+  uint64_t quiet_ms;      /* when prepare_turn found the loop quiet, or 0    */
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* after slow callbacks: once a spell, until quiet */
-  uint64_t turned_ms;     /* to this libuv ran its timers before the poll    */
+  uint64_t turned_ms;     /* libuv's timers before this ran before the poll  */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
@@ -79,7 +79,7 @@ typedef struct uvwheel_state_s {
   void *memory; /* what the state and the slots were allocated as            */
   uvwheel_options_t options;
   uint64_t most_active; /* options.max_timers; UINT64_MAX: no limit          */
-  uint64_t lag;         /* by how many ms uv_now() may be behind uv_hrtime() */
+  uint64_t lag;         /* the ms by which the loop's clock may lag: 0 or 1   */
   uint64_t stall_after; /* options.stall_ms, or NEVER                        */
   uint64_t turn_ns;     /* options.turn_ms in ns, or NEVER                   */
   uint64_t busy_wait;   /* the ms a due timer waits at least if never quiet  */
@@ -94,9 +94,9 @@ typedef struct uvwheel_state_s {
   bool is_firing_soonest; /* uvwheel_fire_soonest calls back; turn.c's       */
   /* uvwheel.c's. */
   uvwheel_link_t wheels_of_loop; /* a circular list without a head           */
-  bool is_unref;        /* uvwheel_unref was called                          */
+  bool is_unref;        /* does not keep the loop alive                      */
   bool is_walking;      /* uvwheel_walk calls back                           */
-  bool is_close_called; /* posts are refused; only the loop changes it       */
+  bool is_close_called; /* posts are refused; only uvwheel_close sets it     */
   uvwheel_close_cb close_cb;
   unsigned closing_handles; /* whose close uvwheel_close awaits              */
   uv_idle_t close_watch; /* waits for handles that others close              */
@@ -172,12 +172,12 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 /* The wheel runs now, late by more than stall_ms: that is a stall. */
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
-/* Puts an expired timer back, unless it is an appointment, or was put back when
- * a chain had as many stalls as now, or more. Returns whether it did.
+/* Puts an expired timer back, unless it is an appointment, or was given as many
+ * stalls as the chain has, or more. Returns whether it did.
  * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 
-/* When the peer of a timer was heard last. A put-back makes that later, too. */
+/* When a timer's peer counts as heard. A put-back makes that later, too. */
 static inline uint64_t heard_ms(const uvwheel_timer_t *timer) {
   return excess(timer->entry.due_ms, timer->interval);
 }
@@ -200,10 +200,10 @@ void uvwheel__arm(uvwheel_state_t *state);
 void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
 /* A poll has returned before the driver is due: may arm it for a check-in. */
 void uvwheel__plan_check_in(uvwheel_state_t *state);
-/* Nothing wakes the loop for the wheel any more, and polls wait again. */
+/* Stops the driver and the idle handle. */
 void uvwheel__disarm(uvwheel_state_t *state);
-/* Others have closed some of the wheel's handles. Closes the driver, and with
- * it the wheel, and lets polls wait again. */
+/* Others have closed some of the wheel's handles. Closes the driver, so that
+ * the wheel is closing, and stops the idle handle. */
 void uvwheel__abandon(uvwheel_state_t *state);
 /* The callback of idle: a spell goes on. */
 void uvwheel__on_idle(uv_idle_t *idle);
@@ -222,10 +222,10 @@ void uvwheel__count_unref(uvwheel_state_t *state, int change);
  *   |  address of the state        | stalls given | idle | unref | missed |
  *
  * "Stalls given" is how many stalls the chain had when the timer was put back
- * last; refresh, expect and again clear it. All three bits: an appointment,
+ * last; what counts as a refresh clears it. All three bits: an appointment,
  * which is never put back. A usual active timer measures silence, and has no
  * flags. Idle timers are appointments; a closed one has the idle flag alone.
- * turn.c and stall.c write this field, too, when a timer expires. */
+ * turn.c and stall.c write this field when a timer fires or is put back. */
 #define TIMER_MISSED UINT64_C(3)
 #define TIMER_UNREF UINT64_C(4)
 #define TIMER_IDLE UINT64_C(8)
@@ -257,8 +257,8 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
   return timer->saved_timeout != NO_REPEAT;
 }
 
-/* A timer has become active (1) or idle (-1). Beside unref'd timers, the first
- * active one with a reference, and the last, change the driver's reference. */
+/* A timer has become active (1) or idle (-1). While unref'd timers are active,
+ * the driver's reference changes with the first other one and with the last. */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;
@@ -276,7 +276,7 @@ typedef struct batch_s {
   uint64_t begin_ns;
   uint64_t read_ns;    /* when the clock was read last */
   uint64_t unread;     /* callbacks, put-backs since   */
-  uint64_t read_every; /* callbacks until it is read   */
+  uint64_t read_every; /* how many until it is read    */
 } batch_t;
 
 void uvwheel__begin_batch(batch_t *batch);
@@ -291,8 +291,8 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
  * back. It ends if the clock steps back to before until_ms (P1). Returns true
- * if a timer is due, or if the turn ended more than stall_ms after the uv_now()
- * at its begin: a spell follows, if any timer is active, and notices that. */
+ * if a timer may be due, or if the turn ended more than stall_ms after uv_now()
+ * at its begin: then a spell follows, if a timer is active, and checks that. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

@@ -4,8 +4,8 @@
  *
  * Threads append requests to a list under a mutex. The loop takes the whole
  * list at once, and calls the requests back without the mutex. A post holds the
- * mutex until uv_async_send returns, so that the mailbox cannot be closed
- * meanwhile. While a wake-up is pending, uv_async_send does nothing. */
+ * mutex until uv_async_send returns: uvwheel_close waits for that. While a
+ * wake-up is pending, uv_async_send does nothing. */
 
 #include "binding.h"
 
@@ -81,9 +81,9 @@ int uvwheel_open_mailbox(uvwheel_t *wheel) {
   return 0;
 }
 
-/* The state of a wheel that is closing goes once the close callback has
- * returned. Before that callback the pointer to it becomes NULL. So a thread
- * that posts meanwhile finds a closed mailbox, or no state. */
+/* From uvwheel_close on posts are refused. The pointer to the state is NULL
+ * from the close callback on, and the state goes after that. So a thread that
+ * posts meanwhile finds a closed mailbox, or no state. */
 int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb) {
   uvwheel_state_t *state;
   int error;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding's timers. Start, stop and refresh run their usual case without a
- * call: few instructions let the processor work on several cold timers. */
+/* The binding's timers. Start, stop and refresh have a usual case of few
+ * instructions, which lets the processor work on several cold timers. */
 
 #include "binding.h"
 
@@ -104,8 +104,8 @@ static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return 0;
 }
 
-/* Is the timer active, with no flag but its kind? Then postpone() restarts it,
- * but not in a FIFO wheel, where a start puts it at the end of the queue. */
+/* Is the timer active, of the recent wheel, with no flag but its kind? Then
+ * postpone() restarts it, except in a FIFO wheel, where it goes to the end. */
 static inline bool can_postpone(const uvwheel_timer_t *timer,
                                 uvwheel_state_t **state) {
   return guess_state(timer, 0, TIMER_APPOINTMENT, state) &&
@@ -250,7 +250,7 @@ static NOINLINE int again_slow(uvwheel_timer_t *timer) {
 int uvwheel_timer_again(uvwheel_timer_t *timer) {
   uvwheel_state_t *state;
 
-  if (timer == NULL || !repeats(timer) || !can_postpone(timer, &state))
+  if (timer == NULL || !can_postpone(timer, &state) || !repeats(timer))
     return again_slow(timer);
   if (!is_appointment(timer))
     set_kind(timer, 0);

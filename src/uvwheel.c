@@ -26,9 +26,9 @@ _Static_assert(ALIGNMENT > TIMER_FLAGS, "room for the flags of a timer");
 
 /* Are libuv's private fields where the library expects them? The queue of
  * watchers, which no call returns, stands two pointers behind the backend's
- * descriptor, which uv_backend_fd does. On Windows, libuv before 1.44.2 calls
- * back what a poll has found after the check and the timers: then no timer
- * could wait until its peer was heard. */
+ * descriptor, which uv_backend_fd does. On Windows, libuv before 1.44.2 runs
+ * the check and the timers before it calls back what a poll has found: then no
+ * timer could wait until its peer was heard. */
 static bool is_libuv_known(const uv_loop_t *loop) {
   uv_timer_t timer = {0};
 
@@ -260,7 +260,7 @@ void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb) {
   finish_close(state);
 }
 
-/* Compares callbacks: libuv sets these, but data may be uninitialised. */
+/* Compares callbacks, as data may be uninitialised. */
 int uvwheel_owns_handle(const uv_handle_t *handle) {
   if (handle == NULL)
     return 0;

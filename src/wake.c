@@ -10,7 +10,7 @@
  *
  *   DISARMED -> ARMED_..   a start; any phase -> DISARMED: no timer is active
  *   ARMED_FOR_TICK <-> ARMED_FOR_CHECK_IN   start_driver chooses
- *   ARMED_.. -> IN_SPELL   timers are still due, or the turn was a stall
+ *   ARMED_.. -> IN_SPELL   a timer may still be due, or the turn was a stall
  *   IN_SPELL -> ARMED_..   a check left none due, and its turn was no stall */
 
 #include "binding.h"
@@ -27,7 +27,7 @@ void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms) {
     uvwheel__note_stall(state, now_ms, late_by);
 }
 
-/* How many ms the wheel's next tick is away. */
+/* In how many ms the wheel's next tick may run. */
 static uint64_t way_to_tick(const uvwheel_state_t *state) {
   return excess(uvwheel__core_next_ms(&state->core),
                 without_lag(state, loop_now(state)));
@@ -55,7 +55,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
-/* Starts the driver anew if it is due after the next tick, or, as a check-in,
+/* Starts the driver anew if it is late for the next tick, or, as a check-in,
  * after half of the way to it. (If the tick is too near for a check-in, it is
  * then due at the tick. An overdue one stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
@@ -92,9 +92,9 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* May the poll have returned for a wheel of the loop, even for this one? Yes if
- * a driver is due, a spell goes on, or a wheel has run in this millisecond: its
- * check came first, or its driver ran before the poll. */
+/* Is the driver of a wheel of the loop due, does a spell go on, or has a wheel,
+ * even this one, run in this millisecond (its check came first, or its driver
+ * ran before the poll)? Then the poll may have returned for that wheel. */
 static bool has_wheel_woken(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;
   uint64_t now_ms = loop_now(state);

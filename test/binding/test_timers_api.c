@@ -3,6 +3,8 @@
 /* "Timers" in the header: timers beside their namesakes of libuv, refresh,
  * close, and what bad input returns. */
 
+#include <stdlib.h>
+
 #include "support.h"
 
 /* ---- The same as uv_timer_t ---------------------------------------------- */
@@ -300,7 +302,7 @@ END_TEST
 /* A program that ignores results. */
 START_TEST(a_timer_whose_init_has_failed_is_none) {
   uvwheel_t zeroed = {.state = NULL}, *const wheels[] = {NULL, &zeroed, &wheel};
-  uvwheel_timer_t timer;
+  uvwheel_timer_t timer, *uninitialised = malloc(sizeof timer);
   size_t i;
 
   open_wheel(100, 8);
@@ -311,8 +313,10 @@ START_TEST(a_timer_whose_init_has_failed_is_none) {
     expect_no_timer(&timer);
   }
   run_for(1000);
-  ck_assert_int_eq(uvwheel_timer_init(&wheel, &timer), UV_EINVAL);
-  expect_no_timer(&timer);
+  ck_assert_ptr_nonnull(uninitialised); /* nothing reads it, says valgrind */
+  ck_assert_int_eq(uvwheel_timer_init(&wheel, uninitialised), UV_EINVAL);
+  expect_no_timer(uninitialised);
+  free(uninitialised);
 }
 END_TEST
 
