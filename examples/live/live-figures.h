@@ -37,8 +37,7 @@ typedef enum {
 typedef enum { LIVE_ONE = 1, LIVE_MS = 1000, LIVE_US = 1000000 } live_unit_t;
 
 /* A uint64_t. One of a server's is uvwheel_server_NAME in /metrics. Those of
- * one name, with reasons, follow each other, and the first one's help is for
- * all. */
+ * one name, with reasons, follow each other; the first has the help of all. */
 typedef struct live_figure_s {
   size_t offset; /* in live_snapshot_t, or in live_wheel_t's server */
   live_place_t place;

@@ -12,8 +12,7 @@
 
 /* uthash begins with 32 buckets and doubles them whenever they get crowded,
  * all at once: with 600,000 sessions that would be an iteration of the loop of
- * 55 ms, twenty times as long as any other. These 16 MiB are room for a
- * million. */
+ * 55 ms, twenty times as long as any other. 16 MiB are room for a million. */
 #undef HASH_INITIAL_NUM_BUCKETS
 #undef HASH_INITIAL_NUM_BUCKETS_LOG2
 #define HASH_INITIAL_NUM_BUCKETS (1u << HASH_INITIAL_NUM_BUCKETS_LOG2)

@@ -143,8 +143,7 @@ static void plan_next_message(load_t *load, connection_t *connection,
         now_ns + interval_ns / 2 + random_below(load, interval_ns);
 }
 
-/* With --stall peers speak on when there is no answer: they say the same
- * again. */
+/* With --stall peers that get no answer speak on: they say the same again. */
 static void send_message(load_t *load, connection_t *connection) {
   uint64_t now_ns = uv_hrtime();
 
