@@ -82,10 +82,9 @@
  * Insert, remove (but for the last) and expire are O(1) and touch two or three
  * entries. An entry that waits for later rounds is examined in vain about once
  * per round. The search for the next tick asks one or two slots when the wheel
- * is busy; it skips 64 slots at a time if all their entries are more than a
- * round away. A draw is O(count), and examines each entry on the way that was
- * postponed or waits for a later round, some again in the next draws (FIFO:
- * most).
+ * is busy; it skips 64 slots at a time if none has a pass within a round. A
+ * draw is O(count), and examines each entry on the way that was postponed or
+ * waits for a later round, some again in the next draws (FIFO: most).
  *
  * Tried and dropped:
  *

@@ -5,9 +5,9 @@
  * When a timer is due, bytes of its peer may still wait in a socket. So the
  * check (a uv_check_t) asks after a poll whether the loop is quiet: no
  * descriptor is ready, none waits to be registered, and no request is queued.
- * Then every byte that had arrived was read, and timers that are due, by
- * uv_now(), may expire. One iteration of libuv, which calls timers in the order
- * in which they became due; * is where it moves uv_now():
+ * Then nothing is left to be heard, and timers that are due, by uv_now(), may
+ * expire. One iteration of libuv, which calls timers in the order in which they
+ * became due; * is where it moves uv_now():
  *
  *   before 1.45                   from 1.45 on
  *   * timers, DRIVER              (* UV_RUN_DEFAULT begins with the timers)
@@ -24,10 +24,10 @@
  *   on_driver        DRIVER                  quiet_ms     a spell begins
  *   continue_spell   each CHECK of a spell   see below    the spell goes on
  *
- * If no timer is due any more, they arm the driver. (A turn that was a stall
- * counts as one that leaves a timer due.) prepare_turn finds quiet_ms, uv_now()
- * if the loop is quiet, else 0, and moves a driver that is late behind the
- * loop's other timers that are due. If a callback between it and on_driver
+ * If timers are active and none is due, they arm the driver. (A turn that was a
+ * stall counts as one that leaves a timer due.) prepare_turn finds quiet_ms,
+ * uv_now() if the loop is quiet, else 0, and moves a driver that is late behind
+ * the loop's other timers that are due. If a callback between it and on_driver
  * resumes the reading of a socket, in which bytes may have waited for long,
  * on_driver finds a waiting watcher, and runs no turn.
  *
@@ -37,12 +37,12 @@
  *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   ran_ms       turned_ms                               polled_ms   now_ms
  *
- * libuv's timers due before turned_ms run before the poll. (After the driver,
- * turned_ms is its ran_ms: what comes due later waits for the second check.)
+ * libuv's timers due before turned_ms run before the poll; platforms.md has an
+ * exception. After the driver it is ran_ms: what comes due later waits longer.
  *
- * A timer expires if it was due by turned_ms, so that libuv's own timers came
+ * A timer expires if its tick came by turned_ms, so that libuv's timers came
  * before it and a whole poll has followed; and if the loop is quiet, or
- * busy_wait ms have passed since it was due and since wait_began_ms (when the
+ * busy_wait ms have passed since its tick and since wait_began_ms (when the
  * spell or the wait began, or the loop was quiet last). uv_now() stands still
  * while callbacks read: a check of a spell moves it to now_ms.
  *
@@ -57,14 +57,14 @@
 #include <poll.h>
 #endif
 
-/* How many timers the check examines before it asks whether the loop is quiet.
+/* The most timers that the check examines before it asks if the loop is quiet.
  * If no more wait, and all were refreshed, the tick costs no system call. */
 #define MAX_EXAMINED 256
 
 /* ---- Is the loop quiet? -------------------------------------------------- */
 
 /* Returns the loop's time if no descriptor is ready or waiting to be
- * registered, else 0. Where that cannot be asked (Windows, AIX, a poll(2) that
+ * registered, else 0. Where that cannot be asked (Windows, posix-poll, poll(2)
  * fails), bytes that came before turned_ms count as heard. poll(2) takes no
  * event: epoll_wait would take edge-triggered ones away from libuv. */
 static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {

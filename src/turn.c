@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Turns: due timers fire, or are put back (stall.c). listen.c runs a turn once
- * the loop has heard the timers' peers. A turn ends after turn_budget timers,
- * or turn_ms of callbacks. A repeat is started again before its callback. */
+ * the loop has listened. A turn ends after turn_budget timers, or turn_ms of
+ * callbacks. A repeat is started again before its callback. */
 
 #include "binding.h"
 
@@ -64,8 +64,8 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
     (void)uvwheel__core_put(&state->core, &timer->entry);
 }
 
-/* Fires a timer, taken out of the core, in a turn up to limit_ms: starts it
- * again if it repeats, and calls its callback. */
+/* Fires a timer, taken out of the core, in a turn up to limit_ms or before its
+ * time: starts it again if it repeats, and calls its callback. */
 static void fire(uvwheel_state_t *state, uvwheel_timer_t *timer,
                  uint64_t limit_ms) {
   MUST_HOLD(timer->cb != NULL && (timer->wheel_and_flags & TIMER_IDLE) == 0);
