@@ -16,7 +16,7 @@
  *   uvwheel_timer_init(&wheel, &connection->idle);
  *   uvwheel_timer_expect(&connection->idle, on_idle, 30000);
  *   uvwheel_timer_refresh(&connection->idle);         at each packet
- *   uvwheel_timer_close(&connection->idle);           then free at once
+ *   uvwheel_timer_close(&connection->idle);           no close callback
  *
  * Rules for every function, unless its comment says otherwise:
  *
@@ -35,17 +35,17 @@
  *   loop does not run, other threads may call them, one after the other, with a
  *   mutex or a join between them. Any thread may stop, close or free a timer of
  *   its own that is not active, at any time.
- * - Only uvwheel_init allocates, and on some systems uvwheel_open_mailbox. Only
- *   uvwheel_print prints. No function aborts, except in a library built with
- *   -Dchecks=true, which reports misuse and likely mistakes on stderr first. It
- *   may run in production: a usual start takes some 18 instructions more, a
- *   refresh 3. As its uvwheel_timer_init and uvwheel_post look at what may be
- *   uninitialised memory, valgrind and MemorySanitizer report them.
+ * - Of the library's own code only uvwheel_init allocates, and only
+ *   uvwheel_print prints. Only a library built with -Dchecks=true aborts: it
+ *   reports misuse and likely mistakes on stderr first. It may run in
+ *   production: a usual start takes some 18 instructions more, a refresh 3. As
+ *   its uvwheel_timer_init and uvwheel_post look at what may be uninitialised
+ *   memory, valgrind and MemorySanitizer report them.
  * - An active timer must not be moved in memory, as realloc does.
  * - A call costs O(1).
  *
- * Promises about time. A timer is due at uv_now() + timeout. The wheel calls
- * due timers in turns: a turn is one run of callbacks after a poll of the loop.
+ * Promises about time, but for uvwheel_fire_soonest. A timer is due at uv_now()
+ * + timeout. It fires in a turn: one run of callbacks after a poll of the loop.
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
  *   after its due time, or later (P2). The loop's clock is rounded down, so the
@@ -53,20 +53,21 @@
  *   clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   what delays a uv_timer_t, too, plus one iteration (two if a callback took
- *   long). In a mass expiry it waits for its turn. While I/O is ready, add at
- *   most two waits, each with a poll (P6). A put-back (P6) moves the due time.
+ *   long), and more if its turn ends before it (P8). While I/O is ready, add at
+ *   most two waits, each with a poll (P6). A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
- * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached.
+ * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached. (A
+ *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
  *   queued. If I/O is always ready, the timer waits for a quarter of a tick (25
  *   to 250 ms) and a poll, twice at most. What is read meanwhile comes first.
- *   A stall: the wheel runs more than stall_ms late, because a callback blocked
- *   the loop, or the process or the machine was stopped. Nobody could be heard
- *   meanwhile. So a timer that measures silence is put back: when it expires,
- *   it becomes due later instead of firing.
+ *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
+ *   callbacks, or a stop of the process or the machine. Peers may not have been
+ *   heard meanwhile. So a timer that measures silence is put back: when it
+ *   expires, it becomes due later instead of firing.
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
  *     uvwheel_timer_start makes an appointment, which is never put back: a
@@ -75,20 +76,20 @@
  *   - A stall puts a timer back at most once: by the time that the wheel ran
  *     late and, up to a second, as much again. Stalls close to each other add
  *     up; past a limit the sum begins anew. No timer becomes due later than a
- *     refresh at the end of the last stall would make it. A refresh ends what
- *     earlier stalls give, except in a mass expiry that spans many stalls.
- *   - The wheel notices a stall while a timer is due, or if it runs late at its
- *     next tick or at a check-in before that (P9). Others it misses.
- *   docs/how-it-works.md tells the rule, its figures, and when it gives less.
+ *     refresh at the end of the last stall would make it. A refresh mostly ends
+ *     what earlier stalls give.
+ *   - The wheel notices a stall in a turn, while a timer is due, or if it runs
+ *     late at its next tick or a check-in before that (P9). Others it misses.
+ *   The rule and its figures: docs/how-it-works.md. Windows: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires more than stall_ms
  *   plus one quarter (P6) after its tick begins a new beat. So the time between
  *   two calls is at least repeat - stall_ms - that quarter - tick_ms.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
- *   only at ticks that got timers, and for check-ins: if I/O comes, half-way to
- *   a far tick, and half-way again (seven for a minute); after a stall more.
- *   A check-in ends UV_RUN_ONCE. A turn on time adds no poll (on Linux).
- * - P10. A wheel does not age: a call costs the same however long it has run.
+ *   only at ticks that got timers, and for check-ins: if other things wake it,
+ *   half-way to a far tick, and so on (seven for a minute); after a stall more.
+ *   A check-in ends UV_RUN_ONCE. A turn on time mostly adds no poll (on Linux).
+ * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
  * P5 and P8 to P10; P2 and P7, with the wait that P6 has then; that what came
@@ -134,13 +135,13 @@ extern "C" {
 #endif
 #endif
 
-typedef struct uvwheel_s uvwheel_t;             /* one per uv_loop_t  */
+typedef struct uvwheel_s uvwheel_t;             /* usually one a loop */
 typedef struct uvwheel_timer_s uvwheel_timer_t; /* one per connection */
 typedef struct uvwheel_post_s uvwheel_post_t;   /* one per request    */
 
 /* A timer fired. A one-shot timer is idle by now; a repeating one is active
  * again. Any timer may be started, stopped and freed here. The turn does not
- * touch the timer after the return. A callback that resumes the reading of
+ * touch an idle timer after the return. A callback that resumes the reading of
  * another peer has to refresh that peer's timer, too: this turn may fire it. */
 typedef void (*uvwheel_timer_cb)(uvwheel_timer_t *timer);
 
@@ -168,9 +169,9 @@ typedef struct uvwheel_options_s {
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses a round
    * (tick_ms * slots) of 51.2 s or more, but 512 to 16,384 slots. Choose enough
    * slots that a round is longer than most timeouts. A timer that waits for
-   * several rounds may be examined in vain once per round. A slot takes 256
-   * bytes: a tick of 1 ms has 4 MiB of slots. The first start in 4 KiB of slots
-   * takes a page fault. */
+   * several rounds may be examined in vain once per round. On 64-bit systems a
+   * slot takes 256 bytes: a tick of 1 ms has 4 MiB of slots. The first start in
+   * 4 KiB of slots may take page faults. */
   uint32_t slots;
   /* About how many timers a turn fires or examines before the loop polls again.
    * 0 means 10000, UINT32_MAX means no limit. */
