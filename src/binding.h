@@ -53,7 +53,7 @@ typedef struct listen_s {
   uint64_t quiet_ms;      /* when prepare_turn found the loop quiet, or 0    */
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
-  bool wait_began_anew;   /* after slow callbacks: once a spell, until quiet */
+  bool wait_began_anew;   /* after slow callbacks; not again until quiet     */
   uint64_t turned_ms;     /* libuv's timers before this ran before the poll  */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */

@@ -53,12 +53,12 @@
  * A walk vacates all slots. Their lanes become unvisited ones, which it takes
  * entries from in turn, so that their cache misses overlap. It puts each entry
  * back into its slot, then returns it. It begins at the end of each lane and
- * puts entries in front of their slots: so a FIFO wheel keeps their order,
- * before what callbacks insert meanwhile.
+ * puts entries in front of their slots: so those of one FIFO slot keep their
+ * order, before what callbacks insert meanwhile.
  *
  * A pass is given up when an entry is put at an earlier tick, after a draw, and
  * before a walk. Its entries, also those found due, go back to the front of the
- * slot's lanes: the next pass begins with them in each lane.
+ * slot's lanes.
  *
  * The invariants between calls (insert and put are one), which tests check:
  *
@@ -80,10 +80,10 @@
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
  * Insert, remove (but for the last) and expire are O(1) and touch two or three
- * entries. An entry that waits for later rounds is examined in vain about once
- * per round. The search for the next tick asks one or two slots when the wheel
- * is busy; it skips 64 slots at a time if none has a pass within a round. A
- * draw is O(count), and examines each entry on the way that was postponed or
+ * entries. An entry that waits for later rounds may be examined in vain about
+ * once per round. The search for the next tick asks one or two slots when the
+ * wheel is busy; it skips 64 slots at a time if none has a pass within a round.
+ * A draw is O(count), and examines each entry on the way that was postponed or
  * waits for a later round, some again in the next draws (FIFO: most).
  *
  * Tried and dropped:
@@ -444,7 +444,7 @@ bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry) {
 }
 
 /* (What this calls is not inlined: else each call that finds an entry at once
- * saves more registers, and an expiry takes 6 to 13 instructions more.) */
+ * saves more registers, and an expiry takes more instructions.) */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
                                         uint64_t most, uint64_t *budget) {
   MUST_HOLD(core->pass_lanes == 0 || hand_ms(core) <= now_ms);

@@ -61,7 +61,7 @@ typedef struct core_s {
   uvwheel_link_t kept; /* of a FIFO wheel: they stay in the slot            */
 
   /* The draw. */
-  uvwheel_link_t drawn; /* to be handed out before their time                */
+  uvwheel_link_t drawn; /* to be handed out next, due or not                 */
   uint64_t drawn_ms;    /* a drawn entry is handed out if it is due before   */
 
   /* The walk. */
@@ -132,7 +132,7 @@ static inline uvwheel_link_t *lane_at(slot_t *slot, uint32_t place) {
 
 /* How many entries a lane gets before the next lane. With a share of 1, 15
  * entries use 15 lanes: on a wheel of 1 ms, the few entries of a slot touch up
- * to four of its cache lines. With 16, such a wheel expires half as fast,
+ * to four of its cache lines. With 16, such a wheel expires more slowly,
  * because its slots use one lane. */
 #define SHARE 4
 #define FIRST_LANE ((uint32_t)offsetof(slot_t, lanes))
@@ -247,8 +247,8 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
  * expiry does.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).
- * Ensures, if it returns NULL: uvwheel__core_next_ms is after now_ms, unless
- * *budget is 0 and something is left. */
+ * Ensures, if it returns NULL: uvwheel__core_next_ms is after now_ms, or
+ * *budget is 0. */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
                                         uint64_t most, uint64_t *budget);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Lists: circular, with the head as one of the links. */
+/* Lists: circular. A head is one of the links. */
 
 #ifndef UVWHEEL_LIST_H
 #define UVWHEEL_LIST_H

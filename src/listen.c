@@ -19,17 +19,17 @@
  *
  * Three functions run the wheel:
  *
- *                    called by               turn up to   if a timer stays due
+ *                    called by               turn up to   if one may be due
  *   prepare_turn     CHECK, driver is due    no turn      the DRIVER is next
  *   on_driver        DRIVER                  quiet_ms     a spell begins
  *   continue_spell   each CHECK of a spell   see below    the spell goes on
  *
- * If timers are active and none is due, they arm the driver. (A turn that was a
- * stall counts as one that leaves a timer due.) prepare_turn finds quiet_ms,
- * uv_now() if the loop is quiet, else 0, and moves a driver that is late behind
- * the loop's other timers that are due. If a callback between it and on_driver
- * resumes the reading of a socket, in which bytes may have waited for long,
- * on_driver finds a waiting watcher, and runs no turn.
+ * If timers are active and none may be due, they arm the driver. (After a turn
+ * that was a stall one counts as due.) prepare_turn finds quiet_ms, uv_now() if
+ * the loop is quiet, else 0, and moves a driver that is late behind the loop's
+ * other timers that are due. If a callback between it and on_driver resumes
+ * the reading of a socket, in which bytes may have waited for long, on_driver
+ * finds a waiting watcher, and runs no turn.
  *
  * In a spell polls do not wait. Each of its checks looks back at the last one
  * (or, the first, at the driver):
@@ -43,8 +43,8 @@
  * A timer expires if its tick came by turned_ms, so that libuv's timers came
  * before it and a whole poll has followed; and if the loop is quiet, or
  * busy_wait ms have passed since its tick and since wait_began_ms (when the
- * spell or the wait began, or the loop was quiet last). uv_now() stands still
- * while callbacks read: a check of a spell moves it to now_ms.
+ * spell began, or the wait anew, or the loop was quiet last). uv_now() stands
+ * still while callbacks read: a check of a spell moves it to now_ms.
  *
  * From ran_ms (or wait_began_ms, if that is later) to polled_ms the loop does
  * not listen, as far as uv_now() shows. If that is more than MIN_WAIT, the wait

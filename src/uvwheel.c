@@ -15,7 +15,7 @@
 #define DEFAULT_ROUND 51200
 #define DEFAULT_MAX_SLOTS 16384
 
-/* How many ms a timer waits at least if I/O is always ready: a quarter of a
+/* How many ms a timer waits at least if the loop is never quiet: a quarter of a
  * tick, MIN_WAIT to this. 250 ms are little beside ticks of seconds. */
 #define MAX_WAIT 250
 
@@ -90,7 +90,7 @@ static uvwheel_state_t *allocate(size_t slots_size) {
   return state;
 }
 
-/* Finds a wheel of the loop (in another uv_walk only one that was visited). */
+/* Finds a wheel of the loop (in another uv_walk none still to be visited). */
 static void find_wheel(uv_handle_t *handle, void *arg) {
   if (handle->type == UV_CHECK &&
       ((uv_check_t *)handle)->check_cb == uvwheel__on_check)
@@ -98,7 +98,7 @@ static void find_wheel(uv_handle_t *handle, void *arg) {
         CONTAINER_OF(handle, uvwheel_state_t, listen.check);
 }
 
-/* The driver and the idle handle are started and stopped once: start_driver and
+/* The driver and the idle handle are started and stopped here: start_driver and
  * uvwheel_owns_handle take their callbacks from them. */
 static void add_handles(uvwheel_state_t *state) {
   uvwheel_state_t *other = NULL;

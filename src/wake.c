@@ -11,7 +11,7 @@
  *   DISARMED -> ARMED_..   a start; any phase -> DISARMED: no timer is active
  *   ARMED_FOR_TICK <-> ARMED_FOR_CHECK_IN   start_driver chooses
  *   ARMED_.. -> IN_SPELL   a timer may still be due, or the turn was a stall
- *   IN_SPELL -> ARMED_..   a check left none due, and its turn was no stall */
+ *   IN_SPELL -> ARMED_..   none may be due, and the turn was no stall */
 
 #include "binding.h"
 
@@ -34,8 +34,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* A stall counts from run_by_ms, not from when the block began. So check-ins
- * are close while a stall gives time, even in a loop that sleeps: the next one
- * then mostly joins the chain. (After a step back `since` may be huge.) */
+ * are close while a stall gives time, even in a loop that sleeps: then a stall
+ * mostly joins the last chain. (After a step back `since` may be huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
