@@ -27,7 +27,7 @@
  *   changes nothing, except an init: what that leaves counts as all zeros. A
  *   NULL wheel or timer, or one that is all zeros, is UV_EINVAL; functions that
  *   return no error code ignore such a call and return 0 or NULL. From its
- *   close callback on a wheel counts as all zeros.
+ *   close callback on, a wheel counts as all zeros.
  * - Every function may be called inside any callback, on any timer of the
  *   wheel. Do not run the loop inside a callback. A callback must return: a
  *   longjmp or a C++ exception out of one is undefined.
@@ -49,12 +49,12 @@
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
  *   after its due time, or later (P2). The loop's clock is rounded down, so the
- *   full timeout has always passed. (On Linux with CONFIG_HZ=1000 libuv reads a
- *   clock that may lag by 1 ms; there timers fire 1 ms later.)
+ *   full timeout has passed since uv_now(). (On Linux with CONFIG_HZ=1000 libuv
+ *   reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
- *   what delays a uv_timer_t, too, plus one iteration (two if a callback took
- *   long), and more if its turn ends before it (P8). While I/O is ready, add at
- *   most two waits, each with a poll (P6). A put-back moves the due time.
+ *   what delays a uv_timer_t, too, plus an iteration or two, and more if its
+ *   turn ends early (P8). While polls leave something to be heard, add at most
+ *   two waits, each with a poll (P6). A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -62,7 +62,7 @@
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If I/O is always ready, the timer waits for a quarter of a tick (25
+ *   queued. If no poll does so, the timer waits for a quarter of a tick (25
  *   to 250 ms) and a poll, twice at most. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, or a stop of the process or the machine. Peers may not have been
@@ -179,10 +179,9 @@ typedef struct uvwheel_options_s {
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
-   * started. A timer that was refreshed or put back goes to the end when the
-   * hand moves it. After a walk such a timer may be anywhere in its tick.
+   * started. One that was refreshed or put back may be anywhere in its tick.
    * With tick_ms = 1 that is libuv's own order for one-shot timers that are
-   * never refreshed. A mass expiry takes up to 5 times as long. */
+   * neither. A mass expiry takes up to 5 times as long. */
   uint32_t flags;
   /* For how many ms the callbacks of a turn may run before the loop polls
    * again. 0 means 5, UINT32_MAX means no limit. While callbacks are quick, the
@@ -317,8 +316,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * cb restarts, or makes due earlier, before its visit may be left out. A walk
  * inside a walk does nothing. A walk ends a uvwheel_fire_soonest.
  * Cost: as uvwheel_close. A slot is in use from a timer's arrival until the
- * hand or a walk examines it or finds it empty; of the stops only the last ends
- * that. */
+ * hand or a walk examines it or finds it empty, or no timer is active. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
@@ -339,9 +337,9 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * callback that it or a walk has called, it does nothing and returns 0.
  * turn_budget and turn_ms do not limit it. A repeat keeps its beat (P7), except
  * with UVWHEEL_MISSED_DELAY.
- * Cost: O(count) and the callbacks. Timers on the way that were refreshed, or
- * wait for a later round, are examined too (as fast as by a walk), and some
- * again by the next calls (with UVWHEEL_FIFO most). */
+ * Cost: mostly O(count), and the callbacks. Timers on the way that were
+ * refreshed, or wait for a later round, are examined too (as fast as by a
+ * walk), and some again by the next calls (with UVWHEEL_FIFO most). */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -392,19 +390,19 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  * After the wheel's close callback, a start of a timer that is not closed (it
  * was idle) is undefined: the wheel's state is freed. If another callback may
  * come that late, such as that of a write, close the timer.
- * Cost: O(1). A restart with the same or a later due time costs two refreshes,
- * with a repeat four, except with UVWHEEL_FIFO. If the timer becomes the first
- * one due, add one uv_timer_start. */
+ * Cost: O(1). A restart with the same or a later due time costs two to four
+ * refreshes, except with UVWHEEL_FIFO. If the timer becomes the first one due,
+ * add one uv_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uvwheel_timer_cb cb, uint64_t timeout,
                                        uint64_t repeat);
 
 /* Expects a peer to be heard: cb is called once, when no refresh has come for
- * timeout ms. After a stall, in which nobody could be heard, that may be later
- * (P6). This is a start without a repeat, and then a refresh, in one call. An
- * active timer is restarted. In its own callback this gives the peer more time.
- * Without refreshes it limits how long a peer may take, such as for the head of
- * a request. Errors, cost: as uvwheel_timer_start. */
+ * timeout ms. After a stall that may be later (P6). This is a start without a
+ * repeat, and then a refresh, in one call. An active timer is restarted. In its
+ * own callback this gives the peer more time. Without refreshes it limits how
+ * long a peer may take, such as for the head of a request.
+ * Errors, cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
                                         uvwheel_timer_cb cb, uint64_t timeout);
 
@@ -422,9 +420,9 @@ UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
 /* Starts the timer again with its repeat as the timeout. An active timer stays
- * what it is (P6); if it measures silence, this counts as a refresh. Any other
- * becomes an appointment. Without a repeat this does nothing and returns 0, as
- * uv_timer_again does. A repeat needs no call to go on. In its callback
+ * what it is (P6); if it measures silence, this counts as a refresh. An idle
+ * one becomes an appointment. Without a repeat this does nothing and returns 0,
+ * as uv_timer_again does. A repeat needs no call to go on. In its callback
  * uvwheel_timer_again begins a new beat.
  * Errors: UV_EINVAL (also: never started, closed; with a repeat, the wheel is
  * closing), UV_ENOBUFS. Cost: as uvwheel_timer_start. */
@@ -474,7 +472,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   has one callback at most. One that is too late begins a new beat (P7).
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after uv_now() at
  *   this callback. The timer drifts by its lateness; a repeat that is a
- *   multiple of tick_ms takes at least a tick longer each time.
+ *   multiple of tick_ms takes on average at least a tick longer.
  * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
  *   is past, until it was called as often as the beat says. These calls keep
  *   the order of ticks (P4), and count for turn_budget.
