@@ -27,9 +27,9 @@
  * measured without any operation, is subtracted. A small number of timers is
  * used again and again, on the same loop, until 200,000 were handled.
  *
- * Timeouts are 60 s, but in extremes.c. workloads.c, extremes.c and messages.c
- * tell what each workload does. "start" is of idle timers, "refresh" of active
- * ones, drawn at random, "stop" in another random order.
+ * Timeouts are 50 to 60 s, but in extremes.c. workloads.c, extremes.c and
+ * messages.c tell what each workload does. "start" is of idle timers, "refresh"
+ * of active ones, drawn at random, "stop" in another random order.
  *
  * Output: a line per result on stdout: rival, workload, timers, repetition,
  * value, unit, separated by commas. Progress is on stderr. */

@@ -8,7 +8,7 @@
  * refresh of each message, its share of all that the loop does about timers,
  * and the cache lines that this takes from the server. Only the CPU time of the
  * two loops counts, with the kernel's part of it; the peers are in this
- * process, too. Each connection sends every 10 s of virtual time, on average.
+ * process, too. Each connection sends about every 10 s of virtual time.
  */
 
 #include "workloads.h"

@@ -273,8 +273,8 @@ static void accept_next(echo_t *echo) {
     turn_away(echo, ECHO_NO_MEMORY, "out of memory");
     return;
   }
-  /* libuv accepts whole bursts in one iteration: without this the idle time of
-   * the last one would begin before it came. */
+  /* libuv before 1.45 accepts whole bursts in one iteration: without this the
+   * idle time of the last one would begin before it came. */
   uv_update_time(echo->listener.loop);
   /* Started before it is accepted, so that close_connection always finds a
    * timer to close. */

@@ -427,8 +427,8 @@ static void accept_next(void) {
   server.next = malloc(sizeof(*connection));
   if (server.figures.open++ >= server.options.most_peers || server.next == NULL)
     make_room();
-  /* libuv accepts whole bursts in one iteration: without this the time of the
-   * last one would begin before it came. */
+  /* libuv before 1.45 accepts whole bursts in one iteration: without this the
+   * time of the last one would begin before it came. */
   uv_update_time(&server.loop);
   int reason = accept_on(connection);
   if (reason == 0) {

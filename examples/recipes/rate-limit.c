@@ -5,8 +5,8 @@
  *
  * The usual bucket: it fills with time, up to BURST bytes, and what is read is
  * taken out of it. How much has come in since the last look follows from the
- * clock. A peer that has used up its bucket has to wait: until the timer fires
- * nothing is read from it. While it is read, the same timer is its idle
+ * clock. A peer whose bucket holds too little has to wait: until the timer
+ * fires nothing is read from it. While it is read, the same timer is its idle
  * timeout. If that went on in the pause, peers would go whose bytes wait.
  *
  * The peer here sends 5000 bytes at once, and then nothing. The first 1000 are
