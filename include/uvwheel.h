@@ -62,8 +62,8 @@
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If no poll does so, the timer waits for a quarter of a tick (25
- *   to 250 ms) and a poll, twice at most. What is read meanwhile comes first.
+ *   queued. If none comes, the timer waits for a quarter of a tick (25 to 250
+ *   ms) and a poll, twice at most. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, or a stop of the process or the machine. Peers may not have been
  *   heard meanwhile. So a timer that measures silence is put back: when it
@@ -76,10 +76,10 @@
  *   - A stall puts a timer back at most once: by the time that the wheel ran
  *     late and, up to a second, as much again. Stalls close to each other add
  *     up; past a limit the sum begins anew. No timer becomes due later than a
- *     refresh at the end of the last stall would make it. A refresh mostly ends
- *     what earlier stalls give.
- *   - The wheel notices a stall in a turn, while a timer is due, or if it runs
- *     late at its next tick or a check-in before that (P9). Others it misses.
+ *     refresh at the end of the last stall would make it. After a refresh a
+ *     timer mostly gets nothing for earlier stalls.
+ *   - The wheel notices a stall in a turn or while a timer is due, and one that
+ *     makes it late for its next tick or a check-in (P9). Others it misses.
  *   The rule and its figures: docs/how-it-works.md. Windows: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires more than stall_ms
  *   plus one quarter (P6) after its tick begins a new beat. So the time between
@@ -455,8 +455,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
- * fires, is refreshed, or is started by uvwheel_timer_again. For a stall (P6)
- * the peer was heard at the due time less the repeat or, if 0, the timeout. */
+ * fires, is refreshed, or is started by uvwheel_timer_again. For P6 its peer
+ * now counts as heard at the due time less the repeat (0: the timeout). */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 

@@ -53,8 +53,8 @@ typedef struct listen_s {
   uint64_t quiet_ms;      /* when prepare_turn found the loop quiet, or 0    */
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
-  bool wait_began_anew;   /* after slow callbacks; not again until quiet     */
-  uint64_t turned_ms;     /* libuv's timers before this ran before the poll  */
+  bool wait_began_anew;   /* has begun anew; quiet, or a new spell, clears it */
+  uint64_t turned_ms;     /* libuv's timers due before it ran, then the poll */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
@@ -230,9 +230,9 @@ void uvwheel__count_unref(uvwheel_state_t *state, int change);
 #define TIMER_UNREF UINT64_C(4)
 #define TIMER_IDLE UINT64_C(8)
 #define STALL_GIVEN UINT64_C(16)
-#define TIMER_APPOINTMENT (7 * STALL_GIVEN)
-#define TIMER_FLAGS \
-  (TIMER_MISSED | TIMER_UNREF | TIMER_IDLE | TIMER_APPOINTMENT)
+#define TIMER_KIND (7 * STALL_GIVEN) /* the bits of "stalls given" */
+#define TIMER_APPOINTMENT TIMER_KIND
+#define TIMER_FLAGS (TIMER_MISSED | TIMER_UNREF | TIMER_IDLE | TIMER_KIND)
 
 static inline uvwheel_timer_t *timer_of(uvwheel_entry_t *entry) {
   return CONTAINER_OF(entry, uvwheel_timer_t, entry);
@@ -244,7 +244,7 @@ static inline uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
 
 /* An appointment, or idle and not closed? Other active ones measure silence. */
 static inline bool is_appointment(const uvwheel_timer_t *timer) {
-  return (~timer->wheel_and_flags & TIMER_APPOINTMENT) == 0;
+  return (timer->wheel_and_flags & TIMER_KIND) == TIMER_APPOINTMENT;
 }
 
 /* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without

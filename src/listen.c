@@ -38,7 +38,7 @@
  *   ran_ms       turned_ms                               polled_ms   now_ms
  *
  * libuv's timers due before turned_ms run before the poll; platforms.md has an
- * exception. After the driver it is ran_ms: what comes due later waits longer.
+ * exception. After the driver it is ran_ms: later ticks wait one check longer.
  *
  * A timer expires if its tick came by turned_ms, so that libuv's timers came
  * before it and a whole poll has followed; and if the loop is quiet, or

@@ -44,7 +44,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
 
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   const stall_t *stall = &state->stall;
-  uint64_t had = (timer->wheel_and_flags & TIMER_APPOINTMENT) / STALL_GIVEN;
+  uint64_t had = (timer->wheel_and_flags & TIMER_KIND) / STALL_GIVEN;
   uint64_t due_ms = timer->entry.due_ms, later_ms;
 
   MUST_HOLD(waited_in_stall(state, timer));
@@ -56,7 +56,7 @@ bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
       min_of(add_ms(due_ms, stall->gave[stall->chain] - stall->gave[had]),
              add_ms(stall->ended_ms[stall->chain], timer->interval));
   MUST_HOLD(later_ms > due_ms);
-  timer->wheel_and_flags &= ~TIMER_APPOINTMENT;
+  timer->wheel_and_flags &= ~TIMER_KIND;
   timer->wheel_and_flags |= stall->chain * STALL_GIVEN;
   (void)uvwheel__core_move(&state->core, &timer->entry, later_ms);
   state->stats.put_back++;

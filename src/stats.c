@@ -83,8 +83,8 @@ static void count_timer(const uvwheel_entry_t *entry, void *arg) {
   census->most_rounds = max_of(census->most_rounds, rounds);
 }
 
-/* A character per column, from the slot of the next tick on: how full its slots
- * are, compared with the fullest column. */
+/* A character per column, from the slot after the current tick's: how full its
+ * slots are, compared with the fullest column. */
 static void print_slots(const core_t *core, uint64_t now_ms, FILE *stream) {
   static const char shades[] = " .:-=+*#%@";
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;

@@ -54,9 +54,9 @@ static void check_zeros(const uvwheel_timer_t *timer) {
   (void)timer;
 }
 
-/* The kind of a timer: TIMER_APPOINTMENT, or 0 if it measures silence. */
+/* kind: TIMER_APPOINTMENT, or 0: it measures silence, and was given nothing. */
 static inline void set_kind(uvwheel_timer_t *timer, uint64_t kind) {
-  timer->wheel_and_flags = (timer->wheel_and_flags & ~TIMER_APPOINTMENT) | kind;
+  timer->wheel_and_flags = (timer->wheel_and_flags & ~TIMER_KIND) | kind;
 }
 
 static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
@@ -108,8 +108,8 @@ static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
  * postpone() restarts it, except in a FIFO wheel, where it goes to the end. */
 static inline bool can_postpone(const uvwheel_timer_t *timer,
                                 uvwheel_state_t **state) {
-  return guess_state(timer, 0, TIMER_APPOINTMENT, state) &&
-         !is_closing(*state) && !is_fifo(&(*state)->core);
+  return guess_state(timer, 0, TIMER_KIND, state) && !is_closing(*state) &&
+         !is_fifo(&(*state)->core);
 }
 
 /* ---- Functions ---------------------------------------------------------- */
@@ -221,7 +221,7 @@ static NOINLINE int stop_slow(uvwheel_timer_t *timer) {
 int uvwheel_timer_stop(uvwheel_timer_t *timer) {
   uvwheel_state_t *state;
 
-  if (timer == NULL || !guess_state(timer, 0, TIMER_APPOINTMENT, &state) ||
+  if (timer == NULL || !guess_state(timer, 0, TIMER_KIND, &state) ||
       UNLIKELY(state->core.active - 1 == state->wake.unref_timers))
     return stop_slow(timer);
   timer->wheel_and_flags |= TIMER_IDLE | TIMER_APPOINTMENT;

@@ -55,7 +55,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
-/* Starts the driver anew if it is late for the next tick, or, as a check-in,
+/* Starts the driver anew if it is due after the next tick or, as a check-in,
  * after half of the way to it. (If the tick is too near for a check-in, it is
  * then due at the tick. An overdue one stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
