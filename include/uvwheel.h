@@ -52,8 +52,8 @@
  *   full timeout has passed since uv_now(). (On Linux with CONFIG_HZ=1000 libuv
  *   reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
- *   what delays a uv_timer_t, too, plus an iteration or two, and more if its
- *   turn ends early (P8). While polls leave something to be heard, add at most
+ *   what delays a uv_timer_t, too, plus an iteration or two, plus the turns
+ *   before its own (P8). While polls leave something to be heard, add at most
  *   two waits, each with a poll (P6). A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
@@ -62,8 +62,8 @@
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If none comes, the timer waits for a quarter of a tick (25 to 250
- *   ms) and a poll, twice at most. What is read meanwhile comes first.
+ *   queued. If no such poll comes, the timer waits for a quarter of a tick (25
+ *   to 250 ms) and a poll, twice at most. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, or a stop of the process or the machine. Peers may not have been
  *   heard meanwhile. So a timer that measures silence is put back: when it
@@ -78,12 +78,12 @@
  *     up; past a limit the sum begins anew. No timer becomes due later than a
  *     refresh at the end of the last stall would make it. After a refresh a
  *     timer mostly gets nothing for earlier stalls.
- *   - The wheel notices a stall in a turn or while a timer is due, and one that
- *     makes it late for its next tick or a check-in (P9). Others it misses.
+ *   - The wheel notices a stall in a turn or between a tick and its turn, and
+ *     one that makes it late for its next tick or a check-in (P9); no others.
  *   The rule and its figures: docs/how-it-works.md. Windows: docs/platforms.md.
- * - P7. By default a repeat keeps its beat. One that fires more than stall_ms
- *   plus one quarter (P6) after its tick begins a new beat. So the time between
- *   two calls is at least repeat - stall_ms - that quarter - tick_ms.
+ * - P7. By default a repeat keeps its beat. One that fires more than stall_ms +
+ *   q after its tick, where q is the quarter of P6, begins a new beat. So two
+ *   calls are at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
  *   only at ticks that got timers, and for check-ins: if other things wake it,

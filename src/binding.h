@@ -54,7 +54,7 @@ typedef struct listen_s {
   uint64_t budget;        /* of the driver's turn, less what was moved       */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* has begun anew; quiet, or a new spell, clears it */
-  uint64_t turned_ms;     /* libuv's timers due before it ran, then the poll */
+  uint64_t turned_ms;     /* libuv ran timers due before this, then polled   */
   uint64_t busy_ms;       /* when the loop was found not quiet               */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
@@ -82,7 +82,7 @@ typedef struct uvwheel_state_s {
   uint64_t lag;         /* the ms by which the loop's clock may lag: 0 or 1   */
   uint64_t stall_after; /* options.stall_ms, or NEVER                        */
   uint64_t turn_ns;     /* options.turn_ms in ns, or NEVER                   */
-  uint64_t busy_wait;   /* the ms a due timer waits at least if never quiet  */
+  uint64_t busy_wait;   /* ms that a tick waits at least, if never quiet     */
 
   uvwheel_stats_t stats; /* that each file counts; the core has its own      */
   core_t core;

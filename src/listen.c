@@ -37,8 +37,8 @@
  *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   ran_ms       turned_ms                               polled_ms   now_ms
  *
- * libuv's timers due before turned_ms run before the poll; platforms.md has an
- * exception. After the driver it is ran_ms: later ticks wait one check longer.
+ * libuv's timers due before turned_ms run before the poll (platforms.md has an
+ * exception). For the first check it is ran_ms: later ticks wait for another.
  *
  * A timer expires if its tick came by turned_ms, so that libuv's timers came
  * before it and a whole poll has followed; and if the loop is quiet, or
@@ -111,8 +111,8 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns by when a timer must have been due to fire now: turned_ms if the loop
- * is quiet; if the wait is over, that or busy_wait ago, the earlier; else 0. */
+/* Returns up to when the turn fires ticks: turned_ms if the loop is quiet; if
+ * the wait is over, the earlier of that and busy_wait ago; else 0: none. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
   uint64_t until_ms = ask_quiet_ms(state, listen->turned_ms);

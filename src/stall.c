@@ -26,7 +26,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
     stall->chain = 0; /* this one follows none */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
-    /* Rule 5: no tick by the fifth's end is left: the sixth begins a chain. */
+    /* Rule 5. No tick by the fifth's end is left: the sixth begins a chain. */
     stall->chain = 1;
     stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
     stall->ended_ms[1] = stall->ended_ms[MAX_CHAIN];
@@ -45,19 +45,18 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   const stall_t *stall = &state->stall;
   uint64_t had = (timer->wheel_and_flags & TIMER_KIND) / STALL_GIVEN;
-  uint64_t due_ms = timer->entry.due_ms, later_ms;
+  uint64_t due_ms = timer->entry.due_ms, chain = stall->chain, later_ms;
 
   MUST_HOLD(waited_in_stall(state, timer));
-  if (had >= stall->chain) /* always so for an appointment */
+  if (had >= chain) /* always so for an appointment */
     return false;
   while (stall->ended_ms[had + 1] <= heard_ms(timer))
     had++; /* that stall ended before the peer was heard */
-  later_ms =
-      min_of(add_ms(due_ms, stall->gave[stall->chain] - stall->gave[had]),
-             add_ms(stall->ended_ms[stall->chain], timer->interval));
+  later_ms = min_of(add_ms(due_ms, stall->gave[chain] - stall->gave[had]),
+                    add_ms(stall->ended_ms[chain], timer->interval));
   MUST_HOLD(later_ms > due_ms);
   timer->wheel_and_flags &= ~TIMER_KIND;
-  timer->wheel_and_flags |= stall->chain * STALL_GIVEN;
+  timer->wheel_and_flags |= chain * STALL_GIVEN;
   (void)uvwheel__core_move(&state->core, &timer->entry, later_ms);
   state->stats.put_back++;
   return true;

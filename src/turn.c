@@ -46,9 +46,9 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED, now_ms;
   uint64_t due_ms = timer->entry.due_ms, repeat = timer->interval;
-  uint64_t next_ms = add_ms(due_ms, repeat), tick = state->core.tick_ms;
-  uint64_t own_tick_ms = due_ms - due_ms % tick + tick;
-  uint64_t last_tick_ms = limit_ms - limit_ms % tick;
+  uint64_t next_ms = add_ms(due_ms, repeat), tick_ms = state->core.tick_ms;
+  uint64_t own_tick_ms = due_ms - due_ms % tick_ms + tick_ms;
+  uint64_t last_tick_ms = limit_ms - limit_ms % tick_ms;
 
   if (missed == UVWHEEL_MISSED_DELAY) {
     next_ms = add_ms(loop_now(state), repeat);
@@ -56,7 +56,7 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
     now_ms = without_lag(state, uv_hrtime() / NS_PER_MS);
     if (excess(now_ms, own_tick_ms) >
         add_ms(state->stall_after, state->busy_wait))
-      next_ms = add_ms(now_ms - now_ms % tick - 1, repeat);
+      next_ms = add_ms(now_ms - now_ms % tick_ms - 1, repeat);
     else if (next_ms < last_tick_ms) /* by whole repeats, rounded up */
       next_ms += (last_tick_ms - next_ms + repeat - 1) / repeat * repeat;
   }
@@ -113,9 +113,9 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
       fire(state, timer_of(entry), limit_ms);
     }
     if (count_callback(state, &batch))
-      left = 0;
+      left = 0; /* ends the turn, once find_due has ended a pass that is over */
   }
-  /* Callbacks unread, timers examined in vain, or turn_ms over? */
+  /* Callbacks unread, timers examined in vain, or turn_ms over (left is 0)? */
   if (batch.unread != 0 || left != budget - found)
     (void)uvwheel__read_clock(state, &batch);
   state->stats.turns_overrun +=

@@ -33,9 +33,9 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
-/* A stall counts from run_by_ms, not from when the block began. So check-ins
- * are close while a stall gives time, even in a loop that sleeps: then a stall
- * mostly joins the last chain. (After a step back `since` may be huge.) */
+/* A stall begins at run_by_ms, which may be long after the block began: then it
+ * might not join the chain. So check-ins are close while a stall gives time,
+ * even in a loop that sleeps. (After a step back `since` may be huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
