@@ -52,7 +52,7 @@
  *   full timeout has passed since uv_now(). (On Linux with CONFIG_HZ=1000 libuv
  *   reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
- *   what delays a uv_timer_t, too, plus an iteration or two, plus the turns
+ *   what would delay a uv_timer_t, plus an iteration or two, plus the turns
  *   before its own (P8). While polls leave something to be heard, add at most
  *   two waits, each with a poll (P6). A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
@@ -75,9 +75,9 @@
  *     and refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back at most once: by the time that the wheel ran
  *     late and, up to a second, as much again. Stalls close to each other add
- *     up; past a limit the sum begins anew. No timer becomes due later than a
- *     refresh at the end of the last stall would make it. After a refresh a
- *     timer mostly gets nothing for earlier stalls.
+ *     up; the sum begins anew past a limit, and with a stall far from the last.
+ *     No timer becomes due later than a refresh at the end of the last stall
+ *     would make it. After a refresh it mostly gets nothing for earlier ones.
  *   - The wheel notices a stall in a turn or between a tick and its turn, and
  *     one that makes it late for its next tick or a check-in (P9); no others.
  *   The rule and its figures: docs/how-it-works.md. Windows: docs/platforms.md.
@@ -255,7 +255,7 @@ typedef struct uvwheel_stats_s {
   uint64_t turn_max_us;   /* the longest turn, batch of posts or fire_soonest */
   uint64_t overdue_ms;    /* the age of the oldest unfinished tick, or 0     */
   uint64_t fired_soonest; /* callbacks called by uvwheel_fire_soonest        */
-  uint64_t stalls;        /* of the loop, while a timer was active (P6)      */
+  uint64_t stalls;        /* runs of the wheel that were stalls (P6)         */
   uint64_t stall_max_ms;  /* the longest stall                               */
   uint64_t stall_sum_ms;  /* all stalls together                             */
   uint64_t put_back;      /* times that a timer was put back after a stall   */
@@ -456,7 +456,7 @@ UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
  * fires, is refreshed, or is started by uvwheel_timer_again. For P6 its peer
- * now counts as heard at the due time less the repeat (0: the timeout). */
+ * now counts as heard at the due time less the new interval. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 

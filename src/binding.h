@@ -42,8 +42,8 @@ typedef struct wake_s {
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
   bool has_polled;   /* since start_driver, in a ms in which no wheel ran     */
-  uint64_t run_by_ms; /* a run after this is late: when the driver is due;   */
-                      /* until it is armed, ran_ms; DISARMED: NEVER          */
+  uint64_t run_by_ms; /* a run after this is late: when the driver is due, or */
+                      /* after a run ran_ms, until armed; if DISARMED, NEVER */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -292,7 +292,7 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 /* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
  * back. It ends if the clock steps back to before until_ms (P1). Returns true
  * if a timer may be due, or if the turn ended more than stall_ms after uv_now()
- * at its begin: then a spell follows, if a timer is active, and checks that. */
+ * at its begin: then a spell follows, if a timer is active, and notes it. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

@@ -38,7 +38,7 @@
  *   ran_ms       turned_ms                               polled_ms   now_ms
  *
  * libuv's timers due before turned_ms run before the poll (platforms.md has an
- * exception). For the first check it is ran_ms: later ticks wait for another.
+ * exception). The driver sets it to ran_ms: later ticks wait one check longer.
  *
  * A timer expires if its tick came by turned_ms, so that libuv's timers came
  * before it and a whole poll has followed; and if the loop is quiet, or
@@ -111,17 +111,17 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns up to when the turn fires ticks: turned_ms if the loop is quiet; if
- * the wait is over, the earlier of that and busy_wait ago; else 0: none. */
+/* Returns by when the tick of a timer that fires must have come; 0: none. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
-  uint64_t until_ms = ask_quiet_ms(state, listen->turned_ms);
 
-  if (until_ms != 0)
+  if (ask_quiet_ms(state, listen->turned_ms) != 0) {
     begin_wait(listen, now_ms, false);
-  else if (now_ms >= listen->wait_began_ms + state->busy_wait)
-    until_ms = now_ms - state->busy_wait;
-  return min_of(until_ms, listen->turned_ms);
+    return listen->turned_ms;
+  }
+  if (now_ms < listen->wait_began_ms + state->busy_wait)
+    return 0;
+  return min_of(listen->turned_ms, now_ms - state->busy_wait);
 }
 
 /* A poll has returned at polled_ms, and its callbacks have run. (Inlined, this
@@ -212,7 +212,7 @@ void uvwheel__on_check(uv_check_t *check) {
   else if (state->wake.phase == IN_SPELL)
     continue_spell(state);
   else if (state->wake.run_by_ms <= max_of(loop_now(state), state->wake.ran_ms))
-    prepare_turn(state); /* anew if uv_now() is before ran_ms: a step back */
+    prepare_turn(state); /* anew if the clock stepped back before on_driver */
   else
     uvwheel__plan_check_in(state);
 }

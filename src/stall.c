@@ -23,7 +23,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
 
   if (began_ms >=
       add_ms(stall->ended_ms[stall->chain], stall->gave[stall->chain])) {
-    stall->chain = 0; /* this one follows none */
+    stall->chain = 0; /* follows none: the old chain gives nothing more */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
     /* Rule 5. No tick by the fifth's end is left: the sixth begins a chain. */
