@@ -253,7 +253,7 @@ int main(void) {
       {"blocked for 0.4 s of each second", 600, 400, 0},
       {"blocked for 4 s of each 6", 2000, 4000, 0},
       {"the same, and packets are lost", 2000, 4000, 1},
-      {"2 s of each 4, packets are lost", 2000, 2000, 1},
+      {"2.5 s of each 4.5, packets are lost", 2000, 2500, 1},
       {"20 s of each 80, packets are lost", 60000, 20000, 1}};
   /* As the columns of the table: uv_timer_t, second chance, a late tick closes
    * nobody, a late tick forgives all, uvwheel. */

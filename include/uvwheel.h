@@ -48,9 +48,9 @@
  * + timeout. It fires in a turn: one run of callbacks after a poll of the loop.
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
- *   after its due time, or later (P2). The loop's clock is rounded down, so the
- *   full timeout has passed since uv_now(). (On Linux with CONFIG_HZ=1000 libuv
- *   reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
+ *   after its due time, or later (P2). So the full timeout has passed since
+ *   uv_now(), which is rounded down, was updated. (On Linux with CONFIG_HZ=1000
+ *   libuv reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   what would delay a uv_timer_t, plus an iteration or two, plus the turns
  *   before its own (P8). While polls leave something to be heard, add at most
@@ -80,7 +80,7 @@
  *     would make it. After a refresh it mostly gets nothing for earlier ones.
  *   - The wheel notices a stall in a turn or between a tick and its turn, and
  *     one that makes it late for its next tick or a check-in (P9); no others.
- *   The rule and its figures: docs/how-it-works.md. Windows: docs/platforms.md.
+ *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires more than stall_ms +
  *   q after its tick, where q is the quarter of P6, begins a new beat. So two
  *   calls are at least repeat - stall_ms - q - tick_ms apart.
@@ -273,9 +273,9 @@ typedef struct uvwheel_stats_s {
  * at all others after every poll. An init of an open wheel is undefined.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
- * error of uv_mutex_init, UV_ENOTSUP (this libuv has the time or the
- * backend_fd of a loop, or the flags of a handle, which the library reads, in
- * another place; or, on Windows, it is older than 1.44.2).
+ * error of uv_mutex_init, UV_ENOTSUP (this libuv has private fields that the
+ * library reads, a loop's time or backend_fd or a handle's flags, in another
+ * place; or, on Windows, it is older than 1.44.2).
  * Cost: one allocation, some 2.3 KiB and 256 bytes per slot, and a uv_walk. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);

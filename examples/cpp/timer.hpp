@@ -124,8 +124,8 @@ public:
                               milliseconds(repeat)));
   }
 
-  /* Throws if the timer is not active, as without a repeat in its own callback:
-   * to give the peer more time, expect it again. */
+  /* Throws if the timer is not active. In its own callback one without a repeat
+   * is not: there, to give the peer more time, expect it again. */
   void refresh() {
     check(uvwheel_timer_refresh(&timer_));
   }

@@ -7,7 +7,7 @@
  * taken out of it. How much has come in since the last look follows from the
  * clock. A peer whose bucket holds too little has to wait: until the timer
  * fires nothing is read from it. While it is read, the same timer is its idle
- * timeout. If that went on in the pause, peers would go whose bytes wait.
+ * timeout. If that ran on, it would close peers whose bytes wait.
  *
  * The peer here sends 5000 bytes at once, and then nothing. The first 1000 are
  * its burst, the rest takes two seconds. */

@@ -220,7 +220,7 @@ static uint64_t key_of_silence(const deadline_t *deadline, uint64_t key) {
   uint64_t now_ms = uv_now(&peers_world.loop);
   unsigned i;
 
-  key = mix(key, deadline->timer.wheel_and_flags & TIMER_APPOINTMENT);
+  key = mix(key, deadline->timer.wheel_and_flags & TIMER_KIND);
   key = mix(key, deadline->wait_ms);
   key = mix(key, silence->heard_ms - now_ms);
   key = mix(key, silence->least_ms - now_ms);
