@@ -435,9 +435,9 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to give its peer more time, expect it again.
  * The loop must not be closed.
- * Cost: one store. Three after a start, a firing or a put-back, if the thread
- * used another wheel last, or if the timer is unref'd or has another choice
- * than UVWHEEL_MISSED_SKIP. A stop and a start if it is due earlier. */
+ * Cost: one store. Three if this is the first refresh since a start, a firing
+ * or a put-back, or the thread used another wheel last, or the timer is unref'd
+ * or not UVWHEEL_MISSED_SKIP. A stop and a start if it is due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */

@@ -42,8 +42,8 @@ typedef struct wake_s {
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
   bool has_polled;   /* since start_driver, in a ms in which no wheel ran     */
-  uint64_t run_by_ms; /* a run after this is late: when the driver is due, or */
-                      /* after a run ran_ms, until armed; if DISARMED, NEVER */
+  uint64_t run_by_ms; /* a later run is late: when the driver is due, but     */
+                      /* from a run until it is armed ran_ms; DISARMED: NEVER */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -51,7 +51,7 @@ typedef struct wake_s {
 typedef struct listen_s {
   uv_check_t check;       /* called after each poll                          */
   uint64_t quiet_ms;      /* when prepare_turn found the loop quiet, or 0    */
-  uint64_t budget;        /* of the driver's turn, less what was moved       */
+  uint64_t budget;        /* what move_refreshed has left of turn_budget     */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* has begun anew; quiet, or a new spell, clears it */
   uint64_t turned_ms;     /* libuv ran timers due before this, then polled   */
@@ -161,7 +161,7 @@ static inline uint64_t without_lag(const uvwheel_state_t *state, uint64_t ms) {
   return excess(ms, state->lag);
 }
 
-/* May a timer be due by then? (Maybe all were refreshed.) Not once closing. */
+/* Has a tick come by then? (Maybe none of its timers fires.) Not if closing. */
 static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
   return !is_closing(state) &&
          uvwheel__core_next_ms(&state->core) <= without_lag(state, ms);
@@ -289,10 +289,10 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
          uvwheel__read_clock(state, batch);
 }
 
-/* Runs a turn: fires the timers that are due by until_ms, if any, or puts them
- * back. It ends if the clock steps back to before until_ms (P1). Returns true
- * if a timer may be due, or if the turn ended more than stall_ms after uv_now()
- * at its begin: then a spell follows, if a timer is active, and notes it. */
+/* Runs a turn: fires, or puts back, the timers whose tick came by until_ms. It
+ * ends if the clock steps back to before until_ms (P1). Returns true if another
+ * tick has come, or if the turn ended more than stall_ms after uv_now() at its
+ * begin: then a spell follows, if a timer is active, and looks for a stall. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

@@ -5,9 +5,9 @@
  * When a timer is due, bytes of its peer may still wait in a socket. So the
  * check (a uv_check_t) asks after a poll whether the loop is quiet: no
  * descriptor is ready, none waits to be registered, and no request is queued.
- * Then nothing is left to be heard, and timers that are due, by uv_now(), may
- * expire. One iteration of libuv, which calls timers in the order in which they
- * became due; * is where it moves uv_now():
+ * Then nothing is left to be heard. Timers may expire whose tick has come by
+ * uv_now(). One iteration of libuv, which calls timers in the order in which
+ * they became due; * is where it moves uv_now():
  *
  *   before 1.45                   from 1.45 on
  *   * timers, DRIVER              (* UV_RUN_DEFAULT begins with the timers)
@@ -19,17 +19,16 @@
  *
  * Three functions run the wheel:
  *
- *                    called by               turn up to   if one may be due
+ *                    called by               turn up to   if a tick has come
  *   prepare_turn     CHECK, driver is due    no turn      the DRIVER is next
  *   on_driver        DRIVER                  quiet_ms     a spell begins
  *   continue_spell   each CHECK of a spell   see below    the spell goes on
  *
- * If timers are active and none may be due, they arm the driver. (After a turn
- * that was a stall one counts as due.) prepare_turn finds quiet_ms, uv_now() if
- * the loop is quiet, else 0, and moves a driver that is late behind the loop's
- * other timers that are due. If a callback between it and on_driver resumes
- * the reading of a socket, in which bytes may have waited for long, on_driver
- * finds a waiting watcher, and runs no turn.
+ * If none has come and timers are active, they arm the driver (but a turn that
+ * was a stall is followed by a spell). prepare_turn sets quiet_ms: uv_now() if
+ * the loop is quiet, else 0. It moves a late driver behind the loop's other due
+ * timers. If a callback between it and on_driver resumes the reading of a
+ * socket, on_driver finds a waiting watcher, and runs no turn: bytes may wait.
  *
  * In a spell polls do not wait. Each of its checks looks back at the last one
  * (or, the first, at the driver):
@@ -147,8 +146,8 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
 
 /* ---- The driver is due --------------------------------------------------- */
 
-/* Examines up to MAX_EXAMINED timers that may be due, and moves those that were
- * refreshed. Returns whether any may be due still. */
+/* Examines up to MAX_EXAMINED timers whose tick has come, and moves those that
+ * were refreshed. Returns whether any may be left. */
 static bool move_refreshed(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   uint64_t left = min_of(state->options.turn_budget, MAX_EXAMINED);
@@ -162,7 +161,7 @@ static bool move_refreshed(uvwheel_state_t *state) {
   return needs_turn_by(state, now_ms);
 }
 
-/* The driver is due. If a timer is due, too, the driver's callback is next. */
+/* The driver is due. If a tick has come, it is called next; else armed anew. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   bool is_driver_late = now_ms != state->wake.run_by_ms;

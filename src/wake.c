@@ -60,15 +60,16 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
  * then due at the tick. An overdue one stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
+  uint64_t way;
 
   if (is_closing(state)) /* then there may be no loop */
     return;
+  way = way_to_tick(state) / (checks_in ? 2 : 1);
   if (state->core.active == 0)
     uvwheel__disarm(state);
   else if (state->wake.phase == DISARMED ||
            (state->wake.phase != IN_SPELL &&
-            add_ms(loop_now(state), way_to_tick(state) / (checks_in ? 2 : 1)) <
-                state->wake.run_by_ms))
+            add_ms(loop_now(state), way) < state->wake.run_by_ms))
     start_driver(state, checks_in);
 }
 
@@ -92,8 +93,8 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* Is the driver of a wheel of the loop due, does a spell go on, or has a wheel,
- * even this one, run in this millisecond (its check came first, or its driver
+/* Is there a wheel of the loop, maybe this one, whose driver is due, that is in
+ * a spell, or that ran in this millisecond (its check came first, or its driver
  * ran before the poll)? Then the poll may have returned for that wheel. */
 static bool has_wheel_woken(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;
