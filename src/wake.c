@@ -60,16 +60,15 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
  * then due at the tick. An overdue one stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
-  uint64_t way;
 
   if (is_closing(state)) /* then there may be no loop */
     return;
-  way = way_to_tick(state) / (checks_in ? 2 : 1);
   if (state->core.active == 0)
     uvwheel__disarm(state);
   else if (state->wake.phase == DISARMED ||
            (state->wake.phase != IN_SPELL &&
-            add_ms(loop_now(state), way) < state->wake.run_by_ms))
+            add_ms(loop_now(state), way_to_tick(state) / (checks_in ? 2 : 1)) <
+                state->wake.run_by_ms))
     start_driver(state, checks_in);
 }
 
