@@ -67,7 +67,7 @@
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, or a stop of the process or the machine. Peers may not have been
  *   heard meanwhile. So a timer that measures silence is put back: when it
- *   expires, it becomes due later instead of firing.
+ *   expires, it becomes due later, and fires after that.
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
  *     uvwheel_timer_start makes an appointment, which is never put back: a
@@ -75,7 +75,7 @@
  *     and refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back at most once: by the time that the wheel ran
  *     late and, up to a second, as much again. Stalls close to each other add
- *     up; the sum begins anew past a limit, and with a stall far from the last.
+ *     up; the sum begins anew past a limit, or if a stall is far from the last.
  *     No timer becomes due later than a refresh at the end of the last stall
  *     would make it. After a refresh it mostly gets nothing for earlier ones.
  *   - The wheel notices a stall in a turn or between a tick and its turn, and
@@ -85,10 +85,11 @@
  *   q after its tick, where q is the quarter of P6, begins a new beat. So two
  *   calls are at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
- * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
- *   only at ticks that got timers, and for check-ins: if other things wake it,
- *   half-way to a far tick, and so on (seven for a minute); after a stall more.
- *   A check-in ends UV_RUN_ONCE. A turn on time mostly adds no poll (on Linux).
+ * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
+ *   the loop only at ticks that got some and, if other things wake it, too, for
+ *   check-ins: half-way to a far tick, and so on (seven for a minute). After a
+ *   stall there are more, in any loop. A check-in ends UV_RUN_ONCE. A turn on
+ *   time mostly adds no poll (on Linux).
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -247,7 +248,7 @@ typedef struct uvwheel_stats_s {
   uint64_t started; /* starts of idle timers; each firing of a repeat is one */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
-  uint64_t rescheduled;   /* postponed timers that the hand moved            */
+  uint64_t rescheduled;   /* postponed timers moved to another slot          */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns that found a due timer, or were cut       */
   uint64_t turns_cut;     /* turns that ended early, mostly by their limits  */
@@ -391,8 +392,8 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  * was idle) is undefined: the wheel's state is freed. If another callback may
  * come that late, such as that of a write, close the timer.
  * Cost: O(1). A restart with the same or a later due time costs two to four
- * refreshes, except with UVWHEEL_FIFO. If the timer becomes the first one due,
- * add one uv_timer_start. */
+ * refreshes, more if unref'd or with UVWHEEL_FIFO. If the timer becomes the
+ * first one due, add one uv_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uvwheel_timer_cb cb, uint64_t timeout,
                                        uint64_t repeat);

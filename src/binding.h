@@ -192,8 +192,8 @@ static inline bool waited_in_stall(const uvwheel_state_t *state,
 
 /* The wheel runs now. If it is late by more than stall_ms, that is a stall. */
 void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
-/* A timer was started or moved: arms the driver, unless it is due early enough
- * or a spell goes on. Disarms an empty wheel. */
+/* A timer was started or moved: arms the driver, unless that is due early
+ * enough or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
 /* The wheel has run. In a spell, polls do not wait. Otherwise nothing is due:
  * polls wait, and the driver is armed, if any timer is active. */
@@ -290,8 +290,8 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 }
 
 /* Runs a turn: fires, or puts back, the timers whose tick came by until_ms. It
- * ends if the clock steps back to before until_ms (P1). Returns true if another
- * tick has come, or if the turn ended more than stall_ms after uv_now() at its
+ * ends if the clock steps back to before until_ms (P1). Returns true if a tick
+ * still waits, or if the turn ended more than stall_ms after uv_now() at its
  * begin: then a spell follows, if a timer is active, and looks for a stall. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);

@@ -37,7 +37,7 @@
  *   ran_ms       turned_ms                               polled_ms   now_ms
  *
  * libuv's timers due before turned_ms run before the poll (platforms.md has an
- * exception). The driver sets it to ran_ms: later ticks wait one check longer.
+ * exception). The driver sets turned_ms to ran_ms: later ticks wait longer.
  *
  * A timer expires if its tick came by turned_ms, so that libuv's timers came
  * before it and a whole poll has followed; and if the loop is quiet, or
@@ -161,7 +161,7 @@ static bool move_refreshed(uvwheel_state_t *state) {
   return needs_turn_by(state, now_ms);
 }
 
-/* The driver is due. If a tick has come, it is called next; else armed anew. */
+/* The driver is due: called next if a tick has come, else armed anew. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   bool is_driver_late = now_ms != state->wake.run_by_ms;
