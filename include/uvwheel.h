@@ -175,7 +175,7 @@ typedef struct uvwheel_options_s {
    * 4 KiB of slots may take page faults. */
   uint32_t slots;
   /* About how many timers a turn fires or examines before the loop polls again.
-   * 0 means 10000, UINT32_MAX means no limit. */
+   * 0 means 10000, UINT32_MAX in effect no limit. */
   uint32_t turn_budget;
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
