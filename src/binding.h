@@ -23,8 +23,8 @@
 
 typedef enum phase_e {
   DISARMED,           /* the driver is stopped: the wheel is empty           */
-  ARMED_FOR_TICK,     /* the driver is due by the wheel's next tick + lag    */
-  ARMED_FOR_CHECK_IN, /* the driver is due before that, to notice stalls     */
+  ARMED_FOR_TICK,     /* the driver is due by the next tick + lag, or is late */
+  ARMED_FOR_CHECK_IN, /* it is due before that, or late; to notice stalls    */
   IN_SPELL            /* polls do not wait, and the check runs the turns     */
 } phase_t;
 
@@ -40,10 +40,10 @@ typedef struct stall_s {
 typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
-  phase_t phase;     /* not uv_is_active: since libuv 1.48 a due timer is not */
+  phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
   bool has_polled;   /* since start_driver, in a ms in which no wheel ran     */
-  uint64_t run_by_ms; /* a later run is late: when the driver is due, but     */
-                      /* from a run until it is armed ran_ms; DISARMED: NEVER */
+  uint64_t run_by_ms; /* a later run is late: when the driver is due; ran_ms  */
+                      /* from a run until it is armed; NEVER if DISARMED      */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -55,7 +55,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* has begun anew; quiet, or a new spell, clears it */
   uint64_t turned_ms;     /* libuv ran timers due before this, then polled   */
-  uint64_t busy_ms;       /* when the loop was found not quiet               */
+  uint64_t busy_ms;       /* when the loop was not found quiet, or 0         */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
@@ -182,7 +182,7 @@ static inline uint64_t heard_ms(const uvwheel_timer_t *timer) {
   return excess(timer->entry.due_ms, timer->interval);
 }
 
-/* Did an expired timer wait already when the last stall was noticed? */
+/* Does a timer's peer count as heard before the last stall was noticed? */
 static inline bool waited_in_stall(const uvwheel_state_t *state,
                                    const uvwheel_timer_t *timer) {
   return heard_ms(timer) < state->stall.ended_ms[state->stall.chain];

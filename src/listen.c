@@ -19,12 +19,12 @@
  *
  * Three functions run the wheel:
  *
- *                    called by               turn up to   if a tick has come
+ *                    called by               turn up to   if a tick waits then
  *   prepare_turn     CHECK, driver is due    no turn      the DRIVER is next
  *   on_driver        DRIVER                  quiet_ms     a spell begins
  *   continue_spell   each CHECK of a spell   see below    the spell goes on
  *
- * If none has come and timers are active, they arm the driver (but a turn that
+ * If none waits and timers are active, they arm the driver (but a turn that
  * was a stall is followed by a spell). prepare_turn sets quiet_ms: uv_now() if
  * the loop is quiet, else 0. It moves a late driver behind the loop's other due
  * timers. If a callback between it and on_driver resumes the reading of a
@@ -37,7 +37,7 @@
  *   ran_ms       turned_ms                               polled_ms   now_ms
  *
  * libuv's timers due before turned_ms run before the poll (platforms.md has an
- * exception). The driver sets turned_ms to ran_ms: later ticks wait longer.
+ * exception). The driver sets it to ran_ms: the next check fires no later tick.
  *
  * A timer expires if its tick came by turned_ms, so that libuv's timers came
  * before it and a whole poll has followed; and if the loop is quiet, or
@@ -57,7 +57,7 @@
 #endif
 
 /* The most timers that the check examines before it asks if the loop is quiet.
- * If no more wait, and all were refreshed, the tick costs no system call. */
+ * If these are all, and none is due, the tick costs no system call. */
 #define MAX_EXAMINED 256
 
 /* ---- Is the loop quiet? -------------------------------------------------- */
@@ -146,8 +146,8 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
 
 /* ---- The driver is due --------------------------------------------------- */
 
-/* Examines up to MAX_EXAMINED timers whose tick has come, and moves those that
- * were refreshed. Returns whether any may be left. */
+/* Examines up to MAX_EXAMINED timers of slots whose pass has come, and moves
+ * those that are not due. Returns whether a tick still waits. */
 static bool move_refreshed(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   uint64_t left = min_of(state->options.turn_budget, MAX_EXAMINED);
@@ -161,7 +161,7 @@ static bool move_refreshed(uvwheel_state_t *state) {
   return needs_turn_by(state, now_ms);
 }
 
-/* The driver is due: called next if a tick has come, else armed anew. */
+/* The driver is due: called next if a tick still waits, else armed anew. */
 static NOINLINE void prepare_turn(uvwheel_state_t *state) {
   uint64_t now_ms = loop_now(state);
   bool is_driver_late = now_ms != state->wake.run_by_ms;

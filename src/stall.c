@@ -10,8 +10,8 @@
  *   the stall         1.0 to 1.4 s  2.1 to 4.1 s  6.8 to 7.1 s
  *   gave[n], ms  0    800           3,800         4,400: S + min(S, 1000) each
  *
- * A timer heard at 1 s gets 4,400 ms; one heard at 2 s, or put back when chain
- * was 1, 3,600; none more than a refresh at 7.1 s would give it. */
+ * Then a timer heard at 1 s gets 4,400 ms, one heard at 2 s 3,600, one put back
+ * at 4.1 s 600 more; none more than a refresh at 7.1 s would give it. */
 
 #include "binding.h"
 

@@ -18,8 +18,8 @@ void uvwheel__begin_batch(batch_t *batch) {
   *batch = (batch_t){.begin_ns = now_ns, .read_ns = now_ns, .read_every = 1};
 }
 
-/* The clock is read after each callback while callbacks are slow, after every
- * 16th while they are quick. The first slow one is noticed at the next read. */
+/* The clock is read after each callback while callbacks are slow, after up to
+ * 16 while they are quick. The first slow one is noticed at the next read. */
 bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
   uint64_t now_ns = uv_hrtime();
 
