@@ -54,7 +54,7 @@
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   what would delay a uv_timer_t, plus an iteration or two, plus the turns
  *   before its own (P8). While polls leave something to be heard, add at most
- *   two waits, each with a poll (P6). A put-back moves the due time.
+ *   two waits a turn, each with a poll (P6). A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -77,9 +77,9 @@
  *     late and, up to a second, as much again. Stalls close to each other add
  *     up; the sum begins anew past a limit, or if a stall is far from the last.
  *     No timer becomes due later than a refresh at the end of the last stall
- *     would make it. After a refresh it mostly gets nothing for earlier ones.
- *   - The wheel notices a stall in a turn or between a tick and its turn, and
- *     one that makes it late for its next tick or a check-in (P9); no others.
+ *     would make it. A refreshed one mostly gets nothing for earlier stalls.
+ *   - The wheel notices a block in a turn or between a tick and its turn, and
+ *     one that makes it late for its next tick or a check-in (P9); few others.
  *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires more than stall_ms +
  *   q after its tick, where q is the quarter of P6, begins a new beat. So two
@@ -248,7 +248,7 @@ typedef struct uvwheel_stats_s {
   uint64_t started; /* starts of idle timers; each firing of a repeat is one */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
-  uint64_t rescheduled;   /* postponed timers moved to another slot          */
+  uint64_t rescheduled;   /* timers that the hand moved to another slot      */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns that found a due timer, or were cut       */
   uint64_t turns_cut;     /* turns that ended early, mostly by their limits  */
@@ -315,7 +315,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
  * be started, stopped, refreshed and freed, and the wheel closed. No timer is
  * visited twice. Each that is active from begin to end is visited, but one that
  * cb restarts, or makes due earlier, before its visit may be left out. A walk
- * inside a walk does nothing. A walk ends a uvwheel_fire_soonest.
+ * inside a walk of its wheel does nothing. A walk ends a uvwheel_fire_soonest.
  * Cost: as uvwheel_close. A slot is in use from a timer's arrival until the
  * hand or a walk examines it or finds it empty, or no timer is active. */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
@@ -334,8 +334,8 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * fire if fewer are active, or if a callback closes or walks the wheel or
  * changes a chosen timer: stops it (with UVWHEEL_FIFO: restarts it), or makes
  * it due earlier than it was or in a later tick than all chosen ones. (Timers
- * due at about 2^63 ms or later do not fire.) On a closing wheel, and in a
- * callback that it or a walk has called, it does nothing and returns 0.
+ * due at about 2^63 ms or later do not fire.) On a wheel that is closing, is
+ * walked, or runs this call already, it does nothing and returns 0.
  * turn_budget and turn_ms do not limit it. A repeat keeps its beat (P7), except
  * with UVWHEEL_MISSED_DELAY.
  * Cost: mostly O(count), and the callbacks. Timers on the way that were
@@ -391,9 +391,9 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  * After the wheel's close callback, a start of a timer that is not closed (it
  * was idle) is undefined: the wheel's state is freed. If another callback may
  * come that late, such as that of a write, close the timer.
- * Cost: O(1). A restart with the same or a later due time costs two to four
- * refreshes, more if unref'd or with UVWHEEL_FIFO. If the timer becomes the
- * first one due, add one uv_timer_start. */
+ * Cost: O(1). A restart with the same or a later due time mostly costs two to
+ * four refreshes. If the timer becomes the first one due, add one
+ * uv_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uvwheel_timer_cb cb, uint64_t timeout,
                                        uint64_t repeat);
@@ -502,14 +502,14 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *
  *   uvwheel_post(&wheel, &job->post, on_posted);  on any thread
  *
- * Requests are called back in the order in which they were queued. The loop
- * goes on after turn_budget of them, or turn_ms.
+ * Requests are called back in the order in which they were queued. After
+ * turn_budget of them, or turn_ms, the loop polls before the next one.
  *
  * - A request is the library's from a call that returned 0 until its callback,
  *   in which it may be posted again or freed. A failed call does not touch it.
  * - A timer is the loop's. A thread that is done with one posts a request, in
  *   whose callback it is stopped and freed, whatever the status. If that post
- *   is refused (UV_ECANCELED), the thread may free the timer at once.
+ *   is refused (UV_ECANCELED) and no callback uses the timer, it may be freed.
  * - uvwheel_close calls back the requests that are still queued with
  *   UV_ECANCELED, in order, right before its own callback. Posts are refused
  *   until that callback returns: it may join the threads that post. No thread
