@@ -86,7 +86,7 @@
  *   calls are at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
- *   the loop only at ticks that got some and, if other things wake it, too, for
+ *   the loop only at ticks that got some and, if polls return between them, for
  *   check-ins: half-way to a far tick, and so on (seven for a minute). After a
  *   stall there are more, in any loop. A check-in ends UV_RUN_ONCE. A turn on
  *   time mostly adds no poll (on Linux).
@@ -248,7 +248,7 @@ typedef struct uvwheel_stats_s {
   uint64_t started; /* starts of idle timers; each firing of a repeat is one */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
-  uint64_t rescheduled;   /* timers that the hand moved to another slot      */
+  uint64_t rescheduled;   /* postponed timers moved, most to another slot    */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns that found a due timer, or were cut       */
   uint64_t turns_cut;     /* turns that ended early, mostly by their limits  */

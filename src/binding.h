@@ -53,7 +53,7 @@ typedef struct listen_s {
   uint64_t quiet_ms;      /* when prepare_turn found the loop quiet, or 0    */
   uint64_t budget;        /* what move_refreshed has left of turn_budget     */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
-  bool wait_began_anew;   /* has begun anew; quiet, or a new spell, clears it */
+  bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
   uint64_t turned_ms;     /* libuv ran timers due before this, then polled   */
   uint64_t busy_ms;       /* when the loop was not found quiet, or 0         */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
@@ -242,7 +242,7 @@ static inline uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
   return (uvwheel_state_t *)(uintptr_t)(timer->wheel_and_flags & ~TIMER_FLAGS);
 }
 
-/* An appointment, or idle and not closed? Other active ones measure silence. */
+/* If not, it measures silence or is closed. (Idle timers are appointments.) */
 static inline bool is_appointment(const uvwheel_timer_t *timer) {
   return (timer->wheel_and_flags & TIMER_KIND) == TIMER_APPOINTMENT;
 }

@@ -209,7 +209,7 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
 
 /* Returns the tick of the next pass if that is within a round; else some tick
  * after the hand that is not after the next pass. Vacates slots it finds empty.
- * The hand meets the slots of `first` from `bit` on, the other words, and last
+ * The hand meets the slots of `first` from `bit` on, then the other words, then
  * the slots below `bit`. So the first pass found in this round is the next one,
  * unless its slot is below `bit`: then another word may have an earlier one.
  * Words whose bound is not before `next` are skipped. */

@@ -211,7 +211,7 @@ void uvwheel__core_vacate_all(core_t *core);
 
 /* Takes an entry out of the wheel. A slot that becomes empty is not vacated: if
  * it were, a stop would take 12 ns instead of 3.
- * Requires: it is active, on any list; after the last, vacate_all must follow.
+ * Requires: it is active, on any list. After the last one, call vacate_all.
  * Ensures: the wheel does not refer to it any more. */
 static inline void uvwheel__core_remove_one(core_t *core,
                                             uvwheel_entry_t *entry) {

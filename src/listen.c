@@ -35,15 +35,18 @@
  *
  *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   ran_ms       turned_ms                               polled_ms   now_ms
+ *   1000         1003                                    1004        1008
  *
  * libuv's timers due before turned_ms run before the poll (platforms.md has an
  * exception). The driver sets it to ran_ms: the next check fires no later tick.
  *
- * A timer expires if its tick came by turned_ms, so that libuv's timers came
- * before it and a whole poll has followed; and if the loop is quiet, or
- * busy_wait ms have passed since its tick and since wait_began_ms (when the
- * spell began, or the wait anew, or the loop was quiet last). uv_now() stands
- * still while callbacks read: a check of a spell moves it to now_ms.
+ * A timer expires if its tick came by turned_ms (1003), so that libuv's timers
+ * came before it and a whole poll has followed, and if
+ * - the loop is quiet, or
+ * - busy_wait ms have passed since its tick and since wait_began_ms: when the
+ *   spell or the new wait began, or the loop was quiet last.
+ *
+ * uv_now() stands still while callbacks read: a check of a spell moves it on.
  *
  * From ran_ms (or wait_began_ms, if that is later) to polled_ms the loop does
  * not listen, as far as uv_now() shows. If that is more than MIN_WAIT, the wait

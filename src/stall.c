@@ -26,7 +26,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
     stall->chain = 0; /* follows none: the old chain gives nothing more */
   } else if (stall->chain == MAX_CHAIN &&
              !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
-    /* Rule 5: no tick by the fifth's end waits. The sixth becomes the first. */
+    /* Rule 5, as no tick by the fifth's end waits: the sixth becomes first. */
     stall->chain = 1;
     stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
     stall->ended_ms[1] = stall->ended_ms[MAX_CHAIN];

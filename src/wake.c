@@ -56,8 +56,8 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 }
 
 /* Starts the driver anew if it is due after the next tick or, as a check-in,
- * after half of the way to it. (If the tick is too near for a check-in, it is
- * then due at the tick. An overdue one stays: else it might never run.) */
+ * after half of the way to it. (If the tick is too near for a check-in, the
+ * driver is due at it. An overdue one stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
