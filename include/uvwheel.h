@@ -53,8 +53,8 @@
  *   libuv reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   what would delay a uv_timer_t, plus an iteration or two, plus the turns
- *   before its own (P8). While polls leave something to be heard, add at most
- *   two waits a turn, each with a poll (P6). A put-back moves the due time.
+ *   before its own (P8). While polls leave something to be heard, each turn
+ *   adds at most two waits and two polls (P6). A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -86,10 +86,10 @@
  *   calls are at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
- *   the loop only at ticks that got some and, if polls return between them, for
- *   check-ins: half-way to a far tick, and so on (seven for a minute). After a
- *   stall there are more, in any loop. A check-in ends UV_RUN_ONCE. A turn on
- *   time mostly adds no poll (on Linux).
+ *   the loop only at ticks that got some, and for check-ins: half-way to a far
+ *   tick, and so on (seven for a minute). A loop that nothing else wakes mostly
+ *   has none, except after a stall. A check-in ends UV_RUN_ONCE. A turn on time
+ *   mostly adds no poll (on Linux).
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -391,8 +391,8 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  * After the wheel's close callback, a start of a timer that is not closed (it
  * was idle) is undefined: the wheel's state is freed. If another callback may
  * come that late, such as that of a write, close the timer.
- * Cost: O(1). A restart with the same or a later due time mostly costs two to
- * four refreshes. If the timer becomes the first one due, add one
+ * Cost: O(1). A restart with the same or a later due time takes as long as a
+ * few refreshes. If the timer becomes the first one due, add one
  * uv_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uvwheel_timer_cb cb, uint64_t timeout,
@@ -513,7 +513,7 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  * - uvwheel_close calls back the requests that are still queued with
  *   UV_ECANCELED, in order, right before its own callback. Posts are refused
  *   until that callback returns: it may join the threads that post. No thread
- *   may post after that, or once the loop is closed.
+ *   may be in a post after that, or once the loop is closed.
  * - Other calls from another thread, but for those that the rules at the top
  *   allow, may break the wheel's lists. A checks build reports most of them
  *   while the loop polls; ThreadSanitizer may find others, too.

@@ -42,8 +42,8 @@ typedef struct wake_s {
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
   bool has_polled;   /* since start_driver, in a ms in which no wheel ran     */
-  uint64_t run_by_ms; /* a later run is late: when the driver is due; ran_ms  */
-                      /* from a run until it is armed; NEVER if DISARMED      */
+  uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due;  */
+                      /* after a run, in a spell: ran_ms; DISARMED: NEVER     */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;

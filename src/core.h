@@ -242,9 +242,8 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
  * by then; NULL if there is none, or *budget is 0. The entry stays active. If
  * nothing changes meanwhile, the next call returns it again. Each entry that it
  * finds not due takes one from *budget. It examines chunks of `most` entries
- * until one is due, and doubles `most` while it is below CHUNK: a draw of one
- * should examine few in vain, but pass many that were postponed as fast as an
- * expiry does.
+ * until one is due, and doubles `most` while it is below CHUNK: so a draw of
+ * one examines few in vain, but is fast where many were postponed.
  * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
  * tells).
  * Ensures, if it returns NULL: uvwheel__core_next_ms is after now_ms, or

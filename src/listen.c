@@ -137,10 +137,10 @@ static NOINLINE void continue_spell(uvwheel_state_t *state) {
     begin_wait(listen, polled_ms, true);
   uv_update_time(state->loop); /* as libuv does before it calls timers */
   now_ms = loop_now(state);
-  uvwheel__note_run(state, now_ms);
   /* Both may be after now_ms, if the clock stepped back or is coarse. */
   listen->wait_began_ms = min_of(listen->wait_began_ms, now_ms);
   listen->turned_ms = min_of(listen->turned_ms, now_ms);
+  uvwheel__note_run(state, now_ms);
   until_ms = listen_in_spell(state, now_ms);
   uvwheel__go_on(
       state, uvwheel__run_turn(state, until_ms, state->options.turn_budget));
@@ -214,7 +214,7 @@ void uvwheel__on_check(uv_check_t *check) {
   else if (state->wake.phase == IN_SPELL)
     continue_spell(state);
   else if (state->wake.run_by_ms <= max_of(loop_now(state), state->wake.ran_ms))
-    prepare_turn(state); /* anew if the clock stepped back before on_driver */
+    prepare_turn(state); /* ran_ms: stays due if the clock steps back */
   else
     uvwheel__plan_check_in(state);
 }

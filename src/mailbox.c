@@ -82,8 +82,8 @@ int uvwheel_open_mailbox(uvwheel_t *wheel) {
 }
 
 /* From uvwheel_close on posts are refused. The pointer to the state is NULL
- * from the close callback on, and the state goes after that. So a thread that
- * posts meanwhile finds a closed mailbox, or no state. */
+ * from the close callback on. When that has returned, the state goes: a post
+ * that read the pointer earlier must be over by then. */
 int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb) {
   uvwheel_state_t *state;
   int error;

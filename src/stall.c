@@ -51,7 +51,7 @@ bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   if (had >= chain) /* always so for an appointment */
     return false;
   while (stall->ended_ms[had + 1] <= heard_ms(timer))
-    had++; /* that stall ended before the peer was heard */
+    had++; /* the peer was heard after that stall (but not after the last) */
   later_ms = min_of(add_ms(due_ms, stall->gave[chain] - stall->gave[had]),
                     add_ms(stall->ended_ms[chain], timer->interval));
   MUST_HOLD(later_ms > due_ms);

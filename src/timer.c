@@ -160,8 +160,9 @@ static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return 0;
 }
 
-/* A usual start leaves the driver's reference as it is: another timer that has
- * one is active, or no timer is. */
+/* The usual starts: without a repeat, an idle timer of the recent wheel is
+ * inserted, an active one postponed. All else takes start_slow, also a start
+ * that may change the driver's reference. */
 static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                         uint64_t timeout, uint64_t repeat, uint64_t kind) {
   uvwheel_state_t *state;
