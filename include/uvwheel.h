@@ -78,12 +78,12 @@
  *     up; the sum begins anew past a limit, or if a stall is far from the last.
  *     No timer becomes due later than a refresh at the end of the last stall
  *     would make it. A refreshed one mostly gets nothing for earlier stalls.
- *   - The wheel notices a block in a turn or between a tick and its turn, and
- *     one that makes it late for its next tick or a check-in (P9); few others.
+ *   - The wheel notices few blocks but these: in a turn, between a tick and its
+ *     turn, or one that makes it late for its next tick or a check-in (P9).
  *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
- * - P7. By default a repeat keeps its beat. One that fires more than stall_ms +
- *   q after its tick, where q is the quarter of P6, begins a new beat. So two
- *   calls are at least repeat - stall_ms - q - tick_ms apart.
+ * - P7. By default a repeat keeps its beat. One that fires, by the clock, more
+ *   than stall_ms + q after its tick (q: the quarter of P6) begins a new beat.
+ *   So two calls are at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
  *   the loop only at ticks that got some, and for check-ins: half-way to a far
