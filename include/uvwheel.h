@@ -314,7 +314,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 /* Calls cb for each active timer, in no particular order. In cb any timer may
  * be started, stopped, refreshed and freed, and the wheel closed. No timer is
  * visited twice. Each that is active from begin to end is visited, but one that
- * cb restarts, or makes due earlier, before its visit may be left out. A walk
+ * cb starts again or makes due earlier before its visit may be left out. A walk
  * inside a walk of its wheel does nothing. A walk ends a uvwheel_fire_soonest.
  * Cost: as uvwheel_close. A slot is in use from a timer's arrival until the
  * hand or a walk examines it or finds it empty, or no timer is active. */
@@ -449,7 +449,7 @@ UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* How many rounds the timer has to go, from uv_now() to its tick. 0 in the last
- * round, or if it is not active. While the wheel is closing: means nothing. */
+ * round, or if it is not active. In a wheel that is closing: means nothing. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
 /* The wheel of the timer; NULL if the timer is NULL, closed or all zeros. */

@@ -66,9 +66,9 @@
 /* ---- Is the loop quiet? -------------------------------------------------- */
 
 /* Returns the loop's time if no descriptor is ready or waiting to be
- * registered, else 0. Where that cannot be asked (Windows, posix-poll, poll(2)
- * fails), bytes that came before turned_ms count as heard. poll(2) takes no
- * event: epoll_wait would take edge-triggered ones away from libuv. */
+ * registered, else 0. Where that cannot be asked (on Windows, with posix-poll,
+ * or if poll(2) fails), bytes count as heard if they came before turned_ms.
+ * poll(2) takes no event: epoll_wait would take edge-triggered ones away. */
 static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {
 #ifdef _WIN32
   (void)state;
