@@ -53,8 +53,8 @@
  *   libuv reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   what would delay a uv_timer_t, plus an iteration or two, plus the turns
- *   before its own (P8). While polls leave something to be heard, each turn
- *   adds at most two waits and two polls (P6). A put-back moves the due time.
+ *   before its own (P8). Polls in a row that leave something to be heard add
+ *   at most two waits and two polls (P6). A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
  *   Timers of two wheels, or of a wheel and of libuv, have no order.
@@ -67,7 +67,7 @@
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, or a stop of the process or the machine. Peers may not have been
  *   heard meanwhile. So a timer that measures silence is put back: when it
- *   expires, it becomes due later, and fires after that.
+ *   expires, it becomes due later, and fires no earlier.
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
  *     uvwheel_timer_start makes an appointment, which is never put back: a
@@ -186,7 +186,7 @@ typedef struct uvwheel_options_s {
   uint32_t flags;
   /* For how many ms the callbacks of a turn may run before the loop polls
    * again. 0 means 5, UINT32_MAX means no limit. While callbacks are quick, the
-   * clock is read after every 16th, so up to 16 slow ones may run in a row. */
+   * clock is read after up to 16, so up to 16 slow ones may run in a row. */
   uint32_t turn_ms;
   /* How many ms late the wheel may run before that is a stall (P6). 0 means
    * 250. Choose at most a quarter of the shortest timeout of a peer, and more

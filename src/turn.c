@@ -39,7 +39,7 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 /* Starts a timer again that fires in a turn up to limit_ms. With SKIP it is due
  * at the first time of its beat from the last tick of that turn on: with ticks
  * of 100 ms, a beat of 700, 800, 900 ... goes on at 1000 after a turn up to
- * 1020. (From 1020 on, it would go on at 1100, and skip a call.) But if it
+ * 1020. (The first from 1020 on is 1100: that would skip a call.) But if it
  * fires more than stall_ms + busy_wait after its own tick, the next call might
  * follow at once: so a new beat begins right before the current tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
