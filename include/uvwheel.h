@@ -422,8 +422,8 @@ UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
 /* Starts the timer again with its repeat as the timeout. An active timer stays
  * what it is (P6); if it measures silence, this counts as a refresh. An idle
- * one becomes an appointment. Without a repeat this does nothing and returns 0,
- * as uv_timer_again does. A repeat needs no call to go on. In its callback
+ * one becomes an appointment. Without a repeat this does nothing, as
+ * uv_timer_again does. A repeat needs no call to go on. In its callback
  * uvwheel_timer_again begins a new beat.
  * Errors: UV_EINVAL (also: never started, closed; with a repeat, the wheel is
  * closing), UV_ENOBUFS. Cost: as uvwheel_timer_start. */
