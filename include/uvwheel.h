@@ -38,7 +38,7 @@
  * - Of the library's own code only uvwheel_init allocates, and only
  *   uvwheel_print prints. Only a library built with -Dchecks=true aborts: it
  *   reports misuse and likely mistakes on stderr first. It may run in
- *   production: a usual start takes some 18 instructions more, a refresh 3. As
+ *   production: a usual start takes some 20 instructions more, a refresh 3. As
  *   its uvwheel_timer_init and uvwheel_post look at what may be uninitialised
  *   memory, valgrind and MemorySanitizer report them.
  * - An active timer must not be moved in memory, as realloc does.
@@ -78,9 +78,9 @@
  *     up; the sum begins anew past a limit, or if a stall is far from the last.
  *     No timer becomes due later than a refresh at the end of the last stall
  *     would make it. A refreshed one mostly gets nothing for earlier stalls.
- *   - The wheel notices few blocks but these: in a turn, between a tick and its
- *     turn, or one that makes it late for its next tick or a check-in (P9).
- *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
+ *   - The wheel notices few blocks except those in a turn, those between a tick
+ *     and its turn, and those that make it late for its next tick or a check-in
+ *     (P9). Rule, figures: docs/how-it-works.md; systems: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires, by the clock, more
  *   than stall_ms + q after its tick (q: the quarter of P6) begins a new beat.
  *   So two calls are at least repeat - stall_ms - q - tick_ms apart.
@@ -93,7 +93,7 @@
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
- * P5 and P8 to P10; P2 and P7, with the wait that P6 has then; that what came
+ * P5 and P8 to P10; P2 and P7, with the wait of its own P6; that what came in
  * is read first; that a start is an appointment, and that a timer which
  * measures silence is put back. The figures of P6 and P9 may change: how long
  * the wait is, what is a stall, what stalls give, when the wheel checks in. */

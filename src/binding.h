@@ -41,7 +41,7 @@ typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
-  bool has_polled;   /* since start_driver, in a ms in which no wheel ran     */
+  bool has_polled;   /* since start_driver a poll ended in a ms without a run */
   uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due;  */
                       /* after a run, in a spell: ran_ms; DISARMED: NEVER     */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
@@ -109,10 +109,9 @@ typedef struct uvwheel_state_s {
 #define IS_CLOSING(handle) \
   (((handle).flags & (UV__HANDLE_CLOSING | UV__HANDLE_CLOSED)) != 0)
 
-/* Every start and refresh reads the loop's time, and every start whether the
- * driver is closing, from fields that uv.h declares as private, though with a
- * fixed place: with calls to uv_now and uv_is_closing a refresh of a cold timer
- * takes 1.4 times as long, a start 1.2 times. uvwheel_init compares both. */
+/* Starts and refreshes read private fields of libuv, which uvwheel_init tests:
+ * with calls of uv_now and uv_is_closing a refresh of a cold timer takes 1.4
+ * times as long, a start 1.2 times. */
 static inline uint64_t loop_now(const uvwheel_state_t *state) {
   return state->loop->time;
 }
@@ -232,6 +231,7 @@ void uvwheel__count_unref(uvwheel_state_t *state, int change);
 #define STALL_GIVEN UINT64_C(16)
 #define TIMER_KIND (7 * STALL_GIVEN) /* the bits of "stalls given" */
 #define TIMER_APPOINTMENT TIMER_KIND
+#define TIMER_SILENCE UINT64_C(0) /* it measures silence, was given nothing */
 #define TIMER_FLAGS (TIMER_MISSED | TIMER_UNREF | TIMER_IDLE | TIMER_KIND)
 
 static inline uvwheel_timer_t *timer_of(uvwheel_entry_t *entry) {

@@ -54,7 +54,7 @@ static void check_zeros(const uvwheel_timer_t *timer) {
   (void)timer;
 }
 
-/* kind: TIMER_APPOINTMENT, or 0: it measures silence, and was given nothing. */
+/* kind: TIMER_APPOINTMENT or TIMER_SILENCE. */
 static inline void set_kind(uvwheel_timer_t *timer, uint64_t kind) {
   timer->wheel_and_flags = (timer->wheel_and_flags & ~TIMER_KIND) | kind;
 }
@@ -104,8 +104,8 @@ static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return 0;
 }
 
-/* Is the timer active, of the recent wheel, with no flag but its kind? Then
- * postpone() restarts it, except in a FIFO wheel, where it goes to the end. */
+/* May postpone() restart the timer? It is active, has no flag but its kind, and
+ * is of the recent wheel, which is open and not FIFO (there it goes last). */
 static inline bool can_postpone(const uvwheel_timer_t *timer,
                                 uvwheel_state_t **state) {
   return guess_state(timer, 0, TIMER_KIND, state) && !is_closing(*state) &&
@@ -199,7 +199,7 @@ int uvwheel_timer_start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
 
 int uvwheel_timer_expect(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                          uint64_t timeout) {
-  return start(timer, cb, timeout, 0, 0);
+  return start(timer, cb, timeout, 0, TIMER_SILENCE);
 }
 
 static NOINLINE int stop_slow(uvwheel_timer_t *timer) {
@@ -244,7 +244,7 @@ static NOINLINE int again_slow(uvwheel_timer_t *timer) {
   if (!repeats(timer))
     return 0;
   return start_slow(timer, timer->cb, timer->saved_timeout, timer->interval,
-                    is_appointment(timer) ? TIMER_APPOINTMENT : 0,
+                    is_appointment(timer) ? TIMER_APPOINTMENT : TIMER_SILENCE,
                     timer->interval);
 }
 
@@ -254,7 +254,7 @@ int uvwheel_timer_again(uvwheel_timer_t *timer) {
   if (timer == NULL || !can_postpone(timer, &state) || !repeats(timer))
     return again_slow(timer);
   if (!is_appointment(timer))
-    set_kind(timer, 0);
+    set_kind(timer, TIMER_SILENCE);
   return postpone(state, timer, timer->interval);
 }
 
@@ -267,7 +267,7 @@ static NOINLINE int refresh_slow(uvwheel_timer_t *timer) {
         "refreshed in its own callback, where it is not active: expect it");
     return UV_EINVAL;
   }
-  set_kind(timer, 0);
+  set_kind(timer, TIMER_SILENCE);
   return postpone(remember_state(timer), timer, timer->interval);
 }
 

@@ -35,17 +35,17 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 
 /* A stall begins at run_by_ms, which may be long after the block began: then it
  * might not join the chain. So check-ins are close while a stall gives time,
- * even in a loop that sleeps. (After a step back `since` may be huge.) */
+ * even in a loop that sleeps. (After a step back since_stall may be huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
-  uint64_t since = loop_now(state) - stall->ended_ms[stall->chain];
+  uint64_t since_stall = loop_now(state) - stall->ended_ms[stall->chain];
   uint64_t way = way_to_tick(state), delay = way;
 
   MUST_HOLD(!is_closing(state) && state->core.active != 0);
   if (way / 2 > state->stall_after) {
-    if (since < stall->gave[stall->chain])
-      delay = min_of(way / 2, max_of(2 * state->stall_after, since / 2));
+    if (since_stall < stall->gave[stall->chain])
+      delay = min_of(way / 2, max_of(2 * state->stall_after, since_stall / 2));
     else if (may_check_in)
       delay = way / 2;
   }
