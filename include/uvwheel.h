@@ -44,8 +44,9 @@
  * - An active timer must not be moved in memory, as realloc does.
  * - A call costs O(1).
  *
- * Promises about time, but for uvwheel_fire_soonest. A timer is due at uv_now()
- * + timeout. It fires in a turn: one run of callbacks after a poll of the loop.
+ * Promises about time, but for uvwheel_fire_soonest and wheels whose handles
+ * others have closed. A timer is due at uv_now() + timeout. It fires in a turn:
+ * one run of callbacks after a poll of the loop.
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
  *   after its due time, or later (P2). So the full timeout has passed since
@@ -53,7 +54,7 @@
  *   libuv reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   what would delay a uv_timer_t, plus an iteration or two, plus the turns
- *   before its own (P8). Polls in a row that leave something to be heard add
+ *   before its own (P8). A row of polls that leave something to be heard adds
  *   at most two waits and two polls (P6). A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
@@ -65,8 +66,8 @@
  *   queued. If no such poll comes, the timer waits for a quarter of a tick (25
  *   to 250 ms) and a poll, twice at most. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
- *   callbacks, or a stop of the process or the machine. Peers may not have been
- *   heard meanwhile. So a timer that measures silence is put back: when it
+ *   callbacks, or a stop of the process or the machine. Meanwhile the loop may
+ *   have heard no peer. So a timer that measures silence is put back: when it
  *   expires, it becomes due later, and fires no earlier.
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
@@ -75,7 +76,7 @@
  *     and refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back at most once: by the time that the wheel ran
  *     late and, up to a second, as much again. Stalls close to each other add
- *     up; the sum begins anew past a limit, or if a stall is far from the last.
+ *     up. One far from the last, and mostly one past a limit, begins a new sum.
  *     No timer becomes due later than a refresh at the end of the last stall
  *     would make it. A refreshed one mostly gets nothing for earlier stalls.
  *   - The wheel notices few blocks except those in a turn, those between a tick
@@ -392,8 +393,7 @@ UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
  * was idle) is undefined: the wheel's state is freed. If another callback may
  * come that late, such as that of a write, close the timer.
  * Cost: O(1). A restart with the same or a later due time takes as long as a
- * few refreshes. If the timer becomes the first one due, add one
- * uv_timer_start. */
+ * few refreshes. If the timer becomes the first due, add a uv_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uvwheel_timer_cb cb, uint64_t timeout,
                                        uint64_t repeat);
@@ -436,9 +436,9 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to give its peer more time, expect it again.
  * The loop must not be closed.
- * Cost: one store. Three if this is the first refresh since a start, a firing
- * or a put-back, or the thread used another wheel last, or the timer is unref'd
- * or not UVWHEEL_MISSED_SKIP. A stop and a start if it is due earlier. */
+ * Cost: one store. Three if the timer was an appointment, or was put back since
+ * the last refresh, or the thread used another wheel last, or the timer is
+ * unref'd or not UVWHEEL_MISSED_SKIP. A stop and a start if due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */

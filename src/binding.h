@@ -160,7 +160,7 @@ static inline uint64_t without_lag(const uvwheel_state_t *state, uint64_t ms) {
   return excess(ms, state->lag);
 }
 
-/* Has a tick come by then? (Maybe none of its timers fires.) Not if closing. */
+/* Has a tick come by then? (Maybe none of its timers fires.) Closing: false. */
 static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
   return !is_closing(state) &&
          uvwheel__core_next_ms(&state->core) <= without_lag(state, ms);

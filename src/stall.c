@@ -44,15 +44,15 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
 
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   const stall_t *stall = &state->stall;
-  uint64_t had = (timer->wheel_and_flags & TIMER_KIND) / STALL_GIVEN;
+  uint64_t given = (timer->wheel_and_flags & TIMER_KIND) / STALL_GIVEN;
   uint64_t due_ms = timer->entry.due_ms, chain = stall->chain, later_ms;
 
   MUST_HOLD(waited_in_stall(state, timer));
-  if (had >= chain) /* always so for an appointment */
+  if (given >= chain) /* always so for an appointment */
     return false;
-  while (stall->ended_ms[had + 1] <= heard_ms(timer))
-    had++; /* the peer was heard after that stall (but not after the last) */
-  later_ms = min_of(add_ms(due_ms, stall->gave[chain] - stall->gave[had]),
+  while (stall->ended_ms[given + 1] <= heard_ms(timer))
+    given++; /* the peer was heard after that stall (but not after the last) */
+  later_ms = min_of(add_ms(due_ms, stall->gave[chain] - stall->gave[given]),
                     add_ms(stall->ended_ms[chain], timer->interval));
   MUST_HOLD(later_ms > due_ms);
   timer->wheel_and_flags &= ~TIMER_KIND;

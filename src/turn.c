@@ -115,7 +115,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     if (count_callback(state, &batch))
       left = 0; /* ends the turn, once find_due has ended a pass that is over */
   }
-  /* Callbacks since the last read, timers examined in vain, or left cleared? */
+  /* Has the turn worked since the last read? (If left was cleared, maybe.) */
   if (batch.unread != 0 || left != budget - found)
     (void)uvwheel__read_clock(state, &batch);
   state->stats.turns_overrun +=
