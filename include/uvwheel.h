@@ -287,7 +287,7 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * from the loop once the wheel's memory may be reused. The timers that it has
  * stopped are closed (uvwheel_timer_close). From cb on, a timer of the wheel
  * that is not closed may only be stopped, closed, asked whether it is active,
- * or initialised again. A second close is ignored.
+ * initialised again or freed. A second close is ignored.
  *
  * A program that closes all handles in uv_walk should call this before it, and
  * skip the wheel's (uvwheel_owns_handle). If others have closed handles of the
@@ -298,8 +298,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * tens of ms for a million timers (with UVWHEEL_FIFO up to hundreds). */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
-/* 1 from uvwheel_close, or from when the wheel finds its timer, idle or check
- * closed by other code, until the close callback. */
+/* 1 from uvwheel_close, or from when other code closed its timer or the wheel
+ * found its idle or check closed, until the close callback. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
@@ -479,8 +479,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   the order of ticks (P4), and count for turn_budget.
  *
  * The choice holds until the next one or the next init. Made in the timer's
- * callback, it takes effect at the next callback. The beat goes on after
- * uvwheel_timer_set_repeat, with the new repeat.
+ * callback, it leaves the next due time as it is, which was set before. The
+ * beat goes on after uvwheel_timer_set_repeat, with the new repeat.
  * Errors: UV_EINVAL (also: not one of the three, closed). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);

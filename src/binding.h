@@ -41,7 +41,7 @@ typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
-  bool has_polled;   /* since start_driver a poll ended in a ms without a run */
+  bool others_wake;  /* the loop: since start_driver a poll was for no wheel  */
   uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due;  */
                       /* after a run, in a spell: ran_ms; DISARMED: NEVER     */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
@@ -258,7 +258,7 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
 }
 
 /* A timer has become active (1) or idle (-1). While unref'd timers are active,
- * the driver's reference changes with the first other one and with the last. */
+ * the first other timer refs the driver, and the last one unrefs it. */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;

@@ -113,7 +113,7 @@ static void begin_wait(listen_t *listen, uint64_t now_ms, bool anew) {
   listen->wait_began_anew = anew;
 }
 
-/* Returns by when the tick of a timer that fires must have come; 0: none. */
+/* Returns a time: timers fire whose tick came by then. 0: none fires. */
 static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   listen_t *listen = &state->listen;
 

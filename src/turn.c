@@ -113,7 +113,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
       fire(state, timer_of(entry), limit_ms);
     }
     if (count_callback(state, &batch))
-      left = 0; /* ends the turn, once find_due has ended a pass that is over */
+      left = 0; /* find_due then ends a pass that is over, and finds nothing */
   }
   /* Has the turn worked since the last read? (If left was cleared, maybe.) */
   if (batch.unread != 0 || left != budget - found)

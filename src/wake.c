@@ -33,9 +33,10 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
                 without_lag(state, loop_now(state)));
 }
 
-/* A stall begins at run_by_ms, which may be long after the block began: then it
- * might not join the chain. So check-ins are close while a stall gives time,
- * even in a loop that sleeps. (After a step back since_stall may be huge.) */
+/* Arms the driver for the tick or, if that is far and may_check_in, half-way to
+ * it. While a stall gives time, check-ins are closer, even in a loop that
+ * sleeps: a block counts from the next run_by_ms, and that has to be early
+ * enough to join the chain. (After a step back since_stall may be huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
@@ -50,7 +51,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
       delay = way / 2;
   }
   wake->phase = delay != way ? ARMED_FOR_CHECK_IN : ARMED_FOR_TICK;
-  wake->has_polled = false;
+  wake->others_wake = false;
   wake->run_by_ms = add_ms(loop_now(state), delay);
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
@@ -81,7 +82,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
     MUST_HOLD(way_to_tick(state) != 0); /* or the driver runs for ever */
     if (state->wake.phase == IN_SPELL)
       (void)uv_idle_stop(&state->wake.idle);
-    start_driver(state, state->wake.has_polled);
+    start_driver(state, state->wake.others_wake);
   } else if (IS_CLOSING(state->wake.idle)) { /* uv_idle_start would start it */
     uvwheel__abandon(state);
   } else {
@@ -92,9 +93,8 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* Is there a wheel of the loop, maybe this one, whose driver is due, that is in
- * a spell, or that ran in this millisecond (its check came first, or its driver
- * ran before the poll)? Then the poll may have returned for that wheel. */
+/* May the poll have returned for a wheel of the loop, maybe this one: is its
+ * driver due, is it in a spell, or has it run in this millisecond? */
 static bool has_wheel_woken(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;
   uint64_t now_ms = loop_now(state);
@@ -111,9 +111,9 @@ static bool has_wheel_woken(const uvwheel_state_t *state) {
 }
 
 void uvwheel__plan_check_in(uvwheel_state_t *state) {
-  if (!state->wake.has_polled)
-    state->wake.has_polled = !has_wheel_woken(state);
-  if (state->wake.has_polled && state->wake.phase == ARMED_FOR_TICK &&
+  if (!state->wake.others_wake)
+    state->wake.others_wake = !has_wheel_woken(state);
+  if (state->wake.others_wake && state->wake.phase == ARMED_FOR_TICK &&
       way_to_tick(state) / 2 > state->stall_after)
     start_driver(state, true);
 }

@@ -288,7 +288,7 @@ static uint64_t key_of_wheel(void) {
   const insides_t insides = insides_of(&peers_world.wheel);
   uint64_t now_ms = uv_now(&peers_world.loop), key = mix(4, insides.phase);
 
-  key = mix(key, insides.has_polled);
+  key = mix(key, insides.others_wake);
   key = mix(key, key_of_time(insides.run_by_ms));
   key = mix(key, insides.ran_ms >= now_ms ? insides.ran_ms - now_ms : MOST);
   key = mix(key, uv_is_active((const uv_handle_t *)insides.driver)

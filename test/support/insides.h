@@ -15,7 +15,7 @@ typedef struct insides_s {
   const uv_timer_t *driver;
   const uv_idle_t *idle;
   phase_t phase;
-  bool has_polled;
+  bool others_wake;
   uint64_t run_by_ms;
   uint64_t ran_ms;
   const stall_t *stall;
@@ -39,7 +39,7 @@ static inline insides_t insides_of(const uvwheel_t *wheel) {
                      .driver = &wake->driver,
                      .idle = &wake->idle,
                      .phase = wake->phase,
-                     .has_polled = wake->has_polled,
+                     .others_wake = wake->others_wake,
                      .run_by_ms = wake->run_by_ms,
                      .ran_ms = wake->ran_ms,
                      .stall = &state->stall,
