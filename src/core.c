@@ -93,8 +93,7 @@
  *   entries of a later round set aside  rules for the pass, and lanes that
  *                                         decay over days
  *   2^20 slots                          a turn searches 16,384 words of bits
- *   a hierarchy of wheels               moves each entry several times
- */
+ *   a hierarchy of wheels               moves each entry several times */
 
 #include "core.h"
 
@@ -148,8 +147,7 @@ void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
  * bytes per slot. (15 and the other fields of a slot fill four cache lines.)
  *
  * A lane gets SHARE entries before the next one is initialised: a slot with few
- * entries uses few lanes. In a FIFO wheel, where the order matters more, one
- * lane takes all entries. */
+ * entries uses few lanes. A FIFO wheel keeps an order: one lane takes all. */
 
 /* Plans the next pass of a slot at one of its ticks (I2, I3).
  * Requires: the slot's next pass, if any, is planned for a later tick.

@@ -244,10 +244,8 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
  * finds not due takes one from *budget. It examines chunks of `most` entries
  * until one is due, and doubles `most` while it is below CHUNK: so a draw of
  * one examines few in vain, but is fast where many were postponed.
- * Requires: a pass that goes on is not after now_ms (uvwheel__core_next_ms
- * tells).
- * Ensures, if it returns NULL: uvwheel__core_next_ms is after now_ms, or
- * *budget is 0. */
+ * Requires: a pass that goes on is not after now_ms (by uvwheel__core_next_ms).
+ * Ensures, if NULL: uvwheel__core_next_ms is after now_ms, or *budget is 0. */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
                                         uint64_t most, uint64_t *budget);
 

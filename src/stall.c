@@ -15,6 +15,13 @@
 
 #include "binding.h"
 
+/* Rule 5, if no tick by the fifth's end waits: the sixth becomes the first. */
+static void forget_first_five(stall_t *stall) {
+  stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
+  stall->ended_ms[1] = stall->ended_ms[MAX_CHAIN];
+  stall->chain = 1;
+}
+
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by) {
   uvwheel_stats_t *stats = &state->stats;
@@ -22,15 +29,11 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
   uint64_t began_ms = excess(now_ms, late_by);
 
   if (began_ms >=
-      add_ms(stall->ended_ms[stall->chain], stall->gave[stall->chain])) {
+      add_ms(stall->ended_ms[stall->chain], stall->gave[stall->chain]))
     stall->chain = 0; /* follows none: the old chain gives nothing more */
-  } else if (stall->chain == MAX_CHAIN &&
-             !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1])) {
-    /* Rule 5, as no tick by the fifth's end waits: the sixth becomes first. */
-    stall->chain = 1;
-    stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
-    stall->ended_ms[1] = stall->ended_ms[MAX_CHAIN];
-  }
+  else if (stall->chain == MAX_CHAIN &&
+           !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1]))
+    forget_first_five(stall);
   if (stall->chain != MAX_CHAIN) { /* else this stall lengthens the sixth */
     stall->gave[stall->chain + 1] = stall->gave[stall->chain];
     stall->chain++;
