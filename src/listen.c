@@ -38,7 +38,8 @@
  *   1000         1003                                    1004        1008
  *
  * libuv's timers due before turned_ms run before the poll (platforms.md has an
- * exception). The driver sets it to ran_ms: the next check fires no later tick.
+ * exception). The driver sets turned_ms to ran_ms: the check after it fires no
+ * tick that is later.
  *
  * A timer expires if its tick came by turned_ms (1003), so that libuv's timers
  * came before it and a whole poll has followed, and if
