@@ -79,9 +79,9 @@
  *     up. One far from the last, and mostly one past a limit, begins a new sum.
  *     No timer becomes due later than a refresh at the end of the last stall
  *     would make it. A refreshed one mostly gets nothing for earlier stalls.
- *   - The wheel notices few blocks except those in a turn, those between a tick
- *     and its turn, and those that make it late for its next tick or a check-in
- *     (P9). Rule, figures: docs/how-it-works.md; systems: docs/platforms.md.
+ *   - Blocks are mostly noticed only in a turn, between a tick and its turn, or
+ *     if they make the wheel late for its next tick or a check-in (P9).
+ *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires, by the clock, more
  *   than stall_ms + q after its tick (q: the quarter of P6) begins a new beat.
  *   So two calls are at least repeat - stall_ms - q - tick_ms apart.
@@ -89,8 +89,8 @@
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
  *   the loop only at ticks that got some, and for check-ins: half-way to a far
  *   tick, and so on (seven for a minute). A loop that nothing else wakes mostly
- *   has none, except after a stall. A check-in ends UV_RUN_ONCE. A turn on time
- *   mostly adds no poll (on Linux).
+ *   has no check-in, except after a stall. A check-in ends UV_RUN_ONCE. A turn
+ *   on time mostly adds no poll (on Linux).
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -170,9 +170,9 @@ typedef struct uvwheel_options_s {
   uint64_t tick_ms;
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses a round
    * (tick_ms * slots) of 51.2 s or more, but 512 to 16,384 slots. Choose enough
-   * slots that a round is longer than most timeouts. A timer that waits for
-   * several rounds may be examined in vain once per round. On 64-bit systems a
-   * slot takes 256 bytes: a tick of 1 ms has 4 MiB of slots. The first start in
+   * slots that a round is some ticks longer than most timeouts. A timer with a
+   * longer one may be examined in vain once per round. On 64-bit systems a slot
+   * takes 256 bytes: a tick of 1 ms has 4 MiB of slots. The first start in
    * 4 KiB of slots may take page faults. */
   uint32_t slots;
   /* About how many timers a turn fires or examines before the loop polls again.

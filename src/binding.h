@@ -41,9 +41,9 @@ typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
-  bool others_wake;  /* the loop: since start_driver a poll was for no wheel  */
+  bool others_wake;  /* since start_driver a poll has returned for no wheel   */
   uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due;  */
-                      /* after a run, in a spell: ran_ms; DISARMED: NEVER     */
+                      /* after a run and in a spell: ran_ms; DISARMED: NEVER  */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;

@@ -24,8 +24,8 @@
  *   on_driver        DRIVER                  quiet_ms     a spell begins
  *   continue_spell   each CHECK of a spell   see below    the spell goes on
  *
- * If none waits and timers are active, they arm the driver (but a turn that
- * was a stall is followed by a spell). prepare_turn sets quiet_ms: uv_now() if
+ * If none waits and timers are active, they arm the driver (but after a turn
+ * that was a stall a spell follows). prepare_turn sets quiet_ms: uv_now() if
  * the loop is quiet, else 0. It moves a late driver behind the loop's other due
  * timers. If a callback between it and on_driver resumes the reading of a
  * socket, on_driver finds a waiting watcher, and runs no turn: bytes may wait.

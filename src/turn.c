@@ -115,7 +115,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     if (count_callback(state, &batch))
       left = 0; /* find_due then ends a pass that is over, and finds nothing */
   }
-  /* Has the turn worked since the last read? (If left was cleared, maybe.) */
+  /* Reads the clock if anything may have run since the last read. */
   if (batch.unread != 0 || left != budget - found)
     (void)uvwheel__read_clock(state, &batch);
   state->stats.turns_overrun +=
