@@ -88,9 +88,9 @@
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
  *   the loop only at ticks that got some, and for check-ins: half-way to a far
- *   tick, and so on (seven for a minute). A loop that nothing else wakes mostly
- *   has no check-in, except after a stall. A check-in ends UV_RUN_ONCE. A turn
- *   on time mostly adds no poll (on Linux).
+ *   tick, and so on (up to seven for a minute). A loop that nothing else wakes
+ *   mostly has no check-in, except after a stall. A check-in ends UV_RUN_ONCE.
+ *   A turn on time mostly adds no poll (on Linux).
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
@@ -249,7 +249,7 @@ typedef struct uvwheel_stats_s {
   uint64_t started; /* starts of idle timers; each firing of a repeat is one */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
-  uint64_t rescheduled;   /* postponed timers moved, most to another slot    */
+  uint64_t rescheduled;   /* postponed timers that the hand moved            */
   uint64_t examined;      /* timers that the hand examined                   */
   uint64_t turns;         /* turns that found a due timer, or were cut       */
   uint64_t turns_cut;     /* turns that ended early, mostly by their limits  */
@@ -275,9 +275,9 @@ typedef struct uvwheel_stats_s {
  * at all others after every poll. An init of an open wheel is undefined.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
- * error of uv_mutex_init, UV_ENOTSUP (this libuv has private fields that the
- * library reads, a loop's time or backend_fd or a handle's flags, in another
- * place; or, on Windows, it is older than 1.44.2).
+ * error of uv_mutex_init, UV_ENOTSUP (in this libuv a private field that the
+ * library reads has moved: a loop's time or backend_fd, a handle's flags; or,
+ * on Windows, it is older than 1.44.2).
  * Cost: one allocation, some 2.3 KiB and 256 bytes per slot, and a uv_walk. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);

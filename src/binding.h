@@ -42,8 +42,8 @@ typedef struct wake_s {
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
   bool others_wake;  /* since start_driver a poll has returned for no wheel   */
-  uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due;  */
-                      /* after a run and in a spell: ran_ms; DISARMED: NEVER  */
+  uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due,  */
+                      /* then ran_ms, as in a spell; DISARMED: NEVER          */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -160,7 +160,7 @@ static inline uint64_t without_lag(const uvwheel_state_t *state, uint64_t ms) {
   return excess(ms, state->lag);
 }
 
-/* Has a tick come by then? (Maybe none of its timers fires.) Closing: false. */
+/* Has a tick at which timers may fire come by then? False if closing. */
 static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
   return !is_closing(state) &&
          uvwheel__core_next_ms(&state->core) <= without_lag(state, ms);

@@ -3,8 +3,8 @@
 /* What wakes the loop.
  *
  * The driver, a uv_timer_t, is armed for the next tick at which something may
- * be due. If a poll returns in a millisecond in which no wheel runs, it is
- * armed for a check-in half-way to a tick that is far away, and half-way again.
+ * be due. After a poll that returns in a millisecond in which no wheel runs, it
+ * is armed for a check-in half-way to a far tick, after another half-way again.
  * In a spell (listen.c) an idle handle keeps polls from waiting instead. If the
  * wheel runs more than stall_ms after run_by_ms, that is a stall (stall.c).
  *
