@@ -54,7 +54,7 @@
  *   libuv reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   what would delay a uv_timer_t, plus an iteration or two, plus the turns
- *   before its own (P8). A row of polls that leave something to be heard adds
+ *   before its own (P8). A series of polls that leave anything to be heard adds
  *   at most two waits and two polls (P6). A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
  * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
@@ -63,8 +63,8 @@
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If no such poll comes, the timer waits for a quarter of a tick (25
- *   to 250 ms) and a poll, twice at most. What is read meanwhile comes first.
+ *   queued. If no such poll comes, the timer waits once or twice for a quarter
+ *   of a tick (25 to 250 ms) and a poll. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, or a stop of the process or the machine. Meanwhile the loop may
  *   have heard no peer. So a timer that measures silence is put back: when it
@@ -74,11 +74,11 @@
  *     uvwheel_timer_start makes an appointment, which is never put back: a
  *     stall delays it as it delays a uv_timer_t, plus the wait above. Expect
  *     and refresh what peers send; start what you send, deadlines and leases.
- *   - A stall puts a timer back at most once: by the time that the wheel ran
- *     late and, up to a second, as much again. Stalls close to each other add
- *     up. One far from the last, and mostly one past a limit, begins a new sum.
- *     No timer becomes due later than a refresh at the end of the last stall
- *     would make it. A refreshed one mostly gets nothing for earlier stalls.
+ *   - A stall puts a timer back at most once: mostly by S + min(S, 1 s), if the
+ *     wheel ran S late. Stalls close to each other add up, to a limit. A stall
+ *     past it (mostly), or far from the last one, begins a new sum. No timer
+ *     becomes due later than a refresh at the end of the last stall would make
+ *     it. A refreshed one mostly gets nothing for stalls before the refresh.
  *   - Blocks are mostly noticed only in a turn, between a tick and its turn, or
  *     if they make the wheel late for its next tick or a check-in (P9).
  *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
@@ -87,14 +87,14 @@
  *   So two calls are at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
- *   the loop only at ticks that got some, and for check-ins: half-way to a far
- *   tick, and so on (up to seven for a minute). A loop that nothing else wakes
- *   mostly has no check-in, except after a stall. A check-in ends UV_RUN_ONCE.
- *   A turn on time mostly adds no poll (on Linux).
+ *   the loop only at ticks that got any, and for check-ins: half-way to a far
+ *   tick, and so on (by default up to seven for a minute; after a stall, more).
+ *   A loop that nothing else wakes has few check-ins, except after a stall.
+ *   A check-in ends UV_RUN_ONCE. A turn on time mostly adds no poll (on Linux).
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
- * Each 1.x keeps the names, the sizes of the structs and the errors; P1, P3 to
- * P5 and P8 to P10; P2 and P7, with the wait of its own P6; that what came in
+ * Each 1.x keeps the names, the sizes of the structs and the errors; P1 to P5
+ * and P7 to P10 (in P2 and P7 with the wait of its own P6); that what came in
  * is read first; that a start is an appointment, and that a timer which
  * measures silence is put back. The figures of P6 and P9 may change: how long
  * the wait is, what is a stall, what stalls give, when the wheel checks in. */
@@ -168,12 +168,12 @@ typedef struct uvwheel_options_s {
   /* The resolution in ms, at most UVWHEEL_MAX_TICK_MS; 0 means 100. Timers are
    * late by up to one tick. A tick that got no timers costs nothing. */
   uint64_t tick_ms;
-  /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses a round
-   * (tick_ms * slots) of 51.2 s or more, but 512 to 16,384 slots. Choose enough
-   * slots that a round is some ticks longer than most timeouts. A timer with a
-   * longer one may be examined in vain once per round. On 64-bit systems a slot
-   * takes 256 bytes: a tick of 1 ms has 4 MiB of slots. The first start in
-   * 4 KiB of slots may take page faults. */
+  /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses 512 to
+   * 16,384: a round (tick_ms * slots) of 51.2 s or more, if so many suffice.
+   * Choose so many that a round is some ticks longer than most timeouts. A
+   * timer with a longer one may be examined in vain once per round. On 64-bit
+   * systems a slot takes 256 bytes: with a tick of 1 ms, 0 takes 4 MiB. The
+   * first start in 4 KiB of slots may take page faults. */
   uint32_t slots;
   /* About how many timers a turn fires or examines before the loop polls again.
    * 0 means 10000, UINT32_MAX in effect no limit. */
@@ -303,7 +303,7 @@ UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
- * It knows the wheels of this copy of the library. */
+ * 0 also for the wheels of another copy of the library. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -437,7 +437,7 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * without a repeat is not active: to give its peer more time, expect it again.
  * The loop must not be closed.
  * Cost: one store. Three if the timer was an appointment, or was put back since
- * the last refresh, or the thread used another wheel last, or the timer is
+ * the last refresh, or the thread did not use this wheel last, or it is
  * unref'd or not UVWHEEL_MISSED_SKIP. A stop and a start if due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
@@ -449,7 +449,7 @@ UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* How many rounds the timer has to go, from uv_now() to its tick. 0 in the last
- * round, or if it is not active. In a wheel that is closing: means nothing. */
+ * round, or if it is not active. If the wheel is closing it means nothing. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
 /* The wheel of the timer; NULL if the timer is NULL, closed or all zeros. */

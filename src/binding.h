@@ -41,9 +41,9 @@ typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
-  bool others_wake;  /* since start_driver a poll has returned for no wheel   */
-  uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due,  */
-                      /* then ran_ms, as in a spell; DISARMED: NEVER          */
+  bool others_wake;  /* since start_driver a poll ended, but not for a wheel  */
+  uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due;  */
+                      /* from a run on, in a spell: ran_ms; DISARMED: NEVER   */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -55,7 +55,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
   uint64_t turned_ms;     /* libuv ran timers due before this, then polled   */
-  uint64_t busy_ms;       /* when the loop was not found quiet, or 0         */
+  uint64_t busy_ms;       /* when the loop was not quiet by uv_now(), or 0   */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
@@ -171,8 +171,8 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 /* The wheel runs now, late by more than stall_ms: that is a stall. */
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
-/* Puts an expired timer back, unless it is an appointment, or was given as many
- * stalls as the chain has, or more. Returns whether it did.
+/* Puts an expired timer back, unless it is an appointment, or the chain had as
+ * many stalls as now, or more, at its last put-back. Returns whether it did.
  * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 
@@ -191,8 +191,8 @@ static inline bool waited_in_stall(const uvwheel_state_t *state,
 
 /* The wheel runs now. If it is late by more than stall_ms, that is a stall. */
 void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
-/* A timer was started or moved: arms the driver, unless that is due early
- * enough or a spell goes on. Disarms an empty wheel. */
+/* A timer was started or moved: arms the driver, unless that is due by the tick
+ * (a check-in: half-way), or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
 /* The wheel has run. In a spell, polls do not wait. Otherwise nothing is due:
  * polls wait, and the driver is armed, if any timer is active. */
@@ -290,9 +290,9 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 }
 
 /* Runs a turn: fires, or puts back, the timers whose tick came by until_ms. It
- * ends if the clock steps back to before until_ms (P1). Returns true if a tick
- * still waits, or if the turn ended more than stall_ms after uv_now() at its
- * begin: then a spell follows, if a timer is active, and looks for a stall. */
+ * ends if the clock steps back to before until_ms (P1). Returns whether a spell
+ * has to follow: a tick still waits, or the turn ended more than stall_ms after
+ * uv_now() at its begin (if a timer is active, the spell notes the stall). */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

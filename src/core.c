@@ -253,8 +253,8 @@ uint64_t uvwheel__core_visit_slot(const core_t *core, uint64_t slot_index,
 /* ---- Operations on entries ---------------------------------------------- */
 
 /* What is in a slot becomes unvisited. The first lanes of neighbouring slots go
- * to different lists. A FIFO slot's entries always go to the end of
- * the same list, which may have some that a walk has left behind. */
+ * to different lists. A FIFO slot's entries always go to the end of the same
+ * list, which may have some that an outer walk has yet to visit. */
 static void take_unvisited(core_t *core, uint64_t slot_index) {
   slot_t *slot = &core->slots[slot_index];
   uvwheel_link_t *lane = slot->lanes;

@@ -203,8 +203,8 @@ static inline bool uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry,
   return true;
 }
 
-/* Vacates all slots: after the last remove, or for a walk, whose unvisited
- * lanes get what is in the slots (one gets all of a FIFO slot).
+/* Vacates all slots. After the last remove they are empty; for a walk the
+ * unvisited lanes get what is in them (one gets all of a FIFO slot).
  * Requires: no pass goes on, or no entry is active.
  * Ensures: if no entry is active, uvwheel__core_next_ms is never. */
 void uvwheel__core_vacate_all(core_t *core);

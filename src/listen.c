@@ -38,7 +38,7 @@
  *   1000         1003                                    1004        1008
  *
  * libuv's timers due before turned_ms run before the poll (platforms.md has an
- * exception). The driver sets turned_ms to ran_ms: that limits the next check.
+ * exception). For the first check turned_ms is the driver's ran_ms.
  *
  * A timer expires if its tick came by turned_ms (1003), so that libuv's timers
  * came before it and a whole poll has followed, and if

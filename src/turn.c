@@ -113,7 +113,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
       fire(state, timer_of(entry), limit_ms);
     }
     if (count_callback(state, &batch))
-      left = 0; /* find_due then ends a pass that is over, and finds nothing */
+      left = 0; /* find_due then returns NULL, but ends a pass that is over */
   }
   /* Reads the clock if anything may have run since the last read. */
   if (batch.unread != 0 || left != budget - found)

@@ -90,7 +90,7 @@ static uvwheel_state_t *allocate(size_t slots_size) {
   return state;
 }
 
-/* Finds a wheel of the loop; inside a uv_walk only one that it has visited. */
+/* Finds a wheel of the loop, but none that an outer uv_walk will visit. */
 static void find_wheel(uv_handle_t *handle, void *arg) {
   if (handle->type == UV_CHECK &&
       ((uv_check_t *)handle)->check_cb == uvwheel__on_check)
