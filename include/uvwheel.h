@@ -66,8 +66,8 @@
  *   queued. If no such poll comes, the timer waits once or twice for a quarter
  *   of a tick (25 to 250 ms) and a poll. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
- *   callbacks, or a stop of the process or the machine. Meanwhile the loop may
- *   have heard no peer. So a timer that measures silence is put back: when it
+ *   callbacks, or a stop of the process or the machine. Peers may have gone
+ *   unheard meanwhile. So a timer that measures silence is put back: when it
  *   expires, it becomes due later, and fires no earlier.
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
@@ -76,11 +76,11 @@
  *     and refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back at most once: mostly by S + min(S, 1 s), if the
  *     wheel ran S late. Stalls close to each other add up, to a limit. A stall
- *     past it (mostly), or far from the last one, begins a new sum. No timer
+ *     past it mostly begins a new sum, one far from the last always. No timer
  *     becomes due later than a refresh at the end of the last stall would make
  *     it. A refreshed one mostly gets nothing for stalls before the refresh.
- *   - Blocks are mostly noticed only in a turn, between a tick and its turn, or
- *     if they make the wheel late for its next tick or a check-in (P9).
+ *   - The wheel notices few blocks but those in a turn, those between a tick
+ *     and its turn, and those that make it late for a tick or a check-in (P9).
  *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires, by the clock, more
  *   than stall_ms + q after its tick (q: the quarter of P6) begins a new beat.
@@ -89,8 +89,8 @@
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
  *   the loop only at ticks that got any, and for check-ins: half-way to a far
  *   tick, and so on (by default up to seven for a minute; after a stall, more).
- *   A loop that nothing else wakes has few check-ins, except after a stall.
- *   A check-in ends UV_RUN_ONCE. A turn on time mostly adds no poll (on Linux).
+ *   A loop that nothing else wakes mostly has no check-in. A check-in ends
+ *   UV_RUN_ONCE. A turn on time mostly adds no poll (on Linux).
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1 to P5
@@ -171,9 +171,9 @@ typedef struct uvwheel_options_s {
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses 512 to
    * 16,384: a round (tick_ms * slots) of 51.2 s or more, if so many suffice.
    * Choose so many that a round is some ticks longer than most timeouts. A
-   * timer with a longer one may be examined in vain once per round. On 64-bit
-   * systems a slot takes 256 bytes: with a tick of 1 ms, 0 takes 4 MiB. The
-   * first start in 4 KiB of slots may take page faults. */
+   * timer that waits for several rounds may be examined in vain once in each.
+   * On 64-bit systems a slot takes 256 bytes: 16,384 take 4 MiB. The first
+   * start in 4 KiB of slots may take page faults. */
   uint32_t slots;
   /* About how many timers a turn fires or examines before the loop polls again.
    * 0 means 10000, UINT32_MAX in effect no limit. */
@@ -277,7 +277,7 @@ typedef struct uvwheel_stats_s {
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
  * error of uv_mutex_init, UV_ENOTSUP (in this libuv a private field that the
  * library reads has moved: a loop's time or backend_fd, a handle's flags; or,
- * on Windows, it is older than 1.44.2).
+ * on Windows, libuv is older than 1.44.2).
  * Cost: one allocation, some 2.3 KiB and 256 bytes per slot, and a uv_walk. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
@@ -286,8 +286,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  * even the rest of the turn that is running) and calls cb, which may be NULL,
  * from the loop once the wheel's memory may be reused. The timers that it has
  * stopped are closed (uvwheel_timer_close). From cb on, a timer of the wheel
- * that is not closed may only be stopped, closed, asked whether it is active,
- * initialised again or freed. A second close is ignored.
+ * that is not closed may only be freed, initialised again, stopped, closed, or
+ * asked whether it is active. A second close is ignored.
  *
  * A program that closes all handles in uv_walk should call this before it, and
  * skip the wheel's (uvwheel_owns_handle). If others have closed handles of the
@@ -303,7 +303,7 @@ UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
- * 0 also for the wheels of another copy of the library. */
+ * 0 also for the handles of another copy of the library. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -437,8 +437,8 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * without a repeat is not active: to give its peer more time, expect it again.
  * The loop must not be closed.
  * Cost: one store. Three if the timer was an appointment, or was put back since
- * the last refresh, or the thread did not use this wheel last, or it is
- * unref'd or not UVWHEEL_MISSED_SKIP. A stop and a start if due earlier. */
+ * the last refresh, or is unref'd or not UVWHEEL_MISSED_SKIP, or the thread did
+ * not use this wheel last. A stop and a start if it is due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */
@@ -479,7 +479,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *   the order of ticks (P4), and count for turn_budget.
  *
  * The choice holds until the next one or the next init. Made in the timer's
- * callback, it leaves the next due time as it is, which was set before. The
+ * callback, it does not change the next due time, which is set by then. The
  * beat goes on after uvwheel_timer_set_repeat, with the new repeat.
  * Errors: UV_EINVAL (also: not one of the three, closed). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,

@@ -41,7 +41,7 @@ typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
-  bool others_wake;  /* since start_driver a poll ended, but not for a wheel  */
+  bool others_wake;  /* since start_driver a poll ended in a ms without runs  */
   uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due;  */
                       /* from a run on, in a spell: ran_ms; DISARMED: NEVER   */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
@@ -55,7 +55,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
   uint64_t turned_ms;     /* libuv ran timers due before this, then polled   */
-  uint64_t busy_ms;       /* when the loop was not quiet by uv_now(), or 0   */
+  uint64_t busy_ms;       /* when the last ask did not give uv_now(), or 0   */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
@@ -171,8 +171,8 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 /* The wheel runs now, late by more than stall_ms: that is a stall. */
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
-/* Puts an expired timer back, unless it is an appointment, or the chain had as
- * many stalls as now, or more, at its last put-back. Returns whether it did.
+/* Puts an expired timer back, unless it is an appointment, or "stalls given" is
+ * the number of the chain's stalls, or more. Returns whether it did.
  * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 

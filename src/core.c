@@ -317,7 +317,7 @@ static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
   return false;
 }
 
-/* Is an entry due in a pass of that time? If not, puts it. Writes to its links.
+/* Is an entry due in a pass of that time? If not, puts it. Changes its links.
  * (The usual put is inlined: in a server nearly all entries were refreshed.) */
 static inline bool examine(core_t *core, uvwheel_entry_t *entry,
                            uint64_t pass_ms) {

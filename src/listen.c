@@ -38,7 +38,8 @@
  *   1000         1003                                    1004        1008
  *
  * libuv's timers due before turned_ms run before the poll (platforms.md has an
- * exception). For the first check turned_ms is the driver's ran_ms.
+ * exception). The driver sets turned_ms to ran_ms: later ticks wait for a check
+ * after the next.
  *
  * A timer expires if its tick came by turned_ms (1003), so that libuv's timers
  * came before it and a whole poll has followed, and if

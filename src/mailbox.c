@@ -41,8 +41,8 @@ static void call_first(uvwheel_state_t *state, int status) {
 }
 
 /* A request that is posted meanwhile waits for the next call, so that one that
- * posts itself cannot keep the loop from polling. This asks for that call, as
- * libuv may have used up the wake-up that came with such a request. */
+ * posts itself cannot keep the loop from polling. If requests are left, this
+ * call asks for the next one: their wake-ups may be used up. */
 void uvwheel__on_post(uv_async_t *async) {
   uvwheel_state_t *state = CONTAINER_OF(async, uvwheel_state_t, mailbox.async);
   uint64_t budget = state->options.turn_budget;

@@ -3,8 +3,8 @@
 /* What wakes the loop.
  *
  * The driver, a uv_timer_t, is armed for the next tick at which something may
- * be due. After a poll that returns in a millisecond in which no wheel runs, it
- * is armed for a check-in half-way to a far tick, after another half-way again.
+ * be due. If a poll returns in a millisecond in which no wheel runs, it is
+ * armed for a check-in half-way to a far tick; one more poll halves the rest.
  * In a spell (listen.c) an idle handle keeps polls from waiting instead. If the
  * wheel runs more than stall_ms after run_by_ms, that is a stall (stall.c).
  *
@@ -35,8 +35,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 
 /* Arms the driver for the tick or, if that is far and may_check_in, half-way to
  * it. While a stall gives time, check-ins are closer, even in a loop that
- * sleeps: the next stall is in the chain only if run_by_ms comes while that
- * gives, however early a block began. (A step back makes since_stall huge.) */
+ * sleeps: a stall begins at run_by_ms, maybe long after the block, and too late
+ * to be in the chain. (A step back of the clock makes since_stall huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
