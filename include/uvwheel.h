@@ -76,7 +76,7 @@
  *     and refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back at most once: mostly by S + min(S, 1 s), if the
  *     wheel ran S late. Stalls close to each other add up, to a limit. A stall
- *     past it mostly begins a new sum, one far from the last always. No timer
+ *     beyond it mostly begins a new sum, one far from the last always. No timer
  *     becomes due later than a refresh at the end of the last stall would make
  *     it. A refreshed one mostly gets nothing for stalls before the refresh.
  *   - The wheel notices few blocks but those in a turn, those between a tick
@@ -168,8 +168,8 @@ typedef struct uvwheel_options_s {
   /* The resolution in ms, at most UVWHEEL_MAX_TICK_MS; 0 means 100. Timers are
    * late by up to one tick. A tick that got no timers costs nothing. */
   uint64_t tick_ms;
-  /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0 chooses 512 to
-   * 16,384: a round (tick_ms * slots) of 51.2 s or more, if so many suffice.
+  /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0: as many as
+   * make a round (tick_ms * slots) of 51.2 s or more, but only 512 to 16,384.
    * Choose so many that a round is some ticks longer than most timeouts. A
    * timer that waits for several rounds may be examined in vain once in each.
    * On 64-bit systems a slot takes 256 bytes: 16,384 take 4 MiB. The first
@@ -469,8 +469,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * Each start, again, refresh and put-back begins a new one.
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
- *   time of the beat that is not before the latest tick of this turn: a tick
- *   has one callback at most. One that is too late begins a new beat (P7).
+ *   time of the beat that is not before the latest tick of this turn: turns
+ *   call it at most once per tick. One that is too late begins a new beat (P7).
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after uv_now() at
  *   this callback. The timer drifts by its lateness; a repeat that is a
  *   multiple of tick_ms takes on average at least a tick longer.

@@ -209,7 +209,7 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
  * after the hand that is not after the next pass. Vacates slots it finds empty.
  * The hand meets the slots of `first` from `bit` on, then the other words, then
  * the slots below `bit`. So the first pass found in this round is the next one,
- * unless its slot is below `bit`: then another word may have an earlier one.
+ * unless that is in `first` below `bit`: another word may have an earlier one.
  * Words whose bound is not before `next` are skipped. */
 static NOINLINE uint64_t find_next_tick(core_t *core) {
   const uint64_t mask = core->slot_mask, *bounds = core->bounds;

@@ -273,7 +273,7 @@ uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core);
  * miss entries. A walk inside a walk visits all entries, and then the first one
  * is at its end, too.
  * Ensures: no entry is visited twice, and each that is active throughout is
- * visited, unless it is moved before. What was visited is in its slot. */
+ * visited, unless it is moved before that. What was visited is in its slot. */
 void uvwheel__core_walk_begin(core_t *core);
 uvwheel_entry_t *uvwheel__core_walk_next(core_t *core);
 

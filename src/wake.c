@@ -4,9 +4,9 @@
  *
  * The driver, a uv_timer_t, is armed for the next tick at which something may
  * be due. If a poll returns in a millisecond in which no wheel runs, it is
- * armed for a check-in half-way to a far tick; one more poll halves the rest.
- * In a spell (listen.c) an idle handle keeps polls from waiting instead. If the
- * wheel runs more than stall_ms after run_by_ms, that is a stall (stall.c).
+ * armed for a check-in half-way to a far tick; after that and another such
+ * poll, half-way again. In a spell (listen.c) an idle handle keeps polls from
+ * waiting. A run more than stall_ms after run_by_ms is a stall (stall.c).
  *
  *   DISARMED -> ARMED_..   a start; any phase -> DISARMED: no timer is active
  *   ARMED_FOR_TICK <-> ARMED_FOR_CHECK_IN   start_driver chooses
@@ -58,7 +58,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 
 /* Starts the driver anew if it is due after the next tick or, as a check-in,
  * after half of the way to it. (If the tick is too near for a check-in, the
- * driver is due at it. An overdue one stays: else it might never run.) */
+ * driver is due at it. An overdue driver stays: else it might never run.) */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
