@@ -89,8 +89,8 @@
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
  *   the loop only at ticks that got any, and for check-ins: half-way to a far
  *   tick, and so on (by default up to seven for a minute; after a stall, more).
- *   A loop that nothing else wakes mostly has no check-in. A check-in ends
- *   UV_RUN_ONCE. A turn on time mostly adds no poll (on Linux).
+ *   A loop that only wheels wake mostly has no check-in, except after a stall.
+ *   A check-in ends UV_RUN_ONCE. A turn on time mostly adds no poll (on Linux).
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1 to P5
@@ -169,11 +169,11 @@ typedef struct uvwheel_options_s {
    * late by up to one tick. A tick that got no timers costs nothing. */
   uint64_t tick_ms;
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0: as many as
-   * make a round (tick_ms * slots) of 51.2 s or more, but only 512 to 16,384.
+   * make a round (tick_ms * slots) of 51.2 s, but at least 512, at most 16,384.
    * Choose so many that a round is some ticks longer than most timeouts. A
-   * timer that waits for several rounds may be examined in vain once in each.
-   * On 64-bit systems a slot takes 256 bytes: 16,384 take 4 MiB. The first
-   * start in 4 KiB of slots may take page faults. */
+   * timer with a longer timeout may be examined in vain once per round. On
+   * 64-bit systems a slot takes 256 bytes: 16,384 (0 with a tick of 1 ms) take
+   * 4 MiB. The first start in 4 KiB of slots may take page faults. */
   uint32_t slots;
   /* About how many timers a turn fires or examines before the loop polls again.
    * 0 means 10000, UINT32_MAX in effect no limit. */
@@ -470,7 +470,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
  *   time of the beat that is not before the latest tick of this turn: turns
- *   call it at most once per tick. One that is too late begins a new beat (P7).
+ *   make one call per tick at most. A call too late begins a new beat (P7).
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after uv_now() at
  *   this callback. The timer drifts by its lateness; a repeat that is a
  *   multiple of tick_ms takes on average at least a tick longer.

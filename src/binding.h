@@ -54,8 +54,8 @@ typedef struct listen_s {
   uint64_t budget;        /* what move_refreshed has left of turn_budget     */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
-  uint64_t turned_ms;     /* at a check libuv has run timers due before this  */
-  uint64_t busy_ms;       /* when the last ask did not give uv_now(), or 0   */
+  uint64_t turned_ms;     /* for a check: timers due earlier ran, then a poll */
+  uint64_t busy_ms;       /* uv_now() at the last ask if that gave less, or 0 */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */

@@ -42,7 +42,7 @@ static void call_first(uvwheel_state_t *state, int status) {
 
 /* A request that is posted meanwhile waits for the next call, so that one that
  * posts itself cannot keep the loop from polling. If requests are left, this
- * call asks for the next one: their wake-ups may be used up. */
+ * asks for the next call: their wake-ups may be used up. */
 void uvwheel__on_post(uv_async_t *async) {
   uvwheel_state_t *state = CONTAINER_OF(async, uvwheel_state_t, mailbox.async);
   uint64_t budget = state->options.turn_budget;

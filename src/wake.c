@@ -3,10 +3,10 @@
 /* What wakes the loop.
  *
  * The driver, a uv_timer_t, is armed for the next tick at which something may
- * be due. If a poll returns in a millisecond in which no wheel runs, it is
- * armed for a check-in half-way to a far tick; after that and another such
- * poll, half-way again. In a spell (listen.c) an idle handle keeps polls from
- * waiting. A run more than stall_ms after run_by_ms is a stall (stall.c).
+ * be due; if a poll returns in a millisecond in which no wheel runs, for a
+ * check-in half-way to a far tick; after that and another such poll, half-way
+ * again. In a spell (listen.c) it is stopped, and an idle handle keeps polls
+ * from waiting. A run more than stall_ms after run_by_ms is a stall (stall.c).
  *
  *   DISARMED -> ARMED_..   a start; any phase -> DISARMED: no timer is active
  *   ARMED_FOR_TICK <-> ARMED_FOR_CHECK_IN   start_driver chooses
@@ -35,7 +35,7 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 
 /* Arms the driver for the tick or, if that is far and may_check_in, half-way to
  * it. While a stall gives time, check-ins are closer, even in a loop that
- * sleeps: a stall begins at run_by_ms, maybe long after the block, and too late
+ * sleeps: a stall begins at run_by_ms, maybe long after its block did, too late
  * to be in the chain. (A step back of the clock makes since_stall huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
