@@ -82,9 +82,9 @@
  *   - The wheel notices few blocks but those in a turn, those between a tick
  *     and its turn, and those that make it late for a tick or a check-in (P9).
  *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
- * - P7. By default a repeat keeps its beat. One that fires, by the clock, more
- *   than stall_ms + q after its tick (q: the quarter of P6) begins a new beat.
- *   So two calls are at least repeat - stall_ms - q - tick_ms apart.
+ * - P7. By default a repeat keeps its beat. One that fires, by uv_hrtime(),
+ *   more than stall_ms + q after its tick (q: the quarter of P6) begins a new
+ *   beat. So two calls are at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
  *   the loop only at ticks that got any, and for check-ins: half-way to a far

@@ -191,13 +191,13 @@ static inline bool waited_in_stall(const uvwheel_state_t *state,
 
 /* The wheel runs now. If it is late by more than stall_ms, that is a stall. */
 void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
-/* A timer was started or moved: arms the driver, unless that is due by the tick
- * (a check-in: half-way), or a spell goes on. Disarms an empty wheel. */
+/* The next tick may be earlier than before: arms the driver, unless that is due
+ * by it (a check-in: half-way), or a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
 /* The wheel has run. In a spell, polls do not wait. Otherwise nothing is due:
  * polls wait, and the driver is armed, if any timer is active. */
 void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
-/* A poll has returned before the driver is due: may arm it for a check-in. */
+/* A poll has returned, no driver is due: may arm it for a check-in. */
 void uvwheel__plan_check_in(uvwheel_state_t *state);
 /* Stops the driver and the idle handle. */
 void uvwheel__disarm(uvwheel_state_t *state);

@@ -38,8 +38,8 @@
  *   1000         1003                                    1004        1008
  *
  * libuv's timers due before turned_ms run before the poll (platforms.md has an
- * exception). The driver sets turned_ms to ran_ms: later ticks wait for a check
- * after the next.
+ * exception). The driver sets turned_ms to ran_ms: the first check fires only
+ * timers whose tick came by that.
  *
  * A timer expires if its tick came by turned_ms (1003), so that libuv's timers
  * came before it and a whole poll has followed, and if
