@@ -63,8 +63,8 @@
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If no such poll comes, the timer waits once or twice for a quarter
- *   of a tick (25 to 250 ms) and a poll. What is read meanwhile comes first.
+ *   queued. If no such poll comes, the timer waits for a quarter of a tick (25
+ *   to 250 ms) and a poll, once or twice. What is read meanwhile comes first.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, or a stop of the process or the machine. Peers may have gone
  *   unheard meanwhile. So a timer that measures silence is put back: when it
@@ -75,10 +75,10 @@
  *     stall delays it as it delays a uv_timer_t, plus the wait above. Expect
  *     and refresh what peers send; start what you send, deadlines and leases.
  *   - A stall puts a timer back at most once: mostly by S + min(S, 1 s), if the
- *     wheel ran S late. Stalls close to each other add up, to a limit. A stall
- *     beyond it mostly begins a new sum, one far from the last always. No timer
- *     becomes due later than a refresh at the end of the last stall would make
- *     it. A refreshed one mostly gets nothing for stalls before the refresh.
+ *     wheel ran S late. Stalls close to each other add up, to a limit. One far
+ *     from the last begins a new sum, and so, mostly, does one past the limit.
+ *     No timer becomes due later than a refresh at the end of the last stall
+ *     would make it. A refresh mostly ends what earlier stalls give the timer.
  *   - The wheel notices few blocks but those in a turn, those between a tick
  *     and its turn, and those that make it late for a tick or a check-in (P9).
  *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
@@ -94,7 +94,7 @@
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1 to P5
- * and P7 to P10 (in P2 and P7 with the wait of its own P6); that what came in
+ * and P7 to P10 (P2 and P7 with the wait that its P6 names); that what came in
  * is read first; that a start is an appointment, and that a timer which
  * measures silence is put back. The figures of P6 and P9 may change: how long
  * the wait is, what is a stall, what stalls give, when the wheel checks in. */

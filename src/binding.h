@@ -42,8 +42,8 @@ typedef struct wake_s {
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
   bool others_wake;  /* since start_driver a poll ended in a ms without runs  */
-  uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due;  */
-                      /* from a run on, in a spell: ran_ms; DISARMED: NEVER   */
+  uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due.  */
+                      /* After a run, and in a spell: ran_ms. DISARMED: NEVER */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -171,8 +171,8 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 /* The wheel runs now, late by more than stall_ms: that is a stall. */
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
-/* Puts an expired timer back, unless it is an appointment, or "stalls given" is
- * the number of the chain's stalls, or more. Returns whether it did.
+/* Puts an expired timer back, unless it is an appointment, or its "stalls
+ * given" are not fewer than the chain's stalls. Returns whether it did.
  * Requires: the timer waited in the last stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 
@@ -292,7 +292,7 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 /* Runs a turn: fires, or puts back, the timers whose tick came by until_ms. It
  * ends if the clock steps back to before until_ms (P1). Returns whether a spell
  * has to follow: a tick still waits, or the turn ended more than stall_ms after
- * uv_now() at its begin (if a timer is active, the spell notes the stall). */
+ * uv_now() at its begin (then the next check asks if that was a stall). */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

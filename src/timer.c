@@ -10,8 +10,8 @@
 /* The state that this thread has remembered last; at first 1, which none is. */
 static THREAD_LOCAL uint64_t recent_state = 1;
 
-/* Is the timer's wheel the recent one, and are its flags `flags`, the ignored
- * ones aside? If so, *state is the state of the wheel. A usual active timer has
+/* Is the timer's wheel the recent one, and do its flags equal `flags`, but for
+ * the ignored ones? If so, *state is the wheel's. A usual active timer has
  * no flags: one comparison shows its wheel and that it is active.
  *
  * The gain is speculation. The timer may have to come from memory; the
