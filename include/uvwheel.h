@@ -169,10 +169,10 @@ typedef struct uvwheel_options_s {
    * late by up to one tick. A tick that got no timers costs nothing. */
   uint64_t tick_ms;
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0: as many as
-   * make a round (tick_ms * slots) of 51.2 s, but at least 512, at most 16,384.
-   * Choose so many that a round is some ticks longer than most timeouts. A
-   * timer with a longer timeout may be examined in vain once per round. On
-   * 64-bit systems a slot takes 256 bytes: 16,384 (0 with a tick of 1 ms) take
+   * make a round (tick_ms * slots) of 51.2 s or more, but 512 to 16,384. Choose
+   * so many that a round is some ticks longer than most timeouts. A timer that
+   * waits for more than one may be examined in vain once per round. On 64-bit
+   * systems a slot takes 256 bytes: 16,384 (0 with ticks up to 6 ms) take
    * 4 MiB. The first start in 4 KiB of slots may take page faults. */
   uint32_t slots;
   /* About how many timers a turn fires or examines before the loop polls again.
@@ -470,7 +470,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  *
  * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
  *   time of the beat that is not before the latest tick of this turn: turns
- *   make one call per tick at most. A call too late begins a new beat (P7).
+ *   call it at most once per tick. A call too late begins a new beat (P7).
  * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after uv_now() at
  *   this callback. The timer drifts by its lateness; a repeat that is a
  *   multiple of tick_ms takes on average at least a tick longer.

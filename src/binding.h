@@ -43,7 +43,7 @@ typedef struct wake_s {
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
   bool others_wake;  /* since start_driver a poll ended in a ms without runs  */
   uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due.  */
-                      /* After a run, and in a spell: ran_ms. DISARMED: NEVER */
+                      /* Run to go_on, and in spells: ran_ms. DISARMED: NEVER */
   uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -54,8 +54,8 @@ typedef struct listen_s {
   uint64_t budget;        /* what move_refreshed has left of turn_budget     */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
-  uint64_t turned_ms;     /* for a check: timers due earlier ran, then a poll */
-  uint64_t busy_ms;       /* uv_now() at the last ask if that gave less, or 0 */
+  uint64_t turned_ms;     /* libuv ran timers due before this, then polled   */
+  uint64_t busy_ms;       /* 0, or uv_now() at the last ask if that gave less */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
@@ -197,7 +197,7 @@ void uvwheel__arm(uvwheel_state_t *state);
 /* The wheel has run. In a spell, polls do not wait. Otherwise nothing is due:
  * polls wait, and the driver is armed, if any timer is active. */
 void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
-/* A poll has returned, no driver is due: may arm it for a check-in. */
+/* After a poll, if the driver is not due: may arm it for a check-in. */
 void uvwheel__plan_check_in(uvwheel_state_t *state);
 /* Stops the driver and the idle handle. */
 void uvwheel__disarm(uvwheel_state_t *state);
@@ -292,7 +292,7 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 /* Runs a turn: fires, or puts back, the timers whose tick came by until_ms. It
  * ends if the clock steps back to before until_ms (P1). Returns whether a spell
  * has to follow: a tick still waits, or the turn ended more than stall_ms after
- * uv_now() at its begin (then the next check asks if that was a stall). */
+ * uv_now() at its start (then the next check looks for a stall). */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

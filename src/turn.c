@@ -115,7 +115,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
     if (count_callback(state, &batch))
       left = 0; /* find_due then returns NULL, but ends a pass that is over */
   }
-  /* Callbacks, put-backs, vain examinations may have followed the last read. */
+  /* Callbacks, put-backs or vain examinations may follow the last read. */
   if (batch.unread != 0 || left != budget - found)
     (void)uvwheel__read_clock(state, &batch);
   state->stats.turns_overrun +=

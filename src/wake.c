@@ -36,7 +36,7 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 /* Arms the driver for the tick or, if that is far and may_check_in, half-way to
  * it. While a stall gives time, check-ins are closer, even in a loop that
  * sleeps: a stall counts from run_by_ms. If that is long after its block began,
- * it is too late for the chain. (A step back makes since_stall huge.) */
+ * it is too late for the chain. (A clock step back makes since_stall huge.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
