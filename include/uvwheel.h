@@ -171,7 +171,7 @@ typedef struct uvwheel_options_s {
   /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0: as many as
    * make a round (tick_ms * slots) of 51.2 s or more, but 512 to 16,384. Choose
    * so many that a round is some ticks longer than most timeouts. A timer that
-   * waits for more than one may be examined in vain once per round. On 64-bit
+   * waits for longer may be examined in vain once per round. On 64-bit
    * systems a slot takes 256 bytes: 16,384 (0 with ticks up to 6 ms) take
    * 4 MiB. The first start in 4 KiB of slots may take page faults. */
   uint32_t slots;

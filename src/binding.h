@@ -291,8 +291,8 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 
 /* Runs a turn: fires, or puts back, the timers whose tick came by until_ms. It
  * ends if the clock steps back to before until_ms (P1). Returns whether a spell
- * has to follow: a tick still waits, or the turn ended more than stall_ms after
- * uv_now() at its start (then the next check looks for a stall). */
+ * has to follow, if a timer is active: a tick still waits, or the turn ended
+ * more than stall_ms after uv_now() at its start: maybe a stall. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 
