@@ -2,9 +2,8 @@
 
 /* uvwheel: a timing wheel for libuv loops.
  *
- * A server that keeps one uv_timer_t per connection for its idle timeout pays
- * a heap operation for every packet. With one uvwheel_timer_t per connection
- * it pays a short call and one store:
+ * A server that restarts a uv_timer_t for each packet pays a heap operation.
+ * With a uvwheel_timer_t it pays a short call and, mostly, one store:
  *
  *   uvwheel_t wheel;                                  one per loop
  *   uvwheel_init(loop, &wheel, NULL);
@@ -20,9 +19,8 @@
  *
  * Rules for every function, unless its comment says otherwise:
  *
- * - Times are milliseconds of the loop's clock, uv_now(). Like libuv's timers,
- *   the functions use the time that the loop has cached. After a callback that
- *   took long, call uv_update_time() before you start a timer.
+ * - Times are milliseconds of uv_now(), the time that the loop has cached.
+ *   After slow work call uv_update_time() before you start a timer.
  * - A function that can fail returns 0 or a negative UV_E* code. One that fails
  *   changes nothing, except an init: what that leaves counts as all zeros. A
  *   NULL wheel or timer, or one that is all zeros, is UV_EINVAL; functions that
@@ -34,13 +32,13 @@
  * - Every function except uvwheel_post belongs to the loop's thread. While the
  *   loop does not run, other threads may call them, one after the other, with a
  *   mutex or a join between them. Any thread may stop, close or free a timer of
- *   its own that is not active, at any time.
- * - Of the library's own code only uvwheel_init allocates, and only
- *   uvwheel_print prints. Only a library built with -Dchecks=true aborts: it
- *   reports misuse and likely mistakes on stderr first. It may run in
- *   production: a usual start takes some 20 instructions more, a refresh 3. As
- *   its uvwheel_timer_init and uvwheel_post look at what may be uninitialised
- *   memory, valgrind and MemorySanitizer report them.
+ *   its own that is not active.
+ * - Of the library's own code only uvwheel_init allocates. The library prints
+ *   nothing but uvwheel_print, and does not abort. But built with -Dchecks=true
+ *   it reports misuse and likely mistakes on stderr, and aborts. That may run
+ *   in production: README.md has its cost. As its uvwheel_timer_init and
+ *   uvwheel_post look at what may be uninitialised memory, valgrind and
+ *   MemorySanitizer may report them.
  * - An active timer must not be moved in memory, as realloc does.
  * - A call costs O(1).
  *
@@ -51,46 +49,42 @@
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
  *   after its due time, or later (P2). So the full timeout has passed since
  *   uv_now(), which is rounded down, was updated. (On Linux with CONFIG_HZ=1000
- *   libuv reads a clock that may lag by 1 ms; there timers fire 1 ms later.)
+ *   libuv's clock may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
- *   what would delay a uv_timer_t, plus an iteration or two, plus the turns
- *   before its own (P8). A series of polls that leave anything to be heard adds
- *   at most two waits and two polls (P6). A put-back moves the due time.
+ *   what would delay a uv_timer_t, a few iterations, the turns before its own
+ *   (P8), and the wait of P6. A put-back moves the due time.
  * - P3. A timeout of 0 fires at the next tick, never in the turn that runs.
- * - P4. Ticks fire in order; the timers of a tick do so only with UVWHEEL_FIFO.
- *   Timers of two wheels, or of a wheel and of libuv, have no order.
+ * - P4. Ticks fire in order. Timers of two wheels, or of a wheel and of libuv,
+ *   have no order, nor have those of one tick without UVWHEEL_FIFO.
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached. (A
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and no request is
  *   queued. If no such poll comes, the timer waits for a quarter of a tick (25
- *   to 250 ms) and a poll, once or twice. What is read meanwhile comes first.
- *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
- *   callbacks, or a stop of the process or the machine. Peers may have gone
- *   unheard meanwhile. So a timer that measures silence is put back: when it
- *   expires, it becomes due later, and fires no earlier.
+ *   to 250 ms) and a poll, once or twice.
+ *   A stall: the wheel runs more than stall_ms late, as after slow callbacks
+ *   or a stop of the process or the machine. Peers may have gone unheard. So a
+ *   timer that measures silence is put back: when it expires, it becomes due
+ *   later instead of firing.
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
- *     uvwheel_timer_start makes an appointment, which is never put back: a
- *     stall delays it as it delays a uv_timer_t, plus the wait above. Expect
- *     and refresh what peers send; start what you send, deadlines and leases.
- *   - A stall puts a timer back at most once: mostly by S + min(S, 1 s), if the
- *     wheel ran S late. Stalls close to each other add up, to a limit. One far
- *     from the last begins a new sum, and so, mostly, does one past the limit.
- *     No timer becomes due later than a refresh at the end of the last stall
- *     would make it. A refresh mostly ends what earlier stalls give the timer.
- *   - The wheel notices few blocks but those in a turn, those between a tick
- *     and its turn, and those that make it late for a tick or a check-in (P9).
- *   The rule and its figures: docs/how-it-works.md; systems: docs/platforms.md.
- * - P7. By default a repeat keeps its beat. One that fires, by uv_hrtime(),
- *   more than stall_ms + q after its tick (q: the quarter of P6) begins a new
- *   beat. So two calls are at least repeat - stall_ms - q - tick_ms apart.
+ *     uvwheel_timer_start makes an appointment, which is not put back: a stall
+ *     delays it about as it delays a uv_timer_t. Expect and refresh what peers
+ *     send; start what you send, deadlines and leases.
+ *   - If the wheel ran S late, a timer is mostly put back by S + min(S, 1 s),
+ *     once, unless it was refreshed since. Stalls close to each other add up,
+ *     to a limit. No put-back makes a timer due later than a refresh at the end
+ *     of the last stall would.
+ *   The rule, its figures, and which blocks go unnoticed: docs/how-it-works.md;
+ *   systems: docs/platforms.md.
+ * - P7. By default a repeat keeps its beat. One that fires more than stall_ms
+ *   and the quarter of P6 (q) after its tick begins a new beat. So two calls
+ *   are mostly at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
- *   the loop only at ticks that got any, and for check-ins: half-way to a far
- *   tick, and so on (by default up to seven for a minute; after a stall, more).
- *   A loop that only wheels wake mostly has no check-in, except after a stall.
- *   A check-in ends UV_RUN_ONCE. A turn on time mostly adds no poll (on Linux).
+ *   the loop at ticks that got any, and for check-ins, to notice stalls:
+ *   half-way to a far tick, and so on. A loop that only wheels wake mostly has
+ *   none. A check-in may end UV_RUN_ONCE. A turn on time mostly adds no poll.
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1 to P5
@@ -114,7 +108,7 @@
 #define UVWHEEL_VERSION_IS_RELEASE 0
 #define UVWHEEL_VERSION_SUFFIX "dev" /* "" in a release */
 
-/* One number that can be compared, laid out like libuv's UV_VERSION_HEX. */
+/* One number to compare, laid out like libuv's UV_VERSION_HEX. */
 #define UVWHEEL_VERSION_HEX                                       \
   ((UVWHEEL_VERSION_MAJOR << 16) | (UVWHEEL_VERSION_MINOR << 8) | \
    UVWHEEL_VERSION_PATCH)
@@ -124,7 +118,7 @@ extern "C" {
 #endif
 
 /* On Windows a program that uses the DLL may define UVWHEEL_USING_SHARED, which
- * saves a jump per call, as USING_UV_SHARED does for libuv. */
+ * saves a jump per call. */
 #ifndef UVWHEEL_EXTERN
 #if defined(_WIN32) && defined(UVWHEEL_BUILDING_SHARED)
 #define UVWHEEL_EXTERN __declspec(dllexport)
@@ -137,13 +131,12 @@ extern "C" {
 #endif
 #endif
 
-typedef struct uvwheel_s uvwheel_t;             /* usually one a loop */
-typedef struct uvwheel_timer_s uvwheel_timer_t; /* one per connection */
-typedef struct uvwheel_post_s uvwheel_post_t;   /* one per request    */
+typedef struct uvwheel_s uvwheel_t;
+typedef struct uvwheel_timer_s uvwheel_timer_t;
+typedef struct uvwheel_post_s uvwheel_post_t;
 
-/* A timer fired. A one-shot timer is idle by now; a repeating one is active
- * again. Any timer may be started, stopped and freed here. The turn does not
- * touch an idle timer after the return. A callback that resumes the reading of
+/* A timer fired. Without a repeat it is not active by now, and may be freed
+ * here; a repeating one is active again. A callback that resumes the reading of
  * another peer has to refresh that peer's timer, too: this turn may fire it. */
 typedef void (*uvwheel_timer_cb)(uvwheel_timer_t *timer);
 
@@ -165,15 +158,13 @@ typedef void (*uvwheel_walk_cb)(uvwheel_timer_t *timer, void *arg);
 
 /* How a wheel is made. All zeros means all defaults. */
 typedef struct uvwheel_options_s {
-  /* The resolution in ms, at most UVWHEEL_MAX_TICK_MS; 0 means 100. Timers are
-   * late by up to one tick. A tick that got no timers costs nothing. */
+  /* The resolution in ms (P2), at most UVWHEEL_MAX_TICK_MS; 0 means 100. */
   uint64_t tick_ms;
-  /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0: as many as
-   * make a round (tick_ms * slots) of 51.2 s or more, but 512 to 16,384. Choose
-   * so many that a round is some ticks longer than most timeouts. A timer that
-   * waits for longer may be examined in vain once per round. On 64-bit
-   * systems a slot takes 256 bytes: 16,384 (0 with ticks up to 6 ms) take
-   * 4 MiB. The first start in 4 KiB of slots may take page faults. */
+  /* At most UVWHEEL_MAX_SLOTS, rounded up to a power of two. 0: as many as make
+   * a round (tick_ms * slots) of 51.2 s or more, but 512 to 16,384. Choose so
+   * many that a round is some ticks longer than most timeouts. A timer that
+   * waits for longer may be examined in vain once per round. On 64-bit systems
+   * a slot takes 256 bytes: 16,384 (0 with ticks up to 6 ms) take 4 MiB. */
   uint32_t slots;
   /* About how many timers a turn fires or examines before the loop polls again.
    * 0 means 10000, UINT32_MAX in effect no limit. */
@@ -181,20 +172,17 @@ typedef struct uvwheel_options_s {
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
-   * started. One that was refreshed or put back may be anywhere in its tick.
-   * With tick_ms = 1 that is libuv's own order for one-shot timers that are
-   * neither. A mass expiry takes up to 5 times as long. */
+   * started. One that was refreshed or put back may be anywhere in its tick. A
+   * mass expiry may take 5 times as long. */
   uint32_t flags;
   /* For how many ms the callbacks of a turn may run before the loop polls
-   * again. 0 means 5, UINT32_MAX means no limit. While callbacks are quick, the
-   * clock is read after up to 16, so up to 16 slow ones may run in a row. */
+   * again. 0 means 5, UINT32_MAX means no limit. The clock is read after up to
+   * 16 callbacks, so a turn may take longer. */
   uint32_t turn_ms;
   /* How many ms late the wheel may run before that is a stall (P6). 0 means
    * 250. Choose at most a quarter of the shortest timeout of a peer, and more
-   * than the period of a loop that is run by hand. Below 20, a clock that moves
-   * in steps of 10 ms may show stalls. UINT32_MAX means never: no timer is put
-   * back, and repeats keep their beat. Even then, what waits in a socket is
-   * read first. */
+   * than the period of a loop that is run by hand. UINT32_MAX means never: no
+   * timer is put back, and repeats keep their beat. */
   uint32_t stall_ms;
   /* Room to grow; must be zero. */
   uint32_t reserved[7];
@@ -237,10 +225,9 @@ struct uvwheel_s {
   struct uvwheel_state_s *state;
 };
 
-/* Lateness is the time from a timer's due time to its callback, by the time
- * that the loop has cached, less the lag of P1. If the timer was put back, it
- * is counted from its new due time. lateness[b] counts timers that were 2^(b-1)
- * to 2^b - 1 ms late, the last bucket also later ones; lateness[0] stays 0. */
+/* Lateness is the time from a timer's due time to its callback, by uv_now(),
+ * less the lag of P1. lateness[b] counts timers that were 2^(b-1) to 2^b - 1 ms
+ * late, the last bucket also later ones; lateness[0] stays 0. */
 #define UVWHEEL_LATENESS_BUCKETS 24
 
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
@@ -269,41 +256,38 @@ typedef struct uvwheel_stats_s {
 
 /* ---- The wheel ---------------------------------------------------------- */
 
-/* Makes a wheel for the loop, in uninitialised memory. options may be NULL. As
- * libuv's own inits do, it adds handles to the loop (a timer, an idle, a check;
- * in a checks build a prepare). A loop may have tens of wheels; each may look
- * at all others after every poll. An init of an open wheel is undefined.
+/* Makes a wheel for the loop, in uninitialised memory. options may be NULL.
+ * This adds handles to the loop (a timer, an idle, a check; in a checks build a
+ * prepare). A loop may have tens of wheels; each may look at all others after a
+ * poll. An init of an open wheel is undefined.
  *
  * Errors: UV_EINVAL (NULL loop or wheel; an option out of range), UV_ENOMEM, an
- * error of uv_mutex_init, UV_ENOTSUP (in this libuv a private field that the
- * library reads has moved: a loop's time or backend_fd, a handle's flags; or,
- * on Windows, libuv is older than 1.44.2).
- * Cost: one allocation, some 2.3 KiB and 256 bytes per slot, and a uv_walk. */
+ * error of uv_mutex_init, UV_ENOTSUP (this libuv has moved private fields or,
+ * on Windows, is older than 1.44.2: docs/platforms.md).
+ * Cost: one allocation, which includes the slots, and a uv_walk. */
 UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
                                 const uvwheel_options_t *options);
 
-/* Closes the wheel: stops all its timers, calls no timer callback any more (not
- * even the rest of the turn that is running) and calls cb, which may be NULL,
- * from the loop once the wheel's memory may be reused. The timers that it has
- * stopped are closed (uvwheel_timer_close). From cb on, a timer of the wheel
- * that is not closed may only be freed, initialised again, stopped, closed, or
- * asked whether it is active. A second close is ignored.
+/* Closes the wheel and its active timers (uvwheel_timer_close), calls no timer
+ * callback any more (not even the rest of the turn that is running) and calls
+ * cb, which may be NULL, from the loop once the wheel's memory may be reused.
+ * From cb on, a timer of the wheel that is not closed may only be freed,
+ * initialised again, stopped, closed, or asked whether it is active. A second
+ * close is ignored.
  *
  * A program that closes all handles in uv_walk should call this before it, and
  * skip the wheel's (uvwheel_owns_handle). If others have closed handles of the
- * wheel, this still frees its memory, and calls cb from the loop when all of
- * them are closed; until then no other uv_walk may close all handles. If all
- * already are closed, it calls cb at once, or at the end of a uvwheel_walk.
- * Cost: O(active timers + slots in use + slots / 64), all of it in this call:
- * tens of ms for a million timers (with UVWHEEL_FIFO up to hundreds). */
+ * wheel, this still frees its memory; it may then call cb at once.
+ * Cost: O(active timers + slots), all of it in this call: a million timers may
+ * take tens of ms. */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
-/* 1 from uvwheel_close, or from when other code closed its timer or the wheel
- * found its idle or check closed, until the close callback. */
+/* 1 from uvwheel_close until the close callback. It may be 1, too, if other
+ * code has closed handles of the wheel. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
-/* 1 for a handle that a wheel has added to its loop, 0 for all others and NULL.
- * 0 also for the handles of another copy of the library. */
+/* 1 for a handle that a wheel of this copy of the library has added to its
+ * loop, else 0. */
 UVWHEEL_EXTERN int uvwheel_owns_handle(const uv_handle_t *handle);
 
 /* The loop given to uvwheel_init. */
@@ -312,36 +296,28 @@ UVWHEEL_EXTERN uv_loop_t *uvwheel_get_loop(const uvwheel_t *wheel);
 /* The number of active timers. */
 UVWHEEL_EXTERN uint64_t uvwheel_count(const uvwheel_t *wheel);
 
-/* Calls cb for each active timer, in no particular order. In cb any timer may
- * be started, stopped, refreshed and freed, and the wheel closed. No timer is
- * visited twice. Each that is active from begin to end is visited, but one that
- * cb starts again or makes due earlier before its visit may be left out. A walk
- * inside a walk of its wheel does nothing. A walk ends a uvwheel_fire_soonest.
- * Cost: as uvwheel_close. A slot is in use from a timer's arrival until the
- * hand or a walk examines it or finds it empty, or no timer is active. */
+/* Calls cb once for each active timer, in no particular order. One that cb
+ * starts, restarts or makes due earlier before its visit may be left out. A
+ * walk inside a walk of its wheel does nothing.
+ * Cost: O(active timers + slots). */
 UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
                                  void *arg);
 
 /* Fires up to `count` active timers now, before their time: the timers due
- * soonest (in any order within a tick). A refreshed timer counts with its new
- * due time. If all timers of the wheel have one timeout, and none was put back,
- * these are the idlest: so a server without a descriptor, memory or place left
- * makes room. Timers with a shorter timeout may go first, however busy their
- * peers are: those, and timers that must not come early, belong on another
- * wheel. A read callback should stop the timer of its own connection before it
- * calls this, and expect the peer again afterwards.
+ * soonest (in any order within a tick). If all timers of the wheel have one
+ * timeout, these are mostly the idlest: so a server without a descriptor,
+ * memory or place left makes room. Timers with a shorter timeout may go first:
+ * those, and timers that must not come early, belong on another wheel. A read
+ * callback should stop the timer of its own connection before it calls this,
+ * and expect the peer again afterwards.
  *
- * Returns the number of callbacks called, one per timer. Fewer than `count`
- * fire if fewer are active, or if a callback closes or walks the wheel or
- * changes a chosen timer: stops it (with UVWHEEL_FIFO: restarts it), or makes
- * it due earlier than it was or in a later tick than all chosen ones. (Timers
- * due at about 2^63 ms or later do not fire.) On a wheel that is closing, is
- * walked, or runs this call already, it does nothing and returns 0.
- * turn_budget and turn_ms do not limit it. A repeat keeps its beat (P7), except
- * with UVWHEEL_MISSED_DELAY.
+ * Returns the number of timers fired. That may be less than `count`, as when
+ * fewer are active, or a callback closes or walks the wheel, or stops, restarts
+ * or refreshes a chosen timer. On a wheel that is closing, is walked, or runs
+ * this call already, it does nothing and returns 0. turn_budget and turn_ms do
+ * not limit it. By default a repeat keeps its beat (P7).
  * Cost: mostly O(count), and the callbacks. Timers on the way that were
- * refreshed, or wait for a later round, are examined too (as fast as by a
- * walk), and some again by the next calls (with UVWHEEL_FIFO most). */
+ * refreshed, or wait for a later round, are examined, too. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 
 /* uvwheel_unref lets the loop end although timers of the wheel are active or
@@ -349,7 +325,7 @@ UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);
 UVWHEEL_EXTERN void uvwheel_ref(uvwheel_t *wheel);
 UVWHEEL_EXTERN void uvwheel_unref(uvwheel_t *wheel);
 
-/* 0 after uvwheel_unref or without a wheel, else 1. */
+/* 0 if the wheel is NULL, all zeros or unref'd, else 1. */
 UVWHEEL_EXTERN int uvwheel_has_ref(const uvwheel_t *wheel);
 
 /* Fills *stats; with zeros if the wheel is NULL or all zeros. */
@@ -368,8 +344,8 @@ UVWHEEL_EXTERN int uvwheel_get_options(const uvwheel_t *wheel,
 UVWHEEL_EXTERN uint64_t uvwheel_count_slot(const uvwheel_t *wheel,
                                            uint64_t slot);
 
-/* Writes a page for a human: tick, slots, counts, how late timers fired, and
- * stalls; of timers in slots (uvwheel_count_slot), how many expect a peer.
+/* Writes a page for a human: tick, slots, counts, how many timers in slots
+ * expect a peer, how late timers fired, and stalls.
  * Cost: O(active timers + slots), and the output. */
 UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 
@@ -377,32 +353,32 @@ UVWHEEL_EXTERN void uvwheel_print(const uvwheel_t *wheel, FILE *stream);
 
 /* Makes a timer of the wheel, in uninitialised memory. It is not active: the
  * memory of such a timer may be freed or reused. An init of an active timer is
- * undefined. Errors: UV_EINVAL (also: the wheel is closing). Then the timer
- * counts as all zeros. */
+ * undefined. Errors: UV_EINVAL (also: the wheel is closing). */
 UVWHEEL_EXTERN int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer);
 
 /* Starts the timer, an appointment (P6): cb is called when timeout ms have
  * passed since uv_now(). If repeat is not 0 it is called again each repeat ms
  * (see uvwheel_timer_set_missed). An active timer is restarted. A timeout of 0
- * fires at the next tick; it does not mean never. Timeouts are unsigned: clamp
- * a difference that may be negative.
+ * does not mean never (P3). Timeouts are unsigned: clamp a difference that may
+ * be negative.
  *
  * Errors: UV_EINVAL (also: cb is NULL, the timer is closed, the wheel is
- * closing), UV_ENOBUFS (max_timers are active; a restart is always possible).
- * After the wheel's close callback, a start of a timer that is not closed (it
- * was idle) is undefined: the wheel's state is freed. If another callback may
- * come that late, such as that of a write, close the timer.
- * Cost: O(1). A restart with the same or a later due time takes as long as a
- * few refreshes. If the timer becomes the first due, add a uv_timer_start. */
+ * closing), UV_ENOBUFS (max_timers are active, and this one is not). After the
+ * wheel's close callback, a start of a timer that is not closed is undefined.
+ * If another callback may come that late, such as that of a write, close the
+ * timer.
+ * Cost: O(1). A restart with the same or a later due time mostly takes as long
+ * as a few refreshes. If the timer becomes the first due, add a
+ * uv_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_start(uvwheel_timer_t *timer,
                                        uvwheel_timer_cb cb, uint64_t timeout,
                                        uint64_t repeat);
 
-/* Expects a peer to be heard: cb is called once, when no refresh has come for
- * timeout ms. After a stall that may be later (P6). This is a start without a
- * repeat, and then a refresh, in one call. An active timer is restarted. In its
- * own callback this gives the peer more time. Without refreshes it limits how
- * long a peer may take, such as for the head of a request.
+/* Expects a peer to be heard: cb is called when no refresh has come for timeout
+ * ms, after a stall maybe later (P6). This is a start without a repeat, and
+ * then a refresh, in one call. In the timer's own callback it gives the peer
+ * more time. Without refreshes it limits how long a peer may take, such as for
+ * the head of a request.
  * Errors, cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
                                         uvwheel_timer_cb cb, uint64_t timeout);
@@ -410,8 +386,8 @@ UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
 /* Stops the timer: its callback is not called any more, not even if it was due
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
  * for a timer that is not active, or closed. Errors: UV_EINVAL.
- * Cost: O(1). The stop of the last active timer adds one uv_timer_stop, a visit
- * to each slot in use, and a look at up to slots / 64 words. */
+ * Cost: O(1). The stop of the last active timer adds a uv_timer_stop, and
+ * clears the slots in use. */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does, but waits for nothing: it may be
@@ -421,10 +397,9 @@ UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN void uvwheel_timer_close(uvwheel_timer_t *timer);
 
 /* Starts the timer again with its repeat as the timeout. An active timer stays
- * what it is (P6); if it measures silence, this counts as a refresh. An idle
- * one becomes an appointment. Without a repeat this does nothing, as
- * uv_timer_again does. A repeat needs no call to go on. In its callback
- * uvwheel_timer_again begins a new beat.
+ * what it is (P6); if it measures silence, this counts as a refresh. One that
+ * is not active becomes an appointment. Without a repeat this does nothing. A
+ * repeat needs no call to go on.
  * Errors: UV_EINVAL (also: never started, closed; with a repeat, the wheel is
  * closing), UV_ENOBUFS. Cost: as uvwheel_timer_start. */
 UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
@@ -435,29 +410,25 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * a repeat of 1 s, the timer is then due in 1 s.)
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to give its peer more time, expect it again.
- * The loop must not be closed.
- * Cost: one store. Three if the timer was an appointment, or was put back since
- * the last refresh, or is unref'd or not UVWHEEL_MISSED_SKIP, or the thread did
- * not use this wheel last. A stop and a start if it is due earlier. */
+ * Cost: mostly one store; a stop and a start if that makes it due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
 /* 1 from start until stop or, without a repeat, until the callback. */
 UVWHEEL_EXTERN int uvwheel_timer_is_active(const uvwheel_timer_t *timer);
 
-/* The ms from uv_now() until the timer is due; 0 if it is due or not active. A
- * put-back increases it (P6). In a wheel that is closing it means nothing. */
+/* The ms from uv_now() until the timer is due; 0 if it is due or not active. If
+ * the wheel is closing it means nothing. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_due_in(const uvwheel_timer_t *timer);
 
 /* How many rounds the timer has to go, from uv_now() to its tick. 0 in the last
  * round, or if it is not active. If the wheel is closing it means nothing. */
 UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 
-/* The wheel of the timer; NULL if the timer is NULL, closed or all zeros. */
+/* The wheel of the timer; NULL if the timer is closed. */
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
- * fires, is refreshed, or is started by uvwheel_timer_again. For P6 its peer
- * now counts as heard at the due time less the new interval. */
+ * fires, is refreshed, or is started by uvwheel_timer_again. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 
@@ -468,29 +439,27 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * of a timer is the time at which it was due first, plus any number of repeats.
  * Each start, again, refresh and put-back begins a new one.
  *
- * - UVWHEEL_MISSED_SKIP, the default: the next callback is due at the first
- *   time of the beat that is not before the latest tick of this turn: turns
- *   call it at most once per tick. A call too late begins a new beat (P7).
- * - UVWHEEL_MISSED_DELAY, libuv's rule: it is due a repeat after uv_now() at
- *   this callback. The timer drifts by its lateness; a repeat that is a
+ * - UVWHEEL_MISSED_SKIP, the default: drops missed times of the beat, so that
+ *   turns call the timer at most once per tick. A call too late begins a new
+ *   beat (P7).
+ * - UVWHEEL_MISSED_DELAY, libuv's rule: the next callback is due a repeat after
+ *   uv_now() at this one. The timer drifts by its lateness; a repeat that is a
  *   multiple of tick_ms takes on average at least a tick longer.
- * - UVWHEEL_MISSED_BURST: it is due at the next time of the beat, even if that
- *   is past, until it was called as often as the beat says. These calls keep
- *   the order of ticks (P4), and count for turn_budget.
+ * - UVWHEEL_MISSED_BURST: has a callback for each time of the beat, even if
+ *   that is past.
  *
- * The choice holds until the next one or the next init. Made in the timer's
- * callback, it does not change the next due time, which is set by then. The
- * beat goes on after uvwheel_timer_set_repeat, with the new repeat.
+ * The choice holds until the next one or the next init. In the timer's callback
+ * it comes too late for the next due time.
  * Errors: UV_EINVAL (also: not one of the three, closed). */
 UVWHEEL_EXTERN int uvwheel_timer_set_missed(uvwheel_timer_t *timer,
                                             uvwheel_missed_t missed);
 
 /* An unref'd timer does not keep the loop alive; uvwheel_timer_ref undoes that.
- * Both are idempotent. They change nothing for an open mailbox. */
+ * Both are idempotent. */
 UVWHEEL_EXTERN void uvwheel_timer_ref(uvwheel_timer_t *timer);
 UVWHEEL_EXTERN void uvwheel_timer_unref(uvwheel_timer_t *timer);
 
-/* 0 after uvwheel_timer_unref or without a wheel, else 1. */
+/* 0 if the timer is unref'd or has no wheel, else 1. */
 UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
 
 /* ---- From other threads ------------------------------------------------- */
@@ -506,21 +475,18 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  * turn_budget of them, or turn_ms, the loop polls before the next one.
  *
  * - A request is the library's from a call that returned 0 until its callback,
- *   in which it may be posted again or freed. A failed call does not touch it.
+ *   in which it may be posted again or freed.
  * - A timer is the loop's. A thread that is done with one posts a request, in
  *   whose callback it is stopped and freed, whatever the status. If that post
  *   is refused (UV_ECANCELED) and no callback uses the timer, it may be freed.
  * - uvwheel_close calls back the requests that are still queued with
- *   UV_ECANCELED, in order, right before its own callback. Posts are refused
- *   until that callback returns: it may join the threads that post. No thread
- *   may be in a post after that, or once the loop is closed.
- * - Other calls from another thread, but for those that the rules at the top
- *   allow, may break the wheel's lists. A checks build reports most of them
- *   while the loop polls; ThreadSanitizer may find others, too.
+ *   UV_ECANCELED, right before its own callback. Posts are refused until that
+ *   callback returns: it may join the threads that post. No thread may be in a
+ *   post after that.
  * - Do not fork while requests wait or threads post: the child may not wake. */
 
 /* A request is called back. status is 0, or UV_ECANCELED if the wheel was
- * closed before, which has stopped its timers. */
+ * closed before. */
 typedef void (*uvwheel_post_cb)(uvwheel_post_t *post, int status);
 
 /* A request. Embed it in the object that posts it. It needs no initialising. */
@@ -538,19 +504,18 @@ struct uvwheel_post_s {
  * an error of uv_async_init. Cost: that of uv_async_init. */
 UVWHEEL_EXTERN int uvwheel_open_mailbox(uvwheel_t *wheel);
 
-/* Has the loop call cb. Any thread may call this, inside any callback; a signal
- * handler may not, because of the mutex (there use a uv_async_t).
+/* Has the loop call cb. Any thread may call this; a signal handler may not
+ * (there use a uv_async_t).
  * Errors: UV_EINVAL (a NULL, or the mailbox was never opened), UV_ECANCELED
  * (uvwheel_close has closed it, or the wheel is all zeros). Cost: a mutex and a
- * uv_async_send, which returns at once while a wake-up is pending. */
+ * uv_async_send. */
 UVWHEEL_EXTERN int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post,
                                 uvwheel_post_cb cb);
 
 /* ---- Version ------------------------------------------------------------ */
 
-/* The version of the library that runs, as uv_version() returns it (compare it
- * with the header's UVWHEEL_VERSION_HEX), and as text, "1.0.0", or "1.0.0-dev"
- * before that release. Any thread. */
+/* The version of the library that runs, laid out as UVWHEEL_VERSION_HEX, and as
+ * text, such as "1.0.0", or "1.0.0-dev" before that release. Any thread. */
 UVWHEEL_EXTERN unsigned uvwheel_version(void);
 UVWHEEL_EXTERN const char *uvwheel_version_string(void);
 

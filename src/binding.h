@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The binding: a core on a libuv loop. Its files are layers: each calls only
- * those before it. meson.build lists them in that order. */
+/* The binding: a core on a libuv loop. Its files are layers, in the order of
+ * meson.build. */
 
 #ifndef UVWHEEL_BINDING_H
 #define UVWHEEL_BINDING_H
@@ -16,23 +16,23 @@
 
 /* ---- The state of a wheel ------------------------------------------------ */
 
-/* Each struct belongs to the file of its name, which alone writes to it, but
- * for what test/layers lists. Fields that end in _ms here are times of the
- * clock that uv_now() and uv_hrtime() share. A time in the past that never was
- * is 0, one in the future that never comes is NEVER. */
+/* A struct belongs to the file of its name; test/layers lists who else writes
+ * to it. Fields that end in _ms here are times of the clock that uv_now() and
+ * uv_hrtime() share. A time in the past that never was is 0, one in the future
+ * that never comes is NEVER. */
 
 typedef enum phase_e {
-  DISARMED,           /* the driver is stopped: the wheel is empty           */
-  ARMED_FOR_TICK,     /* the driver is due by the next tick + lag, or is late */
-  ARMED_FOR_CHECK_IN, /* it is due before that, or late; to notice stalls    */
-  IN_SPELL            /* polls do not wait, and the check runs the turns     */
+  DISARMED,           /* the wheel is empty                                  */
+  ARMED_FOR_TICK,     /* the driver was armed for a tick                     */
+  ARMED_FOR_CHECK_IN, /* it was armed for an earlier time, to notice stalls  */
+  IN_SPELL            /* the check runs the turns; see listen.c              */
 } phase_t;
 
 #define MAX_CHAIN 6 /* the most stalls in a chain; 7 marks an appointment */
 
 /* The last stall, and those that it follows: a chain. */
 typedef struct stall_s {
-  uint64_t chain; /* how many stalls the chain has; 0: there was none        */
+  uint64_t chain; /* how many stalls it counts                               */
   uint64_t ended_ms[MAX_CHAIN + 1]; /* when its nth was noticed; [0]: 0      */
   uint64_t gave[MAX_CHAIN + 1]; /* ms that its first n give together; [0]: 0 */
 } stall_t;
@@ -41,21 +41,21 @@ typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
-  bool others_wake;  /* since start_driver a poll ended in a ms without runs  */
-  uint64_t run_by_ms; /* a later run is late. Armed: when the driver is due.  */
-                      /* Run to go_on, and in spells: ran_ms. DISARMED: NEVER */
-  uint64_t ran_ms;    /* when the wheel has run last, whoever ran it          */
+  bool others_wake;  /* has_wheel_woken was false since start_driver          */
+  uint64_t run_by_ms; /* a later run is late: when the driver is due, or (as  */
+                      /* in spells) ran_ms; DISARMED: NEVER                   */
+  uint64_t ran_ms;    /* when uvwheel__note_run was called last               */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
 
 typedef struct listen_s {
-  uv_check_t check;       /* called after each poll                          */
+  uv_check_t check;       /* called after a poll                             */
   uint64_t quiet_ms;      /* when prepare_turn found the loop quiet, or 0    */
   uint64_t budget;        /* what move_refreshed has left of turn_budget     */
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
-  uint64_t turned_ms;     /* libuv ran timers due before this, then polled   */
-  uint64_t busy_ms;       /* 0, or uv_now() at the last ask if that gave less */
+  uint64_t turned_ms;     /* a spell's next turn goes up to this at most     */
+  uint64_t busy_ms;       /* uv_now() at the last ask, or 0 if that gave it   */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
@@ -84,7 +84,7 @@ typedef struct uvwheel_state_s {
   uint64_t turn_ns;     /* options.turn_ms in ns, or NEVER                   */
   uint64_t busy_wait;   /* ms that a tick waits at least, if never quiet     */
 
-  uvwheel_stats_t stats; /* that each file counts; the core has its own      */
+  uvwheel_stats_t stats; /* the core has its own                             */
   core_t core;
   stall_t stall;
   wake_t wake;
@@ -96,13 +96,13 @@ typedef struct uvwheel_state_s {
   uvwheel_link_t wheels_of_loop; /* a circular list without a head           */
   bool is_unref;        /* does not keep the loop alive                      */
   bool is_walking;      /* uvwheel_walk calls back                           */
-  bool is_close_called; /* posts are refused; only uvwheel_close sets it     */
+  bool is_close_called; /* posts are refused                                 */
   uvwheel_close_cb close_cb;
   unsigned closing_handles; /* whose close uvwheel_close awaits              */
   uv_idle_t close_watch; /* waits for handles that others close              */
 } uvwheel_state_t;
 
-/* libuv's own, in every 1.x: uv_handle_t.flags */
+/* libuv's own values of uv_handle_t.flags */
 #define UV__HANDLE_CLOSING 1u
 #define UV__HANDLE_CLOSED 2u
 #define IS_OPENED(handle) ((handle).type != UV_UNKNOWN_HANDLE)
@@ -168,12 +168,11 @@ static inline bool needs_turn_by(const uvwheel_state_t *state, uint64_t ms) {
 
 /* ---- Stalls (stall.c) --------------------------------------------------- */
 
-/* The wheel runs now, late by more than stall_ms: that is a stall. */
+/* The wheel runs now, late by late_by: that is a stall. */
 void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
                          uint64_t late_by);
-/* Puts an expired timer back, unless it is an appointment, or its "stalls
- * given" are not fewer than the chain's stalls. Returns whether it did.
- * Requires: the timer waited in the last stall. */
+/* Puts an expired timer back, if the rule says so. Returns whether it did.
+ * Requires: waited_in_stall. */
 bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer);
 
 /* When a timer's peer counts as heard. A put-back makes that later, too. */
@@ -189,27 +188,27 @@ static inline bool waited_in_stall(const uvwheel_state_t *state,
 
 /* ---- What wakes the loop (wake.c) ---------------------------------------- */
 
-/* The wheel runs now. If it is late by more than stall_ms, that is a stall. */
+/* The wheel runs now. If it is late by more than stall_after: a stall. */
 void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
-/* The next tick may be earlier than before: arms the driver, unless that is due
- * by it (a check-in: half-way), or a spell goes on. Disarms an empty wheel. */
+/* The next tick may be earlier than before: may arm the driver. Disarms an
+ * empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
-/* The wheel has run. In a spell, polls do not wait. Otherwise nothing is due:
- * polls wait, and the driver is armed, if any timer is active. */
+/* The wheel has run: begins or continues a spell, or arms the driver, or
+ * disarms an empty wheel. Requires, without a spell: no tick has come. */
 void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
 /* After a poll, if the driver is not due: may arm it for a check-in. */
 void uvwheel__plan_check_in(uvwheel_state_t *state);
 /* Stops the driver and the idle handle. */
 void uvwheel__disarm(uvwheel_state_t *state);
 /* Others have closed some of the wheel's handles. Closes the driver, so that
- * the wheel is closing, and stops the idle handle. */
+ * the wheel is closing. */
 void uvwheel__abandon(uvwheel_state_t *state);
-/* The callback of idle: a spell goes on. */
+/* The callback of idle. */
 void uvwheel__on_idle(uv_idle_t *idle);
 /* Sets whether the wheel's handles keep the loop alive: timers have become
  * active or idle, is_unref has changed, or the mailbox was opened. */
 void uvwheel__update_refs(uvwheel_state_t *state);
-/* Adds `change` to the active timers that are unref'd; then does the same. */
+/* Adds `change` to unref_timers, then does the same. */
 void uvwheel__count_unref(uvwheel_state_t *state, int change);
 
 /* ---- Timers (timer.c) ---------------------------------------------------- */
@@ -221,10 +220,9 @@ void uvwheel__count_unref(uvwheel_state_t *state, int change);
  *   |  address of the state        | stalls given | idle | unref | missed |
  *
  * "Stalls given" is how many stalls the chain had when the timer was put back
- * last; what counts as a refresh clears it. All three bits: an appointment,
- * which is never put back. A usual active timer measures silence, and has no
- * flags. Idle timers are appointments; a closed one has the idle flag alone.
- * turn.c and stall.c write this field when a timer fires or is put back. */
+ * last; what counts as a refresh clears it. All three bits: an appointment. A
+ * usual active timer measures silence, and has no flags. An idle timer is an
+ * appointment, but a closed one has the idle flag alone. */
 #define TIMER_MISSED UINT64_C(3)
 #define TIMER_UNREF UINT64_C(4)
 #define TIMER_IDLE UINT64_C(8)
@@ -242,14 +240,12 @@ static inline uvwheel_state_t *state_of(const uvwheel_timer_t *timer) {
   return (uvwheel_state_t *)(uintptr_t)(timer->wheel_and_flags & ~TIMER_FLAGS);
 }
 
-/* If not, it measures silence or is closed. (Idle timers are appointments.) */
 static inline bool is_appointment(const uvwheel_timer_t *timer) {
   return (timer->wheel_and_flags & TIMER_KIND) == TIMER_APPOINTMENT;
 }
 
 /* A refresh adds uvwheel_timer_t.interval to the time: the repeat or, without
- * one, the timeout. (If a refresh had to choose between two fields, it would
- * take 0.3 ns more, 1 ns more if the timer is cold.)
+ * one, the timeout. (To choose between two fields would take 0.3 ns more.)
  * uvwheel_timer_t.saved_timeout: the timeout if it repeats, else NO_REPEAT. */
 #define NO_REPEAT UINT64_MAX
 
@@ -258,7 +254,7 @@ static inline bool repeats(const uvwheel_timer_t *timer) {
 }
 
 /* A timer has become active (1) or idle (-1). While unref'd timers are active,
- * the first other timer refs the driver, and the last one unrefs it. */
+ * the first and the last other timer may change the driver's reference. */
 static inline void count_active(uvwheel_state_t *state,
                                 const uvwheel_timer_t *timer, int change) {
   uint64_t unref_timers = state->wake.unref_timers;
@@ -289,17 +285,16 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
          uvwheel__read_clock(state, batch);
 }
 
-/* Runs a turn: fires, or puts back, the timers whose tick came by until_ms. It
- * ends if the clock steps back to before until_ms (P1). Returns whether a spell
- * has to follow, if a timer is active: a tick still waits, or the turn ended
- * more than stall_ms after uv_now() at its start: maybe a stall. */
+/* Runs a turn: fires, or puts back, timers whose tick came by until_ms. It ends
+ * if the clock steps back to before until_ms (P1). Returns whether a spell has
+ * to follow, if a timer is active: a tick still waits, or the turn may have
+ * been a stall. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 
 /* ---- Listening (listen.c) ------------------------------------------------ */
 
-/* How many ms a timer waits at least in a loop that is never quiet. Meanwhile
- * the loop reads a few thousand datagrams. */
+/* The least busy_wait. Meanwhile a loop may read a few thousand datagrams. */
 #define MIN_WAIT 25
 
 /* Callbacks: the driver is due; a poll has returned, or begins. */
@@ -313,7 +308,7 @@ void uvwheel__on_prepare(uv_prepare_t *prepare);
 
 /* Calls back the queued requests with UV_ECANCELED. */
 void uvwheel__cancel_posts(uvwheel_state_t *state);
-/* The callback of async: threads have posted requests, or some are left. */
+/* The callback of async: requests may wait. */
 void uvwheel__on_post(uv_async_t *async);
 
 #endif /* UVWHEEL_BINDING_H */

@@ -16,60 +16,54 @@
  *
  *   tick   a multiple of tick_ms: tick k happens at time k * tick_ms
  *   due    an entry is due at due_ms and expires at the first tick after that
- *   slot   the place where the entries of the ticks k, k + slots ... wait
+ *   slot   a place for the entries of the ticks k, k + slots ...
  *   lane   one of the lists of a slot
  *   hand   slots are passed up to this tick; a draw moves it ahead of the time
  *   round  one revolution of the hand around all slots
- *   pass   examines each entry of the slot that the hand has come to
+ *   pass   examines the entries of the slot that the hand has come to
  *   draw   to take the entries that are due soonest out before their time
  *
- * One wheel suits idle timeouts. A server refreshes a timer at each packet, and
- * few ever expire: so a refresh is one store. Its timeouts are alike: a round
- * can be longer than most, so an entry is examined once per timeout. A silent
- * connection may be closed after 60.0 or 60.1 s: a tick needs no order.
+ * One wheel suits idle timeouts. A server refreshes timers at each packet, and
+ * few expire: so a refresh is mostly one store. Its timeouts are alike: a round
+ * can be longer than most, so an entry is examined about once per timeout. A
+ * silent connection may be closed after 60.0 or 60.1 s: a tick needs no order.
  *
- * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, in slot
- * tick % slots. At now_ms it has (tick - 1 - now_ms / tick_ms) / slots rounds
- * to go. The number of rounds is not stored; it follows from the due time.
+ * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, and
+ * belongs to slot tick % slots. How many rounds it has to go is not stored;
+ * rounds_of computes it.
  *
  * A refresh to a later due time changes nothing else. So an entry may be in a
- * slot that the hand reaches before the entry's tick, never in one that it
- * reaches after that. When the hand comes to the tick of a slot's next pass, it
- * takes the lanes of the slot, which is empty then, and examines each entry. An
- * entry that is not due is put where an insert would put it: into the slot of
- * its tick, which is the same slot if it only waits for a later round.
+ * slot that the hand reaches before the entry's tick, but not after it. When
+ * the hand comes to the tick of a slot's next pass, it takes the lanes of the
+ * slot, which is empty then, and examines the entries. An entry that is not due
+ * goes into the slot of its tick: the same if it only waits for a later round.
  *
  *   pass:   lanes of the slot  ->  pending  ->  due, handed out one by one
  *                                           ->  the slot of its tick
  *
- * An entry is on one of the wheel's own lists until it is handed out, so it can
- * be removed at any moment: an unlink. A slot that is empty then is vacated
- * when the hand, its search for the next tick, or a walk comes to it, or when
- * the last entry leaves the wheel.
+ * An entry is on one of the wheel's own lists until it is handed out: so a
+ * remove is an unlink. A slot that becomes empty may stay occupied.
  *
- * A slot of a FIFO wheel has one lane, in order. A pass keeps the entries that
- * stay in the slot, and puts them back before what was inserted meanwhile.
+ * A slot of a FIFO wheel has one lane. A pass keeps the entries that stay in
+ * the slot, and puts them back before what was inserted meanwhile.
  *
  * A walk vacates all slots. Their lanes become unvisited ones, which it takes
- * entries from in turn, so that their cache misses overlap. It puts each entry
+ * entries from in turn, so that their cache misses overlap. It puts an entry
  * back into its slot, then returns it. It begins at the end of each lane and
- * puts entries in front of their slots: so those of one FIFO slot keep their
- * order, before what callbacks insert meanwhile.
+ * puts entries in front of their slots: so FIFO slots keep their order.
  *
  * A pass is given up when an entry is put at an earlier tick, after a draw, and
- * before a walk. Its entries, also those found due, go back to the front of the
- * slot's lanes.
+ * before a walk.
  *
  * The invariants between calls (insert and put are one), which tests check:
  *
  *   I1  The lists are circular, and links agree in both directions.
- *   I2  A slot that has an entry is occupied. (An occupied slot may have none.)
- *       A slot that is not occupied has no next pass. No slot of a word of the
- *       occupied bits has a next pass before the word's bound.
+ *   I2  A slot that has an entry is occupied. A slot that is not occupied has
+ *       no next pass. No slot of a word of the occupied bits has a next pass
+ *       before the word's bound.
  *   I3  The next pass of an occupied slot is at one of its own ticks, after the
- *       hand, and no entry of the slot is due at an earlier tick. (No entry
- *       needs to be due at it, either: entries may have been postponed or
- *       removed since.)
+ *       hand, and no entry of the slot is due at an earlier tick. (Maybe none
+ *       is due at it, either: entries may have been postponed or removed.)
  *   I4  next_tick is after the hand; in a pass it equals the hand. It is not
  *       after the next pass of any slot, and NEVER if the wheel is empty.
  *   I5  Outside a pass nothing is pending, due or kept. In a pass the hand is
@@ -79,25 +73,23 @@
  *   I7  The entries of an occupied slot are in the lanes that it uses, which
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
- * Insert, remove (but for the last) and expire are O(1) and touch two or three
- * entries. An entry that waits for later rounds may be examined in vain about
- * once per round. The search for the next tick asks one or two slots when the
- * wheel is busy; it skips 64 slots at a time if none has a pass within a round.
- * A draw is O(count), and examines each entry on the way that was postponed or
- * waits for a later round, some again in the next draws (FIFO: most).
+ * Insert, remove (but for the last) and expire are mostly O(1). The search for
+ * the next tick looks at few slots when the wheel is busy; it can skip 64 slots
+ * at a time. A draw is mostly O(count); it also examines entries on the way
+ * that were postponed or wait for a later round.
  *
  * Tried and dropped:
  *
- *   rounds counted down in the entry    writes to each entry in each round
+ *   rounds counted down in the entry    writes to entries in each round
  *   the place of an entry stored in it  8 bytes, to save a multiplication
  *   entries of a later round set aside  rules for the pass, and lanes that
  *                                         decay over days
- *   2^20 slots                          a turn searches 16,384 words of bits
- *   a hierarchy of wheels               moves each entry several times */
+ *   2^20 slots                          16,384 words of bits to search
+ *   a hierarchy of wheels               moves entries several times */
 
 #include "core.h"
 
-/* The clock's last time. Entries due later neither expire nor are drawn. */
+/* The clock's last time. Entries due later are not drawn. */
 #define LAST_MS ((UINT64_C(1) << 63) - 1)
 
 /* ---- Making ------------------------------------------------------------- */
@@ -143,11 +135,8 @@ void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
 /* One long list is a chain of cache misses, each of which has to end before the
  * next begins. So a slot has several lists, its lanes, which are drained side
  * by side, so that their misses overlap. Expiry of a timer among a million took
- * 63 ns with 4 lanes, 40 with 8, 24 with 16 and 22 with 32; a lane costs 16
- * bytes per slot. (15 and the other fields of a slot fill four cache lines.)
- *
- * A lane gets SHARE entries before the next one is initialised: a slot with few
- * entries uses few lanes. A FIFO wheel keeps an order: one lane takes all. */
+ * 63 ns with 4 lanes, 40 with 8, 24 with 16 and 22 with 32; a lane mostly costs
+ * 16 bytes per slot. (15 and the other fields mostly fill four cache lines.) */
 
 /* Plans the next pass of a slot at one of its ticks (I2, I3).
  * Requires: the slot's next pass, if any, is planned for a later tick.
@@ -209,8 +198,7 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
  * after the hand that is not after the next pass. Vacates slots it finds empty.
  * The hand meets the slots of `first` from `bit` on, then the other words, then
  * the slots below `bit`. So the first pass found in this round is the next one,
- * unless that is in `first` below `bit`: another word may have an earlier one.
- * Words whose bound is not before `next` are skipped. */
+ * unless it is in `first` below `bit`: other words may have an earlier one. */
 static NOINLINE uint64_t find_next_tick(core_t *core) {
   const uint64_t mask = core->slot_mask, *bounds = core->bounds;
   uint64_t tick = core->hand + 1, first = (tick & mask) / 64, word = first;
@@ -252,9 +240,8 @@ uint64_t uvwheel__core_visit_slot(const core_t *core, uint64_t slot_index,
 
 /* ---- Operations on entries ---------------------------------------------- */
 
-/* What is in a slot becomes unvisited. The first lanes of neighbouring slots go
- * to different lists. A FIFO slot's entries always go to the end of the same
- * list, which may have some that an outer walk has yet to visit. */
+/* What is in a slot becomes unvisited, behind what an outer walk has yet to
+ * visit. Without slot_index slots of one lane would share a list. */
 static void take_unvisited(core_t *core, uint64_t slot_index) {
   slot_t *slot = &core->slots[slot_index];
   uvwheel_link_t *lane = slot->lanes;
@@ -318,7 +305,7 @@ static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
 }
 
 /* Is an entry due in a pass of that time? If not, puts it. Changes its links.
- * (The usual put is inlined: in a server nearly all entries were refreshed.) */
+ * (The usual put is inlined: in a server most entries were refreshed.) */
 static inline bool examine(core_t *core, uvwheel_entry_t *entry,
                            uint64_t pass_ms) {
   uint64_t tick;
@@ -394,7 +381,7 @@ static NOINLINE bool end_pass_if_over(core_t *core) {
  * the hand back to the tick before. The slot may have got entries for a later
  * round meanwhile, and may use fewer lanes than the pass has. Each list goes to
  * the next lane: else draws of a few entries would make the first lanes longer.
- * A FIFO slot gets, in order, what was due, kept, and not yet examined. */
+ * A FIFO slot gets what was due, then kept, then not yet examined. */
 static NOINLINE void give_up_pass(core_t *core) {
   slot_t *slot = slot_of(core, core->hand);
   uint64_t i;
@@ -441,8 +428,8 @@ bool uvwheel__core_put(core_t *core, uvwheel_entry_t *entry) {
   return true;
 }
 
-/* (What this calls is not inlined: else each call that finds an entry at once
- * saves more registers, and an expiry takes more instructions.) */
+/* (The larger functions that this calls are not inlined: else a call that finds
+ * an entry at once saves more registers.) */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
                                         uint64_t most, uint64_t *budget) {
   MUST_HOLD(core->pass_lanes == 0 || hand_ms(core) <= now_ms);
@@ -526,7 +513,6 @@ void uvwheel__core_walk_begin(core_t *core) {
 uvwheel_entry_t *uvwheel__core_walk_next(core_t *core) {
   uint64_t i;
 
-  /* Lanes are taken from their ends. The next unlink writes to prev->prev. */
   for (i = 0; i < MAX_LANES; i++) {
     uvwheel_link_t *lane = &core->unvisited[core->walk_lane++ % MAX_LANES];
     uvwheel_link_t *link = lane->prev;
@@ -534,7 +520,7 @@ uvwheel_entry_t *uvwheel__core_walk_next(core_t *core) {
       continue;
     check_linked(core, lane);
     check_linked(core, link);
-    PREFETCH(link->prev->prev);
+    PREFETCH(link->prev->prev); /* the lane's next unlink may write to it */
     put_first(core, entry_of(link));
     return entry_of(link);
   }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 
 /* The core: a hashed timing wheel that knows no event loop and no clock. core.c
- * explains it. All times are milliseconds of one clock of the caller, which
- * stays below 2^63 (292 million years); due times may be anything. The caller
- * knows which entries are active. */
+ * explains it. Times are milliseconds of one clock of the caller, which stays
+ * below 2^63; due times may be anything. The caller knows which entries are
+ * active. */
 
 #ifndef UVWHEEL_CORE_H
 #define UVWHEEL_CORE_H
@@ -16,14 +16,14 @@
 
 /* ---- The structures ------------------------------------------------------ */
 
-/* The most lanes of a slot. core.c says why there are several. */
+/* The most lanes of a slot; see core.c. */
 #define MAX_LANES 15
 
 /* Places in a slot are counted in bytes from its beginning: with indices of
  * lanes a cold start takes 42 ns instead of 37. */
 typedef struct slot_s {
   uint64_t next_pass;  /* when the hand examines its entries: a tick;
-                          0: never, the slot is not occupied                 */
+                          0: the slot is not occupied                        */
   uint32_t lane;       /* the place of the lane that gets the next entry     */
   uint16_t lanes_used; /* the place behind the last lane in use              */
   uint16_t share_left; /* how many entries the lane gets before the next one */
@@ -34,7 +34,7 @@ typedef struct core_s {
   /* Set at init. */
   uint64_t tick_ms;       /* the resolution                                  */
   uint64_t reciprocal;    /* of tick_ms, to divide by a multiplication       */
-  uint64_t reciprocal_ms; /* times below this are divided that way           */
+  uint64_t reciprocal_ms; /* that is exact for times below this              */
   uint64_t slot_mask;     /* slots - 1, and slots are a power of two         */
   uint64_t lanes_end;     /* the place behind the last lane of a slot        */
   slot_t *slots;
@@ -51,7 +51,7 @@ typedef struct core_s {
   } stats; /* as in uvwheel_stats_t                                          */
 
   /* Where the hand is, and when it moves. */
-  uint64_t hand;      /* slots are passed up to this tick; see core.c       */
+  uint64_t hand;      /* slots are passed up to this tick                   */
   uint64_t next_tick; /* when the hand has to move; NEVER: not at all        */
 
   /* The pass that goes on. */
@@ -61,7 +61,7 @@ typedef struct core_s {
   uvwheel_link_t kept; /* of a FIFO wheel: they stay in the slot            */
 
   /* The draw. */
-  uvwheel_link_t drawn; /* to be handed out next, due or not                 */
+  uvwheel_link_t drawn; /* drawn, not yet handed out                         */
   uint64_t drawn_ms;    /* a drawn entry is handed out if it is due before   */
 
   /* The walk. */
@@ -76,9 +76,8 @@ static inline bool is_fifo(const core_t *core) {
 
 /* ---- Ticks -------------------------------------------------------------- */
 
-/* The first tick after a time. With a division a warm start takes a quarter
- * longer. So the time is multiplied by a reciprocal, unless it is reciprocal_ms
- * or later: in 3 million years (ticks of 100 ms) or 3 years (of a day).
+/* The first tick after a time, or LAST_TICK. With a division a warm start takes
+ * a quarter longer. So the time is mostly multiplied by a reciprocal.
  *
  * The reciprocal is (2^64 - e) / tick_ms with an e from 1 to tick_ms, and the
  * factor, ms + 1, is at most 2^64 / tick_ms. So the product, divided by 2^64,
@@ -96,7 +95,6 @@ static inline uint64_t tick_after(const core_t *core, uint64_t ms) {
   return tick < LAST_TICK ? tick + 1 : LAST_TICK;
 }
 
-/* The time of the tick that the hand is at. */
 static inline uint64_t hand_ms(const core_t *core) {
   return core->hand * core->tick_ms;
 }
@@ -114,8 +112,8 @@ static inline slot_t *slot_of(const core_t *core, uint64_t tick) {
   return &core->slots[tick & core->slot_mask];
 }
 
-/* Is the next pass of a slot planned for a tick, or for an earlier one? If no
- * pass is planned, next_pass is 0, and next_pass - 1 is the largest number. */
+/* Is a pass of a slot planned for a tick, or for an earlier one? (If none is,
+ * next_pass is 0, and next_pass - 1 is the largest number.) */
 static inline bool has_pass_by(const slot_t *slot, uint64_t tick) {
   return slot->next_pass - 1 < tick;
 }
@@ -130,10 +128,9 @@ static inline uvwheel_link_t *lane_at(slot_t *slot, uint32_t place) {
   return (uvwheel_link_t *)(void *)((char *)slot + place);
 }
 
-/* How many entries a lane gets before the next lane. With a share of 1, 15
- * entries use 15 lanes: on a wheel of 1 ms, the few entries of a slot touch up
- * to four of its cache lines. With 16, such a wheel expires more slowly,
- * because its slots use one lane. */
+/* How many entries a lane gets before the next lane. On a wheel of 1 ms the few
+ * entries of a slot would touch several of its cache lines with a share of 1.
+ * With 16 they would mostly use one lane, and expire more slowly. */
 #define SHARE 4
 #define FIRST_LANE ((uint32_t)offsetof(slot_t, lanes))
 
@@ -204,9 +201,9 @@ static inline bool uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry,
 }
 
 /* Vacates all slots. After the last remove they are empty; for a walk the
- * unvisited lanes get what is in them (one gets all of a FIFO slot).
+ * unvisited lanes get what is in them.
  * Requires: no pass goes on, or no entry is active.
- * Ensures: if no entry is active, uvwheel__core_next_ms is never. */
+ * Ensures: if no entry is active, uvwheel__core_next_ms is NEVER. */
 void uvwheel__core_vacate_all(core_t *core);
 
 /* Takes an entry out of the wheel. A slot that becomes empty is not vacated: if
@@ -221,7 +218,6 @@ static inline void uvwheel__core_remove_one(core_t *core,
   core->active--;
 }
 
-/* The same, and vacate_all after the last one. */
 static inline void uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
   uvwheel__core_remove_one(core, entry);
   if (UNLIKELY(core->active == 0))
@@ -233,18 +229,18 @@ static inline void uvwheel__core_remove(core_t *core, uvwheel_entry_t *entry) {
  * Requires: the entry is active. */
 bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 
-/* The most entries that an expiry examines at once. It hands out those that are
- * due while they (16 KiB) are still in the first cache level. In chunks of one,
- * a timer that is put back and expires takes 101 ns instead of 46. */
+/* The most entries that an expiry examines at once. When it hands them out,
+ * they (16 KiB) are mostly still in the first cache level. In chunks of one, a
+ * timer that is put back and expires takes 101 ns instead of 46. */
 #define CHUNK 256
 
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
- * by then; NULL if there is none, or *budget is 0. The entry stays active. If
- * nothing changes meanwhile, the next call returns it again. Each entry that it
- * finds not due takes one from *budget. It examines chunks of `most` entries
- * until one is due, and doubles `most` while it is below CHUNK: so a draw of
- * one examines few in vain, but is fast where many were postponed.
- * Requires: a pass that goes on is not after now_ms (by uvwheel__core_next_ms).
+ * by then; NULL if there is none, or *budget is 0. The entry stays active: the
+ * next call may return it again. Each entry that it finds not due takes one
+ * from *budget. It examines chunks of `most` entries, which grow, until one is
+ * due: so a draw of one mostly examines few in vain, but is fast where many
+ * were postponed.
+ * Requires: a pass that goes on is not after now_ms.
  * Ensures, if NULL: uvwheel__core_next_ms is after now_ms, or *budget is 0. */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
                                         uint64_t most, uint64_t *budget);
@@ -261,19 +257,18 @@ static inline void uvwheel__core_hand_out(core_t *core,
 /* Draws up to `count` active entries, those that are due soonest (to the tick;
  * a postponed entry counts with its new due time). They stay active until
  * uvwheel__core_take_drawn hands them out, one by one, NULL at the end. It
- * leaves out entries that were removed or moved meanwhile, or now wait for a
- * later tick than all that were drawn. A walk ends a draw.
+ * leaves out entries that meanwhile were removed, moved, or postponed past the
+ * last drawn tick. A walk ends a draw.
  * Requires: the last draw has ended.
  * Ensures: no pass goes on. */
 void uvwheel__core_draw(core_t *core, uint64_t count);
 uvwheel_entry_t *uvwheel__core_take_drawn(core_t *core);
 
 /* A walk over all active entries: begin, then next until it returns NULL.
- * Between the steps the caller may do anything but expire or draw, which would
- * miss entries. A walk inside a walk visits all entries, and then the first one
- * is at its end, too.
+ * Between the steps do not expire or draw: that may miss entries. A walk
+ * inside a walk visits all entries, and then the first one is at its end, too.
  * Ensures: no entry is visited twice, and each that is active throughout is
- * visited, unless it is moved before that. What was visited is in its slot. */
+ * visited, unless it is moved before that. */
 void uvwheel__core_walk_begin(core_t *core);
 uvwheel_entry_t *uvwheel__core_walk_next(core_t *core);
 

@@ -41,7 +41,6 @@ static inline void append(uvwheel_link_t *head, uvwheel_link_t *link) {
   join(link, head);
 }
 
-/* Unlinks a link from whatever list it is on. */
 static inline void unlink_one(uvwheel_link_t *link) {
   join(link->prev, link->next);
 }

@@ -3,11 +3,8 @@
 /* Listening: when the wheel runs, and why not yet.
  *
  * When a timer is due, bytes of its peer may still wait in a socket. So the
- * check (a uv_check_t) asks after a poll whether the loop is quiet: no
- * descriptor is ready, none waits to be registered, and no request is queued.
- * Then nothing is left to be heard. Timers may expire whose tick has come by
- * uv_now(). One iteration of libuv, which calls timers in the order in which
- * they became due; * is where it moves uv_now():
+ * check (a uv_check_t) asks after a poll whether the loop is quiet (P6). One
+ * iteration of libuv; * is where it moves uv_now():
  *
  *   before 1.45                   from 1.45 on
  *   * timers, DRIVER              (* UV_RUN_DEFAULT begins with the timers)
@@ -22,37 +19,25 @@
  *                    called by               turn up to   if a tick waits then
  *   prepare_turn     CHECK, driver is due    no turn      the DRIVER is next
  *   on_driver        DRIVER                  quiet_ms     a spell begins
- *   continue_spell   each CHECK of a spell   see below    the spell goes on
+ *   continue_spell   CHECK of a spell        see below    the spell goes on
  *
- * If none waits and timers are active, they arm the driver (but after a turn
- * that was a stall a spell follows). prepare_turn sets quiet_ms: uv_now() if
- * the loop is quiet, else 0. It moves a late driver behind the loop's other due
- * timers. If a callback between it and on_driver resumes the reading of a
- * socket, on_driver finds a waiting watcher, and runs no turn: bytes may wait.
+ * If none waits, they mostly arm the driver.
  *
- * In a spell polls do not wait. Each of its checks looks back at the last one
- * (or, the first, at the driver):
+ * A check of a spell looks back at the last one (the first, at the driver):
  *
  *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   ran_ms       turned_ms                               polled_ms   now_ms
  *   1000         1003                                    1004        1008
  *
- * libuv's timers due before turned_ms run before the poll (platforms.md has an
- * exception). The driver sets turned_ms to ran_ms: the first check fires only
- * timers whose tick came by that.
- *
- * A timer expires if its tick came by turned_ms (1003), so that libuv's timers
- * came before it and a whole poll has followed, and if
+ * A timer may expire if its tick came by turned_ms (1003), so that libuv's
+ * earlier timers come first and a whole poll has followed, and if
  * - the loop is quiet, or
  * - busy_wait ms have passed since its tick and since wait_began_ms: when the
- *   spell or the new wait began, or the loop was quiet last.
+ *   spell or a new wait began, or the loop was quiet last.
  *
- * uv_now() stands still while callbacks read: a check of a spell moves it on.
- *
- * From ran_ms (or wait_began_ms, if that is later) to polled_ms the loop does
- * not listen, as far as uv_now() shows. If that is more than MIN_WAIT, the wait
- * begins anew, once: otherwise a uv_timer_t that blocks for 40 ms uses it up,
- * and peers are closed whose bytes wait. */
+ * From deaf_since_ms to polled_ms the loop may not have listened. If that is
+ * more than MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that
+ * blocks for 40 ms may use it up, and peers are closed whose bytes wait. */
 
 #include "binding.h"
 
@@ -60,16 +45,16 @@
 #include <poll.h>
 #endif
 
-/* The most timers that the check examines before it asks if the loop is quiet.
- * If these are all, and none is due, the tick costs no system call. */
+/* The most timers that move_refreshed examines. If these are all, and none is
+ * due, the tick may cost no system call. */
 #define MAX_EXAMINED 256
 
 /* ---- Is the loop quiet? -------------------------------------------------- */
 
 /* Returns the loop's time if no descriptor is ready or waiting to be
- * registered, else 0. Where that cannot be asked (on Windows, with posix-poll,
- * or if poll(2) fails), bytes count as heard if they came before turned_ms.
- * poll(2) takes no event: epoll_wait would take edge-triggered ones away. */
+ * registered, else 0; maybe turned_ms where that cannot be asked (on Windows,
+ * with posix-poll, or if poll(2) fails). poll(2) takes no event: epoll_wait
+ * would take edge-triggered ones away. */
 static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {
 #ifdef _WIN32
   (void)state;
@@ -127,8 +112,7 @@ static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   return min_of(listen->turned_ms, now_ms - state->busy_wait);
 }
 
-/* A poll has returned at polled_ms, and its callbacks have run. (Inlined, this
- * slows every check.) */
+/* A poll has returned at polled_ms. (Inlined, this slows the check.) */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
   uint64_t deaf_since_ms = max_of(state->wake.ran_ms, listen->wait_began_ms);
@@ -177,11 +161,12 @@ static NOINLINE void prepare_turn(uvwheel_state_t *state) {
     return;
   }
   state->listen.quiet_ms = ask_quiet_ms(state, 0);
-  if (is_driver_late) /* moves it behind the loop's other timers */
+  if (is_driver_late) /* moves it behind the loop's due timers */
     (void)uv_timer_start(&state->wake.driver, uvwheel__on_driver, 0, 0);
 }
 
-/* If the loop was not quiet, what is due waits for a spell. */
+/* If the loop was not quiet, or a callback has resumed the reading of a socket
+ * since, what is due waits for a spell. */
 void uvwheel__on_driver(uv_timer_t *driver) {
   uvwheel_state_t *state = CONTAINER_OF(driver, uvwheel_state_t, wake.driver);
   listen_t *listen = &state->listen;

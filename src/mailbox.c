@@ -4,8 +4,7 @@
  *
  * Threads append requests to a list under a mutex. The loop takes the whole
  * list at once, and calls the requests back without the mutex. A post holds the
- * mutex until uv_async_send returns: uvwheel_close waits for that. While a
- * wake-up is pending, uv_async_send does nothing. */
+ * mutex until uv_async_send returns: uvwheel_close waits for that. */
 
 #include "binding.h"
 
@@ -17,8 +16,8 @@
 #define SET_MARK(post, mark) ((void)0)
 #endif
 
-/* Takes the requests that threads have posted, once all that were taken before
- * have been called back. Returns whether there are any to call back. */
+/* Takes the requests that threads have posted, unless taken ones are left.
+ * Returns whether there are any to call back. */
 static bool take_posted(uvwheel_state_t *state) {
   if (state->mailbox.taken == NULL) {
     uv_mutex_lock(&state->mailbox.mutex);
@@ -40,9 +39,9 @@ static void call_first(uvwheel_state_t *state, int status) {
   post->cb(post, status);
 }
 
-/* A request that is posted meanwhile waits for the next call, so that one that
- * posts itself cannot keep the loop from polling. If requests are left, this
- * asks for the next call: their wake-ups may be used up. */
+/* Requests that are posted meanwhile wait, so that one that posts itself cannot
+ * keep the loop from polling. If requests are left, their wake-ups may be used
+ * up: so this asks for another call. */
 void uvwheel__on_post(uv_async_t *async) {
   uvwheel_state_t *state = CONTAINER_OF(async, uvwheel_state_t, mailbox.async);
   uint64_t budget = state->options.turn_budget;
@@ -81,9 +80,9 @@ int uvwheel_open_mailbox(uvwheel_t *wheel) {
   return 0;
 }
 
-/* From uvwheel_close on posts are refused. The pointer to the state is NULL
- * from the close callback on. When that has returned, the state goes: a post
- * that read the pointer earlier must be over by then. */
+/* The pointer to the state is NULL from the close callback on. When that has
+ * returned, the state goes: a post that read the pointer earlier must be over
+ * by then. */
 int uvwheel_post(uvwheel_t *wheel, uvwheel_post_t *post, uvwheel_post_cb cb) {
   uvwheel_state_t *state;
   int error;

@@ -19,7 +19,7 @@ void uvwheel__misuse(const char *kind, const void *object, uintptr_t callback,
   abort();
 }
 
-/* Beyond its links the memory may be gone: so the place is printed first. */
+/* The memory may be gone: so its place is printed first. */
 void uvwheel__overwritten(const core_t *core, const uvwheel_link_t *link) {
   const uvwheel_state_t *state = CONTAINER_OF(core, uvwheel_state_t, core);
   uvwheel_timer_t *timer = timer_of(entry_of((uvwheel_link_t *)link));
@@ -71,7 +71,7 @@ void uvwheel__check_thread(const uvwheel_state_t *state,
   uvwheel__misuse("wheel", state->wheel, 0, what);
 }
 
-/* uvwheel_fire_soonest calls callbacks inside a callback. */
+/* uvwheel_fire_soonest may call callbacks inside a callback. */
 void uvwheel__call_back(uvwheel_timer_t *timer) {
   const uvwheel_timer_t *outer = uvwheel__called_back;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* A build with -Dchecks=true reports misuse and likely mistakes: one line on
- * stderr, then abort. Other builds report nothing. */
+/* A build with -Dchecks=true reports misuse and likely mistakes on stderr, and
+ * aborts. */
 
 #ifndef UVWHEEL_MISUSE_H
 #define UVWHEEL_MISUSE_H
@@ -26,29 +26,28 @@ _Noreturn void uvwheel__misuse(const char *kind, const void *object,
   ((condition) ? uvwheel__misuse(kind, object, (uintptr_t)(object)->cb, what) \
                : (void)0)
 
-/* MISUSE_IF would read cb, which such an address does not allow. */
+/* MISUSE_IF would read cb at that address. */
 #define check_aligned(timer)                \
   ((uintptr_t)(timer) % sizeof(void *) == 0 \
        ? (void)0                            \
        : uvwheel__misuse("timer", timer, 0, \
                          "initialised at an unaligned address"))
 
-/* Each thread has its own, at another address. */
+/* Its address stands for the thread. */
 extern THREAD_LOCAL char uvwheel__this_thread;
 #define IS_OTHER_THREAD(state)       \
   ((state)->listen.poller != NULL && \
    (state)->listen.poller != &uvwheel__this_thread)
-/* Reports a call by another thread than the poller; timer may be NULL. */
+/* Looks for a call by another thread than the poller; timer may be NULL. */
 void uvwheel__check_thread(const struct uvwheel_state_s *state,
                            const uvwheel_timer_t *timer);
 
 /* The timer whose callback runs, or NULL. */
 extern THREAD_LOCAL const uvwheel_timer_t *uvwheel__called_back;
-/* Calls the callback of the timer, which may free the timer. */
 void uvwheel__call_back(uvwheel_timer_t *timer);
 #define CALL_BACK(timer) uvwheel__call_back(timer)
 
-/* The links of an idle entry hold this, so that their use is noticed. */
+/* The links of an idle entry hold this: so their use is noticed. */
 #define POISON ((uvwheel_link_t *)(uintptr_t)0xdeadbeef)
 
 static inline void poison(uvwheel_entry_t *entry) {
@@ -58,8 +57,8 @@ static inline void poison(uvwheel_entry_t *entry) {
 /* Reports that an entry of a core was overwritten, or freed while active. */
 _Noreturn void uvwheel__overwritten(const struct core_s *core,
                                     const uvwheel_link_t *link);
-/* Reports the first entry at which a list breaks. If none does, `link` itself
- * is reported: it is mostly a copy of a timer. */
+/* Reports an entry at which a list breaks. If none does, it reports `link`,
+ * which may be a copy of a timer. */
 _Noreturn void uvwheel__search_lists(const struct core_s *core,
                                      const uvwheel_link_t *link);
 
@@ -67,7 +66,6 @@ static inline bool may_be_link(const uvwheel_link_t *link) {
   return link != NULL && (uintptr_t)link % sizeof(void *) == 0;
 }
 
-/* Do both neighbours lead back to the link? */
 static inline bool is_linked(const uvwheel_link_t *link) {
   return may_be_link(link->prev) && may_be_link(link->next) &&
          link->next->prev == link && link->prev->next == link;
@@ -76,7 +74,7 @@ static inline bool is_linked(const uvwheel_link_t *link) {
 #define check_linked(core, link) \
   (is_linked(link) ? (void)0 : uvwheel__search_lists(core, link))
 
-/* Checks the link after this one. All up to this one are right. */
+/* Checks the link after this one. */
 static inline void check_next(const struct core_s *core,
                               const uvwheel_link_t *link) {
   if (!may_be_link(link->next))

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 
-/* The compiler builtins that the library uses, and substitutes in plain C11.
- * -DUVWHEEL_PLAIN_C=1 chooses the latter with any compiler, for tests.
- * Compilers without 128-bit integers divide where others multiply. */
+/* Compiler builtins, and substitutes in plain C. -DUVWHEEL_PLAIN_C=1 chooses
+ * the latter, for tests. */
 
 #ifndef UVWHEEL_PORTABLE_H
 #define UVWHEEL_PORTABLE_H

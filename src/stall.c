@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 
 /* Stalls: which timers are put back after one, and by how much. The rule stands
- * in docs/how-it-works.md ("A stall puts a timer back"). The wheel notices one
- * when it runs late: once its driver is due, or at a check of a spell. A stall
- * follows the last one, in a chain, if it begins before that one's ended_ms +
- * gave[chain]:
+ * in docs/how-it-works.md ("A stall puts a timer back"). A stall follows the
+ * last one, in a chain, if it begins before that one's ended_ms + gave[chain]:
  *
  *   n            0    1             2             3 = chain
  *   the stall         1.0 to 1.4 s  2.1 to 4.1 s  6.8 to 7.1 s
  *   gave[n], ms  0    800           3,800         4,400: S + min(S, 1000) each
  *
- * Then a timer heard at 1 s gets 4,400 ms, one heard at 2 s 3,600, one put back
- * at 4.1 s 600 more; none more than a refresh at 7.1 s would give it. */
+ * Then a timer heard at 1 s may get 4,400 ms, one heard at 2 s 3,600, one put
+ * back at 4.1 s 600 more; none more than a refresh at 7.1 s would give it. */
 
 #include "binding.h"
 
-/* Rule 5, if no tick by the fifth's end waits: the sixth becomes the first. */
+/* Rule 5: the sixth becomes the first. */
 static void forget_first_five(stall_t *stall) {
   stall->gave[1] = stall->gave[MAX_CHAIN] - stall->gave[MAX_CHAIN - 1];
   stall->ended_ms[1] = stall->ended_ms[MAX_CHAIN];
@@ -30,7 +28,7 @@ void uvwheel__note_stall(uvwheel_state_t *state, uint64_t now_ms,
 
   if (began_ms >=
       add_ms(stall->ended_ms[stall->chain], stall->gave[stall->chain]))
-    stall->chain = 0; /* follows none: the old chain gives nothing more */
+    stall->chain = 0; /* a new chain */
   else if (stall->chain == MAX_CHAIN &&
            !needs_turn_by(state, stall->ended_ms[MAX_CHAIN - 1]))
     forget_first_five(stall);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Reports on a wheel, which change nothing. */
+/* Reports on a wheel. */
 
 #include "binding.h"
 
@@ -83,8 +83,8 @@ static void count_timer(const uvwheel_entry_t *entry, void *arg) {
   census->most_rounds = max_of(census->most_rounds, rounds);
 }
 
-/* A character per column, from the slot after the current tick's: how full its
- * slots are, compared with the fullest column. */
+/* Prints a character per column, from the slot after the current tick's: how
+ * full it is, compared with the fullest column. */
 static void print_slots(const core_t *core, uint64_t now_ms, FILE *stream) {
   static const char shades[] = " .:-=+*#%@";
   uint64_t slots = core->slot_mask + 1, counts[COLUMNS] = {0}, most = 0;

@@ -11,13 +11,12 @@
 static THREAD_LOCAL uint64_t recent_state = 1;
 
 /* Is the timer's wheel the recent one, and do its flags equal `flags`, but for
- * the ignored ones? If so, *state is the wheel's. A usual active timer has
- * no flags: one comparison shows its wheel and that it is active.
+ * the ignored ones? If so, *state is the wheel's. One comparison shows both.
  *
  * The gain is speculation. The timer may have to come from memory; the
- * processor predicts the comparison and goes on with the recent wheel, where
- * everything would otherwise wait for the timer: a start of a cold timer would
- * take 2.6 times as long. CONCEAL: do not load the state from the timer. */
+ * processor predicts the comparison and goes on with the recent wheel. If it
+ * waited for the timer, a start of a cold timer would take 2.6 times as long.
+ * CONCEAL: do not load the state from the timer. */
 static inline bool guess_state(const uvwheel_timer_t *timer, uint64_t flags,
                                uint64_t ignored, uvwheel_state_t **state) {
   uint64_t recent = recent_state;
@@ -29,8 +28,8 @@ static inline bool guess_state(const uvwheel_timer_t *timer, uint64_t flags,
          !IS_OTHER_THREAD(*state);
 }
 
-/* Returns the state of an initialised timer's wheel, and remembers it: the next
- * timer is likely to have the same wheel. */
+/* Returns the state of an initialised timer's wheel, and remembers it for the
+ * next timer. */
 static uvwheel_state_t *remember_state(const uvwheel_timer_t *timer) {
   uvwheel_state_t *state = state_of(timer);
 
@@ -47,7 +46,6 @@ static bool is_active(const uvwheel_timer_t *timer) {
   return is_initialised(timer) && !(timer->wheel_and_flags & TIMER_IDLE);
 }
 
-/* Reports a call on a timer that is all zeros, in a build with checks. */
 static void check_zeros(const uvwheel_timer_t *timer) {
   MISUSE_IF(timer != NULL && timer->wheel_and_flags == 0, "timer", timer,
             "used although it is all zeros: no init, or one that failed");
@@ -68,7 +66,7 @@ static inline void set_times(uvwheel_timer_t *timer, uint64_t timeout,
 
 /* ---- Becoming active and idle ------------------------------------------- */
 
-/* The usual cases call this only at their end, so that they need no stack. */
+/* The usual cases call this at their end, so that they need no stack. */
 static NOINLINE int insert_slow(uvwheel_state_t *state,
                                 uvwheel_timer_t *timer) {
   if (uvwheel__core_put(&state->core, &timer->entry))
@@ -84,7 +82,7 @@ static inline int insert(uvwheel_state_t *state, uvwheel_timer_t *timer,
 }
 
 /* The unusual cases: the due time is earlier than before, or a timer of a FIFO
- * wheel goes to the end of the queue. */
+ * wheel is restarted. */
 static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
                          uint64_t delay) {
   if (uvwheel__core_move(&state->core, &timer->entry,
@@ -93,7 +91,7 @@ static NOINLINE int move(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return 0;
 }
 
-/* An active timer is due at another time, which is usually not earlier. */
+/* An active timer is due at another time, usually not an earlier one. */
 static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
                            uint64_t delay) {
   uint64_t due_ms = add_ms(loop_now(state), delay);
@@ -135,8 +133,7 @@ int uvwheel_timer_init(uvwheel_t *wheel, uvwheel_timer_t *timer) {
   return 0;
 }
 
-/* Starts or restarts any timer. It is due after `delay`: the timeout or, if it
- * is started again, the repeat. */
+/* delay: the timeout or, for uvwheel_timer_again, the repeat. */
 static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                                uint64_t timeout, uint64_t repeat, uint64_t kind,
                                uint64_t delay) {
@@ -160,9 +157,9 @@ static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return 0;
 }
 
-/* The usual starts: without a repeat, an idle timer of the recent wheel is
- * inserted, an active one postponed. All else takes start_slow, also a start
- * that may change the driver's reference. */
+/* The usual starts, without a repeat: an idle timer is inserted, an active one
+ * postponed. start_slow does the rest, such as a start that may change the
+ * driver's reference. */
 static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                         uint64_t timeout, uint64_t repeat, uint64_t kind) {
   uvwheel_state_t *state;
@@ -177,7 +174,7 @@ static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
       !is_closing(state) && state->core.active < state->most_active &&
       LIKELY(state->core.active != state->wake.unref_timers ||
              state->core.active == 0)) {
-    /* Becomes `kind`: the guess has shown that it has no other flags. */
+    /* Becomes active and `kind`: the guess has shown its flags. */
     timer->wheel_and_flags -= TIMER_IDLE + TIMER_APPOINTMENT - kind;
     timer->cb = cb;
     set_times(timer, timeout, 0);

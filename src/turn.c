@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Turns: due timers fire, or are put back (stall.c). listen.c runs a turn once
- * the loop has listened. A turn ends after turn_budget timers, or turn_ms of
- * callbacks. A repeat is started again before its callback. */
+/* Turns: due timers fire, or are put back (stall.c). listen.c says when. */
 
 #include "binding.h"
 
 /* ---- Batches ------------------------------------------------------------- */
 
-/* The most callbacks between two reads of the clock. A read takes about 25 ns,
- * as long as a quick callback and its expiry. */
+/* A read of the clock takes about 25 ns, as long as a quick callback and its
+ * expiry. So the clock is read less often while callbacks are quick. */
 #define MAX_UNREAD 16
 
 void uvwheel__begin_batch(batch_t *batch) {
@@ -18,8 +16,6 @@ void uvwheel__begin_batch(batch_t *batch) {
   *batch = (batch_t){.begin_ns = now_ns, .read_ns = now_ns, .read_every = 1};
 }
 
-/* The clock is read after each callback while callbacks are slow, after up to
- * 16 while they are quick. The first slow one is noticed at the next read. */
 bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
   uint64_t now_ns = uv_hrtime();
 
@@ -36,12 +32,12 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 
 /* ---- Firing -------------------------------------------------------------- */
 
-/* Starts a timer again that fires in a turn up to limit_ms. With SKIP it is due
- * at the first time of its beat from the last tick of that turn on: with ticks
- * of 100 ms, a beat of 700, 800, 900 ... goes on at 1000 after a turn up to
- * 1020. (The first from 1020 on is 1100: that would skip a call.) But if it
- * fires more than stall_ms + busy_wait after its own tick, the next call might
- * follow at once: so a new beat begins right before the current tick. */
+/* Starts a timer again that fires. With SKIP it is due at the first time of its
+ * beat from the last tick by limit_ms on: with ticks of 100 ms, a beat of 700,
+ * 800, 900 ... goes on at 1000 after a turn up to 1020. (The first from 1020 on
+ * is 1100: that would skip a call.) But if it fires more than stall_ms +
+ * busy_wait after its own tick, the next call might follow at once: so a new
+ * beat begins right before the current tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED, now_ms;
@@ -64,8 +60,7 @@ static NOINLINE void start_repeat(uvwheel_state_t *state,
     (void)uvwheel__core_put(&state->core, &timer->entry);
 }
 
-/* Fires a timer, taken out of the core, in a turn up to limit_ms or before its
- * time: starts it again if it repeats, and calls its callback. */
+/* Fires a timer that was taken out of the core. limit_ms: see start_repeat. */
 static void fire(uvwheel_state_t *state, uvwheel_timer_t *timer,
                  uint64_t limit_ms) {
   MUST_HOLD(timer->cb != NULL && (timer->wheel_and_flags & TIMER_IDLE) == 0);

@@ -10,25 +10,22 @@
 
 /* ---- Making ------------------------------------------------------------- */
 
-/* Without slots in the options: as many as make a round of 51.2 s or more, but
- * at least 512, and no more than take 4 MiB. */
+/* For the default of `slots`: the ms of a round, and the limit. */
 #define DEFAULT_ROUND 51200
 #define DEFAULT_MAX_SLOTS 16384
 
-/* How many ms a timer waits at least if the loop is never quiet: a quarter of a
- * tick, MIN_WAIT to this. 250 ms are little beside ticks of seconds. */
+/* The upper limit of busy_wait: little beside ticks of seconds. */
 #define MAX_WAIT 250
 
-/* Two cache lines. So the address has zeros where a timer's flags stand. */
+/* So the state's address has zeros where a timer's flags stand. */
 #define ALIGNMENT 128
 _Static_assert(ALIGNMENT > TIMER_FLAGS, "room for the flags of a timer");
 #define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
-/* Are libuv's private fields where the library expects them? The queue of
- * watchers, which no call returns, stands two pointers behind the backend's
- * descriptor, which uv_backend_fd does. On Windows, libuv before 1.44.2 runs
- * the check and the timers before it calls back what a poll has found: then no
- * timer could wait until its peer was heard. */
+/* Are libuv's private fields where the library expects them? No call returns
+ * the queue of watchers; it stands beside the backend's descriptor, which
+ * uv_backend_fd returns. On Windows, libuv before 1.44.2 runs the check and the
+ * timers before it calls back what a poll has found. */
 static bool is_libuv_known(const uv_loop_t *loop) {
   uv_timer_t timer = {0};
 
@@ -45,9 +42,8 @@ static bool is_libuv_known(const uv_loop_t *loop) {
   return loop->time == uv_now(loop);
 }
 
-/* By how many ms the loop's clock may be behind a stopwatch, in addition to the
- * fraction of a millisecond that it drops. On Linux libuv reads the coarse
- * clock if that is precise to the millisecond. */
+/* By how many ms the loop's clock may lag, besides the fraction of a ms that it
+ * drops. On Linux libuv reads the coarse clock if that is precise to the ms. */
 static uint64_t clock_lag(void) {
 #ifdef __linux__
   struct timespec precision;
@@ -90,7 +86,7 @@ static uvwheel_state_t *allocate(size_t slots_size) {
   return state;
 }
 
-/* Finds a wheel of the loop, but none that an outer uv_walk will visit. */
+/* Finds a wheel of the loop (inside a uv_walk maybe not). */
 static void find_wheel(uv_handle_t *handle, void *arg) {
   if (handle->type == UV_CHECK &&
       ((uv_check_t *)handle)->check_cb == uvwheel__on_check)
@@ -210,11 +206,11 @@ static void on_close_watch(uv_idle_t *close_watch) {
     uv_close((uv_handle_t *)close_watch, on_handle_closed);
 }
 
-/* Finishes once libuv does not refer to the state any more. If a walk still
- * does, this is called again at its end. If others have begun to close a
- * handle, no callback says when libuv is done with it: then close_watch looks
- * in each iteration. Threads may be in a post until the close callback returns,
- * which may join them: so the state goes last. */
+/* Frees the state once libuv does not refer to it any more. If a walk still
+ * does, this is called again at its end. If others close a handle, no callback
+ * tells the wheel when libuv is done with it: then close_watch looks. Threads
+ * may be in a post until the close callback returns, which may join them: so
+ * the state goes last. */
 static void finish_close(uvwheel_state_t *state) {
   if (state->closing_handles != 0 || state->is_walking)
     return;

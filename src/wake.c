@@ -3,15 +3,13 @@
 /* What wakes the loop.
  *
  * The driver, a uv_timer_t, is armed for the next tick at which something may
- * be due; if a poll returns in a millisecond in which no wheel runs, for a
- * check-in half-way to a far tick; after that and another such poll, half-way
- * again. In a spell (listen.c) it is stopped, and an idle handle keeps polls
- * from waiting. A run more than stall_ms after run_by_ms is a stall (stall.c).
+ * be due, or for a check-in before it. In a spell (listen.c) it is stopped, and
+ * an idle handle keeps polls from waiting.
  *
  *   DISARMED -> ARMED_..   a start; any phase -> DISARMED: no timer is active
  *   ARMED_FOR_TICK <-> ARMED_FOR_CHECK_IN   start_driver chooses
- *   ARMED_.. -> IN_SPELL   a timer may still be due, or the turn was a stall
- *   IN_SPELL -> ARMED_..   none may be due, and the turn was no stall */
+ *   ARMED_.. -> IN_SPELL   a timer may still be due, or the turn took long
+ *   IN_SPELL -> ARMED_..   neither is so */
 
 #include "binding.h"
 
@@ -34,9 +32,9 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 }
 
 /* Arms the driver for the tick or, if that is far and may_check_in, half-way to
- * it. While a stall gives time, check-ins are closer, even in a loop that
- * sleeps: a stall counts from run_by_ms. If that is long after its block began,
- * it is too late for the chain. (A clock step back makes since_stall huge.) */
+ * it. While a stall gives time, check-ins may be closer, even in a loop that
+ * sleeps: a stall counts from run_by_ms, and if that is long after its block
+ * began, it may miss the chain. (A clock step back may wrap since_stall.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
@@ -57,8 +55,7 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
 }
 
 /* Starts the driver anew if it is due after the next tick or, as a check-in,
- * after half of the way to it. (If the tick is too near for a check-in, the
- * driver is due at it. An overdue driver stays: else it might never run.) */
+ * after half of the way to it. An overdue one stays, or it might never run. */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
@@ -93,8 +90,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* May the poll have returned for a wheel of the loop, maybe this one: is its
- * driver due, is it in a spell, or has it run in this millisecond? */
+/* May the poll have returned for a wheel of the loop, maybe this one? */
 static bool has_wheel_woken(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;
   uint64_t now_ms = loop_now(state);
@@ -131,8 +127,7 @@ void uvwheel__abandon(uvwheel_state_t *state) {
     uv_close((uv_handle_t *)&state->wake.driver, NULL);
 }
 
-/* An active idle handle keeps polls from waiting, and the loop alive as the
- * driver does. If others have closed the check, no check ends the spell. */
+/* If others have closed the check, no check ends the spell. */
 void uvwheel__on_idle(uv_idle_t *idle) {
   uvwheel_state_t *state = CONTAINER_OF(idle, uvwheel_state_t, wake.idle);
 
@@ -142,7 +137,6 @@ void uvwheel__on_idle(uv_idle_t *idle) {
 
 /* ---- Who keeps the loop alive -------------------------------------------- */
 
-/* An unref'd wheel keeps no loop alive, nor do timers if all of them are. */
 void uvwheel__update_refs(uvwheel_state_t *state) {
   uint64_t unref_timers = state->wake.unref_timers;
   bool ref = !state->is_unref;
