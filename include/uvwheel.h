@@ -2,7 +2,7 @@
 
 /* uvwheel: a timing wheel for libuv loops.
  *
- * A server that restarts a uv_timer_t for each packet pays a heap operation.
+ * A server that restarts a uv_timer_t for each packet pays heap operations.
  * With a uvwheel_timer_t it pays a short call and, mostly, one store:
  *
  *   uvwheel_t wheel;                                  one per loop
@@ -31,14 +31,13 @@
  *   longjmp or a C++ exception out of one is undefined.
  * - Every function except uvwheel_post belongs to the loop's thread. While the
  *   loop does not run, other threads may call them, one after the other, with a
- *   mutex or a join between them. Any thread may stop, close or free a timer of
- *   its own that is not active.
- * - Of the library's own code only uvwheel_init allocates. The library prints
- *   nothing but uvwheel_print, and does not abort. But built with -Dchecks=true
- *   it reports misuse and likely mistakes on stderr, and aborts. That may run
- *   in production: README.md has its cost. As its uvwheel_timer_init and
- *   uvwheel_post look at what may be uninitialised memory, valgrind and
- *   MemorySanitizer may report them.
+ *   mutex or a join between them. At any time any thread may stop, close or
+ *   free a timer of its own that is not active.
+ * - Of the library's own code only uvwheel_init allocates, only uvwheel_print
+ *   prints, and nothing aborts. But built with -Dchecks=true it reports misuse
+ *   and likely mistakes on stderr, and aborts. That may run in production:
+ *   README.md has its cost. Its uvwheel_timer_init and uvwheel_post may look at
+ *   uninitialised memory, so valgrind and MemorySanitizer may report them.
  * - An active timer must not be moved in memory, as realloc does.
  * - A call costs O(1).
  *
@@ -59,13 +58,13 @@
  * - P5. Any timeout is legal. A due time beyond UINT64_MAX is never reached. (A
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
- *   heard: no descriptor is ready or waits to be registered, and no request is
- *   queued. If no such poll comes, the timer waits for a quarter of a tick (25
+ *   heard: no descriptor is ready or waits to be registered, and the mailbox is
+ *   empty. If no such poll comes, the timer waits for a quarter of a tick (25
  *   to 250 ms) and a poll, once or twice.
- *   A stall: the wheel runs more than stall_ms late, as after slow callbacks
- *   or a stop of the process or the machine. Peers may have gone unheard. So a
- *   timer that measures silence is put back: when it expires, it becomes due
- *   later instead of firing.
+ *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
+ *   callbacks, a stopped process, a late uv_run. Peers may have gone unheard.
+ *   So a timer that measures silence is put back: when it expires, it becomes
+ *   due later.
  *   - uvwheel_timer_expect and uvwheel_timer_refresh speak of a peer: the timer
  *     measures its silence until it fires, is stopped or started.
  *     uvwheel_timer_start makes an appointment, which is not put back: a stall
@@ -77,14 +76,14 @@
  *     of the last stall would.
  *   The rule, its figures, and which blocks go unnoticed: docs/how-it-works.md;
  *   systems: docs/platforms.md.
- * - P7. By default a repeat keeps its beat. One that fires more than stall_ms
- *   and the quarter of P6 (q) after its tick begins a new beat. So two calls
- *   are mostly at least repeat - stall_ms - q - tick_ms apart.
+ * - P7. By default a repeat keeps its beat. One that fires, by uv_hrtime(),
+ *   more than stall_ms + q (the quarter of P6) after its tick begins a new one.
+ *   So by uv_now() calls are at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
- *   the loop at ticks that got any, and for check-ins, to notice stalls:
+ *   the loop only at ticks that got any, and for check-ins, to notice stalls:
  *   half-way to a far tick, and so on. A loop that only wheels wake mostly has
- *   none. A check-in may end UV_RUN_ONCE. A turn on time mostly adds no poll.
+ *   none. A check-in ends UV_RUN_ONCE. A turn on time mostly adds no poll.
  * - P10. A wheel does not age: for years of uptime a call costs the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1 to P5
@@ -172,8 +171,9 @@ typedef struct uvwheel_options_s {
   /* How many timers may be active at once, else UV_ENOBUFS. 0: no limit. */
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
-   * started. One that was refreshed or put back may be anywhere in its tick. A
-   * mass expiry may take 5 times as long. */
+   * started. One that was refreshed or put back may be anywhere in its tick.
+   * With tick_ms = 1 one-shot timers that are neither have libuv's order.
+   * A mass expiry may take 5 times as long. */
   uint32_t flags;
   /* For how many ms the callbacks of a turn may run before the loop polls
    * again. 0 means 5, UINT32_MAX means no limit. The clock is read after up to
@@ -233,7 +233,7 @@ struct uvwheel_s {
 /* The state of a wheel, and counts since its init; see uvwheel_get_stats. */
 typedef struct uvwheel_stats_s {
   uint64_t active;  /* timers that are active now                            */
-  uint64_t started; /* starts of idle timers; each firing of a repeat is one */
+  uint64_t started; /* starts, no restarts; each firing of a repeat is one   */
   uint64_t stopped; /* active timers that were stopped, by close too         */
   uint64_t fired;   /* callbacks called                                      */
   uint64_t rescheduled;   /* postponed timers that the hand moved            */
@@ -428,7 +428,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
- * fires, is refreshed, or is started by uvwheel_timer_again. */
+ * fires, is refreshed, or is started by uvwheel_timer_again. For P6 its peer
+ * now counts as heard at the due time less the new interval. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 
@@ -483,6 +484,8 @@ UVWHEEL_EXTERN int uvwheel_timer_has_ref(const uvwheel_timer_t *timer);
  *   UV_ECANCELED, right before its own callback. Posts are refused until that
  *   callback returns: it may join the threads that post. No thread may be in a
  *   post after that.
+ * - What the rules at the top do not allow another thread is undefined. A
+ *   checks build reports most such calls while the loop polls.
  * - Do not fork while requests wait or threads post: the child may not wake. */
 
 /* A request is called back. status is 0, or UV_ECANCELED if the wheel was

@@ -41,7 +41,7 @@ typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
-  bool others_wake;  /* has_wheel_woken was false since start_driver          */
+  bool others_wake;  /* has_wheel_woken was false once since start_driver     */
   uint64_t run_by_ms; /* a later run is late: when the driver is due, or (as  */
                       /* in spells) ran_ms; DISARMED: NEVER                   */
   uint64_t ran_ms;    /* when uvwheel__note_run was called last               */
@@ -55,7 +55,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
   uint64_t turned_ms;     /* a spell's next turn goes up to this at most     */
-  uint64_t busy_ms;       /* uv_now() at the last ask, or 0 if that gave it   */
+  uint64_t busy_ms;       /* uv_now() at the last ask; 0 if that returned it  */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
@@ -190,11 +190,11 @@ static inline bool waited_in_stall(const uvwheel_state_t *state,
 
 /* The wheel runs now. If it is late by more than stall_after: a stall. */
 void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
-/* The next tick may be earlier than before: may arm the driver. Disarms an
- * empty wheel. */
+/* The next tick may be earlier than before: makes the driver due in time for
+ * it, unless a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
 /* The wheel has run: begins or continues a spell, or arms the driver, or
- * disarms an empty wheel. Requires, without a spell: no tick has come. */
+ * disarms an empty wheel. Requires, without a spell: no tick waits. */
 void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
 /* After a poll, if the driver is not due: may arm it for a check-in. */
 void uvwheel__plan_check_in(uvwheel_state_t *state);
@@ -286,7 +286,7 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 }
 
 /* Runs a turn: fires, or puts back, timers whose tick came by until_ms. It ends
- * if the clock steps back to before until_ms (P1). Returns whether a spell has
+ * if uv_now() steps back to before until_ms (P1). Returns whether a spell has
  * to follow, if a timer is active: a tick still waits, or the turn may have
  * been a stall. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,

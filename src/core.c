@@ -18,7 +18,7 @@
  *   due    an entry is due at due_ms and expires at the first tick after that
  *   slot   a place for the entries of the ticks k, k + slots ...
  *   lane   one of the lists of a slot
- *   hand   slots are passed up to this tick; a draw moves it ahead of the time
+ *   hand   slots are passed up to this tick; a draw may move it ahead of time
  *   round  one revolution of the hand around all slots
  *   pass   examines the entries of the slot that the hand has come to
  *   draw   to take the entries that are due soonest out before their time
@@ -28,9 +28,9 @@
  * can be longer than most, so an entry is examined about once per timeout. A
  * silent connection may be closed after 60.0 or 60.1 s: a tick needs no order.
  *
- * An entry that is due at due_ms waits for tick due_ms / tick_ms + 1, and
- * belongs to slot tick % slots. How many rounds it has to go is not stored;
- * rounds_of computes it.
+ * An entry that is due at due_ms waits for the tick that tick_after returns,
+ * and belongs to slot tick % slots. How many rounds it has to go is not
+ * stored; rounds_of computes it.
  *
  * A refresh to a later due time changes nothing else. So an entry may be in a
  * slot that the hand reaches before the entry's tick, but not after it. When
@@ -73,10 +73,10 @@
  *   I7  The entries of an occupied slot are in the lanes that it uses, which
  *       are its first lanes. The pending entries are in the first pass_lanes.
  *
- * Insert, remove (but for the last) and expire are mostly O(1). The search for
- * the next tick looks at few slots when the wheel is busy; it can skip 64 slots
- * at a time. A draw is mostly O(count); it also examines entries on the way
- * that were postponed or wait for a later round.
+ * A remove (but for the last) is O(1), as insert and expire mostly are. The
+ * search for the next tick looks at few slots when the wheel is busy; it can
+ * skip 64 slots at a time. A draw is mostly O(count); it also examines entries
+ * on the way that were postponed or wait for a later round.
  *
  * Tried and dropped:
  *
@@ -135,8 +135,8 @@ void uvwheel__core_init(core_t *core, uint64_t tick_ms, uint32_t slots,
 /* One long list is a chain of cache misses, each of which has to end before the
  * next begins. So a slot has several lists, its lanes, which are drained side
  * by side, so that their misses overlap. Expiry of a timer among a million took
- * 63 ns with 4 lanes, 40 with 8, 24 with 16 and 22 with 32; a lane mostly costs
- * 16 bytes per slot. (15 and the other fields mostly fill four cache lines.) */
+ * 63 ns with 4 lanes, 40 with 8, 24 with 16 and 22 with 32. (On 64-bit systems
+ * a lane takes 16 bytes per slot, 15 and the other fields take 256.) */
 
 /* Plans the next pass of a slot at one of its ticks (I2, I3).
  * Requires: the slot's next pass, if any, is planned for a later tick.
@@ -241,7 +241,7 @@ uint64_t uvwheel__core_visit_slot(const core_t *core, uint64_t slot_index,
 /* ---- Operations on entries ---------------------------------------------- */
 
 /* What is in a slot becomes unvisited, behind what an outer walk has yet to
- * visit. Without slot_index slots of one lane would share a list. */
+ * visit. Without slot_index slots of one lane would all use the first one. */
 static void take_unvisited(core_t *core, uint64_t slot_index) {
   slot_t *slot = &core->slots[slot_index];
   uvwheel_link_t *lane = slot->lanes;
@@ -366,7 +366,7 @@ static NOINLINE void examine_chunk(core_t *core, uint64_t most,
   *budget -= moved;
 }
 
-/* Ends the pass if it has no entries left. Returns whether a pass goes on. */
+/* Ends a pass without due or pending entries. Returns whether one goes on. */
 static NOINLINE bool end_pass_if_over(core_t *core) {
   if (core->pass_lanes != 0 && list_is_empty(&core->due) &&
       are_empty(core->pending, &core->pending[core->pass_lanes])) {
@@ -379,8 +379,8 @@ static NOINLINE bool end_pass_if_over(core_t *core) {
 
 /* If a pass goes on, puts what is left of it in front of the slot's lanes, and
  * the hand back to the tick before. The slot may have got entries for a later
- * round meanwhile, and may use fewer lanes than the pass has. Each list goes to
- * the next lane: else draws of a few entries would make the first lanes longer.
+ * round meanwhile, and may use fewer lanes than the pass has. Pending lists go
+ * one lane further: else draws of a few would make the first lanes longer.
  * A FIFO slot gets what was due, then kept, then not yet examined. */
 static NOINLINE void give_up_pass(core_t *core) {
   slot_t *slot = slot_of(core, core->hand);

@@ -77,7 +77,7 @@ static inline bool is_fifo(const core_t *core) {
 /* ---- Ticks -------------------------------------------------------------- */
 
 /* The first tick after a time, or LAST_TICK. With a division a warm start takes
- * a quarter longer. So the time is mostly multiplied by a reciprocal.
+ * a quarter longer. So the time is multiplied by a reciprocal where it can be.
  *
  * The reciprocal is (2^64 - e) / tick_ms with an e from 1 to tick_ms, and the
  * factor, ms + 1, is at most 2^64 / tick_ms. So the product, divided by 2^64,
@@ -112,8 +112,8 @@ static inline slot_t *slot_of(const core_t *core, uint64_t tick) {
   return &core->slots[tick & core->slot_mask];
 }
 
-/* Is a pass of a slot planned for a tick, or for an earlier one? (If none is,
- * next_pass is 0, and next_pass - 1 is the largest number.) */
+/* Is a pass of a slot planned for a tick, or for an earlier one? (If the slot
+ * has none, next_pass is 0, and next_pass - 1 is the largest number.) */
 static inline bool has_pass_by(const slot_t *slot, uint64_t tick) {
   return slot->next_pass - 1 < tick;
 }
@@ -237,9 +237,9 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
  * by then; NULL if there is none, or *budget is 0. The entry stays active: the
  * next call may return it again. Each entry that it finds not due takes one
- * from *budget. It examines chunks of `most` entries, which grow, until one is
- * due: so a draw of one mostly examines few in vain, but is fast where many
- * were postponed.
+ * from *budget. It examines chunks of `most` entries, which may grow, until one
+ * is due: so a draw of one mostly examines few in vain, but is fast where
+ * many were postponed.
  * Requires: a pass that goes on is not after now_ms.
  * Ensures, if NULL: uvwheel__core_next_ms is after now_ms, or *budget is 0. */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,

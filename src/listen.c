@@ -4,7 +4,7 @@
  *
  * When a timer is due, bytes of its peer may still wait in a socket. So the
  * check (a uv_check_t) asks after a poll whether the loop is quiet (P6). One
- * iteration of libuv; * is where it moves uv_now():
+ * iteration of libuv; * is where it moves uv_now() on Unix:
  *
  *   before 1.45                   from 1.45 on
  *   * timers, DRIVER              (* UV_RUN_DEFAULT begins with the timers)
@@ -23,21 +23,22 @@
  *
  * If none waits, they mostly arm the driver.
  *
- * A check of a spell looks back at the last one (the first, at the driver):
+ * A check of a spell looks back at the last one; the first, at the driver, with
+ * turned_ms = ran_ms:
  *
  *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   ran_ms       turned_ms                               polled_ms   now_ms
  *   1000         1003                                    1004        1008
  *
  * A timer may expire if its tick came by turned_ms (1003), so that libuv's
- * earlier timers come first and a whole poll has followed, and if
+ * earlier timers mostly come first and a whole poll has followed, and if
  * - the loop is quiet, or
  * - busy_wait ms have passed since its tick and since wait_began_ms: when the
  *   spell or a new wait began, or the loop was quiet last.
  *
- * From deaf_since_ms to polled_ms the loop may not have listened. If that is
- * more than MIN_WAIT, the wait begins anew, once: otherwise a uv_timer_t that
- * blocks for 40 ms may use it up, and peers are closed whose bytes wait. */
+ * From ran_ms (or a later wait_began_ms) to polled_ms the loop may not have
+ * listened. If that is more than MIN_WAIT, the wait begins anew, once: else a
+ * uv_timer_t that blocks for 40 ms may use it up while bytes wait. */
 
 #include "binding.h"
 
@@ -46,15 +47,14 @@
 #endif
 
 /* The most timers that move_refreshed examines. If these are all, and none is
- * due, the tick may cost no system call. */
+ * due, nobody asks whether the loop is quiet. */
 #define MAX_EXAMINED 256
 
 /* ---- Is the loop quiet? -------------------------------------------------- */
 
-/* Returns the loop's time if no descriptor is ready or waiting to be
- * registered, else 0; maybe turned_ms where that cannot be asked (on Windows,
- * with posix-poll, or if poll(2) fails). poll(2) takes no event: epoll_wait
- * would take edge-triggered ones away. */
+/* Returns 0 if it finds a descriptor ready or waiting to be registered, else
+ * the loop's time; turned_ms if nothing can tell (Windows, posix-poll, errors).
+ * poll(2) takes no event: epoll_wait would take edge-triggered ones away. */
 static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {
 #ifdef _WIN32
   (void)state;
@@ -112,7 +112,7 @@ static uint64_t listen_in_spell(uvwheel_state_t *state, uint64_t now_ms) {
   return min_of(listen->turned_ms, now_ms - state->busy_wait);
 }
 
-/* A poll has returned at polled_ms. (Inlined, this slows the check.) */
+/* Inlined, this slows the check. */
 static NOINLINE void continue_spell(uvwheel_state_t *state) {
   listen_t *listen = &state->listen;
   uint64_t deaf_since_ms = max_of(state->wake.ran_ms, listen->wait_began_ms);
@@ -181,7 +181,7 @@ void uvwheel__on_driver(uv_timer_t *driver) {
                            : move_refreshed(state);
   if (in_spell) {
     begin_wait(listen, uv_hrtime() / NS_PER_MS, false);
-    listen->turned_ms = now_ms;
+    listen->turned_ms = now_ms; /* libuv's later timers may follow the poll */
   }
   uvwheel__go_on(state, in_spell);
 }

@@ -26,7 +26,7 @@ _Noreturn void uvwheel__misuse(const char *kind, const void *object,
   ((condition) ? uvwheel__misuse(kind, object, (uintptr_t)(object)->cb, what) \
                : (void)0)
 
-/* MISUSE_IF would read cb at that address. */
+/* MISUSE_IF would read cb at the unaligned address. */
 #define check_aligned(timer)                \
   ((uintptr_t)(timer) % sizeof(void *) == 0 \
        ? (void)0                            \
@@ -74,7 +74,7 @@ static inline bool is_linked(const uvwheel_link_t *link) {
 #define check_linked(core, link) \
   (is_linked(link) ? (void)0 : uvwheel__search_lists(core, link))
 
-/* Checks the link after this one. */
+/* Checks the link after this one. Requires: this one is on a list, no copy. */
 static inline void check_next(const struct core_s *core,
                               const uvwheel_link_t *link) {
   if (!may_be_link(link->next))

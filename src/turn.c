@@ -32,12 +32,12 @@ bool uvwheel__read_clock(uvwheel_state_t *state, batch_t *batch) {
 
 /* ---- Firing -------------------------------------------------------------- */
 
-/* Starts a timer again that fires. With SKIP it is due at the first time of its
- * beat from the last tick by limit_ms on: with ticks of 100 ms, a beat of 700,
- * 800, 900 ... goes on at 1000 after a turn up to 1020. (The first from 1020 on
- * is 1100: that would skip a call.) But if it fires more than stall_ms +
- * busy_wait after its own tick, the next call might follow at once: so a new
- * beat begins right before the current tick. */
+/* Starts a firing timer again. With SKIP it is due at the next time of its beat
+ * that is not before the last tick by limit_ms: with ticks of 100 ms, a beat of
+ * 700, 800, 900 ... goes on at 1000 after a turn up to 1020. (The first from
+ * 1020 on is 1100: that would skip a call.) But if it fires more than
+ * stall_ms + busy_wait after its own tick, the next call might follow at once:
+ * so a new beat begins right before the current tick. */
 static NOINLINE void start_repeat(uvwheel_state_t *state,
                                   uvwheel_timer_t *timer, uint64_t limit_ms) {
   uint64_t missed = timer->wheel_and_flags & TIMER_MISSED, now_ms;

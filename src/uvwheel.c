@@ -23,7 +23,7 @@ _Static_assert(ALIGNMENT > TIMER_FLAGS, "room for the flags of a timer");
 #define ALIGN_UP(number) (((number) + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT)
 
 /* Are libuv's private fields where the library expects them? No call returns
- * the queue of watchers; it stands beside the backend's descriptor, which
+ * the queue of watchers; it stands near the backend's descriptor, which
  * uv_backend_fd returns. On Windows, libuv before 1.44.2 runs the check and the
  * timers before it calls back what a poll has found. */
 static bool is_libuv_known(const uv_loop_t *loop) {

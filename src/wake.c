@@ -8,7 +8,7 @@
  *
  *   DISARMED -> ARMED_..   a start; any phase -> DISARMED: no timer is active
  *   ARMED_FOR_TICK <-> ARMED_FOR_CHECK_IN   start_driver chooses
- *   ARMED_.. -> IN_SPELL   a timer may still be due, or the turn took long
+ *   ARMED_.. -> IN_SPELL   a timer may still be due, or the turn may be a stall
  *   IN_SPELL -> ARMED_..   neither is so */
 
 #include "binding.h"
@@ -90,7 +90,7 @@ void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell) {
   }
 }
 
-/* May the poll have returned for a wheel of the loop, maybe this one? */
+/* Has an open wheel of the loop run in this millisecond, or is it to run? */
 static bool has_wheel_woken(const uvwheel_state_t *state) {
   const uvwheel_link_t *link = &state->wheels_of_loop;
   uint64_t now_ms = loop_now(state);
