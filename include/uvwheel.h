@@ -46,8 +46,8 @@
  * one run of callbacks after a poll of the loop.
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
- *   after its due time, or later (P2). So the full timeout has passed since
- *   uv_now(), which is rounded down, was updated. (On Linux with CONFIG_HZ=1000
+ *   after its due time, or later (P2). So the full timeout has passed since the
+ *   loop updated uv_now(), which rounds down. (On Linux with CONFIG_HZ=1000
  *   libuv's clock may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   what would delay a uv_timer_t, a few iterations, the turns before its own
@@ -60,7 +60,7 @@
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and the mailbox is
  *   empty. If no such poll comes, the timer waits for a quarter of a tick (25
- *   to 250 ms) and a poll, once or twice.
+ *   to 250 ms) and a poll, or for twice that.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, a stopped process, a late uv_run. Peers may have gone unheard.
  *   So a timer that measures silence is put back: when it expires, it becomes
@@ -78,13 +78,13 @@
  *   systems: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires, by uv_hrtime(),
  *   more than stall_ms + q (the quarter of P6) after its tick begins a new one.
- *   So by uv_now() calls are at least repeat - stall_ms - q - tick_ms apart.
+ *   By uv_now() two calls are at least repeat - stall_ms - q - tick_ms apart.
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
- * - P9. No idle wake-ups. An empty wheel arms no timer. One with timers wakes
- *   the loop only at ticks that got any, and for check-ins, to notice stalls:
- *   half-way to a far tick, and so on. A loop that only wheels wake mostly has
- *   none. A check-in ends UV_RUN_ONCE. A turn on time mostly adds no poll.
- * - P10. A wheel does not age: for years of uptime a call costs the same.
+ * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
+ *   only at ticks that were given a timer, and for check-ins, to notice stalls:
+ *   half-way to a far tick, half-way again. A check-in ends UV_RUN_ONCE. A loop
+ *   that only wheels wake mostly has none. A turn on time mostly adds no poll.
+ * - P10. A wheel does not age: for years of uptime a call costs about the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1 to P5
  * and P7 to P10 (P2 and P7 with the wait that its P6 names); that what came in
@@ -172,7 +172,7 @@ typedef struct uvwheel_options_s {
   uint64_t max_timers;
   /* 0 or UVWHEEL_FIFO: timers of one tick fire in the order in which they were
    * started. One that was refreshed or put back may be anywhere in its tick.
-   * With tick_ms = 1 one-shot timers that are neither have libuv's order.
+   * With tick_ms = 1 all other one-shot timers have libuv's order.
    * A mass expiry may take 5 times as long. */
   uint32_t flags;
   /* For how many ms the callbacks of a turn may run before the loop polls
@@ -277,7 +277,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  *
  * A program that closes all handles in uv_walk should call this before it, and
  * skip the wheel's (uvwheel_owns_handle). If others have closed handles of the
- * wheel, this still frees its memory; it may then call cb at once.
+ * wheel, this may call cb at once. It still frees the memory, unless others
+ * close all handles again before cb.
  * Cost: O(active timers + slots), all of it in this call: a million timers may
  * take tens of ms. */
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
@@ -410,6 +411,7 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * a repeat of 1 s, the timer is then due in 1 s.)
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to give its peer more time, expect it again.
+ * The loop must not be closed.
  * Cost: mostly one store; a stop and a start if that makes it due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 
@@ -428,8 +430,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_rounds(const uvwheel_timer_t *timer);
 UVWHEEL_EXTERN uvwheel_t *uvwheel_timer_get_wheel(const uvwheel_timer_t *timer);
 
 /* Sets the repeat in ms, 0 for none. The due time changes when the timer next
- * fires, is refreshed, or is started by uvwheel_timer_again. For P6 its peer
- * now counts as heard at the due time less the new interval. */
+ * fires, is refreshed, or is started by uvwheel_timer_again. This moves the
+ * time at which its peer counts as heard (P6), to the due time less the new
+ * interval. */
 UVWHEEL_EXTERN void uvwheel_timer_set_repeat(uvwheel_timer_t *timer,
                                              uint64_t repeat);
 
@@ -440,9 +443,9 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
  * of a timer is the time at which it was due first, plus any number of repeats.
  * Each start, again, refresh and put-back begins a new one.
  *
- * - UVWHEEL_MISSED_SKIP, the default: drops missed times of the beat, so that
- *   turns call the timer at most once per tick. A call too late begins a new
- *   beat (P7).
+ * - UVWHEEL_MISSED_SKIP, the default: drops missed times of the beat, so that a
+ *   turn calls the timer at most once. In a late loop the next turn may follow
+ *   at once. A call too late begins a new beat (P7).
  * - UVWHEEL_MISSED_DELAY, libuv's rule: the next callback is due a repeat after
  *   uv_now() at this one. The timer drifts by its lateness; a repeat that is a
  *   multiple of tick_ms takes on average at least a tick longer.

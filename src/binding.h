@@ -41,9 +41,9 @@ typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
-  bool others_wake;  /* has_wheel_woken was false once since start_driver     */
-  uint64_t run_by_ms; /* a later run is late: when the driver is due, or (as  */
-                      /* in spells) ran_ms; DISARMED: NEVER                   */
+  bool others_wake;  /* since start_driver a poll seemed to end for no wheel  */
+  uint64_t run_by_ms; /* a later run is late: when the driver is due; until   */
+                      /* it is armed, as in spells: ran_ms. DISARMED: NEVER   */
   uint64_t ran_ms;    /* when uvwheel__note_run was called last               */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -55,7 +55,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
   uint64_t turned_ms;     /* a spell's next turn goes up to this at most     */
-  uint64_t busy_ms;       /* uv_now() at the last ask; 0 if that returned it  */
+  uint64_t busy_ms;       /* uv_now() at the last ask; 0 if that found quiet  */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
@@ -155,7 +155,7 @@ static inline uint64_t add_ms(uint64_t now_ms, uint64_t delay) {
   return LIKELY(sum_ms >= delay) ? sum_ms : UINT64_MAX;
 }
 
-/* Due times below this have passed even if uv_now() lagged at the start. */
+/* A timer due before this has had its whole timeout by `ms` (P1). */
 static inline uint64_t without_lag(const uvwheel_state_t *state, uint64_t ms) {
   return excess(ms, state->lag);
 }
@@ -194,14 +194,13 @@ void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
  * it, unless a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
 /* The wheel has run: begins or continues a spell, or arms the driver, or
- * disarms an empty wheel. Requires, without a spell: no tick waits. */
+ * disarms an empty wheel. Requires: is_in_spell, or no tick waits. */
 void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
 /* After a poll, if the driver is not due: may arm it for a check-in. */
 void uvwheel__plan_check_in(uvwheel_state_t *state);
 /* Stops the driver and the idle handle. */
 void uvwheel__disarm(uvwheel_state_t *state);
-/* Others have closed some of the wheel's handles. Closes the driver, so that
- * the wheel is closing. */
+/* Others have closed handles of the wheel: so it closes its driver, too. */
 void uvwheel__abandon(uvwheel_state_t *state);
 /* The callback of idle. */
 void uvwheel__on_idle(uv_idle_t *idle);
@@ -286,9 +285,9 @@ static inline bool count_callback(uvwheel_state_t *state, batch_t *batch) {
 }
 
 /* Runs a turn: fires, or puts back, timers whose tick came by until_ms. It ends
- * if uv_now() steps back to before until_ms (P1). Returns whether a spell has
- * to follow, if a timer is active: a tick still waits, or the turn may have
- * been a stall. */
+ * if uv_now() steps back to before until_ms (P1). Returns whether a tick still
+ * waits, or the turn may have been a stall: then, if a timer is active, a spell
+ * has to follow. */
 bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
                        uint64_t budget);
 

@@ -81,7 +81,7 @@
  * Tried and dropped:
  *
  *   rounds counted down in the entry    writes to entries in each round
- *   the place of an entry stored in it  8 bytes, to save a multiplication
+ *   the slot of an entry stored in it   8 bytes, to save a multiplication
  *   entries of a later round set aside  rules for the pass, and lanes that
  *                                         decay over days
  *   2^20 slots                          16,384 words of bits to search
@@ -198,7 +198,7 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
  * after the hand that is not after the next pass. Vacates slots it finds empty.
  * The hand meets the slots of `first` from `bit` on, then the other words, then
  * the slots below `bit`. So the first pass found in this round is the next one,
- * unless it is in `first` below `bit`: other words may have an earlier one. */
+ * but for those in `first` below `bit`, which the hand meets last. */
 static NOINLINE uint64_t find_next_tick(core_t *core) {
   const uint64_t mask = core->slot_mask, *bounds = core->bounds;
   uint64_t tick = core->hand + 1, first = (tick & mask) / 64, word = first;
@@ -240,8 +240,8 @@ uint64_t uvwheel__core_visit_slot(const core_t *core, uint64_t slot_index,
 
 /* ---- Operations on entries ---------------------------------------------- */
 
-/* What is in a slot becomes unvisited, behind what an outer walk has yet to
- * visit. Without slot_index slots of one lane would all use the first one. */
+/* What is in a slot goes to the ends of unvisited lanes. slot_index spreads
+ * slots of one lane over them. */
 static void take_unvisited(core_t *core, uint64_t slot_index) {
   slot_t *slot = &core->slots[slot_index];
   uvwheel_link_t *lane = slot->lanes;
@@ -446,7 +446,9 @@ uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,
       core->stats.rescheduled++;
       (*budget)--;
     }
-    if ((!end_pass_if_over(core) && !begin_pass(core, now_ms)) || *budget == 0)
+    if (!end_pass_if_over(core) && !begin_pass(core, now_ms))
+      return NULL;
+    if (*budget == 0)
       return NULL;
     examine_chunk(core, min_of(most, *budget), budget);
     if (most < CHUNK)

@@ -23,8 +23,8 @@
  *
  * If none waits, they mostly arm the driver.
  *
- * A check of a spell looks back at the last one; the first, at the driver, with
- * turned_ms = ran_ms:
+ * A check of a spell looks back at the check before it (the first one at the
+ * driver, and then turned_ms = ran_ms):
  *
  *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   ran_ms       turned_ms                               polled_ms   now_ms
@@ -46,19 +46,19 @@
 #include <poll.h>
 #endif
 
-/* The most timers that move_refreshed examines. If these are all, and none is
- * due, nobody asks whether the loop is quiet. */
+/* The most timers that move_refreshed examines. If others are left, or one is
+ * due, the check has to ask whether the loop is quiet. */
 #define MAX_EXAMINED 256
 
 /* ---- Is the loop quiet? -------------------------------------------------- */
 
 /* Returns 0 if it finds a descriptor ready or waiting to be registered, else
- * the loop's time; turned_ms if nothing can tell (Windows, posix-poll, errors).
+ * the loop's time; unknown_ms if nothing tells (Windows, posix-poll, errors).
  * poll(2) takes no event: epoll_wait would take edge-triggered ones away. */
-static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {
+static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t unknown_ms) {
 #ifdef _WIN32
   (void)state;
-  return turned_ms;
+  return unknown_ms;
 #else
   struct pollfd backend = {.fd = uv_backend_fd(state->loop), .events = POLLIN};
   int count;
@@ -68,7 +68,7 @@ static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {
   count = backend.fd < 0 ? -1 : poll(&backend, 1, 0);
   if (count == 0)
     return loop_now(state);
-  return count > 0 && (backend.revents & POLLIN) ? 0 : turned_ms;
+  return count > 0 && (backend.revents & POLLIN) ? 0 : unknown_ms;
 #endif
 }
 
@@ -79,15 +79,15 @@ static uint64_t ask_backend(const uvwheel_state_t *state, uint64_t turned_ms) {
  * A loop that was not quiet is asked again after its 2nd, 4th, 8th ... poll in
  * the same millisecond. Ten wheels that ask after each poll beside a descriptor
  * that is always ready cut a loop from 726,000 iterations/s to 88,000. */
-static uint64_t ask_quiet_ms(uvwheel_state_t *state, uint64_t turned_ms) {
+static uint64_t ask_quiet_ms(uvwheel_state_t *state, uint64_t unknown_ms) {
   listen_t *listen = &state->listen;
   uint64_t now_ms = loop_now(state), quiet_ms = 0;
 
   listen->busy_polls = listen->busy_ms == now_ms ? listen->busy_polls + 1 : 1;
-  if ((listen->busy_polls & (listen->busy_polls - 1)) != 0)
+  if ((listen->busy_polls & (listen->busy_polls - 1)) != 0) /* no power of 2 */
     return 0;
   if (state->mailbox.taken == NULL || IS_CLOSING(state->mailbox.async))
-    quiet_ms = ask_backend(state, turned_ms);
+    quiet_ms = ask_backend(state, unknown_ms);
   listen->busy_ms = quiet_ms == now_ms ? 0 : now_ms;
   return quiet_ms;
 }

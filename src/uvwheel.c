@@ -94,8 +94,8 @@ static void find_wheel(uv_handle_t *handle, void *arg) {
         CONTAINER_OF(handle, uvwheel_state_t, listen.check);
 }
 
-/* The driver and the idle handle are started and stopped here: start_driver and
- * uvwheel_owns_handle take their callbacks from them. */
+/* The driver and the idle handle are started and stopped, to set the callbacks
+ * that start_driver and uvwheel_owns_handle read. */
 static void add_handles(uvwheel_state_t *state) {
   uvwheel_state_t *other = NULL;
 

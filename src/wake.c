@@ -33,8 +33,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 
 /* Arms the driver for the tick or, if that is far and may_check_in, half-way to
  * it. While a stall gives time, check-ins may be closer, even in a loop that
- * sleeps: a stall counts from run_by_ms, and if that is long after its block
- * began, it may miss the chain. (A clock step back may wrap since_stall.) */
+ * sleeps: the next stall counts from run_by_ms, not from when its block began,
+ * and is to be in the chain. (A clock step back may wrap since_stall.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
