@@ -47,7 +47,7 @@
  *
  * - P1. Never early. A timer fires at the first multiple of tick_ms strictly
  *   after its due time, or later (P2). So the full timeout has passed since the
- *   loop updated uv_now(), which rounds down. (On Linux with CONFIG_HZ=1000
+ *   update of uv_now(), which rounds down. (On Linux with CONFIG_HZ=1000
  *   libuv's clock may lag by 1 ms; there timers fire 1 ms later.)
  * - P2. A timer fires at most one tick (and that 1 ms) after its due time, plus
  *   what would delay a uv_timer_t, a few iterations, the turns before its own
@@ -60,7 +60,7 @@
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and the mailbox is
  *   empty. If no such poll comes, the timer waits for a quarter of a tick (25
- *   to 250 ms) and a poll, or for twice that.
+ *   to 250 ms) and a poll, or up to twice that.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, a stopped process, a late uv_run. Peers may have gone unheard.
  *   So a timer that measures silence is put back: when it expires, it becomes
@@ -82,7 +82,7 @@
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
  *   only at ticks that were given a timer, and for check-ins, to notice stalls:
- *   half-way to a far tick, half-way again. A check-in ends UV_RUN_ONCE. A loop
+ *   half-way to a far tick, and so on. A check-in ends UV_RUN_ONCE. A loop
  *   that only wheels wake mostly has none. A turn on time mostly adds no poll.
  * - P10. A wheel does not age: for years of uptime a call costs about the same.
  *
@@ -277,7 +277,7 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
  *
  * A program that closes all handles in uv_walk should call this before it, and
  * skip the wheel's (uvwheel_owns_handle). If others have closed handles of the
- * wheel, this may call cb at once. It still frees the memory, unless others
+ * wheel, this still calls cb, maybe at once, and frees the memory, unless they
  * close all handles again before cb.
  * Cost: O(active timers + slots), all of it in this call: a million timers may
  * take tens of ms. */
@@ -411,7 +411,7 @@ UVWHEEL_EXTERN int uvwheel_timer_again(uvwheel_timer_t *timer);
  * a repeat of 1 s, the timer is then due in 1 s.)
  * Errors: UV_EINVAL (also: not active, closed). In its own callback a timer
  * without a repeat is not active: to give its peer more time, expect it again.
- * The loop must not be closed.
+ * The loop of an active timer must not be closed.
  * Cost: mostly one store; a stop and a start if that makes it due earlier. */
 UVWHEEL_EXTERN int uvwheel_timer_refresh(uvwheel_timer_t *timer);
 

@@ -55,7 +55,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
   uint64_t turned_ms;     /* a spell's next turn goes up to this at most     */
-  uint64_t busy_ms;       /* uv_now() at the last ask; 0 if that found quiet  */
+  uint64_t busy_ms;       /* uv_now() at the last ask; 0 if that returned it  */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
@@ -194,13 +194,13 @@ void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms);
  * it, unless a spell goes on. Disarms an empty wheel. */
 void uvwheel__arm(uvwheel_state_t *state);
 /* The wheel has run: begins or continues a spell, or arms the driver, or
- * disarms an empty wheel. Requires: is_in_spell, or no tick waits. */
+ * disarms an empty wheel. Requires: is_in_spell, or !needs_turn_by(now). */
 void uvwheel__go_on(uvwheel_state_t *state, bool is_in_spell);
 /* After a poll, if the driver is not due: may arm it for a check-in. */
 void uvwheel__plan_check_in(uvwheel_state_t *state);
 /* Stops the driver and the idle handle. */
 void uvwheel__disarm(uvwheel_state_t *state);
-/* Others have closed handles of the wheel: so it closes its driver, too. */
+/* Others have closed handles of the wheel: closes the driver (is_closing). */
 void uvwheel__abandon(uvwheel_state_t *state);
 /* The callback of idle. */
 void uvwheel__on_idle(uv_idle_t *idle);

@@ -198,7 +198,7 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
  * after the hand that is not after the next pass. Vacates slots it finds empty.
  * The hand meets the slots of `first` from `bit` on, then the other words, then
  * the slots below `bit`. So the first pass found in this round is the next one,
- * but for those in `first` below `bit`, which the hand meets last. */
+ * unless it is in `first` below `bit`, which the hand meets last. */
 static NOINLINE uint64_t find_next_tick(core_t *core) {
   const uint64_t mask = core->slot_mask, *bounds = core->bounds;
   uint64_t tick = core->hand + 1, first = (tick & mask) / 64, word = first;

@@ -200,8 +200,8 @@ static inline bool uvwheel__core_insert(core_t *core, uvwheel_entry_t *entry,
   return true;
 }
 
-/* Vacates all slots: empty ones after the last remove. For a walk the unvisited
- * lanes get what is in them.
+/* Vacates all slots. After the last remove they are empty; for a walk what is
+ * in them goes to the unvisited lanes.
  * Requires: no pass goes on, or no entry is active.
  * Ensures: if no entry is active, uvwheel__core_next_ms is NEVER. */
 void uvwheel__core_vacate_all(core_t *core);

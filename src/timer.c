@@ -215,7 +215,7 @@ static NOINLINE int stop_slow(uvwheel_timer_t *timer) {
   return 0;
 }
 
-/* Usually a timer that has a reference stays active: then no handle changes. */
+/* Usually another timer with a reference is active: then no handle changes. */
 int uvwheel_timer_stop(uvwheel_timer_t *timer) {
   uvwheel_state_t *state;
 
