@@ -59,8 +59,8 @@
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and the mailbox is
- *   empty. If no such poll comes, the timer waits for a quarter of a tick (25
- *   to 250 ms) and a poll, or up to twice that.
+ *   empty. If no such poll comes, the timer waits for about q, a quarter of a
+ *   tick (25 to 250 ms), and a poll, or for up to twice that.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, a stopped process, a late uv_run. Peers may have gone unheard.
  *   So a timer that measures silence is put back: when it expires, it becomes
@@ -76,9 +76,9 @@
  *     of the last stall would.
  *   The rule, its figures, and which blocks go unnoticed: docs/how-it-works.md;
  *   systems: docs/platforms.md.
- * - P7. By default a repeat keeps its beat. One that fires, by uv_hrtime(),
- *   more than stall_ms + q (the quarter of P6) after its tick begins a new one.
- *   By uv_now() two calls are at least repeat - stall_ms - q - tick_ms apart.
+ * - P7. By default a repeat keeps its beat. One that fires more than stall_ms +
+ *   q (P6) after its tick, by uv_hrtime(), begins a new one. Two calls are at
+ *   least repeat - stall_ms - q - tick_ms apart, by uv_now().
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
  *   only at ticks that were given a timer, and for check-ins, to notice stalls:
@@ -87,8 +87,8 @@
  * - P10. A wheel does not age: for years of uptime a call costs about the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1 to P5
- * and P7 to P10 (P2 and P7 with the wait that its P6 names); that what came in
- * is read first; that a start is an appointment, and that a timer which
+ * and P7 to P10 (P2 and P7 however long P6's wait is); that what came in is
+ * read first; that a start is an appointment, and that a timer which
  * measures silence is put back. The figures of P6 and P9 may change: how long
  * the wait is, what is a stall, what stalls give, when the wheel checks in. */
 
@@ -313,10 +313,10 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * and expect the peer again afterwards.
  *
  * Returns the number of timers fired. That may be less than `count`, as when
- * fewer are active, or a callback closes or walks the wheel, or stops, restarts
- * or refreshes a chosen timer. On a wheel that is closing, is walked, or runs
- * this call already, it does nothing and returns 0. turn_budget and turn_ms do
- * not limit it. By default a repeat keeps its beat (P7).
+ * fewer are active (and due before 2^63 ms), or a callback closes or walks the
+ * wheel, or stops, restarts or refreshes a chosen timer. On a wheel that is
+ * closing, is walked, or runs this call already, it does nothing and returns 0.
+ * turn_budget and turn_ms do not limit it. By default a repeat keeps its beat.
  * Cost: mostly O(count), and the callbacks. Timers on the way that were
  * refreshed, or wait for a later round, are examined, too. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);

@@ -40,10 +40,10 @@ typedef struct stall_s {
 typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
-  phase_t phase;     /* not uv_is_active: libuv 1.48 stops all due ones first */
-  bool others_wake;  /* since start_driver a poll seemed to end for no wheel  */
-  uint64_t run_by_ms; /* a later run is late: when the driver is due; until   */
-                      /* it is armed, as in spells: ran_ms. DISARMED: NEVER   */
+  phase_t phase;     /* not uv_is_active: libuv 1.48 stops due timers early  */
+  bool others_wake;  /* since start_driver a poll ended with no wheel due     */
+  uint64_t run_by_ms; /* a run after this is late. It is when the driver is   */
+                      /* due; ran_ms until it is armed; NEVER if DISARMED     */
   uint64_t ran_ms;    /* when uvwheel__note_run was called last               */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;
@@ -55,7 +55,7 @@ typedef struct listen_s {
   uint64_t wait_began_ms; /* since when the timers of a spell wait           */
   bool wait_began_anew;   /* once; false again if quiet, or in a new spell    */
   uint64_t turned_ms;     /* a spell's next turn goes up to this at most     */
-  uint64_t busy_ms;       /* uv_now() at the last ask; 0 if that returned it  */
+  uint64_t busy_ms;       /* uv_now() at the last ask; 0 if it was the answer */
   uint64_t busy_polls;    /* asks in that millisecond, skipped ones, too     */
 #ifdef UVWHEEL_CHECKS
   uv_prepare_t prepare; /* tells when a poll begins                          */
@@ -219,9 +219,9 @@ void uvwheel__count_unref(uvwheel_state_t *state, int change);
  *   |  address of the state        | stalls given | idle | unref | missed |
  *
  * "Stalls given" is how many stalls the chain had when the timer was put back
- * last; what counts as a refresh clears it. All three bits: an appointment. A
- * usual active timer measures silence, and has no flags. An idle timer is an
- * appointment, but a closed one has the idle flag alone. */
+ * last; a refresh clears it, a new chain does not. All three bits: an
+ * appointment. A usual active timer measures silence, and has no flags. An idle
+ * timer is an appointment, but a closed one has the idle flag alone. */
 #define TIMER_MISSED UINT64_C(3)
 #define TIMER_UNREF UINT64_C(4)
 #define TIMER_IDLE UINT64_C(8)

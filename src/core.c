@@ -194,8 +194,8 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
   core->bounds[word] = soonest;
 }
 
-/* Returns the tick of the next pass if that is within a round; else some tick
- * after the hand that is not after the next pass. Vacates slots it finds empty.
+/* Returns the tick of the next pass if that is within a round; else NEVER, or a
+ * tick after the hand and not after that pass. Vacates slots it finds empty.
  * The hand meets the slots of `first` from `bit` on, then the other words, then
  * the slots below `bit`. So the first pass found in this round is the next one,
  * unless it is in `first` below `bit`, which the hand meets last. */
@@ -304,8 +304,8 @@ static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
   return false;
 }
 
-/* Is an entry due in a pass of that time? If not, puts it. Changes its links.
- * (The usual put is inlined: in a server most entries were refreshed.) */
+/* Is an entry due in a pass of that time? Appends it to another list, without
+ * an unlink. (The usual put is inlined: most entries were refreshed.) */
 static inline bool examine(core_t *core, uvwheel_entry_t *entry,
                            uint64_t pass_ms) {
   uint64_t tick;
@@ -380,7 +380,7 @@ static NOINLINE bool end_pass_if_over(core_t *core) {
 /* If a pass goes on, puts what is left of it in front of the slot's lanes, and
  * the hand back to the tick before. The slot may have got entries for a later
  * round meanwhile, and may use fewer lanes than the pass has. Pending lists go
- * one lane further: else draws of a few would make the first lanes longer.
+ * one lane further: else draws of a few would leave the lanes uneven.
  * A FIFO slot gets what was due, then kept, then not yet examined. */
 static NOINLINE void give_up_pass(core_t *core) {
   slot_t *slot = slot_of(core, core->hand);

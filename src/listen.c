@@ -23,8 +23,8 @@
  *
  * If none waits, they mostly arm the driver.
  *
- * A check of a spell looks back at the check before it (the first one at the
- * driver, and then turned_ms = ran_ms):
+ * A check of a spell looks back at the check before it (the first one, at the
+ * driver: there turned_ms = ran_ms):
  *
  *   LAST CHECK   turn | libuv's timers, idle, prepare | poll | reads | CHECK
  *   ran_ms       turned_ms                               polled_ms   now_ms
@@ -181,7 +181,7 @@ void uvwheel__on_driver(uv_timer_t *driver) {
                            : move_refreshed(state);
   if (in_spell) {
     begin_wait(listen, uv_hrtime() / NS_PER_MS, false);
-    listen->turned_ms = now_ms; /* libuv's later timers may follow the poll */
+    listen->turned_ms = now_ms; /* libuv's later ones may follow the poll */
   }
   uvwheel__go_on(state, in_spell);
 }
@@ -194,7 +194,7 @@ void uvwheel__on_check(uv_check_t *check) {
 #ifdef UVWHEEL_CHECKS
   state->listen.poller = NULL;
 #endif
-  state->listen.quiet_ms = 0; /* what an earlier check heard is too old */
+  state->listen.quiet_ms = 0; /* what an earlier check found is too old */
   if (is_closing(state) || IS_CLOSING(state->wake.idle))
     uvwheel__abandon(state);
   else if (state->wake.phase == IN_SPELL)

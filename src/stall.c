@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 
-/* Stalls: which timers are put back after one, and by how much. The rule stands
- * in docs/how-it-works.md ("A stall puts a timer back"). A stall follows the
- * last one, in a chain, if it begins before that one's ended_ms + gave[chain]:
+/* Stalls: which timers are put back, and by how much. The rule stands in
+ * docs/how-it-works.md ("A stall puts a timer back"). A stall joins the chain,
+ * of n stalls, if it begins before ended_ms[n] + gave[n]:
  *
  *   n            0    1             2             3 = chain
  *   the stall         1.0 to 1.4 s  2.1 to 4.1 s  6.8 to 7.1 s
- *   gave[n], ms  0    800           3,800         4,400: S + min(S, 1000) each
+ *   gave[n], ms  0    800           3,800         4,400: sums of rule 2
  *
  * Then a timer heard at 1 s may get 4,400 ms, one heard at 2 s 3,600, one put
  * back at 4.1 s 600 more; none more than a refresh at 7.1 s would give it. */
@@ -49,10 +49,10 @@ bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   uint64_t due_ms = timer->entry.due_ms, chain = stall->chain, later_ms;
 
   MUST_HOLD(waited_in_stall(state, timer));
-  if (given >= chain) /* always so for an appointment */
+  if (given >= chain) /* an appointment, or put back for as many */
     return false;
   while (stall->ended_ms[given + 1] <= heard_ms(timer))
-    given++; /* the peer was heard after that stall (but not after the last) */
+    given++; /* the peer counts as heard after that stall (not the last) */
   later_ms = min_of(add_ms(due_ms, stall->gave[chain] - stall->gave[given]),
                     add_ms(stall->ended_ms[chain], timer->interval));
   MUST_HOLD(later_ms > due_ms);

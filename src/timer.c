@@ -102,6 +102,17 @@ static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return 0;
 }
 
+/* May insert() start the timer? It is idle, without other flags, of the recent
+ * wheel, which is open and not full. No handle's reference changes: no timer is
+ * active, or one that has a reference. */
+static inline bool can_insert(const uvwheel_timer_t *timer,
+                              uvwheel_state_t **state) {
+  return guess_state(timer, TIMER_IDLE + TIMER_APPOINTMENT, 0, state) &&
+         !is_closing(*state) && (*state)->core.active < (*state)->most_active &&
+         LIKELY((*state)->core.active != (*state)->wake.unref_timers ||
+                (*state)->core.active == 0);
+}
+
 /* May postpone() restart the timer? It is active, has no flag but its kind, and
  * is of the recent wheel, which is open and not FIFO (there it goes last). */
 static inline bool can_postpone(const uvwheel_timer_t *timer,
@@ -157,9 +168,6 @@ static NOINLINE int start_slow(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   return 0;
 }
 
-/* The usual starts, without a repeat: an idle timer is inserted, an active one
- * postponed. start_slow does the rest, such as a start that may change the
- * driver's reference. */
 static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
                         uint64_t timeout, uint64_t repeat, uint64_t kind) {
   uvwheel_state_t *state;
@@ -169,11 +177,7 @@ static inline int start(uvwheel_timer_t *timer, uvwheel_timer_cb cb,
   MISUSE_IF(
       timeout >> 63 != 0 && timeout != UINT64_MAX, "timer", timer,
       "started with a timeout of 2^63 ms or more: a negative difference?");
-  if (LIKELY(repeat == 0) &&
-      guess_state(timer, TIMER_IDLE + TIMER_APPOINTMENT, 0, &state) &&
-      !is_closing(state) && state->core.active < state->most_active &&
-      LIKELY(state->core.active != state->wake.unref_timers ||
-             state->core.active == 0)) {
+  if (LIKELY(repeat == 0) && can_insert(timer, &state)) {
     /* Becomes active and `kind`: the guess has shown its flags. */
     timer->wheel_and_flags -= TIMER_IDLE + TIMER_APPOINTMENT - kind;
     timer->cb = cb;

@@ -178,16 +178,14 @@ static uv_handle_t *handle_at(uvwheel_state_t *state, size_t index) {
   return (uv_handle_t *)(void *)((char *)state + handle_offsets[index]);
 }
 
-static bool is_open(const uv_handle_t *handle, unsigned closing) {
-  return IS_OPENED(*handle) && !(handle->flags & closing);
-}
-
 static bool are_closed(uvwheel_state_t *state) {
   size_t i;
 
-  for (i = 0; i < HANDLES; i++)
-    if (is_open(handle_at(state, i), UV__HANDLE_CLOSED))
+  for (i = 0; i < HANDLES; i++) {
+    const uv_handle_t *handle = handle_at(state, i);
+    if (IS_OPENED(*handle) && !(handle->flags & UV__HANDLE_CLOSED))
       return false;
+  }
   return true;
 }
 
@@ -247,7 +245,7 @@ void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb) {
   state->close_cb = cb;
   for (i = 0; i < HANDLES; i++) {
     uv_handle_t *handle = handle_at(state, i);
-    if (!is_open(handle, UV__HANDLE_CLOSING | UV__HANDLE_CLOSED))
+    if (!IS_OPENED(*handle) || IS_CLOSING(*handle))
       continue; /* not initialised, or others close it */
     state->closing_handles++;
     handle->data = state;

@@ -25,16 +25,16 @@ void uvwheel__note_run(uvwheel_state_t *state, uint64_t now_ms) {
     uvwheel__note_stall(state, now_ms, late_by);
 }
 
-/* In how many ms the wheel's next tick may run. */
+/* In how many ms a turn for the wheel's next tick may run; 0: now. */
 static uint64_t way_to_tick(const uvwheel_state_t *state) {
   return excess(uvwheel__core_next_ms(&state->core),
                 without_lag(state, loop_now(state)));
 }
 
 /* Arms the driver for the tick or, if that is far and may_check_in, half-way to
- * it. While a stall gives time, check-ins may be closer, even in a loop that
- * sleeps: the next stall counts from run_by_ms, not from when its block began,
- * and is to be in the chain. (A clock step back may wrap since_stall.) */
+ * it. While a stall gives time, a far tick has check-ins anyway, maybe closer:
+ * the next stall counts from run_by_ms, not from when its block began, and must
+ * not miss the chain by that. (A clock step back may wrap since_stall.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
@@ -54,8 +54,9 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
-/* Starts the driver anew if it is due after the next tick or, as a check-in,
- * after half of the way to it. An overdue one stays, or it might never run. */
+/* Starts the driver, unless a spell goes on, or it is due by the next tick or,
+ * as a check-in, by half of the way to it. An overdue one stays, or it might
+ * never run. */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
