@@ -87,8 +87,8 @@
  * - P10. A wheel does not age: for years of uptime a call costs about the same.
  *
  * Each 1.x keeps the names, the sizes of the structs and the errors; P1 to P5
- * and P7 to P10 (P2 and P7 however long P6's wait is); that what came in is
- * read first; that a start is an appointment, and that a timer which
+ * and P7 to P10 (P2 and P7 with the wait of its own P6); that what came in
+ * is read first; that a start is an appointment, and that a timer which
  * measures silence is put back. The figures of P6 and P9 may change: how long
  * the wait is, what is a stall, what stalls give, when the wheel checks in. */
 
@@ -313,10 +313,10 @@ UVWHEEL_EXTERN void uvwheel_walk(uvwheel_t *wheel, uvwheel_walk_cb cb,
  * and expect the peer again afterwards.
  *
  * Returns the number of timers fired. That may be less than `count`, as when
- * fewer are active (and due before 2^63 ms), or a callback closes or walks the
+ * fewer are active, or some are never due, or a callback closes or walks the
  * wheel, or stops, restarts or refreshes a chosen timer. On a wheel that is
  * closing, is walked, or runs this call already, it does nothing and returns 0.
- * turn_budget and turn_ms do not limit it. By default a repeat keeps its beat.
+ * turn_budget and turn_ms do not limit it. A repeat goes on as after a turn.
  * Cost: mostly O(count), and the callbacks. Timers on the way that were
  * refreshed, or wait for a later round, are examined, too. */
 UVWHEEL_EXTERN uint64_t uvwheel_fire_soonest(uvwheel_t *wheel, uint64_t count);

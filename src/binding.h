@@ -41,9 +41,9 @@ typedef struct wake_s {
   uv_timer_t driver; /* wakes the loop, and runs turns outside spells        */
   uv_idle_t idle;    /* active in a spell: polls do not wait                 */
   phase_t phase;     /* not uv_is_active: libuv 1.48 stops due timers early  */
-  bool others_wake;  /* since start_driver a poll ended with no wheel due     */
-  uint64_t run_by_ms; /* a run after this is late. It is when the driver is   */
-                      /* due; ran_ms until it is armed; NEVER if DISARMED     */
+  bool others_wake;  /* since start_driver a poll seemed to end for no wheel  */
+  uint64_t run_by_ms; /* a run after this is late: when the driver is due;    */
+                      /* ran_ms until it is armed (spells); NEVER: DISARMED   */
   uint64_t ran_ms;    /* when uvwheel__note_run was called last               */
   uint64_t unref_timers; /* active, but do not keep the loop alive           */
 } wake_t;

@@ -194,8 +194,8 @@ static NOINLINE void search_word(core_t *core, uint64_t word, uint64_t bit) {
   core->bounds[word] = soonest;
 }
 
-/* Returns the tick of the next pass if that is within a round; else NEVER, or a
- * tick after the hand and not after that pass. Vacates slots it finds empty.
+/* Returns the tick of the next pass, or NEVER; if that pass is not within a
+ * round, maybe an earlier tick after the hand. Vacates slots it finds empty.
  * The hand meets the slots of `first` from `bit` on, then the other words, then
  * the slots below `bit`. So the first pass found in this round is the next one,
  * unless it is in `first` below `bit`, which the hand meets last. */
@@ -305,7 +305,7 @@ static NOINLINE bool begin_pass(core_t *core, uint64_t now_ms) {
 }
 
 /* Is an entry due in a pass of that time? Appends it to another list, without
- * an unlink. (The usual put is inlined: most entries were refreshed.) */
+ * an unlink. (The usual put is inlined: in a server most were refreshed.) */
 static inline bool examine(core_t *core, uvwheel_entry_t *entry,
                            uint64_t pass_ms) {
   uint64_t tick;

@@ -44,7 +44,7 @@ typedef struct core_s {
   /* Counts. */
   uint64_t active;       /* entries that are in the wheel                    */
   uint64_t slots_in_use; /* occupied ones. Without this count, with 16,384 slots
-                            the last remove would take 652 ns instead of 40   */
+                            the remove of a lone entry takes 652 ns, not 40   */
 
   struct {
     uint64_t started, fired, fired_soonest, examined, rescheduled;
@@ -237,9 +237,9 @@ bool uvwheel__core_move(core_t *core, uvwheel_entry_t *entry, uint64_t due_ms);
 /* Moves the hand on, at most to now_ms, and returns an entry that has expired
  * by then; NULL if there is none, or *budget is 0. The entry stays active: the
  * next call may return it again. Each entry that it finds not due takes one
- * from *budget. It examines up to `most` entries at once, then up to twice as
- * many, and so on, until one is due: so a draw of one mostly examines few in
- * vain, but is fast where many were postponed.
+ * from *budget. It examines chunks of up to `most` entries, doubled while
+ * `most` is below CHUNK, until one is due: so a draw of one mostly examines few
+ * in vain, but is fast where many were postponed.
  * Requires: a pass that goes on is not after now_ms.
  * Ensures, if NULL: uvwheel__core_next_ms is after now_ms, or *budget is 0. */
 uvwheel_entry_t *uvwheel__core_find_due(core_t *core, uint64_t now_ms,

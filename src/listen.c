@@ -181,7 +181,7 @@ void uvwheel__on_driver(uv_timer_t *driver) {
                            : move_refreshed(state);
   if (in_spell) {
     begin_wait(listen, uv_hrtime() / NS_PER_MS, false);
-    listen->turned_ms = now_ms; /* libuv's later ones may follow the poll */
+    listen->turned_ms = now_ms; /* libuv's later timers may follow the poll */
   }
   uvwheel__go_on(state, in_spell);
 }

@@ -49,7 +49,7 @@ bool uvwheel__try_put_back(uvwheel_state_t *state, uvwheel_timer_t *timer) {
   uint64_t due_ms = timer->entry.due_ms, chain = stall->chain, later_ms;
 
   MUST_HOLD(waited_in_stall(state, timer));
-  if (given >= chain) /* an appointment, or put back for as many */
+  if (given >= chain) /* always so for an appointment */
     return false;
   while (stall->ended_ms[given + 1] <= heard_ms(timer))
     given++; /* the peer counts as heard after that stall (not the last) */

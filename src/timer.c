@@ -102,9 +102,9 @@ static inline int postpone(uvwheel_state_t *state, uvwheel_timer_t *timer,
   return 0;
 }
 
-/* May insert() start the timer? It is idle, without other flags, of the recent
- * wheel, which is open and not full. No handle's reference changes: no timer is
- * active, or one that has a reference. */
+/* May insert() start the timer? It is idle, has no other flag but its kind, and
+ * is of the recent wheel, which is open and not full. No handle's reference
+ * changes: no timer is active, or one with a reference is. */
 static inline bool can_insert(const uvwheel_timer_t *timer,
                               uvwheel_state_t **state) {
   return guess_state(timer, TIMER_IDLE + TIMER_APPOINTMENT, 0, state) &&

@@ -108,7 +108,7 @@ bool uvwheel__run_turn(uvwheel_state_t *state, uint64_t until_ms,
       fire(state, timer_of(entry), limit_ms);
     }
     if (count_callback(state, &batch))
-      left = 0; /* find_due then at most ends a pass and begins one */
+      left = 0; /* find_due then returns NULL, but may begin a pass */
   }
   /* Callbacks, put-backs or vain examinations may follow the last read. */
   if (batch.unread != 0 || left != budget - found)

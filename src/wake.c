@@ -33,8 +33,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 
 /* Arms the driver for the tick or, if that is far and may_check_in, half-way to
  * it. While a stall gives time, a far tick has check-ins anyway, maybe closer:
- * the next stall counts from run_by_ms, not from when its block began, and must
- * not miss the chain by that. (A clock step back may wrap since_stall.) */
+ * the next stall counts from run_by_ms, not from when its block began, and may
+ * miss the chain by that. (A clock step back may wrap since_stall.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
@@ -54,9 +54,8 @@ static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   (void)uv_timer_start(&wake->driver, wake->driver.timer_cb, delay, 0);
 }
 
-/* Starts the driver, unless a spell goes on, or it is due by the next tick or,
- * as a check-in, by half of the way to it. An overdue one stays, or it might
- * never run. */
+/* Starts the driver anew if it is due after the next tick or, as a check-in,
+ * after half of the way to it. An overdue one stays, or it might never run. */
 void uvwheel__arm(uvwheel_state_t *state) {
   bool checks_in = state->wake.phase == ARMED_FOR_CHECK_IN;
 
