@@ -59,8 +59,8 @@
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and the mailbox is
- *   empty. If no such poll comes, the timer waits for a poll and about q, or up
- *   to twice q, where q is a quarter of a tick (25 to 250 ms).
+ *   empty. If none comes, the timer waits for about q, a quarter of a tick (25
+ *   to 250 ms), and any poll. Slow callbacks may begin this wait anew, once.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, a stopped process, a late uv_run. Peers may have gone unheard.
  *   So a timer that measures silence is put back: when it expires, it becomes
@@ -77,7 +77,7 @@
  *   The rule, its figures, and which blocks go unnoticed: docs/how-it-works.md;
  *   systems: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires more than stall_ms +
- *   q (P6) after its tick (and that 1 ms), by uv_hrtime(), begins a new one.
+ *   q (P6, and P1's 1 ms) after its tick, by uv_hrtime(), begins a new one.
  *   Two calls are at least repeat - stall_ms - q - tick_ms apart, by uv_now().
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop
@@ -136,7 +136,7 @@ typedef struct uvwheel_post_s uvwheel_post_t;
 
 /* A timer fired. Without a repeat it is not active by now, and may be freed
  * here; a repeating one is active again. A callback that resumes the reading of
- * another peer has to refresh that peer's timer, which this turn might fire. */
+ * another peer has to refresh that peer's timer, or this turn may fire it. */
 typedef void (*uvwheel_timer_cb)(uvwheel_timer_t *timer);
 
 /* The wheel is closed. Its memory may be reused from here on. */

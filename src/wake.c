@@ -33,8 +33,8 @@ static uint64_t way_to_tick(const uvwheel_state_t *state) {
 
 /* Arms the driver for the tick or, if that is far and may_check_in, half-way to
  * it. While a stall gives time, a far tick has check-ins anyway, maybe closer:
- * the next stall begins at run_by_ms, however early its block began: if that is
- * late, it may miss the chain. (A clock step back may wrap since_stall.) */
+ * the next stall begins at run_by_ms even if its block began earlier, so a late
+ * run_by_ms may miss the chain. (A clock step back may wrap since_stall.) */
 static void start_driver(uvwheel_state_t *state, bool may_check_in) {
   const stall_t *stall = &state->stall;
   wake_t *wake = &state->wake;
