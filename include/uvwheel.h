@@ -59,7 +59,7 @@
  *   checks build takes 2^63 ms or more for a mistake, except UINT64_MAX.)
  * - P6. Heard first. A due timer fires after a poll that has left nothing to be
  *   heard: no descriptor is ready or waits to be registered, and the mailbox is
- *   empty. If none comes, the timer waits for about q, a quarter of a tick (25
+ *   empty. Without such a poll it waits for about q, a quarter of a tick (25
  *   to 250 ms), and any poll. Slow callbacks may begin this wait anew, once.
  *   A stall: the wheel runs more than stall_ms late, whatever the cause: slow
  *   callbacks, a stopped process, a late uv_run. Peers may have gone unheard.
@@ -77,7 +77,7 @@
  *   The rule, its figures, and which blocks go unnoticed: docs/how-it-works.md;
  *   systems: docs/platforms.md.
  * - P7. By default a repeat keeps its beat. One that fires more than stall_ms +
- *   q (P6, and P1's 1 ms) after its tick, by uv_hrtime(), begins a new one.
+ *   q (P6), and P1's 1 ms, after its tick, by uv_hrtime(), begins a new one.
  *   Two calls are at least repeat - stall_ms - q - tick_ms apart, by uv_now().
  * - P8. A wheel has at most one turn per poll; turn_budget and turn_ms end it.
  * - P9. No idle wake-ups. An empty wheel arms no timer. Others wake the loop

@@ -86,7 +86,7 @@ static uvwheel_state_t *allocate(size_t slots_size) {
   return state;
 }
 
-/* Finds a wheel by its check on the loop (maybe not inside a uv_walk). */
+/* Finds a wheel by its check (an outer uv_walk may hide it). */
 static void find_wheel(uv_handle_t *handle, void *arg) {
   if (handle->type == UV_CHECK &&
       ((uv_check_t *)handle)->check_cb == uvwheel__on_check)
