@@ -284,7 +284,8 @@ UVWHEEL_EXTERN int uvwheel_init(uv_loop_t *loop, uvwheel_t *wheel,
 UVWHEEL_EXTERN void uvwheel_close(uvwheel_t *wheel, uvwheel_close_cb cb);
 
 /* 1 from uvwheel_close until the close callback. It may be 1, too, if other
- * code has closed handles of the wheel. */
+ * code has closed handles of the wheel. While it is 1, no timer fires, and a
+ * start is UV_EINVAL. */
 UVWHEEL_EXTERN int uvwheel_is_closing(const uvwheel_t *wheel);
 
 /* 1 for a handle that a wheel of this copy of the library has added to its
@@ -388,7 +389,7 @@ UVWHEEL_EXTERN int uvwheel_timer_expect(uvwheel_timer_t *timer,
  * and waiting for its turn. The timer may be freed when this returns. Returns 0
  * for a timer that is not active, or closed. Errors: UV_EINVAL.
  * Cost: O(1). The stop of the last active timer adds a uv_timer_stop, and
- * clears the slots in use. */
+ * clears the slots that held timers. */
 UVWHEEL_EXTERN int uvwheel_timer_stop(uvwheel_timer_t *timer);
 
 /* Stops the timer for good, as uv_close does, but waits for nothing: it may be
@@ -441,7 +442,8 @@ UVWHEEL_EXTERN uint64_t uvwheel_timer_get_repeat(const uvwheel_timer_t *timer);
 
 /* Chooses how the timer makes up for repeats that a late loop missed. The beat
  * of a timer is the time at which it was due first, plus any number of repeats.
- * Each start, again, refresh and put-back begins a new one.
+ * Each start, again, refresh and put-back begins a new one; after
+ * uvwheel_timer_set_repeat it goes on with the new repeat.
  *
  * - UVWHEEL_MISSED_SKIP, the default: drops missed times of the beat, so that a
  *   turn calls the timer at most once. In a late loop the next turn may follow
